@@ -1,0 +1,120 @@
+package message
+
+import (
+	"crypto/rand"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+)
+
+// stripped are the headers that a delivery leaves in a message and that must not travel with it when it
+// is published again: up to RabbitMQ 3.13 a client's x-death counts as a dead-letter cycle, and the
+// broker then drops the message in silence.
+var stripped = [...]string{
+	"x-death",
+	"x-first-death-exchange", "x-first-death-queue", "x-first-death-reason",
+	"x-last-death-exchange", "x-last-death-queue", "x-last-death-reason",
+	"x-delay",
+	delayer.Header,
+	Journey,
+}
+
+// Journey is the header in which backend/controller writes where a message goes, and when. A consumer never
+// sees it, but whoever sends an unroutable message again may.
+const Journey = "x-delayer-journey"
+
+// An Envelope is what we write on a message: who it is, when it is due and where it goes.
+type Envelope struct {
+	ID       string    // unique to one Publish
+	Due      time.Time // publish time + delay, by the publisher's clock
+	Exchange string    // the destination exchange, "" for the default exchange
+}
+
+// idPrefix makes the ids of this process differ from those of any other; idCount counts within it.
+var (
+	idPrefix = rand.Text()[:10]
+	idCount  atomic.Uint64
+)
+
+// NewEnvelope returns an envelope with an id of its own.
+func NewEnvelope(due time.Time, exchange string) Envelope {
+	return Envelope{ID: idPrefix + strconv.FormatUint(idCount.Add(1), 36), Due: due, Exchange: exchange}
+}
+
+// String returns the value of [delayer.Header].
+func (e Envelope) String() string {
+	b := make([]byte, 0, len(e.ID)+len(e.Exchange)+16)
+	b = append(append(b, e.ID...), ' ')
+	b = append(strconv.AppendInt(b, e.Due.UnixMilli(), 10), ' ')
+	return string(append(b, e.Exchange...))
+}
+
+// ParseEnvelope reads the value of [delayer.Header].
+func ParseEnvelope(s string) (Envelope, error) {
+	id, rest, ok1 := strings.Cut(s, " ")
+	due, exchange, ok2 := strings.Cut(rest, " ")
+	ms, err := strconv.ParseInt(due, 10, 64)
+	if !ok1 || !ok2 || err != nil || id == "" {
+		return Envelope{}, fmt.Errorf("header %s is %.80q, want \"<id> <due ms> <exchange>\"", delayer.Header, s)
+	}
+	return Envelope{ID: id, Due: time.UnixMilli(ms), Exchange: exchange}, nil
+}
+
+// Seal returns msg as it goes on the wire: without what earlier deliveries left, with our header and
+// those in more, and with keys added to its BCC. msg, its headers included, is not modified. It must be
+// valid.
+func Seal(msg amqp091.Publishing, e Envelope, more amqp091.Table, keys ...any) amqp091.Publishing {
+	headers := make(amqp091.Table, len(msg.Headers)+len(more)+2)
+	for name, value := range msg.Headers {
+		headers[name] = widen(value)
+	}
+	for _, name := range stripped {
+		delete(headers, name)
+	}
+	for name, value := range more {
+		headers[name] = value
+	}
+	headers[delayer.Header] = e.String()
+	if len(keys) > 0 {
+		if own, ok := headers["BCC"].([]any); ok {
+			keys = append(own[:len(own):len(own)], keys...)
+		}
+		headers["BCC"] = keys
+	}
+	msg.Headers = headers
+	if msg.DeliveryMode == 0 {
+		msg.DeliveryMode = amqp091.Persistent
+	}
+	return msg
+}
+
+// widen makes an int that needs 64 bits an int64: amqp091-go writes every int as 32 bits and would cut
+// it off in silence.
+func widen(value any) any {
+	switch v := value.(type) {
+	case int:
+		if v > math.MaxInt32 || v < math.MinInt32 {
+			return int64(v)
+		}
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = widen(item)
+		}
+		return out
+	case amqp091.Table:
+		out := make(amqp091.Table, len(v))
+		for name, item := range v {
+			out[name] = widen(item)
+		}
+		return out
+	}
+	return value
+}

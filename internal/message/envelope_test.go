@@ -1,0 +1,74 @@
+package message
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+)
+
+func TestEnvelopeRoundTrip(t *testing.T) {
+	for _, exchange := range []string{"", "orders", "with two spaces", "été"} {
+		e := NewEnvelope(time.UnixMilli(1795234405786), exchange)
+		got, err := ParseEnvelope(e.String())
+		require.NoError(t, err)
+		require.Equal(t, e, got)
+	}
+	require.NotEqual(t, NewEnvelope(time.Now(), "").ID, NewEnvelope(time.Now(), "").ID)
+}
+
+func FuzzParseEnvelope(f *testing.F) {
+	f.Add("id 1795234405786 orders")
+	f.Add("  ")
+	f.Add("id x y")
+	f.Fuzz(func(t *testing.T, s string) {
+		e, err := ParseEnvelope(s)
+		if err != nil {
+			return
+		}
+		again, err := ParseEnvelope(e.String())
+		require.NoError(t, err)
+		require.Equal(t, e, again)
+	})
+}
+
+func TestSealStripsWhatADeliveryLeft(t *testing.T) {
+	received := amqp091.Table{
+		"x-death": []any{amqp091.Table{"count": int64(1)}}, "x-first-death-queue": "q", "x-first-death-reason": "expired",
+		"x-first-death-exchange": "", "x-last-death-queue": "q", "x-last-death-reason": "expired", "x-last-death-exchange": "",
+		"x-delay": int32(5), delayer.Header: "old 1 x", Journey: amqp091.Table{}, "mine": "kept",
+	}
+	e := Envelope{ID: "id", Due: time.UnixMilli(7), Exchange: "x"}
+	sealed := Seal(amqp091.Publishing{Headers: received}, e, amqp091.Table{"x-delay": int64(7)})
+	require.Equal(t, amqp091.Table{"mine": "kept", "x-delay": int64(7), delayer.Header: "id 7 x"}, sealed.Headers)
+	require.Len(t, received, 11, "the caller's headers must stay as they are")
+}
+
+func TestSealAddsOurKeysBehindTheUsersBCC(t *testing.T) {
+	theirs := append(make([]any, 0, 8), "a")
+	msg := amqp091.Publishing{Headers: amqp091.Table{"BCC": theirs, "CC": []any{"c"}}}
+	sealed := Seal(msg, Envelope{}, nil, "~d:1", "~d:2")
+	require.Equal(t, []any{"a", "~d:1", "~d:2"}, sealed.Headers["BCC"])
+	require.Equal(t, []any{"c"}, sealed.Headers["CC"])
+	require.Nil(t, theirs[:2][1], "the caller's array must not be written to")
+}
+
+func TestSealDeliveryMode(t *testing.T) {
+	for given, want := range map[uint8]uint8{0: amqp091.Persistent, 1: amqp091.Transient, 2: amqp091.Persistent} {
+		require.Equal(t, want, Seal(amqp091.Publishing{DeliveryMode: given}, Envelope{}, nil).DeliveryMode)
+	}
+}
+
+func TestSealKeepsIntsWhole(t *testing.T) {
+	sealed := Seal(amqp091.Publishing{Headers: amqp091.Table{
+		"small": 5, "big": math.MaxInt32 + 1, "list": []any{math.MinInt64}, "table": amqp091.Table{"big": math.MaxInt64},
+	}}, Envelope{}, nil)
+	require.Equal(t, 5, sealed.Headers["small"])
+	require.Equal(t, int64(math.MaxInt32+1), sealed.Headers["big"])
+	require.Equal(t, []any{int64(math.MinInt64)}, sealed.Headers["list"])
+	require.Equal(t, amqp091.Table{"big": int64(math.MaxInt64)}, sealed.Headers["table"])
+}

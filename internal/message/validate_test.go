@@ -1,0 +1,81 @@
+package message
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+)
+
+var bounds = Limits{FrameSize: 128 << 10, User: "guest", MaxPriority: 4}
+
+func TestValidateRefusesWhatTheBrokerWouldCloseOver(t *testing.T) {
+	long := strings.Repeat("x", 256)
+	loop := amqp091.Table{}
+	loop["self"] = loop
+	for name, c := range map[string]struct {
+		exchange, key string
+		msg           amqp091.Publishing
+		want          string
+	}{
+		"long exchange":     {exchange: long, want: "exchange's name has 256 bytes"},
+		"long key":          {exchange: "x", key: long, want: "routing key has 256 bytes"},
+		"no destination":    {want: "neither an exchange nor a queue"},
+		"reserved key":      {exchange: "x", key: "~d:5", want: "reserved"},
+		"reserved word":     {exchange: "x", key: "~d.1.0", want: "reserved"},
+		"long message id":   {key: "q", msg: amqp091.Publishing{MessageId: long}, want: "MessageId has 256"},
+		"long content type": {key: "q", msg: amqp091.Publishing{ContentType: long}, want: "ContentType has 256"},
+		"long encoding":     {key: "q", msg: amqp091.Publishing{ContentEncoding: long}, want: "ContentEncoding"},
+		"long correlation":  {key: "q", msg: amqp091.Publishing{CorrelationId: long}, want: "CorrelationId"},
+		"long reply-to":     {key: "q", msg: amqp091.Publishing{ReplyTo: long}, want: "ReplyTo"},
+		"long type":         {key: "q", msg: amqp091.Publishing{Type: long}, want: "Type has"},
+		"long app id":       {key: "q", msg: amqp091.Publishing{AppId: long}, want: "AppId"},
+		"expiration":        {key: "q", msg: amqp091.Publishing{Expiration: "1000"}, want: "x-message-ttl"},
+		"delivery mode":     {key: "q", msg: amqp091.Publishing{DeliveryMode: 3}, want: "DeliveryMode 3"},
+		"priority":          {key: "q", msg: amqp091.Publishing{Priority: 5}, want: "above 4"},
+		"other user":        {key: "q", msg: amqp091.Publishing{UserId: "root"}, want: `"guest"`},
+		"unsupported type":  {key: "q", msg: headers(map[string]any{}), want: "no type for a map[string]interface {}"},
+		"strings":           {key: "q", msg: headers([]string{"a"}), want: "no type for a []string"},
+		"struct":            {key: "q", msg: headers(struct{}{}), want: "no type"},
+		"nested":            {key: "q", msg: headers([]any{amqp091.Table{"k": uint64(1)}}), want: "no type for a uint64"},
+		"endless":           {key: "q", msg: amqp091.Publishing{Headers: loop}, want: "nested more than"},
+		"long header name":  {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{long: 1}}, want: "name has 256"},
+		"huge headers":      {key: "q", msg: headers(strings.Repeat("x", 128<<10)), want: "fit into one frame"},
+		"CC not a list":     {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"CC": "a"}}, want: "CC is a string"},
+		"CC of numbers":     {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"CC": []any{1}}}, want: "CC holds a int"},
+		"BCC reserved":      {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"BCC": []any{"~d:=x"}}}, want: "reserved"},
+		"CC too long":       {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"CC": []any{long}}}, want: "CC has 256"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := Validate(c.exchange, c.key, &c.msg, bounds)
+			require.ErrorContains(t, err, c.want)
+			require.Less(t, len(err.Error()), 400, "an error must not repeat a large input")
+		})
+	}
+}
+
+func headers(v any) amqp091.Publishing {
+	return amqp091.Publishing{Headers: amqp091.Table{"k": v}}
+}
+
+func TestValidateTakesWhatAMQPCan(t *testing.T) {
+	msg := amqp091.Publishing{
+		UserId: "guest", Priority: 4, DeliveryMode: amqp091.Transient, MessageId: strings.Repeat("x", 255),
+		Headers: amqp091.Table{
+			"nil": nil, "bool": true, "byte": byte(1), "int8": int8(1), "int16": int16(1), "int": 1, "int32": int32(1),
+			"int64": int64(1), "uint16": uint16(1), "uint32": uint32(1), "float32": float32(1), "float64": 1.0, "string": "s",
+			"bytes": []byte("b"), "decimal": amqp091.Decimal{Scale: 1, Value: 2}, "time": time.Now(),
+			"table": amqp091.Table{"a": []any{"b", nil}}, "CC": []any{"a", "b"}, "BCC": []any{},
+		},
+	}
+	require.NoError(t, Validate("x", strings.Repeat("k", 255), &msg, bounds))
+	require.NoError(t, Validate("", "queue", &amqp091.Publishing{}, bounds))
+}
+
+func TestSizeOfATable(t *testing.T) {
+	size, err := tableSize(amqp091.Table{"ab": "cde", "n": int64(1), "t": amqp091.Table{"x": nil}, "l": []any{true}})
+	require.NoError(t, err)
+	require.Equal(t, 4+(1+2+1+4+3)+(1+1+1+8)+(1+1+1+4+(1+1+1))+(1+1+1+4+2), size)
+}
