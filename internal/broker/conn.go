@@ -1,0 +1,253 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+)
+
+const (
+	firstPause   = 100 * time.Millisecond // before the first attempt to reconnect
+	longestPause = 10 * time.Second       // between two attempts
+	dialTimeout  = 30 * time.Second       // for TCP, TLS and the AMQP handshake together
+	closeTimeout = 2 * time.Second        // for the broker to answer connection.close
+)
+
+// Conn is one connection that comes back by itself: with a pause that doubles up to ten seconds and
+// varies by chance, so that a thousand clients do not return at the same instant.
+type Conn struct {
+	opts Options
+	uri  amqp091.URI
+	log  *slog.Logger
+
+	ctx    context.Context // ended by Close
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the goroutine has ended
+
+	mu      sync.Mutex
+	state   connState
+	changed chan struct{} // closed and replaced when the state changes
+}
+
+type connState struct {
+	conn    *amqp091.Connection // nil while there is none
+	lastErr error               // why there is none
+	blocked bool                // the broker's memory or disk alarm holds up publishing
+}
+
+// Dial connects once, so that a wrong address or password is an error now, and then keeps connected.
+func Dial(ctx context.Context, opts Options) (*Conn, error) {
+	uri, err := parseURL(opts.URL)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{opts: opts, uri: uri, done: make(chan struct{}), changed: make(chan struct{})}
+	c.log = opts.Slog().With("broker", endpoint(uri), "connection", opts.Name)
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	conn, err := c.dial(ctx)
+	if err != nil {
+		c.cancel()
+		return nil, dialError("open", opts.Backend, endpoint(uri), err)
+	}
+	c.state.conn = conn
+	go c.keep(conn)
+	return c, nil
+}
+
+func (c *Conn) dial(ctx context.Context) (*amqp091.Connection, error) {
+	deadline := time.Now().Add(dialTimeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	// amqp091-go knows no context: end the handshake by closing the socket under it.
+	var socket net.Conn
+	unhook := func() bool { return true }
+	cfg := amqp091.Config{
+		TLSClientConfig: c.opts.TLS,
+		Properties:      amqp091.NewConnectionProperties(),
+		Dial: func(network, addr string) (net.Conn, error) {
+			s, err := (&net.Dialer{Deadline: deadline}).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			socket = s
+			unhook = context.AfterFunc(ctx, func() { _ = socket.Close() })
+			return s, s.SetDeadline(deadline)
+		},
+	}
+	cfg.Properties.SetClientConnectionName(c.opts.Name)
+	conn, err := amqp091.DialConfig(c.opts.URL, cfg)
+	unhook()
+	if ctx.Err() != nil {
+		if conn != nil {
+			_ = conn.CloseDeadline(time.Now())
+		}
+		return nil, context.Cause(ctx)
+	}
+	return conn, err
+}
+
+// keep watches the connection and replaces it until Close.
+func (c *Conn) keep(conn *amqp091.Connection) {
+	defer close(c.done)
+	for {
+		lost := c.watch(conn)
+		if lost == nil {
+			_ = conn.CloseDeadline(time.Now().Add(closeTimeout))
+			return
+		}
+		c.set(connState{lastErr: lost})
+		c.log.Warn("connection lost", "error", plain(lost))
+		if conn = c.redial(); conn == nil {
+			return
+		}
+		c.set(connState{conn: conn})
+	}
+}
+
+// watch returns why the connection was lost, or nil when Close was called.
+func (c *Conn) watch(conn *amqp091.Connection) error {
+	closed := conn.NotifyClose(make(chan *amqp091.Error, 1))
+	blocked := conn.NotifyBlocked(make(chan amqp091.Blocking, 16))
+	for {
+		select {
+		case <-c.ctx.Done():
+			return nil
+		case err := <-closed:
+			if err != nil {
+				return err
+			}
+			return amqp091.ErrClosed
+		case b, ok := <-blocked:
+			if !ok {
+				blocked = nil // the connection is closing
+				continue
+			}
+			c.set(connState{conn: conn, blocked: b.Active})
+			if b.Active {
+				c.log.Warn("the broker blocks publishing", "reason", b.Reason)
+			} else {
+				c.log.Info("the broker takes messages again")
+			}
+		}
+	}
+}
+
+// redial tries until it has a connection, or returns nil when Close was called.
+func (c *Conn) redial() *amqp091.Connection {
+	pause := firstPause
+	for attempt := 1; ; attempt++ {
+		select {
+		case <-c.ctx.Done():
+			return nil
+		case <-time.After(jitter(pause)):
+		}
+		conn, err := c.dial(c.ctx)
+		if err == nil {
+			c.log.Info("connected again", "attempts", attempt)
+			return conn
+		}
+		if c.ctx.Err() != nil {
+			return nil
+		}
+		c.set(connState{lastErr: err})
+		pause = min(2*pause, longestPause)
+		c.log.Warn("cannot connect", "attempt", attempt, "next_within", pause, "error", plain(err))
+	}
+}
+
+// jitter spreads a pause over its upper half.
+func jitter(d time.Duration) time.Duration {
+	return d/2 + rand.N(d/2)
+}
+
+func (c *Conn) set(s connState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state = s
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// now returns the state, and a channel that closes when it changes.
+func (c *Conn) now() (connState, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state, c.changed
+}
+
+// Channel opens a channel on the connection, waiting for a lost one to come back until ctx ends. It
+// does not wait where the broker refuses the credentials.
+func (c *Conn) Channel(ctx context.Context) (*amqp091.Channel, error) {
+	for {
+		state, changed := c.now()
+		if state.conn != nil {
+			ch, err := state.conn.Channel()
+			if err == nil {
+				return ch, nil
+			}
+			if !state.conn.IsClosed() {
+				return nil, c.fail("open channel", err)
+			}
+			state.lastErr = err
+		} else if permanent(state.lastErr) {
+			return nil, c.fail("connect", state.lastErr)
+		}
+		select {
+		case <-changed:
+		case <-c.ctx.Done():
+			return nil, &delayer.Error{Op: "connect", Backend: c.opts.Backend, Kind: delayer.ErrClosed}
+		case <-ctx.Done():
+			return nil, c.gaveUp(ctx)
+		}
+	}
+}
+
+// gaveUp is why ctx ended, and what was in the way until then, where that is known.
+func (c *Conn) gaveUp(ctx context.Context) error {
+	ended := context.Cause(ctx)
+	switch state, _ := c.now(); {
+	case state.blocked:
+		return fmt.Errorf("%w while the broker blocks publishing: memory or disk alarm", ended)
+	case state.conn == nil && state.lastErr != nil:
+		return fmt.Errorf("%w while there is no connection: %w", ended, plain(state.lastErr))
+	}
+	return ended
+}
+
+func (c *Conn) fail(op string, err error) error {
+	return dialError(op, c.opts.Backend, endpoint(c.uri), err)
+}
+
+// User is the user name of the connection.
+func (c *Conn) User() string { return c.uri.Username }
+
+// Endpoint is the broker's address without credentials.
+func (c *Conn) Endpoint() string { return endpoint(c.uri) }
+
+// Server returns the negotiated frame size in bytes and the broker's product and version, of the
+// connection as it is or, while there is none, zeros.
+func (c *Conn) Server() (frameSize int, product, version string) {
+	state, _ := c.now()
+	conn := state.conn
+	if conn == nil {
+		return 0, "", ""
+	}
+	product, _ = conn.Properties["product"].(string)
+	version, _ = conn.Properties["version"].(string)
+	return conn.Config.FrameSize, product, version
+}
+
+// Close closes the connection, waiting up to two seconds for the broker's answer, and ends the goroutine.
+func (c *Conn) Close() {
+	c.cancel()
+	<-c.done
+}

@@ -1,0 +1,40 @@
+package broker
+
+import (
+	"context"
+	"testing"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// TestABrokerThatIsDown: who waits is told why when ctx ends, and who waits longer is served.
+func TestABrokerThatIsDown(t *testing.T) {
+	b := rabbittest.Own(t, rabbit.Options{})
+	p, c := open(t, b.URL(), noReset)
+	queue := declare(t, c, nil)
+	require.NoError(t, b.Stop(within(t)))
+
+	err := p.Publish(short(t), to(queue))
+	for !delayer.SafeToRetry(err) { // one that was on its way while the broker went is unknown
+		require.ErrorIs(t, err, delayer.ErrUnknown)
+		err = p.Publish(short(t), to(queue))
+	}
+	require.ErrorIs(t, err, delayer.ErrNotSent)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "while there is no connection: ")
+	require.NotContains(t, err.Error(), "\n")
+
+	err = c.Do(short(t), func(ch *amqp091.Channel) error { return ch.Qos(1, 0, false) })
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "while there is no connection: ")
+
+	published := make(chan error, 1)
+	go func() { published <- p.Publish(within(t), to(queue)) }()
+	require.NoError(t, b.Run(within(t)))
+	require.NoError(t, <-published)
+}

@@ -1,0 +1,69 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+)
+
+// classify turns an error of amqp091-go or of the network into its kind and the way out.
+func classify(err error) (hint string, kind error) {
+	var amqpErr *amqp091.Error
+	if !errors.As(err, &amqpErr) {
+		return "is RabbitMQ running there, and does the port match the scheme?", delayer.ErrUnavailable
+	}
+	if errors.Is(amqpErr, amqp091.ErrVhost) {
+		return "does the virtual host exist, and may the user enter it?", delayer.ErrAccess
+	}
+	switch amqpErr.Code {
+	case amqp091.AccessRefused:
+		if !amqpErr.Server || amqpErr == amqp091.ErrCredentials {
+			return "check user name and password", delayer.ErrAccess
+		}
+		return "grant the user this permission: rabbitmqctl set_permissions", delayer.ErrAccess
+	case amqp091.NotAllowed:
+		return "does the virtual host exist, and may the user enter it?", delayer.ErrAccess
+	case amqp091.ResourceLocked:
+		return "the queue is exclusive to another connection: deliver to it through an exchange", delayer.ErrAccess
+	case amqp091.NotFound:
+		return "declare it first", delayer.ErrUnroutable
+	case amqp091.PreconditionFailed:
+		return "delete it, or use another prefix", delayer.ErrConflict
+	case amqp091.CommandInvalid:
+		return "the broker does not know this exchange type: is the plugin enabled?", delayer.ErrUnavailable
+	}
+	return "", delayer.ErrUnavailable
+}
+
+// permanent says that trying again soon will not help: the broker was reached and said no.
+func permanent(err error) bool {
+	_, kind := classify(err)
+	return errors.Is(kind, delayer.ErrAccess)
+}
+
+// dialError is what Open and Publish report of a broker that cannot be reached.
+func dialError(op, backend, endpoint string, err error) *delayer.Error {
+	hint, kind := classify(err)
+	return &delayer.Error{Op: op, Backend: backend, Object: endpoint, Kind: kind, Cause: plain(err), Hint: hint}
+}
+
+// plain shortens amqp091-go's "Exception (403) Reason: …" to what a reader needs, keeping the error
+// beneath for errors.As.
+func plain(err error) error {
+	var amqpErr *amqp091.Error
+	if errors.As(err, &amqpErr) && amqpErr.Reason != "" {
+		return &reason{fmt.Sprintf("%d %s", amqpErr.Code, amqpErr.Reason), amqpErr}
+	}
+	return err
+}
+
+type reason struct {
+	text string
+	err  error
+}
+
+func (r *reason) Error() string { return r.text }
+func (r *reason) Unwrap() error { return r.err }

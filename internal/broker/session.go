@@ -1,0 +1,73 @@
+package broker
+
+import (
+	"sync"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+)
+
+// A session is one life of a publishing channel, with what the broker says on it beside confirms.
+type session struct {
+	ch   *amqp091.Channel
+	dead chan struct{} // closed once the channel is
+
+	returns chan amqp091.Return
+
+	mu      sync.Mutex
+	waiting map[string]amqp091.Return // returned, not yet asked for; by delayer.Header
+	lost    error
+}
+
+func newSession(ch *amqp091.Channel) *session {
+	s := &session{
+		ch:      ch,
+		dead:    make(chan struct{}),
+		returns: ch.NotifyReturn(make(chan amqp091.Return, window)),
+		waiting: map[string]amqp091.Return{},
+	}
+	closed := ch.NotifyClose(make(chan *amqp091.Error, 1))
+	go func() {
+		err := <-closed
+		s.mu.Lock()
+		s.lost = amqp091.ErrClosed
+		if err != nil {
+			s.lost = err
+		}
+		s.mu.Unlock()
+		close(s.dead)
+	}()
+	return s
+}
+
+// cause says why the session died, waiting for it to be dead: amqp091-go marks the channel closed a
+// moment before it tells why.
+func (s *session) cause() error {
+	<-s.dead
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return plain(s.lost)
+}
+
+// returned reports whether the broker sent the message with this header back. A return comes before the
+// confirm of its message, so what is not there once the confirm is will not come.
+func (s *session) returned(header any) (amqp091.Return, bool) {
+	id, _ := header.(string)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for more := true; more; {
+		select {
+		case r, ok := <-s.returns:
+			if more = ok; ok {
+				name, _ := r.Headers[delayer.Header].(string)
+				s.waiting[name] = r
+			}
+		default:
+			more = false
+		}
+	}
+	r, ok := s.waiting[id]
+	delete(s.waiting, id)
+	return r, ok
+}
