@@ -1,0 +1,147 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
+)
+
+// Names for the bare booleans of amqp091-go.
+const (
+	durable       = true
+	autoDelete    = true
+	exclusive     = true
+	internal      = true
+	waitForAnswer = false
+)
+
+// Apply declares what p lists. It is idempotent: what is there already, with the same arguments, stays as it is.
+// The error names the object, and with ErrConflict what it has and should have.
+func Apply(ctx context.Context, control *broker.Control, backend string, p Plan) error {
+	err := control.Do(ctx, func(ch *amqp091.Channel) error { return declare(ch, p) })
+	if err == nil {
+		return nil
+	}
+	var at *located
+	object := ""
+	if errors.As(err, &at) {
+		object = at.object
+		if conflict := markerConflict(backend, p, at); conflict != nil {
+			return conflict
+		}
+	}
+	return broker.Explain("declare", backend, object, err)
+}
+
+// located is an error with the object that it is about.
+type located struct {
+	object string
+	err    error
+}
+
+func (l *located) Error() string { return l.err.Error() }
+func (l *located) Unwrap() error { return l.err }
+
+func declare(ch *amqp091.Channel, p Plan) error {
+	for _, m := range p.Markers {
+		if err := exchange(ch, m.exchange()); err != nil {
+			return err
+		}
+	}
+	for _, x := range p.Exchanges {
+		if err := exchange(ch, x); err != nil {
+			return err
+		}
+	}
+	for _, q := range p.Queues {
+		if _, err := ch.QueueDeclare(q.Name, durable, !autoDelete, !exclusive, waitForAnswer, q.Args); err != nil {
+			return &located{describe("queue", q.Name), err}
+		}
+	}
+	for _, b := range p.Bindings {
+		if err := Bind(ch, b); err != nil {
+			return &located{describe("binding from", b.Source) + describe(" to", b.Target), err}
+		}
+	}
+	return nil
+}
+
+func exchange(ch *amqp091.Channel, x Exchange) error {
+	if err := ch.ExchangeDeclare(x.Name, x.Kind, durable, !autoDelete, !internal, waitForAnswer, x.args()); err != nil {
+		return &located{describe("exchange", x.Name), err}
+	}
+	return nil
+}
+
+func describe(kind, name string) string { return fmt.Sprintf("%s %q", kind, name) }
+
+// Bind makes one binding.
+func Bind(ch *amqp091.Channel, b Binding) error {
+	if b.ToExchange {
+		return ch.ExchangeBind(b.Target, b.Key, b.Source, waitForAnswer, nil)
+	}
+	return ch.QueueBind(b.Target, b.Key, b.Source, waitForAnswer, nil)
+}
+
+// inequivalent reads the other value out of the broker's 406: "inequivalent arg 'alternate-exchange' for
+// exchange '…' in vhost '/': received 'A' but current is 'B'". The broker cuts its text off at 255 bytes, so that
+// with long names the value is missing.
+var inequivalent = regexp.MustCompile(`but current is '([^']*)'`)
+
+// markerConflict explains that the objects of the prefix belong to another configuration.
+func markerConflict(backend string, p Plan, at *located) error {
+	var amqpErr *amqp091.Error
+	if !errors.As(at.err, &amqpErr) || amqpErr.Code != amqp091.PreconditionFailed {
+		return nil
+	}
+	for _, m := range p.Markers {
+		if at.object != describe("exchange", m.Name) {
+			continue
+		}
+		was := "another configuration"
+		if got := inequivalent.FindStringSubmatch(amqpErr.Reason); got != nil {
+			was = got[1]
+		}
+		return &delayer.Error{
+			Op: "open", Backend: backend, Object: at.object, Kind: delayer.ErrConflict,
+			Cause: fmt.Errorf("the topology of this prefix was declared as %s, this configuration says %s", was, m.Config),
+			Hint:  "use the same configuration or another prefix; or, once nothing waits there, remove the old topology",
+		}
+	}
+	return nil
+}
+
+// Remove deletes the queues and exchanges of p, with what waits in them. What is not there is no error.
+func Remove(ctx context.Context, control *broker.Control, backend string, p Plan) error {
+	for _, q := range p.Queues {
+		err := control.Do(ctx, func(ch *amqp091.Channel) error {
+			_, err := ch.QueueDelete(q.Name, false, false, waitForAnswer)
+			return err
+		})
+		if err != nil {
+			return broker.Explain("remove", backend, describe("queue", q.Name), err)
+		}
+	}
+	names := make([]string, 0, len(p.Exchanges)+len(p.Markers))
+	for _, x := range p.Exchanges {
+		names = append(names, x.Name)
+	}
+	for _, m := range p.Markers {
+		names = append(names, m.Name)
+	}
+	for _, name := range names {
+		err := control.Do(ctx, func(ch *amqp091.Channel) error {
+			return ch.ExchangeDelete(name, false, waitForAnswer)
+		})
+		if err != nil {
+			return broker.Explain("remove", backend, describe("exchange", name), err)
+		}
+	}
+	return nil
+}
