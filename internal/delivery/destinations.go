@@ -1,0 +1,220 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// freshFor is how long a binding is taken to be there after it was last made. When a destination is
+// deleted the broker deletes its bindings too, and nothing tells us; making the binding again is how we
+// find out that the destination is gone, or is there again. Once per message would cost as much as
+// publishing.
+const freshFor = 100 * time.Millisecond
+
+// Destinations binds destinations to the delivery exchange when they are first used, and again for as
+// long as messages are on their way there. It is safe for concurrent use.
+type Destinations struct {
+	stage   Stage
+	control *broker.Control
+	backend string
+	log     *slog.Logger
+
+	routes sync.Map // routeID → *Route
+	epoch  time.Time
+
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+type routeID struct {
+	exchange, queue string // queue only with the default exchange
+	words           int
+}
+
+// A Route is a destination for messages whose keys have a certain number of words.
+type Route struct {
+	id  routeID
+	key any // the delivery key, a string, kept as the interface that a header wants
+
+	whole    atomic.Bool  // all its bindings were made, not only the one that goes with the destination
+	boundAt  atomic.Int64 // nanoseconds since the epoch of its Destinations; 0: not bound
+	lastDue  atomic.Int64 // when the last message is due, likewise
+	binding  chan struct{}
+	reported atomic.Bool // that it is gone
+}
+
+// NewDestinations starts looking after the destinations of stage; Close ends it.
+func NewDestinations(stage Stage, control *broker.Control, backend string, log *slog.Logger) *Destinations {
+	ctx, stop := context.WithCancel(context.Background())
+	d := &Destinations{
+		stage: stage, control: control, backend: backend, log: log,
+		epoch: time.Now().Add(-time.Hour), stop: stop, done: make(chan struct{}),
+	}
+	go d.refresh(ctx)
+	return d
+}
+
+// Close ends the goroutine that keeps the bindings.
+func (d *Destinations) Close() {
+	d.stop()
+	<-d.done
+}
+
+// now is monotonic, and never 0.
+func (d *Destinations) now() int64 { return int64(time.Since(d.epoch)) }
+
+// Reset forgets what is bound: the broker may have lost it.
+func (d *Destinations) Reset() {
+	d.routes.Range(func(_, r any) bool {
+		r.(*Route).whole.Store(false)
+		r.(*Route).boundAt.Store(0)
+		return true
+	})
+}
+
+// Bind returns the keys that lead a message to its destination after delay, having made sure that the
+// destination exists and is bound. The error is ErrUnroutable where it does not exist.
+//
+// At the default exchange a message also goes to the queues that its CC and BCC name, here copies; as in a
+// plain publish, one that does not exist is passed over as long as any does.
+func (d *Destinations) Bind(ctx context.Context, exchange, key string, copies []string, delay time.Duration) ([]any, error) {
+	words := Words(key)
+	if exchange != "" {
+		copies = nil // the exchange itself matches them
+	}
+	keys := make([]any, 0, 1+len(copies))
+	bound, err := d.bindOne(ctx, routeID{exchange, queueOf(exchange, key), words}, delay)
+	if err == nil {
+		keys = append(keys, bound)
+	}
+	unroutable := err
+	for _, queue := range copies {
+		if err != nil && !errors.Is(err, delayer.ErrUnroutable) {
+			return nil, err
+		}
+		if bound, err = d.bindOne(ctx, routeID{"", queue, words}, delay); err == nil {
+			keys = append(keys, bound)
+		}
+	}
+	switch {
+	case err != nil && !errors.Is(err, delayer.ErrUnroutable):
+		return nil, err
+	case len(keys) == 0:
+		return nil, unroutable
+	}
+	return keys, nil
+}
+
+func queueOf(exchange, key string) string {
+	if exchange == "" {
+		return key
+	}
+	return ""
+}
+
+func (d *Destinations) bindOne(ctx context.Context, id routeID, delay time.Duration) (any, error) {
+	r := d.route(id)
+	now := d.now()
+	if at := r.boundAt.Load(); at == 0 || now-at >= int64(freshFor) {
+		if err := d.bind(ctx, r, now); err != nil {
+			return nil, err
+		}
+	}
+	if due := now + int64(delay); due > r.lastDue.Load() {
+		r.lastDue.Store(due) // two that race differ by less than the refresh's interval
+	}
+	return r.key, nil
+}
+
+func (d *Destinations) route(id routeID) *Route {
+	if r, ok := d.routes.Load(id); ok {
+		return r.(*Route)
+	}
+	r := &Route{id: id, key: Key(id.exchange, id.queue, id.words), binding: make(chan struct{}, 1)}
+	actual, _ := d.routes.LoadOrStore(id, r)
+	return actual.(*Route)
+}
+
+// bind makes the route's bindings, once for all who ask at the same time.
+func (d *Destinations) bind(ctx context.Context, r *Route, asked int64) error {
+	select {
+	case r.binding <- struct{}{}:
+		defer func() { <-r.binding }()
+	case <-ctx.Done():
+		return broker.Explain("publish", d.backend, r.String(), context.Cause(ctx))
+	}
+	if r.boundAt.Load() >= asked {
+		return nil
+	}
+	now := d.now()
+	bindings := d.stage.bindings(r.id.exchange, r.id.queue, r.key.(string))
+	if r.whole.Load() {
+		bindings = bindings[:1]
+	}
+	err := d.control.Do(ctx, func(ch *amqp091.Channel) error {
+		for _, b := range bindings {
+			if err := topology.Bind(ch, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		r.boundAt.Store(0)
+		return d.explain(r, err)
+	}
+	r.whole.Store(true)
+	r.boundAt.Store(now)
+	r.reported.Store(false)
+	return nil
+}
+
+// explain tells a missing destination from a missing exchange of ours, both 404 to the broker.
+func (d *Destinations) explain(r *Route, err error) error {
+	var amqpErr *amqp091.Error
+	if errors.As(err, &amqpErr) && amqpErr.Code == amqp091.NotFound && missing(amqpErr.Reason, d.stage.Exchange(), d.stage.Exchanges(), d.stage.Sink()) {
+		return &delayer.Error{Op: "publish", Backend: d.backend, Object: r.String(), Kind: errTopologyLost, Cause: amqpErr}
+	}
+	var known *delayer.Error
+	if err := broker.Explain("publish", d.backend, r.String(), err); errors.As(err, &known) && errors.Is(known, delayer.ErrUnroutable) {
+		known.Hint = "declare it before publishing"
+		return known
+	}
+	return broker.Explain("publish", d.backend, r.String(), err)
+}
+
+func missing(reason string, names ...string) bool {
+	for _, name := range names {
+		if strings.Contains(reason, "'"+name+"'") {
+			return true
+		}
+	}
+	return false
+}
+
+// errTopologyLost: an object of ours is gone. It is a NotSent to the caller.
+var errTopologyLost = fmt.Errorf("%w: the delivery exchange was deleted", delayer.ErrNotSent)
+
+// TopologyLost says that an error of Bind is due to objects of ours that are gone and must be declared
+// again.
+func TopologyLost(err error) bool { return errors.Is(err, errTopologyLost) }
+
+// String names the destination for errors and logs.
+func (r *Route) String() string {
+	if r.id.exchange == "" {
+		return fmt.Sprintf("queue %q", r.id.queue)
+	}
+	return fmt.Sprintf("exchange %q", r.id.exchange)
+}
