@@ -1,0 +1,36 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer"
+)
+
+// fit returns how long a message waits for a delay: as long, or until the next tier. It refuses what the
+// limits do not have.
+func fit(delay time.Duration, l delayer.Limits) (time.Duration, error) {
+	switch {
+	case delay < 0:
+		return 0, fmt.Errorf("%v is negative", delay)
+	case delay > l.Max:
+		return 0, fmt.Errorf("%v is longer than %v, the longest delay of this configuration", delay, l.Max)
+	case delay == 0 || l.Tiers == nil:
+		return delay, nil
+	}
+	for _, tier := range l.Tiers {
+		if delay == tier || delay < tier && !l.ExactTiers {
+			return tier, nil
+		}
+	}
+	return 0, fmt.Errorf("%v is none of the tiers %s, and rounding is exact", delay, list(l.Tiers))
+}
+
+func list(tiers []time.Duration) string {
+	names := make([]string, len(tiers))
+	for i, t := range tiers {
+		names[i] = t.String()
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// Links are the routing keys of ours that lead from one place of a strategy to another. Each needs bindings,
+// which are declared when it is first used: there may be thousands, for a key must have as many words as
+// the user's (see delivery.Words). Looking a link up is what every Publish does for every hop, so it is an
+// index into an array, without a lock.
+type Links[L any] struct {
+	spec      LinkSpec[L]
+	tables    [delivery.MostWords + 1]atomic.Pointer[[]edge] // by the number of words in a key
+	declaring chan struct{}
+}
+
+// A LinkSpec says which links a strategy has.
+type LinkSpec[L any] struct {
+	Backend string
+	Count   int                                // of links
+	Index   func(L) int                        // 0 to Count − 1
+	Key     func(l L, words int) string        // the routing key, of so many words
+	Needs   func(l L, words int) topology.Plan // what must be declared for a link to be taken
+	Declare func(context.Context, topology.Plan) error
+}
+
+// An edge is a link for keys of a certain number of words.
+type edge struct {
+	key   any         // the routing key, a string; written before ready is set
+	ready atomic.Bool // declared
+}
+
+// NewLinks returns the links of a strategy, none of them declared.
+func NewLinks[L any](spec LinkSpec[L]) *Links[L] {
+	return &Links[L]{spec: spec, declaring: make(chan struct{}, 1)}
+}
+
+// Reset forgets what was declared: the broker may have lost it.
+func (l *Links[L]) Reset() {
+	for i := range l.tables {
+		l.tables[i].Store(nil)
+	}
+}
+
+func (l *Links[L]) table(words int) []edge {
+	t := l.tables[words].Load()
+	if t == nil {
+		fresh := make([]edge, l.spec.Count)
+		if l.tables[words].CompareAndSwap(nil, &fresh) {
+			return fresh
+		}
+		t = l.tables[words].Load()
+		if t == nil { // reset in between
+			return fresh
+		}
+	}
+	return *t
+}
+
+// Keys returns the keys of the links of a way, in their order and with room for more, having declared what was
+// not yet.
+func (l *Links[L]) Keys(ctx context.Context, way []L, words, room int) ([]any, error) {
+	table := l.table(words)
+	keys := make([]any, 0, len(way)+room)
+	for _, k := range way {
+		e := &table[l.spec.Index(k)]
+		if !e.ready.Load() {
+			if err := l.prepare(ctx, table, way, words); err != nil {
+				return nil, err
+			}
+		}
+		keys = append(keys, e.key)
+	}
+	return keys, nil
+}
+
+// prepare declares the links of a way that are not declared yet, all in one go.
+func (l *Links[L]) prepare(ctx context.Context, table []edge, way []L, words int) error {
+	select {
+	case l.declaring <- struct{}{}:
+		defer func() { <-l.declaring }()
+	case <-ctx.Done():
+		return broker.Explain("publish", l.spec.Backend, "", context.Cause(ctx))
+	}
+	var plan topology.Plan
+	var missing []L
+	for _, k := range way {
+		if !table[l.spec.Index(k)].ready.Load() {
+			missing = append(missing, k)
+			plan = plan.Add(l.spec.Needs(k, words))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if err := l.spec.Declare(ctx, plan); err != nil {
+		return err
+	}
+	for _, k := range missing {
+		e := &table[l.spec.Index(k)]
+		e.key = l.spec.Key(k, words)
+		e.ready.Store(true)
+	}
+	return nil
+}
