@@ -1,0 +1,71 @@
+package fixedtiers
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+const (
+	maxTiers  = 100
+	maxPrefix = 128
+	maxTier   = topology.MaxTTL - time.Millisecond // a quorum queue gets a millisecond more
+)
+
+// newBlueprint checks a configuration: what it allows, the broker takes.
+func newBlueprint(opts engine.Options, cfg Config) (blueprint, error) {
+	b := blueprint{
+		names: names{cfg.Prefix}, kind: opts.QueueType, stage: opts.Stage(), owner: opts.Prefix,
+		tiers: slices.Sorted(slices.Values(cfg.Tiers)), maxLength: cfg.MaxLength, early: cfg.Overflow == Early,
+	}
+	switch {
+	case cfg.Prefix == "" || len(cfg.Prefix) > maxPrefix || strings.HasPrefix(cfg.Prefix, "amq."):
+		return b, badConfig("prefix", `%.140q: want 1 to %d bytes that do not begin with "amq."`, cfg.Prefix, maxPrefix)
+	case len(cfg.Tiers) == 0:
+		return b, badConfig("tiers", "there are none: give at least one, as [1m, 5m, 15m]")
+	case len(cfg.Tiers) > maxTiers:
+		return b, badConfig("tiers", "%d of them, at most %d: binaryladder takes any delay", len(cfg.Tiers), maxTiers)
+	case cfg.Rounding != Up && cfg.Rounding != Exact:
+		return b, badConfig("rounding", "%q is neither up nor exact", string(cfg.Rounding))
+	case cfg.MaxLength < 1:
+		return b, badConfig("max_length", "%d is not a number of messages, at least 1", cfg.MaxLength)
+	case cfg.Overflow != Refuse && cfg.Overflow != Early:
+		return b, badConfig("overflow", "%q is neither refuse nor early", string(cfg.Overflow))
+	case b.early && b.kind != topology.Classic:
+		return b, badConfig("overflow", "early needs queue_type: classic; a %s queue that dead-letters at least once can only refuse", b.kind)
+	}
+	for i, tier := range b.tiers {
+		switch {
+		case tier < time.Millisecond || tier%time.Millisecond != 0 || tier > maxTier:
+			return b, badConfig("tiers", "%v is not a whole number of milliseconds from 1ms to ten years: the broker counts in milliseconds", tier)
+		case i > 0 && tier == b.tiers[i-1]:
+			return b, badConfig("tiers", "%s is there twice", tierName(tier))
+		}
+	}
+	return b, nil
+}
+
+// next is the number of the tier in which a delay waits. There must be one.
+func (b blueprint) next(delay time.Duration) int {
+	i, _ := slices.BinarySearch(b.tiers, delay)
+	return i
+}
+
+// tierName is a duration as people write it: 1m, 1h30m, 1s500ms. It has no dot, which separates words.
+func tierName(d time.Duration) string {
+	var b strings.Builder
+	for _, unit := range []struct {
+		name string
+		size time.Duration
+	}{{"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
+		if n := d / unit.size; n > 0 {
+			b.WriteString(strconv.FormatInt(int64(n), 10) + unit.name)
+		}
+		d %= unit.size
+	}
+	return b.String()
+}

@@ -1,0 +1,119 @@
+package fixedtiers
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// names are those of the tiers' broker objects, here with the default prefix:
+//
+//	delay                  the marker that holds the configuration
+//	delay.enter            where Publish publishes to
+//	delay.1m.queue         where its messages wait
+//
+// and, for routing an existing exchange through a tier without a Delayer:
+//
+//	delay.route.1m.queue   where its messages wait
+//	delay.route            quorum only: what expires there passes through here, so that none stalls a tier
+//	delay.exchange         what is bound here gets them
+type names struct{ prefix string }
+
+func (n names) marker() string   { return n.prefix }
+func (n names) enter() string    { return n.prefix + ".enter" }
+func (n names) route() string    { return n.prefix + ".route" }
+func (n names) exchange() string { return n.prefix + ".exchange" }
+
+func (n names) queue(tier time.Duration) string {
+	return n.prefix + "." + tierName(tier) + ".queue"
+}
+
+func (n names) routeQueue(tier time.Duration) string {
+	return n.route() + "." + tierName(tier) + ".queue"
+}
+
+// blueprint knows what the broker must hold for the tiers.
+type blueprint struct {
+	names     names
+	owner     string // the prefix of the delivery stage
+	kind      topology.QueueType
+	stage     delivery.Stage
+	tiers     []time.Duration // ascending
+	maxLength int
+	early     bool
+}
+
+// config is what the marker says: two Delayers share queues only where all of it agrees. Which tiers there are
+// is not in it: a tier more or less concerns no other.
+func (b blueprint) config() string {
+	overflow := Refuse
+	if b.early {
+		overflow = Early
+	}
+	return fmt.Sprintf("%s:%s,max=%d,%s,%s", b.names.prefix, b.owner, b.maxLength, overflow, b.kind)
+}
+
+// plan is what is declared at Open.
+func (b blueprint) plan() topology.Plan {
+	p := topology.Plan{
+		Markers:   []topology.Marker{{Name: b.names.marker(), Config: b.config()}},
+		Exchanges: []topology.Exchange{{Name: b.names.enter(), Kind: topology.Direct}}, // without an alternate: what it cannot route is returned
+	}
+	for _, tier := range b.tiers {
+		p.Queues = append(p.Queues, b.queue(b.names.queue(tier), tier, b.stage.Exchange()))
+	}
+	return p
+}
+
+// routes is what routes an existing exchange through a tier with bindings alone.
+//
+// It has queues of its own. A message that a Delayer delivers to such an exchange would otherwise come to
+// the tier where it has waited, and the broker drops in silence what expires twice in one queue. Nor can one
+// side fill or stall the tiers of the other.
+//
+// From quorum queues everything also goes to the sink, beside the exchange that people bind to: what they bind
+// may be an exchange that routes nothing, and a tier would stall over messages that no queue takes
+// (see delivery.Stage.Sink).
+func (b blueprint) routes() topology.Plan {
+	n := b.names
+	p := topology.Plan{Exchanges: []topology.Exchange{{Name: n.exchange(), Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}
+	after := n.exchange()
+	if b.kind == topology.Quorum {
+		after = n.route()
+		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: after, Kind: topology.Fanout})
+		p.Bindings = []topology.Binding{
+			{Source: after, Target: n.exchange(), ToExchange: true},
+			{Source: after, Target: b.stage.Sink()},
+		}
+	}
+	for _, tier := range b.tiers {
+		p.Queues = append(p.Queues, b.queue(n.routeQueue(tier), tier, after))
+	}
+	return p
+}
+
+// queue is a tier.
+func (b blueprint) queue(name string, tier time.Duration, after string) topology.Queue {
+	q := topology.WaitingQueue(name, b.kind, tier, after)
+	q.Args["x-max-length"] = int64(b.maxLength)
+	q.Args["x-overflow"] = "reject-publish"
+	if b.early {
+		q.Args["x-overflow"] = "drop-head"
+	}
+	return q
+}
+
+// key is the routing key of a tier, given by its number.
+func (b blueprint) key(tier, words int) string {
+	return delivery.Pad(message.Reserved+":"+tierName(b.tiers[tier]), words)
+}
+
+// steps is what must be there for a message to come to a tier.
+func (b blueprint) steps(tier, words int) topology.Plan {
+	return topology.Plan{Bindings: []topology.Binding{
+		{Source: b.names.enter(), Key: b.key(tier, words), Target: b.names.queue(b.tiers[tier])},
+	}}
+}
