@@ -1,0 +1,141 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// existing is the [engine.Strategy] of an exchange of the user's. It leads to its destinations by itself.
+type existing struct {
+	exchange string
+	durable  bool
+	look     func(context.Context, func(*amqp091.Channel) error) error
+	seen     atomic.Int64 // when the exchange was last seen, in nanoseconds since the Unix epoch
+}
+
+var _ engine.Direct = (*existing)(nil)
+
+func (*existing) Plan() topology.Plan { return topology.Plan{} }
+func (s *existing) Reset()            { s.seen.Store(0) }
+
+func (s *existing) Limits() delayer.Limits {
+	limits := guarantees()
+	limits.SurvivesRestart = s.durable // what waits does in any case, but it needs an exchange to go on
+	return limits
+}
+
+// Enter publishes to the exchange as it is: its bindings do the rest.
+func (s *existing) Enter(ctx context.Context, j engine.Journey) (engine.Entry, error) {
+	headers, err := await(ctx, j.Delay)
+	return engine.Entry{Exchange: s.exchange, Headers: headers, Optional: true, Foreign: true}, err
+}
+
+// Accept refuses every other exchange.
+func (s *existing) Accept(exchange string) error {
+	if exchange == s.exchange {
+		return nil
+	}
+	return fmt.Errorf("with plugin.exchange, messages go straight to that exchange: publish to %q, or leave plugin.exchange out to publish to any", s.exchange)
+}
+
+// freshFor is how long the exchange is taken to be there after it was last seen, as with all destinations.
+const freshFor = 100 * time.Millisecond
+
+// Exists reports an exchange that is gone. A message would close the channel, and leave others on their way in doubt.
+func (s *existing) Exists(ctx context.Context) error {
+	now := time.Now().UnixNano()
+	if age := now - s.seen.Load(); age >= 0 && age < int64(freshFor) {
+		return nil
+	}
+	err := s.look(ctx, func(ch *amqp091.Channel) error {
+		return ch.ExchangeDeclarePassive(s.exchange, delayedMessage, durable, !autoDelete, !internal, waitForAnswer, nil)
+	})
+	if err != nil {
+		return broker.Explain("publish", Name, fmt.Sprintf("exchange %q", s.exchange), err)
+	}
+	s.seen.Store(now)
+	return nil
+}
+
+// Names for the bare booleans of amqp091-go.
+const (
+	durable       = true
+	autoDelete    = true
+	internal      = true
+	waitForAnswer = false
+)
+
+// shape is what is to be known of an exchange.
+type shape struct{ durable, autoDelete bool }
+
+// inspect finds out whether an exchange is there and of the plugin's type. AMQP cannot ask for that, but the broker
+// compares an exchange that is declared again, first the type, then the flags, then the alternate exchange. One
+// that is not there is not created: for that the declaration lacks x-delayed-type, which the plugin insists on.
+func inspect(ctx context.Context, c *engine.Connected, name string) (shape, error) {
+	guess := shape{durable: true}
+	const guesses = 4 // each flag either way
+	var err error
+	for range guesses {
+		err = c.Do(ctx, func(ch *amqp091.Channel) error {
+			return ch.ExchangeDeclare(name, delayedMessage, guess.durable, guess.autoDelete, !internal, waitForAnswer, nil)
+		})
+		switch {
+		case differs(err, "durable") && guess.durable:
+			guess.durable = false
+		case differs(err, "auto_delete") && !guess.autoDelete:
+			guess.autoDelete = true
+		default:
+			return guess, unfit(name, err)
+		}
+	}
+	return guess, unfit(name, err)
+}
+
+// differs says that the broker found the exchange to have another value of an argument.
+func differs(err error, arg string) bool {
+	return said(err, "inequivalent arg '"+arg+"'")
+}
+
+// unknownType says that the broker has no such exchange type: an error of the connection (503), known by its text
+// because other mistakes have that code too.
+func unknownType(err error) bool {
+	return said(err, "exchange type '"+delayedMessage+"'")
+}
+
+func said(err error, text string) bool {
+	var amqpErr *amqp091.Error
+	return errors.As(err, &amqpErr) && strings.Contains(amqpErr.Reason, text)
+}
+
+// unfit says what is wrong with an exchange.
+func unfit(name string, err error) error {
+	object := fmt.Sprintf("exchange %q", name)
+	fail := func(kind error, cause, hint string) error {
+		return &delayer.Error{Op: "open", Backend: Name, Object: object, Kind: kind, Cause: errors.New(cause), Hint: hint}
+	}
+	const instead = "name another exchange as plugin.exchange, or leave it out for one of our own"
+	switch {
+	case err == nil:
+		return nil
+	case said(err, "x-delayed-type"):
+		return fail(delayer.ErrUnroutable, "plugin.exchange does not exist", "declare it first, or leave plugin.exchange out for one of our own")
+	case differs(err, "type"):
+		return fail(delayer.ErrConflict, "plugin.exchange is not of type "+delayedMessage, instead)
+	case differs(err, "internal"):
+		return fail(delayer.ErrConflict, "plugin.exchange is internal: nobody may publish to it", instead)
+	case differs(err, "alternate-exchange"):
+		return fail(delayer.ErrConflict, "plugin.exchange has an alternate exchange, to which the plugin gives a copy of every delayed message at once", instead)
+	}
+	return broker.Explain("open", Name, object, err)
+}

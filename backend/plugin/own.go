@@ -1,0 +1,63 @@
+package plugin
+
+import (
+	"context"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// delayedMessage is the exchange type that the plugin adds.
+const delayedMessage = "x-delayed-message"
+
+// own is the [engine.Strategy] of an exchange of our own, <prefix>.plugin.wait.
+type own struct {
+	prefix string
+	stage  delivery.Stage
+}
+
+func (*own) Reset() {}
+
+// Plan is the exchange where messages wait. It is a fanout beneath, because all that waits goes to the delivery
+// exchange, which looks at the keys. It has no alternate exchange, which would get a copy of every message when that
+// begins to wait.
+func (s *own) Plan() topology.Plan {
+	return topology.Plan{
+		Exchanges: []topology.Exchange{{Name: s.wait(), Kind: delayedMessage, DelayedKind: topology.Fanout}},
+		Bindings:  []topology.Binding{{Source: s.wait(), Target: s.stage.Exchange(), ToExchange: true}},
+	}
+}
+
+func (*own) Limits() delayer.Limits {
+	limits := guarantees()
+	limits.SurvivesRestart = true
+	limits.KeepsUnroutable = true
+	return limits
+}
+
+// Enter lets a message wait with the keys that lead on from the delivery exchange. The plugin keeps all routing
+// keys of a message, those in BCC too, as they were when it came.
+func (s *own) Enter(ctx context.Context, j engine.Journey) (engine.Entry, error) {
+	headers, err := await(ctx, j.Delay)
+	return engine.Entry{
+		Exchange: s.wait(), Keys: j.Destinations, Headers: headers,
+		Optional: true, // the broker takes a message that waits for one that has nowhere to go
+	}, err
+}
+
+func (s *own) wait() string { return s.prefix + ".plugin.wait" }
+
+// guarantees says what the plugin can do, whatever the exchange.
+func guarantees() delayer.Limits {
+	return delayer.Limits{
+		Max:               longest,
+		Resolution:        time.Millisecond,
+		Ordered:           true,
+		ReportsUnroutable: true,
+		ExactTopics:       true,
+		MaxPriority:       engine.AnyPriority, // nothing waits in a queue
+	}
+}
