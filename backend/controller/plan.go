@@ -1,0 +1,103 @@
+package controller
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+const (
+	maxLevels = 28 // of one second: the longest queue waits 4.25 years
+	maxTick   = time.Minute
+
+	// overhead is how much longer than its TTL a hop is taken to last. A queue is chosen only where that much
+	// remains after it, so that what overshoots by it is still on time.
+	overhead = 10 * time.Millisecond
+	// shortest is the least time that makes it worth going through a queue, however small the tick.
+	shortest = 20 * time.Millisecond
+)
+
+// A schedule has levels 0 (the shortest) to levels−1; the queue of level k holds a message for 2^k ticks.
+type schedule struct {
+	levels int
+	tick   time.Duration
+	spare  time.Duration // that must remain after a queue
+	memory time.Duration // what is shorter waits in the controller
+}
+
+// newSchedule checks the geometry: what it allows, the broker takes.
+func newSchedule(levels int, tick time.Duration) (schedule, error) {
+	s := schedule{levels: levels, tick: tick, spare: overhead, memory: max(tick, shortest) + overhead}
+	switch {
+	case levels < 1 || levels > maxLevels:
+		return s, badConfig("levels", "%d is not between 1 and %d", levels, maxLevels)
+	case tick < time.Millisecond || tick%time.Millisecond != 0:
+		return s, badConfig("tick", "%v is not a whole number of milliseconds, at least 1ms: the broker counts in milliseconds", tick)
+	case tick > maxTick:
+		return s, badConfig("tick", "%v is more than %v: the last part of a delay, up to a tick, waits unacknowledged in the controller, which the broker does not suffer for long", tick, maxTick)
+	}
+	const limit = topology.MaxTTL - time.Millisecond
+	if tick > limit>>(levels-1) {
+		most := 1
+		for tick <= limit>>most {
+			most++
+		}
+		return s, badConfig("levels", "with %d levels and a tick of %v the longest queue would wait longer than ten years, the longest x-message-ttl that RabbitMQ takes: use at most %d levels", levels, tick, most)
+	}
+	return s, nil
+}
+
+func badConfig(field, format string, args ...any) error {
+	return &delayer.Error{Op: "open", Object: Name + "." + field, Kind: delayer.ErrConfig, Cause: fmt.Errorf(format, args...)}
+}
+
+// longest is the longest delay: one that nothing adds up beyond an int64 of nanoseconds.
+const longest = 200 * 365 * 24 * time.Hour
+
+// ttl is how long the queue of a level holds a message.
+func (s schedule) ttl(level int) time.Duration { return s.tick << level }
+
+// Steps that are no level.
+const (
+	deliver = -1 // it is due
+	hold    = -2 // it waits in memory until it is due
+)
+
+// next says where a message goes of whose delay so much remains: the level of the longest queue that ends
+// before, or deliver, or hold. What is longer than the longest queue goes round there again, so that a delay
+// takes as few hops as there can be with these queues.
+func (s schedule) next(remaining time.Duration) int {
+	switch {
+	case remaining <= 0:
+		return deliver
+	case remaining < s.memory:
+		return hold
+	}
+	for level := s.levels - 1; level > 0; level-- {
+		if s.ttl(level) <= remaining-s.spare {
+			return level
+		}
+	}
+	return 0
+}
+
+// level is the shortest queue that waits so long, or else the longest.
+func (s schedule) level(wait time.Duration) int {
+	for level := range s.levels {
+		if s.ttl(level) >= wait {
+			return level
+		}
+	}
+	return s.levels - 1
+}
+
+// whole rounds a delay up to the resolution.
+func whole(delay time.Duration) time.Duration {
+	if rest := delay % time.Millisecond; rest != 0 && delay <= math.MaxInt64-time.Millisecond {
+		return delay - rest + time.Millisecond
+	}
+	return delay
+}

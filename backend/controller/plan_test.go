@@ -1,0 +1,131 @@
+package controller
+
+import (
+	"fmt"
+	"math/bits"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+func mustSchedule(t testing.TB, levels int, tick time.Duration) schedule {
+	t.Helper()
+	s, err := newSchedule(levels, tick)
+	require.NoError(t, err)
+	return s
+}
+
+// exact is a schedule as the seed has it: hops that last as long as their TTL, and nothing in memory.
+func exact(levels int, tick time.Duration) schedule {
+	return schedule{levels: levels, tick: tick, memory: tick}
+}
+
+// journey takes a message through its hops with a clock that goes on by what each hop lasts.
+func journey(s schedule, delay, overhead time.Duration) (hops []time.Duration, last time.Duration) {
+	for {
+		level := s.next(delay)
+		if level < 0 {
+			return hops, delay
+		}
+		hops = append(hops, s.ttl(level))
+		delay -= s.ttl(level) + overhead
+	}
+}
+
+func TestTheSeedsExample(t *testing.T) {
+	hops, last := journey(exact(3, time.Second), 13*time.Second, 0)
+	require.Equal(t, []time.Duration{4 * time.Second, 4 * time.Second, 4 * time.Second, time.Second}, hops)
+	require.Zero(t, last)
+
+	hops, last = journey(mustSchedule(t, 3, time.Second), 13*time.Second, 0)
+	require.Equal(t, []time.Duration{4 * time.Second, 4 * time.Second, 4 * time.Second}, hops)
+	require.Equal(t, time.Second, last, "in memory, since a queue would overshoot")
+}
+
+func TestThirtyDaysTakeTheFewestRounds(t *testing.T) {
+	const month = 30 * 24 * time.Hour
+	hops, last := journey(exact(20, time.Second), month, 0)
+	largest := int64(1) << 19
+	fewest := int64(month/time.Second)/largest + int64(bits.OnesCount64(uint64(int64(month/time.Second)%largest)))
+	require.Len(t, hops, int(fewest))
+	require.Zero(t, last)
+
+	hops, last = journey(mustSchedule(t, 20, time.Second), month, 3*time.Millisecond)
+	require.LessOrEqual(t, len(hops), int(fewest)+20, "each level once more at most, for what the hops overshoot")
+	require.True(t, last > 0 && last < time.Second+overhead, "%v in memory, to be on time", last)
+}
+
+// For any schedule, delay, and time that hops take longer than their TTL.
+func TestHopsNeverExceedWhatRemains(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := newSchedule(rapid.IntRange(1, 28).Draw(t, "levels"), time.Duration(rapid.Int64Range(1, 60_000).Draw(t, "tick_ms"))*time.Millisecond)
+		if err != nil {
+			t.Skip("no schedule")
+		}
+		most := min(longest/1000, s.ttl(s.levels-1)) * 1000
+		left := time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, "delay"))
+		late := time.Duration(rapid.Int64Range(0, int64(overhead)).Draw(t, "overhead"))
+		for n := 0; ; n++ {
+			require.Less(t, n, 1100, "it comes to an end")
+			level := s.next(left)
+			if level == deliver || level == hold {
+				require.Less(t, left, max(s.tick, shortest)+overhead)
+				require.Equal(t, level == deliver, left <= 0)
+				require.GreaterOrEqual(t, left, time.Duration(0), "never late by a hop that lasts no longer than it is taken to")
+				return
+			}
+			require.Less(t, level, s.levels)
+			require.LessOrEqual(t, s.ttl(level)+s.spare, left, "the hop is over before the message is due")
+			if level < s.levels-1 {
+				require.Greater(t, s.ttl(level+1)+s.spare, left, "it is the longest that fits")
+			}
+			left -= s.ttl(level) + late
+		}
+	})
+}
+
+func TestWholeMilliseconds(t *testing.T) {
+	for given, want := range map[time.Duration]time.Duration{1: time.Millisecond, time.Millisecond: time.Millisecond, time.Millisecond + 1: 2 * time.Millisecond, longest: longest} {
+		require.Equal(t, want, whole(given), "%v", given)
+	}
+}
+
+func TestAScheduleThatCannotBe(t *testing.T) {
+	for _, c := range []struct {
+		levels       int
+		tick         time.Duration
+		object, want string
+	}{
+		{0, time.Second, "controller.levels", "0 is not between 1 and 28"},
+		{29, time.Second, "controller.levels", "29"},
+		{-1, time.Second, "controller.levels", "-1"},
+		{4, 0, "controller.tick", "0s is not a whole number of milliseconds"},
+		{4, -time.Second, "controller.tick", "-1s"},
+		{4, 1500 * time.Microsecond, "controller.tick", "1.5ms"},
+		{4, 61 * time.Second, "controller.tick", "1m1s is more than 1m0s"},
+		{28, 3 * time.Second, "controller.levels", "ten years, the longest x-message-ttl that RabbitMQ takes: use at most 27 levels"},
+		{28, time.Minute, "controller.levels", "use at most 23 levels"},
+	} {
+		_, err := newSchedule(c.levels, c.tick)
+		require.ErrorIs(t, err, delayer.ErrConfig)
+		require.ErrorContains(t, err, c.object)
+		require.ErrorContains(t, err, c.want)
+	}
+	for levels := 1; levels <= maxLevels; levels++ {
+		if s, err := newSchedule(levels, 2*time.Second); err == nil {
+			require.LessOrEqual(t, s.ttl(levels-1), topology.MaxTTL)
+		}
+	}
+}
+
+func ExampleConfig() {
+	s, _ := newSchedule(20, time.Second)
+	hops, last := journey(s, 90*time.Minute, 0)
+	fmt.Println(hops, last)
+	// Output: [1h8m16s 17m4s 4m16s 16s 4s 2s 1s] 1s
+}

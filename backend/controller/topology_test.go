@@ -1,0 +1,52 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+func TestTopology(t *testing.T) {
+	b := blueprint{schedule: mustSchedule(t, 1, time.Second), names: names{"p"}, kind: topology.Quorum, stage: delivery.NewStage("p", true)}
+	require.Equal(t, topology.Plan{
+		Markers: []topology.Marker{{Name: "p.controller", Config: "p:controller,levels=1,tick=1s,quorum"}},
+		Exchanges: []topology.Exchange{
+			{Name: "p.controller.intake", Kind: "fanout", Alternate: "p.unroutable"},
+			{Name: "p.controller.enter", Kind: "fanout"}, // without an alternate: what it cannot route is returned
+			{Name: "p.controller.clock", Kind: "direct"},
+			{Name: "p.controller.wait.00", Kind: "fanout"},
+		},
+		Queues: []topology.Queue{
+			{Name: "p.controller.intake", Args: amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1 << 30)}},
+			{Name: "p.controller.wait.00", Args: amqp091.Table{
+				"x-queue-type": "quorum", "x-message-ttl": int64(1001), "x-dead-letter-exchange": "p.controller.intake",
+				"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+			}},
+		},
+		Bindings: []topology.Binding{
+			{Source: "p.controller.intake", Target: "p.controller.intake"},
+			{Source: "p.controller.enter", Target: "p.controller.intake"},
+			{Source: "p.controller.wait.00", Target: "p.controller.wait.00"},
+		},
+	}, b.plan())
+	b.kind = topology.Classic
+	require.Equal(t, amqp091.Table{"x-queue-type": "classic"}, b.plan().Queues[0].Args)
+}
+
+func TestConfigNamesEveryFieldThatMatters(t *testing.T) {
+	seen := map[string]bool{}
+	for _, b := range []blueprint{
+		{schedule: schedule{levels: 4, tick: time.Second}, names: names{"p"}, kind: topology.Quorum},
+		{schedule: schedule{levels: 5, tick: time.Second}, names: names{"p"}, kind: topology.Quorum},
+		{schedule: schedule{levels: 4, tick: time.Minute}, names: names{"p"}, kind: topology.Quorum},
+		{schedule: schedule{levels: 4, tick: time.Second}, names: names{"p"}, kind: topology.Classic},
+	} {
+		require.False(t, seen[b.config()], b.config())
+		seen[b.config()] = true
+	}
+}
