@@ -1,0 +1,175 @@
+package rabbit_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ory/dockertest/v3"
+	"github.com/ory/dockertest/v3/docker"
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+func TestMain(m *testing.M) {
+	if childMain() {
+		return
+	}
+	rabbittest.Main(m, rabbit.Options{})
+}
+
+// kinds are the brokers of our own; each test of their behaviour runs on those that this machine offers.
+var kinds = []string{rabbit.Node, rabbit.Docker}
+
+func eachKind(t *testing.T, plugins []string, test func(t *testing.T, b *rabbit.Broker)) {
+	t.Helper()
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			test(t, startKind(t, kind, plugins...))
+		})
+	}
+}
+
+func startKind(t *testing.T, kind string, plugins ...string) *rabbit.Broker {
+	t.Helper()
+	began := time.Now()
+	b, err := rabbit.Start(t.Context(), rabbit.Options{Choice: kind, Logf: t.Logf, Plugins: plugins})
+	if errors.Is(err, rabbit.ErrNone) {
+		rabbittest.Skipf(t, "%v", err)
+	}
+	require.NoError(t, err, "what is here has to work")
+	t.Cleanup(func() { assert.NoError(t, b.Close()) })
+	t.Logf("%v after %v", b, time.Since(began))
+	return b
+}
+
+func TestBrokerOfOurOwn(t *testing.T) {
+	eachKind(t, []string{"rabbitmq_management", "no_such_plugin"}, func(t *testing.T, b *rabbit.Broker) {
+		assert.True(t, b.Owned())
+		assert.Equal(t, "RabbitMQ", b.Product())
+		assert.Regexp(t, `^\d+\.\d+\.\d+`, b.Version())
+		assert.True(t, b.HasPlugin("rabbitmq_management"), "a plugin that comes with the broker is enabled")
+		assert.False(t, b.HasPlugin("no_such_plugin"), "one that it has not is left out")
+
+		out, err := b.Ctl(t.Context(), "list_vhosts", "--silent")
+		require.NoError(t, err)
+		assert.Contains(t, out, "/")
+		_, err = b.Ctl(t.Context(), "no_such_command")
+		assert.Error(t, err)
+	})
+}
+
+func TestMessagesAndAddressSurvive(t *testing.T) {
+	eachKind(t, nil, func(t *testing.T, b *rabbit.Broker) {
+		url, queue := b.URL(), rabbittest.Prefix(t)
+		publishOne(t, url, queue)
+
+		began := time.Now()
+		require.NoError(t, b.Restart(t.Context()))
+		t.Logf("restart took %v", time.Since(began))
+		assert.Equal(t, url, b.URL())
+		assert.Equal(t, 1, messagesIn(t, url, queue), "after a restart")
+
+		// Killed last: RabbitMQ before 4.0 forgets a queue declared less than two seconds before a crash.
+		publishOne(t, url, queue)
+		began = time.Now()
+		require.NoError(t, b.Kill())
+		t.Logf("kill took %v", time.Since(began))
+		_, err := amqp091.Dial(url)
+		require.Error(t, err, "a killed broker does not answer")
+		require.NoError(t, b.Run(t.Context()))
+		t.Logf("kill and run took %v", time.Since(began))
+		assert.Equal(t, url, b.URL())
+		assert.Equal(t, 2, messagesIn(t, url, queue), "after a kill")
+	})
+}
+
+func TestUsageGrowsAndIsKeptOverARestart(t *testing.T) {
+	eachKind(t, nil, func(t *testing.T, b *rabbit.Broker) {
+		before, err := b.CPU()
+		require.NoError(t, err)
+		assert.Greater(t, before, 500*time.Millisecond, "a boot alone takes more")
+		rss, err := b.RSS()
+		require.NoError(t, err)
+		assert.Greater(t, rss, int64(30<<20))
+
+		require.NoError(t, b.Kill())
+		stopped, err := b.CPU()
+		require.NoError(t, err, "CPU is known of a broker that is down")
+		assert.GreaterOrEqual(t, stopped, before)
+		require.NoError(t, b.Run(t.Context()))
+		after, err := b.CPU()
+		require.NoError(t, err)
+		assert.Greater(t, after, before+500*time.Millisecond, "the second boot counts as well")
+	})
+}
+
+func TestStopAndRunMayBeRepeated(t *testing.T) {
+	b := rabbittest.Own(t, rabbit.Options{})
+	require.NoError(t, b.Run(t.Context()), "already running")
+	require.NoError(t, b.Stop(t.Context()))
+	require.NoError(t, b.Stop(t.Context()))
+	require.NoError(t, b.Kill())
+	require.NoError(t, b.Close())
+	require.NoError(t, b.Close())
+	assert.Error(t, b.Run(t.Context()), "closed is closed")
+}
+
+func publishOne(t *testing.T, url, queue string) {
+	t.Helper()
+	conn, err := amqp091.Dial(url)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, conn.Close()) }()
+	ch, err := conn.Channel()
+	require.NoError(t, err)
+	const durable, autoDelete, exclusive, noWait, mandatory, immediate = true, false, false, false, true, false
+	_, err = ch.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, nil)
+	require.NoError(t, err)
+	require.NoError(t, ch.Confirm(noWait))
+	confirm, err := ch.PublishWithDeferredConfirmWithContext(t.Context(), "", queue, mandatory, immediate,
+		amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: []byte("kept")})
+	require.NoError(t, err)
+	acked, err := confirm.WaitContext(t.Context())
+	require.NoError(t, err)
+	require.True(t, acked)
+}
+
+func messagesIn(t *testing.T, url, queue string) int {
+	t.Helper()
+	conn, err := amqp091.Dial(url)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, conn.Close()) }()
+	ch, err := conn.Channel()
+	require.NoError(t, err)
+	const durable, autoDelete, exclusive, noWait = true, false, false, false
+	q, err := ch.QueueDeclarePassive(queue, durable, autoDelete, exclusive, noWait, nil)
+	require.NoError(t, err)
+	return q.Messages
+}
+
+func TestAContainerRemovedUnderUsIsAnErrorAndNoDeadlock(t *testing.T) {
+	b := startKind(t, rabbit.Docker)
+	pool, err := dockertest.NewPool("")
+	require.NoError(t, err)
+	list, err := pool.Client.ListContainers(docker.ListContainersOptions{
+		Filters: map[string][]string{"label": {fmt.Sprintf("delayer.pid=%d", os.Getpid())}},
+	})
+	require.NoError(t, err)
+	for _, c := range list {
+		for _, port := range c.Ports {
+			if port.PublicPort != 0 && strings.Contains(b.URL(), fmt.Sprintf(":%d/", port.PublicPort)) {
+				require.NoError(t, pool.Client.RemoveContainer(docker.RemoveContainerOptions{ID: c.ID, Force: true}))
+			}
+		}
+	}
+	require.Eventually(t, func() bool { return b.Run(t.Context()) != nil }, 20*time.Second, 50*time.Millisecond)
+	_, err = b.RSS()
+	assert.Error(t, err)
+}

@@ -1,0 +1,31 @@
+package rabbit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/delayer-go/delayer/internal/rabbit"
+)
+
+// childVariable makes the test binary start a broker of the kind it names, say so, and wait to be killed.
+const childVariable = "DELAYER_TEST_CHILD"
+
+func childMain() bool {
+	kind := os.Getenv(childVariable)
+	if kind == "" {
+		return false
+	}
+	b, err := rabbit.Start(context.Background(), rabbit.Options{Choice: kind})
+	if errors.Is(err, rabbit.ErrNone) {
+		fmt.Println("none:", err)
+		return true
+	}
+	if err != nil {
+		fmt.Println("failed:", err)
+		return true
+	}
+	fmt.Println("ready:", b.URL())
+	select {}
+}

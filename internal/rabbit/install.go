@@ -1,0 +1,97 @@
+//go:build unix
+
+package rabbit
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// install is where this machine has RabbitMQ.
+type install struct {
+	server, ctl, epmd string
+	plugins           []string // folders
+}
+
+// serverFolders are looked at before PATH: what the packages of Debian and Fedora put into PATH is a
+// wrapper that insists on the system's user and folders.
+var serverFolders = []string{
+	"/usr/lib/rabbitmq/bin", // Debian, Ubuntu, Fedora
+	"/opt/homebrew/sbin",    // Homebrew on Apple silicon
+	"/usr/local/sbin",       // Homebrew on Intel
+	"/opt/rabbitmq/sbin",    // the generic archive, where Docker's image has it
+	"/usr/local/opt/rabbitmq/sbin",
+}
+
+// findInstall looks for rabbitmq-server; if there is none the error matches [ErrNone].
+func findInstall() (install, error) {
+	server, err := findServer()
+	if err != nil {
+		return install{}, err
+	}
+	epmd, err := findEpmd()
+	if err != nil {
+		return install{}, err
+	}
+	in := install{server: server, epmd: epmd}
+	if ctl := filepath.Join(filepath.Dir(server), "rabbitmqctl"); isExecutable(ctl) {
+		in.ctl = ctl
+	}
+	in.plugins = []string{"/usr/lib/rabbitmq/plugins"}
+	if target, err := filepath.EvalSymlinks(server); err == nil {
+		in.plugins = append(in.plugins, filepath.Join(filepath.Dir(target), "..", "plugins"))
+	}
+	return in, nil
+}
+
+func findServer() (string, error) {
+	folders := append(serverFolders[:len(serverFolders):len(serverFolders)],
+		filepath.SplitList(os.Getenv("PATH"))...)
+	for _, folder := range folders {
+		server := filepath.Join(folder, "rabbitmq-server")
+		target, err := filepath.EvalSymlinks(server)
+		if err == nil && isExecutable(server) && filepath.Base(target) != "rabbitmq-script-wrapper" {
+			return server, nil
+		}
+	}
+	return "", missing("no rabbitmq-server on this machine")
+}
+
+// findEpmd looks in PATH, then where Erlang keeps its own.
+func findEpmd() (string, error) {
+	if epmd, err := exec.LookPath("epmd"); err == nil {
+		return epmd, nil
+	}
+	erl, err := exec.LookPath("erl")
+	if err != nil {
+		return "", missing("rabbitmq-server is here, but Erlang's erl is not in PATH")
+	}
+	if target, err := filepath.EvalSymlinks(erl); err == nil {
+		found, _ := filepath.Glob(filepath.Join(filepath.Dir(target), "..", "erts-*", "bin", "epmd"))
+		if len(found) > 0 {
+			return found[len(found)-1], nil
+		}
+	}
+	return "", missing("rabbitmq-server is here, but Erlang's epmd is not")
+}
+
+// available keeps those plugins that are installed: a node does not start with one enabled that is not.
+func (in install) available(plugins []string) pluginSet {
+	var have pluginSet
+	for _, plugin := range plugins {
+		for _, folder := range in.plugins {
+			if found, _ := filepath.Glob(filepath.Join(folder, plugin+"-[0-9v]*")); len(found) > 0 {
+				have = append(have, plugin)
+				break
+			}
+		}
+	}
+	return have
+}
+
+func isExecutable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0 && !strings.HasSuffix(path, "/")
+}

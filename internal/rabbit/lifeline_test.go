@@ -1,0 +1,70 @@
+package rabbit
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+type input struct{ strings.Builder }
+
+func (*input) Close() error { return nil }
+
+type brokenInput struct{ io.WriteCloser }
+
+func (brokenInput) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestLifelineTellsTheServersOutputFromTheScripts(t *testing.T) {
+	l := newLifeline()
+	in := &input{}
+	l.in = in
+	require.NoError(t, l.run())
+	assert.Equal(t, "run\n", in.String())
+
+	// However the output is cut.
+	for _, piece := range []string{"Starting br", "oker…\n@dela", "yer up 12\r\n@delayer usage 3 4\nhalf"} {
+		n, err := l.Write([]byte(piece))
+		require.NoError(t, err)
+		assert.Equal(t, len(piece), n)
+	}
+	assert.Equal(t, "Starting broker…", l.logTail())
+	fields, err := l.answer("usage", nil)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"3", "4"}, fields, "an answer to another question is passed over")
+
+	ended := l.ended()
+	select {
+	case <-ended:
+		t.Fatal("ended before the script said so")
+	default:
+	}
+	_, _ = l.Write([]byte(" a line\n@delayer down 137\n@delayer down 137\n"))
+	<-ended
+}
+
+func TestLifelineKeepsTheLastLinesOnly(t *testing.T) {
+	l := newLifeline()
+	_, _ = l.Write([]byte(strings.Repeat("old\n", 100) + strings.Repeat("x", 2*tailLength) + "\nlast\n"))
+	lines := strings.Split(l.logTail(), "\n")
+	assert.Len(t, lines, tailLines)
+	assert.Equal(t, "last", lines[tailLines-1])
+	assert.Len(t, lines[tailLines-2], tailLength)
+}
+
+func TestLifelineWhoseScriptIsGone(t *testing.T) {
+	l := newLifeline()
+	l.in = brokenInput{}
+	require.ErrorIs(t, l.run(), io.ErrClosedPipe)
+	<-l.ended() // a server that was never started is not running
+
+	gone := make(chan struct{})
+	close(gone)
+	_, _ = l.Write([]byte("its last words\n"))
+	_, err := l.answer("up", gone)
+	require.ErrorContains(t, err, "its last words")
+	assert.False(t, errors.Is(err, ErrNone))
+}

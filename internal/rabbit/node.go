@@ -1,0 +1,166 @@
+//go:build unix
+
+package rabbit
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+//go:embed node.sh
+var nodeScript string
+
+// privateNode is a rabbitmq-server of our own, as a child of this process.
+type privateNode struct {
+	*lifeline
+	pluginSet
+	install install
+	folder  string
+	ports   nodePorts
+	env     []string
+
+	script *exec.Cmd
+	gone   chan struct{} // closed when the script has ended
+	pid    int           // of the current Erlang VM
+}
+
+func startNode(ctx context.Context, o Options) (*Broker, error) {
+	in, err := findInstall()
+	if err != nil {
+		return nil, err
+	}
+	n, err := newNode(in, o.Plugins)
+	if err != nil {
+		return nil, err
+	}
+	o.Logf("starting a private node of %s", in.server)
+	return begin(ctx, n, o)
+}
+
+// newNode prepares the folder and starts the script, which from then on owns the folder.
+func newNode(in install, plugins []string) (*privateNode, error) {
+	ports, err := newNodePorts()
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp("", "delayer-rabbit-")
+	if err != nil {
+		return nil, fmt.Errorf("rabbit: private node: %w", err)
+	}
+	n := &privateNode{
+		lifeline:  newLifeline(),
+		pluginSet: in.available(plugins),
+		install:   in, folder: folder, ports: ports,
+		gone: make(chan struct{}),
+	}
+	n.env = nodeEnvironment(folder, ports)
+	if err := writeNodeFiles(folder, n.pluginSet, ports); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	if err := n.startScript(); err != nil {
+		return nil, errors.Join(fmt.Errorf("rabbit: private node: %w", err), os.RemoveAll(folder))
+	}
+	return n, nil
+}
+
+func (n *privateNode) startScript() error {
+	n.script = exec.Command("sh", "-c", nodeScript, "node.sh", n.folder, n.install.epmd, n.install.server)
+	n.script.Env = n.env
+	n.script.Dir = n.folder
+	n.script.Stdout = n.lifeline
+	n.script.Stderr = n.lifeline
+	// A group of its own: an interrupt typed at the terminal ends us, and only then, in order, the broker.
+	n.script.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// The VM's helpers hold the output open for a moment after its end.
+	n.script.WaitDelay = time.Second
+	in, err := n.script.StdinPipe()
+	if err != nil {
+		return err
+	}
+	n.in = in
+	if err := n.script.Start(); err != nil {
+		return err
+	}
+	go func() {
+		defer close(n.gone)
+		_ = n.script.Wait()
+		n.lost()
+	}()
+	return nil
+}
+
+func (n *privateNode) how() string { return "private node" }
+func (n *privateNode) owned() bool { return true }
+
+func (n *privateNode) url() *url.URL {
+	return &url.URL{
+		Scheme: "amqp", User: url.UserPassword("guest", "guest"),
+		Host: loopback + ":" + strconv.Itoa(n.ports.amqp), Path: "/",
+	}
+}
+
+func (n *privateNode) run(context.Context) error {
+	if err := n.lifeline.run(); err != nil {
+		return err
+	}
+	fields, err := n.answer("up", n.gone)
+	if err != nil {
+		return err
+	}
+	n.pid, err = strconv.Atoi(strings.Join(fields, " "))
+	return err
+}
+
+// stop asks the VM with SIGTERM, which shuts RabbitMQ down in order and needs no rabbitmqctl.
+func (n *privateNode) stop(ctx context.Context) error {
+	return n.signal(ctx, syscall.SIGTERM)
+}
+
+func (n *privateNode) kill() error {
+	return n.signal(context.Background(), syscall.SIGKILL)
+}
+
+// signal sends a signal that ends the VM and waits for that end.
+func (n *privateNode) signal(ctx context.Context, s syscall.Signal) error {
+	ended := n.ended()
+	if err := syscall.Kill(n.pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("rabbit: %v to the private node: %w", s, err)
+	}
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("rabbit: the private node does not end after %v: %w", s, ctx.Err())
+	}
+}
+
+func (n *privateNode) usage() (usage, error) { return treeUsage(n.pid) }
+
+func (n *privateNode) ctl(ctx context.Context, args ...string) (string, error) {
+	if n.install.ctl == "" {
+		return "", fmt.Errorf("rabbit: there is no rabbitmqctl beside %s", n.install.server)
+	}
+	cmd := exec.CommandContext(ctx, n.install.ctl, args...)
+	cmd.Env = n.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("rabbit: rabbitmqctl %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+// close lets go of the lifeline and waits for the script to have cleaned up.
+func (n *privateNode) close() error {
+	_ = n.in.Close()
+	<-n.gone
+	return nil
+}

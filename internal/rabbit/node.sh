@@ -1,0 +1,34 @@
+# Runs a private RabbitMQ node for a parent that may die at any moment, and leaves nothing behind.
+#
+#   sh node.sh FOLDER EPMD SERVER
+#
+# Standard input is the lifeline: each line "run" starts the server; its end means that the parent is
+# gone. Lines of output that begin with @delayer are for the parent, the others are the server's.
+folder=$1 epmd=$2 server=$3
+
+# epmd in the foreground is a child to kill; the one that Erlang starts by itself would stay for ever.
+"$epmd" -address 127.0.0.1 -port "$ERL_EPMD_PORT" >/dev/null 2>&1 &
+epmd_pid=$!
+job=
+
+# The pid is written before the look at "gone", and "gone" before the pid is read: so whichever comes
+# first, no server outlives this script. exec keeps the pid all the way to the Erlang VM.
+run() {
+	sh -c 'echo $$ >"$0/pid"; [ -e "$0/gone" ] && exit; echo "@delayer up $$"; exec "$1"' \
+		"$folder" "$server" </dev/null 2>&1
+	code=$?
+	rm -f "$folder/pid"
+	echo "@delayer down $code"
+}
+
+while read -r command; do
+	case $command in
+	run) run & job=$! ;;
+	esac
+done
+
+: >"$folder/gone"
+[ -r "$folder/pid" ] && kill -KILL "$(cat "$folder/pid")" 2>/dev/null
+[ -n "$job" ] && wait "$job"
+kill -KILL "$epmd_pid" 2>/dev/null
+rm -rf "$folder"

@@ -1,0 +1,139 @@
+// Package rabbittest gives the tests of a package a RabbitMQ.
+//
+//	func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
+//
+//	func TestSomething(t *testing.T) {
+//		b := rabbittest.Broker(t)
+//		queue := rabbittest.Prefix(t) + ".orders"
+//		…
+//	}
+//
+// The broker starts when the first test asks for it, so that a run of unit tests costs nothing, and is
+// shared by the package's tests. What was skipped is said at the end; with DELAYER_TEST_SUMMARY set to a
+// file's name it is appended there too, since go test hides what passing packages print.
+package rabbittest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/delayer-go/delayer/internal/rabbit"
+)
+
+// shared is what the tests of one test binary share.
+var shared struct {
+	options rabbit.Options
+	start   sync.Once
+	broker  *rabbit.Broker
+	err     error
+
+	mu      sync.Mutex
+	skipped []string
+}
+
+// Main runs the tests, ends the broker, looks for goroutines that were left, and exits.
+func Main(m *testing.M, o rabbit.Options) {
+	shared.options = o
+	code := m.Run()
+	if b := shared.broker; b != nil {
+		if err := b.Close(); err != nil {
+			fmt.Fprintf(os.Stderr, "broker: %v\n", err)
+			code = max(code, 1)
+		}
+	}
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintf(os.Stderr, "goroutines are left after the tests:\n%v\n", err)
+		code = 1
+	}
+	if err := summarize(); err != nil {
+		fmt.Fprintf(os.Stderr, "summary: %v\n", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// Broker returns the broker that the package's tests share. Without one the test fails if CI=true or if
+// a broker was named; otherwise it is skipped, which the summary says.
+func Broker(t testing.TB) *rabbit.Broker {
+	t.Helper()
+	shared.start.Do(func() {
+		shared.broker, shared.err = rabbit.Start(context.Background(), shared.options)
+		if shared.err == nil {
+			fmt.Printf("broker: %v\n", shared.broker)
+		}
+	})
+	check(t, shared.err)
+	return shared.broker
+}
+
+// Own returns a broker for this test alone, to be stopped and killed while others run. It is a private
+// node or a container even where AMQP_URL names another one, and ends with the test.
+func Own(t testing.TB, o rabbit.Options) *rabbit.Broker {
+	t.Helper()
+	if o.Choice == "" {
+		o.Choice = os.Getenv("DELAYER_BROKER")
+	}
+	var b *rabbit.Broker
+	var err error
+	if o.Choice == "" || o.Choice == rabbit.Given {
+		o.Choice = rabbit.Node // ready in seconds, and killed where it can be seen
+		if b, err = rabbit.Start(context.Background(), o); errors.Is(err, rabbit.ErrNone) {
+			o.Choice = rabbit.Docker
+		}
+	}
+	if b == nil && (err == nil || errors.Is(err, rabbit.ErrNone)) {
+		b, err = rabbit.Start(context.Background(), o)
+	}
+	check(t, err)
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Errorf("closing the test's broker: %v", err)
+		}
+	})
+	return b
+}
+
+// check ends the test if there is no broker: by a skip only where nobody expects one.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	expected := os.Getenv("CI") == "true" || os.Getenv("DELAYER_BROKER") != ""
+	if errors.Is(err, rabbit.ErrNone) && !expected {
+		Skipf(t, "%v", err)
+	}
+	t.Fatal(err)
+}
+
+// Skipf skips the test and names it, with the reason, in the summary.
+func Skipf(t testing.TB, format string, args ...any) {
+	t.Helper()
+	reason := fmt.Sprintf(format, args...)
+	first, _, _ := strings.Cut(reason, "\n")
+	shared.mu.Lock()
+	shared.skipped = append(shared.skipped, fmt.Sprintf("skipped: %s: %s", t.Name(), strings.TrimSuffix(first, ".")))
+	shared.mu.Unlock()
+	t.Skip(reason)
+}
+
+// Prefix returns the beginning of names for a test's exchanges and queues, unique to this call, so that
+// tests share a broker, also one that is not ours, without seeing each other. Nothing is deleted.
+func Prefix(t testing.TB) string {
+	t.Helper()
+	name := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("/# *.", r) {
+			return '-'
+		}
+		return r
+	}, t.Name())
+	return "t-" + strings.ToLower(rand.Text()[:8]) + "-" + name[:min(len(name), 40)]
+}
