@@ -1,0 +1,401 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/conformance"
+	"github.com/delayer-go/delayer/conformance/internal/memory"
+)
+
+// A broken Delayer is a correct one with a fault put in front of it.
+type broken struct {
+	delayer.Delayer
+	publish func(ctx context.Context, d delayer.Delayer, exchange, key string, delay time.Duration, msg amqp091.Publishing) error
+	close   func(d delayer.Delayer) error
+}
+
+func (b *broken) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+	if b.publish == nil {
+		return b.Delayer.Publish(ctx, exchange, key, delay, msg)
+	}
+	return b.publish(ctx, b.Delayer, exchange, key, delay, msg)
+}
+
+func (b *broken) Close() error {
+	if b.close == nil {
+		return b.Delayer.Close()
+	}
+	return b.close(b.Delayer)
+}
+
+// A fault is what is wrong with a Delayer, and the cases that are meant to notice.
+type fault struct {
+	name  string
+	cases []string
+	open  func(b *memory.Broker) *broken // its Delayer is put in by the test
+	races bool                           // the fault is a data race
+}
+
+// A call is what Publish was called with; faults change what they are about.
+type call struct {
+	ctx           context.Context
+	exchange, key string
+	delay         time.Duration
+	msg           amqp091.Publishing
+}
+
+func (c call) on(d delayer.Delayer) error { return d.Publish(c.ctx, c.exchange, c.key, c.delay, c.msg) }
+
+// with makes a fault of what Publish does with a call.
+func with(f func(d delayer.Delayer, c call) error) func(*memory.Broker) *broken {
+	return func(*memory.Broker) *broken {
+		return &broken{publish: func(ctx context.Context, d delayer.Delayer, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+			return f(d, call{ctx, exchange, key, delay, msg})
+		}}
+	}
+}
+
+// changing makes a fault of a change to what is published.
+func changing(f func(c *call)) func(*memory.Broker) *broken {
+	return with(func(d delayer.Delayer, c call) error {
+		c.msg.Headers = maps.Clone(c.msg.Headers)
+		f(&c)
+		return c.on(d)
+	})
+}
+
+// replying makes a fault of another answer than the true one.
+func replying(f func(err error) error) func(*memory.Broker) *broken {
+	return with(func(d delayer.Delayer, c call) error { return f(c.on(d)) })
+}
+
+func not(kind error) func(error) error {
+	return func(err error) error {
+		if errors.Is(err, kind) {
+			return nil
+		}
+		return err
+	}
+}
+
+var published atomic.Int64
+
+func everyTenth() bool { return published.Add(1)%10 == 0 }
+
+var contentFaults = []fault{
+	{name: "loses some", cases: []string{"never-early", "concurrency"}, open: with(func(d delayer.Delayer, c call) error {
+		if everyTenth() {
+			return nil
+		}
+		return c.on(d)
+	})},
+	{name: "loses all", cases: []string{"arrives", "arrives-by-queue-name"}, open: with(func(delayer.Delayer, call) error { return nil })},
+	{name: "duplicates some", cases: []string{"never-early", "concurrency"}, open: with(func(d delayer.Delayer, c call) error {
+		if everyTenth() {
+			if err := c.on(d); err != nil {
+				return err
+			}
+		}
+		return c.on(d)
+	})},
+	{name: "forgets headers", cases: []string{"header-types", "exchange-kinds", "delayed-again"}, open: changing(func(c *call) { c.msg.Headers = nil })},
+	{name: "turns numbers into strings", cases: []string{"header-types"}, open: changing(func(c *call) {
+		if _, ok := c.msg.Headers["int16"]; ok {
+			c.msg.Headers["int16"] = "-32768"
+		}
+	})},
+	{name: "adds a header", cases: []string{"properties", "header-types"}, open: changing(func(c *call) {
+		if c.msg.Headers == nil {
+			c.msg.Headers = amqp091.Table{}
+		}
+		c.msg.Headers["x-added"] = "here"
+	})},
+	{name: "forgets a property", cases: []string{"properties"}, open: changing(func(c *call) { c.msg.CorrelationId = "" })},
+	{name: "makes all persistent", cases: []string{"properties"}, open: changing(func(c *call) { c.msg.DeliveryMode = amqp091.Persistent })},
+	{name: "cuts large bodies", cases: []string{"bodies"}, open: changing(func(c *call) { c.msg.Body = c.msg.Body[:min(len(c.msg.Body), 256<<10)] })},
+	{name: "changes the key", cases: []string{"odd-routing-keys", "topic-bindings"}, open: changing(func(c *call) {
+		if c.exchange != "" {
+			c.key = strings.TrimPrefix(c.key, "1.")
+		}
+	})},
+	{name: "forgets BCC", cases: []string{"cc-and-bcc", "cc-and-bcc-by-queue-name"}, open: changing(func(c *call) { delete(c.msg.Headers, "BCC") })},
+	{name: "refuses a name", cases: []string{"odd-names", "similar-queue-names"}, open: with(func(d delayer.Delayer, c call) error {
+		if strings.Contains(c.key, ".") {
+			return &delayer.Error{Op: "publish", Kind: delayer.ErrInvalid}
+		}
+		return c.on(d)
+	})},
+	{name: "sends copies again", cases: []string{"cc-and-bcc"}, open: with(func(d delayer.Delayer, c call) error {
+		if copies, ok := c.msg.Headers["CC"].([]any); ok && c.delay > 0 {
+			again := c
+			again.msg.Headers = nil
+			again.key, _ = copies[0].(string)
+			_ = again.on(d) // Whether this fault succeeds is not the question.
+		}
+		return c.on(d)
+	})},
+	{name: "drops what died before", cases: []string{"delayed-again"}, open: with(func(d delayer.Delayer, c call) error {
+		if _, died := c.msg.Headers["x-death"]; died {
+			return nil
+		}
+		return c.on(d)
+	})},
+	{name: "changes the caller's headers", cases: []string{"message-untouched"}, open: with(func(d delayer.Delayer, c call) error {
+		delete(c.msg.Headers, "x-death")
+		return c.on(d)
+	})},
+}
+
+var timeFaults = []fault{
+	{name: "early", cases: []string{"never-early"}, open: changing(func(c *call) { c.delay = c.delay * 9 / 10 })},
+	{name: "rounds down", cases: []string{"rounding-up", "never-early"}, open: changing(func(c *call) {
+		c.delay -= c.delay % memory.DefaultLimits().Resolution
+	})},
+	{name: "blocks at the head of the line", cases: []string{"no-head-of-line-blocking", "priorities-do-not-block"}, open: headOfLine},
+	{name: "out of order", cases: []string{"same-delay-keeps-order"}, open: changing(func(c *call) {
+		if c.delay > 0 && c.delay < time.Hour {
+			c.delay += rand.N(100 * time.Millisecond)
+		}
+	})},
+	{name: "shortens a delay that is too long", cases: []string{"beyond-maximum"}, open: changing(func(c *call) {
+		c.delay = min(c.delay, memory.DefaultLimits().Max)
+	})},
+	{name: "overflows", cases: []string{"beyond-maximum"}, open: changing(func(c *call) {
+		if c.delay+memory.DefaultLimits().Resolution < 0 {
+			c.delay = 0
+		}
+	})},
+	{name: "takes negative for none", cases: []string{"negative-delay"}, open: changing(func(c *call) { c.delay = max(c.delay, 0) })},
+	{name: "takes none for one", cases: []string{"zero-delay"}, open: with(func(d delayer.Delayer, c call) error {
+		if c.delay == 0 {
+			return nil
+		}
+		return c.on(d)
+	})},
+}
+
+// headOfLine delays each message until those before it are due, as one queue with expirations does.
+func headOfLine(*memory.Broker) *broken {
+	var mu sync.Mutex
+	var last time.Time
+	return with(func(d delayer.Delayer, c call) error {
+		if c.delay > 0 && c.delay < time.Hour {
+			mu.Lock()
+			if due := time.Now().Add(c.delay); due.Before(last) {
+				c.delay = time.Until(last)
+			} else {
+				last = due
+			}
+			mu.Unlock()
+		}
+		return c.on(d)
+	})(nil)
+}
+
+var answerFaults = []fault{
+	{name: "silent about the unroutable", cases: []string{"unknown-destination", "destination-comes-and-goes"}, open: replying(not(delayer.ErrUnroutable))},
+	{name: "an error of its own", cases: []string{"unknown-destination", "negative-delay", "invalid-messages"}, open: replying(func(err error) error {
+		if err != nil {
+			return errors.New("it did not work")
+		}
+		return nil
+	})},
+	{name: "deaf to ctx", cases: []string{"ctx-ended-before"}, open: changing(func(c *call) { c.ctx = context.WithoutCancel(c.ctx) })},
+	{name: "slow to hear ctx", cases: []string{"ctx-ended-during"}, open: with(func(d delayer.Delayer, c call) error {
+		err := c.on(d)
+		if errors.Is(err, context.DeadlineExceeded) {
+			time.Sleep(time.Minute)
+		}
+		return err
+	})},
+	{name: "calls what is unknown stored", cases: []string{"connection-cut", "ctx-ended-during"}, open: lossyWhenUnknown(nil)},
+	{name: "calls what is unknown not sent", cases: []string{"connection-cut", "ctx-ended-during"}, open: replying(func(err error) error {
+		var e *delayer.Error
+		if errors.As(err, &e) && errors.Is(err, delayer.ErrUnknown) {
+			return &delayer.Error{Op: "publish", Kind: delayer.ErrNotSent, Cause: e.Cause}
+		}
+		return err
+	})},
+	{name: "calls what is not sent stored", cases: []string{"connection-cut", "ctx-ended-during", "ctx-ended-before"}, open: replying(not(delayer.ErrNotSent))},
+	{name: "never recovers", cases: []string{"connection-cut", "broker-restart"}, open: neverRecovers},
+	{name: "publishes after Close", cases: []string{"closed"}, open: func(*memory.Broker) *broken {
+		return &broken{close: func(delayer.Delayer) error { return nil }}
+	}},
+	{name: "fails to close twice", cases: []string{"closed"}, open: func(*memory.Broker) *broken {
+		var once atomic.Bool
+		return &broken{close: func(d delayer.Delayer) error {
+			if once.Swap(true) {
+				return &delayer.Error{Op: "close", Kind: delayer.ErrClosed}
+			}
+			return d.Close()
+		}}
+	}},
+	{name: "forgets what waits when closed", cases: []string{"waiting-survives-close", "two-delayers"}, open: func(b *memory.Broker) *broken {
+		return &broken{close: func(d delayer.Delayer) error {
+			b.Forget()
+			return d.Close()
+		}}
+	}},
+	{name: "loses what is published while closing", cases: []string{"closed-while-publishing"}, open: replying(func(err error) error {
+		time.Sleep(time.Millisecond) // Or time would stand still in a bubble.
+		return not(delayer.ErrClosed)(err)
+	})},
+	{name: "leaves a goroutine", cases: []string{"no-goroutine-left"}, open: leavesGoroutine},
+	{name: "remembers destinations for ever", cases: []string{"destination-comes-and-goes"}, open: remembersDestinations},
+	{name: "binds a destination once", cases: []string{"destination-created-again"}, open: with(func(d delayer.Delayer, c call) error {
+		if c.msg.MessageId == "second" { // The case's message after the destination was created again.
+			return nil
+		}
+		return c.on(d)
+	})},
+	{name: "keeps the caller's memory", cases: []string{"message-untouched"}, open: keepsMemory, races: true},
+}
+
+// lossyWhenUnknown says stored of what it does not know, and half of it is not.
+func lossyWhenUnknown(*memory.Broker) func(*memory.Broker) *broken {
+	return with(func(d delayer.Delayer, c call) error {
+		err := c.on(d)
+		if errors.Is(err, delayer.ErrUnknown) || errors.Is(err, delayer.ErrNotSent) && c.ctx.Err() == nil {
+			return nil
+		}
+		if errors.Is(err, delayer.ErrNotSent) && !errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	})
+}
+
+func neverRecovers(*memory.Broker) *broken {
+	var lost atomic.Bool
+	return with(func(d delayer.Delayer, c call) error {
+		if lost.Load() {
+			return &delayer.Error{Op: "publish", Kind: delayer.ErrNotSent, Cause: amqp091.ErrClosed}
+		}
+		err := c.on(d)
+		if errors.Is(err, amqp091.ErrClosed) {
+			lost.Store(true)
+		}
+		return err
+	})(nil)
+}
+
+// leavesGoroutine leaves one behind for a while: for ever would not do in a bubble.
+func leavesGoroutine(*memory.Broker) *broken {
+	return with(func(d delayer.Delayer, c call) error {
+		go time.Sleep(time.Minute)
+		return c.on(d)
+	})(nil)
+}
+
+// remembersDestinations asks once whether a destination is there.
+func remembersDestinations(*memory.Broker) *broken {
+	var known sync.Map
+	return with(func(d delayer.Delayer, c call) error {
+		name := c.exchange + " " + c.key
+		if answer, ok := known.Load(name); ok && answer != nil {
+			return answer.(error)
+		}
+		err := c.on(d)
+		if errors.Is(err, delayer.ErrUnroutable) {
+			known.Store(name, err)
+		}
+		return err
+	})(nil)
+}
+
+// keepsMemory publishes the message later than it says, from the caller's memory.
+func keepsMemory(*memory.Broker) *broken {
+	return with(func(d delayer.Delayer, c call) error {
+		if c.delay <= 0 || c.delay > time.Hour {
+			return c.on(d)
+		}
+		const late = 100 * time.Millisecond
+		time.AfterFunc(late, func() {
+			c.ctx = context.Background()
+			c.delay -= late
+			_ = c.on(d) // Nobody is there to be told.
+		})
+		return nil
+	})(nil)
+}
+
+// sentences holds what each case says when it fails.
+func sentences() map[string]string {
+	all := map[string]string{}
+	for _, c := range conformance.Cases() {
+		all[c.Name] = c.Sentence
+	}
+	return all
+}
+
+// notices runs cases on a broken Delayer: each must fail, and say what it is about.
+func notices(t *testing.T, h conformance.Harness, cases []string) {
+	t.Helper()
+	r := &recorder{only: map[string]bool{}}
+	for _, name := range cases {
+		r.only[name] = true
+	}
+	conformance.RunOn(r, h)
+	failed := r.failed()
+	for _, name := range cases {
+		if assert.NotEmpty(t, failed[name], "%s does not notice", name) {
+			assert.True(t, strings.HasPrefix(failed[name][0], sentences()[name]+": "), failed[name][0])
+			t.Logf("%s: %s", name, failed[name][0])
+		}
+	}
+	time.Sleep(time.Hour) // Of a bubble's time, in which all that a broken Delayer left ends.
+}
+
+func TestBroken(t *testing.T) {
+	for _, f := range slices.Concat(contentFaults, timeFaults, answerFaults) {
+		t.Run(f.name, func(t *testing.T) {
+			if raceDetector && f.races {
+				t.Skip("the race detector notices this fault before the suite does")
+			}
+			synctest.Test(t, func(t *testing.T) {
+				b := memory.NewBroker(memory.DefaultLimits())
+				h := harness(b)
+				h.Open = func(ctx context.Context) (delayer.Delayer, error) {
+					d := f.open(b)
+					var err error
+					d.Delayer, err = b.Open(ctx)
+					return d, err
+				}
+				notices(t, h, f.cases)
+			})
+		})
+	}
+}
+
+// TestEveryCaseHasAFault: a case that nothing is known to fail may as well not be there.
+func TestEveryCaseHasAFault(t *testing.T) {
+	meant := map[string]bool{}
+	for _, f := range slices.Concat(contentFaults, timeFaults, answerFaults) {
+		for _, name := range f.cases {
+			meant[name] = true
+		}
+	}
+	for _, f := range brokerFaults {
+		for _, name := range f.cases {
+			meant[name] = true
+		}
+	}
+	meant["exact-tiers"] = true // by exactTiersFault, which has limits of its own
+	for name := range sentences() {
+		assert.True(t, meant[name], "%s: no broken Delayer shows that it can fail", name)
+	}
+}

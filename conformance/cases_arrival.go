@@ -1,0 +1,85 @@
+package conformance
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer"
+)
+
+var arrivalCases = []testCase{
+	{Case: Case{"arrives", "a message published to an exchange must reach the queue bound there, once"}, check: arrives},
+	{Case: Case{"arrives-by-queue-name", "a message published to the default exchange must reach the queue that its key names, once"}, check: arrivesByName},
+	{Case: Case{"never-early", "no message may arrive before its publish time plus its delay, and none may be missing"}, check: neverEarly},
+	{Case: Case{"due-header", "a delayed message must carry the header " + delayer.Header + " with an id of its own, its due time and its exchange"}, check: dueHeader},
+}
+
+func arrives(t *trial) {
+	box, exchange := t.queue(t.name("queue")), t.exchange("direct")
+	t.bind(box, "order.expired", exchange)
+	t.exactly(box, t.mustPublish(job{exchange, "order.expired", t.short(), text("one")}))
+}
+
+func arrivesByName(t *trial) {
+	box := t.queue(t.name("queue"))
+	t.exactly(box, t.mustPublish(to(box, "one", t.short())))
+}
+
+func neverEarly(t *trial) {
+	const messages = 600
+	box, exchange := t.queue(t.name("queue")), t.exchange("direct")
+	t.bind(box, "key", exchange)
+	delays := t.mixed(messages)
+	t.exactly(box, t.mustPublish(jobs(messages, "mixed", func(i int, id string) job {
+		return job{exchange, "key", delays[i], text(id)}
+	})...))
+}
+
+func dueHeader(t *trial) {
+	box, exchange := t.queue(t.name("queue")), t.exchange("fanout")
+	t.bind(box, "", exchange)
+	var outs []outcome
+	for _, e := range []string{exchange, ""} {
+		outs = append(outs, t.mustPublish(jobs(5, "to:"+e, func(i int, id string) job {
+			delay := min(t.short()+time.Duration(i)*time.Millisecond, t.lim.Max)
+			if t.lim.ExactTiers {
+				delay = t.short()
+			}
+			return job{e, box.queue, delay, text(id)}
+		})...)...)
+	}
+	t.exactly(box, outs)
+	ids := map[string]string{}
+	for _, o := range outs {
+		for _, a := range box.of(o.id()) {
+			mark, ok := a.Headers[delayer.Header].(string)
+			id, due, exchange, okParts := parseMark(mark)
+			if !ok || !okParts {
+				t.errorf("message %s: the header is %#v, want \"<id> <due> <exchange>\"", o.id(), a.Headers[delayer.Header])
+				continue
+			}
+			if other, taken := ids[id]; taken && other != o.id() {
+				t.errorf("messages %s and %s carry the same id %q", o.id(), other, id)
+			}
+			ids[id] = o.id()
+			first, last := o.before.Add(o.delay).UnixMilli(), o.after.Add(t.effective(o.delay)).UnixMilli()+1
+			if due < first || due > last {
+				t.errorf("message %s: due at %d, want %d to %d", o.id(), due, first, last)
+			}
+			if exchange != o.exchange {
+				t.errorf("message %s: destination %q, want %q", o.id(), exchange, o.exchange)
+			}
+		}
+	}
+}
+
+// parseMark takes the value of delayer.Header apart.
+func parseMark(mark string) (id string, due int64, exchange string, ok bool) {
+	parts := strings.SplitN(mark, " ", 3)
+	if len(parts) != 3 || parts[0] == "" {
+		return "", 0, "", false
+	}
+	due, err := strconv.ParseInt(parts[1], 10, 64)
+	return parts[0], due, parts[2], err == nil
+}

@@ -1,0 +1,125 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/delayer-go/delayer"
+)
+
+var closeCases = []testCase{
+	{Case: Case{"closed", "after Close, Publish must say so, and Close again must do nothing"}, check: closed},
+	{Case: Case{"waiting-survives-close", "messages that wait when their Delayer is closed must still be delivered"}, check: survivesClose},
+	{Case: Case{"closed-while-publishing", "Close must let what is being published end, and Publish say truly what became of it"}, check: closedWhilePublishing},
+	{Case: Case{"no-goroutine-left", "no goroutine of a Delayer may be left after Close"}, check: noGoroutineLeft},
+}
+
+// closeAndOpen closes the trial's Delayer and opens the next.
+func (t *trial) closeAndOpen() {
+	t.Helper()
+	if err := t.d.Close(); err != nil {
+		t.errorf("Close returned %v", err)
+	}
+	t.d = t.open()
+}
+
+func closed(t *trial) {
+	box := t.queue(t.name("queue"))
+	d := t.open()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if err := d.Close(); err != nil {
+				t.errorf("Close, called by several at a time, returned %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := d.Close(); err != nil {
+		t.errorf("Close, called again, returned %v", err)
+	}
+	for _, j := range []job{to(box, "too late", t.short()), to(box, "too late and at once", 0)} {
+		t.refused(publishBy(t.ctx, d, j), delayer.ErrClosed)
+	}
+	if got := d.Limits().Max; got != t.lim.Max {
+		t.errorf("Limits().Max is %v after Close, was %v", got, t.lim.Max)
+	}
+	t.exactly(box, nil)
+}
+
+func survivesClose(t *trial) {
+	const messages = 100
+	box := t.queue(t.name("queue"))
+	delays := []time.Duration{t.short(), t.delay(several)}
+	outs := t.mustPublish(jobs(messages, "waiting", func(i int, id string) job { return to(box, id, delays[i%len(delays)]) })...)
+	t.closeAndOpen()
+	t.exactly(box, outs)
+}
+
+func closedWhilePublishing(t *trial) {
+	const publishers, first = 8, 100
+	box := t.queue(t.name("queue"))
+	d := t.open()
+	p := startPublishers(t, publishers, func(ctx context.Context, id string) outcome { return publishBy(ctx, d, to(box, id, t.short())) })
+	p.awaitStored(first)
+	err := d.Close()
+	outs := p.stop()
+	if err != nil {
+		t.errorf("Close returned %v", err)
+	}
+	t.truthful(box, outs, false)
+}
+
+// noGoroutineLeft opens and uses a Delayer in a goroutine with a label; all that come of it inherit the label,
+// so that those of other tests are not mistaken for its own.
+func noGoroutineLeft(t *trial) {
+	const label = "conformance"
+	box := t.queue(t.name("queue"))
+	mark := t.name("goroutines")
+	done := make(chan error, 1)
+	go pprof.Do(t.ctx, pprof.Labels(label, mark), func(ctx context.Context) {
+		d, err := t.h.Open(ctx)
+		if err != nil {
+			done <- err
+			return
+		}
+		err = publishBy(ctx, d, to(box, "one", t.short())).err
+		_ = publishBy(ctx, d, job{"", t.name("nowhere"), t.short(), text("refused")})
+		if closing := d.Close(); err == nil {
+			err = closing
+		}
+		done <- err
+	})
+	if err := <-done; err != nil {
+		t.failf("a Delayer that is opened, used and closed: %v", err)
+	}
+	// A goroutine that is returning is still counted for a moment; no signal tells when it is not.
+	const moment = 2 * time.Second
+	var left []string
+	for end := deadlineIn(moment); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if left = goroutines(mark); len(left) == 0 {
+			return
+		}
+	}
+	t.errorf("%d kinds of goroutines are left:\n%s", len(left), strings.Join(left, "\n\n"))
+}
+
+// goroutines returns the stacks of those that carry a label with this value.
+func goroutines(mark string) []string {
+	var profile bytes.Buffer
+	const withLabels = 1
+	if err := pprof.Lookup("goroutine").WriteTo(&profile, withLabels); err != nil {
+		return []string{err.Error()}
+	}
+	var found []string
+	for _, stack := range strings.Split(profile.String(), "\n\n") {
+		if strings.Contains(stack, mark) {
+			found = append(found, stack)
+		}
+	}
+	return found
+}

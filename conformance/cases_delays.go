@@ -1,0 +1,63 @@
+package conformance
+
+import (
+	"math"
+	"time"
+
+	"github.com/delayer-go/delayer"
+)
+
+var delayCases = []testCase{
+	{Case: Case{"zero-delay", "a message without delay must arrive at once, by the same rules"}, check: zeroDelay},
+	{Case: Case{"beyond-maximum", "a delay beyond Limits().Max must be refused, never shortened, and nothing may be delivered"}, check: beyondMaximum},
+	{Case: Case{"negative-delay", "a negative delay must be refused, and nothing may be delivered"}, check: negativeDelay},
+}
+
+func zeroDelay(t *trial) {
+	const messages = 50
+	box, exchange := t.queue(t.name("queue")), t.exchange("topic")
+	t.bind(box, "a.*", exchange)
+	t.exactly(box, t.mustPublish(jobs(messages, "now", func(i int, id string) job {
+		if i%2 == 0 {
+			return to(box, id, 0)
+		}
+		return job{exchange, "a.b", 0, text(id)}
+	})...))
+	if t.lim.ReportsUnroutable {
+		t.refused(t.publish(job{exchange, "b.a", 0, text("nothing is bound for its key")}), delayer.ErrUnroutable)
+		t.exactly(t.queue(t.name("after")), nil)
+	}
+}
+
+// outOfRange checks that a delay is refused. That nothing arrives is for the caller to check.
+func (t *trial) outOfRange(box *inbox, d time.Duration) {
+	t.Helper()
+	t.refused(t.publish(to(box, sprintf("delayed by %v", d), d)), delayer.ErrOutOfRange)
+}
+
+func beyondMaximum(t *trial) {
+	if t.lim.Max <= 0 {
+		t.failf("Limits().Max is %v", t.lim.Max)
+	}
+	box := t.queue(t.name("queue"))
+	for _, more := range []time.Duration{1, time.Millisecond, t.lim.Resolution, t.lim.Max} {
+		if t.lim.Max <= forever-more && more > 0 {
+			t.outOfRange(box, t.lim.Max+more)
+		}
+	}
+	if t.lim.Max < forever {
+		t.outOfRange(box, forever)
+		t.outOfRange(box, forever-time.Millisecond+1) // Rounding it up overflows.
+	} else {
+		t.Logf("does not apply: no delay is too long")
+	}
+	t.exactly(box, t.mustPublish(to(box, "still usable", t.short())))
+}
+
+func negativeDelay(t *trial) {
+	box := t.queue(t.name("queue"))
+	for _, d := range []time.Duration{-1, -time.Second, math.MinInt64} {
+		t.outOfRange(box, d)
+	}
+	t.exactly(box, t.mustPublish(to(box, "still usable", t.short())))
+}

@@ -1,0 +1,179 @@
+package conformance
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer"
+)
+
+var destinationCases = []testCase{
+	{Case: Case{"unknown-destination", "an exchange or queue that does not exist must be reported, and the Delayer must go on"}, check: unknownDestination},
+	{Case: Case{"destination-deleted-while-waiting", "messages whose queue was deleted must be kept as unroutable, and must not hold up others"}, check: deletedWhileWaiting},
+	{Case: Case{"exchange-deleted-while-waiting", "messages whose exchange was deleted must be kept as unroutable, and must not hold up others"}, check: exchangeDeletedWhileWaiting},
+	{Case: Case{"binding-gone-while-waiting", "messages that their exchange cannot route any more must not hold up others"}, check: bindingGone},
+	{Case: Case{"destination-created-again", "a destination that was deleted and created again must work as before"}, check: createdAgain},
+	{Case: Case{"destination-comes-and-goes", "Publish must notice a destination that was deleted, and one that was created"}, check: comesAndGoes},
+}
+
+// noticeTime is how long a Delayer may go on with what it knew of a destination: the tenth of a second of
+// Limits().ReportsUnroutable, and as much again for the broker. It is a wait that no signal can replace.
+const noticeTime = 200 * time.Millisecond
+
+// stalling is how many unroutable messages are put in front of others: 32 of them stall a quorum queue that
+// dead-letters at least once and has nowhere to put them.
+const stalling = 40
+
+func unknownDestination(t *trial) {
+	box := t.queue(t.name("queue"))
+	id := t.name("unknown")
+	unknown := []job{
+		{"", t.name("no-queue"), t.short(), text(id + "-queue")},
+		{t.name("no-exchange"), "key", t.short(), text(id + "-exchange")},
+	}
+	var outs []outcome
+	for _, j := range unknown {
+		outs = append(outs, t.publishAll([]job{j, j, j, j})...)
+	}
+	for _, o := range outs {
+		if t.lim.ReportsUnroutable {
+			t.refused(o, delayer.ErrUnroutable)
+		} else if o.err != nil {
+			t.errorf("message %s: Publish returned %q, though Limits() says that it does not report this", o.id(), o.err)
+		}
+	}
+	t.exactly(box, t.mustPublish(to(box, "still usable", t.short())))
+	if !t.lim.ReportsUnroutable {
+		t.kept(outs)
+	}
+}
+
+// kept checks that messages are in the queue for unroutable messages, with their destination.
+func (t *trial) kept(outs []outcome) {
+	t.Helper()
+	if !t.lim.KeepsUnroutable {
+		t.Logf("not looked for: the backend does not declare that it keeps what is unroutable")
+		return
+	}
+	box := newInbox("for unroutable messages")
+	t.must(t.w.Unroutable(t.ctx, box.add))
+	t.await(box, outs)
+	for _, o := range outs {
+		a := box.of(o.id())[0]
+		mark, _ := a.Headers[delayer.Header].(string)
+		_, _, exchange, ok := parseMark(mark)
+		if !ok || exchange != o.exchange || a.RoutingKey != o.key {
+			t.errorf("unroutable message %s: it says %q (%s) and key %q, want exchange %q and key %q",
+				o.id(), mark, delayer.Header, a.RoutingKey, o.exchange, o.key)
+		}
+	}
+}
+
+// meanwhile publishes messages to a destination that is gone when they are due, with others behind them, and
+// checks that the others arrive. gone makes a destination, and returns how to address it and how to end it.
+func (t *trial) meanwhile(gone func() (exchange, key string, end func())) (lost []outcome) {
+	t.Helper()
+	for _, delay := range t.longer(0) {
+		box := t.queue(t.name("others"))
+		exchange, key, end := gone()
+		lost = t.mustPublish(jobs(stalling, t.name("gone"), func(_ int, id string) job {
+			return job{exchange, key, delay, text(id)}
+		})...)
+		others := t.mustPublish(jobs(stalling, "behind", func(_ int, id string) job { return to(box, id, delay) })...)
+		end()
+		inTime := time.Now().Before(lost[0].before.Add(delay))
+		t.exactly(box, others)
+		if inTime {
+			return lost
+		}
+	}
+	t.Logf("not shown: there was no time to delete a destination before the messages were due")
+	return nil
+}
+
+func deletedWhileWaiting(t *trial) {
+	t.kept(t.meanwhile(func() (string, string, func()) {
+		name := t.queue(t.name("deleted")).queue
+		return "", name, func() { t.must(t.w.DeleteQueue(t.ctx, name)) }
+	}))
+}
+
+func exchangeDeletedWhileWaiting(t *trial) {
+	t.kept(t.meanwhile(func() (string, string, func()) {
+		exchange, box := t.exchange("topic"), t.queue(t.name("bound"))
+		t.bind(box, "#", exchange)
+		return exchange, "a.key", func() { t.must(t.w.DeleteExchange(t.ctx, exchange)) }
+	}))
+}
+
+// bindingGone leaves open what becomes of the messages that the exchange does not match: as with plain
+// publishing, that is the exchange's own matter.
+func bindingGone(t *trial) {
+	t.meanwhile(func() (string, string, func()) {
+		exchange, box := t.exchange("direct"), t.queue(t.name("unbound"))
+		t.bind(box, "key", exchange)
+		return exchange, "key", func() { t.must(t.w.Unbind(t.ctx, box.queue, "key", exchange, nil)) }
+	})
+}
+
+// A place is a destination that can be deleted and made again.
+type place struct {
+	exchange, key string
+	make          func() *inbox
+	end           func()
+}
+
+// places returns a queue of the default exchange, and an exchange with a queue.
+func (t *trial) places() []place {
+	name, exchange := t.name("place"), t.name("exchange")
+	queue := place{"", name, func() *inbox { return t.queue(name) }, func() { t.must(t.w.DeleteQueue(t.ctx, name)) }}
+	routed := place{exchange, "key", func() *inbox {
+		t.must(t.w.DeclareExchange(t.ctx, exchange, "direct"))
+		box := t.queue(t.name("routed"))
+		t.bind(box, "key", exchange)
+		return box
+	}, func() { t.must(t.w.DeleteExchange(t.ctx, exchange)) }}
+	return []place{queue, routed}
+}
+
+func createdAgain(t *trial) {
+	for _, p := range t.places() {
+		for _, hint := range []string{"first", "second", "third"} {
+			box := p.make()
+			j := job{p.exchange, p.key, t.short(), text(hint)}
+			o := t.publish(j)
+			// The Delayer may have noticed that it was gone, and not yet that it is back; if it says so.
+			if hint != "first" && errors.Is(o.err, delayer.ErrUnroutable) {
+				time.Sleep(noticeTime)
+				o = t.publish(j)
+			}
+			if o.err != nil {
+				t.failf("message %s to exchange %q key %q: Publish returned %v", o.id(), p.exchange, p.key, o.err)
+			}
+			t.exactly(box, []outcome{o})
+			p.end()
+			if hint == "second" { // Time to notice that it is gone, which the other rounds do not have.
+				time.Sleep(noticeTime)
+			}
+		}
+	}
+}
+
+func comesAndGoes(t *trial) {
+	if !t.lim.ReportsUnroutable {
+		t.Logf("does not apply: the backend does not declare that it reports what is unroutable")
+		return
+	}
+	for _, p := range t.places() {
+		kind := strings.TrimSuffix("queue of exchange "+p.exchange, " of exchange ")
+		j := job{p.exchange, p.key, t.short(), text(kind)}
+		t.refused(t.publish(j), delayer.ErrUnroutable)
+		box := p.make()
+		time.Sleep(noticeTime)
+		t.exactly(box, t.mustPublish(j))
+		p.end()
+		time.Sleep(noticeTime)
+		t.refused(t.publish(j), delayer.ErrUnroutable)
+	}
+}

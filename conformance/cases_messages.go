@@ -1,0 +1,157 @@
+package conformance
+
+import (
+	"maps"
+	"reflect"
+	"strings"
+	"sync"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+)
+
+var messageCases = []testCase{
+	{Case: Case{"invalid-messages", "a message that cannot be published must be refused before the wire, and disturb no other"}, check: invalidMessages},
+	{Case: Case{"message-untouched", "Publish must neither change the caller's message nor use it after it returned"}, check: untouched},
+}
+
+// invalid returns messages, by what is wrong with each.
+func (t *trial) invalid(box *inbox) map[string]job {
+	const tooLong = 256
+	name := strings.Repeat("n", tooLong)
+	bad := map[string]job{
+		"routing key of 256 bytes":   {"", name, t.short(), text("")},
+		"exchange name of 256 bytes": {name, "key", t.short(), text("")},
+	}
+	with := func(what string, change func(*amqp091.Publishing)) {
+		j := to(box, "", t.short())
+		change(&j.msg)
+		bad[what] = j
+	}
+	header := func(what, name string, value any) {
+		with(what, func(m *amqp091.Publishing) { m.Headers = amqp091.Table{name: value} })
+	}
+	header("header that is a map", "h", map[string]any{"a": "b"})
+	header("header that is a []string", "h", []string{"a"})
+	header("header that is a struct", "h", struct{ A int }{1})
+	header("header that is a pointer", "h", new(string))
+	header("header that is a uint64", "h", uint64(1))
+	header("header that is a func", "h", func() {})
+	header("a struct in a table in an array", "h", []any{amqp091.Table{"deep": struct{}{}}})
+	header("header name of 256 bytes", name, "x")
+	header("headers of 200 KiB", "h", strings.Repeat("x", 200<<10))
+	header("CC that is a string", "CC", box.queue)
+	header("CC that is a []string", "CC", []string{box.queue})
+	header("CC of numbers", "CC", []any{int64(1)})
+	header("BCC that is a string", "BCC", box.queue)
+	header("BCC of numbers", "BCC", []any{box.queue, int64(1)})
+	with("expiration", func(m *amqp091.Publishing) { m.Expiration = "60000" })
+	with("content type of 256 bytes", func(m *amqp091.Publishing) { m.ContentType = name })
+	with("content encoding of 256 bytes", func(m *amqp091.Publishing) { m.ContentEncoding = name })
+	with("correlation id of 256 bytes", func(m *amqp091.Publishing) { m.CorrelationId = name })
+	with("reply-to of 256 bytes", func(m *amqp091.Publishing) { m.ReplyTo = name })
+	with("message id of 256 bytes", func(m *amqp091.Publishing) { m.MessageId = name })
+	with("type of 256 bytes", func(m *amqp091.Publishing) { m.Type = name })
+	with("user id of 256 bytes", func(m *amqp091.Publishing) { m.UserId = name })
+	with("app id of 256 bytes", func(m *amqp091.Publishing) { m.AppId = name })
+	if t.lim.MaxPriority < 255 {
+		with("priority above Limits().MaxPriority", func(m *amqp091.Publishing) { m.Priority = t.lim.MaxPriority + 1 })
+	}
+	return bad
+}
+
+// invalidMessages publishes them while valid ones are published, which must not notice.
+func invalidMessages(t *trial) {
+	const valid = 300
+	box := t.queue(t.name("queue"))
+	var wg sync.WaitGroup
+	var outs []outcome
+	wg.Go(func() {
+		outs = t.publishAll(jobs(valid, "valid", func(_ int, id string) job { return to(box, id, t.short()) }))
+	})
+	for what, j := range t.invalid(box) {
+		if j.msg.MessageId == "" {
+			j.msg.MessageId = what
+		}
+		o := t.publish(j)
+		o.msg.MessageId = what // for what is printed
+		t.refused(o, delayer.ErrInvalid)
+	}
+	wg.Wait()
+	for _, o := range outs {
+		if o.err != nil {
+			t.errorf("message %s, published meanwhile: Publish returned %v", o.id(), o.err)
+		}
+	}
+	t.exactly(box, outs)
+}
+
+func untouched(t *trial) {
+	const messages = 50
+	box := t.queue(t.name("queue"))
+	deep := func() amqp091.Table {
+		return amqp091.Table{
+			"table": amqp091.Table{"array": []any{amqp091.Table{"leaf": "kept"}}},
+			"bytes": []byte("kept"), "CC": []any{t.name("nowhere")}, "BCC": []any{t.name("nowhere")},
+			// What a received message comes with, and a Delayer takes off its own copy.
+			delayer.Header: "id 1 exchange", "x-death": []any{amqp091.Table{"queue": "q", "count": int64(1)}},
+			"x-first-death-queue": "q",
+		}
+	}
+	list := jobs(messages, "message", func(_ int, id string) job {
+		j := to(box, id, t.short())
+		j.msg.Headers = deep()
+		return j
+	})
+	before := make([]amqp091.Table, len(list))
+	for i := range list {
+		before[i] = deepCopy(list[i].msg.Headers).(amqp091.Table)
+	}
+	outs := t.mustPublish(list...)
+	for i, o := range outs {
+		if !reflect.DeepEqual(o.msg.Headers, before[i]) {
+			t.errorf("message %s: the caller's headers are now %v, were %v", o.id(), o.msg.Headers, before[i])
+		}
+		if string(o.msg.Body) != o.id() {
+			t.errorf("message %s: the caller's body is now %q", o.id(), o.msg.Body)
+		}
+		// From here on the message is the caller's again, who may use its memory for something else.
+		copy(o.msg.Body, strings.Repeat("overwritten", 3))
+		copy(o.msg.Headers["bytes"].([]byte), "lost")
+		o.msg.Headers["table"].(amqp091.Table)["array"] = "lost"
+		maps.DeleteFunc(o.msg.Headers, func(string, any) bool { return true })
+	}
+	t.exactly(box, outs)
+	for _, o := range outs {
+		a := box.of(o.id())[0]
+		bytes, _ := a.Headers["bytes"].([]byte)
+		table, _ := a.Headers["table"].(amqp091.Table)
+		array, _ := table["array"].([]any)
+		if string(a.Body) != o.id() || string(bytes) != "kept" || len(array) != 1 {
+			t.errorf("message %s: what the caller wrote to its memory after Publish arrived: body %q, headers %v", o.id(), a.Body, a.Headers)
+		}
+	}
+}
+
+// deepCopy copies a header's value with all it refers to.
+func deepCopy(v any) any {
+	switch v := v.(type) {
+	case amqp091.Table:
+		c := make(amqp091.Table, len(v))
+		for name, value := range v {
+			c[name] = deepCopy(value)
+		}
+		return c
+	case []any:
+		c := make([]any, len(v))
+		for i, value := range v {
+			c[i] = deepCopy(value)
+		}
+		return c
+	case []byte:
+		return append([]byte{}, v...)
+	default:
+		return v
+	}
+}

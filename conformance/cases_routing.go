@@ -1,0 +1,176 @@
+package conformance
+
+import (
+	"maps"
+	"reflect"
+	"strings"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+var routingCases = []testCase{
+	{Case: Case{"odd-routing-keys", "a routing key is the user's own, also where it looks like one of a backend's"}, check: oddKeys},
+	{Case: Case{"odd-names", "a queue or exchange may be called anything, also what looks like a backend's key"}, check: oddNames},
+	{Case: Case{"topic-bindings", "a topic exchange must route a delayed message to the queues that a plain one reaches, and no others"}, check: topicBindings},
+	{Case: Case{"similar-queue-names", "a queue whose name is part of another's must get its own messages and no others"}, check: similarNames},
+	{Case: Case{"cc-and-bcc", "the user's CC and BCC must be honoured at an exchange as in a plain publish, once each"}, check: ccAndBCC},
+	{Case: Case{"cc-and-bcc-by-queue-name", "the user's CC and BCC must be honoured at the default exchange as in a plain publish, once each"}, check: ccAndBCCByName},
+}
+
+// oddRoutingKeys has what a ladder of topics, or a source route, could take for its own.
+var oddRoutingKeys = []string{
+	"", "1", "0", "1.0.1", "1.x", "0.0.1.0.x", strings.Repeat("0.", 28) + "q", strings.Repeat("1.", 28) + "q",
+	"*", "#", "*.*", "#.b", "a.#", "a", "a.b", "a.b.c", ".", "..", ".a", "a.", "a..b", "with space", "ünïcödé",
+	"x-delayer", "delayer.1", "5>3", "a/b:c=d@e%f", strings.Repeat("k", 200), strings.Repeat("k.", 127) + "k",
+}
+
+func oddKeys(t *trial) {
+	box, exchange := t.queue(t.name("queue")), t.exchange("topic")
+	t.bind(box, "#", exchange)
+	outs := t.mustPublish(jobs(len(oddRoutingKeys), "key", func(i int, id string) job {
+		return job{exchange, oddRoutingKeys[i], t.short(), text(id)}
+	})...)
+	t.exactly(box, outs)
+	for _, o := range outs {
+		if got := box.of(o.id())[0].RoutingKey; got != o.key {
+			t.errorf("message %s arrived with routing key %q, want %q", o.id(), got, o.key)
+		}
+	}
+}
+
+func oddNames(t *trial) {
+	name := t.name("x")
+	for _, q := range []string{"1.0.1." + name, "0.0.1.0." + name, name + ".1", "*." + name, "#." + name, "a b " + name} {
+		box := t.queue(q)
+		t.exactly(box, t.mustPublish(to(box, "for queue "+q, t.short())))
+
+		exchange := "1.0." + q
+		t.must(t.w.DeclareExchange(t.ctx, exchange, "fanout"))
+		t.bind(box, "", exchange)
+		j := job{exchange, "1.0", t.short(), text("for exchange " + exchange)}
+		t.await(box, t.mustPublish(j))
+	}
+}
+
+func topicBindings(t *trial) {
+	exchange := t.exchange("topic")
+	boxes := map[string]*inbox{}
+	for _, pattern := range topicPatterns {
+		boxes[pattern] = t.queue(t.name("queue"))
+		t.bind(boxes[pattern], pattern, exchange)
+	}
+	for i, key := range oddRoutingKeys {
+		t.must(t.w.Publish(t.ctx, exchange, key, text(sprintf("plain-%03d", i))))
+	}
+	t.await(boxes["#"], t.mustPublish(jobs(len(oddRoutingKeys), "delayed", func(i int, id string) job {
+		return job{exchange, oddRoutingKeys[i], t.short(), text(id)}
+	})...))
+	for pattern, box := range boxes {
+		t.sentinel(box)
+		var missing, extra []string
+		for _, key := range oddRoutingKeys {
+			plain, delayed := box.withKey("plain", key), box.withKey("delayed", key)
+			if delayed < plain {
+				missing = append(missing, sprintf("%q", key))
+			}
+			if delayed > plain && !t.wordsMayTell(key, pattern) {
+				extra = append(extra, sprintf("%q", key))
+			}
+		}
+		if len(missing)+len(extra) > 0 {
+			t.errorf("binding %q: of the delayed messages, missing those with the keys %s; not expected those with the keys %s",
+				pattern, list(missing), list(extra))
+		}
+	}
+}
+
+// topicPatterns has patterns that a key of a backend's own, which the broker would match here too, could match.
+var topicPatterns = []string{
+	"", "#", "*", "*.*", "*.*.*", "*.*.*.*", "*.*.*.*.*", "*.*.*.*.*.*", "*.#", "#.*.*", "*.*.*.#",
+	"a.*", "a.#", "#.x", "#.q", "1.*", "1.#", "#.1.#", "*.0.#", "0.#", "#.b",
+}
+
+// wordsMayTell says that a binding of wildcards alone may match a key of the backend's own where it does not match the
+// user's: the broker matches all keys of a message at every exchange. A backend that declares ExactTopics has
+// given its keys as many words as the user's, but the empty key has none to imitate.
+func (t *trial) wordsMayTell(key, pattern string) bool {
+	wildcards := pattern != "" && strings.Trim(pattern, "*#.") == ""
+	return wildcards && (!t.lim.ExactTopics || key == "" && strings.Contains(pattern, "#"))
+}
+
+// withKey counts the arrivals of messages of a kind with a key.
+func (b *inbox) withKey(kind, key string) int {
+	n := 0
+	for _, a := range b.all() {
+		if strings.HasPrefix(a.MessageId, kind+"-") && a.RoutingKey == key {
+			n++
+		}
+	}
+	return n
+}
+
+func similarNames(t *trial) {
+	b := t.name("b")
+	var boxes []*inbox
+	var all []job
+	for _, name := range []string{b, "a." + b, "x.a." + b, b + ".a", "a" + b} {
+		boxes = append(boxes, t.queue(name))
+		all = append(all, to(boxes[len(boxes)-1], "for "+name, t.short()))
+	}
+	outs := t.mustPublish(all...)
+	for i, box := range boxes {
+		t.exactly(box, outs[i:i+1])
+	}
+}
+
+func ccAndBCC(t *trial) { t.copies(t.exchange("direct")) }
+
+func ccAndBCCByName(t *trial) { t.copies("") }
+
+// copies publishes to five queues by key, CC and BCC, plainly and through the Delayer.
+func (t *trial) copies(exchange string) {
+	t.Helper()
+	var keys []string
+	var boxes []*inbox
+	for _, hint := range []string{"key", "cc", "cc-too", "bcc", "nobody"} {
+		box := t.queue(t.name(hint))
+		boxes, keys = append(boxes, box), append(keys, box.queue)
+		if exchange != "" {
+			t.bind(box, box.queue, exchange)
+		}
+	}
+	// The key once more among the CC, and a key that leads nowhere.
+	headers := amqp091.Table{"CC": []any{keys[1], keys[0], keys[2], t.name("nowhere")}, "BCC": []any{keys[3]}}
+	copied := func(id string) amqp091.Publishing {
+		m := text(id)
+		m.Headers = maps.Clone(headers)
+		m.DeliveryMode = amqp091.Persistent
+		return m
+	}
+	t.must(t.w.Publish(t.ctx, exchange, keys[0], copied("plain")))
+	t.await(boxes[0], t.mustPublish(job{exchange, keys[0], t.short(), copied("delayed")}))
+	for _, box := range boxes {
+		t.sentinel(box)
+		t.sameCopy(box)
+	}
+}
+
+// sameCopy checks that the box got as many plain messages as delayed ones, looking the same.
+func (t *trial) sameCopy(box *inbox) {
+	t.Helper()
+	plain, delayed := box.of("plain"), box.of("delayed")
+	if len(plain) != len(delayed) {
+		t.errorf("queue %s: arrived %d times, want %d", box.queue, len(delayed), len(plain))
+		return
+	}
+	for i, want := range plain {
+		got := delayed[i]
+		want.MessageId, want.Body = got.MessageId, got.Body
+		for _, d := range t.differences(want, got) {
+			t.errorf("queue %s: %s", box.queue, d)
+		}
+		if !reflect.DeepEqual(want.Headers["CC"], got.Headers["CC"]) {
+			t.errorf("queue %s: CC arrived as %v, want %v", box.queue, got.Headers["CC"], want.Headers["CC"])
+		}
+	}
+}

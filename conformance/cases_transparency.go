@@ -1,0 +1,104 @@
+package conformance
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+var transparencyCases = []testCase{
+	{Case: Case{"properties", "every property must arrive as it was published"}, check: properties},
+	{Case: Case{"header-types", "headers of every AMQP type must arrive as they were published"}, check: headerTypes},
+	{Case: Case{"bodies", "a body must arrive byte for byte, empty or large"}, check: bodies},
+	{Case: Case{"exchange-kinds", "a message must be routed as its exchange routes, whatever kind that is"}, check: exchangeKinds},
+}
+
+func properties(t *trial) {
+	full := amqp091.Publishing{
+		MessageId: "all", ContentType: "application/json", ContentEncoding: "gzip",
+		DeliveryMode: amqp091.Persistent, Priority: min(9, t.lim.MaxPriority), CorrelationId: "correlation",
+		ReplyTo: "reply.queue", Timestamp: time.Unix(1_700_000_000, 0), Type: "order.expired",
+		UserId: t.h.User, AppId: "conformance", Body: []byte("body"),
+	}
+	transient := full
+	transient.MessageId, transient.DeliveryMode = "transient", amqp091.Transient
+	unset := full
+	unset.MessageId, unset.DeliveryMode = "mode not set", 0
+	low := full
+	low.MessageId, low.Priority = "low", min(1, t.lim.MaxPriority)
+	longest := full
+	longest.MessageId = strings.Repeat("i", 255)
+	longest.CorrelationId = strings.Repeat("c", 255)
+	longest.Type = strings.Repeat("é", 127)
+	t.compare("key", full, transient, unset, low, longest, amqp091.Publishing{MessageId: "bare"})
+}
+
+// everyType has a header of each type that AMQP 0.9.1 has and amqp091 encodes.
+func everyType() amqp091.Table {
+	leaf := amqp091.Table{"string": "leaf", "nil": nil, "int64": int64(math.MinInt64)}
+	return amqp091.Table{
+		"nil": nil, "true": true, "false": false,
+		"byte": byte(255), "int8": int8(-128), "int16": int16(math.MinInt16), "uint16": uint16(math.MaxUint16),
+		"int32": int32(math.MinInt32), "uint32": uint32(math.MaxUint32),
+		"int64": int64(math.MaxInt64), "float32": float32(1.5), "float64": math.Pi,
+		"string": "text, ünïcödé", "empty": "", "long": strings.Repeat("x", 10_000),
+		"bytes": []byte{0, 1, 254, 255}, "decimal": amqp091.Decimal{Scale: 2, Value: 12345},
+		"time":  time.Unix(1_600_000_000, 0),
+		"table": amqp091.Table{"inner": leaf, "array": []any{leaf, "x"}},
+		"array": []any{"a", int64(1), true, nil, leaf, []any{"b", []byte("c")}},
+	}
+}
+
+func headerTypes(t *trial) {
+	all := text("together")
+	all.Headers = everyType()
+	msgs := []amqp091.Publishing{all}
+	for name, value := range everyType() {
+		m := text("alone: " + name)
+		m.Headers = amqp091.Table{name: value}
+		msgs = append(msgs, m)
+	}
+	odd := text("odd names")
+	odd.Headers = amqp091.Table{strings.Repeat("n", 255): "long", "": "none", "with space": 1.0, "x-mine": "x"}
+	t.compare("key", append(msgs, odd)...)
+}
+
+func bodies(t *trial) {
+	body := func(id string, n int) amqp091.Publishing {
+		m := amqp091.Publishing{MessageId: id, Body: make([]byte, n)}
+		for i := range m.Body {
+			m.Body[i] = byte(i * 31)
+		}
+		return m
+	}
+	t.compare("key", body("empty", 0), body("one byte", 1), body("128 KiB", 128<<10), body("1 MiB", 1<<20))
+}
+
+func exchangeKinds(t *trial) {
+	direct, topic := t.exchange("direct"), t.exchange("topic")
+	fanout, headers := t.exchange("fanout"), t.exchange("headers")
+	boxes := map[string]*inbox{}
+	for _, hint := range []string{"direct", "topic", "fanout", "headers", "none"} {
+		boxes[hint] = t.queue(t.name(hint))
+	}
+	t.bind(boxes["direct"], "eu.order", direct)
+	t.bind(boxes["topic"], "eu.*", topic)
+	t.bind(boxes["fanout"], "any", fanout)
+	t.must(t.w.Bind(t.ctx, boxes["headers"].queue, "", headers, amqp091.Table{"x-match": "all", "region": "eu"}))
+	// What must not match, on each of them.
+	t.bind(boxes["none"], "us.order", direct)
+	t.bind(boxes["none"], "us.*", topic)
+	t.must(t.w.Bind(t.ctx, boxes["none"].queue, "", headers, amqp091.Table{"x-match": "all", "region": "us"}))
+
+	outs := map[string][]outcome{}
+	for hint, exchange := range map[string]string{"direct": direct, "topic": topic, "fanout": fanout, "headers": headers} {
+		m := text("by " + hint)
+		m.Headers = amqp091.Table{"region": "eu"}
+		outs[hint] = t.mustPublish(job{exchange, "eu.order", t.short(), m})
+	}
+	for _, hint := range []string{"direct", "topic", "fanout", "headers", "none"} {
+		t.exactly(boxes[hint], outs[hint])
+	}
+}

@@ -1,0 +1,126 @@
+package conformance
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/delayer-go/delayer"
+)
+
+// A Harness is what the suite needs to know of the backend under test. Open and World are required.
+type Harness struct {
+	// Open opens a Delayer, with the same configuration every time. The suite closes it. It is called
+	// once or more a case, and by several cases at a time.
+	Open func(ctx context.Context) (delayer.Delayer, error)
+
+	// World opens a view of the broker that Open's Delayers publish to. The suite closes it. It is called
+	// once a case, and by several cases at a time.
+	World func(ctx context.Context) (World, error)
+
+	// User is the name that the Delayer's connections log in with. It is published as UserId, which the
+	// broker compares; "" leaves that property out.
+	User string
+
+	// Added names the headers that this backend documents to add to a message, besides [delayer.Header] and
+	// what the broker adds to every dead-lettered message.
+	Added []string
+
+	// Skip reports that a case cannot be judged, because the World lacks an ability ([Unable]). It must not
+	// return. nil is t.Skip; where a lane must be complete, as in CI, make it t.Fatal.
+	Skip func(t *testing.T, reason string)
+
+	// Patience is how long the suite waits for what must happen before it calls it missing; 0 means 30 s. It
+	// does not say how late a message may be: that is the benchmark's question.
+	Patience time.Duration
+
+	// Concurrency is how many cases run at a time; 0 means 8. Most of them wait for a delay most of the
+	// time, which is why this is not the number of processors, as with t.Parallel.
+	Concurrency int
+}
+
+// A Case is one thing that a Delayer is held to.
+type Case struct {
+	// Name is the name of the case's subtest.
+	Name string
+	// Sentence is what a Delayer that fails the case got wrong. Every failure begins with it.
+	Sentence string
+}
+
+// testCase is a Case and what it does.
+type testCase struct {
+	Case
+	check func(*trial)
+	// alone says that the case disturbs others, and runs after them with nothing beside it.
+	alone bool
+}
+
+// cases holds the whole suite, in the order in which it runs and is documented.
+var cases = concat(
+	arrivalCases,
+	transparencyCases,
+	timingCases,
+	delayCases,
+	destinationCases,
+	routingCases,
+	againCases,
+	messageCases,
+	concurrencyCases,
+	closeCases,
+	faultCases,
+)
+
+// Cases returns the suite's cases in order, for documentation.
+func Cases() []Case {
+	var list []Case
+	for _, c := range cases {
+		list = append(list, c.Case)
+	}
+	return list
+}
+
+// Run runs every case as a subtest of t.
+func Run(t *testing.T, h Harness) {
+	t.Helper()
+	if h.Open == nil || h.World == nil {
+		t.Fatal("conformance: Harness.Open and Harness.World are required")
+	}
+	run(goTest{t, h.Skip}, h)
+}
+
+// run runs first the cases that get along, several at a time, and then each of the others.
+func run(t tester, h Harness) {
+	if h.Patience == 0 {
+		h.Patience = 30 * time.Second
+	}
+	if h.Concurrency == 0 {
+		h.Concurrency = 8
+	}
+	var wg sync.WaitGroup
+	room := make(chan struct{}, h.Concurrency)
+	for _, c := range cases {
+		if c.alone {
+			continue
+		}
+		room <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-room }()
+			t.Run(c.Name, func(t tester) { try(t, h, c) })
+		})
+	}
+	wg.Wait()
+	for _, c := range cases {
+		if c.alone {
+			t.Run(c.Name, func(t tester) { try(t, h, c) })
+		}
+	}
+}
+
+func concat(groups ...[]testCase) []testCase {
+	var all []testCase
+	for _, g := range groups {
+		all = append(all, g...)
+	}
+	return all
+}

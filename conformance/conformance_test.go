@@ -1,0 +1,100 @@
+package conformance_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/conformance"
+	"github.com/delayer-go/delayer/conformance/internal/memory"
+)
+
+func harness(b *memory.Broker) conformance.Harness {
+	return conformance.Harness{Open: b.Open, World: b.World, User: "guest"}
+}
+
+// TestRun runs the suite as a user of it does, in real time.
+func TestRun(t *testing.T) {
+	h := harness(memory.NewBroker(memory.DefaultLimits()))
+	h.Concurrency = 40
+	conformance.Run(t, h)
+}
+
+// TestCorrect runs the suite on correct Delayers with all kinds of limits, in the time of a bubble: delays of
+// hours cost nothing.
+func TestCorrect(t *testing.T) {
+	change := func(f func(*delayer.Limits)) delayer.Limits {
+		l := memory.DefaultLimits()
+		f(&l)
+		return l
+	}
+	tiers := []time.Duration{time.Second, 5 * time.Second, time.Minute}
+	for name, limits := range map[string]delayer.Limits{
+		"as good as can be":   memory.DefaultLimits(),
+		"to the millisecond":  change(func(l *delayer.Limits) { l.Resolution = time.Millisecond }),
+		"ticks of a second":   change(func(l *delayer.Limits) { l.Resolution = time.Second }),
+		"ticks of a minute":   change(func(l *delayer.Limits) { l.Resolution = time.Minute }),
+		"a short maximum":     change(func(l *delayer.Limits) { l.Max = 300 * time.Millisecond }),
+		"without maximum":     change(func(l *delayer.Limits) { l.Max = math.MaxInt64; l.Resolution = time.Nanosecond }),
+		"tiers":               change(func(l *delayer.Limits) { l.Tiers, l.Max = tiers, time.Minute }),
+		"exact tiers":         change(func(l *delayer.Limits) { l.Tiers, l.Max, l.ExactTiers = tiers, time.Minute, true }),
+		"one tier":            change(func(l *delayer.Limits) { l.Tiers, l.Max = tiers[:1], time.Second }),
+		"few priorities":      change(func(l *delayer.Limits) { l.MaxPriority = 4 }),
+		"no priorities":       change(func(l *delayer.Limits) { l.MaxPriority = 0 }),
+		"promising not much":  {Max: time.Hour, Resolution: 10 * time.Millisecond},
+		"keeping unroutables": change(func(l *delayer.Limits) { l.ReportsUnroutable = false }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &recorder{}
+				conformance.RunOn(r, harness(memory.NewBroker(limits)))
+				assert.Empty(t, r.failed())
+				assert.Len(t, r.subtests, len(conformance.Cases()))
+				for name, sub := range r.subtests {
+					assert.Empty(t, sub.skipped, name)
+				}
+			})
+		})
+	}
+}
+
+// handless is a World that can do nothing to its broker.
+type handless struct{ conformance.World }
+
+func (handless) Cut(context.Context) error     { return conformance.Unable("cut: no hands") }
+func (handless) Restart(context.Context) error { return conformance.Unable("restart: no hands") }
+
+func TestUnableIsSkippedWithItsReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := harness(memory.NewBroker(memory.DefaultLimits()))
+		world := h.World
+		h.World = func(ctx context.Context) (conformance.World, error) {
+			w, err := world(ctx)
+			return handless{w}, err
+		}
+		r := &recorder{only: map[string]bool{"connection-cut": true, "broker-restart": true}}
+		conformance.RunOn(r, h)
+		assert.Empty(t, r.failed())
+		assert.Equal(t, "cut: no hands", r.subtests["connection-cut"].skipped)
+		assert.Equal(t, "restart: no hands", r.subtests["broker-restart"].skipped)
+	})
+}
+
+func TestCasesAreDocumented(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range conformance.Cases() {
+		require.NotEmpty(t, c.Name)
+		assert.False(t, seen[c.Name], "%s is there twice", c.Name)
+		seen[c.Name] = true
+		assert.True(t, strings.Contains(c.Sentence, "must") || strings.Contains(c.Sentence, "may") || strings.Contains(c.Sentence, "is"),
+			"%s: a sentence says what must be: %q", c.Name, c.Sentence)
+	}
+	assert.GreaterOrEqual(t, len(seen), 30)
+}

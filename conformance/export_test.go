@@ -1,0 +1,6 @@
+package conformance
+
+// Tester and RunOn let the suite's own tests put a recorder in the place of *testing.T.
+type Tester = tester
+
+var RunOn = run

@@ -1,0 +1,159 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// An inbox keeps what arrived in a queue.
+type inbox struct {
+	queue string
+
+	mu       sync.Mutex
+	arrivals []Arrival
+	byID     map[string][]Arrival
+	changed  chan struct{} // closed and replaced at each arrival
+}
+
+func newInbox(queue string) *inbox {
+	return &inbox{queue: queue, byID: map[string][]Arrival{}, changed: make(chan struct{})}
+}
+
+func (b *inbox) add(a Arrival) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.arrivals = append(b.arrivals, a)
+	b.byID[a.MessageId] = append(b.byID[a.MessageId], a)
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// all returns what arrived until now, in order.
+func (b *inbox) all() []Arrival {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.arrivals)
+}
+
+// of returns the arrivals of one message.
+func (b *inbox) of(id string) []Arrival {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.byID[id])
+}
+
+// await waits until every one of ids has arrived, or until deadline, and returns those that have not.
+func (b *inbox) await(ids []string, deadline time.Time) (missing []string) {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	next := 0 // all before it have arrived
+	for {
+		b.mu.Lock()
+		changed := b.changed
+		for next < len(ids) && len(b.byID[ids[next]]) > 0 {
+			next++
+		}
+		b.mu.Unlock()
+		if next == len(ids) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return len(b.of(id)) > 0 })
+		}
+	}
+}
+
+// await waits for the messages of outs, and ends the case if one is missing.
+func (t *trial) await(box *inbox, outs []outcome) {
+	t.Helper()
+	var ids []string
+	deadline := time.Now()
+	for _, o := range outs {
+		ids = append(ids, o.id())
+		if due := o.before.Add(t.effective(o.delay)); due.After(deadline) {
+			deadline = due
+		}
+	}
+	if missing := box.await(ids, deadline.Add(t.h.Patience)); len(missing) > 0 {
+		t.failf("queue %s: missing %s", box.queue, list(missing))
+	}
+}
+
+// sentinel publishes a message behind all that has been published, and waits for it: what has not arrived
+// in the box by then is not expected to.
+func (t *trial) sentinel(box *inbox) {
+	t.Helper()
+	o := t.mustPublish(to(box, t.name(sentinelMark), t.short()))
+	t.await(box, o)
+}
+
+const sentinelMark = "sentinel"
+
+func isSentinel(id string) bool { return strings.HasSuffix(id, sentinelMark) }
+
+func deadlineIn(d time.Duration) time.Time { return time.Now().Add(d) }
+
+// exactly checks that every message of outs arrived in the box once, none of them early, and nothing else did.
+func (t *trial) exactly(box *inbox, outs []outcome) {
+	t.Helper()
+	t.await(box, outs)
+	t.sentinel(box)
+	t.only(box, outs, false)
+}
+
+// only checks that nothing arrived in the box until now but the messages of outs; none of them early, and
+// none twice unless again says that it may, as after a broker's failure.
+func (t *trial) only(box *inbox, outs []outcome, again bool) {
+	t.Helper()
+	known := map[string]outcome{}
+	for _, o := range outs {
+		known[o.id()] = o
+	}
+	var extra, twice, early []string
+	seen := map[string]int{}
+	for _, a := range box.all() {
+		o, ok := known[a.MessageId]
+		if !ok {
+			if !isSentinel(a.MessageId) {
+				extra = append(extra, a.MessageId)
+			}
+			continue
+		}
+		if seen[a.MessageId]++; seen[a.MessageId] == 2 && !again {
+			twice = append(twice, a.MessageId)
+		}
+		if by := o.before.Add(o.delay).Sub(a.At); by > 0 {
+			early = append(early, fmt.Sprintf("%s by %v of %v", a.MessageId, by, o.delay))
+		}
+	}
+	t.none(box, "not expected", extra)
+	t.none(box, "delivered more than once", twice)
+	t.none(box, "early", early)
+}
+
+// none fails the case if there is something in a list that should be empty.
+func (t *trial) none(box *inbox, what string, ids []string) {
+	t.Helper()
+	if len(ids) > 0 {
+		t.errorf("queue %s: %s: %s", box.queue, what, list(ids))
+	}
+}
+
+// list prints how many there are, and as many of them as one can read.
+func list(ids []string) string {
+	const readable = 20
+	var shown []string
+	for _, id := range ids[:min(readable, len(ids))] {
+		shown = append(shown, abridged(id))
+	}
+	s := fmt.Sprintf("%d: %s", len(ids), strings.Join(shown, ", "))
+	if len(ids) > readable {
+		s += ", …"
+	}
+	return s
+}

@@ -1,0 +1,134 @@
+// Package rabbitworld has the [conformance.World] of a real RabbitMQ, reached by an AMQP URL.
+//
+// It needs nothing but AMQP, and so cannot cut a connection from the broker's side or restart the broker by
+// itself: whoever started the broker passes functions that can, in [Config]. Without them the cases that need
+// them are skipped with the reason.
+package rabbitworld
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/conformance"
+)
+
+// Config says which broker, and what can be done to it.
+type Config struct {
+	// URL is the broker's AMQP URL. Its user must be allowed to configure, write and read everything.
+	URL string
+
+	// Unroutable is the queue in which the Delayers under test keep what they could not deliver. It is consumed:
+	// what was in it is gone afterwards. "" means that there is none.
+	Unroutable string
+
+	// QueueType is the type of the queues that messages are delivered to; "" means classic.
+	QueueType string
+
+	// Cut closes all connections of the Delayers under test, and perhaps others, from the broker's side.
+	// nil means that it cannot be done.
+	Cut func(ctx context.Context) error
+
+	// Restart stops the broker and starts it again, and returns when it answers. nil means that it cannot be
+	// done. It may return [conformance.Unable], as Cut may.
+	Restart func(ctx context.Context) error
+}
+
+// A Broker opens the Worlds of one run of the suite.
+type Broker struct {
+	cfg  Config
+	link *link // what is unroutable is consumed over it
+
+	mu         sync.Mutex
+	collecting bool
+	unroutable []conformance.Arrival
+	watchers   []func(conformance.Arrival)
+}
+
+// Connect connects to the broker. The caller closes what it returns, after the suite has run.
+func Connect(ctx context.Context, cfg Config) (*Broker, error) {
+	if cfg.QueueType == "" {
+		cfg.QueueType = "classic"
+	}
+	l, err := dial(ctx, cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	return &Broker{cfg: cfg, link: l}, nil
+}
+
+// Close closes the broker's connection.
+func (b *Broker) Close() error { return b.link.close() }
+
+// World opens a World with a connection of its own, for [conformance.Harness].World.
+func (b *Broker) World(ctx context.Context) (conformance.World, error) {
+	l, err := dial(ctx, b.cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	return &world{broker: b, link: l}, nil
+}
+
+// collect consumes the queue of unroutable messages, once, for all Worlds.
+func (b *Broker) collect(ctx context.Context) error {
+	if b.cfg.Unroutable == "" {
+		return conformance.Unable("unroutable: no queue for unroutable messages is known")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.collecting {
+		return nil
+	}
+	if err := b.link.consume(ctx, b.cfg.Unroutable, b.collected); err != nil {
+		return fmt.Errorf("queue for unroutable messages: %w", err)
+	}
+	b.collecting = true
+	return nil
+}
+
+// collected keeps a message for those who will ask, and tells those who did.
+func (b *Broker) collected(a conformance.Arrival) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unroutable = append(b.unroutable, a)
+	for _, w := range b.watchers {
+		w(a)
+	}
+}
+
+// watch tells arrived of all unroutable messages.
+func (b *Broker) watch(arrived func(conformance.Arrival)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.unroutable {
+		arrived(a)
+	}
+	b.watchers = append(b.watchers, arrived)
+}
+
+var errNacked = errors.New("the broker refused the message")
+
+// publish publishes and waits for the confirm.
+func publish(ctx context.Context, ch *amqp091.Channel, exchange, key string, msg amqp091.Publishing) error {
+	const noWait, mandatory, immediate = false, false, false
+	if err := ch.Confirm(noWait); err != nil {
+		return err
+	}
+	confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, msg)
+	if err != nil {
+		return err
+	}
+	acked, err := confirm.WaitContext(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !acked && ch.IsClosed():
+		return amqp091.ErrClosed
+	case !acked:
+		return errNacked
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package conformance_test
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/delayer-go/delayer/conformance"
+)
+
+// A recorder stands in for *testing.T and keeps what it is told.
+type recorder struct {
+	only map[string]bool // the subtests to run; nil means all
+
+	mu       sync.Mutex
+	failures []string
+	logs     []string
+	skipped  string
+	subtests map[string]*recorder
+}
+
+var _ conformance.Tester = (*recorder)(nil)
+
+func (r *recorder) note(list *[]string, format string, args []any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*list = append(*list, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Logf(format string, args ...any) { r.note(&r.logs, format, args) }
+
+func (r *recorder) Errorf(format string, args ...any) { r.note(&r.failures, format, args) }
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.note(&r.failures, format, args)
+	runtime.Goexit()
+}
+
+func (r *recorder) Skipf(format string, args ...any) {
+	r.mu.Lock()
+	r.skipped = fmt.Sprintf(format, args...)
+	r.mu.Unlock()
+	runtime.Goexit()
+}
+
+func (r *recorder) Failed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.failures) > 0
+}
+
+func (r *recorder) Run(name string, f func(conformance.Tester)) {
+	if r.only != nil && !r.only[name] {
+		return
+	}
+	sub := &recorder{}
+	r.mu.Lock()
+	if r.subtests == nil {
+		r.subtests = map[string]*recorder{}
+	}
+	r.subtests[name] = sub
+	r.mu.Unlock()
+	done := make(chan struct{})
+	go func() { // Of its own, so that Goexit ends the subtest alone.
+		defer close(done)
+		f(sub)
+	}()
+	<-done
+}
+
+// failed returns the failures of each subtest that has some.
+func (r *recorder) failed() map[string][]string {
+	all := map[string][]string{}
+	for name, sub := range r.subtests {
+		if len(sub.failures) > 0 {
+			all[name] = sub.failures
+		}
+	}
+	return all
+}

@@ -1,0 +1,72 @@
+package conformance
+
+import (
+	"errors"
+	"time"
+
+	"github.com/delayer-go/delayer"
+)
+
+// truthful checks that Publish told the truth of every message: what was nil arrives, what was safe to retry
+// does not, and an unknown outcome may be either. again says that a message may arrive more than once.
+func (t *trial) truthful(box *inbox, outs []outcome, again bool) {
+	t.Helper()
+	var stored, possible []outcome
+	var refused []string
+	errs := map[string]error{}
+	for _, o := range outs {
+		switch {
+		case o.err == nil:
+			stored = append(stored, o)
+			possible = append(possible, o)
+		case delayer.SafeToRetry(o.err):
+			refused = append(refused, o.id())
+			errs[o.id()] = o.err
+		default:
+			t.unknown(o)
+			possible = append(possible, o)
+		}
+	}
+	t.Logf("of %d messages, %d stored, %d not stored, %d unknown", len(outs), len(stored), len(refused), len(possible)-len(stored))
+	t.await(box, stored)
+	if again {
+		t.recovered(box)
+	}
+	t.sentinel(box)
+	var lied []string
+	for _, id := range refused {
+		if len(box.of(id)) > 0 {
+			lied = append(lied, sprintf("%s (%v)", id, errs[id]))
+		}
+	}
+	if len(lied) > 0 {
+		t.errorf("queue %s: arrived, though the error said that they were not stored: %s", box.queue, list(lied))
+		return
+	}
+	t.only(box, possible, again)
+}
+
+// unknown checks that an error that is not safe to retry says why: there is only one reason.
+func (t *trial) unknown(o outcome) {
+	t.Helper()
+	var e *delayer.Error
+	if !errors.As(o.err, &e) || !errors.Is(o.err, delayer.ErrUnknown) {
+		t.errorf("message %s: Publish returned the %T %q, want a *delayer.Error that is safe to retry or %q", o.id(), o.err, o.err, delayer.ErrUnknown)
+	}
+}
+
+// recovered waits until Publish works, as it may not at once on every connection that was lost.
+func (t *trial) recovered(box *inbox) {
+	t.Helper()
+	deadline := deadlineIn(t.h.Patience)
+	for {
+		o := t.publish(to(box, t.name(sentinelMark), t.short()))
+		if o.err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.failf("publishing does not work again: %v", o.err)
+		}
+		time.Sleep(10 * time.Millisecond) // As an application would before it tries again.
+	}
+}
