@@ -1,0 +1,115 @@
+package backend_test
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/conformance"
+	"github.com/delayer-go/delayer/conformance/rabbitworld"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// silent is the logger of tests that break connections on purpose.
+var silent = slog.New(slog.DiscardHandler)
+
+// A lane is a configuration that the suite runs on.
+type lane struct {
+	name string
+	cfg  backend.Config
+}
+
+func lanes() []lane {
+	tiers := []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 2 * time.Second}
+	var out []lane
+	for _, kind := range []string{"quorum", "classic"} {
+		for _, l := range []lane{
+			{"binaryladder/source", backend.Config{BinaryLadder: backend.BinaryLadder{Levels: 12, Tick: 10 * time.Millisecond}}},
+			{"binaryladder/source/6 bits", backend.Config{BinaryLadder: backend.BinaryLadder{Levels: 3, Tick: time.Millisecond, BitsPerLevel: 6}}},
+			{"binaryladder/topic", backend.Config{BinaryLadder: backend.BinaryLadder{Levels: 12, Tick: 10 * time.Millisecond, Routing: "topic"}}},
+			{"controller", backend.Config{Backend: "controller", Controller: backend.Controller{Tick: 100 * time.Millisecond}}},
+			{"fixedtiers/up", backend.Config{Backend: "fixedtiers", FixedTiers: backend.FixedTiers{Tiers: tiers}}},
+			{"fixedtiers/exact", backend.Config{Backend: "fixedtiers", FixedTiers: backend.FixedTiers{Tiers: tiers, Rounding: "exact"}}},
+		} {
+			l.cfg.QueueType = kind
+			out = append(out, lane{l.name + "/" + kind, l.cfg})
+		}
+	}
+	return append(out, lane{"plugin", backend.Config{Backend: "plugin"}}) // its messages wait in no queue
+}
+
+func TestConformance(t *testing.T) {
+	b := rabbittest.Broker(t)
+	for _, l := range lanes() {
+		t.Run(l.name, func(t *testing.T) {
+			needs(t, l.cfg.Backend)
+			cfg := l.cfg
+			cfg.URL, cfg.Prefix, cfg.Logger = b.URL(), rabbittest.Prefix(t), silent
+			conform(t, b, cfg, func(w conformance.World) (conformance.World, error) { return w, nil })
+		})
+	}
+}
+
+// added are the headers that a backend documents to add.
+var added = map[string][]string{"plugin": {"x-delay"}}
+
+// needs skips the test where the broker has not what a backend needs.
+func needs(t testing.TB, name string) {
+	t.Helper()
+	if name == "plugin" && !rabbittest.Broker(t).HasPlugin(delayedPlugin) {
+		rabbittest.Skipf(t, "the broker has no plugin %s", delayedPlugin)
+	}
+}
+
+// conform runs the suite on a configuration, in the World that dress makes of a plain one.
+func conform(t *testing.T, b *rabbit.Broker, cfg backend.Config, dress func(conformance.World) (conformance.World, error)) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	first, err := backend.Open(ctx, cfg) // keeps the topology while the suite opens and closes its own
+	require.NoError(t, err)
+	world := rabbitworld.Config{
+		URL: b.URL(), Unroutable: cfg.Prefix + ".unroutable",
+		Cut:     func(context.Context) error { return conformance.Unable("cut: the broker is not ours") },
+		Restart: func(context.Context) error { return conformance.Unable("restart: the broker is not ours") },
+	}
+	if b.Owned() {
+		world.Restart = b.Restart
+		world.Cut = func(ctx context.Context) error {
+			_, err := b.Ctl(ctx, "close_all_connections", "conformance")
+			return err
+		}
+	}
+	around, err := rabbitworld.Connect(ctx, world)
+	require.NoError(t, err)
+	defer func() {
+		require.NoError(t, around.Close())
+		require.NoError(t, first.(interface{ RemoveTopology(context.Context) error }).RemoveTopology(ctx))
+		require.NoError(t, first.Close())
+	}()
+	conformance.Run(t, conformance.Harness{
+		Open: func(ctx context.Context) (delayer.Delayer, error) { return backend.Open(ctx, cfg) },
+		World: func(ctx context.Context) (conformance.World, error) {
+			w, err := around.World(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return dress(w)
+		},
+		User:  user(t, cfg.URL),
+		Added: added[cfg.Backend],
+		Skip:  func(t *testing.T, reason string) { rabbittest.Skipf(t, "%s", reason) },
+	})
+}
+
+func user(t *testing.T, raw string) string {
+	u, err := url.Parse(raw)
+	require.NoError(t, err)
+	return u.User.Username()
+}

@@ -1,0 +1,139 @@
+package backend
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const envPrefix = "DELAYER_"
+
+// notConfig are variables of the same prefix that concern this project's tests and benchmarks.
+var notConfig = []string{"DELAYER_BROKER", "DELAYER_RABBITMQ_IMAGE"}
+
+// FromEnv overlays cfg with the variables of environ ("KEY=value") that begin with DELAYER_: the key's path in
+// capitals with underscores, as in DELAYER_URL, DELAYER_QUEUE_TYPE or DELAYER_BINARYLADDER_TICK. One that
+// is set but empty counts as unset. One that there is not is an error, so that a misspelt one is not
+// silently ignored.
+func FromEnv(cfg Config, environ []string) (Config, error) {
+	known := fields(&cfg)
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, envPrefix) || value == "" || slices.Contains(notConfig, name) ||
+			strings.HasPrefix(name, envPrefix+"TEST_") {
+			continue
+		}
+		at := slices.IndexFunc(known, func(f field) bool { return f.env() == name })
+		if at < 0 {
+			names := make([]string, len(known))
+			for i, f := range known {
+				names[i] = f.env()
+			}
+			return cfg, configError(name, fmt.Errorf("there is no such variable"), "known: "+strings.Join(names, ", "))
+		}
+		if err := known[at].set(value); err != nil {
+			return cfg, configError(name, err, "")
+		}
+	}
+	return cfg, nil
+}
+
+// A field is a value of a Config with its key's path.
+type field struct {
+	name  string // "binaryladder.tick"
+	value reflect.Value
+}
+
+func (f field) env() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(f.name, ".", "_"))
+}
+
+// empty says that the value is zero, or a list of nothing.
+func (f field) empty() bool {
+	return f.value.IsZero() || f.value.Kind() == reflect.Slice && f.value.Len() == 0
+}
+
+// text is an empty value for people.
+func (f field) text() string {
+	switch f.value.Kind() {
+	case reflect.Slice, reflect.Pointer:
+		return "nothing"
+	default:
+		return fmt.Sprintf("%#v", f.value.Interface())
+	}
+}
+
+// set parses a value; what it returns never quotes a string value, which may be the URL.
+func (f field) set(text string) error {
+	switch f.value.Interface().(type) {
+	case string:
+		f.value.SetString(text)
+	case time.Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a duration such as 1s, 250ms or 15m", text)
+		}
+		f.value.SetInt(int64(d))
+	case int:
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", text)
+		}
+		f.value.SetInt(int64(n))
+	case []time.Duration:
+		list, err := durations(text)
+		if err != nil {
+			return err
+		}
+		f.value.Set(reflect.ValueOf(list))
+	case *bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		f.value.Set(reflect.ValueOf(&b))
+	default:
+		return fmt.Errorf("cannot be set from the environment")
+	}
+	if f.value.IsZero() {
+		return fmt.Errorf("%q is not a value for it: leave it unset for its default", text)
+	}
+	return nil
+}
+
+// durations reads a list such as "1m,5m,15m".
+func durations(text string) ([]time.Duration, error) {
+	var list []time.Duration
+	for item := range strings.SplitSeq(text, ",") {
+		d, err := time.ParseDuration(strings.TrimSpace(item))
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a list of durations such as 1m,5m,15m", text)
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// fields lists the values of a Config that a file may set.
+func fields(cfg *Config) []field {
+	return walk(reflect.ValueOf(cfg).Elem(), "")
+}
+
+func walk(v reflect.Value, path string) []field {
+	var out []field
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Tag.Get("yaml")
+		if name == "" || name == "-" {
+			continue
+		}
+		if v.Field(i).Kind() == reflect.Struct {
+			out = append(out, walk(v.Field(i), path+name+".")...)
+			continue
+		}
+		out = append(out, field{path + name, v.Field(i)})
+	}
+	return out
+}

@@ -1,0 +1,128 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/delayer-go/delayer"
+)
+
+// Load reads a configuration from a YAML or JSON file and then from the environment, which wins (see
+// [FromEnv]). What neither names has its default. Errors are ErrConfig.
+func Load(path string) (Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Config{}, configError(path, err, "give an existing file")
+	}
+	defer f.Close() //nolint:errcheck // read only
+	cfg, err := Parse(f)
+	if err != nil {
+		return Config{}, err
+	}
+	return FromEnv(cfg, os.Environ())
+}
+
+// Parse reads a configuration in YAML or JSON. A key that there is not, or a value of the wrong type, is an error that
+// names it and what would have been right; so is a zero where that is not the default, since a zero in a Config means
+// the default. Fields that the text does not name stay zero.
+func Parse(r io.Reader) (Config, error) {
+	var cfg Config
+	var doc yaml.Node
+	dec := yaml.NewDecoder(r)
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return cfg, nil // an empty file says nothing
+	case err != nil:
+		return cfg, configError("configuration", plainYAML(err), "")
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return cfg, configError("configuration", errors.New("holds more than one document"), "keep one")
+	}
+	named, err := knownKeys(doc.Content[0], reflect.TypeOf(cfg), "")
+	if err != nil {
+		return cfg, err
+	}
+	if err := doc.Decode(&cfg); err != nil {
+		return cfg, configError("configuration", plainYAML(err), "durations have a unit: 1s, 250ms, 15m")
+	}
+	return cfg, cfg.refuseZeros(named)
+}
+
+// refuseZeros refuses what a file spelled out as zero or empty, and what would be something else by default.
+func (c Config) refuseZeros(named []string) error {
+	def := Default()
+	byDefault := fields(&def)
+	for i, f := range fields(&c) {
+		if slices.Contains(named, f.name) && f.empty() && !byDefault[i].empty() {
+			return configError(f.name, fmt.Errorf("%s is not a value for it", f.text()), "leave the key out for its default")
+		}
+	}
+	return nil
+}
+
+// knownKeys compares a mapping with the keys of a struct, before anything is decoded, and returns the
+// paths of those it names.
+func knownKeys(node *yaml.Node, t reflect.Type, path string) (named []string, err error) {
+	if node.Kind != yaml.MappingNode {
+		name := strings.TrimSuffix(path, ".")
+		if name == "" {
+			name = "configuration"
+		}
+		return nil, configError(name, fmt.Errorf("line %d is not a mapping of keys to values", node.Line), "")
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key := node.Content[i].Value
+		names := keys(t)
+		if !slices.Contains(names, key) {
+			return nil, configError(path+key, fmt.Errorf("line %d: there is no such key", node.Content[i].Line), "known: "+strings.Join(names, ", "))
+		}
+		named = append(named, path+key)
+		if ft := fieldByKey(t, key); ft.Kind() == reflect.Struct {
+			below, err := knownKeys(node.Content[i+1], ft, path+key+".")
+			if err != nil {
+				return nil, err
+			}
+			named = append(named, below...)
+		}
+	}
+	return named, nil
+}
+
+// keys lists the yaml keys of a struct.
+func keys(t reflect.Type) []string {
+	var names []string
+	for i := range t.NumField() {
+		if name := t.Field(i).Tag.Get("yaml"); name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func fieldByKey(t reflect.Type, key string) reflect.Type {
+	for i := range t.NumField() {
+		if t.Field(i).Tag.Get("yaml") == key {
+			return t.Field(i).Type
+		}
+	}
+	return nil
+}
+
+// plainYAML takes the package's name and Go's types out of a message; it may quote a value, but never
+// the URL, which is a string and always decodes.
+func plainYAML(err error) error {
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n")
+	text = strings.NewReplacer("\n", ";", "!!", "", "time.Duration", "a duration", "cannot unmarshal", "cannot read").Replace(text)
+	return errors.New(strings.TrimSpace(text))
+}
+
+func configError(object string, cause error, hint string) error {
+	return &delayer.Error{Op: "open", Object: object, Kind: delayer.ErrConfig, Cause: cause, Hint: hint}
+}

@@ -1,0 +1,82 @@
+package backend_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// TestTheExampleFilesSayTheDefaults: they name every key, so that they are a reference, and change nothing.
+func TestTheExampleFilesSayTheDefaults(t *testing.T) {
+	want := backend.Default()
+	want.URL = "amqp://guest:guest@localhost:5672/"
+	for _, name := range []string{"testdata/delayer.yaml", "testdata/delayer.json"} {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		cfg, err := backend.Parse(strings.NewReader(string(text)))
+		require.NoError(t, err, name)
+		require.Equal(t, want, cfg, name)
+		if strings.HasSuffix(name, ".yaml") {
+			docs, err := os.ReadFile("../docs/backends.md")
+			require.NoError(t, err)
+			require.Contains(t, string(docs), "```yaml\n"+string(text)+"```", "docs/backends.md shows the file")
+		}
+	}
+}
+
+// TestOneLineSwitchesTheStrategy runs one program with one file, of which nothing but the backend's line changes.
+func TestOneLineSwitchesTheStrategy(t *testing.T) {
+	for _, example := range []string{"testdata/delayer.yaml", "testdata/delayer.json"} {
+		text, err := os.ReadFile(example)
+		require.NoError(t, err)
+		prefix := rabbittest.Prefix(t)
+		file := strings.NewReplacer( // the test's broker, names of its own, and delays that a test can wait for
+			"amqp://guest:guest@localhost:5672/", rabbittest.Broker(t).URL(),
+			"prefix: delayer", "prefix: "+prefix, `"prefix": "delayer"`, `"prefix": "`+prefix+`"`,
+			"prefix: delay ", "prefix: "+prefix+".tiers ", `"prefix": "delay"`, `"prefix": "`+prefix+`.tiers"`,
+			"tick: 1s", "tick: 100ms", `"tick": "1s"`, `"tick": "100ms"`,
+			"[1m,", "[300ms,", `["1m",`, `["300ms",`,
+		).Replace(string(text))
+		for _, name := range backend.Names() {
+			t.Run(filepath.Ext(example)+"/"+name, func(t *testing.T) {
+				needs(t, name)
+				path := filepath.Join(t.TempDir(), filepath.Base(example))
+				line := strings.NewReplacer("backend: binaryladder ", "backend: "+name+" ", `"backend": "binaryladder"`, `"backend": "`+name+`"`).Replace(file)
+				require.NoError(t, os.WriteFile(path, []byte(line), 0o600))
+				program(t, path)
+			})
+		}
+	}
+}
+
+// program knows nothing of backends.
+func program(t *testing.T, config string) {
+	cfg, err := backend.Load(config)
+	require.NoError(t, err)
+	cfg.Logger = silent
+	d, exchange, queue := open(t, cfg), rabbittest.Prefix(t), rabbittest.Prefix(t)
+	ch := channel(t)
+	in := consume(t, ch, queue)
+	require.NoError(t, ch.ExchangeDeclare(exchange, "topic", false, false, false, false, nil))
+	t.Cleanup(func() { _ = ch.ExchangeDelete(exchange, false, false) })
+	require.NoError(t, ch.QueueBind(queue, "order.*", exchange, false, nil))
+
+	const delay = 300 * time.Millisecond
+	due := time.Now().Add(delay)
+	require.NoError(t, d.Publish(within(t), exchange, "order.expired", delay, amqp091.Publishing{Headers: amqp091.Table{"h": "v"}, Body: []byte("order 42")}))
+	m := <-in
+	require.False(t, time.Now().Before(due), "early")
+	require.Equal(t, "order 42", string(m.Body))
+	require.Equal(t, "order.expired", m.RoutingKey)
+	require.Equal(t, "v", m.Headers["h"])
+	require.ErrorIs(t, d.Publish(within(t), exchange+"-none", "k", delay, amqp091.Publishing{}), delayer.ErrUnroutable)
+}

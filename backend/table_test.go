@@ -1,0 +1,150 @@
+package backend
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+)
+
+// column is a backend in the table: what its Limits cannot tell.
+type column struct{ name, waits, sees, needs string }
+
+// columns are in the order of the configuration.
+var columns = []column{
+	{"binaryladder", "a queue per bit of the delay", "`x-delayer`, `x-death`", "nothing"},
+	{"fixedtiers", "a queue per tier", "`x-delayer`, `x-death`", "nothing"},
+	{"plugin", "a table of the plugin's", "`x-delayer`, `x-delay`", "the plugin, RabbitMQ up to 4.2"},
+	{"controller", "queues, again and again", "`x-delayer`", "a controller that runs: in the process, or alone"},
+}
+
+// table compares the backends as they are by default, and says where classic queues differ.
+func table(t *testing.T) string {
+	require.Len(t, columns, len(strategies), "a backend is missing")
+	quorum, classic := map[string]delayer.Limits{}, map[string]delayer.Limits{}
+	for _, c := range columns {
+		quorum[c.name], classic[c.name] = limits(t, c.name, "quorum"), limits(t, c.name, "classic")
+	}
+	var b strings.Builder
+	row := func(name string, cell func(column) string) {
+		b.WriteString("| " + name)
+		for _, c := range columns {
+			b.WriteString(" | " + cell(c))
+		}
+		b.WriteString(" |\n")
+	}
+	row("", func(c column) string { return "`" + c.name + "`" })
+	b.WriteString("|---" + strings.Repeat("|---", len(columns)) + "|\n")
+	row("waits in", func(c column) string { return c.waits })
+	row("longest delay", func(c column) string { return longest(quorum[c.name].Max) })
+	row("delays", func(c column) string { return steps(quorum[c.name]) })
+	row("survives", func(c column) string { return differs(survives(quorum[c.name]), survives(classic[c.name])) })
+	row("replicated", func(c column) string {
+		return differs(yesNo(quorum[c.name].Replicated), yesNo(classic[c.name].Replicated))
+	})
+	row("equal delays keep their order", func(c column) string { return yesNo(quorum[c.name].Ordered) })
+	row("unknown destination is an error", func(c column) string { return yesNo(quorum[c.name].ReportsUnroutable) })
+	row("keeps what became unroutable", func(c column) string { return yesNo(quorum[c.name].KeepsUnroutable) })
+	row("the consumer also sees", func(c column) string { return c.sees })
+	row("needs", func(c column) string { return c.needs })
+	return b.String()
+}
+
+// limits are those of a backend with the default configuration.
+func limits(t *testing.T, name, queueType string) delayer.Limits {
+	cfg := Config{Backend: name, QueueType: queueType}.withDefaults()
+	s, opts, err := cfg.strategy()
+	require.NoError(t, err)
+	d, err := s.describe(opts, cfg)
+	require.NoError(t, err)
+	return d.Limits
+}
+
+// longest is a delay in units that one can picture.
+func longest(d time.Duration) string {
+	const day = 24 * time.Hour
+	const year = 365 * day
+	switch {
+	case d >= 100*year:
+		return fmt.Sprintf("%.0f years", math.Floor(float64(d)/float64(year)))
+	case d >= 2*year:
+		return fmt.Sprintf("%.1f years", float64(d)/float64(year))
+	case d >= 2*day:
+		return fmt.Sprintf("%.0f days", math.Floor(float64(d)/float64(day)))
+	default:
+		return plain(d)
+	}
+}
+
+// plain is 15m instead of 15m0s.
+func plain(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
+}
+
+func steps(l delayer.Limits) string {
+	switch {
+	case l.Tiers == nil && l.Resolution == time.Millisecond:
+		return "any, to the millisecond"
+	case l.Tiers == nil:
+		return "any multiple of the tick, " + plain(l.Resolution)
+	}
+	var names []string
+	for _, tier := range l.Tiers {
+		names = append(names, plain(tier))
+	}
+	if l.ExactTiers {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names, ", ") + "; others round up"
+}
+
+func survives(l delayer.Limits) string {
+	switch {
+	case l.SurvivesCrash:
+		return "crashes"
+	case l.SurvivesRestart:
+		return "restarts"
+	default:
+		return "nothing"
+	}
+}
+
+func differs(quorum, classic string) string {
+	if quorum == classic {
+		return quorum
+	}
+	return quorum + " (classic: " + classic + ")"
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// TestTheTableIsUpToDate holds docs/backends.md and README.md to what the Limits say.
+func TestTheTableIsUpToDate(t *testing.T) {
+	const begin, end = "<!-- backends: begin -->\n", "<!-- backends: end -->"
+	want := table(t)
+	for _, file := range []string{"../docs/backends.md", "../README.md"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		_, rest, found := strings.Cut(string(text), begin)
+		shown, _, closed := strings.Cut(rest, end)
+		require.True(t, found && closed, "%s has no table between %q and %q", file, begin, end)
+		if shown != want {
+			t.Errorf("the table in %s is out of date; paste this between the markers:\n%s", file, want)
+		}
+	}
+}
