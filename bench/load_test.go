@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+)
+
+// memory is a Delayer without a broker. fate says what becomes of a message: when each copy arrives.
+type memory struct {
+	arrival func(id string)
+	fate    func(delay time.Duration) (copies []time.Duration)
+	slow    time.Duration // how long Publish takes
+	err     error
+	timers  sync.WaitGroup
+}
+
+func (m *memory) Publish(_ context.Context, _, _ string, delay time.Duration, msg amqp091.Publishing) error {
+	for _, after := range m.fate(delay) {
+		m.timers.Go(func() {
+			time.Sleep(after)
+			m.arrival(msg.MessageId)
+		})
+	}
+	time.Sleep(m.slow)
+	return m.err
+}
+
+func (*memory) Limits() delayer.Limits { return delayer.Limits{Max: time.Hour} }
+func (*memory) Close() error           { return nil }
+
+func onTime(delay time.Duration) []time.Duration { return []time.Duration{delay} }
+
+// inMemory publishes one load through m, in the time of a synctest bubble, and returns the samples.
+func inMemory(t *testing.T, m *memory, l load) (samples []Sample, err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &Session{recorder: newRecorder(), delayer: m, destination: &destination{queue: "q"}}
+		m.arrival = s.recorder.arrival
+		err = s.publish(t.Context(), l)
+		require.NoError(t, s.recorder.await(t.Context(), nil, 10*time.Second))
+		m.timers.Wait()
+		samples = s.recorder.samples()
+	})
+	return samples, err
+}
+
+func seconds(n int) []time.Duration { return slices.Repeat([]time.Duration{time.Second}, n) }
+
+func TestEveryFateIsCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		fate func(time.Duration) []time.Duration
+		want Counts
+	}{
+		"on time": {onTime, Counts{Published: 5, Delivered: 5}},
+		"early": {func(d time.Duration) []time.Duration { return []time.Duration{d - 1} },
+			Counts{Published: 5, Delivered: 5, Early: 5}},
+		"lost": {func(time.Duration) []time.Duration { return nil },
+			Counts{Published: 5, Lost: 5}},
+		"twice": {func(d time.Duration) []time.Duration { return []time.Duration{d, d} },
+			Counts{Published: 5, Delivered: 5, Duplicated: 5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			samples, err := inMemory(t, &memory{fate: c.fate}, load{delays: seconds(5), workers: 2})
+			require.NoError(t, err)
+			assert.Equal(t, c.want, count(samples))
+		})
+	}
+}
+
+func TestASlowPublishIsLateFromTheSchedule(t *testing.T) {
+	// 10 a second asked for, one worker, half a second each: the schedule slips by 0.4 s a message.
+	m := &memory{fate: onTime, slow: 500 * time.Millisecond}
+	samples, err := inMemory(t, m, load{delays: seconds(6), rate: 10, workers: 1})
+	require.NoError(t, err)
+	late := latenessOf(samples)
+	assert.InDelta(t, 0, late.Min, 1)
+	assert.InDelta(t, 2000, late.Max, 1, "five messages' slip: no coordinated omission")
+	assert.Zero(t, count(samples).Early)
+	run := summarise(samples, nil)
+	run.Rate = 10
+	assert.False(t, run.KeptRate())
+}
+
+func TestARateIsKept(t *testing.T) {
+	samples, err := inMemory(t, &memory{fate: onTime, slow: time.Millisecond}, load{delays: seconds(51), rate: 10, workers: 4})
+	require.NoError(t, err)
+	assert.InDelta(t, 10.2, publishRate(samples), 0.01) // 51 in 5 s
+	assert.InDelta(t, 0, latenessOf(samples).Max, 1)
+}
+
+func TestWarmUpIsNotMeasured(t *testing.T) {
+	samples, err := inMemory(t, &memory{fate: onTime}, load{delays: seconds(3), workers: 1, warmUp: true})
+	require.NoError(t, err)
+	assert.Empty(t, samples)
+}
+
+func TestALoadThatOnlyFailsEnds(t *testing.T) {
+	m := &memory{fate: func(time.Duration) []time.Duration { return nil }, err: errors.New("refused")}
+	samples, err := inMemory(t, m, load{delays: seconds(10_000), workers: 1})
+	require.ErrorContains(t, err, "too many messages failed")
+	assert.Equal(t, maxFailures+1, count(samples).Failed)
+	assert.Equal(t, "refused", summarise(samples, nil).Error)
+}
+
+func TestALoadThatStallsEnds(t *testing.T) {
+	m := &memory{fate: onTime, slow: 2 * stall}
+	_, err := inMemory(t, m, load{delays: seconds(10), workers: 1})
+	require.ErrorIs(t, err, errStalled)
+}
+
+func TestForeignMessagesAreIgnored(t *testing.T) {
+	r := newRecorder()
+	r.plan(seconds(1), false)
+	for _, id := range []string{"", "x", "-1", "1", "99999999999999999999"} {
+		r.arrival(id)
+	}
+	assert.Zero(t, r.arrived.Load())
+}

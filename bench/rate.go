@@ -1,0 +1,190 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Rate asks how many messages a second a subject carries in time: the highest steady rate at which 99 % are at most
+// Limit late. Each rate that it tries is one probe: published for Probe at that rate, by the clock, and waited
+// for to the last message. The figures of a run are those of the best probe; its counts are of all.
+type Rate struct {
+	Load                             // Messages and Rate are found out, not given
+	DelayMin, DelayMax time.Duration // in whole seconds
+	Probe              time.Duration // how long to publish at each rate
+	Settle             time.Duration // the beginning of a probe that is not judged
+	Limit              time.Duration // how late p99 may be
+	First, Most        float64       // messages per second: where to begin, and to end
+	Budget             time.Duration // no probe begins after that
+}
+
+// A Probe is one rate that was tried.
+type Probe struct {
+	Rate        float64  `json:"rate"`
+	Passed      bool     `json:"passed"`
+	Reason      string   `json:"reason,omitempty"` // why not: "late", "publisher" or "lost"
+	PublishPerS float64  `json:"publish_per_s"`    // confirmed
+	Lateness    Lateness `json:"lateness_ms"`
+}
+
+// Why a probe fails.
+const (
+	tooLate     = "late"      // p99 was above the limit
+	tooSlow     = "publisher" // publishing did not keep the rate: confirms came too slowly for so many publishers
+	notAllThere = "lost"      // messages were lost, doubled, early or failed to publish
+)
+
+// Name is "rate".
+func (Rate) Name() string { return "rate" }
+
+// Question is what the scenario answers.
+func (r Rate) Question() string {
+	return fmt.Sprintf("up to what rate are 99 %% at most %v late?", r.Limit)
+}
+
+// Setup says what is published.
+func (r Rate) Setup() string {
+	return fmt.Sprintf("rates from %s on, doubled and then bisected, each for %v; messages due after %s, %d publishers; lateness at the highest rate that passed",
+		pace(r.First), r.Probe, span(r.DelayMin, r.DelayMax), r.Concurrency)
+}
+
+// Takes every subject that delays.
+func (Rate) Takes(s Subject) bool { return !s.Undelayed }
+
+// Estimate is about as many probes as it takes from the first rate to that of a fast broker.
+func (r Rate) Estimate(Subject) time.Duration {
+	const probes = 12
+	return overhead + min(r.Budget, probes*(r.Probe+r.DelayMax+linger))
+}
+
+// attempts at each rate: what disturbs a probe of a few seconds, such as something else on the machine, can only
+// make it fail.
+const attempts = 2
+
+// Run searches.
+func (r Rate) Run(ctx context.Context, s *Session) (Run, error) {
+	if err := s.warmUp(ctx, r.WarmUp, r.Concurrency, r.Patience); err != nil {
+		return Run{}, err
+	}
+	const least, accuracy, probes = 8, 1.15, 16
+	var tried []Probe
+	began := time.Now()
+	look := search{first: r.First, least: least, most: r.Most, accuracy: accuracy, probes: probes}
+	_, err := look.run(func(rate float64) (bool, error) {
+		if time.Since(began) > r.Budget {
+			return false, errOverBudget
+		}
+		var probe Probe
+		var err error
+		for attempt := 0; attempt < attempts && !probe.Passed && err == nil; attempt++ {
+			probe, err = r.probe(ctx, s, rate)
+			tried = append(tried, probe)
+		}
+		return probe.Passed, err
+	})
+	if errors.Is(err, errOverBudget) {
+		err = nil // what was found until then is less exact, and true
+	}
+	return r.summary(s, tried), err
+}
+
+var errOverBudget = errors.New("out of time")
+
+// probe tries one rate.
+func (r Rate) probe(ctx context.Context, s *Session, rate float64) (Probe, error) {
+	before := len(s.recorder.samples())
+	n := max(1, int(rate*r.Probe.Seconds()))
+	err := s.publish(ctx, load{delays: r.delays(n), rate: rate, workers: r.Concurrency})
+	if ended := s.recorder.await(ctx, s.destination.done, r.Patience); err == nil {
+		err = ended
+	}
+	if err == nil && s.destination.lost() {
+		err = errors.New("the consumer's connection was lost")
+	}
+	return r.judge(rate, s.recorder.samples()[before:]), err
+}
+
+// judge says whether a probe passed, and if not, why: lateness counts from the schedule, so that a message that was
+// published late is late, and the broker is only to blame for the rest.
+func (r Rate) judge(rate float64, samples []Sample) Probe {
+	p := Probe{Rate: rate, PublishPerS: publishRate(samples)}
+	settled := slices.DeleteFunc(slices.Clone(samples), func(m Sample) bool {
+		return m.Intended-samples[0].Intended < r.Settle
+	})
+	p.Lateness = latenessOf(settled)
+	c := count(samples)
+	switch late := p.Lateness.P99 > milliseconds(r.Limit); {
+	case c.Lost+c.Duplicated+c.Early+c.Failed > 0 || c.Delivered == 0:
+		p.Reason = notAllThere
+	case late && lag(settled) > r.Limit/2:
+		p.Reason = tooSlow
+	case late:
+		p.Reason = tooLate
+	}
+	p.Passed = p.Reason == ""
+	return p
+}
+
+// lag is by how much publishing was behind its schedule, at p99.
+func lag(samples []Sample) time.Duration {
+	behind := make([]time.Duration, len(samples))
+	for i, m := range samples {
+		behind[i] = m.Sent - m.Intended
+	}
+	slices.Sort(behind)
+	return percentile(behind, 99)
+}
+
+// summary is the run: what the best probe found, and what became of all messages.
+func (r Rate) summary(s *Session, tried []Probe) Run {
+	run := r.settings(Run{Counts: count(s.recorder.samples()), BrokerRSS: s.meter.rss(), Probes: tried})
+	for _, m := range s.recorder.samples() {
+		run.EarlyByMS = max(run.EarlyByMS, milliseconds(m.EarlyBy()))
+	}
+	run.Messages = run.Published + run.Failed
+	run.DelayMinMS, run.DelayMaxMS = milliseconds(r.DelayMin), milliseconds(r.DelayMax)
+	for _, p := range tried {
+		if p.Passed && p.Rate > run.MaxRate {
+			run.MaxRate, run.Rate = p.Rate, p.Rate
+			run.PublishPerS, run.Lateness = p.PublishPerS, p.Lateness
+		}
+	}
+	return run
+}
+
+// delays are drawn from a fixed seed, in whole seconds.
+func (r Rate) delays(n int) []time.Duration {
+	const seed1, seed2 = 2026, 13
+	random := rand.New(rand.NewPCG(seed1, seed2))
+	steps := int64((r.DelayMax-r.DelayMin)/time.Second) + 1
+	out := make([]time.Duration, n)
+	for i := range out {
+		out[i] = r.DelayMin + time.Duration(random.Int64N(steps))*time.Second
+	}
+	return out
+}
+
+// limit says what came above the highest rate: the lowest that failed, and why.
+func (r Run) limit() string {
+	var lowest *Probe
+	for i, p := range r.Probes {
+		if !p.Passed && p.Rate > r.MaxRate && (lowest == nil || p.Rate < lowest.Rate) {
+			lowest = &r.Probes[i]
+		}
+	}
+	if lowest == nil {
+		return "no rate that was tried failed"
+	}
+	at := fmt.Sprintf("at %s msg/s ", figure(lowest.Rate))
+	switch lowest.Reason {
+	case tooLate:
+		return at + fmt.Sprintf("p99 was %s ms late", figure(lowest.Lateness.P99))
+	case tooSlow:
+		return at + "publishing fell behind: confirms came too slowly"
+	}
+	return at + "messages were lost, doubled or early, or could not be published"
+}

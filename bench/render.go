@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Heading is the report's first line: what was measured, and on what.
+func (r *Report) Heading() string {
+	partial := ""
+	if r.Partial {
+		partial = " (partial: interrupted)"
+	}
+	return fmt.Sprintf("Delayed messages on %s %s, %s%s", r.Broker.Product, r.Broker.Version, r.Broker.How, partial)
+}
+
+// Legend explains the marks and units of the tables.
+func (r *Report) Legend() string {
+	legend := "* best. Late is arrival minus the time a message was due; p50: half of the messages were at most so late."
+	switch {
+	case !r.Broker.Measured:
+		legend += " The broker is not ours: its processor time is not known."
+	case slices.ContainsFunc(r.Runs, func(run Run) bool { return run.BrokerCPU > 0 }):
+		legend += fmt.Sprintf(" CPU is the broker's processor time, beyond the %s %% of a core that the idle broker uses.",
+			figure(r.Broker.IdleCPU))
+	}
+	if slices.ContainsFunc(r.Runs, func(run Run) bool { return run.ProcessCPU > 0 }) {
+		legend += " Own CPU is this process's: it publishes and consumes, and delays where the controller runs in it."
+	}
+	return legend
+}
+
+// WriteTable writes the tables for a terminal: aligned, units below the names, the best marked.
+func (r *Report) WriteTable(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", r.Heading())
+	for _, grid := range r.Grids() {
+		fmt.Fprintf(&b, "\n%s: %s\n%s\n\n", grid.Title, grid.Question, wrap(grid.Setup, textWidth))
+		grid.writeText(&b)
+	}
+	for _, skip := range r.Skipped {
+		fmt.Fprintf(&b, "\n%s\n", wrap(skip.String(), textWidth))
+	}
+	fmt.Fprintf(&b, "\n%s\n", wrap(r.Legend(), textWidth))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// textWidth is that of the narrowest terminal in common use.
+const textWidth = 80
+
+func (g Grid) writeText(b *strings.Builder) {
+	g, faultless := g.withoutFaults()
+	names, units := make([]Cell, len(g.Head)), make([]Cell, len(g.Head))
+	for i, column := range g.Head {
+		names[i].Text, units[i].Text = column.Name, column.Unit
+	}
+	lines := append([][]Cell{names, units}, g.Rows...)
+	widths := g.widths(lines)
+	for _, line := range lines {
+		var row strings.Builder
+		for i, cell := range line {
+			row.WriteString("  " + pad(cell.Text, widths[i], g.Head[i].Left))
+			row.WriteString(mark(cell))
+		}
+		b.WriteString(strings.TrimRight(row.String(), " ") + "\n")
+	}
+	if faultless {
+		b.WriteString("\n  Nothing was lost, delivered twice or early.\n")
+	}
+	for _, note := range g.Notes {
+		b.WriteString("  ! " + note + "\n")
+	}
+}
+
+// withoutFaults leaves out the columns of faults if there are none: a sentence says as much in less room.
+func (g Grid) withoutFaults() (Grid, bool) {
+	for _, row := range g.Rows {
+		for i, cell := range row {
+			if g.Head[i].Fault && cell.Text != "0" {
+				return g, false
+			}
+		}
+	}
+	keep := func(cells []Cell) (out []Cell) {
+		for i, cell := range cells {
+			if !g.Head[i].Fault {
+				out = append(out, cell)
+			}
+		}
+		return out
+	}
+	lean := g
+	lean.Head = slices.DeleteFunc(slices.Clone(g.Head), func(c Column) bool { return c.Fault })
+	lean.Rows = make([][]Cell, len(g.Rows))
+	for i, row := range g.Rows {
+		lean.Rows[i] = keep(row)
+	}
+	return lean, true
+}
+
+// mark is as wide for every cell, so that figures stay below each other.
+func mark(c Cell) string {
+	if c.Best {
+		return "*"
+	}
+	return " "
+}
+
+func (g Grid) widths(lines [][]Cell) []int {
+	widths := make([]int, len(g.Head))
+	for _, line := range lines {
+		for i, cell := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell.Text))
+		}
+	}
+	return widths
+}
+
+func pad(text string, width int, left bool) string {
+	space := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
+	if left {
+		return text + space
+	}
+	return space + text
+}
+
+// wrap breaks text at spaces so that no line is longer than width, long words aside.
+func wrap(text string, width int) string {
+	var b strings.Builder
+	used := 0
+	for word := range strings.FieldsSeq(text) {
+		length := utf8.RuneCountInString(word)
+		switch {
+		case used == 0:
+		case used+1+length > width:
+			b.WriteByte('\n')
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += length
+	}
+	return b.String()
+}

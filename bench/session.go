@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/delayer-go/delayer"
+)
+
+// A Session is one run of a scenario with one subject, on fresh queues.
+type Session struct {
+	Subject Subject
+
+	recorder    *recorder
+	destination *destination
+	delayer     delayer.Delayer
+	meter       meter
+	body        []byte
+	started     reading // when measuring began
+}
+
+const (
+	// removeTimeout bounds the clean-up, which also runs when the benchmark was interrupted.
+	removeTimeout = 15 * time.Second
+	// linger is how long to go on listening for a second copy once all have arrived.
+	linger = 250 * time.Millisecond
+	// warmUpDelay is long enough to wait in a queue of any subject.
+	warmUpDelay = time.Second
+)
+
+// open declares the destination and opens the subject. Nothing is left in the broker if it fails.
+func openSession(ctx context.Context, s Subject, env Env, m meter) (*Session, error) {
+	session := &Session{Subject: s, recorder: newRecorder(), meter: m, body: make([]byte, bodySize)}
+	var err error
+	session.destination, err = openDestination(ctx, env.URL, env.Destination, session.recorder.arrival)
+	if err != nil {
+		return nil, err
+	}
+	session.delayer, err = s.Open(ctx, env)
+	if err != nil {
+		return nil, errors.Join(err, session.destination.remove())
+	}
+	return session, nil
+}
+
+// close removes all that the session declared, also if ctx has ended.
+func (s *Session) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	var errs []error
+	if r, ok := s.delayer.(Remover); ok {
+		errs = append(errs, r.RemoveTopology(ctx))
+	}
+	errs = append(errs, s.delayer.Close(), s.destination.remove())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clean up: %w", err)
+	}
+	return nil
+}
+
+// warmUp sends n messages that are not measured, waits for them, and starts the measurement.
+func (s *Session) warmUp(ctx context.Context, n, workers int, patience time.Duration) error {
+	warm := load{delays: slices.Repeat([]time.Duration{s.delay(warmUpDelay)}, n), workers: workers, warmUp: true}
+	if err := s.publish(ctx, warm); err != nil {
+		return fmt.Errorf("warm-up: %w", err)
+	}
+	if err := s.recorder.await(ctx, s.destination.done, patience); err != nil {
+		return err
+	}
+	s.started = s.meter.read()
+	return nil
+}
+
+// delay is what to ask the subject for: nothing, if it cannot delay.
+func (s *Session) delay(d time.Duration) time.Duration {
+	if s.Subject.Undelayed {
+		return 0
+	}
+	return d
+}
+
+// finish waits for what is still to come and returns the run. Lateness is over the samples that judged
+// accepts; nil is all. published is how publishing ended: what was stored before an error is waited for
+// as well, and the error returned.
+func (s *Session) finish(
+	ctx context.Context, patience time.Duration, judged func(Sample) bool, published error,
+) (Run, error) {
+	err := s.recorder.await(ctx, s.destination.done, patience)
+	ended := s.meter.read()
+	if err == nil {
+		time.Sleep(linger)
+	}
+	if err == nil && s.destination.lost() {
+		err = errors.New("the consumer's connection was lost: what is missing may have arrived unseen")
+	}
+	run := summarise(s.recorder.samples(), judged)
+	run.BrokerCPU = s.meter.perMessage(s.started, ended, run.Published)
+	run.BrokerRSS = s.meter.rss()
+	run.ProcessCPU = ownPerMessage(s.started, ended, run.Published)
+	if published != nil {
+		err = published
+	}
+	return run, err
+}
+
+// summarise turns raw samples into a run's figures.
+func summarise(samples []Sample, judged func(Sample) bool) Run {
+	chosen := samples
+	if judged != nil {
+		chosen = slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return !judged(s) })
+	}
+	run := Run{
+		Counts:         count(samples),
+		PublishPerS:    publishRate(chosen),
+		Lateness:       latenessOf(chosen),
+		LatenessByStep: latenessByDelay(chosen),
+		Samples:        samples,
+	}
+	for _, s := range samples {
+		run.EarlyByMS = max(run.EarlyByMS, milliseconds(s.EarlyBy()))
+		if s.Err != nil && run.Error == "" {
+			run.Error = s.Err.Error()
+		}
+	}
+	return run
+}

@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer"
+)
+
+// A Subject is one way of delaying messages, as it is measured.
+type Subject struct {
+	Backend   string // "binaryladder", "per-message-ttl", …
+	Variant   string // "source", "topic"; "" where there is only one
+	QueueType string // "classic" or "quorum": where messages wait
+
+	// Baseline subjects are there to be compared with: what they lose or deliver early is reported but
+	// does not fail the run.
+	Baseline bool
+
+	// Undelayed subjects deliver at once; scenarios ask them for a delay of 0, or leave them out.
+	Undelayed bool
+
+	// Pace is a rough guess of the messages per second it takes at saturation, for the time left that
+	// progress shows. 0 means that publishing takes no time worth mentioning.
+	Pace float64
+
+	// Open declares what the subject needs, under env.Prefix, and opens it. If the Delayer is a [Remover],
+	// that topology is removed after the run. An error that is [ErrSkip] says that this broker lacks what the
+	// subject needs.
+	Open func(ctx context.Context, env Env) (delayer.Delayer, error)
+}
+
+// Env is what a Subject is opened in.
+type Env struct {
+	URL         string
+	Prefix      string // unique to this run; every broker object's name must begin with it
+	Destination string // the queue that messages will be published to; it exists, and has no dots
+}
+
+// A Remover can remove what it declared in the broker.
+type Remover interface {
+	RemoveTopology(ctx context.Context) error
+}
+
+// Name is how the subject is called in tables: backend and variant.
+func (s Subject) Name() string { return strings.TrimSpace(s.Backend + " " + s.Variant) }
+
+// publishTime guesses how long n messages take to publish.
+func (s Subject) publishTime(n int, rate float64) time.Duration {
+	pace := s.Pace
+	if pace == 0 || rate > 0 && rate < pace {
+		pace = rate
+	}
+	if pace == 0 {
+		return 0
+	}
+	return time.Duration(float64(n) / pace * float64(time.Second))
+}
+
+// A Broker is the broker that a benchmark runs on.
+type Broker interface {
+	Product() string // "RabbitMQ"
+	Version() string
+	How() string // "private node", "container", …
+
+	// Owned says that the broker is ours alone; only then do CPU and RSS tell anything.
+	Owned() bool
+	CPU() (time.Duration, error) // processor time used since it was started
+	RSS() (int64, error)         // resident memory, in bytes
+}
