@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/delayer-go/delayer/bench"
+)
+
+// benchCmd is `delayer bench`. A flag at its zero value takes the default of the run chosen; see plan.go.
+type benchCmd struct {
+	Quick       bool       `help:"A small run that ends within three minutes on two cores."`
+	Out         string     `default:"report" placeholder:"DIR" help:"Where to write report.json and report.md (${default})."`
+	Backend     []string   `placeholder:"NAME,…" help:"Measure only these: ${subjects}. All by default."`
+	Scenario    []string   `placeholder:"NAME,…" help:"Run only these: accuracy, hol, rate (the highest rate that is in time). All by default; not rate with --quick."`
+	QueueType   []string   `placeholder:"TYPE,…" help:"Queues in which messages wait: quorum (at-least-once), classic. Both by default; quorum with --quick."`
+	URL         string     `placeholder:"AMQP" help:"Measure the broker at this URL. Without it: the one at AMQP_URL, or one in Docker, or a private node."`
+	Rate        float64    `placeholder:"N" help:"Publish N messages per second. As fast as confirmed by default."`
+	Messages    int        `placeholder:"N" help:"Messages in each run of accuracy (20000; 5000 with --quick)."`
+	Delays      delayRange `placeholder:"FROM-TO" help:"Delays in accuracy, in whole seconds (1s-15s; 1s-5s with --quick)."`
+	Concurrency int        `default:"256" placeholder:"N" help:"Publishers, each waiting for its confirm (${default})."`
+	Repeat      int        `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians."`
+}
+
+// Validate makes a value that is not known a usage error, before anything is started.
+func (c *benchCmd) Validate() error {
+	_, err := c.plan()
+	return err
+}
+
+// Run measures, prints the tables, writes the reports, and fails if a message was early, lost or doubled
+// by anything but a baseline.
+func (c *benchCmd) Run(ctx context.Context, s streams) error {
+	plan, err := c.plan()
+	if err != nil {
+		return fmt.Errorf("delayer bench: %w", err)
+	}
+	if err := os.MkdirAll(c.Out, 0o755); err != nil { // before minutes of work, not after
+		return fmt.Errorf("delayer bench: --out: %w", err)
+	}
+	show := newDisplay(s.err)
+	broker, url, release, err := openBroker(ctx, c.URL, show.logf)
+	if err != nil {
+		return interruptedOr(ctx, fmt.Errorf("delayer bench: %w", err))
+	}
+	defer release()
+	report := bench.Benchmark{
+		URL: url, Broker: broker,
+		Scenarios: plan.scenarios, Subjects: plan.subjects, Repeat: c.Repeat,
+		Command: commandLine(os.Args), Progress: show.event,
+	}.Run(ctx)
+	show.end()
+	if err := publish(report, c.Out, s); err != nil {
+		return fmt.Errorf("delayer bench: %w", err)
+	}
+	return verdict(report)
+}
+
+// verdict is what the exit code says of the report.
+func verdict(report *bench.Report) error {
+	var problems []error
+	for _, problem := range report.Problems() {
+		problems = append(problems, errors.New("FAILED "+problem))
+	}
+	if report.Partial {
+		problems = append(problems, fmt.Errorf("%w: the report is partial", errInterrupted))
+	}
+	return errors.Join(problems...)
+}
+
+func interruptedOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
+}
+
+// credentials finds the user and password of a URL.
+var credentials = regexp.MustCompile(`://[^/\s]*@`)
+
+// commandLine is what was typed, without anybody's password.
+func commandLine(args []string) string {
+	args = append([]string{"delayer"}, args[min(1, len(args)):]...)
+	return credentials.ReplaceAllString(strings.Join(args, " "), "://…@")
+}

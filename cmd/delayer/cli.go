@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/delayer-go/delayer/backend"
+)
+
+// cli is the command line; kong reads it from the field tags.
+type cli struct {
+	Bench      benchCmd      `cmd:"" help:"Measure how late, how fast and at what cost each strategy delivers."`
+	Send       sendCmd       `cmd:"" help:"Send one message that arrives later."`
+	Controller controllerCmd `cmd:"" help:"Run a controller of the backend of that name, until it is told to stop."`
+	Topology   topologyCmd   `cmd:"" help:"What a backend declares at the broker."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
+}
+
+// streams is where a command reads and writes: results to out, everything else to err.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// What the process exits with.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130 // as a shell says of a process that Ctrl-C ended
+)
+
+// errInterrupted is returned by a command that was interrupted and has cleaned up.
+var errInterrupted = errors.New("interrupted")
+
+// run is the command without the process around it.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	var commands cli
+	exited := -1
+	parser, err := kong.New(&commands,
+		kong.Name("delayer"),
+		kong.Description("Delayed messages on RabbitMQ."),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(status int) { exited = status }),
+		kong.Vars{
+			"subjects": strings.Join(subjectNames(), ", "),
+			"backends": strings.Join(backend.Names(), ", "),
+		},
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "delayer:", err)
+		return exitFailed
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	selected, err := parser.Parse(args)
+	if exited >= 0 { // --help
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "delayer: %v (see %s --help)\n", err, path(err))
+		return exitUsage
+	}
+	selected.BindTo(ctx, (*context.Context)(nil))
+	return status(selected.Run(streams{stdin, stdout, stderr}), stderr)
+}
+
+// path is the command that a usage error is about.
+func path(err error) string {
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil {
+		return strings.TrimSpace("delayer " + parse.Context.Command())
+	}
+	return "delayer"
+}
+
+// failure says which command failed, once.
+func failure(command string, err error) error {
+	return fmt.Errorf("delayer %s: %s", command, strings.TrimPrefix(err.Error(), "delayer: "))
+}
+
+func status(err error, stderr io.Writer) int {
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(stderr, err)
+	if errors.Is(err, errInterrupted) {
+		return exitInterrupted
+	}
+	return exitFailed
+}

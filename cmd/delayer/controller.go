@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/delayer-go/delayer/backend"
+)
+
+// controllerCmd is `delayer controller`.
+type controllerCmd struct {
+	Config string `placeholder:"FILE" help:"The configuration of the Delayers, YAML or JSON; DELAYER_… variables win over it. Without it: those and the defaults."`
+}
+
+// Run runs a controller until SIGTERM or Ctrl-C. To be told to stop is how it ends in good order: the exit status is 0.
+func (c *controllerCmd) Run(ctx context.Context, s streams) error {
+	cfg, err := loadConfig(c.Config)
+	if err == nil && cfg.URL == "" {
+		err = errNoURL
+	}
+	if err != nil {
+		return failure("controller", err)
+	}
+	if cfg.Backend == "" {
+		cfg.Backend = "controller"
+	}
+	cfg.Logger = slog.New(slog.NewTextHandler(s.err, nil))
+	cfg.Logger.Info("controller starts")
+	if err := backend.ServeController(ctx, cfg); err != nil {
+		return interruptedOr(ctx, failure("controller", err))
+	}
+	cfg.Logger.Info("controller has stopped; what it held is back in the broker")
+	return nil
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// configFile writes a configuration into a folder of the test's own.
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "delayer.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// channel is a channel to the broker at url that ends with the test.
+func channel(t *testing.T, url string) *amqp091.Channel {
+	t.Helper()
+	conn, err := amqp091.Dial(url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	ch, err := conn.Channel()
+	require.NoError(t, err)
+	return ch
+}
+
+// consume declares a queue and consumes from it.
+func consume(t *testing.T, ch *amqp091.Channel, queue string) <-chan amqp091.Delivery {
+	t.Helper()
+	_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = ch.QueueDelete(queue, false, false, false) })
+	in, err := ch.Consume(queue, "", true, false, false, false, nil)
+	require.NoError(t, err)
+	return in
+}
+
+func TestSend(t *testing.T) {
+	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: fixedtiers\nfixedtiers: {tiers: [200ms, 1m]}\n")
+	body := filepath.Join(t.TempDir(), "body")
+	require.NoError(t, os.WriteFile(body, []byte("from a file"), 0o600))
+	in := consume(t, channel(t, url), prefix+"-queue")
+	for arg, want := range map[string]string{"a text": "a text", "@" + body: "from a file", "-": "from stdin"} {
+		start := time.Now()
+		status, stdout, stderr := command(t.Context(), t, "send", "--config", config, "--key", prefix+"-queue", "--delay", "150ms",
+			"--body", arg, "--header", "a=1=2", "--header", "b=", "--content-type", "text/plain")
+		require.Equal(t, exitOK, status, stderr)
+		require.Regexp(t, `^sent \d+ bytes to queue "`+prefix+`-queue", due \d{4}-.*, and 50ms later because the next tier is 200ms\n$`, stdout)
+		require.Empty(t, stderr)
+		m := <-in
+		require.GreaterOrEqual(t, time.Since(start), 200*time.Millisecond)
+		require.Equal(t, want, string(m.Body))
+		require.Equal(t, "1=2", m.Headers["a"])
+		require.Equal(t, "", m.Headers["b"])
+		require.Equal(t, "text/plain", m.ContentType)
+	}
+
+	status, stdout, stderr := command(t.Context(), t, "send", "--config", config, "--exchange", prefix+"-none", "--key", "k", "--delay", "1s", "--body", "x")
+	require.Equal(t, exitFailed, status)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, `delayer send: publish fixedtiers exchange "`+prefix+`-none": unroutable`)
+	require.Contains(t, stderr, "(declare it before publishing)")
+}
+
+func TestSendRefuses(t *testing.T) {
+	nowhere := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\n")
+	for name, c := range map[string]struct {
+		args   []string
+		status int
+		want   string
+	}{
+		"no destination": {[]string{"--delay", "1s", "--body", "x"}, exitUsage, "give an exchange, or a queue's name as the key (see delayer send --help)"},
+		"no delay":       {[]string{"--key", "k", "--body", "x"}, exitUsage, "--delay"},
+		"no unit":        {[]string{"--key", "k", "--body", "x", "--delay", "90"}, exitUsage, "--delay"},
+		"negative":       {[]string{"--key", "k", "--body", "x", "--delay=-1s"}, exitUsage, "-1s is negative"},
+		"header":         {[]string{"--key", "k", "--body", "x", "--delay", "1s", "--header", "a"}, exitUsage, "name=value"},
+		"timeout":        {[]string{"--key", "k", "--body", "x", "--delay", "1s", "--timeout", "0s"}, exitUsage, "--timeout"},
+		"no broker":      {[]string{"--key", "k", "--body", "x", "--delay", "1s"}, exitFailed, "set DELAYER_URL"},
+		"no config":      {[]string{"--config", "/nowhere/d.yaml", "--key", "k", "--body", "x", "--delay", "1s"}, exitFailed, "give an existing file"},
+		"no file":        {[]string{"--config", nowhere, "--key", "k", "--body", "@/nowhere/body", "--delay", "1s"}, exitFailed, "--body: open /nowhere/body"},
+		"nobody there":   {[]string{"--config", nowhere, "--key", "k", "--body", "x", "--delay", "1s"}, exitFailed, "is RabbitMQ running there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := command(t.Context(), t, append([]string{"send"}, c.args...)...)
+			require.Equal(t, c.status, status)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, c.want)
+			require.NotContains(t, stderr, "hunter2")
+		})
+	}
+}

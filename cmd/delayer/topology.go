@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/delayer-go/delayer/backend"
+)
+
+type topologyCmd struct {
+	Print topologyPrintCmd `cmd:"" help:"Print the exchanges, queues and bindings that a backend declares. It asks no broker."`
+}
+
+// topologyPrintCmd is `delayer topology print`.
+type topologyPrintCmd struct {
+	Config  string `placeholder:"FILE" help:"The configuration, YAML or JSON; DELAYER_… variables win over it. Without it: those and the defaults."`
+	Backend string `placeholder:"NAME" help:"Instead of the configuration's: ${backends}."`
+	Format  string `default:"text" enum:"text,definitions" help:"text, or definitions: JSON for rabbitmqctl import_definitions or the management plugin (${default})."`
+}
+
+// Run prints the topology.
+func (c *topologyPrintCmd) Run(s streams) error {
+	if err := c.print(s); err != nil {
+		return failure("topology print", err)
+	}
+	return nil
+}
+
+func (c *topologyPrintCmd) print(s streams) error {
+	cfg, err := loadConfig(c.Config)
+	if err != nil {
+		return err
+	}
+	if c.Backend != "" {
+		cfg.Backend = c.Backend
+	}
+	topology, err := backend.TopologyOf(cfg)
+	if err != nil {
+		return err
+	}
+	if c.Format == "definitions" {
+		return topology.WriteDefinitions(s.out)
+	}
+	return topology.WriteText(s.out)
+}
+
+// loadConfig reads the file and the environment; without a file, the environment.
+func loadConfig(path string) (backend.Config, error) {
+	if path == "" {
+		return backend.FromEnv(backend.Config{}, os.Environ())
+	}
+	return backend.Load(path)
+}
+
+// errNoURL is what a command that needs a broker says before it tries one.
+var errNoURL = errors.New("no broker: give --config with a url, or set DELAYER_URL")

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+func TestTopologyPrint(t *testing.T) {
+	for _, name := range backend.Names() {
+		status, stdout, stderr := command(t.Context(), t, "topology", "print", "--backend", name)
+		require.Equal(t, exitOK, status, stderr)
+		require.Contains(t, stdout, "delayer.delivery  direct", name)
+
+		status, stdout, stderr = command(t.Context(), t, "topology", "print", "--backend", name, "--format", "definitions",
+			"--config", configFile(t, "url: amqp://u:p@h/here\n"))
+		require.Equal(t, exitOK, status, stderr)
+		var file struct {
+			Queues []struct{ Name, Vhost string }
+		}
+		require.NoError(t, json.Unmarshal([]byte(stdout), &file), name)
+		require.NotEmpty(t, file.Queues, name)
+		require.Equal(t, "here", file.Queues[0].Vhost)
+	}
+	status, stdout, stderr := command(t.Context(), t, "topology", "print", "--backend", "abacus")
+	require.Equal(t, exitFailed, status)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, `delayer topology print: open backend: invalid configuration: "abacus" is no backend (known: `)
+	status, _, stderr = command(t.Context(), t, "topology", "print", "--format", "xml")
+	require.Equal(t, exitUsage, status)
+	require.Contains(t, stderr, `--format must be one of "text","definitions"`)
+}
+
+// imported returns a broker of the test's own into which the printed definitions were imported.
+func imported(t *testing.T, queueType string) (b *rabbit.Broker, config string) {
+	t.Helper()
+	b = rabbittest.Own(t, rabbit.Options{})
+	if b.How() != "private node" {
+		rabbittest.Skipf(t, "needs a private node, whose rabbitmqctl reads our files")
+	}
+	config = configFile(t, fmt.Sprintf("url: %s\nbackend: fixedtiers\nqueue_type: %s\nfixedtiers: {tiers: [500ms, 1h]}\n", b.URL(), queueType))
+	status, printed, stderr := command(t.Context(), t, "topology", "print", "--config", config, "--format", "definitions")
+	require.Equal(t, exitOK, status, stderr)
+	file := filepath.Join(t.TempDir(), "definitions.json")
+	require.NoError(t, os.WriteFile(file, []byte(printed), 0o600))
+	require.NoError(t, os.Chmod(filepath.Dir(file), 0o755))
+	_, err := b.Ctl(t.Context(), "import_definitions", file)
+	require.NoError(t, err)
+	return b, config
+}
+
+// TestAnExistingExchangeThroughATier is the administrators' way: definitions are imported, two bindings made, and
+// a producer and a consumer that know of nothing get their messages a tier later.
+func TestAnExistingExchangeThroughATier(t *testing.T) {
+	for _, queueType := range []string{"quorum", "classic"} {
+		t.Run(queueType, func(t *testing.T) {
+			b, config := imported(t, queueType)
+			ch := channel(t, b.URL())
+			require.NoError(t, ch.ExchangeDeclare("orders", "topic", true, false, false, false, nil))
+			require.NoError(t, ch.ExchangeDeclare("audit", "direct", true, false, false, false, nil))
+			in := consume(t, ch, "work")
+			require.NoError(t, ch.QueueBind("work", "order.*", "delay.exchange", false, nil))
+			require.NoError(t, ch.ExchangeBind("audit", "lost.#", "delay.exchange", false, nil))
+			require.NoError(t, ch.QueueBind("delay.route.500ms.queue", "#", "orders", false, nil))
+			publish := func(key, body string) {
+				require.NoError(t, ch.PublishWithContext(t.Context(), "orders", key, true, false, amqp091.Publishing{Body: []byte(body)}))
+			}
+			arrives := func(body string, start time.Time, delay time.Duration) {
+				m := <-in
+				assert.Equal(t, body, string(m.Body))
+				assert.Equal(t, "order.created", m.RoutingKey)
+				assert.GreaterOrEqual(t, time.Since(start), delay)
+			}
+
+			start := time.Now()
+			publish("order.created", "plain")
+			arrives("plain", start, 500*time.Millisecond)
+
+			for range 100 { // none may hold up what comes behind it
+				publish("lost.message", "routed by no one: audit drops it, as it drops what is published to it")
+			}
+			publish("nobody's", "bound by no one")
+			start = time.Now()
+			publish("order.created", "behind them")
+			arrives("behind them", start, 500*time.Millisecond)
+			unroutable, err := ch.Consume("delayer.unroutable", "", true, false, false, false, nil)
+			require.NoError(t, err)
+			require.Equal(t, "bound by no one", string((<-unroutable).Body))
+
+			start = time.Now() // a Delayer finds the same objects, and what it delivers to the exchange goes the same way
+			status, _, stderr := command(t.Context(), t, "send", "--config", config, "--exchange", "orders", "--key", "order.created", "--delay", "500ms", "--body", "ours")
+			require.Equal(t, exitOK, status, stderr)
+			arrives("ours", start, time.Second)
+		})
+	}
+}
