@@ -1,0 +1,34 @@
+# Type `make help`.
+.DEFAULT_GOAL := help
+.PHONY: help test bench bench-go lint fmt broker install-rabbitmq
+
+# Run at an exact version and outside of our module, whose requirements it must not become.
+GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "Tests and benchmarks need a RabbitMQ: the one at AMQP_URL, else one in Docker"
+	@echo "(DELAYER_RABBITMQ_IMAGE), else a private node of the rabbitmq-server on this machine."
+	@echo "DELAYER_BROKER=given|docker|node forces one of them."
+
+test: broker ## run all tests on a real broker, with the race detector
+	@scripts/test.sh $(TESTFLAGS)
+
+bench: broker ## compare the strategies on a real broker, in under three minutes
+	go run ./cmd/delayer bench --quick $(BENCHFLAGS)
+
+bench-go: broker ## run the Go benchmarks: time and allocations of a publish
+	go test -run '^$$' -bench . -benchmem -p 1 $(BENCHFLAGS) ./...
+
+lint: ## check the code with golangci-lint
+	$(GOLANGCI_LINT) run
+
+fmt: ## format the code
+	$(GOLANGCI_LINT) fmt
+
+broker: ## install RabbitMQ if there is neither AMQP_URL, nor an image in Docker, nor a server
+	@scripts/install-rabbitmq.sh --missing
+
+install-rabbitmq: ## install rabbitmq-server from the system's packages
+	@scripts/install-rabbitmq.sh
