@@ -1,0 +1,79 @@
+package delayer_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/delayer-go/delayer"
+
+// rules say which packages may not import which, directly or not, and why.
+var rules = []struct{ from, notTo, why string }{
+	{"", module + "/", "the contract imports nothing of ours: everything is built on it"},
+	{"internal/message", module + "/internal/", "what may go on the wire is pure"},
+	{"internal/broker", module + "/internal/topology", "the wire knows nothing of delays"},
+	{"internal/broker", module + "/internal/delivery", "the wire knows nothing of delays"},
+	{"internal", module + "/backend", "data flows one way: backends are built on internal packages"},
+	{"backend/binaryladder", module + "/backend", "only package backend knows all backends; none imports another"},
+	{"backend/fixedtiers", module + "/backend", "only package backend knows all backends; none imports another"},
+	{"backend/plugin", module + "/backend", "only package backend knows all backends; none imports another"},
+	{"backend/controller", module + "/backend", "only package backend knows all backends; none imports another"},
+	{"backend", module + "/internal/rabbit", "what a consumer links has no broker launcher in it"},
+	{"backend", "github.com/ory/dockertest", "what a consumer links stays small"},
+	{"backend", "github.com/stretchr/testify", "what a consumer links has no test helper in it"},
+	{"backend", module + "/bench", "benchmarks are built on backends"},
+	{"backend", "testing", "production code imports no testing"},
+	{"bench", module + "/internal/rabbit", "the benchmark takes a broker, it does not start one"},
+	{"bench", module + "/cmd", "the command is the outermost layer"},
+	{"conformance", module + "/internal/", "a third party runs the suite on a backend of its own"},
+	{"conformance", module + "/backend", "the suite knows no backend"},
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	packages := list(t)
+	for _, rule := range rules {
+		checked := false
+		for _, p := range packages {
+			path := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+			if path != rule.from && (rule.from == "" || !strings.HasPrefix(path, rule.from+"/")) ||
+				strings.HasPrefix(path, "internal/rabbit") {
+				continue
+			}
+			checked = true
+			for _, dep := range p.Deps {
+				inside := strings.HasPrefix(dep, module+"/"+rule.from+"/") && rule.from != ""
+				if !inside && (dep == rule.notTo || strings.HasPrefix(dep, strings.TrimSuffix(rule.notTo, "/")+"/")) && dep != module {
+					t.Errorf("%s imports %s: %s", p.ImportPath, dep, rule.why)
+				}
+			}
+		}
+		require.True(t, checked, "no package %q: the rule is out of date", rule.from)
+	}
+}
+
+type goPackage struct {
+	ImportPath string
+	Deps       []string
+}
+
+func list(t *testing.T) []goPackage {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Deps", "./...").Output()
+	require.NoError(t, err)
+	var packages []goPackage
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages
+		}
+		require.NoError(t, err)
+		packages = append(packages, p)
+	}
+}
