@@ -89,6 +89,7 @@ type Run struct {
 	LatenessByStep []DelayLateness `json:"lateness_by_delay,omitempty"`
 	MaxRate        float64         `json:"max_rate_per_s,omitempty"` // scenario rate: the highest that passed; 0 if none did
 	Probes         []Probe         `json:"probes,omitempty"`         // scenario rate: what was tried, in that order
+	Findings
 	Error          string          `json:"error"`
 
 	// Skipped is why the subject could not be measured on this broker, or "". Such a run is in Report.Skipped only.
