@@ -70,7 +70,7 @@ func needs(t testing.TB, name string) {
 
 // conform runs the suite on a configuration, in the World that dress makes of a plain one.
 func conform(t *testing.T, b *rabbit.Broker, cfg backend.Config, dress func(conformance.World) (conformance.World, error)) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	first, err := backend.Open(ctx, cfg) // keeps the topology while the suite opens and closes its own
 	require.NoError(t, err)

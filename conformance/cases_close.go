@@ -71,7 +71,7 @@ func closedWhilePublishing(t *trial) {
 	if err != nil {
 		t.errorf("Close returned %v", err)
 	}
-	t.truthful(box, outs, false)
+	t.truthful(box, outs, fate{})
 }
 
 // noGoroutineLeft opens and uses a Delayer in a goroutine with a label; all that come of it inherit the label,

@@ -117,5 +117,5 @@ func ctxEndedDuring(t *trial) {
 			t.errorf("message %s: Publish returned only after %v", o.id(), took)
 		}
 	}
-	t.truthful(box, slices.Concat(outs, warm), false)
+	t.truthful(box, slices.Concat(outs, warm), fate{})
 }

@@ -7,7 +7,7 @@ import (
 
 var faultCases = []testCase{
 	{Case: Case{"connection-cut", "when connections die while publishing, every nil must be delivered, every error be true, and publishing work again"}, check: connectionCut, alone: true},
-	{Case: Case{"broker-restart", "messages that wait while the broker restarts must all arrive, none early, and publishing must work again"}, check: brokerRestart, alone: true},
+	{Case: Case{"broker-restart", "messages that wait while the broker restarts must all arrive, or be kept as unroutable, none early, and publishing must work again"}, check: brokerRestart, alone: true},
 }
 
 func connectionCut(t *trial) {
@@ -25,7 +25,7 @@ func connectionCut(t *trial) {
 		}
 	}
 	p.awaitStored(between)
-	t.truthful(box, p.stop(), true)
+	t.truthful(box, p.stop(), fate{again: true})
 }
 
 func brokerRestart(t *trial) {
@@ -37,6 +37,7 @@ func brokerRestart(t *trial) {
 		return publishBy(ctx, t.d, to(box, id, t.short()))
 	})
 	p.awaitStored(between)
+	kept := t.astray()
 	err := t.w.Restart(t.ctx)
 	if err == nil {
 		p.awaitStored(between)
@@ -50,5 +51,21 @@ func brokerRestart(t *trial) {
 		t.only(box, append(outs, after...), true)
 		return
 	}
-	t.truthful(box, outs, true)
+	t.truthful(box, outs, fate{again: true, late: triesAgain, kept: kept})
+}
+
+// triesAgain is how long a quorum queue takes until it tries again what it could not route: 3 min, and some time to
+// catch up. RabbitMQ starts its queues before it knows their bindings again, so what comes due while it starts may find
+// none (rabbit_vhost:recover/1, up to 4.2 where Mnesia keeps the metadata).
+const triesAgain = 4 * time.Minute
+
+// astray collects what is kept as unroutable from now on, or returns nil if nothing can be.
+func (t *trial) astray() *inbox {
+	t.Helper()
+	if !t.lim.KeepsUnroutable {
+		return nil
+	}
+	box := newInbox("for unroutable messages")
+	t.must(t.w.Unroutable(t.ctx, box.add))
+	return box
 }

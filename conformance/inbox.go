@@ -71,17 +71,22 @@ func (b *inbox) await(ids []string, deadline time.Time) (missing []string) {
 // await waits for the messages of outs, and ends the case if one is missing.
 func (t *trial) await(box *inbox, outs []outcome) {
 	t.Helper()
-	var ids []string
-	deadline := time.Now()
-	for _, o := range outs {
-		ids = append(ids, o.id())
-		if due := o.before.Add(t.effective(o.delay)); due.After(deadline) {
-			deadline = due
-		}
-	}
+	ids, deadline := t.expected(outs)
 	if missing := box.await(ids, deadline.Add(t.h.Patience)); len(missing) > 0 {
 		t.failf("queue %s: missing %s", box.queue, list(missing))
 	}
+}
+
+// expected is the ids of outs, and when the last of them is due.
+func (t *trial) expected(outs []outcome) (ids []string, last time.Time) {
+	last = time.Now()
+	for _, o := range outs {
+		ids = append(ids, o.id())
+		if due := o.before.Add(t.effective(o.delay)); due.After(last) {
+			last = due
+		}
+	}
+	return ids, last
 }
 
 // sentinel publishes a message behind all that has been published, and waits for it: what has not arrived

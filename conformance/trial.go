@@ -18,7 +18,7 @@ var sprintf = fmt.Sprintf
 
 // caseTime ends a case that hangs where patience does not reach, as in a World that never answers. Where
 // delays are long it is longer.
-const caseTime = 5 * time.Minute
+const caseTime = 10 * time.Minute
 
 // A trial is one case being tried: a World and a Delayer of its own.
 type trial struct {

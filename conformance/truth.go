@@ -2,14 +2,22 @@ package conformance
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/delayer-go/delayer"
 )
 
+// fate is what may become of messages that were stored, beside arriving once.
+type fate struct {
+	again bool          // one may arrive more than once, as after a broker's failure
+	late  time.Duration // how long beyond the suite's patience they may stay away
+	kept  *inbox        // where those that went astray while the broker started are kept; nil is nowhere
+}
+
 // truthful checks that Publish told the truth of every message: what was nil arrives, what was safe to retry
-// does not, and an unknown outcome may be either. again says that a message may arrive more than once.
-func (t *trial) truthful(box *inbox, outs []outcome, again bool) {
+// does not, and an unknown outcome may be either.
+func (t *trial) truthful(box *inbox, outs []outcome, f fate) {
 	t.Helper()
 	var stored, possible []outcome
 	var refused []string
@@ -28,8 +36,8 @@ func (t *trial) truthful(box *inbox, outs []outcome, again bool) {
 		}
 	}
 	t.Logf("of %d messages, %d stored, %d not stored, %d unknown", len(outs), len(stored), len(refused), len(possible)-len(stored))
-	t.await(box, stored)
-	if again {
+	t.awaitFate(box, stored, f)
+	if f.again {
 		t.recovered(box)
 	}
 	t.sentinel(box)
@@ -43,7 +51,28 @@ func (t *trial) truthful(box *inbox, outs []outcome, again bool) {
 		t.errorf("queue %s: arrived, though the error said that they were not stored: %s", box.queue, list(lied))
 		return
 	}
-	t.only(box, possible, again)
+	t.only(box, possible, f.again)
+}
+
+// awaitFate waits for the messages of outs, and ends the case if one is missing that is not kept either.
+func (t *trial) awaitFate(box *inbox, outs []outcome, f fate) {
+	t.Helper()
+	ids, deadline := t.expected(outs)
+	missing := box.await(ids, deadline.Add(t.h.Patience))
+	if len(missing) > 0 && f.late > 0 {
+		t.Logf("queue %s: %d messages stay away longer than %v", box.queue, len(missing), t.h.Patience)
+		missing = box.await(missing, time.Now().Add(f.late))
+	}
+	if f.kept != nil {
+		astray := len(missing)
+		missing = slices.DeleteFunc(missing, func(id string) bool { return len(f.kept.of(id)) > 0 })
+		if astray -= len(missing); astray > 0 {
+			t.Logf("queue %s: %d messages went astray while the broker started, and are kept as unroutable", box.queue, astray)
+		}
+	}
+	if len(missing) > 0 {
+		t.failf("queue %s: missing %s", box.queue, list(missing))
+	}
 }
 
 // unknown checks that an error that is not safe to retry says why: there is only one reason.

@@ -16,7 +16,7 @@ fi
 # Everything is compiled with all cores first; then one package at a time has the machine, and a broker,
 # to itself: some tests measure time.
 go test $race -count=1 -run '^$' ./... >/dev/null 2>&1
-DELAYER_TEST_SUMMARY=$summary go test $race -count=1 -p 1 -timeout 25m "$@" ./...
+DELAYER_TEST_SUMMARY=$summary go test $race -count=1 -p 1 -timeout 50m "$@" ./...
 status=$?
 
 echo
