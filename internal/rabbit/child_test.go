@@ -17,7 +17,7 @@ func childMain() bool {
 	if kind == "" {
 		return false
 	}
-	b, err := rabbit.Start(context.Background(), rabbit.Options{Choice: kind})
+	b, err := startChild(kind)
 	if errors.Is(err, rabbit.ErrNone) {
 		fmt.Println("none:", err)
 		return true
@@ -26,6 +26,16 @@ func childMain() bool {
 		fmt.Println("failed:", err)
 		return true
 	}
-	fmt.Println("ready:", b.URL())
+	fmt.Println("ready:", b)
 	select {}
+}
+
+// clusterChild is the kind of a child that starts a cluster.
+const clusterChild = "cluster"
+
+func startChild(kind string) (fmt.Stringer, error) {
+	if kind == clusterChild {
+		return rabbit.StartCluster(context.Background(), rabbit.Options{}, 2)
+	}
+	return rabbit.Start(context.Background(), rabbit.Options{Choice: kind})
 }

@@ -21,6 +21,18 @@ func (c *container) run(context.Context) error { return c.lifeline.run() }
 func (c *container) stop(ctx context.Context) error { return c.signal(ctx, "TERM") }
 func (c *container) kill() error                    { return c.signal(context.Background(), "KILL") }
 
+func (c *container) pause(paused bool) error {
+	command := "resume"
+	if paused {
+		command = "pause"
+	}
+	if err := c.say(command); err != nil {
+		return err
+	}
+	_, err := c.answer(command, c.gone) // said when it is done
+	return err
+}
+
 // signal sends a signal that ends the Erlang VM, not the container, and waits for that end.
 func (c *container) signal(ctx context.Context, name string) error {
 	ended := c.ended()

@@ -51,10 +51,17 @@ echo "[$enabled]." >"$RABBITMQ_ENABLED_PLUGINS_FILE"
 chmod 666 "$RABBITMQ_ENABLED_PLUGINS_FILE"
 echo "@delayer plugins $enabled"
 
+if [ -n "$DELAYER_CONFIG" ]; then
+	mkdir -p /etc/rabbitmq/conf.d
+	printf '%s\n' "$DELAYER_CONFIG" >/etc/rabbitmq/conf.d/90-delayer.conf
+fi
+
 while read -r command argument; do
 	case $command in
 	run) run "$@" & ;;
 	signal) for beam in $(beams); do kill -s "$argument" "$beam"; done ;;
+	pause) for beam in $(beams); do kill -s STOP "$beam"; done; echo "@delayer pause" ;;
+	resume) for beam in $(beams); do kill -s CONT "$beam"; done; echo "@delayer resume" ;;
 	usage) usage ;;
 	esac
 done

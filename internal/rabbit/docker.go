@@ -97,14 +97,10 @@ func newContainer(ctx context.Context, client *docker.Client, o Options) (*conta
 	created, err := client.CreateContainer(docker.CreateContainerOptions{
 		Context: ctx,
 		Config: &docker.Config{
-			Image:      o.Image,
-			Entrypoint: []string{"sh", "-c", containerScript, "container.sh"},
-			Cmd:        append(image.Config.Entrypoint, image.Config.Cmd...),
-			Env: []string{
-				"RABBITMQ_DEFAULT_USER=" + containerUser, "RABBITMQ_DEFAULT_PASS=" + containerUser,
-				"RABBITMQ_ENABLED_PLUGINS_FILE=/tmp/enabled_plugins",
-				"DELAYER_PLUGINS=" + strings.Join(o.Plugins, " "),
-			},
+			Image:        o.Image,
+			Entrypoint:   []string{"sh", "-c", containerScript, "container.sh"},
+			Cmd:          append(image.Config.Entrypoint, image.Config.Cmd...),
+			Env:          containerEnvironment(o),
 			ExposedPorts: map[docker.Port]struct{}{containerPort: {}},
 			Labels:       map[string]string{"delayer.pid": strconv.Itoa(os.Getpid())},
 			OpenStdin:    true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true,
@@ -122,6 +118,19 @@ func newContainer(ctx context.Context, client *docker.Client, o Options) (*conta
 		return nil, errors.Join(err, c.remove())
 	}
 	return c, nil
+}
+
+func containerEnvironment(o Options) []string {
+	env := []string{
+		"RABBITMQ_DEFAULT_USER=" + containerUser, "RABBITMQ_DEFAULT_PASS=" + containerUser,
+		"RABBITMQ_ENABLED_PLUGINS_FILE=/tmp/enabled_plugins",
+		"DELAYER_PLUGINS=" + strings.Join(o.Plugins, " "),
+		"DELAYER_CONFIG=" + o.Config,
+	}
+	if o.Args != "" {
+		env = append(env, "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+o.Args)
+	}
+	return env
 }
 
 // start attaches first, so that there is no moment at which the container runs without its lifeline.

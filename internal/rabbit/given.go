@@ -50,6 +50,7 @@ func (g *given) ended() <-chan struct{}     { return nil }
 func (g *given) logTail() string            { return "" }
 func (g *given) stop(context.Context) error { return ErrNotOwned }
 func (g *given) kill() error                { return ErrNotOwned }
+func (g *given) pause(bool) error           { return ErrNotOwned }
 func (g *given) usage() (usage, error)      { return usage{}, ErrNotOwned }
 func (g *given) close() error               { return nil }
 

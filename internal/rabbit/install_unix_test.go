@@ -95,7 +95,7 @@ func TestTheNodesEnvironmentIsItsOwn(t *testing.T) {
 	t.Setenv("RABBITMQ_NODENAME", "production@here")
 	t.Setenv("ERL_FLAGS", "-name x")
 	t.Setenv("AMQP_URL", "amqp://production")
-	env := strings.Join(nodeEnvironment("/folder", nodePorts{amqp: 1, distribution: 2, epmd: 3}), "\n")
+	env := strings.Join(nodeEnvironment("/folder", nodePorts{amqp: 1, distribution: 2, epmd: 3}, ""), "\n")
 	assert.NotContains(t, env, "production")
 	assert.NotContains(t, env, "ERL_FLAGS")
 	assert.Contains(t, env, "HOME=/folder\n")

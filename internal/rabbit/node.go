@@ -33,12 +33,28 @@ type privateNode struct {
 	pid    int           // of the current Erlang VM
 }
 
+// A nodeSpec is what one private node differs by from another.
+type nodeSpec struct {
+	options Options
+	ports   nodePorts
+	cookie  string // "" for one of its own
+	guest   bool   // the epmd at its port is another node's
+}
+
 func startNode(ctx context.Context, o Options) (*Broker, error) {
+	ports, err := newNodePorts()
+	if err != nil {
+		return nil, err
+	}
+	return startSpec(ctx, nodeSpec{options: o, ports: ports}, o)
+}
+
+func startSpec(ctx context.Context, spec nodeSpec, o Options) (*Broker, error) {
 	in, err := findInstall()
 	if err != nil {
 		return nil, err
 	}
-	n, err := newNode(in, o.Plugins)
+	n, err := newNode(in, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -47,23 +63,22 @@ func startNode(ctx context.Context, o Options) (*Broker, error) {
 }
 
 // newNode prepares the folder and starts the script, which from then on owns the folder.
-func newNode(in install, plugins []string) (*privateNode, error) {
-	ports, err := newNodePorts()
-	if err != nil {
-		return nil, err
-	}
+func newNode(in install, spec nodeSpec) (*privateNode, error) {
 	folder, err := os.MkdirTemp("", "delayer-rabbit-")
 	if err != nil {
 		return nil, fmt.Errorf("rabbit: private node: %w", err)
 	}
 	n := &privateNode{
 		lifeline:  newLifeline(),
-		pluginSet: in.available(plugins),
-		install:   in, folder: folder, ports: ports,
+		pluginSet: in.available(spec.options.Plugins),
+		install:   in, folder: folder, ports: spec.ports,
 		gone: make(chan struct{}),
 	}
-	n.env = nodeEnvironment(folder, ports)
-	if err := writeNodeFiles(folder, n.pluginSet, ports); err != nil {
+	n.env = nodeEnvironment(folder, spec.ports, spec.options.Args)
+	if spec.guest {
+		n.install.epmd = ""
+	}
+	if err := writeNodeFiles(folder, n.pluginSet, spec); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
 	if err := n.startScript(); err != nil {
@@ -127,6 +142,17 @@ func (n *privateNode) stop(ctx context.Context) error {
 
 func (n *privateNode) kill() error {
 	return n.signal(context.Background(), syscall.SIGKILL)
+}
+
+func (n *privateNode) pause(paused bool) error {
+	s := syscall.SIGCONT
+	if paused {
+		s = syscall.SIGSTOP
+	}
+	if err := syscall.Kill(n.pid, s); err != nil {
+		return fmt.Errorf("rabbit: %v to the private node: %w", s, err)
+	}
+	return nil
 }
 
 // signal sends a signal that ends the VM and waits for that end.

@@ -2,13 +2,18 @@
 #
 #   sh node.sh FOLDER EPMD SERVER
 #
+# Without EPMD the node uses that of another, which runs on the same port.
+#
 # Standard input is the lifeline: each line "run" starts the server; its end means that the parent is
 # gone. Lines of output that begin with @delayer are for the parent, the others are the server's.
 folder=$1 epmd=$2 server=$3
 
 # epmd in the foreground is a child to kill; the one that Erlang starts by itself would stay for ever.
-"$epmd" -address 127.0.0.1 -port "$ERL_EPMD_PORT" >/dev/null 2>&1 &
-epmd_pid=$!
+epmd_pid=
+if [ -n "$epmd" ]; then
+	"$epmd" -address 127.0.0.1 -port "$ERL_EPMD_PORT" >/dev/null 2>&1 &
+	epmd_pid=$!
+fi
 job=
 
 # The pid is written before the look at "gone", and "gone" before the pid is read: so whichever comes
@@ -30,5 +35,5 @@ done
 : >"$folder/gone"
 [ -r "$folder/pid" ] && kill -KILL "$(cat "$folder/pid")" 2>/dev/null
 [ -n "$job" ] && wait "$job"
-kill -KILL "$epmd_pid" 2>/dev/null
+[ -n "$epmd_pid" ] && kill -KILL "$epmd_pid" 2>/dev/null
 rm -rf "$folder"

@@ -13,6 +13,9 @@ import (
 // nodePorts are a node's listeners: all on the loopback interface.
 type nodePorts struct{ amqp, distribution, epmd, management, prometheus int }
 
+// node is the name that a node goes by.
+func (p nodePorts) node() string { return "delayer" + strconv.Itoa(p.amqp) + "@localhost" }
+
 func newNodePorts() (nodePorts, error) {
 	p, err := freePorts(5)
 	if err != nil {
@@ -23,7 +26,8 @@ func newNodePorts() (nodePorts, error) {
 
 // writeNodeFiles writes the configuration into the folder. A setting of a plugin that is not enabled
 // would keep some versions from starting.
-func writeNodeFiles(folder string, plugins []string, ports nodePorts) error {
+func writeNodeFiles(folder string, plugins []string, spec nodeSpec) error {
+	ports := spec.ports
 	conf := "log.console = true\nlog.console.level = info\nlog.file = false\n"
 	for _, plugin := range plugins {
 		switch plugin {
@@ -32,6 +36,9 @@ func writeNodeFiles(folder string, plugins []string, ports nodePorts) error {
 		case "rabbitmq_prometheus":
 			conf += fmt.Sprintf("prometheus.tcp.ip = %s\nprometheus.tcp.port = %d\n", loopback, ports.prometheus)
 		}
+	}
+	if spec.options.Config != "" {
+		conf += strings.TrimRight(spec.options.Config, "\n") + "\n"
 	}
 	files := map[string]string{
 		"rabbitmq.conf":     conf,
@@ -43,13 +50,16 @@ func writeNodeFiles(folder string, plugins []string, ports nodePorts) error {
 			return fmt.Errorf("rabbit: private node: %w", err)
 		}
 	}
-	return nil
+	if spec.cookie == "" {
+		return nil // Erlang makes one up
+	}
+	return os.WriteFile(filepath.Join(folder, ".erlang.cookie"), []byte(spec.cookie), 0o400)
 }
 
 // nodeEnvironment is the environment of the server and of rabbitmqctl. What this process has of RabbitMQ's
 // and Erlang's variables is dropped, and so is the system's configuration: a node for tests is the same
 // on every machine.
-func nodeEnvironment(folder string, ports nodePorts) []string {
+func nodeEnvironment(folder string, ports nodePorts, args string) []string {
 	var env []string
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "RABBITMQ_") && !strings.HasPrefix(variable, "ERL_") &&
@@ -64,7 +74,7 @@ func nodeEnvironment(folder string, ports nodePorts) []string {
 		"ERL_EPMD_PORT="+strconv.Itoa(ports.epmd),
 		"ERL_EPMD_ADDRESS="+loopback,
 		"ERL_CRASH_DUMP_BYTES=0",
-		"RABBITMQ_NODENAME=delayer"+strconv.Itoa(ports.amqp)+"@localhost",
+		"RABBITMQ_NODENAME="+ports.node(),
 		"RABBITMQ_NODE_IP_ADDRESS="+loopback,
 		"RABBITMQ_NODE_PORT="+strconv.Itoa(ports.amqp),
 		"RABBITMQ_DIST_PORT="+strconv.Itoa(ports.distribution),
@@ -79,7 +89,7 @@ func nodeEnvironment(folder string, ports nodePorts) []string {
 		// The server's script then becomes the VM instead of its parent; -noinput takes back the rest.
 		"RABBITMQ_ALLOW_INPUT=1",
 		"RABBITMQ_SERVER_START_ARGS=-noinput",
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+loopbackOnly,
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+strings.TrimSpace(loopbackOnly+" "+args),
 		"RABBITMQ_CTL_ERL_ARGS="+loopbackOnly,
 	)
 }

@@ -22,7 +22,7 @@ import (
 )
 
 func TestNothingIsLeftWhenTheParentIsKilled(t *testing.T) {
-	for _, kind := range kinds {
+	for _, kind := range append([]string{clusterChild}, kinds...) {
 		t.Run(kind, func(t *testing.T) {
 			temp := t.TempDir()
 			child := exec.Command(os.Args[0])
@@ -40,7 +40,7 @@ func TestNothingIsLeftWhenTheParentIsKilled(t *testing.T) {
 
 			began := processesBelow(t, child.Process.Pid)
 			containers := containersOf(t, kind, child.Process.Pid)
-			if kind == rabbit.Node {
+			if kind != rabbit.Docker {
 				assert.Greater(t, len(began), 4, "the script, epmd, the VM and its helpers")
 			} else {
 				assert.NotEmpty(t, containers)

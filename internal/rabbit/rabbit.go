@@ -18,6 +18,11 @@ type Options struct {
 	Logf func(format string, args ...any)
 	// Plugins are enabled where the broker has them; ask [Broker.HasPlugin] for the outcome.
 	Plugins []string
+	// Config is further lines of rabbitmq.conf for a broker of our own. A broker at AMQP_URL has its own.
+	Config string
+	// Args are arguments of the Erlang VM of a broker of our own, such as "-rabbit dead_letter_worker_publisher_confirm_timeout 2000"
+	// for settings that rabbitmq.conf does not know. A broker at AMQP_URL has its own.
+	Args string
 	// Choice is [Given], [Docker] or [Node] to force one; empty means DELAYER_BROKER, else the order.
 	Choice string
 }
@@ -50,6 +55,7 @@ type host interface {
 	logTail() string               // what the server said last
 	stop(ctx context.Context) error
 	kill() error
+	pause(paused bool) error // stop the process without ending it, or let it go on
 	usage() (usage, error)
 	ctl(ctx context.Context, args ...string) (string, error)
 	close() error
@@ -141,6 +147,25 @@ func (b *Broker) Kill() error {
 	}
 	b.keepUsage()
 	return b.host.kill()
+}
+
+// Pause holds the broker's process with SIGSTOP: its connections stay open, and nothing answers. Kill and Close end
+// a paused broker; Resume it before Stop.
+func (b *Broker) Pause() error { return b.setPaused(true) }
+
+// Resume lets a paused broker go on.
+func (b *Broker) Resume() error { return b.setPaused(false) }
+
+func (b *Broker) setPaused(paused bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !b.Owned():
+		return ErrNotOwned
+	case !running(b.host):
+		return errors.New("rabbit: a broker that is down cannot be paused or resumed")
+	}
+	return b.host.pause(paused)
 }
 
 // Restart is Stop and Run.
