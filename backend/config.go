@@ -15,7 +15,9 @@ import (
 // Config selects and shapes a backend. It is a plain struct that YAML, JSON ([Load], [Parse]) and
 // environment variables ([FromEnv]) fill; a field that is zero takes the default.
 type Config struct {
-	// URL is the broker's address, amqp:// or amqps://, with user name and password. Required.
+	// URL is the broker's address, amqp:// or amqps://, with user name and password. Required. It may be several, of the
+	// nodes of one cluster, separated by commas: each is tried in turn, and after a lost connection those that follow
+	// the lost one first. Vhost and user name must be the same in all.
 	URL string `yaml:"url"`
 
 	// Backend is the strategy. Default: binaryladder.

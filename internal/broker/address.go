@@ -6,9 +6,11 @@ package broker
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -19,7 +21,7 @@ import (
 
 // Options say which broker, and how to reach it.
 type Options struct {
-	URL     string       // amqp:// or amqps://; never logged
+	URL     string       // amqp:// or amqps://, or several of one cluster, separated by commas; never logged
 	TLS     *tls.Config  // for amqps; nil takes what the URL's parameters say
 	Logger  *slog.Logger // nil: slog.Default()
 	Name    string       // shown in the broker's list of connections
@@ -34,37 +36,89 @@ func (o Options) Slog() *slog.Logger {
 	return o.Logger
 }
 
-// parseURL reads an AMQP URL. Its error never contains the URL: that holds the password.
-func parseURL(raw string) (amqp091.URI, error) {
-	bad := func(reason, hint string) error {
-		return &delayer.Error{Op: "open", Object: "url", Kind: delayer.ErrConfig, Cause: errors.New(reason), Hint: hint}
+// An address is one of those under which a broker, or a node of its cluster, can be reached.
+type address struct {
+	raw string // with the password
+	uri amqp091.URI
+}
+
+// String is what may be shown of it.
+func (a address) String() string { return endpoint(a.uri) }
+
+// next finds where another address begins: a comma within a password is never followed by a scheme.
+var next = regexp.MustCompile(`,\s*[A-Za-z][A-Za-z0-9+.-]*://`)
+
+// parseURLs reads a list of AMQP URLs. Its error never contains a URL: that holds the password.
+func parseURLs(list string) ([]address, error) {
+	var all []address
+	for rest := strings.TrimSpace(list); ; {
+		raw, more := rest, ""
+		if at := next.FindStringIndex(rest); at != nil {
+			raw, more = rest[:at[0]], strings.TrimSpace(rest[at[0]+1:])
+		}
+		uri, err := parseURL(strings.TrimSpace(raw))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, address{strings.TrimSpace(raw), uri})
+		if more == "" {
+			return all, alike(all)
+		}
+		rest = more
 	}
+}
+
+// alike makes sure that it is the same wherever we are connected.
+func alike(all []address) error {
+	for _, a := range all[1:] {
+		if a.uri.Vhost != all[0].uri.Vhost || a.uri.Username != all[0].uri.Username {
+			return badURL(fmt.Sprintf("the addresses differ in vhost or user name (%v and %v)", all[0], a), "list the nodes of one cluster")
+		}
+	}
+	return nil
+}
+
+func badURL(reason, hint string) error {
+	return &delayer.Error{Op: "open", Object: "url", Kind: delayer.ErrConfig, Cause: errors.New(reason), Hint: hint}
+}
+
+// parseURL reads one AMQP URL.
+func parseURL(raw string) (amqp091.URI, error) {
 	const form = "want amqp://user:password@host:5672/vhost, or amqps:// for TLS"
 	if raw == "" {
-		return amqp091.URI{}, bad("empty", form)
+		return amqp091.URI{}, badURL("empty", form)
 	}
 	scheme, _, found := strings.Cut(raw, "://")
 	if !found {
-		return amqp091.URI{}, bad("no scheme", form)
+		return amqp091.URI{}, badURL("no scheme", form)
 	}
 	if scheme != "amqp" && scheme != "amqps" {
-		return amqp091.URI{}, bad("scheme "+strconv.Quote(scheme)+" is not AMQP", form)
+		return amqp091.URI{}, badURL(fmt.Sprintf("scheme %.20q is not AMQP", scheme), form)
 	}
 	uri, err := amqp091.ParseURI(raw)
 	if err != nil {
 		var parse *url.Error
 		if errors.As(err, &parse) || strings.Contains(err.Error(), "invalid") {
-			return uri, bad("malformed", "percent-encode reserved characters in user name, password and vhost; "+form)
+			return uri, badURL("malformed", "percent-encode reserved characters in user name, password and vhost; "+form)
 		}
-		return uri, bad("malformed query or port", form)
+		return uri, badURL("malformed query or port", form)
+	}
+	if strings.HasSuffix(raw, ",") {
+		return uri, badURL("nothing after a comma", "percent-encode a comma that belongs to the vhost; "+form)
+	}
+	if strings.Contains(uri.Host, ",") {
+		return uri, badURL("several hosts in one address", "write each address in full: amqp://user:password@first/vhost,amqp://user:password@second/vhost")
 	}
 	return uri, nil
 }
 
-// Vhost is the virtual host of an AMQP URL.
-func Vhost(raw string) (string, error) {
-	uri, err := parseURL(raw)
-	return uri.Vhost, err
+// Vhost is the virtual host of a list of AMQP URLs.
+func Vhost(list string) (string, error) {
+	all, err := parseURLs(list)
+	if err != nil {
+		return "", err
+	}
+	return all[0].uri.Vhost, nil
 }
 
 // endpoint is what may be shown of a broker's address.
@@ -74,4 +128,13 @@ func endpoint(uri amqp091.URI) string {
 		vhost = ""
 	}
 	return uri.Scheme + "://" + net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)) + "/" + vhost
+}
+
+// endpoints is what may be shown of several.
+func endpoints(all []address) string {
+	names := make([]string, len(all))
+	for i, a := range all {
+		names[i] = a.String()
+	}
+	return strings.Join(names, ", ")
 }

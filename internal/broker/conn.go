@@ -25,7 +25,7 @@ const (
 // varies by chance, so that a thousand clients do not return at the same instant.
 type Conn struct {
 	opts Options
-	uri  amqp091.URI
+	all  []address
 	log  *slog.Logger
 
 	ctx    context.Context // ended by Close
@@ -33,6 +33,7 @@ type Conn struct {
 	done   chan struct{} // closed when the goroutine has ended
 
 	mu      sync.Mutex
+	at      int // of all: where we are connected, or were last
 	state   connState
 	changed chan struct{} // closed and replaced when the state changes
 }
@@ -43,35 +44,74 @@ type connState struct {
 	blocked bool                // the broker's memory or disk alarm holds up publishing
 }
 
-// Dial connects once, so that a wrong address or password is an error now, and then keeps connected.
+// Dial connects once, so that a wrong address or password is an error now, and then keeps connected. Where there are
+// several addresses it takes the first that answers.
 func Dial(ctx context.Context, opts Options) (*Conn, error) {
-	uri, err := parseURL(opts.URL)
+	all, err := parseURLs(opts.URL)
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{opts: opts, uri: uri, done: make(chan struct{}), changed: make(chan struct{})}
-	c.log = opts.Slog().With("broker", endpoint(uri), "connection", opts.Name)
+	c := &Conn{opts: opts, all: all, done: make(chan struct{}), changed: make(chan struct{})}
+	c.log = opts.Slog().With("connection", opts.Name)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	conn, err := c.dial(ctx)
+	conn, err := c.dial(ctx, 0)
 	if err != nil {
 		c.cancel()
-		return nil, dialError("open", opts.Backend, endpoint(uri), err)
+		return nil, dialError("open", opts.Backend, endpoints(all), err)
 	}
 	c.state.conn = conn
 	go c.keep(conn)
 	return c, nil
 }
 
-func (c *Conn) dial(ctx context.Context) (*amqp091.Connection, error) {
-	deadline := time.Now().Add(dialTimeout)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
+// dial tries the addresses in turn, from a certain one on.
+func (c *Conn) dial(ctx context.Context, first int) (*amqp091.Connection, error) {
+	var failed failures
+	for i := range c.all {
+		at := (first + i) % len(c.all)
+		conn, err := dial(ctx, c.all[at], c.opts, share(ctx, len(c.all)-i))
+		if err == nil {
+			c.mu.Lock()
+			c.at = at
+			c.mu.Unlock()
+			for _, f := range failed {
+				c.log.Warn("an address of the broker does not answer", "broker", f.at.String(), "error", f.err, "instead", c.all[at].String())
+			}
+			return conn, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if len(c.all) == 1 {
+			return nil, err
+		}
+		failed = append(failed, failure{c.all[at], plain(err)})
 	}
+	return nil, failed
+}
+
+// share is until when one attempt may last, so that a host that says nothing leaves time for those after it.
+func share(ctx context.Context, left int) time.Time {
+	timeout := dialTimeout
+	if left > 1 {
+		timeout = dialTimeout / 3
+	}
+	deadline := time.Now().Add(timeout)
+	if d, ok := ctx.Deadline(); ok {
+		if mine := time.Now().Add(time.Until(d) / time.Duration(left)); mine.Before(deadline) {
+			return mine
+		}
+	}
+	return deadline
+}
+
+// dial makes one attempt.
+func dial(ctx context.Context, to address, opts Options, deadline time.Time) (*amqp091.Connection, error) {
 	// amqp091-go knows no context: end the handshake by closing the socket under it.
 	var socket net.Conn
 	unhook := func() bool { return true }
 	cfg := amqp091.Config{
-		TLSClientConfig: c.opts.TLS,
+		TLSClientConfig: opts.TLS,
 		Properties:      amqp091.NewConnectionProperties(),
 		Dial: func(network, addr string) (net.Conn, error) {
 			s, err := (&net.Dialer{Deadline: deadline}).DialContext(ctx, network, addr)
@@ -83,8 +123,8 @@ func (c *Conn) dial(ctx context.Context) (*amqp091.Connection, error) {
 			return s, s.SetDeadline(deadline)
 		},
 	}
-	cfg.Properties.SetClientConnectionName(c.opts.Name)
-	conn, err := amqp091.DialConfig(c.opts.URL, cfg)
+	cfg.Properties.SetClientConnectionName(opts.Name)
+	conn, err := amqp091.DialConfig(to.raw, cfg)
 	unhook()
 	if ctx.Err() != nil {
 		if conn != nil {
@@ -105,7 +145,7 @@ func (c *Conn) keep(conn *amqp091.Connection) {
 			return
 		}
 		c.set(connState{lastErr: lost})
-		c.log.Warn("connection lost", "error", plain(lost))
+		c.log.Warn("connection lost", "broker", c.Endpoint(), "error", plain(lost))
 		if conn = c.redial(); conn == nil {
 			return
 		}
@@ -133,26 +173,28 @@ func (c *Conn) watch(conn *amqp091.Connection) error {
 			}
 			c.set(connState{conn: conn, blocked: b.Active})
 			if b.Active {
-				c.log.Warn("the broker blocks publishing", "reason", b.Reason)
+				c.log.Warn("the broker blocks publishing", "broker", c.Endpoint(), "reason", b.Reason)
 			} else {
-				c.log.Info("the broker takes messages again")
+				c.log.Info("the broker takes messages again", "broker", c.Endpoint())
 			}
 		}
 	}
 }
 
-// redial tries until it has a connection, or returns nil when Close was called.
+// redial tries until it has a connection, or returns nil when Close was called. It begins with the address after the
+// one that was lost.
 func (c *Conn) redial() *amqp091.Connection {
 	pause := firstPause
+	first := c.where() + 1
 	for attempt := 1; ; attempt++ {
 		select {
 		case <-c.ctx.Done():
 			return nil
 		case <-time.After(jitter(pause)):
 		}
-		conn, err := c.dial(c.ctx)
+		conn, err := c.dial(c.ctx, first)
 		if err == nil {
-			c.log.Info("connected again", "attempts", attempt)
+			c.log.Info("connected again", "broker", c.Endpoint(), "attempts", attempt)
 			return conn
 		}
 		if c.ctx.Err() != nil {
@@ -160,7 +202,7 @@ func (c *Conn) redial() *amqp091.Connection {
 		}
 		c.set(connState{lastErr: err})
 		pause = min(2*pause, longestPause)
-		c.log.Warn("cannot connect", "attempt", attempt, "next_within", pause, "error", plain(err))
+		c.log.Warn("cannot connect", "broker", endpoints(c.all), "attempt", attempt, "next_within", pause, "error", plain(err))
 	}
 }
 
@@ -224,14 +266,21 @@ func (c *Conn) gaveUp(ctx context.Context) error {
 }
 
 func (c *Conn) fail(op string, err error) error {
-	return dialError(op, c.opts.Backend, endpoint(c.uri), err)
+	return dialError(op, c.opts.Backend, endpoints(c.all), err)
 }
 
-// User is the user name of the connection.
-func (c *Conn) User() string { return c.uri.Username }
+// User is the user name of the connection, the same at every address.
+func (c *Conn) User() string { return c.all[0].uri.Username }
 
-// Endpoint is the broker's address without credentials.
-func (c *Conn) Endpoint() string { return endpoint(c.uri) }
+// Endpoint is the address, without credentials, where we are connected or were last.
+func (c *Conn) Endpoint() string { return c.all[c.where()].String() }
+
+// where is its place among all.
+func (c *Conn) where() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
 
 // Server returns the negotiated frame size in bytes and the broker's product and version, of the
 // connection as it is or, while there is none, zeros.

@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -11,6 +12,10 @@ import (
 
 // classify turns an error of amqp091-go or of the network into its kind and the way out.
 func classify(err error) (hint string, kind error) {
+	var several failures
+	if errors.As(err, &several) {
+		return several.classify()
+	}
 	var amqpErr *amqp091.Error
 	if !errors.As(err, &amqpErr) {
 		return "is RabbitMQ running there, and does the port match the scheme?", delayer.ErrUnavailable
@@ -53,6 +58,10 @@ func dialError(op, backend, endpoint string, err error) *delayer.Error {
 // plain shortens amqp091-go's "Exception (403) Reason: …" to what a reader needs, keeping the error
 // beneath for errors.As.
 func plain(err error) error {
+	var several failures
+	if errors.As(err, &several) {
+		return err
+	}
 	var amqpErr *amqp091.Error
 	if errors.As(err, &amqpErr) && amqpErr.Reason != "" {
 		return &reason{fmt.Sprintf("%d %s", amqpErr.Code, amqpErr.Reason), amqpErr}
@@ -67,3 +76,39 @@ type reason struct {
 
 func (r *reason) Error() string { return r.text }
 func (r *reason) Unwrap() error { return r.err }
+
+// failures are what came of trying several addresses, all of them in vain.
+type failures []failure
+
+type failure struct {
+	at  address
+	err error
+}
+
+// Error names each host with its reason.
+func (f failures) Error() string {
+	reasons := make([]string, len(f))
+	for i, one := range f {
+		reasons[i] = fmt.Sprintf("%s: %v", one.at, one.err)
+	}
+	return "none of them answers: " + strings.Join(reasons, "; ")
+}
+
+func (f failures) Unwrap() []error {
+	errs := make([]error, len(f))
+	for i, one := range f {
+		errs[i] = one.err
+	}
+	return errs
+}
+
+// classify takes several for out of reach, unless all say the same: one of them may come back.
+func (f failures) classify() (hint string, kind error) {
+	hint, kind = classify(f[0].err)
+	for _, one := range f[1:] {
+		if _, other := classify(one.err); !errors.Is(other, kind) {
+			return "is RabbitMQ running there, and are user name, password and vhost right at each?", delayer.ErrUnavailable
+		}
+	}
+	return hint, kind
+}
