@@ -17,6 +17,7 @@ type strategy struct {
 
 func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.blueprint.plan() }
+func (s *strategy) Used() topology.Plan    { return s.links.Used() }
 func (s *strategy) Reset()                 { s.links.Reset() }
 
 // Enter returns the keys of the itinerary. The topic ladder needs one key into the first queue, and the

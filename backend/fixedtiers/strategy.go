@@ -19,6 +19,7 @@ type strategy struct {
 
 func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.blueprint.plan() }
+func (s *strategy) Used() topology.Plan    { return s.links.Used() }
 func (s *strategy) Reset()                 { s.links.Reset() }
 
 // Enter returns the tier's key, and those that lead on from there.

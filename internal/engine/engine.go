@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,9 @@ type Options struct {
 	Prefix      string
 	QueueType   topology.QueueType
 	Connections int // for publishing; one more is used for everything else
+
+	// WatchEvery is how often the topology is looked at while messages are on their way. 0: every 5 s.
+	WatchEvery time.Duration
 }
 
 // A Strategy says where messages wait.
@@ -69,7 +73,14 @@ type Engine struct {
 	dests     *delivery.Destinations
 
 	stale     atomic.Bool   // the topology may be gone
+	relink    atomic.Bool   // and with it what was declared on use
 	declaring chan struct{} // held by whoever declares it again
+
+	looking   sync.Mutex // held while the topology is looked after, or removed
+	epoch     time.Time
+	busyUntil atomic.Int64 // nanoseconds since the epoch: until when the topology is looked after
+	unwatch   context.CancelFunc
+	watched   chan struct{} // closed when watch has ended
 }
 
 // Connected is an engine that has its connections but no strategy yet: a strategy may want to know the
@@ -138,7 +149,7 @@ func (c *Connected) Close() { c.control.Close() }
 func (c *Connected) Start(ctx context.Context, s Strategy) (*Engine, error) {
 	e := &Engine{
 		opts: c.opts, strategy: s, limits: s.Limits(), control: c.control, stage: c.Stage,
-		declaring: make(chan struct{}, 1),
+		declaring: make(chan struct{}, 1), epoch: time.Now(), watched: make(chan struct{}),
 	}
 	frame, _, _ := c.control.Conn().Server()
 	e.bounds = message.Limits{FrameSize: frame, User: c.control.Conn().User(), MaxPriority: e.limits.MaxPriority}
@@ -162,6 +173,9 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (*Engine, error) {
 	}
 	e.publisher = broker.NewPublisher(o.Backend, func() { e.stale.Store(true) }, conns...)
 	e.dests = delivery.NewDestinations(e.stage, c.control, o.Backend, o.Slog())
+	e.keepWatch(0)
+	ctx, e.unwatch = context.WithCancel(context.Background())
+	go e.watch(ctx)
 	return e, nil
 }
 
@@ -179,13 +193,24 @@ func (e *Engine) Limits() delayer.Limits { return e.limits }
 // Close implements [delayer.Delayer].
 func (e *Engine) Close() error {
 	e.publisher.Close()
+	e.unwatch()
+	<-e.watched
 	e.control.Close()
 	e.dests.Close()
 	return nil
 }
 
-// RemoveTopology deletes everything that p and the engine declared, with the messages that wait in it.
+// Declare makes more of the topology than Open did.
+func (e *Engine) Declare(ctx context.Context, p topology.Plan) error {
+	return topology.Apply(ctx, e.control, e.opts.Broker.Backend, p)
+}
+
+// RemoveTopology deletes everything that p and the engine declared, with the messages that wait in it. Until the next
+// Publish nothing is declared again.
 func (e *Engine) RemoveTopology(ctx context.Context, p topology.Plan) error {
+	e.looking.Lock()
+	defer e.looking.Unlock()
+	e.busyUntil.Store(0)
 	return topology.Remove(ctx, e.control, e.opts.Broker.Backend, p.Add(e.Plan()))
 }
 
@@ -206,6 +231,7 @@ func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.D
 		return err
 	}
 	envelope := message.NewEnvelope(time.Now().Add(delay), exchange)
+	e.keepWatch(waits)
 	const attempts = 3 // a topology that is deleted under us is declared again, and the message sent once more
 	for attempt := 1; ; attempt++ {
 		err := e.attempt(ctx, exchange, key, waits, msg, envelope)
@@ -294,6 +320,7 @@ func (e *Engine) redeclare(ctx context.Context) error {
 	}
 	e.strategy.Reset()
 	e.dests.Reset()
+	e.relink.Store(true)
 	if err := topology.Apply(ctx, e.control, e.opts.Broker.Backend, e.Plan()); err != nil {
 		e.stale.Store(true)
 		return err

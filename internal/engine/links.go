@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"github.com/delayer-go/delayer/internal/broker"
@@ -17,7 +18,13 @@ type Links[L any] struct {
 	spec      LinkSpec[L]
 	tables    [delivery.MostWords + 1]atomic.Pointer[[]edge] // by the number of words in a key
 	declaring chan struct{}
+
+	mu   sync.Mutex
+	used map[use]L // all that were ever declared, whatever was reset since
 }
+
+// A use is a link for keys of a certain number of words.
+type use struct{ index, words int }
 
 // A LinkSpec says which links a strategy has.
 type LinkSpec[L any] struct {
@@ -37,7 +44,7 @@ type edge struct {
 
 // NewLinks returns the links of a strategy, none of them declared.
 func NewLinks[L any](spec LinkSpec[L]) *Links[L] {
-	return &Links[L]{spec: spec, declaring: make(chan struct{}, 1)}
+	return &Links[L]{spec: spec, declaring: make(chan struct{}, 1), used: map[use]L{}}
 }
 
 // Reset forgets what was declared: the broker may have lost it.
@@ -101,10 +108,30 @@ func (l *Links[L]) prepare(ctx context.Context, table []edge, way []L, words int
 	if err := l.spec.Declare(ctx, plan); err != nil {
 		return err
 	}
+	l.note(missing, words)
 	for _, k := range missing {
 		e := &table[l.spec.Index(k)]
 		e.key = l.spec.Key(k, words)
 		e.ready.Store(true)
 	}
 	return nil
+}
+
+func (l *Links[L]) note(links []L, words int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range links {
+		l.used[use{l.spec.Index(k), words}] = k
+	}
+}
+
+// Used is what all links that were ever taken need: messages may be on their way there.
+func (l *Links[L]) Used() topology.Plan {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var plan topology.Plan
+	for u, k := range l.used {
+		plan = plan.Add(l.spec.Needs(k, u.words))
+	}
+	return plan
 }

@@ -1,0 +1,134 @@
+package backend_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// A logbook is a log that is read while it is written.
+type logbook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logbook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// watched is a ladder of 100 ms whose topology is looked after all the time.
+func watched(t *testing.T, log *slog.Logger) (d *binaryladder.Ladder, prefix string) {
+	t.Helper()
+	prefix = rabbittest.Prefix(t)
+	d, err := binaryladder.Open(within(t), engine.Options{
+		Broker: broker.Options{URL: rabbittest.Broker(t).URL(), Logger: log}, Prefix: prefix, QueueType: topology.Classic,
+		Connections: 1, WatchEvery: 20 * time.Millisecond,
+	}, binaryladder.Config{Levels: 9, Tick: 100 * time.Millisecond, Routing: binaryladder.Source, BitsPerLevel: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = d.RemoveTopology(within(t))
+		require.NoError(t, d.Close())
+	})
+	return d, prefix
+}
+
+// TestAQueueFurtherOnIsDeleted: a message on its way there finds it again, though nobody publishes.
+func TestAQueueFurtherOnIsDeleted(t *testing.T) {
+	var log logbook
+	d, prefix := watched(t, log.logger())
+	ch, queue := channel(t), rabbittest.Prefix(t)
+	in := consume(t, ch, queue)
+	last := prefix + ".ladder.wait.00"
+	for _, level := range []int{5, 7} { // one that is too short for a slow machine, and one that is not
+		first := 100 * time.Millisecond << level
+		began := time.Now()
+		require.NoError(t, d.Publish(within(t), "", queue, first+100*time.Millisecond, amqp091.Publishing{}))
+		_, err := ch.QueueDelete(last, false, false, false)
+		require.NoError(t, err)
+		for ctx := within(t); !routed(t, fmt.Sprintf("%s.ladder.level.%02d", prefix, level), fmt.Sprintf("~d:%d>0", level)); {
+			require.NoError(t, ctx.Err())
+		}
+		if time.Since(began) < first {
+			<-in
+			require.Contains(t, log.String(), "objects of this Delayer were deleted")
+			require.Contains(t, log.String(), last)
+			return
+		}
+	}
+	t.Fatal("the queue was not declared again within 12 s")
+}
+
+// routed says whether a queue takes a message, and does not leave one there.
+func routed(t *testing.T, exchange, key string) bool {
+	t.Helper()
+	ch := channel(t)
+	returns := ch.NotifyReturn(make(chan amqp091.Return, 1))
+	require.NoError(t, ch.Confirm(false))
+	const mandatory = true
+	c, err := ch.PublishWithDeferredConfirm(exchange, key, mandatory, false, amqp091.Publishing{Headers: amqp091.Table{"x-delayer": "probe 0 "}})
+	require.NoError(t, err)
+	if ok, err := c.WaitContext(within(t)); err != nil || !ok {
+		return false
+	}
+	select {
+	case <-returns:
+		return false
+	default:
+		return true
+	}
+}
+
+// TestTheWholeTopologyIsDeleted while nobody publishes: it is there again, and the next Publish finds it.
+func TestTheWholeTopologyIsDeleted(t *testing.T) {
+	var log logbook
+	d, prefix := watched(t, log.logger())
+	other, err := binaryladder.Describe(engine.Options{Prefix: prefix, QueueType: topology.Classic}, binaryladder.Config{Levels: 9, Tick: 100 * time.Millisecond, Routing: binaryladder.Source, BitsPerLevel: 1})
+	require.NoError(t, err)
+	ch := channel(t)
+	for _, q := range other.Plan.Queues {
+		_, err := ch.QueueDelete(q.Name, false, false, false)
+		require.NoError(t, err)
+	}
+	for _, x := range other.Plan.Exchanges {
+		require.NoError(t, ch.ExchangeDelete(x.Name, false, false))
+	}
+	conn, err := broker.Dial(within(t), broker.Options{URL: rabbittest.Broker(t).URL(), Name: t.Name(), Logger: silent})
+	require.NoError(t, err)
+	control := broker.NewControl(conn)
+	defer control.Close()
+	back := func(ctx context.Context) bool {
+		missing, err := topology.Missing(ctx, control, "test", other.Plan)
+		require.NoError(t, err)
+		return len(missing) == 0
+	}
+	for ctx := within(t); !back(ctx); {
+		require.NoError(t, ctx.Err())
+	}
+	queue := rabbittest.Prefix(t)
+	in := consume(t, ch, queue)
+	require.NoError(t, d.Publish(within(t), "", queue, 100*time.Millisecond, amqp091.Publishing{}))
+	<-in
+}
