@@ -32,6 +32,9 @@ func figure(v float64) string {
 	return thousands(int64(math.Round(v)))
 }
 
+// Figure writes a measured value as the tables do: one decimal below 10, none and thousands apart above.
+func Figure(v float64) string { return figure(v) }
+
 // known writes a figure that is 0 where it was not measured.
 func known(v float64) string {
 	if v == 0 {

@@ -22,10 +22,11 @@ type Column struct {
 	Left, Fault bool
 }
 
-// A Cell is one figure as text. Best marks the best of its column.
+// A Cell is one figure as text. Best marks the best of its column, Bad what no delay should do.
 type Cell struct {
 	Text string
 	Best bool
+	Bad  bool
 }
 
 // A measure is a column of figures: how to read it from a run, and which way is better.
@@ -42,13 +43,23 @@ type measure struct {
 // measures are the columns, in order. Those without scenarios are in every table.
 var measures = []measure{
 	{name: "publish", unit: "msg/s", value: func(r Run) float64 { return r.PublishPerS }, text: known,
-		highest: true, free: true, scenarios: []string{"accuracy"}},
+		highest: true, free: true, scenarios: []string{"accuracy", "burst", "backlog"}},
 	{name: "CPU", unit: "µs/msg", value: func(r Run) float64 { return r.BrokerCPU }, text: known,
-		scenarios: []string{"accuracy"}},
+		scenarios: []string{"accuracy", "burst"}},
 	{name: "own CPU", unit: "µs/msg", value: func(r Run) float64 { return r.ProcessCPU }, text: known,
 		scenarios: []string{"accuracy"}},
 	{name: "in time to", unit: "msg/s", value: func(r Run) float64 { return r.MaxRate }, text: known,
 		highest: true, scenarios: []string{"rate"}},
+	{name: "drained in", unit: "ms", value: func(r Run) float64 { return r.DrainMS }, text: known,
+		scenarios: []string{"burst"}},
+	{name: "memory", unit: "B/msg", value: func(r Run) float64 { return r.MemoryPerMessage }, text: known,
+		scenarios: []string{"backlog"}},
+	{name: "disk", unit: "B/msg", value: func(r Run) float64 { return r.DiskPerMessage }, text: known,
+		scenarios: []string{"backlog"}},
+	{name: "down for", unit: "ms", value: func(r Run) float64 { return r.DownMS }, text: known,
+		scenarios: []string{"crash", "recovery"}},
+	{name: "serves after", unit: "ms", value: func(r Run) float64 { return r.ServesMS }, text: known,
+		scenarios: []string{"crash", "recovery"}},
 	{name: "late p50", unit: "ms", value: func(r Run) float64 { return r.Lateness.P50 }, text: figure},
 	{name: "p90", unit: "ms", value: func(r Run) float64 { return r.Lateness.P90 }, text: figure},
 	{name: "p99", unit: "ms", value: func(r Run) float64 { return r.Lateness.P99 }, text: figure},
@@ -63,11 +74,17 @@ func whole(v float64) string { return thousands(int64(v)) }
 // Grids returns the report's tables, in the order in which the runs were made.
 func (r *Report) Grids() []Grid {
 	var out []Grid
-	for _, group := range groupBy(r.Runs, func(run Run) string { return run.Scenario + run.QueueType }) {
+	for _, group := range groupBy(r.Runs, table) {
 		out = append(out, r.grid(group))
+		if hops := byHops(group); len(hops.Rows) > 0 {
+			out = append(out, hops)
+		}
 	}
 	return out
 }
+
+// table says in which table a run is.
+func table(run Run) string { return run.Scenario + run.QueueType }
 
 func (r *Report) grid(runs []Run) Grid {
 	first := runs[0]
@@ -75,14 +92,12 @@ func (r *Report) grid(runs []Run) Grid {
 		Title: fmt.Sprintf("%s, %s queues", first.Scenario, first.QueueType),
 		Head:  []Column{{Name: "subject", Left: true}},
 	}
-	for _, info := range r.Scenarios {
-		if info.Name == first.Scenario {
-			g.Question, g.Setup = info.Question, info.Setup
-		}
-	}
-	subjects := groupBy(runs, Run.Subject)
+	info := r.info(first.Scenario)
+	g.Question, g.Setup = info.Question, info.Setup
+	name := rowName(runs)
+	subjects := groupBy(runs, name)
 	for _, group := range subjects {
-		g.Rows = append(g.Rows, []Cell{{Text: group[0].Subject()}})
+		g.Rows = append(g.Rows, []Cell{{Text: name(group[0])}})
 		g.Notes = append(g.Notes, remarks(group)...)
 	}
 	for _, m := range measures {
@@ -113,6 +128,7 @@ func (g *Grid) addColumn(m measure, subjects [][]Run) {
 		if group[0].Delivered == 0 {
 			cell.Text = "–" // nothing to measure
 		}
+		cell.Bad = m.fault && values[i] > 0
 		cell.Best = len(ranked) > 1 && ranks(group) && !m.fault && cell.Text == m.text(best) && cell.Text != "–"
 		g.Rows[i] = append(g.Rows[i], cell)
 	}
@@ -121,8 +137,27 @@ func (g *Grid) addColumn(m measure, subjects [][]Run) {
 // ranks says whether a subject competes: it delays, and it delivered all it promised, in time and once.
 func ranks(group []Run) bool {
 	return !slices.ContainsFunc(group, func(r Run) bool {
-		return r.Undelayed || r.Delivered == 0 || r.Lost+r.Early+r.Duplicated > 0 || r.Error != ""
+		return r.Undelayed || r.Delivered == 0 || r.faulty() || r.Error != ""
 	})
+}
+
+// faulty says that messages were lost, early or doubled. Who survives a crash or a restart may have doubled some:
+// nobody promises more than at least once.
+func (r Run) faulty() bool {
+	return r.Lost+r.Early > 0 || r.Duplicated > 0 && r.Scenario != "crash" && r.Scenario != "recovery"
+}
+
+// rowName names the rows of a table: by the subject, and where a scenario was run with several amounts or sizes
+// of message, by these too.
+func rowName(runs []Run) func(Run) string {
+	settings := func(r Run) string { return fmt.Sprintf("%s × %d B", thousands(int64(r.Messages)), r.BodyBytes) }
+	several := slices.ContainsFunc(runs, func(r Run) bool {
+		return r.Scenario == "backlog" && settings(r) != settings(runs[0])
+	})
+	if !several {
+		return Run.Subject
+	}
+	return func(r Run) string { return r.Subject() + ", " + settings(r) }
 }
 
 // of is the measure of all repetitions of a subject.

@@ -7,6 +7,19 @@ import (
 	"time"
 )
 
+// writeVerdict puts the conclusion before what it was drawn from.
+func (r *Report) writeVerdict(b *strings.Builder) {
+	verdict := r.Verdict()
+	b.WriteString("\n## Verdict\n\n")
+	for _, sentence := range verdict.Sentences {
+		fmt.Fprintf(b, "- %s\n", sentence)
+	}
+	for _, grid := range verdict.Grids {
+		fmt.Fprintf(b, "\n### %s\n\n", grid.Title)
+		grid.writeMarkdown(b)
+	}
+}
+
 // WriteMarkdown writes the report as report.md: tables that fit into a wiki, best in bold, and also
 // legible as plain text.
 func (r *Report) WriteMarkdown(w io.Writer) error {
@@ -17,11 +30,11 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	if r.Command != "" {
 		fmt.Fprintf(&b, "\n    %s\n", r.Command)
 	}
-	for _, grid := range r.Grids() {
+	r.writeVerdict(&b)
+	for _, grid := range append(r.Grids(), r.ByDelay()...) {
 		fmt.Fprintf(&b, "\n## %s: %s\n\n%s.\n\n", grid.Title, grid.Question, grid.Setup)
 		grid.writeMarkdown(&b)
 	}
-	r.writeByDelay(&b)
 	for _, skip := range r.Skipped {
 		fmt.Fprintf(&b, "\n%s.\n", skip)
 	}
@@ -82,41 +95,4 @@ func writeRule(b *strings.Builder, head []Column, widths []int) {
 		}
 	}
 	b.WriteString("|\n")
-}
-
-// writeByDelay says how late each delay was, where a scenario has several.
-func (r *Report) writeByDelay(b *strings.Builder) {
-	for _, group := range groupBy(r.Runs, func(run Run) string { return run.Scenario + run.QueueType }) {
-		g := byDelay(group)
-		if len(g.Rows) == 0 {
-			continue
-		}
-		fmt.Fprintf(b, "\n## %s\n\np50 / p99 late in ms, by delay; first repetition\n\n", g.Title)
-		g.writeMarkdown(b)
-	}
-}
-
-func byDelay(runs []Run) Grid {
-	g := Grid{
-		Title: fmt.Sprintf("%s by delay, %s queues", runs[0].Scenario, runs[0].QueueType),
-		Head:  []Column{{Name: "subject", Left: true}},
-	}
-	for _, run := range runs {
-		if run.Repetition > 1 || len(run.LatenessByStep) < 2 {
-			continue
-		}
-		row := []Cell{{Text: run.Subject()}}
-		for _, step := range run.LatenessByStep {
-			row = append(row, Cell{Text: figure(step.Lateness.P50) + " / " + figure(step.Lateness.P99)})
-			if len(g.Rows) == 0 {
-				delay := time.Duration(step.DelayMS * float64(time.Millisecond))
-				g.Head = append(g.Head, Column{Name: delay.String()})
-			}
-		}
-		// Where some delay did not arrive at all the columns would not match.
-		if len(row) == len(g.Head) {
-			g.Rows = append(g.Rows, row)
-		}
-	}
-	return g
 }

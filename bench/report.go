@@ -90,7 +90,7 @@ type Run struct {
 	MaxRate        float64         `json:"max_rate_per_s,omitempty"` // scenario rate: the highest that passed; 0 if none did
 	Probes         []Probe         `json:"probes,omitempty"`         // scenario rate: what was tried, in that order
 	Findings
-	Error          string          `json:"error"`
+	Error string `json:"error"`
 
 	// Skipped is why the subject could not be measured on this broker, or "". Such a run is in Report.Skipped only.
 	Skipped string `json:"-"`

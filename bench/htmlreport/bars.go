@@ -1,0 +1,60 @@
+package htmlreport
+
+import (
+	"html/template"
+	"strings"
+)
+
+// A bar is one subject's figure.
+type bar struct {
+	name  string
+	class string
+	value float64
+	text  string // the figure with its unit, and its mark
+	// low and high are the range of the repetitions, drawn if they differ.
+	low, high float64
+}
+
+// Sizes of a bar's row, in pixels.
+const (
+	barRow  = 38.0
+	barHigh = 10.0
+)
+
+// bars draws figures from 0 on, each with its own label: there is no axis to look up.
+func bars(id, title string, rows []bar) template.HTML {
+	var values []float64
+	words := make([]string, len(rows))
+	for i, row := range rows {
+		values = append(values, row.value, row.high)
+		words[i] = row.name + ": " + row.text
+	}
+	axis := scale{high: max(linear(values).high, 1e-9)}
+	for _, v := range values {
+		axis.low = 0
+		axis.high = max(axis.high, v)
+	}
+	var c canvas
+	c.picture(id, title, strings.Join(words, "; ")+".", `class="fluid" width="100%" height="`+num(float64(len(rows))*barRow)+`"`)
+	for i, row := range rows {
+		c.bar(row, axis, float64(i)*barRow)
+	}
+	return c.done()
+}
+
+func (c *canvas) bar(b bar, axis scale, y float64) {
+	c.text("name", "start", "0", y+14, b.name)
+	c.text("value", "end", "100%", y+14, b.text)
+	y += 20
+	c.rect("track", "0", y, "100%", barHigh)
+	if b.value > 0 {
+		c.rect("bar "+b.class, "0", y, percent(max(0.003, axis.at(b.value))), barHigh)
+	}
+	if b.high > b.low {
+		middle := num(y + barHigh/2)
+		c.line("range", percent(axis.at(b.low)), middle, percent(axis.at(b.high)), middle)
+		for _, end := range []float64{b.low, b.high} {
+			c.line("range", percent(axis.at(end)), num(y+1), percent(axis.at(end)), num(y+barHigh-1))
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package htmlreport
+
+import (
+	"cmp"
+	"html/template"
+	"slices"
+	"strings"
+
+	"github.com/delayer-go/delayer/bench"
+)
+
+// A mountain is one subject's distribution of lateness: its height is the share of messages on the smaller side, so
+// that the summit is the median, and the far slope the tail.
+type mountain struct {
+	name      string
+	class     string
+	late      bench.Lateness
+	quantiles []bench.Quantile
+}
+
+// Sizes of a mountain's row, in pixels.
+const (
+	mountainText = 16.0
+	mountainHigh = 26.0
+	mountainRow  = 58.0
+	axisHigh     = 26.0
+	lateFloor    = 0.1 // ms: what is less, and what is early, lies at the left edge of a log scale
+)
+
+// mountains draws the rows above one log axis of milliseconds.
+func mountains(id, title string, rows []mountain) template.HTML {
+	var values []float64
+	for _, row := range rows {
+		values = append(values, row.late.P50, row.late.Max)
+		for _, q := range row.shape() {
+			values = append(values, q.MS)
+		}
+	}
+	axis := logScale(values, 1)
+	height := float64(len(rows))*mountainRow + axisHigh
+	var c canvas
+	c.picture(id, title, mountainWords(rows), `class="fluid" width="100%" height="`+num(height)+`"`)
+	c.timeAxis(axis, height)
+	for i, row := range rows {
+		c.mountain(row, axis, float64(i)*mountainRow)
+	}
+	return c.done()
+}
+
+// mountainWords says in words what the rows show.
+func mountainWords(rows []mountain) string {
+	parts := make([]string, len(rows))
+	for i, row := range rows {
+		parts[i] = row.name + ": half at most " + bench.Figure(row.late.P50) + " ms late, 99 % at most " +
+			bench.Figure(row.late.P99) + " ms"
+	}
+	return "Lateness on a logarithmic scale. " + strings.Join(parts, "; ") + "."
+}
+
+// timeAxis draws a line and a label for each decade.
+func (c *canvas) timeAxis(axis scale, height float64) {
+	ticks := axis.ticks()
+	for i, tick := range ticks {
+		x := percent(axis.at(tick))
+		c.line("grid", x, "0", x, num(height-axisHigh+4))
+		anchor := "middle"
+		switch i {
+		case 0:
+			anchor = "start"
+		case len(ticks) - 1:
+			anchor = "end"
+		}
+		c.text("tick", anchor, x, height-8, millis(tick))
+	}
+}
+
+func (c *canvas) mountain(m mountain, axis scale, y float64) {
+	c.text("name", "start", "0", y+mountainText-3, m.name)
+	c.text("value", "end", "100%", y+mountainText-3,
+		bench.Figure(m.late.P50)+" · "+bench.Figure(m.late.P90)+" · "+bench.Figure(m.late.P99)+" ms")
+	top := y + mountainText + 4
+	c.stretched(top, mountainHigh)
+	c.path("mountain "+m.class, m.outline(axis))
+	c.end()
+	base := top + mountainHigh
+	c.line("base", "0", num(base), "100%", num(base))
+	c.marker(m.class, percent(axis.at(m.late.P90)), base, "M-1 -7H1V7H-1Z")
+	c.marker(m.class, percent(axis.at(m.late.P99)), base, "M0 -5.5L5.5 0 0 5.5-5.5 0Z")
+	c.marker(m.class, percent(axis.at(m.late.P50)), base, "M-4.5 0A4.5 4.5 0 1 1 4.5 0A4.5 4.5 0 1 1-4.5 0Z")
+}
+
+// marker draws a shape of fixed size around a point.
+func (c *canvas) marker(class, x string, y float64, d string) {
+	c.at(x, y)
+	c.path("marker "+class, d)
+	c.end()
+}
+
+// shape is the distribution, as fine as the report has it.
+func (m mountain) shape() []bench.Quantile {
+	shape := slices.Clone(m.quantiles)
+	if len(shape) == 0 {
+		shape = []bench.Quantile{
+			{Percent: 0, MS: m.late.Min}, {Percent: 50, MS: m.late.P50}, {Percent: 90, MS: m.late.P90},
+			{Percent: 99, MS: m.late.P99}, {Percent: 100, MS: m.late.Max},
+		}
+	}
+	slices.SortFunc(shape, func(a, b bench.Quantile) int { return cmp.Compare(a.Percent, b.Percent) })
+	return shape
+}
+
+// outline is the closed shape, 1000 wide.
+func (m mountain) outline(axis scale) string {
+	shape := m.shape()
+	var d strings.Builder
+	d.WriteString("M" + short(1000*axis.at(shape[0].MS)) + " " + short(mountainHigh))
+	for _, q := range shape {
+		smaller := min(q.Percent, 100-q.Percent) / 50
+		d.WriteString("L" + short(1000*axis.at(q.MS)) + " " + short(mountainHigh*(1-smaller)))
+	}
+	d.WriteString("L" + short(1000*axis.at(shape[len(shape)-1].MS)) + " " + short(mountainHigh) + "Z")
+	return d.String()
+}

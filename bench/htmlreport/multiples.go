@@ -1,0 +1,184 @@
+package htmlreport
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/delayer-go/delayer/bench"
+)
+
+// A multiple is a panel in the making: a subject with its curve and what is said of it.
+type multiple struct {
+	name, class, verdict, words string
+	curve                       curve
+}
+
+// multiples draws a panel for each subject, with the same axes; the other subjects' curves are faint behind its own.
+func multiples(f figure, frame panel, queues string, each []multiple, ghosts bool) []figure {
+	if len(each) == 0 {
+		return nil
+	}
+	f.Small = true
+	for i, m := range each {
+		p := frame
+		p.id, p.title, p.class, p.verdict, p.own = fmt.Sprintf("%s-%d", f.ID, i+1), m.name, m.class, m.verdict, m.curve
+		p.words = f.Title + ", " + queues + ". " + m.words
+		for j, other := range each {
+			if ghosts && i != j {
+				p.others = append(p.others, other.curve)
+			}
+		}
+		f.Pictures = append(f.Pictures, p.draw())
+	}
+	return []figure{f}
+}
+
+func seconds(v float64) string { return plain(v) }
+
+// blocking shows when each message was due and when it arrived.
+func blocking(id string, t bench.Table) []figure {
+	var each []multiple
+	var ends []float64
+	for _, row := range t.Rows {
+		run := row.First()
+		if len(run.Points) == 0 {
+			continue
+		}
+		own := curve{dots: true}
+		for _, p := range run.Points {
+			own.points = append(own.points, point{x: p.DueMS / 1000, y: p.ArrivedMS / 1000})
+			ends = append(ends, p.DueMS/1000, p.ArrivedMS/1000)
+		}
+		each = append(each, multiple{row.Name, class(run), holVerdict(run), holWords(run), own})
+	}
+	both := axis{linear(ends), "", seconds}
+	frame := panel{x: both, y: both, diagonal: "in time"}
+	frame.x.name, frame.y.name = "due, s", "arrived, s"
+	return multiples(figure{ID: id, Title: "Due against arrival", Table: t.Grid,
+		Key: "Each dot is a message. On the dashed diagonal it arrives when it is due; above it, it is late."},
+		frame, t.Grid.Title, each, false)
+}
+
+func holVerdict(r bench.Run) string {
+	if r.HeldUp() {
+		return "✕ held up"
+	}
+	return "✓ not held up"
+}
+
+func holWords(r bench.Run) string {
+	return fmt.Sprintf("%s: %s; half of the short ones at most %s ms late, 99 %% at most %s ms.",
+		r.Subject(), holVerdict(r)[len("✓ "):], bench.Figure(r.Lateness.P50), bench.Figure(r.Lateness.P99))
+}
+
+// probes shows how late p99 was at each rate that was tried.
+func probes(id string, t bench.Table) []figure {
+	var each []multiple
+	var rates, lates []float64
+	for _, row := range t.Rows {
+		run := row.First()
+		if len(run.Probes) == 0 {
+			continue
+		}
+		own := curve{}
+		for _, p := range bestByRate(run.Probes) {
+			own.points = append(own.points, point{p.Rate, p.Lateness.P99, !p.Passed})
+			rates, lates = append(rates, p.Rate), append(lates, p.Lateness.P99)
+		}
+		verdict := "no rate in time"
+		if run.MaxRate > 0 {
+			verdict = bench.Figure(run.MaxRate) + " msg/s"
+		}
+		each = append(each, multiple{row.Name, class(run), verdict,
+			fmt.Sprintf("%s: in time up to %s messages a second.", row.Name, bench.Figure(run.MaxRate)), own})
+	}
+	frame := panel{
+		x: axis{logScale(rates, 1), "messages a second", plain}, y: axis{logScale(lates, 1), "p99 late", millis},
+	}
+	return multiples(figure{ID: id, Title: "Lateness against rate", Table: t.Grid,
+		Key: "Filled: in time at that rate. Hollow: not. The others are faint behind; both scales are logarithmic."},
+		frame, t.Grid.Title, each, true)
+}
+
+// byDelay shows whether long delays are later than short ones.
+func byDelay(id string, t bench.Table) []figure {
+	var each []multiple
+	var delays, lates []float64
+	for _, row := range t.Rows {
+		run := row.First()
+		if len(run.LatenessByStep) < 2 {
+			continue
+		}
+		own := curve{}
+		for _, s := range run.LatenessByStep {
+			own.points = append(own.points, point{x: s.DelayMS / 1000, y: s.Lateness.P99})
+			delays, lates = append(delays, s.DelayMS/1000), append(lates, s.Lateness.P99)
+		}
+		each = append(each, multiple{row.Name, class(run), "", row.Name + ": the table has every delay.", own})
+	}
+	frame := panel{x: axis{linear(delays), "delay, s", plain}, y: axis{logScale(lates, 1), "p99 late", millis}}
+	return multiples(figure{ID: id, Title: "Lateness against the length of the delay", Table: detail(t, "by delay"),
+		Key: "Flat is good: a long delay is as exact as a short one. The others are faint behind."},
+		frame, t.Grid.Title, each, true)
+}
+
+func hopCost(id string, t bench.Table) []figure {
+	return hops(t, figure{ID: id, Title: "Cost against hops", Key: "Broker CPU a message; lower is better. The others are faint behind."},
+		"broker CPU, µs a message", func(h bench.HopCost) float64 { return h.BrokerCPU }, false)
+}
+
+func hopLateness(id string, t bench.Table) []figure {
+	return hops(t, figure{ID: id, Title: "Lateness against hops", Key: "p99; lower is better. The others are faint behind."},
+		"p99 late", func(h bench.HopCost) float64 { return h.Lateness.P99 }, true)
+}
+
+func hops(t bench.Table, f figure, name string, value func(bench.HopCost) float64, late bool) []figure {
+	var each []multiple
+	var counts, values []float64
+	for _, row := range t.Rows {
+		own := curve{}
+		for _, h := range row.First().ByHops {
+			if v := value(h); v > 0 {
+				own.points = append(own.points, point{x: float64(h.Hops), y: v})
+				counts, values = append(counts, float64(h.Hops)), append(values, v)
+			}
+		}
+		if len(own.points) > 0 {
+			each = append(each, multiple{row.Name, class(row.First()), "", row.Name + ": the table has every number of hops.", own})
+		}
+	}
+	y := axis{linear(values), name, plain}
+	if late {
+		y = axis{logScale(values, 1), name, millis}
+	}
+	f.Table = detail(t, "by set bits")
+	return multiples(f, panel{x: axis{linear(counts), "set bits of the delay", plain}, y: y}, t.Grid.Title, each, true)
+}
+
+// bestByRate keeps the better of two attempts at the same rate, slowest rate first.
+func bestByRate(probes []bench.Probe) []bench.Probe {
+	best := map[float64]bench.Probe{}
+	for _, p := range probes {
+		if before, seen := best[p.Rate]; !seen || p.Passed && !before.Passed {
+			best[p.Rate] = p
+		}
+	}
+	out := make([]bench.Probe, 0, len(best))
+	for _, p := range best {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b bench.Probe) int { return cmp.Compare(a.Rate, b.Rate) })
+	return out
+}
+
+// detail is the table with that in its title.
+func detail(t bench.Table, what string) bench.Grid {
+	for _, g := range t.Details {
+		if strings.Contains(g.Title, what) {
+			return g
+		}
+	}
+	return t.Grid
+}
