@@ -11,12 +11,12 @@ import (
 func (r *Report) writeVerdict(b *strings.Builder) {
 	verdict := r.Verdict()
 	b.WriteString("\n## Verdict\n\n")
-	for _, sentence := range verdict.Sentences {
+	for _, sentence := range verdict.Sentences() {
 		fmt.Fprintf(b, "- %s\n", sentence)
 	}
-	for _, grid := range verdict.Grids {
-		fmt.Fprintf(b, "\n### %s\n\n", grid.Title)
-		grid.writeMarkdown(b)
+	for _, choice := range verdict.Choices {
+		fmt.Fprintf(b, "\n### %s\n\n", choice.Grid.Title)
+		choice.Grid.writeMarkdown(b)
 	}
 }
 

@@ -44,7 +44,10 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, skip := range r.Skipped {
 		fmt.Fprintf(&b, "\n%s\n", wrap(skip.String(), textWidth))
 	}
-	fmt.Fprintf(&b, "\n%s\n", wrap(r.Legend(), textWidth))
+	fmt.Fprintf(&b, "\n%s\n\nVerdict\n", wrap(r.Legend(), textWidth))
+	for _, sentence := range r.Verdict().Sentences() {
+		fmt.Fprintf(&b, "- %s\n", strings.ReplaceAll(wrap(sentence, textWidth-2), "\n", "\n  "))
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -58,7 +61,11 @@ func (g Grid) writeText(b *strings.Builder) {
 	for i, column := range g.Head {
 		names[i].Text, units[i].Text = column.Name, column.Unit
 	}
-	lines := append([][]Cell{names, units}, g.Rows...)
+	lines := [][]Cell{names}
+	if slices.ContainsFunc(units, func(c Cell) bool { return c.Text != "" }) {
+		lines = append(lines, units)
+	}
+	lines = append(lines, g.Rows...)
 	widths := g.widths(lines)
 	for _, line := range lines {
 		var row strings.Builder
@@ -78,6 +85,9 @@ func (g Grid) writeText(b *strings.Builder) {
 
 // withoutFaults leaves out the columns of faults if there are none: a sentence says as much in less room.
 func (g Grid) withoutFaults() (Grid, bool) {
+	if !slices.ContainsFunc(g.Head, func(c Column) bool { return c.Fault }) {
+		return g, false
+	}
 	for _, row := range g.Rows {
 		for i, cell := range row {
 			if g.Head[i].Fault && cell.Text != "0" {

@@ -53,11 +53,14 @@ func (row Row) First() Run {
 	return row.Runs[0]
 }
 
-// Median is that of a figure over the repetitions, with the lowest and the highest.
+// Median is that of a figure over the repetitions, with the lowest and the highest; 0 is a figure that was not
+// measured, and does not count.
 func (row Row) Median(value func(Run) float64) (middle, lowest, highest float64) {
-	values := make([]float64, len(row.Runs))
-	for i, run := range row.Runs {
-		values[i] = value(run)
+	var values []float64
+	for _, run := range row.Runs {
+		if v := value(run); v != 0 {
+			values = append(values, v)
+		}
 	}
 	return median(values), bestOf(values, false), bestOf(values, true)
 }

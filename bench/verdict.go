@@ -8,10 +8,28 @@ import (
 
 // A Verdict is what the figures say to somebody who has to choose. It is a function of the report alone.
 type Verdict struct {
-	// Sentences say which to choose when, the most important first. There is at least one.
-	Sentences []string
-	// Grids are subjects against questions, a table for each type of queue, the best marked.
-	Grids []Grid
+	// Choices are one for each type of queue that was measured.
+	Choices []Choice
+	// Remarks are about the whole: what does not do the job, what is missing.
+	Remarks []string
+}
+
+// A Choice is the verdict on one type of queue.
+type Choice struct {
+	QueueType string
+	Advice    string   // which to choose
+	Others    []string // when another is better, and what a crash costs
+	Grid      Grid     // subjects against questions, the best marked
+}
+
+// Sentences are all that the verdict says in words, the most important first.
+func (v Verdict) Sentences() []string {
+	var out []string
+	for _, choice := range v.Choices {
+		out = append(out, choice.Advice)
+		out = append(out, choice.Others...)
+	}
+	return append(out, v.Remarks...)
 }
 
 // Equal figures: in one run on one machine a tenth more or less says nothing, nor does a millisecond, which is
@@ -35,7 +53,7 @@ type question struct {
 
 // questions are the columns of the verdict, in order.
 var questions = []question{
-	{scenario: "accuracy", head: "late, p99", unit: "ms", prize: "lateness under load (p99)", text: figure,
+	{scenario: "accuracy", head: "late, p99", unit: "ms", prize: "p99 lateness under load", text: figure,
 		value: func(r Run) float64 { return r.Lateness.P99 }, known: arrived},
 	{scenario: "accuracy", head: "broker CPU", unit: "µs/msg", prize: "broker CPU a message", text: figure,
 		value: func(r Run) float64 { return r.BrokerCPU }, known: func(r Run) bool { return r.BrokerCPU > 0 }},
@@ -76,12 +94,13 @@ func asksHOL(scenario string) bool { return scenario == "hol" || scenario == "ho
 // Verdict judges the report.
 func (r *Report) Verdict() Verdict {
 	var v Verdict
+	var contests []contest
 	for _, runs := range groupBy(r.Runs, func(run Run) string { return run.QueueType }) {
 		c := newContest(runs)
-		v.Grids = append(v.Grids, c.grid())
-		v.Sentences = append(v.Sentences, c.sentences()...)
+		contests = append(contests, c)
+		v.Choices = append(v.Choices, c.decide())
 	}
-	v.Sentences = append(v.Sentences, r.caveats()...)
+	v.Remarks = append(warnings(contests), r.caveats()...)
 	return v
 }
 

@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // A contest is all that was measured with one type of queue.
@@ -124,31 +123,29 @@ func (c contest) wins(e entrant) []question {
 	return out
 }
 
-// grid is the table of subjects and questions.
+// grid is the table of subjects and questions. What must not happen comes first.
 func (c contest) grid() Grid {
 	g := Grid{Title: c.queueType + " queues", Head: []Column{{Name: "subject", Left: true}}}
+	columns := []func(entrant) Cell{}
+	if slices.ContainsFunc(c.scenarios, asksHOL) {
+		g.Head = append(g.Head, Column{Name: "holds up", Unit: "p99, ms"})
+		columns = append(columns, entrant.holCell)
+	}
+	if slices.Contains(c.scenarios, "crash") {
+		g.Head = append(g.Head, Column{Name: "crash: lost", Unit: "msg"})
+		columns = append(columns, entrant.crashCell)
+	}
 	for _, q := range c.asked {
 		g.Head = append(g.Head, Column{Name: q.head, Unit: q.unit})
 	}
-	hol := slices.ContainsFunc(c.scenarios, asksHOL)
-	crash := slices.Contains(c.scenarios, "crash")
-	if hol {
-		g.Head = append(g.Head, Column{Name: "holds up", Unit: "p99, ms"})
-	}
-	if crash {
-		g.Head = append(g.Head, Column{Name: "crash: lost", Unit: "msg"})
-	}
 	for _, e := range c.entries {
-		row := append([]Cell{{Text: e.name}}, c.answers(e)...)
-		if hol {
-			row = append(row, e.holCell())
+		row := []Cell{{Text: e.name}}
+		for _, column := range columns {
+			row = append(row, column(e))
 		}
-		if crash {
-			row = append(row, e.crashCell())
-		}
-		g.Rows = append(g.Rows, row)
+		g.Rows = append(g.Rows, append(row, c.answers(e)...))
 		if len(e.faults) > 0 {
-			g.Notes = append(g.Notes, e.name+" "+strings.Join(e.faults, ", ")+": it does not compete")
+			g.Notes = append(g.Notes, e.name+" "+list(e.faults)+": it does not compete")
 		}
 	}
 	return g
@@ -197,7 +194,7 @@ func (e entrant) crashCell() Cell {
 		return Cell{Text: "–"}
 	}
 	if lost == 0 {
-		return Cell{Text: "0", Best: !e.undelayed}
+		return Cell{Text: "0"}
 	}
 	return Cell{Text: fmt.Sprintf("%s of %s", thousands(int64(lost)), thousands(int64(of))), Bad: true}
 }

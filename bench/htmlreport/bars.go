@@ -23,23 +23,29 @@ const (
 
 // bars draws figures from 0 on, each with its own label: there is no axis to look up.
 func bars(id, title string, rows []bar) template.HTML {
-	var values []float64
+	var c canvas
+	c.picture(id, title, barWords(rows), `class="fluid" width="100%" height="`+num(float64(len(rows))*barRow)+`"`)
+	drawBars(&c, rows)
+	return c.done()
+}
+
+func barWords(rows []bar) string {
 	words := make([]string, len(rows))
 	for i, row := range rows {
-		values = append(values, row.value, row.high)
 		words[i] = row.name + ": " + row.text
 	}
-	axis := scale{high: max(linear(values).high, 1e-9)}
-	for _, v := range values {
-		axis.low = 0
-		axis.high = max(axis.high, v)
+	return strings.Join(words, "; ") + "."
+}
+
+func drawBars(c *canvas, rows []bar) {
+	var axis scale
+	for _, row := range rows {
+		axis.high = max(axis.high, row.value, row.high)
 	}
-	var c canvas
-	c.picture(id, title, strings.Join(words, "; ")+".", `class="fluid" width="100%" height="`+num(float64(len(rows))*barRow)+`"`)
+	axis.high = max(axis.high, 1e-9) // all may be 0
 	for i, row := range rows {
 		c.bar(row, axis, float64(i)*barRow)
 	}
-	return c.done()
 }
 
 func (c *canvas) bar(b bar, axis scale, y float64) {

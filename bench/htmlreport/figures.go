@@ -80,15 +80,7 @@ type measure struct {
 
 // chart draws a bar for each subject that has the figure.
 func (m measure) chart(id string, t bench.Table) []figure {
-	var rows []bar
-	for _, row := range t.Rows {
-		middle, low, high := row.Median(m.value)
-		if middle <= 0 {
-			continue
-		}
-		rows = append(rows, bar{name: row.Name, class: class(row.First()), value: middle, low: low, high: high,
-			text: bench.Figure(middle) + " " + m.unit})
-	}
+	rows := m.rows(t)
 	if len(rows) == 0 {
 		return nil
 	}
@@ -96,10 +88,22 @@ func (m measure) chart(id string, t bench.Table) []figure {
 		Pictures: []template.HTML{bars(id, m.title+", "+t.Grid.Title, rows)}}}
 }
 
-func cost(id string, t bench.Table) []figure {
-	return measure{"What a message costs the broker", "Processor time a message; shorter is better.", "µs",
-		func(r bench.Run) float64 { return r.BrokerCPU }}.chart(id, t)
+func (m measure) rows(t bench.Table) []bar {
+	var rows []bar
+	for _, row := range t.Rows {
+		middle, low, high := row.Median(m.value)
+		if middle > 0 {
+			rows = append(rows, bar{name: row.Name, class: class(row.First()), value: middle, low: low, high: high,
+				text: bench.Figure(middle) + " " + m.unit})
+		}
+	}
+	return rows
 }
+
+var brokerCPU = measure{"What a message costs the broker", "Processor time a message; shorter is better.", "µs",
+	func(r bench.Run) float64 { return r.BrokerCPU }}
+
+func cost(id string, t bench.Table) []figure { return brokerCPU.chart(id, t) }
 
 func throughput(id string, t bench.Table) []figure {
 	if t.Rows[0].First().Rate > 0 {

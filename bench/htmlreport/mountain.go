@@ -36,7 +36,7 @@ func mountains(id, title string, rows []mountain) template.HTML {
 			values = append(values, q.MS)
 		}
 	}
-	axis := logScale(values, 1)
+	axis := logScale(values, lateFloor)
 	height := float64(len(rows))*mountainRow + axisHigh
 	var c canvas
 	c.picture(id, title, mountainWords(rows), `class="fluid" width="100%" height="`+num(height)+`"`)
@@ -59,15 +59,14 @@ func mountainWords(rows []mountain) string {
 
 // timeAxis draws a line and a label for each decade.
 func (c *canvas) timeAxis(axis scale, height float64) {
-	ticks := axis.ticks()
-	for i, tick := range ticks {
+	for _, tick := range axis.ticks() {
 		x := percent(axis.at(tick))
 		c.line("grid", x, "0", x, num(height-axisHigh+4))
 		anchor := "middle"
-		switch i {
-		case 0:
+		switch at := axis.at(tick); {
+		case at < 0.05:
 			anchor = "start"
-		case len(ticks) - 1:
+		case at > 0.95:
 			anchor = "end"
 		}
 		c.text("tick", anchor, x, height-8, millis(tick))
@@ -84,7 +83,7 @@ func (c *canvas) mountain(m mountain, axis scale, y float64) {
 	c.end()
 	base := top + mountainHigh
 	c.line("base", "0", num(base), "100%", num(base))
-	c.marker(m.class, percent(axis.at(m.late.P90)), base, "M-1 -7H1V7H-1Z")
+	c.marker(m.class, percent(axis.at(m.late.P90)), base, "M-1.75 -7H1.75V7H-1.75Z")
 	c.marker(m.class, percent(axis.at(m.late.P99)), base, "M0 -5.5L5.5 0 0 5.5-5.5 0Z")
 	c.marker(m.class, percent(axis.at(m.late.P50)), base, "M-4.5 0A4.5 4.5 0 1 1 4.5 0A4.5 4.5 0 1 1-4.5 0Z")
 }

@@ -21,24 +21,42 @@ func multiples(f figure, frame panel, queues string, each []multiple, ghosts boo
 		return nil
 	}
 	f.Small = true
-	for i, m := range each {
-		p := frame
-		p.id, p.title, p.class, p.verdict, p.own = fmt.Sprintf("%s-%d", f.ID, i+1), m.name, m.class, m.verdict, m.curve
-		p.words = f.Title + ", " + queues + ". " + m.words
-		for j, other := range each {
-			if ghosts && i != j {
-				p.others = append(p.others, other.curve)
-			}
-		}
+	for _, p := range panels(f.ID, f.Title+", "+queues, frame, each, ghosts) {
 		f.Pictures = append(f.Pictures, p.draw())
 	}
 	return []figure{f}
 }
 
-func seconds(v float64) string { return plain(v) }
+func panels(id, about string, frame panel, each []multiple, ghosts bool) []panel {
+	out := make([]panel, len(each))
+	for i, m := range each {
+		p := frame
+		p.id, p.title, p.class, p.verdict, p.own = fmt.Sprintf("%s-%d", id, i+1), m.name, m.class, m.verdict, m.curve
+		p.words = about + ". " + m.words
+		for j, other := range each {
+			if ghosts && i != j {
+				p.others = append(p.others, other.curve)
+			}
+		}
+		out[i] = p
+	}
+	return out
+}
 
 // blocking shows when each message was due and when it arrived.
 func blocking(id string, t bench.Table) []figure {
+	f := figure{ID: id, Title: "Due against arrival", Table: t.Grid, Small: true,
+		Key: "Each dot is a message. On the dashed diagonal it arrives when it is due; above it, it is late."}
+	for _, p := range blockingPanels(id, t) {
+		f.Pictures = append(f.Pictures, p.draw())
+	}
+	if len(f.Pictures) == 0 {
+		return nil
+	}
+	return []figure{f}
+}
+
+func blockingPanels(id string, t bench.Table) []panel {
 	var each []multiple
 	var ends []float64
 	for _, row := range t.Rows {
@@ -53,12 +71,10 @@ func blocking(id string, t bench.Table) []figure {
 		}
 		each = append(each, multiple{row.Name, class(run), holVerdict(run), holWords(run), own})
 	}
-	both := axis{linear(ends), "", seconds}
-	frame := panel{x: both, y: both, diagonal: "in time"}
+	both := axis{linear(ends), "", plain}
+	frame := panel{x: both, y: both, diagonal: true}
 	frame.x.name, frame.y.name = "due, s", "arrived, s"
-	return multiples(figure{ID: id, Title: "Due against arrival", Table: t.Grid,
-		Key: "Each dot is a message. On the dashed diagonal it arrives when it is due; above it, it is late."},
-		frame, t.Grid.Title, each, false)
+	return panels(id, "Due against arrival, "+t.Grid.Title, frame, each, false)
 }
 
 func holVerdict(r bench.Run) string {

@@ -11,9 +11,7 @@ type panel struct {
 	class            string
 	verdict          string // in the picture, beside the name: "held up"
 	x, y             axis
-	diagonal         string // label of the line where x is y; "" for no such line
-	limit            float64
-	limitName        string
+	diagonal         bool // with a line where x is y
 	own              curve
 	others           []curve
 }
@@ -61,12 +59,7 @@ func (p panel) into(c *canvas) {
 		c.text("verdict "+p.class, "end", num(panelRight), 14, p.verdict)
 	}
 	p.axes(c)
-	if p.limit > 0 {
-		y := short(p.down(p.limit))
-		c.line("limit", num(panelLeft), y, num(panelRight), y)
-		c.text("tick", "start", num(panelLeft+4), p.down(p.limit)-4, p.limitName)
-	}
-	if p.diagonal != "" {
+	if p.diagonal {
 		c.line("limit", short(p.right(p.x.low)), short(p.down(p.x.low)), short(p.right(p.x.high)), short(p.down(p.x.high)))
 	}
 	for _, other := range p.others {

@@ -12,7 +12,8 @@ type scale struct {
 	log       bool
 }
 
-// logScale spans whole decades around the values; what is not above floor lies on its edge.
+// logScale spans the values, out to the next of 1, 2 and 5 times a power of ten; what is not above floor lies on its
+// edge.
 func logScale(values []float64, floor float64) scale {
 	s := scale{low: math.Inf(1), high: math.Inf(-1), log: true}
 	for _, v := range values {
@@ -22,12 +23,28 @@ func logScale(values []float64, floor float64) scale {
 	if len(values) == 0 {
 		return scale{low: floor, high: 10 * floor, log: true}
 	}
-	s.low = math.Pow(10, math.Floor(math.Log10(s.low)+1e-9))
-	s.high = math.Pow(10, math.Ceil(math.Log10(s.high)-1e-9))
-	if s.high <= s.low {
-		s.high = 10 * s.low
-	}
+	grid := preferred(s.low, s.high, 1, 2, 5)
+	s.low, s.high = grid[0], grid[len(grid)-1]
 	return s
+}
+
+// preferred are the factors times powers of ten, from the last that is not above low to the first not below high: at
+// least two.
+func preferred(low, high float64, factors ...float64) []float64 {
+	const exact = 1e-9
+	var out []float64
+	for e := math.Floor(math.Log10(low)) - 1; ; e++ {
+		for _, factor := range factors {
+			v := factor * math.Pow(10, e)
+			if v <= low*(1+exact) {
+				out = out[:0]
+			}
+			out = append(out, v)
+			if v >= high*(1-exact) && len(out) > 1 {
+				return out
+			}
+		}
+	}
 }
 
 // linear spans 0 to a round number at or above the largest value.
@@ -58,8 +75,14 @@ func clamp(v float64) float64 { return min(1, max(0, v)) }
 func (s scale) ticks() []float64 {
 	var out []float64
 	if s.log {
-		for v := s.low; v <= s.high*1.001; v *= 10 {
-			out = append(out, v)
+		factors := []float64{1}
+		if s.high/s.low < 100 {
+			factors = []float64{1, 2, 5}
+		}
+		for _, v := range preferred(s.low, s.high, factors...) {
+			if v >= s.low*0.999 && v <= s.high*1.001 {
+				out = append(out, v)
+			}
 		}
 		return out
 	}

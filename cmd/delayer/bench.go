@@ -14,7 +14,7 @@ import (
 // benchCmd is `delayer bench`. A flag at its zero value takes the default of the run chosen; see plan.go.
 type benchCmd struct {
 	Quick       bool       `help:"A small run that ends within three minutes on two cores."`
-	Out         string     `default:"report" placeholder:"DIR" help:"Where to write report.json and report.md (${default})."`
+	Out         string     `default:"report" placeholder:"DIR" help:"Where to write report.json, report.md and report.html (${default})."`
 	Backend     []string   `placeholder:"NAME,…" help:"Measure only these: ${subjects}. All by default."`
 	Scenario    []string   `placeholder:"NAME,…" help:"Run only these: accuracy, hol, rate (the highest rate that is in time). All by default; not rate with --quick."`
 	QueueType   []string   `placeholder:"TYPE,…" help:"Queues in which messages wait: quorum (at-least-once), classic. Both by default; quorum with --quick."`

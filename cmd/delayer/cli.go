@@ -14,7 +14,7 @@ import (
 
 // cli is the command line; kong reads it from the field tags.
 type cli struct {
-	Bench      benchCmd      `cmd:"" help:"Measure how late, how fast and at what cost each strategy delivers."`
+	Bench      benchGroup    `cmd:"" help:"Measure how late, how fast and at what cost each strategy delivers."`
 	Send       sendCmd       `cmd:"" help:"Send one message that arrives later."`
 	Controller controllerCmd `cmd:"" help:"Run a controller of the backend of that name, until it is told to stop."`
 	Topology   topologyCmd   `cmd:"" help:"What a backend declares at the broker."`
@@ -46,6 +46,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		kong.Name("delayer"),
 		kong.Description("Delayed messages on RabbitMQ."),
 		kong.Writers(stdout, stderr),
+		kong.Help(help),
 		kong.Exit(func(status int) { exited = status }),
 		kong.Vars{
 			"subjects": strings.Join(subjectNames(), ", "),
@@ -71,6 +72,20 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return status(selected.Run(streams{stdin, stdout, stderr}), stderr)
 }
 
+// help prints that of a command, and where it does something without a further word, what it takes then.
+func help(options kong.HelpOptions, ctx *kong.Context) error {
+	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
+		return err
+	}
+	node := ctx.Selected()
+	if node == nil || node.DefaultCmd == nil {
+		return nil
+	}
+	fmt.Fprintln(ctx.Stdout)
+	ctx.Path = append(ctx.Path, &kong.Path{Parent: node, Command: node.DefaultCmd, Flags: node.DefaultCmd.Flags})
+	return kong.DefaultHelpPrinter(options, ctx)
+}
+
 // path is the command that a usage error is about.
 func path(err error) string {
 	var parse *kong.ParseError
@@ -90,8 +105,17 @@ func status(err error, stderr io.Writer) int {
 		return exitOK
 	}
 	fmt.Fprintln(stderr, err)
-	if errors.Is(err, errInterrupted) {
+	var usage usageError
+	switch {
+	case errors.Is(err, errInterrupted):
 		return exitInterrupted
+	case errors.As(err, &usage):
+		return exitUsage
 	}
 	return exitFailed
 }
+
+// A usageError is found out while a command runs, and still about what was typed: a file that is no report.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/delayer-go/delayer/bench"
+	"github.com/delayer-go/delayer/bench/htmlreport"
 )
 
 // publish prints the tables, writes the report's files into dir and names them.
@@ -15,14 +16,25 @@ func publish(report *bench.Report, dir string, s streams) error {
 	if err := report.WriteTable(s.out); err != nil {
 		return err
 	}
-	files := []struct {
-		name  string
-		write func(io.Writer) error
-	}{
-		{"report.json", report.WriteJSON},
-		{"report.md", report.WriteMarkdown},
-	}
 	fmt.Fprintln(s.out)
+	return writeFiles(dir, s, append([]outputFile{{"report.json", report.WriteJSON}}, pages(report)...))
+}
+
+// pages are the forms of a report that people read.
+func pages(report *bench.Report) []outputFile {
+	return []outputFile{
+		{"report.md", report.WriteMarkdown},
+		{"report.html", func(w io.Writer) error { return htmlreport.Write(w, report) }},
+	}
+}
+
+// An outputFile is a file to be written.
+type outputFile struct {
+	name  string
+	write func(io.Writer) error
+}
+
+func writeFiles(dir string, s streams, files []outputFile) error {
 	for _, file := range files {
 		path := filepath.Join(dir, file.name)
 		if err := writeFile(path, file.write); err != nil {
