@@ -15,7 +15,7 @@ func (c Comparison) WriteText(w io.Writer) error {
 	if len(c.Settings) > 0 {
 		b.WriteString("\n")
 	}
-	if grid, any := c.grid(); any {
+	if grid, changed := c.grid(); changed {
 		grid.writeText(&b)
 		b.WriteString("\n")
 	}

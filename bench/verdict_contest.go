@@ -144,9 +144,6 @@ func (c contest) grid() Grid {
 			row = append(row, column(e))
 		}
 		g.Rows = append(g.Rows, append(row, c.answers(e)...))
-		if len(e.faults) > 0 {
-			g.Notes = append(g.Notes, e.name+" "+list(e.faults)+": it does not compete")
-		}
 	}
 	return g
 }
@@ -189,14 +186,11 @@ func (e entrant) holCell() Cell {
 }
 
 func (e entrant) crashCell() Cell {
-	lost, of, known := e.crashed()
+	lost, _, known := e.crashed()
 	if !known {
 		return Cell{Text: "–"}
 	}
-	if lost == 0 {
-		return Cell{Text: "0"}
-	}
-	return Cell{Text: fmt.Sprintf("%s of %s", thousands(int64(lost)), thousands(int64(of))), Bad: true}
+	return Cell{Text: thousands(int64(lost)), Bad: lost > 0}
 }
 
 // crashed is how many of how many messages were lost in all crashes.

@@ -177,7 +177,7 @@ func warnings(contests []contest) []string {
 			if len(e.faults) == 0 || slices.ContainsFunc(out, func(s string) bool { return strings.HasPrefix(s, e.name+" ") }) {
 				continue
 			}
-			out = append(out, fmt.Sprintf("%s %s (%s queues).", e.name, list(e.faults), c.queueType))
+			out = append(out, fmt.Sprintf("%s %s (%s queues): it does not compete.", e.name, list(e.faults), c.queueType))
 		}
 	}
 	return out

@@ -17,14 +17,14 @@ type bar struct {
 
 // Sizes of a bar's row, in pixels.
 const (
-	barRow  = 38.0
+	barRow  = 38.0 // with a label of one line
 	barHigh = 10.0
 )
 
 // bars draws figures from 0 on, each with its own label: there is no axis to look up.
 func bars(id, title string, rows []bar) template.HTML {
 	var c canvas
-	c.picture(id, title, barWords(rows), `class="fluid" width="100%" height="`+num(float64(len(rows))*barRow)+`"`)
+	c.picture(id, title, barWords(rows), `class="fluid" width="100%" height="`+num(barsHigh(rows))+`"`)
 	drawBars(&c, rows)
 	return c.done()
 }
@@ -37,20 +37,33 @@ func barWords(rows []bar) string {
 	return strings.Join(words, "; ") + "."
 }
 
+func barLabels(rows []bar) []label {
+	out := make([]label, len(rows))
+	for i, row := range rows {
+		out[i] = makeLabel(row.name, row.text)
+	}
+	return out
+}
+
+func barHeight(rows []bar) float64 { return barRow + labelLine*(lines(barLabels(rows))-1) }
+
+func barsHigh(rows []bar) float64 { return float64(len(rows)) * barHeight(rows) }
+
 func drawBars(c *canvas, rows []bar) {
 	var axis scale
 	for _, row := range rows {
 		axis.high = max(axis.high, row.value, row.high)
 	}
 	axis.high = max(axis.high, 1e-9) // all may be 0
+	labels, height := barLabels(rows), barHeight(rows)
 	for i, row := range rows {
-		c.bar(row, axis, float64(i)*barRow)
+		c.label(labels[i], float64(i)*height, lines(labels))
+		c.bar(row, axis, float64(i+1)*height-barRow)
 	}
 }
 
+// bar draws below the last line of its label.
 func (c *canvas) bar(b bar, axis scale, y float64) {
-	c.text("name", "start", "0", y+14, b.name)
-	c.text("value", "end", "100%", y+14, b.text)
 	y += 20
 	c.rect("track", "0", y, "100%", barHigh)
 	if b.value > 0 {

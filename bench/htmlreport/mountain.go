@@ -20,9 +20,8 @@ type mountain struct {
 
 // Sizes of a mountain's row, in pixels.
 const (
-	mountainText = 16.0
 	mountainHigh = 26.0
-	mountainRow  = 58.0
+	mountainRow  = 58.0 // with a label of one line
 	axisHigh     = 26.0
 	lateFloor    = 0.1 // ms: what is less, and what is early, lies at the left edge of a log scale
 )
@@ -37,12 +36,18 @@ func mountains(id, title string, rows []mountain) template.HTML {
 		}
 	}
 	axis := logScale(values, lateFloor)
-	height := float64(len(rows))*mountainRow + axisHigh
+	labels := make([]label, len(rows))
+	for i, row := range rows {
+		labels[i] = makeLabel(row.name, bench.Figure(row.late.P50)+" · "+bench.Figure(row.late.P90)+" · "+bench.Figure(row.late.P99)+" ms")
+	}
+	each := mountainRow + labelLine*(lines(labels)-1)
+	height := float64(len(rows))*each + axisHigh
 	var c canvas
 	c.picture(id, title, mountainWords(rows), `class="fluid" width="100%" height="`+num(height)+`"`)
 	c.timeAxis(axis, height)
 	for i, row := range rows {
-		c.mountain(row, axis, float64(i)*mountainRow)
+		c.label(labels[i], float64(i)*each, lines(labels))
+		c.mountain(row, axis, float64(i+1)*each-mountainRow+labelLine+4)
 	}
 	return c.done()
 }
@@ -73,11 +78,7 @@ func (c *canvas) timeAxis(axis scale, height float64) {
 	}
 }
 
-func (c *canvas) mountain(m mountain, axis scale, y float64) {
-	c.text("name", "start", "0", y+mountainText-3, m.name)
-	c.text("value", "end", "100%", y+mountainText-3,
-		bench.Figure(m.late.P50)+" · "+bench.Figure(m.late.P90)+" · "+bench.Figure(m.late.P99)+" ms")
-	top := y + mountainText + 4
+func (c *canvas) mountain(m mountain, axis scale, top float64) {
 	c.stretched(top, mountainHigh)
 	c.path("mountain "+m.class, m.outline(axis))
 	c.end()

@@ -56,7 +56,7 @@ func (p panel) draw() template.HTML {
 func (p panel) into(c *canvas) {
 	c.text("name", "start", "0", 14, p.title)
 	if p.verdict != "" {
-		c.text("verdict "+p.class, "end", num(panelRight), 14, p.verdict)
+		c.text("verdict "+p.class, "end", num(panelRight), panelTop-14, p.verdict)
 	}
 	p.axes(c)
 	if p.diagonal {

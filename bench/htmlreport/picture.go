@@ -88,7 +88,7 @@ func pictureColumns(r *bench.Report) []column {
 	}
 	if rows := costRows(r); len(rows) > 0 {
 		out = append(out, column{"What a message costs the broker", "its processor time", barWords(rows),
-			float64(len(rows)) * barRow, func(c *canvas) { drawBars(c, rows) }})
+			barsHigh(rows), func(c *canvas) { drawBars(c, rows) }})
 	}
 	return out
 }

@@ -19,7 +19,7 @@ function inspect(width, scheme, media) {
   for (const th of document.querySelectorAll("th")) if (!th.scope) say("a head without a scope", th);
   for (const table of document.querySelectorAll("table")) {
     if (!table.caption) say("a table without a caption", table);
-    if (media === "print" && table.getBoundingClientRect().height === 0) say("not printed", table);
+    if (media === "print" && !table.checkVisibility()) say("not printed", table);
   }
   for (const e of document.querySelectorAll(".scroll")) {
     if (e.tabIndex !== 0 || !e.getAttribute("aria-label")) say("a part that scrolls and cannot be focused", e);
