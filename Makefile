@@ -1,6 +1,6 @@
 # Type `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help test bench bench-go lint fmt broker install-rabbitmq
+.PHONY: help test bench bench-go lint fmt broker install-rabbitmq install-chromium
 
 # Run at an exact version and outside of our module, whose requirements it must not become.
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -32,3 +32,6 @@ broker: ## install RabbitMQ if there is neither AMQP_URL, nor an image in Docker
 
 install-rabbitmq: ## install rabbitmq-server from the system's packages
 	@scripts/install-rabbitmq.sh
+
+install-chromium: ## install Chromium from the system's packages: a test looks at report.html in it
+	@scripts/install-chromium.sh

@@ -101,7 +101,7 @@ func find(groups []keyed, k key) ([]Run, bool) {
 func (c Comparison) changes(a keyed, b []Run) []Change {
 	first := Change{Scenario: a.key.scenario, Subject: a.key.subject, QueueType: a.key.queueType}
 	var out []Change
-	for _, f := range figuresToCompare(a.key.scenario) {
+	for _, f := range figuresToCompare(a.key.scenario, a.runs) {
 		before, knownBefore := f.of(a.runs)
 		after, knownAfter := f.of(b)
 		if !knownBefore || !knownAfter {

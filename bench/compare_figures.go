@@ -34,8 +34,8 @@ func (f compared) of(runs []Run) (float64, bool) {
 // maximum is a single message.
 var judgedByMeasure = map[string]string{"late p50": "late p50", "p99": "late p99"}
 
-// figuresToCompare are the figures of a scenario.
-func figuresToCompare(scenario string) []compared {
+// figuresToCompare are the figures of a scenario; runs say which numbers of hops there are.
+func figuresToCompare(scenario string, runs []Run) []compared {
 	var out []compared
 	for _, m := range measures {
 		if len(m.scenarios) > 0 && !slices.Contains(m.scenarios, scenario) {
@@ -50,7 +50,11 @@ func figuresToCompare(scenario string) []compared {
 		}
 		out = append(out, compared{name, m.unit, m.highest, m.fault, late || m.unit == "ms", m.known})
 	}
-	return append(out, failures...)
+	out = append(out, failed)
+	for _, h := range runs[0].ByHops {
+		out = append(out, hopFigure(h.Hops))
+	}
+	return out
 }
 
 // known reads the figure from a run that has it: 0 is a lateness, a count, and the highest rate if none was in time;
@@ -70,11 +74,9 @@ func (m measure) known(r Run) (float64, bool) {
 	return v, r.Delivered > 0
 }
 
-// failures are compared in every scenario, hops where there were any.
-var failures = []compared{
-	{name: "failed", unit: "runs", fault: true, value: func(r Run) (float64, bool) { return float64(one(r.Error != "")), true }},
-	hopFigure(1), hopFigure(4), hopFigure(8), hopFigure(16),
-}
+// failed is compared in every scenario.
+var failed = compared{name: "failed", unit: "runs", fault: true,
+	value: func(r Run) (float64, bool) { return float64(one(r.Error != "")), true }}
 
 func hopFigure(hops int) compared {
 	return compared{name: fmt.Sprintf("CPU, %d hops", hops), unit: "µs/msg", value: func(r Run) (float64, bool) {

@@ -109,6 +109,7 @@ func TestBenchWritesItsReport(t *testing.T) {
 	require.Len(t, report.Runs, 3)
 	assert.Equal(t, 40, report.Runs[0].Delivered)
 	assert.FileExists(t, filepath.Join(dir, "report.md"))
+	assert.FileExists(t, filepath.Join(dir, "report.html"))
 }
 
 func TestAnInterruptedBenchSaysSo(t *testing.T) {
