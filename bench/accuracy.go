@@ -23,9 +23,31 @@ func (Accuracy) Question() string { return "how late, how fast, at what cost?" }
 
 // Setup says what is published.
 func (a Accuracy) Setup() string {
-	return fmt.Sprintf("%s messages due after %s, %s, %d publishers",
+	setup := fmt.Sprintf("%s messages due after %s, %s, %d publishers",
 		thousands(int64(a.Messages)), span(a.DelayMin, a.DelayMax), pace(a.Rate), a.Concurrency)
+	if tick := a.needs().tick; tick > 0 {
+		setup += fmt.Sprintf(", in steps of %v; ladders have that tick where none was asked for", tick)
+	}
+	return setup
 }
+
+func (a Accuracy) step() time.Duration {
+	if a.Step > 0 {
+		return a.Step
+	}
+	return time.Second
+}
+
+// needs a finer tick where there are delays between two seconds.
+func (a Accuracy) needs() needs {
+	if a.step()%time.Second == 0 && a.DelayMin%time.Second == 0 {
+		return needs{}
+	}
+	return needs{tick: time.Millisecond}
+}
+
+// Delays are the steps.
+func (a Accuracy) Delays(Subject) []time.Duration { return every(a.DelayMin, a.DelayMax, a.step()) }
 
 // Takes every subject; one that cannot delay is the floor of the publish rate and the broker's work.
 func (Accuracy) Takes(Subject) bool { return true }
@@ -42,7 +64,7 @@ func (a Accuracy) Estimate(s Subject) time.Duration {
 
 // Run publishes all and waits for all.
 func (a Accuracy) Run(ctx context.Context, s *Session) (Run, error) {
-	if err := s.warmUp(ctx, a.WarmUp, a.Concurrency, a.Patience); err != nil {
+	if err := s.warmUp(ctx, a.Load); err != nil {
 		return Run{}, err
 	}
 	err := s.publish(ctx, load{delays: a.delays(s), rate: a.Rate, workers: a.Concurrency})
@@ -55,15 +77,20 @@ func (a Accuracy) Run(ctx context.Context, s *Session) (Run, error) {
 // delays are the same for every subject: drawn at random, but from a fixed seed.
 func (a Accuracy) delays(s *Session) []time.Duration {
 	const seed1, seed2 = 2026, 11
-	step := a.Step
-	if step <= 0 {
-		step = time.Second
-	}
-	random := rand.New(rand.NewPCG(seed1, seed2))
-	steps := int64((a.DelayMax-a.DelayMin)/step) + 1
-	out := make([]time.Duration, a.Messages)
+	out := drawn(a.Messages, a.DelayMin, a.DelayMax, a.step(), rand.NewPCG(seed1, seed2))
 	for i := range out {
-		out[i] = s.delay(a.DelayMin + time.Duration(random.Int64N(steps))*step)
+		out[i] = s.delay(out[i])
+	}
+	return out
+}
+
+// drawn are n delays between two, in steps.
+func drawn(n int, from, to, step time.Duration, source rand.Source) []time.Duration {
+	random := rand.New(source)
+	steps := int64((to-from)/step) + 1
+	out := make([]time.Duration, n)
+	for i := range out {
+		out[i] = from + time.Duration(random.Int64N(steps))*step
 	}
 	return out
 }

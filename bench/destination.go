@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -13,59 +14,141 @@ import (
 
 // A destination is the queue that messages are delayed to, and its only consumer, on a connection of its
 // own so that publishing and consuming do not slow each other down.
+//
+// Usually messages need no acknowledgement, and a consumer that is lost is an error. One that returns connects
+// again as often as it must, and acknowledges each message once it is recorded: what was on its way to a
+// consumer when the broker was killed would otherwise look lost. It may come twice instead.
 type destination struct {
-	queue string
-	conn  *amqp091.Connection
-	ch    *amqp091.Channel
-	done  chan struct{}
+	url, queue string
+	returns    bool
+	arrival    func(id string)
+	done       chan struct{} // closed when nothing more can arrive
+	quit       context.CancelFunc
+
+	mu   sync.Mutex
+	conn *amqp091.Connection
+	ch   *amqp091.Channel
 }
 
-// closeTimeout bounds the goodbye to a broker that may be gone.
-const closeTimeout = 5 * time.Second
+const (
+	// closeTimeout bounds the goodbye to a broker that may be gone.
+	closeTimeout = 5 * time.Second
+	// redialPause is between two attempts to connect again: short, since its length makes messages late.
+	redialPause = 20 * time.Millisecond
+	// unacknowledged is how many messages the broker sends ahead to a consumer that acknowledges.
+	unacknowledged = 200
+)
 
-func openDestination(ctx context.Context, url, queue string, arrival func(id string)) (*destination, error) {
-	conn, err := dial.Open(ctx, url, queue)
+func openDestination(ctx context.Context, env Env, returns bool, arrival func(id string)) (*destination, error) {
+	d := &destination{
+		url: env.URL, queue: env.Destination, returns: returns, arrival: arrival, done: make(chan struct{}),
+	}
+	deliveries, err := d.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d := &destination{queue: queue, conn: conn, done: make(chan struct{})}
-	deliveries, err := d.consume()
-	if err != nil {
-		_ = conn.Close()
-		return nil, fmt.Errorf("destination queue %s: %w", queue, err)
-	}
-	go func() {
-		defer close(d.done)
-		for delivery := range deliveries {
-			arrival(delivery.MessageId)
-		}
-	}()
+	ctx, d.quit = context.WithCancel(context.WithoutCancel(ctx))
+	go d.run(ctx, deliveries)
 	return d, nil
 }
 
-func (d *destination) consume() (<-chan amqp091.Delivery, error) {
-	const durable, autoDelete, autoAck, exclusive, noLocal, noWait = true, false, true, false, false, false
-	ch, err := d.conn.Channel()
+// connect dials, declares the queue and consumes.
+func (d *destination) connect(ctx context.Context) (<-chan amqp091.Delivery, error) {
+	conn, err := dial.Open(ctx, d.url, d.queue)
 	if err != nil {
 		return nil, err
 	}
-	d.ch = ch
+	ch, deliveries, err := d.consume(conn)
+	if err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("destination queue %s: %w", d.queue, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if ctx.Err() != nil { // nobody would close it any more
+		_ = conn.CloseDeadline(time.Now().Add(closeTimeout))
+		return nil, ctx.Err()
+	}
+	d.conn, d.ch = conn, ch
+	return deliveries, nil
+}
+
+func (d *destination) consume(conn *amqp091.Connection) (*amqp091.Channel, <-chan amqp091.Delivery, error) {
+	const durable, autoDelete, exclusive, noLocal, noWait = true, false, false, false, false
+	ch, err := conn.Channel()
+	if err != nil {
+		return nil, nil, err
+	}
+	const noSize, wholeChannel = 0, false
+	if err := ch.Qos(unacknowledged, noSize, wholeChannel); err != nil {
+		return nil, nil, err
+	}
 	// An explicit type: a virtual host may have another as its default.
 	args := amqp091.Table{"x-queue-type": "classic"}
 	if _, err := ch.QueueDeclare(d.queue, durable, autoDelete, exclusive, noWait, args); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return ch.Consume(d.queue, "", autoAck, exclusive, noLocal, noWait, nil)
+	deliveries, err := ch.Consume(d.queue, "", !d.returns, exclusive, noLocal, noWait, nil)
+	return ch, deliveries, err
 }
 
-// lost says that the consumer is gone, and what is missing may only not have been seen.
-func (d *destination) lost() bool { return d.ch.IsClosed() }
+// run records what arrives until the connection is lost, or, of one that returns, until ctx ends.
+func (d *destination) run(ctx context.Context, deliveries <-chan amqp091.Delivery) {
+	defer close(d.done)
+	for {
+		d.take(deliveries)
+		if !d.returns {
+			return
+		}
+		if deliveries = d.reconnect(ctx); deliveries == nil {
+			return
+		}
+	}
+}
+
+func (d *destination) take(deliveries <-chan amqp091.Delivery) {
+	const multiple = false
+	for delivery := range deliveries {
+		d.arrival(delivery.MessageId)
+		if d.returns {
+			_ = delivery.Ack(multiple) // what cannot be acknowledged comes again, and is counted
+		}
+	}
+}
+
+// reconnect tries until it succeeds; nil if ctx ended first.
+func (d *destination) reconnect(ctx context.Context) <-chan amqp091.Delivery {
+	for ctx.Err() == nil {
+		if deliveries, err := d.connect(ctx); err == nil {
+			return deliveries
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(redialPause):
+		}
+	}
+	return nil
+}
+
+func (d *destination) current() (*amqp091.Connection, *amqp091.Channel) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.conn, d.ch
+}
+
+// lost says that the consumer is gone for good, and what is missing may only not have been seen.
+func (d *destination) lost() bool {
+	_, ch := d.current()
+	return !d.returns && ch.IsClosed()
+}
 
 // remove deletes the queue and closes the connection.
 func (d *destination) remove() error {
+	d.quit()
 	const ifUnused, ifEmpty, noWait = false, false, false
-	_, deleted := d.ch.QueueDelete(d.queue, ifUnused, ifEmpty, noWait)
-	closed := d.conn.CloseDeadline(time.Now().Add(closeTimeout))
+	conn, ch := d.current()
+	_, deleted := ch.QueueDelete(d.queue, ifUnused, ifEmpty, noWait)
+	closed := conn.CloseDeadline(time.Now().Add(closeTimeout))
 	<-d.done
 	return errors.Join(deleted, closed)
 }

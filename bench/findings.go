@@ -23,6 +23,12 @@ type Findings struct {
 	DownMS   float64 `json:"down_ms,omitempty"`
 	ServesMS float64 `json:"serves_ms,omitempty"`
 
+	// Outage says that the broker was killed or restarted during the run: then a message may arrive twice.
+	Outage bool `json:"outage,omitempty"`
+	// LossDeclared says that the subject does not claim to survive what was done to the broker: what is lost does
+	// not fail the run.
+	LossDeclared bool `json:"loss_declared,omitempty"`
+
 	// Distribution is the lateness at fixed percentiles, for pictures.
 	Distribution []Quantile `json:"distribution,omitempty"`
 	// Points are some of the messages, evenly chosen, in publishing order, for pictures.

@@ -26,6 +26,9 @@ func (h HOL) Setup() string {
 		h.Long, thousands(int64(h.Messages)), h.Short, pace(h.Rate), h.Concurrency)
 }
 
+// Delays are the two.
+func (h HOL) Delays(Subject) []time.Duration { return []time.Duration{h.Short, h.Long} }
+
 // Takes every subject that delays.
 func (HOL) Takes(s Subject) bool { return !s.Undelayed }
 
@@ -36,7 +39,7 @@ func (h HOL) Estimate(s Subject) time.Duration {
 
 // Run stores the long message, then publishes the short ones, and waits for all.
 func (h HOL) Run(ctx context.Context, s *Session) (Run, error) {
-	if err := s.warmUp(ctx, h.WarmUp, h.Concurrency, h.Patience); err != nil {
+	if err := s.warmUp(ctx, h.Load); err != nil {
 		return Run{}, err
 	}
 	err := s.publish(ctx, load{delays: []time.Duration{h.Long}, workers: 1})
@@ -47,6 +50,7 @@ func (h HOL) Run(ctx context.Context, s *Session) (Run, error) {
 	run, err := s.finish(ctx, h.Patience, func(m Sample) bool { return m.Delay == h.Short }, err)
 	run = h.settings(run)
 	run.DelayMinMS, run.DelayMaxMS = milliseconds(h.Short), milliseconds(h.Long)
+	run.Points = pointsOf(run.Samples)
 	// Most of the run is waiting for one message: what the broker used meanwhile says nothing about
 	// the cost of a message.
 	run.BrokerCPU = 0

@@ -18,12 +18,14 @@ type load struct {
 	delays  []time.Duration
 	rate    float64 // messages per second; 0 is as fast as confirmed
 	workers int
-	warmUp  bool
+	role    role
+
+	// delayAt, if there is one, chooses each delay just before Publish; delays then only say how many. Such
+	// messages are intended when they are sent: the delay already makes up for a late one.
+	delayAt func(now time.Duration) time.Duration
 }
 
 const (
-	// bodySize is the payload's size in bytes.
-	bodySize = 64
 	// maxFailures ends a load that would only go on to fail.
 	maxFailures = 100
 	// stall is how long publishing may make no progress at all.
@@ -35,7 +37,7 @@ var errStalled = fmt.Errorf("nothing was confirmed for %v", stall)
 // publish sends the load and returns when the last confirm is in. Messages that fail are counted; it
 // returns an error only if ctx ended or publishing could not go on.
 func (s *Session) publish(ctx context.Context, l load) error {
-	planned, first := s.recorder.plan(l.delays, l.warmUp)
+	planned, first := s.recorder.plan(l.delays, l.role)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go s.watch(ctx, cancel)
@@ -50,7 +52,7 @@ func (s *Session) publish(ctx context.Context, l load) error {
 				if i >= len(planned) || !s.waitUntil(ctx, sched.at(i)) {
 					return
 				}
-				s.publishOne(ctx, planned[i], first+i, sched.at(i))
+				s.publishOne(ctx, l, planned[i], first+i, sched.at(i))
 				if s.recorder.failed.Load() > maxFailures {
 					cancel(errors.New("too many messages failed"))
 				}
@@ -61,13 +63,18 @@ func (s *Session) publish(ctx context.Context, l load) error {
 	return context.Cause(ctx)
 }
 
-func (s *Session) publishOne(ctx context.Context, e *entry, id int, intended time.Duration) {
+func (s *Session) publishOne(ctx context.Context, l load, e *entry, id int, intended time.Duration) {
 	e.Sent = s.recorder.now()
 	e.Intended = intended
-	if intended == 0 {
+	if l.delayAt != nil {
+		e.Delay = l.delayAt(e.Sent)
+	}
+	if intended == 0 || l.delayAt != nil {
 		e.Intended = e.Sent
 	}
-	s.recorder.due(e.Due())
+	if l.role.awaited() {
+		s.recorder.due(e.Due())
+	}
 	err := s.delayer.Publish(ctx, "", s.destination.queue, e.Delay, amqp091.Publishing{
 		MessageId:    strconv.Itoa(id),
 		DeliveryMode: amqp091.Persistent,

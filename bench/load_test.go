@@ -100,7 +100,7 @@ func TestARateIsKept(t *testing.T) {
 }
 
 func TestWarmUpIsNotMeasured(t *testing.T) {
-	samples, err := inMemory(t, &memory{fate: onTime}, load{delays: seconds(3), workers: 1, warmUp: true})
+	samples, err := inMemory(t, &memory{fate: onTime}, load{delays: seconds(3), workers: 1, role: warmUp})
 	require.NoError(t, err)
 	assert.Empty(t, samples)
 }
@@ -121,7 +121,7 @@ func TestALoadThatStallsEnds(t *testing.T) {
 
 func TestForeignMessagesAreIgnored(t *testing.T) {
 	r := newRecorder()
-	r.plan(seconds(1), false)
+	r.plan(seconds(1), measured)
 	for _, id := range []string{"", "x", "-1", "1", "99999999999999999999"} {
 		r.arrival(id)
 	}

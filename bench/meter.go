@@ -41,19 +41,32 @@ type reading struct {
 
 func (m meter) read() reading {
 	own, _ := processCPU()
-	if m.broker == nil || !m.broker.Owned() {
+	if m.broker == nil {
 		return reading{own: own}
 	}
 	cpu, err := m.broker.CPU()
 	return reading{at: time.Now(), cpu: cpu, ok: err == nil, own: own}
 }
 
-// rss is the broker's resident memory in bytes, or 0 if that is not known.
+// rss is the broker's memory in bytes, or 0 if that is not known.
 func (m meter) rss() int64 {
-	if m.broker == nil || !m.broker.Owned() {
+	if m.broker == nil {
 		return 0
 	}
 	bytes, err := m.broker.RSS()
+	if err != nil {
+		return 0
+	}
+	return bytes
+}
+
+// disk is the space that the broker's data takes in bytes, or 0 if that is not known.
+func (m meter) disk() int64 {
+	d, ok := m.broker.(DiskMeter)
+	if !ok {
+		return 0
+	}
+	bytes, err := d.Disk()
 	if err != nil {
 		return 0
 	}

@@ -29,6 +29,8 @@ type Probe struct {
 	Reason      string   `json:"reason,omitempty"` // why not: "late", "publisher" or "lost"
 	PublishPerS float64  `json:"publish_per_s"`    // confirmed
 	Lateness    Lateness `json:"lateness_ms"`
+
+	distribution []Quantile
 }
 
 // Why a probe fails.
@@ -52,8 +54,12 @@ func (r Rate) Setup() string {
 		pace(r.First), r.Probe, span(r.DelayMin, r.DelayMax), r.Concurrency)
 }
 
-// Takes every subject that delays.
-func (Rate) Takes(s Subject) bool { return !s.Undelayed }
+// Takes every subject that delays, but for those that block: with delays of different lengths all of their messages
+// are late at any rate.
+func (Rate) Takes(s Subject) bool { return !s.Undelayed && !s.Blocks }
+
+// Delays are whole seconds.
+func (r Rate) Delays(Subject) []time.Duration { return every(r.DelayMin, r.DelayMax, time.Second) }
 
 // Estimate is about as many probes as it takes from the first rate to that of a fast broker.
 func (r Rate) Estimate(Subject) time.Duration {
@@ -67,7 +73,7 @@ const attempts = 2
 
 // Run searches.
 func (r Rate) Run(ctx context.Context, s *Session) (Run, error) {
-	if err := s.warmUp(ctx, r.WarmUp, r.Concurrency, r.Patience); err != nil {
+	if err := s.warmUp(ctx, r.Load); err != nil {
 		return Run{}, err
 	}
 	const least, accuracy, probes = 8, 1.15, 16
@@ -103,7 +109,7 @@ func (r Rate) probe(ctx context.Context, s *Session, rate float64) (Probe, error
 		err = ended
 	}
 	if err == nil && s.destination.lost() {
-		err = errors.New("the consumer's connection was lost")
+		err = errConsumerLost
 	}
 	return r.judge(rate, s.recorder.samples()[before:]), err
 }
@@ -116,6 +122,7 @@ func (r Rate) judge(rate float64, samples []Sample) Probe {
 		return m.Intended-samples[0].Intended < r.Settle
 	})
 	p.Lateness = latenessOf(settled)
+	p.distribution = distributionOf(settled)
 	c := count(samples)
 	switch late := p.Lateness.P99 > milliseconds(r.Limit); {
 	case c.Lost+c.Duplicated+c.Early+c.Failed > 0 || c.Delivered == 0:
@@ -141,8 +148,9 @@ func lag(samples []Sample) time.Duration {
 
 // summary is the run: what the best probe found, and what became of all messages.
 func (r Rate) summary(s *Session, tried []Probe) Run {
-	run := r.settings(Run{Counts: count(s.recorder.samples()), BrokerRSS: s.meter.rss(), Probes: tried})
-	for _, m := range s.recorder.samples() {
+	samples := s.recorder.samples()
+	run := r.settings(Run{Counts: count(samples), BrokerRSS: s.meter.rss(), Probes: tried, Samples: samples})
+	for _, m := range samples {
 		run.EarlyByMS = max(run.EarlyByMS, milliseconds(m.EarlyBy()))
 	}
 	run.Messages = run.Published + run.Failed
@@ -150,7 +158,7 @@ func (r Rate) summary(s *Session, tried []Probe) Run {
 	for _, p := range tried {
 		if p.Passed && p.Rate > run.MaxRate {
 			run.MaxRate, run.Rate = p.Rate, p.Rate
-			run.PublishPerS, run.Lateness = p.PublishPerS, p.Lateness
+			run.PublishPerS, run.Lateness, run.Distribution = p.PublishPerS, p.Lateness, p.distribution
 		}
 	}
 	return run
@@ -159,13 +167,7 @@ func (r Rate) summary(s *Session, tried []Probe) Run {
 // delays are drawn from a fixed seed, in whole seconds.
 func (r Rate) delays(n int) []time.Duration {
 	const seed1, seed2 = 2026, 13
-	random := rand.New(rand.NewPCG(seed1, seed2))
-	steps := int64((r.DelayMax-r.DelayMin)/time.Second) + 1
-	out := make([]time.Duration, n)
-	for i := range out {
-		out[i] = r.DelayMin + time.Duration(random.Int64N(steps))*time.Second
-	}
-	return out
+	return drawn(n, r.DelayMin, r.DelayMax, time.Second, rand.NewPCG(seed1, seed2))
 }
 
 // limit says what came above the highest rate: the lowest that failed, and why.

@@ -14,21 +14,34 @@ type recorder struct {
 	epoch time.Time
 
 	published atomic.Int64 // promised by Publish
+	awaited   atomic.Int64 // of those, the ones that are to arrive before the run ends
 	failed    atomic.Int64
 	arrived   atomic.Int64 // ids, not copies
+	lastDue   atomic.Int64 // of what is awaited
 
 	mu      sync.Mutex
 	entries []*entry
-	lastDue time.Duration
 	latest  time.Duration // the latest arrival
 }
 
 type entry struct {
 	Sample
-	warmUp  bool
+	role    role
 	arrived time.Duration // guarded by recorder.mu, as is copies
 	copies  int
 }
+
+// A role is what a message is for.
+type role int
+
+const (
+	measured role = iota
+	warmUp        // awaited, and in no figure
+	primer        // only there to have its way declared: not awaited, and in no figure
+	backlog       // only there to wait: not awaited, and in no figure of those that are
+)
+
+func (r role) awaited() bool { return r == measured || r == warmUp }
 
 func newRecorder() *recorder { return &recorder{epoch: time.Now()} }
 
@@ -36,16 +49,19 @@ func newRecorder() *recorder { return &recorder{epoch: time.Now()} }
 func (r *recorder) now() time.Duration { return time.Since(r.epoch) + 1 }
 
 // plan makes room for messages with these delays, and returns them and the first one's id.
-func (r *recorder) plan(delays []time.Duration, warmUp bool) (planned []*entry, first int) {
+func (r *recorder) plan(delays []time.Duration, as role) (planned []*entry, first int) {
 	block := make([]entry, len(delays))
 	planned = make([]*entry, len(delays))
 	for i := range block {
-		block[i].Delay, block[i].warmUp = delays[i], warmUp
+		block[i].Delay, block[i].role = delays[i], as
 		planned[i] = &block[i]
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first = len(r.entries)
+	for i := range block {
+		block[i].ID = first + i
+	}
 	r.entries = append(r.entries, planned...)
 	return planned, first
 }
@@ -58,13 +74,19 @@ func (r *recorder) returned(e *entry, err error) {
 		return
 	}
 	r.published.Add(1)
+	if e.role.awaited() {
+		r.awaited.Add(1)
+	}
 }
 
-// due notes how long there is something to wait for.
+// due notes how long there is something to wait for. It takes no lock, since it is called for every message.
 func (r *recorder) due(at time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lastDue = max(r.lastDue, at)
+	for {
+		last := r.lastDue.Load()
+		if int64(at) <= last || r.lastDue.CompareAndSwap(last, int64(at)) {
+			return
+		}
+	}
 }
 
 // arrival notes that the message with that id came in now. An id that is not ours is ignored.
@@ -78,10 +100,12 @@ func (r *recorder) arrival(id string) {
 	}
 	e := r.entries[i]
 	e.copies++
-	r.latest = at
 	if e.copies == 1 {
 		e.arrived = at
-		r.arrived.Add(1)
+	}
+	if e.role.awaited() {
+		r.latest = at
+		r.arrived.Add(int64(one(e.copies == 1)))
 	}
 }
 
@@ -109,30 +133,32 @@ func (r *recorder) await(ctx context.Context, gone <-chan struct{}, patience tim
 func (r *recorder) quietSince() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return max(r.lastDue, r.latest)
+	return max(time.Duration(r.lastDue.Load()), r.latest)
 }
 
 func (r *recorder) complete() bool {
-	if r.arrived.Load() < r.published.Load() {
+	if r.arrived.Load() < r.awaited.Load() {
 		return false // cheap, and enough most of the time
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.entries {
-		if e.Published() && e.copies == 0 {
+		if e.role.awaited() && e.Published() && e.copies == 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// samples copies what was measured, warm-up left out, in the order of ids.
-func (r *recorder) samples() []Sample {
+// samples copies what was measured, in the order of ids.
+func (r *recorder) samples() []Sample { return r.samplesOf(measured) }
+
+func (r *recorder) samplesOf(as role) []Sample {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := make([]Sample, 0, len(r.entries))
 	for _, e := range r.entries {
-		if e.warmUp {
+		if e.role != as {
 			continue
 		}
 		s := e.Sample

@@ -15,16 +15,25 @@ const SchemaVersion = 1
 
 // A Report is all that a benchmark found out. Its JSON form is report.json.
 type Report struct {
-	SchemaVersion int            `json:"schema_version"`
-	Started       time.Time      `json:"started"`
-	Seconds       float64        `json:"seconds"` // how long it took
-	Partial       bool           `json:"partial"` // it was interrupted: runs are missing
-	Command       string         `json:"command"` // without credentials
-	Machine       Machine        `json:"machine"`
-	Broker        BrokerInfo     `json:"broker"`
-	Scenarios     []ScenarioInfo `json:"scenarios"`
-	Runs          []Run          `json:"runs"`
-	Skipped       []Skip         `json:"skipped,omitempty"`
+	SchemaVersion int        `json:"schema_version"`
+	Started       time.Time  `json:"started"`
+	Seconds       float64    `json:"seconds"` // how long it took
+	Partial       bool       `json:"partial"` // it was interrupted: runs are missing
+	Command       string     `json:"command"` // without credentials
+	Machine       Machine    `json:"machine"`
+	Broker        BrokerInfo `json:"broker"`
+
+	// GeneratorPerS is how many messages a second the benchmark itself can generate and record, measured at the
+	// start against a sink in this process, and GeneratorCPU the processor time that each took of this process.
+	GeneratorPerS float64 `json:"generator_per_s"`
+	GeneratorCPU  float64 `json:"generator_cpu_us_per_msg"`
+
+	Scenarios []ScenarioInfo `json:"scenarios"`
+	Runs      []Run          `json:"runs"`
+	Skipped   []Skip         `json:"skipped,omitempty"`
+
+	// Leftovers say what could not be removed from the broker, and why.
+	Leftovers []string `json:"leftovers,omitempty"`
 }
 
 // Machine is where the benchmark ran.
@@ -44,6 +53,8 @@ type BrokerInfo struct {
 	// IdleCPU is the processor time in per cent of one core that the broker used before anything was
 	// published. It is subtracted from broker_cpu_us_per_msg.
 	IdleCPU float64 `json:"idle_cpu_percent"`
+	// MemorySource says what broker_rss_bytes is, where it is not the resident memory of the broker's processes.
+	MemorySource string `json:"memory_source,omitempty"`
 }
 
 // ScenarioInfo says what a scenario asks and what was done to answer it.
@@ -53,8 +64,9 @@ type ScenarioInfo struct {
 	Setup    string `json:"setup"`
 }
 
-// A Skip is a subject that could not be measured on this broker.
+// A Skip is a subject, or a whole scenario, that could not be measured on this broker.
 type Skip struct {
+	Scenario  string `json:"scenario,omitempty"` // of a whole scenario; the subject is empty then
 	Backend   string `json:"backend"`
 	Variant   string `json:"variant"`
 	QueueType string `json:"queue_type"`
@@ -104,7 +116,7 @@ func (r Run) Subject() string { return Subject{Backend: r.Backend, Variant: r.Va
 
 // skip notes a run that could not be made, once for each subject.
 func (r *Report) skip(run Run) {
-	skip := Skip{run.Backend, run.Variant, run.QueueType, run.Skipped}
+	skip := Skip{Backend: run.Backend, Variant: run.Variant, QueueType: run.QueueType, Reason: run.Skipped}
 	if !slices.Contains(r.Skipped, skip) {
 		r.Skipped = append(r.Skipped, skip)
 	}
@@ -112,6 +124,9 @@ func (r *Report) skip(run Run) {
 
 // String names the subject and the reason.
 func (s Skip) String() string {
+	if s.Scenario != "" {
+		return fmt.Sprintf("skipped: scenario %s: %s", s.Scenario, s.Reason)
+	}
 	return fmt.Sprintf("skipped: %s, %s queues: %s", Subject{Backend: s.Backend, Variant: s.Variant}.Name(), s.QueueType, s.Reason)
 }
 
@@ -119,7 +134,8 @@ func (s Skip) String() string {
 func (r Run) KeptRate() bool { return r.PublishPerS >= 0.98*r.Rate }
 
 // Problem says what is wrong with the run, or "". A baseline may lose, double or be early; of it only
-// that nothing at all arrived is a problem.
+// that nothing at all arrived is a problem. Where the broker was taken down, a message may come twice, and whoever
+// does not claim to survive that may lose some.
 func (r Run) Problem() string {
 	var wrong []string
 	note := func(n int, what string) {
@@ -129,8 +145,12 @@ func (r Run) Problem() string {
 	}
 	if !r.Baseline {
 		note(r.Early, fmt.Sprintf("early, by up to %.1f ms", r.EarlyByMS))
-		note(r.Lost, "lost")
-		note(r.Duplicated, "delivered more than once")
+		if !r.LossDeclared {
+			note(r.Lost, "lost")
+		}
+		if !r.Outage {
+			note(r.Duplicated, "delivered more than once")
+		}
 		note(r.Failed, "failed to publish")
 	}
 	if r.Error != "" && (!r.Baseline || r.Delivered == 0) {
@@ -146,6 +166,9 @@ func (r *Report) Problems() []string {
 		if problem := run.Problem(); problem != "" {
 			out = append(out, fmt.Sprintf("%s, %s, %s queues: %s", run.Scenario, run.Subject(), run.QueueType, problem))
 		}
+	}
+	for _, left := range r.Leftovers {
+		out = append(out, "left in the broker: "+left)
 	}
 	return out
 }

@@ -44,7 +44,7 @@ func example() *Report {
 		Partial:       true,
 		Command:       "delayer bench --quick",
 		Machine:       Machine{"linux", "amd64", 2, "go1.26.0"},
-		Broker:        BrokerInfo{"RabbitMQ", "3.10.8", "private node", true, 1.25},
+		Broker:        BrokerInfo{Product: "RabbitMQ", Version: "3.10.8", How: "private node", Measured: true, IdleCPU: 1.25},
 		Scenarios: []ScenarioInfo{
 			{"accuracy", "how late?", "2 messages due after 1s–2s, as fast as confirmed, 64 publishers"},
 			{"hol", "does it block?", "one long, then short ones"},

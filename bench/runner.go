@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"runtime"
 	"strconv"
 	"strings"
@@ -17,15 +18,22 @@ type Benchmark struct {
 	Broker    Broker
 	Scenarios []Scenario
 	Subjects  []Subject
-	Repeat    int         // 1 where 0
-	Command   string      // for the report; must not hold credentials
-	Progress  func(Event) // called from one goroutine at a time; may be nil
+	Repeat    int // 1 where 0
+
+	// Leaves says that a scenario is not to be run with a subject although it takes it; nil leaves out nothing. The
+	// report says so.
+	Leaves func(Scenario, Subject) bool
+
+	Command  string      // for the report; must not hold credentials
+	Progress func(Event) // called from one goroutine at a time; may be nil
 }
 
 // Run measures. It always returns a report, of what was done until then if ctx ended.
 func (b Benchmark) Run(ctx context.Context) *Report {
 	report := b.newReport()
 	began := time.Now()
+	b.Scenarios = b.possible(report)
+	report.GeneratorPerS, report.GeneratorCPU = generator(ctx)
 	meter := newMeter(ctx, b.Broker)
 	report.Broker.Measured = meter.read().ok
 	report.Broker.IdleCPU = meter.idle * 100
@@ -35,7 +43,10 @@ func (b Benchmark) Run(ctx context.Context) *Report {
 		if ctx.Err() != nil {
 			break
 		}
-		run := b.measure(ctx, step, meter, track.step(i))
+		run, left := b.measure(ctx, step, meter, track.step(i))
+		if left != nil {
+			report.Leftovers = append(report.Leftovers, left.Error())
+		}
 		if ctx.Err() != nil {
 			break // what was still on its way would look lost: half a run says nothing
 		}
@@ -61,11 +72,28 @@ func (b Benchmark) newReport() *Report {
 	}
 	if b.Broker != nil {
 		report.Broker = BrokerInfo{Product: b.Broker.Product(), Version: b.Broker.Version(), How: b.Broker.How()}
+		if m, ok := b.Broker.(MemorySource); ok {
+			report.Broker.MemorySource = m.MemorySource()
+		}
 	}
 	for _, s := range b.Scenarios {
-		report.Scenarios = append(report.Scenarios, ScenarioInfo{s.Name(), s.Question(), s.Setup()})
+		report.Scenarios = append(report.Scenarios, ScenarioInfo{s.Name(), s.Question(), s.Setup() + b.leftOut(s)})
 	}
 	return report
+}
+
+// possible are the scenarios that this broker allows; the others are noted as skipped.
+func (b Benchmark) possible(report *Report) []Scenario {
+	var out []Scenario
+	for _, s := range b.Scenarios {
+		if needsOf(s).outage && stopper(b.Broker) == nil {
+			report.Skipped = append(report.Skipped,
+				Skip{Scenario: s.Name(), Reason: "the broker is not ours to take down"})
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
 }
 
 // A step is one run to be made.
@@ -82,7 +110,7 @@ func (b Benchmark) steps() []step {
 		for _, scenario := range b.Scenarios {
 			for i := range b.Subjects {
 				subject := b.Subjects[(i+repetition)%len(b.Subjects)]
-				if scenario.Takes(subject) {
+				if scenario.Takes(subject) && !b.leaves(scenario, subject) {
 					out = append(out, step{scenario, subject, repetition + 1})
 				}
 			}
@@ -91,9 +119,29 @@ func (b Benchmark) steps() []step {
 	return out
 }
 
-// measure makes one run on fresh queues and removes them.
-func (b Benchmark) measure(ctx context.Context, step step, m meter, watch func(*Session) (stop func())) Run {
-	run, err := b.inSession(ctx, step, m, watch)
+func (b Benchmark) leaves(scenario Scenario, subject Subject) bool {
+	return b.Leaves != nil && b.Leaves(scenario, subject)
+}
+
+// leftOut ends the description of a scenario.
+func (b Benchmark) leftOut(scenario Scenario) string {
+	var names []string
+	for _, s := range b.Subjects {
+		if scenario.Takes(s) && b.leaves(scenario, s) {
+			names = append(names, s.Name()+" ("+s.QueueType+")")
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; left out: " + strings.Join(names, ", ")
+}
+
+// measure makes one run on fresh queues and removes them. left is what removing them failed with.
+func (b Benchmark) measure(
+	ctx context.Context, step step, m meter, watch func(*Session) (stop func()),
+) (run Run, left error) {
+	run, left, err := b.inSession(ctx, step, m, watch)
 	run.Scenario, run.Repetition = step.scenario.Name(), step.repetition
 	run.Backend, run.Variant, run.QueueType = step.subject.Backend, step.subject.Variant, step.subject.QueueType
 	run.Baseline, run.Undelayed = step.subject.Baseline, step.subject.Undelayed
@@ -103,25 +151,48 @@ func (b Benchmark) measure(ctx context.Context, step step, m meter, watch func(*
 	case err != nil:
 		run.Error = err.Error()
 	}
-	return run
+	return run, left
 }
 
 func (b Benchmark) inSession(
 	ctx context.Context, step step, m meter, watch func(*Session) (stop func()),
-) (run Run, err error) {
-	prefix := "bench-" + randomName()
-	session, err := openSession(ctx, step.subject, Env{URL: b.URL, Prefix: prefix, Destination: prefix + "-due"}, m)
-	if err != nil {
-		return Run{}, err
-	}
-	defer func() {
-		if removed := session.close(ctx); err == nil {
-			err = removed
+) (run Run, left, err error) {
+	need := needsOf(step.scenario)
+	if need.fresh {
+		if err := restart(ctx, b.Broker); err != nil {
+			return Run{}, nil, fmt.Errorf("restart the broker, to begin with fresh memory: %w", err)
 		}
-	}()
+	}
+	session, err := openSession(ctx, step.subject, b.env(step, need), need.outage, m)
+	if err != nil {
+		return Run{}, nil, err
+	}
+	defer func() { left = session.close(ctx) }()
 	stop := watch(session)
 	defer stop()
-	return step.scenario.Run(ctx, session)
+	run, err = step.scenario.Run(ctx, session)
+	return run, nil, err
+}
+
+func (b Benchmark) env(step step, need needs) Env {
+	prefix := "bench-" + randomName()
+	delays := append(step.scenario.Delays(step.subject), warmUpDelay)
+	return Env{
+		URL: b.URL, Prefix: prefix, Destination: prefix + "-due",
+		Delays: distinct(delays), Tick: need.tick,
+	}
+}
+
+// restart does nothing with a broker that is not ours to restart.
+func restart(ctx context.Context, b Broker) error {
+	s := stopper(b)
+	if s == nil {
+		return nil
+	}
+	if err := s.Stop(ctx); err != nil {
+		return err
+	}
+	return s.Run(ctx)
 }
 
 // randomName tells the objects of one run from those of any other, on a broker that others use too.

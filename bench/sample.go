@@ -5,6 +5,7 @@ import "time"
 // A Sample is one message's course. Times are on the process's monotonic clock, since the recorder was
 // made.
 type Sample struct {
+	ID       int           // unique in a run; messages that are not measured have ids too
 	Delay    time.Duration // what was asked of the Delayer
 	Intended time.Duration // when Publish was to be called
 	Sent     time.Duration // just before Publish was called

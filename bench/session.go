@@ -14,9 +14,11 @@ import (
 type Session struct {
 	Subject Subject
 
+	env         Env
 	recorder    *recorder
 	destination *destination
 	delayer     delayer.Delayer
+	former      []delayer.Delayer // those that were opened before the broker was taken down
 	meter       meter
 	body        []byte
 	started     reading // when measuring began
@@ -32,10 +34,10 @@ const (
 )
 
 // open declares the destination and opens the subject. Nothing is left in the broker if it fails.
-func openSession(ctx context.Context, s Subject, env Env, m meter) (*Session, error) {
-	session := &Session{Subject: s, recorder: newRecorder(), meter: m, body: make([]byte, bodySize)}
+func openSession(ctx context.Context, s Subject, env Env, returns bool, m meter) (*Session, error) {
+	session := &Session{Subject: s, env: env, recorder: newRecorder(), meter: m}
 	var err error
-	session.destination, err = openDestination(ctx, env.URL, env.Destination, session.recorder.arrival)
+	session.destination, err = openDestination(ctx, env, returns, session.recorder.arrival)
 	if err != nil {
 		return nil, err
 	}
@@ -54,20 +56,30 @@ func (s *Session) close(ctx context.Context) error {
 	if r, ok := s.delayer.(Remover); ok {
 		errs = append(errs, r.RemoveTopology(ctx))
 	}
-	errs = append(errs, s.delayer.Close(), s.destination.remove())
+	for _, d := range append(s.former, s.delayer) {
+		errs = append(errs, d.Close())
+	}
+	errs = append(errs, s.destination.remove())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("clean up: %w", err)
 	}
 	return nil
 }
 
-// warmUp sends n messages that are not measured, waits for them, and starts the measurement.
-func (s *Session) warmUp(ctx context.Context, n, workers int, patience time.Duration) error {
-	warm := load{delays: slices.Repeat([]time.Duration{s.delay(warmUpDelay)}, n), workers: workers, warmUp: true}
-	if err := s.publish(ctx, warm); err != nil {
+// warmUp sends the messages that are not measured, waits for them, and starts the measurement.
+func (s *Session) warmUp(ctx context.Context, l Load) error {
+	s.body = make([]byte, l.body())
+	if s.Subject.Prime != nil {
+		primers := s.Subject.Prime(slices.Max(s.env.Delays), s.env.Tick)
+		if err := s.publish(ctx, load{delays: primers, workers: l.Concurrency, role: primer}); err != nil {
+			return fmt.Errorf("before the warm-up: %w", err)
+		}
+	}
+	delays := slices.Repeat([]time.Duration{s.delay(warmUpDelay)}, l.WarmUp)
+	if err := s.publish(ctx, load{delays: delays, workers: l.Concurrency, role: warmUp}); err != nil {
 		return fmt.Errorf("warm-up: %w", err)
 	}
-	if err := s.recorder.await(ctx, s.destination.done, patience); err != nil {
+	if err := s.recorder.await(ctx, s.destination.done, l.Patience); err != nil {
 		return err
 	}
 	s.started = s.meter.read()
@@ -94,7 +106,7 @@ func (s *Session) finish(
 		time.Sleep(linger)
 	}
 	if err == nil && s.destination.lost() {
-		err = errors.New("the consumer's connection was lost: what is missing may have arrived unseen")
+		err = errConsumerLost
 	}
 	run := summarise(s.recorder.samples(), judged)
 	run.BrokerCPU = s.meter.perMessage(s.started, ended, run.Published)
@@ -106,24 +118,14 @@ func (s *Session) finish(
 	return run, err
 }
 
-// summarise turns raw samples into a run's figures.
-func summarise(samples []Sample, judged func(Sample) bool) Run {
-	chosen := samples
-	if judged != nil {
-		chosen = slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return !judged(s) })
+var errConsumerLost = errors.New("the consumer's connection was lost: what is missing may have arrived unseen")
+
+// pause waits; the error is that of ctx, if it ended first.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
 	}
-	run := Run{
-		Counts:         count(samples),
-		PublishPerS:    publishRate(chosen),
-		Lateness:       latenessOf(chosen),
-		LatenessByStep: latenessByDelay(chosen),
-		Samples:        samples,
-	}
-	for _, s := range samples {
-		run.EarlyByMS = max(run.EarlyByMS, milliseconds(s.EarlyBy()))
-		if s.Err != nil && run.Error == "" {
-			run.Error = s.Err.Error()
-		}
-	}
-	return run
 }

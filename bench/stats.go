@@ -54,13 +54,7 @@ func one(is bool) int {
 
 // latenessOf is all zeros if none of the samples arrived.
 func latenessOf(samples []Sample) Lateness {
-	late := make([]time.Duration, 0, len(samples))
-	for _, s := range samples {
-		if s.Copies > 0 {
-			late = append(late, s.Lateness())
-		}
-	}
-	slices.Sort(late)
+	late := sortedLateness(samples)
 	return Lateness{
 		Min: milliseconds(percentile(late, 0)),
 		P50: milliseconds(percentile(late, 50)),
@@ -68,6 +62,18 @@ func latenessOf(samples []Sample) Lateness {
 		P99: milliseconds(percentile(late, 99)),
 		Max: milliseconds(percentile(late, 100)),
 	}
+}
+
+// sortedLateness is that of the samples that arrived.
+func sortedLateness(samples []Sample) []time.Duration {
+	late := make([]time.Duration, 0, len(samples))
+	for _, s := range samples {
+		if s.Copies > 0 {
+			late = append(late, s.Lateness())
+		}
+	}
+	slices.Sort(late)
+	return late
 }
 
 // latenessByDelay groups the samples that arrived by their delay, shortest first.

@@ -21,6 +21,18 @@ type Subject struct {
 	// Undelayed subjects deliver at once; scenarios ask them for a delay of 0, or leave them out.
 	Undelayed bool
 
+	// Ladder says that a message waits in several queues in turn, by the bits of its delay.
+	Ladder bool
+
+	// Blocks says that a long delay holds up the short ones behind it. Scenarios whose figures would say
+	// nothing but that leave the subject out.
+	Blocks bool
+
+	// Prime returns delays, none longer than longest, that between them take every step that a message may take;
+	// nil where all steps are declared from the beginning. One message of each is published before the warm-up, so
+	// that nothing is declared while measuring; it is not waited for. tick is Env.Tick.
+	Prime func(longest, tick time.Duration) []time.Duration
+
 	// Pace is a rough guess of the messages per second it takes at saturation, for the time left that
 	// progress shows. 0 means that publishing takes no time worth mentioning.
 	Pace float64
@@ -36,6 +48,15 @@ type Env struct {
 	URL         string
 	Prefix      string // unique to this run; every broker object's name must begin with it
 	Destination string // the queue that messages will be published to; it exists, and has no dots
+
+	// Delays are all that there will be, sorted: what has tiers needs one for each.
+	Delays []time.Duration
+	// Tick is the resolution that the delays need; a subject that may choose its own takes this one. 0: a second
+	// is fine enough.
+	Tick time.Duration
+	// Existing says that the topology is there already, with messages in it: if opening fails, nothing may be
+	// removed.
+	Existing bool
 }
 
 // A Remover can remove what it declared in the broker.
@@ -56,16 +77,4 @@ func (s Subject) publishTime(n int, rate float64) time.Duration {
 		return 0
 	}
 	return time.Duration(float64(n) / pace * float64(time.Second))
-}
-
-// A Broker is the broker that a benchmark runs on.
-type Broker interface {
-	Product() string // "RabbitMQ"
-	Version() string
-	How() string // "private node", "container", …
-
-	// Owned says that the broker is ours alone; only then do CPU and RSS tell anything.
-	Owned() bool
-	CPU() (time.Duration, error) // processor time used since it was started
-	RSS() (int64, error)         // resident memory, in bytes
 }

@@ -30,6 +30,12 @@ type Config struct {
 	Prefix      string // every broker object's name begins with it
 	QueueType   string // "quorum" or "classic": where messages wait
 	Destination string // the existing queue that every message goes to, a single word without dots
+
+	// Tick is the resolution of the ladders, whole milliseconds; the published ladders have a second, as 0 does.
+	Tick time.Duration
+	// Existing says that everything may be there already, with messages in it: then Open removes nothing when
+	// it fails.
+	Existing bool
 }
 
 // A Baseline is a Delayer with one destination. See the package comment for what it does not do.
@@ -65,7 +71,9 @@ func Open(ctx context.Context, cfg Config) (*Baseline, error) {
 	}
 	b := &Baseline{publisher: p, limits: plan.limits, topology: plan.topology, route: plan.route}
 	if err := b.topology.apply(p.conn); err != nil {
-		_ = b.RemoveTopology(ctx)
+		if !cfg.Existing {
+			_ = b.RemoveTopology(ctx)
+		}
 		_ = b.Close()
 		return nil, &delayer.Error{Op: "declare", Backend: cfg.Name, Kind: delayer.ErrUnavailable, Cause: err}
 	}

@@ -11,11 +11,16 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// levels and tick are those of the published ladders: 28 levels of 1 s reach 8.5 years.
-const (
-	levels = 28
-	tick   = time.Second
-)
+// levels are those of the published ladders: 28 levels of 1 s reach 8.5 years.
+const levels = 28
+
+// tick is theirs too, unless another is asked for.
+func (c Config) tick() time.Duration {
+	if c.Tick == 0 {
+		return time.Second
+	}
+	return c.Tick
+}
 
 // ladderDesign is the ladder as its authors published it: the routing key spells the delay in binary,
 // highest bit first, then the destination. The exchange of level k looks at that level's word alone: 1
@@ -26,7 +31,7 @@ const (
 func ladderDesign(cfg Config) design {
 	return design{
 		topology: ladderTopology(cfg),
-		limits:   delayer.Limits{Max: (1<<levels - 1) * tick, Resolution: tick},
+		limits:   delayer.Limits{Max: (1<<levels - 1) * cfg.tick(), Resolution: cfg.tick()},
 		route: func(ticks int64, _ *amqp091.Publishing) (string, string) {
 			level := levels - 1
 			if cfg.Name == BitEntry {
@@ -45,7 +50,7 @@ func ladderTopology(cfg Config) topology {
 	for level := range levels {
 		here, below := ladderExchange(cfg.Prefix, level), ladderExchange(cfg.Prefix, level-1)
 		wait := cfg.Prefix + ".wait-" + strconv.Itoa(level)
-		ttl := tick << level
+		ttl := cfg.tick() << level
 		t.exchanges = append(t.exchanges, exchange{here, amqp091.ExchangeTopic})
 		t.queues = append(t.queues, queue{wait, waitingArgs(cfg.QueueType, below, ttl)})
 		t.bindings = append(t.bindings,

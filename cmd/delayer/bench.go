@@ -7,23 +7,30 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/delayer-go/delayer/bench"
 )
 
-// benchCmd is `delayer bench`. A flag at its zero value takes the default of the run chosen; see plan.go.
+// benchCmd is `delayer bench`. A flag at its zero value takes the default of the run chosen; see sizes.go.
 type benchCmd struct {
-	Quick       bool       `help:"A small run that ends within three minutes on two cores."`
-	Out         string     `default:"report" placeholder:"DIR" help:"Where to write report.json, report.md and report.html (${default})."`
-	Backend     []string   `placeholder:"NAME,…" help:"Measure only these: ${subjects}. All by default."`
-	Scenario    []string   `placeholder:"NAME,…" help:"Run only these: accuracy, hol, rate (the highest rate that is in time). All by default; not rate with --quick."`
-	QueueType   []string   `placeholder:"TYPE,…" help:"Queues in which messages wait: quorum (at-least-once), classic. Both by default; quorum with --quick."`
-	URL         string     `placeholder:"AMQP" help:"Measure the broker at this URL. Without it: the one at AMQP_URL, or one in Docker, or a private node."`
-	Rate        float64    `placeholder:"N" help:"Publish N messages per second. As fast as confirmed by default."`
-	Messages    int        `placeholder:"N" help:"Messages in each run of accuracy (20000; 5000 with --quick)."`
-	Delays      delayRange `placeholder:"FROM-TO" help:"Delays in accuracy, in whole seconds (1s-15s; 1s-5s with --quick)."`
-	Concurrency int        `default:"256" placeholder:"N" help:"Publishers, each waiting for its confirm (${default})."`
-	Repeat      int        `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians."`
+	Quick       bool            `xor:"size" help:"A small run that ends within three minutes on two cores: accuracy and hol, quorum queues."`
+	Full        bool            `xor:"size" help:"The reference run: every scenario, in less than half an hour. What would take one subject minutes is left out, unless it is named."`
+	Out         string          `default:"report" placeholder:"DIR" help:"Where to write report.json, report.md, report.html and samples.csv.gz (${default})."`
+	Backend     []string        `placeholder:"NAME,…" help:"Measure only these: ${subjects}. All by default."`
+	Scenario    []string        `placeholder:"NAME,…" help:"Run only these: ${scenarios}. By default accuracy, hol and rate."`
+	QueueType   []string        `placeholder:"TYPE,…" help:"Queues in which messages wait: quorum (at-least-once), classic. Both by default; quorum with --quick."`
+	URL         string          `placeholder:"AMQP" help:"Measure the broker at this URL. Without it: the one at AMQP_URL, or one in Docker, or a private node."`
+	Management  string          `placeholder:"HTTP" help:"The management API of that broker, for its memory: http://host:15672, with the user of the AMQP URL unless it names one. By default that port is tried."`
+	Rate        float64         `placeholder:"N" help:"Publish N messages per second. By default as fast as confirmed, and what each scenario needs. Not in burst and rate."`
+	Messages    int             `placeholder:"N" help:"Messages in each run; in backlog and recovery, those that wait. By default what each scenario needs. Not in rate."`
+	Body        int             `placeholder:"BYTES" help:"Size of each message's body (64)."`
+	Delays      delayRange      `placeholder:"FROM-TO" help:"Delays in accuracy: 1s-15s, 100ms-15s (1s-15s; 1s-5s with --quick)."`
+	Step        time.Duration   `placeholder:"STEP" help:"Between two delays in accuracy (1s; 1ms if FROM or TO is no whole second)."`
+	Bits        []int           `placeholder:"N,…" help:"Measure binaryladder with so many bits per level, 1 to 6, each with every --tick."`
+	Tick        []time.Duration `placeholder:"TICK,…" help:"Measure binaryladder with these ticks, each with every --bits."`
+	Concurrency int             `default:"256" placeholder:"N" help:"Publishers, each waiting for its confirm (${default})."`
+	Repeat      int             `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians."`
 }
 
 // Validate makes a value that is not known a usage error, before anything is started.
@@ -43,14 +50,15 @@ func (c *benchCmd) Run(ctx context.Context, s streams) error {
 		return fmt.Errorf("delayer bench: --out: %w", err)
 	}
 	show := newDisplay(s.err)
-	broker, url, release, err := openBroker(ctx, c.URL, show.logf)
+	broker, url, release, err := openBroker(ctx, c.URL, c.Management, show.logf)
 	if err != nil {
 		return interruptedOr(ctx, fmt.Errorf("delayer bench: %w", err))
 	}
 	defer release()
+	show.logf("measuring takes about %v", plan.estimate(c.Repeat).Round(time.Second))
 	report := bench.Benchmark{
 		URL: url, Broker: broker,
-		Scenarios: plan.scenarios, Subjects: plan.subjects, Repeat: c.Repeat,
+		Scenarios: plan.scenarios, Subjects: plan.subjects, Leaves: plan.leaves, Repeat: c.Repeat,
 		Command: commandLine(os.Args), Progress: show.event,
 	}.Run(ctx)
 	show.end()

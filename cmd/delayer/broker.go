@@ -7,18 +7,25 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit"
 )
 
-// openBroker returns the broker at url, or, without one, whatever internal/rabbit finds or starts.
+// openBroker returns the broker at url, or, without one, whatever internal/rabbit finds or starts. Of a broker that is
+// not ours the management API at management, or at its usual place, tells the memory.
 func openBroker(
-	ctx context.Context, url string, logf func(string, ...any),
+	ctx context.Context, url, management string, logf func(string, ...any),
 ) (broker bench.Broker, at string, release func(), err error) {
+	release = func() {}
 	if url != "" {
+		at = url
 		broker, err = bench.Given(ctx, url, "given by --url")
-		return broker, url, func() {}, err
+	} else {
+		logf("looking for a broker")
+		var started *rabbit.Broker
+		started, err = rabbit.Start(ctx, rabbit.Options{Logf: logf, Plugins: []string{"rabbitmq_delayed_message_exchange"}})
+		if err == nil {
+			broker, at, release = started, started.URL(), func() { _ = started.Close() }
+		}
 	}
-	logf("looking for a broker")
-	started, err := rabbit.Start(ctx, rabbit.Options{Logf: logf, Plugins: []string{"rabbitmq_delayed_message_exchange"}})
-	if err != nil {
-		return nil, "", nil, err
+	if err == nil && !broker.Owned() {
+		broker, err = withManagement(ctx, broker, at, management, logf)
 	}
-	return started, started.URL(), func() { _ = started.Close() }, nil
+	return broker, at, release, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/bench"
 )
 
 // cli is the command line; kong reads it from the field tags.
@@ -49,8 +50,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		kong.Help(help),
 		kong.Exit(func(status int) { exited = status }),
 		kong.Vars{
-			"subjects": strings.Join(subjectNames(), ", "),
-			"backends": strings.Join(backend.Names(), ", "),
+			"subjects":  strings.Join(subjectNames(), ", "),
+			"scenarios": strings.Join(scenarioNames(full.scenarios(bench.Load{})), ", "),
+			"backends":  strings.Join(backend.Names(), ", "),
 		},
 	)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// delayRange is a range of delays in whole seconds, written "1s-15s", or one delay, "5s".
+// delayRange is a range of delays in whole milliseconds, written "1s-15s", or one delay, "5s".
 type delayRange struct{ from, to time.Duration }
 
 // UnmarshalText reads the flag.
@@ -25,8 +25,18 @@ func (d *delayRange) UnmarshalText(text []byte) error {
 		}
 		*end.to = value
 	}
-	if d.from < time.Second || d.to < d.from || d.from%time.Second != 0 || d.to%time.Second != 0 {
-		return fmt.Errorf("%q: delays are whole seconds, from 1s on, the shorter first", text)
+	const unit = time.Millisecond
+	if d.from < unit || d.to < d.from || d.from%unit != 0 || d.to%unit != 0 {
+		return fmt.Errorf("%q: delays are whole milliseconds, from 1ms on, the shorter first", text)
 	}
 	return nil
+}
+
+// step is between two delays where none was asked for: a second, or the finest there is if the ends are not
+// whole seconds.
+func (d delayRange) step() time.Duration {
+	if d.from%time.Second == 0 && d.to%time.Second == 0 {
+		return time.Second
+	}
+	return time.Millisecond
 }

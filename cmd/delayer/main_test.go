@@ -17,7 +17,12 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
+func TestMain(m *testing.M) {
+	if os.Getenv("DELAYER_TEST_AS_COMMAND") != "" { // a child of the tests; see interrupt_unix_test.go
+		main()
+	}
+	rabbittest.Main(m, rabbit.Options{})
+}
 
 // command runs the command line; a report goes into a folder of the test's own.
 func command(ctx context.Context, t *testing.T, args ...string) (status int, stdout, stderr string) {
@@ -35,10 +40,18 @@ func TestUsageErrorsNameTheWayOut(t *testing.T) {
 		"command":     {[]string{"measure"}, "measure"},
 		"flag":        {[]string{"bench", "--fast"}, "--fast"},
 		"backend":     {[]string{"bench", "--backend", "rumour"}, "known: binaryladder, binaryladder/source"},
-		"scenario":    {[]string{"bench", "--scenario", "accuracy,rumour"}, "known: accuracy, hol"},
+		"scenario":    {[]string{"bench", "--scenario", "accuracy,rumour"}, "known: accuracy, hol, hol-mix, burst, rate, backlog, hops, crash, recovery"},
 		"queue type":  {[]string{"bench", "--queue-type", "stream"}, "known: quorum, classic"},
 		"delays":      {[]string{"bench", "--delays", "soon"}, "1s-15s"},
-		"fractions":   {[]string{"bench", "--delays", "1500ms"}, "whole seconds"},
+		"fractions":   {[]string{"bench", "--delays", "1500us"}, "whole milliseconds"},
+		"step":        {[]string{"bench", "--step", "10us"}, "whole number of milliseconds"},
+		"bits":        {[]string{"bench", "--bits", "1,7"}, "--bits: 7 (1 to 6)"},
+		"tick":        {[]string{"bench", "--tick", "1us"}, "at least 1ms"},
+		"body":        {[]string{"bench", "--body=-1"}, "--body: -1"},
+		"two sizes":   {[]string{"bench", "--quick", "--full"}, "can't be used together"},
+		"no effect":   {[]string{"bench", "--scenario", "burst,rate", "--rate", "5"}, "rates of its own"},
+		"nor these":   {[]string{"bench", "--scenario", "rate", "--messages", "5"}, "finds out how many"},
+		"nor those":   {[]string{"bench", "--scenario", "hol", "--delays", "1s-2s"}, "only scenario accuracy"},
 		"backwards":   {[]string{"bench", "--delays", "5s-1s"}, "the shorter first"},
 		"rate":        {[]string{"bench", "--rate=-1"}, "negative"},
 		"messages":    {[]string{"bench", "--messages=-1"}, "negative"},
@@ -110,6 +123,7 @@ func TestBenchWritesItsReport(t *testing.T) {
 	assert.Equal(t, 40, report.Runs[0].Delivered)
 	assert.FileExists(t, filepath.Join(dir, "report.md"))
 	assert.FileExists(t, filepath.Join(dir, "report.html"))
+	assert.FileExists(t, filepath.Join(dir, "samples.csv.gz"))
 }
 
 func TestAnInterruptedBenchSaysSo(t *testing.T) {

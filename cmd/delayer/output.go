@@ -17,7 +17,9 @@ func publish(report *bench.Report, dir string, s streams) error {
 		return err
 	}
 	fmt.Fprintln(s.out)
-	return writeFiles(dir, s, append([]outputFile{{"report.json", report.WriteJSON}}, pages(report)...))
+	return writeFiles(dir, s, append([]outputFile{
+		{"report.json", report.WriteJSON}, {"samples.csv.gz", report.WriteSamples},
+	}, pages(report)...))
 }
 
 // pages are the forms of a report that people read.

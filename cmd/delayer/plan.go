@@ -8,87 +8,65 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/bench"
+	"github.com/delayer-go/delayer/bench/baseline"
 )
-
-// defaults are what flags that were not given stand for.
-type defaults struct {
-	messages   int
-	delays     delayRange
-	hol        bench.HOL
-	queueTypes []string
-	warmUp     int
-}
-
-// The full run has the delays and the head-of-line blocking of the project's reference figures.
-var full = defaults{
-	messages:   20_000,
-	delays:     delayRange{time.Second, 15 * time.Second},
-	hol:        bench.HOL{Load: bench.Load{Messages: 1000}, Long: 30 * time.Second, Short: time.Second},
-	queueTypes: []string{"quorum", "classic"},
-	warmUp:     500,
-}
-
-// The quick run must end within three minutes on two cores, the start of a broker included. Every
-// subject gets the same work, so it is the slowest that limits it: the ladder entered at the top carries
-// about 500 messages a second on two cores, and would take a minute for what the others do in seconds.
-// Queues are those that our users get by default.
-var quick = defaults{
-	messages:   5_000,
-	delays:     delayRange{time.Second, 5 * time.Second},
-	hol:        bench.HOL{Load: bench.Load{Messages: 500}, Long: 5 * time.Second, Short: time.Second},
-	queueTypes: []string{"quorum"},
-	warmUp:     200,
-}
-
-// rate is the same in every run that has it; --quick does not, because it takes two minutes a subject. Its
-// delays are short, so that a rate is soon in full swing, and still take a ladder one hop or two.
-var rate = bench.Rate{
-	DelayMin: time.Second, DelayMax: 3 * time.Second, Probe: 4 * time.Second, Settle: time.Second,
-	Limit: 100 * time.Millisecond, First: 500, Most: 64_000, Budget: 2 * time.Minute,
-}
-
-// patience is how long a message may stay away, when nothing else comes either, before it counts as lost.
-const patience = 20 * time.Second
 
 // plan is what a command line asks for.
 type plan struct {
 	scenarios []bench.Scenario
 	subjects  []bench.Subject
+	leaves    func(bench.Scenario, bench.Subject) bool // nil: nothing
 }
 
 func (c *benchCmd) plan() (plan, error) {
-	d := full
-	if c.Quick {
-		d = quick
-	}
-	if len(c.QueueType) > 0 {
-		d.queueTypes = c.QueueType
-	}
 	if err := c.check(); err != nil {
 		return plan{}, err
 	}
-	scenarios, err := c.scenarios(d)
+	s := c.sizes()
+	scenarios, err := c.scenarios(s)
 	if err != nil {
 		return plan{}, err
 	}
-	subjects, err := selectSubjects(c.Backend, d.queueTypes, tiers(cmp.Or(c.Delays, d.delays), d))
-	return plan{scenarios, subjects}, err
+	subjects, err := selectSubjects(c.Backend, s.queueTypes, shapes(c.Bits, c.Tick))
+	out := plan{scenarios: scenarios, subjects: subjects}
+	if c.Full && len(c.Backend) == 0 {
+		out.leaves = leave(s.queueTypes[0])
+	}
+	return out, err
 }
 
-// tiers are all the delays that the scenarios have.
-func tiers(r delayRange, d defaults) []time.Duration {
-	out := []time.Duration{d.hol.Short, d.hol.Long}
-	for _, r := range []delayRange{r, {rate.DelayMin, rate.DelayMax}} {
-		for delay := r.from; delay <= r.to && len(out) <= 2*mostTiers; delay += time.Second {
-			out = append(out, delay)
+// estimate guesses how long all runs take together.
+func (p plan) estimate(repeat int) time.Duration {
+	var sum time.Duration
+	for _, scenario := range p.scenarios {
+		for _, subject := range p.subjects {
+			if scenario.Takes(subject) && (p.leaves == nil || !p.leaves(scenario, subject)) {
+				sum += scenario.Estimate(subject)
+			}
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return sum * time.Duration(repeat)
+}
+
+// sizes are the defaults of the run that was chosen, with what was asked for in their place.
+func (c *benchCmd) sizes() sizes {
+	s := usual
+	switch {
+	case c.Quick:
+		s = quick
+	case c.Full:
+		s = full
+	}
+	if len(c.QueueType) > 0 {
+		s.queueTypes = c.QueueType
+	}
+	s.delays = cmp.Or(c.Delays, s.delays)
+	return s
 }
 
 // check refuses numbers that make no sense.
 func (c *benchCmd) check() error {
+	const mostBody = 16 << 20 // RabbitMQ 4 takes no larger message
 	switch {
 	case c.Messages < 0:
 		return fmt.Errorf("--messages: %d is negative", c.Messages)
@@ -98,38 +76,84 @@ func (c *benchCmd) check() error {
 		return fmt.Errorf("--concurrency: %d (at least 1)", c.Concurrency)
 	case c.Repeat < 1:
 		return fmt.Errorf("--repeat: %d (at least 1)", c.Repeat)
+	case c.Body < 0 || c.Body > mostBody:
+		return fmt.Errorf("--body: %d (1 to %d bytes; leave it out for 64)", c.Body, mostBody)
+	case c.Step < 0 || c.Step%time.Millisecond != 0:
+		return fmt.Errorf("--step: %v is not a whole number of milliseconds", c.Step)
+	}
+	for _, bits := range c.Bits {
+		if bits < 1 || bits > 6 {
+			return fmt.Errorf("--bits: %d (1 to 6)", bits)
+		}
+	}
+	for _, tick := range c.Tick {
+		if tick < time.Millisecond || tick%time.Millisecond != 0 {
+			return fmt.Errorf("--tick: %v is not a whole number of milliseconds, at least 1ms", tick)
+		}
 	}
 	return oneOf("--queue-type", c.QueueType, []string{"quorum", "classic"})
 }
 
-func (c *benchCmd) scenarios(d defaults) ([]bench.Scenario, error) {
-	load := bench.Load{
-		Messages: cmp.Or(c.Messages, d.messages), Rate: c.Rate, Concurrency: c.Concurrency,
-		WarmUp: d.warmUp, Patience: patience,
+// scenarios are those that were chosen.
+func (c *benchCmd) scenarios(s sizes) ([]bench.Scenario, error) {
+	all := s.scenarios(bench.Load{Messages: c.Messages, Rate: c.Rate, Concurrency: c.Concurrency, Body: c.Body})
+	if accuracy, ok := all[0].(bench.Accuracy); ok && c.Step > 0 {
+		accuracy.Step = c.Step
+		all[0] = accuracy
 	}
-	delays := cmp.Or(c.Delays, d.delays)
-	hol := d.hol
-	short := load
-	short.Messages = hol.Messages
-	hol.Load = short
-	highest := rate
-	highest.Load = bench.Load{Concurrency: c.Concurrency, WarmUp: d.warmUp, Patience: patience}
-	all := []bench.Scenario{
-		bench.Accuracy{Load: load, DelayMin: delays.from, DelayMax: delays.to},
-		hol,
-		highest,
-	}
+	chosen := c.Scenario
 	switch {
-	case len(c.Scenario) > 0:
+	case len(chosen) > 0:
+		if err := oneOf("--scenario", chosen, scenarioNames(all)); err != nil {
+			return nil, err
+		}
+	case c.Full:
+		chosen = scenarioNames(all)
 	case c.Quick:
-		return all[:2], nil
+		chosen = []string{"accuracy", "hol"}
 	default:
-		return all, nil
+		chosen = []string{"accuracy", "hol", "rate"}
 	}
-	if err := oneOf("--scenario", c.Scenario, scenarioNames(all)); err != nil {
+	all = slices.DeleteFunc(all, func(s bench.Scenario) bool { return !slices.Contains(chosen, s.Name()) })
+	if err := c.useless(chosen); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(s bench.Scenario) bool { return !slices.Contains(c.Scenario, s.Name()) }), nil
+	return all, nil
+}
+
+// useless refuses flags that none of the chosen scenarios heeds.
+func (c *benchCmd) useless(chosen []string) error {
+	only := func(names ...string) bool {
+		return !slices.ContainsFunc(chosen, func(name string) bool { return !slices.Contains(names, name) })
+	}
+	switch {
+	case c.Messages > 0 && only("rate"):
+		return fmt.Errorf("--messages: rate finds out how many")
+	case c.Rate > 0 && only("rate", "burst"):
+		return fmt.Errorf("--rate: scenario %s has rates of its own", strings.Join(chosen, ", "))
+	case (c.Delays != delayRange{} || c.Step > 0) && !slices.Contains(chosen, "accuracy"):
+		return fmt.Errorf("--delays and --step: only scenario accuracy has them, and it is not chosen")
+	}
+	return nil
+}
+
+// leave is what a full run leaves out, unless subjects are named: what takes one of them minutes, and what would say
+// the same once more. queueType is the one where the type of queue matters little.
+func leave(queueType string) func(bench.Scenario, bench.Subject) bool {
+	only := func(scenario bench.Scenario, names ...string) bool { return slices.Contains(names, scenario.Name()) }
+	return func(scenario bench.Scenario, s bench.Subject) bool {
+		switch {
+		case s.QueueType != queueType && only(scenario, "hol", "hol-mix", "hops", "recovery"):
+			return true
+		case s.QueueType != queueType && (s.Blocks || s.Backend == baseline.TopEntry || s.Backend == "plugin"):
+			return true // the plugin has no queues to wait in
+		case strings.HasPrefix(s.Variant, "topic"):
+			return !only(scenario, "accuracy")
+		case s.Backend == baseline.TopEntry:
+			return !only(scenario, "accuracy", "hol")
+		}
+		return s.Baseline && only(scenario, "backlog", "recovery")
+	}
 }
 
 func scenarioNames(scenarios []bench.Scenario) []string {
