@@ -30,6 +30,8 @@ var rules = []struct{ from, notTo, why string }{
 	{"backend", module + "/bench", "benchmarks are built on backends"},
 	{"backend", "testing", "production code imports no testing"},
 	{"bench", module + "/internal/rabbit", "the benchmark takes a broker, it does not start one"},
+	{"backend", "github.com/michaelklishin/rabbit-hole", "only the command talks to the management API"},
+	{"bench", "github.com/michaelklishin/rabbit-hole", "only the command talks to the management API"},
 	{"bench", module + "/cmd", "the command is the outermost layer"},
 	{"conformance", module + "/internal/", "a third party runs the suite on a backend of its own"},
 	{"conformance", module + "/backend", "the suite knows no backend"},
