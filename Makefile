@@ -1,6 +1,6 @@
 # Type `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help test bench bench-go lint fmt broker install-rabbitmq install-chromium
+.PHONY: help test test-matrix bench bench-go fuzz lint vuln fmt broker install-rabbitmq install-chromium
 
 # Run at an exact version and outside of our module, whose requirements it must not become.
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -14,6 +14,9 @@ help: ## list these targets
 
 test: broker ## run all tests on a real broker, with the race detector
 	@scripts/test.sh $(TESTFLAGS)
+
+test-matrix: ## run conformance and short faults on each RabbitMQ series, in Docker (MATRIXFLAGS='-series 4.0,4.3 -suite faults')
+	go run ./internal/matrix $(MATRIXFLAGS)
 
 bench: broker ## compare the strategies on a real broker, in under three minutes
 	go run ./cmd/delayer bench --quick $(BENCHFLAGS)

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// A report is what was seen on one lane.
+type report struct {
+	lane    lane
+	skipped string // why nothing was run
+	day     string
+	suites  []result
+}
+
+// run runs the suites on a lane and tells out of each.
+func (l lane) run(ctx context.Context, o options, which []suite, out io.Writer) report {
+	r := report{lane: l, day: time.Now().UTC().Format(time.DateOnly)}
+	if why := l.unavailable(ctx, o.allow); why != "" {
+		r.skipped = why
+		fmt.Fprintf(out, "%s: skipped: %s\n", l.name, why)
+		return r
+	}
+	for _, s := range which {
+		fmt.Fprintf(out, "%s: %s …\n", l.name, s.name)
+		began := time.Now()
+		res := l.test(ctx, o, s, out)
+		fmt.Fprintf(out, "%s: %s: %s, in %v\n", l.name, s.name, res.sum(), time.Since(began).Round(time.Second))
+		r.suites = append(r.suites, res)
+	}
+	return r
+}
+
+// unavailable says why the image cannot be had, pulling it if that is what it takes.
+func (l lane) unavailable(ctx context.Context, patience time.Duration) string {
+	if exec.CommandContext(ctx, "docker", "image", "inspect", l.image).Run() == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	said, err := exec.CommandContext(ctx, "docker", "pull", l.image).CombinedOutput()
+	if err == nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+	return fmt.Sprintf("no image %s here, and it cannot be pulled (%s)", l.image, first(lines[len(lines)-1], err.Error()))
+}
+
+func first(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// test runs one suite, and prints what failed in full.
+func (l lane) test(ctx context.Context, o options, s suite, out io.Writer) result {
+	if _, err := os.Stat(s.pkg); err != nil {
+		return result{suite: s.name, broken: "there is no package " + s.pkg}
+	}
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout", o.timeout.String(), "-run", s.run, s.pkg)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go test ends its tests, and they their broker
+	cmd.WaitDelay = time.Minute
+	cmd.Env = append(os.Environ(), "AMQP_URL=", "DELAYER_BROKER=docker", "DELAYER_RABBITMQ_IMAGE="+l.image,
+		"DELAYER_TEST_RABBITMQ_CONF="+l.conf)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	res := read(s.name, &stdout)
+	if err != nil && res.failed() == 0 && res.broken == "" {
+		res.broken = first(strings.TrimSpace(stderr.String()), err.Error())
+	}
+	for _, line := range res.said {
+		fmt.Fprint(out, line)
+	}
+	return res
+}
