@@ -19,6 +19,7 @@ type cli struct {
 	Send       sendCmd       `cmd:"" help:"Send one message that arrives later."`
 	Controller controllerCmd `cmd:"" help:"Run a controller of the backend of that name, until it is told to stop."`
 	Topology   topologyCmd   `cmd:"" help:"What a backend declares at the broker."`
+	Unroutable unroutableCmd `cmd:"" help:"Care for the messages whose destination was gone when they were due."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 

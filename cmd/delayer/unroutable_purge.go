@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/delayer-go/delayer/internal/unroutable"
+)
+
+// unroutablePurgeCmd is `delayer unroutable purge`.
+type unroutablePurgeCmd struct {
+	boxFlags
+	Yes bool `help:"Delete without asking."`
+}
+
+// Run says what it would delete, asks, and deletes just that: the messages are held meanwhile.
+func (c *unroutablePurgeCmd) Run(ctx context.Context, s streams) error {
+	return boxed(ctx, "purge", &c.boxFlags, func(box *unroutable.Box) error { return c.purge(ctx, box, s) })
+}
+
+func (c *unroutablePurgeCmd) purge(ctx context.Context, box *unroutable.Box, s streams) error {
+	if !c.Yes && !isTerminalFile(s.in) {
+		return errors.New("nobody can be asked here: give --yes (export keeps a copy)")
+	}
+	show := newDisplay(s.err)
+	defer show.end()
+	var found []*unroutable.Message
+	what := tally{}
+	w := walk{box: box, flags: &c.boxFlags, show: show}
+	w.visit = func(m *unroutable.Message) error {
+		m.Forget()
+		found = append(found, m)
+		what.add(destination(m))
+		return nil
+	}
+	w.after = func() error {
+		show.end()
+		return c.remove(ctx, box, s, found, what)
+	}
+	_, err := w.run(ctx)
+	return err
+}
+
+// remove deletes what was found, if it is agreed.
+func (c *unroutablePurgeCmd) remove(ctx context.Context, box *unroutable.Box, s streams, found []*unroutable.Message, what tally) error {
+	if len(found) == 0 {
+		_, err := fmt.Fprintf(s.out, "nothing to delete in %s\n", box.Queue())
+		return err
+	}
+	t := newTable("MESSAGES", "DESTINATION")
+	for _, name := range what.order() {
+		t.add(fmt.Sprint(what[name]), name)
+	}
+	if err := t.write(s.out); err != nil {
+		return err
+	}
+	if err := c.agreed(ctx, box, s, len(found)); err != nil {
+		return err
+	}
+	for _, m := range found {
+		if err := m.Remove(); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(s.out, "\ndeleted %s from %s\n", messages(len(found)), box.Queue())
+	return err
+}
+
+// agreed asks the person at the terminal.
+func (c *unroutablePurgeCmd) agreed(ctx context.Context, box *unroutable.Box, s streams, n int) error {
+	if c.Yes {
+		return nil
+	}
+	fmt.Fprintf(s.out, "\nDelete %s from %s for ever? Type %d to agree: ", messages(n), box.Queue(), n)
+	typed := make(chan string, 1)
+	go func() { // a read of the terminal cannot be called off; the process ends soon
+		line, _ := bufio.NewReader(s.in).ReadString('\n')
+		typed <- strings.TrimSpace(line)
+	}()
+	select {
+	case text := <-typed:
+		if text == fmt.Sprint(n) {
+			return nil
+		}
+		return errors.New("not agreed: nothing was deleted")
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,328 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// A mailbox is a queue for unroutable messages, of a Delayer of the test's own.
+type mailbox struct {
+	t      *testing.T
+	d      delayer.Delayer
+	ch     *amqp091.Channel
+	url    string
+	prefix string
+	config string
+}
+
+func newMailbox(t *testing.T) *mailbox {
+	m := &mailbox{t: t, url: rabbittest.Broker(t).URL(), prefix: rabbittest.Prefix(t)}
+	m.config = configFile(t, "url: "+m.url+"\nprefix: "+m.prefix+"\nbackend: fixedtiers\nfixedtiers: {tiers: [1s]}\n")
+	cfg, err := backend.Load(m.config)
+	require.NoError(t, err)
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	m.d, err = backend.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_ = m.d.(interface{ RemoveTopology(context.Context) error }).RemoveTopology(ctx)
+		require.NoError(t, m.d.Close())
+	})
+	m.ch = channel(t, m.url)
+	return m
+}
+
+func (m *mailbox) queue() string { return m.prefix + ".unroutable" }
+
+// run is `delayer unroutable args`.
+func (m *mailbox) run(args ...string) (status int, stdout, stderr string) {
+	m.t.Helper()
+	return command(m.t.Context(), m.t, append([]string{"unroutable", args[0], "--config", m.config}, args[1:]...)...)
+}
+
+// exported are the messages as export writes them.
+func (m *mailbox) exported(args ...string) []map[string]any {
+	m.t.Helper()
+	status, stdout, stderr := m.run(append([]string{"export"}, args...)...)
+	require.Equal(m.t, exitOK, status, stderr)
+	var all []map[string]any
+	for dec := json.NewDecoder(strings.NewReader(stdout)); dec.More(); {
+		var one map[string]any
+		require.NoError(m.t, dec.Decode(&one))
+		all = append(all, one)
+	}
+	return all
+}
+
+// holds waits until there are n messages.
+func (m *mailbox) holds(n int) {
+	m.t.Helper()
+	require.Eventually(m.t, func() bool { return m.count(m.queue()) == n }, time.Minute, 20*time.Millisecond)
+}
+
+func (m *mailbox) count(queue string) int {
+	m.t.Helper()
+	q, err := m.ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+	require.NoError(m.t, err)
+	return q.Messages
+}
+
+func (m *mailbox) declare(queue string) {
+	m.t.Helper()
+	_, err := m.ch.QueueDeclare(queue, true, false, false, false, nil)
+	require.NoError(m.t, err)
+	m.t.Cleanup(func() { _, _ = m.ch.QueueDelete(queue, false, false, false) })
+}
+
+// put has a message in the queue that was due at a time, without waiting for that.
+func (m *mailbox) put(id, exchange, key string, due time.Time, msg amqp091.Publishing) {
+	m.t.Helper()
+	msg.Headers = amqp091.Table{delayer.Header: message.Envelope{ID: id, Due: due, Exchange: exchange}.String(), "mine": int64(1) << 40}
+	require.NoError(m.t, m.ch.PublishWithContext(m.t.Context(), m.queue(), key, true, false, msg))
+}
+
+// TestTheUnroutableAreSentAgain follows three messages and a stray one from where their destinations are gone
+// to where they should be.
+func TestTheUnroutableAreSentAgain(t *testing.T) {
+	m := newMailbox(t)
+	queue, exchange := m.prefix+"-orders", m.prefix+"-x"
+	sent := amqp091.Publishing{
+		Headers: amqp091.Table{"n": int64(7), "CC": []any{"copy"}}, ContentType: "text/plain", MessageId: "m-1", Priority: 3,
+		Timestamp: time.Unix(1700000000, 0).UTC(), Body: []byte("hello"),
+	}
+	for arrived := 1; arrived > 0; { // if the machine is slow, the message was there before its queue was deleted
+		m.declare(queue)
+		require.NoError(t, m.d.Publish(t.Context(), "", queue, time.Second, sent))
+		var err error
+		arrived, err = m.ch.QueueDelete(queue, false, false, false)
+		require.NoError(t, err)
+	}
+	m.holds(1)
+	m.put("ours", exchange, "a.b", time.Now(), amqp091.Publishing{Body: make([]byte, 3000)})
+	require.NoError(t, m.ch.PublishWithContext(t.Context(), m.queue(), "stray", true, false, amqp091.Publishing{MessageId: "who", Body: []byte("?")}))
+	m.put("future", "", queue, time.Now().Add(time.Hour), amqp091.Publishing{})
+	m.holds(4)
+
+	status, stdout, stderr := m.run("list")
+	require.Equal(t, exitOK, status, stderr)
+	require.Regexp(t, `(?m)^DESTINATION +KEY +ID +DUE +HERE +SIZE +WHY$`, stdout)
+	require.Regexp(t, `(?m)^queue \S+ +- +\w+ message-id=m-1 +\d+\w+ ago +\d\w+ +5 B +the queue does not exist$`, stdout)
+	require.Regexp(t, `(?m)^exchange \S+ +a\.b +ours +\d+\w+ ago +- +2\.9 KiB +the exchange does not exist$`, stdout)
+	require.Regexp(t, `(?m)^unknown +stray +message-id=who +- +- +1 B +no x-delayer header: not published by a Delayer$`, stdout)
+	require.Regexp(t, `(?m)^queue \S+ +- +future +in 59m \d+s +- +0 B +the queue does not exist$`, stdout)
+	require.Contains(t, stdout, "4 messages in "+m.queue()+".")
+	m.holds(4)
+
+	status, stdout, stderr = m.run("retry")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "4 messages stay: declare what is missing, and retry")
+	require.Contains(t, stdout, "there is no such queue")
+	require.Contains(t, stdout, "there is no such exchange")
+	require.Contains(t, stdout, "its destination is not known")
+	require.Contains(t, stdout, "it is not due before")
+	m.holds(4)
+
+	in := consume(t, m.ch, queue)
+	status, stdout, _ = m.run("retry", "--exchange=", "--dry-run")
+	require.Equal(t, exitOK, status)
+	require.Contains(t, stdout, "1 would be sent, 1 would stay, 2 not selected")
+	status, stdout, stderr = m.run("retry", "--id", "m-1")
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stdout, "1 sent, 0 stays, 3 not selected")
+	got := <-in
+	require.Equal(t, []any{"text/plain", "m-1", uint8(3), uint8(2), "hello", queue, "", sent.Timestamp},
+		[]any{got.ContentType, got.MessageId, got.Priority, got.DeliveryMode, string(got.Body), got.RoutingKey, got.Exchange, got.Timestamp.UTC()})
+	require.Equal(t, int64(7), got.Headers["n"])
+	require.Equal(t, []any{"copy"}, got.Headers["CC"])
+	require.Contains(t, got.Headers, delayer.Header)
+	require.Contains(t, got.Headers, "x-death", "as a delivery in time has it")
+	require.NotContains(t, got.Headers, "x-delivery-count")
+	require.NotContains(t, got.Headers, "x-acquired-count")
+
+	require.NoError(t, m.ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
+	defer func() { _ = m.ch.ExchangeDelete(exchange, false, false) }()
+	status, stdout, _ = m.run("retry", "--exchange", exchange, "--key", "a.b")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stdout, "nothing is bound there for its key")
+	require.NoError(t, m.ch.QueueBind(queue, "a.*", exchange, false, nil))
+	status, _, stderr = m.run("retry", "--exchange", exchange)
+	require.Equal(t, exitOK, status, stderr)
+	got = <-in
+	require.Equal(t, "a.b", got.RoutingKey)
+	require.Equal(t, exchange, got.Exchange)
+
+	status, _, stderr = m.run("purge")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "nobody can be asked here: give --yes")
+	status, stdout, stderr = m.run("purge", "--yes", "--id", "who,nobody")
+	require.Equal(t, exitOK, status, stderr)
+	require.Regexp(t, `(?m)^1 +unknown$`, stdout)
+	require.Contains(t, stdout, "deleted 1 message from "+m.queue())
+	m.holds(1)
+	status, _, stderr = m.run("purge", "--yes")
+	require.Equal(t, exitOK, status, stderr)
+	m.holds(0)
+	for want, args := range map[string][]string{
+		" is empty: every message has found its destination.": {"list"},
+		" is empty: there is nothing to send.":                {"retry"},
+		"nothing to delete in ":                               {"purge", "--yes"},
+	} {
+		status, stdout, stderr = m.run(args...)
+		require.Equal(t, exitOK, status, stderr)
+		require.Contains(t, stdout, want)
+	}
+}
+
+// TestLookingKeepsOrder reads more messages than one channel holds, again and again.
+func TestLookingKeepsOrder(t *testing.T) {
+	m := newMailbox(t)
+	const n = 1200
+	for i := range n {
+		m.put(fmt.Sprint("id", i), "", "nowhere", time.Now(), amqp091.Publishing{Body: []byte("x")})
+	}
+	m.holds(n)
+	check := func(how string) {
+		t.Helper()
+		for i, one := range m.exported() {
+			require.Equal(t, fmt.Sprint("id", i), one["id"], how)
+		}
+	}
+	check("as they came")
+	check("after an export")
+	status, stdout, stderr := m.run("list", "--limit", "0")
+	require.Equal(t, exitOK, status, stderr)
+	require.Equal(t, n+3, strings.Count(stdout, "\n"))
+	status, stdout, _ = m.run("list", "--limit", "3")
+	require.Equal(t, exitOK, status)
+	require.Contains(t, stdout, "1200 messages in "+m.queue()+"; the oldest 3 are shown (--limit 0 shows all).")
+	status, stdout, _ = m.run("list", "--id", "id1100")
+	require.Equal(t, exitOK, status)
+	require.Contains(t, stdout, "1200 messages in "+m.queue()+", 1 of them selected.")
+	status, _, _ = m.run("retry")
+	require.Equal(t, exitFailed, status)
+	check("after all that")
+	m.holds(n)
+}
+
+// TestAnInterruptedRetryLosesNothing ends it after the first message has arrived.
+func TestAnInterruptedRetryLosesNothing(t *testing.T) {
+	m := newMailbox(t)
+	queue := m.prefix + "-q"
+	in := consume(t, m.ch, queue)
+	const n = 600
+	for i := range n {
+		m.put(fmt.Sprint("id", i), "", queue, time.Now(), amqp091.Publishing{})
+	}
+	m.holds(n)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var seen atomic.Int64
+	go func() { // ends with the test's channel
+		for range in {
+			seen.Add(1)
+			interrupt()
+		}
+	}()
+	status, stdout, stderr := command(ctx, t, "unroutable", "retry", "--config", m.config)
+	require.Equal(t, exitInterrupted, status, stderr)
+	require.Contains(t, stderr, "interrupted; no message is lost")
+	require.Contains(t, stdout, " sent, ")
+	status, _, stderr = m.run("retry")
+	require.Equal(t, exitOK, status, stderr)
+	m.holds(0)
+	require.Eventually(t, func() bool { return seen.Load() >= n }, time.Minute, 20*time.Millisecond)
+	require.Zero(t, m.count(queue))
+	require.EqualValues(t, n, seen.Load(), "each once")
+}
+
+func TestUnroutableSaysWhatIsWrong(t *testing.T) {
+	b := rabbittest.Broker(t)
+	nowhere := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\n")
+	existing := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\nbackend: plugin\nplugin: {exchange: theirs}\n")
+	none := []string{"--url", b.URL(), "--prefix", rabbittest.Prefix(t)}
+	for name, c := range map[string]struct {
+		args   []string
+		status int
+		want   string
+	}{
+		"no broker":     {[]string{"list"}, exitFailed, "delayer unroutable list: no broker: give --config with a url, or set DELAYER_URL"},
+		"no config":     {[]string{"list", "--config", "/nowhere/d.yaml"}, exitFailed, "give an existing file"},
+		"nobody there":  {[]string{"retry", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
+		"not a backend": {[]string{"list", "--config", nowhere, "--backend", "abacus"}, exitFailed, `"abacus" is no backend (known: `},
+		"no such queue": {append([]string{"export"}, none...), exitFailed, "there is no such queue (a Delayer declares it when it is opened: are prefix, broker and virtual host those of a Delayer?)"},
+		"plugin":        {[]string{"list", "--config", existing}, exitFailed, "with plugin.exchange no message is kept as unroutable"},
+		"limit":         {[]string{"list", "--limit=-1"}, exitUsage, "--limit: -1 is negative; 0 shows all"},
+		"timeout":       {[]string{"list", "--timeout=0s"}, exitUsage, "--timeout"},
+		"timeout too":   {[]string{"purge", "--timeout=-1s"}, exitUsage, "--timeout"},
+		"action":        {[]string{"drop"}, exitUsage, "drop"},
+		"a file":        {append([]string{"export", "--out", nowhere}, none...), exitFailed, "file exists"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := command(t.Context(), t, append([]string{"unroutable"}, c.args...)...)
+			require.Equal(t, c.status, status, stderr)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, c.want)
+			require.NotContains(t, stderr, "hunter2")
+		})
+	}
+}
+
+// TestUnroutableWithoutPermission: who may not read the queue is told so.
+func TestUnroutableWithoutPermission(t *testing.T) {
+	b := rabbittest.Broker(t)
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to make a user")
+	}
+	m := newMailbox(t)
+	user := rabbittest.Prefix(t)
+	m.put("id", "", "nowhere", time.Now(), amqp091.Publishing{})
+	m.holds(1)
+	for _, args := range [][]string{{"add_user", user, "hunter2"}, {"set_permissions", user, "^$", "^$", "^$"}} {
+		_, err := b.Ctl(t.Context(), args...)
+		require.NoError(t, err)
+	}
+	at, err := url.Parse(m.url)
+	require.NoError(t, err)
+	at.User = url.UserPassword(user, "hunter2")
+	status, _, stderr := m.run("list", "--url", at.String())
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "access refused")
+	require.Contains(t, stderr, "rabbitmqctl set_permissions")
+	require.NotContains(t, stderr, "hunter2")
+	m.holds(1)
+}
+
+func TestExportToAFile(t *testing.T) {
+	m := newMailbox(t)
+	m.put("id", "there", "a key", time.UnixMilli(1795234405786), amqp091.Publishing{Body: []byte{0, 255}, UserId: ""})
+	m.holds(1)
+	out := filepath.Join(t.TempDir(), "messages.jsonl")
+	status, stdout, stderr := m.run("export", "--out", out)
+	require.Equal(t, exitOK, status, stderr)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "exported 1 message of "+m.queue()+"; they are still there")
+	text, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"exchange": "there", "routing_key": "a key", "id": "id", "due": "2026-11-21T04:13:25.786Z", "properties": {},
+		"headers": {"x-delayer": {"type": "string", "value": "id 1795234405786 there"}, "mine": {"type": "int64", "value": 1099511627776}},
+		"body": "AP8="}`, string(text))
+	m.holds(1)
+}

@@ -1,0 +1,153 @@
+package unroutable
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	// windowSize is how many messages one channel is given: as many as may be in this process's memory at a time,
+	// because amqp091-go takes whatever the broker sends.
+	windowSize = 1000
+	// mostWindows is below the number of channels that brokers allow on a connection, 2047; with more messages,
+	// windows are larger.
+	mostWindows = 1000
+	// idleFor is how long to wait for a message that the queue was said to have.
+	idleFor = 5 * time.Second
+	// settleFor bounds how long Close waits for the queue to show what was given back.
+	settleFor = 10 * time.Second
+)
+
+// A Reader goes through the queue once, from the oldest message on. It holds what it has read: no one else gets
+// these messages until Close gives back, in their order, those that were not removed.
+//
+// The order is kept only if all are read: a quorum queue puts what is given back behind what was given back before.
+type Reader struct {
+	box     *Box
+	left    int // messages still to be read
+	size    int // of a window
+	windows []*window
+}
+
+// A window is a channel with a consumer, which is given so many messages and no more until some are removed. The
+// messages behind them go to the next window.
+type window struct {
+	ch   *amqp091.Channel
+	in   <-chan amqp091.Delivery
+	lost <-chan *amqp091.Error
+	room int // how many more it will be given
+	held int // messages read and not removed
+}
+
+// Read begins to read the messages that the queue now has, and returns how many those are.
+func (b *Box) Read(ctx context.Context) (*Reader, int, error) {
+	count, err := b.Count(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	return &Reader{box: b, left: count, size: max(windowSize, count/mostWindows+1)}, count, nil
+}
+
+// Next returns the next message, io.EOF after the last.
+func (r *Reader) Next(ctx context.Context) (*Message, error) {
+	if r.left == 0 {
+		return nil, io.EOF
+	}
+	w, err := r.current(ctx)
+	if err != nil {
+		return nil, r.box.explain("read", err)
+	}
+	for {
+		select {
+		case d, ok := <-w.in:
+			if !ok {
+				return nil, r.box.explain("read", w.cause())
+			}
+			r.left--
+			w.room--
+			w.held++
+			return newMessage(d, r, w), nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(idleFor):
+			count, err := r.box.Count(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if count == 0 { // someone else has taken them meanwhile
+				r.left = 0
+				return nil, io.EOF
+			}
+		}
+	}
+}
+
+// current is the last window, or a new one where that is full.
+func (r *Reader) current(ctx context.Context) (*window, error) {
+	if n := len(r.windows); n > 0 && r.windows[n-1].room > 0 {
+		return r.windows[n-1], nil
+	}
+	ch, err := r.box.conn.Channel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &window{ch: ch, room: r.size, lost: ch.NotifyClose(make(chan *amqp091.Error, 1))}
+	r.windows = append(r.windows, w)
+	const noSize, wholeChannel = 0, false
+	if err := ch.Qos(r.size, noSize, wholeChannel); err != nil {
+		return nil, err
+	}
+	const autoAck, noLocal = false, false
+	w.in, err = ch.Consume(r.box.queue, consumerTag, autoAck, !exclusive, noLocal, waitForAnswer, nil)
+	return w, err
+}
+
+const consumerTag = "delayer-unroutable"
+
+// cause is why no more messages come.
+func (w *window) cause() error {
+	select {
+	case err := <-w.lost:
+		if err != nil {
+			return err
+		}
+	case <-time.After(time.Second): // the queue was deleted: the channel lives on
+	}
+	return errReadEnded
+}
+
+var errReadEnded = errors.New("the broker ended it: was the queue deleted, or the connection lost?")
+
+// Close gives back what was read and not removed, and returns once the queue shows it. Where the connection is lost,
+// the broker gives it back by itself.
+func (r *Reader) Close() {
+	for _, w := range r.windows { // or one that has room would be given what another gives back
+		if err := w.ch.Cancel(consumerTag, waitForAnswer); err != nil {
+			break // the connection is lost
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
+	defer cancel()
+	back := 0
+	for _, w := range r.windows { // one after the other: what channels give back at the same time mixes
+		if err := w.ch.Close(); err != nil {
+			continue
+		}
+		back += w.held
+		r.settle(ctx, back)
+	}
+}
+
+// settle waits for the queue to have so many messages again. It is no harm if someone else takes them first.
+func (r *Reader) settle(ctx context.Context, want int) {
+	for ctx.Err() == nil {
+		if count, err := r.box.Count(ctx); err != nil || count >= want {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

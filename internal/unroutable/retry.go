@@ -1,0 +1,132 @@
+package unroutable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
+)
+
+// A Sender sends messages to where they should have gone.
+type Sender struct {
+	box       *Box
+	conn      *broker.Conn
+	publisher *broker.Publisher
+	exchanges map[string]string // why nothing can be sent to an exchange, "" where it can
+}
+
+// Sender opens a connection of its own to publish on. Messages to an exchange that is gone are not tried again with
+// this Sender once one was.
+func (b *Box) Sender(ctx context.Context) (*Sender, error) {
+	conn, err := broker.Dial(ctx, b.opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Sender{
+		box: b, conn: conn, exchanges: map[string]string{},
+		publisher: broker.NewPublisher(b.opts.Backend, func() {}, conn),
+	}, nil
+}
+
+// Close ends the connection.
+func (s *Sender) Close() { s.publisher.Close() }
+
+// Send publishes the message to its destination, mandatory, and returns once that is confirmed. stays says why it
+// certainly did not get there; then, and with an error, it must not be removed.
+func (s *Sender) Send(ctx context.Context, m *Message) (stays string, err error) {
+	if stays = s.Unfit(m, time.Now()); stays != "" {
+		return stays, nil
+	}
+	if stays, err = s.missing(ctx, m.Envelope.Exchange); stays != "" || err != nil {
+		return stays, err
+	}
+	err = s.publisher.PublishDirect(ctx, broker.Publishing{
+		Exchange: m.Envelope.Exchange, Key: m.RoutingKey, Message: publishing(m),
+	})
+	if err == nil {
+		return "", nil
+	}
+	return s.refusal(m, err)
+}
+
+// Unfit says why a message cannot be sent whatever its destination is, or "".
+func (s *Sender) Unfit(m *Message, now time.Time) string {
+	switch left := m.Envelope.Due.Sub(now); {
+	case !m.Ours:
+		return "it has no header " + delayer.Header + ", so its destination is not known"
+	case left > 0:
+		return fmt.Sprintf("it is not due before %s", m.Envelope.Due.UTC().Format(time.RFC3339))
+	case m.UserId != "" && m.UserId != s.conn.User():
+		return fmt.Sprintf("its user-id is %q, whom the broker lets no one else publish as", m.UserId)
+	}
+	return ""
+}
+
+// missing asks for an exchange once: publishing to one that there is not costs the channel.
+func (s *Sender) missing(ctx context.Context, exchange string) (string, error) {
+	if exchange == "" {
+		return "", nil
+	}
+	if why, known := s.exchanges[exchange]; known {
+		return why, nil
+	}
+	there, err := s.box.Exists(ctx, exchange, "")
+	if err != nil {
+		return "", err
+	}
+	why := ""
+	if there == Gone {
+		why = "there is no such exchange"
+	}
+	s.exchanges[exchange] = why
+	return why, nil
+}
+
+// refusal tells the broker's certain no from what is not known. One message is under way at a time, so that a
+// channel error is about that one.
+func (s *Sender) refusal(m *Message, err error) (stays string, failed error) {
+	exchange := m.Envelope.Exchange
+	switch c := code(err); {
+	case errors.Is(err, delayer.ErrUnroutable) && exchange == "":
+		return "there is no such queue", nil
+	case errors.Is(err, delayer.ErrUnroutable):
+		return "nothing is bound there for its key", nil
+	case errors.Is(err, delayer.ErrRefused):
+		return "the destination refuses it: is it full?", nil
+	case c == amqp091.NotFound:
+		s.exchanges[exchange] = "there is no such exchange"
+		return s.exchanges[exchange], nil
+	case c == amqp091.AccessRefused:
+		return "the user may not write there: rabbitmqctl set_permissions", nil
+	}
+	var known *delayer.Error
+	if errors.As(err, &known) && known.Object == "" {
+		known.Object = place(exchange, m.RoutingKey)
+	}
+	return "", err
+}
+
+// counters are headers that a quorum queue adds when it hands a message out again.
+var counters = [...]string{"x-delivery-count", "x-acquired-count"}
+
+// publishing is the message as a delivery in time would have left it: with our header, and with x-death where its
+// backend has that.
+func publishing(m *Message) amqp091.Publishing {
+	headers := make(amqp091.Table, len(m.Headers))
+	for name, value := range m.Headers {
+		headers[name] = value
+	}
+	for _, name := range counters {
+		delete(headers, name)
+	}
+	return amqp091.Publishing{
+		Headers: headers, ContentType: m.ContentType, ContentEncoding: m.ContentEncoding, DeliveryMode: m.DeliveryMode,
+		Priority: m.Priority, CorrelationId: m.CorrelationId, ReplyTo: m.ReplyTo, Expiration: m.Expiration,
+		MessageId: m.MessageId, Timestamp: m.Timestamp, Type: m.Type, UserId: m.UserId, AppId: m.AppId, Body: m.Body,
+	}
+}
