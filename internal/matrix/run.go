@@ -70,7 +70,7 @@ func (l lane) test(ctx context.Context, o options, s suite, out io.Writer) resul
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go test ends its tests, and they their broker
 	cmd.WaitDelay = time.Minute
 	cmd.Env = append(os.Environ(), "AMQP_URL=", "DELAYER_BROKER=docker", "DELAYER_RABBITMQ_IMAGE="+l.image,
-		"DELAYER_TEST_RABBITMQ_CONF="+l.conf)
+		"DELAYER_TEST_RABBITMQ_CONFIG="+l.conf)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()

@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 )
 
 // startTimeout bounds Start where ctx has no deadline; a slow machine boots a broker in half a minute.
 const startTimeout = 2 * time.Minute
+
+// configVariable names the environment variable with settings for every broker of our own, before those of Options.
+const configVariable = "DELAYER_TEST_RABBITMQ_CONFIG"
 
 // Start returns a broker that answers. If there is none and none can be started the error matches
 // [ErrNone] and says what to do; an AMQP_URL that does not answer is another error.
@@ -19,6 +23,7 @@ func Start(ctx context.Context, o Options) (*Broker, error) {
 	defer cancel()
 	o.Image = cmp.Or(o.Image, os.Getenv("DELAYER_RABBITMQ_IMAGE"), DefaultImage)
 	o.Choice = cmp.Or(o.Choice, os.Getenv("DELAYER_BROKER"))
+	o.Config = strings.TrimLeft(os.Getenv(configVariable)+"\n"+o.Config, "\n")
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
 	}

@@ -16,6 +16,7 @@ import (
 )
 
 func TestBrokersTakeConfigurationAndPause(t *testing.T) {
+	t.Setenv("DELAYER_TEST_RABBITMQ_CONFIG", "channel_max = 77")
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			b, err := rabbit.Start(t.Context(), rabbit.Options{Choice: kind, Config: "heartbeat = 17\n", Args: "-rabbit delayer_test 18"})
@@ -24,9 +25,9 @@ func TestBrokersTakeConfigurationAndPause(t *testing.T) {
 			}
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, b.Close()) })
-			out, err := b.Ctl(t.Context(), "eval", "{application:get_env(rabbit, heartbeat), application:get_env(rabbit, delayer_test)}.")
+			out, err := b.Ctl(t.Context(), "eval", "[application:get_env(rabbit, Key) || Key <- [heartbeat, delayer_test, channel_max]].")
 			require.NoError(t, err)
-			assert.Contains(t, out, "{{ok,17},{ok,18}}")
+			assert.Contains(t, out, "[{ok,17},{ok,18},{ok,77}]")
 
 			require.NoError(t, b.Pause())
 			_, err = amqp091.DialConfig(b.URL(), amqp091.Config{Dial: amqp091.DefaultDial(time.Second)})

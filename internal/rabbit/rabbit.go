@@ -18,7 +18,8 @@ type Options struct {
 	Logf func(format string, args ...any)
 	// Plugins are enabled where the broker has them; ask [Broker.HasPlugin] for the outcome.
 	Plugins []string
-	// Config is further lines of rabbitmq.conf for a broker of our own. A broker at AMQP_URL has its own.
+	// Config is further lines of rabbitmq.conf for a broker of our own, behind those in DELAYER_TEST_RABBITMQ_CONFIG. A
+	// broker at AMQP_URL has its own.
 	Config string
 	// Args are arguments of the Erlang VM of a broker of our own, such as "-rabbit dead_letter_worker_publisher_confirm_timeout 2000"
 	// for settings that rabbitmq.conf does not know. A broker at AMQP_URL has its own.
