@@ -30,6 +30,9 @@ func (r *Report) Legend() string {
 	if slices.ContainsFunc(r.Runs, func(run Run) bool { return run.ProcessCPU > 0 }) {
 		legend += " Own CPU is this process's: it publishes and consumes, and delays where the controller runs in it."
 	}
+	if r.GeneratorPerS > 0 {
+		legend += fmt.Sprintf(" The generator alone reaches %s msg/s against a sink.", figure(r.GeneratorPerS))
+	}
 	return legend
 }
 

@@ -48,7 +48,7 @@ func newContest(runs []Run) contest {
 	return c
 }
 
-// faultsOf says what a strategy must not do and this one did, a crash aside: that has its own column.
+// faultsOf says what a strategy must not do and this one did; a crash has its own column, and a loss that was declared is no surprise.
 func faultsOf(runs []Run) []string {
 	var out []string
 	var lost, early, twice int
@@ -56,7 +56,7 @@ func faultsOf(runs []Run) []string {
 		if run.HeldUp() && len(out) == 0 {
 			out = append(out, fmt.Sprintf("holds short delays up behind long ones (p99 %s late)", late(run.Lateness.P99)))
 		}
-		if run.Scenario == "crash" {
+		if run.Scenario == "crash" || run.LossDeclared {
 			continue
 		}
 		lost, early = lost+run.Lost, early+run.Early

@@ -87,7 +87,7 @@ func TestSaturationIsNotHeadOfLineBlocking(t *testing.T) {
 
 func TestVerdictPrefersWhatSurvivesACrash(t *testing.T) {
 	crash := func(subject string, lost, twice int) Run {
-		return did("crash", subject, func(r *Run) { r.Lost, r.Duplicated, r.Published = lost, twice, 5000 })
+		return did("crash", subject, func(r *Run) { r.Lost, r.Duplicated, r.Published, r.Outage = lost, twice, 5000, true })
 	}
 	v := verdictOf(accurate("fast", 1, 10), accurate("safe", 50, 300), crash("fast", 654, 0), crash("safe", 0, 52))
 	assert.Contains(t, v.Choices[0].Advice, "choose safe: it does the job")

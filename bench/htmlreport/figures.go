@@ -3,6 +3,7 @@ package htmlreport
 import (
 	"fmt"
 	"html/template"
+	"slices"
 
 	"github.com/delayer-go/delayer/bench"
 )
@@ -57,18 +58,22 @@ const keyLate = "The summit is the median. ● p50, ❘ p90 and ◆ p99 stand at
 
 func distribution(id string, t bench.Table) []figure {
 	var rows []mountain
+	table := bench.Grid{Title: "How late, " + t.Grid.Title, Head: []bench.Column{{Name: "subject", Left: true},
+		{Name: "p50", Unit: "ms"}, {Name: "p90", Unit: "ms"}, {Name: "p99", Unit: "ms"}, {Name: "max", Unit: "ms"}}}
 	for _, row := range t.Rows {
 		run := row.First()
 		if run.Delivered == 0 {
 			continue
 		}
+		l := run.Lateness
+		table.Rows = append(table.Rows, texts(row.Name, bench.Figure(l.P50), bench.Figure(l.P90), bench.Figure(l.P99), bench.Figure(l.Max)))
 		rows = append(rows, mountain{name: row.Name, class: class(run), late: run.Lateness, quantiles: run.Distribution})
 	}
 	if len(rows) == 0 {
 		return nil
 	}
 	title := "How late"
-	return []figure{{ID: id, Title: title, Key: keyLate, Table: t.Grid,
+	return []figure{{ID: id, Title: title, Key: keyLate, Table: table,
 		Pictures: []template.HTML{mountains(id, title+", "+t.Grid.Title, rows)}}}
 }
 
@@ -84,7 +89,7 @@ func (m measure) chart(id string, t bench.Table) []figure {
 	if len(rows) == 0 {
 		return nil
 	}
-	return []figure{{ID: id, Title: m.title, Key: m.key, Table: t.Grid,
+	return []figure{{ID: id, Title: m.title, Key: m.key, Table: barTable(m.title+", "+t.Grid.Title, rows),
 		Pictures: []template.HTML{bars(id, m.title+", "+t.Grid.Title, rows)}}}
 }
 
@@ -155,8 +160,35 @@ func losses(id string, t bench.Table) []figure {
 		return nil
 	}
 	title := "Lost when the broker was killed"
-	return []figure{{ID: id, Title: title, Key: "Confirmed messages that never arrived; shorter is better.", Table: t.Grid,
+	return []figure{{ID: id, Title: title, Key: "Confirmed messages that never arrived; shorter is better.",
+		Table:    barTable(title+", "+t.Grid.Title, rows),
 		Pictures: []template.HTML{bars(id, title+", "+t.Grid.Title, rows)}}}
+}
+
+// texts is a row of a table.
+func texts(row ...string) []bench.Cell {
+	out := make([]bench.Cell, len(row))
+	for i, text := range row {
+		out[i].Text = text
+	}
+	return out
+}
+
+// barTable holds what bars show, with the range of the repetitions where there are any.
+func barTable(title string, rows []bar) bench.Grid {
+	g := bench.Grid{Title: title, Head: []bench.Column{{Name: "subject", Left: true}, {Name: "figure"}}}
+	several := slices.ContainsFunc(rows, func(b bar) bool { return b.high > b.low })
+	if several {
+		g.Head = append(g.Head, bench.Column{Name: "lowest"}, bench.Column{Name: "highest"})
+	}
+	for _, b := range rows {
+		row := texts(b.name, b.text)
+		if several {
+			row = append(row, texts(bench.Figure(b.low), bench.Figure(b.high))...)
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
 }
 
 func whole(n int) string {

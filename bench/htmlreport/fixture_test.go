@@ -79,6 +79,7 @@ func full() *bench.Report {
 		Broker:  bench.BrokerInfo{Product: "RabbitMQ", Version: "3.10.8", How: "private node", Measured: true, IdleCPU: 1.9},
 		Skipped: []bench.Skip{{Backend: "plugin", QueueType: "quorum", Reason: "RabbitMQ 3.10.8 has no exchange type x-delayed-message"}},
 	}
+	r.GeneratorPerS, r.GeneratorCPU = 412_000, 2.4
 	for _, s := range []bench.ScenarioInfo{
 		{Name: "accuracy", Question: "how late, how fast, at what cost?", Setup: "20,000 messages due after 1s–15s, as fast as confirmed, 256 publishers"},
 		{Name: "hol", Question: "does a long delay hold up the short ones behind it?", Setup: "one message of 30s, then 1,000 of 1s, 100/s, 256 publishers (lateness of the short ones)"},
@@ -134,6 +135,7 @@ func (t trait) scenario(name, queueType string) []bench.Run {
 				BrokerCPU: t.cpu*0.6 + t.perHop*float64(hops), Lateness: t.lateness(0.5 + 0.1*float64(hops))})
 		}
 	case "crash":
+		r.Outage, r.LossDeclared = true, queueType == "classic"
 		r.Published, r.Delivered, r.Lost, r.Duplicated, r.DownMS, r.ServesMS = 5000, 5000, t.lostQuorum, t.twice, 3900, 4300+t.memory
 		if queueType == "classic" {
 			r.Lost = t.lost
@@ -143,7 +145,7 @@ func (t trait) scenario(name, queueType string) []bench.Run {
 		}
 		r.Delivered -= r.Lost
 	case "recovery":
-		r.Waiting, r.DownMS, r.ServesMS = 100_000, 5100, 5400+2*t.memory
+		r.Outage, r.Waiting, r.DownMS, r.ServesMS = true, 100_000, 5100, 5400+2*t.memory
 	}
 	return []bench.Run{r}
 }

@@ -45,7 +45,7 @@ func panels(id, about string, frame panel, each []multiple, ghosts bool) []panel
 
 // blocking shows when each message was due and when it arrived.
 func blocking(id string, t bench.Table) []figure {
-	f := figure{ID: id, Title: "Due against arrival", Table: t.Grid, Small: true,
+	f := figure{ID: id, Title: "Due against arrival", Table: holTable(t), Small: true,
 		Key: "Each dot is a message. On the dashed diagonal it arrives when it is due; above it, it is late."}
 	for _, p := range blockingPanels(id, t) {
 		f.Pictures = append(f.Pictures, p.draw())
@@ -54,6 +54,36 @@ func blocking(id string, t bench.Table) []figure {
 		return nil
 	}
 	return []figure{f}
+}
+
+func holTable(t bench.Table) bench.Grid {
+	g := bench.Grid{Title: "Due against arrival, " + t.Grid.Title, Head: []bench.Column{{Name: "subject", Left: true},
+		{Name: "held up"}, {Name: "late p50", Unit: "ms"}, {Name: "p90", Unit: "ms"}, {Name: "p99", Unit: "ms"}, {Name: "max", Unit: "ms"}}}
+	for _, row := range t.Rows {
+		run, held := row.First(), "no"
+		if run.HeldUp() {
+			held = "yes"
+		}
+		l := run.Lateness
+		g.Rows = append(g.Rows, texts(row.Name, held, bench.Figure(l.P50), bench.Figure(l.P90), bench.Figure(l.P99), bench.Figure(l.Max)))
+	}
+	return g
+}
+
+// probeTable has a row for each rate that was tried.
+func probeTable(t bench.Table) bench.Grid {
+	g := bench.Grid{Title: "Lateness against rate, " + t.Grid.Title, Head: []bench.Column{{Name: "subject", Left: true},
+		{Name: "rate", Unit: "msg/s"}, {Name: "late p50", Unit: "ms"}, {Name: "p99", Unit: "ms"}, {Name: "in time"}}}
+	for _, row := range t.Rows {
+		for _, p := range bestByRate(row.First().Probes) {
+			passed := "yes"
+			if !p.Passed {
+				passed = "no: " + p.Reason
+			}
+			g.Rows = append(g.Rows, texts(row.Name, bench.Figure(p.Rate), bench.Figure(p.Lateness.P50), bench.Figure(p.Lateness.P99), passed))
+		}
+	}
+	return g
 }
 
 func blockingPanels(id string, t bench.Table) []panel {
@@ -113,7 +143,7 @@ func probes(id string, t bench.Table) []figure {
 	frame := panel{
 		x: axis{logScale(rates, 1), "messages a second", plain}, y: axis{logScale(lates, 1), "p99 late", millis},
 	}
-	return multiples(figure{ID: id, Title: "Lateness against rate", Table: t.Grid,
+	return multiples(figure{ID: id, Title: "Lateness against rate", Table: probeTable(t),
 		Key: "Filled: in time at that rate. Hollow: not. The others are faint behind; both scales are logarithmic."},
 		frame, t.Grid.Title, each, true)
 }

@@ -48,7 +48,7 @@ type shown struct {
 	ID      string
 	Grid    bench.Grid
 	Figures []figure
-	Tables  []bench.Grid // what no figure shows
+	Drawn   bool // by at least one figure
 }
 
 type fact struct{ Name, Value string }
@@ -89,14 +89,8 @@ func (p *page) add(id string, t bench.Table) {
 		own = &p.Sections[len(p.Sections)-1]
 	}
 	s := shown{ID: id, Grid: t.Grid, Figures: figuresOf(id, t)}
-	covered := map[string]bool{}
 	for _, f := range s.Figures {
-		covered[f.Table.Title] = true
-	}
-	for _, grid := range append([]bench.Grid{t.Grid}, t.Details...) {
-		if !covered[grid.Title] {
-			s.Tables = append(s.Tables, grid)
-		}
+		s.Drawn = s.Drawn || len(f.Pictures) > 0
 	}
 	own.Tables = append(own.Tables, s)
 }
@@ -113,6 +107,13 @@ func facts(r *bench.Report) []fact {
 		out = append(out, fact{"idle broker", bench.Figure(r.Broker.IdleCPU) + " % of a core, subtracted from its CPU"})
 	} else {
 		out = append(out, fact{"broker's CPU and memory", "not known: it is not ours to measure"})
+	}
+	if r.Broker.MemorySource != "" {
+		out = append(out, fact{"broker's memory", r.Broker.MemorySource})
+	}
+	if r.GeneratorPerS > 0 {
+		out = append(out, fact{"generator alone", fmt.Sprintf("%s msg/s against a sink, %s µs of own CPU a message",
+			bench.Figure(r.GeneratorPerS), bench.Figure(r.GeneratorCPU))})
 	}
 	return append(out, fact{"schema", fmt.Sprintf("report.json version %d", r.SchemaVersion)})
 }

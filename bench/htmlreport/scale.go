@@ -118,7 +118,7 @@ func plain(v float64) string {
 	switch {
 	case v >= 1e6:
 		return strconv.FormatFloat(v/1e6, 'f', -1, 32) + " M"
-	case v >= 1e4:
+	case v >= 1e3:
 		return strconv.FormatFloat(v/1e3, 'f', -1, 32) + " k"
 	}
 	return strings.TrimSuffix(strconv.FormatFloat(v, 'g', 6, 32), ".0")
