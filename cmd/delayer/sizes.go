@@ -33,7 +33,7 @@ var usual = sizes{
 	accuracy:   20_000,
 	hol:        bench.HOL{Load: bench.Load{Messages: 1000}, Long: 30 * time.Second, Short: time.Second},
 	mix:        bench.Mix{Load: bench.Load{Messages: 2000, Rate: 400}, Long: 15 * time.Second, Short: time.Second, Every: 10},
-	burst:      bench.Burst{Load: bench.Load{Messages: 20_000}, Spread: 10 * time.Second, Lead: 2 * time.Second},
+	burst:      bench.Burst{Load: bench.Load{Messages: 20_000}, Spread: 10 * time.Second, Lead: 4 * time.Second},
 	rate: bench.Rate{
 		// Short, so that a rate is soon in full swing, and still one hop or two.
 		DelayMin: time.Second, DelayMax: 3 * time.Second, Probe: 4 * time.Second, Settle: time.Second,
@@ -60,7 +60,7 @@ var full = func() sizes {
 	s.accuracy = 10_000
 	s.hol.Long = 8 * time.Second
 	s.mix.Messages, s.mix.Rate, s.mix.Long = 1000, 300, 8*time.Second
-	s.burst.Spread, s.burst.Lead = 5*time.Second, time.Second
+	s.burst.Spread, s.burst.Lead = 8*time.Second, 4*time.Second
 	s.rate.First, s.rate.DelayMax, s.rate.Probe, s.rate.Budget = 1000, 2*time.Second, 3*time.Second, 20*time.Second
 	s.backlog.Probes = 500
 	s.crash.DelayMin, s.crash.DelayMax = 4*time.Second, 8*time.Second
