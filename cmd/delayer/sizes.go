@@ -56,10 +56,10 @@ var usual = sizes{
 // full is the reference run. It has all the scenarios, and so each is as small as its question allows.
 var full = func() sizes {
 	s := usual
-	s.delays = delayRange{time.Second, 8 * time.Second}
+	s.delays = delayRange{time.Second, 7 * time.Second}
 	s.accuracy = 10_000
 	s.hol.Long = 8 * time.Second
-	s.mix.Messages, s.mix.Rate, s.mix.Long = 1000, 300, 8*time.Second
+	s.mix.Messages, s.mix.Rate, s.mix.Long = 1000, 300, 6*time.Second
 	s.burst.Spread, s.burst.Lead = 8*time.Second, 4*time.Second
 	s.rate.First, s.rate.DelayMax, s.rate.Probe, s.rate.Budget = 1000, 2*time.Second, 3*time.Second, 20*time.Second
 	s.backlog.Probes = 500
