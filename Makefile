@@ -27,6 +27,9 @@ bench-go: broker ## run the Go benchmarks: time and allocations of a publish
 lint: ## check the code with golangci-lint
 	$(GOLANGCI_LINT) run
 
+vuln: ## look for known vulnerabilities in what is called, where their database can be reached
+	@scripts/vuln.sh $(VULNFLAGS)
+
 fmt: ## format the code
 	$(GOLANGCI_LINT) fmt
 
