@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/faults"
+	"github.com/delayer-go/delayer/internal/rabbit"
+)
+
+// options are the command's flags.
+type options struct {
+	Messages  int           `default:"5000" help:"Messages of each fault and backend, at least."`
+	Rate      int           `default:"150" help:"Messages a second of each backend; those of one fault run at the same time."`
+	Times     int           `default:"20" help:"How often brokers and controllers are killed and connections cut."`
+	Hold      time.Duration `default:"35s" help:"How long what lasts lasts; heartbeats take 30 s to be missed."`
+	Patience  time.Duration `default:"90s" help:"How long without an arrival until what has not come is missing."`
+	Redeliver time.Duration `default:"20s" help:"After how long the broker repeats a dead-lettering that was not confirmed. RabbitMQ's default is 3m."`
+	Churn     time.Duration `default:"10m" help:"How long Delayers are opened, used and closed; 0 leaves it out."`
+	Fault     string        `help:"Only the faults whose names match this regular expression."`
+	Backend   string        `help:"Only the backends whose names match this regular expression."`
+	Seed      uint64        `help:"Of the random moments; by default another every time, and printed."`
+	Write     string        `placeholder:"FILE" help:"Write the table between the markers of this file."`
+	Verbose   bool          `help:"Say what is being done."`
+}
+
+// A campaign is one run of the command.
+type campaign struct {
+	options
+	out    io.Writer
+	plan   faults.Campaign
+	began  time.Time
+	broker string // what it was
+	rows   []faults.Row
+	failed bool
+}
+
+// run returns false where something happened that must not.
+func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
+	if o.Seed == 0 {
+		o.Seed = rand.Uint64()
+	}
+	folder, err := os.MkdirTemp("", "delayer-faults-")
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	command := filepath.Join(folder, "delayer")
+	if said, err := exec.CommandContext(ctx, "go", "build", "-o", command, "github.com/delayer-go/delayer/cmd/delayer").CombinedOutput(); err != nil {
+		return false, fmt.Errorf("go build: %w: %s", err, said)
+	}
+	c := &campaign{options: o, out: out, began: time.Now()}
+	if err := c.prepare(command); err != nil {
+		return false, err
+	}
+	fmt.Fprintf(out, "seed %d\n%s\n", o.Seed, faults.Heading())
+	if err := errors.Join(c.oneNode(ctx), c.cluster(ctx)); err != nil {
+		return false, err
+	}
+	fmt.Fprintf(out, "%v altogether\n", time.Since(c.began).Round(time.Second))
+	return !c.failed, c.write()
+}
+
+func (c *campaign) prepare(command string) error {
+	chosen, err := regexp.Compile(c.Backend)
+	if err != nil {
+		return err
+	}
+	c.plan = faults.Campaign{
+		Load:     faults.Load{Publishers: 16, Rate: c.Rate, Patience: 5 * time.Second},
+		Messages: c.Messages, Times: c.Times, Hold: c.Hold, Patience: c.Patience, Seed: c.Seed, Logf: c.logf,
+	}
+	for _, s := range subjects(command) {
+		if chosen.MatchString(s.Name) {
+			c.plan.Subjects = append(c.plan.Subjects, s)
+		}
+	}
+	return nil
+}
+
+func (c *campaign) logf(format string, args ...any) {
+	if c.Verbose {
+		fmt.Fprintf(c.out, "    %s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
+	}
+}
+
+// brokerOptions are those of a broker to break: never the one at AMQP_URL, which is somebody's.
+func (c *campaign) brokerOptions() rabbit.Options {
+	o := rabbit.Options{
+		Logf: c.logf, Choice: os.Getenv("DELAYER_BROKER"), Plugins: []string{"rabbitmq_delayed_message_exchange"},
+		Args: fmt.Sprintf("-rabbit dead_letter_worker_publisher_confirm_timeout %d", c.Redeliver.Milliseconds()),
+	}
+	if o.Choice == "" || o.Choice == rabbit.Given {
+		o.Choice = rabbit.Node
+	}
+	return o
+}
+
+// oneNode does the faults of one broker, and churn.
+func (c *campaign) oneNode(ctx context.Context) error {
+	all := append(append(faults.OneNode(), faults.Destinations()...), faults.Controllers()...)
+	todo, err := c.chosen(all)
+	if err != nil || len(todo) == 0 && !c.churns() {
+		return err
+	}
+	b, err := rabbit.Start(ctx, c.brokerOptions())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = b.Close() }()
+	c.plan.Broker, c.broker = b, b.String()
+	if !b.HasPlugin("rabbitmq_delayed_message_exchange") {
+		c.without("plugin")
+	}
+	return errors.Join(c.each(ctx, todo), c.churn(ctx, b))
+}
+
+// without leaves out a backend that this broker does not have.
+func (c *campaign) without(name string) {
+	var rest []faults.Subject
+	for _, s := range c.plan.Subjects {
+		if s.Name != name {
+			rest = append(rest, s)
+		}
+	}
+	if len(rest) < len(c.plan.Subjects) {
+		fmt.Fprintf(c.out, "skipped: %s: the broker does not have the plugin\n", name)
+	}
+	c.plan.Subjects = rest
+}
+
+// cluster does the faults of three nodes.
+func (c *campaign) cluster(ctx context.Context) error {
+	todo, err := c.chosen(faults.ThreeNodes())
+	if err != nil || len(todo) == 0 {
+		return err
+	}
+	if o := c.brokerOptions(); o.Choice != rabbit.Node {
+		fmt.Fprintln(c.out, "skipped: the cluster: it needs private nodes (DELAYER_BROKER=node)")
+		return nil
+	}
+	cluster, err := rabbit.StartCluster(ctx, c.brokerOptions(), 3)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = cluster.Close() }()
+	c.plan.Cluster = cluster
+	c.without("plugin")
+	if c.broker == "" {
+		c.broker = cluster.String()
+	}
+	return c.each(ctx, todo)
+}
+
+func (c *campaign) chosen(all []faults.Fault) (todo []faults.Fault, err error) {
+	pattern, err := regexp.Compile(c.Fault)
+	for _, f := range all {
+		if err == nil && pattern.MatchString(f.Name) {
+			todo = append(todo, f)
+		}
+	}
+	return todo, err
+}
+
+// each does the faults and prints their rows. A fault that could not be done is reported, and the next is tried.
+func (c *campaign) each(ctx context.Context, todo []faults.Fault) error {
+	for _, f := range todo {
+		rows, err := c.plan.Run(ctx, f)
+		for _, r := range rows {
+			c.print(r)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			c.failed = true
+			fmt.Fprintf(c.out, "%s: FAILED: %v\n", f.Name, err)
+		}
+		if len(rows) > 0 {
+			for _, note := range rows[0].Notes {
+				fmt.Fprintln(c.out, "    "+note)
+			}
+			c.logf("%s took %v", f.Name, rows[0].Took.Round(time.Second))
+		}
+	}
+	return nil
+}
+
+func (c *campaign) print(r faults.Row) {
+	c.rows = append(c.rows, r)
+	c.failed = c.failed || len(r.Problems) > 0
+	fmt.Fprintln(c.out, r)
+	if text := r.Outcomes(); c.Verbose && text != "" {
+		fmt.Fprintln(c.out, text)
+	}
+}
+
+// write puts the table where Write says.
+func (c *campaign) write() error {
+	if c.Write == "" || len(c.rows) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, by `%s`, seed %d.\n\n", c.began.Format(time.DateOnly), c.command(), c.Seed)
+	if err := faults.WriteMarkdown(&b, c.rows); err != nil {
+		return err
+	}
+	return faults.UpdateDocument(c.Write, c.broker, b.String())
+}
+
+// command is how the table can be made again.
+func (c *campaign) command() string {
+	if len(os.Args) < 2 {
+		return "go run ./cmd/faults"
+	}
+	return "go run ./cmd/faults " + strings.Join(os.Args[1:], " ")
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/faults"
+	"github.com/delayer-go/delayer/internal/rabbit"
+)
+
+func (c *campaign) churns() bool { return c.Churn > 0 && c.Fault == "" }
+
+// churn opens, uses and closes Delayers of every backend for a while, each backend for its share.
+func (c *campaign) churn(ctx context.Context, b *rabbit.Broker) error {
+	if !c.churns() {
+		return nil
+	}
+	var todo []faults.Subject
+	for _, s := range c.plan.Subjects {
+		if s.Controller == nil && s.QueueType != "classic" {
+			todo = append(todo, s)
+		}
+	}
+	for _, s := range todo {
+		grown, err := faults.Churn(ctx, s, b, c.Churn/time.Duration(len(todo)))
+		if err != nil {
+			return fmt.Errorf("churn: %s: %w", s.Name, err)
+		}
+		fmt.Fprintf(c.out, "churn: %s: %v\n", s.Name, grown)
+		c.failed = c.failed || grown.Bad()
+	}
+	return nil
+}

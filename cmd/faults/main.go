@@ -1,0 +1,30 @@
+// Command faults is the long campaign of docs/reliability.md: it breaks brokers, connections, controllers and
+// destinations while every backend publishes and delivers, accounts for every message, and writes the table.
+//
+// It is for those who work on this module; `make faults` runs it. It starts brokers of its own, as the tests do.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	var o options
+	kong.Parse(&o, kong.Name("faults"), kong.Description("Break everything around every backend, and account for every message."))
+	ok, err := run(ctx, o, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/faults"
+)
+
+// quarter is the tick of the ladders: delays of a few ticks make a few hops, and do not take long.
+const quarter = 250 * time.Millisecond
+
+// subjects are the Delayers that faults are done to. A log line of theirs is no news during a fault.
+func subjects(delayerCommand string) []faults.Subject {
+	quiet := slog.New(slog.DiscardHandler)
+	ladder := backend.Config{Backend: "binaryladder", BinaryLadder: backend.BinaryLadder{Levels: 10, Tick: quarter}}
+	topic := ladder
+	topic.BinaryLadder.Routing = "topic"
+	tiers := backend.Config{Backend: "fixedtiers", FixedTiers: backend.FixedTiers{Tiers: []time.Duration{500 * time.Millisecond, time.Second, 3 * time.Second}}}
+	controller := backend.Config{Backend: "controller", Controller: backend.Controller{Levels: 4, Tick: quarter}}
+	plugin := backend.Config{Backend: "plugin"}
+	var all []faults.Subject
+	for _, kind := range []string{"quorum", "classic"} {
+		for _, s := range []struct {
+			name string
+			cfg  backend.Config
+		}{
+			{"binaryladder source", ladder}, {"binaryladder topic", topic}, {"fixedtiers", tiers}, {"controller", controller}, {"plugin", plugin},
+		} {
+			if kind == "classic" && s.name == "binaryladder topic" || kind == "quorum" && s.name == "plugin" {
+				continue // the same queues as source's; and the plugin has no queues
+			}
+			s.cfg.QueueType, s.cfg.Logger = kind, quiet
+			all = append(all, subject(s.name, s.cfg))
+		}
+	}
+	return append(all, alone(controller, quiet, delayerCommand))
+}
+
+func subject(name string, cfg backend.Config) faults.Subject {
+	delays := []time.Duration{quarter, 3 * quarter, 2 * time.Second, 5 * quarter, 4 * time.Second, 7 * quarter, quarter}
+	if cfg.Backend == "fixedtiers" {
+		delays = cfg.FixedTiers.Tiers
+	}
+	return faults.Subject{
+		Name: name, QueueType: cfg.QueueType, Delays: delays,
+		Unroutable: func(prefix string) string { return prefix + ".unroutable" },
+		Open: func(ctx context.Context, urls []string, prefix string) (delayer.Delayer, error) {
+			c := cfg
+			c.URL, c.Prefix = strings.Join(urls, ","), prefix
+			return backend.Open(ctx, c)
+		},
+	}
+}
+
+// alone is the controller backend with controllers in processes of their own.
+func alone(cfg backend.Config, quiet *slog.Logger, command string) faults.Subject {
+	cfg.QueueType, cfg.Logger, cfg.Controller.Run = "quorum", quiet, new(false)
+	s := subject("controller alone", cfg)
+	s.Controller = func(url, prefix string) *exec.Cmd {
+		cmd := exec.Command(command, "controller")
+		cmd.Env = []string{
+			"DELAYER_URL=" + url, "DELAYER_PREFIX=" + prefix, "DELAYER_BACKEND=controller",
+			fmt.Sprintf("DELAYER_CONTROLLER_LEVELS=%d", cfg.Controller.Levels), "DELAYER_CONTROLLER_TICK=" + cfg.Controller.Tick.String(),
+		}
+		dieWithParent(cmd)
+		return cmd
+	}
+	return s
+}

@@ -1,0 +1,148 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// OneNode are the faults of a single broker, and of the network before it.
+func OneNode() []Fault {
+	return []Fault{
+		{Name: "none", About: "nothing breaks, for comparison", Classic: true},
+		{Name: "broker killed", About: "SIGKILL and start again, at random moments", Classic: true, Inject: killBroker},
+		{Name: "broker restarted", About: "stopped in good order and started again", Classic: true, Inject: restartBroker},
+		{Name: "due while down", About: "killed, and away for longer than messages wait", Inject: downWhileDue},
+		{Name: "connections cut", About: "closed by the network (FIN), at random moments", Inject: cut},
+		{Name: "half-open", About: "no packet passes, and no FIN", Inject: halfOpen},
+		{Name: "slow", About: "1 KB a second in each direction", Inject: slow},
+		{Name: "reset in a frame", About: "RST in the middle of a frame, at random moments", Inject: resetMidFrame},
+		{Name: "memory alarm", About: "the broker blocks who publishes", Inject: alarm("set_vm_memory_high_watermark", "0.00001", "0.4")},
+		{Name: "disk alarm", About: "the broker blocks who publishes", Inject: alarm("set_disk_free_limit", "1000TB", "50MB")},
+	}
+}
+
+func killBroker(ctx context.Context, s *Scene) error {
+	const between, away = 2500 * time.Millisecond, 500 * time.Millisecond
+	for i := range s.Times {
+		wait, down := time.Duration(s.Rand.Int64N(int64(between))), time.Duration(s.Rand.Int64N(int64(away)))
+		s.Logf("kill %d of %d in %v", i+1, s.Times, wait.Round(time.Millisecond))
+		if err := s.wait(ctx, wait); err != nil {
+			return err
+		}
+		if err := s.Broker.Kill(); err != nil {
+			return err
+		}
+		if err := s.wait(ctx, down); err != nil {
+			return err
+		}
+		if err := s.Broker.Run(ctx); err != nil {
+			return err
+		}
+		if err := s.work(ctx, 5); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func restartBroker(ctx context.Context, s *Scene) error {
+	for range max(1, s.Times/5) {
+		if err := s.between(ctx, 0, 2*time.Second); err != nil {
+			return err
+		}
+		if err := s.Broker.Restart(ctx); err != nil {
+			return err
+		}
+		if err := s.work(ctx, 5); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func downWhileDue(ctx context.Context, s *Scene) error {
+	if err := s.Broker.Kill(); err != nil {
+		return err
+	}
+	killed := time.Now()
+	if err := s.wait(ctx, s.Hold); err != nil {
+		return err
+	}
+	if err := s.Broker.Run(ctx); err != nil {
+		return err
+	}
+	ready := time.Now()
+	if err := s.work(ctx, 50); err != nil {
+		return err
+	}
+	for _, r := range s.Runs {
+		r.Await(ctx, 100*time.Millisecond) // most have come by now; the accounts have the rest
+		n, after := r.Ledger.CaughtUp(killed, ready)
+		s.Note("%s: of those due while it was down %d came, the last %v after the broker answered", r.Subject.Name, n, after.Round(time.Millisecond))
+	}
+	return nil
+}
+
+func cut(ctx context.Context, s *Scene) error {
+	for range s.Times {
+		if err := s.between(ctx, 100*time.Millisecond, time.Second); err != nil {
+			return err
+		}
+		s.Proxy.Cut()
+	}
+	return nil
+}
+
+func resetMidFrame(ctx context.Context, s *Scene) error {
+	for range s.Times {
+		if err := s.between(ctx, 100*time.Millisecond, time.Second); err != nil {
+			return err
+		}
+		s.Proxy.Set(ResetMidFrame)
+		for s.Proxy.Connections() > 0 {
+			if err := s.wait(ctx, time.Millisecond); err != nil {
+				return err
+			}
+		}
+		s.Proxy.Set(Pass)
+	}
+	return nil
+}
+
+// halfOpen lasts long enough for heartbeats to be missed, where the hold is half a minute or more.
+func halfOpen(ctx context.Context, s *Scene) error { return s.passing(ctx, HalfOpen) }
+
+func slow(ctx context.Context, s *Scene) error { return s.passing(ctx, Slow) }
+
+func (s *Scene) passing(ctx context.Context, m Mode) error {
+	s.Proxy.Set(m)
+	defer s.Proxy.Set(Pass)
+	return s.wait(ctx, s.Hold)
+}
+
+// alarm raises an alarm by a command and lowers it again. Meanwhile another Delayer of each kind publishes, and is
+// closed.
+func alarm(command, raise, lower string) func(context.Context, *Scene) error {
+	return func(ctx context.Context, s *Scene) (err error) {
+		others, err := s.openOthers(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := s.Ctl(ctx, command, raise); err != nil {
+			return err
+		}
+		if err := s.wait(ctx, s.Hold/2); err != nil {
+			return err
+		}
+		for i, o := range others {
+			took := o.publishAndClose(ctx)
+			s.Note("%s: closed within %v of a Publish while blocked", s.Runs[i].Subject.Name, took.Round(time.Millisecond))
+			if took > mostClosing {
+				return fmt.Errorf("%s: Close under an alarm took %v", s.Runs[i].Subject.Name, took)
+			}
+		}
+		_, err = s.Ctl(ctx, command, lower)
+		return err
+	}
+}

@@ -1,0 +1,309 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/rabbit"
+)
+
+// A Fault is something that breaks while messages are published, wait and arrive.
+type Fault struct {
+	Name    string
+	About   string // one line for the table's readers
+	Cluster bool   // done to a cluster of three nodes
+	Classic bool   // shown for classic queues too: there a crash loses messages, and how many is measured
+	Alone   bool   // for Subjects with controllers in processes of their own, and only those
+	User    bool   // the Delayer logs in as a user of its own
+	Inject  func(context.Context, *Scene) error
+}
+
+// A Scene is what a Fault may be done to.
+type Scene struct {
+	Broker  *rabbit.Broker  // nil in a cluster
+	Cluster *rabbit.Cluster // nil where there is one node
+	Proxy   *Proxy          // between the Delayers and the broker; nil in a cluster
+	Runs    []*Run
+	Rand    *rand.Rand
+	Times   int           // how often what is repeated is repeated
+	Hold    time.Duration // how long what lasts lasts
+	Logf    func(format string, args ...any)
+
+	Notes []string // what the fault has measured beside the accounts
+
+	delayerURLs, consumerURLs []string
+}
+
+// URLs are the broker's, or brokers', without the proxy.
+func (s *Scene) URLs() []string { return s.consumerURLs }
+
+// Note remembers what is worth saying beside the accounts.
+func (s *Scene) Note(format string, args ...any) {
+	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
+}
+
+// Ctl runs rabbitmqctl on the broker, or on the cluster's first node.
+func (s *Scene) Ctl(ctx context.Context, args ...string) (string, error) {
+	if s.Cluster != nil {
+		return s.Cluster.Nodes()[0].Ctl(ctx, args...)
+	}
+	return s.Broker.Ctl(ctx, args...)
+}
+
+// between waits a random time.
+func (s *Scene) between(ctx context.Context, from, to time.Duration) error {
+	return s.wait(ctx, from+time.Duration(s.Rand.Int64N(int64(to-from))))
+}
+
+func (s *Scene) wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// work returns once every Delayer has confirmed n more messages.
+func (s *Scene) work(ctx context.Context, n int) error {
+	for _, r := range s.Runs {
+		if err := r.AwaitConfirmed(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A Campaign does faults to Delayers, and accounts for every message.
+type Campaign struct {
+	Subjects []Subject
+	Broker   *rabbit.Broker
+	Cluster  *rabbit.Cluster
+	Load     Load
+	Messages int           // at least so many from each Delayer
+	Times    int           // see Scene
+	Hold     time.Duration // see Scene
+	Patience time.Duration // without an arrival, until what has not come is missing
+	Seed     uint64
+	Logf     func(format string, args ...any)
+}
+
+// A Row is what one Fault did to one Subject.
+type Row struct {
+	Fault     Fault
+	Subject   string
+	QueueType string
+	Account   Account
+	Took      time.Duration
+	Notes     []string
+	Problems  []string // what must not be
+}
+
+// Run does one fault to all Subjects that it concerns, at the same time. The error is of the campaign's own doing; what
+// the Delayers did wrong is in the rows.
+func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
+	began := time.Now()
+	goroutines := runtime.NumGoroutine()
+	s, err := c.scene(f)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	if err := c.start(ctx, f, s); err != nil || len(s.Runs) == 0 {
+		return nil, err
+	}
+	if err := c.disturb(ctx, f, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	for _, r := range s.Runs {
+		r.Await(ctx, c.Patience)
+	}
+	for _, r := range s.Runs {
+		rows = append(rows, c.row(f, r))
+	}
+	shared, err := c.clear(ctx, s, goroutines)
+	for i := range rows {
+		rows[i].Took = time.Since(began)
+		rows[i].Notes = s.Notes
+		rows[i].Problems = append(rows[i].Problems, shared...)
+		rows[i].closing(s.Runs[i])
+	}
+	return rows, err
+}
+
+func (c Campaign) scene(f Fault) (*Scene, error) {
+	s := &Scene{Rand: rand.New(rand.NewPCG(c.Seed, 0)), Times: c.Times, Hold: c.Hold, Logf: c.Logf}
+	if f.Cluster {
+		s.Cluster = c.Cluster
+		s.consumerURLs = c.Cluster.URLs()
+		s.delayerURLs = s.consumerURLs
+		return s, nil
+	}
+	p, err := NewProxy(c.Broker.URL())
+	if err != nil {
+		return nil, err
+	}
+	s.Broker, s.Proxy = c.Broker, p
+	s.consumerURLs = []string{c.Broker.URL()}
+	s.delayerURLs = []string{p.URL(c.Broker.URL())}
+	return s, nil
+}
+
+func (s *Scene) close() {
+	if s.Proxy != nil {
+		s.Proxy.Close()
+	}
+}
+
+// settle is how long topology is left alone before anything is killed: RabbitMQ 3.10 forgets a durable queue that was
+// declared less than two seconds before a SIGKILL.
+const settle = 3 * time.Second
+
+// start opens the Delayers and publishes until what they declared has settled.
+func (c Campaign) start(ctx context.Context, f Fault, s *Scene) error {
+	if f.User {
+		if err := s.addUser(ctx); err != nil {
+			return err
+		}
+	}
+	for _, subject := range c.Subjects {
+		if !f.concerns(subject) {
+			continue
+		}
+		r, err := Start(ctx, subject, s.delayerURLs, s.consumerURLs, c.Load)
+		if err != nil {
+			for _, r := range s.Runs {
+				err = errors.Join(err, r.Close())
+			}
+			return err
+		}
+		s.Runs = append(s.Runs, r)
+	}
+	return s.wait(ctx, settle)
+}
+
+func (f Fault) concerns(s Subject) bool {
+	return f.Alone == (s.Controller != nil) && (s.QueueType != "classic" || f.Classic)
+}
+
+// disturb does the fault and goes on publishing until there were enough messages.
+func (c Campaign) disturb(ctx context.Context, f Fault, s *Scene) error {
+	defer func() {
+		for _, r := range s.Runs {
+			r.Stop()
+		}
+	}()
+	if err := s.work(ctx, 1); err != nil {
+		return err
+	}
+	if f.Inject != nil {
+		if err := f.Inject(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := s.work(ctx, 10); err != nil { // it publishes again
+		return err
+	}
+	for _, r := range s.Runs {
+		for r.Sent() < c.Messages {
+			if err := s.wait(ctx, 50*time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mostClosing bounds Close: ten seconds for confirms, two for each connection to say goodbye, and a slow machine.
+const mostClosing = 20 * time.Second
+
+// mostOverrun is how long after its context's end a Publish may return: what a busy machine needs to run a goroutine.
+const mostOverrun = 2 * time.Second
+
+func (c Campaign) row(f Fault, r *Run) Row {
+	acc := r.Ledger.Account()
+	row := Row{Fault: f, Subject: r.Subject.Name, QueueType: r.Subject.QueueType, Account: acc}
+	say := func(bad bool, format string, args ...any) {
+		if bad {
+			row.Problems = append(row.Problems, fmt.Sprintf(format, args...))
+		}
+	}
+	say(len(acc.Early) > 0, "%d early, the earliest by %v: %s", len(acc.Early), acc.EarliestBy, describe(r.Ledger.Worst(acc.Early)))
+	say(len(acc.Missing) > 0 && r.Subject.QueueType != "classic", "%d missing: %v %s", len(acc.Missing), acc.Missing[:min(len(acc.Missing), 10)], describe(r.Ledger.Worst(acc.Missing)))
+	say(acc.Untrue > 0, "%d delivered that Publish had said are not stored", acc.Untrue)
+	say(acc.Strangers > 0, "%d deliveries of messages that nobody published", acc.Strangers)
+	say(acc.Overrun > mostOverrun, "Publish returned %v after its context had ended", acc.Overrun)
+	return row
+}
+
+func (r *Row) closing(run *Run) {
+	if run.Closing() > mostClosing {
+		r.Problems = append(r.Problems, fmt.Sprintf("Close took %v", run.Closing()))
+	}
+}
+
+// describe says when messages were asked for and due.
+func describe(list []Attempt) string {
+	var b strings.Builder
+	for _, a := range list {
+		fmt.Fprintf(&b, " [asked %s, delay %v, answered after %v", a.Asked.Format("15:04:05.000"), a.Delay, a.Answered.Sub(a.Asked).Round(time.Millisecond))
+		if !a.First.IsZero() {
+			fmt.Fprintf(&b, ", arrived after %v", a.First.Sub(a.Asked))
+		}
+		b.WriteString("]")
+	}
+	return b.String()
+}
+
+// clear removes what the Delayers declared, closes them, and looks for what is left.
+func (c Campaign) clear(ctx context.Context, s *Scene, goroutines int) (problems []string, err error) {
+	for _, r := range s.Runs {
+		r.endProcesses() // or they would declare again what is removed
+		if d, ok := r.Delayer.(interface{ RemoveTopology(context.Context) error }); ok {
+			err = errors.Join(err, d.RemoveTopology(ctx))
+		}
+		err = errors.Join(err, r.Close())
+	}
+	left, asked := s.connections(ctx)
+	if left > 0 {
+		problems = append(problems, fmt.Sprintf("%d connections of closed Delayers are left", left))
+	}
+	s.close()
+	s.Proxy = nil
+	if n := settleGoroutines(goroutines); n > goroutines {
+		problems = append(problems, fmt.Sprintf("%d goroutines before, %d after", goroutines, n))
+	}
+	return problems, errors.Join(err, asked)
+}
+
+// connections counts those of Delayers that the broker, or a cluster's first node, still has.
+func (s *Scene) connections(ctx context.Context) (left int, err error) {
+	b := s.Broker
+	if s.Cluster != nil {
+		b = s.Cluster.Nodes()[0]
+	}
+	for _, r := range s.Runs {
+		n, err := connectionsOf(ctx, b, r.Prefix)
+		if err != nil {
+			return left, err
+		}
+		left += n
+	}
+	return left, nil
+}
+
+// settleGoroutines waits until no more than there were are left, or a while.
+func settleGoroutines(before int) int {
+	const patience = 10 * time.Second
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(20 * time.Millisecond) {
+		if n := runtime.NumGoroutine(); n <= before {
+			return n
+		}
+	}
+	return runtime.NumGoroutine()
+}

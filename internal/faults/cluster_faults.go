@@ -1,0 +1,102 @@
+package faults
+
+import (
+	"context"
+	"time"
+)
+
+// ThreeNodes are the faults of a cluster.
+func ThreeNodes() []Fault {
+	return []Fault{
+		{Name: "leader killed", Cluster: true, About: "the node that leads the longest queue: SIGKILL and start again", Inject: killLeader},
+		{Name: "each node killed", Cluster: true, About: "one after the other: SIGKILL and start again", Inject: killEachNode},
+		{Name: "node stopped", Cluster: true, About: "stopped in good order, and back later", Inject: stopNode},
+		{Name: "node paused", Cluster: true, About: "SIGSTOP: its connections are half-open, and it comes back", Inject: pauseNode},
+		{Name: "publisher's node gone", Cluster: true, About: "killed, and back only when publishing has ended well on another", Inject: loseNode},
+	}
+}
+
+// restart runs node i again, and returns when all Delayers have confirmed messages since.
+func (s *Scene) restart(ctx context.Context, i int) error {
+	if err := s.Cluster.Nodes()[i].Run(ctx); err != nil {
+		return err
+	}
+	const catchUp = 5 * time.Second // for the replicas of the node: two of three must be up to date before the next goes
+	if err := s.wait(ctx, catchUp); err != nil {
+		return err
+	}
+	return s.work(ctx, 5)
+}
+
+func (s *Scene) killNode(ctx context.Context, i int) error {
+	s.Logf("kill node %d", i+1)
+	if err := s.Cluster.Nodes()[i].Kill(); err != nil {
+		return err
+	}
+	if err := s.between(ctx, 0, 3*time.Second); err != nil {
+		return err
+	}
+	return s.restart(ctx, i)
+}
+
+func killLeader(ctx context.Context, s *Scene) error {
+	leaders, err := s.Cluster.Leaders(ctx)
+	if err != nil {
+		return err
+	}
+	busiest := 0
+	for i, l := range leaders {
+		if l.Node >= 0 && l.Messages > leaders[busiest].Messages {
+			busiest = i
+		}
+	}
+	l := leaders[busiest]
+	s.Logf("%s, with %d messages, is led by node %d", l.Queue, l.Messages, l.Node+1)
+	return s.killNode(ctx, max(0, l.Node))
+}
+
+func killEachNode(ctx context.Context, s *Scene) error {
+	for _, i := range s.Rand.Perm(len(s.Cluster.Nodes())) {
+		if err := s.killNode(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func stopNode(ctx context.Context, s *Scene) error {
+	i := s.Rand.IntN(len(s.Cluster.Nodes()))
+	if err := s.Cluster.Nodes()[i].Stop(ctx); err != nil {
+		return err
+	}
+	if err := s.wait(ctx, 2*s.Hold); err != nil {
+		return err
+	}
+	return s.restart(ctx, i)
+}
+
+// pauseNode pauses the node that the Delayers are connected to, as long as takes heartbeats to be missed.
+func pauseNode(ctx context.Context, s *Scene) error {
+	node := s.Cluster.Nodes()[0]
+	if err := node.Pause(); err != nil {
+		return err
+	}
+	if err := s.wait(ctx, s.Hold); err != nil {
+		return err
+	}
+	if err := node.Resume(); err != nil {
+		return err
+	}
+	return s.work(ctx, 5)
+}
+
+func loseNode(ctx context.Context, s *Scene) error {
+	const first = 0 // of the URLs: all are connected there
+	if err := s.Cluster.Nodes()[first].Kill(); err != nil {
+		return err
+	}
+	if err := s.work(ctx, 100); err != nil {
+		return err
+	}
+	return s.restart(ctx, first)
+}

@@ -1,0 +1,157 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+// Destinations are the faults of where messages go, and of what an operator does to a broker.
+func Destinations() []Fault {
+	return []Fault{
+		{Name: "destination deleted", About: "queue and exchange deleted, and declared again", Inject: deleteDestination},
+		{Name: "destination full", About: "x-max-length with reject-publish, and nobody consumes for a while", Inject: fillDestination},
+		{Name: "destination forbidden", About: "write permission on it taken away, and given back", User: true, Inject: forbidDestination},
+		{Name: "topology deleted", About: "every exchange and queue of the Delayer deleted under it", Inject: deleteTopology},
+	}
+}
+
+func deleteDestination(ctx context.Context, s *Scene) error {
+	for _, r := range s.Runs {
+		from := time.Now()
+		err := Do(ctx, s.consumerURLs, func(ch *amqp091.Channel) error {
+			if err := ch.ExchangeDelete(r.Exchange(), ifUnused, noWait); err != nil {
+				return err
+			}
+			_, err := ch.QueueDelete(r.Queue(), ifUnused, ifEmpty, noWait)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		r.Ledger.ForgiveArrived(from, time.Now())
+	}
+	if err := s.wait(ctx, s.Hold/2); err != nil {
+		return err
+	}
+	for _, r := range s.Runs {
+		if err := r.inbox.declare(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillDestination declares the queue again with room for few, and stops taking from it until it has been full for a
+// while.
+func fillDestination(ctx context.Context, s *Scene) error {
+	const room = int64(20)
+	for _, r := range s.Runs {
+		r.Pause()
+		r.Await(ctx, inFlight) // or what arrives while the queue is deleted would be unroutable
+		err := Do(ctx, s.consumerURLs, func(ch *amqp091.Channel) error {
+			_, err := ch.QueueDelete(r.Queue(), ifUnused, ifEmpty, noWait)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if err := r.inbox.declareWith(ctx, amqp091.Table{"x-max-length": room, "x-overflow": "reject-publish"}); err != nil {
+			return err
+		}
+		r.inbox.idle.Store(true)
+		r.Resume()
+	}
+	if err := s.wait(ctx, s.Hold); err != nil {
+		return err
+	}
+	for _, r := range s.Runs {
+		r.inbox.idle.Store(false)
+	}
+	return nil
+}
+
+// user is who the Delayers log in as where their permissions change.
+const user = "faults-user"
+
+func (s *Scene) addUser(ctx context.Context) error {
+	_, _ = s.Ctl(ctx, "delete_user", user) // of a campaign before
+	if _, err := s.Ctl(ctx, "add_user", user, user); err != nil {
+		return err
+	}
+	for i, raw := range s.delayerURLs {
+		at, err := url.Parse(raw)
+		if err != nil {
+			return errors.New("faults: one of the URLs is malformed")
+		}
+		at.User = url.UserPassword(user, user)
+		s.delayerURLs[i] = at.String()
+	}
+	return s.permit(ctx, ".*")
+}
+
+func (s *Scene) permit(ctx context.Context, write string) error {
+	_, err := s.Ctl(ctx, "set_permissions", user, ".*", write, ".*")
+	return err
+}
+
+func forbidDestination(ctx context.Context, s *Scene) error {
+	if err := s.permit(ctx, "^(?!.*-(in|to)$).*$"); err != nil {
+		return err
+	}
+	if err := s.wait(ctx, s.Hold/2); err != nil {
+		return err
+	}
+	return s.permit(ctx, ".*")
+}
+
+// deleteTopology deletes all that begins with the prefix. What waits there is gone with it, and is forgiven; what is
+// published afterwards is not.
+func deleteTopology(ctx context.Context, s *Scene) error {
+	for _, r := range s.Runs {
+		queues, err := s.names(ctx, "list_queues", r.Prefix+".")
+		if err != nil {
+			return err
+		}
+		exchanges, err := s.names(ctx, "list_exchanges", r.Prefix+".")
+		if err != nil {
+			return err
+		}
+		s.Logf("%s: deleting %d queues and %d exchanges", r.Subject.Name, len(queues), len(exchanges))
+		from := time.Now()
+		err = Do(ctx, s.consumerURLs, func(ch *amqp091.Channel) error {
+			for _, name := range exchanges {
+				if err := ch.ExchangeDelete(name, ifUnused, noWait); err != nil {
+					return err
+				}
+			}
+			for _, name := range queues {
+				if _, err := ch.QueueDelete(name, ifUnused, ifEmpty, noWait); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("delete topology: %w", err)
+		}
+		r.Ledger.ForgiveWaiting(from, time.Now())
+	}
+	return nil
+}
+
+func (s *Scene) names(ctx context.Context, list, prefix string) ([]string, error) {
+	out, err := s.Ctl(ctx, list, "--silent", "name")
+	var names []string
+	for line := range strings.Lines(out) {
+		if name := strings.TrimSpace(line); strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}

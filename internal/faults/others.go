@@ -1,0 +1,50 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+)
+
+// Another is a Delayer beside the one of a run, over the same topology.
+type another struct {
+	delayer.Delayer
+	queue string
+	delay time.Duration
+}
+
+func (s *Scene) openOthers(ctx context.Context) ([]another, error) {
+	var others []another
+	for _, r := range s.Runs {
+		d, err := r.Subject.Open(ctx, s.delayerURLs, r.Prefix)
+		if err != nil {
+			for _, o := range others {
+				_ = o.Close()
+			}
+			return nil, fmt.Errorf("%s: another one: %w", r.Subject.Name, err)
+		}
+		others = append(others, another{d, r.Queue(), r.Subject.Delays[0]})
+	}
+	return others, nil
+}
+
+// publishAndClose publishes and closes the Delayer meanwhile, and returns how long Close took.
+func (a another) publishAndClose(ctx context.Context) time.Duration {
+	const patience = time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var publishing sync.WaitGroup
+	publishing.Go(func() {
+		_ = a.Publish(ctx, "", a.queue, a.delay, amqp091.Publishing{Body: []byte(anothers)})
+	})
+	began := time.Now()
+	_ = a.Close()
+	took := time.Since(began)
+	publishing.Wait()
+	return took
+}
