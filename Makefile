@@ -1,6 +1,6 @@
 # Type `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help test test-matrix bench bench-go fuzz lint vuln fmt broker install-rabbitmq install-chromium
+.PHONY: help test test-matrix faults bench bench-go fuzz lint vuln fmt broker install-rabbitmq install-chromium
 
 # Run at an exact version and outside of our module, whose requirements it must not become.
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -17,6 +17,9 @@ test: broker ## run all tests on a real broker, with the race detector
 
 test-matrix: ## run conformance and short faults on each RabbitMQ series, in Docker (MATRIXFLAGS='-series 4.0,4.3 -suite faults')
 	go run ./internal/matrix $(MATRIXFLAGS)
+
+faults: broker ## break everything around every backend for half an hour, and write docs/reliability.md
+	go run ./cmd/faults --write docs/reliability.md $(FAULTSFLAGS)
 
 bench: broker ## compare the strategies on a real broker, in under three minutes
 	go run ./cmd/delayer bench --quick $(BENCHFLAGS)

@@ -23,8 +23,8 @@ type options struct {
 	Rate      int           `default:"150" help:"Messages a second of each backend; those of one fault run at the same time."`
 	Times     int           `default:"20" help:"How often brokers and controllers are killed and connections cut."`
 	Hold      time.Duration `default:"35s" help:"How long what lasts lasts; heartbeats take 30 s to be missed."`
-	Patience  time.Duration `default:"90s" help:"How long without an arrival until what has not come is missing."`
-	Redeliver time.Duration `default:"20s" help:"After how long the broker repeats a dead-lettering that was not confirmed. RabbitMQ's default is 3m."`
+	Patience  time.Duration `default:"4m" help:"How long without an arrival until what has not come is missing."`
+	Redeliver time.Duration `help:"After how long the broker repeats a dead-lettering that found no way; 0 leaves it as it comes, 3m."`
 	Churn     time.Duration `default:"10m" help:"How long Delayers are opened, used and closed; 0 leaves it out."`
 	Fault     string        `help:"Only the faults whose names match this regular expression."`
 	Backend   string        `help:"Only the backends whose names match this regular expression."`
@@ -97,7 +97,9 @@ func (c *campaign) logf(format string, args ...any) {
 func (c *campaign) brokerOptions() rabbit.Options {
 	o := rabbit.Options{
 		Logf: c.logf, Choice: os.Getenv("DELAYER_BROKER"), Plugins: []string{"rabbitmq_delayed_message_exchange"},
-		Args: fmt.Sprintf("-rabbit dead_letter_worker_publisher_confirm_timeout %d", c.Redeliver.Milliseconds()),
+	}
+	if c.Redeliver > 0 {
+		o.Args = fmt.Sprintf("-rabbit dead_letter_worker_publisher_confirm_timeout %d", c.Redeliver.Milliseconds())
 	}
 	if o.Choice == "" || o.Choice == rabbit.Given {
 		o.Choice = rabbit.Node

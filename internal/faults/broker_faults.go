@@ -73,13 +73,12 @@ func downWhileDue(ctx context.Context, s *Scene) error {
 		return err
 	}
 	ready := time.Now()
-	if err := s.work(ctx, 50); err != nil {
-		return err
-	}
-	for _, r := range s.Runs {
-		r.Await(ctx, 100*time.Millisecond) // most have come by now; the accounts have the rest
-		n, after := r.Ledger.CaughtUp(killed, ready)
-		s.Note("%s: of those due while it was down %d came, the last %v after the broker answered", r.Subject.Name, n, after.Round(time.Millisecond))
+	s.finally = func() {
+		for _, r := range s.Runs {
+			n, half, last := r.Ledger.CaughtUp(killed, ready)
+			s.Note("%s %s: %d came that were due while the broker was down, half of them within %v of its answering, the last after %v",
+				r.Subject.Name, r.Subject.QueueType, n, half.Round(10*time.Millisecond), last.Round(10*time.Millisecond))
+		}
 	}
 	return nil
 }

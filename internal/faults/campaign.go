@@ -37,6 +37,7 @@ type Scene struct {
 	Notes []string // what the fault has measured beside the accounts
 
 	delayerURLs, consumerURLs []string
+	finally                   func() // measures when all has arrived
 }
 
 // URLs are the broker's, or brokers', without the proxy.
@@ -121,7 +122,10 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
 	for _, r := range s.Runs {
-		r.Await(ctx, c.Patience)
+		r.Await(ctx, c.patience(r.Subject))
+	}
+	if s.finally != nil {
+		s.finally()
 	}
 	for _, r := range s.Runs {
 		rows = append(rows, c.row(f, r))
@@ -134,6 +138,15 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 		rows[i].closing(s.Runs[i])
 	}
 	return rows, err
+}
+
+// patience is shorter where messages are lost, and would be awaited in vain.
+func (c Campaign) patience(s Subject) time.Duration {
+	const forTheLost = 30 * time.Second
+	if s.QueueType == "classic" {
+		return min(c.Patience, forTheLost)
+	}
+	return c.Patience
 }
 
 func (c Campaign) scene(f Fault) (*Scene, error) {

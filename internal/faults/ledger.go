@@ -175,18 +175,23 @@ func (l *Ledger) forgive(s span) {
 	l.forgiven = append(l.forgiven, s)
 }
 
-// CaughtUp is how long after to the last of the messages arrived that were due from one time to another.
-func (l *Ledger) CaughtUp(from, to time.Time) (messages int, after time.Duration) {
+// CaughtUp looks at the messages that were due from one time to another and came after it: how many, and how long after
+// it half of them and all of them had come.
+func (l *Ledger) CaughtUp(from, to time.Time) (messages int, half, last time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	var after []time.Duration
 	for i := range l.attempts {
 		a := &l.attempts[i]
 		if due := a.Due(); a.First.After(to) && due.After(from) && due.Before(to) {
-			messages++
-			after = max(after, a.First.Sub(to))
+			after = append(after, a.First.Sub(to))
 		}
 	}
-	return messages, after
+	if len(after) == 0 {
+		return 0, 0, 0
+	}
+	slices.Sort(after)
+	return len(after), after[len(after)/2], after[len(after)-1]
 }
 
 // counts returns how many were confirmed, how many of them have not arrived, and when the last new one did.

@@ -34,7 +34,7 @@ func (c *pipe) copy(from, to net.Conn, toBroker bool) {
 			return
 		}
 		switch {
-		case err != nil && c.half():
+		case err != nil && c.lost.Load():
 			<-c.closed // the other side never hears of it
 			return
 		case err != nil:
@@ -43,12 +43,11 @@ func (c *pipe) copy(from, to net.Conn, toBroker bool) {
 	}
 }
 
-// half reports whether nothing passes here, now or for good.
-func (c *pipe) half() bool {
-	if mode, _ := c.proxy.now(); mode == HalfOpen {
+// note remembers for good that nothing passes here.
+func (c *pipe) note(m Mode) {
+	if m == HalfOpen {
 		c.lost.Store(true)
 	}
-	return c.lost.Load()
 }
 
 // pass returns false where the connection is over.
@@ -56,7 +55,7 @@ func (c *pipe) pass(data []byte, to net.Conn, toBroker bool) bool {
 	for len(data) > 0 {
 		mode, changed := c.proxy.now()
 		switch {
-		case c.half():
+		case c.lost.Load():
 			return true
 		case mode == Slow:
 			n := min(slowPiece, len(data))

@@ -77,6 +77,9 @@ func (p *Proxy) Set(m Mode) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mode = m
+	for pipe := range p.pipes {
+		pipe.note(m)
+	}
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
@@ -139,6 +142,7 @@ func (p *Proxy) serve(client net.Conn) {
 	c := &pipe{proxy: p, client: client, broker: broker, closed: make(chan struct{})}
 	p.mu.Lock()
 	p.pipes[c] = struct{}{}
+	c.note(p.mode)
 	p.mu.Unlock()
 	if p.ctx.Err() != nil {
 		c.close()

@@ -1,0 +1,113 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/faults"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
+
+// soon makes a broker repeat a dead-lettering that found no way while it started after two seconds instead of three
+// minutes. What is asked here is whether a message is lost; the long campaign asks it of a broker as it comes.
+const soon = "-rabbit dead_letter_worker_publisher_confirm_timeout 2000"
+
+// subjects are the backends of the short campaign. `make faults` does it to all.
+func subjects() []faults.Subject {
+	const tick = 100 * time.Millisecond
+	return []faults.Subject{
+		subject("binaryladder", backend.Config{Backend: "binaryladder", BinaryLadder: backend.BinaryLadder{Levels: 6, Tick: tick}}),
+		subject("controller", backend.Config{Backend: "controller", Controller: backend.Controller{Levels: 4, Tick: tick}}),
+	}
+}
+
+func subject(name string, cfg backend.Config) faults.Subject {
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	return faults.Subject{
+		Name: name, QueueType: "quorum",
+		Delays:     []time.Duration{100 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond, 2100 * time.Millisecond},
+		Unroutable: func(prefix string) string { return prefix + ".unroutable" },
+		Open: func(ctx context.Context, urls []string, prefix string) (delayer.Delayer, error) {
+			c := cfg
+			c.URL, c.Prefix = strings.Join(urls, ","), prefix
+			return backend.Open(ctx, c)
+		},
+	}
+}
+
+func short(t *testing.T) faults.Campaign {
+	return faults.Campaign{
+		Subjects: subjects(), Messages: 200, Times: 2, Hold: 3 * time.Second, Patience: 90 * time.Second, Logf: t.Logf,
+		Load: faults.Load{Publishers: 8, Rate: 80, Patience: 5 * time.Second},
+	}
+}
+
+// expect does a fault and holds the accounts to the promises.
+func expect(t *testing.T, c faults.Campaign, f faults.Fault) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	rows, err := c.Run(ctx, f)
+	require.NoError(t, err)
+	require.Len(t, rows, len(c.Subjects))
+	for _, r := range rows {
+		t.Log(r)
+		assert.Empty(t, r.Problems, "%s, %s", f.Name, r.Subject)
+		assert.Equal(t, r.Account.Confirmed, r.Account.Delivered+r.Account.Kept, "every confirmed message arrives, or is kept as unroutable")
+		assert.GreaterOrEqual(t, r.Account.Confirmed, 100, "what was accounted for is more than nothing")
+	}
+}
+
+func named(t *testing.T, all []faults.Fault, name string) faults.Fault {
+	t.Helper()
+	for _, f := range all {
+		if f.Name == name {
+			return f
+		}
+	}
+	t.Fatalf("no fault %q", name)
+	return faults.Fault{}
+}
+
+func TestFaultsOfABroker(t *testing.T) {
+	c := short(t)
+	c.Broker = rabbittest.Own(t, rabbit.Options{Args: soon})
+	expect(t, c, named(t, faults.OneNode(), "broker killed"))
+	expect(t, c, faults.Fault{Name: "network", Inject: faults.Network})
+}
+
+func TestFaultsOfACluster(t *testing.T) {
+	cluster, err := rabbit.StartCluster(t.Context(), rabbit.Options{Args: soon, Logf: t.Logf}, 3)
+	if errors.Is(err, rabbit.ErrNone) {
+		rabbittest.Skipf(t, "%v", err)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, cluster.Close()) })
+	c := short(t)
+	c.Cluster = cluster
+	expect(t, c, named(t, faults.ThreeNodes(), "leader killed"))
+}
+
+// TestChurn: what a Delayer has is gone when it is closed, also while it publishes. The long campaign does it for ten
+// minutes; what is left of goroutines TestMain sees, too.
+func TestChurn(t *testing.T) {
+	for _, s := range subjects() {
+		grown, err := faults.Churn(t.Context(), s, rabbittest.Broker(t), 0)
+		require.NoError(t, err)
+		t.Logf("%s: %v", s.Name, grown)
+		assert.False(t, grown.Bad(), "%s: %v", s.Name, grown)
+		assert.GreaterOrEqual(t, grown.Rounds, 10)
+	}
+}

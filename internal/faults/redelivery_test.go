@@ -1,0 +1,75 @@
+package faults_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/faults"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// TestASecondAttemptOfTheBrokerIsNeverLost: a queue that dead-letters at least once tries again what was not confirmed.
+// RabbitMQ 3.10 to 3.12 forget the BCC keys in between, by which the ladder finds its way; such a message must be in
+// the queue for unroutable messages then, with its destination. Later versions remember, and it arrives.
+func TestASecondAttemptOfTheBrokerIsNeverLost(t *testing.T) {
+	b := rabbittest.Own(t, rabbit.Options{Args: soon})
+	s, prefix := subjects()[0], rabbittest.Prefix(t)
+	queue, next := prefix+"-in", prefix+".ladder.wait.00"
+	d, err := s.Open(t.Context(), []string{b.URL()}, prefix)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, d.Close()) })
+	conn, err := faults.Dial(t.Context(), b.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, conn.Close()) })
+	ch, err := conn.Channel()
+	require.NoError(t, err)
+	_, err = ch.QueueDeclare(queue, true, false, false, false, nil)
+	require.NoError(t, err)
+	arrived, kept := consume(t, ch, queue), consume(t, ch, s.Unroutable(prefix))
+
+	publish := func(body string) {
+		const twoHops = 300 * time.Millisecond // 200 ms, and then 100 ms in the next queue
+		require.NoError(t, d.Publish(t.Context(), "", queue, twoHops, amqp091.Publishing{Body: []byte(body)}))
+	}
+	publish("before")
+	require.Equal(t, "before", string((<-arrived).Body))
+	// The next queue takes nothing and confirms nothing for a while, as when it moves to another node.
+	suspend(t, b, "suspend", next)
+	publish("twice")
+	if forgets := slices.ContainsFunc([]string{"3.10.", "3.11.", "3.12."}, func(series string) bool { return strings.HasPrefix(b.Version(), series) }); forgets {
+		stray := <-kept
+		suspend(t, b, "resume", next)
+		assert.Equal(t, "twice", string(stray.Body))
+		assert.Equal(t, queue, stray.RoutingKey, "where it was going")
+		assert.Contains(t, stray.Headers, delayer.Header)
+		return
+	}
+	attempts := time.After(3 * time.Second) // what cannot be signalled: that the broker has tried again
+	<-attempts
+	suspend(t, b, "resume", next)
+	assert.Equal(t, "twice", string((<-arrived).Body))
+}
+
+func consume(t *testing.T, ch *amqp091.Channel, queue string) <-chan amqp091.Delivery {
+	t.Helper()
+	const autoAck = true
+	in, err := ch.Consume(queue, "", autoAck, false, false, false, nil)
+	require.NoError(t, err)
+	return in
+}
+
+// suspend does it to the process that a quorum queue of one replica is.
+func suspend(t *testing.T, b *rabbit.Broker, what, queue string) {
+	t.Helper()
+	_, err := b.Ctl(t.Context(), "eval", fmt.Sprintf("sys:%s('%%2F_%s').", what, queue))
+	require.NoError(t, err)
+}
