@@ -19,7 +19,7 @@ import (
 
 // options are the command's flags.
 type options struct {
-	Messages  int           `default:"5000" help:"Messages of each fault and backend, at least."`
+	Messages  int           `default:"5000" help:"Confirmed messages of each fault and backend, at least."`
 	Rate      int           `default:"150" help:"Messages a second of each backend; those of one fault run at the same time."`
 	Times     int           `default:"20" help:"How often brokers and controllers are killed and connections cut."`
 	Hold      time.Duration `default:"35s" help:"How long what lasts lasts; heartbeats take 30 s to be missed."`

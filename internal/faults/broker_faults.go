@@ -18,7 +18,7 @@ func OneNode() []Fault {
 		{Name: "slow", About: "1 KB a second in each direction", Inject: slow},
 		{Name: "reset in a frame", About: "RST in the middle of a frame, at random moments", Inject: resetMidFrame},
 		{Name: "memory alarm", About: "the broker blocks who publishes", Inject: alarm("set_vm_memory_high_watermark", "0.00001", "0.4")},
-		{Name: "disk alarm", About: "the broker blocks who publishes", Inject: alarm("set_disk_free_limit", "1000TB", "50MB")},
+		{Name: "disk alarm", About: "the broker blocks who publishes", Inject: alarm("set_disk_free_limit", "1000000000000000", "50000000")},
 	}
 }
 
@@ -98,13 +98,7 @@ func resetMidFrame(ctx context.Context, s *Scene) error {
 		if err := s.between(ctx, 100*time.Millisecond, time.Second); err != nil {
 			return err
 		}
-		s.Proxy.Set(ResetMidFrame)
-		for s.Proxy.Connections() > 0 {
-			if err := s.wait(ctx, time.Millisecond); err != nil {
-				return err
-			}
-		}
-		s.Proxy.Set(Pass)
+		s.Proxy.ResetMidFrame()
 	}
 	return nil
 }
@@ -128,7 +122,7 @@ func alarm(command, raise, lower string) func(context.Context, *Scene) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.Ctl(ctx, command, raise); err != nil {
+		if _, err := s.ctl(ctx, command, raise); err != nil {
 			return err
 		}
 		if err := s.wait(ctx, s.Hold/2); err != nil {
@@ -141,7 +135,7 @@ func alarm(command, raise, lower string) func(context.Context, *Scene) error {
 				return fmt.Errorf("%s: Close under an alarm took %v", s.Runs[i].Subject.Name, took)
 			}
 		}
-		_, err = s.Ctl(ctx, command, lower)
+		_, err = s.ctl(ctx, command, lower)
 		return err
 	}
 }

@@ -48,12 +48,17 @@ func (s *Scene) Note(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
-// Ctl runs rabbitmqctl on the broker, or on the cluster's first node.
-func (s *Scene) Ctl(ctx context.Context, args ...string) (string, error) {
-	if s.Cluster != nil {
-		return s.Cluster.Nodes()[0].Ctl(ctx, args...)
+// ctl runs rabbitmqctl on the broker, or on the first of the cluster's nodes where it works: others may be down.
+func (s *Scene) ctl(ctx context.Context, args ...string) (out string, err error) {
+	if s.Cluster == nil {
+		return s.Broker.Ctl(ctx, args...)
 	}
-	return s.Broker.Ctl(ctx, args...)
+	for _, b := range s.Cluster.Nodes() {
+		if out, err = b.Ctl(ctx, args...); err == nil {
+			break
+		}
+	}
+	return out, err
 }
 
 // between waits a random time.
@@ -86,7 +91,7 @@ type Campaign struct {
 	Broker   *rabbit.Broker
 	Cluster  *rabbit.Cluster
 	Load     Load
-	Messages int           // at least so many from each Delayer
+	Messages int           // confirmed of each Delayer, at least
 	Times    int           // see Scene
 	Hold     time.Duration // see Scene
 	Patience time.Duration // without an arrival, until what has not come is missing
@@ -204,7 +209,7 @@ func (f Fault) concerns(s Subject) bool {
 	return f.Alone == (s.Controller != nil) && (s.QueueType != "classic" || f.Classic)
 }
 
-// disturb does the fault and goes on publishing until there were enough messages.
+// disturb does the fault and goes on publishing until enough messages were confirmed.
 func (c Campaign) disturb(ctx context.Context, f Fault, s *Scene) error {
 	defer func() {
 		for _, r := range s.Runs {
@@ -223,7 +228,7 @@ func (c Campaign) disturb(ctx context.Context, f Fault, s *Scene) error {
 		return err
 	}
 	for _, r := range s.Runs {
-		for r.Sent() < c.Messages {
+		for r.Confirmed() < c.Messages {
 			if err := s.wait(ctx, 50*time.Millisecond); err != nil {
 				return err
 			}
@@ -294,14 +299,10 @@ func (c Campaign) clear(ctx context.Context, s *Scene, goroutines int) (problems
 	return problems, errors.Join(err, asked)
 }
 
-// connections counts those of Delayers that the broker, or a cluster's first node, still has.
+// connections counts those of Delayers that the broker or the cluster still has.
 func (s *Scene) connections(ctx context.Context) (left int, err error) {
-	b := s.Broker
-	if s.Cluster != nil {
-		b = s.Cluster.Nodes()[0]
-	}
 	for _, r := range s.Runs {
-		n, err := connectionsOf(ctx, b, r.Prefix)
+		n, err := connectionsOf(ctx, s.ctl, r.Prefix)
 		if err != nil {
 			return left, err
 		}

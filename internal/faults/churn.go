@@ -61,7 +61,7 @@ func Churn(ctx context.Context, s Subject, b *rabbit.Broker, lasts time.Duration
 	}
 	g.Goroutines = max(0, settleGoroutines(goroutines)-goroutines)
 	g.HeapAfter = heap()
-	g.Connections, err = connectionsOf(ctx, b, c.prefix)
+	g.Connections, err = connectionsOf(ctx, b.Ctl, c.prefix)
 	return g, errors.Join(err, c.remove(ctx))
 }
 
@@ -129,10 +129,10 @@ func heap() uint64 {
 }
 
 // connectionsOf counts the connections of a prefix's Delayers that the broker still has, once it has had a while.
-func connectionsOf(ctx context.Context, b *rabbit.Broker, prefix string) (left int, err error) {
+func connectionsOf(ctx context.Context, ctl func(context.Context, ...string) (string, error), prefix string) (left int, err error) {
 	const patience = time.Minute
 	for began := time.Now(); ; {
-		out, err := b.Ctl(ctx, "list_connections", "--silent", "client_properties")
+		out, err := ctl(ctx, "list_connections", "--silent", "client_properties")
 		if err != nil {
 			return 0, err
 		}

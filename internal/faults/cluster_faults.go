@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -39,10 +40,28 @@ func (s *Scene) killNode(ctx context.Context, i int) error {
 	return s.restart(ctx, i)
 }
 
-func killLeader(ctx context.Context, s *Scene) error {
-	leaders, err := s.Cluster.Leaders(ctx)
+// LoseLeader kills the node that leads the longest queue, and does not start it again: for a campaign that has no time.
+func LoseLeader(ctx context.Context, s *Scene) error {
+	i, err := s.busiest(ctx)
 	if err != nil {
 		return err
+	}
+	return s.Cluster.Nodes()[i].Kill()
+}
+
+func killLeader(ctx context.Context, s *Scene) error {
+	i, err := s.busiest(ctx)
+	if err != nil {
+		return err
+	}
+	return s.killNode(ctx, i)
+}
+
+// busiest is the node that leads the longest queue.
+func (s *Scene) busiest(ctx context.Context) (int, error) {
+	leaders, err := s.Cluster.Leaders(ctx)
+	if err != nil {
+		return 0, err
 	}
 	busiest := 0
 	for i, l := range leaders {
@@ -50,9 +69,12 @@ func killLeader(ctx context.Context, s *Scene) error {
 			busiest = i
 		}
 	}
+	if len(leaders) == 0 {
+		return 0, errors.New("faults: the cluster has no queues")
+	}
 	l := leaders[busiest]
 	s.Logf("%s, with %d messages, is led by node %d", l.Queue, l.Messages, l.Node+1)
-	return s.killNode(ctx, max(0, l.Node))
+	return max(0, l.Node), nil
 }
 
 func killEachNode(ctx context.Context, s *Scene) error {

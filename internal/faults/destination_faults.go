@@ -80,8 +80,8 @@ func fillDestination(ctx context.Context, s *Scene) error {
 const user = "faults-user"
 
 func (s *Scene) addUser(ctx context.Context) error {
-	_, _ = s.Ctl(ctx, "delete_user", user) // of a campaign before
-	if _, err := s.Ctl(ctx, "add_user", user, user); err != nil {
+	_, _ = s.ctl(ctx, "delete_user", user) // of a campaign before
+	if _, err := s.ctl(ctx, "add_user", user, user); err != nil {
 		return err
 	}
 	for i, raw := range s.delayerURLs {
@@ -96,7 +96,7 @@ func (s *Scene) addUser(ctx context.Context) error {
 }
 
 func (s *Scene) permit(ctx context.Context, write string) error {
-	_, err := s.Ctl(ctx, "set_permissions", user, ".*", write, ".*")
+	_, err := s.ctl(ctx, "set_permissions", user, ".*", write, ".*")
 	return err
 }
 
@@ -146,7 +146,7 @@ func deleteTopology(ctx context.Context, s *Scene) error {
 }
 
 func (s *Scene) names(ctx context.Context, list, prefix string) ([]string, error) {
-	out, err := s.Ctl(ctx, list, "--silent", "name")
+	out, err := s.ctl(ctx, list, "--silent", "name")
 	var names []string
 	for line := range strings.Lines(out) {
 		if name := strings.TrimSpace(line); strings.HasPrefix(name, prefix) {

@@ -49,7 +49,7 @@ func subject(name string, cfg backend.Config) faults.Subject {
 
 func short(t *testing.T) faults.Campaign {
 	return faults.Campaign{
-		Subjects: subjects(), Messages: 200, Times: 2, Hold: 3 * time.Second, Patience: 90 * time.Second, Logf: t.Logf,
+		Subjects: subjects(), Messages: 200, Times: 2, Hold: time.Second, Patience: 90 * time.Second, Logf: t.Logf,
 		Load: faults.Load{Publishers: 8, Rate: 80, Patience: 5 * time.Second},
 	}
 }
@@ -81,11 +81,14 @@ func named(t *testing.T, all []faults.Fault, name string) faults.Fault {
 	return faults.Fault{}
 }
 
+// TestFaultsOfABroker: all on one broker, because starting one is what takes time.
 func TestFaultsOfABroker(t *testing.T) {
 	c := short(t)
 	c.Broker = rabbittest.Own(t, rabbit.Options{Args: soon})
-	expect(t, c, named(t, faults.OneNode(), "broker killed"))
-	expect(t, c, faults.Fault{Name: "network", Inject: faults.Network})
+	t.Run("killed", func(t *testing.T) { expect(t, c, named(t, faults.OneNode(), "broker killed")) })
+	t.Run("network", func(t *testing.T) { expect(t, c, faults.Fault{Name: "network", Inject: faults.Network}) })
+	t.Run("churn", func(t *testing.T) { churn(t, c.Broker) })
+	t.Run("second attempt", func(t *testing.T) { secondAttempt(t, c.Broker) })
 }
 
 func TestFaultsOfACluster(t *testing.T) {
@@ -97,14 +100,15 @@ func TestFaultsOfACluster(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, cluster.Close()) })
 	c := short(t)
 	c.Cluster = cluster
-	expect(t, c, named(t, faults.ThreeNodes(), "leader killed"))
+	expect(t, c, faults.Fault{Name: "leader lost", Cluster: true, Inject: faults.LoseLeader})
 }
 
-// TestChurn: what a Delayer has is gone when it is closed, also while it publishes. The long campaign does it for ten
+// churn: what a Delayer has is gone when it is closed, also while it publishes. The long campaign does it for ten
 // minutes; what is left of goroutines TestMain sees, too.
-func TestChurn(t *testing.T) {
+func churn(t *testing.T, b *rabbit.Broker) {
+	t.Helper()
 	for _, s := range subjects() {
-		grown, err := faults.Churn(t.Context(), s, rabbittest.Broker(t), 0)
+		grown, err := faults.Churn(t.Context(), s, b, 0)
 		require.NoError(t, err)
 		t.Logf("%s: %v", s.Name, grown)
 		assert.False(t, grown.Bad(), "%s: %v", s.Name, grown)

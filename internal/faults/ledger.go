@@ -14,13 +14,13 @@ import (
 type Outcome int
 
 const (
-	// Waiting: it has not answered.
+	// Waiting is no answer yet.
 	Waiting Outcome = iota
-	// Confirmed: nil.
+	// Confirmed is nil.
 	Confirmed
-	// Refused: an error that says that the message is certainly not stored.
+	// Refused is an error that says that the message is certainly not stored.
 	Refused
-	// Unknown: an error that does not.
+	// Unknown is an error that does not.
 	Unknown
 )
 
@@ -277,7 +277,9 @@ func (acc *Account) arrival(id int, a *Attempt) {
 		acc.Early = append(acc.Early, id)
 		acc.EarliestBy = max(acc.EarliestBy, -late)
 	}
-	acc.LatestBy = max(acc.LatestBy, late)
+	if a.Outcome == Confirmed { // what a stopped broker keeps back in the socket may come much later
+		acc.LatestBy = max(acc.LatestBy, late)
+	}
 	acc.Twice += a.Copies - 1
 }
 

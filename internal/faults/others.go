@@ -35,13 +35,17 @@ func (s *Scene) openOthers(ctx context.Context) ([]another, error) {
 
 // publishAndClose publishes and closes the Delayer meanwhile, and returns how long Close took.
 func (a another) publishAndClose(ctx context.Context) time.Duration {
-	const patience = time.Second
+	const patience = 30 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var publishing sync.WaitGroup
+	underWay := make(chan struct{})
 	publishing.Go(func() {
+		close(underWay)
 		_ = a.Publish(ctx, "", a.queue, a.delay, amqp091.Publishing{Body: []byte(anothers)})
 	})
+	<-underWay
+	<-time.After(patience / 5) // no signal tells that it waits for the broker
 	began := time.Now()
 	_ = a.Close()
 	took := time.Since(began)

@@ -12,10 +12,10 @@ type pipe struct {
 	proxy          *Proxy
 	client, broker net.Conn
 
-	lost atomic.Bool // it has been half-open
-	once sync.Once
-	// closed when it is.
-	closed chan struct{}
+	lost   atomic.Bool // it has been half-open
+	doomed atomic.Bool // to be reset in the middle of a frame
+	once   sync.Once
+	closed chan struct{} // closed when it is
 }
 
 const (
@@ -64,7 +64,7 @@ func (c *pipe) pass(data []byte, to net.Conn, toBroker bool) bool {
 			}
 			data = data[n:]
 			c.rest(n, changed)
-		case mode == ResetMidFrame && toBroker:
+		case c.doomed.Load() && toBroker:
 			_, _ = to.Write(data[:midFrame(data)])
 			c.reset()
 			return false

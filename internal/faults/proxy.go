@@ -38,8 +38,6 @@ const (
 	Slow
 	// Down refuses connections; those that there are go on.
 	Down
-	// ResetMidFrame sends the broker a part of the next frame of each connection and then resets both sides.
-	ResetMidFrame
 )
 
 // NewProxy listens on a port of the loopback interface for connections to the first of the brokers that takes one.
@@ -94,6 +92,14 @@ func (p *Proxy) now() (Mode, <-chan struct{}) {
 func (p *Proxy) Cut() {
 	for _, pipe := range p.open() {
 		pipe.close()
+	}
+}
+
+// ResetMidFrame sends the broker a part of what each of the connections sends next, which is not the end of a frame, and
+// then resets both sides (RST). New ones are taken as before.
+func (p *Proxy) ResetMidFrame() {
+	for _, pipe := range p.open() {
+		pipe.doomed.Store(true)
 	}
 }
 

@@ -127,7 +127,7 @@ func TestAResetCutsAFrame(t *testing.T) {
 	conn := dial()
 	say(t, conn, "x")
 	hear(t, conn, "x")
-	p.Set(ResetMidFrame)
+	p.ResetMidFrame()
 	say(t, conn, "pay\xce\xce\xce\xce\xce")
 	_, _ = io.Copy(io.Discard, conn) // ends
 	e := <-ended

@@ -17,11 +17,11 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-// TestASecondAttemptOfTheBrokerIsNeverLost: a queue that dead-letters at least once tries again what was not confirmed.
+// secondAttempt: a queue that dead-letters at least once tries again what was not confirmed.
 // RabbitMQ 3.10 to 3.12 forget the BCC keys in between, by which the ladder finds its way; such a message must be in
 // the queue for unroutable messages then, with its destination. Later versions remember, and it arrives.
-func TestASecondAttemptOfTheBrokerIsNeverLost(t *testing.T) {
-	b := rabbittest.Own(t, rabbit.Options{Args: soon})
+func secondAttempt(t *testing.T, b *rabbit.Broker) {
+	t.Helper()
 	s, prefix := subjects()[0], rabbittest.Prefix(t)
 	queue, next := prefix+"-in", prefix+".ladder.wait.00"
 	d, err := s.Open(t.Context(), []string{b.URL()}, prefix)
@@ -53,8 +53,7 @@ func TestASecondAttemptOfTheBrokerIsNeverLost(t *testing.T) {
 		assert.Contains(t, stray.Headers, delayer.Header)
 		return
 	}
-	attempts := time.After(3 * time.Second) // what cannot be signalled: that the broker has tried again
-	<-attempts
+	<-time.After(3 * time.Second) // what cannot be signalled: that the broker has tried again
 	suspend(t, b, "resume", next)
 	assert.Equal(t, "twice", string((<-arrived).Body))
 }

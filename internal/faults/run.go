@@ -67,8 +67,7 @@ func Start(ctx context.Context, s Subject, delayerURLs, consumerURLs []string, l
 		return nil, err
 	}
 	if r.Delayer, err = s.Open(ctx, delayerURLs, r.Prefix); err != nil {
-		r.inbox.close()
-		return nil, fmt.Errorf("open %s: %w", s.Name, err)
+		return nil, errors.Join(fmt.Errorf("open %s: %w", s.Name, err), r.inbox.close())
 	}
 	r.inbox.collect(s.Unroutable(r.Prefix))
 	publishing, stop := context.WithCancel(context.Background())
@@ -135,8 +134,11 @@ func (r *Run) Stop() {
 	r.Ledger.Stop()
 }
 
-// Sent is how many messages were published, or tried.
-func (r *Run) Sent() int { return int(r.turn.Load()) }
+// Confirmed is how many messages were published.
+func (r *Run) Confirmed() int {
+	confirmed, _, _ := r.Ledger.counts()
+	return confirmed
+}
 
 // Await returns once every confirmed message has arrived or is kept as unroutable, or when none has for patience.
 func (r *Run) Await(ctx context.Context, patience time.Duration) {
