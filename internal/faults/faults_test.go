@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,9 @@ func TestFaultsOfABroker(t *testing.T) {
 }
 
 func TestFaultsOfACluster(t *testing.T) {
+	if os.Getenv("DELAYER_BROKER") == rabbit.Docker {
+		rabbittest.Skipf(t, "a cluster is of private nodes, and DELAYER_BROKER=%s", rabbit.Docker)
+	}
 	cluster, err := rabbit.StartCluster(t.Context(), rabbit.Options{Args: soon, Logf: t.Logf}, 3)
 	if errors.Is(err, rabbit.ErrNone) {
 		rabbittest.Skipf(t, "%v", err)
