@@ -67,7 +67,7 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 		return false, err
 	}
 	fmt.Fprintf(out, "%v altogether\n", time.Since(c.began).Round(time.Second))
-	return !c.failed, c.write()
+	return !c.failed, nil
 }
 
 func (c *campaign) prepare(command string) error {
@@ -157,9 +157,7 @@ func (c *campaign) cluster(ctx context.Context) error {
 	defer func() { _ = cluster.Close() }()
 	c.plan.Cluster = cluster
 	c.without("plugin")
-	if c.broker == "" {
-		c.broker = cluster.String()
-	}
+	c.broker, c.rows = cluster.String(), nil // a section of its own
 	return c.each(ctx, todo)
 }
 
@@ -193,6 +191,9 @@ func (c *campaign) each(ctx context.Context, todo []faults.Fault) error {
 			}
 			c.logf("%s took %v", f.Name, rows[0].Took.Round(time.Second))
 		}
+		if err := c.write(); err != nil { // after each, so that an interrupted campaign has not been in vain
+			return err
+		}
 	}
 	return nil
 }
@@ -206,7 +207,7 @@ func (c *campaign) print(r faults.Row) {
 	}
 }
 
-// write puts the table where Write says.
+// write puts the table of what was done so far where Write says.
 func (c *campaign) write() error {
 	if c.Write == "" || len(c.rows) == 0 {
 		return nil

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -128,14 +129,14 @@ func alarm(command, raise, lower string) func(context.Context, *Scene) error {
 		if err := s.wait(ctx, s.Hold/2); err != nil {
 			return err
 		}
-		for i, o := range others {
-			took := o.publishAndClose(ctx)
-			s.Note("%s: closed within %v of a Publish while blocked", s.Runs[i].Subject.Name, took.Round(time.Millisecond))
+		closed := closeAll(ctx, others)
+		for i, took := range closed {
+			s.Note("%s: Close took %v while a Publish waited for the broker that blocks", s.Runs[i].Subject.Name, took.Round(time.Millisecond))
 			if took > mostClosing {
-				return fmt.Errorf("%s: Close under an alarm took %v", s.Runs[i].Subject.Name, took)
+				err = errors.Join(err, fmt.Errorf("%s: Close under an alarm took %v", s.Runs[i].Subject.Name, took))
 			}
 		}
-		_, err = s.ctl(ctx, command, lower)
-		return err
+		_, lowered := s.ctl(ctx, command, lower)
+		return errors.Join(err, lowered)
 	}
 }

@@ -75,8 +75,13 @@ func (s *Scene) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// mostOutage is how long a Delayer may need to publish again: a reconnect that hangs is given up after 30 s.
+const mostOutage = 3 * time.Minute
+
 // work returns once every Delayer has confirmed n more messages.
 func (s *Scene) work(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, mostOutage, fmt.Errorf("it does not publish again within %v", mostOutage))
+	defer cancel()
 	for _, r := range s.Runs {
 		if err := r.AwaitConfirmed(ctx, n); err != nil {
 			return err
@@ -123,9 +128,7 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 	if err := c.start(ctx, f, s); err != nil || len(s.Runs) == 0 {
 		return nil, err
 	}
-	if err := c.disturb(ctx, f, s); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name, err)
-	}
+	disturbed := c.disturb(ctx, f, s)
 	for _, r := range s.Runs {
 		r.Await(ctx, c.patience(r.Subject))
 	}
@@ -141,6 +144,9 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 		rows[i].Notes = s.Notes
 		rows[i].Problems = append(rows[i].Problems, shared...)
 		rows[i].closing(s.Runs[i])
+	}
+	if disturbed != nil {
+		err = errors.Join(fmt.Errorf("%s: %w", f.Name, disturbed), err)
 	}
 	return rows, err
 }

@@ -33,6 +33,17 @@ func (s *Scene) openOthers(ctx context.Context) ([]another, error) {
 	return others, nil
 }
 
+// closeAll closes them at the same time, and returns how long each took.
+func closeAll(ctx context.Context, others []another) []time.Duration {
+	took := make([]time.Duration, len(others))
+	var closing sync.WaitGroup
+	for i, o := range others {
+		closing.Go(func() { took[i] = o.publishAndClose(ctx) })
+	}
+	closing.Wait()
+	return took
+}
+
 // publishAndClose publishes and closes the Delayer meanwhile, and returns how long Close took.
 func (a another) publishAndClose(ctx context.Context) time.Duration {
 	const patience = 30 * time.Second

@@ -183,7 +183,7 @@ func (r *Run) AwaitConfirmed(ctx context.Context, n int) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%s: no %d messages confirmed: %w", r.Subject.Name, n, ctx.Err())
+			return fmt.Errorf("%s: no %d messages confirmed: %w", r.Subject.Name, n, context.Cause(ctx))
 		}
 	}
 }
