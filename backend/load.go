@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -40,7 +41,7 @@ func Parse(r io.Reader) (Config, error) {
 	case errors.Is(err, io.EOF):
 		return cfg, nil // an empty file says nothing
 	case err != nil:
-		return cfg, configError("configuration", plainYAML(err), "")
+		return cfg, configError("configuration", plainYAML(err), "want YAML or JSON")
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return cfg, configError("configuration", errors.New("holds more than one document"), "keep one")
@@ -50,7 +51,8 @@ func Parse(r io.Reader) (Config, error) {
 		return cfg, err
 	}
 	if err := doc.Decode(&cfg); err != nil {
-		return cfg, configError("configuration", plainYAML(err), "durations have a unit: 1s, 250ms, 15m")
+		plain := plainYAML(err)
+		return cfg, configError("configuration", plain, wayOut(plain.Error()))
 	}
 	return cfg, cfg.refuseZeros(named)
 }
@@ -75,7 +77,7 @@ func knownKeys(node *yaml.Node, t reflect.Type, path string) (named []string, er
 		if name == "" {
 			name = "configuration"
 		}
-		return nil, configError(name, fmt.Errorf("line %d is not a mapping of keys to values", node.Line), "")
+		return nil, configError(name, fmt.Errorf("line %d is not a mapping of keys to values", node.Line), "want keys and values, as in backend: binaryladder")
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i].Value
@@ -84,15 +86,40 @@ func knownKeys(node *yaml.Node, t reflect.Type, path string) (named []string, er
 			return nil, configError(path+key, fmt.Errorf("line %d: there is no such key", node.Content[i].Line), "known: "+strings.Join(names, ", "))
 		}
 		named = append(named, path+key)
-		if ft := fieldByKey(t, key); ft.Kind() == reflect.Struct {
-			below, err := knownKeys(node.Content[i+1], ft, path+key+".")
-			if err != nil {
-				return nil, err
-			}
-			named = append(named, below...)
+		below, err := knownValue(node.Content[i+1], fieldByKey(t, key), path+key)
+		if err != nil {
+			return nil, err
 		}
+		named = append(named, below...)
 	}
 	return named, nil
+}
+
+// knownValue looks into a part of the configuration, and refuses a fraction where a whole number or a duration is
+// wanted: the decoder would cut it off in silence.
+func knownValue(node *yaml.Node, t reflect.Type, path string) (named []string, err error) {
+	switch t.Kind() {
+	case reflect.Struct:
+		return knownKeys(node, t, path+".")
+	case reflect.Slice:
+		for _, item := range node.Content {
+			if _, err := knownValue(item, t.Elem(), path); err != nil {
+				return nil, err
+			}
+		}
+	case reflect.Int, reflect.Int64:
+		for node.Kind == yaml.AliasNode {
+			node = node.Alias
+		}
+		if node.ShortTag() == "!!float" {
+			hint := wayOut("into int")
+			if t == reflect.TypeFor[time.Duration]() {
+				hint = wayOut("a duration")
+			}
+			return nil, configError(path, fmt.Errorf("line %d: %.40s is not a whole number", node.Line, node.Value), hint)
+		}
+	}
+	return nil, nil
 }
 
 // keys lists the yaml keys of a struct.
@@ -121,6 +148,22 @@ func plainYAML(err error) error {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n")
 	text = strings.NewReplacer("\n", ";", "!!", "", "time.Duration", "a duration", "cannot unmarshal", "cannot read").Replace(text)
 	return errors.New(strings.TrimSpace(text))
+}
+
+// wayOut is what would be right where the decoder says what is wrong.
+func wayOut(problem string) string {
+	for _, c := range [...]struct{ part, hint string }{
+		{"a duration", "durations have a unit: 1s, 250ms, 15m"},
+		{"already defined", "keep one"},
+		{"into int", "want a whole number that fits into 64 bits"},
+		{"into bool", "want true or false"},
+		{"into string", "want a text"},
+	} {
+		if strings.Contains(problem, c.part) {
+			return c.hint
+		}
+	}
+	return "want values of the types in docs/backends.md"
 }
 
 func configError(object string, cause error, hint string) error {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Looks for known vulnerabilities in what this module calls, and fails if there are any. Where the database cannot be
-# reached it says so and goes on: that is no finding. DELAYER_VULN_DB names another database, as govulncheck -db
+# reached it says so and goes on: that is no finding. VULN_DB names another database, as govulncheck -db
 # takes it.
 #
 #   vuln.sh [FILE]   what was not done is also appended to FILE
@@ -21,7 +21,7 @@ GOBIN=$bin go install "golang.org/x/vuln/cmd/govulncheck@$version" >"$bin/log" 2
 }
 patience= # for a network that answers nothing at all
 command -v timeout >/dev/null 2>&1 && patience='timeout 600'
-$patience "$bin/govulncheck" ${DELAYER_VULN_DB:+-db "$DELAYER_VULN_DB"} -test ./... >"$bin/log" 2>&1
+$patience "$bin/govulncheck" ${VULN_DB:+-db "$VULN_DB"} -test ./... >"$bin/log" 2>&1
 status=$?
 cat "$bin/log"
 if [ "$status" = 124 ] && [ -n "$patience" ]; then

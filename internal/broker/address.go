@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -97,11 +96,7 @@ func parseURL(raw string) (amqp091.URI, error) {
 	}
 	uri, err := amqp091.ParseURI(raw)
 	if err != nil {
-		var parse *url.Error
-		if errors.As(err, &parse) || strings.Contains(err.Error(), "invalid") {
-			return uri, badURL("malformed", "percent-encode reserved characters in user name, password and vhost; "+form)
-		}
-		return uri, badURL("malformed query or port", form)
+		return uri, badURL("malformed", "percent-encode reserved characters in user name, password and vhost; "+form)
 	}
 	if strings.HasSuffix(raw, ",") {
 		return uri, badURL("nothing after a comma", "percent-encode a comma that belongs to the vhost; "+form)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -64,9 +65,17 @@ func plain(err error) error {
 	}
 	var amqpErr *amqp091.Error
 	if errors.As(err, &amqpErr) && amqpErr.Reason != "" {
-		return &reason{fmt.Sprintf("%d %s", amqpErr.Code, amqpErr.Reason), amqpErr}
+		return &reason{fmt.Sprintf("%d %s", amqpErr.Code, strings.Map(printable, amqpErr.Reason)), amqpErr}
 	}
 	return err
+}
+
+// printable keeps what a terminal obeys out of errors and logs: the broker quotes names as they are.
+func printable(r rune) rune {
+	if unicode.IsControl(r) {
+		return unicode.ReplacementChar
+	}
+	return r
 }
 
 type reason struct {

@@ -13,9 +13,9 @@ import (
 func fit(delay time.Duration, l delayer.Limits) (time.Duration, error) {
 	switch {
 	case delay < 0:
-		return 0, fmt.Errorf("%v is negative", delay)
+		return 0, fmt.Errorf("%v is negative: the shortest delay is 0", delay)
 	case delay > l.Max:
-		return 0, fmt.Errorf("%v is longer than %v, the longest delay of this configuration", delay, l.Max)
+		return 0, fmt.Errorf("%v is longer than %v, the longest delay of this configuration: use a shorter delay, or a configuration that reaches further", delay, l.Max)
 	case delay == 0 || l.Tiers == nil:
 		return delay, nil
 	}

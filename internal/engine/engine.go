@@ -261,7 +261,12 @@ func (e *Engine) attempt(ctx context.Context, exchange, key string, delay time.D
 		return err
 	}
 	if delay == 0 {
-		return e.publisher.PublishDirect(ctx, broker.Publishing{Exchange: exchange, Key: key, Message: message.Seal(msg, envelope, nil)})
+		err := e.publisher.PublishDirect(ctx, broker.Publishing{Exchange: exchange, Key: key, Message: message.Seal(msg, envelope, nil)})
+		var known *delayer.Error
+		if errors.Is(err, errReturned) && errors.As(err, &known) {
+			known.Hint = "bind a queue for this key"
+		}
+		return err
 	}
 	own, _ := msg.Headers["BCC"].([]any)
 	entry, err := e.strategy.Enter(ctx, Journey{
@@ -302,7 +307,7 @@ func (e *Engine) check(exchange, key string, msg *amqp091.Publishing) error {
 		name = key
 	}
 	if strings.HasPrefix(name, e.opts.Prefix+".") {
-		return e.fail(delayer.ErrInvalid, fmt.Errorf("names that begin with %q belong to this Delayer", e.opts.Prefix+"."))
+		return e.fail(delayer.ErrInvalid, fmt.Errorf("names that begin with %q belong to this Delayer: choose another name", e.opts.Prefix+"."))
 	}
 	return nil
 }

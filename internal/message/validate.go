@@ -167,7 +167,7 @@ func tableSizeAt(t amqp091.Table, depth int) (int, error) {
 
 func fieldSize(value any, depth int) (int, error) {
 	if depth > maxDepth {
-		return 0, fmt.Errorf("nested more than %d deep", maxDepth)
+		return 0, fmt.Errorf("nested more than %d deep: flatten it", maxDepth)
 	}
 	switch v := value.(type) {
 	case nil:
