@@ -10,7 +10,7 @@ import (
 func (c Comparison) WriteText(w io.Writer) error {
 	var b strings.Builder
 	for _, difference := range c.Settings {
-		fmt.Fprintf(&b, "! %s\n", difference)
+		fmt.Fprintf(&b, "! %s\n", indented(difference, 2))
 	}
 	if len(c.Settings) > 0 {
 		b.WriteString("\n")

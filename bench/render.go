@@ -49,7 +49,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "\n%s\n\nVerdict\n", wrap(r.Legend(), textWidth))
 	for _, sentence := range r.Verdict().Sentences() {
-		fmt.Fprintf(&b, "- %s\n", strings.ReplaceAll(wrap(sentence, textWidth-2), "\n", "\n  "))
+		fmt.Fprintf(&b, "- %s\n", indented(sentence, 2))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -82,7 +82,7 @@ func (g Grid) writeText(b *strings.Builder) {
 		b.WriteString("\n  Nothing was lost, delivered twice or early.\n")
 	}
 	for _, note := range g.Notes {
-		b.WriteString("  ! " + note + "\n")
+		b.WriteString("  ! " + indented(note, 4) + "\n")
 	}
 }
 
@@ -139,6 +139,11 @@ func pad(text string, width int, left bool) string {
 		return text + space
 	}
 	return space + text
+}
+
+// indented wraps text so that all but its first line begin with so many spaces.
+func indented(text string, by int) string {
+	return strings.ReplaceAll(wrap(text, textWidth-by), "\n", "\n"+strings.Repeat(" ", by))
 }
 
 // wrap breaks text at spaces so that no line is longer than width, long words aside.

@@ -68,8 +68,8 @@ func TestVerdictDoesNotPraiseWhatDoesNotDoTheJob(t *testing.T) {
 	assert.Contains(t, v.Choices[0].Advice, "choose ours")
 	assert.Empty(t, v.Choices[0].Others)
 	assert.Equal(t, []string{
-		"blocks holds short delays up behind long ones (p99 8.2 s late) (quorum queues): it does not compete.",
-		"early was early with 3 messages (quorum queues): it does not compete.",
+		"blocks, with quorum queues, holds short delays up behind long ones (p99 8.2 s late): it does not compete.",
+		"early, with quorum queues, was early with 3 messages: it does not compete.",
 	}, v.Remarks)
 	assert.Equal(t, Cell{Text: "yes, 8,200", Bad: true}, v.cell(t, "blocks", "holds up"))
 	assert.Equal(t, Cell{Text: "no, 30"}, v.cell(t, "ours", "holds up"))

@@ -174,10 +174,10 @@ func warnings(contests []contest) []string {
 	var out []string
 	for _, c := range contests {
 		for _, e := range c.entries {
-			if len(e.faults) == 0 || slices.ContainsFunc(out, func(s string) bool { return strings.HasPrefix(s, e.name+" ") }) {
+			if len(e.faults) == 0 || slices.ContainsFunc(out, func(s string) bool { return strings.HasPrefix(s, e.name+", ") }) {
 				continue
 			}
-			out = append(out, fmt.Sprintf("%s %s (%s queues): it does not compete.", e.name, list(e.faults), c.queueType))
+			out = append(out, fmt.Sprintf("%s, with %s queues, %s: it does not compete.", e.name, c.queueType, list(e.faults)))
 		}
 	}
 	return out

@@ -62,8 +62,15 @@ func outcome(run bench.Run) string {
 	if run.Delivered < run.Published {
 		return fmt.Sprintf("only %d of %d arrived", run.Delivered, run.Published)
 	}
-	if len(run.Probes) > 0 {
+	switch {
+	case len(run.Probes) > 0:
 		return fmt.Sprintf("in time up to %.0f msg/s", run.MaxRate)
+	case run.ServesMS > 0:
+		return fmt.Sprintf("serves after %.1f s, p99 %.0f ms late", run.ServesMS/1000, run.Lateness.P99)
+	case run.DrainMS > 0:
+		return fmt.Sprintf("over in %.0f ms", run.DrainMS)
+	case run.MemoryPerMessage > 0:
+		return fmt.Sprintf("%.0f B of memory each, p99 %.0f ms late", run.MemoryPerMessage, run.Lateness.P99)
 	}
 	return fmt.Sprintf("p50 %.0f ms late, p99 %.0f ms", run.Lateness.P50, run.Lateness.P99)
 }
