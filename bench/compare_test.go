@@ -127,10 +127,10 @@ func TestComparisonAsText(t *testing.T) {
 	c := compareRuns(t, []Run{accurate("binaryladder source", 10, 100), accurate("gone", 1, 1)}, []Run{faulty})
 	var out bytes.Buffer
 	require.NoError(t, c.WriteText(&out))
-	assert.Equal(t, `  scenario   subject               queues   figure     before   after            change
-  accuracy   binaryladder source   quorum   CPU           100      60   µs/msg    −40 %   better
-  accuracy   binaryladder source   quorum   late p99       10      13   ms        +30 %   worse
-  accuracy   binaryladder source   quorum   early           0       2   msg         new   worse
+	assert.Equal(t, ` scenario  subject              queues  figure    before  after          change
+ accuracy  binaryladder source  quorum  CPU          100     60  µs/msg   −40 %  better
+ accuracy  binaryladder source  quorum  late p99      10     13  ms       +30 %  worse
+ accuracy  binaryladder source  quorum  early          0      2  msg        new  worse
 
 only in the first report: accuracy, gone, quorum queues
 2 figures worse, 1 better, 4 within 20 %.

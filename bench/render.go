@@ -60,6 +60,31 @@ const textWidth = 80
 
 func (g Grid) writeText(b *strings.Builder) {
 	g, faultless := g.withoutFaults()
+	g, left := g.narrowed()
+	lines := g.lines()
+	widths := g.widths(lines)
+	gap := g.gap(widths)
+	for _, line := range lines {
+		var row strings.Builder
+		for i, cell := range line {
+			row.WriteString(gap + pad(cell.Text, widths[i], g.Head[i].Left))
+			row.WriteString(mark(cell))
+		}
+		b.WriteString(strings.TrimRight(row.String(), " ") + "\n")
+	}
+	if faultless {
+		b.WriteString("\n  Nothing was lost, delivered twice or early.\n")
+	}
+	if len(left) > 0 {
+		b.WriteString("  ! no room here for " + list(left) + ": see report.md\n")
+	}
+	for _, note := range g.Notes {
+		b.WriteString("  ! " + indented(note, 4) + "\n")
+	}
+}
+
+// lines are the names of the columns, their units if there are any, and the rows.
+func (g Grid) lines() [][]Cell {
 	names, units := make([]Cell, len(g.Head)), make([]Cell, len(g.Head))
 	for i, column := range g.Head {
 		names[i].Text, units[i].Text = column.Name, column.Unit
@@ -68,22 +93,54 @@ func (g Grid) writeText(b *strings.Builder) {
 	if slices.ContainsFunc(units, func(c Cell) bool { return c.Text != "" }) {
 		lines = append(lines, units)
 	}
-	lines = append(lines, g.Rows...)
-	widths := g.widths(lines)
-	for _, line := range lines {
-		var row strings.Builder
-		for i, cell := range line {
-			row.WriteString("  " + pad(cell.Text, widths[i], g.Head[i].Left))
-			row.WriteString(mark(cell))
+	return append(lines, g.Rows...)
+}
+
+// gap is what separates columns: less where more would make the lines too long.
+func (g Grid) gap(widths []int) string {
+	if length(widths, len("  ")) > textWidth {
+		return " "
+	}
+	return "  "
+}
+
+// length is that of a line, with a mark after each cell.
+func length(widths []int, gap int) int {
+	sum := -1 // the last mark may be cut off
+	for _, width := range widths {
+		sum += gap + width + 1
+	}
+	return sum
+}
+
+// narrowed leaves out the columns that a reader of a terminal can best do without, until the lines fit, and names them.
+func (g Grid) narrowed() (Grid, []string) {
+	var left []string
+	for _, name := range []string{"own CPU", "p90", "max"} {
+		i := slices.IndexFunc(g.Head, func(c Column) bool { return c.Name == name })
+		if i < 0 || length(g.widths(g.lines()), 1) <= textWidth {
+			continue
 		}
-		b.WriteString(strings.TrimRight(row.String(), " ") + "\n")
+		left = append(left, name)
+		g = g.keep(func(c Column) bool { return c.Name != name })
 	}
-	if faultless {
-		b.WriteString("\n  Nothing was lost, delivered twice or early.\n")
+	return g, left
+}
+
+// keep is the table with only some of its columns.
+func (g Grid) keep(wanted func(Column) bool) Grid {
+	lean := g
+	lean.Head, lean.Rows = nil, make([][]Cell, len(g.Rows))
+	for i, column := range g.Head {
+		if !wanted(column) {
+			continue
+		}
+		lean.Head = append(lean.Head, column)
+		for n, row := range g.Rows {
+			lean.Rows[n] = append(lean.Rows[n], row[i])
+		}
 	}
-	for _, note := range g.Notes {
-		b.WriteString("  ! " + indented(note, 4) + "\n")
-	}
+	return lean
 }
 
 // withoutFaults leaves out the columns of faults if there are none: a sentence says as much in less room.
@@ -98,21 +155,7 @@ func (g Grid) withoutFaults() (Grid, bool) {
 			}
 		}
 	}
-	keep := func(cells []Cell) (out []Cell) {
-		for i, cell := range cells {
-			if !g.Head[i].Fault {
-				out = append(out, cell)
-			}
-		}
-		return out
-	}
-	lean := g
-	lean.Head = slices.DeleteFunc(slices.Clone(g.Head), func(c Column) bool { return c.Fault })
-	lean.Rows = make([][]Cell, len(g.Rows))
-	for i, row := range g.Rows {
-		lean.Rows[i] = keep(row)
-	}
-	return lean, true
+	return g.keep(func(c Column) bool { return !c.Fault }), true
 }
 
 // mark is as wide for every cell, so that figures stay below each other.

@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -72,6 +74,16 @@ func TestRenderersMatchTheGoldenFiles(t *testing.T) {
 			assert.Equal(t, string(want), got.String(), "go test ./bench -update accepts it")
 		})
 	}
+}
+
+// A line that a terminal breaks is no longer a row of a table.
+func TestTablesFitIntoEightyColumns(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, example().WriteTable(&out))
+	for line := range strings.Lines(out.String()) {
+		assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), textWidth, line)
+	}
+	assert.Contains(t, out.String(), "no room here for own CPU")
 }
 
 // The design promises these fields to whoever reads report.json.
