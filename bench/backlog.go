@@ -17,7 +17,7 @@ type Backlog struct {
 	Load                    // Messages wait
 	Probes    int           // messages whose lateness counts
 	ProbeRate float64       // of the probes, messages per second
-	Settle    time.Duration // between the last confirm and the look at memory and disk
+	Settle    time.Duration // before each look at memory and disk
 	From, To  time.Duration // delays of the probes, whole seconds
 }
 
@@ -34,8 +34,8 @@ func (Backlog) Question() string {
 
 // Setup says what is published.
 func (b Backlog) Setup() string {
-	return fmt.Sprintf("%s messages of %d bytes that wait, %s, %d publishers (publish: the last tenth of them); memory and disk %v later, against those before; then lateness of %s messages due after %s, %s",
-		thousands(int64(b.Messages)), b.body(), pace(b.Rate), b.Concurrency, b.Settle,
+	return fmt.Sprintf("%s messages of %d bytes that wait, %s, %d publishers (publish: the last tenth of them); memory and disk %v later, against those %v after the warm-up; then lateness of %s messages due after %s, %s",
+		thousands(int64(b.Messages)), b.body(), pace(b.Rate), b.Concurrency, b.Settle, b.Settle,
 		thousands(int64(b.Probes)), span(b.From, b.To), pace(b.ProbeRate))
 }
 
@@ -44,7 +44,7 @@ func (Backlog) Takes(s Subject) bool { return !s.Undelayed && !s.Blocks }
 
 // Estimate is the restart, publishing, settling and the probes.
 func (b Backlog) Estimate(s Subject) time.Duration {
-	return restartTime + overhead + warmUpDelay + s.storeTime(b.Messages, b.Rate) + b.Settle +
+	return restartTime + overhead + warmUpDelay + s.storeTime(b.Messages, b.Rate) + 2*b.Settle +
 		s.publishTime(b.Probes, b.ProbeRate) + b.To
 }
 
@@ -70,6 +70,10 @@ func (s Subject) storeTime(n int, rate float64) time.Duration {
 // Run stores the backlog, weighs it, and sends the probes.
 func (b Backlog) Run(ctx context.Context, s *Session) (Run, error) {
 	if err := s.warmUp(ctx, b.Load); err != nil {
+		return Run{}, err
+	}
+	// What a broker that has just booted, or warmed up, has to spare it gives back first.
+	if err := pause(ctx, b.Settle); err != nil {
 		return Run{}, err
 	}
 	before := s.weigh()

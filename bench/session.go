@@ -26,7 +26,7 @@ type Session struct {
 
 const (
 	// removeTimeout bounds the clean-up, which also runs when the benchmark was interrupted.
-	removeTimeout = 15 * time.Second
+	removeTimeout = time.Minute
 	// linger is how long to go on listening for a second copy once all have arrived.
 	linger = 250 * time.Millisecond
 	// warmUpDelay is long enough to wait in a queue of any subject.
@@ -53,13 +53,13 @@ func (s *Session) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
 	var errs []error
+	for _, d := range s.former { // first: they declare again what is deleted under them
+		errs = append(errs, d.Close())
+	}
 	if r, ok := s.delayer.(Remover); ok {
 		errs = append(errs, r.RemoveTopology(ctx))
 	}
-	for _, d := range append(s.former, s.delayer) {
-		errs = append(errs, d.Close())
-	}
-	errs = append(errs, s.destination.remove())
+	errs = append(errs, s.delayer.Close(), s.destination.remove())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("clean up: %w", err)
 	}

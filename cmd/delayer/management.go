@@ -37,7 +37,7 @@ func (m managed) RSS() (int64, error) {
 		}
 	}
 	if sum == 0 {
-		return 0, errors.New("management API: no running node")
+		return 0, errors.New("management API: no figures of a running node (after a start they take some seconds to come)")
 	}
 	return sum, nil
 }

@@ -42,7 +42,7 @@ var usual = sizes{
 	backlog: bench.Backlog{
 		Load: bench.Load{Messages: 100_000}, Probes: 1000, ProbeRate: 200,
 		// Longer than what the management API takes to renew its figures.
-		Settle: 6 * time.Second, From: time.Second, To: 3 * time.Second,
+		Settle: 5500 * time.Millisecond, From: time.Second, To: 3 * time.Second,
 	},
 	hops: bench.Hops{Load: bench.Load{Messages: 1000, Rate: 500}, Hops: []int{1, 4, 8, 16}},
 	crash: bench.Crash{
