@@ -20,6 +20,14 @@ type Config struct {
 	// the lost one first. Vhost and user name must be the same in all.
 	URL string `yaml:"url"`
 
+	// Management is the address of the broker's management API, http://user:password@host:15672 or https://, of a user
+	// with the tag monitoring. Where it is given, Open refuses policies that would make messages early or lose them, and
+	// looks for them every few seconds after; AMQP alone shows only some, and those late. Default: none.
+	Management string `yaml:"management"`
+
+	// TLSFiles are used with amqps:// addresses.
+	TLSFiles TLS `yaml:"tls"`
+
 	// Backend is the strategy. Default: binaryladder.
 	Backend string `yaml:"backend"`
 
@@ -46,7 +54,7 @@ type Config struct {
 	// Controller is used where Backend is controller.
 	Controller Controller `yaml:"controller"`
 
-	// TLS is used with amqps://. nil takes the system's CAs and what the URL's parameters say (cacertfile,
+	// TLS is used with amqps://, instead of TLSFiles. nil takes the system's CAs and what the URL's parameters say (cacertfile,
 	// certfile, keyfile, server_name_indication).
 	TLS *tls.Config `yaml:"-"`
 

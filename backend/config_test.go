@@ -79,7 +79,7 @@ func TestTierPrefixes(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"backnd: binaryladder":              "open backnd: invalid configuration: line 1: there is no such key (known: url, backend, prefix, queue_type, connections, binaryladder, fixedtiers, plugin, controller)",
+		"backnd: binaryladder":              "open backnd: invalid configuration: line 1: there is no such key (known: url, management, tls, backend, prefix, queue_type, connections, binaryladder, fixedtiers, plugin, controller)",
 		"binaryladder: {level: 3}":          "open binaryladder.level: invalid configuration: line 1: there is no such key (known: levels, tick, routing, bits_per_level)",
 		"binaryladder: {levels: 0}":         "open binaryladder.levels: invalid configuration: 0 is not a value for it",
 		"binaryladder: {levels: many}":      "cannot read str `many` into int",
@@ -125,7 +125,7 @@ func TestFromEnv(t *testing.T) {
 	for entry, want := range map[string]string{
 		"DELAYER_FIXEDTIERS_TIERS=1m;2m":             `"1m;2m" is not a list of durations such as 1m,5m,15m`,
 		"DELAYER_CONTROLLER_RUN=maybe":               `"maybe" is neither true nor false`,
-		"DELAYER_BACKND=x":                           "DELAYER_BACKND: invalid configuration: there is no such variable (known: DELAYER_URL, DELAYER_BACKEND,",
+		"DELAYER_BACKND=x":                           "DELAYER_BACKND: invalid configuration: there is no such variable (known: DELAYER_URL, DELAYER_MANAGEMENT,",
 		"DELAYER_BINARYLADDER_TICK=5":                `"5" is not a duration`,
 		"DELAYER_BINARYLADDER_LEVELS=x":              `"x" is not a whole number`,
 		"DELAYER_BINARYLADDER_LEVELS=0":              "leave it unset",

@@ -131,7 +131,17 @@ func (c Config) strategy() (strategy, engine.Options, error) {
 	if c.Connections < 1 || c.Connections > mostConnections {
 		return s, engine.Options{}, configError("connections", fmt.Errorf("%d is not between 1 and %d", c.Connections, mostConnections), "1 is enough for most")
 	}
+	encrypt, err := c.tlsConfig()
+	if err != nil {
+		return s, engine.Options{}, err
+	}
+	c.TLS, c.TLSFiles = encrypt, TLS{}
+	inspect, err := c.inspector()
+	if err != nil {
+		return s, engine.Options{}, err
+	}
 	return s, engine.Options{
+		Inspect:     inspect,
 		Broker:      broker.Options{URL: c.URL, TLS: c.TLS, Logger: c.Logger, Backend: c.Backend},
 		Prefix:      c.Prefix,
 		QueueType:   kind,

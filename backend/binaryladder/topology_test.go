@@ -80,6 +80,6 @@ func TestClassicQueuesHaveTheExactTTL(t *testing.T) {
 	b := small(t, Source, 1)
 	b.kind = topology.Classic
 	require.Equal(t, amqp091.Table{
-		"x-queue-type": "classic", "x-message-ttl": int64(2000), "x-dead-letter-exchange": "p.ladder.level.01",
+		"x-queue-type": "classic", "x-overflow": "reject-publish", "x-message-ttl": int64(2000), "x-dead-letter-exchange": "p.ladder.level.01",
 	}, b.queue(hop{1, 1}).Args)
 }

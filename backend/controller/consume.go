@@ -70,7 +70,12 @@ func (s *session) handle(d *amqp091.Delivery) {
 	}
 	died, at := death(d.Headers)
 	if p.stamp.clock == clockID || !died {
-		s.route(p, now, p.stamp.remaining(now, died, 0))
+		remaining := p.stamp.remaining(now, died, 0)
+		if early := remaining - p.stamp.left; died && early > time.Second {
+			s.complain("a waiting queue let a message go too early; it waits again: is there a policy with message-ttl?",
+				"message", p.envelope.ID, "early", early.Round(time.Millisecond))
+		}
+		s.route(p, now, remaining)
 		return
 	}
 	s.work(func() { // asks the broker for the time

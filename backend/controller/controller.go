@@ -138,8 +138,14 @@ func Serve(ctx context.Context, opts engine.Options, cfg Config) error {
 // Close implements [delayer.Delayer]. The controller that runs beside the Delayer hands what it holds back to the
 // broker, for others or for later.
 func (c *Controller) Close() error {
-	c.stopRunner()
-	return c.Engine.Close()
+	stopped := make(chan struct{})
+	go func() { // both may have to wait for the broker, together no longer than one
+		defer close(stopped)
+		c.stopRunner()
+	}()
+	err := c.Engine.Close()
+	<-stopped
+	return err
 }
 
 // RemoveTopology deletes the queues and everything that waits in them, and the queue for unroutable messages. It

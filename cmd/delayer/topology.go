@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/delayer-go/delayer/backend"
 )
 
 type topologyCmd struct {
-	Print topologyPrintCmd `cmd:"" help:"Print the exchanges, queues and bindings that a backend declares. It asks no broker."`
+	Print  topologyPrintCmd  `cmd:"" help:"Print the exchanges, queues and bindings that a backend declares. It asks no broker."`
+	Verify topologyVerifyCmd `cmd:"" help:"Ask the management API for policies that would make messages early or lose them. The exit status is 1 if there are any."`
 }
 
 // topologyPrintCmd is `delayer topology print`.
@@ -42,6 +45,34 @@ func (c *topologyPrintCmd) print(s streams) error {
 		return topology.WriteDefinitions(s.out)
 	}
 	return topology.WriteText(s.out)
+}
+
+// topologyVerifyCmd is `delayer topology verify`.
+type topologyVerifyCmd struct {
+	Config string `placeholder:"FILE" help:"The configuration, with its key management; DELAYER_… variables win over it. Without it: those and the defaults."`
+}
+
+// Run prints a line for each problem, and fails if there are any.
+func (c *topologyVerifyCmd) Run(ctx context.Context, s streams) error {
+	cfg, err := loadConfig(c.Config)
+	if err == nil && cfg.URL == "" {
+		err = errNoURL
+	}
+	if err != nil {
+		return failure("topology verify", err)
+	}
+	problems, err := backend.Verify(ctx, cfg)
+	if err != nil {
+		return interruptedOr(ctx, failure("topology verify", err))
+	}
+	for _, p := range problems {
+		fmt.Fprintln(s.out, p)
+	}
+	if len(problems) > 0 {
+		return failure("topology verify", fmt.Errorf("%d problems with policies (see rabbitmqctl list_policies and list_operator_policies)", len(problems)))
+	}
+	fmt.Fprintln(s.out, "no policy harms what the configuration declares")
+	return nil
 }
 
 // loadConfig reads the file and the environment; without a file, the environment.

@@ -116,6 +116,23 @@ func Vhost(list string) (string, error) {
 	return all[0].uri.Vhost, nil
 }
 
+// WantTLS is the error where files for TLS would be without effect.
+func WantTLS(list string) error {
+	all, err := parseURLs(list)
+	if err != nil {
+		return err
+	}
+	for _, a := range all {
+		if a.uri.Scheme != "amqps" {
+			return badURL(fmt.Sprintf("%v is not encrypted, and there are files for TLS", a), "write amqps://, or leave out tls")
+		}
+		if a.uri.CACertFile != "" || a.uri.CertFile != "" || a.uri.KeyFile != "" || a.uri.ServerName != "" {
+			return badURL(fmt.Sprintf("%v names files for TLS, and so does tls", a), "give one of them")
+		}
+	}
+	return nil
+}
+
 // endpoint is what may be shown of a broker's address.
 func endpoint(uri amqp091.URI) string {
 	vhost := uri.Vhost

@@ -111,7 +111,7 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (*a
 	var socket net.Conn
 	unhook := func() bool { return true }
 	cfg := amqp091.Config{
-		TLSClientConfig: opts.TLS,
+		TLSClientConfig: opts.TLS.Clone(), // amqp091-go writes the address's host name into it
 		Properties:      amqp091.NewConnectionProperties(),
 		Dial: func(network, addr string) (net.Conn, error) {
 			s, err := (&net.Dialer{Deadline: deadline}).DialContext(ctx, network, addr)

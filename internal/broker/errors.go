@@ -1,8 +1,11 @@
 package broker
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"unicode"
 
@@ -16,6 +19,9 @@ func classify(err error) (hint string, kind error) {
 	var several failures
 	if errors.As(err, &several) {
 		return several.classify()
+	}
+	if hint, kind := classifyTLS(err); kind != nil {
+		return hint, kind
 	}
 	var amqpErr *amqp091.Error
 	if !errors.As(err, &amqpErr) {
@@ -42,6 +48,27 @@ func classify(err error) (hint string, kind error) {
 		return "the broker does not know this exchange type: is the plugin enabled?", delayer.ErrUnavailable
 	}
 	return "", delayer.ErrUnavailable
+}
+
+// classifyTLS knows what goes wrong with certificates; kind is nil for anything else.
+func classifyTLS(err error) (hint string, kind error) {
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var alert tls.AlertError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &authority):
+		return "the broker's certificate is of another authority: name its certificate as tls.ca_file", delayer.ErrUnavailable
+	case errors.As(err, &host):
+		return "use a host name that is in the broker's certificate, or name one of them as tls.server_name", delayer.ErrUnavailable
+	case errors.As(err, &invalid):
+		return "the broker needs a valid certificate", delayer.ErrUnavailable
+	case errors.As(err, &alert), errors.As(err, &op) && op.Op == "remote error", strings.Contains(err.Error(), "remote error: tls: "):
+		// What the broker says of ours; amqp091-go keeps only the text.
+		return "the broker wants a certificate of an authority that it knows: give tls.cert_file and tls.key_file", delayer.ErrAccess
+	}
+	return "", nil
 }
 
 // permanent says that trying again soon will not help: the broker was reached and said no.

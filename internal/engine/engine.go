@@ -29,6 +29,10 @@ type Options struct {
 
 	// WatchEvery is how often the topology is looked at while messages are on their way. 0: every 5 s.
 	WatchEvery time.Duration
+
+	// Inspect looks at the policies that apply to a plan, where something can. Its error is ErrConflict where one would
+	// make messages early or lose them. It may be nil.
+	Inspect func(context.Context, topology.Plan) error
 }
 
 // A Strategy says where messages wait.
@@ -78,7 +82,11 @@ type Engine struct {
 
 	looking   sync.Mutex // held while the topology is looked after, or removed
 	epoch     time.Time
-	busyUntil atomic.Int64 // nanoseconds since the epoch: until when the topology is looked after
+	busyUntil atomic.Int64                  // nanoseconds since the epoch: until when the topology is looked after
+	canary    *canary                       // nil where nothing of ours is declared
+	fault     atomic.Pointer[delayer.Error] // a policy that was found: nothing may wait
+	faultAt   time.Time
+	faultAge  time.Duration
 	unwatch   context.CancelFunc
 	watched   chan struct{} // closed when watch has ended
 }
@@ -173,7 +181,12 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (*Engine, error) {
 	}
 	e.publisher = broker.NewPublisher(o.Backend, func() { e.stale.Store(true) }, conns...)
 	e.dests = delivery.NewDestinations(e.stage, c.control, o.Backend, o.Slog())
-	e.keepWatch(0)
+	if err := e.openWatch(ctx); err != nil {
+		e.publisher.Close()
+		e.control.Close()
+		e.dests.Close()
+		return nil, err
+	}
 	ctx, e.unwatch = context.WithCancel(context.Background())
 	go e.watch(ctx)
 	return e, nil
@@ -184,7 +197,7 @@ func (e *Engine) Plan() topology.Plan {
 	if _, ok := e.strategy.(Direct); ok {
 		return e.strategy.Plan()
 	}
-	return whole(e.stage, e.strategy.Plan())
+	return whole(e.opts, e.strategy.Plan())
 }
 
 // Limits implements [delayer.Delayer].
@@ -192,9 +205,9 @@ func (e *Engine) Limits() delayer.Limits { return e.limits }
 
 // Close implements [delayer.Delayer].
 func (e *Engine) Close() error {
-	e.publisher.Close()
 	e.unwatch()
 	<-e.watched
+	e.publisher.Close()
 	e.control.Close()
 	e.dests.Close()
 	return nil
@@ -229,6 +242,11 @@ func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.D
 	}
 	if err := e.check(exchange, key, &msg); err != nil {
 		return err
+	}
+	if fault := e.fault.Load(); fault != nil && delay > 0 {
+		found := *fault
+		found.Op = "publish"
+		return &found
 	}
 	envelope := message.NewEnvelope(time.Now().Add(delay), exchange)
 	e.keepWatch(waits)

@@ -23,7 +23,7 @@ func (o Options) Plan(own topology.Plan) (topology.Plan, error) {
 	if err := checkPrefix(o); err != nil {
 		return topology.Plan{}, err
 	}
-	return whole(o.Stage(), own), nil
+	return whole(o, own), nil
 }
 
 // Stage is the delivery stage of these options.
@@ -32,7 +32,8 @@ func (o Options) Stage() delivery.Stage {
 }
 
 // whole puts the marker first: a conflict shall be found before anything is declared.
-func whole(stage delivery.Stage, own topology.Plan) topology.Plan {
-	return topology.Plan{Markers: own.Markers}.Add(stage.Plan()).
-		Add(topology.Plan{Exchanges: own.Exchanges, Queues: own.Queues, Bindings: own.Bindings})
+func whole(o Options, own topology.Plan) topology.Plan {
+	return topology.Plan{Markers: own.Markers}.Add(o.Stage().Plan()).
+		Add(topology.Plan{Exchanges: own.Exchanges, Queues: own.Queues, Bindings: own.Bindings}).
+		Add(canaryPlan(o.Prefix, o.QueueType))
 }

@@ -123,6 +123,13 @@ func (n *privateNode) url() *url.URL {
 	}
 }
 
+func (n *privateNode) management() string {
+	if !n.hasPlugin("rabbitmq_management") {
+		return ""
+	}
+	return (&url.URL{Scheme: "http", User: url.UserPassword("guest", "guest"), Host: loopback + ":" + strconv.Itoa(n.ports.management)}).String()
+}
+
 func (n *privateNode) run(context.Context) error {
 	if err := n.lifeline.run(); err != nil {
 		return err

@@ -75,6 +75,15 @@ type Broker struct {
 // URL is the broker's AMQP URL, with credentials. It stays the same over restarts.
 func (b *Broker) URL() string { return b.host.url().String() }
 
+// Management is the address of the management API, with credentials, or "" where it is not known: a private node has it if
+// Options.Plugins names rabbitmq_management.
+func (b *Broker) Management() string {
+	if h, ok := b.host.(interface{ management() string }); ok {
+		return h.management()
+	}
+	return ""
+}
+
 // How says where the broker comes from: "AMQP_URL", "Docker container (rabbitmq:4.0)" or "private node".
 func (b *Broker) How() string { return b.host.how() }
 

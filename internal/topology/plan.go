@@ -3,6 +3,7 @@
 package topology
 
 import (
+	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -104,13 +105,20 @@ func WaitingQueue(name string, kind QueueType, ttl time.Duration, exchange strin
 		"x-queue-type":           string(kind),
 		"x-message-ttl":          ttl.Milliseconds(),
 		"x-dead-letter-exchange": exchange,
+		// Where a policy limits the length, messages shall be refused, not leave early. On classic queues the
+		// argument wins over a policy.
+		"x-overflow": "reject-publish",
 	}
 	if kind == Quorum {
 		args["x-message-ttl"] = ttl.Milliseconds() + 1
-		// Both are needed: without reject-publish the broker falls back to at-most-once with no more
-		// than a line in its log.
+		// It needs reject-publish: without it the broker falls back to at-most-once with no more than a line in its log.
 		args["x-dead-letter-strategy"] = "at-least-once"
-		args["x-overflow"] = "reject-publish"
 	}
 	return Queue{Name: name, Args: args}
+}
+
+// PolicyRemedy is what to do about a policy that applies to objects of a prefix.
+func PolicyRemedy(prefix string) string {
+	return "see rabbitmqctl list_policies and list_operator_policies, and keep them from names that begin with " + prefix +
+		".: with the pattern ^(?!" + strings.ReplaceAll(prefix, ".", `\.`) + `\.)`
 }

@@ -1,0 +1,79 @@
+// Package policy finds the broker's policies that would make delayed messages early, or lose them. A policy is not seen
+// over AMQP; the management API tells which apply to a queue.
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// A Definition is what policies say of one queue or exchange.
+type Definition map[string]any
+
+// Applied is what they say of all that exist, by name.
+type Applied struct {
+	Queues, Exchanges map[string]Definition
+}
+
+// Judge returns what is wrong with a plan at a broker with these policies, one sentence for each object and key.
+func Judge(p topology.Plan, a Applied) []string {
+	var found []string
+	for _, x := range p.Exchanges {
+		if d := a.Exchanges[x.Name]; d["alternate-exchange"] != nil && x.Alternate == "" {
+			found = append(found, fmt.Sprintf("exchange %q: a policy sets alternate-exchange, which would swallow what must be returned", x.Name))
+		}
+	}
+	for _, q := range p.Queues {
+		found = append(found, judgeQueue(q, a.Queues[q.Name])...)
+	}
+	return slices.Compact(found)
+}
+
+// judgeQueue knows which keys of a policy win over the arguments of a queue, or are combined with them.
+func judgeQueue(q topology.Queue, d Definition) []string {
+	var found []string
+	bad := func(key, effect string) {
+		found = append(found, fmt.Sprintf("queue %q: a policy sets %s to %v, which would %s", q.Name, key, d[key], effect))
+	}
+	waits := q.Args["x-dead-letter-exchange"] != nil
+	if less(d, q, "message-ttl") {
+		if waits {
+			bad("message-ttl", "make messages early")
+		} else {
+			bad("message-ttl", "lose messages")
+		}
+	}
+	if d["expires"] != nil {
+		bad("expires", "delete the queue with what waits there")
+	}
+	for _, key := range []string{"max-length", "max-length-bytes"} {
+		if less(d, q, key) {
+			bad(key, "refuse, lose or deliver early what is above it")
+		}
+	}
+	if o := d["overflow"]; o != nil && q.Args["x-queue-type"] == string(topology.Quorum) && waits && o != "reject-publish" {
+		bad("overflow", "lose messages in a crash, or make them early")
+	}
+	if d["dead-letter-routing-key"] != nil && waits {
+		bad("dead-letter-routing-key", "send messages astray")
+	}
+	if d["dead-letter-exchange"] != nil && !waits {
+		bad("dead-letter-exchange", "send copies to that exchange")
+	}
+	if less(d, q, "delivery-limit") && q.Args["x-delivery-limit"] != nil {
+		bad("delivery-limit", "lose messages that are looked at often")
+	}
+	return found
+}
+
+// less says that a policy has a smaller value than the queue's own argument, or one where the queue has none.
+func less(d Definition, q topology.Queue, key string) bool {
+	value, ok := d[key].(float64) // as JSON has it
+	if !ok {
+		return d[key] != nil
+	}
+	own, ok := q.Args["x-"+key].(int64)
+	return !ok || value < float64(own)
+}
