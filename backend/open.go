@@ -131,7 +131,7 @@ func (c Config) strategy() (strategy, engine.Options, error) {
 	if c.Connections < 1 || c.Connections > mostConnections {
 		return s, engine.Options{}, configError("connections", fmt.Errorf("%d is not between 1 and %d", c.Connections, mostConnections), "1 is enough for most")
 	}
-	encrypt, err := c.tlsConfig()
+	encrypt, err := c.TLSConfig()
 	if err != nil {
 		return s, engine.Options{}, err
 	}

@@ -49,7 +49,7 @@ func Verify(ctx context.Context, cfg Config) (problems []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.TLS, err = cfg.tlsConfig(); err != nil {
+	if cfg.TLS, err = cfg.TLSConfig(); err != nil {
 		return nil, err
 	}
 	m, err := cfg.management()

@@ -22,8 +22,9 @@ type TLS struct {
 	ServerName string `yaml:"server_name"`
 }
 
-// tlsConfig is what to connect with; nil leaves it to the addresses.
-func (c Config) tlsConfig() (*tls.Config, error) {
+// TLSConfig is what to connect with at amqps:// addresses: Config.TLS, or what Config.TLSFiles say; nil leaves it to the
+// addresses. Errors are ErrConfig and name the file.
+func (c Config) TLSConfig() (*tls.Config, error) {
 	if c.TLSFiles == (TLS{}) {
 		return c.TLS, nil
 	}

@@ -78,7 +78,11 @@ func (f *boxFlags) open(ctx context.Context) (*unroutable.Box, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
-	opts := broker.Options{URL: cfg.URL, TLS: cfg.TLS, Logger: slog.New(slog.DiscardHandler)} // the error says it all
+	encrypt, err := cfg.TLSConfig()
+	if err != nil {
+		return nil, err
+	}
+	opts := broker.Options{URL: cfg.URL, TLS: encrypt, Logger: slog.New(slog.DiscardHandler)} // the error says it all
 	return unroutable.Open(ctx, opts, cfg.Prefix)
 }
 
