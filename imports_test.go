@@ -32,6 +32,7 @@ var rules = []struct{ from, notTo, why string }{
 	{"bench", module + "/internal/rabbit", "the benchmark takes a broker, it does not start one"},
 	{"backend", "github.com/michaelklishin/rabbit-hole", "only the command talks to the management API"},
 	{"bench", "github.com/michaelklishin/rabbit-hole", "only the command talks to the management API"},
+	{"bench", "github.com/chromedp", "a browser is for tests: the report is made without one"},
 	{"bench", module + "/cmd", "the command is the outermost layer"},
 	{"conformance", module + "/internal/", "a third party runs the suite on a backend of its own"},
 	{"conformance", module + "/backend", "the suite knows no backend"},
