@@ -98,6 +98,10 @@ func (h Hops) measure(ctx context.Context, s *Session, hops int) (HopCost, error
 	err := s.publish(ctx, load{
 		delays: slices.Repeat([]time.Duration{delay}, h.Messages), rate: h.Rate, workers: h.Concurrency,
 	})
+	meter := s.meter
+	if err == nil {
+		meter.idle, err = s.idleWhile(ctx, began, delay)
+	}
 	if err == nil {
 		err = s.recorder.await(ctx, s.destination.done, h.Patience)
 	}
@@ -105,6 +109,28 @@ func (h Hops) measure(ctx context.Context, s *Session, hops int) (HopCost, error
 	samples := s.recorder.samples()[before:]
 	return HopCost{
 		Hops: hops, DelayMS: milliseconds(delay),
-		BrokerCPU: s.meter.perMessage(began, ended, len(samples)), Lateness: latenessOf(samples),
+		BrokerCPU: meter.perMessage(began, ended, len(samples)), Lateness: latenessOf(samples),
 	}, err
+}
+
+// idleWhile is what the broker uses while nothing happens. Over a delay of a minute that adds up to more than the hops
+// themselves, so of a long one it is measured anew, in the quiet first half: the first hop of a ladder is the longest.
+func (s *Session) idleWhile(ctx context.Context, began reading, delay time.Duration) (float64, error) {
+	const quiet, window = 2 * time.Second, 10 * time.Second
+	left := delay/2 - time.Since(began.at) - 2*quiet
+	if !began.ok || left < window {
+		return s.meter.idle, nil
+	}
+	if err := pause(ctx, quiet); err != nil {
+		return 0, err
+	}
+	from := s.meter.read()
+	if err := pause(ctx, left); err != nil {
+		return 0, err
+	}
+	to := s.meter.read()
+	if !from.ok || !to.ok {
+		return s.meter.idle, nil
+	}
+	return (to.cpu - from.cpu).Seconds() / to.at.Sub(from.at).Seconds(), nil
 }

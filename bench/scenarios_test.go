@@ -115,6 +115,23 @@ func TestEachNumberOfHopsHasItsCost(t *testing.T) {
 	assert.Equal(t, 20, run.Messages)
 }
 
+// idler is a broker of ours that uses a tenth of a core while nothing happens.
+type idler struct {
+	heavy
+	began time.Time
+}
+
+func (i *idler) CPU() (time.Duration, error) { return time.Since(i.began) / 10, nil }
+
+func TestALongDelayDoesNotTurnIdlingIntoCost(t *testing.T) {
+	hops := Hops{Load: quickly(10), Hops: []int{16}}
+	run, err := played(t, hops, Subject{Ladder: true}, &memory{fate: onTime}, func(s *Session) {
+		s.meter.broker = &idler{began: time.Now()}
+	})
+	require.NoError(t, err)
+	assert.InDelta(t, 0, run.ByHops[0].BrokerCPU, 1, "of 65 s, a tenth of a core is 655,350 µs for each of ten")
+}
+
 func TestABacklogIsNotAwaitedAndNotCounted(t *testing.T) {
 	never := func(d time.Duration) []time.Duration {
 		if d == backlogDelay {
