@@ -33,6 +33,9 @@ lint: ## check the code with golangci-lint
 vuln: ## look for known vulnerabilities in what is called, where their database can be reached
 	@scripts/vuln.sh $(VULNFLAGS)
 
+fuzz: ## run every fuzz test for FUZZTIME (1m)
+	@scripts/fuzz.sh $(FUZZFLAGS)
+
 fmt: ## format the code
 	$(GOLANGCI_LINT) fmt
 

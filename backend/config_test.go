@@ -191,17 +191,3 @@ func TestOpenRefusesBeforeItConnects(t *testing.T) {
 	require.ErrorContains(t, err, "is RabbitMQ running there")
 	require.NotContains(t, err.Error(), "secret")
 }
-
-func FuzzParse(f *testing.F) {
-	f.Add("url: amqp://localhost/\nbinaryladder: {levels: 6, tick: 1ms}")
-	f.Add(`{"prefix": 5, "binaryladder": []}`)
-	f.Add("&a [*a]")
-	f.Fuzz(func(t *testing.T, text string) {
-		cfg, err := Parse(strings.NewReader(text))
-		if err != nil {
-			require.ErrorIs(t, err, delayer.ErrConfig)
-			return
-		}
-		_ = cfg.withDefaults()
-	})
-}
