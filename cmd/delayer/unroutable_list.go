@@ -109,29 +109,24 @@ func newLook(box *unroutable.Box) *look {
 // why is what can be known.
 func (l *look) why(ctx context.Context, m *unroutable.Message) (string, error) {
 	if !m.Ours {
-		return "no x-delayer header: not published by a Delayer", nil
+		return "no x-delayer header: not a Delayer's", nil
 	}
-	what := "the exchange"
+	what := "exchange"
 	if m.Envelope.Exchange == "" {
-		what = "the queue"
+		what = "queue"
 	}
 	there, err := l.there(ctx, m)
-	if err != nil {
-		return "", err
-	}
-	was := "was gone when it was due"
-	if m.Early() {
-		what, was = "a place on its way", "was gone before it was due"
-	}
 	switch {
-	case there == unroutable.There && m.Early():
-		return what + " " + was + "; its destination is there: retry", nil
+	case err != nil:
+		return "", err
+	case there == unroutable.Gone:
+		return "no such " + what, nil
+	case m.Early():
+		return "its way was cut: retry", nil
 	case there == unroutable.There:
-		return what + " " + was + ", and is there now: retry", nil
-	case there == unroutable.Gone && !m.Early():
-		return what + " does not exist", nil
+		return what + " was gone, is there now: retry", nil
 	}
-	return what + " " + was, nil
+	return what + " was gone", nil
 }
 
 func (l *look) there(ctx context.Context, m *unroutable.Message) (unroutable.Presence, error) {

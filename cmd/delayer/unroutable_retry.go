@@ -99,7 +99,7 @@ func (r *retrial) foresee(ctx context.Context, m *unroutable.Message) error {
 
 // report says what was done, by destination.
 func (r *retrial) report(out io.Writer) {
-	sent, stay := "sent", "stays"
+	sent, stay := "sent", "stay"
 	if r.cmd.DryRun {
 		sent, stay = "would be sent", "would stay"
 	}

@@ -124,10 +124,10 @@ func TestTheUnroutableAreSentAgain(t *testing.T) {
 	status, stdout, stderr := m.run("list")
 	require.Equal(t, exitOK, status, stderr)
 	require.Regexp(t, `(?m)^DESTINATION +KEY +ID +DUE +HERE +SIZE +WHY$`, stdout)
-	require.Regexp(t, `(?m)^queue \S+ +- +\w+ message-id=m-1 +\d+\w+ ago +\d\w+ +5 B +the queue does not exist$`, stdout)
-	require.Regexp(t, `(?m)^exchange \S+ +a\.b +ours +\d+\w+ ago +- +2\.9 KiB +the exchange does not exist$`, stdout)
-	require.Regexp(t, `(?m)^unknown +stray +message-id=who +- +- +1 B +no x-delayer header: not published by a Delayer$`, stdout)
-	require.Regexp(t, `(?m)^queue \S+ +- +future +in 59m \d+s +- +0 B +the queue does not exist$`, stdout)
+	require.Regexp(t, `(?m)^queue \S+ +- +\w+ message-id=m-1 +\d+\w+ ago +\d\w+ +5 B +no such queue$`, stdout)
+	require.Regexp(t, `(?m)^exchange \S+ +a\.b +ours +\d+\w+ ago +- +2\.9 KiB +no such exchange$`, stdout)
+	require.Regexp(t, `(?m)^unknown +stray +message-id=who +- +- +1 B +no x-delayer header: not a Delayer's$`, stdout)
+	require.Regexp(t, `(?m)^queue \S+ +- +future +in 59m \d+s +- +0 B +no such queue$`, stdout)
 	require.Contains(t, stdout, "4 messages in "+m.queue()+".")
 	m.holds(4)
 
@@ -146,7 +146,7 @@ func TestTheUnroutableAreSentAgain(t *testing.T) {
 	require.Contains(t, stdout, "1 would be sent, 1 would stay, 2 not selected")
 	status, stdout, stderr = m.run("retry", "--id", "m-1")
 	require.Equal(t, exitOK, status, stderr)
-	require.Contains(t, stdout, "1 sent, 0 stays, 3 not selected")
+	require.Contains(t, stdout, "1 sent, 0 stay, 3 not selected")
 	got := <-in
 	require.Equal(t, []any{"text/plain", "m-1", uint8(3), uint8(2), "hello", queue, "", sent.Timestamp},
 		[]any{got.ContentType, got.MessageId, got.Priority, got.DeliveryMode, string(got.Body), got.RoutingKey, got.Exchange, got.Timestamp.UTC()})

@@ -1,9 +1,11 @@
 package unroutable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -59,6 +61,8 @@ func (s *Sender) Unfit(m *Message, now time.Time) string {
 	switch left := m.Envelope.Due.Sub(now); {
 	case !m.Ours:
 		return "it has no header " + delayer.Header + ", so its destination is not known"
+	case strings.HasPrefix(cmp.Or(m.Envelope.Exchange, m.RoutingKey), s.box.prefix+"."):
+		return "its destination is an object of the Delayer's own"
 	case left > 0:
 		return fmt.Sprintf("it is not due before %s", m.Envelope.Due.UTC().Format(time.RFC3339))
 	case m.UserId != "" && m.UserId != s.conn.User():

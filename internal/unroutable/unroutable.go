@@ -18,6 +18,7 @@ import (
 // A Box is the queue for the unroutable messages of a prefix, with a connection to it.
 type Box struct {
 	opts    broker.Options
+	prefix  string
 	queue   string
 	conn    *broker.Conn // what is read
 	control *broker.Control
@@ -37,7 +38,7 @@ func Open(ctx context.Context, opts broker.Options, prefix string) (*Box, error)
 	}
 	const anyMode = false
 	return &Box{
-		opts: opts, queue: delivery.NewStage(prefix, anyMode).Unroutable(), conn: conn, control: broker.NewControl(asking),
+		opts: opts, prefix: prefix, queue: delivery.NewStage(prefix, anyMode).Unroutable(), conn: conn, control: broker.NewControl(asking),
 	}, nil
 }
 

@@ -95,11 +95,15 @@ func TestAMessageThatIsNotSentWhateverItsDestination(t *testing.T) {
 	conn, err := broker.Dial(t.Context(), broker.Options{URL: rabbittest.Broker(t).URL(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer conn.Close()
-	s, now := &Sender{conn: conn}, time.Now()
+	s, now := &Sender{conn: conn, box: &Box{prefix: "p"}}, time.Now()
 	ours := Message{Ours: true, Envelope: message.Envelope{Due: now}}
 	require.Empty(t, s.Unfit(&ours, now))
 	require.Contains(t, s.Unfit(&ours, now.Add(-time.Second)), "it is not due before")
 	require.Contains(t, s.Unfit(&Message{}, now), "no header x-delayer")
+	for _, c := range [][2]string{{"", "p.unroutable"}, {"p.delivery", "k"}} {
+		own := Message{Ours: true, Envelope: message.Envelope{Due: now, Exchange: c[0]}, Delivery: amqp091.Delivery{RoutingKey: c[1]}}
+		require.Contains(t, s.Unfit(&own, now), "the Delayer's own")
+	}
 	ours.UserId = "somebody"
 	require.Contains(t, s.Unfit(&ours, now), `its user-id is "somebody"`)
 }
