@@ -19,7 +19,11 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	var o options
 	kong.Parse(&o, kong.Name("faults"), kong.Description("Break everything around every backend, and account for every message."))
-	ok, err := run(ctx, o, os.Stdout)
+	out := os.Stdout
+	if o.JSON {
+		out = os.Stderr
+	}
+	ok, err := run(ctx, o, out)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "faults:", err)

@@ -26,18 +26,22 @@ func subjects(delayerCommand string) []faults.Subject {
 	controller := backend.Config{Backend: "controller", Controller: backend.Controller{Levels: 4, Tick: quarter}}
 	plugin := backend.Config{Backend: "plugin"}
 	var all []faults.Subject
-	for _, kind := range []string{"quorum", "classic"} {
+	for _, kind := range []string{faults.Quorum, "classic"} {
 		for _, s := range []struct {
 			name string
 			cfg  backend.Config
 		}{
 			{"binaryladder source", ladder}, {"binaryladder topic", topic}, {"fixedtiers", tiers}, {"controller", controller}, {"plugin", plugin},
 		} {
-			if kind == "classic" && s.name == "binaryladder topic" || kind == "quorum" && s.name == "plugin" {
+			if kind == "classic" && s.name == "binaryladder topic" || kind == faults.Quorum && s.name == "plugin" {
 				continue // the same queues as source's; and the plugin has no queues
 			}
 			s.cfg.QueueType, s.cfg.Logger = kind, quiet
-			all = append(all, subject(s.name, s.cfg))
+			next := subject(s.name, s.cfg)
+			if s.name == "plugin" {
+				next.QueueType = "(table)"
+			}
+			all = append(all, next)
 		}
 	}
 	return append(all, alone(controller, quiet, delayerCommand))
@@ -61,7 +65,7 @@ func subject(name string, cfg backend.Config) faults.Subject {
 
 // alone is the controller backend with controllers in processes of their own.
 func alone(cfg backend.Config, quiet *slog.Logger, command string) faults.Subject {
-	cfg.QueueType, cfg.Logger, cfg.Controller.Run = "quorum", quiet, new(false)
+	cfg.QueueType, cfg.Logger, cfg.Controller.Run = faults.Quorum, quiet, new(false)
 	s := subject("controller alone", cfg)
 	s.Controller = func(url, prefix string) *exec.Cmd {
 		cmd := exec.Command(command, "controller")

@@ -15,12 +15,12 @@ import (
 // A Fault is something that breaks while messages are published, wait and arrive.
 type Fault struct {
 	Name    string
-	About   string // one line for the table's readers
-	Cluster bool   // done to a cluster of three nodes
-	Classic bool   // shown for classic queues too: there a crash loses messages, and how many is measured
-	Alone   bool   // for Subjects with controllers in processes of their own, and only those
-	User    bool   // the Delayer logs in as a user of its own
-	Inject  func(context.Context, *Scene) error
+	About   string                              // one line for the table's readers
+	Cluster bool                                // done to a cluster of three nodes
+	Classic bool                                // shown for classic queues too: there a crash loses messages, and how many is measured
+	Alone   bool                                // for Subjects with controllers in processes of their own, and only those
+	User    bool                                // the Delayer logs in as a user of its own
+	Inject  func(context.Context, *Scene) error `json:"-"`
 }
 
 // A Scene is what a Fault may be done to.
@@ -154,7 +154,7 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 // patience is shorter where messages are lost, and would be awaited in vain.
 func (c Campaign) patience(s Subject) time.Duration {
 	const forTheLost = 30 * time.Second
-	if s.QueueType == "classic" {
+	if s.QueueType != Quorum {
 		return min(c.Patience, forTheLost)
 	}
 	return c.Patience
@@ -212,7 +212,7 @@ func (c Campaign) start(ctx context.Context, f Fault, s *Scene) error {
 }
 
 func (f Fault) concerns(s Subject) bool {
-	return f.Alone == (s.Controller != nil) && (s.QueueType != "classic" || f.Classic)
+	return f.Alone == (s.Controller != nil) && (s.QueueType == Quorum || f.Classic)
 }
 
 // disturb does the fault and goes on publishing until enough messages were confirmed.
@@ -258,7 +258,7 @@ func (c Campaign) row(f Fault, r *Run) Row {
 		}
 	}
 	say(len(acc.Early) > 0, "%d early, the earliest by %v: %s", len(acc.Early), acc.EarliestBy, describe(r.Ledger.Worst(acc.Early)))
-	say(len(acc.Missing) > 0 && r.Subject.QueueType != "classic", "%d missing: %v %s", len(acc.Missing), acc.Missing[:min(len(acc.Missing), 10)], describe(r.Ledger.Worst(acc.Missing)))
+	say(len(acc.Missing) > 0 && r.Subject.QueueType == Quorum, "%d missing: %v %s", len(acc.Missing), acc.Missing[:min(len(acc.Missing), 10)], describe(r.Ledger.Worst(acc.Missing)))
 	say(acc.Untrue > 0, "%d delivered that Publish had said are not stored", acc.Untrue)
 	say(acc.Strangers > 0, "%d deliveries of messages that nobody published", acc.Strangers)
 	say(acc.Overrun > mostOverrun, "Publish returned %v after its context had ended", acc.Overrun)

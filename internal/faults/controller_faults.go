@@ -10,6 +10,7 @@ import (
 // Controllers are the faults of controllers in processes of their own.
 func Controllers() []Fault {
 	return []Fault{
+		{Name: "controllers elsewhere", Alone: true, About: "nothing breaks, for comparison", Inject: serveElsewhere},
 		{Name: "controller killed", Alone: true, About: "SIGKILL and start again, at random moments", Inject: killControllers},
 		{Name: "controller paused", Alone: true, About: "one of two: SIGSTOP for longer than the heartbeat", Inject: pauseController},
 	}
@@ -29,6 +30,15 @@ func (p process) end() {
 	_ = p.cmd.Wait() // says that it was killed
 }
 
+func serveElsewhere(_ context.Context, s *Scene) error {
+	for _, r := range s.Runs {
+		if err := s.serveToTheEnd(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func killControllers(ctx context.Context, s *Scene) (err error) {
 	for _, r := range s.Runs {
 		for range s.Times {
@@ -42,7 +52,7 @@ func killControllers(ctx context.Context, s *Scene) (err error) {
 				return err
 			}
 		}
-		if err := s.serveToTheEnd(ctx, r); err != nil {
+		if err := s.serveToTheEnd(r); err != nil {
 			return err
 		}
 	}
@@ -50,7 +60,7 @@ func killControllers(ctx context.Context, s *Scene) (err error) {
 }
 
 // serveToTheEnd runs one more controller until the run's Delayer is closed.
-func (s *Scene) serveToTheEnd(_ context.Context, r *Run) error {
+func (s *Scene) serveToTheEnd(r *Run) error {
 	p, err := s.startController(r)
 	r.onClose = append(r.onClose, p.end)
 	return err
@@ -63,7 +73,7 @@ func pauseController(ctx context.Context, s *Scene) error {
 			return err
 		}
 		r.onClose = append(r.onClose, paused.end)
-		if err := s.serveToTheEnd(ctx, r); err != nil {
+		if err := s.serveToTheEnd(r); err != nil {
 			return err
 		}
 		if err := s.wait(ctx, settle); err != nil {

@@ -15,10 +15,13 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
+// Quorum is the type of the queues in which nothing is lost.
+const Quorum = "quorum"
+
 // A Subject is a Delayer's configuration under test.
 type Subject struct {
 	Name      string
-	QueueType string // quorum or classic: of the queues where messages wait
+	QueueType string // where messages wait: Quorum, or what may lose some in a crash
 	// Open opens a Delayer at the broker or brokers. Every object of its begins with the prefix.
 	Open func(ctx context.Context, urls []string, prefix string) (delayer.Delayer, error)
 	// Delays are what messages ask for, in turn.

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/faults"
+)
+
+// The wall clock of a process cannot be set without that of the machine. But the toolchain can build a program with
+// another package time: one whose Now adds an hour to the wall clock, and leaves the monotonic one alone, as a machine
+// with a wrong clock has it. This command is built so, and does the campaign without any other fault.
+
+// clockVariable says which way the clock of such a program is off: + or −.
+const clockVariable = "DELAYER_TEST_CLOCK"
+
+const (
+	anHour    = 3600 // seconds
+	nowBefore = "sec, nsec, mono := runtimeNow()\n"
+	nowAfter  = nowBefore + "\tsec += wallShift\n"
+	shiftFile = `package time
+
+import "syscall"
+
+var wallShift = func() int64 {
+	switch way, _ := syscall.Getenv("` + clockVariable + `"); way {
+	case "+":
+		return 3600
+	case "-":
+		return -3600
+	}
+	return 0
+}()
+`
+)
+
+// clocks does the campaign in programs whose wall clock is an hour off. The broker's and that of controllers in
+// processes of their own are right.
+func (c *campaign) clocks(ctx context.Context, folder string) error {
+	pattern, err := regexp.Compile(c.Fault)
+	if err != nil {
+		return err
+	}
+	ways := map[string]string{"clock an hour ahead": "+", "clock an hour behind": "-"}
+	for _, name := range []string{"clock an hour ahead", "clock an hour behind"} {
+		if !pattern.MatchString(name) {
+			continue
+		}
+		program, err := buildWithShiftedClock(ctx, folder)
+		if err != nil {
+			return err
+		}
+		rows, err := c.inShiftedClock(ctx, program, ways[name])
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		for _, r := range rows {
+			r.Fault.Name = name
+			c.print(r)
+		}
+	}
+	return c.write()
+}
+
+// buildWithShiftedClock builds this command with the other package time. A toolchain whose Now is written otherwise is
+// an error.
+func buildWithShiftedClock(ctx context.Context, folder string) (program string, err error) {
+	program = filepath.Join(folder, "shifted")
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env: %w", err)
+	}
+	pkg := filepath.Join(strings.TrimSpace(string(root)), "src", "time")
+	source, err := os.ReadFile(filepath.Join(pkg, "time.go"))
+	if err != nil {
+		return "", err
+	}
+	if strings.Count(string(source), nowBefore) != 1 {
+		return "", errors.New("this toolchain's time.Now is not written as expected: the clock cannot be shifted")
+	}
+	shifted := strings.Replace(string(source), nowBefore, nowAfter, 1)
+	overlay, err := writeOverlay(folder, map[string]string{
+		filepath.Join(pkg, "time.go"): shifted, filepath.Join(pkg, "shift.go"): shiftFile,
+	})
+	if err != nil {
+		return "", err
+	}
+	said, err := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", program, "github.com/delayer-go/delayer/cmd/faults").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build -overlay: %w: %s", err, said)
+	}
+	return program, nil
+}
+
+// writeOverlay writes files, and the list that says what each stands in for.
+func writeOverlay(folder string, files map[string]string) (overlay string, err error) {
+	replace := map[string]string{}
+	for path, text := range files {
+		here := filepath.Join(folder, "shifted-"+filepath.Base(path))
+		if err := os.WriteFile(here, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		replace[path] = here
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay = filepath.Join(folder, "overlay.json")
+	return overlay, os.WriteFile(overlay, list, 0o600)
+}
+
+// shiftedResult is what the program with the wrong clock says.
+type shiftedResult struct {
+	Now  int64 // Unix time, as it sees it
+	Rows []faults.Row
+}
+
+func (c *campaign) inShiftedClock(ctx context.Context, program, way string) ([]faults.Row, error) {
+	cmd := exec.CommandContext(ctx, program, "--json", "--churn=0", "--fault=^(none|controllers elsewhere)$",
+		fmt.Sprintf("--messages=%d", c.Messages), fmt.Sprintf("--rate=%d", c.Rate), "--backend="+c.Backend,
+		fmt.Sprintf("--patience=%v", c.Patience), fmt.Sprintf("--seed=%d", c.Seed))
+	cmd.Env = append(os.Environ(), clockVariable+"="+way)
+	dieWithParent(cmd)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	failed := cmd.Run()
+	var result shiftedResult
+	if err := json.Unmarshal(out.Bytes(), &result); err != nil {
+		return nil, fmt.Errorf("%w: %s", errors.Join(failed, err), errs.Bytes())
+	}
+	if off := result.Now - time.Now().Unix(); way == "+" && off < anHour-60 || way == "-" && off > 60-anHour {
+		return nil, fmt.Errorf("the clock was off by %d s only", off)
+	}
+	return result.Rows, nil
+}
+
+// writeJSON is the answer of the program with the wrong clock.
+func (c *campaign) writeJSON() error {
+	return json.NewEncoder(os.Stdout).Encode(shiftedResult{time.Now().Unix(), c.all})
+}
