@@ -100,6 +100,7 @@ type Campaign struct {
 	Times    int           // see Scene
 	Hold     time.Duration // see Scene
 	Patience time.Duration // without an arrival, until what has not come is missing
+	Leave    bool          // what was declared, because the broker ends with the campaign
 	Seed     uint64
 	Logf     func(format string, args ...any)
 }
@@ -288,7 +289,7 @@ func describe(list []Attempt) string {
 func (c Campaign) clear(ctx context.Context, s *Scene, goroutines int) (problems []string, err error) {
 	for _, r := range s.Runs {
 		r.endProcesses() // or they would declare again what is removed
-		if d, ok := r.Delayer.(interface{ RemoveTopology(context.Context) error }); ok {
+		if d, ok := r.Delayer.(interface{ RemoveTopology(context.Context) error }); ok && !c.Leave {
 			err = errors.Join(err, d.RemoveTopology(ctx))
 		}
 		err = errors.Join(err, r.Close())

@@ -103,7 +103,7 @@ func TestFaultsOfACluster(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, cluster.Close()) })
 	c := short(t)
-	c.Cluster = cluster
+	c.Cluster, c.Leave = cluster, true // to delete queues of which a replica is down takes long
 	expect(t, c, faults.Fault{Name: "leader lost", Cluster: true, Inject: faults.LoseLeader})
 }
 
