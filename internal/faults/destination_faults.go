@@ -17,6 +17,7 @@ func Destinations() []Fault {
 		{Name: "destination deleted", About: "queue and exchange deleted, and declared again", Inject: deleteDestination},
 		{Name: "destination full", About: "x-max-length with reject-publish, and nobody consumes for a while", Inject: fillDestination},
 		{Name: "destination forbidden", About: "write permission on it taken away, and given back", User: true, Inject: forbidDestination},
+		{Name: "catch-all policy", About: "an operator's message-ttl, max-length or overflow for all queues, one after the other, until Publish answers that it is there", Inject: catchAll},
 		{Name: "topology deleted", About: "every exchange and queue of the Delayer deleted under it", Inject: deleteTopology},
 	}
 }

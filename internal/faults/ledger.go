@@ -54,6 +54,8 @@ type Ledger struct {
 	strangers int // arrivals that are no message of this run
 	progress  time.Time
 	forgiven  []span
+	announced []span // see Announce
+	conflict  time.Time
 }
 
 // A span says which confirmed messages an operator may have deleted: asked for before a time, and due between two.
@@ -104,6 +106,9 @@ func (l *Ledger) Answer(id int, err error) {
 		a.Outcome = Unknown
 	default:
 		a.Outcome = Refused
+		if errors.Is(err, delayer.ErrConflict) {
+			l.conflict = a.Answered
+		}
 	}
 }
 
@@ -166,6 +171,21 @@ func (l *Ledger) ForgiveArrived(from, to time.Time) {
 	l.forgive(span{asked: to, dueFrom: from.Add(-inFlight), dueTo: to})
 }
 
+// Announce says that from one time on an operator's policy spoilt what was on its way, and that at another Publish had
+// answered so: the messages that were on their way between the two are counted apart.
+func (l *Ledger) Announce(from, to time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.announced = append(l.announced, span{asked: to, dueFrom: from.Add(-inFlight)})
+}
+
+// lastConflict is when Publish last answered that something at the broker conflicts with the Delayer.
+func (l *Ledger) lastConflict() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conflict
+}
+
 // inFlight is how late a message may be that lies in a queue of a broker that is not behind.
 const inFlight = 3 * time.Second
 
@@ -212,6 +232,7 @@ type Account struct {
 	Strangers int // deliveries that are no message of ours
 	Kept      int // confirmed and not delivered, but in the queue for unroutable messages
 	Deleted   int // confirmed and gone with what an operator deleted
+	Spoilt    int // early or gone by an operator's policy, before Publish answered that there is one
 
 	Early   []int // by number
 	Missing []int // confirmed, by number
@@ -230,8 +251,9 @@ func (l *Ledger) Account() Account {
 	acc := Account{Sent: len(l.attempts), Strangers: l.strangers, Outage: l.outage, Errors: map[string]int{}}
 	for id := range l.attempts {
 		a := &l.attempts[id]
-		acc.outcome(id, a, l.deleted(a))
-		acc.arrival(id, a)
+		announced := slices.ContainsFunc(l.announced, func(s span) bool { return s.covers(a) })
+		acc.outcome(id, a, l.deleted(a), announced)
+		acc.arrival(id, a, announced)
 		if a.Err != nil {
 			acc.Errors[brief(a.Err)]++
 		}
@@ -240,7 +262,7 @@ func (l *Ledger) Account() Account {
 	return acc
 }
 
-func (acc *Account) outcome(id int, a *Attempt, deleted bool) {
+func (acc *Account) outcome(id int, a *Attempt, deleted, announced bool) {
 	arrived := !a.First.IsZero()
 	switch a.Outcome {
 	case Confirmed:
@@ -252,6 +274,8 @@ func (acc *Account) outcome(id int, a *Attempt, deleted bool) {
 			acc.Kept++
 		case deleted:
 			acc.Deleted++
+		case announced:
+			acc.Spoilt++
 		default:
 			acc.Missing = append(acc.Missing, id)
 		}
@@ -268,12 +292,15 @@ func (acc *Account) outcome(id int, a *Attempt, deleted bool) {
 	}
 }
 
-func (acc *Account) arrival(id int, a *Attempt) {
+func (acc *Account) arrival(id int, a *Attempt, announced bool) {
 	if a.First.IsZero() {
 		return
 	}
 	late := a.First.Sub(a.Due())
-	if late < 0 {
+	switch {
+	case late < 0 && announced:
+		acc.Spoilt++
+	case late < 0:
 		acc.Early = append(acc.Early, id)
 		acc.EarliestBy = max(acc.EarliestBy, -late)
 	}

@@ -32,6 +32,9 @@ func (r Row) String() string {
 	if a.Deleted > 0 {
 		fmt.Fprintf(&b, "  (%d deleted by the operator)", a.Deleted)
 	}
+	if a.Spoilt > 0 {
+		fmt.Fprintf(&b, "  (%d spoilt by the operator, and announced)", a.Spoilt)
+	}
 	for _, problem := range r.Problems {
 		b.WriteString("\n    PROBLEM: " + problem)
 	}
@@ -69,8 +72,12 @@ func WriteMarkdown(w io.Writer, rows []Row) error {
 		if a.Deleted > 0 {
 			missing += fmt.Sprintf(" (+%d deleted)", a.Deleted)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %d | %d | %d | %d | %s | %s | %s |\n",
-			r.Fault.Name, r.Subject, r.QueueType, a.Sent, a.Confirmed, a.Delivered, a.Kept, a.Twice, len(a.Early), missing,
+		early := fmt.Sprint(len(a.Early))
+		if a.Spoilt > 0 {
+			early += fmt.Sprintf(" (+%d announced)", a.Spoilt)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %d | %d | %d | %s | %s | %s | %s |\n",
+			r.Fault.Name, r.Subject, r.QueueType, a.Sent, a.Confirmed, a.Delivered, a.Kept, a.Twice, early, missing,
 			seconds(a.Outage), seconds(a.LatestBy))
 	}
 	_, err := io.WriteString(w, b.String())
