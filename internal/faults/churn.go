@@ -45,6 +45,9 @@ func Churn(ctx context.Context, s Subject, b *rabbit.Broker, lasts time.Duration
 	if err := c.declare(ctx); err != nil {
 		return g, err
 	}
+	if err := c.seen(ctx, b); err != nil {
+		return g, err
+	}
 	const first = 5 // rounds, for what is made once
 	for g.Rounds < first {
 		if err := c.round(ctx, g.Rounds); err != nil {
@@ -78,6 +81,19 @@ func (c churn) declare(ctx context.Context) error {
 		_, err := ch.QueueDeclare(c.queue(), durable, autoDelete, exclusive, noWait, amqp091.Table{"x-max-length": int64(100)})
 		return err
 	})
+}
+
+// seen makes sure that a connection of a Delayer that is open would be counted.
+func (c churn) seen(ctx context.Context, b *rabbit.Broker) error {
+	d, err := c.subject.Open(ctx, c.urls, c.prefix)
+	if err != nil {
+		return err
+	}
+	n, err := countConnections(ctx, b.Ctl, c.prefix)
+	if err == nil && n == 0 {
+		err = errors.New("an open Delayer's connections are not seen: their names are not as expected")
+	}
+	return errors.Join(err, d.Close())
 }
 
 func (c churn) remove(ctx context.Context) error {
@@ -128,17 +144,21 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
+// control is rabbitmqctl.
+type control func(ctx context.Context, args ...string) (string, error)
+
+func countConnections(ctx context.Context, ctl control, prefix string) (int, error) {
+	out, err := ctl(ctx, "list_connections", "--silent", "client_properties")
+	return strings.Count(out, "delayer "+prefix), err
+}
+
 // connectionsOf counts the connections of a prefix's Delayers that the broker still has, once it has had a while.
-func connectionsOf(ctx context.Context, ctl func(context.Context, ...string) (string, error), prefix string) (left int, err error) {
+func connectionsOf(ctx context.Context, ctl control, prefix string) (left int, err error) {
 	const patience = time.Minute
 	for began := time.Now(); ; {
-		out, err := ctl(ctx, "list_connections", "--silent", "client_properties")
-		if err != nil {
-			return 0, err
-		}
-		left = strings.Count(out, "delayer "+prefix)
-		if left == 0 || time.Since(began) > patience {
-			return left, nil
+		left, err = countConnections(ctx, ctl, prefix)
+		if err != nil || left == 0 || time.Since(began) > patience {
+			return left, err
 		}
 		select {
 		case <-time.After(time.Second):
