@@ -217,12 +217,8 @@ func (c *campaign) write() error {
 	if c.Write == "" || len(c.rows) == 0 {
 		return nil
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s, by `%s`, seed %d.\n\n", c.began.Format(time.DateOnly), c.command(), c.Seed)
-	if err := faults.WriteMarkdown(&b, c.rows); err != nil {
-		return err
-	}
-	return faults.UpdateDocument(c.Write, c.broker, b.String())
+	run := fmt.Sprintf("`%s`, %s, seed %d", c.command(), c.began.Format(time.DateOnly), c.Seed)
+	return faults.UpdatePage(c.Write, c.broker, run, c.rows)
 }
 
 // command is how the table can be made again.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/rabbit"
@@ -130,9 +131,11 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 		return nil, err
 	}
 	disturbed := c.disturb(ctx, f, s)
+	var arriving sync.WaitGroup
 	for _, r := range s.Runs {
-		r.Await(ctx, c.patience(r.Subject))
+		arriving.Go(func() { r.Await(ctx, c.patience(r.Subject)) })
 	}
+	arriving.Wait()
 	if s.finally != nil {
 		s.finally()
 	}

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -9,27 +8,42 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestASectionReplacesItsOwnAndNoOther(t *testing.T) {
-	document := "before\n" + beginTable + endTable + "\nafter\n"
-	document, err := replaceSection(document, "RabbitMQ 3.10.8, private node", "| old |\n")
-	require.NoError(t, err)
-	document, err = replaceSection(document, "RabbitMQ 4.3.0, Docker", "| other |\n")
-	require.NoError(t, err)
-	document, err = replaceSection(document, "RabbitMQ 3.10.8, private node", "| new |\n")
-	require.NoError(t, err)
-	assert.Equal(t, "before\n"+beginTable+"\n\n### RabbitMQ 3.10.8, private node\n\n| new |\n\n### RabbitMQ 4.3.0, Docker\n\n| other |\n\n"+endTable+"\nafter\n", document)
+func row(fault, subject string, sent int) Row {
+	return Row{Fault: Fault{Name: fault}, Subject: subject, QueueType: "quorum", Account: Account{Sent: sent}}
+}
 
-	_, err = replaceSection("no markers", "x", "y")
+// TestACampaignMayBeMadeInParts: each fault's rows are those of its last run, and every broker has a section.
+func TestACampaignMayBeMadeInParts(t *testing.T) {
+	page := "before\n" + beginTable + "\n" + endTable + "\nafter\n"
+	const node, docker = "RabbitMQ 3.10.8, private node", "RabbitMQ 4.3.0, Docker"
+	put := func(broker, run string, rows ...Row) {
+		var err error
+		page, err = updated(page, broker, run, rows)
+		require.NoError(t, err)
+	}
+	put(node, "`one`, seed 1", row("flood", "ladder", 1), row("flood", "tiers", 2), row("fire", "ladder", 3))
+	put(docker, "`two`, seed 2", row("flood", "ladder", 4))
+	put(node, "`three`, seed 3", row("fire", "ladder", 5))
+
+	want := "before\n" + beginTable + "\n" + sectionHead + node + "\n\n" +
+		"- flood: by `one`, seed 1\n- fire: by `three`, seed 3\n\n" + tableHead +
+		"| flood | ladder | quorum | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 s | 0.0 s |\n" +
+		"| flood | tiers | quorum | 2 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 s | 0.0 s |\n" +
+		"| fire | ladder | quorum | 5 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 s | 0.0 s |\n" +
+		sectionHead + docker + "\n\n- flood: by `two`, seed 2\n\n" + tableHead +
+		"| flood | ladder | quorum | 4 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 s | 0.0 s |\n" +
+		"\n" + endTable + "\nafter\n"
+	assert.Equal(t, want, page)
+
+	_, err := updated("no markers", node, "x", nil)
 	assert.Error(t, err)
 }
 
 func TestTheTableSaysWhatTheAccountSays(t *testing.T) {
-	row := Row{Fault: Fault{Name: "flood"}, Subject: "ladder", QueueType: "quorum", Problems: []string{"wet"}, Account: Account{
-		Sent: 10, Confirmed: 9, Delivered: 7, Kept: 1, Twice: 2, Early: []int{1, 2, 3}, Missing: []int{4}, Deleted: 5,
+	r := Row{Fault: Fault{Name: "flood"}, Subject: "ladder", QueueType: "quorum", Problems: []string{"wet"}, Account: Account{
+		Sent: 10, Confirmed: 9, Delivered: 7, Kept: 1, Twice: 2, Early: []int{1, 2, 3}, Missing: []int{4}, Deleted: 5, Spoilt: 6,
 		Outage: 1500 * time.Millisecond, LatestBy: 2 * time.Second,
 	}}
-	var b strings.Builder
-	require.NoError(t, WriteMarkdown(&b, []Row{row}))
-	assert.Contains(t, b.String(), "| flood | ladder | quorum | 10 | 9 | 7 | 1 | 2 | 3 | 1 (+5 deleted) | 1.5 s | 2.0 s |")
-	assert.Contains(t, row.String(), "PROBLEM: wet")
+	assert.Equal(t, "| flood | ladder | quorum | 10 | 9 | 7 | 1 | 2 | 3 (+6 announced) | 1 (+5 deleted) | 1.5 s | 2.0 s |", r.markdown())
+	assert.Contains(t, r.String(), "PROBLEM: wet")
 }
