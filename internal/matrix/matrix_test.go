@@ -54,8 +54,8 @@ func TestRows(t *testing.T) {
 		"TestConformance/binaryladder/source/6_bits/quorum/case": "binaryladder/source/6 bits, quorum",
 		"TestConformance/plugin/case":                            "plugin",
 		"TestFaultsKill/controller/classic":                      "controller, classic",
-		"TestFaultsKill":                                         others,
-		"TestFaultsKill/quorum":                                  others,
+		"TestFaultsKill":                                         "FaultsKill",
+		"TestFaultsOfABroker/second_attempt":                     "FaultsOfABroker/second attempt",
 	} {
 		require.Equal(t, want, rowOf(test), test)
 	}

@@ -67,8 +67,8 @@ func read(suite string, stream io.Reader) result {
 	return r
 }
 
-// brokerLine is what package rabbittest prints of the broker that a package's tests share.
-var brokerLine = regexp.MustCompile(`^broker: RabbitMQ (\S+),`)
+// brokerLine is what package rabbittest says of a broker that it gives to tests.
+var brokerLine = regexp.MustCompile(`broker: RabbitMQ (\S+),`)
 
 func (r *result) tally(ended map[string]string, printed map[string][]string) {
 	parents := map[string]bool{"": true}
@@ -116,13 +116,10 @@ func belowFails(test string, ended map[string]string) bool {
 	return false
 }
 
-// others is the row of tests that concern no backend in particular.
-const others = "all"
-
 var queueTypes = []string{"quorum", "classic"}
 
 // rowOf is the backend and queue type that a test's name tells: "TestConformance/binaryladder/topic/quorum/cc" is
-// in "binaryladder/topic, quorum".
+// in "binaryladder/topic, quorum". A test that concerns no backend in particular has a row of its own.
 func rowOf(test string) string {
 	parts := strings.Split(test, "/")[1:]
 	for i, part := range parts {
@@ -133,5 +130,5 @@ func rowOf(test string) string {
 	if len(parts) > 0 && parts[0] == "plugin" { // its messages wait in no queue
 		return "plugin"
 	}
-	return others
+	return strings.ReplaceAll(strings.TrimPrefix(test, "Test"), "_", " ")
 }

@@ -93,6 +93,7 @@ func Own(t testing.TB, o rabbit.Options) *rabbit.Broker {
 		b, err = rabbit.Start(context.Background(), o)
 	}
 	check(t, err)
+	t.Logf("broker: %v", b)
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Errorf("closing the test's broker: %v", err)
