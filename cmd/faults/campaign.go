@@ -221,10 +221,18 @@ func (c *campaign) write() error {
 	return faults.UpdatePage(c.Write, c.broker, run, c.rows)
 }
 
-// command is how the table can be made again.
+// command is how the table can be made again, without what concerns only this machine.
 func (c *campaign) command() string {
-	if len(os.Args) < 2 {
-		return "go run ./cmd/faults"
+	command := "go run ./cmd/faults"
+	args := os.Args[1:]
+	for i := 0; i < len(args); i++ {
+		switch name, _, joined := strings.Cut(args[i], "="); {
+		case name == "--verbose", name == "--write" && joined:
+		case name == "--write":
+			i++ // and the file
+		default:
+			command += " " + args[i]
+		}
 	}
-	return "go run ./cmd/faults " + strings.Join(os.Args[1:], " ")
+	return command
 }
