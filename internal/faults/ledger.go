@@ -106,7 +106,7 @@ func (l *Ledger) Answer(id int, err error) {
 		a.Outcome = Unknown
 	default:
 		a.Outcome = Refused
-		if errors.Is(err, delayer.ErrConflict) {
+		if errors.Is(err, delayer.ErrConflict) || errors.Is(err, delayer.ErrRefused) {
 			l.conflict = a.Answered
 		}
 	}
@@ -179,7 +179,8 @@ func (l *Ledger) Announce(from, to time.Time) {
 	l.announced = append(l.announced, span{asked: to, dueFrom: from.Add(-inFlight)})
 }
 
-// lastConflict is when Publish last answered that something at the broker conflicts with the Delayer.
+// lastConflict is when Publish last answered that something at the broker conflicts with the Delayer, or that a queue
+// refuses messages.
 func (l *Ledger) lastConflict() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,9 +6,14 @@ import (
 	"time"
 )
 
-// policies are what an operator might set for all queues. The first makes messages early where nobody notices it, the
-// others lose them.
-var policies = []string{`{"message-ttl": 100}`, `{"max-length": 5}`, `{"overflow": "drop-head"}`}
+// policies are what an operator might set: message-ttl makes messages early where nobody notices it, overflow loses them in
+// a crash, and max-length makes waiting queues refuse them, which is the broker's own answer. It is set for these
+// alone: where messages arrive it would drop the oldest, as it would for any publisher.
+var policies = []struct{ pattern, definition string }{
+	{".*", `{"message-ttl": 100}`},
+	{".*", `{"overflow": "drop-head"}`},
+	{`\.(wait|delay)\.`, `{"max-length": 5}`},
+}
 
 // policyName is the operator's.
 const policyName = "faults-catch-all"
@@ -17,17 +22,17 @@ const policyName = "faults-catch-all"
 func catchAll(ctx context.Context, s *Scene) error {
 	for _, policy := range policies {
 		from := time.Now()
-		if _, err := s.ctl(ctx, "set_policy", policyName, ".*", policy, "--apply-to", "queues", "--priority", "100"); err != nil {
+		if _, err := s.ctl(ctx, "set_policy", policyName, policy.pattern, policy.definition, "--apply-to", "queues", "--priority", "100"); err != nil {
 			return err
 		}
 		for _, r := range s.Runs {
 			at, err := r.awaitConflict(ctx, from)
 			if err != nil {
 				_, _ = s.ctl(ctx, "clear_policy", policyName)
-				return fmt.Errorf("policy %s: %w", policy, err)
+				return fmt.Errorf("policy %s: %w", policy.definition, err)
 			}
 			r.Ledger.Announce(from, at)
-			s.Note("%s: policy %s noticed after %v", r.Subject.Name, policy, at.Sub(from).Round(100*time.Millisecond))
+			s.Note("%s: policy %s noticed after %v", r.Subject.Name, policy.definition, at.Sub(from).Round(100*time.Millisecond))
 		}
 		if _, err := s.ctl(ctx, "clear_policy", policyName); err != nil {
 			return err
@@ -42,7 +47,7 @@ func catchAll(ctx context.Context, s *Scene) error {
 // mostUnnoticed is how long a policy may go unnoticed, rabbitmqctl's own seconds included.
 const mostUnnoticed = time.Minute
 
-// awaitConflict returns when Publish first answered, after a time, that something conflicts.
+// awaitConflict returns when Publish first answered, after a time, that something conflicts, or that a queue is full.
 func (r *Run) awaitConflict(ctx context.Context, after time.Time) (at time.Time, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, mostUnnoticed, fmt.Errorf("not noticed within %v", mostUnnoticed))
 	defer cancel()
