@@ -38,6 +38,11 @@ type Config struct {
 	// in a crash).
 	QueueType string `yaml:"queue_type"`
 
+	// Declare says whether Open declares the exchanges and queues. Default (nil): true. With false an administrator has
+	// imported them (`delayer topology print --format definitions`), and Open only looks whether they are there;
+	// destinations are still bound. Routing keys may then have up to eight words.
+	Declare *bool `yaml:"declare"`
+
 	// Connections is how many connections publish, 1 to 64. Default: 1, which on a broker with few cores
 	// is as fast as more.
 	Connections int `yaml:"connections"`
@@ -116,6 +121,7 @@ func Default() Config {
 		Backend:     binaryladder.Name,
 		Prefix:      defaultPrefix,
 		QueueType:   string(topology.Quorum),
+		Declare:     new(true),
 		Connections: 1,
 		BinaryLadder: BinaryLadder{
 			Levels: 28, Tick: time.Second, Routing: string(binaryladder.Source), BitsPerLevel: 1,

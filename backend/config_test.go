@@ -79,7 +79,7 @@ func TestTierPrefixes(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"backnd: binaryladder":              "open backnd: invalid configuration: line 1: there is no such key (known: url, management, tls, backend, prefix, queue_type, connections, binaryladder, fixedtiers, plugin, controller)",
+		"backnd: binaryladder":              "open backnd: invalid configuration: line 1: there is no such key (known: url, management, tls, backend, prefix, queue_type, declare, connections, binaryladder, fixedtiers, plugin, controller)",
 		"binaryladder: {level: 3}":          "open binaryladder.level: invalid configuration: line 1: there is no such key (known: levels, tick, routing, bits_per_level)",
 		"binaryladder: {levels: 0}":         "open binaryladder.levels: invalid configuration: 0 is not a value for it",
 		"binaryladder: {levels: many}":      "cannot read str `many` into int",

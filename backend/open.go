@@ -141,6 +141,7 @@ func (c Config) strategy() (strategy, engine.Options, error) {
 		return s, engine.Options{}, err
 	}
 	return s, engine.Options{
+		Imported:    !*c.Declare,
 		Inspect:     inspect,
 		Broker:      broker.Options{URL: c.URL, TLS: c.TLS, Logger: c.Logger, Backend: c.Backend},
 		Prefix:      c.Prefix,

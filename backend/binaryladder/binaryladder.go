@@ -110,7 +110,11 @@ func Describe(opts engine.Options, cfg Config) (engine.Description, error) {
 	if err != nil {
 		return engine.Description{}, err
 	}
-	plan, err := opts.Plan(b.all())
+	own := b.all()
+	if opts.Imported {
+		own = own.Add(engine.Complete(b.links(), b.steps))
+	}
+	plan, err := opts.Plan(own)
 	return engine.Description{Plan: plan, Limits: guarantees(b.ladder, cfg.Routing, opts.QueueType, engine.AnyPriority)}, err
 }
 

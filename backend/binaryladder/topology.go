@@ -85,6 +85,24 @@ func (b blueprint) all() topology.Plan {
 	return p
 }
 
+// links are all that there can be.
+func (b blueprint) links() []link {
+	var all []link
+	for level := range b.ladder.levels {
+		for value := 1; value < b.ladder.base(); value++ {
+			to := hop{level, value}
+			all = append(all, link{outside, to})
+			for from := level + 1; from < b.ladder.levels && b.routing == Source; from++ {
+				all = append(all, link{from, to})
+			}
+		}
+		if b.routing == Source {
+			all = append(all, link{level, hop{level: outside}})
+		}
+	}
+	return all
+}
+
 // queue is where a hop waits.
 func (b blueprint) queue(h hop) topology.Queue {
 	return topology.WaitingQueue(b.names.queue(b.ladder, h), b.kind, b.ladder.ttl(h), b.after(h.level))

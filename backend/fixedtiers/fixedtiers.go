@@ -130,7 +130,15 @@ func Describe(opts engine.Options, cfg Config) (engine.Description, error) {
 	if err != nil {
 		return engine.Description{}, err
 	}
-	plan, err := opts.Plan(b.plan().Add(b.routes()))
+	own := b.plan().Add(b.routes())
+	if opts.Imported {
+		all := make([]int, len(b.tiers))
+		for i := range all {
+			all[i] = i
+		}
+		own = own.Add(engine.Complete(all, b.steps))
+	}
+	plan, err := opts.Plan(own)
 	return engine.Description{Plan: plan, Limits: guarantees(b, cfg.Rounding, engine.AnyPriority)}, err
 }
 

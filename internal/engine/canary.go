@@ -38,6 +38,7 @@ type canary struct {
 	control *broker.Control
 	publish func(context.Context, broker.Publishing) error
 
+	off    bool // the user may not
 	id     string
 	ch     *amqp091.Channel
 	back   <-chan amqp091.Delivery
@@ -78,6 +79,9 @@ func newCanary(opts Options, control *broker.Control, publish func(context.Conte
 // look finds at once what can be found at once. Its error is that of a policy; where the broker does not answer it
 // knows nothing.
 func (c *canary) look(ctx context.Context) error {
+	if c.off {
+		return nil
+	}
 	if err := c.lookForAlternate(ctx); err != nil {
 		return err
 	}
@@ -91,10 +95,21 @@ func (c *canary) look(ctx context.Context) error {
 func (c *canary) lookForAlternate(ctx context.Context) error {
 	err := c.publish(ctx, c.message("nowhere", nil))
 	if err != nil {
-		return nil //nolint:nilerr // returned, as it should be, or the broker does not answer
+		c.forbidden(err)
+		return nil // returned, as it should be, or the broker does not answer
 	}
 	return c.conflict("exchange", watchName(c.opts.Prefix), errors.New("what it cannot route is taken by an alternate exchange"),
 		"alternate-exchange")
+}
+
+// forbidden stops looking where the user lacks the permission: each attempt would cost a channel.
+func (c *canary) forbidden(err error) {
+	var amqpErr *amqp091.Error
+	if errors.As(err, &amqpErr) && amqpErr.Code == amqp091.AccessRefused {
+		c.off = true
+		c.opts.Broker.Slog().Warn("policies that make messages early are not looked for over AMQP: the user may not configure, write and read names that begin with "+watchName(c.opts.Prefix),
+			"backend", c.opts.Broker.Backend)
+	}
 }
 
 // mostRefused is how many messages a quorum queue for one certainly does not take; it takes a few, because it
@@ -114,8 +129,12 @@ func (c *canary) lookForOverflow(ctx context.Context) error {
 
 // fly looks for canaries that came back too soon, and sends those that are due.
 func (c *canary) fly(ctx context.Context) error {
+	if c.off {
+		return nil
+	}
 	if c.ch == nil || c.ch.IsClosed() {
 		if err := c.open(ctx); err != nil {
+			c.forbidden(err)
 			return err
 		}
 	}

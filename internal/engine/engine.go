@@ -27,6 +27,10 @@ type Options struct {
 	QueueType   topology.QueueType
 	Connections int // for publishing; one more is used for everything else
 
+	// Imported says that an administrator has put the topology there: nothing of it is declared, only looked for.
+	// Destinations are still bound.
+	Imported bool
+
 	// WatchEvery is how often the topology is looked at while messages are on their way. 0: every 5 s.
 	WatchEvery time.Duration
 
@@ -141,7 +145,7 @@ func (c *Connected) MaxPriority() uint8 { return maxPriority(c.Version, c.opts.Q
 
 // Declare makes more of the topology than the strategy's plan.
 func (c *Connected) Declare(ctx context.Context, p topology.Plan) error {
-	return topology.Apply(ctx, c.control, c.opts.Broker.Backend, p)
+	return declare(ctx, c.opts, c.control, p)
 }
 
 // Do runs f on the control channel, as [broker.Control.Do].
@@ -215,7 +219,7 @@ func (e *Engine) Close() error {
 
 // Declare makes more of the topology than Open did.
 func (e *Engine) Declare(ctx context.Context, p topology.Plan) error {
-	return topology.Apply(ctx, e.control, e.opts.Broker.Backend, p)
+	return declare(ctx, e.opts, e.control, p)
 }
 
 // RemoveTopology deletes everything that p and the engine declared, with the messages that wait in it. Until the next
@@ -320,6 +324,11 @@ func (e *Engine) check(exchange, key string, msg *amqp091.Publishing) error {
 			return e.fail(delayer.ErrInvalid, err)
 		}
 	}
+	if e.opts.Imported {
+		if err := importedWords(key); err != nil {
+			return e.fail(delayer.ErrInvalid, err)
+		}
+	}
 	name := exchange
 	if exchange == "" {
 		name = key
@@ -344,7 +353,7 @@ func (e *Engine) redeclare(ctx context.Context) error {
 	e.strategy.Reset()
 	e.dests.Reset()
 	e.relink.Store(true)
-	if err := topology.Apply(ctx, e.control, e.opts.Broker.Backend, e.Plan()); err != nil {
+	if err := e.Declare(ctx, e.Plan()); err != nil {
 		e.stale.Store(true)
 		return err
 	}

@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// ImportedWords are the numbers of words that keys of ours have in a topology that is imported: each needs bindings of its
+// own, and all there could be are too many. They are those of routing keys with up to seven dots, and of the empty one.
+var ImportedWords = []int{1, 2, 3, 4, 5, 6, 7, 8, delivery.Words("")}
+
+func importedWords(key string) error {
+	if slices.Contains(ImportedWords, delivery.Words(key)) {
+		return nil
+	}
+	return fmt.Errorf("the routing key has %d words; with declare: false it may have eight", strings.Count(key, ".")+1)
+}
+
+// declare makes a plan, or, where the topology is imported, makes sure that it is there as far as that can be seen:
+// bindings cannot.
+func declare(ctx context.Context, opts Options, control *broker.Control, p topology.Plan) error {
+	if !opts.Imported {
+		return topology.Apply(ctx, control, opts.Broker.Backend, p)
+	}
+	missing, err := topology.Missing(ctx, control, opts.Broker.Backend, p)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	const most = 5
+	more := ""
+	if len(missing) > most {
+		more = fmt.Sprintf(" and %d more", len(missing)-most)
+	}
+	return &delayer.Error{
+		Op: "open", Backend: opts.Broker.Backend, Object: "topology", Kind: delayer.ErrUnavailable,
+		Cause: fmt.Errorf("with declare: false there must be %s%s", strings.Join(missing[:min(len(missing), most)], ", "), more),
+		Hint:  "import what this prints: delayer topology print --format definitions, with the same configuration",
+	}
+}
+
+// Complete is what links of all numbers of words need in a topology that is imported.
+func Complete[L any](links []L, needs func(l L, words int) topology.Plan) topology.Plan {
+	var p topology.Plan
+	for _, l := range links {
+		for _, words := range ImportedWords {
+			p.Bindings = append(p.Bindings, needs(l, words).Bindings...)
+		}
+	}
+	return p
+}
