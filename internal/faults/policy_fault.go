@@ -7,12 +7,12 @@ import (
 )
 
 // policies are what an operator might set: message-ttl makes messages early where nobody notices it, overflow loses them in
-// a crash, and max-length makes waiting queues refuse them, which is the broker's own answer. It is set for these
+// a crash, and max-length makes waiting queues refuse them, which is the broker's own answer. It is set for ours
 // alone: where messages arrive it would drop the oldest, as it would for any publisher.
 var policies = []struct{ pattern, definition string }{
 	{".*", `{"message-ttl": 100}`},
 	{".*", `{"overflow": "drop-head"}`},
-	{`\.(wait|delay)\.`, `{"max-length": 5}`},
+	{`\.(wait|delay)\.|\.intake$`, `{"max-length": 5}`},
 }
 
 // policyName is the operator's.
