@@ -329,12 +329,14 @@ func (e *Engine) check(exchange, key string, msg *amqp091.Publishing) error {
 			return e.fail(delayer.ErrInvalid, err)
 		}
 	}
-	name := exchange
-	if exchange == "" {
-		name = key
+	names := []string{exchange}
+	if exchange == "" { // CC and BCC name queues too
+		names = append(message.Copies(msg.Headers), key)
 	}
-	if strings.HasPrefix(name, e.opts.Prefix+".") {
-		return e.fail(delayer.ErrInvalid, fmt.Errorf("names that begin with %q belong to this Delayer: choose another name", e.opts.Prefix+"."))
+	for _, name := range names {
+		if strings.HasPrefix(name, e.opts.Prefix+".") {
+			return e.fail(delayer.ErrInvalid, fmt.Errorf("names that begin with %q belong to this Delayer: choose another name", e.opts.Prefix+"."))
+		}
 	}
 	return nil
 }

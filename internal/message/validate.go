@@ -56,6 +56,13 @@ func Validate(exchange, key string, msg *amqp091.Publishing, lim Limits) error {
 	case msg.UserId != "" && msg.UserId != lim.User:
 		return fmt.Errorf("UserId %q is not the connection's user %q: leave it empty", msg.UserId, lim.User)
 	}
+	if exchange == "" {
+		for _, queue := range Copies(msg.Headers) {
+			if err := validateName("the name of a queue in CC or BCC,", queue); err != nil {
+				return err
+			}
+		}
+	}
 	return validateHeaders(msg.Headers, lim.FrameSize-propertiesSize(msg)-headroom)
 }
 
@@ -68,7 +75,24 @@ func validateAddress(exchange, key string) error {
 	case exchange == "" && key == "":
 		return fmt.Errorf("neither an exchange nor a queue: give an exchange, or a queue's name as the key")
 	}
+	if err := validateName("the exchange's name", exchange); err != nil {
+		return err
+	}
+	if exchange == "" {
+		if err := validateName("the queue's name", key); err != nil {
+			return err
+		}
+	}
 	return validateKey("the routing key", key)
+}
+
+// validateName refuses what the broker takes out of a name when something is bound (rabbit_channel, strip_cr_lf): the
+// binding would be made to another queue or exchange.
+func validateName(what, name string) error {
+	if strings.ContainsAny(name, "\r\n") {
+		return fmt.Errorf("%s %.64q has a line break, and the broker knows no such name", what, name)
+	}
+	return nil
 }
 
 func validateKey(what, key string) error {

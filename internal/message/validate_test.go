@@ -46,6 +46,9 @@ func TestValidateRefusesWhatTheBrokerWouldCloseOver(t *testing.T) {
 		"CC not a list":     {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"CC": "a"}}, want: "CC is a string"},
 		"CC of numbers":     {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"CC": []any{1}}}, want: "CC holds a int"},
 		"BCC reserved":      {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"BCC": []any{"~d:=x"}}}, want: "reserved"},
+		"line break":        {exchange: "x\n", key: "q", want: "line break"},
+		"queue, line break": {key: "q\r", want: "line break"},
+		"CC, line break":    {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"CC": []any{"a\nb"}}}, want: "line break"},
 		"CC too long":       {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"CC": []any{long}}}, want: "CC has 256"},
 	} {
 		t.Run(name, func(t *testing.T) {
