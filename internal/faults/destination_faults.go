@@ -131,13 +131,17 @@ func deleteTopology(ctx context.Context, s *Scene) error {
 					return err
 				}
 			}
-			for _, name := range queues {
-				if _, err := ch.QueueDelete(name, ifUnused, ifEmpty, noWait); err != nil {
-					return err
-				}
-			}
 			return nil
 		})
+		for _, name := range queues {
+			gone := Do(ctx, s.consumerURLs, func(ch *amqp091.Channel) error {
+				_, err := ch.QueueDelete(name, ifUnused, ifEmpty, noWait)
+				return err
+			})
+			if !locked(gone) { // those of the Delayer's own connection only it can delete
+				err = errors.Join(err, gone)
+			}
+		}
 		if err != nil {
 			return fmt.Errorf("delete topology: %w", err)
 		}

@@ -185,8 +185,7 @@ func Do(ctx context.Context, urls []string, f func(*amqp091.Channel) error) erro
 	const pause = 100 * time.Millisecond
 	for turn := 0; ; turn++ {
 		err := doOnce(ctx, urls[turn%len(urls)], f)
-		var refused *amqp091.Error
-		if err == nil || errors.As(err, &refused) && refused.Server && refused.Code == amqp091.PreconditionFailed {
+		if err == nil || final(err) {
 			return err
 		}
 		select {
@@ -195,6 +194,21 @@ func Do(ctx context.Context, urls []string, f func(*amqp091.Channel) error) erro
 		case <-time.After(pause):
 		}
 	}
+}
+
+// final says that the broker will answer the same again.
+func final(err error) bool {
+	var refused *amqp091.Error
+	if !errors.As(err, &refused) || !refused.Server {
+		return false
+	}
+	return refused.Code == amqp091.PreconditionFailed || locked(err)
+}
+
+// locked says that a queue is exclusive to another connection, and goes with it.
+func locked(err error) bool {
+	var refused *amqp091.Error
+	return errors.As(err, &refused) && refused.Code == amqp091.ResourceLocked
 }
 
 func doOnce(ctx context.Context, url string, f func(*amqp091.Channel) error) error {
