@@ -46,7 +46,10 @@ const neverGiveUp = int64(1) << 30
 // nothing has to be bound for them. Those that we publish to have no alternate exchange, so that we
 // hear of a queue that is gone; the one that queues dead-letter to has.
 func (b blueprint) plan() topology.Plan {
-	intake := topology.Queue{Name: b.names.intake(), Args: amqp091.Table{"x-queue-type": string(b.kind)}}
+	intake := topology.Queue{Name: b.names.intake(), Args: amqp091.Table{
+		"x-queue-type": string(b.kind),
+		"x-overflow":   "reject-publish", // where a policy has a max-length: refuse rather than drop
+	}}
 	if b.kind == topology.Quorum {
 		intake.Args["x-delivery-limit"] = neverGiveUp
 	}

@@ -22,7 +22,7 @@ func TestTopology(t *testing.T) {
 			{Name: "p.controller.wait.00", Kind: "fanout"},
 		},
 		Queues: []topology.Queue{
-			{Name: "p.controller.intake", Args: amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1 << 30)}},
+			{Name: "p.controller.intake", Args: amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1 << 30), "x-overflow": "reject-publish"}},
 			{Name: "p.controller.wait.00", Args: amqp091.Table{
 				"x-queue-type": "quorum", "x-message-ttl": int64(1001), "x-dead-letter-exchange": "p.controller.intake",
 				"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
@@ -35,7 +35,7 @@ func TestTopology(t *testing.T) {
 		},
 	}, b.plan())
 	b.kind = topology.Classic
-	require.Equal(t, amqp091.Table{"x-queue-type": "classic"}, b.plan().Queues[0].Args)
+	require.Equal(t, amqp091.Table{"x-queue-type": "classic", "x-overflow": "reject-publish"}, b.plan().Queues[0].Args)
 }
 
 func TestConfigNamesEveryFieldThatMatters(t *testing.T) {

@@ -19,7 +19,7 @@ func TestAPlanInPrint(t *testing.T) {
 	require.NoError(t, p.WriteText(&text))
 	require.Equal(t, `exchange  p  fanout  alternate-exchange=p:1s
 exchange  p.in  direct
-queue     p.wait  x-dead-letter-exchange=p.in  x-message-ttl=1000  x-queue-type=classic
+queue     p.wait  x-dead-letter-exchange=p.in  x-message-ttl=1000  x-overflow=reject-publish  x-queue-type=classic
 binding   p.in -> queue p.wait  "a>b"
 binding   p.in -> exchange p  ""
 `, text.String())
@@ -31,7 +31,7 @@ binding   p.in -> exchange p  ""
 		],
 		"queues": [
 			{"name": "p.wait", "vhost": "/v", "durable": true, "auto_delete": false,
-			 "arguments": {"x-queue-type": "classic", "x-message-ttl": 1000, "x-dead-letter-exchange": "p.in"}}
+			 "arguments": {"x-queue-type": "classic", "x-message-ttl": 1000, "x-overflow": "reject-publish", "x-dead-letter-exchange": "p.in"}}
 		],
 		"bindings": [
 			{"source": "p.in", "vhost": "/v", "destination": "p.wait", "destination_type": "queue", "routing_key": "a>b", "arguments": {}},
