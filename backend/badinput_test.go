@@ -126,7 +126,7 @@ func badPublishes(prefix, queue string) map[string]badPublish {
 		"unknown, at once":  gone(prefix+"-nowhere", "k", 0, `exchange "`+prefix+`-nowhere"`, "declare it before publishing"),
 		"unbound, at once":  gone("amq.direct", prefix+"-unbound", 0, "amq.direct", "bind a queue for this key"),
 		"queue, at once":    gone("", prefix+"-nowhere", 0, `queue "`+prefix+`-nowhere"`, "declare it before publishing"),
-		"control character": gone("", "\x00\r\n\x1b[31m", 10*time.Millisecond, `"\x00\r\n\x1b[31m"`, "declare it before publishing"),
+		"control character": gone("", "\x00\x1b[31m", 10*time.Millisecond, `"\x00\x1b[31m"`, "declare it before publishing"),
 	}
 }
 
