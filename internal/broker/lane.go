@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,9 +28,10 @@ type lane struct {
 	requests chan *request
 	slots    chan struct{}
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	done   chan struct{}
+	ctx      context.Context
+	cancel   context.CancelFunc
+	done     chan struct{}
+	retiring sync.WaitGroup // sessions that another has replaced
 }
 
 // A request goes from Publish to the lane's goroutine, which answers on taken.
@@ -101,6 +103,7 @@ func (l *lane) publish(ctx context.Context, msg Publishing) error {
 	select {
 	case <-t.confirm.Done():
 		<-l.slots
+		defer t.session.unsure.Done()
 		return l.outcome(t, req)
 	case <-ctx.Done():
 		go l.settle(req, t)
@@ -120,6 +123,7 @@ func (l *lane) outcome(t ticket, req *request) error {
 	if t.session.ch.IsClosed() {
 		return l.fail(delayer.ErrUnknown, t.session.cause(), "the channel was lost before the broker's confirm")
 	}
+	t.session.nacked()
 	return l.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")
 }
 
@@ -132,23 +136,27 @@ func (l *lane) settle(req *request, t ticket) {
 	if t.err == nil {
 		<-t.confirm.Done()
 		t.session.returned(req.msg.Message.Headers[delayer.Header])
+		t.session.unsure.Done()
 	}
 	<-l.slots
 }
 
-// run opens a session, serves it until it dies, and again.
+// run opens a session, serves it until it dies or is doubted, and again.
 func (l *lane) run() {
 	defer close(l.done)
-	for first := true; l.ctx.Err() == nil; first = false {
+	for lost := false; l.ctx.Err() == nil; {
 		s, err := l.open()
 		if err != nil {
 			l.refuse(err)
+			lost = true
 			continue
 		}
-		if !first {
+		if lost {
 			l.onReset()
 		}
-		l.serve(s)
+		if lost = !l.serve(s); !lost {
+			l.retiring.Go(s.retire)
+		}
 	}
 }
 
@@ -176,9 +184,9 @@ func (l *lane) refuse(err error) {
 	}
 }
 
-// serve writes requests to the session until it dies. While the broker blocks the connection it takes
-// none: what is not sent can still be withdrawn.
-func (l *lane) serve(s *session) {
+// serve writes requests to the session until it dies, and then returns false, or until it is doubted. While the broker
+// blocks the connection it takes none: what is not sent can still be withdrawn.
+func (l *lane) serve(s *session) (alive bool) {
 	for {
 		state, changed := l.conn.now()
 		requests := l.requests
@@ -195,9 +203,11 @@ func (l *lane) serve(s *session) {
 				if l.ctx.Err() == nil {
 					l.log.Warn("publishing channel lost", "error", s.cause())
 				}
-				return
+				return false
+			case <-s.doubt:
+				return true
 			case <-l.ctx.Done():
-				return
+				return false
 			}
 		}
 	}
@@ -209,7 +219,11 @@ func (l *lane) send(s *session, req *request) {
 	if !req.phase.CompareAndSwap(queued, sending) {
 		return // withdrawn: its caller has freed the slot
 	}
+	s.unsure.Add(1)
 	confirm, err := s.ch.PublishWithDeferredConfirm(req.msg.Exchange, req.msg.Key, !req.msg.Optional, notImmediate, req.msg.Message)
+	if err != nil {
+		s.unsure.Done()
+	}
 	switch {
 	case err == nil:
 		req.taken <- ticket{confirm: confirm, session: s}

@@ -101,6 +101,7 @@ func (p *Publisher) Close() {
 	for _, l := range lanes {
 		l.conn.Close() // also ends a write into a full socket
 		<-l.done
+		l.retiring.Wait()
 	}
 	<-drained
 }

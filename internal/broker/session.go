@@ -2,6 +2,7 @@ package broker
 
 import (
 	"sync"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -15,6 +16,11 @@ type session struct {
 
 	returns chan amqp091.Return
 
+	opened  time.Time
+	refused sync.Once
+	doubt   chan struct{}  // closed some time after the broker refused a message
+	unsure  sync.WaitGroup // messages without a confirm
+
 	mu      sync.Mutex
 	waiting map[string]amqp091.Return // returned, not yet asked for; by delayer.Header
 	lost    error
@@ -24,6 +30,8 @@ func newSession(ch *amqp091.Channel) *session {
 	s := &session{
 		ch:      ch,
 		dead:    make(chan struct{}),
+		opened:  time.Now(),
+		doubt:   make(chan struct{}),
 		returns: ch.NotifyReturn(make(chan amqp091.Return, window)),
 		waiting: map[string]amqp091.Return{},
 	}
@@ -39,6 +47,22 @@ func newSession(ch *amqp091.Channel) *session {
 		close(s.dead)
 	}()
 	return s
+}
+
+// renewAfter is the least time between two channels of a lane, where the broker refuses messages.
+const renewAfter = time.Second
+
+// nacked notes that the broker refused a message. That may be the channel's fault: one that meets a quorum queue for the
+// first time while its leader is gone keeps asking that node, and refuses for as long as the node is away, though
+// others have taken over long since (rabbit_fifo_client:enqueue/3; seen on RabbitMQ 3.10.8). Another channel asks anew.
+func (s *session) nacked() {
+	s.refused.Do(func() { time.AfterFunc(renewAfter-time.Since(s.opened), func() { close(s.doubt) }) })
+}
+
+// retire closes a channel that is not used any more once everything on it is confirmed.
+func (s *session) retire() {
+	s.unsure.Wait()
+	_ = s.ch.Close() // fails only where it is closed already
 }
 
 // cause says why the session died, waiting for it to be dead: amqp091-go marks the channel closed a
