@@ -17,12 +17,12 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-// delayedPlugin is what backend plugin needs of the broker.
-const delayedPlugin = "rabbitmq_delayed_message_exchange"
-
 func TestMain(m *testing.M) {
-	rabbittest.Main(m, rabbit.Options{Plugins: []string{delayedPlugin}})
+	rabbittest.Main(m, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages}})
 }
+
+// silent is the logger of tests that break things on purpose.
+var silent = slog.New(slog.DiscardHandler)
 
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -33,7 +33,7 @@ func within(t testing.TB) context.Context {
 // config is a small ladder under a prefix of the test's own.
 func config(t testing.TB) backend.Config {
 	return backend.Config{
-		URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t), Logger: slog.New(slog.DiscardHandler),
+		URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t), Logger: silent,
 		BinaryLadder: backend.BinaryLadder{Levels: 4, Tick: 100 * time.Millisecond},
 	}
 }

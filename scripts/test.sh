@@ -13,10 +13,10 @@ if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC | cut -d ' ' -f
 	echo "race detector: off, there is no C compiler" >"$summary"
 fi
 
-# Everything is compiled with all cores first. Then two packages at a time, each with a broker of its own: most tests
+# Everything is compiled with all cores first. Then three packages at a time, each with a broker of its own: most tests
 # wait for delays most of the time.
 go test $race -count=1 -run '^$' ./... >/dev/null 2>&1
-DELAYER_TEST_SUMMARY=$summary go test $race -count=1 -p 2 -timeout 50m "$@" ./...
+DELAYER_TEST_SUMMARY=$summary go test $race -count=1 -p 3 -timeout 50m "$@" ./...
 status=$?
 
 echo

@@ -24,7 +24,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	b := withPlugin(t)
+	b := rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
 	conn, err := amqp091.Dial(b.URL())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })

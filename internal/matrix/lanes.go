@@ -39,7 +39,7 @@ type suite struct {
 func (s suite) label() string { return s.name }
 
 var suites = []suite{
-	{"conformance", "./backend", "^TestConformance$"},
+	{"conformance", "./backend/lanes", "^TestConformance$"},
 	{"faults", "./internal/faults", "^TestFaults"},
 }
 

@@ -115,6 +115,19 @@ func check(t testing.TB, err error) {
 	t.Fatal(err)
 }
 
+// DelayedMessages is the plugin that backend/plugin needs. No broker has it by itself.
+const DelayedMessages = "rabbitmq_delayed_message_exchange"
+
+// NeedPlugin returns the package's broker if it has the plugin, and skips the test otherwise.
+func NeedPlugin(t testing.TB, name string) *rabbit.Broker {
+	t.Helper()
+	b := Broker(t)
+	if !b.HasPlugin(name) {
+		Skipf(t, "the broker has no plugin %s", name)
+	}
+	return b
+}
+
 // Skipf skips the test and names it, with the reason, in the summary.
 func Skipf(t testing.TB, format string, args ...any) {
 	t.Helper()

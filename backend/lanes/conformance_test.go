@@ -1,4 +1,5 @@
-package backend_test
+// Package lanes_test runs the conformance suite on every backend, as package backend opens it.
+package lanes_test
 
 import (
 	"context"
@@ -16,6 +17,10 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
+
+func TestMain(m *testing.M) {
+	rabbittest.Main(m, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages}})
+}
 
 // silent is the logger of tests that break connections on purpose.
 var silent = slog.New(slog.DiscardHandler)
@@ -49,7 +54,9 @@ func TestConformance(t *testing.T) {
 	b := rabbittest.Broker(t)
 	for _, l := range lanes() {
 		t.Run(l.name, func(t *testing.T) {
-			needs(t, l.cfg.Backend)
+			if l.cfg.Backend == "plugin" {
+				rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
+			}
 			cfg := l.cfg
 			cfg.URL, cfg.Prefix, cfg.Logger = b.URL(), rabbittest.Prefix(t), silent
 			conform(t, b, cfg, func(w conformance.World) (conformance.World, error) { return w, nil })
@@ -59,14 +66,6 @@ func TestConformance(t *testing.T) {
 
 // added are the headers that a backend documents to add.
 var added = map[string][]string{"plugin": {"x-delay"}}
-
-// needs skips the test where the broker has not what a backend needs.
-func needs(t testing.TB, name string) {
-	t.Helper()
-	if name == "plugin" && !rabbittest.Broker(t).HasPlugin(delayedPlugin) {
-		rabbittest.Skipf(t, "the broker has no plugin %s", delayedPlugin)
-	}
-}
 
 // conform runs the suite on a configuration, in the World that dress makes of a plain one.
 func conform(t *testing.T, b *rabbit.Broker, cfg backend.Config, dress func(conformance.World) (conformance.World, error)) {
