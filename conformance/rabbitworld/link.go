@@ -135,7 +135,9 @@ func deliver(ch *amqp091.Channel, queue string, arrived func(conformance.Arrival
 	for d := range deliveries {
 		arrived(conformance.Arrival{Delivery: d, At: time.Now()})
 		if err := ch.Ack(d.DeliveryTag, multiple); err != nil {
-			break // The channel is gone; the broker delivers it again.
+			// The broker delivers it again. What failed may have been a write, after which the channel does not
+			// know yet that it is closed.
+			return fmt.Errorf("%w: %w", errLost, err)
 		}
 	}
 	if ch.IsClosed() {
