@@ -16,7 +16,7 @@ fi
 # Everything is compiled with all cores first. Then three packages at a time, each with a broker of its own: most tests
 # wait for delays most of the time.
 go test $race -count=1 -run '^$' ./... >/dev/null 2>&1
-DELAYER_TEST_SUMMARY=$summary go test $race -count=1 -p 3 -timeout 50m "$@" ./...
+DELAYER_TEST_SUMMARY=$summary go test $race -count=1 -p 3 -timeout 40m "$@" ./...
 status=$?
 
 echo

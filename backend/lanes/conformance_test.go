@@ -18,9 +18,9 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-func TestMain(m *testing.M) {
-	rabbittest.Main(m, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages}})
-}
+var options = rabbit.Options{Plugins: []string{rabbittest.DelayedMessages}}
+
+func TestMain(m *testing.M) { rabbittest.Main(m, options) }
 
 // silent is the logger of tests that break connections on purpose.
 var silent = slog.New(slog.DiscardHandler)
@@ -50,13 +50,21 @@ func lanes() []lane {
 	return append(out, lane{"plugin", backend.Config{Backend: "plugin"}}) // its messages wait in no queue
 }
 
+// TestConformance runs two lanes at a time, each on a broker that it may restart: most of a lane is waiting.
 func TestConformance(t *testing.T) {
-	b := rabbittest.Broker(t)
+	brokers := make(chan *rabbit.Broker, 2)
+	brokers <- rabbittest.Broker(t)
+	if other := rabbittest.Another(t, options); other != rabbittest.Broker(t) {
+		brokers <- other
+	}
 	for _, l := range lanes() {
 		t.Run(l.name, func(t *testing.T) {
 			if l.cfg.Backend == "plugin" {
 				rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
 			}
+			t.Parallel()
+			b := <-brokers
+			defer func() { brokers <- b }()
 			cfg := l.cfg
 			cfg.URL, cfg.Prefix, cfg.Logger = b.URL(), rabbittest.Prefix(t), silent
 			conform(t, b, cfg, func(w conformance.World) (conformance.World, error) { return w, nil })

@@ -102,6 +102,21 @@ func Own(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	return b
 }
 
+// Another returns a broker of the kind and version of the package's, for this test and those below it alone, or the
+// package's own where no other such one can be had. It ends with the test.
+func Another(t testing.TB, o rabbit.Options) *rabbit.Broker {
+	t.Helper()
+	b := Broker(t)
+	if !b.Owned() {
+		return b
+	}
+	o.Choice = rabbit.Node
+	if strings.HasPrefix(b.How(), "Docker") {
+		o.Choice = rabbit.Docker
+	}
+	return Own(t, o)
+}
+
 // check ends the test if there is no broker: by a skip only where nobody expects one.
 func check(t testing.TB, err error) {
 	t.Helper()
