@@ -71,10 +71,7 @@ func (b *inbox) await(ids []string, deadline time.Time) (missing []string) {
 // await waits for the messages of outs, and ends the case if one is missing.
 func (t *trial) await(box *inbox, outs []outcome) {
 	t.Helper()
-	ids, deadline := t.expected(outs)
-	if missing := box.await(ids, deadline.Add(t.h.Patience)); len(missing) > 0 {
-		t.failf("queue %s: missing %s", box.queue, list(missing))
-	}
+	t.awaitFate(box, outs, fate{})
 }
 
 // expected is the ids of outs, and when the last of them is due.
