@@ -83,19 +83,19 @@ func TestTheDocumentedPermissions(t *testing.T) {
 		<-in
 	}
 	t.Run("declare", func(t *testing.T) {
-		var log logbook
+		var log rabbittest.Logbook
 		cfg, queue := config(t), rabbittest.Prefix(t)
 		in := consume(t, ch, queue)
-		cfg.URL, cfg.Logger = documented(t, b, "deploy", cfg.Prefix, queue), log.logger()
+		cfg.URL, cfg.Logger = documented(t, b, "deploy", cfg.Prefix, queue), log.Logger()
 		arrives(t, cfg, queue, in)
 		require.NotContains(t, log.String(), "level=WARN")
 		open(t, cfg) // which removes the topology
 	})
 	t.Run("publish", func(t *testing.T) {
-		var log logbook
+		var log rabbittest.Logbook
 		cfg, queue := config(t), rabbittest.Prefix(t)
 		in := consume(t, ch, queue)
-		cfg.Declare, cfg.Logger = new(false), log.logger()
+		cfg.Declare, cfg.Logger = new(false), log.Logger()
 		importInto(t, b, cfg)
 		admin := cfg.URL
 		cfg.URL = documented(t, b, "publish", cfg.Prefix, queue)
@@ -108,10 +108,10 @@ func TestTheDocumentedPermissions(t *testing.T) {
 		require.NotNil(t, <-in)
 	})
 	t.Run("control", func(t *testing.T) {
-		var log logbook
+		var log rabbittest.Logbook
 		cfg, queue := config(t), rabbittest.Prefix(t)
 		in := consume(t, ch, queue)
-		cfg.Backend, cfg.Declare, cfg.Logger = "controller", new(false), log.logger()
+		cfg.Backend, cfg.Declare, cfg.Logger = "controller", new(false), log.Logger()
 		cfg.Controller = backend.Controller{Levels: 3, Tick: 100 * time.Millisecond, Run: new(false)}
 		importInto(t, b, cfg)
 		defer open(t, cfg) // which removes the topology
@@ -150,7 +150,7 @@ func TestAnImportedTopologyMustBeThere(t *testing.T) {
 
 // TestNoPasswordIsShown in the errors and the log of a Delayer that cannot be opened, or loses its broker.
 func TestNoPasswordIsShown(t *testing.T) {
-	var log logbook
+	var log rabbittest.Logbook
 	const secret = "p%40ss%3Aw%2Frd%3F%26%25%2C%23"
 	good := mustParse(t, rabbittest.Broker(t).URL())
 	for name, at := range map[string]string{
@@ -170,7 +170,7 @@ func TestNoPasswordIsShown(t *testing.T) {
 				names = names[:1] // the broker takes three seconds to say no
 			}
 			for _, b := range names {
-				_, err := backend.Open(within(t), backend.Config{URL: at, Backend: b, Logger: log.logger(), Management: "http://u:p%40ss@127.0.0.1:1"})
+				_, err := backend.Open(within(t), backend.Config{URL: at, Backend: b, Logger: log.Logger(), Management: "http://u:p%40ss@127.0.0.1:1"})
 				require.Error(t, err)
 				for _, text := range []string{err.Error(), log.String()} {
 					require.NotContains(t, text, "ss:w")

@@ -67,10 +67,10 @@ func TestPoliciesThatAreSeenAtOpen(t *testing.T) {
 
 // TestAPolicyThatShortensTheWait is seen when the first canary is early, stops Publish, and is forgotten when it is gone.
 func TestAPolicyThatShortensTheWait(t *testing.T) {
-	var log logbook
+	var log rabbittest.Logbook
 	prefix, queue := rabbittest.Prefix(t), rabbittest.Prefix(t)
 	d, err := binaryladder.Open(within(t), engine.Options{
-		Broker: broker.Options{URL: rabbittest.Broker(t).URL(), Logger: log.logger()}, Prefix: prefix, QueueType: topology.Quorum,
+		Broker: broker.Options{URL: rabbittest.Broker(t).URL(), Logger: log.Logger()}, Prefix: prefix, QueueType: topology.Quorum,
 		Connections: 1, WatchEvery: 20 * time.Millisecond,
 	}, binaryladder.Config{Levels: 2, Tick: time.Hour, Routing: binaryladder.Source, BitsPerLevel: 1})
 	require.NoError(t, err)
@@ -112,9 +112,9 @@ func until(t *testing.T, f func() error, wanted func(error) bool) error {
 
 // TestTheControllerIsNotFooled: it knows how long a message has waited.
 func TestTheControllerIsNotFooled(t *testing.T) {
-	var log logbook
+	var log rabbittest.Logbook
 	cfg := config(t)
-	cfg.Backend, cfg.Logger = "controller", log.logger()
+	cfg.Backend, cfg.Logger = "controller", log.Logger()
 	d, queue := open(t, cfg), rabbittest.Prefix(t)
 	in := consume(t, channel(t), queue)
 	setPolicy(t, rabbittest.Broker(t), cfg.Prefix, `{"message-ttl":200}`)

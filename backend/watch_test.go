@@ -1,11 +1,9 @@
 package backend_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,26 +16,6 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/topology"
 )
-
-// A logbook is a log that is read while it is written.
-type logbook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // watched is a ladder of 100 ms whose topology is looked after all the time.
 func watched(t *testing.T, log *slog.Logger) (d *binaryladder.Ladder, prefix string) {
@@ -57,8 +35,8 @@ func watched(t *testing.T, log *slog.Logger) (d *binaryladder.Ladder, prefix str
 
 // TestAQueueFurtherOnIsDeleted: a message on its way there finds it again, though nobody publishes.
 func TestAQueueFurtherOnIsDeleted(t *testing.T) {
-	var log logbook
-	d, prefix := watched(t, log.logger())
+	var log rabbittest.Logbook
+	d, prefix := watched(t, log.Logger())
 	ch, queue := channel(t), rabbittest.Prefix(t)
 	in := consume(t, ch, queue)
 	last := prefix + ".ladder.wait.00"
@@ -103,8 +81,8 @@ func routed(t *testing.T, exchange, key string) bool {
 
 // TestTheWholeTopologyIsDeleted while nobody publishes: it is there again, and the next Publish finds it.
 func TestTheWholeTopologyIsDeleted(t *testing.T) {
-	var log logbook
-	d, prefix := watched(t, log.logger())
+	var log rabbittest.Logbook
+	d, prefix := watched(t, log.Logger())
 	other, err := binaryladder.Describe(engine.Options{Prefix: prefix, QueueType: topology.Classic}, binaryladder.Config{Levels: 9, Tick: 100 * time.Millisecond, Routing: binaryladder.Source, BitsPerLevel: 1})
 	require.NoError(t, err)
 	ch := channel(t)

@@ -1,10 +1,8 @@
 package broker
 
 import (
-	"bytes"
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"net/url"
 	"strings"
@@ -66,28 +64,10 @@ func at(t testing.TB, hosts ...string) string {
 	return strings.Join(list, ",")
 }
 
-// A logbook is a log that is read while it is written.
-type logbook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 func TestTheFirstAddressThatAnswersIsTaken(t *testing.T) {
-	var log logbook
+	var log rabbittest.Logbook
 	o := options(t, at(t, dead, ""))
-	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	o.Logger = log.Logger()
 	c, err := Dial(within(t), o)
 	require.NoError(t, err)
 	defer c.Close()
