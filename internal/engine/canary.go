@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -159,20 +160,39 @@ func (c *canary) send(ctx context.Context, n int) {
 	}
 }
 
-// early is the error for canaries that left their queue before they were replaced.
+// returning is where canaries come back, for whom does not want to wait for the next look; nil while there are none.
+func (c *canary) returning() <-chan amqp091.Delivery {
+	if c == nil {
+		return nil
+	}
+	return c.back
+}
+
+// welcome takes a canary that has come back. Its error is that of one that left its queue before it was replaced; ok
+// is false where none will come any more.
+func (c *canary) welcome(d amqp091.Delivery, ok bool) (early error) {
+	if !ok {
+		c.back = nil // until the next look opens a channel again
+		return nil
+	}
+	name, _ := d.Headers[delayer.Header].(string)
+	for n, f := range c.flying {
+		if f.name == name {
+			c.flying[n] = flight{}
+			early = c.soon(d, n, time.Since(f.sent))
+		}
+	}
+	return early
+}
+
+// early is the error for canaries that have come back too soon until now.
 func (c *canary) early() (found error) {
 	for {
 		select {
 		case d, ok := <-c.back:
+			found = cmp.Or(c.welcome(d, ok), found)
 			if !ok {
 				return found
-			}
-			name, _ := d.Headers[delayer.Header].(string)
-			for n, f := range c.flying {
-				if f.name == name {
-					c.flying[n] = flight{}
-					found = c.soon(d, n, time.Since(f.sent))
-				}
 			}
 		default:
 			return found

@@ -23,17 +23,24 @@ const (
 func (e *Engine) watch(ctx context.Context) {
 	defer close(e.watched)
 	pause := e.opts.pause()
+	look := time.NewTimer(pause + rand.N(pause/2))
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause + rand.N(pause/2)):
+		case bird, ok := <-e.canary.returning():
+			if early := e.canary.welcome(bird, ok); early != nil { // at once: the next look is seconds away
+				e.judge(early)
+			}
+		case <-look.C:
+			e.looking.Lock()
+			if e.now() < e.busyUntil.Load() {
+				e.lookAfter(ctx)
+			}
+			e.looking.Unlock()
+			look.Reset(pause + rand.N(pause/2))
 		}
-		e.looking.Lock()
-		if e.now() < e.busyUntil.Load() {
-			e.lookAfter(ctx)
-		}
-		e.looking.Unlock()
 	}
 }
 
