@@ -40,6 +40,9 @@ func (b *inbox) all() []Arrival {
 
 // of returns the arrivals of one message.
 func (b *inbox) of(id string) []Arrival {
+	if b == nil {
+		return nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.byID[id])
@@ -47,25 +50,43 @@ func (b *inbox) of(id string) []Arrival {
 
 // await waits until every one of ids has arrived, or until deadline, and returns those that have not.
 func (b *inbox) await(ids []string, deadline time.Time) (missing []string) {
+	return b.awaitOr(nil, ids, deadline)
+}
+
+// awaitOr is await for messages that may arrive in other instead; nil is nowhere.
+func (b *inbox) awaitOr(other *inbox, ids []string, deadline time.Time) (missing []string) {
+	arrived := func(id string) bool { return b.has(id) || other.has(id) }
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	next := 0 // all before it have arrived
 	for {
-		b.mu.Lock()
-		changed := b.changed
-		for next < len(ids) && len(b.byID[ids[next]]) > 0 {
+		here, there := b.change(), other.change() // before looking, so that no arrival is overlooked
+		for next < len(ids) && arrived(ids[next]) {
 			next++
 		}
-		b.mu.Unlock()
 		if next == len(ids) {
 			return nil
 		}
 		select {
-		case <-changed:
+		case <-here:
+		case <-there:
 		case <-timer.C:
-			return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return len(b.of(id)) > 0 })
+			return slices.DeleteFunc(slices.Clone(ids), arrived)
 		}
 	}
+}
+
+// has says whether a message has arrived.
+func (b *inbox) has(id string) bool { return len(b.of(id)) > 0 }
+
+// change is closed at the next arrival.
+func (b *inbox) change() <-chan struct{} {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changed
 }
 
 // await waits for the messages of outs, and ends the case if one is missing.

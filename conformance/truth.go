@@ -12,7 +12,7 @@ import (
 type fate struct {
 	again bool          // one may arrive more than once, as after a broker's failure
 	late  time.Duration // how long beyond the suite's patience they may stay away
-	kept  *inbox        // where those that went astray while the broker started are kept; nil is nowhere
+	kept  *inbox        // where late ones may be instead: they went astray while the broker started; nil is nowhere
 }
 
 // truthful checks that Publish told the truth of every message: what was nil arrives, what was safe to retry
@@ -43,7 +43,7 @@ func (t *trial) truthful(box *inbox, outs []outcome, f fate) {
 	t.sentinel(box)
 	var lied []string
 	for _, id := range refused {
-		if len(box.of(id)) > 0 {
+		if box.has(id) {
 			lied = append(lied, sprintf("%s (%v)", id, errs[id]))
 		}
 	}
@@ -61,13 +61,10 @@ func (t *trial) awaitFate(box *inbox, outs []outcome, f fate) {
 	missing := box.await(ids, deadline.Add(t.h.Patience))
 	if len(missing) > 0 && f.late > 0 {
 		t.Logf("queue %s: %d messages stay away longer than %v", box.queue, len(missing), t.h.Patience)
-		missing = box.await(missing, time.Now().Add(f.late))
-	}
-	if f.kept != nil {
-		astray := len(missing)
-		missing = slices.DeleteFunc(missing, func(id string) bool { return len(f.kept.of(id)) > 0 })
-		if astray -= len(missing); astray > 0 {
-			t.Logf("queue %s: %d messages went astray while the broker started, and are kept as unroutable", box.queue, astray)
+		late := missing
+		missing = box.awaitOr(f.kept, late, time.Now().Add(f.late))
+		if astray := slices.DeleteFunc(late, func(id string) bool { return !f.kept.has(id) }); len(astray) > 0 {
+			t.Logf("queue %s: %d of them went astray while the broker started, and are kept as unroutable", box.queue, len(astray))
 		}
 	}
 	if len(missing) > 0 {
