@@ -8,10 +8,19 @@ import (
 
 // A lane is a broker that the suites run on.
 type lane struct {
-	name  string // as the tables have it
-	image string
-	conf  string // settings of the broker
+	name   string // as the tables have it
+	series string
+	conf   string // settings of the broker
 }
+
+// officialImage is the image of a series, unless -image says otherwise.
+const officialImage = "rabbitmq:" + seriesMark
+
+// seriesMark stands for the series in the name of an image.
+const seriesMark = "{series}"
+
+// image is the name of the lane's image.
+func (l lane) image(pattern string) string { return strings.ReplaceAll(pattern, seriesMark, l.series) }
 
 func (l lane) label() string { return l.name }
 
@@ -21,12 +30,12 @@ const denied = "deprecated_features.permit.management_metrics_collection = false
 	"deprecated_features.permit.transient_nonexcl_queues = false"
 
 var lanes = []lane{
-	{name: "3.10", image: "rabbitmq:3.10"},
-	{name: "3.13", image: "rabbitmq:3.13"},
-	{name: "4.0", image: "rabbitmq:4.0"},
-	{name: "4.2", image: "rabbitmq:4.2"},
-	{name: "4.3", image: "rabbitmq:4.3"},
-	{name: "4.3 strict", image: "rabbitmq:4.3", conf: denied},
+	{name: "3.10", series: "3.10"},
+	{name: "3.13", series: "3.13"},
+	{name: "4.0", series: "4.0"},
+	{name: "4.2", series: "4.2"},
+	{name: "4.3", series: "4.3"},
+	{name: "4.3 strict", series: "4.3", conf: denied},
 }
 
 // A suite is a set of tests.

@@ -22,6 +22,7 @@ import (
 // options are the flags.
 type options struct {
 	series, suites string
+	image          string
 	doc            string
 	timeout        time.Duration
 	allow          time.Duration
@@ -31,6 +32,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.series, "series", "", "run only these, by commas: "+strings.Join(names(lanes), ", "))
 	flag.StringVar(&o.suites, "suite", "", "run only these, by commas: "+strings.Join(names(suites), ", "))
+	flag.StringVar(&o.image, "image", officialImage, "the image of each series, such as one with the plugin")
 	flag.StringVar(&o.doc, "doc", "docs/compatibility.md", "the page to write the tables into; empty for none")
 	flag.DurationVar(&o.timeout, "timeout", time.Hour, "for each suite on each series")
 	flag.DurationVar(&o.allow, "pull", 5*time.Minute, "for pulling an image")

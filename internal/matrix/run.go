@@ -14,6 +14,7 @@ import (
 // A report is what was seen on one lane.
 type report struct {
 	lane    lane
+	image   string
 	skipped string // why nothing was run
 	day     string
 	suites  []result
@@ -21,10 +22,10 @@ type report struct {
 
 // run runs the suites on a lane and tells out of each.
 func (l lane) run(ctx context.Context, o options, which []suite, out io.Writer) report {
-	r := report{lane: l, day: time.Now().UTC().Format(time.DateOnly)}
-	if why := l.unavailable(ctx, o.allow); why != "" {
-		r.skipped = why
-		fmt.Fprintf(out, "%s: skipped: %s\n", l.name, why)
+	r := report{lane: l, image: l.image(o.image), day: time.Now().UTC().Format(time.DateOnly)}
+	if why := unavailable(ctx, r.image, o.allow); why != "" {
+		r.skipped = fmt.Sprintf("no image %s here, and it cannot be pulled", r.image) // why is this machine's affair: not for the page
+		fmt.Fprintf(out, "%s: skipped: %s (%s)\n", l.name, r.skipped, why)
 		return r
 	}
 	for _, s := range which {
@@ -37,19 +38,19 @@ func (l lane) run(ctx context.Context, o options, which []suite, out io.Writer) 
 	return r
 }
 
-// unavailable says why the image cannot be had, pulling it if that is what it takes.
-func (l lane) unavailable(ctx context.Context, patience time.Duration) string {
-	if exec.CommandContext(ctx, "docker", "image", "inspect", l.image).Run() == nil {
+// unavailable says why an image cannot be had, pulling it if that is what it takes.
+func unavailable(ctx context.Context, image string, patience time.Duration) string {
+	if exec.CommandContext(ctx, "docker", "image", "inspect", image).Run() == nil {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	said, err := exec.CommandContext(ctx, "docker", "pull", l.image).CombinedOutput()
+	said, err := exec.CommandContext(ctx, "docker", "pull", image).CombinedOutput()
 	if err == nil {
 		return ""
 	}
 	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
-	return fmt.Sprintf("no image %s here, and it cannot be pulled (%s)", l.image, first(lines[len(lines)-1], err.Error()))
+	return first(lines[len(lines)-1], err.Error())
 }
 
 func first(texts ...string) string {
@@ -69,7 +70,7 @@ func (l lane) test(ctx context.Context, o options, s suite, out io.Writer) resul
 	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout", o.timeout.String(), "-run", s.run, s.pkg)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go test ends its tests, and they their broker
 	cmd.WaitDelay = time.Minute
-	cmd.Env = append(os.Environ(), "AMQP_URL=", "DELAYER_BROKER=docker", "DELAYER_RABBITMQ_IMAGE="+l.image,
+	cmd.Env = append(os.Environ(), "AMQP_URL=", "DELAYER_BROKER=docker", "DELAYER_RABBITMQ_IMAGE="+l.image(o.image),
 		"DELAYER_TEST_RABBITMQ_CONFIG="+l.conf)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -30,13 +30,22 @@ func tablesOf(reports []report) tables {
 			t.runs = append(t.runs, runRow{r.lane.name, none, none, none, "skipped: " + r.skipped})
 		}
 		for _, s := range r.suites {
-			t.runs = append(t.runs, runRow{r.lane.name, s.suite, cmp.Or(s.version, none), r.day, s.sum()})
+			t.runs = append(t.runs, runRow{r.lane.name, s.suite, r.broker(s), r.day, s.sum()})
 			for row, c := range s.counts {
 				t.cells[cellID{s.suite, row, r.lane.name}] = c.cell()
 			}
 		}
 	}
 	return t
+}
+
+// broker is the version, and the image where it is not the official one.
+func (r report) broker(s result) string {
+	version := cmp.Or(s.version, none)
+	if r.image == r.lane.image(officialImage) {
+		return version
+	}
+	return fmt.Sprintf("%s (`%s`)", version, r.image)
 }
 
 // cell is a count as the table has it.
