@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -52,9 +51,9 @@ func (s *Session) publish(ctx context.Context, l load) error {
 				if i >= len(planned) || !s.waitUntil(ctx, sched.at(i)) {
 					return
 				}
-				s.publishOne(ctx, l, planned[i], first+i, sched.at(i))
-				if s.recorder.failed.Load() > maxFailures {
-					cancel(errors.New("too many messages failed"))
+				err := s.publishOne(ctx, l, planned[i], first+i, sched.at(i))
+				if err != nil && s.recorder.failed.Load() > maxFailures {
+					cancel(fmt.Errorf("too many messages failed: %w", err))
 				}
 			}
 		})
@@ -63,7 +62,7 @@ func (s *Session) publish(ctx context.Context, l load) error {
 	return context.Cause(ctx)
 }
 
-func (s *Session) publishOne(ctx context.Context, l load, e *entry, id int, intended time.Duration) {
+func (s *Session) publishOne(ctx context.Context, l load, e *entry, id int, intended time.Duration) error {
 	e.Sent = s.recorder.now()
 	e.Intended = intended
 	if l.delayAt != nil {
@@ -81,6 +80,7 @@ func (s *Session) publishOne(ctx context.Context, l load, e *entry, id int, inte
 		Body:         s.body,
 	})
 	s.recorder.returned(e, err)
+	return err
 }
 
 // watch gives up on a load that makes no progress: a Delayer may wait for a lost broker forever.

@@ -108,7 +108,7 @@ func TestWarmUpIsNotMeasured(t *testing.T) {
 func TestALoadThatOnlyFailsEnds(t *testing.T) {
 	m := &memory{fate: func(time.Duration) []time.Duration { return nil }, err: errors.New("refused")}
 	samples, err := inMemory(t, m, load{delays: seconds(10_000), workers: 1})
-	require.ErrorContains(t, err, "too many messages failed")
+	require.ErrorContains(t, err, "too many messages failed: refused")
 	assert.Equal(t, maxFailures+1, count(samples).Failed)
 	assert.Equal(t, "refused", summarise(samples, nil).Error)
 }
