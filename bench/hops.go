@@ -34,8 +34,8 @@ func (h Hops) Setup() string {
 		thousands(int64(h.Messages)), text, pace(h.Rate), h.Concurrency)
 }
 
-// Takes ladders: elsewhere the bits of a delay mean nothing.
-func (Hops) Takes(s Subject) bool { return s.Ladder }
+// Takes ladders: elsewhere the bits of a delay mean nothing. Nor do they where a coarser tick rounds them away.
+func (h Hops) Takes(s Subject) bool { return s.Ladder && s.Tick <= h.needs().tick }
 
 // Estimate is publishing and the delays, one after the other.
 func (h Hops) Estimate(s Subject) time.Duration {

@@ -103,6 +103,8 @@ func TestHopsHaveSoManyBits(t *testing.T) {
 		assert.GreaterOrEqual(t, hopsDelay(hops), time.Second)
 	}
 	assert.Equal(t, 1151*time.Millisecond, hopsDelay(8), "as short as possible: hops are compared, not delays")
+	assert.True(t, Hops{}.Takes(Subject{Ladder: true, Tick: time.Millisecond}))
+	assert.False(t, Hops{}.Takes(Subject{Ladder: true, Tick: time.Second}), "its tick would round the bits away")
 }
 
 func TestEachNumberOfHopsHasItsCost(t *testing.T) {

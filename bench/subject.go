@@ -24,6 +24,9 @@ type Subject struct {
 	// Ladder says that a message waits in several queues in turn, by the bits of its delay.
 	Ladder bool
 
+	// Tick is the resolution of a ladder that was asked for; 0 takes what the scenario needs.
+	Tick time.Duration
+
 	// Blocks says that a long delay holds up the short ones behind it. Scenarios whose figures would say
 	// nothing but that leave the subject out.
 	Blocks bool

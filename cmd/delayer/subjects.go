@@ -23,8 +23,9 @@ type candidate struct {
 	undelayed        bool
 	blocks           bool
 	ladder           bool
-	onRequest        bool    // only if named
-	pace             float64 // messages per second at saturation, roughly; 0 is plenty
+	tick             time.Duration // of a ladder, where it was asked for
+	onRequest        bool          // only if named
+	pace             float64       // messages per second at saturation, roughly; 0 is plenty
 	open             openFunc
 	prime            func(longest, tick time.Duration) []time.Duration
 }
@@ -35,7 +36,7 @@ func candidates(ladders []shape) []candidate {
 	var out []candidate
 	for _, shape := range ladders {
 		c := candidate{
-			backend: "binaryladder", variant: shape.variant, group: shape.routing, ladder: true,
+			backend: "binaryladder", variant: shape.variant, group: shape.routing, ladder: true, tick: shape.tick,
 			open: openLadder(shape), prime: shape.prime,
 		}
 		if shape.routing == "topic" {
@@ -142,7 +143,7 @@ func (c candidate) fullName() string { return strings.TrimSuffix(c.backend+"/"+c
 func (c candidate) subject(queueType string) bench.Subject {
 	return bench.Subject{
 		Backend: c.backend, Variant: c.variant, QueueType: queueType,
-		Baseline: c.baseline, Undelayed: c.undelayed, Blocks: c.blocks, Ladder: c.ladder,
+		Baseline: c.baseline, Undelayed: c.undelayed, Blocks: c.blocks, Ladder: c.ladder, Tick: c.tick,
 		Pace: c.pace, Prime: c.prime,
 		Open: func(ctx context.Context, env bench.Env) (delayer.Delayer, error) {
 			return c.open(ctx, env, queueType)
