@@ -20,7 +20,7 @@ type benchCmd struct {
 	Backend     []string        `placeholder:"NAME,…" help:"Measure only these: ${subjects}. All by default."`
 	Scenario    []string        `placeholder:"NAME,…" help:"Run only these: ${scenarios}. By default accuracy, hol and rate."`
 	QueueType   []string        `placeholder:"TYPE,…" help:"Queues in which messages wait: quorum (at-least-once), classic. Both by default; quorum with --quick."`
-	URL         string          `placeholder:"AMQP" help:"Measure the broker at this URL. Without it: the one at AMQP_URL, or one in Docker, or a private node."`
+	URL         string          `placeholder:"AMQP" help:"Measure the broker at this URL. Others on this machine can see it: a password is better in AMQP_URL. Without it: the broker at AMQP_URL, or one in Docker, or a private node."`
 	Management  string          `placeholder:"HTTP" help:"The management API of that broker, for its memory: http://host:15672, with the user of the AMQP URL unless it names one. By default that port is tried."`
 	Rate        float64         `placeholder:"N" help:"Publish N messages per second. By default as fast as confirmed, and what each scenario needs. Not in burst and rate."`
 	Messages    int             `placeholder:"N" help:"Messages in each run; in backlog and recovery, those that wait. By default what each scenario needs. Not in rate."`
