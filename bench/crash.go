@@ -64,10 +64,8 @@ func (c Crash) Run(ctx context.Context, s *Session) (Run, error) {
 	if err == nil {
 		o, err = s.takeDown(ctx, func(_ context.Context, b Stopper) error { return b.Kill() })
 	}
-	run, err := s.finish(ctx, c.Patience, nil, err)
+	run, err := s.finishOutage(ctx, c.Load, o, s.delayer.Limits().SurvivesCrash, err)
 	run = c.settings(run)
-	o.note(&run)
-	run.LossDeclared = !s.delayer.Limits().SurvivesCrash
 	run.DelayMinMS, run.DelayMaxMS = milliseconds(c.DelayMin), milliseconds(c.DelayMax)
 	return run, err
 }

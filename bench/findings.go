@@ -28,6 +28,9 @@ type Findings struct {
 	// LossDeclared says that the subject does not claim to survive what was done to the broker: what is lost does
 	// not fail the run.
 	LossDeclared bool `json:"loss_declared,omitempty"`
+	// Kept is how many of the published messages found no way while the broker started, and are in the queue for
+	// unroutable messages. They are not Lost.
+	Kept int `json:"kept_unroutable,omitempty"`
 
 	// Distribution is the lateness at fixed percentiles, for pictures.
 	Distribution []Quantile `json:"distribution,omitempty"`

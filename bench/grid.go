@@ -191,6 +191,10 @@ func remarks(group []Run) []string {
 		if run.Early > 0 {
 			out = append(out, fmt.Sprintf("%s: early by up to %.1f ms", run.Subject(), run.EarlyByMS))
 		}
+		if run.Kept > 0 {
+			out = append(out, fmt.Sprintf("%s: %s more found no way while the broker started, and are kept as unroutable",
+				run.Subject(), thousands(int64(run.Kept))))
+		}
 		switch {
 		case run.Error != "":
 			out = append(out, run.Subject()+": "+run.Error)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/bench/internal/dial"
 )
 
 const (
@@ -24,6 +26,47 @@ const (
 // An outage is a broker taken down and brought back: how long, from the beginning of taking it down, until it took
 // connections, and until a client that opens the subject anew had a message confirmed.
 type outage struct{ down, serves time.Duration }
+
+// secondAttempt is how long after it has found no way for a message a quorum queue tries again, three minutes
+// (dead_letter_worker_publisher_confirm_timeout), and some more. RabbitMQ up to 4.2 starts its queues before it has read
+// its bindings: what comes due in that moment finds none.
+const secondAttempt = 200 * time.Second
+
+// finishOutage is finish after the broker was taken down. What the subject promises to survive is waited for until the
+// broker has tried again, and what is kept as unroutable is not lost.
+func (s *Session) finishOutage(ctx context.Context, l Load, o outage, survives bool, published error) (Run, error) {
+	patience := l.Patience
+	if survives {
+		patience = max(patience, secondAttempt)
+	}
+	run, err := s.finish(ctx, patience, nil, published)
+	o.note(&run)
+	run.LossDeclared = !survives
+	if run.Lost > 0 && s.delayer.Limits().KeepsUnroutable {
+		run.Kept = min(run.Lost, s.kept(ctx))
+		run.Lost -= run.Kept
+	}
+	return run, err
+}
+
+// kept is how many messages are in the queue for unroutable messages, as far as that can be known.
+func (s *Session) kept(ctx context.Context) int {
+	const durable, autoDelete, exclusive, noWait = true, false, false, false
+	conn, err := dial.Open(ctx, s.env.URL, s.env.Prefix)
+	if err != nil {
+		return 0
+	}
+	defer conn.Close() //nolint:errcheck // it was only for one question
+	ch, err := conn.Channel()
+	if err != nil {
+		return 0
+	}
+	q, err := ch.QueueDeclarePassive(s.env.Prefix+".unroutable", durable, autoDelete, exclusive, noWait, nil)
+	if err != nil {
+		return 0
+	}
+	return q.Messages
+}
 
 func (o outage) note(run *Run) {
 	run.Outage = true

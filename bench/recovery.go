@@ -64,11 +64,9 @@ func (r Recovery) Run(ctx context.Context, s *Session) (Run, error) {
 	if err == nil {
 		o, err = s.takeDown(ctx, func(ctx context.Context, b Stopper) error { return b.Stop(ctx) })
 	}
-	run, err := s.finish(ctx, r.Patience, nil, err)
+	run, err := s.finishOutage(ctx, r.Load, o, s.delayer.Limits().SurvivesRestart, err)
 	run = r.settings(run)
 	s.addBacklog(&run)
-	o.note(&run)
-	run.LossDeclared = !s.delayer.Limits().SurvivesRestart
 	run.DelayMinMS, run.DelayMaxMS = delayRange(run.Samples)
 	run.ProcessCPU = 0 // of two kinds of messages together
 	return run, err
