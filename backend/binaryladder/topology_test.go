@@ -21,7 +21,7 @@ func small(t *testing.T, routing Routing, bits int) blueprint {
 func waiting(name string, ms int64, after string) topology.Queue {
 	return topology.Queue{Name: name, Args: amqp091.Table{
 		"x-queue-type": "quorum", "x-message-ttl": ms + 1, "x-dead-letter-exchange": after,
-		"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+		"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-max-length": topology.NeverFull,
 	}}
 }
 

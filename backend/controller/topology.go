@@ -52,6 +52,7 @@ func (b blueprint) plan() topology.Plan {
 	}}
 	if b.kind == topology.Quorum {
 		intake.Args["x-delivery-limit"] = neverGiveUp
+		intake.Args["x-max-length"] = topology.NeverFull
 	}
 	p := topology.Plan{
 		Markers: []topology.Marker{{Name: b.names.marker(), Config: b.config()}},

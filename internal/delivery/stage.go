@@ -63,6 +63,7 @@ func (s Stage) Plan() topology.Plan {
 			"x-queue-type":     string(topology.Quorum),
 			"x-delivery-limit": neverGiveUp,
 			"x-overflow":       "reject-publish", // where a policy has a max-length: keep what is there
+			"x-max-length":     topology.NeverFull,
 		}}},
 		Bindings: []topology.Binding{{Source: s.Unroutable(), Target: s.Unroutable()}},
 	}

@@ -93,6 +93,12 @@ func (p Plan) Add(q Plan) Plan {
 	}
 }
 
+// NeverFull is an x-max-length that is never reached, for quorum queues that others dead-letter to. A quorum queue that was
+// full under a policy's max-length tells so to everyone who publishes to it, and takes it back only while it has
+// some limit (rabbit_fifo, evaluate_limit; seen on RabbitMQ 3.10.8): when the policy is gone, and there is none, a queue
+// that dead-letters to it would go on believing it, and move 32 messages in three minutes.
+const NeverFull = int64(1) << 40
+
 // WaitingQueue is a queue where messages wait for ttl and are then dead-lettered to exchange, with the
 // routing keys they came with: a dead-letter routing key would cost them CC and BCC.
 //
@@ -111,6 +117,7 @@ func WaitingQueue(name string, kind QueueType, ttl time.Duration, exchange strin
 	}
 	if kind == Quorum {
 		args["x-message-ttl"] = ttl.Milliseconds() + 1
+		args["x-max-length"] = NeverFull
 		// It needs reject-publish: without it the broker falls back to at-most-once with no more than a line in its log.
 		args["x-dead-letter-strategy"] = "at-least-once"
 	}
