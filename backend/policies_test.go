@@ -96,6 +96,53 @@ func TestAPolicyThatShortensTheWait(t *testing.T) {
 	require.Contains(t, log.String(), "the policy is gone")
 }
 
+// TestWhatAPolicyHeldUpFlowsWhenItIsGone: a quorum queue that was full tells those that dead-letter to it when there is
+// room again, also when that is because the policy is gone.
+func TestWhatAPolicyHeldUpFlowsWhenItIsGone(t *testing.T) {
+	// What was refused is tried again after ten seconds instead of three minutes. If the refusal were never taken back, 32
+	// messages would pass each time, and all of them in a minute and a half.
+	b := rabbittest.Own(t, rabbit.Options{Args: "-rabbit dead_letter_worker_publisher_confirm_timeout 10000"})
+	conn, err := amqp091.Dial(b.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	ch, err := conn.Channel()
+	require.NoError(t, err)
+	const durable, autoDelete, exclusive, internal, noWait = true, false, false, false, false
+	exchange := rabbittest.Prefix(t)
+	require.NoError(t, ch.ExchangeDeclare(exchange, "fanout", durable, autoDelete, internal, noWait, nil))
+	first := topology.WaitingQueue(exchange+".first", topology.Quorum, 100*time.Millisecond, exchange)
+	second := topology.WaitingQueue(exchange+".second", topology.Quorum, time.Hour, exchange)
+	for _, q := range []topology.Queue{first, second} {
+		_, err := ch.QueueDeclare(q.Name, durable, autoDelete, exclusive, noWait, q.Args)
+		require.NoError(t, err)
+	}
+	require.NoError(t, ch.QueueBind(second.Name, "", exchange, noWait, nil))
+	lift := setPolicy(t, b, second.Name, `{"max-length":5}`)
+
+	const messages, mandatory = 300, true
+	require.NoError(t, ch.Confirm(noWait))
+	var confirm *amqp091.DeferredConfirmation
+	for range messages {
+		confirm, err = ch.PublishWithDeferredConfirm("", first.Name, mandatory, false, amqp091.Publishing{})
+		require.NoError(t, err)
+	}
+	require.True(t, confirm.Wait())
+	arrived := func(n int) func() error {
+		return func() error {
+			q, err := ch.QueueDeclarePassive(second.Name, durable, autoDelete, exclusive, noWait, second.Args)
+			require.NoError(t, err)
+			if q.Messages < n {
+				return errors.New("not yet")
+			}
+			return nil
+		}
+	}
+	require.NoError(t, until(t, arrived(5), func(err error) bool { return err == nil }), "full")
+	require.Error(t, arrived(messages)())
+	lift()
+	require.NoError(t, until(t, arrived(messages), func(err error) bool { return err == nil }))
+}
+
 // until calls f until its error is as wanted.
 func until(t *testing.T, f func() error, wanted func(error) bool) error {
 	t.Helper()
