@@ -39,14 +39,29 @@ func (r *runner) serve(alive context.Context, messages <-chan amqp091.Delivery) 
 	give(nil)
 }
 
+// take returns when no more messages come.
 func (s *session) take(messages <-chan amqp091.Delivery) {
+	pulse, look := newPulse(), time.NewTicker(pingEvery)
+	defer look.Stop()
 	for {
 		select {
 		case d, ok := <-messages:
 			if !ok {
 				return
 			}
+			pulse.hear()
 			s.handle(&d)
+		case <-look.C:
+			switch {
+			case s.holder.holds():
+				pulse.hear() // at work; and where memory is full, nothing comes
+			case pulse.gone():
+				s.log.Warn("the controller gets nothing from its queue, though there is something; it consumes anew",
+					"queue", s.blueprint.names.intake())
+				return
+			case pulse.quiet():
+				s.work(func() { s.ping(pulse) })
+			}
 		case <-s.ctx.Done():
 			return
 		}
@@ -64,6 +79,10 @@ type parcel struct {
 func (s *session) handle(d *amqp091.Delivery) {
 	now := time.Now()
 	p, err := open(d)
+	if err != nil && isPing(d) {
+		s.work(func() { s.acknowledge(parcel{Delivery: d}, nil) })
+		return
+	}
 	if err != nil {
 		s.work(func() { s.poison(d, err) })
 		return

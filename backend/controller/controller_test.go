@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -275,6 +276,35 @@ func TestQueuesThatAreDeletedAreDeclaredAgain(t *testing.T) {
 					return false
 				}
 			}, patience, time.Millisecond, "nothing arrives after %s was deleted", name)
+		}
+	})
+}
+
+// TestAnIntakeThatIsThereAgainAtOnce: whoever deletes it, another Delayer may have declared it again before the broker
+// looks after the consumers of the old one.
+func TestAnIntakeThatIsThereAgainAtOnce(t *testing.T) {
+	kinds(t, func(t *testing.T, w *workbench) {
+		d := w.start()
+		defer func() { require.NoError(t, d.Close()) }()
+		queue := w.queue()
+		got := w.consume(queue)
+		intake := w.opts.Prefix + ".controller.intake"
+		described, err := controller.Describe(w.opts, controller.Config{Levels: 3, Tick: 10 * time.Millisecond})
+		require.NoError(t, err)
+		queues := described.Plan.Queues
+		args := queues[slices.IndexFunc(queues, func(q topology.Queue) bool { return q.Name == intake })].Args
+		for round := range 2 {
+			a := &account{}
+			for i := range 20 {
+				w.publish(d, queue, a, fmt.Sprint(round, ".", i), time.Duration(100+i)*time.Millisecond)
+			}
+			w.settle(got, a)
+			_, err := w.ch.QueueDelete(intake, false, false, false)
+			require.NoError(t, err)
+			_, err = w.ch.QueueDeclare(intake, true, false, false, false, args)
+			require.NoError(t, err)
+			require.NoError(t, w.ch.QueueBind(intake, "", intake, false, nil))
+			require.NoError(t, w.ch.QueueBind(intake, "", w.opts.Prefix+".controller.enter", false, nil))
 		}
 	})
 }

@@ -47,6 +47,13 @@ func (h *holder) add(m held) bool {
 	return true
 }
 
+// holds says that there are messages.
+func (h *holder) holds() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.heap) > 0
+}
+
 // run releases each message when it is due, never before, in the order of their due times. It forgets the rest
 // when ctx ends.
 func (h *holder) run(ctx context.Context) {
