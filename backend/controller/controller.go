@@ -15,6 +15,9 @@
 // A controller runs in the publishing process (Run), or in another one (Serve), or in many, side by side. With none
 // running messages wait in the intake queue, and are delivered when one comes.
 //
+// A controller that has heard nothing for three seconds sends a message of its own through the intake queue (header
+// x-delayer-ping; it expires after a minute). Where that does not come back to any controller, it consumes anew: see pulse.go.
+//
 // # Limits
 //
 // Delays up to 200 years, in steps of 1 ms. A tick is 1 ms to 1 minute: the last part of a delay is held
