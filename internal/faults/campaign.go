@@ -289,12 +289,21 @@ func describe(list []Attempt) string {
 	return b.String()
 }
 
+// mostRemoving bounds the removal of a topology: a queue without a leader is not deleted.
+const mostRemoving = time.Minute
+
+func within(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return f(ctx)
+}
+
 // clear removes what the Delayers declared, closes them, and looks for what is left.
 func (c Campaign) clear(ctx context.Context, s *Scene, goroutines int) (problems []string, err error) {
 	for _, r := range s.Runs {
 		r.endProcesses() // or they would declare again what is removed
 		if d, ok := r.Delayer.(interface{ RemoveTopology(context.Context) error }); ok && !c.Leave {
-			err = errors.Join(err, d.RemoveTopology(ctx))
+			err = errors.Join(err, within(ctx, mostRemoving, d.RemoveTopology))
 		}
 		err = errors.Join(err, r.Close())
 	}

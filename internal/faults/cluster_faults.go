@@ -12,8 +12,10 @@ func ThreeNodes() []Fault {
 		{Name: "leader killed", Cluster: true, About: "the node that leads the longest queue: SIGKILL and start again", Inject: killLeader},
 		{Name: "each node killed", Cluster: true, About: "one after the other: SIGKILL and start again", Inject: killEachNode},
 		{Name: "node stopped", Cluster: true, About: "stopped in good order, and back later", Inject: stopNode},
-		{Name: "node paused", Cluster: true, About: "SIGSTOP: its connections are half-open, and it comes back", Inject: pauseNode},
 		{Name: "publisher's node gone", Cluster: true, About: "killed, and back only when publishing has ended well on another", Inject: loseNode},
+		// The last: what is declared in a cluster that has just healed may run on two of its three members (RabbitMQ 3.10.8), and
+		// not survive the next loss.
+		{Name: "node paused", Cluster: true, About: "SIGSTOP: its connections are half-open, and it comes back", Inject: pauseNode},
 	}
 }
 
