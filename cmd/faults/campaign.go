@@ -26,7 +26,7 @@ type options struct {
 	Patience  time.Duration `default:"4m" help:"How long without an arrival until what has not come is missing."`
 	Redeliver time.Duration `help:"After how long the broker repeats a dead-lettering that found no way; 0 leaves it as it comes, 3m."`
 	Churn     time.Duration `default:"10m" help:"How long Delayers are opened, used and closed; 0 leaves it out."`
-	Fault     string        `help:"Only the faults whose names match this regular expression."`
+	Fault     string        `help:"Only the faults whose names match this regular expression; churn is one."`
 	Backend   string        `help:"Only the backends whose names match this regular expression."`
 	Seed      uint64        `help:"Of the random moments; by default another every time, and printed."`
 	Write     string        `placeholder:"FILE" help:"Write the table between the markers of this file."`

@@ -3,13 +3,18 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/faults"
 	"github.com/delayer-go/delayer/internal/rabbit"
 )
 
-func (c *campaign) churns() bool { return c.Churn > 0 && c.Fault == "" }
+// churns says that --fault, which also may name this, leaves it in.
+func (c *campaign) churns() bool {
+	named, err := regexp.MatchString(c.Fault, "churn")
+	return c.Churn > 0 && err == nil && named
+}
 
 // churn opens, uses and closes Delayers of every backend for a while, each backend for its share.
 func (c *campaign) churn(ctx context.Context, b *rabbit.Broker) error {
