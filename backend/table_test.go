@@ -115,7 +115,7 @@ func survives(l delayer.Limits) string {
 	case l.SurvivesRestart:
 		return "restarts"
 	default:
-		return "nothing"
+		return "nothing for certain"
 	}
 }
 

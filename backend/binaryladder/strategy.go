@@ -55,7 +55,7 @@ func guarantees(l ladder, routing Routing, kind topology.QueueType, maxPriority 
 	return delayer.Limits{
 		Max:               l.max(),
 		Resolution:        l.tick,
-		SurvivesRestart:   true,
+		SurvivesRestart:   kind == topology.Quorum,
 		SurvivesCrash:     kind == topology.Quorum,
 		Replicated:        kind == topology.Quorum,
 		Ordered:           true,

@@ -46,7 +46,7 @@ func guarantees(b blueprint, rounding Rounding, maxPriority uint8) delayer.Limit
 		Resolution:        time.Millisecond,
 		Tiers:             slices.Clone(b.tiers),
 		ExactTiers:        rounding == Exact,
-		SurvivesRestart:   true,
+		SurvivesRestart:   b.kind == topology.Quorum,
 		SurvivesCrash:     b.kind == topology.Quorum,
 		Replicated:        b.kind == topology.Quorum,
 		Ordered:           true,

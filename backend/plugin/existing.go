@@ -30,9 +30,7 @@ func (*existing) Plan() topology.Plan { return topology.Plan{} }
 func (s *existing) Reset()            { s.seen.Store(0) }
 
 func (s *existing) Limits() delayer.Limits {
-	limits := guarantees()
-	limits.SurvivesRestart = s.durable // what waits does in any case, but it needs an exchange to go on
-	return limits
+	return guarantees()
 }
 
 // Enter publishes to the exchange as it is: its bindings do the rest.

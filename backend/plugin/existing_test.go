@@ -113,7 +113,7 @@ func TestLimitsSayWhatItIs(t *testing.T) {
 	r := newRig(t)
 	limits := r.open(plugin.Config{}).Limits()
 	assert.Equal(t, delayer.Limits{
-		Max: 4_294_967_295 * time.Millisecond, Resolution: time.Millisecond, SurvivesRestart: true, Ordered: true,
+		Max: 4_294_967_295 * time.Millisecond, Resolution: time.Millisecond, Ordered: true,
 		ReportsUnroutable: true, KeepsUnroutable: true, ExactTopics: true, MaxPriority: 255,
 	}, limits)
 	existing := limits
@@ -121,7 +121,6 @@ func TestLimitsSayWhatItIs(t *testing.T) {
 	durable := r.exchange("x-delayed-message", delayedTopic, "auto-delete")
 	assert.Equal(t, existing, r.open(plugin.Config{Exchange: durable}).Limits())
 	r.name += "-transient"
-	existing.SurvivesRestart = false
 	transient := r.exchange("x-delayed-message", delayedTopic, "transient", "auto-delete")
 	assert.Equal(t, existing, r.open(plugin.Config{Exchange: transient}).Limits())
 }

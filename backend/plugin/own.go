@@ -33,7 +33,6 @@ func (s *own) Plan() topology.Plan {
 
 func (*own) Limits() delayer.Limits {
 	limits := guarantees()
-	limits.SurvivesRestart = true
 	limits.KeepsUnroutable = true
 	return limits
 }

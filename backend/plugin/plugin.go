@@ -19,7 +19,9 @@
 //
 // # Guarantees
 //
-// One copy of a message, on one node, out of reach while that node is down. It survives a clean restart. A crash may
+// One copy of a message, on one node, out of reach while that node is down. What waits survives a clean restart; what comes
+// due while the broker starts is lost where its destination is not ready yet, as quorum queues are not (757 of 5,377 messages
+// in four restarts under load). A crash may
 // lose what was confirmed in the two seconds before it: the plugin's table is written to disk behind the confirm's
 // back (32 of 4,992 in our measurement, with SIGKILL after the last confirm; none three seconds later). A
 // message that falls due is taken out of the table as soon as it was handed to its queue, whether or not that has

@@ -22,10 +22,12 @@ type Growth struct {
 	HeapBefore, HeapAfter uint64
 }
 
-// Bad says that something was left. The heap may differ by what the runtime keeps for itself.
+// heapSlack is by how much the heap may differ, for what the runtime keeps for itself.
+const heapSlack = 4 << 20
+
+// Bad says that something was left.
 func (g Growth) Bad() bool {
-	const slack = 4 << 20
-	return g.Goroutines > 0 || g.Connections > 0 || g.HeapAfter > g.HeapBefore+slack
+	return g.Goroutines > 0 || g.Connections > 0 || g.HeapAfter > g.HeapBefore+heapSlack
 }
 
 // String says it in a line.
@@ -63,7 +65,7 @@ func Churn(ctx context.Context, s Subject, b *rabbit.Broker, lasts time.Duration
 		}
 	}
 	g.Goroutines = max(0, settleGoroutines(goroutines)-goroutines)
-	g.HeapAfter = heap()
+	g.HeapAfter = settleHeap(g.HeapBefore + heapSlack)
 	g.Connections, err = connectionsOf(ctx, b.Ctl, c.prefix)
 	return g, errors.Join(err, c.remove(ctx))
 }
@@ -142,6 +144,17 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// settleHeap waits until the heap is no larger than that, or a while: the runtime keeps a timer that was stopped, and what
+// it would have called, until its time has come, up to ten seconds of what was closed.
+func settleHeap(most uint64) (size uint64) {
+	const patience = 20 * time.Second
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		if size = heap(); size <= most || time.Since(began) > patience {
+			return size
+		}
+	}
 }
 
 // control is rabbitmqctl.
