@@ -19,7 +19,6 @@ import (
 // existing is the [engine.Strategy] of an exchange of the user's. It leads to its destinations by itself.
 type existing struct {
 	exchange string
-	durable  bool
 	look     func(context.Context, func(*amqp091.Channel) error) error
 	seen     atomic.Int64 // when the exchange was last seen, in nanoseconds since the Unix epoch
 }
@@ -29,9 +28,7 @@ var _ engine.Direct = (*existing)(nil)
 func (*existing) Plan() topology.Plan { return topology.Plan{} }
 func (s *existing) Reset()            { s.seen.Store(0) }
 
-func (s *existing) Limits() delayer.Limits {
-	return guarantees()
-}
+func (*existing) Limits() delayer.Limits { return guarantees() }
 
 // Enter publishes to the exchange as it is: its bindings do the rest.
 func (s *existing) Enter(ctx context.Context, j engine.Journey) (engine.Entry, error) {
@@ -74,14 +71,11 @@ const (
 	waitForAnswer = false
 )
 
-// shape is what is to be known of an exchange.
-type shape struct{ durable, autoDelete bool }
-
 // inspect finds out whether an exchange is there and of the plugin's type. AMQP cannot ask for that, but the broker
 // compares an exchange that is declared again, first the type, then the flags, then the alternate exchange. One
 // that is not there is not created: for that the declaration lacks x-delayed-type, which the plugin insists on.
-func inspect(ctx context.Context, c *engine.Connected, name string) (shape, error) {
-	guess := shape{durable: true}
+func inspect(ctx context.Context, c *engine.Connected, name string) error {
+	guess := struct{ durable, autoDelete bool }{durable: true}
 	const guesses = 4 // each flag either way
 	var err error
 	for range guesses {
@@ -94,10 +88,10 @@ func inspect(ctx context.Context, c *engine.Connected, name string) (shape, erro
 		case differs(err, "auto_delete") && !guess.autoDelete:
 			guess.autoDelete = true
 		default:
-			return guess, unfit(name, err)
+			return unfit(name, err)
 		}
 	}
-	return guess, unfit(name, err)
+	return unfit(name, err)
 }
 
 // differs says that the broker found the exchange to have another value of an argument.

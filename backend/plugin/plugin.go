@@ -98,14 +98,14 @@ func Open(ctx context.Context, opts engine.Options, cfg Config) (*Plugin, error)
 }
 
 // Describe says what Open would declare, which is nothing where the exchange is yours, and what the Delayer could do.
-// It asks no broker, and takes an exchange of yours for a durable one.
+// It asks no broker.
 func Describe(opts engine.Options, cfg Config) (engine.Description, error) {
 	opts, err := cfg.options(opts)
 	if err != nil {
 		return engine.Description{}, err
 	}
 	if cfg.Exchange != "" {
-		s := &existing{durable: true}
+		s := &existing{}
 		return engine.Description{Plan: s.Plan(), Limits: s.Limits()}, nil
 	}
 	s := &own{prefix: opts.Prefix, stage: opts.Stage()}
@@ -124,11 +124,10 @@ func (c Config) strategy(ctx context.Context, conn *engine.Connected, opts engin
 		s := &own{prefix: opts.Prefix, stage: conn.Stage}
 		return s, conn.Declare(ctx, topology.Plan{Exchanges: s.Plan().Exchanges})
 	}
-	found, err := inspect(ctx, conn, c.Exchange)
-	if err != nil {
+	if err := inspect(ctx, conn, c.Exchange); err != nil {
 		return nil, err
 	}
-	return &existing{exchange: c.Exchange, durable: found.durable, look: conn.Do}, nil
+	return &existing{exchange: c.Exchange, look: conn.Do}, nil
 }
 
 // options are those of a delivery stage behind an exchange: it needs nothing that quorum queues need, and there
