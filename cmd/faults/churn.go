@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/faults"
@@ -12,8 +11,8 @@ import (
 
 // churns says that --fault, which also may name this, leaves it in.
 func (c *campaign) churns() bool {
-	named, err := regexp.MatchString(c.Fault, "churn")
-	return c.Churn > 0 && err == nil && named
+	named, err := c.chosen([]faults.Fault{{Name: "churn"}})
+	return c.Churn > 0 && err == nil && len(named) > 0
 }
 
 // churn opens, uses and closes Delayers of every backend for a while, each backend for its share.
