@@ -25,9 +25,10 @@
 //
 // Quorum queues (the default) are replicated and dead-letter at least once: a confirmed message survives
 // crashes, and may be delivered twice after one. Classic queues are about twice as fast. What
-// waits in them survives a clean restart; what comes due while the broker starts is lost where its destination is not ready
-// yet, as quorum queues are not (441 of 5,255 messages in four restarts under load). A crash loses the messages that are moving from one queue to the next or whose
-// write had not reached the disk, about a fifth of those in the broker in our measurement.
+// waits in them survives a clean restart; what comes due while the broker starts is lost where its destination is not
+// ready yet, as quorum queues are not (441 of 5,255 messages in four restarts under load). A crash loses the
+// messages that are moving from one queue to the next or whose write had not reached the disk, about a fifth of
+// those in the broker in our measurement.
 //
 // Routing topic does not have Limits.ExactTopics: see there. A consistent-hash exchange at the destination hashes all
 // routing keys of a message, so that delayed messages of one key need not go to one queue: let it hash a header.

@@ -24,7 +24,7 @@ const (
 // A pulse tells whether a session still gets what is in the intake. A consumer may live on without: when the intake is deleted
 // and declared again at once, the broker moves it to the new queue by itself, and where that is a quorum queue drops what it
 // delivers, unacknowledged, for as long as the channel lives (rabbit_channel, queue_down_consumer_action; seen on
-// RabbitMQ 3.10.8). Nobody is told.
+// RabbitMQ 3.10.8 and 4.3.6). Nobody is told.
 type pulse struct {
 	heard time.Time    // when something came, or was held, last
 	asked atomic.Int64 // when the first ping since was stored, in nanoseconds since clockStart; 0: none yet

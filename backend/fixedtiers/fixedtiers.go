@@ -35,8 +35,8 @@
 // Quorum queues (the default) are replicated and dead-letter at least once: a confirmed message survives
 // crashes, and may be delivered twice after one. What waits in classic queues survives a clean restart; what
 // comes due while the broker starts is lost where its destination is not ready yet, as quorum queues are not (750 of 5,533
-// messages in four restarts under load). A crash loses the
-// messages that are moving on or whose write had not reached the disk.
+// messages in four restarts under load). A crash loses the messages that are moving on or
+// whose write had not reached the disk.
 //
 // # What it needs
 //
