@@ -5,7 +5,7 @@
 // and the errors ([Error], [SafeToRetry]). A Delayer is opened by package backend, which selects one of
 // several strategies from a configuration:
 //
-//	d, err := backend.Open(ctx, backend.Config{URL: "amqp://guest:guest@localhost:5672/"})
+//	d, err := backend.Open(ctx, backend.Config{Options: delayer.Options{URL: "amqp://guest:guest@localhost:5672/"}})
 //	…
 //	err = d.Publish(ctx, "orders", "order.expired", 30*time.Minute, amqp091.Publishing{Body: body})
 //

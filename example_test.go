@@ -60,12 +60,12 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%q came with key %s after %v, want order 42 with order.expired after %v", m.Body, m.RoutingKey, took, delay)
 		}
 	}
-	d, err := backend.Open(context.Background(), backend.Config{URL: url})
+	d, err := backend.Open(context.Background(), backend.Config{Options: delayer.Options{URL: url}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if err := d.(interface{ RemoveTopology(context.Context) error }).RemoveTopology(context.Background()); err != nil {
+	if err := d.(delayer.TopologyRemover).RemoveTopology(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -75,7 +75,7 @@ const delay = 2 * time.Second
 // A message that arrives later: where the code said ch.PublishWithContext, it says d.Publish with a delay.
 func Example() {
 	ctx := context.Background()
-	d, err := backend.Open(ctx, backend.Config{URL: url})
+	d, err := backend.Open(ctx, backend.Config{Options: delayer.Options{URL: url}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func Example() {
 // Publishing again after an error that leaves it open whether the message was stored may deliver it twice.
 func ExampleSafeToRetry() {
 	ctx := context.Background()
-	d, err := backend.Open(ctx, backend.Config{URL: os.Getenv("DELAYER_URL")})
+	d, err := backend.Open(ctx, backend.Config{Options: delayer.Options{URL: os.Getenv("DELAYER_URL")}})
 	if err != nil {
 		log.Fatal(err)
 	}

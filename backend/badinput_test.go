@@ -202,7 +202,7 @@ var badFiles = map[string]badText{
 	"a word as a delay":     {"controller: {tick: soon}", "`soon` into a duration", "durations have a unit: 1s"},
 	"a word as a list":      {"fixedtiers: {tiers: 1m}", "`1m` into []a duration", "durations have a unit: 1s"},
 	"a number in a list":    {"fixedtiers: {tiers: [1m, 5]}", "`5` into a duration", "durations have a unit: 1s"},
-	"a word as a yes":       {"controller: {run: maybe}", "`maybe` into bool", "want true or false"},
+	"a word as a yes":       {"controller: {run: maybe}", `"maybe" is neither true nor false`, "leave the key out for its default"},
 	"an empty backend":      {"backend: ''", `open backend: invalid configuration: "" is not a value`, "leave the key out"},
 	"an empty prefix":       {"prefix: ''", "open prefix", "leave the key out"},
 	"an empty list":         {"fixedtiers: {tiers: []}", "open fixedtiers.tiers", "leave the key out"},
@@ -217,7 +217,7 @@ var badFiles = map[string]badText{
 	"an unknown backend":    {"url: amqp://h/\nbackend: ladder", `"ladder" is no backend`, "known: binaryladder, "},
 	"an unknown queue type": {"url: amqp://h/\nqueue_type: stream", `"stream" is neither quorum nor classic`, "quorum"},
 	"many connections":      {"url: amqp://h/\nconnections: 65", "65 is not between 1 and 64", "1 is enough"},
-	"a prefix of amq.":      {"url: amqp://h/\nprefix: amq.x", "open binaryladder prefix", "the default is delayer"},
+	"a prefix of amq.":      {"url: amqp://h/\nprefix: amq.x", "open prefix", "the default is delayer"},
 	"a long prefix":         {"url: amqp://h/\nprefix: " + strings.Repeat("p", 129), "129 bytes, at most 128", "the default is delayer"},
 	"many levels":           {"url: amqp://h/\nbinaryladder: {levels: 29}", "29 is not between 1 and 28", "between 1 and 28"},
 	"negative levels":       {"url: amqp://h/\nbinaryladder: {levels: -1}", "-1 is not between 1 and 28", "between 1 and 28"},
@@ -281,7 +281,7 @@ func TestBadVariables(t *testing.T) {
 	require.GreaterOrEqual(t, len(badVariables), 20)
 	for name, c := range badVariables {
 		t.Run(name, func(t *testing.T) {
-			cfg, err := backend.FromEnv(backend.Config{URL: "amqp://127.0.0.1:1/"}, []string{c.text})
+			cfg, err := backend.FromEnv(backend.Config{Options: delayer.Options{URL: "amqp://127.0.0.1:1/"}}, []string{c.text})
 			if err == nil {
 				_, err = backend.Open(within(t), cfg)
 			}

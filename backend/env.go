@@ -1,29 +1,35 @@
 package backend
 
 import (
+	"encoding"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/delayer-go/delayer/internal/engine"
 )
 
 const envPrefix = "DELAYER_"
 
-// notConfig are variables of the same prefix that concern this project's tests and benchmarks.
-var notConfig = []string{"DELAYER_BROKER", "DELAYER_RABBITMQ_IMAGE"}
+// notConfig matches variables of the same prefix that configure nothing: those of this project's tests
+// and benchmarks, and those that Kubernetes sets for a Service named delayer.
+var notConfig = regexp.MustCompile(`^DELAYER_(BROKER|RABBITMQ_IMAGE|TEST_.*|` +
+	`SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
 // FromEnv overlays cfg with the variables of environ ("KEY=value") that begin with DELAYER_: the key's path in
 // capitals with underscores, as in DELAYER_URL, DELAYER_QUEUE_TYPE or DELAYER_BINARYLADDER_TICK. One that
-// is set but empty counts as unset. One that there is not is an error, so that a misspelt one is not
-// silently ignored.
+// is set but empty counts as unset. Unknown variables are errors, so that a misspelt one is not silently
+// ignored; those that Kubernetes sets for a Service named delayer (DELAYER_SERVICE_HOST,
+// DELAYER_PORT_5672_TCP_ADDR) are passed over.
 func FromEnv(cfg Config, environ []string) (Config, error) {
 	known := fields(&cfg)
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) || value == "" || slices.Contains(notConfig, name) ||
-			strings.HasPrefix(name, envPrefix+"TEST_") {
+		if !strings.HasPrefix(name, envPrefix) || value == "" || notConfig.MatchString(name) {
 			continue
 		}
 		at := slices.IndexFunc(known, func(f field) bool { return f.env() == name })
@@ -32,10 +38,10 @@ func FromEnv(cfg Config, environ []string) (Config, error) {
 			for i, f := range known {
 				names[i] = f.env()
 			}
-			return cfg, configError(name, fmt.Errorf("there is no such variable"), "known: "+strings.Join(names, ", "))
+			return cfg, engine.ConfigError(name, fmt.Errorf("there is no such variable"), "known: "+strings.Join(names, ", "))
 		}
 		if err := known[at].set(value); err != nil {
-			return cfg, configError(name, err, "")
+			return cfg, engine.ConfigError(name, err, "")
 		}
 	}
 	return cfg, nil
@@ -59,7 +65,7 @@ func (f field) empty() bool {
 // text is an empty value for people.
 func (f field) text() string {
 	switch f.value.Kind() {
-	case reflect.Slice, reflect.Pointer:
+	case reflect.Slice, reflect.Uint8:
 		return "nothing"
 	default:
 		return fmt.Sprintf("%#v", f.value.Interface())
@@ -68,9 +74,10 @@ func (f field) text() string {
 
 // set parses a value; what it returns never quotes a string value, which may be the URL.
 func (f field) set(text string) error {
+	if t, ok := f.value.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return t.UnmarshalText([]byte(text))
+	}
 	switch f.value.Interface().(type) {
-	case string:
-		f.value.SetString(text)
 	case time.Duration:
 		d, err := time.ParseDuration(text)
 		if err != nil {
@@ -89,13 +96,11 @@ func (f field) set(text string) error {
 			return err
 		}
 		f.value.Set(reflect.ValueOf(list))
-	case *bool:
-		b, err := strconv.ParseBool(text)
-		if err != nil {
-			return fmt.Errorf("%q is neither true nor false", text)
-		}
-		f.value.Set(reflect.ValueOf(&b))
 	default:
+		if f.value.Kind() == reflect.String {
+			f.value.SetString(text)
+			return nil
+		}
 		return fmt.Errorf("cannot be set from the environment")
 	}
 	if f.value.IsZero() {
@@ -117,6 +122,9 @@ func durations(text string) ([]time.Duration, error) {
 	return list, nil
 }
 
+// inline is the yaml tag of a struct whose keys stand beside the others.
+const inline = ",inline"
+
 // fields lists the values of a Config that a file may set.
 func fields(cfg *Config) []field {
 	return walk(reflect.ValueOf(cfg).Elem(), "")
@@ -126,10 +134,13 @@ func walk(v reflect.Value, path string) []field {
 	var out []field
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Tag.Get("yaml")
-		if name == "" || name == "-" {
+		switch {
+		case name == "" || name == "-":
 			continue
-		}
-		if v.Field(i).Kind() == reflect.Struct {
+		case name == inline:
+			out = append(out, walk(v.Field(i), path)...)
+			continue
+		case v.Field(i).Kind() == reflect.Struct:
 			out = append(out, walk(v.Field(i), path+name+".")...)
 			continue
 		}

@@ -10,23 +10,25 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
 // tiers is a configuration of fixed tiers under a prefix of the test's own.
-func tiers(t testing.TB, queueType string, f backend.FixedTiers) backend.Config {
+func tiers(t testing.TB, queueType delayer.QueueType, f fixedtiers.Config) backend.Config {
 	return backend.Config{
-		URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t), Logger: silent,
-		Backend: "fixedtiers", QueueType: queueType, FixedTiers: f,
+		Options:    delayer.Options{URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t), Logger: silent, QueueType: queueType},
+		Backend:    "fixedtiers",
+		FixedTiers: f,
 	}
 }
 
 // TestAFullTierRefuses: nothing that was confirmed is lost, nothing is early, and the rest is an error that says what is full.
 func TestAFullTierRefuses(t *testing.T) {
-	for _, queueType := range []string{"quorum", "classic"} {
-		t.Run(queueType, func(t *testing.T) {
+	for _, queueType := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
+		t.Run(string(queueType), func(t *testing.T) {
 			const delay = 2 * time.Second
-			cfg := tiers(t, queueType, backend.FixedTiers{Tiers: []time.Duration{delay, time.Hour}, MaxLength: 10})
+			cfg := tiers(t, queueType, fixedtiers.Config{Tiers: []time.Duration{delay, time.Hour}, MaxLength: 10})
 			d, queue := open(t, cfg), rabbittest.Prefix(t)
 			in := consume(t, channel(t), queue)
 			var due []time.Time
@@ -57,7 +59,7 @@ func TestAFullTierRefuses(t *testing.T) {
 
 // TestOverflowEarly: the oldest is delivered before its time, and nothing is lost.
 func TestOverflowEarly(t *testing.T) {
-	cfg := tiers(t, "classic", backend.FixedTiers{Tiers: []time.Duration{time.Hour}, MaxLength: 2, Overflow: "early"})
+	cfg := tiers(t, "classic", fixedtiers.Config{Tiers: []time.Duration{time.Hour}, MaxLength: 2, Overflow: "early"})
 	d, queue := open(t, cfg), rabbittest.Prefix(t)
 	in := consume(t, channel(t), queue)
 	for i := range 5 {
@@ -69,7 +71,7 @@ func TestOverflowEarly(t *testing.T) {
 }
 
 func TestTiersOfTwoDelayers(t *testing.T) {
-	cfg := tiers(t, "", backend.FixedTiers{Tiers: []time.Duration{100 * time.Millisecond}})
+	cfg := tiers(t, "", fixedtiers.Config{Tiers: []time.Duration{100 * time.Millisecond}})
 	cfg.Prefix = cfg.Prefix[:10] // short enough for the broker to quote
 	one := open(t, cfg)
 	cfg.FixedTiers.Tiers = []time.Duration{200 * time.Millisecond, 100 * time.Millisecond}
@@ -88,7 +90,7 @@ func TestTiersOfTwoDelayers(t *testing.T) {
 
 // TestATierIsNoDestination: a message delivered to a tier would go round.
 func TestATierIsNoDestination(t *testing.T) {
-	cfg := tiers(t, "", backend.FixedTiers{Tiers: []time.Duration{100 * time.Millisecond}, Prefix: rabbittest.Prefix(t)})
+	cfg := tiers(t, "", fixedtiers.Config{Tiers: []time.Duration{100 * time.Millisecond}, Prefix: rabbittest.Prefix(t)})
 	d, tier := open(t, cfg), cfg.FixedTiers.Prefix+".100ms.queue"
 	for _, err := range []error{
 		d.Publish(within(t), "", tier, 100*time.Millisecond, amqp091.Publishing{}),

@@ -8,7 +8,9 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
@@ -24,7 +26,7 @@ func TestAFullDestination(t *testing.T) {
 	require.NoError(t, err)
 	_, err = ch.QueueDeclare("full", true, false, false, false, amqp091.Table{"x-max-length": int64(1), "x-overflow": "reject-publish"})
 	require.NoError(t, err)
-	cfg := backend.Config{URL: b.URL(), Logger: silent, BinaryLadder: backend.BinaryLadder{Levels: 2, Tick: 50 * time.Millisecond}}
+	cfg := backend.Config{Options: delayer.Options{URL: b.URL(), Logger: silent}, BinaryLadder: binaryladder.Config{Levels: 2, Tick: 50 * time.Millisecond}}
 	d, err := backend.Open(within(t), cfg)
 	require.NoError(t, err)
 	defer d.Close() //nolint:errcheck // the test's end

@@ -27,7 +27,7 @@ func FuzzParse(f *testing.F) {
 			require.ErrorIs(t, err, delayer.ErrConfig)
 			return
 		}
-		_ = cfg.withDefaults()
+		_, _ = Topology(cfg) // no panic
 		written, environ := rewritten(t, cfg)
 		again, err := Parse(strings.NewReader(written))
 		require.NoError(t, err, written)
@@ -94,8 +94,6 @@ func rewritten(t *testing.T, cfg Config) (file string, environ []string) {
 				list[i] = d.String()
 			}
 			part[leaf], text = list, strings.Join(list, ",")
-		case *bool:
-			text = fmt.Sprint(*v)
 		}
 		environ = append(environ, f.env()+"="+text)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -12,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/engine"
 )
 
 // Load reads a configuration from a YAML or JSON file and then from the environment, which wins (see
@@ -20,7 +21,7 @@ import (
 func Load(path string) (Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return Config{}, configError(path, err, "give an existing file")
+		return Config{}, engine.ConfigError(path, err, "give an existing file")
 	}
 	defer f.Close() //nolint:errcheck // read only
 	cfg, err := Parse(f)
@@ -41,10 +42,10 @@ func Parse(r io.Reader) (Config, error) {
 	case errors.Is(err, io.EOF):
 		return cfg, nil // an empty file says nothing
 	case err != nil:
-		return cfg, configError("configuration", plainYAML(err), "want YAML or JSON")
+		return cfg, engine.ConfigError("configuration", plainYAML(err), "want YAML or JSON")
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return cfg, configError("configuration", errors.New("holds more than one document"), "keep one")
+		return cfg, engine.ConfigError("configuration", errors.New("holds more than one document"), "keep one")
 	}
 	named, err := knownKeys(doc.Content[0], reflect.TypeOf(cfg), "")
 	if err != nil {
@@ -52,7 +53,7 @@ func Parse(r io.Reader) (Config, error) {
 	}
 	if err := doc.Decode(&cfg); err != nil {
 		plain := plainYAML(err)
-		return cfg, configError("configuration", plain, wayOut(plain.Error()))
+		return cfg, engine.ConfigError("configuration", plain, wayOut(plain.Error()))
 	}
 	return cfg, cfg.refuseZeros(named)
 }
@@ -63,7 +64,7 @@ func (c Config) refuseZeros(named []string) error {
 	byDefault := fields(&def)
 	for i, f := range fields(&c) {
 		if slices.Contains(named, f.name) && f.empty() && !byDefault[i].empty() {
-			return configError(f.name, fmt.Errorf("%s is not a value for it", f.text()), "leave the key out for its default")
+			return engine.ConfigError(f.name, fmt.Errorf("%s is not a value for it", f.text()), "leave the key out for its default")
 		}
 	}
 	return nil
@@ -77,16 +78,16 @@ func knownKeys(node *yaml.Node, t reflect.Type, path string) (named []string, er
 		if name == "" {
 			name = "configuration"
 		}
-		return nil, configError(name, fmt.Errorf("line %d is not a mapping of keys to values", node.Line), "want keys and values, as in backend: binaryladder")
+		return nil, engine.ConfigError(name, fmt.Errorf("line %d is not a mapping of keys to values", node.Line), "want keys and values, as in backend: binaryladder")
 	}
+	names, types := keys(t)
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i].Value
-		names := keys(t)
 		if !slices.Contains(names, key) {
-			return nil, configError(path+key, fmt.Errorf("line %d: there is no such key", node.Content[i].Line), "known: "+strings.Join(names, ", "))
+			return nil, engine.ConfigError(path+key, fmt.Errorf("line %d: there is no such key", node.Content[i].Line), "known: "+strings.Join(names, ", "))
 		}
 		named = append(named, path+key)
-		below, err := knownValue(node.Content[i+1], fieldByKey(t, key), path+key)
+		below, err := knownValue(node.Content[i+1], types[key], path+key)
 		if err != nil {
 			return nil, err
 		}
@@ -116,30 +117,29 @@ func knownValue(node *yaml.Node, t reflect.Type, path string) (named []string, e
 			if t == reflect.TypeFor[time.Duration]() {
 				hint = wayOut("a duration")
 			}
-			return nil, configError(path, fmt.Errorf("line %d: %.40s is not a whole number", node.Line, node.Value), hint)
+			return nil, engine.ConfigError(path, fmt.Errorf("line %d: %.40s is not a whole number", node.Line, node.Value), hint)
 		}
 	}
 	return nil, nil
 }
 
-// keys lists the yaml keys of a struct.
-func keys(t reflect.Type) []string {
-	var names []string
+// keys lists the yaml keys of a struct with the types of their values.
+func keys(t reflect.Type) (names []string, types map[string]reflect.Type) {
+	types = map[string]reflect.Type{}
 	for i := range t.NumField() {
-		if name := t.Field(i).Tag.Get("yaml"); name != "" && name != "-" {
+		field := t.Field(i)
+		switch name := field.Tag.Get("yaml"); name {
+		case "", "-":
+		case inline:
+			more, theirs := keys(field.Type)
+			names = append(names, more...)
+			maps.Copy(types, theirs)
+		default:
 			names = append(names, name)
+			types[name] = field.Type
 		}
 	}
-	return names
-}
-
-func fieldByKey(t reflect.Type, key string) reflect.Type {
-	for i := range t.NumField() {
-		if t.Field(i).Tag.Get("yaml") == key {
-			return t.Field(i).Type
-		}
-	}
-	return nil
+	return names, types
 }
 
 // plainYAML takes the package's name and Go's types out of a message; it may quote a value, but never
@@ -156,7 +156,7 @@ func wayOut(problem string) string {
 		{"a duration", "durations have a unit: 1s, 250ms, 15m"},
 		{"already defined", "keep one"},
 		{"into int", "want a whole number that fits into 64 bits"},
-		{"into bool", "want true or false"},
+		{"neither true nor false", "leave the key out for its default"},
 		{"into string", "want a text"},
 	} {
 		if strings.Contains(problem, c.part) {
@@ -164,8 +164,4 @@ func wayOut(problem string) string {
 		}
 	}
 	return "want values of the types in docs/backends.md"
-}
-
-func configError(object string, cause error, hint string) error {
-	return &delayer.Error{Op: "open", Object: object, Kind: delayer.ErrConfig, Cause: cause, Hint: hint}
 }

@@ -1,9 +1,10 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
+	"io"
 	"slices"
 	"strings"
 
@@ -17,135 +18,138 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// A strategy is a backend as this package knows it. Its functions take a configuration without zero fields.
+// A strategy is a backend as this package knows it.
 type strategy struct {
-	open     func(context.Context, engine.Options, Config) (delayer.Delayer, error)
-	describe func(engine.Options, Config) (engine.Description, error)
+	name     string
+	open     func(context.Context, Config) (delayer.Delayer, error)
+	topology func(Config) (delayer.Topology, error)
+	limits   func(Config) (delayer.Limits, error)
 }
 
-var strategies = map[string]strategy{
-	binaryladder.Name: {
-		open: func(ctx context.Context, o engine.Options, c Config) (delayer.Delayer, error) {
-			return opened(binaryladder.Open(ctx, o, c.BinaryLadder.config()))
-		},
-		describe: func(o engine.Options, c Config) (engine.Description, error) {
-			return binaryladder.Describe(o, c.BinaryLadder.config())
-		},
-	},
-	fixedtiers.Name: {
-		open: func(ctx context.Context, o engine.Options, c Config) (delayer.Delayer, error) {
-			return opened(fixedtiers.Open(ctx, o, c.FixedTiers.config()))
-		},
-		describe: func(o engine.Options, c Config) (engine.Description, error) {
-			return fixedtiers.Describe(o, c.FixedTiers.config())
-		},
-	},
-	plugin.Name: {
-		open: func(ctx context.Context, o engine.Options, c Config) (delayer.Delayer, error) {
-			return opened(plugin.Open(ctx, o, c.Plugin.config()))
-		},
-		describe: func(o engine.Options, c Config) (engine.Description, error) {
-			return plugin.Describe(o, c.Plugin.config())
-		},
-	},
-	controller.Name: {
-		open: func(ctx context.Context, o engine.Options, c Config) (delayer.Delayer, error) {
-			return opened(controller.Open(ctx, o, c.Controller.config()))
-		},
-		describe: func(o engine.Options, c Config) (engine.Description, error) {
-			return controller.Describe(o, c.Controller.config())
-		},
-	},
+// strategies are in the order of the configuration.
+var strategies = []strategy{
+	of(binaryladder.Name, binaryladder.Open, binaryladder.Topology, binaryladder.Limits,
+		func(c Config) binaryladder.Config { return c.BinaryLadder }),
+	of(fixedtiers.Name, fixedtiers.Open, fixedtiers.Topology, fixedtiers.Limits,
+		func(c Config) fixedtiers.Config { return c.FixedTiers }),
+	of(plugin.Name, plugin.Open, plugin.Topology, plugin.Limits,
+		func(c Config) plugin.Config { return c.Plugin }),
+	of(controller.Name, controller.Open, controller.Topology, controller.Limits,
+		func(c Config) controller.Config { return c.Controller }),
 }
 
-func (b BinaryLadder) config() binaryladder.Config {
-	return binaryladder.Config{
-		Levels: b.Levels, Tick: b.Tick, Routing: binaryladder.Routing(b.Routing), BitsPerLevel: b.BitsPerLevel,
+// of makes a strategy of a package's functions; section is its part of a Config.
+func of[C any](
+	name string,
+	open func(context.Context, delayer.Options, C) (delayer.Delayer, error),
+	topology func(delayer.Options, C) (delayer.Topology, error),
+	limits func(delayer.Options, C) (delayer.Limits, error),
+	section func(Config) C,
+) strategy {
+	return strategy{
+		name:     name,
+		open:     func(ctx context.Context, c Config) (delayer.Delayer, error) { return open(ctx, c.Options, section(c)) },
+		topology: func(c Config) (delayer.Topology, error) { return topology(c.Options, section(c)) },
+		limits:   func(c Config) (delayer.Limits, error) { return limits(c.Options, section(c)) },
 	}
 }
 
-func (f FixedTiers) config() fixedtiers.Config {
-	return fixedtiers.Config{
-		Prefix: f.Prefix, Tiers: f.Tiers, Rounding: fixedtiers.Rounding(f.Rounding),
-		MaxLength: f.MaxLength, Overflow: fixedtiers.Overflow(f.Overflow),
+// Names lists the backends.
+func Names() []string {
+	names := make([]string, len(strategies))
+	for i, s := range strategies {
+		names[i] = s.name
 	}
+	slices.Sort(names)
+	return names
 }
 
-func (p Plugin) config() plugin.Config { return plugin.Config{Exchange: p.Exchange} }
-
-func (c Controller) config() controller.Config {
-	return controller.Config{Levels: c.Levels, Tick: c.Tick, Run: *c.Run}
-}
-
-// opened keeps a nil pointer from becoming a Delayer that is not nil.
-func opened[D delayer.Delayer](d D, err error) (delayer.Delayer, error) {
-	if err != nil {
-		return nil, err
+func (c Config) strategy() (strategy, error) {
+	name := cmp.Or(c.Backend, Default().Backend)
+	i := slices.IndexFunc(strategies, func(s strategy) bool { return s.name == name })
+	if i < 0 {
+		return strategy{}, engine.ConfigError("backend", fmt.Errorf("%q is no backend", name), "known: "+strings.Join(Names(), ", "))
 	}
-	return d, nil
+	return strategies[i], nil
 }
-
-// Names lists the backends there are.
-func Names() []string { return slices.Sorted(maps.Keys(strategies)) }
 
 // Open connects to the broker, declares what the backend needs there and returns it ready to publish.
 // ctx bounds the opening only. Every error is a *[delayer.Error]: ErrConfig names the key that is wrong,
 // ErrUnavailable and ErrAccess concern the broker, ErrConflict says that objects of this prefix exist
 // with another configuration. After an error nothing is left open.
 func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
-	cfg = cfg.withDefaults()
-	s, opts, err := cfg.strategy()
+	s, err := cfg.strategy()
 	if err != nil {
 		return nil, err
 	}
-	return s.open(ctx, opts, cfg)
+	return s.open(ctx, cfg)
 }
 
-// ServeController runs a controller of backend controller and nothing else, until ctx ends. It then stops taking
-// messages, waits for those that are being published, hands the others back to the broker and returns nil.
-// The configuration is that of the Delayers; its Controller.Run is not looked at. Errors are those of Open; with
-// another backend, ErrConfig.
-func ServeController(ctx context.Context, cfg Config) error {
-	cfg = cfg.withDefaults()
-	_, opts, err := cfg.strategy()
+// Limits returns what a Delayer of this configuration can do. It asks no broker: with quorum queues of
+// RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
+func Limits(cfg Config) (delayer.Limits, error) {
+	s, err := cfg.strategy()
+	if err != nil {
+		return delayer.Limits{}, err
+	}
+	return s.limits(cfg)
+}
+
+// Topology returns what [Open] with this configuration declares, and for fixedtiers also the queues that
+// administrators route existing exchanges through. It asks no broker. Errors are ErrConfig.
+func Topology(cfg Config) (delayer.Topology, error) {
+	s, err := cfg.strategy()
+	if err != nil {
+		return nil, err
+	}
+	return s.topology(cfg)
+}
+
+// WriteDefinitions writes the topology of a configuration as JSON that RabbitMQ imports, for the virtual
+// host of its URL; without a URL that is "/". Errors are ErrConfig, or those of w.
+func WriteDefinitions(w io.Writer, cfg Config) error {
+	t, err := Topology(cfg)
+	vhost := "/"
+	if err == nil && cfg.URL != "" {
+		vhost, err = broker.Vhost(cfg.URL)
+	}
 	if err != nil {
 		return err
 	}
-	if cfg.Backend != controller.Name {
-		return configError("backend", fmt.Errorf("%s needs no controller", cfg.Backend), "want backend: "+controller.Name)
-	}
-	return controller.Serve(ctx, opts, cfg.Controller.config())
+	return t.WriteDefinitions(w, vhost)
 }
 
-// strategy checks what all backends have in common. c must be without zero fields.
-func (c Config) strategy() (strategy, engine.Options, error) {
-	s, ok := strategies[c.Backend]
-	if !ok {
-		return s, engine.Options{}, configError("backend", fmt.Errorf("%q is no backend", c.Backend), "known: "+strings.Join(Names(), ", "))
-	}
-	kind := topology.QueueType(c.QueueType)
-	if kind != topology.Quorum && kind != topology.Classic {
-		return s, engine.Options{}, configError("queue_type", fmt.Errorf("%q is neither quorum nor classic", c.QueueType), "")
-	}
-	const mostConnections = 64
-	if c.Connections < 1 || c.Connections > mostConnections {
-		return s, engine.Options{}, configError("connections", fmt.Errorf("%d is not between 1 and %d", c.Connections, mostConnections), "1 is enough for most")
-	}
-	encrypt, err := c.TLSConfig()
+// ServeController runs a controller of backend controller and nothing else, until ctx ends. It then stops
+// taking messages, waits for those that are being published, hands the others back to the broker and
+// returns nil. The configuration is that of the Delayers; its Controller.Run is not looked at. Errors are
+// those of Open; with another backend, ErrConfig.
+func ServeController(ctx context.Context, cfg Config) error {
+	s, err := cfg.strategy()
 	if err != nil {
-		return s, engine.Options{}, err
+		return err
 	}
-	c.TLS, c.TLSFiles = encrypt, TLS{}
-	inspect, err := c.inspector()
+	if s.name != controller.Name {
+		return engine.ConfigError("backend", fmt.Errorf("%s needs no controller", s.name), "want backend: "+controller.Name)
+	}
+	return controller.Serve(ctx, cfg.Options, cfg.Controller)
+}
+
+// Verify asks the management API of the configuration which policies apply to what [Open] declares, and
+// returns a sentence for each that would make messages early, lose them, or misroute them. The error is
+// ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where the API does not
+// answer.
+func Verify(ctx context.Context, cfg Config) (problems []string, err error) {
+	s, err := cfg.strategy()
 	if err != nil {
-		return s, engine.Options{}, err
+		return nil, err
 	}
-	return s, engine.Options{
-		Imported:    !*c.Declare,
-		Inspect:     inspect,
-		Broker:      broker.Options{URL: c.URL, TLS: c.TLS, Logger: c.Logger, Backend: c.Backend},
-		Prefix:      c.Prefix,
-		QueueType:   kind,
-		Connections: c.Connections,
-	}, nil
+	settings, err := engine.Resolve(cfg.Options, s.name)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.topology(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return settings.Problems(ctx, t.(topology.Plan))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
@@ -33,8 +34,8 @@ func within(t testing.TB) context.Context {
 // config is a small ladder under a prefix of the test's own.
 func config(t testing.TB) backend.Config {
 	return backend.Config{
-		URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t), Logger: silent,
-		BinaryLadder: backend.BinaryLadder{Levels: 4, Tick: 100 * time.Millisecond},
+		Options:      delayer.Options{URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t), Logger: silent},
+		BinaryLadder: binaryladder.Config{Levels: 4, Tick: 100 * time.Millisecond},
 	}
 }
 
@@ -44,7 +45,7 @@ func open(t testing.TB, cfg backend.Config) delayer.Delayer {
 	d, err := backend.Open(within(t), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		if r, ok := d.(interface{ RemoveTopology(context.Context) error }); ok {
+		if r, ok := d.(delayer.TopologyRemover); ok {
 			_ = r.RemoveTopology(within(t))
 		}
 		require.NoError(t, d.Close())
@@ -214,7 +215,7 @@ func TestTheTopologyIsDeletedUnderUs(t *testing.T) {
 	require.NoError(t, publish("before"))
 	require.Equal(t, "before", string((<-in).Body))
 
-	require.NoError(t, other.(interface{ RemoveTopology(context.Context) error }).RemoveTopology(within(t)))
+	require.NoError(t, other.(delayer.TopologyRemover).RemoveTopology(within(t)))
 	err := publish("after")
 	for err != nil { // the one whose channel the broker closed cannot be told from one that was stored
 		require.ErrorIs(t, err, delayer.ErrUnknown)

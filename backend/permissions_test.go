@@ -16,6 +16,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
@@ -62,9 +63,7 @@ func importInto(t *testing.T, b *rabbit.Broker, cfg backend.Config) {
 	file := filepath.Join(t.TempDir(), "definitions.json")
 	out, err := os.Create(file)
 	require.NoError(t, err)
-	topology, err := backend.TopologyOf(cfg)
-	require.NoError(t, err)
-	require.NoError(t, topology.WriteDefinitions(out))
+	require.NoError(t, backend.WriteDefinitions(out, cfg))
 	require.NoError(t, out.Close())
 	_, err = b.Ctl(within(t), "import_definitions", file)
 	require.NoError(t, err)
@@ -95,7 +94,7 @@ func TestTheDocumentedPermissions(t *testing.T) {
 		var log rabbittest.Logbook
 		cfg, queue := config(t), rabbittest.Prefix(t)
 		in := consume(t, ch, queue)
-		cfg.Declare, cfg.Logger = new(false), log.Logger()
+		cfg.Declare, cfg.Logger = delayer.Off, log.Logger()
 		importInto(t, b, cfg)
 		admin := cfg.URL
 		cfg.URL = documented(t, b, "publish", cfg.Prefix, queue)
@@ -111,8 +110,8 @@ func TestTheDocumentedPermissions(t *testing.T) {
 		var log rabbittest.Logbook
 		cfg, queue := config(t), rabbittest.Prefix(t)
 		in := consume(t, ch, queue)
-		cfg.Backend, cfg.Declare, cfg.Logger = "controller", new(false), log.Logger()
-		cfg.Controller = backend.Controller{Levels: 3, Tick: 100 * time.Millisecond, Run: new(false)}
+		cfg.Backend, cfg.Declare, cfg.Logger = "controller", delayer.Off, log.Logger()
+		cfg.Controller = controller.Config{Levels: 3, Tick: 100 * time.Millisecond, Run: delayer.Off}
 		importInto(t, b, cfg)
 		defer open(t, cfg) // which removes the topology
 		publisher, controller := cfg, cfg
@@ -131,7 +130,7 @@ func TestTheDocumentedPermissions(t *testing.T) {
 // TestAnImportedTopologyMustBeThere: the error names what is missing, and nothing is declared.
 func TestAnImportedTopologyMustBeThere(t *testing.T) {
 	cfg := config(t)
-	cfg.Declare = new(false)
+	cfg.Declare = delayer.Off
 	_, err := backend.Open(within(t), cfg)
 	require.ErrorIs(t, err, delayer.ErrUnavailable)
 	require.ErrorContains(t, err, `with declare: false there must be exchange "`+cfg.Prefix+`.ladder"`)
@@ -139,9 +138,9 @@ func TestAnImportedTopologyMustBeThere(t *testing.T) {
 	_, again := backend.Open(within(t), cfg)
 	require.Equal(t, err.Error(), again.Error())
 
-	cfg.Declare = nil
+	cfg.Declare = delayer.On
 	open(t, cfg)
-	cfg.Declare = new(false)
+	cfg.Declare = delayer.Off
 	d := open(t, cfg)
 	err = d.Publish(within(t), "", strings.Repeat("a.", 8)+"a", time.Second, amqp091.Publishing{})
 	require.ErrorIs(t, err, delayer.ErrInvalid)
@@ -170,7 +169,7 @@ func TestNoPasswordIsShown(t *testing.T) {
 				names = names[:1] // the broker takes three seconds to say no
 			}
 			for _, b := range names {
-				_, err := backend.Open(within(t), backend.Config{URL: at, Backend: b, Logger: log.Logger(), Management: "http://u:p%40ss@127.0.0.1:1"})
+				_, err := backend.Open(within(t), backend.Config{Options: delayer.Options{URL: at, Logger: log.Logger(), Management: "http://u:p%40ss@127.0.0.1:1"}, Backend: b})
 				require.Error(t, err)
 				for _, text := range []string{err.Error(), log.String()} {
 					require.NotContains(t, text, "ss:w")
@@ -211,7 +210,7 @@ func TestWhoReachesWhat(t *testing.T) {
 	other, err := backend.Open(within(t), mine)
 	require.NoError(t, err)
 	defer func() {
-		require.NoError(t, other.(interface{ RemoveTopology(context.Context) error }).RemoveTopology(within(t)))
+		require.NoError(t, other.(delayer.TopologyRemover).RemoveTopology(within(t)))
 		require.NoError(t, other.Close())
 	}()
 	for _, at := range []struct{ exchange, key string }{{"", queue}, {cfg.Prefix + ".ladder.enter", "x"}, {cfg.Prefix + ".delivery", to}} {

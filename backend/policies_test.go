@@ -14,7 +14,6 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
-	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
@@ -69,13 +68,12 @@ func TestPoliciesThatAreSeenAtOpen(t *testing.T) {
 func TestAPolicyThatShortensTheWait(t *testing.T) {
 	var log rabbittest.Logbook
 	prefix, queue := rabbittest.Prefix(t), rabbittest.Prefix(t)
-	d, err := binaryladder.Open(within(t), engine.Options{
-		Broker: broker.Options{URL: rabbittest.Broker(t).URL(), Logger: log.Logger()}, Prefix: prefix, QueueType: topology.Quorum,
-		Connections: 1, WatchEvery: 20 * time.Millisecond,
+	d, err := binaryladder.Open(engine.WithWatchEvery(within(t), 20*time.Millisecond), delayer.Options{
+		URL: rabbittest.Broker(t).URL(), Logger: log.Logger(), Prefix: prefix, QueueType: delayer.Quorum,
 	}, binaryladder.Config{Levels: 2, Tick: time.Hour, Routing: binaryladder.Source, BitsPerLevel: 1})
 	require.NoError(t, err)
 	defer func() {
-		_ = d.RemoveTopology(within(t))
+		_ = d.(delayer.TopologyRemover).RemoveTopology(within(t))
 		require.NoError(t, d.Close())
 	}()
 	consume(t, channel(t), queue)

@@ -57,13 +57,10 @@ func table(t *testing.T) string {
 }
 
 // limits are those of a backend with the default configuration.
-func limits(t *testing.T, name, queueType string) delayer.Limits {
-	cfg := Config{Backend: name, QueueType: queueType}.withDefaults()
-	s, opts, err := cfg.strategy()
+func limits(t *testing.T, name string, queueType delayer.QueueType) delayer.Limits {
+	limits, err := Limits(Config{Options: delayer.Options{QueueType: queueType}, Backend: name})
 	require.NoError(t, err)
-	d, err := s.describe(opts, cfg)
-	require.NoError(t, err)
-	return d.Limits
+	return limits
 }
 
 // longest is a delay in units that one can picture.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
@@ -99,8 +100,8 @@ func encrypted(t *testing.T, ca *authority) string {
 func TestTLS(t *testing.T) {
 	ca, stranger := newAuthority(t, "ca"), newAuthority(t, "stranger")
 	cert, key := ca.issue("client")
-	good := backend.TLS{CAFile: ca.file, CertFile: cert, KeyFile: key}
-	cfg := backend.Config{URL: encrypted(t, ca), Prefix: "tls", Logger: silent, BinaryLadder: backend.BinaryLadder{Levels: 2, Tick: 100 * time.Millisecond}}
+	good := delayer.TLSFiles{CAFile: ca.file, CertFile: cert, KeyFile: key}
+	cfg := backend.Config{Options: delayer.Options{URL: encrypted(t, ca), Prefix: "tls", Logger: silent}, BinaryLadder: binaryladder.Config{Levels: 2, Tick: 100 * time.Millisecond}}
 
 	_, port, err := net.SplitHostPort(mustParse(t, cfg.URL).Host)
 	require.NoError(t, err)
@@ -109,16 +110,16 @@ func TestTLS(t *testing.T) {
 	theirs, theirKey := stranger.issue("client")
 	for name, c := range map[string]struct {
 		url   string
-		files backend.TLS
+		files delayer.TLSFiles
 		kind  error
 		want  string
 	}{
-		"another authority":        {cfg.URL, backend.TLS{CAFile: stranger.file, CertFile: cert, KeyFile: key}, delayer.ErrUnavailable, "tls.ca_file"},
-		"no authority":             {cfg.URL, backend.TLS{CertFile: cert, KeyFile: key}, delayer.ErrUnavailable, "tls.ca_file"},
+		"another authority":        {cfg.URL, delayer.TLSFiles{CAFile: stranger.file, CertFile: cert, KeyFile: key}, delayer.ErrUnavailable, "tls.ca_file"},
+		"no authority":             {cfg.URL, delayer.TLSFiles{CertFile: cert, KeyFile: key}, delayer.ErrUnavailable, "tls.ca_file"},
 		"another host name":        {elsewhere.String(), good, delayer.ErrUnavailable, "tls.server_name"},
-		"another name":             {cfg.URL, backend.TLS{CAFile: ca.file, CertFile: cert, KeyFile: key, ServerName: "other.test"}, delayer.ErrUnavailable, "tls.server_name"},
-		"no certificate":           {cfg.URL, backend.TLS{CAFile: ca.file}, delayer.ErrAccess, "tls.cert_file"},
-		"a stranger's certificate": {cfg.URL, backend.TLS{CAFile: ca.file, CertFile: theirs, KeyFile: theirKey}, delayer.ErrAccess, "tls.cert_file"},
+		"another name":             {cfg.URL, delayer.TLSFiles{CAFile: ca.file, CertFile: cert, KeyFile: key, ServerName: "other.test"}, delayer.ErrUnavailable, "tls.server_name"},
+		"no certificate":           {cfg.URL, delayer.TLSFiles{CAFile: ca.file}, delayer.ErrAccess, "tls.cert_file"},
+		"a stranger's certificate": {cfg.URL, delayer.TLSFiles{CAFile: ca.file, CertFile: theirs, KeyFile: theirKey}, delayer.ErrAccess, "tls.cert_file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg
@@ -173,25 +174,25 @@ func TestTLSFilesThatAreWrong(t *testing.T) {
 	const at = "amqps://u:hunter2@127.0.0.1:1/"
 	for name, c := range map[string]struct {
 		url   string
-		files backend.TLS
+		files delayer.TLSFiles
 		want  string
 	}{
-		"no such authority":        {at, backend.TLS{CAFile: "/nowhere/ca.pem"}, "open tls.ca_file: invalid configuration: open /nowhere/ca.pem"},
-		"garbage":                  {at, backend.TLS{CAFile: garbage}, garbage + " holds no certificate"},
-		"no key":                   {at, backend.TLS{CertFile: cert}, "cert_file and key_file go together"},
-		"no certificate":           {at, backend.TLS{KeyFile: key}, "cert_file and key_file go together"},
-		"no such certificate":      {at, backend.TLS{CertFile: "/nowhere/cert.pem", KeyFile: key}, "/nowhere/cert.pem"},
-		"another's key":            {at, backend.TLS{CertFile: cert, KeyFile: otherKey}, "give a certificate and its own key"},
-		"not encrypted":            {"amqp://u:hunter2@127.0.0.1:1/", backend.TLS{CAFile: ca.file}, "write amqps://, or leave out tls"},
-		"files in the address too": {at + "?cacertfile=/ca.pem", backend.TLS{CAFile: ca.file}, "give one of them"},
+		"no such authority":        {at, delayer.TLSFiles{CAFile: "/nowhere/ca.pem"}, "open tls.ca_file: invalid configuration: open /nowhere/ca.pem"},
+		"garbage":                  {at, delayer.TLSFiles{CAFile: garbage}, garbage + " holds no certificate"},
+		"no key":                   {at, delayer.TLSFiles{CertFile: cert}, "cert_file and key_file go together"},
+		"no certificate":           {at, delayer.TLSFiles{KeyFile: key}, "cert_file and key_file go together"},
+		"no such certificate":      {at, delayer.TLSFiles{CertFile: "/nowhere/cert.pem", KeyFile: key}, "/nowhere/cert.pem"},
+		"another's key":            {at, delayer.TLSFiles{CertFile: cert, KeyFile: otherKey}, "give a certificate and its own key"},
+		"not encrypted":            {"amqp://u:hunter2@127.0.0.1:1/", delayer.TLSFiles{CAFile: ca.file}, "write amqps://, or leave out tls"},
+		"files in the address too": {at + "?cacertfile=/ca.pem", delayer.TLSFiles{CAFile: ca.file}, "give one of them"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := backend.Open(within(t), backend.Config{URL: c.url, TLSFiles: c.files})
+			_, err := backend.Open(within(t), backend.Config{Options: delayer.Options{URL: c.url, TLSFiles: c.files}})
 			require.ErrorIs(t, err, delayer.ErrConfig)
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "hunter2")
 		})
 	}
-	_, err := backend.Open(within(t), backend.Config{URL: at, TLSFiles: backend.TLS{CAFile: ca.file}, TLS: &tls.Config{}})
+	_, err := backend.Open(within(t), backend.Config{Options: delayer.Options{URL: at, TLSFiles: delayer.TLSFiles{CAFile: ca.file}, TLS: &tls.Config{}}})
 	require.ErrorIs(t, err, delayer.ErrConfig)
 }

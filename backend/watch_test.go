@@ -10,6 +10,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/engine"
@@ -18,16 +19,15 @@ import (
 )
 
 // watched is a ladder of 100 ms whose topology is looked after all the time.
-func watched(t *testing.T, log *slog.Logger) (d *binaryladder.Ladder, prefix string) {
+func watched(t *testing.T, log *slog.Logger) (d delayer.Delayer, prefix string) {
 	t.Helper()
 	prefix = rabbittest.Prefix(t)
-	d, err := binaryladder.Open(within(t), engine.Options{
-		Broker: broker.Options{URL: rabbittest.Broker(t).URL(), Logger: log}, Prefix: prefix, QueueType: topology.Classic,
-		Connections: 1, WatchEvery: 20 * time.Millisecond,
+	d, err := binaryladder.Open(engine.WithWatchEvery(within(t), 20*time.Millisecond), delayer.Options{
+		URL: rabbittest.Broker(t).URL(), Logger: log, Prefix: prefix, QueueType: delayer.Classic,
 	}, binaryladder.Config{Levels: 9, Tick: 100 * time.Millisecond, Routing: binaryladder.Source, BitsPerLevel: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		_ = d.RemoveTopology(within(t))
+		_ = d.(delayer.TopologyRemover).RemoveTopology(within(t))
 		require.NoError(t, d.Close())
 	})
 	return d, prefix
@@ -51,7 +51,7 @@ func TestAQueueFurtherOnIsDeleted(t *testing.T) {
 		}
 		if time.Since(began) < first {
 			<-in
-			require.Contains(t, log.String(), "objects of this Delayer were deleted")
+			require.Contains(t, log.String(), "of this Delayer were deleted")
 			require.Contains(t, log.String(), last)
 			return
 		}
@@ -83,14 +83,14 @@ func routed(t *testing.T, exchange, key string) bool {
 func TestTheWholeTopologyIsDeleted(t *testing.T) {
 	var log rabbittest.Logbook
 	d, prefix := watched(t, log.Logger())
-	other, err := binaryladder.Describe(engine.Options{Prefix: prefix, QueueType: topology.Classic}, binaryladder.Config{Levels: 9, Tick: 100 * time.Millisecond, Routing: binaryladder.Source, BitsPerLevel: 1})
+	other, err := binaryladder.Topology(delayer.Options{Prefix: prefix, QueueType: delayer.Classic}, binaryladder.Config{Levels: 9, Tick: 100 * time.Millisecond, Routing: binaryladder.Source, BitsPerLevel: 1})
 	require.NoError(t, err)
 	ch := channel(t)
-	for _, q := range other.Plan.Queues {
+	for _, q := range other.(topology.Plan).Queues {
 		_, err := ch.QueueDelete(q.Name, false, false, false)
 		require.NoError(t, err)
 	}
-	for _, x := range other.Plan.Exchanges {
+	for _, x := range other.(topology.Plan).Exchanges {
 		require.NoError(t, ch.ExchangeDelete(x.Name, false, false))
 	}
 	conn, err := broker.Dial(within(t), broker.Options{URL: rabbittest.Broker(t).URL(), Name: t.Name(), Logger: silent})
@@ -98,7 +98,7 @@ func TestTheWholeTopologyIsDeleted(t *testing.T) {
 	control := broker.NewControl(conn)
 	defer control.Close()
 	back := func(ctx context.Context) bool {
-		missing, err := topology.Missing(ctx, control, "test", other.Plan)
+		missing, err := topology.Missing(ctx, control, "test", other.(topology.Plan))
 		require.NoError(t, err)
 		return len(missing) == 0
 	}

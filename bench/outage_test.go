@@ -27,7 +27,7 @@ func (r *rig) ours(queueType string) bench.Subject {
 		Open: func(ctx context.Context, env bench.Env) (delayer.Delayer, error) {
 			r.prefixes = append(r.prefixes, env.Prefix)
 			cfg := backend.Config{
-				URL: env.URL, Prefix: env.Prefix, QueueType: queueType, Logger: slog.New(slog.DiscardHandler),
+				Options: delayer.Options{URL: env.URL, Prefix: env.Prefix, QueueType: delayer.QueueType(queueType), Logger: slog.New(slog.DiscardHandler)},
 			}
 			cfg.BinaryLadder.Tick = env.Tick
 			return backend.Open(ctx, cfg)

@@ -11,6 +11,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
@@ -26,7 +27,8 @@ func BenchmarkPublish(b *testing.B) {
 func benchPublish(b *testing.B, name string) {
 	url := rabbittest.Broker(b).URL()
 	d, err := backend.Open(b.Context(), backend.Config{
-		URL: url, Backend: name, Prefix: rabbittest.Prefix(b), Logger: slog.New(slog.DiscardHandler),
+		Options: delayer.Options{URL: url, Prefix: rabbittest.Prefix(b), Logger: slog.New(slog.DiscardHandler)},
+		Backend: name,
 	})
 	require.NoError(b, err)
 	conn, err := amqp091.Dial(url)
@@ -39,7 +41,7 @@ func benchPublish(b *testing.B, name string) {
 	b.Cleanup(func() {
 		_, _ = ch.QueueDelete(queue.Name, false, false, false)
 		_ = conn.Close()
-		require.NoError(b, d.(interface{ RemoveTopology(context.Context) error }).RemoveTopology(context.Background()))
+		require.NoError(b, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))
 		require.NoError(b, d.Close())
 	})
 	const delay = 15 * time.Minute // a tier of the default; nothing comes due while measuring

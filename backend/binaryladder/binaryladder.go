@@ -44,6 +44,7 @@
 package binaryladder
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -51,6 +52,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/keeper"
 )
 
 // Name is what the configuration calls this backend.
@@ -65,69 +67,83 @@ const (
 	Topic  Routing = "topic"
 )
 
-// Config is a ladder's shape. The zero value of a field is not a default: backend.Config has those.
+// Config is the shape of a ladder. A field that is zero takes its default.
 type Config struct {
-	Levels       int           // 1 to 28
-	Tick         time.Duration // the resolution, whole milliseconds, at least 1 ms
-	Routing      Routing
-	BitsPerLevel int // 1 to 6; more than 1 needs routing source
+	// Levels is 1 to 28. Default: as many of BitsPerLevel and Tick as fit below 28 bits, 28 with one
+	// bit.
+	Levels int `yaml:"levels"`
+	// Tick is the resolution, in whole milliseconds. Default: 1s.
+	Tick time.Duration `yaml:"tick"`
+	// Routing is source (the default) or topic.
+	Routing Routing `yaml:"routing"`
+	// BitsPerLevel is 1 (the default) to 6; more than 1 needs routing source.
+	BitsPerLevel int `yaml:"bits_per_level"`
 }
 
-// A Ladder is a [delayer.Delayer] on a ladder of TTL queues.
-type Ladder struct {
-	*engine.Engine
-	blueprint blueprint
+// Default returns what the fields that are zero in a Config stand for.
+func Default() Config {
+	return Config{Levels: maxLevels, Tick: time.Second, Routing: Source, BitsPerLevel: 1}
 }
 
-var _ delayer.Delayer = (*Ladder)(nil)
+// withDefaults fills the fields that are zero. With several bits a level the default is as many levels
+// as cover the same range.
+func (c Config) withDefaults() Config {
+	def := Default()
+	c.BitsPerLevel = cmp.Or(c.BitsPerLevel, def.BitsPerLevel)
+	c.Tick = cmp.Or(c.Tick, def.Tick)
+	c.Routing = cmp.Or(c.Routing, def.Routing)
+	c.Levels = cmp.Or(c.Levels, max(1, def.Levels/max(1, c.BitsPerLevel)))
+	return c
+}
 
-// Open connects, declares the ladder under opts.Prefix and returns it. Errors: ErrConfig names the
-// field that is wrong; ErrUnavailable and ErrAccess concern the broker; ErrConflict says that objects of
-// that prefix exist with another configuration.
-func Open(ctx context.Context, opts engine.Options, cfg Config) (*Ladder, error) {
-	b, err := cfg.blueprint(opts)
+// Open connects, declares the ladder under the prefix and returns it. ctx bounds the opening only.
+// Errors: ErrConfig names the field that is wrong; ErrUnavailable and ErrAccess concern the broker;
+// ErrConflict says that objects of that prefix exist with another configuration. After an error nothing
+// is left open.
+func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
+	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
 		return nil, err
 	}
-	opts.Broker.Backend = Name
-	c, err := engine.Connect(ctx, opts)
+	c, err := engine.Connect(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	e, err := c.Start(ctx, &strategy{
-		blueprint: b,
-		links:     newLinks(b, c.Declare),
-		limits:    guarantees(b.ladder, cfg.Routing, opts.QueueType, c.MaxPriority()),
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &Ladder{Engine: e, blueprint: b}, nil
+	return engine.Opened(c.Start(ctx, &strategy{
+		blueprint: b, Links: newLinks(b, c.Declare), limits: guarantees(b, c.MaxPriority()),
+	}))
 }
 
-// Describe says what Open would declare, with the queues that it leaves to their first use, and what the Delayer
-// could do. It asks no broker.
-func Describe(opts engine.Options, cfg Config) (engine.Description, error) {
-	b, err := cfg.blueprint(opts)
+// Topology returns what Open declares, and the queues that it leaves to their first use. It asks no
+// broker. Errors are ErrConfig.
+func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
+	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
-		return engine.Description{}, err
+		return nil, err
 	}
 	own := b.all()
-	if opts.Imported {
-		own = own.Add(engine.Complete(b.links(), b.steps))
+	if !s.Declare.Enabled() {
+		own = own.Add(keeper.Complete(b.links(), b.steps))
 	}
-	plan, err := opts.Plan(own)
-	return engine.Description{Plan: plan, Limits: guarantees(b.ladder, cfg.Routing, opts.QueueType, engine.AnyPriority)}, err
+	return s.Whole(own), nil
 }
 
-// RemoveTopology deletes the ladder and everything that waits in it, and the queue for unroutable messages.
-func (l *Ladder) RemoveTopology(ctx context.Context) error {
-	return l.Engine.RemoveTopology(ctx, l.blueprint.all())
+// Limits returns what a ladder of this configuration can do. It asks no broker: with quorum queues of
+// RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
+func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
+	b, _, err := newBlueprint(opts, cfg)
+	return guarantees(b, engine.AnyPriority), err
 }
 
-func (c Config) blueprint(opts engine.Options) (blueprint, error) {
-	l, err := c.ladder()
-	return blueprint{ladder: l, names: names{opts.Prefix}, kind: opts.QueueType, routing: c.Routing, stage: opts.Stage()}, err
+// newBlueprint checks a configuration: what it allows, the broker takes.
+func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings, error) {
+	s, err := engine.Resolve(opts, Name)
+	if err != nil {
+		return blueprint{}, s, err
+	}
+	cfg = cfg.withDefaults()
+	l, err := cfg.ladder()
+	return blueprint{ladder: l, names: names{s.Prefix}, kind: s.QueueType, routing: cfg.Routing, stage: s.Stage()}, s, err
 }
 
 func (c Config) ladder() (ladder, error) {
@@ -141,7 +157,7 @@ func (c Config) ladder() (ladder, error) {
 }
 
 func badConfig(field, format string, args ...any) error {
-	return &delayer.Error{Op: "open", Object: Name + "." + field, Kind: delayer.ErrConfig, Cause: fmt.Errorf(format, args...)}
+	return engine.ConfigError(Name+"."+field, fmt.Errorf(format, args...), "")
 }
 
 // lastWord is the destination's hash without the reserved prefix and the padding.

@@ -3,13 +3,13 @@ package binaryladder
 import (
 	"context"
 
-	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/keeper"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // newLinks are the links of a ladder, none of them declared.
-func newLinks(b blueprint, declare func(context.Context, topology.Plan) error) *engine.Links[link] {
-	return engine.NewLinks(engine.LinkSpec[link]{
+func newLinks(b blueprint, declare func(context.Context, topology.Plan) error) *keeper.Links[link] {
+	return keeper.NewLinks(keeper.LinkSpec[link]{
 		Backend: Name, Count: b.ladder.links(), Index: b.ladder.index,
 		Key: b.key, Needs: b.steps, Declare: declare,
 	})

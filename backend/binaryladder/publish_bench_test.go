@@ -10,9 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/delivery"
-	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/topology"
@@ -29,7 +27,7 @@ const publishers = 64
 func BenchmarkPublish(b *testing.B) {
 	for _, kind := range []topology.QueueType{topology.Classic, topology.Quorum} {
 		b.Run("queues="+string(kind), func(b *testing.B) {
-			l, queue := benchLadder(b, kind)
+			l, plan, queue := benchLadder(b, kind)
 			const delay = 1000 * time.Hour // nothing comes due while we measure
 			b.Run("by=delayer", func(b *testing.B) {
 				ctx := context.Background()
@@ -37,17 +35,18 @@ func BenchmarkPublish(b *testing.B) {
 					return l.Publish(ctx, "", queue, delay, amqp091.Publishing{Body: []byte("x")})
 				})
 			})
-			b.Run("by=amqp091", func(b *testing.B) { parallel(b, bare(b, l, queue, delay)) })
+			b.Run("by=amqp091", func(b *testing.B) { parallel(b, bare(b, l, plan, queue, delay)) })
 		})
 	}
 }
 
-func benchLadder(b *testing.B, kind topology.QueueType) (l *Ladder, queue string) {
+func benchLadder(b *testing.B, kind topology.QueueType) (l delayer.Delayer, plan blueprint, queue string) {
 	b.Helper()
 	url := rabbittest.Broker(b).URL()
-	l, err := Open(b.Context(), engine.Options{
-		Broker: broker.Options{URL: url}, Prefix: rabbittest.Prefix(b), QueueType: kind,
-	}, Config{Levels: 28, Tick: time.Second, Routing: Source, BitsPerLevel: 1})
+	opts := delayer.Options{URL: url, Prefix: rabbittest.Prefix(b), QueueType: kind}
+	l, err := Open(b.Context(), opts, Config{})
+	require.NoError(b, err)
+	plan, _, err = newBlueprint(opts, Config{})
 	require.NoError(b, err)
 	queue = rabbittest.Prefix(b)
 	ch := benchChannel(b)
@@ -55,10 +54,10 @@ func benchLadder(b *testing.B, kind topology.QueueType) (l *Ladder, queue string
 	require.NoError(b, err)
 	b.Cleanup(func() {
 		_, _ = ch.QueueDelete(queue, false, false, false)
-		require.NoError(b, l.RemoveTopology(context.Background()))
+		require.NoError(b, l.(delayer.TopologyRemover).RemoveTopology(context.Background()))
 		require.NoError(b, l.Close())
 	})
-	return l, queue
+	return l, plan, queue
 }
 
 func benchChannel(b *testing.B) *amqp091.Channel {
@@ -72,20 +71,20 @@ func benchChannel(b *testing.B) *amqp091.Channel {
 }
 
 // bare publishes what l would, without it. The ladder has declared the way before.
-func bare(b *testing.B, l *Ladder, queue string, delay time.Duration) func() error {
+func bare(b *testing.B, l delayer.Delayer, plan blueprint, queue string, delay time.Duration) func() error {
 	b.Helper()
 	ctx := context.Background()
 	require.NoError(b, l.Publish(ctx, "", queue, delay, amqp091.Publishing{Body: []byte("x")}))
 	var keys []any
-	for _, k := range itinerary(l.blueprint.ladder.hops(delay)) {
-		keys = append(keys, l.blueprint.key(k, 1))
+	for _, k := range itinerary(plan.ladder.hops(delay)) {
+		keys = append(keys, plan.key(k, 1))
 	}
 	keys = append(keys, delivery.Key("", queue, 1))
 	ch := benchChannel(b)
 	require.NoError(b, ch.Confirm(false))
 	const mandatory, immediate = true, false
 	return func() error {
-		confirm, err := ch.PublishWithDeferredConfirm(l.blueprint.names.enter(), queue, mandatory, immediate, amqp091.Publishing{
+		confirm, err := ch.PublishWithDeferredConfirm(plan.names.enter(), queue, mandatory, immediate, amqp091.Publishing{
 			DeliveryMode: amqp091.Persistent,
 			Headers:      amqp091.Table{"BCC": keys, delayer.Header: "0123456789abcdef 1795234405786 "},
 			Body:         []byte("x"),

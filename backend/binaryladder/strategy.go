@@ -5,63 +5,64 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/keeper"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // strategy implements [engine.Strategy].
 type strategy struct {
+	*keeper.Links[link]
 	blueprint blueprint
-	links     *engine.Links[link]
 	limits    delayer.Limits
 }
 
 func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.blueprint.plan() }
-func (s *strategy) Used() topology.Plan    { return s.links.Used() }
-func (s *strategy) Reset()                 { s.links.Reset() }
+func (s *strategy) All() topology.Plan     { return s.blueprint.all() }
 
 // Enter returns the keys of the itinerary. The topic ladder needs one key into the first queue, and the
 // delay as a topic key for all that follows.
-func (s *strategy) Enter(ctx context.Context, j engine.Journey) (engine.Entry, error) {
+func (s *strategy) Enter(ctx context.Context, m engine.Message) (engine.Entry, error) {
 	b := s.blueprint
-	way := itinerary(b.ladder.hops(j.Delay))
-	room := len(j.Destinations)
+	route := itinerary(b.ladder.hops(m.Delay))
+	room := len(m.Destinations)
 	if b.routing == Topic {
-		way, room = way[:1], room+1
+		route, room = route[:1], room+1
 	}
-	keys, err := s.links.Keys(ctx, way, j.Words, room)
+	keys, err := s.Keys(ctx, route, m.Words, room)
 	if err != nil {
 		return engine.Entry{}, err
 	}
 	if b.routing == Topic {
-		keys = append(keys, b.ladder.topicKey(j.Delay, lastWord(j.Destinations[0].(string))))
+		keys = append(keys, b.ladder.topicKey(m.Delay, lastWord(m.Destinations[0].(string))))
 	}
-	return engine.Entry{Exchange: b.names.enter(), Keys: append(keys, j.Destinations...)}, nil
+	return engine.Entry{Exchange: b.names.enter(), Keys: append(keys, m.Destinations...)}, nil
 }
 
-// itinerary is the way through the hops: in, from one to the next, and out.
+// itinerary is the route through the hops: in, from one to the next, and out.
 func itinerary(hops []hop) []link {
-	way := make([]link, 0, len(hops)+1)
+	route := make([]link, 0, len(hops)+1)
 	from := outside
 	for _, h := range hops {
-		way = append(way, link{from, h})
+		route = append(route, link{from, h})
 		from = h.level
 	}
-	return append(way, link{from, hop{level: outside}})
+	return append(route, link{from, hop{level: outside}})
 }
 
 // guarantees says what a ladder of this shape can do.
-func guarantees(l ladder, routing Routing, kind topology.QueueType, maxPriority uint8) delayer.Limits {
+func guarantees(b blueprint, maxPriority uint8) delayer.Limits {
+	quorum := b.kind == delayer.Quorum
 	return delayer.Limits{
-		Max:               l.max(),
-		Resolution:        l.tick,
-		SurvivesRestart:   kind == topology.Quorum,
-		SurvivesCrash:     kind == topology.Quorum,
-		Replicated:        kind == topology.Quorum,
+		Max:               b.ladder.max(),
+		Resolution:        b.ladder.tick,
+		SurvivesRestart:   quorum,
+		SurvivesCrash:     quorum,
+		Replicated:        quorum,
 		Ordered:           true,
 		ReportsUnroutable: true,
 		KeepsUnroutable:   true,
-		ExactTopics:       routing == Source,
+		ExactTopics:       b.routing == Source,
 		MaxPriority:       maxPriority,
 	}
 }

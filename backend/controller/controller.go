@@ -68,7 +68,9 @@
 package controller
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -79,57 +81,62 @@ import (
 // Name is what the configuration calls this backend.
 const Name = "controller"
 
-// Config is the shape of the queues. The zero value of a field is not a default: backend.Config has those.
+// Config is the shape of the queues. A field that is zero takes its default.
 type Config struct {
-	Levels int           // 1 to 28
-	Tick   time.Duration // the shortest queue, whole milliseconds, 1 ms to 1 minute
-	Run    bool          // a controller runs beside the Delayer
+	// Levels is 1 to 28; more levels mean fewer hops for a long delay. Default: 20.
+	Levels int `yaml:"levels"`
+	// Tick is how long messages wait in the shortest queue, whole milliseconds up to 1m. Delays are
+	// exact to the millisecond whatever it is. Default: 1s.
+	Tick time.Duration `yaml:"tick"`
+	// Run says whether a controller runs beside the Delayer. Default: On. With Off another process must
+	// run one ([Serve], or `delayer controller`), or messages wait until one does.
+	Run delayer.Toggle `yaml:"run"`
 }
 
-// A Controller is a [delayer.Delayer] whose messages pass through controllers.
-type Controller struct {
-	*engine.Engine
-	blueprint blueprint
+// Default returns what the fields that are zero in a Config stand for.
+func Default() Config { return Config{Levels: 20, Tick: time.Second, Run: delayer.On} }
 
-	stop   sync.Once
-	runner *runner // nil where only others run
+func (c Config) withDefaults() Config {
+	def := Default()
+	return Config{
+		Levels: cmp.Or(c.Levels, def.Levels), Tick: cmp.Or(c.Tick, def.Tick), Run: cmp.Or(c.Run, def.Run),
+	}
 }
 
-var _ delayer.Delayer = (*Controller)(nil)
-
-// Open connects, declares the queues under opts.Prefix, starts a controller if cfg says so, and returns
-// the Delayer. Errors: ErrConfig names the field that is wrong; ErrUnavailable and ErrAccess concern the broker;
-// ErrConflict says that objects of that prefix exist with another configuration.
-func Open(ctx context.Context, opts engine.Options, cfg Config) (*Controller, error) {
-	s, err := newSchedule(cfg.Levels, cfg.Tick)
+// Open connects, declares the queues under the prefix, starts a controller unless cfg says otherwise, and
+// returns the Delayer. ctx bounds the opening only. Errors: ErrConfig names the field that is wrong;
+// ErrUnavailable and ErrAccess concern the broker; ErrConflict says that objects of that prefix exist
+// with another configuration. After an error nothing is left open.
+//
+// Close hands what the controller holds back to the broker, for other controllers or for later.
+// RemoveTopology stops this controller first; stop those that run elsewhere before: they would declare
+// their queues again.
+func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
+	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
 		return nil, err
 	}
-	opts.Broker.Backend = Name
-	c, err := engine.Connect(ctx, opts)
+	c, err := engine.Connect(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	b := blueprint{schedule: s, names: names{opts.Prefix}, kind: opts.QueueType, stage: c.Stage}
-	e, err := c.Start(ctx, &strategy{blueprint: b, limits: guarantees(opts.QueueType, c.MaxPriority())})
+	e, err := c.Start(ctx, &strategy{blueprint: b, limits: guarantees(b.kind, c.MaxPriority())})
+	if err != nil || !cfg.Run.Enabled() {
+		return engine.Opened(e, err)
+	}
+	r, err := run(ctx, s, b, e.Keeper())
 	if err != nil {
+		_ = e.Close()
 		return nil, err
 	}
-	d := &Controller{Engine: e, blueprint: b}
-	if cfg.Run {
-		declare := func(ctx context.Context) error { return c.Declare(ctx, e.Plan()) }
-		if d.runner, err = run(ctx, opts.Broker, b, declare); err != nil {
-			_ = e.Close()
-			return nil, err
-		}
-	}
-	return d, nil
+	return &withController{Engine: e, runner: r}, nil
 }
 
-// Serve runs a controller and nothing else, until ctx ends. It then stops taking messages, waits for those that
-// are being published, hands the others back to the broker and returns nil.
-func Serve(ctx context.Context, opts engine.Options, cfg Config) error {
-	cfg.Run = true
+// Serve runs a controller and nothing else, until ctx ends. It then stops taking messages, waits for
+// those that are being published, hands the others back to the broker and returns nil. Errors are those
+// of Open.
+func Serve(ctx context.Context, opts delayer.Options, cfg Config) error {
+	cfg.Run = delayer.On
 	d, err := Open(ctx, opts, cfg)
 	if err != nil {
 		return err
@@ -138,9 +145,46 @@ func Serve(ctx context.Context, opts engine.Options, cfg Config) error {
 	return d.Close()
 }
 
-// Close implements [delayer.Delayer]. The controller that runs beside the Delayer hands what it holds back to the
-// broker, for others or for later.
-func (c *Controller) Close() error {
+// Topology returns what Open declares. It asks no broker. Errors are ErrConfig.
+func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
+	b, s, err := newBlueprint(opts, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return s.Whole(b.plan()), nil
+}
+
+// Limits returns what controllers of this configuration can do. It asks no broker: with quorum queues of
+// RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
+func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
+	b, _, err := newBlueprint(opts, cfg)
+	return guarantees(b.kind, engine.AnyPriority), err
+}
+
+// newBlueprint checks a configuration: what it allows, the broker takes.
+func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings, error) {
+	s, err := engine.Resolve(opts, Name)
+	if err != nil {
+		return blueprint{}, s, err
+	}
+	cfg = cfg.withDefaults()
+	waits, err := newSchedule(cfg.Levels, cfg.Tick)
+	return blueprint{schedule: waits, names: names{s.Prefix}, kind: s.QueueType, stage: s.Stage()}, s, err
+}
+
+func badConfig(field, format string, args ...any) error {
+	return engine.ConfigError(Name+"."+field, fmt.Errorf(format, args...), "")
+}
+
+// withController is a Delayer beside which a controller runs.
+type withController struct {
+	*engine.Engine
+	stop   sync.Once
+	runner *runner
+}
+
+// Close implements [delayer.Delayer].
+func (c *withController) Close() error {
 	stopped := make(chan struct{})
 	go func() { // both may have to wait for the broker, together no longer than one
 		defer close(stopped)
@@ -151,19 +195,11 @@ func (c *Controller) Close() error {
 	return err
 }
 
-// RemoveTopology deletes the queues and everything that waits in them, and the queue for unroutable messages. It
-// stops the controller that runs beside this Delayer first. Stop those that run elsewhere before: they would declare
-// their queues again.
-func (c *Controller) RemoveTopology(ctx context.Context) error {
+// RemoveTopology implements [delayer.TopologyRemover].
+func (c *withController) RemoveTopology(ctx context.Context) error {
 	c.stopRunner()
-	return c.Engine.RemoveTopology(ctx, c.blueprint.plan())
+	return c.Engine.RemoveTopology(ctx)
 }
 
 // stopRunner returns, to all who call it, once the controller has stopped.
-func (c *Controller) stopRunner() {
-	c.stop.Do(func() {
-		if c.runner != nil {
-			c.runner.close()
-		}
-	})
-}
+func (c *withController) stopRunner() { c.stop.Do(c.runner.close) }

@@ -16,7 +16,6 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/delivery"
-	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
@@ -29,7 +28,7 @@ const patience = time.Minute
 // A workbench is where the tests publish to and receive from, with plain amqp091-go.
 type workbench struct {
 	t    *testing.T
-	opts engine.Options
+	opts delayer.Options
 	ch   *amqp091.Channel
 }
 
@@ -40,8 +39,8 @@ func setUp(t *testing.T, kind topology.QueueType) *workbench {
 	require.NoError(t, err)
 	w := &workbench{t, options(t, kind), ch}
 	t.Cleanup(func() {
-		d := w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond})
-		require.NoError(t, d.RemoveTopology(context.Background()))
+		d := w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off})
+		require.NoError(t, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))
 		require.NoError(t, d.Close())
 		require.NoError(t, conn.Close())
 	})
@@ -49,7 +48,7 @@ func setUp(t *testing.T, kind topology.QueueType) *workbench {
 }
 
 // open opens a Delayer whose longest queue waits 40 ms.
-func (w *workbench) open(cfg controller.Config) *controller.Controller {
+func (w *workbench) open(cfg controller.Config) delayer.Delayer {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -58,9 +57,9 @@ func (w *workbench) open(cfg controller.Config) *controller.Controller {
 	return d
 }
 
-func (w *workbench) start() *controller.Controller {
+func (w *workbench) start() delayer.Delayer {
 	w.t.Helper()
-	return w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond, Run: true})
+	return w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.On})
 }
 
 // queue declares a queue that goes with the test.
@@ -289,9 +288,9 @@ func TestAnIntakeThatIsThereAgainAtOnce(t *testing.T) {
 		queue := w.queue()
 		got := w.consume(queue)
 		intake := w.opts.Prefix + ".controller.intake"
-		described, err := controller.Describe(w.opts, controller.Config{Levels: 3, Tick: 10 * time.Millisecond})
+		described, err := controller.Topology(w.opts, controller.Config{Levels: 3, Tick: 10 * time.Millisecond})
 		require.NoError(t, err)
-		queues := described.Plan.Queues
+		queues := described.(topology.Plan).Queues
 		args := queues[slices.IndexFunc(queues, func(q topology.Queue) bool { return q.Name == intake })].Args
 		for round := range 2 {
 			a := &account{}
@@ -323,10 +322,10 @@ func TestKeysThatDoNotFitAreRefused(t *testing.T) {
 }
 
 func TestAConfigurationThatCannotBe(t *testing.T) {
-	_, err := controller.Open(t.Context(), engine.Options{Prefix: "p"}, controller.Config{Tick: time.Second})
+	_, err := controller.Open(t.Context(), delayer.Options{Prefix: "p"}, controller.Config{Levels: -1})
 	require.ErrorIs(t, err, delayer.ErrConfig)
 	require.ErrorContains(t, err, "controller.levels")
-	err = controller.Serve(t.Context(), engine.Options{Prefix: "p"}, controller.Config{Levels: 5})
+	err = controller.Serve(t.Context(), delayer.Options{Prefix: "p"}, controller.Config{Tick: time.Hour})
 	require.ErrorIs(t, err, delayer.ErrConfig)
 	require.ErrorContains(t, err, "controller.tick")
 }
@@ -386,8 +385,8 @@ func TestAFullDestinationHoldsUpNoOne(t *testing.T) {
 func TestTheBrokerIsKilled(t *testing.T) {
 	b := rabbittest.Own(t, rabbit.Options{})
 	opts := options(t, topology.Quorum)
-	opts.Broker.URL = b.URL()
-	cfg := controller.Config{Levels: 4, Tick: 200 * time.Millisecond, Run: true}
+	opts.URL = b.URL()
+	cfg := controller.Config{Levels: 4, Tick: 200 * time.Millisecond, Run: delayer.On}
 	d, err := controller.Open(t.Context(), opts, cfg)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, d.Close()) }()
@@ -443,7 +442,7 @@ func TestAStandAloneControllerTouchesOnlyWhatIsOurs(t *testing.T) {
 	publisher := u.User.Username()
 	u.User = url.UserPassword(user, "secret")
 	opts := w.opts
-	opts.Broker.URL = u.String()
+	opts.URL = u.String()
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	cfg := controller.Config{Levels: 3, Tick: 10 * time.Millisecond}

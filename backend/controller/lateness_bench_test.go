@@ -12,6 +12,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/topology"
@@ -23,7 +24,7 @@ func BenchmarkLateness(b *testing.B) {
 	for _, kind := range []topology.QueueType{topology.Quorum, topology.Classic} {
 		b.Run("queues="+string(kind), func(b *testing.B) {
 			opts := options(b, kind)
-			d, err := controller.Open(b.Context(), opts, controller.Config{Levels: 20, Tick: time.Second, Run: true})
+			d, err := controller.Open(b.Context(), opts, controller.Config{Levels: 20, Tick: time.Second, Run: delayer.On})
 			require.NoError(b, err)
 			conn, err := amqp091.Dial(rabbittest.Broker(b).URL())
 			require.NoError(b, err)
@@ -37,14 +38,14 @@ func BenchmarkLateness(b *testing.B) {
 			report(b, punctuality(b, d, queue, got))
 			_, _ = ch.QueueDelete(queue, false, false, false)
 			require.NoError(b, conn.Close())
-			require.NoError(b, d.RemoveTopology(context.Background()))
+			require.NoError(b, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))
 			require.NoError(b, d.Close())
 		})
 	}
 }
 
 // punctuality returns by how much each message is late.
-func punctuality(b *testing.B, d *controller.Controller, queue string, got <-chan amqp091.Delivery) []time.Duration {
+func punctuality(b *testing.B, d delayer.Delayer, queue string, got <-chan amqp091.Delivery) []time.Duration {
 	const rate, workers = 500, 64
 	delays := make([]time.Duration, b.N)
 	random := rand.New(rand.NewPCG(2026, 11))

@@ -1,11 +1,9 @@
 package controller
 
 import (
-	"fmt"
 	"math"
 	"time"
 
-	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -48,10 +46,6 @@ func newSchedule(levels int, tick time.Duration) (schedule, error) {
 		return s, badConfig("levels", "with %d levels and a tick of %v the longest queue would wait longer than ten years, the longest x-message-ttl that RabbitMQ takes: use at most %d levels", levels, tick, most)
 	}
 	return s, nil
-}
-
-func badConfig(field, format string, args ...any) error {
-	return &delayer.Error{Op: "open", Object: Name + "." + field, Kind: delayer.ErrConfig, Cause: fmt.Errorf(format, args...)}
 }
 
 // longest is the longest delay: one that nothing adds up beyond an int64 of nanoseconds.

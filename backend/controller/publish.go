@@ -59,7 +59,7 @@ func (s *session) publishDue(msg broker.Publishing) error {
 	if !errors.Is(err, broker.ErrReturned) {
 		return err
 	}
-	if err := s.assure(s.alive, sureFor); err != nil {
+	if err := s.keeper.Renew(s.alive, sureFor); err != nil {
 		return err
 	}
 	if err = s.publisher.Publish(s.alive, msg); errors.Is(err, broker.ErrReturned) {
@@ -101,7 +101,7 @@ const (
 // insist calls publish until it succeeds or the session ends.
 func (s *session) insist(p parcel, publish func() error) error {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := s.redeclare(s.alive)
+		err := s.keeper.Ensure(s.alive)
 		if err == nil {
 			err = publish()
 		}
@@ -109,7 +109,7 @@ func (s *session) insist(p parcel, publish func() error) error {
 		case err == nil, s.alive.Err() != nil:
 			return err
 		case errors.Is(err, broker.ErrReturned) && pause == firstPause:
-			s.stale.Store(true) // a queue of ours is gone: declare it and try at once
+			s.keeper.Doubt() // a queue of ours is gone: declare it and try at once
 			continue
 		}
 		s.complain("the controller cannot publish a message; it tries again", "message", p.envelope.ID, "within", pause, "error", err)

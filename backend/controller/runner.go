@@ -4,11 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
-	"math"
 	"sync/atomic"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/keeper"
 )
 
 const (
@@ -27,14 +28,11 @@ type runner struct {
 	user      string // that we are to the broker
 	conn      *broker.Conn
 	publisher *broker.Publisher
-	declare   func(context.Context) error // the whole topology
+	keeper    *keeper.Keeper // of the topology
 	clock     *broker.Clock
 	log       *slog.Logger
 
-	stale      atomic.Bool   // the topology may be gone
-	declaring  chan struct{} // held by whoever declares it again
-	declared   time.Time     // when that was done last
-	complained atomic.Int64  // when, in nanoseconds since clockStart
+	complained atomic.Int64 // when, in nanoseconds since clockStart
 
 	ctx    context.Context // ended by close
 	cancel context.CancelFunc
@@ -42,25 +40,24 @@ type runner struct {
 }
 
 // run starts a controller; close ends it.
-func run(ctx context.Context, opts broker.Options, b blueprint, declare func(context.Context) error) (*runner, error) {
-	opts.Name = "delayer " + b.names.prefix + " controller"
+func run(ctx context.Context, s engine.Settings, b blueprint, k *keeper.Keeper) (*runner, error) {
+	opts := s.BrokerOptions("controller")
 	in, err := broker.Dial(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	opts.Name += " publish"
-	out, err := broker.Dial(ctx, opts)
+	out, err := broker.Dial(ctx, s.BrokerOptions("controller publish"))
 	if err != nil {
 		in.Close()
 		return nil, err
 	}
 	r := &runner{
-		blueprint: b, user: in.User(), conn: in, declare: declare, log: opts.Slog(),
-		clock:     broker.NewClock(out, b.names.clock(), b.names.clock()+"."+rand.Text()),
-		declaring: make(chan struct{}, 1), done: make(chan struct{}),
+		blueprint: b, user: in.User(), conn: in, keeper: k, log: opts.Slog(),
+		clock: broker.NewClock(out, b.names.clock(), b.names.clock()+"."+rand.Text()),
+		done:  make(chan struct{}),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.publisher = broker.NewPublisher(Name, func() { r.stale.Store(true) }, out)
+	r.publisher = broker.NewPublisher(Name, k.Doubt, out)
 	go func() {
 		defer close(r.done)
 		broker.Consume(r.ctx, in, broker.Consuming{
@@ -85,40 +82,10 @@ func (r *runner) close() {
 // failed is told that the consumer's channel was lost.
 func (r *runner) failed(ctx context.Context, err error) {
 	r.log.Warn("the controller lost its channel", "queue", r.blueprint.names.intake(), "error", err)
-	r.stale.Store(true)
-	if err := r.redeclare(ctx); err != nil && ctx.Err() == nil {
+	r.keeper.Doubt()
+	if err := r.keeper.Ensure(ctx); err != nil && ctx.Err() == nil {
 		r.log.Warn("the controller cannot declare its queues", "error", err)
 	}
-}
-
-// redeclare makes the topology anew where it may be gone.
-func (r *runner) redeclare(ctx context.Context) error {
-	if !r.stale.Load() {
-		return nil
-	}
-	const anyAge = math.MaxInt64
-	return r.assure(ctx, anyAge)
-}
-
-// assure makes the topology anew where it may be gone or was declared longer than that ago, once for all who ask
-// at the same time.
-func (r *runner) assure(ctx context.Context, age time.Duration) error {
-	select {
-	case r.declaring <- struct{}{}:
-		defer func() { <-r.declaring }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if !r.stale.Load() && time.Since(r.declared) < age {
-		return nil
-	}
-	r.stale.Store(false) // before, so that a loss meanwhile is not forgotten
-	if err := r.declare(ctx); err != nil {
-		r.stale.Store(true)
-		return err
-	}
-	r.declared = time.Now()
-	return nil
 }
 
 // complain logs, at most once a second: what is wrong with one message mostly is with thousands.

@@ -18,19 +18,18 @@ type strategy struct {
 
 func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.blueprint.plan() }
-func (s *strategy) Reset()                 {} // Enter declares nothing
 
 // mostKeys is how many bytes the keys of a message's destinations and its own BCC may take: both lists travel in
 // a header of ours, for which message.Validate leaves room.
 const mostKeys = 6 << 10
 
 // Enter sends a message to the longest queue that ends before it is due, or straight to a controller.
-func (s *strategy) Enter(_ context.Context, j engine.Journey) (engine.Entry, error) {
+func (s *strategy) Enter(_ context.Context, m engine.Message) (engine.Entry, error) {
 	now := time.Now()
 	// The engine has taken the time before it looked for the destination, which is part of the delay.
-	due := j.Envelope.Due.Add(whole(j.Delay) - j.Delay)
+	due := m.Envelope.Due.Add(whole(m.Delay) - m.Delay)
 	remaining := due.Sub(now)
-	first := stamp{to: j.Destinations, bcc: j.BCC}
+	first := stamp{to: m.Destinations, bcc: m.BCC}
 	if n := first.size(); n > mostKeys {
 		return engine.Entry{}, &delayer.Error{
 			Op: "publish", Backend: Name, Kind: delayer.ErrInvalid,

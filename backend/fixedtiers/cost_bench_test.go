@@ -10,8 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/topology"
@@ -83,12 +81,12 @@ func dial(b *testing.B) *amqp091.Channel {
 }
 
 func tierPublisher(b *testing.B, _ *amqp091.Channel, kind topology.QueueType, queue string) func() error {
-	d, err := Open(b.Context(), engine.Options{
-		Broker: broker.Options{URL: rabbittest.Broker(b).URL()}, Prefix: rabbittest.Prefix(b), QueueType: kind,
+	d, err := Open(b.Context(), delayer.Options{
+		URL: rabbittest.Broker(b).URL(), Prefix: rabbittest.Prefix(b), QueueType: kind,
 	}, Config{Prefix: rabbittest.Prefix(b), Tiers: []time.Duration{waits}, Rounding: Up, MaxLength: 1_000_000, Overflow: Refuse})
 	require.NoError(b, err)
 	b.Cleanup(func() {
-		require.NoError(b, d.RemoveTopology(context.Background()))
+		require.NoError(b, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))
 		require.NoError(b, d.Close())
 	})
 	return func() error {

@@ -49,18 +49,18 @@
 package fixedtiers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/keeper"
 	"github.com/delayer-go/delayer/internal/message"
-	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // Name is what the configuration calls this backend.
@@ -84,68 +84,107 @@ const (
 	Early  Overflow = "early"  // the oldest message leaves before its time; classic queues only
 )
 
-// Config is the shape of the tiers. The zero value of a field is not a default: backend.Config has those.
+// Config is the shape of the tiers. A field that is zero takes its default.
 type Config struct {
-	Prefix    string          // begins the names of the tiers' queues and exchanges, as in delay.1m.queue
-	Tiers     []time.Duration // whole milliseconds, in any order
-	Rounding  Rounding
-	MaxLength int // messages in one tier
-	Overflow  Overflow
+	// Tiers are the delays there are: at most 100, in any order, each a whole number of milliseconds up
+	// to ten years. Default: 1m, 5m, 15m.
+	Tiers []time.Duration `yaml:"tiers"`
+	// Rounding is up (the default) or exact.
+	Rounding Rounding `yaml:"rounding"`
+	// MaxLength is how many messages a tier holds. Default: 1000000.
+	MaxLength int `yaml:"max_length"`
+	// Overflow is refuse (the default) or early, which needs classic queues.
+	Overflow Overflow `yaml:"overflow"`
+	// Prefix begins the names of the tiers' queues and exchanges, as in delay.1m.queue. Default: delay;
+	// where Options.Prefix is not its default, that prefix and ".delay", so that tiers of different
+	// prefixes never meet.
+	Prefix string `yaml:"prefix"`
 }
 
-// Tiers is a [delayer.Delayer] with a queue per delay.
-type Tiers struct {
-	*engine.Engine
-	blueprint blueprint
+// Default returns what the fields that are zero in a Config stand for, where Options.Prefix has its own
+// default.
+func Default() Config {
+	return Config{
+		Tiers:    []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute},
+		Rounding: Up, MaxLength: 1_000_000, Overflow: Refuse,
+		Prefix: "delay", // what administrators of RabbitMQ call such queues
+	}
 }
 
-var _ delayer.Delayer = (*Tiers)(nil)
+// withDefaults fills the fields that are zero.
+func (c Config) withDefaults(prefix string) Config {
+	def := Default()
+	if prefix != delayer.DefaultOptions().Prefix {
+		def.Prefix = prefix + "." + def.Prefix
+	}
+	if len(c.Tiers) == 0 {
+		c.Tiers = def.Tiers
+	}
+	c.Rounding = cmp.Or(c.Rounding, def.Rounding)
+	c.MaxLength = cmp.Or(c.MaxLength, def.MaxLength)
+	c.Overflow = cmp.Or(c.Overflow, def.Overflow)
+	c.Prefix = cmp.Or(c.Prefix, def.Prefix)
+	return c
+}
 
-// Open connects, declares the tiers and returns them. Errors: ErrConfig names the field that is wrong;
-// ErrUnavailable and ErrAccess concern the broker; ErrConflict says that objects of these names exist with
-// another configuration.
-func Open(ctx context.Context, opts engine.Options, cfg Config) (*Tiers, error) {
-	b, err := newBlueprint(opts, cfg)
+// Open connects, declares the tiers and returns them. ctx bounds the opening only. Errors: ErrConfig
+// names the field that is wrong; ErrUnavailable and ErrAccess concern the broker; ErrConflict says that
+// objects of these names exist with another configuration. After an error nothing is left open.
+//
+// RemoveTopology of the Delayer leaves tiers that only another Delayer has, and the queues for routing
+// without a Delayer.
+func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
+	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
 		return nil, err
 	}
-	opts.Broker.Backend = Name
-	c, err := engine.Connect(ctx, opts)
+	c, err := engine.Connect(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	e, err := c.Start(ctx, &strategy{
-		blueprint: b,
-		links:     newLinks(b, c.Declare),
-		limits:    guarantees(b, cfg.Rounding, c.MaxPriority()),
-	})
+	e, err := c.Start(ctx, &strategy{Links: newLinks(b, c.Declare), blueprint: b, limits: guarantees(b, c.MaxPriority())})
 	if err != nil {
 		return nil, err
 	}
-	return &Tiers{Engine: e, blueprint: b}, nil
+	return &tiers{e, b}, nil
 }
 
-// Describe says what Open would declare, with the queues for routing without a Delayer, and what the Delayer could
-// do. It asks no broker.
-func Describe(opts engine.Options, cfg Config) (engine.Description, error) {
-	b, err := newBlueprint(opts, cfg)
+// Topology returns what Open declares, and the queues for routing without a Delayer. It asks no broker.
+// Errors are ErrConfig.
+func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
+	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
-		return engine.Description{}, err
+		return nil, err
 	}
 	own := b.plan().Add(b.routes())
-	if opts.Imported {
+	if !s.Declare.Enabled() {
 		all := make([]int, len(b.tiers))
 		for i := range all {
 			all[i] = i
 		}
-		own = own.Add(engine.Complete(all, b.steps))
+		own = own.Add(keeper.Complete(all, b.steps))
 	}
-	plan, err := opts.Plan(own)
-	return engine.Description{Plan: plan, Limits: guarantees(b, cfg.Rounding, engine.AnyPriority)}, err
+	return s.Whole(own), nil
+}
+
+// Limits returns what tiers of this configuration can do. It asks no broker: with quorum queues of
+// RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
+func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
+	b, _, err := newBlueprint(opts, cfg)
+	if err != nil {
+		return delayer.Limits{}, err
+	}
+	return guarantees(b, engine.AnyPriority), nil
+}
+
+// tiers is a [delayer.Delayer] with a queue per delay.
+type tiers struct {
+	*engine.Engine
+	blueprint blueprint
 }
 
 // Publish implements [delayer.Delayer].
-func (t *Tiers) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+func (t *tiers) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
 	if err := t.checkDestination(exchange, key, msg); err != nil {
 		return err
 	}
@@ -161,29 +200,17 @@ func (t *Tiers) Publish(ctx context.Context, exchange, key string, delay time.Du
 
 // checkDestination keeps a message from going round: one that was to be delivered to a tier would expire
 // there, and its delivery key would lead it there again.
-func (t *Tiers) checkDestination(exchange, key string, msg amqp091.Publishing) error {
-	names := []string{exchange}
-	if exchange == "" {
-		names = append(message.Copies(msg.Headers), key)
-	}
+func (t *tiers) checkDestination(exchange, key string, msg amqp091.Publishing) error {
 	own := t.blueprint.names.prefix + "."
-	for _, name := range names {
-		if strings.HasPrefix(name, own) {
-			return &delayer.Error{
-				Op: "publish", Backend: Name, Object: fmt.Sprintf("to %.300q", name), Kind: delayer.ErrInvalid,
-				Cause: fmt.Errorf("names that begin with %q belong to the tiers", own),
-			}
+	if name, ok := message.Targets(exchange, key, msg.Headers, own); ok {
+		return &delayer.Error{
+			Op: "publish", Backend: Name, Object: fmt.Sprintf("to %.300q", name), Kind: delayer.ErrInvalid,
+			Cause: fmt.Errorf("names that begin with %q belong to the tiers", own),
 		}
 	}
 	return nil
 }
 
-// RemoveTopology deletes the tiers and everything that waits in them, and the queue for unroutable
-// messages. Tiers that only another Delayer has stay, and so do the queues for routing without one.
-func (t *Tiers) RemoveTopology(ctx context.Context) error {
-	return t.Engine.RemoveTopology(ctx, topology.Plan{})
-}
-
 func badConfig(field, format string, args ...any) error {
-	return &delayer.Error{Op: "open", Object: Name + "." + field, Kind: delayer.ErrConfig, Cause: fmt.Errorf(format, args...)}
+	return engine.ConfigError(Name+"."+field, fmt.Errorf(format, args...), "")
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // FuzzTiers: tiers that are accepted are in order, each once, have a name each, and any delay up to the longest waits
@@ -25,7 +24,7 @@ func FuzzTiers(f *testing.F) {
 		}
 		cfg := seed()
 		cfg.Tiers, cfg.Prefix = tiers, prefix
-		b, err := newBlueprint(options(topology.Quorum), cfg)
+		b, _, err := newBlueprint(options(delayer.Quorum), cfg)
 		if err != nil {
 			require.ErrorIs(t, err, delayer.ErrConfig)
 			return
@@ -38,7 +37,7 @@ func FuzzTiers(f *testing.F) {
 			require.Equal(t, tier, read)
 			names[tierName(tier)] = true
 		}
-		require.Len(t, names, len(tiers))
+		require.Len(t, names, len(b.tiers))
 		if d := time.Duration(delay); d > 0 && d <= b.tiers[len(b.tiers)-1] {
 			i := b.next(d)
 			require.GreaterOrEqual(t, b.tiers[i], d, "never early")

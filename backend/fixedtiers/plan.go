@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/topology"
 )
@@ -17,36 +18,43 @@ const (
 )
 
 // newBlueprint checks a configuration: what it allows, the broker takes.
-func newBlueprint(opts engine.Options, cfg Config) (blueprint, error) {
+func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings, error) {
+	s, err := engine.Resolve(opts, Name)
+	if err != nil {
+		return blueprint{}, s, err
+	}
+	cfg = cfg.withDefaults(s.Prefix)
 	b := blueprint{
-		names: names{cfg.Prefix}, kind: opts.QueueType, stage: opts.Stage(), owner: opts.Prefix,
+		names: names{cfg.Prefix}, kind: s.QueueType, stage: s.Stage(), owner: s.Prefix, rounding: cfg.Rounding,
 		tiers: slices.Sorted(slices.Values(cfg.Tiers)), maxLength: cfg.MaxLength, early: cfg.Overflow == Early,
 	}
+	return b, s, b.check(cfg)
+}
+
+func (b blueprint) check(cfg Config) error {
 	switch {
-	case cfg.Prefix == "" || len(cfg.Prefix) > maxPrefix || strings.HasPrefix(cfg.Prefix, "amq."):
-		return b, badConfig("prefix", `%.140q: want 1 to %d bytes that do not begin with "amq."`, cfg.Prefix, maxPrefix)
-	case len(cfg.Tiers) == 0:
-		return b, badConfig("tiers", "there are none: give at least one, as [1m, 5m, 15m]")
+	case len(cfg.Prefix) > maxPrefix || strings.HasPrefix(cfg.Prefix, "amq."):
+		return badConfig("prefix", `%.140q: want at most %d bytes that do not begin with "amq."`, cfg.Prefix, maxPrefix)
 	case len(cfg.Tiers) > maxTiers:
-		return b, badConfig("tiers", "%d of them, at most %d: binaryladder takes any delay", len(cfg.Tiers), maxTiers)
+		return badConfig("tiers", "%d of them, at most %d: binaryladder takes any delay", len(cfg.Tiers), maxTiers)
 	case cfg.Rounding != Up && cfg.Rounding != Exact:
-		return b, badConfig("rounding", "%q is neither up nor exact", string(cfg.Rounding))
+		return badConfig("rounding", "%q is neither up nor exact", string(cfg.Rounding))
 	case cfg.MaxLength < 1:
-		return b, badConfig("max_length", "%d is not a number of messages, at least 1", cfg.MaxLength)
+		return badConfig("max_length", "%d is not a number of messages, at least 1", cfg.MaxLength)
 	case cfg.Overflow != Refuse && cfg.Overflow != Early:
-		return b, badConfig("overflow", "%q is neither refuse nor early", string(cfg.Overflow))
+		return badConfig("overflow", "%q is neither refuse nor early", string(cfg.Overflow))
 	case b.early && b.kind != topology.Classic:
-		return b, badConfig("overflow", "early needs queue_type: classic; a %s queue that dead-letters at least once can only refuse", b.kind)
+		return badConfig("overflow", "early needs queue_type: classic; a %s queue that dead-letters at least once can only refuse", b.kind)
 	}
 	for i, tier := range b.tiers {
 		switch {
 		case tier < time.Millisecond || tier%time.Millisecond != 0 || tier > maxTier:
-			return b, badConfig("tiers", "%v is not a whole number of milliseconds from 1ms to ten years: the broker counts in milliseconds", tier)
+			return badConfig("tiers", "%v is not a whole number of milliseconds from 1ms to ten years: the broker counts in milliseconds", tier)
 		case i > 0 && tier == b.tiers[i-1]:
-			return b, badConfig("tiers", "%s is there twice", tierName(tier))
+			return badConfig("tiers", "%s is there twice", tierName(tier))
 		}
 	}
-	return b, nil
+	return nil
 }
 
 // next is the number of the tier in which a delay waits. There must be one.

@@ -9,12 +9,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-func options(kind topology.QueueType) engine.Options {
-	return engine.Options{Prefix: "p", QueueType: kind}
+func options(kind delayer.QueueType) delayer.Options {
+	return delayer.Options{Prefix: "p", QueueType: kind}
 }
 
 // seed is the configuration of the second seed.
@@ -45,7 +44,7 @@ func TestNamesReadAsTheirDurations(t *testing.T) {
 }
 
 func TestTheNextTier(t *testing.T) {
-	b, err := newBlueprint(options(topology.Quorum), seed())
+	b, _, err := newBlueprint(options(topology.Quorum), seed())
 	require.NoError(t, err)
 	for delay, want := range map[time.Duration]time.Duration{
 		1: time.Minute, time.Minute: time.Minute, time.Minute + 1: 5 * time.Minute, 15 * time.Minute: 15 * time.Minute,
@@ -63,10 +62,8 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 		change       func(*Config)
 		object, want string
 	}{
-		{func(c *Config) { c.Prefix = "" }, "prefix", "want 1 to 128 bytes"},
-		{func(c *Config) { c.Prefix = strings.Repeat("p", 129) }, "prefix", "want 1 to 128 bytes"},
+		{func(c *Config) { c.Prefix = strings.Repeat("p", 129) }, "prefix", "want at most 128 bytes"},
 		{func(c *Config) { c.Prefix = "amq.delay" }, "prefix", `do not begin with "amq."`},
-		{func(c *Config) { c.Tiers = nil }, "tiers", "there are none: give at least one, as [1m, 5m, 15m]"},
 		{func(c *Config) { c.Tiers = many }, "tiers", "101 of them, at most 100"},
 		{func(c *Config) { c.Tiers = []time.Duration{time.Minute, time.Second, time.Minute} }, "tiers", "1m is there twice"},
 		{func(c *Config) { c.Tiers[1] = 1500 * time.Microsecond }, "tiers", "1.5ms is not a whole number of milliseconds"},
@@ -80,30 +77,30 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 	} {
 		cfg := seed()
 		c.change(&cfg)
-		_, err := Describe(options(topology.Quorum), cfg)
+		_, err := Topology(options(delayer.Quorum), cfg)
 		require.ErrorIs(t, err, delayer.ErrConfig)
 		require.ErrorContains(t, err, "open fixedtiers."+c.object+": ")
 		require.ErrorContains(t, err, c.want)
 	}
 	cfg := seed()
 	cfg.Tiers = many[:100]
-	d, err := Describe(options(topology.Quorum), cfg)
+	d, err := Limits(options(delayer.Quorum), cfg)
 	require.NoError(t, err)
-	require.Len(t, d.Limits.Tiers, 100)
+	require.Len(t, d.Tiers, 100)
 }
 
 func TestLimits(t *testing.T) {
 	cfg := seed()
-	d, err := Describe(options(topology.Classic), cfg)
+	d, err := Limits(options(delayer.Classic), cfg)
 	require.NoError(t, err)
-	require.Equal(t, []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}, d.Limits.Tiers, "in order")
-	require.Equal(t, 15*time.Minute, d.Limits.Max)
-	require.False(t, d.Limits.ExactTiers)
-	require.False(t, d.Limits.Replicated)
+	require.Equal(t, []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}, d.Tiers, "in order")
+	require.Equal(t, 15*time.Minute, d.Max)
+	require.False(t, d.ExactTiers)
+	require.False(t, d.Replicated)
 	require.Equal(t, 15*time.Minute, cfg.Tiers[0], "what was given is left as it was")
 	cfg.Rounding = Exact
-	d, err = Describe(options(topology.Quorum), cfg)
+	d, err = Limits(options(delayer.Quorum), cfg)
 	require.NoError(t, err)
-	require.True(t, d.Limits.ExactTiers)
-	require.True(t, d.Limits.SurvivesCrash)
+	require.True(t, d.ExactTiers)
+	require.True(t, d.SurvivesCrash)
 }

@@ -44,6 +44,7 @@ type blueprint struct {
 	tiers     []time.Duration // ascending
 	maxLength int
 	early     bool
+	rounding  Rounding
 }
 
 // config is what the marker says: two Delayers share queues only where all of it agrees. Which tiers there are

@@ -18,7 +18,7 @@ func small(t *testing.T, kind topology.QueueType, change func(*Config)) blueprin
 	if change != nil {
 		change(&cfg)
 	}
-	b, err := newBlueprint(options(kind), cfg)
+	b, _, err := newBlueprint(options(kind), cfg)
 	require.NoError(t, err)
 	return b
 }

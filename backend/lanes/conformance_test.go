@@ -12,6 +12,9 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/conformance"
 	"github.com/delayer-go/delayer/conformance/rabbitworld"
 	"github.com/delayer-go/delayer/internal/rabbit"
@@ -34,17 +37,17 @@ type lane struct {
 func lanes() []lane {
 	tiers := []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 2 * time.Second}
 	var out []lane
-	for _, kind := range []string{"quorum", "classic"} {
+	for _, kind := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
 		for _, l := range []lane{
-			{"binaryladder/source", backend.Config{BinaryLadder: backend.BinaryLadder{Levels: 12, Tick: 10 * time.Millisecond}}},
-			{"binaryladder/source/6 bits", backend.Config{BinaryLadder: backend.BinaryLadder{Levels: 3, Tick: time.Millisecond, BitsPerLevel: 6}}},
-			{"binaryladder/topic", backend.Config{BinaryLadder: backend.BinaryLadder{Levels: 12, Tick: 10 * time.Millisecond, Routing: "topic"}}},
-			{"controller", backend.Config{Backend: "controller", Controller: backend.Controller{Tick: 100 * time.Millisecond}}},
-			{"fixedtiers/up", backend.Config{Backend: "fixedtiers", FixedTiers: backend.FixedTiers{Tiers: tiers}}},
-			{"fixedtiers/exact", backend.Config{Backend: "fixedtiers", FixedTiers: backend.FixedTiers{Tiers: tiers, Rounding: "exact"}}},
+			{"binaryladder/source", backend.Config{BinaryLadder: binaryladder.Config{Levels: 12, Tick: 10 * time.Millisecond}}},
+			{"binaryladder/source/6 bits", backend.Config{BinaryLadder: binaryladder.Config{Levels: 3, Tick: time.Millisecond, BitsPerLevel: 6}}},
+			{"binaryladder/topic", backend.Config{BinaryLadder: binaryladder.Config{Levels: 12, Tick: 10 * time.Millisecond, Routing: "topic"}}},
+			{"controller", backend.Config{Backend: "controller", Controller: controller.Config{Tick: 100 * time.Millisecond}}},
+			{"fixedtiers/up", backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers}}},
+			{"fixedtiers/exact", backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers, Rounding: "exact"}}},
 		} {
 			l.cfg.QueueType = kind
-			out = append(out, lane{l.name + "/" + kind, l.cfg})
+			out = append(out, lane{l.name + "/" + string(kind), l.cfg})
 		}
 	}
 	return append(out, lane{"plugin", backend.Config{Backend: "plugin"}}) // its messages wait in no queue
@@ -97,7 +100,7 @@ func conform(t *testing.T, b *rabbit.Broker, cfg backend.Config, dress func(conf
 	require.NoError(t, err)
 	defer func() {
 		require.NoError(t, around.Close())
-		require.NoError(t, first.(interface{ RemoveTopology(context.Context) error }).RemoveTopology(ctx))
+		require.NoError(t, first.(delayer.TopologyRemover).RemoveTopology(ctx))
 		require.NoError(t, first.Close())
 	}()
 	conformance.Run(t, conformance.Harness{

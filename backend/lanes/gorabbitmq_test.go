@@ -12,7 +12,9 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/conformance"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
@@ -22,8 +24,8 @@ import (
 func TestConformanceWithGoRabbitMQ(t *testing.T) {
 	b := rabbittest.Broker(t)
 	cfg := backend.Config{
-		URL: b.URL(), Prefix: rabbittest.Prefix(t), Logger: silent,
-		BinaryLadder: backend.BinaryLadder{Levels: 12, Tick: 10 * time.Millisecond},
+		Options:      delayer.Options{URL: b.URL(), Prefix: rabbittest.Prefix(t), Logger: silent},
+		BinaryLadder: binaryladder.Config{Levels: 12, Tick: 10 * time.Millisecond},
 	}
 	conform(t, b, cfg, func(inner conformance.World) (conformance.World, error) { return newGoRabbitWorld(inner, b.URL()) })
 }

@@ -31,8 +31,8 @@ func (s *existing) Reset()            { s.seen.Store(0) }
 func (*existing) Limits() delayer.Limits { return guarantees() }
 
 // Enter publishes to the exchange as it is: its bindings do the rest.
-func (s *existing) Enter(ctx context.Context, j engine.Journey) (engine.Entry, error) {
-	headers, err := await(ctx, j.Delay)
+func (s *existing) Enter(ctx context.Context, m engine.Message) (engine.Entry, error) {
+	headers, err := await(ctx, m.Delay)
 	return engine.Entry{Exchange: s.exchange, Headers: headers, Optional: true, Foreign: true}, err
 }
 

@@ -103,7 +103,7 @@ func TestExistingExchangeDeclaresNothing(t *testing.T) {
 	opts := r.options()
 	p, err := r.tryOpen(opts, plugin.Config{Exchange: exchange})
 	require.NoError(t, err)
-	require.NoError(t, p.RemoveTopology(context.Background()))
+	require.NoError(t, p.(delayer.TopologyRemover).RemoveTopology(context.Background()))
 	require.NoError(t, p.Close())
 	require.NoError(t, r.ch.ExchangeDeclarePassive(exchange, "x-delayed-message", true, false, false, false, nil), "the user's stays")
 	require.ErrorContains(t, r.ch.ExchangeDeclarePassive(opts.Prefix+".delivery", "direct", true, false, false, false, nil), "404")

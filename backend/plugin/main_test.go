@@ -4,11 +4,9 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // The conformance lane of an exchange of our own is in backend/lanes, beside those of all backends. One of the
@@ -17,9 +15,9 @@ func TestMain(m *testing.M) {
 	rabbittest.Main(m, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages}})
 }
 
-func options(t testing.TB, b *rabbit.Broker) engine.Options {
-	return engine.Options{
-		Broker: broker.Options{URL: b.URL(), Logger: slog.New(slog.DiscardHandler)},
-		Prefix: rabbittest.Prefix(t), QueueType: topology.Quorum, Connections: 1,
+func options(t testing.TB, b *rabbit.Broker) delayer.Options {
+	return delayer.Options{
+		URL: b.URL(), Logger: slog.New(slog.DiscardHandler),
+		Prefix: rabbittest.Prefix(t), QueueType: delayer.Quorum, Connections: 1,
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/plugin"
-	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
@@ -73,29 +72,31 @@ func TestBadConfiguration(t *testing.T) {
 		strings.Repeat("x", 256): "256 bytes",
 		"delayer.delivery":       `begin with "delayer."`,
 	} {
-		opts := engine.Options{Prefix: "delayer"}
+		opts := delayer.Options{Prefix: "delayer"}
 		_, err := plugin.Open(t.Context(), opts, plugin.Config{Exchange: exchange})
 		require.ErrorIs(t, err, delayer.ErrConfig)
 		require.ErrorContains(t, err, says)
-		_, err = plugin.Describe(opts, plugin.Config{Exchange: exchange})
+		_, err = plugin.Topology(opts, plugin.Config{Exchange: exchange})
 		require.ErrorIs(t, err, delayer.ErrConfig)
 	}
-	_, err := plugin.Describe(engine.Options{}, plugin.Config{})
-	require.ErrorIs(t, err, delayer.ErrConfig)
 }
 
-func TestDescribe(t *testing.T) {
+func TestTopology(t *testing.T) {
 	var b strings.Builder
-	d, err := plugin.Describe(engine.Options{Prefix: "delayer"}, plugin.Config{})
+	d, err := plugin.Topology(delayer.Options{Prefix: "delayer"}, plugin.Config{})
 	require.NoError(t, err)
-	require.NoError(t, d.Plan.WriteText(&b))
+	require.NoError(t, d.WriteText(&b))
 	assert.Contains(t, b.String(), "exchange  delayer.plugin.wait  x-delayed-message  x-delayed-type=fanout\n")
 	assert.Contains(t, b.String(), "binding   delayer.plugin.wait -> exchange delayer.delivery")
 	assert.NotContains(t, b.String(), "delayer.sink")
-	assert.True(t, d.Limits.KeepsUnroutable)
-
-	d, err = plugin.Describe(engine.Options{Prefix: "delayer"}, plugin.Config{Exchange: "theirs"})
+	limits, err := plugin.Limits(delayer.Options{}, plugin.Config{})
 	require.NoError(t, err)
-	assert.Empty(t, d.Plan)
-	assert.False(t, d.Limits.KeepsUnroutable)
+	assert.True(t, limits.KeepsUnroutable)
+
+	d, err = plugin.Topology(delayer.Options{Prefix: "delayer"}, plugin.Config{Exchange: "theirs"})
+	require.NoError(t, err)
+	assert.Empty(t, d)
+	limits, err = plugin.Limits(delayer.Options{}, plugin.Config{Exchange: "theirs"})
+	require.NoError(t, err)
+	assert.False(t, limits.KeepsUnroutable)
 }

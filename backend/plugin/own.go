@@ -19,8 +19,6 @@ type own struct {
 	stage  delivery.Stage
 }
 
-func (*own) Reset() {}
-
 // Plan is the exchange where messages wait. It is a fanout beneath, because all that waits goes to the delivery
 // exchange, which looks at the keys. It has no alternate exchange, which would get a copy of every message when that
 // begins to wait.
@@ -39,10 +37,10 @@ func (*own) Limits() delayer.Limits {
 
 // Enter lets a message wait with the keys that lead on from the delivery exchange. The plugin keeps all routing
 // keys of a message, those in BCC too, as they were when it came.
-func (s *own) Enter(ctx context.Context, j engine.Journey) (engine.Entry, error) {
-	headers, err := await(ctx, j.Delay)
+func (s *own) Enter(ctx context.Context, m engine.Message) (engine.Entry, error) {
+	headers, err := await(ctx, m.Delay)
 	return engine.Entry{
-		Exchange: s.wait(), Keys: j.Destinations, Headers: headers,
+		Exchange: s.wait(), Keys: m.Destinations, Headers: headers,
 		Optional: true, // the broker takes a message that waits for one that has nowhere to go
 	}, err
 }

@@ -62,67 +62,70 @@ const Name = "plugin"
 
 // Config says in which exchange messages wait.
 type Config struct {
-	// Exchange is an existing x-delayed-message exchange; "" is one of our own.
-	Exchange string
+	// Exchange is an existing x-delayed-message exchange, which is then the only destination. Default:
+	// none; messages wait in an exchange of our own, and go to any destination.
+	Exchange string `yaml:"exchange"`
 }
 
-// A Plugin is a [delayer.Delayer] on an x-delayed-message exchange.
-type Plugin struct {
-	*engine.Engine
-}
+// Default returns what the fields that are zero in a Config stand for.
+func Default() Config { return Config{} }
 
-var _ delayer.Delayer = (*Plugin)(nil)
-
-// Open connects, makes sure of the plugin and declares what an exchange of our own needs. Errors: ErrConfig names
-// the field that is wrong; ErrUnavailable and ErrAccess concern the broker, a missing plugin is the former;
-// ErrConflict says that an exchange is not what it should be.
-func Open(ctx context.Context, opts engine.Options, cfg Config) (*Plugin, error) {
-	opts, err := cfg.options(opts)
+// Open connects, makes sure of the plugin and declares what an exchange of our own needs. ctx bounds the
+// opening only. Errors: ErrConfig names the field that is wrong; ErrUnavailable and ErrAccess concern the
+// broker, a missing plugin is the former; ErrConflict says that an exchange is not what it should be.
+// After an error nothing is left open.
+//
+// RemoveTopology of the Delayer leaves an exchange of yours. What waits in one of ours is lost when it
+// is due.
+func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
+	settings, err := cfg.settings(opts)
 	if err != nil {
 		return nil, err
 	}
-	c, err := engine.Connect(ctx, opts)
+	c, err := engine.Connect(ctx, settings)
 	if err != nil {
 		return nil, err
 	}
-	s, err := cfg.strategy(ctx, c, opts)
+	s, err := cfg.strategy(ctx, c, settings)
 	if err != nil {
 		c.Close()
 		return nil, explain(err, c.Version)
 	}
 	e, err := c.Start(ctx, s)
-	if err != nil {
-		return nil, explain(err, c.Version)
-	}
-	return &Plugin{e}, nil
+	return engine.Opened(e, explain(err, c.Version))
 }
 
-// Describe says what Open would declare, which is nothing where the exchange is yours, and what the Delayer could do.
-// It asks no broker.
-func Describe(opts engine.Options, cfg Config) (engine.Description, error) {
-	opts, err := cfg.options(opts)
+// Topology returns what Open declares, which is nothing where the exchange is yours. It asks no broker.
+// Errors are ErrConfig.
+func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
+	settings, err := cfg.settings(opts)
 	if err != nil {
-		return engine.Description{}, err
+		return nil, err
 	}
 	if cfg.Exchange != "" {
-		s := &existing{}
-		return engine.Description{Plan: s.Plan(), Limits: s.Limits()}, nil
+		return topology.Plan{}, nil
 	}
-	s := &own{prefix: opts.Prefix, stage: opts.Stage()}
-	plan, err := opts.Plan(s.Plan())
-	return engine.Description{Plan: plan, Limits: s.Limits()}, err
+	s := &own{prefix: settings.Prefix, stage: settings.Stage()}
+	return settings.Whole(s.Plan()), nil
 }
 
-// RemoveTopology deletes what Open declared. What waits is lost when it is due. An exchange of yours stays.
-func (p *Plugin) RemoveTopology(ctx context.Context) error {
-	return p.Engine.RemoveTopology(ctx, topology.Plan{})
+// Limits returns what the plugin can do with this configuration. It asks no broker. Errors are
+// ErrConfig.
+func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
+	if _, err := cfg.settings(opts); err != nil {
+		return delayer.Limits{}, err
+	}
+	if cfg.Exchange != "" {
+		return (&existing{}).Limits(), nil
+	}
+	return (&own{}).Limits(), nil
 }
 
 // strategy finds out whether the exchange can be had, before anything else is declared.
-func (c Config) strategy(ctx context.Context, conn *engine.Connected, opts engine.Options) (engine.Strategy, error) {
+func (c Config) strategy(ctx context.Context, conn *engine.Connected, s engine.Settings) (engine.Strategy, error) {
 	if c.Exchange == "" {
-		s := &own{prefix: opts.Prefix, stage: conn.Stage}
-		return s, conn.Declare(ctx, topology.Plan{Exchanges: s.Plan().Exchanges})
+		o := &own{prefix: s.Prefix, stage: s.Stage()}
+		return o, conn.Declare(ctx, topology.Plan{Exchanges: o.Plan().Exchanges})
 	}
 	if err := inspect(ctx, conn, c.Exchange); err != nil {
 		return nil, err
@@ -130,28 +133,31 @@ func (c Config) strategy(ctx context.Context, conn *engine.Connected, opts engin
 	return &existing{exchange: c.Exchange, look: conn.Do}, nil
 }
 
-// options are those of a delivery stage behind an exchange: it needs nothing that quorum queues need, and there
-// is no queue where a priority could hold up others.
-func (c Config) options(opts engine.Options) (engine.Options, error) {
+// settings are those of a delivery stage behind an exchange: it needs nothing that quorum queues need,
+// and there is no queue where one message could block another.
+func (c Config) settings(opts delayer.Options) (engine.Settings, error) {
+	s, err := engine.Resolve(opts, Name)
+	if err != nil {
+		return s, err
+	}
+	s.QueueType = delayer.Classic
 	const maxName = 255
 	switch {
 	case len(c.Exchange) > maxName:
-		return opts, badConfig("exchange", "a name of %d bytes, AMQP allows %d", len(c.Exchange), maxName)
-	case strings.HasPrefix(c.Exchange, opts.Prefix+"."):
-		return opts, badConfig("exchange", "names that begin with %q belong to this Delayer", opts.Prefix+".")
+		return s, badConfig("exchange", "a name of %d bytes, AMQP allows %d", len(c.Exchange), maxName)
+	case strings.HasPrefix(c.Exchange, s.Prefix+"."):
+		return s, badConfig("exchange", "names that begin with %q belong to this Delayer", s.Prefix+".")
 	}
-	opts.Broker.Backend = Name
-	opts.QueueType = topology.Classic
-	return opts, nil
+	return s, nil
 }
 
 func badConfig(field, format string, args ...any) error {
-	return &delayer.Error{Op: "open", Object: Name + "." + field, Kind: delayer.ErrConfig, Cause: fmt.Errorf(format, args...)}
+	return engine.ConfigError(Name+"."+field, fmt.Errorf(format, args...), "")
 }
 
 // explain turns the broker's "unknown exchange type" into what to do about it.
 func explain(err error, version string) error {
-	if !unknownType(err) {
+	if err == nil || !unknownType(err) {
 		return err
 	}
 	return &delayer.Error{

@@ -8,8 +8,8 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/plugin"
-	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
@@ -75,7 +75,7 @@ func (r *rig) queue(hint, key, exchange string) <-chan amqp091.Delivery {
 	return deliveries
 }
 
-func (r *rig) open(cfg plugin.Config) *plugin.Plugin {
+func (r *rig) open(cfg plugin.Config) delayer.Delayer {
 	r.Helper()
 	p, err := r.tryOpen(r.options(), cfg)
 	require.NoError(r, err)
@@ -83,9 +83,9 @@ func (r *rig) open(cfg plugin.Config) *plugin.Plugin {
 	return p
 }
 
-func (r *rig) options() engine.Options { return options(r.T, r.broker) }
+func (r *rig) options() delayer.Options { return options(r.T, r.broker) }
 
-func (r *rig) tryOpen(opts engine.Options, cfg plugin.Config) (*plugin.Plugin, error) {
+func (r *rig) tryOpen(opts delayer.Options, cfg plugin.Config) (delayer.Delayer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return plugin.Open(ctx, opts, cfg)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 )
 
 // A shape is a ladder as it is measured: the default one, or one that --bits and --tick ask for.
@@ -43,9 +44,9 @@ func shapes(bits []int, ticks []time.Duration) []shape {
 }
 
 // config is the ladder's, where the delays need the tick wanted, or 0 if a second will do.
-func (s shape) config(wanted time.Duration) backend.BinaryLadder {
+func (s shape) config(wanted time.Duration) binaryladder.Config {
 	usual := backend.Default().BinaryLadder
-	cfg := backend.BinaryLadder{Levels: usual.Levels, Tick: usual.Tick, Routing: s.routing, BitsPerLevel: s.bits}
+	cfg := binaryladder.Config{Levels: usual.Levels, Tick: usual.Tick, Routing: binaryladder.Routing(s.routing), BitsPerLevel: s.bits}
 	switch {
 	case s.tick > 0:
 		cfg.Tick = s.tick

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/bench"
 )
 
@@ -135,7 +136,7 @@ func TestPrimersTakeEveryStep(t *testing.T) {
 }
 
 // stepsOf are a delay's steps: from a level, or -1, to a level and value, or -1.
-func stepsOf(d time.Duration, cfg backend.BinaryLadder) [][3]int {
+func stepsOf(d time.Duration, cfg binaryladder.Config) [][3]int {
 	const outside = -1
 	var out [][3]int
 	from := outside

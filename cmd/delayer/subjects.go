@@ -92,9 +92,8 @@ func asIs(bench.Env, *backend.Config) {}
 func openBackend(name string, shape func(bench.Env, *backend.Config)) openFunc {
 	return func(ctx context.Context, env bench.Env, queueType string) (delayer.Delayer, error) {
 		cfg := backend.Config{
-			URL: env.URL, Prefix: env.Prefix, Backend: name, QueueType: queueType,
-			// What goes wrong is in the report; log lines would tear the live line apart.
-			Logger: slog.New(slog.DiscardHandler),
+			Options: delayer.Options{URL: env.URL, Prefix: env.Prefix, QueueType: delayer.QueueType(queueType), Logger: slog.New(slog.DiscardHandler)},
+			Backend: name,
 		}
 		shape(env, &cfg)
 		return backend.Open(ctx, cfg)

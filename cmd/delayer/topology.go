@@ -37,12 +37,12 @@ func (c *topologyPrintCmd) print(s streams) error {
 	if c.Backend != "" {
 		cfg.Backend = c.Backend
 	}
-	topology, err := backend.TopologyOf(cfg)
+	if c.Format == "definitions" {
+		return backend.WriteDefinitions(s.out, cfg)
+	}
+	topology, err := backend.Topology(cfg)
 	if err != nil {
 		return err
-	}
-	if c.Format == "definitions" {
-		return topology.WriteDefinitions(s.out)
 	}
 	return topology.WriteText(s.out)
 }

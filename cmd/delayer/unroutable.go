@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/unroutable"
 )
 
@@ -61,7 +61,7 @@ func (f *boxFlags) settings() (backend.Config, error) {
 	if cfg.Prefix == "" {
 		cfg.Prefix = backend.Default().Prefix
 	}
-	if _, err := backend.TopologyOf(cfg); err != nil { // what Open would refuse
+	if _, err := backend.Topology(cfg); err != nil { // what Open would refuse
 		return cfg, err
 	}
 	if cfg.Backend == "plugin" && cfg.Plugin.Exchange != "" {
@@ -78,12 +78,12 @@ func (f *boxFlags) open(ctx context.Context) (*unroutable.Box, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
-	encrypt, err := cfg.TLSConfig()
+	cfg.Logger = slog.New(slog.DiscardHandler) // the error says it all
+	settings, err := engine.Resolve(cfg.Options, "")
 	if err != nil {
 		return nil, err
 	}
-	opts := broker.Options{URL: cfg.URL, TLS: encrypt, Logger: slog.New(slog.DiscardHandler)} // the error says it all
-	return unroutable.Open(ctx, opts, cfg.Prefix)
+	return unroutable.Open(ctx, settings.BrokerOptions("unroutable"), cfg.Prefix)
 }
 
 // selects says that a message is one of those that the flags name.

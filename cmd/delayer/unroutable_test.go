@@ -43,7 +43,7 @@ func newMailbox(t *testing.T) *mailbox {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		_ = m.d.(interface{ RemoveTopology(context.Context) error }).RemoveTopology(ctx)
+		_ = m.d.(delayer.TopologyRemover).RemoveTopology(ctx)
 		require.NoError(t, m.d.Close())
 	})
 	m.ch = channel(t, m.url)

@@ -10,6 +10,9 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/internal/faults"
 )
 
@@ -19,11 +22,11 @@ const quarter = 250 * time.Millisecond
 // subjects are the Delayers that faults are done to. A log line of theirs is no news during a fault.
 func subjects(delayerCommand string) []faults.Subject {
 	quiet := slog.New(slog.DiscardHandler)
-	ladder := backend.Config{Backend: "binaryladder", BinaryLadder: backend.BinaryLadder{Levels: 10, Tick: quarter}}
+	ladder := backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Levels: 10, Tick: quarter}}
 	topic := ladder
 	topic.BinaryLadder.Routing = "topic"
-	tiers := backend.Config{Backend: "fixedtiers", FixedTiers: backend.FixedTiers{Tiers: []time.Duration{500 * time.Millisecond, time.Second, 3 * time.Second}}}
-	controller := backend.Config{Backend: "controller", Controller: backend.Controller{Levels: 4, Tick: quarter}}
+	tiers := backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: []time.Duration{500 * time.Millisecond, time.Second, 3 * time.Second}}}
+	controller := backend.Config{Backend: "controller", Controller: controller.Config{Levels: 4, Tick: quarter}}
 	plugin := backend.Config{Backend: "plugin"}
 	var all []faults.Subject
 	for _, kind := range []string{faults.Quorum, "classic"} {
@@ -36,7 +39,7 @@ func subjects(delayerCommand string) []faults.Subject {
 			if kind == "classic" && s.name == "binaryladder topic" || kind == faults.Quorum && s.name == "plugin" {
 				continue // the same queues as source's; and the plugin has no queues
 			}
-			s.cfg.QueueType, s.cfg.Logger = kind, quiet
+			s.cfg.QueueType, s.cfg.Logger = delayer.QueueType(kind), quiet
 			next := subject(s.name, s.cfg)
 			if s.name == "plugin" {
 				next.QueueType = "(table)"
@@ -53,7 +56,7 @@ func subject(name string, cfg backend.Config) faults.Subject {
 		delays = cfg.FixedTiers.Tiers
 	}
 	return faults.Subject{
-		Name: name, QueueType: cfg.QueueType, Delays: delays,
+		Name: name, QueueType: string(cfg.QueueType), Delays: delays,
 		Unroutable: func(prefix string) string { return prefix + ".unroutable" },
 		Open: func(ctx context.Context, urls []string, prefix string) (delayer.Delayer, error) {
 			c := cfg
@@ -65,7 +68,7 @@ func subject(name string, cfg backend.Config) faults.Subject {
 
 // alone is the controller backend with controllers in processes of their own.
 func alone(cfg backend.Config, quiet *slog.Logger, command string) faults.Subject {
-	cfg.QueueType, cfg.Logger, cfg.Controller.Run = faults.Quorum, quiet, new(false)
+	cfg.QueueType, cfg.Logger, cfg.Controller.Run = faults.Quorum, quiet, delayer.Off
 	s := subject("controller alone", cfg)
 	s.Controller = func(url, prefix string) *exec.Cmd {
 		cmd := exec.Command(command, "controller")

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/rabbit"
 )
 
@@ -302,7 +303,7 @@ func within(ctx context.Context, limit time.Duration, f func(context.Context) er
 func (c Campaign) clear(ctx context.Context, s *Scene, goroutines int) (problems []string, err error) {
 	for _, r := range s.Runs {
 		r.endProcesses() // or they would declare again what is removed
-		if d, ok := r.Delayer.(interface{ RemoveTopology(context.Context) error }); ok && !c.Leave {
+		if d, ok := r.Delayer.(delayer.TopologyRemover); ok && !c.Leave {
 			err = errors.Join(err, within(ctx, mostRemoving, d.RemoveTopology))
 		}
 		err = errors.Join(err, r.Close())

@@ -11,6 +11,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/rabbit"
 )
 
@@ -103,7 +104,7 @@ func (c churn) remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r, ok := d.(interface{ RemoveTopology(context.Context) error }); ok {
+	if r, ok := d.(delayer.TopologyRemover); ok {
 		err = r.RemoveTopology(ctx)
 	}
 	return errors.Join(err, d.Close(), Do(ctx, c.urls, func(ch *amqp091.Channel) error {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/faults"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
@@ -29,8 +31,8 @@ const soon = "-rabbit dead_letter_worker_publisher_confirm_timeout 2000"
 func subjects() []faults.Subject {
 	const tick = 100 * time.Millisecond
 	return []faults.Subject{
-		subject("binaryladder", backend.Config{Backend: "binaryladder", BinaryLadder: backend.BinaryLadder{Levels: 6, Tick: tick}}),
-		subject("controller", backend.Config{Backend: "controller", Controller: backend.Controller{Levels: 4, Tick: tick}}),
+		subject("binaryladder", backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Levels: 6, Tick: tick}}),
+		subject("controller", backend.Config{Backend: "controller", Controller: controller.Config{Levels: 4, Tick: tick}}),
 	}
 }
 

@@ -156,6 +156,21 @@ func Copies(headers amqp091.Table) []string {
 	return keys
 }
 
+// Targets returns the exchange or queue that a message goes to whose name begins with a prefix, if there
+// is one. At the default exchange CC and BCC name queues too.
+func Targets(exchange, key string, headers amqp091.Table, prefix string) (string, bool) {
+	names := []string{exchange}
+	if exchange == "" {
+		names = append(Copies(headers), key)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
 // propertiesSize is an upper bound of the encoded basic properties without the headers.
 func propertiesSize(msg *amqp091.Publishing) int {
 	const fixed = 8 + 8 + 2 + 2 + 8 + 9 // frame, content header, flags, mode and priority, timestamp, lengths

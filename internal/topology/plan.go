@@ -7,19 +7,21 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
 )
 
 // MaxTTL is the longest x-message-ttl that RabbitMQ takes, ten years of 365 days; a longer one is
 // refused with 406 (measured on 3.10.8, 4.0.5 and 4.3.6, classic and quorum queues alike).
 const MaxTTL = 10 * 365 * 24 * time.Hour
 
-// QueueType is how a queue of ours keeps its messages.
-type QueueType string
+// QueueType is [delayer.QueueType].
+type QueueType = delayer.QueueType
 
-// The two types. Both are durable.
+// The queue types.
 const (
-	Quorum  QueueType = "quorum"  // replicated; dead-letters at least once
-	Classic QueueType = "classic" // one copy; dead-letters at most once: a crash loses what is moving
+	Quorum  = delayer.Quorum
+	Classic = delayer.Classic
 )
 
 // Exchange types that we declare.

@@ -1,4 +1,4 @@
-package engine
+package keeper
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// Links are the routing keys of ours that lead from one place of a strategy to another. Each needs bindings,
-// which are declared when it is first used: there may be thousands, for a key must have as many words as
-// the user's (see delivery.Words). Looking a link up is what every Publish does for every hop, so it is an
-// index into an array, without a lock.
+// Links are the bindings between a backend's queues. Each is declared when it is first used: there may
+// be thousands, because a routing key of ours must have as many words as the user's (see
+// delivery.Words). Every Publish looks up a link for every hop, so that is an index into an array,
+// without a lock.
 type Links[L any] struct {
 	spec      LinkSpec[L]
 	tables    [delivery.MostWords + 1]atomic.Pointer[[]edge] // by the number of words in a key
@@ -69,15 +69,15 @@ func (l *Links[L]) table(words int) []edge {
 	return *t
 }
 
-// Keys returns the keys of the links of a way, in their order and with room for more, having declared what was
-// not yet.
-func (l *Links[L]) Keys(ctx context.Context, way []L, words, room int) ([]any, error) {
+// Keys returns the routing keys of the links of a route, in their order and with room for more. It
+// declares those that were not declared yet.
+func (l *Links[L]) Keys(ctx context.Context, route []L, words, room int) ([]any, error) {
 	table := l.table(words)
-	keys := make([]any, 0, len(way)+room)
-	for _, k := range way {
+	keys := make([]any, 0, len(route)+room)
+	for _, k := range route {
 		e := &table[l.spec.Index(k)]
 		if !e.ready.Load() {
-			if err := l.prepare(ctx, table, way, words); err != nil {
+			if err := l.prepare(ctx, table, route, words); err != nil {
 				return nil, err
 			}
 		}
@@ -86,8 +86,8 @@ func (l *Links[L]) Keys(ctx context.Context, way []L, words, room int) ([]any, e
 	return keys, nil
 }
 
-// prepare declares the links of a way that are not declared yet, all in one go.
-func (l *Links[L]) prepare(ctx context.Context, table []edge, way []L, words int) error {
+// prepare declares the links of a route that are not declared yet, all in one go.
+func (l *Links[L]) prepare(ctx context.Context, table []edge, route []L, words int) error {
 	select {
 	case l.declaring <- struct{}{}:
 		defer func() { <-l.declaring }()
@@ -96,7 +96,7 @@ func (l *Links[L]) prepare(ctx context.Context, table []edge, way []L, words int
 	}
 	var plan topology.Plan
 	var missing []L
-	for _, k := range way {
+	for _, k := range route {
 		if !table[l.spec.Index(k)].ready.Load() {
 			missing = append(missing, k)
 			plan = plan.Add(l.spec.Needs(k, words))

@@ -1,4 +1,4 @@
-package engine
+package keeper
 
 import (
 	"context"
@@ -12,24 +12,26 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// ImportedWords are the numbers of words that keys of ours have in a topology that is imported: each needs bindings of its
-// own, and all there could be are too many. They are those of routing keys with up to seven dots, and of the empty one.
+// ImportedWords are the numbers of words that our keys have in an imported topology. Each needs
+// bindings of its own, and all there could be are too many. They are those of routing keys with up to
+// seven dots, and of the empty one.
 var ImportedWords = []int{1, 2, 3, 4, 5, 6, 7, 8, delivery.Words("")}
 
-func importedWords(key string) error {
+// CheckWords refuses a routing key for which an imported topology has no bindings.
+func CheckWords(key string) error {
 	if slices.Contains(ImportedWords, delivery.Words(key)) {
 		return nil
 	}
 	return fmt.Errorf("the routing key has %d words; with declare: false it may have eight", strings.Count(key, ".")+1)
 }
 
-// declare makes a plan, or, where the topology is imported, makes sure that it is there as far as that can be seen:
-// bindings cannot.
-func declare(ctx context.Context, opts Options, control *broker.Control, p topology.Plan) error {
-	if !opts.Imported {
-		return topology.Apply(ctx, control, opts.Broker.Backend, p)
+// declare makes a plan, or, where the topology is imported, makes sure that it is there as far as that
+// can be seen: bindings cannot.
+func declare(ctx context.Context, control *broker.Control, backend string, imported bool, p topology.Plan) error {
+	if !imported {
+		return topology.Apply(ctx, control, backend, p)
 	}
-	missing, err := topology.Missing(ctx, control, opts.Broker.Backend, p)
+	missing, err := topology.Missing(ctx, control, backend, p)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
@@ -39,13 +41,13 @@ func declare(ctx context.Context, opts Options, control *broker.Control, p topol
 		more = fmt.Sprintf(" and %d more", len(missing)-most)
 	}
 	return &delayer.Error{
-		Op: "open", Backend: opts.Broker.Backend, Object: "topology", Kind: delayer.ErrUnavailable,
+		Op: "open", Backend: backend, Object: "topology", Kind: delayer.ErrUnavailable,
 		Cause: fmt.Errorf("with declare: false there must be %s%s", strings.Join(missing[:min(len(missing), most)], ", "), more),
 		Hint:  "import what this prints: delayer topology print --format definitions, with the same configuration",
 	}
 }
 
-// Complete is what links of all numbers of words need in a topology that is imported.
+// Complete is what links need in an imported topology.
 func Complete[L any](links []L, needs func(l L, words int) topology.Plan) topology.Plan {
 	var p topology.Plan
 	for _, l := range links {

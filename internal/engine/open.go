@@ -1,0 +1,159 @@
+package engine
+
+import (
+	"context"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/guard"
+	"github.com/delayer-go/delayer/internal/keeper"
+	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// Connected has the control connection but no strategy yet: a strategy may want to know the broker
+// first.
+type Connected struct {
+	settings Settings
+	control  *broker.Control
+	keeper   *keeper.Keeper // declares until Start makes the engine's own
+
+	Version string // the broker's
+}
+
+// Connect makes the control connection.
+func Connect(ctx context.Context, s Settings) (*Connected, error) {
+	conn, err := broker.Dial(ctx, s.BrokerOptions("control"))
+	if err != nil {
+		return nil, err
+	}
+	_, _, version := conn.Server()
+	c := &Connected{settings: s, control: broker.NewControl(conn), Version: version}
+	c.keeper = keeper.New(c.keeping(topology.Plan{}))
+	return c, nil
+}
+
+func (c *Connected) keeping(p topology.Plan) keeper.Config {
+	return keeper.Config{
+		Backend: c.settings.Backend, Log: c.settings.BrokerOptions("").Slog(), Control: c.control,
+		Topology: p, Imported: !c.settings.Declare.Enabled(),
+	}
+}
+
+// MaxPriority is the highest message priority that waiting queues of this broker can take.
+func (c *Connected) MaxPriority() uint8 { return maxPriority(c.Version, c.settings.QueueType) }
+
+// Declare makes more of the topology than the strategy's plan.
+func (c *Connected) Declare(ctx context.Context, p topology.Plan) error {
+	return c.keeper.Declare(ctx, p)
+}
+
+// Do runs f on the control channel, as [broker.Control.Do].
+func (c *Connected) Do(ctx context.Context, f func(*amqp091.Channel) error) error {
+	return c.control.Do(ctx, f)
+}
+
+// Close ends the connection if Start is never called.
+func (c *Connected) Close() { c.control.Close() }
+
+// Start declares the topology, opens the publishing connections and returns the engine. On an error
+// everything is closed.
+func (c *Connected) Start(ctx context.Context, s Strategy) (*Engine, error) {
+	e := &Engine{settings: c.settings, strategy: s, limits: s.Limits(), control: c.control}
+	if err := e.open(ctx, c); err != nil {
+		e.release()
+		return nil, err
+	}
+	e.start()
+	return e, nil
+}
+
+// open acquires what the engine consists of, one after the other.
+func (e *Engine) open(ctx context.Context, c *Connected) error {
+	frame, _, _ := c.control.Conn().Server()
+	e.bounds = message.Limits{FrameSize: frame, User: c.control.Conn().User(), MaxPriority: e.limits.MaxPriority}
+	log := c.settings.BrokerOptions("").Slog()
+	keep := c.keeping(e.strategy.Plan())
+	keep.Every = watchEvery(ctx)
+	keep.OnUse, _ = e.strategy.(keeper.OnUse)
+	if d, ok := e.strategy.(Direct); ok {
+		e.dests = direct{d}
+	} else {
+		keep.Topology = c.settings.Whole(keep.Topology)
+		e.dests = bound{delivery.NewDestinations(c.settings.Stage(), c.control, c.settings.Backend, log)}
+	}
+	keep.Forget = e.dests.Reset
+	e.keeper = keeper.New(keep)
+	if err := e.keeper.Open(ctx); err != nil {
+		return err
+	}
+	if err := e.connect(ctx); err != nil {
+		return err
+	}
+	if _, ok := e.strategy.(Direct); ok {
+		return nil
+	}
+	e.guard = guard.New(guard.Config{
+		Backend: c.settings.Backend, Prefix: c.settings.Prefix, QueueType: c.settings.QueueType, Logger: log,
+		Every: keep.Every, Control: c.control, Publish: e.publisher.PublishDirect, Inspect: e.inspector(keep.Topology),
+	})
+	return e.guard.Open(ctx)
+}
+
+// connect opens the connections that publish.
+func (e *Engine) connect(ctx context.Context) error {
+	var conns []*broker.Conn
+	for range e.settings.Connections {
+		conn, err := broker.Dial(ctx, e.settings.BrokerOptions("publish"))
+		if err != nil {
+			for _, made := range conns {
+				made.Close()
+			}
+			return err
+		}
+		conns = append(conns, conn)
+	}
+	e.publisher = broker.NewPublisher(e.settings.Backend, e.keeper.Doubt, conns...)
+	return nil
+}
+
+// inspector asks the management API about the policies for p; nil where there is none.
+func (e *Engine) inspector(p topology.Plan) func(context.Context) error {
+	m := e.settings.management
+	if m == nil {
+		return nil
+	}
+	return func(ctx context.Context) error { return m.Check(ctx, e.settings.Prefix, p) }
+}
+
+// start runs what works beside Publish.
+func (e *Engine) start() {
+	ctx, stop := context.WithCancel(context.Background())
+	e.stop = stop
+	e.running.Go(func() { e.keeper.Run(ctx) })
+	if e.guard != nil {
+		e.running.Go(func() { e.guard.Run(ctx, e.keeper.Busy) })
+	}
+}
+
+// release closes what open has acquired.
+func (e *Engine) release() {
+	if e.publisher != nil {
+		e.publisher.Close()
+	}
+	e.control.Close()
+	if e.dests != nil {
+		e.dests.Close()
+	}
+}
+
+// Opened keeps a nil pointer from becoming a Delayer that is not nil.
+func Opened(e *Engine, err error) (delayer.Delayer, error) {
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}

@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/guard"
+	"github.com/delayer-go/delayer/internal/policy"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// Settings are [delayer.Options] without zero fields, checked as far as that needs no broker.
+type Settings struct {
+	delayer.Options
+	Backend string
+
+	management *policy.Management // nil where there is none
+}
+
+// Resolve fills the fields of o that are zero with their defaults and checks all. Errors are ErrConfig
+// and name the key.
+func Resolve(o delayer.Options, backend string) (Settings, error) {
+	def := delayer.DefaultOptions()
+	o.Prefix = cmp.Or(o.Prefix, def.Prefix)
+	o.QueueType = cmp.Or(o.QueueType, def.QueueType)
+	o.Declare = cmp.Or(o.Declare, def.Declare)
+	o.Resend = cmp.Or(o.Resend, def.Resend)
+	o.Connections = cmp.Or(o.Connections, def.Connections)
+	s := Settings{Options: o, Backend: backend}
+	const mostConnections = 64
+	switch {
+	case o.QueueType != delayer.Quorum && o.QueueType != delayer.Classic:
+		return s, ConfigError("queue_type", fmt.Errorf("%q is neither quorum nor classic", o.QueueType), "")
+	case o.Connections < 1 || o.Connections > mostConnections:
+		return s, ConfigError("connections", fmt.Errorf("%d is not between 1 and %d", o.Connections, mostConnections), "1 is enough for most")
+	}
+	if err := checkPrefix(o.Prefix); err != nil {
+		return s, ConfigError("prefix", err, "the default is "+def.Prefix)
+	}
+	var err error
+	if s.TLS, err = loadTLS(o); err != nil {
+		return s, err
+	}
+	if o.Management != "" {
+		s.management, err = newManagement(o)
+	}
+	return s, err
+}
+
+// ConfigError is the error for a key of the configuration.
+func ConfigError(key string, cause error, hint string) error {
+	return &delayer.Error{Op: "open", Object: key, Kind: delayer.ErrConfig, Cause: cause, Hint: hint}
+}
+
+// maxPrefix leaves room for the longest suffix of an object's name below AMQP's 255 bytes.
+const maxPrefix = 128
+
+func checkPrefix(prefix string) error {
+	switch {
+	case len(prefix) > maxPrefix:
+		return fmt.Errorf("%d bytes, at most %d fit", len(prefix), maxPrefix)
+	case strings.HasPrefix(prefix, "amq."):
+		return errors.New(`names that begin with "amq." belong to the broker`)
+	}
+	return nil
+}
+
+// newManagement reads the address of the management API. It asks nothing yet.
+func newManagement(o delayer.Options) (*policy.Management, error) {
+	vhost, err := broker.Vhost(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	// One connection for each call: they are seconds apart, and none is left when a Delayer is closed.
+	return policy.NewManagement(o.Management, vhost, &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: o.TLS.Clone(), Proxy: http.ProxyFromEnvironment,
+	})
+}
+
+// Stage is the delivery stage of these settings.
+func (s Settings) Stage() delivery.Stage {
+	return delivery.NewStage(s.Prefix, s.QueueType == delayer.Quorum)
+}
+
+// Whole is all that a Delayer of these settings declares at Open, where own is its backend's part. The
+// marker comes first: a conflict shall be found before anything is declared.
+func (s Settings) Whole(own topology.Plan) topology.Plan {
+	return topology.Plan{Markers: own.Markers}.Add(s.Stage().Plan()).
+		Add(topology.Plan{Exchanges: own.Exchanges, Queues: own.Queues, Bindings: own.Bindings}).
+		Add(guard.Plan(s.Prefix, s.QueueType))
+}
+
+// Problems asks the management API which policies would spoil p, one sentence for each.
+func (s Settings) Problems(ctx context.Context, p topology.Plan) ([]string, error) {
+	if s.management == nil {
+		return nil, ConfigError("management", errors.New("not given: policies cannot be seen over AMQP"), "want http://user:password@host:15672")
+	}
+	return s.management.Problems(ctx, s.Prefix, p)
+}
+
+// BrokerOptions say how to connect; name is shown in the broker's list of connections.
+func (s Settings) BrokerOptions(name string) broker.Options {
+	return broker.Options{
+		URL: s.URL, TLS: s.TLS, Logger: s.Logger, Backend: s.Backend, Name: "delayer " + s.Prefix + " " + name,
+	}
+}
+
+// watchKey is that of WithWatchEvery.
+type watchKey struct{}
+
+// WithWatchEvery makes an Open look at topology and policies that often, instead of every five seconds:
+// for tests.
+func WithWatchEvery(ctx context.Context, every time.Duration) context.Context {
+	return context.WithValue(ctx, watchKey{}, every)
+}
+
+func watchEvery(ctx context.Context) time.Duration {
+	every, _ := ctx.Value(watchKey{}).(time.Duration)
+	return every
+}

@@ -1,0 +1,99 @@
+package keeper
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// Run watches the topology while messages are on their way, until ctx ends. What somebody deletes is
+// declared again before the messages come there, without a Publish that would notice.
+func (k *Keeper) Run(ctx context.Context) {
+	look := time.NewTimer(k.pause())
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.wake:
+			k.repair(ctx, false)
+		case <-look.C:
+			if k.Busy() {
+				k.repair(ctx, true)
+			}
+			look.Reset(k.pause())
+		}
+	}
+}
+
+func (k *Keeper) pause() time.Duration { return k.cfg.Every + rand.N(k.cfg.Every/2) }
+
+// repair declares what is missing, if it shall look for that, and makes the bindings again that were
+// declared on use before the last loss.
+func (k *Keeper) repair(ctx context.Context, look bool) {
+	k.looking.Lock()
+	defer k.looking.Unlock()
+	var err error
+	if look {
+		err = k.find(ctx)
+	}
+	if err == nil {
+		err = k.Ensure(ctx)
+	}
+	if err == nil && k.Busy() && k.relink.Swap(false) {
+		if err = k.restore(ctx); err != nil {
+			k.relink.Store(true)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		k.cfg.Log.Warn("cannot look after the topology", "backend", k.cfg.Backend, "error", err)
+	}
+}
+
+// find doubts the topology if an object of it is gone.
+func (k *Keeper) find(ctx context.Context) error {
+	missing, err := topology.Missing(ctx, k.cfg.Control, k.cfg.Backend, k.known())
+	if err == nil && len(missing) > 0 {
+		k.cfg.Log.Warn("exchanges or queues of this Delayer were deleted; it declares them again, and what waited in them is lost",
+			"backend", k.cfg.Backend, "objects", strings.Join(missing[:min(len(missing), 5)], ", "), "count", len(missing))
+		k.Doubt()
+	}
+	return err
+}
+
+// restore makes the bindings again that messages on their way need.
+func (k *Keeper) restore(ctx context.Context) error {
+	if k.cfg.OnUse != nil {
+		if err := k.Declare(ctx, k.cfg.OnUse.Used()); err != nil {
+			return err
+		}
+	}
+	if k.cfg.Rebind != nil {
+		return k.cfg.Rebind(ctx)
+	}
+	return nil
+}
+
+// known is everything that has been declared, each queue once.
+func (k *Keeper) known() topology.Plan {
+	p := k.cfg.Topology
+	if k.cfg.OnUse == nil {
+		return p
+	}
+	have := map[string]bool{}
+	for _, q := range p.Queues {
+		have[q.Name] = true
+	}
+	p.Queues = slices.Clip(p.Queues)
+	for _, q := range k.cfg.OnUse.Used().Queues {
+		if !have[q.Name] {
+			have[q.Name] = true
+			p.Queues = append(p.Queues, q)
+		}
+	}
+	return p
+}
