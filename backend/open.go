@@ -24,23 +24,25 @@ type strategy struct {
 	open     func(context.Context, Config) (delayer.Delayer, error)
 	topology func(Config) (delayer.Topology, error)
 	limits   func(Config) (delayer.Limits, error)
+	about    delayer.About
 }
 
 // strategies are in the order of the configuration.
 var strategies = []strategy{
-	of(binaryladder.Name, binaryladder.Open, binaryladder.Topology, binaryladder.Limits,
+	of(binaryladder.Name, binaryladder.About(), binaryladder.Open, binaryladder.Topology, binaryladder.Limits,
 		func(c Config) binaryladder.Config { return c.BinaryLadder }),
-	of(fixedtiers.Name, fixedtiers.Open, fixedtiers.Topology, fixedtiers.Limits,
+	of(fixedtiers.Name, fixedtiers.About(), fixedtiers.Open, fixedtiers.Topology, fixedtiers.Limits,
 		func(c Config) fixedtiers.Config { return c.FixedTiers }),
-	of(plugin.Name, plugin.Open, plugin.Topology, plugin.Limits,
+	of(plugin.Name, plugin.About(), plugin.Open, plugin.Topology, plugin.Limits,
 		func(c Config) plugin.Config { return c.Plugin }),
-	of(controller.Name, controller.Open, controller.Topology, controller.Limits,
+	of(controller.Name, controller.About(), controller.Open, controller.Topology, controller.Limits,
 		func(c Config) controller.Config { return c.Controller }),
 }
 
 // of makes a strategy of a package's functions; section is its part of a Config.
 func of[C any](
 	name string,
+	about delayer.About,
 	open func(context.Context, delayer.Options, C) (delayer.Delayer, error),
 	topology func(delayer.Options, C) (delayer.Topology, error),
 	limits func(delayer.Options, C) (delayer.Limits, error),
@@ -48,6 +50,7 @@ func of[C any](
 ) strategy {
 	return strategy{
 		name:     name,
+		about:    about,
 		open:     func(ctx context.Context, c Config) (delayer.Delayer, error) { return open(ctx, c.Options, section(c)) },
 		topology: func(c Config) (delayer.Topology, error) { return topology(c.Options, section(c)) },
 		limits:   func(c Config) (delayer.Limits, error) { return limits(c.Options, section(c)) },
@@ -62,6 +65,12 @@ func Names() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// About returns what tables and reports say of a backend, by its name. Errors are ErrConfig.
+func About(name string) (delayer.About, error) {
+	s, err := Config{Backend: name}.strategy()
+	return s.about, err
 }
 
 func (c Config) strategy() (strategy, error) {

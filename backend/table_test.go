@@ -13,47 +13,44 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// column is a backend in the table: what its Limits cannot tell.
-type column struct{ name, waits, sees, needs string }
-
-// columns are in the order of the configuration.
-var columns = []column{
-	{"binaryladder", "a queue per bit of the delay", "`x-delayer`, `x-death`", "nothing"},
-	{"fixedtiers", "a queue per tier", "`x-delayer`, `x-death`", "nothing"},
-	{"plugin", "a table of the plugin's", "`x-delayer`, `x-delay`", "the plugin, RabbitMQ up to 4.2"},
-	{"controller", "queues, again and again", "`x-delayer`", "a controller that runs: in the process, or alone"},
-}
-
 // table compares the backends as they are by default, and says where classic queues differ.
 func table(t *testing.T) string {
-	require.Len(t, columns, len(strategies), "a backend is missing")
 	quorum, classic := map[string]delayer.Limits{}, map[string]delayer.Limits{}
-	for _, c := range columns {
+	for _, c := range strategies {
 		quorum[c.name], classic[c.name] = limits(t, c.name, "quorum"), limits(t, c.name, "classic")
 	}
 	var b strings.Builder
-	row := func(name string, cell func(column) string) {
+	row := func(name string, cell func(strategy) string) {
 		b.WriteString("| " + name)
-		for _, c := range columns {
+		for _, c := range strategies {
 			b.WriteString(" | " + cell(c))
 		}
 		b.WriteString(" |\n")
 	}
-	row("", func(c column) string { return "`" + c.name + "`" })
-	b.WriteString("|---" + strings.Repeat("|---", len(columns)) + "|\n")
-	row("waits in", func(c column) string { return c.waits })
-	row("longest delay", func(c column) string { return longest(quorum[c.name].Max) })
-	row("delays", func(c column) string { return steps(quorum[c.name]) })
-	row("survives", func(c column) string { return differs(survives(quorum[c.name]), survives(classic[c.name])) })
-	row("replicated", func(c column) string {
+	row("", func(c strategy) string { return "`" + c.name + "`" })
+	b.WriteString("|---" + strings.Repeat("|---", len(strategies)) + "|\n")
+	row("waits in", func(c strategy) string { return c.about.WaitsIn })
+	row("longest delay", func(c strategy) string { return longest(quorum[c.name].Max) })
+	row("delays", func(c strategy) string { return steps(quorum[c.name]) })
+	row("survives", func(c strategy) string { return differs(survives(quorum[c.name]), survives(classic[c.name])) })
+	row("replicated", func(c strategy) string {
 		return differs(yesNo(quorum[c.name].Replicated), yesNo(classic[c.name].Replicated))
 	})
-	row("equal delays keep their order", func(c column) string { return yesNo(quorum[c.name].Ordered) })
-	row("unknown destination is an error", func(c column) string { return yesNo(quorum[c.name].ReportsUnroutable) })
-	row("keeps what became unroutable", func(c column) string { return yesNo(quorum[c.name].KeepsUnroutable) })
-	row("the consumer also sees", func(c column) string { return c.sees })
-	row("needs", func(c column) string { return c.needs })
+	row("equal delays keep their order", func(c strategy) string { return yesNo(quorum[c.name].Ordered) })
+	row("unknown destination is an error", func(c strategy) string { return yesNo(quorum[c.name].ReportsUnroutable) })
+	row("keeps what became unroutable", func(c strategy) string { return yesNo(quorum[c.name].KeepsUnroutable) })
+	row("the consumer also sees", func(c strategy) string { return sees(c.about) })
+	row("needs", func(c strategy) string { return c.about.Needs })
 	return b.String()
+}
+
+// sees are the headers that a consumer sees.
+func sees(a delayer.About) string {
+	names := []string{delayer.Header}
+	if a.Deaths {
+		names = append(names, "x-death")
+	}
+	return "`" + strings.Join(append(names, a.Adds...), "`, `") + "`"
 }
 
 // limits are those of a backend with the default configuration.

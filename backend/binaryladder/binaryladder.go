@@ -67,6 +67,11 @@ const (
 	Topic  Routing = "topic"
 )
 
+// About is what tables and reports say of this backend.
+func About() delayer.About {
+	return delayer.About{WaitsIn: "a queue per bit of the delay", Needs: "nothing", Deaths: true}
+}
+
 // Config is the shape of a ladder. A field that is zero takes its default.
 type Config struct {
 	// Levels is 1 to 28. Default: as many of BitsPerLevel and Tick as fit below 28 bits, 28 with one

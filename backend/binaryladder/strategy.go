@@ -20,6 +20,14 @@ func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.blueprint.plan() }
 func (s *strategy) All() topology.Plan     { return s.blueprint.all() }
 
+// Leaving implements [engine.Router].
+func (s *strategy) Leaving(queue string, words int) topology.Plan {
+	if s.blueprint.ladder.bits > 1 { // its queues are declared on use, so those of others may not exist
+		return s.Used()
+	}
+	return s.blueprint.leaving(queue, words)
+}
+
 // Enter returns the keys of the itinerary. The topic ladder needs one key into the first queue, and the
 // delay as a topic key for all that follows.
 func (s *strategy) Enter(ctx context.Context, m engine.Message) (engine.Entry, error) {

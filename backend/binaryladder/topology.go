@@ -2,6 +2,7 @@ package binaryladder
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/message"
@@ -23,8 +24,11 @@ func (n names) level(level int) string {
 	return fmt.Sprintf("%s.ladder.level.%02d", n.prefix, level)
 }
 
+// waits begins the names of a level's queues.
+func (n names) waits(level int) string { return fmt.Sprintf("%s.ladder.wait.%02d", n.prefix, level) }
+
 func (n names) queue(l ladder, h hop) string {
-	name := fmt.Sprintf("%s.ladder.wait.%02d", n.prefix, h.level)
+	name := n.waits(h.level)
 	if l.bits > 1 {
 		name += fmt.Sprintf(".%02d", h.value)
 	}
@@ -101,6 +105,18 @@ func (b blueprint) links() []link {
 		}
 	}
 	return all
+}
+
+// leaving are the links that lead on from a waiting queue, each with keys of so many words. In the topic
+// ladder they are part of the plan.
+func (b blueprint) leaving(queue string, words int) topology.Plan {
+	var p topology.Plan
+	for _, k := range b.links() {
+		if k.from != outside && strings.HasPrefix(queue, b.names.waits(k.from)) {
+			p = p.Add(b.steps(k, words))
+		}
+	}
+	return p
 }
 
 // queue is where a hop waits.

@@ -81,6 +81,11 @@ import (
 // Name is what the configuration calls this backend.
 const Name = "controller"
 
+// About is what tables and reports say of this backend.
+func About() delayer.About {
+	return delayer.About{WaitsIn: "queues, again and again", Needs: "a controller that runs: in the process, or alone"}
+}
+
 // Config is the shape of the queues. A field that is zero takes its default.
 type Config struct {
 	// Levels is 1 to 28; more levels mean fewer hops for a long delay. Default: 20.

@@ -84,6 +84,11 @@ const (
 	Early  Overflow = "early"  // the oldest message leaves before its time; classic queues only
 )
 
+// About is what tables and reports say of this backend.
+func About() delayer.About {
+	return delayer.About{WaitsIn: "a queue per tier", Needs: "nothing", Deaths: true}
+}
+
 // Config is the shape of the tiers. A field that is zero takes its default.
 type Config struct {
 	// Tiers are the delays there are: at most 100, in any order, each a whole number of milliseconds up

@@ -75,9 +75,6 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// added are the headers that a backend documents to add.
-var added = map[string][]string{"plugin": {"x-delay"}}
-
 // conform runs the suite on a configuration, in the World that dress makes of a plain one.
 func conform(t *testing.T, b *rabbit.Broker, cfg backend.Config, dress func(conformance.World) (conformance.World, error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
@@ -103,6 +100,8 @@ func conform(t *testing.T, b *rabbit.Broker, cfg backend.Config, dress func(conf
 		require.NoError(t, first.(delayer.TopologyRemover).RemoveTopology(ctx))
 		require.NoError(t, first.Close())
 	}()
+	about, err := backend.About(cfg.Backend)
+	require.NoError(t, err)
 	conformance.Run(t, conformance.Harness{
 		Open: func(ctx context.Context) (delayer.Delayer, error) { return backend.Open(ctx, cfg) },
 		World: func(ctx context.Context) (conformance.World, error) {
@@ -113,7 +112,7 @@ func conform(t *testing.T, b *rabbit.Broker, cfg backend.Config, dress func(conf
 			return dress(w)
 		},
 		User:  user(t, cfg.URL),
-		Added: added[cfg.Backend],
+		Added: about.Adds,
 		Skip:  func(t *testing.T, reason string) { rabbittest.Skipf(t, "%s", reason) },
 	})
 }

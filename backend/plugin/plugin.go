@@ -60,6 +60,11 @@ import (
 // Name is what the configuration calls this backend.
 const Name = "plugin"
 
+// About is what tables and reports say of this backend.
+func About() delayer.About {
+	return delayer.About{WaitsIn: "a table of the plugin's", Needs: "the plugin, RabbitMQ up to 4.2", Adds: []string{header}}
+}
+
 // Config says in which exchange messages wait.
 type Config struct {
 	// Exchange is an existing x-delayed-message exchange, which is then the only destination. Default:

@@ -29,6 +29,12 @@ type Removable interface {
 	All() topology.Plan
 }
 
+// A Router is a [Strategy] whose messages need bindings between its queues that are declared on use.
+type Router interface {
+	// Leaving are the bindings that lead on from a waiting queue, for keys of so many words.
+	Leaving(queue string, words int) topology.Plan
+}
+
 // A Message is what a Strategy knows of a message.
 type Message struct {
 	Delay        time.Duration // positive and within Limits; a tier where there are tiers
