@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/topology"
 )
@@ -25,13 +24,10 @@ func CheckWords(key string) error {
 	return fmt.Errorf("the routing key has %d words; with declare: false it may have eight", strings.Count(key, ".")+1)
 }
 
-// declare makes a plan, or, where the topology is imported, makes sure that it is there as far as that
-// can be seen: bindings cannot.
-func declare(ctx context.Context, control *broker.Control, backend string, imported bool, p topology.Plan) error {
-	if !imported {
-		return topology.Apply(ctx, control, backend, p)
-	}
-	missing, err := topology.Missing(ctx, control, backend, p)
+// exists makes sure that the exchanges and queues of an imported topology are there. Bindings cannot be
+// seen.
+func (k *Keeper) exists(ctx context.Context, p topology.Plan) error {
+	missing, err := k.cfg.Objects.Missing(ctx, p)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
@@ -41,7 +37,7 @@ func declare(ctx context.Context, control *broker.Control, backend string, impor
 		more = fmt.Sprintf(" and %d more", len(missing)-most)
 	}
 	return &delayer.Error{
-		Op: "open", Backend: backend, Object: "topology", Kind: delayer.ErrUnavailable,
+		Op: "open", Backend: k.cfg.Backend, Object: "topology", Kind: delayer.ErrUnavailable,
 		Cause: fmt.Errorf("with declare: false there must be %s%s", strings.Join(missing[:min(len(missing), most)], ", "), more),
 		Hint:  "import what this prints: delayer topology print --format definitions, with the same configuration",
 	}

@@ -21,7 +21,7 @@ import (
 type Config struct {
 	Backend string
 	Log     *slog.Logger
-	Control *broker.Control
+	Objects Objects // of the broker
 
 	// Topology is what Open declares.
 	Topology topology.Plan
@@ -35,6 +35,36 @@ type Config struct {
 	Forget func()
 	// Every is the least time between two looks at the topology. 0: five seconds.
 	Every time.Duration
+}
+
+// Objects are those of the broker, as [Live] reaches them.
+type Objects interface {
+	// Declare makes what p lists. What is there already, with the same arguments, stays as it is.
+	Declare(ctx context.Context, p topology.Plan) error
+	// Missing names the exchanges and queues of p that do not exist.
+	Missing(ctx context.Context, p topology.Plan) ([]string, error)
+	// Remove deletes the exchanges and queues of p.
+	Remove(ctx context.Context, p topology.Plan) error
+}
+
+// Live are the objects of a broker.
+func Live(control *broker.Control, backend string) Objects { return live{control, backend} }
+
+type live struct {
+	control *broker.Control
+	backend string
+}
+
+func (l live) Declare(ctx context.Context, p topology.Plan) error {
+	return topology.Apply(ctx, l.control, l.backend, p)
+}
+
+func (l live) Missing(ctx context.Context, p topology.Plan) ([]string, error) {
+	return topology.Missing(ctx, l.control, l.backend, p)
+}
+
+func (l live) Remove(ctx context.Context, p topology.Plan) error {
+	return topology.Remove(ctx, l.control, l.backend, p)
 }
 
 // OnUse is what is declared when it is first used.
@@ -82,7 +112,10 @@ func (k *Keeper) Open(ctx context.Context) error {
 
 // Declare makes p, or where the topology is imported makes sure that it is there.
 func (k *Keeper) Declare(ctx context.Context, p topology.Plan) error {
-	return declare(ctx, k.cfg.Control, k.cfg.Backend, k.cfg.Imported, p)
+	if k.cfg.Imported {
+		return k.exists(ctx, p)
+	}
+	return k.cfg.Objects.Declare(ctx, p)
 }
 
 // Doubt notes that the topology may be gone: a connection was lost, or a message was returned. The
@@ -157,5 +190,5 @@ func (k *Keeper) Remove(ctx context.Context, p topology.Plan) error {
 	k.looking.Lock()
 	defer k.looking.Unlock()
 	k.busyUntil.Store(0)
-	return topology.Remove(ctx, k.cfg.Control, k.cfg.Backend, p.Add(k.cfg.Topology))
+	return k.cfg.Objects.Remove(ctx, p.Add(k.cfg.Topology))
 }

@@ -56,7 +56,7 @@ func (k *Keeper) repair(ctx context.Context, look bool) {
 
 // find doubts the topology if an object of it is gone.
 func (k *Keeper) find(ctx context.Context) error {
-	missing, err := topology.Missing(ctx, k.cfg.Control, k.cfg.Backend, k.known())
+	missing, err := k.cfg.Objects.Missing(ctx, k.known())
 	if err == nil && len(missing) > 0 {
 		k.cfg.Log.Warn("exchanges or queues of this Delayer were deleted; it declares them again, and what waited in them is lost",
 			"backend", k.cfg.Backend, "objects", strings.Join(missing[:min(len(missing), 5)], ", "), "count", len(missing))
