@@ -56,6 +56,12 @@ func (o *objects) set(change func()) {
 	change()
 }
 
+func (o *objects) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.declares
+}
+
 func (o *objects) state() (has, linked bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -148,7 +154,7 @@ func TestKeeper_Idle(t *testing.T) {
 func TestKeeper_OneDeclaresForAll(t *testing.T) {
 	kept(t, func(t *testing.T, k *Keeper, o *objects, _ *links) {
 		synctest.Wait()
-		before := o.declares
+		before := o.count()
 		k.Doubt()
 		var all sync.WaitGroup
 		for range 10 {
@@ -156,12 +162,12 @@ func TestKeeper_OneDeclaresForAll(t *testing.T) {
 		}
 		all.Wait()
 		synctest.Wait()
-		require.Equal(t, before+2, o.declares, "the topology once, and the bindings on use once")
+		require.Equal(t, before+2, o.count(), "the topology once, and the bindings on use once")
 		require.NoError(t, k.Renew(t.Context(), time.Second), "declared less than a second ago")
-		require.Equal(t, before+2, o.declares)
+		require.Equal(t, before+2, o.count())
 		time.Sleep(time.Second)
 		require.NoError(t, k.Renew(t.Context(), time.Second))
-		require.Greater(t, o.declares, before+2)
+		require.Greater(t, o.count(), before+2)
 	})
 }
 
