@@ -15,9 +15,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller"
-	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/topology"
@@ -202,7 +200,7 @@ func TestControllersSideBySide(t *testing.T) {
 	})
 }
 
-func TestPoisonIsKeptAndHoldsUpNoOne(t *testing.T) {
+func TestController_ForeignMessagesAreKept(t *testing.T) {
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
 		defer func() { require.NoError(t, d.Close()) }()
@@ -211,7 +209,7 @@ func TestPoisonIsKeptAndHoldsUpNoOne(t *testing.T) {
 			nil, {"x-delayer-journey": "x"}, {delayer.Header: "x 5 y", "x-delayer-journey": amqp091.Table{"clock": "c"}},
 		} {
 			err := w.ch.PublishWithContext(t.Context(), "", w.opts.Prefix+".controller.intake", false, false, amqp091.Publishing{
-				MessageId: fmt.Sprint("poison ", i), Headers: headers, Expiration: "100000", Body: []byte("as it was"),
+				MessageId: fmt.Sprint("foreign ", i), Headers: headers, Expiration: "100000", Body: []byte("as it was"),
 			})
 			require.NoError(t, err)
 		}
@@ -226,7 +224,7 @@ func TestPoisonIsKeptAndHoldsUpNoOne(t *testing.T) {
 				require.Empty(t, m.Expiration, "it shall stay")
 				seen[m.MessageId] = true
 			case <-time.After(patience):
-				t.Fatal("poison is missing")
+				t.Fatal("a foreign message is missing")
 			}
 		}
 		require.Len(t, seen, 3)
@@ -329,38 +327,6 @@ func TestAConfigurationThatCannotBe(t *testing.T) {
 	err = controller.Serve(t.Context(), engine.Options{Prefix: "p"}, controller.Config{Levels: 5})
 	require.ErrorIs(t, err, delayer.ErrConfig)
 	require.ErrorContains(t, err, "controller.tick")
-}
-
-// What lay in the intake while no controller ran has waited all the same, although it comes from a process that is
-// no more.
-func TestTimeInTheIntakeCounts(t *testing.T) {
-	const down, left, hop = 5 * time.Second, 3 * time.Second, 40 * time.Millisecond
-	w := setUp(t, topology.Quorum)
-	d := w.start()
-	queue, a := w.queue(), &account{}
-	got := w.consume(queue)
-	w.publish(d, queue, a, "binds the queue", 50*time.Millisecond)
-	w.settle(got, a)
-	require.NoError(t, d.Close())
-
-	sent := time.Now()
-	a = &account{due: map[string]time.Time{"theirs": sent.Add(hop + left)}}
-	journey := amqp091.Table{
-		"clock": "another process's", "due": int64(1), "hop": int64(hop), "left": int64(left),
-		"to": []any{delivery.Key("", queue, delivery.Words(queue))},
-	}
-	err := w.ch.PublishWithContext(t.Context(), w.opts.Prefix+".controller.wait.02", queue, false, false, amqp091.Publishing{
-		MessageId: "theirs",
-		Headers:   amqp091.Table{delayer.Header: message.NewEnvelope(sent, "").String(), "x-delayer-journey": journey},
-	})
-	require.NoError(t, err)
-	time.Sleep(down) // the only way to have been away
-	d = w.start()
-	defer func() { require.NoError(t, d.Close()) }()
-	began := time.Now()
-	w.settle(got, a)
-	t.Logf("delivered %v after the controller came", time.Since(began))
-	require.Less(t, time.Since(began), left-500*time.Millisecond, "without the time in the intake it would be %v", left)
 }
 
 func TestAFullDestinationHoldsUpNoOne(t *testing.T) {

@@ -2,9 +2,7 @@ package controller
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -21,20 +19,16 @@ const (
 	drainTimeout = 10 * time.Second // for what is being published when a runner closes
 )
 
-// A runner is a controller at work: it consumes the intake queue over one connection and publishes over another.
+// A runner is a controller at work. It consumes the intake and asks the broker over one connection,
+// and publishes over another: an alarm blocks only the connections that publish.
 type runner struct {
 	blueprint blueprint
 	user      string // that we are to the broker
-	conn      *broker.Conn
+	control   *broker.Control
 	publisher *broker.Publisher
-	declare   func(context.Context) error // the whole topology
-	clock     *broker.Clock
+	topology  *declarer
 	log       *slog.Logger
-
-	stale      atomic.Bool   // the topology may be gone
-	declaring  chan struct{} // held by whoever declares it again
-	declared   time.Time     // when that was done last
-	complained atomic.Int64  // when, in nanoseconds since clockStart
+	warned    atomic.Int64 // when warn last logged, by reading
 
 	ctx    context.Context // ended by close
 	cancel context.CancelFunc
@@ -55,16 +49,15 @@ func run(ctx context.Context, opts broker.Options, b blueprint, declare func(con
 		return nil, err
 	}
 	r := &runner{
-		blueprint: b, user: in.User(), conn: in, declare: declare, log: opts.Slog(),
-		clock:     broker.NewClock(out, b.names.clock(), b.names.clock()+"."+rand.Text()),
-		declaring: make(chan struct{}, 1), done: make(chan struct{}),
+		blueprint: b, user: in.User(), control: broker.NewControl(in), topology: newDeclarer(declare),
+		log: opts.Slog(), done: make(chan struct{}),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.publisher = broker.NewPublisher(Name, func() { r.stale.Store(true) }, out)
+	r.publisher = broker.NewPublisher(Name, func() { r.topology.lost.Store(true) }, out)
 	go func() {
 		defer close(r.done)
 		broker.Consume(r.ctx, in, broker.Consuming{
-			Queue: b.names.intake(), Prefetch: prefetch, Serve: r.serve, Failed: r.failed,
+			Queue: b.names.intake(), Prefetch: prefetch, Serve: r.serve, Failed: r.channelLost,
 		})
 	}()
 	return r, nil
@@ -77,54 +70,25 @@ func (r *runner) close() {
 	case <-r.done:
 	case <-time.After(2 * drainTimeout): // the broker does not answer
 	}
-	r.conn.Close()
+	r.control.Close()
 	<-r.done
 	r.publisher.Close()
 }
 
-// failed is told that the consumer's channel was lost.
-func (r *runner) failed(ctx context.Context, err error) {
+// channelLost declares the topology again: the intake may be gone.
+func (r *runner) channelLost(ctx context.Context, err error) {
 	r.log.Warn("the controller lost its channel", "queue", r.blueprint.names.intake(), "error", err)
-	r.stale.Store(true)
-	if err := r.redeclare(ctx); err != nil && ctx.Err() == nil {
+	r.topology.lost.Store(true)
+	if err := r.topology.ensure(ctx); err != nil && ctx.Err() == nil {
 		r.log.Warn("the controller cannot declare its queues", "error", err)
 	}
 }
 
-// redeclare makes the topology anew where it may be gone.
-func (r *runner) redeclare(ctx context.Context) error {
-	if !r.stale.Load() {
-		return nil
-	}
-	const anyAge = math.MaxInt64
-	return r.assure(ctx, anyAge)
-}
-
-// assure makes the topology anew where it may be gone or was declared longer than that ago, once for all who ask
-// at the same time.
-func (r *runner) assure(ctx context.Context, age time.Duration) error {
-	select {
-	case r.declaring <- struct{}{}:
-		defer func() { <-r.declaring }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if !r.stale.Load() && time.Since(r.declared) < age {
-		return nil
-	}
-	r.stale.Store(false) // before, so that a loss meanwhile is not forgotten
-	if err := r.declare(ctx); err != nil {
-		r.stale.Store(true)
-		return err
-	}
-	r.declared = time.Now()
-	return nil
-}
-
-// complain logs, at most once a second: what is wrong with one message mostly is with thousands.
-func (r *runner) complain(text string, args ...any) {
-	now := int64(time.Since(clockStart))
-	if last := r.complained.Load(); now-last >= int64(time.Second) && r.complained.CompareAndSwap(last, now) {
+// warn logs at most once a second: what is wrong with one message often is with thousands.
+func (r *runner) warn(text string, args ...any) {
+	now := int64(reading(time.Now()))
+	last := r.warned.Load()
+	if now-last >= int64(time.Second) && r.warned.CompareAndSwap(last, now) {
 		r.log.Warn(text, args...)
 	}
 }

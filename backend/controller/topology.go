@@ -14,8 +14,6 @@ import (
 //	<prefix>.controller          the marker that holds the configuration
 //	<prefix>.controller.wait.05  the queue of level 5, and the exchange in front of it
 //	<prefix>.controller.intake   the queue that controllers consume, and where waiting queues dead-letter to
-//	<prefix>.controller.clock    the exchange by which controllers ask the broker for the time, and, followed by an
-//	                             id, two queues of each that are gone when it is
 //	<prefix>.controller.enter    the exchange where Publish puts what is too short for a queue
 type names struct{ prefix string }
 
@@ -23,7 +21,6 @@ func (n names) marker() string        { return n.prefix + ".controller" }
 func (n names) intake() string        { return n.prefix + ".controller.intake" }
 func (n names) enter() string         { return n.prefix + ".controller.enter" }
 func (n names) wait(level int) string { return fmt.Sprintf("%s.controller.wait.%02d", n.prefix, level) }
-func (n names) clock() string         { return n.prefix + ".controller.clock" }
 
 // blueprint knows what the broker must hold.
 type blueprint struct {
@@ -59,7 +56,6 @@ func (b blueprint) plan() topology.Plan {
 		Exchanges: []topology.Exchange{
 			{Name: b.names.intake(), Kind: topology.Fanout, Alternate: b.stage.Unroutable()},
 			{Name: b.names.enter(), Kind: topology.Fanout},
-			{Name: b.names.clock(), Kind: topology.Direct},
 		},
 		Queues: []topology.Queue{intake},
 		Bindings: []topology.Binding{
