@@ -96,8 +96,8 @@ func (w *workbench) publish(d delayer.Delayer, queue string, a *account, id stri
 	a.due[id] = due
 }
 
-// settle waits for every message of the account. None may be early, or come that was not published; how often one
-// may come says the caller.
+// settle waits for every message of the account. None may be early, or come that was not published;
+// how often one may come says the caller.
 func (w *workbench) settle(got <-chan amqp091.Delivery, a *account) (late []time.Duration) {
 	w.t.Helper()
 	missing := map[string]bool{}
@@ -262,7 +262,8 @@ func TestQueuesThatAreDeletedAreDeclaredAgain(t *testing.T) {
 		for _, name := range []string{".controller.intake", ".controller.wait.02"} {
 			_, err := w.ch.QueueDelete(w.opts.Prefix+name, false, false, false)
 			require.NoError(t, err)
-			// What comes out of a waiting queue before the intake is there again is kept as unroutable.
+			// What comes out of a waiting queue before the intake is there again is kept as
+			// unroutable.
 			require.Eventually(t, func() bool {
 				if err := d.Publish(t.Context(), "", queue, 100*time.Millisecond, amqp091.Publishing{}); err != nil {
 					return false
@@ -278,8 +279,8 @@ func TestQueuesThatAreDeletedAreDeclaredAgain(t *testing.T) {
 	})
 }
 
-// TestAnIntakeThatIsThereAgainAtOnce: whoever deletes it, another Delayer may have declared it again before the broker
-// looks after the consumers of the old one.
+// TestAnIntakeThatIsThereAgainAtOnce: whoever deletes it, another Delayer may have declared it
+// again before the broker looks after the consumers of the old one.
 func TestAnIntakeThatIsThereAgainAtOnce(t *testing.T) {
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
@@ -347,8 +348,8 @@ func TestAFullDestinationHoldsUpNoOne(t *testing.T) {
 	})
 }
 
-// A broker that dies at any moment loses nothing that it has confirmed, wherever the message is: in a queue, on its
-// way, or in the controller.
+// A broker that dies at any moment loses nothing that it has confirmed, wherever the message is: in
+// a queue, on its way, or in the controller.
 func TestTheBrokerIsKilled(t *testing.T) {
 	b := rabbittest.Own(t, rabbit.Options{})
 	opts := options(t, topology.Quorum)

@@ -22,8 +22,8 @@ const (
 	fieldBCC   = "bcc"   // the user's own BCC, which the broker takes away; absent if there is none
 )
 
-// Each process has a monotonic clock of its own: nanoseconds since it started. A due time by it means
-// nothing to another process.
+// Each process has a monotonic clock of its own: nanoseconds since it started. A due time by it
+// means nothing to another process.
 var (
 	clockID    = rand.Text()
 	clockStart = time.Now()
@@ -85,7 +85,8 @@ func (s stamp) table() amqp091.Table {
 // header is the stamp as a message carries it.
 func (s stamp) header() amqp091.Table { return amqp091.Table{message.Journey: s.table()} }
 
-// size is about how many bytes of headers the keys take: the frame that all headers share is bounded.
+// size is about how many bytes of headers the keys take: the frame that all headers share is
+// bounded.
 func (s stamp) size() int {
 	n := 0
 	for _, list := range [...][]any{s.to, s.bcc} {

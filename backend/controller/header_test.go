@@ -45,8 +45,8 @@ func TestReadStampSaysWhatIsWrong(t *testing.T) {
 	require.ErrorContains(t, err, "is a string")
 }
 
-// FuzzReadStamp takes headers as they come from the wire: whatever is read without an error can be written again,
-// and is then the same.
+// FuzzReadStamp takes headers as they come from the wire: whatever is read without an error can be
+// written again, and is then the same.
 func FuzzReadStamp(f *testing.F) {
 	f.Add("c", int64(1), int64(2), int64(3), []byte("~d:=x\nkey"), true)
 	f.Add("", int64(-1), int64(-1), int64(-1), []byte{}, false)
@@ -69,8 +69,8 @@ func FuzzReadStamp(f *testing.F) {
 	})
 }
 
-// What another process takes to remain is never less than what does, whatever the clocks say, and the
-// process that wrote the stamp knows exactly.
+// What another process takes to remain is never less than what does, whatever the clocks say, and
+// the process that wrote the stamp knows exactly.
 func TestNobodyTakesLessToRemainThanDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string, most time.Duration) time.Duration {

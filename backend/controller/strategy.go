@@ -20,14 +20,16 @@ func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.blueprint.plan() }
 func (s *strategy) Reset()                 {} // Enter declares nothing
 
-// mostKeys is how many bytes the keys of a message's destinations and its own BCC may take: both lists travel in
-// a header of ours, for which message.Validate leaves room.
+// mostKeys is how many bytes the keys of a message's destinations and its own BCC may take: both
+// lists travel in a header of ours, for which message.Validate leaves room.
 const mostKeys = 6 << 10
 
-// Enter sends a message to the longest queue that ends before it is due, or straight to a controller.
+// Enter sends a message to the longest queue that ends before it is due, or straight to a
+// controller.
 func (s *strategy) Enter(_ context.Context, j engine.Journey) (engine.Entry, error) {
 	now := time.Now()
-	// The engine has taken the time before it looked for the destination, which is part of the delay.
+	// The engine has taken the time before it looked for the destination, which is part of the
+	// delay.
 	due := j.Envelope.Due.Add(whole(j.Delay) - j.Delay)
 	remaining := due.Sub(now)
 	first := stamp{to: j.Destinations, bcc: j.BCC}

@@ -35,13 +35,15 @@ func (b blueprint) config() string {
 	return fmt.Sprintf("%s:controller,levels=%d,tick=%v,%s", b.names.prefix, b.schedule.levels, b.schedule.tick, b.kind)
 }
 
-// neverGiveUp is a delivery limit that is never reached: from RabbitMQ 4.0 on a quorum queue drops a message
-// after 20 deliveries by default, and a controller that comes and goes hands back what it holds.
+// neverGiveUp is a delivery limit that is never reached: from RabbitMQ 4.0 on a quorum queue drops
+// a message after 20 deliveries by default, and a controller that comes and goes hands back what it
+// holds.
 const neverGiveUp = int64(1) << 30
 
-// plan is all of it. Every exchange on a message's way is a fanout with one queue behind it: the message's keys stay the user's, and
-// nothing has to be bound for them. Those that we publish to have no alternate exchange, so that we
-// hear of a queue that is gone; the one that queues dead-letter to has.
+// plan is all of it. Every exchange on a message's way is a fanout with one queue behind it: the
+// message's keys stay the user's, and nothing has to be bound for them. Those that we publish to
+// have no alternate exchange, so that we hear of a queue that is gone; the one that queues
+// dead-letter to has.
 func (b blueprint) plan() topology.Plan {
 	intake := topology.Queue{Name: b.names.intake(), Args: amqp091.Table{
 		"x-queue-type": string(b.kind),
