@@ -16,6 +16,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/guard"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
 )
@@ -86,11 +87,8 @@ type Engine struct {
 
 	looking   sync.Mutex // held while the topology is looked after, or removed
 	epoch     time.Time
-	busyUntil atomic.Int64                  // nanoseconds since the epoch: until when the topology is looked after
-	canary    *canary                       // nil where nothing of ours is declared
-	fault     atomic.Pointer[delayer.Error] // a policy that was found: nothing may wait
-	faultAt   time.Time
-	faultAge  time.Duration
+	busyUntil atomic.Int64 // nanoseconds since the epoch: until when the topology is looked after
+	guard     *guard.Guard // nil where nothing of ours is declared
 	unwatch   context.CancelFunc
 	watched   chan struct{} // closed when watch has ended
 }
@@ -247,7 +245,7 @@ func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.D
 	if err := e.check(exchange, key, &msg); err != nil {
 		return err
 	}
-	if fault := e.fault.Load(); fault != nil && delay > 0 {
+	if fault := e.guard.Fault(); fault != nil && delay > 0 {
 		found := *fault
 		found.Op = "publish"
 		return &found

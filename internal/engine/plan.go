@@ -5,6 +5,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/guard"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -35,5 +36,5 @@ func (o Options) Stage() delivery.Stage {
 func whole(o Options, own topology.Plan) topology.Plan {
 	return topology.Plan{Markers: own.Markers}.Add(o.Stage().Plan()).
 		Add(topology.Plan{Exchanges: own.Exchanges, Queues: own.Queues, Bindings: own.Bindings}).
-		Add(canaryPlan(o.Prefix, o.QueueType))
+		Add(guard.Plan(o.Prefix, o.QueueType))
 }

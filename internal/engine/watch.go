@@ -3,13 +3,13 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/guard"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -22,6 +22,11 @@ const (
 // before the messages come there, without a Publish that would notice.
 func (e *Engine) watch(ctx context.Context) {
 	defer close(e.watched)
+	var guarding sync.WaitGroup
+	defer guarding.Wait()
+	if e.guard != nil {
+		guarding.Go(func() { e.guard.Run(ctx, e.busy) })
+	}
 	pause := e.opts.pause()
 	look := time.NewTimer(pause + rand.N(pause/2))
 	defer look.Stop()
@@ -29,14 +34,10 @@ func (e *Engine) watch(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case bird, ok := <-e.canary.returning():
-			if early := e.canary.welcome(bird, ok); early != nil { // at once: the next look is seconds away
-				e.judge(early)
-			}
 		case <-look.C:
 			e.looking.Lock()
-			if e.now() < e.busyUntil.Load() {
-				e.lookAfter(ctx)
+			if e.busy() {
+				e.repair(ctx)
 			}
 			e.looking.Unlock()
 			look.Reset(pause + rand.N(pause/2))
@@ -44,81 +45,27 @@ func (e *Engine) watch(ctx context.Context) {
 	}
 }
 
+// busy says that messages are on their way, or were lately.
+func (e *Engine) busy() bool { return e.now() < e.busyUntil.Load() }
+
 // pause is the least time between two looks.
 func (o Options) pause() time.Duration { return cmp.Or(o.WatchEvery, watchEvery) }
 
-// openWatch looks for policies that would make messages early or lose them, and from then on sends canaries.
+// openWatch looks for policies that would make messages early or lose them.
 func (e *Engine) openWatch(ctx context.Context) error {
 	e.keepWatch(0)
 	if _, ok := e.strategy.(Direct); ok {
 		return nil
 	}
-	e.canary = newCanary(e.opts, e.control, e.publisher.PublishDirect)
-	if err := e.firstLook(ctx); err != nil {
-		return err
+	cfg := guard.Config{
+		Backend: e.opts.Broker.Backend, Prefix: e.opts.Prefix, QueueType: e.opts.QueueType, Logger: e.opts.Broker.Slog(),
+		Every: e.opts.pause(), Control: e.control, Publish: e.publisher.PublishDirect,
 	}
-	if e.opts.Inspect == nil {
-		return nil
-	}
-	return e.opts.Inspect(ctx, e.Plan())
-}
-
-// firstLook does not wait long for a broker that blocks publishing: the next look is soon.
-func (e *Engine) firstLook(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, watchEvery)
-	defer cancel()
-	return e.canary.look(ctx)
-}
-
-// lookAfter looks after the topology, and for policies.
-func (e *Engine) lookAfter(ctx context.Context) {
-	e.repair(ctx)
-	if e.canary != nil {
-		e.judge(e.suspect(ctx))
-	}
-}
-
-// suspect returns the error of a policy that was found.
-func (e *Engine) suspect(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	errs := []error{e.canary.fly(ctx), e.canary.look(ctx)}
 	if e.opts.Inspect != nil {
-		errs = append(errs, e.opts.Inspect(ctx, e.Plan()))
+		cfg.Inspect = func(ctx context.Context) error { return e.opts.Inspect(ctx, e.Plan()) }
 	}
-	for _, err := range errs {
-		if errors.Is(err, delayer.ErrConflict) {
-			return err
-		}
-		if err != nil && ctx.Err() == nil {
-			e.opts.Broker.Slog().Debug("cannot look for policies", "backend", e.opts.Broker.Backend, "error", err)
-		}
-	}
-	return nil
-}
-
-// lookTimeout is for all looks for policies together.
-const lookTimeout = 30 * time.Second
-
-// judge stops delayed messages from being published while a policy would spoil them, and lets them go on when it is
-// gone: when nothing is found any more, and a canary has been in the queue for longer than the last one that was early.
-func (e *Engine) judge(err error) {
-	log := e.opts.Broker.Slog()
-	was := e.fault.Load()
-	var found *delayer.Error
-	switch {
-	case errors.As(err, &found):
-		e.faultAt = time.Now()
-		if was == nil {
-			e.faultAge = 0
-			log.Error("delayed messages would be early or lost; none is published until this is put right", "error", found)
-		}
-		e.faultAge = max(e.faultAge, ageOf(found))
-		e.fault.Store(found)
-	case was != nil && e.canary.survived(e.faultAt, e.faultAge+time.Second):
-		e.fault.Store(nil)
-		log.Info("the policy is gone; delayed messages are published again", "backend", e.opts.Broker.Backend)
-	}
+	e.guard = guard.New(cfg)
+	return e.guard.Open(ctx)
 }
 
 // repair declares what is missing, and again what was declared on use before the last loss.
@@ -172,12 +119,3 @@ func (e *Engine) keepWatch(delay time.Duration) {
 
 // now is monotonic.
 func (e *Engine) now() int64 { return int64(time.Since(e.epoch)) }
-
-// ageOf is how old a canary was that came too soon.
-func ageOf(err error) time.Duration {
-	var soon *tooSoon
-	if errors.As(err, &soon) {
-		return soon.waited
-	}
-	return 0
-}
