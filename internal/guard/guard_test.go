@@ -305,6 +305,13 @@ func TestGuard_LostConnection(t *testing.T) {
 		after(long)
 		require.Nil(t, s.guard.Fault())
 		s.requireLogged(t, 1, 1)
+		s.loseConnection()
+		after(2 * defaultEvery)
+		for n := range probeQueues {
+			held, err := s.holds(t.Context(), n)
+			require.NoError(t, err)
+			require.True(t, held, "queue %d has a probe again", n)
+		}
 	})
 }
 
