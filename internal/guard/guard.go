@@ -1,9 +1,9 @@
-// Package guard finds policies of the broker that would make delayed messages early, or lose them, and says
-// whether delayed messages may be published.
+// Package guard finds policies of the broker that would make delayed messages early, or lose them,
+// and says whether delayed messages may be published.
 //
-// There are four sources: probes that wait, a probe for alternate exchanges, a probe for overflow, and, where
-// it is configured, the management API. Each finds a fault, finds nothing, or does not know. A fault
-// stands until the source that found it finds nothing.
+// There are four sources: probes that wait, a probe for alternate exchanges, a probe for overflow,
+// and, where it is configured, the management API. Each finds a fault, finds nothing, or does not
+// know. A fault stands until the source that found it finds nothing.
 //
 // Objects of a prefix, of which [Plan] lists the shared ones:
 //
@@ -40,8 +40,8 @@ type Config struct {
 	Every     time.Duration   // the pause between two looks, by chance up to half as long again; 0: 5 s
 	Control   *broker.Control // where the queues of probes are declared
 
-	// Publish publishes a probe, mandatory and with a confirm, where a channel that the broker closes harms no
-	// other message. It returns the errors of [broker.Publisher.PublishDirect].
+	// Publish publishes a probe, mandatory and with a confirm, where a channel that the broker
+	// closes harms no other message. It returns the errors of [broker.Publisher.PublishDirect].
 	Publish func(context.Context, broker.Publishing) error
 
 	// Inspect asks the management API. It returns nil if no policy does harm, ErrConflict if one
@@ -78,9 +78,9 @@ func newGuard(cfg Config, w wire) *Guard {
 	}}
 }
 
-// Fault returns nil when delayed messages may be published. Otherwise it returns an error of kind ErrConflict that names
-// the object and the key of the policy. All callers get the same error: copy it before you change it. A nil Guard knows of
-// no fault.
+// Fault returns nil when delayed messages may be published. Otherwise it returns an error of kind
+// ErrConflict that names the object and the key of the policy. All callers get the same error: copy
+// it before you change it. A nil Guard knows of no fault.
 func (g *Guard) Fault() *delayer.Error {
 	if g == nil {
 		return nil
@@ -88,8 +88,8 @@ func (g *Guard) Fault() *delayer.Error {
 	return g.fault.Load()
 }
 
-// Open looks for what can be seen at once. Its error is ErrConflict for a policy that does harm, or what the
-// management API fails with.
+// Open looks for what can be seen at once. Its error is ErrConflict for a policy that does harm, or
+// what the management API fails with.
 func (g *Guard) Open(ctx context.Context) error {
 	probing, cancel := context.WithTimeout(ctx, firstTimeout)
 	defer cancel()
@@ -105,9 +105,9 @@ func (g *Guard) Open(ctx context.Context) error {
 	return g.cfg.Inspect(ctx)
 }
 
-// Run looks for policies until ctx ends, as long as busy says so or a fault stands. Probes that come back early
-// are noticed at any time. The management API is asked at a pace of its own, so that a slow one delays no probe:
-// busy must be safe for concurrent use.
+// Run looks for policies until ctx ends, as long as busy says so or a fault stands. Probes that
+// come back early are noticed at any time. The management API is asked at a pace of its own, so
+// that a slow one delays no probe: busy must be safe for concurrent use.
 func (g *Guard) Run(ctx context.Context, busy func() bool) {
 	var inspecting sync.WaitGroup
 	defer inspecting.Wait()
@@ -152,8 +152,8 @@ func (g *Guard) probe(ctx context.Context) {
 	g.learn(overflowProbe, g.ask(ctx, overflowProbe, g.probes.overflow))
 }
 
-// ask returns the answer of a source. Where the user may not send probes it asks no more, since each attempt costs a
-// channel, unless that source has to lift its fault.
+// ask returns the answer of a source. Where the user may not send probes it asks no more, since
+// each attempt costs a channel, unless that source has to lift its fault.
 func (g *Guard) ask(ctx context.Context, from source, look func(context.Context) error) error {
 	if g.forbidden && !g.accuses(from) {
 		return errUndecided

@@ -75,7 +75,8 @@ func TestGuard_FoundLiftedRefound(t *testing.T) {
 	})
 }
 
-// TestGuard_UnknownChangesNothing: neither a fault nor its absence. Issue 9, A1 (d): the API answers 503.
+// TestGuard_UnknownChangesNothing: neither a fault nor its absence. Issue 9, A1 (d): the API
+// answers 503.
 func TestGuard_UnknownChangesNothing(t *testing.T) {
 	eachHarm(t, func(t *testing.T, s *scene, h harm) {
 		fail := func(err error) func(*fakeBroker) {
@@ -119,7 +120,8 @@ func TestGuard_OnlyItsOwnEvidenceLifts(t *testing.T) {
 	})
 }
 
-// TestGuard_ManagementAlone: issue 9, A1 (c). The user may not send probes, so only the API finds and lifts a fault.
+// TestGuard_ManagementAlone: issue 9, A1 (c). The user may not send probes, so only the API finds
+// and lifts a fault.
 func TestGuard_ManagementAlone(t *testing.T) {
 	play(t, func(t *testing.T, s *scene) {
 		s.set(func(b *fakeBroker) {
@@ -176,7 +178,8 @@ func TestGuard_ForbiddenWhileAFaultStands(t *testing.T) {
 	})
 }
 
-// TestGuard_IdleForDays: issue 9, A1 (a). Probes that have waited for their whole TTL are not early.
+// TestGuard_IdleForDays: issue 9, A1 (a). Probes that have waited for their whole TTL are not
+// early.
 func TestGuard_IdleForDays(t *testing.T) {
 	play(t, func(t *testing.T, s *scene) {
 		after(10 * time.Minute)
@@ -220,8 +223,8 @@ func TestGuard_LiftedWhileIdle(t *testing.T) {
 	})
 }
 
-// TestGuard_FoundWhileIdle: a probe of a Delayer that is idle comes back. It is early by hours, and so takes hours to
-// disprove: no later probe replaces the one that does.
+// TestGuard_FoundWhileIdle: a probe of a Delayer that is idle comes back. It is early by hours, and
+// so takes hours to disprove: no later probe replaces the one that does.
 func TestGuard_FoundWhileIdle(t *testing.T) {
 	play(t, func(t *testing.T, s *scene) {
 		s.set(func(b *fakeBroker) { b.ttl = 5 * time.Hour })
@@ -239,8 +242,8 @@ func TestGuard_FoundWhileIdle(t *testing.T) {
 	})
 }
 
-// TestGuard_ProbesOnTheirWayBack: issue 9, A1 (e). That nothing has come back yet does not show that the policy is gone:
-// the probes of a slow connection are on their way.
+// TestGuard_ProbesOnTheirWayBack: issue 9, A1 (e). That nothing has come back yet does not show
+// that the policy is gone: the probes of a slow connection are on their way.
 func TestGuard_ProbesOnTheirWayBack(t *testing.T) {
 	play(t, func(t *testing.T, s *scene) {
 		s.set(harms["waiting probes"].set)
@@ -255,7 +258,8 @@ func TestGuard_ProbesOnTheirWayBack(t *testing.T) {
 	})
 }
 
-// TestGuard_SeveralSources: the fault that is reported changes when its own policy is gone, and ends with the last.
+// TestGuard_SeveralSources: the fault that is reported changes when its own policy is gone, and
+// ends with the last.
 func TestGuard_SeveralSources(t *testing.T) {
 	play(t, func(t *testing.T, s *scene) {
 		s.set(harms["overflow"].set)

@@ -2,8 +2,8 @@ package guard
 
 import "sync/atomic"
 
-// A handover passes a value from a job to the one caller who waits for it, and who may leave first. Either
-// the caller gets the value or the job disposes of it, never both.
+// A handover passes a value from a job to the one caller who waits for it, and who may leave first.
+// Either the caller gets the value or the job disposes of it, never both.
 type handover[T any] struct {
 	claimed atomic.Bool
 	value   chan T
@@ -23,7 +23,8 @@ func (h *handover[T]) give(v T) {
 	h.value <- v
 }
 
-// take is called by the caller when it no longer waits for the job. ok is false where nothing was given.
+// take is called by the caller when it no longer waits for the job. ok is false where nothing was
+// given.
 func (h *handover[T]) take() (v T, ok bool) {
 	if h.claimed.CompareAndSwap(false, true) {
 		return v, false

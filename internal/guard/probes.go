@@ -17,8 +17,8 @@ import (
 
 // A wire is where the probes of one Delayer wait, and where they come back. One goroutine uses it.
 type wire interface {
-	// open makes sure of the queues and of the consumer. anew says that the consumer is a new one: probes
-	// that were sent before do not come to it.
+	// open makes sure of the queues and of the consumer. anew says that the consumer is a new one:
+	// probes that were sent before do not come to it.
 	open(ctx context.Context) (anew bool, err error)
 	// returned is where probes come back; nil before open.
 	returned() <-chan amqp091.Delivery
@@ -32,8 +32,8 @@ type wire interface {
 	holds(ctx context.Context, n int) (bool, error)
 }
 
-// probes find policies by what they do to objects whose names a catch-all policy matches, like all of ours: AMQP
-// cannot list policies. One goroutine uses them.
+// probes find policies by what they do to objects whose names a catch-all policy matches, like all
+// of ours: AMQP cannot list policies. One goroutine uses them.
 type probes struct {
 	Config
 	wire
@@ -43,8 +43,8 @@ type probes struct {
 
 func (p *probes) now() instant { return instantAt(time.Now(), p.epoch) }
 
-// alternate asks whether what has no route is returned. Under a policy with alternate-exchange a waiting queue that
-// is gone would not be noticed.
+// alternate asks whether what has no route is returned. Under a policy with alternate-exchange a
+// waiting queue that is gone would not be noticed.
 func (p *probes) alternate(ctx context.Context) error {
 	err := p.Publish(ctx, p.message(keyNowhere))
 	switch {
@@ -57,12 +57,13 @@ func (p *probes) alternate(ctx context.Context) error {
 	return err
 }
 
-// mostTaken is more than a full quorum queue takes: it tells publishers a moment later. It takes two or three that
-// come one after the other, with confirms.
+// mostTaken is more than a full quorum queue takes: it tells publishers a moment later. It takes
+// two or three that come one after the other, with confirms.
 const mostTaken = 100
 
-// overflow asks whether a full quorum queue refuses messages. A policy's overflow wins over the queue's own; the queue
-// then dead-letters at most once, and early when it is full. On classic queues the argument wins.
+// overflow asks whether a full quorum queue refuses messages. A policy's overflow wins over the
+// queue's own; the queue then dead-letters at most once, and early when it is full. On classic
+// queues the argument wins.
 func (p *probes) overflow(ctx context.Context) error {
 	if p.QueueType != topology.Quorum {
 		return nil
@@ -79,8 +80,8 @@ func (p *probes) overflow(ctx context.Context) error {
 	return p.conflict("queue", fullQueue(p.Prefix), errors.New("it does not refuse messages when it is full"), "overflow")
 }
 
-// wait looks at the probes that wait, and sends those that are due. It returns nil where a probe has shown that
-// the policy of an early one is gone.
+// wait looks at the probes that wait, and sends those that are due. It returns nil where a probe
+// has shown that the policy of an early one is gone.
 func (p *probes) wait(ctx context.Context) error {
 	anew, err := p.open(ctx)
 	if err != nil {
@@ -106,7 +107,8 @@ func (p *probes) wait(ctx context.Context) error {
 	return errUndecided
 }
 
-// gone asks the broker whether a probe is still in its queue that an early one's policy would have taken out.
+// gone asks the broker whether a probe is still in its queue that an early one's policy would have
+// taken out.
 func (p *probes) gone(ctx context.Context) (bool, error) {
 	n, ok := p.waiting.witness(p.now())
 	if !ok {
@@ -152,7 +154,8 @@ func (p *probes) drain() (early error) {
 	}
 }
 
-// receive takes a probe that has come back; ok is false when none will come any more. Its error is that of an early one.
+// receive takes a probe that has come back; ok is false when none will come any more. Its error is
+// that of an early one.
 func (p *probes) receive(d amqp091.Delivery, ok bool) error {
 	if !ok {
 		p.ended()
@@ -192,8 +195,8 @@ func (p *probes) message(key string, more ...any) broker.Publishing {
 	}
 }
 
-// accessRefused says that the user may not do what probes need: the broker names an object of theirs. A
-// message of someone else's may have closed the channel as well.
+// accessRefused says that the user may not do what probes need: the broker names an object of
+// theirs. A message of someone else's may have closed the channel as well.
 func accessRefused(err error, prefix string) bool {
 	var amqpErr *amqp091.Error
 	return errors.As(err, &amqpErr) && amqpErr.Code == amqp091.AccessRefused &&

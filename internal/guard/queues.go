@@ -10,8 +10,8 @@ import (
 	"github.com/delayer-go/delayer/internal/broker"
 )
 
-// queues are the probe queues and the return queue of one Delayer, on its control connection. They are exclusive
-// to that connection, so they are gone when it is.
+// queues are the probe queues and the return queue of one Delayer, on its control connection. They
+// are exclusive to that connection, so they are gone when it is.
 type queues struct {
 	prefix, id string
 	control    *broker.Control
@@ -30,8 +30,8 @@ func newQueues(prefix string, control *broker.Control) *queues {
 	return &queues{prefix: prefix, id: watchName(prefix) + "." + rand.Text(), control: control}
 }
 
-// open implements [wire]. It declares also what it declared before: an exchange that was deleted and declared
-// again has lost its bindings.
+// open implements [wire]. It declares also what it declared before: an exchange that was deleted
+// and declared again has lost its bindings.
 func (q *queues) open(ctx context.Context) (anew bool, err error) {
 	from := q.from
 	opened := newHandover(consumer.close)

@@ -30,7 +30,8 @@ const (
 	lifted           // no source knows of a fault any more
 )
 
-// verdicts are what each source said last. A fault ends when the source that found it finds nothing.
+// verdicts are what each source said last. A fault ends when the source that found it finds
+// nothing.
 type verdicts struct {
 	faults   [sources]*delayer.Error
 	reported source // whose fault is reported, or none; the same one as long as it stands

@@ -3,26 +3,27 @@ package guard
 import "time"
 
 const (
-	// probeTTL is how long a probe waits where no policy says otherwise. In a Delayer at work each is
-	// replaced long before.
+	// probeTTL is how long a probe waits where no policy says otherwise. In a Delayer at work each
+	// is replaced long before.
 	probeTTL = 24 * time.Hour
 
-	// clockSlack is how much the broker's clock may be ahead of ours after probeTTL. A probe that comes
-	// back so late is not early: it had no successor because the Delayer was idle.
+	// clockSlack is how much the broker's clock may be ahead of ours after probeTTL. A probe that
+	// comes back so late is not early: it had no successor because the Delayer was idle.
 	clockSlack = time.Hour
 
 	// proofMargin is how much longer than the early probe a later one must wait to show that the
 	// policy is gone.
 	proofMargin = time.Second
 
-	// probeQueues is how many queues for one probe each a Delayer has. The first gets a new probe at each
-	// look, each further one a quarter as often. The rarer, the longer a TTL it finds: up to 20 minutes.
-	// Only the first message of a queue expires; behind one from before the policy none would.
+	// probeQueues is how many queues for one probe each a Delayer has. The first gets a new probe
+	// at each look, each further one a quarter as often. The rarer, the longer a TTL it finds: up
+	// to 20 minutes. Only the first message of a queue expires; behind one from before the policy
+	// none would.
 	probeQueues = 5
 )
 
-// waiting is what is known of the probes that wait. It does nothing by itself: its methods are told what
-// happens, and when.
+// waiting is what is known of the probes that wait. It does nothing by itself: its methods are told
+// what happens, and when.
 type waiting struct {
 	every  time.Duration // the pause between two probes of the first queue
 	probes [probeQueues]probe
@@ -39,8 +40,8 @@ type probe struct {
 	later  bool    // than the last early probe: it may show that the policy is gone
 }
 
-// pause returns how long a probe stays before the next one replaces it. The last one stays until it can show that
-// the policy is gone.
+// pause returns how long a probe stays before the next one replaces it. The last one stays until it
+// can show that the policy is gone.
 func (w *waiting) pause(n int) time.Duration {
 	pause := w.every << (2 * n)
 	if w.early && n == probeQueues-1 {
@@ -71,8 +72,8 @@ func (w *waiting) forget(n int) { w.probes[n] = probe{} }
 // forgetAll says that all queues are empty.
 func (w *waiting) forgetAll() { w.probes = [probeQueues]probe{} }
 
-// returned says that a message has come back. It returns the queue of a probe that came back early, and
-// how long that waited at most. Probes that were replaced are not early.
+// returned says that a message has come back. It returns the queue of a probe that came back early,
+// and how long that waited at most. Probes that were replaced are not early.
 func (w *waiting) returned(id string, now instant) (n int, lived time.Duration, early bool) {
 	for n, p := range w.probes {
 		if id == "" || p.id != id {
@@ -87,7 +88,8 @@ func (w *waiting) returned(id string, now instant) (n int, lived time.Duration, 
 	return 0, 0, false
 }
 
-// foundEarly begins to wait for a proof of the contrary, which no probe can give that waits already.
+// foundEarly begins to wait for a proof of the contrary, which no probe can give that waits
+// already.
 func (w *waiting) foundEarly(lived time.Duration) {
 	w.early, w.lived = true, max(w.lived, lived)
 	for n := range w.probes {
@@ -105,7 +107,8 @@ func (w *waiting) witness(now instant) (n int, ok bool) {
 	return 0, false
 }
 
-// absent says that a witness is not in its queue. It may be on its way back, so it is not forgotten.
+// absent says that a witness is not in its queue. It may be on its way back, so it is not
+// forgotten.
 func (w *waiting) absent(n int) { w.probes[n].later = false }
 
 // proven says that a witness is still in its queue.

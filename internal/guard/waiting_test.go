@@ -58,7 +58,8 @@ func TestWaiting_ReturnedBeforeItsConfirm(t *testing.T) {
 	require.Equal(t, time.Second, lived)
 }
 
-// early is a queue from which a probe came back after two seconds, and which has another one since three.
+// early is a queue from which a probe came back after two seconds, and which has another one since
+// three.
 func early() *waiting {
 	w := withProbe(1)
 	w.sending(2, "waits already", at(0))
@@ -69,7 +70,8 @@ func early() *waiting {
 	return w
 }
 
-// TestWaiting_Witness: only a probe that was sent after the early one, and has certainly waited longer, says anything.
+// TestWaiting_Witness: only a probe that was sent after the early one, and has certainly waited
+// longer, says anything.
 func TestWaiting_Witness(t *testing.T) {
 	const enough = 4*time.Second + 2*time.Second + proofMargin + 1
 	_, ok := withProbe(1).witness(at(time.Hour))

@@ -1,5 +1,5 @@
-// Package brokertest tests package guard on a real broker. It is a package of its own so that who imports guard needs
-// no broker launcher in go.sum.
+// Package brokertest tests package guard on a real broker. It is a package of its own so that who
+// imports guard needs no broker launcher in go.sum.
 package brokertest
 
 import (
@@ -57,7 +57,8 @@ func dial(t *testing.T, url string, w *watched) *broker.Conn {
 	return conn
 }
 
-// watch runs a Guard as the user of url, until the test ends. Its objects are declared by an administrator.
+// watch runs a Guard as the user of url, until the test ends. Its objects are declared by an
+// administrator.
 func watch(t *testing.T, prefix, url string) *watched {
 	t.Helper()
 	w := &watched{prefix: prefix}
@@ -110,8 +111,9 @@ func setPolicy(t *testing.T, prefix, definition string) (lift func()) {
 
 func (w *watched) logged(text string) int { return strings.Count(w.log.String(), text) }
 
-// TestPolicies that come while a Guard is at work are found and lifted, and each is logged once. That is so again after
-// what probes need was lost: exchanges that are declared again have no bindings any more.
+// TestPolicies that come while a Guard is at work are found and lifted, and each is logged once.
+// That is so again after what probes need was lost: exchanges that are declared again have no
+// bindings any more.
 func TestPolicies(t *testing.T) {
 	for name, c := range map[string]struct {
 		definition, want string
@@ -152,7 +154,8 @@ func (w *watched) loseQueues(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestMissingPermission: the user is warned once, and the management API finds and lifts a fault all the same.
+// TestMissingPermission: the user is warned once, and the management API finds and lifts a fault
+// all the same.
 func TestMissingPermission(t *testing.T) {
 	for name, c := range map[string]struct{ configure, write, read string }{
 		"configure": {"^$", ".*", ".*"},
