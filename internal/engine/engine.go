@@ -122,20 +122,9 @@ func Connect(ctx context.Context, opts Options) (*Connected, error) {
 	}, nil
 }
 
-// maxPrefix leaves room for the longest suffix of an object's name below AMQP's 255 bytes.
-const maxPrefix = 128
-
 func checkPrefix(opts Options) error {
-	bad := func(cause string) error {
-		return &delayer.Error{Op: "open", Backend: opts.Broker.Backend, Object: "prefix", Kind: delayer.ErrConfig, Cause: errors.New(cause), Hint: "the default is delayer"}
-	}
-	switch {
-	case opts.Prefix == "":
-		return bad("empty")
-	case len(opts.Prefix) > maxPrefix:
-		return bad(fmt.Sprintf("%d bytes, at most %d fit", len(opts.Prefix), maxPrefix))
-	case strings.HasPrefix(opts.Prefix, "amq."):
-		return bad(`names that begin with "amq." belong to the broker`)
+	if err := message.ValidatePrefix(opts.Prefix); err != nil {
+		return &delayer.Error{Op: "open", Backend: opts.Broker.Backend, Object: "prefix", Kind: delayer.ErrConfig, Cause: err, Hint: "the default is delayer"}
 	}
 	return nil
 }
@@ -164,7 +153,8 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (*Engine, error) {
 		declaring: make(chan struct{}, 1), epoch: time.Now(), watched: make(chan struct{}),
 	}
 	frame, _, _ := c.control.Conn().Server()
-	e.bounds = message.Limits{FrameSize: frame, User: c.control.Conn().User(), MaxPriority: e.limits.MaxPriority}
+	e.bounds = longestWait(c.opts.Prefix)
+	e.bounds.FrameSize, e.bounds.User, e.bounds.MaxPriority = frame, c.control.Conn().User(), e.limits.MaxPriority
 	if err := c.Declare(ctx, e.Plan()); err != nil {
 		c.control.Close()
 		return nil, err
@@ -194,6 +184,14 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (*Engine, error) {
 	ctx, e.unwatch = context.WithCancel(context.Background())
 	go e.watch(ctx)
 	return e, nil
+}
+
+// longestWait bounds what any strategy adds to a message: a ladder of 28 levels with topic routing.
+func longestWait(prefix string) message.Limits {
+	const levels, topicKey, longestSuffix, further = 28, 112, 24, 256
+	return message.Limits{
+		Hops: levels, Keys: levels + 2, KeySize: topicKey, NameSize: len(prefix) + longestSuffix, HeaderSize: further,
+	}
 }
 
 // Plan is everything that is declared at Open.
@@ -244,7 +242,7 @@ func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.D
 	if err != nil {
 		return e.fail(delayer.ErrOutOfRange, err)
 	}
-	if err := e.check(exchange, key, &msg); err != nil {
+	if err := e.check(exchange, key, waits, &msg); err != nil {
 		return err
 	}
 	if fault := e.fault.Load(); fault != nil && delay > 0 {
@@ -315,8 +313,12 @@ func (e *Engine) reach(ctx context.Context, exchange, key string, copies []strin
 }
 
 // check refuses what cannot be published before anything is sent.
-func (e *Engine) check(exchange, key string, msg *amqp091.Publishing) error {
-	if err := message.Validate(exchange, key, msg, e.bounds); err != nil {
+func (e *Engine) check(exchange, key string, delay time.Duration, msg *amqp091.Publishing) error {
+	bounds := e.bounds
+	if delay == 0 {
+		bounds = bounds.Undelayed()
+	}
+	if err := message.Validate(exchange, key, msg, bounds); err != nil {
 		return e.fail(delayer.ErrInvalid, err)
 	}
 	if direct, ok := e.strategy.(Direct); ok {
