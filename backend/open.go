@@ -143,7 +143,7 @@ func (c Config) strategy() (strategy, engine.Options, error) {
 	return s, engine.Options{
 		Imported:    !*c.Declare,
 		Inspect:     inspect,
-		Broker:      broker.Options{URL: c.URL, TLS: c.TLS, Logger: c.Logger, Backend: c.Backend},
+		Broker:      broker.Options{URL: c.URL, TLS: c.TLS, Logger: c.Logger, Backend: c.Backend, Outages: new(broker.Outages)},
 		Prefix:      c.Prefix,
 		QueueType:   kind,
 		Connections: c.Connections,

@@ -116,7 +116,7 @@ func connectionLost(err error) bool {
 	return !amqpErr.Server || amqpErr.Code == amqp091.ConnectionForced || amqpErr.Code == amqp091.InternalError
 }
 
-// Explain turns an error of Do into one that names the operation, the object and the way out.
+// Explain turns an error of Do into one that names the operation, the object and the remedy.
 func Explain(op, backend, object string, err error) error {
 	if err == nil {
 		return nil

@@ -3,9 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -13,229 +11,238 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// window is how many messages of a lane may be unconfirmed at a time. A session's channel for returns is
+// window is how many messages of a channel may be unconfirmed at a time. The Go channel for returns is
 // as large, so that amqp091-go never has to wait for us: it would stall and then drop the event.
 const window = 1024
 
-// A lane is one publishing channel with the one goroutine that writes to it. Writing in a goroutine of
-// its own is what lets Publish obey its ctx: a write into a full socket cannot be called off.
-type lane struct {
+// A publisherChannel is a publishing channel that is opened again when it is lost, with the one
+// goroutine that writes to it. Writing in a goroutine of its own is what lets Publish obey its ctx: a
+// write into a full socket cannot be called off.
+type publisherChannel struct {
 	backend string
 	conn    *Conn
-	log     *slog.Logger
-	onReset func()
+	onReset func() // called when it is opened again after it was lost
 
 	requests chan *request
-	slots    chan struct{}
+	slots    chan struct{} // one for each message without a confirm
+	body     []byte        // the writer's copy of a body
 
 	ctx      context.Context
 	cancel   context.CancelFunc
 	done     chan struct{}
-	retiring sync.WaitGroup // sessions that another has replaced
+	retiring sync.WaitGroup // channels that another has replaced
 }
 
-// A request goes from Publish to the lane's goroutine, which answers on taken.
-type request struct {
-	msg   Publishing
-	phase atomic.Int32 // queued → sending or withdrawn
-	taken chan ticket
-}
-
-const (
-	queued int32 = iota
-	sending
-	withdrawn
-)
-
-// A ticket is what a message that was handed to amqp091-go waits with, or why it was not.
-type ticket struct {
-	confirm *amqp091.DeferredConfirmation
-	session *session
-	err     *delayer.Error
-}
-
-func newLane(backend string, conn *Conn, onReset func()) *lane {
-	l := &lane{
-		backend: backend, conn: conn, onReset: onReset, log: conn.log,
+func newPublisherChannel(backend string, conn *Conn, window int, onReset func()) *publisherChannel {
+	c := &publisherChannel{
+		backend: backend, conn: conn, onReset: onReset,
 		requests: make(chan *request), slots: make(chan struct{}, window), done: make(chan struct{}),
 	}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
-	go l.run()
-	return l
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	go c.run()
+	return c
 }
 
-func (l *lane) fail(kind, cause error, hint string) *delayer.Error {
-	return &delayer.Error{Op: "publish", Backend: l.backend, Kind: kind, Cause: cause, Hint: hint}
+func (c *publisherChannel) fail(kind, cause error, hint string) *delayer.Error {
+	return &delayer.Error{Op: "publish", Backend: c.backend, Kind: kind, Cause: cause, Hint: hint}
 }
 
-// publish hands the message to the lane's goroutine and waits for its confirm.
-func (l *lane) publish(ctx context.Context, msg Publishing) error {
+// acquire waits for a slot, which release or publish frees.
+func (c *publisherChannel) acquire(ctx context.Context) error {
 	select {
-	case l.slots <- struct{}{}:
+	case c.slots <- struct{}{}:
+		return nil
 	case <-ctx.Done():
-		return l.fail(delayer.ErrNotSent, context.Cause(ctx), "the broker has not confirmed the messages before it")
+		return c.fail(delayer.ErrNotSent, context.Cause(ctx), "the broker has not confirmed the messages before it")
 	}
-	req := &request{msg: msg, taken: make(chan ticket, 1)}
+}
+
+func (c *publisherChannel) release() { <-c.slots }
+
+// publish hands the message to the goroutine that writes and waits for its confirm. It needs a slot.
+func (c *publisherChannel) publish(ctx context.Context, msg Publishing) error {
+	req := &request{msg: msg, copied: ctx.Done() != nil, written: make(chan writeResult, 1)}
 	select {
-	case l.requests <- req:
+	case c.requests <- req:
 	case <-ctx.Done():
-		<-l.slots
-		return l.fail(delayer.ErrNotSent, l.conn.gaveUp(ctx), "")
-	case <-l.done:
-		<-l.slots
-		return l.fail(delayer.ErrClosed, nil, "")
+		c.release()
+		return c.fail(delayer.ErrNotSent, c.conn.gaveUp(ctx), "")
+	case <-c.done:
+		c.release()
+		return c.fail(delayer.ErrClosed, nil, "")
 	}
-	var t ticket
+	var w writeResult
 	select {
-	case t = <-req.taken:
+	case w = <-req.written:
 	case <-ctx.Done():
-		if req.phase.CompareAndSwap(queued, withdrawn) {
-			<-l.slots
-			return l.fail(delayer.ErrNotSent, l.conn.gaveUp(ctx), "")
+		if req.withdraw() {
+			c.release()
+			return c.fail(delayer.ErrNotSent, c.conn.gaveUp(ctx), "")
 		}
-		go l.settle(req, ticket{})
-		return l.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended while the message was being written")
+		go func() { c.settle(req, <-req.written) }()
+		return c.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended while the message was being written")
 	}
-	if t.err != nil {
-		<-l.slots
-		return t.err
+	if w.err != nil {
+		c.release()
+		return w.err
 	}
 	select {
-	case <-t.confirm.Done():
-		<-l.slots
-		defer t.session.unsure.Done()
-		return l.outcome(t, req)
+	case <-w.confirm.Done():
+		c.release()
+		defer w.channel.unconfirmed.Done()
+		return c.outcome(w, req)
 	case <-ctx.Done():
-		go l.settle(req, t)
-		return l.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended before the broker's confirm")
+		go c.settle(req, w)
+		return c.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended before the broker's confirm")
 	}
 }
 
 // outcome reads a confirm that has come. amqp091-go resolves it as a nack when the channel dies, and
 // marks the channel closed before.
-func (l *lane) outcome(t ticket, req *request) error {
-	if t.confirm.Acked() {
-		if ret, ok := t.session.returned(req.msg.Message.Headers[delayer.Header]); ok {
-			return l.fail(delayer.ErrUnroutable, returnedError(ret), "")
+func (c *publisherChannel) outcome(w writeResult, req *request) error {
+	if w.confirm.Acked() {
+		if ret, ok := w.channel.returned(req.msg.Message.Headers[delayer.Header]); ok {
+			return c.fail(delayer.ErrUnroutable, returnedError(ret), "")
 		}
 		return nil
 	}
-	if t.session.ch.IsClosed() {
-		return l.fail(delayer.ErrUnknown, t.session.cause(), "the channel was lost before the broker's confirm")
+	if w.channel.ch.IsClosed() {
+		return c.closed(w.channel.lost(), req.msg.direct)
 	}
-	t.session.nacked()
-	return l.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")
+	w.channel.nacked()
+	return c.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")
 }
+
+// closed is the outcome of a message whose channel was lost before its confirm. Where no other message
+// was on the channel, and the broker closed it over what it was asked, that was this message.
+func (c *publisherChannel) closed(cause error, direct bool) error {
+	kind, hint := refusal(cause)
+	switch {
+	case !c.alone() || kind == nil:
+		return c.fail(delayer.ErrUnknown, plain(cause), "the channel was lost before the broker's confirm")
+	case errors.Is(kind, delayer.ErrUnroutable) && !direct: // an exchange of ours is gone
+		return c.fail(kind, &reason{text: plain(cause).Error(), err: ErrReturned}, "")
+	}
+	return c.fail(kind, plain(cause), hint)
+}
+
+// alone says that one message at a time is on the channel.
+func (c *publisherChannel) alone() bool { return cap(c.slots) == 1 }
 
 // settle cleans up after a caller who has left: the slot is free only once the message is confirmed or
-// its channel is dead.
-func (l *lane) settle(req *request, t ticket) {
-	if t.confirm == nil {
-		t = <-req.taken
+// its channel is lost.
+func (c *publisherChannel) settle(req *request, w writeResult) {
+	if w.err == nil {
+		<-w.confirm.Done()
+		w.channel.returned(req.msg.Message.Headers[delayer.Header])
+		w.channel.unconfirmed.Done()
 	}
-	if t.err == nil {
-		<-t.confirm.Done()
-		t.session.returned(req.msg.Message.Headers[delayer.Header])
-		t.session.unsure.Done()
-	}
-	<-l.slots
+	c.release()
 }
 
-// run opens a session, serves it until it dies or is doubted, and again.
-func (l *lane) run() {
-	defer close(l.done)
-	for lost := false; l.ctx.Err() == nil; {
-		s, err := l.open()
+// run opens a channel, serves it until it is lost or to be replaced, and again.
+func (c *publisherChannel) run() {
+	defer close(c.done)
+	for lost := false; c.ctx.Err() == nil; {
+		o, err := c.open()
 		if err != nil {
-			l.refuse(err)
+			c.refuse(err)
 			lost = true
 			continue
 		}
 		if lost {
-			l.onReset()
+			c.onReset()
 		}
-		if lost = !l.serve(s); !lost {
-			l.retiring.Go(s.retire)
+		if lost = !c.serve(o); !lost {
+			c.retiring.Go(o.retire)
 		}
 	}
 }
 
-func (l *lane) open() (*session, error) {
-	ch, err := l.conn.Channel(l.ctx)
+func (c *publisherChannel) open() (*openChannel, error) {
+	ch, err := c.conn.Channel(c.ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := newSession(ch)
+	o := newOpenChannel(ch)
 	if err := ch.Confirm(waitForAnswer); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return o, nil
 }
 
 const waitForAnswer = false // the noWait argument of amqp091-go's methods
 
-// refuse answers one request, or waits a moment, while the broker refuses us.
-func (l *lane) refuse(err error) {
+// refuse answers one request, or waits a moment, while there is no channel.
+func (c *publisherChannel) refuse(err error) {
 	select {
-	case <-l.ctx.Done():
+	case <-c.ctx.Done():
 	case <-time.After(firstPause):
-	case req := <-l.requests:
-		l.answer(req, ticket{err: l.fail(delayer.ErrNotSent, err, "")})
+	case req := <-c.requests:
+		req.answer(c.fail(delayer.ErrNotSent, err, ""))
 	}
 }
 
-// serve writes requests to the session until it dies, and then returns false, or until it is doubted. While the broker
-// blocks the connection it takes none: what is not sent can still be withdrawn.
-func (l *lane) serve(s *session) (alive bool) {
+// serve writes requests to the channel until it is lost, and then returns false, or until it is to be
+// replaced. While the broker blocks the connection it takes none: what is not sent can still be withdrawn.
+func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 	for {
-		state, changed := l.conn.now()
-		requests := l.requests
+		state, changed := c.conn.now()
+		requests := c.requests
 		if state.blocked {
 			requests = nil
 		}
 		for same := true; same; {
 			select {
 			case req := <-requests:
-				l.send(s, req)
+				c.write(o, req)
 			case <-changed:
 				same = false
-			case <-s.dead:
-				if l.ctx.Err() == nil {
-					l.log.Warn("publishing channel lost", "error", s.cause())
-				}
+			case <-o.closed:
+				c.report(o)
 				return false
-			case <-s.doubt:
+			case <-o.renew:
 				return true
-			case <-l.ctx.Done():
+			case <-c.ctx.Done():
 				return false
 			}
 		}
 	}
 }
 
+// report logs the loss of a channel where nothing else tells of it: neither its connection nor the one
+// caller whose message was on it.
+func (c *publisherChannel) report(o *openChannel) {
+	var amqpErr *amqp091.Error
+	if c.ctx.Err() == nil && !c.alone() && errors.As(o.cause, &amqpErr) && amqpErr.Server && amqpErr.Recover {
+		c.conn.log.Warn("publishing channel lost", "error", plain(o.cause))
+	}
+}
+
 const notImmediate = false
 
-func (l *lane) send(s *session, req *request) {
-	if !req.phase.CompareAndSwap(queued, sending) {
-		return // withdrawn: its caller has freed the slot
+func (c *publisherChannel) write(o *openChannel, req *request) {
+	var ok bool
+	if c.body, ok = req.take(c.body); !ok {
+		return // its caller has freed the slot
 	}
-	s.unsure.Add(1)
-	confirm, err := s.ch.PublishWithDeferredConfirm(req.msg.Exchange, req.msg.Key, !req.msg.Optional, notImmediate, req.msg.Message)
+	o.unconfirmed.Add(1)
+	confirm, err := o.ch.PublishWithDeferredConfirm(req.msg.Exchange, req.msg.Key, !req.msg.Optional, notImmediate, req.msg.Message)
 	if err != nil {
-		s.unsure.Done()
+		o.unconfirmed.Done()
 	}
 	switch {
 	case err == nil:
-		req.taken <- ticket{confirm: confirm, session: s}
+		req.written <- writeResult{confirm: confirm, channel: o}
 	case errors.Is(err, amqp091.ErrClosed):
-		req.taken <- ticket{err: l.fail(delayer.ErrNotSent, plain(err), "the connection was lost before the message was sent")}
+		req.written <- writeResult{err: c.fail(delayer.ErrNotSent, plain(err), "the connection was lost before the message was sent")}
 	default: // part of it may be on the wire
-		req.taken <- ticket{err: l.fail(delayer.ErrUnknown, plain(err), "the connection was lost while the message was sent")}
+		req.written <- writeResult{err: c.fail(delayer.ErrUnknown, plain(err), "the connection was lost while the message was sent")}
+	}
+	if cap(c.body) > keptBody {
+		c.body = nil
 	}
 }
 
-func (l *lane) answer(req *request, t ticket) {
-	if req.phase.CompareAndSwap(queued, sending) {
-		req.taken <- t
-	}
-}
+// keptBody is the largest buffer that a channel keeps for the next body.
+const keptBody = 1 << 20

@@ -114,7 +114,7 @@ func TestABrokerInAlarm(t *testing.T) {
 	// The first one finds out that the connection is blocked.
 	err := p.Publish(short(t), to(queue))
 	require.Error(t, err)
-	require.Eventually(t, func() bool { state, _ := p.lanes[0].conn.now(); return state.blocked }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { state, _ := p.channels[0].conn.now(); return state.blocked }, 30*time.Second, 10*time.Millisecond)
 	err = p.Publish(short(t), to(queue))
 	require.ErrorIs(t, err, delayer.ErrNotSent, "what is not sent can be withdrawn")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
