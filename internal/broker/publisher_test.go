@@ -70,8 +70,9 @@ func TestAMissingExchangeClosesOnlyItsOwnChannel(t *testing.T) {
 	lost.Exchange = "nowhere"
 
 	err := p.PublishDirect(ctx, lost)
-	require.ErrorIs(t, err, delayer.ErrUnknown)
+	require.ErrorIs(t, err, delayer.ErrUnroutable)
 	require.ErrorContains(t, err, "404 NOT_FOUND")
+	require.ErrorIs(t, p.Publish(ctx, lost), ErrReturned, "the first message tells of an exchange of ours")
 	require.NoError(t, p.Publish(ctx, to(queue)))
 	require.Empty(t, reset)
 	require.NoError(t, p.PublishDirect(ctx, to(queue)), "the channel comes back")

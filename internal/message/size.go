@@ -68,7 +68,8 @@ func (l Limits) frameSize(exchange, key string, msg *amqp091.Publishing) (int, e
 	if l.Carried {
 		size += keys + bcc
 	}
-	delivered := size - bcc + l.deathSize(key, entrySize(msg.Headers, "CC"))
+	cc := max(0, entrySize(msg.Headers, "CC")-field("CC", longString))
+	delivered := size - bcc + l.deathSize(key, cc)
 	if l.Keys > 0 {
 		size += shortString + len("BCC") + longString + keys + l.Keys*(longString+l.KeySize+padding)
 	}
@@ -87,7 +88,7 @@ const (
 // field is the size of a table's entry whose value takes so many bytes.
 func field(name string, value int) int { return shortString + len(name) + value }
 
-// deathSize is what the broker adds in the most hops, and on delivery. cc is the size of the CC header.
+// deathSize is what the broker adds in the most hops, and on delivery. cc is the size of the keys in CC.
 func (l Limits) deathSize(key string, cc int) int {
 	size := field("x-delivery-count", number) + field("x-acquired-count", number)
 	if l.Hops == 0 {
