@@ -1,6 +1,6 @@
 // Package broker is the only place that talks to RabbitMQ: connections that come back by themselves
-// (Conn), confirmed and mandatory publishing (Publisher), and everything else a channel is asked for
-// (Control). It knows nothing of delays.
+// (Conn), confirmed and mandatory publishing (Publisher), and everything else a channel is asked
+// for (Control). It knows nothing of delays.
 package broker
 
 import (

@@ -43,8 +43,8 @@ type connState struct {
 	blocked bool                // the broker's memory or disk alarm holds up publishing
 }
 
-// Dial connects once, so that a wrong address or password is an error now, and then keeps connected. Where there are
-// several addresses it takes the first that answers.
+// Dial connects once, so that a wrong address or password is an error now, and then keeps
+// connected. Where there are several addresses it takes the first that answers.
 func Dial(ctx context.Context, opts Options) (*Conn, error) {
 	all, err := parseURLs(opts.URL)
 	if err != nil {
@@ -121,8 +121,8 @@ func (c *Conn) watch(conn *amqp091.Connection) error {
 	}
 }
 
-// redial tries until it has a connection, or returns nil when Close was called. It begins with the address after the
-// one that was lost.
+// redial tries until it has a connection, or returns nil when Close was called. It begins with the
+// address after the one that was lost.
 func (c *Conn) redial() *amqp091.Connection {
 	pause := firstPause
 	first := c.where() + 1
@@ -236,7 +236,8 @@ func (c *Conn) Server() (frameSize int, product, version string) {
 	return conn.Config.FrameSize, product, version
 }
 
-// Close closes the connection, waiting up to two seconds for the broker's answer, and ends the goroutine.
+// Close closes the connection, waiting up to two seconds for the broker's answer, and ends the
+// goroutine.
 func (c *Conn) Close() {
 	c.cancel()
 	<-c.done

@@ -11,8 +11,8 @@ import (
 // dialTimeout is for TCP, TLS and the AMQP handshake together.
 const dialTimeout = 30 * time.Second
 
-// dial tries the addresses in turn, beginning with the one at index first. It also returns which failed
-// before one answered.
+// dial tries the addresses in turn, beginning with the one at index first. It also returns which
+// failed before one answered.
 func (c *Conn) dial(ctx context.Context, first int) (*amqp091.Connection, failures, error) {
 	var failed failures
 	for i := range c.all {
@@ -35,8 +35,8 @@ func (c *Conn) dial(ctx context.Context, first int) (*amqp091.Connection, failur
 	return nil, nil, failed
 }
 
-// attemptDeadline returns when one dial attempt must end, so that a host that does not answer leaves
-// time for the others. left counts the attempts still to make, this one included.
+// attemptDeadline returns when one dial attempt must end, so that a host that does not answer
+// leaves time for the others. left counts the attempts still to make, this one included.
 func attemptDeadline(ctx context.Context, left int) time.Time {
 	timeout := dialTimeout
 	if left > 1 {

@@ -50,8 +50,8 @@ func classify(err error) (hint string, kind error) {
 	return "", delayer.ErrUnavailable
 }
 
-// refusal is the kind and the remedy of an error with which the broker closes a channel over a message,
-// which it has then not stored. kind is nil for any other error.
+// refusal is the kind and the remedy of an error with which the broker closes a channel over a
+// message, which it has then not stored. kind is nil for any other error.
 func refusal(err error) (kind error, hint string) {
 	var amqpErr *amqp091.Error
 	if !errors.As(err, &amqpErr) || !amqpErr.Server {
@@ -115,7 +115,8 @@ func plain(err error) error {
 	return err
 }
 
-// printable keeps what a terminal obeys out of errors and logs: the broker quotes names as they are.
+// printable keeps what a terminal obeys out of errors and logs: the broker quotes names as they
+// are.
 func printable(r rune) rune {
 	if unicode.IsControl(r) {
 		return unicode.ReplacementChar

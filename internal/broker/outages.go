@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Outages decides what is logged of lost connections, so that an outage is not reported by each attempt
-// of each connection: one line when the first connection is lost, one a minute at most while any is
-// missing, one when all are back. The connections of one Delayer share one. The zero value is ready.
+// Outages decides what is logged of lost connections, so that an outage is not reported by each
+// attempt of each connection: one line when the first connection is lost, one a minute at most
+// while any is missing, one when all are back. The connections of one Delayer share one. The zero
+// value is ready.
 type Outages struct {
 	mu      sync.Mutex
 	missing int       // connections that are lost

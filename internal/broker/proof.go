@@ -13,9 +13,9 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// proof is what is known of the messages that the broker takes. It closes the channel over a message
-// that it does not take, and the fate of all others on that channel is then unknown. So a message
-// that may be such a one has a channel for itself:
+// proof is what is known of the messages that the broker takes. It closes the channel over a
+// message that it does not take, and the fate of all others on that channel is then unknown. So a
+// message that may be such a one has a channel for itself:
 //
 //   - one whose body is larger than any before: AMQP does not tell max_message_size;
 //   - one to an exchange that is not ours: it may be internal, or the user may not write to it.
@@ -28,8 +28,8 @@ type proof struct {
 }
 
 const (
-	// doubtedFor is how long an exchange is doubted after it refused a message: where permissions go by
-	// the routing key it takes others.
+	// doubtedFor is how long an exchange is doubted after it refused a message: where permissions
+	// go by the routing key it takes others.
 	doubtedFor = time.Minute
 	// mostExchanges bounds the memory for exchanges. All are forgotten then.
 	mostExchanges = 10_000
@@ -49,7 +49,8 @@ func (p *proof) covers(msg Publishing) bool {
 	return known && until.IsZero()
 }
 
-// oversize reports whether the broker has said that it does not take so large a body, and its limit.
+// oversize reports whether the broker has said that it does not take so large a body, and its
+// limit.
 func (p *proof) oversize(msg Publishing) (limit int64, is bool) {
 	limit = p.limit.Load()
 	return limit, limit > 0 && int64(len(msg.Message.Body)) > limit

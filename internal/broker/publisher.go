@@ -25,7 +25,8 @@ type Publishing struct {
 	direct bool // the exchange is not ours
 }
 
-// Publisher publishes with confirms, and mandatory unless a message says otherwise. It is safe for concurrent use.
+// Publisher publishes with confirms, and mandatory unless a message says otherwise. It is safe for
+// concurrent use.
 type Publisher struct {
 	backend  string
 	channels []*publisherChannel // one on each connection
@@ -39,8 +40,9 @@ type Publisher struct {
 	pending sync.WaitGroup
 }
 
-// NewPublisher publishes over conns, which it owns from now on, one channel on each. onReset is called, from a goroutine of the
-// Publisher's, each time a channel is opened again after it was lost: what was declared may be gone.
+// NewPublisher publishes over conns, which it owns from now on, one channel on each. onReset is
+// called, from a goroutine of the Publisher's, each time a channel is opened again after it was
+// lost: what was declared may be gone.
 func NewPublisher(backend string, onReset func(), conns ...*Conn) *Publisher {
 	p := &Publisher{backend: backend}
 	reset := func() {
@@ -56,16 +58,16 @@ func NewPublisher(backend string, onReset func(), conns ...*Conn) *Publisher {
 }
 
 // Publish returns nil once the broker has confirmed the message. The error's kind is ErrNotSent,
-// ErrUnroutable (the message was returned), ErrRefused (a nack), ErrInvalid (the broker does not take
-// such a message), ErrUnknown or ErrClosed; it carries no destination. When it returns, nothing of msg
-// is read any more.
+// ErrUnroutable (the message was returned), ErrRefused (a nack), ErrInvalid (the broker does not
+// take such a message), ErrUnknown or ErrClosed; it carries no destination. When it returns,
+// nothing of msg is read any more.
 func (p *Publisher) Publish(ctx context.Context, msg Publishing) error {
 	return p.publish(ctx, msg)
 }
 
-// PublishDirect is Publish to an exchange that is not ours: the broker closes the channel where it does
-// not exist (ErrUnroutable), or the user may not write to it (ErrAccess), and the other messages shall
-// not be unknown for that.
+// PublishDirect is Publish to an exchange that is not ours: the broker closes the channel where it
+// does not exist (ErrUnroutable), or the user may not write to it (ErrAccess), and the other
+// messages shall not be unknown for that.
 func (p *Publisher) PublishDirect(ctx context.Context, msg Publishing) error {
 	msg.direct = true
 	return p.publish(ctx, msg)
@@ -97,8 +99,8 @@ func (p *Publisher) publish(ctx context.Context, msg Publishing) error {
 	return err
 }
 
-// acquire returns the channel for a message, with a slot: the shared one, or the one where the message
-// is alone. While it waits for that, another message may prove that there is no need.
+// acquire returns the channel for a message, with a slot: the shared one, or the one where the
+// message is alone. While it waits for that, another message may prove that there is no need.
 func (p *Publisher) acquire(ctx context.Context, msg Publishing, shared *publisherChannel) (*publisherChannel, error) {
 	if p.proof.covers(msg) {
 		return shared, shared.acquire(ctx)

@@ -11,13 +11,13 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// window is how many messages of a channel may be unconfirmed at a time. The Go channel for returns is
-// as large, so that amqp091-go never has to wait for us: it would stall and then drop the event.
+// window is how many messages of a channel may be unconfirmed at a time. The Go channel for returns
+// is as large, so that amqp091-go never has to wait for us: it would stall and then drop the event.
 const window = 1024
 
 // A publisherChannel is a publishing channel that is opened again when it is lost, with the one
-// goroutine that writes to it. Writing in a goroutine of its own is what lets Publish obey its ctx: a
-// write into a full socket cannot be called off.
+// goroutine that writes to it. Writing in a goroutine of its own is what lets Publish obey its ctx:
+// a write into a full socket cannot be called off.
 type publisherChannel struct {
 	backend string
 	conn    *Conn
@@ -59,7 +59,8 @@ func (c *publisherChannel) acquire(ctx context.Context) error {
 
 func (c *publisherChannel) release() { <-c.slots }
 
-// publish hands the message to the goroutine that writes and waits for its confirm. It needs a slot.
+// publish hands the message to the goroutine that writes and waits for its confirm. It needs a
+// slot.
 func (c *publisherChannel) publish(ctx context.Context, msg Publishing) error {
 	req := &request{msg: msg, copied: ctx.Done() != nil, written: make(chan writeResult, 1)}
 	select {
@@ -97,8 +98,8 @@ func (c *publisherChannel) publish(ctx context.Context, msg Publishing) error {
 	}
 }
 
-// outcome reads a confirm that has come. amqp091-go resolves it as a nack when the channel dies, and
-// marks the channel closed before.
+// outcome reads a confirm that has come. amqp091-go resolves it as a nack when the channel dies,
+// and marks the channel closed before.
 func (c *publisherChannel) outcome(w writeResult, req *request) error {
 	if w.confirm.Acked() {
 		if ret, ok := w.channel.returned(req.msg.Message.Headers[delayer.Header]); ok {
@@ -113,8 +114,9 @@ func (c *publisherChannel) outcome(w writeResult, req *request) error {
 	return c.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")
 }
 
-// closed is the outcome of a message whose channel was lost before its confirm. Where no other message
-// was on the channel, and the broker closed it over what it was asked, that was this message.
+// closed is the outcome of a message whose channel was lost before its confirm. Where no other
+// message was on the channel, and the broker closed it over what it was asked, that was this
+// message.
 func (c *publisherChannel) closed(cause error, direct bool) error {
 	kind, hint := refusal(cause)
 	switch {
@@ -129,8 +131,8 @@ func (c *publisherChannel) closed(cause error, direct bool) error {
 // alone says that one message at a time is on the channel.
 func (c *publisherChannel) alone() bool { return cap(c.slots) == 1 }
 
-// settle cleans up after a caller who has left: the slot is free only once the message is confirmed or
-// its channel is lost.
+// settle cleans up after a caller who has left: the slot is free only once the message is confirmed
+// or its channel is lost.
 func (c *publisherChannel) settle(req *request, w writeResult) {
 	if w.err == nil {
 		<-w.confirm.Done()
@@ -183,8 +185,9 @@ func (c *publisherChannel) refuse(err error) {
 	}
 }
 
-// serve writes requests to the channel until it is lost, and then returns false, or until it is to be
-// replaced. While the broker blocks the connection it takes none: what is not sent can still be withdrawn.
+// serve writes requests to the channel until it is lost, and then returns false, or until it is to
+// be replaced. While the broker blocks the connection it takes none: what is not sent can still be
+// withdrawn.
 func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 	for {
 		state, changed := c.conn.now()
@@ -210,8 +213,8 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 	}
 }
 
-// report logs the loss of a channel where nothing else tells of it: neither its connection nor the one
-// caller whose message was on it.
+// report logs the loss of a channel where nothing else tells of it: neither its connection nor the
+// one caller whose message was on it.
 func (c *publisherChannel) report(o *openChannel) {
 	var amqpErr *amqp091.Error
 	if c.ctx.Err() == nil && !c.alone() && errors.As(o.cause, &amqpErr) && amqpErr.Server && amqpErr.Recover {

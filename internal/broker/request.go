@@ -53,8 +53,8 @@ func (r *request) take(buffer []byte) ([]byte, bool) {
 	return buffer, true
 }
 
-// withdraw reports whether the message will not be sent: the writer had not taken it. Either way the
-// caller's memory is not read any more.
+// withdraw reports whether the message will not be sent: the writer had not taken it. Either way
+// the caller's memory is not read any more.
 func (r *request) withdraw() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

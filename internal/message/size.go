@@ -12,9 +12,9 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// Limits are the bounds that depend on the connection and the backend. The properties and headers of a
-// message share one frame, and the broker adds to them while the message waits: a message that no
-// longer fits at its end closes the connection of everyone who consumes it.
+// Limits are the bounds that depend on the connection and the backend. The properties and headers
+// of a message share one frame, and the broker adds to them while the message waits: a message that
+// no longer fits at its end closes the connection of everyone who consumes it.
 type Limits struct {
 	FrameSize   int    // negotiated frame size in bytes; 0: unlimited
 	User        string // the connection's user, the only user-id that the broker accepts
@@ -88,7 +88,8 @@ const (
 // field is the size of a table's entry whose value takes so many bytes.
 func field(name string, value int) int { return shortString + len(name) + value }
 
-// deathSize is what the broker adds in the most hops, and on delivery. cc is the size of the keys in CC.
+// deathSize is what the broker adds in the most hops, and on delivery. cc is the size of the keys
+// in CC.
 func (l Limits) deathSize(key string, cc int) int {
 	size := field("x-delivery-count", number) + field("x-acquired-count", number)
 	if l.Hops == 0 {
@@ -122,13 +123,13 @@ const (
 	// maxDepth bounds nested tables and arrays: amqp091-go v1.16.0 reads no more, and closes the
 	// connection of a consumer that is sent more.
 	maxDepth = 32
-	// maxEntries bounds one table or array, likewise. amqp091-go reads 8,192; some headers are ours and
-	// the broker's.
+	// maxEntries bounds one table or array, likewise. amqp091-go reads 8,192; some headers are ours
+	// and the broker's.
 	maxEntries = 8192 - 64
 )
 
-// tableSize returns the encoded size of a header table in bytes, as AMQP 0-9-1 with RabbitMQ's field
-// types has it, or an error that names the entry that cannot be sent.
+// tableSize returns the encoded size of a header table in bytes, as AMQP 0-9-1 with RabbitMQ's
+// field types has it, or an error that names the entry that cannot be sent.
 func tableSize(t amqp091.Table) (int, error) { return tableSizeAt(t, 0) }
 
 // entrySize is the size of one entry of a valid table.

@@ -1,6 +1,6 @@
-// Package message decides what may go on the wire and what a delayed message carries: it validates a
-// publishing before it is sent, strips what earlier deliveries left in its headers, and adds ours. It is
-// pure; nothing here talks to a broker.
+// Package message decides what may go on the wire and what a delayed message carries: it validates
+// a publishing before it is sent, strips what earlier deliveries left in its headers, and adds
+// ours. It is pure; nothing here talks to a broker.
 package message
 
 import (
@@ -13,12 +13,12 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// Reserved is the prefix of every routing key of ours. A user's routing, CC or BCC key that begins with
-// it is refused, because all keys of a message are matched at every exchange that it passes.
+// Reserved is the prefix of every routing key of ours. A user's routing, CC or BCC key that begins
+// with it is refused, because all keys of a message are matched at every exchange that it passes.
 const Reserved = "~d"
 
-// maxShort is the longest name, key or short property: AMQP 0-9-1 counts them in one byte. amqp091-go
-// would close the whole connection (501) over a longer one.
+// maxShort is the longest name, key or short property: AMQP 0-9-1 counts them in one byte.
+// amqp091-go would close the whole connection (501) over a longer one.
 const maxShort = 255
 
 // maxPrefix leaves room for the longest suffix of an object's name.
@@ -109,8 +109,8 @@ func validateAddress(exchange, key string) error {
 }
 
 // validateName refuses names that cannot be bound. The broker takes line breaks out of a name when
-// something is bound to it (rabbit_channel, strip_cr_lf), and closes the connection over one that is
-// not UTF-8.
+// something is bound to it (rabbit_channel, strip_cr_lf), and closes the connection over one that
+// is not UTF-8.
 func validateName(what, name string) error {
 	switch {
 	case strings.ContainsAny(name, "\r\n"):
