@@ -112,7 +112,7 @@ func badPublishes(prefix, queue string) map[string]badPublish {
 				t[strings.Repeat("n", i%200)+string(rune(i+0x4e00))] = int64(i)
 			}
 			return t
-		}()}, "the headers take", "put the data into the body"),
+		}()}, "10000 entries in one table", "put the data into the body"),
 		"CC: a string":      invalid(copies("CC", "a"), "header CC is a string", "a []any of strings"),
 		"CC: nil":           invalid(copies("CC", nil), "header CC is a <nil>", "a []any of strings"),
 		"BCC: a table":      invalid(copies("BCC", table{}), "header BCC is a amqp091.Table", "a []any of strings"),
