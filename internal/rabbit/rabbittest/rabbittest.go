@@ -22,9 +22,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
 
+	"github.com/delayer-go/delayer/internal/amqpclient"
 	"github.com/delayer-go/delayer/internal/rabbit"
 )
 
@@ -129,6 +132,24 @@ func check(t testing.TB, err error) {
 	}
 	t.Fatal(err)
 }
+
+// Channel returns a channel to the broker, on a connection of its own that ends with the test.
+func Channel(t testing.TB, b *rabbit.Broker) *amqp091.Channel {
+	t.Helper()
+	conn, err := amqpclient.Dial(context.Background(), b.URL(), t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) })
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ch
+}
+
+// closeTimeout bounds the goodbye to a broker that a test has stopped.
+const closeTimeout = 5 * time.Second
 
 // DelayedMessages is the plugin that backend/plugin needs. No broker has it by itself.
 const DelayedMessages = "rabbitmq_delayed_message_exchange"
