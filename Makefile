@@ -16,7 +16,7 @@ test: broker ## run all tests on a real broker, with the race detector
 	@scripts/test.sh $(TESTFLAGS)
 
 test-matrix: ## run conformance and short faults on each RabbitMQ series, in Docker (MATRIXFLAGS='-series 4.0,4.3 -suite faults')
-	go run ./internal/matrix $(MATRIXFLAGS)
+	go run ./cmd/matrix $(MATRIXFLAGS)
 
 faults: broker ## break everything around every backend for an hour, and write docs/reliability.md
 	go run ./cmd/faults --write docs/reliability.md $(FAULTSFLAGS)

@@ -92,14 +92,14 @@ func (w *world) Unroutable(ctx context.Context, arrived func(conformance.Arrival
 
 func (w *world) Cut(ctx context.Context) error {
 	if w.broker.cfg.Cut == nil {
-		return conformance.Unable("cut: no way to close a connection from the broker's side was given")
+		return conformance.Unable("cut: Config.Cut is nil")
 	}
 	return w.broker.cfg.Cut(ctx)
 }
 
 func (w *world) Restart(ctx context.Context) error {
 	if w.broker.cfg.Restart == nil {
-		return conformance.Unable("restart: no way to restart the broker was given")
+		return conformance.Unable("restart: Config.Restart is nil")
 	}
 	if err := w.broker.cfg.Restart(ctx); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package lanes_test
+package conformance_test
 
 import (
 	"context"

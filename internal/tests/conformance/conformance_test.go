@@ -1,5 +1,5 @@
 // Package lanes_test runs the conformance suite on every backend, as package backend opens it.
-package lanes_test
+package conformance_test
 
 import (
 	"context"
