@@ -58,14 +58,10 @@ func (t *trial) truthful(in *receiver, outs []outcome, f fate) {
 func (t *trial) awaitFate(in *receiver, outs []outcome, f fate) {
 	t.Helper()
 	ids, deadline := t.expected(outs)
-	missing := in.await(ids, deadline.Add(t.h.Patience))
-	if len(missing) > 0 && f.late > 0 {
-		t.Logf("queue %s: %d messages take longer than %v", in.queue, len(missing), t.h.Patience)
-		late := missing
-		missing = in.awaitOr(f.kept, late, time.Now().Add(f.late))
-		if kept := slices.DeleteFunc(late, func(id string) bool { return !f.kept.has(id) }); len(kept) > 0 {
-			t.Logf("queue %s: %d of them were unroutable while the broker started, and are kept", in.queue, len(kept))
-		}
+	missing := in.awaitOr(f.kept, ids, deadline.Add(t.h.Patience+f.late))
+	kept := slices.DeleteFunc(ids, func(id string) bool { return in.has(id) || !f.kept.has(id) })
+	if len(kept) > 0 {
+		t.Logf("queue %s: %d messages were unroutable while the broker started, and are kept", in.queue, len(kept))
 	}
 	if len(missing) > 0 {
 		t.failf("queue %s: missing %s", in.queue, list(missing))
