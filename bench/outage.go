@@ -8,7 +8,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer/bench/internal/dial"
+	"github.com/delayer-go/delayer/internal/amqpclient"
 )
 
 const (
@@ -52,7 +52,7 @@ func (s *Session) finishOutage(ctx context.Context, l Load, o outage, survives b
 // kept is how many messages are in the queue for unroutable messages, as far as that can be known.
 func (s *Session) kept(ctx context.Context) int {
 	const durable, autoDelete, exclusive, noWait = true, false, false, false
-	conn, err := dial.Open(ctx, s.env.URL, s.env.Prefix)
+	conn, err := amqpclient.Dial(ctx, s.env.URL, s.env.Prefix)
 	if err != nil {
 		return 0
 	}

@@ -38,7 +38,7 @@ func (r *rig) ours(queueType string) bench.Subject {
 // ownRig has a broker that nobody else uses.
 func ownRig(t *testing.T) *rig {
 	t.Parallel()
-	return &rig{T: t, broker: rabbittest.Own(t, rabbit.Options{})}
+	return &rig{T: t, broker: rabbittest.Own(t, rabbit.Options{Args: rabbit.DeadLetterRetry(10 * time.Second)})}
 }
 
 // unhurried is a load for a busy machine: nothing is lost because it is slow.

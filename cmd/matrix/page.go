@@ -13,7 +13,7 @@ const (
 	end   = "<!-- matrix: end -->"
 )
 
-// rewrite puts the tables into the page at path. What the page has of suites and lanes that were not run now stays.
+// rewrite puts the tables into the page at path. What the page has of suites and targets that were not run now stays.
 func rewrite(path string, fresh tables) error {
 	page, err := os.ReadFile(path)
 	if err != nil {
@@ -53,9 +53,9 @@ func parse(text string) tables {
 			t.runs = append(t.runs, runRow{cells[0], cells[1], cells[2], cells[3], cells[4]})
 			continue
 		}
-		for i, lane := range columns[:min(len(columns), len(cells)-1)] {
+		for i, target := range columns[:min(len(columns), len(cells)-1)] {
 			if cells[i+1] != none {
-				t.cells[cellID{suite, cells[0], lane}] = cells[i+1]
+				t.cells[cellID{suite, cells[0], target}] = cells[i+1]
 			}
 		}
 	}
@@ -74,15 +74,15 @@ func cellsOf(line string) []string {
 	return cells
 }
 
-// merge is what fresh saw, and of old what fresh has not run. A lane that was skipped now but not in old stays as it
+// merge is what fresh saw, and of old what fresh has not run. A target that was skipped now but not in old stays as it
 // was; one that was skipped in old and run now is no longer skipped.
 func merge(old, fresh tables) tables {
 	t := tables{cells: map[cellID]string{}}
-	for _, l := range lanes {
-		t.runs = append(t.runs, mergeLane(old.of(l.name), fresh.of(l.name))...)
+	for _, to := range targets {
+		t.runs = append(t.runs, mergeTarget(old.of(to.name), fresh.of(to.name))...)
 	}
 	for id, cell := range old.cells {
-		if !fresh.ran(id.lane, id.suite) {
+		if !fresh.ran(id.target, id.suite) {
 			t.cells[id] = cell
 		}
 	}
@@ -92,8 +92,8 @@ func merge(old, fresh tables) tables {
 	return t
 }
 
-// mergeLane has one row for each suite that was ever run, else the row that says why none was.
-func mergeLane(old, fresh []runRow) []runRow {
+// mergeTarget has one row for each suite that was ever run, else the row that says why none was.
+func mergeTarget(old, fresh []runRow) []runRow {
 	var rows []runRow
 	for _, s := range suites {
 		for _, source := range [][]runRow{fresh, old} {
@@ -113,11 +113,11 @@ func mergeLane(old, fresh []runRow) []runRow {
 	return rows
 }
 
-// of are the rows of a lane.
-func (t tables) of(lane string) []runRow {
-	return slices.DeleteFunc(slices.Clone(t.runs), func(r runRow) bool { return r.lane != lane })
+// of are the rows of a target.
+func (t tables) of(target string) []runRow {
+	return slices.DeleteFunc(slices.Clone(t.runs), func(r runRow) bool { return r.target != target })
 }
 
-func (t tables) ran(lane, suite string) bool {
-	return slices.ContainsFunc(t.runs, func(r runRow) bool { return r.lane == lane && r.suite == suite })
+func (t tables) ran(target, suite string) bool {
+	return slices.ContainsFunc(t.runs, func(r runRow) bool { return r.target == target && r.suite == suite })
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A result is what one suite did on one lane.
+// A result is what one suite did on one target.
 type result struct {
 	suite   string
 	version string           // the broker's, as the tests found it

@@ -44,9 +44,9 @@ func TestASuiteThatDiesFails(t *testing.T) {
 	r := read("faults", strings.NewReader(`{"Action":"output","Test":"TestFaults","Output":"panic: no\n"}`+"\n"+`{"Action":"fail"}`))
 	require.NotEmpty(t, r.broken)
 	require.Contains(t, r.said, "panic: no\n", "what was under way tells why")
-	require.ErrorContains(t, verdict([]report{{lane: lanes[0], suites: []result{r}}}), "3.10, faults")
-	require.ErrorContains(t, verdict([]report{{lane: lanes[0], skipped: "no image"}}), "nothing was run")
-	require.NoError(t, verdict([]report{{lane: lanes[0], suites: []result{{suite: "faults"}}}, {lane: lanes[1], skipped: "no image"}}))
+	require.ErrorContains(t, verdict([]report{{target: targets[0], suites: []result{r}}}), "3.10, faults")
+	require.ErrorContains(t, verdict([]report{{target: targets[0], skipped: "no image"}}), "nothing was run")
+	require.NoError(t, verdict([]report{{target: targets[0], suites: []result{{suite: "faults"}}}, {target: targets[1], skipped: "no image"}}))
 }
 
 func TestRows(t *testing.T) {
@@ -64,14 +64,14 @@ func TestRows(t *testing.T) {
 func TestThePageKeepsWhatWasNotRunNow(t *testing.T) {
 	a, b := count{passed: 3}, count{passed: 2, skipped: 1}
 	first := tablesOf([]report{
-		{lane: lanes[0], image: "rabbitmq:3.10", day: "2026-01-01", suites: []result{{suite: "conformance", version: "3.10.8", counts: map[string]count{"x, quorum": a}}}},
-		{lane: lanes[1], skipped: "no image"},
+		{target: targets[0], image: "rabbitmq:3.10", day: "2026-01-01", suites: []result{{suite: "conformance", version: "3.10.8", counts: map[string]count{"x, quorum": a}}}},
+		{target: targets[1], skipped: "no image"},
 	})
 	page, err := replace("above\n"+begin+end+"\nbelow\n", first)
 	require.NoError(t, err)
 	second := tablesOf([]report{
-		{lane: lanes[0], skipped: "no image today"},
-		{lane: lanes[4], image: lanes[4].image("mine:{series}-plugin"), day: "2026-01-02", suites: []result{{suite: "faults", version: "4.3.6", counts: map[string]count{"x, quorum": b}}}},
+		{target: targets[0], skipped: "no image today"},
+		{target: targets[4], image: targets[4].image("mine:{series}-plugin"), day: "2026-01-02", suites: []result{{suite: "faults", version: "4.3.6", counts: map[string]count{"x, quorum": b}}}},
 	})
 	page, err = replace(page, second)
 	require.NoError(t, err)
@@ -101,9 +101,9 @@ below
 }
 
 func TestChoose(t *testing.T) {
-	some, err := choose("series", "4.3, 3.10", lanes)
+	some, err := choose("series", "4.3, 3.10", targets)
 	require.NoError(t, err)
 	require.Equal(t, []string{"3.10", "4.3"}, names(some))
-	_, err = choose("series", "5.0", lanes)
+	_, err = choose("series", "5.0", targets)
 	require.ErrorContains(t, err, `there is no "5.0" (known: 3.10, 3.13, 4.0, 4.2, 4.3, 4.3 strict)`)
 }

@@ -14,11 +14,11 @@ type tables struct {
 	cells map[cellID]string
 }
 
-// A runRow is one suite on one lane, or a lane that was skipped.
-type runRow struct{ lane, suite, broker, day, saw string }
+// A runRow is one suite on one target, or a target that was skipped.
+type runRow struct{ target, suite, broker, day, saw string }
 
 // A cellID is a place in the table of a suite.
-type cellID struct{ suite, row, lane string }
+type cellID struct{ suite, row, target string }
 
 const none = "–"
 
@@ -27,12 +27,12 @@ func tablesOf(reports []report) tables {
 	t := tables{cells: map[cellID]string{}}
 	for _, r := range reports {
 		if r.skipped != "" {
-			t.runs = append(t.runs, runRow{r.lane.name, none, none, none, "skipped: " + r.skipped})
+			t.runs = append(t.runs, runRow{r.target.name, none, none, none, "skipped: " + r.skipped})
 		}
 		for _, s := range r.suites {
-			t.runs = append(t.runs, runRow{r.lane.name, s.suite, r.broker(s), r.day, s.sum()})
+			t.runs = append(t.runs, runRow{r.target.name, s.suite, r.broker(s), r.day, s.sum()})
 			for row, c := range s.counts {
-				t.cells[cellID{s.suite, row, r.lane.name}] = c.cell()
+				t.cells[cellID{s.suite, row, r.target.name}] = c.cell()
 			}
 		}
 	}
@@ -42,7 +42,7 @@ func tablesOf(reports []report) tables {
 // broker is the version, and the image where it is not the official one.
 func (r report) broker(s result) string {
 	version := cmp.Or(s.version, none)
-	if r.image == r.lane.image(officialImage) {
+	if r.image == r.target.image(officialImage) {
 		return version
 	}
 	return fmt.Sprintf("%s (`%s`)", version, r.image)
@@ -66,7 +66,7 @@ func (t tables) String() string {
 	var b strings.Builder
 	b.WriteString(row("RabbitMQ", "tests", "version", "day", "what was seen") + rule(5))
 	for _, r := range t.runs {
-		b.WriteString(row(r.lane, r.suite, r.broker, r.day, r.saw))
+		b.WriteString(row(r.target, r.suite, r.broker, r.day, r.saw))
 	}
 	for _, s := range suites {
 		t.writeSuite(&b, s.name)
@@ -74,12 +74,12 @@ func (t tables) String() string {
 	return b.String()
 }
 
-// writeSuite writes a row for each backend and queue type, and a column for each lane on which the suite was run.
+// writeSuite writes a row for each backend and queue type, and a column for each target on which the suite was run.
 func (t tables) writeSuite(b *strings.Builder, suite string) {
 	var columns []string
 	for _, r := range t.runs {
 		if r.suite == suite {
-			columns = append(columns, r.lane)
+			columns = append(columns, r.target)
 		}
 	}
 	if len(columns) == 0 {
@@ -94,8 +94,8 @@ func (t tables) writeSuite(b *strings.Builder, suite string) {
 	b.WriteString("\n" + row(append([]string{suite + ": passed"}, columns...)...) + rule(1+len(columns)))
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		cells := []string{name}
-		for _, lane := range columns {
-			cells = append(cells, cmp.Or(t.cells[cellID{suite, name, lane}], none))
+		for _, target := range columns {
+			cells = append(cells, cmp.Or(t.cells[cellID{suite, name, target}], none))
 		}
 		b.WriteString(row(cells...))
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// An inbox keeps what arrived in a queue.
-type inbox struct {
+// A receiver keeps what arrived in a queue.
+type receiver struct {
 	queue string
 
 	mu       sync.Mutex
@@ -18,11 +18,11 @@ type inbox struct {
 	changed  chan struct{} // closed and replaced at each arrival
 }
 
-func newInbox(queue string) *inbox {
-	return &inbox{queue: queue, byID: map[string][]Arrival{}, changed: make(chan struct{})}
+func newReceiver(queue string) *receiver {
+	return &receiver{queue: queue, byID: map[string][]Arrival{}, changed: make(chan struct{})}
 }
 
-func (b *inbox) add(a Arrival) {
+func (b *receiver) add(a Arrival) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.arrivals = append(b.arrivals, a)
@@ -32,14 +32,14 @@ func (b *inbox) add(a Arrival) {
 }
 
 // all returns what arrived until now, in order.
-func (b *inbox) all() []Arrival {
+func (b *receiver) all() []Arrival {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.arrivals)
 }
 
 // of returns the arrivals of one message.
-func (b *inbox) of(id string) []Arrival {
+func (b *receiver) of(id string) []Arrival {
 	if b == nil {
 		return nil
 	}
@@ -49,12 +49,12 @@ func (b *inbox) of(id string) []Arrival {
 }
 
 // await waits until every one of ids has arrived, or until deadline, and returns those that have not.
-func (b *inbox) await(ids []string, deadline time.Time) (missing []string) {
+func (b *receiver) await(ids []string, deadline time.Time) (missing []string) {
 	return b.awaitOr(nil, ids, deadline)
 }
 
 // awaitOr is await for messages that may arrive in other instead; nil is nowhere.
-func (b *inbox) awaitOr(other *inbox, ids []string, deadline time.Time) (missing []string) {
+func (b *receiver) awaitOr(other *receiver, ids []string, deadline time.Time) (missing []string) {
 	arrived := func(id string) bool { return b.has(id) || other.has(id) }
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -77,10 +77,10 @@ func (b *inbox) awaitOr(other *inbox, ids []string, deadline time.Time) (missing
 }
 
 // has says whether a message has arrived.
-func (b *inbox) has(id string) bool { return len(b.of(id)) > 0 }
+func (b *receiver) has(id string) bool { return len(b.of(id)) > 0 }
 
 // change is closed at the next arrival.
-func (b *inbox) change() <-chan struct{} {
+func (b *receiver) change() <-chan struct{} {
 	if b == nil {
 		return nil
 	}
@@ -90,9 +90,9 @@ func (b *inbox) change() <-chan struct{} {
 }
 
 // await waits for the messages of outs, and ends the case if one is missing.
-func (t *trial) await(box *inbox, outs []outcome) {
+func (t *trial) await(in *receiver, outs []outcome) {
 	t.Helper()
-	t.awaitFate(box, outs, fate{})
+	t.awaitFate(in, outs, fate{})
 }
 
 // expected is the ids of outs, and when the last of them is due.
@@ -108,11 +108,11 @@ func (t *trial) expected(outs []outcome) (ids []string, last time.Time) {
 }
 
 // sentinel publishes a message behind all that has been published, and waits for it: what has not arrived
-// in the box by then is not expected to.
-func (t *trial) sentinel(box *inbox) {
+// in the queue by then is not expected to.
+func (t *trial) sentinel(in *receiver) {
 	t.Helper()
-	o := t.mustPublish(to(box, t.name(sentinelMark), t.short()))
-	t.await(box, o)
+	o := t.mustPublish(to(in, t.name(sentinelMark), t.short()))
+	t.await(in, o)
 }
 
 const sentinelMark = "sentinel"
@@ -121,17 +121,17 @@ func isSentinel(id string) bool { return strings.HasSuffix(id, sentinelMark) }
 
 func deadlineIn(d time.Duration) time.Time { return time.Now().Add(d) }
 
-// exactly checks that every message of outs arrived in the box once, none of them early, and nothing else did.
-func (t *trial) exactly(box *inbox, outs []outcome) {
+// exactly checks that every message of outs arrived in the queue once, none of them early, and nothing else did.
+func (t *trial) exactly(in *receiver, outs []outcome) {
 	t.Helper()
-	t.await(box, outs)
-	t.sentinel(box)
-	t.only(box, outs, false)
+	t.await(in, outs)
+	t.sentinel(in)
+	t.only(in, outs, false)
 }
 
-// only checks that nothing arrived in the box until now but the messages of outs; none of them early, and
+// only checks that nothing arrived in the queue until now but the messages of outs; none of them early, and
 // none twice unless again says that it may, as after a broker's failure.
-func (t *trial) only(box *inbox, outs []outcome, again bool) {
+func (t *trial) only(in *receiver, outs []outcome, again bool) {
 	t.Helper()
 	known := map[string]outcome{}
 	for _, o := range outs {
@@ -139,7 +139,7 @@ func (t *trial) only(box *inbox, outs []outcome, again bool) {
 	}
 	var extra, twice, early []string
 	seen := map[string]int{}
-	for _, a := range box.all() {
+	for _, a := range in.all() {
 		o, ok := known[a.MessageId]
 		if !ok {
 			if !isSentinel(a.MessageId) {
@@ -154,16 +154,16 @@ func (t *trial) only(box *inbox, outs []outcome, again bool) {
 			early = append(early, fmt.Sprintf("%s by %v of %v", a.MessageId, by, o.delay))
 		}
 	}
-	t.none(box, "not expected", extra)
-	t.none(box, "delivered more than once", twice)
-	t.none(box, "early", early)
+	t.none(in, "not expected", extra)
+	t.none(in, "delivered more than once", twice)
+	t.none(in, "early", early)
 }
 
 // none fails the case if there is something in a list that should be empty.
-func (t *trial) none(box *inbox, what string, ids []string) {
+func (t *trial) none(in *receiver, what string, ids []string) {
 	t.Helper()
 	if len(ids) > 0 {
-		t.errorf("queue %s: %s: %s", box.queue, what, list(ids))
+		t.errorf("queue %s: %s: %s", in.queue, what, list(ids))
 	}
 }
 

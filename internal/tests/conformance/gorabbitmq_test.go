@@ -1,36 +1,21 @@
-package lanes_test
+package conformance_test
 
 import (
 	"context"
 	"errors"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	rabbitmq "github.com/wagslane/go-rabbitmq"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/conformance"
-	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-// TestConformanceWithGoRabbitMQ runs the suite with consumers and publishers of wagslane/go-rabbitmq in place
-// of bare ones: what they read and write is what a Delayer delivers and takes.
-func TestConformanceWithGoRabbitMQ(t *testing.T) {
-	b := rabbittest.Broker(t)
-	cfg := backend.Config{
-		Options:      delayer.Options{URL: b.URL(), Prefix: rabbittest.Prefix(t), Logger: silent},
-		BinaryLadder: binaryladder.Config{Levels: 12, Tick: 10 * time.Millisecond},
-	}
-	conform(t, b, cfg, func(inner conformance.World) (conformance.World, error) { return newGoRabbitWorld(inner, b.URL()) })
-}
-
-// goRabbitWorld consumes and publishes through go-rabbitmq; all else is the World beneath.
+// goRabbitWorld consumes and publishes through wagslane/go-rabbitmq: what its users read and write is
+// what a Delayer delivers and takes. All else is the World beneath.
 type goRabbitWorld struct {
 	conformance.World
 	url string

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A lane is a broker that the suites run on.
-type lane struct {
+// A target is a broker that the suites run on.
+type target struct {
 	name   string // as the tables have it
 	series string
 	conf   string // settings of the broker
@@ -19,17 +19,19 @@ const officialImage = "rabbitmq:" + seriesMark
 // seriesMark stands for the series in the name of an image.
 const seriesMark = "{series}"
 
-// image is the name of the lane's image.
-func (l lane) image(pattern string) string { return strings.ReplaceAll(pattern, seriesMark, l.series) }
+// image is the name of the target's image.
+func (t target) image(pattern string) string {
+	return strings.ReplaceAll(pattern, seriesMark, t.series)
+}
 
-func (l lane) label() string { return l.name }
+func (t target) label() string { return t.name }
 
 // denied are the deprecated features that RabbitMQ 4.3 still permits by default; it denies the others by itself
 // (rabbitmqctl list_deprecated_features).
 const denied = "deprecated_features.permit.management_metrics_collection = false\n" +
 	"deprecated_features.permit.transient_nonexcl_queues = false"
 
-var lanes = []lane{
+var targets = []target{
 	{name: "3.10", series: "3.10"},
 	{name: "3.13", series: "3.13"},
 	{name: "4.0", series: "4.0"},
@@ -48,7 +50,7 @@ type suite struct {
 func (s suite) label() string { return s.name }
 
 var suites = []suite{
-	{"conformance", "./backend/lanes", "^TestConformance$"},
+	{"conformance", "./internal/tests/conformance", "^TestConformance$"},
 	{"faults", "./internal/faults", "^TestFaults"},
 }
 

@@ -1,6 +1,4 @@
-// Package dial opens the connections that a measurement needs for itself: the consumer's, and the
-// baselines'. The subjects open their own.
-package dial
+package amqpclient
 
 import (
 	"context"
@@ -14,15 +12,18 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// timeout bounds the TCP connection and the AMQP handshake together.
-const timeout = 10 * time.Second
+const (
+	// dialTimeout bounds the TCP connection and the AMQP handshake together.
+	dialTimeout = 10 * time.Second
+	heartbeat   = 10 * time.Second
+)
 
-// Open connects to url under a name that the broker's tools show. Its errors say what to do and never
-// contain the password: they are built from the URL's host alone.
-func Open(ctx context.Context, url, name string) (*amqp091.Connection, error) {
+// Dial connects to url under a name that the broker's tools show. Its errors say what to do and never
+// contain the password: they name the host alone.
+func Dial(ctx context.Context, url, name string) (*amqp091.Connection, error) {
 	uri, err := amqp091.ParseURI(url)
 	if err != nil {
-		// The parser quotes the URL, password and all: its text must not be passed on.
+		// The parser's error quotes the URL with its password.
 		return nil, &delayer.Error{Op: "connect", Object: "url", Kind: delayer.ErrConfig,
 			Hint: "give it as amqp://user:password@host:5672/vhost, or amqps:// for TLS"}
 	}
@@ -30,6 +31,7 @@ func Open(ctx context.Context, url, name string) (*amqp091.Connection, error) {
 	properties.SetClientConnectionName(name)
 	conn, err := amqp091.DialConfig(url, amqp091.Config{
 		Properties: properties,
+		Heartbeat:  heartbeat,
 		Dial: func(network, address string) (net.Conn, error) {
 			return dialTCP(ctx, network, address)
 		},
@@ -41,16 +43,16 @@ func Open(ctx context.Context, url, name string) (*amqp091.Connection, error) {
 }
 
 func dialTCP(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: timeout}
+	dialer := net.Dialer{Timeout: dialTimeout}
 	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	// The client clears this deadline once the handshake is done.
-	return conn, conn.SetDeadline(time.Now().Add(timeout))
+	// amqp091 clears this deadline once the handshake is done.
+	return conn, conn.SetDeadline(time.Now().Add(dialTimeout))
 }
 
-// explain turns the client's error into one that names the host and the way out.
+// explain turns amqp091's error into one that names the host and what to do.
 func explain(ctx context.Context, uri amqp091.URI, err error) error {
 	host := net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port))
 	failure := &delayer.Error{Op: "connect", Object: host, Kind: delayer.ErrUnavailable, Cause: err,

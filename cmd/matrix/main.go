@@ -30,7 +30,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.series, "series", "", "run only these, by commas: "+strings.Join(names(lanes), ", "))
+	flag.StringVar(&o.series, "series", "", "run only these, by commas: "+strings.Join(names(targets), ", "))
 	flag.StringVar(&o.suites, "suite", "", "run only these, by commas: "+strings.Join(names(suites), ", "))
 	flag.StringVar(&o.image, "image", officialImage, "the image of each series, such as one with the plugin")
 	flag.StringVar(&o.doc, "doc", "docs/compatibility.md", "the page to write the tables into; empty for none")
@@ -45,9 +45,9 @@ func main() {
 	}
 }
 
-// run goes through the lanes, prints as it goes, and writes the page once all are done.
+// run goes through the targets, prints as it goes, and writes the page once all are done.
 func run(ctx context.Context, o options, out io.Writer) error {
-	chosen, err := choose("series", o.series, lanes)
+	chosen, err := choose("series", o.series, targets)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func verdict(reports []report) error {
 		ran = ran || r.skipped == ""
 		for _, s := range r.suites {
 			if n := s.failed(); n > 0 || s.broken != "" {
-				failed = append(failed, fmt.Sprintf("%s, %s: %d tests failed%s", r.lane.name, s.suite, n, prefixed("; ", s.broken)))
+				failed = append(failed, fmt.Sprintf("%s, %s: %d tests failed%s", r.target.name, s.suite, n, prefixed("; ", s.broken)))
 			}
 		}
 	}
