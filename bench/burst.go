@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
 // Burst asks how long it takes until the last of many arrives that are all due in the same second.
@@ -27,7 +29,7 @@ func (Burst) Question() string { return "many due in the same second: how long u
 // Setup says what is published.
 func (b Burst) Setup() string {
 	return fmt.Sprintf("%s messages published over %v (longer where that is too fast), all due within the same second, %d publishers; drained: from when the last was due to the last arrival",
-		thousands(int64(b.Messages)), b.Spread, b.Concurrency)
+		format.Thousands(b.Messages), b.Spread, b.Concurrency)
 }
 
 // Takes every subject that delays. One that blocks is as good as any other here: those that were stored first
@@ -51,7 +53,7 @@ func (b Burst) Delays(s Subject) []time.Duration {
 }
 
 // Run publishes all and waits for all.
-func (b Burst) Run(ctx context.Context, s *Session) (Run, error) {
+func (b Burst) Run(ctx context.Context, s *Trial) (Run, error) {
 	if err := s.warmUp(ctx, b.Load); err != nil {
 		return Run{}, err
 	}
@@ -87,7 +89,7 @@ func together(samples []Sample, due time.Duration) error {
 	}
 	if late > 0 {
 		return fmt.Errorf("publishing took too long: %s of %s were due after the burst (give fewer --messages)",
-			thousands(int64(late)), thousands(int64(len(samples))))
+			format.Thousands(late), format.Thousands(len(samples)))
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
 // Package bench measures what a way of delaying messages really does: how late, how fast, at what cost
 // to the broker, and whether anything is lost, doubled or early.
 //
-// Data flows one way. A [Subject] opens a Delayer; a [Scenario] publishes through it in a [Session];
-// the session's recorder keeps a [Sample] of every message; statistics over the raw samples make a
+// Data flows one way. A [Subject] opens a Delayer; a [Scenario] publishes through it in a [Trial];
+// the trial's recorder keeps a [Sample] of every message; statistics over the raw samples make a
 // [Run]; the runs make a [Report], and the renderers write it as JSON, Markdown and a terminal table.
 // Nothing is aggregated before that: every percentile is exact.
 //

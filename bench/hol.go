@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
 // HOL asks whether a long delay holds up the short ones behind it (head-of-line blocking): one message
@@ -23,7 +25,7 @@ func (HOL) Question() string { return "does a long delay hold up the short ones 
 // Setup says what is published.
 func (h HOL) Setup() string {
 	return fmt.Sprintf("one message of %s, then %s of %s, %s, %d publishers (lateness of the short ones)",
-		h.Long, thousands(int64(h.Messages)), h.Short, pace(h.Rate), h.Concurrency)
+		h.Long, format.Thousands(h.Messages), h.Short, pace(h.Rate), h.Concurrency)
 }
 
 // Delays are the two.
@@ -38,7 +40,7 @@ func (h HOL) Estimate(s Subject) time.Duration {
 }
 
 // Run stores the long message, then publishes the short ones, and waits for all.
-func (h HOL) Run(ctx context.Context, s *Session) (Run, error) {
+func (h HOL) Run(ctx context.Context, s *Trial) (Run, error) {
 	if err := s.warmUp(ctx, h.Load); err != nil {
 		return Run{}, err
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
 // Hops asks what each further hop of a ladder costs. Messages have delays with so many set bits in milliseconds, one
@@ -31,7 +33,7 @@ func (h Hops) Setup() string {
 		text += fmt.Sprintf("%d (%v)", hops, hopsDelay(hops))
 	}
 	return fmt.Sprintf("%s messages each of delays with so many set bits in milliseconds: %s; %s, %d publishers; ladders have a tick of 1ms where none was asked for",
-		thousands(int64(h.Messages)), text, pace(h.Rate), h.Concurrency)
+		format.Thousands(h.Messages), text, pace(h.Rate), h.Concurrency)
 }
 
 // Takes ladders: elsewhere the bits of a delay mean nothing. Nor do they where a coarser tick rounds them away.
@@ -69,7 +71,7 @@ func hopsDelay(hops int) time.Duration {
 }
 
 // Run measures one number of hops after another. The figures of the run are those of all together.
-func (h Hops) Run(ctx context.Context, s *Session) (Run, error) {
+func (h Hops) Run(ctx context.Context, s *Trial) (Run, error) {
 	if err := s.warmUp(ctx, h.Load); err != nil {
 		return Run{}, err
 	}
@@ -92,7 +94,7 @@ func (h Hops) Run(ctx context.Context, s *Session) (Run, error) {
 	return run, err
 }
 
-func (h Hops) measure(ctx context.Context, s *Session, hops int) (HopCost, error) {
+func (h Hops) measure(ctx context.Context, s *Trial, hops int) (HopCost, error) {
 	delay := hopsDelay(hops)
 	before, began := len(s.recorder.samples()), s.meter.read()
 	err := s.publish(ctx, load{
@@ -115,7 +117,7 @@ func (h Hops) measure(ctx context.Context, s *Session, hops int) (HopCost, error
 
 // idleWhile is what the broker uses while nothing happens. Over a delay of a minute that adds up to more than the hops
 // themselves, so of a long one it is measured anew, in the quiet first half: the first hop of a ladder is the longest.
-func (s *Session) idleWhile(ctx context.Context, began reading, delay time.Duration) (float64, error) {
+func (s *Trial) idleWhile(ctx context.Context, began reading, delay time.Duration) (float64, error) {
 	const quiet, window = 2 * time.Second, 10 * time.Second
 	left := delay/2 - time.Since(began.at) - 2*quiet
 	if !began.ok || left < window {

@@ -35,8 +35,8 @@ var errStalled = fmt.Errorf("nothing was confirmed for %v", stall)
 
 // publish sends the load and returns when the last confirm is in. Messages that fail are counted; it
 // returns an error only if ctx ended or publishing could not go on.
-func (s *Session) publish(ctx context.Context, l load) error {
-	planned, first := s.recorder.plan(l.delays, l.role)
+func (s *Trial) publish(ctx context.Context, l load) error {
+	planned, first := s.recorder.add(l.delays, l.role)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go s.watch(ctx, cancel)
@@ -62,7 +62,7 @@ func (s *Session) publish(ctx context.Context, l load) error {
 	return context.Cause(ctx)
 }
 
-func (s *Session) publishOne(ctx context.Context, l load, e *entry, id int, intended time.Duration) error {
+func (s *Trial) publishOne(ctx context.Context, l load, e *entry, id int, intended time.Duration) error {
 	e.Sent = s.recorder.now()
 	e.Intended = intended
 	if l.delayAt != nil {
@@ -84,7 +84,7 @@ func (s *Session) publishOne(ctx context.Context, l load, e *entry, id int, inte
 }
 
 // watch gives up on a load that makes no progress: a Delayer may wait for a lost broker forever.
-func (s *Session) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+func (s *Trial) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(stall / 10)
 	defer ticker.Stop()
 	seen, since := int64(-1), time.Now()
@@ -103,7 +103,7 @@ func (s *Session) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 }
 
 // waitUntil waits for a time of the recorder's clock; false if ctx ended first.
-func (s *Session) waitUntil(ctx context.Context, at time.Duration) bool {
+func (s *Trial) waitUntil(ctx context.Context, at time.Duration) bool {
 	wait := at - s.recorder.now()
 	if at == 0 || wait <= 0 {
 		return true

@@ -11,12 +11,12 @@ const idleWindow = 2 * time.Second
 
 // A meter reads what the broker uses. Without a broker of our own it reads nothing, and says so.
 type meter struct {
-	broker Broker
+	broker Target
 	idle   float64 // processor seconds per second while nothing happens
 }
 
 // newMeter watches the idle broker for idleWindow.
-func newMeter(ctx context.Context, broker Broker) meter {
+func newMeter(ctx context.Context, broker Target) meter {
 	m := meter{broker: broker}
 	start := m.read()
 	if !start.ok {

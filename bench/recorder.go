@@ -37,7 +37,7 @@ type role int
 const (
 	measured role = iota
 	warmUp        // awaited, and in no figure
-	primer        // only there to have its way declared: not awaited, and in no figure
+	primer        // only there so that its path is declared: not awaited, and in no figure
 	backlog       // only there to wait: not awaited, and in no figure of those that are
 )
 
@@ -48,8 +48,8 @@ func newRecorder() *recorder { return &recorder{epoch: time.Now()} }
 // now is never 0, so that 0 can mean "not yet".
 func (r *recorder) now() time.Duration { return time.Since(r.epoch) + 1 }
 
-// plan makes room for messages with these delays, and returns them and the first one's id.
-func (r *recorder) plan(delays []time.Duration, as role) (planned []*entry, first int) {
+// add makes room for messages with these delays, and returns them and the first one's id.
+func (r *recorder) add(delays []time.Duration, as role) (planned []*entry, first int) {
 	block := make([]entry, len(delays))
 	planned = make([]*entry, len(delays))
 	for i := range block {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
 // SchemaVersion is that of report.json. It changes when a field changes its meaning or goes away.
@@ -24,7 +26,7 @@ type Report struct {
 	Broker        BrokerInfo `json:"broker"`
 
 	// GeneratorPerS is how many messages a second the benchmark itself can generate and record, measured at the
-	// start against a sink in this process, and GeneratorCPU the processor time that each took of this process.
+	// start without a broker, and GeneratorCPU the processor time that each took of this process.
 	GeneratorPerS float64 `json:"generator_per_s"`
 	GeneratorCPU  float64 `json:"generator_cpu_us_per_msg"`
 
@@ -140,7 +142,7 @@ func (r Run) Problem() string {
 	var wrong []string
 	note := func(n int, what string) {
 		if n > 0 {
-			wrong = append(wrong, fmt.Sprintf("%s %s", thousands(int64(n)), what))
+			wrong = append(wrong, fmt.Sprintf("%s %s", format.Thousands(n), what))
 		}
 	}
 	if !r.Baseline {

@@ -21,7 +21,7 @@ func (s Sample) Due() time.Duration { return s.Intended + s.Delay }
 // Lateness is how long after Due the message arrived. It tells nothing if Copies is 0.
 func (s Sample) Lateness() time.Duration { return s.Arrived - s.Due() }
 
-// Early says that the message arrived before its delay was over. It is judged from Sent, not from
+// Early says that the message arrived before its delay was over. It counts from Sent, not from
 // Intended: a late Publish must not hide an early delivery.
 func (s Sample) Early() bool { return s.EarlyBy() > 0 }
 

@@ -121,18 +121,5 @@ func publishRate(samples []Sample) float64 {
 	return float64(published) / (last - first).Seconds()
 }
 
-// median of an even number of values is the mean of the two in the middle; of none, 0.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	half := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[half]
-	}
-	return (sorted[half-1] + sorted[half]) / 2
-}
-
 // milliseconds keeps three decimals: the clock's microseconds, without the noise of binary fractions.
 func milliseconds(d time.Duration) float64 { return math.Round(float64(d)/1e3) / 1e3 }

@@ -15,11 +15,11 @@ const (
 	mostSteps = 60
 )
 
-// summarise turns raw samples into a run's figures. Lateness is over those that judged accepts; nil is all.
-func summarise(samples []Sample, judged func(Sample) bool) Run {
+// summarise turns raw samples into a run's figures. Lateness is over those that counted accepts; nil is all.
+func summarise(samples []Sample, counted func(Sample) bool) Run {
 	chosen := samples
-	if judged != nil {
-		chosen = slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return !judged(s) })
+	if counted != nil {
+		chosen = slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return !counted(s) })
 	}
 	run := Run{
 		Counts:         count(samples),
