@@ -34,6 +34,11 @@ var rules = []struct{ from, notTo, why string }{
 	{"bench", "github.com/michaelklishin/rabbit-hole", "only the command talks to the management API"},
 	{"bench", "github.com/chromedp", "a browser is for tests: the report is made without one"},
 	{"bench", module + "/cmd", "the command is the outermost layer"},
+	{"cmd/delayer", module + "/internal/rabbit", "what runs in production starts no broker"},
+	{"cmd/delayer", "github.com/ory/dockertest", "what runs in production starts no containers"},
+	{"cmd/delayer", module + "/bench", "the benchmark is a command of its own, cmd/delayer-bench"},
+	{"cmd/delayer", "github.com/chromedp", "a browser is for tests"},
+	{"cmd/delayer", "testing", "production code imports no testing"},
 	{"conformance", module + "/internal/", "a third party runs the suite on a backend of its own"},
 	{"conformance", module + "/backend", "the suite knows no backend"},
 }

@@ -103,15 +103,20 @@ func (row Row) spread(value func(bench.Run) float64) string {
 	return format.Figure(lowest) + "–" + format.Figure(highest)
 }
 
-// limit says what came above the highest rate: the lowest that failed, and why.
-func limit(r bench.Run) string {
-	var lowest *bench.Probe
-	for i, p := range r.Probes {
-		if !p.Passed && p.Rate > r.MaxRate && (lowest == nil || p.Rate < lowest.Rate) {
-			lowest = &r.Probes[i]
+// lowestFailed is the lowest rate above the highest that passed which failed, if one did.
+func lowestFailed(r bench.Run) (lowest bench.Probe, failed bool) {
+	for _, p := range r.Probes {
+		if !p.Passed && p.Rate > r.MaxRate && (!failed || p.Rate < lowest.Rate) {
+			lowest, failed = p, true
 		}
 	}
-	if lowest == nil {
+	return lowest, failed
+}
+
+// limit says what came above the highest rate.
+func limit(r bench.Run) string {
+	lowest, failed := lowestFailed(r)
+	if !failed {
 		return "no rate that was tried failed"
 	}
 	at := fmt.Sprintf("at %s msg/s ", format.Figure(lowest.Rate))

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -146,5 +147,17 @@ func TestVerdict_QueueTypesAreSeparate(t *testing.T) {
 func TestRulesNameMeasures(t *testing.T) {
 	for _, rule := range rules {
 		assert.True(t, find(rule.measure).in(rule.scenario), rule.question)
+	}
+}
+
+// docs/report.md says what the code does.
+func TestDocumentationNamesEveryRule(t *testing.T) {
+	text, err := os.ReadFile("../../docs/report.md")
+	require.NoError(t, err)
+	for _, r := range rules {
+		assert.Contains(t, string(text), "| "+r.question+" | "+r.scenario+" | "+r.measure+" |")
+	}
+	for _, condition := range Job() {
+		assert.Contains(t, strings.ReplaceAll(string(text), "\n  ", " "), "\n- "+condition+"\n")
 	}
 }
