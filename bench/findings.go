@@ -28,7 +28,7 @@ type Findings struct {
 	// LossDeclared says that the subject does not claim to survive what was done to the broker: what is lost does
 	// not fail the run.
 	LossDeclared bool `json:"loss_declared,omitempty"`
-	// Kept is how many of the published messages found no way while the broker started, and are in the queue for
+	// Kept is how many of the published messages were unroutable while the broker started, and are in the queue for
 	// unroutable messages. They are not Lost.
 	Kept int `json:"kept_unroutable,omitempty"`
 

@@ -9,7 +9,7 @@ import (
 	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// HOL asks whether a long delay holds up the short ones behind it (head-of-line blocking): one message
+// HOL asks whether a long delay blocks the short ones behind it (head-of-line blocking): one message
 // of Long is stored first, then Messages of Short follow.
 type HOL struct {
 	Load
@@ -20,7 +20,7 @@ type HOL struct {
 func (HOL) Name() string { return "hol" }
 
 // Question is what the scenario answers.
-func (HOL) Question() string { return "does a long delay hold up the short ones behind it?" }
+func (HOL) Question() string { return "does a long delay block the short ones behind it?" }
 
 // Setup says what is published.
 func (h HOL) Setup() string {

@@ -9,7 +9,7 @@ import (
 	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// Mix asks whether long delays hold up short ones where both come mixed: of every Every messages one waits Long,
+// Mix asks whether long delays block short ones where both come mixed: of every Every messages one waits Long,
 // the others Short, in an order that is drawn from a fixed seed.
 type Mix struct {
 	Load
@@ -21,7 +21,7 @@ type Mix struct {
 func (Mix) Name() string { return "hol-mix" }
 
 // Question is what the scenario answers.
-func (Mix) Question() string { return "long and short mixed: do the long hold up the short?" }
+func (Mix) Question() string { return "long and short mixed: do the long block the short?" }
 
 // Setup says what is published.
 func (m Mix) Setup() string {

@@ -27,9 +27,9 @@ const (
 // connections, and until a client that opens the subject anew had a message confirmed.
 type outage struct{ down, serves time.Duration }
 
-// secondAttempt is how long after it has found no way for a message a quorum queue tries again, three minutes
-// (dead_letter_worker_publisher_confirm_timeout), and some more. RabbitMQ up to 4.2 starts its queues before it has read
-// its bindings: what comes due in that moment finds none.
+// secondAttempt is how long a quorum queue waits before it tries an unroutable message again, three minutes
+// (dead_letter_worker_publisher_confirm_timeout), and some more. RabbitMQ up to 4.2 starts its queues before it has
+// read its bindings: messages that expire in that window are unroutable.
 const secondAttempt = 200 * time.Second
 
 // finishOutage is finish after the broker was taken down. What the subject promises to survive is waited for until the

@@ -48,7 +48,7 @@ func (b Benchmark) Run(ctx context.Context) *Report {
 			report.Leftovers = append(report.Leftovers, left.Error())
 		}
 		if ctx.Err() != nil {
-			break // what was still on its way would look lost: half a run says nothing
+			break // messages that still waited would look lost: half a run says nothing
 		}
 		if run.Skipped != "" {
 			report.skip(run)

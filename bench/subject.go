@@ -27,7 +27,7 @@ type Subject struct {
 	// Tick is the resolution of a ladder that was asked for; 0 takes what the scenario needs.
 	Tick time.Duration
 
-	// Blocks says that a long delay holds up the short ones behind it. Scenarios whose figures would say
+	// Blocks says that a long delay blocks the short ones behind it. Scenarios whose figures would say
 	// nothing but that leave the subject out.
 	Blocks bool
 

@@ -50,7 +50,7 @@ func dialTCP(ctx context.Context, network, address string) (net.Conn, error) {
 	return conn, conn.SetDeadline(time.Now().Add(timeout))
 }
 
-// explain turns the client's error into one that names the host and the way out.
+// explain turns the client's error into one that names the host and what to do.
 func explain(ctx context.Context, uri amqp091.URI, err error) error {
 	host := net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port))
 	failure := &delayer.Error{Op: "connect", Object: host, Kind: delayer.ErrUnavailable, Cause: err,

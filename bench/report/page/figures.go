@@ -25,15 +25,15 @@ type chart func(id string, t report.Table) []figure
 
 // charts are the pictures of each scenario. One without an entry is shown as a table.
 var charts = map[string][]chart{
-	"accuracy": {distribution, cost, throughput, byDelay},
+	"accuracy": {distribution, brokerCPU.chart, throughput.chart, byDelay},
 	"hol":      {blocking},
 	"hol-mix":  {blocking},
-	"burst":    {drain, distribution},
+	"burst":    {drain.chart, distribution},
 	"rate":     {probes},
-	"backlog":  {memory, disk, distribution},
+	"backlog":  {memory.chart, disk.chart, distribution},
 	"hops":     {hopCost, hopLateness},
-	"crash":    {losses, downtime},
-	"recovery": {downtime, distribution},
+	"crash":    {losses, downtime.chart},
+	"recovery": {downtime.chart, distribution},
 }
 
 // figuresOf are all figures of a table of runs; the first holds the table, if there is any.
@@ -107,37 +107,26 @@ func (m measure) rows(t report.Table) []bar {
 	return rows
 }
 
-var brokerCPU = measure{"What a message costs the broker", "Processor time a message; shorter is better.", "µs",
-	func(r bench.Run) float64 { return r.BrokerCPU }}
+var (
+	brokerCPU = measure{"What a message costs the broker", "Processor time a message; shorter is better.", "µs",
+		func(r bench.Run) float64 { return r.BrokerCPU }}
+	throughput = measure{"How fast it takes them", "Confirmed messages a second; longer is better.", "msg/s", published}
+	drain      = measure{"Until the last of the burst arrived", "Counted from when all were due; shorter is better.", "ms",
+		func(r bench.Run) float64 { return r.DrainMS }}
+	memory = measure{"Memory of a waiting message", "By how much the broker grew, a message; shorter is better.", "B",
+		func(r bench.Run) float64 { return r.MemoryPerMessage }}
+	disk = measure{"Disk of a waiting message", "By how much the broker's folder grew, a message; shorter is better.", "B",
+		func(r bench.Run) float64 { return r.DiskPerMessage }}
+	downtime = measure{"Until it serves again", "From the end of the broker to the first confirm; shorter is better.", "ms",
+		func(r bench.Run) float64 { return r.ServesMS }}
+)
 
-func cost(id string, t report.Table) []figure { return brokerCPU.chart(id, t) }
-
-func throughput(id string, t report.Table) []figure {
-	if t.Rows[0].First().Rate > 0 {
-		return nil // a rate that was asked for is no result
+// published is 0 where a rate was asked for: that is no result.
+func published(r bench.Run) float64 {
+	if r.Rate > 0 {
+		return 0
 	}
-	return measure{"How fast it takes them", "Confirmed messages a second; longer is better.", "msg/s",
-		func(r bench.Run) float64 { return r.PublishPerS }}.chart(id, t)
-}
-
-func drain(id string, t report.Table) []figure {
-	return measure{"Until the last of the burst arrived", "Counted from when all were due; shorter is better.", "ms",
-		func(r bench.Run) float64 { return r.DrainMS }}.chart(id, t)
-}
-
-func memory(id string, t report.Table) []figure {
-	return measure{"Memory of a waiting message", "By how much the broker grew, a message; shorter is better.", "B",
-		func(r bench.Run) float64 { return r.MemoryPerMessage }}.chart(id, t)
-}
-
-func disk(id string, t report.Table) []figure {
-	return measure{"Disk of a waiting message", "By how much the broker's folder grew, a message; shorter is better.", "B",
-		func(r bench.Run) float64 { return r.DiskPerMessage }}.chart(id, t)
-}
-
-func downtime(id string, t report.Table) []figure {
-	return measure{"Until it serves again", "From the end of the broker to the first confirm; shorter is better.", "ms",
-		func(r bench.Run) float64 { return r.ServesMS }}.chart(id, t)
+	return r.PublishPerS
 }
 
 // losses shows what nobody lost too: that is the point.
