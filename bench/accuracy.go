@@ -51,11 +51,12 @@ func (a Accuracy) needs() needs {
 // Delays are the steps.
 func (a Accuracy) Delays(Subject) []time.Duration { return every(a.DelayMin, a.DelayMax, a.step()) }
 
-// Takes every subject; one that cannot delay is the floor of the publish rate and the broker's work.
+// Takes every subject; one that cannot delay is the floor of the publish rate and the broker's
+// work.
 func (Accuracy) Takes(Subject) bool { return true }
 
-// Estimate is publishing, the longest delay, and about as long again as publishing for a subject that is
-// saturated by it.
+// Estimate is publishing, the longest delay, and about as long again as publishing for a subject
+// that is saturated by it.
 func (a Accuracy) Estimate(s Subject) time.Duration {
 	longest := a.DelayMax
 	if s.Undelayed {

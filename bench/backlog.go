@@ -10,11 +10,13 @@ import (
 	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// Backlog asks what it costs that many messages wait. Messages are published that wait an hour, which nobody
-// waits for: they are removed at the end with what they wait in. Once they are stored, the broker's memory and disk
-// are compared with those before; then Probes with short delays say how late messages are at that depth.
+// Backlog asks what it costs that many messages wait. Messages are published that wait an hour,
+// which nobody waits for: they are removed at the end with what they wait in. Once they are stored,
+// the broker's memory and disk are compared with those before; then Probes with short delays say
+// how late messages are at that depth.
 //
-// The broker is restarted before each run, where it is ours: memory that it has once been given does not grow again.
+// The broker is restarted before each run, where it is ours: memory that it has once been given
+// does not grow again.
 type Backlog struct {
 	Load                    // Messages wait
 	Probes    int           // messages whose lateness counts
@@ -41,7 +43,8 @@ func (b Backlog) Setup() string {
 		format.Thousands(b.Probes), span(b.From, b.To), pace(b.ProbeRate))
 }
 
-// Takes every subject that delays, but for those that block: the probes would be an hour late, which hol shows.
+// Takes every subject that delays, but for those that block: the probes would be an hour late,
+// which hol shows.
 func (Backlog) Takes(s Subject) bool { return !s.Undelayed && !s.Blocks }
 
 // Estimate is the restart, publishing, settling and the probes.

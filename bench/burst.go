@@ -10,10 +10,10 @@ import (
 
 // Burst asks how long it takes until the last of many arrives that are all due in the same second.
 //
-// They are published over Spread, at an even rate, each with the delay in whole seconds that makes it due within
-// the second that begins Lead after publishing should have ended: so each subject gets the same burst, whatever its
-// resolution. DrainMS counts from when the last of them was due. A subject that takes longer to publish
-// than Spread gets as long as its Pace says.
+// They are published over Spread, at an even rate, each with the delay in whole seconds that makes
+// it due within the second that begins Lead after publishing should have ended: so each subject
+// gets the same burst, whatever its resolution. DrainMS counts from when the last of them was due.
+// A subject that takes longer to publish than Spread gets as long as its Pace says.
 type Burst struct {
 	Load                 // Rate is not used
 	Spread time.Duration // over which all are published
@@ -32,8 +32,8 @@ func (b Burst) Setup() string {
 		format.Thousands(b.Messages), b.Spread, b.Concurrency)
 }
 
-// Takes every subject that delays. One that blocks is as good as any other here: those that were stored first
-// are the first to be due.
+// Takes every subject that delays. One that blocks is as good as any other here: those that were
+// stored first are the first to be due.
 func (Burst) Takes(s Subject) bool { return !s.Undelayed }
 
 // Estimate is publishing, the lead, and some seconds for the burst itself.
@@ -42,7 +42,8 @@ func (b Burst) Estimate(s Subject) time.Duration {
 	return overhead + warmUpDelay + b.span(s) + b.Lead + burst
 }
 
-// span is how long publishing may take: half as long again as is guessed, where that is more than Spread.
+// span is how long publishing may take: half as long again as is guessed, where that is more than
+// Spread.
 func (b Burst) span(s Subject) time.Duration {
 	return max(b.Spread, 3*s.publishTime(b.Messages, 0)/2).Truncate(time.Second)
 }
@@ -74,8 +75,8 @@ func (b Burst) Run(ctx context.Context, s *Trial) (Run, error) {
 	return run, err
 }
 
-// untilBurst is the shortest delay in whole seconds, at least one, after which it is due or later: by less than a
-// second, if there is a second left.
+// untilBurst is the shortest delay in whole seconds, at least one, after which it is due or later:
+// by less than a second, if there is a second left.
 func untilBurst(now, due time.Duration) time.Duration {
 	const unit = time.Second
 	return max(unit, (due-now+unit-1)/unit*unit)

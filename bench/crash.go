@@ -9,10 +9,10 @@ import (
 	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// Crash asks what is left after the broker was killed (SIGKILL) while messages waited and moved: how many are
-// lost, how many come twice, and how long until it is back. It is killed when half of the delays are over, and not
-// before Settle has passed since the last publish: RabbitMQ before 4.0 forgets a queue that was declared
-// less than two seconds before.
+// Crash asks what is left after the broker was killed (SIGKILL) while messages waited and moved:
+// how many are lost, how many come twice, and how long until it is back. It is killed when half of
+// the delays are over, and not before Settle has passed since the last publish: RabbitMQ before 4.0
+// forgets a queue that was declared less than two seconds before.
 type Crash struct {
 	Load
 	DelayMin, DelayMax time.Duration // whole seconds
@@ -36,8 +36,8 @@ func (c Crash) Setup() string {
 // Takes every subject that delays.
 func (Crash) Takes(s Subject) bool { return !s.Undelayed }
 
-// Estimate is publishing, the delays, the restart, and the patience with what is lost, which is known of classic
-// queues.
+// Estimate is publishing, the delays, the restart, and the patience with what is lost, which is
+// known of classic queues.
 func (c Crash) Estimate(s Subject) time.Duration {
 	lost := time.Duration(0)
 	if s.QueueType == "classic" {

@@ -34,8 +34,9 @@ func publishLoopback(ctx context.Context, n int) ([]Sample, error) {
 	return recorder.samples(), err
 }
 
-// generator measures how many messages a second the benchmark can generate and record, and the processor time in
-// microseconds that each takes. A broker that comes near that rate would be limited by us.
+// generator measures how many messages a second the benchmark can generate and record, and the
+// processor time in microseconds that each takes. A broker that comes near that rate would be
+// limited by us.
 func generator(ctx context.Context) (perS, cpu float64) {
 	const warm, n = 10_000, 100_000
 	if _, err := publishLoopback(ctx, warm); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// HOL asks whether a long delay blocks the short ones behind it (head-of-line blocking): one message
-// of Long is stored first, then Messages of Short follow.
+// HOL asks whether a long delay blocks the short ones behind it (head-of-line blocking): one
+// message of Long is stored first, then Messages of Short follow.
 type HOL struct {
 	Load
 	Long, Short time.Duration

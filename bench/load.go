@@ -11,16 +11,17 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// A load is messages to publish: in order of delays, by so many workers, each of which waits for the
-// confirm of one message before it takes the next.
+// A load is messages to publish: in order of delays, by so many workers, each of which waits for
+// the confirm of one message before it takes the next.
 type load struct {
 	delays  []time.Duration
 	rate    float64 // messages per second; 0 is as fast as confirmed
 	workers int
 	role    role
 
-	// delayAt, if there is one, chooses each delay just before Publish; delays then only say how many. Such
-	// messages are intended when they are sent: the delay already makes up for a late one.
+	// delayAt, if there is one, chooses each delay just before Publish; delays then only say how
+	// many. Such messages are intended when they are sent: the delay already makes up for a late
+	// one.
 	delayAt func(now time.Duration) time.Duration
 }
 
@@ -33,8 +34,8 @@ const (
 
 var errStalled = fmt.Errorf("nothing was confirmed for %v", stall)
 
-// publish sends the load and returns when the last confirm is in. Messages that fail are counted; it
-// returns an error only if ctx ended or publishing could not go on.
+// publish sends the load and returns when the last confirm is in. Messages that fail are counted;
+// it returns an error only if ctx ended or publishing could not go on.
 func (s *Trial) publish(ctx context.Context, l load) error {
 	planned, first := s.recorder.add(l.delays, l.role)
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -9,8 +9,8 @@ import (
 	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// Mix asks whether long delays block short ones where both come mixed: of every Every messages one waits Long,
-// the others Short, in an order that is drawn from a fixed seed.
+// Mix asks whether long delays block short ones where both come mixed: of every Every messages one
+// waits Long, the others Short, in an order that is drawn from a fixed seed.
 type Mix struct {
 	Load
 	Long, Short time.Duration

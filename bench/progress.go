@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An Event tells how far a benchmark is. One is sent when a run begins, about ten times a second while
-// it lasts, and one with Done set when it is over.
+// An Event tells how far a benchmark is. One is sent when a run begins, about ten times a second
+// while it lasts, and one with Done set when it is over.
 type Event struct {
 	Step, Steps int // the run's number, from 1
 	Scenario    string

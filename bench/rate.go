@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// Rate asks how many messages a second a subject carries in time: the highest steady rate at which 99 % are at most
-// Limit late. Each rate that it tries is one probe: published for Probe at that rate, by the clock, and waited
-// for to the last message. The figures of a run are those of the best probe; its counts are of all.
+// Rate asks how many messages a second a subject carries in time: the highest steady rate at which
+// 99 % are at most Limit late. Each rate that it tries is one probe: published for Probe at that
+// rate, by the clock, and waited for to the last message. The figures of a run are those of the
+// best probe; its counts are of all.
 type Rate struct {
 	Load                             // Messages and Rate are found out, not given
 	DelayMin, DelayMax time.Duration // in whole seconds
@@ -54,8 +55,8 @@ func (r Rate) Setup() string {
 		pace(r.First), r.Probe, span(r.DelayMin, r.DelayMax), r.Concurrency)
 }
 
-// Takes every subject that delays, but for those that block: with delays of different lengths all of their messages
-// are late at any rate.
+// Takes every subject that delays, but for those that block: with delays of different lengths all
+// of their messages are late at any rate.
 func (Rate) Takes(s Subject) bool { return !s.Undelayed && !s.Blocks }
 
 // Delays are whole seconds.
@@ -67,8 +68,8 @@ func (r Rate) Estimate(Subject) time.Duration {
 	return overhead + min(r.Budget, probes*(r.Probe+r.DelayMax+linger))
 }
 
-// attempts at each rate: what disturbs a probe of a few seconds, such as something else on the machine, can only
-// make it fail.
+// attempts at each rate: what disturbs a probe of a few seconds, such as something else on the
+// machine, can only make it fail.
 const attempts = 2
 
 // Run searches.
@@ -114,8 +115,8 @@ func (r Rate) probe(ctx context.Context, s *Trial, rate float64) (Probe, error) 
 	return r.assess(rate, s.recorder.samples()[before:]), err
 }
 
-// assess says whether a probe passed, and if not, why: lateness counts from the schedule, so that a message that was
-// published late is late, and the broker is only to blame for the rest.
+// assess says whether a probe passed, and if not, why: lateness counts from the schedule, so that a
+// message that was published late is late, and the broker is only to blame for the rest.
 func (r Rate) assess(rate float64, samples []Sample) Probe {
 	p := Probe{Rate: rate, PublishPerS: publishRate(samples)}
 	settled := slices.DeleteFunc(slices.Clone(samples), func(m Sample) bool {

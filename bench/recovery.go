@@ -9,10 +9,10 @@ import (
 	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// Recovery asks how long a restart takes with many messages waiting, and how late those are that were due
-// meanwhile. Messages wait for an hour, as in [Backlog]; then Due more, whose lateness counts, are stored so that
-// they are due while the broker is down or soon after, Settle passes, and the broker is stopped in good order and
-// started at once.
+// Recovery asks how long a restart takes with many messages waiting, and how late those are that
+// were due meanwhile. Messages wait for an hour, as in [Backlog]; then Due more, whose lateness
+// counts, are stored so that they are due while the broker is down or soon after, Settle passes,
+// and the broker is stopped in good order and started at once.
 type Recovery struct {
 	Load                   // Messages wait
 	Due      int           // messages that come due

@@ -20,8 +20,8 @@ type Benchmark struct {
 	Subjects  []Subject
 	Repeat    int // 1 where 0
 
-	// Leaves says that a scenario is not to be run with a subject although it takes it; nil leaves out nothing. The
-	// report says so.
+	// Leaves says that a scenario is not to be run with a subject although it takes it; nil leaves
+	// out nothing. The report says so.
 	Leaves func(Scenario, Subject) bool
 
 	Command  string      // for the report; must not hold credentials

@@ -2,8 +2,8 @@ package bench
 
 import "time"
 
-// A Sample is one message's course. Times are on the process's monotonic clock, since the recorder was
-// made.
+// A Sample is one message's course. Times are on the process's monotonic clock, since the recorder
+// was made.
 type Sample struct {
 	ID       int           // unique in a run; messages that are not measured have ids too
 	Delay    time.Duration // what was asked of the Delayer

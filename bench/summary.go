@@ -15,7 +15,8 @@ const (
 	mostSteps = 60
 )
 
-// summarise turns raw samples into a run's figures. Lateness is over those that counted accepts; nil is all.
+// summarise turns raw samples into a run's figures. Lateness is over those that counted accepts;
+// nil is all.
 func summarise(samples []Sample, counted func(Sample) bool) Run {
 	chosen := samples
 	if counted != nil {
@@ -59,8 +60,8 @@ func distributionOf(samples []Sample) []Quantile {
 	return out
 }
 
-// pointsOf are at most mostPoints of the samples that arrived, evenly chosen, the first and the last among
-// them.
+// pointsOf are at most mostPoints of the samples that arrived, evenly chosen, the first and the
+// last among them.
 func pointsOf(samples []Sample) []Point {
 	var arrived []Sample
 	for _, s := range samples {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Target is the RabbitMQ that a benchmark measures. It may also be a [Stopper], a [DiskMeter] and a
-// [MemorySource].
+// A Target is the RabbitMQ that a benchmark measures. It may also be a [Stopper], a [DiskMeter] and
+// a [MemorySource].
 type Target interface {
 	Product() string // "RabbitMQ"
 	Version() string
@@ -14,7 +14,8 @@ type Target interface {
 
 	// Owned says that the broker is ours alone: it may be killed and restarted.
 	Owned() bool
-	// CPU is the processor time used since the broker was started. An error says that it is not known.
+	// CPU is the processor time used since the broker was started. An error says that it is not
+	// known.
 	CPU() (time.Duration, error)
 	// RSS is the broker's memory in bytes. An error says that it is not known.
 	RSS() (int64, error)
@@ -32,8 +33,8 @@ type DiskMeter interface {
 	Disk() (int64, error)
 }
 
-// A MemorySource says in a few words what RSS is, where it is not the resident memory of the broker's
-// processes.
+// A MemorySource says in a few words what RSS is, where it is not the resident memory of the
+// broker's processes.
 type MemorySource interface {
 	MemorySource() string
 }

@@ -94,9 +94,9 @@ func (s *Trial) delay(d time.Duration) time.Duration {
 	return d
 }
 
-// finish waits for what is still to come and returns the run. Lateness is over the samples that counted
-// accepts; nil is all. published is how publishing ended: what was stored before an error is waited for
-// as well, and the error returned.
+// finish waits for what is still to come and returns the run. Lateness is over the samples that
+// counted accepts; nil is all. published is how publishing ended: what was stored before an error
+// is waited for as well, and the error returned.
 func (s *Trial) finish(
 	ctx context.Context, patience time.Duration, counted func(Sample) bool, published error,
 ) (Run, error) {

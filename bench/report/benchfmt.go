@@ -9,9 +9,9 @@ import (
 	"github.com/delayer-go/delayer/bench"
 )
 
-// WriteBenchfmt writes report.bench: the report in Go's benchmark text format, which benchstat compares
-// (https://go.dev/design/14313-benchmark-format). Each run is a line; values are in seconds and bytes.
-// What was not measured is left out.
+// WriteBenchfmt writes report.bench: the report in Go's benchmark text format, which benchstat
+// compares (https://go.dev/design/14313-benchmark-format). Each run is a line; values are in
+// seconds and bytes. What was not measured is left out.
 func WriteBenchfmt(w io.Writer, r *bench.Report) error {
 	var b strings.Builder
 	for _, setting := range [][2]string{

@@ -16,8 +16,8 @@ type Grid struct {
 	Notes []string // below the table: failures, rates not kept
 }
 
-// A Column is the head of a column. Left aligns text rather than figures. Fault is a column that is all
-// zeros if all is well.
+// A Column is the head of a column. Left aligns text rather than figures. Fault is a column that is
+// all zeros if all is well.
 type Column struct {
 	Name, Unit  string
 	Left, Fault bool
@@ -158,8 +158,8 @@ func (t Table) byHops() Grid {
 	})
 }
 
-// detail has a row for each subject's first run. Rows with other columns than the first are left out: some
-// delay did not arrive at all.
+// detail has a row for each subject's first run. Rows with other columns than the first are left
+// out: some delay did not arrive at all.
 func (t Table) detail(by, note string, of func(bench.Run) (head, cells []string)) Grid {
 	g := Grid{
 		Title: fmt.Sprintf("%s by %s, %s queues", t.Scenario.Name, by, t.QueueType),

@@ -9,7 +9,8 @@ import (
 	"github.com/delayer-go/delayer/bench"
 )
 
-// WriteMarkdown writes report.md: tables that fit into a wiki, winners in bold, and also legible as plain text.
+// WriteMarkdown writes report.md: tables that fit into a wiki, winners in bold, and also legible as
+// plain text.
 func WriteMarkdown(w io.Writer, r *bench.Report) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", Heading(r))

@@ -74,7 +74,8 @@ func (m measure) in(scenario string) bool {
 	return m.scenarios == nil || slices.Contains(m.scenarios, scenario)
 }
 
-// of is the median of the repetitions; of faults it is the sum, since a median would hide what happened once.
+// of is the median of the repetitions; of faults it is the sum, since a median would hide what
+// happened once.
 func (m measure) of(runs []bench.Run) (float64, bool) {
 	var values []float64
 	sum := 0.0

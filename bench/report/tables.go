@@ -39,8 +39,8 @@ func Tables(r *bench.Report) []Table {
 	return out
 }
 
-// rowsOf are the subjects. Where backlog was run with several amounts or sizes of message, each setting has a
-// row of its own.
+// rowsOf are the subjects. Where backlog was run with several amounts or sizes of message, each
+// setting has a row of its own.
 func rowsOf(runs []bench.Run) []Row {
 	setting := func(r bench.Run) string {
 		return fmt.Sprintf(", %s × %d B", format.Thousands(r.Messages), r.BodyBytes)
@@ -77,8 +77,8 @@ func (row Row) First() bench.Run {
 	return row.Runs[0]
 }
 
-// Median is that of a figure over the repetitions, with the lowest and the highest. A figure that is 0 was not
-// measured and does not count.
+// Median is that of a figure over the repetitions, with the lowest and the highest. A figure that
+// is 0 was not measured and does not count.
 func (row Row) Median(value func(bench.Run) float64) (middle, lowest, highest float64) {
 	var values []float64
 	for _, run := range row.Runs {

@@ -142,7 +142,8 @@ func length(widths []int, gap int) int {
 	return sum
 }
 
-// narrowed leaves out the columns that a reader of a terminal can best do without, until the lines fit, and names them.
+// narrowed leaves out the columns that a reader of a terminal can best do without, until the lines
+// fit, and names them.
 func (g Grid) narrowed() (Grid, []string) {
 	var left []string
 	for _, name := range []string{"own CPU", "p90", "max"} {
@@ -172,7 +173,8 @@ func (g Grid) keep(wanted func(Column) bool) Grid {
 	return lean
 }
 
-// withoutFaults leaves out the columns of faults if there are none: a sentence says as much in less room.
+// withoutFaults leaves out the columns of faults if there are none: a sentence says as much in less
+// room.
 func (g Grid) withoutFaults() (Grid, bool) {
 	if !slices.ContainsFunc(g.Head, func(c Column) bool { return c.Fault }) {
 		return g, false

@@ -9,8 +9,8 @@ import (
 	"github.com/delayer-go/delayer/bench"
 )
 
-// A rule of the verdict names the measure that answers a question. The lowest value wins, or the highest
-// where higher is better. Values as good as the best win too.
+// A rule of the verdict names the measure that answers a question. The lowest value wins, or the
+// highest where higher is better. Values as good as the best win too.
 type rule struct{ question, scenario, measure string }
 
 // rules are the verdict, with the conditions in job.
@@ -25,7 +25,8 @@ var rules = []rule{
 	{"how soon does it serve after a restart?", "recovery", "serves after"},
 }
 
-// Values within a tenth or a millisecond of the best are as good: one run on one machine says no more.
+// Values within a tenth or a millisecond of the best are as good: one run on one machine says no
+// more.
 const (
 	tiePart = 0.10
 	tieMS   = 1.0
@@ -39,7 +40,8 @@ func (m measure) ties(v, best float64) bool {
 	return apart <= tiePart*best || m.unit == "ms" && apart <= tieMS
 }
 
-// wins says which rows win at the measure. At least two must have been measured, with the same settings.
+// wins says which rows win at the measure. At least two must have been measured, with the same
+// settings.
 func (m measure) wins(rows []Row, fit func(Row) bool) []bool {
 	out := make([]bool, len(rows))
 	measured := 0

@@ -13,7 +13,8 @@ import (
 	"github.com/delayer-go/delayer/internal/cli"
 )
 
-// benchCmd is `delayer-bench run`, the default. A flag at its zero value takes the default of the run chosen; see sizes.go.
+// benchCmd is `delayer-bench run`, the default. A flag at its zero value takes the default of the
+// run chosen; see sizes.go.
 type benchCmd struct {
 	Quick       bool            `xor:"size" help:"A small run that ends within three minutes on two cores: accuracy and hol, quorum queues."`
 	Full        bool            `xor:"size" help:"The reference run: every scenario, in less than half an hour. What would take one subject minutes is left out, unless it is named."`
@@ -40,8 +41,8 @@ func (c *benchCmd) Validate() error {
 	return err
 }
 
-// Run measures, prints the tables, writes the reports, and fails if a message was early, lost or doubled
-// by anything but a baseline.
+// Run measures, prints the tables, writes the reports, and fails if a message was early, lost or
+// doubled by anything but a baseline.
 func (c *benchCmd) Run(ctx context.Context, s streams) error {
 	chosen, err := c.selection()
 	if err != nil {

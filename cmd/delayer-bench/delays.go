@@ -32,8 +32,8 @@ func (d *delayRange) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// step is between two delays where none was asked for: a second, or the finest there is if the ends are not
-// whole seconds.
+// step is between two delays where none was asked for: a second, or the finest there is if the ends
+// are not whole seconds.
 func (d delayRange) step() time.Duration {
 	if d.from%time.Second == 0 && d.to%time.Second == 0 {
 		return time.Second

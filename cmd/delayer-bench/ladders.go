@@ -15,8 +15,9 @@ type shape struct {
 	tick    time.Duration // 0: the default, or what the scenario needs
 }
 
-// shapes are the ladders for these bits and ticks: of each two of them one with routing source, and, with one bit, one
-// with routing topic. Without bits and ticks they are the default ladder and the same by topic.
+// shapes are the ladders for these bits and ticks: of each two of them one with routing source,
+// and, with one bit, one with routing topic. Without bits and ticks they are the default ladder and
+// the same by topic.
 func shapes(bits []int, ticks []time.Duration) []shape {
 	if len(bits)+len(ticks) == 0 {
 		return []shape{
@@ -71,8 +72,8 @@ func levelsFor(bits int, tick time.Duration) int {
 	return levels
 }
 
-// prime returns delays that take each step of the ladder that a delay up to longest can take: into each queue from
-// outside, into each from every level above, and out of each level.
+// prime returns delays that take each step of the ladder that a delay up to longest can take: into
+// each queue from outside, into each from every level above, and out of each level.
 func (s shape) prime(longest, wanted time.Duration) []time.Duration {
 	cfg := s.config(wanted)
 	var out []time.Duration

@@ -137,8 +137,9 @@ func (c *benchCmd) useless(chosen []string) error {
 	return nil
 }
 
-// leave is what a full run leaves out, unless subjects are named: what takes one of them minutes, and what would say
-// the same once more. queueType is the one where the type of queue matters little.
+// leave is what a full run leaves out, unless subjects are named: what takes one of them minutes,
+// and what would say the same once more. queueType is the one where the type of queue matters
+// little.
 func leave(queueType string) func(bench.Scenario, bench.Subject) bool {
 	only := func(scenario bench.Scenario, names ...string) bool { return slices.Contains(names, scenario.Name()) }
 	return func(scenario bench.Scenario, s bench.Subject) bool {

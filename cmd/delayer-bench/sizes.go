@@ -7,7 +7,8 @@ import (
 	"github.com/delayer-go/delayer/bench"
 )
 
-// sizes are what flags that were not given stand for: each scenario without what all have in common.
+// sizes are what flags that were not given stand for: each scenario without what all have in
+// common.
 type sizes struct {
 	queueTypes []string
 	warmUp     int
@@ -24,8 +25,8 @@ type sizes struct {
 	recovery bench.Recovery
 }
 
-// usual has the delays and the head-of-line blocking of the project's first figures; a single scenario that is
-// asked for has these sizes too.
+// usual has the delays and the head-of-line blocking of the project's first figures; a single
+// scenario that is asked for has these sizes too.
 var usual = sizes{
 	queueTypes: []string{"quorum", "classic"},
 	warmUp:     500,
@@ -53,7 +54,8 @@ var usual = sizes{
 	},
 }
 
-// full is the reference run. It has all the scenarios, and so each is as small as its question allows.
+// full is the reference run. It has all the scenarios, and so each is as small as its question
+// allows.
 var full = func() sizes {
 	s := usual
 	s.delays = delayRange{time.Second, 7 * time.Second}
@@ -67,10 +69,10 @@ var full = func() sizes {
 	return s
 }()
 
-// quick must end within three minutes on two cores, the start of a broker included. Every
-// subject gets the same work, so it is the slowest that limits it: the ladder entered at the top carries
-// about 500 messages a second on two cores, and would take a minute for what the others do in seconds.
-// Queues are those that our users get by default.
+// quick must end within three minutes on two cores, the start of a broker included. Every subject
+// gets the same work, so it is the slowest that limits it: the ladder entered at the top carries
+// about 500 messages a second on two cores, and would take a minute for what the others do in
+// seconds. Queues are those that our users get by default.
 var quick = func() sizes {
 	s := usual
 	s.queueTypes = []string{"quorum"}
@@ -81,7 +83,8 @@ var quick = func() sizes {
 	return s
 }()
 
-// patience is how long a message may stay away, when nothing else comes either, before it counts as lost.
+// patience is how long a message may stay away, when nothing else comes either, before it counts as
+// lost.
 const patience = 20 * time.Second
 
 // scenarios are all there are, with what was asked for in place of the defaults.

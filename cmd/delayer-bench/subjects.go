@@ -30,8 +30,8 @@ type candidate struct {
 	prime            func(longest, tick time.Duration) []time.Duration
 }
 
-// candidates are all that can be measured, in the order of the tables. The baselines' pace is that of
-// two cores with quorum queues.
+// candidates are all that can be measured, in the order of the tables. The baselines' pace is that
+// of two cores with quorum queues.
 func candidates(ladders []shape) []candidate {
 	var out []candidate
 	for _, shape := range ladders {
@@ -114,8 +114,8 @@ func openBaseline(name string) openFunc {
 	}
 }
 
-// selectSubjects returns the named candidates, or all, with each queue type. A name is that of a backend,
-// or of a backend's variant as "binaryladder/topic".
+// selectSubjects returns the named candidates, or all, with each queue type. A name is that of a
+// backend, or of a backend's variant as "binaryladder/topic".
 func selectSubjects(names, queueTypes []string, ladders []shape) ([]bench.Subject, error) {
 	if err := oneOf("--backend", names, subjectNames()); err != nil {
 		return nil, err

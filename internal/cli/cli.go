@@ -50,15 +50,16 @@ type Program struct {
 	Vars              kong.Vars
 }
 
-// Main calls run with a context that SIGINT or SIGTERM ends, and exits. A second Ctrl-C does not wait for the
-// clean-up.
+// Main calls run with a context that SIGINT or SIGTERM ends, and exits. A second Ctrl-C does not
+// wait for the clean-up.
 func Main(run func(ctx context.Context, args []string, in io.Reader, out, err io.Writer) int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// Run parses args, runs the command that they select with what is bound, and returns the exit status.
+// Run parses args, runs the command that they select with what is bound, and returns the exit
+// status.
 func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Writer, bound any) int {
 	exited := -1
 	parser, err := kong.New(p.Commands, kong.Name(p.Name), kong.Description(p.Description),

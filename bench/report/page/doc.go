@@ -1,5 +1,5 @@
-// Package htmlreport draws a bench.Report: as report.html, one file that needs nothing else, and as a picture for a
-// README.
+// Package htmlreport draws a bench.Report: as report.html, one file that needs nothing else, and as
+// a picture for a README.
 //
 // # What the page promises
 //
@@ -11,7 +11,8 @@
 //
 // # How it is made
 //
-// Data flows one way. The report's runs are grouped by scenario and type of queue; each scenario has its figures as
-// values, in figures.go; charts turn these into SVG (mountain.go, bars.go, panel.go); the template puts them in
-// their places. Text in a chart keeps its size whatever the chart's width, since positions are percentages.
+// Data flows one way. The report's runs are grouped by scenario and type of queue; each scenario
+// has its figures as values, in figures.go; charts turn these into SVG (mountain.go, bars.go,
+// panel.go); the template puts them in their places. Text in a chart keeps its size whatever the
+// chart's width, since positions are percentages.
 package page

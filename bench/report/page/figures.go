@@ -20,7 +20,8 @@ type figure struct {
 	Table    report.Grid
 }
 
-// A chart makes a scenario's figures; there are none where the runs do not hold what they would show.
+// A chart makes a scenario's figures; there are none where the runs do not hold what they would
+// show.
 type chart func(id string, t report.Table) []figure
 
 // charts are the pictures of each scenario. One without an entry is shown as a table.

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// A label is what is written above a row of a chart: its name, and its value at the right. Where both would not fit
-// beside each other on a phone, it takes a second line.
+// A label is what is written above a row of a chart: its name, and its value at the right. Where
+// both would not fit beside each other on a phone, it takes a second line.
 type label struct{ first, second, value string }
 
 // Sizes of a label, in pixels.
@@ -18,8 +18,8 @@ const (
 	smallLetter = 7.1
 )
 
-// makeLabel breaks a name that is too long at its comma, which sets off the setting, and cuts what is still too long:
-// the table has it all.
+// makeLabel breaks a name that is too long at its comma, which sets off the setting, and cuts what
+// is still too long: the table has it all.
 func makeLabel(name, value string) label {
 	l := label{first: name, value: value}
 	if l.fits() {

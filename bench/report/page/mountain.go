@@ -10,8 +10,8 @@ import (
 	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// A mountain is one subject's distribution of lateness: its height is the share of messages on the smaller side, so
-// that the summit is the median, and the far slope the tail.
+// A mountain is one subject's distribution of lateness: its height is the share of messages on the
+// smaller side, so that the summit is the median, and the far slope the tail.
 type mountain struct {
 	name      string
 	class     string

@@ -16,7 +16,8 @@ type multiple struct {
 	curve                       curve
 }
 
-// multiples draws a panel for each subject, with the same axes; the other subjects' curves are faint behind its own.
+// multiples draws a panel for each subject, with the same axes; the other subjects' curves are
+// faint behind its own.
 func multiples(f figure, frame panel, queues string, each []multiple, ghosts bool) []figure {
 	if len(each) == 0 {
 		return nil

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// A panel is one of several small pictures with the same axes: its own subject in front, the others faint behind it.
+// A panel is one of several small pictures with the same axes: its own subject in front, the others
+// faint behind it.
 type panel struct {
 	id, title, words string
 	class            string

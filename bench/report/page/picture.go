@@ -25,9 +25,10 @@ const (
 	pictureTop    = 74.0
 )
 
-// WritePicture writes the picture that matters most, for a README: whose long delays block short ones, and
-// what a message costs the broker. It is SVG with a background of its own, legible on light and dark pages. It
-// shows the report's first type of queue. The error is ErrNoPicture, or that of w.
+// WritePicture writes the picture that matters most, for a README: whose long delays block short
+// ones, and what a message costs the broker. It is SVG with a background of its own, legible on
+// light and dark pages. It shows the report's first type of queue. The error is ErrNoPicture, or
+// that of w.
 func WritePicture(w io.Writer, r *bench.Report) error {
 	columns := pictureColumns(r)
 	if len(columns) == 0 {
@@ -96,7 +97,8 @@ func pictureColumns(r *bench.Report) []column {
 	return out
 }
 
-// panelsOf are that of a subject that blocks and of one that does not, from the scenario that shows it best.
+// panelsOf are that of a subject that blocks and of one that does not, from the scenario that shows
+// it best.
 func panelsOf(r *bench.Report) []panel {
 	for _, scenario := range []string{"hol-mix", "hol"} {
 		for _, t := range report.Tables(r) {
@@ -111,7 +113,8 @@ func panelsOf(r *bench.Report) []panel {
 	return nil
 }
 
-// contrast picks the panel of the subject that is most late, if one is late, and the first that is in time.
+// contrast picks the panel of the subject that is most late, if one is late, and the first that is
+// in time.
 func contrast(panels []panel, t report.Table) []panel {
 	runs := map[string]bench.Run{}
 	for _, row := range t.Rows {

@@ -12,8 +12,8 @@ type scale struct {
 	log       bool
 }
 
-// logScale spans the values, out to the next of 1, 2 and 5 times a power of ten; what is not above floor lies on its
-// edge.
+// logScale spans the values, out to the next of 1, 2 and 5 times a power of ten; what is not above
+// floor lies on its edge.
 func logScale(values []float64, floor float64) scale {
 	s := scale{low: math.Inf(1), high: math.Inf(-1), log: true}
 	for _, v := range values {
@@ -28,8 +28,8 @@ func logScale(values []float64, floor float64) scale {
 	return s
 }
 
-// preferred are the factors times powers of ten, from the last that is not above low to the first not below high: at
-// least two.
+// preferred are the factors times powers of ten, from the last that is not above low to the first
+// not below high: at least two.
 func preferred(low, high float64, factors ...float64) []float64 {
 	const exact = 1e-9
 	var out []float64

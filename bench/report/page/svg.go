@@ -18,13 +18,15 @@ func (c *canvas) picture(id, title, description, attributes string) {
 		id, html.EscapeString(title), id, html.EscapeString(description))
 }
 
-// stretched begins a part whose shapes are as wide as the picture, whatever that is: x is 0 to 1000 in it.
+// stretched begins a part whose shapes are as wide as the picture, whatever that is: x is 0 to 1000
+// in it.
 func (c *canvas) stretched(y, height float64) {
 	fmt.Fprintf(c, `<svg x="0" y="%s" width="100%%" height="%s" viewBox="0 0 1000 %s" preserveAspectRatio="none">`,
 		num(y), num(height), num(height))
 }
 
-// at begins a part whose origin is at x, a percentage or a number, and y; its shapes keep their size.
+// at begins a part whose origin is at x, a percentage or a number, and y; its shapes keep their
+// size.
 func (c *canvas) at(x string, y float64) {
 	fmt.Fprintf(c, `<svg x="%s" y="%s" overflow="visible">`, x, num(y))
 }
