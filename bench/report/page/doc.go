@@ -1,4 +1,4 @@
-// Package htmlreport draws a bench.Report: as report.html, one file that needs nothing else, and as
+// Package page draws a bench.Report: as report.html, one file that needs nothing else, and as
 // a picture for a README.
 //
 // # What the page promises
