@@ -25,7 +25,7 @@ faults: broker ## break everything around every backend for an hour, and write d
 	go run ./cmd/faults --write docs/reliability.md $(FAULTSFLAGS)
 
 bench: broker ## compare the strategies on a real broker, in under three minutes
-	go run ./cmd/delayer bench --quick $(BENCHFLAGS)
+	go run ./cmd/delayer-bench --quick $(BENCHFLAGS)
 
 bench-go: broker ## run the Go benchmarks: time and allocations of a publish
 	go test -run '^$$' -bench . -benchmem -p 1 $(BENCHFLAGS) ./...

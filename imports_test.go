@@ -41,6 +41,11 @@ var rules = []struct{ from, notTo, why string }{
 	{"backend", amqpclient, "the library has a client of its own"},
 	{"internal/amqpclient", module + "/", "the library is not tested with itself"},
 	{"conformance", module + "/internal/", "the library is not tested with itself"},
+	{"cmd/delayer", module + "/internal/rabbit", "what runs in production starts no broker"},
+	{"cmd/delayer", "github.com/ory/dockertest", "what runs in production starts no containers"},
+	{"cmd/delayer", module + "/bench", "the benchmark is a command of its own, cmd/delayer-bench"},
+	{"cmd/delayer", "github.com/chromedp", "a browser is for tests"},
+	{"cmd/delayer", "testing", "production code imports no testing"},
 	{"conformance", module + "/backend", "the suite knows no backend"},
 }
 

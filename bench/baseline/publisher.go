@@ -11,7 +11,7 @@ import (
 	"github.com/delayer-go/delayer/internal/amqpclient"
 )
 
-// closeTimeout bounds the goodbye: a broker that is gone must not hold up the end of a benchmark.
+// closeTimeout bounds the goodbye: a broker that is gone must not delay the end of a benchmark.
 const closeTimeout = 5 * time.Second
 
 // publisher is one connection with one channel in confirm mode. Goroutines pipeline over it: each waits
