@@ -351,7 +351,7 @@ func TestTimeInTheIntakeCounts(t *testing.T) {
 	}
 	err := w.ch.PublishWithContext(t.Context(), w.opts.Prefix+".controller.wait.02", queue, false, false, amqp091.Publishing{
 		MessageId: "theirs",
-		Headers:   amqp091.Table{delayer.Header: message.NewEnvelope(sent, "").String(), "x-delayer-journey": journey},
+		Headers:   amqp091.Table{delayer.Header: message.NewEnvelope(sent, 0, "").String(), "x-delayer-journey": journey},
 	})
 	require.NoError(t, err)
 	time.Sleep(down) // the only way to have been away

@@ -57,7 +57,7 @@ func (s *session) ping(p *pulse) {
 		return // the broker blocks who publishes
 	}
 	defer p.busy.Store(false)
-	msg := message.Seal(amqp091.Publishing{}, message.NewEnvelope(time.Now(), ""), amqp091.Table{pingHeader: true})
+	msg := message.Seal(amqp091.Publishing{}, message.NewEnvelope(time.Now(), 0, ""), amqp091.Table{pingHeader: true})
 	msg.Expiration = "60000" // ms
 	err := s.publisher.Publish(s.alive, broker.Publishing{Exchange: s.blueprint.names.enter(), Message: msg})
 	if err == nil {

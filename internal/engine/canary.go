@@ -242,7 +242,7 @@ func policyConflict(opts Options, object string, cause error) error {
 func (c *canary) message(key string, more []any) broker.Publishing {
 	return broker.Publishing{
 		Exchange: watchName(c.opts.Prefix), Key: key,
-		Message: message.Seal(amqp091.Publishing{}, message.NewEnvelope(time.Now().Add(canaryTTL), ""), nil, more...),
+		Message: message.Seal(amqp091.Publishing{}, message.NewEnvelope(time.Now().Add(canaryTTL), canaryTTL, ""), nil, more...),
 	}
 }
 

@@ -252,7 +252,7 @@ func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.D
 		found.Op = "publish"
 		return &found
 	}
-	envelope := message.NewEnvelope(time.Now().Add(delay), exchange)
+	envelope := message.NewEnvelope(time.Now().Add(delay), delay, exchange)
 	e.keepWatch(waits)
 	const attempts = 3 // a topology that is deleted under us is declared again, and the message sent once more
 	for attempt := 1; ; attempt++ {
