@@ -91,7 +91,7 @@ func TestDescribe(t *testing.T) {
 	require.NoError(t, d.Plan.WriteText(&b))
 	assert.Contains(t, b.String(), "exchange  delayer.plugin.wait  x-delayed-message  x-delayed-type=fanout\n")
 	assert.Contains(t, b.String(), "binding   delayer.plugin.wait -> exchange delayer.delivery")
-	assert.NotContains(t, b.String(), "delayer.sink")
+	assert.NotContains(t, b.String(), "delayer.discard")
 	assert.True(t, d.Limits.KeepsUnroutable)
 
 	d, err = plugin.Describe(engine.Options{Prefix: "delayer"}, plugin.Config{Exchange: "theirs"})
