@@ -17,6 +17,7 @@ type strategy struct {
 
 func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.blueprint.plan() }
+func (s *strategy) All() topology.Plan     { return s.blueprint.all() }
 func (s *strategy) Used() topology.Plan    { return s.links.Used() }
 func (s *strategy) Reset()                 { s.links.Reset() }
 

@@ -74,6 +74,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/misrouted"
 )
 
 // Name is what the configuration calls this backend.
@@ -130,6 +131,7 @@ func Open(ctx context.Context, opts engine.Options, cfg Config) (*Controller, er
 // are being published, hands the others back to the broker and returns nil.
 func Serve(ctx context.Context, opts engine.Options, cfg Config) error {
 	cfg.Run = true
+	opts.Misrouted = misrouted.Ignore // it may lack the permissions for that
 	d, err := Open(ctx, opts, cfg)
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ const (
 func (s *session) poison(d *amqp091.Delivery, why error) {
 	s.complain("a message that is not ours has come to the controller; it is kept with those that are unroutable",
 		"error", why, "message_id", d.MessageId, "routing_key", d.RoutingKey, "queue", s.blueprint.stage.Unroutable())
-	msg := broker.Publishing{Exchange: s.blueprint.stage.Unroutable(), Key: d.RoutingKey, Message: s.publishing(d)}
+	msg := broker.Publishing{Exchange: s.blueprint.stage.Keep(), Key: d.RoutingKey, Message: s.publishing(d)}
 	msg.Message.Expiration = ""
 	p := parcel{Delivery: d}
 	s.acknowledge(p, s.insist(p, func() error { return s.publisher.Publish(s.alive, msg) }))

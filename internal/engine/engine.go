@@ -17,6 +17,7 @@ import (
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/misrouted"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -33,6 +34,9 @@ type Options struct {
 
 	// WatchEvery is how often the topology is looked at while messages are on their way. 0: every 5 s.
 	WatchEvery time.Duration
+
+	// Misrouted is what is done with messages that an exchange of ours could not route.
+	Misrouted misrouted.Mode
 
 	// Inspect looks at the policies that apply to a plan, where something can. Its error is ErrConflict where one would
 	// make messages early or lose them. It may be nil.
@@ -79,6 +83,7 @@ type Engine struct {
 	control   *broker.Control
 	stage     delivery.Stage
 	dests     *delivery.Destinations
+	mover     *misrouted.Mover // nil where the strategy is Direct
 
 	stale     atomic.Bool   // the topology may be gone
 	relink    atomic.Bool   // and with it what was declared on use
@@ -193,6 +198,7 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (*Engine, error) {
 	}
 	ctx, e.unwatch = context.WithCancel(context.Background())
 	go e.watch(ctx)
+	e.mover = e.startMover()
 	return e, nil
 }
 
@@ -211,6 +217,9 @@ func (e *Engine) Limits() delayer.Limits { return e.limits }
 func (e *Engine) Close() error {
 	e.unwatch()
 	<-e.watched
+	if e.mover != nil {
+		e.mover.Close()
+	}
 	e.publisher.Close()
 	e.control.Close()
 	e.dests.Close()

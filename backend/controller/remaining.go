@@ -1,0 +1,25 @@
+package controller
+
+import (
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/misrouted"
+)
+
+// Remaining is what remains of the delay of a misrouted message. One that has a stamp was on its way between waiting
+// queues; one that has none was published when it was due.
+func (s *strategy) Remaining(headers amqp091.Table) (time.Duration, bool) {
+	if _, stamped := headers[message.Journey]; !stamped {
+		return misrouted.WhenDue(headers)
+	}
+	at, err := readStamp(headers)
+	if err != nil {
+		return 0, false
+	}
+	reason, _ := headers["x-first-death-reason"].(string)
+	const notInIntake = 0
+	return at.remaining(time.Now(), reason == "expired", notInIntake), true
+}
