@@ -1,6 +1,13 @@
 package message
 
-import amqp091 "github.com/rabbitmq/amqp091-go"
+import (
+	"strings"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+)
 
 // counters are headers that a quorum queue adds when it delivers a message again.
 var counters = [...]string{"x-delivery-count", "x-acquired-count"}
@@ -15,6 +22,7 @@ func Again(d *amqp091.Delivery, user string) amqp091.Publishing {
 	for _, name := range counters {
 		delete(headers, name)
 	}
+	delete(headers, Came)
 	if d.UserId != user {
 		user = ""
 	}
@@ -23,4 +31,34 @@ func Again(d *amqp091.Delivery, user string) amqp091.Publishing {
 		Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration,
 		MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, UserId: user, AppId: d.AppId, Body: d.Body,
 	}
+}
+
+// Kept is a received message as it goes to the unroutable queue. Brokers from 4.0 on drop an x-death that a client
+// publishes, so what it tells is written into headers of ours: what remains of the delay, and since when.
+func Kept(d *amqp091.Delivery, user string, e Envelope, remaining time.Duration) amqp091.Publishing {
+	msg := Again(d, user)
+	came := LastDeath(d.Headers)
+	if came.IsZero() {
+		came = time.Now()
+	}
+	for name := range msg.Headers {
+		if name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-") {
+			delete(msg.Headers, name)
+		}
+	}
+	e.Delay = remaining
+	msg.Headers[delayer.Header], msg.Headers[Came] = e.String(), came
+	return msg
+}
+
+// LastDeath is the time of the newest entry of x-death, in whole seconds by the broker's clock.
+func LastDeath(headers amqp091.Table) (last time.Time) {
+	deaths, _ := headers["x-death"].([]any)
+	for _, entry := range deaths {
+		death, _ := entry.(amqp091.Table)
+		if at, ok := death["time"].(time.Time); ok && at.After(last) {
+			last = at
+		}
+	}
+	return last
 }

@@ -24,11 +24,16 @@ var stripped = [...]string{
 	"x-delay",
 	delayer.Header,
 	Journey,
+	Came,
 }
 
 // Journey is the header in which backend/controller writes where a message goes, and when. A consumer never
 // sees it, but whoever sends an unroutable message again may.
 const Journey = "x-delayer-journey"
+
+// Came is the header of a message in the unroutable queue with the time when the last waiting queue let go of it, or
+// when it was moved there. A consumer never sees it.
+const Came = "x-delayer-came"
 
 // An Envelope is what we write on a message: who it is, when it is due and where it goes.
 type Envelope struct {

@@ -73,11 +73,19 @@ func (s *scene) config() Config {
 	p := broker.NewPublisher("test", func() {}, s.dial("publish "+s.prefix))
 	s.Cleanup(p.Close)
 	return Config{
-		Prefix: s.prefix, Stage: s.stage, Control: s.control(), Log: slog.New(slog.DiscardHandler), Resend: true,
-		Rules:   Rules{TTL: TTLs(topology.Plan{Queues: []topology.Queue{topology.WaitingQueue("wait", topology.Quorum, time.Second, "x")}})},
+		Prefix: s.prefix, Stage: s.stage, Control: s.control(), Log: slog.New(slog.NewTextHandler(s.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})), Resend: true,
+		Rules:   Rules{Own: hasWaited},
 		Publish: p.Publish, PublishDirect: p.PublishDirect, Vouches: func(string, string) bool { return false },
 		Delay: func(context.Context, message.Envelope, string, time.Duration, amqp091.Publishing) error { return nil },
 	}
+}
+
+// hasWaited reads a header of the tests: brokers from 4.0 on drop an x-death that a client publishes.
+func hasWaited(headers amqp091.Table) (time.Duration, bool) {
+	text, _ := headers[delayer.Header].(string)
+	e, _ := message.ParseEnvelope(text)
+	waited, ok := headers["waited"].(int64)
+	return e.Delay - time.Duration(waited), ok
 }
 
 // start returns a Mover that is at work.
@@ -89,20 +97,14 @@ func (s *scene) start(c Config) *Mover {
 	return m
 }
 
-// misroute puts a message into the misrouted queue that has waited in the queues. Its delay was a second a queue.
-func (s *scene) misroute(id, exchange, key string, delay time.Duration, waited ...string) {
+// misroute puts a message into the misrouted queue that has waited for a part of its delay.
+func (s *scene) misroute(id, exchange, key string, delay, waited time.Duration) {
 	s.Helper()
 	headers := amqp091.Table{}
 	if id != "" {
 		headers[delayer.Header] = message.Envelope{ID: id, Due: time.Now().Add(time.Hour), Delay: delay, Exchange: exchange}.String()
 	}
-	var deaths []any
-	for _, queue := range waited {
-		deaths = append(deaths, death(queue, "expired"))
-	}
-	if deaths != nil {
-		headers["x-death"] = deaths
-	}
+	headers["waited"] = int64(waited)
 	require.NoError(s, s.ch.PublishWithContext(s.Context(), s.stage.Unroutable(), key, true, false, amqp091.Publishing{
 		Headers: headers, Body: []byte(id), DeliveryMode: amqp091.Persistent,
 	}))
@@ -149,29 +151,29 @@ func TestMover_WhatCameWhileItWasAtWork(t *testing.T) {
 	s.start(c)
 	arrived, kept := s.consume(s.queue), s.consume(s.stage.Unroutable())
 
-	s.misroute("due", "", s.queue, time.Second, "wait")
+	s.misroute("due", "", s.queue, time.Second, time.Second)
 	got := next(t, arrived)
 	require.Equal(t, "due", string(got.Body))
 	require.Contains(t, got.Headers, delayer.Header)
-	require.Contains(t, got.Headers, "x-death", "as a delivery in time has it")
 
-	s.misroute("gone", "", s.queue+"-gone", time.Second, "wait")
+	s.misroute("gone", "", s.queue+"-gone", time.Second, time.Second)
 	got = next(t, kept)
 	require.Equal(t, []any{"gone", s.queue + "-gone"}, []any{string(got.Body), got.RoutingKey})
+	require.Contains(t, got.Headers, message.Came)
 
-	s.misroute("no exchange", s.prefix+"-x", "k", time.Second, "wait")
-	require.Equal(t, "no exchange", string(next(t, kept).Body))
+	s.misroute("no-exchange", s.prefix+"-x", "k", time.Second, time.Second)
+	require.Equal(t, "no-exchange", string(next(t, kept).Body))
 
-	s.misroute("routed nowhere", "amq.topic", s.prefix, time.Second, "wait")
-	require.Equal(t, "routed nowhere", string(next(t, kept).Body))
+	s.misroute("routed-nowhere", "amq.topic", s.prefix, time.Second, time.Second)
+	require.Equal(t, "routed-nowhere", string(next(t, kept).Body))
 
-	s.misroute("to ours", "", s.stage.Unroutable(), time.Second, "wait")
-	require.Equal(t, "to ours", string(next(t, kept).Body))
+	s.misroute("to-ours", "", s.stage.Unroutable(), time.Second, time.Second)
+	require.Equal(t, "to-ours", string(next(t, kept).Body))
 
-	s.misroute("", "", s.queue, 0)
+	s.misroute("", "", s.queue, 0, 0)
 	require.NotContains(t, next(t, kept).Headers, delayer.Header)
 
-	s.misroute("early", "", s.queue, 3*time.Second, "wait")
+	s.misroute("early", "", s.queue, 3*time.Second, time.Second)
 	select {
 	case a := <-delayed:
 		require.Equal(t, []any{"early", s.queue, 2 * time.Second}, []any{a.envelope.ID, a.key, a.remaining})
@@ -184,7 +186,7 @@ func TestMover_WhatCameWhileItWasAtWork(t *testing.T) {
 func TestMover_WhatCameBefore(t *testing.T) {
 	s := newScene(t)
 	kept := s.consume(s.stage.Unroutable())
-	s.misroute("before", "", s.queue, time.Second, "wait")
+	s.misroute("before", "", s.queue, time.Second, time.Second)
 	require.Eventually(t, func() bool { return s.count(s.stage.Misrouted()) == 1 }, time.Minute, 10*time.Millisecond)
 	c := s.config()
 	c.Vouches = func(string, string) bool { return true }
@@ -200,7 +202,7 @@ func TestMover_ResendOff(t *testing.T) {
 	c.Resend = false
 	m := Start(c)
 	defer m.Close()
-	s.misroute("due", "", s.queue, time.Second, "wait")
+	s.misroute("due", "", s.queue, time.Second, time.Second)
 	require.Equal(t, "due", string(next(t, kept).Body))
 	require.Zero(t, s.count(s.queue))
 }
@@ -244,15 +246,15 @@ func TestMover_Outage(t *testing.T) {
 	for range 2 {
 		m.watched.Store(true)
 		s.drop("mover of " + s.prefix)
-		s.misroute("known", "", s.queue, time.Second, "wait")
-		s.misroute("not known", "", other, time.Second, "wait")
+		s.misroute("known", "", s.queue, time.Second, time.Second)
+		s.misroute("not-known", "", other, time.Second, time.Second)
 		require.Equal(t, "known", string(next(t, arrived).Body))
 		// It may have come when the consumer was live again; then it is certain too.
 		select {
 		case d := <-kept:
-			require.Equal(t, "not known", string(d.Body))
+			require.Equal(t, "not-known", string(d.Body))
 		case d := <-s.consume(other):
-			require.Equal(t, "not known", string(d.Body))
+			require.Equal(t, "not-known", string(d.Body))
 		case <-time.After(time.Minute):
 			t.Fatal("nothing comes")
 		}
@@ -273,12 +275,12 @@ func TestMover_Handover(t *testing.T) {
 	first := s.start(one)
 	next2 := s.start(two) // it sees that the other is live
 	arrived := s.consume(s.queue)
-	s.misroute("one", "", s.queue, time.Second, "wait")
+	s.misroute("one", "", s.queue, time.Second, time.Second)
 	require.Equal(t, "one", string(next(t, arrived).Body))
 	require.Zero(t, second.Load())
 	first.Close()
 	one.Control.Close()
-	s.misroute("two", "", s.queue, time.Second, "wait")
+	s.misroute("two", "", s.queue, time.Second, time.Second)
 	require.Equal(t, "two", string(next(t, arrived).Body))
 	require.EqualValues(t, 1, second.Load())
 	require.True(t, next2.watched.Load())
@@ -293,7 +295,7 @@ func TestMover_QueuesDeleted(t *testing.T) {
 	s.start(c)
 	_, err := s.ch.QueueDelete(s.stage.Unroutable(), false, false, false)
 	require.NoError(t, err)
-	s.misroute("gone", "", s.queue+"-gone", time.Second, "wait")
+	s.misroute("gone", "", s.queue+"-gone", time.Second, time.Second)
 	require.Eventually(t, func() bool {
 		ch, err := s.ch.QueueDeclarePassive(s.stage.Unroutable(), true, false, false, false, nil)
 		if err != nil {
@@ -312,7 +314,7 @@ func TestMover_QueuesDeleted(t *testing.T) {
 		return err == nil
 	}, time.Minute, 20*time.Millisecond)
 	require.Eventually(t, func() bool { // until the consumer is back, what comes is not vouched for
-		s.misroute("due", "", s.queue, time.Second, "wait")
+		s.misroute("due", "", s.queue, time.Second, time.Second)
 		select {
 		case <-arrived:
 			return true
@@ -343,7 +345,7 @@ func TestMover_Close(t *testing.T) {
 		return &delayer.Error{Op: "publish", Kind: delayer.ErrUnknown, Cause: context.Cause(ctx)}
 	}
 	m := s.start(c)
-	s.misroute("in hand", "", s.queue, time.Second, "wait")
+	s.misroute("in-hand", "", s.queue, time.Second, time.Second)
 	<-trying
 	m.Close()
 	require.Eventually(t, func() bool { return s.count(s.stage.Misrouted()) == 1 }, time.Minute, 20*time.Millisecond)

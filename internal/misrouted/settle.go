@@ -19,6 +19,7 @@ import (
 type letter struct {
 	*amqp091.Delivery
 	envelope  message.Envelope
+	known     bool // remaining is
 	remaining time.Duration
 	action    action
 }
@@ -64,12 +65,13 @@ func (m *Mover) read(d *amqp091.Delivery, came origin) *letter {
 	f := facts{came: came}
 	text, _ := d.Headers[delayer.Header].(string)
 	var err error
-	if l.envelope, err = message.ParseEnvelope(text); err == nil && m.cfg.Resend {
-		f.ours = true
+	if l.envelope, err = message.ParseEnvelope(text); err == nil {
+		f.ours = m.cfg.Resend
 		f.reserved = strings.HasPrefix(cmp.Or(l.envelope.Exchange, d.RoutingKey), m.cfg.Prefix+".")
-		l.remaining, f.known = m.cfg.Rules.Remaining(l.envelope, d.Headers)
+		f.remaining, f.known = m.cfg.Rules.Remaining(l.envelope, d.Headers)
 		f.vouched = came == outage && m.cfg.Vouches(l.envelope.Exchange, d.RoutingKey)
 	}
+	l.known, l.remaining = f.known, f.remaining
 	l.action = decide(f)
 	return l
 }
@@ -127,6 +129,9 @@ func (m *Mover) keep(ctx context.Context, l *letter) error {
 		defer m.foreign.Unlock()
 	}
 	msg := message.Again(l.Delivery, m.user())
+	if l.known {
+		msg = message.Kept(l.Delivery, m.user(), l.envelope, l.remaining)
+	}
 	msg.Expiration = "" // it shall stay there
 	err := m.cfg.Publish(ctx, broker.Publishing{Exchange: m.cfg.Stage.Keep(), Key: l.RoutingKey, Message: msg})
 	if err != nil {
