@@ -136,24 +136,22 @@ func (m *Mover) run() {
 }
 
 // acquire tries to get the lock. Each answer that another has it costs a channel and a line in the broker's log, so
-// whoever waits asks one question only.
+// whoever has waited asks one question only: is the other live?
 func (m *Mover) acquire(waited bool) (ours bool, err error) {
-	for range 2 {
-		if waited {
-			watched, err := m.lock.watched(m.ctx)
-			if err != nil {
-				return false, err
-			}
-			if m.watched.Store(watched); watched {
-				return false, nil
-			}
-		}
-		if ours, err = m.lock.acquire(m.ctx); ours || err != nil || waited {
+	if !waited {
+		if ours, err = m.lock.acquire(m.ctx); ours || err != nil {
 			return ours, err
 		}
-		waited = true
 	}
-	return false, nil
+	watched, err := m.lock.watched(m.ctx)
+	if watched || err != nil {
+		m.watched.Store(m.watched.Load() || watched)
+		return false, err
+	}
+	if ours, err = m.lock.acquire(m.ctx); !ours && err == nil {
+		m.watched.Store(false) // another has begun, and is not done with what was there
+	}
+	return ours, err
 }
 
 // failed logs what an operator must put right. That the broker cannot be reached, its connection tells.
