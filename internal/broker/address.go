@@ -25,6 +25,9 @@ type Options struct {
 	Logger  *slog.Logger // nil: slog.Default()
 	Name    string       // shown in the broker's list of connections
 	Backend string       // for errors
+
+	// LargeFrames reads messages whose headers are larger than a frame may be. Not with TLS, and not for publishing.
+	LargeFrames bool
 }
 
 // Slog is the logger to use.

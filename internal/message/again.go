@@ -62,3 +62,9 @@ func LastDeath(headers amqp091.Table) (last time.Time) {
 	}
 	return last
 }
+
+// Fits says that the headers and properties of a message fit into a frame.
+func Fits(msg *amqp091.Publishing, frame int) bool {
+	size, err := tableSize(msg.Headers)
+	return err == nil && size+propertiesSize(msg) <= frame
+}

@@ -55,6 +55,22 @@ func WhenDue(headers amqp091.Table) (remaining time.Duration, ok bool) {
 	return 0, !died && !held
 }
 
+// DeliveredByPlugin is the Own of backend plugin: nothing remains once the plugin has delivered a message and turned the
+// sign of its x-delay.
+func DeliveredByPlugin(headers amqp091.Table) (remaining time.Duration, ok bool) {
+	switch delay := headers["x-delay"].(type) {
+	case int64:
+		return 0, delay < 0
+	case int32:
+		return 0, delay < 0
+	case int16:
+		return 0, delay < 0
+	case int8:
+		return 0, delay < 0
+	}
+	return 0, false
+}
+
 // TTLs are those of a plan's waiting queues.
 func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 	ttls := map[string]time.Duration{}
