@@ -8,9 +8,9 @@ import (
 )
 
 // Header is the name of the header that every delayed message carries to its consumer. Its value is one
-// string, "<id> <due> <exchange>": an id unique to this Publish, the due time in milliseconds since the
-// Unix epoch by the publisher's clock, and the destination exchange ("" is the default exchange). The
-// broker may deliver a message twice; both copies carry the same id.
+// string, "<id> <due> <delay> <exchange>": an id unique to this Publish, the due time in milliseconds since
+// the Unix epoch by the publisher's clock, the delay in milliseconds, and the destination exchange ("" is
+// the default exchange). The broker may deliver a message twice; both copies carry the same id.
 const Header = "x-delayer"
 
 // A Delayer publishes messages that arrive later.
