@@ -19,6 +19,7 @@ var rules = []struct{ from, notTo, why string }{
 	{"internal/message", module + "/internal/", "what may go on the wire is pure"},
 	{"internal/broker", module + "/internal/topology", "the wire knows nothing of delays"},
 	{"internal/broker", module + "/internal/delivery", "the wire knows nothing of delays"},
+	{"internal/guard", module + "/internal/engine", "what is known of policies does not depend on who publishes"},
 	{"internal", module + "/backend", "data flows one way: backends are built on internal packages"},
 	{"backend/binaryladder", module + "/backend", "only package backend knows all backends; none imports another"},
 	{"backend/fixedtiers", module + "/backend", "only package backend knows all backends; none imports another"},

@@ -11,133 +11,123 @@ import (
 	"github.com/delayer-go/delayer/internal/message"
 )
 
-// A session is one life of the consumer's channel. What it holds is forgotten with it: the broker delivers that
-// again.
-type session struct {
+// A consumer is one life of the channel that consumes the intake. When the channel is lost, the
+// broker delivers again what the consumer has not acknowledged.
+type consumer struct {
 	*runner
 	alive   context.Context // ends when nothing can be acknowledged any more
 	holder  *holder
 	working sync.WaitGroup // messages that are being published
+	foreign sync.Mutex     // held while a foreign message is published
 }
 
 // serve takes messages until the channel is lost or the runner closes.
 func (r *runner) serve(alive context.Context, messages <-chan amqp091.Delivery) {
-	alive, give := context.WithCancelCause(alive)
-	s := &session{runner: r, alive: alive, holder: newHolder(mostHeld, mostHeldBytes)}
-	holding, forget := context.WithCancel(alive)
-	defer context.AfterFunc(r.ctx, forget)()
-	kept := make(chan struct{})
+	alive, abandon := context.WithCancelCause(alive)
+	c := &consumer{runner: r, alive: alive, holder: newHolder(mostHeld, mostHeldBytes)}
+	holding, stopHolding := context.WithCancel(alive)
+	defer context.AfterFunc(r.ctx, stopHolding)()
+	held := make(chan struct{})
 	go func() {
-		defer close(kept)
-		s.holder.run(holding)
+		defer close(held)
+		c.holder.run(holding)
 	}()
-	s.take(messages)
-	forget()
-	<-kept
-	defer time.AfterFunc(drainTimeout, func() { give(context.DeadlineExceeded) }).Stop()
-	s.working.Wait()
-	give(nil)
+	c.take(messages)
+	stopHolding()
+	<-held
+	defer time.AfterFunc(drainTimeout, func() { abandon(context.DeadlineExceeded) }).Stop()
+	c.working.Wait()
+	abandon(nil)
 }
 
 // take returns when no more messages come.
-func (s *session) take(messages <-chan amqp091.Delivery) {
-	pulse, look := newPulse(), time.NewTicker(pingEvery)
-	defer look.Stop()
+func (c *consumer) take(messages <-chan amqp091.Delivery) {
+	liveness, tick := newLiveness(), time.NewTicker(pingEvery)
+	defer tick.Stop()
 	for {
 		select {
 		case d, ok := <-messages:
 			if !ok {
 				return
 			}
-			pulse.hear()
-			s.handle(&d)
-		case <-look.C:
+			liveness.touch()
+			c.handle(&d)
+		case <-tick.C:
 			switch {
-			case s.holder.holds():
-				pulse.hear() // at work; and where memory is full, nothing comes
-			case pulse.gone():
-				s.log.Warn("the controller gets nothing from its queue, though there is something; it consumes anew",
-					"queue", s.blueprint.names.intake())
+			case c.holder.holds():
+				liveness.touch() // where memory is full, nothing comes
+			case liveness.lost():
+				c.log.Warn("the controller's queue has messages, but its consumer gets none; it consumes anew",
+					"queue", c.blueprint.names.intake())
 				return
-			case pulse.quiet():
-				s.work(func() { s.ping(pulse) })
+			case liveness.idle():
+				c.work(func() { c.ping(liveness) })
 			}
-		case <-s.ctx.Done():
+		case <-c.ctx.Done():
 			return
 		}
 	}
 }
 
-// A parcel is a message of ours that has come out of the intake.
-type parcel struct {
+// An incoming message has come out of the intake.
+type incoming struct {
 	*amqp091.Delivery
 	envelope message.Envelope
 	stamp    stamp
 }
 
-// handle never waits: other messages are behind this one.
-func (s *session) handle(d *amqp091.Delivery) {
-	now := time.Now()
-	p, err := open(d)
-	if err != nil && isPing(d) {
-		s.work(func() { s.acknowledge(parcel{Delivery: d}, nil) })
-		return
-	}
+// read reads what a message says of itself. Its error says why the message is foreign.
+func read(d *amqp091.Delivery) (incoming, error) {
+	stamp, err := readStamp(d.Headers)
 	if err != nil {
-		s.work(func() { s.poison(d, err) })
-		return
+		return incoming{}, err
 	}
-	died, at := death(d.Headers)
-	if p.stamp.clock == clockID || !died {
-		remaining := p.stamp.remaining(now, died, 0)
-		if early := remaining - p.stamp.left; died && early > time.Second {
-			s.complain("a waiting queue let a message go too early; it waits again: is there a policy with message-ttl?",
-				"message", p.envelope.ID, "early", early.Round(time.Millisecond))
-		}
-		s.route(p, now, remaining)
-		return
-	}
-	s.work(func() { // asks the broker for the time
-		lain := s.lain(s.alive, at)
-		now := time.Now()
-		s.route(p, now, p.stamp.remaining(now, died, lain))
-	})
+	text, _ := d.Headers[delayer.Header].(string)
+	envelope, err := message.ParseEnvelope(text)
+	return incoming{d, envelope, stamp}, err
 }
 
-// work runs f beside others, and keeps the session open until it is done.
-func (s *session) work(f func()) {
-	s.working.Add(1)
+// handle never blocks: other messages are behind this one.
+func (c *consumer) handle(d *amqp091.Delivery) {
+	m, err := read(d)
+	switch {
+	case err == nil:
+		c.route(m)
+	case isPing(d):
+		c.work(func() { c.acknowledge(d, nil) })
+	default:
+		c.work(func() { c.keep(d, err) })
+	}
+}
+
+// work runs f beside others, and keeps the consumer open until it is done.
+func (c *consumer) work(f func()) {
+	c.working.Add(1)
 	go func() {
-		defer s.working.Done()
+		defer c.working.Done()
 		f()
 	}()
 }
 
-// open reads what a message says of itself.
-func open(d *amqp091.Delivery) (parcel, error) {
-	stamp, err := readStamp(d.Headers)
-	if err != nil {
-		return parcel{}, err
-	}
-	text, _ := d.Headers[delayer.Header].(string)
-	envelope, err := message.ParseEnvelope(text)
-	return parcel{d, envelope, stamp}, err
-}
-
 // route sends a message to the next queue or to its destination, or holds it.
-func (s *session) route(p parcel, now time.Time, remaining time.Duration) {
-	schedule := s.blueprint.schedule
-	level := schedule.next(remaining)
+func (c *consumer) route(m incoming) {
+	now, expired := time.Now(), expired(m.Headers)
+	remaining := m.stamp.remaining(now, expired)
+	if early := remaining - m.stamp.left; expired && early > time.Second {
+		c.warn("a message expired too early and waits again: is there a policy with message-ttl?",
+			"message", m.envelope.ID, "early", early.Round(time.Millisecond))
+	}
+	level := c.blueprint.schedule.next(remaining)
 	if level == hold {
-		m := held{due: now.Add(remaining), size: len(p.Body), release: func() { s.work(func() { s.deliver(p) }) }}
-		if s.holder.add(m) {
+		release := func() { c.work(func() { c.deliver(m) }) }
+		if c.holder.add(held{due: now.Add(remaining), size: len(m.Body), release: release}) {
 			return
 		}
 		level = 0
 	}
 	if level == deliver {
-		s.work(func() { s.deliver(p) })
+		c.work(func() { c.deliver(m) })
 		return
 	}
-	s.work(func() { s.forward(p, level, now, remaining) })
+	c.work(func() { c.forward(m, level, now, remaining) })
 }

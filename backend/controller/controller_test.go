@@ -15,8 +15,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller"
-	"github.com/delayer-go/delayer/internal/delivery"
-	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/topology"
@@ -97,8 +95,8 @@ func (w *workbench) publish(d delayer.Delayer, queue string, a *account, id stri
 	a.due[id] = due
 }
 
-// settle waits for every message of the account. None may be early, or come that was not published; how often one
-// may come says the caller.
+// settle waits for every message of the account. None may be early, or come that was not published;
+// how often one may come says the caller.
 func (w *workbench) settle(got <-chan amqp091.Delivery, a *account) (late []time.Duration) {
 	w.t.Helper()
 	missing := map[string]bool{}
@@ -201,7 +199,7 @@ func TestControllersSideBySide(t *testing.T) {
 	})
 }
 
-func TestPoisonIsKeptAndHoldsUpNoOne(t *testing.T) {
+func TestController_ForeignMessagesAreKept(t *testing.T) {
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
 		defer func() { require.NoError(t, d.Close()) }()
@@ -210,7 +208,7 @@ func TestPoisonIsKeptAndHoldsUpNoOne(t *testing.T) {
 			nil, {"x-delayer-journey": "x"}, {delayer.Header: "x 5 y", "x-delayer-journey": amqp091.Table{"clock": "c"}},
 		} {
 			err := w.ch.PublishWithContext(t.Context(), "", w.opts.Prefix+".controller.intake", false, false, amqp091.Publishing{
-				MessageId: fmt.Sprint("poison ", i), Headers: headers, Expiration: "100000", Body: []byte("as it was"),
+				MessageId: fmt.Sprint("foreign ", i), Headers: headers, Expiration: "100000", Body: []byte("as it was"),
 			})
 			require.NoError(t, err)
 		}
@@ -225,7 +223,7 @@ func TestPoisonIsKeptAndHoldsUpNoOne(t *testing.T) {
 				require.Empty(t, m.Expiration, "it shall stay")
 				seen[m.MessageId] = true
 			case <-time.After(patience):
-				t.Fatal("poison is missing")
+				t.Fatal("a foreign message is missing")
 			}
 		}
 		require.Len(t, seen, 3)
@@ -263,7 +261,8 @@ func TestQueuesThatAreDeletedAreDeclaredAgain(t *testing.T) {
 		for _, name := range []string{".controller.intake", ".controller.wait.02"} {
 			_, err := w.ch.QueueDelete(w.opts.Prefix+name, false, false, false)
 			require.NoError(t, err)
-			// What comes out of a waiting queue before the intake is there again is kept as unroutable.
+			// What comes out of a waiting queue before the intake is there again is kept as
+			// unroutable.
 			require.Eventually(t, func() bool {
 				if err := d.Publish(t.Context(), "", queue, 100*time.Millisecond, amqp091.Publishing{}); err != nil {
 					return false
@@ -279,8 +278,8 @@ func TestQueuesThatAreDeletedAreDeclaredAgain(t *testing.T) {
 	})
 }
 
-// TestAnIntakeThatIsThereAgainAtOnce: whoever deletes it, another Delayer may have declared it again before the broker
-// looks after the consumers of the old one.
+// TestAnIntakeThatIsThereAgainAtOnce: whoever deletes it, another Delayer may have declared it
+// again before the broker looks after the consumers of the old one.
 func TestAnIntakeThatIsThereAgainAtOnce(t *testing.T) {
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
@@ -330,38 +329,6 @@ func TestAConfigurationThatCannotBe(t *testing.T) {
 	require.ErrorContains(t, err, "controller.tick")
 }
 
-// What lay in the intake while no controller ran has waited all the same, although it comes from a process that is
-// no more.
-func TestTimeInTheIntakeCounts(t *testing.T) {
-	const down, left, hop = 5 * time.Second, 3 * time.Second, 40 * time.Millisecond
-	w := setUp(t, topology.Quorum)
-	d := w.start()
-	queue, a := w.queue(), &account{}
-	got := w.consume(queue)
-	w.publish(d, queue, a, "binds the queue", 50*time.Millisecond)
-	w.settle(got, a)
-	require.NoError(t, d.Close())
-
-	sent := time.Now()
-	a = &account{due: map[string]time.Time{"theirs": sent.Add(hop + left)}}
-	journey := amqp091.Table{
-		"clock": "another process's", "due": int64(1), "hop": int64(hop), "left": int64(left),
-		"to": []any{delivery.Key("", queue, delivery.Words(queue))},
-	}
-	err := w.ch.PublishWithContext(t.Context(), w.opts.Prefix+".controller.wait.02", queue, false, false, amqp091.Publishing{
-		MessageId: "theirs",
-		Headers:   amqp091.Table{delayer.Header: message.NewEnvelope(sent, "").String(), "x-delayer-journey": journey},
-	})
-	require.NoError(t, err)
-	time.Sleep(down) // the only way to have been away
-	d = w.start()
-	defer func() { require.NoError(t, d.Close()) }()
-	began := time.Now()
-	w.settle(got, a)
-	t.Logf("delivered %v after the controller came", time.Since(began))
-	require.Less(t, time.Since(began), left-500*time.Millisecond, "without the time in the intake it would be %v", left)
-}
-
 func TestAFullDestinationHoldsUpNoOne(t *testing.T) {
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
@@ -380,8 +347,8 @@ func TestAFullDestinationHoldsUpNoOne(t *testing.T) {
 	})
 }
 
-// A broker that dies at any moment loses nothing that it has confirmed, wherever the message is: in a queue, on its
-// way, or in the controller.
+// A broker that dies at any moment loses nothing that it has confirmed, wherever the message is: in
+// a queue, on its way, or in the controller.
 func TestTheBrokerIsKilled(t *testing.T) {
 	b := rabbittest.Own(t, rabbit.Options{})
 	opts := options(t, topology.Quorum)

@@ -9,7 +9,8 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// FuzzSchedule: with a schedule that is accepted, no step takes longer than what remains of any delay.
+// FuzzSchedule: with a schedule that is accepted, no step takes longer than what remains of any
+// delay.
 func FuzzSchedule(f *testing.F) {
 	f.Add(20, int64(time.Second), int64(30*24*time.Hour))
 	f.Add(28, int64(time.Minute), int64(1))

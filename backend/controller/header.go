@@ -22,8 +22,8 @@ const (
 	fieldBCC   = "bcc"   // the user's own BCC, which the broker takes away; absent if there is none
 )
 
-// Each process has a clock of its own, that no one sets: nanoseconds since it started, monotonic. A due time by it
-// says nothing to another process.
+// Each process has a monotonic clock of its own: nanoseconds since it started. A due time by it
+// means nothing to another process.
 var (
 	clockID    = rand.Text()
 	clockStart = time.Now()
@@ -42,19 +42,29 @@ type stamp struct {
 
 // remaining is how much of the delay is left now.
 //
-// The process that wrote the stamp knows exactly. No other looks at its due time, because clocks differ: to others a
-// message that has come out of a queue has waited as long as the queue's TTL and for the time that it has certainly
-// lain in the intake since. It may have waited a little longer, which makes it late, never early. died says that the message
-// left its queue because its TTL had passed; anything else (someone has moved it, or a policy made the
-// queue overflow) has not waited.
-func (s stamp) remaining(now time.Time, died bool, lain time.Duration) time.Duration {
+// The process that wrote the stamp knows exactly. No other may use its due time, because clocks
+// differ. To others, a message that has expired in its queue has waited as long as the queue's TTL.
+// It has waited longer if no controller was there to take it: that makes it late, never early. A
+// message that did not expire has not waited: someone has moved it, or the queue overflowed.
+func (s stamp) remaining(now time.Time, expired bool) time.Duration {
 	switch {
 	case s.clock == clockID:
 		return s.due - reading(now)
-	case died:
-		return s.left - max(0, lain)
+	case expired:
+		return s.left
 	}
 	return s.hop + s.left
+}
+
+// expired says that a message has left its queue because its TTL had passed. Earlier entries of
+// x-death were stripped, so there is one.
+func expired(headers amqp091.Table) bool {
+	deaths, _ := headers["x-death"].([]any)
+	if len(deaths) != 1 {
+		return false
+	}
+	death, _ := deaths[0].(amqp091.Table)
+	return death["reason"] == "expired"
 }
 
 // restamp is the stamp for the next hop, by this process's clock.
@@ -75,7 +85,8 @@ func (s stamp) table() amqp091.Table {
 // header is the stamp as a message carries it.
 func (s stamp) header() amqp091.Table { return amqp091.Table{message.Journey: s.table()} }
 
-// size is about how many bytes of headers the keys take: the frame that all headers share is bounded.
+// size is about how many bytes of headers the keys take: the frame that all headers share is
+// bounded.
 func (s stamp) size() int {
 	n := 0
 	for _, list := range [...][]any{s.to, s.bcc} {

@@ -14,8 +14,8 @@ type held struct {
 	release func()
 }
 
-// A holder keeps messages until they are due: a heap, and one timer. It is bounded, in number and in bytes, because
-// what it keeps is unacknowledged in the broker and in our memory.
+// A holder keeps messages until they are due: a heap, and one timer. It is bounded, in number and
+// in bytes, because what it keeps is unacknowledged in the broker and in our memory.
 type holder struct {
 	most, mostBytes int
 
@@ -54,8 +54,8 @@ func (h *holder) holds() bool {
 	return len(h.heap) > 0
 }
 
-// run releases each message when it is due, never before, in the order of their due times. It forgets the rest
-// when ctx ends.
+// run releases each message when it is due, never before, in the order of their due times. It
+// forgets the rest when ctx ends.
 func (h *holder) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

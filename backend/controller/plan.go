@@ -11,14 +11,15 @@ const (
 	maxLevels = 28 // of one second: the longest queue waits 4.25 years
 	maxTick   = time.Minute
 
-	// overhead is how much longer than its TTL a hop is taken to last. A queue is chosen only where that much
-	// remains after it, so that what overshoots by it is still on time.
+	// overhead is how much longer than its TTL a hop is taken to last. A queue is chosen only where
+	// that much remains after it, so that what overshoots by it is still on time.
 	overhead = 10 * time.Millisecond
 	// shortest is the least time that makes it worth going through a queue, however small the tick.
 	shortest = 20 * time.Millisecond
 )
 
-// A schedule has levels 0 (the shortest) to levels−1; the queue of level k holds a message for 2^k ticks.
+// A schedule has levels 0 (the shortest) to levels−1; the queue of level k holds a message for 2^k
+// ticks.
 type schedule struct {
 	levels int
 	tick   time.Duration
@@ -60,9 +61,9 @@ const (
 	hold    = -2 // it waits in memory until it is due
 )
 
-// next says where a message goes of whose delay so much remains: the level of the longest queue that ends
-// before, or deliver, or hold. What is longer than the longest queue goes round there again, so that a delay
-// takes as few hops as there can be with these queues.
+// next says where a message goes of whose delay so much remains: the level of the longest queue
+// that ends before, or deliver, or hold. What is longer than the longest queue goes round there
+// again, so that a delay takes as few hops as there can be with these queues.
 func (s schedule) next(remaining time.Duration) int {
 	switch {
 	case remaining <= 0:

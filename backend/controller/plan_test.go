@@ -20,7 +20,8 @@ func mustSchedule(t testing.TB, levels int, tick time.Duration) schedule {
 	return s
 }
 
-// exact is a schedule as the seed has it: hops that last as long as their TTL, and nothing in memory.
+// exact is a schedule as the seed has it: hops that last as long as their TTL, and nothing in
+// memory.
 func exact(levels int, tick time.Duration) schedule {
 	return schedule{levels: levels, tick: tick, memory: tick}
 }

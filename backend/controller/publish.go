@@ -9,87 +9,142 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+const (
+	// declaredFor is for how long after a declaration a returned message causes no other.
+	declaredFor = time.Second
+	// postponedFor is about how long a message waits that could not be stored.
+	postponedFor = 5 * time.Second
 )
 
 // forward sends a message to the queue of a level.
-func (s *session) forward(p parcel, level int, now time.Time, remaining time.Duration) {
-	next := p.stamp.restamp(now, remaining, s.blueprint.schedule.ttl(level))
-	err := s.insist(p, func() error {
-		return s.publisher.Publish(s.alive, broker.Publishing{
-			Exchange: s.blueprint.names.wait(level), Key: p.RoutingKey,
-			Message: message.Seal(s.publishing(p.Delivery), p.envelope, next.header()),
-		})
-	})
-	s.acknowledge(p, err)
+func (c *consumer) forward(m incoming, level int, now time.Time, remaining time.Duration) {
+	next := m.stamp.restamp(now, remaining, c.blueprint.schedule.ttl(level))
+	c.wait(m.Delivery, level, message.Seal(c.publishing(m.Delivery), m.envelope, next.header()))
 }
 
-// deliver sends a message that is due to its destination. A destination that refuses it, as a full queue may, is
-// tried again when the message has been through a queue once more: the controller must not fill with
-// messages for one destination.
-func (s *session) deliver(p parcel) {
+// wait puts a message into the queue of a level.
+func (c *consumer) wait(d *amqp091.Delivery, level int, msg amqp091.Publishing) {
+	to := broker.Publishing{Exchange: c.blueprint.names.wait(level), Key: d.RoutingKey, Message: msg}
+	publish := func() error { return c.publisher.Publish(c.alive, to) }
+	c.acknowledge(d, c.retry(d, func() error { return c.publishAgain(publish) }))
+}
+
+// deliver sends a message that is due to its destination. If the destination refuses it, as a full
+// queue may, or no queue takes it, it goes through a queue and is tried again: messages for one
+// destination must not fill the controller.
+func (c *consumer) deliver(m incoming) {
 	var bcc amqp091.Table
-	if len(p.stamp.bcc) > 0 {
-		bcc = amqp091.Table{"BCC": p.stamp.bcc}
+	if len(m.stamp.bcc) > 0 {
+		bcc = amqp091.Table{"BCC": m.stamp.bcc}
 	}
+	stage := c.blueprint.stage
 	msg := broker.Publishing{
-		Exchange: s.blueprint.stage.Exchange(), Key: p.RoutingKey,
-		Message: message.Seal(s.publishing(p.Delivery), p.envelope, bcc, p.stamp.to...),
+		Exchange: stage.Exchange(), Key: m.RoutingKey,
+		Message: message.Seal(c.publishing(m.Delivery), m.envelope, bcc, m.stamp.to...),
 	}
+	if m.envelope.Exchange != "" {
+		msg.Exchange = stage.Exchanges() // passes by the discard queue, so that we hear of a return
+	}
+	c.store(m.Delivery, func() error { return c.publishDue(msg, m.envelope.Exchange) }, func() {
+		c.forward(m, c.blueprint.schedule.level(postponedFor), time.Now(), 0)
+	})
+}
+
+// publishDue publishes a message that is due. A message without a matching binding goes to the
+// alternate exchange, and so to the queue for unroutable messages. It is returned in two cases:
+//
+//   - The way to that queue is broken. The message is stored nowhere.
+//   - A binding led to an exchange of the user's, which has no queue for it. There it ends, as a
+//     plain publish would. A destination that is a queue knows no such case.
+//
+// It is the second case if, after the return, the user's exchange, the unroutable exchange and its
+// queue are there, and the topology was declared in the second before. Otherwise the error stays.
+func (c *consumer) publishDue(msg broker.Publishing, exchange string) error {
+	err := c.publishAgain(func() error { return c.publisher.Publish(c.alive, msg) })
+	if !errors.Is(err, broker.ErrReturned) || exchange == "" {
+		return err
+	}
+	unroutable := c.blueprint.stage.Unroutable()
+	missing, unknown := topology.Missing(c.alive, c.control, Name, topology.Plan{
+		Exchanges: []topology.Exchange{{Name: unroutable, Kind: topology.Fanout}, {Name: exchange, Kind: topology.Direct}},
+		Queues:    []topology.Queue{{Name: unroutable}},
+	})
+	if unknown != nil {
+		return unknown
+	}
+	if len(missing) > 0 {
+		return err
+	}
+	return nil
+}
+
+// publishAgain calls publish a second time if the message was returned, with the topology declared
+// anew.
+func (c *consumer) publishAgain(publish func() error) error {
+	err := publish()
+	if !errors.Is(err, broker.ErrReturned) {
+		return err
+	}
+	if err := c.keeper.Renew(c.alive, declaredFor); err != nil {
+		return err
+	}
+	return publish()
+}
+
+// keep puts a foreign message, as it is, where an operator will see it: into the queue for
+// unroutable messages, without its Expiration.
+//
+// A return is told from others by [delayer.Header], which a foreign message lacks or shares with
+// another. So foreign messages are published one at a time, and on a channel without others. That
+// is also the one to be closed if the exchange is gone.
+func (c *consumer) keep(d *amqp091.Delivery, why error) {
+	c.warn("the controller got a foreign message; it is kept as unroutable",
+		"error", why, "message_id", d.MessageId, "routing_key", d.RoutingKey, "queue", c.blueprint.stage.Unroutable())
+	msg := broker.Publishing{Exchange: c.blueprint.stage.Unroutable(), Key: d.RoutingKey, Message: c.publishing(d)}
+	msg.Message.Expiration = ""
+	publish := func() error {
+		c.foreign.Lock()
+		defer c.foreign.Unlock()
+		err := c.publisher.PublishDirect(c.alive, msg)
+		if errors.Is(err, delayer.ErrUnknown) {
+			c.keeper.Doubt() // it may be for want of the exchange that the channel was lost
+		}
+		return err
+	}
+	c.store(d, func() error { return c.publishAgain(publish) }, func() {
+		delete(msg.Message.Headers, "x-death") // or the broker may take it for a cycle, and drop it
+		c.wait(d, c.blueprint.schedule.level(postponedFor), msg.Message)
+	})
+}
+
+// store calls publish until it succeeds, and acknowledges the message. If the broker refuses the
+// message or returns it, store calls postpone instead.
+func (c *consumer) store(d *amqp091.Delivery, publish func() error, postpone func()) {
 	var refused error
-	err := s.insist(p, func() error {
-		err := s.publishDue(msg)
-		if errors.Is(err, delayer.ErrRefused) {
+	err := c.retry(d, func() error {
+		err := publish()
+		if errors.Is(err, delayer.ErrRefused) || errors.Is(err, broker.ErrReturned) {
 			refused, err = err, nil
 		}
 		return err
 	})
-	if refused != nil {
-		s.complain("a destination refuses messages; the controller will try again", "message", p.envelope.ID, "routing_key", p.RoutingKey, "error", refused)
-		s.forward(p, s.blueprint.schedule.level(refusedFor), time.Now(), 0)
+	if refused == nil {
+		c.acknowledge(d, err)
 		return
 	}
-	s.acknowledge(p, err)
+	c.warn("no queue takes a message; the controller tries again in some seconds",
+		"message", d.Headers[delayer.Header], "routing_key", d.RoutingKey, "error", refused)
+	postpone()
 }
 
-// publishDue publishes to the delivery exchange, which leads everything somewhere. If a message comes back, either
-// that lacks its alternate exchange, or an exchange of the user's routes the message nowhere: there it ends, as
-// a plain publish would.
-func (s *session) publishDue(msg broker.Publishing) error {
-	err := s.publisher.Publish(s.alive, msg)
-	if !errors.Is(err, broker.ErrReturned) {
-		return err
-	}
-	if err := s.keeper.Renew(s.alive, sureFor); err != nil {
-		return err
-	}
-	if err = s.publisher.Publish(s.alive, msg); errors.Is(err, broker.ErrReturned) {
-		return nil
-	}
-	return err
-}
-
-const (
-	// sureFor is how long the topology, once declared, is taken to be there by those who doubt it.
-	sureFor = time.Second
-	// refusedFor is about how long a message waits whose destination has refused it.
-	refusedFor = 5 * time.Second
-)
-
-// poison keeps a message that is not ours, as it is, where someone will see it. Without its Expiration, because it
-// shall stay there.
-func (s *session) poison(d *amqp091.Delivery, why error) {
-	s.complain("a message that is not ours has come to the controller; it is kept with those that are unroutable",
-		"error", why, "message_id", d.MessageId, "routing_key", d.RoutingKey, "queue", s.blueprint.stage.Unroutable())
-	msg := broker.Publishing{Exchange: s.blueprint.stage.Unroutable(), Key: d.RoutingKey, Message: s.publishing(d)}
-	msg.Message.Expiration = ""
-	p := parcel{Delivery: d}
-	s.acknowledge(p, s.insist(p, func() error { return s.publisher.Publish(s.alive, msg) }))
-}
-
-// acknowledge takes a message out of the intake that is safe elsewhere. Any other comes again with the next session.
-func (s *session) acknowledge(p parcel, err error) {
+// acknowledge takes a message out of the intake if it is stored elsewhere. The broker delivers any
+// other again to the next consumer.
+func (c *consumer) acknowledge(d *amqp091.Delivery, err error) {
 	if err == nil {
-		_ = p.Ack(false) // fails only where the channel is lost
+		_ = d.Ack(false) // fails only where the channel is lost
 	}
 }
 
@@ -98,25 +153,22 @@ const (
 	longestPause = 5 * time.Second
 )
 
-// insist calls publish until it succeeds or the session ends.
-func (s *session) insist(p parcel, publish func() error) error {
+// retry calls publish until it succeeds or the consumer ends.
+func (c *consumer) retry(d *amqp091.Delivery, publish func() error) error {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := s.keeper.Ensure(s.alive)
+		err := c.keeper.Ensure(c.alive)
 		if err == nil {
 			err = publish()
 		}
-		switch {
-		case err == nil, s.alive.Err() != nil:
+		if err == nil || c.alive.Err() != nil {
 			return err
-		case errors.Is(err, broker.ErrReturned) && pause == firstPause:
-			s.keeper.Doubt() // a queue of ours is gone: declare it and try at once
-			continue
 		}
-		s.complain("the controller cannot publish a message; it tries again", "message", p.envelope.ID, "within", pause, "error", err)
+		c.warn("the controller cannot publish a message; it tries again",
+			"message", d.Headers[delayer.Header], "within", pause, "error", err)
 		select {
-		case <-s.alive.Done():
+		case <-c.alive.Done():
 			return err
-		case <-s.ctx.Done():
+		case <-c.ctx.Done():
 			return err
 		case <-time.After(pause):
 		}
@@ -127,12 +179,12 @@ func (s *session) insist(p parcel, publish func() error) error {
 var counters = [...]string{"x-delivery-count", "x-acquired-count"}
 
 // publishing is a message as it came, to be published again. d is ours alone.
-func (s *session) publishing(d *amqp091.Delivery) amqp091.Publishing {
+func (c *consumer) publishing(d *amqp091.Delivery) amqp091.Publishing {
 	for _, name := range counters {
 		delete(d.Headers, name)
 	}
 	user := d.UserId
-	if user != s.user {
+	if user != c.user {
 		user = "" // the broker would close the channel
 	}
 	return amqp091.Publishing{

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -22,17 +21,16 @@ const (
 	drainTimeout = 10 * time.Second // for what is being published when a runner closes
 )
 
-// A runner is a controller at work: it consumes the intake queue over one connection and publishes over another.
+// A runner is a controller at work. It consumes the intake and asks the broker over one connection,
+// and publishes over another: an alarm blocks only the connections that publish.
 type runner struct {
 	blueprint blueprint
 	user      string // that we are to the broker
-	conn      *broker.Conn
+	control   *broker.Control
 	publisher *broker.Publisher
 	keeper    *keeper.Keeper // of the topology
-	clock     *broker.Clock
 	log       *slog.Logger
-
-	complained atomic.Int64 // when, in nanoseconds since clockStart
+	warned    atomic.Int64 // when warn last logged, by reading
 
 	ctx    context.Context // ended by close
 	cancel context.CancelFunc
@@ -52,16 +50,15 @@ func run(ctx context.Context, s engine.Settings, b blueprint, k *keeper.Keeper) 
 		return nil, err
 	}
 	r := &runner{
-		blueprint: b, user: in.User(), conn: in, keeper: k, log: opts.Slog(),
-		clock: broker.NewClock(out, b.names.clock(), b.names.clock()+"."+rand.Text()),
-		done:  make(chan struct{}),
+		blueprint: b, user: in.User(), control: broker.NewControl(in), keeper: k,
+		log: opts.Slog(), done: make(chan struct{}),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.publisher = broker.NewPublisher(Name, k.Doubt, out)
 	go func() {
 		defer close(r.done)
 		broker.Consume(r.ctx, in, broker.Consuming{
-			Queue: b.names.intake(), Prefetch: prefetch, Serve: r.serve, Failed: r.failed,
+			Queue: b.names.intake(), Prefetch: prefetch, Serve: r.serve, Failed: r.channelLost,
 		})
 	}()
 	return r, nil
@@ -74,13 +71,13 @@ func (r *runner) close() {
 	case <-r.done:
 	case <-time.After(2 * drainTimeout): // the broker does not answer
 	}
-	r.conn.Close()
+	r.control.Close()
 	<-r.done
 	r.publisher.Close()
 }
 
-// failed is told that the consumer's channel was lost.
-func (r *runner) failed(ctx context.Context, err error) {
+// channelLost declares the topology again: the intake may be gone.
+func (r *runner) channelLost(ctx context.Context, err error) {
 	r.log.Warn("the controller lost its channel", "queue", r.blueprint.names.intake(), "error", err)
 	r.keeper.Doubt()
 	if err := r.keeper.Ensure(ctx); err != nil && ctx.Err() == nil {
@@ -88,10 +85,11 @@ func (r *runner) failed(ctx context.Context, err error) {
 	}
 }
 
-// complain logs, at most once a second: what is wrong with one message mostly is with thousands.
-func (r *runner) complain(text string, args ...any) {
-	now := int64(time.Since(clockStart))
-	if last := r.complained.Load(); now-last >= int64(time.Second) && r.complained.CompareAndSwap(last, now) {
+// warn logs at most once a second: what is wrong with one message often is with thousands.
+func (r *runner) warn(text string, args ...any) {
+	now := int64(reading(time.Now()))
+	last := r.warned.Load()
+	if now-last >= int64(time.Second) && r.warned.CompareAndSwap(last, now) {
 		r.log.Warn(text, args...)
 	}
 }

@@ -19,14 +19,16 @@ type strategy struct {
 func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.blueprint.plan() }
 
-// mostKeys is how many bytes the keys of a message's destinations and its own BCC may take: both lists travel in
-// a header of ours, for which message.Validate leaves room.
+// mostKeys is how many bytes the keys of a message's destinations and its own BCC may take: both
+// lists travel in a header of ours, for which message.Validate leaves room.
 const mostKeys = 6 << 10
 
-// Enter sends a message to the longest queue that ends before it is due, or straight to a controller.
+// Enter sends a message to the longest queue that ends before it is due, or straight to a
+// controller.
 func (s *strategy) Enter(_ context.Context, m engine.Message) (engine.Entry, error) {
 	now := time.Now()
-	// The engine has taken the time before it looked for the destination, which is part of the delay.
+	// The engine has taken the time before it looked for the destination, which is part of the
+	// delay.
 	due := m.Envelope.Due.Add(whole(m.Delay) - m.Delay)
 	remaining := due.Sub(now)
 	first := stamp{to: m.Destinations, bcc: m.BCC}

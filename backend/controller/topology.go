@@ -14,8 +14,6 @@ import (
 //	<prefix>.controller          the marker that holds the configuration
 //	<prefix>.controller.wait.05  the queue of level 5, and the exchange in front of it
 //	<prefix>.controller.intake   the queue that controllers consume, and where waiting queues dead-letter to
-//	<prefix>.controller.clock    the exchange by which controllers ask the broker for the time, and, followed by an
-//	                             id, two queues of each that are gone when it is
 //	<prefix>.controller.enter    the exchange where Publish puts what is too short for a queue
 type names struct{ prefix string }
 
@@ -23,7 +21,6 @@ func (n names) marker() string        { return n.prefix + ".controller" }
 func (n names) intake() string        { return n.prefix + ".controller.intake" }
 func (n names) enter() string         { return n.prefix + ".controller.enter" }
 func (n names) wait(level int) string { return fmt.Sprintf("%s.controller.wait.%02d", n.prefix, level) }
-func (n names) clock() string         { return n.prefix + ".controller.clock" }
 
 // blueprint knows what the broker must hold.
 type blueprint struct {
@@ -38,13 +35,15 @@ func (b blueprint) config() string {
 	return fmt.Sprintf("%s:controller,levels=%d,tick=%v,%s", b.names.prefix, b.schedule.levels, b.schedule.tick, b.kind)
 }
 
-// neverGiveUp is a delivery limit that is never reached: from RabbitMQ 4.0 on a quorum queue drops a message
-// after 20 deliveries by default, and a controller that comes and goes hands back what it holds.
+// neverGiveUp is a delivery limit that is never reached: from RabbitMQ 4.0 on a quorum queue drops
+// a message after 20 deliveries by default, and a controller that comes and goes hands back what it
+// holds.
 const neverGiveUp = int64(1) << 30
 
-// plan is all of it. Every exchange on a message's way is a fanout with one queue behind it: the message's keys stay the user's, and
-// nothing has to be bound for them. Those that we publish to have no alternate exchange, so that we
-// hear of a queue that is gone; the one that queues dead-letter to has.
+// plan is all of it. Every exchange on a message's way is a fanout with one queue behind it: the
+// message's keys stay the user's, and nothing has to be bound for them. Those that we publish to
+// have no alternate exchange, so that we hear of a queue that is gone; the one that queues
+// dead-letter to has.
 func (b blueprint) plan() topology.Plan {
 	intake := topology.Queue{Name: b.names.intake(), Args: amqp091.Table{
 		"x-queue-type": string(b.kind),
@@ -59,7 +58,6 @@ func (b blueprint) plan() topology.Plan {
 		Exchanges: []topology.Exchange{
 			{Name: b.names.intake(), Kind: topology.Fanout, Alternate: b.stage.Unroutable()},
 			{Name: b.names.enter(), Kind: topology.Fanout},
-			{Name: b.names.clock(), Kind: topology.Direct},
 		},
 		Queues: []topology.Queue{intake},
 		Bindings: []topology.Binding{

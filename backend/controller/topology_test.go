@@ -18,7 +18,6 @@ func TestTopology(t *testing.T) {
 		Exchanges: []topology.Exchange{
 			{Name: "p.controller.intake", Kind: "fanout", Alternate: "p.unroutable"},
 			{Name: "p.controller.enter", Kind: "fanout"}, // without an alternate: what it cannot route is returned
-			{Name: "p.controller.clock", Kind: "direct"},
 			{Name: "p.controller.wait.00", Kind: "fanout"},
 		},
 		Queues: []topology.Queue{

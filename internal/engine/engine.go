@@ -95,11 +95,8 @@ func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.D
 
 // fault is the error while a policy would make delayed messages early, or lose them.
 func (e *Engine) fault(delay time.Duration) error {
-	if e.guard == nil || delay == 0 {
-		return nil
-	}
 	fault := e.guard.Fault()
-	if fault == nil {
+	if fault == nil || delay == 0 {
 		return nil
 	}
 	found := *fault

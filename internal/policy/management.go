@@ -23,7 +23,7 @@ type Management struct {
 	client   http.Client
 	policies map[string]Definition // of exchanges, by name; for one call of applied
 
-	impatient bool // it has been waited for
+	impatient bool // the last wait for the policies of all queues was in vain
 }
 
 // NewManagement reads the API's address, such as http://monitor:password@host:15672. Its error never contains it.
@@ -70,7 +70,7 @@ func (m *Management) Check(ctx context.Context, prefix string, p topology.Plan) 
 }
 
 // Problems says what is wrong with a plan at this broker. Before RabbitMQ 4 the API learns a few seconds after a queue was
-// declared which policy applies to it: Problems waits for that, once.
+// declared which policy applies to it. Problems waits for that, but not again and again at a broker that never says.
 func (m *Management) Problems(ctx context.Context, prefix string, p topology.Plan) ([]string, error) {
 	const patience, pause = 15 * time.Second, 500 * time.Millisecond
 	for began := time.Now(); ; {
@@ -78,9 +78,9 @@ func (m *Management) Problems(ctx context.Context, prefix string, p topology.Pla
 		if err != nil {
 			return nil, err
 		}
-		m.impatient = m.impatient || time.Since(began) > patience
+		m.impatient = !known && (m.impatient || time.Since(began) > patience)
 		if known || m.impatient {
-			return Judge(p, a), nil
+			return Harm(p, a), nil
 		}
 		select {
 		case <-ctx.Done():

@@ -17,8 +17,8 @@ type Applied struct {
 	Queues, Exchanges map[string]Definition
 }
 
-// Judge returns what is wrong with a plan at a broker with these policies, one sentence for each object and key.
-func Judge(p topology.Plan, a Applied) []string {
+// Harm returns what these policies would do wrong to a plan, one sentence for each object and key.
+func Harm(p topology.Plan, a Applied) []string {
 	var found []string
 	for _, x := range p.Exchanges {
 		if d := a.Exchanges[x.Name]; d["alternate-exchange"] != nil && x.Alternate == "" {
@@ -26,13 +26,13 @@ func Judge(p topology.Plan, a Applied) []string {
 		}
 	}
 	for _, q := range p.Queues {
-		found = append(found, judgeQueue(q, a.Queues[q.Name])...)
+		found = append(found, queueHarm(q, a.Queues[q.Name])...)
 	}
 	return slices.Compact(found)
 }
 
-// judgeQueue knows which keys of a policy win over the arguments of a queue, or are combined with them.
-func judgeQueue(q topology.Queue, d Definition) []string {
+// queueHarm knows which keys of a policy win over the arguments of a queue, or are combined with them.
+func queueHarm(q topology.Queue, d Definition) []string {
 	var found []string
 	bad := func(key, effect string) {
 		found = append(found, fmt.Sprintf("queue %q: a policy sets %s to %v, which would %s", q.Name, key, d[key], effect))
@@ -57,7 +57,7 @@ func judgeQueue(q topology.Queue, d Definition) []string {
 		bad("overflow", "lose messages in a crash, or make them early")
 	}
 	if d["dead-letter-routing-key"] != nil && waits {
-		bad("dead-letter-routing-key", "send messages astray")
+		bad("dead-letter-routing-key", "misroute messages")
 	}
 	if d["dead-letter-exchange"] != nil && !waits {
 		bad("dead-letter-exchange", "send copies to that exchange")

@@ -28,7 +28,7 @@ func plan() topology.Plan {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestHarm(t *testing.T) {
 	for name, c := range map[string]struct {
 		object, policy string
 		want           []string
@@ -45,7 +45,7 @@ func TestJudge(t *testing.T) {
 		"bytes":                        {"p.unroutable", `{"max-length-bytes": 5}`, []string{"max-length-bytes"}},
 		"length of a tier":             {"p.tier", `{"max-length": 10}`, nil},
 		"a smaller one":                {"p.tier", `{"max-length": 9}`, []string{"max-length"}},
-		"dead-letter key":              {"p.classic", `{"dead-letter-routing-key": "x"}`, []string{"astray"}},
+		"dead-letter key":              {"p.classic", `{"dead-letter-routing-key": "x"}`, []string{"misroute"}},
 		"dead-letter exchange":         {"p.wait", `{"dead-letter-exchange": "x", "dead-letter-strategy": "at-most-once"}`, nil},
 		"the same on one without":      {"p.unroutable", `{"dead-letter-exchange": "x"}`, []string{"send copies"}},
 		"delivery limit":               {"p.unroutable", `{"delivery-limit": 20}`, []string{"delivery-limit"}},
@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 			var d Definition
 			require.NoError(t, json.Unmarshal([]byte(c.policy), &d))
 			applied := map[string]Definition{c.object: d}
-			got := Judge(plan(), Applied{Queues: applied, Exchanges: applied})
+			got := Harm(plan(), Applied{Queues: applied, Exchanges: applied})
 			require.Len(t, got, len(c.want))
 			for i, want := range c.want {
 				require.Contains(t, got[i], want)
