@@ -1,6 +1,6 @@
 # Type `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help test test-matrix faults bench bench-go fuzz lint vuln fmt broker install-rabbitmq install-chromium
+.PHONY: help test unit test-matrix faults bench bench-go fuzz lint vuln fmt broker install-rabbitmq install-chromium
 
 # Run at an exact version and outside of our module, whose requirements it must not become.
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -10,19 +10,22 @@ help: ## list these targets
 	@echo
 	@echo "Tests and benchmarks need a RabbitMQ: the one at AMQP_URL, else one in Docker"
 	@echo "(DELAYER_RABBITMQ_IMAGE), else a private node of the rabbitmq-server on this machine."
-	@echo "DELAYER_BROKER=given|docker|node forces one of them."
+	@echo "DELAYER_BROKER=given|docker|node forces one of them; none runs without."
 
 test: broker ## run all tests on a real broker, with the race detector
 	@scripts/test.sh $(TESTFLAGS)
 
+unit: ## run the tests that need no broker, in under a minute
+	@scripts/test.sh unit $(TESTFLAGS)
+
 test-matrix: ## run conformance and short faults on each RabbitMQ series, in Docker (MATRIXFLAGS='-series 4.0,4.3 -suite faults')
-	go run ./internal/matrix $(MATRIXFLAGS)
+	go run ./cmd/matrix $(MATRIXFLAGS)
 
 faults: broker ## break everything around every backend for an hour, and write docs/results/faults.md
 	go run ./cmd/faults --write docs/results/faults.md $(FAULTSFLAGS)
 
 bench: broker ## compare the strategies on a real broker, in under three minutes
-	go run ./cmd/delayer bench --quick $(BENCHFLAGS)
+	go run ./cmd/delayer-bench --quick $(BENCHFLAGS)
 
 bench-go: broker ## run the Go benchmarks: time and allocations of a publish
 	go test -run '^$$' -bench . -benchmem -p 1 $(BENCHFLAGS) ./...

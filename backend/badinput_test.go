@@ -101,18 +101,18 @@ func badPublishes(prefix, queue string) map[string]badPublish {
 		"header: function":         invalid(bad(func() {}), "a func()", "use a string"),
 		"header: in a list":        invalid(bad([]any{1, []any{uint64(2)}}), "a uint64", "a sized integer"),
 		"header: in a table":       invalid(bad(table{"a": table{"b": []int{1}}}), "a []int", "[]any"),
-		"header: in itself":        invalid(bad(loop), "nested more than 64 deep", "flatten it"),
-		"header: deep":             invalid(bad(deep), "nested more than 64 deep", "flatten it"),
+		"header: in itself":        invalid(bad(loop), "nested more than 32 deep", "flatten it"),
+		"header: deep":             invalid(bad(deep), "nested more than 32 deep", "flatten it"),
 		"header: long name":        invalid(amqp091.Publishing{Headers: table{long: 1}}, "a header's name has 256 bytes", "AMQP allows 255"),
 		"header: long name inside": invalid(bad(table{long: 1}), "a header's name has 256 bytes", "AMQP allows 255"),
-		"headers: huge":            invalid(bad(strings.Repeat("x", 128<<10)), "the headers take", "put the data into the body"),
+		"headers: huge":            invalid(bad(strings.Repeat("x", 128<<10)), "properties and headers take", "put the data into the body"),
 		"headers: many": invalid(amqp091.Publishing{Headers: func() table {
 			t := table{}
 			for i := range 10_000 {
 				t[strings.Repeat("n", i%200)+string(rune(i+0x4e00))] = int64(i)
 			}
 			return t
-		}()}, "the headers take", "put the data into the body"),
+		}()}, "10000 entries in one table", "put the data into the body"),
 		"CC: a string":      invalid(copies("CC", "a"), "header CC is a string", "a []any of strings"),
 		"CC: nil":           invalid(copies("CC", nil), "header CC is a <nil>", "a []any of strings"),
 		"BCC: a table":      invalid(copies("BCC", table{}), "header BCC is a amqp091.Table", "a []any of strings"),
@@ -219,6 +219,7 @@ var badFiles = map[string]badText{
 	"many connections":      {"url: amqp://h/\nconnections: 65", "65 is not between 1 and 64", "1 is enough"},
 	"a prefix of amq.":      {"url: amqp://h/\nprefix: amq.x", "open prefix", "the default is delayer"},
 	"a long prefix":         {"url: amqp://h/\nprefix: " + strings.Repeat("p", 129), "129 bytes, at most 128", "the default is delayer"},
+	"a line in a prefix":    {"url: amqp://h/\nprefix: \"a\\nb\"", "contains a control character", "the default is delayer"},
 	"many levels":           {"url: amqp://h/\nbinaryladder: {levels: 29}", "29 is not between 1 and 28", "between 1 and 28"},
 	"negative levels":       {"url: amqp://h/\nbinaryladder: {levels: -1}", "-1 is not between 1 and 28", "between 1 and 28"},
 	"a long ladder":         {"url: amqp://h/\nbinaryladder: {levels: 28, tick: 3s}", "28 levels of 1 bits and a tick of 3s", "use at most 27 levels"},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
 // Accuracy asks how late messages of mixed delays are, and what they cost: Messages of DelayMin to
@@ -24,7 +26,7 @@ func (Accuracy) Question() string { return "how late, how fast, at what cost?" }
 // Setup says what is published.
 func (a Accuracy) Setup() string {
 	setup := fmt.Sprintf("%s messages due after %s, %s, %d publishers",
-		thousands(int64(a.Messages)), span(a.DelayMin, a.DelayMax), pace(a.Rate), a.Concurrency)
+		format.Thousands(a.Messages), span(a.DelayMin, a.DelayMax), pace(a.Rate), a.Concurrency)
 	if tick := a.needs().tick; tick > 0 {
 		setup += fmt.Sprintf(", in steps of %v; ladders have that tick where none was asked for", tick)
 	}
@@ -49,11 +51,12 @@ func (a Accuracy) needs() needs {
 // Delays are the steps.
 func (a Accuracy) Delays(Subject) []time.Duration { return every(a.DelayMin, a.DelayMax, a.step()) }
 
-// Takes every subject; one that cannot delay is the floor of the publish rate and the broker's work.
+// Takes every subject; one that cannot delay is the floor of the publish rate and the broker's
+// work.
 func (Accuracy) Takes(Subject) bool { return true }
 
-// Estimate is publishing, the longest delay, and about as long again as publishing for a subject that is
-// saturated by it.
+// Estimate is publishing, the longest delay, and about as long again as publishing for a subject
+// that is saturated by it.
 func (a Accuracy) Estimate(s Subject) time.Duration {
 	longest := a.DelayMax
 	if s.Undelayed {
@@ -63,7 +66,7 @@ func (a Accuracy) Estimate(s Subject) time.Duration {
 }
 
 // Run publishes all and waits for all.
-func (a Accuracy) Run(ctx context.Context, s *Session) (Run, error) {
+func (a Accuracy) Run(ctx context.Context, s *Trial) (Run, error) {
 	if err := s.warmUp(ctx, a.Load); err != nil {
 		return Run{}, err
 	}
@@ -75,7 +78,7 @@ func (a Accuracy) Run(ctx context.Context, s *Session) (Run, error) {
 }
 
 // delays are the same for every subject: drawn at random, but from a fixed seed.
-func (a Accuracy) delays(s *Session) []time.Duration {
+func (a Accuracy) delays(s *Trial) []time.Duration {
 	const seed1, seed2 = 2026, 11
 	out := drawn(a.Messages, a.DelayMin, a.DelayMax, a.step(), rand.NewPCG(seed1, seed2))
 	for i := range out {

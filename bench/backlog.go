@@ -6,13 +6,17 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// Backlog asks what it costs that many messages wait. Messages are published that wait an hour, which nobody
-// waits for: they are removed at the end with what they wait in. Once they are stored, the broker's memory and disk
-// are compared with those before; then Probes with short delays say how late messages are at that depth.
+// Backlog asks what it costs that many messages wait. Messages are published that wait an hour,
+// which nobody waits for: they are removed at the end with what they wait in. Once they are stored,
+// the broker's memory and disk are compared with those before; then Probes with short delays say
+// how late messages are at that depth.
 //
-// The broker is restarted before each run, where it is ours: memory that it has once been given does not grow again.
+// The broker is restarted before each run, where it is ours: memory that it has once been given
+// does not grow again.
 type Backlog struct {
 	Load                    // Messages wait
 	Probes    int           // messages whose lateness counts
@@ -35,11 +39,12 @@ func (Backlog) Question() string {
 // Setup says what is published.
 func (b Backlog) Setup() string {
 	return fmt.Sprintf("%s messages of %d bytes that wait, %s, %d publishers (publish: the last tenth of them); memory and disk %v later, against those %v after the warm-up; then lateness of %s messages due after %s, %s",
-		thousands(int64(b.Messages)), b.body(), pace(b.Rate), b.Concurrency, b.Settle, b.Settle,
-		thousands(int64(b.Probes)), span(b.From, b.To), pace(b.ProbeRate))
+		format.Thousands(b.Messages), b.body(), pace(b.Rate), b.Concurrency, b.Settle, b.Settle,
+		format.Thousands(b.Probes), span(b.From, b.To), pace(b.ProbeRate))
 }
 
-// Takes every subject that delays, but for those that block: the probes would be an hour late, which hol shows.
+// Takes every subject that delays, but for those that block: the probes would be an hour late,
+// which hol shows.
 func (Backlog) Takes(s Subject) bool { return !s.Undelayed && !s.Blocks }
 
 // Estimate is the restart, publishing, settling and the probes.
@@ -68,7 +73,7 @@ func (s Subject) storeTime(n int, rate float64) time.Duration {
 }
 
 // Run stores the backlog, weighs it, and sends the probes.
-func (b Backlog) Run(ctx context.Context, s *Session) (Run, error) {
+func (b Backlog) Run(ctx context.Context, s *Trial) (Run, error) {
 	if err := s.warmUp(ctx, b.Load); err != nil {
 		return Run{}, err
 	}
@@ -104,16 +109,16 @@ func (b Backlog) delays() []time.Duration {
 // A weight is what the broker takes up, in bytes; 0 is unknown.
 type weight struct{ memory, disk int64 }
 
-func (s *Session) weigh() weight { return weight{s.meter.rss(), s.meter.disk()} }
+func (s *Trial) weigh() weight { return weight{s.meter.rss(), s.meter.disk()} }
 
 // store publishes a backlog.
-func (s *Session) store(ctx context.Context, l Load) error {
+func (s *Trial) store(ctx context.Context, l Load) error {
 	delays := slices.Repeat([]time.Duration{backlogDelay}, l.Messages)
 	return s.publish(ctx, load{delays: delays, rate: l.Rate, workers: l.Concurrency, role: backlog})
 }
 
 // addBacklog adds to the run what became of the messages that only wait.
-func (s *Session) addBacklog(run *Run) {
+func (s *Trial) addBacklog(run *Run) {
 	waiting := s.recorder.samplesOf(backlog)
 	c := count(waiting)
 	run.Waiting = c.Published - c.Delivered

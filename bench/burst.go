@@ -4,14 +4,16 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
 // Burst asks how long it takes until the last of many arrives that are all due in the same second.
 //
-// They are published over Spread, at an even rate, each with the delay in whole seconds that makes it due within
-// the second that begins Lead after publishing should have ended: so each subject gets the same burst, whatever its
-// resolution. DrainMS counts from when the last of them was due. A subject that takes longer to publish
-// than Spread gets as long as its Pace says.
+// They are published over Spread, at an even rate, each with the delay in whole seconds that makes
+// it due within the second that begins Lead after publishing should have ended: so each subject
+// gets the same burst, whatever its resolution. DrainMS counts from when the last of them was due.
+// A subject that takes longer to publish than Spread gets as long as its Pace says.
 type Burst struct {
 	Load                 // Rate is not used
 	Spread time.Duration // over which all are published
@@ -27,11 +29,11 @@ func (Burst) Question() string { return "many due in the same second: how long u
 // Setup says what is published.
 func (b Burst) Setup() string {
 	return fmt.Sprintf("%s messages published over %v (longer where that is too fast), all due within the same second, %d publishers; drained: from when the last was due to the last arrival",
-		thousands(int64(b.Messages)), b.Spread, b.Concurrency)
+		format.Thousands(b.Messages), b.Spread, b.Concurrency)
 }
 
-// Takes every subject that delays. One that blocks is as good as any other here: those that were stored first
-// are the first to be due.
+// Takes every subject that delays. One that blocks is as good as any other here: those that were
+// stored first are the first to be due.
 func (Burst) Takes(s Subject) bool { return !s.Undelayed }
 
 // Estimate is publishing, the lead, and some seconds for the burst itself.
@@ -40,7 +42,8 @@ func (b Burst) Estimate(s Subject) time.Duration {
 	return overhead + warmUpDelay + b.span(s) + b.Lead + burst
 }
 
-// span is how long publishing may take: half as long again as is guessed, where that is more than Spread.
+// span is how long publishing may take: half as long again as is guessed, where that is more than
+// Spread.
 func (b Burst) span(s Subject) time.Duration {
 	return max(b.Spread, 3*s.publishTime(b.Messages, 0)/2).Truncate(time.Second)
 }
@@ -51,7 +54,7 @@ func (b Burst) Delays(s Subject) []time.Duration {
 }
 
 // Run publishes all and waits for all.
-func (b Burst) Run(ctx context.Context, s *Session) (Run, error) {
+func (b Burst) Run(ctx context.Context, s *Trial) (Run, error) {
 	if err := s.warmUp(ctx, b.Load); err != nil {
 		return Run{}, err
 	}
@@ -72,8 +75,8 @@ func (b Burst) Run(ctx context.Context, s *Session) (Run, error) {
 	return run, err
 }
 
-// untilBurst is the shortest delay in whole seconds, at least one, after which it is due or later: by less than a
-// second, if there is a second left.
+// untilBurst is the shortest delay in whole seconds, at least one, after which it is due or later:
+// by less than a second, if there is a second left.
 func untilBurst(now, due time.Duration) time.Duration {
 	const unit = time.Second
 	return max(unit, (due-now+unit-1)/unit*unit)
@@ -87,7 +90,7 @@ func together(samples []Sample, due time.Duration) error {
 	}
 	if late > 0 {
 		return fmt.Errorf("publishing took too long: %s of %s were due after the burst (give fewer --messages)",
-			thousands(int64(late)), thousands(int64(len(samples))))
+			format.Thousands(late), format.Thousands(len(samples)))
 	}
 	return nil
 }

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// Crash asks what is left after the broker was killed (SIGKILL) while messages waited and moved: how many are
-// lost, how many come twice, and how long until it is back. It is killed when half of the delays are over, and not
-// before Settle has passed since the last publish: RabbitMQ before 4.0 forgets a queue that was declared
-// less than two seconds before.
+// Crash asks what is left after the broker was killed (SIGKILL) while messages waited and moved:
+// how many are lost, how many come twice, and how long until it is back. It is killed when half of
+// the delays are over, and not before Settle has passed since the last publish: RabbitMQ before 4.0
+// forgets a queue that was declared less than two seconds before.
 type Crash struct {
 	Load
 	DelayMin, DelayMax time.Duration // whole seconds
@@ -28,14 +30,14 @@ func (Crash) Question() string {
 // Setup says what is done.
 func (c Crash) Setup() string {
 	return fmt.Sprintf("%s messages due after %s, %s, %d publishers; kill -9 when about half are due, and start at once; down: until it takes connections; serves: until a client that starts anew has a message confirmed",
-		thousands(int64(c.Messages)), span(c.DelayMin, c.DelayMax), pace(c.Rate), c.Concurrency)
+		format.Thousands(c.Messages), span(c.DelayMin, c.DelayMax), pace(c.Rate), c.Concurrency)
 }
 
 // Takes every subject that delays.
 func (Crash) Takes(s Subject) bool { return !s.Undelayed }
 
-// Estimate is publishing, the delays, the restart, and the patience with what is lost, which is known of classic
-// queues.
+// Estimate is publishing, the delays, the restart, and the patience with what is lost, which is
+// known of classic queues.
 func (c Crash) Estimate(s Subject) time.Duration {
 	lost := time.Duration(0)
 	if s.QueueType == "classic" {
@@ -50,7 +52,7 @@ func (c Crash) Delays(Subject) []time.Duration { return every(c.DelayMin, c.Dela
 func (Crash) needs() needs { return needs{outage: true} }
 
 // Run publishes all, kills the broker, and waits for all.
-func (c Crash) Run(ctx context.Context, s *Session) (Run, error) {
+func (c Crash) Run(ctx context.Context, s *Trial) (Run, error) {
 	if err := s.warmUp(ctx, c.Load); err != nil {
 		return Run{}, err
 	}

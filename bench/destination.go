@@ -9,7 +9,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer/bench/internal/dial"
+	"github.com/delayer-go/delayer/internal/amqpclient"
 )
 
 // A destination is the queue that messages are delayed to, and its only consumer, on a connection of its
@@ -54,7 +54,7 @@ func openDestination(ctx context.Context, env Env, returns bool, arrival func(id
 
 // connect dials, declares the queue and consumes.
 func (d *destination) connect(ctx context.Context) (<-chan amqp091.Delivery, error) {
-	conn, err := dial.Open(ctx, d.url, d.queue)
+	conn, err := amqpclient.Dial(ctx, d.url, d.queue)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package bench
 
-// Findings are what only some scenarios ask for. A field that a scenario did not measure is left out.
+// Findings are what only some scenarios ask for. A field that a scenario did not measure is left
+// out.
 type Findings struct {
 	// BodyBytes is the size of each message's body.
 	BodyBytes int `json:"body_bytes,omitempty"`
@@ -12,24 +13,26 @@ type Findings struct {
 	Waiting int `json:"waiting,omitempty"`
 	// MemoryPerMessage is by how many bytes the broker's memory grew for each message that waits.
 	MemoryPerMessage float64 `json:"broker_memory_bytes_per_msg,omitempty"`
-	// DiskPerMessage is by how many bytes the broker's data folder grew for each message that waits.
+	// DiskPerMessage is by how many bytes the broker's data folder grew for each message that
+	// waits.
 	DiskPerMessage float64 `json:"broker_disk_bytes_per_msg,omitempty"`
 
 	// ByHops are the costs of delays with different numbers of set bits.
 	ByHops []HopCost `json:"by_hops,omitempty"`
 
-	// DownMS is how long after it was stopped or killed the broker took connections again, and ServesMS how long
-	// until it confirmed a message to the subject's first queue.
+	// DownMS is how long after it was stopped or killed the broker took connections again, and
+	// ServesMS how long until it confirmed a message to the subject's first queue.
 	DownMS   float64 `json:"down_ms,omitempty"`
 	ServesMS float64 `json:"serves_ms,omitempty"`
 
-	// Outage says that the broker was killed or restarted during the run: then a message may arrive twice.
+	// Outage says that the broker was killed or restarted during the run: then a message may arrive
+	// twice.
 	Outage bool `json:"outage,omitempty"`
-	// LossDeclared says that the subject does not claim to survive what was done to the broker: what is lost does
-	// not fail the run.
+	// LossDeclared says that the subject does not claim to survive what was done to the broker:
+	// what is lost does not fail the run.
 	LossDeclared bool `json:"loss_declared,omitempty"`
-	// Kept is how many of the published messages found no way while the broker started, and are in the queue for
-	// unroutable messages. They are not Lost.
+	// Kept is how many of the published messages were unroutable while the broker started, and are
+	// in the queue for unroutable messages. They are not Lost.
 	Kept int `json:"kept_unroutable,omitempty"`
 
 	// Distribution is the lateness at fixed percentiles, for pictures.

@@ -9,40 +9,41 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// A sink is a Delayer with no broker behind it: it confirms at once, and the message has arrived.
-type sink struct{ arrival func(id string) }
+// A loopback is a Delayer without a broker: it confirms at once, and the message has arrived.
+type loopback struct{ arrival func(id string) }
 
-func (s sink) Publish(_ context.Context, _, _ string, _ time.Duration, msg amqp091.Publishing) error {
-	s.arrival(msg.MessageId)
+func (l loopback) Publish(_ context.Context, _, _ string, _ time.Duration, msg amqp091.Publishing) error {
+	l.arrival(msg.MessageId)
 	return nil
 }
 
-func (sink) Limits() delayer.Limits { return delayer.Limits{} }
-func (sink) Close() error           { return nil }
+func (loopback) Limits() delayer.Limits { return delayer.Limits{} }
+func (loopback) Close() error           { return nil }
 
 // generatorWorkers is how many publishers the command has by default.
 const generatorWorkers = 256
 
-// toSink publishes n messages into a sink, and returns what was recorded: what the benchmark itself can do.
-func toSink(ctx context.Context, n int) ([]Sample, error) {
+// publishLoopback publishes n messages without a broker and returns what was recorded.
+func publishLoopback(ctx context.Context, n int) ([]Sample, error) {
 	recorder := newRecorder()
-	s := &Session{
-		recorder: recorder, delayer: sink{recorder.arrival}, destination: &destination{queue: "sink"},
+	s := &Trial{
+		recorder: recorder, delayer: loopback{recorder.arrival}, destination: &destination{queue: "loopback"},
 		body: make([]byte, Load{}.body()),
 	}
 	err := s.publish(ctx, load{delays: make([]time.Duration, n), workers: generatorWorkers})
 	return recorder.samples(), err
 }
 
-// generator measures how many messages a second the benchmark can generate and record, and the processor time in
-// microseconds that each takes. A broker that comes near that rate would be limited by us.
+// generator measures how many messages a second the benchmark can generate and record, and the
+// processor time in microseconds that each takes. A broker that comes near that rate would be
+// limited by us.
 func generator(ctx context.Context) (perS, cpu float64) {
 	const warm, n = 10_000, 100_000
-	if _, err := toSink(ctx, warm); err != nil {
+	if _, err := publishLoopback(ctx, warm); err != nil {
 		return 0, 0
 	}
 	before, _ := processCPU()
-	samples, err := toSink(ctx, n)
+	samples, err := publishLoopback(ctx, n)
 	after, _ := processCPU()
 	if err != nil {
 		return 0, 0

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/internal/dial"
+	"github.com/delayer-go/delayer/internal/amqpclient"
 )
 
 // errNotOurs is why a given broker's processor time and memory are not known.
@@ -17,8 +17,8 @@ type given struct{ product, version, how string }
 
 // Given connects to the broker at url once, to see that it answers and what it is. how says where the URL
 // came from. The error says what to do, and never contains the password.
-func Given(ctx context.Context, url, how string) (Broker, error) {
-	conn, err := dial.Open(ctx, url, "bench")
+func Given(ctx context.Context, url, how string) (Target, error) {
+	conn, err := amqpclient.Dial(ctx, url, "bench")
 	if err != nil {
 		return nil, err
 	}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// HOL asks whether a long delay holds up the short ones behind it (head-of-line blocking): one message
-// of Long is stored first, then Messages of Short follow.
+// HOL asks whether a long delay blocks the short ones behind it (head-of-line blocking): one
+// message of Long is stored first, then Messages of Short follow.
 type HOL struct {
 	Load
 	Long, Short time.Duration
@@ -18,12 +20,12 @@ type HOL struct {
 func (HOL) Name() string { return "hol" }
 
 // Question is what the scenario answers.
-func (HOL) Question() string { return "does a long delay hold up the short ones behind it?" }
+func (HOL) Question() string { return "does a long delay block the short ones behind it?" }
 
 // Setup says what is published.
 func (h HOL) Setup() string {
 	return fmt.Sprintf("one message of %s, then %s of %s, %s, %d publishers (lateness of the short ones)",
-		h.Long, thousands(int64(h.Messages)), h.Short, pace(h.Rate), h.Concurrency)
+		h.Long, format.Thousands(h.Messages), h.Short, pace(h.Rate), h.Concurrency)
 }
 
 // Delays are the two.
@@ -38,7 +40,7 @@ func (h HOL) Estimate(s Subject) time.Duration {
 }
 
 // Run stores the long message, then publishes the short ones, and waits for all.
-func (h HOL) Run(ctx context.Context, s *Session) (Run, error) {
+func (h HOL) Run(ctx context.Context, s *Trial) (Run, error) {
 	if err := s.warmUp(ctx, h.Load); err != nil {
 		return Run{}, err
 	}

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// Hops asks what each further hop of a ladder costs. Messages have delays with so many set bits in milliseconds, one
-// number after another; ladders are opened with a tick of a millisecond, where they are not told another, and
-// so with one bit a level each set bit is a hop.
+// Hops asks what each further hop of a ladder costs. Messages have delays with so many set bits in
+// milliseconds, one number after another; ladders are opened with a tick of a millisecond, where
+// they are not told another, and so with one bit a level each set bit is a hop.
 type Hops struct {
 	Load       // Messages and Rate of each number of hops
 	Hops []int // 1 to 16
@@ -31,10 +33,11 @@ func (h Hops) Setup() string {
 		text += fmt.Sprintf("%d (%v)", hops, hopsDelay(hops))
 	}
 	return fmt.Sprintf("%s messages each of delays with so many set bits in milliseconds: %s; %s, %d publishers; ladders have a tick of 1ms where none was asked for",
-		thousands(int64(h.Messages)), text, pace(h.Rate), h.Concurrency)
+		format.Thousands(h.Messages), text, pace(h.Rate), h.Concurrency)
 }
 
-// Takes ladders: elsewhere the bits of a delay mean nothing. Nor do they where a coarser tick rounds them away.
+// Takes ladders: elsewhere the bits of a delay mean nothing. Nor do they where a coarser tick
+// rounds them away.
 func (h Hops) Takes(s Subject) bool { return s.Ladder && s.Tick <= h.needs().tick }
 
 // Estimate is publishing and the delays, one after the other.
@@ -57,8 +60,8 @@ func (h Hops) Delays(Subject) []time.Duration {
 
 func (Hops) needs() needs { return needs{tick: time.Millisecond} }
 
-// hopsDelay is the shortest delay of at least a second with so many set bits in milliseconds: for as long as that is
-// possible about the same one, so that only the number of hops differs.
+// hopsDelay is the shortest delay of at least a second with so many set bits in milliseconds: for
+// as long as that is possible about the same one, so that only the number of hops differs.
 func hopsDelay(hops int) time.Duration {
 	const about = 1 << 10
 	lower := 1<<(hops-1) - 1
@@ -69,7 +72,7 @@ func hopsDelay(hops int) time.Duration {
 }
 
 // Run measures one number of hops after another. The figures of the run are those of all together.
-func (h Hops) Run(ctx context.Context, s *Session) (Run, error) {
+func (h Hops) Run(ctx context.Context, s *Trial) (Run, error) {
 	if err := s.warmUp(ctx, h.Load); err != nil {
 		return Run{}, err
 	}
@@ -92,7 +95,7 @@ func (h Hops) Run(ctx context.Context, s *Session) (Run, error) {
 	return run, err
 }
 
-func (h Hops) measure(ctx context.Context, s *Session, hops int) (HopCost, error) {
+func (h Hops) measure(ctx context.Context, s *Trial, hops int) (HopCost, error) {
 	delay := hopsDelay(hops)
 	before, began := len(s.recorder.samples()), s.meter.read()
 	err := s.publish(ctx, load{
@@ -113,9 +116,10 @@ func (h Hops) measure(ctx context.Context, s *Session, hops int) (HopCost, error
 	}, err
 }
 
-// idleWhile is what the broker uses while nothing happens. Over a delay of a minute that adds up to more than the hops
-// themselves, so of a long one it is measured anew, in the quiet first half: the first hop of a ladder is the longest.
-func (s *Session) idleWhile(ctx context.Context, began reading, delay time.Duration) (float64, error) {
+// idleWhile is what the broker uses while nothing happens. Over a delay of a minute that adds up to
+// more than the hops themselves, so of a long one it is measured anew, in the quiet first half: the
+// first hop of a ladder is the longest.
+func (s *Trial) idleWhile(ctx context.Context, began reading, delay time.Duration) (float64, error) {
 	const quiet, window = 2 * time.Second, 10 * time.Second
 	left := delay/2 - time.Since(began.at) - 2*quiet
 	if !began.ok || left < window {

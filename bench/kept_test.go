@@ -12,7 +12,7 @@ import (
 
 func TestWhatIsKeptIsCounted(t *testing.T) {
 	const durable, autoDelete, exclusive, noWait = true, false, false, false
-	s := &Session{env: Env{URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t)}}
+	s := &Trial{env: Env{URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t)}}
 	assert.Zero(t, s.kept(t.Context()), "no such queue")
 	conn, err := amqp091.Dial(s.env.URL)
 	require.NoError(t, err)

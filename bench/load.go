@@ -11,16 +11,17 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// A load is messages to publish: in order of delays, by so many workers, each of which waits for the
-// confirm of one message before it takes the next.
+// A load is messages to publish: in order of delays, by so many workers, each of which waits for
+// the confirm of one message before it takes the next.
 type load struct {
 	delays  []time.Duration
 	rate    float64 // messages per second; 0 is as fast as confirmed
 	workers int
 	role    role
 
-	// delayAt, if there is one, chooses each delay just before Publish; delays then only say how many. Such
-	// messages are intended when they are sent: the delay already makes up for a late one.
+	// delayAt, if there is one, chooses each delay just before Publish; delays then only say how
+	// many. Such messages are intended when they are sent: the delay already makes up for a late
+	// one.
 	delayAt func(now time.Duration) time.Duration
 }
 
@@ -33,10 +34,10 @@ const (
 
 var errStalled = fmt.Errorf("nothing was confirmed for %v", stall)
 
-// publish sends the load and returns when the last confirm is in. Messages that fail are counted; it
-// returns an error only if ctx ended or publishing could not go on.
-func (s *Session) publish(ctx context.Context, l load) error {
-	planned, first := s.recorder.plan(l.delays, l.role)
+// publish sends the load and returns when the last confirm is in. Messages that fail are counted;
+// it returns an error only if ctx ended or publishing could not go on.
+func (s *Trial) publish(ctx context.Context, l load) error {
+	planned, first := s.recorder.add(l.delays, l.role)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go s.watch(ctx, cancel)
@@ -62,7 +63,7 @@ func (s *Session) publish(ctx context.Context, l load) error {
 	return context.Cause(ctx)
 }
 
-func (s *Session) publishOne(ctx context.Context, l load, e *entry, id int, intended time.Duration) error {
+func (s *Trial) publishOne(ctx context.Context, l load, e *entry, id int, intended time.Duration) error {
 	e.Sent = s.recorder.now()
 	e.Intended = intended
 	if l.delayAt != nil {
@@ -84,7 +85,7 @@ func (s *Session) publishOne(ctx context.Context, l load, e *entry, id int, inte
 }
 
 // watch gives up on a load that makes no progress: a Delayer may wait for a lost broker forever.
-func (s *Session) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+func (s *Trial) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(stall / 10)
 	defer ticker.Stop()
 	seen, since := int64(-1), time.Now()
@@ -103,7 +104,7 @@ func (s *Session) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 }
 
 // waitUntil waits for a time of the recorder's clock; false if ctx ended first.
-func (s *Session) waitUntil(ctx context.Context, at time.Duration) bool {
+func (s *Trial) waitUntil(ctx context.Context, at time.Duration) bool {
 	wait := at - s.recorder.now()
 	if at == 0 || wait <= 0 {
 		return true

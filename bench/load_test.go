@@ -45,7 +45,7 @@ func onTime(delay time.Duration) []time.Duration { return []time.Duration{delay}
 func inMemory(t *testing.T, m *memory, l load) (samples []Sample, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Session{recorder: newRecorder(), delayer: m, destination: &destination{queue: "q"}}
+		s := &Trial{recorder: newRecorder(), delayer: m, destination: &destination{queue: "q"}}
 		m.arrival = s.recorder.arrival
 		err = s.publish(t.Context(), l)
 		require.NoError(t, s.recorder.await(t.Context(), nil, 10*time.Second))
@@ -121,7 +121,7 @@ func TestALoadThatStallsEnds(t *testing.T) {
 
 func TestForeignMessagesAreIgnored(t *testing.T) {
 	r := newRecorder()
-	r.plan(seconds(1), measured)
+	r.add(seconds(1), measured)
 	for _, id := range []string{"", "x", "-1", "1", "99999999999999999999"} {
 		r.arrival(id)
 	}

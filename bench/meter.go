@@ -11,12 +11,12 @@ const idleWindow = 2 * time.Second
 
 // A meter reads what the broker uses. Without a broker of our own it reads nothing, and says so.
 type meter struct {
-	broker Broker
+	broker Target
 	idle   float64 // processor seconds per second while nothing happens
 }
 
 // newMeter watches the idle broker for idleWindow.
-func newMeter(ctx context.Context, broker Broker) meter {
+func newMeter(ctx context.Context, broker Target) meter {
 	m := meter{broker: broker}
 	start := m.read()
 	if !start.ok {
@@ -73,8 +73,8 @@ func (m meter) disk() int64 {
 	return bytes
 }
 
-// perMessage is the processor time in microseconds that each of n messages took between two readings,
-// beyond what the idle broker uses; 0 if it is not known.
+// perMessage is the processor time in microseconds that each of n messages took between two
+// readings, beyond what the idle broker uses; 0 if it is not known.
 func (m meter) perMessage(from, to reading, n int) float64 {
 	if !from.ok || !to.ok || n == 0 {
 		return 0
@@ -83,8 +83,9 @@ func (m meter) perMessage(from, to reading, n int) float64 {
 	return max(0, (to.cpu-from.cpu).Seconds()-idle) * 1e6 / float64(n)
 }
 
-// ownPerMessage is the processor time in microseconds that this process took for each of n messages: to
-// publish it and receive it, and, where the subject works in this process, to delay it.
+// ownPerMessage is the processor time in microseconds that this process took for each of n
+// messages: to publish it and receive it, and, where the subject works in this process, to delay
+// it.
 func ownPerMessage(from, to reading, n int) float64 {
 	if n == 0 || from.own == 0 {
 		return 0

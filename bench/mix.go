@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// Mix asks whether long delays hold up short ones where both come mixed: of every Every messages one waits Long,
-// the others Short, in an order that is drawn from a fixed seed.
+// Mix asks whether long delays block short ones where both come mixed: of every Every messages one
+// waits Long, the others Short, in an order that is drawn from a fixed seed.
 type Mix struct {
 	Load
 	Long, Short time.Duration
@@ -19,12 +21,12 @@ type Mix struct {
 func (Mix) Name() string { return "hol-mix" }
 
 // Question is what the scenario answers.
-func (Mix) Question() string { return "long and short mixed: do the long hold up the short?" }
+func (Mix) Question() string { return "long and short mixed: do the long block the short?" }
 
 // Setup says what is published.
 func (m Mix) Setup() string {
 	return fmt.Sprintf("%s messages, %s, one in %d of %v, the others of %v, %d publishers (lateness of the short ones)",
-		thousands(int64(m.Messages)), pace(m.Rate), m.Every, m.Long, m.Short, m.Concurrency)
+		format.Thousands(m.Messages), pace(m.Rate), m.Every, m.Long, m.Short, m.Concurrency)
 }
 
 // Takes every subject that delays.
@@ -39,7 +41,7 @@ func (m Mix) Estimate(s Subject) time.Duration {
 func (m Mix) Delays(Subject) []time.Duration { return []time.Duration{m.Short, m.Long} }
 
 // Run publishes all and waits for all.
-func (m Mix) Run(ctx context.Context, s *Session) (Run, error) {
+func (m Mix) Run(ctx context.Context, s *Trial) (Run, error) {
 	if err := s.warmUp(ctx, m.Load); err != nil {
 		return Run{}, err
 	}

@@ -8,7 +8,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer/bench/internal/dial"
+	"github.com/delayer-go/delayer/internal/amqpclient"
 )
 
 const (
@@ -27,14 +27,14 @@ const (
 // connections, and until a client that opens the subject anew had a message confirmed.
 type outage struct{ down, serves time.Duration }
 
-// secondAttempt is how long after it has found no way for a message a quorum queue tries again, three minutes
-// (dead_letter_worker_publisher_confirm_timeout), and some more. RabbitMQ up to 4.2 starts its queues before it has read
-// its bindings: what comes due in that moment finds none.
+// secondAttempt is how long a quorum queue waits before it tries an unroutable message again, three minutes
+// (dead_letter_worker_publisher_confirm_timeout), and some more. RabbitMQ up to 4.2 starts its queues before it has
+// read its bindings: messages that expire in that window are unroutable.
 const secondAttempt = 200 * time.Second
 
 // finishOutage is finish after the broker was taken down. What the subject promises to survive is waited for until the
 // broker has tried again, and what is kept as unroutable is not lost.
-func (s *Session) finishOutage(ctx context.Context, l Load, o outage, survives bool, published error) (Run, error) {
+func (s *Trial) finishOutage(ctx context.Context, l Load, o outage, survives bool, published error) (Run, error) {
 	patience := l.Patience
 	if survives {
 		patience = max(patience, secondAttempt)
@@ -50,9 +50,9 @@ func (s *Session) finishOutage(ctx context.Context, l Load, o outage, survives b
 }
 
 // kept is how many messages are in the queue for unroutable messages, as far as that can be known.
-func (s *Session) kept(ctx context.Context) int {
+func (s *Trial) kept(ctx context.Context) int {
 	const durable, autoDelete, exclusive, noWait = true, false, false, false
-	conn, err := dial.Open(ctx, s.env.URL, s.env.Prefix)
+	conn, err := amqpclient.Dial(ctx, s.env.URL, s.env.Prefix)
 	if err != nil {
 		return 0
 	}
@@ -76,7 +76,7 @@ func (o outage) note(run *Run) {
 }
 
 // takeDown takes the broker down, brings it back, and waits until it stores messages again.
-func (s *Session) takeDown(ctx context.Context, down func(context.Context, Stopper) error) (outage, error) {
+func (s *Trial) takeDown(ctx context.Context, down func(context.Context, Stopper) error) (outage, error) {
 	broker := stopper(s.meter.broker)
 	if broker == nil {
 		return outage{}, errors.New("the broker is not ours to take down")
@@ -98,7 +98,7 @@ func (s *Session) takeDown(ctx context.Context, down func(context.Context, Stopp
 
 // reopen opens the subject anew, as a client would that starts now, until a message is confirmed. The Delayer
 // from before stays open: what it does in this process must go on.
-func (s *Session) reopen(ctx context.Context) error {
+func (s *Trial) reopen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, serveWithin)
 	defer cancel()
 	for {
@@ -112,7 +112,7 @@ func (s *Session) reopen(ctx context.Context) error {
 	}
 }
 
-func (s *Session) tryReopen(ctx context.Context) error {
+func (s *Trial) tryReopen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptWithin)
 	defer cancel()
 	env := s.env

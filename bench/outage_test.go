@@ -18,7 +18,7 @@ import (
 )
 
 // shared hides that a broker may be taken down: other tests use it as well.
-type shared struct{ bench.Broker }
+type shared struct{ bench.Target }
 
 // ours is a subject that promises something.
 func (r *rig) ours(queueType string) bench.Subject {
@@ -38,7 +38,7 @@ func (r *rig) ours(queueType string) bench.Subject {
 // ownRig has a broker that nobody else uses.
 func ownRig(t *testing.T) *rig {
 	t.Parallel()
-	return &rig{T: t, broker: rabbittest.Own(t, rabbit.Options{})}
+	return &rig{T: t, broker: rabbittest.Own(t, rabbit.Options{Args: rabbit.DeadLetterRetry(10 * time.Second)})}
 }
 
 // unhurried is a load for a busy machine: nothing is lost because it is slow.
@@ -104,7 +104,7 @@ func TestBurstMixAndHopsOnARealBroker(t *testing.T) {
 		t.Run(scenario.Name(), func(t *testing.T) {
 			r := newRig(t)
 			report := bench.Benchmark{
-				URL: r.broker.URL(), Broker: shared{r.broker}, Scenarios: []bench.Scenario{scenario},
+				URL: r.broker.URL(), Target: shared{r.broker}, Scenarios: []bench.Scenario{scenario},
 				Subjects: []bench.Subject{r.ours("quorum")},
 			}.Run(t.Context())
 			require.Len(t, report.Runs, 1)
@@ -119,7 +119,7 @@ func TestBurstMixAndHopsOnARealBroker(t *testing.T) {
 func TestABrokerThatIsNotOursIsNotTakenDown(t *testing.T) {
 	r := newRig(t)
 	report := bench.Benchmark{
-		URL: r.broker.URL(), Broker: shared{r.broker}, Scenarios: []bench.Scenario{bench.Crash{}, bench.Recovery{}},
+		URL: r.broker.URL(), Target: shared{r.broker}, Scenarios: []bench.Scenario{bench.Crash{}, bench.Recovery{}},
 		Subjects: []bench.Subject{r.ours("quorum")},
 	}.Run(t.Context())
 	assert.Empty(t, report.Runs)

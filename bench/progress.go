@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An Event tells how far a benchmark is. One is sent when a run begins, about ten times a second while
-// it lasts, and one with Done set when it is over.
+// An Event tells how far a benchmark is. One is sent when a run begins, about ten times a second
+// while it lasts, and one with Done set when it is over.
 type Event struct {
 	Step, Steps int // the run's number, from 1
 	Scenario    string
@@ -61,11 +61,11 @@ func (t *tracker) estimate(i int) time.Duration {
 	return t.steps[i].scenario.Estimate(t.steps[i].subject)
 }
 
-// step announces step i and returns a function that reports on its session until stopped.
-func (t *tracker) step(i int) func(*Session) (stop func()) {
+// step announces step i and returns a function that reports on its trial until stopped.
+func (t *tracker) step(i int) func(*Trial) (stop func()) {
 	t.began = time.Now()
 	t.send(t.event(i))
-	return func(s *Session) func() {
+	return func(s *Trial) func() {
 		quit := make(chan struct{})
 		var reporting sync.WaitGroup
 		reporting.Go(func() {

@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// Rate asks how many messages a second a subject carries in time: the highest steady rate at which 99 % are at most
-// Limit late. Each rate that it tries is one probe: published for Probe at that rate, by the clock, and waited
-// for to the last message. The figures of a run are those of the best probe; its counts are of all.
+// Rate asks how many messages a second a subject carries in time: the highest steady rate at which
+// 99 % are at most Limit late. Each rate that it tries is one probe: published for Probe at that
+// rate, by the clock, and waited for to the last message. The figures of a run are those of the
+// best probe; its counts are of all.
 type Rate struct {
 	Load                             // Messages and Rate are found out, not given
 	DelayMin, DelayMax time.Duration // in whole seconds
 	Probe              time.Duration // how long to publish at each rate
-	Settle             time.Duration // the beginning of a probe that is not judged
+	Settle             time.Duration // the beginning of a probe that does not count
 	Limit              time.Duration // how late p99 may be
 	First, Most        float64       // messages per second: where to begin, and to end
 	Budget             time.Duration // no probe begins after that
@@ -26,7 +27,7 @@ type Rate struct {
 type Probe struct {
 	Rate        float64  `json:"rate"`
 	Passed      bool     `json:"passed"`
-	Reason      string   `json:"reason,omitempty"` // why not: "late", "publisher" or "lost"
+	Reason      string   `json:"reason,omitempty"` // why not: one of the constants below
 	PublishPerS float64  `json:"publish_per_s"`    // confirmed
 	Lateness    Lateness `json:"lateness_ms"`
 
@@ -35,9 +36,9 @@ type Probe struct {
 
 // Why a probe fails.
 const (
-	tooLate     = "late"      // p99 was above the limit
-	tooSlow     = "publisher" // publishing did not keep the rate: confirms came too slowly for so many publishers
-	notAllThere = "lost"      // messages were lost, doubled, early or failed to publish
+	TooLate     = "late"      // p99 was above the limit
+	TooSlow     = "publisher" // publishing did not keep the rate: confirms came too slowly
+	NotAllThere = "lost"      // messages were lost, doubled, early or failed to publish
 )
 
 // Name is "rate".
@@ -54,8 +55,8 @@ func (r Rate) Setup() string {
 		pace(r.First), r.Probe, span(r.DelayMin, r.DelayMax), r.Concurrency)
 }
 
-// Takes every subject that delays, but for those that block: with delays of different lengths all of their messages
-// are late at any rate.
+// Takes every subject that delays, but for those that block: with delays of different lengths all
+// of their messages are late at any rate.
 func (Rate) Takes(s Subject) bool { return !s.Undelayed && !s.Blocks }
 
 // Delays are whole seconds.
@@ -67,12 +68,12 @@ func (r Rate) Estimate(Subject) time.Duration {
 	return overhead + min(r.Budget, probes*(r.Probe+r.DelayMax+linger))
 }
 
-// attempts at each rate: what disturbs a probe of a few seconds, such as something else on the machine, can only
-// make it fail.
+// attempts at each rate: what disturbs a probe of a few seconds, such as something else on the
+// machine, can only make it fail.
 const attempts = 2
 
 // Run searches.
-func (r Rate) Run(ctx context.Context, s *Session) (Run, error) {
+func (r Rate) Run(ctx context.Context, s *Trial) (Run, error) {
 	if err := s.warmUp(ctx, r.Load); err != nil {
 		return Run{}, err
 	}
@@ -101,7 +102,7 @@ func (r Rate) Run(ctx context.Context, s *Session) (Run, error) {
 var errOverBudget = errors.New("out of time")
 
 // probe tries one rate.
-func (r Rate) probe(ctx context.Context, s *Session, rate float64) (Probe, error) {
+func (r Rate) probe(ctx context.Context, s *Trial, rate float64) (Probe, error) {
 	before := len(s.recorder.samples())
 	n := max(1, int(rate*r.Probe.Seconds()))
 	err := s.publish(ctx, load{delays: r.delays(n), rate: rate, workers: r.Concurrency})
@@ -111,12 +112,12 @@ func (r Rate) probe(ctx context.Context, s *Session, rate float64) (Probe, error
 	if err == nil && s.destination.lost() {
 		err = errConsumerLost
 	}
-	return r.judge(rate, s.recorder.samples()[before:]), err
+	return r.assess(rate, s.recorder.samples()[before:]), err
 }
 
-// judge says whether a probe passed, and if not, why: lateness counts from the schedule, so that a message that was
-// published late is late, and the broker is only to blame for the rest.
-func (r Rate) judge(rate float64, samples []Sample) Probe {
+// assess says whether a probe passed, and if not, why: lateness counts from the schedule, so that a
+// message that was published late is late, and the broker is only to blame for the rest.
+func (r Rate) assess(rate float64, samples []Sample) Probe {
 	p := Probe{Rate: rate, PublishPerS: publishRate(samples)}
 	settled := slices.DeleteFunc(slices.Clone(samples), func(m Sample) bool {
 		return m.Intended-samples[0].Intended < r.Settle
@@ -126,11 +127,11 @@ func (r Rate) judge(rate float64, samples []Sample) Probe {
 	c := count(samples)
 	switch late := p.Lateness.P99 > milliseconds(r.Limit); {
 	case c.Lost+c.Duplicated+c.Early+c.Failed > 0 || c.Delivered == 0:
-		p.Reason = notAllThere
+		p.Reason = NotAllThere
 	case late && lag(settled) > r.Limit/2:
-		p.Reason = tooSlow
+		p.Reason = TooSlow
 	case late:
-		p.Reason = tooLate
+		p.Reason = TooLate
 	}
 	p.Passed = p.Reason == ""
 	return p
@@ -147,7 +148,7 @@ func lag(samples []Sample) time.Duration {
 }
 
 // summary is the run: what the best probe found, and what became of all messages.
-func (r Rate) summary(s *Session, tried []Probe) Run {
+func (r Rate) summary(s *Trial, tried []Probe) Run {
 	samples := s.recorder.samples()
 	run := r.settings(Run{Counts: count(samples), BrokerRSS: s.meter.rss(), Probes: tried, Samples: samples})
 	for _, m := range samples {
@@ -168,25 +169,4 @@ func (r Rate) summary(s *Session, tried []Probe) Run {
 func (r Rate) delays(n int) []time.Duration {
 	const seed1, seed2 = 2026, 13
 	return drawn(n, r.DelayMin, r.DelayMax, time.Second, rand.NewPCG(seed1, seed2))
-}
-
-// limit says what came above the highest rate: the lowest that failed, and why.
-func (r Run) limit() string {
-	var lowest *Probe
-	for i, p := range r.Probes {
-		if !p.Passed && p.Rate > r.MaxRate && (lowest == nil || p.Rate < lowest.Rate) {
-			lowest = &r.Probes[i]
-		}
-	}
-	if lowest == nil {
-		return "no rate that was tried failed"
-	}
-	at := fmt.Sprintf("at %s msg/s ", figure(lowest.Rate))
-	switch lowest.Reason {
-	case tooLate:
-		return at + fmt.Sprintf("p99 was %s ms late", figure(lowest.Lateness.P99))
-	case tooSlow:
-		return at + "publishing fell behind: confirms came too slowly"
-	}
-	return at + "messages were lost, doubled or early, or could not be published"
 }

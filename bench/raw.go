@@ -15,12 +15,13 @@ var rawHead = []string{
 	"intended_us", "sent_us", "due_us", "arrived_us", "copies",
 }
 
-// WriteSamples writes the raw samples, which every figure of the report was made of, as samples.csv.gz: one
-// line for each message that was measured, in publishing order, after a line of column names. Times are
-// microseconds on the process's monotonic clock since that run began. intended is when the message was to be
-// published, sent just before Publish was called (0: it never was), due is intended + delay; arrived is the first
-// arrival, empty if there was none; copies is how often it arrived. Warm-up messages, and those of a backlog that nobody
-// waited for, are not in it. A report that was read from a file has no samples.
+// WriteSamples writes the raw samples, which every figure of the report was made of, as
+// samples.csv.gz: one line for each message that was measured, in publishing order, after a line of
+// column names. Times are microseconds on the process's monotonic clock since that run began.
+// intended is when the message was to be published, sent just before Publish was called (0: it
+// never was), due is intended + delay; arrived is the first arrival, empty if there was none;
+// copies is how often it arrived. Warm-up messages, and those of a backlog that nobody waited for,
+// are not in it. A report that was read from a file has no samples.
 func (r *Report) WriteSamples(w io.Writer) error {
 	zip := gzip.NewWriter(w)
 	rows := csv.NewWriter(zip)

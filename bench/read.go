@@ -10,8 +10,8 @@ import (
 // ErrSchema is in the chain of what ReadReport returns for a report of another version.
 var ErrSchema = errors.New("another schema version")
 
-// ReadReport reads a report.json. The error says what is wrong with it; it is [ErrSchema] where the file is a
-// report, but of a version that this code does not know.
+// ReadReport reads a report.json. The error says what is wrong with it; it is [ErrSchema] where the
+// file is a report, but of a version that this code does not know.
 func ReadReport(in io.Reader) (*Report, error) {
 	var report Report
 	if err := json.NewDecoder(in).Decode(&report); err != nil {

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// A recorder keeps a sample of every message, by id. Each sample's publishing side is written by the one
-// goroutine that publishes it and read once publishing is over; the arriving side is under the lock.
+// A recorder keeps a sample of every message, by id. Each sample's publishing side is written by
+// the one goroutine that publishes it and read once publishing is over; the arriving side is under
+// the lock.
 type recorder struct {
 	epoch time.Time
 
@@ -37,7 +38,7 @@ type role int
 const (
 	measured role = iota
 	warmUp        // awaited, and in no figure
-	primer        // only there to have its way declared: not awaited, and in no figure
+	primer        // only there so that its path is declared: not awaited, and in no figure
 	backlog       // only there to wait: not awaited, and in no figure of those that are
 )
 
@@ -48,8 +49,8 @@ func newRecorder() *recorder { return &recorder{epoch: time.Now()} }
 // now is never 0, so that 0 can mean "not yet".
 func (r *recorder) now() time.Duration { return time.Since(r.epoch) + 1 }
 
-// plan makes room for messages with these delays, and returns them and the first one's id.
-func (r *recorder) plan(delays []time.Duration, as role) (planned []*entry, first int) {
+// add makes room for messages with these delays, and returns them and the first one's id.
+func (r *recorder) add(delays []time.Duration, as role) (planned []*entry, first int) {
 	block := make([]entry, len(delays))
 	planned = make([]*entry, len(delays))
 	for i := range block {
@@ -79,7 +80,8 @@ func (r *recorder) returned(e *entry, err error) {
 	}
 }
 
-// due notes how long there is something to wait for. It takes no lock, since it is called for every message.
+// due notes how long there is something to wait for. It takes no lock, since it is called for every
+// message.
 func (r *recorder) due(at time.Duration) {
 	for {
 		last := r.lastDue.Load()
@@ -110,8 +112,8 @@ func (r *recorder) arrival(id string) {
 }
 
 // await returns once all that was promised has arrived, or nothing more has for as long as patience
-// after the last was due, or nothing more can since the consumer is gone. It is called when publishing
-// is over.
+// after the last was due, or nothing more can since the consumer is gone. It is called when
+// publishing is over.
 func (r *recorder) await(ctx context.Context, gone <-chan struct{}, patience time.Duration) error {
 	const interval = 5 * time.Millisecond
 	poll := time.NewTicker(interval)

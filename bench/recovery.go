@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// Recovery asks how long a restart takes with many messages waiting, and how late those are that were due
-// meanwhile. Messages wait for an hour, as in [Backlog]; then Due more, whose lateness counts, are stored so that
-// they are due while the broker is down or soon after, Settle passes, and the broker is stopped in good order and
-// started at once.
+// Recovery asks how long a restart takes with many messages waiting, and how late those are that
+// were due meanwhile. Messages wait for an hour, as in [Backlog]; then Due more, whose lateness
+// counts, are stored so that they are due while the broker is down or soon after, Settle passes,
+// and the broker is stopped in good order and started at once.
 type Recovery struct {
 	Load                   // Messages wait
 	Due      int           // messages that come due
@@ -29,7 +31,7 @@ func (Recovery) Question() string {
 // Setup says what is done.
 func (r Recovery) Setup() string {
 	return fmt.Sprintf("%s messages of %d bytes that wait, and %s due after %s, %d publishers; %v later the broker is stopped and started; down: until it takes connections; serves: until a client that starts anew has a message confirmed; both from the beginning of the stop (lateness of those that were due)",
-		thousands(int64(r.Messages)), r.body(), thousands(int64(r.Due)), span(r.From, r.To), r.Concurrency, r.Settle)
+		format.Thousands(r.Messages), r.body(), format.Thousands(r.Due), span(r.From, r.To), r.Concurrency, r.Settle)
 }
 
 // Takes every subject that delays, but for those that block, as [Backlog].
@@ -49,7 +51,7 @@ func (r Recovery) Delays(Subject) []time.Duration {
 func (Recovery) needs() needs { return needs{outage: true} }
 
 // Run stores all, restarts the broker, and waits for what is due.
-func (r Recovery) Run(ctx context.Context, s *Session) (Run, error) {
+func (r Recovery) Run(ctx context.Context, s *Trial) (Run, error) {
 	if err := s.warmUp(ctx, r.Load); err != nil {
 		return Run{}, err
 	}

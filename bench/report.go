@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
 // SchemaVersion is that of report.json. It changes when a field changes its meaning or goes away.
@@ -23,8 +25,9 @@ type Report struct {
 	Machine       Machine    `json:"machine"`
 	Broker        BrokerInfo `json:"broker"`
 
-	// GeneratorPerS is how many messages a second the benchmark itself can generate and record, measured at the
-	// start against a sink in this process, and GeneratorCPU the processor time that each took of this process.
+	// GeneratorPerS is how many messages a second the benchmark itself can generate and record,
+	// measured at the start without a broker, and GeneratorCPU the processor time that each took of
+	// this process.
 	GeneratorPerS float64 `json:"generator_per_s"`
 	GeneratorCPU  float64 `json:"generator_cpu_us_per_msg"`
 
@@ -50,10 +53,11 @@ type BrokerInfo struct {
 	Version  string `json:"version"`
 	How      string `json:"how"`
 	Measured bool   `json:"measured"` // it is ours, so processor time and memory are known
-	// IdleCPU is the processor time in per cent of one core that the broker used before anything was
-	// published. It is subtracted from broker_cpu_us_per_msg.
+	// IdleCPU is the processor time in per cent of one core that the broker used before anything
+	// was published. It is subtracted from broker_cpu_us_per_msg.
 	IdleCPU float64 `json:"idle_cpu_percent"`
-	// MemorySource says what broker_rss_bytes is, where it is not the resident memory of the broker's processes.
+	// MemorySource says what broker_rss_bytes is, where it is not the resident memory of the
+	// broker's processes.
 	MemorySource string `json:"memory_source,omitempty"`
 }
 
@@ -73,7 +77,8 @@ type Skip struct {
 	Reason    string `json:"reason"`
 }
 
-// ErrSkip is in the chain of what Subject.Open returns where the broker, as it is, lacks what the subject needs.
+// ErrSkip is in the chain of what Subject.Open returns where the broker, as it is, lacks what the
+// subject needs.
 var ErrSkip = errors.New("skipped")
 
 // A Run is one scenario with one subject.
@@ -104,7 +109,8 @@ type Run struct {
 	Findings
 	Error string `json:"error"`
 
-	// Skipped is why the subject could not be measured on this broker, or "". Such a run is in Report.Skipped only.
+	// Skipped is why the subject could not be measured on this broker, or "". Such a run is in
+	// Report.Skipped only.
 	Skipped string `json:"-"`
 
 	// Samples are the raw material of the above, in publishing order.
@@ -133,14 +139,14 @@ func (s Skip) String() string {
 // KeptRate says whether the run was published at the rate asked for, give or take 2 %.
 func (r Run) KeptRate() bool { return r.PublishPerS >= 0.98*r.Rate }
 
-// Problem says what is wrong with the run, or "". A baseline may lose, double or be early; of it only
-// that nothing at all arrived is a problem. Where the broker was taken down, a message may come twice, and whoever
-// does not claim to survive that may lose some.
+// Problem says what is wrong with the run, or "". A baseline may lose, double or be early; of it
+// only that nothing at all arrived is a problem. Where the broker was taken down, a message may
+// come twice, and whoever does not claim to survive that may lose some.
 func (r Run) Problem() string {
 	var wrong []string
 	note := func(n int, what string) {
 		if n > 0 {
-			wrong = append(wrong, fmt.Sprintf("%s %s", thousands(int64(n)), what))
+			wrong = append(wrong, fmt.Sprintf("%s %s", format.Thousands(n), what))
 		}
 	}
 	if !r.Baseline {

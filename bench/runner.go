@@ -15,13 +15,13 @@ import (
 // A Benchmark is every scenario with every subject, one after another, Repeat times.
 type Benchmark struct {
 	URL       string
-	Broker    Broker
+	Target    Target
 	Scenarios []Scenario
 	Subjects  []Subject
 	Repeat    int // 1 where 0
 
-	// Leaves says that a scenario is not to be run with a subject although it takes it; nil leaves out nothing. The
-	// report says so.
+	// Leaves says that a scenario is not to be run with a subject although it takes it; nil leaves
+	// out nothing. The report says so.
 	Leaves func(Scenario, Subject) bool
 
 	Command  string      // for the report; must not hold credentials
@@ -34,7 +34,7 @@ func (b Benchmark) Run(ctx context.Context) *Report {
 	began := time.Now()
 	b.Scenarios = b.possible(report)
 	report.GeneratorPerS, report.GeneratorCPU = generator(ctx)
-	meter := newMeter(ctx, b.Broker)
+	meter := newMeter(ctx, b.Target)
 	report.Broker.Measured = meter.read().ok
 	report.Broker.IdleCPU = meter.idle * 100
 	steps := b.steps()
@@ -48,7 +48,7 @@ func (b Benchmark) Run(ctx context.Context) *Report {
 			report.Leftovers = append(report.Leftovers, left.Error())
 		}
 		if ctx.Err() != nil {
-			break // what was still on its way would look lost: half a run says nothing
+			break // messages that still waited would look lost: half a run says nothing
 		}
 		if run.Skipped != "" {
 			report.skip(run)
@@ -70,9 +70,9 @@ func (b Benchmark) newReport() *Report {
 		Machine:       Machine{runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()},
 		Runs:          []Run{},
 	}
-	if b.Broker != nil {
-		report.Broker = BrokerInfo{Product: b.Broker.Product(), Version: b.Broker.Version(), How: b.Broker.How()}
-		if m, ok := b.Broker.(MemorySource); ok {
+	if b.Target != nil {
+		report.Broker = BrokerInfo{Product: b.Target.Product(), Version: b.Target.Version(), How: b.Target.How()}
+		if m, ok := b.Target.(MemorySource); ok {
 			report.Broker.MemorySource = m.MemorySource()
 		}
 	}
@@ -86,7 +86,7 @@ func (b Benchmark) newReport() *Report {
 func (b Benchmark) possible(report *Report) []Scenario {
 	var out []Scenario
 	for _, s := range b.Scenarios {
-		if needsOf(s).outage && stopper(b.Broker) == nil {
+		if needsOf(s).outage && stopper(b.Target) == nil {
 			report.Skipped = append(report.Skipped,
 				Skip{Scenario: s.Name(), Reason: "the broker is not ours to take down"})
 			continue
@@ -139,9 +139,9 @@ func (b Benchmark) leftOut(scenario Scenario) string {
 
 // measure makes one run on fresh queues and removes them. left is what removing them failed with.
 func (b Benchmark) measure(
-	ctx context.Context, step step, m meter, watch func(*Session) (stop func()),
+	ctx context.Context, step step, m meter, watch func(*Trial) (stop func()),
 ) (run Run, left error) {
-	run, left, err := b.inSession(ctx, step, m, watch)
+	run, left, err := b.inTrial(ctx, step, m, watch)
 	run.Scenario, run.Repetition = step.scenario.Name(), step.repetition
 	run.Backend, run.Variant, run.QueueType = step.subject.Backend, step.subject.Variant, step.subject.QueueType
 	run.Baseline, run.Undelayed = step.subject.Baseline, step.subject.Undelayed
@@ -154,23 +154,23 @@ func (b Benchmark) measure(
 	return run, left
 }
 
-func (b Benchmark) inSession(
-	ctx context.Context, step step, m meter, watch func(*Session) (stop func()),
+func (b Benchmark) inTrial(
+	ctx context.Context, step step, m meter, watch func(*Trial) (stop func()),
 ) (run Run, left, err error) {
 	need := needsOf(step.scenario)
 	if need.fresh {
-		if err := restart(ctx, b.Broker); err != nil {
+		if err := restart(ctx, b.Target); err != nil {
 			return Run{}, nil, fmt.Errorf("restart the broker, to begin with fresh memory: %w", err)
 		}
 	}
-	session, err := openSession(ctx, step.subject, b.env(step, need), need.outage, m)
+	trial, err := openTrial(ctx, step.subject, b.env(step, need), need.outage, m)
 	if err != nil {
 		return Run{}, nil, err
 	}
-	defer func() { left = session.close(ctx) }()
-	stop := watch(session)
+	defer func() { left = trial.close(ctx) }()
+	stop := watch(trial)
 	defer stop()
-	run, err = step.scenario.Run(ctx, session)
+	run, err = step.scenario.Run(ctx, trial)
 	return run, nil, err
 }
 
@@ -184,7 +184,7 @@ func (b Benchmark) env(step step, need needs) Env {
 }
 
 // restart does nothing with a broker that is not ours to restart.
-func restart(ctx context.Context, b Broker) error {
+func restart(ctx context.Context, b Target) error {
 	s := stopper(b)
 	if s == nil {
 		return nil

@@ -2,8 +2,8 @@ package bench
 
 import "time"
 
-// A Sample is one message's course. Times are on the process's monotonic clock, since the recorder was
-// made.
+// A Sample is one message's course. Times are on the process's monotonic clock, since the recorder
+// was made.
 type Sample struct {
 	ID       int           // unique in a run; messages that are not measured have ids too
 	Delay    time.Duration // what was asked of the Delayer
@@ -21,7 +21,7 @@ func (s Sample) Due() time.Duration { return s.Intended + s.Delay }
 // Lateness is how long after Due the message arrived. It tells nothing if Copies is 0.
 func (s Sample) Lateness() time.Duration { return s.Arrived - s.Due() }
 
-// Early says that the message arrived before its delay was over. It is judged from Sent, not from
+// Early says that the message arrived before its delay was over. It counts from Sent, not from
 // Intended: a late Publish must not hide an early delivery.
 func (s Sample) Early() bool { return s.EarlyBy() > 0 }
 

@@ -20,9 +20,9 @@ type Scenario interface {
 	Estimate(Subject) time.Duration
 	// Delays are those that Run will ask the subject for, in any order: some must know them before.
 	Delays(Subject) []time.Duration
-	// Run publishes through the session and returns what came of it. With an error, the run holds what
-	// was seen until then.
-	Run(context.Context, *Session) (Run, error)
+	// Run publishes through the trial and returns what came of it. With an error, the run holds
+	// what was seen until then.
+	Run(context.Context, *Trial) (Run, error)
 }
 
 // Load is what scenarios have in common.
@@ -52,13 +52,14 @@ func (l Load) body() int {
 	return l.Body
 }
 
-// needs are what a scenario asks of the benchmark beyond a session. A scenario that has any implements needy.
+// needs are what a scenario asks of the benchmark beyond a trial. A scenario that has any
+// implements needy.
 type needs struct {
-	// fresh: the broker is restarted before, where that can be done, because memory that it was once
-	// given and has free again does not grow a second time.
+	// fresh: the broker is restarted before, where that can be done, because memory that it was
+	// once given and has free again does not grow a second time.
 	fresh bool
-	// outage: the broker is killed or restarted under the session; the scenario is left out where that cannot
-	// be done.
+	// outage: the broker is killed or restarted under the trial; the scenario is left out where
+	// that cannot be done.
 	outage bool
 	// tick is the resolution that the delays need, where that is finer than a second.
 	tick time.Duration
@@ -73,8 +74,8 @@ func needsOf(s Scenario) needs {
 	return needs{}
 }
 
-// every is the delays from one to another, in steps. Of more than can matter to anyone some are left out, but not
-// the longest.
+// every is the delays from one to another, in steps. Of more than can matter to anyone some are
+// left out, but not the longest.
 func every(from, to, step time.Duration) []time.Duration {
 	const most = 1000
 	var out []time.Duration

@@ -15,11 +15,11 @@ import (
 )
 
 // played runs a scenario against a Delayer without a broker, in the time of a synctest bubble. tune may change the
-// session before.
-func played(t *testing.T, scenario Scenario, subject Subject, m *memory, tune func(*Session)) (run Run, err error) {
+// trial before.
+func played(t *testing.T, scenario Scenario, subject Subject, m *memory, tune func(*Trial)) (run Run, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Session{
+		s := &Trial{
 			Subject: subject, recorder: newRecorder(), delayer: m, destination: &destination{queue: "q", returns: true},
 			env: Env{Delays: distinct(append(scenario.Delays(subject), warmUpDelay))},
 		}
@@ -89,7 +89,7 @@ func TestAMixHasBothAndJudgesTheShort(t *testing.T) {
 	run, err := played(t, mix, Subject{}, &memory{fate: longLate}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, 5*time.Second, run.Samples[0].Delay, "the first must have something to block")
-	assert.Less(t, run.Lateness.Max, 100.0, "the long ones are not judged")
+	assert.Less(t, run.Lateness.Max, 100.0, "the long ones do not count")
 	require.Len(t, run.LatenessByStep, 1)
 	assert.InDelta(t, 180, run.LatenessByStep[0].Count, 15)
 	assert.Len(t, run.Points, 200)
@@ -127,7 +127,7 @@ func (i *idler) CPU() (time.Duration, error) { return time.Since(i.began) / 10, 
 
 func TestALongDelayDoesNotTurnIdlingIntoCost(t *testing.T) {
 	hops := Hops{Load: quickly(10), Hops: []int{16}}
-	run, err := played(t, hops, Subject{Ladder: true}, &memory{fate: onTime}, func(s *Session) {
+	run, err := played(t, hops, Subject{Ladder: true}, &memory{fate: onTime}, func(s *Trial) {
 		s.meter.broker = &idler{began: time.Now()}
 	})
 	require.NoError(t, err)
@@ -143,7 +143,7 @@ func TestABacklogIsNotAwaitedAndNotCounted(t *testing.T) {
 	}
 	scenario := Backlog{Load: quickly(50), Probes: 20, ProbeRate: 100, Settle: time.Second, From: time.Second, To: 2 * time.Second}
 	broker := &heavy{memory: 1 << 20}
-	run, err := played(t, scenario, Subject{}, &memory{fate: never}, func(s *Session) {
+	run, err := played(t, scenario, Subject{}, &memory{fate: never}, func(s *Trial) {
 		s.meter.broker = broker
 	})
 	require.NoError(t, err)
@@ -195,7 +195,7 @@ func TestAnOutageMayDoubleAndLoseWhatIsNotPromised(t *testing.T) {
 
 func TestAScenarioThatTheBrokerDoesNotAllowIsNamed(t *testing.T) {
 	var report Report
-	left := Benchmark{Broker: &heavy{}, Scenarios: []Scenario{HOL{}, Crash{}, Recovery{}, Backlog{}}}.possible(&report)
+	left := Benchmark{Target: &heavy{}, Scenarios: []Scenario{HOL{}, Crash{}, Recovery{}, Backlog{}}}.possible(&report)
 	require.Len(t, left, 2)
 	assert.Equal(t, "hol", left[0].Name())
 	assert.Equal(t, "backlog", left[1].Name(), "without a restart its memory is less exact, no more")
@@ -295,7 +295,7 @@ func TestPrimersAreNotMeasured(t *testing.T) {
 }
 
 func TestTheGeneratorRecordsWhatItGenerates(t *testing.T) {
-	samples, err := toSink(t.Context(), 1000)
+	samples, err := publishLoopback(t.Context(), 1000)
 	require.NoError(t, err)
 	assert.Equal(t, Counts{Published: 1000, Delivered: 1000}, count(samples))
 }
@@ -304,7 +304,7 @@ func TestTheGeneratorRecordsWhatItGenerates(t *testing.T) {
 // several times that of any subject, or the subject would not be what is measured.
 func BenchmarkGenerator(b *testing.B) {
 	b.ReportAllocs()
-	samples, err := toSink(b.Context(), b.N)
+	samples, err := publishLoopback(b.Context(), b.N)
 	require.NoError(b, err)
 	require.Len(b, samples, b.N)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
@@ -312,7 +312,7 @@ func BenchmarkGenerator(b *testing.B) {
 
 func BenchmarkRecorder(b *testing.B) {
 	r := newRecorder()
-	planned, _ := r.plan(make([]time.Duration, b.N), measured)
+	planned, _ := r.add(make([]time.Duration, b.N), measured)
 	ids := make([]string, b.N)
 	for i := range ids {
 		ids[i] = strconv.Itoa(i)

@@ -2,8 +2,8 @@ package bench
 
 import "math"
 
-// A search looks for the highest rate that passes: by doubling, or halving where the first fails, and then by
-// bisection.
+// A search looks for the highest rate that passes: by doubling, or halving where the first fails,
+// and then by bisection.
 type search struct {
 	first    float64 // messages per second
 	least    float64 // below which to give up

@@ -92,7 +92,8 @@ func latenessByDelay(samples []Sample) []DelayLateness {
 	return out
 }
 
-// percentile is the smallest of the sorted values that at least p per cent do not exceed; 0 of none.
+// percentile is the smallest of the sorted values that at least p per cent do not exceed; 0 of
+// none.
 func percentile(sorted []time.Duration, p float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -101,7 +102,8 @@ func percentile(sorted []time.Duration, p float64) time.Duration {
 	return sorted[max(rank, 1)-1]
 }
 
-// publishRate is the promised messages per second, from the first intended Publish to the last return.
+// publishRate is the promised messages per second, from the first intended Publish to the last
+// return.
 func publishRate(samples []Sample) float64 {
 	var first, last time.Duration
 	published := 0
@@ -121,18 +123,6 @@ func publishRate(samples []Sample) float64 {
 	return float64(published) / (last - first).Seconds()
 }
 
-// median of an even number of values is the mean of the two in the middle; of none, 0.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	half := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[half]
-	}
-	return (sorted[half-1] + sorted[half]) / 2
-}
-
-// milliseconds keeps three decimals: the clock's microseconds, without the noise of binary fractions.
+// milliseconds keeps three decimals: the clock's microseconds, without the noise of binary
+// fractions.
 func milliseconds(d time.Duration) float64 { return math.Round(float64(d)/1e3) / 1e3 }

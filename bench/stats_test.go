@@ -81,9 +81,3 @@ func TestPublishRateIsFromTheFirstIntentionToTheLastConfirm(t *testing.T) {
 	assert.InDelta(t, 10, publishRate(samples), 0.001)
 	assert.Zero(t, publishRate(nil))
 }
-
-func TestMedian(t *testing.T) {
-	assert.Zero(t, median(nil))
-	assert.Equal(t, 2.0, median([]float64{9, 1, 2}))
-	assert.Equal(t, 1.5, median([]float64{2, 1}))
-}

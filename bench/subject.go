@@ -14,8 +14,8 @@ type Subject struct {
 	Variant   string // "source", "topic"; "" where there is only one
 	QueueType string // "classic" or "quorum": where messages wait
 
-	// Baseline subjects are there to be compared with: what they lose or deliver early is reported but
-	// does not fail the run.
+	// Baseline subjects are there to be compared with: what they lose or deliver early is reported
+	// but does not fail the run.
 	Baseline bool
 
 	// Undelayed subjects deliver at once; scenarios ask them for a delay of 0, or leave them out.
@@ -27,22 +27,23 @@ type Subject struct {
 	// Tick is the resolution of a ladder that was asked for; 0 takes what the scenario needs.
 	Tick time.Duration
 
-	// Blocks says that a long delay holds up the short ones behind it. Scenarios whose figures would say
-	// nothing but that leave the subject out.
+	// Blocks says that a long delay blocks the short ones behind it. Scenarios whose figures would
+	// say nothing but that leave the subject out.
 	Blocks bool
 
-	// Prime returns delays, none longer than longest, that between them take every step that a message may take;
-	// nil where all steps are declared from the beginning. One message of each is published before the warm-up, so
-	// that nothing is declared while measuring; it is not waited for. tick is Env.Tick.
+	// Prime returns delays, none longer than longest, that between them take every step that a
+	// message may take; nil where all steps are declared from the beginning. One message of each is
+	// published before the warm-up, so that nothing is declared while measuring; it is not waited
+	// for. tick is Env.Tick.
 	Prime func(longest, tick time.Duration) []time.Duration
 
-	// Pace is a rough guess of the messages per second it takes at saturation, for the time left that
-	// progress shows. 0 means that publishing takes no time worth mentioning.
+	// Pace is a rough guess of the messages per second it takes at saturation, for the time left
+	// that progress shows. 0 means that publishing takes no time worth mentioning.
 	Pace float64
 
-	// Open declares what the subject needs, under env.Prefix, and opens it. If the Delayer is a [Remover],
-	// that topology is removed after the run. An error that is [ErrSkip] says that this broker lacks what the
-	// subject needs.
+	// Open declares what the subject needs, under env.Prefix, and opens it. If the Delayer is a
+	// [Remover], that topology is removed after the run. An error that is [ErrSkip] says that this
+	// broker lacks what the subject needs.
 	Open func(ctx context.Context, env Env) (delayer.Delayer, error)
 }
 
@@ -54,11 +55,11 @@ type Env struct {
 
 	// Delays are all that there will be, sorted: what has tiers needs one for each.
 	Delays []time.Duration
-	// Tick is the resolution that the delays need; a subject that may choose its own takes this one. 0: a second
-	// is fine enough.
+	// Tick is the resolution that the delays need; a subject that may choose its own takes this
+	// one. 0: a second is fine enough.
 	Tick time.Duration
-	// Existing says that the topology is there already, with messages in it: if opening fails, nothing may be
-	// removed.
+	// Existing says that the topology is there already, with messages in it: if opening fails,
+	// nothing may be removed.
 	Existing bool
 }
 

@@ -15,11 +15,12 @@ const (
 	mostSteps = 60
 )
 
-// summarise turns raw samples into a run's figures. Lateness is over those that judged accepts; nil is all.
-func summarise(samples []Sample, judged func(Sample) bool) Run {
+// summarise turns raw samples into a run's figures. Lateness is over those that counted accepts;
+// nil is all.
+func summarise(samples []Sample, counted func(Sample) bool) Run {
 	chosen := samples
-	if judged != nil {
-		chosen = slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return !judged(s) })
+	if counted != nil {
+		chosen = slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return !counted(s) })
 	}
 	run := Run{
 		Counts:         count(samples),
@@ -59,8 +60,8 @@ func distributionOf(samples []Sample) []Quantile {
 	return out
 }
 
-// pointsOf are at most mostPoints of the samples that arrived, evenly chosen, the first and the last among
-// them.
+// pointsOf are at most mostPoints of the samples that arrived, evenly chosen, the first and the
+// last among them.
 func pointsOf(samples []Sample) []Point {
 	var arrived []Sample
 	for _, s := range samples {

@@ -14,36 +14,36 @@ var againCases = []testCase{
 // with its x-death, taking it for a cycle.
 func delayedAgain(t *trial) {
 	const rounds = 3
-	box, exchange := t.queue(t.name("queue")), t.exchange("direct")
-	t.bind(box, "key", exchange)
+	in, exchange := t.queue(t.name("queue")), t.exchange("direct")
+	t.bind(in, "key", exchange)
 	first := text("round-0")
 	first.Headers = everyType()
 	first.DeliveryMode = amqp091.Persistent
 	plain := t.queue(t.name("plain"))
 	t.must(t.w.Publish(t.ctx, "", plain.queue, first))
 	outs := t.mustPublish(job{exchange, "key", t.short(), first})
-	t.await(box, outs)
-	marks := map[any]string{box.of(first.MessageId)[0].Headers[delayer.Header]: first.MessageId}
+	t.await(in, outs)
+	marks := map[any]string{in.of(first.MessageId)[0].Headers[delayer.Header]: first.MessageId}
 	for round := range rounds {
-		last := box.of(outs[len(outs)-1].id())[0]
+		last := in.of(outs[len(outs)-1].id())[0]
 		m := republishing(last)
 		m.MessageId = sprintf("round-%d", round+1)
 		outs = append(outs, t.mustPublish(job{exchange, "key", t.short(), m})...)
-		t.await(box, outs)
-		got := box.of(m.MessageId)[0]
+		t.await(in, outs)
+		got := in.of(m.MessageId)[0]
 		mark := got.Headers[delayer.Header]
 		if earlier, known := marks[mark]; known {
 			t.errorf("message %s carries the %s of message %s: %v", m.MessageId, delayer.Header, earlier, mark)
 		}
 		marks[mark] = m.MessageId
 	}
-	t.exactly(box, outs)
+	t.exactly(in, outs)
 	if missing := plain.await([]string{first.MessageId}, deadlineIn(t.h.Patience)); len(missing) > 0 {
 		t.failf("the world: not even without delay arrived %s", list(missing))
 	}
 	want := plain.of(first.MessageId)[0]
 	for _, o := range outs {
-		got := box.of(o.id())[0]
+		got := in.of(o.id())[0]
 		want.MessageId, want.RoutingKey = o.id(), "key"
 		for _, d := range t.differences(want, got) {
 			t.errorf("message %s: %s", o.id(), d)

@@ -16,29 +16,29 @@ var arrivalCases = []testCase{
 }
 
 func arrives(t *trial) {
-	box, exchange := t.queue(t.name("queue")), t.exchange("direct")
-	t.bind(box, "order.expired", exchange)
-	t.exactly(box, t.mustPublish(job{exchange, "order.expired", t.short(), text("one")}))
+	in, exchange := t.queue(t.name("queue")), t.exchange("direct")
+	t.bind(in, "order.expired", exchange)
+	t.exactly(in, t.mustPublish(job{exchange, "order.expired", t.short(), text("one")}))
 }
 
 func arrivesByName(t *trial) {
-	box := t.queue(t.name("queue"))
-	t.exactly(box, t.mustPublish(to(box, "one", t.short())))
+	in := t.queue(t.name("queue"))
+	t.exactly(in, t.mustPublish(to(in, "one", t.short())))
 }
 
 func neverEarly(t *trial) {
 	const messages = 600
-	box, exchange := t.queue(t.name("queue")), t.exchange("direct")
-	t.bind(box, "key", exchange)
+	in, exchange := t.queue(t.name("queue")), t.exchange("direct")
+	t.bind(in, "key", exchange)
 	delays := t.mixed(messages)
-	t.exactly(box, t.mustPublish(jobs(messages, "mixed", func(i int, id string) job {
+	t.exactly(in, t.mustPublish(jobs(messages, "mixed", func(i int, id string) job {
 		return job{exchange, "key", delays[i], text(id)}
 	})...))
 }
 
 func dueHeader(t *trial) {
-	box, exchange := t.queue(t.name("queue")), t.exchange("fanout")
-	t.bind(box, "", exchange)
+	in, exchange := t.queue(t.name("queue")), t.exchange("fanout")
+	t.bind(in, "", exchange)
 	var outs []outcome
 	for _, e := range []string{exchange, ""} {
 		outs = append(outs, t.mustPublish(jobs(5, "to:"+e, func(i int, id string) job {
@@ -46,13 +46,13 @@ func dueHeader(t *trial) {
 			if t.lim.ExactTiers {
 				delay = t.short()
 			}
-			return job{e, box.queue, delay, text(id)}
+			return job{e, in.queue, delay, text(id)}
 		})...)...)
 	}
-	t.exactly(box, outs)
+	t.exactly(in, outs)
 	ids := map[string]string{}
 	for _, o := range outs {
-		for _, a := range box.of(o.id()) {
+		for _, a := range in.of(o.id()) {
 			mark, ok := a.Headers[delayer.Header].(string)
 			id, due, exchange, okParts := parseMark(mark)
 			if !ok || !okParts {

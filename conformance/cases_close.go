@@ -28,7 +28,7 @@ func (t *trial) closeAndOpen() {
 }
 
 func closed(t *trial) {
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	d := t.open()
 	var wg sync.WaitGroup
 	for range 4 {
@@ -42,43 +42,43 @@ func closed(t *trial) {
 	if err := d.Close(); err != nil {
 		t.errorf("Close, called again, returned %v", err)
 	}
-	for _, j := range []job{to(box, "too late", t.short()), to(box, "too late and at once", 0)} {
+	for _, j := range []job{to(in, "too late", t.short()), to(in, "too late and at once", 0)} {
 		t.refused(publishBy(t.ctx, d, j), delayer.ErrClosed)
 	}
 	if got := d.Limits().Max; got != t.lim.Max {
 		t.errorf("Limits().Max is %v after Close, was %v", got, t.lim.Max)
 	}
-	t.exactly(box, nil)
+	t.exactly(in, nil)
 }
 
 func survivesClose(t *trial) {
 	const messages = 100
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	delays := []time.Duration{t.short(), t.delay(several)}
-	outs := t.mustPublish(jobs(messages, "waiting", func(i int, id string) job { return to(box, id, delays[i%len(delays)]) })...)
+	outs := t.mustPublish(jobs(messages, "waiting", func(i int, id string) job { return to(in, id, delays[i%len(delays)]) })...)
 	t.closeAndOpen()
-	t.exactly(box, outs)
+	t.exactly(in, outs)
 }
 
 func closedWhilePublishing(t *trial) {
 	const publishers, first = 8, 100
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	d := t.open()
-	p := startPublishers(t, publishers, func(ctx context.Context, id string) outcome { return publishBy(ctx, d, to(box, id, t.short())) })
+	p := startPublishers(t, publishers, func(ctx context.Context, id string) outcome { return publishBy(ctx, d, to(in, id, t.short())) })
 	p.awaitStored(first)
 	err := d.Close()
 	outs := p.stop()
 	if err != nil {
 		t.errorf("Close returned %v", err)
 	}
-	t.truthful(box, outs, fate{})
+	t.truthful(in, outs, fate{})
 }
 
 // noGoroutineLeft opens and uses a Delayer in a goroutine with a label; all that come of it inherit the label,
 // so that those of other tests are not mistaken for its own.
 func noGoroutineLeft(t *trial) {
 	const label = "conformance"
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	mark := t.name("goroutines")
 	done := make(chan error, 1)
 	go pprof.Do(t.ctx, pprof.Labels(label, mark), func(ctx context.Context) {
@@ -87,7 +87,7 @@ func noGoroutineLeft(t *trial) {
 			done <- err
 			return
 		}
-		err = publishBy(ctx, d, to(box, "one", t.short())).err
+		err = publishBy(ctx, d, to(in, "one", t.short())).err
 		_ = publishBy(ctx, d, job{"", t.name("nowhere"), t.short(), text("refused")})
 		if closing := d.Close(); err == nil {
 			err = closing

@@ -19,22 +19,22 @@ var concurrencyCases = []testCase{
 
 func concurrency(t *trial) {
 	const goroutines, messages = 64, 25
-	boxes := []*inbox{t.queue(t.name("queue")), t.queue(t.name("queue")), t.queue(t.name("queue"))}
+	receivers := []*receiver{t.queue(t.name("queue")), t.queue(t.name("queue")), t.queue(t.name("queue"))}
 	delays := t.mixed(messages)
 	outs := make([][]outcome, goroutines)
 	var wg sync.WaitGroup
 	for g := range goroutines {
 		wg.Go(func() {
-			box := boxes[g%len(boxes)]
-			for _, j := range jobs(messages, sprintf("goroutine-%02d", g), func(i int, id string) job { return to(box, id, delays[i]) }) {
+			in := receivers[g%len(receivers)]
+			for _, j := range jobs(messages, sprintf("goroutine-%02d", g), func(i int, id string) job { return to(in, id, delays[i]) }) {
 				outs[g] = append(outs[g], t.publish(j))
 			}
 		})
 	}
 	wg.Wait()
-	for b, box := range boxes {
+	for b, in := range receivers {
 		var all []outcome
-		for g := b; g < goroutines; g += len(boxes) {
+		for g := b; g < goroutines; g += len(receivers) {
 			all = append(all, outs[g]...)
 		}
 		for _, o := range all {
@@ -42,7 +42,7 @@ func concurrency(t *trial) {
 				t.errorf("message %s: Publish returned %v", o.id(), o.err)
 			}
 		}
-		t.exactly(box, all)
+		t.exactly(in, all)
 	}
 }
 
@@ -50,9 +50,9 @@ func twoDelayers(t *trial) {
 	const messages = 50
 	other := t.open()
 	defer func() { _ = other.Close() }()
-	box := t.queue(t.name("queue"))
-	outs := t.mustPublish(jobs(messages, "one", func(_ int, id string) job { return to(box, id, t.short()) })...)
-	for _, j := range jobs(messages, "other", func(_ int, id string) job { return to(box, id, t.short()) }) {
+	in := t.queue(t.name("queue"))
+	outs := t.mustPublish(jobs(messages, "one", func(_ int, id string) job { return to(in, id, t.short()) })...)
+	for _, j := range jobs(messages, "other", func(_ int, id string) job { return to(in, id, t.short()) }) {
 		o := publishBy(t.ctx, other, j)
 		if o.err != nil {
 			t.failf("message %s: the second Delayer's Publish returned %v", o.id(), o.err)
@@ -62,17 +62,17 @@ func twoDelayers(t *trial) {
 	if err := other.Close(); err != nil {
 		t.errorf("Close of the second Delayer returned %v", err)
 	}
-	outs = append(outs, t.mustPublish(to(box, "after the other was closed", t.short()))...)
-	t.exactly(box, outs)
+	outs = append(outs, t.mustPublish(to(in, "after the other was closed", t.short()))...)
+	t.exactly(in, outs)
 }
 
 func ctxEndedBefore(t *trial) {
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	canceled, cancel := context.WithCancel(t.ctx)
 	cancel()
 	late, cancel := context.WithDeadline(t.ctx, time.Now().Add(-time.Second))
 	defer cancel()
-	for _, j := range jobs(10, "never", func(i int, id string) job { return to(box, id, time.Duration(i%2)*t.short()) }) {
+	for _, j := range jobs(10, "never", func(i int, id string) job { return to(in, id, time.Duration(i%2)*t.short()) }) {
 		for want, ctx := range map[error]context.Context{context.Canceled: canceled, context.DeadlineExceeded: late} {
 			o := publishBy(ctx, t.d, j)
 			t.refused(o, delayer.ErrNotSent)
@@ -81,20 +81,20 @@ func ctxEndedBefore(t *trial) {
 			}
 		}
 	}
-	t.exactly(box, nil)
+	t.exactly(in, nil)
 }
 
 // ctxEndedDuring ends contexts after all kinds of times, some of which are in the middle of a Publish.
 func ctxEndedDuring(t *trial) {
 	const messages = 400
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	// How long a Publish takes here, to end contexts before, in and after that time.
-	warm := t.mustPublish(to(box, "warm", t.short()))
+	warm := t.mustPublish(to(in, "warm", t.short()))
 	usual := max(warm[0].after.Sub(warm[0].before), 500*time.Microsecond)
 	outs := make([]outcome, messages)
 	var wg sync.WaitGroup
 	room := make(chan struct{}, 8)
-	for i, j := range jobs(messages, "during", func(_ int, id string) job { return to(box, id, t.short()) }) {
+	for i, j := range jobs(messages, "during", func(_ int, id string) job { return to(in, id, t.short()) }) {
 		room <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-room }()
@@ -117,5 +117,5 @@ func ctxEndedDuring(t *trial) {
 			t.errorf("message %s: Publish returned only after %v", o.id(), took)
 		}
 	}
-	t.truthful(box, slices.Concat(outs, warm), fate{})
+	t.truthful(in, slices.Concat(outs, warm), fate{})
 }

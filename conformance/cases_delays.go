@@ -15,11 +15,11 @@ var delayCases = []testCase{
 
 func zeroDelay(t *trial) {
 	const messages = 50
-	box, exchange := t.queue(t.name("queue")), t.exchange("topic")
-	t.bind(box, "a.*", exchange)
-	t.exactly(box, t.mustPublish(jobs(messages, "now", func(i int, id string) job {
+	in, exchange := t.queue(t.name("queue")), t.exchange("topic")
+	t.bind(in, "a.*", exchange)
+	t.exactly(in, t.mustPublish(jobs(messages, "now", func(i int, id string) job {
 		if i%2 == 0 {
-			return to(box, id, 0)
+			return to(in, id, 0)
 		}
 		return job{exchange, "a.b", 0, text(id)}
 	})...))
@@ -30,34 +30,34 @@ func zeroDelay(t *trial) {
 }
 
 // outOfRange checks that a delay is refused. That nothing arrives is for the caller to check.
-func (t *trial) outOfRange(box *inbox, d time.Duration) {
+func (t *trial) outOfRange(in *receiver, d time.Duration) {
 	t.Helper()
-	t.refused(t.publish(to(box, sprintf("delayed by %v", d), d)), delayer.ErrOutOfRange)
+	t.refused(t.publish(to(in, sprintf("delayed by %v", d), d)), delayer.ErrOutOfRange)
 }
 
 func beyondMaximum(t *trial) {
 	if t.lim.Max <= 0 {
 		t.failf("Limits().Max is %v", t.lim.Max)
 	}
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	for _, more := range []time.Duration{1, time.Millisecond, t.lim.Resolution, t.lim.Max} {
 		if t.lim.Max <= forever-more && more > 0 {
-			t.outOfRange(box, t.lim.Max+more)
+			t.outOfRange(in, t.lim.Max+more)
 		}
 	}
 	if t.lim.Max < forever {
-		t.outOfRange(box, forever)
-		t.outOfRange(box, forever-time.Millisecond+1) // Rounding it up overflows.
+		t.outOfRange(in, forever)
+		t.outOfRange(in, forever-time.Millisecond+1) // Rounding it up overflows.
 	} else {
 		t.Logf("does not apply: no delay is too long")
 	}
-	t.exactly(box, t.mustPublish(to(box, "still usable", t.short())))
+	t.exactly(in, t.mustPublish(to(in, "still usable", t.short())))
 }
 
 func negativeDelay(t *trial) {
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	for _, d := range []time.Duration{-1, -time.Second, math.MinInt64} {
-		t.outOfRange(box, d)
+		t.outOfRange(in, d)
 	}
-	t.exactly(box, t.mustPublish(to(box, "still usable", t.short())))
+	t.exactly(in, t.mustPublish(to(in, "still usable", t.short())))
 }

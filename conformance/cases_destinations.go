@@ -10,9 +10,9 @@ import (
 
 var destinationCases = []testCase{
 	{Case: Case{"unknown-destination", "an exchange or queue that does not exist must be reported, and the Delayer must go on"}, check: unknownDestination},
-	{Case: Case{"destination-deleted-while-waiting", "messages whose queue was deleted must be kept as unroutable, and must not hold up others"}, check: deletedWhileWaiting},
-	{Case: Case{"exchange-deleted-while-waiting", "messages whose exchange was deleted must be kept as unroutable, and must not hold up others"}, check: exchangeDeletedWhileWaiting},
-	{Case: Case{"binding-gone-while-waiting", "messages that their exchange cannot route any more must not hold up others"}, check: bindingGone},
+	{Case: Case{"destination-deleted-while-waiting", "messages whose queue was deleted must be kept as unroutable, and must not block others"}, check: deletedWhileWaiting},
+	{Case: Case{"exchange-deleted-while-waiting", "messages whose exchange was deleted must be kept as unroutable, and must not block others"}, check: exchangeDeletedWhileWaiting},
+	{Case: Case{"binding-gone-while-waiting", "messages that their exchange cannot route any more must not block others"}, check: bindingGone},
 	{Case: Case{"destination-created-again", "a destination that was deleted and created again must work as before"}, check: createdAgain},
 	{Case: Case{"destination-comes-and-goes", "Publish must notice a destination that was deleted, and one that was created"}, check: comesAndGoes},
 }
@@ -26,7 +26,7 @@ const noticeTime = 200 * time.Millisecond
 const stalling = 40
 
 func unknownDestination(t *trial) {
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	id := t.name("unknown")
 	unknown := []job{
 		{"", t.name("no-queue"), t.short(), text(id + "-queue")},
@@ -43,7 +43,7 @@ func unknownDestination(t *trial) {
 			t.errorf("message %s: Publish returned %q, though Limits() says that it does not report this", o.id(), o.err)
 		}
 	}
-	t.exactly(box, t.mustPublish(to(box, "still usable", t.short())))
+	t.exactly(in, t.mustPublish(to(in, "still usable", t.short())))
 	if !t.lim.ReportsUnroutable {
 		t.kept(outs)
 	}
@@ -56,11 +56,11 @@ func (t *trial) kept(outs []outcome) {
 		t.Logf("not looked for: the backend does not declare that it keeps what is unroutable")
 		return
 	}
-	box := newInbox("for unroutable messages")
-	t.must(t.w.Unroutable(t.ctx, box.add))
-	t.await(box, outs)
+	in := newReceiver("for unroutable messages")
+	t.must(t.w.Unroutable(t.ctx, in.add))
+	t.await(in, outs)
 	for _, o := range outs {
-		a := box.of(o.id())[0]
+		a := in.of(o.id())[0]
 		mark, _ := a.Headers[delayer.Header].(string)
 		_, _, exchange, ok := parseMark(mark)
 		if !ok || exchange != o.exchange || a.RoutingKey != o.key {
@@ -75,15 +75,15 @@ func (t *trial) kept(outs []outcome) {
 func (t *trial) meanwhile(gone func() (exchange, key string, end func())) (lost []outcome) {
 	t.Helper()
 	for _, delay := range t.longer(0) {
-		box := t.queue(t.name("others"))
+		in := t.queue(t.name("others"))
 		exchange, key, end := gone()
 		lost = t.mustPublish(jobs(stalling, t.name("gone"), func(_ int, id string) job {
 			return job{exchange, key, delay, text(id)}
 		})...)
-		others := t.mustPublish(jobs(stalling, "behind", func(_ int, id string) job { return to(box, id, delay) })...)
+		others := t.mustPublish(jobs(stalling, "behind", func(_ int, id string) job { return to(in, id, delay) })...)
 		end()
 		inTime := time.Now().Before(lost[0].before.Add(delay))
-		t.exactly(box, others)
+		t.exactly(in, others)
 		if inTime {
 			return lost
 		}
@@ -101,8 +101,8 @@ func deletedWhileWaiting(t *trial) {
 
 func exchangeDeletedWhileWaiting(t *trial) {
 	t.kept(t.meanwhile(func() (string, string, func()) {
-		exchange, box := t.exchange("topic"), t.queue(t.name("bound"))
-		t.bind(box, "#", exchange)
+		exchange, in := t.exchange("topic"), t.queue(t.name("bound"))
+		t.bind(in, "#", exchange)
 		return exchange, "a.key", func() { t.must(t.w.DeleteExchange(t.ctx, exchange)) }
 	}))
 }
@@ -111,28 +111,28 @@ func exchangeDeletedWhileWaiting(t *trial) {
 // publishing, that is the exchange's own matter.
 func bindingGone(t *trial) {
 	t.meanwhile(func() (string, string, func()) {
-		exchange, box := t.exchange("direct"), t.queue(t.name("unbound"))
-		t.bind(box, "key", exchange)
-		return exchange, "key", func() { t.must(t.w.Unbind(t.ctx, box.queue, "key", exchange, nil)) }
+		exchange, in := t.exchange("direct"), t.queue(t.name("unbound"))
+		t.bind(in, "key", exchange)
+		return exchange, "key", func() { t.must(t.w.Unbind(t.ctx, in.queue, "key", exchange, nil)) }
 	})
 }
 
 // A place is a destination that can be deleted and made again.
 type place struct {
 	exchange, key string
-	make          func() *inbox
+	make          func() *receiver
 	end           func()
 }
 
 // places returns a queue of the default exchange, and an exchange with a queue.
 func (t *trial) places() []place {
 	name, exchange := t.name("place"), t.name("exchange")
-	queue := place{"", name, func() *inbox { return t.queue(name) }, func() { t.must(t.w.DeleteQueue(t.ctx, name)) }}
-	routed := place{exchange, "key", func() *inbox {
+	queue := place{"", name, func() *receiver { return t.queue(name) }, func() { t.must(t.w.DeleteQueue(t.ctx, name)) }}
+	routed := place{exchange, "key", func() *receiver {
 		t.must(t.w.DeclareExchange(t.ctx, exchange, "direct"))
-		box := t.queue(t.name("routed"))
-		t.bind(box, "key", exchange)
-		return box
+		in := t.queue(t.name("routed"))
+		t.bind(in, "key", exchange)
+		return in
 	}, func() { t.must(t.w.DeleteExchange(t.ctx, exchange)) }}
 	return []place{queue, routed}
 }
@@ -140,7 +140,7 @@ func (t *trial) places() []place {
 func createdAgain(t *trial) {
 	for _, p := range t.places() {
 		for _, hint := range []string{"first", "second", "third"} {
-			box := p.make()
+			in := p.make()
 			j := job{p.exchange, p.key, t.short(), text(hint)}
 			o := t.publish(j)
 			// The Delayer may have noticed that it was gone, and not yet that it is back; if it says so.
@@ -151,7 +151,7 @@ func createdAgain(t *trial) {
 			if o.err != nil {
 				t.failf("message %s to exchange %q key %q: Publish returned %v", o.id(), p.exchange, p.key, o.err)
 			}
-			t.exactly(box, []outcome{o})
+			t.exactly(in, []outcome{o})
 			p.end()
 			if hint == "second" { // Time to notice that it is gone, which the other rounds do not have.
 				time.Sleep(noticeTime)
@@ -169,9 +169,9 @@ func comesAndGoes(t *trial) {
 		kind := strings.TrimSuffix("queue of exchange "+p.exchange, " of exchange ")
 		j := job{p.exchange, p.key, t.short(), text(kind)}
 		t.refused(t.publish(j), delayer.ErrUnroutable)
-		box := p.make()
+		in := p.make()
 		time.Sleep(noticeTime)
-		t.exactly(box, t.mustPublish(j))
+		t.exactly(in, t.mustPublish(j))
 		p.end()
 		time.Sleep(noticeTime)
 		t.refused(t.publish(j), delayer.ErrUnroutable)

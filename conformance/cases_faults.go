@@ -11,11 +11,13 @@ var faultCases = []testCase{
 }
 
 func connectionCut(t *trial) {
-	const goroutines, cuts, between = 16, 3, 200
-	box := t.queue(t.name("queue"))
-	t.must(t.w.Cut(t.ctx)) // Once with nothing under way.
+	const goroutines, cuts, between = 32, 3, 200
+	const pause = 25 * time.Millisecond // a World takes seconds to cut: tens of thousands would pass meanwhile
+	in := t.queue(t.name("queue"))
+	t.must(t.w.Cut(t.ctx)) // once while nothing is published
 	p := startPublishers(t, goroutines, func(ctx context.Context, id string) outcome {
-		return publishBy(ctx, t.d, to(box, id, t.short()))
+		time.Sleep(pause)
+		return publishBy(ctx, t.d, to(in, id, t.short()))
 	})
 	for range cuts {
 		p.awaitStored(between)
@@ -25,19 +27,19 @@ func connectionCut(t *trial) {
 		}
 	}
 	p.awaitStored(between)
-	t.truthful(box, p.stop(), fate{again: true})
+	t.truthful(in, p.stop(), fate{again: true})
 }
 
 func brokerRestart(t *trial) {
 	const messages, goroutines, between = 300, 4, 50
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	delays := []time.Duration{t.delay(several), t.delay(2 * several), t.delay(4 * several)}
-	outs := t.mustPublish(jobs(messages, "waiting", func(i int, id string) job { return to(box, id, delays[i%len(delays)]) })...)
+	outs := t.mustPublish(jobs(messages, "waiting", func(i int, id string) job { return to(in, id, delays[i%len(delays)]) })...)
 	p := startPublishers(t, goroutines, func(ctx context.Context, id string) outcome {
-		return publishBy(ctx, t.d, to(box, id, t.short()))
+		return publishBy(ctx, t.d, to(in, id, t.short()))
 	})
 	p.awaitStored(between)
-	kept := t.astray()
+	kept := t.unroutable()
 	err := t.w.Restart(t.ctx)
 	if err == nil {
 		p.awaitStored(between)
@@ -46,26 +48,27 @@ func brokerRestart(t *trial) {
 	t.must(err)
 	if !t.lim.SurvivesRestart {
 		t.Logf("what waited is not looked for: the backend does not declare that it survives")
-		after := t.mustPublish(to(box, "after the restart", t.short()))
-		t.await(box, after)
-		t.only(box, append(outs, after...), true)
+		after := t.mustPublish(to(in, "after the restart", t.short()))
+		t.await(in, after)
+		t.only(in, append(outs, after...), true)
 		return
 	}
-	t.truthful(box, outs, fate{again: true, late: triesAgain, kept: kept})
+	t.truthful(in, outs, fate{again: true, late: triesAgain, kept: kept})
 }
 
-// triesAgain is how long a quorum queue takes until it tries again what it could not route: 3 min, and some time to
-// catch up. RabbitMQ starts its queues before it knows their bindings again, so what comes due while it starts may find
-// none (rabbit_vhost:recover/1, up to 4.2 where Mnesia keeps the metadata).
+// triesAgain is how long a quorum queue takes to publish again what was unroutable: three minutes by
+// default, and some time to catch up. Messages that expire while the broker starts may be unroutable:
+// RabbitMQ starts its queues before it has read their bindings (rabbit_vhost:recover/1, up to 4.2 where
+// Mnesia keeps the metadata).
 const triesAgain = 4 * time.Minute
 
-// astray collects what is kept as unroutable from now on, or returns nil if nothing can be.
-func (t *trial) astray() *inbox {
+// unroutable receives what is kept as unroutable, or is nil where nothing is kept.
+func (t *trial) unroutable() *receiver {
 	t.Helper()
 	if !t.lim.KeepsUnroutable {
 		return nil
 	}
-	box := newInbox("for unroutable messages")
-	t.must(t.w.Unroutable(t.ctx, box.add))
-	return box
+	in := newReceiver("for unroutable messages")
+	t.must(t.w.Unroutable(t.ctx, in.add))
+	return in
 }

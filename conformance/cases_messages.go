@@ -17,7 +17,7 @@ var messageCases = []testCase{
 }
 
 // invalid returns messages, by what is wrong with each.
-func (t *trial) invalid(box *inbox) map[string]job {
+func (t *trial) invalid(in *receiver) map[string]job {
 	const tooLong = 256
 	name := strings.Repeat("n", tooLong)
 	bad := map[string]job{
@@ -25,7 +25,7 @@ func (t *trial) invalid(box *inbox) map[string]job {
 		"exchange name of 256 bytes": {name, "key", t.short(), text("")},
 	}
 	with := func(what string, change func(*amqp091.Publishing)) {
-		j := to(box, "", t.short())
+		j := to(in, "", t.short())
 		change(&j.msg)
 		bad[what] = j
 	}
@@ -41,11 +41,11 @@ func (t *trial) invalid(box *inbox) map[string]job {
 	header("a struct in a table in an array", "h", []any{amqp091.Table{"deep": struct{}{}}})
 	header("header name of 256 bytes", name, "x")
 	header("headers of 200 KiB", "h", strings.Repeat("x", 200<<10))
-	header("CC that is a string", "CC", box.queue)
-	header("CC that is a []string", "CC", []string{box.queue})
+	header("CC that is a string", "CC", in.queue)
+	header("CC that is a []string", "CC", []string{in.queue})
 	header("CC of numbers", "CC", []any{int64(1)})
-	header("BCC that is a string", "BCC", box.queue)
-	header("BCC of numbers", "BCC", []any{box.queue, int64(1)})
+	header("BCC that is a string", "BCC", in.queue)
+	header("BCC of numbers", "BCC", []any{in.queue, int64(1)})
 	with("expiration", func(m *amqp091.Publishing) { m.Expiration = "60000" })
 	with("content type of 256 bytes", func(m *amqp091.Publishing) { m.ContentType = name })
 	with("content encoding of 256 bytes", func(m *amqp091.Publishing) { m.ContentEncoding = name })
@@ -64,13 +64,13 @@ func (t *trial) invalid(box *inbox) map[string]job {
 // invalidMessages publishes them while valid ones are published, which must not notice.
 func invalidMessages(t *trial) {
 	const valid = 300
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	var wg sync.WaitGroup
 	var outs []outcome
 	wg.Go(func() {
-		outs = t.publishAll(jobs(valid, "valid", func(_ int, id string) job { return to(box, id, t.short()) }))
+		outs = t.publishAll(jobs(valid, "valid", func(_ int, id string) job { return to(in, id, t.short()) }))
 	})
-	for what, j := range t.invalid(box) {
+	for what, j := range t.invalid(in) {
 		if j.msg.MessageId == "" {
 			j.msg.MessageId = what
 		}
@@ -84,12 +84,12 @@ func invalidMessages(t *trial) {
 			t.errorf("message %s, published meanwhile: Publish returned %v", o.id(), o.err)
 		}
 	}
-	t.exactly(box, outs)
+	t.exactly(in, outs)
 }
 
 func untouched(t *trial) {
 	const messages = 50
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	deep := func() amqp091.Table {
 		return amqp091.Table{
 			"table": amqp091.Table{"array": []any{amqp091.Table{"leaf": "kept"}}},
@@ -100,7 +100,7 @@ func untouched(t *trial) {
 		}
 	}
 	list := jobs(messages, "message", func(_ int, id string) job {
-		j := to(box, id, t.short())
+		j := to(in, id, t.short())
 		j.msg.Headers = deep()
 		return j
 	})
@@ -122,9 +122,9 @@ func untouched(t *trial) {
 		o.msg.Headers["table"].(amqp091.Table)["array"] = "lost"
 		maps.DeleteFunc(o.msg.Headers, func(string, any) bool { return true })
 	}
-	t.exactly(box, outs)
+	t.exactly(in, outs)
 	for _, o := range outs {
-		a := box.of(o.id())[0]
+		a := in.of(o.id())[0]
 		bytes, _ := a.Headers["bytes"].([]byte)
 		table, _ := a.Headers["table"].(amqp091.Table)
 		array, _ := table["array"].([]any)

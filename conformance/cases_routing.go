@@ -25,14 +25,14 @@ var oddRoutingKeys = []string{
 }
 
 func oddKeys(t *trial) {
-	box, exchange := t.queue(t.name("queue")), t.exchange("topic")
-	t.bind(box, "#", exchange)
+	in, exchange := t.queue(t.name("queue")), t.exchange("topic")
+	t.bind(in, "#", exchange)
 	outs := t.mustPublish(jobs(len(oddRoutingKeys), "key", func(i int, id string) job {
 		return job{exchange, oddRoutingKeys[i], t.short(), text(id)}
 	})...)
-	t.exactly(box, outs)
+	t.exactly(in, outs)
 	for _, o := range outs {
-		if got := box.of(o.id())[0].RoutingKey; got != o.key {
+		if got := in.of(o.id())[0].RoutingKey; got != o.key {
 			t.errorf("message %s arrived with routing key %q, want %q", o.id(), got, o.key)
 		}
 	}
@@ -41,35 +41,35 @@ func oddKeys(t *trial) {
 func oddNames(t *trial) {
 	name := t.name("x")
 	for _, q := range []string{"1.0.1." + name, "0.0.1.0." + name, name + ".1", "*." + name, "#." + name, "a b " + name} {
-		box := t.queue(q)
-		t.exactly(box, t.mustPublish(to(box, "for queue "+q, t.short())))
+		in := t.queue(q)
+		t.exactly(in, t.mustPublish(to(in, "for queue "+q, t.short())))
 
 		exchange := "1.0." + q
 		t.must(t.w.DeclareExchange(t.ctx, exchange, "fanout"))
-		t.bind(box, "", exchange)
+		t.bind(in, "", exchange)
 		j := job{exchange, "1.0", t.short(), text("for exchange " + exchange)}
-		t.await(box, t.mustPublish(j))
+		t.await(in, t.mustPublish(j))
 	}
 }
 
 func topicBindings(t *trial) {
 	exchange := t.exchange("topic")
-	boxes := map[string]*inbox{}
+	receivers := map[string]*receiver{}
 	for _, pattern := range topicPatterns {
-		boxes[pattern] = t.queue(t.name("queue"))
-		t.bind(boxes[pattern], pattern, exchange)
+		receivers[pattern] = t.queue(t.name("queue"))
+		t.bind(receivers[pattern], pattern, exchange)
 	}
 	for i, key := range oddRoutingKeys {
 		t.must(t.w.Publish(t.ctx, exchange, key, text(sprintf("plain-%03d", i))))
 	}
-	t.await(boxes["#"], t.mustPublish(jobs(len(oddRoutingKeys), "delayed", func(i int, id string) job {
+	t.await(receivers["#"], t.mustPublish(jobs(len(oddRoutingKeys), "delayed", func(i int, id string) job {
 		return job{exchange, oddRoutingKeys[i], t.short(), text(id)}
 	})...))
-	for pattern, box := range boxes {
-		t.sentinel(box)
+	for pattern, in := range receivers {
+		t.sentinel(in)
 		var missing, extra []string
 		for _, key := range oddRoutingKeys {
-			plain, delayed := box.withKey("plain", key), box.withKey("delayed", key)
+			plain, delayed := in.withKey("plain", key), in.withKey("delayed", key)
 			if delayed < plain {
 				missing = append(missing, sprintf("%q", key))
 			}
@@ -99,7 +99,7 @@ func (t *trial) wordsMayTell(key, pattern string) bool {
 }
 
 // withKey counts the arrivals of messages of a kind with a key.
-func (b *inbox) withKey(kind, key string) int {
+func (b *receiver) withKey(kind, key string) int {
 	n := 0
 	for _, a := range b.all() {
 		if strings.HasPrefix(a.MessageId, kind+"-") && a.RoutingKey == key {
@@ -111,15 +111,15 @@ func (b *inbox) withKey(kind, key string) int {
 
 func similarNames(t *trial) {
 	b := t.name("b")
-	var boxes []*inbox
+	var receivers []*receiver
 	var all []job
 	for _, name := range []string{b, "a." + b, "x.a." + b, b + ".a", "a" + b} {
-		boxes = append(boxes, t.queue(name))
-		all = append(all, to(boxes[len(boxes)-1], "for "+name, t.short()))
+		receivers = append(receivers, t.queue(name))
+		all = append(all, to(receivers[len(receivers)-1], "for "+name, t.short()))
 	}
 	outs := t.mustPublish(all...)
-	for i, box := range boxes {
-		t.exactly(box, outs[i:i+1])
+	for i, in := range receivers {
+		t.exactly(in, outs[i:i+1])
 	}
 }
 
@@ -131,12 +131,12 @@ func ccAndBCCByName(t *trial) { t.copies("") }
 func (t *trial) copies(exchange string) {
 	t.Helper()
 	var keys []string
-	var boxes []*inbox
+	var receivers []*receiver
 	for _, hint := range []string{"key", "cc", "cc-too", "bcc", "nobody"} {
-		box := t.queue(t.name(hint))
-		boxes, keys = append(boxes, box), append(keys, box.queue)
+		in := t.queue(t.name(hint))
+		receivers, keys = append(receivers, in), append(keys, in.queue)
 		if exchange != "" {
-			t.bind(box, box.queue, exchange)
+			t.bind(in, in.queue, exchange)
 		}
 	}
 	// The key once more among the CC, and a key that leads nowhere.
@@ -148,29 +148,29 @@ func (t *trial) copies(exchange string) {
 		return m
 	}
 	t.must(t.w.Publish(t.ctx, exchange, keys[0], copied("plain")))
-	t.await(boxes[0], t.mustPublish(job{exchange, keys[0], t.short(), copied("delayed")}))
-	for _, box := range boxes {
-		t.sentinel(box)
-		t.sameCopy(box)
+	t.await(receivers[0], t.mustPublish(job{exchange, keys[0], t.short(), copied("delayed")}))
+	for _, in := range receivers {
+		t.sentinel(in)
+		t.sameCopy(in)
 	}
 }
 
-// sameCopy checks that the box got as many plain messages as delayed ones, looking the same.
-func (t *trial) sameCopy(box *inbox) {
+// sameCopy checks that the receiver got as many plain messages as delayed ones, looking the same.
+func (t *trial) sameCopy(in *receiver) {
 	t.Helper()
-	plain, delayed := box.of("plain"), box.of("delayed")
+	plain, delayed := in.of("plain"), in.of("delayed")
 	if len(plain) != len(delayed) {
-		t.errorf("queue %s: arrived %d times, want %d", box.queue, len(delayed), len(plain))
+		t.errorf("queue %s: arrived %d times, want %d", in.queue, len(delayed), len(plain))
 		return
 	}
 	for i, want := range plain {
 		got := delayed[i]
 		want.MessageId, want.Body = got.MessageId, got.Body
 		for _, d := range t.differences(want, got) {
-			t.errorf("queue %s: %s", box.queue, d)
+			t.errorf("queue %s: %s", in.queue, d)
 		}
 		if !reflect.DeepEqual(want.Headers["CC"], got.Headers["CC"]) {
-			t.errorf("queue %s: CC arrived as %v, want %v", box.queue, got.Headers["CC"], want.Headers["CC"])
+			t.errorf("queue %s: CC arrived as %v, want %v", in.queue, got.Headers["CC"], want.Headers["CC"])
 		}
 	}
 }

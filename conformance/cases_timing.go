@@ -7,8 +7,8 @@ import (
 )
 
 var timingCases = []testCase{
-	{Case: Case{"no-head-of-line-blocking", "a message with a long delay must not hold up those with a short one behind it"}, check: headOfLine},
-	{Case: Case{"priorities-do-not-block", "messages of different priority must not hold up one another"}, check: priorities},
+	{Case: Case{"no-head-of-line-blocking", "a message with a long delay must not block those with a short one behind it"}, check: headOfLine},
+	{Case: Case{"priorities-do-not-block", "messages of different priority must not block one another"}, check: priorities},
 	{Case: Case{"same-delay-keeps-order", "messages with the same delay from one publisher must arrive in the order of publishing"}, check: keepsOrder},
 	{Case: Case{"rounding-up", "a delay between two multiples of the resolution must be rounded up, never down"}, check: roundingUp},
 	{Case: Case{"exact-tiers", "a delay that is no tier must be refused where only the tiers exist"}, check: exactTiers},
@@ -40,20 +40,20 @@ func (t *trial) overtakes(long, short func(i int) (priority uint8)) {
 func (t *trial) overtake(delay time.Duration, long, short func(i int) (priority uint8)) string {
 	t.Helper()
 	const longs, shorts = 3, 100
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	outs := t.mustPublish(jobs(longs, "long", func(i int, id string) job {
-		j := to(box, id, delay)
+		j := to(in, id, delay)
 		j.msg.Priority = long(i)
 		return j
 	})...)
 	outs = append(outs, t.mustPublish(jobs(shorts, "short", func(i int, id string) job {
-		j := to(box, id, t.short())
+		j := to(in, id, t.short())
 		j.msg.Priority = short(i)
 		return j
 	})...)...)
-	t.exactly(box, outs)
+	t.exactly(in, outs)
 	isShort := func(id string) bool { return id[:5] == "short" }
-	order := ids(box.all())
+	order := ids(in.all())
 	first := slices.IndexFunc(order, func(id string) bool { return !isShort(id) })
 	if behind := slices.DeleteFunc(order[first+1:], func(id string) bool { return !isShort(id) }); len(behind) > 0 {
 		return sprintf("%s, with a delay of %v, arrived before %s", order[first], delay, list(behind))
@@ -82,21 +82,21 @@ func keepsOrder(t *trial) {
 		return
 	}
 	const messages = 300
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	var outs []outcome
-	for _, j := range jobs(messages, "in-order", func(_ int, id string) job { return to(box, id, t.delay(2*brief)) }) {
+	for _, j := range jobs(messages, "in-order", func(_ int, id string) job { return to(in, id, t.delay(2*brief)) }) {
 		outs = append(outs, t.mustPublish(j)...) // One after the other, as only then there is an order.
 	}
-	t.exactly(box, outs)
+	t.exactly(in, outs)
 	var wrong []string
 	last := ""
-	for _, id := range ids(box.all()) {
+	for _, id := range ids(in.all()) {
 		if id < last {
 			wrong = append(wrong, id+" after "+last)
 		}
 		last = max(last, id)
 	}
-	t.none(box, "out of order", wrong)
+	t.none(in, "out of order", wrong)
 }
 
 // roundingUp checks that what arrives waited as long as the next multiple, or tier, above its delay.
@@ -113,11 +113,11 @@ func roundingUp(t *trial) {
 		}
 	}
 	delays = slices.DeleteFunc(delays, func(d time.Duration) bool { return d < 1 || t.effective(d) > t.lim.Max })
-	box := t.queue(t.name("queue"))
-	outs := t.mustPublish(jobs(len(delays), "rounded", func(i int, id string) job { return to(box, id, delays[i]) })...)
-	t.exactly(box, outs)
+	in := t.queue(t.name("queue"))
+	outs := t.mustPublish(jobs(len(delays), "rounded", func(i int, id string) job { return to(in, id, delays[i]) })...)
+	t.exactly(in, outs)
 	for _, o := range outs {
-		if by := o.before.Add(t.effective(o.delay)).Sub(box.of(o.id())[0].At); by > 0 {
+		if by := o.before.Add(t.effective(o.delay)).Sub(in.of(o.id())[0].At); by > 0 {
 			t.errorf("message %s: a delay of %v must become %v, and it arrived %v before that", o.id(), o.delay, t.effective(o.delay), by)
 		}
 	}
@@ -139,15 +139,15 @@ func exactTiers(t *trial) {
 		t.Logf("does not apply: not only the tiers are taken")
 		return
 	}
-	box := t.queue(t.name("queue"))
+	in := t.queue(t.name("queue"))
 	for _, tier := range t.lim.Tiers {
 		for _, d := range []time.Duration{tier - 1, tier + 1} {
 			if !slices.Contains(t.lim.Tiers, d) && d > 0 {
-				t.outOfRange(box, d)
+				t.outOfRange(in, d)
 			}
 		}
 	}
-	t.exactly(box, nil)
+	t.exactly(in, nil)
 }
 
 const forever = time.Duration(math.MaxInt64)

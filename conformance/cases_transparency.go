@@ -79,18 +79,18 @@ func bodies(t *trial) {
 func exchangeKinds(t *trial) {
 	direct, topic := t.exchange("direct"), t.exchange("topic")
 	fanout, headers := t.exchange("fanout"), t.exchange("headers")
-	boxes := map[string]*inbox{}
+	receivers := map[string]*receiver{}
 	for _, hint := range []string{"direct", "topic", "fanout", "headers", "none"} {
-		boxes[hint] = t.queue(t.name(hint))
+		receivers[hint] = t.queue(t.name(hint))
 	}
-	t.bind(boxes["direct"], "eu.order", direct)
-	t.bind(boxes["topic"], "eu.*", topic)
-	t.bind(boxes["fanout"], "any", fanout)
-	t.must(t.w.Bind(t.ctx, boxes["headers"].queue, "", headers, amqp091.Table{"x-match": "all", "region": "eu"}))
+	t.bind(receivers["direct"], "eu.order", direct)
+	t.bind(receivers["topic"], "eu.*", topic)
+	t.bind(receivers["fanout"], "any", fanout)
+	t.must(t.w.Bind(t.ctx, receivers["headers"].queue, "", headers, amqp091.Table{"x-match": "all", "region": "eu"}))
 	// What must not match, on each of them.
-	t.bind(boxes["none"], "us.order", direct)
-	t.bind(boxes["none"], "us.*", topic)
-	t.must(t.w.Bind(t.ctx, boxes["none"].queue, "", headers, amqp091.Table{"x-match": "all", "region": "us"}))
+	t.bind(receivers["none"], "us.order", direct)
+	t.bind(receivers["none"], "us.*", topic)
+	t.must(t.w.Bind(t.ctx, receivers["none"].queue, "", headers, amqp091.Table{"x-match": "all", "region": "us"}))
 
 	outs := map[string][]outcome{}
 	for hint, exchange := range map[string]string{"direct": direct, "topic": topic, "fanout": fanout, "headers": headers} {
@@ -99,6 +99,6 @@ func exchangeKinds(t *trial) {
 		outs[hint] = t.mustPublish(job{exchange, "eu.order", t.short(), m})
 	}
 	for _, hint := range []string{"direct", "topic", "fanout", "headers", "none"} {
-		t.exactly(boxes[hint], outs[hint])
+		t.exactly(receivers[hint], outs[hint])
 	}
 }

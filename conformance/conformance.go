@@ -27,8 +27,8 @@ type Harness struct {
 	// what the broker adds to every dead-lettered message.
 	Added []string
 
-	// Skip reports that a case cannot be judged, because the World lacks an ability ([Unable]). It must not
-	// return. nil is t.Skip; where a lane must be complete, as in CI, make it t.Fatal.
+	// Skip reports that a case cannot be run, because the World lacks an ability ([Unable]). It must not
+	// return. nil is t.Skip; where no case may be skipped, as in CI, make it t.Fatal.
 	Skip func(t *testing.T, reason string)
 
 	// Patience is how long the suite waits for what must happen before it calls it missing; 0 means 30 s. It

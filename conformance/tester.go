@@ -9,7 +9,7 @@ type tester interface {
 	Logf(format string, args ...any)
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
-	// Skipf ends the case as one that could not be judged.
+	// Skipf ends the case as one that could not be run.
 	Skipf(format string, args ...any)
 	Failed() bool
 	// Run runs f as a subtest, and returns when it has ended. It may be called by several goroutines at a time.

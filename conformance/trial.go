@@ -46,7 +46,7 @@ func try(t tester, h Harness, c testCase) {
 	}()
 	tr := &trial{tester: t, Case: c.Case, ctx: ctx, h: h, w: w}
 	tr.d = tr.open()
-	defer func() { _ = tr.d.Close() }() // What Close returns is judged by the cases about it.
+	defer func() { _ = tr.d.Close() }() // the cases about Close check what it returns
 	tr.lim = tr.d.Limits()
 	var end context.CancelFunc
 	tr.ctx, end = context.WithTimeout(context.Background(), caseTime+100*tr.short())
@@ -76,7 +76,7 @@ func (t *trial) errorf(format string, args ...any) {
 	t.Errorf("%s: %s", t.Sentence, sprintf(format, args...))
 }
 
-// must ends the case if the World did not do what it was asked; as one that cannot be judged if it said so.
+// must ends the case if the World did not do what it was asked. It skips the case if the World cannot.
 func (t *trial) must(err error) {
 	t.Helper()
 	if reason, ok := unable(err); ok {
@@ -97,13 +97,13 @@ func (t *trial) name(hint string) string {
 	return sprintf("conformance-%s-%d-%s", runID, counter.Add(1), hint)
 }
 
-// queue declares a queue and returns an inbox of what arrives there.
-func (t *trial) queue(name string) *inbox {
+// queue declares a queue and returns a receiver of what arrives there.
+func (t *trial) queue(name string) *receiver {
 	t.Helper()
 	t.must(t.w.DeclareQueue(t.ctx, name))
-	box := newInbox(name)
-	t.must(t.w.Consume(t.ctx, name, box.add))
-	return box
+	in := newReceiver(name)
+	t.must(t.w.Consume(t.ctx, name, in.add))
+	return in
 }
 
 // exchange declares an exchange with a new name.
@@ -114,10 +114,10 @@ func (t *trial) exchange(kind string) string {
 	return name
 }
 
-// bind binds a box's queue.
-func (t *trial) bind(box *inbox, key, exchange string) {
+// bind binds the queue of a receiver.
+func (t *trial) bind(in *receiver, key, exchange string) {
 	t.Helper()
-	t.must(t.w.Bind(t.ctx, box.queue, key, exchange, nil))
+	t.must(t.w.Bind(t.ctx, in.queue, key, exchange, nil))
 }
 
 // A job is one Publish to be made. Its message's MessageId tells it from others.
@@ -134,7 +134,7 @@ type outcome struct {
 	err           error
 }
 
-// id is the message's id, as it is found in an inbox.
+// id is the message's id, as it is found in a receiver.
 func (o outcome) id() string { return o.msg.MessageId }
 
 // text is the plainest message: its id, also as its body.
@@ -142,9 +142,9 @@ func text(id string) amqp091.Publishing {
 	return amqp091.Publishing{MessageId: id, Body: []byte(id)}
 }
 
-// to returns a job for the box's queue through the default exchange.
-func to(box *inbox, id string, delay time.Duration) job {
-	return job{key: box.queue, delay: delay, msg: text(id)}
+// to returns a job for the queue of a receiver through the default exchange.
+func to(in *receiver, id string, delay time.Duration) job {
+	return job{key: in.queue, delay: delay, msg: text(id)}
 }
 
 // jobs returns n jobs made by f from ids "<prefix>-000", "<prefix>-001", …

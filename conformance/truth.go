@@ -12,12 +12,12 @@ import (
 type fate struct {
 	again bool          // one may arrive more than once, as after a broker's failure
 	late  time.Duration // how long beyond the suite's patience they may stay away
-	kept  *inbox        // where late ones may be instead: they went astray while the broker started; nil is nowhere
+	kept  *receiver     // where late ones may be instead, unroutable while the broker started; or nil
 }
 
 // truthful checks that Publish told the truth of every message: what was nil arrives, what was safe to retry
 // does not, and an unknown outcome may be either.
-func (t *trial) truthful(box *inbox, outs []outcome, f fate) {
+func (t *trial) truthful(in *receiver, outs []outcome, f fate) {
 	t.Helper()
 	var stored, possible []outcome
 	var refused []string
@@ -36,39 +36,35 @@ func (t *trial) truthful(box *inbox, outs []outcome, f fate) {
 		}
 	}
 	t.Logf("of %d messages, %d stored, %d not stored, %d unknown", len(outs), len(stored), len(refused), len(possible)-len(stored))
-	t.awaitFate(box, stored, f)
+	t.awaitFate(in, stored, f)
 	if f.again {
-		t.recovered(box)
+		t.recovered(in)
 	}
-	t.sentinel(box)
+	t.sentinel(in)
 	var lied []string
 	for _, id := range refused {
-		if box.has(id) {
+		if in.has(id) {
 			lied = append(lied, sprintf("%s (%v)", id, errs[id]))
 		}
 	}
 	if len(lied) > 0 {
-		t.errorf("queue %s: arrived, though the error said that they were not stored: %s", box.queue, list(lied))
+		t.errorf("queue %s: arrived, though the error said that they were not stored: %s", in.queue, list(lied))
 		return
 	}
-	t.only(box, possible, f.again)
+	t.only(in, possible, f.again)
 }
 
 // awaitFate waits for the messages of outs, and ends the case if one is missing that is not kept either.
-func (t *trial) awaitFate(box *inbox, outs []outcome, f fate) {
+func (t *trial) awaitFate(in *receiver, outs []outcome, f fate) {
 	t.Helper()
 	ids, deadline := t.expected(outs)
-	missing := box.await(ids, deadline.Add(t.h.Patience))
-	if len(missing) > 0 && f.late > 0 {
-		t.Logf("queue %s: %d messages stay away longer than %v", box.queue, len(missing), t.h.Patience)
-		late := missing
-		missing = box.awaitOr(f.kept, late, time.Now().Add(f.late))
-		if astray := slices.DeleteFunc(late, func(id string) bool { return !f.kept.has(id) }); len(astray) > 0 {
-			t.Logf("queue %s: %d of them went astray while the broker started, and are kept as unroutable", box.queue, len(astray))
-		}
+	missing := in.awaitOr(f.kept, ids, deadline.Add(t.h.Patience+f.late))
+	kept := slices.DeleteFunc(ids, func(id string) bool { return in.has(id) || !f.kept.has(id) })
+	if len(kept) > 0 {
+		t.Logf("queue %s: %d messages were unroutable while the broker started, and are kept", in.queue, len(kept))
 	}
 	if len(missing) > 0 {
-		t.failf("queue %s: missing %s", box.queue, list(missing))
+		t.failf("queue %s: missing %s", in.queue, list(missing))
 	}
 }
 
@@ -82,11 +78,11 @@ func (t *trial) unknown(o outcome) {
 }
 
 // recovered waits until Publish works, as it may not at once on every connection that was lost.
-func (t *trial) recovered(box *inbox) {
+func (t *trial) recovered(in *receiver) {
 	t.Helper()
 	deadline := deadlineIn(t.h.Patience)
 	for {
-		o := t.publish(to(box, t.name(sentinelMark), t.short()))
+		o := t.publish(to(in, t.name(sentinelMark), t.short()))
 		if o.err == nil {
 			return
 		}

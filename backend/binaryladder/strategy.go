@@ -6,6 +6,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/keeper"
+	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -19,6 +20,21 @@ type strategy struct {
 func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.blueprint.plan() }
 func (s *strategy) All() topology.Plan     { return s.blueprint.all() }
+
+// Growth implements [engine.Strategy].
+func (s *strategy) Growth() message.Growth {
+	b := s.blueprint
+	last := link{b.ladder.levels - 1, hop{b.ladder.levels - 1, b.ladder.base() - 1}}
+	g := message.Growth{
+		Hops: b.ladder.levels, Keys: b.ladder.levels + 1, KeySize: len(b.key(last, 1)),
+		NameSize: max(len(b.names.queue(b.ladder, last.to)), len(b.names.level(last.from))),
+	}
+	if b.routing == Topic {
+		const hash = 22
+		g.Keys, g.KeySize = 2, len(b.ladder.topicKey(0, ""))+hash
+	}
+	return g
+}
 
 // Leaving implements [engine.Router].
 func (s *strategy) Leaving(queue string, words int) topology.Plan {

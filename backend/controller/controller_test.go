@@ -311,9 +311,9 @@ func TestKeysThatDoNotFitAreRefused(t *testing.T) {
 	w := setUp(t, topology.Classic)
 	d := w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond})
 	defer func() { require.NoError(t, d.Close()) }()
-	bcc := make([]any, 100)
+	bcc := make([]any, 400)
 	for i := range bcc {
-		bcc[i] = strings.Repeat("k", 100)
+		bcc[i] = strings.Repeat("k", 200)
 	}
 	err := d.Publish(t.Context(), "", w.queue(), time.Second, amqp091.Publishing{Headers: amqp091.Table{"BCC": bcc}})
 	require.ErrorIs(t, err, delayer.ErrInvalid)

@@ -85,18 +85,6 @@ func (s stamp) table() amqp091.Table {
 // header is the stamp as a message carries it.
 func (s stamp) header() amqp091.Table { return amqp091.Table{message.Journey: s.table()} }
 
-// size is about how many bytes of headers the keys take: the frame that all headers share is
-// bounded.
-func (s stamp) size() int {
-	n := 0
-	for _, list := range [...][]any{s.to, s.bcc} {
-		for _, key := range list {
-			n += len(key.(string)) + 5
-		}
-	}
-	return n
-}
-
 // readStamp reads what table wrote. Its error says why the message is none of ours.
 func readStamp(headers amqp091.Table) (stamp, error) {
 	value, there := headers[message.Journey]

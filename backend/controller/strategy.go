@@ -2,11 +2,11 @@ package controller
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -19,9 +19,12 @@ type strategy struct {
 func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.blueprint.plan() }
 
-// mostKeys is how many bytes the keys of a message's destinations and its own BCC may take: both
-// lists travel in a header of ours, for which message.Validate leaves room.
-const mostKeys = 6 << 10
+// Growth implements [engine.Strategy]. The delivery keys and the user's BCC travel in a header of ours,
+// beside the times of the stamp.
+func (s *strategy) Growth() message.Growth {
+	const times = 160
+	return message.Growth{Hops: 1, NameSize: len(s.blueprint.names.wait(0)), HeaderSize: times, Carried: true}
+}
 
 // Enter sends a message to the longest queue that ends before it is due, or straight to a
 // controller.
@@ -32,13 +35,6 @@ func (s *strategy) Enter(_ context.Context, m engine.Message) (engine.Entry, err
 	due := m.Envelope.Due.Add(whole(m.Delay) - m.Delay)
 	remaining := due.Sub(now)
 	first := stamp{to: m.Destinations, bcc: m.BCC}
-	if n := first.size(); n > mostKeys {
-		return engine.Entry{}, &delayer.Error{
-			Op: "publish", Backend: Name, Kind: delayer.ErrInvalid,
-			Cause: fmt.Errorf("the keys of its destinations and its BCC take %d bytes, %d fit", n, mostKeys),
-			Hint:  "publish to an exchange with bindings instead of listing keys in CC and BCC",
-		}
-	}
 	exchange, hop := s.blueprint.names.enter(), time.Duration(0)
 	if level := s.blueprint.schedule.next(remaining); level >= 0 {
 		exchange, hop = s.blueprint.names.wait(level), s.blueprint.schedule.ttl(level)

@@ -8,6 +8,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/keeper"
+	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -20,6 +21,16 @@ type strategy struct {
 
 func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.blueprint.plan() }
+
+// Growth implements [engine.Strategy].
+func (s *strategy) Growth() message.Growth {
+	g := message.Growth{Hops: 1, Keys: 1}
+	for i, tier := range s.blueprint.tiers {
+		g.KeySize = max(g.KeySize, len(s.blueprint.key(i, 1)))
+		g.NameSize = max(g.NameSize, len(s.blueprint.names.queue(tier)))
+	}
+	return g
+}
 
 // Enter returns the tier's key, and those that lead on from there.
 func (s *strategy) Enter(ctx context.Context, m engine.Message) (engine.Entry, error) {

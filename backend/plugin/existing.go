@@ -13,6 +13,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -29,6 +30,8 @@ func (*existing) Plan() topology.Plan { return topology.Plan{} }
 func (s *existing) Reset()            { s.seen.Store(0) }
 
 func (*existing) Limits() delayer.Limits { return guarantees() }
+
+func (*existing) Growth() message.Growth { return growth(0) }
 
 // Enter publishes to the exchange as it is: its bindings do the rest.
 func (s *existing) Enter(ctx context.Context, m engine.Message) (engine.Entry, error) {

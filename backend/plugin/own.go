@@ -7,6 +7,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -34,6 +35,8 @@ func (*own) Limits() delayer.Limits {
 	limits.KeepsUnroutable = true
 	return limits
 }
+
+func (*own) Growth() message.Growth { return growth(1) }
 
 // Enter lets a message wait with the keys that lead on from the delivery exchange. The plugin keeps all routing
 // keys of a message, those in BCC too, as they were when it came.

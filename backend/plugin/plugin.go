@@ -65,6 +65,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -168,6 +169,11 @@ func (c Config) settings(opts delayer.Options) (engine.Settings, error) {
 		return s, badConfig("exchange", "names that begin with %q belong to this Delayer", s.Prefix+".")
 	}
 	return s, nil
+}
+
+// growth is what the plugin adds to a message with so many keys of ours in BCC.
+func growth(keys int) message.Growth {
+	return message.Growth{Keys: keys, HeaderSize: 1 + len(header) + 9}
 }
 
 func badConfig(field, format string, args ...any) error {

@@ -2,7 +2,7 @@
 // against. They are for measuring only: they are early, block or lose where the original does.
 //
 //   - per-message-ttl: one queue, the delay as the message's own expiration. Only the head of a queue
-//     expires, so a long delay holds up the short ones behind it.
+//     expires, so a long delay blocks the short ones behind it.
 //   - top-entry: a ladder of 28 topic exchanges, each with a queue of 2^k seconds, entered at the top
 //     whatever the delay. Celery's delayed delivery is built so.
 //   - bit-entry: the same ladder, entered at the exchange of the highest set bit. NServiceBus does so.

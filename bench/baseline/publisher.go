@@ -8,10 +8,10 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/bench/internal/dial"
+	"github.com/delayer-go/delayer/internal/amqpclient"
 )
 
-// closeTimeout bounds the goodbye: a broker that is gone must not hold up the end of a benchmark.
+// closeTimeout bounds the goodbye: a broker that is gone must not delay the end of a benchmark.
 const closeTimeout = 5 * time.Second
 
 // publisher is one connection with one channel in confirm mode. Goroutines pipeline over it: each waits
@@ -22,7 +22,7 @@ type publisher struct {
 }
 
 func openPublisher(ctx context.Context, url, name string) (*publisher, error) {
-	conn, err := dial.Open(ctx, url, name)
+	conn, err := amqpclient.Dial(ctx, url, name)
 	if err != nil {
 		return nil, err
 	}

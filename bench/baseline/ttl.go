@@ -12,7 +12,7 @@ import (
 // ttlDesign is one queue for all delays, which the message's own expiration ends.
 //
 // The queue dead-letters to a direct exchange of its own rather than to the default exchange: the
-// routing key then is the destination's name on both sides, and nothing is rewritten on the way.
+// routing key then is the destination's name on both sides, and nothing is rewritten.
 func ttlDesign(cfg Config) design {
 	in, out, wait := cfg.Prefix+".in", cfg.Prefix+".out", cfg.Prefix+".wait"
 	return design{

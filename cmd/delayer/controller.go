@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/cli"
 )
 
 // controllerCmd is `delayer controller`.
@@ -27,7 +28,7 @@ func (c *controllerCmd) Run(ctx context.Context, s streams) error {
 	cfg.Logger = slog.New(slog.NewTextHandler(s.err, nil))
 	cfg.Logger.Info("controller starts")
 	if err := backend.ServeController(ctx, cfg); err != nil {
-		return interruptedOr(ctx, failure("controller", err))
+		return cli.InterruptedOr(ctx, failure("controller", err))
 	}
 	cfg.Logger.Info("controller has stopped; what it held is back in the broker")
 	return nil

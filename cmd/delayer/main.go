@@ -1,16 +1,7 @@
-// Command delayer compares ways of delaying RabbitMQ messages.
+// Command delayer works with Delayer in production: it sends messages, runs a controller, shows and checks the
+// topology, and cares for unroutable messages. See delayer --help.
 package main
 
-import (
-	"context"
-	"os"
-	"os/signal"
-	"syscall"
-)
+import "github.com/delayer-go/delayer/internal/cli"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the second Ctrl-C does not wait for the clean-up
-	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	os.Exit(status)
-}
+func main() { cli.Main(run) }

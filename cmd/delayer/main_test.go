@@ -3,28 +3,26 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer/internal/cli"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv("DELAYER_TEST_AS_COMMAND") != "" { // a child of the tests; see interrupt_unix_test.go
-		main()
-	}
-	rabbittest.Main(m, rabbit.Options{})
-}
+const (
+	exitOK          = cli.OK
+	exitFailed      = cli.Failed
+	exitUsage       = cli.Usage
+	exitInterrupted = cli.Interrupted
+)
 
-// command runs the command line; a report goes into a folder of the test's own.
+func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
+
+// command runs the command line.
 func command(ctx context.Context, t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -32,42 +30,8 @@ func command(ctx context.Context, t *testing.T, args ...string) (status int, std
 	return status, out.String(), errs.String()
 }
 
-func TestUsageErrorsNameTheWayOut(t *testing.T) {
-	for name, c := range map[string]struct {
-		args []string
-		want string
-	}{
-		"command":     {[]string{"measure"}, "measure"},
-		"flag":        {[]string{"bench", "--fast"}, "--fast"},
-		"backend":     {[]string{"bench", "--backend", "rumour"}, "known: binaryladder, binaryladder/source"},
-		"scenario":    {[]string{"bench", "--scenario", "accuracy,rumour"}, "known: accuracy, hol, hol-mix, burst, rate, backlog, hops, crash, recovery"},
-		"queue type":  {[]string{"bench", "--queue-type", "stream"}, "known: quorum, classic"},
-		"delays":      {[]string{"bench", "--delays", "soon"}, "1s-15s"},
-		"fractions":   {[]string{"bench", "--delays", "1500us"}, "whole milliseconds"},
-		"step":        {[]string{"bench", "--step", "10us"}, "whole number of milliseconds"},
-		"bits":        {[]string{"bench", "--bits", "1,7"}, "--bits: 7 (1 to 6)"},
-		"tick":        {[]string{"bench", "--tick", "1us"}, "at least 1ms"},
-		"body":        {[]string{"bench", "--body=-1"}, "--body: -1"},
-		"two sizes":   {[]string{"bench", "--quick", "--full"}, "can't be used together"},
-		"no effect":   {[]string{"bench", "--scenario", "burst,rate", "--rate", "5"}, "rates of its own"},
-		"nor these":   {[]string{"bench", "--scenario", "rate", "--messages", "5"}, "finds out how many"},
-		"nor those":   {[]string{"bench", "--scenario", "hol", "--delays", "1s-2s"}, "only scenario accuracy"},
-		"backwards":   {[]string{"bench", "--delays", "5s-1s"}, "the shorter first"},
-		"rate":        {[]string{"bench", "--rate=-1"}, "negative"},
-		"messages":    {[]string{"bench", "--messages=-1"}, "negative"},
-		"concurrency": {[]string{"bench", "--concurrency", "0"}, "at least 1"},
-		"repeat":      {[]string{"bench", "--repeat", "0"}, "at least 1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			status, _, stderr := command(t.Context(), t, c.args...)
-			assert.Equal(t, exitUsage, status)
-			assert.Contains(t, stderr, c.want)
-		})
-	}
-}
-
 func TestHelpAndVersion(t *testing.T) {
-	for _, args := range [][]string{{}, {"--help"}, {"bench", "--help"}, {"version"}} {
+	for _, args := range [][]string{{}, {"--help"}, {"send", "--help"}, {"version"}} {
 		status, stdout, stderr := command(t.Context(), t, args...)
 		assert.Equal(t, exitOK, status, args)
 		assert.Contains(t, stdout, "delayer", args)
@@ -75,66 +39,11 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-func TestABrokerThatCannotBeUsedSaysWhatToDo(t *testing.T) {
-	for name, c := range map[string]struct{ url, want string }{
-		"nobody there": {"amqp://guest:hunter2@127.0.0.1:1/", "is RabbitMQ running there"},
-		"scheme":       {"http://guest:hunter2@127.0.0.1/", "give it as amqp://"},
-		"not a URL":    {"amqp://guest:hunter2@127.0.0.1:port/", "give it as amqp://"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			status, _, stderr := command(t.Context(), t, "bench", "--out", t.TempDir(), "--url", c.url)
-			assert.Equal(t, exitFailed, status)
-			assert.Contains(t, stderr, c.want)
-			assert.NotContains(t, stderr, "hunter2")
-		})
+func TestUsageErrorsNameTheWayOut(t *testing.T) {
+	for _, args := range [][]string{{"bench"}, {"send", "--fast"}} {
+		status, _, stderr := command(t.Context(), t, args...)
+		assert.Equal(t, exitUsage, status)
+		assert.Contains(t, stderr, args[len(args)-1])
+		assert.Contains(t, stderr, "--help")
 	}
-}
-
-func TestAWrongPasswordIsNotPrinted(t *testing.T) {
-	at, err := url.Parse(rabbittest.Broker(t).URL())
-	require.NoError(t, err)
-	at.User = url.UserPassword(at.User.Username(), "hunter2")
-	status, _, stderr := command(t.Context(), t, "bench", "--out", t.TempDir(), "--url", at.String())
-	assert.Equal(t, exitFailed, status)
-	assert.Contains(t, stderr, "check the user and password")
-	assert.NotContains(t, stderr, "hunter2")
-}
-
-func TestBenchWritesItsReport(t *testing.T) {
-	broker := rabbittest.Broker(t)
-	dir := filepath.Join(t.TempDir(), "new", "folder")
-	status, stdout, stderr := command(t.Context(), t, "bench", "--quick", "--out", dir, "--url", broker.URL(),
-		"--backend", "binaryladder,per-message-ttl", "--scenario", "accuracy", "--messages", "40", "--delays", "1s-2s")
-	require.Equal(t, exitOK, status, stderr)
-	assert.Contains(t, stdout, "binaryladder source")
-	assert.Contains(t, stdout, "wrote "+filepath.Join(dir, "report.json"))
-	assert.Contains(t, stderr, "[1/3] accuracy, binaryladder source, quorum   p50 ")
-	assert.NotContains(t, stderr, "\r", "no live line where there is no terminal")
-
-	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
-	require.NoError(t, err)
-	var report struct {
-		Partial bool
-		Runs    []struct{ Delivered int }
-	}
-	require.NoError(t, json.Unmarshal(text, &report))
-	assert.False(t, report.Partial)
-	require.Len(t, report.Runs, 3)
-	assert.Equal(t, 40, report.Runs[0].Delivered)
-	assert.FileExists(t, filepath.Join(dir, "report.md"))
-	assert.FileExists(t, filepath.Join(dir, "report.html"))
-	assert.FileExists(t, filepath.Join(dir, "samples.csv.gz"))
-}
-
-func TestAnInterruptedBenchSaysSo(t *testing.T) {
-	ctx, interrupt := context.WithCancel(t.Context())
-	interrupt()
-	status, _, stderr := command(ctx, t, "bench", "--out", t.TempDir(), "--url", "amqp://127.0.0.1:1/")
-	assert.Equal(t, exitInterrupted, status)
-	assert.Contains(t, stderr, "interrupted")
-}
-
-func TestCommandLineHidesCredentials(t *testing.T) {
-	got := commandLine([]string{"/bin/delayer", "bench", "--url", "amqp://me:hunter2@host/", "--quick"})
-	assert.Equal(t, "delayer bench --url amqp://…@host/ --quick", got)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/cli"
 )
 
 // sendCmd is `delayer send`.
@@ -36,7 +37,7 @@ func (c *sendCmd) Validate() error {
 	case c.Delay < 0:
 		return fmt.Errorf("--delay: %v is negative", c.Delay)
 	case c.Timeout <= 0:
-		return fmt.Errorf("--timeout: %v is no time at all", c.Timeout)
+		return fmt.Errorf("--timeout: %v must be positive", c.Timeout)
 	}
 	_, err := c.headers()
 	return err
@@ -46,7 +47,7 @@ func (c *sendCmd) Validate() error {
 func (c *sendCmd) Run(ctx context.Context, s streams) error {
 	said, err := c.send(ctx, s.in)
 	if err != nil {
-		return interruptedOr(ctx, failure("send", err))
+		return cli.InterruptedOr(ctx, failure("send", err))
 	}
 	_, err = fmt.Fprintln(s.out, said)
 	return err

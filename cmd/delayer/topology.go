@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/cli"
 )
 
 type topologyCmd struct {
@@ -63,7 +64,7 @@ func (c *topologyVerifyCmd) Run(ctx context.Context, s streams) error {
 	}
 	problems, err := backend.Verify(ctx, cfg)
 	if err != nil {
-		return interruptedOr(ctx, failure("topology verify", err))
+		return cli.InterruptedOr(ctx, failure("topology verify", err))
 	}
 	for _, p := range problems {
 		fmt.Fprintln(s.out, p)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/cli"
 	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/unroutable"
 )
@@ -114,7 +115,7 @@ type walk struct {
 	visit func(*unroutable.Message) error
 	// after is called once all were seen and before they are given back.
 	after func() error
-	show  *display
+	show  *cli.Display
 }
 
 // run returns how many messages the queue had at the start.
@@ -139,8 +140,8 @@ func (w walk) run(ctx context.Context) (total int, err error) {
 		if err := w.visit(m); err != nil {
 			return total, err
 		}
-		if w.show != nil && w.show.live && n%100 == 0 {
-			w.show.draw(fmt.Sprintf("%d of %d messages", n, total))
+		if w.show != nil && w.show.Live() && n%100 == 0 {
+			w.show.Draw(fmt.Sprintf("%d of %d messages", n, total))
 		}
 	}
 	if w.after != nil {
@@ -160,7 +161,7 @@ func boxed(ctx context.Context, name string, f *boxFlags, do func(*unroutable.Bo
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("delayer unroutable %s: %w; no message is lost", name, errInterrupted)
+		return fmt.Errorf("delayer unroutable %s: %w; no message is lost", name, cli.ErrInterrupted)
 	}
 	return failure("unroutable "+name, err)
 }

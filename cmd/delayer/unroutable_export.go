@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/delayer-go/delayer/internal/cli"
 	"github.com/delayer-go/delayer/internal/unroutable"
 )
 
@@ -32,18 +33,18 @@ func (c *unroutableExportCmd) export(ctx context.Context, box *unroutable.Box, s
 		out = file
 		defer func() { err = errors.Join(err, file.Close()) }()
 	}
-	show := newDisplay(s.err)
-	defer show.end()
+	show := cli.NewDisplay(s.err)
+	defer show.End()
 	n, err := c.write(ctx, box, out, show)
 	if err != nil {
 		return err
 	}
-	show.end()
+	show.End()
 	_, err = fmt.Fprintf(s.err, "exported %s of %s; they are still there\n", messages(n), box.Queue())
 	return err
 }
 
-func (c *unroutableExportCmd) write(ctx context.Context, box *unroutable.Box, out io.Writer, show *display) (n int, err error) {
+func (c *unroutableExportCmd) write(ctx context.Context, box *unroutable.Box, out io.Writer, show *cli.Display) (n int, err error) {
 	buffered := bufio.NewWriter(out)
 	w := walk{box: box, flags: &c.boxFlags, show: show, after: buffered.Flush}
 	w.visit = func(m *unroutable.Message) error {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/delayer-go/delayer/internal/cli"
 	"github.com/delayer-go/delayer/internal/unroutable"
 )
 
@@ -32,8 +33,8 @@ func (c *unroutableListCmd) Run(ctx context.Context, s streams) error {
 }
 
 func (c *unroutableListCmd) list(ctx context.Context, box *unroutable.Box, s streams) error {
-	show := newDisplay(s.err)
-	defer show.end()
+	show := cli.NewDisplay(s.err)
+	defer show.End()
 	var found []*unroutable.Message
 	sizes := map[*unroutable.Message]int{}
 	selected := 0
@@ -50,7 +51,7 @@ func (c *unroutableListCmd) list(ctx context.Context, box *unroutable.Box, s str
 	if err != nil {
 		return err
 	}
-	show.end()
+	show.End()
 	look := newLook(box)
 	t := newTable("DESTINATION", "KEY", "ID", "DUE", "HERE", "SIZE", "WHY")
 	now := time.Now()

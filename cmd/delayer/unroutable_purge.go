@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/delayer-go/delayer/internal/cli"
 	"github.com/delayer-go/delayer/internal/unroutable"
 )
 
@@ -25,8 +26,8 @@ func (c *unroutablePurgeCmd) purge(ctx context.Context, box *unroutable.Box, s s
 	if !c.Yes && !isTerminalFile(s.in) {
 		return errors.New("nobody can be asked here: give --yes (export keeps a copy)")
 	}
-	show := newDisplay(s.err)
-	defer show.end()
+	show := cli.NewDisplay(s.err)
+	defer show.End()
 	var found []*unroutable.Message
 	what := tally{}
 	w := walk{box: box, flags: &c.boxFlags, show: show}
@@ -37,7 +38,7 @@ func (c *unroutablePurgeCmd) purge(ctx context.Context, box *unroutable.Box, s s
 		return nil
 	}
 	w.after = func() error {
-		show.end()
+		show.End()
 		return c.remove(ctx, box, s, found, what)
 	}
 	_, err := w.run(ctx)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/delayer-go/delayer/internal/cli"
 	"github.com/delayer-go/delayer/internal/unroutable"
 )
 
@@ -29,7 +30,7 @@ func (c *unroutableRetryCmd) Run(ctx context.Context, s streams) error {
 		}
 		defer sender.Close()
 		r := retrial{cmd: c, box: box, sender: sender, sent: tally{}, stay: tally{}}
-		err = r.run(ctx, newDisplay(s.err))
+		err = r.run(ctx, cli.NewDisplay(s.err))
 		r.report(s.out)
 		if err != nil {
 			return err
@@ -48,8 +49,8 @@ type retrial struct {
 	sent, stay tally
 }
 
-func (r *retrial) run(ctx context.Context, show *display) (err error) {
-	defer show.end()
+func (r *retrial) run(ctx context.Context, show *cli.Display) (err error) {
+	defer show.End()
 	r.look = newLook(r.box)
 	w := walk{box: r.box, flags: &r.cmd.boxFlags, show: show}
 	w.visit = func(m *unroutable.Message) error {

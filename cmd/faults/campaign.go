@@ -104,7 +104,7 @@ func (c *campaign) brokerOptions() rabbit.Options {
 		Logf: c.logf, Choice: os.Getenv("DELAYER_BROKER"), Plugins: []string{"rabbitmq_delayed_message_exchange"},
 	}
 	if c.Redeliver > 0 {
-		o.Args = fmt.Sprintf("-rabbit dead_letter_worker_publisher_confirm_timeout %d", c.Redeliver.Milliseconds())
+		o.Args = rabbit.DeadLetterRetry(c.Redeliver)
 	}
 	if o.Choice == "" || o.Choice == rabbit.Given {
 		o.Choice = rabbit.Node

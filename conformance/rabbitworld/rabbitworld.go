@@ -10,10 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/conformance"
+	"github.com/delayer-go/delayer/internal/amqpclient"
 )
 
 // Config says which broker, and what can be done to it.
@@ -39,8 +41,8 @@ type Config struct {
 
 // A Broker opens the Worlds of one run of the suite.
 type Broker struct {
-	cfg  Config
-	link *link // what is unroutable is consumed over it
+	cfg    Config
+	client *amqpclient.Client // consumes the queue of unroutable messages
 
 	mu         sync.Mutex
 	collecting bool
@@ -53,23 +55,27 @@ func Connect(ctx context.Context, cfg Config) (*Broker, error) {
 	if cfg.QueueType == "" {
 		cfg.QueueType = "classic"
 	}
-	l, err := dial(ctx, cfg.URL)
+	client, err := open(ctx, cfg.URL)
 	if err != nil {
 		return nil, err
 	}
-	return &Broker{cfg: cfg, link: l}, nil
+	return &Broker{cfg: cfg, client: client}, nil
+}
+
+func open(ctx context.Context, url string) (*amqpclient.Client, error) {
+	return amqpclient.Open(ctx, amqpclient.Options{URLs: []string{url}, Name: "conformance: the world"})
 }
 
 // Close closes the broker's connection.
-func (b *Broker) Close() error { return b.link.close() }
+func (b *Broker) Close() error { return b.client.Close() }
 
 // World opens a World with a connection of its own, for [conformance.Harness].World.
 func (b *Broker) World(ctx context.Context) (conformance.World, error) {
-	l, err := dial(ctx, b.cfg.URL)
+	client, err := open(ctx, b.cfg.URL)
 	if err != nil {
 		return nil, err
 	}
-	return &world{broker: b, link: l}, nil
+	return &world{broker: b, client: client}, nil
 }
 
 // collect consumes the queue of unroutable messages, once, for all Worlds.
@@ -82,11 +88,20 @@ func (b *Broker) collect(ctx context.Context) error {
 	if b.collecting {
 		return nil
 	}
-	if err := b.link.consume(ctx, b.cfg.Unroutable, b.collected); err != nil {
+	if err := consume(ctx, b.client, b.cfg.Unroutable, b.collected); err != nil {
 		return fmt.Errorf("queue for unroutable messages: %w", err)
 	}
 	b.collecting = true
 	return nil
+}
+
+func consume(
+	ctx context.Context, c *amqpclient.Client, queue string, arrived func(conformance.Arrival),
+) error {
+	_, err := c.Consume(ctx, queue, func(d amqp091.Delivery, at time.Time) {
+		arrived(conformance.Arrival{Delivery: d, At: at})
+	})
+	return err
 }
 
 // collected keeps a message for those who will ask, and tells those who did.

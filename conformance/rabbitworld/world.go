@@ -10,6 +10,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/conformance"
+	"github.com/delayer-go/delayer/internal/amqpclient"
 )
 
 // What the bare booleans of amqp091 mean here.
@@ -21,15 +22,12 @@ const (
 	ifUnused   = false
 	ifEmpty    = false
 	noWait     = false
-	noLocal    = false
-	autoAck    = false
-	multiple   = false
 )
 
 // world remembers what it declared, to delete it.
 type world struct {
 	broker *Broker
-	link   *link
+	client *amqpclient.Client
 
 	mu        sync.Mutex
 	queues    []string
@@ -42,14 +40,14 @@ func (w *world) DeclareQueue(ctx context.Context, name string) error {
 	w.mu.Lock()
 	w.queues = append(w.queues, name)
 	w.mu.Unlock()
-	return w.link.do(ctx, func(ch *amqp091.Channel) error {
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error {
 		_, err := ch.QueueDeclare(name, durable, autoDelete, exclusive, noWait, amqp091.Table{amqp091.QueueTypeArg: w.broker.cfg.QueueType})
 		return err
 	})
 }
 
 func (w *world) DeleteQueue(ctx context.Context, name string) error {
-	return w.link.do(ctx, func(ch *amqp091.Channel) error {
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error {
 		_, err := ch.QueueDelete(name, ifUnused, ifEmpty, noWait)
 		return err
 	})
@@ -59,29 +57,29 @@ func (w *world) DeclareExchange(ctx context.Context, name, kind string) error {
 	w.mu.Lock()
 	w.exchanges = append(w.exchanges, name)
 	w.mu.Unlock()
-	return w.link.do(ctx, func(ch *amqp091.Channel) error {
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error {
 		return ch.ExchangeDeclare(name, kind, durable, autoDelete, internal, noWait, nil)
 	})
 }
 
 func (w *world) DeleteExchange(ctx context.Context, name string) error {
-	return w.link.do(ctx, func(ch *amqp091.Channel) error { return ch.ExchangeDelete(name, ifUnused, noWait) })
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error { return ch.ExchangeDelete(name, ifUnused, noWait) })
 }
 
 func (w *world) Bind(ctx context.Context, queue, key, exchange string, args amqp091.Table) error {
-	return w.link.do(ctx, func(ch *amqp091.Channel) error { return ch.QueueBind(queue, key, exchange, noWait, args) })
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error { return ch.QueueBind(queue, key, exchange, noWait, args) })
 }
 
 func (w *world) Unbind(ctx context.Context, queue, key, exchange string, args amqp091.Table) error {
-	return w.link.do(ctx, func(ch *amqp091.Channel) error { return ch.QueueUnbind(queue, key, exchange, args) })
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error { return ch.QueueUnbind(queue, key, exchange, args) })
 }
 
 func (w *world) Publish(ctx context.Context, exchange, key string, msg amqp091.Publishing) error {
-	return w.link.do(ctx, func(ch *amqp091.Channel) error { return publish(ctx, ch, exchange, key, msg) })
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error { return publish(ctx, ch, exchange, key, msg) })
 }
 
 func (w *world) Consume(ctx context.Context, queue string, arrived func(conformance.Arrival)) error {
-	return w.link.consume(ctx, queue, arrived)
+	return consume(ctx, w.client, queue, arrived)
 }
 
 func (w *world) Unroutable(ctx context.Context, arrived func(conformance.Arrival)) error {
@@ -94,19 +92,19 @@ func (w *world) Unroutable(ctx context.Context, arrived func(conformance.Arrival
 
 func (w *world) Cut(ctx context.Context) error {
 	if w.broker.cfg.Cut == nil {
-		return conformance.Unable("cut: no way to close a connection from the broker's side was given")
+		return conformance.Unable("cut: Config.Cut is nil")
 	}
 	return w.broker.cfg.Cut(ctx)
 }
 
 func (w *world) Restart(ctx context.Context) error {
 	if w.broker.cfg.Restart == nil {
-		return conformance.Unable("restart: no way to restart the broker was given")
+		return conformance.Unable("restart: Config.Restart is nil")
 	}
 	if err := w.broker.cfg.Restart(ctx); err != nil {
 		return err
 	}
-	return w.link.do(ctx, func(*amqp091.Channel) error { return nil })
+	return w.client.Do(ctx, func(*amqp091.Channel) error { return nil })
 }
 
 // Close deletes what was declared, and closes the connection.
@@ -125,5 +123,5 @@ func (w *world) Close() error {
 			errs = append(errs, fmt.Errorf("delete exchange %s: %w", name, err))
 		}
 	}
-	return errors.Join(append(errs, w.link.close())...)
+	return errors.Join(append(errs, w.client.Close())...)
 }

@@ -1,6 +1,6 @@
 // Package broker is the only place that talks to RabbitMQ: connections that come back by themselves
-// (Conn), confirmed and mandatory publishing (Publisher), and everything else a channel is asked for
-// (Control). It knows nothing of delays.
+// (Conn), confirmed and mandatory publishing (Publisher), and everything else a channel is asked
+// for (Control). It knows nothing of delays.
 package broker
 
 import (
@@ -25,6 +25,7 @@ type Options struct {
 	Logger  *slog.Logger // nil: slog.Default()
 	Name    string       // shown in the broker's list of connections
 	Backend string       // for errors
+	Outages *Outages     // shared by connections that log an outage together; nil: each logs its own
 }
 
 // Slog is the logger to use.
@@ -61,14 +62,14 @@ func parseURLs(list string) ([]address, error) {
 		}
 		all = append(all, address{strings.TrimSpace(raw), uri})
 		if more == "" {
-			return all, alike(all)
+			return all, sameUser(all)
 		}
 		rest = more
 	}
 }
 
-// alike makes sure that it is the same wherever we are connected.
-func alike(all []address) error {
+// sameUser makes sure that vhost and user are the same wherever we are connected.
+func sameUser(all []address) error {
 	for _, a := range all[1:] {
 		if a.uri.Vhost != all[0].uri.Vhost || a.uri.Username != all[0].uri.Username {
 			return badURL(fmt.Sprintf("the addresses differ in vhost or user name (%v and %v)", all[0], a), "list the nodes of one cluster")

@@ -102,14 +102,14 @@ func TestAMuteHostLeavesTimeForTheOthers(t *testing.T) {
 	soon := func(d time.Duration, left int) time.Duration {
 		ctx, cancel := context.WithTimeout(context.Background(), d)
 		defer cancel()
-		return time.Until(share(ctx, left)).Round(100 * time.Millisecond)
+		return time.Until(attemptDeadline(ctx, left)).Round(100 * time.Millisecond)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		require.Equal(t, 4*time.Second, soon(12*time.Second, 3))
 		require.Equal(t, 12*time.Second, soon(12*time.Second, 1))
 		require.Equal(t, dialTimeout/3, soon(time.Hour, 2))
 		require.Equal(t, dialTimeout, soon(time.Hour, 1))
-		require.Equal(t, dialTimeout, time.Until(share(context.Background(), 1)))
+		require.Equal(t, dialTimeout, time.Until(attemptDeadline(context.Background(), 1)))
 	})
 }
 

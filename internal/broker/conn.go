@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"time"
 
@@ -17,16 +16,16 @@ import (
 const (
 	firstPause   = 100 * time.Millisecond // before the first attempt to reconnect
 	longestPause = 10 * time.Second       // between two attempts
-	dialTimeout  = 30 * time.Second       // for TCP, TLS and the AMQP handshake together
 	closeTimeout = 2 * time.Second        // for the broker to answer connection.close
 )
 
 // Conn is one connection that comes back by itself: with a pause that doubles up to ten seconds and
 // varies by chance, so that a thousand clients do not return at the same instant.
 type Conn struct {
-	opts Options
-	all  []address
-	log  *slog.Logger
+	opts    Options
+	all     []address
+	log     *slog.Logger
+	outages *Outages
 
 	ctx    context.Context // ended by Close
 	cancel context.CancelFunc
@@ -44,8 +43,8 @@ type connState struct {
 	blocked bool                // the broker's memory or disk alarm holds up publishing
 }
 
-// Dial connects once, so that a wrong address or password is an error now, and then keeps connected. Where there are
-// several addresses it takes the first that answers.
+// Dial connects once, so that a wrong address or password is an error now, and then keeps
+// connected. Where there are several addresses it takes the first that answers.
 func Dial(ctx context.Context, opts Options) (*Conn, error) {
 	all, err := parseURLs(opts.URL)
 	if err != nil {
@@ -54,85 +53,20 @@ func Dial(ctx context.Context, opts Options) (*Conn, error) {
 	c := &Conn{opts: opts, all: all, done: make(chan struct{}), changed: make(chan struct{})}
 	c.log = opts.Slog().With("connection", opts.Name)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	conn, err := c.dial(ctx, 0)
+	if c.outages = opts.Outages; c.outages == nil {
+		c.outages = new(Outages)
+	}
+	conn, failed, err := c.dial(ctx, 0)
 	if err != nil {
 		c.cancel()
 		return nil, dialError("open", opts.Backend, endpoints(all), err)
 	}
+	for _, f := range failed {
+		c.log.Warn("an address of the broker does not answer", "broker", f.at.String(), "error", f.err, "instead", c.Endpoint())
+	}
 	c.state.conn = conn
 	go c.keep(conn)
 	return c, nil
-}
-
-// dial tries the addresses in turn, from a certain one on.
-func (c *Conn) dial(ctx context.Context, first int) (*amqp091.Connection, error) {
-	var failed failures
-	for i := range c.all {
-		at := (first + i) % len(c.all)
-		conn, err := dial(ctx, c.all[at], c.opts, share(ctx, len(c.all)-i))
-		if err == nil {
-			c.mu.Lock()
-			c.at = at
-			c.mu.Unlock()
-			for _, f := range failed {
-				c.log.Warn("an address of the broker does not answer", "broker", f.at.String(), "error", f.err, "instead", c.all[at].String())
-			}
-			return conn, nil
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if len(c.all) == 1 {
-			return nil, err
-		}
-		failed = append(failed, failure{c.all[at], plain(err)})
-	}
-	return nil, failed
-}
-
-// share is until when one attempt may last, so that a host that says nothing leaves time for those after it.
-func share(ctx context.Context, left int) time.Time {
-	timeout := dialTimeout
-	if left > 1 {
-		timeout = dialTimeout / 3
-	}
-	deadline := time.Now().Add(timeout)
-	if d, ok := ctx.Deadline(); ok {
-		if mine := time.Now().Add(time.Until(d) / time.Duration(left)); mine.Before(deadline) {
-			return mine
-		}
-	}
-	return deadline
-}
-
-// dial makes one attempt.
-func dial(ctx context.Context, to address, opts Options, deadline time.Time) (*amqp091.Connection, error) {
-	// amqp091-go knows no context: end the handshake by closing the socket under it.
-	var socket net.Conn
-	unhook := func() bool { return true }
-	cfg := amqp091.Config{
-		TLSClientConfig: opts.TLS.Clone(), // amqp091-go writes the address's host name into it
-		Properties:      amqp091.NewConnectionProperties(),
-		Dial: func(network, addr string) (net.Conn, error) {
-			s, err := (&net.Dialer{Deadline: deadline}).DialContext(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			socket = s
-			unhook = context.AfterFunc(ctx, func() { _ = socket.Close() })
-			return s, s.SetDeadline(deadline)
-		},
-	}
-	cfg.Properties.SetClientConnectionName(opts.Name)
-	conn, err := amqp091.DialConfig(to.raw, cfg)
-	unhook()
-	if ctx.Err() != nil {
-		if conn != nil {
-			_ = conn.CloseDeadline(time.Now())
-		}
-		return nil, context.Cause(ctx)
-	}
-	return conn, err
 }
 
 // keep watches the connection and replaces it until Close.
@@ -145,8 +79,14 @@ func (c *Conn) keep(conn *amqp091.Connection) {
 			return
 		}
 		c.set(connState{lastErr: lost})
-		c.log.Warn("connection lost", "broker", c.Endpoint(), "error", plain(lost))
-		if conn = c.redial(); conn == nil {
+		if c.outages.began(time.Now()) {
+			c.log.Warn("connection lost", "broker", c.Endpoint(), "error", plain(lost))
+		}
+		conn = c.redial()
+		if c.outages.ended() && conn != nil {
+			c.log.Info("connected again", "broker", c.Endpoint())
+		}
+		if conn == nil {
 			return
 		}
 		c.set(connState{conn: conn})
@@ -181,20 +121,19 @@ func (c *Conn) watch(conn *amqp091.Connection) error {
 	}
 }
 
-// redial tries until it has a connection, or returns nil when Close was called. It begins with the address after the
-// one that was lost.
+// redial tries until it has a connection, or returns nil when Close was called. It begins with the
+// address after the one that was lost.
 func (c *Conn) redial() *amqp091.Connection {
 	pause := firstPause
 	first := c.where() + 1
-	for attempt := 1; ; attempt++ {
+	for {
 		select {
 		case <-c.ctx.Done():
 			return nil
 		case <-time.After(jitter(pause)):
 		}
-		conn, err := c.dial(c.ctx, first)
+		conn, _, err := c.dial(c.ctx, first)
 		if err == nil {
-			c.log.Info("connected again", "broker", c.Endpoint(), "attempts", attempt)
 			return conn
 		}
 		if c.ctx.Err() != nil {
@@ -202,7 +141,9 @@ func (c *Conn) redial() *amqp091.Connection {
 		}
 		c.set(connState{lastErr: err})
 		pause = min(2*pause, longestPause)
-		c.log.Warn("cannot connect", "broker", endpoints(c.all), "attempt", attempt, "next_within", pause, "error", plain(err))
+		if c.outages.lasts(time.Now()) {
+			c.log.Warn("still no connection", "broker", endpoints(c.all), "error", plain(err))
+		}
 	}
 }
 
@@ -295,7 +236,8 @@ func (c *Conn) Server() (frameSize int, product, version string) {
 	return conn.Config.FrameSize, product, version
 }
 
-// Close closes the connection, waiting up to two seconds for the broker's answer, and ends the goroutine.
+// Close closes the connection, waiting up to two seconds for the broker's answer, and ends the
+// goroutine.
 func (c *Conn) Close() {
 	c.cancel()
 	<-c.done

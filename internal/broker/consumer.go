@@ -13,19 +13,20 @@ type Consuming struct {
 	Queue    string
 	Prefetch int // how many messages may be unacknowledged at a time
 
-	// Serve takes the messages of one life of the channel, and acknowledges them. It returns once messages is
-	// closed or the ctx of Consume has ended; what is not acknowledged by then, the broker delivers again. alive
-	// ends when the channel is lost: nothing can be acknowledged any more.
+	// Serve takes the messages of one life of the channel, and acknowledges them. It returns once
+	// messages is closed or the ctx of Consume has ended; what is not acknowledged by then, the
+	// broker delivers again. alive ends when the channel is lost: nothing can be acknowledged any
+	// more.
 	Serve func(alive context.Context, messages <-chan amqp091.Delivery)
 
-	// Failed is told why a channel was lost or could not be had, before the next attempt: the queue may be
-	// gone.
+	// Failed is told why a channel was lost or could not be had, before the next attempt: the queue
+	// may be gone.
 	Failed func(ctx context.Context, err error)
 }
 
-// Consume takes messages from a queue until ctx ends, on a channel that comes back as often as it is lost. Publish
-// on another connection: the broker stops reading from one that publishes too much, and with it our
-// acknowledgements.
+// Consume takes messages from a queue until ctx ends, on a channel that comes back as often as it
+// is lost. Publish on another connection: the broker stops reading from one that publishes too
+// much, and with it our acknowledgements.
 func Consume(ctx context.Context, conn *Conn, c Consuming) {
 	pause := firstPause
 	for {

@@ -12,9 +12,9 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// Control runs everything that is not publishing, on channels and a connection of its own: a broker that
-// blocks publishers because of an alarm still answers here, and a channel error over a missing queue
-// disturbs no message on its way.
+// Control runs everything that is not publishing, on channels and a connection of its own: a broker
+// that blocks publishers because of an alarm still answers here, and a channel error over a missing
+// queue disturbs no message on its way.
 type Control struct {
 	conn    *Conn
 	jobs    chan *job
@@ -22,9 +22,9 @@ type Control struct {
 	done    chan struct{} // closed when the workers have ended
 }
 
-// controlChannels is how many calls run at a time. One at a time, a broker makes about 1,000 bindings a
-// second, since each waits for the answer to the one before; eight make about three times as many (3.10.8,
-// 4.0.5 and 4.3.6 on two cores).
+// controlChannels is how many calls run at a time. One at a time, a broker makes about 1,000
+// bindings a second, since each waits for the answer to the one before; eight make about three
+// times as many (3.10.8, 4.0.5 and 4.3.6 on two cores).
 const controlChannels = 8
 
 type job struct {
@@ -43,9 +43,9 @@ func NewControl(conn *Conn) *Control {
 	return c
 }
 
-// Do calls f with a channel, which no one else uses meanwhile, and returns its error. f must be idempotent: it is called again if the
-// connection is lost meanwhile. amqp091-go's calls know no context, so f may still be running when Do
-// returns because ctx ended.
+// Do calls f with a channel, which no one else uses meanwhile, and returns its error. f must be
+// idempotent: it is called again if the connection is lost meanwhile. amqp091-go's calls know no
+// context, so f may still be running when Do returns because ctx ended.
 func (c *Control) Do(ctx context.Context, f func(*amqp091.Channel) error) error {
 	j := &job{run: f, ctx: ctx, result: make(chan error, 1)}
 	select {
@@ -116,7 +116,7 @@ func connectionLost(err error) bool {
 	return !amqpErr.Server || amqpErr.Code == amqp091.ConnectionForced || amqpErr.Code == amqp091.InternalError
 }
 
-// Explain turns an error of Do into one that names the operation, the object and the way out.
+// Explain turns an error of Do into one that names the operation, the object and the remedy.
 func Explain(op, backend, object string, err error) error {
 	if err == nil {
 		return nil

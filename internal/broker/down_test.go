@@ -2,7 +2,9 @@ package broker
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -15,7 +17,10 @@ import (
 // TestABrokerThatIsDown: who waits is told why when ctx ends, and who waits longer is served.
 func TestABrokerThatIsDown(t *testing.T) {
 	b := rabbittest.Own(t, rabbit.Options{})
-	p, c := open(t, b.URL(), noReset)
+	var log rabbittest.Logbook
+	o := options(t, b.URL())
+	o.Logger, o.Outages = log.Logger(), new(Outages)
+	p, c := openWith(t, o, noReset)
 	queue := declare(t, c, nil)
 	require.NoError(t, b.Stop(within(t)))
 
@@ -37,4 +42,9 @@ func TestABrokerThatIsDown(t *testing.T) {
 	go func() { published <- p.Publish(within(t), to(queue)) }()
 	require.NoError(t, b.Run(within(t)))
 	require.NoError(t, <-published)
+	require.NoError(t, c.Do(within(t), func(ch *amqp091.Channel) error { return ch.Qos(1, 0, false) }))
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "connected again") }, time.Minute, 10*time.Millisecond)
+	require.Equal(t, 1, strings.Count(log.String(), "connection lost"), "one line for two connections:\n%s", &log)
+	require.Equal(t, 1, strings.Count(log.String(), "connected again"))
+	require.NotContains(t, log.String(), "channel lost")
 }

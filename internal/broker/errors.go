@@ -14,7 +14,7 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// classify turns an error of amqp091-go or of the network into its kind and the way out.
+// classify turns an error of amqp091-go or of the network into its kind and the remedy.
 func classify(err error) (hint string, kind error) {
 	var several failures
 	if errors.As(err, &several) {
@@ -48,6 +48,24 @@ func classify(err error) (hint string, kind error) {
 		return "the broker does not know this exchange type: is the plugin enabled?", delayer.ErrUnavailable
 	}
 	return "", delayer.ErrUnavailable
+}
+
+// refusal is the kind and the remedy of an error with which the broker closes a channel over a
+// message, which it has then not stored. kind is nil for any other error.
+func refusal(err error) (kind error, hint string) {
+	var amqpErr *amqp091.Error
+	if !errors.As(err, &amqpErr) || !amqpErr.Server {
+		return nil, ""
+	}
+	switch amqpErr.Code {
+	case amqp091.AccessRefused:
+		return delayer.ErrAccess, "grant the user permission to write to the exchange, or choose one that is not internal"
+	case amqp091.NotFound:
+		return delayer.ErrUnroutable, "declare it first"
+	case amqp091.PreconditionFailed:
+		return delayer.ErrInvalid, ""
+	}
+	return nil, ""
 }
 
 // classifyTLS knows what goes wrong with certificates; kind is nil for anything else.
@@ -97,7 +115,8 @@ func plain(err error) error {
 	return err
 }
 
-// printable keeps what a terminal obeys out of errors and logs: the broker quotes names as they are.
+// printable keeps what a terminal obeys out of errors and logs: the broker quotes names as they
+// are.
 func printable(r rune) rune {
 	if unicode.IsControl(r) {
 		return unicode.ReplacementChar

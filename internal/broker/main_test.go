@@ -30,11 +30,16 @@ func options(t testing.TB, url string) Options {
 // open returns a publisher and a control on the broker, closed when the test ends.
 func open(t testing.TB, url string, onReset func()) (*Publisher, *Control) {
 	t.Helper()
-	publish, err := Dial(within(t), options(t, url))
+	return openWith(t, options(t, url), onReset)
+}
+
+func openWith(t testing.TB, o Options, onReset func()) (*Publisher, *Control) {
+	t.Helper()
+	publish, err := Dial(within(t), o)
 	require.NoError(t, err)
 	p := NewPublisher("test", onReset, publish)
 	t.Cleanup(p.Close)
-	conn, err := Dial(within(t), options(t, url))
+	conn, err := Dial(within(t), o)
 	require.NoError(t, err)
 	c := NewControl(conn)
 	t.Cleanup(c.Close)

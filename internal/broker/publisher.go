@@ -21,13 +21,18 @@ type Publishing struct {
 	Exchange, Key string
 	Optional      bool // not mandatory: nil then does not say that a queue took it
 	Message       amqp091.Publishing
+
+	direct bool // the exchange is not ours
 }
 
-// Publisher publishes with confirms, and mandatory unless a message says otherwise. It is safe for concurrent use.
+// Publisher publishes with confirms, and mandatory unless a message says otherwise. It is safe for
+// concurrent use.
 type Publisher struct {
-	backend string
-	lanes   []*lane
-	direct  *lane // for exchanges that are not ours: an error there closes no channel of the others
+	backend  string
+	channels []*publisherChannel // one on each connection
+	direct   *publisherChannel   // for exchanges that are not ours: an error there closes no channel of the others
+	alone    *publisherChannel   // for one message at a time, which the broker may close the channel over
+	proof    proof
 
 	mu      sync.Mutex
 	turn    int
@@ -35,47 +40,83 @@ type Publisher struct {
 	pending sync.WaitGroup
 }
 
-// NewPublisher publishes over conns, which it owns from now on, one channel on each. onReset is called, from a goroutine of the
-// Publisher's, each time a channel is opened again after it was lost: what was declared may be gone.
+// NewPublisher publishes over conns, which it owns from now on, one channel on each. onReset is
+// called, from a goroutine of the Publisher's, each time a channel is opened again after it was
+// lost: what was declared may be gone.
 func NewPublisher(backend string, onReset func(), conns ...*Conn) *Publisher {
 	p := &Publisher{backend: backend}
-	for _, conn := range conns {
-		p.lanes = append(p.lanes, newLane(backend, conn, onReset))
+	reset := func() {
+		p.proof.reset()
+		onReset()
 	}
-	p.direct = newLane(backend, conns[0], func() {})
+	for _, conn := range conns {
+		p.channels = append(p.channels, newPublisherChannel(backend, conn, window, reset))
+	}
+	p.direct = newPublisherChannel(backend, conns[0], window, func() {})
+	p.alone = newPublisherChannel(backend, conns[0], 1, func() {})
 	return p
 }
 
 // Publish returns nil once the broker has confirmed the message. The error's kind is ErrNotSent,
-// ErrUnroutable (the message was returned), ErrRefused (a nack), ErrUnknown or ErrClosed; it carries no
-// destination.
+// ErrUnroutable (the message was returned), ErrRefused (a nack), ErrInvalid (the broker does not
+// take such a message), ErrUnknown or ErrClosed; it carries no destination. When it returns,
+// nothing of msg is read any more.
 func (p *Publisher) Publish(ctx context.Context, msg Publishing) error {
-	return p.publish(ctx, msg, nil)
+	return p.publish(ctx, msg)
 }
 
-// PublishDirect is Publish to an exchange that is not ours: the broker closes the channel where it does
-// not exist or the user may not write to it, and no other message shall be lost sight of for that.
+// PublishDirect is Publish to an exchange that is not ours: the broker closes the channel where it
+// does not exist (ErrUnroutable), or the user may not write to it (ErrAccess), and the other
+// messages shall not be unknown for that.
 func (p *Publisher) PublishDirect(ctx context.Context, msg Publishing) error {
-	return p.publish(ctx, msg, p.direct)
+	msg.direct = true
+	return p.publish(ctx, msg)
 }
 
-func (p *Publisher) publish(ctx context.Context, msg Publishing, l *lane) error {
+func (p *Publisher) publish(ctx context.Context, msg Publishing) error {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
 		return p.fail(delayer.ErrClosed, nil)
 	}
 	p.pending.Add(1)
-	if l == nil {
+	shared := p.direct
+	if !msg.direct {
 		p.turn++
-		l = p.lanes[p.turn%len(p.lanes)]
+		shared = p.channels[p.turn%len(p.channels)]
 	}
 	p.mu.Unlock()
 	defer p.pending.Done()
 	if err := context.Cause(ctx); err != nil {
 		return p.fail(delayer.ErrNotSent, err)
 	}
-	return l.publish(ctx, msg)
+	channel, err := p.acquire(ctx, msg, shared)
+	if err != nil {
+		return err
+	}
+	err = channel.publish(ctx, msg)
+	p.proof.learn(msg, err)
+	return err
+}
+
+// acquire returns the channel for a message, with a slot: the shared one, or the one where the
+// message is alone. While it waits for that, another message may prove that there is no need.
+func (p *Publisher) acquire(ctx context.Context, msg Publishing, shared *publisherChannel) (*publisherChannel, error) {
+	if p.proof.covers(msg) {
+		return shared, shared.acquire(ctx)
+	}
+	if err := p.alone.acquire(ctx); err != nil {
+		return nil, err
+	}
+	if limit, is := p.proof.oversize(msg); is {
+		p.alone.release()
+		return nil, p.fail(delayer.ErrInvalid, fmt.Errorf("the body has %d bytes, this broker takes %d (max_message_size)", len(msg.Message.Body), limit))
+	}
+	if p.proof.covers(msg) {
+		p.alone.release()
+		return shared, shared.acquire(ctx)
+	}
+	return p.alone, nil
 }
 
 func (p *Publisher) fail(kind, cause error) error {
@@ -94,14 +135,14 @@ func (p *Publisher) Close() {
 	case <-drained:
 	case <-time.After(drainTimeout):
 	}
-	lanes := append([]*lane{p.direct}, p.lanes...)
-	for _, l := range lanes {
-		l.cancel()
+	all := append([]*publisherChannel{p.alone, p.direct}, p.channels...)
+	for _, c := range all {
+		c.cancel()
 	}
-	for _, l := range lanes {
-		l.conn.Close() // also ends a write into a full socket
-		<-l.done
-		l.retiring.Wait()
+	for _, c := range all {
+		c.conn.Close() // also ends a write into a full socket
+		<-c.done
+		c.retiring.Wait()
 	}
 	<-drained
 }

@@ -70,8 +70,9 @@ func TestAMissingExchangeClosesOnlyItsOwnChannel(t *testing.T) {
 	lost.Exchange = "nowhere"
 
 	err := p.PublishDirect(ctx, lost)
-	require.ErrorIs(t, err, delayer.ErrUnknown)
+	require.ErrorIs(t, err, delayer.ErrUnroutable)
 	require.ErrorContains(t, err, "404 NOT_FOUND")
+	require.ErrorIs(t, p.Publish(ctx, lost), ErrReturned, "the first message tells of an exchange of ours")
 	require.NoError(t, p.Publish(ctx, to(queue)))
 	require.Empty(t, reset)
 	require.NoError(t, p.PublishDirect(ctx, to(queue)), "the channel comes back")
@@ -114,7 +115,7 @@ func TestABrokerInAlarm(t *testing.T) {
 	// The first one finds out that the connection is blocked.
 	err := p.Publish(short(t), to(queue))
 	require.Error(t, err)
-	require.Eventually(t, func() bool { state, _ := p.lanes[0].conn.now(); return state.blocked }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { state, _ := p.channels[0].conn.now(); return state.blocked }, 30*time.Second, 10*time.Millisecond)
 	err = p.Publish(short(t), to(queue))
 	require.ErrorIs(t, err, delayer.ErrNotSent, "what is not sent can be withdrawn")
 	require.ErrorIs(t, err, context.DeadlineExceeded)

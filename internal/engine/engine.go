@@ -75,7 +75,7 @@ func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.D
 	if err != nil {
 		return e.fail(delayer.ErrOutOfRange, err)
 	}
-	if err := e.check(exchange, key, &msg); err != nil {
+	if err := e.check(exchange, key, waits, &msg); err != nil {
 		return err
 	}
 	if err := e.fault(delay); err != nil {
@@ -147,8 +147,12 @@ func (e *Engine) publishNow(ctx context.Context, exchange, key string, msg amqp0
 }
 
 // check refuses what cannot be published before anything is sent.
-func (e *Engine) check(exchange, key string, msg *amqp091.Publishing) error {
-	err := message.Validate(exchange, key, msg, e.bounds)
+func (e *Engine) check(exchange, key string, delay time.Duration, msg *amqp091.Publishing) error {
+	bounds := e.bounds
+	if delay == 0 {
+		bounds.Growth = message.Growth{}
+	}
+	err := message.Validate(exchange, key, msg, bounds)
 	if err == nil {
 		err = e.dests.Accept(exchange)
 	}

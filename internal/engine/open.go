@@ -74,7 +74,7 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (*Engine, error) {
 // open acquires what the engine consists of, one after the other.
 func (e *Engine) open(ctx context.Context, c *Connected) error {
 	frame, _, _ := c.control.Conn().Server()
-	e.bounds = message.Limits{FrameSize: frame, User: c.control.Conn().User(), MaxPriority: e.limits.MaxPriority}
+	e.bounds = message.Limits{FrameSize: frame, User: c.control.Conn().User(), MaxPriority: e.limits.MaxPriority, Growth: e.strategy.Growth()}
 	log := c.settings.BrokerOptions("").Slog()
 	keep := c.keeping(e.strategy.Plan())
 	keep.Every = watchEvery(ctx)

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/guard"
+	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/policy"
 	"github.com/delayer-go/delayer/internal/topology"
 )
@@ -23,6 +23,7 @@ type Settings struct {
 	Backend string
 
 	management *policy.Management // nil where there is none
+	outages    *broker.Outages    // of all connections
 }
 
 // Resolve fills the fields of o that are zero with their defaults and checks all. Errors are ErrConfig
@@ -34,7 +35,7 @@ func Resolve(o delayer.Options, backend string) (Settings, error) {
 	o.Declare = cmp.Or(o.Declare, def.Declare)
 	o.Resend = cmp.Or(o.Resend, def.Resend)
 	o.Connections = cmp.Or(o.Connections, def.Connections)
-	s := Settings{Options: o, Backend: backend}
+	s := Settings{Options: o, Backend: backend, outages: new(broker.Outages)}
 	const mostConnections = 64
 	switch {
 	case o.QueueType != delayer.Quorum && o.QueueType != delayer.Classic:
@@ -42,7 +43,7 @@ func Resolve(o delayer.Options, backend string) (Settings, error) {
 	case o.Connections < 1 || o.Connections > mostConnections:
 		return s, ConfigError("connections", fmt.Errorf("%d is not between 1 and %d", o.Connections, mostConnections), "1 is enough for most")
 	}
-	if err := checkPrefix(o.Prefix); err != nil {
+	if err := message.ValidatePrefix(o.Prefix); err != nil {
 		return s, ConfigError("prefix", err, "the default is "+def.Prefix)
 	}
 	var err error
@@ -58,19 +59,6 @@ func Resolve(o delayer.Options, backend string) (Settings, error) {
 // ConfigError is the error for a key of the configuration.
 func ConfigError(key string, cause error, hint string) error {
 	return &delayer.Error{Op: "open", Object: key, Kind: delayer.ErrConfig, Cause: cause, Hint: hint}
-}
-
-// maxPrefix leaves room for the longest suffix of an object's name below AMQP's 255 bytes.
-const maxPrefix = 128
-
-func checkPrefix(prefix string) error {
-	switch {
-	case len(prefix) > maxPrefix:
-		return fmt.Errorf("%d bytes, at most %d fit", len(prefix), maxPrefix)
-	case strings.HasPrefix(prefix, "amq."):
-		return errors.New(`names that begin with "amq." belong to the broker`)
-	}
-	return nil
 }
 
 // newManagement reads the address of the management API. It asks nothing yet.
@@ -109,7 +97,8 @@ func (s Settings) Problems(ctx context.Context, p topology.Plan) ([]string, erro
 // BrokerOptions say how to connect; name is shown in the broker's list of connections.
 func (s Settings) BrokerOptions(name string) broker.Options {
 	return broker.Options{
-		URL: s.URL, TLS: s.TLS, Logger: s.Logger, Backend: s.Backend, Name: "delayer " + s.Prefix + " " + name,
+		URL: s.URL, TLS: s.TLS, Logger: s.Logger, Backend: s.Backend, Outages: s.outages,
+		Name: "delayer " + s.Prefix + " " + name,
 	}
 }
 

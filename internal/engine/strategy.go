@@ -19,6 +19,8 @@ type Strategy interface {
 	Limits() delayer.Limits
 	// Plan is what must be declared before anything is published. It leads to the delivery exchange.
 	Plan() topology.Plan
+	// Growth is what is added to a message while it waits.
+	Growth() message.Growth
 	// Enter returns how a message is published, having declared what that needs beyond Plan.
 	Enter(ctx context.Context, m Message) (Entry, error)
 }

@@ -12,6 +12,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/amqpclient"
 	"github.com/delayer-go/delayer/internal/rabbit"
 )
 
@@ -45,6 +46,10 @@ func (g Growth) String() string {
 // rounds at least. Every second round closes while messages are being published.
 func Churn(ctx context.Context, s Subject, b *rabbit.Broker, lasts time.Duration) (g Growth, err error) {
 	c := churn{subject: s, urls: []string{b.URL()}, prefix: "churn-" + rand.Text()[:8]}
+	if c.client, err = openClient(ctx, c.urls); err != nil {
+		return g, err
+	}
+	defer func() { err = errors.Join(err, c.client.Close()) }()
 	if err := c.declare(ctx); err != nil {
 		return g, err
 	}
@@ -74,13 +79,14 @@ func Churn(ctx context.Context, s Subject, b *rabbit.Broker, lasts time.Duration
 type churn struct {
 	subject Subject
 	urls    []string
+	client  *amqpclient.Client
 	prefix  string
 }
 
 func (c churn) queue() string { return c.prefix + "-in" }
 
 func (c churn) declare(ctx context.Context) error {
-	return Do(ctx, c.urls, func(ch *amqp091.Channel) error {
+	return c.client.Do(ctx, func(ch *amqp091.Channel) error {
 		_, err := ch.QueueDeclare(c.queue(), durable, autoDelete, exclusive, noWait, amqp091.Table{"x-max-length": int64(100)})
 		return err
 	})
@@ -107,9 +113,8 @@ func (c churn) remove(ctx context.Context) error {
 	if r, ok := d.(delayer.TopologyRemover); ok {
 		err = r.RemoveTopology(ctx)
 	}
-	return errors.Join(err, d.Close(), Do(ctx, c.urls, func(ch *amqp091.Channel) error {
-		_, err := ch.QueueDelete(c.queue(), ifUnused, ifEmpty, noWait)
-		return err
+	return errors.Join(err, d.Close(), c.client.Do(ctx, func(ch *amqp091.Channel) error {
+		return deleteQueue(ch, c.queue())
 	}))
 }
 

@@ -25,14 +25,7 @@ func Destinations() []Fault {
 func deleteDestination(ctx context.Context, s *Scene) error {
 	for _, r := range s.Runs {
 		from := time.Now()
-		err := Do(ctx, s.consumerURLs, func(ch *amqp091.Channel) error {
-			if err := ch.ExchangeDelete(r.Exchange(), ifUnused, noWait); err != nil {
-				return err
-			}
-			_, err := ch.QueueDelete(r.Queue(), ifUnused, ifEmpty, noWait)
-			return err
-		})
-		if err != nil {
+		if err := r.receiver.remove(ctx); err != nil {
 			return err
 		}
 		r.Ledger.ForgiveArrived(from, time.Now())
@@ -41,7 +34,7 @@ func deleteDestination(ctx context.Context, s *Scene) error {
 		return err
 	}
 	for _, r := range s.Runs {
-		if err := r.inbox.declare(ctx); err != nil {
+		if err := r.receiver.declare(ctx, nil); err != nil {
 			return err
 		}
 	}
@@ -55,24 +48,24 @@ func fillDestination(ctx context.Context, s *Scene) error {
 	for _, r := range s.Runs {
 		r.Pause()
 		r.Await(ctx, inFlight) // or what arrives while the queue is deleted would be unroutable
-		err := Do(ctx, s.consumerURLs, func(ch *amqp091.Channel) error {
-			_, err := ch.QueueDelete(r.Queue(), ifUnused, ifEmpty, noWait)
-			return err
-		})
+		r.receiver.pause()
+		err := r.receiver.client.Do(ctx, func(ch *amqp091.Channel) error { return deleteQueue(ch, r.Queue()) })
 		if err != nil {
 			return err
 		}
-		if err := r.inbox.declareWith(ctx, amqp091.Table{"x-max-length": room, "x-overflow": "reject-publish"}); err != nil {
+		full := amqp091.Table{"x-max-length": room, "x-overflow": "reject-publish"}
+		if err := r.receiver.declare(ctx, full); err != nil {
 			return err
 		}
-		r.inbox.idle.Store(true)
 		r.Resume()
 	}
 	if err := s.wait(ctx, s.Hold); err != nil {
 		return err
 	}
 	for _, r := range s.Runs {
-		r.inbox.idle.Store(false)
+		if err := r.receiver.resume(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -125,7 +118,7 @@ func deleteTopology(ctx context.Context, s *Scene) error {
 		}
 		s.Logf("%s: deleting %d queues and %d exchanges", r.Subject.Name, len(queues), len(exchanges))
 		from := time.Now()
-		err = Do(ctx, s.consumerURLs, func(ch *amqp091.Channel) error {
+		err = r.receiver.client.Do(ctx, func(ch *amqp091.Channel) error {
 			for _, name := range exchanges {
 				if err := ch.ExchangeDelete(name, ifUnused, noWait); err != nil {
 					return err
@@ -134,10 +127,7 @@ func deleteTopology(ctx context.Context, s *Scene) error {
 			return nil
 		})
 		for _, name := range queues {
-			gone := Do(ctx, s.consumerURLs, func(ch *amqp091.Channel) error {
-				_, err := ch.QueueDelete(name, ifUnused, ifEmpty, noWait)
-				return err
-			})
+			gone := r.receiver.client.Do(ctx, func(ch *amqp091.Channel) error { return deleteQueue(ch, name) })
 			if !locked(gone) { // those of the Delayer's own connection only it can delete
 				err = errors.Join(err, gone)
 			}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
 
 // soon makes a broker repeat a dead-lettering that found no way while it started after two seconds instead of three
 // minutes. What is asked here is whether a message is lost; the long campaign asks it of a broker as it comes.
-const soon = "-rabbit dead_letter_worker_publisher_confirm_timeout 2000"
+var soon = rabbit.DeadLetterRetry(2 * time.Second)
 
 // subjects are the backends of the short campaign. `make faults` does it to all.
 func subjects() []faults.Subject {

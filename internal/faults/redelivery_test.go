@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/faults"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
@@ -27,11 +26,7 @@ func secondAttempt(t *testing.T, b *rabbit.Broker) {
 	d, err := s.Open(t.Context(), []string{b.URL()}, prefix)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, d.Close()) })
-	conn, err := faults.Dial(t.Context(), b.URL())
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, conn.Close()) })
-	ch, err := conn.Channel()
-	require.NoError(t, err)
+	ch := rabbittest.Channel(t, b)
 	_, err = ch.QueueDeclare(queue, true, false, false, false, nil)
 	require.NoError(t, err)
 	arrived, kept := consume(t, ch, queue), consume(t, ch, s.Unroutable(prefix))

@@ -47,13 +47,13 @@ type Run struct {
 	Ledger  *Ledger
 	Delayer delayer.Delayer
 
-	load   Load
-	inbox  *inbox
-	gate   gate
-	stop   context.CancelFunc
-	ended  sync.WaitGroup
-	turn   atomic.Int64
-	closed time.Duration // how long Close of the Delayer took
+	load     Load
+	receiver *receiver
+	gate     gate
+	stop     context.CancelFunc
+	ended    sync.WaitGroup
+	turn     atomic.Int64
+	closed   time.Duration // how long Close of the Delayer took
 
 	onClose []func()
 }
@@ -66,13 +66,15 @@ func Start(ctx context.Context, s Subject, delayerURLs, consumerURLs []string, l
 	}
 	r.gate.open()
 	var err error
-	if r.inbox, err = openInbox(ctx, r, consumerURLs); err != nil {
+	if r.receiver, err = openReceiver(ctx, r, consumerURLs); err != nil {
 		return nil, err
 	}
 	if r.Delayer, err = s.Open(ctx, delayerURLs, r.Prefix); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", s.Name, err), r.inbox.close())
+		return nil, errors.Join(fmt.Errorf("open %s: %w", s.Name, err), r.receiver.close())
 	}
-	r.inbox.collect(s.Unroutable(r.Prefix))
+	if err := r.receiver.collect(ctx, consumerURLs, s.Unroutable(r.Prefix)); err != nil {
+		return nil, errors.Join(err, r.CloseDelayer(), r.receiver.close())
+	}
 	publishing, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	r.Ledger.Begin()
@@ -211,7 +213,7 @@ func (r *Run) Close() error {
 	r.Stop()
 	err := r.CloseDelayer()
 	r.endProcesses()
-	return errors.Join(err, r.inbox.close())
+	return errors.Join(err, r.receiver.close())
 }
 
 // endProcesses ends the controllers that a fault has left running.

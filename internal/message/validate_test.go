@@ -1,6 +1,7 @@
 package message
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,18 @@ func TestValidateRefusesWhatTheBrokerWouldCloseOver(t *testing.T) {
 		"line break":        {exchange: "x\n", key: "q", want: "line break"},
 		"queue, line break": {key: "q\r", want: "line break"},
 		"CC, line break":    {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"CC": []any{"a\nb"}}}, want: "line break"},
+		"pseudo reply-to":   {key: "q", msg: amqp091.Publishing{ReplyTo: "amq.rabbitmq.reply-to"}, want: "ends with the channel"},
+		"NaN":               {key: "q", msg: headers(math.NaN()), want: "NaN"},
+		"infinity":          {key: "q", msg: headers(math.Inf(1)), want: "infinities"},
+		"minus infinity":    {key: "q", msg: headers(float32(math.Inf(-1))), want: "infinities"},
+		"NaN32":             {key: "q", msg: headers(float32(math.NaN())), want: "NaN"},
+		"nested NaN":        {key: "q", msg: headers([]any{amqp091.Table{"x": []any{math.NaN()}}}), want: "NaN"},
+		"deep table":        {key: "q", msg: headers(nested(33)), want: "nested more than 32"},
+		"long list":         {key: "q", msg: headers(make([]any, 8193)), want: "8193 entries"},
+		"CC nil":            {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"CC": nil}}, want: "CC is a <nil>"},
+		"queue not UTF-8":   {key: "\xff", want: "not UTF-8"},
+		"exchange, UTF-8":   {exchange: "\xff", key: "q", want: "not UTF-8"},
+		"CC not UTF-8":      {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"CC": []any{"\xff"}}}, want: "not UTF-8"},
 		"CC too long":       {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"CC": []any{long}}}, want: "CC has 256"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,6 +76,24 @@ func headers(v any) amqp091.Publishing {
 	return amqp091.Publishing{Headers: amqp091.Table{"k": v}}
 }
 
+// nested returns so many tables, one in another.
+func nested(depth int) any {
+	var v any = amqp091.Table{}
+	for range depth - 1 {
+		v = amqp091.Table{"k": v}
+	}
+	return v
+}
+
+func TestValidatePrefix(t *testing.T) {
+	for _, good := range []string{"delayer", "été", "a.b-c", strings.Repeat("p", 128)} {
+		require.NoError(t, ValidatePrefix(good))
+	}
+	for _, bad := range []string{"", "amq.x", "a\nb", "a\rb", "a\x00", "\x1b[31m", "\u0085", "\xff", strings.Repeat("p", 129)} {
+		require.Error(t, ValidatePrefix(bad), "%q", bad)
+	}
+}
+
 func TestValidateTakesWhatAMQPCan(t *testing.T) {
 	msg := amqp091.Publishing{
 		UserId: "guest", Priority: 4, DeliveryMode: amqp091.Transient, MessageId: strings.Repeat("x", 255),
@@ -70,15 +101,10 @@ func TestValidateTakesWhatAMQPCan(t *testing.T) {
 			"nil": nil, "bool": true, "byte": byte(1), "int8": int8(1), "int16": int16(1), "int": 1, "int32": int32(1),
 			"int64": int64(1), "uint16": uint16(1), "uint32": uint32(1), "float32": float32(1), "float64": 1.0, "string": "s",
 			"bytes": []byte("b"), "decimal": amqp091.Decimal{Scale: 1, Value: 2}, "time": time.Now(),
-			"table": amqp091.Table{"a": []any{"b", nil}}, "CC": []any{"a", "b"}, "BCC": []any{},
+			"table": amqp091.Table{"a": []any{"b", nil}}, "": "no name", "\xff": "\xff\x00", "deep": nested(32),
+			"many": make([]any, 8000), "far": time.Unix(1<<61, 0), "huge": math.MaxFloat64, "CC": []any{"a", "b"}, "BCC": []any{},
 		},
 	}
 	require.NoError(t, Validate("x", strings.Repeat("k", 255), &msg, bounds))
 	require.NoError(t, Validate("", "queue", &amqp091.Publishing{}, bounds))
-}
-
-func TestSizeOfATable(t *testing.T) {
-	size, err := tableSize(amqp091.Table{"ab": "cde", "n": int64(1), "t": amqp091.Table{"x": nil}, "l": []any{true}})
-	require.NoError(t, err)
-	require.Equal(t, 4+(1+2+1+4+3)+(1+1+1+8)+(1+1+1+4+(1+1+1))+(1+1+1+4+2), size)
 }

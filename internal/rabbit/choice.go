@@ -16,13 +16,27 @@ const startTimeout = 2 * time.Minute
 // configVariable names the environment variable with settings for every broker of our own, before those of Options.
 const configVariable = "DELAYER_TEST_RABBITMQ_CONFIG"
 
+// choiceVariable names the environment variable with the Choice of [Options] that have none.
+const choiceVariable = "DELAYER_BROKER"
+
+// errNotWanted is why nothing is started in a run without brokers.
+const errNotWanted = missing("no broker, as " + choiceVariable + "=" + None + " says")
+
+// wanted returns an error in a run without brokers.
+func wanted() error {
+	if os.Getenv(choiceVariable) == None {
+		return errNotWanted
+	}
+	return nil
+}
+
 // Start returns a broker that answers. If there is none and none can be started the error matches
 // [ErrNone] and says what to do; an AMQP_URL that does not answer is another error.
 func Start(ctx context.Context, o Options) (*Broker, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	o.Image = cmp.Or(o.Image, os.Getenv("DELAYER_RABBITMQ_IMAGE"), DefaultImage)
-	o.Choice = cmp.Or(o.Choice, os.Getenv("DELAYER_BROKER"))
+	o.Choice = cmp.Or(o.Choice, os.Getenv(choiceVariable))
 	o.Config = strings.TrimLeft(os.Getenv(configVariable)+"\n"+o.Config, "\n")
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
@@ -30,6 +44,8 @@ func Start(ctx context.Context, o Options) (*Broker, error) {
 	switch o.Choice {
 	case "":
 		return startFirst(ctx, o)
+	case None:
+		return nil, errNotWanted
 	case Given:
 		return startGiven(ctx, o)
 	case Docker:
@@ -37,8 +53,8 @@ func Start(ctx context.Context, o Options) (*Broker, error) {
 	case Node:
 		return startNode(ctx, o)
 	default:
-		return nil, fmt.Errorf("rabbit: unknown choice %q: DELAYER_BROKER is %s, %s or %s, or not set",
-			o.Choice, Given, Docker, Node)
+		return nil, fmt.Errorf("rabbit: unknown choice %q: DELAYER_BROKER is %s, %s, %s or %s, or not set",
+			o.Choice, Given, Docker, Node, None)
 	}
 }
 

@@ -3,6 +3,7 @@ package rabbit_test
 import (
 	"context"
 	"net/url"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -69,13 +70,16 @@ func TestABrokerThatIsGivenIsUsedAndLeftAlone(t *testing.T) {
 
 func TestAChoiceThatThereIsNot(t *testing.T) {
 	_, err := rabbit.Start(t.Context(), rabbit.Options{Choice: "kubernetes"})
-	require.ErrorContains(t, err, "given, docker or node")
+	require.ErrorContains(t, err, "given, docker, node or none")
 	t.Setenv("AMQP_URL", "")
 	_, err = rabbit.Start(t.Context(), rabbit.Options{Choice: rabbit.Given})
 	require.ErrorContains(t, err, "export AMQP_URL=")
 }
 
 func TestAnImageThatCannotBeHadIsAReasonToLookFurther(t *testing.T) {
+	if os.Getenv("DELAYER_BROKER") == rabbit.None {
+		rabbittest.Skipf(t, "no broker, as DELAYER_BROKER=none says")
+	}
 	t.Setenv("AMQP_URL", "")
 	t.Setenv("DELAYER_BROKER", "")
 	var told []string
@@ -90,6 +94,17 @@ func TestAnImageThatCannotBeHadIsAReasonToLookFurther(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, b.Close()) })
 	assert.Equal(t, "private node", b.How())
 	assert.Contains(t, told, "no broker in Docker: %v")
+}
+
+func TestStart_None(t *testing.T) {
+	t.Setenv("DELAYER_BROKER", rabbit.None)
+	t.Setenv("AMQP_URL", "amqp://127.0.0.1:1")
+	for _, kind := range append([]string{""}, kinds...) {
+		_, err := rabbit.Start(t.Context(), rabbit.Options{Choice: kind})
+		require.ErrorIs(t, err, rabbit.ErrNone, kind)
+	}
+	_, err := rabbit.StartCluster(t.Context(), rabbit.Options{}, 2)
+	require.ErrorIs(t, err, rabbit.ErrNone)
 }
 
 func TestStartObeysItsContext(t *testing.T) {

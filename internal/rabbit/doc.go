@@ -10,7 +10,8 @@
 //     answers and has the image or can pull it;
 //   - a private node of the rabbitmq-server on this machine, with its own ports, node name and folder.
 //
-// DELAYER_BROKER=given, docker or node forces one of them.
+// DELAYER_BROKER=given, docker or node forces one of them; none starts nothing, for tests that need no
+// broker.
 //
 // # What is left behind
 //

@@ -42,6 +42,9 @@ type container struct {
 }
 
 func startDocker(ctx context.Context, o Options) (*Broker, error) {
+	if err := wanted(); err != nil {
+		return nil, err
+	}
 	client, err := engine(ctx)
 	if err != nil {
 		return nil, err

@@ -14,12 +14,12 @@ const urlVariable = "AMQP_URL"
 // given is a broker that somebody else runs: it is used, and otherwise left alone.
 type given struct{ at *url.URL }
 
-func startGiven(_ context.Context, o Options) (*Broker, error) {
+func startGiven(ctx context.Context, o Options) (*Broker, error) {
 	at, err := parseGiven(os.Getenv(urlVariable))
 	if err != nil {
 		return nil, err
 	}
-	a, err := handshake(at)
+	a, err := handshake(ctx, at)
 	if err != nil {
 		return nil, fmt.Errorf("rabbit: the broker at %s=%s does not answer: %w (start it, or unset %s)",
 			urlVariable, at.Redacted(), err, urlVariable)

@@ -83,6 +83,7 @@ func TestANodeThatEndsAtOnceSaysWhy(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "rabbitmq-server"),
 		[]byte("#!/bin/sh\necho 'erlang: cannot allocate memory' >&2\nexit 1\n"), 0o755))
 	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("DELAYER_BROKER", "") // the server is a script: nothing is started
 	_, err := Start(t.Context(), Options{Choice: Node})
 	require.ErrorContains(t, err, "cannot allocate memory")
 	assert.False(t, errors.Is(err, ErrNone), "a server that is broken is not one that is missing")

@@ -50,6 +50,9 @@ func startNode(ctx context.Context, o Options) (*Broker, error) {
 }
 
 func startSpec(ctx context.Context, spec nodeSpec, o Options) (*Broker, error) {
+	if err := wanted(); err != nil {
+		return nil, err
+	}
 	in, err := findInstall()
 	if err != nil {
 		return nil, err

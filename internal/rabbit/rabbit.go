@@ -21,11 +21,19 @@ type Options struct {
 	// Config is further lines of rabbitmq.conf for a broker of our own, behind those in DELAYER_TEST_RABBITMQ_CONFIG. A
 	// broker at AMQP_URL has its own.
 	Config string
-	// Args are arguments of the Erlang VM of a broker of our own, such as "-rabbit dead_letter_worker_publisher_confirm_timeout 2000"
-	// for settings that rabbitmq.conf does not know. A broker at AMQP_URL has its own.
+	// Args are arguments of the Erlang VM of a broker of our own, such as [DeadLetterRetry]. A broker at
+	// AMQP_URL has its own.
 	Args string
-	// Choice is [Given], [Docker] or [Node] to force one; empty means DELAYER_BROKER, else the order.
+	// Choice is [Given], [Docker] or [Node] to force one, or [None]; empty means DELAYER_BROKER, else the
+	// order.
 	Choice string
+}
+
+// DeadLetterRetry is the [Options].Args of a broker that dead-letters a message again when it was not
+// confirmed within d, instead of three minutes. rabbitmq.conf has no key for it. A d that the broker
+// exceeds under load makes messages arrive twice.
+func DeadLetterRetry(d time.Duration) string {
+	return fmt.Sprintf("-rabbit dead_letter_worker_publisher_confirm_timeout %d", d.Milliseconds())
 }
 
 // The values of [Options].Choice and of the environment variable DELAYER_BROKER.
@@ -33,6 +41,7 @@ const (
 	Given  = "given"
 	Docker = "docker"
 	Node   = "node"
+	None   = "none" // no broker is started, whatever Options.Choice says
 )
 
 // DefaultImage is the Docker image used where neither [Options] nor DELAYER_RABBITMQ_IMAGE names one.

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/internal/amqpclient"
 )
 
 const (
-	readyPoll   = 50 * time.Millisecond
-	dialTimeout = 5 * time.Second
+	readyPoll      = 50 * time.Millisecond
+	connectionName = "delayer: internal/rabbit"
 )
 
 // about is what a broker says of itself in the AMQP handshake.
@@ -24,7 +26,7 @@ func awaitReady(ctx context.Context, h host) (about, error) {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
 	for {
-		a, err := handshake(h.url())
+		a, err := handshake(ctx, h.url())
 		if err == nil {
 			return a, nil
 		}
@@ -40,8 +42,8 @@ func awaitReady(ctx context.Context, h host) (about, error) {
 }
 
 // handshake opens and closes a connection.
-func handshake(u *url.URL) (about, error) {
-	conn, err := dial(u)
+func handshake(ctx context.Context, u *url.URL) (about, error) {
+	conn, err := amqpclient.Dial(ctx, u.String(), connectionName)
 	if err != nil {
 		return about{}, err
 	}
@@ -50,14 +52,10 @@ func handshake(u *url.URL) (about, error) {
 	return about{product, version}, conn.Close()
 }
 
-func dial(u *url.URL) (*amqp091.Connection, error) {
-	return amqp091.DialConfig(u.String(), amqp091.Config{Dial: amqp091.DefaultDial(dialTimeout)})
-}
-
 // hasDelayedExchange finds out by declaring one: a missing exchange type costs the connection (503), which
 // is why it has one of its own.
 func hasDelayedExchange(u *url.URL) (bool, error) {
-	conn, err := dial(u)
+	conn, err := amqpclient.Dial(context.Background(), u.String(), connectionName)
 	if err != nil {
 		return false, err
 	}

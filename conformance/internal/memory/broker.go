@@ -19,7 +19,7 @@ import (
 type Broker struct {
 	limits delayer.Limits
 
-	// Stalls makes an unroutable message hold up all behind it, as no broker should.
+	// Stalls makes an unroutable message block all behind it, as no broker should.
 	Stalls bool
 
 	mu         sync.Mutex

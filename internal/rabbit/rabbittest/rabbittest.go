@@ -22,9 +22,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
 
+	"github.com/delayer-go/delayer/internal/amqpclient"
 	"github.com/delayer-go/delayer/internal/rabbit"
 )
 
@@ -36,7 +39,7 @@ var shared struct {
 	err     error
 
 	mu      sync.Mutex
-	skipped []string
+	skipped map[string][]string // tests by reason
 }
 
 // Main runs the tests, ends the broker, looks for goroutines that were left, and exits.
@@ -61,7 +64,7 @@ func Main(m *testing.M, o rabbit.Options) {
 }
 
 // Broker returns the broker that the package's tests share. Without one the test fails if CI=true or if
-// a broker was named; otherwise it is skipped, which the summary says.
+// a broker was named; otherwise, and with DELAYER_BROKER=none, it is skipped, which the summary says.
 func Broker(t testing.TB) *rabbit.Broker {
 	t.Helper()
 	shared.start.Do(func() {
@@ -123,12 +126,31 @@ func check(t testing.TB, err error) {
 	if err == nil {
 		return
 	}
-	expected := os.Getenv("CI") == "true" || os.Getenv("DELAYER_BROKER") != ""
-	if errors.Is(err, rabbit.ErrNone) && !expected {
+	choice := os.Getenv("DELAYER_BROKER")
+	expected := choice != "" || os.Getenv("CI") == "true"
+	if errors.Is(err, rabbit.ErrNone) && (choice == rabbit.None || !expected) {
 		Skipf(t, "%v", err)
 	}
 	t.Fatal(err)
 }
+
+// Channel returns a channel to the broker, on a connection of its own that ends with the test.
+func Channel(t testing.TB, b *rabbit.Broker) *amqp091.Channel {
+	t.Helper()
+	conn, err := amqpclient.Dial(context.Background(), b.URL(), t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) })
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ch
+}
+
+// closeTimeout bounds the goodbye to a broker that a test has stopped.
+const closeTimeout = 5 * time.Second
 
 // DelayedMessages is the plugin that backend/plugin needs. No broker has it by itself.
 const DelayedMessages = "rabbitmq_delayed_message_exchange"
@@ -148,9 +170,7 @@ func Skipf(t testing.TB, format string, args ...any) {
 	t.Helper()
 	reason := fmt.Sprintf(format, args...)
 	first, _, _ := strings.Cut(reason, "\n")
-	shared.mu.Lock()
-	shared.skipped = append(shared.skipped, fmt.Sprintf("skipped: %s: %s", t.Name(), strings.TrimSuffix(first, ".")))
-	shared.mu.Unlock()
+	noteSkip(t.Name(), strings.TrimSuffix(first, "."))
 	t.Skip(reason)
 }
 

@@ -24,10 +24,13 @@ func TestSummaryNamesWhatWasSkipped(t *testing.T) {
 	require.NoError(t, summarize())
 	assert.NoFileExists(t, file, "nothing to say, nothing written")
 
-	t.Run("one", func(t *testing.T) { Skipf(t, "no %s here.\nmore", "plugin") })
+	for _, name := range []string{"one", "two"} {
+		t.Run(name, func(t *testing.T) { Skipf(t, "no %s here.\nmore", "plugin") })
+	}
 	t.Cleanup(func() { shared.skipped = nil })
 	require.NoError(t, summarize())
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	assert.Equal(t, "rabbittest: skipped: TestSummaryNamesWhatWasSkipped/one: no plugin here\n", string(text))
+	assert.Equal(t, "rabbittest: skipped: TestSummaryNamesWhatWasSkipped/one, "+
+		"TestSummaryNamesWhatWasSkipped/two: no plugin here\n", string(text))
 }

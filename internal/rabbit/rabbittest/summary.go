@@ -2,8 +2,10 @@ package rabbittest
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -26,10 +28,26 @@ func summarize() error {
 	return appendLines(name, lines)
 }
 
+// noteSkip keeps the name of a test for the summary.
+func noteSkip(test, reason string) {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.skipped == nil {
+		shared.skipped = map[string][]string{}
+	}
+	shared.skipped[reason] = append(shared.skipped[reason], test)
+}
+
+// skippedLines has a line for each reason.
 func skippedLines() []string {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
-	return append([]string(nil), shared.skipped...)
+	var lines []string
+	for _, reason := range slices.Sorted(maps.Keys(shared.skipped)) {
+		tests := strings.Join(shared.skipped[reason], ", ")
+		lines = append(lines, fmt.Sprintf("skipped: %s: %s", tests, reason))
+	}
+	return lines
 }
 
 // appendLines writes all lines in one piece, because packages may be tested at the same time.

@@ -1,0 +1,19 @@
+package format_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
+)
+
+func TestFigures(t *testing.T) {
+	for value, want := range map[float64]string{
+		0: "0.0", 0.04: "0.0", 8.25: "8.2", 9.94: "9.9", 9.96: "10", 999.6: "1,000", 1234567: "1,234,567",
+		-4: "-4.0", -12: "-12",
+	} {
+		assert.Equal(t, want, format.Figure(value))
+	}
+	assert.Equal(t, "-1,000", format.Thousands(-1000))
+}

@@ -1,0 +1,73 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/delayer-go/delayer/bench"
+)
+
+// WriteBenchfmt writes report.bench: the report in Go's benchmark text format, which benchstat
+// compares (https://go.dev/design/14313-benchmark-format). Each run is a line; values are in
+// seconds and bytes. What was not measured is left out.
+func WriteBenchfmt(w io.Writer, r *bench.Report) error {
+	var b strings.Builder
+	for _, setting := range [][2]string{
+		{"goos", r.Machine.OS}, {"goarch", r.Machine.Arch}, {"cores", strconv.Itoa(r.Machine.CPUs)},
+		{"broker", r.Broker.Product + " " + r.Broker.Version},
+	} {
+		fmt.Fprintf(&b, "%s: %s\n", setting[0], setting[1])
+	}
+	b.WriteString("\n")
+	for _, m := range measures {
+		better := "lower"
+		if m.higher {
+			better = "higher"
+		}
+		unit, _ := m.benchUnit()
+		fmt.Fprintf(&b, "Unit %s better=%s\n", unit, better)
+	}
+	b.WriteString("\n")
+	for _, run := range r.Runs {
+		b.WriteString(benchLine(run))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// benchLine is one run, or "" for one that measured nothing.
+func benchLine(r bench.Run) string {
+	name := fmt.Sprintf("Benchmark%s%s/subject=%s/queues=%s", strings.ToUpper(r.Scenario[:1]), r.Scenario[1:],
+		strings.ReplaceAll(r.Subject(), " ", "_"), r.QueueType)
+	if len(r.Probes) == 0 { // scenario rate finds out how many messages there are
+		name += fmt.Sprintf("/messages=%d", r.Messages)
+	}
+	var values []string
+	for _, m := range measures {
+		if v, known := m.value(r); known && m.in(r.Scenario) {
+			unit, scale := m.benchUnit()
+			values = append(values, strconv.FormatFloat(v*scale, 'g', 6, 64)+" "+unit)
+		}
+	}
+	if len(values) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %s\n", name, max(1, r.Published), strings.Join(values, " "))
+}
+
+// seconds are the units that need conversion: benchstat chooses prefixes itself.
+var seconds = map[string]struct {
+	unit  string
+	scale float64
+}{"ms": {"sec", 1e-3}, "µs/msg": {"sec/msg", 1e-6}}
+
+// benchUnit is the measure's name and unit, and by what to multiply its values.
+func (m measure) benchUnit() (unit string, scale float64) {
+	unit, scale = m.unit, 1
+	if s, ok := seconds[m.unit]; ok {
+		unit, scale = s.unit, s.scale
+	}
+	return strings.NewReplacer(",", "", " ", "-").Replace(m.name) + "-" + unit, scale
+}

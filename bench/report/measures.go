@@ -1,0 +1,122 @@
+package report
+
+import (
+	"slices"
+
+	"github.com/delayer-go/delayer/bench"
+	"github.com/delayer-go/delayer/bench/internal/format"
+)
+
+// A measure is one figure of a run: a column of the tables and a value in report.bench.
+type measure struct {
+	name, unit string
+	scenarios  []string // nil: all
+	higher     bool     // higher is better
+	fault      bool     // counts what must not happen; repetitions are summed
+	value      func(bench.Run) (v float64, known bool)
+}
+
+// measures are the columns, in order.
+var measures = []measure{
+	{name: "publish", unit: "msg/s", scenarios: []string{"accuracy", "backlog"}, higher: true, value: published},
+	{name: "CPU", unit: "µs/msg", scenarios: []string{"accuracy", "burst"},
+		value: positive(func(r bench.Run) float64 { return r.BrokerCPU })},
+	{name: "own CPU", unit: "µs/msg", scenarios: []string{"accuracy"},
+		value: positive(func(r bench.Run) float64 { return r.ProcessCPU })},
+	{name: "in time to", unit: "msg/s", scenarios: []string{"rate"}, higher: true,
+		value: func(r bench.Run) (float64, bool) { return r.MaxRate, len(r.Probes) > 0 }},
+	{name: "drained in", unit: "ms", scenarios: []string{"burst"},
+		value: positive(func(r bench.Run) float64 { return r.DrainMS })},
+	{name: "memory", unit: "B/msg", scenarios: []string{"backlog"},
+		value: positive(func(r bench.Run) float64 { return r.MemoryPerMessage })},
+	{name: "disk", unit: "B/msg", scenarios: []string{"backlog"},
+		value: positive(func(r bench.Run) float64 { return r.DiskPerMessage })},
+	{name: "CPU, most hops", unit: "µs/msg", scenarios: []string{"hops"}, value: positive(costliest)},
+	{name: "down for", unit: "ms", scenarios: []string{"crash", "recovery"},
+		value: positive(func(r bench.Run) float64 { return r.DownMS })},
+	{name: "serves after", unit: "ms", scenarios: []string{"crash", "recovery"},
+		value: positive(func(r bench.Run) float64 { return r.ServesMS })},
+	{name: "late p50", unit: "ms", value: lateness(func(l bench.Lateness) float64 { return l.P50 })},
+	{name: "p90", unit: "ms", value: lateness(func(l bench.Lateness) float64 { return l.P90 })},
+	{name: "p99", unit: "ms", value: lateness(func(l bench.Lateness) float64 { return l.P99 })},
+	{name: "max", unit: "ms", value: lateness(func(l bench.Lateness) float64 { return l.Max })},
+	{name: "lost", unit: "msg", fault: true, value: counted(func(r bench.Run) int { return r.Lost })},
+	{name: "twice", unit: "msg", fault: true, value: counted(func(r bench.Run) int { return r.Duplicated })},
+	{name: "early", unit: "msg", fault: true, value: counted(func(r bench.Run) int { return r.Early })},
+}
+
+// published is unknown where a rate was asked for: that is no result.
+func published(r bench.Run) (float64, bool) { return r.PublishPerS, r.PublishPerS > 0 && r.Rate == 0 }
+
+// positive reads a figure that is 0 where it was not measured.
+func positive(of func(bench.Run) float64) func(bench.Run) (float64, bool) {
+	return func(r bench.Run) (float64, bool) { return of(r), of(r) > 0 }
+}
+
+func lateness(of func(bench.Lateness) float64) func(bench.Run) (float64, bool) {
+	return func(r bench.Run) (float64, bool) { return of(r.Lateness), r.Delivered > 0 }
+}
+
+func counted(of func(bench.Run) int) func(bench.Run) (float64, bool) {
+	return func(r bench.Run) (float64, bool) { return float64(of(r)), r.Published > 0 }
+}
+
+// costliest is the broker's processor time for a message with the most hops that were tried.
+func costliest(r bench.Run) float64 {
+	if len(r.ByHops) == 0 {
+		return 0
+	}
+	return slices.MaxFunc(r.ByHops, func(a, b bench.HopCost) int { return a.Hops - b.Hops }).BrokerCPU
+}
+
+// in says whether the scenario has the measure.
+func (m measure) in(scenario string) bool {
+	return m.scenarios == nil || slices.Contains(m.scenarios, scenario)
+}
+
+// of is the median of the repetitions; of faults it is the sum, since a median would hide what
+// happened once.
+func (m measure) of(runs []bench.Run) (float64, bool) {
+	var values []float64
+	sum := 0.0
+	for _, run := range runs {
+		if v, known := m.value(run); known {
+			values = append(values, v)
+			sum += v
+		}
+	}
+	if m.fault {
+		return sum, len(values) > 0
+	}
+	return median(values), len(values) > 0
+}
+
+func (m measure) text(v float64, known bool) string {
+	switch {
+	case !known:
+		return "–"
+	case m.fault:
+		return format.Thousands(int(v))
+	case m.higher && v == 0:
+		return "none"
+	}
+	return format.Figure(v)
+}
+
+// median of an even number of values is the mean of the two in the middle; of none, 0.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	half := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[half]
+	}
+	return (sorted[half-1] + sorted[half]) / 2
+}
+
+// find returns the measure of that name.
+func find(name string) measure {
+	return measures[slices.IndexFunc(measures, func(m measure) bool { return m.name == name })]
+}

@@ -1,0 +1,37 @@
+// Command delayer-bench measures ways of delaying RabbitMQ messages. See docs/bench.md.
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/delayer-go/delayer/bench"
+	"github.com/delayer-go/delayer/internal/cli"
+)
+
+// commands is the command line; kong reads it from the field tags.
+type commands struct {
+	Run    benchCmd  `cmd:"" default:"withargs" help:"Run the benchmark (default)."`
+	Render renderCmd `cmd:"" help:"Write the pages of a report.json again."`
+}
+
+// streams is where a command writes: results to out, everything else to err.
+type streams struct{ out, err io.Writer }
+
+func main() { cli.Main(run) }
+
+// run is the command without the process around it.
+func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	program := cli.Program{
+		Name: "delayer-bench", Commands: &commands{},
+		Description: "Measure how late, how fast and at what cost each strategy delivers.",
+		Vars: kong.Vars{
+			"subjects":  strings.Join(subjectNames(), ", "),
+			"scenarios": strings.Join(scenarioNames(full.scenarios(bench.Load{})), ", "),
+		},
+	}
+	return program.Run(ctx, args, stdout, stderr, streams{stdout, stderr})
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/cli"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("DELAYER_TEST_AS_COMMAND") != "" { // a child of the tests; see interrupt_unix_test.go
+		main()
+	}
+	rabbittest.Main(m, rabbit.Options{})
+}
+
+// command runs the command line; a report goes into a folder of the test's own.
+func command(ctx context.Context, t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = run(ctx, args, strings.NewReader(""), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func TestUsageErrorsNameTheWayOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"command":     {[]string{"compare"}, "compare"},
+		"flag":        {[]string{"--fast"}, "--fast"},
+		"backend":     {[]string{"--backend", "rumour"}, "known: binaryladder, binaryladder/source"},
+		"scenario":    {[]string{"--scenario", "accuracy,rumour"}, "known: accuracy, hol, hol-mix, burst, rate, backlog, hops, crash, recovery"},
+		"queue type":  {[]string{"--queue-type", "stream"}, "known: quorum, classic"},
+		"delays":      {[]string{"--delays", "soon"}, "1s-15s"},
+		"fractions":   {[]string{"--delays", "1500us"}, "whole milliseconds"},
+		"step":        {[]string{"--step", "10us"}, "whole number of milliseconds"},
+		"bits":        {[]string{"--bits", "1,7"}, "--bits: 7 (1 to 6)"},
+		"tick":        {[]string{"--tick", "1us"}, "at least 1ms"},
+		"body":        {[]string{"--body=-1"}, "--body: -1"},
+		"two sizes":   {[]string{"--quick", "--full"}, "can't be used together"},
+		"no effect":   {[]string{"--scenario", "burst,rate", "--rate", "5"}, "rates of its own"},
+		"nor these":   {[]string{"--scenario", "rate", "--messages", "5"}, "finds out how many"},
+		"nor those":   {[]string{"--scenario", "hol", "--delays", "1s-2s"}, "only scenario accuracy"},
+		"backwards":   {[]string{"--delays", "5s-1s"}, "the shorter first"},
+		"rate":        {[]string{"--rate=-1"}, "negative"},
+		"messages":    {[]string{"--messages=-1"}, "negative"},
+		"concurrency": {[]string{"--concurrency", "0"}, "at least 1"},
+		"repeat":      {[]string{"--repeat", "0"}, "at least 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, _, stderr := command(t.Context(), t, c.args...)
+			assert.Equal(t, cli.Usage, status)
+			assert.Contains(t, stderr, c.want)
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"render", "--help"}} {
+		status, stdout, stderr := command(t.Context(), t, args...)
+		assert.Equal(t, cli.OK, status, args)
+		assert.Contains(t, stdout, "delayer-bench", args)
+		assert.Empty(t, stderr, args)
+	}
+}
+
+func TestABrokerThatCannotBeUsedSaysWhatToDo(t *testing.T) {
+	for name, c := range map[string]struct{ url, want string }{
+		"nobody there": {"amqp://guest:hunter2@127.0.0.1:1/", "is RabbitMQ running there"},
+		"scheme":       {"http://guest:hunter2@127.0.0.1/", "give it as amqp://"},
+		"not a URL":    {"amqp://guest:hunter2@127.0.0.1:port/", "give it as amqp://"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, _, stderr := command(t.Context(), t, "--out", t.TempDir(), "--url", c.url)
+			assert.Equal(t, cli.Failed, status)
+			assert.Contains(t, stderr, c.want)
+			assert.NotContains(t, stderr, "hunter2")
+		})
+	}
+}
+
+func TestAWrongPasswordIsNotPrinted(t *testing.T) {
+	at, err := url.Parse(rabbittest.Broker(t).URL())
+	require.NoError(t, err)
+	at.User = url.UserPassword(at.User.Username(), "hunter2")
+	status, _, stderr := command(t.Context(), t, "--out", t.TempDir(), "--url", at.String())
+	assert.Equal(t, cli.Failed, status)
+	assert.Contains(t, stderr, "check the user and password")
+	assert.NotContains(t, stderr, "hunter2")
+}
+
+func TestBenchWritesItsReport(t *testing.T) {
+	broker := rabbittest.Broker(t)
+	dir := filepath.Join(t.TempDir(), "new", "folder")
+	status, stdout, stderr := command(t.Context(), t, "--quick", "--out", dir, "--url", broker.URL(),
+		"--backend", "binaryladder,per-message-ttl", "--scenario", "accuracy", "--messages", "40", "--delays", "1s-2s")
+	require.Equal(t, cli.OK, status, stderr)
+	assert.Contains(t, stdout, "binaryladder source")
+	assert.Contains(t, stdout, "wrote "+filepath.Join(dir, "report.json"))
+	assert.Contains(t, stderr, "[1/3] accuracy, binaryladder source, quorum   p50 ")
+	assert.NotContains(t, stderr, "\r", "no live line where there is no terminal")
+
+	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
+	require.NoError(t, err)
+	var report struct {
+		Partial bool
+		Runs    []struct{ Delivered int }
+	}
+	require.NoError(t, json.Unmarshal(text, &report))
+	assert.False(t, report.Partial)
+	require.Len(t, report.Runs, 3)
+	assert.Equal(t, 40, report.Runs[0].Delivered)
+	assert.FileExists(t, filepath.Join(dir, "report.md"))
+	assert.FileExists(t, filepath.Join(dir, "report.html"))
+	assert.FileExists(t, filepath.Join(dir, "report.bench"))
+	assert.FileExists(t, filepath.Join(dir, "samples.csv.gz"))
+}
+
+func TestAnInterruptedBenchSaysSo(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	status, _, stderr := command(ctx, t, "--out", t.TempDir(), "--url", "amqp://127.0.0.1:1/")
+	assert.Equal(t, cli.Interrupted, status)
+	assert.Contains(t, stderr, "interrupted")
+}
+
+func TestCommandLineHidesCredentials(t *testing.T) {
+	got := commandLine([]string{"/bin/delayer-bench", "--url", "amqp://me:hunter2@host/", "--quick"})
+	assert.Equal(t, "delayer-bench --url amqp://…@host/ --quick", got)
+}

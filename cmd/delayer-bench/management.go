@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v3"
+
+	"github.com/delayer-go/delayer/bench"
+)
+
+// managed is a broker that somebody else runs, whose memory its management API tells. That API
+// knows no processor time, so CPU stays unknown.
+type managed struct {
+	bench.Target
+	client *rabbithole.Client
+}
+
+// managementTimeout bounds each question to the API.
+const managementTimeout = 5 * time.Second
+
+// RSS is the memory that the running nodes of the cluster report together.
+func (m managed) RSS() (int64, error) {
+	nodes, err := m.client.ListNodes()
+	if err != nil {
+		return 0, fmt.Errorf("management API: %w", err)
+	}
+	var sum int64
+	for _, node := range nodes {
+		if node.IsRunning {
+			sum += int64(node.MemUsed)
+		}
+	}
+	if sum == 0 {
+		return 0, errors.New("management API: no figures of a running node (after a start they take some seconds to come)")
+	}
+	return sum, nil
+}
+
+// MemorySource says what RSS is.
+func (managed) MemorySource() string {
+	return "mem_used of all nodes, from the management API, which renews it every few seconds"
+}
+
+// withManagement adds what the management API knows. at is its address, or "" for the usual port of
+// the AMQP URL's host; that one need not answer. The error never contains the password.
+func withManagement(ctx context.Context, target bench.Target, amqp, at string, logf func(string, ...any)) (bench.Target, error) {
+	endpoint, user, err := managementAddress(amqp, at)
+	if err != nil {
+		return nil, err
+	}
+	m, err := openManagement(ctx, target, endpoint, user)
+	switch {
+	case err == nil:
+		logf("memory from the management API at %s; it knows no processor time, which is left out", endpoint)
+		return m, nil
+	case at != "":
+		return nil, fmt.Errorf("--management %s: %w", endpoint, err)
+	}
+	logf("processor time and memory are left out: no management API at %s (name it with --management)", endpoint)
+	return target, nil
+}
+
+func openManagement(ctx context.Context, target bench.Target, endpoint string, user *url.Userinfo) (managed, error) {
+	password, _ := user.Password()
+	client, err := rabbithole.NewClient(endpoint, user.Username(), password)
+	if err != nil {
+		return managed{}, errors.New("not an address such as http://host:15672") // its text may quote what was given
+	}
+	client.SetTimeout(managementTimeout)
+	m := managed{target, client}
+	if ctx.Err() != nil {
+		return managed{}, context.Cause(ctx)
+	}
+	_, err = m.RSS()
+	return m, err
+}
+
+// managementAddress is where the API is, without user and password, and whom to ask as: the user of
+// that address, else that of the AMQP URL.
+func managementAddress(amqp, at string) (endpoint string, user *url.Userinfo, err error) {
+	broker, err := url.Parse(amqp)
+	if err != nil {
+		return "", nil, errors.New("--url: not an AMQP URL")
+	}
+	user = broker.User
+	if user == nil {
+		user = url.UserPassword("guest", "guest") // as AMQP clients do
+	}
+	if at == "" {
+		if broker.Scheme == "amqps" {
+			return "https://" + net.JoinHostPort(broker.Hostname(), "15671"), user, nil
+		}
+		return "http://" + net.JoinHostPort(broker.Hostname(), "15672"), user, nil
+	}
+	api, err := url.Parse(at)
+	if err != nil || api.Host == "" || api.Scheme != "http" && api.Scheme != "https" {
+		return "", nil, errors.New("--management: not an address such as http://host:15672")
+	}
+	if api.User != nil {
+		user = api.User
+	}
+	api.User = nil
+	return strings.TrimSuffix(api.String(), "/"), user, nil
+}

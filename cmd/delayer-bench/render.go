@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/delayer-go/delayer/bench"
+	"github.com/delayer-go/delayer/bench/report/page"
+	"github.com/delayer-go/delayer/internal/cli"
+)
+
+// renderCmd is `delayer-bench render`.
+type renderCmd struct {
+	Report  string `arg:"" placeholder:"report.json" help:"The report."`
+	Out     string `placeholder:"DIR" help:"Where to write report.md, report.html and report.bench. The report's folder by default."`
+	Picture string `placeholder:"FILE.svg" help:"Write this picture of the report, for a README, instead."`
+}
+
+// Run writes the pages, or the picture.
+func (c *renderCmd) Run(s streams) error {
+	report, err := readReport(c.Report)
+	if err != nil {
+		return cli.UsageError{Err: fmt.Errorf("delayer-bench render: %w", err)}
+	}
+	dir, files := c.Out, pages(report)
+	if c.Picture != "" {
+		dir = filepath.Dir(c.Picture)
+		files = []outputFile{{filepath.Base(c.Picture), func(w io.Writer) error { return page.WritePicture(w, report) }}}
+	}
+	if dir == "" {
+		dir = filepath.Dir(c.Report)
+	}
+	err = os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = writeFiles(dir, s, files)
+	}
+	if err != nil {
+		return fmt.Errorf("delayer-bench render: %w", err)
+	}
+	return nil
+}
+
+// Validate refuses two answers to where.
+func (c *renderCmd) Validate() error {
+	if c.Picture != "" && c.Out != "" {
+		return errors.New("--out and --picture: one of them (--picture names its own folder)")
+	}
+	return nil
+}
+
+func readReport(path string) (*bench.Report, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	report, err := bench.ReadReport(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return report, nil
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/bench"
+	"github.com/delayer-go/delayer/internal/cli"
+)
+
+// reportFile writes a report of one run.
+func reportFile(t *testing.T, version int) string {
+	t.Helper()
+	text, err := json.Marshal(bench.Report{SchemaVersion: version, Runs: []bench.Run{{
+		Scenario: "accuracy", Backend: "binaryladder", Variant: "source", QueueType: "quorum", Repetition: 1,
+		Counts: bench.Counts{Published: 9, Delivered: 9}, BrokerCPU: 100, Lateness: bench.Lateness{P50: 4, P99: 9},
+	}}})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "report.json")
+	require.NoError(t, os.WriteFile(path, text, 0o644))
+	return path
+}
+
+func TestRenderWritesThePagesAgain(t *testing.T) {
+	report := reportFile(t, bench.SchemaVersion)
+	status, stdout, stderr := command(t.Context(), t, "render", report)
+	require.Equal(t, cli.OK, status, stderr)
+	assert.Contains(t, stdout, "wrote "+filepath.Join(filepath.Dir(report), "report.html"))
+
+	dir := filepath.Join(t.TempDir(), "new", "folder")
+	status, _, stderr = command(t.Context(), t, "render", report, "--out", dir)
+	require.Equal(t, cli.OK, status, stderr)
+	assert.FileExists(t, filepath.Join(dir, "report.html"))
+	assert.FileExists(t, filepath.Join(dir, "report.md"))
+	assert.FileExists(t, filepath.Join(dir, "report.bench"))
+
+	picture := filepath.Join(dir, "picture.svg")
+	status, _, stderr = command(t.Context(), t, "render", report, "--picture", picture)
+	require.Equal(t, cli.OK, status, stderr)
+	assert.FileExists(t, picture)
+
+	status, _, stderr = command(t.Context(), t, "render", report, "--picture", picture, "--out", dir)
+	assert.Equal(t, cli.Usage, status)
+	assert.Contains(t, stderr, "one of them")
+	status, _, stderr = command(t.Context(), t, "render", filepath.Join(dir, "report.md"))
+	assert.Equal(t, cli.Usage, status)
+	assert.Contains(t, stderr, "not a report.json")
+	status, _, stderr = command(t.Context(), t, "render", reportFile(t, 99))
+	assert.Equal(t, cli.Usage, status)
+	assert.Contains(t, stderr, "another schema version: 99")
+}
+
+func TestHelpShowsTheDefaultCommand(t *testing.T) {
+	status, stdout, _ := command(t.Context(), t, "--help")
+	assert.Equal(t, cli.OK, status)
+	for _, want := range []string{"--quick", "Run the benchmark (default).", "render"} {
+		assert.Contains(t, stdout, want)
+	}
+}

@@ -1,0 +1,149 @@
+package amqpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	// retryPause is the time between two attempts.
+	retryPause = 50 * time.Millisecond
+	// closeTimeout bounds the goodbye to a broker that may be gone.
+	closeTimeout = 5 * time.Second
+)
+
+// Options configure a [Client].
+type Options struct {
+	// URLs are the addresses of a broker, tried in turn.
+	URLs []string
+	// Name is the connection's name in the broker's tools.
+	Name string
+	// Retry reports whether to try again what the broker refused; nil means never. What failed because
+	// the connection was lost is always tried again.
+	Retry func(error) bool
+}
+
+// A Client holds one connection and replaces it when it is lost. Its methods may be called from
+// several goroutines.
+type Client struct {
+	options   Options
+	consumers sync.WaitGroup
+
+	// ctx lives as long as the Client: consumers outlive the call that started them.
+	ctx context.Context
+	end context.CancelFunc
+
+	mu   sync.Mutex
+	conn *amqp091.Connection
+	turn int // of the URL that is dialed next
+}
+
+// Open connects to the first URL that answers. The caller closes the Client.
+func Open(ctx context.Context, o Options) (*Client, error) {
+	c := &Client{options: o}
+	c.ctx, c.end = context.WithCancel(context.Background())
+	var errs []error
+	for range o.URLs {
+		_, err := c.connect(ctx)
+		if err == nil {
+			return c, nil
+		}
+		errs = append(errs, err)
+	}
+	c.end()
+	return nil, errors.Join(errs...)
+}
+
+// connect returns the connection, a new one if the last was lost.
+func (c *Client) connect(ctx context.Context) (*amqp091.Connection, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return nil, amqp091.ErrClosed
+	}
+	if c.conn != nil && !c.conn.IsClosed() {
+		return c.conn, nil
+	}
+	url := c.options.URLs[c.turn%len(c.options.URLs)]
+	c.turn++
+	conn, err := Dial(ctx, url, c.options.Name)
+	if err != nil {
+		return nil, err
+	}
+	c.conn = conn
+	return conn, nil
+}
+
+// errLost marks an error whose cause is a lost connection.
+var errLost = errors.New("no connection")
+
+// Do runs f on a new channel. It runs f again after each loss of the connection and each error that
+// Options.Retry accepts, until ctx ends. So f must be idempotent.
+func (c *Client) Do(ctx context.Context, f func(*amqp091.Channel) error) error {
+	for {
+		err := c.once(ctx, f)
+		if err == nil || !errors.Is(err, errLost) && !c.retries(err) {
+			return err
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-c.ctx.Done():
+			return err
+		}
+	}
+}
+
+func (c *Client) once(ctx context.Context, f func(*amqp091.Channel) error) error {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	ch, err := conn.Channel()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	err = f(ch)
+	_ = ch.Close() // an error of f has closed it already
+	if err != nil && conn.IsClosed() {
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	return err
+}
+
+// retries asks Options.Retry. Of several brokers another one is asked then.
+func (c *Client) retries(err error) bool {
+	if c.options.Retry == nil || !c.options.Retry(err) {
+		return false
+	}
+	if len(c.options.URLs) > 1 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_ = c.disconnect()
+	}
+	return true
+}
+
+func (c *Client) disconnect() error {
+	err := c.conn.CloseDeadline(time.Now().Add(closeTimeout))
+	if errors.Is(err, amqp091.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Close ends the consumers and closes the connection. It may be called more than once.
+func (c *Client) Close() error {
+	c.end()
+	c.mu.Lock()
+	err := c.disconnect()
+	c.mu.Unlock()
+	c.consumers.Wait()
+	return err
+}

@@ -1,0 +1,82 @@
+package broker
+
+import (
+	"context"
+	"net"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+// dialTimeout is for TCP, TLS and the AMQP handshake together.
+const dialTimeout = 30 * time.Second
+
+// dial tries the addresses in turn, beginning with the one at index first. It also returns which
+// failed before one answered.
+func (c *Conn) dial(ctx context.Context, first int) (*amqp091.Connection, failures, error) {
+	var failed failures
+	for i := range c.all {
+		at := (first + i) % len(c.all)
+		conn, err := dial(ctx, c.all[at], c.opts, attemptDeadline(ctx, len(c.all)-i))
+		if err == nil {
+			c.mu.Lock()
+			c.at = at
+			c.mu.Unlock()
+			return conn, failed, nil
+		}
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		if len(c.all) == 1 {
+			return nil, nil, err
+		}
+		failed = append(failed, failure{c.all[at], plain(err)})
+	}
+	return nil, nil, failed
+}
+
+// attemptDeadline returns when one dial attempt must end, so that a host that does not answer
+// leaves time for the others. left counts the attempts still to make, this one included.
+func attemptDeadline(ctx context.Context, left int) time.Time {
+	timeout := dialTimeout
+	if left > 1 {
+		timeout = dialTimeout / 3
+	}
+	deadline := time.Now().Add(timeout)
+	if d, ok := ctx.Deadline(); ok {
+		if mine := time.Now().Add(time.Until(d) / time.Duration(left)); mine.Before(deadline) {
+			return mine
+		}
+	}
+	return deadline
+}
+
+// dial makes one attempt.
+func dial(ctx context.Context, to address, opts Options, deadline time.Time) (*amqp091.Connection, error) {
+	// amqp091-go knows no context: end the handshake by closing the socket under it.
+	var socket net.Conn
+	unhook := func() bool { return true }
+	cfg := amqp091.Config{
+		TLSClientConfig: opts.TLS.Clone(), // amqp091-go writes the address's host name into it
+		Properties:      amqp091.NewConnectionProperties(),
+		Dial: func(network, addr string) (net.Conn, error) {
+			s, err := (&net.Dialer{Deadline: deadline}).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			socket = s
+			unhook = context.AfterFunc(ctx, func() { _ = socket.Close() })
+			return s, s.SetDeadline(deadline)
+		},
+	}
+	cfg.Properties.SetClientConnectionName(opts.Name)
+	conn, err := amqp091.DialConfig(to.raw, cfg)
+	unhook()
+	if ctx.Err() != nil {
+		if conn != nil {
+			_ = conn.CloseDeadline(time.Now())
+		}
+		return nil, context.Cause(ctx)
+	}
+	return conn, err
+}

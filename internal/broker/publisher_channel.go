@@ -1,0 +1,251 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+)
+
+// window is how many messages of a channel may be unconfirmed at a time. The Go channel for returns
+// is as large, so that amqp091-go never has to wait for us: it would stall and then drop the event.
+const window = 1024
+
+// A publisherChannel is a publishing channel that is opened again when it is lost, with the one
+// goroutine that writes to it. Writing in a goroutine of its own is what lets Publish obey its ctx:
+// a write into a full socket cannot be called off.
+type publisherChannel struct {
+	backend string
+	conn    *Conn
+	onReset func() // called when it is opened again after it was lost
+
+	requests chan *request
+	slots    chan struct{} // one for each message without a confirm
+	body     []byte        // the writer's copy of a body
+
+	ctx      context.Context
+	cancel   context.CancelFunc
+	done     chan struct{}
+	retiring sync.WaitGroup // channels that another has replaced
+}
+
+func newPublisherChannel(backend string, conn *Conn, window int, onReset func()) *publisherChannel {
+	c := &publisherChannel{
+		backend: backend, conn: conn, onReset: onReset,
+		requests: make(chan *request), slots: make(chan struct{}, window), done: make(chan struct{}),
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	go c.run()
+	return c
+}
+
+func (c *publisherChannel) fail(kind, cause error, hint string) *delayer.Error {
+	return &delayer.Error{Op: "publish", Backend: c.backend, Kind: kind, Cause: cause, Hint: hint}
+}
+
+// acquire waits for a slot, which release or publish frees.
+func (c *publisherChannel) acquire(ctx context.Context) error {
+	select {
+	case c.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return c.fail(delayer.ErrNotSent, context.Cause(ctx), "the broker has not confirmed the messages before it")
+	}
+}
+
+func (c *publisherChannel) release() { <-c.slots }
+
+// publish hands the message to the goroutine that writes and waits for its confirm. It needs a
+// slot.
+func (c *publisherChannel) publish(ctx context.Context, msg Publishing) error {
+	req := &request{msg: msg, copied: ctx.Done() != nil, written: make(chan writeResult, 1)}
+	select {
+	case c.requests <- req:
+	case <-ctx.Done():
+		c.release()
+		return c.fail(delayer.ErrNotSent, c.conn.gaveUp(ctx), "")
+	case <-c.done:
+		c.release()
+		return c.fail(delayer.ErrClosed, nil, "")
+	}
+	var w writeResult
+	select {
+	case w = <-req.written:
+	case <-ctx.Done():
+		if req.withdraw() {
+			c.release()
+			return c.fail(delayer.ErrNotSent, c.conn.gaveUp(ctx), "")
+		}
+		go func() { c.settle(req, <-req.written) }()
+		return c.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended while the message was being written")
+	}
+	if w.err != nil {
+		c.release()
+		return w.err
+	}
+	select {
+	case <-w.confirm.Done():
+		c.release()
+		defer w.channel.unconfirmed.Done()
+		return c.outcome(w, req)
+	case <-ctx.Done():
+		go c.settle(req, w)
+		return c.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended before the broker's confirm")
+	}
+}
+
+// outcome reads a confirm that has come. amqp091-go resolves it as a nack when the channel dies,
+// and marks the channel closed before.
+func (c *publisherChannel) outcome(w writeResult, req *request) error {
+	if w.confirm.Acked() {
+		if ret, ok := w.channel.returned(req.msg.Message.Headers[delayer.Header]); ok {
+			return c.fail(delayer.ErrUnroutable, returnedError(ret), "")
+		}
+		return nil
+	}
+	if w.channel.ch.IsClosed() {
+		return c.closed(w.channel.lost(), req.msg.direct)
+	}
+	w.channel.nacked()
+	return c.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")
+}
+
+// closed is the outcome of a message whose channel was lost before its confirm. Where no other
+// message was on the channel, and the broker closed it over what it was asked, that was this
+// message.
+func (c *publisherChannel) closed(cause error, direct bool) error {
+	kind, hint := refusal(cause)
+	switch {
+	case !c.alone() || kind == nil:
+		return c.fail(delayer.ErrUnknown, plain(cause), "the channel was lost before the broker's confirm")
+	case errors.Is(kind, delayer.ErrUnroutable) && !direct: // an exchange of ours is gone
+		return c.fail(kind, &reason{text: plain(cause).Error(), err: ErrReturned}, "")
+	}
+	return c.fail(kind, plain(cause), hint)
+}
+
+// alone says that one message at a time is on the channel.
+func (c *publisherChannel) alone() bool { return cap(c.slots) == 1 }
+
+// settle cleans up after a caller who has left: the slot is free only once the message is confirmed
+// or its channel is lost.
+func (c *publisherChannel) settle(req *request, w writeResult) {
+	if w.err == nil {
+		<-w.confirm.Done()
+		w.channel.returned(req.msg.Message.Headers[delayer.Header])
+		w.channel.unconfirmed.Done()
+	}
+	c.release()
+}
+
+// run opens a channel, serves it until it is lost or to be replaced, and again.
+func (c *publisherChannel) run() {
+	defer close(c.done)
+	for lost := false; c.ctx.Err() == nil; {
+		o, err := c.open()
+		if err != nil {
+			c.refuse(err)
+			lost = true
+			continue
+		}
+		if lost {
+			c.onReset()
+		}
+		if lost = !c.serve(o); !lost {
+			c.retiring.Go(o.retire)
+		}
+	}
+}
+
+func (c *publisherChannel) open() (*openChannel, error) {
+	ch, err := c.conn.Channel(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := newOpenChannel(ch)
+	if err := ch.Confirm(waitForAnswer); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+const waitForAnswer = false // the noWait argument of amqp091-go's methods
+
+// refuse answers one request, or waits a moment, while there is no channel.
+func (c *publisherChannel) refuse(err error) {
+	select {
+	case <-c.ctx.Done():
+	case <-time.After(firstPause):
+	case req := <-c.requests:
+		req.answer(c.fail(delayer.ErrNotSent, err, ""))
+	}
+}
+
+// serve writes requests to the channel until it is lost, and then returns false, or until it is to
+// be replaced. While the broker blocks the connection it takes none: what is not sent can still be
+// withdrawn.
+func (c *publisherChannel) serve(o *openChannel) (alive bool) {
+	for {
+		state, changed := c.conn.now()
+		requests := c.requests
+		if state.blocked {
+			requests = nil
+		}
+		for same := true; same; {
+			select {
+			case req := <-requests:
+				c.write(o, req)
+			case <-changed:
+				same = false
+			case <-o.closed:
+				c.report(o)
+				return false
+			case <-o.renew:
+				return true
+			case <-c.ctx.Done():
+				return false
+			}
+		}
+	}
+}
+
+// report logs the loss of a channel where nothing else tells of it: neither its connection nor the
+// one caller whose message was on it.
+func (c *publisherChannel) report(o *openChannel) {
+	var amqpErr *amqp091.Error
+	if c.ctx.Err() == nil && !c.alone() && errors.As(o.cause, &amqpErr) && amqpErr.Server && amqpErr.Recover {
+		c.conn.log.Warn("publishing channel lost", "error", plain(o.cause))
+	}
+}
+
+const notImmediate = false
+
+func (c *publisherChannel) write(o *openChannel, req *request) {
+	var ok bool
+	if c.body, ok = req.take(c.body); !ok {
+		return // its caller has freed the slot
+	}
+	o.unconfirmed.Add(1)
+	confirm, err := o.ch.PublishWithDeferredConfirm(req.msg.Exchange, req.msg.Key, !req.msg.Optional, notImmediate, req.msg.Message)
+	if err != nil {
+		o.unconfirmed.Done()
+	}
+	switch {
+	case err == nil:
+		req.written <- writeResult{confirm: confirm, channel: o}
+	case errors.Is(err, amqp091.ErrClosed):
+		req.written <- writeResult{err: c.fail(delayer.ErrNotSent, plain(err), "the connection was lost before the message was sent")}
+	default: // part of it may be on the wire
+		req.written <- writeResult{err: c.fail(delayer.ErrUnknown, plain(err), "the connection was lost while the message was sent")}
+	}
+	if cap(c.body) > keptBody {
+		c.body = nil
+	}
+}
+
+// keptBody is the largest buffer that a channel keeps for the next body.
+const keptBody = 1 << 20

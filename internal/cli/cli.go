@@ -1,0 +1,122 @@
+// Package cli is what the commands share: parsing, signals and exit statuses.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// What a process exits with.
+const (
+	OK          = 0
+	Failed      = 1
+	Usage       = 2
+	Interrupted = 130 // as a shell says of a process that Ctrl-C ended
+)
+
+// ErrInterrupted is returned by a command that was interrupted and has cleaned up.
+var ErrInterrupted = errors.New("interrupted")
+
+// A UsageError is about what was typed, but found while a command runs: a file that is no report.
+type UsageError struct{ Err error }
+
+// Error is that of the cause.
+func (e UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e UsageError) Unwrap() error { return e.Err }
+
+// InterruptedOr returns ErrInterrupted if ctx has ended, else err.
+func InterruptedOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	return err
+}
+
+// A Program is a command line. Commands is a struct that kong reads; their Run methods may take a
+// context.Context and what Run binds.
+type Program struct {
+	Name, Description string
+	Commands          any
+	Vars              kong.Vars
+}
+
+// Main calls run with a context that SIGINT or SIGTERM ends, and exits. A second Ctrl-C does not
+// wait for the clean-up.
+func Main(run func(ctx context.Context, args []string, in io.Reader, out, err io.Writer) int) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Run parses args, runs the command that they select with what is bound, and returns the exit
+// status.
+func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Writer, bound any) int {
+	exited := -1
+	parser, err := kong.New(p.Commands, kong.Name(p.Name), kong.Description(p.Description),
+		kong.Writers(stdout, stderr), kong.Help(help), kong.Exit(func(status int) { exited = status }), p.Vars)
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
+		return Failed
+	}
+	selected, err := parser.Parse(args)
+	if exited >= 0 { // --help
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v (see %s --help)\n", p.Name, err, p.path(err))
+		return Usage
+	}
+	selected.BindTo(ctx, (*context.Context)(nil))
+	return status(selected.Run(bound), stderr)
+}
+
+// help also prints the flags of a default command.
+func help(options kong.HelpOptions, ctx *kong.Context) error {
+	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
+		return err
+	}
+	node := ctx.Selected()
+	if node == nil {
+		node = ctx.Model.Node
+	}
+	if node.DefaultCmd == nil {
+		return nil
+	}
+	fmt.Fprintln(ctx.Stdout)
+	ctx.Path = append(ctx.Path, &kong.Path{Parent: node, Command: node.DefaultCmd, Flags: node.DefaultCmd.Flags})
+	return kong.DefaultHelpPrinter(options, ctx)
+}
+
+// path is the command that a usage error is about.
+func (p Program) path(err error) string {
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil {
+		return strings.TrimSpace(p.Name + " " + parse.Context.Command())
+	}
+	return p.Name
+}
+
+func status(err error, stderr io.Writer) int {
+	if err == nil {
+		return OK
+	}
+	fmt.Fprintln(stderr, err)
+	var usage UsageError
+	switch {
+	case errors.Is(err, ErrInterrupted):
+		return Interrupted
+	case errors.As(err, &usage):
+		return Usage
+	}
+	return Failed
+}

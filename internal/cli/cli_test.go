@@ -1,0 +1,67 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/delayer-go/delayer/internal/cli"
+)
+
+type doCmd struct{ How string }
+
+func (c *doCmd) Run(ctx context.Context, said *strings.Builder) error {
+	said.WriteString(c.How)
+	switch c.How {
+	case "fail":
+		return errors.New("it failed")
+	case "misuse":
+		return cli.UsageError{Err: errors.New("no such file")}
+	case "stop":
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		return cli.InterruptedOr(ctx, errors.New("cut off"))
+	}
+	return cli.InterruptedOr(ctx, nil)
+}
+
+func TestExitStatuses(t *testing.T) {
+	for args, want := range map[string]struct {
+		status int
+		says   string
+	}{
+		"do":                {cli.OK, ""},
+		"do --how fail":     {cli.Failed, "it failed"},
+		"do --how misuse":   {cli.Usage, "no such file"},
+		"do --how stop":     {cli.Interrupted, "interrupted"},
+		"do --fast":         {cli.Usage, "(see tool do --help)"},
+		"dance":             {cli.Usage, "unexpected argument dance"},
+		"--help":            {cli.OK, ""},
+		"--how fail":        {cli.Failed, "it failed"},
+		"--how=fail --fast": {cli.Usage, "--fast"},
+	} {
+		var commands struct {
+			Do doCmd `cmd:"" default:"withargs" help:"Do it (default)."`
+		}
+		var said strings.Builder
+		var out, err bytes.Buffer
+		program := cli.Program{Name: "tool", Commands: &commands}
+		assert.Equal(t, want.status, program.Run(t.Context(), strings.Fields(args), &out, &err, &said), args)
+		assert.Contains(t, err.String(), want.says, args)
+		assert.Equal(t, args == "--help", strings.Contains(out.String(), "--how"), "%s: %s", args, &out)
+	}
+}
+
+func TestDisplay_LiveLineIsCutAndErased(t *testing.T) {
+	var out bytes.Buffer
+	d := cli.NewDisplay(&out)
+	assert.False(t, d.Live(), "a buffer is no terminal")
+	d.Draw(strings.Repeat("ä", 100))
+	d.Logf("a line %s", "that stays")
+	d.End()
+	assert.Equal(t, "\r"+strings.Repeat("ä", 78)+"…\x1b[K\r\x1b[Ka line that stays\n", out.String())
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"unicode/utf8"
+)
+
+// A Display shows progress. On a terminal it has a live line that is drawn again and again.
+type Display struct {
+	out  io.Writer
+	live bool
+
+	mu    sync.Mutex
+	drawn bool // a live line is on the screen
+}
+
+// NewDisplay shows progress on out.
+func NewDisplay(out io.Writer) *Display { return &Display{out: out, live: isTerminal(out)} }
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// Live says whether there is a terminal to draw on.
+func (d *Display) Live() bool { return d.live }
+
+// Logf prints a line that stays.
+func (d *Display) Logf(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clear()
+	fmt.Fprintf(d.out, format+"\n", args...)
+}
+
+// End removes the live line.
+func (d *Display) End() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clear()
+}
+
+// lineWidth keeps the live line from wrapping, after which it could not be redrawn.
+const lineWidth = 79
+
+// eraseRest is the control sequence that empties the line from the cursor on.
+const eraseRest = "\x1b[K"
+
+// Draw replaces the live line. It is for terminals only.
+func (d *Display) Draw(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if utf8.RuneCountInString(line) > lineWidth {
+		line = string([]rune(line)[:lineWidth-1]) + "…"
+	}
+	fmt.Fprint(d.out, "\r"+line+eraseRest)
+	d.drawn = true
+}
+
+// clear is called with the lock held.
+func (d *Display) clear() {
+	if d.drawn {
+		fmt.Fprint(d.out, "\r"+eraseRest)
+		d.drawn = false
+	}
+}

@@ -1,0 +1,139 @@
+// Package conformance_test runs the conformance suite on every backend, as package backend opens it.
+package conformance_test
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/backend/fixedtiers"
+	"github.com/delayer-go/delayer/conformance"
+	"github.com/delayer-go/delayer/conformance/rabbitworld"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// options has a retry that is soon enough not to wait for it, and late enough for a machine under load.
+// The suite does not ask how late a message is; the long campaign of cmd/faults keeps RabbitMQ's three
+// minutes.
+var options = rabbit.Options{
+	Plugins: []string{rabbittest.DelayedMessages},
+	Args:    rabbit.DeadLetterRetry(10 * time.Second),
+}
+
+func TestMain(m *testing.M) { rabbittest.Main(m, options) }
+
+// silent is the logger of tests that break connections on purpose.
+var silent = slog.New(slog.DiscardHandler)
+
+// A subject is a configuration that the suite runs on.
+type subject struct {
+	name  string
+	cfg   backend.Config
+	world func(w conformance.World, url string) (conformance.World, error) // nil for the plain one
+}
+
+func subjects() []subject {
+	tiers := []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 2 * time.Second}
+	var out []subject
+	for _, kind := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
+		for _, s := range []subject{
+			{name: "binaryladder/source", cfg: backend.Config{BinaryLadder: binaryladder.Config{Levels: 12, Tick: 10 * time.Millisecond}}},
+			{name: "binaryladder/source/6 bits", cfg: backend.Config{BinaryLadder: binaryladder.Config{Levels: 3, Tick: time.Millisecond, BitsPerLevel: 6}}},
+			{name: "binaryladder/topic", cfg: backend.Config{BinaryLadder: binaryladder.Config{Levels: 12, Tick: 10 * time.Millisecond, Routing: "topic"}}},
+			{name: "controller", cfg: backend.Config{Backend: "controller", Controller: controller.Config{Tick: 100 * time.Millisecond}}},
+			{name: "fixedtiers/up", cfg: backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers}}},
+			{name: "fixedtiers/exact", cfg: backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers, Rounding: "exact"}}},
+		} {
+			s.name += "/" + string(kind)
+			s.cfg.QueueType = kind
+			out = append(out, s)
+		}
+	}
+	ladder := backend.Config{BinaryLadder: binaryladder.Config{Levels: 12, Tick: 10 * time.Millisecond}}
+	return append(out,
+		subject{name: "binaryladder with go-rabbitmq/quorum", cfg: ladder, world: newGoRabbitWorld},
+		subject{name: "plugin", cfg: backend.Config{Backend: "plugin"}}) // its messages wait in no queue
+}
+
+// TestConformance runs two subjects at a time, each on a broker that it may restart: most of a run is
+// waiting.
+func TestConformance(t *testing.T) {
+	brokers := make(chan *rabbit.Broker, 2)
+	brokers <- rabbittest.Broker(t)
+	if other := rabbittest.Another(t, options); other != rabbittest.Broker(t) {
+		brokers <- other
+	}
+	for _, s := range subjects() {
+		t.Run(s.name, func(t *testing.T) {
+			if s.cfg.Backend == "plugin" {
+				rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
+			}
+			t.Parallel()
+			b := <-brokers
+			defer func() { brokers <- b }()
+			cfg := s.cfg
+			cfg.URL, cfg.Prefix, cfg.Logger = b.URL(), rabbittest.Prefix(t), silent
+			conform(t, b, cfg, s.world)
+		})
+	}
+}
+
+// conform runs the suite on a configuration, in the World that dress makes of a plain one.
+func conform(
+	t *testing.T, b *rabbit.Broker, cfg backend.Config,
+	dress func(conformance.World, string) (conformance.World, error),
+) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	defer cancel()
+	first, err := backend.Open(ctx, cfg) // keeps the topology while the suite opens and closes its own
+	require.NoError(t, err)
+	world := rabbitworld.Config{
+		URL: b.URL(), Unroutable: cfg.Prefix + ".unroutable",
+		Cut:     func(context.Context) error { return conformance.Unable("cut: the broker is not ours") },
+		Restart: func(context.Context) error { return conformance.Unable("restart: the broker is not ours") },
+	}
+	if b.Owned() {
+		world.Restart = b.Restart
+		world.Cut = func(ctx context.Context) error {
+			_, err := b.Ctl(ctx, "close_all_connections", "conformance")
+			return err
+		}
+	}
+	around, err := rabbitworld.Connect(ctx, world)
+	require.NoError(t, err)
+	defer func() {
+		require.NoError(t, around.Close())
+		require.NoError(t, first.(delayer.TopologyRemover).RemoveTopology(ctx))
+		require.NoError(t, first.Close())
+	}()
+	about, err := backend.About(cfg.Backend)
+	require.NoError(t, err)
+	conformance.Run(t, conformance.Harness{
+		Open: func(ctx context.Context) (delayer.Delayer, error) { return backend.Open(ctx, cfg) },
+		World: func(ctx context.Context) (conformance.World, error) {
+			w, err := around.World(ctx)
+			if err != nil || dress == nil {
+				return w, err
+			}
+			return dress(w, b.URL())
+		},
+		User:  user(t, cfg.URL),
+		Added: about.Adds,
+		Skip:  func(t *testing.T, reason string) { rabbittest.Skipf(t, "%s", reason) },
+	})
+}
+
+func user(t *testing.T, raw string) string {
+	u, err := url.Parse(raw)
+	require.NoError(t, err)
+	return u.User.Username()
+}
