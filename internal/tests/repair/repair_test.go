@@ -40,9 +40,8 @@ type bench struct {
 }
 
 func setUp(t *testing.T, cfg backend.Config) *bench {
-	cfg.Options = delayer.Options{
-		URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t), Logger: slog.New(slog.DiscardHandler),
-	}
+	cfg.URL, cfg.Prefix = rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
+	cfg.Logger = slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	d, err := backend.Open(ctx, cfg)
@@ -145,6 +144,22 @@ func TestLadder_ObjectsDeclaredAgainByOthers(t *testing.T) {
 		}
 		b.none()
 	}
+}
+
+// TestResendOff: a misrouted message is left to an operator, and the bindings that it missed are made again
+// all the same.
+func TestResendOff(t *testing.T) {
+	b := setUp(t, backend.Config{
+		Options: delayer.Options{Resend: delayer.Off}, BinaryLadder: binaryladder.Config{Levels: 6, Tick: tick},
+	})
+	b.arrives("", 3*tick, true)
+	b.replace(".ladder.level.01")
+	require.NoError(t, b.d.Publish(t.Context(), "", b.queue, 3*tick, amqp091.Publishing{}))
+	require.Eventually(t, func() bool {
+		q, err := b.ch.QueueDeclarePassive(b.cfg.Prefix+".unroutable", true, false, false, false, nil)
+		return err == nil && q.Messages == 1
+	}, patience, 10*time.Millisecond)
+	b.arrives("", 3*tick, true)
 }
 
 func TestController_DeliveryDeclaredAgainByOthers(t *testing.T) {
