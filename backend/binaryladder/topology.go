@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
@@ -39,7 +40,7 @@ func (n names) queue(l ladder, h hop) string {
 type blueprint struct {
 	ladder  ladder
 	names   names
-	kind    topology.QueueType
+	kind    delayer.QueueType
 	routing Routing
 	stage   delivery.Stage
 }

@@ -43,13 +43,13 @@ func (s *strategy) Enter(_ context.Context, m engine.Message) (engine.Entry, err
 }
 
 // guarantees says what controllers can do.
-func guarantees(kind topology.QueueType, maxPriority uint8) delayer.Limits {
+func guarantees(kind delayer.QueueType, maxPriority uint8) delayer.Limits {
 	return delayer.Limits{
 		Max:               longest,
 		Resolution:        time.Millisecond,
 		SurvivesRestart:   true,
-		SurvivesCrash:     kind == topology.Quorum,
-		Replicated:        kind == topology.Quorum,
+		SurvivesCrash:     kind == delayer.Quorum,
+		Replicated:        kind == delayer.Quorum,
 		Ordered:           false, // messages on their way back through a controller may overtake each other
 		ReportsUnroutable: true,
 		KeepsUnroutable:   true,

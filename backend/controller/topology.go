@@ -5,6 +5,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/topology"
 )
@@ -26,7 +27,7 @@ func (n names) wait(level int) string { return fmt.Sprintf("%s.controller.wait.%
 type blueprint struct {
 	schedule schedule
 	names    names
-	kind     topology.QueueType
+	kind     delayer.QueueType
 	stage    delivery.Stage
 }
 
@@ -49,7 +50,7 @@ func (b blueprint) plan() topology.Plan {
 		"x-queue-type": string(b.kind),
 		"x-overflow":   "reject-publish", // where a policy has a max-length: refuse rather than drop
 	}}
-	if b.kind == topology.Quorum {
+	if b.kind == delayer.Quorum {
 		intake.Args["x-delivery-limit"] = neverGiveUp
 		intake.Args["x-max-length"] = topology.NeverFull
 	}

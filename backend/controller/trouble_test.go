@@ -15,7 +15,6 @@ import (
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // fromAnotherProcess is a message as another process would have sent it to the intake or to a queue
@@ -44,7 +43,7 @@ func (w *workbench) bound(d delayer.Delayer) (queue string, got <-chan amqp091.D
 // been in the intake for an hour.
 func TestController_ClocksOfNodesDiffer(t *testing.T) {
 	const left = 3 * time.Second
-	w := setUp(t, topology.Quorum)
+	w := setUp(t, delayer.Quorum)
 	d := w.start()
 	defer func() { require.NoError(t, d.Close()) }()
 	queue, got := w.bound(d)
@@ -60,7 +59,7 @@ func TestController_ClocksOfNodesDiffer(t *testing.T) {
 // take, while messages from this process and from another are in the controller.
 func TestController_CloseDuringAnAlarm(t *testing.T) {
 	b := rabbittest.Own(t, rabbit.Options{})
-	w := &workbench{t: t, opts: options(t, topology.Quorum)}
+	w := &workbench{t: t, opts: options(t, delayer.Quorum)}
 	w.opts.URL = b.URL()
 	conn, err := amqp091.Dial(b.URL())
 	require.NoError(t, err)

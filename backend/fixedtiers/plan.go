@@ -43,7 +43,7 @@ func (b blueprint) check(cfg Config) error {
 		return badConfig("max_length", "%d is not a number of messages, at least 1", cfg.MaxLength)
 	case cfg.Overflow != Refuse && cfg.Overflow != Early:
 		return badConfig("overflow", "%q is neither refuse nor early", string(cfg.Overflow))
-	case b.early && b.kind != topology.Classic:
+	case b.early && b.kind != delayer.Classic:
 		return badConfig("overflow", "early needs queue_type: classic; a %s queue that dead-letters at least once can only refuse", b.kind)
 	}
 	for i, tier := range b.tiers {

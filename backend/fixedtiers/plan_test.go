@@ -44,7 +44,7 @@ func TestNamesReadAsTheirDurations(t *testing.T) {
 }
 
 func TestTheNextTier(t *testing.T) {
-	b, _, err := newBlueprint(options(topology.Quorum), seed())
+	b, _, err := newBlueprint(options(delayer.Quorum), seed())
 	require.NoError(t, err)
 	for delay, want := range map[time.Duration]time.Duration{
 		1: time.Minute, time.Minute: time.Minute, time.Minute + 1: 5 * time.Minute, 15 * time.Minute: 15 * time.Minute,

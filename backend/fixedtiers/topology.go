@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
@@ -39,7 +40,7 @@ func (n names) routeQueue(tier time.Duration) string {
 type blueprint struct {
 	names     names
 	owner     string // the prefix of the delivery stage
-	kind      topology.QueueType
+	kind      delayer.QueueType
 	stage     delivery.Stage
 	tiers     []time.Duration // ascending
 	maxLength int
@@ -82,7 +83,7 @@ func (b blueprint) routes() topology.Plan {
 	n := b.names
 	p := topology.Plan{Exchanges: []topology.Exchange{{Name: n.exchange(), Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}
 	after := n.exchange()
-	if b.kind == topology.Quorum {
+	if b.kind == delayer.Quorum {
 		after = n.route()
 		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: after, Kind: topology.Fanout})
 		p.Bindings = []topology.Binding{

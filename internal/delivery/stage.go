@@ -14,6 +14,7 @@ package delivery
 import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -66,7 +67,7 @@ const neverGiveUp = int64(1) << 30
 // keeping is a queue that never drops a message.
 func keeping(name string) topology.Queue {
 	return topology.Queue{Name: name, Args: amqp091.Table{
-		"x-queue-type":     string(topology.Quorum),
+		"x-queue-type":     string(delayer.Quorum),
 		"x-delivery-limit": neverGiveUp,
 		"x-overflow":       "reject-publish", // where a policy has a max-length: keep what is there
 		"x-max-length":     topology.NeverFull,
@@ -90,7 +91,7 @@ func (s Stage) Plan() topology.Plan {
 	}
 	if s.discard {
 		p.Queues = append(p.Queues, topology.Queue{Name: s.Discard(), Args: amqp091.Table{
-			"x-queue-type":  string(topology.Quorum),
+			"x-queue-type":  string(delayer.Quorum),
 			"x-message-ttl": int64(0),
 		}})
 	}

@@ -28,14 +28,13 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // Config is what a Guard needs.
 type Config struct {
 	Backend   string
 	Prefix    string
-	QueueType topology.QueueType
+	QueueType delayer.QueueType
 	Logger    *slog.Logger
 	Every     time.Duration   // the pause between two looks, by chance up to half as long again; 0: 5 s
 	Control   *broker.Control // where the queues of probes are declared

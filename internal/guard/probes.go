@@ -65,7 +65,7 @@ const mostTaken = 100
 // queue's own; the queue then dead-letters at most once, and early when it is full. On classic
 // queues the argument wins.
 func (p *probes) overflow(ctx context.Context) error {
-	if p.QueueType != topology.Quorum {
+	if p.QueueType != delayer.Quorum {
 		return nil
 	}
 	for range mostTaken {

@@ -9,6 +9,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
 )
@@ -46,7 +47,7 @@ func death(queue, reason string) amqp091.Table {
 
 func TestRemaining(t *testing.T) {
 	plan := topology.Plan{Queues: []topology.Queue{
-		topology.WaitingQueue("p.8", topology.Quorum, 8*time.Second, "x"), topology.WaitingQueue("p.4", topology.Classic, 4*time.Second, "x"),
+		topology.WaitingQueue("p.8", delayer.Quorum, 8*time.Second, "x"), topology.WaitingQueue("p.4", delayer.Classic, 4*time.Second, "x"),
 		{Name: "p.other", Args: amqp091.Table{"x-queue-type": "quorum"}},
 	}}
 	rules := Rules{TTL: TTLs(plan)}

@@ -5,6 +5,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
 )
@@ -79,7 +80,7 @@ func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 		if !ok {
 			continue
 		}
-		if q.Args["x-queue-type"] == string(topology.Quorum) {
+		if q.Args["x-queue-type"] == string(delayer.Quorum) {
 			ms-- // see topology.WaitingQueue
 		}
 		ttls[q.Name] = time.Duration(max(0, ms)) * time.Millisecond

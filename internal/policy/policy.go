@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -53,7 +54,7 @@ func queueHarm(q topology.Queue, d Definition) []string {
 			bad(key, "refuse, lose or deliver early what is above it")
 		}
 	}
-	if o := d["overflow"]; o != nil && q.Args["x-queue-type"] == string(topology.Quorum) && waits && o != "reject-publish" {
+	if o := d["overflow"]; o != nil && q.Args["x-queue-type"] == string(delayer.Quorum) && waits && o != "reject-publish" {
 		bad("overflow", "lose messages in a crash, or make them early")
 	}
 	if d["dead-letter-routing-key"] != nil && waits {

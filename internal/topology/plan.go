@@ -15,15 +15,6 @@ import (
 // refused with 406 (measured on 3.10.8, 4.0.5 and 4.3.6, classic and quorum queues alike).
 const MaxTTL = 10 * 365 * 24 * time.Hour
 
-// QueueType is [delayer.QueueType].
-type QueueType = delayer.QueueType
-
-// The queue types.
-const (
-	Quorum  = delayer.Quorum
-	Classic = delayer.Classic
-)
-
 // Exchange types that we declare.
 const (
 	Direct = "direct"
@@ -108,7 +99,7 @@ const NeverFull = int64(1) << 40
 // when it looks whether it has expired (rabbit_fifo, system_time), so that a message may leave up to
 // one millisecond early. One millisecond is therefore added to its TTL. A classic queue counts in
 // microseconds.
-func WaitingQueue(name string, kind QueueType, ttl time.Duration, exchange string) Queue {
+func WaitingQueue(name string, kind delayer.QueueType, ttl time.Duration, exchange string) Queue {
 	args := amqp091.Table{
 		"x-queue-type":           string(kind),
 		"x-message-ttl":          ttl.Milliseconds(),
@@ -117,7 +108,7 @@ func WaitingQueue(name string, kind QueueType, ttl time.Duration, exchange strin
 		// argument wins over a policy.
 		"x-overflow": "reject-publish",
 	}
-	if kind == Quorum {
+	if kind == delayer.Quorum {
 		args["x-message-ttl"] = ttl.Milliseconds() + 1
 		args["x-max-length"] = NeverFull
 		// It needs reject-publish: without it the broker falls back to at-most-once with no more than a line in its log.
