@@ -61,7 +61,7 @@ const Name = "binaryladder"
 // Routing is how a message finds its next hop.
 type Routing string
 
-// The two ways; see the package comment.
+// The values of Config.Routing; see the package comment.
 const (
 	Source Routing = "source"
 	Topic  Routing = "topic"
@@ -74,8 +74,8 @@ func About() delayer.About {
 
 // Config is the shape of a ladder. A field that is zero takes its default.
 type Config struct {
-	// Levels is 1 to 28. Default: as many of BitsPerLevel and Tick as fit below 28 bits, 28 with one
-	// bit.
+	// Levels is 1 to 28. Default: as many of BitsPerLevel and Tick as fit below 28 bits, 28 with
+	// one bit.
 	Levels int `yaml:"levels"`
 	// Tick is the resolution, in whole milliseconds. Default: 1s.
 	Tick time.Duration `yaml:"tick"`
@@ -85,13 +85,13 @@ type Config struct {
 	BitsPerLevel int `yaml:"bits_per_level"`
 }
 
-// Default returns what the fields that are zero in a Config stand for.
+// Default returns the values that zero fields of a Config stand for.
 func Default() Config {
 	return Config{Levels: maxLevels, Tick: time.Second, Routing: Source, BitsPerLevel: 1}
 }
 
-// withDefaults fills the fields that are zero. With several bits a level the default is as many levels
-// as cover the same range.
+// withDefaults fills the fields that are zero. With several bits a level the default is as many
+// levels as cover the same range.
 func (c Config) withDefaults() Config {
 	def := Default()
 	c.BitsPerLevel = cmp.Or(c.BitsPerLevel, def.BitsPerLevel)
@@ -103,8 +103,8 @@ func (c Config) withDefaults() Config {
 
 // Open connects, declares the ladder under the prefix and returns it. ctx bounds the opening only.
 // Errors: ErrConfig names the field that is wrong; ErrUnavailable and ErrAccess concern the broker;
-// ErrConflict says that objects of that prefix exist with another configuration. After an error nothing
-// is left open.
+// ErrConflict says that objects of that prefix exist with another configuration. After an error
+// nothing is left open.
 func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
 	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
@@ -133,14 +133,14 @@ func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
 	return s.Whole(own), nil
 }
 
-// Limits returns what a ladder of this configuration can do. It asks no broker: with quorum queues of
-// RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
+// Limits returns what a ladder of this configuration can do. It asks no broker: with quorum queues
+// of RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
 func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
 	b, _, err := newBlueprint(opts, cfg)
 	return guarantees(b, engine.AnyPriority), err
 }
 
-// newBlueprint checks a configuration: what it allows, the broker takes.
+// newBlueprint checks a configuration. The broker accepts every topology that passes.
 func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings, error) {
 	s, err := engine.Resolve(opts, Name)
 	if err != nil {
@@ -156,7 +156,7 @@ func (c Config) ladder() (ladder, error) {
 	case c.Routing != Source && c.Routing != Topic:
 		return ladder{}, badConfig("routing", "%q is neither source nor topic", string(c.Routing))
 	case c.Routing == Topic && c.BitsPerLevel > 1:
-		return ladder{}, badConfig("bits_per_level", "%d needs routing: source; a word of a topic key is one bit", c.BitsPerLevel)
+		return ladder{}, badConfig("bits_per_level", "%d needs routing: source, because a word of a topic key is one bit", c.BitsPerLevel)
 	}
 	return newLadder(c.Levels, c.BitsPerLevel, c.Tick)
 }

@@ -111,7 +111,7 @@ func (w *workbench) settle(got <-chan amqp091.Delivery, a *account) (late []time
 			require.Contains(w.t, a.due, m.MessageId)
 			require.GreaterOrEqual(w.t, by, time.Duration(0), "message %s is early", m.MessageId)
 			require.NotContains(w.t, m.Headers, "x-death")
-			require.NotContains(w.t, m.Headers, "x-delayer-journey")
+			require.NotContains(w.t, m.Headers, "x-delayer-stamp")
 			require.NotContains(w.t, m.Headers, "x-delivery-count")
 			delete(missing, m.MessageId)
 			late = append(late, by)
@@ -205,7 +205,7 @@ func TestController_ForeignMessagesAreKept(t *testing.T) {
 		defer func() { require.NoError(t, d.Close()) }()
 		unroutable := w.consume(w.opts.Prefix + ".unroutable")
 		for i, headers := range []amqp091.Table{
-			nil, {"x-delayer-journey": "x"}, {delayer.Header: "x 5 y", "x-delayer-journey": amqp091.Table{"clock": "c"}},
+			nil, {"x-delayer-stamp": "x"}, {delayer.Header: "x 5 y", "x-delayer-stamp": amqp091.Table{"clock": "c"}},
 		} {
 			err := w.ch.PublishWithContext(t.Context(), "", w.opts.Prefix+".controller.intake", false, false, amqp091.Publishing{
 				MessageId: fmt.Sprint("foreign ", i), Headers: headers, Expiration: "100000", Body: []byte("as it was"),

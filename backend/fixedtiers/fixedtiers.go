@@ -66,19 +66,19 @@ import (
 // Name is what the configuration calls this backend.
 const Name = "fixedtiers"
 
-// Rounding is what becomes of a delay that is no tier.
+// Rounding says what happens to a delay between two tiers.
 type Rounding string
 
-// The two ways. In both a delay above the last tier is refused.
+// The values of Config.Rounding. With both, a delay above the last tier is refused.
 const (
 	Up    Rounding = "up"    // it waits until the next tier
 	Exact Rounding = "exact" // it is refused
 )
 
-// Overflow is what happens when a tier is full.
+// Overflow says what happens when a tier is full.
 type Overflow string
 
-// The two ways.
+// The values of Config.Overflow.
 const (
 	Refuse Overflow = "refuse" // Publish is refused
 	Early  Overflow = "early"  // the oldest message leaves before its time; classic queues only
@@ -91,8 +91,8 @@ func About() delayer.About {
 
 // Config is the shape of the tiers. A field that is zero takes its default.
 type Config struct {
-	// Tiers are the delays there are: at most 100, in any order, each a whole number of milliseconds up
-	// to ten years. Default: 1m, 5m, 15m.
+	// Tiers are the delays there are: at most 100, in any order, each a whole number of
+	// milliseconds up to ten years. Default: 1m, 5m, 15m.
 	Tiers []time.Duration `yaml:"tiers"`
 	// Rounding is up (the default) or exact.
 	Rounding Rounding `yaml:"rounding"`
@@ -100,14 +100,14 @@ type Config struct {
 	MaxLength int `yaml:"max_length"`
 	// Overflow is refuse (the default) or early, which needs classic queues.
 	Overflow Overflow `yaml:"overflow"`
-	// Prefix begins the names of the tiers' queues and exchanges, as in delay.1m.queue. Default: delay;
-	// where Options.Prefix is not its default, that prefix and ".delay", so that tiers of different
-	// prefixes never meet.
+	// Prefix begins the names of the tiers' queues and exchanges, as in delay.1m.queue. Default:
+	// delay; where Options.Prefix is not its default, that prefix and ".delay", so that tiers of
+	// different prefixes never meet.
 	Prefix string `yaml:"prefix"`
 }
 
-// Default returns what the fields that are zero in a Config stand for, where Options.Prefix has its own
-// default.
+// Default returns the values that zero fields of a Config stand for, with the default of
+// Options.Prefix.
 func Default() Config {
 	return Config{
 		Tiers:    []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute},
@@ -132,12 +132,13 @@ func (c Config) withDefaults(prefix string) Config {
 	return c
 }
 
-// Open connects, declares the tiers and returns them. ctx bounds the opening only. Errors: ErrConfig
-// names the field that is wrong; ErrUnavailable and ErrAccess concern the broker; ErrConflict says that
-// objects of these names exist with another configuration. After an error nothing is left open.
+// Open connects, declares the tiers and returns them. ctx bounds the opening only. Errors:
+// ErrConfig names the field that is wrong; ErrUnavailable and ErrAccess concern the broker;
+// ErrConflict says that objects of these names exist with another configuration. After an error
+// nothing is left open.
 //
-// RemoveTopology of the Delayer leaves tiers that only another Delayer has, and the queues for routing
-// without a Delayer.
+// RemoveTopology of the Delayer leaves tiers that only another Delayer has, and the queues for
+// routing without a Delayer.
 func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
 	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
@@ -154,8 +155,8 @@ func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delaye
 	return &tiers{e, b}, nil
 }
 
-// Topology returns what Open declares, and the queues for routing without a Delayer. It asks no broker.
-// Errors are ErrConfig.
+// Topology returns what Open declares, and the queues for routing without a Delayer. It asks no
+// broker. Errors are ErrConfig.
 func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
 	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
@@ -197,14 +198,14 @@ func (t *tiers) Publish(ctx context.Context, exchange, key string, delay time.Du
 	var known *delayer.Error
 	if delay > 0 && errors.Is(err, delayer.ErrRefused) && errors.As(err, &known) {
 		tier := t.blueprint.tiers[t.blueprint.next(delay)]
-		known.Hint = fmt.Sprintf("queue %q takes no more: is it full (max_length: %d)? Publish again later, or spread the delays over more tiers; or its replicas lack a majority",
+		known.Hint = fmt.Sprintf("queue %q refuses messages: is it full (max_length: %d), or without a majority of its replicas? Publish again later, or spread the delays over more tiers",
 			t.blueprint.names.queue(tier), t.blueprint.maxLength)
 	}
 	return err
 }
 
-// checkDestination keeps a message from going round: one that was to be delivered to a tier would expire
-// there, and its delivery key would lead it there again.
+// checkDestination refuses a tier as the destination. A message that was delivered to a tier would
+// expire there, and its delivery key would lead it there again and again.
 func (t *tiers) checkDestination(exchange, key string, msg amqp091.Publishing) error {
 	own := t.blueprint.names.prefix + "."
 	if name, ok := message.Targets(exchange, key, msg.Headers, own); ok {

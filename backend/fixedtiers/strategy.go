@@ -49,7 +49,7 @@ func newLinks(b blueprint, declare func(context.Context, topology.Plan) error) *
 	})
 }
 
-// guarantees says what tiers of this shape can do.
+// guarantees returns the Limits of these tiers.
 func guarantees(b blueprint, maxPriority uint8) delayer.Limits {
 	return delayer.Limits{
 		Max:               b.tiers[len(b.tiers)-1],

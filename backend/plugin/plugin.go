@@ -68,21 +68,21 @@ func About() delayer.About {
 
 // Config says in which exchange messages wait.
 type Config struct {
-	// Exchange is an existing x-delayed-message exchange, which is then the only destination. Default:
-	// none; messages wait in an exchange of our own, and go to any destination.
+	// Exchange is an existing x-delayed-message exchange, which is then the only destination.
+	// Default: none; messages wait in an exchange of our own, and go to any destination.
 	Exchange string `yaml:"exchange"`
 }
 
-// Default returns what the fields that are zero in a Config stand for.
+// Default returns the values that zero fields of a Config stand for.
 func Default() Config { return Config{} }
 
-// Open connects, makes sure of the plugin and declares what an exchange of our own needs. ctx bounds the
-// opening only. Errors: ErrConfig names the field that is wrong; ErrUnavailable and ErrAccess concern the
-// broker, a missing plugin is the former; ErrConflict says that an exchange is not what it should be.
-// After an error nothing is left open.
+// Open connects, makes sure of the plugin and declares what an exchange of our own needs. ctx
+// bounds the opening only. Errors: ErrConfig names the field that is wrong; ErrUnavailable and
+// ErrAccess concern the broker, a missing plugin is the former; ErrConflict says that an exchange
+// is not what it should be. After an error nothing is left open.
 //
-// RemoveTopology of the Delayer leaves an exchange of yours. What waits in one of ours is lost when it
-// is due.
+// RemoveTopology of the Delayer leaves an exchange of yours. What waits in one of ours is lost when
+// it is due.
 func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
 	settings, err := cfg.settings(opts)
 	if err != nil {
@@ -101,8 +101,8 @@ func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delaye
 	return engine.Opened(e, explain(err, c.Version))
 }
 
-// Topology returns what Open declares, which is nothing where the exchange is yours. It asks no broker.
-// Errors are ErrConfig.
+// Topology returns what Open declares, which is nothing where the exchange is yours. It asks no
+// broker. Errors are ErrConfig.
 func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
 	settings, err := cfg.settings(opts)
 	if err != nil {
@@ -127,7 +127,7 @@ func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
 	return (&own{}).Limits(), nil
 }
 
-// strategy finds out whether the exchange can be had, before anything else is declared.
+// strategy checks the exchange before anything else is declared.
 func (c Config) strategy(ctx context.Context, conn *engine.Connected, s engine.Settings) (engine.Strategy, error) {
 	if c.Exchange == "" {
 		o := &own{prefix: s.Prefix, stage: s.Stage()}
@@ -139,8 +139,8 @@ func (c Config) strategy(ctx context.Context, conn *engine.Connected, s engine.S
 	return &existing{exchange: c.Exchange, look: conn.Do}, nil
 }
 
-// settings are those of a delivery stage behind an exchange: it needs nothing that quorum queues need,
-// and there is no queue where one message could block another.
+// settings are those of a delivery stage behind an exchange. It needs no discard queue, and no
+// message blocks another: messages wait in no queue.
 func (c Config) settings(opts delayer.Options) (engine.Settings, error) {
 	s, err := engine.Resolve(opts, Name)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c Config) settings(opts delayer.Options) (engine.Settings, error) {
 	return s, nil
 }
 
-// growth is what the plugin adds to a message with so many keys of ours in BCC.
+// growth is the size that a message gains with so many keys of ours in BCC.
 func growth(keys int) message.Growth {
 	return message.Growth{Keys: keys, HeaderSize: 1 + len(header) + 9}
 }
@@ -166,7 +166,7 @@ func badConfig(field, format string, args ...any) error {
 	return engine.ConfigError(Name+"."+field, fmt.Errorf(format, args...), "")
 }
 
-// explain turns the broker's "unknown exchange type" into what to do about it.
+// explain adds a remedy to the broker's "unknown exchange type".
 func explain(err error, version string) error {
 	if err == nil || !unknownType(err) {
 		return err
@@ -174,7 +174,7 @@ func explain(err error, version string) error {
 	return &delayer.Error{
 		Op: "open", Backend: Name, Kind: delayer.ErrUnavailable,
 		Cause: errors.New("RabbitMQ " + version + " has no exchange type " + delayedMessage),
-		Hint: "enable the plugin rabbitmq_delayed_message_exchange, which there is up to RabbitMQ 4.2; " +
+		Hint: "enable the plugin rabbitmq_delayed_message_exchange, which exists up to RabbitMQ 4.2; " +
 			"or use backend binaryladder, fixedtiers or controller, which need none",
 	}
 }

@@ -19,7 +19,7 @@ func returnExchange(prefix string) string { return watchName(prefix) + ".back" }
 // fullQueue is the queue that must refuse messages.
 func fullQueue(prefix string) string { return watchName(prefix) + ".full" }
 
-// Plan is what the Delayers of a prefix share for their probes.
+// Plan lists the objects that the Delayers of a prefix share for their probes.
 func Plan(prefix string, kind delayer.QueueType) topology.Plan {
 	in := watchName(prefix)
 	p := topology.Plan{Exchanges: []topology.Exchange{

@@ -10,10 +10,10 @@ import (
 // A lock is an exclusive queue: it belongs to one connection and is gone with it. There are two:
 //
 //	<prefix>.misrouted.lock  its owner may consume the misrouted queue
-//	<prefix>.misrouted.live  its owner has dealt with all that was there when it began
+//	<prefix>.misrouted.live  its owner has settled all messages that were there when it began
 //
-// Who waits for the lock looks at the second one: where it is held until the moment of an outage, everything in the
-// queue came after that.
+// A process that waits for the lock checks the second one. If that is held until an outage begins,
+// all messages in the queue came during or after the outage.
 type lock struct {
 	control control
 	queue   string
@@ -25,13 +25,13 @@ func (l lock) liveName() string { return l.queue + ".live" }
 // acquire returns true once the lock is ours, also if it was before.
 func (l lock) acquire(ctx context.Context) (bool, error) { return l.hold(ctx, l.name()) }
 
-// announce says that everything that was there at the start is dealt with.
+// announce tells other processes that all messages that were there at the start are settled.
 func (l lock) announce(ctx context.Context) error {
 	_, err := l.hold(ctx, l.liveName())
 	return err
 }
 
-// watched says that another process is at work, and has dealt with everything that was there when it began.
+// watched reports whether another process has announced.
 func (l lock) watched(ctx context.Context) (bool, error) {
 	err := l.control.Do(ctx, func(ch *amqp091.Channel) error {
 		_, err := ch.QueueDeclarePassive(l.liveName(), durable, autoDelete, exclusive, waitForAnswer, nil)

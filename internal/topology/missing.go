@@ -9,8 +9,8 @@ import (
 	"github.com/delayer-go/delayer/internal/broker"
 )
 
-// Missing names the exchanges and queues of p that the broker does not have. It declares nothing and needs no
-// permission. What they were declared with, and their bindings, cannot be seen over AMQP.
+// Missing names the exchanges and queues of p that do not exist. It declares nothing and needs no
+// permission. AMQP does not show arguments and bindings.
 func Missing(ctx context.Context, control *broker.Control, backend string, p Plan) ([]string, error) {
 	var missing []string
 	look := func(object string, passively func(*amqp091.Channel) error) error {
