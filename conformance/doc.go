@@ -2,17 +2,17 @@
 // of your own:
 //
 //	func TestConformance(t *testing.T) {
-//		broker, err := rabbitworld.Connect(ctx, rabbitworld.Config{
+//		worlds, err := rabbitworld.Connect(ctx, rabbitworld.Config{
 //			URL:        url,
 //			Unroutable: "mine.unroutable", // the queue where your backend keeps what it could not deliver
 //			Cut:        func(ctx context.Context) error { … },
 //			Restart:    func(ctx context.Context) error { … },
 //		})
 //		…
-//		defer broker.Close()
+//		defer worlds.Close()
 //		conformance.Run(t, conformance.Harness{
 //			Open:  func(ctx context.Context) (delayer.Delayer, error) { return mine.Open(ctx, url) },
-//			World: broker.World,
+//			World: worlds.World,
 //			User:  "guest",
 //		})
 //	}

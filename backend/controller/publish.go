@@ -22,7 +22,7 @@ const (
 // forward sends a message to the queue of a level.
 func (c *consumer) forward(m incoming, level int, now time.Time, remaining time.Duration) {
 	next := m.stamp.restamp(now, remaining, c.blueprint.schedule.ttl(level))
-	c.wait(m.Delivery, level, message.Seal(c.publishing(m.Delivery), m.envelope, next.header()))
+	c.wait(m.Delivery, level, message.Seal(message.Again(m.Delivery, c.user), m.envelope, next.header()))
 }
 
 // wait puts a message into the queue of a level.
@@ -43,7 +43,7 @@ func (c *consumer) deliver(m incoming) {
 	stage := c.blueprint.stage
 	msg := broker.Publishing{
 		Exchange: stage.Exchange(), Key: m.RoutingKey,
-		Message: message.Seal(c.publishing(m.Delivery), m.envelope, bcc, m.stamp.to...),
+		Message: message.Seal(message.Again(m.Delivery, c.user), m.envelope, bcc, m.stamp.to...),
 	}
 	if m.envelope.Exchange != "" {
 		msg.Exchange = stage.Exchanges() // not through the discard queue, which would hide a return
@@ -103,7 +103,7 @@ func (c *consumer) publishAgain(publish func() error) error {
 func (c *consumer) keep(d *amqp091.Delivery, why error) {
 	c.warn("the controller got a foreign message; it is kept as unroutable",
 		"error", why, "message_id", d.MessageId, "routing_key", d.RoutingKey, "queue", c.blueprint.stage.Unroutable())
-	msg := broker.Publishing{Exchange: c.blueprint.stage.Keep(), Key: d.RoutingKey, Message: c.publishing(d)}
+	msg := broker.Publishing{Exchange: c.blueprint.stage.Keep(), Key: d.RoutingKey, Message: message.Again(d, c.user)}
 	msg.Message.Expiration = ""
 	publish := func() error {
 		c.foreign.Lock()
@@ -172,25 +172,5 @@ func (c *consumer) retry(d *amqp091.Delivery, publish func() error) error {
 			return err
 		case <-time.After(pause):
 		}
-	}
-}
-
-// counters are headers that a quorum queue adds when it delivers a message again.
-var counters = [...]string{"x-delivery-count", "x-acquired-count"}
-
-// publishing returns a received message, ready to be published again. It may change d.
-func (c *consumer) publishing(d *amqp091.Delivery) amqp091.Publishing {
-	for _, name := range counters {
-		delete(d.Headers, name)
-	}
-	user := d.UserId
-	if user != c.user {
-		user = "" // the broker would close the channel
-	}
-	return amqp091.Publishing{
-		Headers: d.Headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding,
-		DeliveryMode: d.DeliveryMode, Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo,
-		Expiration: d.Expiration, MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, UserId: user,
-		AppId: d.AppId, Body: d.Body,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
@@ -90,7 +91,7 @@ func TestController_CloseDuringAnAlarm(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("Close hangs until the alarm ends")
 		watermark("0.6")
-		<-closed
+		assert.NoError(t, <-closed)
 	}
 }
 

@@ -39,8 +39,8 @@ type Config struct {
 	Restart func(ctx context.Context) error
 }
 
-// A Broker opens the Worlds of one run of the suite.
-type Broker struct {
+// Worlds opens the Worlds of one run of the suite.
+type Worlds struct {
 	cfg    Config
 	client *amqpclient.Client // consumes the queue of unroutable messages
 
@@ -51,7 +51,7 @@ type Broker struct {
 }
 
 // Connect connects to the broker. The caller closes what it returns, after the suite has run.
-func Connect(ctx context.Context, cfg Config) (*Broker, error) {
+func Connect(ctx context.Context, cfg Config) (*Worlds, error) {
 	if cfg.QueueType == "" {
 		cfg.QueueType = "classic"
 	}
@@ -59,7 +59,7 @@ func Connect(ctx context.Context, cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Broker{cfg: cfg, client: client}, nil
+	return &Worlds{cfg: cfg, client: client}, nil
 }
 
 func open(ctx context.Context, url string) (*amqpclient.Client, error) {
@@ -67,10 +67,10 @@ func open(ctx context.Context, url string) (*amqpclient.Client, error) {
 }
 
 // Close closes the broker's connection.
-func (b *Broker) Close() error { return b.client.Close() }
+func (b *Worlds) Close() error { return b.client.Close() }
 
 // World opens a World with a connection of its own, for [conformance.Harness].World.
-func (b *Broker) World(ctx context.Context) (conformance.World, error) {
+func (b *Worlds) World(ctx context.Context) (conformance.World, error) {
 	client, err := open(ctx, b.cfg.URL)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (b *Broker) World(ctx context.Context) (conformance.World, error) {
 }
 
 // collect consumes the queue of unroutable messages, once, for all Worlds.
-func (b *Broker) collect(ctx context.Context) error {
+func (b *Worlds) collect(ctx context.Context) error {
 	if b.cfg.Unroutable == "" {
 		return conformance.Unable("unroutable: no queue for unroutable messages is known")
 	}
@@ -105,7 +105,7 @@ func consume(
 }
 
 // collected keeps a message for those who will ask, and tells those who did.
-func (b *Broker) collected(a conformance.Arrival) {
+func (b *Worlds) collected(a conformance.Arrival) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.unroutable = append(b.unroutable, a)
@@ -115,7 +115,7 @@ func (b *Broker) collected(a conformance.Arrival) {
 }
 
 // watch tells arrived of all unroutable messages.
-func (b *Broker) watch(arrived func(conformance.Arrival)) {
+func (b *Worlds) watch(arrived func(conformance.Arrival)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, a := range b.unroutable {

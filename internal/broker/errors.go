@@ -52,20 +52,20 @@ func classify(err error) (hint string, kind error) {
 
 // refusal returns the kind and the hint of an error with which the broker closes a channel because
 // of one message. That message is not stored. kind is nil for any other error.
-func refusal(err error) (kind error, hint string) {
+func refusal(err error) (hint string, kind error) {
 	var amqpErr *amqp091.Error
 	if !errors.As(err, &amqpErr) || !amqpErr.Server {
-		return nil, ""
+		return "", nil
 	}
 	switch amqpErr.Code {
 	case amqp091.AccessRefused:
-		return delayer.ErrAccess, "grant the user permission to write to the exchange, or choose one that is not internal"
+		return "grant the user permission to write to the exchange, or choose one that is not internal", delayer.ErrAccess
 	case amqp091.NotFound:
-		return delayer.ErrUnroutable, "declare it first"
+		return "declare it first", delayer.ErrUnroutable
 	case amqp091.PreconditionFailed:
-		return delayer.ErrInvalid, ""
+		return "", delayer.ErrInvalid
 	}
-	return nil, ""
+	return "", nil
 }
 
 // classifyTLS knows what goes wrong with certificates; kind is nil for anything else.
@@ -166,4 +166,13 @@ func (f failures) classify() (hint string, kind error) {
 		}
 	}
 	return hint, kind
+}
+
+// Code returns the reply code of the broker's error in the chain of err, or 0.
+func Code(err error) int {
+	var amqpErr *amqp091.Error
+	if errors.As(err, &amqpErr) {
+		return amqpErr.Code
+	}
+	return 0
 }

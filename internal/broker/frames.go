@@ -58,7 +58,7 @@ func (c *largeFrames) fill() error {
 	if _, err := io.ReadFull(c.Conn, rest); err != nil {
 		return err
 	}
-	frame := append(head, rest...)
+	frame := bytes.Join([][]byte{head, rest}, nil)
 	if c.tuned = isMethod(frame, tune); c.tuned {
 		c.limit = binary.BigEndian.Uint32(frame[limitAt:])
 		binary.BigEndian.PutUint32(frame[limitAt:], largeFrame)

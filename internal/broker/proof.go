@@ -69,7 +69,7 @@ func (p *proof) learn(msg Publishing, err error) {
 	if m := tooLarge.FindStringSubmatch(amqpErr.Reason); m != nil {
 		limit, _ := strconv.ParseInt(m[1], 10, 64)
 		p.limit.Store(limit)
-	} else if kind, _ := refusal(err); kind != nil && msg.direct {
+	} else if _, kind := refusal(err); kind != nil && msg.direct {
 		p.set(msg.Exchange, time.Now().Add(doubtedFor))
 	}
 }

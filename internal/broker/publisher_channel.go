@@ -116,7 +116,7 @@ func (c *publisherChannel) outcome(w writeResult, req *request) error {
 // closed is the outcome of a message whose channel was lost before its confirm. If no other message
 // was on the channel and the broker closed it because of a message, it was this one.
 func (c *publisherChannel) closed(cause error, direct bool) error {
-	kind, hint := refusal(cause)
+	hint, kind := refusal(cause)
 	switch {
 	case !c.alone() || kind == nil:
 		return c.fail(delayer.ErrUnknown, plain(cause), "the channel was lost before the broker's confirm")

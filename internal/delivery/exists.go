@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -32,19 +31,16 @@ func Exists(ctx context.Context, control *broker.Control, exchange, key string) 
 		// The broker compares only the name in a passive declaration.
 		return ch.ExchangeDeclarePassive(exchange, "direct", durable, autoDelete, internal, waitForAnswer, nil)
 	})
-	var amqpErr *amqp091.Error
 	if err == nil {
 		return There, nil
 	}
-	if errors.As(err, &amqpErr) {
-		switch amqpErr.Code {
-		case amqp091.ResourceLocked:
-			return There, nil
-		case amqp091.NotFound:
-			return Gone, nil
-		case amqp091.AccessRefused:
-			return Unknown, nil
-		}
+	switch broker.Code(err) {
+	case amqp091.ResourceLocked:
+		return There, nil
+	case amqp091.NotFound:
+		return Gone, nil
+	case amqp091.AccessRefused:
+		return Unknown, nil
 	}
 	return Unknown, broker.Explain("look at", "", Place(exchange, key), err)
 }

@@ -182,7 +182,7 @@ func (g *Guard) learn(from source, answer error) {
 	g.fault.Store(fault)
 	switch {
 	case change == found:
-		g.cfg.Logger.Error("delayed messages would be early or lost; none is published until the policy is gone", "error", fault)
+		g.cfg.Logger.Error("delayed messages would be early or lost; none is published until this is fixed", "error", fault)
 	case change == lifted:
 		g.cfg.Logger.Info("the policy is gone; delayed messages are published again", "backend", g.cfg.Backend)
 	case answer != nil && !errors.Is(answer, delayer.ErrConflict) && !errors.Is(answer, errUndecided):

@@ -66,7 +66,7 @@ func (s *shift) mark() error {
 
 // declare declares the topology if err shows that an object is gone.
 func (m *Mover) declare(ctx context.Context, err error) {
-	if m.cfg.Declare == nil || code(err) != amqp091.NotFound && !returned(err) {
+	if m.cfg.Declare == nil || broker.Code(err) != amqp091.NotFound && !returned(err) {
 		return
 	}
 	if err := m.cfg.Declare(ctx); err != nil {

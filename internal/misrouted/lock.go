@@ -2,9 +2,10 @@ package misrouted
 
 import (
 	"context"
-	"errors"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/internal/broker"
 )
 
 // A lock is an exclusive queue: it belongs to one connection and is gone with it. There are two:
@@ -37,7 +38,7 @@ func (l lock) watched(ctx context.Context) (bool, error) {
 		_, err := ch.QueueDeclarePassive(l.liveName(), durable, autoDelete, exclusive, waitForAnswer, nil)
 		return err
 	})
-	switch code(err) {
+	switch broker.Code(err) {
 	case amqp091.ResourceLocked:
 		return true, nil
 	case amqp091.NotFound:
@@ -51,7 +52,7 @@ func (l lock) hold(ctx context.Context, name string) (bool, error) {
 		_, err := ch.QueueDeclare(name, !durable, autoDelete, exclusive, waitForAnswer, amqp091.Table{"x-queue-type": "classic"})
 		return err
 	})
-	if code(err) == amqp091.ResourceLocked {
+	if broker.Code(err) == amqp091.ResourceLocked {
 		return false, nil
 	}
 	return err == nil, err
@@ -64,12 +65,3 @@ const (
 	exclusive     = true
 	waitForAnswer = false
 )
-
-// code is the reply code of the broker, or 0.
-func code(err error) int {
-	var amqpErr *amqp091.Error
-	if errors.As(err, &amqpErr) {
-		return amqpErr.Code
-	}
-	return 0
-}

@@ -32,16 +32,6 @@ type control interface {
 	Do(ctx context.Context, f func(*amqp091.Channel) error) error
 }
 
-// Mode is what a Delayer does with misrouted messages.
-type Mode int
-
-// The modes.
-const (
-	Resend Mode = iota // send on those whose destination exists, and leave the others to an operator
-	Keep               // leave all to an operator
-	Ignore             // leave all to other processes
-)
-
 // Config is what a Mover needs of its Delayer.
 type Config struct {
 	Prefix  string
@@ -163,7 +153,7 @@ func (m *Mover) acquire(waited bool) (ours bool, err error) {
 // failed logs errors that an operator must act on. The connection itself logs that the broker
 // cannot be reached.
 func (m *Mover) failed(text string, err error) {
-	if errors.Is(err, delayer.ErrNotSent) || errors.Is(err, delayer.ErrUnknown) || code(err) != amqp091.AccessRefused {
+	if errors.Is(err, delayer.ErrNotSent) || errors.Is(err, delayer.ErrUnknown) || broker.Code(err) != amqp091.AccessRefused {
 		m.cfg.Log.Debug(text, "queue", m.cfg.Stage.Misrouted(), "error", err)
 		return
 	}

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"context"
-	"errors"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -15,8 +14,7 @@ func Missing(ctx context.Context, control *broker.Control, backend string, p Pla
 	var missing []string
 	look := func(object string, passively func(*amqp091.Channel) error) error {
 		err := control.Do(ctx, passively)
-		var amqpErr *amqp091.Error
-		if errors.As(err, &amqpErr) && amqpErr.Code == amqp091.NotFound {
+		if broker.Code(err) == amqp091.NotFound {
 			missing = append(missing, object)
 			return nil
 		}

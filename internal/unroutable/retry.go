@@ -106,7 +106,7 @@ func (s *Sender) missing(ctx context.Context, exchange string) (string, error) {
 // time, so a channel error is about that one.
 func (s *Sender) refusal(m *Message, err error) (stays string, failed error) {
 	exchange := m.Envelope.Exchange
-	switch c := code(err); {
+	switch c := broker.Code(err); {
 	case errors.Is(err, delayer.ErrUnroutable) && exchange == "":
 		return "no such queue", nil
 	case errors.Is(err, delayer.ErrUnroutable):

@@ -84,7 +84,7 @@ func (b *Client) count(ctx context.Context, queue string) (int, error) {
 		q, err = ch.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
 		return err
 	})
-	if code(err) == amqp091.NotFound && queue == b.stage.Misrouted() {
+	if broker.Code(err) == amqp091.NotFound && queue == b.stage.Misrouted() {
 		return 0, nil
 	}
 	return q.Messages, b.explain("look at", queue, err)
@@ -96,22 +96,13 @@ func (b *Client) explain(op, queue string, err error) error {
 		return nil
 	}
 	object := fmt.Sprintf("queue %q", queue)
-	if code(err) == amqp091.NotFound {
+	if broker.Code(err) == amqp091.NotFound {
 		return &delayer.Error{
 			Op: op, Object: object, Kind: delayer.ErrUnavailable, Cause: errors.New("there is no such queue"),
 			Hint: "a Delayer declares it when it is opened: are prefix, broker and virtual host those of a Delayer?",
 		}
 	}
 	return broker.Explain(op, "", object, err)
-}
-
-// code is the reply code of the broker, or 0.
-func code(err error) int {
-	var amqpErr *amqp091.Error
-	if errors.As(err, &amqpErr) {
-		return amqpErr.Code
-	}
-	return 0
 }
 
 // Exists asks the broker for a destination.
