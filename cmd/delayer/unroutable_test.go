@@ -134,7 +134,7 @@ func TestTheUnroutableAreSentAgain(t *testing.T) {
 
 	status, stdout, stderr = m.run("retry")
 	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "4 messages stay: declare what is missing, and retry")
+	require.Contains(t, stderr, "4 messages stay: declare the missing destinations, and retry")
 	require.Contains(t, stdout, "no such queue")
 	require.Contains(t, stdout, "no such exchange")
 	require.Contains(t, stdout, "its destination is not known")
@@ -172,7 +172,7 @@ func TestTheUnroutableAreSentAgain(t *testing.T) {
 
 	status, _, stderr = m.run("purge")
 	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "nobody can be asked here: give --yes")
+	require.Contains(t, stderr, "standard input is no terminal: give --yes")
 	status, stdout, stderr = m.run("purge", "--yes", "--id", "who,nobody")
 	require.Equal(t, exitOK, status, stderr)
 	require.Regexp(t, `(?m)^1 +unknown$`, stdout)
