@@ -109,6 +109,10 @@ func Start(cfg Config) *Mover {
 	return m
 }
 
+// Watched says that a Mover, this one or another process's, is at work and has dealt with what was there
+// when it began. It stays true over an outage: what is there afterwards came during it.
+func (m *Mover) Watched() bool { return m.watched.Load() }
+
 // Close stops taking messages and waits a few seconds for those that are being published. The broker delivers the
 // others again.
 func (m *Mover) Close() {

@@ -1,4 +1,5 @@
-package misrouted
+// Package misrouted_test tests packages misrouted and delivery on a real broker.
+package misrouted_test
 
 import (
 	"context"
@@ -15,6 +16,7 @@ import (
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/misrouted"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/topology"
@@ -69,12 +71,12 @@ func (s *scene) control() *broker.Control {
 }
 
 // config is that of a Mover with connections of its own.
-func (s *scene) config() Config {
+func (s *scene) config() misrouted.Config {
 	p := broker.NewPublisher("test", func() {}, s.dial("publish "+s.prefix))
 	s.Cleanup(p.Close)
-	return Config{
+	return misrouted.Config{
 		Prefix: s.prefix, Stage: s.stage, Control: s.control(), Log: slog.New(slog.NewTextHandler(s.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})), Resend: true,
-		Rules:   Rules{Own: hasWaited},
+		Rules:   misrouted.Rules{Own: hasWaited},
 		Publish: p.Publish, PublishDirect: p.PublishDirect, Vouches: func(string, string) bool { return false },
 		Delay: func(context.Context, message.Envelope, string, time.Duration, amqp091.Publishing) error { return nil },
 	}
@@ -89,11 +91,11 @@ func hasWaited(headers amqp091.Table) (time.Duration, bool) {
 }
 
 // start returns a Mover that is at work.
-func (s *scene) start(c Config) *Mover {
+func (s *scene) start(c misrouted.Config) *misrouted.Mover {
 	s.Helper()
-	m := Start(c)
+	m := misrouted.Start(c)
 	s.Cleanup(m.Close)
-	require.Eventually(s, m.watched.Load, time.Minute, 10*time.Millisecond)
+	require.Eventually(s, m.Watched, time.Minute, 10*time.Millisecond)
 	return m
 }
 
@@ -200,7 +202,7 @@ func TestMover_ResendOff(t *testing.T) {
 	kept := s.consume(s.stage.Unroutable())
 	c := s.config()
 	c.Resend = false
-	m := Start(c)
+	m := misrouted.Start(c)
 	defer m.Close()
 	s.misroute("due", "", s.queue, time.Second, time.Second)
 	require.Equal(t, "due", string(next(t, kept).Body))
@@ -244,7 +246,7 @@ func TestMover_Outage(t *testing.T) {
 	m := s.start(c)
 	arrived, kept := s.consume(s.queue), s.consume(s.stage.Unroutable())
 	for range 2 {
-		m.watched.Store(true)
+		require.Eventually(t, m.Watched, time.Minute, 10*time.Millisecond)
 		s.drop("mover of " + s.prefix)
 		s.misroute("known", "", s.queue, time.Second, time.Second)
 		s.misroute("not-known", "", other, time.Second, time.Second)
@@ -283,7 +285,7 @@ func TestMover_Handover(t *testing.T) {
 	s.misroute("two", "", s.queue, time.Second, time.Second)
 	require.Equal(t, "two", string(next(t, arrived).Body))
 	require.EqualValues(t, 1, second.Load())
-	require.True(t, next2.watched.Load())
+	require.True(t, next2.Watched())
 	require.Zero(t, s.count(s.stage.Unroutable()))
 }
 

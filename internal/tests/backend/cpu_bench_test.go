@@ -1,4 +1,4 @@
-package fixedtiers
+package backend_test
 
 import (
 	"context"
@@ -10,12 +10,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/topology"
 )
-
-func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
 
 // BenchmarkBrokerCPU compares what a message through a tier costs the broker, from publishing to its arrival, with
 // one through a bare queue with a TTL and a dead-letter exchange: the least that TTL and dead-lettering can cost.
@@ -29,10 +27,7 @@ func BenchmarkBrokerCPU(b *testing.B) {
 	}
 }
 
-const (
-	waits      = 3 * time.Second
-	publishers = 64
-)
+const waits = 3 * time.Second
 
 // measure publishes b.N messages through the publisher and waits for all of them.
 func measure(b *testing.B, kind topology.QueueType, newPublisher func(*testing.B, *amqp091.Channel, topology.QueueType, string) func() error) {
@@ -40,13 +35,13 @@ func measure(b *testing.B, kind topology.QueueType, newPublisher func(*testing.B
 	if !node.Owned() {
 		rabbittest.Skipf(b, "the broker is not ours to measure")
 	}
-	ch, queue := dial(b), rabbittest.Prefix(b)
+	ch, queue := channel(b), rabbittest.Prefix(b)
 	_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
 	require.NoError(b, err)
 	b.Cleanup(func() { _, _ = ch.QueueDelete(queue, false, false, false) })
 	in, err := ch.Consume(queue, "", true, false, false, false, nil)
 	require.NoError(b, err)
-	publish := newPublisher(b, dial(b), kind, queue)
+	publish := newPublisher(b, channel(b), kind, queue)
 	require.NoError(b, publish()) // what is declared at first use, is
 	<-in
 
@@ -70,20 +65,13 @@ func measure(b *testing.B, kind topology.QueueType, newPublisher func(*testing.B
 	b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "broker-µs/msg")
 }
 
-func dial(b *testing.B) *amqp091.Channel {
-	b.Helper()
-	conn, err := amqp091.Dial(rabbittest.Broker(b).URL())
-	require.NoError(b, err)
-	ch, err := conn.Channel()
-	require.NoError(b, err)
-	b.Cleanup(func() { _ = conn.Close() })
-	return ch
-}
-
 func tierPublisher(b *testing.B, _ *amqp091.Channel, kind topology.QueueType, queue string) func() error {
-	d, err := Open(b.Context(), delayer.Options{
+	d, err := fixedtiers.Open(b.Context(), delayer.Options{
 		URL: rabbittest.Broker(b).URL(), Prefix: rabbittest.Prefix(b), QueueType: kind,
-	}, Config{Prefix: rabbittest.Prefix(b), Tiers: []time.Duration{waits}, Rounding: Up, MaxLength: 1_000_000, Overflow: Refuse})
+	}, fixedtiers.Config{
+		Prefix: rabbittest.Prefix(b), Tiers: []time.Duration{waits}, Rounding: fixedtiers.Up, MaxLength: 1_000_000,
+		Overflow: fixedtiers.Refuse,
+	})
 	require.NoError(b, err)
 	b.Cleanup(func() {
 		require.NoError(b, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))

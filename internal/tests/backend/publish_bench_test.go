@@ -1,7 +1,9 @@
-package binaryladder
+package backend_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,13 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/delivery"
-	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/topology"
 )
-
-func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
 
 // publishers is how many goroutines publish at a time, and so the window of unconfirmed messages.
 const publishers = 64
@@ -27,7 +26,7 @@ const publishers = 64
 func BenchmarkPublish(b *testing.B) {
 	for _, kind := range []topology.QueueType{topology.Classic, topology.Quorum} {
 		b.Run("queues="+string(kind), func(b *testing.B) {
-			l, plan, queue := benchLadder(b, kind)
+			l, prefix, queue := benchLadder(b, kind)
 			const delay = 1000 * time.Hour // nothing comes due while we measure
 			b.Run("by=delayer", func(b *testing.B) {
 				ctx := context.Background()
@@ -35,21 +34,19 @@ func BenchmarkPublish(b *testing.B) {
 					return l.Publish(ctx, "", queue, delay, amqp091.Publishing{Body: []byte("x")})
 				})
 			})
-			b.Run("by=amqp091", func(b *testing.B) { parallel(b, bare(b, l, plan, queue, delay)) })
+			b.Run("by=amqp091", func(b *testing.B) { parallel(b, bare(b, l, prefix, queue, delay)) })
 		})
 	}
 }
 
-func benchLadder(b *testing.B, kind topology.QueueType) (l delayer.Delayer, plan blueprint, queue string) {
+func benchLadder(b *testing.B, kind topology.QueueType) (l delayer.Delayer, prefix, queue string) {
 	b.Helper()
 	url := rabbittest.Broker(b).URL()
 	opts := delayer.Options{URL: url, Prefix: rabbittest.Prefix(b), QueueType: kind}
-	l, err := Open(b.Context(), opts, Config{})
-	require.NoError(b, err)
-	plan, _, err = newBlueprint(opts, Config{})
+	l, err := binaryladder.Open(b.Context(), opts, binaryladder.Config{})
 	require.NoError(b, err)
 	queue = rabbittest.Prefix(b)
-	ch := benchChannel(b)
+	ch := channel(b)
 	_, err = ch.QueueDeclare(queue, true, false, false, false, nil)
 	require.NoError(b, err)
 	b.Cleanup(func() {
@@ -57,34 +54,20 @@ func benchLadder(b *testing.B, kind topology.QueueType) (l delayer.Delayer, plan
 		require.NoError(b, l.(delayer.TopologyRemover).RemoveTopology(context.Background()))
 		require.NoError(b, l.Close())
 	})
-	return l, plan, queue
+	return l, opts.Prefix, queue
 }
 
-func benchChannel(b *testing.B) *amqp091.Channel {
-	b.Helper()
-	conn, err := amqp091.Dial(rabbittest.Broker(b).URL())
-	require.NoError(b, err)
-	ch, err := conn.Channel()
-	require.NoError(b, err)
-	b.Cleanup(func() { _ = conn.Close() })
-	return ch
-}
-
-// bare publishes what l would, without it. The ladder has declared the way before.
-func bare(b *testing.B, l delayer.Delayer, plan blueprint, queue string, delay time.Duration) func() error {
+// bare publishes what l would, without it. The ladder has declared the route before.
+func bare(b *testing.B, l delayer.Delayer, prefix, queue string, delay time.Duration) func() error {
 	b.Helper()
 	ctx := context.Background()
 	require.NoError(b, l.Publish(ctx, "", queue, delay, amqp091.Publishing{Body: []byte("x")}))
-	var keys []any
-	for _, k := range itinerary(plan.ladder.hops(delay)) {
-		keys = append(keys, plan.key(k, 1))
-	}
-	keys = append(keys, delivery.Key("", queue, 1))
-	ch := benchChannel(b)
+	keys := routeKeys(b, prefix)
+	ch := channel(b)
 	require.NoError(b, ch.Confirm(false))
 	const mandatory, immediate = true, false
 	return func() error {
-		confirm, err := ch.PublishWithDeferredConfirm(plan.names.enter(), queue, mandatory, immediate, amqp091.Publishing{
+		confirm, err := ch.PublishWithDeferredConfirm(prefix+".ladder.enter", queue, mandatory, immediate, amqp091.Publishing{
 			DeliveryMode: amqp091.Persistent,
 			Headers:      amqp091.Table{"BCC": keys, delayer.Header: "0123456789abcdef 1795234405786 "},
 			Body:         []byte("x"),
@@ -97,6 +80,26 @@ func bare(b *testing.B, l delayer.Delayer, plan blueprint, queue string, delay t
 		}
 		return nil
 	}
+}
+
+// routeKeys are those of the only route that was published to under the prefix, each once.
+func routeKeys(b *testing.B, prefix string) (keys []any) {
+	b.Helper()
+	node := rabbittest.Broker(b)
+	if !node.Owned() {
+		rabbittest.Skipf(b, "needs rabbitmqctl to list bindings")
+	}
+	out, err := node.Ctl(b.Context(), "-q", "--no-table-headers", "list_bindings", "source_name", "routing_key")
+	require.NoError(b, err)
+	for line := range strings.Lines(out) {
+		source, key, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		ours := strings.HasPrefix(source, prefix+".ladder.") || source == prefix+".delivery"
+		if ours && !slices.Contains(keys, any(key)) {
+			keys = append(keys, key)
+		}
+	}
+	require.NotEmpty(b, keys)
+	return keys
 }
 
 // parallel calls publish from the publishers until b has enough.
@@ -124,20 +127,4 @@ func parallel(b *testing.B, publish func() error) {
 		}
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
-}
-
-// BenchmarkPlan is the part of a Publish that is ours alone: the hops of a delay, and their keys.
-func BenchmarkPlan(b *testing.B) {
-	for name, l := range map[string]ladder{"bits=1": {28, 1, time.Second}, "bits=6": {6, 6, time.Millisecond}} {
-		b.Run(name, func(b *testing.B) {
-			s := newLinks(blueprint{ladder: l, names: names{"p"}}, func(context.Context, topology.Plan) error { return nil })
-			ctx := context.Background()
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := s.Keys(ctx, itinerary(l.hops(9999*time.Second)), 1, 1); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

@@ -1,4 +1,4 @@
-package broker
+package broker_test
 
 import (
 	"strings"
@@ -12,8 +12,8 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-// TestARefusalRenewsTheChannel: the broker may refuse on a channel what it takes on another.
-func TestARefusalRenewsTheChannel(t *testing.T) {
+// TestPublish_RefusalRenewsChannel: the broker may refuse on a channel what it takes on another.
+func TestPublish_RefusalRenewsChannel(t *testing.T) {
 	b := rabbittest.Broker(t)
 	if !b.Owned() {
 		rabbittest.Skipf(t, "needs rabbitmqctl to list channels")

@@ -26,7 +26,7 @@ import (
 // documentation's prefix and destination are replaced by the test's.
 func documented(t *testing.T, b *rabbit.Broker, role, prefix, destination string) string {
 	t.Helper()
-	text, err := os.ReadFile("../docs/security.md")
+	text, err := os.ReadFile("../../../docs/security.md")
 	require.NoError(t, err)
 	line := regexp.MustCompile(`(?m)^    rabbitmqctl set_permissions ` + role + ` '(.*)' '(.*)' '(.*)'$`).FindStringSubmatch(string(text))
 	require.NotNil(t, line, "docs/security.md has no permissions for %s", role)

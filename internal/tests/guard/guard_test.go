@@ -1,6 +1,5 @@
-// Package brokertest tests package guard on a real broker. It is a package of its own so that who
-// imports guard needs no broker launcher in go.sum.
-package brokertest
+// Package guard_test tests package guard on a real broker.
+package guard_test
 
 import (
 	"context"

@@ -15,27 +15,9 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-// TestTheExampleFilesSayTheDefaults: they name every key, so that they are a reference, and change nothing.
-func TestTheExampleFilesSayTheDefaults(t *testing.T) {
-	want := backend.Default()
-	want.URL = "amqp://guest:guest@localhost:5672/"
-	for _, name := range []string{"testdata/delayer.yaml", "testdata/delayer.json"} {
-		text, err := os.ReadFile(name)
-		require.NoError(t, err)
-		cfg, err := backend.Parse(strings.NewReader(string(text)))
-		require.NoError(t, err, name)
-		require.Equal(t, want, cfg, name)
-		if strings.HasSuffix(name, ".yaml") {
-			docs, err := os.ReadFile("../docs/backends.md")
-			require.NoError(t, err)
-			require.Contains(t, string(docs), "```yaml\n"+string(text)+"```", "docs/backends.md shows the file")
-		}
-	}
-}
-
-// TestOneLineSwitchesTheStrategy runs one program with one file, of which nothing but the backend's line changes.
-func TestOneLineSwitchesTheStrategy(t *testing.T) {
-	for _, example := range []string{"testdata/delayer.yaml", "testdata/delayer.json"} {
+// TestLoad_BackendSwitchedByOneLine runs one program with one file, of which nothing but the backend's line changes.
+func TestLoad_BackendSwitchedByOneLine(t *testing.T) {
+	for _, example := range []string{"../../../backend/testdata/delayer.yaml", "../../../backend/testdata/delayer.json"} {
 		text, err := os.ReadFile(example)
 		require.NoError(t, err)
 		prefix := rabbittest.Prefix(t)

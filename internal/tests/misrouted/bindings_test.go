@@ -1,4 +1,4 @@
-package misrouted
+package misrouted_test
 
 import (
 	"log/slog"

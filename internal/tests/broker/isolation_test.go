@@ -1,20 +1,19 @@
-package broker
+package broker_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
@@ -22,7 +21,7 @@ import (
 
 // innocents publishes messages that nothing is wrong with until the test is over, and fails if one is
 // not confirmed. It returns once some are.
-func innocents(t *testing.T, publish func(context.Context, Publishing) error, queue string) (stop func()) {
+func innocents(t *testing.T, publish func(context.Context, broker.Publishing) error, queue string) (stop func()) {
 	t.Helper()
 	const publishers = 16
 	ctx := within(t)
@@ -53,8 +52,8 @@ func innocents(t *testing.T, publish func(context.Context, Publishing) error, qu
 }
 
 // sealed is a message to a queue, as the engine sends it.
-func sealed(queue string, msg amqp091.Publishing) Publishing {
-	return Publishing{Key: queue, Message: message.Seal(msg, message.NewEnvelope(time.Now(), 0, ""), nil)}
+func sealed(queue string, msg amqp091.Publishing) broker.Publishing {
+	return broker.Publishing{Key: queue, Message: message.Seal(msg, message.NewEnvelope(time.Now(), 0, ""), nil)}
 }
 
 func nested(depth int) any {
@@ -92,9 +91,9 @@ func oddities() map[string]amqp091.Publishing {
 	}
 }
 
-// TestNoAcceptedMessageHarmsOthers publishes every oddity that is accepted, twenty of each, next to
+// TestPublish_OddMessages publishes every oddity that is accepted, twenty of each, next to
 // innocent messages: none of those is unknown, and every confirmed oddity can be consumed.
-func TestNoAcceptedMessageHarmsOthers(t *testing.T) {
+func TestPublish_OddMessages(t *testing.T) {
 	url := rabbittest.Broker(t).URL()
 	p, c := open(t, url, noReset)
 	queue, odd := declare(t, c, nil), declare(t, c, nil)
@@ -142,16 +141,16 @@ func received(t *testing.T, url, queue string, n int) []amqp091.Delivery {
 	return got
 }
 
-// TestALargeBodyHarmsNoOther: the broker closes the channel over it, and says how much it takes.
-func TestALargeBodyHarmsNoOther(t *testing.T) {
+// TestPublish_LargeBody: the broker closes the channel over it, and says how much it takes.
+func TestPublish_LargeBody(t *testing.T) {
 	b := rabbittest.Own(t, rabbit.Options{Config: "max_message_size = 100000"})
 	p, c := open(t, b.URL(), noReset)
 	queue := declare(t, c, nil)
 	stop := innocents(t, p.Publish, queue)
 	stopDirect := innocents(t, p.PublishDirect, queue)
 	ctx := within(t)
-	sized := func(n int) Publishing { return sealed(queue, amqp091.Publishing{Body: make([]byte, n)}) }
-	for _, publish := range []func(context.Context, Publishing) error{p.Publish, p.PublishDirect} {
+	sized := func(n int) broker.Publishing { return sealed(queue, amqp091.Publishing{Body: make([]byte, n)}) }
+	for _, publish := range []func(context.Context, broker.Publishing) error{p.Publish, p.PublishDirect} {
 		require.NoError(t, publish(ctx, sized(100_000)))
 		for range 3 {
 			err := publish(ctx, sized(100_001))
@@ -163,8 +162,8 @@ func TestALargeBodyHarmsNoOther(t *testing.T) {
 	stopDirect()
 }
 
-// TestAnExchangeThatRefusesHarmsNoOther: one that is internal, missing, or closed to the user.
-func TestAnExchangeThatRefusesHarmsNoOther(t *testing.T) {
+// TestPublish_RefusingExchange: one that is internal, missing, or closed to the user.
+func TestPublish_RefusingExchange(t *testing.T) {
 	b := rabbittest.Broker(t)
 	if !b.Owned() {
 		rabbittest.Skipf(t, "needs rabbitmqctl to make a user")
@@ -208,55 +207,4 @@ func user(t *testing.T, b *rabbit.Broker) (url string, allow func(write, read st
 	t.Cleanup(func() { ctl("delete_user", name) })
 	_, host, _ := strings.Cut(b.URL(), "@")
 	return fmt.Sprintf("amqp://%s:secret@%s", name, host), func(write, read string) { ctl("set_permissions", name, ".*", write, read) }
-}
-
-// TestProof goes through every transition of what is known.
-func TestProof(t *testing.T) {
-	ours := func(size int) Publishing { return Publishing{Message: amqp091.Publishing{Body: make([]byte, size)}} }
-	theirs := Publishing{Exchange: "x", direct: true}
-	closed := func(code int, reason string) error {
-		return &delayer.Error{Kind: delayer.ErrUnknown, Cause: plain(&amqp091.Error{Code: code, Reason: reason, Server: true})}
-	}
-	synctest.Test(t, func(t *testing.T) {
-		var p proof
-		require.True(t, p.covers(ours(0)), "an empty body is no larger than any")
-		require.False(t, p.covers(ours(1)))
-		for _, taken := range []error{nil, &delayer.Error{Kind: delayer.ErrRefused}, &delayer.Error{Kind: delayer.ErrUnroutable, Cause: ErrReturned}} {
-			p.reset()
-			p.learn(ours(2), taken)
-			require.True(t, p.covers(ours(2)))
-			require.False(t, p.covers(ours(3)))
-		}
-		p.learn(ours(1), nil)
-		require.True(t, p.covers(ours(2)), "a smaller one takes nothing back")
-		p.learn(ours(5), &delayer.Error{Kind: delayer.ErrUnknown, Cause: errors.New("EOF")})
-		require.False(t, p.covers(ours(5)))
-		_, is := p.oversize(ours(5))
-		require.False(t, is)
-		p.learn(ours(5), closed(406, "PRECONDITION_FAILED - message size 5 is larger than configured max size 4"))
-		limit, is := p.oversize(ours(5))
-		require.True(t, is)
-		require.EqualValues(t, 4, limit)
-		_, is = p.oversize(ours(4))
-		require.False(t, is)
-
-		require.False(t, p.covers(theirs))
-		p.learn(theirs, nil)
-		require.True(t, p.covers(theirs))
-		p.learn(theirs, closed(403, "ACCESS_REFUSED"))
-		require.False(t, p.covers(theirs))
-		time.Sleep(doubtedFor / 2)
-		p.learn(theirs, nil)
-		require.False(t, p.covers(theirs), "it may refuse some keys and take others")
-		time.Sleep(doubtedFor)
-		require.False(t, p.covers(theirs))
-		p.learn(theirs, nil)
-		require.True(t, p.covers(theirs))
-
-		p.reset()
-		require.False(t, p.covers(theirs))
-		require.False(t, p.covers(ours(1)))
-		_, is = p.oversize(ours(5))
-		require.False(t, is)
-	})
 }

@@ -1,4 +1,4 @@
-package broker
+package broker_test
 
 import (
 	"bytes"
@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -18,9 +16,9 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-// TestTheCallersMemoryIsNotReadAfterPublish: a Publish that leaves while its message is being written
+// TestPublish_CallersMemory: a Publish that leaves while its message is being written
 // leaves nothing behind that reads the body or a header. The broker reads slowly: a proxy stops reading.
-func TestTheCallersMemoryIsNotReadAfterPublish(t *testing.T) {
+func TestPublish_CallersMemory(t *testing.T) {
 	b := rabbittest.Broker(t)
 	_, c := open(t, b.URL(), noReset)
 	queue := declare(t, c, nil)
@@ -90,53 +88,4 @@ func stallable(t *testing.T, broker string) (host string, stall, resume func()) 
 	t.Cleanup(func() { _ = l.Close() })
 	resume = sync.OnceFunc(gate.Unlock)
 	return l.Addr().String(), gate.Lock, resume
-}
-
-// TestWithdraw: a caller either takes its message back, or the writer has a copy of all that it reads.
-func TestWithdraw(t *testing.T) {
-	body, header := []byte("body"), []byte("header")
-	list := []any{"x", header, amqp091.Table{"n": int64(1), "bytes": header}}
-	given := amqp091.Table{"list": list, "text": "t"}
-	req := func() *request {
-		return &request{copied: true, msg: Publishing{Message: amqp091.Publishing{Body: body, Headers: given}}}
-	}
-	r := req()
-	require.True(t, r.withdraw())
-	_, ok := r.take(nil)
-	require.False(t, ok)
-
-	r = req()
-	_, ok = r.take(nil)
-	require.True(t, ok)
-	require.False(t, r.withdraw())
-	copy(body, "....")
-	copy(header, "......")
-	require.Equal(t, "body", string(r.msg.Message.Body))
-	require.Equal(t, amqp091.Table{
-		"list": []any{"x", []byte("header"), amqp091.Table{"n": int64(1), "bytes": []byte("header")}}, "text": "t",
-	}, r.msg.Message.Headers)
-	require.Equal(t, "......", string(list[1].([]byte)), "the caller's headers stay as they are")
-}
-
-// TestOutages goes through what is logged while connections are lost.
-func TestOutages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var o Outages
-		for range 2 { // one outage like the other
-			require.True(t, o.began(time.Now()))
-			require.False(t, o.began(time.Now()), "another connection, the same outage")
-			lines := 0
-			for range 600 { // ten minutes
-				time.Sleep(time.Second)
-				if o.lasts(time.Now()) {
-					lines++
-				}
-			}
-			require.Equal(t, 10, lines)
-			require.False(t, o.ended())
-			require.True(t, o.ended())
-		}
-		require.True(t, o.began(time.Now()))
-		require.True(t, o.ended(), "a short one")
-	})
 }

@@ -1,4 +1,4 @@
-package broker
+package broker_test
 
 import (
 	"context"
@@ -10,16 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-// TestABrokerThatIsDown: who waits is told why when ctx ends, and who waits longer is served.
-func TestABrokerThatIsDown(t *testing.T) {
+// TestPublish_BrokerDown: who waits is told why when ctx ends, and who waits longer is served.
+func TestPublish_BrokerDown(t *testing.T) {
 	b := rabbittest.Own(t, rabbit.Options{})
 	var log rabbittest.Logbook
 	o := options(t, b.URL())
-	o.Logger, o.Outages = log.Logger(), new(Outages)
+	o.Logger, o.Outages = log.Logger(), new(broker.Outages)
 	p, c := openWith(t, o, noReset)
 	queue := declare(t, c, nil)
 	require.NoError(t, b.Stop(within(t)))

@@ -1,4 +1,4 @@
-package broker
+package broker_test
 
 import (
 	"context"
@@ -10,10 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-func TestDialSaysWhatIsWrong(t *testing.T) {
+func TestDial_Errors(t *testing.T) {
 	good := rabbittest.Broker(t).URL()
 	with := func(change func(*url.URL)) string {
 		u, err := url.Parse(good)
@@ -33,7 +34,7 @@ func TestDialSaysWhatIsWrong(t *testing.T) {
 		"tls":      {with(func(u *url.URL) { u.Scheme = "amqps" }), delayer.ErrUnavailable, "does the port match the scheme"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Dial(within(t), options(t, c.url))
+			_, err := broker.Dial(within(t), options(t, c.url))
 			require.ErrorIs(t, err, c.kind)
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "hunter2")
@@ -42,8 +43,8 @@ func TestDialSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestDialObeysItsContext talks to a server that accepts and says nothing.
-func TestDialObeysItsContext(t *testing.T) {
+// TestDial_ContextEnded talks to a server that accepts and says nothing.
+func TestDial_ContextEnded(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer mute.Close() //nolint:errcheck // the test's end
@@ -54,18 +55,18 @@ func TestDialObeysItsContext(t *testing.T) {
 		accepted <- c
 		cancel()
 	}()
-	_, err = Dial(ctx, options(t, "amqp://guest:guest@"+mute.Addr().String()+"/"))
+	_, err = broker.Dial(ctx, options(t, "amqp://guest:guest@"+mute.Addr().String()+"/"))
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, (<-accepted).Close())
 }
 
-func TestControlSurvivesAChannelError(t *testing.T) {
+func TestControl_ChannelError(t *testing.T) {
 	_, c := open(t, rabbittest.Broker(t).URL(), noReset)
 	err := c.Do(within(t), func(ch *amqp091.Channel) error {
 		_, err := ch.QueueDeclarePassive("nowhere", true, false, false, false, nil)
 		return err
 	})
-	require.ErrorIs(t, Explain("look at", "test", `queue "nowhere"`, err), delayer.ErrUnroutable)
+	require.ErrorIs(t, broker.Explain("look at", "test", `queue "nowhere"`, err), delayer.ErrUnroutable)
 	require.NoError(t, c.Do(within(t), func(ch *amqp091.Channel) error { return ch.Qos(1, 0, false) }))
 
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,4 +1,4 @@
-package broker
+package broker_test
 
 import (
 	"context"
@@ -8,14 +8,16 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-func TestConsumeComesBackAndHandsBack(t *testing.T) {
+func TestConsume_LostConnection(t *testing.T) {
 	b := rabbittest.Broker(t)
 	publisher, control := open(t, b.URL(), func() {})
 	queue := declare(t, control, nil)
-	conn, err := Dial(within(t), options(t, b.URL()))
+	proxy, cut := forward(t)
+	conn, err := broker.Dial(within(t), options(t, at(t, proxy)))
 	require.NoError(t, err)
 	defer conn.Close()
 
@@ -23,7 +25,7 @@ func TestConsumeComesBackAndHandsBack(t *testing.T) {
 	got, failed, done := make(chan amqp091.Delivery, 10), make(chan error, 10), make(chan struct{})
 	go func() {
 		defer close(done)
-		Consume(ctx, conn, Consuming{
+		broker.Consume(ctx, conn, broker.Consuming{
 			Queue: queue, Prefetch: 10,
 			Serve: func(alive context.Context, messages <-chan amqp091.Delivery) {
 				for {
@@ -45,8 +47,7 @@ func TestConsumeComesBackAndHandsBack(t *testing.T) {
 	require.NoError(t, publisher.Publish(within(t), to(queue)))
 	first := <-got
 	require.False(t, first.Redelivered)
-	state, _ := conn.now()
-	require.NoError(t, state.conn.Close())
+	cut()
 	require.Error(t, <-failed)
 	again := <-got
 	require.True(t, again.Redelivered, "what was not acknowledged comes again")

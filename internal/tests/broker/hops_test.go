@@ -1,4 +1,4 @@
-package broker
+package broker_test
 
 import (
 	"fmt"
@@ -9,13 +9,14 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-// TestTheLargestMessageCanBeConsumed sends messages with 60 keys in CC through 12 queues: the largest
+// TestValidate_LargestMessageIsConsumed sends messages with 60 keys in CC through 12 queues: the largest
 // that Validate accepts arrives, and one that is a little larger closes the consumer's connection.
-func TestTheLargestMessageCanBeConsumed(t *testing.T) {
+func TestValidate_LargestMessageIsConsumed(t *testing.T) {
 	const hops = 12
 	url := rabbittest.Broker(t).URL()
 	p, c := open(t, url, noReset)
@@ -51,7 +52,7 @@ type chain struct {
 
 func (c chain) wait(hop int) string { return fmt.Sprintf("%s.wait.%02d", c.exchange, hop) }
 
-func declareChain(t *testing.T, c *Control, hops int) chain {
+func declareChain(t *testing.T, c *broker.Control, hops int) chain {
 	t.Helper()
 	made := chain{exchange: rabbittest.Prefix(t), end: declare(t, c, nil), hops: hops}
 	const durable, autoDelete, internal, exclusive = true, false, false, false
@@ -89,7 +90,7 @@ func declareChain(t *testing.T, c *Control, hops int) chain {
 }
 
 // publish sends msg through all hops.
-func (c chain) publish(t *testing.T, p *Publisher, msg amqp091.Publishing) {
+func (c chain) publish(t *testing.T, p *broker.Publisher, msg amqp091.Publishing) {
 	t.Helper()
 	sent := sealed("key", msg)
 	sent.Exchange = fmt.Sprintf("%s.level.%02d", c.exchange, 0)
