@@ -93,7 +93,7 @@ func badPublishes(prefix, queue string) map[string]badPublish {
 		"header: uint":             invalid(bad(uint(1)), "a uint:", "a sized integer"),
 		"header: uint64":           invalid(bad(uint64(1)), "a uint64", "a sized integer"),
 		"header: struct":           invalid(bad(struct{}{}), "a struct {}", "use a string"),
-		"header: pointer":          invalid(bad(new("x")), "a *string", "use a string"),
+		"header: pointer":          invalid(bad(new(string)), "a *string", "use a string"),
 		"header: duration":         invalid(bad(time.Second), "a time.Duration", "a sized integer"),
 		"header: complex":          invalid(bad(1i), "a complex128", "float"),
 		"header: error":            invalid(bad(context.Canceled), `header "note"`, "use a string"),
