@@ -24,6 +24,7 @@ const (
 )
 
 func TestDial_ErrorsWithoutPassword(t *testing.T) {
+	t.Parallel()
 	for url, kind := range map[string]error{
 		nobody:                           delayer.ErrUnavailable,
 		"amqp://guest:s3cret@host:port/": delayer.ErrConfig,
@@ -48,12 +49,14 @@ func open(t *testing.T, o amqpclient.Options) *amqpclient.Client {
 }
 
 func TestOpen_NextURL(t *testing.T) {
+	t.Parallel()
 	_, err := amqpclient.Open(t.Context(), amqpclient.Options{URLs: []string{nobody}})
 	require.ErrorIs(t, err, delayer.ErrUnavailable)
 	open(t, amqpclient.Options{URLs: []string{nobody}})
 }
 
 func TestDo_Retry(t *testing.T) {
+	t.Parallel()
 	refused := errors.New("refused")
 	refuse := func(tries *int) func(*amqp091.Channel) error {
 		return func(*amqp091.Channel) error {
@@ -81,6 +84,7 @@ func TestDo_Retry(t *testing.T) {
 }
 
 func TestConsume_QueueDeletedAndDeclaredAgain(t *testing.T) {
+	t.Parallel()
 	c, queue := open(t, amqpclient.Options{Retry: func(error) bool { return true }}), rabbittest.Prefix(t)
 	arrived := make(chan string, 1)
 	take := func(d amqp091.Delivery, _ time.Time) { arrived <- string(d.Body) }
@@ -106,6 +110,7 @@ func TestConsume_QueueDeletedAndDeclaredAgain(t *testing.T) {
 }
 
 func TestConsume_NoQueue(t *testing.T) {
+	t.Parallel()
 	_, err := open(t, amqpclient.Options{}).Consume(t.Context(), rabbittest.Prefix(t), nil)
 	var refused *amqp091.Error
 	require.ErrorAs(t, err, &refused)

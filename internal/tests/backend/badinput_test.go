@@ -130,8 +130,9 @@ func badPublishes(prefix, queue string) map[string]badPublish {
 	}
 }
 
-// TestBadPublishes: after each of them the same Delayer publishes something good, and that arrives.
-func TestBadPublishes(t *testing.T) {
+// TestPublish_Bad: after each of them the same Delayer publishes something good, and that arrives.
+func TestPublish_Bad(t *testing.T) {
+	t.Parallel()
 	cfg := config(t)
 	cfg.BinaryLadder.Tick = 10 * time.Millisecond
 	d, queue := open(t, cfg), rabbittest.Prefix(t)
@@ -237,8 +238,8 @@ var badFiles = map[string]badText{
 	"a slow controller":     {"url: amqp://h/\nbackend: controller\ncontroller: {tick: 2m}", "2m0s is more than 1m0s", "controller.tick"},
 }
 
-// TestBadFiles: what is wrong with a file is told before a broker is looked for.
-func TestBadFiles(t *testing.T) {
+// TestLoad_BadFiles: what is wrong with a file is told before a broker is looked for.
+func TestLoad_BadFiles(t *testing.T) {
 	require.GreaterOrEqual(t, len(badFiles), 50)
 	for name, c := range badFiles {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +279,7 @@ var badVariables = map[string]badText{
 	"a URL of another scheme": {"DELAYER_URL=ftp://u:hunter2@h/", `scheme "ftp"`, "want amqp://"},
 }
 
-func TestBadVariables(t *testing.T) {
+func TestFromEnv_BadVariables(t *testing.T) {
 	require.GreaterOrEqual(t, len(badVariables), 20)
 	for name, c := range badVariables {
 		t.Run(name, func(t *testing.T) {

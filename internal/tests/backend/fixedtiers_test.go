@@ -23,8 +23,9 @@ func tiers(t testing.TB, queueType delayer.QueueType, f fixedtiers.Config) backe
 	}
 }
 
-// TestAFullTierRefuses: nothing that was confirmed is lost, nothing is early, and the rest is an error that says what is full.
-func TestAFullTierRefuses(t *testing.T) {
+// TestFixedTiers_FullTier: nothing that was confirmed is lost, nothing is early, and the rest is an error that says what is full.
+func TestFixedTiers_FullTier(t *testing.T) {
+	t.Parallel()
 	for _, queueType := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
 		t.Run(string(queueType), func(t *testing.T) {
 			const delay = 2 * time.Second
@@ -57,8 +58,9 @@ func TestAFullTierRefuses(t *testing.T) {
 	}
 }
 
-// TestOverflowEarly: the oldest is delivered before its time, and nothing is lost.
-func TestOverflowEarly(t *testing.T) {
+// TestFixedTiers_OverflowEarly: the oldest is delivered before its time, and nothing is lost.
+func TestFixedTiers_OverflowEarly(t *testing.T) {
+	t.Parallel()
 	cfg := tiers(t, "classic", fixedtiers.Config{Tiers: []time.Duration{time.Hour}, MaxLength: 2, Overflow: "early"})
 	d, queue := open(t, cfg), rabbittest.Prefix(t)
 	in := consume(t, channel(t), queue)
@@ -70,7 +72,8 @@ func TestOverflowEarly(t *testing.T) {
 	}
 }
 
-func TestTiersOfTwoDelayers(t *testing.T) {
+func TestFixedTiers_SharedByDelayers(t *testing.T) {
+	t.Parallel()
 	cfg := tiers(t, "", fixedtiers.Config{Tiers: []time.Duration{100 * time.Millisecond}})
 	cfg.Prefix = cfg.Prefix[:10] // short enough for the broker to quote
 	one := open(t, cfg)
@@ -88,8 +91,9 @@ func TestTiersOfTwoDelayers(t *testing.T) {
 	require.ErrorContains(t, err, "declared as "+cfg.Prefix+".delay:"+cfg.Prefix+",max=1000000,refuse,quorum, this configuration says ")
 }
 
-// TestATierIsNoDestination: a message delivered to a tier would go round.
-func TestATierIsNoDestination(t *testing.T) {
+// TestFixedTiers_TierAsDestination: a message delivered to a tier would go round.
+func TestFixedTiers_TierAsDestination(t *testing.T) {
+	t.Parallel()
 	cfg := tiers(t, "", fixedtiers.Config{Tiers: []time.Duration{100 * time.Millisecond}, Prefix: rabbittest.Prefix(t)})
 	d, tier := open(t, cfg), cfg.FixedTiers.Prefix+".100ms.queue"
 	for _, err := range []error{

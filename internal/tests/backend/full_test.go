@@ -15,9 +15,10 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-// TestAFullDestination: what it refuses is not lost. It arrives when there is room, or, up to RabbitMQ 3.12, whose
+// TestPublish_FullDestination: what it refuses is not lost. It arrives when there is room, or, up to RabbitMQ 3.12, whose
 // second attempt forgets BCC, is kept as unroutable. The broker tries again after two seconds, not three minutes.
-func TestAFullDestination(t *testing.T) {
+func TestPublish_FullDestination(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Own(t, rabbit.Options{Args: "-rabbit dead_letter_worker_publisher_confirm_timeout 2000"})
 	conn, err := amqp091.Dial(b.URL())
 	require.NoError(t, err)

@@ -26,9 +26,10 @@ func strange(r *rand.Rand) string {
 	return b.String()
 }
 
-// TestStrangeNamesLeadNowhereElse publishes under random names, keys and headers: what arrives is where it was sent,
+// TestPublish_StrangeNames publishes under random names, keys and headers: what arrives is where it was sent,
 // or nowhere.
-func TestStrangeNamesLeadNowhereElse(t *testing.T) {
+func TestPublish_StrangeNames(t *testing.T) {
+	t.Parallel()
 	cfg := config(t)
 	cfg.QueueType, cfg.BinaryLadder.Tick = "classic", 10*time.Millisecond
 	d, ch := open(t, cfg), channel(t)

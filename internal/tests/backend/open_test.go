@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 var silent = slog.New(slog.DiscardHandler)
 
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -75,7 +75,8 @@ func consume(t testing.TB, ch *amqp091.Channel, name string) <-chan amqp091.Deli
 	return in
 }
 
-func TestOneTopologyForOneConfiguration(t *testing.T) {
+func TestOpen_SameConfiguration(t *testing.T) {
+	t.Parallel()
 	cfg := config(t)
 	first, second := open(t, cfg), open(t, cfg)
 	queue := rabbittest.Prefix(t)
@@ -86,7 +87,8 @@ func TestOneTopologyForOneConfiguration(t *testing.T) {
 	require.Equal(t, "2", string((<-in).Body))
 }
 
-func TestAnotherConfigurationUnderTheSamePrefix(t *testing.T) {
+func TestOpen_OtherConfiguration(t *testing.T) {
+	t.Parallel()
 	cfg := config(t)
 	cfg.Prefix = cfg.Prefix[:10]
 	open(t, cfg)
@@ -108,7 +110,8 @@ func TestAnotherConfigurationUnderTheSamePrefix(t *testing.T) {
 	}
 }
 
-func TestObjectsOfOurNameWithOtherArguments(t *testing.T) {
+func TestOpen_OtherArguments(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		declare func(*amqp091.Channel, string) error
 		remove  func(*amqp091.Channel, string)
@@ -147,7 +150,8 @@ func TestObjectsOfOurNameWithOtherArguments(t *testing.T) {
 	}
 }
 
-func TestAUserWithoutPermissions(t *testing.T) {
+func TestOpen_NoPermissions(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Broker(t)
 	if !b.Owned() {
 		rabbittest.Skipf(t, "needs rabbitmqctl to make a user")
@@ -193,7 +197,8 @@ func TestAUserWithoutPermissions(t *testing.T) {
 	})
 }
 
-func TestAConflictBehindALongPrefix(t *testing.T) {
+func TestOpen_ConflictWithLongPrefix(t *testing.T) {
+	t.Parallel()
 	cfg := config(t)
 	cfg.Prefix += strings.Repeat("x", 128-len(cfg.Prefix)) // the broker's answer has no room for it
 	open(t, cfg)
@@ -203,8 +208,9 @@ func TestAConflictBehindALongPrefix(t *testing.T) {
 	require.ErrorContains(t, err, "declared as another configuration")
 }
 
-// TestTheTopologyIsDeletedUnderUs: Publish notices, declares it again and loses nothing.
-func TestTheTopologyIsDeletedUnderUs(t *testing.T) {
+// TestPublish_TopologyDeleted: Publish notices, declares it again and loses nothing.
+func TestPublish_TopologyDeleted(t *testing.T) {
+	t.Parallel()
 	cfg := config(t)
 	d, other := open(t, cfg), open(t, cfg)
 	queue := rabbittest.Prefix(t)

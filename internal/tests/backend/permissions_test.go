@@ -69,8 +69,9 @@ func importInto(t *testing.T, b *rabbit.Broker, cfg backend.Config) {
 	require.NoError(t, err)
 }
 
-// TestTheDocumentedPermissions are enough for each role, with a log that complains of nothing.
-func TestTheDocumentedPermissions(t *testing.T) {
+// TestPermissions_Documented are enough for each role, with a log that complains of nothing.
+func TestPermissions_Documented(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Broker(t)
 	ch := channel(t)
 	arrives := func(t *testing.T, cfg backend.Config, queue string, in <-chan amqp091.Delivery) {
@@ -127,8 +128,9 @@ func TestTheDocumentedPermissions(t *testing.T) {
 	})
 }
 
-// TestAnImportedTopologyMustBeThere: the error names what is missing, and nothing is declared.
-func TestAnImportedTopologyMustBeThere(t *testing.T) {
+// TestOpen_ImportedTopology: the error names what is missing, and nothing is declared.
+func TestOpen_ImportedTopology(t *testing.T) {
+	t.Parallel()
 	cfg := config(t)
 	cfg.Declare = delayer.Off
 	_, err := backend.Open(within(t), cfg)
@@ -147,8 +149,9 @@ func TestAnImportedTopologyMustBeThere(t *testing.T) {
 	require.ErrorContains(t, err, "9 words; with declare: false it may have eight")
 }
 
-// TestNoPasswordIsShown in the errors and the log of a Delayer that cannot be opened, or loses its broker.
-func TestNoPasswordIsShown(t *testing.T) {
+// TestErrors_NoPassword in the errors and the log of a Delayer that cannot be opened, or loses its broker.
+func TestErrors_NoPassword(t *testing.T) {
+	t.Parallel()
 	var log rabbittest.Logbook
 	const secret = "p%40ss%3Aw%2Frd%3F%26%25%2C%23"
 	good := mustParse(t, rabbittest.Broker(t).URL())
@@ -181,8 +184,9 @@ func TestNoPasswordIsShown(t *testing.T) {
 	}
 }
 
-// TestWhoReachesWhat: the documented limit of permissions, and the boundary that prefixes are.
-func TestWhoReachesWhat(t *testing.T) {
+// TestPermissions_Destinations: the documented limit of permissions, and the boundary that prefixes are.
+func TestPermissions_Destinations(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Broker(t)
 	cfg, queue := config(t), rabbittest.Prefix(t)
 	ch := channel(t)

@@ -41,8 +41,9 @@ func setPolicy(t *testing.T, b *rabbit.Broker, prefix, definition string) (lift 
 	return lift
 }
 
-// TestPoliciesThatAreSeenAtOpen, over AMQP alone.
-func TestPoliciesThatAreSeenAtOpen(t *testing.T) {
+// TestPolicies_SeenAtOpen, over AMQP alone.
+func TestPolicies_SeenAtOpen(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ policy, want string }{
 		"overflow":           {`{"overflow":"drop-head"}`, "it does not refuse messages when it is full: is there a policy with overflow?"},
 		"alternate exchange": {`{"alternate-exchange":"t-alternate"}`, "is there a policy with alternate-exchange?"},
@@ -64,8 +65,9 @@ func TestPoliciesThatAreSeenAtOpen(t *testing.T) {
 	}
 }
 
-// TestAPolicyThatShortensTheWait is seen when the first canary is early, stops Publish, and is forgotten when it is gone.
-func TestAPolicyThatShortensTheWait(t *testing.T) {
+// TestPolicies_ShorterTTL is seen when the first canary is early, stops Publish, and is forgotten when it is gone.
+func TestPolicies_ShorterTTL(t *testing.T) {
+	t.Parallel()
 	var log rabbittest.Logbook
 	prefix, queue := rabbittest.Prefix(t), rabbittest.Prefix(t)
 	d, err := binaryladder.Open(engine.WithWatchEvery(within(t), 20*time.Millisecond), delayer.Options{
@@ -94,9 +96,10 @@ func TestAPolicyThatShortensTheWait(t *testing.T) {
 	require.Contains(t, log.String(), "the policy is gone")
 }
 
-// TestWhatAPolicyHeldUpFlowsWhenItIsGone: a quorum queue that was full tells those that dead-letter to it when there is
+// TestPolicies_Removed: a quorum queue that was full tells those that dead-letter to it when there is
 // room again, also when that is because the policy is gone.
-func TestWhatAPolicyHeldUpFlowsWhenItIsGone(t *testing.T) {
+func TestPolicies_Removed(t *testing.T) {
+	t.Parallel()
 	// What was refused is tried again after ten seconds instead of three minutes. If the refusal were never taken back, 32
 	// messages would pass each time, and all of them in a minute and a half.
 	b := rabbittest.Own(t, rabbit.Options{Args: "-rabbit dead_letter_worker_publisher_confirm_timeout 10000"})
@@ -155,8 +158,9 @@ func until(t *testing.T, f func() error, wanted func(error) bool) error {
 	return nil
 }
 
-// TestTheControllerIsNotFooled: it knows how long a message has waited.
-func TestTheControllerIsNotFooled(t *testing.T) {
+// TestController_EarlyExpiry: it knows how long a message has waited.
+func TestController_EarlyExpiry(t *testing.T) {
+	t.Parallel()
 	var log rabbittest.Logbook
 	cfg := config(t)
 	cfg.Backend, cfg.Logger = "controller", log.Logger()
@@ -175,8 +179,9 @@ func TestTheControllerIsNotFooled(t *testing.T) {
 	require.Contains(t, log.String(), "a waiting queue let a message go too early; it waits again")
 }
 
-// TestPoliciesThroughTheManagementAPI: all are seen, also those that AMQP does not show.
-func TestPoliciesThroughTheManagementAPI(t *testing.T) {
+// TestPolicies_ManagementAPI: all are seen, also those that AMQP does not show.
+func TestPolicies_ManagementAPI(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Own(t, rabbit.Options{Plugins: []string{"rabbitmq_management"}})
 	if b.Management() == "" {
 		rabbittest.Skipf(t, "needs a private node with rabbitmq_management")

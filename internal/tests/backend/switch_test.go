@@ -17,6 +17,7 @@ import (
 
 // TestLoad_BackendSwitchedByOneLine runs one program with one file, of which nothing but the backend's line changes.
 func TestLoad_BackendSwitchedByOneLine(t *testing.T) {
+	t.Parallel()
 	for _, example := range []string{"../../../backend/testdata/delayer.yaml", "../../../backend/testdata/delayer.json"} {
 		text, err := os.ReadFile(example)
 		require.NoError(t, err)

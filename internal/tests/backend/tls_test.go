@@ -98,6 +98,7 @@ func encrypted(t *testing.T, ca *authority) string {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	ca, stranger := newAuthority(t, "ca"), newAuthority(t, "stranger")
 	cert, key := ca.issue("client")
 	good := delayer.TLSFiles{CAFile: ca.file, CertFile: cert, KeyFile: key}
@@ -165,7 +166,7 @@ func mustParse(t *testing.T, raw string) *url.URL {
 	return u
 }
 
-func TestTLSFilesThatAreWrong(t *testing.T) {
+func TestTLS_WrongFiles(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	cert, key := ca.issue("client")
 	_, otherKey := ca.issue("other")

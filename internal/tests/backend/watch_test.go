@@ -33,8 +33,9 @@ func watched(t *testing.T, log *slog.Logger) (d delayer.Delayer, prefix string) 
 	return d, prefix
 }
 
-// TestAQueueFurtherOnIsDeleted: a message on its way there finds it again, though nobody publishes.
-func TestAQueueFurtherOnIsDeleted(t *testing.T) {
+// TestPublish_QueueDeleted: a message on its way there finds it again, though nobody publishes.
+func TestPublish_QueueDeleted(t *testing.T) {
+	t.Parallel()
 	var log rabbittest.Logbook
 	d, prefix := watched(t, log.Logger())
 	ch, queue := channel(t), rabbittest.Prefix(t)
@@ -79,8 +80,9 @@ func routed(t *testing.T, exchange, key string) bool {
 	}
 }
 
-// TestTheWholeTopologyIsDeleted while nobody publishes: it is there again, and the next Publish finds it.
-func TestTheWholeTopologyIsDeleted(t *testing.T) {
+// TestPublish_WholeTopologyDeleted while nobody publishes: it is there again, and the next Publish finds it.
+func TestPublish_WholeTopologyDeleted(t *testing.T) {
+	t.Parallel()
 	var log rabbittest.Logbook
 	d, prefix := watched(t, log.Logger())
 	other, err := binaryladder.Topology(delayer.Options{Prefix: prefix, QueueType: delayer.Classic}, binaryladder.Config{Levels: 9, Tick: 100 * time.Millisecond, Routing: binaryladder.Source, BitsPerLevel: 1})

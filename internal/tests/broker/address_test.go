@@ -35,6 +35,7 @@ func at(t testing.TB, hosts ...string) string {
 }
 
 func TestDial_FirstAddressThatAnswers(t *testing.T) {
+	t.Parallel()
 	var log rabbittest.Logbook
 	o := options(t, at(t, dead, ""))
 	o.Logger = log.Logger()
@@ -48,6 +49,7 @@ func TestDial_FirstAddressThatAnswers(t *testing.T) {
 }
 
 func TestDial_NoAddressAnswers(t *testing.T) {
+	t.Parallel()
 	o := options(t, at(t, dead, "127.0.0.1:2"))
 	_, err := broker.Dial(within(t), o)
 	require.ErrorIs(t, err, delayer.ErrUnavailable)
@@ -69,6 +71,7 @@ func TestDial_NoAddressAnswers(t *testing.T) {
 
 // TestConn_NextAddress, and so around.
 func TestConn_NextAddress(t *testing.T) {
+	t.Parallel()
 	first, cutFirst := forward(t)
 	second, cutSecond := forward(t)
 	c, err := broker.Dial(within(t), options(t, at(t, first, second)))

@@ -15,6 +15,7 @@ import (
 )
 
 func TestDial_Errors(t *testing.T) {
+	t.Parallel()
 	good := rabbittest.Broker(t).URL()
 	with := func(change func(*url.URL)) string {
 		u, err := url.Parse(good)
@@ -45,6 +46,7 @@ func TestDial_Errors(t *testing.T) {
 
 // TestDial_ContextEnded talks to a server that accepts and says nothing.
 func TestDial_ContextEnded(t *testing.T) {
+	t.Parallel()
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer mute.Close() //nolint:errcheck // the test's end
@@ -61,6 +63,7 @@ func TestDial_ContextEnded(t *testing.T) {
 }
 
 func TestControl_ChannelError(t *testing.T) {
+	t.Parallel()
 	_, c := open(t, rabbittest.Broker(t).URL(), noReset)
 	err := c.Do(within(t), func(ch *amqp091.Channel) error {
 		_, err := ch.QueueDeclarePassive("nowhere", true, false, false, false, nil)

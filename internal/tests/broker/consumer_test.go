@@ -13,6 +13,7 @@ import (
 )
 
 func TestConsume_LostConnection(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Broker(t)
 	publisher, control := open(t, b.URL(), func() {})
 	queue := declare(t, control, nil)

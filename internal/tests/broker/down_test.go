@@ -17,6 +17,7 @@ import (
 
 // TestPublish_BrokerDown: who waits is told why when ctx ends, and who waits longer is served.
 func TestPublish_BrokerDown(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Own(t, rabbit.Options{})
 	var log rabbittest.Logbook
 	o := options(t, b.URL())

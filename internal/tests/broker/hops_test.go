@@ -17,6 +17,7 @@ import (
 // TestValidate_LargestMessageIsConsumed sends messages with 60 keys in CC through 12 queues: the largest
 // that Validate accepts arrives, and one that is a little larger closes the consumer's connection.
 func TestValidate_LargestMessageIsConsumed(t *testing.T) {
+	t.Parallel()
 	const hops = 12
 	url := rabbittest.Broker(t).URL()
 	p, c := open(t, url, noReset)

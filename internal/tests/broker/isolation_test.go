@@ -94,6 +94,7 @@ func oddities() map[string]amqp091.Publishing {
 // TestPublish_OddMessages publishes every oddity that is accepted, twenty of each, next to
 // innocent messages: none of those is unknown, and every confirmed oddity can be consumed.
 func TestPublish_OddMessages(t *testing.T) {
+	t.Parallel()
 	url := rabbittest.Broker(t).URL()
 	p, c := open(t, url, noReset)
 	queue, odd := declare(t, c, nil), declare(t, c, nil)
@@ -143,6 +144,7 @@ func received(t *testing.T, url, queue string, n int) []amqp091.Delivery {
 
 // TestPublish_LargeBody: the broker closes the channel over it, and says how much it takes.
 func TestPublish_LargeBody(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Own(t, rabbit.Options{Config: "max_message_size = 100000"})
 	p, c := open(t, b.URL(), noReset)
 	queue := declare(t, c, nil)
@@ -164,6 +166,7 @@ func TestPublish_LargeBody(t *testing.T) {
 
 // TestPublish_RefusingExchange: one that is internal, missing, or closed to the user.
 func TestPublish_RefusingExchange(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Broker(t)
 	if !b.Owned() {
 		rabbittest.Skipf(t, "needs rabbitmqctl to make a user")

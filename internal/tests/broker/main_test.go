@@ -23,7 +23,7 @@ const waitForAnswer = false
 
 // within bounds a test's waiting; it is far longer than anything here takes.
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

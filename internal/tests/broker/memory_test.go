@@ -19,6 +19,7 @@ import (
 // TestPublish_CallersMemory: a Publish that leaves while its message is being written
 // leaves nothing behind that reads the body or a header. The broker reads slowly: a proxy stops reading.
 func TestPublish_CallersMemory(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Broker(t)
 	_, c := open(t, b.URL(), noReset)
 	queue := declare(t, c, nil)

@@ -20,6 +20,7 @@ import (
 func noReset() {}
 
 func TestPublish_Outcomes(t *testing.T) {
+	t.Parallel()
 	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
 	queue := declare(t, c, nil)
 	full := declare(t, c, amqp091.Table{"x-max-length": int32(1), "x-overflow": "reject-publish"})
@@ -42,6 +43,7 @@ func TestPublish_Outcomes(t *testing.T) {
 }
 
 func TestPublish_Returns(t *testing.T) {
+	t.Parallel()
 	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
 	queue := declare(t, c, nil)
 	ctx := within(t)
@@ -64,6 +66,7 @@ func TestPublish_Returns(t *testing.T) {
 }
 
 func TestPublish_MissingExchange(t *testing.T) {
+	t.Parallel()
 	reset := make(chan struct{}, 1)
 	p, c := open(t, rabbittest.Broker(t).URL(), func() { reset <- struct{}{} })
 	queue := declare(t, c, nil)
@@ -85,6 +88,7 @@ func TestPublish_MissingExchange(t *testing.T) {
 }
 
 func TestPublish_ContextEnded(t *testing.T) {
+	t.Parallel()
 	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
 	queue := declare(t, c, nil)
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -97,6 +101,7 @@ func TestPublish_ContextEnded(t *testing.T) {
 }
 
 func TestPublish_AfterClose(t *testing.T) {
+	t.Parallel()
 	conn, err := broker.Dial(within(t), options(t, rabbittest.Broker(t).URL()))
 	require.NoError(t, err)
 	p := broker.NewPublisher("test", noReset, conn)
@@ -107,6 +112,7 @@ func TestPublish_AfterClose(t *testing.T) {
 
 // TestPublish_MemoryAlarm has a memory alarm block the connection: Publish obeys ctx, Close returns.
 func TestPublish_MemoryAlarm(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Own(t, rabbit.Options{})
 	p, c := open(t, b.URL(), noReset)
 	queue := declare(t, c, nil)
@@ -143,6 +149,7 @@ func short(t *testing.T) context.Context {
 // TestPublish_LostConnections cuts all connections while messages are published: what was nil is there, and
 // nothing of what was certainly not stored.
 func TestPublish_LostConnections(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Own(t, rabbit.Options{})
 	p, c := open(t, b.URL(), noReset)
 	queue := declare(t, c, nil)

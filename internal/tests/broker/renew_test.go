@@ -12,7 +12,8 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-// TestPublish_RefusalRenewsChannel: the broker may refuse on a channel what it takes on another.
+// TestPublish_RefusalRenewsChannel: the broker may refuse on a channel what it takes on another. It lists the
+// channels of all connections, so it runs beside no other test.
 func TestPublish_RefusalRenewsChannel(t *testing.T) {
 	b := rabbittest.Broker(t)
 	if !b.Owned() {

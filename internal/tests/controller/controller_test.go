@@ -124,11 +124,15 @@ func (w *workbench) settle(got <-chan amqp091.Delivery, a *account) (late []time
 
 func kinds(t *testing.T, test func(t *testing.T, w *workbench)) {
 	for _, kind := range []topology.QueueType{topology.Quorum, topology.Classic} {
-		t.Run(string(kind), func(t *testing.T) { test(t, setUp(t, kind)) })
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			test(t, setUp(t, kind))
+		})
 	}
 }
 
-func TestManyRounds(t *testing.T) {
+func TestController_ManyRounds(t *testing.T) {
+	t.Parallel()
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
 		defer func() { require.NoError(t, d.Close()) }()
@@ -142,7 +146,8 @@ func TestManyRounds(t *testing.T) {
 	})
 }
 
-func TestWithoutAControllerMessagesWaitForOne(t *testing.T) {
+func TestController_Missing(t *testing.T) {
+	t.Parallel()
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
 		queue, a := w.queue(), &account{}
@@ -170,7 +175,8 @@ func TestWithoutAControllerMessagesWaitForOne(t *testing.T) {
 	})
 }
 
-func TestControllersSideBySide(t *testing.T) {
+func TestController_SideBySide(t *testing.T) {
+	t.Parallel()
 	kinds(t, func(t *testing.T, w *workbench) {
 		ctx, stop := context.WithCancel(t.Context())
 		served := make(chan error, 2)
@@ -200,6 +206,7 @@ func TestControllersSideBySide(t *testing.T) {
 }
 
 func TestController_ForeignMessagesAreKept(t *testing.T) {
+	t.Parallel()
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
 		defer func() { require.NoError(t, d.Close()) }()
@@ -230,7 +237,8 @@ func TestController_ForeignMessagesAreKept(t *testing.T) {
 	})
 }
 
-func TestADestinationThatIsDeletedMeanwhile(t *testing.T) {
+func TestController_DestinationDeleted(t *testing.T) {
+	t.Parallel()
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
 		defer func() { require.NoError(t, d.Close()) }()
@@ -252,7 +260,8 @@ func TestADestinationThatIsDeletedMeanwhile(t *testing.T) {
 	})
 }
 
-func TestQueuesThatAreDeletedAreDeclaredAgain(t *testing.T) {
+func TestController_QueuesDeleted(t *testing.T) {
+	t.Parallel()
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
 		defer func() { require.NoError(t, d.Close()) }()
@@ -278,9 +287,10 @@ func TestQueuesThatAreDeletedAreDeclaredAgain(t *testing.T) {
 	})
 }
 
-// TestAnIntakeThatIsThereAgainAtOnce: whoever deletes it, another Delayer may have declared it
+// TestController_IntakeDeclaredAgain: whoever deletes it, another Delayer may have declared it
 // again before the broker looks after the consumers of the old one.
-func TestAnIntakeThatIsThereAgainAtOnce(t *testing.T) {
+func TestController_IntakeDeclaredAgain(t *testing.T) {
+	t.Parallel()
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
 		defer func() { require.NoError(t, d.Close()) }()
@@ -307,7 +317,8 @@ func TestAnIntakeThatIsThereAgainAtOnce(t *testing.T) {
 	})
 }
 
-func TestKeysThatDoNotFitAreRefused(t *testing.T) {
+func TestController_LongKeys(t *testing.T) {
+	t.Parallel()
 	w := setUp(t, topology.Classic)
 	d := w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond})
 	defer func() { require.NoError(t, d.Close()) }()
@@ -320,7 +331,8 @@ func TestKeysThatDoNotFitAreRefused(t *testing.T) {
 	require.True(t, delayer.SafeToRetry(err))
 }
 
-func TestAConfigurationThatCannotBe(t *testing.T) {
+func TestOpen_BadConfiguration(t *testing.T) {
+	t.Parallel()
 	_, err := controller.Open(t.Context(), delayer.Options{Prefix: "p"}, controller.Config{Levels: -1})
 	require.ErrorIs(t, err, delayer.ErrConfig)
 	require.ErrorContains(t, err, "controller.levels")
@@ -329,7 +341,8 @@ func TestAConfigurationThatCannotBe(t *testing.T) {
 	require.ErrorContains(t, err, "controller.tick")
 }
 
-func TestAFullDestinationHoldsUpNoOne(t *testing.T) {
+func TestController_FullDestination(t *testing.T) {
+	t.Parallel()
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
 		defer func() { require.NoError(t, d.Close()) }()
@@ -349,7 +362,8 @@ func TestAFullDestinationHoldsUpNoOne(t *testing.T) {
 
 // A broker that dies at any moment loses nothing that it has confirmed, wherever the message is: in
 // a queue, on its way, or in the controller.
-func TestTheBrokerIsKilled(t *testing.T) {
+func TestController_BrokerKilled(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Own(t, rabbit.Options{})
 	opts := options(t, topology.Quorum)
 	opts.URL = b.URL()
@@ -390,7 +404,8 @@ func TestTheBrokerIsKilled(t *testing.T) {
 }
 
 // The user of a stand-alone controller needs no permission on the destinations.
-func TestAStandAloneControllerTouchesOnlyWhatIsOurs(t *testing.T) {
+func TestController_StandAlonePermissions(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Broker(t)
 	if !b.Owned() {
 		rabbittest.Skipf(t, "users: the broker is not ours")

@@ -43,6 +43,7 @@ func (w *workbench) bound(d delayer.Delayer) (queue string, got <-chan amqp091.D
 // TestController_ClocksOfNodesDiffer: by the clock of the node that dated its death, the message has
 // been in the intake for an hour.
 func TestController_ClocksOfNodesDiffer(t *testing.T) {
+	t.Parallel()
 	const left = 3 * time.Second
 	w := setUp(t, topology.Quorum)
 	d := w.start()
@@ -59,6 +60,7 @@ func TestController_ClocksOfNodesDiffer(t *testing.T) {
 // TestController_CloseDuringAnAlarm has the broker block whoever publishes, for longer than Close may
 // take, while messages from this process and from another are in the controller.
 func TestController_CloseDuringAnAlarm(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Own(t, rabbit.Options{})
 	w := &workbench{t: t, opts: options(t, topology.Quorum)}
 	w.opts.URL = b.URL()
@@ -95,9 +97,10 @@ func TestController_CloseDuringAnAlarm(t *testing.T) {
 	}
 }
 
-// TestController_TheUnroutableExchangeIsDeletedAgainAndAgain: no message is lost that is due, or
+// TestController_UnroutableExchangeDeleted: no message is lost that is due, or
 // foreign, while nothing leads to the queue for unroutable messages.
-func TestController_TheUnroutableExchangeIsDeletedAgainAndAgain(t *testing.T) {
+func TestController_UnroutableExchangeDeleted(t *testing.T) {
+	t.Parallel()
 	const messages = 50 // of each kind
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
@@ -145,9 +148,10 @@ func TestController_TheUnroutableExchangeIsDeletedAgainAndAgain(t *testing.T) {
 	})
 }
 
-// TestController_AnExchangeWithoutAQueue takes what is published to it, as it would without a delay:
+// TestController_ExchangeWithoutQueue takes what is published to it, as it would without a delay:
 // nothing is kept, and nothing comes later.
-func TestController_AnExchangeWithoutAQueue(t *testing.T) {
+func TestController_ExchangeWithoutQueue(t *testing.T) {
+	t.Parallel()
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
 		defer func() { require.NoError(t, d.Close()) }()

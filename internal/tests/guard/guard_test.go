@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
 
 // within bounds a test's waiting; it is far longer than anything here takes.
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -114,6 +114,7 @@ func (w *watched) logged(text string) int { return strings.Count(w.log.String(),
 // That is so again after what probes need was lost: exchanges that are declared again have no
 // bindings any more.
 func TestPolicies(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		definition, want string
 		lose             func(*watched, *testing.T)
@@ -156,6 +157,7 @@ func (w *watched) loseQueues(t *testing.T) {
 // TestMissingPermission: the user is warned once, and the management API finds and lifts a fault
 // all the same.
 func TestMissingPermission(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ configure, write, read string }{
 		"configure": {"^$", ".*", ".*"},
 		"write":     {".*", "^$", ".*"},

@@ -29,6 +29,7 @@ func (s *scene) bindings() (n int) {
 // TestDestinations_ExchangeGone: nothing is left of a destination exchange that is gone, and all is made again when it
 // is back.
 func TestDestinations_ExchangeGone(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	if !s.broker.Owned() {
 		rabbittest.Skipf(t, "needs rabbitmqctl to see bindings")
@@ -59,6 +60,7 @@ func TestDestinations_ExchangeGone(t *testing.T) {
 
 // TestDestinations_NameWithQuotes: a queue that is named like an object of ours in quotes is a destination.
 func TestDestinations_NameWithQuotes(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	d := delivery.NewDestinations(s.stage, s.control(), "test", slog.New(slog.DiscardHandler))
 	defer d.Close()

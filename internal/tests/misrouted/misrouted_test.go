@@ -138,6 +138,7 @@ func next(t *testing.T, in <-chan amqp091.Delivery) amqp091.Delivery {
 }
 
 func TestMover_WhatCameWhileItWasAtWork(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	c := s.config()
 	type again struct {
@@ -186,6 +187,7 @@ func TestMover_WhatCameWhileItWasAtWork(t *testing.T) {
 }
 
 func TestMover_WhatCameBefore(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	kept := s.consume(s.stage.Unroutable())
 	s.misroute("before", "", s.queue, time.Second, time.Second)
@@ -198,6 +200,7 @@ func TestMover_WhatCameBefore(t *testing.T) {
 }
 
 func TestMover_ResendOff(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	kept := s.consume(s.stage.Unroutable())
 	c := s.config()
@@ -230,6 +233,7 @@ func (s *scene) drop(name string) {
 
 // TestMover_Outage: what came while the connection was lost is sent on where this process knows its destination.
 func TestMover_Outage(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	if !s.broker.Owned() {
 		rabbittest.Skipf(t, "needs rabbitmqctl to close a connection")
@@ -265,6 +269,7 @@ func TestMover_Outage(t *testing.T) {
 
 // TestMover_Handover: another process takes over when the holder of the lock is gone.
 func TestMover_Handover(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	one, two := s.config(), s.config()
 	var second atomic.Int64
@@ -291,6 +296,7 @@ func TestMover_Handover(t *testing.T) {
 
 // TestMover_QueuesDeleted: they are declared again, and nothing is lost that was in hand.
 func TestMover_QueuesDeleted(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	c := s.config()
 	c.Declare = func(ctx context.Context) error { return topology.Apply(ctx, c.Control, "test", s.stage.Plan()) }
@@ -338,6 +344,7 @@ func (s *scene) newChannel() *amqp091.Channel {
 
 // TestMover_Close gives back what it has in hand.
 func TestMover_Close(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	c := s.config()
 	trying := make(chan struct{}, 100)

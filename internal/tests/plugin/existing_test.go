@@ -16,7 +16,8 @@ import (
 
 var delayedTopic = amqp091.Table{"x-delayed-type": "topic"}
 
-func TestExistingExchangeRoutesByItsOwnBindings(t *testing.T) {
+func TestExistingExchange_Bindings(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	exchange := r.exchange("x-delayed-message", delayedTopic)
 	boxes := []<-chan amqp091.Delivery{
@@ -42,7 +43,8 @@ func TestExistingExchangeRoutesByItsOwnBindings(t *testing.T) {
 	}
 }
 
-func TestExistingExchangeIsNotEarlyByAFraction(t *testing.T) {
+func TestExistingExchange_NotEarly(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	exchange := r.exchange("x-delayed-message", delayedTopic)
 	box := r.queue("all", "#", exchange)
@@ -56,7 +58,8 @@ func TestExistingExchangeIsNotEarlyByAFraction(t *testing.T) {
 	}
 }
 
-func TestExistingExchangeWithoutDelay(t *testing.T) {
+func TestExistingExchange_NoDelay(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	exchange := r.exchange("x-delayed-message", delayedTopic)
 	box := r.queue("some", "some.*", exchange)
@@ -67,7 +70,8 @@ func TestExistingExchangeWithoutDelay(t *testing.T) {
 	require.ErrorIs(t, err, delayer.ErrUnroutable)
 }
 
-func TestExistingExchangeTakesNoOtherDestination(t *testing.T) {
+func TestExistingExchange_OtherDestination(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	exchange := r.exchange("x-delayed-message", delayedTopic)
 	p := r.open(plugin.Config{Exchange: exchange})
@@ -81,7 +85,8 @@ func TestExistingExchangeTakesNoOtherDestination(t *testing.T) {
 	}
 }
 
-func TestExistingExchangeComesAndGoes(t *testing.T) {
+func TestExistingExchange_Deleted(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	exchange := r.exchange("x-delayed-message", delayedTopic)
 	p := r.open(plugin.Config{Exchange: exchange})
@@ -97,7 +102,8 @@ func TestExistingExchangeComesAndGoes(t *testing.T) {
 	r.one(box)
 }
 
-func TestExistingExchangeDeclaresNothing(t *testing.T) {
+func TestExistingExchange_DeclaresNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	exchange := r.exchange("x-delayed-message", delayedTopic)
 	opts := r.options()
@@ -109,7 +115,8 @@ func TestExistingExchangeDeclaresNothing(t *testing.T) {
 	require.ErrorContains(t, r.ch.ExchangeDeclarePassive(opts.Prefix+".delivery", "direct", true, false, false, false, nil), "404")
 }
 
-func TestLimitsSayWhatItIs(t *testing.T) {
+func TestLimits(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	limits := r.open(plugin.Config{}).Limits()
 	assert.Equal(t, delayer.Limits{

@@ -14,7 +14,8 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-func TestOpenWithoutThePlugin(t *testing.T) {
+func TestOpen_NoPlugin(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Own(t, rabbit.Options{}) // which enables no plugin
 	for _, cfg := range []plugin.Config{{}, {Exchange: "theirs"}, {Exchange: "amq.topic"}} {
 		began := time.Now()
@@ -35,7 +36,8 @@ func TestOpenWithoutThePlugin(t *testing.T) {
 	assert.NotContains(t, list, "t-", "nothing is left")
 }
 
-func TestOpenRefusesExchangesThatWillNotDo(t *testing.T) {
+func TestOpen_UnfitExchange(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		kind  string
 		args  amqp091.Table

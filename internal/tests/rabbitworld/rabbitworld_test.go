@@ -48,6 +48,7 @@ func next(t *testing.T, arrived <-chan string) string {
 }
 
 func TestWorldRoutes(t *testing.T) {
+	t.Parallel()
 	w := connect(t, rabbitworld.Config{URL: rabbittest.Broker(t).URL()})
 	ctx, name := t.Context(), rabbittest.Prefix(t)
 	require.NoError(t, w.DeclareExchange(ctx, name, "topic"))
@@ -71,6 +72,7 @@ func TestWorldRoutes(t *testing.T) {
 }
 
 func TestUnroutableIsSeenByAll(t *testing.T) {
+	t.Parallel()
 	name := rabbittest.Prefix(t)
 	url := rabbittest.Broker(t).URL()
 	owner := connect(t, rabbitworld.Config{URL: url})
@@ -86,6 +88,7 @@ func TestUnroutableIsSeenByAll(t *testing.T) {
 }
 
 func TestWorldSaysWhatItCannotDo(t *testing.T) {
+	t.Parallel()
 	w := connect(t, rabbitworld.Config{URL: rabbittest.Broker(t).URL()})
 	assert.ErrorContains(t, w.Cut(t.Context()), "Config.Cut is nil")
 	assert.ErrorContains(t, w.Restart(t.Context()), "Config.Restart is nil")
@@ -94,6 +97,7 @@ func TestWorldSaysWhatItCannotDo(t *testing.T) {
 
 // TestWorldComesBack restarts a broker of its own, after which the world must go on by itself.
 func TestWorldComesBack(t *testing.T) {
+	t.Parallel()
 	broker := rabbittest.Own(t, rabbit.Options{})
 	w := connect(t, rabbitworld.Config{
 		URL:     broker.URL(),
