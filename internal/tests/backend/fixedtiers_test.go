@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -52,7 +53,12 @@ func TestFixedTiers_FullTier(t *testing.T) {
 				require.Equal(t, fmt.Sprint(i), string(m.Body))
 				require.False(t, time.Now().Before(at), "message %d was early", i)
 			}
-			require.NoError(t, d.Publish(within(t), "", queue, delay, amqp091.Publishing{Body: []byte("room again")}))
+			// A quorum queue counts a message until the broker has confirmed where it went.
+			require.Eventually(t, func() bool {
+				err = d.Publish(within(t), "", queue, delay, amqp091.Publishing{Body: []byte("room again")})
+				return !errors.Is(err, delayer.ErrRefused)
+			}, time.Minute, 10*time.Millisecond)
+			require.NoError(t, err)
 			require.Equal(t, "room again", string((<-in).Body))
 		})
 	}
