@@ -63,7 +63,7 @@ func (t *trial) kept(outs []outcome) {
 	for _, o := range outs {
 		a := in.of(o.id())[0]
 		mark, _ := a.Headers[delayer.Header].(string)
-		_, _, exchange, ok := parseMark(mark)
+		_, _, _, exchange, ok := parseMark(mark)
 		if !ok || exchange != o.exchange || a.RoutingKey != o.key {
 			t.errorf("unroutable message %s: it says %q (%s) and key %q, want exchange %q and key %q",
 				o.id(), mark, delayer.Header, a.RoutingKey, o.exchange, o.key)

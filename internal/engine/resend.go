@@ -26,7 +26,7 @@ func (e *Engine) startMover() *misrouted.Mover {
 		Publish: e.publisher.Publish, PublishDirect: e.publisher.PublishDirect,
 		Delay: e.resend, Vouches: dests.Vouches,
 		Mend:    func(ctx context.Context, queue, key string) error { return e.mend(ctx, dests, queue, key) },
-		Declare: func(ctx context.Context) error { return e.keeper.Declare(ctx, e.settings.Stage().Plan()) },
+		Declare: func(ctx context.Context) error { return e.keeper.Restore(ctx, e.settings.Stage().Plan()) },
 	})
 }
 
@@ -48,7 +48,7 @@ func (e *Engine) rules() misrouted.Rules {
 // message shows which are missing.
 func (e *Engine) mend(ctx context.Context, dests bound, queue, key string) error {
 	if s, ok := e.strategy.(Router); ok {
-		if err := e.keeper.Declare(ctx, s.Leaving(queue, delivery.Words(key))); err != nil {
+		if err := e.keeper.Restore(ctx, s.Leaving(queue, delivery.Words(key))); err != nil {
 			return err
 		}
 	}

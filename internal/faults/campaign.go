@@ -143,7 +143,9 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 		s.finally()
 	}
 	for _, r := range s.Runs {
-		rows = append(rows, c.row(f, r))
+		row := c.row(f, r)
+		row.misrouted(ctx, r)
+		rows = append(rows, row)
 	}
 	shared, err := c.clear(ctx, s, goroutines)
 	for i := range rows {
@@ -273,6 +275,19 @@ func (c Campaign) row(f Fault, r *Run) Row {
 	say(acc.Strangers > 0, "%d deliveries of messages that nobody published", acc.Strangers)
 	say(acc.Overrun > mostOverrun, "Publish returned %v after its context had ended", acc.Overrun)
 	return row
+}
+
+// misrouted tells messages that are missing from those that nobody sends on.
+func (r *Row) misrouted(ctx context.Context, run *Run) {
+	if len(r.Account.Missing) == 0 {
+		return
+	}
+	const enough = 10 * time.Second // also where there is no such queue
+	ctx, cancel := context.WithTimeout(ctx, enough)
+	defer cancel()
+	if n, err := run.receiver.misrouted(ctx); err == nil && n > 0 {
+		r.Problems = append(r.Problems, fmt.Sprintf("%d messages are still in the misrouted queue", n))
+	}
 }
 
 func (r *Row) closing(run *Run) {

@@ -193,3 +193,13 @@ func (k *Keeper) Remove(ctx context.Context, p topology.Plan) error {
 	k.busyUntil.Store(0)
 	return k.cfg.Objects.Remove(ctx, p.Add(k.cfg.Topology))
 }
+
+// Restore declares p again for whoever has found it missing, but not what Remove has deleted.
+func (k *Keeper) Restore(ctx context.Context, p topology.Plan) error {
+	k.looking.Lock()
+	defer k.looking.Unlock()
+	if k.busyUntil.Load() == 0 {
+		return nil
+	}
+	return k.Declare(ctx, p)
+}

@@ -101,6 +101,10 @@ func Start(cfg Config) *Mover {
 	return m
 }
 
+// Watched reports whether a Mover, this one or another process's, is at work and has settled what was
+// there when it began. It stays true over an outage: what is there afterwards came during it.
+func (m *Mover) Watched() bool { return m.watched.Load() }
+
 // Close stops taking messages and waits up to five seconds for those that are being published. The
 // broker redelivers the others.
 func (m *Mover) Close() {
