@@ -126,6 +126,7 @@ func (s State) Seen(d amqp091.Delivery) amqp091.Delivery {
 	d.Headers = maps.Clone(d.Headers)
 	delete(d.Headers, Header)
 	delete(d.Headers, delayer.Header)
+	delete(d.Headers, "x-delay") // of the plugin's
 	for name := range d.Headers {
 		if name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-") {
 			delete(d.Headers, name)
@@ -136,6 +137,9 @@ func (s State) Seen(d amqp091.Delivery) amqp091.Delivery {
 	}
 	if o.ID != "" {
 		d.Headers[delayer.Header] = o.ID
+	}
+	if len(d.Headers) == 0 {
+		d.Headers = nil // as the broker delivers none
 	}
 	return d
 }

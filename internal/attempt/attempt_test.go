@@ -33,6 +33,7 @@ func original() amqp091.Delivery {
 func delivered(p amqp091.Publishing, queue string) amqp091.Delivery {
 	p.Headers["x-death"] = []any{}
 	p.Headers["x-last-death-queue"] = "wait"
+	p.Headers["x-delay"] = int32(-100)
 	p.Headers[delayer.Header] = "id2 1700000000000 "
 	return amqp091.Delivery{
 		Headers: p.Headers, ContentType: p.ContentType, DeliveryMode: p.DeliveryMode, Priority: p.Priority,
