@@ -37,7 +37,8 @@ func (s Stage) Exchange() string { return s.prefix + ".delivery" }
 func (s Stage) Unroutable() string { return s.prefix + ".unroutable" }
 
 // Misrouted is the queue for messages that an exchange of ours could not route. A Delayer consumes it (package
-// misrouted) and sends each message on, or moves it to the unroutable queue.
+// misrouted) and sends each message on, or moves it to the unroutable queue. A direct exchange of the same name
+// leads to whoever does that now.
 func (s Stage) Misrouted() string { return s.prefix + ".misrouted" }
 
 // Keep is the fanout exchange in front of the unroutable queue. It has no alternate exchange: a message that it
@@ -79,6 +80,7 @@ func (s Stage) Plan() topology.Plan {
 		Exchanges: []topology.Exchange{
 			{Name: s.Unroutable(), Kind: topology.Fanout},
 			{Name: s.Keep(), Kind: topology.Fanout},
+			{Name: s.Misrouted(), Kind: topology.Direct},
 			{Name: s.Exchange(), Kind: topology.Direct, Alternate: s.Unroutable()},
 			{Name: s.Exchanges(), Kind: topology.Direct, Alternate: s.Unroutable()},
 		},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,7 +46,11 @@ var (
 )
 
 // Limits implements [delayer.Delayer].
-func (e *Engine) Limits() delayer.Limits { return e.limits }
+func (e *Engine) Limits() delayer.Limits {
+	limits := e.limits
+	limits.Tiers = slices.Clone(limits.Tiers) // the caller may change it
+	return limits
+}
 
 // Keeper keeps the topology.
 func (e *Engine) Keeper() *keeper.Keeper { return e.keeper }

@@ -30,11 +30,9 @@ func (m *Mover) consume() {
 	if m.watched.Load() {
 		s.came = outage
 	}
-	if m.cfg.Resend {
-		if err := s.mark(); err != nil {
-			m.failed("cannot look after misrouted messages", err)
-			return
-		}
+	if err := s.mark(); err != nil {
+		m.failed("cannot look after misrouted messages", err)
+		return
 	}
 	ctx, end := context.WithCancel(m.ctx)
 	defer end()

@@ -11,8 +11,8 @@ import (
 )
 
 // mendEvery is the least time between two repairs of the same bindings: thousands of messages may lack
-// them.
-const mendEvery = 2 * time.Second
+// them, or have a destination that is gone.
+const mendEvery = 5 * time.Second
 
 // A place is where bindings were missing: a waiting queue, for keys of so many words.
 type place struct {

@@ -100,7 +100,7 @@ type Mover struct {
 func Start(cfg Config) *Mover {
 	const remembered = 10_000
 	m := &Mover{
-		cfg: cfg, lock: lock{cfg.Control, cfg.Stage.Misrouted()}, again: newTally(remembered), began: time.Now(),
+		cfg: cfg, lock: lock{cfg.Control, cfg.Publish, cfg.Stage.Misrouted()}, again: newTally(remembered), began: time.Now(),
 		done: make(chan struct{}),
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())

@@ -28,7 +28,7 @@ type letter struct {
 // grows.
 func (m *Mover) settle(ctx context.Context, d *amqp091.Delivery, came origin) {
 	l := m.read(d, came)
-	if l.action != keep {
+	if l.envelope.ID != "" {
 		m.mend(ctx, d)
 	}
 	if l.action == delay && !m.pause(ctx, pauseFor(m.again.add(l.envelope.ID))) {
