@@ -54,7 +54,7 @@ type window struct {
 // Read begins to read the messages that the queue now has, and returns how many those are.
 func (b *Client) Read(ctx context.Context) (*Reader, int, error) {
 	r, total := &Reader{client: b}, 0
-	for _, name := range []string{b.stage.Misrouted(), b.Queue()} {
+	for _, name := range b.queues {
 		count, err := b.count(ctx, name)
 		if err != nil {
 			return nil, 0, err
