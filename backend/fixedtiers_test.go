@@ -43,7 +43,7 @@ func TestAFullTierRefuses(t *testing.T) {
 			require.GreaterOrEqual(t, len(due), 10)
 			require.ErrorIs(t, err, delayer.ErrRefused)
 			require.True(t, delayer.SafeToRetry(err))
-			require.ErrorContains(t, err, `queue "`+cfg.Prefix+`.delay.2s.queue" takes no more: is it full (max_length: 10)?`)
+			require.ErrorContains(t, err, `queue "`+cfg.Prefix+`.delay.2s.queue" refuses messages: is it full (max_length: 10)`)
 			require.ErrorContains(t, err, `to queue "`+queue+`"`)
 			require.NoError(t, d.Publish(within(t), "", queue, time.Hour, amqp091.Publishing{}), "the other tier is not full")
 			for i, at := range due {

@@ -74,7 +74,7 @@ func TestStrangeNamesLeadNowhereElse(t *testing.T) {
 		}
 		headers := amqp091.Table{strange(r): strange(r)}
 		if r.IntN(4) == 0 {
-			headers["x-delayer-journey"], headers["x-death"], headers["x-delayer"] = strange(r), strange(r), strange(r)
+			headers["x-delayer-stamp"], headers["x-death"], headers["x-delayer"] = strange(r), strange(r), strange(r)
 		}
 		err := d.Publish(within(t), "", key, 20*time.Millisecond, amqp091.Publishing{MessageId: id, Headers: headers})
 		if err == nil {

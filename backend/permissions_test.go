@@ -225,10 +225,10 @@ func TestWhoReachesWhat(t *testing.T) {
 	theirs, err := conn2.Channel()
 	require.NoError(t, err)
 	returned := theirs.NotifyReturn(make(chan amqp091.Return, 1))
-	require.NoError(t, theirs.PublishWithContext(within(t), mine.Prefix+".delivery.exchanges", to, true, false, amqp091.Publishing{Body: []byte("astray")}))
+	require.NoError(t, theirs.PublishWithContext(within(t), mine.Prefix+".delivery.exchanges", to, true, false, amqp091.Publishing{Body: []byte("misrouted")}))
 	select {
 	case r := <-returned:
-		require.Equal(t, "astray", string(r.Body))
+		require.Equal(t, "misrouted", string(r.Body))
 	case <-unroutable(t, ch, mine.Prefix):
 	}
 	require.NoError(t, d.Publish(within(t), "", queue, 100*time.Millisecond, amqp091.Publishing{Body: []byte("last")}))

@@ -108,8 +108,8 @@ func TestWhatAPolicyHeldUpFlowsWhenItIsGone(t *testing.T) {
 	const durable, autoDelete, exclusive, internal, noWait = true, false, false, false, false
 	exchange := rabbittest.Prefix(t)
 	require.NoError(t, ch.ExchangeDeclare(exchange, "fanout", durable, autoDelete, internal, noWait, nil))
-	first := topology.WaitingQueue(exchange+".first", topology.Quorum, 100*time.Millisecond, exchange)
-	second := topology.WaitingQueue(exchange+".second", topology.Quorum, time.Hour, exchange)
+	first := topology.WaitingQueue(exchange+".first", delayer.Quorum, 100*time.Millisecond, exchange)
+	second := topology.WaitingQueue(exchange+".second", delayer.Quorum, time.Hour, exchange)
 	for _, q := range []topology.Queue{first, second} {
 		_, err := ch.QueueDeclare(q.Name, durable, autoDelete, exclusive, noWait, q.Args)
 		require.NoError(t, err)

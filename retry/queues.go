@@ -63,6 +63,5 @@ func (r *Retrier) look(ctx context.Context, queue string) error {
 }
 
 func notFound(err error) bool {
-	var amqpErr *amqp091.Error
-	return errors.As(err, &amqpErr) && amqpErr.Code == amqp091.NotFound
+	return broker.Code(err) == amqp091.NotFound
 }

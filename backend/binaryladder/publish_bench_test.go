@@ -25,7 +25,7 @@ const publishers = 64
 // deferred confirms, as many goroutines, one connection, the same keys to the same ladder. Read the two
 // side by side: go test -bench Publish -benchmem -count 10, then benchstat -col /by.
 func BenchmarkPublish(b *testing.B) {
-	for _, kind := range []topology.QueueType{topology.Classic, topology.Quorum} {
+	for _, kind := range []delayer.QueueType{delayer.Classic, delayer.Quorum} {
 		b.Run("queues="+string(kind), func(b *testing.B) {
 			l, plan, queue := benchLadder(b, kind)
 			const delay = 1000 * time.Hour // nothing comes due while we measure
@@ -40,7 +40,7 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-func benchLadder(b *testing.B, kind topology.QueueType) (l delayer.Delayer, plan blueprint, queue string) {
+func benchLadder(b *testing.B, kind delayer.QueueType) (l delayer.Delayer, plan blueprint, queue string) {
 	b.Helper()
 	url := rabbittest.Broker(b).URL()
 	opts := delayer.Options{URL: url, Prefix: rabbittest.Prefix(b), QueueType: kind}

@@ -30,7 +30,7 @@ type workbench struct {
 	ch   *amqp091.Channel
 }
 
-func setUp(t *testing.T, kind topology.QueueType) *workbench {
+func setUp(t *testing.T, kind delayer.QueueType) *workbench {
 	conn, err := amqp091.Dial(rabbittest.Broker(t).URL())
 	require.NoError(t, err)
 	ch, err := conn.Channel()
@@ -111,7 +111,7 @@ func (w *workbench) settle(got <-chan amqp091.Delivery, a *account) (late []time
 			require.Contains(w.t, a.due, m.MessageId)
 			require.GreaterOrEqual(w.t, by, time.Duration(0), "message %s is early", m.MessageId)
 			require.NotContains(w.t, m.Headers, "x-death")
-			require.NotContains(w.t, m.Headers, "x-delayer-journey")
+			require.NotContains(w.t, m.Headers, "x-delayer-stamp")
 			require.NotContains(w.t, m.Headers, "x-delivery-count")
 			delete(missing, m.MessageId)
 			late = append(late, by)
@@ -123,7 +123,7 @@ func (w *workbench) settle(got <-chan amqp091.Delivery, a *account) (late []time
 }
 
 func kinds(t *testing.T, test func(t *testing.T, w *workbench)) {
-	for _, kind := range []topology.QueueType{topology.Quorum, topology.Classic} {
+	for _, kind := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
 		t.Run(string(kind), func(t *testing.T) { test(t, setUp(t, kind)) })
 	}
 }
@@ -205,7 +205,7 @@ func TestController_ForeignMessagesAreKept(t *testing.T) {
 		defer func() { require.NoError(t, d.Close()) }()
 		unroutable := w.consume(w.opts.Prefix + ".unroutable")
 		for i, headers := range []amqp091.Table{
-			nil, {"x-delayer-journey": "x"}, {delayer.Header: "x 5 y", "x-delayer-journey": amqp091.Table{"clock": "c"}},
+			nil, {"x-delayer-stamp": "x"}, {delayer.Header: "x 5 y", "x-delayer-stamp": amqp091.Table{"clock": "c"}},
 		} {
 			err := w.ch.PublishWithContext(t.Context(), "", w.opts.Prefix+".controller.intake", false, false, amqp091.Publishing{
 				MessageId: fmt.Sprint("foreign ", i), Headers: headers, Expiration: "100000", Body: []byte("as it was"),
@@ -308,7 +308,7 @@ func TestAnIntakeThatIsThereAgainAtOnce(t *testing.T) {
 }
 
 func TestKeysThatDoNotFitAreRefused(t *testing.T) {
-	w := setUp(t, topology.Classic)
+	w := setUp(t, delayer.Classic)
 	d := w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond})
 	defer func() { require.NoError(t, d.Close()) }()
 	bcc := make([]any, 400)
@@ -351,7 +351,7 @@ func TestAFullDestinationHoldsUpNoOne(t *testing.T) {
 // a queue, on its way, or in the controller.
 func TestTheBrokerIsKilled(t *testing.T) {
 	b := rabbittest.Own(t, rabbit.Options{})
-	opts := options(t, topology.Quorum)
+	opts := options(t, delayer.Quorum)
 	opts.URL = b.URL()
 	cfg := controller.Config{Levels: 4, Tick: 200 * time.Millisecond, Run: delayer.On}
 	d, err := controller.Open(t.Context(), opts, cfg)
@@ -395,7 +395,7 @@ func TestAStandAloneControllerTouchesOnlyWhatIsOurs(t *testing.T) {
 	if !b.Owned() {
 		rabbittest.Skipf(t, "users: the broker is not ours")
 	}
-	w := setUp(t, topology.Quorum)
+	w := setUp(t, delayer.Quorum)
 	user := strings.ToLower(w.opts.Prefix[:10])
 	for _, args := range [][]string{
 		{"add_user", user, "secret"},

@@ -15,13 +15,12 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // BenchmarkLateness publishes 500 messages a second, due after 0.1 to 10 s, and reports how late they come, from
 // the time at which each was to be published. Give it a number: -benchtime 10000x.
 func BenchmarkLateness(b *testing.B) {
-	for _, kind := range []topology.QueueType{topology.Quorum, topology.Classic} {
+	for _, kind := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
 		b.Run("queues="+string(kind), func(b *testing.B) {
 			opts := options(b, kind)
 			d, err := controller.Open(b.Context(), opts, controller.Config{Levels: 20, Tick: time.Second, Run: delayer.On})

@@ -9,7 +9,7 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-// The conformance lanes of all backends are in package backend.
+// The conformance tests of all backends are in package backend.
 func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
 
 func options(t testing.TB, kind delayer.QueueType) delayer.Options {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
@@ -15,7 +16,6 @@ import (
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // fromAnotherProcess is a message as another process would have sent it to the intake or to a queue
@@ -23,7 +23,7 @@ import (
 func fromAnotherProcess(id, queue string, hop, left time.Duration) amqp091.Publishing {
 	return amqp091.Publishing{MessageId: id, Headers: amqp091.Table{
 		delayer.Header: message.NewEnvelope(time.Now(), 0, "").String(),
-		"x-delayer-journey": amqp091.Table{
+		"x-delayer-stamp": amqp091.Table{
 			"clock": "another process's", "due": int64(1), "hop": int64(hop), "left": int64(left),
 			"to": []any{delivery.Key("", queue, delivery.Words(queue))},
 		},
@@ -44,7 +44,7 @@ func (w *workbench) bound(d delayer.Delayer) (queue string, got <-chan amqp091.D
 // been in the intake for an hour.
 func TestController_ClocksOfNodesDiffer(t *testing.T) {
 	const left = 3 * time.Second
-	w := setUp(t, topology.Quorum)
+	w := setUp(t, delayer.Quorum)
 	d := w.start()
 	defer func() { require.NoError(t, d.Close()) }()
 	queue, got := w.bound(d)
@@ -60,7 +60,7 @@ func TestController_ClocksOfNodesDiffer(t *testing.T) {
 // take, while messages from this process and from another are in the controller.
 func TestController_CloseDuringAnAlarm(t *testing.T) {
 	b := rabbittest.Own(t, rabbit.Options{})
-	w := &workbench{t: t, opts: options(t, topology.Quorum)}
+	w := &workbench{t: t, opts: options(t, delayer.Quorum)}
 	w.opts.URL = b.URL()
 	conn, err := amqp091.Dial(b.URL())
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestController_CloseDuringAnAlarm(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("Close hangs until the alarm ends")
 		watermark("0.6")
-		<-closed
+		assert.NoError(t, <-closed)
 	}
 }
 

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
 // one through a bare queue with a TTL and a dead-letter exchange: the least that TTL and dead-lettering can cost.
 // Read broker-µs/msg: go test -bench BrokerCPU -benchtime 20000x.
 func BenchmarkBrokerCPU(b *testing.B) {
-	for _, kind := range []topology.QueueType{topology.Classic, topology.Quorum} {
+	for _, kind := range []delayer.QueueType{delayer.Classic, delayer.Quorum} {
 		b.Run("queues="+string(kind), func(b *testing.B) {
 			b.Run("by=tier", func(b *testing.B) { measure(b, kind, tierPublisher) })
 			b.Run("by=bare", func(b *testing.B) { measure(b, kind, barePublisher) })
@@ -35,7 +35,7 @@ const (
 )
 
 // measure publishes b.N messages through the publisher and waits for all of them.
-func measure(b *testing.B, kind topology.QueueType, newPublisher func(*testing.B, *amqp091.Channel, topology.QueueType, string) func() error) {
+func measure(b *testing.B, kind delayer.QueueType, newPublisher func(*testing.B, *amqp091.Channel, delayer.QueueType, string) func() error) {
 	node := rabbittest.Broker(b)
 	if !node.Owned() {
 		rabbittest.Skipf(b, "the broker is not ours to measure")
@@ -80,7 +80,7 @@ func dial(b *testing.B) *amqp091.Channel {
 	return ch
 }
 
-func tierPublisher(b *testing.B, _ *amqp091.Channel, kind topology.QueueType, queue string) func() error {
+func tierPublisher(b *testing.B, _ *amqp091.Channel, kind delayer.QueueType, queue string) func() error {
 	d, err := Open(b.Context(), delayer.Options{
 		URL: rabbittest.Broker(b).URL(), Prefix: rabbittest.Prefix(b), QueueType: kind,
 	}, Config{Prefix: rabbittest.Prefix(b), Tiers: []time.Duration{waits}, Rounding: Up, MaxLength: 1_000_000, Overflow: Refuse})
@@ -94,7 +94,7 @@ func tierPublisher(b *testing.B, _ *amqp091.Channel, kind topology.QueueType, qu
 	}
 }
 
-func barePublisher(b *testing.B, ch *amqp091.Channel, kind topology.QueueType, queue string) func() error {
+func barePublisher(b *testing.B, ch *amqp091.Channel, kind delayer.QueueType, queue string) func() error {
 	name := rabbittest.Prefix(b)
 	require.NoError(b, ch.ExchangeDeclare(name, "direct", true, false, false, false, nil))
 	wait := topology.WaitingQueue(name, kind, waits, name)

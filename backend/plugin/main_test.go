@@ -9,7 +9,7 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-// The conformance lane of an exchange of our own is in internal/tests/conformance, beside those of all backends. One of the
+// The conformance test of an exchange of our own is in internal/tests/conformance, beside those of all backends. One of the
 // user's has one destination only, and cannot be held to cases about others: existing_test.go is about those.
 func TestMain(m *testing.M) {
 	rabbittest.Main(m, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages}})

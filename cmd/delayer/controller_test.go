@@ -43,7 +43,7 @@ func TestAControllerOfAnotherBackend(t *testing.T) {
 	config := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\nbackend: fixedtiers\n")
 	status, _, stderr := command(t.Context(), t, "controller", "--config", config)
 	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "delayer controller: open backend: invalid configuration: fixedtiers needs no controller (want backend: controller)")
+	require.Contains(t, stderr, "delayer controller: open backend: invalid configuration: fixedtiers needs no controller (set backend: controller)")
 	status, _, stderr = command(t.Context(), t, "controller")
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, stderr, "set DELAYER_URL")

@@ -36,7 +36,7 @@ func TestTopologyPrint(t *testing.T) {
 	status, stdout, stderr := command(t.Context(), t, "topology", "print", "--backend", "abacus")
 	require.Equal(t, exitFailed, status)
 	require.Empty(t, stdout)
-	require.Contains(t, stderr, `delayer topology print: open backend: invalid configuration: "abacus" is no backend (known: `)
+	require.Contains(t, stderr, `delayer topology print: open backend: invalid configuration: unknown backend "abacus" (known: `)
 	status, _, stderr = command(t.Context(), t, "topology", "print", "--format", "xml")
 	require.Equal(t, exitUsage, status)
 	require.Contains(t, stderr, `--format must be one of "text","definitions"`)

@@ -17,7 +17,7 @@ type unroutablePurgeCmd struct {
 	Yes bool `help:"Delete without asking."`
 }
 
-// Run says what it would delete, asks, and deletes just that: the messages are held meanwhile.
+// Run shows what it would delete, asks, and deletes exactly that: it holds the messages meanwhile.
 func (c *unroutablePurgeCmd) Run(ctx context.Context, s streams) error {
 	p := purge{c.Yes, c.selects, destination, "DESTINATION"}
 	return withClient(ctx, "unroutable purge", c.open, func(client *unroutable.Client) error { return p.run(ctx, client, s) })
@@ -33,7 +33,7 @@ type purge struct {
 
 func (c purge) run(ctx context.Context, client *unroutable.Client, s streams) error {
 	if !c.yes && !isTerminalFile(s.in) {
-		return errors.New("nobody can be asked here: give --yes (export keeps a copy)")
+		return errors.New("standard input is no terminal: give --yes (export keeps a copy)")
 	}
 	show := cli.NewDisplay(s.err)
 	defer show.End()
@@ -54,7 +54,7 @@ func (c purge) run(ctx context.Context, client *unroutable.Client, s streams) er
 	return err
 }
 
-// remove deletes what was found, if it is agreed.
+// remove deletes the found messages if the user agrees.
 func (c purge) remove(ctx context.Context, client *unroutable.Client, s streams, found []*unroutable.Message, what tally) error {
 	if len(found) == 0 {
 		_, err := fmt.Fprintf(s.out, "nothing to delete in %s\n", client.Queue())
@@ -79,14 +79,14 @@ func (c purge) remove(ctx context.Context, client *unroutable.Client, s streams,
 	return err
 }
 
-// agreed asks the person at the terminal.
+// agreed asks the user at the terminal.
 func (c purge) agreed(ctx context.Context, client *unroutable.Client, s streams, n int) error {
 	if c.yes {
 		return nil
 	}
 	fmt.Fprintf(s.out, "\nDelete %s from %s for ever? Type %d to agree: ", messages(n), client.Queue(), n)
 	typed := make(chan string, 1)
-	go func() { // a read of the terminal cannot be called off; the process ends soon
+	go func() { // a read of the terminal cannot be cancelled; the process ends soon
 		line, _ := bufio.NewReader(s.in).ReadString('\n')
 		typed <- strings.TrimSpace(line)
 	}()

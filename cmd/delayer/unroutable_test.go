@@ -134,9 +134,9 @@ func TestTheUnroutableAreSentAgain(t *testing.T) {
 
 	status, stdout, stderr = m.run("retry")
 	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "4 messages stay: declare what is missing, and retry")
-	require.Contains(t, stdout, "there is no such queue")
-	require.Contains(t, stdout, "there is no such exchange")
+	require.Contains(t, stderr, "4 messages stay: declare the missing destinations, and retry")
+	require.Contains(t, stdout, "no such queue")
+	require.Contains(t, stdout, "no such exchange")
 	require.Contains(t, stdout, "its destination is not known")
 	require.Contains(t, stdout, "it is not due before")
 	m.holds(4)
@@ -172,7 +172,7 @@ func TestTheUnroutableAreSentAgain(t *testing.T) {
 
 	status, _, stderr = m.run("purge")
 	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "nobody can be asked here: give --yes")
+	require.Contains(t, stderr, "standard input is no terminal: give --yes")
 	status, stdout, stderr = m.run("purge", "--yes", "--id", "who,nobody")
 	require.Equal(t, exitOK, status, stderr)
 	require.Regexp(t, `(?m)^1 +unknown$`, stdout)
@@ -267,7 +267,7 @@ func TestUnroutableSaysWhatIsWrong(t *testing.T) {
 		"no broker":     {[]string{"list"}, exitFailed, "delayer unroutable list: no broker: give --config with a url, or set DELAYER_URL"},
 		"no config":     {[]string{"list", "--config", "/nowhere/d.yaml"}, exitFailed, "give an existing file"},
 		"nobody there":  {[]string{"retry", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
-		"not a backend": {[]string{"list", "--config", nowhere, "--backend", "abacus"}, exitFailed, `"abacus" is no backend (known: `},
+		"not a backend": {[]string{"list", "--config", nowhere, "--backend", "abacus"}, exitFailed, `unknown backend "abacus" (known: `},
 		"no such queue": {append([]string{"export"}, none...), exitFailed, "there is no such queue (a Delayer declares it when it is opened: are prefix, broker and virtual host those of a Delayer?)"},
 		"plugin":        {[]string{"list", "--config", existing}, exitFailed, "with plugin.exchange no message is kept as unroutable"},
 		"limit":         {[]string{"list", "--limit=-1"}, exitUsage, "--limit: -1 is negative; 0 shows all"},

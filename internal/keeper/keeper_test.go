@@ -94,7 +94,7 @@ func kept(t *testing.T, test func(t *testing.T, k *Keeper, o *objects, l *links)
 }
 
 func TestKeeper_DeletedObject(t *testing.T) {
-	kept(t, func(t *testing.T, k *Keeper, o *objects, l *links) {
+	kept(t, func(t *testing.T, _ *Keeper, o *objects, l *links) {
 		o.set(func() { o.has = false })
 		time.Sleep(lookEvery * 2) // of the bubble's clock
 		synctest.Wait()

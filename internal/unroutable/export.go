@@ -12,7 +12,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// line is a message as export writes it; docs/unroutable.md describes it.
+// line is an exported message; docs/unroutable.md describes the format.
 type line struct {
 	Exchange   *text            `json:"exchange"` // null: not known
 	Key        text             `json:"routing_key"`
@@ -24,8 +24,9 @@ type line struct {
 	Body       []byte           `json:"body"` // base64
 }
 
-// Export is the message as one line of JSON, without a line feed. Header values carry their AMQP type, and text that
-// is not UTF-8 is in base64; only in the name of a header are such bytes replaced.
+// Export returns the message as one line of JSON, without a line feed. Header values carry their
+// AMQP type. Text that is not UTF-8 is in base64, but in the name of a header such bytes are
+// replaced.
 func (m *Message) Export() ([]byte, error) {
 	l := line{Key: text(m.RoutingKey), Properties: properties(&m.Delivery), Headers: map[string]field{}, Body: m.Body}
 	if l.Body == nil {
@@ -122,7 +123,7 @@ var integerTypes = map[string]string{
 	"int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint8": "uint8", "uint16": "uint16", "uint32": "uint32",
 }
 
-// instant is a time in RFC 3339, or beyond its years the seconds since the Unix epoch.
+// instant is a time in RFC 3339, or the seconds since the Unix epoch for years beyond it.
 func instant(t time.Time) any {
 	if t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {
 		return t.Unix()

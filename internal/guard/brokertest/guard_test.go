@@ -47,7 +47,7 @@ type watched struct {
 
 func (w *watched) declare(t *testing.T) {
 	t.Helper()
-	require.NoError(t, topology.Apply(within(t), w.control, "test", guard.Plan(w.prefix, topology.Quorum)))
+	require.NoError(t, topology.Apply(within(t), w.control, "test", guard.Plan(w.prefix, delayer.Quorum)))
 }
 
 func dial(t *testing.T, url string, w *watched) *broker.Conn {
@@ -69,7 +69,7 @@ func watch(t *testing.T, prefix, url string) *watched {
 	control := broker.NewControl(dial(t, url, w))
 	publisher := broker.NewPublisher("test", func() {}, dial(t, url, w))
 	w.Guard = guard.New(guard.Config{
-		Backend: "test", Prefix: prefix, QueueType: topology.Quorum, Logger: w.log.Logger(), Every: 20 * time.Millisecond,
+		Backend: "test", Prefix: prefix, QueueType: delayer.Quorum, Logger: w.log.Logger(), Every: 20 * time.Millisecond,
 		Control: control, Publish: publisher.PublishDirect,
 		Inspect: func(context.Context) error {
 			if found := w.inspect.Load(); found != nil {
@@ -90,7 +90,7 @@ func watch(t *testing.T, prefix, url string) *watched {
 		<-ended
 		publisher.Close()
 		control.Close()
-		require.NoError(t, topology.Remove(within(t), admin, "test", guard.Plan(prefix, topology.Quorum)))
+		require.NoError(t, topology.Remove(within(t), admin, "test", guard.Plan(prefix, delayer.Quorum)))
 	})
 	return w
 }
@@ -142,7 +142,7 @@ func TestPolicies(t *testing.T) {
 }
 
 func (w *watched) loseExchanges(t *testing.T) {
-	require.NoError(t, topology.Remove(within(t), w.control, "test", guard.Plan(w.prefix, topology.Quorum)))
+	require.NoError(t, topology.Remove(within(t), w.control, "test", guard.Plan(w.prefix, delayer.Quorum)))
 	w.declare(t)
 }
 
