@@ -102,6 +102,6 @@ func TestParked_QueueGone(t *testing.T) {
 	require.NoError(t, err)
 	status, stdout, _ := command(t.Context(), t, "parked", "retry", parked, "--config", m.config)
 	require.Equal(t, exitFailed, status)
-	require.Contains(t, stdout, "there is no such queue")
+	require.Contains(t, stdout, "no such queue")
 	require.Equal(t, 1, m.count(parked), "it stays")
 }
