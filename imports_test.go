@@ -47,6 +47,12 @@ var rules = []struct{ from, notTo, why string }{
 	{"cmd/delayer", "github.com/chromedp", "a browser is for tests"},
 	{"cmd/delayer", "testing", "production code imports no testing"},
 	{"conformance", module + "/backend", "the suite knows no backend"},
+	{"internal/attempt", module + "/internal/", "what a failed message carries is pure"},
+	{"retry", module + "/backend", "whoever retries opens the backend that it needs"},
+	{"retry", module + "/internal/engine", "a retry is published through the Delayer's interface alone"},
+	{"retry", "go.yaml.in/yaml", "a policy is a plain struct: its service reads the file"},
+	{"retry", "github.com/stretchr/testify", "what a consumer links has no test helper in it"},
+	{"retry", "testing", "production code imports no testing"},
 }
 
 func TestImportsGoOneWay(t *testing.T) {
@@ -69,6 +75,20 @@ func TestImportsGoOneWay(t *testing.T) {
 			}
 		}
 		require.True(t, checked, "no package %q: the rule is out of date", rule.from)
+	}
+}
+
+// TestGoRabbitMQ_OnlyWhereImported: nobody links that library who does not ask for it.
+func TestGoRabbitMQ_OnlyWhereImported(t *testing.T) {
+	for _, p := range list(t) {
+		if strings.HasSuffix(p.ImportPath, "/retry/gorabbitmq") {
+			continue
+		}
+		for _, dep := range p.Deps {
+			if strings.HasPrefix(dep, "github.com/wagslane/go-rabbitmq") {
+				t.Errorf("%s imports %s: handlers of that library have retry/gorabbitmq", p.ImportPath, dep)
+			}
+		}
 	}
 }
 

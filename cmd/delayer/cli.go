@@ -18,6 +18,7 @@ type commands struct {
 	Controller controllerCmd `cmd:"" help:"Run a controller for backend controller, until it is told to stop."`
 	Topology   topologyCmd   `cmd:"" help:"Print the broker objects of a backend, or check policies that apply to them."`
 	Unroutable unroutableCmd `cmd:"" help:"List, retry, export or purge messages whose destination was gone when they were due."`
+	Parked     parkedCmd     `cmd:"" help:"List, retry, export or purge messages that package retry has given up."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 

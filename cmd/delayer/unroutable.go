@@ -118,9 +118,9 @@ func (f *queueFlags) filtered() bool { return f.Exchange != nil || f.Key != nil 
 
 // A walk reads the whole queue, which keeps its order. visit is called for every selected message.
 type walk struct {
-	client *unroutable.Client
-	flags  *queueFlags
-	visit  func(*unroutable.Message) error
+	client  *unroutable.Client
+	selects func(*unroutable.Message) bool
+	visit   func(*unroutable.Message) error
 	// after is called once all were read, before they are returned to the queue.
 	after func() error
 	show  *cli.Display
@@ -141,7 +141,7 @@ func (w walk) run(ctx context.Context) (total int, err error) {
 			}
 			break
 		}
-		if !w.flags.selects(m) {
+		if !w.selects(m) {
 			m.Forget()
 			continue
 		}
@@ -158,9 +158,12 @@ func (w walk) run(ctx context.Context) (total int, err error) {
 	return total, nil
 }
 
+// An opener connects to the queue of a command.
+type opener func(context.Context) (*unroutable.Client, error)
+
 // withClient runs a command on the queue. Its error names the command.
-func withClient(ctx context.Context, name string, f *queueFlags, do func(*unroutable.Client) error) error {
-	client, err := f.open(ctx)
+func withClient(ctx context.Context, command string, open opener, do func(*unroutable.Client) error) error {
+	client, err := open(ctx)
 	if err == nil {
 		err = do(client)
 		client.Close()
@@ -169,9 +172,9 @@ func withClient(ctx context.Context, name string, f *queueFlags, do func(*unrout
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("delayer unroutable %s: %w; no message is lost", name, cli.ErrInterrupted)
+		return fmt.Errorf("delayer %s: %w; no message is lost", command, cli.ErrInterrupted)
 	}
-	return failure("unroutable "+name, err)
+	return failure(command, err)
 }
 
 // isTerminalFile reports whether r is a terminal.

@@ -20,13 +20,20 @@ type unroutableExportCmd struct {
 
 // Run writes one message a line.
 func (c *unroutableExportCmd) Run(ctx context.Context, s streams) error {
-	return withClient(ctx, "export", &c.queueFlags, func(client *unroutable.Client) error { return c.export(ctx, client, s) })
+	e := export{c.Out, c.selects}
+	return withClient(ctx, "unroutable export", c.open, func(client *unroutable.Client) error { return e.run(ctx, client, s) })
 }
 
-func (c *unroutableExportCmd) export(ctx context.Context, client *unroutable.Client, s streams) (err error) {
+// An export writes the selected messages.
+type export struct {
+	file    string // "": the standard output
+	selects func(*unroutable.Message) bool
+}
+
+func (c export) run(ctx context.Context, client *unroutable.Client, s streams) (err error) {
 	out := s.out
-	if c.Out != "" {
-		file, err := os.OpenFile(c.Out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // bodies may be confidential
+	if c.file != "" {
+		file, err := os.OpenFile(c.file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // bodies may be confidential
 		if err != nil {
 			return fmt.Errorf("--out: %w", err)
 		}
@@ -44,9 +51,9 @@ func (c *unroutableExportCmd) export(ctx context.Context, client *unroutable.Cli
 	return err
 }
 
-func (c *unroutableExportCmd) write(ctx context.Context, client *unroutable.Client, out io.Writer, show *cli.Display) (n int, err error) {
+func (c export) write(ctx context.Context, client *unroutable.Client, out io.Writer, show *cli.Display) (n int, err error) {
 	buffered := bufio.NewWriter(out)
-	w := walk{client: client, flags: &c.queueFlags, show: show, after: buffered.Flush}
+	w := walk{client: client, selects: c.selects, show: show, after: buffered.Flush}
 	w.visit = func(m *unroutable.Message) error {
 		line, err := m.Export()
 		if err != nil {

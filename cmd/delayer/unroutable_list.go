@@ -30,25 +30,13 @@ func (c *unroutableListCmd) Validate() error {
 
 // Run prints a table, oldest first, and the number of messages.
 func (c *unroutableListCmd) Run(ctx context.Context, s streams) error {
-	return withClient(ctx, "list", &c.queueFlags, func(client *unroutable.Client) error { return c.list(ctx, client, s) })
+	return withClient(ctx, "unroutable list", c.open, func(client *unroutable.Client) error { return c.list(ctx, client, s) })
 }
 
 func (c *unroutableListCmd) list(ctx context.Context, client *unroutable.Client, s streams) error {
 	show := cli.NewDisplay(s.err)
 	defer show.End()
-	var found []*unroutable.Message
-	sizes := map[*unroutable.Message]int{}
-	selected := 0
-	w := walk{client: client, flags: &c.queueFlags, show: show}
-	w.visit = func(m *unroutable.Message) error {
-		if selected++; c.Limit == 0 || selected <= c.Limit {
-			found = append(found, m)
-			sizes[m] = len(m.Body)
-		}
-		m.Forget()
-		return nil
-	}
-	total, err := w.run(ctx)
+	found, selected, total, err := oldest(ctx, client, c.Limit, c.selects, show)
 	if err != nil {
 		return err
 	}
@@ -57,11 +45,11 @@ func (c *unroutableListCmd) list(ctx context.Context, client *unroutable.Client,
 	t := newTable("DESTINATION", "KEY", "ID", "DUE", "HERE", "SIZE", "WHY")
 	now := time.Now()
 	for _, m := range found {
-		why, err := look.why(ctx, m)
+		why, err := look.why(ctx, m.Message)
 		if err != nil {
 			return err
 		}
-		t.add(destination(m), keyOf(m), idOf(m), ago(dueOf(m), now), age(m.Came, now), size(sizes[m]), why)
+		t.add(destination(m.Message), keyOf(m.Message), idOf(m.Message), ago(dueOf(m.Message), now), age(m.Came, now), size(m.size), why)
 	}
 	if len(found) > 0 {
 		if err := t.write(s.out); err != nil {
@@ -73,13 +61,39 @@ func (c *unroutableListCmd) list(ctx context.Context, client *unroutable.Client,
 	return err
 }
 
+// A found message has let go of its body.
+type found struct {
+	*unroutable.Message
+	size int // of the body
+}
+
+// oldest returns the first of the selected messages, limit 0 all, and how many are selected and there.
+func oldest(
+	ctx context.Context, client *unroutable.Client, limit int, selects func(*unroutable.Message) bool, show *cli.Display,
+) (list []found, selected, total int, err error) {
+	w := walk{client: client, selects: selects, show: show}
+	w.visit = func(m *unroutable.Message) error {
+		if selected++; limit == 0 || selected <= limit {
+			list = append(list, found{m, len(m.Body)})
+		}
+		m.Forget()
+		return nil
+	}
+	total, err = w.run(ctx)
+	return list, selected, total, err
+}
+
 // summary says how many messages there are, and how many are shown.
 func (c *unroutableListCmd) summary(queue string, shown, selected, total int) string {
-	text := fmt.Sprintf("%s in %s", messages(total), queue)
 	if total == 0 {
 		return queue + " is empty: every message has found its destination."
 	}
-	if c.filtered() {
+	return summary(queue, shown, selected, total, c.filtered())
+}
+
+func summary(queue string, shown, selected, total int, filtered bool) string {
+	text := fmt.Sprintf("%s in %s", messages(total), queue)
+	if filtered {
 		text += fmt.Sprintf(", %d of them selected", selected)
 	}
 	if shown < selected {

@@ -19,22 +19,31 @@ type unroutablePurgeCmd struct {
 
 // Run shows what it would delete, asks, and deletes exactly that: it holds the messages meanwhile.
 func (c *unroutablePurgeCmd) Run(ctx context.Context, s streams) error {
-	return withClient(ctx, "purge", &c.queueFlags, func(client *unroutable.Client) error { return c.purge(ctx, client, s) })
+	p := purge{c.Yes, c.selects, destination, "DESTINATION"}
+	return withClient(ctx, "unroutable purge", c.open, func(client *unroutable.Client) error { return p.run(ctx, client, s) })
 }
 
-func (c *unroutablePurgeCmd) purge(ctx context.Context, client *unroutable.Client, s streams) error {
-	if !c.Yes && !isTerminalFile(s.in) {
+// A purge deletes the selected messages, once it is agreed.
+type purge struct {
+	yes     bool // it is
+	selects func(*unroutable.Message) bool
+	name    func(*unroutable.Message) string // under which a message is counted
+	heading string                           // of these names
+}
+
+func (c purge) run(ctx context.Context, client *unroutable.Client, s streams) error {
+	if !c.yes && !isTerminalFile(s.in) {
 		return errors.New("standard input is no terminal: give --yes (export keeps a copy)")
 	}
 	show := cli.NewDisplay(s.err)
 	defer show.End()
 	var found []*unroutable.Message
 	what := tally{}
-	w := walk{client: client, flags: &c.queueFlags, show: show}
+	w := walk{client: client, selects: c.selects, show: show}
 	w.visit = func(m *unroutable.Message) error {
 		m.Forget()
 		found = append(found, m)
-		what.add(destination(m))
+		what.add(c.name(m))
 		return nil
 	}
 	w.after = func() error {
@@ -46,12 +55,12 @@ func (c *unroutablePurgeCmd) purge(ctx context.Context, client *unroutable.Clien
 }
 
 // remove deletes the found messages if the user agrees.
-func (c *unroutablePurgeCmd) remove(ctx context.Context, client *unroutable.Client, s streams, found []*unroutable.Message, what tally) error {
+func (c purge) remove(ctx context.Context, client *unroutable.Client, s streams, found []*unroutable.Message, what tally) error {
 	if len(found) == 0 {
 		_, err := fmt.Fprintf(s.out, "nothing to delete in %s\n", client.Queue())
 		return err
 	}
-	t := newTable("MESSAGES", "DESTINATION")
+	t := newTable("MESSAGES", c.heading)
 	for _, name := range what.order() {
 		t.add(fmt.Sprint(what[name]), name)
 	}
@@ -71,8 +80,8 @@ func (c *unroutablePurgeCmd) remove(ctx context.Context, client *unroutable.Clie
 }
 
 // agreed asks the user at the terminal.
-func (c *unroutablePurgeCmd) agreed(ctx context.Context, client *unroutable.Client, s streams, n int) error {
-	if c.Yes {
+func (c purge) agreed(ctx context.Context, client *unroutable.Client, s streams, n int) error {
+	if c.yes {
 		return nil
 	}
 	fmt.Fprintf(s.out, "\nDelete %s from %s for ever? Type %d to agree: ", messages(n), client.Queue(), n)

@@ -22,90 +22,108 @@ type unroutableRetryCmd struct {
 // Run sends the messages one after the other. Each is removed from the queue once the broker has
 // confirmed it at its destination. Run fails if selected messages stay.
 func (c *unroutableRetryCmd) Run(ctx context.Context, s streams) error {
-	return withClient(ctx, "retry", &c.queueFlags, func(client *unroutable.Client) error {
-		opening, cancel := context.WithTimeout(ctx, c.Timeout)
-		sender, err := client.Sender(opening)
-		cancel()
-		if err != nil {
-			return err
-		}
-		defer sender.Close()
-		r := retrial{cmd: c, client: client, sender: sender, sent: tally{}, stay: tally{}}
-		err = r.run(ctx, cli.NewDisplay(s.err))
-		r.report(s.out)
-		if err != nil {
-			return err
-		}
-		return r.verdict()
+	return withClient(ctx, "unroutable retry", c.open, func(client *unroutable.Client) error {
+		look := newLook(client)
+		return retryAll(ctx, client, s, retrial{
+			dryRun: c.DryRun, timeout: c.Timeout, selects: c.selects, name: destination, heading: "DESTINATION",
+			send: (*unroutable.Sender).Send, foresee: look.foresee,
+		})
 	})
+}
+
+// retryAll runs a retrial, which it completes.
+func retryAll(ctx context.Context, client *unroutable.Client, s streams, r retrial) error {
+	opening, cancel := context.WithTimeout(ctx, r.timeout)
+	sender, err := client.Sender(opening)
+	cancel()
+	if err != nil {
+		return err
+	}
+	defer sender.Close()
+	r.client, r.sender, r.sent, r.stay = client, sender, tally{}, tally{}
+	err = r.run(ctx, cli.NewDisplay(s.err))
+	r.report(s.out)
+	if err != nil {
+		return err
+	}
+	return r.verdict()
 }
 
 // A retrial is one run of the command.
 type retrial struct {
-	cmd        *unroutableRetryCmd
+	dryRun  bool
+	timeout time.Duration // for each message
+	selects func(*unroutable.Message) bool
+	name    func(*unroutable.Message) string // under which a message is counted
+	heading string                           // of these names
+	send    func(*unroutable.Sender, context.Context, *unroutable.Message) (stays string, err error)
+	foresee func(*unroutable.Sender, context.Context, *unroutable.Message) (stays string, err error) // what send would say
+
 	client     *unroutable.Client
 	sender     *unroutable.Sender
-	look       *look
 	total      int
 	sent, stay tally
 }
 
 func (r *retrial) run(ctx context.Context, show *cli.Display) (err error) {
 	defer show.End()
-	r.look = newLook(r.client)
-	w := walk{client: r.client, flags: &r.cmd.queueFlags, show: show}
+	w := walk{client: r.client, selects: r.selects, show: show}
 	w.visit = func(m *unroutable.Message) error {
 		defer m.Forget()
-		if r.cmd.DryRun {
-			return r.foresee(ctx, m)
+		if r.dryRun {
+			why, err := r.foresee(r.sender, ctx, m)
+			r.count(m, why, err)
+			return err
 		}
-		return r.send(ctx, m)
+		return r.one(ctx, m)
 	}
 	r.total, err = w.run(ctx)
 	return err
 }
 
-// send finishes the current message even after an interrupt.
-func (r *retrial) send(ctx context.Context, m *unroutable.Message) error {
-	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cmd.Timeout)
+// one finishes the current message even after an interrupt.
+func (r *retrial) one(ctx context.Context, m *unroutable.Message) error {
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.timeout)
 	defer cancel()
-	why, err := r.sender.Send(sending, m)
+	why, err := r.send(r.sender, sending, m)
 	if err != nil {
 		return fmt.Errorf("%w; it is still in %s, and may be at its destination as well", err, r.client.Queue())
 	}
-	if why != "" {
-		r.stay.add(destination(m) + ": " + why)
+	if r.count(m, why, nil); why != "" {
 		return nil
 	}
-	r.sent.add(destination(m))
 	return m.Remove()
 }
 
-// foresee counts what send would do, as far as it can be known.
-func (r *retrial) foresee(ctx context.Context, m *unroutable.Message) error {
-	if why := r.sender.Unfit(m, time.Now()); why != "" {
-		r.stay.add(destination(m) + ": " + why)
-		return nil
+func (r *retrial) count(m *unroutable.Message, why string, err error) {
+	switch {
+	case err != nil:
+	case why != "":
+		r.stay.add(r.name(m) + ": " + why)
+	default:
+		r.sent.add(r.name(m))
 	}
-	there, err := r.look.there(ctx, m)
-	if err != nil {
-		return err
+}
+
+// foresee is what Send would say, as far as that can be known.
+func (l *look) foresee(s *unroutable.Sender, ctx context.Context, m *unroutable.Message) (stays string, err error) {
+	if why := s.Unfit(m, time.Now()); why != "" {
+		return why, nil
 	}
-	if there == delivery.Gone {
-		r.stay.add(destination(m) + ": it does not exist")
-		return nil
+	there, err := l.there(ctx, m)
+	if err == nil && there == delivery.Gone {
+		return "it does not exist", nil
 	}
-	r.sent.add(destination(m))
-	return nil
+	return "", err
 }
 
 // report says what was done, by destination.
 func (r *retrial) report(out io.Writer) {
 	sent, stay := "sent", "stay"
-	if r.cmd.DryRun {
+	if r.dryRun {
 		sent, stay = "would be sent", "would stay"
 	}
-	t := newTable("MESSAGES", "", "DESTINATION")
+	t := newTable("MESSAGES", "", r.heading)
 	for _, group := range []struct {
 		what string
 		of   tally
@@ -127,7 +145,7 @@ func (r *retrial) report(out io.Writer) {
 }
 
 func (r *retrial) verdict() error {
-	if n := r.stay.sum(); n > 0 && !r.cmd.DryRun {
+	if n := r.stay.sum(); n > 0 && !r.dryRun {
 		return fmt.Errorf("%s stay: declare the missing destinations, and retry", messages(n))
 	}
 	return nil

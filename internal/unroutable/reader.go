@@ -55,7 +55,7 @@ type window struct {
 // Read starts to read the messages that are now in the queues, and returns how many there are.
 func (b *Client) Read(ctx context.Context) (*Reader, int, error) {
 	r, total := &Reader{client: b}, 0
-	for _, name := range []string{b.stage.Misrouted(), b.Queue()} {
+	for _, name := range b.queues {
 		count, err := b.count(ctx, name)
 		if err != nil {
 			return nil, 0, err

@@ -2,6 +2,8 @@
 // them again. They are in the unroutable queue. While no Delayer runs, some may still be in the
 // misrouted queue, which is read first.
 //
+// It also reads parked messages, those that package retry has given up, and gives them back to their queue.
+//
 // A message leaves its queue only by [Message.Remove]. After an interrupt or a lost connection it
 // is still there, in its old place.
 package unroutable
@@ -19,35 +21,52 @@ import (
 	"github.com/delayer-go/delayer/internal/misrouted"
 )
 
-// A Client reads the queues of a prefix.
+// A Client reads the queues of a prefix, or one queue of parked messages.
 type Client struct {
 	Rules misrouted.Rules // compute remaining delays; set before Read
 
 	opts    broker.Options
-	prefix  string
-	stage   delivery.Stage
+	prefix  string // "" for parked messages
+	queues  []string
+	missing string       // what to do where the last of queues does not exist; the others may be missing
 	conn    *broker.Conn // what is read
 	control *broker.Control
 }
 
 // Open connects to the broker. It does not check that the queue exists.
 func Open(ctx context.Context, opts broker.Options, prefix string) (*Client, error) {
+	const anyMode = false
+	stage := delivery.NewStage(prefix, anyMode)
 	opts.Name = "delayer " + prefix + " unroutable"
-	reading := opts
+	return open(ctx, &Client{
+		opts: opts, prefix: prefix, queues: []string{stage.Misrouted(), stage.Unroutable()},
+		missing: "a Delayer declares it when it is opened: are prefix, broker and virtual host those of a Delayer?",
+	})
+}
+
+// OpenParked is Open for a queue of parked messages.
+func OpenParked(ctx context.Context, opts broker.Options, queue string) (*Client, error) {
+	opts.Name = "delayer parked"
+	return open(ctx, &Client{
+		opts: opts, queues: []string{queue},
+		missing: "a consumer of package retry declares it when it starts: is the name right?",
+	})
+}
+
+func open(ctx context.Context, c *Client) (*Client, error) {
+	reading := c.opts
 	reading.LargeFrames = true
 	conn, err := broker.Dial(ctx, reading)
 	if err != nil {
 		return nil, err
 	}
-	asking, err := broker.Dial(ctx, opts)
+	asking, err := broker.Dial(ctx, c.opts)
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	const anyMode = false
-	return &Client{
-		opts: opts, prefix: prefix, stage: delivery.NewStage(prefix, anyMode), conn: conn, control: broker.NewControl(asking),
-	}, nil
+	c.conn, c.control = conn, broker.NewControl(asking)
+	return c, nil
 }
 
 // Close ends the connections.
@@ -56,8 +75,8 @@ func (b *Client) Close() {
 	b.control.Close()
 }
 
-// Queue is the name of the unroutable queue.
-func (b *Client) Queue() string { return b.stage.Unroutable() }
+// Queue is the name of the unroutable queue, or that of the parked messages.
+func (b *Client) Queue() string { return b.queues[len(b.queues)-1] }
 
 // Names for the bare booleans of amqp091-go.
 const (
@@ -67,24 +86,26 @@ const (
 	waitForAnswer = false
 )
 
-// Count returns the number of ready messages in both queues.
-func (b *Client) Count(ctx context.Context) (int, error) {
-	misrouted, err := b.count(ctx, b.stage.Misrouted())
-	if err != nil {
-		return 0, err
+// Count returns the number of ready messages in all queues.
+func (b *Client) Count(ctx context.Context) (total int, err error) {
+	for _, name := range b.queues {
+		n, err := b.count(ctx, name)
+		if err != nil {
+			return 0, err
+		}
+		total += n
 	}
-	kept, err := b.count(ctx, b.Queue())
-	return misrouted + kept, err
+	return total, nil
 }
 
-// count counts one queue. The misrouted queue may be missing.
+// count counts one queue. Those before the last may be missing.
 func (b *Client) count(ctx context.Context, queue string) (int, error) {
 	var q amqp091.Queue
 	err := b.control.Do(ctx, func(ch *amqp091.Channel) (err error) {
 		q, err = ch.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
 		return err
 	})
-	if broker.Code(err) == amqp091.NotFound && queue == b.stage.Misrouted() {
+	if broker.Code(err) == amqp091.NotFound && queue != b.Queue() {
 		return 0, nil
 	}
 	return q.Messages, b.explain("look at", queue, err)
@@ -99,7 +120,7 @@ func (b *Client) explain(op, queue string, err error) error {
 	if broker.Code(err) == amqp091.NotFound {
 		return &delayer.Error{
 			Op: op, Object: object, Kind: delayer.ErrUnavailable, Cause: errors.New("there is no such queue"),
-			Hint: "a Delayer declares it when it is opened: are prefix, broker and virtual host those of a Delayer?",
+			Hint: b.missing,
 		}
 	}
 	return broker.Explain(op, "", object, err)

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/attempt"
+	"github.com/delayer-go/delayer/internal/cli"
+	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/unroutable"
+)
+
+// parkedCmd is `delayer parked`.
+type parkedCmd struct {
+	List   parkedListCmd   `cmd:"" help:"Show the messages that were given up, and why. It removes none."`
+	Retry  parkedRetryCmd  `cmd:"" help:"Send them to their queue again; their attempts count from the start."`
+	Export parkedExportCmd `cmd:"" help:"Write them as JSON lines. It removes none."`
+	Purge  parkedPurgeCmd  `cmd:"" help:"Delete them."`
+}
+
+// parkedFlags say which queue, and which of its messages.
+type parkedFlags struct {
+	Queue   string        `arg:"" help:"The queue of parked messages: that of the consumer with .parked behind it, or its own name for them."`
+	Config  string        `placeholder:"FILE" help:"The configuration of the Delayers, for the broker's address; DELAYER_… variables win over it."`
+	URL     string        `placeholder:"AMQP" help:"Instead of the configuration's. Others on this machine can see it: a password is better in DELAYER_URL."`
+	Timeout time.Duration `default:"30s" help:"How long to wait for a connection, and for each confirm (${default})."`
+	ID      []string      `name:"id" placeholder:"ID,…" help:"Only the message with this id, that of Delayer or its own message-id."`
+}
+
+// Validate makes a value that cannot be right a usage error.
+func (f *parkedFlags) Validate() error {
+	if f.Timeout <= 0 {
+		return fmt.Errorf("--timeout: %v is no time at all", f.Timeout)
+	}
+	if f.Queue == "" {
+		return errors.New("the queue's name is empty")
+	}
+	return nil
+}
+
+// open connects to the queue.
+func (f *parkedFlags) open(ctx context.Context) (*unroutable.Client, error) {
+	cfg, err := loadConfig(f.Config)
+	if err != nil {
+		return nil, err
+	}
+	if f.URL != "" {
+		cfg.URL = f.URL
+	}
+	if cfg.URL == "" {
+		return nil, errNoURL
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
+	defer cancel()
+	cfg.Logger = slog.New(slog.DiscardHandler) // the error says it all
+	settings, err := engine.Resolve(cfg.Options, "")
+	if err != nil {
+		return nil, err
+	}
+	return unroutable.OpenParked(ctx, settings.BrokerOptions("parked"), f.Queue)
+}
+
+// selects says that a message is one of those that the flags name.
+func (f *parkedFlags) selects(m *unroutable.Message) bool {
+	return len(f.ID) == 0 || m.MessageId != "" && slices.Contains(f.ID, m.MessageId) ||
+		m.Ours && slices.Contains(f.ID, m.Envelope.ID)
+}
+
+// parkedListCmd is `delayer parked list`.
+type parkedListCmd struct {
+	parkedFlags
+	Limit int `default:"100" placeholder:"N" help:"Show at most N, the oldest (${default}); 0 shows all."`
+}
+
+// Validate makes a value that cannot be right a usage error.
+func (c *parkedListCmd) Validate() error {
+	if c.Limit < 0 {
+		return fmt.Errorf("--limit: %d is negative; 0 shows all", c.Limit)
+	}
+	return c.parkedFlags.Validate()
+}
+
+// Run prints a table, oldest first, and how many there are.
+func (c *parkedListCmd) Run(ctx context.Context, s streams) error {
+	return withClient(ctx, "parked list", c.open, func(client *unroutable.Client) error { return c.list(ctx, client, s) })
+}
+
+func (c *parkedListCmd) list(ctx context.Context, client *unroutable.Client, s streams) error {
+	show := cli.NewDisplay(s.err)
+	defer show.End()
+	list, selected, total, err := oldest(ctx, client, c.Limit, c.selects, show)
+	if err != nil {
+		return err
+	}
+	show.End()
+	t, now := newTable("ID", "EXCHANGE", "KEY", "ATTEMPTS", "FIRST FAILURE", "SIZE", "REASON", "LAST ERROR"), time.Now()
+	for _, m := range list {
+		state, ok := attempt.Parked(&m.Delivery, now)
+		if !ok {
+			t.add(idOf(m.Message), "-", "-", "-", "-", size(m.size), "no "+attempt.Header+" header: not parked by package retry", "-")
+			continue
+		}
+		t.add(idOf(m.Message), orDash(state.Original.Exchange), orDash(state.Original.Key), strconv.Itoa(state.Failures),
+			ago(state.First, now), size(m.size), orDash(state.Reason), orDash(state.LastError()))
+	}
+	if len(list) > 0 {
+		if err := t.write(s.out); err != nil {
+			return err
+		}
+		fmt.Fprintln(s.out)
+	}
+	_, err = fmt.Fprintln(s.out, summary(client.Queue(), len(list), selected, total, len(c.ID) > 0))
+	return err
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return shown(text)
+}
+
+// origin is the queue that a parked message comes from.
+func origin(m *unroutable.Message) string {
+	state, ok := attempt.Parked(&m.Delivery, time.Now())
+	if !ok {
+		return "unknown"
+	}
+	return "queue " + shown(state.Queue)
+}
+
+// parkedRetryCmd is `delayer parked retry`.
+type parkedRetryCmd struct {
+	parkedFlags
+	DryRun bool `help:"Say what would be sent, and send nothing."`
+}
+
+// Run sends the messages one after the other, each taken out once the broker has confirmed that its queue has it.
+func (c *parkedRetryCmd) Run(ctx context.Context, s streams) error {
+	return withClient(ctx, "parked retry", c.open, func(client *unroutable.Client) error {
+		return retryAll(ctx, client, s, retrial{
+			dryRun: c.DryRun, timeout: c.Timeout, selects: c.selects, name: origin, heading: "QUEUE",
+			send: (*unroutable.Sender).Return,
+			foresee: func(_ *unroutable.Sender, _ context.Context, m *unroutable.Message) (string, error) {
+				return unroutable.Unreturnable(m), nil
+			},
+		})
+	})
+}
+
+// parkedExportCmd is `delayer parked export`.
+type parkedExportCmd struct {
+	parkedFlags
+	Out string `placeholder:"FILE" help:"Write here, to a file that does not exist yet, instead of the standard output."`
+}
+
+// Run writes one message a line.
+func (c *parkedExportCmd) Run(ctx context.Context, s streams) error {
+	e := export{c.Out, c.selects}
+	return withClient(ctx, "parked export", c.open, func(client *unroutable.Client) error { return e.run(ctx, client, s) })
+}
+
+// parkedPurgeCmd is `delayer parked purge`.
+type parkedPurgeCmd struct {
+	parkedFlags
+	Yes bool `help:"Delete without asking."`
+}
+
+// Run says what it would delete, asks, and deletes just that: the messages are held meanwhile.
+func (c *parkedPurgeCmd) Run(ctx context.Context, s streams) error {
+	p := purge{c.Yes, c.selects, origin, "QUEUE"}
+	return withClient(ctx, "parked purge", c.open, func(client *unroutable.Client) error { return p.run(ctx, client, s) })
+}

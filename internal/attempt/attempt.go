@@ -1,0 +1,163 @@
+// Package attempt reads and writes [Header], in which a message carries what package retry knows of
+// it: how often it failed, and what it was before it was sent again. It is pure.
+package attempt
+
+import (
+	"maps"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+)
+
+// Header is the name of the header of a message that is retried or parked. Its value is a table.
+const Header = "x-delayer-retry"
+
+const (
+	// MaxFailures is the most failures that a header counts: more are forged.
+	MaxFailures = 1 << 20
+	// maxHistory is how many failures are kept one by one, the last ones.
+	maxHistory = 10
+	// maxText bounds an error or a reason in bytes, so that ten of them fit into a frame with the
+	// message's own headers.
+	maxText = 500
+)
+
+// A State is what is known of a message that has failed.
+type State struct {
+	Queue    string    // where the failures happened: in another queue they count for nothing
+	Failures int       // how many attempts have failed
+	First    time.Time // when the first did
+	History  []Failure // the last of them, the oldest first
+	Reason   string    // why the message is parked, or ""
+	Original Original
+}
+
+// A Failure is one attempt that failed.
+type Failure struct {
+	Attempt int
+	At      time.Time
+	Error   string
+}
+
+// Original is what the message had at its first attempt and cannot keep while it is sent again.
+type Original struct {
+	Exchange, Key      string
+	Expiration, UserID string
+	Priority           uint8
+	DeliveryMode       uint8
+	CC                 []any  // nil: none
+	ID                 string // the value of [delayer.Header], or ""
+}
+
+// Fail returns the state after one more failure.
+func (s State) Fail(now time.Time, err string) State {
+	if s.Failures == 0 {
+		s.First = now
+	}
+	s.Failures = min(s.Failures+1, MaxFailures)
+	s.History = append(s.History[:len(s.History):len(s.History)], Failure{s.Failures, now, Bound(err)})
+	s.History = s.History[max(0, len(s.History)-maxHistory):]
+	return s
+}
+
+// LastError is that of the last failure, or "".
+func (s State) LastError() string {
+	if len(s.History) == 0 {
+		return ""
+	}
+	return s.History[len(s.History)-1].Error
+}
+
+// Bound returns text as valid UTF-8 of at most 500 bytes.
+func Bound(text string) string {
+	text = strings.ToValidUTF8(text[:min(len(text), 2*maxText)], "\uFFFD")
+	if len(text) <= maxText {
+		return text
+	}
+	end := maxText - len("…")
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// First returns the state of a message that comes from queue for the first time.
+func First(queue string, d *amqp091.Delivery) State {
+	o := Original{
+		Exchange: d.Exchange, Key: d.RoutingKey, Expiration: d.Expiration, UserID: d.UserId,
+		Priority: d.Priority, DeliveryMode: d.DeliveryMode,
+	}
+	o.CC, _ = d.Headers["CC"].([]any)
+	o.ID, _ = d.Headers[delayer.Header].(string)
+	return State{Queue: queue, Original: o}
+}
+
+// Of returns the state of a message from queue. A header that is not as this package writes it is
+// read as far as it makes sense; one of another queue is not read.
+func Of(queue string, d *amqp091.Delivery, now time.Time) State {
+	t, ok := d.Headers[Header].(amqp091.Table)
+	if !ok || text(t, "queue") != queue {
+		return First(queue, d)
+	}
+	return read(t, now)
+}
+
+// Parked returns the state of a message in a queue of parked ones; ok is false where it has none.
+func Parked(d *amqp091.Delivery, now time.Time) (s State, ok bool) {
+	t, ok := d.Headers[Header].(amqp091.Table)
+	if !ok || text(t, "queue") == "" {
+		return State{}, false
+	}
+	return read(t, now), true
+}
+
+// Seen returns the delivery as a handler is to see it: as it was at the first attempt. d is not modified.
+func (s State) Seen(d amqp091.Delivery) amqp091.Delivery {
+	if _, again := d.Headers[Header]; !again {
+		return d
+	}
+	o := s.Original
+	d.Exchange, d.RoutingKey, d.Expiration = o.Exchange, o.Key, o.Expiration
+	d.Priority, d.DeliveryMode = o.Priority, o.DeliveryMode
+	d.Headers = maps.Clone(d.Headers)
+	delete(d.Headers, Header)
+	delete(d.Headers, delayer.Header)
+	delete(d.Headers, "x-delay") // of the plugin's
+	for name := range d.Headers {
+		if name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-") {
+			delete(d.Headers, name)
+		}
+	}
+	if o.CC != nil {
+		d.Headers["CC"] = o.CC
+	}
+	if o.ID != "" {
+		d.Headers[delayer.Header] = o.ID
+	}
+	if len(d.Headers) == 0 {
+		d.Headers = nil // as the broker delivers none
+	}
+	return d
+}
+
+// Publishing returns the message to publish, with this state in its header. Priorities above
+// maxPriority are lowered. What would send the message elsewhere, end it while it waits or make the
+// broker refuse it is left to the header: CC, BCC, expiration and user-id.
+func (s State) Publishing(d *amqp091.Delivery, maxPriority uint8) amqp091.Publishing {
+	headers := make(amqp091.Table, len(d.Headers)+1)
+	maps.Copy(headers, d.Headers)
+	for _, name := range [...]string{"CC", "BCC", "x-delivery-count", "x-acquired-count"} {
+		delete(headers, name)
+	}
+	headers[Header] = s.table()
+	return amqp091.Publishing{
+		Headers: headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding,
+		DeliveryMode: min(d.DeliveryMode, amqp091.Persistent), Priority: min(d.Priority, maxPriority),
+		CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, MessageId: d.MessageId, Timestamp: d.Timestamp,
+		Type: d.Type, AppId: d.AppId, Body: d.Body,
+	}
+}

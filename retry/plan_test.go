@@ -1,0 +1,151 @@
+package retry
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/attempt"
+)
+
+var (
+	errTest = errors.New("broken")
+	start   = time.UnixMilli(1_700_000_000_000)
+
+	ladder = delayer.Limits{Max: 24 * time.Hour, Resolution: time.Second}
+	tiers  = delayer.Limits{
+		Max: time.Hour, Resolution: time.Second, Tiers: []time.Duration{3 * time.Second, 10 * time.Second, time.Minute, time.Hour},
+	}
+)
+
+func intervals(list ...time.Duration) Policy { return Policy{Intervals: list} }
+
+// waits are those of a message that always fails, and why it is parked in the end.
+func waits(p planner, err error) (list []time.Duration, reason string) {
+	s, now := attempt.State{}, start
+	for {
+		s = s.Fail(now, err.Error())
+		d := p.decide(s, now, err)
+		if d.park != "" {
+			return list, d.park
+		}
+		list = append(list, d.wait)
+		now = now.Add(d.wait)
+	}
+}
+
+func TestPlan_Waits(t *testing.T) {
+	const s, m = time.Second, time.Minute
+	for name, c := range map[string]struct {
+		policy Policy
+		limits delayer.Limits
+		err    error
+		want   []time.Duration
+		park   string
+	}{
+		"the seed's":       {intervals(3*s, 10*s, 30*s), ladder, errTest, []time.Duration{3 * s, 10 * s, 30 * s}, "all 4 attempts failed"},
+		"fewer attempts":   {Policy{Intervals: []time.Duration{3 * s, 10 * s}, MaxAttempts: 2}, ladder, errTest, []time.Duration{3 * s}, "all 2 attempts"},
+		"more attempts":    {Policy{Intervals: []time.Duration{3 * s, 10 * s}, MaxAttempts: 5}, ladder, errTest, []time.Duration{3 * s, 10 * s, 10 * s, 10 * s}, "all 5"},
+		"one attempt":      {Policy{MaxAttempts: 1}, ladder, errTest, nil, "all 1 attempts"},
+		"constant":         {Policy{First: 2 * s, MaxAttempts: 3}, ladder, errTest, []time.Duration{2 * s, 2 * s}, "all 3"},
+		"linear":           {Policy{First: s, Step: 2 * s, MaxAttempts: 4}, ladder, errTest, []time.Duration{s, 3 * s, 5 * s}, "all 4"},
+		"exponential":      {Policy{First: s, Factor: 2, MaxAttempts: 5}, ladder, errTest, []time.Duration{s, 2 * s, 4 * s, 8 * s}, "all 5"},
+		"capped":           {Policy{First: s, Factor: 3, Cap: 5 * s, MaxAttempts: 5}, ladder, errTest, []time.Duration{s, 3 * s, 5 * s, 5 * s}, "all 5"},
+		"jitter":           {Policy{First: 10 * s, Jitter: 0.4, MaxAttempts: 2}, ladder, errTest, []time.Duration{8 * s}, "all 2"},
+		"resolution":       {Policy{First: s, Factor: 1.5, MaxAttempts: 3}, ladder, errTest, []time.Duration{s, 2 * s}, "all 3"},
+		"next tier":        {Policy{First: 3 * s, Factor: 2, MaxAttempts: 4}, tiers, errTest, []time.Duration{3 * s, 10 * s, m}, "all 4"},
+		"default attempts": {Policy{First: s}, ladder, errTest, []time.Duration{s, s, s, s, s, s, s, s, s}, "all 10"},
+		"age":              {Policy{First: 10 * s, MaxAge: 25 * s}, ladder, errTest, []time.Duration{10 * s, 10 * s}, "later than 25s after"},
+		"permanent":        {intervals(3 * s), ladder, Permanent(errTest), nil, "permanent"},
+		"permanent within": {intervals(3 * s), ladder, fmt.Errorf("x: %w", After(Permanent(errTest), s)), nil, "permanent"},
+		"after":            {intervals(3 * s), ladder, After(errTest, 7*s), []time.Duration{7 * s}, "all 2"},
+		"after, at once":   {intervals(3 * s), tiers, After(errTest, 0), []time.Duration{0}, "all 2"},
+		"after, negative":  {intervals(3 * s), ladder, After(errTest, -s), []time.Duration{3 * s}, "all 2"},
+		"after, next tier": {intervals(3 * s), tiers, After(errTest, 11*s), []time.Duration{m}, "all 2"},
+		"after, too long":  {intervals(3 * s), tiers, After(errTest, 2*time.Hour), nil, "2h0m0s is longer than 1h0m0s"},
+		"after, longest":   {intervals(3 * s), ladder, After(errTest, math.MaxInt64), nil, "longest delay"},
+		"after, age":       {Policy{Intervals: []time.Duration{3 * s}, MaxAge: m}, ladder, After(errTest, time.Hour), nil, "later than 1m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, c.policy.Validate(c.limits))
+			list, reason := waits(planner{c.policy, c.limits, func() float64 { return 0.5 }}, c.err)
+			assert.Equal(t, c.want, list)
+			assert.Contains(t, reason, c.park)
+		})
+	}
+}
+
+func TestPlan_Forged(t *testing.T) {
+	p := planner{Policy{First: time.Second, MaxAge: time.Hour}, ladder, func() float64 { return 0 }}
+	for _, failures := range []int{10, 11, attempt.MaxFailures} {
+		assert.NotEmpty(t, p.decide(attempt.State{Failures: failures, First: start}, start, errTest).park)
+	}
+	assert.NotEmpty(t, p.decide(attempt.State{Failures: 1}, start, errTest).park, "no first failure is long ago")
+}
+
+func TestErrors_Nil(t *testing.T) {
+	require.NoError(t, Permanent(nil))
+	require.NoError(t, After(nil, time.Second))
+	require.ErrorIs(t, Permanent(errTest), errTest)
+	require.ErrorIs(t, After(errTest, 0), errTest)
+	require.EqualError(t, After(errTest, 0), "broken")
+}
+
+// policies draws policies that a backend may or may not take.
+func policies(t *rapid.T) Policy {
+	span := rapid.Int64Range(0, int64(time.Hour))
+	p := Policy{
+		MaxAttempts: rapid.IntRange(0, 30).Draw(t, "attempts"),
+		Jitter:      rapid.SampledFrom([]float64{0, 0.1, 1}).Draw(t, "jitter"),
+		MaxAge:      time.Duration(rapid.SampledFrom([]int64{0, int64(time.Minute), int64(time.Hour)}).Draw(t, "age")),
+	}
+	switch rapid.SampledFrom([]string{"list", "constant", "linear", "exponential"}).Draw(t, "kind") {
+	case "list":
+		for _, d := range rapid.SliceOfN(rapid.Int64Range(0, 3600), 1, 5).Draw(t, "intervals") {
+			p.Intervals = append(p.Intervals, time.Duration(d)*time.Second)
+		}
+		return p
+	case "linear":
+		p.Step = time.Duration(span.Draw(t, "step"))
+	case "exponential":
+		p.Factor = rapid.Float64Range(1, 1e9).Draw(t, "factor")
+	}
+	p.First, p.Cap = time.Duration(1+span.Draw(t, "first")), time.Duration(span.Draw(t, "cap"))
+	return p
+}
+
+func TestPlan_Properties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := rapid.SampledFrom([]delayer.Limits{ladder, tiers}).Draw(t, "limits")
+		policy := policies(t)
+		if policy.Validate(l) != nil {
+			return
+		}
+		chance := func() float64 { return rapid.Float64Range(0, 0.999999).Draw(t, "chance") }
+		list, reason := waits(planner{policy, l, chance}, errTest)
+		assert.Less(t, len(list), policy.attempts(), "never endless")
+		assert.NotEmpty(t, reason)
+		var total time.Duration
+		for i, wait := range list {
+			fitting, err := roundUp(wait, l)
+			require.NoError(t, err)
+			assert.Equal(t, wait, fitting, "a delay of the backend")
+			whole := policy.interval(i + 1)
+			assert.GreaterOrEqual(t, wait, whole-time.Duration(policy.Jitter*float64(whole))-1)
+			most, err := roundUp(whole, l)
+			require.NoError(t, err)
+			assert.LessOrEqual(t, wait, most)
+			total += wait
+		}
+		if policy.MaxAge > 0 {
+			assert.LessOrEqual(t, total, policy.MaxAge)
+		}
+	})
+}

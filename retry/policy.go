@@ -1,0 +1,195 @@
+package retry
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer"
+)
+
+// A Policy says how long a failed message waits, and when to give up. It takes the intervals from
+// Intervals, or computes them from First: constant, linear with Step, exponential with Factor.
+//
+// It is a plain struct, to be part of a service's own YAML. As one value of YAML, JSON or the
+// environment it is written as [ParsePolicy] reads it.
+type Policy struct {
+	// Intervals are the waits after the first failure, the second and so on. After more failures the
+	// last one holds.
+	Intervals []time.Duration `yaml:"intervals"`
+
+	// First is the wait after the first failure, where Intervals is empty.
+	First time.Duration `yaml:"first"`
+	// Step is added to the wait with each further failure.
+	Step time.Duration `yaml:"step"`
+	// Factor multiplies the wait with each further failure. At least 1; not together with Step.
+	Factor float64 `yaml:"factor"`
+	// Cap is the longest computed wait. Default: none; all must be within the backend's longest delay.
+	Cap time.Duration `yaml:"cap"`
+
+	// Jitter, 0 to 1, is the part of each wait that is left to chance: with 0.2 a wait of 10s takes
+	// from 8s to 10s. It spreads messages that failed at the same time. Default: 0.
+	Jitter float64 `yaml:"jitter"`
+
+	// MaxAttempts is how often a message is handled at most, the first time included, before it is
+	// parked. Default: one more than there are Intervals, or 10.
+	MaxAttempts int `yaml:"max_attempts"`
+	// MaxAge is the most time between the first failure and the last attempt. Default: no limit.
+	MaxAge time.Duration `yaml:"max_age"`
+}
+
+const (
+	defaultAttempts = 10
+	mostAttempts    = 10_000
+)
+
+// attempts is MaxAttempts or its default.
+func (p Policy) attempts() int {
+	switch {
+	case p.MaxAttempts != 0:
+		return p.MaxAttempts
+	case len(p.Intervals) > 0:
+		return len(p.Intervals) + 1
+	}
+	return defaultAttempts
+}
+
+// Validate checks the policy against what a Delayer can do. Intervals that are listed must be delays
+// of the backend, unless Jitter leaves them to chance anyway; computed ones are rounded up to its
+// resolution or next tier. [Open] and [Consume] call it.
+func (p Policy) Validate(l delayer.Limits) error {
+	if key, err := p.check(); err != nil {
+		return configError(key, err)
+	}
+	if l.ExactTiers && p.Jitter > 0 {
+		return configError("jitter", errors.New("the backend takes its tiers alone, and jitter would miss them"))
+	}
+	for i, interval := range p.Intervals {
+		if err := p.possible(interval, l, p.Jitter == 0); err != nil {
+			return configError(fmt.Sprintf("intervals[%d]", i), err)
+		}
+	}
+	for failures := 1; len(p.Intervals) == 0 && failures < p.attempts(); failures++ {
+		if err := p.possible(p.interval(failures), l, l.ExactTiers); err != nil {
+			return configError(fmt.Sprintf("the wait after failure %d", failures), err)
+		}
+	}
+	return nil
+}
+
+// possible says why a backend cannot do an interval; exact forbids it to round.
+func (p Policy) possible(interval time.Duration, l delayer.Limits, exact bool) error {
+	wait, err := roundUp(interval, l)
+	switch {
+	case err != nil:
+		return err
+	case exact && wait != interval && l.Tiers != nil:
+		return fmt.Errorf("%v is none of the backend's tiers %v: the next is %v", interval, l.Tiers, wait)
+	case exact && wait != interval:
+		return fmt.Errorf("%v is no multiple of the backend's resolution %v: it would take %v", interval, l.Resolution, wait)
+	}
+	return nil
+}
+
+// check finds what is wrong whatever the backend is. It returns the key.
+func (p Policy) check() (key string, err error) {
+	for i, d := range p.Intervals {
+		if d < 0 {
+			return fmt.Sprintf("intervals[%d]", i), fmt.Errorf("%v is negative", d)
+		}
+	}
+	for _, d := range [...]struct {
+		key   string
+		value time.Duration
+	}{{"first", p.First}, {"step", p.Step}, {"cap", p.Cap}, {"max_age", p.MaxAge}} {
+		if d.value < 0 {
+			return d.key, fmt.Errorf("%v is negative", d.value)
+		}
+	}
+	computed := p.First != 0 || p.Step != 0 || p.Factor != 0 || p.Cap != 0
+	switch {
+	case p.MaxAttempts < 0 || p.MaxAttempts > mostAttempts:
+		return "max_attempts", fmt.Errorf("%d is not between 1 and %d", p.MaxAttempts, mostAttempts)
+	case !(p.Jitter >= 0 && p.Jitter <= 1):
+		return "jitter", fmt.Errorf("%v is not between 0 and 1", p.Jitter)
+	case len(p.Intervals) > 0 && computed:
+		return "intervals", errors.New("first, step, factor and cap compute intervals: give the one or the other")
+	case p.Step != 0 && p.Factor != 0:
+		return "factor", errors.New("step makes intervals linear, factor exponential: give one of them")
+	case p.Factor != 0 && !(p.Factor >= 1):
+		return "factor", fmt.Errorf("%v is below 1: intervals would shrink", p.Factor)
+	case p.First == 0 && computed:
+		return "first", errors.New("no first interval: step, factor and cap need one")
+	case p.First == 0 && len(p.Intervals) == 0 && p.MaxAttempts != 1:
+		return "intervals", errors.New("no interval, and so no retry: give intervals or first, or max_attempts 1 to park at the first failure")
+	}
+	return "", nil
+}
+
+func configError(key string, cause error) error {
+	return &delayer.Error{Op: "open retry policy", Object: key, Kind: delayer.ErrConfig, Cause: cause}
+}
+
+// ParsePolicy reads a policy from one line: intervals and key=value, separated by commas, such as
+// "3s, 10s, 30s, max_age=1h" or "first=1s, factor=2, cap=10m, jitter=0.2, max_attempts=12".
+func ParsePolicy(text string) (Policy, error) {
+	var p Policy
+	for item := range strings.SplitSeq(text, ",") {
+		key, value, named := strings.Cut(strings.TrimSpace(item), "=")
+		if !named {
+			key, value = "intervals", key
+		}
+		if err := p.set(strings.TrimSpace(key), strings.TrimSpace(value)); err != nil {
+			return Policy{}, configError(strings.TrimSpace(key), err)
+		}
+	}
+	if key, err := p.check(); err != nil {
+		return Policy{}, configError(key, err)
+	}
+	return p, nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler] with [ParsePolicy].
+func (p *Policy) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePolicy(string(text))
+	return err
+}
+
+// set takes one item of a line.
+func (p *Policy) set(key, value string) (err error) {
+	duration := func(into *time.Duration) error {
+		if *into, err = time.ParseDuration(value); err != nil {
+			return fmt.Errorf("%q is not a duration such as 3s or 10m", value)
+		}
+		return nil
+	}
+	switch key {
+	case "intervals":
+		var d time.Duration
+		err = duration(&d)
+		p.Intervals = append(p.Intervals, d)
+		return err
+	case "first":
+		return duration(&p.First)
+	case "step":
+		return duration(&p.Step)
+	case "cap":
+		return duration(&p.Cap)
+	case "max_age":
+		return duration(&p.MaxAge)
+	case "factor":
+		p.Factor, err = strconv.ParseFloat(value, 64)
+	case "jitter":
+		p.Jitter, err = strconv.ParseFloat(value, 64)
+	case "max_attempts":
+		p.MaxAttempts, err = strconv.Atoi(value)
+	default:
+		return errors.New("there is no such key; known: first, step, factor, cap, jitter, max_attempts, max_age")
+	}
+	if err != nil {
+		return fmt.Errorf("%q is not a number", value)
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
+)
+
+// Names for the bare booleans of amqp091-go.
+const (
+	durable       = true
+	autoDelete    = true
+	exclusive     = true
+	waitForAnswer = false
+)
+
+// neverGiveUp is a delivery limit that is never reached. From RabbitMQ 4.0 on a quorum queue drops a
+// message after 20 deliveries by default, and looking at parked messages is a delivery.
+const neverGiveUp = int64(1) << 30
+
+// prepare looks for the queue and declares the one for parked messages.
+func (r *Retrier) prepare(ctx context.Context) error {
+	err := r.look(ctx, r.cfg.Queue)
+	if notFound(err) {
+		return &delayer.Error{
+			Op: "consume", Object: fmt.Sprintf("queue %q", r.cfg.Queue), Kind: delayer.ErrUnroutable,
+			Cause: errors.New("there is no such queue"), Hint: "declare it first",
+		}
+	}
+	if err != nil {
+		return broker.Explain("consume", "", fmt.Sprintf("queue %q", r.cfg.Queue), err)
+	}
+	return r.declareParked(ctx)
+}
+
+// declareParked declares the queue for parked messages, unless there is one, whatever its arguments are.
+func (r *Retrier) declareParked(ctx context.Context) error {
+	err := r.look(ctx, r.cfg.Parked)
+	if notFound(err) {
+		err = r.control.Do(ctx, func(ch *amqp091.Channel) error {
+			_, err := ch.QueueDeclare(r.cfg.Parked, durable, !autoDelete, !exclusive, waitForAnswer, amqp091.Table{
+				"x-queue-type":     "quorum",
+				"x-delivery-limit": neverGiveUp,
+				"x-overflow":       "reject-publish", // where a policy has a max-length: keep what is there
+			})
+			return err
+		})
+	}
+	return broker.Explain("declare", "", fmt.Sprintf("queue %q", r.cfg.Parked), err)
+}
+
+// look returns nil if a queue exists.
+func (r *Retrier) look(ctx context.Context, queue string) error {
+	return r.control.Do(ctx, func(ch *amqp091.Channel) error {
+		_, err := ch.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
+		return err
+	})
+}
+
+func notFound(err error) bool {
+	return broker.Code(err) == amqp091.NotFound
+}

@@ -1,0 +1,255 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/attempt"
+)
+
+// A fake is a Delayer that notes what it is given.
+type fake struct {
+	answer func(n int, key string) error // to the nth Publish, from 1
+
+	mu   sync.Mutex
+	sent []sent
+}
+
+type sent struct {
+	exchange, key string
+	delay         time.Duration
+	msg           amqp091.Publishing
+	at            time.Time
+}
+
+func (f *fake) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sent = append(f.sent, sent{exchange, key, delay, msg, time.Now()})
+	if err := ctx.Err(); err != nil {
+		return &delayer.Error{Kind: delayer.ErrNotSent, Cause: err}
+	}
+	if f.answer == nil {
+		return nil
+	}
+	return f.answer(len(f.sent), key)
+}
+
+func (f *fake) Limits() delayer.Limits {
+	return delayer.Limits{Max: time.Hour, Resolution: time.Second, MaxPriority: 4}
+}
+func (f *fake) Close() error { return nil }
+
+func (f *fake) keys() (keys []string) {
+	for _, s := range f.sent {
+		keys = append(keys, s.key)
+	}
+	return keys
+}
+
+func retrier(t testing.TB, d delayer.Delayer, p Policy) *Retrier {
+	cfg, err := Config{Delayer: d, Queue: "q", Policy: p, Logger: slog.New(slog.DiscardHandler)}.resolve()
+	require.NoError(t, err)
+	return newRetrier(cfg)
+}
+
+func failing(err error) Handler {
+	return func(context.Context, amqp091.Delivery) error { return err }
+}
+
+func TestDo_RetryGoesToItsQueueAlone(t *testing.T) {
+	d := &fake{}
+	r := retrier(t, d, intervals(3*time.Second))
+	in := amqp091.Delivery{
+		Exchange: "orders", RoutingKey: "order.new", MessageId: "m1", Expiration: "1000", UserId: "alice", Priority: 200,
+		DeliveryMode: 1, Headers: amqp091.Table{"CC": []any{"other"}, "BCC": []any{"hidden"}, "kind": "x"}, Body: []byte("body"),
+	}
+	require.True(t, r.Do(t.Context(), in, failing(errTest)))
+	require.Len(t, d.sent, 1)
+	got := d.sent[0]
+	assert.Equal(t, "", got.exchange)
+	assert.Equal(t, "q", got.key)
+	assert.Equal(t, 3*time.Second, got.delay)
+	assert.Equal(t, "m1", got.msg.MessageId)
+	assert.EqualValues(t, 4, got.msg.Priority, "the highest that the backend takes")
+	assert.EqualValues(t, 1, got.msg.DeliveryMode)
+	assert.Empty(t, got.msg.Expiration)
+	assert.Empty(t, got.msg.UserId)
+	assert.NotContains(t, got.msg.Headers, "CC")
+	assert.NotContains(t, got.msg.Headers, "BCC")
+	assert.Equal(t, "x", got.msg.Headers["kind"])
+	assert.Contains(t, in.Headers, "CC", "the delivery is not modified")
+}
+
+func TestDo_Outcomes(t *testing.T) {
+	var broken *brokenError
+	for name, c := range map[string]struct {
+		handler Handler
+		key     string
+		text    string
+	}{
+		"error":        {failing(errTest), "q", "broken"},
+		"permanent":    {failing(Permanent(errTest)), "q.parked", "broken"},
+		"panic":        {func(context.Context, amqp091.Delivery) error { panic("oh") }, "q", "panic: oh"},
+		"nil panic":    {func(context.Context, amqp091.Delivery) error { var e error; return errors.New(e.Error()) }, "q", "panic: runtime error"},
+		"Error panics": {failing(broken), "q", ""},
+		"no UTF-8":     {failing(errors.New("a\xffb")), "q", "a\uFFFDb"},
+		"timeout":      {func(ctx context.Context, _ amqp091.Delivery) error { <-ctx.Done(); return ctx.Err() }, "q", "deadline exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &fake{}
+				require.True(t, retrier(t, d, intervals(3*time.Second)).Do(t.Context(), amqp091.Delivery{}, c.handler))
+				require.Equal(t, []string{c.key}, d.keys())
+				s, ok := attempt.Parked(&amqp091.Delivery{Headers: d.sent[0].msg.Headers}, time.Now())
+				require.True(t, ok)
+				assert.Equal(t, 1, s.Failures)
+				assert.Contains(t, s.LastError(), c.text)
+				assert.Equal(t, c.key == "q.parked", s.Reason != "")
+			})
+		})
+	}
+}
+
+type brokenError struct{ text string }
+
+func (b *brokenError) Error() string { return b.text }
+
+func TestDo_HandlerCannotAcknowledge(t *testing.T) {
+	d := &fake{}
+	ok := retrier(t, d, intervals(3*time.Second)).Do(t.Context(), amqp091.Delivery{}, func(ctx context.Context, d amqp091.Delivery) error {
+		assert.Equal(t, Attempt{Number: 1, Max: 2}, Info(ctx))
+		assert.ErrorIs(t, d.Ack(false), errRefusing)
+		assert.ErrorIs(t, d.Nack(false, false), errRefusing)
+		assert.ErrorIs(t, d.Reject(true), errRefusing)
+		return nil
+	})
+	assert.True(t, ok)
+	assert.Empty(t, d.sent, "success publishes nothing")
+	assert.Zero(t, Info(t.Context()))
+}
+
+func TestSettle_PausesGrowUntilHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &fake{answer: func(int, string) error { return &delayer.Error{Kind: delayer.ErrRefused} }}
+		r := retrier(t, d, intervals(3*time.Second))
+		start := time.Now()
+		require.False(t, r.Do(t.Context(), amqp091.Delivery{}, failing(errTest)))
+		assert.Equal(t, r.cfg.Hold, time.Since(start), "not before all of it")
+		low, high := firstPause/2, firstPause
+		for i := 1; i < len(d.sent)-1; i++ {
+			gap := d.sent[i].at.Sub(d.sent[i-1].at)
+			assert.True(t, gap >= low && gap <= high, "pause %d is %v, want %v to %v", i, gap, low, high)
+			low, high = min(2*low, longestPause/2), min(2*high, longestPause)
+		}
+	})
+}
+
+func TestSettle_ConfirmedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &fake{answer: func(n int, _ string) error {
+			if n < 4 {
+				return &delayer.Error{Kind: delayer.ErrUnknown}
+			}
+			return nil
+		}}
+		require.True(t, retrier(t, d, intervals(3*time.Second)).Do(t.Context(), amqp091.Delivery{}, failing(errTest)))
+		assert.Len(t, d.sent, 4)
+	})
+}
+
+func TestSettle_StopGivesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &fake{answer: func(int, string) error { return &delayer.Error{Kind: delayer.ErrRefused} }}
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		start := time.Now()
+		require.False(t, retrier(t, d, intervals(3*time.Second)).Do(ctx, amqp091.Delivery{}, failing(errTest)))
+		assert.Equal(t, 10*time.Second, time.Since(start))
+	})
+}
+
+func TestSettle_LostIsNotDoubled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &fake{}
+		r := retrier(t, d, intervals(3*time.Second))
+		alive, lose := context.WithCancel(t.Context())
+		f := r.handle(t.Context(), &amqp091.Delivery{}, failing(errTest))
+		lose()
+		assert.False(t, r.settle(t.Context(), alive, f))
+	})
+}
+
+func TestDo_InterruptedDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &fake{}
+		ctx, stop := context.WithCancel(t.Context())
+		start := time.Now()
+		require.False(t, retrier(t, d, intervals(3*time.Second)).Do(ctx, amqp091.Delivery{}, func(context.Context, amqp091.Delivery) error {
+			stop()
+			return errTest
+		}))
+		assert.Empty(t, d.sent)
+		assert.Equal(t, firstPause, time.Since(start), "no tight loop if the consumer goes on")
+	})
+}
+
+func TestPublish_WhatCannotBeDelayedIsParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &fake{answer: func(n int, key string) error {
+			if key == "q" || n == 2 { // too large with all of its history
+				return &delayer.Error{Kind: delayer.ErrInvalid}
+			}
+			return nil
+		}}
+		r := retrier(t, d, Policy{First: time.Second})
+		s := attempt.State{Queue: "q"}.Fail(time.Now(), "one").Fail(time.Now(), "two")
+		in := amqp091.Delivery{Headers: s.Publishing(&amqp091.Delivery{}, 0).Headers}
+		require.True(t, r.Do(t.Context(), in, failing(errTest)))
+		assert.Equal(t, []string{"q", "q.parked", "q.parked"}, d.keys())
+		parked, ok := attempt.Parked(&amqp091.Delivery{Headers: d.sent[2].msg.Headers}, time.Now())
+		require.True(t, ok)
+		assert.Contains(t, parked.Reason, "cannot be retried")
+		assert.Equal(t, 3, parked.Failures)
+		assert.Equal(t, "broken", parked.LastError())
+		assert.Len(t, parked.History, 1)
+	})
+}
+
+func TestConfig_Refused(t *testing.T) {
+	good := Config{Delayer: &fake{}, Queue: "q", Policy: intervals(time.Second)}
+	for want, spoil := range map[string]func(*Config){
+		"delayer":         func(c *Config) { c.Delayer = nil },
+		"queue":           func(c *Config) { c.Queue = "" },
+		"line break":      func(c *Config) { c.Queue = "a\nb" },
+		"parked":          func(c *Config) { c.Parked = "q" },
+		"255":             func(c *Config) { c.Parked = string(make([]byte, 256)) },
+		"concurrency":     func(c *Config) { c.Concurrency = -1 },
+		"prefetch":        func(c *Config) { c.Prefetch, c.Concurrency = 2, 3 },
+		"65535":           func(c *Config) { c.Prefetch = 1 << 16 },
+		"handler_timeout": func(c *Config) { c.HandlerTimeout = -1 },
+		"stop_timeout":    func(c *Config) { c.StopTimeout = -1 },
+		"hold":            func(c *Config) { c.Hold = time.Millisecond },
+		"1h0m0s":          func(c *Config) { c.Policy = intervals(2 * time.Hour) },
+		"url":             func(c *Config) { c.URL = "http://user:s3cret@host" },
+	} {
+		t.Run(want, func(t *testing.T) {
+			cfg := good
+			spoil(&cfg)
+			err := Consume(t.Context(), cfg, failing(nil))
+			require.ErrorIs(t, err, delayer.ErrConfig)
+			assert.ErrorContains(t, err, want)
+			assert.NotContains(t, err.Error(), "s3cret")
+		})
+	}
+}
