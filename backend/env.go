@@ -15,9 +15,9 @@ import (
 
 const envPrefix = "DELAYER_"
 
-// notConfig matches variables of the same prefix that configure nothing: those of this project's tests
-// and benchmarks, and those that Kubernetes sets for a Service named delayer.
-var notConfig = regexp.MustCompile(`^DELAYER_(BROKER|RABBITMQ_IMAGE|TEST_.*|` +
+// notConfig matches variables of the same prefix that configure no backend: the outbox's database, those of
+// this project's tests and benchmarks, and those that Kubernetes sets for a Service named delayer.
+var notConfig = regexp.MustCompile(`^DELAYER_(POSTGRES|BROKER|RABBITMQ_IMAGE|TEST_.*|` +
 	`SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
 // FromEnv overlays cfg with the variables of environ ("KEY=value") that begin with DELAYER_: the key's path in

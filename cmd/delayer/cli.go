@@ -18,6 +18,7 @@ type commands struct {
 	Controller controllerCmd `cmd:"" help:"Run a controller of the backend of that name, until it is told to stop."`
 	Topology   topologyCmd   `cmd:"" help:"What a backend declares at the broker."`
 	Unroutable unroutableCmd `cmd:"" help:"Care for the messages whose destination was gone when they were due."`
+	Outbox     outboxCmd     `cmd:"" help:"Publish what applications committed to PostgreSQL."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 
