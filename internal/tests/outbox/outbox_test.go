@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/postgres/postgrestest"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/outbox"
@@ -219,4 +220,22 @@ func TestRelayEndsWithItsDelayer(t *testing.T) {
 	l, err := outbox.ReadLag(t.Context(), pool)
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, l.Ready, "the message keeps its place")
+}
+
+func TestDatabaseConnectionsLost(t *testing.T) {
+	pool, address := database(t)
+	var seen sync.Map
+	d := &fake{limits: delayer.Limits{Max: time.Hour}, publish: func(_ context.Context, _ time.Duration, msg amqp091.Publishing) error {
+		seen.Store(msg.MessageId, true)
+		return nil
+	}}
+	relay(t, postgrestest.Pool(t, address), d, outbox.Options{})
+	for _, id := range names(5) {
+		_, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+		require.NoError(t, err)
+		enqueue(t, pool, "q", 0, id)
+		require.Eventually(t, func() bool { _, ok := seen.Load(id); return ok }, patience, 10*time.Millisecond)
+	}
+	empty(t, pool)
 }
