@@ -67,8 +67,7 @@ func New(db DB, scope string, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	s := &Store{db: db, scope: scope, o: o}
-	return s, nil
+	return &Store{db: db, scope: scope, o: o}, nil
 }
 
 func invalid(object, cause, hint string) error {
@@ -103,7 +102,8 @@ const (
 	sweepLimit = 5000
 )
 
-// sweepSometimes removes old marks if nobody here has done so for a while. The message is handled whether that succeeds or not.
+// sweepSometimes removes old marks if nobody here has done so for a while. The message is handled whether
+// that succeeds or not.
 func (s *Store) sweepSometimes(ctx context.Context) {
 	last, now := s.swept.Load(), time.Now().UnixNano()
 	if now-last < int64(sweepEvery) || !s.swept.CompareAndSwap(last, now) || ctx.Err() != nil {
