@@ -23,8 +23,8 @@ unit: ## run the tests that need no broker, in under a minute
 test-matrix: ## run conformance and short faults on each RabbitMQ series, in Docker (MATRIXFLAGS='-series 4.0,4.3 -suite faults')
 	go run ./cmd/matrix $(MATRIXFLAGS)
 
-faults: broker ## break everything around every backend for an hour, and write docs/reliability.md
-	go run ./cmd/faults --write docs/reliability.md $(FAULTSFLAGS)
+faults: broker ## break everything around every backend for an hour, and write docs/results/faults.md
+	go run ./cmd/faults --write docs/results/faults.md $(FAULTSFLAGS)
 
 bench: broker ## compare the strategies on a real broker, in under three minutes
 	go run ./cmd/delayer-bench --quick $(BENCHFLAGS)

@@ -1,33 +1,62 @@
-// Package delayer delivers a RabbitMQ message to any exchange or queue after any delay, on a stock
-// broker, exactly as if it had been published at that moment.
+// Package delayer delays messages on RabbitMQ. A message is published to any exchange or queue and
+// arrives after any delay, as if it had been published then. A stock broker is enough, and
+// consumers change nothing.
 //
-// This package holds the contract alone: the [Delayer] interface, what a backend promises ([Limits]),
-// and the errors ([Error], [SafeToRetry]). A Delayer is opened by package backend, which selects one of
-// several strategies from a configuration:
+// This package holds the contract: the [Delayer] interface, what a Delayer can do ([Limits]), what
+// all backends take ([Options]), and the errors ([Error], [SafeToRetry]). Package backend opens a
+// Delayer from a configuration:
 //
-//	d, err := backend.Open(ctx, backend.Config{Options: delayer.Options{URL: "amqp://guest:guest@localhost:5672/"}})
+//	options := delayer.Options{URL: "amqp://guest:guest@localhost:5672/"}
+//	d, err := backend.Open(ctx, backend.Config{Options: options})
 //	…
+//	defer d.Close()
 //	err = d.Publish(ctx, "orders", "order.expired", 30*time.Minute, amqp091.Publishing{Body: body})
 //
-// # Promises
+// A program that needs one backend only can open it by its own package, such as
+// backend/binaryladder. It then links no other.
 //
-// Publish returns nil only once the broker has confirmed the message where it waits. A message is never
-// delivered before its publish time plus its delay, by the broker's clock; a delay between two multiples
-// of [Limits].Resolution is rounded up. It is delivered at least once. A delay is never clamped or
-// truncated: one that cannot be kept is refused with [ErrOutOfRange].
+// # How a message waits
+//
+// That depends on the backend; the package comment of each says it in detail.
+//
+//   - binaryladder, the default: in a ladder of TTL queues, one for each bit of the delay.
+//   - fixedtiers: in one TTL queue for each delay that the configuration lists.
+//   - controller: in TTL queues, between which a consumer of ours works out what remains.
+//   - plugin: in an exchange of type x-delayed-message.
+//
+// # Limits
+//
+// [Delayer].Limits tells the longest delay, the resolution and the guarantees of a Delayer as it
+// was opened. A delay between two multiples of the resolution is rounded up. A delay that cannot be
+// kept is refused with [ErrOutOfRange], never shortened.
+//
+// # Guarantees
+//
+// Publish returns nil only once the broker has confirmed the message where it waits. The message is
+// never delivered earlier than the time of the call plus the delay, by the broker's clock. It is
+// delivered at least once; copies carry the same id in [Header]. A message whose destination is
+// gone when it is due is kept in the queue that [Options].UnroutableQueue names.
+//
+// Every error but [ErrUnknown] guarantees that the message was not stored.
+//
+// # What it needs
+//
+// RabbitMQ 3.10 to 4.3; the plugin ends with 4.2. A user who may configure, write and read names
+// that begin with the prefix, and write to the destinations. A Delayer opens two connections by
+// default: one publishes, the other declares, binds and consumes. The controller backend adds two
+// where it runs the controller.
 //
 // # What the consumer sees
 //
-// The exchange's routing, the routing key, the properties, the headers and the body that the publisher
-// gave, with these differences:
+// The routing key, properties, headers and body that the publisher gave, with these differences:
 //
-//   - a header of ours, [Header], which says when the message was due and where it was going;
-//   - what the broker adds to every dead-lettered message: x-death, x-first-death-queue, -reason and
-//     -exchange, and from RabbitMQ 3.13 on x-last-death-*; and the delivery's exchange field, which names
-//     the exchange that dead-lettered it, as RabbitMQ does for every dead-lettered message;
-//   - a delivery mode that was not set (0) arrives as persistent (2): a delay is a promise, and a
-//     transient message would not survive a restart. amqp091.Transient, set explicitly, is kept.
+//   - [Header], which says when the message was due, how long it waited, and where it was going.
+//   - What RabbitMQ adds to every dead-lettered message: x-death, x-first-death-queue, -reason and
+//     -exchange, and from 3.13 on x-last-death-*. The delivery's exchange field names the exchange
+//     that dead-lettered the message.
+//   - A delivery mode that was not set (0) arrives as persistent (2), because a transient message
+//     would not survive a restart. amqp091.Transient, set explicitly, is kept.
 //
-// Those same headers, when a received message is published again, are stripped from it first, so that a
-// message can be delayed any number of times.
+// When a received message is published again, these headers are removed first. A message can
+// therefore be delayed any number of times.
 package delayer

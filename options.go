@@ -5,48 +5,50 @@ import (
 	"log/slog"
 )
 
-// Options are what every backend takes. A field that is zero takes its default.
+// Options are what every backend takes. A zero field means its default.
 type Options struct {
 	// URL is the broker's address: amqp:// or amqps://, with user name and password. Required.
+	//
 	// Several addresses, of the nodes of one cluster, are separated by commas. They are tried in
-	// turn; after a lost connection those that follow the lost one come first. Virtual host and
-	// user name must be the same in all.
+	// turn; after a lost connection, those that follow the lost one are tried first. All must have
+	// the same virtual host and user name.
 	URL string `yaml:"url"`
 
-	// Management is the address of the broker's management API,
-	// http://user:password@host:15672 or https://, of a user with the tag monitoring. Where it is
-	// given, Open refuses policies that would make messages early or lose them, and looks for such
-	// policies every few seconds afterwards. Over AMQP only some can be found, and those late.
-	// Default: none.
+	// Management is the address of the broker's management API, as http://user:password@host:15672
+	// or https://. The user needs the tag monitoring. If it is given, Open refuses policies that
+	// would make messages early or lose them, and the Delayer looks for such policies every few
+	// seconds. Over AMQP only some can be found, and those late. Default: none.
 	Management string `yaml:"management"`
 
 	// TLSFiles are used with amqps:// addresses.
 	TLSFiles TLSFiles `yaml:"tls"`
 
-	// Prefix begins the name of every exchange and queue of ours: 1 to 128 bytes of UTF-8 without
-	// control characters, not "amq.". Default: delayer.
+	// Prefix begins the name of every exchange and queue of the Delayer. It has 1 to 128 bytes of
+	// UTF-8 without control characters, and does not begin with "amq.". Default: delayer.
 	Prefix string `yaml:"prefix"`
 
 	// QueueType is Quorum (the default) or Classic.
 	QueueType QueueType `yaml:"queue_type"`
 
-	// Declare says whether Open declares the exchanges and queues. Default: On. With Off an
-	// administrator has imported them (`delayer topology print --format definitions`), and Open only
-	// looks whether they are there; destinations are still bound. Routing keys may then have up to
-	// eight words.
+	// Declare makes Open declare the exchanges and queues. Default: On.
+	//
+	// With Off an administrator has imported them (`delayer topology print --format definitions`),
+	// and Open only checks that they exist. Destinations are bound in any case. Routing keys may
+	// then have up to eight words.
 	Declare Toggle `yaml:"declare"`
 
-	// Resend says whether this Delayer sends misrouted messages on by itself: those that ended
-	// before their destination although it exists, as a restart of RabbitMQ 3.10 to 3.12 may cause.
-	// Default: On. With Off they are kept in the queue for unroutable messages. It should be the
-	// same in all Delayers of a prefix, because one of them at a time does it for all.
+	// Resend makes this Delayer send misrouted messages on: those that ended before their
+	// destination although it exists, as a restart of RabbitMQ 3.10 to 3.12 may cause. Default: On.
+	//
+	// With Off they are kept in the queue for unroutable messages. All Delayers of a prefix should
+	// agree, because one of them at a time does it for all.
 	Resend Toggle `yaml:"resend"`
 
-	// Connections is how many connections publish, 1 to 64. Default: 1, which on a broker with few
-	// cores is as fast as more. One further connection declares, binds and consumes.
+	// Connections is the number of connections that publish, 1 to 64. Default: 1, which on a broker
+	// with few cores is as fast as more. One further connection declares, binds and consumes.
 	Connections int `yaml:"connections"`
 
-	// TLS is used with amqps:// addresses, instead of TLSFiles. Where both are absent, the system's
+	// TLS is used with amqps:// addresses, instead of TLSFiles. Without either, the system's
 	// authorities are trusted, and the URL's parameters apply (cacertfile, certfile, keyfile,
 	// server_name_indication).
 	TLS *tls.Config `yaml:"-"`
@@ -56,13 +58,13 @@ type Options struct {
 	Logger *slog.Logger `yaml:"-"`
 }
 
-// DefaultOptions returns what the fields that are zero in Options stand for.
+// DefaultOptions returns the defaults of Options.
 func DefaultOptions() Options {
 	return Options{Prefix: "delayer", QueueType: Quorum, Declare: On, Resend: On, Connections: 1}
 }
 
-// UnroutableQueue is the name of the queue that keeps messages whose destination did not exist when
-// they were due.
+// UnroutableQueue returns the name of the queue that keeps messages whose destination did not exist
+// when they were due.
 func (o Options) UnroutableQueue() string {
 	if o.Prefix == "" {
 		o.Prefix = DefaultOptions().Prefix
@@ -70,27 +72,27 @@ func (o Options) UnroutableQueue() string {
 	return o.Prefix + ".unroutable"
 }
 
-// QueueType is how waiting queues keep their messages.
+// QueueType is the type of the queues in which messages wait.
 type QueueType string
 
 // The queue types. Both are durable.
 const (
-	// Quorum queues are replicated and dead-letter at least once: confirmed messages survive a crash
-	// of the broker.
+	// Quorum queues are replicated and dead-letter at least once. Confirmed messages survive a
+	// crash of the broker.
 	Quorum QueueType = "quorum"
-	// Classic queues are faster and have one copy. A crash loses the messages that are moving from
-	// one queue to the next.
+	// Classic queues cost the broker less and keep one copy. A crash loses messages that are moving
+	// from one queue to the next, and those that are not on disk yet.
 	Classic QueueType = "classic"
 )
 
 // TLSFiles name the files for amqps:// addresses. The broker's certificate and host name are always
-// verified.
+// verified. Open reads the files once.
 type TLSFiles struct {
-	// CAFile holds the certificates (PEM) of the authorities that may have issued the broker's.
-	// Default: the system's.
+	// CAFile holds the certificates (PEM) of the authorities that are trusted to have issued the
+	// broker's. Default: the system's authorities.
 	CAFile string `yaml:"ca_file"`
-	// CertFile and KeyFile are a certificate of our own and its key (PEM), for a broker that asks
-	// for one. Default: none.
+	// CertFile and KeyFile hold the client's certificate and its key (PEM), for a broker that asks
+	// for a certificate. Default: none.
 	CertFile string `yaml:"cert_file"`
 	KeyFile  string `yaml:"key_file"`
 	// ServerName is the name that the broker's certificate must have. Default: the host of the

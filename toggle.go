@@ -5,20 +5,20 @@ import (
 	"strconv"
 )
 
-// A Toggle is On, Off, or the default of its field, which is its zero value. In text it is written true
-// or false.
+// A Toggle is On or Off. Its zero value means the default of its field. In text it is true or
+// false.
 type Toggle uint8
 
-// The values of a Toggle beside its zero value.
+// The values of a Toggle.
 const (
 	On Toggle = 1 + iota
 	Off
 )
 
-// Enabled says whether the toggle is On, where it is On by default.
+// Enabled reports whether a toggle whose default is On is on.
 func (t Toggle) Enabled() bool { return t != Off }
 
-// UnmarshalText reads true or false.
+// UnmarshalText reads true or false, in the forms that strconv.ParseBool takes.
 func (t *Toggle) UnmarshalText(text []byte) error {
 	on, err := strconv.ParseBool(string(text))
 	if err != nil {
@@ -31,7 +31,7 @@ func (t *Toggle) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes what UnmarshalText reads, and nothing for the default.
+// MarshalText writes true or false, and nothing for the default.
 func (t Toggle) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // String returns true, false, or nothing for the default.

@@ -131,12 +131,16 @@ func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delaye
 	if err != nil {
 		return nil, err
 	}
+	return open(ctx, s, b, cfg.Run.Enabled())
+}
+
+func open(ctx context.Context, s engine.Settings, b blueprint, runs bool) (delayer.Delayer, error) {
 	c, err := engine.Connect(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	e, err := c.Start(ctx, &strategy{blueprint: b, limits: guarantees(b.kind, c.MaxPriority())})
-	if err != nil || !cfg.Run.Enabled() {
+	if err != nil || !runs {
 		return engine.Opened(e, err)
 	}
 	r, err := run(ctx, s, b, e.Keeper())
@@ -151,8 +155,12 @@ func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delaye
 // those that are being published, hands the others back to the broker and returns nil. Errors are those
 // of Open.
 func Serve(ctx context.Context, opts delayer.Options, cfg Config) error {
-	cfg.Run = delayer.On
-	d, err := Open(ctx, opts, cfg)
+	b, s, err := newBlueprint(opts, cfg)
+	if err != nil {
+		return err
+	}
+	s.IgnoreMisrouted = true // it may lack the permissions for that
+	d, err := open(ctx, s, b, true)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (c *consumer) ping(l *liveness) {
 	}
 	defer l.busy.Store(false)
 	none := amqp091.Publishing{Expiration: "60000"} // ms
-	ping := message.Seal(none, message.NewEnvelope(time.Now(), ""), amqp091.Table{pingHeader: true})
+	ping := message.Seal(none, message.NewEnvelope(time.Now(), 0, ""), amqp091.Table{pingHeader: true})
 	msg := broker.Publishing{Exchange: c.blueprint.names.enter(), Message: ping}
 	if c.publisher.Publish(c.alive, msg) == nil {
 		l.confirmed()

@@ -70,7 +70,7 @@ func (c *consumer) publishDue(msg broker.Publishing, exchange string) error {
 	unroutable := c.blueprint.stage.Unroutable()
 	missing, unknown := topology.Missing(c.alive, c.control, Name, topology.Plan{
 		Exchanges: []topology.Exchange{{Name: unroutable, Kind: topology.Fanout}, {Name: exchange, Kind: topology.Direct}},
-		Queues:    []topology.Queue{{Name: unroutable}},
+		Queues:    []topology.Queue{{Name: c.blueprint.stage.Misrouted()}},
 	})
 	if unknown != nil {
 		return unknown
@@ -103,7 +103,7 @@ func (c *consumer) publishAgain(publish func() error) error {
 func (c *consumer) keep(d *amqp091.Delivery, why error) {
 	c.warn("the controller got a foreign message; it is kept as unroutable",
 		"error", why, "message_id", d.MessageId, "routing_key", d.RoutingKey, "queue", c.blueprint.stage.Unroutable())
-	msg := broker.Publishing{Exchange: c.blueprint.stage.Unroutable(), Key: d.RoutingKey, Message: c.publishing(d)}
+	msg := broker.Publishing{Exchange: c.blueprint.stage.Keep(), Key: d.RoutingKey, Message: c.publishing(d)}
 	msg.Message.Expiration = ""
 	publish := func() error {
 		c.foreign.Lock()

@@ -22,7 +22,7 @@ import (
 // with that TTL.
 func fromAnotherProcess(id, queue string, hop, left time.Duration) amqp091.Publishing {
 	return amqp091.Publishing{MessageId: id, Headers: amqp091.Table{
-		delayer.Header: message.NewEnvelope(time.Now(), "").String(),
+		delayer.Header: message.NewEnvelope(time.Now(), 0, "").String(),
 		"x-delayer-journey": amqp091.Table{
 			"clock": "another process's", "due": int64(1), "hop": int64(hop), "left": int64(left),
 			"to": []any{delivery.Key("", queue, delivery.Words(queue))},

@@ -75,9 +75,9 @@ func (b blueprint) plan() topology.Plan {
 // the tier where it has waited, and the broker drops in silence what expires twice in one queue. Nor can one
 // side fill or stall the tiers of the other.
 //
-// From quorum queues everything also goes to the sink, beside the exchange that people bind to: what they bind
+// From quorum queues everything also goes to the discard queue, beside the exchange that people bind to: what they bind
 // may be an exchange that routes nothing, and a tier would stall over messages that no queue takes
-// (see delivery.Stage.Sink).
+// (see delivery.Stage.Discard).
 func (b blueprint) routes() topology.Plan {
 	n := b.names
 	p := topology.Plan{Exchanges: []topology.Exchange{{Name: n.exchange(), Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}
@@ -87,7 +87,7 @@ func (b blueprint) routes() topology.Plan {
 		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: after, Kind: topology.Fanout})
 		p.Bindings = []topology.Binding{
 			{Source: after, Target: n.exchange(), ToExchange: true},
-			{Source: after, Target: b.stage.Sink()},
+			{Source: after, Target: b.stage.Discard()},
 		}
 	}
 	for _, tier := range b.tiers {

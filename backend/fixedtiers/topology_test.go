@@ -45,7 +45,7 @@ func TestTopology(t *testing.T) {
 		Queues: []topology.Queue{waiting("delay.route.1m.queue", "delay.route")},
 		Bindings: []topology.Binding{
 			{Source: "delay.route", Target: "delay.exchange", ToExchange: true},
-			{Source: "delay.route", Target: "p.sink"},
+			{Source: "delay.route", Target: "p.discard"},
 		},
 	}, b.routes())
 }

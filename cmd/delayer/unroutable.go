@@ -22,8 +22,8 @@ type unroutableCmd struct {
 	Purge  unroutablePurgeCmd  `cmd:"" help:"Delete them."`
 }
 
-// boxFlags say which queue, and which of its messages.
-type boxFlags struct {
+// queueFlags say which queue, and which of its messages.
+type queueFlags struct {
 	Config   string        `placeholder:"FILE" help:"The configuration of the Delayers, YAML or JSON; DELAYER_… variables win over it. Without it: those and the defaults."`
 	URL      string        `placeholder:"AMQP" help:"Instead of the configuration's. Others on this machine can see it: a password is better in DELAYER_URL."`
 	Prefix   string        `placeholder:"NAME" help:"Instead of the configuration's: the queue is NAME.unroutable."`
@@ -35,7 +35,7 @@ type boxFlags struct {
 }
 
 // Validate makes a value that cannot be right a usage error.
-func (f *boxFlags) Validate() error {
+func (f *queueFlags) Validate() error {
 	if f.Timeout <= 0 {
 		return fmt.Errorf("--timeout: %v is no time at all", f.Timeout)
 	}
@@ -43,7 +43,7 @@ func (f *boxFlags) Validate() error {
 }
 
 // settings are the configuration's and the flags'.
-func (f *boxFlags) settings() (backend.Config, error) {
+func (f *queueFlags) settings() (backend.Config, error) {
 	cfg, err := loadConfig(f.Config)
 	if err != nil {
 		return cfg, err
@@ -72,7 +72,7 @@ func (f *boxFlags) settings() (backend.Config, error) {
 }
 
 // open connects to the queue.
-func (f *boxFlags) open(ctx context.Context) (*unroutable.Box, error) {
+func (f *queueFlags) open(ctx context.Context) (*unroutable.Client, error) {
 	cfg, err := f.settings()
 	if err != nil {
 		return nil, err
@@ -84,11 +84,19 @@ func (f *boxFlags) open(ctx context.Context) (*unroutable.Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	return unroutable.Open(ctx, settings.BrokerOptions("unroutable"), cfg.Prefix)
+	rules, err := misroutedRules(cfg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := unroutable.Open(ctx, settings.BrokerOptions("unroutable"), cfg.Prefix)
+	if err == nil {
+		client.Rules = rules
+	}
+	return client, err
 }
 
 // selects says that a message is one of those that the flags name.
-func (f *boxFlags) selects(m *unroutable.Message) bool {
+func (f *queueFlags) selects(m *unroutable.Message) bool {
 	if f.Exchange != nil && (!m.Ours || m.Envelope.Exchange != *f.Exchange) {
 		return false
 	}
@@ -106,13 +114,13 @@ func (f *boxFlags) selects(m *unroutable.Message) bool {
 	return false
 }
 
-func (f *boxFlags) filtered() bool { return f.Exchange != nil || f.Key != nil || len(f.ID) > 0 }
+func (f *queueFlags) filtered() bool { return f.Exchange != nil || f.Key != nil || len(f.ID) > 0 }
 
 // A walk goes through the whole queue, so that it keeps its order: visit sees every message that the flags select.
 type walk struct {
-	box   *unroutable.Box
-	flags *boxFlags
-	visit func(*unroutable.Message) error
+	client *unroutable.Client
+	flags  *queueFlags
+	visit  func(*unroutable.Message) error
 	// after is called once all were seen and before they are given back.
 	after func() error
 	show  *cli.Display
@@ -120,7 +128,7 @@ type walk struct {
 
 // run returns how many messages the queue had at the start.
 func (w walk) run(ctx context.Context) (total int, err error) {
-	reader, total, err := w.box.Read(ctx)
+	reader, total, err := w.client.Read(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -150,12 +158,12 @@ func (w walk) run(ctx context.Context) (total int, err error) {
 	return total, nil
 }
 
-// boxed runs a command on the queue and gives its error a name.
-func boxed(ctx context.Context, name string, f *boxFlags, do func(*unroutable.Box) error) error {
-	box, err := f.open(ctx)
+// withClient runs a command on the queue and gives its error a name.
+func withClient(ctx context.Context, name string, f *queueFlags, do func(*unroutable.Client) error) error {
+	client, err := f.open(ctx)
 	if err == nil {
-		err = do(box)
-		box.Close()
+		err = do(client)
+		client.Close()
 	}
 	switch {
 	case err == nil:

@@ -14,16 +14,16 @@ import (
 
 // unroutableExportCmd is `delayer unroutable export`.
 type unroutableExportCmd struct {
-	boxFlags
+	queueFlags
 	Out string `placeholder:"FILE" help:"Write here, to a file that does not exist yet, instead of the standard output."`
 }
 
 // Run writes one message a line.
 func (c *unroutableExportCmd) Run(ctx context.Context, s streams) error {
-	return boxed(ctx, "export", &c.boxFlags, func(box *unroutable.Box) error { return c.export(ctx, box, s) })
+	return withClient(ctx, "export", &c.queueFlags, func(client *unroutable.Client) error { return c.export(ctx, client, s) })
 }
 
-func (c *unroutableExportCmd) export(ctx context.Context, box *unroutable.Box, s streams) (err error) {
+func (c *unroutableExportCmd) export(ctx context.Context, client *unroutable.Client, s streams) (err error) {
 	out := s.out
 	if c.Out != "" {
 		file, err := os.OpenFile(c.Out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // bodies may be confidential
@@ -35,18 +35,18 @@ func (c *unroutableExportCmd) export(ctx context.Context, box *unroutable.Box, s
 	}
 	show := cli.NewDisplay(s.err)
 	defer show.End()
-	n, err := c.write(ctx, box, out, show)
+	n, err := c.write(ctx, client, out, show)
 	if err != nil {
 		return err
 	}
 	show.End()
-	_, err = fmt.Fprintf(s.err, "exported %s of %s; they are still there\n", messages(n), box.Queue())
+	_, err = fmt.Fprintf(s.err, "exported %s of %s; they are still there\n", messages(n), client.Queue())
 	return err
 }
 
-func (c *unroutableExportCmd) write(ctx context.Context, box *unroutable.Box, out io.Writer, show *cli.Display) (n int, err error) {
+func (c *unroutableExportCmd) write(ctx context.Context, client *unroutable.Client, out io.Writer, show *cli.Display) (n int, err error) {
 	buffered := bufio.NewWriter(out)
-	w := walk{box: box, flags: &c.boxFlags, show: show, after: buffered.Flush}
+	w := walk{client: client, flags: &c.queueFlags, show: show, after: buffered.Flush}
 	w.visit = func(m *unroutable.Message) error {
 		line, err := m.Export()
 		if err != nil {

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/cli"
+	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/unroutable"
 )
 
 // unroutableListCmd is `delayer unroutable list`.
 type unroutableListCmd struct {
-	boxFlags
+	queueFlags
 	Limit int `default:"100" placeholder:"N" help:"Show at most N, the oldest (${default}); 0 shows all."`
 }
 
@@ -24,21 +25,21 @@ func (c *unroutableListCmd) Validate() error {
 	if c.Limit < 0 {
 		return fmt.Errorf("--limit: %d is negative; 0 shows all", c.Limit)
 	}
-	return c.boxFlags.Validate()
+	return c.queueFlags.Validate()
 }
 
 // Run prints a table, oldest first, and how many there are.
 func (c *unroutableListCmd) Run(ctx context.Context, s streams) error {
-	return boxed(ctx, "list", &c.boxFlags, func(box *unroutable.Box) error { return c.list(ctx, box, s) })
+	return withClient(ctx, "list", &c.queueFlags, func(client *unroutable.Client) error { return c.list(ctx, client, s) })
 }
 
-func (c *unroutableListCmd) list(ctx context.Context, box *unroutable.Box, s streams) error {
+func (c *unroutableListCmd) list(ctx context.Context, client *unroutable.Client, s streams) error {
 	show := cli.NewDisplay(s.err)
 	defer show.End()
 	var found []*unroutable.Message
 	sizes := map[*unroutable.Message]int{}
 	selected := 0
-	w := walk{box: box, flags: &c.boxFlags, show: show}
+	w := walk{client: client, flags: &c.queueFlags, show: show}
 	w.visit = func(m *unroutable.Message) error {
 		if selected++; c.Limit == 0 || selected <= c.Limit {
 			found = append(found, m)
@@ -52,7 +53,7 @@ func (c *unroutableListCmd) list(ctx context.Context, box *unroutable.Box, s str
 		return err
 	}
 	show.End()
-	look := newLook(box)
+	look := newLook(client)
 	t := newTable("DESTINATION", "KEY", "ID", "DUE", "HERE", "SIZE", "WHY")
 	now := time.Now()
 	for _, m := range found {
@@ -68,7 +69,7 @@ func (c *unroutableListCmd) list(ctx context.Context, box *unroutable.Box, s str
 		}
 		fmt.Fprintln(s.out)
 	}
-	_, err = fmt.Fprintln(s.out, c.summary(box.Queue(), len(found), selected, total))
+	_, err = fmt.Fprintln(s.out, c.summary(client.Queue(), len(found), selected, total))
 	return err
 }
 
@@ -96,15 +97,15 @@ func messages(n int) string {
 
 // A look finds out why messages are where they are, asking for each destination once.
 type look struct {
-	box   *unroutable.Box
-	known map[[2]string]unroutable.Presence
+	client *unroutable.Client
+	known  map[[2]string]delivery.Presence
 }
 
 // mostLooks bounds the questions; a destination beyond them is shown without an answer.
 const mostLooks = 200
 
-func newLook(box *unroutable.Box) *look {
-	return &look{box: box, known: map[[2]string]unroutable.Presence{}}
+func newLook(client *unroutable.Client) *look {
+	return &look{client: client, known: map[[2]string]delivery.Presence{}}
 }
 
 // why is what can be known.
@@ -120,17 +121,17 @@ func (l *look) why(ctx context.Context, m *unroutable.Message) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case there == unroutable.Gone:
+	case there == delivery.Gone:
 		return "no such " + what, nil
 	case m.Early():
-		return "its way was cut: retry", nil
-	case there == unroutable.There:
+		return "it was misrouted: retry", nil
+	case there == delivery.There:
 		return what + " was gone, is there now: retry", nil
 	}
 	return what + " was gone", nil
 }
 
-func (l *look) there(ctx context.Context, m *unroutable.Message) (unroutable.Presence, error) {
+func (l *look) there(ctx context.Context, m *unroutable.Message) (delivery.Presence, error) {
 	at := [2]string{m.Envelope.Exchange, ""}
 	if at[0] == "" {
 		at[1] = m.RoutingKey
@@ -139,7 +140,7 @@ func (l *look) there(ctx context.Context, m *unroutable.Message) (unroutable.Pre
 	if asked || len(l.known) == mostLooks {
 		return there, nil
 	}
-	there, err := l.box.Exists(ctx, at[0], at[1])
+	there, err := l.client.Exists(ctx, at[0], at[1])
 	if err == nil {
 		l.known[at] = there
 	}

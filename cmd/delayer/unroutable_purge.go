@@ -13,16 +13,16 @@ import (
 
 // unroutablePurgeCmd is `delayer unroutable purge`.
 type unroutablePurgeCmd struct {
-	boxFlags
+	queueFlags
 	Yes bool `help:"Delete without asking."`
 }
 
 // Run says what it would delete, asks, and deletes just that: the messages are held meanwhile.
 func (c *unroutablePurgeCmd) Run(ctx context.Context, s streams) error {
-	return boxed(ctx, "purge", &c.boxFlags, func(box *unroutable.Box) error { return c.purge(ctx, box, s) })
+	return withClient(ctx, "purge", &c.queueFlags, func(client *unroutable.Client) error { return c.purge(ctx, client, s) })
 }
 
-func (c *unroutablePurgeCmd) purge(ctx context.Context, box *unroutable.Box, s streams) error {
+func (c *unroutablePurgeCmd) purge(ctx context.Context, client *unroutable.Client, s streams) error {
 	if !c.Yes && !isTerminalFile(s.in) {
 		return errors.New("nobody can be asked here: give --yes (export keeps a copy)")
 	}
@@ -30,7 +30,7 @@ func (c *unroutablePurgeCmd) purge(ctx context.Context, box *unroutable.Box, s s
 	defer show.End()
 	var found []*unroutable.Message
 	what := tally{}
-	w := walk{box: box, flags: &c.boxFlags, show: show}
+	w := walk{client: client, flags: &c.queueFlags, show: show}
 	w.visit = func(m *unroutable.Message) error {
 		m.Forget()
 		found = append(found, m)
@@ -39,16 +39,16 @@ func (c *unroutablePurgeCmd) purge(ctx context.Context, box *unroutable.Box, s s
 	}
 	w.after = func() error {
 		show.End()
-		return c.remove(ctx, box, s, found, what)
+		return c.remove(ctx, client, s, found, what)
 	}
 	_, err := w.run(ctx)
 	return err
 }
 
 // remove deletes what was found, if it is agreed.
-func (c *unroutablePurgeCmd) remove(ctx context.Context, box *unroutable.Box, s streams, found []*unroutable.Message, what tally) error {
+func (c *unroutablePurgeCmd) remove(ctx context.Context, client *unroutable.Client, s streams, found []*unroutable.Message, what tally) error {
 	if len(found) == 0 {
-		_, err := fmt.Fprintf(s.out, "nothing to delete in %s\n", box.Queue())
+		_, err := fmt.Fprintf(s.out, "nothing to delete in %s\n", client.Queue())
 		return err
 	}
 	t := newTable("MESSAGES", "DESTINATION")
@@ -58,7 +58,7 @@ func (c *unroutablePurgeCmd) remove(ctx context.Context, box *unroutable.Box, s 
 	if err := t.write(s.out); err != nil {
 		return err
 	}
-	if err := c.agreed(ctx, box, s, len(found)); err != nil {
+	if err := c.agreed(ctx, client, s, len(found)); err != nil {
 		return err
 	}
 	for _, m := range found {
@@ -66,16 +66,16 @@ func (c *unroutablePurgeCmd) remove(ctx context.Context, box *unroutable.Box, s 
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(s.out, "\ndeleted %s from %s\n", messages(len(found)), box.Queue())
+	_, err := fmt.Fprintf(s.out, "\ndeleted %s from %s\n", messages(len(found)), client.Queue())
 	return err
 }
 
 // agreed asks the person at the terminal.
-func (c *unroutablePurgeCmd) agreed(ctx context.Context, box *unroutable.Box, s streams, n int) error {
+func (c *unroutablePurgeCmd) agreed(ctx context.Context, client *unroutable.Client, s streams, n int) error {
 	if c.Yes {
 		return nil
 	}
-	fmt.Fprintf(s.out, "\nDelete %s from %s for ever? Type %d to agree: ", messages(n), box.Queue(), n)
+	fmt.Fprintf(s.out, "\nDelete %s from %s for ever? Type %d to agree: ", messages(n), client.Queue(), n)
 	typed := make(chan string, 1)
 	go func() { // a read of the terminal cannot be called off; the process ends soon
 		line, _ := bufio.NewReader(s.in).ReadString('\n')

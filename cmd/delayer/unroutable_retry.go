@@ -9,27 +9,28 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/cli"
+	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/unroutable"
 )
 
 // unroutableRetryCmd is `delayer unroutable retry`.
 type unroutableRetryCmd struct {
-	boxFlags
+	queueFlags
 	DryRun bool `help:"Say what would be sent, and send nothing."`
 }
 
 // Run sends the messages one after the other, each taken out of the queue once the broker has confirmed that it is
 // at its destination. It fails if some of those selected stay.
 func (c *unroutableRetryCmd) Run(ctx context.Context, s streams) error {
-	return boxed(ctx, "retry", &c.boxFlags, func(box *unroutable.Box) error {
+	return withClient(ctx, "retry", &c.queueFlags, func(client *unroutable.Client) error {
 		opening, cancel := context.WithTimeout(ctx, c.Timeout)
-		sender, err := box.Sender(opening)
+		sender, err := client.Sender(opening)
 		cancel()
 		if err != nil {
 			return err
 		}
 		defer sender.Close()
-		r := retrial{cmd: c, box: box, sender: sender, sent: tally{}, stay: tally{}}
+		r := retrial{cmd: c, client: client, sender: sender, sent: tally{}, stay: tally{}}
 		err = r.run(ctx, cli.NewDisplay(s.err))
 		r.report(s.out)
 		if err != nil {
@@ -42,7 +43,7 @@ func (c *unroutableRetryCmd) Run(ctx context.Context, s streams) error {
 // A retrial is one run of the command.
 type retrial struct {
 	cmd        *unroutableRetryCmd
-	box        *unroutable.Box
+	client     *unroutable.Client
 	sender     *unroutable.Sender
 	look       *look
 	total      int
@@ -51,8 +52,8 @@ type retrial struct {
 
 func (r *retrial) run(ctx context.Context, show *cli.Display) (err error) {
 	defer show.End()
-	r.look = newLook(r.box)
-	w := walk{box: r.box, flags: &r.cmd.boxFlags, show: show}
+	r.look = newLook(r.client)
+	w := walk{client: r.client, flags: &r.cmd.queueFlags, show: show}
 	w.visit = func(m *unroutable.Message) error {
 		defer m.Forget()
 		if r.cmd.DryRun {
@@ -70,7 +71,7 @@ func (r *retrial) send(ctx context.Context, m *unroutable.Message) error {
 	defer cancel()
 	why, err := r.sender.Send(sending, m)
 	if err != nil {
-		return fmt.Errorf("%w; it is still in %s, and may be at its destination as well", err, r.box.Queue())
+		return fmt.Errorf("%w; it is still in %s, and may be at its destination as well", err, r.client.Queue())
 	}
 	if why != "" {
 		r.stay.add(destination(m) + ": " + why)
@@ -90,7 +91,7 @@ func (r *retrial) foresee(ctx context.Context, m *unroutable.Message) error {
 	if err != nil {
 		return err
 	}
-	if there == unroutable.Gone {
+	if there == delivery.Gone {
 		r.stay.add(destination(m) + ": it does not exist")
 		return nil
 	}
@@ -118,10 +119,10 @@ func (r *retrial) report(out io.Writer) {
 		fmt.Fprintln(out)
 	}
 	if r.total == 0 {
-		fmt.Fprintln(out, r.box.Queue()+" is empty: there is nothing to send.")
+		fmt.Fprintln(out, r.client.Queue()+" is empty: there is nothing to send.")
 		return
 	}
-	fmt.Fprintf(out, "%s: %d %s, %d %s, %d not selected.\n", messages(r.total)+" in "+r.box.Queue(),
+	fmt.Fprintf(out, "%s: %d %s, %d %s, %d not selected.\n", messages(r.total)+" in "+r.client.Queue(),
 		r.sent.sum(), sent, r.stay.sum(), stay, max(0, r.total-r.sent.sum()-r.stay.sum()))
 }
 

@@ -26,6 +26,9 @@ type Options struct {
 	Name    string       // shown in the broker's list of connections
 	Backend string       // for errors
 	Outages *Outages     // shared by connections that log an outage together; nil: each logs its own
+
+	// LargeFrames reads messages whose headers are larger than a frame may be. Not with TLS, and not for publishing.
+	LargeFrames bool
 }
 
 // Slog is the logger to use.

@@ -55,6 +55,7 @@ func attemptDeadline(ctx context.Context, left int) time.Time {
 func dial(ctx context.Context, to address, opts Options, deadline time.Time) (*amqp091.Connection, error) {
 	// amqp091-go knows no context: end the handshake by closing the socket under it.
 	var socket net.Conn
+	large := opts.LargeFrames && to.uri.Scheme == "amqp"
 	unhook := func() bool { return true }
 	cfg := amqp091.Config{
 		TLSClientConfig: opts.TLS.Clone(), // amqp091-go writes the address's host name into it
@@ -65,11 +66,17 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (*a
 				return nil, err
 			}
 			socket = s
+			if large {
+				s = &largeFrames{Conn: s}
+			}
 			unhook = context.AfterFunc(ctx, func() { _ = socket.Close() })
 			return s, s.SetDeadline(deadline)
 		},
 	}
 	cfg.Properties.SetClientConnectionName(opts.Name)
+	if large {
+		cfg.FrameSize = largeFrame
+	}
 	conn, err := amqp091.DialConfig(to.raw, cfg)
 	unhook()
 	if ctx.Err() != nil {

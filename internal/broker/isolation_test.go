@@ -54,7 +54,7 @@ func innocents(t *testing.T, publish func(context.Context, Publishing) error, qu
 
 // sealed is a message to a queue, as the engine sends it.
 func sealed(queue string, msg amqp091.Publishing) Publishing {
-	return Publishing{Key: queue, Message: message.Seal(msg, message.NewEnvelope(time.Now(), ""), nil)}
+	return Publishing{Key: queue, Message: message.Seal(msg, message.NewEnvelope(time.Now(), 0, ""), nil)}
 }
 
 func nested(depth int) any {

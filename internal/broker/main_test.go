@@ -74,5 +74,5 @@ func count(t testing.TB, c *Control, queue string) int {
 }
 
 func to(queue string) Publishing {
-	return Publishing{Key: queue, Message: message.Seal(amqp091.Publishing{Body: []byte("x")}, message.NewEnvelope(time.Now(), ""), nil)}
+	return Publishing{Key: queue, Message: message.Seal(amqp091.Publishing{Body: []byte("x")}, message.NewEnvelope(time.Now(), 0, ""), nil)}
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,17 +17,28 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// freshFor is how long a binding is taken to be there after it was last made. When a destination is
-// deleted the broker deletes its bindings too, and nothing tells us; making the binding again is how we
-// find out that the destination is gone, or is there again. Once per message would cost as much as
-// publishing.
-const freshFor = 100 * time.Millisecond
+const (
+	// freshFor is how long a binding is taken to be there after it was last made. When a destination is
+	// deleted the broker deletes its bindings too, and nothing tells us; making the binding again is how we
+	// find out that the destination is gone, or is there again. Once per message would cost as much as
+	// publishing.
+	freshFor = 100 * time.Millisecond
+
+	// wholeFor is the same for the bindings between exchanges of ours. They go only if somebody deletes one of
+	// those; another process may then declare it again without our bindings.
+	wholeFor = 5 * time.Second
+)
+
+// A control runs f on a channel. It is a *broker.Control.
+type control interface {
+	Do(ctx context.Context, f func(*amqp091.Channel) error) error
+}
 
 // Destinations binds destinations to the delivery exchange when they are first used, and again for as
 // long as messages are on their way there. It is safe for concurrent use.
 type Destinations struct {
 	stage   Stage
-	control *broker.Control
+	control control
 	backend string
 	log     *slog.Logger
 
@@ -48,15 +59,34 @@ type Route struct {
 	id  routeID
 	key any // the delivery key, a string, kept as the interface that a header wants
 
-	whole    atomic.Bool  // all its bindings were made, not only the one that goes with the destination
-	boundAt  atomic.Int64 // nanoseconds since the epoch of its Destinations; 0: not bound
-	lastDue  atomic.Int64 // when the last message is due, likewise
+	boundAt  atomic.Int64 // when the destination was last bound, in nanoseconds since the epoch; 0: not bound
+	wholeAt  atomic.Int64 // when all its bindings were last made, likewise
+	lastDue  atomic.Int64 // when the last message is due, likewise; or forgotten
 	binding  chan struct{}
+	known    atomic.Bool // it was bound once
+	lost     atomic.Bool // it was gone since
+	between  atomic.Bool // bindings between exchanges of ours may be there
 	reported atomic.Bool // that it is gone
 }
 
+// forgotten is the lastDue of a route that is not looked after any more. A message must take another one.
+const forgotten = -1
+
+// note keeps the route until a message is due. It returns false where the route is forgotten.
+func (r *Route) note(due int64) bool {
+	for {
+		last := r.lastDue.Load()
+		if last == forgotten {
+			return false
+		}
+		if due <= last || r.lastDue.CompareAndSwap(last, due) {
+			return true
+		}
+	}
+}
+
 // NewDestinations starts looking after the destinations of stage; Close ends it.
-func NewDestinations(stage Stage, control *broker.Control, backend string, log *slog.Logger) *Destinations {
+func NewDestinations(stage Stage, control control, backend string, log *slog.Logger) *Destinations {
 	ctx, stop := context.WithCancel(context.Background())
 	d := &Destinations{
 		stage: stage, control: control, backend: backend, log: log,
@@ -78,7 +108,7 @@ func (d *Destinations) now() int64 { return int64(time.Since(d.epoch)) }
 // Reset forgets what is bound: the broker may have lost it.
 func (d *Destinations) Reset() {
 	d.routes.Range(func(_, r any) bool {
-		r.(*Route).whole.Store(false)
+		r.(*Route).wholeAt.Store(0)
 		r.(*Route).boundAt.Store(0)
 		return true
 	})
@@ -125,24 +155,28 @@ func queueOf(exchange, key string) string {
 }
 
 func (d *Destinations) bindOne(ctx context.Context, id routeID, delay time.Duration) (any, error) {
-	r := d.route(id)
-	now := d.now()
-	if at := r.boundAt.Load(); at == 0 || now-at >= int64(freshFor) {
-		if err := d.bind(ctx, r, now); err != nil {
-			return nil, err
+	for {
+		r := d.route(id)
+		now := d.now()
+		if at := r.boundAt.Load(); at == 0 || now-at >= int64(freshFor) {
+			if err := d.bind(ctx, r, now); err != nil {
+				return nil, err
+			}
 		}
+		if r.note(now + int64(delay)) {
+			return r.key, nil
+		}
+		d.routes.CompareAndDelete(id, r)
 	}
-	if due := now + int64(delay); due > r.lastDue.Load() {
-		r.lastDue.Store(due) // two that race differ by less than the refresh's interval
-	}
-	return r.key, nil
 }
 
+// route is kept from the start: it may take long until it is bound.
 func (d *Destinations) route(id routeID) *Route {
 	if r, ok := d.routes.Load(id); ok {
 		return r.(*Route)
 	}
 	r := &Route{id: id, key: Key(id.exchange, id.queue, id.words), binding: make(chan struct{}, 1)}
+	r.lastDue.Store(d.now())
 	actual, _ := d.routes.LoadOrStore(id, r)
 	return actual.(*Route)
 }
@@ -159,10 +193,31 @@ func (d *Destinations) bind(ctx context.Context, r *Route, asked int64) error {
 		return nil
 	}
 	now := d.now()
-	bindings := d.stage.bindings(r.id.exchange, r.id.queue, r.key.(string))
-	if r.whole.Load() {
+	whole := now-r.wholeAt.Load() >= int64(wholeFor) || r.wholeAt.Load() == 0
+	err := d.make(ctx, r, whole)
+	if errors.Is(err, delayer.ErrUnroutable) {
+		whole, err = d.clean(ctx, r, err)
+	}
+	if err != nil {
+		r.boundAt.Store(0)
+		return err
+	}
+	if whole {
+		r.wholeAt.Store(now)
+	}
+	r.boundAt.Store(now)
+	r.known.Store(true)
+	r.reported.Store(false)
+	return nil
+}
+
+// make makes the binding to the destination, or all bindings that lead there.
+func (d *Destinations) make(ctx context.Context, r *Route, whole bool) error {
+	bindings := r.bindings(d.stage)
+	if !whole {
 		bindings = bindings[:1]
 	}
+	r.between.Store(r.between.Load() || whole && len(bindings) > 1)
 	err := d.control.Do(ctx, func(ch *amqp091.Channel) error {
 		for _, b := range bindings {
 			if err := topology.Bind(ch, b); err != nil {
@@ -172,19 +227,44 @@ func (d *Destinations) bind(ctx context.Context, r *Route, asked int64) error {
 		return nil
 	})
 	if err != nil {
-		r.boundAt.Store(0)
 		return d.explain(r, err)
 	}
-	r.whole.Store(true)
-	r.boundAt.Store(now)
-	r.reported.Store(false)
 	return nil
+}
+
+// clean removes the bindings that the broker did not remove with an exchange of the user's. Another process may have
+// bound it again at that moment, so it looks once more, and makes all bindings where the exchange is back.
+func (d *Destinations) clean(ctx context.Context, r *Route, gone error) (whole bool, err error) {
+	r.lost.Store(r.known.Load())
+	r.wholeAt.Store(0)
+	if !r.between.Load() {
+		return false, gone
+	}
+	err = d.control.Do(ctx, func(ch *amqp091.Channel) error {
+		for _, b := range r.bindings(d.stage)[1:] {
+			if err := topology.Unbind(ch, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return false, gone
+	}
+	const all = true
+	err = d.make(ctx, r, all)
+	r.between.Store(err == nil)
+	return all, err
+}
+
+func (r *Route) bindings(s Stage) []topology.Binding {
+	return s.bindings(r.id.exchange, r.id.queue, r.key.(string))
 }
 
 // explain tells a missing destination from a missing exchange of ours, both 404 to the broker.
 func (d *Destinations) explain(r *Route, err error) error {
 	var amqpErr *amqp091.Error
-	if errors.As(err, &amqpErr) && amqpErr.Code == amqp091.NotFound && missing(amqpErr.Reason, d.stage.Exchange(), d.stage.Exchanges(), d.stage.Sink()) {
+	if errors.As(err, &amqpErr) && amqpErr.Code == amqp091.NotFound && d.stage.owns(amqpErr.Reason) {
 		return &delayer.Error{Op: "publish", Backend: d.backend, Object: r.String(), Kind: errTopologyLost, Cause: amqpErr}
 	}
 	var known *delayer.Error
@@ -195,13 +275,19 @@ func (d *Destinations) explain(r *Route, err error) error {
 	return broker.Explain("publish", d.backend, r.String(), err)
 }
 
-func missing(reason string, names ...string) bool {
-	for _, name := range names {
-		if strings.Contains(reason, "'"+name+"'") {
-			return true
-		}
+// notFound is the broker's 404. The name is quoted as it is and may have quotes of its own.
+var notFound = regexp.MustCompile(`^NOT_FOUND - no (exchange|queue) '((?s).*)' in vhost '`)
+
+// owns says that the broker's 404 is about an object of the stage.
+func (s Stage) owns(reason string) bool {
+	at := notFound.FindStringSubmatch(reason)
+	if at == nil {
+		return false
 	}
-	return false
+	if at[1] == "queue" {
+		return at[2] == s.Discard()
+	}
+	return at[2] == s.Exchange() || at[2] == s.Exchanges()
 }
 
 // errTopologyLost: an object of ours is gone. It is a NotSent to the caller.

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -10,8 +11,10 @@ import (
 
 const (
 	refreshEvery = time.Second           // the age at which a binding with messages on their way is made again
-	refreshPause = 20 * time.Millisecond // between two bindings: at most 50 a second, however many there are
+	refreshPause = 20 * time.Millisecond // between two routes: 50 a second, while they are few
+	leastPause   = 4 * time.Millisecond  // while they are many: 250 a second, or it would cost the broker too much
 	forgetAfter  = 10 * time.Minute      // without use, after the last message was due
+	rebindings   = 8                     // at a time; a broker.Control has as many channels
 )
 
 // refresh makes the bindings of destinations that have messages on their way again and again, so that
@@ -19,20 +22,91 @@ const (
 func (d *Destinations) refresh(ctx context.Context) {
 	defer close(d.done)
 	for wait(ctx, refreshEvery) {
-		d.routes.Range(func(id, value any) bool {
-			r := value.(*Route)
-			now := d.now()
-			switch due := r.lastDue.Load(); {
-			case now-due > int64(forgetAfter):
-				d.routes.Delete(id)
-				return true
-			case now > due, now-r.boundAt.Load() < int64(refreshEvery):
-				return true
+		busy := d.busy()
+		pause := max(min(refreshPause, wholeFor/time.Duration(len(busy)+1)), leastPause)
+		for _, r := range busy {
+			if d.now()-r.boundAt.Load() < int64(refreshEvery) {
+				continue
 			}
-			d.report(r, d.bind(ctx, r, now))
-			return wait(ctx, refreshPause)
+			d.report(r, d.bind(ctx, r, d.now()))
+			if !wait(ctx, pause) {
+				return
+			}
+		}
+		d.forget(ctx)
+	}
+}
+
+// busy are the routes with messages on their way.
+func (d *Destinations) busy() []*Route {
+	var busy []*Route
+	now := d.now()
+	d.routes.Range(func(_, r any) bool {
+		if r := r.(*Route); r.lastDue.Load() >= now {
+			busy = append(busy, r)
+		}
+		return true
+	})
+	return busy
+}
+
+// forget drops the routes that are not used any more. It binds each a last time: that removes what is left of an
+// exchange that is gone.
+func (d *Destinations) forget(ctx context.Context) {
+	d.routes.Range(func(id, value any) bool {
+		r := value.(*Route)
+		due := r.lastDue.Load()
+		if d.now()-due <= int64(forgetAfter) {
+			return true
+		}
+		if r.between.Load() {
+			_ = d.bind(ctx, r, d.now())
+		}
+		if r.lastDue.CompareAndSwap(due, forgotten) {
+			d.routes.CompareAndDelete(id, r)
+		}
+		return ctx.Err() == nil
+	})
+}
+
+// Rebind makes all bindings of every route with messages on its way again, as fast as the broker does. A destination
+// that is gone is no error.
+func (d *Destinations) Rebind(ctx context.Context) error {
+	var (
+		working sync.WaitGroup
+		mu      sync.Mutex
+		first   error
+	)
+	slots := make(chan struct{}, rebindings)
+	for _, r := range d.busy() {
+		slots <- struct{}{}
+		working.Go(func() {
+			defer func() { <-slots }()
+			r.wholeAt.Store(0)
+			err := d.bind(ctx, r, d.now())
+			d.report(r, err)
+			mu.Lock()
+			defer mu.Unlock()
+			if first == nil && err != nil && !errors.Is(err, delayer.ErrUnroutable) {
+				first = err
+			}
 		})
 	}
+	working.Wait()
+	return first
+}
+
+// Vouches says that a destination was bound, and was never seen gone since.
+func (d *Destinations) Vouches(exchange, key string) bool {
+	known, lost := false, false
+	d.routes.Range(func(id, r any) bool {
+		if at := id.(routeID); at.exchange == exchange && at.queue == queueOf(exchange, key) {
+			known = known || r.(*Route).known.Load()
+			lost = lost || r.(*Route).lost.Load()
+		}
+		return true
+	})
+	return known && !lost
 }
 
 // report logs, once, that a destination with messages on their way is gone.

@@ -1,11 +1,14 @@
 // Package delivery is the last stage of every broker-side backend: where a message arrives once its delay
 // has passed, carrying a key that names its destination; bindings from there to the destinations, made
-// when they are first used; and the queue for what cannot be routed.
+// when they are first used; and the queues for what cannot be routed.
 //
 //	waiting queues → <prefix>.delivery ─ key of a queue ────→ that queue
 //	                        │  └──────── key of an exchange ─→ <prefix>.delivery.exchanges ─→ that exchange
-//	                        │                            └───→ <prefix>.sink
-//	                        └ nothing matches, here or there → <prefix>.unroutable
+//	                        │                            └───→ <prefix>.discard
+//	                        └ nothing matches, here or there → exchange <prefix>.unroutable
+//
+//	exchange <prefix>.unroutable → <prefix>.misrouted ─ a Delayer ┬ sends it on to its destination
+//	                                                              └ <prefix>.unroutable.keep → <prefix>.unroutable
 package delivery
 
 import (
@@ -16,59 +19,79 @@ import (
 
 // A Stage names the broker objects of the delivery stage under one prefix.
 type Stage struct {
-	prefix string
-	sink   bool
+	prefix  string
+	discard bool
 }
 
 // NewStage returns the stage of a prefix. atLeastOnce says that messages come from queues that dead-letter at
 // least once.
 func NewStage(prefix string, atLeastOnce bool) Stage {
-	return Stage{prefix: prefix, sink: atLeastOnce}
+	return Stage{prefix: prefix, discard: atLeastOnce}
 }
 
 // Exchange is where messages whose delay has passed are dead-lettered to.
 func (s Stage) Exchange() string { return s.prefix + ".delivery" }
 
-// Unroutable is the name of the queue for messages whose destination is gone, and of the fanout
-// exchange in front of it, which is the alternate exchange of every exchange of ours.
+// Unroutable is the name of the fanout exchange that is the alternate exchange of every exchange of ours. It
+// leads to the misrouted queue. A queue of the same name keeps the messages that an operator must look at.
 func (s Stage) Unroutable() string { return s.prefix + ".unroutable" }
+
+// Misrouted is the queue for messages that an exchange of ours could not route. A Delayer consumes it (package
+// misrouted) and sends each message on, or moves it to the unroutable queue. A direct exchange of the same name
+// leads to whoever does that now.
+func (s Stage) Misrouted() string { return s.prefix + ".misrouted" }
+
+// Keep is the fanout exchange in front of the unroutable queue. It has no alternate exchange: a message that it
+// cannot route comes back to its publisher.
+func (s Stage) Keep() string { return s.prefix + ".unroutable.keep" }
 
 // Exchanges is the exchange that leads on to the users' exchanges. It is one of its own so that a
 // user's exchange that is gone leaves it without a match, whatever else happens to the message before.
 func (s Stage) Exchanges() string { return s.prefix + ".delivery.exchanges" }
 
-// Sink is a queue that discards. A queue that dead-letters at least once keeps a message that no queue
-// takes and tries again every few minutes; 32 of those stall it (rabbit_fifo_dlx_worker). That is what a
-// message to an exchange with nothing bound for its key would become, and no alternate exchange of ours
-// can help there: the user's exchange was found. So what goes to an exchange also goes to the sink, and
-// what is unmatched there is that exchange's own affair, as it is for every message published to it. It is a
-// quorum queue, because a classic one would be on one node, and without that node nothing here could be routed,
-// confirmed or declared; what it takes has a TTL of 0 and is gone at once. It costs the broker 27 µs a message, a
-// classic one 18 (RabbitMQ 3.10.8, two cores).
-func (s Stage) Sink() string { return s.prefix + ".sink" }
+// Discard is a queue that discards what it gets. A queue that dead-letters at least once keeps a message that no
+// queue takes and tries again every few minutes; 32 of those stall it (rabbit_fifo_dlx_worker). A message to an
+// exchange with nothing bound for its key would be such a message, and no alternate exchange of ours can help:
+// the user's exchange was found. So what goes to an exchange also goes to the discard queue. What that exchange
+// does not route is dropped, as in a plain publish.
+//
+// It is a quorum queue. A classic one would be on one node, and without that node nothing here could be routed,
+// confirmed or declared. Its TTL is 0. It costs the broker 27 µs a message, a classic one 18 (RabbitMQ 3.10.8,
+// two cores).
+func (s Stage) Discard() string { return s.prefix + ".discard" }
 
 // neverGiveUp is a delivery limit that is never reached. From RabbitMQ 4.0 on a quorum queue drops a
 // message after 20 deliveries by default, and looking at unroutable messages is a delivery.
 const neverGiveUp = int64(1) << 30
+
+// keeping is a queue that never drops a message.
+func keeping(name string) topology.Queue {
+	return topology.Queue{Name: name, Args: amqp091.Table{
+		"x-queue-type":     string(topology.Quorum),
+		"x-delivery-limit": neverGiveUp,
+		"x-overflow":       "reject-publish", // where a policy has a max-length: keep what is there
+		"x-max-length":     topology.NeverFull,
+	}}
+}
 
 // Plan is what the broker must have before any destination is bound.
 func (s Stage) Plan() topology.Plan {
 	p := topology.Plan{
 		Exchanges: []topology.Exchange{
 			{Name: s.Unroutable(), Kind: topology.Fanout},
+			{Name: s.Keep(), Kind: topology.Fanout},
+			{Name: s.Misrouted(), Kind: topology.Direct},
 			{Name: s.Exchange(), Kind: topology.Direct, Alternate: s.Unroutable()},
 			{Name: s.Exchanges(), Kind: topology.Direct, Alternate: s.Unroutable()},
 		},
-		Queues: []topology.Queue{{Name: s.Unroutable(), Args: amqp091.Table{
-			"x-queue-type":     string(topology.Quorum),
-			"x-delivery-limit": neverGiveUp,
-			"x-overflow":       "reject-publish", // where a policy has a max-length: keep what is there
-			"x-max-length":     topology.NeverFull,
-		}}},
-		Bindings: []topology.Binding{{Source: s.Unroutable(), Target: s.Unroutable()}},
+		Queues: []topology.Queue{keeping(s.Misrouted()), keeping(s.Unroutable())},
+		Bindings: []topology.Binding{
+			{Source: s.Unroutable(), Target: s.Misrouted()},
+			{Source: s.Keep(), Target: s.Unroutable()},
+		},
 	}
-	if s.sink {
-		p.Queues = append(p.Queues, topology.Queue{Name: s.Sink(), Args: amqp091.Table{
+	if s.discard {
+		p.Queues = append(p.Queues, topology.Queue{Name: s.Discard(), Args: amqp091.Table{
 			"x-queue-type":  string(topology.Quorum),
 			"x-message-ttl": int64(0),
 		}})
@@ -86,8 +109,8 @@ func (s Stage) bindings(exchange, queue, key string) []topology.Binding {
 		{Source: s.Exchanges(), Key: key, Target: exchange, ToExchange: true},
 		{Source: s.Exchange(), Key: key, Target: s.Exchanges(), ToExchange: true},
 	}
-	if s.sink {
-		b = append(b, topology.Binding{Source: s.Exchange(), Key: key, Target: s.Sink()})
+	if s.discard {
+		b = append(b, topology.Binding{Source: s.Exchange(), Key: key, Target: s.Discard()})
 	}
 	return b
 }

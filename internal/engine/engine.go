@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/delayer-go/delayer/internal/guard"
 	"github.com/delayer-go/delayer/internal/keeper"
 	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/misrouted"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -31,7 +33,8 @@ type Engine struct {
 	publisher *broker.Publisher
 	dests     destinations
 	keeper    *keeper.Keeper
-	guard     *guard.Guard // nil where nothing of ours is declared
+	guard     *guard.Guard     // nil where nothing of ours is declared
+	mover     *misrouted.Mover // nil where this Delayer leaves misrouted messages to others
 
 	stop    context.CancelFunc // ends what runs beside Publish
 	running sync.WaitGroup
@@ -43,7 +46,11 @@ var (
 )
 
 // Limits implements [delayer.Delayer].
-func (e *Engine) Limits() delayer.Limits { return e.limits }
+func (e *Engine) Limits() delayer.Limits {
+	limits := e.limits
+	limits.Tiers = slices.Clone(limits.Tiers) // the caller may change it
+	return limits
+}
 
 // Keeper keeps the topology.
 func (e *Engine) Keeper() *keeper.Keeper { return e.keeper }
@@ -52,6 +59,9 @@ func (e *Engine) Keeper() *keeper.Keeper { return e.keeper }
 func (e *Engine) Close() error {
 	e.stop()
 	e.running.Wait()
+	if e.mover != nil {
+		e.mover.Close()
+	}
 	e.release()
 	return nil
 }
@@ -82,7 +92,7 @@ func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.D
 		return err
 	}
 	e.keeper.Expect(waits)
-	envelope := message.NewEnvelope(time.Now().Add(delay), exchange)
+	envelope := message.NewEnvelope(time.Now().Add(delay), delay, exchange)
 	const attempts = 3 // a topology that is deleted under us is declared again, and the message sent once more
 	for attempt := 1; ; attempt++ {
 		err := e.attempt(ctx, exchange, key, waits, msg, envelope)

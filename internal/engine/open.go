@@ -83,7 +83,8 @@ func (e *Engine) open(ctx context.Context, c *Connected) error {
 		e.dests = direct{d}
 	} else {
 		keep.Topology = c.settings.Whole(keep.Topology)
-		e.dests = bound{delivery.NewDestinations(c.settings.Stage(), c.control, c.settings.Backend, log)}
+		dests := delivery.NewDestinations(c.settings.Stage(), c.control, c.settings.Backend, log)
+		e.dests, keep.Rebind = bound{dests}, dests.Rebind
 	}
 	keep.Forget = e.dests.Reset
 	e.keeper = keeper.New(keep)
@@ -134,6 +135,7 @@ func (e *Engine) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	e.stop = stop
 	e.running.Go(func() { e.keeper.Run(ctx) })
+	e.mover = e.startMover()
 	if e.guard != nil {
 		e.running.Go(func() { e.guard.Run(ctx, e.keeper.Busy) })
 	}

@@ -22,6 +22,9 @@ type Settings struct {
 	delayer.Options
 	Backend string
 
+	// IgnoreMisrouted leaves misrouted messages to other processes.
+	IgnoreMisrouted bool
+
 	management *policy.Management // nil where there is none
 	outages    *broker.Outages    // of all connections
 }

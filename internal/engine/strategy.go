@@ -37,6 +37,13 @@ type Router interface {
 	Leaving(queue string, words int) topology.Plan
 }
 
+// A Reckoner is a [Strategy] that knows more of a misrouted message than its x-death says.
+type Reckoner interface {
+	// Remaining is the part of the delay that the message has not waited for yet; ok is false where
+	// that is not known.
+	Remaining(headers amqp091.Table) (remaining time.Duration, ok bool)
+}
+
 // A Message is what a Strategy knows of a message.
 type Message struct {
 	Delay        time.Duration // positive and within Limits; a tier where there are tiers

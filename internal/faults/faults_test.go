@@ -69,6 +69,7 @@ func expect(t *testing.T, c faults.Campaign, f faults.Fault) {
 		t.Log(r)
 		assert.Empty(t, r.Problems, "%s, %s", f.Name, r.Subject)
 		assert.Equal(t, r.Account.Confirmed, r.Account.Delivered+r.Account.Kept, "every confirmed message arrives, or is kept as unroutable")
+		assert.Zero(t, r.Account.Kept, "%s, %s: no destination was gone", f.Name, r.Subject)
 		assert.GreaterOrEqual(t, r.Account.Confirmed, 100, "what was accounted for is more than nothing")
 	}
 }

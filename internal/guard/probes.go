@@ -189,7 +189,7 @@ func (p *probes) conflict(kind, name string, cause error, key string) error {
 
 // message is a probe with a routing key, and one in BCC.
 func (p *probes) message(key string, more ...any) broker.Publishing {
-	envelope := message.NewEnvelope(time.Now().Add(probeTTL), "")
+	envelope := message.NewEnvelope(time.Now().Add(probeTTL), probeTTL, "")
 	return broker.Publishing{
 		Exchange: watchName(p.Prefix), Key: key, Message: message.Seal(amqp091.Publishing{}, envelope, nil, more...),
 	}

@@ -24,17 +24,23 @@ var stripped = [...]string{
 	"x-delay",
 	delayer.Header,
 	Journey,
+	Came,
 }
 
 // Journey is the header in which backend/controller writes where a message goes, and when. A consumer never
 // sees it, but whoever sends an unroutable message again may.
 const Journey = "x-delayer-journey"
 
+// Came is the header of a message in the unroutable queue with the time when the last waiting queue let go of it, or
+// when it was moved there. A consumer never sees it.
+const Came = "x-delayer-came"
+
 // An Envelope is what we write on a message: who it is, when it is due and where it goes.
 type Envelope struct {
-	ID       string    // unique to one Publish
-	Due      time.Time // publish time + delay, by the publisher's clock
-	Exchange string    // the destination exchange, "" for the default exchange
+	ID       string        // unique to one Publish
+	Due      time.Time     // publish time + delay, by the publisher's clock
+	Delay    time.Duration // what the message had to wait when it was last published, in whole milliseconds
+	Exchange string        // the destination exchange, "" for the default exchange
 }
 
 // idPrefix makes the ids of this process differ from those of any other; idCount counts within it.
@@ -44,27 +50,43 @@ var (
 )
 
 // NewEnvelope returns an envelope with an id of its own.
-func NewEnvelope(due time.Time, exchange string) Envelope {
-	return Envelope{ID: idPrefix + strconv.FormatUint(idCount.Add(1), 36), Due: due, Exchange: exchange}
+func NewEnvelope(due time.Time, delay time.Duration, exchange string) Envelope {
+	return Envelope{ID: idPrefix + strconv.FormatUint(idCount.Add(1), 36), Due: due, Delay: delay, Exchange: exchange}
 }
 
 // String returns the value of [delayer.Header].
 func (e Envelope) String() string {
-	b := make([]byte, 0, len(e.ID)+len(e.Exchange)+16)
+	b := make([]byte, 0, len(e.ID)+len(e.Exchange)+32)
 	b = append(append(b, e.ID...), ' ')
 	b = append(strconv.AppendInt(b, e.Due.UnixMilli(), 10), ' ')
+	b = append(strconv.AppendInt(b, ceilMillis(e.Delay), 10), ' ')
 	return string(append(b, e.Exchange...))
 }
+
+// ceilMillis rounds up: a delay that is read back is never shorter than it was.
+func ceilMillis(d time.Duration) int64 {
+	if d%time.Millisecond > 0 {
+		return d.Milliseconds() + 1
+	}
+	return d.Milliseconds()
+}
+
+// maxMillis is the longest delay in milliseconds that a time.Duration holds.
+const maxMillis = math.MaxInt64 / int64(time.Millisecond)
 
 // ParseEnvelope reads the value of [delayer.Header].
 func ParseEnvelope(s string) (Envelope, error) {
 	id, rest, ok1 := strings.Cut(s, " ")
-	due, exchange, ok2 := strings.Cut(rest, " ")
-	ms, err := strconv.ParseInt(due, 10, 64)
-	if !ok1 || !ok2 || err != nil || id == "" {
-		return Envelope{}, fmt.Errorf("header %s is %.80q, want \"<id> <due ms> <exchange>\"", delayer.Header, s)
+	due, rest, ok2 := strings.Cut(rest, " ")
+	delay, exchange, ok3 := strings.Cut(rest, " ")
+	dueMillis, err1 := strconv.ParseInt(due, 10, 64)
+	delayMillis, err2 := strconv.ParseInt(delay, 10, 64)
+	if !ok1 || !ok2 || !ok3 || err1 != nil || err2 != nil || id == "" || delayMillis < 0 || delayMillis > maxMillis {
+		return Envelope{}, fmt.Errorf("header %s is %.80q, want \"<id> <due ms> <delay ms> <exchange>\"", delayer.Header, s)
 	}
-	return Envelope{ID: id, Due: time.UnixMilli(ms), Exchange: exchange}, nil
+	return Envelope{
+		ID: id, Due: time.UnixMilli(dueMillis), Delay: time.Duration(delayMillis) * time.Millisecond, Exchange: exchange,
+	}, nil
 }
 
 // Seal returns msg as it goes on the wire: without what earlier deliveries left, with our header and

@@ -13,16 +13,16 @@ import (
 
 func TestEnvelopeRoundTrip(t *testing.T) {
 	for _, exchange := range []string{"", "orders", "with two spaces", "été"} {
-		e := NewEnvelope(time.UnixMilli(1795234405786), exchange)
+		e := NewEnvelope(time.UnixMilli(1795234405786), 90*time.Second, exchange)
 		got, err := ParseEnvelope(e.String())
 		require.NoError(t, err)
 		require.Equal(t, e, got)
 	}
-	require.NotEqual(t, NewEnvelope(time.Now(), "").ID, NewEnvelope(time.Now(), "").ID)
+	require.NotEqual(t, NewEnvelope(time.Now(), 0, "").ID, NewEnvelope(time.Now(), 0, "").ID)
 }
 
 func FuzzParseEnvelope(f *testing.F) {
-	f.Add("id 1795234405786 orders")
+	f.Add("id 1795234405786 90000 orders")
 	f.Add("  ")
 	f.Add("id x y")
 	f.Fuzz(func(t *testing.T, s string) {
@@ -42,9 +42,9 @@ func TestSealStripsWhatADeliveryLeft(t *testing.T) {
 		"x-first-death-exchange": "", "x-last-death-queue": "q", "x-last-death-reason": "expired", "x-last-death-exchange": "",
 		"x-delay": int32(5), delayer.Header: "old 1 x", Journey: amqp091.Table{}, "mine": "kept",
 	}
-	e := Envelope{ID: "id", Due: time.UnixMilli(7), Exchange: "x"}
+	e := Envelope{ID: "id", Due: time.UnixMilli(7), Delay: 4500 * time.Microsecond, Exchange: "x"}
 	sealed := Seal(amqp091.Publishing{Headers: received}, e, amqp091.Table{"x-delay": int64(7)})
-	require.Equal(t, amqp091.Table{"mine": "kept", "x-delay": int64(7), delayer.Header: "id 7 x"}, sealed.Headers)
+	require.Equal(t, amqp091.Table{"mine": "kept", "x-delay": int64(7), delayer.Header: "id 7 5 x"}, sealed.Headers)
 	require.Len(t, received, 11, "the caller's headers must stay as they are")
 }
 

@@ -36,7 +36,7 @@ func FuzzSeal(f *testing.F) {
 		for _, k := range append(Copies(given), key) {
 			require.False(t, strings.HasPrefix(k, Reserved), "%q could be a key of ours", k)
 		}
-		envelope := NewEnvelope(time.UnixMilli(number), exchange)
+		envelope := NewEnvelope(time.UnixMilli(number), time.Second, exchange)
 		sealed := Seal(msg, envelope, nil, Reserved+":=ours")
 		require.Equal(t, before, given)
 		_, err := tableSize(sealed.Headers)

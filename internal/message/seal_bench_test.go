@@ -20,7 +20,7 @@ func BenchmarkSeal(b *testing.B) {
 			keys := []any{"~:=4>2", "~:=2>end", "~:=AAAAAAAAAAAAAAAAAAAAAA"}
 			b.ReportAllocs()
 			for b.Loop() {
-				Seal(msg, NewEnvelope(due, "orders"), nil, keys...)
+				Seal(msg, NewEnvelope(due, time.Minute, "orders"), nil, keys...)
 			}
 		})
 	}
@@ -28,7 +28,7 @@ func BenchmarkSeal(b *testing.B) {
 
 // BenchmarkParseEnvelope is what a controller does with every message.
 func BenchmarkParseEnvelope(b *testing.B) {
-	text := NewEnvelope(time.Now(), "orders").String()
+	text := NewEnvelope(time.Now(), time.Minute, "orders").String()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := ParseEnvelope(text); err != nil {

@@ -106,8 +106,9 @@ func (l Limits) deathSize(key string, cc int) int {
 
 // envelopeSize is the most that our header takes.
 func envelopeSize(exchange string) int {
-	const id, due = 10 + 13, 20 // idPrefix and a number to the base 36; a number with its sign
-	return field(delayer.Header, longString+id+due+2+len(exchange))
+	const id, number = 10 + 13, 20 // idPrefix and a number to the base 36; a number with its sign
+	const spaces = 3
+	return field(delayer.Header, longString+id+2*number+spaces+len(exchange))
 }
 
 // propertiesSize is an upper bound of the frame that holds the properties without the headers.

@@ -94,6 +94,14 @@ func Bind(ch *amqp091.Channel, b Binding) error {
 // with long names the value is missing.
 var inequivalent = regexp.MustCompile(`but current is '([^']*)'`)
 
+// Unbind removes one binding. One that does not exist is no error.
+func Unbind(ch *amqp091.Channel, b Binding) error {
+	if b.ToExchange {
+		return ch.ExchangeUnbind(b.Target, b.Key, b.Source, waitForAnswer, nil)
+	}
+	return ch.QueueUnbind(b.Target, b.Key, b.Source, nil)
+}
+
 // markerConflict explains that the objects of the prefix belong to another configuration.
 func markerConflict(backend string, p Plan, at *located) error {
 	var amqpErr *amqp091.Error

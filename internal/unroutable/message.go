@@ -1,6 +1,7 @@
 package unroutable
 
 import (
+	"fmt"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -18,40 +19,51 @@ type Message struct {
 	Ours     bool
 	Envelope message.Envelope
 
-	// Came is when the last waiting queue let go of it, in whole seconds by the broker's clock; zero where the
-	// message does not tell, as with the backends that do not dead-letter.
+	// Came is when the last waiting queue let go of it, in whole seconds by the broker's clock, or when a Delayer moved it
+	// to the unroutable queue; zero where the message does not tell.
 	Came time.Time
+
+	// Remaining is the part of its delay that the message has not waited for, as far as that is Known.
+	Remaining time.Duration
+	Known     bool
 
 	reader *Reader
 	window *window
 }
 
 func newMessage(d amqp091.Delivery, r *Reader, w *window) *Message {
-	m := &Message{Delivery: d, Came: lastDeath(d.Headers), reader: r, window: w}
+	m := &Message{Delivery: d, Came: message.LastDeath(d.Headers), reader: r, window: w}
+	if at, ok := d.Headers[message.Came].(time.Time); ok {
+		m.Came = at
+	}
 	if text, ok := d.Headers[delayer.Header].(string); ok {
 		envelope, err := message.ParseEnvelope(text)
 		m.Ours, m.Envelope = err == nil, envelope
 	}
+	if m.Ours && r != nil {
+		m.Remaining, m.Known = r.client.Rules.Remaining(m.Envelope, d.Headers)
+	}
 	return m
 }
 
-// lastDeath is the time of the newest entry of x-death, which is the first.
-func lastDeath(headers amqp091.Table) time.Time {
-	deaths, _ := headers["x-death"].([]any)
-	var last time.Time
-	for _, entry := range deaths {
-		death, _ := entry.(amqp091.Table)
-		if at, ok := death["time"].(time.Time); ok && at.After(last) {
-			last = at
-		}
-	}
-	return last
-}
+// Early says that the message came before it was due: not its destination was gone, but a queue on its way there.
+func (m *Message) Early() bool { return m.Known && m.Remaining > 0 }
 
-// Early says that the message came before it was due: not its destination was gone, but a place on its way there.
-func (m *Message) Early() bool {
-	const clocks = 2 * time.Second // whole seconds, and two clocks
-	return m.Ours && !m.Came.IsZero() && m.Envelope.Due.Sub(m.Came) > clocks
+// waits says why a message must not be sent yet, or "". What remains of a delay is known without a clock. Where something
+// remains, the message has waited for it in the queue; that needs a clock, so both the due time and the time
+// since the message came must have passed.
+func (m *Message) waits(now time.Time) string {
+	if m.Known && m.Remaining == 0 {
+		return ""
+	}
+	due := m.Envelope.Due
+	if at := m.Came.Add(m.Remaining); m.Known && at.After(due) {
+		due = at
+	}
+	if due.After(now) {
+		return fmt.Sprintf("it is not due before %s", due.UTC().Format(time.RFC3339))
+	}
+	return ""
 }
 
 // Forget lets go of the body, which is all that takes room.
@@ -61,7 +73,7 @@ func (m *Message) Forget() { m.Body = nil }
 // lost at that moment, the message may still be there.
 func (m *Message) Remove() error {
 	if err := m.Ack(false); err != nil {
-		return m.reader.box.explain("remove from", err)
+		return m.reader.client.explain("remove from", m.window.of.name, err)
 	}
 	m.window.held--
 	m.window.room++

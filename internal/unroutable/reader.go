@@ -22,20 +22,28 @@ const (
 	settleFor = 10 * time.Second
 )
 
-// A Reader goes through the queue once, from the oldest message on. It holds what it has read: no one else gets
+// A Reader goes through each queue once, from the oldest message on. It holds what it has read: no one else gets
 // these messages until Close gives back, in their order, those that were not removed.
 //
 // The order is kept only if all are read: a quorum queue puts what is given back behind what was given back before.
 type Reader struct {
-	box     *Box
-	left    int // messages still to be read
-	size    int // of a window
+	client  *Client
+	queues  []*queue // still to be read
 	windows []*window
+}
+
+// A queue is read in windows.
+type queue struct {
+	name string
+	left int // messages still to be read
+	size int // of a window
+	back int // messages given back
 }
 
 // A window is a channel with a consumer, which is given so many messages and no more until some are removed. The
 // messages behind them go to the next window.
 type window struct {
+	of   *queue
 	ch   *amqp091.Channel
 	in   <-chan amqp091.Delivery
 	lost <-chan *amqp091.Error
@@ -44,65 +52,74 @@ type window struct {
 }
 
 // Read begins to read the messages that the queue now has, and returns how many those are.
-func (b *Box) Read(ctx context.Context) (*Reader, int, error) {
-	count, err := b.Count(ctx)
-	if err != nil {
-		return nil, 0, err
+func (b *Client) Read(ctx context.Context) (*Reader, int, error) {
+	r, total := &Reader{client: b}, 0
+	for _, name := range []string{b.stage.Misrouted(), b.Queue()} {
+		count, err := b.count(ctx, name)
+		if err != nil {
+			return nil, 0, err
+		}
+		r.queues = append(r.queues, &queue{name: name, left: count, size: max(windowSize, count/mostWindows+1)})
+		total += count
 	}
-	return &Reader{box: b, left: count, size: max(windowSize, count/mostWindows+1)}, count, nil
+	return r, total, nil
 }
 
 // Next returns the next message, io.EOF after the last.
 func (r *Reader) Next(ctx context.Context) (*Message, error) {
-	if r.left == 0 {
+	for len(r.queues) > 0 && r.queues[0].left == 0 {
+		r.queues = r.queues[1:]
+	}
+	if len(r.queues) == 0 {
 		return nil, io.EOF
 	}
-	w, err := r.current(ctx)
+	q := r.queues[0]
+	w, err := r.current(ctx, q)
 	if err != nil {
-		return nil, r.box.explain("read", err)
+		return nil, r.client.explain("read", q.name, err)
 	}
 	for {
 		select {
 		case d, ok := <-w.in:
 			if !ok {
-				return nil, r.box.explain("read", w.cause())
+				return nil, r.client.explain("read", q.name, w.cause())
 			}
-			r.left--
+			q.left--
 			w.room--
 			w.held++
 			return newMessage(d, r, w), nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-time.After(idleFor):
-			count, err := r.box.Count(ctx)
+			count, err := r.client.count(ctx, q.name)
 			if err != nil {
 				return nil, err
 			}
 			if count == 0 { // someone else has taken them meanwhile
-				r.left = 0
-				return nil, io.EOF
+				q.left = 0
+				return r.Next(ctx)
 			}
 		}
 	}
 }
 
 // current is the last window, or a new one where that is full.
-func (r *Reader) current(ctx context.Context) (*window, error) {
-	if n := len(r.windows); n > 0 && r.windows[n-1].room > 0 {
+func (r *Reader) current(ctx context.Context, q *queue) (*window, error) {
+	if n := len(r.windows); n > 0 && r.windows[n-1].room > 0 && r.windows[n-1].of == q {
 		return r.windows[n-1], nil
 	}
-	ch, err := r.box.conn.Channel(ctx)
+	ch, err := r.client.conn.Channel(ctx)
 	if err != nil {
 		return nil, err
 	}
-	w := &window{ch: ch, room: r.size, lost: ch.NotifyClose(make(chan *amqp091.Error, 1))}
+	w := &window{of: q, ch: ch, room: q.size, lost: ch.NotifyClose(make(chan *amqp091.Error, 1))}
 	r.windows = append(r.windows, w)
 	const noSize, wholeChannel = 0, false
-	if err := ch.Qos(r.size, noSize, wholeChannel); err != nil {
+	if err := ch.Qos(q.size, noSize, wholeChannel); err != nil {
 		return nil, err
 	}
 	const autoAck, noLocal = false, false
-	w.in, err = ch.Consume(r.box.queue, consumerTag, autoAck, !exclusive, noLocal, waitForAnswer, nil)
+	w.in, err = ch.Consume(q.name, consumerTag, autoAck, !exclusive, noLocal, waitForAnswer, nil)
 	return w, err
 }
 
@@ -132,20 +149,19 @@ func (r *Reader) Close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
 	defer cancel()
-	back := 0
 	for _, w := range r.windows { // one after the other: what channels give back at the same time mixes
 		if err := w.ch.Close(); err != nil {
 			continue
 		}
-		back += w.held
-		r.settle(ctx, back)
+		w.of.back += w.held
+		r.settle(ctx, w.of)
 	}
 }
 
 // settle waits for the queue to have so many messages again. It is no harm if someone else takes them first.
-func (r *Reader) settle(ctx context.Context, want int) {
+func (r *Reader) settle(ctx context.Context, q *queue) {
 	for ctx.Err() == nil {
-		if count, err := r.box.Count(ctx); err != nil || count >= want {
+		if count, err := r.client.count(ctx, q.name); err != nil || count >= q.back {
 			return
 		}
 		time.Sleep(5 * time.Millisecond)

@@ -12,11 +12,13 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/message"
 )
 
 // A Sender sends messages to where they should have gone.
 type Sender struct {
-	box       *Box
+	client    *Client
 	conn      *broker.Conn
 	publisher *broker.Publisher
 	exchanges map[string]string // why nothing can be sent to an exchange, "" where it can
@@ -24,13 +26,13 @@ type Sender struct {
 
 // Sender opens a connection of its own to publish on. Messages to an exchange that is gone are not tried again with
 // this Sender once one was.
-func (b *Box) Sender(ctx context.Context) (*Sender, error) {
+func (b *Client) Sender(ctx context.Context) (*Sender, error) {
 	conn, err := broker.Dial(ctx, b.opts)
 	if err != nil {
 		return nil, err
 	}
 	return &Sender{
-		box: b, conn: conn, exchanges: map[string]string{},
+		client: b, conn: conn, exchanges: map[string]string{},
 		publisher: broker.NewPublisher(b.opts.Backend, func() {}, conn),
 	}, nil
 }
@@ -48,7 +50,7 @@ func (s *Sender) Send(ctx context.Context, m *Message) (stays string, err error)
 		return stays, err
 	}
 	err = s.publisher.PublishDirect(ctx, broker.Publishing{
-		Exchange: m.Envelope.Exchange, Key: m.RoutingKey, Message: publishing(m),
+		Exchange: m.Envelope.Exchange, Key: m.RoutingKey, Message: message.Again(&m.Delivery, s.conn.User()),
 	})
 	if err == nil {
 		return "", nil
@@ -58,17 +60,25 @@ func (s *Sender) Send(ctx context.Context, m *Message) (stays string, err error)
 
 // Unfit says why a message cannot be sent whatever its destination is, or "".
 func (s *Sender) Unfit(m *Message, now time.Time) string {
-	switch left := m.Envelope.Due.Sub(now); {
+	switch waits := m.waits(now); {
 	case !m.Ours:
 		return "it has no header " + delayer.Header + ", so its destination is not known"
-	case strings.HasPrefix(cmp.Or(m.Envelope.Exchange, m.RoutingKey), s.box.prefix+"."):
+	case strings.HasPrefix(cmp.Or(m.Envelope.Exchange, m.RoutingKey), s.client.prefix+"."):
 		return "its destination is an object of the Delayer's own"
-	case left > 0:
-		return fmt.Sprintf("it is not due before %s", m.Envelope.Due.UTC().Format(time.RFC3339))
+	case waits != "":
+		return waits
+	case !s.fits(m):
+		return "its headers are larger than a frame, so nobody can receive it: export and purge it"
 	case m.UserId != "" && m.UserId != s.conn.User():
 		return fmt.Sprintf("its user-id is %q, whom the broker lets no one else publish as", m.UserId)
 	}
 	return ""
+}
+
+func (s *Sender) fits(m *Message) bool {
+	frame, _, _ := s.conn.Server()
+	msg := message.Again(&m.Delivery, s.conn.User())
+	return frame == 0 || message.Fits(&msg, frame)
 }
 
 // missing asks for an exchange once: publishing to one that there is not costs the channel.
@@ -79,12 +89,12 @@ func (s *Sender) missing(ctx context.Context, exchange string) (string, error) {
 	if why, known := s.exchanges[exchange]; known {
 		return why, nil
 	}
-	there, err := s.box.Exists(ctx, exchange, "")
+	there, err := delivery.Exists(ctx, s.client.control, exchange, "")
 	if err != nil {
 		return "", err
 	}
 	why := ""
-	if there == Gone {
+	if there == delivery.Gone {
 		why = "there is no such exchange"
 	}
 	s.exchanges[exchange] = why
@@ -110,27 +120,7 @@ func (s *Sender) refusal(m *Message, err error) (stays string, failed error) {
 	}
 	var known *delayer.Error
 	if errors.As(err, &known) && known.Object == "" {
-		known.Object = place(exchange, m.RoutingKey)
+		known.Object = delivery.Place(exchange, m.RoutingKey)
 	}
 	return "", err
-}
-
-// counters are headers that a quorum queue adds when it hands a message out again.
-var counters = [...]string{"x-delivery-count", "x-acquired-count"}
-
-// publishing is the message as a delivery in time would have left it: with our header, and with x-death where its
-// backend has that.
-func publishing(m *Message) amqp091.Publishing {
-	headers := make(amqp091.Table, len(m.Headers))
-	for name, value := range m.Headers {
-		headers[name] = value
-	}
-	for _, name := range counters {
-		delete(headers, name)
-	}
-	return amqp091.Publishing{
-		Headers: headers, ContentType: m.ContentType, ContentEncoding: m.ContentEncoding, DeliveryMode: m.DeliveryMode,
-		Priority: m.Priority, CorrelationId: m.CorrelationId, ReplyTo: m.ReplyTo, Expiration: m.Expiration,
-		MessageId: m.MessageId, Timestamp: m.Timestamp, Type: m.Type, UserId: m.UserId, AppId: m.AppId, Body: m.Body,
-	}
 }

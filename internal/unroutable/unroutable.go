@@ -1,6 +1,8 @@
-// Package unroutable reads the queue in which messages are kept whose destination was gone when they were due, and
-// sends them again. A message leaves that queue only by [Message.Remove]; whatever else happens, an interrupt or a
-// lost connection, it is there afterwards, and in its old place.
+// Package unroutable reads the messages whose destination was gone when they were due, and sends them again. They are
+// in the unroutable queue. Where no Delayer runs, some may still be in the misrouted queue, which is read first.
+//
+// A message leaves its queue only by [Message.Remove]. Whatever else happens, an interrupt or a lost connection, it is
+// there afterwards, and in its old place.
 package unroutable
 
 import (
@@ -13,21 +15,26 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/misrouted"
 )
 
-// A Box is the queue for the unroutable messages of a prefix, with a connection to it.
-type Box struct {
+// A Client reads the queues of a prefix.
+type Client struct {
+	Rules misrouted.Rules // what remains of a message's delay; set before Read
+
 	opts    broker.Options
 	prefix  string
-	queue   string
+	stage   delivery.Stage
 	conn    *broker.Conn // what is read
 	control *broker.Control
 }
 
 // Open connects to the broker. It does not look at the queue.
-func Open(ctx context.Context, opts broker.Options, prefix string) (*Box, error) {
+func Open(ctx context.Context, opts broker.Options, prefix string) (*Client, error) {
 	opts.Name = "delayer " + prefix + " unroutable"
-	conn, err := broker.Dial(ctx, opts)
+	reading := opts
+	reading.LargeFrames = true
+	conn, err := broker.Dial(ctx, reading)
 	if err != nil {
 		return nil, err
 	}
@@ -37,45 +44,57 @@ func Open(ctx context.Context, opts broker.Options, prefix string) (*Box, error)
 		return nil, err
 	}
 	const anyMode = false
-	return &Box{
-		opts: opts, prefix: prefix, queue: delivery.NewStage(prefix, anyMode).Unroutable(), conn: conn, control: broker.NewControl(asking),
+	return &Client{
+		opts: opts, prefix: prefix, stage: delivery.NewStage(prefix, anyMode), conn: conn, control: broker.NewControl(asking),
 	}, nil
 }
 
 // Close ends the connections.
-func (b *Box) Close() {
+func (b *Client) Close() {
 	b.conn.Close()
 	b.control.Close()
 }
 
-// Queue is the queue's name.
-func (b *Box) Queue() string { return b.queue }
+// Queue is the name of the unroutable queue.
+func (b *Client) Queue() string { return b.stage.Unroutable() }
 
 // Names for the bare booleans of amqp091-go.
 const (
 	durable       = true
 	autoDelete    = true
 	exclusive     = true
-	internal      = true
 	waitForAnswer = false
 )
 
-// Count is the number of messages in the queue that no one has taken just now.
-func (b *Box) Count(ctx context.Context) (int, error) {
+// Count is the number of messages that no one has taken just now.
+func (b *Client) Count(ctx context.Context) (int, error) {
+	misrouted, err := b.count(ctx, b.stage.Misrouted())
+	if err != nil {
+		return 0, err
+	}
+	kept, err := b.count(ctx, b.Queue())
+	return misrouted + kept, err
+}
+
+// count is Count of one queue. The misrouted queue may be missing.
+func (b *Client) count(ctx context.Context, queue string) (int, error) {
 	var q amqp091.Queue
 	err := b.control.Do(ctx, func(ch *amqp091.Channel) (err error) {
-		q, err = ch.QueueDeclarePassive(b.queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
+		q, err = ch.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
 		return err
 	})
-	return q.Messages, b.explain("look at", err)
+	if code(err) == amqp091.NotFound && queue == b.stage.Misrouted() {
+		return 0, nil
+	}
+	return q.Messages, b.explain("look at", queue, err)
 }
 
 // explain names the queue, and what to do where it does not exist.
-func (b *Box) explain(op string, err error) error {
+func (b *Client) explain(op, queue string, err error) error {
 	if err == nil {
 		return nil
 	}
-	object := fmt.Sprintf("queue %q", b.queue)
+	object := fmt.Sprintf("queue %q", queue)
 	if code(err) == amqp091.NotFound {
 		return &delayer.Error{
 			Op: op, Object: object, Kind: delayer.ErrUnavailable, Cause: errors.New("there is no such queue"),
@@ -94,41 +113,7 @@ func code(err error) int {
 	return 0
 }
 
-// A Presence says whether a destination is there now.
-type Presence int
-
-// What Exists knows.
-const (
-	Unknown Presence = iota // the broker would not say
-	Gone
-	There
-)
-
-// Exists asks the broker for a destination: an exchange, or with "" the queue that key names.
-func (b *Box) Exists(ctx context.Context, exchange, key string) (Presence, error) {
-	err := b.control.Do(ctx, func(ch *amqp091.Channel) error {
-		if exchange == "" {
-			_, err := ch.QueueDeclarePassive(key, durable, !autoDelete, !exclusive, waitForAnswer, nil)
-			return err
-		}
-		// The broker looks at the name alone where a declaration is passive.
-		return ch.ExchangeDeclarePassive(exchange, "direct", durable, !autoDelete, !internal, waitForAnswer, nil)
-	})
-	switch c := code(err); {
-	case err == nil, c == amqp091.ResourceLocked:
-		return There, nil
-	case c == amqp091.NotFound:
-		return Gone, nil
-	case c == amqp091.AccessRefused:
-		return Unknown, nil
-	}
-	return Unknown, broker.Explain("look at", "", place(exchange, key), err)
-}
-
-// place is a destination for errors.
-func place(exchange, key string) string {
-	if exchange == "" {
-		return fmt.Sprintf("queue %.300q", key)
-	}
-	return fmt.Sprintf("exchange %.300q", exchange)
+// Exists asks the broker for a destination.
+func (b *Client) Exists(ctx context.Context, exchange, key string) (delivery.Presence, error) {
+	return delivery.Exists(ctx, b.control, exchange, key)
 }

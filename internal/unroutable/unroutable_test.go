@@ -15,19 +15,22 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/misrouted"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/topology"
 )
 
 func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
 
-// filled is a Box with n messages in its queue, which goes with the test.
-func filled(t *testing.T, n int) *Box {
+// filled is a Client with n messages in its queue, which goes with the test.
+func filled(t *testing.T, n int) *Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	b, err := Open(ctx, broker.Options{URL: rabbittest.Broker(t).URL(), Logger: slog.New(slog.DiscardHandler)}, rabbittest.Prefix(t))
 	require.NoError(t, err)
+	b.Rules.TTL = misrouted.TTLs(topology.Plan{})
 	t.Cleanup(b.Close)
 	conn, err := amqp091.Dial(rabbittest.Broker(t).URL())
 	require.NoError(t, err)
@@ -44,7 +47,7 @@ func filled(t *testing.T, n int) *Box {
 	return b
 }
 
-func await(t *testing.T, b *Box, n int) {
+func await(t *testing.T, b *Client, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		count, err := b.Count(t.Context())
@@ -81,7 +84,7 @@ func TestTheQueueIsDeletedMeanwhile(t *testing.T) {
 		_, err := ch.QueueDelete(b.Queue(), false, false, false)
 		return err
 	}))
-	r.left++ // there is one more to come than the broker had sent
+	r.queues[0].left++ // there is one more to come than the broker had sent
 	for err == nil {
 		_, err = r.Next(t.Context())
 	}
@@ -95,7 +98,7 @@ func TestAMessageThatIsNotSentWhateverItsDestination(t *testing.T) {
 	conn, err := broker.Dial(t.Context(), broker.Options{URL: rabbittest.Broker(t).URL(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer conn.Close()
-	s, now := &Sender{conn: conn, box: &Box{prefix: "p"}}, time.Now()
+	s, now := &Sender{conn: conn, client: &Client{prefix: "p"}}, time.Now()
 	ours := Message{Ours: true, Envelope: message.Envelope{Due: now}}
 	require.Empty(t, s.Unfit(&ours, now))
 	require.Contains(t, s.Unfit(&ours, now.Add(-time.Second)), "it is not due before")
@@ -108,17 +111,31 @@ func TestAMessageThatIsNotSentWhateverItsDestination(t *testing.T) {
 	require.Contains(t, s.Unfit(&ours, now), `its user-id is "somebody"`)
 }
 
-func TestEarly(t *testing.T) {
+// TestWaits: what remains of a delay is known without a clock; where something remains, the clock must say twice that it
+// is over.
+func TestWaits(t *testing.T) {
 	due := time.Unix(1000, 0)
-	died := func(at time.Time) *Message {
-		return newMessage(amqp091.Delivery{Headers: amqp091.Table{
-			delayer.Header: message.Envelope{ID: "id", Due: due}.String(),
-			"x-death":      []any{amqp091.Table{"time": at}, amqp091.Table{"time": at.Add(-time.Hour)}, "nonsense"},
-		}}, nil, nil)
+	r := &Reader{client: &Client{Rules: misrouted.Rules{TTL: func(queue string) (time.Duration, bool) { return time.Minute, queue == "wait" }}}}
+	of := func(headers amqp091.Table) *Message {
+		headers[delayer.Header] = message.Envelope{ID: "id", Due: due, Delay: time.Minute}.String()
+		return newMessage(amqp091.Delivery{Headers: headers}, r, nil)
 	}
-	require.False(t, died(due).Early())
-	require.True(t, died(due.Add(-time.Minute)).Early())
-	require.Equal(t, due, died(due).Came)
+	past := due.Add(-time.Hour)
+	waited := of(amqp091.Table{"x-death": []any{amqp091.Table{"time": due, "queue": "wait", "reason": "expired"}, "nonsense"}})
+	require.Equal(t, due, waited.Came)
+	require.False(t, waited.Early())
+	require.Empty(t, waited.waits(past), "however slow this clock is")
+
+	early := of(amqp091.Table{message.Came: due.Add(time.Hour)})
+	require.True(t, early.Early())
+	require.Contains(t, early.waits(due.Add(time.Hour)), "it is not due before", "it has not been there for a minute")
+	require.Empty(t, early.waits(due.Add(time.Hour+time.Minute)))
+	require.Contains(t, of(amqp091.Table{message.Came: past}).waits(past.Add(time.Minute)), "it is not due before")
+
+	held := of(amqp091.Table{message.Journey: amqp091.Table{}})
+	require.False(t, held.Known)
+	require.Contains(t, held.waits(past), "it is not due before")
+	require.Empty(t, held.waits(due))
 	require.False(t, newMessage(amqp091.Delivery{Headers: amqp091.Table{delayer.Header: "nonsense"}}, nil, nil).Ours)
 }
 

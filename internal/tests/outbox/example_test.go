@@ -14,24 +14,21 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/postgres/postgrestest"
-	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/outbox"
 )
 
-func TestMain(m *testing.M) { rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{}) }
-
 // What the example works with.
 var (
-	database = "postgres://me@localhost/shop"
-	url      = "amqp://guest:guest@localhost:5672/"
-	prefix   = "shop"
-	expiry   = "order-expiry"
+	databaseURL = "postgres://me@localhost/shop"
+	brokerURL   = "amqp://guest:guest@localhost:5672/"
+	prefix      = "shop"
+	expiry      = "order-expiry"
 )
 
 // TestExample runs the example's code on a real broker and a real database.
 func TestExample(t *testing.T) {
-	database, url, prefix, expiry = postgrestest.URL(t), rabbittest.Broker(t).URL(), rabbittest.Prefix(t), rabbittest.Prefix(t)
+	databaseURL, brokerURL, prefix, expiry = postgrestest.URL(t), rabbittest.Broker(t).URL(), rabbittest.Prefix(t), rabbittest.Prefix(t)
 	ch := rabbittest.Channel(t, rabbittest.Broker(t))
 	const durable, autoDelete, exclusive, noWait, autoAck, noLocal = true, false, false, false, true, false
 	if _, err := ch.QueueDeclare(expiry, durable, autoDelete, exclusive, noWait, nil); err != nil {
@@ -41,7 +38,7 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := postgrestest.Pool(t, database)
+	pool := postgrestest.Pool(t, databaseURL)
 	if _, err := pool.Exec(t.Context(), "CREATE TABLE orders (id text)"); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +53,7 @@ var arrived func()
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	pool, err := pgxpool.New(ctx, database)
+	pool, err := pgxpool.New(ctx, databaseURL)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -65,7 +62,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	d, err := backend.Open(ctx, backend.Config{Options: delayer.Options{URL: url, Prefix: prefix}})
+	d, err := backend.Open(ctx, backend.Config{Options: delayer.Options{URL: brokerURL, Prefix: prefix}})
 	if err != nil {
 		log.Fatal(err)
 	}

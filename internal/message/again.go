@@ -1,0 +1,70 @@
+package message
+
+import (
+	"strings"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+)
+
+// counters are headers that a quorum queue adds when it delivers a message again.
+var counters = [...]string{"x-delivery-count", "x-acquired-count"}
+
+// Again is a received message, to be published as it is: with our header, and with x-death where it has that. It
+// loses the user-id of another user than the given one, whom the broker lets no one else publish as.
+func Again(d *amqp091.Delivery, user string) amqp091.Publishing {
+	headers := make(amqp091.Table, len(d.Headers))
+	for name, value := range d.Headers {
+		headers[name] = value
+	}
+	for _, name := range counters {
+		delete(headers, name)
+	}
+	delete(headers, Came)
+	if d.UserId != user {
+		user = ""
+	}
+	return amqp091.Publishing{
+		Headers: headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode,
+		Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration,
+		MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, UserId: user, AppId: d.AppId, Body: d.Body,
+	}
+}
+
+// Kept is a received message as it goes to the unroutable queue. Brokers from 4.0 on drop an x-death that a client
+// publishes, so what it tells is written into headers of ours: what remains of the delay, and since when.
+func Kept(d *amqp091.Delivery, user string, e Envelope, remaining time.Duration) amqp091.Publishing {
+	msg := Again(d, user)
+	came := LastDeath(d.Headers)
+	if came.IsZero() {
+		came = time.Now()
+	}
+	for name := range msg.Headers {
+		if name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-") {
+			delete(msg.Headers, name)
+		}
+	}
+	e.Delay = remaining
+	msg.Headers[delayer.Header], msg.Headers[Came] = e.String(), came
+	return msg
+}
+
+// LastDeath is the time of the newest entry of x-death, in whole seconds by the broker's clock.
+func LastDeath(headers amqp091.Table) (last time.Time) {
+	deaths, _ := headers["x-death"].([]any)
+	for _, entry := range deaths {
+		death, _ := entry.(amqp091.Table)
+		if at, ok := death["time"].(time.Time); ok && at.After(last) {
+			last = at
+		}
+	}
+	return last
+}
+
+// Fits says that the headers and properties of a message fit into a frame.
+func Fits(msg *amqp091.Publishing, frame int) bool {
+	size, err := tableSize(msg.Headers)
+	return err == nil && size+propertiesSize(msg) <= frame
+}

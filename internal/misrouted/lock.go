@@ -1,0 +1,88 @@
+package misrouted
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/message"
+)
+
+// A lock is an exclusive queue: it belongs to one connection and is gone with it. There are two:
+//
+//	<prefix>.misrouted.lock  its owner may consume the misrouted queue
+//	<prefix>.misrouted.live  its owner has dealt with all that was there when it began
+//
+// Who waits for the lock asks for the second one: where it is held until the moment of an outage, everything in the
+// queue came after that. To ask for a queue that another connection owns is a channel error, and a line in the
+// broker's log. So the second one is bound to an exchange, and a message that is returned says that it is gone.
+type lock struct {
+	control control
+	publish func(context.Context, broker.Publishing) error
+	queue   string // and the exchange of that name
+}
+
+// liveKey leads to the second queue.
+const liveKey = "live"
+
+func (l lock) name() string     { return l.queue + ".lock" }
+func (l lock) liveName() string { return l.queue + ".live" }
+
+// acquire returns true once the lock is ours, also if it was before.
+func (l lock) acquire(ctx context.Context) (bool, error) { return l.hold(ctx, l.name()) }
+
+// announce says that everything that was there at the start is dealt with.
+func (l lock) announce(ctx context.Context) error {
+	ours, err := l.hold(ctx, l.liveName())
+	if err != nil || !ours {
+		return err
+	}
+	return l.control.Do(ctx, func(ch *amqp091.Channel) error {
+		return ch.QueueBind(l.liveName(), liveKey, l.queue, waitForAnswer, nil)
+	})
+}
+
+// watched says that another process is at work, and has dealt with everything that was there when it began.
+func (l lock) watched(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, publishFor)
+	defer cancel()
+	question := message.Seal(amqp091.Publishing{DeliveryMode: amqp091.Transient}, message.NewEnvelope(time.Now(), 0, ""), nil)
+	err := l.publish(ctx, broker.Publishing{Exchange: l.queue, Key: liveKey, Message: question})
+	if returned(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (l lock) hold(ctx context.Context, name string) (bool, error) {
+	err := l.control.Do(ctx, func(ch *amqp091.Channel) error {
+		_, err := ch.QueueDeclare(name, !durable, autoDelete, exclusive, waitForAnswer, amqp091.Table{
+			"x-queue-type": "classic", "x-max-length": int64(1), // what is asked is not read
+		})
+		return err
+	})
+	if code(err) == amqp091.ResourceLocked {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Names for the bare booleans of amqp091-go.
+const (
+	durable       = true
+	autoDelete    = false
+	exclusive     = true
+	waitForAnswer = false
+)
+
+// code is the reply code of the broker, or 0.
+func code(err error) int {
+	var amqpErr *amqp091.Error
+	if errors.As(err, &amqpErr) {
+		return amqpErr.Code
+	}
+	return 0
+}

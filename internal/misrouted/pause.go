@@ -1,0 +1,67 @@
+package misrouted
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	firstPause   = time.Second
+	longestPause = time.Minute
+	patience     = 6 // attempts to send a message to a destination that does not take it, about a minute
+)
+
+// pauseFor doubles with each failure, from none.
+func pauseFor(failures int) time.Duration {
+	if failures == 0 {
+		return 0
+	}
+	return min(firstPause<<min(failures-1, 10), longestPause)
+}
+
+// A tally counts what happened to the last few names.
+type tally struct {
+	mu     sync.Mutex
+	most   int
+	counts map[string]int
+	oldest []string
+}
+
+func newTally(most int) *tally { return &tally{most: most, counts: map[string]int{}} }
+
+// add returns how often the name was added before.
+func (t *tally) add(name string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, there := t.counts[name]
+	if !there {
+		if len(t.oldest) == t.most {
+			delete(t.counts, t.oldest[0])
+			t.oldest = t.oldest[1:]
+		}
+		t.oldest = append(t.oldest, name)
+	}
+	t.counts[name] = n + 1
+	return n
+}
+
+// refusals are the destinations that have used up the patience of a message. For a while no other is held for them.
+type refusals struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+}
+
+func (r *refusals) note(place string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.until == nil || len(r.until) > 1000 {
+		r.until = map[string]time.Time{}
+	}
+	r.until[place] = time.Now().Add(longestPause)
+}
+
+func (r *refusals) fresh(place string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Now().Before(r.until[place])
+}

@@ -1,0 +1,149 @@
+package misrouted
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/message"
+)
+
+// A letter is a message in hand.
+type letter struct {
+	*amqp091.Delivery
+	envelope  message.Envelope
+	known     bool // remaining is
+	remaining time.Duration
+	action    action
+}
+
+// settle brings a message where it belongs and then acknowledges it. Where that fails it tries again, with a pause that
+// grows.
+func (m *Mover) settle(ctx context.Context, d *amqp091.Delivery, came origin) {
+	l := m.read(d, came)
+	if l.envelope.ID != "" {
+		m.mend(ctx, d)
+	}
+	if l.action == delay && !m.pause(ctx, pauseFor(m.again.add(l.envelope.ID))) {
+		return
+	}
+	for failures := 1; ; failures++ {
+		err := m.move(ctx, l)
+		if err == nil {
+			_ = d.Ack(false) // fails only where the channel is lost
+			return
+		}
+		transient := errors.Is(err, delayer.ErrNotSent) || errors.Is(err, delayer.ErrConflict)
+		if !transient {
+			m.complain("cannot move a misrouted message; it is tried again", "message", l.envelope.ID, "error", err)
+		}
+		if l.action != keep && failures >= patience && !transient {
+			m.refused.note(l.place())
+			l.action = keep
+		}
+		if !m.pause(ctx, pauseFor(failures)) {
+			return
+		}
+	}
+}
+
+// pause returns false where the message must be given back.
+func (m *Mover) pause(ctx context.Context, d time.Duration) bool {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(m.ctx, stop)()
+	return sleep(ctx, d)
+}
+
+// read decides on a message.
+func (m *Mover) read(d *amqp091.Delivery, came origin) *letter {
+	l := &letter{Delivery: d}
+	f := facts{came: came}
+	text, _ := d.Headers[delayer.Header].(string)
+	var err error
+	if l.envelope, err = message.ParseEnvelope(text); err == nil {
+		f.ours = m.cfg.Resend
+		f.reserved = strings.HasPrefix(cmp.Or(l.envelope.Exchange, d.RoutingKey), m.cfg.Prefix+".")
+		f.remaining, f.known = m.cfg.Rules.Remaining(l.envelope, d.Headers)
+		f.vouched = came == outage && m.cfg.Vouches(l.envelope.Exchange, d.RoutingKey)
+	}
+	l.known, l.remaining = f.known, f.remaining
+	l.action = decide(f)
+	return l
+}
+
+func (l *letter) place() string { return delivery.Place(l.envelope.Exchange, l.RoutingKey) }
+
+// move makes one attempt. nil means that the message is safe elsewhere.
+func (m *Mover) move(ctx context.Context, l *letter) error {
+	ctx, cancel := context.WithTimeout(ctx, publishFor)
+	defer cancel()
+	var err error
+	switch {
+	case l.action == delay:
+		err = m.cfg.Delay(ctx, l.envelope, l.RoutingKey, l.remaining, message.Again(l.Delivery, m.user()))
+	case l.action == send && !m.refused.fresh(l.place()):
+		err = m.send(ctx, l)
+	default:
+		return m.keep(ctx, l)
+	}
+	if hopeless(err) && !(l.action == delay && returned(err)) { // then a queue of ours is gone
+		l.action = keep
+		return m.keep(ctx, l)
+	}
+	return err
+}
+
+// errGone: the destination does not exist.
+var errGone = errors.New("the destination does not exist")
+
+// hopeless says that trying again would not help: the destination is gone, or routes the message nowhere, or this
+// configuration has no such delay.
+func hopeless(err error) bool {
+	return errors.Is(err, errGone) || errors.Is(err, delayer.ErrUnroutable) || errors.Is(err, delayer.ErrOutOfRange) ||
+		errors.Is(err, delayer.ErrInvalid)
+}
+
+// send publishes a message straight to its destination. It asks for that first: to publish to an exchange that does not
+// exist costs the channel.
+func (m *Mover) send(ctx context.Context, l *letter) error {
+	switch there, err := delivery.Exists(ctx, m.cfg.Control, l.envelope.Exchange, l.RoutingKey); {
+	case err != nil:
+		return err
+	case there == delivery.Gone:
+		return errGone
+	}
+	return m.cfg.PublishDirect(ctx, broker.Publishing{
+		Exchange: l.envelope.Exchange, Key: l.RoutingKey, Message: message.Again(l.Delivery, m.user()),
+	})
+}
+
+// keep moves a message to the unroutable queue, where an operator looks at it.
+func (m *Mover) keep(ctx context.Context, l *letter) error {
+	if l.envelope.ID == "" {
+		m.foreign.Lock()
+		defer m.foreign.Unlock()
+	}
+	msg := message.Again(l.Delivery, m.user())
+	if l.known {
+		msg = message.Kept(l.Delivery, m.user(), l.envelope, l.remaining)
+	}
+	msg.Expiration = "" // it shall stay there
+	err := m.cfg.Publish(ctx, broker.Publishing{Exchange: m.cfg.Stage.Keep(), Key: l.RoutingKey, Message: msg})
+	if err != nil {
+		m.declare(ctx, err)
+	}
+	return err
+}
+
+func (m *Mover) user() string { return m.cfg.Control.Conn().User() }
+
+// returned says that the broker had nowhere to put a message.
+func returned(err error) bool { return errors.Is(err, broker.ErrReturned) }
