@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var errFailed = errors.New("failed")
 
 func TestID(t *testing.T) {
-	sealed := amqp091.Table{delayer.Header: "abc1 1700000000000 orders"}
+	sealed := amqp091.Table{delayer.Header: "abc1 1700000000000 1000 orders"}
 	for name, c := range map[string]struct {
 		d    amqp091.Delivery
 		want string

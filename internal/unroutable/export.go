@@ -3,6 +3,7 @@ package unroutable
 import (
 	"encoding/json"
 
+	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/messagejson"
 )
 
@@ -21,7 +22,7 @@ type line struct {
 // Export is the message as one line of JSON, without a line feed. Header values carry their AMQP type, and text that
 // is not UTF-8 is in base64; only in the name of a header are such bytes replaced.
 func (m *Message) Export() ([]byte, error) {
-	plain := publishing(m)
+	plain := message.Again(&m.Delivery, m.UserId)
 	l := line{
 		Key: messagejson.Text(m.RoutingKey), Properties: messagejson.PropertiesOf(&plain),
 		Headers: messagejson.Headers(m.Headers), Body: m.Body,
