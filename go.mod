@@ -1,6 +1,6 @@
 module github.com/delayer-go/delayer
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/alecthomas/kong v1.17.0
@@ -11,10 +11,10 @@ require (
 	github.com/ory/dockertest/v3 v3.12.0
 	github.com/rabbitmq/amqp091-go v1.16.0
 	github.com/stretchr/testify v1.12.1
-	github.com/wagslane/go-rabbitmq v0.16.1
+	github.com/wagslane/go-rabbitmq v0.15.0
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.5
-	golang.org/x/sync v0.24.0
+	golang.org/x/sync v0.22.0
 	pgregory.net/rapid v1.3.0
 )
 

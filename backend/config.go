@@ -1,8 +1,8 @@
-// Package backend opens a [delayer.Delayer] from a configuration: which strategy stands behind the
-// interface is one line of a file.
+// Package backend opens a [delayer.Delayer] from a configuration. The backend is one line of a
+// file.
 //
-// It links all backends and a YAML reader. A program that needs one backend can open that by its own
-// package instead, such as backend/binaryladder.
+// It links all backends and a YAML reader. A program that needs only one backend can open it by its
+// own package, such as backend/binaryladder.
 package backend
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/delayer-go/delayer/backend/plugin"
 )
 
-// Config selects and shapes a backend. YAML, JSON ([Load], [Parse]) and environment variables ([FromEnv])
-// fill it; a field that is zero takes its default.
+// Config selects and shapes a backend. YAML, JSON ([Load], [Parse]) and environment variables
+// ([FromEnv]) fill it; a field that is zero takes its default.
 type Config struct {
-	// Options are what all backends take.
+	// Options are common to all backends.
 	delayer.Options `yaml:",inline"`
 
 	// Backend is the strategy: one of [Names]. Default: binaryladder.
@@ -32,7 +32,7 @@ type Config struct {
 	Controller controller.Config `yaml:"controller"`
 }
 
-// Default returns what the fields that are zero in a Config stand for. Two defaults depend on other
+// Default returns the values that zero fields of a Config stand for. Two defaults depend on other
 // fields: BinaryLadder.Levels and FixedTiers.Prefix.
 func Default() Config {
 	return Config{

@@ -64,8 +64,8 @@ func TestNoExchangeIsTheDefault(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"backnd: binaryladder":              "open backnd: invalid configuration: line 1: there is no such key (known: url, management, tls, prefix, queue_type, declare, resend, connections, backend, binaryladder, fixedtiers, plugin, controller)",
-		"binaryladder: {level: 3}":          "open binaryladder.level: invalid configuration: line 1: there is no such key (known: levels, tick, routing, bits_per_level)",
+		"backnd: binaryladder":              "open backnd: invalid configuration: line 1: unknown key (known: url, management, tls, prefix, queue_type, declare, resend, connections, backend, binaryladder, fixedtiers, plugin, controller)",
+		"binaryladder: {level: 3}":          "open binaryladder.level: invalid configuration: line 1: unknown key (known: levels, tick, routing, bits_per_level)",
 		"binaryladder: {levels: 0}":         "open binaryladder.levels: invalid configuration: 0 is not a value for it",
 		"binaryladder: {levels: many}":      "cannot read str `many` into int",
 		"binaryladder: {tick: 0}":           "into a duration (durations have a unit",
@@ -113,8 +113,8 @@ func TestFromEnv(t *testing.T) {
 	for entry, want := range map[string]string{
 		"DELAYER_FIXEDTIERS_TIERS=1m;2m":             `"1m;2m" is not a list of durations such as 1m,5m,15m`,
 		"DELAYER_CONTROLLER_RUN=maybe":               `"maybe" is neither true nor false`,
-		"DELAYER_BACKND=x":                           "DELAYER_BACKND: invalid configuration: there is no such variable (known: DELAYER_URL, DELAYER_MANAGEMENT,",
-		"DELAYER_PORT_X=1":                           "DELAYER_PORT_X: invalid configuration: there is no such variable",
+		"DELAYER_BACKND=x":                           "DELAYER_BACKND: invalid configuration: unknown variable (known: DELAYER_URL, DELAYER_MANAGEMENT,",
+		"DELAYER_PORT_X=1":                           "DELAYER_PORT_X: invalid configuration: unknown variable",
 		"DELAYER_BINARYLADDER_TICK=5":                `"5" is not a duration`,
 		"DELAYER_BINARYLADDER_LEVELS=x":              `"x" is not a whole number`,
 		"DELAYER_BINARYLADDER_LEVELS=0":              "leave it unset",
@@ -152,7 +152,7 @@ func TestOpenRefusesBeforeItConnects(t *testing.T) {
 		{Config{Options: delayer.Options{URL: "amqp://guest:se cret@localhost/"}}, "malformed"},
 		{Config{Options: delayer.Options{URL: "amqp://guest:secret%zz@localhost/"}}, "percent-encode"},
 		{Config{Options: delayer.Options{URL: "amqp://guest:secret@localhost:port/"}}, "malformed"},
-		{Config{Options: delayer.Options{URL: nowhere}, Backend: "abacus"}, `open backend: invalid configuration: "abacus" is no backend (known: binaryladder`},
+		{Config{Options: delayer.Options{URL: nowhere}, Backend: "abacus"}, `open backend: invalid configuration: unknown backend "abacus" (known: binaryladder`},
 		{Config{Options: delayer.Options{URL: nowhere, QueueType: "stream"}}, "neither quorum nor classic"},
 		{Config{Options: delayer.Options{URL: nowhere, Connections: -1}}, "not between 1 and 64"},
 		{Config{Options: delayer.Options{URL: nowhere, Prefix: "amq.x"}}, "belong to the broker"},

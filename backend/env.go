@@ -15,16 +15,16 @@ import (
 
 const envPrefix = "DELAYER_"
 
-// notConfig matches variables of the same prefix that configure no backend: the outbox's database, those of
-// this project's tests and benchmarks, and those that Kubernetes sets for a Service named delayer.
+// notConfig matches DELAYER_ variables that are no configuration: those of this project's tests and
+// benchmarks, and those that Kubernetes sets for a Service named delayer.
 var notConfig = regexp.MustCompile(`^DELAYER_(POSTGRES|BROKER|RABBITMQ_IMAGE|TEST_.*|` +
 	`SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// FromEnv overlays cfg with the variables of environ ("KEY=value") that begin with DELAYER_: the key's path in
-// capitals with underscores, as in DELAYER_URL, DELAYER_QUEUE_TYPE or DELAYER_BINARYLADDER_TICK. One that
-// is set but empty counts as unset. Unknown variables are errors, so that a misspelt one is not silently
-// ignored; those that Kubernetes sets for a Service named delayer (DELAYER_SERVICE_HOST,
-// DELAYER_PORT_5672_TCP_ADDR) are passed over.
+// FromEnv overlays cfg with the variables of environ ("KEY=value") that begin with DELAYER_: the
+// key's path in capitals with underscores, as in DELAYER_URL, DELAYER_QUEUE_TYPE or
+// DELAYER_BINARYLADDER_TICK. A variable that is set but empty counts as unset. Unknown variables
+// are errors, so that a misspelt one is not ignored. Those that Kubernetes sets for a Service named
+// delayer (DELAYER_SERVICE_HOST, DELAYER_PORT_5672_TCP_ADDR) are ignored. Errors are ErrConfig.
 func FromEnv(cfg Config, environ []string) (Config, error) {
 	known := fields(&cfg)
 	for _, entry := range environ {
@@ -38,7 +38,7 @@ func FromEnv(cfg Config, environ []string) (Config, error) {
 			for i, f := range known {
 				names[i] = f.env()
 			}
-			return cfg, engine.ConfigError(name, fmt.Errorf("there is no such variable"), "known: "+strings.Join(names, ", "))
+			return cfg, engine.ConfigError(name, fmt.Errorf("unknown variable"), "known: "+strings.Join(names, ", "))
 		}
 		if err := known[at].set(value); err != nil {
 			return cfg, engine.ConfigError(name, err, "")
@@ -57,12 +57,12 @@ func (f field) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(f.name, ".", "_"))
 }
 
-// empty says that the value is zero, or a list of nothing.
+// empty reports whether the value is zero, or an empty list.
 func (f field) empty() bool {
 	return f.value.IsZero() || f.value.Kind() == reflect.Slice && f.value.Len() == 0
 }
 
-// text is an empty value for people.
+// text shows an empty value to people.
 func (f field) text() string {
 	switch f.value.Kind() {
 	case reflect.Slice, reflect.Uint8:
@@ -72,7 +72,7 @@ func (f field) text() string {
 	}
 }
 
-// set parses a value; what it returns never quotes a string value, which may be the URL.
+// set parses a value. Its error never quotes a string value, which may be the URL.
 func (f field) set(text string) error {
 	if t, ok := f.value.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		return t.UnmarshalText([]byte(text))

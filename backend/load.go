@@ -16,8 +16,8 @@ import (
 	"github.com/delayer-go/delayer/internal/engine"
 )
 
-// Load reads a configuration from a YAML or JSON file and then from the environment, which wins (see
-// [FromEnv]). What neither names has its default. Errors are ErrConfig.
+// Load reads a YAML or JSON file and then the environment, which wins (see [FromEnv]). Keys in
+// neither have their defaults. Errors are ErrConfig.
 func Load(path string) (Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -31,9 +31,10 @@ func Load(path string) (Config, error) {
 	return FromEnv(cfg, os.Environ())
 }
 
-// Parse reads a configuration in YAML or JSON. A key that there is not, or a value of the wrong type, is an error that
-// names it and what would have been right; so is a zero where that is not the default, since a zero in a Config means
-// the default. Fields that the text does not name stay zero.
+// Parse reads a configuration in YAML or JSON. Unknown keys and values of the wrong type are
+// errors, which name the key and what is allowed. A zero or empty value is an error unless it is
+// the default, because zero means the default in a Config. Fields that the text does not name stay
+// zero. Errors are ErrConfig.
 func Parse(r io.Reader) (Config, error) {
 	var cfg Config
 	var doc yaml.Node
@@ -53,12 +54,13 @@ func Parse(r io.Reader) (Config, error) {
 	}
 	if err := doc.Decode(&cfg); err != nil {
 		plain := plainYAML(err)
-		return cfg, engine.ConfigError("configuration", plain, wayOut(plain.Error()))
+		return cfg, engine.ConfigError("configuration", plain, hintFor(plain.Error()))
 	}
 	return cfg, cfg.refuseZeros(named)
 }
 
-// refuseZeros refuses what a file spelled out as zero or empty, and what would be something else by default.
+// refuseZeros refuses keys that a file sets to zero or empty although their default is another
+// value.
 func (c Config) refuseZeros(named []string) error {
 	def := Default()
 	byDefault := fields(&def)
@@ -70,8 +72,8 @@ func (c Config) refuseZeros(named []string) error {
 	return nil
 }
 
-// knownKeys compares a mapping with the keys of a struct, before anything is decoded, and returns the
-// paths of those it names.
+// knownKeys refuses unknown keys of a mapping before it is decoded. It returns the paths of its
+// keys.
 func knownKeys(node *yaml.Node, t reflect.Type, path string) (named []string, err error) {
 	if node.Kind != yaml.MappingNode {
 		name := strings.TrimSuffix(path, ".")
@@ -84,7 +86,7 @@ func knownKeys(node *yaml.Node, t reflect.Type, path string) (named []string, er
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i].Value
 		if !slices.Contains(names, key) {
-			return nil, engine.ConfigError(path+key, fmt.Errorf("line %d: there is no such key", node.Content[i].Line), "known: "+strings.Join(names, ", "))
+			return nil, engine.ConfigError(path+key, fmt.Errorf("line %d: unknown key", node.Content[i].Line), "known: "+strings.Join(names, ", "))
 		}
 		named = append(named, path+key)
 		below, err := knownValue(node.Content[i+1], types[key], path+key)
@@ -96,8 +98,8 @@ func knownKeys(node *yaml.Node, t reflect.Type, path string) (named []string, er
 	return named, nil
 }
 
-// knownValue looks into a part of the configuration, and refuses a fraction where a whole number or a duration is
-// wanted: the decoder would cut it off in silence.
+// knownValue checks a value. It refuses a fraction where a whole number or a duration is wanted:
+// the decoder would silently cut it off.
 func knownValue(node *yaml.Node, t reflect.Type, path string) (named []string, err error) {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -113,9 +115,9 @@ func knownValue(node *yaml.Node, t reflect.Type, path string) (named []string, e
 			node = node.Alias
 		}
 		if node.ShortTag() == "!!float" {
-			hint := wayOut("into int")
+			hint := hintFor("into int")
 			if t == reflect.TypeFor[time.Duration]() {
-				hint = wayOut("a duration")
+				hint = hintFor("a duration")
 			}
 			return nil, engine.ConfigError(path, fmt.Errorf("line %d: %.40s is not a whole number", node.Line, node.Value), hint)
 		}
@@ -142,22 +144,22 @@ func keys(t reflect.Type) (names []string, types map[string]reflect.Type) {
 	return names, types
 }
 
-// plainYAML takes the package's name and Go's types out of a message; it may quote a value, but never
-// the URL, which is a string and always decodes.
+// plainYAML removes package and type names from a message. It may quote a value, but never the URL:
+// a string always decodes.
 func plainYAML(err error) error {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n")
 	text = strings.NewReplacer("\n", ";", "!!", "", "time.Duration", "a duration", "cannot unmarshal", "cannot read").Replace(text)
 	return errors.New(strings.TrimSpace(text))
 }
 
-// wayOut is what would be right where the decoder says what is wrong.
-func wayOut(problem string) string {
+// hintFor returns the hint for a decoder's complaint.
+func hintFor(problem string) string {
 	for _, c := range [...]struct{ part, hint string }{
 		{"a duration", "durations have a unit: 1s, 250ms, 15m"},
 		{"already defined", "keep one"},
 		{"into int", "want a whole number that fits into 64 bits"},
 		{"neither true nor false", "leave the key out for its default"},
-		{"into string", "want a text"},
+		{"into string", "want text"},
 	} {
 		if strings.Contains(problem, c.part) {
 			return c.hint

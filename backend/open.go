@@ -39,7 +39,7 @@ var strategies = []strategy{
 		func(c Config) controller.Config { return c.Controller }),
 }
 
-// of makes a strategy of a package's functions; section is its part of a Config.
+// of makes a strategy from a package's functions. section returns its part of a Config.
 func of[C any](
 	name string,
 	about delayer.About,
@@ -77,15 +77,15 @@ func (c Config) strategy() (strategy, error) {
 	name := cmp.Or(c.Backend, Default().Backend)
 	i := slices.IndexFunc(strategies, func(s strategy) bool { return s.name == name })
 	if i < 0 {
-		return strategy{}, engine.ConfigError("backend", fmt.Errorf("%q is no backend", name), "known: "+strings.Join(Names(), ", "))
+		return strategy{}, engine.ConfigError("backend", fmt.Errorf("unknown backend %q", name), "known: "+strings.Join(Names(), ", "))
 	}
 	return strategies[i], nil
 }
 
-// Open connects to the broker, declares what the backend needs there and returns it ready to publish.
-// ctx bounds the opening only. Every error is a *[delayer.Error]: ErrConfig names the key that is wrong,
-// ErrUnavailable and ErrAccess concern the broker, ErrConflict says that objects of this prefix exist
-// with another configuration. After an error nothing is left open.
+// Open connects to the broker, declares what the backend needs there and returns it ready to
+// publish. ctx bounds the opening only. Every error is a *[delayer.Error]: ErrConfig names the key
+// that is wrong, ErrUnavailable and ErrAccess concern the broker, ErrConflict says that objects of
+// this prefix exist with another configuration. After an error nothing is left open.
 func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 	s, err := cfg.strategy()
 	if err != nil {
@@ -94,8 +94,8 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 	return s.open(ctx, cfg)
 }
 
-// Limits returns what a Delayer of this configuration can do. It asks no broker: with quorum queues of
-// RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
+// Limits returns what a Delayer of this configuration can do. It asks no broker: with quorum queues
+// of RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
 func Limits(cfg Config) (delayer.Limits, error) {
 	s, err := cfg.strategy()
 	if err != nil {
@@ -104,8 +104,8 @@ func Limits(cfg Config) (delayer.Limits, error) {
 	return s.limits(cfg)
 }
 
-// Topology returns what [Open] with this configuration declares, and for fixedtiers also the queues that
-// administrators route existing exchanges through. It asks no broker. Errors are ErrConfig.
+// Topology returns what [Open] with this configuration declares, and for fixedtiers also the queues
+// that administrators route existing exchanges through. It asks no broker. Errors are ErrConfig.
 func Topology(cfg Config) (delayer.Topology, error) {
 	s, err := cfg.strategy()
 	if err != nil {
@@ -114,8 +114,8 @@ func Topology(cfg Config) (delayer.Topology, error) {
 	return s.topology(cfg)
 }
 
-// WriteDefinitions writes the topology of a configuration as JSON that RabbitMQ imports, for the virtual
-// host of its URL; without a URL that is "/". Errors are ErrConfig, or those of w.
+// WriteDefinitions writes the topology of a configuration as JSON that RabbitMQ imports, for the
+// virtual host of its URL; without a URL that is "/". Errors are ErrConfig, or those of w.
 func WriteDefinitions(w io.Writer, cfg Config) error {
 	t, err := Topology(cfg)
 	vhost := "/"
@@ -128,25 +128,25 @@ func WriteDefinitions(w io.Writer, cfg Config) error {
 	return t.WriteDefinitions(w, vhost)
 }
 
-// ServeController runs a controller of backend controller and nothing else, until ctx ends. It then stops
-// taking messages, waits for those that are being published, hands the others back to the broker and
-// returns nil. The configuration is that of the Delayers; its Controller.Run is not looked at. Errors are
-// those of Open; with another backend, ErrConfig.
+// ServeController runs a controller of backend controller and nothing else, until ctx ends. It then
+// stops taking messages, waits for those that are being published, returns the others to the broker
+// and returns nil. The configuration is that of the Delayers; Controller.Run is ignored. Errors are
+// those of Open, and ErrConfig with another backend.
 func ServeController(ctx context.Context, cfg Config) error {
 	s, err := cfg.strategy()
 	if err != nil {
 		return err
 	}
 	if s.name != controller.Name {
-		return engine.ConfigError("backend", fmt.Errorf("%s needs no controller", s.name), "want backend: "+controller.Name)
+		return engine.ConfigError("backend", fmt.Errorf("%s needs no controller", s.name), "set backend: "+controller.Name)
 	}
 	return controller.Serve(ctx, cfg.Options, cfg.Controller)
 }
 
-// Verify asks the management API of the configuration which policies apply to what [Open] declares, and
-// returns a sentence for each that would make messages early, lose them, or misroute them. The error is
-// ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where the API does not
-// answer.
+// Verify asks the management API of the configuration which policies apply to what [Open] declares,
+// and returns a sentence for each that would make messages early, lose them, or misroute them. The
+// error is ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where the
+// API does not answer.
 func Verify(ctx context.Context, cfg Config) (problems []string, err error) {
 	s, err := cfg.strategy()
 	if err != nil {

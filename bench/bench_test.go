@@ -73,7 +73,7 @@ func (r *rig) nothingLeft() {
 	}
 }
 
-func TestAccuracyOnARealBroker(t *testing.T) {
+func TestAccuracy_Broker(t *testing.T) {
 	r := newRig(t)
 	report := r.run(accuracy(),
 		r.subject(baseline.Undelayed, "classic"), r.subject(baseline.PerMessageTTL, "quorum"),
@@ -89,7 +89,7 @@ func TestAccuracyOnARealBroker(t *testing.T) {
 	r.nothingLeft()
 }
 
-func TestHOLShowsBlocking(t *testing.T) {
+func TestHOL_Broker(t *testing.T) {
 	r := newRig(t)
 	hol := bench.HOL{Load: small, Long: 4 * time.Second, Short: time.Second}
 	report := r.run(hol, r.subject(baseline.PerMessageTTL, "classic"), r.subject(baseline.BitEntry, "classic"))
@@ -158,7 +158,7 @@ func TestASubjectThatCannotBeOpenedIsReported(t *testing.T) {
 	r.nothingLeft()
 }
 
-func TestRateOnARealBroker(t *testing.T) {
+func TestRate_Broker(t *testing.T) {
 	r := newRig(t)
 	report := r.run(bench.Rate{
 		Load:     bench.Load{Concurrency: 32, WarmUp: 5, Patience: 5 * time.Second},

@@ -9,10 +9,10 @@ import (
 	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// Crash asks what is left after the broker was killed (SIGKILL) while messages waited and moved:
-// how many are lost, how many come twice, and how long until it is back. It is killed when half of
-// the delays are over, and not before Settle has passed since the last publish: RabbitMQ before 4.0
-// forgets a queue that was declared less than two seconds before.
+// Crash kills the broker (SIGKILL) while messages wait and move. It asks how many are lost, how
+// many come twice, and how long until it is back. The broker is killed when half of the delays are
+// over, and not before Settle has passed since the last publish: RabbitMQ before 4.0 forgets a
+// queue that was declared less than two seconds before.
 type Crash struct {
 	Load
 	DelayMin, DelayMax time.Duration // whole seconds

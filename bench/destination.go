@@ -12,12 +12,12 @@ import (
 	"github.com/delayer-go/delayer/internal/amqpclient"
 )
 
-// A destination is the queue that messages are delayed to, and its only consumer, on a connection of its
-// own so that publishing and consuming do not slow each other down.
+// A destination is the queue that messages are delayed to, and its only consumer, on a connection
+// of its own so that publishing and consuming do not slow each other down.
 //
-// Usually messages need no acknowledgement, and a consumer that is lost is an error. One that returns connects
-// again as often as it must, and acknowledges each message once it is recorded: what was on its way to a
-// consumer when the broker was killed would otherwise look lost. It may come twice instead.
+// Usually messages need no acknowledgement, and the loss of the consumer is an error. A consumer
+// that returns reconnects, and acknowledges each message once it is recorded. Otherwise messages in
+// flight to the consumer when the broker was killed would look lost. They may come twice instead.
 type destination struct {
 	url, queue string
 	returns    bool
@@ -33,7 +33,8 @@ type destination struct {
 const (
 	// closeTimeout bounds the goodbye to a broker that may be gone.
 	closeTimeout = 5 * time.Second
-	// redialPause is between two attempts to connect again: short, since its length makes messages late.
+	// redialPause is between two attempts to connect again: short, since its length makes messages
+	// late.
 	redialPause = 20 * time.Millisecond
 	// unacknowledged is how many messages the broker sends ahead to a consumer that acknowledges.
 	unacknowledged = 200

@@ -1,10 +1,10 @@
 // Package bench measures how a strategy delays messages: how late, how fast, at what cost to the
 // broker, and whether messages are lost, doubled or early.
 //
-// Data flows one way. A [Subject] opens a Delayer. A [Scenario] publishes through it in a [Trial].
-// The trial's recorder keeps a [Sample] of every message. Statistics over the raw samples make a
-// [Run], and the runs make a [Report]. Nothing is aggregated before that: every percentile is exact.
-// Package report, below this one, makes tables, pages and a verdict of a Report.
+// Data flows in one direction. A [Subject] opens a Delayer. A [Scenario] publishes through it in a
+// [Trial]. The trial's recorder keeps a [Sample] of every message. Statistics over the raw samples
+// make a [Run], and the runs make a [Report]. Nothing is aggregated before that: every percentile
+// is exact. Package report, below this one, makes tables, pages and a verdict of a Report.
 //
 // # What is measured, and how
 //

@@ -15,8 +15,8 @@ var errNotOurs = errors.New("the broker is not ours to measure")
 // given is a broker that somebody else runs.
 type given struct{ product, version, how string }
 
-// Given connects to the broker at url once, to see that it answers and what it is. how says where the URL
-// came from. The error says what to do, and never contains the password.
+// Given connects to the broker at url once, to see that it answers and what it is. how says where
+// the URL came from. The error says what to do, and never contains the password.
 func Given(ctx context.Context, url, how string) (Target, error) {
 	conn, err := amqpclient.Dial(ctx, url, "bench")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// bringUp bounds the start of a broker that was taken down; also after an interrupt, since what was declared
-	// can only be removed from a broker that runs.
+	// bringUp bounds the start of a broker that was taken down; also after an interrupt, since what
+	// was declared can only be removed from a broker that runs.
 	bringUp = 2 * time.Minute
 	// serveWithin bounds the wait for a broker that takes connections to store a message.
 	serveWithin = time.Minute
@@ -23,17 +23,18 @@ const (
 	attemptWithin = 10 * time.Second
 )
 
-// An outage is a broker taken down and brought back: how long, from the beginning of taking it down, until it took
-// connections, and until a client that opens the subject anew had a message confirmed.
+// An outage is a broker taken down and brought back: how long, from the beginning of taking it
+// down, until it took connections, and until a client that opens the subject anew had a message
+// confirmed.
 type outage struct{ down, serves time.Duration }
 
-// secondAttempt is how long a quorum queue waits before it tries an unroutable message again, three minutes
-// (dead_letter_worker_publisher_confirm_timeout), and some more. RabbitMQ up to 4.2 starts its queues before it has
-// read its bindings: messages that expire in that window are unroutable.
+// secondAttempt is how long a quorum queue waits before it tries an unroutable message again, three
+// minutes (dead_letter_worker_publisher_confirm_timeout), and some more. RabbitMQ up to 4.2 starts
+// its queues before it has read its bindings: messages that expire in that window are unroutable.
 const secondAttempt = 200 * time.Second
 
-// finishOutage is finish after the broker was taken down. What the subject promises to survive is waited for until the
-// broker has tried again, and what is kept as unroutable is not lost.
+// finishOutage is finish after the broker was taken down. What the subject promises to survive is
+// waited for until the broker has tried again, and what is kept as unroutable is not lost.
 func (s *Trial) finishOutage(ctx context.Context, l Load, o outage, survives bool, published error) (Run, error) {
 	patience := l.Patience
 	if survives {
@@ -96,8 +97,8 @@ func (s *Trial) takeDown(ctx context.Context, down func(context.Context, Stopper
 	return o, err
 }
 
-// reopen opens the subject anew, as a client would that starts now, until a message is confirmed. The Delayer
-// from before stays open: what it does in this process must go on.
+// reopen opens the subject anew, as a client would that starts now, until a message is confirmed.
+// The Delayer from before stays open: what it does in this process must go on.
 func (s *Trial) reopen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, serveWithin)
 	defer cancel()
@@ -121,7 +122,8 @@ func (s *Trial) tryReopen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Not one of those that are counted, and not awaited: its copy from a failed attempt may come as well.
+	// Not one of those that are counted, and not awaited: its copy from a failed attempt may come
+	// as well.
 	err = d.Publish(ctx, "", s.destination.queue, warmUpDelay, amqp091.Publishing{
 		MessageId: "up", DeliveryMode: amqp091.Persistent, Body: s.body,
 	})

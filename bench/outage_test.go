@@ -46,7 +46,7 @@ func unhurried(n int) bench.Load {
 	return bench.Load{Messages: n, Concurrency: 16, WarmUp: 5, Patience: time.Minute}
 }
 
-func TestCrashOnARealBroker(t *testing.T) {
+func TestCrash_Broker(t *testing.T) {
 	r := ownRig(t)
 	crash := bench.Crash{
 		Load: unhurried(200), DelayMin: 2 * time.Second, DelayMax: 8 * time.Second, Settle: 3 * time.Second,
@@ -64,7 +64,7 @@ func TestCrashOnARealBroker(t *testing.T) {
 	r.nothingLeft()
 }
 
-func TestRecoveryOnARealBroker(t *testing.T) {
+func TestRecovery_Broker(t *testing.T) {
 	r := ownRig(t)
 	recovery := bench.Recovery{
 		Load: unhurried(300), Due: 50, From: 3 * time.Second, To: 6 * time.Second, Settle: 2 * time.Second,
@@ -81,7 +81,7 @@ func TestRecoveryOnARealBroker(t *testing.T) {
 	r.nothingLeft()
 }
 
-func TestBacklogOnARealBroker(t *testing.T) {
+func TestBacklog_Broker(t *testing.T) {
 	r := ownRig(t)
 	load := unhurried(3000)
 	load.Body = 4
@@ -95,7 +95,7 @@ func TestBacklogOnARealBroker(t *testing.T) {
 	r.nothingLeft()
 }
 
-func TestBurstMixAndHopsOnARealBroker(t *testing.T) {
+func TestBurstMixHops_Broker(t *testing.T) {
 	for _, scenario := range []bench.Scenario{
 		bench.Burst{Load: unhurried(200), Spread: 2 * time.Second, Lead: time.Second},
 		bench.Mix{Load: unhurried(50), Long: 3 * time.Second, Short: time.Second, Every: 10},
@@ -116,7 +116,7 @@ func TestBurstMixAndHopsOnARealBroker(t *testing.T) {
 	}
 }
 
-func TestABrokerThatIsNotOursIsNotTakenDown(t *testing.T) {
+func TestOutage_BrokerNotOurs(t *testing.T) {
 	r := newRig(t)
 	report := bench.Benchmark{
 		URL: r.broker.URL(), Target: shared{r.broker}, Scenarios: []bench.Scenario{bench.Crash{}, bench.Recovery{}},

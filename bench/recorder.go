@@ -38,8 +38,8 @@ type role int
 const (
 	measured role = iota
 	warmUp        // awaited, and in no figure
-	primer        // only there so that its path is declared: not awaited, and in no figure
-	backlog       // only there to wait: not awaited, and in no figure of those that are
+	primer        // makes the subject declare its path: not awaited, and in no figure
+	backlog       // only waits: not awaited, and in no figure of those that are
 )
 
 func (r role) awaited() bool { return r == measured || r == warmUp }

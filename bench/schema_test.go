@@ -31,7 +31,8 @@ func jsonFields(of reflect.Type, into map[string]bool) {
 	if of.Kind() != reflect.Struct || of == reflect.TypeFor[time.Time]() {
 		return
 	}
-	for field := range of.Fields() {
+	for i := range of.NumField() {
+		field := of.Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "-" {
 			continue

@@ -8,7 +8,7 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// A Subject is one way of delaying messages, as it is measured.
+// A Subject is a configuration that is measured.
 type Subject struct {
 	Backend   string // "binaryladder", "per-message-ttl", …
 	Variant   string // "source", "topic"; "" where there is only one
@@ -21,14 +21,14 @@ type Subject struct {
 	// Undelayed subjects deliver at once; scenarios ask them for a delay of 0, or leave them out.
 	Undelayed bool
 
-	// Ladder says that a message waits in several queues in turn, by the bits of its delay.
+	// Ladder: a message waits in several queues in turn, by the bits of its delay.
 	Ladder bool
 
 	// Tick is the resolution of a ladder that was asked for; 0 takes what the scenario needs.
 	Tick time.Duration
 
-	// Blocks says that a long delay blocks the short ones behind it. Scenarios whose figures would
-	// say nothing but that leave the subject out.
+	// Blocks: a long delay blocks the short ones behind it. Scenarios that would show nothing else
+	// leave the subject out.
 	Blocks bool
 
 	// Prime returns delays, none longer than longest, that between them take every step that a
@@ -58,8 +58,8 @@ type Env struct {
 	// Tick is the resolution that the delays need; a subject that may choose its own takes this
 	// one. 0: a second is fine enough.
 	Tick time.Duration
-	// Existing says that the topology is there already, with messages in it: if opening fails,
-	// nothing may be removed.
+	// Existing: the topology exists already, with messages in it. If opening fails, nothing may be
+	// removed.
 	Existing bool
 }
 

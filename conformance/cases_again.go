@@ -10,8 +10,8 @@ var againCases = []testCase{
 	{Case: Case{"delayed-again", "a received message, published again with all its headers, must be delayed and arrive as the first time"}, check: delayedAgain},
 }
 
-// delayedAgain sends a message round several times, as retries do. RabbitMQ up to 3.12 drops one that comes
-// with its x-death, taking it for a cycle.
+// delayedAgain sends a message round several times, as retries do. RabbitMQ up to 3.12 drops one
+// that comes with its x-death, taking it for a cycle.
 func delayedAgain(t *trial) {
 	const rounds = 3
 	in, exchange := t.queue(t.name("queue")), t.exchange("direct")

@@ -12,7 +12,7 @@ var arrivalCases = []testCase{
 	{Case: Case{"arrives", "a message published to an exchange must reach the queue bound there, once"}, check: arrives},
 	{Case: Case{"arrives-by-queue-name", "a message published to the default exchange must reach the queue that its key names, once"}, check: arrivesByName},
 	{Case: Case{"never-early", "no message may arrive before its publish time plus its delay, and none may be missing"}, check: neverEarly},
-	{Case: Case{"due-header", "a delayed message must carry the header " + delayer.Header + " with an id of its own, its due time and its exchange"}, check: dueHeader},
+	{Case: Case{"due-header", "a delayed message must carry the header " + delayer.Header + " with an id of its own, its due time, its delay and its exchange"}, check: dueHeader},
 }
 
 func arrives(t *trial) {
@@ -54,9 +54,9 @@ func dueHeader(t *trial) {
 	for _, o := range outs {
 		for _, a := range in.of(o.id()) {
 			mark, ok := a.Headers[delayer.Header].(string)
-			id, due, exchange, okParts := parseMark(mark)
+			id, due, delay, exchange, okParts := parseMark(mark)
 			if !ok || !okParts {
-				t.errorf("message %s: the header is %#v, want \"<id> <due> <exchange>\"", o.id(), a.Headers[delayer.Header])
+				t.errorf("message %s: the header is %#v, want \"<id> <due> <delay> <exchange>\"", o.id(), a.Headers[delayer.Header])
 				continue
 			}
 			if other, taken := ids[id]; taken && other != o.id() {
@@ -67,6 +67,9 @@ func dueHeader(t *trial) {
 			if due < first || due > last {
 				t.errorf("message %s: due at %d, want %d to %d", o.id(), due, first, last)
 			}
+			if most := t.effective(o.delay).Milliseconds() + 1; delay < 1 || delay > most {
+				t.errorf("message %s: a delay of %d, want 1 to %d", o.id(), delay, most)
+			}
 			if exchange != o.exchange {
 				t.errorf("message %s: destination %q, want %q", o.id(), exchange, o.exchange)
 			}
@@ -75,11 +78,12 @@ func dueHeader(t *trial) {
 }
 
 // parseMark takes the value of delayer.Header apart.
-func parseMark(mark string) (id string, due int64, exchange string, ok bool) {
-	parts := strings.SplitN(mark, " ", 3)
-	if len(parts) != 3 || parts[0] == "" {
-		return "", 0, "", false
+func parseMark(mark string) (id string, due, delay int64, exchange string, ok bool) {
+	parts := strings.SplitN(mark, " ", 4)
+	if len(parts) != 4 || parts[0] == "" {
+		return "", 0, 0, "", false
 	}
-	due, err := strconv.ParseInt(parts[1], 10, 64)
-	return parts[0], due, parts[2], err == nil
+	due, errDue := strconv.ParseInt(parts[1], 10, 64)
+	delay, errDelay := strconv.ParseInt(parts[2], 10, 64)
+	return parts[0], due, delay, parts[3], errDue == nil && errDelay == nil
 }

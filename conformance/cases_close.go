@@ -74,8 +74,8 @@ func closedWhilePublishing(t *trial) {
 	t.truthful(in, outs, fate{})
 }
 
-// noGoroutineLeft opens and uses a Delayer in a goroutine with a label; all that come of it inherit the label,
-// so that those of other tests are not mistaken for its own.
+// noGoroutineLeft opens and uses a Delayer in a goroutine with a label; all that come of it inherit
+// the label, so that those of other tests are not mistaken for its own.
 func noGoroutineLeft(t *trial) {
 	const label = "conformance"
 	in := t.queue(t.name("queue"))

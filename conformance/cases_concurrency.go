@@ -84,7 +84,8 @@ func ctxEndedBefore(t *trial) {
 	t.exactly(in, nil)
 }
 
-// ctxEndedDuring ends contexts after all kinds of times, some of which are in the middle of a Publish.
+// ctxEndedDuring ends contexts after all kinds of times, some of which are in the middle of a
+// Publish.
 func ctxEndedDuring(t *trial) {
 	const messages = 400
 	in := t.queue(t.name("queue"))

@@ -17,12 +17,13 @@ var destinationCases = []testCase{
 	{Case: Case{"destination-comes-and-goes", "Publish must notice a destination that was deleted, and one that was created"}, check: comesAndGoes},
 }
 
-// noticeTime is how long a Delayer may go on with what it knew of a destination: the tenth of a second of
-// Limits().ReportsUnroutable, and as much again for the broker. It is a wait that no signal can replace.
+// noticeTime is how long a Delayer may go on with what it knew of a destination: the tenth of a
+// second of Limits().ReportsUnroutable, and as much again for the broker. It is a wait that no
+// signal can replace.
 const noticeTime = 200 * time.Millisecond
 
-// stalling is how many unroutable messages are put in front of others: 32 of them stall a quorum queue that
-// dead-letters at least once and has nowhere to put them.
+// stalling is how many unroutable messages are put in front of others: 32 of them stall a quorum
+// queue that dead-letters at least once and has nowhere to put them.
 const stalling = 40
 
 func unknownDestination(t *trial) {
@@ -62,7 +63,7 @@ func (t *trial) kept(outs []outcome) {
 	for _, o := range outs {
 		a := in.of(o.id())[0]
 		mark, _ := a.Headers[delayer.Header].(string)
-		_, _, exchange, ok := parseMark(mark)
+		_, _, _, exchange, ok := parseMark(mark)
 		if !ok || exchange != o.exchange || a.RoutingKey != o.key {
 			t.errorf("unroutable message %s: it says %q (%s) and key %q, want exchange %q and key %q",
 				o.id(), mark, delayer.Header, a.RoutingKey, o.exchange, o.key)
@@ -70,8 +71,9 @@ func (t *trial) kept(outs []outcome) {
 	}
 }
 
-// meanwhile publishes messages to a destination that is gone when they are due, with others behind them, and
-// checks that the others arrive. gone makes a destination, and returns how to address it and how to end it.
+// meanwhile publishes messages to a destination that is gone when they are due, with others behind
+// them, and checks that the others arrive. gone makes a destination, and returns how to address it
+// and how to end it.
 func (t *trial) meanwhile(gone func() (exchange, key string, end func())) (lost []outcome) {
 	t.Helper()
 	for _, delay := range t.longer(0) {
@@ -107,8 +109,8 @@ func exchangeDeletedWhileWaiting(t *trial) {
 	}))
 }
 
-// bindingGone leaves open what becomes of the messages that the exchange does not match: as with plain
-// publishing, that is the exchange's own matter.
+// bindingGone leaves open what becomes of the messages that the exchange does not match: as with
+// plain publishing, that is the exchange's own matter.
 func bindingGone(t *trial) {
 	t.meanwhile(func() (string, string, func()) {
 		exchange, in := t.exchange("direct"), t.queue(t.name("unbound"))
@@ -143,7 +145,8 @@ func createdAgain(t *trial) {
 			in := p.make()
 			j := job{p.exchange, p.key, t.short(), text(hint)}
 			o := t.publish(j)
-			// The Delayer may have noticed that it was gone, and not yet that it is back; if it says so.
+			// The Delayer may have noticed that it was gone, and not yet that it is back; if it
+			// says so.
 			if hint != "first" && errors.Is(o.err, delayer.ErrUnroutable) {
 				time.Sleep(noticeTime)
 				o = t.publish(j)

@@ -56,10 +56,10 @@ func brokerRestart(t *trial) {
 	t.truthful(in, outs, fate{again: true, late: triesAgain, kept: kept})
 }
 
-// triesAgain is how long a quorum queue takes to publish again what was unroutable: three minutes by
-// default, and some time to catch up. Messages that expire while the broker starts may be unroutable:
-// RabbitMQ starts its queues before it has read their bindings (rabbit_vhost:recover/1, up to 4.2 where
-// Mnesia keeps the metadata).
+// triesAgain is how long a quorum queue takes to publish again what was unroutable: three minutes
+// by default, and some time to catch up. Messages that expire while the broker starts may be
+// unroutable: RabbitMQ starts its queues before it has read their bindings (rabbit_vhost:recover/1,
+// up to 4.2 where Mnesia keeps the metadata).
 const triesAgain = 4 * time.Minute
 
 // unroutable receives what is kept as unroutable, or is nil where nothing is kept.

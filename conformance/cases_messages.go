@@ -116,7 +116,8 @@ func untouched(t *trial) {
 		if string(o.msg.Body) != o.id() {
 			t.errorf("message %s: the caller's body is now %q", o.id(), o.msg.Body)
 		}
-		// From here on the message is the caller's again, who may use its memory for something else.
+		// From here on the message is the caller's again, who may use its memory for something
+		// else.
 		copy(o.msg.Body, strings.Repeat("overwritten", 3))
 		copy(o.msg.Headers["bytes"].([]byte), "lost")
 		o.msg.Headers["table"].(amqp091.Table)["array"] = "lost"

@@ -84,15 +84,17 @@ func topicBindings(t *trial) {
 	}
 }
 
-// topicPatterns has patterns that a key of a backend's own, which the broker would match here too, could match.
+// topicPatterns has patterns that a key of a backend's own, which the broker would match here too,
+// could match.
 var topicPatterns = []string{
 	"", "#", "*", "*.*", "*.*.*", "*.*.*.*", "*.*.*.*.*", "*.*.*.*.*.*", "*.#", "#.*.*", "*.*.*.#",
 	"a.*", "a.#", "#.x", "#.q", "1.*", "1.#", "#.1.#", "*.0.#", "0.#", "#.b",
 }
 
-// wordsMayTell says that a binding of wildcards alone may match a key of the backend's own where it does not match the
-// user's: the broker matches all keys of a message at every exchange. A backend that declares ExactTopics has
-// given its keys as many words as the user's, but the empty key has none to imitate.
+// wordsMayTell says that a binding of wildcards alone may match a key of the backend's own where it
+// does not match the user's: the broker matches all keys of a message at every exchange. A backend
+// that declares ExactTopics has given its keys as many words as the user's, but the empty key has
+// none to imitate.
 func (t *trial) wordsMayTell(key, pattern string) bool {
 	wildcards := pattern != "" && strings.Trim(pattern, "*#.") == ""
 	return wildcards && (!t.lim.ExactTopics || key == "" && strings.Contains(pattern, "#"))

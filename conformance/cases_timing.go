@@ -14,9 +14,10 @@ var timingCases = []testCase{
 	{Case: Case{"exact-tiers", "a delay that is no tier must be refused where only the tiers exist"}, check: exactTiers},
 }
 
-// overtakes publishes long ones first and short ones behind them, and checks that the short ones come first. A slow
-// machine may let both be due before it delivers either, which shows nothing: then it tries a longer delay, and the
-// longest more than once. A queue that blocks does so every time.
+// overtakes publishes long ones first and short ones behind them, and checks that the short ones
+// come first. A slow machine may let both be due before it delivers either, which shows nothing:
+// then it tries a longer delay, and the longest more than once. A queue that blocks does so every
+// time.
 func (t *trial) overtakes(long, short func(i int) (priority uint8)) {
 	t.Helper()
 	delays := t.longer(t.short())
@@ -99,7 +100,8 @@ func keepsOrder(t *trial) {
 	t.none(in, "out of order", wrong)
 }
 
-// roundingUp checks that what arrives waited as long as the next multiple, or tier, above its delay.
+// roundingUp checks that what arrives waited as long as the next multiple, or tier, above its
+// delay.
 func roundingUp(t *trial) {
 	if t.lim.ExactTiers {
 		t.Logf("does not apply: only the tiers are taken")

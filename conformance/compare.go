@@ -11,8 +11,8 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// compare publishes each message twice, plainly and through the Delayer, and checks that a consumer cannot
-// tell which is which, but by what is documented to be added.
+// compare publishes each message twice, plainly and through the Delayer, and checks that a consumer
+// cannot tell which is which, but by what is documented to be added.
 func (t *trial) compare(key string, msgs ...amqp091.Publishing) {
 	t.Helper()
 	plain, delayed := t.queue(t.name("plain")), t.queue(t.name("delayed"))

@@ -9,42 +9,42 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// A Harness is what the suite needs to know of the backend under test. Open and World are required.
+// A Harness describes the backend under test. Open and World are required.
 type Harness struct {
-	// Open opens a Delayer, with the same configuration every time. The suite closes it. It is called
-	// once or more a case, and by several cases at a time.
+	// Open opens a Delayer, with the same configuration every time. The suite closes it. It is
+	// called once or more a case, and by several cases at a time.
 	Open func(ctx context.Context) (delayer.Delayer, error)
 
-	// World opens a view of the broker that Open's Delayers publish to. The suite closes it. It is called
-	// once a case, and by several cases at a time.
+	// World opens a view of the broker that Open's Delayers publish to. The suite closes it. It is
+	// called once a case, and by several cases at a time.
 	World func(ctx context.Context) (World, error)
 
-	// User is the name that the Delayer's connections log in with. It is published as UserId, which the
-	// broker compares; "" leaves that property out.
+	// User is the name that the Delayer's connections log in with. It is published as UserId, which
+	// the broker compares; "" leaves that property out.
 	User string
 
-	// Added names the headers that this backend documents to add to a message, besides [delayer.Header] and
-	// what the broker adds to every dead-lettered message.
+	// Added lists the headers that this backend documents to add, besides [delayer.Header] and
+	// those that the broker adds to dead-lettered messages.
 	Added []string
 
-	// Skip reports that a case cannot be run, because the World lacks an ability ([Unable]). It must not
-	// return. nil is t.Skip; where no case may be skipped, as in CI, make it t.Fatal.
+	// Skip reports that a case cannot be run, because the World lacks an ability ([Unable]). It
+	// must not return. nil is t.Skip; where no case may be skipped, as in CI, make it t.Fatal.
 	Skip func(t *testing.T, reason string)
 
-	// Patience is how long the suite waits for what must happen before it calls it missing; 0 means 30 s. It
-	// does not say how late a message may be: that is the benchmark's question.
+	// Patience is how long the suite waits for what must happen before it calls it missing; 0 means
+	// 30 s. It does not say how late a message may be: that is the benchmark's question.
 	Patience time.Duration
 
-	// Concurrency is how many cases run at a time; 0 means 8. Most of them wait for a delay most of the
-	// time, which is why this is not the number of processors, as with t.Parallel.
+	// Concurrency is how many cases run at a time; 0 means 8. It is not the number of processors,
+	// as with t.Parallel, because most cases spend their time waiting for a delay.
 	Concurrency int
 }
 
-// A Case is one thing that a Delayer is held to.
+// A Case is one requirement on a Delayer.
 type Case struct {
 	// Name is the name of the case's subtest.
 	Name string
-	// Sentence is what a Delayer that fails the case got wrong. Every failure begins with it.
+	// Sentence states the requirement. Every failure begins with it.
 	Sentence string
 }
 
@@ -52,7 +52,7 @@ type Case struct {
 type testCase struct {
 	Case
 	check func(*trial)
-	// alone says that the case disturbs others, and runs after them with nothing beside it.
+	// alone: the case disturbs others. It runs after them, by itself.
 	alone bool
 }
 
@@ -89,7 +89,8 @@ func Run(t *testing.T, h Harness) {
 	run(goTest{t, h.Skip}, h)
 }
 
-// run runs first the cases that get along, several at a time, and then each of the others.
+// run runs first the cases that may run together, several at a time, and then the others one by
+// one.
 func run(t tester, h Harness) {
 	if h.Patience == 0 {
 		h.Patience = 30 * time.Second

@@ -27,7 +27,8 @@ func (t *trial) effective(d time.Duration) time.Duration {
 	return d
 }
 
-// delay returns the shortest delay of the backend that is not under d, or else the longest that it has.
+// delay returns the shortest delay of the backend that is not under d, or else the longest that it
+// has.
 func (t *trial) delay(d time.Duration) time.Duration {
 	if n := len(t.lim.Tiers); n > 0 && d > t.lim.Tiers[n-1] {
 		return t.lim.Tiers[n-1]
@@ -41,8 +42,8 @@ func (t *trial) delay(d time.Duration) time.Duration {
 	return t.lim.Max
 }
 
-// longer returns delays above d, ascending, for cases that do something while a message waits: if there was
-// no time for it with the first, there will be with the next.
+// longer returns delays above d, ascending, for cases that do something while a message waits: if
+// there was no time for it with the first, there will be with the next.
 func (t *trial) longer(d time.Duration) []time.Duration {
 	var list []time.Duration
 	for _, want := range []time.Duration{several, 2 * several, 4 * several, 8 * several} {
@@ -53,8 +54,8 @@ func (t *trial) longer(d time.Duration) []time.Duration {
 	return list
 }
 
-// mixed returns n delays of all sizes, in no order: any duration where the backend takes any, some of its
-// tiers otherwise.
+// mixed returns n delays of all sizes, in no order: any duration where the backend takes any, some
+// of its tiers otherwise.
 func (t *trial) mixed(n int) []time.Duration {
 	low := max(t.lim.Resolution, 20*time.Millisecond)
 	high := max(4*t.lim.Resolution, 1500*time.Millisecond)

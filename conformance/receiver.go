@@ -48,7 +48,8 @@ func (b *receiver) of(id string) []Arrival {
 	return slices.Clone(b.byID[id])
 }
 
-// await waits until every one of ids has arrived, or until deadline, and returns those that have not.
+// await waits until every one of ids has arrived, or until deadline, and returns those that have
+// not.
 func (b *receiver) await(ids []string, deadline time.Time) (missing []string) {
 	return b.awaitOr(nil, ids, deadline)
 }
@@ -107,8 +108,8 @@ func (t *trial) expected(outs []outcome) (ids []string, last time.Time) {
 	return ids, last
 }
 
-// sentinel publishes a message behind all that has been published, and waits for it: what has not arrived
-// in the queue by then is not expected to.
+// sentinel publishes a message behind all that has been published, and waits for it: what has not
+// arrived in the queue by then is not expected to.
 func (t *trial) sentinel(in *receiver) {
 	t.Helper()
 	o := t.mustPublish(to(in, t.name(sentinelMark), t.short()))
@@ -121,7 +122,8 @@ func isSentinel(id string) bool { return strings.HasSuffix(id, sentinelMark) }
 
 func deadlineIn(d time.Duration) time.Time { return time.Now().Add(d) }
 
-// exactly checks that every message of outs arrived in the queue once, none of them early, and nothing else did.
+// exactly checks that every message of outs arrived in the queue once, none of them early, and
+// nothing else did.
 func (t *trial) exactly(in *receiver, outs []outcome) {
 	t.Helper()
 	t.await(in, outs)
@@ -129,8 +131,8 @@ func (t *trial) exactly(in *receiver, outs []outcome) {
 	t.only(in, outs, false)
 }
 
-// only checks that nothing arrived in the queue until now but the messages of outs; none of them early, and
-// none twice unless again says that it may, as after a broker's failure.
+// only checks that nothing arrived in the queue until now but the messages of outs; none of them
+// early, and none twice unless again says that it may, as after a broker's failure.
 func (t *trial) only(in *receiver, outs []outcome, again bool) {
 	t.Helper()
 	known := map[string]outcome{}

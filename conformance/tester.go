@@ -2,8 +2,8 @@ package conformance
 
 import "testing"
 
-// tester is the part of *testing.T that cases use. The suite's own tests put a recorder in its place, to see
-// the suite fail where it should.
+// tester is the part of *testing.T that cases use. The suite's own tests put a recorder in its
+// place, to see the suite fail where it should.
 type tester interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -12,7 +12,8 @@ type tester interface {
 	// Skipf ends the case as one that could not be run.
 	Skipf(format string, args ...any)
 	Failed() bool
-	// Run runs f as a subtest, and returns when it has ended. It may be called by several goroutines at a time.
+	// Run runs f as a subtest, and returns when it has ended. It may be called by several
+	// goroutines at a time.
 	Run(name string, f func(tester))
 }
 

@@ -16,8 +16,8 @@ import (
 
 var sprintf = fmt.Sprintf
 
-// caseTime ends a case that hangs where patience does not reach, as in a World that never answers. Where
-// delays are long it is longer.
+// caseTime ends a case that hangs where patience does not reach, as in a World that never answers.
+// Where delays are long it is longer.
 const caseTime = 10 * time.Minute
 
 // A trial is one case being tried: a World and a Delayer of its own.
@@ -76,7 +76,8 @@ func (t *trial) errorf(format string, args ...any) {
 	t.Errorf("%s: %s", t.Sentence, sprintf(format, args...))
 }
 
-// must ends the case if the World did not do what it was asked. It skips the case if the World cannot.
+// must ends the case if the World did not do what it was asked. It skips the case if the World
+// cannot.
 func (t *trial) must(err error) {
 	t.Helper()
 	if reason, ok := unable(err); ok {
@@ -200,7 +201,8 @@ func (t *trial) mustPublish(jobs ...job) []outcome {
 	return outs
 }
 
-// refused checks that a Publish failed with the kind of error that was due, and that it told the truth of it.
+// refused checks that a Publish failed with the kind of error that was due, and that it told the
+// truth of it.
 func (t *trial) refused(o outcome, kind error) {
 	t.Helper()
 	var e *delayer.Error

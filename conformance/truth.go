@@ -8,15 +8,15 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// fate is what may become of messages that were stored, beside arriving once.
+// fate says what may happen to stored messages, besides arriving once.
 type fate struct {
 	again bool          // one may arrive more than once, as after a broker's failure
 	late  time.Duration // how long beyond the suite's patience they may stay away
 	kept  *receiver     // where late ones may be instead, unroutable while the broker started; or nil
 }
 
-// truthful checks that Publish told the truth of every message: what was nil arrives, what was safe to retry
-// does not, and an unknown outcome may be either.
+// truthful checks the answer of every Publish. After nil the message arrives. After an error that
+// is safe to retry it does not. After ErrUnknown it may or may not.
 func (t *trial) truthful(in *receiver, outs []outcome, f fate) {
 	t.Helper()
 	var stored, possible []outcome
@@ -54,7 +54,8 @@ func (t *trial) truthful(in *receiver, outs []outcome, f fate) {
 	t.only(in, possible, f.again)
 }
 
-// awaitFate waits for the messages of outs, and ends the case if one is missing that is not kept either.
+// awaitFate waits for the messages of outs, and ends the case if one is missing that is not kept
+// either.
 func (t *trial) awaitFate(in *receiver, outs []outcome, f fate) {
 	t.Helper()
 	ids, deadline := t.expected(outs)

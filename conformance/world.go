@@ -8,42 +8,44 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// A World is the broker around a Delayer: what an application would declare, bind, publish and consume there,
-// and what an operator could do to it. Its methods are safe for concurrent use. Whatever it declared is gone
-// after Close.
+// A World is the broker around a Delayer. It does what an application does there (declare, bind,
+// publish, consume), and what an operator could do. Its methods are safe for concurrent use. Close
+// deletes all that it declared.
 //
-// A World that lacks an ability returns [Unable] from that method; the cases that need it are then skipped
-// with its reason. Package rabbitworld has the World of a real RabbitMQ.
+// A World that lacks an ability returns [Unable] from that method. The cases that need it are then
+// skipped with its reason. Package rabbitworld has the World of a real RabbitMQ.
 type World interface {
-	// DeclareQueue declares a queue that survives a restart of the broker. Declaring it again changes nothing.
+	// DeclareQueue declares a queue that survives a restart of the broker. Declaring it again
+	// changes nothing.
 	DeclareQueue(ctx context.Context, name string) error
 	// DeleteQueue deletes a queue with all it holds.
 	DeleteQueue(ctx context.Context, name string) error
-	// DeclareExchange declares an exchange that survives a restart. kind is direct, topic, fanout or headers.
+	// DeclareExchange declares an exchange that survives a restart. kind is direct, topic, fanout
+	// or headers.
 	DeclareExchange(ctx context.Context, name, kind string) error
 	DeleteExchange(ctx context.Context, name string) error
 	// Bind binds queue to exchange; args are for an exchange of kind headers.
 	Bind(ctx context.Context, queue, key, exchange string, args amqp091.Table) error
 	Unbind(ctx context.Context, queue, key, exchange string, args amqp091.Table) error
 
-	// Publish publishes msg plainly, as if there were no Delayer: what then arrives, and where, is what a
-	// Delayer is compared with. It returns once the broker has confirmed it.
+	// Publish publishes msg without a Delayer, and returns once the broker has confirmed it.
+	// Delayed messages are compared with those that arrive from here.
 	Publish(ctx context.Context, exchange, key string, msg amqp091.Publishing) error
 
-	// Consume calls arrived for every message of queue, one after the other in the queue's order, until the
-	// queue is deleted or the World closed. It acknowledges a message once arrived has returned, and goes on
-	// by itself after the broker was restarted.
+	// Consume calls arrived for every message of queue, one after the other in the queue's order,
+	// until the queue is deleted or the World closed. It acknowledges a message once arrived has
+	// returned, and goes on by itself after the broker was restarted.
 	Consume(ctx context.Context, queue string, arrived func(Arrival)) error
 
-	// Unroutable calls arrived for every message that the Delayers' queue for unroutable messages has held
-	// since the suite began and for those to come. All callers, of all Worlds, see all of them.
+	// Unroutable calls arrived for every message in the Delayers' unroutable queue, past ones since
+	// the suite began and future ones. All callers, of all Worlds, see all of them.
 	Unroutable(ctx context.Context, arrived func(Arrival)) error
 
 	// Cut closes, from the broker's side, all connections of the Delayers. It may close others too.
 	Cut(ctx context.Context) error
 
-	// Restart stops the broker in good order and starts it again. It returns once the broker and this World
-	// work again.
+	// Restart stops the broker in good order and starts it again. It returns once the broker and
+	// this World work again.
 	Restart(ctx context.Context) error
 
 	Close() error
@@ -56,7 +58,8 @@ type Arrival struct {
 	At time.Time
 }
 
-// Unable returns the error of a World that cannot do what was asked, and why: "restart: the broker is not ours".
+// Unable returns the error of a World that cannot do what was asked, and why: "restart: the broker
+// is not ours".
 func Unable(reason string) error { return &unableError{reason} }
 
 type unableError struct{ reason string }

@@ -21,15 +21,16 @@ have_race() {
 	[ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC | cut -d ' ' -f 1)" >/dev/null 2>&1
 }
 
-# The packages that take longest come first. Most tests wait most of the time, so packages are tested
-# beside each other, each with a broker of its own, and compiled meanwhile.
+# The packages that take longest come first. Most tests wait most of the time, so four packages are tested
+# beside each other, each with a broker of its own, and up to four tests of each.
 all() {
 	race=-race
 	if ! have_race; then
 		race=
 		echo "race detector: off, there is no C compiler" >"$summary"
 	fi
-	go test $race -count=1 -p 4 -timeout 40m "$@" ./internal/tests/... ./internal/faults ./bench ./backend/... ./...
+	go test $race -count=1 -p 4 -parallel 4 -timeout 40m "$@" \
+		./internal/tests/conformance ./internal/faults ./bench ./internal/tests/... ./cmd/... ./internal/rabbit ./...
 }
 
 if [ "${1:-}" = unit ]; then

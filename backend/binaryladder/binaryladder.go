@@ -147,7 +147,7 @@ func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
 	return guarantees(b, engine.AnyPriority), err
 }
 
-// newBlueprint checks a configuration: what it allows, the broker takes.
+// newBlueprint checks a configuration. The broker accepts every topology that passes.
 func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings, error) {
 	s, err := engine.Resolve(opts, Name)
 	if err != nil {
@@ -163,7 +163,7 @@ func (c Config) ladder() (ladder, error) {
 	case c.Routing != Source && c.Routing != Topic:
 		return ladder{}, badConfig("routing", "%q is neither source nor topic", string(c.Routing))
 	case c.Routing == Topic && c.BitsPerLevel > 1:
-		return ladder{}, badConfig("bits_per_level", "%d needs routing: source; a word of a topic key is one bit", c.BitsPerLevel)
+		return ladder{}, badConfig("bits_per_level", "%d needs routing: source, because a word of a topic key is one bit", c.BitsPerLevel)
 	}
 	return newLadder(c.Levels, c.BitsPerLevel, c.Tick)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// A ladder has levels 0 (the finest) to levels−1. A delay, counted in ticks, is written in base 2^bits;
-// the digit at a level is the value of the queue that the message waits in there, a digit of 0 skips the
-// level.
+// A ladder has levels 0 (the finest) to levels−1. A delay, counted in ticks, is written in base
+// 2^bits; the digit at a level is the value of the queue that the message waits in there, a digit
+// of 0 skips the level.
 type ladder struct {
 	levels int
 	bits   int // per level
@@ -24,7 +24,7 @@ type hop struct {
 	value int // 1 to 2^bits − 1
 }
 
-// newLadder checks the geometry: what it allows, the broker takes.
+// newLadder checks the geometry. The broker accepts every ladder that passes.
 func newLadder(levels, bits int, tick time.Duration) (ladder, error) {
 	l := ladder{levels: levels, bits: bits, tick: tick}
 	switch {
@@ -51,7 +51,7 @@ const (
 	maxBits   = 6
 )
 
-// mostLevels is how many levels of these bits and this tick fit into the longest TTL.
+// mostLevels returns how many levels fit into the longest TTL.
 func (l ladder) mostLevels(limit int64) int {
 	n := 0
 	for n < maxLevels && l.bits*n <= 62 && int64(l.base()-1) <= limit>>(l.bits*n) {
@@ -73,7 +73,7 @@ func (l ladder) ttl(h hop) time.Duration {
 	return time.Duration(h.value) << (l.bits * h.level) * l.tick
 }
 
-// ticks is the delay rounded up: a message may be late by less than a tick, never early.
+// ticks rounds a delay up: a message is late by less than a tick, never early.
 func (l ladder) ticks(delay time.Duration) int64 {
 	t := int64(delay / l.tick)
 	if delay%l.tick != 0 {
@@ -82,8 +82,8 @@ func (l ladder) ticks(delay time.Duration) int64 {
 	return t
 }
 
-// hops returns where a message waits, highest level first. The hops' TTLs add up to the delay rounded up
-// to a tick; no level occurs twice. delay must be between 0 and max.
+// hops returns where a message waits, highest level first. The hops' TTLs add up to the delay
+// rounded up to a tick; no level occurs twice. delay must be between 0 and max.
 func (l ladder) hops(delay time.Duration) []hop {
 	ticks := l.ticks(delay)
 	var hops []hop
@@ -98,10 +98,10 @@ func (l ladder) hops(delay time.Duration) []hop {
 	return hops
 }
 
-// topicKey is the key of the first seed's ladder, 1.0.1.0.<destination>: a word for each level's bit,
-// highest first. The broker matches all keys of a message at every exchange, the user's in the ladder and
-// ours at the user's. So the words are not plain digits: "~1" and "~0" are in no binding of a user's, and
-// no key of a user's has the reserved first word.
+// topicKey is a word for each level's bit, highest first, and then the destination. The broker
+// matches all keys of a message at every exchange: the user's keys in the ladder, and ours at the
+// user's exchange. So the words are not plain digits. "~1" and "~0" are in no binding of a user's,
+// and no key of a user's has the reserved first word.
 func (l ladder) topicKey(delay time.Duration, destination string) string {
 	ticks := l.ticks(delay)
 	var b strings.Builder

@@ -134,12 +134,12 @@ func TestLinksHaveAnIndexEach(t *testing.T) {
 func TestConfigNamesEveryFieldThatMatters(t *testing.T) {
 	seen := map[string]bool{}
 	for _, b := range []blueprint{
-		{ladder: ladder{4, 1, time.Second}, names: names{"p"}, kind: topology.Quorum, routing: Source},
-		{ladder: ladder{5, 1, time.Second}, names: names{"p"}, kind: topology.Quorum, routing: Source},
-		{ladder: ladder{4, 2, time.Second}, names: names{"p"}, kind: topology.Quorum, routing: Source},
-		{ladder: ladder{4, 1, time.Minute}, names: names{"p"}, kind: topology.Quorum, routing: Source},
-		{ladder: ladder{4, 1, time.Second}, names: names{"p"}, kind: topology.Classic, routing: Source},
-		{ladder: ladder{4, 1, time.Second}, names: names{"p"}, kind: topology.Quorum, routing: Topic},
+		{ladder: ladder{4, 1, time.Second}, names: names{"p"}, kind: delayer.Quorum, routing: Source},
+		{ladder: ladder{5, 1, time.Second}, names: names{"p"}, kind: delayer.Quorum, routing: Source},
+		{ladder: ladder{4, 2, time.Second}, names: names{"p"}, kind: delayer.Quorum, routing: Source},
+		{ladder: ladder{4, 1, time.Minute}, names: names{"p"}, kind: delayer.Quorum, routing: Source},
+		{ladder: ladder{4, 1, time.Second}, names: names{"p"}, kind: delayer.Classic, routing: Source},
+		{ladder: ladder{4, 1, time.Second}, names: names{"p"}, kind: delayer.Quorum, routing: Topic},
 	} {
 		require.False(t, seen[b.config()], b.config())
 		require.LessOrEqual(t, len(b.config()), 255, "it is an exchange's name")

@@ -38,14 +38,14 @@ func (s *strategy) Growth() message.Growth {
 
 // Leaving implements [engine.Router].
 func (s *strategy) Leaving(queue string, words int) topology.Plan {
-	if s.blueprint.ladder.bits > 1 { // its queues are declared on use, so those of others may not exist
+	if s.blueprint.ladder.bits > 1 { // its queues are declared on use, so some may not exist
 		return s.Used()
 	}
 	return s.blueprint.leaving(queue, words)
 }
 
-// Enter returns the keys of the itinerary. The topic ladder needs one key into the first queue, and the
-// delay as a topic key for all that follows.
+// Enter returns the keys of the itinerary. The topic ladder needs one key into the first queue, and
+// the delay as a topic key for all that follows.
 func (s *strategy) Enter(ctx context.Context, m engine.Message) (engine.Entry, error) {
 	b := s.blueprint
 	route := itinerary(b.ladder.hops(m.Delay))
@@ -63,7 +63,7 @@ func (s *strategy) Enter(ctx context.Context, m engine.Message) (engine.Entry, e
 	return engine.Entry{Exchange: b.names.enter(), Keys: append(keys, m.Destinations...)}, nil
 }
 
-// itinerary is the route through the hops: in, from one to the next, and out.
+// itinerary lists the links of a route: into the ladder, from hop to hop, and out.
 func itinerary(hops []hop) []link {
 	route := make([]link, 0, len(hops)+1)
 	from := outside
@@ -74,7 +74,7 @@ func itinerary(hops []hop) []link {
 	return append(route, link{from, hop{level: outside}})
 }
 
-// guarantees says what a ladder of this shape can do.
+// guarantees returns the Limits of a ladder of this shape.
 func guarantees(b blueprint, maxPriority uint8) delayer.Limits {
 	quorum := b.kind == delayer.Quorum
 	return delayer.Limits{

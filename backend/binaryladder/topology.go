@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
@@ -39,19 +40,19 @@ func (n names) queue(l ladder, h hop) string {
 type blueprint struct {
 	ladder  ladder
 	names   names
-	kind    topology.QueueType
+	kind    delayer.QueueType
 	routing Routing
 	stage   delivery.Stage
 }
 
-// config is what the marker says: two Delayers share a topology only where all of it agrees.
+// config is written into the marker. Two Delayers share a topology only if it is equal.
 func (b blueprint) config() string {
 	return fmt.Sprintf("%s:routing=%s,levels=%d,bits=%d,tick=%v,%s",
 		b.names.prefix, b.routing, b.ladder.levels, b.ladder.bits, b.ladder.tick, b.kind)
 }
 
-// plan is what is declared at Open. With several bits a level there may be hundreds of queues: those
-// are left to their first use.
+// plan is declared at Open. With several bits a level there may be hundreds of queues; each of
+// those is declared when it is first used.
 func (b blueprint) plan() topology.Plan {
 	p := topology.Plan{
 		Markers:   []topology.Marker{{Name: b.names.marker(), Config: b.config()}},
@@ -89,7 +90,7 @@ func (b blueprint) all() topology.Plan {
 	return p
 }
 
-// links are all that there can be.
+// links lists every possible link.
 func (b blueprint) links() []link {
 	var all []link
 	for level := range b.ladder.levels {
@@ -107,8 +108,8 @@ func (b blueprint) links() []link {
 	return all
 }
 
-// leaving are the links that lead on from a waiting queue, each with keys of so many words. In the topic
-// ladder they are part of the plan.
+// leaving returns the links that lead on from a waiting queue, for keys of so many words. The topic
+// ladder has them in its plan.
 func (b blueprint) leaving(queue string, words int) topology.Plan {
 	var p topology.Plan
 	for _, k := range b.links() {
@@ -151,14 +152,14 @@ func (b blueprint) decision(level int) []topology.Binding {
 
 // A link is one step of an itinerary: out of a level, or into the ladder, and to a hop or the end.
 type link struct {
-	from int // a level; outside for the way in
-	to   hop // level outside for the way out
+	from int // a level; outside: into the ladder
+	to   hop // level outside: out of the ladder
 }
 
 const outside = -1
 
-// key is the routing key of a link. It names both ends, because a message carries the keys of its
-// whole itinerary past every exchange on the way, and each must know its own.
+// key is the routing key of a link. It names both ends: a message carries the keys of its whole
+// itinerary to every exchange, and each exchange must match its own only.
 func (b blueprint) key(k link, words int) string {
 	from, to := ">", ">end"
 	if k.from != outside {
@@ -173,7 +174,7 @@ func (b blueprint) key(k link, words int) string {
 	return delivery.Pad(fmt.Sprintf("%s:%s%d/%d", message.Reserved, from, k.to.level, k.to.value), words)
 }
 
-// steps is what must be there for a link to be taken.
+// steps lists the objects that a link needs.
 func (b blueprint) steps(k link, words int) topology.Plan {
 	source := b.names.enter()
 	if k.from != outside {

@@ -7,13 +7,14 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
 func small(t *testing.T, routing Routing, bits int) blueprint {
 	return blueprint{
-		ladder: mustLadder(t, 2, bits, time.Second), names: names{"p"}, kind: topology.Quorum, routing: routing,
+		ladder: mustLadder(t, 2, bits, time.Second), names: names{"p"}, kind: delayer.Quorum, routing: routing,
 		stage: delivery.NewStage("p", true),
 	}
 }
@@ -78,7 +79,7 @@ func TestQueuesOfDigitsAreDeclaredWhenNeeded(t *testing.T) {
 
 func TestClassicQueuesHaveTheExactTTL(t *testing.T) {
 	b := small(t, Source, 1)
-	b.kind = topology.Classic
+	b.kind = delayer.Classic
 	require.Equal(t, amqp091.Table{
 		"x-queue-type": "classic", "x-overflow": "reject-publish", "x-message-ttl": int64(2000), "x-dead-letter-exchange": "p.ladder.level.01",
 	}, b.queue(hop{1, 1}).Args)

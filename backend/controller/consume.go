@@ -11,8 +11,8 @@ import (
 	"github.com/delayer-go/delayer/internal/message"
 )
 
-// A consumer is one life of the channel that consumes the intake. When the channel is lost, the
-// broker delivers again what the consumer has not acknowledged.
+// A consumer is one channel that consumes the intake, until the channel is lost. The broker then
+// redelivers what the consumer has not acknowledged.
 type consumer struct {
 	*runner
 	alive   context.Context // ends when nothing can be acknowledged any more
@@ -55,9 +55,9 @@ func (c *consumer) take(messages <-chan amqp091.Delivery) {
 		case <-tick.C:
 			switch {
 			case c.holder.holds():
-				liveness.touch() // where memory is full, nothing comes
+				liveness.touch() // a full memory stops deliveries
 			case liveness.lost():
-				c.log.Warn("the controller's queue has messages, but its consumer gets none; it consumes anew",
+				c.log.Warn("the controller's consumer gets no messages although its queue has some; it consumes again",
 					"queue", c.blueprint.names.intake())
 				return
 			case liveness.idle():
@@ -76,7 +76,7 @@ type incoming struct {
 	stamp    stamp
 }
 
-// read reads what a message says of itself. Its error says why the message is foreign.
+// read parses the headers of a message. The error says why the message is foreign.
 func read(d *amqp091.Delivery) (incoming, error) {
 	stamp, err := readStamp(d.Headers)
 	if err != nil {

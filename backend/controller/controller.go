@@ -1,5 +1,5 @@
-// Package controller delays messages for any time, to the millisecond. They wait in TTL queues, and
-// between two queues a controller, a consumer of ours, works out what remains.
+// Package controller delays messages for any time, to the millisecond. They wait in TTL queues.
+// Between two queues a controller, which is a consumer, computes the remaining delay.
 //
 // # How a message waits
 //
@@ -16,11 +16,11 @@
 // through the shortest queue instead and may be late by up to a tick.
 //
 // A controller runs in the publishing process (Run), in another one (Serve), or in many, side by
-// side. With none running, messages wait in the intake queue and are delivered when one comes.
+// side. While none runs, messages wait in the intake queue. They are delivered when one starts.
 //
-// A controller that has been idle for three seconds sends a ping through the intake queue: a message
-// with the header x-delayer-ping that expires after a minute. If nothing comes back, it consumes
-// anew: see ping.go.
+// A controller that has been idle for three seconds sends a ping through the intake queue: a
+// message with the header x-delayer-ping that expires after a minute. If nothing comes back, it
+// consumes again on a new channel: see ping.go.
 //
 // # Limits
 //
@@ -38,8 +38,8 @@
 // survives crashes of the broker. Classic queues survive a clean restart; a crash loses those whose
 // write had not reached the disk. A crash of a controller loses nothing. What it held is delivered
 // by others: at once, or, if its whole machine is gone, after the broker has missed its heartbeats
-// (20 s). After a crash or a lost connection a message may be delivered twice; both copies carry the
-// same id in [delayer.Header].
+// (20 s). After a crash or a lost connection a message may be delivered twice; both copies carry
+// the same id in [delayer.Header].
 //
 // A message that its destination refuses, as a full queue may, is tried again every few seconds and
 // blocks no other. If it has several destinations, the others may get it each time.
@@ -48,9 +48,9 @@
 //
 // # Clocks
 //
-// No clocks of two machines are compared, whether of a broker's nodes or of controllers. The process
-// that sent a message to a queue knows by its own monotonic clock when it is due. If the message
-// comes back to that process, there is no drift.
+// No clocks of two machines are compared, whether of a broker's nodes or of controllers. The
+// process that sent a message to a queue knows by its own monotonic clock when it is due. If the
+// message comes back to that process, there is no drift.
 //
 // To any other controller, or the same program started again, what remains is what remained before
 // the last queue, less that queue's TTL. So each change of hands adds the time of a hop, usually a
@@ -103,12 +103,12 @@ type Config struct {
 	// Tick is how long messages wait in the shortest queue, whole milliseconds up to 1m. Delays are
 	// exact to the millisecond whatever it is. Default: 1s.
 	Tick time.Duration `yaml:"tick"`
-	// Run says whether a controller runs beside the Delayer. Default: On. With Off another process must
-	// run one ([Serve], or `delayer controller`), or messages wait until one does.
+	// Run starts a controller beside the Delayer. Default: On. With Off another process must run
+	// one ([Serve], or `delayer controller`). Messages wait until one does.
 	Run delayer.Toggle `yaml:"run"`
 }
 
-// Default returns what the fields that are zero in a Config stand for.
+// Default returns the values that zero fields of a Config stand for.
 func Default() Config { return Config{Levels: 20, Tick: time.Second, Run: delayer.On} }
 
 func (c Config) withDefaults() Config {
@@ -118,14 +118,14 @@ func (c Config) withDefaults() Config {
 	}
 }
 
-// Open connects, declares the queues under the prefix, starts a controller unless cfg says otherwise, and
-// returns the Delayer. ctx bounds the opening only. Errors: ErrConfig names the field that is wrong;
-// ErrUnavailable and ErrAccess concern the broker; ErrConflict says that objects of that prefix exist
-// with another configuration. After an error nothing is left open.
+// Open connects, declares the queues under the prefix, starts a controller unless cfg says
+// otherwise, and returns the Delayer. ctx bounds the opening only. Errors: ErrConfig names the
+// field that is wrong; ErrUnavailable and ErrAccess concern the broker; ErrConflict says that
+// objects of that prefix exist with another configuration. After an error nothing is left open.
 //
-// Close hands what the controller holds back to the broker, for other controllers or for later.
-// RemoveTopology stops this controller first; stop those that run elsewhere before: they would declare
-// their queues again.
+// Close returns the messages that the controller holds to the broker. Another controller, or this
+// one later, delivers them. RemoveTopology stops this controller first. Stop controllers elsewhere
+// before you call it: they would declare their queues again.
 func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
 	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
@@ -151,9 +151,9 @@ func open(ctx context.Context, s engine.Settings, b blueprint, runs bool) (delay
 	return &withController{Engine: e, runner: r}, nil
 }
 
-// Serve runs a controller and nothing else, until ctx ends. It then stops taking messages, waits for
-// those that are being published, hands the others back to the broker and returns nil. Errors are those
-// of Open.
+// Serve runs a controller and nothing else, until ctx ends. It then stops taking messages, waits
+// for those that are being published, hands the others back to the broker and returns nil. Errors
+// are those of Open.
 func Serve(ctx context.Context, opts delayer.Options, cfg Config) error {
 	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
@@ -177,14 +177,14 @@ func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
 	return s.Whole(b.plan()), nil
 }
 
-// Limits returns what controllers of this configuration can do. It asks no broker: with quorum queues of
-// RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
+// Limits returns what controllers of this configuration can do. It asks no broker: with quorum
+// queues of RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
 func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
 	b, _, err := newBlueprint(opts, cfg)
 	return guarantees(b.kind, engine.AnyPriority), err
 }
 
-// newBlueprint checks a configuration: what it allows, the broker takes.
+// newBlueprint checks a configuration. The broker accepts every topology that passes.
 func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings, error) {
 	s, err := engine.Resolve(opts, Name)
 	if err != nil {
@@ -209,7 +209,7 @@ type withController struct {
 // Close implements [delayer.Delayer].
 func (c *withController) Close() error {
 	stopped := make(chan struct{})
-	go func() { // both may have to wait for the broker, together no longer than one
+	go func() { // both may wait for the broker; at the same time they take no longer than one
 		defer close(stopped)
 		c.stopRunner()
 	}()

@@ -12,7 +12,7 @@ import (
 	"github.com/delayer-go/delayer/internal/message"
 )
 
-// The header that a message carries between controllers is [message.Journey], a table of these.
+// The header that a message carries between controllers is [message.Stamp], a table of these.
 const (
 	fieldClock = "clock" // the process that wrote it
 	fieldDue   = "due"   // the due time, by that process's clock
@@ -29,7 +29,7 @@ var (
 	clockStart = time.Now()
 )
 
-// reading is a time by this process's clock.
+// reading is a time on this process's monotonic clock.
 func reading(t time.Time) time.Duration { return t.Sub(clockStart) }
 
 // A stamp is what a message carries while it waits.
@@ -83,27 +83,27 @@ func (s stamp) table() amqp091.Table {
 }
 
 // header is the stamp as a message carries it.
-func (s stamp) header() amqp091.Table { return amqp091.Table{message.Journey: s.table()} }
+func (s stamp) header() amqp091.Table { return amqp091.Table{message.Stamp: s.table()} }
 
-// readStamp reads what table wrote. Its error says why the message is none of ours.
+// readStamp reverses table. The error says why the message is foreign.
 func readStamp(headers amqp091.Table) (stamp, error) {
-	value, there := headers[message.Journey]
+	value, there := headers[message.Stamp]
 	if !there {
-		return stamp{}, fmt.Errorf("no header %s", message.Journey)
+		return stamp{}, fmt.Errorf("no header %s", message.Stamp)
 	}
 	t, ok := value.(amqp091.Table)
 	if !ok {
-		return stamp{}, fmt.Errorf("header %s is a %T", message.Journey, value)
+		return stamp{}, fmt.Errorf("header %s is a %T", message.Stamp, value)
 	}
 	clock, ok1 := t[fieldClock].(string)
 	due, ok2 := t[fieldDue].(int64)
 	hop, ok3 := t[fieldHop].(int64)
 	left, ok4 := t[fieldLeft].(int64)
 	if !ok1 || !ok2 || !ok3 || !ok4 || clock == "" {
-		return stamp{}, fmt.Errorf("header %s lacks its times", message.Journey)
+		return stamp{}, fmt.Errorf("header %s lacks its times", message.Stamp)
 	}
 	if hop < 0 || hop > int64(longest) || left > int64(longest) || left < -int64(longest) || due < 0 {
-		return stamp{}, fmt.Errorf("header %s has impossible times", message.Journey)
+		return stamp{}, fmt.Errorf("header %s has impossible times", message.Stamp)
 	}
 	s := stamp{clock: clock, due: time.Duration(due), hop: time.Duration(hop), left: time.Duration(left)}
 	var err error
@@ -114,17 +114,17 @@ func readStamp(headers amqp091.Table) (stamp, error) {
 	case err != nil:
 		return stamp{}, err
 	case len(s.to) == 0:
-		return stamp{}, fmt.Errorf("header %s has no destination", message.Journey)
+		return stamp{}, fmt.Errorf("header %s has no destination", message.Stamp)
 	}
 	for _, key := range s.to {
 		if !strings.HasPrefix(key.(string), message.Reserved) {
-			return stamp{}, fmt.Errorf("header %s has the destination %.64q", message.Journey, key)
+			return stamp{}, fmt.Errorf("header %s has the destination %.64q", message.Stamp, key)
 		}
 	}
 	return s, nil
 }
 
-var errKeys = errors.New("header " + message.Journey + " has keys that are no strings of at most 255 bytes")
+var errKeys = errors.New("header " + message.Stamp + " has keys that are no strings of at most 255 bytes")
 
 // keys checks a list of routing keys, which the broker will read.
 func keys(value any) ([]any, error) {

@@ -36,12 +36,12 @@ func TestReadStampSaysWhatIsWrong(t *testing.T) {
 	} {
 		table := good()
 		change(table)
-		_, err := readStamp(amqp091.Table{message.Journey: table})
+		_, err := readStamp(amqp091.Table{message.Stamp: table})
 		require.ErrorContains(t, err, want)
 	}
 	_, err := readStamp(nil)
-	require.ErrorContains(t, err, "no header x-delayer-journey")
-	_, err = readStamp(amqp091.Table{message.Journey: "x"})
+	require.ErrorContains(t, err, "no header x-delayer-stamp")
+	_, err = readStamp(amqp091.Table{message.Stamp: "x"})
 	require.ErrorContains(t, err, "is a string")
 }
 
@@ -59,7 +59,7 @@ func FuzzReadStamp(f *testing.F) {
 		if whole {
 			table[fieldBCC] = list
 		}
-		s, err := readStamp(amqp091.Table{message.Journey: table})
+		s, err := readStamp(amqp091.Table{message.Stamp: table})
 		if err != nil {
 			return
 		}

@@ -14,15 +14,15 @@ type held struct {
 	release func()
 }
 
-// A holder keeps messages until they are due: a heap, and one timer. It is bounded, in number and
-// in bytes, because what it keeps is unacknowledged in the broker and in our memory.
+// A holder keeps messages in memory until they are due. It is a heap with one timer. Its size is
+// bounded in messages and in bytes: they are unacknowledged at the broker.
 type holder struct {
 	most, mostBytes int
 
 	mu    sync.Mutex
 	heap  heldHeap
 	bytes int
-	wake  chan struct{} // has room for one: the first of the heap has changed
+	wake  chan struct{} // buffered: the first of the heap has changed
 }
 
 func newHolder(most, mostBytes int) *holder {
@@ -54,8 +54,8 @@ func (h *holder) holds() bool {
 	return len(h.heap) > 0
 }
 
-// run releases each message when it is due, never before, in the order of their due times. It
-// forgets the rest when ctx ends.
+// run releases each message when it is due, never before, in the order of due times. It drops the
+// rest when ctx ends.
 func (h *holder) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

@@ -20,11 +20,10 @@ const (
 	pingHeader = "x-delayer-ping"
 )
 
-// liveness tells whether a consumer still gets what is in the intake. It may not: if the intake is
-// deleted and declared again at once, the broker moves the consumer to the new queue. Where that is
-// a quorum queue, the channel then drops what it should deliver, unacknowledged, for as long as it
-// lives (rabbit_channel, queue_down_consumer_action; seen on RabbitMQ 3.10.8 and 4.3.6). The client
-// is not told.
+// liveness detects a consumer that gets no more messages. If the intake is deleted and declared
+// again at once, the broker moves the consumer to the new queue. A channel of a quorum queue then
+// drops every delivery, unacknowledged, until it is closed (rabbit_channel,
+// queue_down_consumer_action; seen on RabbitMQ 3.10.8 and 4.3.6). The client is not told.
 type liveness struct {
 	active time.Time    // when a message last came, or was held
 	pinged atomic.Int64 // when the first ping after that was confirmed, by reading; 0: none yet
@@ -33,7 +32,7 @@ type liveness struct {
 
 func newLiveness() *liveness { return &liveness{active: time.Now()} }
 
-// touch notes that the consumer is at work.
+// touch notes that the consumer got a message.
 func (l *liveness) touch() {
 	l.active = time.Now()
 	l.pinged.Store(0)
@@ -45,7 +44,7 @@ func (l *liveness) idle() bool { return time.Since(l.active) >= pingEvery }
 // confirmed notes that a ping is in the intake.
 func (l *liveness) confirmed() { l.pinged.CompareAndSwap(0, int64(reading(time.Now()))) }
 
-// lost says that what is in the intake does not come.
+// lost reports whether a confirmed ping has not come back in time.
 func (l *liveness) lost() bool {
 	at := l.pinged.Load()
 	return at != 0 && reading(time.Now())-time.Duration(at) > pingTimeout
@@ -66,9 +65,9 @@ func (c *consumer) ping(l *liveness) {
 	}
 }
 
-// isPing says that a message is a controller's own.
+// isPing reports whether a message is a controller's ping.
 func isPing(d *amqp091.Delivery) bool {
-	_, stamped := d.Headers[message.Journey]
+	_, stamped := d.Headers[message.Stamp]
 	_, ping := d.Headers[pingHeader]
 	return ping && !stamped
 }

@@ -11,10 +11,11 @@ const (
 	maxLevels = 28 // of one second: the longest queue waits 4.25 years
 	maxTick   = time.Minute
 
-	// overhead is how much longer than its TTL a hop is taken to last. A queue is chosen only where
-	// that much remains after it, so that what overshoots by it is still on time.
+	// overhead is the time that a hop may take beyond its TTL. A queue is chosen only if the
+	// remaining delay is longer by at least that, so that a message which overshoots is still on
+	// time.
 	overhead = 10 * time.Millisecond
-	// shortest is the least time that makes it worth going through a queue, however small the tick.
+	// shortest is the least remaining delay for which a queue is used, however small the tick.
 	shortest = 20 * time.Millisecond
 )
 
@@ -23,11 +24,11 @@ const (
 type schedule struct {
 	levels int
 	tick   time.Duration
-	spare  time.Duration // that must remain after a queue
-	memory time.Duration // what is shorter waits in the controller
+	spare  time.Duration // the least delay that must remain after a queue
+	memory time.Duration // shorter delays wait in the controller's memory
 }
 
-// newSchedule checks the geometry: what it allows, the broker takes.
+// newSchedule checks the geometry. The broker accepts every schedule that passes.
 func newSchedule(levels int, tick time.Duration) (schedule, error) {
 	s := schedule{levels: levels, tick: tick, spare: overhead, memory: max(tick, shortest) + overhead}
 	switch {
@@ -36,7 +37,7 @@ func newSchedule(levels int, tick time.Duration) (schedule, error) {
 	case tick < time.Millisecond || tick%time.Millisecond != 0:
 		return s, badConfig("tick", "%v is not a whole number of milliseconds, at least 1ms: the broker counts in milliseconds", tick)
 	case tick > maxTick:
-		return s, badConfig("tick", "%v is more than %v: the last part of a delay, up to a tick, waits unacknowledged in the controller, which the broker does not suffer for long", tick, maxTick)
+		return s, badConfig("tick", "%v is more than %v: messages wait up to a tick unacknowledged in the controller, and the broker closes the channel of a consumer that holds them for long", tick, maxTick)
 	}
 	const limit = topology.MaxTTL - time.Millisecond
 	if tick > limit>>(levels-1) {
@@ -49,7 +50,7 @@ func newSchedule(levels int, tick time.Duration) (schedule, error) {
 	return s, nil
 }
 
-// longest is the longest delay: one that nothing adds up beyond an int64 of nanoseconds.
+// longest is the longest delay. No sum of delays and times overflows an int64 of nanoseconds.
 const longest = 200 * 365 * 24 * time.Hour
 
 // ttl is how long the queue of a level holds a message.
@@ -61,9 +62,9 @@ const (
 	hold    = -2 // it waits in memory until it is due
 )
 
-// next says where a message goes of whose delay so much remains: the level of the longest queue
-// that ends before, or deliver, or hold. What is longer than the longest queue goes round there
-// again, so that a delay takes as few hops as there can be with these queues.
+// next returns the next step of a message with this remaining delay: the level of the longest queue
+// that ends before it is due, or deliver, or hold. Longer delays pass the longest queue several
+// times. That takes the fewest hops that these queues allow.
 func (s schedule) next(remaining time.Duration) int {
 	switch {
 	case remaining <= 0:
@@ -79,7 +80,7 @@ func (s schedule) next(remaining time.Duration) int {
 	return 0
 }
 
-// level is the shortest queue that waits so long, or else the longest.
+// level returns the shortest queue that waits so long, or else the longest queue.
 func (s schedule) level(wait time.Duration) int {
 	for level := range s.levels {
 		if s.ttl(level) >= wait {

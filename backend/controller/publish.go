@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// declaredFor is for how long after a declaration a returned message causes no other.
+	// declaredFor is the time after a declaration in which a returned message causes no other.
 	declaredFor = time.Second
-	// postponedFor is about how long a message waits that could not be stored.
+	// postponedFor is about how long a message waits before it is tried again.
 	postponedFor = 5 * time.Second
 )
 
 // forward sends a message to the queue of a level.
 func (c *consumer) forward(m incoming, level int, now time.Time, remaining time.Duration) {
 	next := m.stamp.restamp(now, remaining, c.blueprint.schedule.ttl(level))
-	c.wait(m.Delivery, level, message.Seal(c.publishing(m.Delivery), m.envelope, next.header()))
+	c.wait(m.Delivery, level, message.Seal(message.Again(m.Delivery, c.user), m.envelope, next.header()))
 }
 
 // wait puts a message into the queue of a level.
@@ -43,10 +43,10 @@ func (c *consumer) deliver(m incoming) {
 	stage := c.blueprint.stage
 	msg := broker.Publishing{
 		Exchange: stage.Exchange(), Key: m.RoutingKey,
-		Message: message.Seal(c.publishing(m.Delivery), m.envelope, bcc, m.stamp.to...),
+		Message: message.Seal(message.Again(m.Delivery, c.user), m.envelope, bcc, m.stamp.to...),
 	}
 	if m.envelope.Exchange != "" {
-		msg.Exchange = stage.Exchanges() // passes by the discard queue, so that we hear of a return
+		msg.Exchange = stage.Exchanges() // not through the discard queue, which would hide a return
 	}
 	c.store(m.Delivery, func() error { return c.publishDue(msg, m.envelope.Exchange) }, func() {
 		c.forward(m, c.blueprint.schedule.level(postponedFor), time.Now(), 0)
@@ -56,7 +56,7 @@ func (c *consumer) deliver(m incoming) {
 // publishDue publishes a message that is due. A message without a matching binding goes to the
 // alternate exchange, and so to the queue for unroutable messages. It is returned in two cases:
 //
-//   - The way to that queue is broken. The message is stored nowhere.
+//   - The path to that queue is broken. The message is stored nowhere.
 //   - A binding led to an exchange of the user's, which has no queue for it. There it ends, as a
 //     plain publish would. A destination that is a queue knows no such case.
 //
@@ -94,28 +94,28 @@ func (c *consumer) publishAgain(publish func() error) error {
 	return publish()
 }
 
-// keep puts a foreign message, as it is, where an operator will see it: into the queue for
-// unroutable messages, without its Expiration.
+// keep moves a foreign message unchanged to the unroutable queue, where an operator sees it. Only
+// its Expiration is removed.
 //
-// A return is told from others by [delayer.Header], which a foreign message lacks or shares with
-// another. So foreign messages are published one at a time, and on a channel without others. That
-// is also the one to be closed if the exchange is gone.
+// A returned message is identified by [delayer.Header]. A foreign message lacks it or shares it
+// with another. So foreign messages are published one at a time, on a channel without others. Only
+// that channel is closed if the exchange is gone.
 func (c *consumer) keep(d *amqp091.Delivery, why error) {
 	c.warn("the controller got a foreign message; it is kept as unroutable",
 		"error", why, "message_id", d.MessageId, "routing_key", d.RoutingKey, "queue", c.blueprint.stage.Unroutable())
-	msg := broker.Publishing{Exchange: c.blueprint.stage.Keep(), Key: d.RoutingKey, Message: c.publishing(d)}
+	msg := broker.Publishing{Exchange: c.blueprint.stage.Keep(), Key: d.RoutingKey, Message: message.Again(d, c.user)}
 	msg.Message.Expiration = ""
 	publish := func() error {
 		c.foreign.Lock()
 		defer c.foreign.Unlock()
 		err := c.publisher.PublishDirect(c.alive, msg)
 		if errors.Is(err, delayer.ErrUnknown) {
-			c.keeper.Doubt() // it may be for want of the exchange that the channel was lost
+			c.keeper.Doubt() // the exchange may be gone, which closes the channel
 		}
 		return err
 	}
 	c.store(d, func() error { return c.publishAgain(publish) }, func() {
-		delete(msg.Message.Headers, "x-death") // or the broker may take it for a cycle, and drop it
+		delete(msg.Message.Headers, "x-death") // or the broker may see a cycle, and drop the message
 		c.wait(d, c.blueprint.schedule.level(postponedFor), msg.Message)
 	})
 }
@@ -135,16 +135,16 @@ func (c *consumer) store(d *amqp091.Delivery, publish func() error, postpone fun
 		c.acknowledge(d, err)
 		return
 	}
-	c.warn("no queue takes a message; the controller tries again in some seconds",
+	c.warn("no queue accepts a message; the controller tries again in some seconds",
 		"message", d.Headers[delayer.Header], "routing_key", d.RoutingKey, "error", refused)
 	postpone()
 }
 
-// acknowledge takes a message out of the intake if it is stored elsewhere. The broker delivers any
-// other again to the next consumer.
+// acknowledge removes a message from the intake if it is stored elsewhere. The broker redelivers
+// all others to the next consumer.
 func (c *consumer) acknowledge(d *amqp091.Delivery, err error) {
 	if err == nil {
-		_ = d.Ack(false) // fails only where the channel is lost
+		_ = d.Ack(false) // fails only if the channel is lost
 	}
 }
 
@@ -172,25 +172,5 @@ func (c *consumer) retry(d *amqp091.Delivery, publish func() error) error {
 			return err
 		case <-time.After(pause):
 		}
-	}
-}
-
-// counters are headers that a quorum queue adds when it delivers a message again.
-var counters = [...]string{"x-delivery-count", "x-acquired-count"}
-
-// publishing is a message as it came, to be published again. d is ours alone.
-func (c *consumer) publishing(d *amqp091.Delivery) amqp091.Publishing {
-	for _, name := range counters {
-		delete(d.Headers, name)
-	}
-	user := d.UserId
-	if user != c.user {
-		user = "" // the broker would close the channel
-	}
-	return amqp091.Publishing{
-		Headers: d.Headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding,
-		DeliveryMode: d.DeliveryMode, Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo,
-		Expiration: d.Expiration, MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, UserId: user,
-		AppId: d.AppId, Body: d.Body,
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/delayer-go/delayer/internal/misrouted"
 )
 
-// Remaining implements [engine.Reckoner]: what remains of the delay of a misrouted message. One that has a stamp was on its way between waiting
-// queues; one that has none was published when it was due.
+// Remaining implements [engine.Reckoner]. A misrouted message with a stamp was between two waiting
+// queues. One without a stamp was published when it was due.
 func (s *strategy) Remaining(headers amqp091.Table) (time.Duration, bool) {
-	if _, stamped := headers[message.Journey]; !stamped {
+	if _, stamped := headers[message.Stamp]; !stamped {
 		return misrouted.WhenDue(headers)
 	}
 	at, err := readStamp(headers)

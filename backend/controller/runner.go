@@ -15,7 +15,7 @@ const (
 	mostHeld      = 8192     // messages in memory at a time
 	mostHeldBytes = 64 << 20 // and their bodies
 
-	// prefetch leaves room for messages that pass through while memory is full.
+	// prefetch leaves room for messages that pass through while the memory is full.
 	prefetch = mostHeld + 1024
 
 	drainTimeout = 10 * time.Second // for what is being published when a runner closes
@@ -25,7 +25,7 @@ const (
 // and publishes over another: an alarm blocks only the connections that publish.
 type runner struct {
 	blueprint blueprint
-	user      string // that we are to the broker
+	user      string // the user of the publishing connection
 	control   *broker.Control
 	publisher *broker.Publisher
 	keeper    *keeper.Keeper // of the topology
@@ -64,7 +64,8 @@ func run(ctx context.Context, s engine.Settings, b blueprint, k *keeper.Keeper) 
 	return r, nil
 }
 
-// close stops taking messages, waits for those that are being published, and hands back the others.
+// close stops taking messages, waits for those that are being published, and returns the others to
+// the broker.
 func (r *runner) close() {
 	r.cancel()
 	select {
@@ -85,7 +86,7 @@ func (r *runner) channelLost(ctx context.Context, err error) {
 	}
 }
 
-// warn logs at most once a second: what is wrong with one message often is with thousands.
+// warn logs at most once a second: thousands of messages often have the same problem.
 func (r *runner) warn(text string, args ...any) {
 	now := int64(reading(time.Now()))
 	last := r.warned.Load()

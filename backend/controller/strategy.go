@@ -19,8 +19,8 @@ type strategy struct {
 func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.blueprint.plan() }
 
-// Growth implements [engine.Strategy]. The delivery keys and the user's BCC travel in a header of ours,
-// beside the times of the stamp.
+// Growth implements [engine.Strategy]. The delivery keys and the user's BCC travel in a header of
+// ours, beside the times of the stamp.
 func (s *strategy) Growth() message.Growth {
 	const times = 160
 	return message.Growth{Hops: 1, NameSize: len(s.blueprint.names.wait(0)), HeaderSize: times, Carried: true}
@@ -30,8 +30,7 @@ func (s *strategy) Growth() message.Growth {
 // controller.
 func (s *strategy) Enter(_ context.Context, m engine.Message) (engine.Entry, error) {
 	now := time.Now()
-	// The engine has taken the time before it looked for the destination, which is part of the
-	// delay.
+	// The engine took the time before it bound the destination. Binding is part of the delay.
 	due := m.Envelope.Due.Add(whole(m.Delay) - m.Delay)
 	remaining := due.Sub(now)
 	first := stamp{to: m.Destinations, bcc: m.BCC}
@@ -42,15 +41,15 @@ func (s *strategy) Enter(_ context.Context, m engine.Message) (engine.Entry, err
 	return engine.Entry{Exchange: exchange, Headers: first.restamp(now, remaining, hop).header()}, nil
 }
 
-// guarantees says what controllers can do.
-func guarantees(kind topology.QueueType, maxPriority uint8) delayer.Limits {
+// guarantees returns the Limits of this backend.
+func guarantees(kind delayer.QueueType, maxPriority uint8) delayer.Limits {
 	return delayer.Limits{
 		Max:               longest,
 		Resolution:        time.Millisecond,
 		SurvivesRestart:   true,
-		SurvivesCrash:     kind == topology.Quorum,
-		Replicated:        kind == topology.Quorum,
-		Ordered:           false, // messages on their way back through a controller may overtake each other
+		SurvivesCrash:     kind == delayer.Quorum,
+		Replicated:        kind == delayer.Quorum,
+		Ordered:           false, // messages in a controller may overtake each other
 		ReportsUnroutable: true,
 		KeepsUnroutable:   true,
 		ExactTopics:       true,

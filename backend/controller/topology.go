@@ -5,6 +5,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/topology"
 )
@@ -14,7 +15,7 @@ import (
 //	<prefix>.controller          the marker that holds the configuration
 //	<prefix>.controller.wait.05  the queue of level 5, and the exchange in front of it
 //	<prefix>.controller.intake   the queue that controllers consume, and where waiting queues dead-letter to
-//	<prefix>.controller.enter    the exchange where Publish puts what is too short for a queue
+//	<prefix>.controller.enter    the exchange for delays that are too short for a queue
 type names struct{ prefix string }
 
 func (n names) marker() string        { return n.prefix + ".controller" }
@@ -26,30 +27,29 @@ func (n names) wait(level int) string { return fmt.Sprintf("%s.controller.wait.%
 type blueprint struct {
 	schedule schedule
 	names    names
-	kind     topology.QueueType
+	kind     delayer.QueueType
 	stage    delivery.Stage
 }
 
-// config is what the marker says: two Delayers share a topology only where all of it agrees.
+// config is written into the marker. Two Delayers share a topology only if it is equal.
 func (b blueprint) config() string {
 	return fmt.Sprintf("%s:controller,levels=%d,tick=%v,%s", b.names.prefix, b.schedule.levels, b.schedule.tick, b.kind)
 }
 
-// neverGiveUp is a delivery limit that is never reached: from RabbitMQ 4.0 on a quorum queue drops
-// a message after 20 deliveries by default, and a controller that comes and goes hands back what it
-// holds.
+// neverGiveUp is a delivery limit that is never reached. From RabbitMQ 4.0 on a quorum queue drops
+// a message after 20 deliveries by default, and each controller that stops returns its messages.
 const neverGiveUp = int64(1) << 30
 
-// plan is all of it. Every exchange on a message's way is a fanout with one queue behind it: the
-// message's keys stay the user's, and nothing has to be bound for them. Those that we publish to
-// have no alternate exchange, so that we hear of a queue that is gone; the one that queues
-// dead-letter to has.
+// plan is the whole topology. Every exchange is a fanout with one queue behind it: messages keep
+// the user's keys, and no key needs a binding. The exchanges that we publish to have no alternate
+// exchange, so that a message is returned if its queue is gone. The exchange that queues
+// dead-letter to has one.
 func (b blueprint) plan() topology.Plan {
 	intake := topology.Queue{Name: b.names.intake(), Args: amqp091.Table{
 		"x-queue-type": string(b.kind),
-		"x-overflow":   "reject-publish", // where a policy has a max-length: refuse rather than drop
+		"x-overflow":   "reject-publish", // under a policy with max-length: refuse, do not drop
 	}}
-	if b.kind == topology.Quorum {
+	if b.kind == delayer.Quorum {
 		intake.Args["x-delivery-limit"] = neverGiveUp
 		intake.Args["x-max-length"] = topology.NeverFull
 	}

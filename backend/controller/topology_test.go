@@ -7,12 +7,13 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
 func TestTopology(t *testing.T) {
-	b := blueprint{schedule: mustSchedule(t, 1, time.Second), names: names{"p"}, kind: topology.Quorum, stage: delivery.NewStage("p", true)}
+	b := blueprint{schedule: mustSchedule(t, 1, time.Second), names: names{"p"}, kind: delayer.Quorum, stage: delivery.NewStage("p", true)}
 	require.Equal(t, topology.Plan{
 		Markers: []topology.Marker{{Name: "p.controller", Config: "p:controller,levels=1,tick=1s,quorum"}},
 		Exchanges: []topology.Exchange{
@@ -33,17 +34,17 @@ func TestTopology(t *testing.T) {
 			{Source: "p.controller.wait.00", Target: "p.controller.wait.00"},
 		},
 	}, b.plan())
-	b.kind = topology.Classic
+	b.kind = delayer.Classic
 	require.Equal(t, amqp091.Table{"x-queue-type": "classic", "x-overflow": "reject-publish"}, b.plan().Queues[0].Args)
 }
 
 func TestConfigNamesEveryFieldThatMatters(t *testing.T) {
 	seen := map[string]bool{}
 	for _, b := range []blueprint{
-		{schedule: schedule{levels: 4, tick: time.Second}, names: names{"p"}, kind: topology.Quorum},
-		{schedule: schedule{levels: 5, tick: time.Second}, names: names{"p"}, kind: topology.Quorum},
-		{schedule: schedule{levels: 4, tick: time.Minute}, names: names{"p"}, kind: topology.Quorum},
-		{schedule: schedule{levels: 4, tick: time.Second}, names: names{"p"}, kind: topology.Classic},
+		{schedule: schedule{levels: 4, tick: time.Second}, names: names{"p"}, kind: delayer.Quorum},
+		{schedule: schedule{levels: 5, tick: time.Second}, names: names{"p"}, kind: delayer.Quorum},
+		{schedule: schedule{levels: 4, tick: time.Minute}, names: names{"p"}, kind: delayer.Quorum},
+		{schedule: schedule{levels: 4, tick: time.Second}, names: names{"p"}, kind: delayer.Classic},
 	} {
 		require.False(t, seen[b.config()], b.config())
 		seen[b.config()] = true

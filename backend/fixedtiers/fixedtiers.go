@@ -203,7 +203,7 @@ func (t *tiers) Publish(ctx context.Context, exchange, key string, delay time.Du
 	var known *delayer.Error
 	if delay > 0 && errors.Is(err, delayer.ErrRefused) && errors.As(err, &known) {
 		tier := t.blueprint.tiers[t.blueprint.next(delay)]
-		known.Hint = fmt.Sprintf("queue %q takes no more: is it full (max_length: %d)? Publish again later, or spread the delays over more tiers; or its replicas lack a majority",
+		known.Hint = fmt.Sprintf("queue %q refuses messages: is it full (max_length: %d), or without a majority of its replicas? Publish again later, or spread the delays over more tiers",
 			t.blueprint.names.queue(tier), t.blueprint.maxLength)
 	}
 	return err

@@ -17,7 +17,7 @@ const (
 	maxTier   = topology.MaxTTL - time.Millisecond // a quorum queue gets a millisecond more
 )
 
-// newBlueprint checks a configuration: what it allows, the broker takes.
+// newBlueprint checks a configuration. The broker accepts every topology that passes.
 func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings, error) {
 	s, err := engine.Resolve(opts, Name)
 	if err != nil {
@@ -36,14 +36,14 @@ func (b blueprint) check(cfg Config) error {
 	case len(cfg.Prefix) > maxPrefix || strings.HasPrefix(cfg.Prefix, "amq."):
 		return badConfig("prefix", `%.140q: want at most %d bytes that do not begin with "amq."`, cfg.Prefix, maxPrefix)
 	case len(cfg.Tiers) > maxTiers:
-		return badConfig("tiers", "%d of them, at most %d: binaryladder takes any delay", len(cfg.Tiers), maxTiers)
+		return badConfig("tiers", "%d tiers are more than %d: use binaryladder, which takes any delay", len(cfg.Tiers), maxTiers)
 	case cfg.Rounding != Up && cfg.Rounding != Exact:
 		return badConfig("rounding", "%q is neither up nor exact", string(cfg.Rounding))
 	case cfg.MaxLength < 1:
 		return badConfig("max_length", "%d is not a number of messages, at least 1", cfg.MaxLength)
 	case cfg.Overflow != Refuse && cfg.Overflow != Early:
 		return badConfig("overflow", "%q is neither refuse nor early", string(cfg.Overflow))
-	case b.early && b.kind != topology.Classic:
+	case b.early && b.kind != delayer.Classic:
 		return badConfig("overflow", "early needs queue_type: classic; a %s queue that dead-letters at least once can only refuse", b.kind)
 	}
 	for i, tier := range b.tiers {
@@ -51,19 +51,20 @@ func (b blueprint) check(cfg Config) error {
 		case tier < time.Millisecond || tier%time.Millisecond != 0 || tier > maxTier:
 			return badConfig("tiers", "%v is not a whole number of milliseconds from 1ms to ten years: the broker counts in milliseconds", tier)
 		case i > 0 && tier == b.tiers[i-1]:
-			return badConfig("tiers", "%s is there twice", tierName(tier))
+			return badConfig("tiers", "%s is listed twice", tierName(tier))
 		}
 	}
 	return nil
 }
 
-// next is the number of the tier in which a delay waits. There must be one.
+// next returns the number of the tier for a delay. There must be one.
 func (b blueprint) next(delay time.Duration) int {
 	i, _ := slices.BinarySearch(b.tiers, delay)
 	return i
 }
 
-// tierName is a duration as people write it: 1m, 1h30m, 1s500ms. It has no dot, which separates words.
+// tierName is a duration as people write it: 1m, 1h30m, 1s500ms. It has no dot, which separates
+// words.
 func tierName(d time.Duration) string {
 	var b strings.Builder
 	for _, unit := range []struct {

@@ -44,7 +44,7 @@ func TestNamesReadAsTheirDurations(t *testing.T) {
 }
 
 func TestTheNextTier(t *testing.T) {
-	b, _, err := newBlueprint(options(topology.Quorum), seed())
+	b, _, err := newBlueprint(options(delayer.Quorum), seed())
 	require.NoError(t, err)
 	for delay, want := range map[time.Duration]time.Duration{
 		1: time.Minute, time.Minute: time.Minute, time.Minute + 1: 5 * time.Minute, 15 * time.Minute: 15 * time.Minute,
@@ -64,8 +64,8 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 	}{
 		{func(c *Config) { c.Prefix = strings.Repeat("p", 129) }, "prefix", "want at most 128 bytes"},
 		{func(c *Config) { c.Prefix = "amq.delay" }, "prefix", `do not begin with "amq."`},
-		{func(c *Config) { c.Tiers = many }, "tiers", "101 of them, at most 100"},
-		{func(c *Config) { c.Tiers = []time.Duration{time.Minute, time.Second, time.Minute} }, "tiers", "1m is there twice"},
+		{func(c *Config) { c.Tiers = many }, "tiers", "101 tiers are more than 100"},
+		{func(c *Config) { c.Tiers = []time.Duration{time.Minute, time.Second, time.Minute} }, "tiers", "1m is listed twice"},
 		{func(c *Config) { c.Tiers[1] = 1500 * time.Microsecond }, "tiers", "1.5ms is not a whole number of milliseconds"},
 		{func(c *Config) { c.Tiers[1] = 0 }, "tiers", "0s is not"},
 		{func(c *Config) { c.Tiers[1] = -time.Second }, "tiers", "-1s is not"},

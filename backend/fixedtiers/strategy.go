@@ -49,16 +49,16 @@ func newLinks(b blueprint, declare func(context.Context, topology.Plan) error) *
 	})
 }
 
-// guarantees says what tiers of this shape can do.
+// guarantees returns the Limits of these tiers.
 func guarantees(b blueprint, maxPriority uint8) delayer.Limits {
 	return delayer.Limits{
 		Max:               b.tiers[len(b.tiers)-1],
 		Resolution:        time.Millisecond,
 		Tiers:             slices.Clone(b.tiers),
 		ExactTiers:        b.rounding == Exact,
-		SurvivesRestart:   b.kind == topology.Quorum,
-		SurvivesCrash:     b.kind == topology.Quorum,
-		Replicated:        b.kind == topology.Quorum,
+		SurvivesRestart:   b.kind == delayer.Quorum,
+		SurvivesCrash:     b.kind == delayer.Quorum,
+		Replicated:        b.kind == delayer.Quorum,
 		Ordered:           true,
 		ReportsUnroutable: true,
 		KeepsUnroutable:   true,

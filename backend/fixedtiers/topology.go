@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
@@ -39,7 +40,7 @@ func (n names) routeQueue(tier time.Duration) string {
 type blueprint struct {
 	names     names
 	owner     string // the prefix of the delivery stage
-	kind      topology.QueueType
+	kind      delayer.QueueType
 	stage     delivery.Stage
 	tiers     []time.Duration // ascending
 	maxLength int
@@ -47,8 +48,8 @@ type blueprint struct {
 	rounding  Rounding
 }
 
-// config is what the marker says: two Delayers share queues only where all of it agrees. Which tiers there are
-// is not in it: a tier more or less concerns no other.
+// config is written into the marker. Two Delayers share queues only if it is equal. It does not
+// list the tiers: Delayers with different tiers may share those that they have in common.
 func (b blueprint) config() string {
 	overflow := Refuse
 	if b.early {
@@ -61,7 +62,7 @@ func (b blueprint) config() string {
 func (b blueprint) plan() topology.Plan {
 	p := topology.Plan{
 		Markers:   []topology.Marker{{Name: b.names.marker(), Config: b.config()}},
-		Exchanges: []topology.Exchange{{Name: b.names.enter(), Kind: topology.Direct}}, // without an alternate: what it cannot route is returned
+		Exchanges: []topology.Exchange{{Name: b.names.enter(), Kind: topology.Direct}}, // no alternate exchange: unroutable messages are returned
 	}
 	for _, tier := range b.tiers {
 		p.Queues = append(p.Queues, b.queue(b.names.queue(tier), tier, b.stage.Exchange()))
@@ -69,20 +70,21 @@ func (b blueprint) plan() topology.Plan {
 	return p
 }
 
-// routes is what routes an existing exchange through a tier with bindings alone.
+// routes are the queues and exchanges that delay messages of an existing exchange by bindings
+// alone.
 //
-// It has queues of its own. A message that a Delayer delivers to such an exchange would otherwise come to
-// the tier where it has waited, and the broker drops in silence what expires twice in one queue. Nor can one
-// side fill or stall the tiers of the other.
+// They are separate from the tiers. Otherwise a message that a Delayer delivers to such an exchange
+// could expire twice in one queue, and the broker silently drops such a message. Also, neither side
+// can fill or stall the queues of the other.
 //
-// From quorum queues everything also goes to the discard queue, beside the exchange that people bind to: what they bind
-// may be an exchange that routes nothing, and a tier would stall over messages that no queue takes
-// (see delivery.Stage.Discard).
+// Quorum queues dead-letter to the discard queue as well as to the exchange that people bind to.
+// That exchange may route nothing, and messages that no queue takes would stall a tier (see
+// delivery.Stage.Discard).
 func (b blueprint) routes() topology.Plan {
 	n := b.names
 	p := topology.Plan{Exchanges: []topology.Exchange{{Name: n.exchange(), Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}
 	after := n.exchange()
-	if b.kind == topology.Quorum {
+	if b.kind == delayer.Quorum {
 		after = n.route()
 		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: after, Kind: topology.Fanout})
 		p.Bindings = []topology.Binding{
@@ -112,7 +114,7 @@ func (b blueprint) key(tier, words int) string {
 	return delivery.Pad(message.Reserved+":"+tierName(b.tiers[tier]), words)
 }
 
-// steps is what must be there for a message to come to a tier.
+// steps lists the objects that a message to a tier needs.
 func (b blueprint) steps(tier, words int) topology.Plan {
 	return topology.Plan{Bindings: []topology.Binding{
 		{Source: b.names.enter(), Key: b.key(tier, words), Target: b.names.queue(b.tiers[tier])},

@@ -7,11 +7,12 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-func small(t *testing.T, kind topology.QueueType, change func(*Config)) blueprint {
+func small(t *testing.T, kind delayer.QueueType, change func(*Config)) blueprint {
 	t.Helper()
 	cfg := seed()
 	cfg.Tiers = []time.Duration{time.Minute}
@@ -24,7 +25,7 @@ func small(t *testing.T, kind topology.QueueType, change func(*Config)) blueprin
 }
 
 func TestTopology(t *testing.T) {
-	b := small(t, topology.Quorum, nil)
+	b := small(t, delayer.Quorum, nil)
 	waiting := func(name, after string) topology.Queue {
 		return topology.Queue{Name: name, Args: amqp091.Table{
 			"x-queue-type": "quorum", "x-message-ttl": int64(60_001), "x-dead-letter-exchange": after,
@@ -52,7 +53,7 @@ func TestTopology(t *testing.T) {
 
 func TestClassicTopology(t *testing.T) {
 	for overflow, want := range map[Overflow]string{Refuse: "reject-publish", Early: "drop-head"} {
-		b := small(t, topology.Classic, func(c *Config) { c.Overflow, c.MaxLength = overflow, 5 })
+		b := small(t, delayer.Classic, func(c *Config) { c.Overflow, c.MaxLength = overflow, 5 })
 		args := amqp091.Table{
 			"x-queue-type": "classic", "x-message-ttl": int64(60_000), "x-dead-letter-exchange": "p.delivery",
 			"x-overflow": want, "x-max-length": int64(5),
@@ -66,17 +67,17 @@ func TestClassicTopology(t *testing.T) {
 
 // TestWhatMustAgree: tiers may differ between two Delayers that share queues, all else may not.
 func TestWhatMustAgree(t *testing.T) {
-	same := small(t, topology.Classic, nil).config()
-	require.Equal(t, same, small(t, topology.Classic, func(c *Config) { c.Tiers, c.Rounding = []time.Duration{time.Hour}, Exact }).config())
-	require.NotEqual(t, same, small(t, topology.Quorum, nil).config())
-	require.NotEqual(t, same, small(t, topology.Classic, func(c *Config) { c.MaxLength = 7 }).config())
-	require.NotEqual(t, same, small(t, topology.Classic, func(c *Config) { c.Overflow = Early }).config())
-	other := small(t, topology.Classic, nil)
+	same := small(t, delayer.Classic, nil).config()
+	require.Equal(t, same, small(t, delayer.Classic, func(c *Config) { c.Tiers, c.Rounding = []time.Duration{time.Hour}, Exact }).config())
+	require.NotEqual(t, same, small(t, delayer.Quorum, nil).config())
+	require.NotEqual(t, same, small(t, delayer.Classic, func(c *Config) { c.MaxLength = 7 }).config())
+	require.NotEqual(t, same, small(t, delayer.Classic, func(c *Config) { c.Overflow = Early }).config())
+	other := small(t, delayer.Classic, nil)
 	other.owner = "q"
 	require.NotEqual(t, same, other.config(), "the queues lead to one delivery exchange")
 }
 
 func TestKeysFit(t *testing.T) {
-	b := small(t, topology.Quorum, func(c *Config) { c.Tiers = []time.Duration{maxTier - 12345679*time.Millisecond} })
+	b := small(t, delayer.Quorum, func(c *Config) { c.Tiers = []time.Duration{maxTier - 12345679*time.Millisecond} })
 	require.LessOrEqual(t, len(b.key(0, delivery.MostWords)), 255)
 }

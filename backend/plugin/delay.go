@@ -13,14 +13,15 @@ import (
 // header is how the plugin is told for how many milliseconds to keep a message.
 const header = "x-delay"
 
-// longest is the longest delay that the plugin keeps; it delivers one that is longer at once.
+// longest is the longest delay of the plugin. It delivers a longer one at once.
 const longest = math.MaxUint32 * time.Millisecond
 
-// await returns the header for a delay between 0 and longest: in milliseconds, rounded up, and one more. The plugin
-// cuts the time of day off to milliseconds before it adds the delay, so that a message may be due up to one
-// millisecond early.
+// await returns the header for a delay between 0 and longest: in milliseconds, rounded up, and one
+// more. The plugin cuts the time of day off to milliseconds before it adds the delay, so that a
+// message may be due up to one millisecond early.
 //
-// The longest delay of all has no room for that one: such a message is published a millisecond later instead.
+// The longest delay has no room for that millisecond: such a message is published a millisecond
+// later instead.
 func await(ctx context.Context, delay time.Duration) (amqp091.Table, error) {
 	ms := milliseconds(delay) + 1
 	if ms > math.MaxUint32 {

@@ -17,7 +17,8 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// existing is the [engine.Strategy] of an exchange of the user's. It leads to its destinations by itself.
+// existing is the [engine.Strategy] of an exchange of the user's. It leads to its destinations by
+// itself.
 type existing struct {
 	exchange string
 	look     func(context.Context, func(*amqp091.Channel) error) error
@@ -47,10 +48,12 @@ func (s *existing) Accept(exchange string) error {
 	return fmt.Errorf("with plugin.exchange, messages go straight to that exchange: publish to %q, or leave plugin.exchange out to publish to any", s.exchange)
 }
 
-// freshFor is how long the exchange is taken to be there after it was last seen, as with all destinations.
+// freshFor is how long the exchange is assumed to exist after it was last seen, as for all
+// destinations.
 const freshFor = 100 * time.Millisecond
 
-// Exists reports an exchange that is gone. A message would close the channel, and leave others on their way in doubt.
+// Exists returns ErrUnroutable if the exchange is gone. A message to it would close the channel,
+// and the outcome of other messages would be unknown.
 func (s *existing) Exists(ctx context.Context) error {
 	now := time.Now().UnixNano()
 	if age := now - s.seen.Load(); age >= 0 && age < int64(freshFor) {
@@ -74,12 +77,13 @@ const (
 	waitForAnswer = false
 )
 
-// inspect finds out whether an exchange is there and of the plugin's type. AMQP cannot ask for that, but the broker
-// compares an exchange that is declared again, first the type, then the flags, then the alternate exchange. One
-// that is not there is not created: for that the declaration lacks x-delayed-type, which the plugin insists on.
+// inspect checks that an exchange exists and has the plugin's type. AMQP cannot ask for the type.
+// But when an exchange is declared again, the broker compares first the type, then the flags, then
+// the alternate exchange. A missing exchange is not created: the declaration lacks x-delayed-type,
+// which the plugin requires.
 func inspect(ctx context.Context, c *engine.Connected, name string) error {
 	guess := struct{ durable, autoDelete bool }{durable: true}
-	const guesses = 4 // each flag either way
+	const guesses = 4 // two flags, on or off
 	var err error
 	for range guesses {
 		err = c.Do(ctx, func(ch *amqp091.Channel) error {
@@ -97,13 +101,13 @@ func inspect(ctx context.Context, c *engine.Connected, name string) error {
 	return unfit(name, err)
 }
 
-// differs says that the broker found the exchange to have another value of an argument.
+// differs reports whether the broker found another value of an argument.
 func differs(err error, arg string) bool {
 	return said(err, "inequivalent arg '"+arg+"'")
 }
 
-// unknownType says that the broker has no such exchange type: an error of the connection (503), known by its text
-// because other mistakes have that code too.
+// unknownType reports whether the broker lacks the exchange type. It closes the connection with
+// 503; the text tells this from other errors with that code.
 func unknownType(err error) bool {
 	return said(err, "exchange type '"+delayedMessage+"'")
 }
@@ -113,7 +117,7 @@ func said(err error, text string) bool {
 	return errors.As(err, &amqpErr) && strings.Contains(amqpErr.Reason, text)
 }
 
-// unfit says what is wrong with an exchange.
+// unfit explains why an exchange cannot be used.
 func unfit(name string, err error) error {
 	object := fmt.Sprintf("exchange %q", name)
 	fail := func(kind error, cause, hint string) error {

@@ -20,9 +20,9 @@ type own struct {
 	stage  delivery.Stage
 }
 
-// Plan is the exchange where messages wait. It is a fanout beneath, because all that waits goes to the delivery
-// exchange, which looks at the keys. It has no alternate exchange, which would get a copy of every message when that
-// begins to wait.
+// Plan is the exchange where messages wait. It routes as a fanout: all messages go to the delivery
+// exchange, which routes by key. It has no alternate exchange: that would get a copy of every
+// message at once.
 func (s *own) Plan() topology.Plan {
 	return topology.Plan{
 		Exchanges: []topology.Exchange{{Name: s.wait(), Kind: delayedMessage, DelayedKind: topology.Fanout}},
@@ -38,19 +38,19 @@ func (*own) Limits() delayer.Limits {
 
 func (*own) Growth() message.Growth { return growth(1) }
 
-// Enter lets a message wait with the keys that lead on from the delivery exchange. The plugin keeps all routing
-// keys of a message, those in BCC too, as they were when it came.
+// Enter publishes with the keys that lead on from the delivery exchange. The plugin keeps all
+// routing keys of a message, also those in BCC.
 func (s *own) Enter(ctx context.Context, m engine.Message) (engine.Entry, error) {
 	headers, err := await(ctx, m.Delay)
 	return engine.Entry{
 		Exchange: s.wait(), Keys: m.Destinations, Headers: headers,
-		Optional: true, // the broker takes a message that waits for one that has nowhere to go
+		Optional: true, // the broker takes a waiting message for an unroutable one
 	}, err
 }
 
 func (s *own) wait() string { return s.prefix + ".plugin.wait" }
 
-// guarantees says what the plugin can do, whatever the exchange.
+// guarantees returns the Limits of this backend, the same for both kinds of exchange.
 func guarantees() delayer.Limits {
 	return delayer.Limits{
 		Max:               longest,

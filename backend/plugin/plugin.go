@@ -141,7 +141,7 @@ func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
 	return (&own{}).Limits(), nil
 }
 
-// strategy finds out whether the exchange can be had, before anything else is declared.
+// strategy checks the exchange before anything else is declared.
 func (c Config) strategy(ctx context.Context, conn *engine.Connected, s engine.Settings) (engine.Strategy, error) {
 	if c.Exchange == "" {
 		o := &own{prefix: s.Prefix, stage: s.Stage()}
@@ -171,7 +171,7 @@ func (c Config) settings(opts delayer.Options) (engine.Settings, error) {
 	return s, nil
 }
 
-// growth is what the plugin adds to a message with so many keys of ours in BCC.
+// growth is the size that a message gains with so many keys of ours in BCC.
 func growth(keys int) message.Growth {
 	return message.Growth{Keys: keys, HeaderSize: 1 + len(header) + 9}
 }
@@ -180,7 +180,7 @@ func badConfig(field, format string, args ...any) error {
 	return engine.ConfigError(Name+"."+field, fmt.Errorf(format, args...), "")
 }
 
-// explain turns the broker's "unknown exchange type" into what to do about it.
+// explain adds a remedy to the broker's "unknown exchange type".
 func explain(err error, version string) error {
 	if err == nil || !unknownType(err) {
 		return err
@@ -188,7 +188,7 @@ func explain(err error, version string) error {
 	return &delayer.Error{
 		Op: "open", Backend: Name, Kind: delayer.ErrUnavailable,
 		Cause: errors.New("RabbitMQ " + version + " has no exchange type " + delayedMessage),
-		Hint: "enable the plugin rabbitmq_delayed_message_exchange, which there is up to RabbitMQ 4.2; " +
+		Hint: "enable the plugin rabbitmq_delayed_message_exchange, which exists up to RabbitMQ 4.2; " +
 			"or use backend binaryladder, fixedtiers or controller, which need none",
 	}
 }

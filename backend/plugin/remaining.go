@@ -8,7 +8,7 @@ import (
 	"github.com/delayer-go/delayer/internal/misrouted"
 )
 
-// Remaining is what remains of the delay of a misrouted message.
+// Remaining implements [engine.Reckoner].
 func (s *own) Remaining(headers amqp091.Table) (time.Duration, bool) {
 	return misrouted.DeliveredByPlugin(headers)
 }

@@ -31,10 +31,11 @@ type Config struct {
 	QueueType   string // "quorum" or "classic": where messages wait
 	Destination string // the existing queue that every message goes to, a single word without dots
 
-	// Tick is the resolution of the ladders, whole milliseconds; the published ladders have a second, as 0 does.
+	// Tick is the resolution of the ladders, whole milliseconds; the published ladders have a
+	// second, as 0 does.
 	Tick time.Duration
-	// Existing says that everything may be there already, with messages in it: then Open removes nothing when
-	// it fails.
+	// Existing says that everything may be there already, with messages in it: then Open removes
+	// nothing when it fails.
 	Existing bool
 }
 
@@ -48,8 +49,8 @@ type Baseline struct {
 
 var _ delayer.Delayer = (*Baseline)(nil)
 
-// A router decides where a message enters and under which key, and may set its expiration. ticks is the
-// delay, rounded up to the baseline's resolution.
+// A router decides where a message enters and under which key, and may set its expiration. ticks is
+// the delay, rounded up to the baseline's resolution.
 type router func(ticks int64, msg *amqp091.Publishing) (exchange, key string)
 
 // design is what tells one baseline from another.

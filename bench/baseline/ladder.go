@@ -22,10 +22,10 @@ func (c Config) tick() time.Duration {
 	return c.Tick
 }
 
-// ladderDesign is the ladder as its authors published it: the routing key spells the delay in binary,
-// highest bit first, then the destination. The exchange of level k looks at that level's word alone: 1
-// waits in its queue of 2^k ticks, 0 passes on to the exchange of level k-1. Below level 0 a last
-// exchange delivers by "#.destination".
+// ladderDesign is the ladder as its authors published it: the routing key spells the delay in
+// binary, highest bit first, then the destination. The exchange of level k looks at that level's
+// word alone: 1 waits in its queue of 2^k ticks, 0 passes on to the exchange of level k-1. Below
+// level 0 a last exchange delivers by "#.destination".
 //
 // The designs differ in where a message enters: always at the top, or at its highest set bit.
 func ladderDesign(cfg Config) design {
@@ -73,7 +73,8 @@ func ladderPattern(level int, bit string) string {
 	return strings.Repeat("*.", levels-1-level) + bit + ".#"
 }
 
-// ladderKey spells ticks in as many words as there are levels, then the destination: "0.…1.0.1.0.queue".
+// ladderKey spells ticks in as many words as there are levels, then the destination:
+// "0.…1.0.1.0.queue".
 func ladderKey(ticks int64, destination string) string {
 	var b strings.Builder
 	b.Grow(2*levels + len(destination))

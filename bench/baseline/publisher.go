@@ -14,8 +14,8 @@ import (
 // closeTimeout bounds the goodbye: a broker that is gone must not delay the end of a benchmark.
 const closeTimeout = 5 * time.Second
 
-// publisher is one connection with one channel in confirm mode. Goroutines pipeline over it: each waits
-// for its own deferred confirm.
+// publisher is one connection with one channel in confirm mode. Goroutines pipeline over it: each
+// waits for its own deferred confirm.
 type publisher struct {
 	conn *amqp091.Connection
 	ch   *amqp091.Channel

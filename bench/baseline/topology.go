@@ -29,8 +29,8 @@ type binding struct {
 	toQueue       bool
 }
 
-// declarers is how many channels declare or delete queues side by side: a quorum queue takes the broker
-// tens of milliseconds each, most of them waiting.
+// declarers is how many channels declare or delete queues side by side: a quorum queue takes the
+// broker tens of milliseconds each, most of them waiting.
 const declarers = 4
 
 // The flags of a declaration, by name.
@@ -39,8 +39,8 @@ const (
 	ifUnused, ifEmpty                              = false, false
 )
 
-// waitingArgs are the arguments of a queue in which messages wait, ttl long if that is not 0, before
-// they go to the exchange next.
+// waitingArgs are the arguments of a queue in which messages wait, ttl long if that is not 0,
+// before they go to the exchange next.
 func waitingArgs(queueType, next string, ttl time.Duration) amqp091.Table {
 	args := amqp091.Table{"x-queue-type": queueType, "x-dead-letter-exchange": next}
 	if ttl > 0 {
@@ -90,7 +90,8 @@ func (t topology) bind(ch *amqp091.Channel) error {
 	return nil
 }
 
-// remove deletes what apply declares, and goes on past an error so that as little as possible is left.
+// remove deletes what apply declares, and goes on past an error so that as little as possible is
+// left.
 func (t topology) remove(conn *amqp091.Connection) error {
 	queues := t.eachQueue(conn, func(ch *amqp091.Channel, q queue) error {
 		_, err := ch.QueueDelete(q.name, ifUnused, ifEmpty, wait)

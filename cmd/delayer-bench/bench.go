@@ -14,35 +14,35 @@ import (
 )
 
 // benchCmd is `delayer-bench run`, the default. A flag at its zero value takes the default of the
-// run chosen; see sizes.go.
+// chosen run; see sizes.go.
 type benchCmd struct {
-	Quick       bool            `xor:"size" help:"A small run that ends within three minutes on two cores: accuracy and hol, quorum queues."`
-	Full        bool            `xor:"size" help:"The reference run: every scenario, in less than half an hour. What would take one subject minutes is left out, unless it is named."`
+	Quick       bool            `xor:"size" help:"A small run: accuracy and hol, quorum queues. Less than three minutes on two cores."`
+	Full        bool            `xor:"size" help:"The reference run: every scenario, in less than half an hour. Subjects that would take minutes are left out, unless named."`
 	Out         string          `default:"report" placeholder:"DIR" help:"Where to write report.json, report.md, report.html, report.bench and samples.csv.gz (${default})."`
-	Backend     []string        `placeholder:"NAME,…" help:"Measure only these: ${subjects}. All by default."`
-	Scenario    []string        `placeholder:"NAME,…" help:"Run only these: ${scenarios}. By default accuracy, hol and rate."`
-	QueueType   []string        `placeholder:"TYPE,…" help:"Queues in which messages wait: quorum (at-least-once), classic. Both by default; quorum with --quick."`
-	URL         string          `placeholder:"AMQP" help:"Measure the broker at this URL. Others on this machine can see it: a password is better in AMQP_URL. Without it: the broker at AMQP_URL, or one in Docker, or a private node."`
-	Management  string          `placeholder:"HTTP" help:"The management API of that broker, for its memory: http://host:15672, with the user of the AMQP URL unless it names one. By default that port is tried."`
-	Rate        float64         `placeholder:"N" help:"Publish N messages per second. By default as fast as confirmed, and what each scenario needs. Not in burst and rate."`
-	Messages    int             `placeholder:"N" help:"Messages in each run; in backlog and recovery, those that wait. By default what each scenario needs. Not in rate."`
+	Backend     []string        `placeholder:"NAME,…" help:"Measure only these: ${subjects}. Default: all."`
+	Scenario    []string        `placeholder:"NAME,…" help:"Run only these: ${scenarios}. Default: accuracy, hol and rate."`
+	QueueType   []string        `placeholder:"TYPE,…" help:"Type of the queues in which messages wait: quorum (at-least-once), classic. Default: both; quorum with --quick."`
+	URL         string          `placeholder:"AMQP" help:"Measure the broker at this URL. Other users of this machine can see it: put a password into AMQP_URL. Default: the broker at AMQP_URL, or one in Docker, or a private node."`
+	Management  string          `placeholder:"HTTP" help:"The management API of that broker, such as http://host:15672, for its memory. Without a user it takes that of the AMQP URL. Default: port 15672 of the broker."`
+	Rate        float64         `placeholder:"N" help:"Publish N messages per second. Default: as fast as confirmed, or as the scenario needs. Not for burst and rate."`
+	Messages    int             `placeholder:"N" help:"Messages of each run; in backlog and recovery, those that wait. Default: as the scenario needs. Not for rate."`
 	Body        int             `placeholder:"BYTES" help:"Size of each message's body (64)."`
-	Delays      delayRange      `placeholder:"FROM-TO" help:"Delays in accuracy: 1s-15s, 100ms-15s (1s-15s; 1s-5s with --quick)."`
-	Step        time.Duration   `placeholder:"STEP" help:"Between two delays in accuracy (1s; 1ms if FROM or TO is no whole second)."`
-	Bits        []int           `placeholder:"N,…" help:"Measure binaryladder with so many bits per level, 1 to 6, each with every --tick."`
+	Delays      delayRange      `placeholder:"FROM-TO" help:"Delays of accuracy, such as 100ms-15s (1s-15s; 1s-5s with --quick)."`
+	Step        time.Duration   `placeholder:"STEP" help:"Step between two delays of accuracy (1s; 1ms if FROM or TO is no whole second)."`
+	Bits        []int           `placeholder:"N,…" help:"Measure binaryladder with these bits per level, 1 to 6, each with every --tick."`
 	Tick        []time.Duration `placeholder:"TICK,…" help:"Measure binaryladder with these ticks, each with every --bits."`
 	Concurrency int             `default:"256" placeholder:"N" help:"Publishers, each waiting for its confirm (${default})."`
 	Repeat      int             `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians."`
 }
 
-// Validate makes a value that is not known a usage error, before anything is started.
+// Validate refuses unknown values as usage errors, before anything is started.
 func (c *benchCmd) Validate() error {
 	_, err := c.selection()
 	return err
 }
 
-// Run measures, prints the tables, writes the reports, and fails if a message was early, lost or
-// doubled by anything but a baseline.
+// Run measures, prints the tables and writes the reports. It fails if a message was early, lost or
+// duplicated, unless by a baseline.
 func (c *benchCmd) Run(ctx context.Context, s streams) error {
 	chosen, err := c.selection()
 	if err != nil {
@@ -85,7 +85,7 @@ func failures(report *bench.Report) error {
 // credentials finds the user and password of a URL.
 var credentials = regexp.MustCompile(`://[^/\s]*@`)
 
-// commandLine is what was typed, without anybody's password.
+// commandLine is the command line without credentials.
 func commandLine(args []string) string {
 	args = append([]string{"delayer-bench"}, args[min(1, len(args)):]...)
 	return credentials.ReplaceAllString(strings.Join(args, " "), "://…@")

@@ -27,13 +27,13 @@ func (d *delayRange) UnmarshalText(text []byte) error {
 	}
 	const unit = time.Millisecond
 	if d.from < unit || d.to < d.from || d.from%unit != 0 || d.to%unit != 0 {
-		return fmt.Errorf("%q: delays are whole milliseconds, from 1ms on, the shorter first", text)
+		return fmt.Errorf("%q: delays are whole milliseconds, at least 1ms, the shorter first", text)
 	}
 	return nil
 }
 
-// step is between two delays where none was asked for: a second, or the finest there is if the ends
-// are not whole seconds.
+// step is the default step between two delays: a second, or a millisecond if the ends are not whole
+// seconds.
 func (d delayRange) step() time.Duration {
 	if d.from%time.Second == 0 && d.to%time.Second == 0 {
 		return time.Second

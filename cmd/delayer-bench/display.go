@@ -8,14 +8,14 @@ import (
 	"github.com/delayer-go/delayer/internal/cli"
 )
 
-// show shows how far a benchmark is: a live line on a terminal, one line per run elsewhere.
+// show shows the progress: a live line on a terminal, otherwise one line per run.
 func show(d *cli.Display, e bench.Event) {
 	step := fmt.Sprintf("[%*d/%d]", len(fmt.Sprint(e.Steps)), e.Step, e.Steps)
 	name := fmt.Sprintf("%s, %s, %s", e.Scenario, e.Subject, e.QueueType)
 	switch {
 	case e.Done != nil:
 		d.Logf("%s %-*s  %s", step, nameWidth, name, outcome(*e.Done))
-	case d.Live(): // what matters most first: the end may be cut off
+	case d.Live(): // most important first: the end may be cut off
 		d.Draw(fmt.Sprintf("%s %s left: %s, %d sent, %d arrived", step, roughly(e.Left), name, e.Published, e.Arrived))
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/delayer-go/delayer/backend/binaryladder"
 )
 
-// A shape is a ladder as it is measured: the default one, or one that --bits and --tick ask for.
+// A shape is a ladder that is measured: the default one, or one of --bits and --tick.
 type shape struct {
 	variant string
 	routing string
@@ -16,9 +16,9 @@ type shape struct {
 	tick    time.Duration // 0: the default, or what the scenario needs
 }
 
-// shapes are the ladders for these bits and ticks: of each two of them one with routing source,
-// and, with one bit, one with routing topic. Without bits and ticks they are the default ladder and
-// the same by topic.
+// shapes returns the ladders for these bits and ticks. Each pair gives one with routing source and,
+// with one bit, one with routing topic. Without bits and ticks it returns the default ladder with
+// both routings.
 func shapes(bits []int, ticks []time.Duration) []shape {
 	if len(bits)+len(ticks) == 0 {
 		return []shape{
@@ -44,7 +44,7 @@ func shapes(bits []int, ticks []time.Duration) []shape {
 	return out
 }
 
-// config is the ladder's, where the delays need the tick wanted, or 0 if a second will do.
+// config returns the ladder's Config. wanted is the tick that the delays need, 0 for a second.
 func (s shape) config(wanted time.Duration) binaryladder.Config {
 	usual := backend.Default().BinaryLadder
 	cfg := binaryladder.Config{Levels: usual.Levels, Tick: usual.Tick, Routing: binaryladder.Routing(s.routing), BitsPerLevel: s.bits}
@@ -60,10 +60,10 @@ func (s shape) config(wanted time.Duration) binaryladder.Config {
 	return cfg
 }
 
-// reach is what a ladder that is measured covers at least, if so many levels are allowed.
+// reach is the least maximum delay of a measured ladder, if so many levels are allowed.
 const reach = 12 * 24 * time.Hour
 
-// levelsFor is how many levels cover reach, and at most as many as there may be.
+// levelsFor returns how many levels cover reach, at most as many as are allowed.
 func levelsFor(bits int, tick time.Duration) int {
 	const most = 28
 	levels := 1
@@ -73,8 +73,8 @@ func levelsFor(bits int, tick time.Duration) int {
 	return levels
 }
 
-// prime returns delays that take each step of the ladder that a delay up to longest can take: into
-// each queue from outside, into each from every level above, and out of each level.
+// prime returns delays that together use each link of the ladder that a delay up to longest can
+// use: into each queue from outside, from each level to every queue below, and out of each level.
 func (s shape) prime(longest, wanted time.Duration) []time.Duration {
 	cfg := s.config(wanted)
 	var out []time.Duration

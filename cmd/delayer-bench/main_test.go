@@ -51,7 +51,7 @@ func TestUsageErrorsNameTheWayOut(t *testing.T) {
 		"body":        {[]string{"--body=-1"}, "--body: -1"},
 		"two sizes":   {[]string{"--quick", "--full"}, "can't be used together"},
 		"no effect":   {[]string{"--scenario", "burst,rate", "--rate", "5"}, "rates of its own"},
-		"nor these":   {[]string{"--scenario", "rate", "--messages", "5"}, "finds out how many"},
+		"nor these":   {[]string{"--scenario", "rate", "--messages", "5"}, "determines the number"},
 		"nor those":   {[]string{"--scenario", "hol", "--delays", "1s-2s"}, "only scenario accuracy"},
 		"backwards":   {[]string{"--delays", "5s-1s"}, "the shorter first"},
 		"rate":        {[]string{"--rate=-1"}, "negative"},

@@ -14,8 +14,8 @@ import (
 	"github.com/delayer-go/delayer/bench"
 )
 
-// managed is a broker that somebody else runs, whose memory its management API tells. That API
-// knows no processor time, so CPU stays unknown.
+// managed is a given broker with a management API, which reports memory. It reports no processor
+// time, so CPU stays unknown.
 type managed struct {
 	bench.Target
 	client *rabbithole.Client
@@ -47,8 +47,9 @@ func (managed) MemorySource() string {
 	return "mem_used of all nodes, from the management API, which renews it every few seconds"
 }
 
-// withManagement adds what the management API knows. at is its address, or "" for the usual port of
-// the AMQP URL's host; that one need not answer. The error never contains the password.
+// withManagement adds the memory that the management API reports. at is its address, or "" for the
+// default port of the AMQP URL's host, which need not answer. The error never contains the
+// password.
 func withManagement(ctx context.Context, target bench.Target, amqp, at string, logf func(string, ...any)) (bench.Target, error) {
 	endpoint, user, err := managementAddress(amqp, at)
 	if err != nil {
@@ -81,8 +82,8 @@ func openManagement(ctx context.Context, target bench.Target, endpoint string, u
 	return m, err
 }
 
-// managementAddress is where the API is, without user and password, and whom to ask as: the user of
-// that address, else that of the AMQP URL.
+// managementAddress returns the API's address without credentials, and the user: that of the
+// address, else that of the AMQP URL.
 func managementAddress(amqp, at string) (endpoint string, user *url.Userinfo, err error) {
 	broker, err := url.Parse(amqp)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // renderCmd is `delayer-bench render`.
 type renderCmd struct {
 	Report  string `arg:"" placeholder:"report.json" help:"The report."`
-	Out     string `placeholder:"DIR" help:"Where to write report.md, report.html and report.bench. The report's folder by default."`
-	Picture string `placeholder:"FILE.svg" help:"Write this picture of the report, for a README, instead."`
+	Out     string `placeholder:"DIR" help:"Where to write report.md, report.html and report.bench. Default: the report's folder."`
+	Picture string `placeholder:"FILE.svg" help:"Write only this picture of the report, for a README."`
 }
 
 // Run writes the pages, or the picture.
@@ -43,7 +43,7 @@ func (c *renderCmd) Run(s streams) error {
 	return nil
 }
 
-// Validate refuses two answers to where.
+// Validate refuses --out together with --picture.
 func (c *renderCmd) Validate() error {
 	if c.Picture != "" && c.Out != "" {
 		return errors.New("--out and --picture: one of them (--picture names its own folder)")

@@ -11,7 +11,7 @@ import (
 	"github.com/delayer-go/delayer/bench/baseline"
 )
 
-// A selection is what a command line asks for.
+// A selection holds the scenarios and subjects of a command line.
 type selection struct {
 	scenarios []bench.Scenario
 	subjects  []bench.Subject
@@ -48,7 +48,7 @@ func (s selection) estimate(repeat int) time.Duration {
 	return sum * time.Duration(repeat)
 }
 
-// sizes are the defaults of the run that was chosen, with what was asked for in their place.
+// sizes returns the defaults of the chosen run, with the flags applied.
 func (c *benchCmd) sizes() sizes {
 	s := usual
 	switch {
@@ -64,7 +64,7 @@ func (c *benchCmd) sizes() sizes {
 	return s
 }
 
-// check refuses numbers that make no sense.
+// check refuses invalid numbers.
 func (c *benchCmd) check() error {
 	const mostBody = 16 << 20 // RabbitMQ 4 takes no larger message
 	switch {
@@ -94,7 +94,7 @@ func (c *benchCmd) check() error {
 	return oneOf("--queue-type", c.QueueType, []string{"quorum", "classic"})
 }
 
-// scenarios are those that were chosen.
+// scenarios returns the chosen scenarios.
 func (c *benchCmd) scenarios(s sizes) ([]bench.Scenario, error) {
 	all := s.scenarios(bench.Load{Messages: c.Messages, Rate: c.Rate, Concurrency: c.Concurrency, Body: c.Body})
 	if accuracy, ok := all[0].(bench.Accuracy); ok && c.Step > 0 {
@@ -121,14 +121,14 @@ func (c *benchCmd) scenarios(s sizes) ([]bench.Scenario, error) {
 	return all, nil
 }
 
-// useless refuses flags that none of the chosen scenarios heeds.
+// useless refuses flags that no chosen scenario uses.
 func (c *benchCmd) useless(chosen []string) error {
 	only := func(names ...string) bool {
 		return !slices.ContainsFunc(chosen, func(name string) bool { return !slices.Contains(names, name) })
 	}
 	switch {
 	case c.Messages > 0 && only("rate"):
-		return fmt.Errorf("--messages: rate finds out how many")
+		return fmt.Errorf("--messages: scenario rate determines the number")
 	case c.Rate > 0 && only("rate", "burst"):
 		return fmt.Errorf("--rate: scenario %s has rates of its own", strings.Join(chosen, ", "))
 	case (c.Delays != delayRange{} || c.Step > 0) && !slices.Contains(chosen, "accuracy"):
@@ -137,9 +137,8 @@ func (c *benchCmd) useless(chosen []string) error {
 	return nil
 }
 
-// leave is what a full run leaves out, unless subjects are named: what takes one of them minutes,
-// and what would say the same once more. queueType is the one where the type of queue matters
-// little.
+// leave says what a full run leaves out, unless subjects are named: runs that take minutes, and
+// runs that would repeat a result. queueType is measured where the type matters little.
 func leave(queueType string) func(bench.Scenario, bench.Subject) bool {
 	only := func(scenario bench.Scenario, names ...string) bool { return slices.Contains(names, scenario.Name()) }
 	return func(scenario bench.Scenario, s bench.Subject) bool {
@@ -165,7 +164,7 @@ func scenarioNames(scenarios []bench.Scenario) []string {
 	return names
 }
 
-// oneOf refuses a value that is not known, and names those that are.
+// oneOf refuses unknown values. The error lists the known ones.
 func oneOf(flag string, values, known []string) error {
 	for _, value := range values {
 		if !slices.Contains(known, value) {

@@ -7,8 +7,7 @@ import (
 	"github.com/delayer-go/delayer/bench"
 )
 
-// sizes are what flags that were not given stand for: each scenario without what all have in
-// common.
+// sizes are the defaults of the flags: each scenario without the settings that all have in common.
 type sizes struct {
 	queueTypes []string
 	warmUp     int
@@ -25,8 +24,7 @@ type sizes struct {
 	recovery bench.Recovery
 }
 
-// usual has the delays and the head-of-line blocking of the project's first figures; a single
-// scenario that is asked for has these sizes too.
+// usual is the default run. A scenario that is named has these sizes too.
 var usual = sizes{
 	queueTypes: []string{"quorum", "classic"},
 	warmUp:     500,
@@ -54,8 +52,7 @@ var usual = sizes{
 	},
 }
 
-// full is the reference run. It has all the scenarios, and so each is as small as its question
-// allows.
+// full is the reference run. It has all scenarios, so each is as small as its question allows.
 var full = func() sizes {
 	s := usual
 	s.delays = delayRange{time.Second, 7 * time.Second}
@@ -69,10 +66,9 @@ var full = func() sizes {
 	return s
 }()
 
-// quick must end within three minutes on two cores, the start of a broker included. Every subject
-// gets the same work, so it is the slowest that limits it: the ladder entered at the top carries
-// about 500 messages a second on two cores, and would take a minute for what the others do in
-// seconds. Queues are those that our users get by default.
+// quick must end within three minutes on two cores, including the start of a broker. All subjects
+// get the same work, so the slowest one limits it: the ladder entered at the top carries about 500
+// messages a second on two cores. The queue type is our default.
 var quick = func() sizes {
 	s := usual
 	s.queueTypes = []string{"quorum"}
@@ -83,11 +79,10 @@ var quick = func() sizes {
 	return s
 }()
 
-// patience is how long a message may stay away, when nothing else comes either, before it counts as
-// lost.
+// patience is how long nothing may arrive before missing messages count as lost.
 const patience = 20 * time.Second
 
-// scenarios are all there are, with what was asked for in place of the defaults.
+// scenarios returns all scenarios, with the given settings instead of the defaults.
 func (s sizes) scenarios(asked bench.Load) []bench.Scenario {
 	load := func(l bench.Load) bench.Load {
 		l.Messages, l.Rate = cmp.Or(asked.Messages, l.Messages), cmp.Or(asked.Rate, l.Rate)

@@ -30,8 +30,8 @@ type candidate struct {
 	prime            func(longest, tick time.Duration) []time.Duration
 }
 
-// candidates are all that can be measured, in the order of the tables. The baselines' pace is that
-// of two cores with quorum queues.
+// candidates lists all subjects in the order of the tables. The baselines' pace is for two cores
+// and quorum queues.
 func candidates(ladders []shape) []candidate {
 	var out []candidate
 	for _, shape := range ladders {
@@ -58,12 +58,12 @@ func candidates(ladders []shape) []candidate {
 
 type openFunc func(ctx context.Context, env bench.Env, queueType string) (delayer.Delayer, error)
 
-// openLadder opens our ladder as it is by default, or with the tick that the scenario needs.
+// openLadder opens our ladder with its default tick, or the one that the scenario needs.
 func openLadder(s shape) openFunc {
 	return openBackend("binaryladder", func(env bench.Env, cfg *backend.Config) { cfg.BinaryLadder = s.config(env.Tick) })
 }
 
-// openTiers opens a tier for each delay that there will be: to round up would look like lateness.
+// openTiers opens a tier for each delay: rounding up would look like lateness.
 func openTiers(ctx context.Context, env bench.Env, queueType string) (delayer.Delayer, error) {
 	const mostTiers = 100
 	if len(env.Delays) > mostTiers {
@@ -72,12 +72,12 @@ func openTiers(ctx context.Context, env bench.Env, queueType string) (delayer.De
 	return openBackend("fixedtiers", func(env bench.Env, cfg *backend.Config) { cfg.FixedTiers.Tiers = env.Delays })(ctx, env, queueType)
 }
 
-// openController opens one that runs in this process, as is the default.
+// openController opens one that runs in this process, which is the default.
 func openController(ctx context.Context, env bench.Env, queueType string) (delayer.Delayer, error) {
 	return openBackend("controller", asIs)(ctx, env, queueType)
 }
 
-// openPlugin opens it where the broker has the plugin.
+// openPlugin opens backend plugin, or returns ErrSkip if the broker lacks the plugin.
 func openPlugin(ctx context.Context, env bench.Env, queueType string) (delayer.Delayer, error) {
 	d, err := openBackend("plugin", asIs)(ctx, env, queueType)
 	var known *delayer.Error
@@ -113,8 +113,8 @@ func openBaseline(name string) openFunc {
 	}
 }
 
-// selectSubjects returns the named candidates, or all, with each queue type. A name is that of a
-// backend, or of a backend's variant as "binaryladder/topic".
+// selectSubjects returns the named candidates, or all, with each queue type. A name is a backend,
+// or a backend's variant such as "binaryladder/topic".
 func selectSubjects(names, queueTypes []string, ladders []shape) ([]bench.Subject, error) {
 	if err := oneOf("--backend", names, subjectNames()); err != nil {
 		return nil, err

@@ -7,9 +7,9 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit"
 )
 
-// openTarget returns the broker at url, or, without one, whatever internal/rabbit finds or starts.
-// Of a broker that is not ours the management API at management, or at its usual place, tells the
-// memory.
+// openTarget returns the broker at url, or without a url the one that internal/rabbit finds or
+// starts. The memory of a broker that is not ours comes from the management API at management, or
+// at its default port.
 func openTarget(
 	ctx context.Context, url, management string, logf func(string, ...any),
 ) (target bench.Target, at string, release func(), err error) {

@@ -15,9 +15,9 @@ import (
 // commands is the command line; kong reads it from the field tags.
 type commands struct {
 	Send       sendCmd       `cmd:"" help:"Send one message that arrives later."`
-	Controller controllerCmd `cmd:"" help:"Run a controller of the backend of that name, until it is told to stop."`
-	Topology   topologyCmd   `cmd:"" help:"What a backend declares at the broker."`
-	Unroutable unroutableCmd `cmd:"" help:"Care for the messages whose destination was gone when they were due."`
+	Controller controllerCmd `cmd:"" help:"Run a controller for backend controller, until it is told to stop."`
+	Topology   topologyCmd   `cmd:"" help:"Print the broker objects of a backend, or check policies that apply to them."`
+	Unroutable unroutableCmd `cmd:"" help:"List, retry, export or purge messages whose destination was gone when they were due."`
 	Outbox     outboxCmd     `cmd:"" help:"Publish what applications committed to PostgreSQL."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return program.Run(ctx, args, stdout, stderr, streams{stdin, stdout, stderr})
 }
 
-// failure says which command failed, once.
+// failure names the command that failed.
 func failure(command string, err error) error {
 	return fmt.Errorf("delayer %s: %s", command, strings.TrimPrefix(err.Error(), "delayer: "))
 }

@@ -10,10 +10,10 @@ import (
 
 // controllerCmd is `delayer controller`.
 type controllerCmd struct {
-	Config string `placeholder:"FILE" help:"The configuration of the Delayers, YAML or JSON; DELAYER_… variables win over it. Without it: those and the defaults."`
+	Config string `placeholder:"FILE" help:"The configuration of the Delayers, YAML or JSON. DELAYER_… variables override it."`
 }
 
-// Run runs a controller until SIGTERM or Ctrl-C. To be told to stop is how it ends in good order: the exit status is 0.
+// Run runs a controller until SIGTERM or Ctrl-C. The exit status is then 0.
 func (c *controllerCmd) Run(ctx context.Context, s streams) error {
 	cfg, err := loadConfig(c.Config)
 	if err == nil && cfg.URL == "" {
@@ -30,6 +30,6 @@ func (c *controllerCmd) Run(ctx context.Context, s streams) error {
 	if err := backend.ServeController(ctx, cfg); err != nil {
 		return cli.InterruptedOr(ctx, failure("controller", err))
 	}
-	cfg.Logger.Info("controller has stopped; what it held is back in the broker")
+	cfg.Logger.Info("controller has stopped; the messages that it held are back in the broker")
 	return nil
 }

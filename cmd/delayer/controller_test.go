@@ -12,8 +12,9 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-// TestAControllerOnItsOwn: without one messages wait, and it ends in good order when it is told to.
-func TestAControllerOnItsOwn(t *testing.T) {
+// TestController: without one messages wait, and it ends in good order when it is told to.
+func TestController(t *testing.T) {
+	t.Parallel()
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
 	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {tick: 100ms, run: false}\n")
 	in := consume(t, channel(t, url), prefix+"-queue")
@@ -39,11 +40,11 @@ func TestAControllerOnItsOwn(t *testing.T) {
 	require.Contains(t, errs.String(), "controller has stopped")
 }
 
-func TestAControllerOfAnotherBackend(t *testing.T) {
+func TestController_OtherBackend(t *testing.T) {
 	config := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\nbackend: fixedtiers\n")
 	status, _, stderr := command(t.Context(), t, "controller", "--config", config)
 	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "delayer controller: open backend: invalid configuration: fixedtiers needs no controller (want backend: controller)")
+	require.Contains(t, stderr, "delayer controller: open backend: invalid configuration: fixedtiers needs no controller (set backend: controller)")
 	status, _, stderr = command(t.Context(), t, "controller")
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, stderr, "set DELAYER_URL")

@@ -1,5 +1,5 @@
-// Command delayer works with Delayer in production: it sends messages, runs a controller or an outbox
-// relay, shows and checks the topology, and cares for unroutable messages. See delayer --help.
+// Command delayer runs Delayer in production. It sends messages, runs a controller, prints and
+// checks the topology, and handles unroutable messages. See delayer --help.
 package main
 
 import "github.com/delayer-go/delayer/internal/cli"

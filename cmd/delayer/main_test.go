@@ -31,7 +31,7 @@ func command(ctx context.Context, t *testing.T, args ...string) (status int, std
 	return status, out.String(), errs.String()
 }
 
-func TestHelpAndVersion(t *testing.T) {
+func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{}, {"--help"}, {"send", "--help"}, {"version"}} {
 		status, stdout, stderr := command(t.Context(), t, args...)
 		assert.Equal(t, exitOK, status, args)
@@ -40,7 +40,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-func TestUsageErrorsNameTheWayOut(t *testing.T) {
+func TestUsageErrors(t *testing.T) {
 	for _, args := range [][]string{{"bench"}, {"send", "--fast"}} {
 		status, _, stderr := command(t.Context(), t, args...)
 		assert.Equal(t, exitUsage, status)

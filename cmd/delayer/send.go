@@ -19,17 +19,17 @@ import (
 
 // sendCmd is `delayer send`.
 type sendCmd struct {
-	Config      string        `placeholder:"FILE" help:"The configuration, YAML or JSON; DELAYER_… variables win over it. Without it: those and the defaults."`
-	Exchange    string        `placeholder:"NAME" help:"The destination; without it the queue that --key names."`
+	Config      string        `placeholder:"FILE" help:"The configuration, YAML or JSON. DELAYER_… variables override it."`
+	Exchange    string        `placeholder:"NAME" help:"The destination exchange. Without it, the queue that --key names."`
 	Key         string        `placeholder:"KEY" help:"The routing key, or the queue's name."`
-	Delay       time.Duration `required:"" placeholder:"90s" help:"How long the message waits: 250ms, 90s, 36h."`
-	Body        string        `required:"" placeholder:"TEXT" help:"The body: a text, @FILE, or - for the standard input."`
+	Delay       time.Duration `required:"" placeholder:"90s" help:"How long the message waits, such as 250ms, 90s or 36h."`
+	Body        string        `required:"" placeholder:"TEXT" help:"The body: text, @FILE, or - for standard input."`
 	ContentType string        `placeholder:"TYPE" help:"The content-type property."`
-	Header      []string      `sep:"none" placeholder:"K=V" help:"A header, a string; may be repeated."`
-	Timeout     time.Duration `default:"30s" help:"When to give up (${default})."`
+	Header      []string      `sep:"none" placeholder:"K=V" help:"A header with a string value. May be repeated."`
+	Timeout     time.Duration `default:"30s" help:"Give up after this time (${default})."`
 }
 
-// Validate makes a value that cannot be right a usage error, before anything is opened.
+// Validate refuses invalid values as usage errors, before anything is opened.
 func (c *sendCmd) Validate() error {
 	switch {
 	case c.Exchange == "" && c.Key == "":
@@ -61,7 +61,7 @@ func (c *sendCmd) send(ctx context.Context, stdin io.Reader) (said string, err e
 	if cfg.URL == "" {
 		return "", errNoURL
 	}
-	cfg.Logger = slog.New(slog.DiscardHandler) // the error says it all
+	cfg.Logger = slog.New(slog.DiscardHandler) // the error is enough
 	headers, err := c.headers()
 	if err != nil {
 		return "", err
@@ -122,7 +122,7 @@ func (c *sendCmd) destination() string {
 	return fmt.Sprintf("exchange %q with key %q", c.Exchange, c.Key)
 }
 
-// rounded says how much longer a message waits than was asked for, where there are tiers.
+// rounded says how much longer than asked for a message waits, if the backend has tiers.
 func rounded(l delayer.Limits, delay time.Duration) string {
 	next := slices.IndexFunc(l.Tiers, func(tier time.Duration) bool { return tier >= delay })
 	if delay == 0 || next < 0 || l.Tiers[next] == delay {

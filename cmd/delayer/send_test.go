@@ -43,6 +43,7 @@ func consume(t *testing.T, ch *amqp091.Channel, queue string) <-chan amqp091.Del
 }
 
 func TestSend(t *testing.T) {
+	t.Parallel()
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
 	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: fixedtiers\nfixedtiers: {tiers: [200ms, 1m]}\n")
 	body := filepath.Join(t.TempDir(), "body")
@@ -70,7 +71,7 @@ func TestSend(t *testing.T) {
 	require.Contains(t, stderr, "(declare it before publishing)")
 }
 
-func TestSendRefuses(t *testing.T) {
+func TestSend_Errors(t *testing.T) {
 	nowhere := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\n")
 	for name, c := range map[string]struct {
 		args   []string

@@ -39,11 +39,11 @@ func (t *table) write(w io.Writer) error {
 	return err
 }
 
-// longestShown is how much of a name a table shows.
+// longestShown is the longest name that a table shows, in characters.
 const longestShown = 48
 
-// shown is a name as a terminal may show it: quoted where it holds anything but printable characters, cut in the
-// middle where it is long.
+// shown returns a name for a terminal. It is quoted if it has unprintable characters, and cut in
+// the middle if it is long.
 func shown(name string) string {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || r == ' ' || r == utf8.RuneError }) {
 		name = strconv.Quote(name)
@@ -54,7 +54,7 @@ func shown(name string) string {
 	return name
 }
 
-// ago is how long before now something was due, or "in …" if it is still to come; "-" if that is not known.
+// ago returns how long ago something was due, "in …" if it is still to come, or "-" if unknown.
 func ago(at, now time.Time) string {
 	switch d := now.Sub(at); {
 	case at.IsZero():

@@ -11,14 +11,14 @@ import (
 )
 
 type topologyCmd struct {
-	Print  topologyPrintCmd  `cmd:"" help:"Print the exchanges, queues and bindings that a backend declares. It asks no broker."`
+	Print  topologyPrintCmd  `cmd:"" help:"Print the exchanges, queues and bindings that a backend declares. No broker is needed."`
 	Verify topologyVerifyCmd `cmd:"" help:"Ask the management API for policies that would make messages early or lose them. The exit status is 1 if there are any."`
 }
 
 // topologyPrintCmd is `delayer topology print`.
 type topologyPrintCmd struct {
-	Config  string `placeholder:"FILE" help:"The configuration, YAML or JSON; DELAYER_… variables win over it. Without it: those and the defaults."`
-	Backend string `placeholder:"NAME" help:"Instead of the configuration's: ${backends}."`
+	Config  string `placeholder:"FILE" help:"The configuration, YAML or JSON. DELAYER_… variables override it."`
+	Backend string `placeholder:"NAME" help:"The backend, instead of the configuration's: ${backends}."`
 	Format  string `default:"text" enum:"text,definitions" help:"text, or definitions: JSON for rabbitmqctl import_definitions or the management plugin (${default})."`
 }
 
@@ -50,7 +50,7 @@ func (c *topologyPrintCmd) print(s streams) error {
 
 // topologyVerifyCmd is `delayer topology verify`.
 type topologyVerifyCmd struct {
-	Config string `placeholder:"FILE" help:"The configuration, with its key management; DELAYER_… variables win over it. Without it: those and the defaults."`
+	Config string `placeholder:"FILE" help:"The configuration, which needs the key management. DELAYER_… variables override it."`
 }
 
 // Run prints a line for each problem, and fails if there are any.
@@ -72,7 +72,7 @@ func (c *topologyVerifyCmd) Run(ctx context.Context, s streams) error {
 	if len(problems) > 0 {
 		return failure("topology verify", fmt.Errorf("%d problems with policies (see rabbitmqctl list_policies and list_operator_policies)", len(problems)))
 	}
-	fmt.Fprintln(s.out, "no policy harms what the configuration declares")
+	fmt.Fprintln(s.out, "no policy harms the objects of this configuration")
 	return nil
 }
 
@@ -84,5 +84,5 @@ func loadConfig(path string) (backend.Config, error) {
 	return backend.Load(path)
 }
 
-// errNoURL is what a command that needs a broker says before it tries one.
+// errNoURL is the error of a command that needs a broker and has no URL.
 var errNoURL = errors.New("no broker: give --config with a url, or set DELAYER_URL")

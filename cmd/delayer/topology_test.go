@@ -36,7 +36,7 @@ func TestTopologyPrint(t *testing.T) {
 	status, stdout, stderr := command(t.Context(), t, "topology", "print", "--backend", "abacus")
 	require.Equal(t, exitFailed, status)
 	require.Empty(t, stdout)
-	require.Contains(t, stderr, `delayer topology print: open backend: invalid configuration: "abacus" is no backend (known: `)
+	require.Contains(t, stderr, `delayer topology print: open backend: invalid configuration: unknown backend "abacus" (known: `)
 	status, _, stderr = command(t.Context(), t, "topology", "print", "--format", "xml")
 	require.Equal(t, exitUsage, status)
 	require.Contains(t, stderr, `--format must be one of "text","definitions"`)
@@ -45,7 +45,7 @@ func TestTopologyPrint(t *testing.T) {
 // imported returns a broker of the test's own into which the printed definitions were imported.
 func imported(t *testing.T, queueType string) (b *rabbit.Broker, config string) {
 	t.Helper()
-	b = rabbittest.Own(t, rabbit.Options{})
+	b = rabbittest.Own(t, rabbit.Options{Args: rabbit.DeadLetterRetry(2 * time.Second)})
 	if b.How() != "private node" {
 		rabbittest.Skipf(t, "needs a private node, whose rabbitmqctl reads our files")
 	}
@@ -60,11 +60,13 @@ func imported(t *testing.T, queueType string) (b *rabbit.Broker, config string) 
 	return b, config
 }
 
-// TestAnExistingExchangeThroughATier is the administrators' way: definitions are imported, two bindings made, and
-// a producer and a consumer that know of nothing get their messages a tier later.
-func TestAnExistingExchangeThroughATier(t *testing.T) {
+// TestTopologyPrint_ImportedAndUsed is how an administrator delays what others publish: definitions are imported, two
+// bindings are made, and messages arrive a tier later.
+func TestTopologyPrint_ImportedAndUsed(t *testing.T) {
+	t.Parallel()
 	for _, queueType := range []string{"quorum", "classic"} {
 		t.Run(queueType, func(t *testing.T) {
+			t.Parallel()
 			b, config := imported(t, queueType)
 			ch := channel(t, b.URL())
 			require.NoError(t, ch.ExchangeDeclare("orders", "topic", true, false, false, false, nil))
@@ -94,9 +96,9 @@ func TestAnExistingExchangeThroughATier(t *testing.T) {
 			start = time.Now()
 			publish("order.created", "behind them")
 			arrives("behind them", start, 500*time.Millisecond)
-			unroutable, err := ch.Consume("delayer.unroutable", "", true, false, false, false, nil)
+			misrouted, err := ch.Consume("delayer.misrouted", "", true, false, false, false, nil) // no Delayer has run yet
 			require.NoError(t, err)
-			require.Equal(t, "bound by no one", string((<-unroutable).Body))
+			require.Equal(t, "bound by no one", string((<-misrouted).Body))
 
 			start = time.Now() // a Delayer finds the same objects, and what it delivers to the exchange goes the same way
 			status, _, stderr := command(t.Context(), t, "send", "--config", config, "--exchange", "orders", "--key", "order.created", "--delay", "500ms", "--body", "ours")

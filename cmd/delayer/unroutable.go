@@ -16,33 +16,33 @@ import (
 
 // unroutableCmd is `delayer unroutable`.
 type unroutableCmd struct {
-	List   unroutableListCmd   `cmd:"" help:"Show the messages whose destination was gone when they were due. It removes none."`
-	Retry  unroutableRetryCmd  `cmd:"" help:"Send them to their destination, where it exists again."`
-	Export unroutableExportCmd `cmd:"" help:"Write them as JSON lines. It removes none."`
+	List   unroutableListCmd   `cmd:"" help:"Show the unroutable messages. Removes none."`
+	Retry  unroutableRetryCmd  `cmd:"" help:"Send them to their destinations, if those exist again."`
+	Export unroutableExportCmd `cmd:"" help:"Write them as JSON lines. Removes none."`
 	Purge  unroutablePurgeCmd  `cmd:"" help:"Delete them."`
 }
 
-// queueFlags say which queue, and which of its messages.
+// queueFlags select the queue, and the messages in it.
 type queueFlags struct {
-	Config   string        `placeholder:"FILE" help:"The configuration of the Delayers, YAML or JSON; DELAYER_… variables win over it. Without it: those and the defaults."`
-	URL      string        `placeholder:"AMQP" help:"Instead of the configuration's. Others on this machine can see it: a password is better in DELAYER_URL."`
-	Prefix   string        `placeholder:"NAME" help:"Instead of the configuration's: the queue is NAME.unroutable."`
-	Backend  string        `placeholder:"NAME" help:"Instead of the configuration's: ${backends}."`
+	Config   string        `placeholder:"FILE" help:"The configuration of the Delayers, YAML or JSON. DELAYER_… variables override it."`
+	URL      string        `placeholder:"AMQP" help:"The broker, instead of the configuration's. Other users of this machine can see it: put a password into DELAYER_URL."`
+	Prefix   string        `placeholder:"NAME" help:"The prefix, instead of the configuration's. The queue is NAME.unroutable."`
+	Backend  string        `placeholder:"NAME" help:"The backend, instead of the configuration's: ${backends}."`
 	Timeout  time.Duration `default:"30s" help:"How long to wait for a connection, and for each confirm (${default})."`
-	Exchange *string       `placeholder:"NAME" help:"Only messages to this exchange; --exchange= are those straight to a queue."`
+	Exchange *string       `placeholder:"NAME" help:"Only messages to this exchange. --exchange= selects those to a queue."`
 	Key      *string       `placeholder:"KEY" help:"Only messages with this routing key, or to this queue."`
-	ID       []string      `name:"id" placeholder:"ID,…" help:"Only the message with this id, that of Delayer or its own message-id."`
+	ID       []string      `name:"id" placeholder:"ID,…" help:"Only messages with this id: Delayer's, or the message-id property."`
 }
 
-// Validate makes a value that cannot be right a usage error.
+// Validate refuses invalid values as usage errors.
 func (f *queueFlags) Validate() error {
 	if f.Timeout <= 0 {
-		return fmt.Errorf("--timeout: %v is no time at all", f.Timeout)
+		return fmt.Errorf("--timeout: %v must be positive", f.Timeout)
 	}
 	return nil
 }
 
-// settings are the configuration's and the flags'.
+// settings returns the configuration with the flags applied.
 func (f *queueFlags) settings() (backend.Config, error) {
 	cfg, err := loadConfig(f.Config)
 	if err != nil {
@@ -62,7 +62,7 @@ func (f *queueFlags) settings() (backend.Config, error) {
 	if cfg.Prefix == "" {
 		cfg.Prefix = backend.Default().Prefix
 	}
-	if _, err := backend.Topology(cfg); err != nil { // what Open would refuse
+	if _, err := backend.Topology(cfg); err != nil { // the same errors as Open
 		return cfg, err
 	}
 	if cfg.Backend == "plugin" && cfg.Plugin.Exchange != "" {
@@ -79,7 +79,7 @@ func (f *queueFlags) open(ctx context.Context) (*unroutable.Client, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
-	cfg.Logger = slog.New(slog.DiscardHandler) // the error says it all
+	cfg.Logger = slog.New(slog.DiscardHandler) // the error is enough
 	settings, err := engine.Resolve(cfg.Options, "")
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (f *queueFlags) open(ctx context.Context) (*unroutable.Client, error) {
 	return client, err
 }
 
-// selects says that a message is one of those that the flags name.
+// selects reports whether the flags select a message.
 func (f *queueFlags) selects(m *unroutable.Message) bool {
 	if f.Exchange != nil && (!m.Ours || m.Envelope.Exchange != *f.Exchange) {
 		return false
@@ -116,17 +116,17 @@ func (f *queueFlags) selects(m *unroutable.Message) bool {
 
 func (f *queueFlags) filtered() bool { return f.Exchange != nil || f.Key != nil || len(f.ID) > 0 }
 
-// A walk goes through the whole queue, so that it keeps its order: visit sees every message that the flags select.
+// A walk reads the whole queue, which keeps its order. visit is called for every selected message.
 type walk struct {
 	client *unroutable.Client
 	flags  *queueFlags
 	visit  func(*unroutable.Message) error
-	// after is called once all were seen and before they are given back.
+	// after is called once all were read, before they are returned to the queue.
 	after func() error
 	show  *cli.Display
 }
 
-// run returns how many messages the queue had at the start.
+// run returns the number of messages that the queue had at the start.
 func (w walk) run(ctx context.Context) (total int, err error) {
 	reader, total, err := w.client.Read(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (w walk) run(ctx context.Context) (total int, err error) {
 	return total, nil
 }
 
-// withClient runs a command on the queue and gives its error a name.
+// withClient runs a command on the queue. Its error names the command.
 func withClient(ctx context.Context, name string, f *queueFlags, do func(*unroutable.Client) error) error {
 	client, err := f.open(ctx)
 	if err == nil {
@@ -174,7 +174,7 @@ func withClient(ctx context.Context, name string, f *queueFlags, do func(*unrout
 	return failure("unroutable "+name, err)
 }
 
-// isTerminalFile says that a person is at the other end.
+// isTerminalFile reports whether r is a terminal.
 func isTerminalFile(r any) bool {
 	f, ok := r.(*os.File)
 	if !ok {

@@ -15,7 +15,7 @@ import (
 // unroutableExportCmd is `delayer unroutable export`.
 type unroutableExportCmd struct {
 	queueFlags
-	Out string `placeholder:"FILE" help:"Write here, to a file that does not exist yet, instead of the standard output."`
+	Out string `placeholder:"FILE" help:"Write to this new file instead of standard output."`
 }
 
 // Run writes one message a line.

@@ -17,10 +17,10 @@ import (
 // unroutableListCmd is `delayer unroutable list`.
 type unroutableListCmd struct {
 	queueFlags
-	Limit int `default:"100" placeholder:"N" help:"Show at most N, the oldest (${default}); 0 shows all."`
+	Limit int `default:"100" placeholder:"N" help:"Show only the oldest N (${default}). 0 shows all."`
 }
 
-// Validate makes a value that cannot be right a usage error.
+// Validate refuses invalid values as usage errors.
 func (c *unroutableListCmd) Validate() error {
 	if c.Limit < 0 {
 		return fmt.Errorf("--limit: %d is negative; 0 shows all", c.Limit)
@@ -28,7 +28,7 @@ func (c *unroutableListCmd) Validate() error {
 	return c.queueFlags.Validate()
 }
 
-// Run prints a table, oldest first, and how many there are.
+// Run prints a table, oldest first, and the number of messages.
 func (c *unroutableListCmd) Run(ctx context.Context, s streams) error {
 	return withClient(ctx, "list", &c.queueFlags, func(client *unroutable.Client) error { return c.list(ctx, client, s) })
 }
@@ -73,7 +73,7 @@ func (c *unroutableListCmd) list(ctx context.Context, client *unroutable.Client,
 	return err
 }
 
-// summary is how many there are, and how many of those are shown.
+// summary says how many messages there are, and how many are shown.
 func (c *unroutableListCmd) summary(queue string, shown, selected, total int) string {
 	text := fmt.Sprintf("%s in %s", messages(total), queue)
 	if total == 0 {
@@ -95,20 +95,20 @@ func messages(n int) string {
 	return strconv.Itoa(n) + " messages"
 }
 
-// A look finds out why messages are where they are, asking for each destination once.
+// A look finds out why messages are unroutable. It asks for each destination once.
 type look struct {
 	client *unroutable.Client
 	known  map[[2]string]delivery.Presence
 }
 
-// mostLooks bounds the questions; a destination beyond them is shown without an answer.
+// mostLooks bounds the questions. Further destinations are shown without an answer.
 const mostLooks = 200
 
 func newLook(client *unroutable.Client) *look {
 	return &look{client: client, known: map[[2]string]delivery.Presence{}}
 }
 
-// why is what can be known.
+// why returns the reason, as far as it can be known.
 func (l *look) why(ctx context.Context, m *unroutable.Message) (string, error) {
 	if !m.Ours {
 		return "no x-delayer header: not a Delayer's", nil
@@ -147,7 +147,7 @@ func (l *look) there(ctx context.Context, m *unroutable.Message) (delivery.Prese
 	return there, err
 }
 
-// ended says that a walk has seen all.
+// ended reports whether a walk has read all messages.
 func ended(err error) bool { return errors.Is(err, io.EOF) }
 
 func destination(m *unroutable.Message) string {
@@ -168,7 +168,7 @@ func keyOf(m *unroutable.Message) string {
 	return shown(m.RoutingKey)
 }
 
-// idOf is the id that Delayer gave it, and the message's own if it has one.
+// idOf returns Delayer's id, and the message-id property if there is one.
 func idOf(m *unroutable.Message) string {
 	var ids []string
 	if m.Ours {

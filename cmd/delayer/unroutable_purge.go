@@ -17,14 +17,14 @@ type unroutablePurgeCmd struct {
 	Yes bool `help:"Delete without asking."`
 }
 
-// Run says what it would delete, asks, and deletes just that: the messages are held meanwhile.
+// Run shows what it would delete, asks, and deletes exactly that: it holds the messages meanwhile.
 func (c *unroutablePurgeCmd) Run(ctx context.Context, s streams) error {
 	return withClient(ctx, "purge", &c.queueFlags, func(client *unroutable.Client) error { return c.purge(ctx, client, s) })
 }
 
 func (c *unroutablePurgeCmd) purge(ctx context.Context, client *unroutable.Client, s streams) error {
 	if !c.Yes && !isTerminalFile(s.in) {
-		return errors.New("nobody can be asked here: give --yes (export keeps a copy)")
+		return errors.New("standard input is no terminal: give --yes (export keeps a copy)")
 	}
 	show := cli.NewDisplay(s.err)
 	defer show.End()
@@ -45,7 +45,7 @@ func (c *unroutablePurgeCmd) purge(ctx context.Context, client *unroutable.Clien
 	return err
 }
 
-// remove deletes what was found, if it is agreed.
+// remove deletes the found messages if the user agrees.
 func (c *unroutablePurgeCmd) remove(ctx context.Context, client *unroutable.Client, s streams, found []*unroutable.Message, what tally) error {
 	if len(found) == 0 {
 		_, err := fmt.Fprintf(s.out, "nothing to delete in %s\n", client.Queue())
@@ -70,14 +70,14 @@ func (c *unroutablePurgeCmd) remove(ctx context.Context, client *unroutable.Clie
 	return err
 }
 
-// agreed asks the person at the terminal.
+// agreed asks the user at the terminal.
 func (c *unroutablePurgeCmd) agreed(ctx context.Context, client *unroutable.Client, s streams, n int) error {
 	if c.Yes {
 		return nil
 	}
 	fmt.Fprintf(s.out, "\nDelete %s from %s for ever? Type %d to agree: ", messages(n), client.Queue(), n)
 	typed := make(chan string, 1)
-	go func() { // a read of the terminal cannot be called off; the process ends soon
+	go func() { // a read of the terminal cannot be cancelled; the process ends soon
 		line, _ := bufio.NewReader(s.in).ReadString('\n')
 		typed <- strings.TrimSpace(line)
 	}()

@@ -16,11 +16,11 @@ import (
 // unroutableRetryCmd is `delayer unroutable retry`.
 type unroutableRetryCmd struct {
 	queueFlags
-	DryRun bool `help:"Say what would be sent, and send nothing."`
+	DryRun bool `help:"Show what would be sent, and send nothing."`
 }
 
-// Run sends the messages one after the other, each taken out of the queue once the broker has confirmed that it is
-// at its destination. It fails if some of those selected stay.
+// Run sends the messages one after the other. Each is removed from the queue once the broker has
+// confirmed it at its destination. Run fails if selected messages stay.
 func (c *unroutableRetryCmd) Run(ctx context.Context, s streams) error {
 	return withClient(ctx, "retry", &c.queueFlags, func(client *unroutable.Client) error {
 		opening, cancel := context.WithTimeout(ctx, c.Timeout)
@@ -65,7 +65,7 @@ func (r *retrial) run(ctx context.Context, show *cli.Display) (err error) {
 	return err
 }
 
-// send does not leave a message half sent because of an interrupt: it ends the one under way.
+// send finishes the current message even after an interrupt.
 func (r *retrial) send(ctx context.Context, m *unroutable.Message) error {
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cmd.Timeout)
 	defer cancel()
@@ -81,7 +81,7 @@ func (r *retrial) send(ctx context.Context, m *unroutable.Message) error {
 	return m.Remove()
 }
 
-// foresee counts what send would do, as far as that can be known.
+// foresee counts what send would do, as far as it can be known.
 func (r *retrial) foresee(ctx context.Context, m *unroutable.Message) error {
 	if why := r.sender.Unfit(m, time.Now()); why != "" {
 		r.stay.add(destination(m) + ": " + why)
@@ -128,12 +128,12 @@ func (r *retrial) report(out io.Writer) {
 
 func (r *retrial) verdict() error {
 	if n := r.stay.sum(); n > 0 && !r.cmd.DryRun {
-		return fmt.Errorf("%s stay: declare what is missing, and retry", messages(n))
+		return fmt.Errorf("%s stay: declare the missing destinations, and retry", messages(n))
 	}
 	return nil
 }
 
-// A tally counts messages by what is said of them.
+// A tally counts messages by text.
 type tally map[string]int
 
 func (t tally) add(name string) { t[name]++ }

@@ -8,7 +8,7 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// misroutedRules say what remains of the delay of a misrouted message of this configuration.
+// misroutedRules returns the rules that compute remaining delays with this configuration.
 func misroutedRules(cfg backend.Config) (misrouted.Rules, error) {
 	t, err := backend.Topology(cfg)
 	if err != nil {

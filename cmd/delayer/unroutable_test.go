@@ -103,6 +103,7 @@ func (m *mailbox) put(id, exchange, key string, due time.Time, msg amqp091.Publi
 // TestTheUnroutableAreSentAgain follows three messages and a stray one from where their destinations are gone
 // to where they should be.
 func TestTheUnroutableAreSentAgain(t *testing.T) {
+	t.Parallel()
 	m := newMailbox(t)
 	queue, exchange := m.prefix+"-orders", m.prefix+"-x"
 	sent := amqp091.Publishing{
@@ -134,9 +135,9 @@ func TestTheUnroutableAreSentAgain(t *testing.T) {
 
 	status, stdout, stderr = m.run("retry")
 	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "4 messages stay: declare what is missing, and retry")
-	require.Contains(t, stdout, "there is no such queue")
-	require.Contains(t, stdout, "there is no such exchange")
+	require.Contains(t, stderr, "4 messages stay: declare the missing destinations, and retry")
+	require.Contains(t, stdout, "no such queue")
+	require.Contains(t, stdout, "no such exchange")
 	require.Contains(t, stdout, "its destination is not known")
 	require.Contains(t, stdout, "it is not due before")
 	m.holds(4)
@@ -172,7 +173,7 @@ func TestTheUnroutableAreSentAgain(t *testing.T) {
 
 	status, _, stderr = m.run("purge")
 	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "nobody can be asked here: give --yes")
+	require.Contains(t, stderr, "standard input is no terminal: give --yes")
 	status, stdout, stderr = m.run("purge", "--yes", "--id", "who,nobody")
 	require.Equal(t, exitOK, status, stderr)
 	require.Regexp(t, `(?m)^1 +unknown$`, stdout)
@@ -192,8 +193,9 @@ func TestTheUnroutableAreSentAgain(t *testing.T) {
 	}
 }
 
-// TestLookingKeepsOrder reads more messages than one channel holds, again and again.
-func TestLookingKeepsOrder(t *testing.T) {
+// TestUnroutable_KeepsOrder reads more messages than one channel holds, again and again.
+func TestUnroutable_KeepsOrder(t *testing.T) {
+	t.Parallel()
 	m := newMailbox(t)
 	const n = 1200
 	for i := range n {
@@ -223,8 +225,9 @@ func TestLookingKeepsOrder(t *testing.T) {
 	m.holds(n)
 }
 
-// TestAnInterruptedRetryLosesNothing ends it after the first message has arrived.
-func TestAnInterruptedRetryLosesNothing(t *testing.T) {
+// TestUnroutableRetry_Interrupted ends it after the first message has arrived.
+func TestUnroutableRetry_Interrupted(t *testing.T) {
+	t.Parallel()
 	m := newMailbox(t)
 	queue := m.prefix + "-q"
 	in := consume(t, m.ch, queue)
@@ -254,7 +257,8 @@ func TestAnInterruptedRetryLosesNothing(t *testing.T) {
 	require.EqualValues(t, n, seen.Load(), "each once")
 }
 
-func TestUnroutableSaysWhatIsWrong(t *testing.T) {
+func TestUnroutable_Errors(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Broker(t)
 	nowhere := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\n")
 	existing := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\nbackend: plugin\nplugin: {exchange: theirs}\n")
@@ -267,7 +271,7 @@ func TestUnroutableSaysWhatIsWrong(t *testing.T) {
 		"no broker":     {[]string{"list"}, exitFailed, "delayer unroutable list: no broker: give --config with a url, or set DELAYER_URL"},
 		"no config":     {[]string{"list", "--config", "/nowhere/d.yaml"}, exitFailed, "give an existing file"},
 		"nobody there":  {[]string{"retry", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
-		"not a backend": {[]string{"list", "--config", nowhere, "--backend", "abacus"}, exitFailed, `"abacus" is no backend (known: `},
+		"not a backend": {[]string{"list", "--config", nowhere, "--backend", "abacus"}, exitFailed, `unknown backend "abacus" (known: `},
 		"no such queue": {append([]string{"export"}, none...), exitFailed, "there is no such queue (a Delayer declares it when it is opened: are prefix, broker and virtual host those of a Delayer?)"},
 		"plugin":        {[]string{"list", "--config", existing}, exitFailed, "with plugin.exchange no message is kept as unroutable"},
 		"limit":         {[]string{"list", "--limit=-1"}, exitUsage, "--limit: -1 is negative; 0 shows all"},
@@ -286,8 +290,9 @@ func TestUnroutableSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestUnroutableWithoutPermission: who may not read the queue is told so.
-func TestUnroutableWithoutPermission(t *testing.T) {
+// TestUnroutable_NoPermission: who may not read the queue is told so.
+func TestUnroutable_NoPermission(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.Broker(t)
 	if !b.Owned() {
 		rabbittest.Skipf(t, "needs rabbitmqctl to make a user")
@@ -311,7 +316,8 @@ func TestUnroutableWithoutPermission(t *testing.T) {
 	m.holds(1)
 }
 
-func TestExportToAFile(t *testing.T) {
+func TestUnroutableExport_File(t *testing.T) {
+	t.Parallel()
 	m := newMailbox(t)
 	m.put("id", "there", "a key", time.UnixMilli(1795234405786), amqp091.Publishing{Body: []byte{0, 255}, UserId: ""})
 	m.holds(1)

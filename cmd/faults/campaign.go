@@ -22,15 +22,15 @@ type options struct {
 	Messages  int           `default:"5000" help:"Confirmed messages of each fault and backend, at least."`
 	Rate      int           `default:"150" help:"Messages a second of each backend; those of one fault run at the same time."`
 	Times     int           `default:"20" help:"How often brokers and controllers are killed and connections cut."`
-	Hold      time.Duration `default:"35s" help:"How long what lasts lasts; heartbeats take 30 s to be missed."`
-	Patience  time.Duration `default:"4m" help:"How long without an arrival until what has not come is missing."`
-	Redeliver time.Duration `help:"After how long the broker repeats a dead-lettering that found no way; 0 leaves it as it comes, 3m."`
-	Churn     time.Duration `default:"10m" help:"How long Delayers are opened, used and closed; 0 leaves it out."`
+	Hold      time.Duration `default:"35s" help:"How long a fault lasts; a missed heartbeat takes 30 s."`
+	Patience  time.Duration `default:"4m" help:"How long nothing may arrive before missing messages are reported."`
+	Redeliver time.Duration `help:"After how long the broker repeats a dead-lettering that was unroutable; 0 leaves its default, 3m."`
+	Churn     time.Duration `default:"10m" help:"How long to open, use and close Delayers; 0 leaves it out."`
 	Fault     string        `help:"Only the faults whose names match this regular expression; churn is one."`
 	Backend   string        `help:"Only the backends whose names match this regular expression."`
-	Seed      uint64        `help:"Of the random moments; by default another every time, and printed."`
+	Seed      uint64        `help:"Seed of the random moments. Default: random, and printed."`
 	Write     string        `placeholder:"FILE" help:"Write the table between the markers of this file."`
-	Verbose   bool          `help:"Say what is being done."`
+	Verbose   bool          `help:"Print each step."`
 	JSON      bool          `hidden:"" name:"json" help:"Rows as JSON on standard output, for the program with the wrong clock."`
 }
 
@@ -46,7 +46,7 @@ type campaign struct {
 	failed bool
 }
 
-// run returns false where something happened that must not.
+// run returns false if something happened that must not.
 func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
@@ -98,7 +98,7 @@ func (c *campaign) logf(format string, args ...any) {
 	}
 }
 
-// brokerOptions are those of a broker to break: never the one at AMQP_URL, which is somebody's.
+// brokerOptions are those of a broker of our own: never the one at AMQP_URL.
 func (c *campaign) brokerOptions() rabbit.Options {
 	o := rabbit.Options{
 		Logf: c.logf, Choice: os.Getenv("DELAYER_BROKER"), Plugins: []string{"rabbitmq_delayed_message_exchange"},
@@ -176,7 +176,8 @@ func (c *campaign) chosen(all []faults.Fault) (todo []faults.Fault, err error) {
 	return todo, err
 }
 
-// each does the faults and prints their rows. A fault that could not be done is reported, and the next is tried.
+// each does the faults and prints their rows. A fault that could not be done is reported, and the
+// next is tried.
 func (c *campaign) each(ctx context.Context, todo []faults.Fault) error {
 	for _, f := range todo {
 		rows, err := c.plan.Run(ctx, f)
@@ -196,7 +197,7 @@ func (c *campaign) each(ctx context.Context, todo []faults.Fault) error {
 			}
 			c.logf("%s took %v", f.Name, rows[0].Took.Round(time.Second))
 		}
-		if err := c.write(); err != nil { // after each, so that an interrupted campaign has not been in vain
+		if err := c.write(); err != nil { // after each, so that an interrupted campaign keeps its results
 			return err
 		}
 	}
@@ -221,7 +222,7 @@ func (c *campaign) write() error {
 	return faults.UpdatePage(c.Write, c.broker, run, c.rows)
 }
 
-// command is how the table can be made again, without what concerns only this machine.
+// command is the command line that repeats the campaign, without this machine's paths.
 func (c *campaign) command() string {
 	command := "go run ./cmd/faults"
 	args := os.Args[1:]

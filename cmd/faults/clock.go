@@ -16,11 +16,11 @@ import (
 	"github.com/delayer-go/delayer/internal/faults"
 )
 
-// The wall clock of a process cannot be set without that of the machine. But the toolchain can build a program with
-// another package time: one whose Now adds an hour to the wall clock, and leaves the monotonic one alone, as a machine
-// with a wrong clock has it. This command is built so, and does the campaign without any other fault.
+// A process has no wall clock of its own. But the toolchain can build a program with another
+// package time, whose Now adds an hour to the wall clock and does not change the monotonic one.
+// This command is built so, and runs the campaign without any other fault.
 
-// clockVariable says which way the clock of such a program is off: + or −.
+// clockVariable says in which direction the clock of such a program is off: + or −.
 const clockVariable = "DELAYER_TEST_CLOCK"
 
 const (
@@ -43,8 +43,8 @@ var wallShift = func() int64 {
 `
 )
 
-// clocks does the campaign in programs whose wall clock is an hour off. The broker's and that of controllers in
-// processes of their own are right.
+// clocks runs the campaign in programs whose wall clock is an hour off. The clocks of the broker
+// and of separate controllers are right.
 func (c *campaign) clocks(ctx context.Context, folder string) error {
 	pattern, err := regexp.Compile(c.Fault)
 	if err != nil {
@@ -71,8 +71,8 @@ func (c *campaign) clocks(ctx context.Context, folder string) error {
 	return c.write()
 }
 
-// buildWithShiftedClock builds this command with the other package time. A toolchain whose Now is written otherwise is
-// an error.
+// buildWithShiftedClock builds this command with the other package time. It fails if the
+// toolchain's Now is not written as expected.
 func buildWithShiftedClock(ctx context.Context, folder string) (program string, err error) {
 	program = filepath.Join(folder, "shifted")
 	if _, err := os.Stat(program); err == nil {
@@ -104,7 +104,7 @@ func buildWithShiftedClock(ctx context.Context, folder string) (program string, 
 	return program, nil
 }
 
-// writeOverlay writes files, and the list that says what each stands in for.
+// writeOverlay writes files, and the overlay that says which file each replaces.
 func writeOverlay(folder string, files map[string]string) (overlay string, err error) {
 	replace := map[string]string{}
 	for path, text := range files {
@@ -122,7 +122,7 @@ func writeOverlay(folder string, files map[string]string) (overlay string, err e
 	return overlay, os.WriteFile(overlay, list, 0o600)
 }
 
-// shiftedResult is what the program with the wrong clock says.
+// shiftedResult is the output of the program with the wrong clock.
 type shiftedResult struct {
 	Now  int64 // Unix time, as it sees it
 	Rows []faults.Row
@@ -147,7 +147,7 @@ func (c *campaign) inShiftedClock(ctx context.Context, program, way string) ([]f
 	return result.Rows, nil
 }
 
-// writeJSON is the answer of the program with the wrong clock.
+// writeJSON writes the output of the program with the wrong clock.
 func (c *campaign) writeJSON() error {
 	return json.NewEncoder(os.Stdout).Encode(shiftedResult{time.Now().Unix(), c.all})
 }

@@ -1,7 +1,8 @@
-// Command faults is the long campaign of docs/reliability.md: it breaks brokers, connections, controllers and
-// destinations while every backend publishes and delivers, accounts for every message, and writes the table.
+// Command faults is the long fault campaign. It breaks brokers, connections, controllers and
+// destinations while every backend publishes and delivers, accounts for every message, and writes
+// the table.
 //
-// It is for those who work on this module; `make faults` runs it. It starts brokers of its own, as the tests do.
+// It is for contributors; `make faults` runs it. It starts its own brokers, as the tests do.
 package main
 
 import (

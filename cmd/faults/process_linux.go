@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// dieWithParent has the kernel kill the process when this one ends, however it ends.
+// dieWithParent makes the kernel kill the process when this one ends.
 func dieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

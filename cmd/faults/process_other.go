@@ -4,5 +4,5 @@ package main
 
 import "os/exec"
 
-// dieWithParent: there is no such wish here; a campaign that is killed may leave a controller.
+// dieWithParent does nothing on this system: a campaign that is killed may leave a controller.
 func dieWithParent(*exec.Cmd) {}

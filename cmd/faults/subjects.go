@@ -16,10 +16,10 @@ import (
 	"github.com/delayer-go/delayer/internal/faults"
 )
 
-// quarter is the tick of the ladders: delays of a few ticks make a few hops, and do not take long.
+// quarter is the tick of the ladders: short delays then take a few hops.
 const quarter = 250 * time.Millisecond
 
-// subjects are the Delayers that faults are done to. A log line of theirs is no news during a fault.
+// subjects returns the Delayers under test. They log nothing.
 func subjects(delayerCommand string) []faults.Subject {
 	quiet := slog.New(slog.DiscardHandler)
 	ladder := backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Levels: 10, Tick: quarter}}
@@ -66,7 +66,7 @@ func subject(name string, cfg backend.Config) faults.Subject {
 	}
 }
 
-// alone is the controller backend with controllers in processes of their own.
+// alone is backend controller with controllers in separate processes.
 func alone(cfg backend.Config, quiet *slog.Logger, command string) faults.Subject {
 	cfg.QueueType, cfg.Logger, cfg.Controller.Run = faults.Quorum, quiet, delayer.Off
 	s := subject("controller alone", cfg)

@@ -1,9 +1,9 @@
-// Command matrix runs the conformance suite and the short faults on every RabbitMQ series that is supported, each in
-// a container of the image rabbitmq:<series>, and writes what it saw into docs/compatibility.md. `make test-matrix`
-// is how it is called.
+// Command matrix runs the conformance suite and the short faults on every supported RabbitMQ
+// series, each in a container of the image rabbitmq:<series>. It writes the results into
+// docs/compatibility.md. `make test-matrix` runs it.
 //
-// A series whose image is neither here nor to be pulled is skipped and named. The exit status is 1 if a test failed,
-// or if nothing was run at all.
+// A series without an image, here or to pull, is skipped and named. The exit status is 1 if a test
+// failed, or if nothing was run.
 package main
 
 import (
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// run goes through the targets, prints as it goes, and writes the page once all are done.
+// run runs the suites on all targets, and then writes the page.
 func run(ctx context.Context, o options, out io.Writer) error {
 	chosen, err := choose("series", o.series, targets)
 	if err != nil {
@@ -65,7 +65,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	fresh := tablesOf(reports)
 	fmt.Fprintf(out, "\n%s\n", fresh)
 	if err := verdict(reports); err != nil {
-		return err // the page says what was run and passed
+		return err // only passed suites go to the page
 	}
 	if o.doc == "" {
 		return nil

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// What the command writes stands between these; the rest of the page is for people.
+// The command writes between these markers. The rest of the page is written by hand.
 const (
 	begin = "<!-- matrix: begin -->"
 	end   = "<!-- matrix: end -->"
 )
 
-// rewrite puts the tables into the page at path. What the page has of suites and targets that were not run now stays.
+// rewrite puts the tables into the page at path. Results of suites and targets that were not run
+// now stay.
 func rewrite(path string, fresh tables) error {
 	page, err := os.ReadFile(path)
 	if err != nil {
@@ -74,8 +75,8 @@ func cellsOf(line string) []string {
 	return cells
 }
 
-// merge is what fresh saw, and of old what fresh has not run. A target that was skipped now but not in old stays as it
-// was; one that was skipped in old and run now is no longer skipped.
+// merge returns the results of fresh, and those of old that fresh did not run. A target that was
+// skipped now keeps its old results.
 func merge(old, fresh tables) tables {
 	t := tables{cells: map[cellID]string{}}
 	for _, to := range targets {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A result is what one suite did on one target.
+// A result is the outcome of one suite on one target.
 type result struct {
 	suite   string
 	version string           // the broker's, as the tests found it
@@ -44,7 +44,7 @@ func (r result) sum() string {
 // event is a line of go test -json.
 type event struct{ Action, Test, Output string }
 
-// read makes a result of what go test -json printed.
+// read parses the output of go test -json.
 func read(suite string, stream io.Reader) result {
 	r := result{suite: suite, counts: map[string]count{}}
 	ended, printed := map[string]string{}, map[string][]string{}
@@ -67,7 +67,7 @@ func read(suite string, stream io.Reader) result {
 	return r
 }
 
-// brokerLine is what package rabbittest says of a broker that it gives to tests.
+// brokerLine matches the line of package rabbittest that names the broker.
 var brokerLine = regexp.MustCompile(`broker: RabbitMQ (\S+),`)
 
 func (r *result) tally(ended map[string]string, printed map[string][]string) {
@@ -99,14 +99,14 @@ func (r *result) tally(ended map[string]string, printed map[string][]string) {
 	if ended[""] == "fail" && r.failed() == 0 {
 		r.broken = "the tests did not end well"
 		for test, lines := range printed {
-			if ended[test] == "" { // it was under way
+			if ended[test] == "" { // it was running
 				r.said = append(r.said, lines...)
 			}
 		}
 	}
 }
 
-// belowFails says that a subtest explains why a test failed.
+// belowFails reports whether a failed subtest explains why a test failed.
 func belowFails(test string, ended map[string]string) bool {
 	for other, action := range ended {
 		if action == "fail" && other != test && (test == "" || strings.HasPrefix(other, test+"/")) {
@@ -118,8 +118,9 @@ func belowFails(test string, ended map[string]string) bool {
 
 var queueTypes = []string{"quorum", "classic"}
 
-// rowOf is the backend and queue type that a test's name tells: "TestConformance/binaryladder/topic/quorum/cc" is
-// in "binaryladder/topic, quorum". A test that concerns no backend in particular has a row of its own.
+// rowOf is the backend and queue type that a test's name tells:
+// "TestConformance/binaryladder/topic/quorum/cc" is in "binaryladder/topic, quorum". A test that
+// concerns no backend in particular has a row of its own.
 func rowOf(test string) string {
 	parts := strings.Split(test, "/")[1:]
 	for i, part := range parts {

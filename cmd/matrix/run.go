@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A report is what was seen on one target.
+// A report holds the results of one target.
 type report struct {
 	target  target
 	image   string
@@ -20,7 +20,7 @@ type report struct {
 	suites  []result
 }
 
-// run runs the suites on a target and tells out of each.
+// run runs the suites on a target and prints each result.
 func (t target) run(ctx context.Context, o options, which []suite, out io.Writer) report {
 	r := report{target: t, image: t.image(o.image), day: time.Now().UTC().Format(time.DateOnly)}
 	if why := unavailable(ctx, r.image, o.allow); why != "" {
@@ -38,7 +38,7 @@ func (t target) run(ctx context.Context, o options, which []suite, out io.Writer
 	return r
 }
 
-// unavailable says why an image cannot be had, pulling it if that is what it takes.
+// unavailable says why an image is not available, or "". It pulls the image if necessary.
 func unavailable(ctx context.Context, image string, patience time.Duration) string {
 	if exec.CommandContext(ctx, "docker", "image", "inspect", image).Run() == nil {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// tables are what the page shows, as Markdown holds it: read back, what an older run saw stays.
+// tables are the tables of the page. They are read back to keep the results of older runs.
 type tables struct {
 	runs  []runRow
 	cells map[cellID]string
@@ -22,7 +22,7 @@ type cellID struct{ suite, row, target string }
 
 const none = "–"
 
-// tablesOf is what this run saw.
+// tablesOf returns the tables of this run.
 func tablesOf(reports []report) tables {
 	t := tables{cells: map[cellID]string{}}
 	for _, r := range reports {
@@ -74,7 +74,8 @@ func (t tables) String() string {
 	return b.String()
 }
 
-// writeSuite writes a row for each backend and queue type, and a column for each target on which the suite was run.
+// writeSuite writes a row for each backend and queue type, and a column for each target on which
+// the suite was run.
 func (t tables) writeSuite(b *strings.Builder, suite string) {
 	var columns []string
 	for _, r := range t.runs {

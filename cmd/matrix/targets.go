@@ -26,8 +26,8 @@ func (t target) image(pattern string) string {
 
 func (t target) label() string { return t.name }
 
-// denied are the deprecated features that RabbitMQ 4.3 still permits by default; it denies the others by itself
-// (rabbitmqctl list_deprecated_features).
+// denied are the deprecated features that RabbitMQ 4.3 still permits by default; it denies the
+// others by itself (rabbitmqctl list_deprecated_features).
 const denied = "deprecated_features.permit.management_metrics_collection = false\n" +
 	"deprecated_features.permit.transient_nonexcl_queues = false"
 

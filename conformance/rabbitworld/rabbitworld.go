@@ -1,8 +1,7 @@
-// Package rabbitworld has the [conformance.World] of a real RabbitMQ, reached by an AMQP URL.
+// Package rabbitworld is the [conformance.World] of a real RabbitMQ at an AMQP URL.
 //
-// It needs nothing but AMQP, and so cannot cut a connection from the broker's side or restart the broker by
-// itself: whoever started the broker passes functions that can, in [Config]. Without them the cases that need
-// them are skipped with the reason.
+// It uses only AMQP, so it cannot cut connections or restart the broker by itself. Pass functions
+// that can in [Config]. Without them the cases that need them are skipped with the reason.
 package rabbitworld
 
 import (
@@ -18,29 +17,30 @@ import (
 	"github.com/delayer-go/delayer/internal/amqpclient"
 )
 
-// Config says which broker, and what can be done to it.
+// Config describes the broker, and what can be done to it.
 type Config struct {
-	// URL is the broker's AMQP URL. Its user must be allowed to configure, write and read everything.
+	// URL is the broker's AMQP URL. Its user must be allowed to configure, write and read
+	// everything.
 	URL string
 
-	// Unroutable is the queue in which the Delayers under test keep what they could not deliver. It is consumed:
-	// what was in it is gone afterwards. "" means that there is none.
+	// Unroutable is the queue in which the Delayers under test keep unroutable messages. It is
+	// consumed and empty afterwards. "": there is none.
 	Unroutable string
 
 	// QueueType is the type of the queues that messages are delivered to; "" means classic.
 	QueueType string
 
-	// Cut closes all connections of the Delayers under test, and perhaps others, from the broker's side.
-	// nil means that it cannot be done.
+	// Cut closes all connections of the Delayers under test, and perhaps others, from the broker's
+	// side. nil: cases that need it are skipped.
 	Cut func(ctx context.Context) error
 
-	// Restart stops the broker and starts it again, and returns when it answers. nil means that it cannot be
-	// done. It may return [conformance.Unable], as Cut may.
+	// Restart stops the broker, starts it again, and returns when it answers. nil: cases that need
+	// it are skipped. Like Cut it may return [conformance.Unable].
 	Restart func(ctx context.Context) error
 }
 
-// A Broker opens the Worlds of one run of the suite.
-type Broker struct {
+// Worlds opens the Worlds of one run of the suite.
+type Worlds struct {
 	cfg    Config
 	client *amqpclient.Client // consumes the queue of unroutable messages
 
@@ -51,7 +51,7 @@ type Broker struct {
 }
 
 // Connect connects to the broker. The caller closes what it returns, after the suite has run.
-func Connect(ctx context.Context, cfg Config) (*Broker, error) {
+func Connect(ctx context.Context, cfg Config) (*Worlds, error) {
 	if cfg.QueueType == "" {
 		cfg.QueueType = "classic"
 	}
@@ -59,7 +59,7 @@ func Connect(ctx context.Context, cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Broker{cfg: cfg, client: client}, nil
+	return &Worlds{cfg: cfg, client: client}, nil
 }
 
 func open(ctx context.Context, url string) (*amqpclient.Client, error) {
@@ -67,10 +67,10 @@ func open(ctx context.Context, url string) (*amqpclient.Client, error) {
 }
 
 // Close closes the broker's connection.
-func (b *Broker) Close() error { return b.client.Close() }
+func (b *Worlds) Close() error { return b.client.Close() }
 
 // World opens a World with a connection of its own, for [conformance.Harness].World.
-func (b *Broker) World(ctx context.Context) (conformance.World, error) {
+func (b *Worlds) World(ctx context.Context) (conformance.World, error) {
 	client, err := open(ctx, b.cfg.URL)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (b *Broker) World(ctx context.Context) (conformance.World, error) {
 }
 
 // collect consumes the queue of unroutable messages, once, for all Worlds.
-func (b *Broker) collect(ctx context.Context) error {
+func (b *Worlds) collect(ctx context.Context) error {
 	if b.cfg.Unroutable == "" {
 		return conformance.Unable("unroutable: no queue for unroutable messages is known")
 	}
@@ -104,8 +104,8 @@ func consume(
 	return err
 }
 
-// collected keeps a message for those who will ask, and tells those who did.
-func (b *Broker) collected(a conformance.Arrival) {
+// collected keeps a message for later watchers, and passes it to present ones.
+func (b *Worlds) collected(a conformance.Arrival) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.unroutable = append(b.unroutable, a)
@@ -114,8 +114,8 @@ func (b *Broker) collected(a conformance.Arrival) {
 	}
 }
 
-// watch tells arrived of all unroutable messages.
-func (b *Broker) watch(arrived func(conformance.Arrival)) {
+// watch calls arrived for all unroutable messages, past and future.
+func (b *Worlds) watch(arrived func(conformance.Arrival)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, a := range b.unroutable {

@@ -26,7 +26,7 @@ const (
 
 // world remembers what it declared, to delete it.
 type world struct {
-	broker *Broker
+	broker *Worlds
 	client *amqpclient.Client
 
 	mu        sync.Mutex

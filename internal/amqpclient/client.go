@@ -13,7 +13,7 @@ import (
 const (
 	// retryPause is the time between two attempts.
 	retryPause = 50 * time.Millisecond
-	// closeTimeout bounds the goodbye to a broker that may be gone.
+	// closeTimeout bounds Close: the broker may be gone.
 	closeTimeout = 5 * time.Second
 )
 
@@ -23,8 +23,8 @@ type Options struct {
 	URLs []string
 	// Name is the connection's name in the broker's tools.
 	Name string
-	// Retry reports whether to try again what the broker refused; nil means never. What failed because
-	// the connection was lost is always tried again.
+	// Retry reports whether to repeat an operation that the broker refused. nil: never. An
+	// operation that failed because the connection was lost is always repeated.
 	Retry func(error) bool
 }
 
@@ -40,7 +40,7 @@ type Client struct {
 
 	mu   sync.Mutex
 	conn *amqp091.Connection
-	turn int // of the URL that is dialed next
+	turn int // index of the URL to dial next
 }
 
 // Open connects to the first URL that answers. The caller closes the Client.
@@ -117,7 +117,7 @@ func (c *Client) once(ctx context.Context, f func(*amqp091.Channel) error) error
 	return err
 }
 
-// retries asks Options.Retry. Of several brokers another one is asked then.
+// retries asks Options.Retry. With several brokers it disconnects, so that another one is tried.
 func (c *Client) retries(err error) bool {
 	if c.options.Retry == nil || !c.options.Retry(err) {
 		return false

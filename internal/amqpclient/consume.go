@@ -12,12 +12,13 @@ import (
 // prefetch is how many messages the broker sends ahead of their acknowledgements.
 const prefetch = 200
 
-// errCancelled is why a consumer ended whose queue was deleted.
+// errCancelled: the broker cancelled the consumer, for example because its queue was deleted.
 var errCancelled = errors.New("the broker cancelled the consumer")
 
-// Consume calls arrived for each message of a queue, then acknowledges it. It returns when the broker
-// has accepted the consumer, which goes on until stop or Close is called. It survives the loss of the
-// connection, and the deletion of the queue if Options.Retry accepts what the broker answers then.
+// Consume calls arrived for each message of a queue, then acknowledges it. It returns when the
+// broker has accepted the consumer, which goes on until stop or Close is called. It survives the
+// loss of the connection, and the deletion of the queue if Options.Retry accepts what the broker
+// answers then.
 func (c *Client) Consume(
 	ctx context.Context, queue string, arrived func(amqp091.Delivery, time.Time),
 ) (stop func(), err error) {
@@ -75,7 +76,8 @@ func take(d amqp091.Delivery, arrived func(amqp091.Delivery, time.Time)) error {
 	arrived(d, time.Now())
 	const multiple = false
 	if err := d.Ack(multiple); err != nil {
-		// A failed write: the connection may not know yet that it is closed. The message comes again.
+		// The write failed; the connection may not know yet that it is closed. The broker
+		// redelivers the message.
 		return fmt.Errorf("%w: %w", errLost, err)
 	}
 	return nil
@@ -89,7 +91,7 @@ func ended(ch *amqp091.Channel) error {
 	return errCancelled
 }
 
-// offer sends err unless an answer waits already, or nobody asks any more.
+// offer sends err without blocking: only the first answer counts.
 func offer(accepted chan<- error, err error) {
 	select {
 	case accepted <- err:

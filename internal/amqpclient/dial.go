@@ -18,8 +18,8 @@ const (
 	heartbeat   = 10 * time.Second
 )
 
-// Dial connects to url under a name that the broker's tools show. Its errors say what to do and never
-// contain the password: they name the host alone.
+// Dial connects to url under a name that the broker's tools show. Its errors say what to do and
+// never contain the password: they name the host alone.
 func Dial(ctx context.Context, url, name string) (*amqp091.Connection, error) {
 	uri, err := amqp091.ParseURI(url)
 	if err != nil {

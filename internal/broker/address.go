@@ -1,6 +1,6 @@
-// Package broker is the only place that talks to RabbitMQ: connections that come back by themselves
-// (Conn), confirmed and mandatory publishing (Publisher), and everything else a channel is asked
-// for (Control). It knows nothing of delays.
+// Package broker talks to RabbitMQ for the library. A Conn reconnects by itself, a Publisher
+// publishes with confirms and mandatory, and a Control does everything else. The package knows
+// nothing of delays.
 package broker
 
 import (
@@ -27,7 +27,8 @@ type Options struct {
 	Backend string       // for errors
 	Outages *Outages     // shared by connections that log an outage together; nil: each logs its own
 
-	// LargeFrames reads messages whose headers are larger than a frame may be. Not with TLS, and not for publishing.
+	// LargeFrames lets a connection read messages whose headers exceed the frame size. It has no
+	// effect with TLS. Such a connection must not publish.
 	LargeFrames bool
 }
 
@@ -39,13 +40,13 @@ func (o Options) Slog() *slog.Logger {
 	return o.Logger
 }
 
-// An address is one of those under which a broker, or a node of its cluster, can be reached.
+// An address is the URL of a broker, or of one node of a cluster.
 type address struct {
 	raw string // with the password
 	uri amqp091.URI
 }
 
-// String is what may be shown of it.
+// String is the address without credentials.
 func (a address) String() string { return endpoint(a.uri) }
 
 // next finds where another address begins: a comma within a password is never followed by a scheme.
@@ -71,7 +72,7 @@ func parseURLs(list string) ([]address, error) {
 	}
 }
 
-// sameUser makes sure that vhost and user are the same wherever we are connected.
+// sameUser refuses addresses that differ in vhost or user.
 func sameUser(all []address) error {
 	for _, a := range all[1:] {
 		if a.uri.Vhost != all[0].uri.Vhost || a.uri.Username != all[0].uri.Username {
@@ -120,7 +121,7 @@ func Vhost(list string) (string, error) {
 	return all[0].uri.Vhost, nil
 }
 
-// WantTLS is the error where files for TLS would be without effect.
+// WantTLS refuses addresses with which TLS files would have no effect.
 func WantTLS(list string) error {
 	all, err := parseURLs(list)
 	if err != nil {
@@ -128,7 +129,7 @@ func WantTLS(list string) error {
 	}
 	for _, a := range all {
 		if a.uri.Scheme != "amqps" {
-			return badURL(fmt.Sprintf("%v is not encrypted, and there are files for TLS", a), "write amqps://, or leave out tls")
+			return badURL(fmt.Sprintf("%v is not encrypted, but TLS files are given", a), "write amqps://, or leave out tls")
 		}
 		if a.uri.CACertFile != "" || a.uri.CertFile != "" || a.uri.KeyFile != "" || a.uri.ServerName != "" {
 			return badURL(fmt.Sprintf("%v names files for TLS, and so does tls", a), "give one of them")
@@ -137,7 +138,7 @@ func WantTLS(list string) error {
 	return nil
 }
 
-// endpoint is what may be shown of a broker's address.
+// endpoint is an address without credentials.
 func endpoint(uri amqp091.URI) string {
 	vhost := uri.Vhost
 	if vhost == "/" {
@@ -146,7 +147,7 @@ func endpoint(uri amqp091.URI) string {
 	return uri.Scheme + "://" + net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)) + "/" + vhost
 }
 
-// endpoints is what may be shown of several.
+// endpoints lists addresses without credentials.
 func endpoints(all []address) string {
 	names := make([]string, len(all))
 	for i, a := range all {

@@ -19,8 +19,8 @@ const (
 	closeTimeout = 2 * time.Second        // for the broker to answer connection.close
 )
 
-// Conn is one connection that comes back by itself: with a pause that doubles up to ten seconds and
-// varies by chance, so that a thousand clients do not return at the same instant.
+// Conn is one connection that reconnects by itself. The pause between attempts doubles up to ten
+// seconds. It is randomised, so that a thousand clients do not return at the same instant.
 type Conn struct {
 	opts    Options
 	all     []address
@@ -32,7 +32,7 @@ type Conn struct {
 	done   chan struct{} // closed when the goroutine has ended
 
 	mu      sync.Mutex
-	at      int // of all: where we are connected, or were last
+	at      int // index into all: the current address, or the last one
 	state   connState
 	changed chan struct{} // closed and replaced when the state changes
 }
@@ -40,11 +40,12 @@ type Conn struct {
 type connState struct {
 	conn    *amqp091.Connection // nil while there is none
 	lastErr error               // why there is none
-	blocked bool                // the broker's memory or disk alarm holds up publishing
+	blocked bool                // a memory or disk alarm of the broker blocks publishing
 }
 
-// Dial connects once, so that a wrong address or password is an error now, and then keeps
-// connected. Where there are several addresses it takes the first that answers.
+// Dial connects, and from then on reconnects until Close. It returns an error if the first attempt
+// fails, so that a wrong address or password is found at once. Of several addresses it takes the
+// first that answers.
 func Dial(ctx context.Context, opts Options) (*Conn, error) {
 	all, err := parseURLs(opts.URL)
 	if err != nil {
@@ -147,7 +148,7 @@ func (c *Conn) redial() *amqp091.Connection {
 	}
 }
 
-// jitter spreads a pause over its upper half.
+// jitter returns a random duration between half of d and d.
 func jitter(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2)
 }
@@ -194,7 +195,7 @@ func (c *Conn) Channel(ctx context.Context) (*amqp091.Channel, error) {
 	}
 }
 
-// gaveUp is why ctx ended, and what was in the way until then, where that is known.
+// gaveUp returns why ctx ended, and what blocked the operation until then, if that is known.
 func (c *Conn) gaveUp(ctx context.Context) error {
 	ended := context.Cause(ctx)
 	switch state, _ := c.now(); {
@@ -216,15 +217,15 @@ func (c *Conn) User() string { return c.all[0].uri.Username }
 // Endpoint is the address, without credentials, where we are connected or were last.
 func (c *Conn) Endpoint() string { return c.all[c.where()].String() }
 
-// where is its place among all.
+// where is the index of the current address.
 func (c *Conn) where() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at
 }
 
-// Server returns the negotiated frame size in bytes and the broker's product and version, of the
-// connection as it is or, while there is none, zeros.
+// Server returns the negotiated frame size in bytes and the broker's product and version. While
+// there is no connection it returns zeros.
 func (c *Conn) Server() (frameSize int, product, version string) {
 	state, _ := c.now()
 	conn := state.conn

@@ -13,20 +13,19 @@ type Consuming struct {
 	Queue    string
 	Prefetch int // how many messages may be unacknowledged at a time
 
-	// Serve takes the messages of one life of the channel, and acknowledges them. It returns once
-	// messages is closed or the ctx of Consume has ended; what is not acknowledged by then, the
-	// broker delivers again. alive ends when the channel is lost: nothing can be acknowledged any
-	// more.
+	// Serve takes and acknowledges the messages of one channel. It returns once messages is closed
+	// or the ctx of Consume has ended. The broker redelivers what is not acknowledged by then.
+	// alive ends when the channel is lost; nothing can be acknowledged after that.
 	Serve func(alive context.Context, messages <-chan amqp091.Delivery)
 
-	// Failed is told why a channel was lost or could not be had, before the next attempt: the queue
-	// may be gone.
+	// Failed is called before the next attempt with the reason why a channel was lost or could not
+	// be opened. The queue may be gone.
 	Failed func(ctx context.Context, err error)
 }
 
-// Consume takes messages from a queue until ctx ends, on a channel that comes back as often as it
-// is lost. Publish on another connection: the broker stops reading from one that publishes too
-// much, and with it our acknowledgements.
+// Consume takes messages from a queue until ctx ends. It opens a new channel whenever one is lost.
+// Publish on another connection: the broker stops reading from a connection that publishes too
+// much, and would not see our acknowledgements.
 func Consume(ctx context.Context, conn *Conn, c Consuming) {
 	pause := firstPause
 	for {
@@ -48,7 +47,7 @@ func Consume(ctx context.Context, conn *Conn, c Consuming) {
 	}
 }
 
-// consume is one life of a channel. It returns why it ended.
+// consume serves one channel and returns why it ended.
 func consume(ctx context.Context, conn *Conn, c Consuming) error {
 	ch, err := conn.Channel(ctx)
 	if err != nil {
@@ -80,7 +79,7 @@ func consume(ctx context.Context, conn *Conn, c Consuming) error {
 	}()
 	c.Serve(alive, messages)
 	if ch.IsClosed() {
-		<-watched // it knows why
+		<-watched // it knows the cause
 	}
 	close(stop)
 	<-watched

@@ -12,9 +12,9 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// Control runs everything that is not publishing, on channels and a connection of its own: a broker
-// that blocks publishers because of an alarm still answers here, and a channel error over a missing
-// queue disturbs no message on its way.
+// Control runs everything that is not publishing, on a connection of its own. A broker that blocks
+// publishers because of an alarm still answers here. A channel error, such as a missing queue,
+// disturbs no message.
 type Control struct {
 	conn    *Conn
 	jobs    chan *job
@@ -22,9 +22,9 @@ type Control struct {
 	done    chan struct{} // closed when the workers have ended
 }
 
-// controlChannels is how many calls run at a time. One at a time, a broker makes about 1,000
-// bindings a second, since each waits for the answer to the one before; eight make about three
-// times as many (3.10.8, 4.0.5 and 4.3.6 on two cores).
+// controlChannels is how many calls run at a time. One channel makes about 1,000 bindings a second,
+// because each waits for the answer to the one before. Eight make about three times as many
+// (3.10.8, 4.0.5 and 4.3.6 on two cores).
 const controlChannels = 8
 
 type job struct {
@@ -43,9 +43,9 @@ func NewControl(conn *Conn) *Control {
 	return c
 }
 
-// Do calls f with a channel, which no one else uses meanwhile, and returns its error. f must be
-// idempotent: it is called again if the connection is lost meanwhile. amqp091-go's calls know no
-// context, so f may still be running when Do returns because ctx ended.
+// Do calls f with a channel that nobody else uses meanwhile, and returns its error. f must be
+// idempotent: it is called again if the connection is lost. amqp091-go's calls take no context, so
+// f may still run when Do returns because ctx ended.
 func (c *Control) Do(ctx context.Context, f func(*amqp091.Channel) error) error {
 	j := &job{run: f, ctx: ctx, result: make(chan error, 1)}
 	select {
@@ -66,7 +66,7 @@ func (c *Control) Do(ctx context.Context, f func(*amqp091.Channel) error) error 
 // Conn is the connection that Do works on.
 func (c *Control) Conn() *Conn { return c.conn }
 
-// Close ends the goroutines and the connection; a call under way fails.
+// Close ends the goroutines and the connection. Calls in progress fail.
 func (c *Control) Close() {
 	c.conn.Close()
 	<-c.done
@@ -87,7 +87,7 @@ func (c *Control) serve() {
 	}
 }
 
-// try runs a job until it ended by its own merit, not by a lost connection.
+// try runs a job again until it ends for another reason than a lost connection.
 func (c *Control) try(j *job, ch *amqp091.Channel) (*amqp091.Channel, error) {
 	ctx, stop := context.WithCancelCause(j.ctx)
 	defer stop(nil)
@@ -106,7 +106,8 @@ func (c *Control) try(j *job, ch *amqp091.Channel) (*amqp091.Channel, error) {
 	}
 }
 
-// connectionLost tells an error that says nothing of the call from the broker's answer to it.
+// connectionLost reports whether err is a lost connection rather than the broker's answer to the
+// call.
 func connectionLost(err error) bool {
 	var amqpErr *amqp091.Error
 	if !errors.As(err, &amqpErr) {

@@ -53,7 +53,7 @@ func attemptDeadline(ctx context.Context, left int) time.Time {
 
 // dial makes one attempt.
 func dial(ctx context.Context, to address, opts Options, deadline time.Time) (*amqp091.Connection, error) {
-	// amqp091-go knows no context: end the handshake by closing the socket under it.
+	// amqp091-go takes no context: closing the socket ends the handshake.
 	var socket net.Conn
 	large := opts.LargeFrames && to.uri.Scheme == "amqp"
 	unhook := func() bool { return true }

@@ -50,22 +50,22 @@ func classify(err error) (hint string, kind error) {
 	return "", delayer.ErrUnavailable
 }
 
-// refusal is the kind and the remedy of an error with which the broker closes a channel over a
-// message, which it has then not stored. kind is nil for any other error.
-func refusal(err error) (kind error, hint string) {
+// refusal returns the kind and the hint of an error with which the broker closes a channel because
+// of one message. That message is not stored. kind is nil for any other error.
+func refusal(err error) (hint string, kind error) {
 	var amqpErr *amqp091.Error
 	if !errors.As(err, &amqpErr) || !amqpErr.Server {
-		return nil, ""
+		return "", nil
 	}
 	switch amqpErr.Code {
 	case amqp091.AccessRefused:
-		return delayer.ErrAccess, "grant the user permission to write to the exchange, or choose one that is not internal"
+		return "grant the user permission to write to the exchange, or choose one that is not internal", delayer.ErrAccess
 	case amqp091.NotFound:
-		return delayer.ErrUnroutable, "declare it first"
+		return "declare it first", delayer.ErrUnroutable
 	case amqp091.PreconditionFailed:
-		return delayer.ErrInvalid, ""
+		return "", delayer.ErrInvalid
 	}
-	return nil, ""
+	return "", nil
 }
 
 // classifyTLS knows what goes wrong with certificates; kind is nil for anything else.
@@ -77,32 +77,32 @@ func classifyTLS(err error) (hint string, kind error) {
 	var op *net.OpError
 	switch {
 	case errors.As(err, &authority):
-		return "the broker's certificate is of another authority: name its certificate as tls.ca_file", delayer.ErrUnavailable
+		return "the broker's certificate is signed by another authority: give that authority's certificate as tls.ca_file", delayer.ErrUnavailable
 	case errors.As(err, &host):
-		return "use a host name that is in the broker's certificate, or name one of them as tls.server_name", delayer.ErrUnavailable
+		return "use a host name of the broker's certificate in the URL, or give one as tls.server_name", delayer.ErrUnavailable
 	case errors.As(err, &invalid):
 		return "the broker needs a valid certificate", delayer.ErrUnavailable
 	case errors.As(err, &alert), errors.As(err, &op) && op.Op == "remote error", strings.Contains(err.Error(), "remote error: tls: "):
-		// What the broker says of ours; amqp091-go keeps only the text.
-		return "the broker wants a certificate of an authority that it knows: give tls.cert_file and tls.key_file", delayer.ErrAccess
+		// The broker's alert about our certificate; amqp091-go keeps only its text.
+		return "the broker wants a client certificate of an authority that it trusts: give tls.cert_file and tls.key_file", delayer.ErrAccess
 	}
 	return "", nil
 }
 
-// permanent says that trying again soon will not help: the broker was reached and said no.
+// permanent reports whether the broker was reached and refused. Trying again soon will not help.
 func permanent(err error) bool {
 	_, kind := classify(err)
 	return errors.Is(kind, delayer.ErrAccess)
 }
 
-// dialError is what Open and Publish report of a broker that cannot be reached.
+// dialError is the error of Open and Publish for a broker that cannot be reached.
 func dialError(op, backend, endpoint string, err error) *delayer.Error {
 	hint, kind := classify(err)
 	return &delayer.Error{Op: op, Backend: backend, Object: endpoint, Kind: kind, Cause: plain(err), Hint: hint}
 }
 
-// plain shortens amqp091-go's "Exception (403) Reason: …" to what a reader needs, keeping the error
-// beneath for errors.As.
+// plain shortens amqp091-go's "Exception (403) Reason: …". It keeps the error in the chain for
+// errors.As.
 func plain(err error) error {
 	var several failures
 	if errors.As(err, &several) {
@@ -115,8 +115,8 @@ func plain(err error) error {
 	return err
 }
 
-// printable keeps what a terminal obeys out of errors and logs: the broker quotes names as they
-// are.
+// printable removes control characters, which terminals obey, from errors and logs: the broker
+// quotes names as they are.
 func printable(r rune) rune {
 	if unicode.IsControl(r) {
 		return unicode.ReplacementChar
@@ -132,7 +132,7 @@ type reason struct {
 func (r *reason) Error() string { return r.text }
 func (r *reason) Unwrap() error { return r.err }
 
-// failures are what came of trying several addresses, all of them in vain.
+// failures are the errors of several addresses that were tried.
 type failures []failure
 
 type failure struct {
@@ -146,7 +146,7 @@ func (f failures) Error() string {
 	for i, one := range f {
 		reasons[i] = fmt.Sprintf("%s: %v", one.at, one.err)
 	}
-	return "none of them answers: " + strings.Join(reasons, "; ")
+	return "no address answers: " + strings.Join(reasons, "; ")
 }
 
 func (f failures) Unwrap() []error {
@@ -157,7 +157,7 @@ func (f failures) Unwrap() []error {
 	return errs
 }
 
-// classify takes several for out of reach, unless all say the same: one of them may come back.
+// classify returns ErrUnavailable unless all failures agree: one of the addresses may come back.
 func (f failures) classify() (hint string, kind error) {
 	hint, kind = classify(f[0].err)
 	for _, one := range f[1:] {
@@ -166,4 +166,13 @@ func (f failures) classify() (hint string, kind error) {
 		}
 	}
 	return hint, kind
+}
+
+// Code returns the reply code of the broker's error in the chain of err, or 0.
+func Code(err error) int {
+	var amqpErr *amqp091.Error
+	if errors.As(err, &amqpErr) {
+		return amqpErr.Code
+	}
+	return 0
 }

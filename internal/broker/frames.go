@@ -10,13 +10,13 @@ import (
 // largeFrame is the largest frame that a connection with LargeFrames reads.
 const largeFrame = 64 << 20
 
-// largeFrames is a connection that can read frames above the limit that the broker names. RabbitMQ does not keep to that
-// limit itself: x-death may make a message's headers larger than a frame, and amqp091-go then closes the
-// connection (501). So we change the limit where the broker names it (connection.tune), and change it back in
-// the answer (connection.tune-ok). The connection must not publish. It does not work below TLS.
+// largeFrames is a connection that can read frames above the negotiated limit. RabbitMQ exceeds
+// that limit itself: x-death may make a message's headers larger than a frame, and amqp091-go then
+// closes the connection (501). So we raise the limit in connection.tune and restore it in
+// connection.tune-ok. The connection must not publish, and it cannot use TLS.
 type largeFrames struct {
 	net.Conn
-	read    bytes.Buffer // a frame that was read and not handed out
+	read    bytes.Buffer // a frame that was read, but not passed on
 	limit   uint32       // the broker's own
 	tuned   bool
 	replied bool
@@ -29,7 +29,7 @@ const (
 	tuneOK    = 10<<16 | 31
 )
 
-// isMethod says that frame is one of that class and method, up to its limit at least.
+// isMethod reports whether frame has that class and method, and includes the limit.
 func isMethod(frame []byte, method uint32) bool {
 	return len(frame) >= limitAt+4 && frame[0] == 1 && binary.BigEndian.Uint32(frame[frameHead:]) == method
 }
@@ -58,7 +58,7 @@ func (c *largeFrames) fill() error {
 	if _, err := io.ReadFull(c.Conn, rest); err != nil {
 		return err
 	}
-	frame := append(head, rest...)
+	frame := bytes.Join([][]byte{head, rest}, nil)
 	if c.tuned = isMethod(frame, tune); c.tuned {
 		c.limit = binary.BigEndian.Uint32(frame[limitAt:])
 		binary.BigEndian.PutUint32(frame[limitAt:], largeFrame)

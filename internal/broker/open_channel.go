@@ -9,8 +9,8 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// An openChannel is one AMQP channel of a publisherChannel, with what the broker says on it beside
-// confirms.
+// An openChannel is one AMQP channel of a publisherChannel, with its returns and the cause of its
+// end.
 type openChannel struct {
 	ch     *amqp091.Channel
 	closed chan struct{} // closed once ch is, and cause is known
@@ -50,29 +50,29 @@ func newOpenChannel(ch *amqp091.Channel) *openChannel {
 // renewAfter is the least time between two channels, where the broker refuses messages.
 const renewAfter = time.Second
 
-// nacked notes that the broker refused a message. That may be the channel's fault: one that meets a
-// quorum queue for the first time while its leader is gone keeps asking that node, and refuses for
-// as long as the node is away, though others have taken over long since
-// (rabbit_fifo_client:enqueue/3; seen on RabbitMQ 3.10.8). Another channel asks anew.
+// nacked notes that the broker refused a message. The channel itself may be the cause. A channel
+// that first meets a quorum queue while its leader is down stays pinned to that node, and refuses
+// messages until the node is back, although another node leads (rabbit_fifo_client:enqueue/3; seen
+// on RabbitMQ 3.10.8). So a new channel is opened.
 func (o *openChannel) nacked() {
 	o.refused.Do(func() { time.AfterFunc(renewAfter-time.Since(o.opened), func() { close(o.renew) }) })
 }
 
-// retire closes a channel that is not used any more once everything on it is confirmed.
+// retire closes a replaced channel once all its messages are confirmed.
 func (o *openChannel) retire() {
 	o.unconfirmed.Wait()
 	_ = o.ch.Close() // fails only where it is closed already
 }
 
-// lost says why the channel was closed. It waits for that: amqp091-go marks a channel closed a
-// moment before it tells why.
+// lost returns why the channel was closed. It waits for the cause: amqp091-go marks a channel
+// closed a moment before it reports why.
 func (o *openChannel) lost() error {
 	<-o.closed
 	return o.cause
 }
 
-// returned reports whether the broker sent the message with this header back. A return comes before
-// the confirm of its message, so what is not there once the confirm is will not come.
+// returned reports whether the broker returned the message with this header. Call it after the
+// confirm: a return always comes before the confirm of its message.
 func (o *openChannel) returned(header any) (amqp091.Return, bool) {
 	id, _ := header.(string)
 	o.mu.Lock()

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// Outages decides what is logged of lost connections, so that an outage is not reported by each
-// attempt of each connection: one line when the first connection is lost, one a minute at most
-// while any is missing, one when all are back. The connections of one Delayer share one. The zero
-// value is ready.
+// Outages decides what to log about lost connections: one line when the first is lost, one a minute
+// at most while any is missing, and one when all are back. The connections of one Delayer share
+// one. The zero value is ready.
 type Outages struct {
 	mu      sync.Mutex
 	missing int       // connections that are lost
-	logged  time.Time // when the last line was due
+	logged  time.Time // when the last line was logged
 }
 
 // logEvery is the least time between two lines during an outage.

@@ -13,29 +13,29 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// proof is what is known of the messages that the broker takes. It closes the channel over a
-// message that it does not take, and the fate of all others on that channel is then unknown. So a
-// message that may be such a one has a channel for itself:
+// proof records which messages the broker accepts. The broker closes a channel because of a message
+// that it does not accept, and the outcome of the others on that channel is then unknown. So a
+// message that it may not accept gets a channel for itself:
 //
-//   - one whose body is larger than any before: AMQP does not tell max_message_size;
-//   - one to an exchange that is not ours: it may be internal, or the user may not write to it.
+//   - one whose body is larger than any before, because AMQP does not tell max_message_size;
+//   - one to an exchange that is not ours, which may be internal, or the user may not write to it.
 type proof struct {
 	size  atomic.Int64 // the largest body that was confirmed
 	limit atomic.Int64 // max_message_size, once the broker has named it; otherwise 0
 
 	mu        sync.Mutex
-	exchanges map[string]time.Time // that took a message, or, with a time: refused one, and are doubted until then
+	exchanges map[string]time.Time // that accepted a message; with a time: refused one, and are doubted until then
 }
 
 const (
-	// doubtedFor is how long an exchange is doubted after it refused a message: where permissions
-	// go by the routing key it takes others.
+	// doubtedFor is how long an exchange is doubted after it refused a message. It may accept
+	// others: permissions can depend on the routing key.
 	doubtedFor = time.Minute
-	// mostExchanges bounds the memory for exchanges. All are forgotten then.
+	// mostExchanges bounds the memory. Beyond it all exchanges are forgotten.
 	mostExchanges = 10_000
 )
 
-// covers says that a message may share a channel with others.
+// covers reports whether a message may share a channel with others.
 func (p *proof) covers(msg Publishing) bool {
 	if int64(len(msg.Message.Body)) > p.size.Load() {
 		return false
@@ -49,14 +49,14 @@ func (p *proof) covers(msg Publishing) bool {
 	return known && until.IsZero()
 }
 
-// oversize reports whether the broker has said that it does not take so large a body, and its
-// limit.
+// oversize reports whether the body exceeds the broker's limit, if that is known, and the limit in
+// bytes.
 func (p *proof) oversize(msg Publishing) (limit int64, is bool) {
 	limit = p.limit.Load()
 	return limit, limit > 0 && int64(len(msg.Message.Body)) > limit
 }
 
-// learn notes how the broker has answered a message.
+// learn notes the broker's answer to a message.
 func (p *proof) learn(msg Publishing, err error) {
 	if err == nil || errors.Is(err, ErrReturned) || errors.Is(err, delayer.ErrRefused) {
 		p.taken(msg)
@@ -69,7 +69,7 @@ func (p *proof) learn(msg Publishing, err error) {
 	if m := tooLarge.FindStringSubmatch(amqpErr.Reason); m != nil {
 		limit, _ := strconv.ParseInt(m[1], 10, 64)
 		p.limit.Store(limit)
-	} else if kind, _ := refusal(err); kind != nil && msg.direct {
+	} else if _, kind := refusal(err); kind != nil && msg.direct {
 		p.set(msg.Exchange, time.Now().Add(doubtedFor))
 	}
 }
@@ -77,7 +77,7 @@ func (p *proof) learn(msg Publishing, err error) {
 // tooLarge is what RabbitMQ 3.10, 4.0 and 4.3 say, as 406, of a body above max_message_size.
 var tooLarge = regexp.MustCompile(`message size \d+ is larger than configured max size (\d+)`)
 
-// taken notes that the broker has looked at a message and left the channel open.
+// taken notes that the broker accepted a message.
 func (p *proof) taken(msg Publishing) {
 	for size := int64(len(msg.Message.Body)); ; {
 		known := p.size.Load()

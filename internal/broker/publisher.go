@@ -12,14 +12,14 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// drainTimeout bounds how long Close waits for the confirms of messages on their way.
+// drainTimeout bounds how long Close waits for confirms.
 const drainTimeout = 10 * time.Second
 
 // A Publishing is one message with its address. Its headers must carry [delayer.Header]: a returned
 // message is recognised by the value of that header.
 type Publishing struct {
 	Exchange, Key string
-	Optional      bool // not mandatory: nil then does not say that a queue took it
+	Optional      bool // not mandatory: nil does not mean that a queue has it
 	Message       amqp091.Publishing
 
 	direct bool // the exchange is not ours
@@ -30,8 +30,8 @@ type Publishing struct {
 type Publisher struct {
 	backend  string
 	channels []*publisherChannel // one on each connection
-	direct   *publisherChannel   // for exchanges that are not ours: an error there closes no channel of the others
-	alone    *publisherChannel   // for one message at a time, which the broker may close the channel over
+	direct   *publisherChannel   // for exchanges that are not ours: their errors close only this channel
+	alone    *publisherChannel   // for one message at a time that the broker may not accept
 	proof    proof
 
 	mu      sync.Mutex
@@ -40,9 +40,9 @@ type Publisher struct {
 	pending sync.WaitGroup
 }
 
-// NewPublisher publishes over conns, which it owns from now on, one channel on each. onReset is
-// called, from a goroutine of the Publisher's, each time a channel is opened again after it was
-// lost: what was declared may be gone.
+// NewPublisher returns a Publisher with one channel on each of conns, which it owns from now on.
+// onReset is called, from a goroutine of the Publisher, each time a channel is opened again after
+// it was lost: declared objects may be gone.
 func NewPublisher(backend string, onReset func(), conns ...*Conn) *Publisher {
 	p := &Publisher{backend: backend}
 	reset := func() {
@@ -59,15 +59,15 @@ func NewPublisher(backend string, onReset func(), conns ...*Conn) *Publisher {
 
 // Publish returns nil once the broker has confirmed the message. The error's kind is ErrNotSent,
 // ErrUnroutable (the message was returned), ErrRefused (a nack), ErrInvalid (the broker does not
-// take such a message), ErrUnknown or ErrClosed; it carries no destination. When it returns,
-// nothing of msg is read any more.
+// accept the message), ErrUnknown or ErrClosed; it carries no destination. After it returns, msg is
+// not read any more.
 func (p *Publisher) Publish(ctx context.Context, msg Publishing) error {
 	return p.publish(ctx, msg)
 }
 
-// PublishDirect is Publish to an exchange that is not ours: the broker closes the channel where it
-// does not exist (ErrUnroutable), or the user may not write to it (ErrAccess), and the other
-// messages shall not be unknown for that.
+// PublishDirect is Publish to an exchange that is not ours. The broker closes the channel if it
+// does not exist (ErrUnroutable) or the user may not write to it (ErrAccess). So the message has a
+// channel without others, whose outcome would be unknown.
 func (p *Publisher) PublishDirect(ctx context.Context, msg Publishing) error {
 	msg.direct = true
 	return p.publish(ctx, msg)
@@ -100,7 +100,8 @@ func (p *Publisher) publish(ctx context.Context, msg Publishing) error {
 }
 
 // acquire returns the channel for a message, with a slot: the shared one, or the one where the
-// message is alone. While it waits for that, another message may prove that there is no need.
+// message is alone. While it waits for the latter, another message may prove that the shared one
+// will do.
 func (p *Publisher) acquire(ctx context.Context, msg Publishing, shared *publisherChannel) (*publisherChannel, error) {
 	if p.proof.covers(msg) {
 		return shared, shared.acquire(ctx)
@@ -110,7 +111,7 @@ func (p *Publisher) acquire(ctx context.Context, msg Publishing, shared *publish
 	}
 	if limit, is := p.proof.oversize(msg); is {
 		p.alone.release()
-		return nil, p.fail(delayer.ErrInvalid, fmt.Errorf("the body has %d bytes, this broker takes %d (max_message_size)", len(msg.Message.Body), limit))
+		return nil, p.fail(delayer.ErrInvalid, fmt.Errorf("the body has %d bytes, the broker accepts %d (max_message_size)", len(msg.Message.Body), limit))
 	}
 	if p.proof.covers(msg) {
 		p.alone.release()
@@ -123,7 +124,7 @@ func (p *Publisher) fail(kind, cause error) error {
 	return &delayer.Error{Op: "publish", Backend: p.backend, Kind: kind, Cause: cause}
 }
 
-// Close refuses new messages, waits for those on their way for at most ten seconds, closes the
+// Close refuses new messages, waits at most ten seconds for outstanding confirms, closes the
 // connections and ends the goroutines.
 func (p *Publisher) Close() {
 	p.mu.Lock()

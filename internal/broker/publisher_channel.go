@@ -12,12 +12,11 @@ import (
 )
 
 // window is how many messages of a channel may be unconfirmed at a time. The Go channel for returns
-// is as large, so that amqp091-go never has to wait for us: it would stall and then drop the event.
+// is as large: amqp091-go never waits for us, which would make it stall and drop the event.
 const window = 1024
 
-// A publisherChannel is a publishing channel that is opened again when it is lost, with the one
-// goroutine that writes to it. Writing in a goroutine of its own is what lets Publish obey its ctx:
-// a write into a full socket cannot be called off.
+// A publisherChannel is a publishing channel that is opened again when it is lost. One goroutine
+// writes to it, so that Publish can obey its ctx: a write into a full socket cannot be cancelled.
 type publisherChannel struct {
 	backend string
 	conn    *Conn
@@ -98,8 +97,8 @@ func (c *publisherChannel) publish(ctx context.Context, msg Publishing) error {
 	}
 }
 
-// outcome reads a confirm that has come. amqp091-go resolves it as a nack when the channel dies,
-// and marks the channel closed before.
+// outcome evaluates a confirm. When the channel dies, amqp091-go first marks it closed and then
+// resolves its confirms as nacks.
 func (c *publisherChannel) outcome(w writeResult, req *request) error {
 	if w.confirm.Acked() {
 		if ret, ok := w.channel.returned(req.msg.Message.Headers[delayer.Header]); ok {
@@ -114,11 +113,10 @@ func (c *publisherChannel) outcome(w writeResult, req *request) error {
 	return c.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")
 }
 
-// closed is the outcome of a message whose channel was lost before its confirm. Where no other
-// message was on the channel, and the broker closed it over what it was asked, that was this
-// message.
+// closed is the outcome of a message whose channel was lost before its confirm. If no other message
+// was on the channel and the broker closed it because of a message, it was this one.
 func (c *publisherChannel) closed(cause error, direct bool) error {
-	kind, hint := refusal(cause)
+	hint, kind := refusal(cause)
 	switch {
 	case !c.alone() || kind == nil:
 		return c.fail(delayer.ErrUnknown, plain(cause), "the channel was lost before the broker's confirm")
@@ -131,8 +129,8 @@ func (c *publisherChannel) closed(cause error, direct bool) error {
 // alone says that one message at a time is on the channel.
 func (c *publisherChannel) alone() bool { return cap(c.slots) == 1 }
 
-// settle cleans up after a caller who has left: the slot is free only once the message is confirmed
-// or its channel is lost.
+// settle cleans up after a caller who has left. The slot is free once the message is confirmed or
+// its channel is lost.
 func (c *publisherChannel) settle(req *request, w writeResult) {
 	if w.err == nil {
 		<-w.confirm.Done()
@@ -142,7 +140,7 @@ func (c *publisherChannel) settle(req *request, w writeResult) {
 	c.release()
 }
 
-// run opens a channel, serves it until it is lost or to be replaced, and again.
+// run opens a channel and serves it until it is lost or replaced, again and again.
 func (c *publisherChannel) run() {
 	defer close(c.done)
 	for lost := false; c.ctx.Err() == nil; {
@@ -175,7 +173,7 @@ func (c *publisherChannel) open() (*openChannel, error) {
 
 const waitForAnswer = false // the noWait argument of amqp091-go's methods
 
-// refuse answers one request, or waits a moment, while there is no channel.
+// refuse answers one request while there is no channel, or waits a moment.
 func (c *publisherChannel) refuse(err error) {
 	select {
 	case <-c.ctx.Done():
@@ -185,9 +183,9 @@ func (c *publisherChannel) refuse(err error) {
 	}
 }
 
-// serve writes requests to the channel until it is lost, and then returns false, or until it is to
-// be replaced. While the broker blocks the connection it takes none: what is not sent can still be
-// withdrawn.
+// serve writes requests to the channel until it is lost or to be replaced. alive is false if it was
+// lost. While the broker blocks the connection it takes no request: one that is not sent can still
+// be withdrawn.
 func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 	for {
 		state, changed := c.conn.now()
@@ -213,8 +211,8 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 	}
 }
 
-// report logs the loss of a channel where nothing else tells of it: neither its connection nor the
-// one caller whose message was on it.
+// report logs the loss of a channel, unless its connection logs it or its only caller gets the
+// error.
 func (c *publisherChannel) report(o *openChannel) {
 	var amqpErr *amqp091.Error
 	if c.ctx.Err() == nil && !c.alone() && errors.As(o.cause, &amqpErr) && amqpErr.Server && amqpErr.Recover {
@@ -227,7 +225,7 @@ const notImmediate = false
 func (c *publisherChannel) write(o *openChannel, req *request) {
 	var ok bool
 	if c.body, ok = req.take(c.body); !ok {
-		return // its caller has freed the slot
+		return // the caller left and freed the slot
 	}
 	o.unconfirmed.Add(1)
 	confirm, err := o.ch.PublishWithDeferredConfirm(req.msg.Exchange, req.msg.Key, !req.msg.Optional, notImmediate, req.msg.Message)

@@ -14,10 +14,10 @@ import (
 // A request goes from Publish to the goroutine that writes, which answers on written.
 type request struct {
 	msg     Publishing
-	copied  bool // the caller may leave before the message is written: its memory must not be read then
+	copied  bool // take has copied the caller's memory, which must not be read once the caller has left
 	written chan writeResult
 
-	mu    sync.Mutex // held while the writer copies, so that a caller who leaves waits for that
+	mu    sync.Mutex // held while the writer copies: a caller who leaves waits for it
 	state requestState
 }
 
@@ -29,15 +29,15 @@ const (
 	withdrawn
 )
 
-// A writeResult is what a message that was handed to amqp091-go waits with, or why it was not.
+// A writeResult is the pending confirm of a message that was written, or why it was not written.
 type writeResult struct {
 	confirm *amqp091.DeferredConfirmation
 	channel *openChannel
 	err     *delayer.Error
 }
 
-// take makes the request the writer's, unless its caller has left. What the message shares with the
-// caller is copied, its body into buffer, which is returned.
+// take gives the request to the writer. It returns false if the caller has left. It copies the
+// memory that the message shares with the caller, the body into buffer, which it returns.
 func (r *request) take(buffer []byte) ([]byte, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,8 +53,8 @@ func (r *request) take(buffer []byte) ([]byte, bool) {
 	return buffer, true
 }
 
-// withdraw reports whether the message will not be sent: the writer had not taken it. Either way
-// the caller's memory is not read any more.
+// withdraw reports whether the message will not be sent, because the writer had not taken it. In
+// both cases the caller's memory is not read any more.
 func (r *request) withdraw() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,18 +14,19 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// What a process exits with.
+// Exit statuses.
 const (
 	OK          = 0
 	Failed      = 1
 	Usage       = 2
-	Interrupted = 130 // as a shell says of a process that Ctrl-C ended
+	Interrupted = 130 // what a shell reports after Ctrl-C
 )
 
 // ErrInterrupted is returned by a command that was interrupted and has cleaned up.
 var ErrInterrupted = errors.New("interrupted")
 
-// A UsageError is about what was typed, but found while a command runs: a file that is no report.
+// A UsageError is a mistake on the command line that is found while the command runs, such as a
+// file that is no report.
 type UsageError struct{ Err error }
 
 // Error is that of the cause.
@@ -50,16 +51,15 @@ type Program struct {
 	Vars              kong.Vars
 }
 
-// Main calls run with a context that SIGINT or SIGTERM ends, and exits. A second Ctrl-C does not
-// wait for the clean-up.
+// Main calls run with a context that SIGINT or SIGTERM ends, and exits with its status. A second
+// Ctrl-C ends the process at once.
 func Main(run func(ctx context.Context, args []string, in io.Reader, out, err io.Writer) int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// Run parses args, runs the command that they select with what is bound, and returns the exit
-// status.
+// Run parses args, runs the selected command with bound, and returns the exit status.
 func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Writer, bound any) int {
 	exited := -1
 	parser, err := kong.New(p.Commands, kong.Name(p.Name), kong.Description(p.Description),

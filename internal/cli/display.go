@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Display shows progress. On a terminal it has a live line that is drawn again and again.
+// A Display shows progress. On a terminal it has a live line that is redrawn.
 type Display struct {
 	out  io.Writer
 	live bool
@@ -29,10 +29,10 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Live says whether there is a terminal to draw on.
+// Live reports whether the output is a terminal.
 func (d *Display) Live() bool { return d.live }
 
-// Logf prints a line that stays.
+// Logf prints a permanent line.
 func (d *Display) Logf(format string, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,14 +18,13 @@ import (
 )
 
 const (
-	// freshFor is how long a binding is taken to be there after it was last made. When a destination is
-	// deleted the broker deletes its bindings too, and nothing tells us; making the binding again is how we
-	// find out that the destination is gone, or is there again. Once per message would cost as much as
-	// publishing.
+	// freshFor is how long a binding is assumed to exist after it was last made. The broker deletes
+	// the bindings of a deleted destination, and does not tell us. Making the binding again shows
+	// whether the destination exists. To do so for every message would cost as much as publishing.
 	freshFor = 100 * time.Millisecond
 
-	// wholeFor is the same for the bindings between exchanges of ours. They go only if somebody deletes one of
-	// those; another process may then declare it again without our bindings.
+	// wholeFor is the same for the bindings between exchanges of ours. They vanish only if somebody
+	// deletes one of those. Another process may then declare it again, without our bindings.
 	wholeFor = 5 * time.Second
 )
 
@@ -34,8 +33,8 @@ type control interface {
 	Do(ctx context.Context, f func(*amqp091.Channel) error) error
 }
 
-// Destinations binds destinations to the delivery exchange when they are first used, and again for as
-// long as messages are on their way there. It is safe for concurrent use.
+// Destinations binds destinations to the delivery exchange when they are first used, and keeps them
+// bound as long as messages wait for them. It is safe for concurrent use.
 type Destinations struct {
 	stage   Stage
 	control control
@@ -64,15 +63,15 @@ type Route struct {
 	lastDue  atomic.Int64 // when the last message is due, likewise; or forgotten
 	binding  chan struct{}
 	known    atomic.Bool // it was bound once
-	lost     atomic.Bool // it was gone since
-	between  atomic.Bool // bindings between exchanges of ours may be there
-	reported atomic.Bool // that it is gone
+	lost     atomic.Bool // it was seen gone since
+	between  atomic.Bool // bindings between exchanges of ours may exist
+	reported atomic.Bool // the loss was logged
 }
 
-// forgotten is the lastDue of a route that is not looked after any more. A message must take another one.
+// forgotten is the lastDue of a route that is no longer kept. A message needs a new Route.
 const forgotten = -1
 
-// note keeps the route until a message is due. It returns false where the route is forgotten.
+// note keeps the route until a message is due. It returns false if the route is forgotten.
 func (r *Route) note(due int64) bool {
 	for {
 		last := r.lastDue.Load()
@@ -85,7 +84,7 @@ func (r *Route) note(due int64) bool {
 	}
 }
 
-// NewDestinations starts looking after the destinations of stage; Close ends it.
+// NewDestinations starts to keep the destinations of stage bound. Close ends it.
 func NewDestinations(stage Stage, control control, backend string, log *slog.Logger) *Destinations {
 	ctx, stop := context.WithCancel(context.Background())
 	d := &Destinations{
@@ -105,7 +104,7 @@ func (d *Destinations) Close() {
 // now is monotonic, and never 0.
 func (d *Destinations) now() int64 { return int64(time.Since(d.epoch)) }
 
-// Reset forgets what is bound: the broker may have lost it.
+// Reset forgets all bindings: the broker may have lost them.
 func (d *Destinations) Reset() {
 	d.routes.Range(func(_, r any) bool {
 		r.(*Route).wholeAt.Store(0)
@@ -114,11 +113,12 @@ func (d *Destinations) Reset() {
 	})
 }
 
-// Bind returns the keys that lead a message to its destination after delay, having made sure that the
-// destination exists and is bound. The error is ErrUnroutable where it does not exist.
+// Bind makes sure that a destination exists and is bound, until a message with this delay is due.
+// It returns the delivery keys that lead there. The error is ErrUnroutable if the destination does
+// not exist.
 //
-// At the default exchange a message also goes to the queues that its CC and BCC name, here copies; as in a
-// plain publish, one that does not exist is passed over as long as any does.
+// At the default exchange a message also goes to the queues that its CC and BCC name, here copies.
+// As in a plain publish, queues that do not exist are ignored if at least one does.
 func (d *Destinations) Bind(ctx context.Context, exchange, key string, copies []string, delay time.Duration) ([]any, error) {
 	words := Words(key)
 	if exchange != "" {
@@ -170,7 +170,7 @@ func (d *Destinations) bindOne(ctx context.Context, id routeID, delay time.Durat
 	}
 }
 
-// route is kept from the start: it may take long until it is bound.
+// route returns the Route of a destination. It is kept before it is bound, which may take long.
 func (d *Destinations) route(id routeID) *Route {
 	if r, ok := d.routes.Load(id); ok {
 		return r.(*Route)
@@ -181,7 +181,7 @@ func (d *Destinations) route(id routeID) *Route {
 	return actual.(*Route)
 }
 
-// bind makes the route's bindings, once for all who ask at the same time.
+// bind makes the route's bindings, once for all callers at the same time.
 func (d *Destinations) bind(ctx context.Context, r *Route, asked int64) error {
 	select {
 	case r.binding <- struct{}{}:
@@ -232,8 +232,9 @@ func (d *Destinations) make(ctx context.Context, r *Route, whole bool) error {
 	return nil
 }
 
-// clean removes the bindings that the broker did not remove with an exchange of the user's. Another process may have
-// bound it again at that moment, so it looks once more, and makes all bindings where the exchange is back.
+// clean removes the bindings that the broker keeps when a user's exchange is deleted. Another
+// process may bind the exchange at the same moment. So clean then tries once more to make all
+// bindings.
 func (d *Destinations) clean(ctx context.Context, r *Route, gone error) (whole bool, err error) {
 	r.lost.Store(r.known.Load())
 	r.wholeAt.Store(0)
@@ -261,7 +262,7 @@ func (r *Route) bindings(s Stage) []topology.Binding {
 	return s.bindings(r.id.exchange, r.id.queue, r.key.(string))
 }
 
-// explain tells a missing destination from a missing exchange of ours, both 404 to the broker.
+// explain distinguishes a missing destination from a missing exchange of ours. Both are 404.
 func (d *Destinations) explain(r *Route, err error) error {
 	var amqpErr *amqp091.Error
 	if errors.As(err, &amqpErr) && amqpErr.Code == amqp091.NotFound && d.stage.owns(amqpErr.Reason) {
@@ -278,7 +279,7 @@ func (d *Destinations) explain(r *Route, err error) error {
 // notFound is the broker's 404. The name is quoted as it is and may have quotes of its own.
 var notFound = regexp.MustCompile(`^NOT_FOUND - no (exchange|queue) '((?s).*)' in vhost '`)
 
-// owns says that the broker's 404 is about an object of the stage.
+// owns reports whether the broker's 404 is about an object of the stage.
 func (s Stage) owns(reason string) bool {
 	at := notFound.FindStringSubmatch(reason)
 	if at == nil {
@@ -293,7 +294,7 @@ func (s Stage) owns(reason string) bool {
 // errTopologyLost: an object of ours is gone. It is a NotSent to the caller.
 var errTopologyLost = fmt.Errorf("%w: the delivery exchange was deleted", delayer.ErrNotSent)
 
-// TopologyLost says that an error of Bind is due to objects of ours that are gone and must be declared
+// TopologyLost reports whether Bind failed because objects of ours are gone and must be declared
 // again.
 func TopologyLost(err error) bool { return errors.Is(err, errTopologyLost) }
 

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -10,17 +9,18 @@ import (
 	"github.com/delayer-go/delayer/internal/broker"
 )
 
-// A Presence says whether a destination is there now.
+// A Presence says whether a destination exists.
 type Presence int
 
-// What Exists knows.
+// The answers of Exists.
 const (
-	Unknown Presence = iota // the broker would not say
+	Unknown Presence = iota // the broker refuses to answer
 	Gone
 	There
 )
 
-// Exists asks the broker for a destination: an exchange, or with "" the queue that key names.
+// Exists asks the broker for a destination: an exchange, or with "" the queue that key names. The
+// error is that of broker.Explain.
 func Exists(ctx context.Context, control *broker.Control, exchange, key string) (Presence, error) {
 	const durable, autoDelete, exclusive, internal, waitForAnswer = true, false, false, false, false
 	err := control.Do(ctx, func(ch *amqp091.Channel) error {
@@ -28,22 +28,19 @@ func Exists(ctx context.Context, control *broker.Control, exchange, key string) 
 			_, err := ch.QueueDeclarePassive(key, durable, autoDelete, exclusive, waitForAnswer, nil)
 			return err
 		}
-		// The broker looks at the name alone where a declaration is passive.
+		// The broker compares only the name in a passive declaration.
 		return ch.ExchangeDeclarePassive(exchange, "direct", durable, autoDelete, internal, waitForAnswer, nil)
 	})
-	var amqpErr *amqp091.Error
 	if err == nil {
 		return There, nil
 	}
-	if errors.As(err, &amqpErr) {
-		switch amqpErr.Code {
-		case amqp091.ResourceLocked:
-			return There, nil
-		case amqp091.NotFound:
-			return Gone, nil
-		case amqp091.AccessRefused:
-			return Unknown, nil
-		}
+	switch broker.Code(err) {
+	case amqp091.ResourceLocked:
+		return There, nil
+	case amqp091.NotFound:
+		return Gone, nil
+	case amqp091.AccessRefused:
+		return Unknown, nil
 	}
 	return Unknown, broker.Explain("look at", "", Place(exchange, key), err)
 }

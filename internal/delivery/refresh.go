@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	refreshEvery = time.Second           // the age at which a binding with messages on their way is made again
+	refreshEvery = time.Second           // the age at which a binding is made again while messages wait for it
 	refreshPause = 20 * time.Millisecond // between two routes: 50 a second, while they are few
 	leastPause   = 4 * time.Millisecond  // while they are many: 250 a second, or it would cost the broker too much
 	forgetAfter  = 10 * time.Minute      // without use, after the last message was due
 	rebindings   = 8                     // at a time; a broker.Control has as many channels
 )
 
-// refresh makes the bindings of destinations that have messages on their way again and again, so that
-// one that was deleted and created while they waited still gets them, without anyone publishing.
+// refresh repeatedly makes the bindings of destinations for which messages wait. So a destination
+// that is deleted and created again still gets them, although nobody publishes.
 func (d *Destinations) refresh(ctx context.Context) {
 	defer close(d.done)
 	for wait(ctx, refreshEvery) {
@@ -37,7 +37,7 @@ func (d *Destinations) refresh(ctx context.Context) {
 	}
 }
 
-// busy are the routes with messages on their way.
+// busy returns the routes for which messages wait.
 func (d *Destinations) busy() []*Route {
 	var busy []*Route
 	now := d.now()
@@ -50,8 +50,8 @@ func (d *Destinations) busy() []*Route {
 	return busy
 }
 
-// forget drops the routes that are not used any more. It binds each a last time: that removes what is left of an
-// exchange that is gone.
+// forget drops unused routes. It binds each a last time, which removes the bindings that are left
+// of a deleted exchange.
 func (d *Destinations) forget(ctx context.Context) {
 	d.routes.Range(func(id, value any) bool {
 		r := value.(*Route)
@@ -69,8 +69,8 @@ func (d *Destinations) forget(ctx context.Context) {
 	})
 }
 
-// Rebind makes all bindings of every route with messages on its way again, as fast as the broker does. A destination
-// that is gone is no error.
+// Rebind makes all bindings of every route for which messages wait, as fast as the broker can. A
+// destination that is gone is no error.
 func (d *Destinations) Rebind(ctx context.Context) error {
 	var (
 		working sync.WaitGroup
@@ -96,7 +96,7 @@ func (d *Destinations) Rebind(ctx context.Context) error {
 	return first
 }
 
-// Vouches says that a destination was bound, and was never seen gone since.
+// Vouches reports whether a destination was bound and was never seen gone since.
 func (d *Destinations) Vouches(exchange, key string) bool {
 	known, lost := false, false
 	d.routes.Range(func(id, r any) bool {
@@ -109,10 +109,10 @@ func (d *Destinations) Vouches(exchange, key string) bool {
 	return known && !lost
 }
 
-// report logs, once, that a destination with messages on their way is gone.
+// report logs once that a destination for which messages wait is gone.
 func (d *Destinations) report(r *Route, err error) {
 	if errors.Is(err, delayer.ErrUnroutable) && !r.reported.Swap(true) {
-		d.log.Warn("a destination with delayed messages on their way is gone; unless it is created again, they go to the queue for unroutable messages",
+		d.log.Warn("a destination is gone while messages wait for it; they become unroutable unless it is created again",
 			"destination", r.String(), "queue", d.stage.Unroutable())
 	}
 }

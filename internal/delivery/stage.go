@@ -1,6 +1,7 @@
-// Package delivery is the last stage of every broker-side backend: where a message arrives once its delay
-// has passed, carrying a key that names its destination; bindings from there to the destinations, made
-// when they are first used; and the queues for what cannot be routed.
+// Package delivery is the last stage of every backend. A message arrives at the delivery exchange
+// once its delay has passed, with a key that names its destination. Bindings lead from there to the
+// destinations; each is made when it is first used. Messages that cannot be routed go to queues of
+// this stage.
 //
 //	waiting queues → <prefix>.delivery ─ key of a queue ────→ that queue
 //	                        │  └──────── key of an exchange ─→ <prefix>.delivery.exchanges ─→ that exchange
@@ -14,6 +15,7 @@ package delivery
 import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -23,8 +25,8 @@ type Stage struct {
 	discard bool
 }
 
-// NewStage returns the stage of a prefix. atLeastOnce says that messages come from queues that dead-letter at
-// least once.
+// NewStage returns the stage of a prefix. atLeastOnce: messages come from queues that dead-letter
+// at least once.
 func NewStage(prefix string, atLeastOnce bool) Stage {
 	return Stage{prefix: prefix, discard: atLeastOnce}
 }
@@ -32,49 +34,52 @@ func NewStage(prefix string, atLeastOnce bool) Stage {
 // Exchange is where messages whose delay has passed are dead-lettered to.
 func (s Stage) Exchange() string { return s.prefix + ".delivery" }
 
-// Unroutable is the name of the fanout exchange that is the alternate exchange of every exchange of ours. It
-// leads to the misrouted queue. A queue of the same name keeps the messages that an operator must look at.
+// Unroutable is the name of the fanout exchange that is the alternate exchange of every exchange of
+// ours. It leads to the misrouted queue. A queue of the same name keeps the messages that an
+// operator must look at.
 func (s Stage) Unroutable() string { return s.prefix + ".unroutable" }
 
-// Misrouted is the queue for messages that an exchange of ours could not route. A Delayer consumes it (package
-// misrouted) and sends each message on, or moves it to the unroutable queue. A direct exchange of the same name
-// leads to whoever does that now.
+// Misrouted is the queue for messages that an exchange of ours could not route. A Delayer consumes
+// it (package misrouted) and sends each message on, or moves it to the unroutable queue. A direct
+// exchange of the same name leads to the Delayer that does that now.
 func (s Stage) Misrouted() string { return s.prefix + ".misrouted" }
 
-// Keep is the fanout exchange in front of the unroutable queue. It has no alternate exchange: a message that it
-// cannot route comes back to its publisher.
+// Keep is the fanout exchange in front of the unroutable queue. It has no alternate exchange: a
+// message that it cannot route comes back to its publisher.
 func (s Stage) Keep() string { return s.prefix + ".unroutable.keep" }
 
-// Exchanges is the exchange that leads on to the users' exchanges. It is one of its own so that a
-// user's exchange that is gone leaves it without a match, whatever else happens to the message before.
+// Exchanges is the exchange that leads on to the users' exchanges. It is separate from the delivery
+// exchange so that a message to a deleted exchange matches nothing here, and goes to the alternate
+// exchange.
 func (s Stage) Exchanges() string { return s.prefix + ".delivery.exchanges" }
 
-// Discard is a queue that discards what it gets. A queue that dead-letters at least once keeps a message that no
-// queue takes and tries again every few minutes; 32 of those stall it (rabbit_fifo_dlx_worker). A message to an
-// exchange with nothing bound for its key would be such a message, and no alternate exchange of ours can help:
-// the user's exchange was found. So what goes to an exchange also goes to the discard queue. What that exchange
-// does not route is dropped, as in a plain publish.
+// Discard is a queue that drops its messages. A queue that dead-letters at least once keeps a
+// message that no queue takes, and tries again every few minutes. 32 such messages stall it
+// (rabbit_fifo_dlx_worker). A message to a user's exchange without a matching binding would be one
+// of them, and no alternate exchange of ours can help. So messages to an exchange also go to the
+// discard queue. A message that the user's exchange does not route is dropped, as in a plain
+// publish.
 //
-// It is a quorum queue. A classic one would be on one node, and without that node nothing here could be routed,
-// confirmed or declared. Its TTL is 0. It costs the broker 27 µs a message, a classic one 18 (RabbitMQ 3.10.8,
-// two cores).
+// It is a quorum queue with a TTL of 0. A classic queue is on one node; without that node nothing
+// here could be routed, confirmed or declared. It costs the broker 27 µs a message, a classic queue
+// 18 µs (RabbitMQ 3.10.8, two cores).
 func (s Stage) Discard() string { return s.prefix + ".discard" }
 
-// neverGiveUp is a delivery limit that is never reached. From RabbitMQ 4.0 on a quorum queue drops a
-// message after 20 deliveries by default, and looking at unroutable messages is a delivery.
+// neverGiveUp is a delivery limit that is never reached. From RabbitMQ 4.0 on a quorum queue drops
+// a message after 20 deliveries by default, and to list unroutable messages is a delivery.
 const neverGiveUp = int64(1) << 30
 
-// keeping is a queue that never drops a message.
+// keeping returns a queue that never drops a message.
 func keeping(name string) topology.Queue {
 	return topology.Queue{Name: name, Args: amqp091.Table{
-		"x-queue-type":     string(topology.Quorum),
+		"x-queue-type":     string(delayer.Quorum),
 		"x-delivery-limit": neverGiveUp,
-		"x-overflow":       "reject-publish", // where a policy has a max-length: keep what is there
+		"x-overflow":       "reject-publish", // under a policy with max-length: refuse, do not drop
 		"x-max-length":     topology.NeverFull,
 	}}
 }
 
-// Plan is what the broker must have before any destination is bound.
+// Plan lists the objects that must exist before any destination is bound.
 func (s Stage) Plan() topology.Plan {
 	p := topology.Plan{
 		Exchanges: []topology.Exchange{
@@ -92,15 +97,15 @@ func (s Stage) Plan() topology.Plan {
 	}
 	if s.discard {
 		p.Queues = append(p.Queues, topology.Queue{Name: s.Discard(), Args: amqp091.Table{
-			"x-queue-type":  string(topology.Quorum),
+			"x-queue-type":  string(delayer.Quorum),
 			"x-message-ttl": int64(0),
 		}})
 	}
 	return p
 }
 
-// bindings lead messages with the key to the destination. The first is the one that the broker deletes
-// with it.
+// bindings lead messages with the key to the destination. The broker deletes the first one with the
+// destination.
 func (s Stage) bindings(exchange, queue, key string) []topology.Binding {
 	if exchange == "" {
 		return []topology.Binding{{Source: s.Exchange(), Key: key, Target: queue}}

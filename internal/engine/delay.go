@@ -8,8 +8,8 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// fit returns how long a message waits for a delay: as long, or until the next tier. It refuses what the
-// limits do not have.
+// fit returns how long a message with this delay waits: the delay, or the next tier. It refuses
+// delays outside the limits.
 func fit(delay time.Duration, l delayer.Limits) (time.Duration, error) {
 	switch {
 	case delay < 0:
@@ -24,7 +24,7 @@ func fit(delay time.Duration, l delayer.Limits) (time.Duration, error) {
 			return tier, nil
 		}
 	}
-	return 0, fmt.Errorf("%v is none of the tiers %s, and rounding is exact", delay, list(l.Tiers))
+	return 0, fmt.Errorf("%v is none of the tiers %s, and rounding is exact: use one of them, or rounding: up", delay, list(l.Tiers))
 }
 
 func list(tiers []time.Duration) string {

@@ -1,5 +1,5 @@
-// Package engine is the publish path of every backend: it checks a message, makes sure of its
-// destination, asks the backend's Strategy where it waits, adds our header, and publishes it.
+// Package engine is the publish path of every backend. It checks a message, binds its destination,
+// asks the backend's Strategy where it waits, adds our header, and publishes it.
 package engine
 
 import (
@@ -33,10 +33,10 @@ type Engine struct {
 	publisher *broker.Publisher
 	dests     destinations
 	keeper    *keeper.Keeper
-	guard     *guard.Guard     // nil where nothing of ours is declared
-	mover     *misrouted.Mover // nil where this Delayer leaves misrouted messages to others
+	guard     *guard.Guard     // nil if nothing of ours is declared
+	mover     *misrouted.Mover // nil if this Delayer leaves misrouted messages to others
 
-	stop    context.CancelFunc // ends what runs beside Publish
+	stop    context.CancelFunc // ends the goroutines beside Publish
 	running sync.WaitGroup
 }
 
@@ -93,7 +93,7 @@ func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.D
 	}
 	e.keeper.Expect(waits)
 	envelope := message.NewEnvelope(time.Now().Add(delay), delay, exchange)
-	const attempts = 3 // a topology that is deleted under us is declared again, and the message sent once more
+	const attempts = 3 // after the topology was deleted it is declared again, and the message is sent again
 	for attempt := 1; ; attempt++ {
 		err := e.attempt(ctx, exchange, key, waits, msg, envelope)
 		if err == nil || attempt == attempts || !e.lost(err, delay) {
@@ -103,7 +103,7 @@ func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.D
 	}
 }
 
-// fault is the error while a policy would make delayed messages early, or lose them.
+// fault returns an error while a policy would make delayed messages early, or lose them.
 func (e *Engine) fault(delay time.Duration) error {
 	fault := e.guard.Fault()
 	if fault == nil || delay == 0 {
@@ -114,7 +114,7 @@ func (e *Engine) fault(delay time.Duration) error {
 	return &found
 }
 
-// lost says that a message was certainly not stored because objects of ours are gone.
+// lost reports whether a message was certainly not stored because objects of ours are gone.
 func (e *Engine) lost(err error, delay time.Duration) bool {
 	return delivery.TopologyLost(err) || errors.Is(err, broker.ErrReturned) && delay > 0
 }
@@ -146,7 +146,7 @@ func (e *Engine) attempt(ctx context.Context, exchange, key string, delay time.D
 	})
 }
 
-// publishNow publishes a message that waits nowhere.
+// publishNow publishes a message without delay.
 func (e *Engine) publishNow(ctx context.Context, exchange, key string, msg amqp091.Publishing, envelope message.Envelope) error {
 	err := e.publisher.PublishDirect(ctx, broker.Publishing{Exchange: exchange, Key: key, Message: message.Seal(msg, envelope, nil)})
 	var known *delayer.Error
@@ -156,7 +156,7 @@ func (e *Engine) publishNow(ctx context.Context, exchange, key string, msg amqp0
 	return err
 }
 
-// check refuses what cannot be published before anything is sent.
+// check refuses messages that cannot be published, before anything is sent.
 func (e *Engine) check(exchange, key string, delay time.Duration, msg *amqp091.Publishing) error {
 	bounds := e.bounds
 	if delay == 0 {

@@ -14,12 +14,12 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// Connected has the control connection but no strategy yet: a strategy may want to know the broker
+// Connected has the control connection, but no strategy yet: a strategy may need to ask the broker
 // first.
 type Connected struct {
 	settings Settings
 	control  *broker.Control
-	keeper   *keeper.Keeper // declares until Start makes the engine's own
+	keeper   *keeper.Keeper // used until Start makes the engine's own
 
 	Version string // the broker's
 }
@@ -46,7 +46,7 @@ func (c *Connected) keeping(p topology.Plan) keeper.Config {
 // MaxPriority is the highest message priority that waiting queues of this broker can take.
 func (c *Connected) MaxPriority() uint8 { return maxPriority(c.Version, c.settings.QueueType) }
 
-// Declare makes more of the topology than the strategy's plan.
+// Declare declares objects beyond the strategy's plan.
 func (c *Connected) Declare(ctx context.Context, p topology.Plan) error {
 	return c.keeper.Declare(ctx, p)
 }
@@ -59,8 +59,8 @@ func (c *Connected) Do(ctx context.Context, f func(*amqp091.Channel) error) erro
 // Close ends the connection if Start is never called.
 func (c *Connected) Close() { c.control.Close() }
 
-// Start declares the topology, opens the publishing connections and returns the engine. On an error
-// everything is closed.
+// Start declares the topology, opens the publishing connections and returns the engine. After an
+// error everything is closed.
 func (c *Connected) Start(ctx context.Context, s Strategy) (*Engine, error) {
 	e := &Engine{settings: c.settings, strategy: s, limits: s.Limits(), control: c.control}
 	if err := e.open(ctx, c); err != nil {
@@ -71,7 +71,7 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (*Engine, error) {
 	return e, nil
 }
 
-// open acquires what the engine consists of, one after the other.
+// open acquires the parts of the engine, one after the other.
 func (e *Engine) open(ctx context.Context, c *Connected) error {
 	frame, _, _ := c.control.Conn().Server()
 	e.bounds = message.Limits{FrameSize: frame, User: c.control.Conn().User(), MaxPriority: e.limits.MaxPriority, Growth: e.strategy.Growth()}
@@ -121,7 +121,8 @@ func (e *Engine) connect(ctx context.Context) error {
 	return nil
 }
 
-// inspector asks the management API about the policies for p; nil where there is none.
+// inspector returns a function that asks the management API for policies that harm p; nil without
+// an API.
 func (e *Engine) inspector(p topology.Plan) func(context.Context) error {
 	m := e.settings.management
 	if m == nil {
@@ -130,7 +131,7 @@ func (e *Engine) inspector(p topology.Plan) func(context.Context) error {
 	return func(ctx context.Context) error { return m.Check(ctx, e.settings.Prefix, p) }
 }
 
-// start runs what works beside Publish.
+// start starts the goroutines beside Publish.
 func (e *Engine) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	e.stop = stop
@@ -141,7 +142,7 @@ func (e *Engine) start() {
 	}
 }
 
-// release closes what open has acquired.
+// release closes all that open has acquired.
 func (e *Engine) release() {
 	if e.publisher != nil {
 		e.publisher.Close()
@@ -152,7 +153,7 @@ func (e *Engine) release() {
 	}
 }
 
-// Opened keeps a nil pointer from becoming a Delayer that is not nil.
+// Opened returns a nil Delayer with an error, not an interface that holds a nil pointer.
 func Opened(e *Engine, err error) (delayer.Delayer, error) {
 	if err != nil {
 		return nil, err

@@ -5,22 +5,22 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer"
 )
 
-// maxPriority is the highest message priority with which a message that waits holds up no other.
+// maxPriority is the highest priority with which waiting messages do not block one another.
 //
-// Quorum queues of RabbitMQ 4.0 to 4.2 keep messages of a priority above 4 in a lane of their own and
-// look only at the head of one lane for expiry (rabbit_fifo_q:get): an expired message of the other lane stays until that
-// head has expired too. 3.x keeps one lane, 4.3 looks at all of them, and classic queues without x-max-priority
-// know no priorities.
-func maxPriority(version string, kind topology.QueueType) uint8 {
+// Quorum queues of RabbitMQ 4.0 to 4.2 keep messages with a priority above 4 in a separate list.
+// They look only at the head of one list for expired messages (rabbit_fifo_q:get), so an expired
+// message of the other list stays until that head has expired too. 3.x has one list, 4.3 looks at
+// all of them, and classic queues without x-max-priority ignore priorities.
+func maxPriority(version string, kind delayer.QueueType) uint8 {
 	const normalLane = 4
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	x, err1 := strconv.Atoi(major)
 	y, err2 := strconv.Atoi(minor)
-	if kind == topology.Quorum && err1 == nil && err2 == nil && x == 4 && y < 3 {
+	if kind == delayer.Quorum && err1 == nil && err2 == nil && x == 4 && y < 3 {
 		return normalLane
 	}
 	return math.MaxUint8

@@ -13,7 +13,7 @@ import (
 	"github.com/delayer-go/delayer/internal/misrouted"
 )
 
-// startMover begins to look after misrouted messages, unless this Delayer leaves them to others.
+// startMover starts to move misrouted messages, unless this Delayer leaves them to others.
 func (e *Engine) startMover() *misrouted.Mover {
 	dests, ok := e.dests.(bound)
 	if !ok || e.settings.IgnoreMisrouted {
@@ -26,11 +26,11 @@ func (e *Engine) startMover() *misrouted.Mover {
 		Publish: e.publisher.Publish, PublishDirect: e.publisher.PublishDirect,
 		Delay: e.resend, Vouches: dests.Vouches,
 		Mend:    func(ctx context.Context, queue, key string) error { return e.mend(ctx, dests, queue, key) },
-		Declare: func(ctx context.Context) error { return e.keeper.Declare(ctx, e.settings.Stage().Plan()) },
+		Declare: func(ctx context.Context) error { return e.keeper.Restore(ctx, e.settings.Stage().Plan()) },
 	})
 }
 
-// rules know the TTLs of all queues, also of those that are declared on use.
+// rules know the TTLs of all queues, also of queues that are declared on use.
 func (e *Engine) rules() misrouted.Rules {
 	plan := e.settings.Whole(e.strategy.Plan())
 	if s, ok := e.strategy.(Removable); ok {
@@ -43,19 +43,19 @@ func (e *Engine) rules() misrouted.Rules {
 	return rules
 }
 
-// mend makes the bindings again by which a message should have left a waiting queue. Another process may
-// have declared our exchanges again, and does not know which bindings this one has made on use; a
-// misrouted message says which are missing.
+// mend makes the bindings by which a message should have left a waiting queue. Another process that
+// declares our exchanges again does not know which bindings this one has made on use. A misrouted
+// message shows which are missing.
 func (e *Engine) mend(ctx context.Context, dests bound, queue, key string) error {
 	if s, ok := e.strategy.(Router); ok {
-		if err := e.keeper.Declare(ctx, s.Leaving(queue, delivery.Words(key))); err != nil {
+		if err := e.keeper.Restore(ctx, s.Leaving(queue, delivery.Words(key))); err != nil {
 			return err
 		}
 	}
 	return dests.Rebind(ctx)
 }
 
-// resend publishes a message again that has waited for a part of its delay. It keeps the id and the due
+// resend publishes a message that has waited for a part of its delay. It keeps the id and the due
 // time.
 func (e *Engine) resend(ctx context.Context, was message.Envelope, key string, remaining time.Duration, msg amqp091.Publishing) error {
 	waits, err := fit(remaining, e.limits)
@@ -74,8 +74,8 @@ func (e *Engine) resend(ctx context.Context, was message.Envelope, key string, r
 	return e.locate(err, was.Exchange, key)
 }
 
-// resendOnce makes one attempt. A strategy is given a due time by this process's clock: that in the
-// header is by another.
+// resendOnce makes one attempt. The strategy gets a due time on this process's clock: the header's
+// is on another's.
 func (e *Engine) resendOnce(ctx context.Context, was message.Envelope, key string, waits time.Duration, msg amqp091.Publishing) error {
 	if err := e.keeper.Ensure(ctx); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// Settings are [delayer.Options] without zero fields, checked as far as that needs no broker.
+// Settings are [delayer.Options] with their defaults, checked as far as possible without a broker.
 type Settings struct {
 	delayer.Options
 	Backend string
@@ -29,8 +29,8 @@ type Settings struct {
 	outages    *broker.Outages    // of all connections
 }
 
-// Resolve fills the fields of o that are zero with their defaults and checks all. Errors are ErrConfig
-// and name the key.
+// Resolve gives zero fields of o their defaults and checks them. Errors are ErrConfig and name the
+// key.
 func Resolve(o delayer.Options, backend string) (Settings, error) {
 	def := delayer.DefaultOptions()
 	o.Prefix = cmp.Or(o.Prefix, def.Prefix)
@@ -59,7 +59,8 @@ func Resolve(o delayer.Options, backend string) (Settings, error) {
 	return s, err
 }
 
-// ConfigError is the error for a key of the configuration.
+// ConfigError is the error for a key of the configuration: ErrConfig with the cause and, unless
+// empty, a hint.
 func ConfigError(key string, cause error, hint string) error {
 	return &delayer.Error{Op: "open", Object: key, Kind: delayer.ErrConfig, Cause: cause, Hint: hint}
 }
@@ -70,7 +71,7 @@ func newManagement(o delayer.Options) (*policy.Management, error) {
 	if err != nil {
 		return nil, err
 	}
-	// One connection for each call: they are seconds apart, and none is left when a Delayer is closed.
+	// One connection for each call: calls are seconds apart, and no connection is left after Close.
 	return policy.NewManagement(o.Management, vhost, &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: o.TLS.Clone(), Proxy: http.ProxyFromEnvironment,
 	})
@@ -81,15 +82,15 @@ func (s Settings) Stage() delivery.Stage {
 	return delivery.NewStage(s.Prefix, s.QueueType == delayer.Quorum)
 }
 
-// Whole is all that a Delayer of these settings declares at Open, where own is its backend's part. The
-// marker comes first: a conflict shall be found before anything is declared.
+// Whole is the topology that a Delayer declares at Open; own is its backend's part. The marker
+// comes first: a conflict must be found before anything is declared.
 func (s Settings) Whole(own topology.Plan) topology.Plan {
 	return topology.Plan{Markers: own.Markers}.Add(s.Stage().Plan()).
 		Add(topology.Plan{Exchanges: own.Exchanges, Queues: own.Queues, Bindings: own.Bindings}).
 		Add(guard.Plan(s.Prefix, s.QueueType))
 }
 
-// Problems asks the management API which policies would spoil p, one sentence for each.
+// Problems asks the management API which policies harm p. It returns one sentence for each.
 func (s Settings) Problems(ctx context.Context, p topology.Plan) ([]string, error) {
 	if s.management == nil {
 		return nil, ConfigError("management", errors.New("not given: policies cannot be seen over AMQP"), "want http://user:password@host:15672")
@@ -97,7 +98,7 @@ func (s Settings) Problems(ctx context.Context, p topology.Plan) ([]string, erro
 	return s.management.Problems(ctx, s.Prefix, p)
 }
 
-// BrokerOptions say how to connect; name is shown in the broker's list of connections.
+// BrokerOptions says how to connect. name is shown in the broker's list of connections.
 func (s Settings) BrokerOptions(name string) broker.Options {
 	return broker.Options{
 		URL: s.URL, TLS: s.TLS, Logger: s.Logger, Backend: s.Backend, Outages: s.outages,
@@ -105,11 +106,11 @@ func (s Settings) BrokerOptions(name string) broker.Options {
 	}
 }
 
-// watchKey is that of WithWatchEvery.
+// watchKey is the context key of WithWatchEvery.
 type watchKey struct{}
 
-// WithWatchEvery makes an Open look at topology and policies that often, instead of every five seconds:
-// for tests.
+// WithWatchEvery sets how often a Delayer looks at topology and policies, for tests. Default: five
+// seconds.
 func WithWatchEvery(ctx context.Context, every time.Duration) context.Context {
 	return context.WithValue(ctx, watchKey{}, every)
 }

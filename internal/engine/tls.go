@@ -11,13 +11,14 @@ import (
 	"github.com/delayer-go/delayer/internal/broker"
 )
 
-// loadTLS is what to connect with at amqps:// addresses; nil leaves it to the addresses.
+// loadTLS returns the TLS configuration for amqps:// addresses; nil if the addresses have their
+// own.
 func loadTLS(o delayer.Options) (*tls.Config, error) {
 	if o.TLSFiles == (delayer.TLSFiles{}) {
 		return o.TLS, nil
 	}
 	if o.TLS != nil {
-		return nil, ConfigError("tls", errors.New("there are files, and a TLS configuration"), "give one of them")
+		return nil, ConfigError("tls", errors.New("both files and a TLS configuration are given"), "give one of them")
 	}
 	if err := broker.WantTLS(o.URL); err != nil {
 		return nil, err

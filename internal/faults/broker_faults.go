@@ -18,8 +18,8 @@ func OneNode() []Fault {
 		{Name: "half-open", About: "no packet passes, and no FIN", Inject: halfOpen},
 		{Name: "slow", About: "1 KB a second in each direction", Inject: slow},
 		{Name: "reset in a frame", About: "RST in the middle of a frame, at random moments", Inject: resetMidFrame},
-		{Name: "memory alarm", About: "the broker blocks who publishes", Inject: alarm("set_vm_memory_high_watermark", "0.00001", "0.4")},
-		{Name: "disk alarm", About: "the broker blocks who publishes", Inject: alarm("set_disk_free_limit", "1000000000000000", "50000000")},
+		{Name: "memory alarm", About: "the broker blocks publishers", Inject: alarm("set_vm_memory_high_watermark", "0.00001", "0.4")},
+		{Name: "disk alarm", About: "the broker blocks publishers", Inject: alarm("set_disk_free_limit", "1000000000000000", "50000000")},
 	}
 }
 
@@ -104,7 +104,7 @@ func resetMidFrame(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// halfOpen lasts long enough for heartbeats to be missed, where the hold is half a minute or more.
+// halfOpen makes heartbeats be missed if the hold is at least half a minute.
 func halfOpen(ctx context.Context, s *Scene) error { return s.passing(ctx, HalfOpen) }
 
 func slow(ctx context.Context, s *Scene) error { return s.passing(ctx, Slow) }
@@ -115,8 +115,8 @@ func (s *Scene) passing(ctx context.Context, m Mode) error {
 	return s.wait(ctx, s.Hold)
 }
 
-// alarm raises an alarm by a command and lowers it again. Meanwhile another Delayer of each kind publishes, and is
-// closed.
+// alarm raises an alarm by a command and lowers it again. Meanwhile another Delayer of each kind
+// publishes, and is closed.
 func alarm(command, raise, lower string) func(context.Context, *Scene) error {
 	return func(ctx context.Context, s *Scene) (err error) {
 		others, err := s.openOthers(ctx)

@@ -14,7 +14,7 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit"
 )
 
-// A Fault is something that breaks while messages are published, wait and arrive.
+// A Fault is a failure that is injected while messages are published, wait and arrive.
 type Fault struct {
 	Name    string
 	About   string                              // one line for the table's readers
@@ -25,15 +25,15 @@ type Fault struct {
 	Inject  func(context.Context, *Scene) error `json:"-"`
 }
 
-// A Scene is what a Fault may be done to.
+// A Scene holds the targets of a Fault.
 type Scene struct {
 	Broker  *rabbit.Broker  // nil in a cluster
 	Cluster *rabbit.Cluster // nil where there is one node
 	Proxy   *Proxy          // between the Delayers and the broker; nil in a cluster
 	Runs    []*Run
 	Rand    *rand.Rand
-	Times   int           // how often what is repeated is repeated
-	Hold    time.Duration // how long what lasts lasts
+	Times   int           // how often a repeated fault is repeated
+	Hold    time.Duration // how long a lasting fault lasts
 	Logf    func(format string, args ...any)
 
 	Notes []string // what the fault has measured beside the accounts
@@ -45,12 +45,13 @@ type Scene struct {
 // URLs are the broker's, or brokers', without the proxy.
 func (s *Scene) URLs() []string { return s.consumerURLs }
 
-// Note remembers what is worth saying beside the accounts.
+// Note adds a remark to the report.
 func (s *Scene) Note(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
-// ctl runs rabbitmqctl on the broker, or on the first of the cluster's nodes where it works: others may be down.
+// ctl runs rabbitmqctl on the broker, or on the first of the cluster's nodes where it works: others
+// may be down.
 func (s *Scene) ctl(ctx context.Context, args ...string) (out string, err error) {
 	if s.Cluster == nil {
 		return s.Broker.Ctl(ctx, args...)
@@ -77,7 +78,8 @@ func (s *Scene) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// mostOutage is how long a Delayer may need to publish again: a reconnect that hangs is given up after 30 s.
+// mostOutage is how long a Delayer may need to publish again. A reconnect that hangs is given up
+// after 30 s.
 const mostOutage = 3 * time.Minute
 
 // work returns once every Delayer has confirmed n more messages.
@@ -92,7 +94,7 @@ func (s *Scene) work(ctx context.Context, n int) error {
 	return nil
 }
 
-// A Campaign does faults to Delayers, and accounts for every message.
+// A Campaign injects faults, and accounts for every message.
 type Campaign struct {
 	Subjects []Subject
 	Broker   *rabbit.Broker
@@ -107,7 +109,7 @@ type Campaign struct {
 	Logf     func(format string, args ...any)
 }
 
-// A Row is what one Fault did to one Subject.
+// A Row is the result of one Fault with one Subject.
 type Row struct {
 	Fault     Fault
 	Subject   string
@@ -115,11 +117,11 @@ type Row struct {
 	Account   Account
 	Took      time.Duration
 	Notes     []string
-	Problems  []string // what must not be
+	Problems  []string // violations of the contract
 }
 
-// Run does one fault to all Subjects that it concerns, at the same time. The error is of the campaign's own doing; what
-// the Delayers did wrong is in the rows.
+// Run injects one fault for all Subjects that it concerns, at the same time. The error is about the
+// campaign itself; the violations of the Delayers are in the rows.
 func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 	began := time.Now()
 	goroutines := runtime.NumGoroutine()
@@ -141,7 +143,9 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 		s.finally()
 	}
 	for _, r := range s.Runs {
-		rows = append(rows, c.row(f, r))
+		row := c.row(f, r)
+		row.misrouted(ctx, r)
+		rows = append(rows, row)
 	}
 	shared, err := c.clear(ctx, s, goroutines)
 	for i := range rows {
@@ -156,7 +160,7 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 	return rows, err
 }
 
-// patience is shorter where messages are lost, and would be awaited in vain.
+// patience is shorter if messages may be lost: they would be awaited in vain.
 func (c Campaign) patience(s Subject) time.Duration {
 	const forTheLost = 30 * time.Second
 	if s.QueueType != Quorum {
@@ -189,8 +193,8 @@ func (s *Scene) close() {
 	}
 }
 
-// settle is how long topology is left alone before anything is killed: RabbitMQ 3.10 forgets a durable queue that was
-// declared less than two seconds before a SIGKILL.
+// settle is how long topology is left alone before anything is killed: RabbitMQ 3.10 forgets a
+// durable queue that was declared less than two seconds before a SIGKILL.
 const settle = 3 * time.Second
 
 // start opens the Delayers and publishes until what they declared has settled.
@@ -220,7 +224,7 @@ func (f Fault) concerns(s Subject) bool {
 	return f.Alone == (s.Controller != nil) && (s.QueueType == Quorum || f.Classic)
 }
 
-// disturb does the fault and goes on publishing until enough messages were confirmed.
+// disturb injects the fault and publishes until enough messages were confirmed.
 func (c Campaign) disturb(ctx context.Context, f Fault, s *Scene) error {
 	defer func() {
 		for _, r := range s.Runs {
@@ -248,11 +252,13 @@ func (c Campaign) disturb(ctx context.Context, f Fault, s *Scene) error {
 	return nil
 }
 
-// mostClosing bounds Close: ten seconds for confirms, two for each connection to say goodbye, and a busy machine.
+// mostClosing bounds Close: ten seconds for confirms, two to close each connection, and a busy
+// machine.
 const mostClosing = 40 * time.Second
 
-// mostOverrun bounds how long after its context's end a Publish returns. It is at once; but a busy machine has been seen
-// to run no goroutine for three seconds. One that does not obey its context hangs for longer than this.
+// mostOverrun bounds how long after the end of its context a Publish returns. It should return at
+// once, but a busy machine may run no goroutine for seconds. A Publish that ignores its context
+// hangs for longer.
 const mostOverrun = 30 * time.Second
 
 func (c Campaign) row(f Fault, r *Run) Row {
@@ -269,6 +275,19 @@ func (c Campaign) row(f Fault, r *Run) Row {
 	say(acc.Strangers > 0, "%d deliveries of messages that nobody published", acc.Strangers)
 	say(acc.Overrun > mostOverrun, "Publish returned %v after its context had ended", acc.Overrun)
 	return row
+}
+
+// misrouted tells messages that are missing from those that nobody sends on.
+func (r *Row) misrouted(ctx context.Context, run *Run) {
+	if len(r.Account.Missing) == 0 {
+		return
+	}
+	const enough = 10 * time.Second // also where there is no such queue
+	ctx, cancel := context.WithTimeout(ctx, enough)
+	defer cancel()
+	if n, err := run.receiver.misrouted(ctx); err == nil && n > 0 {
+		r.Problems = append(r.Problems, fmt.Sprintf("%d messages are still in the misrouted queue", n))
+	}
 }
 
 func (r *Row) closing(run *Run) {
@@ -299,7 +318,7 @@ func within(ctx context.Context, limit time.Duration, f func(context.Context) er
 	return f(ctx)
 }
 
-// clear removes what the Delayers declared, closes them, and looks for what is left.
+// clear removes the topologies, closes the Delayers, and checks what is left.
 func (c Campaign) clear(ctx context.Context, s *Scene, goroutines int) (problems []string, err error) {
 	for _, r := range s.Runs {
 		r.endProcesses() // or they would declare again what is removed

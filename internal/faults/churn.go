@@ -16,7 +16,8 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit"
 )
 
-// Growth is what is there after many Delayers were opened, used and closed, beside what was there after the first few.
+// Growth is what is there after many Delayers were opened, used and closed, beside what was there
+// after the first few.
 type Growth struct {
 	Rounds                int
 	Goroutines            int // more than before
@@ -42,8 +43,8 @@ func (g Growth) String() string {
 		g.Rounds, g.Goroutines, g.Connections, float64(g.HeapBefore)/(1<<20), float64(g.HeapAfter)/(1<<20), verdict)
 }
 
-// Churn opens a Delayer, publishes ten messages and closes it, again and again for as long as it says and for ten
-// rounds at least. Every second round closes while messages are being published.
+// Churn opens a Delayer, publishes ten messages and closes it, again and again for as long as it
+// says and for ten rounds at least. Every second round closes while messages are being published.
 func Churn(ctx context.Context, s Subject, b *rabbit.Broker, lasts time.Duration) (g Growth, err error) {
 	c := churn{subject: s, urls: []string{b.URL()}, prefix: "churn-" + rand.Text()[:8]}
 	if c.client, err = openClient(ctx, c.urls); err != nil {
@@ -152,8 +153,9 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// settleHeap waits until the heap is no larger than that, or a while: the runtime keeps a timer that was stopped, and what
-// it would have called, until its time has come, up to ten seconds of what was closed.
+// settleHeap waits until the heap is no larger than that, or a while: the runtime keeps a timer
+// that was stopped, and what it would have called, until its time has come, up to ten seconds of
+// what was closed.
 func settleHeap(most uint64) (size uint64) {
 	const patience = 20 * time.Second
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
@@ -171,7 +173,8 @@ func countConnections(ctx context.Context, ctl control, prefix string) (int, err
 	return strings.Count(out, "delayer "+prefix), err
 }
 
-// connectionsOf counts the connections of a prefix's Delayers that the broker still has, once it has had a while.
+// connectionsOf counts the connections of a prefix's Delayers that the broker still has, once it
+// has had a while.
 func connectionsOf(ctx context.Context, ctl control, prefix string) (left int, err error) {
 	const patience = time.Minute
 	for began := time.Now(); ; {

@@ -13,8 +13,8 @@ func ThreeNodes() []Fault {
 		{Name: "each node killed", Cluster: true, About: "one after the other: SIGKILL and start again", Inject: killEachNode},
 		{Name: "node stopped", Cluster: true, About: "stopped in good order, and back later", Inject: stopNode},
 		{Name: "publisher's node gone", Cluster: true, About: "killed, and back only when publishing has ended well on another", Inject: loseNode},
-		// The last: what is declared in a cluster that has just healed may run on two of its three members (RabbitMQ 3.10.8), and
-		// not survive the next loss.
+		// The last: what is declared in a cluster that has just healed may run on two of its three
+		// members (RabbitMQ 3.10.8), and not survive the next loss.
 		{Name: "node paused", Cluster: true, About: "SIGSTOP: its connections are half-open, and it comes back", Inject: pauseNode},
 	}
 }
@@ -42,7 +42,8 @@ func (s *Scene) killNode(ctx context.Context, i int) error {
 	return s.restart(ctx, i)
 }
 
-// LoseLeader kills the node that leads the longest queue, and does not start it again: for a campaign that has no time.
+// LoseLeader kills the node that leads the longest queue, and does not start it again: for a
+// campaign that has no time.
 func LoseLeader(ctx context.Context, s *Scene) error {
 	i, err := s.busiest(ctx)
 	if err != nil {
@@ -99,7 +100,8 @@ func stopNode(ctx context.Context, s *Scene) error {
 	return s.restart(ctx, i)
 }
 
-// pauseNode pauses the node that the Delayers are connected to, as long as takes heartbeats to be missed.
+// pauseNode pauses the node that the Delayers are connected to, as long as takes heartbeats to be
+// missed.
 func pauseNode(ctx context.Context, s *Scene) error {
 	node := s.Cluster.Nodes()[0]
 	if err := node.Pause(); err != nil {

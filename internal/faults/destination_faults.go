@@ -41,8 +41,8 @@ func deleteDestination(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// fillDestination declares the queue again with room for few, and stops taking from it until it has been full for a
-// while.
+// fillDestination declares the queue again with room for few, and stops taking from it until it has
+// been full for a while.
 func fillDestination(ctx context.Context, s *Scene) error {
 	const room = int64(20)
 	for _, r := range s.Runs {
@@ -104,8 +104,8 @@ func forbidDestination(ctx context.Context, s *Scene) error {
 	return s.permit(ctx, ".*")
 }
 
-// deleteTopology deletes all that begins with the prefix. What waits there is gone with it, and is forgiven; what is
-// published afterwards is not.
+// deleteTopology deletes all that begins with the prefix. What waits there is gone with it, and is
+// forgiven; what is published afterwards is not.
 func deleteTopology(ctx context.Context, s *Scene) error {
 	for _, r := range s.Runs {
 		queues, err := s.names(ctx, "list_queues", r.Prefix+".")

@@ -1,11 +1,12 @@
-// Package faults shows what becomes of every message while things break. Tests and the command faults use it; nothing
-// that a consumer of this module links does.
+// Package faults injects failures and accounts for every message. Only tests and the command faults
+// use it.
 //
-// A [Run] publishes to one Delayer from many goroutines at a steady pace, consumes what arrives and writes both into a
-// [Ledger], which then accounts for every message: confirmed, refused or unknown, and delivered, twice, early or
-// missing. A [Fault] is what is done meanwhile, to a broker, a [Proxy] in front of it, a controller or a destination. A
-// [Campaign] does one fault to several Delayers at once.
+// A [Run] publishes to one Delayer from many goroutines at a steady rate, consumes the messages,
+// and records both in a [Ledger]. The ledger accounts for every message: confirmed, refused or
+// unknown, and delivered, twice, early or missing. A [Fault] is injected meanwhile: into a broker,
+// a [Proxy] in front of it, a controller or a destination. A [Campaign] injects one fault for
+// several Delayers at once.
 //
-// Publishers repeat nothing: each attempt is a message of its own, so that a Delayer's answer is held against what
-// happened to that message.
+// Publishers retry nothing. Each attempt is a separate message, so that Publish's answer is
+// compared with what happened to that message.
 package faults

@@ -10,7 +10,7 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// An Outcome is what Publish answered.
+// An Outcome is the answer of Publish.
 type Outcome int
 
 const (
@@ -58,7 +58,8 @@ type Ledger struct {
 	conflict  time.Time
 }
 
-// A span says which confirmed messages an operator may have deleted: asked for before a time, and due between two.
+// A span says which confirmed messages an operator may have deleted: asked for before a time, and
+// due between two.
 type span struct{ asked, dueFrom, dueTo time.Time }
 
 func (s span) covers(a *Attempt) bool {
@@ -160,27 +161,28 @@ func (l *Ledger) Stop() {
 	l.stopped = true
 }
 
-// ForgiveWaiting says that an operator has deleted, from one time to another, the queues where messages wait.
+// ForgiveWaiting says that an operator has deleted, from one time to another, the queues where
+// messages wait.
 func (l *Ledger) ForgiveWaiting(from, to time.Time) {
 	l.forgive(span{asked: to, dueFrom: from.Add(-inFlight)})
 }
 
-// ForgiveArrived says that an operator has deleted, from one time to another, the queue where messages arrive: what
-// had just come is gone with it.
+// ForgiveArrived says that an operator has deleted, from one time to another, the queue where
+// messages arrive: what had just come is gone with it.
 func (l *Ledger) ForgiveArrived(from, to time.Time) {
 	l.forgive(span{asked: to, dueFrom: from.Add(-inFlight), dueTo: to})
 }
 
-// Announce says that from one time on an operator's policy spoilt what was on its way, and that at another Publish had
-// answered so: the messages that were on their way between the two are counted apart.
+// Announce notes that an operator's policy harmed waiting messages from one time on, and that
+// Publish reported it at another. Messages that waited between the two are counted separately.
 func (l *Ledger) Announce(from, to time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.announced = append(l.announced, span{asked: to, dueFrom: from.Add(-inFlight)})
 }
 
-// lastConflict is when Publish last answered that something at the broker conflicts with the Delayer, or that a queue
-// refuses messages.
+// lastConflict is when Publish last answered that something at the broker conflicts with the
+// Delayer, or that a queue refuses messages.
 func (l *Ledger) lastConflict() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,8 +198,8 @@ func (l *Ledger) forgive(s span) {
 	l.forgiven = append(l.forgiven, s)
 }
 
-// CaughtUp looks at the messages that were due from one time to another and came after it: how many, and how long after
-// it half of them and all of them had come.
+// CaughtUp looks at the messages that were due from one time to another and came after it: how
+// many, and how long after it half of them and all of them had come.
 func (l *Ledger) CaughtUp(from, to time.Time) (messages int, half, last time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,7 +217,8 @@ func (l *Ledger) CaughtUp(from, to time.Time) (messages int, half, last time.Dur
 	return len(after), after[len(after)/2], after[len(after)-1]
 }
 
-// counts returns how many were confirmed, how many of them have not arrived, and when the last new one did.
+// counts returns how many were confirmed, how many of them have not arrived, and when the last new
+// one did.
 func (l *Ledger) counts() (confirmed, undone int, progress time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,8 +19,9 @@ const (
 		"|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
 )
 
-// UpdatePage writes rows between the markers of a file, into the section of a broker. run says when and how they were
-// made. Rows of other faults in that section stay, with what was said of their run: a campaign may be made in parts.
+// UpdatePage writes rows between the markers of a file, into the section of a broker. run says when
+// and how they were made. Rows of other faults in that section stay, with what was said of their
+// run: a campaign may be made in parts.
 func UpdatePage(path, broker, run string, rows []Row) error {
 	old, err := os.ReadFile(path)
 	if err != nil {

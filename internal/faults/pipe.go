@@ -85,7 +85,8 @@ func (c *pipe) rest(n int, changed <-chan struct{}) {
 	}
 }
 
-// midFrame is where to cut so that what goes before does not end a frame: its last octet is no frame's end.
+// midFrame is where to cut so that what goes before does not end a frame: its last octet is no
+// frame's end.
 func midFrame(data []byte) int {
 	n := len(data) / 2
 	for n > 0 && data[n-1] == frameEnd {

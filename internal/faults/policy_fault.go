@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// policies are what an operator might set: message-ttl makes messages early where nobody notices it, overflow loses them in
-// a crash, and max-length makes waiting queues refuse them, which is the broker's own answer. It is set for ours
-// alone: where messages arrive it would drop the oldest, as it would for any publisher.
+// policies are mistakes of an operator. message-ttl makes messages early, overflow loses them in a
+// crash, and max-length makes waiting queues refuse them. max-length applies to our queues only: in
+// the destination it would drop the oldest messages of any publisher.
 var policies = []struct{ pattern, definition string }{
 	{".*", `{"message-ttl": 100}`},
 	{".*", `{"overflow": "drop-head"}`},
@@ -18,7 +18,8 @@ var policies = []struct{ pattern, definition string }{
 // policyName is the operator's.
 const policyName = "faults-catch-all"
 
-// catchAll sets each policy until every Delayer says in an answer that there is one, and takes it away again.
+// catchAll sets each policy until every Delayer says in an answer that there is one, and takes it
+// away again.
 func catchAll(ctx context.Context, s *Scene) error {
 	for _, policy := range policies {
 		from := time.Now()
@@ -47,7 +48,8 @@ func catchAll(ctx context.Context, s *Scene) error {
 // mostUnnoticed is how long a policy may go unnoticed, rabbitmqctl's own seconds included.
 const mostUnnoticed = time.Minute
 
-// awaitConflict returns when Publish first answered, after a time, that something conflicts, or that a queue is full.
+// awaitConflict returns when Publish first answered, after a time, that something conflicts, or
+// that a queue is full.
 func (r *Run) awaitConflict(ctx context.Context, after time.Time) (at time.Time, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, mostUnnoticed, fmt.Errorf("not noticed within %v", mostUnnoticed))
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A Proxy is a TCP proxy between a Delayer and its brokers, where connections break in ways that a broker cannot be
-// made to break them in. Its methods are safe for concurrent use.
+// A Proxy is a TCP proxy between a Delayer and its brokers that breaks connections as networks do.
+// Its methods are safe for concurrent use.
 type Proxy struct {
 	listener net.Listener
 	targets  []string // host:port, tried in turn
@@ -31,8 +31,9 @@ type Mode int
 const (
 	// Pass lets all bytes through.
 	Pass Mode = iota
-	// HalfOpen swallows all bytes in both directions and closes nothing, as a host that lost its power. Connections
-	// that were half-open stay so after the mode has changed: bytes of theirs are missing.
+	// HalfOpen swallows all bytes in both directions and closes nothing, as a host that lost its
+	// power. Connections that were half-open stay so after the mode has changed: bytes of theirs
+	// are missing.
 	HalfOpen
 	// Slow lets through about 1 KB a second in each direction of each connection.
 	Slow
@@ -40,7 +41,8 @@ const (
 	Down
 )
 
-// NewProxy listens on a port of the loopback interface for connections to the first of the brokers that takes one.
+// NewProxy listens on a port of the loopback interface for connections to the first of the brokers
+// that takes one.
 func NewProxy(urls ...string) (*Proxy, error) {
 	p := &Proxy{changed: make(chan struct{}), pipes: map[*pipe]struct{}{}}
 	for _, raw := range urls {
@@ -95,8 +97,8 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// ResetMidFrame sends the broker a part of what each of the connections sends next, which is not the end of a frame, and
-// then resets both sides (RST). New ones are taken as before.
+// ResetMidFrame sends the broker a part of what each of the connections sends next, which is not
+// the end of a frame, and then resets both sides (RST). New ones are taken as before.
 func (p *Proxy) ResetMidFrame() {
 	for _, pipe := range p.open() {
 		pipe.doomed.Store(true)
@@ -138,7 +140,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve connects to a broker and copies both ways until either side closes.
+// serve connects to a broker and copies in both directions until either side closes.
 func (p *Proxy) serve(client net.Conn) {
 	broker, err := p.dial()
 	if err != nil {

@@ -26,7 +26,8 @@ type Subject struct {
 	Open func(ctx context.Context, urls []string, prefix string) (delayer.Delayer, error)
 	// Delays are what messages ask for, in turn.
 	Delays []time.Duration
-	// Controller is the command of a controller in a process of its own; nil where there is none to be run.
+	// Controller is the command of a controller in a process of its own; nil where there is none to
+	// be run.
 	Controller func(url, prefix string) *exec.Cmd
 	// Unroutable is the name of the queue for unroutable messages.
 	Unroutable func(prefix string) string
@@ -39,8 +40,8 @@ type Load struct {
 	Patience   time.Duration // of each Publish
 }
 
-// A Run is one Subject under load: publishers, a consumer, and the ledger. Half of the messages go to a queue through
-// the default exchange, half to the same queue through an exchange.
+// A Run is one Subject under load: publishers, a consumer, and the ledger. Half of the messages go
+// to a queue through the default exchange, half to the same queue through an exchange.
 type Run struct {
 	Subject Subject
 	Prefix  string
@@ -58,8 +59,9 @@ type Run struct {
 	onClose []func()
 }
 
-// Start declares the destinations, opens the Delayer through the first urls and publishes until Stop. The consumer
-// has a connection of its own, to the second urls. After an error nothing is left open.
+// Start declares the destinations, opens the Delayer through the first urls and publishes until
+// Stop. The consumer has a connection of its own, to the second urls. After an error nothing is
+// left open.
 func Start(ctx context.Context, s Subject, delayerURLs, consumerURLs []string, load Load) (*Run, error) {
 	r := &Run{
 		Subject: s, Prefix: "faults-" + rand.Text()[:8], Ledger: NewLedger(), load: load,
@@ -96,7 +98,8 @@ func (r *Run) Pause() { r.gate.close() }
 // Resume lets paused publishers go on.
 func (r *Run) Resume() { r.gate.open() }
 
-// publish publishes at this publisher's share of the rate, each message with a number of its own, and repeats none.
+// publish publishes at this publisher's share of the rate, each message with a number of its own,
+// and repeats none.
 func (r *Run) publish(ctx context.Context, first int) {
 	pace := time.Second * time.Duration(r.load.Publishers) / time.Duration(r.load.Rate)
 	next := time.Now().Add(pace * time.Duration(first) / time.Duration(r.load.Publishers))
@@ -145,7 +148,8 @@ func (r *Run) Confirmed() int {
 	return confirmed
 }
 
-// Await returns once every confirmed message has arrived or is kept as unroutable, or when none has for patience.
+// Await returns once every confirmed message has arrived or is kept as unroutable, or when none has
+// for patience.
 func (r *Run) Await(ctx context.Context, patience time.Duration) {
 	const look = 20 * time.Millisecond
 	tick := time.NewTicker(look)
@@ -193,7 +197,8 @@ func (r *Run) AwaitConfirmed(ctx context.Context, n int) error {
 	}
 }
 
-// CloseDelayer closes the Delayer and remembers how long that took. It may be called more than once.
+// CloseDelayer closes the Delayer and remembers how long that took. It may be called more than
+// once.
 func (r *Run) CloseDelayer() error {
 	if r.Delayer == nil {
 		return nil
@@ -208,7 +213,8 @@ func (r *Run) CloseDelayer() error {
 // Closing is how long the Delayer took to close.
 func (r *Run) Closing() time.Duration { return r.closed }
 
-// Close ends all, deletes the destinations and whatever has the run's prefix, and returns when no goroutine is left.
+// Close ends all, deletes the destinations and whatever has the run's prefix, and returns when no
+// goroutine is left.
 func (r *Run) Close() error {
 	r.Stop()
 	err := r.CloseDelayer()

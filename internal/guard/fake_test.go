@@ -19,7 +19,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // A fakeBroker is a broker as far as probes see it, under the policies that a test sets.
@@ -144,7 +143,7 @@ func play(t *testing.T, act func(t *testing.T, s *scene)) {
 		s := &scene{fakeBroker: &fakeBroker{}}
 		s.busy.Store(true)
 		s.guard = newGuard(Config{
-			Backend: "test", Prefix: "p", QueueType: topology.Quorum, Logger: slog.New(slog.NewTextHandler(s, nil)),
+			Backend: "test", Prefix: "p", QueueType: delayer.Quorum, Logger: slog.New(slog.NewTextHandler(s, nil)),
 			Publish: s.publish, Inspect: s.ask,
 		}, s.fakeBroker)
 		require.NoError(t, s.guard.Open(t.Context()))

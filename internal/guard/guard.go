@@ -1,13 +1,13 @@
-// Package guard finds policies of the broker that would make delayed messages early, or lose them,
-// and says whether delayed messages may be published.
+// Package guard finds policies of the broker that would make delayed messages early, or lose them.
+// It says whether delayed messages may be published.
 //
 // There are four sources: probes that wait, a probe for alternate exchanges, a probe for overflow,
-// and, where it is configured, the management API. Each finds a fault, finds nothing, or does not
-// know. A fault stands until the source that found it finds nothing.
+// and, if configured, the management API. Each finds a fault, finds nothing, or does not know. A
+// fault stands until the source that found it finds nothing.
 //
 // Objects of a prefix, of which [Plan] lists the shared ones:
 //
-//	<prefix>.watch                  a direct exchange without alternate: what it cannot route must be returned
+//	<prefix>.watch                  a direct exchange without alternate: unroutable messages must be returned
 //	<prefix>.watch.full             a quorum queue for one message, which must refuse the next ones
 //	<prefix>.watch.back             a direct exchange, to which probes are dead-lettered
 //	<prefix>.watch.<id>.<n>         the probe queues of one Delayer
@@ -28,30 +28,29 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // Config is what a Guard needs.
 type Config struct {
 	Backend   string
 	Prefix    string
-	QueueType topology.QueueType
+	QueueType delayer.QueueType
 	Logger    *slog.Logger
-	Every     time.Duration   // the pause between two looks, by chance up to half as long again; 0: 5 s
-	Control   *broker.Control // where the queues of probes are declared
+	Every     time.Duration   // the pause between two looks, plus up to half of it at random; 0: 5 s
+	Control   *broker.Control // the connection that declares the probe queues
 
-	// Publish publishes a probe, mandatory and with a confirm, where a channel that the broker
-	// closes harms no other message. It returns the errors of [broker.Publisher.PublishDirect].
+	// Publish publishes a probe, mandatory and with a confirm, on a channel without other messages.
+	// It returns the errors of [broker.Publisher.PublishDirect].
 	Publish func(context.Context, broker.Publishing) error
 
 	// Inspect asks the management API. It returns nil if no policy does harm, ErrConflict if one
-	// does, and any other error if that is not known. It is nil where no API is configured.
+	// does, and any other error if that is unknown. It is nil if no API is configured.
 	Inspect func(context.Context) error
 }
 
 const (
 	defaultEvery = 5 * time.Second
-	firstTimeout = 5 * time.Second  // for the probes of Open: the broker may be blocking publishers, and the next look is soon
+	firstTimeout = 5 * time.Second  // for the probes of Open: the broker may block publishers, and the next look is soon
 	lookTimeout  = 30 * time.Second // for one look
 )
 
@@ -152,8 +151,8 @@ func (g *Guard) probe(ctx context.Context) {
 	g.learn(overflowProbe, g.ask(ctx, overflowProbe, g.probes.overflow))
 }
 
-// ask returns the answer of a source. Where the user may not send probes it asks no more, since
-// each attempt costs a channel, unless that source has to lift its fault.
+// ask returns the answer of a source. If the user may not send probes it stops asking, because each
+// attempt costs a channel, unless that source must lift its fault.
 func (g *Guard) ask(ctx context.Context, from source, look func(context.Context) error) error {
 	if g.forbidden && !g.accuses(from) {
 		return errUndecided
@@ -167,7 +166,7 @@ func (g *Guard) ask(ctx context.Context, from source, look func(context.Context)
 	return err
 }
 
-// accuses says that a source knows of a fault.
+// accuses reports whether a source knows of a fault.
 func (g *Guard) accuses(s source) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -183,7 +182,7 @@ func (g *Guard) learn(from source, answer error) {
 	g.fault.Store(fault)
 	switch {
 	case change == found:
-		g.cfg.Logger.Error("delayed messages would be early or lost; none is published until this is put right", "error", fault)
+		g.cfg.Logger.Error("delayed messages would be early or lost; none is published until this is fixed", "error", fault)
 	case change == lifted:
 		g.cfg.Logger.Info("the policy is gone; delayed messages are published again", "backend", g.cfg.Backend)
 	case answer != nil && !errors.Is(answer, delayer.ErrConflict) && !errors.Is(answer, errUndecided):

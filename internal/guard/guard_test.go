@@ -27,7 +27,7 @@ var harms = map[string]harm{
 	"alternate exchange": {
 		set:   func(b *fakeBroker) { b.alternate = true },
 		clear: func(b *fakeBroker) { b.alternate = false },
-		want:  `exchange "p.watch": conflicts with what the broker holds: what it cannot route is taken by an alternate exchange: is there a policy with alternate-exchange?`,
+		want:  `exchange "p.watch": conflicts with what the broker holds: an alternate exchange takes its unroutable messages: is there a policy with alternate-exchange?`,
 	},
 	"overflow": {
 		set:   func(b *fakeBroker) { b.overflow = true },

@@ -3,7 +3,7 @@ package guard
 import "time"
 
 // An instant is a moment by two clocks. The monotonic clock stops while the machine is suspended,
-// and the wall clock can be set: what has passed lies between the two.
+// and the wall clock can be set. The time that has passed lies between the two.
 type instant struct {
 	mono time.Duration // since the Guard was made
 	wall time.Time     // without a monotonic reading

@@ -3,6 +3,7 @@ package guard
 import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -18,14 +19,14 @@ func returnExchange(prefix string) string { return watchName(prefix) + ".back" }
 // fullQueue is the queue that must refuse messages.
 func fullQueue(prefix string) string { return watchName(prefix) + ".full" }
 
-// Plan is what the Delayers of a prefix share for their probes.
-func Plan(prefix string, kind topology.QueueType) topology.Plan {
+// Plan lists the objects that the Delayers of a prefix share for their probes.
+func Plan(prefix string, kind delayer.QueueType) topology.Plan {
 	in := watchName(prefix)
 	p := topology.Plan{Exchanges: []topology.Exchange{
 		{Name: in, Kind: topology.Direct},
 		{Name: returnExchange(prefix), Kind: topology.Direct},
 	}}
-	if kind == topology.Quorum {
+	if kind == delayer.Quorum {
 		p.Queues = []topology.Queue{{Name: fullQueue(prefix), Args: amqp091.Table{
 			"x-queue-type": string(kind), "x-max-length": int64(1), "x-overflow": "reject-publish",
 		}}}

@@ -15,25 +15,25 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// A wire is where the probes of one Delayer wait, and where they come back. One goroutine uses it.
+// A wire holds the probes of one Delayer and receives them back. One goroutine uses it.
 type wire interface {
-	// open makes sure of the queues and of the consumer. anew says that the consumer is a new one:
-	// probes that were sent before do not come to it.
+	// open makes sure that the queues and the consumer exist. anew reports a new consumer: probes
+	// that were sent before do not reach it.
 	open(ctx context.Context) (anew bool, err error)
-	// returned is where probes come back; nil before open.
+	// returned receives the probes that come back; nil before open.
 	returned() <-chan amqp091.Delivery
-	// ended says that returned is closed.
+	// ended notes that returned was closed.
 	ended()
 	// name is the name of a probe queue, and the routing key that leads there.
 	name(n int) string
 	// returnKey is the routing key that leads from the return exchange to the consumer.
 	returnKey() string
-	// holds asks the broker whether there is a message in a probe queue.
+	// holds asks the broker whether a probe queue holds a message.
 	holds(ctx context.Context, n int) (bool, error)
 }
 
-// probes find policies by what they do to objects whose names a catch-all policy matches, like all
-// of ours: AMQP cannot list policies. One goroutine uses them.
+// probes find policies by their effect, because AMQP cannot list policies. A catch-all policy
+// matches the probe queues as it matches all our objects. One goroutine uses them.
 type probes struct {
 	Config
 	wire
@@ -43,29 +43,29 @@ type probes struct {
 
 func (p *probes) now() instant { return instantAt(time.Now(), p.epoch) }
 
-// alternate asks whether what has no route is returned. Under a policy with alternate-exchange a
-// waiting queue that is gone would not be noticed.
+// alternate checks that a message without a route is returned. Under a policy with
+// alternate-exchange, a missing waiting queue would not be noticed.
 func (p *probes) alternate(ctx context.Context) error {
 	err := p.Publish(ctx, p.message(keyNowhere))
 	switch {
 	case err == nil:
 		return p.conflict("exchange", watchName(p.Prefix),
-			errors.New("what it cannot route is taken by an alternate exchange"), "alternate-exchange")
+			errors.New("an alternate exchange takes its unroutable messages"), "alternate-exchange")
 	case errors.Is(err, broker.ErrReturned):
 		return nil
 	}
 	return err
 }
 
-// mostTaken is more than a full quorum queue takes: it tells publishers a moment later. It takes
-// two or three that come one after the other, with confirms.
+// mostTaken is more messages than a full quorum queue accepts. It tells publishers a moment late,
+// so it accepts two or three that are published one after the other, with confirms.
 const mostTaken = 100
 
-// overflow asks whether a full quorum queue refuses messages. A policy's overflow wins over the
-// queue's own; the queue then dead-letters at most once, and early when it is full. On classic
+// overflow checks that a full quorum queue refuses messages. A policy's overflow wins over the
+// queue's argument. The queue then dead-letters at most once, and early when it is full. On classic
 // queues the argument wins.
 func (p *probes) overflow(ctx context.Context) error {
-	if p.QueueType != topology.Quorum {
+	if p.QueueType != delayer.Quorum {
 		return nil
 	}
 	for range mostTaken {
@@ -80,8 +80,8 @@ func (p *probes) overflow(ctx context.Context) error {
 	return p.conflict("queue", fullQueue(p.Prefix), errors.New("it does not refuse messages when it is full"), "overflow")
 }
 
-// wait looks at the probes that wait, and sends those that are due. It returns nil where a probe
-// has shown that the policy of an early one is gone.
+// wait checks the waiting probes and sends those that are due. It returns nil if a probe has shown
+// that the policy of an early one is gone.
 func (p *probes) wait(ctx context.Context) error {
 	anew, err := p.open(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *probes) wait(ctx context.Context) error {
 		p.waiting.forgetAll()
 	}
 	gone, unsure := p.gone(ctx)
-	early := p.drain() // last: what came back meanwhile counts
+	early := p.drain() // last, so that it includes probes that came back meanwhile
 	if early == nil && gone {
 		p.waiting.proven()
 	}
@@ -107,8 +107,8 @@ func (p *probes) wait(ctx context.Context) error {
 	return errUndecided
 }
 
-// gone asks the broker whether a probe is still in its queue that an early one's policy would have
-// taken out.
+// gone asks the broker for a probe that the policy of an early one would have removed. If that
+// probe is still in its queue, the policy is gone.
 func (p *probes) gone(ctx context.Context) (bool, error) {
 	n, ok := p.waiting.witness(p.now())
 	if !ok {
@@ -140,7 +140,7 @@ func (p *probes) send(ctx context.Context) (failed error) {
 	return failed
 }
 
-// drain takes the probes that have come back until now. Its error is that of an early one.
+// drain takes the probes that have come back until now. It returns the error of an early one.
 func (p *probes) drain() (early error) {
 	for {
 		select {
@@ -154,8 +154,8 @@ func (p *probes) drain() (early error) {
 	}
 }
 
-// receive takes a probe that has come back; ok is false when none will come any more. Its error is
-// that of an early one.
+// receive takes a probe that has come back. ok is false if no more will come. It returns an error
+// if the probe is early.
 func (p *probes) receive(d amqp091.Delivery, ok bool) error {
 	if !ok {
 		p.ended()
@@ -171,7 +171,7 @@ func (p *probes) receive(d amqp091.Delivery, ok bool) error {
 	return p.conflict("queue", p.name(n), cause, keyOf(reason))
 }
 
-// keyOf is the key of a policy that takes messages out of a queue for a reason of the broker's.
+// keyOf returns the policy key that removes messages from a queue for this reason in x-death.
 func keyOf(reason string) string {
 	if reason == "maxlen" {
 		return "max-length or max-length-bytes"
@@ -179,7 +179,7 @@ func keyOf(reason string) string {
 	return "message-ttl (or was the broker's clock set forward)"
 }
 
-// conflict names what a policy does, and to which object.
+// conflict is the error for a policy. It names the object and the policy's key.
 func (p *probes) conflict(kind, name string, cause error, key string) error {
 	return &delayer.Error{
 		Op: "open", Backend: p.Backend, Object: fmt.Sprintf("%s %q", kind, name), Kind: delayer.ErrConflict,
@@ -187,7 +187,7 @@ func (p *probes) conflict(kind, name string, cause error, key string) error {
 	}
 }
 
-// message is a probe with a routing key, and one in BCC.
+// message returns a probe with a routing key, and more of them in BCC.
 func (p *probes) message(key string, more ...any) broker.Publishing {
 	envelope := message.NewEnvelope(time.Now().Add(probeTTL), probeTTL, "")
 	return broker.Publishing{
@@ -195,8 +195,8 @@ func (p *probes) message(key string, more ...any) broker.Publishing {
 	}
 }
 
-// accessRefused says that the user may not do what probes need: the broker names an object of
-// theirs. A message of someone else's may have closed the channel as well.
+// accessRefused reports whether the user lacks permissions for probes. The broker must name an
+// object of theirs: another message may have closed the channel as well.
 func accessRefused(err error, prefix string) bool {
 	var amqpErr *amqp091.Error
 	return errors.As(err, &amqpErr) && amqpErr.Code == amqp091.AccessRefused &&

@@ -10,16 +10,16 @@ import (
 	"github.com/delayer-go/delayer/internal/broker"
 )
 
-// queues are the probe queues and the return queue of one Delayer, on its control connection. They
-// are exclusive to that connection, so they are gone when it is.
+// queues are the probe queues and the return queue of one Delayer. They are exclusive to its
+// control connection, and deleted with it.
 type queues struct {
 	prefix, id string
 	control    *broker.Control
 	from       consumer
 }
 
-// A consumer takes probes from a return queue of its own, on a channel of its own. A consumer that
-// nobody owns can therefore take nothing from another.
+// A consumer has its own return queue and its own channel. So a consumer that nobody owns any more
+// takes nothing from another.
 type consumer struct {
 	ch    *amqp091.Channel
 	queue string
@@ -30,8 +30,8 @@ func newQueues(prefix string, control *broker.Control) *queues {
 	return &queues{prefix: prefix, id: watchName(prefix) + "." + rand.Text(), control: control}
 }
 
-// open implements [wire]. It declares also what it declared before: an exchange that was deleted
-// and declared again has lost its bindings.
+// open implements [wire]. It declares everything each time: an exchange that was deleted and
+// declared again has lost its bindings.
 func (q *queues) open(ctx context.Context) (anew bool, err error) {
 	from := q.from
 	opened := newHandover(consumer.close)
@@ -49,7 +49,7 @@ func (q *queues) open(ctx context.Context) (anew bool, err error) {
 		}
 		return err
 	})
-	if c, ok := opened.take(); ok { // also where ctx ended meanwhile
+	if c, ok := opened.take(); ok { // also if ctx has ended
 		q.from = c
 		return true, nil
 	}
@@ -64,7 +64,7 @@ const (
 	exclusive     = true
 )
 
-// declare declares the probe queues. In each the next probe drives the last one out.
+// declare declares the probe queues. In each, a new probe replaces the last one.
 func (q *queues) declare(ch *amqp091.Channel) error {
 	for n := range probeQueues {
 		_, err := ch.QueueDeclare(q.name(n), !durable, !autoDelete, exclusive, waitForAnswer, amqp091.Table{
@@ -109,7 +109,7 @@ func (c consumer) alive() bool { return c.probe != nil && !c.ch.IsClosed() }
 
 func (c consumer) close() {
 	if c.ch != nil {
-		_ = c.ch.Close() // fails only where it is closed already
+		_ = c.ch.Close() // fails only if it is closed already
 	}
 }
 

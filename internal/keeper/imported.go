@@ -11,9 +11,9 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// ImportedWords are the numbers of words that our keys have in an imported topology. Each needs
-// bindings of its own, and all there could be are too many. They are those of routing keys with up to
-// seven dots, and of the empty one.
+// ImportedWords are the numbers of words that our keys may have in an imported topology. Each
+// number needs its own bindings, and all would be too many. These serve routing keys with up to
+// seven dots, and the empty key.
 var ImportedWords = []int{1, 2, 3, 4, 5, 6, 7, 8, delivery.Words("")}
 
 // CheckWords refuses a routing key for which an imported topology has no bindings.
@@ -24,7 +24,7 @@ func CheckWords(key string) error {
 	return fmt.Errorf("the routing key has %d words; with declare: false it may have eight", strings.Count(key, ".")+1)
 }
 
-// exists makes sure that the exchanges and queues of an imported topology are there. Bindings cannot be
+// exists makes sure that the exchanges and queues of an imported topology exist. Bindings cannot be
 // seen.
 func (k *Keeper) exists(ctx context.Context, p topology.Plan) error {
 	missing, err := k.cfg.Objects.Missing(ctx, p)
@@ -43,7 +43,7 @@ func (k *Keeper) exists(ctx context.Context, p topology.Plan) error {
 	}
 }
 
-// Complete is what links need in an imported topology.
+// Complete returns the objects that links need in an imported topology.
 func Complete[L any](links []L, needs func(l L, words int) topology.Plan) topology.Plan {
 	var p topology.Plan
 	for _, l := range links {

@@ -1,6 +1,6 @@
-// Package keeper keeps the topology of a Delayer in the broker. It declares what Open needs, and the
-// bindings that a message needs when they are first used; it finds out what somebody has deleted, and
-// declares it again.
+// Package keeper keeps the topology of a Delayer in the broker. It declares the objects of Open,
+// and further bindings when they are first used. It notices when somebody deletes objects, and
+// declares them again.
 package keeper
 
 import (
@@ -17,29 +17,30 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// Config says what is to be kept.
+// Config says what a Keeper keeps.
 type Config struct {
 	Backend string
 	Log     *slog.Logger
 	Objects Objects // of the broker
 
-	// Topology is what Open declares.
+	// Topology is declared by Open.
 	Topology topology.Plan
-	// Imported says that an administrator has declared it: the Keeper only looks whether it is there.
+	// Imported: an administrator has declared it, and the Keeper only checks that it exists.
 	Imported bool
-	// OnUse are the bindings that are declared when they are first used; nil where there are none.
+	// OnUse are the bindings that are declared when they are first used; nil if there are none.
 	OnUse OnUse
-	// Rebind binds all destinations with messages on their way again; nil where nothing is bound.
+	// Rebind binds all destinations for which messages wait; nil if nothing is bound.
 	Rebind func(context.Context) error
-	// Forget makes Publish bind each destination again before it is used; nil likewise.
+	// Forget makes Publish bind each destination again before its next use; nil if nothing is
+	// bound.
 	Forget func()
-	// Every is the least time between two looks at the topology. 0: five seconds.
+	// Every is the least time between two checks of the topology. 0: five seconds.
 	Every time.Duration
 }
 
-// Objects are those of the broker, as [Live] reaches them.
+// Objects declares, checks and removes the objects of a broker; see [Live].
 type Objects interface {
-	// Declare makes what p lists. What is there already, with the same arguments, stays as it is.
+	// Declare declares the objects of p. Existing objects with the same arguments stay as they are.
 	Declare(ctx context.Context, p topology.Plan) error
 	// Missing names the exchanges and queues of p that do not exist.
 	Missing(ctx context.Context, p topology.Plan) ([]string, error)
@@ -47,7 +48,7 @@ type Objects interface {
 	Remove(ctx context.Context, p topology.Plan) error
 }
 
-// Live are the objects of a broker.
+// Live returns the Objects of a real broker.
 func Live(control *broker.Control, backend string) Objects { return live{control, backend} }
 
 type live struct {
@@ -67,17 +68,17 @@ func (l live) Remove(ctx context.Context, p topology.Plan) error {
 	return topology.Remove(ctx, l.control, l.backend, p)
 }
 
-// OnUse is what is declared when it is first used.
+// OnUse are objects that are declared when they are first used.
 type OnUse interface {
-	// Reset forgets what was declared, so that it is declared again on its next use.
+	// Reset makes each of them be declared again on its next use.
 	Reset()
-	// Used is all that was ever declared: messages may be on their way there.
+	// Used lists all that were ever declared: messages may be waiting for them.
 	Used() topology.Plan
 }
 
 const (
-	lookEvery = 5 * time.Second  // between two looks; by chance up to half as much longer
-	lookAfter = 10 * time.Minute // how long the topology is watched when no message is on its way
+	lookEvery = 5 * time.Second  // between two checks, plus up to half of it at random
+	lookAfter = 10 * time.Minute // how long the topology is watched after the last message was due
 )
 
 // A Keeper is safe for concurrent use.
@@ -85,14 +86,14 @@ type Keeper struct {
 	cfg Config
 
 	doubted   atomic.Bool   // the topology may be gone
-	relink    atomic.Bool   // and with it what was declared on use
-	declaring chan struct{} // held by whoever declares it
-	declared  time.Time     // when that was done last; owned by the holder of declaring
+	relink    atomic.Bool   // and the objects declared on use
+	declaring chan struct{} // held while the topology is declared
+	declared  time.Time     // when it was last declared; guarded by declaring
 
 	looking   sync.Mutex // held while the topology is repaired, or removed
 	epoch     time.Time
 	busyUntil atomic.Int64  // nanoseconds since epoch: until when the topology is watched
-	wake      chan struct{} // something was lost: repair the rest at once
+	wake      chan struct{} // an object was lost: repair the rest at once
 }
 
 // New returns a Keeper that has declared nothing yet.
@@ -110,7 +111,7 @@ func (k *Keeper) Open(ctx context.Context) error {
 	return k.Declare(ctx, k.cfg.Topology)
 }
 
-// Declare makes p, or where the topology is imported makes sure that it is there.
+// Declare declares p. In an imported topology it only makes sure that p exists.
 func (k *Keeper) Declare(ctx context.Context, p topology.Plan) error {
 	if k.cfg.Imported {
 		return k.exists(ctx, p)
@@ -122,7 +123,7 @@ func (k *Keeper) Declare(ctx context.Context, p topology.Plan) error {
 // next Ensure declares it again.
 func (k *Keeper) Doubt() { k.doubted.Store(true) }
 
-// Ensure declares the topology again if it is doubted, once for all who call it at the same time.
+// Ensure declares the topology again if it is doubted, once for all callers at the same time.
 func (k *Keeper) Ensure(ctx context.Context) error {
 	if !k.doubted.Load() {
 		return nil
@@ -131,7 +132,7 @@ func (k *Keeper) Ensure(ctx context.Context) error {
 }
 
 // Renew declares the topology again if it is doubted or was declared longer than age ago, once for
-// all who call it at the same time.
+// all callers at the same time.
 func (k *Keeper) Renew(ctx context.Context, age time.Duration) error {
 	select {
 	case k.declaring <- struct{}{}:
@@ -144,7 +145,7 @@ func (k *Keeper) Renew(ctx context.Context, age time.Duration) error {
 	if !k.doubted.Load() && time.Since(k.declared) < age {
 		return nil
 	}
-	k.doubted.Store(false) // before, so that a loss meanwhile is not forgotten
+	k.doubted.Store(false) // first, so that a loss meanwhile is not forgotten
 	k.forget()
 	if err := k.Declare(ctx, k.cfg.Topology); err != nil {
 		k.doubted.Store(true)
@@ -154,8 +155,8 @@ func (k *Keeper) Renew(ctx context.Context, age time.Duration) error {
 	return nil
 }
 
-// forget makes sure that all bindings are made again: those of the next message on its use, those that
-// messages on their way will need by Run.
+// forget makes sure that all bindings are made again: by the next Publish that uses them, and by
+// Run for waiting messages.
 func (k *Keeper) forget() {
 	if k.cfg.OnUse != nil {
 		k.cfg.OnUse.Reset()
@@ -170,25 +171,35 @@ func (k *Keeper) forget() {
 	}
 }
 
-// Expect notes that a message will be on its way for so long.
+// Expect notes that a message will wait for this delay.
 func (k *Keeper) Expect(delay time.Duration) {
 	until := k.now() + int64(min(delay, 100*365*24*time.Hour)+lookAfter)
 	if until > k.busyUntil.Load() {
-		k.busyUntil.Store(until) // two that race differ by little
+		k.busyUntil.Store(until) // concurrent values differ little
 	}
 }
 
-// Busy says that messages are on their way, or were ten minutes ago.
+// Busy reports whether messages wait, or waited in the last ten minutes.
 func (k *Keeper) Busy() bool { return k.now() < k.busyUntil.Load() }
 
 // now is monotonic.
 func (k *Keeper) now() int64 { return int64(time.Since(k.epoch)) }
 
-// Remove deletes all that Open has declared, and p, with the messages that wait there. The next Expect
-// and Ensure declare it again, nothing before.
+// Remove deletes the topology and p, with the messages that wait there. Nothing is declared again
+// before the next Expect and Ensure.
 func (k *Keeper) Remove(ctx context.Context, p topology.Plan) error {
 	k.looking.Lock()
 	defer k.looking.Unlock()
 	k.busyUntil.Store(0)
 	return k.cfg.Objects.Remove(ctx, p.Add(k.cfg.Topology))
+}
+
+// Restore declares p again for whoever has found it missing, but not what Remove has deleted.
+func (k *Keeper) Restore(ctx context.Context, p topology.Plan) error {
+	k.looking.Lock()
+	defer k.looking.Unlock()
+	if k.busyUntil.Load() == 0 {
+		return nil
+	}
+	return k.Declare(ctx, p)
 }

@@ -94,7 +94,7 @@ func kept(t *testing.T, test func(t *testing.T, k *Keeper, o *objects, l *links)
 }
 
 func TestKeeper_DeletedObject(t *testing.T) {
-	kept(t, func(t *testing.T, k *Keeper, o *objects, l *links) {
+	kept(t, func(t *testing.T, _ *Keeper, o *objects, l *links) {
 		o.set(func() { o.has = false })
 		time.Sleep(lookEvery * 2) // of the bubble's clock
 		synctest.Wait()
@@ -174,10 +174,15 @@ func TestKeeper_OneDeclaresForAll(t *testing.T) {
 func TestKeeper_Removed(t *testing.T) {
 	kept(t, func(t *testing.T, k *Keeper, o *objects, _ *links) {
 		require.NoError(t, k.Remove(t.Context(), topology.Plan{}))
+		require.NoError(t, k.Restore(t.Context(), topology.Plan{Queues: []topology.Queue{{Name: "q"}}}))
 		time.Sleep(lookAfter)
 		synctest.Wait()
 		has, _ := o.state()
 		require.False(t, has, "nothing is declared again before the next Publish")
+		k.Expect(0)
+		require.NoError(t, k.Restore(t.Context(), topology.Plan{Queues: []topology.Queue{{Name: "q"}}}))
+		has, _ = o.state()
+		require.True(t, has)
 	})
 }
 

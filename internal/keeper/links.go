@@ -10,29 +10,28 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// Links are the bindings between a backend's queues. Each is declared when it is first used: there may
-// be thousands, because a routing key of ours must have as many words as the user's (see
-// delivery.Words). Every Publish looks up a link for every hop, so that is an index into an array,
-// without a lock.
+// Links are the bindings between a backend's queues. Each is declared when it is first used. There
+// may be thousands, because our routing keys have as many words as the user's (see delivery.Words).
+// Publish looks up a link for every hop: an index into an array, without a lock.
 type Links[L any] struct {
 	spec      LinkSpec[L]
 	tables    [delivery.MostWords + 1]atomic.Pointer[[]edge] // by the number of words in a key
 	declaring chan struct{}
 
 	mu   sync.Mutex
-	used map[use]L // all that were ever declared, whatever was reset since
+	used map[use]L // all that were ever declared, also before a Reset
 }
 
 // A use is a link for keys of a certain number of words.
 type use struct{ index, words int }
 
-// A LinkSpec says which links a strategy has.
+// A LinkSpec describes the links of a strategy.
 type LinkSpec[L any] struct {
 	Backend string
 	Count   int                                // of links
 	Index   func(L) int                        // 0 to Count − 1
 	Key     func(l L, words int) string        // the routing key, of so many words
-	Needs   func(l L, words int) topology.Plan // what must be declared for a link to be taken
+	Needs   func(l L, words int) topology.Plan // the objects that a link needs
 	Declare func(context.Context, topology.Plan) error
 }
 
@@ -47,7 +46,7 @@ func NewLinks[L any](spec LinkSpec[L]) *Links[L] {
 	return &Links[L]{spec: spec, declaring: make(chan struct{}, 1), used: map[use]L{}}
 }
 
-// Reset forgets what was declared: the broker may have lost it.
+// Reset forgets which links are declared: the broker may have lost them.
 func (l *Links[L]) Reset() {
 	for i := range l.tables {
 		l.tables[i].Store(nil)
@@ -69,8 +68,8 @@ func (l *Links[L]) table(words int) []edge {
 	return *t
 }
 
-// Keys returns the routing keys of the links of a route, in their order and with room for more. It
-// declares those that were not declared yet.
+// Keys returns the routing keys of the links of a route, in order, with room for more keys. It
+// first declares the links that are not declared yet.
 func (l *Links[L]) Keys(ctx context.Context, route []L, words, room int) ([]any, error) {
 	table := l.table(words)
 	keys := make([]any, 0, len(route)+room)
@@ -86,7 +85,7 @@ func (l *Links[L]) Keys(ctx context.Context, route []L, words, room int) ([]any,
 	return keys, nil
 }
 
-// prepare declares the links of a route that are not declared yet, all in one go.
+// prepare declares, in one call, the links of a route that are not declared yet.
 func (l *Links[L]) prepare(ctx context.Context, table []edge, route []L, words int) error {
 	select {
 	case l.declaring <- struct{}{}:
@@ -125,7 +124,7 @@ func (l *Links[L]) note(links []L, words int) {
 	}
 }
 
-// Used is what all links that were ever taken need: messages may be on their way there.
+// Used lists the objects of all links that were ever used: messages may be waiting for them.
 func (l *Links[L]) Used() topology.Plan {
 	l.mu.Lock()
 	defer l.mu.Unlock()

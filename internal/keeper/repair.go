@@ -10,8 +10,8 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// Run watches the topology while messages are on their way, until ctx ends. What somebody deletes is
-// declared again before the messages come there, without a Publish that would notice.
+// Run watches the topology while messages wait, until ctx ends. Objects that somebody deletes are
+// declared again, also if nobody publishes.
 func (k *Keeper) Run(ctx context.Context) {
 	look := time.NewTimer(k.pause())
 	defer look.Stop()
@@ -32,8 +32,8 @@ func (k *Keeper) Run(ctx context.Context) {
 
 func (k *Keeper) pause() time.Duration { return k.cfg.Every + rand.N(k.cfg.Every/2) }
 
-// repair declares what is missing, if it shall look for that, and makes the bindings again that were
-// declared on use before the last loss.
+// repair declares missing objects, if look is true, and makes the bindings that were declared on
+// use before the last loss.
 func (k *Keeper) repair(ctx context.Context, look bool) {
 	k.looking.Lock()
 	defer k.looking.Unlock()
@@ -50,22 +50,22 @@ func (k *Keeper) repair(ctx context.Context, look bool) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		k.cfg.Log.Warn("cannot look after the topology", "backend", k.cfg.Backend, "error", err)
+		k.cfg.Log.Warn("cannot check the topology", "backend", k.cfg.Backend, "error", err)
 	}
 }
 
-// find doubts the topology if an object of it is gone.
+// find doubts the topology if one of its objects is gone.
 func (k *Keeper) find(ctx context.Context) error {
 	missing, err := k.cfg.Objects.Missing(ctx, k.known())
 	if err == nil && len(missing) > 0 {
-		k.cfg.Log.Warn("exchanges or queues of this Delayer were deleted; it declares them again, and what waited in them is lost",
+		k.cfg.Log.Warn("exchanges or queues of this Delayer were deleted; it declares them again, but messages that waited in them are lost",
 			"backend", k.cfg.Backend, "objects", strings.Join(missing[:min(len(missing), 5)], ", "), "count", len(missing))
 		k.Doubt()
 	}
 	return err
 }
 
-// restore makes the bindings again that messages on their way need.
+// restore makes the bindings that waiting messages need.
 func (k *Keeper) restore(ctx context.Context) error {
 	if k.cfg.OnUse != nil {
 		if err := k.Declare(ctx, k.cfg.OnUse.Used()); err != nil {
@@ -78,7 +78,7 @@ func (k *Keeper) restore(ctx context.Context) error {
 	return nil
 }
 
-// known is everything that has been declared, each queue once.
+// known lists everything that has been declared, each queue once.
 func (k *Keeper) known() topology.Plan {
 	p := k.cfg.Topology
 	if k.cfg.OnUse == nil {

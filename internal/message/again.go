@@ -12,8 +12,8 @@ import (
 // counters are headers that a quorum queue adds when it delivers a message again.
 var counters = [...]string{"x-delivery-count", "x-acquired-count"}
 
-// Again is a received message, to be published as it is: with our header, and with x-death where it has that. It
-// loses the user-id of another user than the given one, whom the broker lets no one else publish as.
+// Again returns a received message, ready to be published unchanged: with our header, and with its
+// x-death if it has one. A user-id other than user is removed: the broker would refuse it.
 func Again(d *amqp091.Delivery, user string) amqp091.Publishing {
 	headers := make(amqp091.Table, len(d.Headers))
 	for name, value := range d.Headers {
@@ -33,8 +33,9 @@ func Again(d *amqp091.Delivery, user string) amqp091.Publishing {
 	}
 }
 
-// Kept is a received message as it goes to the unroutable queue. Brokers from 4.0 on drop an x-death that a client
-// publishes, so what it tells is written into headers of ours: what remains of the delay, and since when.
+// Kept returns a received message as it goes to the unroutable queue. Brokers from 4.0 on drop an
+// x-death that a client publishes. So the remaining delay, and since when it counts, are written
+// into our headers.
 func Kept(d *amqp091.Delivery, user string, e Envelope, remaining time.Duration) amqp091.Publishing {
 	msg := Again(d, user)
 	came := LastDeath(d.Headers)
@@ -51,7 +52,8 @@ func Kept(d *amqp091.Delivery, user string, e Envelope, remaining time.Duration)
 	return msg
 }
 
-// LastDeath is the time of the newest entry of x-death, in whole seconds by the broker's clock.
+// LastDeath returns the time of the newest entry of x-death, in whole seconds by the broker's
+// clock.
 func LastDeath(headers amqp091.Table) (last time.Time) {
 	deaths, _ := headers["x-death"].([]any)
 	for _, entry := range deaths {
@@ -63,7 +65,7 @@ func LastDeath(headers amqp091.Table) (last time.Time) {
 	return last
 }
 
-// Fits says that the headers and properties of a message fit into a frame.
+// Fits reports whether the headers and properties of a message fit into a frame of so many bytes.
 func Fits(msg *amqp091.Publishing, frame int) bool {
 	size, err := tableSize(msg.Headers)
 	return err == nil && size+propertiesSize(msg) <= frame

@@ -14,36 +14,35 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// stripped are the headers that a delivery leaves in a message and that must not travel with it when it
-// is published again: up to RabbitMQ 3.13 a client's x-death counts as a dead-letter cycle, and the
-// broker then drops the message in silence.
+// stripped are the headers of a delivery that must not be published again. Up to RabbitMQ 3.13 a
+// client's x-death counts as a dead-letter cycle, and the broker then silently drops the message.
 var stripped = [...]string{
 	"x-death",
 	"x-first-death-exchange", "x-first-death-queue", "x-first-death-reason",
 	"x-last-death-exchange", "x-last-death-queue", "x-last-death-reason",
 	"x-delay",
 	delayer.Header,
-	Journey,
+	Stamp,
 	Came,
 }
 
-// Journey is the header in which backend/controller writes where a message goes, and when. A consumer never
-// sees it, but whoever sends an unroutable message again may.
-const Journey = "x-delayer-journey"
+// Stamp is the header in which backend/controller writes when a message is due and where it goes.
+// Consumers never see it, except in messages of the unroutable queue.
+const Stamp = "x-delayer-stamp"
 
-// Came is the header of a message in the unroutable queue with the time when the last waiting queue let go of it, or
-// when it was moved there. A consumer never sees it.
+// Came is the header of messages in the unroutable queue with the time when the last waiting queue
+// released the message, or when it was moved there. Consumers never see it.
 const Came = "x-delayer-came"
 
-// An Envelope is what we write on a message: who it is, when it is due and where it goes.
+// An Envelope is the content of our header: the message's id, when it is due and where it goes.
 type Envelope struct {
 	ID       string        // unique to one Publish
 	Due      time.Time     // publish time + delay, by the publisher's clock
-	Delay    time.Duration // what the message had to wait when it was last published, in whole milliseconds
+	Delay    time.Duration // how long the message waits since it was last published, in whole milliseconds
 	Exchange string        // the destination exchange, "" for the default exchange
 }
 
-// idPrefix makes the ids of this process differ from those of any other; idCount counts within it.
+// idPrefix distinguishes the ids of this process from those of others. idCount counts within it.
 var (
 	idPrefix = rand.Text()[:10]
 	idCount  atomic.Uint64
@@ -63,7 +62,7 @@ func (e Envelope) String() string {
 	return string(append(b, e.Exchange...))
 }
 
-// ceilMillis rounds up: a delay that is read back is never shorter than it was.
+// ceilMillis rounds up: a delay that is read back is never shorter.
 func ceilMillis(d time.Duration) int64 {
 	if d%time.Millisecond > 0 {
 		return d.Milliseconds() + 1
@@ -89,8 +88,8 @@ func ParseEnvelope(s string) (Envelope, error) {
 	}, nil
 }
 
-// Seal returns msg as it goes on the wire: without what earlier deliveries left, with our header and
-// those in more, and with keys added to its BCC. msg, its headers included, is not modified. It must be
+// Seal returns msg as it is sent: without the headers of earlier deliveries, with our header and
+// those in more, and with keys added to its BCC. It does not modify msg or its headers. msg must be
 // valid.
 func Seal(msg amqp091.Publishing, e Envelope, more amqp091.Table, keys ...any) amqp091.Publishing {
 	headers := make(amqp091.Table, len(msg.Headers)+len(more)+2)
@@ -117,8 +116,8 @@ func Seal(msg amqp091.Publishing, e Envelope, more amqp091.Table, keys ...any) a
 	return msg
 }
 
-// widen makes an int that needs 64 bits an int64: amqp091-go writes every int as 32 bits and would cut
-// it off in silence.
+// widen turns an int that needs 64 bits into an int64: amqp091-go writes every int as 32 bits, and
+// silently cuts it off.
 func widen(value any) any {
 	switch v := value.(type) {
 	case int:

@@ -40,7 +40,7 @@ func TestSealStripsWhatADeliveryLeft(t *testing.T) {
 	received := amqp091.Table{
 		"x-death": []any{amqp091.Table{"count": int64(1)}}, "x-first-death-queue": "q", "x-first-death-reason": "expired",
 		"x-first-death-exchange": "", "x-last-death-queue": "q", "x-last-death-reason": "expired", "x-last-death-exchange": "",
-		"x-delay": int32(5), delayer.Header: "old 1 x", Journey: amqp091.Table{}, "mine": "kept",
+		"x-delay": int32(5), delayer.Header: "old 1 x", Stamp: amqp091.Table{}, "mine": "kept",
 	}
 	e := Envelope{ID: "id", Due: time.UnixMilli(7), Delay: 4500 * time.Microsecond, Exchange: "x"}
 	sealed := Seal(amqp091.Publishing{Headers: received}, e, amqp091.Table{"x-delay": int64(7)})

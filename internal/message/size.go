@@ -13,8 +13,8 @@ import (
 )
 
 // Limits are the bounds that depend on the connection and the backend. The properties and headers
-// of a message share one frame, and the broker adds to them while the message waits: a message that
-// no longer fits at its end closes the connection of everyone who consumes it.
+// of a message share one frame, and the broker adds to them while the message waits. A message that
+// no longer fits closes the connection of every consumer that receives it.
 type Limits struct {
 	FrameSize   int    // negotiated frame size in bytes; 0: unlimited
 	User        string // the connection's user, the only user-id that the broker accepts
@@ -22,7 +22,7 @@ type Limits struct {
 	Growth
 }
 
-// Growth is what the broker and the backend add to a message while it waits.
+// Growth says what the broker and the backend add to a message while it waits.
 type Growth struct {
 	Hops       int  // most queues where a message waits: each adds an entry to x-death
 	Keys       int  // most routing keys that the backend adds to BCC, beside one a destination
@@ -32,8 +32,8 @@ type Growth struct {
 	Carried    bool // a header carries the keys of the destinations and the user's BCC, not BCC
 }
 
-// validateSize refuses a message that does not fit into a frame when it is published, or would not
-// when it is delivered after the most hops.
+// validateSize refuses a message that does not fit into a frame when it is published, or after the
+// most hops.
 func (l Limits) validateSize(exchange, key string, msg *amqp091.Publishing) error {
 	size, err := l.frameSize(exchange, key, msg)
 	if err != nil || l.FrameSize <= 0 || size <= l.FrameSize {
@@ -47,7 +47,8 @@ func (l Limits) validateSize(exchange, key string, msg *amqp091.Publishing) erro
 		"put the data into the body, and bind queues to an exchange instead of listing keys", size, growth, l.FrameSize)
 }
 
-// frameSize is the size of the largest frame that the properties of a message will ever take.
+// frameSize returns the largest size, in bytes, that the frame with the message's properties can
+// reach.
 func (l Limits) frameSize(exchange, key string, msg *amqp091.Publishing) (int, error) {
 	headers, err := tableSize(msg.Headers)
 	if err != nil {
@@ -75,7 +76,7 @@ func (l Limits) frameSize(exchange, key string, msg *amqp091.Publishing) (int, e
 	return max(size, delivered), nil
 }
 
-// What AMQP and RabbitMQ add to the bytes of a value.
+// Bytes that AMQP and RabbitMQ add to a value.
 const (
 	shortString     = 1 // its length
 	longString      = 5 // its type and length; tables and arrays too
@@ -84,11 +85,11 @@ const (
 	emptyKeyPadding = 15 // an empty routing key gets as many words as no pattern has (delivery.Words)
 )
 
-// field is the size of a table's entry whose value takes so many bytes.
+// field is the size of a table's entry with a value of so many bytes.
 func field(name string, value int) int { return shortString + len(name) + value }
 
-// deathSize is what the broker adds in the most hops, and on delivery. cc is the size of the keys
-// in CC.
+// deathSize is the most that the broker adds in all hops, and on delivery. cc is the size of the
+// keys in CC.
 func (l Limits) deathSize(key string, cc int) int {
 	size := field("x-delivery-count", number) + field("x-acquired-count", number)
 	if l.Hops == 0 {
@@ -104,7 +105,7 @@ func (l Limits) deathSize(key string, cc int) int {
 	return size
 }
 
-// envelopeSize is the most that our header takes.
+// envelopeSize is the largest size of our header.
 func envelopeSize(exchange string) int {
 	const id, number = 10 + 13, 20 // idPrefix and a number to the base 36; a number with its sign
 	const spaces = 3
@@ -121,15 +122,15 @@ func propertiesSize(msg *amqp091.Publishing) int {
 
 const (
 	// maxDepth bounds nested tables and arrays: amqp091-go v1.16.0 reads no more, and closes the
-	// connection of a consumer that is sent more.
+	// connection of a consumer that gets more.
 	maxDepth = 32
 	// maxEntries bounds one table or array, likewise. amqp091-go reads 8,192; some headers are ours
 	// and the broker's.
 	maxEntries = 8192 - 64
 )
 
-// tableSize returns the encoded size of a header table in bytes, as AMQP 0-9-1 with RabbitMQ's
-// field types has it, or an error that names the entry that cannot be sent.
+// tableSize returns the encoded size of a header table in bytes, with RabbitMQ's field types. Its
+// error names the entry that cannot be sent.
 func tableSize(t amqp091.Table) (int, error) { return tableSizeAt(t, 0) }
 
 // entrySize is the size of one entry of a valid table.
@@ -174,7 +175,7 @@ func container(entries, depth int) error {
 	return nil
 }
 
-// errNotFinite: RabbitMQ reads no such float, and closes the connection (3.10, 4.0, 4.3).
+// errNotFinite: RabbitMQ cannot read such a float, and closes the connection (3.10, 4.0, 4.3).
 var errNotFinite = errors.New("NaN and infinities cannot be sent: leave the header out, or use a string")
 
 func fieldSize(value any, depth int) (int, error) {

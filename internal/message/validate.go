@@ -1,6 +1,5 @@
-// Package message decides what may go on the wire and what a delayed message carries: it validates
-// a publishing before it is sent, strips what earlier deliveries left in its headers, and adds
-// ours. It is pure; nothing here talks to a broker.
+// Package message validates a publishing before it is sent, removes the headers of earlier
+// deliveries, and adds ours. It is pure: nothing here talks to a broker.
 package message
 
 import (
@@ -13,19 +12,19 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// Reserved is the prefix of every routing key of ours. A user's routing, CC or BCC key that begins
-// with it is refused, because all keys of a message are matched at every exchange that it passes.
+// Reserved is the prefix of all our routing keys. A user's routing, CC or BCC key that begins with
+// it is refused, because all keys of a message are matched at every exchange.
 const Reserved = "~d"
 
-// maxShort is the longest name, key or short property: AMQP 0-9-1 counts them in one byte.
-// amqp091-go would close the whole connection (501) over a longer one.
+// maxShort is the longest name, key or short property in bytes: AMQP 0-9-1 counts them in one byte.
+// amqp091-go closes the connection (501) because of a longer one.
 const maxShort = 255
 
-// maxPrefix leaves room for the longest suffix of an object's name.
+// maxPrefix, in bytes, leaves room for the longest suffix of an object's name.
 const maxPrefix = 128
 
-// directReplyTo is a queue that exists for one channel only. The broker closes the channel of a
-// publisher that names it and does not consume from it.
+// directReplyTo is a queue of one channel. The broker closes the channel of a publisher that names
+// it without consuming from it.
 const directReplyTo = "amq.rabbitmq.reply-to"
 
 // ValidatePrefix checks the prefix of a Delayer's exchanges and queues.
@@ -34,7 +33,7 @@ func ValidatePrefix(prefix string) error {
 	case prefix == "":
 		return errors.New("empty")
 	case len(prefix) > maxPrefix:
-		return fmt.Errorf("%d bytes, at most %d fit", len(prefix), maxPrefix)
+		return fmt.Errorf("it has %d bytes, at most %d are allowed", len(prefix), maxPrefix)
 	case strings.HasPrefix(prefix, "amq."):
 		return errors.New(`names that begin with "amq." belong to the broker`)
 	case !utf8.ValidString(prefix):
@@ -45,9 +44,9 @@ func ValidatePrefix(prefix string) error {
 	return nil
 }
 
-// Validate checks everything about an address and a message that would make the broker close the
-// channel or the connection, or that cannot be kept while the message waits. The error is the bare
-// reason with its remedy.
+// Validate refuses an address or a message because of which the broker would close the channel or
+// the connection, and properties that cannot be kept while the message waits. The error is the bare
+// cause with its remedy.
 func Validate(exchange, key string, msg *amqp091.Publishing, lim Limits) error {
 	if err := validateAddress(exchange, key); err != nil {
 		return err
@@ -63,13 +62,13 @@ func Validate(exchange, key string, msg *amqp091.Publishing, lim Limits) error {
 	}
 	switch {
 	case msg.Expiration != "":
-		return fmt.Errorf("Expiration %.32q would run while the message waits: give the destination queue an x-message-ttl instead", msg.Expiration)
+		return fmt.Errorf("Expiration %.32q would count while the message waits: give the destination queue an x-message-ttl instead", msg.Expiration)
 	case msg.DeliveryMode > amqp091.Persistent:
 		return fmt.Errorf("DeliveryMode %d: AMQP has 1 (transient) and 2 (persistent)", msg.DeliveryMode)
 	case msg.Priority > lim.MaxPriority:
-		return fmt.Errorf("Priority %d is above %d, where this broker would let it hold up other waiting messages: use a lower one, or classic queues", msg.Priority, lim.MaxPriority)
+		return fmt.Errorf("Priority %d is above %d, with which it would block other waiting messages on this broker: use a lower one, or classic queues", msg.Priority, lim.MaxPriority)
 	case msg.ReplyTo == directReplyTo:
-		return fmt.Errorf("ReplyTo %q ends with the channel of its publisher: name a queue", msg.ReplyTo)
+		return fmt.Errorf("ReplyTo %q exists only on the channel of its publisher: name a queue", msg.ReplyTo)
 	case msg.UserId != "" && msg.UserId != lim.User:
 		return fmt.Errorf("UserId %q is not the connection's user %q: leave it empty", msg.UserId, lim.User)
 	}
@@ -108,9 +107,9 @@ func validateAddress(exchange, key string) error {
 	return validateKey("the routing key", key)
 }
 
-// validateName refuses names that cannot be bound. The broker takes line breaks out of a name when
-// something is bound to it (rabbit_channel, strip_cr_lf), and closes the connection over one that
-// is not UTF-8.
+// validateName refuses names that cannot be bound. The broker removes line breaks from a name in a
+// binding (rabbit_channel, strip_cr_lf), and closes the connection because of a name that is not
+// UTF-8.
 func validateName(what, name string) error {
 	switch {
 	case strings.ContainsAny(name, "\r\n"):
@@ -165,8 +164,8 @@ func Copies(headers amqp091.Table) []string {
 	return keys
 }
 
-// Targets returns the exchange or queue that a message goes to whose name begins with a prefix, if there
-// is one. At the default exchange CC and BCC name queues too.
+// Targets returns a destination of a message whose name begins with prefix, if there is one. At the
+// default exchange CC and BCC name queues too.
 func Targets(exchange, key string, headers amqp091.Table, prefix string) (string, bool) {
 	names := []string{exchange}
 	if exchange == "" {

@@ -12,16 +12,16 @@ import (
 	"github.com/delayer-go/delayer/internal/message"
 )
 
-// A shift is the time from one start of the consumer to its end.
+// A shift is one run of the consumer.
 type shift struct {
 	*Mover
-	marker  string // the id of the marker: everything in front of it was there before
-	came    origin // of what was there before
-	live    bool   // the marker has come, and what was in front of it is dealt with
+	marker  string // the id of the marker: messages before it were there before the shift
+	came    origin // of the messages before the marker
+	live    bool   // the marker has come, and all messages before it are settled
 	working sync.WaitGroup
 }
 
-// markerKey is the routing key of a marker, and no one else's: what begins so is refused by Publish.
+// markerKey is the routing key of a marker. Publish refuses keys that begin so.
 const markerKey = message.Reserved + ":marker"
 
 // consume works until the consumer is lost or the Mover closes.
@@ -46,7 +46,7 @@ func (m *Mover) consume() {
 	})
 }
 
-// mark puts a marker into the queue.
+// mark publishes a marker to the queue.
 func (s *shift) mark() error {
 	e := message.NewEnvelope(time.Now(), 0, "")
 	s.marker = e.ID
@@ -62,9 +62,9 @@ func (s *shift) mark() error {
 	return err
 }
 
-// declare makes the topology again where something of it is gone.
+// declare declares the topology if err shows that an object is gone.
 func (m *Mover) declare(ctx context.Context, err error) {
-	if m.cfg.Declare == nil || code(err) != amqp091.NotFound && !returned(err) {
+	if m.cfg.Declare == nil || broker.Code(err) != amqp091.NotFound && !returned(err) {
 		return
 	}
 	if err := m.cfg.Declare(ctx); err != nil {
@@ -72,14 +72,14 @@ func (m *Mover) declare(ctx context.Context, err error) {
 	}
 }
 
-// serve deals with the messages of a channel until that is lost or the Mover closes. What is not acknowledged by then
-// comes again.
+// serve settles the messages of a channel until it is lost or the Mover closes. The broker
+// redelivers the rest.
 func (s *shift) serve(alive context.Context, messages <-chan amqp091.Delivery) {
 	ctx, stop := context.WithCancel(s.work)
 	defer stop()
 	defer context.AfterFunc(alive, stop)()
 	defer s.working.Wait()
-	// The connection may have been lost, and the lock with it, since we got that.
+	// The connection, and the lock with it, may have been lost since we got the lock.
 	if ours, err := s.lock.acquire(s.ctx); !ours || err != nil {
 		return
 	}
@@ -108,8 +108,8 @@ func (s *shift) take(ctx context.Context, d *amqp091.Delivery) {
 	s.working.Go(func() { s.settle(ctx, d, came) })
 }
 
-// passed takes out a marker. With our own, what was there before is dealt with first; what comes after it has come while
-// we are here. Others are left from processes that have ended.
+// passed removes a marker. Messages before our own marker are settled first; messages behind it
+// came during this shift. Other markers are left from processes that have ended.
 func (s *shift) passed(ctx context.Context, d *amqp091.Delivery) {
 	text, _ := d.Headers[delayer.Header].(string)
 	if e, err := message.ParseEnvelope(text); err == nil && e.ID == s.marker {
@@ -120,8 +120,8 @@ func (s *shift) passed(ctx context.Context, d *amqp091.Delivery) {
 		s.live = true
 		s.watched.Store(true)
 		if err := s.lock.announce(s.ctx); err != nil {
-			s.failed("cannot tell other processes that misrouted messages are looked after", err)
+			s.failed("cannot announce that misrouted messages are moved", err)
 		}
 	}
-	_ = d.Ack(false) // fails only where the channel is lost
+	_ = d.Ack(false) // fails only if the channel is lost
 }

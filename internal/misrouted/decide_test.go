@@ -9,6 +9,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
 )
@@ -46,7 +47,7 @@ func death(queue, reason string) amqp091.Table {
 
 func TestRemaining(t *testing.T) {
 	plan := topology.Plan{Queues: []topology.Queue{
-		topology.WaitingQueue("p.8", topology.Quorum, 8*time.Second, "x"), topology.WaitingQueue("p.4", topology.Classic, 4*time.Second, "x"),
+		topology.WaitingQueue("p.8", delayer.Quorum, 8*time.Second, "x"), topology.WaitingQueue("p.4", delayer.Classic, 4*time.Second, "x"),
 		{Name: "p.other", Args: amqp091.Table{"x-queue-type": "quorum"}},
 	}}
 	rules := Rules{TTL: TTLs(plan)}
@@ -63,7 +64,7 @@ func TestRemaining(t *testing.T) {
 		"another's queue":         {amqp091.Table{"x-death": []any{death("theirs", "expired"), death("p.other", "expired")}}, 13 * time.Second, false},
 		"nonsense":                {amqp091.Table{"x-death": []any{"x", amqp091.Table{"queue": 1}}}, 13 * time.Second, false},
 		"no list":                 {amqp091.Table{"x-death": "x"}, 13 * time.Second, false},
-		"a controller's":          {amqp091.Table{message.Journey: amqp091.Table{}}, 0, true},
+		"a controller's":          {amqp091.Table{message.Stamp: amqp091.Table{}}, 0, true},
 	} {
 		got, ok := rules.Remaining(envelope, c.headers)
 		require.Equal(t, []any{c.want, !c.unknown}, []any{got, ok}, name)
@@ -75,7 +76,7 @@ func TestRemaining(t *testing.T) {
 	rules.Own = WhenDue
 	got, ok = rules.Remaining(envelope, nil)
 	require.Equal(t, []any{time.Duration(0), true}, []any{got, ok})
-	_, ok = rules.Remaining(envelope, amqp091.Table{message.Journey: amqp091.Table{}})
+	_, ok = rules.Remaining(envelope, amqp091.Table{message.Stamp: amqp091.Table{}})
 	require.False(t, ok)
 	got, _ = rules.Remaining(envelope, amqp091.Table{"x-death": []any{death("p.other", "expired")}})
 	require.Equal(t, time.Second, got)

@@ -2,7 +2,6 @@ package misrouted
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -14,11 +13,12 @@ import (
 // A lock is an exclusive queue: it belongs to one connection and is gone with it. There are two:
 //
 //	<prefix>.misrouted.lock  its owner may consume the misrouted queue
-//	<prefix>.misrouted.live  its owner has dealt with all that was there when it began
+//	<prefix>.misrouted.live  its owner has settled all messages that were there when it began
 //
-// Who waits for the lock asks for the second one: where it is held until the moment of an outage, everything in the
-// queue came after that. To ask for a queue that another connection owns is a channel error, and a line in the
-// broker's log. So the second one is bound to an exchange, and a message that is returned says that it is gone.
+// A process that waits for the lock asks for the second one. If that is held until an outage begins,
+// all messages in the queue came during or after the outage. To declare a queue that another
+// connection owns is a channel error, and a line in the broker's log. So the second one is bound to
+// an exchange, and a message that is returned from there says that it is gone.
 type lock struct {
 	control control
 	publish func(context.Context, broker.Publishing) error
@@ -34,7 +34,7 @@ func (l lock) liveName() string { return l.queue + ".live" }
 // acquire returns true once the lock is ours, also if it was before.
 func (l lock) acquire(ctx context.Context) (bool, error) { return l.hold(ctx, l.name()) }
 
-// announce says that everything that was there at the start is dealt with.
+// announce tells other processes that all messages that were there at the start are settled.
 func (l lock) announce(ctx context.Context) error {
 	ours, err := l.hold(ctx, l.liveName())
 	if err != nil || !ours {
@@ -45,7 +45,7 @@ func (l lock) announce(ctx context.Context) error {
 	})
 }
 
-// watched says that another process is at work, and has dealt with everything that was there when it began.
+// watched reports whether another process has announced.
 func (l lock) watched(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishFor)
 	defer cancel()
@@ -64,7 +64,7 @@ func (l lock) hold(ctx context.Context, name string) (bool, error) {
 		})
 		return err
 	})
-	if code(err) == amqp091.ResourceLocked {
+	if broker.Code(err) == amqp091.ResourceLocked {
 		return false, nil
 	}
 	return err == nil, err
@@ -77,12 +77,3 @@ const (
 	exclusive     = true
 	waitForAnswer = false
 )
-
-// code is the reply code of the broker, or 0.
-func code(err error) int {
-	var amqpErr *amqp091.Error
-	if errors.As(err, &amqpErr) {
-		return amqpErr.Code
-	}
-	return 0
-}

@@ -1,12 +1,13 @@
-// Package misrouted sends on what an exchange of ours could not route although its destination exists: up to RabbitMQ
-// 3.12 each restart of the broker misroutes up to 32 messages a queue.
+// Package misrouted sends on messages that an exchange of ours could not route although their
+// destination exists. Up to RabbitMQ 3.12 each restart of the broker misroutes up to 32 messages a
+// queue.
 //
 //	exchange <prefix>.unroutable → <prefix>.misrouted ─ Mover ┬ sends it on
 //	                                                          └ <prefix>.unroutable.keep → <prefix>.unroutable
 //
-// One process of a prefix does it at a time. A message is acknowledged only after the confirm of where it went, so
-// none is lost; after a lost connection one may arrive twice, with the same id. What a Mover cannot send on for
-// certain it moves to the unroutable queue, for an operator.
+// One process of a prefix does so at a time. A message is acknowledged only after it was published
+// elsewhere and confirmed, so none is lost. After a lost connection one may arrive twice, with the
+// same id. Messages that a Mover must not send on go to the unroutable queue, for an operator.
 package misrouted
 
 import (
@@ -31,49 +32,40 @@ type control interface {
 	Do(ctx context.Context, f func(*amqp091.Channel) error) error
 }
 
-// Mode is what a Delayer does with misrouted messages.
-type Mode int
-
-// The modes.
-const (
-	Resend Mode = iota // send on those whose destination exists, and leave the others to an operator
-	Keep               // leave all to an operator
-	Ignore             // leave all to other processes
-)
-
 // Config is what a Mover needs of its Delayer.
 type Config struct {
 	Prefix  string
 	Stage   delivery.Stage
-	Control *broker.Control // asks, and consumes: on a connection that does not publish
+	Control *broker.Control // a connection that does not publish
 	Log     *slog.Logger
 	Rules   Rules
 
-	// Resend sends messages on. Without it all of them are moved to the unroutable queue.
+	// Resend sends messages on. Without it all messages are moved to the unroutable queue.
 	Resend bool
 
 	Publish       func(context.Context, broker.Publishing) error // to an exchange of ours
 	PublishDirect func(context.Context, broker.Publishing) error // to a destination
 
-	// Delay publishes a message again, which waits for what remains of its delay. It keeps the id and the due time.
+	// Delay publishes a message that waits for its remaining delay. It keeps the id and the due
+	// time.
 	Delay func(ctx context.Context, e message.Envelope, key string, remaining time.Duration, msg amqp091.Publishing) error
 
-	// Mend makes the bindings again that a message with a routing key needs to leave a waiting queue.
+	// Mend makes the bindings that a message with this routing key needs to leave a waiting queue.
 	Mend func(ctx context.Context, queue, key string) error
 
-	// Vouches says that this process has bound a destination and never saw it gone since.
+	// Vouches reports whether this process has bound a destination and has not seen it gone since.
 	Vouches func(exchange, key string) bool
 
-	// Declare makes the topology again. It is called when a queue of ours is gone.
+	// Declare declares the topology. It is called when a queue of ours is gone.
 	Declare func(context.Context) error
 }
 
 const (
 	prefetch     = 256              // messages in hand at a time
-	standbyPause = 10 * time.Second // between two attempts to get the lock; by chance half as long
+	standbyPause = 10 * time.Second // between two attempts to get the lock; at random down to half of it
 	publishFor   = 30 * time.Second // for one attempt to publish
 	drainFor     = 5 * time.Second  // for what is being published when a Mover closes
-	complainAt   = time.Minute      // at most once in
+	complainAt   = time.Minute      // the least time between two complaints
 )
 
 // A Mover consumes the misrouted queue while it holds the lock.
@@ -81,7 +73,7 @@ type Mover struct {
 	cfg  Config
 	lock lock
 
-	watched  atomic.Bool // up to the last outage someone was live, in this process or another
+	watched  atomic.Bool // until the last outage this process or another was live
 	again    *tally      // messages by id that had to wait again
 	refused  refusals
 	repairs  repairs
@@ -96,7 +88,7 @@ type Mover struct {
 	done   chan struct{}
 }
 
-// Start begins to consume as soon as no other process does. Close ends it.
+// Start returns a Mover that consumes as soon as no other process does. Close ends it.
 func Start(cfg Config) *Mover {
 	const remembered = 10_000
 	m := &Mover{
@@ -109,8 +101,12 @@ func Start(cfg Config) *Mover {
 	return m
 }
 
-// Close stops taking messages and waits a few seconds for those that are being published. The broker delivers the
-// others again.
+// Watched reports whether a Mover, this one or another process's, is at work and has settled what was
+// there when it began. It stays true over an outage: what is there afterwards came during it.
+func (m *Mover) Watched() bool { return m.watched.Load() }
+
+// Close stops taking messages and waits up to five seconds for those that are being published. The
+// broker redelivers the others.
 func (m *Mover) Close() {
 	m.cancel()
 	defer time.AfterFunc(drainFor, m.abort).Stop()
@@ -139,8 +135,8 @@ func (m *Mover) run() {
 	}
 }
 
-// acquire tries to get the lock. Each answer that another has it costs a channel and a line in the broker's log, so
-// whoever has waited asks one question only: is the other live?
+// acquire tries to get the lock. Each refusal costs a channel and a line in the broker's log. So a
+// process that has waited asks only whether the other is live.
 func (m *Mover) acquire(waited bool) (ours bool, err error) {
 	if !waited {
 		if ours, err = m.lock.acquire(m.ctx); ours || err != nil {
@@ -153,21 +149,22 @@ func (m *Mover) acquire(waited bool) (ours bool, err error) {
 		return false, err
 	}
 	if ours, err = m.lock.acquire(m.ctx); !ours && err == nil {
-		m.watched.Store(false) // another has begun, and is not done with what was there
+		m.watched.Store(false) // another process has begun, and has not announced yet
 	}
 	return ours, err
 }
 
-// failed logs what an operator must put right. That the broker cannot be reached, its connection tells.
+// failed logs errors that an operator must act on. The connection itself logs that the broker
+// cannot be reached.
 func (m *Mover) failed(text string, err error) {
-	if errors.Is(err, delayer.ErrNotSent) || errors.Is(err, delayer.ErrUnknown) || code(err) != amqp091.AccessRefused {
+	if errors.Is(err, delayer.ErrNotSent) || errors.Is(err, delayer.ErrUnknown) || broker.Code(err) != amqp091.AccessRefused {
 		m.cfg.Log.Debug(text, "queue", m.cfg.Stage.Misrouted(), "error", err)
 		return
 	}
 	m.complain(text, "error", err)
 }
 
-// complain logs, at most once a minute: what is wrong with one message mostly is with many.
+// complain logs at most once a minute: many messages often have the same problem.
 func (m *Mover) complain(text string, args ...any) {
 	now, silent := int64(time.Since(m.began)), m.silentTo.Load()
 	if m.ctx.Err() == nil && now >= silent && m.silentTo.CompareAndSwap(silent, now+int64(complainAt)) {

@@ -8,10 +8,10 @@ import (
 const (
 	firstPause   = time.Second
 	longestPause = time.Minute
-	patience     = 6 // attempts to send a message to a destination that does not take it, about a minute
+	patience     = 6 // attempts to send a message to a destination that refuses it, about a minute
 )
 
-// pauseFor doubles with each failure, from none.
+// pauseFor returns the pause after so many failures. It doubles with each, from none.
 func pauseFor(failures int) time.Duration {
 	if failures == 0 {
 		return 0
@@ -19,7 +19,7 @@ func pauseFor(failures int) time.Duration {
 	return min(firstPause<<min(failures-1, 10), longestPause)
 }
 
-// A tally counts what happened to the last few names.
+// A tally counts events by name. It remembers a bounded number of names.
 type tally struct {
 	mu     sync.Mutex
 	most   int
@@ -29,7 +29,7 @@ type tally struct {
 
 func newTally(most int) *tally { return &tally{most: most, counts: map[string]int{}} }
 
-// add returns how often the name was added before.
+// add adds the name and returns how often it was added before.
 func (t *tally) add(name string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,7 +45,8 @@ func (t *tally) add(name string) int {
 	return n
 }
 
-// refusals are the destinations that have used up the patience of a message. For a while no other is held for them.
+// refusals are the destinations that refused all attempts of a message. For a while, further
+// messages get one attempt.
 type refusals struct {
 	mu    sync.Mutex
 	until map[string]time.Time

@@ -5,33 +5,38 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// Rules say what remains of a message's delay. They look at no clock, so no clock can make a message early.
+// Rules compute the remaining delay of a message. They use no clock, so no clock can make a message
+// early.
 type Rules struct {
-	// TTL is how long messages wait in a queue of ours.
+	// TTL returns how long messages wait in a queue of ours.
 	TTL func(queue string) (time.Duration, bool)
 
-	// Own is what the backend knows beyond x-death; ok is false where it knows nothing. It may be nil.
+	// Own is asked first: what the backend knows beyond x-death. ok is false if it knows nothing.
+	// It may be nil.
 	Own func(amqp091.Table) (remaining time.Duration, ok bool)
 }
 
-// Remaining is the part of the delay that a message has not waited for yet. ok is false where that is not known.
+// Remaining returns the part of the delay that a message has not waited for. ok is false if that is
+// unknown.
 func (r Rules) Remaining(e message.Envelope, headers amqp091.Table) (remaining time.Duration, ok bool) {
 	if r.Own != nil {
 		if remaining, ok = r.Own(headers); ok {
 			return max(0, remaining), true
 		}
 	}
-	if _, ofController := headers[message.Journey]; ofController {
+	if _, ofController := headers[message.Stamp]; ofController {
 		return 0, false
 	}
 	return max(0, e.Delay-r.waited(headers)), true
 }
 
-// waited is the sum of the TTLs of the queues that the message has expired in. The broker writes one entry a queue.
+// waited is the sum of the TTLs of the queues in which the message has expired. x-death has one
+// entry for each queue.
 func (r Rules) waited(headers amqp091.Table) (sum time.Duration) {
 	deaths, _ := headers["x-death"].([]any)
 	for _, entry := range deaths {
@@ -47,16 +52,16 @@ func (r Rules) waited(headers amqp091.Table) (sum time.Duration) {
 	return sum
 }
 
-// WhenDue is the Own of a backend that publishes a message itself when it is due: what no queue of ours has let go of,
-// and no controller has in hand, has waited.
+// WhenDue is the Own of a backend that publishes messages itself when they are due. A message that
+// has no x-death, and no stamp of a controller, has waited.
 func WhenDue(headers amqp091.Table) (remaining time.Duration, ok bool) {
 	_, died := headers["x-death"]
-	_, held := headers[message.Journey]
+	_, held := headers[message.Stamp]
 	return 0, !died && !held
 }
 
-// DeliveredByPlugin is the Own of backend plugin: nothing remains once the plugin has delivered a message and turned the
-// sign of its x-delay.
+// DeliveredByPlugin is the Own of backend plugin. Nothing remains once the plugin has delivered a
+// message: it negates x-delay then.
 func DeliveredByPlugin(headers amqp091.Table) (remaining time.Duration, ok bool) {
 	switch delay := headers["x-delay"].(type) {
 	case int64:
@@ -71,7 +76,7 @@ func DeliveredByPlugin(headers amqp091.Table) (remaining time.Duration, ok bool)
 	return 0, false
 }
 
-// TTLs are those of a plan's waiting queues.
+// TTLs looks up the TTLs of a plan's waiting queues.
 func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 	ttls := map[string]time.Duration{}
 	for _, q := range p.Queues {
@@ -79,7 +84,7 @@ func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 		if !ok {
 			continue
 		}
-		if q.Args["x-queue-type"] == string(topology.Quorum) {
+		if q.Args["x-queue-type"] == string(delayer.Quorum) {
 			ms-- // see topology.WaitingQueue
 		}
 		ttls[q.Name] = time.Duration(max(0, ms)) * time.Millisecond

@@ -15,7 +15,7 @@ import (
 	"github.com/delayer-go/delayer/internal/message"
 )
 
-// A letter is a message in hand.
+// A letter is a message that is being settled.
 type letter struct {
 	*amqp091.Delivery
 	envelope  message.Envelope
@@ -24,8 +24,8 @@ type letter struct {
 	action    action
 }
 
-// settle brings a message where it belongs and then acknowledges it. Where that fails it tries again, with a pause that
-// grows.
+// settle moves a message and then acknowledges it. If moving fails it tries again, with a growing
+// pause.
 func (m *Mover) settle(ctx context.Context, d *amqp091.Delivery, came origin) {
 	l := m.read(d, came)
 	if l.envelope.ID != "" {
@@ -54,7 +54,7 @@ func (m *Mover) settle(ctx context.Context, d *amqp091.Delivery, came origin) {
 	}
 }
 
-// pause returns false where the message must be given back.
+// pause returns false if the message must be returned to the queue.
 func (m *Mover) pause(ctx context.Context, d time.Duration) bool {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -62,7 +62,7 @@ func (m *Mover) pause(ctx context.Context, d time.Duration) bool {
 	return sleep(ctx, d)
 }
 
-// read decides on a message.
+// read decides what to do with a message.
 func (m *Mover) read(d *amqp091.Delivery, came origin) *letter {
 	l := &letter{Delivery: d}
 	f := facts{came: came}
@@ -81,7 +81,7 @@ func (m *Mover) read(d *amqp091.Delivery, came origin) *letter {
 
 func (l *letter) place() string { return delivery.Place(l.envelope.Exchange, l.RoutingKey) }
 
-// move makes one attempt. nil means that the message is safe elsewhere.
+// move makes one attempt. nil means that the message is stored elsewhere.
 func (m *Mover) move(ctx context.Context, l *letter) error {
 	ctx, cancel := context.WithTimeout(ctx, publishFor)
 	defer cancel()
@@ -94,7 +94,7 @@ func (m *Mover) move(ctx context.Context, l *letter) error {
 	default:
 		return m.keep(ctx, l)
 	}
-	if hopeless(err) && !(l.action == delay && returned(err)) { // then a queue of ours is gone
+	if hopeless(err) && !(l.action == delay && returned(err)) { // a queue of ours is gone then
 		l.action = keep
 		return m.keep(ctx, l)
 	}
@@ -104,15 +104,15 @@ func (m *Mover) move(ctx context.Context, l *letter) error {
 // errGone: the destination does not exist.
 var errGone = errors.New("the destination does not exist")
 
-// hopeless says that trying again would not help: the destination is gone, or routes the message nowhere, or this
-// configuration has no such delay.
+// hopeless reports whether another attempt cannot help: the destination is gone, or routes the
+// message nowhere, or this configuration has no such delay.
 func hopeless(err error) bool {
 	return errors.Is(err, errGone) || errors.Is(err, delayer.ErrUnroutable) || errors.Is(err, delayer.ErrOutOfRange) ||
 		errors.Is(err, delayer.ErrInvalid)
 }
 
-// send publishes a message straight to its destination. It asks for that first: to publish to an exchange that does not
-// exist costs the channel.
+// send publishes a message straight to its destination. It first checks that the destination
+// exists: publishing to a missing exchange costs the channel.
 func (m *Mover) send(ctx context.Context, l *letter) error {
 	switch there, err := delivery.Exists(ctx, m.cfg.Control, l.envelope.Exchange, l.RoutingKey); {
 	case err != nil:
@@ -125,7 +125,7 @@ func (m *Mover) send(ctx context.Context, l *letter) error {
 	})
 }
 
-// keep moves a message to the unroutable queue, where an operator looks at it.
+// keep moves a message to the unroutable queue, for an operator.
 func (m *Mover) keep(ctx context.Context, l *letter) error {
 	if l.envelope.ID == "" {
 		m.foreign.Lock()
@@ -135,7 +135,7 @@ func (m *Mover) keep(ctx context.Context, l *letter) error {
 	if l.known {
 		msg = message.Kept(l.Delivery, m.user(), l.envelope, l.remaining)
 	}
-	msg.Expiration = "" // it shall stay there
+	msg.Expiration = "" // it must stay there
 	err := m.cfg.Publish(ctx, broker.Publishing{Exchange: m.cfg.Stage.Keep(), Key: l.RoutingKey, Message: msg})
 	if err != nil {
 		m.declare(ctx, err)
@@ -145,5 +145,5 @@ func (m *Mover) keep(ctx context.Context, l *letter) error {
 
 func (m *Mover) user() string { return m.cfg.Control.Conn().User() }
 
-// returned says that the broker had nowhere to put a message.
+// returned reports whether the broker could not route a message.
 func returned(err error) bool { return errors.Is(err, broker.ErrReturned) }

@@ -21,12 +21,13 @@ type Management struct {
 	user     *url.Userinfo
 	vhost    string
 	client   http.Client
-	policies map[string]Definition // of exchanges, by name; for one call of applied
+	policies map[string]Definition // of exchanges, by name; cached for one call of applied
 
-	impatient bool // the last wait for the policies of all queues was in vain
+	impatient bool // the last wait for the policies of all queues failed
 }
 
-// NewManagement reads the API's address, such as http://monitor:password@host:15672. Its error never contains it.
+// NewManagement parses the API's address, such as http://monitor:password@host:15672. It asks
+// nothing yet. The error is ErrConfig and never contains the address.
 func NewManagement(address, vhost string, transport http.RoundTripper) (*Management, error) {
 	bad := func(reason string) error {
 		return &delayer.Error{
@@ -39,7 +40,7 @@ func NewManagement(address, vhost string, transport http.RoundTripper) (*Managem
 	case err != nil:
 		return nil, bad("malformed")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, bad("it is no http address")
+		return nil, bad("it is not an http address")
 	case u.Host == "" || u.User == nil:
 		return nil, bad("no host, or no user")
 	}
@@ -48,8 +49,8 @@ func NewManagement(address, vhost string, transport http.RoundTripper) (*Managem
 	return m, nil
 }
 
-// Check is the error for a plan that policies would spoil, of kind ErrConflict; ErrUnavailable or ErrAccess where the
-// API does not answer.
+// Check returns ErrConflict if policies harm a plan, and ErrUnavailable or ErrAccess if the API
+// does not answer.
 func (m *Management) Check(ctx context.Context, prefix string, p topology.Plan) error {
 	found, err := m.Problems(ctx, prefix, p)
 	if err != nil {
@@ -69,8 +70,9 @@ func (m *Management) Check(ctx context.Context, prefix string, p topology.Plan) 
 	}
 }
 
-// Problems says what is wrong with a plan at this broker. Before RabbitMQ 4 the API learns a few seconds after a queue was
-// declared which policy applies to it. Problems waits for that, but not again and again at a broker that never says.
+// Problems returns a sentence for each policy that harms a plan. Before RabbitMQ 4 the API knows
+// the policy of a queue only a few seconds after it was declared. Problems waits for that, but only
+// once at a broker that never knows it.
 func (m *Management) Problems(ctx context.Context, prefix string, p topology.Plan) ([]string, error) {
 	const patience, pause = 15 * time.Second, 500 * time.Millisecond
 	for began := time.Now(); ; {
@@ -97,8 +99,8 @@ type item struct {
 	Effective json.RawMessage `json:"effective_policy_definition"`
 }
 
-// applied asks for the objects of a plan, which begin with one or two words. known says that the policies of all its
-// queues that exist are known.
+// applied asks for the objects of a plan. known reports whether the policies of all its existing
+// queues are known.
 func (m *Management) applied(ctx context.Context, prefix string, p topology.Plan) (a Applied, known bool, err error) {
 	known = true
 	ours := map[string]bool{}
@@ -128,7 +130,7 @@ func (m *Management) applied(ctx context.Context, prefix string, p topology.Plan
 	return a, known, nil
 }
 
-// beginnings are the prefix, and that of the objects that do not have it.
+// beginnings returns the prefixes of all names in a plan: one, or two for fixedtiers.
 func beginnings(prefix string, p topology.Plan) []string {
 	out := []string{prefix}
 	for _, q := range p.Queues {
@@ -139,14 +141,15 @@ func beginnings(prefix string, p topology.Plan) []string {
 	return out
 }
 
-// definition reads what is an object, or, where there is nothing, an empty list.
+// definition decodes a policy. The API sends [] if there is none.
 func definition(raw json.RawMessage) Definition {
 	var d Definition
-	_ = json.Unmarshal(raw, &d) // a list is nothing
+	_ = json.Unmarshal(raw, &d) // a list means none
 	return d
 }
 
-// policy is the definition of a policy of that name; no operator policy applies to exchanges.
+// policy returns the definition of a policy, for exchanges. Operator policies do not apply to
+// those.
 func (m *Management) policy(ctx context.Context, name string) (Definition, error) {
 	if name == "" {
 		return nil, nil
@@ -162,7 +165,7 @@ func (m *Management) policy(ctx context.Context, name string) (Definition, error
 	return one.Definition, err
 }
 
-// list asks for all objects whose names contain a text, page by page.
+// list returns all objects whose names contain a text, page by page.
 func (m *Management) list(ctx context.Context, kind, name string) ([]item, error) {
 	var all []item
 	for page := 1; ; page++ {

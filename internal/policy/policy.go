@@ -1,28 +1,29 @@
-// Package policy finds the broker's policies that would make delayed messages early, or lose them. A policy is not seen
-// over AMQP; the management API tells which apply to a queue.
+// Package policy finds the broker's policies that would make delayed messages early, or lose them.
+// AMQP does not show policies; the management API says which apply to a queue.
 package policy
 
 import (
 	"fmt"
 	"slices"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// A Definition is what policies say of one queue or exchange.
+// A Definition holds the policy keys that apply to one queue or exchange.
 type Definition map[string]any
 
-// Applied is what they say of all that exist, by name.
+// Applied holds the definitions of all existing queues and exchanges, by name.
 type Applied struct {
 	Queues, Exchanges map[string]Definition
 }
 
-// Harm returns what these policies would do wrong to a plan, one sentence for each object and key.
+// Harm returns the harm that policies do to a plan, one sentence for each object and key.
 func Harm(p topology.Plan, a Applied) []string {
 	var found []string
 	for _, x := range p.Exchanges {
 		if d := a.Exchanges[x.Name]; d["alternate-exchange"] != nil && x.Alternate == "" {
-			found = append(found, fmt.Sprintf("exchange %q: a policy sets alternate-exchange, which would swallow what must be returned", x.Name))
+			found = append(found, fmt.Sprintf("exchange %q: a policy sets alternate-exchange, which would take messages that must be returned", x.Name))
 		}
 	}
 	for _, q := range p.Queues {
@@ -31,7 +32,8 @@ func Harm(p topology.Plan, a Applied) []string {
 	return slices.Compact(found)
 }
 
-// queueHarm knows which keys of a policy win over the arguments of a queue, or are combined with them.
+// queueHarm checks the policy keys that win over the arguments of a queue, or are combined with
+// them.
 func queueHarm(q topology.Queue, d Definition) []string {
 	var found []string
 	bad := func(key, effect string) {
@@ -53,7 +55,7 @@ func queueHarm(q topology.Queue, d Definition) []string {
 			bad(key, "refuse, lose or deliver early what is above it")
 		}
 	}
-	if o := d["overflow"]; o != nil && q.Args["x-queue-type"] == string(topology.Quorum) && waits && o != "reject-publish" {
+	if o := d["overflow"]; o != nil && q.Args["x-queue-type"] == string(delayer.Quorum) && waits && o != "reject-publish" {
 		bad("overflow", "lose messages in a crash, or make them early")
 	}
 	if d["dead-letter-routing-key"] != nil && waits {
@@ -68,7 +70,8 @@ func queueHarm(q topology.Queue, d Definition) []string {
 	return found
 }
 
-// less says that a policy has a smaller value than the queue's own argument, or one where the queue has none.
+// less reports whether a policy's value is smaller than the queue's argument, or the queue has
+// none.
 func less(d Definition, q topology.Queue, key string) bool {
 	value, ok := d[key].(float64) // as JSON has it
 	if !ok {

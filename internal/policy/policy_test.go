@@ -20,8 +20,8 @@ func plan() topology.Plan {
 	return topology.Plan{
 		Exchanges: []topology.Exchange{{Name: "p.in", Kind: topology.Direct}, {Name: "p.delivery", Kind: topology.Direct, Alternate: "p.unroutable"}},
 		Queues: []topology.Queue{
-			topology.WaitingQueue("p.wait", topology.Quorum, time.Minute, "p.in"),
-			topology.WaitingQueue("p.classic", topology.Classic, time.Minute, "p.in"),
+			topology.WaitingQueue("p.wait", delayer.Quorum, time.Minute, "p.in"),
+			topology.WaitingQueue("p.classic", delayer.Classic, time.Minute, "p.in"),
 			{Name: "p.unroutable", Args: amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1000)}},
 			{Name: "p.tier", Args: amqp091.Table{"x-queue-type": "classic", "x-message-ttl": int64(5), "x-max-length": int64(10), "x-dead-letter-exchange": "p.in"}},
 		},

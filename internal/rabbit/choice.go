@@ -10,10 +10,12 @@ import (
 	"time"
 )
 
-// startTimeout bounds Start where ctx has no deadline; a slow machine boots a broker in half a minute.
+// startTimeout bounds Start where ctx has no deadline; a slow machine boots a broker in half a
+// minute.
 const startTimeout = 2 * time.Minute
 
-// configVariable names the environment variable with settings for every broker of our own, before those of Options.
+// configVariable names the environment variable with settings for every broker of our own, before
+// those of Options.
 const configVariable = "DELAYER_TEST_RABBITMQ_CONFIG"
 
 // choiceVariable names the environment variable with the Choice of [Options] that have none.
@@ -58,8 +60,8 @@ func Start(ctx context.Context, o Options) (*Broker, error) {
 	}
 }
 
-// startFirst goes through the order. A broker that was named and fails is an error; one that is merely
-// not there is a reason to look further.
+// startFirst goes through the order. A broker that was named and fails is an error; one that is
+// merely not there is a reason to look further.
 func startFirst(ctx context.Context, o Options) (*Broker, error) {
 	if os.Getenv(urlVariable) != "" {
 		return startGiven(ctx, o)
@@ -76,7 +78,7 @@ func startFirst(ctx context.Context, o Options) (*Broker, error) {
 	return nil, noneOf(o.Image, dockerErr, nodeErr)
 }
 
-// noneOf is the error where there is no broker: each way to one, why it is closed, and what opens it.
+// noneOf is the error without a broker: each kind of broker, why it is missing, and how to get it.
 func noneOf(image string, dockerErr, nodeErr error) error {
 	return fmt.Errorf(`rabbit: %w. Any of these provides one:
   a broker that runs:  AMQP_URL is not set (type: export AMQP_URL=amqp://guest:guest@localhost:5672/)

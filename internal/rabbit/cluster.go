@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// A Cluster is private nodes of the rabbitmq-server on this machine that have joined. Each is a [Broker] of its own,
-// to be stopped, killed and paused; all end with this process.
+// A Cluster is private nodes of the rabbitmq-server on this machine that have joined. Each is a
+// [Broker] of its own, to be stopped, killed and paused; all end with this process.
 type Cluster struct {
 	nodes []*Broker
 	names []string // what the nodes call themselves
 }
 
-// StartCluster starts size nodes, waits until they have joined and returns. Options.Choice and Image are not looked
-// at: a cluster is always of private nodes, and without a rabbitmq-server the error matches [ErrNone]. ctx bounds
-// the start; without a deadline it is four minutes.
+// StartCluster starts size nodes, waits until they have joined and returns. Options.Choice and
+// Image are not looked at: a cluster is always of private nodes, and without a rabbitmq-server the
+// error matches [ErrNone]. ctx bounds the start; without a deadline it is four minutes.
 func StartCluster(ctx context.Context, o Options, size int) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*startTimeout)
 	defer cancel()
@@ -45,7 +45,8 @@ func StartCluster(ctx context.Context, o Options, size int) (*Cluster, error) {
 	return c, nil
 }
 
-// clusterSpecs says what each node is. They share an epmd, which the first one's script runs, and a cookie.
+// clusterSpecs says what each node is. They share an epmd, which the first one's script runs, and a
+// cookie.
 func clusterSpecs(o Options, size int) (specs []nodeSpec, names []string, err error) {
 	cookie := rand.Text()
 	for i := range size {
@@ -70,8 +71,8 @@ func clusterSpecs(o Options, size int) (specs []nodeSpec, names []string, err er
 // noticeSoon makes nodes miss one that is paused within ten seconds instead of a minute.
 const noticeSoon = "-kernel net_ticktime 8"
 
-// joining is the configuration of a node of a cluster. A minority pauses itself, as RabbitMQ recommends for three
-// nodes; and leaders are spread, so that each node that is killed has some.
+// joining is the configuration of a node of a cluster. A minority pauses itself, as RabbitMQ
+// recommends for three nodes; and leaders are spread, so that each node that is killed has some.
 func joining(names []string) string {
 	var b strings.Builder
 	b.WriteString("\ncluster_formation.peer_discovery_backend = classic_config\n")
@@ -99,8 +100,8 @@ func (c *Cluster) String() string {
 	return fmt.Sprintf("%s %s, cluster of %d private nodes", c.nodes[0].Product(), c.nodes[0].Version(), len(c.nodes))
 }
 
-// A Leader is a queue, how many messages are ready in it, and the index of the node that leads it: −1 where there is
-// none at the moment.
+// A Leader is a queue, how many messages are ready in it, and the index of the node that leads it:
+// −1 where there is none at the moment.
 type Leader struct {
 	Queue    string
 	Messages int

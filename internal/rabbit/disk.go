@@ -16,8 +16,8 @@ type diskHost interface {
 	disk() (bytes int64, err error)
 }
 
-// Disk is the disk space in bytes that the broker's data folder takes: blocks in use, not lengths of files. It is
-// [ErrNotOwned] of a broker that is not ours.
+// Disk is the disk space in bytes that the broker's data folder takes: blocks in use, not lengths
+// of files. It is [ErrNotOwned] of a broker that is not ours.
 func (b *Broker) Disk() (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,14 +22,14 @@ var containerScript string
 
 const (
 	containerPort docker.Port = "5672/tcp"
-	// The broker lets its default user guest in from its own loopback only; a user of another name may
-	// come from outside of the container.
+	// The broker lets its default user guest in from its own loopback only; a user of another name
+	// may come from outside of the container.
 	containerUser = "delayer"
 	pingTimeout   = 5 * time.Second
 )
 
-// container is a RabbitMQ in Docker. The container lives as long as the lifeline, with port and data;
-// within it the script starts and ends the server.
+// container is a RabbitMQ in Docker. The container lives as long as the lifeline, with port and
+// data; within it the script starts and ends the server.
 type container struct {
 	*lifeline
 	pluginSet
@@ -91,7 +91,8 @@ func ensureImage(ctx context.Context, client *docker.Client, o Options) error {
 	return nil
 }
 
-// newContainer creates and starts the container, with the script in front of the image's own command.
+// newContainer creates and starts the container, with the script in front of the image's own
+// command.
 func newContainer(ctx context.Context, client *docker.Client, o Options) (*container, error) {
 	image, err := client.InspectImage(o.Image)
 	if err != nil {
@@ -136,7 +137,8 @@ func containerEnvironment(o Options) []string {
 	return env
 }
 
-// start attaches first, so that there is no moment at which the container runs without its lifeline.
+// start attaches first, so that there is no moment at which the container runs without its
+// lifeline.
 func (c *container) start(ctx context.Context) error {
 	read, write := io.Pipe()
 	c.in = write

@@ -15,8 +15,8 @@ type install struct {
 	plugins           []string // folders
 }
 
-// serverFolders are looked at before PATH: what the packages of Debian and Fedora put into PATH is a
-// wrapper that insists on the system's user and folders.
+// serverFolders are looked at before PATH: what the packages of Debian and Fedora put into PATH is
+// a wrapper that insists on the system's user and folders.
 var serverFolders = []string{
 	"/usr/lib/rabbitmq/bin", // Debian, Ubuntu, Fedora
 	"/opt/homebrew/sbin",    // Homebrew on Apple silicon
@@ -77,7 +77,8 @@ func findEpmd() (string, error) {
 	return "", missing("rabbitmq-server is here, but Erlang's epmd is not")
 }
 
-// available keeps those plugins that are installed: a node does not start with one enabled that is not.
+// available keeps those plugins that are installed: a node does not start with one enabled that is
+// not.
 func (in install) available(plugins []string) pluginSet {
 	var have pluginSet
 	for _, plugin := range plugins {

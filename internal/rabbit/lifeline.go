@@ -15,8 +15,8 @@ const (
 	tailLength = 500 // bytes of one line
 )
 
-// A lifeline is the conversation with the script that runs a server, over the script's standard input and
-// output. The script ends its server when the input ends, so it need not be told.
+// A lifeline is the conversation with the script that runs a server, over the script's standard
+// input and output. The script ends its server when the input ends, so it need not be told.
 type lifeline struct {
 	in io.WriteCloser
 

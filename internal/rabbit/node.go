@@ -96,7 +96,8 @@ func (n *privateNode) startScript() error {
 	n.script.Dir = n.folder
 	n.script.Stdout = n.lifeline
 	n.script.Stderr = n.lifeline
-	// A group of its own: an interrupt typed at the terminal ends us, and only then, in order, the broker.
+	// A group of its own: an interrupt typed at the terminal ends us, and only then, in order, the
+	// broker.
 	n.script.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	// The VM's helpers hold the output open for a moment after its end.
 	n.script.WaitDelay = time.Second

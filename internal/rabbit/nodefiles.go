@@ -24,8 +24,8 @@ func newNodePorts() (nodePorts, error) {
 	return nodePorts{p[0], p[1], p[2], p[3], p[4]}, nil
 }
 
-// writeNodeFiles writes the configuration into the folder. A setting of a plugin that is not enabled
-// would keep some versions from starting.
+// writeNodeFiles writes the configuration into the folder. A setting of a plugin that is not
+// enabled would keep some versions from starting.
 func writeNodeFiles(folder string, plugins []string, spec nodeSpec) error {
 	ports := spec.ports
 	conf := "log.console = true\nlog.console.level = info\nlog.file = false\n"
@@ -56,9 +56,9 @@ func writeNodeFiles(folder string, plugins []string, spec nodeSpec) error {
 	return os.WriteFile(filepath.Join(folder, ".erlang.cookie"), []byte(spec.cookie), 0o400)
 }
 
-// nodeEnvironment is the environment of the server and of rabbitmqctl. What this process has of RabbitMQ's
-// and Erlang's variables is dropped, and so is the system's configuration: a node for tests is the same
-// on every machine.
+// nodeEnvironment is the environment of the server and of rabbitmqctl. What this process has of
+// RabbitMQ's and Erlang's variables is dropped, and so is the system's configuration: a node for
+// tests is the same on every machine.
 func nodeEnvironment(folder string, ports nodePorts, args string) []string {
 	var env []string
 	for _, variable := range os.Environ() {
@@ -86,7 +86,8 @@ func nodeEnvironment(folder string, ports nodePorts, args string) []string {
 		"RABBITMQ_ADVANCED_CONFIG_FILE="+in("no-advanced.config"),
 		"RABBITMQ_CONF_ENV_FILE="+in("rabbitmq-env.conf"),
 		"RABBITMQ_ENABLED_PLUGINS_FILE="+in("enabled_plugins"),
-		// The server's script then becomes the VM instead of its parent; -noinput takes back the rest.
+		// The server's script then becomes the VM instead of its parent; -noinput takes back the
+		// rest.
 		"RABBITMQ_ALLOW_INPUT=1",
 		"RABBITMQ_SERVER_START_ARGS=-noinput",
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+strings.TrimSpace(loopbackOnly+" "+args),

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Ports are taken from below the ranges that systems give to outgoing connections (32768 and up on Linux,
-// 49152 on macOS): otherwise somebody's connection could take ours while the broker is down.
+// Ports are taken from below the ranges that systems give to outgoing connections (32768 and up on
+// Linux, 49152 on macOS): otherwise somebody's connection could take ours while the broker is down.
 const (
 	lowestPort  = 20000
 	highestPort = 32000

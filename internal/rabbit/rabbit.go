@@ -14,24 +14,24 @@ import (
 type Options struct {
 	// Image is the Docker image; empty means DELAYER_RABBITMQ_IMAGE, else [DefaultImage].
 	Image string
-	// Logf is told what is being done and why one broker was chosen over another. It may be nil.
+	// Logf logs each step, and why a broker was chosen. It may be nil.
 	Logf func(format string, args ...any)
 	// Plugins are enabled where the broker has them; ask [Broker.HasPlugin] for the outcome.
 	Plugins []string
-	// Config is further lines of rabbitmq.conf for a broker of our own, behind those in DELAYER_TEST_RABBITMQ_CONFIG. A
-	// broker at AMQP_URL has its own.
+	// Config is further lines of rabbitmq.conf for a broker of our own, behind those in
+	// DELAYER_TEST_RABBITMQ_CONFIG. A broker at AMQP_URL has its own.
 	Config string
-	// Args are arguments of the Erlang VM of a broker of our own, such as [DeadLetterRetry]. A broker at
-	// AMQP_URL has its own.
+	// Args are arguments of the Erlang VM of a broker of our own, such as [DeadLetterRetry]. A
+	// broker at AMQP_URL has its own.
 	Args string
-	// Choice is [Given], [Docker] or [Node] to force one, or [None]; empty means DELAYER_BROKER, else the
-	// order.
+	// Choice is [Given], [Docker] or [Node] to force one, or [None]; empty means DELAYER_BROKER,
+	// else the order.
 	Choice string
 }
 
-// DeadLetterRetry is the [Options].Args of a broker that dead-letters a message again when it was not
-// confirmed within d, instead of three minutes. rabbitmq.conf has no key for it. A d that the broker
-// exceeds under load makes messages arrive twice.
+// DeadLetterRetry is the [Options].Args of a broker that dead-letters a message again when it was
+// not confirmed within d, instead of three minutes. rabbitmq.conf has no key for it. A d that the
+// broker exceeds under load makes messages arrive twice.
 func DeadLetterRetry(d time.Duration) string {
 	return fmt.Sprintf("-rabbit dead_letter_worker_publisher_confirm_timeout %d", d.Milliseconds())
 }
@@ -44,17 +44,19 @@ const (
 	None   = "none" // no broker is started, whatever Options.Choice says
 )
 
-// DefaultImage is the Docker image used where neither [Options] nor DELAYER_RABBITMQ_IMAGE names one.
+// DefaultImage is the Docker image used where neither [Options] nor DELAYER_RABBITMQ_IMAGE names
+// one.
 const DefaultImage = "rabbitmq:4.0"
 
 var (
-	// ErrNone means that this machine has no broker and no way to start one.
+	// ErrNone means that this machine has no broker and cannot start one.
 	ErrNone = errors.New("no RabbitMQ broker available")
-	// ErrNotOwned means that the broker at AMQP_URL was asked for something that is only done to our own.
+	// ErrNotOwned means that the broker at AMQP_URL was asked for something that is only done to
+	// our own.
 	ErrNotOwned = errors.New("the broker at AMQP_URL is not ours to stop, kill or measure")
 )
 
-// host is one way of running a broker. Its methods are called by one goroutine at a time.
+// host is one kind of broker. Its methods are called by one goroutine at a time.
 type host interface {
 	how() string
 	url() *url.URL
@@ -84,8 +86,8 @@ type Broker struct {
 // URL is the broker's AMQP URL, with credentials. It stays the same over restarts.
 func (b *Broker) URL() string { return b.host.url().String() }
 
-// Management is the address of the management API, with credentials, or "" where it is not known: a private node has it if
-// Options.Plugins names rabbitmq_management.
+// Management is the address of the management API, with credentials, or "" where it is not known: a
+// private node has it if Options.Plugins names rabbitmq_management.
 func (b *Broker) Management() string {
 	if h, ok := b.host.(interface{ management() string }); ok {
 		return h.management()
@@ -93,7 +95,8 @@ func (b *Broker) Management() string {
 	return ""
 }
 
-// How says where the broker comes from: "AMQP_URL", "Docker container (rabbitmq:4.0)" or "private node".
+// How says where the broker comes from: "AMQP_URL", "Docker container (rabbitmq:4.0)" or "private
+// node".
 func (b *Broker) How() string { return b.host.how() }
 
 // Product is what the broker calls itself: "RabbitMQ".
@@ -114,8 +117,8 @@ func (b *Broker) Owned() bool { return b.host.owned() }
 // rabbitmq_delayed_message_exchange, which can be seen over AMQP.
 func (b *Broker) HasPlugin(name string) bool { return b.host.hasPlugin(name) }
 
-// Run starts the broker again after [Broker.Stop] or [Broker.Kill], on the same port with the same data,
-// and returns when it answers.
+// Run starts the broker again after [Broker.Stop] or [Broker.Kill], on the same port with the same
+// data, and returns when it answers.
 func (b *Broker) Run(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -168,8 +171,8 @@ func (b *Broker) Kill() error {
 	return b.host.kill()
 }
 
-// Pause holds the broker's process with SIGSTOP: its connections stay open, and nothing answers. Kill and Close end
-// a paused broker; Resume it before Stop.
+// Pause holds the broker's process with SIGSTOP: its connections stay open, and nothing answers.
+// Kill and Close end a paused broker; Resume it before Stop.
 func (b *Broker) Pause() error { return b.setPaused(true) }
 
 // Resume lets a paused broker go on.
@@ -197,8 +200,8 @@ func (b *Broker) Restart(ctx context.Context) error {
 	return b.runLocked(ctx)
 }
 
-// CPU is the CPU time, user and system, that the broker's processes have used since Start. What a process
-// used between the last look at it and its end is not counted.
+// CPU is the CPU time, user and system, that the broker's processes have used since Start. What a
+// process used between the last look at it and its end is not counted.
 func (b *Broker) CPU() (time.Duration, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

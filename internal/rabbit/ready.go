@@ -20,8 +20,8 @@ const (
 // about is what a broker says of itself in the AMQP handshake.
 type about struct{ product, version string }
 
-// awaitReady polls with AMQP handshakes: the listener opens before logins work, so a TCP connect would be
-// too early. It gives up when the server's process ends, with the server's last words.
+// awaitReady polls with AMQP handshakes: the listener opens before logins work, so a TCP connect
+// would be too early. It gives up when the server's process ends, with the server's last words.
 func awaitReady(ctx context.Context, h host) (about, error) {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
@@ -52,8 +52,8 @@ func handshake(ctx context.Context, u *url.URL) (about, error) {
 	return about{product, version}, conn.Close()
 }
 
-// hasDelayedExchange finds out by declaring one: a missing exchange type costs the connection (503), which
-// is why it has one of its own.
+// hasDelayedExchange finds out by declaring one: a missing exchange type costs the connection
+// (503), which is why it has one of its own.
 func hasDelayedExchange(u *url.URL) (bool, error) {
 	conn, err := amqpclient.Dial(context.Background(), u.String(), connectionName)
 	if err != nil {

@@ -39,8 +39,8 @@ func processes() ([]process, error) {
 	return all, nil
 }
 
-// parseStat reads a line of proc(5). The name in parentheses may contain anything, parentheses too; CPU
-// time includes that of children that have ended.
+// parseStat reads a line of proc(5). The name in parentheses may contain anything, parentheses too;
+// CPU time includes that of children that have ended.
 func parseStat(text string) (process, error) {
 	end := strings.LastIndexByte(text, ')')
 	if end < 0 {

@@ -21,8 +21,8 @@ const (
 	waitForAnswer = false
 )
 
-// Apply declares what p lists. It is idempotent: what is there already, with the same arguments, stays as it is.
-// The error names the object, and with ErrConflict what it has and should have.
+// Apply declares the objects of p. Existing objects with the same arguments stay as they are. The
+// error names the object. With ErrConflict it also names the actual and the wanted configuration.
 func Apply(ctx context.Context, control *broker.Control, backend string, p Plan) error {
 	err := control.Do(ctx, func(ch *amqp091.Channel) error { return declare(ch, p) })
 	if err == nil {
@@ -89,9 +89,9 @@ func Bind(ch *amqp091.Channel, b Binding) error {
 	return ch.QueueBind(b.Target, b.Key, b.Source, waitForAnswer, nil)
 }
 
-// inequivalent reads the other value out of the broker's 406: "inequivalent arg 'alternate-exchange' for
-// exchange '…' in vhost '/': received 'A' but current is 'B'". The broker cuts its text off at 255 bytes, so that
-// with long names the value is missing.
+// inequivalent finds the actual value in the broker's 406: "inequivalent arg 'alternate-exchange'
+// for exchange '…' in vhost '/': received 'A' but current is 'B'". The broker cuts the text off at
+// 255 bytes, so with long names the value is missing.
 var inequivalent = regexp.MustCompile(`but current is '([^']*)'`)
 
 // Unbind removes one binding. One that does not exist is no error.
@@ -118,14 +118,14 @@ func markerConflict(backend string, p Plan, at *located) error {
 		}
 		return &delayer.Error{
 			Op: "open", Backend: backend, Object: at.object, Kind: delayer.ErrConflict,
-			Cause: fmt.Errorf("the topology of this prefix was declared as %s, this configuration says %s", was, m.Config),
+			Cause: fmt.Errorf("the topology of this prefix was declared as %s, but this configuration is %s", was, m.Config),
 			Hint:  "use the same configuration or another prefix; or, once nothing waits there, remove the old topology",
 		}
 	}
 	return nil
 }
 
-// Remove deletes the queues and exchanges of p, with what waits in them. What is not there is no error.
+// Remove deletes the queues and exchanges of p, with their messages. Missing objects are no error.
 func Remove(ctx context.Context, control *broker.Control, backend string, p Plan) error {
 	for _, q := range p.Queues {
 		err := control.Do(ctx, func(ch *amqp091.Channel) error {

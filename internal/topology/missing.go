@@ -2,21 +2,19 @@ package topology
 
 import (
 	"context"
-	"errors"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/internal/broker"
 )
 
-// Missing names the exchanges and queues of p that the broker does not have. It declares nothing and needs no
-// permission. What they were declared with, and their bindings, cannot be seen over AMQP.
+// Missing names the exchanges and queues of p that do not exist. It declares nothing and needs no
+// permission. AMQP does not show arguments and bindings.
 func Missing(ctx context.Context, control *broker.Control, backend string, p Plan) ([]string, error) {
 	var missing []string
 	look := func(object string, passively func(*amqp091.Channel) error) error {
 		err := control.Do(ctx, passively)
-		var amqpErr *amqp091.Error
-		if errors.As(err, &amqpErr) && amqpErr.Code == amqp091.NotFound {
+		if broker.Code(err) == amqp091.NotFound {
 			missing = append(missing, object)
 			return nil
 		}

@@ -1,5 +1,5 @@
-// Package topology holds what a broker must have as data: a Plan of exchanges, queues and bindings. To
-// print, apply and remove are uses of that one value.
+// Package topology describes broker objects as data. A Plan lists exchanges, queues and bindings.
+// Plans are printed, applied, checked and removed.
 package topology
 
 import (
@@ -11,18 +11,9 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// MaxTTL is the longest x-message-ttl that RabbitMQ takes, ten years of 365 days; a longer one is
-// refused with 406 (measured on 3.10.8, 4.0.5 and 4.3.6, classic and quorum queues alike).
+// MaxTTL is the longest x-message-ttl that RabbitMQ accepts, ten years of 365 days. It refuses a
+// longer one with 406 (measured on 3.10.8, 4.0.5 and 4.3.6, for classic and quorum queues).
 const MaxTTL = 10 * 365 * 24 * time.Hour
-
-// QueueType is [delayer.QueueType].
-type QueueType = delayer.QueueType
-
-// The queue types.
-const (
-	Quorum  = delayer.Quorum
-	Classic = delayer.Classic
-)
 
 // Exchange types that we declare.
 const (
@@ -35,13 +26,13 @@ const (
 type Exchange struct {
 	Name      string
 	Kind      string
-	Alternate string // the exchange that takes what this one cannot route, or ""
+	Alternate string // the alternate exchange for unroutable messages, or ""
 
-	// DelayedKind is the type that an x-delayed-message exchange routes as.
+	// DelayedKind is the x-delayed-type of an x-delayed-message exchange.
 	DelayedKind string
 }
 
-// args are what the exchange is declared with.
+// args are the arguments of the declaration.
 func (x Exchange) args() amqp091.Table {
 	args := amqp091.Table{}
 	if x.Alternate != "" {
@@ -67,17 +58,17 @@ type Binding struct {
 	ToExchange bool // Target is an exchange
 }
 
-// A Marker is an exchange that nothing is ever published to: it says with which configuration the
-// objects under a prefix were declared. The broker compares few arguments of an exchange when it is declared
-// again; the alternate exchange is one, so the configuration is written there.
+// A Marker is an exchange that holds the configuration of the objects under a prefix. Nothing is
+// ever published to it. The configuration is written as its alternate exchange, one of the few
+// arguments that the broker compares when an exchange is declared again.
 type Marker struct {
 	Name   string
-	Config string // short, because the broker quotes both in 255 bytes; it begins with the prefix, as permissions want
+	Config string // short, because the broker quotes both in 255 bytes; it begins with the prefix, as permissions require
 }
 
 func (m Marker) exchange() Exchange { return Exchange{Name: m.Name, Kind: Fanout, Alternate: m.Config} }
 
-// A Plan is a set of broker objects. Those it lists first are declared first.
+// A Plan is a set of broker objects. They are declared in the order of the fields.
 type Plan struct {
 	Markers   []Marker
 	Exchanges []Exchange
@@ -95,38 +86,39 @@ func (p Plan) Add(q Plan) Plan {
 	}
 }
 
-// NeverFull is an x-max-length that is never reached, for quorum queues that others dead-letter to. A quorum queue that was
-// full under a policy's max-length tells so to everyone who publishes to it, and takes it back only while it has
-// some limit (rabbit_fifo, evaluate_limit; seen on RabbitMQ 3.10.8): when the policy is gone, and there is none, a queue
-// that dead-letters to it would go on believing it, and move 32 messages in three minutes.
+// NeverFull is an x-max-length that is never reached, for quorum queues that others dead-letter to.
+// A quorum queue that becomes full under a policy's max-length tells its publishers, and tells them
+// otherwise only while it has some limit (rabbit_fifo, evaluate_limit; seen on RabbitMQ 3.10.8).
+// Without a limit of its own, once the policy is gone, queues that dead-letter to it would still
+// take it for full, and move 32 messages in three minutes.
 const NeverFull = int64(1) << 40
 
-// WaitingQueue is a queue where messages wait for ttl and are then dead-lettered to exchange, with the
-// routing keys they came with: a dead-letter routing key would cost them CC and BCC.
+// WaitingQueue is a queue where messages wait for ttl and are then dead-lettered to exchange. They
+// keep their routing keys: a dead-letter routing key would remove CC and BCC.
 //
-// A quorum queue counts in whole milliseconds and cuts off the fraction both when a message comes and
-// when it looks whether it has expired (rabbit_fifo, system_time), so that a message may leave up to
-// one millisecond early. One millisecond is therefore added to its TTL. A classic queue counts in
+// A quorum queue counts in whole milliseconds. It cuts off the fraction when a message comes and
+// when it checks for expiry (rabbit_fifo, system_time), so a message may leave up to one
+// millisecond early. So one millisecond is added to its TTL. A classic queue counts in
 // microseconds.
-func WaitingQueue(name string, kind QueueType, ttl time.Duration, exchange string) Queue {
+func WaitingQueue(name string, kind delayer.QueueType, ttl time.Duration, exchange string) Queue {
 	args := amqp091.Table{
 		"x-queue-type":           string(kind),
 		"x-message-ttl":          ttl.Milliseconds(),
 		"x-dead-letter-exchange": exchange,
-		// Where a policy limits the length, messages shall be refused, not leave early. On classic queues the
-		// argument wins over a policy.
+		// Under a policy with max-length messages are refused and do not leave early. On classic
+		// queues the argument wins over a policy.
 		"x-overflow": "reject-publish",
 	}
-	if kind == Quorum {
+	if kind == delayer.Quorum {
 		args["x-message-ttl"] = ttl.Milliseconds() + 1
 		args["x-max-length"] = NeverFull
-		// It needs reject-publish: without it the broker falls back to at-most-once with no more than a line in its log.
+		// It needs reject-publish. Without that the broker silently falls back to at-most-once.
 		args["x-dead-letter-strategy"] = "at-least-once"
 	}
 	return Queue{Name: name, Args: args}
 }
 
-// PolicyRemedy is what to do about a policy that applies to objects of a prefix.
+// PolicyRemedy says what to do about a policy that applies to objects of a prefix.
 func PolicyRemedy(prefix string) string {
 	return "see rabbitmqctl list_policies and list_operator_policies, and keep them from names that begin with " + prefix +
 		".: with the pattern ^(?!" + strings.ReplaceAll(prefix, ".", `\.`) + `\.)`

@@ -11,7 +11,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// definitions is the part that we need of the file in which RabbitMQ exports and imports its objects.
+// definitions is a part of RabbitMQ's definitions file.
 type definitions struct {
 	Exchanges []definedExchange `json:"exchanges"`
 	Queues    []definedQueue    `json:"queues"`
@@ -45,8 +45,8 @@ type definedBinding struct {
 	Arguments   amqp091.Table `json:"arguments"`
 }
 
-// WriteDefinitions writes the plan as JSON that RabbitMQ imports (rabbitmqctl import_definitions, or the management
-// plugin) into a vhost, which must exist.
+// WriteDefinitions writes the plan as a definitions file, which rabbitmqctl import_definitions and
+// the management plugin import. The vhost must exist.
 func (p Plan) WriteDefinitions(w io.Writer, vhost string) error {
 	d := definitions{Exchanges: []definedExchange{}, Queues: []definedQueue{}, Bindings: []definedBinding{}}
 	for _, x := range p.exchanges() {
@@ -84,7 +84,7 @@ func (p Plan) WriteText(w io.Writer) error {
 	return err
 }
 
-// exchanges are those of the plan, markers included.
+// exchanges returns the exchanges of the plan, including markers.
 func (p Plan) exchanges() []Exchange {
 	var out []Exchange
 	for _, m := range p.Markers {

@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
 )
 
 func TestAPlanInPrint(t *testing.T) {
 	p := Plan{
 		Markers:   []Marker{{Name: "p", Config: "p:1s"}},
 		Exchanges: []Exchange{{Name: "p.in", Kind: Direct}},
-		Queues:    []Queue{WaitingQueue("p.wait", Classic, time.Second, "p.in")},
+		Queues:    []Queue{WaitingQueue("p.wait", delayer.Classic, time.Second, "p.in")},
 		Bindings:  []Binding{{Source: "p.in", Key: "a>b", Target: "p.wait"}, {Source: "p.in", Target: "p", ToExchange: true}},
 	}
 	var text, definitions strings.Builder

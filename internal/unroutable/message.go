@@ -10,20 +10,20 @@ import (
 	"github.com/delayer-go/delayer/internal/message"
 )
 
-// A Message is one that no destination took.
+// A Message is one of the unroutable messages.
 type Message struct {
 	amqp091.Delivery
 
-	// Ours says that Envelope is known. A message that has no header of ours was published to the queue by someone else,
-	// or is one that a controller could not read.
+	// Ours: Envelope is known. A message without our header was published to the queue by someone
+	// else, or a controller could not read it.
 	Ours     bool
 	Envelope message.Envelope
 
-	// Came is when the last waiting queue let go of it, in whole seconds by the broker's clock, or when a Delayer moved it
-	// to the unroutable queue; zero where the message does not tell.
+	// Came is when the last waiting queue released it, in whole seconds by the broker's clock, or
+	// when a Delayer moved it to the unroutable queue. Zero if unknown.
 	Came time.Time
 
-	// Remaining is the part of its delay that the message has not waited for, as far as that is Known.
+	// Remaining is the part of its delay that the message has not waited for, if that is Known.
 	Remaining time.Duration
 	Known     bool
 
@@ -46,12 +46,13 @@ func newMessage(d amqp091.Delivery, r *Reader, w *window) *Message {
 	return m
 }
 
-// Early says that the message came before it was due: not its destination was gone, but a queue on its way there.
+// Early reports whether the message became unroutable before it was due: a queue of the Delayer was
+// gone, not the destination.
 func (m *Message) Early() bool { return m.Known && m.Remaining > 0 }
 
-// waits says why a message must not be sent yet, or "". What remains of a delay is known without a clock. Where something
-// remains, the message has waited for it in the queue; that needs a clock, so both the due time and the time
-// since the message came must have passed.
+// waits says why a message must not be sent yet, or "". The remaining delay is known without a
+// clock. If some remains, the message has waited for it in this queue. That needs a clock, so both
+// the due time and the remaining delay since it came must have passed.
 func (m *Message) waits(now time.Time) string {
 	if m.Known && m.Remaining == 0 {
 		return ""
@@ -66,11 +67,11 @@ func (m *Message) waits(now time.Time) string {
 	return ""
 }
 
-// Forget lets go of the body, which is all that takes room.
+// Forget drops the body to free memory.
 func (m *Message) Forget() { m.Body = nil }
 
-// Remove takes the message out of the queue: either before the next is read, or after the last was. If the connection is
-// lost at that moment, the message may still be there.
+// Remove removes the message from the queue. Call it before the next is read, or after the last
+// was. If the connection is lost meanwhile, the message may still be there.
 func (m *Message) Remove() error {
 	if err := m.Ack(false); err != nil {
 		return m.reader.client.explain("remove from", m.window.of.name, err)

@@ -10,22 +10,23 @@ import (
 )
 
 const (
-	// windowSize is how many messages one channel is given: as many as may be in this process's memory at a time,
-	// because amqp091-go takes whatever the broker sends.
+	// windowSize is how many messages one channel gets. It bounds this process's memory, because
+	// amqp091-go buffers all that the broker sends.
 	windowSize = 1000
-	// mostWindows is below the number of channels that brokers allow on a connection, 2047; with more messages,
-	// windows are larger.
+	// mostWindows is below 2047, the number of channels that brokers allow on a connection. With
+	// more messages, windows are larger.
 	mostWindows = 1000
-	// idleFor is how long to wait for a message that the queue was said to have.
+	// idleFor is how long to wait for a message before the queue is counted again.
 	idleFor = 5 * time.Second
-	// settleFor bounds how long Close waits for the queue to show what was given back.
+	// settleFor bounds how long Close waits for the queue to have the returned messages again.
 	settleFor = 10 * time.Second
 )
 
-// A Reader goes through each queue once, from the oldest message on. It holds what it has read: no one else gets
-// these messages until Close gives back, in their order, those that were not removed.
+// A Reader reads each queue once, from the oldest message on. It holds the messages that it has
+// read. Close returns those that were not removed to the queue, in their order.
 //
-// The order is kept only if all are read: a quorum queue puts what is given back behind what was given back before.
+// The order is kept only if all are read: a quorum queue puts returned messages behind those
+// returned before.
 type Reader struct {
 	client  *Client
 	queues  []*queue // still to be read
@@ -40,8 +41,8 @@ type queue struct {
 	back int // messages given back
 }
 
-// A window is a channel with a consumer, which is given so many messages and no more until some are removed. The
-// messages behind them go to the next window.
+// A window is a channel with a consumer that gets so many messages, and no more until some are
+// removed. Further messages go to the next window.
 type window struct {
 	of   *queue
 	ch   *amqp091.Channel
@@ -51,7 +52,7 @@ type window struct {
 	held int // messages read and not removed
 }
 
-// Read begins to read the messages that the queue now has, and returns how many those are.
+// Read starts to read the messages that are now in the queues, and returns how many there are.
 func (b *Client) Read(ctx context.Context) (*Reader, int, error) {
 	r, total := &Reader{client: b}, 0
 	for _, name := range []string{b.stage.Misrouted(), b.Queue()} {
@@ -95,7 +96,7 @@ func (r *Reader) Next(ctx context.Context) (*Message, error) {
 			if err != nil {
 				return nil, err
 			}
-			if count == 0 { // someone else has taken them meanwhile
+			if count == 0 { // someone else has taken them
 				q.left = 0
 				return r.Next(ctx)
 			}
@@ -103,7 +104,7 @@ func (r *Reader) Next(ctx context.Context) (*Message, error) {
 	}
 }
 
-// current is the last window, or a new one where that is full.
+// current is the last window, or a new one if that is full.
 func (r *Reader) current(ctx context.Context, q *queue) (*window, error) {
 	if n := len(r.windows); n > 0 && r.windows[n-1].room > 0 && r.windows[n-1].of == q {
 		return r.windows[n-1], nil
@@ -125,7 +126,7 @@ func (r *Reader) current(ctx context.Context, q *queue) (*window, error) {
 
 const consumerTag = "delayer-unroutable"
 
-// cause is why no more messages come.
+// cause returns why no more messages come.
 func (w *window) cause() error {
 	select {
 	case err := <-w.lost:
@@ -139,17 +140,17 @@ func (w *window) cause() error {
 
 var errReadEnded = errors.New("the broker ended it: was the queue deleted, or the connection lost?")
 
-// Close gives back what was read and not removed, and returns once the queue shows it. Where the connection is lost,
-// the broker gives it back by itself.
+// Close returns the messages that were read and not removed to the queue, and waits until the queue
+// has them. If the connection is lost, the broker returns them by itself.
 func (r *Reader) Close() {
-	for _, w := range r.windows { // or one that has room would be given what another gives back
+	for _, w := range r.windows { // first, or a window with room would get messages that another returns
 		if err := w.ch.Cancel(consumerTag, waitForAnswer); err != nil {
 			break // the connection is lost
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
 	defer cancel()
-	for _, w := range r.windows { // one after the other: what channels give back at the same time mixes
+	for _, w := range r.windows { // one after the other, to keep the order
 		if err := w.ch.Close(); err != nil {
 			continue
 		}
@@ -158,7 +159,8 @@ func (r *Reader) Close() {
 	}
 }
 
-// settle waits for the queue to have so many messages again. It is no harm if someone else takes them first.
+// settle waits until the queue has the returned messages, at most until ctx ends. It does no harm
+// if someone else takes them first.
 func (r *Reader) settle(ctx context.Context, q *queue) {
 	for ctx.Err() == nil {
 		if count, err := r.client.count(ctx, q.name); err != nil || count >= q.back {

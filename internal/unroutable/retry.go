@@ -16,7 +16,7 @@ import (
 	"github.com/delayer-go/delayer/internal/message"
 )
 
-// A Sender sends messages to where they should have gone.
+// A Sender sends messages to their destinations.
 type Sender struct {
 	client    *Client
 	conn      *broker.Conn
@@ -24,8 +24,8 @@ type Sender struct {
 	exchanges map[string]string // why nothing can be sent to an exchange, "" where it can
 }
 
-// Sender opens a connection of its own to publish on. Messages to an exchange that is gone are not tried again with
-// this Sender once one was.
+// Sender opens a connection to publish on. Once an exchange is found missing, this Sender tries it
+// no more.
 func (b *Client) Sender(ctx context.Context) (*Sender, error) {
 	conn, err := broker.Dial(ctx, b.opts)
 	if err != nil {
@@ -40,8 +40,9 @@ func (b *Client) Sender(ctx context.Context) (*Sender, error) {
 // Close ends the connection.
 func (s *Sender) Close() { s.publisher.Close() }
 
-// Send publishes the message to its destination, mandatory, and returns once that is confirmed. stays says why it
-// certainly did not get there; then, and with an error, it must not be removed.
+// Send publishes the message to its destination, mandatory, and returns once that is confirmed.
+// stays says why it was certainly not stored there. With stays or an error, the message must not be
+// removed.
 func (s *Sender) Send(ctx context.Context, m *Message) (stays string, err error) {
 	if stays = s.Unfit(m, time.Now()); stays != "" {
 		return stays, nil
@@ -58,7 +59,7 @@ func (s *Sender) Send(ctx context.Context, m *Message) (stays string, err error)
 	return s.refusal(m, err)
 }
 
-// Unfit says why a message cannot be sent whatever its destination is, or "".
+// Unfit says why a message cannot be sent to any destination, or "".
 func (s *Sender) Unfit(m *Message, now time.Time) string {
 	switch waits := m.waits(now); {
 	case !m.Ours:
@@ -70,7 +71,7 @@ func (s *Sender) Unfit(m *Message, now time.Time) string {
 	case !s.fits(m):
 		return "its headers are larger than a frame, so nobody can receive it: export and purge it"
 	case m.UserId != "" && m.UserId != s.conn.User():
-		return fmt.Sprintf("its user-id is %q, whom the broker lets no one else publish as", m.UserId)
+		return fmt.Sprintf("its user-id is %q: log in as that user", m.UserId)
 	}
 	return ""
 }
@@ -81,7 +82,7 @@ func (s *Sender) fits(m *Message) bool {
 	return frame == 0 || message.Fits(&msg, frame)
 }
 
-// missing asks for an exchange once: publishing to one that there is not costs the channel.
+// missing asks for each exchange once: publishing to a missing one costs the channel.
 func (s *Sender) missing(ctx context.Context, exchange string) (string, error) {
 	if exchange == "" {
 		return "", nil
@@ -95,25 +96,25 @@ func (s *Sender) missing(ctx context.Context, exchange string) (string, error) {
 	}
 	why := ""
 	if there == delivery.Gone {
-		why = "there is no such exchange"
+		why = "no such exchange"
 	}
 	s.exchanges[exchange] = why
 	return why, nil
 }
 
-// refusal tells the broker's certain no from what is not known. One message is under way at a time, so that a
-// channel error is about that one.
+// refusal distinguishes a certain refusal from an unknown outcome. One message is published at a
+// time, so a channel error is about that one.
 func (s *Sender) refusal(m *Message, err error) (stays string, failed error) {
 	exchange := m.Envelope.Exchange
-	switch c := code(err); {
+	switch c := broker.Code(err); {
 	case errors.Is(err, delayer.ErrUnroutable) && exchange == "":
-		return "there is no such queue", nil
+		return "no such queue", nil
 	case errors.Is(err, delayer.ErrUnroutable):
 		return "nothing is bound there for its key", nil
 	case errors.Is(err, delayer.ErrRefused):
 		return "the destination refuses it: is it full?", nil
 	case c == amqp091.NotFound:
-		s.exchanges[exchange] = "there is no such exchange"
+		s.exchanges[exchange] = "no such exchange"
 		return s.exchanges[exchange], nil
 	case c == amqp091.AccessRefused:
 		return "the user may not write there: rabbitmqctl set_permissions", nil

@@ -1,8 +1,9 @@
-// Package unroutable reads the messages whose destination was gone when they were due, and sends them again. They are
-// in the unroutable queue. Where no Delayer runs, some may still be in the misrouted queue, which is read first.
+// Package unroutable reads the messages whose destination was gone when they were due, and sends
+// them again. They are in the unroutable queue. While no Delayer runs, some may still be in the
+// misrouted queue, which is read first.
 //
-// A message leaves its queue only by [Message.Remove]. Whatever else happens, an interrupt or a lost connection, it is
-// there afterwards, and in its old place.
+// A message leaves its queue only by [Message.Remove]. After an interrupt or a lost connection it
+// is still there, in its old place.
 package unroutable
 
 import (
@@ -20,7 +21,7 @@ import (
 
 // A Client reads the queues of a prefix.
 type Client struct {
-	Rules misrouted.Rules // what remains of a message's delay; set before Read
+	Rules misrouted.Rules // compute remaining delays; set before Read
 
 	opts    broker.Options
 	prefix  string
@@ -29,7 +30,7 @@ type Client struct {
 	control *broker.Control
 }
 
-// Open connects to the broker. It does not look at the queue.
+// Open connects to the broker. It does not check that the queue exists.
 func Open(ctx context.Context, opts broker.Options, prefix string) (*Client, error) {
 	opts.Name = "delayer " + prefix + " unroutable"
 	reading := opts
@@ -66,7 +67,7 @@ const (
 	waitForAnswer = false
 )
 
-// Count is the number of messages that no one has taken just now.
+// Count returns the number of ready messages in both queues.
 func (b *Client) Count(ctx context.Context) (int, error) {
 	misrouted, err := b.count(ctx, b.stage.Misrouted())
 	if err != nil {
@@ -76,41 +77,32 @@ func (b *Client) Count(ctx context.Context) (int, error) {
 	return misrouted + kept, err
 }
 
-// count is Count of one queue. The misrouted queue may be missing.
+// count counts one queue. The misrouted queue may be missing.
 func (b *Client) count(ctx context.Context, queue string) (int, error) {
 	var q amqp091.Queue
 	err := b.control.Do(ctx, func(ch *amqp091.Channel) (err error) {
 		q, err = ch.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
 		return err
 	})
-	if code(err) == amqp091.NotFound && queue == b.stage.Misrouted() {
+	if broker.Code(err) == amqp091.NotFound && queue == b.stage.Misrouted() {
 		return 0, nil
 	}
 	return q.Messages, b.explain("look at", queue, err)
 }
 
-// explain names the queue, and what to do where it does not exist.
+// explain names the queue, and what to do if it does not exist.
 func (b *Client) explain(op, queue string, err error) error {
 	if err == nil {
 		return nil
 	}
 	object := fmt.Sprintf("queue %q", queue)
-	if code(err) == amqp091.NotFound {
+	if broker.Code(err) == amqp091.NotFound {
 		return &delayer.Error{
 			Op: op, Object: object, Kind: delayer.ErrUnavailable, Cause: errors.New("there is no such queue"),
 			Hint: "a Delayer declares it when it is opened: are prefix, broker and virtual host those of a Delayer?",
 		}
 	}
 	return broker.Explain(op, "", object, err)
-}
-
-// code is the reply code of the broker, or 0.
-func code(err error) int {
-	var amqpErr *amqp091.Error
-	if errors.As(err, &amqpErr) {
-		return amqpErr.Code
-	}
-	return 0
 }
 
 // Exists asks the broker for a destination.

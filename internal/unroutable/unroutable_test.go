@@ -132,7 +132,7 @@ func TestWaits(t *testing.T) {
 	require.Empty(t, early.waits(due.Add(time.Hour+time.Minute)))
 	require.Contains(t, of(amqp091.Table{message.Came: past}).waits(past.Add(time.Minute)), "it is not due before")
 
-	held := of(amqp091.Table{message.Journey: amqp091.Table{}})
+	held := of(amqp091.Table{message.Stamp: amqp091.Table{}})
 	require.False(t, held.Known)
 	require.Contains(t, held.waits(past), "it is not due before")
 	require.Empty(t, held.waits(due))

@@ -1,5 +1,5 @@
-// Package memory has a broker, a World and a Delayer that are nothing but memory: the correct ones, which the
-// conformance suite is tested with.
+// Package memory has a broker, a World and a Delayer in memory. They are correct: the conformance
+// suite is tested with them.
 package memory
 
 import (
@@ -39,7 +39,7 @@ type queue struct {
 	consumer func(conformance.Arrival)
 }
 
-// A message is one on its way to a destination.
+// A message waits for its destination.
 type message struct {
 	exchange, key string
 	msg           amqp091.Publishing
@@ -47,7 +47,7 @@ type message struct {
 	order         int
 }
 
-// DefaultLimits are those of the best backend there could be.
+// DefaultLimits are those of an ideal backend.
 func DefaultLimits() delayer.Limits {
 	return delayer.Limits{
 		Max: 24 * time.Hour, Resolution: 10 * time.Millisecond, SurvivesRestart: true, Ordered: true,
@@ -65,8 +65,8 @@ func NewBroker(limits delayer.Limits) *Broker {
 	return b
 }
 
-// connection returns what a Publish watches: a channel that is closed while the broker is up, and one that
-// is closed when connections are cut.
+// connection returns what a Publish watches: a channel that is closed while the broker is up, and
+// one that is closed when connections are cut.
 func (b *Broker) connection() (up, cut <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

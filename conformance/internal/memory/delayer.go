@@ -120,7 +120,8 @@ func (d *memoryDelayer) store(exchange, key string, delay, effective time.Durati
 		return name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
 	})
 	due := time.Now().Add(effective).UnixMilli()
-	msg.Headers[delayer.Header] = fmt.Sprintf("memory-%d %d %s", lastID.Add(1), due, exchange)
+	millis := (effective + time.Millisecond - 1).Milliseconds()
+	msg.Headers[delayer.Header] = fmt.Sprintf("memory-%d %d %d %s", lastID.Add(1), due, millis, exchange)
 	if msg.DeliveryMode == 0 {
 		msg.DeliveryMode = amqp091.Persistent
 	}

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// A Logbook is a log that a test reads while it is written. The zero value is empty and ready for use.
+// A Logbook is a log that a test reads while it is written. The zero value is empty and ready for
+// use.
 type Logbook struct {
 	mu   sync.Mutex
 	text bytes.Buffer

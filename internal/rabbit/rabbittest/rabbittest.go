@@ -8,9 +8,9 @@
 //		…
 //	}
 //
-// The broker starts when the first test asks for it, so that a run of unit tests costs nothing, and is
-// shared by the package's tests. What was skipped is said at the end; with DELAYER_TEST_SUMMARY set to a
-// file's name it is appended there too, since go test hides what passing packages print.
+// The broker starts when the first test asks for it, so that a run of unit tests costs nothing, and
+// is shared by the package's tests. What was skipped is said at the end; with DELAYER_TEST_SUMMARY
+// set to a file's name it is appended there too, since go test hides what passing packages print.
 package rabbittest
 
 import (
@@ -63,8 +63,9 @@ func Main(m interface{ Run() int }, o rabbit.Options) {
 	os.Exit(code)
 }
 
-// Broker returns the broker that the package's tests share. Without one the test fails if CI=true or if
-// a broker was named; otherwise, and with DELAYER_BROKER=none, it is skipped, which the summary says.
+// Broker returns the broker that the package's tests share. Without one the test fails if CI=true
+// or if a broker was named; otherwise, and with DELAYER_BROKER=none, it is skipped, which the
+// summary says.
 func Broker(t testing.TB) *rabbit.Broker {
 	t.Helper()
 	shared.start.Do(func() {
@@ -77,8 +78,8 @@ func Broker(t testing.TB) *rabbit.Broker {
 	return shared.broker
 }
 
-// Own returns a broker for this test alone, to be stopped and killed while others run. It is a private
-// node or a container even where AMQP_URL names another one, and ends with the test.
+// Own returns a broker for this test alone, to be stopped and killed while others run. It is a
+// private node or a container even where AMQP_URL names another one, and ends with the test.
 func Own(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	t.Helper()
 	if o.Choice == "" {
@@ -105,8 +106,8 @@ func Own(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	return b
 }
 
-// Another returns a broker of the kind and version of the package's, for this test and those below it alone, or the
-// package's own where no other such one can be had. It ends with the test.
+// Another returns a broker of the kind and version of the package's, for this test and those below
+// it alone, or the package's own where no other such one can be had. It ends with the test.
 func Another(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	t.Helper()
 	b := Broker(t)
@@ -174,8 +175,9 @@ func Skipf(t testing.TB, format string, args ...any) {
 	t.Skip(reason)
 }
 
-// Prefix returns the beginning of names for a test's exchanges and queues, unique to this call, so that
-// tests share a broker, also one that is not ours, without seeing each other. Nothing is deleted.
+// Prefix returns the beginning of names for a test's exchanges and queues, unique to this call, so
+// that tests share a broker, also one that is not ours, without seeing each other. Nothing is
+// deleted.
 func Prefix(t testing.TB) string {
 	t.Helper()
 	name := strings.Map(func(r rune) rune {

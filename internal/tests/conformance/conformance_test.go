@@ -130,6 +130,12 @@ func conform(
 		Added: about.Adds,
 		Skip:  func(t *testing.T, reason string) { rabbittest.Skipf(t, "%s", reason) },
 	})
+	// A message in the misrouted queue is neither delivered nor kept as unroutable.
+	ch := rabbittest.Channel(t, b)
+	require.Eventually(t, func() bool {
+		q, err := ch.QueueDeclarePassive(cfg.Prefix+".misrouted", true, false, false, false, nil)
+		return err == nil && q.Messages == 0
+	}, time.Minute, 100*time.Millisecond, "messages are left in the misrouted queue")
 }
 
 func user(t *testing.T, raw string) string {

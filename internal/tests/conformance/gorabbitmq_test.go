@@ -37,7 +37,7 @@ type goRabbitConsumer struct {
 func dialGoRabbit(url string) (*rabbitmq.Conn, error) {
 	return rabbitmq.NewConn(url,
 		// The default waits five seconds before it connects again.
-		rabbitmq.WithConnectionOptionsBaseReconnectInterval(100*time.Millisecond),
+		rabbitmq.WithConnectionOptionsReconnectInterval(100*time.Millisecond),
 		rabbitmq.WithConnectionOptionsLogger(quiet{}))
 }
 

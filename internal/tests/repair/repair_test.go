@@ -128,6 +128,7 @@ func (b *bench) exchange() string {
 }
 
 func TestLadder_ObjectsDeclaredAgainByOthers(t *testing.T) {
+	t.Parallel()
 	b := setUp(t, backend.Config{BinaryLadder: binaryladder.Config{Levels: 6, Tick: tick}})
 	exchange := b.exchange()
 	const delay = 3 * tick // level 1, then level 0
@@ -149,6 +150,7 @@ func TestLadder_ObjectsDeclaredAgainByOthers(t *testing.T) {
 // TestResendOff: a misrouted message is left to an operator, and the bindings that it missed are made again
 // all the same.
 func TestResendOff(t *testing.T) {
+	t.Parallel()
 	b := setUp(t, backend.Config{
 		Options: delayer.Options{Resend: delayer.Off}, BinaryLadder: binaryladder.Config{Levels: 6, Tick: tick},
 	})
@@ -163,6 +165,7 @@ func TestResendOff(t *testing.T) {
 }
 
 func TestController_DeliveryDeclaredAgainByOthers(t *testing.T) {
+	t.Parallel()
 	b := setUp(t, backend.Config{Backend: "controller", Controller: controller.Config{Levels: 3, Tick: tick}})
 	exchange := b.exchange()
 	b.arrives("", 3*tick, true)

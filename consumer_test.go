@@ -1,0 +1,95 @@
+package delayer_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// heavy begins the import paths of modules that a consumer must not inherit.
+var heavy = []string{
+	"github.com/docker/", "github.com/moby/", "github.com/opencontainers/", "github.com/ory/",
+	"github.com/chromedp/", "github.com/jackc/", "github.com/wagslane/", "github.com/michaelklishin/",
+}
+
+// TestConsumer_GoSum holds the number of modules that a consumer must trust. go mod tidy also counts those
+// that the tests of imported packages import: tests that need a broker are therefore in internal/tests.
+func TestConsumer_GoSum(t *testing.T) {
+	const most = 10 // two lines each: amqp091-go and its goleak, yaml, testify, rapid
+	dir := consumer(t, "backend")
+	run(t, dir, "go", "mod", "tidy")
+	sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+	require.NoError(t, err)
+	assert.LessOrEqual(t, bytes.Count(sum, []byte("\n")), most, "go.sum:\n%s", sum)
+	for _, path := range heavy {
+		assert.NotContains(t, string(sum), path)
+	}
+}
+
+// TestConsumer_Links holds what programs link.
+func TestConsumer_Links(t *testing.T) {
+	const yaml = "go.yaml.in/yaml"
+	others := func(own string) (paths []string) {
+		for _, name := range []string{"binaryladder", "fixedtiers", "plugin", "controller"} {
+			if name != own {
+				paths = append(paths, module+"/backend/"+name)
+			}
+		}
+		return paths
+	}
+	for name, never := range map[string][]string{
+		"backend":              heavy,
+		"cmd/delayer":          heavy,
+		"backend/binaryladder": append(others("binaryladder"), yaml),
+		"backend/fixedtiers":   append(others("fixedtiers"), yaml),
+		"backend/plugin":       append(others("plugin"), yaml),
+		"backend/controller":   append(others("controller"), yaml),
+	} {
+		t.Run(name, func(t *testing.T) {
+			deps := run(t, ".", "go", "list", "-deps", module+"/"+name)
+			for _, path := range never {
+				assert.NotContains(t, deps, path)
+			}
+		})
+	}
+}
+
+// consumer makes the module of a program that imports one of our packages, and returns its folder.
+func consumer(t *testing.T, imports string) string {
+	t.Helper()
+	dir, repository := t.TempDir(), run(t, ".", "go", "list", "-m", "-f", "{{.Dir}}")
+	ours, err := os.ReadFile("go.mod")
+	require.NoError(t, err)
+	version := regexp.MustCompile(`(?m)^go .*$`).Find(ours)
+	files := map[string]string{
+		"go.mod": fmt.Sprintf("module example.com/consumer\n\n%s\n\nrequire %s v0.0.0\n\nreplace %[2]s => %q\n",
+			version, module, strings.TrimSpace(repository)),
+		"main.go": fmt.Sprintf("package main\n\nimport _ %q\n\nfunc main() {}\n", module+"/"+imports),
+	}
+	sums, err := os.ReadFile("go.sum") // tidy keeps what it needs of it, and asks no server for it
+	require.NoError(t, err)
+	files["go.sum"] = string(sums)
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	return dir
+}
+
+func run(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s", stderr.String())
+	return string(out)
+}

@@ -1,0 +1,235 @@
+package backend_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// setPolicy sets a policy on all names of a prefix, until it is lifted or the test ends.
+func setPolicy(t *testing.T, b *rabbit.Broker, prefix, definition string) (lift func()) {
+	t.Helper()
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to set a policy")
+	}
+	name := rabbittest.Prefix(t)
+	_, err := b.Ctl(within(t), "set_policy", name, "^"+prefix, definition)
+	require.NoError(t, err)
+	there := true
+	lift = func() {
+		if there {
+			_, err := b.Ctl(within(t), "clear_policy", name)
+			require.NoError(t, err)
+		}
+		there = false
+	}
+	t.Cleanup(lift)
+	return lift
+}
+
+// TestPolicies_SeenAtOpen, over AMQP alone.
+func TestPolicies_SeenAtOpen(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ policy, want string }{
+		"overflow":           {`{"overflow":"drop-head"}`, "it does not refuse messages when it is full: is there a policy with overflow?"},
+		"alternate exchange": {`{"alternate-exchange":"t-alternate"}`, "is there a policy with alternate-exchange?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, ch := config(t), channel(t)
+			require.NoError(t, ch.ExchangeDeclare("t-alternate", "fanout", false, true, false, false, nil))
+			taker, err := ch.QueueDeclare("", false, true, true, false, nil)
+			require.NoError(t, err)
+			require.NoError(t, ch.QueueBind(taker.Name, "", "t-alternate", false, nil))
+			lift := setPolicy(t, rabbittest.Broker(t), cfg.Prefix, c.policy)
+			_, err = backend.Open(within(t), cfg)
+			require.ErrorIs(t, err, delayer.ErrConflict)
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, "list_operator_policies")
+			lift()
+			open(t, cfg)
+		})
+	}
+}
+
+// TestPolicies_ShorterTTL is seen when the first canary is early, stops Publish, and is forgotten when it is gone.
+func TestPolicies_ShorterTTL(t *testing.T) {
+	t.Parallel()
+	var log rabbittest.Logbook
+	prefix, queue := rabbittest.Prefix(t), rabbittest.Prefix(t)
+	d, err := binaryladder.Open(engine.WithWatchEvery(within(t), 20*time.Millisecond), delayer.Options{
+		URL: rabbittest.Broker(t).URL(), Logger: log.Logger(), Prefix: prefix, QueueType: delayer.Quorum,
+	}, binaryladder.Config{Levels: 2, Tick: time.Hour, Routing: binaryladder.Source, BitsPerLevel: 1})
+	require.NoError(t, err)
+	defer func() {
+		_ = d.(delayer.TopologyRemover).RemoveTopology(within(t))
+		require.NoError(t, d.Close())
+	}()
+	consume(t, channel(t), queue)
+	publish := func() error { return d.Publish(within(t), "", queue, time.Hour, amqp091.Publishing{}) }
+	require.NoError(t, publish())
+
+	lift := setPolicy(t, rabbittest.Broker(t), prefix, `{"message-ttl":300}`)
+	err = until(t, publish, func(err error) bool { return err != nil })
+	require.ErrorIs(t, err, delayer.ErrConflict)
+	require.True(t, delayer.SafeToRetry(err))
+	require.ErrorContains(t, err, "instead of 24h0m0s (expired)")
+	require.ErrorContains(t, err, `keep them from names that begin with `+prefix)
+	require.NoError(t, d.Publish(within(t), "", queue, 0, amqp091.Publishing{}), "what does not wait is not concerned")
+	require.Contains(t, log.String(), "delayed messages would be early or lost")
+
+	lift()
+	require.NoError(t, until(t, publish, func(err error) bool { return err == nil }))
+	require.Contains(t, log.String(), "the policy is gone")
+}
+
+// TestPolicies_Removed: a quorum queue that was full tells those that dead-letter to it when there is
+// room again, also when that is because the policy is gone.
+func TestPolicies_Removed(t *testing.T) {
+	t.Parallel()
+	// What was refused is tried again after ten seconds instead of three minutes. If the refusal were never taken back, 32
+	// messages would pass each time, and all of them in a minute and a half.
+	b := rabbittest.Own(t, rabbit.Options{Args: "-rabbit dead_letter_worker_publisher_confirm_timeout 10000"})
+	conn, err := amqp091.Dial(b.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	ch, err := conn.Channel()
+	require.NoError(t, err)
+	const durable, autoDelete, exclusive, internal, noWait = true, false, false, false, false
+	exchange := rabbittest.Prefix(t)
+	require.NoError(t, ch.ExchangeDeclare(exchange, "fanout", durable, autoDelete, internal, noWait, nil))
+	first := topology.WaitingQueue(exchange+".first", delayer.Quorum, 100*time.Millisecond, exchange)
+	second := topology.WaitingQueue(exchange+".second", delayer.Quorum, time.Hour, exchange)
+	for _, q := range []topology.Queue{first, second} {
+		_, err := ch.QueueDeclare(q.Name, durable, autoDelete, exclusive, noWait, q.Args)
+		require.NoError(t, err)
+	}
+	require.NoError(t, ch.QueueBind(second.Name, "", exchange, noWait, nil))
+	lift := setPolicy(t, b, second.Name, `{"max-length":5}`)
+
+	const messages, mandatory = 300, true
+	require.NoError(t, ch.Confirm(noWait))
+	var confirm *amqp091.DeferredConfirmation
+	for range messages {
+		confirm, err = ch.PublishWithDeferredConfirm("", first.Name, mandatory, false, amqp091.Publishing{})
+		require.NoError(t, err)
+	}
+	require.True(t, confirm.Wait())
+	arrived := func(n int) func() error {
+		return func() error {
+			q, err := ch.QueueDeclarePassive(second.Name, durable, autoDelete, exclusive, noWait, second.Args)
+			require.NoError(t, err)
+			if q.Messages < n {
+				return errors.New("not yet")
+			}
+			return nil
+		}
+	}
+	require.NoError(t, until(t, arrived(5), func(err error) bool { return err == nil }), "full")
+	require.Error(t, arrived(messages)())
+	lift()
+	require.NoError(t, until(t, arrived(messages), func(err error) bool { return err == nil }))
+}
+
+// until calls f until its error is as wanted.
+func until(t *testing.T, f func() error, wanted func(error) bool) error {
+	t.Helper()
+	ctx := within(t)
+	for ctx.Err() == nil {
+		if err := f(); wanted(err) {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("nothing happened within a minute")
+	return nil
+}
+
+// TestController_EarlyExpiry: it knows how long a message has waited.
+func TestController_EarlyExpiry(t *testing.T) {
+	t.Parallel()
+	var log rabbittest.Logbook
+	cfg := config(t)
+	cfg.Backend, cfg.Logger = "controller", log.Logger()
+	d, queue := open(t, cfg), rabbittest.Prefix(t)
+	in := consume(t, channel(t), queue)
+	setPolicy(t, rabbittest.Broker(t), cfg.Prefix, `{"message-ttl":200}`)
+	before, delay := time.Now(), 5*time.Second
+	err := d.Publish(within(t), "", queue, delay, amqp091.Publishing{})
+	if errors.Is(err, delayer.ErrConflict) {
+		t.Log("not shown: the policy was found before the message was published")
+		return
+	}
+	require.NoError(t, err)
+	<-in
+	require.GreaterOrEqual(t, time.Since(before), delay)
+	require.Contains(t, log.String(), "a waiting queue let a message go too early; it waits again")
+}
+
+// TestPolicies_ManagementAPI: all are seen, also those that AMQP does not show.
+func TestPolicies_ManagementAPI(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Own(t, rabbit.Options{Plugins: []string{"rabbitmq_management"}})
+	if b.Management() == "" {
+		rabbittest.Skipf(t, "needs a private node with rabbitmq_management")
+	}
+	cfg := config(t)
+	cfg.URL, cfg.Management, cfg.QueueType, cfg.Prefix = b.URL(), b.Management(), "classic", "shop.orders"
+	verified := func(cfg backend.Config) []string {
+		found, err := backend.Verify(within(t), cfg)
+		require.NoError(t, err)
+		return found
+	}
+	lift := setPolicy(t, b, ".*", `{"max-length":1000000,"alternate-exchange":"x"}`)
+	_, err := b.Ctl(within(t), "set_operator_policy", "limits", "^shop", `{"message-ttl":60000,"expires":86400000}`, "--apply-to", "queues")
+	require.NoError(t, err)
+	_, err = backend.Open(within(t), cfg)
+	require.ErrorIs(t, err, delayer.ErrConflict)
+	require.ErrorContains(t, err, "policies")
+	found := strings.Join(verified(cfg), "\n")
+	for _, want := range []string{
+		`queue "shop.orders.unroutable": a policy sets message-ttl to 60000, which would lose messages`,
+		`queue "shop.orders.ladder.wait.03": a policy sets expires to 8.64e+07`,
+		`queue "shop.orders.ladder.wait.03": a policy sets max-length to 1e+06`,
+		`exchange "shop.orders.ladder.enter": a policy sets alternate-exchange`,
+	} {
+		require.Contains(t, found, want)
+	}
+	require.NotContains(t, found, "make messages early", "no queue of this ladder waits for a minute")
+	lift()
+	_, err = b.Ctl(within(t), "clear_operator_policy", "limits")
+	require.NoError(t, err)
+	require.Empty(t, func() []string {
+		for ctx := within(t); ; { // the API is some seconds behind
+			if found := verified(cfg); len(found) == 0 || ctx.Err() != nil {
+				return found
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	}())
+	open(t, cfg)
+
+	wrong, err := url.Parse(cfg.Management)
+	require.NoError(t, err)
+	wrong.User = url.UserPassword("guest", "hunter2")
+	cfg.Management = wrong.String()
+	_, err = backend.Verify(context.Background(), cfg)
+	require.ErrorIs(t, err, delayer.ErrAccess)
+	require.NotContains(t, err.Error(), "hunter2")
+	cfg.Management = ""
+	_, err = backend.Verify(context.Background(), cfg)
+	require.ErrorIs(t, err, delayer.ErrConfig)
+}

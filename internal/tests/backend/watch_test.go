@@ -1,0 +1,114 @@
+package backend_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// watched is a ladder of 100 ms whose topology is looked after all the time.
+func watched(t *testing.T, log *slog.Logger) (d delayer.Delayer, prefix string) {
+	t.Helper()
+	prefix = rabbittest.Prefix(t)
+	d, err := binaryladder.Open(engine.WithWatchEvery(within(t), 20*time.Millisecond), delayer.Options{
+		URL: rabbittest.Broker(t).URL(), Logger: log, Prefix: prefix, QueueType: delayer.Classic,
+	}, binaryladder.Config{Levels: 9, Tick: 100 * time.Millisecond, Routing: binaryladder.Source, BitsPerLevel: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = d.(delayer.TopologyRemover).RemoveTopology(within(t))
+		require.NoError(t, d.Close())
+	})
+	return d, prefix
+}
+
+// TestPublish_QueueDeleted: a message on its way there finds it again, though nobody publishes.
+func TestPublish_QueueDeleted(t *testing.T) {
+	t.Parallel()
+	var log rabbittest.Logbook
+	d, prefix := watched(t, log.Logger())
+	ch, queue := channel(t), rabbittest.Prefix(t)
+	in := consume(t, ch, queue)
+	last := prefix + ".ladder.wait.00"
+	for _, level := range []int{5, 7} { // one that is too short for a slow machine, and one that is not
+		first := 100 * time.Millisecond << level
+		began := time.Now()
+		require.NoError(t, d.Publish(within(t), "", queue, first+100*time.Millisecond, amqp091.Publishing{}))
+		_, err := ch.QueueDelete(last, false, false, false)
+		require.NoError(t, err)
+		for ctx := within(t); !routed(t, fmt.Sprintf("%s.ladder.level.%02d", prefix, level), fmt.Sprintf("~d:%d>0", level)); {
+			require.NoError(t, ctx.Err())
+		}
+		if time.Since(began) < first {
+			<-in
+			require.Contains(t, log.String(), "of this Delayer were deleted")
+			require.Contains(t, log.String(), last)
+			return
+		}
+	}
+	t.Fatal("the queue was not declared again within 12 s")
+}
+
+// routed says whether a queue takes a message, and does not leave one there.
+func routed(t *testing.T, exchange, key string) bool {
+	t.Helper()
+	ch := channel(t)
+	returns := ch.NotifyReturn(make(chan amqp091.Return, 1))
+	require.NoError(t, ch.Confirm(false))
+	const mandatory = true
+	c, err := ch.PublishWithDeferredConfirm(exchange, key, mandatory, false, amqp091.Publishing{Headers: amqp091.Table{"x-delayer": "probe 0 "}})
+	require.NoError(t, err)
+	if ok, err := c.WaitContext(within(t)); err != nil || !ok {
+		return false
+	}
+	select {
+	case <-returns:
+		return false
+	default:
+		return true
+	}
+}
+
+// TestPublish_WholeTopologyDeleted while nobody publishes: it is there again, and the next Publish finds it.
+func TestPublish_WholeTopologyDeleted(t *testing.T) {
+	t.Parallel()
+	var log rabbittest.Logbook
+	d, prefix := watched(t, log.Logger())
+	other, err := binaryladder.Topology(delayer.Options{Prefix: prefix, QueueType: delayer.Classic}, binaryladder.Config{Levels: 9, Tick: 100 * time.Millisecond, Routing: binaryladder.Source, BitsPerLevel: 1})
+	require.NoError(t, err)
+	ch := channel(t)
+	for _, q := range other.(topology.Plan).Queues {
+		_, err := ch.QueueDelete(q.Name, false, false, false)
+		require.NoError(t, err)
+	}
+	for _, x := range other.(topology.Plan).Exchanges {
+		require.NoError(t, ch.ExchangeDelete(x.Name, false, false))
+	}
+	conn, err := broker.Dial(within(t), broker.Options{URL: rabbittest.Broker(t).URL(), Name: t.Name(), Logger: silent})
+	require.NoError(t, err)
+	control := broker.NewControl(conn)
+	defer control.Close()
+	back := func(ctx context.Context) bool {
+		missing, err := topology.Missing(ctx, control, "test", other.(topology.Plan))
+		require.NoError(t, err)
+		return len(missing) == 0
+	}
+	for ctx := within(t); !back(ctx); {
+		require.NoError(t, ctx.Err())
+	}
+	queue := rabbittest.Prefix(t)
+	in := consume(t, ch, queue)
+	require.NoError(t, d.Publish(within(t), "", queue, 100*time.Millisecond, amqp091.Publishing{}))
+	<-in
+}

@@ -1,0 +1,175 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// fromAnotherProcess is a message as another process would have sent it to the intake or to a queue
+// with that TTL.
+func fromAnotherProcess(id, queue string, hop, left time.Duration) amqp091.Publishing {
+	return amqp091.Publishing{MessageId: id, Headers: amqp091.Table{
+		delayer.Header: message.NewEnvelope(time.Now(), 0, "").String(),
+		"x-delayer-stamp": amqp091.Table{
+			"clock": "another process's", "due": int64(1), "hop": int64(hop), "left": int64(left),
+			"to": []any{delivery.Key("", queue, delivery.Words(queue))},
+		},
+	}}
+}
+
+// bound declares a queue that the Delayer delivers to.
+func (w *workbench) bound(d delayer.Delayer) (queue string, got <-chan amqp091.Delivery) {
+	w.t.Helper()
+	queue, a := w.queue(), &account{}
+	got = w.consume(queue)
+	w.publish(d, queue, a, "binds the queue", 50*time.Millisecond)
+	w.settle(got, a)
+	return queue, got
+}
+
+// TestController_ClocksOfNodesDiffer: by the clock of the node that dated its death, the message has
+// been in the intake for an hour.
+func TestController_ClocksOfNodesDiffer(t *testing.T) {
+	t.Parallel()
+	const left = 3 * time.Second
+	w := setUp(t, delayer.Quorum)
+	d := w.start()
+	defer func() { require.NoError(t, d.Close()) }()
+	queue, got := w.bound(d)
+
+	msg := fromAnotherProcess("theirs", queue, 40*time.Millisecond, left)
+	msg.Headers["x-death"] = []any{amqp091.Table{"reason": "expired", "time": time.Now().Add(-time.Hour)}}
+	a := &account{due: map[string]time.Time{"theirs": time.Now().Add(left)}}
+	require.NoError(t, w.ch.PublishWithContext(t.Context(), "", w.opts.Prefix+".controller.intake", false, false, msg))
+	w.settle(got, a)
+}
+
+// TestController_CloseDuringAnAlarm has the broker block whoever publishes, for longer than Close may
+// take, while messages from this process and from another are in the controller.
+func TestController_CloseDuringAnAlarm(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Own(t, rabbit.Options{})
+	w := &workbench{t: t, opts: options(t, delayer.Quorum)}
+	w.opts.URL = b.URL()
+	conn, err := amqp091.Dial(b.URL())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	w.ch, err = conn.Channel()
+	require.NoError(t, err)
+	d := w.open(controller.Config{Levels: 3, Tick: 3 * time.Second, Run: delayer.On})
+	queue, _ := w.bound(d)
+	for i := range 20 {
+		w.publish(d, queue, &account{}, fmt.Sprint(i), 13*time.Second)
+		theirs := fromAnotherProcess(fmt.Sprint("theirs ", i), queue, 12*time.Second, 0)
+		require.NoError(t, w.ch.PublishWithContext(t.Context(), w.opts.Prefix+".controller.wait.02", queue, false, false, theirs))
+	}
+	watermark := func(level string) {
+		_, err := b.Ctl(context.Background(), "set_vm_memory_high_watermark", level)
+		require.NoError(t, err)
+	}
+	watermark("0")
+	require.Eventually(t, func() bool {
+		return w.depth(".controller.wait.02") == 0 && w.depth(".controller.intake") == 0
+	}, patience, 10*time.Millisecond, "the controller has all")
+	closed, began := make(chan error, 1), time.Now()
+	go func() { closed <- d.Close() }()
+	select {
+	case err := <-closed:
+		require.NoError(t, err)
+		t.Logf("Close took %v", time.Since(began))
+	case <-time.After(patience):
+		t.Error("Close hangs until the alarm ends")
+		watermark("0.6")
+		assert.NoError(t, <-closed)
+	}
+}
+
+// TestController_UnroutableExchangeDeleted: no message is lost that is due, or
+// foreign, while nothing leads to the queue for unroutable messages.
+func TestController_UnroutableExchangeDeleted(t *testing.T) {
+	t.Parallel()
+	const messages = 50 // of each kind
+	kinds(t, func(t *testing.T, w *workbench) {
+		d := w.start()
+		defer func() { require.NoError(t, d.Close()) }()
+		queue, exchange := w.queue(), rabbittest.Prefix(t)
+		require.NoError(t, w.ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
+		require.NoError(t, w.ch.QueueBind(queue, "key", exchange, false, nil))
+		missing := map[string]bool{}
+		first := time.Now().Add(10 * time.Second)
+		last := first
+		for i := range messages {
+			last = last.Add(10 * time.Millisecond)
+			for _, to := range [][2]string{{"", queue}, {exchange, "key"}} {
+				id := fmt.Sprintf("due %q %d", to, i)
+				missing[id] = true
+				require.NoError(t, d.Publish(t.Context(), to[0], to[1], time.Until(last), amqp091.Publishing{MessageId: id}))
+			}
+		}
+		_, err := w.ch.QueueDelete(queue, false, false, false)
+		require.NoError(t, err)
+		require.NoError(t, w.ch.ExchangeDelete(exchange, false, false))
+		require.True(t, time.Now().Before(first), "too slow to publish in time")
+		unroutable := w.opts.Prefix + ".unroutable"
+		for i := 0; i < messages || time.Now().Before(last.Add(time.Second)); i++ {
+			require.NoError(t, w.ch.ExchangeDelete(unroutable, false, false))
+			if i >= messages {
+				continue
+			}
+			for _, header := range []any{nil, "somebody's", time.Now().String()} {
+				id := fmt.Sprint("foreign ", header, " ", i)
+				missing[id] = true
+				require.NoError(t, w.ch.PublishWithContext(t.Context(), "", w.opts.Prefix+".controller.intake", false, false,
+					amqp091.Publishing{MessageId: id, Headers: amqp091.Table{delayer.Header: header}}))
+			}
+		}
+		got, timeout := w.consume(unroutable), time.After(2*patience)
+		for len(missing) > 0 {
+			select {
+			case m := <-got:
+				delete(missing, m.MessageId)
+			case <-timeout:
+				t.Fatalf("%d are missing: %v", len(missing), missing)
+			}
+		}
+	})
+}
+
+// TestController_ExchangeWithoutQueue takes what is published to it, as it would without a delay:
+// nothing is kept, and nothing comes later.
+func TestController_ExchangeWithoutQueue(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, w *workbench) {
+		d := w.start()
+		defer func() { require.NoError(t, d.Close()) }()
+		exchange := rabbittest.Prefix(t)
+		require.NoError(t, w.ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
+		defer func() { _ = w.ch.ExchangeDelete(exchange, false, false) }()
+		require.NoError(t, d.Publish(t.Context(), exchange, "key", 10*time.Millisecond, amqp091.Publishing{MessageId: "nowhere"}))
+		w.bound(d)                    // a message that is due later comes
+		require.NoError(t, d.Close()) // acknowledged, or it is in the intake again
+		for _, name := range []string{".unroutable", ".controller.intake", ".controller.wait.00", ".controller.wait.01", ".controller.wait.02"} {
+			require.Zero(t, w.depth(name), name)
+		}
+	})
+}
+
+func (w *workbench) depth(name string) int {
+	w.t.Helper()
+	q, err := w.ch.QueueDeclarePassive(w.opts.Prefix+name, true, false, false, false, nil)
+	require.NoError(w.t, err)
+	return q.Messages
+}

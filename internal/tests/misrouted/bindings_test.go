@@ -1,0 +1,73 @@
+package misrouted_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// bindings is how many lead out of the delivery exchange.
+func (s *scene) bindings() (n int) {
+	s.Helper()
+	out, err := s.broker.Ctl(s.Context(), "-q", "list_bindings", "source_name")
+	require.NoError(s, err)
+	for line := range strings.Lines(out) {
+		if strings.TrimSpace(line) == s.stage.Exchange() {
+			n++
+		}
+	}
+	return n
+}
+
+// TestDestinations_ExchangeGone: nothing is left of a destination exchange that is gone, and all is made again when it
+// is back.
+func TestDestinations_ExchangeGone(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	if !s.broker.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to see bindings")
+	}
+	d := delivery.NewDestinations(s.stage, s.control(), "test", slog.New(slog.DiscardHandler))
+	defer d.Close()
+	exchange := s.prefix + "-x"
+	for range 2 {
+		require.NoError(t, s.ch.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil))
+		require.Eventually(t, func() bool {
+			_, err := d.Bind(t.Context(), exchange, "k", nil, time.Hour)
+			return err == nil
+		}, time.Minute, 10*time.Millisecond)
+		require.Equal(t, 2, s.bindings(), "to the exchange for exchanges, and to the discard queue")
+		require.NoError(t, d.Rebind(t.Context()))
+		require.Equal(t, 2, s.bindings())
+		require.NoError(t, s.ch.ExchangeDelete(exchange, false, false))
+		require.Eventually(t, func() bool {
+			_, err := d.Bind(t.Context(), exchange, "k", nil, time.Hour)
+			return err != nil
+		}, time.Minute, 10*time.Millisecond)
+		_, err := d.Bind(t.Context(), exchange, "k", nil, time.Hour)
+		require.ErrorIs(t, err, delayer.ErrUnroutable)
+		require.Zero(t, s.bindings())
+		require.False(t, d.Vouches(exchange, "k"))
+	}
+}
+
+// TestDestinations_NameWithQuotes: a queue that is named like an object of ours in quotes is a destination.
+func TestDestinations_NameWithQuotes(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	d := delivery.NewDestinations(s.stage, s.control(), "test", slog.New(slog.DiscardHandler))
+	defer d.Close()
+	_, err := d.Bind(t.Context(), "", "x'"+s.stage.Exchange()+"'y", nil, time.Hour)
+	require.ErrorIs(t, err, delayer.ErrUnroutable)
+	require.False(t, delivery.TopologyLost(err))
+	require.NoError(t, s.ch.ExchangeDelete(s.stage.Exchange(), false, false))
+	_, err = d.Bind(t.Context(), "", s.queue, nil, time.Hour)
+	require.True(t, delivery.TopologyLost(err), "%v", err)
+}
