@@ -1,6 +1,6 @@
 # Type `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help test unit test-matrix faults bench bench-go fuzz lint vuln fmt broker install-rabbitmq install-chromium
+.PHONY: help test unit test-matrix faults bench bench-go fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-chromium
 
 # Run at an exact version and outside of our module, whose requirements it must not become.
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -11,8 +11,10 @@ help: ## list these targets
 	@echo "Tests and benchmarks need a RabbitMQ: the one at AMQP_URL, else one in Docker"
 	@echo "(DELAYER_RABBITMQ_IMAGE), else a private node of the rabbitmq-server on this machine."
 	@echo "DELAYER_BROKER=given|docker|node forces one of them; none runs without."
+	@echo "Tests of the outbox need a PostgreSQL: the one at POSTGRES_URL, else a private cluster of the"
+	@echo "server on this machine; where there is none they are skipped."
 
-test: broker ## run all tests on a real broker, with the race detector
+test: broker postgresql ## run all tests on a real broker and database, with the race detector
 	@scripts/test.sh $(TESTFLAGS)
 
 unit: ## run the tests that need no broker, in under a minute
@@ -47,6 +49,12 @@ broker: ## install RabbitMQ if there is neither AMQP_URL, nor an image in Docker
 
 install-rabbitmq: ## install rabbitmq-server from the system's packages
 	@scripts/install-rabbitmq.sh
+
+postgresql: ## install PostgreSQL if there is neither POSTGRES_URL nor a server
+	@scripts/install-postgresql.sh --missing
+
+install-postgresql: ## install PostgreSQL from the system's packages
+	@scripts/install-postgresql.sh
 
 install-chromium: ## install Chromium from the system's packages: a test looks at report.html in it
 	@scripts/install-chromium.sh

@@ -53,6 +53,21 @@ var rules = []struct{ from, notTo, why string }{
 	{"retry", "go.yaml.in/yaml", "a policy is a plain struct: its service reads the file"},
 	{"retry", "github.com/stretchr/testify", "what a consumer links has no test helper in it"},
 	{"retry", "testing", "production code imports no testing"},
+	{"", "github.com/jackc/pgx", "the contract knows no database"},
+	{"backend", "github.com/jackc/pgx", "who delays messages links no database driver"},
+	{"internal/message", "github.com/jackc/pgx", "what may go on the wire is pure"},
+	{"internal/messagejson", module + "/internal/", "a format of messages knows no broker and no table"},
+	{"conformance", "github.com/jackc/pgx", "the suite needs no database"},
+	{"bench", "github.com/jackc/pgx", "the benchmark compares backends: it needs no database"},
+	{"cmd/delayer-bench", "github.com/jackc/pgx", "the benchmark compares backends: it needs no database"},
+	{"outbox", module + "/backend", "the outbox takes a Delayer, whichever backend it is"},
+	{"outbox", module + "/internal/broker", "the outbox takes a Delayer: it opens no connection to a broker"},
+	{"outbox", module + "/once", "whoever publishes need not be who consumes"},
+	{"once/pgstore", module + "/outbox", "whoever consumes need not be who publishes"},
+	{"outbox", module + "/internal/postgres", "production code starts no database"},
+	{"once", module + "/internal/postgres", "production code starts no database"},
+	{"outbox", "testing", "production code imports no testing"},
+	{"once", "testing", "production code imports no testing"},
 }
 
 func TestImportsGoOneWay(t *testing.T) {
@@ -90,6 +105,17 @@ func TestGoRabbitMQ_OnlyWhereImported(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestOnceLinksNoDatabaseDriver: that is for once/pgstore, which the rules above cannot tell from package once.
+func TestOnceLinksNoDatabaseDriver(t *testing.T) {
+	for _, p := range list(t) {
+		if p.ImportPath == module+"/once" {
+			require.NotContains(t, strings.Join(p.Deps, "\n"), "github.com/jackc/pgx")
+			return
+		}
+	}
+	require.Fail(t, "no package once")
 }
 
 type goPackage struct {

@@ -17,7 +17,7 @@ const envPrefix = "DELAYER_"
 
 // notConfig matches DELAYER_ variables that are no configuration: those of this project's tests and
 // benchmarks, and those that Kubernetes sets for a Service named delayer.
-var notConfig = regexp.MustCompile(`^DELAYER_(BROKER|RABBITMQ_IMAGE|TEST_.*|` +
+var notConfig = regexp.MustCompile(`^DELAYER_(POSTGRES|BROKER|RABBITMQ_IMAGE|TEST_.*|` +
 	`SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
 // FromEnv overlays cfg with the variables of environ ("KEY=value") that begin with DELAYER_: the

@@ -19,6 +19,7 @@ type commands struct {
 	Topology   topologyCmd   `cmd:"" help:"Print the broker objects of a backend, or check policies that apply to them."`
 	Unroutable unroutableCmd `cmd:"" help:"List, retry, export or purge messages whose destination was gone when they were due."`
 	Parked     parkedCmd     `cmd:"" help:"List, retry, export or purge messages that package retry has given up."`
+	Outbox     outboxCmd     `cmd:"" help:"Publish what applications committed to PostgreSQL."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 

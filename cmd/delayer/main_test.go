@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/delayer-go/delayer/internal/cli"
+	"github.com/delayer-go/delayer/internal/postgres/postgrestest"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
@@ -20,7 +21,7 @@ const (
 	exitInterrupted = cli.Interrupted
 )
 
-func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
+func TestMain(m *testing.M) { rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{}) }
 
 // command runs the command line.
 func command(ctx context.Context, t *testing.T, args ...string) (status int, stdout, stderr string) {

@@ -42,8 +42,8 @@ var shared struct {
 	skipped map[string][]string // tests by reason
 }
 
-// Main runs the tests, ends the broker, looks for goroutines that were left, and exits.
-func Main(m *testing.M, o rabbit.Options) {
+// Main runs the tests of m, a *testing.M or what wraps one, ends the broker, looks for goroutines that were left, and exits.
+func Main(m interface{ Run() int }, o rabbit.Options) {
 	shared.options = o
 	code := m.Run()
 	if b := shared.broker; b != nil {

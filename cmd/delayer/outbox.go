@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/cli"
+	"github.com/delayer-go/delayer/outbox"
+)
+
+// outboxCmd is `delayer outbox`.
+type outboxCmd struct {
+	Run     outboxRunCmd     `cmd:"" help:"Publish what applications enqueue, until it is told to stop. Any number may run."`
+	Status  outboxStatusCmd  `cmd:"" help:"Show how many messages there are, and those that cannot be published."`
+	Migrate outboxMigrateCmd `cmd:"" help:"Create the outbox's table, or bring it to the newest version."`
+}
+
+// postgresFlags say which database.
+type postgresFlags struct {
+	Postgres string `placeholder:"URL" help:"postgres://user@host:5432/database. Others on this machine can see it: a password is better in DELAYER_POSTGRES, or in PGPASSWORD or PGPASSFILE."`
+}
+
+var errNoPostgres = errors.New("no database is configured (set DELAYER_POSTGRES or give --postgres)")
+
+// open connects when a connection is first used. The parser's error quotes its input, so it is not shown.
+func (f *postgresFlags) open(ctx context.Context) (*pgxpool.Pool, error) {
+	address := f.Postgres
+	if address == "" {
+		address = os.Getenv("DELAYER_POSTGRES")
+	}
+	if address == "" {
+		return nil, errNoPostgres
+	}
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return nil, errors.New("the database's URL cannot be read (it looks like postgres://user:password@host:5432/database, " +
+			"with special characters of the password percent-encoded)")
+	}
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// outboxRunCmd is `delayer outbox run`.
+type outboxRunCmd struct {
+	postgresFlags
+	Config  string        `placeholder:"FILE" help:"The configuration of the Delayer, YAML or JSON; DELAYER_… variables win over it. Without it: those and the defaults."`
+	Batch   int           `default:"500" help:"How many messages are published beside each other (${default}). Their bodies are in memory."`
+	Workers int           `default:"2" help:"How many batches are under way at once, each on a connection to the database (${default})."`
+	Poll    time.Duration `default:"1s" help:"How often the table is read where no notification came (${default})."`
+}
+
+// Validate makes a value that cannot be right a usage error.
+func (c *outboxRunCmd) Validate() error {
+	switch {
+	case c.Batch <= 0:
+		return fmt.Errorf("--batch: %d must be positive", c.Batch)
+	case c.Workers <= 0:
+		return fmt.Errorf("--workers: %d must be positive", c.Workers)
+	case c.Poll <= 0:
+		return fmt.Errorf("--poll: %v must be positive", c.Poll)
+	}
+	return nil
+}
+
+// Run relays until SIGTERM or Ctrl-C. To be told to stop is how it ends in good order: the exit status is 0.
+func (c *outboxRunCmd) Run(ctx context.Context, s streams) error {
+	if err := c.relay(ctx, slog.New(slog.NewTextHandler(s.err, nil))); err != nil {
+		return cli.InterruptedOr(ctx, failure("outbox run", err))
+	}
+	return nil
+}
+
+func (c *outboxRunCmd) relay(ctx context.Context, logger *slog.Logger) error {
+	cfg, err := loadConfig(c.Config)
+	if err == nil && cfg.URL == "" {
+		err = errNoURL
+	}
+	if err != nil {
+		return err
+	}
+	pool, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	cfg.Logger = logger
+	d, err := backend.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer d.Close() //nolint:errcheck // what is not confirmed is still in the outbox
+	r, err := outbox.NewRelay(pool, d, outbox.Options{Batch: c.Batch, Workers: c.Workers, Poll: c.Poll, Logger: logger})
+	if err != nil {
+		return err
+	}
+	logger.Info("outbox relay starts")
+	if err := r.Run(ctx); err != nil {
+		return err
+	}
+	logger.Info("outbox relay has stopped")
+	return nil
+}
+
+// outboxMigrateCmd is `delayer outbox migrate`.
+type outboxMigrateCmd struct{ postgresFlags }
+
+// Run migrates.
+func (c *outboxMigrateCmd) Run(ctx context.Context, s streams) error {
+	pool, err := c.open(ctx)
+	if err == nil {
+		defer pool.Close()
+		err = outbox.Migrate(ctx, pool)
+	}
+	if err != nil {
+		return cli.InterruptedOr(ctx, failure("outbox migrate", err))
+	}
+	_, err = fmt.Fprintln(s.out, "The outbox's table has the newest version.")
+	return err
+}
+
+// outboxStatusCmd is `delayer outbox status`.
+type outboxStatusCmd struct {
+	postgresFlags
+	Limit int `default:"20" help:"How many of the messages that cannot be published are shown (${default})."`
+}
+
+// Run prints the lag and the failures.
+func (c *outboxStatusCmd) Run(ctx context.Context, s streams) error {
+	if err := c.print(ctx, s); err != nil {
+		return cli.InterruptedOr(ctx, failure("outbox status", err))
+	}
+	return nil
+}
+
+func (c *outboxStatusCmd) print(ctx context.Context, s streams) error {
+	pool, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	lag, err := outbox.ReadLag(ctx, pool)
+	if err != nil {
+		return err
+	}
+	failed, err := outbox.Failures(ctx, pool, c.Limit)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%d ready, the oldest for %v; %d waiting until their delay fits; %d failed.\n",
+		lag.Ready, lag.Oldest.Round(time.Millisecond), lag.Waiting, lag.Failed)
+	if len(failed) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nROW\tDESTINATION\tMESSAGE ID\tTRIES\tNEXT TRY\tERROR")
+	for _, f := range failed {
+		destination := "exchange " + f.Exchange + " " + f.Key
+		if f.Exchange == "" {
+			destination = "queue " + f.Key
+		}
+		fmt.Fprintf(w, "%d\t%q\t%q\t%d\t%s\t%s\n", f.ID, destination, f.Message.MessageId, f.Attempts,
+			f.NextTry.UTC().Format(time.RFC3339), f.Err)
+	}
+	return w.Flush()
+}

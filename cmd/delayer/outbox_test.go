@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/postgres/postgrestest"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/outbox"
+)
+
+func TestOutbox_MigrateRunStatus(t *testing.T) {
+	address := postgrestest.URL(t)
+	t.Setenv("DELAYER_POSTGRES", address) // which the Delayer's configuration passes over
+	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\n")
+
+	status, _, stderr := command(t.Context(), t, "outbox", "run", "--config", config)
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "delayer outbox migrate")
+	status, stdout, stderr := command(t.Context(), t, "outbox", "migrate")
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stdout, "newest version")
+
+	pool := postgrestest.Pool(t, address)
+	in := consume(t, channel(t, url), prefix+"-queue")
+	for _, queue := range []string{prefix + "-gone", prefix + "-queue"} {
+		require.NoError(t, outbox.Enqueue(t.Context(), pool, "", queue, 0, amqp091.Publishing{Body: []byte("committed")}))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var out, errs bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"outbox", "run", "--config", config}, strings.NewReader(""), &out, &errs)
+	}()
+	require.Equal(t, "committed", string((<-in).Body))
+	stop()
+	require.Equal(t, exitOK, <-ended, errs.String())
+	require.Empty(t, out.String())
+	require.Contains(t, errs.String(), "outbox relay has stopped")
+
+	status, stdout, stderr = command(t.Context(), t, "outbox", "status")
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stdout, "0 ready, the oldest for 0s; 0 waiting until their delay fits; 1 failed.")
+	require.Contains(t, stdout, "queue "+prefix+"-gone")
+	require.Contains(t, stdout, "unroutable")
+}
+
+func TestOutbox_NoPasswordIsShown(t *testing.T) {
+	config := configFile(t, "url: amqp://guest:guest@127.0.0.1:1/\n")
+	for address, want := range map[string]string{
+		"":                                   "set DELAYER_POSTGRES",
+		"postgres://me:hunter2@127.0.0.1:1/": "connect",
+		"postgres://me:hunter2@127.0.0.1:x/": "it looks like postgres://",
+		"host=localhost password='hunter2":   "it looks like postgres://",
+	} {
+		t.Setenv("DELAYER_POSTGRES", address)
+		status, _, stderr := command(t.Context(), t, "outbox", "migrate")
+		require.Equal(t, exitFailed, status)
+		assert.Contains(t, stderr, want)
+		assert.NotContains(t, stderr, "hunter2")
+	}
+	for _, args := range [][]string{{"--batch=0"}, {"--workers=0"}, {"--poll=0s"}} {
+		status, _, stderr := command(t.Context(), t, append([]string{"outbox", "run", "--config", config}, args...)...)
+		assert.Equal(t, exitUsage, status)
+		assert.Contains(t, stderr, "must be positive")
+	}
+}

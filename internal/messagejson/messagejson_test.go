@@ -1,0 +1,57 @@
+package messagejson
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+)
+
+func TestHeadersSurvive(t *testing.T) {
+	headers := amqp091.Table{
+		"void": nil, "bool": true, "string": "é\x00\u2028<", "bytes": []byte{0, 255}, "latin": "\xe9", "time": time.Unix(1700000000, 0).UTC(),
+		"far": time.Unix(1<<45, 0).UTC(), "decimal": amqp091.Decimal{Scale: 2, Value: -5}, "f32": float32(0.1), "f64": math.Pi,
+		"inf": math.Inf(-1), "i8": int8(-8), "u8": byte(8), "i16": int16(-16), "u16": uint16(16), "i32": int32(-32), "u32": uint32(32),
+		"i64": int64(math.MaxInt64), "list": []any{int64(1), "two", []any{}}, "table": amqp091.Table{"deep": amqp091.Table{"n": nil}},
+		"": "no name",
+	}
+	raw, err := json.Marshal(Headers(headers))
+	require.NoError(t, err)
+	var got Headers
+	require.NoError(t, json.Unmarshal(raw, &got))
+	require.Equal(t, headers, amqp091.Table(got))
+}
+
+func TestHeaders_IntHasTheWidthOfTheWire(t *testing.T) {
+	raw, err := json.Marshal(Headers{"small": 7, "large": math.MaxInt32 + 1})
+	require.NoError(t, err)
+	var got Headers
+	require.NoError(t, json.Unmarshal(raw, &got))
+	require.Equal(t, Headers{"small": int32(7), "large": int64(math.MaxInt32 + 1)}, got)
+}
+
+func TestHeadersRefused(t *testing.T) {
+	_, err := json.Marshal(Headers{"x": struct{}{}})
+	require.ErrorContains(t, err, `header "x"`)
+	for _, bad := range []string{`{"x": {"type": "int128", "value": 1}}`, `{"x": {"type": "int8", "value": 300}}`, `{"x": 1}`,
+		`[]`, `{"x": {"type": "array", "value": [{"type": "?"}]}}`, `{"x": {"type": "float64", "value": "much"}}`} {
+		require.Error(t, json.Unmarshal([]byte(bad), &Headers{}), bad)
+	}
+}
+
+func TestPropertiesSurvive(t *testing.T) {
+	message := amqp091.Publishing{
+		ContentType: "a", ContentEncoding: "b", CorrelationId: "c\xff", ReplyTo: "d", Expiration: "e", MessageId: "f", Type: "g",
+		UserId: "h", AppId: "i", DeliveryMode: 1, Priority: 255, Timestamp: time.Unix(1700000000, 0).UTC(),
+	}
+	for _, m := range []amqp091.Publishing{message, {}} {
+		raw, err := json.Marshal(PropertiesOf(&m))
+		require.NoError(t, err)
+		var p Properties
+		require.NoError(t, json.Unmarshal(raw, &p))
+		require.Equal(t, m, p.Publishing())
+	}
+}

@@ -1,0 +1,24 @@
+# Runs a private PostgreSQL for a parent that may die at any moment, and leaves nothing behind.
+#
+#   sh cluster.sh FOLDER BIN PORT
+#
+# Standard input is the lifeline: its end means that the parent is gone or wants no more.
+folder=$1 bin=$2 port=$3
+data=$folder/data
+
+# No fsync: what a power cut would do to test data does not matter.
+start() {
+	"$bin/initdb" -D "$data" -U postgres -A scram-sha-256 --pwfile="$folder/password" \
+		-E UTF8 --locale=C --no-sync </dev/null &&
+		"$bin/pg_ctl" -D "$data" -w -s -l "$folder/log" start </dev/null -o \
+			"-p $port -h 127.0.0.1 -k '' -F -c max_connections=200 -c shared_buffers=128MB"
+}
+
+if start; then
+	echo "@delayer ready"
+	cat >/dev/null
+	"$bin/pg_ctl" -D "$data" -m immediate -s stop
+else
+	cat "$folder/log" 2>/dev/null
+fi
+cd / && rm -rf "$folder"

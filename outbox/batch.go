@@ -1,0 +1,227 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/delayer-go/delayer"
+)
+
+// stopTimeout is how long messages under way may take once the relay is told to stop.
+const stopTimeout = 5 * time.Second
+
+// settleTimeout bounds the statements after publishing, which a relay that stops has yet to do.
+const settleTimeout = 10 * time.Second
+
+const (
+	// now() is the start of this transaction; an index serves it, unlike clock_timestamp(). What is left is
+	// by the clock at this moment, before Publish: so no message is early.
+	claim = `
+SELECT id, attempts, message, body, ceil(extract(epoch FROM due - clock_timestamp()) * 1000000)::bigint
+FROM delayer_outbox WHERE next_try <= now()
+ORDER BY next_try, id LIMIT $1 FOR UPDATE SKIP LOCKED`
+
+	remove = `DELETE FROM delayer_outbox WHERE id = ANY($1)`
+
+	// A row without an error only waits.
+	postpone = `
+UPDATE delayer_outbox o SET attempts = o.attempts + (f.error IS NOT NULL)::integer, error = f.error,
+	next_try = clock_timestamp() + f.pause * interval '1 microsecond'
+FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS f (id, error, pause) WHERE o.id = f.id`
+
+	// Rows that are ready are another's already.
+	nextTry = `
+SELECT ceil(extract(epoch FROM min(next_try) - clock_timestamp()) * 1000000)::bigint
+FROM delayer_outbox WHERE next_try > now()`
+
+	// A relay whose machine is gone must not hold its rows until TCP notices; and one that waits for the
+	// broker must not lose them to a shorter setting of the database.
+	idleLimit = `SELECT set_config('idle_in_transaction_session_timeout', $1, true)`
+)
+
+// An item is a message under way with what became of it: published, or, where wait is positive, to be
+// looked at again.
+type item struct {
+	row
+	left time.Duration
+	wait time.Duration
+	err  error
+}
+
+func (i *item) published() bool { return i.err == nil && i.wait == 0 }
+
+// relay publishes one batch. Its rows are locked until the transaction ends, so nobody else publishes
+// them; if this process dies, the database lets go of them at once. next is when there may be more to do.
+func (r *Relay) relay(ctx context.Context) (found int, next time.Duration, err error) {
+	tx, err := r.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+		defer cancel()
+		_ = tx.Rollback(ctx) // of what Commit has not ended
+	}()
+	items, err := r.claim(ctx, tx)
+	if err != nil {
+		return 0, 0, tables.Explain(err)
+	}
+	r.publish(ctx, items)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	away := r.judge(items)
+	if err := settle(ctx, tx, items); err != nil {
+		return 0, 0, err
+	}
+	next = r.o.Poll
+	if len(items) < r.o.Batch {
+		if next, err = r.next(ctx, tx); err != nil {
+			return 0, 0, err
+		}
+	}
+	return len(items), next, errors.Join(tx.Commit(ctx), away)
+}
+
+// claim locks the rows that were ready first.
+func (r *Relay) claim(ctx context.Context, tx pgx.Tx) ([]*item, error) {
+	limit := fmt.Sprintf("%dms", (r.o.Timeout + 2*settleTimeout).Milliseconds())
+	b := &pgx.Batch{}
+	b.Queue(idleLimit, limit)
+	b.Queue(claim, r.o.Batch)
+	results := tx.SendBatch(ctx, b)
+	defer func() { _ = results.Close() }() // its error is that of a result
+	if _, err := results.Exec(); err != nil {
+		return nil, err
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*item, error) {
+		var i item
+		var text, body []byte
+		var left int64
+		if err := r.Scan(&i.id, &i.attempts, &text, &body, &left); err != nil {
+			return nil, err
+		}
+		i.left = duration(left)
+		i.err = i.read(text, body)
+		return &i, nil
+	})
+}
+
+// duration is that of microseconds, or the longest there is: it is looked at again before it ends.
+func duration(us int64) time.Duration {
+	const longest = 1<<63 - 1
+	return time.Duration(min(us, longest/int64(time.Microsecond))) * time.Microsecond
+}
+
+// publish publishes all of a batch beside each other. A stop lets them go on for a while: what is given up
+// between Publish and its confirm is published twice.
+func (r *Relay) publish(ctx context.Context, items []*item) {
+	running, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.Timeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		sleep(running, stopTimeout, nil)
+		cancel()
+	})()
+	var all sync.WaitGroup
+	for _, i := range items {
+		if i.err != nil {
+			continue
+		}
+		var delay time.Duration
+		if delay, i.wait = plan(i.left, r.limits); i.wait > 0 {
+			continue
+		}
+		all.Go(func() { i.err = r.delayer.Publish(running, i.exchange, i.key, delay, i.msg) })
+	}
+	all.Wait()
+}
+
+// judge decides how long what was not published waits. It returns an error if the broker is away: then
+// nothing was published, and what it was away for keeps its place.
+func (r *Relay) judge(items []*item) (away error) {
+	published, failed := 0, 0
+	var first error
+	for _, i := range items {
+		switch {
+		case i.published():
+			published++
+		case i.err != nil && brokerAway(i.err):
+			away = i.err
+		case i.err != nil:
+			failed++
+			first = i.err
+		}
+	}
+	if published > 0 && !errors.Is(away, delayer.ErrClosed) {
+		away = nil
+	}
+	for _, i := range items {
+		if i.err != nil && (away == nil || !brokerAway(i.err)) {
+			i.wait = pause(i.attempts+1, r.o.MaxPause)
+		}
+	}
+	if failed > 0 {
+		r.o.Logger.Warn("outbox: messages were not published; each is tried again after a pause", "messages", failed, "error", first)
+	}
+	return away
+}
+
+// settle deletes what was published and postpones what waits. The rest is as it was.
+func settle(ctx context.Context, tx pgx.Tx, items []*item) error {
+	var done, ids []int64
+	var texts []*string
+	var pauses []int64
+	for _, i := range items {
+		switch {
+		case i.published():
+			done = append(done, i.id)
+		case i.wait > 0:
+			ids, texts, pauses = append(ids, i.id), append(texts, errorText(i.err)), append(pauses, microseconds(i.wait))
+		}
+	}
+	b := &pgx.Batch{}
+	if len(done) > 0 {
+		b.Queue(remove, done)
+	}
+	if len(ids) > 0 {
+		b.Queue(postpone, ids, texts, pauses)
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	return tx.SendBatch(ctx, b).Close()
+}
+
+// maxError bounds the column error.
+const maxError = 1000
+
+// errorText is what PostgreSQL can hold of an error.
+func errorText(err error) *string {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	text = strings.ReplaceAll(strings.ToValidUTF8(text[:min(len(text), maxError)], "?"), "\x00", "?")
+	return &text
+}
+
+// next is the time until a row that waits is ready.
+func (r *Relay) next(ctx context.Context, tx pgx.Tx) (time.Duration, error) {
+	var us *int64
+	if err := tx.QueryRow(ctx, nextTry).Scan(&us); err != nil {
+		return 0, err
+	}
+	if us == nil {
+		return r.o.Poll, nil
+	}
+	return max(duration(*us), 0), nil
+}

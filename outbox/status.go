@@ -1,0 +1,96 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+// A Querier is a *pgx.Conn, a *pgxpool.Pool or a pgx.Tx.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Lag is what the outbox holds. Alert on Oldest, and on Failed above zero.
+type Lag struct {
+	// Ready are the messages that a relay could publish now, or is publishing.
+	Ready int64
+	// Oldest is how long the first of these has been ready; zero where there is none.
+	Oldest time.Duration
+	// Waiting are the messages that wait here until their delay fits the backend.
+	Waiting int64
+	// Failed are the messages whose last try failed; see [Failures].
+	Failed int64
+}
+
+const lag = `
+SELECT count(*) FILTER (WHERE error IS NULL AND next_try <= now()) AS ready,
+	coalesce(ceil(extract(epoch FROM now() - min(next_try) FILTER (WHERE error IS NULL AND next_try <= now())) * 1000000), 0)::bigint AS oldest,
+	count(*) FILTER (WHERE error IS NULL AND next_try > now()) AS waiting,
+	count(*) FILTER (WHERE error IS NOT NULL) AS failed
+FROM delayer_outbox`
+
+// ReadLag counts. It reads the whole table, which is small unless something is wrong.
+func ReadLag(ctx context.Context, db Querier) (Lag, error) {
+	rows, err := db.Query(ctx, lag)
+	if err != nil {
+		return Lag{}, fmt.Errorf("outbox: lag: %w", tables.Explain(err))
+	}
+	l, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (l Lag, err error) {
+		var oldest int64
+		err = r.Scan(&l.Ready, &oldest, &l.Waiting, &l.Failed)
+		l.Oldest = duration(oldest)
+		return l, err
+	})
+	if err != nil {
+		return Lag{}, fmt.Errorf("outbox: lag: %w", tables.Explain(err))
+	}
+	return l, nil
+}
+
+// A Failure is a message whose last try failed. It stays in the table and is tried again, at most every
+// [Options].MaxPause, until it succeeds or somebody deletes its row.
+type Failure struct {
+	ID       int64 // of the row in delayer_outbox
+	Exchange string
+	Key      string
+	Message  amqp091.Publishing // without its body
+	Enqueued time.Time
+	Due      time.Time
+	Attempts int
+	NextTry  time.Time
+	Err      string
+}
+
+const failures = `
+SELECT id, message, enqueued, due, attempts, next_try, error
+FROM delayer_outbox WHERE error IS NOT NULL ORDER BY id LIMIT $1`
+
+// Failures lists up to limit messages whose last try failed, oldest first.
+func Failures(ctx context.Context, db Querier, limit int) ([]Failure, error) {
+	rows, err := db.Query(ctx, failures, limit)
+	if err != nil {
+		return nil, fmt.Errorf("outbox: failures: %w", tables.Explain(err))
+	}
+	list, err := pgx.CollectRows(rows, readFailure)
+	if err != nil {
+		return nil, fmt.Errorf("outbox: failures: %w", tables.Explain(err))
+	}
+	return list, nil
+}
+
+func readFailure(r pgx.CollectableRow) (Failure, error) {
+	var f Failure
+	var text []byte
+	if err := r.Scan(&f.ID, &text, &f.Enqueued, &f.Due, &f.Attempts, &f.NextTry, &f.Err); err != nil {
+		return f, err
+	}
+	var m row
+	if err := m.read(text, nil); err == nil { // a row that cannot be read is listed too: Err says so
+		f.Exchange, f.Key, f.Message = m.exchange, m.key, m.msg
+	}
+	return f, nil
+}
