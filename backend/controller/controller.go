@@ -35,11 +35,12 @@
 // # Guarantees
 //
 // Quorum queues (the default) are replicated and dead-letter at least once: a confirmed message
-// survives crashes of the broker. Classic queues survive a clean restart; a crash loses those whose
-// write had not reached the disk. A crash of a controller loses nothing. What it held is delivered
-// by others: at once, or, if its whole machine is gone, after the broker has missed its heartbeats
-// (20 s). After a crash or a lost connection a message may be delivered twice; both copies carry
-// the same id in [delayer.Header].
+// survives crashes of the broker. Classic queues keep what waits over a clean restart, but messages
+// that expire while the broker starts may be lost: classic queues dead-letter at most once. A crash
+// also loses those whose write had not reached the disk. A crash of a controller loses nothing. What
+// it held is delivered by others: at once, or, if its whole machine is gone, after the broker has
+// missed its heartbeats (20 s). After a crash or a lost connection a message may be delivered twice;
+// both copies carry the same id in [delayer.Header].
 //
 // A message that its destination refuses, as a full queue may, is tried again every few seconds and
 // blocks no other. If it has several destinations, the others may get it each time.

@@ -46,7 +46,7 @@ func guarantees(kind delayer.QueueType, maxPriority uint8) delayer.Limits {
 	return delayer.Limits{
 		Max:               longest,
 		Resolution:        time.Millisecond,
-		SurvivesRestart:   true,
+		SurvivesRestart:   kind == delayer.Quorum,
 		SurvivesCrash:     kind == delayer.Quorum,
 		Replicated:        kind == delayer.Quorum,
 		Ordered:           false, // messages in a controller may overtake each other

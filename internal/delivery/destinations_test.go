@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,13 +16,13 @@ import (
 
 // slow is a control whose calls take long, and reach no broker.
 type slow struct {
-	takes time.Duration
-	calls int
+	takes atomic.Int64 // nanoseconds
+	calls atomic.Int64
 }
 
 func (s *slow) Do(context.Context, func(*amqp091.Channel) error) error {
-	time.Sleep(s.takes)
-	s.calls++
+	time.Sleep(time.Duration(s.takes.Load()))
+	s.calls.Add(1)
 	return nil
 }
 
@@ -30,16 +31,17 @@ var quiet = slog.New(slog.DiscardHandler)
 // TestDestinations_SlowFirstBinding: a route that takes long to bind, as in a reconnect, is looked after from then on.
 func TestDestinations_SlowFirstBinding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		control := &slow{takes: 3 * time.Second}
+		control := &slow{}
+		control.takes.Store(int64(3 * time.Second))
 		d := NewDestinations(NewStage("p", true), control, "test", quiet)
 		defer d.Close()
 		_, err := d.Bind(t.Context(), "", "queue", nil, time.Hour)
 		require.NoError(t, err)
-		control.takes = 0
-		bound := control.calls
+		control.takes.Store(0)
+		bound := control.calls.Load()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Greater(t, control.calls, bound+30, "the binding is made again every second")
+		require.Greater(t, control.calls.Load(), bound+30, "the binding is made again every second")
 	})
 }
 

@@ -427,7 +427,7 @@ func TestController_StandAlonePermissions(t *testing.T) {
 	opts.URL = u.String()
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	cfg := controller.Config{Levels: 3, Tick: 10 * time.Millisecond}
+	cfg := controller.Config{Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off}
 	go func() { served <- controller.Serve(ctx, opts, cfg) }()
 
 	d := w.open(cfg)
