@@ -71,7 +71,7 @@ func (r *retrial) run(ctx context.Context, show *cli.Display) (err error) {
 	w.visit = func(m *unroutable.Message) error {
 		defer m.Forget()
 		if r.dryRun {
-			why, err := r.foresee(r.sender, ctx, m)
+			why, err := r.foresee(ctx, r.sender, m)
 			r.count(m, why, err)
 			return err
 		}
@@ -106,7 +106,7 @@ func (r *retrial) count(m *unroutable.Message, why string, err error) {
 }
 
 // foresee is what Send would say, as far as that can be known.
-func (l *look) foresee(s *unroutable.Sender, ctx context.Context, m *unroutable.Message) (stays string, err error) {
+func (l *look) foresee(ctx context.Context, s *unroutable.Sender, m *unroutable.Message) (stays string, err error) {
 	if why := s.Unfit(m, time.Now()); why != "" {
 		return why, nil
 	}

@@ -50,10 +50,10 @@ func TestExamples(t *testing.T) {
 	ch := rabbittest.Channel(t, rabbittest.Broker(t))
 	const durable, autoDelete, exclusive, internal, noWait, autoAck, noLocal = true, true, true, true, true, true, true
 	require.NoError(t, ch.ExchangeDeclare(orders, "topic", durable, !autoDelete, !internal, !noWait, nil))
-	defer ch.ExchangeDelete(orders, false, false) //nolint:errcheck // the test's end
+	defer func() { _ = ch.ExchangeDelete(orders, false, false) }()
 	_, err := ch.QueueDeclare(orders, durable, !autoDelete, !exclusive, !noWait, nil)
 	require.NoError(t, err)
-	defer ch.QueueDelete(orders, false, false, false) //nolint:errcheck // the test's end
+	defer func() { _, _ = ch.QueueDelete(orders, false, false, false) }()
 	require.NoError(t, ch.QueueBind(orders, "order.*", orders, !noWait, nil))
 	in, err := ch.Consume(orders, "", autoAck, !exclusive, !noLocal, !noWait, nil)
 	require.NoError(t, err)

@@ -30,7 +30,7 @@ func TestGoRabbitMQ(t *testing.T) {
 	defer r.Close()
 	conn, err := rabbitmq.NewConn(s.cfg.URL, rabbitmq.WithConnectionOptionsLogger(quiet{}))
 	require.NoError(t, err)
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	consumer, err := rabbitmq.NewConsumer(conn, s.cfg.Queue,
 		rabbitmq.WithConsumerOptionsQueueNoDeclare, rabbitmq.WithConsumerOptionsLogger(quiet{}))
 	require.NoError(t, err)
