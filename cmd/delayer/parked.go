@@ -146,7 +146,7 @@ func (c *parkedRetryCmd) Run(ctx context.Context, s streams) error {
 		return retryAll(ctx, client, s, retrial{
 			dryRun: c.DryRun, timeout: c.Timeout, selects: c.selects, name: origin, heading: "QUEUE",
 			send: (*unroutable.Sender).Return,
-			foresee: func(_ *unroutable.Sender, _ context.Context, m *unroutable.Message) (string, error) {
+			foresee: func(_ context.Context, _ *unroutable.Sender, m *unroutable.Message) (string, error) {
 				return unroutable.Unreturnable(m), nil
 			},
 		})

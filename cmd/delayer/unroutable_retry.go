@@ -57,7 +57,7 @@ type retrial struct {
 	name    func(*unroutable.Message) string // under which a message is counted
 	heading string                           // of these names
 	send    func(*unroutable.Sender, context.Context, *unroutable.Message) (stays string, err error)
-	foresee func(*unroutable.Sender, context.Context, *unroutable.Message) (stays string, err error) // what send would say
+	foresee func(context.Context, *unroutable.Sender, *unroutable.Message) (stays string, err error) // what send would say
 
 	client     *unroutable.Client
 	sender     *unroutable.Sender
