@@ -94,7 +94,7 @@ func TestFixedTiers_SharedByDelayers(t *testing.T) {
 	cfg.FixedTiers.MaxLength = 7
 	_, err := backend.Open(within(t), cfg)
 	require.ErrorIs(t, err, delayer.ErrConflict)
-	require.ErrorContains(t, err, "declared as "+cfg.Prefix+".delay:"+cfg.Prefix+",max=1000000,refuse,quorum, this configuration says ")
+	require.ErrorContains(t, err, "declared as "+cfg.Prefix+".delay:"+cfg.Prefix+",max=1000000,refuse,quorum, but this configuration is ")
 }
 
 // TestFixedTiers_TierAsDestination: a message delivered to a tier would go round.

@@ -104,7 +104,7 @@ func TestOpen_OtherConfiguration(t *testing.T) {
 			change(&other)
 			_, err := backend.Open(within(t), other)
 			require.ErrorIs(t, err, delayer.ErrConflict)
-			require.ErrorContains(t, err, "declared as "+cfg.Prefix+":routing=source,levels=4,bits=1,tick=100ms,quorum, this configuration says")
+			require.ErrorContains(t, err, "declared as "+cfg.Prefix+":routing=source,levels=4,bits=1,tick=100ms,quorum, but this configuration is")
 			require.ErrorContains(t, err, "use the same configuration or another prefix")
 		})
 	}
