@@ -167,13 +167,15 @@ func Copies(headers amqp091.Table) []string {
 // Targets returns a destination of a message whose name begins with prefix, if there is one. At the
 // default exchange CC and BCC name queues too.
 func Targets(exchange, key string, headers amqp091.Table, prefix string) (string, bool) {
-	names := []string{exchange}
-	if exchange == "" {
-		names = append(Copies(headers), key)
+	if exchange != "" {
+		return exchange, strings.HasPrefix(exchange, prefix)
 	}
-	for _, name := range names {
-		if strings.HasPrefix(name, prefix) {
-			return name, true
+	if strings.HasPrefix(key, prefix) {
+		return key, true
+	}
+	for _, queue := range Copies(headers) {
+		if strings.HasPrefix(queue, prefix) {
+			return queue, true
 		}
 	}
 	return "", false
