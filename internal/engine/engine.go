@@ -25,6 +25,7 @@ import (
 // Engine implements [delayer.Delayer] over a Strategy.
 type Engine struct {
 	settings Settings
+	own      string // begins the names of all our objects
 	strategy Strategy
 	limits   delayer.Limits
 	bounds   message.Limits
@@ -169,9 +170,9 @@ func (e *Engine) check(exchange, key string, delay time.Duration, msg *amqp091.P
 	if err == nil && !e.settings.Declare.Enabled() {
 		err = keeper.CheckWords(key)
 	}
-	if own := e.settings.Prefix + "."; err == nil {
-		if _, ok := message.Targets(exchange, key, msg.Headers, own); ok {
-			err = fmt.Errorf("names that begin with %q belong to this Delayer: choose another name", own)
+	if err == nil {
+		if _, ok := message.Targets(exchange, key, msg.Headers, e.own); ok {
+			err = fmt.Errorf("names that begin with %q belong to this Delayer: choose another name", e.own)
 		}
 	}
 	if err != nil {
@@ -186,6 +187,9 @@ func (e *Engine) fail(kind, cause error) error {
 
 // locate adds the destination to an error that does not name one.
 func (e *Engine) locate(err error, exchange, key string) error {
+	if err == nil {
+		return nil
+	}
 	var known *delayer.Error
 	if errors.As(err, &known) && known.Object == "" {
 		known.Object = fmt.Sprintf("to queue %.300q", key)

@@ -55,8 +55,8 @@ func NewEnvelope(due time.Time, delay time.Duration, exchange string) Envelope {
 
 // String returns the value of [delayer.Header].
 func (e Envelope) String() string {
-	b := make([]byte, 0, len(e.ID)+len(e.Exchange)+32)
-	b = append(append(b, e.ID...), ' ')
+	var short [128]byte // on the stack; a longer one is allocated
+	b := append(append(short[:0], e.ID...), ' ')
 	b = append(strconv.AppendInt(b, e.Due.UnixMilli(), 10), ' ')
 	b = append(strconv.AppendInt(b, ceilMillis(e.Delay), 10), ' ')
 	return string(append(b, e.Exchange...))
