@@ -232,9 +232,10 @@ func (d *Destinations) make(ctx context.Context, r *Route, whole bool) error {
 	return nil
 }
 
-// clean removes the bindings that the broker keeps when a user's exchange is deleted. Another
-// process may bind the exchange at the same moment. So clean then tries once more to make all
-// bindings.
+// clean removes the binding to the discard queue that the broker keeps when a user's exchange is
+// deleted. The one to the exchange for exchanges stays: without it, a message that another process's
+// new binding leads to the discard queue would match that alone, and be lost. Another process may
+// bind the exchange at the same moment, so clean then tries once more to make all bindings.
 func (d *Destinations) clean(ctx context.Context, r *Route, gone error) (whole bool, err error) {
 	r.lost.Store(r.known.Load())
 	r.wholeAt.Store(0)
@@ -242,7 +243,11 @@ func (d *Destinations) clean(ctx context.Context, r *Route, gone error) (whole b
 		return false, gone
 	}
 	err = d.control.Do(ctx, func(ch *amqp091.Channel) error {
-		for _, b := range r.bindings(d.stage)[1:] {
+		const exchanges = 2 // bindings to exchanges come first
+		for i, b := range r.bindings(d.stage) {
+			if i < exchanges {
+				continue
+			}
 			if err := topology.Unbind(ch, b); err != nil {
 				return err
 			}
