@@ -27,6 +27,7 @@ const patience = time.Minute
 type workbench struct {
 	t    *testing.T
 	opts delayer.Options
+	conn *amqp091.Connection
 	ch   *amqp091.Channel
 }
 
@@ -35,7 +36,7 @@ func setUp(t *testing.T, kind delayer.QueueType) *workbench {
 	require.NoError(t, err)
 	ch, err := conn.Channel()
 	require.NoError(t, err)
-	w := &workbench{t, options(t, kind), ch}
+	w := &workbench{t, options(t, kind), conn, ch}
 	t.Cleanup(func() {
 		d := w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off})
 		require.NoError(t, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))

@@ -154,31 +154,46 @@ func TestController_UnroutableExchangeDeleted(t *testing.T) {
 }
 
 // TestController_ExchangeWithoutQueue takes what is published to it, as it would without a delay:
-// nothing is kept, and nothing comes later.
+// nothing is kept, and nothing comes later. Close may come between the return of the message and its
+// acknowledgement. Then the message is in the intake again, and the next controller settles it.
 func TestController_ExchangeWithoutQueue(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, w *workbench) {
-		d := w.start()
-		defer func() { require.NoError(t, d.Close()) }()
 		exchange := rabbittest.Prefix(t)
 		require.NoError(t, w.ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
 		defer func() { _ = w.ch.ExchangeDelete(exchange, false, false) }()
+		d := w.start()
+		defer func() { require.NoError(t, d.Close()) }()
 		require.NoError(t, d.Publish(t.Context(), exchange, "key", 10*time.Millisecond, amqp091.Publishing{MessageId: "nowhere"}))
-		w.bound(d)                    // a message that is due later comes
-		require.NoError(t, d.Close()) // acknowledged, or it is in the intake again
-		for _, name := range []string{".unroutable", ".misrouted", ".controller.wait.00", ".controller.wait.01", ".controller.wait.02"} {
-			require.Zero(t, w.depth(name), name)
-		}
-		for { // a ping of the controller's own may be there
-			const autoAck = true
-			m, ok, err := w.ch.Get(w.opts.Prefix+".controller.intake", autoAck)
-			require.NoError(t, err)
-			if !ok {
+		for give := time.Now().Add(patience); ; d = w.start() {
+			w.bound(d) // a message that is due later comes
+			require.NoError(t, d.Close())
+			for _, name := range []string{".unroutable", ".misrouted", ".controller.wait.00", ".controller.wait.01", ".controller.wait.02"} {
+				require.Zero(t, w.depth(name), name)
+			}
+			if !w.inIntake("nowhere") {
 				return
 			}
-			require.NotEqual(t, "nowhere", m.MessageId)
+			require.True(t, time.Now().Before(give), "the message is in the intake again after each controller")
 		}
 	})
+}
+
+// inIntake looks through the intake, which nobody consumes, and leaves everything there.
+func (w *workbench) inIntake(id string) (found bool) {
+	w.t.Helper()
+	ch, err := w.conn.Channel()
+	require.NoError(w.t, err)
+	defer func() { require.NoError(w.t, ch.Close()) }() // the broker requeues what was not acknowledged
+	const autoAck = true
+	for { // a ping of the controller's own may be there
+		m, ok, err := ch.Get(w.opts.Prefix+".controller.intake", !autoAck)
+		require.NoError(w.t, err)
+		if !ok {
+			return found
+		}
+		found = found || m.MessageId == id
+	}
 }
 
 func (w *workbench) depth(name string) int {
