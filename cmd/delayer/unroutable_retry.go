@@ -107,8 +107,8 @@ func (r *retrial) count(m *unroutable.Message, why string, err error) {
 
 // foresee is what Send would say, as far as that can be known.
 func (l *look) foresee(ctx context.Context, s *unroutable.Sender, m *unroutable.Message) (stays string, err error) {
-	if why := s.Unfit(m, time.Now()); why != "" {
-		return why, nil
+	if why, err := s.Unfit(ctx, m); why != "" || err != nil {
+		return why, err
 	}
 	there, err := l.there(ctx, m)
 	if err == nil && there == delivery.Gone {

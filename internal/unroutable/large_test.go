@@ -59,7 +59,7 @@ func TestHeadersLargerThanAFrame(t *testing.T) {
 		}
 		require.NoError(t, err)
 		if m.Ours {
-			unfit = append(unfit, s.Unfit(m, time.Now()))
+			unfit = append(unfit, s.unfit(m, time.Now()))
 			require.NoError(t, m.Remove())
 		}
 	}

@@ -50,11 +50,15 @@ func newMessage(d amqp091.Delivery, r *Reader, w *window) *Message {
 // gone, not the destination.
 func (m *Message) Early() bool { return m.Known && m.Remaining > 0 }
 
+// waited reports whether no clock is needed: the message has waited for its whole delay, or its
+// due time is not known.
+func (m *Message) waited() bool { return m.Known && m.Remaining == 0 || !m.Ours }
+
 // waits says why a message must not be sent yet, or "". The remaining delay is known without a
 // clock. If some remains, the message has waited for it in this queue. That needs a clock, so both
-// the due time and the remaining delay since it came must have passed.
+// the due time and the remaining delay since it came must have passed at now, the broker's time.
 func (m *Message) waits(now time.Time) string {
-	if m.Known && m.Remaining == 0 {
+	if m.waited() {
 		return ""
 	}
 	due := m.Envelope.Due

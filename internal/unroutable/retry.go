@@ -22,6 +22,7 @@ type Sender struct {
 	conn      *broker.Conn
 	publisher *broker.Publisher
 	exchanges map[string]string // why nothing can be sent to an exchange, "" where it can
+	clock     clock             // the broker's, once it was asked
 }
 
 // Sender opens a connection to publish on. Once an exchange is found missing, this Sender tries it
@@ -44,8 +45,8 @@ func (s *Sender) Close() { s.publisher.Close() }
 // stays says why it was certainly not stored there. With stays or an error, the message must not be
 // removed.
 func (s *Sender) Send(ctx context.Context, m *Message) (stays string, err error) {
-	if stays = s.Unfit(m, time.Now()); stays != "" {
-		return stays, nil
+	if stays, err = s.Unfit(ctx, m); stays != "" || err != nil {
+		return stays, err
 	}
 	if stays, err = s.missing(ctx, m.Envelope.Exchange); stays != "" || err != nil {
 		return stays, err
@@ -59,8 +60,23 @@ func (s *Sender) Send(ctx context.Context, m *Message) (stays string, err error)
 	return s.refusal(m, err)
 }
 
-// Unfit says why a message cannot be sent to any destination, or "".
-func (s *Sender) Unfit(m *Message, now time.Time) string {
+// Unfit says why a message cannot be sent to any destination, or "". It asks the broker for the time
+// if a message may have to wait longer.
+func (s *Sender) Unfit(ctx context.Context, m *Message) (string, error) {
+	if m.waited() {
+		return s.unfit(m, time.Time{}), nil
+	}
+	if s.clock.asked.IsZero() {
+		c, err := s.client.askClock(ctx)
+		if err != nil {
+			return "", err
+		}
+		s.clock = c
+	}
+	return s.unfit(m, s.clock.now()), nil
+}
+
+func (s *Sender) unfit(m *Message, now time.Time) string {
 	switch waits := m.waits(now); {
 	case !m.Ours:
 		return "it has no header " + delayer.Header + ", so its destination is not known"

@@ -100,15 +100,15 @@ func TestAMessageThatIsNotSentWhateverItsDestination(t *testing.T) {
 	defer conn.Close()
 	s, now := &Sender{conn: conn, client: &Client{prefix: "p"}}, time.Now()
 	ours := Message{Ours: true, Envelope: message.Envelope{Due: now}}
-	require.Empty(t, s.Unfit(&ours, now))
-	require.Contains(t, s.Unfit(&ours, now.Add(-time.Second)), "it is not due before")
-	require.Contains(t, s.Unfit(&Message{}, now), "no header x-delayer")
+	require.Empty(t, s.unfit(&ours, now))
+	require.Contains(t, s.unfit(&ours, now.Add(-time.Second)), "it is not due before")
+	require.Contains(t, s.unfit(&Message{}, now), "no header x-delayer")
 	for _, c := range [][2]string{{"", "p.unroutable"}, {"p.delivery", "k"}} {
 		own := Message{Ours: true, Envelope: message.Envelope{Due: now, Exchange: c[0]}, Delivery: amqp091.Delivery{RoutingKey: c[1]}}
-		require.Contains(t, s.Unfit(&own, now), "the Delayer's own")
+		require.Contains(t, s.unfit(&own, now), "the Delayer's own")
 	}
 	ours.UserId = "somebody"
-	require.Contains(t, s.Unfit(&ours, now), `its user-id is "somebody"`)
+	require.Contains(t, s.unfit(&ours, now), `its user-id is "somebody"`)
 }
 
 // TestWaits: what remains of a delay is known without a clock; where something remains, the clock must say twice that it
