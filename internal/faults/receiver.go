@@ -29,6 +29,7 @@ type receiver struct {
 	run    *Run
 	client *amqpclient.Client
 	pause  func() // ends the consumer of the destination
+	ignore func() // ends the consumer of the unroutable queue; nil if there is none
 
 	// unroutable has a connection of its own: what delays one queue shall not delay the other.
 	unroutable *amqpclient.Client
@@ -75,6 +76,17 @@ func (c *receiver) resume(ctx context.Context) (err error) {
 	return err
 }
 
+// renew consumes on a new channel, so that the broker gives out again what was not acknowledged.
+func (c *receiver) renew(ctx context.Context) error {
+	c.pause()
+	err := c.resume(ctx)
+	if c.ignore != nil {
+		c.ignore()
+		err = errors.Join(err, c.notice(ctx))
+	}
+	return err
+}
+
 // collect consumes the queue of unroutable messages, if there is one.
 func (c *receiver) collect(ctx context.Context, urls []string, queue string) (err error) {
 	if queue == "" {
@@ -83,7 +95,12 @@ func (c *receiver) collect(ctx context.Context, urls []string, queue string) (er
 	if c.unroutable, err = openClient(ctx, urls); err != nil {
 		return err
 	}
-	_, err = c.unroutable.Consume(ctx, queue, c.kept)
+	return c.notice(ctx)
+}
+
+// notice consumes the unroutable queue until ignore is called.
+func (c *receiver) notice(ctx context.Context) (err error) {
+	c.ignore, err = c.unroutable.Consume(ctx, c.run.Subject.Unroutable(c.run.Prefix), c.kept)
 	return err
 }
 

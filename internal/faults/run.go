@@ -149,19 +149,26 @@ func (r *Run) Confirmed() int {
 }
 
 // Await returns once every confirmed message has arrived or is kept as unroutable, or when none has
-// for patience.
+// for patience. Halfway through its patience it consumes on a new channel: a quorum queue whose leader was
+// killed may have counted messages as given to a consumer that never got them, and tells only with
+// the next delivery.
 func (r *Run) Await(ctx context.Context, patience time.Duration) {
 	const look = 20 * time.Millisecond
 	tick := time.NewTicker(look)
 	defer tick.Stop()
-	began := time.Now()
+	began, renewed := time.Now(), time.Time{}
 	for {
 		_, undone, progress := r.Ledger.counts()
 		if progress.Before(began) {
 			progress = began
 		}
-		if undone == 0 || time.Since(progress) > patience+r.longest() {
+		silent := time.Since(progress)
+		if undone == 0 || silent > patience+r.longest() {
 			return
+		}
+		if silent > patience/2+r.longest() && renewed.Before(progress) {
+			renewed = time.Now()
+			_ = r.receiver.renew(ctx) // or else what is missing is counted as missing
 		}
 		select {
 		case <-tick.C:
