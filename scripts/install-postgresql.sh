@@ -8,7 +8,8 @@
 # The server is installed, not started: the tests start clusters of their own.
 set -eu
 
-have() { command -v "$1" >/dev/null 2>&1; }
+what=PostgreSQL
+. "$(dirname "$0")/packages.sh"
 
 have_server() {
 	for program in /usr/lib/postgresql/*/bin/initdb /usr/pgsql-*/bin/initdb \
@@ -18,43 +19,11 @@ have_server() {
 	have initdb
 }
 
-as_root() {
-	if [ "$(id -u)" = 0 ]; then
-		"$@"
-	elif have sudo; then
-		sudo "$@"
-	else
-		echo "Installing PostgreSQL takes root, and there is no sudo. As root, type: $*" >&2
-		return 1
-	fi
-}
-
-# Debian starts a service when it installs it, unless this file says no.
-policy=/usr/sbin/policy-rc.d
-
-with_apt() {
-	as_root apt-get update || echo "apt-get update failed: going on with the lists that are here" >&2
-	if [ ! -e "$policy" ]; then
-		trap 'as_root rm -f "$policy"' EXIT
-		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
-		as_root chmod 755 "$policy"
-	fi
-	as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
-		apt-get install -y --no-install-recommends postgresql
-}
-
 install() {
-	if have apt-get; then
-		with_apt
-	elif have dnf; then
-		as_root dnf install -y postgresql-server
-	elif have brew; then
-		brew install postgresql@17
-	else
-		echo "There is none of apt-get, dnf and brew to install PostgreSQL with. Give one that runs:" >&2
-		echo "  export POSTGRES_URL=postgres://user:password@localhost:5432/database" >&2
+	from_packages postgresql postgresql-server postgresql@17 || {
+		echo "Give one that runs: export POSTGRES_URL=postgres://user:password@localhost:5432/database" >&2
 		return 1
-	fi
+	}
 }
 
 if [ "${1:-}" = --missing ]; then

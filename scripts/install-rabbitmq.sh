@@ -8,9 +8,10 @@
 # The server is installed, not started: the tests start nodes of their own.
 set -eu
 
-image=${DELAYER_RABBITMQ_IMAGE:-rabbitmq:4.0}
+what=RabbitMQ
+. "$(dirname "$0")/packages.sh"
 
-have() { command -v "$1" >/dev/null 2>&1; }
+image=${DELAYER_RABBITMQ_IMAGE:-rabbitmq:4.0}
 
 have_server() {
 	for folder in /usr/lib/rabbitmq/bin /opt/homebrew/sbin /usr/local/sbin /opt/rabbitmq/sbin; do
@@ -31,31 +32,6 @@ have_broker() {
 	esac
 }
 
-as_root() {
-	if [ "$(id -u)" = 0 ]; then
-		"$@"
-	elif have sudo; then
-		sudo "$@"
-	else
-		echo "Installing RabbitMQ takes root, and there is no sudo. As root, type: $*" >&2
-		exit 1
-	fi
-}
-
-# Debian starts a service when it installs it, unless this file says no.
-policy=/usr/sbin/policy-rc.d
-
-with_apt() {
-	as_root apt-get update || echo "apt-get update failed: going on with the lists that are here" >&2
-	if [ ! -e "$policy" ]; then
-		trap 'as_root rm -f "$policy"' EXIT
-		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
-		as_root chmod 755 "$policy"
-	fi
-	as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
-		apt-get install -y --no-install-recommends rabbitmq-server
-}
-
 if [ "${1:-}" = --missing ] && have_broker; then
 	exit 0
 fi
@@ -63,18 +39,12 @@ if have_server; then
 	echo "rabbitmq-server is installed."
 	exit 0
 fi
-if have apt-get; then
-	with_apt
-elif have dnf; then
-	as_root dnf install -y rabbitmq-server
-elif have brew; then
-	brew install rabbitmq
-else
+from_packages rabbitmq-server rabbitmq-server rabbitmq || {
 	cat >&2 <<-END
-		There is no RabbitMQ here, and none of apt-get, dnf and brew to install it with. Any of these will do:
+		Any of these will do:
 		  a broker that runs:  export AMQP_URL=amqp://guest:guest@localhost:5672/
 		  Docker:              docker pull $image
 		  a rabbitmq-server:   https://www.rabbitmq.com/docs/download
 	END
 	exit 1
-fi
+}

@@ -5,6 +5,7 @@ package schema
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,6 +24,15 @@ type Schema struct {
 	Component string // as in delayer_migrations
 	Files     fs.FS  // 0001_name.sql, 0002_name.sql, …
 	Hint      string // what to run
+}
+
+// Files returns the folder "migrations" of what a component embeds.
+func Files(embedded embed.FS) fs.FS {
+	files, err := fs.Sub(embedded, "migrations")
+	if err != nil {
+		panic(err) // the name is fixed and valid
+	}
+	return files
 }
 
 // Beginner is a *pgx.Conn, a *pgxpool.Pool or a pgx.Tx.

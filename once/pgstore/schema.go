@@ -13,13 +13,7 @@ var migrations embed.FS
 
 // Migrations holds the SQL files that [Migrate] applies, for other tools or by hand: in the order of their
 // names, each in one transaction.
-func Migrations() fs.FS {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		panic(err) // the name is fixed and valid
-	}
-	return files
-}
+func Migrations() fs.FS { return schema.Files(migrations) }
 
 // ErrSchema means that the table is missing or of an older version.
 var ErrSchema = schema.Err
