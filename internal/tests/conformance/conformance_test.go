@@ -111,6 +111,7 @@ func conform(
 	around, err := rabbitworld.Connect(ctx, world)
 	require.NoError(t, err)
 	defer func() {
+		rabbittest.Evidence(t, b)
 		require.NoError(t, around.Close())
 		require.NoError(t, first.(delayer.TopologyRemover).RemoveTopology(ctx))
 		require.NoError(t, first.Close())
