@@ -11,6 +11,9 @@
 // The broker starts when the first test asks for it, so that a run of unit tests costs nothing, and
 // is shared by the package's tests. What was skipped is said at the end; with DELAYER_TEST_SUMMARY
 // set to a file's name it is appended there too, since go test hides what passing packages print.
+//
+// A private node keeps its data in memory where there is room: no test loses more than the node's
+// process, and waiting for the disk takes longer than most tests.
 package rabbittest
 
 import (
@@ -44,6 +47,7 @@ var shared struct {
 
 // Main runs the tests of m, a *testing.M or what wraps one, ends the broker, looks for goroutines that were left, and exits.
 func Main(m interface{ Run() int }, o rabbit.Options) {
+	o.InMemory = true
 	shared.options = o
 	code := m.Run()
 	if b := shared.broker; b != nil {
@@ -82,6 +86,7 @@ func Broker(t testing.TB) *rabbit.Broker {
 // private node or a container even where AMQP_URL names another one, and ends with the test.
 func Own(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	t.Helper()
+	o.InMemory = true
 	if o.Choice == "" {
 		o.Choice = os.Getenv("DELAYER_BROKER")
 	}
