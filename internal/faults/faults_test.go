@@ -99,7 +99,7 @@ func TestFaultsOfACluster(t *testing.T) {
 	if os.Getenv("DELAYER_BROKER") == rabbit.Docker {
 		rabbittest.Skipf(t, "a cluster is of private nodes, and DELAYER_BROKER=%s", rabbit.Docker)
 	}
-	cluster, err := rabbit.StartCluster(t.Context(), rabbit.Options{Args: soon, Logf: t.Logf}, 3)
+	cluster, err := rabbit.StartCluster(t.Context(), rabbit.Options{Args: soon, InMemory: true, Logf: t.Logf}, 3)
 	if errors.Is(err, rabbit.ErrNone) {
 		rabbittest.Skipf(t, "%v", err)
 	}

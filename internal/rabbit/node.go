@@ -67,7 +67,7 @@ func startSpec(ctx context.Context, spec nodeSpec, o Options) (*Broker, error) {
 
 // newNode prepares the folder and starts the script, which from then on owns the folder.
 func newNode(in install, spec nodeSpec) (*privateNode, error) {
-	folder, err := os.MkdirTemp("", "delayer-rabbit-")
+	folder, err := os.MkdirTemp(nodeRoot(spec.options.InMemory), "delayer-rabbit-")
 	if err != nil {
 		return nil, fmt.Errorf("rabbit: private node: %w", err)
 	}

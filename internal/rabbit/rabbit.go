@@ -24,6 +24,9 @@ type Options struct {
 	// Args are arguments of the Erlang VM of a broker of our own, such as [DeadLetterRetry]. A
 	// broker at AMQP_URL has its own.
 	Args string
+	// InMemory keeps the data of a private node in memory, where this machine has room for it.
+	// Writing to disk is then free. The data outlives the node's process, but not the machine.
+	InMemory bool
 	// Choice is [Given], [Docker] or [Node] to force one, or [None]; empty means DELAYER_BROKER,
 	// else the order.
 	Choice string

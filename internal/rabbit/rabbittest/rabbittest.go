@@ -11,6 +11,9 @@
 // The broker starts when the first test asks for it, so that a run of unit tests costs nothing, and
 // is shared by the package's tests. What was skipped is said at the end; with DELAYER_TEST_SUMMARY
 // set to a file's name it is appended there too, since go test hides what passing packages print.
+//
+// A test's private node keeps its data in memory where there is room: no test loses more than the
+// node's process, and waiting for the disk takes long. A benchmark's keeps it on disk.
 package rabbittest
 
 import (
@@ -69,6 +72,7 @@ func Main(m interface{ Run() int }, o rabbit.Options) {
 func Broker(t testing.TB) *rabbit.Broker {
 	t.Helper()
 	shared.start.Do(func() {
+		shared.options.InMemory = isTest(t)
 		shared.broker, shared.err = rabbit.Start(context.Background(), shared.options)
 		if shared.err == nil {
 			fmt.Printf("broker: %v\n", shared.broker)
@@ -78,10 +82,17 @@ func Broker(t testing.TB) *rabbit.Broker {
 	return shared.broker
 }
 
+// isTest tells a test from a benchmark, which measures the disk as well.
+func isTest(t testing.TB) bool {
+	_, benchmark := t.(*testing.B)
+	return !benchmark
+}
+
 // Own returns a broker for this test alone, to be stopped and killed while others run. It is a
 // private node or a container even where AMQP_URL names another one, and ends with the test.
 func Own(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	t.Helper()
+	o.InMemory = isTest(t)
 	if o.Choice == "" {
 		o.Choice = os.Getenv("DELAYER_BROKER")
 	}
