@@ -111,3 +111,12 @@ func (a Account) Problems() (list []string) {
 	}
 	return list
 }
+
+// String is a report of several lines.
+func (a Account) String() string {
+	return fmt.Sprintf(`%6d orders saved: %d sent, %d failed and parked
+%6d lost, %d sent twice, %d sent unheard, %d failed and not parked, %d attempts before their time
+%6d calls of the service, %d of them an attempt that was made again; %d parked twice, %d parked and sent
+`, a.Orders, a.Sent, a.Failed, a.Lost, a.SentTwice, a.Unheard, a.NotParked, a.Early,
+		a.Calls, a.CalledAgain, a.ParkedTwice, a.ParkedAndOut)
+}
