@@ -33,13 +33,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	conn, err := rabbitmq.NewConn(cfg.URL)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	consumer, err := rabbitmq.NewConsumer(conn, queue, rabbitmq.WithConsumerOptionsQueueDurable, rabbitmq.WithConsumerOptionsQueueQuorum)
-	if err != nil {
+	if err := declare(cfg.URL); err != nil {
 		return err
 	}
 	d, err := backend.Open(ctx, cfg)
@@ -55,6 +49,15 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer r.Close()
+	conn, err := rabbitmq.NewConn(cfg.URL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	consumer, err := rabbitmq.NewConsumer(conn, queue, rabbitmq.WithConsumerOptionsQueueNoDeclare)
+	if err != nil {
+		return err
+	}
 
 	if err := d.Publish(ctx, "", queue, 0, amqp091.Publishing{MessageId: "1", Body: []byte("hello")}); err != nil {
 		return err
@@ -79,4 +82,20 @@ func handle(ctx context.Context, d rabbitmq.Delivery) error {
 	fmt.Printf("attempt %d of %d: %s\n", attempt.Number, attempt.Max, d.Body)
 	close(handled)
 	return nil
+}
+
+// declare declares the queue: retry.Open looks for it, and a go-rabbitmq consumer declares it only when it runs.
+func declare(url string) error {
+	conn, err := amqp091.Dial(url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	ch, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	const durable, autoDelete, exclusive, noWait = true, false, false, false
+	_, err = ch.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, amqp091.Table{"x-queue-type": "quorum"})
+	return err
 }
