@@ -32,6 +32,8 @@ type Account struct {
 	NotParked int // in state F and not parked
 	Early     int // attempts before their time
 
+	Resent int // lost by the backend, and sent again by the sweep
+
 	// What at least once allows.
 	Calls        int
 	CalledAgain  int // attempts that were made more than once
@@ -116,7 +118,8 @@ func (a Account) Problems() (list []string) {
 func (a Account) String() string {
 	return fmt.Sprintf(`%6d orders saved: %d sent, %d failed and parked
 %6d lost, %d sent twice, %d sent unheard, %d failed and not parked, %d attempts before their time
+%6d lost by the backend and sent again by the sweep
 %6d calls of the service, %d of them an attempt that was made again; %d parked twice, %d parked and sent
-`, a.Orders, a.Sent, a.Failed, a.Lost, a.SentTwice, a.Unheard, a.NotParked, a.Early,
+`, a.Orders, a.Sent, a.Failed, a.Lost, a.SentTwice, a.Unheard, a.NotParked, a.Early, a.Resent,
 		a.Calls, a.CalledAgain, a.ParkedTwice, a.ParkedAndOut)
 }

@@ -52,7 +52,8 @@ func (c Campaign) Run(ctx context.Context) (Account, error) {
 	if _, err := pool.Exec(ctx, watch); err != nil {
 		return Account{}, err
 	}
-	if err := c.disturb(ctx, p, pool); err != nil {
+	resent, err := c.disturb(ctx, p, pool)
+	if err != nil {
 		return Account{}, err
 	}
 	seen, err := readSeen(ctx, pool)
@@ -61,7 +62,9 @@ func (c Campaign) Run(ctx context.Context) (Account, error) {
 	}
 	seen.Calls, seen.Intervals = partner.Calls(), c.Intervals
 	seen.Parked, err = readParked(c.Broker, c.queue()+".parked")
-	return seen.Account(), err
+	a := seen.Account()
+	a.Resent = resent
+	return a, err
 }
 
 func (c Campaign) queue() string { return c.Name + "-orders" }
@@ -86,8 +89,8 @@ func (c Campaign) answer(order int64, _ int) (status int) {
 	return 200
 }
 
-// disturb runs the program until every order has ended.
-func (c Campaign) disturb(ctx context.Context, p Program, pool *pgxpool.Pool) error {
+// disturb runs the program until every order has ended. It returns how many messages the sweep sent again.
+func (c Campaign) disturb(ctx context.Context, p Program, pool *pgxpool.Pool) (resent int, err error) {
 	worker, relay := p.Keep("worker"), p.Keep("relay")
 	defer relay.Stop()
 	defer worker.Stop()
@@ -97,17 +100,18 @@ func (c Campaign) disturb(ctx context.Context, p Program, pool *pgxpool.Pool) er
 		burst := left / (len(faults) - i)
 		left -= burst
 		if err := c.strike(ctx, p, burst, f); err != nil {
-			return err
+			return 0, err
 		}
 		c.Logf("%2d of %d: %s while orders were saved", i+1, len(faults), f.name)
 	}
-	if err := c.ended(ctx, pool); err != nil {
-		return err
+	if resent, err = c.end(ctx, p, pool); err != nil {
+		return resent, err
 	}
 	if err := p.Run(ctx, "save", "1"); err != nil { // its attempts take as long as those of any duplicate
-		return err
+		return resent, err
 	}
-	return c.ended(ctx, pool)
+	more, err := c.end(ctx, p, pool)
+	return resent + more, err
 }
 
 type fault struct {
@@ -144,17 +148,41 @@ func (c Campaign) strike(ctx context.Context, p Program, orders int, f fault) er
 	return g.Wait()
 }
 
-// ended waits until no order is in state I.
-func (c Campaign) ended(ctx context.Context, pool *pgxpool.Pool) error {
-	const poll = 100 * time.Millisecond
+// stuck is how long no order ends before what is left is taken to be lost: far longer than an order takes.
+const stuck = 30 * time.Second
+
+// end waits until no order is in state I, with the sweep's help where a backend has lost messages.
+func (c Campaign) end(ctx context.Context, p Program, pool *pgxpool.Pool) (resent int, err error) {
 	for {
+		left, err := c.wait(ctx, pool)
+		if err != nil || left == 0 {
+			return resent, err
+		}
+		c.Logf("%d orders are overdue: the sweep sends their messages again", left)
+		resent += left
+		if _, err := pool.Exec(ctx, "UPDATE orders SET overdue = now() WHERE state = 'I'"); err != nil {
+			return resent, err
+		}
+		if err := p.Run(ctx, "sweep"); err != nil {
+			return resent, err
+		}
+	}
+}
+
+// wait returns how many orders are in state I when none has ended for long.
+func (c Campaign) wait(ctx context.Context, pool *pgxpool.Pool) (left int, err error) {
+	const poll = 100 * time.Millisecond
+	for progress := time.Now(); time.Since(progress) < stuck; wait(ctx, poll) {
 		states, err := States(ctx, pool)
 		if err != nil {
-			return fmt.Errorf("waiting for the last orders: %w", err)
+			return left, fmt.Errorf("waiting for the last orders: %w", err)
 		}
-		if states[Initial] == 0 {
-			return nil
+		if now := states[Initial]; now != left {
+			left, progress = now, time.Now()
 		}
-		wait(ctx, poll)
+		if left == 0 {
+			return 0, nil
+		}
 	}
+	return left, ctx.Err()
 }

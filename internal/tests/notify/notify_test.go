@@ -37,6 +37,7 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, err)
 	t.Logf("%+v", a)
 	assert.Empty(t, a.Problems())
+	assert.Zero(t, a.Resent, "the sweep had nothing to do")
 	assert.Equal(t, 300, a.Orders)
 	assert.Positive(t, a.Sent)
 	assert.Positive(t, a.Failed)
