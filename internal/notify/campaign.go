@@ -151,15 +151,18 @@ func (c Campaign) strike(ctx context.Context, p Program, orders int, f fault) er
 // stuck is how long no order ends before what is left is taken to be lost: far longer than an order takes.
 const stuck = 30 * time.Second
 
+// sweepLimit is how many orders one sweep takes.
+const sweepLimit = 1000
+
 // end waits until no order is in state I, with the sweep's help where a backend has lost messages.
 func (c Campaign) end(ctx context.Context, p Program, pool *pgxpool.Pool) (resent int, err error) {
 	for {
-		left, err := c.wait(ctx, pool)
+		left, err := c.remaining(ctx, pool)
 		if err != nil || left == 0 {
 			return resent, err
 		}
 		c.Logf("%d orders are overdue: the sweep sends their messages again", left)
-		resent += left
+		resent += min(left, sweepLimit)
 		if _, err := pool.Exec(ctx, "UPDATE orders SET overdue = now() WHERE state = 'I'"); err != nil {
 			return resent, err
 		}
@@ -169,8 +172,8 @@ func (c Campaign) end(ctx context.Context, p Program, pool *pgxpool.Pool) (resen
 	}
 }
 
-// wait returns how many orders are in state I when none has ended for long.
-func (c Campaign) wait(ctx context.Context, pool *pgxpool.Pool) (left int, err error) {
+// remaining returns how many orders are in state I when none has ended for long.
+func (c Campaign) remaining(ctx context.Context, pool *pgxpool.Pool) (left int, err error) {
 	const poll = 100 * time.Millisecond
 	for progress := time.Now(); time.Since(progress) < stuck; wait(ctx, poll) {
 		states, err := States(ctx, pool)
