@@ -70,7 +70,7 @@ func (w worker) notify(ctx context.Context, tx pgx.Tx, m amqp091.Delivery) error
 func (w worker) failed(ctx context.Context, m amqp091.Delivery, failure error) error {
 	id, err := orderID(m)
 	if err != nil {
-		return nil // there is no order to record it in; the parked message has it
+		return err // there is no order to record it in; the parked message has it
 	}
 	attempt := retry.Info(ctx)
 	last := attempt.Number >= attempt.Max || retry.IsPermanent(failure)
