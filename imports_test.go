@@ -96,7 +96,7 @@ func TestImportsGoOneWay(t *testing.T) {
 // TestGoRabbitMQ_OnlyWhereImported: nobody links that library who does not ask for it.
 func TestGoRabbitMQ_OnlyWhereImported(t *testing.T) {
 	for _, p := range list(t) {
-		if strings.HasSuffix(p.ImportPath, "/retry/gorabbitmq") {
+		if strings.HasSuffix(p.ImportPath, "/retry/gorabbitmq") || strings.HasSuffix(p.ImportPath, "/examples/retry-gorabbitmq") {
 			continue
 		}
 		for _, dep := range p.Deps {
@@ -118,14 +118,30 @@ func TestOnceLinksNoDatabaseDriver(t *testing.T) {
 	require.Fail(t, "no package once")
 }
 
+// TestExamplesArePublic: users copy the examples, and cannot import our internal packages. The demo and the
+// campaign start brokers.
+func TestExamplesArePublic(t *testing.T) {
+	checked := 0
+	for _, p := range list(t) {
+		name, example := strings.CutPrefix(p.ImportPath, module+"/examples/")
+		if !example || name == "notify/demo" || name == "notify/campaign" {
+			continue
+		}
+		checked++
+		require.NotContains(t, strings.Join(p.Imports, "\n"), module+"/internal/", name)
+	}
+	require.Positive(t, checked)
+}
+
 type goPackage struct {
 	ImportPath string
+	Imports    []string
 	Deps       []string
 }
 
 func list(t *testing.T) []goPackage {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Deps", "./...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", "./...").Output()
 	require.NoError(t, err)
 	var packages []goPackage
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {

@@ -36,7 +36,7 @@ func Handler[T any](
 var ErrNoID = errors.New("the message has no id")
 
 // A NoIDError is about a message that cannot be told from its duplicates. It comes again as it is: put it
-// aside instead of requeueing it.
+// aside instead of requeueing it. Package retry parks it at once.
 type NoIDError struct {
 	Exchange, RoutingKey string
 }
@@ -49,6 +49,9 @@ func (e *NoIDError) Error() string {
 
 // Unwrap returns ErrNoID.
 func (e *NoIDError) Unwrap() error { return ErrNoID }
+
+// Permanent returns true: no further attempt gives the message an id.
+func (e *NoIDError) Permanent() bool { return true }
 
 // ID returns what a delivery is known by: its MessageId, else the id in [delayer.Header]. The error is a
 // [*NoIDError].

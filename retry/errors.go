@@ -6,7 +6,8 @@ import (
 )
 
 // Permanent marks an error that no further attempt can mend: the message is parked at once. It is nil
-// for nil.
+// for nil. An error with a method Permanent() bool that returns true needs no mark, such as package
+// once's for a message without an id.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -16,7 +17,8 @@ func Permanent(err error) error {
 
 type permanent struct{ error }
 
-func (p *permanent) Unwrap() error { return p.error }
+func (p *permanent) Unwrap() error   { return p.error }
+func (p *permanent) Permanent() bool { return true }
 
 // After marks an error with the wait before the next attempt, as a Retry-After header asks for it; it
 // replaces the policy's interval. A wait between two delays of the backend is rounded up; one that is
@@ -36,10 +38,10 @@ type after struct {
 
 func (a *after) Unwrap() error { return a.error }
 
-// isPermanent says that err is marked by Permanent.
-func isPermanent(err error) bool {
-	var p *permanent
-	return errors.As(err, &p)
+// IsPermanent reports whether the message will be parked at once because of err.
+func IsPermanent(err error) bool {
+	var p interface{ Permanent() bool }
+	return errors.As(err, &p) && p.Permanent()
 }
 
 // waitOf is the wait that err asks for.

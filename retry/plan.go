@@ -24,7 +24,7 @@ type decision struct {
 
 // decide looks at a state that counts the failure whose error is err.
 func (p planner) decide(s attempt.State, now time.Time, err error) decision {
-	if isPermanent(err) {
+	if IsPermanent(err) {
 		return decision{park: "the error is permanent"}
 	}
 	if s.Failures >= p.policy.attempts() {

@@ -185,27 +185,31 @@ func TestLag(t *testing.T) {
 	assert.Equal(t, outbox.Lag{Ready: 2, Waiting: 1, Failed: 1}, l)
 }
 
+// TestRelayStops: what is under way when the relay is told to stop is confirmed and deleted.
 func TestRelayStops(t *testing.T) {
 	pool, _ := database(t)
-	entered := make(chan struct{})
-	release := make(chan struct{})
+	entered, release := make(chan struct{}), make(chan struct{})
 	d := &fake{publish: func(ctx context.Context, _ time.Duration, _ amqp091.Publishing) error {
 		close(entered)
-		select {
-		case <-release:
-			return nil
-		case <-ctx.Done():
+		<-release
+		if ctx.Err() != nil {
 			return &delayer.Error{Kind: delayer.ErrUnknown}
 		}
+		return nil
 	}}
-	stop := relay(t, pool, d, outbox.Options{})
+	r, err := outbox.NewRelay(pool, d, outbox.Options{Logger: quiet})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
 	enqueue(t, pool, "q", 0, "a")
 	<-entered
-	stopped := make(chan struct{})
-	go func() { stop(); close(stopped) }()
-	close(release) // what is under way when the relay is told to stop is confirmed and deleted
-	<-stopped
-	empty(t, pool)
+	stop()
+	close(release)
+	require.NoError(t, <-ended)
+	l, err := outbox.ReadLag(t.Context(), pool)
+	require.NoError(t, err)
+	assert.Equal(t, outbox.Lag{}, l, "deleted before Run returns")
 }
 
 func TestRelayEndsWithItsDelayer(t *testing.T) {

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/outbox"
+)
+
+// save stands for the service that takes orders.
+func save(ctx context.Context, c config, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("save: want the number of orders, not %q", args)
+	}
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return fmt.Errorf("save: %w", err)
+	}
+	pool, err := c.pool(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	for range n {
+		if err := saveOrder(ctx, pool, c, "acme"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saveOrder saves an order in state I. Its message is part of the same transaction: it is delivered if
+// that commits, whatever becomes of this process and of the broker.
+func saveOrder(ctx context.Context, pool *pgxpool.Pool, c config, customer string) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		var id int64
+		err := tx.QueryRow(ctx, "INSERT INTO orders (customer, overdue) VALUES ($1, now() + $2) RETURNING id", customer, c.overdue).Scan(&id)
+		if err != nil {
+			return err
+		}
+		return enqueue(ctx, tx, c.queue, id)
+	})
+}
+
+// enqueue sends an order's key. The message id is that of the order, so that an order has one effect
+// however often its message is sent.
+func enqueue(ctx context.Context, tx pgx.Tx, queue string, id int64) error {
+	const defaultExchange, delay = "", 0
+	key := strconv.FormatInt(id, 10)
+	return outbox.Enqueue(ctx, tx, defaultExchange, queue, delay, amqp091.Publishing{
+		MessageId: "order-" + key, DeliveryMode: amqp091.Persistent, Body: []byte(key),
+	})
+}

@@ -1,0 +1,101 @@
+// Command retry-gorabbitmq consumes with wagslane/go-rabbitmq. A message whose handler fails comes again after
+// one second, then after two; after that it is parked.
+//
+//	DELAYER_URL=amqp://guest:guest@localhost:5672/ go run ./examples/retry-gorabbitmq
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	rabbitmq "github.com/wagslane/go-rabbitmq"
+
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/retry"
+	"github.com/delayer-go/delayer/retry/gorabbitmq"
+)
+
+const queue = "example-retry"
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	cfg, err := backend.FromEnv(backend.Config{}, os.Environ())
+	if err != nil {
+		return err
+	}
+	if err := declare(cfg.URL); err != nil {
+		return err
+	}
+	d, err := backend.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	r, err := retry.Open(ctx, retry.Config{
+		Delayer: d, URL: cfg.URL, Queue: queue,
+		Policy: retry.Policy{Intervals: []time.Duration{time.Second, 2 * time.Second}},
+	})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	conn, err := rabbitmq.NewConn(cfg.URL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	consumer, err := rabbitmq.NewConsumer(conn, queue, rabbitmq.WithConsumerOptionsQueueNoDeclare)
+	if err != nil {
+		return err
+	}
+
+	if err := d.Publish(ctx, "", queue, 0, amqp091.Publishing{MessageId: "1", Body: []byte("hello")}); err != nil {
+		return err
+	}
+	go func() { // a service closes the consumer when it is told to stop
+		<-handled
+		consumer.Close()
+	}()
+	return consumer.Run(gorabbitmq.Func(ctx, r, handle))
+}
+
+// handled is closed when the message was handled.
+var handled = make(chan struct{})
+
+// handle fails twice. A rabbitmq.Handler, which answers Ack or NackRequeue, has gorabbitmq.Handler.
+func handle(ctx context.Context, d rabbitmq.Delivery) error {
+	attempt := retry.Info(ctx)
+	if attempt.Number < 3 {
+		fmt.Printf("attempt %d of %d fails\n", attempt.Number, attempt.Max)
+		return errors.New("503 Service Unavailable")
+	}
+	fmt.Printf("attempt %d of %d: %s\n", attempt.Number, attempt.Max, d.Body)
+	close(handled)
+	return nil
+}
+
+// declare declares the queue: retry.Open looks for it, and a go-rabbitmq consumer declares it only when it runs.
+func declare(url string) error {
+	conn, err := amqp091.Dial(url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	ch, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	const durable, autoDelete, exclusive, noWait = true, false, false, false
+	_, err = ch.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, amqp091.Table{"x-queue-type": "quorum"})
+	return err
+}
