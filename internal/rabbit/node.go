@@ -195,6 +195,18 @@ func (n *privateNode) ctl(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
+// call implements caller by erl_call, which most packages of Erlang have.
+func (n *privateNode) call(ctx context.Context, expression string) error {
+	cmd := exec.CommandContext(ctx, "erl_call", "-sname", n.ports.node(), "-e") // it reads the cookie in HOME
+	cmd.Env = n.env
+	cmd.Stdin = strings.NewReader(expression + ".\n")
+	answer, err := cmd.CombinedOutput()
+	if err == nil && !strings.HasPrefix(string(answer), "{ok,") {
+		err = fmt.Errorf("rabbit: erl_call: %s", answer)
+	}
+	return err
+}
+
 // close lets go of the lifeline and waits for the script to have cleaned up.
 func (n *privateNode) close() error {
 	_ = n.in.Close()

@@ -185,8 +185,7 @@ func TestPublish_LostConnections(t *testing.T) {
 			}
 		})
 	}
-	_, err := b.Ctl(ctx, "close_all_connections", "test")
-	require.NoError(t, err)
+	require.NoError(t, b.CutConnections(ctx))
 	mu.Lock()
 	cut = true
 	mu.Unlock()

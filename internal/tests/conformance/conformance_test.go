@@ -102,11 +102,7 @@ func conform(
 		Restart: func(context.Context) error { return conformance.Unable("restart: the broker is not ours") },
 	}
 	if b.Owned() {
-		world.Restart = b.Restart
-		world.Cut = func(ctx context.Context) error {
-			_, err := b.Ctl(ctx, "close_all_connections", "conformance")
-			return err
-		}
+		world.Restart, world.Cut = b.Restart, b.CutConnections
 	}
 	around, err := rabbitworld.Connect(ctx, world)
 	require.NoError(t, err)

@@ -102,10 +102,7 @@ func TestWorldComesBack(t *testing.T) {
 	w := connect(t, rabbitworld.Config{
 		URL:     broker.URL(),
 		Restart: broker.Restart,
-		Cut: func(ctx context.Context) error {
-			_, err := broker.Ctl(ctx, "close_all_connections", "test")
-			return err
-		},
+		Cut:     broker.CutConnections,
 	})
 	ctx, name := t.Context(), rabbittest.Prefix(t)
 	require.NoError(t, w.DeclareQueue(ctx, name))
