@@ -12,7 +12,9 @@ import (
 
 // migrateCmd is `delayer migrate`.
 type migrateCmd struct {
-	Assess migrateAssessCmd `cmd:"" help:"Look at what there is, and say what a migration needs and what stands in its way. It changes nothing."`
+	Assess   migrateAssessCmd   `cmd:"" help:"Look at what there is, and say what a migration needs and what stands in its way. It changes nothing."`
+	Evacuate migrateEvacuateCmd `cmd:"" help:"Move what waits in the plugin to the new backend, now. It may be stopped, or killed, and run again."`
+	Drain    migrateDrainCmd    `cmd:"" help:"Wait until the plugin has delivered all that it has."`
 }
 
 // migrateFlags are those of every step.
