@@ -69,7 +69,7 @@ func (c *migrateDrainCmd) counter(s streams) (func(context.Context) (evacuate.Le
 	}
 	if c.Rabbitmqctl != "" {
 		control, err := node.New(c.Rabbitmqctl)
-		return c.onNodes(evacuate.Job{Nodes: control, Vhost: vhost, Exchanges: c.Exchange}), err
+		return evacuate.Job{Nodes: control, Vhost: vhost, Exchanges: c.Exchange}.Left, err
 	}
 	api, err := c.api(cfg)
 	if err != nil {
@@ -77,22 +77,6 @@ func (c *migrateDrainCmd) counter(s streams) (func(context.Context) (evacuate.Le
 	}
 	fmt.Fprintln(s.err, "Without --rabbitmqctl only the node that answers is counted, only exchanges that are still the plugin's, and when the last message is due is not known.")
 	return c.byAPI(api), nil
-}
-
-// onNodes counts on every node. One that cannot be reached is an error: it may have messages.
-func (c *migrateDrainCmd) onNodes(j evacuate.Job) func(context.Context) (evacuate.Left, error) {
-	return func(ctx context.Context) (left evacuate.Left, err error) {
-		tables, err := j.Pending(ctx)
-		for _, t := range tables {
-			for _, w := range t.Exchanges {
-				left.Rows += w.Rows
-				if w.Latest.After(left.Latest) {
-					left.Latest = w.Latest
-				}
-			}
-		}
-		return left, err
-	}
 }
 
 // byAPI asks the management API.

@@ -83,7 +83,7 @@ func (c *migrateEvacuateCmd) run(ctx context.Context, s streams) error {
 // exact refuses a Delayer that has only certain delays: what remains of a delay is any.
 func exact(l delayer.Limits) error {
 	if l.ExactTiers {
-		return errors.New("the configuration takes no other delays than its tiers (set exact: false, or another backend)")
+		return errors.New("the configuration takes no other delays than its tiers (set rounding: up, or another backend)")
 	}
 	return nil
 }
