@@ -63,7 +63,8 @@ func TestNodes_Unreached(t *testing.T) {
 func TestRun_Failures(t *testing.T) {
 	for name, c := range map[string]struct{ script, says string }{
 		"status":    {"echo it broke >&2; exit 69", "exit status 69: it broke"},
-		"cookie":    {"echo 'Error: invalid Erlang cookie' >&2; exit 69", "Erlang cookie, of the node"},
+		"cookie":    {"echo 'Error: invalid Erlang cookie' >&2; exit 69", "the node's Erlang cookie"},
+		"rejected":  {"echo ' * Authentication failed (rejected by the remote node), please check the Erlang cookie' >&2; exit 69", "(run it as the user of the node"},
 		"down":      {"echo 'Error: unable to perform an operation on node rabbit@x' >&2; exit 69", "start the node"},
 		"no marker": {"echo hello", "ends without a result: hello"},
 		"no end":    {"echo @@delayer-begin@@; " + upLine, "ends without a result"},

@@ -50,7 +50,7 @@ func (c *Control) run(ctx context.Context, timeout time.Duration, args []string,
 	case bounded.Err() != nil:
 		return fmt.Errorf("%s: no answer within %v%s (is the node overloaded, or does the command wait for input?)", c.name(), timeout, said)
 	case failed != nil:
-		return c.explain(failed, cmd.Process != nil, said.String()+printed.before())
+		return c.explain(failed, cmd.Process != nil, said, printed.before())
 	case err != nil:
 		return fmt.Errorf("%s: %w%s", c.name(), err, said)
 	}
@@ -65,23 +65,32 @@ func (c *Control) name() string {
 	return c.command[0]
 }
 
-// remedies are what to do, by a part of what rabbitmqctl says.
+// The remedies.
+const (
+	cookie = "run it as the user of the node, so that it has the node's Erlang cookie"
+	start  = "start the node, or name a running one with -n; run it as the user of the node, so that it has the node's Erlang cookie"
+)
+
+// remedies are what to do, by a part of what rabbitmqctl says. Its advice for a node that does not
+// answer speaks of cookies, too.
 var remedies = []struct{ says, remedy string }{
-	{"ookie", "run it as the user, and with the Erlang cookie, of the node"},
-	{"uthentication failed", "run it as the user, and with the Erlang cookie, of the node"},
-	{"not running", "start the node, or name a running one with -n"},
-	{"unable to perform an operation on node", "start the node, or name a running one with -n"},
-	{"nodedown", "start the node, or name a running one with -n"},
+	{"uthentication failed", cookie},
+	{"invalid Erlang cookie", cookie},
+	{"cookie file must be", cookie},
+	{"not running", start},
+	{"unable to perform an operation on node", start},
+	{"nodedown", start},
 	{"undefined function", "is this command rabbitmqctl, of a RabbitMQ since 3.8?"},
 }
 
 // explain makes an error of a command that failed.
-func (c *Control) explain(err error, started bool, said string) error {
+func (c *Control) explain(err error, started bool, stderr *tail, stdout string) error {
 	if !started {
 		return fmt.Errorf("%s: %w (give the command that runs rabbitmqctl on a node, such as 'docker exec rabbit rabbitmqctl')", c.name(), err)
 	}
+	said := stderr.String() + stdout
 	for _, r := range remedies {
-		if strings.Contains(said, r.says) {
+		if strings.Contains(string(stderr.kept)+stdout, r.says) {
 			return fmt.Errorf("%s: %w%s (%s)", c.name(), err, said, r.remedy)
 		}
 	}
