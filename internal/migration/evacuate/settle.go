@@ -153,14 +153,14 @@ func (a *Account) settled(s staged, why string, redelivered bool) {
 
 // publish publishes one message with what remains of its delay. why says that it is certainly not
 // published, and that trying again would not help.
-func (r *run) publish(ctx context.Context, d amqp091.Delivery) (s staged, why string, err error) {
-	s, err = parseStaged(d.Headers, d.Body)
-	if err != nil {
-		return s, err.Error(), nil
+func (r *run) publish(ctx context.Context, d amqp091.Delivery) (_ staged, why string, err error) {
+	s, bad := parseStaged(d.Headers, d.Body)
+	if bad != nil {
+		return s, bad.Error(), nil
 	}
-	key, msg, err := s.original()
-	if err != nil {
-		return s, err.Error(), nil
+	key, msg, bad := s.original()
+	if bad != nil {
+		return s, bad.Error(), nil
 	}
 	err = r.Delayer.Publish(ctx, s.Exchange, key, r.remaining(s), msg)
 	for _, final := range []error{delayer.ErrInvalid, delayer.ErrOutOfRange, delayer.ErrUnroutable, delayer.ErrAccess, delayer.ErrConflict} {

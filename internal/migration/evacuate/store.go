@@ -133,7 +133,7 @@ func (s *store) next(ctx context.Context) (amqp091.Delivery, error) {
 
 // cause returns why no more messages come.
 func (s *store) cause() error {
-	err := error(errLost)
+	err := errLost
 	if reason := <-s.lost; reason != nil {
 		err = fmt.Errorf("%w: %w", errLost, reason)
 	}

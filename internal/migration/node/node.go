@@ -33,7 +33,7 @@ const (
 	scanFor = 15 * time.Minute
 )
 
-// ErrUnreached: nodes of the cluster could not be reached.
+// ErrUnreached means that nodes of the cluster could not be reached.
 var ErrUnreached = errors.New("nodes were not reached")
 
 // Nodes returns the running nodes of the cluster. If others cannot be reached, it returns those

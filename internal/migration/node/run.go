@@ -158,7 +158,7 @@ func explainFailed(reason string) error {
 	return fmt.Errorf("the program failed on the node: %.500s", reason)
 }
 
-// ErrNoPlugin: a node has no process or table of the plugin.
+// ErrNoPlugin means that a node has no process or no table of the plugin.
 var ErrNoPlugin = errors.New("the node does not run the x-delayed-message plugin (rabbitmq-plugins enable rabbitmq_delayed_message_exchange; a disabled plugin has no messages)")
 
 // A tail keeps the last bytes that are written to it.
