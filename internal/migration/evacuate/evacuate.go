@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -79,9 +80,10 @@ func (j Job) Left(ctx context.Context) (left Left, err error) {
 // A run is a job at work.
 type run struct {
 	Job
-	store   *store
-	account Account
-	clocks  map[string]node.Clock // the last look at each node's clock
+	store    *store
+	clocks   map[string]node.Clock // the last look at each node's clock
+	counting sync.Mutex            // while messages are published
+	account  Account
 }
 
 // Run evacuates. The account is valid with an error, too. Nodes that cannot be reached are left out,

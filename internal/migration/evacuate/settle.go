@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -34,16 +34,17 @@ func (r *run) settle(ctx context.Context, batch []staged) error {
 			strays = append(strays, d)
 		}
 		if len(mine)+len(strays) >= batchRows && len(wanted) > 0 { // no more come before some are acknowledged
-			if err := r.settleStrays(ctx, strays); err != nil {
+			if err := r.settleStrays(ctx, strays, false); err != nil {
 				return err
 			}
 			strays = nil
 		}
 	}
-	if err := r.publishAll(ctx, mine); err != nil {
+	alone := len(strays) == 0
+	if err := r.publishAll(ctx, mine, alone); err != nil || alone {
 		return err
 	}
-	return r.settleStrays(ctx, strays)
+	return r.settleStrays(ctx, strays, false)
 }
 
 // recover finishes what an earlier run has left in the queue.
@@ -63,7 +64,7 @@ func (r *run) recover(ctx context.Context) error {
 				}
 				strays = append(strays, d)
 			}
-			return r.settleStrays(working, strays)
+			return r.settleStrays(working, strays, true)
 		}()
 		if err != nil {
 			return err
@@ -76,7 +77,7 @@ func (r *run) recover(ctx context.Context) error {
 
 // settleStrays removes messages of an earlier run from the tables, in case that it did not, and
 // publishes them.
-func (r *run) settleStrays(ctx context.Context, deliveries []amqp091.Delivery) error {
+func (r *run) settleStrays(ctx context.Context, deliveries []amqp091.Delivery, whole bool) error {
 	byNode := map[string][]node.Entry{}
 	for _, d := range deliveries {
 		if s, err := parseStaged(d.Headers, nil); err == nil {
@@ -93,7 +94,7 @@ func (r *run) settleStrays(ctx context.Context, deliveries []amqp091.Delivery) e
 		}
 	}
 	r.account.Found += len(deliveries)
-	return r.publishAll(ctx, deliveries)
+	return r.publishAll(ctx, deliveries, whole)
 }
 
 // retryRefused tries messages again that the Delayer refused in earlier runs.
@@ -108,7 +109,7 @@ func (r *run) retryRefused(ctx context.Context) error {
 		}
 		r.account.Found++
 		working, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchFor)
-		err = r.publishAll(working, []amqp091.Delivery{d})
+		err = r.publishAll(working, []amqp091.Delivery{d}, false)
 		cancel()
 		if err != nil {
 			return err
@@ -117,25 +118,57 @@ func (r *run) retryRefused(ctx context.Context) error {
 	return nil
 }
 
-// publishAll publishes messages through the Delayer, and acknowledges each once it has it.
-func (r *run) publishAll(ctx context.Context, deliveries []amqp091.Delivery) error {
-	var mu sync.Mutex
-	return parallel(deliveries, func(d amqp091.Delivery) error {
-		s, why, err := r.publish(ctx, d)
-		if err == nil && why != "" {
-			err = r.store.refuse(ctx, d.Headers, d.Body, why)
+// publishAll publishes messages through the Delayer, and acknowledges them once it has them.
+//
+// whole: they are all that the channel holds, in their order. Then many are acknowledged at a time. A
+// channel keeps acknowledgements back while the queue has not applied those before, and forgets them
+// when it is closed (rabbit_fifo_client): the messages would be published again.
+func (r *run) publishAll(ctx context.Context, deliveries []amqp091.Delivery, whole bool) error {
+	for chunk := range slices.Chunk(deliveries, width) {
+		places, done := make([]int, len(chunk)), make([]bool, len(chunk))
+		for i := range chunk {
+			places[i] = i
 		}
-		if err == nil {
-			err = d.Ack(!multiple)
-		}
-		if err != nil {
+		err := parallel(places, func(i int) (err error) {
+			err = r.publishOne(ctx, chunk[i])
+			done[i] = err == nil
+			return err
+		})
+		if err := errors.Join(err, acknowledge(chunk, done, whole && err == nil)); err != nil {
 			return err
 		}
-		mu.Lock()
-		defer mu.Unlock()
+	}
+	return nil
+}
+
+// acknowledge takes the messages that are done out of the queue.
+func acknowledge(chunk []amqp091.Delivery, done []bool, whole bool) error {
+	if whole {
+		return chunk[len(chunk)-1].Ack(multiple)
+	}
+	for i, d := range chunk {
+		if !done[i] {
+			continue
+		}
+		if err := d.Ack(!multiple); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publishOne publishes a message, or moves it to the queue for refused messages.
+func (r *run) publishOne(ctx context.Context, d amqp091.Delivery) error {
+	s, why, err := r.publish(ctx, d)
+	if err == nil && why != "" {
+		err = r.store.refuse(ctx, d.Headers, d.Body, why)
+	}
+	if err == nil {
+		r.counting.Lock()
+		defer r.counting.Unlock()
 		r.account.settled(s, why, d.Redelivered)
-		return nil
-	})
+	}
+	return err
 }
 
 // settled counts one message.
@@ -151,16 +184,24 @@ func (a *Account) settled(s staged, why string, redelivered bool) {
 	}
 }
 
+// unpack returns a message of our queues as it was published, or why it cannot.
+func unpack(d amqp091.Delivery) (s staged, key string, msg amqp091.Publishing, why string) {
+	s, err := parseStaged(d.Headers, d.Body)
+	if err == nil {
+		key, msg, err = s.original()
+	}
+	if err != nil {
+		why = err.Error()
+	}
+	return s, key, msg, why
+}
+
 // publish publishes one message with what remains of its delay. why says that it is certainly not
 // published, and that trying again would not help.
 func (r *run) publish(ctx context.Context, d amqp091.Delivery) (_ staged, why string, err error) {
-	s, bad := parseStaged(d.Headers, d.Body)
-	if bad != nil {
-		return s, bad.Error(), nil
-	}
-	key, msg, bad := s.original()
-	if bad != nil {
-		return s, bad.Error(), nil
+	s, key, msg, why := unpack(d)
+	if why != "" {
+		return s, why, nil
 	}
 	err = r.Delayer.Publish(ctx, s.Exchange, key, r.remaining(s), msg)
 	for _, final := range []error{delayer.ErrInvalid, delayer.ErrOutOfRange, delayer.ErrUnroutable, delayer.ErrAccess, delayer.ErrConflict} {

@@ -275,3 +275,24 @@ func TestEvacuate_NotEarly(t *testing.T) {
 		arrived[i] = true
 	}
 }
+
+// TestEvacuate_Settled: what a run has published is out of its queue when it ends.
+func TestEvacuate_Settled(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "topic")
+	j := d.job()
+	const messages = 3000
+	for i := range messages {
+		_, err := d.ch.PublishWithDeferredConfirm(d.exchange, "key", false, false, amqp091.Publishing{
+			MessageId: fmt.Sprint(i), Headers: amqp091.Table{"x-delay": time.Hour.Milliseconds()},
+		})
+		require.NoError(t, err)
+	}
+	d.publish("key", time.Hour, amqp091.Publishing{})
+	account, err := j.Run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, messages+1, account.Published)
+	account, err = j.Run(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, account.Found, "they would come twice")
+}
