@@ -20,6 +20,7 @@ type commands struct {
 	Unroutable unroutableCmd `cmd:"" help:"List, retry, export or purge messages whose destination was gone when they were due."`
 	Parked     parkedCmd     `cmd:"" help:"List, retry, export or purge messages that package retry has given up."`
 	Outbox     outboxCmd     `cmd:"" help:"Publish what applications committed to PostgreSQL."`
+	Migrate    migrateCmd    `cmd:"" help:"Leave the x-delayed-message plugin, step by step, with what waits in it."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 

@@ -3,7 +3,9 @@ package rabbit_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +65,16 @@ func TestBrokerOfOurOwn(t *testing.T) {
 		assert.Contains(t, out, "/")
 		_, err = b.Ctl(t.Context(), "no_such_command")
 		assert.Error(t, err)
+
+		shell := exec.CommandContext(t.Context(), "sh", "-c", b.CtlCommand()+` --silent eval '"it is " ++ "here".'`)
+		said, err := shell.CombinedOutput()
+		require.NoError(t, err, "%s", said)
+		assert.Contains(t, string(said), "it is here", "also in a shell that knows nothing of the broker")
+
+		response, err := http.Get(b.Management() + "/api/overview")
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		assert.Equal(t, http.StatusOK, response.StatusCode)
 	})
 }
 

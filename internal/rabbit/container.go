@@ -85,6 +85,15 @@ func (c *container) ctl(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
+func (c *container) ctlCommand() []string { return []string{"docker", "exec", c.id, "rabbitmqctl"} }
+
+func (c *container) management() string {
+	if c.api == nil {
+		return ""
+	}
+	return c.api.String()
+}
+
 // close removes the container at once; letting go of the lifeline would do the same, less quickly.
 func (c *container) close() error {
 	err := c.remove()

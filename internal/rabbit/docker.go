@@ -21,7 +21,8 @@ import (
 var containerScript string
 
 const (
-	containerPort docker.Port = "5672/tcp"
+	containerPort  docker.Port = "5672/tcp"
+	managementPort docker.Port = "15672/tcp"
 	// The broker lets its default user guest in from its own loopback only; a user of another name
 	// may come from outside of the container.
 	containerUser = "delayer"
@@ -37,6 +38,7 @@ type container struct {
 	image  string
 	id     string
 	at     *url.URL
+	api    *url.URL // of management; nil without that plugin
 	stream docker.CloseWaiter
 	gone   chan struct{} // closed when the stream, and so the container, has ended
 }
@@ -105,13 +107,16 @@ func newContainer(ctx context.Context, client *docker.Client, o Options) (*conta
 			Entrypoint:   []string{"sh", "-c", containerScript, "container.sh"},
 			Cmd:          append(image.Config.Entrypoint, image.Config.Cmd...),
 			Env:          containerEnvironment(o),
-			ExposedPorts: map[docker.Port]struct{}{containerPort: {}},
+			ExposedPorts: map[docker.Port]struct{}{containerPort: {}, managementPort: {}},
 			Labels:       map[string]string{"delayer.pid": strconv.Itoa(os.Getpid())},
 			OpenStdin:    true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true,
 		},
 		HostConfig: &docker.HostConfig{
-			AutoRemove:   true,
-			PortBindings: map[docker.Port][]docker.PortBinding{containerPort: {{HostIP: bindAddress(client)}}},
+			AutoRemove: true,
+			PortBindings: map[docker.Port][]docker.PortBinding{
+				containerPort:  {{HostIP: bindAddress(client)}},
+				managementPort: {{HostIP: bindAddress(client)}},
+			},
 		},
 	})
 	if err != nil {
@@ -174,21 +179,33 @@ func (c *container) start(ctx context.Context) error {
 	return c.locate(ctx)
 }
 
-// locate finds out the address under which the engine publishes the port.
+// locate finds out the addresses under which the engine publishes the ports.
 func (c *container) locate(ctx context.Context) error {
 	state, err := c.client.InspectContainerWithContext(c.id, ctx)
 	if err != nil {
 		return err
 	}
-	bound := state.NetworkSettings.Ports[containerPort]
-	if len(bound) == 0 {
+	c.at = c.published(state, containerPort, "amqp")
+	if c.at == nil {
 		return errors.New("the engine has not published port 5672")
 	}
-	c.at = &url.URL{
-		Scheme: "amqp", User: url.UserPassword(containerUser, containerUser),
-		Host: net.JoinHostPort(engineHost(c.client), bound[0].HostPort), Path: "/",
+	c.at.Path = "/"
+	if c.hasPlugin("rabbitmq_management") {
+		c.api = c.published(state, managementPort, "http")
 	}
 	return nil
+}
+
+// published is the address of a port, or nil.
+func (c *container) published(state *docker.Container, port docker.Port, scheme string) *url.URL {
+	bound := state.NetworkSettings.Ports[port]
+	if len(bound) == 0 {
+		return nil
+	}
+	return &url.URL{
+		Scheme: scheme, User: url.UserPassword(containerUser, containerUser),
+		Host: net.JoinHostPort(engineHost(c.client), bound[0].HostPort),
+	}
 }
 
 // bindAddress keeps the port to this machine, unless the engine is on another one.

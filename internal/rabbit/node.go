@@ -195,6 +195,21 @@ func (n *privateNode) ctl(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
+// ctlCommand sets again all that the node's environment says, as a caller has another one.
+func (n *privateNode) ctlCommand() []string {
+	if n.install.ctl == "" {
+		return nil
+	}
+	words := []string{"env"}
+	for _, variable := range n.env {
+		if name, _, _ := strings.Cut(variable, "="); name == "HOME" || name == "PATH" ||
+			strings.HasPrefix(name, "RABBITMQ_") || strings.HasPrefix(name, "ERL_") {
+			words = append(words, variable)
+		}
+	}
+	return append(words, n.install.ctl)
+}
+
 // close lets go of the lifeline and waits for the script to have cleaned up.
 func (n *privateNode) close() error {
 	_ = n.in.Close()

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // Options says which broker to start. The zero value is the order described in the package comment.
@@ -90,7 +92,7 @@ type Broker struct {
 func (b *Broker) URL() string { return b.host.url().String() }
 
 // Management is the address of the management API, with credentials, or "" where it is not known: a
-// private node has it if Options.Plugins names rabbitmq_management.
+// broker of our own has it if Options.Plugins names rabbitmq_management.
 func (b *Broker) Management() string {
 	if h, ok := b.host.(interface{ management() string }); ok {
 		return h.management()
@@ -226,6 +228,33 @@ func (b *Broker) RSS() (int64, error) {
 // Ctl runs rabbitmqctl against this broker and returns what it printed.
 func (b *Broker) Ctl(ctx context.Context, args ...string) (string, error) {
 	return b.host.ctl(ctx, args...)
+}
+
+// CtlCommand is the command line, quoted as a shell has it, that runs rabbitmqctl against this
+// broker. It is "" where there is none: at AMQP_URL, or without rabbitmqctl beside the server.
+func (b *Broker) CtlCommand() string {
+	h, ok := b.host.(interface{ ctlCommand() []string })
+	if !ok {
+		return ""
+	}
+	words := h.ctlCommand()
+	for i, word := range words {
+		words[i] = quoted(word)
+	}
+	return strings.Join(words, " ")
+}
+
+// quoted is a word that a shell reads as it is.
+func quoted(word string) string {
+	if word != "" && !strings.ContainsFunc(word, special) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'"'"'`) + "'"
+}
+
+// special reports whether a shell may take a character for more than itself.
+func special(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:=@%+", r)
 }
 
 // Close ends a broker of ours and removes all that it left. It may be called more than once.

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/migration/inventory"
+)
+
+// migrateCmd is `delayer migrate`.
+type migrateCmd struct {
+	Assess   migrateAssessCmd   `cmd:"" help:"Look at what there is, and say what a migration needs and what stands in its way. It changes nothing."`
+	Evacuate migrateEvacuateCmd `cmd:"" help:"Move what waits in the plugin to the new backend, now. It may be stopped, or killed, and run again."`
+	Drain    migrateDrainCmd    `cmd:"" help:"Wait until the plugin has delivered all that it has."`
+}
+
+// migrateFlags are those of every step.
+type migrateFlags struct {
+	Config      string        `placeholder:"FILE" help:"The configuration of the Delayers that take over: broker, prefix and backend. DELAYER_… variables override it."`
+	URL         string        `placeholder:"AMQP" help:"Instead of the configuration's. Others on this machine can see it: a password is better in DELAYER_URL."`
+	Management  string        `placeholder:"HTTP" help:"Instead of the configuration's management. A password is better in DELAYER_MANAGEMENT."`
+	Rabbitmqctl string        `placeholder:"COMMAND" help:"How to run rabbitmqctl on a node, such as 'kubectl exec rabbit-0 -- rabbitmqctl'. It is run without a shell."`
+	Timeout     time.Duration `default:"30s" help:"How long to wait for a connection, and for each answer (${default})."`
+}
+
+// Validate makes a value that cannot be right a usage error.
+func (f *migrateFlags) Validate() error {
+	if f.Timeout <= 0 {
+		return errors.New("--timeout must be positive")
+	}
+	return nil
+}
+
+// load reads the configuration; the flags override it.
+func (f *migrateFlags) load() (backend.Config, error) {
+	cfg, err := loadConfig(f.Config)
+	if err != nil {
+		return cfg, err
+	}
+	if f.URL != "" {
+		cfg.URL = f.URL
+	}
+	if f.Management != "" {
+		cfg.Management = f.Management
+	}
+	if cfg.URL == "" {
+		return cfg, errNoURL
+	}
+	return cfg, nil
+}
+
+// api is the management API of a configuration.
+func (f *migrateFlags) api(cfg backend.Config) (*inventory.API, error) {
+	if cfg.Management == "" {
+		return nil, fmt.Errorf("no management API: give --management, or management in the configuration (http://user:password@host:15672)")
+	}
+	vhost, err := broker.Vhost(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	return inventory.New(cfg.Management, vhost)
+}

@@ -1,0 +1,45 @@
+// Package migrate_test tests each step of `delayer migrate` on a real broker with the plugin.
+package migrate_test
+
+import (
+	"testing"
+
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// managementPlugin gives the broker its management API.
+const managementPlugin = "rabbitmq_management"
+
+func TestMain(m *testing.M) {
+	rabbittest.Main(m, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages, managementPlugin}})
+}
+
+// needPlugin returns the package's broker if it has the plugin, and skips the test by name
+// otherwise.
+func needPlugin(t testing.TB) *rabbit.Broker {
+	t.Helper()
+	return rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
+}
+
+// management is the address of the broker's management API, with credentials. Without one the test
+// is skipped.
+func management(t testing.TB, b *rabbit.Broker) string {
+	t.Helper()
+	address := b.Management()
+	if address == "" {
+		rabbittest.Skipf(t, "the broker has no management API that is known")
+	}
+	return address
+}
+
+// rabbitmqctl is the command line that runs rabbitmqctl for the broker, as --rabbitmqctl takes it.
+// Without one the test is skipped.
+func rabbitmqctl(t testing.TB, b *rabbit.Broker) string {
+	t.Helper()
+	command := b.CtlCommand()
+	if command == "" {
+		rabbittest.Skipf(t, "no rabbitmqctl runs for the broker")
+	}
+	return command
+}
