@@ -40,6 +40,9 @@ type Record struct {
 	Mode   Mode                 // "" before the switch
 	Former inventory.Definition // what a rollback makes of the exchange; bindings as last seen
 	Since  map[Step]time.Time   // when each step was last begun
+
+	// Bridged: a bridge was put before the exchange, and what it needs has not been removed yet.
+	Bridged bool
 }
 
 // To returns the record of the next step.
@@ -60,12 +63,13 @@ const format = 1
 // The wire types are what a record is as JSON. Arguments carry their types, and names any bytes.
 type (
 	wire struct {
-		Format int                `json:"format"`
-		Number int64              `json:"number"`
-		Step   Step               `json:"step"`
-		Mode   Mode               `json:"mode,omitempty"`
-		Former wireDefinition     `json:"former"`
-		Since  map[Step]time.Time `json:"since"`
+		Format  int                `json:"format"`
+		Number  int64              `json:"number"`
+		Step    Step               `json:"step"`
+		Mode    Mode               `json:"mode,omitempty"`
+		Former  wireDefinition     `json:"former"`
+		Since   map[Step]time.Time `json:"since"`
+		Bridged bool               `json:"bridged,omitempty"`
 	}
 	wireDefinition struct {
 		Name       messagejson.Text    `json:"name"`
@@ -91,7 +95,7 @@ type (
 func (r Record) MarshalJSON() ([]byte, error) {
 	x := r.Former.Exchange
 	return json.Marshal(wire{
-		Format: format, Number: r.Number, Step: r.Step, Mode: r.Mode, Since: r.Since,
+		Format: format, Number: r.Number, Step: r.Step, Mode: r.Mode, Since: r.Since, Bridged: r.Bridged,
 		Former: wireDefinition{
 			Name: messagejson.Text(x.Name), Type: x.Type, Durable: x.Durable, AutoDelete: x.AutoDelete, Internal: x.Internal,
 			Arguments: messagejson.Headers(x.Arguments), Policy: messagejson.Text(x.Policy),
@@ -113,7 +117,7 @@ func (r *Record) UnmarshalJSON(raw []byte) error {
 	}
 	d := w.Former
 	*r = Record{
-		Number: w.Number, Step: w.Step, Mode: w.Mode, Since: w.Since,
+		Number: w.Number, Step: w.Step, Mode: w.Mode, Since: w.Since, Bridged: w.Bridged,
 		Former: inventory.Definition{
 			Exchange: inventory.Exchange{
 				Name: string(d.Name), Type: d.Type, Durable: d.Durable, AutoDelete: d.AutoDelete, Internal: d.Internal,
