@@ -108,3 +108,12 @@ func TestValidateTakesWhatAMQPCan(t *testing.T) {
 	require.NoError(t, Validate("x", strings.Repeat("k", 255), &msg, bounds))
 	require.NoError(t, Validate("", "queue", &amqp091.Publishing{}, bounds))
 }
+
+func TestOwns(t *testing.T) {
+	for name, want := range map[string]bool{
+		"p.delivery": true, "p.": true, "p": false, "px.delivery": false, "": false,
+		"p.migration": true, "p.migration.behind.1": false, "p.migrations": true,
+	} {
+		assert.Equal(t, want, Owns("p", name), name)
+	}
+}
