@@ -5,22 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/management"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // A Management is the management API of a broker.
 type Management struct {
-	base     *url.URL // without credentials
-	user     *url.Userinfo
+	client   *management.Client
 	vhost    string
-	client   http.Client
 	policies map[string]Definition // of exchanges, by name; cached for one call of applied
 
 	impatient bool // the last wait for the policies of all queues failed
@@ -29,24 +27,11 @@ type Management struct {
 // NewManagement parses the API's address, such as http://monitor:password@host:15672. It asks
 // nothing yet. The error is ErrConfig and never contains the address.
 func NewManagement(address, vhost string, transport http.RoundTripper) (*Management, error) {
-	bad := func(reason string) error {
-		return &delayer.Error{
-			Op: "open", Object: "management", Kind: delayer.ErrConfig, Cause: errors.New(reason),
-			Hint: "want http://user:password@host:15672, or https://; the user needs the tag monitoring, and permission for the vhost",
-		}
+	client, err := management.New(address, transport)
+	if err != nil {
+		return nil, err
 	}
-	u, err := url.Parse(address)
-	switch {
-	case err != nil:
-		return nil, bad("malformed")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, bad("it is not an http address")
-	case u.Host == "" || u.User == nil:
-		return nil, bad("no host, or no user")
-	}
-	m := &Management{base: &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}, user: u.User, vhost: vhost}
-	m.client = http.Client{Timeout: 10 * time.Second, Transport: transport}
-	return m, nil
+	return &Management{client: client, vhost: vhost}, nil
 }
 
 // Check returns ErrConflict if policies harm a plan, and ErrUnavailable or ErrAccess if the API
@@ -160,61 +145,16 @@ func (m *Management) policy(ctx context.Context, name string) (Definition, error
 	var one struct {
 		Definition Definition `json:"definition"`
 	}
-	err := m.get(ctx, "policies/"+url.PathEscape(m.vhost)+"/"+url.PathEscape(name), nil, &one)
+	err := m.client.Get(ctx, management.Request{Op: op, Path: management.Path("policies", m.vhost, name)}, &one)
 	m.policies[name] = one.Definition
 	return one.Definition, err
 }
 
-// list returns all objects whose names contain a text, page by page.
+// list returns all objects whose names contain a text.
 func (m *Management) list(ctx context.Context, kind, name string) ([]item, error) {
-	var all []item
-	for page := 1; ; page++ {
-		var got struct {
-			Items []item `json:"items"`
-			Pages int    `json:"page_count"`
-		}
-		query := url.Values{
-			"page": {fmt.Sprint(page)}, "page_size": {"500"}, "name": {name}, "use_regex": {"false"},
-			"columns": {"name,policy,effective_policy_definition"},
-		}
-		if err := m.get(ctx, kind+"/"+url.PathEscape(m.vhost), query, &got); err != nil {
-			return nil, err
-		}
-		if all = append(all, got.Items...); page >= got.Pages {
-			return all, nil
-		}
-	}
+	columns := url.Values{"columns": {"name,policy,effective_policy_definition"}}
+	return management.List[item](ctx, m.client, management.Request{Op: op, Path: management.Path(kind, m.vhost), Query: columns}, name)
 }
 
-func (m *Management) get(ctx context.Context, path string, query url.Values, into any) error {
-	fail := func(kind, cause error, hint string) error {
-		return &delayer.Error{Op: "look at policies", Object: m.base.String(), Kind: kind, Cause: cause, Hint: hint}
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.base.String()+"/api/"+path+"?"+query.Encode(), nil)
-	if err != nil {
-		return fail(delayer.ErrConfig, errors.New("malformed"), "")
-	}
-	password, _ := m.user.Password()
-	req.SetBasicAuth(m.user.Username(), password)
-	res, err := m.client.Do(req)
-	if err != nil {
-		var about *url.Error
-		if errors.As(err, &about) {
-			err = about.Err // without the address
-		}
-		return fail(delayer.ErrUnavailable, err, "is the management plugin enabled, and is this its port?")
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	switch res.StatusCode {
-	case http.StatusOK:
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return fail(delayer.ErrAccess, errors.New(res.Status), "the user needs the tag monitoring, and permission for the vhost: rabbitmqctl set_user_tags, set_permissions")
-	default:
-		return fail(delayer.ErrUnavailable, errors.New(res.Status), "")
-	}
-	const limit = 64 << 20
-	if err := json.NewDecoder(io.LimitReader(res.Body, limit)).Decode(into); err != nil {
-		return fail(delayer.ErrUnavailable, err, "does RabbitMQ's management API answer there?")
-	}
-	return nil
-}
+// op is the operation that an error names.
+const op = "look at policies"

@@ -14,11 +14,13 @@ func Queue(prefix, exchange string) string { return stem(prefix) + hash(exchange
 // Bridge is the name of the queue that a bridge consumes: all that is published to the exchange.
 func Bridge(prefix, exchange string) string { return stem(prefix) + "bridge." + hash(exchange) }
 
-// Behind is the name of the exchange that has the former bindings while a bridge runs.
+// Behind is the name of the exchange that has the former bindings: during a switch, so that one
+// binding leads to all of them at once, and as long as a bridge runs.
 func Behind(prefix, exchange string) string { return stem(prefix) + "behind." + hash(exchange) }
 
-// trial is the name of an exchange that proves that a definition can be declared.
-func trial(prefix, exchange string) string { return stem(prefix) + "trial." + hash(exchange) }
+// Hold is the name of an exchange that routes nothing. While the exchange is away, exchanges bound
+// to it are bound there, so that none of them deletes itself.
+func Hold(prefix, exchange string) string { return stem(prefix) + "hold." + hash(exchange) }
 
 // lock is the name of a queue that belongs to the connection of the tool that works on the exchange.
 func lock(prefix, exchange string) string { return Queue(prefix, exchange) + ".lock" }

@@ -1,0 +1,67 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Table is what waits in the plugin's tables of one node.
+type Table struct {
+	Node      string
+	Clock     Clock
+	Bytes     int64 // memory of the tables without bodies above 64 bytes, which RabbitMQ keeps elsewhere
+	Exchanges []Waiting
+	NoPlugin  bool // the node runs no plugin, so it has no tables
+}
+
+// Waiting is what waits for one exchange on one node.
+type Waiting struct {
+	Vhost, Exchange  string
+	Rows             int
+	Earliest, Latest time.Time // when the first and the last are due, by the node's clock
+}
+
+// Pending counts what waits on every node. It reads each table once, without the messages: about
+// five seconds for a million rows, one core of the node, and a few megabytes of its memory. Do not
+// poll it.
+//
+// If nodes cannot be reached, it returns the tables of the others, and ErrUnreached.
+func (c *Control) Pending(ctx context.Context) ([]Table, error) {
+	nodes, unreached := c.Nodes(ctx)
+	if unreached != nil && !errors.Is(unreached, ErrUnreached) {
+		return nil, unreached
+	}
+	tables := make([]Table, 0, len(nodes))
+	for _, name := range nodes {
+		t, err := c.table(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("count pending messages: %w", err)
+		}
+		tables = append(tables, t)
+	}
+	return tables, unreached
+}
+
+// table counts one node.
+func (c *Control) table(ctx context.Context, name string) (Table, error) {
+	t := Table{Node: name}
+	err := c.eval(ctx, scanFor, name, "pending.erl", nil, func(f fields) {
+		switch f.word(0) {
+		case "now":
+			t.Clock = Clock{f.number(1), time.Now()}
+		case "bytes":
+			t.Bytes = f.number(1)
+		case "exchange":
+			t.Exchanges = append(t.Exchanges, Waiting{
+				Vhost: f.text(1), Exchange: f.text(2), Rows: int(f.number(3)),
+				Earliest: time.UnixMilli(f.number(4)), Latest: time.UnixMilli(f.number(5)),
+			})
+		}
+	})
+	if errors.Is(err, ErrNoPlugin) {
+		t.NoPlugin, err = true, nil
+	}
+	return t, err
+}

@@ -1,0 +1,168 @@
+package node
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+const (
+	// graceFor is how long rabbitmqctl may take beside the program that it runs.
+	graceFor = 30 * time.Second
+	// mostOutput bounds what is read of one call. The largest message of RabbitMQ has 512 MiB, and
+	// base64 makes 4 bytes of 3.
+	mostOutput = 1 << 30
+	// mostStderr bounds what is kept of the standard error.
+	mostStderr = 8 << 10
+	// wait bounds how long a child of the command may hold its output after it was ended.
+	wait = 2 * time.Second
+)
+
+// run runs the command with args and reads what it prints between the markers.
+func (c *Control) run(ctx context.Context, timeout time.Duration, args []string, line func(fields)) error {
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	cmd := exec.CommandContext(bounded, c.command[0], append(c.command[1:len(c.command):len(c.command)], args...)...)
+	cmd.WaitDelay = wait
+	said := &tail{}
+	cmd.Stderr = said
+	reader, writer := io.Pipe()
+	cmd.Stdout = writer
+	read := make(chan error, 1)
+	var printed output
+	go func() {
+		read <- printed.read(reader, line)
+		_, _ = io.Copy(io.Discard, reader)
+	}()
+	failed := cmd.Run()
+	_ = writer.Close()
+	err := <-read
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", c.name(), context.Cause(ctx))
+	case bounded.Err() != nil:
+		return fmt.Errorf("%s: no answer within %v%s (is the node overloaded, or does the command wait for input?)", c.name(), timeout, said)
+	case failed != nil:
+		return c.explain(failed, said.String()+printed.before())
+	case err != nil:
+		return fmt.Errorf("%s: %w%s", c.name(), err, said)
+	}
+	return nil
+}
+
+func (c *Control) name() string { return strings.Join(c.command, " ") }
+
+// remedies are what to do, by a part of what rabbitmqctl says.
+var remedies = []struct{ says, remedy string }{
+	{"ookie", "run it as the user, and with the Erlang cookie, of the node"},
+	{"uthentication failed", "run it as the user, and with the Erlang cookie, of the node"},
+	{"not running", "start the node, or name a running one with -n"},
+	{"unable to perform an operation on node", "start the node, or name a running one with -n"},
+	{"nodedown", "start the node, or name a running one with -n"},
+	{"undefined function", "is this command rabbitmqctl, of a RabbitMQ since 3.8?"},
+}
+
+// explain makes an error of a command that failed.
+func (c *Control) explain(err error, said string) error {
+	if errors.Is(err, exec.ErrNotFound) || errors.As(err, new(*exec.Error)) {
+		return fmt.Errorf("%s: %w (give the command that runs rabbitmqctl on a node, such as 'docker exec rabbit rabbitmqctl')", c.name(), err)
+	}
+	for _, r := range remedies {
+		if strings.Contains(said, r.says) {
+			return fmt.Errorf("%s: %w%s (%s)", c.name(), err, said, r.remedy)
+		}
+	}
+	return fmt.Errorf("%s: %w%s", c.name(), err, said)
+}
+
+// output is the standard output of one call.
+type output struct {
+	began bool
+	tail  tail // of what came before the marker
+}
+
+// before is what was printed instead of a result.
+func (o *output) before() string {
+	if o.began {
+		return ""
+	}
+	return o.tail.String()
+}
+
+// read calls line with each line between the markers. What is around them, such as warnings, is
+// ignored.
+func (o *output) read(from io.Reader, line func(fields)) error {
+	in := bufio.NewReaderSize(io.LimitReader(from, mostOutput), 64<<10)
+	var failed error
+	for {
+		text, err := in.ReadString('\n')
+		text = strings.TrimRight(text, "\r\n")
+		switch {
+		case !o.began && strings.HasSuffix(text, begins): // a warning may lack its line break
+			o.began = true
+		case !o.began:
+			_, _ = o.tail.Write([]byte(text + "\n"))
+		case text == ends:
+			return failed
+		case failed == nil:
+			failed = take(text, line)
+		}
+		if err != nil {
+			return fmt.Errorf("its output ends without a result%s", o.before())
+		}
+	}
+}
+
+// take reads one line of a program.
+func take(text string, line func(fields)) (err error) {
+	f := fields{strings.Split(text, " "), &err}
+	if f.words[0] == "failed" {
+		return explainFailed(f.text(1))
+	}
+	line(f)
+	return err
+}
+
+// explainFailed makes an error of what a program failed with on the node.
+func explainFailed(reason string) error {
+	switch {
+	case reason == "not connected", strings.Contains(reason, "nodedown"):
+		return fmt.Errorf("the node is not connected (%w: start it)", ErrUnreached)
+	case strings.Contains(reason, "no_plugin"):
+		return ErrNoPlugin
+	case strings.Contains(reason, "{badrpc,timeout}"):
+		return errors.New("the node did not answer in time: is it overloaded?")
+	}
+	return fmt.Errorf("the program failed on the node: %.500s", reason)
+}
+
+// ErrNoPlugin: a node has no process or table of the plugin.
+var ErrNoPlugin = errors.New("the node does not run the x-delayed-message plugin (rabbitmq-plugins enable rabbitmq_delayed_message_exchange; a disabled plugin has no messages)")
+
+// A tail keeps the last bytes that are written to it.
+type tail struct{ kept []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p...)
+	if over := len(t.kept) - mostStderr; over > 0 {
+		t.kept = bytes.Clone(t.kept[over:])
+	}
+	return len(p), nil
+}
+
+// String returns the last lines, to be put behind an error.
+func (t *tail) String() string {
+	const most = 8
+	lines := strings.FieldsFunc(string(t.kept), func(r rune) bool { return r == '\n' || r == '\r' })
+	if len(lines) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(lines[max(0, len(lines)-most):], "; ")
+}
+
