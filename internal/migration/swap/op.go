@@ -6,6 +6,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/internal/migration/inventory"
+	"github.com/delayer-go/delayer/internal/migration/record"
 )
 
 // A Verb is what an Op does.
@@ -66,7 +67,7 @@ func (o Op) run(ch *amqp091.Channel, noWait bool) error {
 		const ifUnused = false
 		return ch.ExchangeDelete(o.Exchange.Name, ifUnused, noWait)
 	case DeclareQueue:
-		_, err := ch.QueueDeclare(o.Queue, durable, !autoDelete, !exclusive, waitForAnswer, bridgeQueueArgs())
+		_, err := ch.QueueDeclare(o.Queue, durable, !autoDelete, !exclusive, waitForAnswer, record.BridgeArguments(o.Queue))
 		return err
 	case Bind:
 		if b.ToExchange {
@@ -80,12 +81,6 @@ func (o Op) run(ch *amqp091.Channel, noWait bool) error {
 		return ch.QueueUnbind(b.Target, b.Key, b.Source, b.Arguments)
 	}
 	return fmt.Errorf("unknown operation %q", o.Verb)
-}
-
-// bridgeQueueArgs are those of the bridge's queue: it never drops a message.
-func bridgeQueueArgs() amqp091.Table {
-	const unlimited = 1 << 30
-	return amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(unlimited)}
 }
 
 // Names for the bare booleans of amqp091-go.
