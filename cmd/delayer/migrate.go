@@ -13,6 +13,7 @@ import (
 // migrateCmd is `delayer migrate`.
 type migrateCmd struct {
 	Assess migrateAssessCmd `cmd:"" help:"Look at what there is, and say what a migration needs and what stands in its way. It changes nothing."`
+	Bridge migrateBridgeCmd `cmd:"" help:"Pass on what services publish to an exchange that was switched to a bridge, until it is told to stop. Any number may run."`
 }
 
 // migrateFlags are those of every step.
