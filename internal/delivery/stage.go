@@ -69,8 +69,8 @@ func (s Stage) Discard() string { return s.prefix + ".discard" }
 // a message after 20 deliveries by default, and to list unroutable messages is a delivery.
 const neverGiveUp = int64(1) << 30
 
-// keeping returns a queue that never drops a message.
-func keeping(name string) topology.Queue {
+// Keeping returns a queue that never drops a message.
+func Keeping(name string) topology.Queue {
 	return topology.Queue{Name: name, Args: amqp091.Table{
 		"x-queue-type":     string(delayer.Quorum),
 		"x-delivery-limit": neverGiveUp,
@@ -89,7 +89,7 @@ func (s Stage) Plan() topology.Plan {
 			{Name: s.Exchange(), Kind: topology.Direct, Alternate: s.Unroutable()},
 			{Name: s.Exchanges(), Kind: topology.Direct, Alternate: s.Unroutable()},
 		},
-		Queues: []topology.Queue{keeping(s.Misrouted()), keeping(s.Unroutable())},
+		Queues: []topology.Queue{Keeping(s.Misrouted()), Keeping(s.Unroutable())},
 		Bindings: []topology.Binding{
 			{Source: s.Unroutable(), Target: s.Misrouted()},
 			{Source: s.Keep(), Target: s.Unroutable()},

@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"slices"
+
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
@@ -36,8 +38,13 @@ type Feature struct {
 	State string `json:"state"` // enabled, disabled or unavailable
 }
 
-// Enabled reports whether the flag is on.
-func (f Feature) Enabled() bool { return f.State == "enabled" }
+// Khepri is the feature flag of the metadata store that follows Mnesia.
+const Khepri = "khepri_db"
+
+// Enabled reports whether a feature flag is known to be on.
+func (v *Inventory) Enabled(flag string) bool {
+	return slices.Contains(v.Features, Feature{Name: flag, State: "enabled"})
+}
 
 // Delayed is an exchange of the plugin with what the management API knows of it.
 type Delayed struct {

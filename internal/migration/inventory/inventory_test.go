@@ -41,6 +41,8 @@ func api(t *testing.T, vhost string, answers map[string]string) *API {
 		case answer == "401":
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = w.Write([]byte(`{"error":"not_authorised","reason":"Not administrator user"}`))
+		case answer == "500":
+			w.WriteHeader(http.StatusInternalServerError)
 		case !known:
 			w.WriteHeader(http.StatusNotFound)
 		default:
@@ -136,4 +138,21 @@ func TestLook_Unseen(t *testing.T) {
 func TestNew(t *testing.T) {
 	_, err := New("http://h", "/")
 	require.ErrorIs(t, err, delayer.ErrConfig)
+}
+
+// TestLook_TablesGone: as seen on 4.0.5 after khepri_db was enabled while the plugin ran.
+func TestLook_TablesGone(t *testing.T) {
+	answers := map[string]string{
+		"exchanges/%2F/amq.direct": `{}`, "exchanges/%2F": "500", "overview": `{"rabbitmq_version":"4.0.5"}`, "nodes": "[]",
+		"policies/%2F": "[]", "operator-policies/%2F": "[]", "permissions/%2F/app": "{}",
+		"feature-flags": `[{"name":"khepri_db","state":"disabled"}]`,
+	}
+	a := api(t, "/", answers)
+	_, err := a.Look(t.Context(), "app", nil)
+	require.ErrorContains(t, err, "500")
+	require.NotContains(t, err.Error(), "khepri")
+	answers["feature-flags"] = `[{"name":"khepri_db","state":"enabled"}]`
+	_, err = a.Look(t.Context(), "app", nil)
+	require.ErrorIs(t, err, delayer.ErrUnavailable)
+	require.ErrorContains(t, err, "khepri_db was enabled while the plugin ran")
 }

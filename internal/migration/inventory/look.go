@@ -24,7 +24,7 @@ func (a *API) Look(ctx context.Context, user string, queues []string) (Inventory
 	if err := a.Reachable(ctx); err != nil {
 		return v, err
 	}
-	for _, step := range []func(context.Context, *Inventory) error{a.lookOverview, a.lookExchanges, a.lookAside} {
+	for _, step := range []func(context.Context, *Inventory) error{a.lookOverview, a.lookAside, a.lookExchanges} {
 		if err := step(ctx, &v); err != nil {
 			return v, err
 		}
@@ -61,7 +61,7 @@ func (a *API) lookOverview(ctx context.Context, v *Inventory) error {
 func (a *API) lookExchanges(ctx context.Context, v *Inventory) error {
 	all, err := a.exchanges(ctx)
 	if err != nil {
-		return err
+		return v.explain(err)
 	}
 	for _, x := range all {
 		v.Exchanges = append(v.Exchanges, x.exchange())
@@ -75,6 +75,19 @@ func (a *API) lookExchanges(ctx context.Context, v *Inventory) error {
 		v.Delayed = append(v.Delayed, Delayed{d, x.Pending, x.Stats.In.Rate})
 	}
 	return nil
+}
+
+// explain says why the broker cannot list exchanges of the plugin: it counts what waits, in a table
+// that is gone.
+func (v *Inventory) explain(err error) error {
+	var e *delayer.Error
+	if !v.Enabled(Khepri) || errors.Is(err, delayer.ErrAccess) || !errors.As(err, &e) {
+		return err
+	}
+	with := *e
+	with.Hint = "the feature flag " + Khepri + " was enabled while the plugin ran: that deletes its tables with all that waited, " +
+		"and RabbitMQ cannot list its exchanges. Restart the nodes, or disable and enable the plugin: then it works, and is empty"
+	return &with
 }
 
 // lookAside asks for what an assessment can do without.

@@ -30,6 +30,7 @@ func (c *Control) run(ctx context.Context, timeout time.Duration, args []string,
 	defer cancel()
 	cmd := exec.CommandContext(bounded, c.command[0], append(c.command[1:len(c.command):len(c.command)], args...)...)
 	cmd.WaitDelay = wait
+	own(cmd)
 	said := &tail{}
 	cmd.Stderr = said
 	reader, writer := io.Pipe()
@@ -49,7 +50,7 @@ func (c *Control) run(ctx context.Context, timeout time.Duration, args []string,
 	case bounded.Err() != nil:
 		return fmt.Errorf("%s: no answer within %v%s (is the node overloaded, or does the command wait for input?)", c.name(), timeout, said)
 	case failed != nil:
-		return c.explain(failed, said.String()+printed.before())
+		return c.explain(failed, cmd.Process != nil, said.String()+printed.before())
 	case err != nil:
 		return fmt.Errorf("%s: %w%s", c.name(), err, said)
 	}
@@ -69,8 +70,8 @@ var remedies = []struct{ says, remedy string }{
 }
 
 // explain makes an error of a command that failed.
-func (c *Control) explain(err error, said string) error {
-	if errors.Is(err, exec.ErrNotFound) || errors.As(err, new(*exec.Error)) {
+func (c *Control) explain(err error, started bool, said string) error {
+	if !started {
 		return fmt.Errorf("%s: %w (give the command that runs rabbitmqctl on a node, such as 'docker exec rabbit rabbitmqctl')", c.name(), err)
 	}
 	for _, r := range remedies {
@@ -165,4 +166,3 @@ func (t *tail) String() string {
 	}
 	return ": " + strings.Join(lines[max(0, len(lines)-most):], "; ")
 }
-

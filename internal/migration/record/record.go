@@ -54,6 +54,9 @@ func (r Record) To(step Step, now time.Time) Record {
 		}
 	}
 	r.Number, r.Step, r.Since = r.Number+1, step, since
+	if step == Prepared {
+		r.Mode = ""
+	}
 	return r
 }
 

@@ -17,11 +17,12 @@ type Performer interface {
 	// Perform does all operations as fast as it can. After an error any number of them were done,
 	// from the first on.
 	Perform(ctx context.Context, ops []Op) error
-	// Repair does each operation by itself, and returns the bindings whose source or target is
-	// gone.
-	Repair(ctx context.Context, ops []Op) (gone []inventory.Binding, err error)
-	// Exists asks for an exchange.
+	// Repair does each operation by itself, and returns the bindings whose source or target does
+	// not exist.
+	Repair(ctx context.Context, ops []Op) (refused []inventory.Binding, err error)
+	// Exists asks for an exchange, HasQueue for a queue.
 	Exists(ctx context.Context, exchange string) (bool, error)
+	HasQueue(ctx context.Context, queue string) (bool, error)
 }
 
 // Wire is the Performer of a connection.
@@ -87,18 +88,18 @@ func explain(err error) error {
 
 // Repair waits for each answer.
 func (w Wire) Repair(ctx context.Context, ops []Op) ([]inventory.Binding, error) {
-	var gone []inventory.Binding
+	var refused []inventory.Binding
 	for _, op := range ops {
 		err := w.one(ctx, op)
 		switch {
 		case err == nil:
 		case op.Verb == Bind && broker.Code(err) == amqp091.NotFound:
-			gone = append(gone, op.Binding)
+			refused = append(refused, op.Binding)
 		default:
-			return gone, fmt.Errorf("%v: %w", op, explain(err))
+			return refused, fmt.Errorf("%v: %w", op, explain(err))
 		}
 	}
-	return gone, nil
+	return refused, nil
 }
 
 func (w Wire) one(ctx context.Context, op Op) error {
@@ -112,17 +113,34 @@ func (w Wire) one(ctx context.Context, op Op) error {
 
 // Exists declares passively, which compares nothing but the name.
 func (w Wire) Exists(ctx context.Context, exchange string) (bool, error) {
+	const internal = false
+	return w.there(ctx, fmt.Sprintf("exchange %q", exchange), func(ch *amqp091.Channel) error {
+		return ch.ExchangeDeclarePassive(exchange, "direct", durable, !autoDelete, internal, waitForAnswer, nil)
+	})
+}
+
+// HasQueue is true also for a queue that is exclusive to another connection.
+func (w Wire) HasQueue(ctx context.Context, queue string) (bool, error) {
+	return w.there(ctx, fmt.Sprintf("queue %q", queue), func(ch *amqp091.Channel) error {
+		_, err := ch.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
+		return err
+	})
+}
+
+func (w Wire) there(ctx context.Context, object string, ask func(*amqp091.Channel) error) (bool, error) {
 	ch, err := w.Conn.Channel(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = ch.Close() }()
-	const internal = false
-	err = ch.ExchangeDeclarePassive(exchange, "direct", durable, !autoDelete, internal, waitForAnswer, nil)
-	if broker.Code(err) == amqp091.NotFound {
+	err = ask(ch)
+	switch broker.Code(err) {
+	case amqp091.NotFound:
 		return false, nil
+	case amqp091.ResourceLocked:
+		return true, nil
 	}
-	return err == nil, broker.Explain("look at", "", fmt.Sprintf("exchange %q", exchange), err)
+	return err == nil, broker.Explain("look at", "", object, err)
 }
 
 // errPlugin is the cause of a rollback to a plugin that is not there any more.

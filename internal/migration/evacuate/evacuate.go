@@ -1,0 +1,217 @@
+// Package evacuate takes pending messages out of the x-delayed-message plugin, and waits until the
+// plugin has none left.
+//
+// An evacuation works in batches. Each batch is in two stages, so that it can be killed at any point
+// and run again without a loss:
+//
+//	plugin's table ─ copied, confirmed ─→ queue <prefix>.migration.evacuated ─ through the Delayer ─→ waits there
+//	   └ then removed
+//
+// A message is removed from the plugin's table once the queue has it, and from the queue once the
+// Delayer has it. What an earlier run left in the queue comes first: it is removed from the table,
+// and published. A message is published twice only if a run ended between two steps: before it was
+// removed from the table, and then it fell due there; or between the Delayer's confirm and the
+// acknowledgement. Both copies then have the same [RowHeader].
+//
+// Messages that the Delayer refuses go to the queue <prefix>.migration.refused, and are tried again
+// in the next run. Messages that it would refuse and that the plugin can deliver stay in the plugin.
+package evacuate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/migration/node"
+)
+
+// Nodes are the nodes of the cluster. It is a *node.Control.
+type Nodes interface {
+	Pending(ctx context.Context) ([]node.Table, error)
+	Rows(ctx context.Context, node string, q node.Query) (node.Batch, error)
+	Remove(ctx context.Context, node, vhost string, rows []node.Entry) (int, node.Clock, error)
+}
+
+// A Job is one evacuation.
+type Job struct {
+	Nodes     Nodes
+	Delayer   delayer.Delayer
+	Broker    broker.Options
+	Prefix    string
+	Vhost     string
+	Exchanges []string      // empty: all of the vhost
+	Leave     time.Duration // messages that are due within it stay in the plugin
+	Progress  func(Account) // called after each batch
+}
+
+const (
+	// batchRows and batchBytes bound a batch, and with it this process's memory: it holds two.
+	batchRows  = node.MostRemoved
+	batchBytes = 16 << 20
+	// batchFor bounds what is done with a batch, which is finished even after an interrupt.
+	batchFor = 10 * time.Minute
+)
+
+// Pending counts what a job selects, by node and exchange. Unreached nodes make an error that is
+// node.ErrUnreached, with the others' tables.
+func (j Job) Pending(ctx context.Context) ([]node.Table, error) {
+	tables, err := j.Nodes.Pending(ctx)
+	return selected(tables, j.Vhost, j.Exchanges), err
+}
+
+// A run is a job at work.
+type run struct {
+	Job
+	store   *store
+	account Account
+	clocks  map[string]node.Clock // the last look at each node's clock
+}
+
+// Run evacuates. The account is valid with an error, too. Nodes that cannot be reached are left out,
+// and named by the error.
+func (j Job) Run(ctx context.Context) (Account, error) {
+	r := &run{Job: j, clocks: map[string]node.Clock{}, account: Account{Left: map[string]int{}, Refused: map[string]int{}}}
+	tables, unreached := j.Pending(ctx)
+	if unreached != nil && !errors.Is(unreached, node.ErrUnreached) {
+		return r.account, unreached
+	}
+	r.account.Before = rows(tables)
+	s, err := openStore(ctx, j.Broker, j.Prefix)
+	if err != nil {
+		return r.account, err
+	}
+	defer s.close()
+	r.store = s
+	err = r.all(ctx, tables)
+	return r.account, errors.Join(err, unreached)
+}
+
+// all finishes what earlier runs have left, and evacuates each node.
+func (r *run) all(ctx context.Context, tables []node.Table) error {
+	for _, t := range tables {
+		r.clocks[t.Node] = t.Clock
+	}
+	r.report()
+	if err := r.again(ctx); err != nil {
+		return err
+	}
+	for _, t := range tables {
+		if len(t.Exchanges) == 0 {
+			continue
+		}
+		if err := r.node(ctx, t.Node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again finishes what earlier runs have left in the queues.
+func (r *run) again(ctx context.Context) error {
+	if err := r.recover(ctx); err != nil {
+		return err
+	}
+	return r.retryRefused(ctx)
+}
+
+// node evacuates one node.
+func (r *run) node(ctx context.Context, name string) error {
+	next := r.read(ctx, name, nil)
+	for {
+		got := <-next
+		if got.err != nil {
+			return got.err
+		}
+		r.clocks[name] = got.Clock
+		if !got.Last {
+			next = r.read(ctx, name, got.Next)
+		}
+		err := r.batch(ctx, name, got.Rows)
+		switch {
+		case err != nil && !got.Last:
+			<-next
+			return err
+		case err != nil || got.Last:
+			return err
+		}
+	}
+}
+
+type readBatch struct {
+	node.Batch
+	err error
+}
+
+// read reads a batch while the one before is being published.
+func (r *run) read(ctx context.Context, name string, after node.Cursor) <-chan readBatch {
+	result := make(chan readBatch, 1)
+	go func() {
+		b, err := r.Nodes.Rows(ctx, name, node.Query{
+			Vhost: r.Vhost, Exchanges: r.Exchanges, Later: r.Leave, After: after, MaxRows: batchRows, MaxBytes: batchBytes,
+		})
+		result <- readBatch{b, err}
+	}()
+	return result
+}
+
+// batch moves rows to the queue, removes them from the table, and publishes them.
+func (r *run) batch(ctx context.Context, name string, batch []node.Row) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchFor)
+	defer cancel()
+	staged := r.fitting(name, batch)
+	if len(staged) == 0 {
+		r.report()
+		return nil
+	}
+	if err := r.store.stage(ctx, staged); err != nil {
+		return err
+	}
+	if err := r.remove(ctx, name, staged); err != nil {
+		return err
+	}
+	r.account.Moved += len(staged)
+	if err := r.settle(ctx, staged); err != nil {
+		return err
+	}
+	r.report()
+	return nil
+}
+
+// fitting returns the rows that the Delayer will take, ready for the queue. The others are counted.
+func (r *run) fitting(name string, batch []node.Row) []staged {
+	out := make([]staged, 0, len(batch))
+	for _, row := range batch {
+		s := newStaged(name, row)
+		if why := r.unfit(s, row); why != "" {
+			r.account.Left[fmt.Sprintf("exchange %q: %s", row.Exchange, why)]++
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// remove removes rows from the table. Rows that the plugin has delivered meanwhile come twice.
+func (r *run) remove(ctx context.Context, name string, list []staged) error {
+	entries := make([]node.Entry, len(list))
+	for i, s := range list {
+		entries[i] = node.Entry{ID: s.ID, Due: s.Due}
+	}
+	removed, _, err := r.Nodes.Remove(ctx, name, r.Vhost, entries)
+	if err == nil {
+		r.account.Twice += len(list) - removed
+	}
+	return err
+}
+
+func (r *run) report() {
+	if r.Progress != nil {
+		r.Progress(r.account)
+	}
+}

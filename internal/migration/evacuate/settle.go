@@ -1,0 +1,192 @@
+package evacuate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/migration/node"
+)
+
+// settle publishes the messages of a batch through the Delayer. Messages of an earlier run may come
+// between them.
+func (r *run) settle(ctx context.Context, batch []staged) error {
+	wanted := make(map[string]bool, len(batch))
+	for _, s := range batch {
+		wanted[s.ID] = true
+	}
+	var mine, strays []amqp091.Delivery
+	for len(wanted) > 0 {
+		d, err := r.store.next(ctx)
+		if err != nil {
+			return err
+		}
+		id, _ := d.Headers[RowHeader].(string)
+		if wanted[id] {
+			delete(wanted, id)
+			mine = append(mine, d)
+		} else {
+			strays = append(strays, d)
+		}
+	}
+	if err := r.publishAll(ctx, mine); err != nil {
+		return err
+	}
+	return r.settleStrays(ctx, strays)
+}
+
+// recover finishes what an earlier run has left in the queue.
+func (r *run) recover(ctx context.Context) error {
+	for left := r.store.leftover; left > 0; {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		var strays []amqp091.Delivery
+		working, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchFor)
+		err := func() error {
+			defer cancel()
+			for range min(left, batchRows) {
+				d, err := r.store.next(working)
+				if err != nil {
+					return err
+				}
+				strays = append(strays, d)
+			}
+			return r.settleStrays(working, strays)
+		}()
+		if err != nil {
+			return err
+		}
+		left -= len(strays)
+		r.report()
+	}
+	return nil
+}
+
+// settleStrays removes messages of an earlier run from the tables, in case that it did not, and
+// publishes them.
+func (r *run) settleStrays(ctx context.Context, deliveries []amqp091.Delivery) error {
+	byNode := map[string][]node.Entry{}
+	for _, d := range deliveries {
+		if s, err := parseStaged(d.Headers, nil); err == nil {
+			byNode[s.Node] = append(byNode[s.Node], node.Entry{ID: s.ID, Due: s.Due})
+		}
+	}
+	for name, entries := range byNode {
+		_, clock, err := r.Nodes.Remove(ctx, name, r.Vhost, entries)
+		if err != nil && !errors.Is(err, node.ErrNoPlugin) {
+			return fmt.Errorf("%w; what an earlier run took from there stays in queue %q", err, Staging(r.Prefix))
+		}
+		if err == nil {
+			r.clocks[name] = clock
+		}
+	}
+	r.account.Found += len(deliveries)
+	return r.publishAll(ctx, deliveries)
+}
+
+// retryRefused tries messages again that the Delayer refused in earlier runs.
+func (r *run) retryRefused(ctx context.Context) error {
+	for range r.store.refused {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		d, ok, err := r.store.channel.Get(Refused(r.Prefix), !autoAck)
+		if err != nil || !ok {
+			return err
+		}
+		r.account.Found++
+		working, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchFor)
+		err = r.publishAll(working, []amqp091.Delivery{d})
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publishAll publishes messages through the Delayer, and acknowledges each once it has it.
+func (r *run) publishAll(ctx context.Context, deliveries []amqp091.Delivery) error {
+	var mu sync.Mutex
+	return parallel(deliveries, func(d amqp091.Delivery) error {
+		s, why, err := r.publish(ctx, d)
+		if err == nil && why != "" {
+			err = r.store.refuse(ctx, d.Headers, d.Body, why)
+		}
+		if err == nil {
+			err = d.Ack(!multiple)
+		}
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		r.account.settled(s, why, d.Redelivered)
+		return nil
+	})
+}
+
+// settled counts one message.
+func (a *Account) settled(s staged, why string, redelivered bool) {
+	switch {
+	case why != "":
+		a.Refused[s.place()+": "+why]++
+	case redelivered:
+		a.Published++
+		a.Perhaps++
+	default:
+		a.Published++
+	}
+}
+
+// publish publishes one message with what remains of its delay. why says that it is certainly not
+// published, and that trying again would not help.
+func (r *run) publish(ctx context.Context, d amqp091.Delivery) (s staged, why string, err error) {
+	s, err = parseStaged(d.Headers, d.Body)
+	if err != nil {
+		return s, err.Error(), nil
+	}
+	key, msg, err := s.original()
+	if err != nil {
+		return s, err.Error(), nil
+	}
+	err = r.Delayer.Publish(ctx, s.Exchange, key, r.remaining(s), msg)
+	for _, final := range []error{delayer.ErrInvalid, delayer.ErrOutOfRange, delayer.ErrUnroutable, delayer.ErrAccess, delayer.ErrConflict} {
+		if errors.Is(err, final) && delayer.SafeToRetry(err) {
+			return s, reason(err), nil
+		}
+	}
+	return s, "", err
+}
+
+// reason is an error without its place, which is counted beside it.
+func reason(err error) string {
+	var known *delayer.Error
+	if !errors.As(err, &known) {
+		return err.Error()
+	}
+	bare := *known
+	bare.Op, bare.Backend, bare.Object = "", "", ""
+	return bare.Error()
+}
+
+// remaining is how long the message has to wait. Of a node that is no longer there, the clock is
+// unknown: the slowest of the others makes the message late rather than early.
+func (r *run) remaining(s staged) time.Duration {
+	if clock, ok := r.clocks[s.Node]; ok && clock.Node != 0 {
+		return max(0, clock.Until(s.Due))
+	}
+	longest := time.Duration(0)
+	for _, clock := range r.clocks {
+		if clock.Node != 0 {
+			longest = max(longest, clock.Until(s.Due))
+		}
+	}
+	return longest
+}

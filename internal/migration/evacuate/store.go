@@ -1,0 +1,201 @@
+package evacuate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/delivery"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// Staging is the queue where messages are between the plugin and the Delayer.
+func Staging(prefix string) string { return prefix + ".migration.evacuated" }
+
+// Refused is the queue of the messages that the Delayer has refused.
+func Refused(prefix string) string { return prefix + ".migration.refused" }
+
+// Plan is the two queues.
+func Plan(prefix string) topology.Plan {
+	return topology.Plan{Queues: []topology.Queue{delivery.Keeping(Staging(prefix)), delivery.Keeping(Refused(prefix))}}
+}
+
+// A store is the two queues. The consumer of the first is exclusive, so one store is open at a time.
+type store struct {
+	prefix    string
+	reading   *broker.Conn
+	publisher *broker.Publisher
+	writing   *broker.Conn
+	channel   *amqp091.Channel
+	in        <-chan amqp091.Delivery
+	lost      <-chan *amqp091.Error
+	leftover  int // messages in the first queue when the store was opened
+	refused   int // and in the second
+}
+
+// Names for the bare booleans of amqp091-go.
+const (
+	durable       = true
+	autoDelete    = true
+	exclusive     = true
+	autoAck       = true
+	noLocal       = true
+	waitForAnswer = false
+	multiple      = true
+)
+
+// openStore declares the queues and takes the first for this process alone.
+func openStore(ctx context.Context, opts broker.Options, prefix string) (*store, error) {
+	opts.Logger = slog.New(slog.DiscardHandler) // the error is enough
+	s := &store{prefix: prefix}
+	var err error
+	if s.reading, err = broker.Dial(ctx, opts); err != nil {
+		return nil, err
+	}
+	if s.writing, err = broker.Dial(ctx, opts); err != nil {
+		s.reading.Close()
+		return nil, err
+	}
+	s.publisher = broker.NewPublisher(opts.Backend, func() {}, s.writing)
+	if err := s.take(ctx); err != nil {
+		s.close()
+		if broker.Code(err) == amqp091.AccessRefused && errors.Is(err, errInUse) {
+			return nil, err
+		}
+		return nil, broker.Explain("evacuate", "", fmt.Sprintf("queue %q", Staging(prefix)), err)
+	}
+	return s, nil
+}
+
+var errInUse = errors.New("another delayer migrate evacuate is at work (wait for it, or stop it)")
+
+// take declares the queues and consumes the first.
+func (s *store) take(ctx context.Context) (err error) {
+	if s.channel, err = s.reading.Channel(ctx); err != nil {
+		return err
+	}
+	s.lost = s.channel.NotifyClose(make(chan *amqp091.Error, 1))
+	counts := [2]int{}
+	for i, q := range Plan(s.prefix).Queues {
+		declared, err := s.channel.QueueDeclare(q.Name, durable, !autoDelete, !exclusive, waitForAnswer, q.Args)
+		if err != nil {
+			return err
+		}
+		counts[i] = declared.Messages
+	}
+	s.leftover, s.refused = counts[0], counts[1]
+	const noSize, wholeChannel = 0, false
+	if err := s.channel.Qos(batchRows, noSize, wholeChannel); err != nil {
+		return err
+	}
+	s.in, err = s.channel.Consume(Staging(s.prefix), "", !autoAck, exclusive, !noLocal, waitForAnswer, nil)
+	if broker.Code(err) == amqp091.AccessRefused {
+		return fmt.Errorf("%w: %w", errInUse, err)
+	}
+	return err
+}
+
+// close ends the connections. The broker takes back what is not acknowledged.
+func (s *store) close() {
+	s.reading.Close()
+	s.publisher.Close()
+}
+
+// limits returns the frame size and the user's name.
+func (s *store) limits() (frame int, user string) {
+	frame, _, _ = s.writing.Server()
+	return frame, s.writing.User()
+}
+
+// next waits for a message.
+func (s *store) next(ctx context.Context) (amqp091.Delivery, error) {
+	select {
+	case d, ok := <-s.in:
+		if ok {
+			return d, nil
+		}
+		return d, s.cause()
+	case <-ctx.Done():
+		return amqp091.Delivery{}, fmt.Errorf("evacuate: queue %q: no message came: %w", Staging(s.prefix), context.Cause(ctx))
+	}
+}
+
+// cause returns why no more messages come.
+func (s *store) cause() error {
+	err := error(errLost)
+	if reason := <-s.lost; reason != nil {
+		err = fmt.Errorf("%w: %w", errLost, reason)
+	}
+	return fmt.Errorf("evacuate: queue %q: %w", Staging(s.prefix), err)
+}
+
+var errLost = errors.New("the connection was lost, or the queue deleted (run the command again: nothing is lost)")
+
+// width is how many messages are published at a time.
+const width = 256
+
+// stage publishes messages to the first queue and waits for all confirms.
+func (s *store) stage(ctx context.Context, list []staged) error {
+	return parallel(list, func(m staged) error {
+		return s.publish(ctx, Staging(s.prefix), m.publishing())
+	})
+}
+
+// refuse publishes a message to the second queue.
+func (s *store) refuse(ctx context.Context, headers amqp091.Table, body []byte, reason string) error {
+	const longest = 1 << 10
+	copied := amqp091.Table{reasonHeader: reason[:min(len(reason), longest)]}
+	for name, value := range headers {
+		if name != reasonHeader && name != "x-delivery-count" && name != "x-acquired-count" {
+			copied[name] = value
+		}
+	}
+	return s.publish(ctx, Refused(s.prefix), amqp091.Publishing{DeliveryMode: amqp091.Persistent, Headers: copied, Body: body})
+}
+
+func (s *store) publish(ctx context.Context, queue string, msg amqp091.Publishing) error {
+	err := s.publisher.Publish(ctx, broker.Publishing{Key: queue, Message: msg})
+	var known *delayer.Error
+	if errors.As(err, &known) && known.Object == "" {
+		known.Op, known.Object = "evacuate", fmt.Sprintf("queue %q", queue)
+	}
+	return err
+}
+
+// parallel calls f for each item, width at a time, and returns the first error. After it, no further
+// call begins.
+func parallel[T any](list []T, f func(T) error) error {
+	var first error
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	failed := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return first != nil
+	}
+	slots := make(chan struct{}, width)
+	for _, item := range list {
+		slots <- struct{}{}
+		if failed() {
+			break
+		}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if err := f(item); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if first == nil {
+					first = err
+				}
+			}
+		})
+	}
+	all.Wait()
+	return first
+}

@@ -1,0 +1,248 @@
+package migrate_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/migration/node"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// A delayed is an exchange of the plugin, with a queue behind it.
+type delayed struct {
+	*testing.T
+	broker   *rabbit.Broker
+	ch       *amqp091.Channel
+	control  *node.Control
+	node     string
+	exchange string
+	queue    string
+}
+
+// newDelayed declares an exchange whose name is hard to write into a program.
+func newDelayed(t *testing.T, kind string) *delayed {
+	t.Helper()
+	b := needPlugin(t)
+	control, err := node.New(rabbitmqctl(t, b))
+	require.NoError(t, err)
+	ch := rabbittest.Channel(t, b)
+	require.NoError(t, ch.Confirm(false))
+	nodes, err := control.Nodes(t.Context())
+	require.NoError(t, err)
+	require.Len(t, nodes, 1)
+	name := rabbittest.Prefix(t) + ` "it's" \ ä`
+	d := &delayed{t, b, ch, control, nodes[0], name, name + " queue"}
+	require.NoError(t, ch.ExchangeDeclare(name, "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": kind}))
+	_, err = ch.QueueDeclare(d.queue, true, false, false, false, nil)
+	require.NoError(t, err)
+	require.NoError(t, ch.QueueBind(d.queue, "#", name, false, nil))
+	t.Cleanup(func() {
+		_, _ = ch.QueueDelete(d.queue, false, false, false)
+		_ = ch.ExchangeDelete(name, false, false)
+	})
+	return d
+}
+
+// publish publishes one message with a delay.
+func (d *delayed) publish(key string, delay time.Duration, msg amqp091.Publishing) {
+	d.Helper()
+	if msg.Headers == nil {
+		msg.Headers = amqp091.Table{}
+	}
+	msg.Headers["x-delay"] = delay.Milliseconds()
+	confirm, err := d.ch.PublishWithDeferredConfirm(d.exchange, key, false, false, msg)
+	require.NoError(d, err)
+	require.True(d, confirm.Wait())
+}
+
+// pending counts what waits for the exchange.
+func (d *delayed) pending() int {
+	d.Helper()
+	tables, err := d.control.Pending(d.Context())
+	require.NoError(d, err)
+	n := 0
+	for _, table := range tables {
+		for _, x := range table.Exchanges {
+			if x.Exchange == d.exchange {
+				n += x.Rows
+			}
+		}
+	}
+	return n
+}
+
+// rows reads all rows of the exchange in batches.
+func (d *delayed) rows(q node.Query) (all []node.Row) {
+	d.Helper()
+	q.Vhost, q.Exchanges = "/", []string{d.exchange}
+	for {
+		batch, err := d.control.Rows(d.Context(), d.node, q)
+		require.NoError(d, err)
+		require.LessOrEqual(d, len(batch.Rows), q.MaxRows)
+		if all = append(all, batch.Rows...); batch.Last {
+			return all
+		}
+		q.After = batch.Next
+	}
+}
+
+func (d *delayed) remove(rows ...node.Row) int {
+	d.Helper()
+	entries := make([]node.Entry, len(rows))
+	for i, r := range rows {
+		entries[i] = node.Entry{ID: r.ID, Due: r.Due}
+	}
+	n, _, err := d.control.Remove(d.Context(), d.node, "/", entries)
+	require.NoError(d, err)
+	return n
+}
+
+func ids(rows []node.Row) []string {
+	var list []string
+	for _, r := range rows {
+		list = append(list, r.ID)
+	}
+	return list
+}
+
+func TestNode_RowsAsPublished(t *testing.T) {
+	d := newDelayed(t, "topic")
+	msg := amqp091.Publishing{
+		ContentType: "text/plain", ContentEncoding: "utf-8", DeliveryMode: 2, Priority: 3, CorrelationId: "c", ReplyTo: "r",
+		MessageId: "m", Timestamp: time.Unix(1_700_000_000, 0), Type: "t", UserId: "guest", AppId: "a", Body: []byte("body\x00"),
+		Headers: amqp091.Table{
+			"CC": []any{"cc.one", "cc.two"}, "BCC": []any{"bcc"}, "string": "ä", "int": int32(-5), "long": int64(1) << 40,
+			"bool": true, "double": 1.5, "bytes": []byte{0, 1}, "time": time.Unix(9, 0), "void": nil,
+			"list": []any{"x", int64(1)}, "table": amqp091.Table{"k": "v"},
+		},
+	}
+	before := time.Now().Add(-time.Second)
+	d.publish("a key", time.Hour, msg)
+	rows := d.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 20})
+	require.Len(t, rows, 1)
+	row := rows[0]
+	require.Empty(t, row.Unreadable)
+	assert.Equal(t, d.exchange, row.Exchange)
+	assert.Equal(t, []string{"a key", "cc.one", "cc.two", "bcc"}, row.Keys)
+	assert.Equal(t, msg.Body, row.Body)
+	assert.WithinRange(t, time.UnixMilli(row.Due), before.Add(time.Hour), time.Now().Add(time.Hour+time.Minute))
+	got, err := node.DecodeProperties(row.Properties)
+	require.NoError(t, err)
+	delete(msg.Headers, "BCC")
+	got.Body = msg.Body
+	for name, value := range msg.Headers {
+		assert.Equal(t, value, got.Headers[name], name)
+	}
+	assert.Len(t, got.Headers, len(msg.Headers), "%v", got.Headers)
+	got.Headers, msg.Headers = nil, nil
+	assert.Equal(t, msg, got)
+	assert.Equal(t, 1, d.remove(rows...))
+	assert.Zero(t, d.remove(rows...), "again")
+	assert.Zero(t, d.pending())
+}
+
+// TestNode_Batches: each row is read once, in its order, however the batches are cut; its id is
+// always the same.
+func TestNode_Batches(t *testing.T) {
+	d := newDelayed(t, "topic")
+	const messages = 37
+	for i := range messages {
+		d.publish("key", time.Hour+time.Duration(i%3)*time.Minute, amqp091.Publishing{Body: make([]byte, 1000), MessageId: fmt.Sprint(i)})
+	}
+	all := d.rows(node.Query{MaxRows: 1000, MaxBytes: 1 << 30})
+	require.Len(t, all, messages)
+	assert.IsNonDecreasing(t, dues(all))
+	assert.Equal(t, ids(all), ids(d.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 30})))
+	assert.Equal(t, ids(all), ids(d.rows(node.Query{MaxRows: 1000, MaxBytes: 9500})))
+	assert.Len(t, d.rows(node.Query{MaxRows: 1000, MaxBytes: 1 << 30, Later: time.Hour + 90*time.Second}), messages/3, "those that are due later")
+	assert.Equal(t, 5, d.remove(all[:5]...))
+	assert.Equal(t, ids(all[5:]), ids(d.rows(node.Query{MaxRows: 1000, MaxBytes: 1 << 30})))
+	assert.Equal(t, messages-5, d.remove(all...))
+}
+
+func dues(rows []node.Row) (list []int64) {
+	for _, r := range rows {
+		list = append(list, r.Due)
+	}
+	return list
+}
+
+func TestNode_LargeBody(t *testing.T) {
+	d := newDelayed(t, "topic")
+	body := make([]byte, 16<<20)
+	_, _ = rand.Read(body)
+	d.publish("key", time.Hour, amqp091.Publishing{Body: body})
+	rows := d.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 20})
+	require.Len(t, rows, 1)
+	assert.True(t, string(body) == string(rows[0].Body), "the body is another")
+	assert.Equal(t, 1, d.remove(rows...))
+}
+
+// TestNode_RemovedFirst: the plugin goes on if the message that its timer waits for is removed.
+func TestNode_RemovedFirst(t *testing.T) {
+	d := newDelayed(t, "topic")
+	d.publish("key", 30*time.Second, amqp091.Publishing{MessageId: "removed"})
+	d.publish("key", 31*time.Second, amqp091.Publishing{MessageId: "stays"})
+	rows := d.rows(node.Query{MaxRows: 1, MaxBytes: 1 << 20})
+	require.Equal(t, 1, d.remove(rows[0]))
+	deliveries, err := d.ch.Consume(d.queue, "", true, false, false, false, nil)
+	require.NoError(t, err)
+	select {
+	case got := <-deliveries:
+		assert.Equal(t, "stays", got.MessageId)
+	case <-time.After(2 * time.Minute):
+		require.Fail(t, "nothing arrives any more")
+	}
+}
+
+// TestNode_Watchdog: the plugin is resumed although nobody calls resume.
+func TestNode_Watchdog(t *testing.T) {
+	d := newDelayed(t, "topic")
+	_, err := d.control.Suspend(t.Context(), time.Hour)
+	require.NoError(t, err)
+	_, err = d.control.Suspend(t.Context(), 5*time.Second)
+	require.NoError(t, err, "again, with another time")
+	d.confirmed(t.Context())
+}
+
+func TestNode_Resume(t *testing.T) {
+	d := newDelayed(t, "topic")
+	resume, err := d.control.Suspend(t.Context(), time.Hour)
+	require.NoError(t, err)
+	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	confirm := d.unconfirmed()
+	_, err = confirm.WaitContext(short)
+	require.ErrorIs(t, err, context.DeadlineExceeded, "it is suspended")
+	require.NoError(t, resume(t.Context()))
+	require.True(t, confirm.Wait())
+	require.NoError(t, resume(t.Context()), "again")
+	_, err = d.control.Suspend(t.Context(), time.Second)
+	require.NoError(t, err, "the watchdog ended")
+	d.confirmed(t.Context())
+}
+
+func (d *delayed) unconfirmed() *amqp091.DeferredConfirmation {
+	d.Helper()
+	confirm, err := d.ch.PublishWithDeferredConfirm(d.exchange, "key", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": 1}})
+	require.NoError(d, err)
+	return confirm
+}
+
+// confirmed waits until the plugin takes a message.
+func (d *delayed) confirmed(ctx context.Context) {
+	d.Helper()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	ok, err := d.unconfirmed().WaitContext(ctx)
+	require.NoError(d, err)
+	require.True(d, ok)
+}
