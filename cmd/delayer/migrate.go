@@ -18,6 +18,7 @@ type migrateCmd struct {
 	Rollback migrateRollbackCmd `cmd:"" help:"Make the exchange the plugin's again, until it is retired."`
 	Retire   migrateRetireCmd   `cmd:"" help:"Prove that the plugin is not needed for an exchange any more, and remove what is left of the migration."`
 	Status   migrateStatusCmd   `cmd:"" help:"Show which step each exchange is in, and what is next."`
+	Bridge   migrateBridgeCmd   `cmd:"" help:"Pass on what services publish to an exchange that was switched to a bridge, until it is told to stop. Any number may run."`
 }
 
 // migrateFlags are those of every step.

@@ -53,6 +53,9 @@ func (f *forwarder) settle(stop, alive context.Context, l letter, written func()
 			_ = l.Ack(false) // fails only where the channel is lost: the message comes again
 			return
 		}
+		if !errors.Is(err, delayer.ErrNotSent) {
+			written() // its place is lost: others need not wait
+		}
 		if l.action != park && f.hopeless(err, time.Since(began)) {
 			l = f.refuse(l, time.Now(), err)
 			continue

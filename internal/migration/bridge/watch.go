@@ -2,11 +2,15 @@ package bridge
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/migration/inventory"
+	"github.com/delayer-go/delayer/internal/migration/record"
 )
 
 // watchEvery is how often the bindings of the exchange are looked at.
@@ -27,42 +31,55 @@ func (b *Bridge) watch(ctx context.Context) {
 	}
 }
 
-// moveBindings looks once.
+// moveBindings looks once. It changes something only while the exchange is switched to the bridge
+// and nobody else works on it: others move bindings too.
 func (b *Bridge) moveBindings(ctx context.Context) error {
 	is, err := b.cfg.API.Definition(ctx, b.cfg.Exchange)
+	if err != nil || !b.names.differs(is) {
+		return err
+	}
+	lock, err := record.Open(ctx, b.control.Conn(), b.cfg.Settings.Prefix, b.cfg.Exchange)
+	if errors.Is(err, delayer.ErrConflict) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	missing, strays := b.names.strays(is)
-	if missing {
+	defer func() { _ = lock.Close() }()
+	if r, _ := lock.Record(); r.Step != record.Switched || r.Mode != record.Bridging {
+		return nil
+	}
+	if is, err = b.cfg.API.Definition(ctx, b.cfg.Exchange); err != nil {
+		return err
+	}
+	return b.mend(ctx, is)
+}
+
+// differs reports whether an exchange has other bindings than the one to the bridge.
+func (n names) differs(is inventory.Definition) bool {
+	return len(is.Out) != 1 || !n.leads(is.Out[0])
+}
+
+// leads reports whether a binding is the one to the bridge.
+func (n names) leads(b inventory.Binding) bool { return !b.ToExchange && b.Target == n.bridge }
+
+// mend leaves only the binding to the bridge.
+func (b *Bridge) mend(ctx context.Context, is inventory.Definition) error {
+	if !slices.ContainsFunc(is.Out, b.names.leads) {
 		b.log.Warn("the exchange did not lead to the bridge; it does again", "queue", b.names.bridge)
 		if err := b.bind(ctx, inventory.Binding{Source: is.Name, Target: b.names.bridge}); err != nil {
 			return err
 		}
 	}
-	for _, stray := range strays {
+	for _, stray := range is.Out {
+		if b.names.leads(stray) {
+			continue
+		}
 		if err := b.move(ctx, stray); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// strays returns the bindings that are not the bridge's own, and whether that is missing. An
-// exchange that is no fanout has been given back: its bindings are as they shall be.
-func (n names) strays(is inventory.Definition) (missing bool, strays []inventory.Binding) {
-	if is.Type != "fanout" {
-		return false, nil
-	}
-	missing = true
-	for _, binding := range is.Out {
-		if !binding.ToExchange && binding.Target == n.bridge {
-			missing = false
-			continue
-		}
-		strays = append(strays, binding)
-	}
-	return missing, strays
 }
 
 // move binds behind first: nothing is lost meanwhile.

@@ -71,6 +71,7 @@ func (s *Swapper) refresh(ctx context.Context, st *state) (same bool, err error)
 	if now.Out, now.In, err = s.API.Bindings(ctx, s.Exchange); err != nil {
 		return false, err
 	}
+	st.linked = s.linked(now.Out)
 	now = own(now, s.Prefix)
 	out, in := missing(now.Out, st.former.Out), missing(now.In, st.former.In)
 	st.former.Out, st.former.In = union(st.former.Out, out), union(st.former.In, in)
@@ -84,13 +85,9 @@ func (s *Swapper) undo(ctx context.Context, st state, before record.Record) erro
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishFor)
 	defer cancel()
-	var ops []Op
-	p := planner{Request: s.request(st, Plain)}
-	if !st.record.Bridged {
-		ops = append(ops, Op{Verb: Delete, Exchange: behind(s.Prefix, st.former).Exchange})
-	}
-	if err := s.Broker.Perform(ctx, append(ops, Op{Verb: Delete, Exchange: p.hold()})); err != nil {
-		return err
+	var result Result
+	if err := s.repair(ctx, &st, Change{After: Undo(s.request(st, Plain))}, &result); err != nil {
+		return s.again(err)
 	}
 	if before.Step == "" {
 		before = record.Record{Former: st.former}.To(record.Prepared, s.Now())
@@ -231,7 +228,7 @@ func (s *Swapper) whole(ctx context.Context, st *state, to Shape, result *Result
 	if err != nil {
 		return false, err
 	}
-	st.is = &now.Exchange
+	st.is, st.linked = &now.Exchange, s.linked(now.Out)
 	wanted := append(st.former.Out, st.former.In...)
 	if to == Front {
 		if wanted, err = s.frontWants(ctx, *st); err != nil {

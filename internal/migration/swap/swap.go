@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -70,6 +71,7 @@ type state struct {
 	former inventory.Definition // the plugin's exchange, with all bindings to carry over
 	is     *inventory.Exchange  // nil if it is missing
 	stray  []inventory.Binding  // of a front, not ours
+	linked bool                 // it leads to the exchange behind
 }
 
 // look reads the exchange, and what an interrupted change has left. r is the record, with the
@@ -86,6 +88,7 @@ func (s *Swapper) look(ctx context.Context, r record.Record) (state, error) {
 			return st, err
 		}
 		st.is = &now.Exchange
+		st.linked = s.linked(now.Out)
 		now = own(now, s.Prefix)
 	}
 	if r.Step == "" {
@@ -133,8 +136,14 @@ func (s *Swapper) behindNow(ctx context.Context) ([]inventory.Binding, error) {
 	return out, err
 }
 
+// linked reports whether bindings lead to the exchange behind.
+func (s *Swapper) linked(out []inventory.Binding) bool {
+	behind := record.Behind(s.Prefix, s.Exchange)
+	return slices.ContainsFunc(out, func(b inventory.Binding) bool { return b.ToExchange && b.Target == behind })
+}
+
 func (s *Swapper) request(st state, to Shape) Request {
-	return Request{Prefix: s.Prefix, Former: st.former, Is: st.is, To: to, Bridge: st.record.Bridged, Stray: st.stray}
+	return Request{Prefix: s.Prefix, Former: st.former, Is: st.is, To: to, Bridge: st.record.Bridged, Stray: st.stray, Linked: st.linked}
 }
 
 // fail is an error about the exchange.
