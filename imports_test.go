@@ -68,6 +68,8 @@ var rules = []struct{ from, notTo, why string }{
 	{"conformance", "github.com/jackc/pgx", "the suite needs no database"},
 	{"bench", "github.com/jackc/pgx", "the benchmark compares backends: it needs no database"},
 	{"cmd/delayer-bench", "github.com/jackc/pgx", "the benchmark compares backends: it needs no database"},
+	{"backend", module + "/internal/migration", "whoever publishes migrates nothing: that is the command's"},
+	{"internal/migration", module + "/backend", "a migration takes a Delayer, whichever backend it is"},
 	{"outbox", module + "/backend", "the outbox takes a Delayer, whichever backend it is"},
 	{"outbox", module + "/internal/broker", "the outbox takes a Delayer: it opens no connection to a broker"},
 	{"outbox", module + "/once", "whoever publishes need not be who consumes"},

@@ -19,6 +19,8 @@ type migrateCmd struct {
 	Retire   migrateRetireCmd   `cmd:"" help:"Prove that the plugin is not needed for an exchange any more, and remove what is left of the migration."`
 	Status   migrateStatusCmd   `cmd:"" help:"Show which step each exchange is in, and what is next."`
 	Bridge   migrateBridgeCmd   `cmd:"" help:"Pass on what services publish to an exchange that was switched to a bridge, until it is told to stop. Any number may run."`
+	Evacuate migrateEvacuateCmd `cmd:"" help:"Move what waits in the plugin to the new backend, now. It may be stopped, or killed, and run again."`
+	Drain    migrateDrainCmd    `cmd:"" help:"Wait until the plugin has delivered all that it has."`
 }
 
 // migrateFlags are those of every step.

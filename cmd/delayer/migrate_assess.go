@@ -35,7 +35,7 @@ func (c *migrateAssessCmd) Help() string {
 func (c *migrateAssessCmd) Validate() error {
 	for flag, delay := range map[string]time.Duration{"--longest": c.Longest, "--finest": c.Finest} {
 		if delay < 0 || delay%time.Millisecond != 0 || delay > assess.PluginMax {
-			return fmt.Errorf("%s: %v is no x-delay: those are whole milliseconds up to %v", flag, delay, assess.Span(assess.PluginMax))
+			return fmt.Errorf("%s: %v is no x-delay: those are whole milliseconds up to %s", flag, assess.Span(delay), assess.Span(assess.PluginMax))
 		}
 	}
 	return c.migrateFlags.Validate()

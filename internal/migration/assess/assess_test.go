@@ -51,7 +51,7 @@ func TestFindings(t *testing.T) {
 		says   string
 	}{
 		"always: applications that declare": {func(*Question) {}, Warning, "406 PRECONDITION_FAILED"},
-		"always: negative x-delay":          {func(*Question) {}, Note, "zero, negative or above 4294967295"},
+		"always: negative x-delay":          {func(*Question) {}, Note, "one that is zero or negative is delivered at once"},
 		"4.3":                               {func(q *Question) { q.Version, q.ExchangeTypes = "4.3.6", nil }, Blocker, "it has no Mnesia and cannot run the plugin"},
 		"5.0":                               {func(q *Question) { q.Version, q.ExchangeTypes = "5.0.0", nil }, Blocker, "it has no Mnesia"},
 		"disabled":                          {func(q *Question) { q.ExchangeTypes = nil }, Blocker, "the plugin is not enabled"},

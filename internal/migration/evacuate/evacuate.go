@@ -62,6 +62,20 @@ func (j Job) Pending(ctx context.Context) ([]node.Table, error) {
 	return selected(tables, j.Vhost, j.Exchanges), err
 }
 
+// Left adds up what a job selects. Unreached nodes are an error: they may have messages.
+func (j Job) Left(ctx context.Context) (left Left, err error) {
+	tables, err := j.Pending(ctx)
+	for _, t := range tables {
+		for _, w := range t.Exchanges {
+			left.Rows += w.Rows
+			if w.Latest.After(left.Latest) {
+				left.Latest = w.Latest
+			}
+		}
+	}
+	return left, err
+}
+
 // A run is a job at work.
 type run struct {
 	Job

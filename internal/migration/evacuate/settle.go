@@ -33,6 +33,12 @@ func (r *run) settle(ctx context.Context, batch []staged) error {
 		} else {
 			strays = append(strays, d)
 		}
+		if len(mine)+len(strays) >= batchRows && len(wanted) > 0 { // no more come before some are acknowledged
+			if err := r.settleStrays(ctx, strays); err != nil {
+				return err
+			}
+			strays = nil
+		}
 	}
 	if err := r.publishAll(ctx, mine); err != nil {
 		return err

@@ -26,7 +26,11 @@ func Plan(prefix string) topology.Plan {
 	return topology.Plan{Queues: []topology.Queue{delivery.Keeping(Staging(prefix)), delivery.Keeping(Refused(prefix))}}
 }
 
-// A store is the two queues. The consumer of the first is exclusive, so one store is open at a time.
+// lock is an exclusive queue: it belongs to one connection, and is gone with it. An exclusive consumer
+// would not do: quorum queues let others consume beside it (seen on RabbitMQ 3.10.8).
+func lock(prefix string) string { return prefix + ".migration.evacuate.lock" }
+
+// A store is the two queues, locked for this process.
 type store struct {
 	prefix    string
 	reading   *broker.Conn
@@ -65,22 +69,26 @@ func openStore(ctx context.Context, opts broker.Options, prefix string) (*store,
 	s.publisher = broker.NewPublisher(opts.Backend, func() {}, s.writing)
 	if err := s.take(ctx); err != nil {
 		s.close()
-		if broker.Code(err) == amqp091.AccessRefused && errors.Is(err, errInUse) {
-			return nil, err
+		if broker.Code(err) == amqp091.ResourceLocked {
+			return nil, errInUse
 		}
 		return nil, broker.Explain("evacuate", "", fmt.Sprintf("queue %q", Staging(prefix)), err)
 	}
 	return s, nil
 }
 
-var errInUse = errors.New("another delayer migrate evacuate is at work (wait for it, or stop it)")
+var errInUse = errors.New("evacuate: another delayer migrate evacuate is at work (wait for it, or stop it)")
 
-// take declares the queues and consumes the first.
+// take takes the lock, declares the queues and consumes the first.
 func (s *store) take(ctx context.Context) (err error) {
 	if s.channel, err = s.reading.Channel(ctx); err != nil {
 		return err
 	}
 	s.lost = s.channel.NotifyClose(make(chan *amqp091.Error, 1))
+	_, err = s.channel.QueueDeclare(lock(s.prefix), !durable, !autoDelete, exclusive, waitForAnswer, amqp091.Table{"x-queue-type": "classic"})
+	if err != nil {
+		return err
+	}
 	counts := [2]int{}
 	for i, q := range Plan(s.prefix).Queues {
 		declared, err := s.channel.QueueDeclare(q.Name, durable, !autoDelete, !exclusive, waitForAnswer, q.Args)
@@ -94,10 +102,7 @@ func (s *store) take(ctx context.Context) (err error) {
 	if err := s.channel.Qos(batchRows, noSize, wholeChannel); err != nil {
 		return err
 	}
-	s.in, err = s.channel.Consume(Staging(s.prefix), "", !autoAck, exclusive, !noLocal, waitForAnswer, nil)
-	if broker.Code(err) == amqp091.AccessRefused {
-		return fmt.Errorf("%w: %w", errInUse, err)
-	}
+	s.in, err = s.channel.Consume(Staging(s.prefix), "", !autoAck, !exclusive, !noLocal, waitForAnswer, nil)
 	return err
 }
 

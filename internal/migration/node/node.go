@@ -21,7 +21,7 @@ type Control struct{ command []string }
 func New(commandLine string) (*Control, error) {
 	command, err := split(commandLine)
 	if err != nil {
-		return nil, fmt.Errorf("rabbitmqctl %q: %w", commandLine, err)
+		return nil, fmt.Errorf("--rabbitmqctl: %w", err)
 	}
 	return &Control{command}, nil
 }

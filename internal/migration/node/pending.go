@@ -9,18 +9,20 @@ import (
 
 // A Table is what waits in the plugin's tables of one node.
 type Table struct {
-	Node      string
-	Clock     Clock
-	Bytes     int64 // memory of the tables without bodies above 64 bytes, which RabbitMQ keeps elsewhere
-	Exchanges []Waiting
-	NoPlugin  bool // the node runs no plugin, so it has no tables
+	Node      string    `json:"node"`
+	Clock     Clock     `json:"-"`
+	Bytes     int64     `json:"bytes"` // of the tables, without bodies above 64 bytes, which Erlang keeps elsewhere
+	Exchanges []Waiting `json:"exchanges"`
+	NoPlugin  bool      `json:"no_plugin,omitempty"` // the node runs no plugin, so it has no tables
 }
 
 // Waiting is what waits for one exchange on one node.
 type Waiting struct {
-	Vhost, Exchange  string
-	Rows             int
-	Earliest, Latest time.Time // when the first and the last are due, by the node's clock
+	Vhost    string    `json:"vhost"`
+	Exchange string    `json:"exchange"`
+	Rows     int       `json:"pending"`
+	Earliest time.Time `json:"first_due"` // by the node's clock
+	Latest   time.Time `json:"last_due"`
 }
 
 // Pending counts what waits on every node. It reads each table once, without the messages: about

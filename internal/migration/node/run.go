@@ -57,7 +57,13 @@ func (c *Control) run(ctx context.Context, timeout time.Duration, args []string,
 	return nil
 }
 
-func (c *Control) name() string { return strings.Join(c.command, " ") }
+// name is the command without its arguments: one of them may be a password.
+func (c *Control) name() string {
+	if len(c.command) > 1 {
+		return c.command[0] + " …"
+	}
+	return c.command[0]
+}
 
 // remedies are what to do, by a part of what rabbitmqctl says.
 var remedies = []struct{ says, remedy string }{

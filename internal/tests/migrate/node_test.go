@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"net/url"
 	"testing"
 	"time"
 
@@ -49,6 +50,13 @@ func newDelayed(t *testing.T, kind string) *delayed {
 		_ = ch.ExchangeDelete(name, false, false)
 	})
 	return d
+}
+
+// user is the name of the connection's user.
+func (d *delayed) user() string {
+	at, err := url.Parse(d.broker.URL())
+	require.NoError(d, err)
+	return at.User.Username()
 }
 
 // publish publishes one message with a delay.
@@ -117,7 +125,7 @@ func TestNode_RowsAsPublished(t *testing.T) {
 	d := newDelayed(t, "topic")
 	msg := amqp091.Publishing{
 		ContentType: "text/plain", ContentEncoding: "utf-8", DeliveryMode: 2, Priority: 3, CorrelationId: "c", ReplyTo: "r",
-		MessageId: "m", Timestamp: time.Unix(1_700_000_000, 0), Type: "t", UserId: "guest", AppId: "a", Body: []byte("body\x00"),
+		MessageId: "m", Timestamp: time.Unix(1_700_000_000, 0), Type: "t", UserId: d.user(), AppId: "a", Body: []byte("body\x00"),
 		Headers: amqp091.Table{
 			"CC": []any{"cc.one", "cc.two"}, "BCC": []any{"bcc"}, "string": "ä", "int": int32(-5), "long": int64(1) << 40,
 			"bool": true, "double": 1.5, "bytes": []byte{0, 1}, "time": time.Unix(9, 0), "void": nil,

@@ -1,0 +1,45 @@
+package migrate_test
+
+import (
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/migration/evacuate"
+	"github.com/delayer-go/delayer/internal/migration/inventory"
+)
+
+// TestDrain_Nodes ends once the plugin has delivered its last message, and knows when that is.
+func TestDrain_Nodes(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "topic")
+	const delay = 20 * time.Second
+	d.publish("key", delay, amqp091.Publishing{})
+	due := time.Now().Add(delay)
+	j := evacuate.Job{Nodes: d.control, Vhost: "/", Exchanges: []string{d.exchange}}
+	var states []evacuate.DrainState
+	err := evacuate.Drain{
+		Count:    j.Left,
+		Progress: func(s evacuate.DrainState) { states = append(states, s) },
+	}.Run(t.Context())
+	require.NoError(t, err)
+	assert.False(t, time.Now().Before(due), "it is not empty before")
+	assert.Equal(t, 1, states[0].Rows)
+	assert.WithinDuration(t, due, states[0].Latest, time.Minute)
+	d.receive(d.consume(), 1)
+}
+
+// TestInventory_Pending: the management API counts too.
+func TestInventory_Pending(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "topic")
+	d.publish("key", time.Hour, amqp091.Publishing{})
+	api, err := inventory.New(management(t, d.broker), "/")
+	require.NoError(t, err)
+	pending, err := api.Pending(t.Context())
+	require.NoError(t, err)
+	assert.Contains(t, pending, inventory.Pending{Exchange: d.exchange, Rows: 1})
+}
