@@ -25,9 +25,10 @@ type Client struct {
 	http http.Client
 }
 
-// New parses the API's address, such as http://monitor:password@host:15672. It asks nothing yet. A
-// nil transport is that of package http. The error is ErrConfig and never contains the address.
-func New(address string, transport http.RoundTripper) (*Client, error) {
+// New parses the API's address, such as http://monitor:password@host:15672. It asks nothing yet.
+// timeout bounds each question; 0 leaves that to its context. A nil transport is that of package
+// http. The error is ErrConfig and never contains the address.
+func New(address string, timeout time.Duration, transport http.RoundTripper) (*Client, error) {
 	bad := func(reason string) error {
 		return &delayer.Error{
 			Op: "open", Object: "management", Kind: delayer.ErrConfig, Cause: errors.New(reason),
@@ -44,7 +45,7 @@ func New(address string, transport http.RoundTripper) (*Client, error) {
 		return nil, bad("no host, or no user")
 	}
 	base := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}
-	return &Client{base, u.User, http.Client{Timeout: 10 * time.Second, Transport: transport}}, nil
+	return &Client{base, u.User, http.Client{Timeout: timeout, Transport: transport}}, nil
 }
 
 // String is the address without credentials.

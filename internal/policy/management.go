@@ -27,7 +27,8 @@ type Management struct {
 // NewManagement parses the API's address, such as http://monitor:password@host:15672. It asks
 // nothing yet. The error is ErrConfig and never contains the address.
 func NewManagement(address, vhost string, transport http.RoundTripper) (*Management, error) {
-	client, err := management.New(address, transport)
+	const timeout = 10 * time.Second
+	client, err := management.New(address, timeout, transport)
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,10 @@ type API struct {
 // New parses an address such as http://user:password@host:15672. It asks nothing yet. The error is
 // ErrConfig and never contains the address.
 func New(address, vhost string) (*API, error) {
-	// One connection for each question: questions are few, and no connection is left open.
-	client, err := management.New(address, &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment})
+	// One connection for each question: questions are few, and no connection is left open. A broker
+	// that scans a large table takes its time.
+	const noTimeout = 0
+	client, err := management.New(address, noTimeout, &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment})
 	if err != nil {
 		return nil, err
 	}

@@ -44,3 +44,9 @@ func BridgeSide(prefix, exchange string) topology.Plan {
 		Bindings:  []topology.Binding{{Source: expired, Target: back}},
 	}
 }
+
+// BridgePlan lists all that a bridge needs but the exchange behind: its queue, and BridgeSide.
+func BridgePlan(prefix, exchange string) topology.Plan {
+	queue := Bridge(prefix, exchange)
+	return BridgeSide(prefix, exchange).Add(topology.Plan{Queues: []topology.Queue{{Name: queue, Args: BridgeArguments(queue)}}})
+}

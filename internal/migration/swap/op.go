@@ -6,7 +6,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/internal/migration/inventory"
-	"github.com/delayer-go/delayer/internal/migration/record"
+	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // A Verb is what an Op does.
@@ -25,7 +25,7 @@ const (
 type Op struct {
 	Verb     Verb
 	Exchange inventory.Exchange // of Declare; of Delete its name
-	Queue    string             // of DeclareQueue: a durable quorum queue
+	Queue    topology.Queue     // of DeclareQueue
 	Binding  inventory.Binding  // of Bind and Unbind
 }
 
@@ -33,7 +33,7 @@ type Op struct {
 func (o Op) String() string {
 	switch o.Verb {
 	case DeclareQueue:
-		return fmt.Sprintf("%s %q", o.Verb, o.Queue)
+		return fmt.Sprintf("%s %q", o.Verb, o.Queue.Name)
 	case Declare:
 		return fmt.Sprintf("%s %q, type %s", o.Verb, o.Exchange.Name, o.Exchange.Type)
 	case Delete:
@@ -67,7 +67,7 @@ func (o Op) run(ch *amqp091.Channel, noWait bool) error {
 		const ifUnused = false
 		return ch.ExchangeDelete(o.Exchange.Name, ifUnused, noWait)
 	case DeclareQueue:
-		_, err := ch.QueueDeclare(o.Queue, durable, !autoDelete, !exclusive, waitForAnswer, record.BridgeArguments(o.Queue))
+		_, err := ch.QueueDeclare(o.Queue.Name, durable, !autoDelete, !exclusive, waitForAnswer, o.Queue.Args)
 		return err
 	case Bind:
 		if b.ToExchange {

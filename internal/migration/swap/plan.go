@@ -62,9 +62,26 @@ func (p *planner) before() []Op {
 		ops = append(ops, bind(back.Out)...)
 	}
 	if p.To == Front {
-		ops = append(ops, Op{Verb: DeclareQueue, Queue: record.Bridge(p.Prefix, p.Former.Name)})
+		ops = append(ops, bridgeSide(p.Prefix, p.Former.Name)...)
 	}
 	return append(ops, p.holds()...)
+}
+
+// bridgeSide declares the bridge's queues. What expires there must have its place before a bridge
+// runs.
+func bridgeSide(prefix, exchange string) []Op {
+	side := record.BridgePlan(prefix, exchange)
+	var ops []Op
+	for _, x := range side.Exchanges {
+		ops = append(ops, Op{Verb: Declare, Exchange: inventory.Exchange{Name: x.Name, Type: x.Kind, Durable: true}})
+	}
+	for _, q := range side.Queues {
+		ops = append(ops, Op{Verb: DeclareQueue, Queue: q})
+	}
+	for _, b := range side.Bindings {
+		ops = append(ops, Op{Verb: Bind, Binding: inventory.Binding{Source: b.Source, Target: b.Target, Key: b.Key}})
+	}
+	return ops
 }
 
 // proofs repeat what is there: they change nothing, and need the permissions that the gap needs.

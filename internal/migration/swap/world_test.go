@@ -91,7 +91,7 @@ func (w *world) do(op Op) error {
 	case Delete:
 		w.deleteExchange(op.Exchange.Name)
 	case DeclareQueue:
-		w.queues[op.Queue] = true
+		w.queues[op.Queue.Name] = true
 	case Bind:
 		_, from := w.exchanges[b.Source]
 		_, to := w.exchanges[b.Target]

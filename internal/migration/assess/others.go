@@ -1,0 +1,84 @@
+package assess
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/migration/inventory"
+)
+
+// A Ladder is what another library delays messages with: queues of doubling TTLs, each of which
+// dead-letters to the next shorter one.
+type Ladder struct {
+	Library  string `json:"library"`
+	Queues   string `json:"queues"` // the common beginning of their names
+	Levels   int    `json:"levels"`
+	Messages int64  `json:"messages"`
+	// Drained is, in milliseconds, the longest that any message there can still wait, once nothing
+	// new is sent: the TTLs of the highest level that holds messages and of all below.
+	Drained int64  `json:"drained_within_ms"`
+	Do      string `json:"do"`
+}
+
+// OtherQueues are the texts by which the queues of other libraries are found.
+func OtherQueues() []string { return []string{"nsb.", "celery_delayed_"} }
+
+// others are the libraries that are recognised.
+var others = []struct {
+	library, beginning string
+	level              *regexp.Regexp
+	stop, delete       string
+}{
+	{"NServiceBus", "nsb.v2.delay-level-", regexp.MustCompile(`^nsb\.v2\.delay-level-(\d+)$`), "no endpoint defers messages any more", "nsb.v2.delay-*"},
+	{"NServiceBus (v1)", "nsb.delay-level-", regexp.MustCompile(`^nsb\.delay-level-(\d+)$`), "no endpoint defers messages any more", "nsb.delay-*"},
+	{"Celery (kombu)", "celery_delayed_", regexp.MustCompile(`^celery_delayed_(\d+)$`), "no task is sent with eta, countdown or retry any more", "celery_delayed_*"},
+}
+
+// ladders finds those of other libraries.
+func ladders(queues []inventory.Queue) []Ladder {
+	found := []Ladder{}
+	for _, o := range others {
+		levels := levelsOf(queues, o.level)
+		if len(levels) == 0 {
+			continue
+		}
+		l := Ladder{Library: o.library, Queues: o.beginning, Levels: len(levels)}
+		var below time.Duration
+		for _, q := range levels {
+			below += q.ttl
+			if l.Messages += q.messages; q.messages > 0 {
+				l.Drained = below.Milliseconds()
+			}
+		}
+		l.Do = fmt.Sprintf("see to it that %s; wait until the queues are empty; then delete the exchanges and queues %s", o.stop, strings.TrimSpace(o.delete))
+		found = append(found, l)
+	}
+	return found
+}
+
+type level struct {
+	number   int
+	ttl      time.Duration
+	messages int64
+}
+
+// levelsOf are the queues of a ladder, the shortest first.
+func levelsOf(queues []inventory.Queue, name *regexp.Regexp) []level {
+	var levels []level
+	for _, q := range queues {
+		match := name.FindStringSubmatch(q.Name)
+		if match == nil {
+			continue
+		}
+		number, _ := strconv.Atoi(match[1])
+		ttl, _ := q.Arguments["x-message-ttl"].(int64)
+		levels = append(levels, level{number, time.Duration(ttl) * time.Millisecond, q.Messages})
+	}
+	slices.SortFunc(levels, func(l, m level) int { return cmp.Compare(l.number, m.number) })
+	return levels
+}

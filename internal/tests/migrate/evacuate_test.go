@@ -1,0 +1,278 @@
+package migrate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/migration/evacuate"
+	"github.com/delayer-go/delayer/internal/migration/node"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// job is an evacuation of the exchange, through a Delayer with a tick of a millisecond.
+func (d *delayed) job() evacuate.Job {
+	d.Helper()
+	prefix := rabbittest.Prefix(d.T)
+	cfg := backend.Config{Backend: "binaryladder"}
+	cfg.URL, cfg.Prefix, cfg.Logger = d.broker.URL(), prefix, slog.New(slog.DiscardHandler)
+	cfg.BinaryLadder.Tick = time.Second
+	opened, err := backend.Open(d.Context(), cfg)
+	require.NoError(d, err)
+	d.Cleanup(func() {
+		_ = opened.(delayer.TopologyRemover).RemoveTopology(context.Background())
+		_ = opened.Close()
+		for _, q := range evacuate.Plan(prefix).Queues {
+			_, _ = d.ch.QueueDelete(q.Name, false, false, false)
+		}
+	})
+	return evacuate.Job{
+		Nodes: d.control, Delayer: opened, Broker: broker.Options{URL: d.broker.URL()}, Prefix: prefix, Vhost: "/",
+		Exchanges: []string{d.exchange},
+	}
+}
+
+func (d *delayed) consume() <-chan amqp091.Delivery {
+	d.Helper()
+	deliveries, err := d.ch.Consume(d.queue, "", true, false, false, false, nil)
+	require.NoError(d, err)
+	return deliveries
+}
+
+// receive waits for so many messages.
+func (d *delayed) receive(in <-chan amqp091.Delivery, n int) (got []amqp091.Delivery) {
+	d.Helper()
+	for len(got) < n {
+		select {
+		case message := <-in:
+			got = append(got, message)
+		case <-time.After(2 * time.Minute):
+			require.Fail(d, "messages are missing", "%d of %d arrived", len(got), n)
+		}
+	}
+	return got
+}
+
+// TestEvacuate_AsPublished: what arrives is what the plugin would have delivered, at its time.
+func TestEvacuate_AsPublished(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "topic")
+	j := d.job()
+	msg := amqp091.Publishing{
+		ContentType: "text/plain", ContentEncoding: "utf-8", DeliveryMode: 2, Priority: 3, CorrelationId: "c", ReplyTo: "r",
+		MessageId: "m", Timestamp: time.Unix(1_700_000_000, 0), Type: "t", UserId: "guest", AppId: "a", Body: []byte("body\x00"),
+		Headers: amqp091.Table{
+			"CC": []any{"cc.one"}, "BCC": []any{"bcc"}, "string": "ä", "int": int32(-5), "bool": true, "bytes": []byte{0, 1},
+			"list": []any{"x", int64(1)}, "table": amqp091.Table{"k": "v"}, "void": nil,
+		},
+	}
+	const delay = 40 * time.Second
+	due := time.Now().Add(delay)
+	d.publish("a.key", delay, msg)
+	account, err := j.Run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, account.Moved)
+	assert.Equal(t, 1, account.Published)
+	assert.Zero(t, d.pending())
+	got := d.receive(d.consume(), 1)[0]
+	assert.False(t, time.Now().Before(due), "early by %v", time.Until(due))
+	assert.Equal(t, "a.key", got.RoutingKey)
+	assert.Equal(t, d.exchange, got.Exchange)
+	assert.Len(t, got.Headers[evacuate.RowHeader], 32)
+	for _, name := range []string{"x-delay", "BCC"} {
+		assert.NotContains(t, got.Headers, name)
+		delete(msg.Headers, name)
+	}
+	for name, value := range msg.Headers {
+		assert.Equal(t, value, got.Headers[name], name)
+	}
+	assert.Equal(t, msg.Body, got.Body)
+	assert.Equal(t, []any{
+		msg.ContentType, msg.ContentEncoding, msg.DeliveryMode, msg.Priority, msg.CorrelationId, msg.ReplyTo, msg.MessageId,
+		msg.Timestamp, msg.Type, msg.UserId, msg.AppId,
+	}, []any{
+		got.ContentType, got.ContentEncoding, got.DeliveryMode, got.Priority, got.CorrelationId, got.ReplyTo, got.MessageId,
+		got.Timestamp, got.Type, got.UserId, got.AppId,
+	})
+}
+
+// TestEvacuate_Copies: CC and BCC route as they did.
+func TestEvacuate_Copies(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "direct")
+	j := d.job()
+	var boxes []<-chan amqp091.Delivery
+	for _, key := range []string{"key", "cc", "bcc"} {
+		q, err := d.ch.QueueDeclare("", false, true, true, false, nil)
+		require.NoError(t, err)
+		require.NoError(t, d.ch.QueueBind(q.Name, key, d.exchange, false, nil))
+		in, err := d.ch.Consume(q.Name, "", true, false, false, false, nil)
+		require.NoError(t, err)
+		boxes = append(boxes, in)
+	}
+	d.publish("key", 30*time.Second, amqp091.Publishing{Headers: amqp091.Table{"CC": []any{"cc"}, "BCC": []any{"bcc"}}})
+	account, err := j.Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, account.Published)
+	for _, in := range boxes {
+		got := d.receive(in, 1)[0]
+		assert.Equal(t, "key", got.RoutingKey)
+		assert.Equal(t, []any{"cc"}, got.Headers["CC"])
+		assert.NotContains(t, got.Headers, "BCC")
+	}
+}
+
+// TestEvacuate_Leave: what is due soon is the plugin's, and so is what the Delayer would refuse.
+func TestEvacuate_Leave(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "topic")
+	j := d.job()
+	j.Leave = 30 * time.Minute
+	d.publish("soon", 20*time.Minute, amqp091.Publishing{})
+	d.publish("later", time.Hour, amqp091.Publishing{})
+	d.publish("expires", time.Hour, amqp091.Publishing{Expiration: "1000"})
+	account, err := j.Run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 3, account.Before)
+	assert.Equal(t, 1, account.Moved)
+	assert.Equal(t, 1, evacuate.Sum(account.Left), "%v", account.Left)
+	keys := []string{}
+	for _, row := range d.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 20}) {
+		keys = append(keys, row.Keys[0])
+	}
+	assert.Equal(t, []string{"soon", "expires"}, keys)
+	d.remove(d.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 20})...)
+}
+
+// TestEvacuate_SecondTool is refused while the first is at work.
+func TestEvacuate_SecondTool(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "topic")
+	j := d.job()
+	for range 3 {
+		d.publish("key", time.Hour, amqp091.Publishing{})
+	}
+	var second error
+	first := j
+	first.Progress = func(evacuate.Account) {
+		if second == nil {
+			_, second = j.Run(t.Context())
+		}
+	}
+	_, err := first.Run(t.Context())
+	require.NoError(t, err)
+	require.ErrorContains(t, second, "another delayer migrate evacuate is at work")
+}
+
+// TestEvacuate_GoneExchange: messages whose exchange is gone are kept, block no others, and are
+// published by the next run.
+func TestEvacuate_GoneExchange(t *testing.T) {
+	t.Parallel()
+	d, other := newDelayed(t, "topic"), newDelayed(t, "topic")
+	j := d.job()
+	j.Exchanges = []string{d.exchange, other.exchange}
+	d.publish("gone", time.Hour, amqp091.Publishing{MessageId: "gone"})
+	other.publish("there", time.Hour, amqp091.Publishing{})
+	require.NoError(t, d.ch.ExchangeDelete(d.exchange, false, false))
+	account, err := j.Run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 2, account.Moved)
+	assert.Equal(t, 1, account.Published)
+	assert.Equal(t, 1, evacuate.Sum(account.Refused), "%v", account.Refused)
+	require.NoError(t, d.ch.ExchangeDeclare(d.exchange, "topic", true, false, false, false, nil))
+	account, err = j.Run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, account.Found)
+	assert.Equal(t, 1, account.Published)
+	assert.Empty(t, account.Refused)
+}
+
+// A killed is a job's nodes of which a call fails as if the process had ended there.
+type killed struct {
+	evacuate.Nodes
+	before, after bool // the removal
+}
+
+func (k *killed) Remove(ctx context.Context, name, vhost string, list []node.Entry) (int, node.Clock, error) {
+	if k.before {
+		return 0, node.Clock{}, errKilled
+	}
+	n, clock, err := k.Nodes.Remove(ctx, name, vhost, list)
+	if k.after {
+		return 0, clock, errKilled
+	}
+	return n, clock, err
+}
+
+var errKilled = errors.New("killed")
+
+// TestEvacuate_Killed: a run that ends before or after the removal is finished by the next, and each
+// message arrives once.
+func TestEvacuate_Killed(t *testing.T) {
+	t.Parallel()
+	for name, k := range map[string]killed{"before the removal": {before: true}, "after the removal": {after: true}} {
+		t.Run(name, func(t *testing.T) {
+			d := newDelayed(t, "topic")
+			in := d.consume()
+			j := d.job()
+			const messages, delay = 300, 75 * time.Second
+			for i := range messages {
+				d.publish("key", delay, amqp091.Publishing{MessageId: fmt.Sprint(i)})
+			}
+			broken := j
+			k.Nodes = j.Nodes
+			broken.Nodes = &k
+			_, err := broken.Run(t.Context())
+			require.ErrorIs(t, err, errKilled)
+			account, err := j.Run(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, messages, account.Found)
+			assert.Equal(t, messages, account.Published)
+			assert.Zero(t, d.pending())
+			seen := map[string]int{}
+			for _, got := range d.receive(in, messages) {
+				seen[got.MessageId]++
+			}
+			assert.Len(t, seen, messages)
+		})
+	}
+}
+
+// TestEvacuate_NotEarly: each message arrives after its due time, which the plugin kept.
+func TestEvacuate_NotEarly(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "fanout")
+	in := d.consume()
+	j := d.job()
+	const messages = 500
+	dues := make([]time.Time, messages)
+	for i := range messages {
+		delay := 30*time.Second + time.Duration(i)*17*time.Millisecond
+		dues[i] = time.Now().Add(delay)
+		d.publish("key", delay, amqp091.Publishing{MessageId: fmt.Sprint(i)})
+	}
+	account, err := j.Run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, messages, account.Published)
+	arrived := make([]bool, messages)
+	for range messages {
+		got := d.receive(in, 1)[0]
+		at := time.Now()
+		var i int
+		_, err := fmt.Sscan(got.MessageId, &i)
+		require.NoError(t, err)
+		assert.False(t, at.Before(dues[i]), "message %d is early by %v", i, dues[i].Sub(at))
+		assert.False(t, arrived[i], "message %d came twice", i)
+		arrived[i] = true
+	}
+}
