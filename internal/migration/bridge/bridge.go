@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -88,12 +90,22 @@ func (b *Bridge) open(ctx context.Context) error {
 	b.forwarder = &forwarder{
 		rules: rules{
 			names: b.names, limits: b.cfg.Delayer.Limits(), user: out.User(), impersonate: impersonate,
-			trust: b.cfg.TrustTimestamps, keep: b.cfg.KeepHeader,
+			trust: b.cfg.TrustTimestamps, keep: b.cfg.KeepHeader, turns: turns(out),
 		},
 		delayer: b.cfg.Delayer, direct: b.publisher.PublishDirect, declare: b.declare, log: b.log,
 		frame: func() int { size, _, _ := out.Server(); return size },
 	}
 	return err
+}
+
+// turns reports whether consumers see x-delay with its sign turned on what the plugin has
+// delivered. Before RabbitMQ 4.0 they see it as it was published: the plugin changes only the
+// decoded form of the headers.
+func turns(conn *broker.Conn) bool {
+	_, _, version := conn.Server()
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	return err == nil && n >= 4
 }
 
 // prepare looks for the queue and the exchange behind, which the switch makes, and declares the
