@@ -2,6 +2,9 @@
 // services that cannot be released: messages with a positive x-delay through a Delayer, all others
 // at once, to the exchange that has the former bindings.
 //
+// What the plugin itself has delivered goes straight on if its x-delay is negative, as it is from
+// RabbitMQ 4.0 on. Before that it looks like a new message, and waits again.
+//
 // A message is acknowledged once it is confirmed where it goes: at least once. Any number of
 // bridges may work on an exchange. What cannot be passed on goes to a queue of parked messages,
 // which `delayer parked` reads.
