@@ -31,7 +31,8 @@
 //   - A fraction of a millisecond is rounded up; the plugin cuts it off.
 //   - A DeliveryMode of 0 is persistent.
 //   - Expiration is refused: it would run while the message waits.
-//   - Consumers get no x-delay header. The plugin leaves one there with its sign turned.
+//   - Consumers get no x-delay header. The plugin leaves one there, from RabbitMQ 4.0 on with its
+//     sign turned.
 package migrate
 
 import (

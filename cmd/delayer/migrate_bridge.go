@@ -19,7 +19,7 @@ type migrateBridgeCmd struct {
 	Exchange        string `required:"" placeholder:"NAME" help:"The exchange that was switched with --mode bridge."`
 	Prefetch        int    `default:"500" help:"How many messages are under way at a time (${default}). Their bodies are in memory."`
 	TrustTimestamps bool   `help:"Count a delay from the message's timestamp, not from when the bridge reads it. A publisher whose clock is behind this machine's makes messages early."`
-	KeepXDelay      bool   `name:"keep-x-delay" help:"Give consumers the x-delay header that the plugin leaves, with its sign turned. Each delayed message then passes a bridge a second time, when it is due."`
+	KeepXDelay      bool   `name:"keep-x-delay" help:"Give consumers the x-delay header that the plugin leaves. Each delayed message then passes a bridge a second time, when it is due."`
 }
 
 // Validate makes a value that cannot be right a usage error.

@@ -2,6 +2,9 @@
 // services that cannot be released: messages with a positive x-delay through a Delayer, all others
 // at once, to the exchange that has the former bindings.
 //
+// What the plugin itself has delivered goes straight on if its x-delay is negative, as it is from
+// RabbitMQ 4.0 on. Before that it looks like a new message, and waits again.
+//
 // A message is acknowledged once it is confirmed where it goes: at least once. Any number of
 // bridges may work on an exchange. What cannot be passed on goes to a queue of parked messages,
 // which `delayer parked` reads.
@@ -12,6 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -88,12 +93,22 @@ func (b *Bridge) open(ctx context.Context) error {
 	b.forwarder = &forwarder{
 		rules: rules{
 			names: b.names, limits: b.cfg.Delayer.Limits(), user: out.User(), impersonate: impersonate,
-			trust: b.cfg.TrustTimestamps, keep: b.cfg.KeepHeader,
+			trust: b.cfg.TrustTimestamps, keep: b.cfg.KeepHeader, turns: turns(out),
 		},
 		delayer: b.cfg.Delayer, direct: b.publisher.PublishDirect, declare: b.declare, log: b.log,
 		frame: func() int { size, _, _ := out.Server(); return size },
 	}
 	return err
+}
+
+// turns reports whether consumers see x-delay with its sign turned on what the plugin has
+// delivered. Before RabbitMQ 4.0 they see it as it was published: the plugin changes only the
+// decoded form of the headers.
+func turns(conn *broker.Conn) bool {
+	_, _, version := conn.Server()
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	return err == nil && n >= 4
 }
 
 // prepare looks for the queue and the exchange behind, which the switch makes, and declares the

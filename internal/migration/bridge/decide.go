@@ -3,7 +3,6 @@ package bridge
 import (
 	"fmt"
 	"maps"
-	"math"
 	"strings"
 	"time"
 
@@ -45,6 +44,7 @@ type rules struct {
 	impersonate bool   // this user may publish with the user-id of another
 	trust       bool   // a timestamp is when the message was published
 	keep        bool   // every delayed message comes back, and gets its x-delay header
+	turns       bool   // the plugin of this broker turns the sign of the header
 }
 
 // names are the objects of one bridge.
@@ -85,7 +85,9 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 	l.delay = r.left(delay, d.Timestamp, now)
 	if due || l.delay == 0 {
 		l.action, l.delay = straight, 0
-		l.out.Headers[xdelay.Header] = turned(delay)
+		if r.turns {
+			l.out.Headers[xdelay.Header] = -delay.Milliseconds()
+		}
 		return l
 	}
 	l.action = delayed
@@ -111,14 +113,6 @@ func (r *rules) left(delay time.Duration, published, now time.Time) time.Duratio
 	}
 	waited := now.Sub(published.Add(time.Second))
 	return min(max(delay-waited, 0), delay)
-}
-
-// turned is what the plugin leaves in the header.
-func turned(delay time.Duration) any {
-	if ms := -delay.Milliseconds(); ms < math.MinInt32 {
-		return ms
-	}
-	return int32(-delay.Milliseconds())
 }
 
 // carried reports whether the Delayer delivers a message as it is.

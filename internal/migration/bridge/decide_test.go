@@ -19,7 +19,7 @@ var (
 	now   = time.UnixMilli(1_700_000_000_500)
 	clean = rules{
 		names:  namesOf("p", "orders"),
-		limits: delayer.Limits{MaxPriority: 4}, user: "bridge",
+		limits: delayer.Limits{MaxPriority: 4}, user: "bridge", turns: true,
 	}
 )
 
@@ -115,8 +115,12 @@ func TestDecide_Tour(t *testing.T) {
 	assert.Equal(t, straight, due.action)
 	assert.Equal(t, "order.new", due.RoutingKey)
 	assert.Equal(t, "orders", due.Exchange)
-	want.Headers["x-delay"], want.Headers[delayer.Header] = int32(-5000), id
+	want.Headers["x-delay"], want.Headers[delayer.Header] = int64(-5000), id
 	assert.Equal(t, want, published(due.out, due.RoutingKey))
+
+	r.turns = false
+	due = r.decide(r.back, &came, now)
+	assert.Equal(t, straight, due.action)
 }
 
 func TestDecide_ParkedAndSentAgain(t *testing.T) {

@@ -55,19 +55,20 @@ func (b *Bridge) moveBindings(ctx context.Context) error {
 	return b.mend(ctx, is)
 }
 
-// differs reports whether an exchange has other bindings than the one to the bridge.
+// differs reports whether an exchange does not lead to the bridge, or elsewhere too.
 func (n names) differs(is inventory.Definition) bool {
-	return len(is.Out) != 1 || !n.leads(is.Out[0])
+	elsewhere := func(b inventory.Binding) bool { return !n.leads(b) }
+	return len(is.Out) == 0 || slices.ContainsFunc(is.Out, elsewhere)
 }
 
-// leads reports whether a binding is the one to the bridge.
+// leads reports whether a binding leads to the bridge.
 func (n names) leads(b inventory.Binding) bool { return !b.ToExchange && b.Target == n.bridge }
 
-// mend leaves only the binding to the bridge.
+// mend leaves only bindings to the bridge.
 func (b *Bridge) mend(ctx context.Context, is inventory.Definition) error {
 	if !slices.ContainsFunc(is.Out, b.names.leads) {
 		b.log.Warn("the exchange did not lead to the bridge; it does again", "queue", b.names.bridge)
-		if err := b.bind(ctx, inventory.Binding{Source: is.Name, Target: b.names.bridge}); err != nil {
+		if err := b.bind(ctx, b.names.lead(is)); err != nil {
 			return err
 		}
 	}
@@ -82,12 +83,25 @@ func (b *Bridge) mend(ctx context.Context, is inventory.Definition) error {
 	return nil
 }
 
-// move binds behind first: nothing is lost meanwhile.
+// lead is the binding by which an exchange leads to the bridge, whatever the message.
+func (n names) lead(is inventory.Definition) inventory.Binding {
+	lead := inventory.Binding{Source: is.Name, Target: n.bridge}
+	if is.Type == amqp091.ExchangeTopic {
+		lead.Key = "#"
+	}
+	return lead
+}
+
+// move binds behind first, and leads to the bridge what the binding matches: nothing is lost
+// meanwhile, whichever type the exchange has.
 func (b *Bridge) move(ctx context.Context, stray inventory.Binding) error {
-	behind := stray
+	behind, lead := stray, stray
 	behind.Source = b.names.behind
-	if err := b.bind(ctx, behind); err != nil {
-		return err
+	lead.Target, lead.ToExchange = b.names.bridge, false
+	for _, binding := range []inventory.Binding{behind, lead} {
+		if err := b.bind(ctx, binding); err != nil {
+			return err
+		}
 	}
 	b.log.Warn("a binding on the exchange has gone around the bridge; it is moved behind it",
 		"target", stray.Target, "key", stray.Key, "behind", b.names.behind)
