@@ -22,13 +22,13 @@ import (
 // exchangeFlags are those of a step that works on one exchange.
 type exchangeFlags struct {
 	migrateFlags
-	Exchange string `arg:"" help:"The exchange that is migrated."`
+	Exchange string `required:"" placeholder:"NAME" help:"The exchange that is migrated."`
 }
 
 // Validate makes a value that cannot be right a usage error.
 func (f *exchangeFlags) Validate() error {
 	if f.Exchange == "" {
-		return errors.New("the exchange's name is empty: the default exchange delays nothing")
+		return errors.New("--exchange: the name is empty; the default exchange delays nothing")
 	}
 	return f.migrateFlags.Validate()
 }

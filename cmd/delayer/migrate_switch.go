@@ -79,7 +79,7 @@ func (c *migrateSwitchCmd) agree(ctx context.Context, s streams) error {
 // next says what to do next.
 func (c *migrateSwitchCmd) next(out io.Writer, m *migrationSession) {
 	if c.mode() == record.Bridging {
-		fmt.Fprintf(out, "next: delayer migrate bridge %s; its queue is %s\n", shown(c.Exchange), record.Bridge(m.settings.Prefix, c.Exchange))
+		fmt.Fprintf(out, "next: delayer migrate bridge --exchange %s; its queue is %s\n", shown(c.Exchange), record.Bridge(m.settings.Prefix, c.Exchange))
 		return
 	}
 	fmt.Fprintln(out, "next: delayer migrate drain or evacuate, and then retire; rollback undoes it until then")

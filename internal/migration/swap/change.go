@@ -85,8 +85,13 @@ func (s *Swapper) undo(ctx context.Context, st state, before record.Record) erro
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishFor)
 	defer cancel()
+	out, _, err := s.API.Bindings(ctx, s.Exchange)
+	if err != nil {
+		return s.again(err)
+	}
 	var result Result
-	if err := s.repair(ctx, &st, Change{After: Undo(s.request(st, Plain))}, &result); err != nil {
+	undo := Change{After: Undo(s.request(st, Plain), missing(st.former.Out, out))}
+	if err := s.repair(ctx, &st, undo, &result); err != nil {
 		return s.again(err)
 	}
 	if before.Step == "" {

@@ -82,12 +82,12 @@ func (p *planner) thin() []Op {
 	return append(bind(link), unbind(p.Former.Out)...)
 }
 
-// Undo returns the operations that undo Before.
-func Undo(r Request) []Op {
+// Undo returns the operations that undo Before. lost are the bindings that the exchange lacks now.
+func Undo(r Request, lost []inventory.Binding) []Op {
 	p := planner{Request: r}
-	var ops []Op
+	ops := bind(lost)
 	if !r.Bridge {
-		ops = append(bind(r.Former.Out), Op{Verb: Delete, Exchange: behind(r.Prefix, r.Former).Exchange})
+		ops = append(ops, Op{Verb: Delete, Exchange: behind(r.Prefix, r.Former).Exchange})
 	}
 	return append(ops, Op{Verb: Delete, Exchange: p.hold()})
 }
