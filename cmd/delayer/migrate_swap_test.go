@@ -48,7 +48,7 @@ func TestMigrateSteps(t *testing.T) {
 	step := func(status int, args ...string) (stdout, stderr string) {
 		t.Helper()
 		got, stdout, stderr := command(t.Context(), t, append(append([]string{"migrate", args[0]}, args[1:]...), "--config", config)...)
-		t.Logf("$ delayer migrate %s\n%s%s", strings.Join(args, " "), stdout, stderr)
+		t.Logf("$ delayer migrate %s\n%s%s", strings.ReplaceAll(strings.Join(args, " "), b.CtlCommand(), "rabbitmqctl"), stdout, stderr)
 		require.Equal(t, status, got, stderr)
 		return stdout, stderr
 	}
@@ -71,7 +71,7 @@ func TestMigrateSteps(t *testing.T) {
 	_, stderr = step(exitFailed, "switch", x, "--mode=in-place")
 	require.Contains(t, stderr, "--yes")
 	stdout, stderr = step(exitOK, "switch", x, "--mode=in-place", "--yes")
-	require.Contains(t, stdout, "exchange orders is an ordinary exchange now, with 1 bindings")
+	require.Contains(t, stdout, "exchange orders is an ordinary exchange now, with 1 binding;")
 	require.Contains(t, stderr, "what falls due in the gap is lost")
 	stdout, _ = step(exitOK, "rollback", x)
 	require.Contains(t, stdout, "an exchange of the plugin now")

@@ -48,7 +48,7 @@ func (c *migrateSwitchCmd) Run(ctx context.Context, s streams) error {
 				return err
 			}
 			writeResult(s.out, c.Exchange, result)
-			c.next(s.out, m)
+			c.next(s.out, m, keeper)
 			return nil
 		})
 	})
@@ -77,8 +77,12 @@ func (c *migrateSwitchCmd) agree(ctx context.Context, s streams) error {
 }
 
 // next says what to do next.
-func (c *migrateSwitchCmd) next(out io.Writer, m *migrationSession) {
+func (c *migrateSwitchCmd) next(out io.Writer, m *migrationSession, keeper *record.Keeper) {
 	if c.mode() == record.Bridging {
+		if r, _ := keeper.Record(); r.Former.Policy != "" {
+			fmt.Fprintf(out, "policy %s applied to the exchange: if it sets an alternate exchange, let one do so for exchange %s too\n",
+				shown(r.Former.Policy), record.Behind(m.settings.Prefix, c.Exchange))
+		}
 		fmt.Fprintf(out, "next: delayer migrate bridge --exchange %s; its queue is %s\n", shown(c.Exchange), record.Bridge(m.settings.Prefix, c.Exchange))
 		return
 	}
@@ -88,21 +92,28 @@ func (c *migrateSwitchCmd) next(out io.Writer, m *migrationSession) {
 // writeResult says what a change did.
 func writeResult(out io.Writer, exchange string, r swap.Result) {
 	if !r.Changed {
-		fmt.Fprintf(out, "exchange %s was %s already; it has all of %d bindings\n", shown(exchange), shapeText[r.To], r.Bindings)
+		fmt.Fprintf(out, "exchange %s was %s already, with %s\n", shown(exchange), shapeText[r.To], bindings(r.Bindings))
 	} else {
 		held := "what fell due in that time is lost"
 		if r.Suspended {
 			held = "the plugin was suspended, so nothing fell due in that time"
 		}
-		fmt.Fprintf(out, "exchange %s is %s now, with %d bindings; it was away for at most %v, in which publishers got 404 NOT_FOUND; %s\n",
-			shown(exchange), shapeText[r.To], r.Bindings, r.Gap.Round(100*time.Microsecond), held)
+		fmt.Fprintf(out, "exchange %s is %s now, with %s; it was away for at most %v, in which publishers got 404 NOT_FOUND; %s\n",
+			shown(exchange), shapeText[r.To], bindings(r.Bindings), r.Gap.Round(100*time.Microsecond), held)
 	}
 	if r.Repaired > 0 {
-		fmt.Fprintf(out, "%d bindings were missing after that and were made again\n", r.Repaired)
+		fmt.Fprintf(out, "%s missing after that, and made again\n", bindings(r.Repaired))
 	}
 	for _, b := range r.Gone {
 		fmt.Fprintf(out, "not bound again, because one end was deleted meanwhile: %q to %q, key %q\n", b.Source, b.Target, b.Key)
 	}
+}
+
+func bindings(n int) string {
+	if n == 1 {
+		return "1 binding"
+	}
+	return fmt.Sprintf("%d bindings", n)
 }
 
 // shapeText names shapes for people.
