@@ -168,13 +168,14 @@ func (k *Keeper) Delete() error {
 // Locked reports whether the lock is still held: it is lost with the connection.
 func (k *Keeper) Locked() bool { return !k.ch.IsClosed() }
 
-// Close gives the record and the lock back.
+// Close gives the record and the lock back. A connection that is lost has done so already.
 func (k *Keeper) Close() error {
-	const ifUnused, ifEmpty = false, false
-	if _, err := k.ch.QueueDelete(lock(k.prefix, k.exchange), ifUnused, ifEmpty, waitForAnswer); err != nil {
-		return nil // the connection is lost, and with it the lock
+	if k.ch.IsClosed() {
+		return nil
 	}
-	return k.ch.Close()
+	const ifUnused, ifEmpty = false, false
+	_, err := k.ch.QueueDelete(lock(k.prefix, k.exchange), ifUnused, ifEmpty, waitForAnswer)
+	return errors.Join(err, k.ch.Close())
 }
 
 func (k *Keeper) explain(op string, err error) error {

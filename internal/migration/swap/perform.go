@@ -67,7 +67,6 @@ func reason(closed <-chan *amqp091.Error, err error) error {
 
 // explain names what the broker refused. Its own text names the object.
 func explain(err error) error {
-	hint := ""
 	switch broker.Code(err) {
 	case amqp091.ResourceLocked:
 		return &delayer.Error{
@@ -75,8 +74,10 @@ func explain(err error) error {
 			Hint: "only the connection that declared an exclusive queue can bind it: close that consumer, and let it bind its queue after the switch",
 		}
 	case amqp091.AccessRefused:
-		hint = "the user needs configure, write and read for the exchange, its queues and the prefix: rabbitmqctl set_permissions"
-		return &delayer.Error{Op: "migrate", Kind: delayer.ErrAccess, Cause: err, Hint: hint}
+		return &delayer.Error{
+			Op: "migrate", Kind: delayer.ErrAccess, Cause: err,
+			Hint: "the user needs configure, write and read for the exchange, its queues and the prefix: rabbitmqctl set_permissions",
+		}
 	case amqp091.CommandInvalid:
 		return &delayer.Error{
 			Op: "migrate", Kind: delayer.ErrUnavailable, Cause: err,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/migration/inventory"
 	"github.com/delayer-go/delayer/internal/migration/record"
 	"github.com/delayer-go/delayer/internal/migration/swap"
@@ -298,4 +300,35 @@ func TestSwap_Front(t *testing.T) {
 		require.Equal(t, record.Prepared, latest.Step)
 		require.False(t, latest.Bridged)
 	})
+}
+
+// TestSwap_Permissions: a user who may not configure the exchange finds out before it is deleted.
+func TestSwap_Permissions(t *testing.T) {
+	r := newSwapRig(t)
+	r.delayed("topic", false, nil)
+	r.queue("q", r.name, "#", nil)
+	const user, password = "narrow", "secret"
+	for _, args := range [][]string{
+		{"add_user", user, password},
+		{"set_permissions", "-p", "/", user, "^" + r.prefix + `\.`, ".*", ".*"}, // the prefix alone
+	} {
+		_, err := r.broker.Ctl(t.Context(), args...)
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() { _, _ = r.broker.Ctl(context.Background(), "delete_user", user) })
+	address, err := url.Parse(r.broker.URL())
+	require.NoError(t, err)
+	address.User = url.UserPassword(user, password)
+	r.conn, err = broker.Dial(t.Context(), broker.Options{URL: address.String()})
+	require.NoError(t, err)
+	defer r.conn.Close()
+	before := r.definition()
+	r.tool(func(s *swap.Swapper) {
+		_, err := s.Switch(t.Context(), record.InPlace)
+		require.ErrorIs(t, err, delayer.ErrAccess)
+		require.ErrorContains(t, err, "configure")
+		latest, _ := s.Keeper.Record()
+		require.Equal(t, record.Prepared, latest.Step)
+	})
+	require.Equal(t, before, r.definition())
 }
