@@ -41,18 +41,19 @@ const bridgePatience = time.Minute
 // A crossing is an exchange of the plugin with a queue behind it, and a bridge for it.
 type crossing struct {
 	testing.TB
-	broker   *rabbit.Broker
-	cfg      backend.Config
-	exchange string
-	queue    string
-	ch       *amqp091.Channel
-	conn     *broker.Conn
+	broker     *rabbit.Broker
+	cfg        backend.Config
+	management string
+	exchange   string
+	queue      string
+	ch         *amqp091.Channel
+	conn       *broker.Conn
 }
 
 func newCrossing(t testing.TB, kind string) *crossing {
 	b := needPlugin(t)
 	c := &crossing{TB: t, broker: b, ch: rabbittest.Channel(t, b)}
-	c.cfg.URL, c.cfg.Management = b.URL(), management(t, b)
+	c.cfg.URL, c.management = b.URL(), management(t, b) // the Delayer does without: it would wait for policies
 	c.cfg.Prefix, c.cfg.Logger = rabbittest.Prefix(t), slog.New(slog.DiscardHandler)
 	c.cfg.BinaryLadder = binaryladder.Config{Levels: 8, Tick: 20 * time.Millisecond}
 	c.exchange, c.queue = c.cfg.Prefix+" the exchange", c.cfg.Prefix+" the queue"
@@ -94,7 +95,7 @@ func (c *crossing) tidy() {
 func (c *crossing) api() *inventory.API {
 	vhost, err := broker.Vhost(c.cfg.URL)
 	require.NoError(c, err)
-	api, err := inventory.New(c.cfg.Management, vhost)
+	api, err := inventory.New(c.management, vhost)
 	require.NoError(c, err)
 	return api
 }
