@@ -27,11 +27,11 @@ func TestXDelay_BesideThePlugin(t *testing.T) {
 	c := newCrossing(t, "topic")
 	deliveries := c.consume(c.queue)
 	recent := c.major() >= 4
-	either := func(old, new string) string {
+	either := func(before, since string) string {
 		if recent {
-			return new
+			return since
 		}
-		return old
+		return before
 	}
 	for name, x := range map[string]struct {
 		value  any
