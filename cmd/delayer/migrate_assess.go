@@ -35,7 +35,7 @@ func (c *migrateAssessCmd) Help() string {
 func (c *migrateAssessCmd) Validate() error {
 	for flag, delay := range map[string]time.Duration{"--longest": c.Longest, "--finest": c.Finest} {
 		if delay < 0 || delay%time.Millisecond != 0 || delay > assess.PluginMax {
-			return fmt.Errorf("%s: %v is no x-delay: those are whole milliseconds up to %v", flag, delay, assess.Span(assess.PluginMax))
+			return fmt.Errorf("%s: %v is no x-delay: those are whole milliseconds up to %s", flag, assess.Span(delay), assess.Span(assess.PluginMax))
 		}
 	}
 	return c.migrateFlags.Validate()
@@ -43,7 +43,12 @@ func (c *migrateAssessCmd) Validate() error {
 
 // Run prints the assessment, and fails if something stands in the way.
 func (c *migrateAssessCmd) Run(ctx context.Context, s streams) error {
+	show := cli.NewDisplay(s.err)
+	if show.Live() {
+		show.Draw("asking the broker, which counts what waits …")
+	}
 	a, err := c.assess(ctx)
+	show.End()
 	if err == nil {
 		err = c.print(a, s)
 	}
@@ -106,9 +111,13 @@ func (c *migrateAssessCmd) look(ctx context.Context, cfg backend.Config, q *asse
 	if err != nil {
 		return err
 	}
-	asking, cancel := context.WithTimeout(ctx, c.Timeout)
+	reaching, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	if q.Inventory, err = api.Look(asking, user, append(assess.OtherQueues(), q.Prefix)); err != nil {
+	if err := api.Reachable(reaching); err != nil {
+		return err
+	}
+	// The broker counts what waits: two seconds for each exchange of the plugin and 100,000 messages.
+	if q.Inventory, err = api.Look(ctx, user, append(assess.OtherQueues(), q.Prefix)); err != nil {
 		return err
 	}
 	if c.Rabbitmqctl == "" || len(q.Delayed) == 0 {

@@ -51,7 +51,7 @@ func TestFindings(t *testing.T) {
 		says   string
 	}{
 		"always: applications that declare": {func(*Question) {}, Warning, "406 PRECONDITION_FAILED"},
-		"always: negative x-delay":          {func(*Question) {}, Note, "zero, negative or above 4294967295"},
+		"always: negative x-delay":          {func(*Question) {}, Note, "one that is zero or negative is delivered at once"},
 		"4.3":                               {func(q *Question) { q.Version, q.ExchangeTypes = "4.3.6", nil }, Blocker, "it has no Mnesia and cannot run the plugin"},
 		"5.0":                               {func(q *Question) { q.Version, q.ExchangeTypes = "5.0.0", nil }, Blocker, "it has no Mnesia"},
 		"disabled":                          {func(q *Question) { q.ExchangeTypes = nil }, Blocker, "the plugin is not enabled"},
@@ -61,6 +61,7 @@ func TestFindings(t *testing.T) {
 			q.Features = append(q.Features, inventory.Feature{Name: "khepri_db", State: "enabled"})
 		}, Warning, "feature flag khepri_db is on"},
 		"4.2, flags unseen":       {func(q *Question) { q.Version, q.Features = "4.2.0", nil }, Warning, "whether it is on cannot be seen"},
+		"before 4.0":              {func(*Question) {}, Warning, "mode bridge: before RabbitMQ 4.0"},
 		"3.9":                     {func(q *Question) { q.Version = "3.9.29" }, Warning, "tested from 3.10 on"},
 		"no quorum queues":        {func(q *Question) { q.Features[0].State = "disabled" }, Blocker, "feature flag quorum_queue"},
 		"node down":               {func(q *Question) { q.Nodes = append(q.Nodes, inventory.Node{Name: "rabbit@b"}) }, Blocker, "node rabbit@b: it does not run"},
@@ -161,7 +162,7 @@ func TestNothingInTheWay(t *testing.T) {
 	a := Assess(q)
 	require.True(t, a.Ready)
 	for _, f := range a.Findings {
-		require.Contains(t, []string{"applications", "x-delay"}, f.About, "%+v", f)
+		require.Contains(t, []string{"applications", "x-delay", "mode bridge"}, f.About, "%+v", f)
 	}
 	require.Len(t, a.Unseen, 2, "the delays")
 }

@@ -143,7 +143,7 @@ func delayFindings(q Question, a *Assessment) []Finding {
 			Span(latest.Round(time.Second))), ""})
 	}
 	return append(found,
-		Finding{Note, "x-delay", "one that is zero, negative or above 4294967295 is not delayed by the plugin; the bridge and migrate.Wrap deliver it at once too", ""})
+		Finding{Note, "x-delay", "one that is zero or negative is delivered at once, by the plugin, the bridge and migrate.Wrap. One above 4294967295 is delivered at once by the plugin, in silence; migrate.Wrap refuses it, and the bridge parks it", ""})
 }
 
 // configuredFinding says that the configuration does not take the delays as they are.

@@ -25,6 +25,10 @@ func series(q Question) []Finding {
 	if !last && atLeast(q.Version, 4, 0) {
 		found = append(found, khepri(q, about))
 	}
+	if !atLeast(q.Version, 4, 0) {
+		found = append(found, Finding{Warning, "mode bridge", "before RabbitMQ 4.0 consumers see x-delay as it was published, so what waits in the plugin at the switch " +
+			"waits a second time behind the bridge: late, not lost", "evacuate right after the switch, or switch in place"})
+	}
 	if !atLeast(q.Version, 3, 10) {
 		found = append(found, Finding{Warning, about, "Delayer is tested from 3.10 on", "rehearse on a broker of your own"})
 	}

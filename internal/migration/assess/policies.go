@@ -1,7 +1,9 @@
 package assess
 
 import (
+	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/delayer-go/delayer/internal/migration/inventory"
 	"github.com/delayer-go/delayer/internal/policy"
@@ -19,11 +21,16 @@ func policies(q Question) []Finding {
 	for _, x := range q.Topology.Exchanges {
 		applied.Exchanges[x.Name] = effective(q.Policies, x.Name, "exchanges")
 	}
-	var found []Finding
-	for _, harm := range policy.Harm(q.Topology, applied) {
-		found = append(found, Finding{Blocker, "policy", harm, topology.PolicyRemedy(q.Prefix)})
+	harm := policy.Harm(q.Topology, applied)
+	if len(harm) == 0 {
+		return nil
 	}
-	return found
+	const most = 3 // one policy may harm every queue
+	says := strings.Join(harm[:min(most, len(harm))], "; ")
+	if more := len(harm) - most; more > 0 {
+		says += fmt.Sprintf("; and %d more", more)
+	}
+	return []Finding{{Blocker, "policies", says, topology.PolicyRemedy(q.Prefix)}}
 }
 
 // effective is the definition of the policy that would apply to an object of these kinds: the one

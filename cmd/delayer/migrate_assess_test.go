@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/migration/assess"
+	"github.com/delayer-go/delayer/internal/migration/inventory"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+func TestMigrateAssess_Usage(t *testing.T) {
+	for _, c := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"--longest 1200h", exitUsage, "--longest: 50.0 days is no x-delay: those are whole milliseconds up to 49.7 days"},
+		{"--finest 1us", exitUsage, "--finest: 1µs is no x-delay"},
+		{"--timeout 0s", exitUsage, "--timeout must be positive"},
+		{"--output xml", exitUsage, `--output must be one of "text","json"`},
+		{"", exitFailed, "delayer migrate assess: no broker"},
+		{"--url amqp://u:p@h/", exitFailed, "delayer migrate assess: no management API: give --management"},
+		{"--url amqp://u:p@h/ --management h:15672", exitFailed, "want http://user:password@host:15672"},
+		{"--url amqp://u:hunter2@h/ --management http://u:hunter2@127.0.0.1:1", exitFailed, "is the management plugin enabled"},
+	} {
+		status, stdout, stderr := command(t.Context(), t, append([]string{"migrate", "assess"}, strings.Fields(c.args)...)...)
+		require.Equal(t, c.status, status, c.args)
+		require.Contains(t, stderr, c.says)
+		require.NotContains(t, stderr, "hunter2")
+		require.Empty(t, stdout)
+	}
+}
+
+// TestMigrateAssess_Page: it fits into 80 columns, apart from what is longer by itself.
+func TestMigrateAssess_Page(t *testing.T) {
+	pending := int64(1_000_000)
+	var to []assess.Binding
+	for range mostBindings + 2 {
+		to = append(to, assess.Binding{Kind: "queue", Name: "q", Key: "k", Arguments: map[string]any{"x": 1}})
+	}
+	words := strings.Repeat("müßte umgebrochen werden ", 10)
+	a := assess.Assessment{
+		Vhost: "/", RabbitMQ: "4.0.5", Nodes: []string{"a", "b"}, Plugin: "4.0.7",
+		Exchanges: []assess.Exchange{
+			{Name: "orders", Type: "topic", Pending: &pending, Rate: 12.34, To: to, AlternateOf: []string{"front", "rear"}},
+			{Name: "a name", Type: "direct"},
+		},
+		Delays:   assess.Delays{Longest: 60_000, Finest: 1500},
+		Backends: []assess.Backend{{Backend: "ladder", Why: words}, {Backend: "controller", Settings: "controller: {}", Fits: true, Recommended: true, Why: "because"}, {Backend: "x", Fits: true, Why: "because"}},
+		Changes:  []assess.Change{{What: "header", Before: words, After: words}},
+		Findings: []assess.Finding{{Level: assess.Blocker, About: "user u", Says: words, Do: words}, {Level: assess.Note, About: "b", Says: words}},
+		Others:   []assess.Ladder{{Library: "NServiceBus", Queues: "nsb.v2.delay-level-", Levels: 28, Messages: 3, Drained: 7000, Do: words}},
+		Unseen:   []inventory.Unseen{{What: "it", Why: words}},
+	}
+	var page strings.Builder
+	require.NoError(t, writeAssessment(&page, a))
+	for line := range strings.Lines(page.String()) {
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), pageWidth, line)
+	}
+	for _, want := range []string{
+		"RabbitMQ 4.0.5 with the plugin 4.0.7, 2 nodes, vhost \"/\".\n",
+		"\nEXCHANGE  TYPE    PENDING   PUBLISHED  BOUND TO  BOUND FROM  ALTERNATE OF\norders    topic   1000000+  12.3/s     12        0           front and 1 more\n\"a name\"  direct  ?         0.0/s      0         0           -\n",
+		"\norders  k and 1 argument  queue q\n", "\nand 2 more bindings (--output json has all)\n",
+		"\nIn the way\n  user u: müßte", "\n    → müßte",
+		"\nWhich backend fits x-delays up to 1m, such as 1.5s\n  no    backend: ladder\n        müßte", "\n  best  backend: controller and controller: {}\n", "\n  yes   backend: x\n        because\n",
+		"  NServiceBus: 28 queues nsb.v2.delay-level-*: 3 messages, the last due within\n  7s\n    → müßte",
+		"\nCould not be seen\n  it: müßte",
+	} {
+		require.Contains(t, page.String(), want)
+	}
+	require.NotContains(t, page.String(), "Nothing stands in the way")
+}
+
+// TestMigrateAssess on a broker with the plugin: for people and for scripts, before and after something is in the way.
+func TestMigrateAssess(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Own(t, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages, "rabbitmq_management"}})
+	if !b.HasPlugin(rabbittest.DelayedMessages) {
+		rabbittest.Skipf(t, "the broker has no plugin %s", rabbittest.DelayedMessages)
+	}
+	assessment := func(args ...string) (status int, stdout, stderr string) {
+		return command(t.Context(), t, append([]string{"migrate", "assess", "--url", b.URL(), "--management", b.Management()}, args...)...)
+	}
+	require.Eventually(t, func() bool { status, _, _ := assessment(); return status == exitOK }, time.Minute, 100*time.Millisecond)
+	_, stdout, _ := assessment()
+	require.Contains(t, stdout, "it has no exchange of type x-delayed-message, so there is nothing to migrate")
+
+	ch := rabbittest.Channel(t, b)
+	require.NoError(t, ch.ExchangeDeclare("orders", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
+	require.NoError(t, ch.Confirm(false))
+	sent, err := ch.PublishWithDeferredConfirm("orders", "k", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": int32(90 * 60_000)}})
+	require.NoError(t, err)
+	require.True(t, sent.Wait())
+	status, stdout, stderr := assessment("--rabbitmqctl", b.CtlCommand(), "--finest", "1.5s")
+	require.Equal(t, exitOK, status, stderr)
+	require.Regexp(t, `orders +topic +1 +`, stdout)
+	require.Regexp(t, `the last message that waits now is due\s+in 1h`, stdout)
+	require.Contains(t, stdout, "its tick is 1s: a delay of 1.5s becomes 2s")
+	require.Contains(t, stdout, "best  backend: binaryladder and binaryladder: {tick: 1ms")
+	require.Contains(t, stdout, "Nothing stands in the way. Next: delayer migrate prepare")
+
+	require.NoError(t, ch.ExchangeDeclare("delayer.delivery", "fanout", true, false, false, false, nil))
+	status, stdout, stderr = assessment("--output", "json")
+	require.Equal(t, exitFailed, status)
+	require.Equal(t, "delayer migrate assess: 1 obstacle in the way (each says what to do)\n", stderr)
+	var a assess.Assessment
+	require.NoError(t, json.Unmarshal([]byte(stdout), &a))
+	require.False(t, a.Ready)
+	require.Equal(t, assess.Blocker, a.Findings[0].Level)
+	require.Equal(t, `exchange "delayer.delivery"`, a.Findings[0].About)
+
+	status, _, stderr = assessment("--rabbitmqctl", "/no/such/rabbitmqctl")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "/no/such/rabbitmqctl")
+}

@@ -1,0 +1,230 @@
+package migrate_test
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/amqpclient"
+	"github.com/delayer-go/delayer/internal/migration/assess"
+	"github.com/delayer-go/delayer/internal/migration/inventory"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// apiOf is the management API of a broker's vhost. A broker that takes AMQP connections since a
+// moment may still answer 500 there.
+func apiOf(t testing.TB, b *rabbit.Broker, vhost string) *inventory.API {
+	t.Helper()
+	api, err := inventory.New(management(t, b), vhost)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return api.Reachable(t.Context()) == nil }, time.Minute, 100*time.Millisecond)
+	return api
+}
+
+func userOf(t testing.TB, b *rabbit.Broker) string {
+	t.Helper()
+	u, err := url.Parse(b.URL())
+	require.NoError(t, err)
+	return u.User.Username()
+}
+
+// vhostOf makes a vhost for a test, which the broker's user may use.
+func vhostOf(t testing.TB, b *rabbit.Broker, name string) *amqp091.Channel {
+	t.Helper()
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to make a vhost")
+	}
+	_, err := b.Ctl(t.Context(), "add_vhost", name)
+	require.NoError(t, err)
+	_, err = b.Ctl(t.Context(), "set_permissions", "-p", name, userOf(t, b), ".*", ".*", ".*")
+	require.NoError(t, err)
+	conn, err := amqpclient.Dial(t.Context(), withVhost(t, b.URL(), name), t.Name())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	ch, err := conn.Channel()
+	require.NoError(t, err)
+	return ch
+}
+
+func withVhost(t testing.TB, address, vhost string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	return u.Scheme + "://" + u.User.String() + "@" + u.Host + "/" + url.PathEscape(vhost)
+}
+
+const (
+	durable    = true
+	autoDelete = true
+	internal   = true
+	noWait     = true
+)
+
+// TestLook sees each exchange of the plugin in a vhost with a slash, with names that need escaping,
+// arguments of 64 bits, bindings both ways and what waits.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	b := needPlugin(t)
+	const vhost, odd = "/look at/it", `ca fé/"a'%2F?#`
+	ch := vhostOf(t, b, vhost)
+	const big = int64(1)<<53 + 1
+	require.NoError(t, ch.ExchangeDeclare(odd, "x-delayed-message", durable, !autoDelete, internal, !noWait,
+		amqp091.Table{"x-delayed-type": "topic", "alternate-exchange": "amq.fanout"}))
+	require.NoError(t, ch.ExchangeDeclare("plain", "x-delayed-message", !durable, !autoDelete, !internal, !noWait, amqp091.Table{"x-delayed-type": "headers", "n": big}))
+	require.NoError(t, ch.ExchangeDeclare("front", "direct", durable, !autoDelete, !internal, !noWait, amqp091.Table{"alternate-exchange": odd}))
+	_, err := ch.QueueDeclare("to / it", durable, !autoDelete, false, !noWait, nil)
+	require.NoError(t, err)
+	require.NoError(t, ch.QueueBind("to / it", "a.*", odd, !noWait, amqp091.Table{"n": big, "t": amqp091.Table{"x": "y"}}))
+	require.NoError(t, ch.ExchangeBind("amq.headers", "é", odd, !noWait, nil))
+	require.NoError(t, ch.ExchangeBind(odd, "k", "front", !noWait, nil))
+	require.NoError(t, ch.Confirm(!noWait))
+	for range 3 {
+		sent, err := ch.PublishWithDeferredConfirm("plain", "", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": int32(time.Hour.Milliseconds())}})
+		require.NoError(t, err)
+		require.True(t, sent.Wait())
+	}
+	_, err = b.Ctl(t.Context(), "set_policy", "-p", vhost, "p", "^pl", `{"alternate-exchange":"front"}`, "--apply-to", "exchanges")
+	require.NoError(t, err)
+
+	api := apiOf(t, b, vhost)
+	v, err := api.Look(t.Context(), userOf(t, b), nil)
+	require.NoError(t, err)
+	require.Empty(t, v.Unseen, "the broker's user is an administrator")
+	require.Equal(t, b.Version(), v.Version)
+	require.Equal(t, &inventory.Permission{Configure: ".*", Write: ".*", Read: ".*"}, v.Permission)
+	require.Len(t, v.Delayed, 2)
+	require.Equal(t, inventory.Definition{
+		Exchange: inventory.Exchange{Name: odd, Type: "x-delayed-message", Durable: true, Internal: true, Arguments: amqp091.Table{"x-delayed-type": "topic", "alternate-exchange": "amq.fanout"}},
+		Out: []inventory.Binding{
+			{Source: odd, Target: "amq.headers", ToExchange: true, Key: "é", Arguments: amqp091.Table{}},
+			{Source: odd, Target: "to / it", Key: "a.*", Arguments: amqp091.Table{"n": big, "t": amqp091.Table{"x": "y"}}},
+		},
+		In: []inventory.Binding{{Source: "front", Target: odd, ToExchange: true, Key: "k", Arguments: amqp091.Table{}}},
+	}, v.Delayed[0].Definition)
+	require.Zero(t, *v.Delayed[0].Pending)
+	require.EqualValues(t, 3, *v.Delayed[1].Pending)
+	require.Equal(t, amqp091.Table{"x-delayed-type": "headers", "n": big}, v.Delayed[1].Arguments)
+
+	definition, err := api.Definition(t.Context(), odd)
+	require.NoError(t, err)
+	require.Equal(t, v.Delayed[0].Definition, definition)
+	delayed, err := api.Delayed(t.Context())
+	require.NoError(t, err)
+	require.Len(t, delayed, 2)
+	require.Equal(t, "p", delayed[1].Policy)
+	nodes, err := api.Nodes(t.Context())
+	require.NoError(t, err)
+	require.Len(t, nodes, 1)
+	_, err = api.Definition(t.Context(), "no such")
+	require.ErrorIs(t, err, delayer.ErrUnroutable)
+
+	a := assess.Assess(assess.Question{Inventory: v, Prefix: "delayer"})
+	require.True(t, a.Ready)
+	require.Equal(t, []string{"front"}, a.Exchanges[0].AlternateOf)
+	require.Eventually(t, func() bool { // the API learns a few seconds after the start what runs
+		v, err := api.Look(t.Context(), userOf(t, b), nil)
+		return err == nil && v.Nodes[0].Plugin != ""
+	}, time.Minute, 100*time.Millisecond)
+}
+
+// TestLook_WrongUser: each has an error of its own, or a list of what it may not see; none with the password.
+func TestLook_WrongUser(t *testing.T) {
+	t.Parallel()
+	b := needPlugin(t)
+	const vhost, password = "wrong user", "p@ss:w/rd?&%,#"
+	vhostOf(t, b, vhost)
+	address, err := url.Parse(management(t, b))
+	require.NoError(t, err)
+	look := func(user, password, vhost string) (inventory.Inventory, error) {
+		address.User = url.UserPassword(user, password)
+		api, err := inventory.New(address.String(), vhost)
+		require.NoError(t, err)
+		v, err := api.Look(t.Context(), userOf(t, b), nil)
+		if err != nil {
+			require.NotContains(t, err.Error(), password)
+			require.NotContains(t, err.Error(), url.QueryEscape(password))
+		}
+		return v, err
+	}
+	for user, tag := range map[string]string{"m-monitor": "monitoring", "m-tagless": ""} {
+		for _, args := range [][]string{
+			{"add_user", user, password},
+			append([]string{"set_user_tags", user}, strings.Fields(tag)...),
+			{"set_permissions", "-p", vhost, user, ".*", ".*", ".*"},
+		} {
+			_, err := b.Ctl(t.Context(), args...)
+			require.NoError(t, err)
+		}
+	}
+	v, err := look("m-monitor", password, vhost)
+	require.NoError(t, err)
+	var unseen []string
+	for _, u := range v.Unseen {
+		unseen = append(unseen, u.What)
+	}
+	require.Contains(t, unseen, "the permissions of user "+userOf(t, b))
+	require.Contains(t, unseen, "the shovels")
+
+	_, err = look("m-monitor", "wrong", vhost)
+	require.ErrorIs(t, err, delayer.ErrAccess)
+	_, err = look("m-tagless", password, vhost)
+	require.ErrorIs(t, err, delayer.ErrAccess)
+	require.ErrorContains(t, err, "Not management user")
+	_, err = look("m-monitor", password, "no/such vhost")
+	require.ErrorIs(t, err, delayer.ErrUnavailable)
+	require.ErrorContains(t, err, `vhost "no/such vhost": broker unavailable: it does not exist`)
+	address.Host = "127.0.0.1:1"
+	_, err = look("m-monitor", password, vhost)
+	require.ErrorIs(t, err, delayer.ErrUnavailable)
+	require.ErrorContains(t, err, "is the management plugin enabled")
+}
+
+// TestLook_WithoutPlugin: as on 4.3.
+func TestLook_WithoutPlugin(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Another(t, rabbit.Options{Plugins: []string{managementPlugin}})
+	api := apiOf(t, b, "/")
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // 4.3 answers 500 to some questions in its first seconds
+		_, err := api.Look(t.Context(), userOf(t, b), nil)
+		require.NoError(c, err)
+	}, time.Minute, 100*time.Millisecond)
+	v, err := api.Look(t.Context(), userOf(t, b), nil)
+	require.NoError(t, err)
+	require.Empty(t, v.Delayed)
+	require.NotContains(t, v.ExchangeTypes, inventory.DelayedMessage)
+	a := assess.Assess(assess.Question{Inventory: v, Prefix: "delayer"})
+	require.True(t, a.Ready)
+	require.Empty(t, a.Plugin)
+}
+
+// TestLook_Khepri: a broker whose plugin has lost its tables cannot list exchanges. That is said, and what mends it.
+func TestLook_Khepri(t *testing.T) {
+	t.Parallel()
+	needPlugin(t)
+	b := rabbittest.Another(t, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages, managementPlugin}})
+	if !strings.HasPrefix(b.Version(), "4.") || !b.HasPlugin(rabbittest.DelayedMessages) {
+		rabbittest.Skipf(t, "RabbitMQ %s has no choice between Mnesia and Khepri", b.Version())
+	}
+	ch := rabbittest.Channel(t, b)
+	require.NoError(t, ch.ExchangeDeclare("delayed", "x-delayed-message", durable, !autoDelete, !internal, !noWait, amqp091.Table{"x-delayed-type": "direct"}))
+	api := apiOf(t, b, "/")
+	v, err := api.Look(t.Context(), userOf(t, b), nil)
+	require.NoError(t, err)
+	require.False(t, v.Enabled(inventory.Khepri))
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err = b.Ctl(ctx, "enable_feature_flag", "--opt-in", inventory.Khepri)
+	require.NoError(t, err)
+	_, err = api.Look(t.Context(), userOf(t, b), nil)
+	require.ErrorIs(t, err, delayer.ErrUnavailable)
+	require.ErrorContains(t, err, "khepri_db was enabled while the plugin ran")
+}
