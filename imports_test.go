@@ -54,6 +54,8 @@ var rules = []struct{ from, notTo, why string }{
 	{"retry", "github.com/stretchr/testify", "what a consumer links has no test helper in it"},
 	{"retry", "testing", "production code imports no testing"},
 	{"internal/xdelay", module + "/", "what a header means is pure"},
+	{"backend", module + "/internal/migration", "only the command migrates"},
+	{"retry", module + "/internal/migration", "only the command migrates"},
 	{"migrate", module + "/backend", "whoever publishes opens the backend that it needs"},
 	{"migrate", module + "/internal/engine", "a header becomes a delay of the Delayer's interface, and nothing else"},
 	{"migrate", module + "/internal/migration", "a service publishes: the command migrates"},

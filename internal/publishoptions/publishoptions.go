@@ -117,5 +117,5 @@ func (e *KeysError) Unwrap() []error { return e.Errors }
 
 // Is reports whether e is [delayer.ErrUnknown] because the message is stored for some keys.
 func (e *KeysError) Is(target error) bool {
-	return target == delayer.ErrUnknown && len(e.Stored) > 0 //nolint:errorlint // an Is method compares
+	return target == delayer.ErrUnknown && len(e.Stored) > 0
 }

@@ -6,7 +6,8 @@
 // plugin itself (internal/tests/migrate/wrap_test.go):
 //
 //	value                               plugin                                    here
-//	none, nil                           at once                                   no delay
+//	none                                at once                                   no delay
+//	nil                                 3.x: at once; 4.x: closes the connection  no delay
 //	integer, 1 to 2^32-1                milliseconds                              the same
 //	integer, 0 or negative              at once                                   no delay
 //	integer above 2^32-1                at once, in silence                       error

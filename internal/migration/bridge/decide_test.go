@@ -111,6 +111,7 @@ func TestDecide_Tour(t *testing.T) {
 	came := published(message.Seal(l.trip, message.NewEnvelope(now, l.delay, ""), amqp091.Table{"x-death": []any{amqp091.Table{"queue": "p.ladder.wait.01", "reason": "expired"}}}), r.back)
 	id, _ := came.Headers[delayer.Header].(string)
 
+	again := came
 	due := r.decide(r.back, &came, now)
 	assert.Equal(t, straight, due.action)
 	assert.Equal(t, "order.new", due.RoutingKey)
@@ -119,8 +120,9 @@ func TestDecide_Tour(t *testing.T) {
 	assert.Equal(t, want, published(due.out, due.RoutingKey))
 
 	r.turns = false
-	due = r.decide(r.back, &came, now)
+	due = r.decide(r.back, &again, now)
 	assert.Equal(t, straight, due.action)
+	assert.Equal(t, "5000", due.out.Headers["x-delay"], "as it was published")
 }
 
 func TestDecide_ParkedAndSentAgain(t *testing.T) {

@@ -56,7 +56,7 @@ func (f *forwarder) settle(stop, alive context.Context, l letter, written func()
 		if !errors.Is(err, delayer.ErrNotSent) {
 			written() // its place is lost: others need not wait
 		}
-		if l.action != park && f.hopeless(err, time.Since(began)) {
+		if hopeless(l.action, err, time.Since(began)) {
 			l = f.refuse(l, time.Now(), err)
 			continue
 		}
@@ -68,11 +68,16 @@ func (f *forwarder) settle(stop, alive context.Context, l letter, written func()
 	}
 }
 
-// hopeless reports whether a message is to be parked. A missing exchange or permission, an alarm
-// and a policy concern all messages: they wait.
-func (f *forwarder) hopeless(err error, tried time.Duration) bool {
-	return errors.Is(err, delayer.ErrInvalid) || errors.Is(err, delayer.ErrOutOfRange) || errors.Is(err, errTooLarge) ||
-		errors.Is(err, delayer.ErrRefused) && tried > refusedFor
+// hopeless reports whether a message is to be parked. A missing exchange or permission, an alarm,
+// a policy and full waiting queues concern all messages: they wait.
+func hopeless(a action, err error, tried time.Duration) bool {
+	switch {
+	case a == park:
+		return false
+	case errors.Is(err, delayer.ErrRefused):
+		return a == straight && tried > refusedFor
+	}
+	return errors.Is(err, delayer.ErrInvalid) || errors.Is(err, delayer.ErrOutOfRange) || errors.Is(err, errTooLarge)
 }
 
 // wait returns false if the message must go back to its queue.

@@ -3,12 +3,14 @@ package migrate_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,18 +43,19 @@ const bridgePatience = time.Minute
 // A crossing is an exchange of the plugin with a queue behind it, and a bridge for it.
 type crossing struct {
 	testing.TB
-	broker   *rabbit.Broker
-	cfg      backend.Config
-	exchange string
-	queue    string
-	ch       *amqp091.Channel
-	conn     *broker.Conn
+	broker     *rabbit.Broker
+	cfg        backend.Config
+	management string
+	exchange   string
+	queue      string
+	ch         *amqp091.Channel
+	conn       *broker.Conn
 }
 
 func newCrossing(t testing.TB, kind string) *crossing {
 	b := needPlugin(t)
 	c := &crossing{TB: t, broker: b, ch: rabbittest.Channel(t, b)}
-	c.cfg.URL, c.cfg.Management = b.URL(), management(t, b)
+	c.cfg.URL, c.management = b.URL(), management(t, b) // the Delayer does without: it would wait for policies
 	c.cfg.Prefix, c.cfg.Logger = rabbittest.Prefix(t), slog.New(slog.DiscardHandler)
 	c.cfg.BinaryLadder = binaryladder.Config{Levels: 8, Tick: 20 * time.Millisecond}
 	c.exchange, c.queue = c.cfg.Prefix+" the exchange", c.cfg.Prefix+" the queue"
@@ -94,7 +97,7 @@ func (c *crossing) tidy() {
 func (c *crossing) api() *inventory.API {
 	vhost, err := broker.Vhost(c.cfg.URL)
 	require.NoError(c, err)
-	api, err := inventory.New(c.cfg.Management, vhost)
+	api, err := inventory.New(c.management, vhost)
 	require.NoError(c, err)
 	return api
 }
@@ -320,7 +323,7 @@ func TestBridge_Parked(t *testing.T) {
 	defer sender.Close()
 	for {
 		m, err := r.Next(t.Context())
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		require.NoError(t, err)
@@ -355,7 +358,8 @@ func TestBridge_MovesBindings(t *testing.T) {
 	c.cross(func(cfg *bridge.Config) { cfg.API = c.api() })
 	require.Eventually(t, func() bool {
 		d, err := c.api().Definition(t.Context(), c.exchange)
-		return err == nil && len(d.Out) == 1 && d.Out[0].Target == record.Bridge(c.cfg.Prefix, c.exchange)
+		around := func(b inventory.Binding) bool { return b.Target != record.Bridge(c.cfg.Prefix, c.exchange) }
+		return err == nil && len(d.Out) > 0 && !slices.ContainsFunc(d.Out, around)
 	}, bridgePatience, 50*time.Millisecond)
 	deliveries := c.consume(late)
 	began := time.Now()

@@ -27,18 +27,18 @@ func TestXDelay_BesideThePlugin(t *testing.T) {
 	c := newCrossing(t, "topic")
 	deliveries := c.consume(c.queue)
 	recent := c.major() >= 4
-	either := func(old, new string) string {
+	either := func(before, since string) string {
 		if recent {
-			return new
+			return since
 		}
-		return old
+		return before
 	}
 	for name, x := range map[string]struct {
 		value  any
 		plugin string
 		ours   any // a delay, or nil for an error
 	}{
-		"nil":            {nil, atOnce, 0 * time.Second},
+		"nil":            {nil, either(atOnce, fails), 0 * time.Second},
 		"zero":           {int32(0), atOnce, 0 * time.Second},
 		"negative":       {int32(-60_000), atOnce, 0 * time.Second},
 		"int32":          {int32(60_000), later, time.Minute},
