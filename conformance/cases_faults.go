@@ -12,7 +12,7 @@ var faultCases = []testCase{
 
 func connectionCut(t *trial) {
 	const goroutines, cuts, between = 32, 3, 200
-	const pause = 100 * time.Millisecond // a World takes seconds to cut: tens of thousands would pass meanwhile
+	const pause = 25 * time.Millisecond // a World takes seconds to cut: tens of thousands would pass meanwhile
 	in := t.queue(t.name("queue"))
 	t.must(t.w.Cut(t.ctx)) // once while nothing is published
 	p := startPublishers(t, goroutines, func(ctx context.Context, id string) outcome {

@@ -23,7 +23,6 @@ const patience = 3 * time.Minute
 
 // TestKilled: every order ends in state S, or in F and parked, whatever is killed.
 func TestKilled(t *testing.T) {
-	t.Parallel()
 	database := postgrestest.URL(t)
 	b := rabbittest.Own(t, rabbit.Options{})
 	seed := uint64(time.Now().UnixNano())

@@ -61,7 +61,6 @@ func (s *scene) becomes(want map[string]int) {
 }
 
 func TestStates(t *testing.T) {
-	t.Parallel()
 	s := newScene(t, func(order int64, attempt int) int {
 		switch order {
 		case 1:
@@ -97,7 +96,6 @@ func TestStates(t *testing.T) {
 
 // TestSweep: an order whose message is lost is sent again, and one that has ended is not.
 func TestSweep(t *testing.T) {
-	t.Parallel()
 	s := newScene(t, func(int64, int) int { return http.StatusOK }, "NOTIFY_OVERDUE=0s")
 	s.keep("relay")
 	s.run("save", "2")
