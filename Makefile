@@ -1,6 +1,6 @@
 # Type `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help example test unit test-matrix faults bench bench-go fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-chromium
+.PHONY: help example test unit test-matrix faults bench bench-go fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-plugin install-chromium
 
 # Run at an exact version and outside of our module, whose requirements it must not become.
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -58,6 +58,10 @@ postgresql: ## install PostgreSQL if there is neither POSTGRES_URL nor a server
 
 install-postgresql: ## install PostgreSQL from the system's packages
 	@scripts/install-postgresql.sh
+
+install-plugin: ## fetch and check the x-delayed-message plugin (SERIES=4.0 IMAGE=1 FOLDER= MIRROR= FILE= DIGEST=)
+	go run ./cmd/install-plugin $(if $(SERIES),-series '$(SERIES)') $(if $(IMAGE),-docker) $(if $(FOLDER),-folder '$(FOLDER)') \
+		$(if $(MIRROR),-mirror '$(MIRROR)') $(if $(FILE),-file '$(FILE)') $(if $(DIGEST),-digest '$(DIGEST)')
 
 install-chromium: ## install Chromium from the system's packages: a test looks at report.html in it
 	@scripts/install-chromium.sh

@@ -25,13 +25,15 @@ var heavy = []string{
 // that the tests of imported packages import: tests that need a broker are therefore in internal/tests.
 func TestConsumer_GoSum(t *testing.T) {
 	const most = 10 // two lines each: amqp091-go and its goleak, yaml, testify, rapid
-	dir := consumer(t, "backend")
-	run(t, dir, "go", "mod", "tidy")
-	sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
-	require.NoError(t, err)
-	assert.LessOrEqual(t, bytes.Count(sum, []byte("\n")), most, "go.sum:\n%s", sum)
-	for _, path := range heavy {
-		assert.NotContains(t, string(sum), path)
+	for _, imports := range []string{"backend", "migrate"} {
+		dir := consumer(t, imports)
+		run(t, dir, "go", "mod", "tidy")
+		sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+		require.NoError(t, err)
+		assert.LessOrEqual(t, bytes.Count(sum, []byte("\n")), most, "%s: go.sum:\n%s", imports, sum)
+		for _, path := range heavy {
+			assert.NotContains(t, string(sum), path, imports)
+		}
 	}
 }
 

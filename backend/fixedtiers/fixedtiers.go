@@ -212,11 +212,11 @@ func (t *tiers) Publish(ctx context.Context, exchange, key string, delay time.Du
 // checkDestination keeps a message from going round: one that was to be delivered to a tier would
 // expire there, and its delivery key would lead it there again.
 func (t *tiers) checkDestination(exchange, key string, msg amqp091.Publishing) error {
-	own := t.blueprint.names.prefix + "."
+	own := t.blueprint.names.prefix
 	if name, ok := message.Targets(exchange, key, msg.Headers, own); ok {
 		return &delayer.Error{
 			Op: "publish", Backend: Name, Object: fmt.Sprintf("to %.300q", name), Kind: delayer.ErrInvalid,
-			Cause: fmt.Errorf("names that begin with %q belong to the tiers", own),
+			Cause: fmt.Errorf("names that begin with %q belong to the tiers", own+"."),
 		}
 	}
 	return nil

@@ -82,7 +82,7 @@ func openPlugin(ctx context.Context, env bench.Env, queueType string) (delayer.D
 	d, err := openBackend("plugin", asIs)(ctx, env, queueType)
 	var known *delayer.Error
 	if errors.As(err, &known) && known.Backend == "plugin" && known.Object == "" && errors.Is(err, delayer.ErrUnavailable) {
-		return nil, fmt.Errorf("%w: %w", bench.ErrSkip, known.Cause)
+		return nil, fmt.Errorf("%w: %w (to get the plugin: make install-plugin)", bench.ErrSkip, known.Cause)
 	}
 	return d, err
 }

@@ -43,7 +43,12 @@ func (c *migrateAssessCmd) Validate() error {
 
 // Run prints the assessment, and fails if something stands in the way.
 func (c *migrateAssessCmd) Run(ctx context.Context, s streams) error {
+	show := cli.NewDisplay(s.err)
+	if show.Live() {
+		show.Draw("asking the broker, which counts what waits …")
+	}
 	a, err := c.assess(ctx)
+	show.End()
 	if err == nil {
 		err = c.print(a, s)
 	}
@@ -106,9 +111,13 @@ func (c *migrateAssessCmd) look(ctx context.Context, cfg backend.Config, q *asse
 	if err != nil {
 		return err
 	}
-	asking, cancel := context.WithTimeout(ctx, c.Timeout)
+	reaching, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	if q.Inventory, err = api.Look(asking, user, append(assess.OtherQueues(), q.Prefix)); err != nil {
+	if err := api.Reachable(reaching); err != nil {
+		return err
+	}
+	// The broker counts what waits: two seconds for each exchange of the plugin and 100,000 messages.
+	if q.Inventory, err = api.Look(ctx, user, append(assess.OtherQueues(), q.Prefix)); err != nil {
 		return err
 	}
 	if c.Rabbitmqctl == "" || len(q.Delayed) == 0 {

@@ -38,8 +38,8 @@ func writeAssessment(w io.Writer, a assess.Assessment) error {
 // summaryOf is the first line.
 func summaryOf(a assess.Assessment) string {
 	plugin := "without the plugin"
-	if a.Plugin != "" {
-		plugin = "with the plugin " + a.Plugin
+	if a.Enabled {
+		plugin = strings.TrimSpace("with the plugin " + a.Plugin)
 	}
 	nodes := ""
 	if len(a.Nodes) > 0 {

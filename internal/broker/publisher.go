@@ -22,6 +22,11 @@ type Publishing struct {
 	Optional      bool // not mandatory: nil does not mean that a queue has it
 	Message       amqp091.Publishing
 
+	// Written is called, unless it is nil, once messages that are published from now on come after
+	// this one. It may be called when Publish has returned, and is not called for a message that
+	// was not sent.
+	Written func()
+
 	direct bool // the exchange is not ours
 }
 
@@ -93,6 +98,9 @@ func (p *Publisher) publish(ctx context.Context, msg Publishing) error {
 	channel, err := p.acquire(ctx, msg, shared)
 	if err != nil {
 		return err
+	}
+	if channel == p.alone {
+		msg.Written = nil // others overtake it until it is confirmed
 	}
 	err = channel.publish(ctx, msg)
 	p.proof.learn(msg, err)

@@ -234,6 +234,9 @@ func (c *publisherChannel) write(o *openChannel, req *request) {
 	}
 	switch {
 	case err == nil:
+		if req.msg.Written != nil {
+			req.msg.Written()
+		}
 		req.written <- writeResult{confirm: confirm, channel: o}
 	case errors.Is(err, amqp091.ErrClosed):
 		req.written <- writeResult{err: c.fail(delayer.ErrNotSent, plain(err), "the connection was lost before the message was sent")}

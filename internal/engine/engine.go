@@ -25,7 +25,6 @@ import (
 // Engine implements [delayer.Delayer] over a Strategy.
 type Engine struct {
 	settings Settings
-	own      string // begins the names of all our objects
 	strategy Strategy
 	limits   delayer.Limits
 	bounds   message.Limits
@@ -171,8 +170,8 @@ func (e *Engine) check(exchange, key string, delay time.Duration, msg *amqp091.P
 		err = keeper.CheckWords(key)
 	}
 	if err == nil {
-		if _, ok := message.Targets(exchange, key, msg.Headers, e.own); ok {
-			err = fmt.Errorf("names that begin with %q belong to this Delayer: choose another name", e.own)
+		if _, ok := message.Targets(exchange, key, msg.Headers, e.settings.Prefix); ok {
+			err = fmt.Errorf("names that begin with %q belong to this Delayer: choose another name", e.settings.Prefix+".")
 		}
 	}
 	if err != nil {

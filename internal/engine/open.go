@@ -62,7 +62,7 @@ func (c *Connected) Close() { c.control.Close() }
 // Start declares the topology, opens the publishing connections and returns the engine. After an
 // error everything is closed.
 func (c *Connected) Start(ctx context.Context, s Strategy) (*Engine, error) {
-	e := &Engine{settings: c.settings, own: c.settings.Prefix + ".", strategy: s, limits: s.Limits(), control: c.control}
+	e := &Engine{settings: c.settings, strategy: s, limits: s.Limits(), control: c.control}
 	if err := e.open(ctx, c); err != nil {
 		e.release()
 		return nil, err

@@ -73,7 +73,7 @@ type Request struct {
 // API answers; [ErrNotFound] is among the latter.
 func (c *Client) Get(ctx context.Context, r Request, into any) error {
 	fail := func(kind, cause error, hint string) error {
-		return &delayer.Error{Op: r.Op, Object: c.String(), Kind: kind, Cause: cause, Hint: hint}
+		return &delayer.Error{Op: r.Op, Object: c.String() + "/api/" + r.Path, Kind: kind, Cause: cause, Hint: hint}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.String()+"/api/"+r.Path+"?"+r.Query.Encode(), nil)
 	if err != nil {

@@ -164,17 +164,24 @@ func Copies(headers amqp091.Table) []string {
 	return keys
 }
 
-// Targets returns a destination of a message whose name begins with prefix, if there is one. At the
-// default exchange CC and BCC name queues too.
+// Owns reports whether a name is that of an object of the Delayer with this prefix. What a migration
+// keeps beside those, messages may go to.
+func Owns(prefix, name string) bool {
+	rest, is := strings.CutPrefix(name, prefix+".")
+	return is && !strings.HasPrefix(rest, "migration.")
+}
+
+// Targets returns a destination of a message that the Delayer with this prefix owns, if there is
+// one. At the default exchange CC and BCC name queues too.
 func Targets(exchange, key string, headers amqp091.Table, prefix string) (string, bool) {
 	if exchange != "" {
-		return exchange, strings.HasPrefix(exchange, prefix)
+		return exchange, Owns(prefix, exchange)
 	}
-	if strings.HasPrefix(key, prefix) {
+	if Owns(prefix, key) {
 		return key, true
 	}
 	for _, queue := range Copies(headers) {
-		if strings.HasPrefix(queue, prefix) {
+		if Owns(prefix, queue) {
 			return queue, true
 		}
 	}

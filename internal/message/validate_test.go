@@ -7,6 +7,7 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -107,4 +108,13 @@ func TestValidateTakesWhatAMQPCan(t *testing.T) {
 	}
 	require.NoError(t, Validate("x", strings.Repeat("k", 255), &msg, bounds))
 	require.NoError(t, Validate("", "queue", &amqp091.Publishing{}, bounds))
+}
+
+func TestOwns(t *testing.T) {
+	for name, want := range map[string]bool{
+		"p.delivery": true, "p.": true, "p": false, "px.delivery": false, "": false,
+		"p.migration": true, "p.migration.behind.1": false, "p.migrations": true,
+	} {
+		assert.Equal(t, want, Owns("p", name), name)
+	}
 }

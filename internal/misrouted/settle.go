@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -70,7 +69,7 @@ func (m *Mover) read(d *amqp091.Delivery, came origin) *letter {
 	var err error
 	if l.envelope, err = message.ParseEnvelope(text); err == nil {
 		f.ours = m.cfg.Resend
-		f.reserved = strings.HasPrefix(cmp.Or(l.envelope.Exchange, d.RoutingKey), m.cfg.Prefix+".")
+		f.reserved = message.Owns(m.cfg.Prefix, cmp.Or(l.envelope.Exchange, d.RoutingKey))
 		f.remaining, f.known = m.cfg.Rules.Remaining(l.envelope, d.Headers)
 		f.vouched = came == outage && m.cfg.Vouches(l.envelope.Exchange, d.RoutingKey)
 	}

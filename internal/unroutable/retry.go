@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -80,7 +79,7 @@ func (s *Sender) unfit(m *Message, now time.Time) string {
 	switch waits := m.waits(now); {
 	case !m.Ours:
 		return "it has no header " + delayer.Header + ", so its destination is not known"
-	case strings.HasPrefix(cmp.Or(m.Envelope.Exchange, m.RoutingKey), s.client.prefix+"."):
+	case message.Owns(s.client.prefix, cmp.Or(m.Envelope.Exchange, m.RoutingKey)):
 		return "its destination is an object of the Delayer's own"
 	case waits != "":
 		return waits

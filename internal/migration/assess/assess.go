@@ -45,10 +45,12 @@ type Waiting struct {
 // An Assessment is the answer. Its JSON is for scripts.
 type Assessment struct {
 	// Ready reports that nothing stands in the way: no finding is a [Blocker].
-	Ready     bool               `json:"ready"`
-	Vhost     string             `json:"vhost"`
-	RabbitMQ  string             `json:"rabbitmq"`
-	Plugin    string             `json:"plugin,omitempty"` // its version
+	Ready    bool   `json:"ready"`
+	Vhost    string `json:"vhost"`
+	RabbitMQ string `json:"rabbitmq"`
+	// Enabled reports that the broker has the plugin's exchange type.
+	Enabled   bool               `json:"plugin_enabled"`
+	Plugin    string             `json:"plugin,omitempty"` // its version, known some seconds after a start
 	Nodes     []string           `json:"nodes"`
 	Exchanges []Exchange         `json:"exchanges"`
 	Delays    Delays             `json:"delays"`
@@ -80,7 +82,7 @@ type Finding struct {
 // Assess answers.
 func Assess(q Question) Assessment {
 	a := Assessment{
-		Vhost: q.Vhost, RabbitMQ: q.Version, Plugin: pluginVersion(q.Nodes), Nodes: names(q.Nodes), Delays: delays(q),
+		Vhost: q.Vhost, RabbitMQ: q.Version, Enabled: enabled(q), Plugin: pluginVersion(q.Nodes), Nodes: names(q.Nodes), Delays: delays(q),
 		Exchanges: exchanges(q), Backends: []Backend{}, Changes: []Change{}, Findings: begun(q),
 		Others: ladders(q.Queues), Unseen: unseen(q),
 	}

@@ -61,6 +61,7 @@ func TestFindings(t *testing.T) {
 			q.Features = append(q.Features, inventory.Feature{Name: "khepri_db", State: "enabled"})
 		}, Warning, "feature flag khepri_db is on"},
 		"4.2, flags unseen":       {func(q *Question) { q.Version, q.Features = "4.2.0", nil }, Warning, "whether it is on cannot be seen"},
+		"before 4.0":              {func(*Question) {}, Warning, "mode bridge: before RabbitMQ 4.0"},
 		"3.9":                     {func(q *Question) { q.Version = "3.9.29" }, Warning, "tested from 3.10 on"},
 		"no quorum queues":        {func(q *Question) { q.Features[0].State = "disabled" }, Blocker, "feature flag quorum_queue"},
 		"node down":               {func(q *Question) { q.Nodes = append(q.Nodes, inventory.Node{Name: "rabbit@b"}) }, Blocker, "node rabbit@b: it does not run"},
@@ -161,7 +162,7 @@ func TestNothingInTheWay(t *testing.T) {
 	a := Assess(q)
 	require.True(t, a.Ready)
 	for _, f := range a.Findings {
-		require.Contains(t, []string{"applications", "x-delay"}, f.About, "%+v", f)
+		require.Contains(t, []string{"applications", "x-delay", "mode bridge"}, f.About, "%+v", f)
 	}
 	require.Len(t, a.Unseen, 2, "the delays")
 }

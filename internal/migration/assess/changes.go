@@ -59,7 +59,7 @@ func survives(l delayer.Limits) string {
 }
 
 // declarations is always said: no migration can prevent it.
-func declarations(q Question) []Finding {
+func declarations(Question) []Finding {
 	return []Finding{{
 		Warning, "applications", "those that declare an exchange as x-delayed-message when they start get 406 PRECONDITION_FAILED after the switch, " +
 			"and 503 once the plugin is disabled. The broker does not show which do",

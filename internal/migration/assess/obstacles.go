@@ -14,16 +14,20 @@ func series(q Question) []Finding {
 	var found []Finding
 	about := "RabbitMQ " + q.Version
 	last := atLeast(q.Version, 4, 3)
-	switch enabled := slices.Contains(q.ExchangeTypes, inventory.DelayedMessage); {
+	switch {
 	case last:
 		found = append(found, Finding{Blocker, about, "it has no Mnesia and cannot run the plugin: nothing waits there, and exchanges of type x-delayed-message route nothing",
 			"what waited is on the broker of the former series: migrate there. Here, delete the exchanges and declare them with an ordinary type"})
-	case !enabled:
+	case !enabled(q):
 		found = append(found, Finding{Blocker, about, "the plugin is not enabled: exchanges of type x-delayed-message route nothing. Disabling it deletes what waits",
 			"rabbitmq-plugins enable rabbitmq_delayed_message_exchange, then assess again"})
 	}
 	if !last && atLeast(q.Version, 4, 0) {
 		found = append(found, khepri(q, about))
+	}
+	if !atLeast(q.Version, 4, 0) {
+		found = append(found, Finding{Warning, "mode bridge", "before RabbitMQ 4.0 consumers see x-delay as it was published, so what waits in the plugin at the switch " +
+			"waits a second time behind the bridge: late, not lost", "evacuate right after the switch, or switch in place"})
 	}
 	if !atLeast(q.Version, 3, 10) {
 		found = append(found, Finding{Warning, about, "Delayer is tested from 3.10 on", "rehearse on a broker of your own"})
@@ -33,6 +37,9 @@ func series(q Question) []Finding {
 	}
 	return found
 }
+
+// enabled reports whether the broker knows the plugin's exchange type.
+func enabled(q Question) bool { return slices.Contains(q.ExchangeTypes, inventory.DelayedMessage) }
 
 // khepri is about the store that deletes the plugin's tables.
 func khepri(q Question, about string) Finding {
@@ -62,7 +69,7 @@ func clusterNodes(q Question) []Finding {
 		switch {
 		case !n.Running:
 			found = append(found, Finding{Blocker, "node " + n.Name, "it does not run: what waits there can be neither counted nor moved", "start it, or decide that what waits there is lost and remove it: rabbitmqctl forget_cluster_node"})
-		case n.Plugin == "" && slices.Contains(q.ExchangeTypes, inventory.DelayedMessage):
+		case n.Plugin == "" && pluginVersion(q.Nodes) != "":
 			found = append(found, Finding{Warning, "node " + n.Name, "it does not run the plugin", "nothing waits there; clients that are connected to it cannot publish with a delay"})
 		}
 	}

@@ -2,6 +2,8 @@
 package migrate_test
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
 	"github.com/delayer-go/delayer/internal/rabbit"
@@ -12,6 +14,13 @@ import (
 const managementPlugin = "rabbitmq_management"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(bridgeVariable) != "" {
+		if err := bridgeChild(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	rabbittest.Main(m, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages, managementPlugin}})
 }
 

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/migration/record"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+func TestMigrateBridge_UsageErrors(t *testing.T) {
+	for _, args := range [][]string{
+		{"migrate", "bridge"}, {"migrate", "bridge", "--exchange", ""}, {"migrate", "bridge", "--exchange", "x", "--prefetch", "0"},
+		{"migrate", "bridge", "--exchange", "x", "--timeout", "0s"},
+	} {
+		status, _, stderr := command(t.Context(), t, args...)
+		assert.Equal(t, exitUsage, status, "%q: %s", args, stderr)
+	}
+}
+
+func TestMigrateBridge(t *testing.T) {
+	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbinaryladder:\n  levels: 8\n  tick: 20ms\n")
+	exchange, queue := prefix+"-x", prefix+"-q"
+	args := []string{"migrate", "bridge", "--config", config, "--exchange", exchange}
+
+	status, _, stderr := command(t.Context(), t, args...)
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "delayer migrate switch")
+
+	ch := channel(t, url)
+	bridge, behind := record.Bridge(prefix, exchange), record.Behind(prefix, exchange)
+	for name, kind := range map[string]string{exchange: "fanout", behind: "topic"} {
+		require.NoError(t, ch.ExchangeDeclare(name, kind, true, false, false, false, nil))
+	}
+	_, err := ch.QueueDeclare(bridge, true, false, false, false, record.BridgeArguments(bridge))
+	require.NoError(t, err)
+	require.NoError(t, ch.QueueBind(bridge, "", exchange, false, nil))
+	in := consume(t, ch, queue)
+	require.NoError(t, ch.QueueBind(queue, "k", behind, false, nil))
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var out, errs bytes.Buffer
+	ended := make(chan int, 1)
+	go func() { ended <- run(ctx, args, strings.NewReader(""), &out, &errs) }()
+	began := time.Now()
+	require.NoError(t, ch.Publish(exchange, "k", false, false, amqp091.Publishing{
+		Headers: amqp091.Table{"x-delay": int32(300)}, Body: []byte("late"),
+	}))
+	assert.Equal(t, "late", string((<-in).Body))
+	assert.False(t, time.Since(began) < 300*time.Millisecond, "early")
+	stop()
+	assert.Equal(t, exitOK, <-ended, errs.String())
+	assert.Contains(t, errs.String(), "delayed=1")
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/migration/inventory"
+	"github.com/delayer-go/delayer/internal/migration/node"
+	"github.com/delayer-go/delayer/internal/migration/record"
+	"github.com/delayer-go/delayer/internal/migration/swap"
+)
+
+// migrateRetireCmd is `delayer migrate retire`.
+type migrateRetireCmd struct {
+	exchangeFlags
+	Watch time.Duration `default:"15s" help:"How long nothing may be published to an exchange of the plugin before it is deleted (${default})."`
+	Force string        `placeholder:"EXCHANGE" help:"The exchange's name again: retire it without proof that the plugin holds nothing for it. What it holds is lost with the plugin."`
+}
+
+// Validate makes a value that cannot be right a usage error.
+func (c *migrateRetireCmd) Validate() error {
+	if c.Force != "" && c.Force != c.Exchange {
+		return fmt.Errorf("--force: %q is not the exchange's name, %q", c.Force, c.Exchange)
+	}
+	return c.exchangeFlags.Validate()
+}
+
+// Run ends the migration of an exchange: it proves that the plugin is not needed for it, and
+// removes what is left.
+func (c *migrateRetireCmd) Run(ctx context.Context, s streams) error {
+	return c.step(ctx, "retire", func(m *migrationSession) error {
+		err := m.locked(ctx, c.Exchange, func(swapper *swap.Swapper, keeper *record.Keeper) error {
+			return c.retire(ctx, s, m, swapper, keeper)
+		})
+		if err != nil {
+			return err
+		}
+		return c.last(ctx, s, m)
+	})
+}
+
+func (c *migrateRetireCmd) retire(ctx context.Context, s streams, m *migrationSession, swapper *swap.Swapper, keeper *record.Keeper) error {
+	r, _ := keeper.Record()
+	switch {
+	case r.Step == record.Switching || r.Step == record.Restoring:
+		return fmt.Errorf("exchange %q is half changed: %s was interrupted (run it again first)", c.Exchange, map[record.Step]string{
+			record.Switching: "delayer migrate switch --mode " + string(r.Mode), record.Restoring: "delayer migrate rollback",
+		}[r.Step])
+	case r.Step == record.Switched && r.Mode == record.Bridging:
+		return fmt.Errorf("exchange %q leads to a bridge (when its publishers use the library: switch --mode in-place, let the bridge empty its queue, stop it, and run retire again)", c.Exchange)
+	}
+	if err := c.nothingPending(ctx, m); err != nil {
+		return err
+	}
+	if r.Bridged {
+		if err := m.removeBridge(ctx, swapper, c.Force != ""); err != nil {
+			return err
+		}
+	}
+	if r.Step != record.Switched {
+		if err := c.deleteOld(ctx, s, m); err != nil {
+			return err
+		}
+	}
+	if _, found := keeper.Record(); found {
+		if err := keeper.Delete(); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(s.out, "exchange %s is retired: the plugin is not needed for it, and its record is deleted\n", shown(c.Exchange))
+	return err
+}
+
+// nothingPending proves that the plugin's tables hold nothing for the exchange, on any node.
+func (c *migrateRetireCmd) nothingPending(ctx context.Context, m *migrationSession) error {
+	if c.Force != "" {
+		return nil
+	}
+	if m.control == nil {
+		return errors.New("whether the plugin still holds messages cannot be seen without --rabbitmqctl (give it, or --force with the exchange's name: what is there is lost)")
+	}
+	tables, err := m.control.Pending(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		if n := pendingOf([]node.Table{t}, m.vhost, c.Exchange); n > 0 {
+			return fmt.Errorf("the plugin holds %d messages for exchange %q on node %s (delayer migrate drain waits for them, evacuate takes them out)", n, c.Exchange, t.Node)
+		}
+	}
+	return nil
+}
+
+// deleteOld deletes an exchange that is still the plugin's, once nothing is published to it.
+func (c *migrateRetireCmd) deleteOld(ctx context.Context, s streams, m *migrationSession) error {
+	d, err := m.api.Definition(ctx, c.Exchange)
+	if err != nil {
+		return err
+	}
+	if !d.Delayed() {
+		return fmt.Errorf("exchange %q was not switched by delayer migrate, and is not the plugin's: its type is %s", c.Exchange, d.Type)
+	}
+	if c.Force == "" {
+		fmt.Fprintf(s.err, "looking for %v whether something is published to exchange %s\n", c.Watch, shown(c.Exchange))
+		if err := c.unused(ctx, m); err != nil {
+			return err
+		}
+	}
+	return m.wire().Perform(ctx, []swap.Op{{Verb: swap.Delete, Exchange: d.Exchange}})
+}
+
+// unused looks at the number of published messages several times.
+func (c *migrateRetireCmd) unused(ctx context.Context, m *migrationSession) error {
+	const looks = 3
+	first, err := m.api.Published(ctx, c.Exchange)
+	for i := 0; i < looks && err == nil; i++ {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(c.Watch / looks):
+		}
+		var now int64
+		if now, err = m.api.Published(ctx, c.Exchange); now != first && err == nil {
+			return fmt.Errorf("%d messages were published to exchange %q meanwhile (let its publishers use the library, or switch it)", now-first, c.Exchange)
+		}
+	}
+	return err
+}
+
+// last says whether the plugin can go.
+func (c *migrateRetireCmd) last(ctx context.Context, s streams, m *migrationSession) error {
+	left, err := m.api.Delayed(ctx)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		fmt.Fprintf(s.out, "the plugin must stay: vhost %s has %d more exchanges of it:%s\n", m.vhost, len(left), names(left))
+		return nil
+	}
+	if rows := c.rows(ctx, m); rows != "" {
+		fmt.Fprintf(s.out, "the plugin must stay: its tables are not empty:%s\n", rows)
+		return nil
+	}
+	_, err = fmt.Fprintf(s.out, "vhost %s has no exchange of the plugin any more. When the same is true of all vhosts, on each node:\n  rabbitmq-plugins disable rabbitmq_delayed_message_exchange\n", m.vhost)
+	return err
+}
+
+// rows lists what the plugin's tables hold for any exchange of any vhost.
+func (c *migrateRetireCmd) rows(ctx context.Context, m *migrationSession) string {
+	if m.control == nil {
+		return ""
+	}
+	tables, err := m.control.Pending(ctx)
+	if err != nil {
+		return " " + err.Error()
+	}
+	text := ""
+	for _, t := range tables {
+		for _, x := range t.Exchanges {
+			text += fmt.Sprintf(" %d for exchange %s in vhost %s on node %s;", x.Rows, shown(x.Exchange), shown(x.Vhost), t.Node)
+		}
+	}
+	return text
+}
+
+func names(all []inventory.Exchange) string {
+	text := ""
+	for _, x := range all {
+		text += " " + shown(x.Name)
+	}
+	return text
+}

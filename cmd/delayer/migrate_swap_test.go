@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/migration/record"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+func TestMigrateSteps_Usage(t *testing.T) {
+	for args, says := range map[string]string{
+		"prepare":                                "--exchange",
+		"switch --exchange x":                    "--mode",
+		"rollback":                               "--exchange",
+		"status --pending":                       "--pending needs --rabbitmqctl",
+		"status --output yaml":                   "--output must be one of",
+		"retire --exchange x --force y":          `--force: "y" is not the exchange's name, "x"`,
+		"switch --exchange x --mode no":          "--mode must be one of",
+		"prepare --exchange x --timeout 0s":      "--timeout must be positive",
+		"switch --exchange= --mode bridge --yes": "the name is empty",
+	} {
+		status, _, stderr := command(t.Context(), t, append([]string{"migrate"}, strings.Fields(args)...)...)
+		require.Equal(t, exitUsage, status, args)
+		require.Contains(t, stderr, says)
+	}
+}
+
+func TestMigratePrepare_DryRun(t *testing.T) {
+	status, stdout, stderr := command(t.Context(), t, "migrate", "prepare", "--exchange", "x", "--url", "amqp://nobody:hunter2@127.0.0.1:1/", "--dry-run")
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stdout, "delayer.ladder")
+	require.Contains(t, stdout, record.Queue("delayer", "x"))
+}
+
+// TestMigrateSteps is the journey of one exchange, there and back and to its end.
+func TestMigrateSteps(t *testing.T) {
+	b := rabbittest.Own(t, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages, "rabbitmq_management"}})
+	if !b.HasPlugin(rabbittest.DelayedMessages) {
+		rabbittest.Skipf(t, "the broker has no plugin %s", rabbittest.DelayedMessages)
+	}
+	config := configFile(t, "url: "+b.URL()+"\nmanagement: "+b.Management()+"\nbinaryladder:\n  levels: 6\n")
+	step := func(status int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		got, stdout, stderr := command(t.Context(), t, append(append([]string{"migrate", args[0]}, args[1:]...), "--config", config)...)
+		t.Logf("$ delayer migrate %s\n%s%s", strings.ReplaceAll(strings.Join(args, " "), b.CtlCommand(), "rabbitmqctl"), stdout, stderr)
+		require.Equal(t, status, got, stderr)
+		return stdout, stderr
+	}
+	const x = "--exchange=orders"
+	ctl := "--rabbitmqctl=" + b.CtlCommand()
+	ch := rabbittest.Channel(t, b)
+
+	_, stderr := step(exitFailed, "prepare", x)
+	require.Contains(t, stderr, "it does not exist")
+	require.NoError(t, ch.ExchangeDeclare("orders", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
+	_, err := ch.QueueDeclare("q", true, false, false, false, nil)
+	require.NoError(t, err)
+	require.NoError(t, ch.QueueBind("q", "#", "orders", false, nil))
+	_, stderr = step(exitFailed, "switch", x, "--mode=in-place", "--yes")
+	require.Contains(t, stderr, "prepare first")
+	stdout, _ := step(exitOK, "prepare", x)
+	require.Contains(t, stdout, "exchange orders is prepared")
+	stdout, _ = step(exitOK, "prepare", x)
+	require.Contains(t, stdout, "nothing changed")
+	_, stderr = step(exitFailed, "switch", x, "--mode=in-place")
+	require.Contains(t, stderr, "--yes")
+	stdout, stderr = step(exitOK, "switch", x, "--mode=in-place", "--yes")
+	require.Contains(t, stdout, "exchange orders is an ordinary exchange now, with 1 binding;")
+	require.Contains(t, stderr, "what falls due in the gap is lost")
+	stdout, _ = step(exitOK, "rollback", x)
+	require.Contains(t, stdout, "an exchange of the plugin now")
+
+	stdout, _ = step(exitOK, "switch", x, "--mode=bridge", "--yes", ctl)
+	require.Contains(t, stdout, "the plugin was suspended")
+	require.Contains(t, stdout, record.Bridge("delayer", "orders"))
+	_, stderr = step(exitFailed, "retire", x)
+	require.Contains(t, stderr, "leads to a bridge")
+	stdout, _ = step(exitOK, "status", "--output=json", "--pending", ctl)
+	var status struct{ Exchanges []exchangeStatus }
+	require.NoError(t, json.Unmarshal([]byte(stdout), &status))
+	require.Len(t, status.Exchanges, 1)
+	require.Equal(t, record.Switched, status.Exchanges[0].Step)
+	require.Zero(t, *status.Exchanges[0].Pending)
+
+	step(exitOK, "switch", x, "--mode=in-place", "--yes", ctl)
+	stdout, _ = step(exitOK, "status")
+	require.Contains(t, stdout, "drain or evacuate, then retire")
+	_, stderr = step(exitFailed, "retire", x)
+	require.Contains(t, stderr, "without --rabbitmqctl")
+	stdout, _ = step(exitOK, "retire", x, ctl)
+	require.Contains(t, stdout, "rabbitmq-plugins disable rabbitmq_delayed_message_exchange")
+	stdout, _ = step(exitOK, "status")
+	require.Contains(t, stdout, "no migration of this prefix")
+
+	require.NoError(t, ch.ExchangeDeclare("unused", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
+	stdout, _ = step(exitOK, "retire", "--exchange=unused", "--watch=1s", ctl)
+	require.Contains(t, stdout, "exchange unused is retired")
+	require.Error(t, ch.ExchangeDeclarePassive("unused", "topic", true, false, false, false, nil))
+}

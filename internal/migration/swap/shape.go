@@ -1,0 +1,153 @@
+// Package swap lets an exchange change hands: from the plugin to an ordinary exchange or to a
+// bridge, and back. Its bindings are carried over. What waits in the plugin is delivered to the new
+// exchange, because the plugin looks its exchange up by name.
+//
+// A swap that was killed is finished, or undone, from its record.
+package swap
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/internal/messagejson"
+	"github.com/delayer-go/delayer/internal/migration/inventory"
+	"github.com/delayer-go/delayer/internal/migration/record"
+)
+
+// Shape is what an exchange is made into.
+type Shape string
+
+// The shapes.
+const (
+	Plain   Shape = "plain"   // an ordinary exchange with the former bindings
+	Front   Shape = "front"   // a fanout that leads to the bridge's queue
+	Delayed Shape = "delayed" // the plugin's again
+)
+
+// shaped returns the exchange of a shape, without its bindings. former is the plugin's.
+func shaped(former inventory.Exchange, to Shape) inventory.Exchange {
+	x := former
+	x.Policy = ""
+	switch to {
+	case Delayed:
+		return x
+	case Front:
+		x.Type = amqp091.ExchangeFanout
+	case Plain:
+		x.Type = former.DelayedType()
+	}
+	x.Arguments = maps.Clone(former.Arguments)
+	delete(x.Arguments, delayedType)
+	return x
+}
+
+const delayedType = "x-delayed-type"
+
+// behind is the exchange that has the former bindings. It keeps the alternate exchange too: a
+// message that reaches it has been routed, as far as the exchange before it knows.
+func behind(prefix string, former inventory.Definition) inventory.Definition {
+	x := shaped(former.Exchange, Plain)
+	x.Name, x.Durable, x.AutoDelete, x.Internal = record.Behind(prefix, former.Name), true, false, false
+	d := inventory.Definition{Exchange: x}
+	for _, b := range former.Out {
+		b.Source = x.Name
+		d.Out = append(d.Out, b)
+	}
+	return d
+}
+
+// bridgeBinding leads from the front to the bridge's queue.
+func bridgeBinding(prefix, exchange string) inventory.Binding {
+	return inventory.Binding{Source: exchange, Target: record.Bridge(prefix, exchange)}
+}
+
+// connectors lead from an exchange to the one behind it, such that whatever the bindings there
+// would route goes there. There are none for a type that we do not know.
+func connectors(former inventory.Definition, behind string) []inventory.Binding {
+	to := inventory.Binding{Source: former.Name, Target: behind, ToExchange: true}
+	switch former.DelayedType() {
+	case amqp091.ExchangeTopic:
+		to.Key = "#"
+	case amqp091.ExchangeFanout, amqp091.ExchangeHeaders: // no arguments match all headers
+	case amqp091.ExchangeDirect:
+		return perKey(former, to)
+	default:
+		return nil
+	}
+	if len(former.Out) == 0 {
+		return nil
+	}
+	return []inventory.Binding{to}
+}
+
+// perKey are connectors for each routing key.
+func perKey(former inventory.Definition, to inventory.Binding) []inventory.Binding {
+	seen := map[string]bool{}
+	var all []inventory.Binding
+	for _, b := range former.Out {
+		if !seen[b.Key] {
+			seen[b.Key], to.Key = true, b.Key
+			all = append(all, to)
+		}
+	}
+	return all
+}
+
+// own removes the bindings that are ours from a definition, and those to itself from Out: they are
+// in In, and an exchange behind would lead back with them.
+func own(d inventory.Definition, prefix string) inventory.Definition {
+	ours := []string{record.Behind(prefix, d.Name), record.Bridge(prefix, d.Name), record.Hold(prefix, d.Name)}
+	d.Out = slices.DeleteFunc(slices.Clone(d.Out), func(b inventory.Binding) bool {
+		return slices.Contains(ours, b.Target) || b.ToExchange && b.Target == d.Name
+	})
+	return d
+}
+
+// identity tells bindings apart as the broker does.
+func identity(b inventory.Binding) string {
+	arguments, err := json.Marshal(messagejson.Headers(b.Arguments))
+	if err != nil || len(b.Arguments) == 0 {
+		arguments = nil // an API's answer has no types that JSON lacks
+	}
+	kind := "queue"
+	if b.ToExchange {
+		kind = "exchange"
+	}
+	text, _ := json.Marshal([]string{b.Source, kind, b.Target, b.Key, string(arguments)})
+	return string(text)
+}
+
+// union returns the bindings of both lists, each once.
+func union(some, others []inventory.Binding) []inventory.Binding {
+	return append(slices.Clone(some), missing(others, some)...)
+}
+
+// missing returns the bindings of want that have does not hold, each once.
+func missing(want, have []inventory.Binding) []inventory.Binding {
+	seen := map[string]bool{}
+	for _, b := range have {
+		seen[identity(b)] = true
+	}
+	var out []inventory.Binding
+	for _, b := range want {
+		if id := identity(b); !seen[id] {
+			seen[id] = true
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// sameBindings reports whether two lists hold the same bindings.
+func sameBindings(a, b []inventory.Binding) bool {
+	return len(missing(a, b)) == 0 && len(missing(b, a)) == 0
+}
+
+// sameExchange reports whether an exchange need not be declared again.
+func sameExchange(a, b inventory.Exchange) bool {
+	return a.Type == b.Type && a.Durable == b.Durable && a.AutoDelete == b.AutoDelete && a.Internal == b.Internal &&
+		identity(inventory.Binding{Arguments: a.Arguments}) == identity(inventory.Binding{Arguments: b.Arguments})
+}

@@ -1,0 +1,155 @@
+package swap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/migration/inventory"
+	"github.com/delayer-go/delayer/internal/migration/record"
+)
+
+// An API tells what the broker has.
+type API interface {
+	Definition(ctx context.Context, exchange string) (inventory.Definition, error)
+	Bindings(ctx context.Context, exchange string) (out, in []inventory.Binding, err error)
+}
+
+// A Keeper keeps the record, and the lock.
+type Keeper interface {
+	Record() (record.Record, bool)
+	Save(ctx context.Context, r record.Record) error
+	Locked() bool
+}
+
+// A Suspender holds what falls due in the plugin. The plugin goes on after the given time, whatever
+// happens to this process.
+type Suspender interface {
+	Suspend(ctx context.Context, lasting time.Duration) (resume func(context.Context) error, err error)
+}
+
+// A Swapper changes the shape of one exchange. It holds the lock meanwhile.
+type Swapper struct {
+	Prefix, Exchange string
+
+	API     API
+	Broker  Performer
+	Keeper  Keeper
+	Suspend Suspender                   // nil: what falls due in the gap is lost
+	Plugin  func(context.Context) error // whether the broker still has the plugin; nil: not asked
+	Now     func() time.Time
+}
+
+// A Result says what a change did.
+type Result struct {
+	From, To  Shape
+	Changed   bool                // false: it had its shape already
+	Gap       time.Duration       // for how long at most the exchange did not route
+	Suspended bool                // nothing fell due in the gap
+	Bindings  int                 // that were carried over
+	Gone      []inventory.Binding // whose other end was deleted meanwhile
+	Repaired  int                 // that were made again after the gap
+}
+
+const (
+	// suspendFor is the time after which the plugin goes on by itself.
+	suspendFor = time.Minute
+	// finishFor bounds what is finished once the exchange was deleted, whatever the caller wants.
+	finishFor = time.Minute
+	// mostLooks is how often bindings are read again because they change.
+	mostLooks = 10
+	// mostRepairs is how often what is missing after the gap is made again.
+	mostRepairs = 3
+)
+
+// state is what an exchange has, and its record says.
+type state struct {
+	record record.Record
+	former inventory.Definition // the plugin's exchange, with all bindings to carry over
+	is     *inventory.Exchange  // nil if it is missing
+	stray  []inventory.Binding  // of a front, not ours
+	linked bool                 // it leads to the exchange behind
+}
+
+// look reads the exchange, and what an interrupted change has left. r is the record, with the
+// plugin's exchange in it, or zero.
+func (s *Swapper) look(ctx context.Context, r record.Record) (state, error) {
+	st := state{record: r, former: r.Former}
+	there, err := s.Broker.Exists(ctx, s.Exchange)
+	if err != nil {
+		return st, err
+	}
+	var now inventory.Definition
+	if there {
+		if now, err = s.API.Definition(ctx, s.Exchange); err != nil {
+			return st, err
+		}
+		st.is = &now.Exchange
+		st.linked = s.linked(now.Out)
+		now = own(now, s.Prefix)
+	}
+	if r.Step == "" {
+		st.former = now
+		return st, nil
+	}
+	return st, s.gather(ctx, &st, now)
+}
+
+// gather unites the bindings from all places where an interrupted change may have left them. A
+// binding too many is better than one too few.
+func (s *Swapper) gather(ctx context.Context, st *state, now inventory.Definition) error {
+	former := now
+	if !now.Delayed() {
+		former.Exchange = st.record.Former.Exchange
+	}
+	if half := st.record.Step == record.Switching || st.record.Step == record.Restoring; half || st.is == nil {
+		former.Exchange = st.record.Former.Exchange
+		former.Out = union(former.Out, st.record.Former.Out)
+		former.In = union(former.In, st.record.Former.In)
+	}
+	if st.record.Mode == record.Bridging && st.record.Step != record.Restored {
+		st.stray = now.Out
+		out, err := s.behindNow(ctx)
+		if err != nil {
+			return err
+		}
+		former.Out = union(former.Out, out)
+	}
+	st.former = former
+	return nil
+}
+
+// behindNow returns the bindings of the exchange behind, as if they were the exchange's own.
+func (s *Swapper) behindNow(ctx context.Context) ([]inventory.Binding, error) {
+	name := record.Behind(s.Prefix, s.Exchange)
+	there, err := s.Broker.Exists(ctx, name)
+	if err != nil || !there {
+		return nil, err
+	}
+	out, _, err := s.API.Bindings(ctx, name)
+	for i := range out {
+		out[i].Source = s.Exchange
+	}
+	return out, err
+}
+
+// linked reports whether bindings lead to the exchange behind.
+func (s *Swapper) linked(out []inventory.Binding) bool {
+	behind := record.Behind(s.Prefix, s.Exchange)
+	return slices.ContainsFunc(out, func(b inventory.Binding) bool { return b.ToExchange && b.Target == behind })
+}
+
+func (s *Swapper) request(st state, to Shape) Request {
+	return Request{Prefix: s.Prefix, Former: st.former, Is: st.is, To: to, Bridge: st.record.Bridged, Stray: st.stray, Linked: st.linked}
+}
+
+// fail is an error about the exchange.
+func (s *Swapper) fail(op string, kind error, hint, format string, args ...any) error {
+	return &delayer.Error{Op: op, Object: fmt.Sprintf("exchange %q", s.Exchange), Kind: kind, Cause: fmt.Errorf(format, args...), Hint: hint}
+}
+
+// errLost: the connection, and with it the lock.
+var errLost = errors.New("the connection was lost, and with it the lock")

@@ -1,0 +1,223 @@
+package swap
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/migration/inventory"
+	"github.com/delayer-go/delayer/internal/migration/record"
+)
+
+// A world is a broker of exchanges and bindings, with the record in it. After so many operations it
+// stops answering, as to a tool that was killed.
+type world struct {
+	exchanges map[string]inventory.Exchange
+	queues    map[string]bool
+	bindings  map[string]inventory.Binding
+	record    *record.Record
+	left      int               // operations until the tool is killed; -1: never
+	refuse    func(Op) error    // what the broker refuses
+	before    map[string]func() // runs once before an operation of this text
+	deleted   map[string]bool   // exchanges that were ever deleted
+}
+
+var errKilled = errors.New("killed")
+
+func newWorld(d inventory.Definition) *world {
+	w := &world{
+		exchanges: map[string]inventory.Exchange{d.Name: d.Exchange}, queues: map[string]bool{},
+		bindings: map[string]inventory.Binding{}, left: -1, deleted: map[string]bool{},
+		before: map[string]func(){},
+	}
+	for _, b := range append(slices.Clone(d.Out), d.In...) {
+		for name, exchange := range map[string]bool{b.Source: true, b.Target: b.ToExchange} {
+			if !exchange {
+				w.queues[name] = true
+			} else if name != d.Name {
+				w.exchanges[name] = inventory.Exchange{Name: name, Type: "topic", AutoDelete: true}
+			}
+		}
+		w.bindings[identity(b)] = b
+	}
+	return w
+}
+
+func (w *world) copy() *world {
+	c := *w
+	c.exchanges, c.queues, c.bindings, c.deleted = maps.Clone(w.exchanges), maps.Clone(w.queues), maps.Clone(w.bindings), maps.Clone(w.deleted)
+	return &c
+}
+
+func (w *world) alive() error {
+	if w.left == 0 {
+		return errKilled
+	}
+	if w.left > 0 {
+		w.left--
+	}
+	return nil
+}
+
+// errMissing is the broker's 404.
+var errMissing = errors.New("404")
+
+func (w *world) do(op Op) error {
+	if f := w.before[op.String()]; f != nil {
+		delete(w.before, op.String())
+		f()
+	}
+	if w.left == 0 {
+		return errKilled
+	}
+	if w.refuse != nil {
+		if err := w.refuse(op); err != nil {
+			return err
+		}
+	}
+	defer func() { _ = w.alive() }()
+	b := op.Binding
+	switch op.Verb {
+	case Declare:
+		if was, there := w.exchanges[op.Exchange.Name]; there {
+			if !sameExchange(was, op.Exchange) {
+				return errors.New("406")
+			}
+			return nil
+		}
+		w.exchanges[op.Exchange.Name] = op.Exchange
+	case Delete:
+		w.deleteExchange(op.Exchange.Name)
+	case DeclareQueue:
+		w.queues[op.Queue.Name] = true
+	case Bind:
+		_, from := w.exchanges[b.Source]
+		_, to := w.exchanges[b.Target]
+		if !from || b.ToExchange && !to || !b.ToExchange && !w.queues[b.Target] {
+			return errMissing
+		}
+		w.bindings[identity(b)] = b
+	case Unbind:
+		w.unbind(b)
+	}
+	return nil
+}
+
+func (w *world) deleteExchange(name string) {
+	if _, there := w.exchanges[name]; !there {
+		return
+	}
+	delete(w.exchanges, name)
+	w.deleted[name] = true
+	for _, b := range slices.Collect(maps.Values(w.bindings)) {
+		if b.Source == name || b.ToExchange && b.Target == name {
+			w.unbind(b)
+		}
+	}
+}
+
+// unbind deletes an exchange with its last binding if it is auto-delete.
+func (w *world) unbind(b inventory.Binding) {
+	if _, there := w.bindings[identity(b)]; !there {
+		return
+	}
+	delete(w.bindings, identity(b))
+	for _, other := range w.bindings {
+		if other.Source == b.Source {
+			return
+		}
+	}
+	if w.exchanges[b.Source].AutoDelete {
+		w.deleteExchange(b.Source)
+	}
+}
+
+func (w *world) deleteQueue(name string) {
+	delete(w.queues, name)
+	for _, b := range slices.Collect(maps.Values(w.bindings)) {
+		if !b.ToExchange && b.Target == name {
+			w.unbind(b)
+		}
+	}
+}
+
+func (w *world) Perform(_ context.Context, ops []Op) error {
+	for _, op := range ops {
+		if err := w.do(op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) Repair(_ context.Context, ops []Op) (refused []inventory.Binding, err error) {
+	for _, op := range ops {
+		switch err := w.do(op); {
+		case errors.Is(err, errMissing):
+			refused = append(refused, op.Binding)
+		case err != nil:
+			return refused, err
+		}
+	}
+	return refused, nil
+}
+
+func (w *world) Exists(_ context.Context, exchange string) (bool, error) {
+	_, there := w.exchanges[exchange]
+	return there, w.answers()
+}
+
+func (w *world) HasQueue(_ context.Context, queue string) (bool, error) {
+	return w.queues[queue], w.answers()
+}
+
+// answers is alive without counting.
+func (w *world) answers() error {
+	if w.left == 0 {
+		return errKilled
+	}
+	return nil
+}
+
+func (w *world) Definition(ctx context.Context, exchange string) (inventory.Definition, error) {
+	d := inventory.Definition{Exchange: w.exchanges[exchange]}
+	var err error
+	d.Out, d.In, err = w.Bindings(ctx, exchange)
+	return d, err
+}
+
+func (w *world) Bindings(_ context.Context, exchange string) (out, in []inventory.Binding, err error) {
+	for _, id := range slices.Sorted(maps.Keys(w.bindings)) {
+		b := w.bindings[id]
+		if b.Source == exchange {
+			out = append(out, b)
+		}
+		if b.ToExchange && b.Target == exchange {
+			in = append(in, b)
+		}
+	}
+	return out, in, w.answers()
+}
+
+func (w *world) Record() (record.Record, bool) {
+	if w.record == nil {
+		return record.Record{}, false
+	}
+	return *w.record, true
+}
+
+func (w *world) Save(_ context.Context, r record.Record) error {
+	if err := w.alive(); err != nil {
+		return err
+	}
+	w.record = &r
+	return nil
+}
+
+func (w *world) Locked() bool { return w.left != 0 }
+
+func (w *world) swapper(exchange string) *Swapper {
+	return &Swapper{Prefix: "p", Exchange: exchange, API: w, Broker: w, Keeper: w, Now: func() time.Time { return time.Unix(1, 0) }}
+}

@@ -1,0 +1,159 @@
+package migrate_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/migration/inventory"
+	"github.com/delayer-go/delayer/internal/migration/node"
+	"github.com/delayer-go/delayer/internal/migration/record"
+	"github.com/delayer-go/delayer/internal/migration/swap"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// A swapRig is a user's connection, and what the tool has.
+type swapRig struct {
+	*testing.T
+	broker       *rabbit.Broker
+	user         *amqp091.Connection
+	ch           *amqp091.Channel
+	conn         *broker.Conn
+	api          *inventory.API
+	prefix, name string
+}
+
+func newSwapRig(t *testing.T) *swapRig {
+	b := needPlugin(t)
+	user, err := amqp091.Dial(b.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = user.Close() })
+	ch, err := user.Channel()
+	require.NoError(t, err)
+	conn, err := broker.Dial(t.Context(), broker.Options{URL: b.URL(), Name: t.Name(), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	vhost, err := broker.Vhost(b.URL())
+	require.NoError(t, err)
+	api, err := inventory.New(management(t, b), vhost)
+	require.NoError(t, err)
+	prefix := rabbittest.Prefix(t)
+	r := &swapRig{t, b, user, ch, conn, api, prefix, prefix + ` it's "E"/é`}
+	t.Cleanup(func() {
+		w := swap.Wire{Conn: conn}
+		for _, q := range []string{record.Queue(prefix, r.name), record.Bridge(prefix, r.name), record.Back(prefix, r.name), record.Parked(prefix, r.name)} {
+			_ = w.DeleteQueue(context.Background(), q)
+		}
+		_ = w.Perform(context.Background(), []swap.Op{
+			{Verb: swap.Delete, Exchange: inventory.Exchange{Name: r.name}},
+			{Verb: swap.Delete, Exchange: inventory.Exchange{Name: record.Behind(prefix, r.name)}},
+			{Verb: swap.Delete, Exchange: inventory.Exchange{Name: record.Bridge(prefix, r.name) + ".expired"}},
+		})
+	})
+	return r
+}
+
+// tool runs f with a swapper that holds the lock.
+func (r *swapRig) tool(f func(*swap.Swapper)) {
+	r.Helper()
+	keeper, err := record.Open(r.Context(), r.conn, r.prefix, r.name)
+	require.NoError(r, err)
+	defer func() { require.NoError(r, keeper.Close()) }()
+	f(&swap.Swapper{
+		Prefix: r.prefix, Exchange: r.name, API: r.api, Broker: swap.Wire{Conn: r.conn}, Keeper: keeper, Now: time.Now,
+		Plugin: func(ctx context.Context) error {
+			return swap.HasPlugin(ctx, broker.Options{URL: r.broker.URL(), Logger: slog.New(slog.DiscardHandler)}, r.prefix+".trial")
+		},
+	})
+}
+
+func (r *swapRig) control() *node.Control {
+	r.Helper()
+	c, err := node.New(rabbitmqctl(r.T, r.broker))
+	require.NoError(r, err)
+	return c
+}
+
+// delayed declares the exchange.
+func (r *swapRig) delayed(kind string, autoDelete bool, args amqp091.Table) {
+	r.Helper()
+	all := amqp091.Table{"x-delayed-type": kind}
+	for k, v := range args {
+		all[k] = v
+	}
+	require.NoError(r, r.ch.ExchangeDeclare(r.name, "x-delayed-message", true, autoDelete, false, false, all))
+}
+
+// queue declares one, bound to an exchange.
+func (r *swapRig) queue(hint, exchange, key string, args amqp091.Table) string {
+	r.Helper()
+	name := r.prefix + "-" + hint
+	_, err := r.ch.QueueDeclare(name, true, false, false, false, nil)
+	require.NoError(r, err)
+	r.Cleanup(func() { _ = swap.Wire{Conn: r.conn}.DeleteQueue(context.Background(), name) })
+	require.NoError(r, r.ch.QueueBind(name, key, exchange, false, args))
+	return name
+}
+
+func (r *swapRig) exchange(hint, kind string, autoDelete bool) string {
+	r.Helper()
+	name := r.prefix + "-" + hint
+	require.NoError(r, r.ch.ExchangeDeclare(name, kind, true, autoDelete, false, false, nil))
+	r.Cleanup(func() {
+		_ = swap.Wire{Conn: r.conn}.Perform(context.Background(), []swap.Op{{Verb: swap.Delete, Exchange: inventory.Exchange{Name: name}}})
+	})
+	return name
+}
+
+// publish sends messages with a delay, or none with 0, and waits for their confirms.
+func (r *swapRig) publish(exchange, key string, n int, delay time.Duration, headers amqp091.Table) {
+	r.Helper()
+	ch, err := r.user.Channel()
+	require.NoError(r, err)
+	defer ch.Close() //nolint:errcheck // the test ends
+	require.NoError(r, ch.Confirm(false))
+	h := amqp091.Table{}
+	for k, v := range headers {
+		h[k] = v
+	}
+	if delay > 0 {
+		h["x-delay"] = delay.Milliseconds()
+	}
+	for i := range n {
+		c, err := ch.PublishWithDeferredConfirm(exchange, key, false, false, amqp091.Publishing{
+			Headers: h, MessageId: fmt.Sprint(delay, i), DeliveryMode: amqp091.Persistent, Timestamp: time.Now(), Body: []byte("body"),
+		})
+		require.NoError(r, err)
+		ok, err := c.WaitContext(r.Context())
+		require.NoError(r, err)
+		require.True(r, ok)
+	}
+}
+
+func (r *swapRig) depth(queue string) int {
+	r.Helper()
+	d, err := swap.Wire{Conn: r.conn}.Depth(r.Context(), queue)
+	require.NoError(r, err)
+	return d.Messages
+}
+
+// arrives waits until a queue holds so many messages.
+func (r *swapRig) arrives(queue string, n int) {
+	r.Helper()
+	require.Eventually(r, func() bool { return r.depth(queue) >= n }, time.Minute, 20*time.Millisecond)
+	require.Equal(r, n, r.depth(queue))
+}
+
+func (r *swapRig) definition() inventory.Definition {
+	r.Helper()
+	d, err := r.api.Definition(r.Context(), r.name)
+	require.NoError(r, err)
+	return d
+}
