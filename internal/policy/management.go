@@ -17,9 +17,9 @@ import (
 
 // A Management is the management API of a broker.
 type Management struct {
-	client   *management.Client
-	vhost    string
-	policies map[string]Definition // of exchanges, by name; cached for one call of applied
+	client *management.Client
+	vhost  string
+	costly map[string]answer // of exchanges of the plugin, by name
 
 	impatient bool // the last wait for the policies of all queues failed
 }
@@ -32,7 +32,7 @@ func NewManagement(address, vhost string, transport http.RoundTripper) (*Managem
 	if err != nil {
 		return nil, err
 	}
-	return &Management{client: client, vhost: vhost}, nil
+	return &Management{client: client, vhost: vhost, costly: map[string]answer{}}, nil
 }
 
 // Check returns ErrConflict if policies harm a plan, and ErrUnavailable or ErrAccess if the API
@@ -93,27 +93,75 @@ func (m *Management) applied(ctx context.Context, prefix string, p topology.Plan
 	for _, q := range p.Queues {
 		ours[q.Name] = true
 	}
-	a = Applied{Queues: map[string]Definition{}, Exchanges: map[string]Definition{}}
-	m.policies = map[string]Definition{}
+	a.Queues = map[string]Definition{}
 	for _, begin := range beginnings(prefix, p) {
-		for _, kind := range []string{"queues", "exchanges"} {
-			items, err := m.list(ctx, kind, begin)
-			if err != nil {
-				return a, false, err
-			}
-			for _, it := range items {
-				if kind == "queues" {
-					a.Queues[it.Name] = definition(it.Effective)
-					known = known && (it.Effective != nil || !ours[it.Name])
-					continue
-				}
-				if a.Exchanges[it.Name], err = m.policy(ctx, it.Policy); err != nil {
-					return a, false, err
-				}
-			}
+		items, err := m.queues(ctx, begin)
+		if err != nil {
+			return a, false, err
+		}
+		for _, it := range items {
+			a.Queues[it.Name] = definition(it.Effective)
+			known = known && (it.Effective != nil || !ours[it.Name])
 		}
 	}
-	return a, known, nil
+	a.Exchanges, err = m.exchanges(ctx, p)
+	return a, known, err
+}
+
+// exchanges asks for the exchanges that a policy could harm, those without an alternate exchange,
+// one by one. A list of exchanges would count what waits in those of the plugin, message by message:
+// that takes seconds, and gigabytes (plugin issue 228). A sound one of ours is asked for once in ten
+// minutes.
+func (m *Management) exchanges(ctx context.Context, p topology.Plan) (map[string]Definition, error) {
+	const rarely = 10 * time.Minute
+	found, policies := map[string]Definition{}, map[string]Definition{}
+	for _, x := range p.Exchanges {
+		last, costly := m.costly[x.Name], x.DelayedKind != ""
+		switch {
+		case x.Alternate != "":
+			continue
+		case costly && !last.asked.IsZero() && time.Since(last.asked) < rarely:
+			found[x.Name] = last.definition
+			continue
+		}
+		d, err := m.exchange(ctx, x.Name, policies)
+		if err != nil {
+			return nil, err
+		}
+		found[x.Name] = d
+		if costly && d["alternate-exchange"] == nil { // harm is asked for again, until it is gone
+			m.costly[x.Name] = answer{time.Now(), d}
+		}
+	}
+	return found, nil
+}
+
+// An answer is what the API said of an exchange.
+type answer struct {
+	asked      time.Time
+	definition Definition
+}
+
+// exchange returns the definition of the policy of an exchange, nil if it has none or does not
+// exist. Operator policies do not apply to exchanges.
+func (m *Management) exchange(ctx context.Context, name string, policies map[string]Definition) (Definition, error) {
+	var it item
+	request := management.Request{Op: op, Path: management.Path("exchanges", m.vhost, name), Query: url.Values{"columns": {"name,policy"}}}
+	switch err := m.client.Get(ctx, request, &it); {
+	case errors.Is(err, management.ErrNotFound), err == nil && it.Policy == "":
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if d, ok := policies[it.Policy]; ok {
+		return d, nil
+	}
+	var one struct {
+		Definition Definition `json:"definition"`
+	}
+	err := m.client.Get(ctx, management.Request{Op: op, Path: management.Path("policies", m.vhost, it.Policy)}, &one)
+	policies[it.Policy] = one.Definition
+	return one.Definition, err
 }
 
 // beginnings returns the prefixes of all names in a plan: one, or two for fixedtiers.
@@ -134,27 +182,10 @@ func definition(raw json.RawMessage) Definition {
 	return d
 }
 
-// policy returns the definition of a policy, for exchanges. Operator policies do not apply to
-// those.
-func (m *Management) policy(ctx context.Context, name string) (Definition, error) {
-	if name == "" {
-		return nil, nil
-	}
-	if d, ok := m.policies[name]; ok {
-		return d, nil
-	}
-	var one struct {
-		Definition Definition `json:"definition"`
-	}
-	err := m.client.Get(ctx, management.Request{Op: op, Path: management.Path("policies", m.vhost, name)}, &one)
-	m.policies[name] = one.Definition
-	return one.Definition, err
-}
-
-// list returns all objects whose names contain a text.
-func (m *Management) list(ctx context.Context, kind, name string) ([]item, error) {
+// queues returns all queues whose names contain a text.
+func (m *Management) queues(ctx context.Context, name string) ([]item, error) {
 	columns := url.Values{"columns": {"name,policy,effective_policy_definition"}}
-	return management.List[item](ctx, m.client, management.Request{Op: op, Path: management.Path(kind, m.vhost), Query: columns}, name)
+	return management.List[item](ctx, m.client, management.Request{Op: op, Path: management.Path("queues", m.vhost), Query: columns}, name)
 }
 
 // op is the operation that an error names.
