@@ -23,7 +23,7 @@ type Shape string
 // The shapes.
 const (
 	Plain   Shape = "plain"   // an ordinary exchange with the former bindings
-	Front   Shape = "front"   // all that comes goes to the bridge's queue
+	Front   Shape = "front"   // a fanout that leads to the bridge's queue
 	Delayed Shape = "delayed" // the plugin's again
 )
 
@@ -35,28 +35,14 @@ func shaped(former inventory.Exchange, to Shape) inventory.Exchange {
 	case Delayed:
 		return x
 	case Front:
-		// The plugin routes what it holds as the former type does, and finds the bindings of a topic
-		// exchange only where a topic exchange has them.
-		if x.Type = amqp091.ExchangeFanout; former.DelayedType() == amqp091.ExchangeTopic {
-			x.Type = amqp091.ExchangeTopic
-		}
+		x.Type = amqp091.ExchangeFanout
 	case Plain:
 		x.Type = former.DelayedType()
 	}
 	x.Arguments = maps.Clone(former.Arguments)
 	delete(x.Arguments, delayedType)
-	if to == Front {
-		if x.Arguments == nil {
-			x.Arguments = amqp091.Table{}
-		}
-		x.Arguments[frontArgument] = true
-	}
 	return x
 }
-
-// frontArgument tells a front from the ordinary exchange of the same type. It means nothing to the
-// broker.
-const frontArgument = "x-delayer-front"
 
 const delayedType = "x-delayed-type"
 
@@ -73,17 +59,9 @@ func behind(prefix string, former inventory.Definition) inventory.Definition {
 	return d
 }
 
-// bridgeBindings lead from the front to the bridge's queue: whatever is published, and whatever the
-// plugin holds, which it routes as the former type does.
-func bridgeBindings(prefix string, former inventory.Definition) []inventory.Binding {
-	to := inventory.Binding{Source: former.Name, Target: record.Bridge(prefix, former.Name)}
-	switch former.DelayedType() {
-	case amqp091.ExchangeTopic:
-		to.Key = "#"
-	case amqp091.ExchangeDirect:
-		return union([]inventory.Binding{to}, perKey(former, to))
-	}
-	return []inventory.Binding{to}
+// bridgeBinding leads from the front to the bridge's queue.
+func bridgeBinding(prefix, exchange string) inventory.Binding {
+	return inventory.Binding{Source: exchange, Target: record.Bridge(prefix, exchange)}
 }
 
 // connectors lead from an exchange to the one behind it, such that whatever the bindings there

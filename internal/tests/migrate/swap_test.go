@@ -302,35 +302,6 @@ func TestSwap_Front(t *testing.T) {
 	})
 }
 
-// TestSwap_FrontPending: what waits in the plugin arrives in the bridge's queue, which the plugin
-// routes to as the former type does; and once the bridge is taken out, where it did before.
-func TestSwap_FrontPending(t *testing.T) {
-	for _, kind := range []string{"topic", "direct", "fanout", "headers"} {
-		t.Run(kind, func(t *testing.T) {
-			r := newSwapRig(t)
-			r.delayed(kind, false, nil)
-			queue := r.queue("q", r.name, "a.key", nil)
-			const n, delay = 5, 3 * time.Second
-			r.publish(r.name, "a.key", n, delay, nil)
-			r.tool(func(s *swap.Swapper) {
-				_, err := s.Switch(t.Context(), record.Bridging)
-				require.NoError(t, err)
-			})
-			r.publish(r.name, "a.key", n, 0, nil)
-			r.arrives(record.Bridge(r.prefix, r.name), 2*n)
-			require.Zero(t, r.depth(queue))
-			r.tool(func(s *swap.Swapper) {
-				result, err := s.Switch(t.Context(), record.InPlace)
-				require.NoError(t, err)
-				require.True(t, result.Changed)
-			})
-			r.publish(r.name, "a.key", n, 0, nil)
-			r.arrives(queue, n)
-			require.Equal(t, 2*n, r.depth(record.Bridge(r.prefix, r.name)))
-		})
-	}
-}
-
 // TestSwap_Permissions: a user who may not configure the exchange finds out before it is deleted.
 func TestSwap_Permissions(t *testing.T) {
 	r := newSwapRig(t)
