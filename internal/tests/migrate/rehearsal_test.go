@@ -29,7 +29,7 @@ import (
 
 const (
 	// rehearsalVariable is how many messages are pending in each way of the full rehearsal.
-	rehearsalVariable = "DELAYER_REHEARSAL"
+	rehearsalVariable = "DELAYER_TEST_REHEARSAL"
 	// rehearsalPatience bounds what hangs, and measures nothing.
 	rehearsalPatience = 90 * time.Second
 )
@@ -55,7 +55,7 @@ type rehearsal struct {
 }
 
 // TestRehearsal goes each way off the plugin with messages pending, publishers and consumers that
-// go on, and a tool that is killed in every step. It is short; DELAYER_REHEARSAL=20000 runs the full
+// go on, and a tool that is killed in every step. It is short; DELAYER_TEST_REHEARSAL=20000 runs the full
 // one, whose table is in docs/results/migration.md.
 func TestRehearsal(t *testing.T) {
 	for name, way := range map[string]func(*rehearsal){"code": (*rehearsal).code, "bridge": (*rehearsal).bridge, "evacuation": (*rehearsal).evacuation} {
