@@ -36,7 +36,7 @@ const (
 
 // A rehearsal is one way off the plugin, with the program delayer as an operator runs it.
 type rehearsal struct {
-	*testing.T
+	testing.TB
 	broker  *rabbit.Broker
 	conn    *amqp091.Connection
 	cfg     backend.Config
@@ -67,7 +67,7 @@ func TestRehearsal(t *testing.T) {
 }
 
 // full is how many messages the full rehearsal has, or 0.
-func full(t *testing.T) int {
+func full(t testing.TB) int {
 	value := os.Getenv(rehearsalVariable)
 	if value == "" {
 		return 0
@@ -77,9 +77,9 @@ func full(t *testing.T) int {
 	return n
 }
 
-func newRehearsal(t *testing.T, name string) *rehearsal {
+func newRehearsal(t testing.TB, name string) *rehearsal {
 	b := needPlugin(t)
-	r := &rehearsal{T: t, broker: b, ctl: rabbitmqctl(t, b), many: 300, kills: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second}}
+	r := &rehearsal{TB: t, broker: b, ctl: rabbitmqctl(t, b), many: 300, kills: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second}}
 	r.kinds = map[string][]string{"code": {"direct"}, "bridge": {"topic"}, "evacuation": {"headers"}}[name]
 	if n := full(t); n > 0 {
 		r.kinds, r.many = []string{"topic", "direct", "fanout", "headers"}, n
@@ -111,7 +111,7 @@ func newRehearsal(t *testing.T, name string) *rehearsal {
 // configure writes the configuration file.
 func (r *rehearsal) configure() {
 	text := fmt.Sprintf("url: %q\nmanagement: %q\nprefix: %s\nbackend: binaryladder\nbinaryladder: {tick: 100ms, levels: 22}\n",
-		r.broker.URL(), management(r.T, r.broker), rabbittest.Prefix(r.T))
+		r.broker.URL(), management(r.TB, r.broker), rabbittest.Prefix(r.TB))
 	r.config = filepath.Join(r.TempDir(), "delayer.yaml")
 	require.NoError(r, os.WriteFile(r.config, []byte(text), 0o600))
 	var err error
@@ -189,7 +189,7 @@ func (r *rehearsal) wrapped() func() channelPublisher {
 
 // scale is short for the short rehearsal, and long for the full one.
 func (r *rehearsal) scale(short, long time.Duration) time.Duration {
-	if full(r.T) > 0 {
+	if full(r.TB) > 0 {
 		return long
 	}
 	return short
@@ -253,7 +253,7 @@ func (r *rehearsal) bridge() {
 	var bridges []*bridgeProcess
 	for _, kind := range r.kinds {
 		bridges = append(bridges, r.startBridge(kind))
-		if full(r.T) > 0 {
+		if full(r.TB) > 0 {
 			bridges = append(bridges, r.startBridge(kind))
 		}
 	}
