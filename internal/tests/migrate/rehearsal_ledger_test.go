@@ -51,7 +51,7 @@ func (l letter) message(user string) amqp091.Publishing {
 	if l.number%10 == 0 {
 		return msg
 	}
-	msg.ContentType, msg.ContentEncoding, msg.Priority, msg.CorrelationId = "text/plain", "identity", uint8(l.number%9), "c"+l.id()
+	msg.ContentType, msg.ContentEncoding, msg.Priority, msg.CorrelationId = "text/plain", "identity", uint8(l.number%5), "c"+l.id()
 	msg.ReplyTo, msg.Timestamp, msg.Type, msg.AppId, msg.UserId = "reply", time.Unix(1_600_000_000+int64(l.number), 0), "type", "app", user
 	msg.Body = []byte(strings.Repeat("ä\x00", l.number%500))
 	maps.Copy(msg.Headers, amqp091.Table{
