@@ -213,8 +213,8 @@ func (r *rehearsal) code() {
 	r.drain()
 	stop()
 	r.allArrive()
-	r.retire()
 	r.report("code")
+	r.retire()
 }
 
 // switched prepares and switches all exchanges.
@@ -275,8 +275,8 @@ func (r *rehearsal) bridge() {
 	for _, b := range bridges {
 		b.stop()
 	}
-	r.retire()
 	r.report("bridge")
+	r.retire()
 }
 
 // evacuation: as code, and what the plugin has is moved.
@@ -292,11 +292,11 @@ func (r *rehearsal) evacuation() {
 	r.moved = r.many - r.inPlugin()
 	stop()
 	r.allArrive()
-	r.retire()
 	inLadder := r.inLadder()
 	assert.Len(r, inLadder, inDays*len(r.kinds), "what is due in days waits in the Delayer")
 	r.Logf("%d messages wait in the Delayer for days, %d of them twice", len(inLadder), repeated(inLadder))
 	r.report("evacuation")
+	r.retire()
 }
 
 // inPlugin counts what the plugin holds for these exchanges.
