@@ -82,6 +82,7 @@ type ledger struct {
 	mu       sync.Mutex
 	sent     map[string]int64 // the last due time of each message
 	came     map[string]int
+	moved    map[string]bool // through an evacuation
 	early    int
 	changed  int
 	strange  string        // the first of changed
@@ -92,7 +93,7 @@ type ledger struct {
 }
 
 func newLedger(user string) *ledger {
-	return &ledger{user: user, sent: map[string]int64{}, came: map[string]int{}, refused: map[string]int{}, arriving: make(chan struct{}, 1)}
+	return &ledger{user: user, sent: map[string]int64{}, came: map[string]int{}, moved: map[string]bool{}, refused: map[string]int{}, arriving: make(chan struct{}, 1)}
 }
 
 // confirmed notes a message that a publisher was told is safe.
@@ -119,6 +120,9 @@ func (l *ledger) arrived(d amqp091.Delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.came[d.MessageId]++
+	if d.Headers[evacuate.RowHeader] != nil {
+		l.moved[d.MessageId] = true
+	}
 	if now < due {
 		l.early++
 	}

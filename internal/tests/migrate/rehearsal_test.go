@@ -283,16 +283,16 @@ func (r *rehearsal) bridge() {
 func (r *rehearsal) evacuation() {
 	stop := r.publishers(r.wrapped())
 	inDays, args := r.many/len(r.kinds)/3, append(r.selection(), "--rabbitmqctl", r.ctl, "--leave", "10s")
-	r.pending(r.scale(22*time.Second, 100*time.Second), r.scale(32*time.Second, 160*time.Second), inDays)
+	r.pending(r.scale(25*time.Second, 120*time.Second), r.scale(35*time.Second, 180*time.Second), inDays)
 	r.switched("in-place")  // without --rabbitmqctl: nothing is due meanwhile
 	for range r.kills[1:] { // in the middle of each of its stages
 		r.killedStep("evacuate", args...)
 	}
 	r.step("evacuate", args...)
-	r.moved = r.many - r.inPlugin()
 	stop()
 	r.allArrive()
 	inLadder := r.inLadder()
+	r.moved = len(inLadder) + len(r.ledger.moved)
 	assert.Len(r, inLadder, inDays*len(r.kinds), "what is due in days waits in the Delayer")
 	r.Logf("%d messages wait in the Delayer for days, %d of them twice", len(inLadder), repeated(inLadder))
 	r.report("evacuation")
