@@ -212,6 +212,7 @@ func (r *rehearsal) code() {
 	r.switched("in-place", "--rabbitmqctl", r.ctl)
 	r.drain()
 	stop()
+	r.unroutable()
 	r.allArrive()
 	r.report("code")
 	r.retire()
@@ -290,6 +291,7 @@ func (r *rehearsal) evacuation() {
 	}
 	r.step("evacuate", args...)
 	stop()
+	r.unroutable()
 	r.allArrive()
 	inLadder := r.inLadder()
 	r.moved = len(inLadder) + len(r.ledger.moved)

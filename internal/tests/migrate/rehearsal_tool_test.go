@@ -73,6 +73,16 @@ func (r *rehearsal) step(step string, args ...string) {
 	r.gap(said.String())
 }
 
+// unroutable sends on what the Delayer could not deliver because it fell due in a gap.
+func (r *rehearsal) unroutable() {
+	r.Helper()
+	path, err := program()
+	require.NoError(r, err)
+	said, err := exec.Command(path, "unroutable", "retry", "--config", r.config).CombinedOutput()
+	require.NoError(r, err, "%s", said)
+	r.Logf("unroutable retry: %s", said)
+}
+
 var awayFor = regexp.MustCompile(`away for at most (\S+),`)
 
 // gap notes how long an exchange was away, if a step says so.
