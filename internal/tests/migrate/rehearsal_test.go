@@ -41,6 +41,7 @@ type rehearsal struct {
 	conn    *amqp091.Connection
 	cfg     backend.Config
 	config  string // the file
+	program string
 	ctl     string
 	kinds   []string
 	many    int             // messages are pending
@@ -95,6 +96,7 @@ func newRehearsal(t testing.TB, name string) *rehearsal {
 		r.running.Wait()
 	})
 	r.configure()
+	r.build()
 	ch, err := r.conn.Channel()
 	require.NoError(t, err)
 	for _, kind := range r.kinds {

@@ -2,13 +2,10 @@ package migrate_test
 
 import (
 	"bytes"
-	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -16,25 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// program is the command delayer, built once.
-var program = sync.OnceValues(func() (string, error) {
-	folder, err := os.MkdirTemp("", "delayer-rehearsal-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(folder, "delayer")
-	if said, err := exec.Command("go", "build", "-o", path, "github.com/delayer-go/delayer/cmd/delayer").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w: %s", err, said)
-	}
-	return path, nil
-})
+// build builds the command delayer.
+func (r *rehearsal) build() {
+	r.Helper()
+	r.program = filepath.Join(r.TempDir(), "delayer")
+	said, err := exec.Command("go", "build", "-o", r.program, "github.com/delayer-go/delayer/cmd/delayer").CombinedOutput()
+	require.NoError(r, err, "%s", said)
+}
 
 // command is a step of delayer migrate.
 func (r *rehearsal) command(step string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	r.Helper()
-	path, err := program()
-	require.NoError(r, err)
-	cmd, said := exec.Command(path, append([]string{"migrate", step, "--config", r.config}, args...)...), &bytes.Buffer{}
+	cmd, said := exec.Command(r.program, append([]string{"migrate", step, "--config", r.config}, args...)...), &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = said, said
 	return cmd, said
 }
@@ -76,9 +66,7 @@ func (r *rehearsal) step(step string, args ...string) {
 // unroutable sends on what the Delayer could not deliver because it fell due in a gap.
 func (r *rehearsal) unroutable() {
 	r.Helper()
-	path, err := program()
-	require.NoError(r, err)
-	said, err := exec.Command(path, "unroutable", "retry", "--config", r.config).CombinedOutput()
+	said, err := exec.Command(r.program, "unroutable", "retry", "--config", r.config).CombinedOutput()
 	require.NoError(r, err, "%s", said)
 	r.Logf("unroutable retry: %s", said)
 }
