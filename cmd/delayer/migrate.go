@@ -12,15 +12,15 @@ import (
 
 // migrateCmd is `delayer migrate`.
 type migrateCmd struct {
-	Assess   migrateAssessCmd   `cmd:"" help:"Look at what there is, and say what a migration needs and what stands in its way. It changes nothing."`
-	Prepare  migratePrepareCmd  `cmd:"" help:"Declare what the new backend needs beside the old exchange. Repeating it changes nothing."`
-	Switch   migrateSwitchCmd   `cmd:"" help:"Let the exchange change hands, in place or to a bridge. What waits in the plugin is still delivered."`
-	Bridge   migrateBridgeCmd   `cmd:"" help:"Pass on what services publish to an exchange that was switched to a bridge, until it is told to stop. Any number may run."`
-	Rollback migrateRollbackCmd `cmd:"" help:"Make the exchange the plugin's again, until it is retired."`
-	Retire   migrateRetireCmd   `cmd:"" help:"Prove that the plugin is not needed for an exchange any more, and remove what is left of the migration."`
-	Status   migrateStatusCmd   `cmd:"" help:"Show which step each exchange is in, and what is next."`
-	Evacuate migrateEvacuateCmd `cmd:"" help:"Move what waits in the plugin to the new backend, now. It may be stopped, or killed, and run again."`
-	Drain    migrateDrainCmd    `cmd:"" help:"Wait until the plugin has delivered all that it has."`
+	Assess   migrateAssessCmd   `cmd:"" help:"1. Look at what there is, and say what a migration needs and what stands in its way. It changes nothing."`
+	Prepare  migratePrepareCmd  `cmd:"" help:"2. Declare what the new backend needs beside the old exchange. Repeating it changes nothing."`
+	Switch   migrateSwitchCmd   `cmd:"" help:"3. Let the exchange change hands, in place or to a bridge. What waits in the plugin is still delivered."`
+	Bridge   migrateBridgeCmd   `cmd:"" help:"After switch --mode bridge: pass on what services publish to the exchange, until SIGTERM. Any number may run."`
+	Drain    migrateDrainCmd    `cmd:"" help:"4. Wait until the plugin has delivered all that it has."`
+	Evacuate migrateEvacuateCmd `cmd:"" help:"4. Or move what waits in the plugin to the new backend, now. It may be stopped, or killed, and run again."`
+	Retire   migrateRetireCmd   `cmd:"" help:"5. Prove that the plugin is not needed for an exchange any more, and remove what is left of the migration."`
+	Status   migrateStatusCmd   `cmd:"" help:"At any time: show which step each exchange is in, and what is next."`
+	Rollback migrateRollbackCmd `cmd:"" help:"Until step 5: make the exchange the plugin's again."`
 }
 
 // migrateFlags are those of every step.

@@ -70,7 +70,7 @@ func TestMigrateAssess_Page(t *testing.T) {
 		"\nEXCHANGE  TYPE    PENDING   PUBLISHED  BOUND TO  BOUND FROM  ALTERNATE OF\norders    topic   1000000+  12.3/s     12        0           front and 1 more\n\"a name\"  direct  ?         0.0/s      0         0           -\n",
 		"\norders  k and 1 argument  queue q\n", "\nand 2 more bindings (--output json has all)\n",
 		"\nIn the way\n  user u: müßte", "\n    → müßte",
-		"\nWhich backend fits x-delays up to 1m, such as 1.5s\n  no    backend: ladder\n        müßte", "\n  best  backend: controller and controller: {}\n", "\n  yes   backend: x\n        because\n",
+		"\nWhich backend fits x-delays up to 1m, such as 1.5s\n  no    backend: ladder, with its defaults\n        müßte", "\n  best  backend: controller and controller: {}\n", "\n  yes   backend: x, with its defaults\n        because\n",
 		"  NServiceBus: 28 queues nsb.v2.delay-level-*: 3 messages, the last due within\n  7s\n    → müßte",
 		"\nCould not be seen\n  it: müßte",
 	} {

@@ -71,7 +71,7 @@ func TestMigrateSteps(t *testing.T) {
 	_, stderr = step(exitFailed, "switch", x, "--mode=in-place")
 	require.Contains(t, stderr, "--yes")
 	stdout, stderr = step(exitOK, "switch", x, "--mode=in-place", "--yes")
-	require.Contains(t, stdout, "exchange orders is an ordinary exchange now, with 1 binding;")
+	require.Contains(t, stdout, "exchange orders is an ordinary exchange now, with 1 binding\n")
 	require.Contains(t, stderr, "what falls due in the gap is lost")
 	stdout, _ = step(exitOK, "rollback", x)
 	require.Contains(t, stdout, "an exchange of the plugin now")

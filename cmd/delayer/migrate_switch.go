@@ -13,21 +13,22 @@ import (
 // migrateSwitchCmd is `delayer migrate switch`.
 type migrateSwitchCmd struct {
 	exchangeFlags
-	Mode string `required:"" enum:"in-place,bridge" help:"in-place: the exchange becomes an ordinary one; its publishers use the library already. bridge: it leads to the queue of delayer migrate bridge."`
+	Mode string `required:"" enum:"in-place,bridge" placeholder:"MODE" help:"in-place: the exchange becomes an ordinary one; its publishers use the library already. bridge: it leads to the queue of delayer migrate bridge."`
 	Yes  bool   `help:"Switch without asking."`
 }
 
 // inPlaceWarning is what a switch in place asks for.
-const inPlaceWarning = `After this, RabbitMQ does not delay what is published to exchange %s with an x-delay header: it
-arrives at once. All its publishers must use package migrate or the library by now. Applications that
-declare the exchange as x-delayed-message when they start get a channel error from now on.
+const inPlaceWarning = `After this, RabbitMQ does not delay what is published to exchange %s with an x-delay header:
+it arrives at once. All its publishers must use package migrate or the library by now. Applications
+that declare the exchange as x-delayed-message when they start get a channel error from now on.
 `
 
 // bridgeWarning is what a switch to a bridge asks for.
 const bridgeWarning = `After this, messages to exchange %s wait in a queue until delayer migrate bridge runs for it.
 Applications that declare the exchange as x-delayed-message when they start get a channel error from
 now on. A queue that an application binds to it gets messages at once and twice, until this command
-is run again: it moves such bindings.
+is run again: it moves such bindings. Before RabbitMQ 4.0, what waits in the plugin now waits a
+second time: evacuate first, or switch in place.
 `
 
 // Run asks, and switches.
@@ -42,6 +43,8 @@ func (c *migrateSwitchCmd) Run(ctx context.Context, s streams) error {
 			}
 			if m.control == nil {
 				fmt.Fprintln(s.err, "without --rabbitmqctl the plugin goes on: what falls due in the gap is lost")
+			} else {
+				fmt.Fprintln(s.err, "rabbitmqctl suspends the plugin first, which takes some seconds")
 			}
 			result, err := swapper.Switch(ctx, c.mode())
 			if err != nil {
@@ -83,7 +86,7 @@ func (c *migrateSwitchCmd) next(out io.Writer, m *migrationSession, keeper *reco
 			fmt.Fprintf(out, "policy %s applied to the exchange: if it sets an alternate exchange, let one do so for exchange %s too\n",
 				shown(r.Former.Policy), record.Behind(m.settings.Prefix, c.Exchange))
 		}
-		fmt.Fprintf(out, "next: delayer migrate bridge --exchange %s; its queue is %s\n", shown(c.Exchange), record.Bridge(m.settings.Prefix, c.Exchange))
+		fmt.Fprintf(out, "next: delayer migrate bridge --exchange %s\nits queue is %s\n", shown(c.Exchange), record.Bridge(m.settings.Prefix, c.Exchange))
 		return
 	}
 	fmt.Fprintln(out, "next: delayer migrate drain or evacuate, and then retire; rollback undoes it until then")
@@ -96,10 +99,10 @@ func writeResult(out io.Writer, exchange string, r swap.Result) {
 	} else {
 		held := "what fell due in that time is lost"
 		if r.Suspended {
-			held = "the plugin was suspended, so nothing fell due in that time"
+			held = "the plugin was suspended: nothing fell due in that time"
 		}
-		fmt.Fprintf(out, "exchange %s is %s now, with %s; it was away for at most %v, in which publishers got 404 NOT_FOUND; %s\n",
-			shown(exchange), shapeText[r.To], bindings(r.Bindings), r.Gap.Round(100*time.Microsecond), held)
+		fmt.Fprintf(out, "exchange %s is %s now, with %s\n", shown(exchange), shapeText[r.To], bindings(r.Bindings))
+		fmt.Fprintf(out, "it was away for at most %v, in which publishers got 404 NOT_FOUND\n%s\n", r.Gap.Round(100*time.Microsecond), held)
 	}
 	if r.Repaired > 0 {
 		fmt.Fprintf(out, "%s missing after that, and made again\n", bindings(r.Repaired))

@@ -60,8 +60,11 @@ func (b Backend) String() string {
 	if b.Settings != "" {
 		text += " and " + b.Settings
 	}
-	if b.Configured {
+	switch {
+	case b.Configured:
 		text += ", as configured"
+	case b.Settings == "":
+		text += ", with its defaults"
 	}
 	return text
 }

@@ -249,7 +249,7 @@ func (s *Swapper) whole(ctx context.Context, st *state, to Shape, result *Result
 // exchange behind lacks any.
 func (s *Swapper) frontWants(ctx context.Context, st state) ([]inventory.Binding, error) {
 	have, err := s.behindNow(ctx)
-	wanted := append([]inventory.Binding{bridgeBinding(s.Prefix, s.Exchange)}, st.former.In...)
+	wanted := append(bridgeBindings(s.Prefix, st.former), st.former.In...)
 	return append(wanted, missing(st.former.Out, have)...), err
 }
 

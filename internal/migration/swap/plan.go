@@ -43,7 +43,7 @@ type planner struct {
 
 func (p *planner) links() []inventory.Binding {
 	if p.To == Front {
-		return []inventory.Binding{bridgeBinding(p.Prefix, p.Former.Name)}
+		return bridgeBindings(p.Prefix, p.Former)
 	}
 	return connectors(p.Former, record.Behind(p.Prefix, p.Former.Name))
 }
@@ -175,7 +175,7 @@ func (p *planner) after() []Op {
 	case p.To == Front:
 		ops = unbind(p.Stray)
 	case p.Bridge: // the exchange behind stays for what the Delayer still holds
-		ops = append(p.direct(), unbind(append(p.link, bridgeBinding(p.Prefix, p.Former.Name)))...)
+		ops = append(p.direct(), unbind(p.link)...)
 	default:
 		ops = append(p.direct(), Op{Verb: Delete, Exchange: behind(p.Prefix, p.Former).Exchange})
 	}

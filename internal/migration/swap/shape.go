@@ -23,7 +23,7 @@ type Shape string
 // The shapes.
 const (
 	Plain   Shape = "plain"   // an ordinary exchange with the former bindings
-	Front   Shape = "front"   // a fanout that leads to the bridge's queue
+	Front   Shape = "front"   // leads to the bridge's queue
 	Delayed Shape = "delayed" // the plugin's again
 )
 
@@ -35,16 +35,33 @@ func shaped(former inventory.Exchange, to Shape) inventory.Exchange {
 	case Delayed:
 		return x
 	case Front:
-		x.Type = amqp091.ExchangeFanout
+		x.Type = frontType(former.DelayedType())
 	case Plain:
 		x.Type = former.DelayedType()
 	}
 	x.Arguments = maps.Clone(former.Arguments)
 	delete(x.Arguments, delayedType)
+	if to == Front {
+		x.Arguments[frontMark] = true
+	}
 	return x
 }
 
-const delayedType = "x-delayed-type"
+const (
+	delayedType = "x-delayed-type"
+	// frontMark is an argument that tells a front from an ordinary exchange of the same type.
+	frontMark = "x-delayer-front"
+)
+
+// frontType is the type of a front. The plugin routes what is due by the former type. RabbitMQ
+// looks up bindings of a topic and of a direct exchange in tables that hold no others.
+func frontType(former string) string {
+	switch former {
+	case amqp091.ExchangeTopic, amqp091.ExchangeDirect:
+		return former
+	}
+	return amqp091.ExchangeFanout
+}
 
 // behind is the exchange that has the former bindings. It keeps the alternate exchange too: a
 // message that reaches it has been routed, as far as the exchange before it knows.
@@ -59,9 +76,17 @@ func behind(prefix string, former inventory.Definition) inventory.Definition {
 	return d
 }
 
-// bridgeBinding leads from the front to the bridge's queue.
-func bridgeBinding(prefix, exchange string) inventory.Binding {
-	return inventory.Binding{Source: exchange, Target: record.Bridge(prefix, exchange)}
+// bridgeBindings lead from the front to the bridge's queue: what is published from now on, and what
+// the plugin delivers.
+func bridgeBindings(prefix string, former inventory.Definition) []inventory.Binding {
+	to := inventory.Binding{Source: former.Name, Target: record.Bridge(prefix, former.Name)}
+	switch former.DelayedType() {
+	case amqp091.ExchangeTopic:
+		to.Key = "#"
+	case amqp091.ExchangeDirect:
+		return perKey(former, to)
+	}
+	return []inventory.Binding{to}
 }
 
 // connectors lead from an exchange to the one behind it, such that whatever the bindings there
@@ -83,7 +108,7 @@ func connectors(former inventory.Definition, behind string) []inventory.Binding 
 	return []inventory.Binding{to}
 }
 
-// perKey are connectors for each routing key.
+// perKey are bindings like to, one for each routing key.
 func perKey(former inventory.Definition, to inventory.Binding) []inventory.Binding {
 	seen := map[string]bool{}
 	var all []inventory.Binding

@@ -262,6 +262,33 @@ func TestSwap_Exclusive(t *testing.T) {
 	require.Equal(t, before, r.definition())
 }
 
+// TestSwap_FrontPending: what waits in the plugin reaches the bridge's queue when it is due. The
+// plugin routes it by the former type.
+func TestSwap_FrontPending(t *testing.T) {
+	for _, kind := range []string{"topic", "direct", "fanout", "headers"} {
+		t.Run(kind, func(t *testing.T) {
+			r := newSwapRig(t)
+			r.delayed(kind, false, nil)
+			queue := r.queue("q", r.name, "a.key", amqp091.Table{"x-match": "all", "h": true})
+			r.publish(r.name, "a.key", 3, 6*time.Second, amqp091.Table{"h": true})
+			r.tool(func(s *swap.Swapper) {
+				_, err := s.Switch(t.Context(), record.Bridging)
+				require.NoError(t, err)
+			})
+			r.publish(r.name, "a.key", 2, 0, amqp091.Table{"h": true})
+			r.arrives(record.Bridge(r.prefix, r.name), 5)
+			require.Zero(t, r.depth(queue))
+			r.tool(func(s *swap.Swapper) {
+				_, err := s.Switch(t.Context(), record.InPlace)
+				require.NoError(t, err)
+			})
+			r.publish(r.name, "a.key", 1, 0, amqp091.Table{"h": true})
+			r.arrives(queue, 1)
+			require.Equal(t, 5, r.depth(record.Bridge(r.prefix, r.name)))
+		})
+	}
+}
+
 // TestSwap_Front: what is published to a front is in the bridge's queue, what the plugin held too.
 func TestSwap_Front(t *testing.T) {
 	r := newSwapRig(t)
