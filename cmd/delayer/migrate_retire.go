@@ -42,7 +42,7 @@ func (c *migrateRetireCmd) Run(ctx context.Context, s streams) error {
 }
 
 func (c *migrateRetireCmd) retire(ctx context.Context, s streams, m *migrationSession, swapper *swap.Swapper, keeper *record.Keeper) error {
-	r, _ := keeper.Record()
+	r, found := keeper.Record()
 	switch {
 	case r.Step == record.Switching || r.Step == record.Restoring:
 		return fmt.Errorf("exchange %q is half changed: %s was interrupted (run it again first)", c.Exchange, map[record.Step]string{
@@ -60,11 +60,15 @@ func (c *migrateRetireCmd) retire(ctx context.Context, s streams, m *migrationSe
 		}
 	}
 	if r.Step != record.Switched {
-		if err := c.deleteOld(ctx, s, m); err != nil {
+		done, err := c.before(ctx, s, m, found)
+		if err == nil && !done {
+			err = c.deleteOld(ctx, s, m)
+		}
+		if err != nil || done && !found {
 			return err
 		}
 	}
-	if _, found := keeper.Record(); found {
+	if found {
 		if err := keeper.Delete(); err != nil {
 			return err
 		}
@@ -91,6 +95,21 @@ func (c *migrateRetireCmd) nothingPending(ctx context.Context, m *migrationSessi
 		}
 	}
 	return nil
+}
+
+// before reports whether a run that was killed has deleted the exchange, or without a record all
+// that is left.
+func (c *migrateRetireCmd) before(ctx context.Context, s streams, m *migrationSession, found bool) (bool, error) {
+	if found {
+		there, err := m.wire().Exists(ctx, c.Exchange)
+		return !there, err
+	}
+	d, err := m.api.Definition(ctx, c.Exchange)
+	if err != nil || d.Delayed() {
+		return false, err
+	}
+	_, err = fmt.Fprintf(s.out, "exchange %s needs no plugin: its type is %s, and it has no record of a migration\n", shown(c.Exchange), d.Type)
+	return true, err
 }
 
 // deleteOld deletes an exchange that is still the plugin's, once nothing is published to it.

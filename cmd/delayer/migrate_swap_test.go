@@ -97,9 +97,15 @@ func TestMigrateSteps(t *testing.T) {
 	require.Contains(t, stdout, "rabbitmq-plugins disable rabbitmq_delayed_message_exchange")
 	stdout, _ = step(exitOK, "status")
 	require.Contains(t, stdout, "no migration of this prefix")
+	stdout, _ = step(exitOK, "retire", x, ctl)
+	require.Contains(t, stdout, "exchange orders needs no plugin: its type is topic", "the first run may have been killed at its end")
 
 	require.NoError(t, ch.ExchangeDeclare("unused", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
 	stdout, _ = step(exitOK, "retire", "--exchange=unused", "--watch=1s", ctl)
 	require.Contains(t, stdout, "exchange unused is retired")
+	require.NoError(t, ch.ExchangeDeclare("half", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
+	step(exitOK, "prepare", "--exchange=half")
+	require.NoError(t, ch.ExchangeDelete("half", false, false)) // as a run does that is killed then
+	step(exitOK, "retire", "--exchange=half", ctl)
 	require.Error(t, ch.ExchangeDeclarePassive("unused", "topic", true, false, false, false, nil))
 }
