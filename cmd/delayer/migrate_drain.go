@@ -53,7 +53,11 @@ func (c *migrateDrainCmd) run(ctx context.Context, s streams) error {
 	if c.Output == "json" {
 		return writeJSON(s.out, map[string]any{"pending_before": last.First.Rows, "pending": 0, "took_seconds": time.Since(began).Seconds()})
 	}
-	_, err = fmt.Fprintf(s.out, "The plugin has nothing left; %s waited when the drain began.\n", messages(last.First.Rows))
+	what := ""
+	if len(c.Exchange) > 0 {
+		what = fmt.Sprintf(" for %q", c.Exchange)
+	}
+	_, err = fmt.Fprintf(s.out, "The plugin has nothing left%s; %s waited when the drain began.\n", what, messages(last.First.Rows))
 	return err
 }
 

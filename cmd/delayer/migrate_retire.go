@@ -162,7 +162,7 @@ func (c *migrateRetireCmd) last(ctx context.Context, s streams, m *migrationSess
 		fmt.Fprintf(s.out, "the plugin must stay: its tables are not empty:%s\n", rows)
 		return nil
 	}
-	_, err = fmt.Fprintf(s.out, "vhost %s has no exchange of the plugin any more. When the same is true of all vhosts, on each node:\n  rabbitmq-plugins disable rabbitmq_delayed_message_exchange\n", m.vhost)
+	_, err = fmt.Fprintf(s.out, "vhost %s has no exchange of the plugin any more. When no vhost has one, on each node:\n  rabbitmq-plugins disable rabbitmq_delayed_message_exchange\n", m.vhost)
 	return err
 }
 

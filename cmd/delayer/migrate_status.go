@@ -153,13 +153,17 @@ func (m *migrationSession) addPending(ctx context.Context, s streams, all []*exc
 	tables, err := m.control.Pending(ctx)
 	if errors.Is(err, node.ErrUnreached) {
 		fmt.Fprintln(s.err, "the counts are too low:", err)
-		err = nil
+	} else if err != nil {
+		return err
 	}
 	for _, st := range all {
 		rows := pendingOf(tables, m.vhost, st.Exchange)
 		st.Pending = &rows
+		if rows == 0 && err == nil && st.Step == record.Switched && st.Mode == record.InPlace {
+			st.Next = "retire"
+		}
 	}
-	return err
+	return nil
 }
 
 // pendingOf is how many messages wait in the plugin for an exchange.

@@ -18,9 +18,9 @@ type migrateSwitchCmd struct {
 }
 
 // inPlaceWarning is what a switch in place asks for.
-const inPlaceWarning = `After this, RabbitMQ does not delay what is published to exchange %s with an x-delay header: it
-arrives at once. All its publishers must use package migrate or the library by now. Applications that
-declare the exchange as x-delayed-message when they start get a channel error from now on.
+const inPlaceWarning = `After this, RabbitMQ does not delay what is published to exchange %s with an x-delay header:
+it arrives at once. All its publishers must use package migrate or the library by now. Applications
+that declare the exchange as x-delayed-message when they start get a channel error from now on.
 `
 
 // bridgeWarning is what a switch to a bridge asks for.

@@ -20,8 +20,10 @@ const (
 	mostOutput = 1 << 30
 	// mostStderr bounds what is kept of the standard error.
 	mostStderr = 8 << 10
-	// wait bounds how long a child of the command may hold its output after it was ended.
-	wait = 2 * time.Second
+	// wait bounds how long the output may go on after the command has ended. A body of megabytes takes
+	// some seconds to be read on a busy machine. A child that holds the output is ended with the
+	// command, where the system has process groups.
+	wait = 20 * time.Second
 )
 
 // run runs the command with args and reads what it prints between the markers.

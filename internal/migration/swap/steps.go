@@ -117,7 +117,8 @@ func (s *Swapper) Rollback(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	if r.Step == record.Prepared || r.Step == record.Restored {
-		return Result{From: Delayed, To: Delayed}, s.mustBeDelayed("rollback", st)
+		result := Result{From: Delayed, To: Delayed, Bindings: len(st.former.Out) + len(st.former.In)}
+		return result, s.mustBeDelayed("rollback", st)
 	}
 	if err := s.mustBeKnown(st, Delayed); err != nil {
 		return Result{}, err

@@ -173,7 +173,7 @@ func TestLook_WrongUser(t *testing.T) {
 	require.Contains(t, unseen, "the permissions of user "+userOf(t, b))
 	require.Contains(t, unseen, "the shovels")
 
-	_, err = look("m-monitor", "wrong", vhost)
+	_, err = look("m-monitor", "another&%,#", vhost)
 	require.ErrorIs(t, err, delayer.ErrAccess)
 	_, err = look("m-tagless", password, vhost)
 	require.ErrorIs(t, err, delayer.ErrAccess)
