@@ -9,6 +9,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // Names for the bare booleans of amqp091-go.
@@ -18,10 +19,6 @@ const (
 	exclusive     = true
 	waitForAnswer = false
 )
-
-// neverGiveUp is a delivery limit that is never reached. From RabbitMQ 4.0 on a quorum queue drops a
-// message after 20 deliveries by default, and looking at parked messages is a delivery.
-const neverGiveUp = int64(1) << 30
 
 // prepare looks for the queue and declares the one for parked messages.
 func (r *Retrier) prepare(ctx context.Context) error {
@@ -45,7 +42,7 @@ func (r *Retrier) declareParked(ctx context.Context) error {
 		err = r.control.Do(ctx, func(ch *amqp091.Channel) error {
 			_, err := ch.QueueDeclare(r.cfg.Parked, durable, !autoDelete, !exclusive, waitForAnswer, amqp091.Table{
 				"x-queue-type":     "quorum",
-				"x-delivery-limit": neverGiveUp,
+				"x-delivery-limit": topology.NeverGivenUp,
 				"x-overflow":       "reject-publish", // where a policy has a max-length: keep what is there
 			})
 			return err

@@ -36,10 +36,6 @@ func (b blueprint) config() string {
 	return fmt.Sprintf("%s:controller,levels=%d,tick=%v,%s", b.names.prefix, b.schedule.levels, b.schedule.tick, b.kind)
 }
 
-// neverGiveUp is a delivery limit that is never reached. From RabbitMQ 4.0 on a quorum queue drops
-// a message after 20 deliveries by default, and each controller that stops returns its messages.
-const neverGiveUp = int64(1) << 30
-
 // plan is the whole topology. Every exchange is a fanout with one queue behind it: messages keep
 // the user's keys, and no key needs a binding. The exchanges that we publish to have no alternate
 // exchange, so that a message is returned if its queue is gone. The exchange that queues
@@ -50,7 +46,7 @@ func (b blueprint) plan() topology.Plan {
 		"x-overflow":   "reject-publish", // under a policy with max-length: refuse, do not drop
 	}}
 	if b.kind == delayer.Quorum {
-		intake.Args["x-delivery-limit"] = neverGiveUp
+		intake.Args["x-delivery-limit"] = topology.NeverGivenUp
 		intake.Args["x-max-length"] = topology.NeverFull
 	}
 	p := topology.Plan{

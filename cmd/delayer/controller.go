@@ -15,10 +15,7 @@ type controllerCmd struct {
 
 // Run runs a controller until SIGTERM or Ctrl-C. The exit status is then 0.
 func (c *controllerCmd) Run(ctx context.Context, s streams) error {
-	cfg, err := loadConfig(c.Config)
-	if err == nil && cfg.URL == "" {
-		err = errNoURL
-	}
+	cfg, err := loadBroker(c.Config, "")
 	if err != nil {
 		return failure("controller", err)
 	}

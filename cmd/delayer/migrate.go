@@ -42,20 +42,11 @@ func (f *migrateFlags) Validate() error {
 
 // load reads the configuration; the flags override it.
 func (f *migrateFlags) load() (backend.Config, error) {
-	cfg, err := loadConfig(f.Config)
-	if err != nil {
-		return cfg, err
-	}
-	if f.URL != "" {
-		cfg.URL = f.URL
-	}
-	if f.Management != "" {
+	cfg, err := loadBroker(f.Config, f.URL)
+	if err == nil && f.Management != "" {
 		cfg.Management = f.Management
 	}
-	if cfg.URL == "" {
-		return cfg, errNoURL
-	}
-	return cfg, nil
+	return cfg, err
 }
 
 // api is the management API of a configuration.

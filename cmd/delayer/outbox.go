@@ -78,10 +78,7 @@ func (c *outboxRunCmd) Run(ctx context.Context, s streams) error {
 }
 
 func (c *outboxRunCmd) relay(ctx context.Context, logger *slog.Logger) error {
-	cfg, err := loadConfig(c.Config)
-	if err == nil && cfg.URL == "" {
-		err = errNoURL
-	}
+	cfg, err := loadBroker(c.Config, "")
 	if err != nil {
 		return err
 	}

@@ -45,15 +45,9 @@ func (f *parkedFlags) Validate() error {
 
 // open connects to the queue.
 func (f *parkedFlags) open(ctx context.Context) (*unroutable.Client, error) {
-	cfg, err := loadConfig(f.Config)
+	cfg, err := loadBroker(f.Config, f.URL)
 	if err != nil {
 		return nil, err
-	}
-	if f.URL != "" {
-		cfg.URL = f.URL
-	}
-	if cfg.URL == "" {
-		return nil, errNoURL
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()

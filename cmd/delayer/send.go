@@ -54,12 +54,9 @@ func (c *sendCmd) Run(ctx context.Context, s streams) error {
 }
 
 func (c *sendCmd) send(ctx context.Context, stdin io.Reader) (said string, err error) {
-	cfg, err := loadConfig(c.Config)
+	cfg, err := loadBroker(c.Config, "")
 	if err != nil {
 		return "", err
-	}
-	if cfg.URL == "" {
-		return "", errNoURL
 	}
 	cfg.Logger = slog.New(slog.DiscardHandler) // the error is enough
 	headers, err := c.headers()

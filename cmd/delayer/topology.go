@@ -55,10 +55,7 @@ type topologyVerifyCmd struct {
 
 // Run prints a line for each problem, and fails if there are any.
 func (c *topologyVerifyCmd) Run(ctx context.Context, s streams) error {
-	cfg, err := loadConfig(c.Config)
-	if err == nil && cfg.URL == "" {
-		err = errNoURL
-	}
+	cfg, err := loadBroker(c.Config, "")
 	if err != nil {
 		return failure("topology verify", err)
 	}
@@ -82,6 +79,21 @@ func loadConfig(path string) (backend.Config, error) {
 		return backend.FromEnv(backend.Config{}, os.Environ())
 	}
 	return backend.Load(path)
+}
+
+// loadBroker is loadConfig for a command that needs a broker. url overrides the configuration's.
+func loadBroker(path, url string) (backend.Config, error) {
+	cfg, err := loadConfig(path)
+	if err != nil {
+		return cfg, err
+	}
+	if url != "" {
+		cfg.URL = url
+	}
+	if cfg.URL == "" {
+		return cfg, errNoURL
+	}
+	return cfg, nil
 }
 
 // errNoURL is the error of a command that needs a broker and has no URL.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,24 +45,12 @@ func (f *queueFlags) Validate() error {
 
 // settings returns the configuration with the flags applied.
 func (f *queueFlags) settings() (backend.Config, error) {
-	cfg, err := loadConfig(f.Config)
+	cfg, err := loadBroker(f.Config, f.URL)
 	if err != nil {
 		return cfg, err
 	}
-	for _, flag := range []struct {
-		given string
-		to    *string
-	}{{f.URL, &cfg.URL}, {f.Prefix, &cfg.Prefix}, {f.Backend, &cfg.Backend}} {
-		if flag.given != "" {
-			*flag.to = flag.given
-		}
-	}
-	if cfg.URL == "" {
-		return cfg, errNoURL
-	}
-	if cfg.Prefix == "" {
-		cfg.Prefix = backend.Default().Prefix
-	}
+	cfg.Backend = cmp.Or(f.Backend, cfg.Backend)
+	cfg.Prefix = cmp.Or(f.Prefix, cfg.Prefix, backend.Default().Prefix)
 	if _, err := backend.Topology(cfg); err != nil { // the same errors as Open
 		return cfg, err
 	}

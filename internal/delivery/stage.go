@@ -65,15 +65,11 @@ func (s Stage) Exchanges() string { return s.prefix + ".delivery.exchanges" }
 // 18 µs (RabbitMQ 3.10.8, two cores).
 func (s Stage) Discard() string { return s.prefix + ".discard" }
 
-// neverGiveUp is a delivery limit that is never reached. From RabbitMQ 4.0 on a quorum queue drops
-// a message after 20 deliveries by default, and to list unroutable messages is a delivery.
-const neverGiveUp = int64(1) << 30
-
 // Keeping returns a queue that never drops a message.
 func Keeping(name string) topology.Queue {
 	return topology.Queue{Name: name, Args: amqp091.Table{
 		"x-queue-type":     string(delayer.Quorum),
-		"x-delivery-limit": neverGiveUp,
+		"x-delivery-limit": topology.NeverGivenUp,
 		"x-overflow":       "reject-publish", // under a policy with max-length: refuse, do not drop
 		"x-max-length":     topology.NeverFull,
 	}}

@@ -93,6 +93,11 @@ func (p Plan) Add(q Plan) Plan {
 // take it for full, and move 32 messages in three minutes.
 const NeverFull = int64(1) << 40
 
+// NeverGivenUp is an x-delivery-limit that is never reached. From RabbitMQ 4.0 on a quorum queue
+// drops a message after 20 deliveries by default. To look at a message is a delivery, and so is each
+// that a consumer gives back when it stops.
+const NeverGivenUp = int64(1) << 30
+
 // WaitingQueue is a queue where messages wait for ttl and are then dead-lettered to exchange. They
 // keep their routing keys: a dead-letter routing key would remove CC and BCC.
 //

@@ -19,7 +19,7 @@ func Parked(prefix, exchange string) string { return Bridge(prefix, exchange) + 
 func BridgeArguments(queue string) amqp091.Table {
 	return amqp091.Table{
 		"x-queue-type":           "quorum",
-		"x-delivery-limit":       unlimited,
+		"x-delivery-limit":       topology.NeverGivenUp,
 		"x-max-length":           topology.NeverFull,
 		"x-overflow":             "reject-publish",
 		"x-dead-letter-exchange": expired(queue),
@@ -27,17 +27,13 @@ func BridgeArguments(queue string) amqp091.Table {
 	}
 }
 
-// unlimited is a delivery limit that is never reached: a bridge gives back what it has not passed
-// on when it stops, and RabbitMQ 4 drops a message after 20 deliveries by default.
-const unlimited = int64(1) << 30
-
 // expired is the name of the exchange that takes what expires in a bridge's queue.
 func expired(bridge string) string { return bridge + ".expired" }
 
 // BridgeSide lists what a bridge needs beside its queue.
 func BridgeSide(prefix, exchange string) topology.Plan {
 	back, parked, expired := Back(prefix, exchange), Parked(prefix, exchange), expired(Bridge(prefix, exchange))
-	args := amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": unlimited, "x-overflow": "reject-publish"}
+	args := amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": topology.NeverGivenUp, "x-overflow": "reject-publish"}
 	return topology.Plan{
 		Exchanges: []topology.Exchange{{Name: expired, Kind: topology.Fanout}},
 		Queues:    []topology.Queue{{Name: back, Args: args}, {Name: parked, Args: args}},

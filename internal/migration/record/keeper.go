@@ -30,7 +30,7 @@ func Plan(prefix, exchange string) topology.Plan {
 
 // queueArgs make a record survive the loss of a node, and being read any number of times.
 func queueArgs() amqp091.Table {
-	return amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": unlimited}
+	return amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": topology.NeverGivenUp}
 }
 
 // Open takes the lock and reads the record, if there is one. It returns ErrConflict while another
