@@ -22,7 +22,7 @@ type publisherChannel struct {
 	conn    *Conn
 	onReset func() // called when it is opened again after it was lost
 
-	requests chan *request
+	requests chan *request // buffered: the writer finds the next without waking its caller first
 	slots    chan struct{} // one for each message without a confirm
 	body     []byte        // the writer's copy of a body
 
@@ -35,7 +35,7 @@ type publisherChannel struct {
 func newPublisherChannel(backend string, conn *Conn, window int, onReset func()) *publisherChannel {
 	c := &publisherChannel{
 		backend: backend, conn: conn, onReset: onReset,
-		requests: make(chan *request), slots: make(chan struct{}, window), done: make(chan struct{}),
+		requests: make(chan *request, window), slots: make(chan struct{}, window), done: make(chan struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	go c.run()
@@ -61,7 +61,7 @@ func (c *publisherChannel) release() { <-c.slots }
 // publish hands the message to the goroutine that writes and waits for its confirm. It needs a
 // slot.
 func (c *publisherChannel) publish(ctx context.Context, msg Publishing) error {
-	req := &request{msg: msg, copied: ctx.Done() != nil, written: make(chan writeResult, 1)}
+	req := newRequest(msg, ctx.Done() != nil)
 	select {
 	case c.requests <- req:
 	case <-ctx.Done():
@@ -81,6 +81,12 @@ func (c *publisherChannel) publish(ctx context.Context, msg Publishing) error {
 		}
 		go func() { c.settle(req, <-req.written) }()
 		return c.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended while the message was being written")
+	case <-c.done:
+		if req.withdraw() {
+			c.release()
+			return c.fail(delayer.ErrClosed, nil, "")
+		}
+		w = <-req.written
 	}
 	if w.err != nil {
 		c.release()
@@ -90,7 +96,9 @@ func (c *publisherChannel) publish(ctx context.Context, msg Publishing) error {
 	case <-w.confirm.Done():
 		c.release()
 		defer w.channel.unconfirmed.Done()
-		return c.outcome(w, req)
+		err := c.outcome(w, req)
+		req.recycle()
+		return err
 	case <-ctx.Done():
 		go c.settle(req, w)
 		return c.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended before the broker's confirm")

@@ -29,6 +29,23 @@ const (
 	withdrawn
 )
 
+// requests keeps requests for reuse: three allocations less a message.
+var requests = sync.Pool{New: func() any { return &request{written: make(chan writeResult, 1)} }}
+
+// newRequest returns a request for a message. copied: the caller may leave before it is written.
+func newRequest(msg Publishing, copied bool) *request {
+	r := requests.Get().(*request)
+	r.msg, r.copied, r.state = msg, copied, queued
+	return r
+}
+
+// recycle gives the request up for reuse. Only a caller who has the confirm may call it: nobody else
+// knows the request then.
+func (r *request) recycle() {
+	r.msg = Publishing{}
+	requests.Put(r)
+}
+
 // A writeResult is the pending confirm of a message that was written, or why it was not written.
 type writeResult struct {
 	confirm *amqp091.DeferredConfirmation

@@ -55,8 +55,8 @@ type routeID struct {
 
 // A Route is a destination for messages whose keys have a certain number of words.
 type Route struct {
-	id  routeID
-	key any // the delivery key, a string, kept as the interface that a header wants
+	id   routeID
+	keys []any // the delivery key, a string: a list, and never changed, so that each message can use it
 
 	boundAt  atomic.Int64 // when the destination was last bound, in nanoseconds since the epoch; 0: not bound
 	wholeAt  atomic.Int64 // when all its bindings were last made, likewise
@@ -124,18 +124,15 @@ func (d *Destinations) Bind(ctx context.Context, exchange, key string, copies []
 	if exchange != "" {
 		copies = nil // the exchange itself matches them
 	}
-	keys := make([]any, 0, 1+len(copies))
-	bound, err := d.bindOne(ctx, routeID{exchange, queueOf(exchange, key), words}, delay)
-	if err == nil {
-		keys = append(keys, bound)
-	}
+	keys, err := d.bindOne(ctx, routeID{exchange, queueOf(exchange, key), words}, delay)
 	unroutable := err
 	for _, queue := range copies {
 		if err != nil && !errors.Is(err, delayer.ErrUnroutable) {
 			return nil, err
 		}
-		if bound, err = d.bindOne(ctx, routeID{"", queue, words}, delay); err == nil {
-			keys = append(keys, bound)
+		var more []any
+		if more, err = d.bindOne(ctx, routeID{"", queue, words}, delay); err == nil {
+			keys = append(keys, more...)
 		}
 	}
 	switch {
@@ -154,7 +151,7 @@ func queueOf(exchange, key string) string {
 	return ""
 }
 
-func (d *Destinations) bindOne(ctx context.Context, id routeID, delay time.Duration) (any, error) {
+func (d *Destinations) bindOne(ctx context.Context, id routeID, delay time.Duration) ([]any, error) {
 	for {
 		r := d.route(id)
 		now := d.now()
@@ -164,7 +161,7 @@ func (d *Destinations) bindOne(ctx context.Context, id routeID, delay time.Durat
 			}
 		}
 		if r.note(now + int64(delay)) {
-			return r.key, nil
+			return r.keys, nil
 		}
 		d.routes.CompareAndDelete(id, r)
 	}
@@ -175,7 +172,7 @@ func (d *Destinations) route(id routeID) *Route {
 	if r, ok := d.routes.Load(id); ok {
 		return r.(*Route)
 	}
-	r := &Route{id: id, key: Key(id.exchange, id.queue, id.words), binding: make(chan struct{}, 1)}
+	r := &Route{id: id, keys: []any{Key(id.exchange, id.queue, id.words)}, binding: make(chan struct{}, 1)}
 	r.lastDue.Store(d.now())
 	actual, _ := d.routes.LoadOrStore(id, r)
 	return actual.(*Route)
@@ -264,7 +261,7 @@ func (d *Destinations) clean(ctx context.Context, r *Route, gone error) (whole b
 }
 
 func (r *Route) bindings(s Stage) []topology.Binding {
-	return s.bindings(r.id.exchange, r.id.queue, r.key.(string))
+	return s.bindings(r.id.exchange, r.id.queue, r.keys[0].(string))
 }
 
 // explain distinguishes a missing destination from a missing exchange of ours. Both are 404.

@@ -167,8 +167,8 @@ func Copies(headers amqp091.Table) []string {
 // Owns reports whether a name is that of an object of the Delayer with this prefix. What a migration
 // keeps beside those, messages may go to.
 func Owns(prefix, name string) bool {
-	rest, is := strings.CutPrefix(name, prefix+".")
-	return is && !strings.HasPrefix(rest, "migration.")
+	rest, is := strings.CutPrefix(name, prefix)
+	return is && strings.HasPrefix(rest, ".") && !strings.HasPrefix(rest, ".migration.")
 }
 
 // Targets returns a destination of a message that the Delayer with this prefix owns, if there is
