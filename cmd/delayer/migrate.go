@@ -7,6 +7,7 @@ import (
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/migration/inventory"
 )
 
@@ -58,5 +59,9 @@ func (f *migrateFlags) api(cfg backend.Config) (*inventory.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inventory.New(cfg.Management, vhost)
+	settings, err := engine.Resolve(cfg.Options, "")
+	if err != nil {
+		return nil, err
+	}
+	return inventory.New(cfg.Management, vhost, settings.TLS)
 }

@@ -42,7 +42,7 @@ func newSwapRig(t *testing.T) *swapRig {
 	t.Cleanup(conn.Close)
 	vhost, err := broker.Vhost(b.URL())
 	require.NoError(t, err)
-	api, err := inventory.New(management(t, b), vhost)
+	api, err := inventory.New(management(t, b), vhost, nil)
 	require.NoError(t, err)
 	prefix := rabbittest.Prefix(t)
 	r := &swapRig{t, b, user, ch, conn, api, prefix, prefix + ` it's "E"/é`}
