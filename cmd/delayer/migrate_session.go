@@ -111,7 +111,7 @@ func (f *exchangeFlags) step(ctx context.Context, name string, run func(*migrati
 // agree asks the user at the terminal to type a text. Without a terminal it is an error that names
 // the flag which agrees.
 func agree(ctx context.Context, s streams, question, text, flag string) error {
-	if !isTerminalFile(s.in) {
+	if !cli.IsTerminal(s.in) {
 		return fmt.Errorf("standard input is no terminal: give %s to agree", flag)
 	}
 	fmt.Fprintf(s.out, "%s Type %s to agree: ", question, text)
