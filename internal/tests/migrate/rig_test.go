@@ -28,6 +28,7 @@ type swapRig struct {
 	conn         *broker.Conn
 	api          *inventory.API
 	prefix, name string
+	onNode       bool // the tool has rabbitmqctl
 }
 
 func newSwapRig(t *testing.T) *swapRig {
@@ -45,7 +46,7 @@ func newSwapRig(t *testing.T) *swapRig {
 	api, err := inventory.New(management(t, b), vhost, nil)
 	require.NoError(t, err)
 	prefix := rabbittest.Prefix(t)
-	r := &swapRig{t, b, user, ch, conn, api, prefix, prefix + ` it's "E"/é`}
+	r := &swapRig{t, b, user, ch, conn, api, prefix, prefix + ` it's "E"/é`, false}
 	t.Cleanup(func() {
 		w := swap.Wire{Conn: conn}
 		for _, q := range []string{record.Queue(prefix, r.name), record.Bridge(prefix, r.name), record.Back(prefix, r.name), record.Parked(prefix, r.name)} {
@@ -66,12 +67,37 @@ func (r *swapRig) tool(f func(*swap.Swapper)) {
 	keeper, err := record.Open(r.Context(), r.conn, r.prefix, r.name)
 	require.NoError(r, err)
 	defer func() { require.NoError(r, keeper.Close()) }()
-	f(&swap.Swapper{
-		Prefix: r.prefix, Exchange: r.name, API: r.api, Broker: swap.Wire{Conn: r.conn}, Keeper: keeper, Now: time.Now,
+	s := &swap.Swapper{
+		Prefix: r.prefix, Exchange: r.name, Vhost: "/", API: r.api, Broker: swap.Wire{Conn: r.conn}, Keeper: keeper, Now: time.Now,
 		Plugin: func(ctx context.Context) error {
 			return swap.HasPlugin(ctx, broker.Options{URL: r.broker.URL(), Logger: slog.New(slog.DiscardHandler)}, r.prefix+".trial")
 		},
+	}
+	if r.onNode {
+		s.Node = r.control()
+	}
+	f(s)
+}
+
+// switches changes the exchange.
+func (r *swapRig) switches(mode record.Mode) (result swap.Result) {
+	r.Helper()
+	r.tool(func(s *swap.Swapper) {
+		var err error
+		result, err = s.Switch(r.Context(), mode)
+		require.NoError(r, err)
 	})
+	return result
+}
+
+func (r *swapRig) rollsBack() (result swap.Result) {
+	r.Helper()
+	r.tool(func(s *swap.Swapper) {
+		var err error
+		result, err = s.Rollback(r.Context())
+		require.NoError(r, err)
+	})
+	return result
 }
 
 func (r *swapRig) control() *node.Control {
