@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/migration/node"
+	"github.com/delayer-go/delayer/internal/migration/record"
+	"github.com/delayer-go/delayer/internal/migration/swap"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
@@ -121,6 +123,7 @@ func ids(rows []node.Row) []string {
 }
 
 func TestNode_RowsAsPublished(t *testing.T) {
+	t.Parallel()
 	d := newDelayed(t, "topic")
 	msg := amqp091.Publishing{
 		ContentType: "text/plain", ContentEncoding: "utf-8", DeliveryMode: 2, Priority: 3, CorrelationId: "c", ReplyTo: "r",
@@ -159,6 +162,7 @@ func TestNode_RowsAsPublished(t *testing.T) {
 // TestNode_Batches: each row is read once, in its order, however the batches are cut; its id is
 // always the same.
 func TestNode_Batches(t *testing.T) {
+	t.Parallel()
 	d := newDelayed(t, "topic")
 	const messages = 37
 	for i := range messages {
@@ -183,6 +187,7 @@ func dues(rows []node.Row) (list []int64) {
 }
 
 func TestNode_LargeBody(t *testing.T) {
+	t.Parallel()
 	d := newDelayed(t, "topic")
 	body := make([]byte, 16<<20)
 	_, _ = rand.Read(body)
@@ -212,4 +217,41 @@ func TestNode_RemovedFirst(t *testing.T) {
 			return
 		}
 	}
+}
+
+// TestNode_WrongCookie: rabbitmqctl says so in many words. The error says what to do.
+func TestNode_WrongCookie(t *testing.T) {
+	t.Parallel()
+	b := needPlugin(t)
+	rabbitmqctl(t, b)
+	control, err := node.New(b.CtlCommand() + " --erlang-cookie wrong")
+	require.NoError(t, err)
+	_, err = control.Nodes(t.Context())
+	require.ErrorContains(t, err, "so that it has the node's Erlang cookie")
+}
+
+// TestReshape_NotLocked: the node changes nothing for a tool that does not hold the lock, which is
+// also one that reached another broker.
+func TestReshape_NotLocked(t *testing.T) {
+	t.Parallel()
+	r := newSwapRig(t)
+	r.delayed("topic", false, nil)
+	reshaping := node.Reshaping{
+		Vhost: "/", Exchange: r.name, Lock: record.Lock(r.prefix, r.name), Token: "another's", Behind: record.Behind(r.prefix, r.name),
+		Bridge: record.Bridge(r.prefix, r.name), Routes: "topic", Type: "topic", Shape: "plain",
+	}
+	require.ErrorContains(t, r.control().Reshape(t.Context(), reshaping), "the node does not see this tool's lock")
+	require.True(t, r.definition().Delayed())
+	r.tool(func(s *swap.Swapper) {
+		require.ErrorContains(t, r.control().CanReshape(t.Context(), reshaping), "the node does not see this tool's lock")
+		reshaping.Token = s.Keeper.Token()
+		require.NoError(t, r.control().CanReshape(t.Context(), reshaping))
+		missing := reshaping
+		missing.Exchange = "missing"
+		require.ErrorContains(t, r.control().CanReshape(t.Context(), missing), "it does not exist there")
+		reshaping.Routes, reshaping.Type = "direct", "direct"
+		require.NoError(t, r.ch.ExchangeDelete(r.name, false, false))
+		require.NoError(t, r.ch.ExchangeDeclare(r.name, "topic", true, false, false, false, nil))
+		require.ErrorContains(t, r.control().Reshape(t.Context(), reshaping), "someone has declared it with another type")
+	})
 }

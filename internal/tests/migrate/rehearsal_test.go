@@ -58,10 +58,12 @@ type rehearsal struct {
 // go on, and a tool that is killed in every step. It is short; DELAYER_TEST_REHEARSAL=20000 runs the full
 // one, whose table is in docs/results/migration.md.
 func TestRehearsal(t *testing.T) {
+	needPlugin(t)
+	program := build(t)
 	for name, way := range map[string]func(*rehearsal){"code": (*rehearsal).code, "bridge": (*rehearsal).bridge, "evacuation": (*rehearsal).evacuation} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			way(newRehearsal(t, name))
+			way(newRehearsal(t, name, program))
 		})
 	}
 }
@@ -77,13 +79,14 @@ func full(t testing.TB) int {
 	return n
 }
 
-func newRehearsal(t testing.TB, name string) *rehearsal {
+func newRehearsal(t testing.TB, name, program string) *rehearsal {
 	b := needPlugin(t)
-	r := &rehearsal{TB: t, broker: b, ctl: rabbitmqctl(t, b), many: 300, kills: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second}}
+	r := &rehearsal{TB: t, broker: b, program: program, ctl: rabbitmqctl(t, b), many: 300, kills: []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond}}
 	r.kinds = map[string][]string{"code": {"direct"}, "bridge": {"topic"}, "evacuation": {"headers"}}[name]
 	if n := full(t); n > 0 {
+		r.ctl = b.CtlCommand()
 		r.kinds, r.many = []string{"topic", "direct", "fanout", "headers"}, n
-		r.kills = append(r.kills, 3*time.Second, 6*time.Second)
+		r.kills = []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 3 * time.Second, 6 * time.Second}
 	}
 	uri, err := url.Parse(b.URL())
 	require.NoError(t, err)
@@ -95,7 +98,6 @@ func newRehearsal(t testing.TB, name string) *rehearsal {
 		r.running.Wait()
 	})
 	r.configure()
-	r.build()
 	ch, err := r.conn.Channel()
 	require.NoError(t, err)
 	for _, kind := range r.kinds {

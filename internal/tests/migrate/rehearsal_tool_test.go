@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -12,11 +13,12 @@ import (
 )
 
 // build builds the command delayer.
-func (r *rehearsal) build() {
-	r.Helper()
-	r.program = filepath.Join(r.TempDir(), "delayer")
-	said, err := exec.Command("go", "build", "-o", r.program, "github.com/delayer-go/delayer/cmd/delayer").CombinedOutput()
-	require.NoError(r, err, "%s", said)
+func build(t testing.TB) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "delayer")
+	said, err := exec.Command("go", "build", "-o", program, "github.com/delayer-go/delayer/cmd/delayer").CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	return program
 }
 
 // command is a step of delayer migrate.

@@ -29,9 +29,13 @@ func TestSwap_OnNode(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			r := newSwapRig(t)
+			vhost, autoDelete := "/", kind == "direct"
+			if kind == "headers" {
+				vhost = "a vhost/with a slash"
+				vhostOf(t, needPlugin(t), vhost)
+			}
+			r := newSwapRigAt(t, vhost)
 			r.onNode = true
-			autoDelete := kind == "direct"
 			r.delayed(kind, autoDelete, amqp091.Table{"alternate-exchange": "amq.fanout"})
 			queue, behind, source, headers := r.neighbours(kind)
 			exclusive, err := r.ch.QueueDeclare("", false, true, true, false, nil)
@@ -281,6 +285,7 @@ func (d dying) Exists(ctx context.Context, name string) (bool, error) {
 func TestSwap_Killed(t *testing.T) {
 	for _, mode := range []record.Mode{record.InPlace, record.Bridging} {
 		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
 			r := newSwapRig(t)
 			r.delayed("direct", true, nil)
 			r.queue("a", r.name, "a", nil)
@@ -317,6 +322,7 @@ func TestSwap_Killed(t *testing.T) {
 
 // TestSwap_Exclusive: nobody but its connection can bind an exclusive queue again.
 func TestSwap_Exclusive(t *testing.T) {
+	t.Parallel()
 	r := newSwapRig(t)
 	r.delayed("topic", false, nil)
 	q, err := r.ch.QueueDeclare("", false, true, true, false, nil)
@@ -378,6 +384,7 @@ func TestSwap_FrontPending(t *testing.T) {
 
 // TestSwap_Front: what is published to a front is in the bridge's queue, what the plugin held too.
 func TestSwap_Front(t *testing.T) {
+	t.Parallel()
 	r := newSwapRig(t)
 	r.delayed("headers", false, nil)
 	queue := r.queue("q", r.name, "", amqp091.Table{"x-match": "any", "h": true})
@@ -418,6 +425,7 @@ func TestSwap_Front(t *testing.T) {
 
 // TestSwap_Permissions: a user who may not configure the exchange finds out before it is deleted.
 func TestSwap_Permissions(t *testing.T) {
+	t.Parallel()
 	r := newSwapRig(t)
 	r.delayed("topic", false, nil)
 	r.queue("q", r.name, "#", nil)
