@@ -3,6 +3,7 @@ package swap
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,6 +56,10 @@ func definitions(t *rapid.T) inventory.Definition {
 // TestSwap_Identity: a switch and a rollback, each killed at any operation and run again, leave
 // what was there before.
 func TestSwap_Identity(t *testing.T) {
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		require.NoError(t, flag.Set(checks.Name, "20")) // each is killed some 60 times; -rapid.checks=1000 is wider
+		defer flag.Set(checks.Name, checks.DefValue)    //nolint:errcheck // it was taken before
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		d := definitions(t)
 		mode := rapid.SampledFrom([]record.Mode{record.InPlace, record.Bridging}).Draw(t, "mode")
