@@ -146,4 +146,10 @@ func TestMigrateSteps(t *testing.T) {
 	require.NoError(t, ch.ExchangeDelete("half", false, false)) // as a run does that is killed then
 	step(exitOK, "retire", "--exchange=half", ctl)
 	require.Error(t, ch.ExchangeDeclarePassive("unused", "topic", true, false, false, false, nil))
+
+	require.NoError(t, b.Restart(t.Context()))
+	ch = rabbittest.Channel(t, b)
+	require.NoError(t, ch.ExchangeDeclare("orders", "topic", true, false, false, false, nil), "what the node changed is on disk")
+	require.NoError(t, ch.Publish("orders", "key", false, false, amqp091.Publishing{}))
+	require.Eventually(t, func() bool { _, ok, err := ch.Get("q", true); return ok && err == nil }, time.Minute, 100*time.Millisecond)
 }
