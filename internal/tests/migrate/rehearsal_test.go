@@ -228,9 +228,14 @@ func (r *rehearsal) switched(mode string) {
 	r.switches(mode)
 }
 
+// switches switches all exchanges. It is killed at several places.
 func (r *rehearsal) switches(mode string) {
 	for _, kind := range r.kinds {
-		r.step("switch", "--exchange", r.exchange(kind), "--mode", mode, "--yes", "--rabbitmqctl", r.ctl)
+		args := []string{"--exchange", r.exchange(kind), "--mode", mode, "--yes", "--rabbitmqctl", r.ctl}
+		for range r.kills[1:] {
+			r.killedStep("switch", args...)
+		}
+		r.step("switch", args...)
 	}
 }
 

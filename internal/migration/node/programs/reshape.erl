@@ -8,9 +8,11 @@ Behind = rabbit_misc:r(Vhost, exchange, BehindName),
 Queue = rabbit_misc:r(Vhost, queue, QueueName),
 User = <<"rmq-cli">>,
 % The lock of the tool proves that this is its broker, and that no other tool works on the exchange.
-case rabbit_amqqueue:lookup(rabbit_misc:r(Vhost, queue, Lock)) of
-    {ok, Held} -> lists:member({<<"x-delayer-holder">>, longstr, Token}, amqqueue:get_arguments(Held)) orelse exit(not_locked);
-    _ -> exit(not_locked)
+Locked = fun() ->
+    case rabbit_amqqueue:lookup(rabbit_misc:r(Vhost, queue, Lock)) of
+        {ok, Q} -> lists:member({<<"x-delayer-holder">>, longstr, Token}, amqqueue:get_arguments(Q));
+        _ -> false
+    end
 end,
 (try rabbit_khepri:is_enabled() catch error:undef -> false end) andalso exit(khepri),
 Type = rabbit_exchange:check_type(TypeName),
@@ -103,6 +105,7 @@ Leave = fun([]) -> ok;
         Transaction(fun(X) -> Set(X, Deletes) end)
 end,
 Work = fun() ->
+    Locked() orelse exit(not_locked),
     case To of
         <<>> -> Transaction(Known);
         <<"front">> -> Front(100);
