@@ -145,20 +145,23 @@ func topic(out ...string) inventory.Definition {
 // TestSwitch_Rollback_Interrupted: a switch that was killed anywhere is undone by a rollback too.
 func TestSwitch_Rollback_Interrupted(t *testing.T) {
 	for _, mode := range []record.Mode{record.InPlace, record.Bridging} {
-		before := newWorld(topic("a", "b", "c"))
-		for kill := 1; ; kill++ {
-			w := before.copy()
-			w.left = kill
-			_, err := w.swapper(name).Switch(t.Context(), mode)
-			if err == nil {
-				break
-			}
-			w.left = -1
-			_, err = w.swapper(name).Rollback(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, before.exchanges[name], w.exchanges[name])
-			for id := range before.bindings {
-				require.Contains(t, w.bindings, id, "%s, killed after %d operations", mode, kill)
+		for _, onNode := range []bool{false, true} {
+			before := newWorld(topic("a", "b", "c"))
+			before.onNode = onNode
+			for kill := 1; ; kill++ {
+				w := before.copy()
+				w.left = kill
+				_, err := w.swapper(name).Switch(t.Context(), mode)
+				if err == nil {
+					break
+				}
+				w.left = -1
+				_, err = w.swapper(name).Rollback(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, before.exchanges[name], w.exchanges[name])
+				for id := range before.bindings {
+					require.Contains(t, w.bindings, id, "%s, killed after %d operations", mode, kill)
+				}
 			}
 		}
 	}
