@@ -7,6 +7,7 @@ import (
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/migration/inventory"
 )
 
@@ -29,7 +30,7 @@ type migrateFlags struct {
 	URL         string        `placeholder:"AMQP" help:"Instead of the configuration's. Others on this machine can see it: a password is better in DELAYER_URL."`
 	Management  string        `placeholder:"HTTP" help:"Instead of the configuration's management. A password is better in DELAYER_MANAGEMENT."`
 	Rabbitmqctl string        `placeholder:"COMMAND" help:"How to run rabbitmqctl on a node, such as 'kubectl exec rabbit-0 -- rabbitmqctl'. It is run without a shell."`
-	Timeout     time.Duration `default:"30s" help:"How long to wait for a connection, and for each answer (${default})."`
+	Timeout     time.Duration `default:"30s" help:"How long to wait for a connection, for another tool that works on the exchange, and for each answer (${default})."`
 }
 
 // Validate makes a value that cannot be right a usage error.
@@ -58,5 +59,9 @@ func (f *migrateFlags) api(cfg backend.Config) (*inventory.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inventory.New(cfg.Management, vhost)
+	settings, err := engine.Resolve(cfg.Options, "")
+	if err != nil {
+		return nil, err
+	}
+	return inventory.New(cfg.Management, vhost, settings.TLS)
 }

@@ -27,7 +27,7 @@ func (c *migratePrepareCmd) Run(ctx context.Context, s streams) error {
 		}
 		return nil
 	}
-	return c.step(ctx, "prepare", func(m *migrationSession) error { return c.prepare(ctx, s, m) })
+	return c.step(ctx, s, "prepare", func(m *migrationSession) error { return c.prepare(ctx, s, m) })
 }
 
 func (c *migratePrepareCmd) print(s streams) error {

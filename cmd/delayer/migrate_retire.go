@@ -30,7 +30,7 @@ func (c *migrateRetireCmd) Validate() error {
 // Run ends the migration of an exchange: it proves that the plugin is not needed for it, and
 // removes what is left.
 func (c *migrateRetireCmd) Run(ctx context.Context, s streams) error {
-	return c.step(ctx, "retire", func(m *migrationSession) error {
+	return c.step(ctx, s, "retire", func(m *migrationSession) error {
 		err := m.locked(ctx, c.Exchange, func(swapper *swap.Swapper, keeper *record.Keeper) error {
 			return c.retire(ctx, s, m, swapper, keeper)
 		})

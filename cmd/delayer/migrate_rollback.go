@@ -16,7 +16,7 @@ type migrateRollbackCmd struct {
 
 // Run makes the exchange the plugin's again. Run again, it removes what a bridge left.
 func (c *migrateRollbackCmd) Run(ctx context.Context, s streams) error {
-	return c.step(ctx, "rollback", func(m *migrationSession) error {
+	return c.step(ctx, s, "rollback", func(m *migrationSession) error {
 		return m.locked(ctx, c.Exchange, func(swapper *swap.Swapper, keeper *record.Keeper) error {
 			before, _ := keeper.Record()
 			result, err := swapper.Rollback(ctx)

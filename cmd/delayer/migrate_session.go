@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"time"
@@ -41,6 +42,8 @@ type migrationSession struct {
 	api      *inventory.API
 	control  *node.Control // nil without --rabbitmqctl
 	conn     *broker.Conn
+	say      io.Writer     // for the user
+	patience time.Duration // with another tool's lock
 }
 
 // connect opens the management API and an AMQP connection.
@@ -78,28 +81,51 @@ func (m *migrationSession) wire() swap.Wire { return swap.Wire{Conn: m.conn} }
 
 // locked runs f while no other tool works on the exchange.
 func (m *migrationSession) locked(ctx context.Context, exchange string, f func(*swap.Swapper, *record.Keeper) error) error {
-	keeper, err := record.Open(ctx, m.conn, m.settings.Prefix, exchange)
+	keeper, err := whenUnlocked(ctx, m.patience, m.say, func() (*record.Keeper, error) {
+		return record.Open(ctx, m.conn, m.settings.Prefix, exchange)
+	})
 	if err != nil {
 		return err
 	}
 	defer keeper.Close() //nolint:errcheck // the broker gives the lock back with the connection
 	s := &swap.Swapper{
-		Prefix: m.settings.Prefix, Exchange: exchange, API: m.api, Broker: m.wire(), Keeper: keeper, Now: time.Now,
+		Prefix: m.settings.Prefix, Exchange: exchange, Vhost: m.vhost, API: m.api, Broker: m.wire(), Keeper: keeper, Now: time.Now,
 		Plugin: func(ctx context.Context) error {
 			return swap.HasPlugin(ctx, m.settings.BrokerOptions("migrate trial"), record.Hold(m.settings.Prefix, exchange)+".trial")
 		},
 	}
 	if m.control != nil {
-		s.Suspend = m.control
+		s.Node = m.control
 	}
 	return f(s, keeper)
 }
 
+// whenUnlocked opens a record, and waits for a tool that holds it. The broker may take some seconds
+// to see that one which was killed is gone.
+func whenUnlocked(ctx context.Context, patience time.Duration, say io.Writer, open func() (*record.Keeper, error)) (*record.Keeper, error) {
+	const pause = 250 * time.Millisecond
+	for began, first := time.Now(), true; ; first = false {
+		keeper, err := open()
+		if !errors.Is(err, record.ErrLocked) || time.Since(began) >= patience {
+			return keeper, err
+		}
+		if first {
+			fmt.Fprintf(say, "%v: waiting for up to %v\n", record.ErrLocked, patience)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
 // step is a command that works on one exchange.
-func (f *exchangeFlags) step(ctx context.Context, name string, run func(*migrationSession) error) error {
+func (f *exchangeFlags) step(ctx context.Context, s streams, name string, run func(*migrationSession) error) error {
 	m, err := f.connect(ctx)
 	if err == nil {
 		defer m.conn.Close()
+		m.say, m.patience = s.err, f.Timeout
 		err = run(m)
 	}
 	if err == nil {
@@ -111,7 +137,7 @@ func (f *exchangeFlags) step(ctx context.Context, name string, run func(*migrati
 // agree asks the user at the terminal to type a text. Without a terminal it is an error that names
 // the flag which agrees.
 func agree(ctx context.Context, s streams, question, text, flag string) error {
-	if !isTerminalFile(s.in) {
+	if !cli.IsTerminal(s.in) {
 		return fmt.Errorf("standard input is no terminal: give %s to agree", flag)
 	}
 	fmt.Fprintf(s.out, "%s Type %s to agree: ", question, text)

@@ -2,12 +2,18 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
+	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/migration/record"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
@@ -36,6 +42,36 @@ func TestMigratePrepare_DryRun(t *testing.T) {
 	require.Equal(t, exitOK, status, stderr)
 	require.Contains(t, stdout, "delayer.ladder")
 	require.Contains(t, stdout, record.Queue("delayer", "x"))
+}
+
+// TestMigrate_Locked: a step waits for another tool's lock, and not for ever.
+func TestMigrate_Locked(t *testing.T) {
+	for _, c := range []struct {
+		held   time.Duration
+		locked bool
+	}{{5 * time.Second, false}, {time.Hour, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			var said strings.Builder
+			began := time.Now()
+			_, err := whenUnlocked(t.Context(), 30*time.Second, &said, func() (*record.Keeper, error) {
+				if time.Since(began) < c.held {
+					return nil, &delayer.Error{Op: "migrate", Kind: delayer.ErrConflict, Cause: record.ErrLocked}
+				}
+				return nil, nil
+			})
+			require.Equal(t, c.locked, errors.Is(err, record.ErrLocked))
+			require.Equal(t, min(c.held, 30*time.Second), time.Since(began))
+			require.Equal(t, "another delayer migrate works on this exchange: waiting for up to 30s\n", said.String())
+		})
+	}
+}
+
+// TestMigrate_NullDevice: it is a character device, and no terminal.
+func TestMigrate_NullDevice(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer null.Close() //nolint:errcheck // nothing was written
+	require.ErrorContains(t, agree(t.Context(), streams{in: null, out: io.Discard}, "Switch it?", "yes", "--yes"), "give --yes to agree")
 }
 
 // TestMigrateSteps is the journey of one exchange, there and back and to its end.
@@ -70,14 +106,16 @@ func TestMigrateSteps(t *testing.T) {
 	require.Contains(t, stdout, "nothing changed")
 	_, stderr = step(exitFailed, "switch", x, "--mode=in-place")
 	require.Contains(t, stderr, "--yes")
+	_, stderr = step(exitFailed, "evacuate", "--exchange=oders", "--dry-run", ctl)
+	require.Contains(t, stderr, `exchange "oders" does not exist in vhost "/", and nothing waits for it`)
 	stdout, stderr = step(exitOK, "switch", x, "--mode=in-place", "--yes")
-	require.Contains(t, stdout, "exchange orders is an ordinary exchange now, with 1 binding\n")
-	require.Contains(t, stderr, "what falls due in the gap is lost")
+	require.Contains(t, stdout, "exchange orders is an ordinary exchange now, with 1 binding\nit was away for at most")
+	require.Contains(t, stderr, "what falls due then is lost")
 	stdout, _ = step(exitOK, "rollback", x)
 	require.Contains(t, stdout, "an exchange of the plugin now")
 
 	stdout, _ = step(exitOK, "switch", x, "--mode=bridge", "--yes", ctl)
-	require.Contains(t, stdout, "the plugin was suspended")
+	require.Contains(t, stdout, "it was there all the time")
 	require.Contains(t, stdout, record.Bridge("delayer", "orders"))
 	_, stderr = step(exitFailed, "retire", x)
 	require.Contains(t, stderr, "leads to a bridge")
@@ -108,4 +146,10 @@ func TestMigrateSteps(t *testing.T) {
 	require.NoError(t, ch.ExchangeDelete("half", false, false)) // as a run does that is killed then
 	step(exitOK, "retire", "--exchange=half", ctl)
 	require.Error(t, ch.ExchangeDeclarePassive("unused", "topic", true, false, false, false, nil))
+
+	require.NoError(t, b.Restart(t.Context()))
+	ch = rabbittest.Channel(t, b)
+	require.NoError(t, ch.ExchangeDeclare("orders", "topic", true, false, false, false, nil), "what the node changed is on disk")
+	require.NoError(t, ch.Publish("orders", "key", false, false, amqp091.Publishing{}))
+	require.Eventually(t, func() bool { _, ok, err := ch.Get("q", true); return ok && err == nil }, time.Minute, 100*time.Millisecond)
 }

@@ -33,7 +33,7 @@ second time: evacuate first, or switch in place.
 
 // Run asks, and switches.
 func (c *migrateSwitchCmd) Run(ctx context.Context, s streams) error {
-	return c.step(ctx, "switch", func(m *migrationSession) error {
+	return c.step(ctx, s, "switch", func(m *migrationSession) error {
 		if err := c.agree(ctx, s); err != nil {
 			return err
 		}
@@ -42,9 +42,7 @@ func (c *migrateSwitchCmd) Run(ctx context.Context, s streams) error {
 				return err
 			}
 			if m.control == nil {
-				fmt.Fprintln(s.err, "without --rabbitmqctl the plugin goes on: what falls due in the gap is lost")
-			} else {
-				fmt.Fprintln(s.err, "rabbitmqctl suspends the plugin first, which takes some seconds")
+				fmt.Fprintln(s.err, "without --rabbitmqctl the exchange is away for a moment: what falls due then is lost")
 			}
 			result, err := swapper.Switch(ctx, c.mode())
 			if err != nil {
@@ -94,15 +92,16 @@ func (c *migrateSwitchCmd) next(out io.Writer, m *migrationSession, keeper *reco
 
 // writeResult says what a change did.
 func writeResult(out io.Writer, exchange string, r swap.Result) {
-	if !r.Changed {
-		fmt.Fprintf(out, "exchange %s was %s already, with %s\n", shown(exchange), shapeText[r.To], bindings(r.Bindings))
-	} else {
-		held := "what fell due in that time is lost"
-		if r.Suspended {
-			held = "the plugin was suspended: nothing fell due in that time"
-		}
+	if r.Changed {
 		fmt.Fprintf(out, "exchange %s is %s now, with %s\n", shown(exchange), shapeText[r.To], bindings(r.Bindings))
-		fmt.Fprintf(out, "it was away for at most %v, in which publishers got 404 NOT_FOUND\n%s\n", r.Gap.Round(100*time.Microsecond), held)
+	} else {
+		fmt.Fprintf(out, "exchange %s was %s already, with %s\n", shown(exchange), shapeText[r.To], bindings(r.Bindings))
+	}
+	switch {
+	case r.Gap > 0:
+		fmt.Fprintf(out, "it was away for at most %v: publishers got 404 NOT_FOUND, and what fell due is lost\n", r.Gap.Round(100*time.Microsecond))
+	case r.Changed:
+		fmt.Fprintln(out, "it was there all the time: nothing was lost, and publishers saw no error")
 	}
 	if r.Repaired > 0 {
 		fmt.Fprintf(out, "%s missing after that, and made again\n", bindings(r.Repaired))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/delayer-go/delayer/backend"
@@ -164,14 +163,4 @@ func withClient(ctx context.Context, command string, open opener, do func(*unrou
 		return fmt.Errorf("delayer %s: %w; no message is lost", command, cli.ErrInterrupted)
 	}
 	return failure(command, err)
-}
-
-// isTerminalFile reports whether r is a terminal.
-func isTerminalFile(r any) bool {
-	f, ok := r.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -32,7 +32,7 @@ type purge struct {
 }
 
 func (c purge) run(ctx context.Context, client *unroutable.Client, s streams) error {
-	if !c.yes && !isTerminalFile(s.in) {
+	if !c.yes && !cli.IsTerminal(s.in) {
 		return errors.New("standard input is no terminal: give --yes (export keeps a copy)")
 	}
 	show := cli.NewDisplay(s.err)

@@ -18,15 +18,23 @@ type Display struct {
 }
 
 // NewDisplay shows progress on out.
-func NewDisplay(out io.Writer) *Display { return &Display{out: out, live: isTerminal(out)} }
+func NewDisplay(out io.Writer) *Display {
+	return &Display{out: out, live: IsTerminal(out) && os.Getenv("TERM") != "dumb"}
+}
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
+// IsTerminal reports whether a reader or writer is a terminal. The null device is a character
+// device too, and none.
+func IsTerminal(file any) bool {
+	f, ok := file.(*os.File)
+	if !ok {
 		return false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }
 
 // Live reports whether the output is a terminal.

@@ -207,11 +207,27 @@ func (n *privateNode) call(ctx context.Context, expression string) error {
 	return err
 }
 
-// ctlCommand sets again all that the node's environment says, as a caller has another one.
+// ctlCommand runs rabbitmqctl in the node's environment.
 func (n *privateNode) ctlCommand() []string {
 	if n.install.ctl == "" {
 		return nil
 	}
+	return append(n.callerEnv(), n.install.ctl)
+}
+
+// evalCommand is erl_call, if that can print what an expression prints: it can since Erlang 23.
+func (n *privateNode) evalCommand() []string {
+	usage, _ := exec.Command("erl_call").CombinedOutput()
+	if !strings.Contains(string(usage), "-fetch_stdout") {
+		return n.ctlCommand()
+	}
+	// Two of one name cannot be connected at a time.
+	script := `printf '%s\n' "$3" | erl_call -h "call$$" -sname ` + n.ports.node() + ` -fetch_stdout -no_result_term -e`
+	return append(n.callerEnv(), "sh", "-c", script, "rabbitmqctl")
+}
+
+// callerEnv sets again all that the node's environment says, as a caller has another one.
+func (n *privateNode) callerEnv() []string {
 	words := []string{"env"}
 	for _, variable := range n.env {
 		if name, _, _ := strings.Cut(variable, "="); name == "HOME" || name == "PATH" ||
@@ -219,7 +235,7 @@ func (n *privateNode) ctlCommand() []string {
 			words = append(words, variable)
 		}
 	}
-	return append(words, n.install.ctl)
+	return words
 }
 
 // close lets go of the lifeline and waits for the script to have cleaned up.

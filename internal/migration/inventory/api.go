@@ -5,6 +5,7 @@ package inventory
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,12 +22,13 @@ type API struct {
 }
 
 // New parses an address such as http://user:password@host:15672. It asks nothing yet. The error is
-// ErrConfig and never contains the address.
-func New(address, vhost string) (*API, error) {
+// ErrConfig and never contains the address. secure is for https; nil trusts what the system trusts.
+func New(address, vhost string, secure *tls.Config) (*API, error) {
 	// One connection for each question: questions are few, and no connection is left open. A broker
 	// that scans a large table takes its time.
 	const noTimeout = 0
-	client, err := management.New(address, noTimeout, &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment})
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure.Clone(), Proxy: http.ProxyFromEnvironment}
+	client, err := management.New(address, noTimeout, transport)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,11 @@
 package inventory
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -50,7 +54,7 @@ func api(t *testing.T, vhost string, answers map[string]string) *API {
 		}
 	}))
 	t.Cleanup(server.Close)
-	a, err := New(strings.Replace(server.URL, "://", "://mon:hunter2@", 1), vhost)
+	a, err := New(strings.Replace(server.URL, "://", "://mon:hunter2@", 1), vhost, nil)
 	require.NoError(t, err)
 	return a
 }
@@ -72,6 +76,23 @@ func TestNames(t *testing.T) {
 		{Source: "x", Target: "a", ToExchange: true, Arguments: amqp091.Table{}},
 		{Source: "x", Target: "b", Key: "k", Arguments: amqp091.Table{}},
 	}, d.Out)
+}
+
+// TestNew_TLS: an https address is trusted as the configuration says.
+func TestNew_TLS(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) }))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	address := strings.Replace(server.URL, "://", "://mon:hunter2@", 1)
+	a, err := New(address, "/", nil)
+	require.NoError(t, err)
+	require.ErrorContains(t, a.Reachable(t.Context()), "certificate")
+	trusted := x509.NewCertPool()
+	trusted.AddCert(server.Certificate())
+	a, err = New(address, "/", &tls.Config{RootCAs: trusted})
+	require.NoError(t, err)
+	require.NoError(t, a.Reachable(t.Context()))
 }
 
 func TestMissing(t *testing.T) {
@@ -136,7 +157,7 @@ func TestLook_Unseen(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	_, err := New("http://h", "/")
+	_, err := New("http://h", "/", nil)
 	require.ErrorIs(t, err, delayer.ErrConfig)
 }
 

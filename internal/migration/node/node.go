@@ -1,5 +1,5 @@
-// Package node works on the nodes of a RabbitMQ cluster through rabbitmqctl: it suspends the
-// process of the x-delayed-message plugin, and reads and removes what waits in the plugin's tables.
+// Package node works on the nodes of a RabbitMQ cluster through rabbitmqctl: it changes the type of
+// an exchange, and reads and removes what waits in the tables of the x-delayed-message plugin.
 //
 // Each node has a process and two tables of its own: the rows, one for each message, and an index
 // of them that is ordered by their due time. The programs that run on a node are the files in

@@ -156,6 +156,14 @@ func explainFailed(reason string) error {
 		return ErrNoPlugin
 	case strings.Contains(reason, "{badrpc,timeout}"):
 		return errors.New("the node did not answer in time: is it overloaded?")
+	case strings.Contains(reason, "not_locked"):
+		return errors.New("the node does not see this tool's lock (is the command for the broker in url? or was the connection lost?)")
+	case strings.Contains(reason, "{'EXIT',khepri}"):
+		return errors.New("the broker keeps its exchanges in Khepri (run the command without --rabbitmqctl)")
+	case strings.Contains(reason, "other_type"):
+		return errors.New("someone has declared it with another type")
+	case strings.Contains(reason, "no_exchange"):
+		return errors.New("it does not exist there")
 	}
 	return fmt.Errorf("the program failed on the node: %.500s", reason)
 }

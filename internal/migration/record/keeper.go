@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ type Keeper struct {
 	latest           Record
 	found            bool
 	held             uint64 // delivery tag of the last record that was read; 0 if none was
+	token            string // tells our lock from another tool's
 }
 
 // Plan is the queue of an exchange's record, as data.
@@ -40,7 +42,7 @@ func Open(ctx context.Context, conn *broker.Conn, prefix, exchange string) (*Kee
 	if err != nil {
 		return nil, err
 	}
-	k := &Keeper{prefix: prefix, exchange: exchange, ch: ch}
+	k := &Keeper{prefix: prefix, exchange: exchange, ch: ch, token: rand.Text()}
 	if err := k.lock(); err != nil {
 		_ = ch.Close()
 		return nil, err
@@ -67,14 +69,18 @@ func (k *Keeper) read(ctx context.Context, conn *broker.Conn) error {
 	return k.ch.Confirm(waitForAnswer)
 }
 
+// ErrLocked means that another tool holds the lock of an exchange.
+var ErrLocked = errors.New("another delayer migrate works on this exchange")
+
 // lock declares the queue that belongs to our connection.
 func (k *Keeper) lock() error {
-	name := lock(k.prefix, k.exchange)
-	_, err := k.ch.QueueDeclare(name, !durable, !autoDelete, exclusive, waitForAnswer, amqp091.Table{"x-queue-type": "classic"})
+	name := Lock(k.prefix, k.exchange)
+	args := amqp091.Table{"x-queue-type": "classic", "x-delayer-holder": k.token}
+	_, err := k.ch.QueueDeclare(name, !durable, !autoDelete, exclusive, waitForAnswer, args)
 	if broker.Code(err) == amqp091.ResourceLocked {
 		return &delayer.Error{
 			Op: "migrate", Object: fmt.Sprintf("exchange %q", k.exchange), Kind: delayer.ErrConflict,
-			Cause: errors.New("another delayer migrate works on this exchange"),
+			Cause: ErrLocked,
 			Hint:  fmt.Sprintf("wait until it has ended; queue %q shows its connection", name),
 		}
 	}
@@ -165,6 +171,9 @@ func (k *Keeper) Delete() error {
 	return nil
 }
 
+// Token tells this lock from one that another tool holds later. It is an argument of the lock's queue.
+func (k *Keeper) Token() string { return k.token }
+
 // Locked reports whether the lock is still held: it is lost with the connection.
 func (k *Keeper) Locked() bool { return !k.ch.IsClosed() }
 
@@ -174,7 +183,7 @@ func (k *Keeper) Close() error {
 		return nil
 	}
 	const ifUnused, ifEmpty = false, false
-	_, err := k.ch.QueueDelete(lock(k.prefix, k.exchange), ifUnused, ifEmpty, waitForAnswer)
+	_, err := k.ch.QueueDelete(Lock(k.prefix, k.exchange), ifUnused, ifEmpty, waitForAnswer)
 	return errors.Join(err, k.ch.Close())
 }
 

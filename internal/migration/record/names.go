@@ -22,8 +22,8 @@ func Behind(prefix, exchange string) string { return stem(prefix) + "behind." + 
 // to it are bound there, so that none of them deletes itself.
 func Hold(prefix, exchange string) string { return stem(prefix) + "hold." + hash(exchange) }
 
-// lock is the name of a queue that belongs to the connection of the tool that works on the exchange.
-func lock(prefix, exchange string) string { return Queue(prefix, exchange) + ".lock" }
+// Lock is the name of a queue that belongs to the connection of the tool that works on the exchange.
+func Lock(prefix, exchange string) string { return Queue(prefix, exchange) + ".lock" }
 
 func stem(prefix string) string { return prefix + ".migration." }
 

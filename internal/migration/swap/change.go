@@ -16,12 +16,17 @@ import (
 // done when all is verified.
 func (s *Swapper) change(ctx context.Context, st state, begun record.Record, to Shape, done record.Step) (Result, error) {
 	result := Result{From: shapeOf(st), To: to}
+	if st.onNode = s.Node != nil && st.is != nil; st.onNode {
+		if err := s.Node.CanReshape(ctx, s.reshaping(st, to)); err != nil {
+			return result, err
+		}
+	}
 	st, err := s.prepare(ctx, st, &begun, to)
 	if err != nil {
 		return result, err
 	}
 	result.Bindings = len(st.former.Out) + len(st.former.In)
-	if err := s.swap(ctx, st, &begun, to, &result); err != nil {
+	if err := s.swap(ctx, st, to, &result); err != nil {
 		return result, err
 	}
 	return result, s.Keeper.Save(ctx, begun.To(done, s.Now()))
@@ -102,34 +107,18 @@ func (s *Swapper) undo(ctx context.Context, st state, before record.Record) erro
 	return s.Keeper.Save(ctx, before)
 }
 
-// swap does the gap and what follows, and verifies it. It does not stop when ctx ends.
-func (s *Swapper) swap(ctx context.Context, st state, begun *record.Record, to Shape, result *Result) (err error) {
+// swap changes the exchange, does what follows, and verifies it. It does not stop when ctx ends.
+func (s *Swapper) swap(ctx context.Context, st state, to Shape, result *Result) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishFor)
 	defer cancel()
-	result.Changed = st.is == nil || !sameExchange(*st.is, shaped(st.former.Exchange, to))
-	if result.Changed && s.Suspend != nil {
-		resume, err := s.Suspend.Suspend(ctx, suspendFor)
-		if err != nil {
-			return errors.Join(err, s.undo(ctx, st, st.record))
-		}
-		result.Suspended = true
-		defer func() {
-			if failed := resume(ctx); failed != nil {
-				err = errors.Join(err, fmt.Errorf("resume the plugin: %w (it resumes by itself after %v)", failed, suspendFor))
-			}
-		}()
-		if st, err = s.catchUp(ctx, st, begun, to); err != nil {
-			return err
-		}
-	}
 	if !s.Keeper.Locked() {
 		return s.again(errLost)
 	}
+	result.Changed = st.is == nil || !sameExchange(*st.is, shaped(st.former.Exchange, to))
 	plan := Plan(s.request(st, to))
-	began := time.Now()
-	failed := s.Broker.Perform(ctx, plan.Gap)
-	if result.Changed {
-		result.Gap = time.Since(began)
+	failed := s.exchange(ctx, st, to, plan.Gap, result)
+	if failed != nil && st.onNode {
+		return s.again(failed)
 	}
 	if failed == nil {
 		failed = s.Broker.Perform(ctx, plan.After)
@@ -137,14 +126,17 @@ func (s *Swapper) swap(ctx context.Context, st state, begun *record.Record, to S
 	return s.finish(ctx, st, to, result, failed)
 }
 
-// catchUp prepares again if bindings were made while the plugin was being suspended.
-func (s *Swapper) catchUp(ctx context.Context, st state, begun *record.Record, to Shape) (state, error) {
-	same, err := s.refresh(ctx, &st)
-	if err != nil || same {
-		return st, err
+// exchange makes the new exchange of the old one: on the node, or by the operations of the gap.
+func (s *Swapper) exchange(ctx context.Context, st state, to Shape, gap []Op, result *Result) error {
+	if st.onNode {
+		return s.Node.Reshape(ctx, s.reshaping(st, to))
 	}
-	begun.Number++
-	return s.prepare(ctx, st, begun, to)
+	began := time.Now()
+	err := s.Broker.Perform(ctx, gap)
+	if result.Changed {
+		result.Gap = time.Since(began)
+	}
+	return err
 }
 
 // again tells that the same command finishes what was begun.

@@ -1,6 +1,8 @@
 package swap
 
 import (
+	"slices"
+
 	"github.com/delayer-go/delayer/internal/migration/inventory"
 	"github.com/delayer-go/delayer/internal/migration/record"
 )
@@ -20,6 +22,9 @@ type Request struct {
 	To     Shape
 	Bridge bool // a bridge runs, or ran: the exchange behind is in use, and stays
 
+	// OnNode: the exchange is not deleted. The node changes its type, before After.
+	OnNode bool
+
 	// Linked: the exchange leads to the one behind already, which an earlier attempt left.
 	Linked bool
 
@@ -30,6 +35,7 @@ type Request struct {
 
 // Plan returns the operations. An exchange that has its new shape already is not deleted.
 func Plan(r Request) Change {
+	r.OnNode = r.OnNode && r.Is != nil
 	p := planner{Request: r, want: shaped(r.Former.Exchange, r.To)}
 	p.link = p.links()
 	return Change{Before: p.before(), Gap: p.gap(), After: p.after()}
@@ -44,6 +50,9 @@ type planner struct {
 func (p *planner) links() []inventory.Binding {
 	if p.To == Front {
 		return bridgeBindings(p.Prefix, p.Former)
+	}
+	if p.OnNode && !p.Bridge && !p.Linked {
+		return nil // its bindings stay
 	}
 	return connectors(p.Former, record.Behind(p.Prefix, p.Former.Name))
 }
@@ -73,10 +82,13 @@ func (p *planner) before() []Op {
 
 // thin lets the exchange behind route for the one that will be deleted, and removes its other
 // bindings: to delete an exchange with 2,000 takes the broker two seconds, in which it loses
-// messages.
+// messages. A front leads to its bridge alone, and an exchange that stays keeps its bindings.
 func (p *planner) thin() []Op {
 	link := connectors(p.Former, record.Behind(p.Prefix, p.Former.Name))
-	if p.Is == nil || p.Bridge || sameExchange(*p.Is, p.want) || len(link) == 0 || len(link) >= len(p.Former.Out) {
+	switch {
+	case p.Is == nil || sameExchange(*p.Is, p.want) || len(link) == 0 || len(link) >= len(p.Former.Out),
+		p.Bridge && !(p.To == Front && p.Is.Delayed()),
+		p.OnNode && p.To != Front:
 		return nil
 	}
 	return append(bind(link), unbind(p.Former.Out)...)
@@ -113,7 +125,7 @@ func bridgeSide(prefix, exchange string) []Op {
 // Bindings with arguments are left out: the API does not tell the types of numbers, and a binding
 // with another type is another one.
 func (p *planner) proofs() []Op {
-	if p.Is == nil {
+	if p.Is == nil || p.OnNode {
 		return nil
 	}
 	is := *p.Is
@@ -138,7 +150,7 @@ func (p *planner) proofs() []Op {
 // holds bind the exchanges that lead here to one that routes nothing: one that deletes itself with
 // its last binding would be gone otherwise.
 func (p *planner) holds() []Op {
-	if len(p.Former.In) == 0 {
+	if len(p.Former.In) == 0 || p.OnNode {
 		return nil
 	}
 	hold := p.hold()
@@ -158,10 +170,12 @@ func (p *planner) hold() inventory.Exchange {
 
 func (p *planner) gap() []Op {
 	var ops []Op
-	if p.Is != nil && !sameExchange(*p.Is, p.want) {
+	if p.Is != nil && !p.OnNode && !sameExchange(*p.Is, p.want) {
 		ops = append(ops, Op{Verb: Delete, Exchange: p.want})
 	}
-	ops = append(ops, Op{Verb: Declare, Exchange: p.want})
+	if !p.OnNode {
+		ops = append(ops, Op{Verb: Declare, Exchange: p.want})
+	}
 	ops = append(ops, bind(p.link)...)
 	if len(p.link) == 0 {
 		ops = append(ops, bind(p.Former.Out)...)
@@ -175,7 +189,7 @@ func (p *planner) after() []Op {
 	case p.To == Front:
 		ops = unbind(p.Stray)
 	case p.Bridge: // the exchange behind stays for what the Delayer still holds
-		ops = append(p.direct(), unbind(p.link)...)
+		ops = slices.Concat(p.direct(), unbind(p.link), unbind(bridgeBindings(p.Prefix, p.Former)))
 	default:
 		ops = append(p.direct(), Op{Verb: Delete, Exchange: behind(p.Prefix, p.Former).Exchange})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/migration/inventory"
+	"github.com/delayer-go/delayer/internal/migration/node"
 	"github.com/delayer-go/delayer/internal/migration/record"
 )
 
@@ -23,40 +24,38 @@ type Keeper interface {
 	Record() (record.Record, bool)
 	Save(ctx context.Context, r record.Record) error
 	Locked() bool
+	Token() string
 }
 
-// A Suspender holds what falls due in the plugin. The plugin goes on after the given time, whatever
-// happens to this process.
-type Suspender interface {
-	Suspend(ctx context.Context, lasting time.Duration) (resume func(context.Context) error, err error)
+// A Node changes the type of an exchange on a node of the cluster, without deleting it.
+type Node interface {
+	CanReshape(ctx context.Context, r node.Reshaping) error
+	Reshape(ctx context.Context, r node.Reshaping) error
 }
 
 // A Swapper changes the shape of one exchange. It holds the lock meanwhile.
 type Swapper struct {
-	Prefix, Exchange string
+	Prefix, Exchange, Vhost string
 
-	API     API
-	Broker  Performer
-	Keeper  Keeper
-	Suspend Suspender                   // nil: what falls due in the gap is lost
-	Plugin  func(context.Context) error // whether the broker still has the plugin; nil: not asked
-	Now     func() time.Time
+	API    API
+	Broker Performer
+	Keeper Keeper
+	Node   Node                        // nil: the exchange is deleted and declared again, which is a gap
+	Plugin func(context.Context) error // whether the broker still has the plugin; nil: not asked
+	Now    func() time.Time
 }
 
 // A Result says what a change did.
 type Result struct {
-	From, To  Shape
-	Changed   bool                // false: it had its shape already
-	Gap       time.Duration       // for how long at most the exchange did not route
-	Suspended bool                // nothing fell due in the gap
-	Bindings  int                 // that were carried over
-	Gone      []inventory.Binding // whose other end was deleted meanwhile
-	Repaired  int                 // that were made again after the gap
+	From, To Shape
+	Changed  bool                // false: it had its shape already
+	Gap      time.Duration       // for how long at most the exchange did not route; 0: it always did
+	Bindings int                 // that were carried over
+	Gone     []inventory.Binding // whose other end was deleted meanwhile
+	Repaired int                 // that were made again after the gap
 }
 
 const (
-	// suspendFor is the time after which the plugin goes on by itself.
-	suspendFor = time.Minute
 	// finishFor bounds what is finished once the exchange was deleted, whatever the caller wants.
 	finishFor = time.Minute
 	// mostLooks is how often bindings are read again because they change.
@@ -72,6 +71,7 @@ type state struct {
 	is     *inventory.Exchange  // nil if it is missing
 	stray  []inventory.Binding  // of a front, not ours
 	linked bool                 // it leads to the exchange behind
+	onNode bool                 // it is not deleted: the node changes its type
 }
 
 // look reads the exchange, and what an interrupted change has left. r is the record, with the
@@ -143,7 +143,17 @@ func (s *Swapper) linked(out []inventory.Binding) bool {
 }
 
 func (s *Swapper) request(st state, to Shape) Request {
-	return Request{Prefix: s.Prefix, Former: st.former, Is: st.is, To: to, Bridge: st.record.Bridged, Stray: st.stray, Linked: st.linked}
+	return Request{Prefix: s.Prefix, Former: st.former, Is: st.is, To: to, Bridge: st.record.Bridged, Stray: st.stray, Linked: st.linked, OnNode: st.onNode}
+}
+
+// reshaping is what the node must do.
+func (s *Swapper) reshaping(st state, to Shape) node.Reshaping {
+	return node.Reshaping{
+		Vhost: s.Vhost, Exchange: s.Exchange, Lock: record.Lock(s.Prefix, s.Exchange), Token: s.Keeper.Token(),
+		Behind: record.Behind(s.Prefix, s.Exchange), Bridge: record.Bridge(s.Prefix, s.Exchange),
+		Routes: st.former.DelayedType(), Type: shaped(st.former.Exchange, to).Type,
+		AutoDelete: st.former.AutoDelete, Shape: string(to),
+	}
 }
 
 // fail is an error about the exchange.

@@ -3,18 +3,19 @@ package swap
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/delayer-go/delayer/internal/migration/inventory"
+	"github.com/delayer-go/delayer/internal/migration/node"
 	"github.com/delayer-go/delayer/internal/migration/record"
 )
 
@@ -55,14 +56,20 @@ func definitions(t *rapid.T) inventory.Definition {
 // TestSwap_Identity: a switch and a rollback, each killed at any operation and run again, leave
 // what was there before.
 func TestSwap_Identity(t *testing.T) {
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		require.NoError(t, flag.Set(checks.Name, "20")) // each is killed some 60 times; -rapid.checks=1000 is wider
+		defer flag.Set(checks.Name, checks.DefValue)    //nolint:errcheck // it was taken before
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		d := definitions(t)
 		mode := rapid.SampledFrom([]record.Mode{record.InPlace, record.Bridging}).Draw(t, "mode")
 		before := newWorld(d)
+		before.onNode = rapid.Bool().Draw(t, "on the node")
 		mutual := func(w *world) error { _, err := w.swapper(name).Switch(t.Context(), mode); return err }
 		back := func(w *world) error { _, err := w.swapper(name).Rollback(t.Context()); return err }
 		after := everywhere(t, before, mutual, func(w *world) { requireSwitched(t, before, w, d, mode) })
-		everywhere(t, after, back, func(w *world) { requireRestored(t, before, w, mode) })
+		last := everywhere(t, after, back, func(w *world) { requireRestored(t, before, w, mode) })
+		require.Equal(t, !before.onNode, last.deleted[name], "on the node there is no gap")
 	})
 }
 
@@ -138,20 +145,23 @@ func topic(out ...string) inventory.Definition {
 // TestSwitch_Rollback_Interrupted: a switch that was killed anywhere is undone by a rollback too.
 func TestSwitch_Rollback_Interrupted(t *testing.T) {
 	for _, mode := range []record.Mode{record.InPlace, record.Bridging} {
-		before := newWorld(topic("a", "b", "c"))
-		for kill := 1; ; kill++ {
-			w := before.copy()
-			w.left = kill
-			_, err := w.swapper(name).Switch(t.Context(), mode)
-			if err == nil {
-				break
-			}
-			w.left = -1
-			_, err = w.swapper(name).Rollback(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, before.exchanges[name], w.exchanges[name])
-			for id := range before.bindings {
-				require.Contains(t, w.bindings, id, "%s, killed after %d operations", mode, kill)
+		for _, onNode := range []bool{false, true} {
+			before := newWorld(topic("a", "b", "c"))
+			before.onNode = onNode
+			for kill := 1; ; kill++ {
+				w := before.copy()
+				w.left = kill
+				_, err := w.swapper(name).Switch(t.Context(), mode)
+				if err == nil {
+					break
+				}
+				w.left = -1
+				_, err = w.swapper(name).Rollback(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, before.exchanges[name], w.exchanges[name])
+				for id := range before.bindings {
+					require.Contains(t, w.bindings, id, "%s, killed after %d operations", mode, kill)
+				}
 			}
 		}
 	}
@@ -262,26 +272,87 @@ func TestSwitch_Stray(t *testing.T) {
 	require.Contains(t, w.exchanges, record.Behind("p", name))
 }
 
-// TestSwitch_Suspends: the plugin is resumed whatever happens.
-func TestSwitch_Suspends(t *testing.T) {
-	for _, kill := range []int{-1, 12} {
-		w := newWorld(topic("a", "b"))
-		w.left = kill
-		s := w.swapper(name)
-		var p pauser
-		s.Suspend = &p
-		result, err := s.Switch(t.Context(), record.InPlace)
-		require.Equal(t, kill > 0, err != nil)
-		require.True(t, result.Suspended)
-		require.Equal(t, []string{"suspend", "resume"}, p.calls)
+// TestSwitch_NodeFails: what cannot be done is refused before anything is changed. Where it is not
+// known whether it was done, the exchange is left to the next run.
+func TestSwitch_NodeFails(t *testing.T) {
+	w := newWorld(topic("a", "b"))
+	before := w.copy()
+	broken := &brokenNode{world: w, refuses: true}
+	s := w.swapper(name)
+	s.Node = broken
+	_, err := s.Switch(t.Context(), record.InPlace)
+	require.ErrorIs(t, err, errBroken)
+	require.Equal(t, before, w)
+
+	for _, mode := range []record.Mode{record.InPlace, record.Bridging} {
+		for _, does := range []bool{false, true} {
+			w = before.copy()
+			s, broken = w.swapper(name), &brokenNode{world: w, does: does}
+			s.Node = broken
+			_, err = s.Switch(t.Context(), mode)
+			require.ErrorIs(t, err, errBroken)
+			require.ErrorContains(t, err, "run the same command again")
+			require.Equal(t, record.Switching, w.record.Step)
+			s.Node = w
+			_, err = s.Switch(t.Context(), mode)
+			require.NoError(t, err)
+			require.Empty(t, w.deleted[name])
+			_, err = s.Rollback(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, before.exchanges[name], w.exchanges[name])
+			for id := range before.bindings {
+				require.Contains(t, w.bindings, id)
+			}
+		}
 	}
 }
 
-type pauser struct{ calls []string }
+var errBroken = errors.New("rabbitmqctl failed")
 
-func (p *pauser) Suspend(context.Context, time.Duration) (func(context.Context) error, error) {
-	p.calls = append(p.calls, "suspend")
-	return func(context.Context) error { p.calls = append(p.calls, "resume"); return nil }, nil
+// A brokenNode fails before or after the change, or refuses it.
+type brokenNode struct {
+	*world
+	refuses, does bool
+}
+
+func (n *brokenNode) CanReshape(context.Context, node.Reshaping) error {
+	if n.refuses {
+		return errBroken
+	}
+	return nil
+}
+
+func (n *brokenNode) Reshape(ctx context.Context, r node.Reshaping) error {
+	if n.does {
+		_ = n.world.Reshape(ctx, r)
+	}
+	return errBroken
+}
+
+// TestSwitch_Mixed: a change that was killed on one way is finished on the other.
+func TestSwitch_Mixed(t *testing.T) {
+	for _, mode := range []record.Mode{record.InPlace, record.Bridging} {
+		for _, onNode := range []bool{false, true} {
+			before := newWorld(topic("a", "b", "c"))
+			before.onNode = onNode
+			for kill := 1; ; kill++ {
+				w := before.copy()
+				w.left = kill
+				_, err := w.swapper(name).Switch(t.Context(), mode)
+				if err == nil {
+					break
+				}
+				w.left, w.onNode = -1, !onNode
+				_, err = w.swapper(name).Switch(t.Context(), mode)
+				require.NoError(t, err, "%s, killed after %d operations", mode, kill)
+				_, err = w.swapper(name).Rollback(t.Context())
+				require.NoError(t, err)
+				bindings := maps.Clone(w.bindings)
+				maps.DeleteFunc(bindings, func(_ string, b inventory.Binding) bool { return strings.HasPrefix(b.Source, "p.migration.") })
+				require.Equal(t, before.bindings, bindings, "%s, killed after %d operations", mode, kill)
+			}
+		}
+	}
 }
 
 func TestSwitch_MayNot(t *testing.T) {

@@ -7,7 +7,10 @@ import (
 	"slices"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer/internal/migration/inventory"
+	"github.com/delayer-go/delayer/internal/migration/node"
 	"github.com/delayer-go/delayer/internal/migration/record"
 )
 
@@ -22,6 +25,7 @@ type world struct {
 	refuse    func(Op) error    // what the broker refuses
 	before    map[string]func() // runs once before an operation of this text
 	deleted   map[string]bool   // exchanges that were ever deleted
+	onNode    bool              // the tool has rabbitmqctl
 }
 
 var errKilled = errors.New("killed")
@@ -216,8 +220,87 @@ func (w *world) Save(_ context.Context, r record.Record) error {
 	return nil
 }
 
-func (w *world) Locked() bool { return w.left != 0 }
+func (w *world) Locked() bool  { return w.left != 0 }
+func (w *world) Token() string { return "token" }
+
+// CanReshape refuses what the node would.
+func (w *world) CanReshape(_ context.Context, r node.Reshaping) error {
+	if _, there := w.exchanges[r.Exchange]; !there {
+		return errMissing
+	}
+	return w.answers()
+}
+
+// Reshape does what the program reshape.erl does. It ends even if the tool is killed meanwhile.
+func (w *world) Reshape(_ context.Context, r node.Reshaping) error {
+	if err := w.alive(); err != nil {
+		return err
+	}
+	x := w.exchanges[r.Exchange]
+	x.Type, x.Arguments = r.Type, maps.Clone(x.Arguments)
+	delete(x.Arguments, delayedType)
+	delete(x.Arguments, frontMark)
+	switch Shape(r.Shape) {
+	case Delayed:
+		x.Arguments[delayedType] = r.Routes
+	case Front:
+		x.Arguments[frontMark] = true
+		w.feed(r)
+	}
+	w.exchanges[r.Exchange] = x
+	if Shape(r.Shape) != Front {
+		w.release(r)
+	}
+	return nil
+}
+
+// feed lets an exchange lead to its bridge, and to nothing else.
+func (w *world) feed(r node.Reshaping) {
+	out, _, _ := w.Bindings(context.Background(), r.Exchange)
+	out = slices.DeleteFunc(out, func(b inventory.Binding) bool { return b.Target == r.Bridge || b.Target == r.Exchange })
+	for _, b := range out {
+		if b.Target != r.Behind {
+			b.Source = r.Behind
+			w.bindings[identity(b)] = b
+		}
+	}
+	former := inventory.Definition{Out: out}
+	former.Name, former.Arguments = r.Exchange, amqp091.Table{delayedType: r.Routes}
+	for _, b := range bridgeBindings("p", former) {
+		w.bindings[identity(b)] = b
+	}
+	for _, b := range out {
+		w.unbind(b)
+	}
+}
+
+// release lets an exchange lead to the one behind instead of its bridge.
+func (w *world) release(r node.Reshaping) {
+	out, _, _ := w.Bindings(context.Background(), r.Exchange)
+	fed := slices.DeleteFunc(out, func(b inventory.Binding) bool { return b.Target != r.Bridge })
+	if len(fed) == 0 {
+		return
+	}
+	had, _, _ := w.Bindings(context.Background(), r.Behind)
+	former := inventory.Definition{Out: had}
+	former.Name, former.Arguments = r.Exchange, amqp091.Table{delayedType: r.Routes}
+	links := connectors(former, r.Behind)
+	if len(links) == 0 {
+		links = had
+	}
+	for _, b := range links {
+		b.Source = r.Exchange
+		w.bindings[identity(b)] = b
+	}
+	for _, b := range fed { // the exchange stays, also without any binding
+		delete(w.bindings, identity(b))
+	}
+}
 
 func (w *world) swapper(exchange string) *Swapper {
-	return &Swapper{Prefix: "p", Exchange: exchange, API: w, Broker: w, Keeper: w, Now: func() time.Time { return time.Unix(1, 0) }}
+	s := &Swapper{Prefix: "p", Exchange: exchange, API: w, Broker: w, Keeper: w, Now: func() time.Time { return time.Unix(1, 0) }}
+	if w.onNode {
+		s.Node = w
+	}
+	return s
 }

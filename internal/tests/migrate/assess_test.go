@@ -1,7 +1,10 @@
 package migrate_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -23,7 +26,7 @@ import (
 // moment may still answer 500 there.
 func apiOf(t testing.TB, b *rabbit.Broker, vhost string) *inventory.API {
 	t.Helper()
-	api, err := inventory.New(management(t, b), vhost)
+	api, err := inventory.New(management(t, b), vhost, nil)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return api.Reachable(t.Context()) == nil }, time.Minute, 100*time.Millisecond)
 	return api
@@ -36,16 +39,42 @@ func userOf(t testing.TB, b *rabbit.Broker) string {
 	return u.User.Username()
 }
 
+// everything is what permits all.
+var everything = map[string]string{"configure": ".*", "write": ".*", "read": ".*"}
+
+// change asks the management API to make or delete an object. rabbitmqctl takes a hundred times as
+// long.
+func change(t testing.TB, b *rabbit.Broker, method string, body any, path ...string) {
+	t.Helper()
+	text, err := json.Marshal(body)
+	require.NoError(t, err)
+	at, err := url.Parse(management(t, b))
+	require.NoError(t, err)
+	address := at.Scheme + "://" + at.User.String() + "@" + at.Host + "/api"
+	for _, word := range path {
+		address += "/" + url.PathEscape(word)
+	}
+	require.Eventually(t, func() bool { // it may start a moment after the rest
+		request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, address, bytes.NewReader(text))
+		require.NoError(t, err)
+		request.Close = true
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false
+		}
+		defer answer.Body.Close() //nolint:errcheck // only the status counts
+		return answer.StatusCode < http.StatusMultipleChoices
+	}, time.Minute, 100*time.Millisecond, "%s %v", method, path)
+}
+
 // vhostOf makes a vhost for a test, which the broker's user may use.
 func vhostOf(t testing.TB, b *rabbit.Broker, name string) *amqp091.Channel {
 	t.Helper()
 	if !b.Owned() {
 		rabbittest.Skipf(t, "needs rabbitmqctl to make a vhost")
 	}
-	_, err := b.Ctl(t.Context(), "add_vhost", name)
-	require.NoError(t, err)
-	_, err = b.Ctl(t.Context(), "set_permissions", "-p", name, userOf(t, b), ".*", ".*", ".*")
-	require.NoError(t, err)
+	change(t, b, http.MethodPut, nil, "vhosts", name)
+	change(t, b, http.MethodPut, everything, "permissions", name, userOf(t, b))
 	conn, err := amqpclient.Dial(t.Context(), withVhost(t, b.URL(), name), t.Name())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
@@ -91,8 +120,9 @@ func TestLook(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, sent.Wait())
 	}
-	_, err = b.Ctl(t.Context(), "set_policy", "-p", vhost, "p", "^pl", `{"alternate-exchange":"front"}`, "--apply-to", "exchanges")
-	require.NoError(t, err)
+	change(t, b, http.MethodPut, map[string]any{
+		"pattern": "^pl", "definition": map[string]string{"alternate-exchange": "front"}, "apply-to": "exchanges",
+	}, "policies", vhost, "p")
 
 	api := apiOf(t, b, vhost)
 	v, err := api.Look(t.Context(), userOf(t, b), nil)
@@ -145,7 +175,7 @@ func TestLook_WrongUser(t *testing.T) {
 	require.NoError(t, err)
 	look := func(user, password, vhost string) (inventory.Inventory, error) {
 		address.User = url.UserPassword(user, password)
-		api, err := inventory.New(address.String(), vhost)
+		api, err := inventory.New(address.String(), vhost, nil)
 		require.NoError(t, err)
 		v, err := api.Look(t.Context(), userOf(t, b), nil)
 		if err != nil {
@@ -155,14 +185,8 @@ func TestLook_WrongUser(t *testing.T) {
 		return v, err
 	}
 	for user, tag := range map[string]string{"m-monitor": "monitoring", "m-tagless": ""} {
-		for _, args := range [][]string{
-			{"add_user", user, password},
-			append([]string{"set_user_tags", user}, strings.Fields(tag)...),
-			{"set_permissions", "-p", vhost, user, ".*", ".*", ".*"},
-		} {
-			_, err := b.Ctl(t.Context(), args...)
-			require.NoError(t, err)
-		}
+		change(t, b, http.MethodPut, map[string]string{"password": password, "tags": tag}, "users", user)
+		change(t, b, http.MethodPut, everything, "permissions", vhost, user)
 	}
 	v, err := look("m-monitor", password, vhost)
 	require.NoError(t, err)
@@ -208,11 +232,10 @@ func TestLook_WithoutPlugin(t *testing.T) {
 // TestLook_Khepri: a broker whose plugin has lost its tables cannot list exchanges. That is said, and what mends it.
 func TestLook_Khepri(t *testing.T) {
 	t.Parallel()
-	needPlugin(t)
-	b := rabbittest.Another(t, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages, managementPlugin}})
-	if !strings.HasPrefix(b.Version(), "4.") || !b.HasPlugin(rabbittest.DelayedMessages) {
-		rabbittest.Skipf(t, "RabbitMQ %s has no choice between Mnesia and Khepri", b.Version())
+	if version := needPlugin(t).Version(); !strings.HasPrefix(version, "4.") {
+		rabbittest.Skipf(t, "RabbitMQ %s has no choice between Mnesia and Khepri", version)
 	}
+	b := rabbittest.Another(t, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages, managementPlugin}})
 	ch := rabbittest.Channel(t, b)
 	require.NoError(t, ch.ExchangeDeclare("delayed", "x-delayed-message", durable, !autoDelete, !internal, !noWait, amqp091.Table{"x-delayed-type": "direct"}))
 	api := apiOf(t, b, "/")

@@ -97,7 +97,7 @@ func (c *crossing) tidy() {
 func (c *crossing) api() *inventory.API {
 	vhost, err := broker.Vhost(c.cfg.URL)
 	require.NoError(c, err)
-	api, err := inventory.New(c.management, vhost)
+	api, err := inventory.New(c.management, vhost, nil)
 	require.NoError(c, err)
 	return api
 }

@@ -37,7 +37,7 @@ func TestInventory_Pending(t *testing.T) {
 	t.Parallel()
 	d := newDelayed(t, "topic")
 	d.publish("key", time.Hour, amqp091.Publishing{})
-	api, err := inventory.New(management(t, d.broker), "/")
+	api, err := inventory.New(management(t, d.broker), "/", nil)
 	require.NoError(t, err)
 	pending, err := api.Pending(t.Context())
 	require.NoError(t, err)

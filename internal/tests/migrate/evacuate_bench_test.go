@@ -12,7 +12,8 @@ import (
 // BenchmarkEvacuate measures how fast delayer migrate evacuate takes messages out of the plugin
 // (msg/s, with all that it does before and after), and how much memory it takes at most (MB).
 func BenchmarkEvacuate(b *testing.B) {
-	r := newRehearsal(b, "evacuation")
+	r := newRehearsal(b, "evacuation", build(b))
+	r.ctl = r.broker.CtlCommand()
 	kind := r.kinds[0]
 	r.fill(days, kind, b.N, 48*time.Hour, 50*time.Hour)
 	cmd, said := r.command("evacuate", "--rabbitmqctl", r.ctl, "--exchange", r.exchange(kind))

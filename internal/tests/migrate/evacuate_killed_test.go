@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"sync/atomic"
@@ -73,9 +72,7 @@ func TestEvacuate_Child(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(text), &s))
 	control, err := node.New(s.Rabbitmqctl)
 	require.NoError(t, err)
-	cfg := backend.Config{}
-	cfg.URL, cfg.Prefix, cfg.Logger = s.URL, s.Prefix, slog.New(slog.DiscardHandler)
-	d, err := backend.Open(t.Context(), cfg)
+	d, err := backend.Open(t.Context(), ladder(s.URL, s.Prefix))
 	require.NoError(t, err)
 	defer d.Close() //nolint:errcheck // each message is confirmed
 	stop := &stopper{Nodes: control, Delayer: d, until: s.Until}
@@ -87,16 +84,15 @@ func TestEvacuate_Child(t *testing.T) {
 	fmt.Printf("%+v\n", account)
 }
 
-// TestEvacuate_SIGKILL: the tool is killed at each of its steps. Nothing is lost or early, and what
-// comes twice has the same id.
+// TestEvacuate_SIGKILL: the tool is killed at each of its steps. Nothing is lost, and what waits in
+// the Delayer twice has the same id.
 func TestEvacuate_SIGKILL(t *testing.T) {
 	t.Parallel()
 	d := newDelayed(t, "topic")
-	in := d.consume()
 	prefix := rabbittest.Prefix(t)
-	const messages, delay = 1000, 2 * time.Minute
+	const messages = 1000
 	for i := range messages {
-		d.publish("key", delay, amqp091.Publishing{MessageId: fmt.Sprint(i)})
+		d.publish("key", time.Hour, amqp091.Publishing{MessageId: fmt.Sprint(i)})
 	}
 	for _, until := range []string{"staged", "removed", "published", "end"} {
 		settings, err := json.Marshal(evacuateSettings{d.broker.URL(), rabbitmqctl(t, d.broker), prefix, d.exchange, until})
@@ -117,13 +113,15 @@ func TestEvacuate_SIGKILL(t *testing.T) {
 	}
 	assert.Zero(t, d.pending())
 	ids, came := map[string]any{}, 0
-	for len(ids) < messages {
-		got := d.receive(in, 1)[0]
+	for _, got := range d.waiting(ladder(d.broker.URL(), prefix)) {
 		came++
-		if id := ids[got.MessageId]; id != nil && got.Headers[evacuate.RowHeader] != nil { // nil: the plugin was faster
-			assert.Equal(t, id, got.Headers[evacuate.RowHeader])
+		row := got.Headers[evacuate.RowHeader]
+		assert.Len(t, row, 32)
+		if id := ids[got.MessageId]; id != nil {
+			assert.Equal(t, id, row)
 		}
-		ids[got.MessageId] = got.Headers[evacuate.RowHeader]
+		ids[got.MessageId] = row
 	}
+	assert.Len(t, ids, messages)
 	t.Logf("%d messages, %d came", messages, came)
 }

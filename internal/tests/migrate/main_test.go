@@ -42,11 +42,11 @@ func management(t testing.TB, b *rabbit.Broker) string {
 	return address
 }
 
-// rabbitmqctl is the command line that runs rabbitmqctl for the broker, as --rabbitmqctl takes it.
-// Without one the test is skipped.
+// rabbitmqctl is a command line that evaluates programs on the broker's node, as --rabbitmqctl takes
+// it. It stands for rabbitmqctl, which takes a hundred times as long. Without one the test is skipped.
 func rabbitmqctl(t testing.TB, b *rabbit.Broker) string {
 	t.Helper()
-	command := b.CtlCommand()
+	command := b.EvalCommand()
 	if command == "" {
 		rabbittest.Skipf(t, "no rabbitmqctl runs for the broker")
 	}

@@ -1,7 +1,6 @@
 package migrate_test
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"net/url"
@@ -13,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/migration/node"
+	"github.com/delayer-go/delayer/internal/migration/record"
+	"github.com/delayer-go/delayer/internal/migration/swap"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
@@ -122,6 +123,7 @@ func ids(rows []node.Row) []string {
 }
 
 func TestNode_RowsAsPublished(t *testing.T) {
+	t.Parallel()
 	d := newDelayed(t, "topic")
 	msg := amqp091.Publishing{
 		ContentType: "text/plain", ContentEncoding: "utf-8", DeliveryMode: 2, Priority: 3, CorrelationId: "c", ReplyTo: "r",
@@ -160,17 +162,18 @@ func TestNode_RowsAsPublished(t *testing.T) {
 // TestNode_Batches: each row is read once, in its order, however the batches are cut; its id is
 // always the same.
 func TestNode_Batches(t *testing.T) {
+	t.Parallel()
 	d := newDelayed(t, "topic")
 	const messages = 37
 	for i := range messages {
-		d.publish("key", time.Hour+time.Duration(i%3)*time.Minute, amqp091.Publishing{Body: make([]byte, 1000), MessageId: fmt.Sprint(i)})
+		d.publish("key", time.Duration(2+i%3)*24*time.Hour, amqp091.Publishing{Body: make([]byte, 1000), MessageId: fmt.Sprint(i)})
 	}
 	all := d.rows(node.Query{MaxRows: 1000, MaxBytes: 1 << 30})
 	require.Len(t, all, messages)
 	assert.IsNonDecreasing(t, dues(all))
 	assert.Equal(t, ids(all), ids(d.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 30})))
 	assert.Equal(t, ids(all), ids(d.rows(node.Query{MaxRows: 1000, MaxBytes: 9500})))
-	assert.Len(t, d.rows(node.Query{MaxRows: 1000, MaxBytes: 1 << 30, Later: time.Hour + 90*time.Second}), messages/3, "those that are due later")
+	assert.Len(t, d.rows(node.Query{MaxRows: 1000, MaxBytes: 1 << 30, Later: 84 * time.Hour}), messages/3, "those that are due later")
 	assert.Equal(t, 5, d.remove(all[:5]...))
 	assert.Equal(t, ids(all[5:]), ids(d.rows(node.Query{MaxRows: 1000, MaxBytes: 1 << 30})))
 	assert.Equal(t, messages-5, d.remove(all...))
@@ -184,6 +187,7 @@ func dues(rows []node.Row) (list []int64) {
 }
 
 func TestNode_LargeBody(t *testing.T) {
+	t.Parallel()
 	d := newDelayed(t, "topic")
 	body := make([]byte, 16<<20)
 	_, _ = rand.Read(body)
@@ -195,62 +199,59 @@ func TestNode_LargeBody(t *testing.T) {
 }
 
 // TestNode_RemovedFirst: the plugin goes on if the message that its timer waits for is removed.
+// A removal that comes too late proves nothing, and is tried again with more time.
 func TestNode_RemovedFirst(t *testing.T) {
+	t.Parallel()
 	d := newDelayed(t, "topic")
-	d.publish("key", 30*time.Second, amqp091.Publishing{MessageId: "removed"})
-	d.publish("key", 31*time.Second, amqp091.Publishing{MessageId: "stays"})
-	rows := d.rows(node.Query{MaxRows: 1, MaxBytes: 1 << 20})
-	require.Equal(t, 1, d.remove(rows[0]))
-	deliveries, err := d.ch.Consume(d.queue, "", true, false, false, false, nil)
-	require.NoError(t, err)
-	select {
-	case got := <-deliveries:
-		assert.Equal(t, "stays", got.MessageId)
-	case <-time.After(2 * time.Minute):
-		require.Fail(t, "nothing arrives any more")
+	in := d.consume()
+	for delay := 5 * time.Second; ; delay *= 2 {
+		stays := "stays " + delay.String()
+		d.publish("key", delay, amqp091.Publishing{MessageId: "removed " + delay.String()})
+		d.publish("key", delay+time.Second, amqp091.Publishing{MessageId: stays})
+		rows := d.rows(node.Query{MaxRows: 1, MaxBytes: 1 << 20})
+		removed := len(rows) == 2 && d.remove(rows[0]) == 1
+		for d.receive(in, 1)[0].MessageId != stays {
+			assert.False(t, removed, "what was removed arrives")
+		}
+		if removed {
+			return
+		}
 	}
 }
 
-// TestNode_Watchdog: the plugin is resumed although nobody calls resume.
-func TestNode_Watchdog(t *testing.T) {
-	d := newDelayed(t, "topic")
-	_, err := d.control.Suspend(t.Context(), time.Hour)
+// TestNode_WrongCookie: rabbitmqctl says so in many words. The error says what to do.
+func TestNode_WrongCookie(t *testing.T) {
+	t.Parallel()
+	b := needPlugin(t)
+	rabbitmqctl(t, b)
+	control, err := node.New(b.CtlCommand() + " --erlang-cookie wrong")
 	require.NoError(t, err)
-	_, err = d.control.Suspend(t.Context(), 5*time.Second)
-	require.NoError(t, err, "again, with another time")
-	d.confirmed(t.Context())
+	_, err = control.Nodes(t.Context())
+	require.ErrorContains(t, err, "so that it has the node's Erlang cookie")
 }
 
-func TestNode_Resume(t *testing.T) {
-	d := newDelayed(t, "topic")
-	resume, err := d.control.Suspend(t.Context(), time.Hour)
-	require.NoError(t, err)
-	short, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	confirm := d.unconfirmed()
-	_, err = confirm.WaitContext(short)
-	require.ErrorIs(t, err, context.DeadlineExceeded, "it is suspended")
-	require.NoError(t, resume(t.Context()))
-	require.True(t, confirm.Wait())
-	require.NoError(t, resume(t.Context()), "again")
-	_, err = d.control.Suspend(t.Context(), time.Second)
-	require.NoError(t, err, "the watchdog ended")
-	d.confirmed(t.Context())
-}
-
-func (d *delayed) unconfirmed() *amqp091.DeferredConfirmation {
-	d.Helper()
-	confirm, err := d.ch.PublishWithDeferredConfirm(d.exchange, "key", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": 1}})
-	require.NoError(d, err)
-	return confirm
-}
-
-// confirmed waits until the plugin takes a message.
-func (d *delayed) confirmed(ctx context.Context) {
-	d.Helper()
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	ok, err := d.unconfirmed().WaitContext(ctx)
-	require.NoError(d, err)
-	require.True(d, ok)
+// TestReshape_NotLocked: the node changes nothing for a tool that does not hold the lock, which is
+// also one that reached another broker.
+func TestReshape_NotLocked(t *testing.T) {
+	t.Parallel()
+	r := newSwapRig(t)
+	r.delayed("topic", false, nil)
+	reshaping := node.Reshaping{
+		Vhost: "/", Exchange: r.name, Lock: record.Lock(r.prefix, r.name), Token: "another's", Behind: record.Behind(r.prefix, r.name),
+		Bridge: record.Bridge(r.prefix, r.name), Routes: "topic", Type: "topic", Shape: "plain",
+	}
+	require.ErrorContains(t, r.control().Reshape(t.Context(), reshaping), "the node does not see this tool's lock")
+	require.True(t, r.definition().Delayed())
+	r.tool(func(s *swap.Swapper) {
+		require.ErrorContains(t, r.control().CanReshape(t.Context(), reshaping), "the node does not see this tool's lock")
+		reshaping.Token = s.Keeper.Token()
+		require.NoError(t, r.control().CanReshape(t.Context(), reshaping))
+		missing := reshaping
+		missing.Exchange = "missing"
+		require.ErrorContains(t, r.control().CanReshape(t.Context(), missing), "it does not exist there")
+		reshaping.Routes, reshaping.Type = "direct", "direct"
+		require.NoError(t, r.ch.ExchangeDelete(r.name, false, false))
+		require.NoError(t, r.ch.ExchangeDeclare(r.name, "topic", true, false, false, false, nil))
+		require.ErrorContains(t, r.control().Reshape(t.Context(), reshaping), "someone has declared it with another type")
+	})
 }

@@ -14,6 +14,7 @@ import (
 )
 
 func TestRecord(t *testing.T) {
+	t.Parallel()
 	r := newSwapRig(t)
 	first, err := record.Open(t.Context(), r.conn, r.prefix, r.name)
 	require.NoError(t, err)
@@ -58,6 +59,7 @@ func TestRecord(t *testing.T) {
 // TestRecord_Newest: a tool that was killed between the confirm and the acknowledgement has left
 // two records.
 func TestRecord_Newest(t *testing.T) {
+	t.Parallel()
 	r := newSwapRig(t)
 	keeper, err := record.Open(t.Context(), r.conn, r.prefix, r.name)
 	require.NoError(t, err)

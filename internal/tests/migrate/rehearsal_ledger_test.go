@@ -88,7 +88,6 @@ type ledger struct {
 	strange  string        // the first of changed
 	latest   time.Duration // behind its due time
 	refused  map[string]int
-	longest  time.Duration // in which one publisher could not publish
 	arriving chan struct{} // has a value after an arrival
 }
 
@@ -103,12 +102,11 @@ func (l *ledger) confirmed(id string, due int64) {
 	l.sent[id] = due
 }
 
-// failed notes a publish that failed, and how long its publisher has had no success.
-func (l *ledger) failed(err error, since time.Duration) {
+// failed notes a publish that failed.
+func (l *ledger) failed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refused[err.Error()]++
-	l.longest = max(l.longest, since)
 }
 
 // arrived notes a message.

@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,11 +13,12 @@ import (
 )
 
 // build builds the command delayer.
-func (r *rehearsal) build() {
-	r.Helper()
-	r.program = filepath.Join(r.TempDir(), "delayer")
-	said, err := exec.Command("go", "build", "-o", r.program, "github.com/delayer-go/delayer/cmd/delayer").CombinedOutput()
-	require.NoError(r, err, "%s", said)
+func build(t testing.TB) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "delayer")
+	said, err := exec.Command("go", "build", "-o", program, "github.com/delayer-go/delayer/cmd/delayer").CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	return program
 }
 
 // command is a step of delayer migrate.
@@ -43,7 +43,6 @@ func (r *rehearsal) killedStep(step string, args ...string) {
 		r.killed++
 		return
 	}
-	r.gap(said.String())
 	require.NoError(r, err, "%s %v: %s", step, args, said)
 }
 
@@ -53,33 +52,8 @@ func (r *rehearsal) step(step string, args ...string) {
 	r.killedStep(step, args...)
 	began := time.Now()
 	cmd, said := r.command(step, args...)
-	for err := cmd.Run(); err != nil; err = cmd.Run() {
-		// The broker may take a moment to see that the killed one's connection is gone.
-		locked := strings.Contains(said.String(), "another delayer migrate") && time.Since(began) < rehearsalPatience
-		require.True(r, locked, "%s %v: %v: %s", step, args, err, said)
-		cmd, said = r.command(step, args...)
-	}
+	require.NoError(r, cmd.Run(), "%s %v: %s", step, args, said)
 	r.Logf("%s took %v\n%s", step, time.Since(began).Round(time.Millisecond), said)
-	r.gap(said.String())
-}
-
-// unroutable sends on what the Delayer could not deliver because it fell due in a gap.
-func (r *rehearsal) unroutable() {
-	r.Helper()
-	said, err := exec.Command(r.program, "unroutable", "retry", "--config", r.config).CombinedOutput()
-	require.NoError(r, err, "%s", said)
-	r.Logf("unroutable retry: %s", said)
-}
-
-var awayFor = regexp.MustCompile(`away for at most (\S+),`)
-
-// gap notes how long an exchange was away, if a step says so.
-func (r *rehearsal) gap(said string) {
-	if m := awayFor.FindStringSubmatch(said); m != nil {
-		d, err := time.ParseDuration(m[1])
-		require.NoError(r, err)
-		r.away = max(r.away, d)
-	}
 }
 
 // A bridgeProcess is one that is started again when it ends.

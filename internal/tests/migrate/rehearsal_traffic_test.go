@@ -100,7 +100,7 @@ func (r *rehearsal) produce(ctx context.Context, kind string, p channelPublisher
 				r.ledger.confirmed(l.id(), due)
 				break
 			}
-			r.ledger.failed(err, time.Since(began))
+			r.ledger.failed(err)
 			if time.Since(began) > rehearsalPatience {
 				assert.NoError(r, err, "a publisher gives up")
 				return

@@ -27,25 +27,29 @@ type swapRig struct {
 	ch           *amqp091.Channel
 	conn         *broker.Conn
 	api          *inventory.API
+	url, vhost   string
 	prefix, name string
+	onNode       bool // the tool has rabbitmqctl
 }
 
-func newSwapRig(t *testing.T) *swapRig {
+func newSwapRig(t *testing.T) *swapRig { return newSwapRigAt(t, "/") }
+
+// newSwapRigAt works in a vhost, which is there.
+func newSwapRigAt(t *testing.T, vhost string) *swapRig {
 	b := needPlugin(t)
-	user, err := amqp091.Dial(b.URL())
+	at := withVhost(t, b.URL(), vhost)
+	user, err := amqp091.Dial(at)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = user.Close() })
 	ch, err := user.Channel()
 	require.NoError(t, err)
-	conn, err := broker.Dial(t.Context(), broker.Options{URL: b.URL(), Name: t.Name(), Logger: slog.New(slog.DiscardHandler)})
+	conn, err := broker.Dial(t.Context(), broker.Options{URL: at, Name: t.Name(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
-	vhost, err := broker.Vhost(b.URL())
-	require.NoError(t, err)
-	api, err := inventory.New(management(t, b), vhost)
+	api, err := inventory.New(management(t, b), vhost, nil)
 	require.NoError(t, err)
 	prefix := rabbittest.Prefix(t)
-	r := &swapRig{t, b, user, ch, conn, api, prefix, prefix + ` it's "E"/é`}
+	r := &swapRig{t, b, user, ch, conn, api, at, vhost, prefix, prefix + ` it's "E"/é`, false}
 	t.Cleanup(func() {
 		w := swap.Wire{Conn: conn}
 		for _, q := range []string{record.Queue(prefix, r.name), record.Bridge(prefix, r.name), record.Back(prefix, r.name), record.Parked(prefix, r.name)} {
@@ -66,12 +70,37 @@ func (r *swapRig) tool(f func(*swap.Swapper)) {
 	keeper, err := record.Open(r.Context(), r.conn, r.prefix, r.name)
 	require.NoError(r, err)
 	defer func() { require.NoError(r, keeper.Close()) }()
-	f(&swap.Swapper{
-		Prefix: r.prefix, Exchange: r.name, API: r.api, Broker: swap.Wire{Conn: r.conn}, Keeper: keeper, Now: time.Now,
+	s := &swap.Swapper{
+		Prefix: r.prefix, Exchange: r.name, Vhost: r.vhost, API: r.api, Broker: swap.Wire{Conn: r.conn}, Keeper: keeper, Now: time.Now,
 		Plugin: func(ctx context.Context) error {
-			return swap.HasPlugin(ctx, broker.Options{URL: r.broker.URL(), Logger: slog.New(slog.DiscardHandler)}, r.prefix+".trial")
+			return swap.HasPlugin(ctx, broker.Options{URL: r.url, Logger: slog.New(slog.DiscardHandler)}, r.prefix+".trial")
 		},
+	}
+	if r.onNode {
+		s.Node = r.control()
+	}
+	f(s)
+}
+
+// switches changes the exchange.
+func (r *swapRig) switches(mode record.Mode) (result swap.Result) {
+	r.Helper()
+	r.tool(func(s *swap.Swapper) {
+		var err error
+		result, err = s.Switch(r.Context(), mode)
+		require.NoError(r, err)
 	})
+	return result
+}
+
+func (r *swapRig) rollsBack() (result swap.Result) {
+	r.Helper()
+	r.tool(func(s *swap.Swapper) {
+		var err error
+		result, err = s.Rollback(r.Context())
+		require.NoError(r, err)
+	})
+	return result
 }
 
 func (r *swapRig) control() *node.Control {
