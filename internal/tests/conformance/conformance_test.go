@@ -3,10 +3,8 @@ package conformance_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/conformance"
 	"github.com/delayer-go/delayer/conformance/rabbitworld"
+	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
@@ -107,7 +106,9 @@ func conform(
 ) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
-	first, err := backend.Open(ctx, cfg) // keeps the topology while the suite opens and closes its own
+	// It keeps the topology while the suite opens and closes its own. It waits at the meeting with many
+	// others: looking at the topology as often as usual would keep the broker busy.
+	first, err := backend.Open(engine.WithWatchEvery(ctx, time.Minute), cfg)
 	require.NoError(t, err)
 	world := rabbitworld.Config{
 		URL: b.URL(), Unroutable: cfg.Prefix + ".unroutable",
@@ -115,7 +116,7 @@ func conform(
 		Restart: func(context.Context) error { return conformance.Unable("restart: the broker is not ours") },
 	}
 	if b.Owned() {
-		world.Cut = func(ctx context.Context) error { return cut(ctx, b, "delayer "+cfg.Prefix) }
+		world.Cut = func(ctx context.Context) error { return rabbittest.Cut(ctx, b, "delayer "+cfg.Prefix) }
 		world.Restart = func(ctx context.Context) error {
 			return together(func() error { return b.Restart(ctx) })
 		}
@@ -156,17 +157,4 @@ func user(t *testing.T, raw string) string {
 	u, err := url.Parse(raw)
 	require.NoError(t, err)
 	return u.User.Username()
-}
-
-// cut makes the broker close the connections whose names begin with name, and no others.
-func cut(ctx context.Context, b *rabbit.Broker, name string) error {
-	count, err := b.Ctl(ctx, "eval", fmt.Sprintf(`length([rabbit_networking:close_connection(P, "test") || `+
-		`P <- rabbit_networking:connections(), `+
-		`[{client_properties, About}] <- [(catch rabbit_reader:info(P, [client_properties]))], `+
-		`{<<"connection_name">>, _, Name} <- About, binary:longest_common_prefix([Name, <<"%[1]s">>]) == %[2]d]).`,
-		name, len(name)))
-	if err == nil && strings.TrimSpace(count) == "0" {
-		err = fmt.Errorf("the broker has no connection %s", name)
-	}
-	return err
 }
