@@ -160,7 +160,7 @@ func TestController_Missing(t *testing.T) {
 		}
 		require.NoError(t, d.Close())
 		inTime := time.Now().Before(first)
-		idle := w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond})
+		idle := w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off})
 		w.publish(idle, queue, a, "idle", 50*time.Millisecond)
 		require.NoError(t, idle.Close())
 		if inTime {
