@@ -27,7 +27,7 @@ func arrivesByName(t *trial) {
 }
 
 func neverEarly(t *trial) {
-	const messages = 600
+	const messages = 300
 	in, exchange := t.queue(t.name("queue")), t.exchange("direct")
 	t.bind(in, "key", exchange)
 	delays := t.mixed(messages)

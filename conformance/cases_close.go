@@ -52,7 +52,7 @@ func closed(t *trial) {
 }
 
 func survivesClose(t *trial) {
-	const messages = 100
+	const messages = 50
 	in := t.queue(t.name("queue"))
 	delays := []time.Duration{t.short(), t.delay(several)}
 	outs := t.mustPublish(jobs(messages, "waiting", func(i int, id string) job { return to(in, id, delays[i%len(delays)]) })...)

@@ -18,7 +18,7 @@ var concurrencyCases = []testCase{
 }
 
 func concurrency(t *trial) {
-	const goroutines, messages = 64, 25
+	const goroutines, messages = 64, 8
 	receivers := []*receiver{t.queue(t.name("queue")), t.queue(t.name("queue")), t.queue(t.name("queue"))}
 	delays := t.mixed(messages)
 	outs := make([][]outcome, goroutines)
@@ -47,7 +47,7 @@ func concurrency(t *trial) {
 }
 
 func twoDelayers(t *trial) {
-	const messages = 50
+	const messages = 25
 	other := t.open()
 	defer func() { _ = other.Close() }()
 	in := t.queue(t.name("queue"))
@@ -87,7 +87,7 @@ func ctxEndedBefore(t *trial) {
 // ctxEndedDuring ends contexts after all kinds of times, some of which are in the middle of a
 // Publish.
 func ctxEndedDuring(t *trial) {
-	const messages = 400
+	const messages = 200
 	in := t.queue(t.name("queue"))
 	// How long a Publish takes here, to end contexts before, in and after that time.
 	warm := t.mustPublish(to(in, "warm", t.short()))

@@ -63,7 +63,7 @@ func (t *trial) invalid(in *receiver) map[string]job {
 
 // invalidMessages publishes them while valid ones are published, which must not notice.
 func invalidMessages(t *trial) {
-	const valid = 300
+	const valid = 150
 	in := t.queue(t.name("queue"))
 	var wg sync.WaitGroup
 	var outs []outcome

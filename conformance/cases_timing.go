@@ -40,7 +40,7 @@ func (t *trial) overtakes(long, short func(i int) (priority uint8)) {
 // overtake tries one delay, and returns which long one arrived before which short ones.
 func (t *trial) overtake(delay time.Duration, long, short func(i int) (priority uint8)) string {
 	t.Helper()
-	const longs, shorts = 3, 100
+	const longs, shorts = 3, 50
 	in := t.queue(t.name("queue"))
 	outs := t.mustPublish(jobs(longs, "long", func(i int, id string) job {
 		j := to(in, id, delay)
@@ -82,7 +82,7 @@ func keepsOrder(t *trial) {
 		t.Logf("does not apply: the backend does not declare an order")
 		return
 	}
-	const messages = 300
+	const messages = 150
 	in := t.queue(t.name("queue"))
 	var outs []outcome
 	for _, j := range jobs(messages, "in-order", func(_ int, id string) job { return to(in, id, t.delay(2*brief)) }) {

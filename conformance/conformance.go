@@ -31,6 +31,11 @@ type Harness struct {
 	// must not return. nil is t.Skip; where no case may be skipped, as in CI, make it t.Fatal.
 	Skip func(t *testing.T, reason string)
 
+	// BeforeRestart is called before the case that restarts the broker, which is the last one. Runs
+	// that share a broker wait in it for one another, and then restart it together. nil: nothing is
+	// called.
+	BeforeRestart func()
+
 	// Patience is how long the suite waits for what must happen before it calls it missing; 0 means
 	// 30 s. It does not say how late a message may be: that is the benchmark's question.
 	Patience time.Duration
@@ -54,6 +59,8 @@ type testCase struct {
 	check func(*trial)
 	// alone: the case disturbs others. It runs after them, by itself.
 	alone bool
+	// restarts: it restarts the broker.
+	restarts bool
 }
 
 // cases holds the whole suite, in the order in which it runs and is documented.
@@ -113,6 +120,9 @@ func run(t tester, h Harness) {
 	wg.Wait()
 	for _, c := range cases {
 		if c.alone {
+			if c.restarts && h.BeforeRestart != nil {
+				h.BeforeRestart()
+			}
 			t.Run(c.Name, func(t tester) { try(t, h, c) })
 		}
 	}

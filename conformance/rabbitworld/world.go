@@ -104,7 +104,7 @@ func (w *world) Restart(ctx context.Context) error {
 	if err := w.broker.cfg.Restart(ctx); err != nil {
 		return err
 	}
-	return w.client.Do(ctx, func(*amqp091.Channel) error { return nil })
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error { return ch.Confirm(noWait) }) // the broker answers
 }
 
 // Close deletes what was declared, and closes the connection.

@@ -40,7 +40,8 @@ type Client struct {
 
 	mu   sync.Mutex
 	conn *amqp091.Connection
-	turn int // index of the URL to dial next
+	idle *amqp091.Channel // nil, or one that the next Do may take
+	turn int              // index of the URL to dial next
 }
 
 // Open connects to the first URL that answers. The caller closes the Client.
@@ -82,8 +83,8 @@ func (c *Client) connect(ctx context.Context) (*amqp091.Connection, error) {
 // errLost marks an error whose cause is a lost connection.
 var errLost = errors.New("no connection")
 
-// Do runs f on a new channel. It runs f again after each loss of the connection and each error that
-// Options.Retry accepts, until ctx ends. So f must be idempotent.
+// Do runs f on a channel that nobody else uses; f may close it. Do runs f again after each loss of the
+// connection and each error that Options.Retry accepts, until ctx ends. So f must be idempotent.
 func (c *Client) Do(ctx context.Context, f func(*amqp091.Channel) error) error {
 	for {
 		err := c.once(ctx, f)
@@ -105,16 +106,42 @@ func (c *Client) once(ctx context.Context, f func(*amqp091.Channel) error) error
 	if err != nil {
 		return fmt.Errorf("%w: %w", errLost, err)
 	}
-	ch, err := conn.Channel()
+	ch, err := c.channel(conn)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errLost, err)
 	}
 	err = f(ch)
-	_ = ch.Close() // an error of f has closed it already
+	if err != nil || !c.keep(ch) {
+		_ = ch.Close() // an error of f has closed it already
+	}
 	if err != nil && conn.IsClosed() {
 		return fmt.Errorf("%w: %w", errLost, err)
 	}
 	return err
+}
+
+// channel returns the idle channel, or a new one: to open one costs the broker more than most of what
+// is done on it.
+func (c *Client) channel(conn *amqp091.Connection) (*amqp091.Channel, error) {
+	c.mu.Lock()
+	ch := c.idle
+	c.idle = nil
+	c.mu.Unlock()
+	if ch != nil && !ch.IsClosed() {
+		return ch, nil
+	}
+	return conn.Channel()
+}
+
+// keep keeps a channel for the next Do. It returns false if there is one already.
+func (c *Client) keep(ch *amqp091.Channel) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.idle != nil && !c.idle.IsClosed() {
+		return false
+	}
+	c.idle = ch
+	return true
 }
 
 // retries asks Options.Retry. With several brokers it disconnects, so that another one is tried.

@@ -60,6 +60,7 @@ func consume(
 	for {
 		select {
 		case <-ctx.Done():
+			_ = ch.Close() // and the consumer with it
 			return nil
 		case d, ok := <-deliveries:
 			if !ok {

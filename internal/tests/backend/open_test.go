@@ -18,8 +18,13 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
+// The broker tries again after ten seconds, not three minutes, and has the management API: tests that
+// need either would otherwise boot a node each.
 func TestMain(m *testing.M) {
-	rabbittest.Main(m, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages}})
+	rabbittest.Main(m, rabbit.Options{
+		Plugins: []string{rabbittest.DelayedMessages, "rabbitmq_management"},
+		Args:    rabbit.DeadLetterRetry(10 * time.Second),
+	})
 }
 
 // silent is the logger of tests that break things on purpose.

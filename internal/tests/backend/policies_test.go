@@ -86,7 +86,7 @@ func TestPolicies_ShorterTTL(t *testing.T) {
 	t.Parallel()
 	var log rabbittest.Logbook
 	prefix, queue := rabbittest.Prefix(t), rabbittest.Prefix(t)
-	d, err := binaryladder.Open(engine.WithWatchEvery(within(t), 20*time.Millisecond), delayer.Options{
+	d, err := binaryladder.Open(engine.WithWatchEvery(within(t), 100*time.Millisecond), delayer.Options{
 		URL: rabbittest.Broker(t).URL(), Logger: log.Logger(), Prefix: prefix, QueueType: delayer.Quorum,
 	}, binaryladder.Config{Levels: 2, Tick: time.Hour, Routing: binaryladder.Source, BitsPerLevel: 1})
 	require.NoError(t, err)
@@ -118,12 +118,7 @@ func TestPolicies_Removed(t *testing.T) {
 	t.Parallel()
 	// What was refused is tried again after ten seconds instead of three minutes. If the refusal were never taken back, 32
 	// messages would pass each time, and all of them in a minute and a half.
-	b := rabbittest.Own(t, rabbit.Options{Args: "-rabbit dead_letter_worker_publisher_confirm_timeout 10000"})
-	conn, err := amqp091.Dial(b.URL())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	ch, err := conn.Channel()
-	require.NoError(t, err)
+	b, ch := rabbittest.Broker(t), channel(t)
 	const durable, autoDelete, exclusive, internal, noWait = true, false, false, false, false
 	exchange := rabbittest.Prefix(t)
 	require.NoError(t, ch.ExchangeDeclare(exchange, "fanout", durable, autoDelete, internal, noWait, nil))
@@ -132,7 +127,9 @@ func TestPolicies_Removed(t *testing.T) {
 	for _, q := range []topology.Queue{first, second} {
 		_, err := ch.QueueDeclare(q.Name, durable, autoDelete, exclusive, noWait, q.Args)
 		require.NoError(t, err)
+		t.Cleanup(func() { _, _ = ch.QueueDelete(q.Name, false, false, noWait) })
 	}
+	t.Cleanup(func() { _ = ch.ExchangeDelete(exchange, false, noWait) })
 	require.NoError(t, ch.QueueBind(second.Name, "", exchange, noWait, nil))
 	lift := setPolicy(t, b, second.Name, `{"max-length":5}`)
 
@@ -140,6 +137,7 @@ func TestPolicies_Removed(t *testing.T) {
 	require.NoError(t, ch.Confirm(noWait))
 	var confirm *amqp091.DeferredConfirmation
 	for range messages {
+		var err error
 		confirm, err = ch.PublishWithDeferredConfirm("", first.Name, mandatory, false, amqp091.Publishing{})
 		require.NoError(t, err)
 	}
@@ -198,35 +196,35 @@ func TestController_EarlyExpiry(t *testing.T) {
 // TestPolicies_ManagementAPI: all are seen, also those that AMQP does not show.
 func TestPolicies_ManagementAPI(t *testing.T) {
 	t.Parallel()
-	b := rabbittest.Own(t, rabbit.Options{Plugins: []string{"rabbitmq_management"}})
+	b := rabbittest.Broker(t)
 	if b.Management() == "" {
-		rabbittest.Skipf(t, "needs a private node with rabbitmq_management")
+		rabbittest.Skipf(t, "needs a broker of our own with rabbitmq_management")
 	}
 	cfg := config(t)
-	cfg.URL, cfg.Management, cfg.QueueType, cfg.Prefix = b.URL(), b.Management(), "classic", "shop.orders"
+	cfg.Management, cfg.QueueType = b.Management(), "classic"
 	verified := func(cfg backend.Config) []string {
 		found, err := backend.Verify(within(t), cfg)
 		require.NoError(t, err)
 		return found
 	}
-	lift := setPolicy(t, b, ".*", `{"max-length":1000000,"alternate-exchange":"x"}`)
-	_, err := b.Ctl(within(t), "set_operator_policy", "limits", "^shop", `{"message-ttl":60000,"expires":86400000}`, "--apply-to", "queues")
+	lift := setPolicy(t, b, cfg.Prefix, `{"max-length":1000000,"alternate-exchange":"x"}`)
+	_, err := b.Ctl(within(t), "set_operator_policy", cfg.Prefix, "^"+cfg.Prefix, `{"message-ttl":60000,"expires":86400000}`, "--apply-to", "queues")
 	require.NoError(t, err)
 	_, err = backend.Open(within(t), cfg)
 	require.ErrorIs(t, err, delayer.ErrConflict)
 	require.ErrorContains(t, err, "policies")
 	found := strings.Join(verified(cfg), "\n")
 	for _, want := range []string{
-		`queue "shop.orders.unroutable": a policy sets message-ttl to 60000, which would lose messages`,
-		`queue "shop.orders.ladder.wait.03": a policy sets expires to 8.64e+07`,
-		`queue "shop.orders.ladder.wait.03": a policy sets max-length to 1e+06`,
-		`exchange "shop.orders.ladder.enter": a policy sets alternate-exchange`,
+		`queue "PREFIX.unroutable": a policy sets message-ttl to 60000, which would lose messages`,
+		`queue "PREFIX.ladder.wait.03": a policy sets expires to 8.64e+07`,
+		`queue "PREFIX.ladder.wait.03": a policy sets max-length to 1e+06`,
+		`exchange "PREFIX.ladder.enter": a policy sets alternate-exchange`,
 	} {
-		require.Contains(t, found, want)
+		require.Contains(t, found, strings.Replace(want, "PREFIX", cfg.Prefix, 1))
 	}
 	require.NotContains(t, found, "make messages early", "no queue of this ladder waits for a minute")
 	lift()
-	_, err = b.Ctl(within(t), "clear_operator_policy", "limits")
+	_, err = b.Ctl(within(t), "clear_operator_policy", cfg.Prefix)
 	require.NoError(t, err)
 	require.Empty(t, func() []string {
 		for ctx := within(t); ; { // the API is some seconds behind

@@ -18,11 +18,15 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
+// lookEvery is how often a test looks for what must happen: without a pause the broker would be busy
+// with answers.
+const lookEvery = 50 * time.Millisecond
+
 // watched is a ladder of 100 ms whose topology is looked after all the time.
 func watched(t *testing.T, log *slog.Logger) (d delayer.Delayer, prefix string) {
 	t.Helper()
 	prefix = rabbittest.Prefix(t)
-	d, err := binaryladder.Open(engine.WithWatchEvery(within(t), 20*time.Millisecond), delayer.Options{
+	d, err := binaryladder.Open(engine.WithWatchEvery(within(t), 100*time.Millisecond), delayer.Options{
 		URL: rabbittest.Broker(t).URL(), Logger: log, Prefix: prefix, QueueType: delayer.Classic,
 	}, binaryladder.Config{Levels: 9, Tick: 100 * time.Millisecond, Routing: binaryladder.Source, BitsPerLevel: 1})
 	require.NoError(t, err)
@@ -47,7 +51,8 @@ func TestPublish_QueueDeleted(t *testing.T) {
 		require.NoError(t, d.Publish(within(t), "", queue, first+100*time.Millisecond, amqp091.Publishing{}))
 		_, err := ch.QueueDelete(last, false, false, false)
 		require.NoError(t, err)
-		for ctx := within(t); !routed(t, fmt.Sprintf("%s.ladder.level.%02d", prefix, level), fmt.Sprintf("~d:%d>0", level)); {
+		exchange, key := fmt.Sprintf("%s.ladder.level.%02d", prefix, level), fmt.Sprintf("~d:%d>0", level)
+		for ctx, look := within(t), time.Tick(lookEvery); !routed(t, exchange, key); <-look {
 			require.NoError(t, ctx.Err())
 		}
 		if time.Since(began) < first {
@@ -104,7 +109,7 @@ func TestPublish_WholeTopologyDeleted(t *testing.T) {
 		require.NoError(t, err)
 		return len(missing) == 0
 	}
-	for ctx := within(t); !back(ctx); {
+	for ctx, look := within(t), time.Tick(lookEvery); !back(ctx); <-look {
 		require.NoError(t, ctx.Err())
 	}
 	queue := rabbittest.Prefix(t)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/conformance"
 	"github.com/delayer-go/delayer/conformance/rabbitworld"
+	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
@@ -26,7 +28,7 @@ import (
 // minutes.
 var options = rabbit.Options{
 	Plugins: []string{rabbittest.DelayedMessages},
-	Args:    rabbit.DeadLetterRetry(10 * time.Second),
+	Args:    rabbit.DeadLetterRetry(20 * time.Second),
 }
 
 func TestMain(m *testing.M) { rabbittest.Main(m, options) }
@@ -64,37 +66,49 @@ func subjects() []subject {
 		subject{name: "plugin", cfg: backend.Config{Backend: "plugin"}}) // its messages wait in no queue
 }
 
-// TestConformance runs two subjects at a time, each on a broker that it may restart: most of a run is
-// waiting.
+// atATime is how many subjects are at work on the broker until they meet: they wait most of the time.
+const atATime = 3
+
+// TestConformance runs all subjects on one broker. They meet before the case that restarts it, so that
+// it restarts once, with the messages of all of them.
 func TestConformance(t *testing.T) {
-	brokers := make(chan *rabbit.Broker, 2)
-	brokers <- rabbittest.Broker(t)
-	if other := rabbittest.Another(t, options); other != rabbittest.Broker(t) {
-		brokers <- other
-	}
-	for _, s := range subjects() {
-		t.Run(s.name, func(t *testing.T) {
-			if s.cfg.Backend == "plugin" {
-				rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
-			}
-			t.Parallel()
-			b := <-brokers
-			defer func() { brokers <- b }()
-			cfg := s.cfg
-			cfg.URL, cfg.Prefix, cfg.Logger = b.URL(), rabbittest.Prefix(t), silent
-			conform(t, b, cfg, s.world)
+	b := rabbittest.Broker(t)
+	all := subjects()
+	m := &meeting{members: len(all)}
+	room := make(chan struct{}, atATime)
+	var running sync.WaitGroup
+	for _, s := range all {
+		running.Go(func() {
+			defer m.leave() // at once, if -run leaves this one out
+			t.Run(s.name, func(t *testing.T) {
+				if s.cfg.Backend == "plugin" {
+					rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
+				}
+				room <- struct{}{}
+				leave := sync.OnceFunc(func() { <-room })
+				defer leave()
+				cfg := s.cfg
+				cfg.URL, cfg.Prefix, cfg.Logger = b.URL(), rabbittest.Prefix(t), silent
+				conform(t, b, cfg, s.world, func(step func() error) error {
+					leave()
+					return m.together(step)
+				})
+			})
 		})
 	}
+	running.Wait()
 }
 
 // conform runs the suite on a configuration, in the World that dress makes of a plain one.
 func conform(
 	t *testing.T, b *rabbit.Broker, cfg backend.Config,
-	dress func(conformance.World, string) (conformance.World, error),
+	dress func(conformance.World, string) (conformance.World, error), together func(step func() error) error,
 ) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
-	first, err := backend.Open(ctx, cfg) // keeps the topology while the suite opens and closes its own
+	// It keeps the topology while the suite opens and closes its own. It waits at the meeting with many
+	// others: looking at the topology as often as usual would keep the broker busy.
+	first, err := backend.Open(engine.WithWatchEvery(ctx, time.Minute), cfg)
 	require.NoError(t, err)
 	world := rabbitworld.Config{
 		URL: b.URL(), Unroutable: cfg.Prefix + ".unroutable",
@@ -102,7 +116,10 @@ func conform(
 		Restart: func(context.Context) error { return conformance.Unable("restart: the broker is not ours") },
 	}
 	if b.Owned() {
-		world.Restart, world.Cut = b.Restart, b.CutConnections
+		world.Cut = func(ctx context.Context) error { return rabbittest.Cut(ctx, b, "delayer "+cfg.Prefix) }
+		world.Restart = func(ctx context.Context) error {
+			return together(func() error { return b.Restart(ctx) })
+		}
 	}
 	around, err := rabbitworld.Connect(ctx, world)
 	require.NoError(t, err)
@@ -123,9 +140,10 @@ func conform(
 			}
 			return dress(w, b.URL())
 		},
-		User:  user(t, cfg.URL),
-		Added: about.Adds,
-		Skip:  func(t *testing.T, reason string) { rabbittest.Skipf(t, "%s", reason) },
+		User:          user(t, cfg.URL),
+		Added:         about.Adds,
+		BeforeRestart: func() { _ = together(func() error { return nil }) },
+		Skip:          func(t *testing.T, reason string) { rabbittest.Skipf(t, "%s", reason) },
 	})
 	// A message in the misrouted queue is neither delivered nor kept as unroutable.
 	ch := rabbittest.Channel(t, b)

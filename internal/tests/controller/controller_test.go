@@ -153,14 +153,14 @@ func TestController_Missing(t *testing.T) {
 		d := w.start()
 		queue, a := w.queue(), &account{}
 		got := w.consume(queue)
-		const messages, delay = 200, 3 * time.Second // longer than it takes to publish and close
+		const messages, delay = 100, 3 * time.Second // longer than it takes to publish and close
 		first := time.Now().Add(delay)
 		for i := range messages {
 			w.publish(d, queue, a, fmt.Sprint(i), delay)
 		}
 		require.NoError(t, d.Close())
 		inTime := time.Now().Before(first)
-		idle := w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond})
+		idle := w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off})
 		w.publish(idle, queue, a, "idle", 50*time.Millisecond)
 		require.NoError(t, idle.Close())
 		if inTime {
@@ -192,8 +192,8 @@ func TestController_SideBySide(t *testing.T) {
 		var all sync.WaitGroup
 		for g := range 4 {
 			all.Go(func() {
-				for i := range 100 {
-					w.publish(d, queue, a, fmt.Sprint(g, i), time.Duration(300+i)*time.Millisecond)
+				for i := range 40 {
+					w.publish(d, queue, a, fmt.Sprint(g, i), time.Duration(300+2*i)*time.Millisecond)
 				}
 			})
 		}
@@ -388,8 +388,8 @@ func TestController_BrokerKilled(t *testing.T) {
 	var all sync.WaitGroup
 	for g := range 16 {
 		all.Go(func() {
-			for i := range 100 {
-				w.publish(d, queue, a, fmt.Sprint(g, " ", i), time.Duration(300+(g*100+i)*2)*time.Millisecond)
+			for i := range 50 {
+				w.publish(d, queue, a, fmt.Sprint(g, " ", i), time.Duration(300+(g*50+i)*4)*time.Millisecond)
 			}
 		})
 	}

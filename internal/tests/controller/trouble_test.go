@@ -129,7 +129,9 @@ func TestController_UnroutableExchangeDeleted(t *testing.T) {
 		require.NoError(t, w.ch.ExchangeDelete(exchange, false, false))
 		require.True(t, time.Now().Before(first), "too slow to publish in time")
 		unroutable := w.opts.Prefix + ".unroutable"
+		again := time.Tick(2 * time.Millisecond) // so that it is gone nearly all the time
 		for i := 0; i < messages || time.Now().Before(last.Add(time.Second)); i++ {
+			<-again
 			require.NoError(t, w.ch.ExchangeDelete(unroutable, false, false))
 			if i >= messages {
 				continue

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -68,7 +69,7 @@ func watch(t *testing.T, prefix, url string) *watched {
 	control := broker.NewControl(dial(t, url, w))
 	publisher := broker.NewPublisher("test", func() {}, dial(t, url, w))
 	w.Guard = guard.New(guard.Config{
-		Backend: "test", Prefix: prefix, QueueType: delayer.Quorum, Logger: w.log.Logger(), Every: 20 * time.Millisecond,
+		Backend: "test", Prefix: prefix, QueueType: delayer.Quorum, Logger: w.log.Logger(), Every: 100 * time.Millisecond,
 		Control: control, Publish: publisher.PublishDirect,
 		Inspect: func(context.Context) error {
 			if found := w.inspect.Load(); found != nil {
@@ -103,7 +104,7 @@ func setPolicy(t *testing.T, prefix, definition string) (lift func()) {
 	}
 	_, err := b.Ctl(within(t), "set_policy", prefix, "^"+prefix, definition)
 	require.NoError(t, err)
-	lift = func() { _, _ = b.Ctl(within(t), "clear_policy", prefix) }
+	lift = sync.OnceFunc(func() { _, _ = b.Ctl(within(t), "clear_policy", prefix) })
 	t.Cleanup(lift)
 	return lift
 }

@@ -1,7 +1,9 @@
 package misrouted_test
 
 import (
+	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,15 +16,13 @@ import (
 )
 
 // bindings is how many lead out of the delivery exchange.
-func (s *scene) bindings() (n int) {
+func (s *scene) bindings() int {
 	s.Helper()
-	out, err := s.broker.Ctl(s.Context(), "-q", "list_bindings", "source_name")
+	out, err := s.broker.Ctl(s.Context(), "eval", fmt.Sprintf(
+		`length(rabbit_binding:list_for_source(rabbit_misc:r(<<"/">>, exchange, <<"%s">>))).`, s.stage.Exchange()))
 	require.NoError(s, err)
-	for line := range strings.Lines(out) {
-		if strings.TrimSpace(line) == s.stage.Exchange() {
-			n++
-		}
-	}
+	n, err := strconv.Atoi(strings.TrimSpace(out))
+	require.NoError(s, err)
 	return n
 }
 

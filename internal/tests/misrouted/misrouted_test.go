@@ -4,7 +4,6 @@ package misrouted_test
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -215,20 +214,7 @@ func TestMover_ResendOff(t *testing.T) {
 // drop ends the connection with that name, as an operator does.
 func (s *scene) drop(name string) {
 	s.Helper()
-	var pid string
-	require.Eventually(s, func() bool {
-		out, err := s.broker.Ctl(s.Context(), "-q", "list_connections", "pid", "client_properties")
-		require.NoError(s, err)
-		for line := range strings.Lines(out) {
-			if strings.Contains(line, name) {
-				pid, _, _ = strings.Cut(line, "\t")
-				return true
-			}
-		}
-		return false
-	}, time.Minute, 100*time.Millisecond)
-	_, err := s.broker.Ctl(s.Context(), "close_connection", strings.TrimSpace(pid), "test")
-	require.NoError(s, err)
+	require.Eventually(s, func() bool { return rabbittest.Cut(s.Context(), s.broker, name) == nil }, time.Minute, 100*time.Millisecond)
 }
 
 // TestMover_Outage: what came while the connection was lost is sent on where this process knows its destination.
