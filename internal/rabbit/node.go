@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -92,7 +93,7 @@ func newNode(in install, spec nodeSpec) (*privateNode, error) {
 
 func (n *privateNode) startScript() error {
 	n.script = exec.Command("sh", "-c", nodeScript, "node.sh", n.folder, n.install.epmd, n.install.server)
-	n.script.Env = n.env
+	n.script.Env = append(slices.Clip(n.env), preload(n.pluginSet))
 	n.script.Dir = n.folder
 	n.script.Stdout = n.lifeline
 	n.script.Stderr = n.lifeline
