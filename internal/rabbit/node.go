@@ -184,6 +184,9 @@ func (n *privateNode) signal(ctx context.Context, s syscall.Signal) error {
 func (n *privateNode) usage() (usage, error) { return treeUsage(n.pid) }
 
 func (n *privateNode) ctl(ctx context.Context, args ...string) (string, error) {
+	if out, ok := n.quickly(ctx, args); ok {
+		return out, nil
+	}
 	if n.install.ctl == "" {
 		return "", fmt.Errorf("rabbit: there is no rabbitmqctl beside %s", n.install.server)
 	}
@@ -194,18 +197,6 @@ func (n *privateNode) ctl(ctx context.Context, args ...string) (string, error) {
 		return string(out), fmt.Errorf("rabbit: rabbitmqctl %s: %w: %s", strings.Join(args, " "), err, out)
 	}
 	return string(out), nil
-}
-
-// call implements caller by erl_call, which most packages of Erlang have.
-func (n *privateNode) call(ctx context.Context, expression string) error {
-	cmd := exec.CommandContext(ctx, "erl_call", "-sname", n.ports.node(), "-e") // it reads the cookie in HOME
-	cmd.Env = n.env
-	cmd.Stdin = strings.NewReader(expression + ".\n")
-	answer, err := cmd.CombinedOutput()
-	if err == nil && !strings.HasPrefix(string(answer), "{ok,") {
-		err = fmt.Errorf("rabbit: erl_call: %s", answer)
-	}
-	return err
 }
 
 // ctlCommand sets again all that the node's environment says, as a caller has another one.
