@@ -21,7 +21,7 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
+func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{Args: soon}) }
 
 // soon makes a broker repeat a dead-lettering that found no way while it started after two seconds instead of three
 // minutes. What is asked here is whether a message is lost; the long campaign asks it of a broker as it comes.
@@ -88,7 +88,7 @@ func named(t *testing.T, all []faults.Fault, name string) faults.Fault {
 // TestFaultsOfABroker: all on one broker, because starting one is what takes time.
 func TestFaultsOfABroker(t *testing.T) {
 	c := short(t)
-	c.Broker = rabbittest.Own(t, rabbit.Options{Args: soon})
+	c.Broker = rabbittest.Alone(t)
 	t.Run("killed", func(t *testing.T) { expect(t, c, named(t, faults.OneNode(), "broker killed")) })
 	t.Run("network", func(t *testing.T) { expect(t, c, faults.Fault{Name: "network", Inject: faults.Network}) })
 	t.Run("churn", func(t *testing.T) { churn(t, c.Broker) })

@@ -185,3 +185,44 @@ func TestAContainerRemovedUnderUsIsAnErrorAndNoDeadlock(t *testing.T) {
 	_, err = b.RSS()
 	assert.Error(t, err)
 }
+
+// TestQuickly: what is done without rabbitmqctl is done, and read as rabbitmqctl prints it.
+func TestQuickly(t *testing.T) {
+	if _, err := exec.LookPath("erl_call"); err != nil {
+		rabbittest.Skipf(t, "there is no erl_call")
+	}
+	b, name := rabbittest.Own(t, rabbit.Options{}), rabbittest.Prefix(t)
+	quickly := func(args ...string) string {
+		t.Helper()
+		out, ok := rabbit.Quickly(t, b, args...)
+		require.True(t, ok, "%q", args)
+		return out
+	}
+	publishOne(t, b.URL(), name)
+	assert.Equal(t, name+"\n", quickly("list_queues", "name"))
+	assert.Contains(t, quickly("list_exchanges", "name"), "\namq.direct\n")
+	assert.Equal(t, `{ok,"it",<<"is">>}`+"\n", quickly("eval", `{ok, "it", <<"is">>}.`))
+
+	quickly("add_user", "someone", `s"3'cret`)
+	quickly("set_permissions", "someone", "^a", "^b", "^c")
+	assert.Contains(t, quickly("eval", `rabbit_auth_backend_internal:list_user_permissions(<<"someone">>)`), `{configure,<<"^a">>},{write,<<"^b">>},{read,<<"^c">>}]`)
+	conn, err := amqp091.Dial(strings.Replace(b.URL(), "guest:guest", "someone:s%223'cret", 1))
+	require.NoError(t, err)
+	ch, err := conn.Channel()
+	require.NoError(t, err)
+	require.NoError(t, ch.Confirm(false))
+	assert.Regexp(t, `^<delayer.*@localhost\.[\d.]+>\ttrue\n$`, quickly("list_channels", "pid", "confirm"))
+	closed := conn.NotifyClose(make(chan *amqp091.Error, 1))
+	quickly("close_all_connections", "enough")
+	assert.ErrorContains(t, <-closed, "enough")
+	quickly("delete_user", "someone")
+	_, ok := rabbit.Quickly(t, b, "delete_user", "someone")
+	assert.False(t, ok, "a failure is left to rabbitmqctl")
+
+	quickly("set_policy", "p", "^x", `{"expires":1000}`)
+	assert.Contains(t, quickly("eval", `rabbit_policy:list()`), `{definition,[{<<"expires">>,1000}]}`)
+	quickly("clear_policy", "p")
+	assert.Equal(t, "[]\n", quickly("eval", `rabbit_policy:list()`))
+	quickly("set_vm_memory_high_watermark", "0.25")
+	assert.Equal(t, "0.25\n", quickly("eval", "vm_memory_monitor:get_vm_memory_high_watermark()."))
+}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -92,7 +93,7 @@ func newNode(in install, spec nodeSpec) (*privateNode, error) {
 
 func (n *privateNode) startScript() error {
 	n.script = exec.Command("sh", "-c", nodeScript, "node.sh", n.folder, n.install.epmd, n.install.server)
-	n.script.Env = n.env
+	n.script.Env = append(slices.Clip(n.env), preload(n.pluginSet))
 	n.script.Dir = n.folder
 	n.script.Stdout = n.lifeline
 	n.script.Stderr = n.lifeline
@@ -183,6 +184,9 @@ func (n *privateNode) signal(ctx context.Context, s syscall.Signal) error {
 func (n *privateNode) usage() (usage, error) { return treeUsage(n.pid) }
 
 func (n *privateNode) ctl(ctx context.Context, args ...string) (string, error) {
+	if out, ok := n.quickly(ctx, args); ok {
+		return out, nil
+	}
 	if n.install.ctl == "" {
 		return "", fmt.Errorf("rabbit: there is no rabbitmqctl beside %s", n.install.server)
 	}
@@ -195,19 +199,7 @@ func (n *privateNode) ctl(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// call implements caller by erl_call, which most packages of Erlang have.
-func (n *privateNode) call(ctx context.Context, expression string) error {
-	cmd := exec.CommandContext(ctx, "erl_call", "-sname", n.ports.node(), "-e") // it reads the cookie in HOME
-	cmd.Env = n.env
-	cmd.Stdin = strings.NewReader(expression + ".\n")
-	answer, err := cmd.CombinedOutput()
-	if err == nil && !strings.HasPrefix(string(answer), "{ok,") {
-		err = fmt.Errorf("rabbit: erl_call: %s", answer)
-	}
-	return err
-}
-
-// ctlCommand runs rabbitmqctl in the node's environment.
+// ctlCommand is rabbitmqctl in the node's environment.
 func (n *privateNode) ctlCommand() []string {
 	if n.install.ctl == "" {
 		return nil

@@ -13,6 +13,10 @@ epmd_pid=
 if [ -n "$epmd" ]; then
 	"$epmd" -address 127.0.0.1 -port "$ERL_EPMD_PORT" >/dev/null 2>&1 &
 	epmd_pid=$!
+	# The server does not wait for it.
+	until "$epmd" -port "$ERL_EPMD_PORT" -names >/dev/null 2>&1; do
+		kill -0 "$epmd_pid" 2>/dev/null || break
+	done
 fi
 job=
 

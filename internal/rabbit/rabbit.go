@@ -225,9 +225,15 @@ func (b *Broker) RSS() (int64, error) {
 	return u.rss, err
 }
 
-// Ctl runs rabbitmqctl against this broker and returns what it printed.
+// Ctl runs rabbitmqctl against this broker, or what comes to the same, and returns what it printed.
 func (b *Broker) Ctl(ctx context.Context, args ...string) (string, error) {
 	return b.host.ctl(ctx, args...)
+}
+
+// CutConnections makes the broker close all connections of its clients.
+func (b *Broker) CutConnections(ctx context.Context) error {
+	_, err := b.Ctl(ctx, "close_all_connections", "test")
+	return err
 }
 
 // CtlCommand is the command line, quoted as a shell has it, that runs rabbitmqctl against this

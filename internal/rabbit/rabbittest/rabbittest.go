@@ -117,6 +117,16 @@ func Own(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	return b
 }
 
+// Alone returns a broker to be stopped and killed by a test that runs beside no other: one that does
+// not call t.Parallel. It is the package's, where that is ours, and otherwise one of the test's own.
+func Alone(t testing.TB) *rabbit.Broker {
+	t.Helper()
+	if b := Broker(t); b.Owned() {
+		return b
+	}
+	return Own(t, shared.options)
+}
+
 // Another returns a broker of the kind and version of the package's, for this test and those below
 // it alone, or the package's own where no other such one can be had. It ends with the test.
 func Another(t testing.TB, o rabbit.Options) *rabbit.Broker {

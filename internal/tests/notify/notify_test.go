@@ -24,7 +24,7 @@ const patience = 3 * time.Minute
 // TestKilled: every order ends in state S, or in F and parked, whatever is killed.
 func TestKilled(t *testing.T) {
 	database := postgrestest.URL(t)
-	b := rabbittest.Own(t, rabbit.Options{})
+	b := rabbittest.Alone(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/postgres/postgrestest"
-	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/outbox"
 )
@@ -67,7 +66,7 @@ func TestCommittedIsDeliveredRolledBackIsNot(t *testing.T) {
 
 func TestBrokerAwayWhileCommitting(t *testing.T) {
 	pool, _ := database(t)
-	b := rabbittest.Own(t, rabbit.Options{})
+	b := rabbittest.Alone(t)
 	name := rabbittest.Prefix(t)
 	declare(t, b, name)
 	relay(t, pool, open(t, config(t, b)), outbox.Options{Timeout: time.Second})

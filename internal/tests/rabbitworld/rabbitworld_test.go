@@ -11,7 +11,6 @@ import (
 
 	"github.com/delayer-go/delayer/conformance"
 	"github.com/delayer-go/delayer/conformance/rabbitworld"
-	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
@@ -95,10 +94,9 @@ func TestWorldSaysWhatItCannotDo(t *testing.T) {
 	assert.ErrorContains(t, w.Unroutable(t.Context(), nil), "no queue")
 }
 
-// TestWorldComesBack restarts a broker of its own, after which the world must go on by itself.
+// TestWorldComesBack restarts the broker, after which the world must go on by itself.
 func TestWorldComesBack(t *testing.T) {
-	t.Parallel()
-	broker := rabbittest.Own(t, rabbit.Options{})
+	broker := rabbittest.Alone(t)
 	w := connect(t, rabbitworld.Config{
 		URL:     broker.URL(),
 		Restart: broker.Restart,
