@@ -150,6 +150,24 @@ func TestInterruptionLeavesAPartialReportAndNoQueues(t *testing.T) {
 	r.nothingLeft()
 }
 
+func TestInterruptionWhileOpening(t *testing.T) {
+	r := newRig(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	subject := r.subject(baseline.TopEntry, "classic")
+	open := subject.Open
+	subject.Open = func(ctx context.Context, env bench.Env) (delayer.Delayer, error) {
+		interrupt()
+		assert.NoError(t, ctx.Err(), "what is half open cannot be removed")
+		return open(ctx, env)
+	}
+	report := bench.Benchmark{
+		URL: r.broker.URL(), Target: r.broker, Scenarios: []bench.Scenario{accuracy()}, Subjects: []bench.Subject{subject},
+	}.Run(ctx)
+	assert.True(t, report.Partial)
+	assert.Empty(t, report.Problems())
+	r.nothingLeft()
+}
+
 func TestASubjectThatCannotBeOpenedIsReported(t *testing.T) {
 	r := newRig(t)
 	report := r.run(accuracy(), r.subject("no-such-baseline", "classic"))

@@ -13,7 +13,6 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/bench"
 	"github.com/delayer-go/delayer/bench/baseline"
-	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
@@ -35,11 +34,8 @@ func (r *rig) ours(queueType string) bench.Subject {
 	}
 }
 
-// ownRig has a broker that nobody else uses.
-func ownRig(t *testing.T) *rig {
-	t.Parallel()
-	return &rig{T: t, broker: rabbittest.Own(t, rabbit.Options{Args: rabbit.DeadLetterRetry(10 * time.Second)})}
-}
+// aloneRig has a broker that nobody else uses meanwhile.
+func aloneRig(t *testing.T) *rig { return &rig{T: t, broker: rabbittest.Alone(t)} }
 
 // unhurried is a load for a busy machine: nothing is lost because it is slow.
 func unhurried(n int) bench.Load {
@@ -47,7 +43,7 @@ func unhurried(n int) bench.Load {
 }
 
 func TestCrash_Broker(t *testing.T) {
-	r := ownRig(t)
+	r := aloneRig(t)
 	crash := bench.Crash{
 		Load: unhurried(200), DelayMin: 2 * time.Second, DelayMax: 8 * time.Second, Settle: 3 * time.Second,
 	}
@@ -65,7 +61,7 @@ func TestCrash_Broker(t *testing.T) {
 }
 
 func TestRecovery_Broker(t *testing.T) {
-	r := ownRig(t)
+	r := aloneRig(t)
 	recovery := bench.Recovery{
 		Load: unhurried(300), Due: 50, From: 3 * time.Second, To: 6 * time.Second, Settle: 2 * time.Second,
 	}
@@ -82,7 +78,7 @@ func TestRecovery_Broker(t *testing.T) {
 }
 
 func TestBacklog_Broker(t *testing.T) {
-	r := ownRig(t)
+	r := aloneRig(t)
 	load := unhurried(3000)
 	load.Body = 4
 	backlog := bench.Backlog{Load: load, Probes: 20, ProbeRate: 100, Settle: time.Second, From: time.Second, To: time.Second}

@@ -27,6 +27,8 @@ type Trial struct {
 const (
 	// removeTimeout bounds the clean-up, which also runs when the benchmark was interrupted.
 	removeTimeout = time.Minute
+	// openTimeout bounds the opening of a subject, which an interruption does not end.
+	openTimeout = time.Minute
 	// linger is how long to go on listening for a second copy once all have arrived.
 	linger = 250 * time.Millisecond
 	// warmUpDelay is long enough to wait in a queue of any subject.
@@ -41,7 +43,10 @@ func openTrial(ctx context.Context, s Subject, env Env, returns bool, m meter) (
 	if err != nil {
 		return nil, err
 	}
-	trial.delayer, err = s.Open(ctx, env)
+	// Interrupted in its middle, it would leave what it has declared.
+	openCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTimeout)
+	defer cancel()
+	trial.delayer, err = s.Open(openCtx, env)
 	if err != nil {
 		return nil, errors.Join(err, trial.destination.remove())
 	}

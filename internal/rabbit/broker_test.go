@@ -78,7 +78,7 @@ func TestBrokerOfOurOwn(t *testing.T) {
 	})
 }
 
-func TestMessagesAndAddressSurvive(t *testing.T) {
+func TestMessagesAddressAndUsageSurvive(t *testing.T) {
 	eachKind(t, nil, func(t *testing.T, b *rabbit.Broker) {
 		url, queue := b.URL(), rabbittest.Prefix(t)
 		publishOne(t, url, queue)
@@ -91,36 +91,33 @@ func TestMessagesAndAddressSurvive(t *testing.T) {
 
 		// Killed last: RabbitMQ before 4.0 forgets a queue declared less than two seconds before a crash.
 		publishOne(t, url, queue)
+		before := usageOf(t, b)
 		began = time.Now()
 		require.NoError(t, b.Kill())
 		t.Logf("kill took %v", time.Since(began))
-		_, err := amqp091.Dial(url)
+		stopped, err := b.CPU()
+		require.NoError(t, err, "CPU is known of a broker that is down")
+		assert.GreaterOrEqual(t, stopped, before)
+		_, err = amqp091.Dial(url)
 		require.Error(t, err, "a killed broker does not answer")
 		require.NoError(t, b.Run(t.Context()))
 		t.Logf("kill and run took %v", time.Since(began))
 		assert.Equal(t, url, b.URL())
 		assert.Equal(t, 2, messagesIn(t, url, queue), "after a kill")
+		assert.Greater(t, usageOf(t, b), before+500*time.Millisecond, "the next boot counts as well")
 	})
 }
 
-func TestUsageGrowsAndIsKeptOverARestart(t *testing.T) {
-	eachKind(t, nil, func(t *testing.T, b *rabbit.Broker) {
-		before, err := b.CPU()
-		require.NoError(t, err)
-		assert.Greater(t, before, 500*time.Millisecond, "a boot alone takes more")
-		rss, err := b.RSS()
-		require.NoError(t, err)
-		assert.Greater(t, rss, int64(30<<20))
-
-		require.NoError(t, b.Kill())
-		stopped, err := b.CPU()
-		require.NoError(t, err, "CPU is known of a broker that is down")
-		assert.GreaterOrEqual(t, stopped, before)
-		require.NoError(t, b.Run(t.Context()))
-		after, err := b.CPU()
-		require.NoError(t, err)
-		assert.Greater(t, after, before+500*time.Millisecond, "the second boot counts as well")
-	})
+// usageOf is the CPU time that a broker says it has used, which is at least what a boot takes.
+func usageOf(t *testing.T, b *rabbit.Broker) time.Duration {
+	t.Helper()
+	cpu, err := b.CPU()
+	require.NoError(t, err)
+	assert.Greater(t, cpu, 500*time.Millisecond, "a boot alone takes more")
+	rss, err := b.RSS()
+	require.NoError(t, err)
+	assert.Greater(t, rss, int64(30<<20))
+	return cpu
 }
 
 func TestStopAndRunMayBeRepeated(t *testing.T) {
@@ -191,7 +188,7 @@ func TestQuickly(t *testing.T) {
 	if _, err := exec.LookPath("erl_call"); err != nil {
 		rabbittest.Skipf(t, "there is no erl_call")
 	}
-	b, name := rabbittest.Own(t, rabbit.Options{}), rabbittest.Prefix(t)
+	b, name := rabbittest.Alone(t), rabbittest.Prefix(t)
 	quickly := func(args ...string) string {
 		t.Helper()
 		out, ok := rabbit.Quickly(t, b, args...)

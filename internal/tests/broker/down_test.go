@@ -11,14 +11,12 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
 // TestPublish_BrokerDown: who waits is told why when ctx ends, and who waits longer is served.
 func TestPublish_BrokerDown(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.Own(t, rabbit.Options{})
+	b := rabbittest.Alone(t)
 	var log rabbittest.Logbook
 	o := options(t, b.URL())
 	o.Logger, o.Outages = log.Logger(), new(broker.Outages)

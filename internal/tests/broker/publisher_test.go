@@ -112,8 +112,7 @@ func TestPublish_AfterClose(t *testing.T) {
 
 // TestPublish_MemoryAlarm has a memory alarm block the connection: Publish obeys ctx, Close returns.
 func TestPublish_MemoryAlarm(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.Own(t, rabbit.Options{})
+	b := rabbittest.Alone(t)
 	p, c := open(t, b.URL(), noReset)
 	queue := declare(t, c, nil)
 	ctx := within(t)
@@ -149,8 +148,7 @@ func short(t *testing.T) context.Context {
 // TestPublish_LostConnections cuts all connections while messages are published: what was nil is there, and
 // nothing of what was certainly not stored.
 func TestPublish_LostConnections(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.Own(t, rabbit.Options{})
+	b := rabbittest.Alone(t)
 	p, c := open(t, b.URL(), noReset)
 	queue := declare(t, c, nil)
 	ctx := within(t)
