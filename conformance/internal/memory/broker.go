@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -31,6 +32,8 @@ type Broker struct {
 	watchers   []func(conformance.Arrival)
 	up         chan struct{} // closed while the broker is up
 	cut        chan struct{} // closed, and replaced, when connections are cut
+
+	sending, confirming atomic.Int64 // messages, and confirms, that are on their way
 }
 
 // A queue holds what has no consumer yet, or hands it on.
@@ -79,6 +82,16 @@ func (b *Broker) Cut() {
 	defer b.mu.Unlock()
 	close(b.cut)
 	b.cut = make(chan struct{})
+}
+
+// busy waits until a message and a confirm are on their way, if that is soon.
+func (b *Broker) busy() {
+	const soon = 100 * time.Millisecond
+	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(trip / 20) {
+		if b.sending.Load() > 0 && b.confirming.Load() > 0 {
+			return
+		}
+	}
 }
 
 // Restart is down for a while.

@@ -88,17 +88,19 @@ func (d *memoryDelayer) Publish(ctx context.Context, exchange, key string, delay
 	case <-d.closing:
 		return fail(delayer.ErrClosed, nil)
 	}
-	if err := travel(ctx, cut, delayer.ErrNotSent); err != nil {
+	if err := travel(ctx, cut, &d.broker.sending, delayer.ErrNotSent); err != nil {
 		return err
 	}
 	if err := d.store(exchange, key, delay, effective, clone(msg)); err != nil {
 		return err
 	}
-	return travel(ctx, cut, delayer.ErrUnknown)
+	return travel(ctx, cut, &d.broker.confirming, delayer.ErrUnknown)
 }
 
 // travel takes as long as a message does over a connection, and fails if that or ctx ends first.
-func travel(ctx context.Context, cut <-chan struct{}, kind error) error {
+func travel(ctx context.Context, cut <-chan struct{}, travelling *atomic.Int64, kind error) error {
+	travelling.Add(1)
+	defer travelling.Add(-1)
 	arrived := time.NewTimer(rand.N(trip))
 	defer arrived.Stop()
 	select {

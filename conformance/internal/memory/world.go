@@ -124,6 +124,7 @@ func (w *world) Unroutable(_ context.Context, arrived func(conformance.Arrival))
 }
 
 func (w *world) Cut(context.Context) error {
+	w.busy() // a fault that shows only then must show
 	w.Broker.Cut()
 	return nil
 }
