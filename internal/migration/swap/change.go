@@ -16,7 +16,8 @@ import (
 // done when all is verified.
 func (s *Swapper) change(ctx context.Context, st state, begun record.Record, to Shape, done record.Step) (Result, error) {
 	result := Result{From: shapeOf(st), To: to}
-	if st.onNode = s.Node != nil && st.is != nil; st.onNode {
+	st.onNode = s.Node != nil && st.is != nil && routesAsKnown(st.former.DelayedType())
+	if st.onNode {
 		if err := s.Node.CanReshape(ctx, s.reshaping(st, to)); err != nil {
 			return result, err
 		}

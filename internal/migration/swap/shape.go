@@ -89,6 +89,15 @@ func bridgeBindings(prefix string, former inventory.Definition) []inventory.Bind
 	return []inventory.Binding{to}
 }
 
+// routesAsKnown reports whether one binding can stand for all of an exchange of a type.
+func routesAsKnown(kind string) bool {
+	switch kind {
+	case amqp091.ExchangeTopic, amqp091.ExchangeDirect, amqp091.ExchangeFanout, amqp091.ExchangeHeaders:
+		return true
+	}
+	return false
+}
+
 // connectors lead from an exchange to the one behind it, such that whatever the bindings there
 // would route goes there. There are none for a type that we do not know.
 func connectors(former inventory.Definition, behind string) []inventory.Binding {

@@ -284,12 +284,7 @@ func (w *world) release(r node.Reshaping) {
 	had, _, _ := w.Bindings(context.Background(), r.Behind)
 	former := inventory.Definition{Out: had}
 	former.Name, former.Arguments = r.Exchange, amqp091.Table{delayedType: r.Routes}
-	links := connectors(former, r.Behind)
-	if len(links) == 0 {
-		links = had
-	}
-	for _, b := range links {
-		b.Source = r.Exchange
+	for _, b := range connectors(former, r.Behind) {
 		w.bindings[identity(b)] = b
 	}
 	for _, b := range fed { // the exchange stays, also without any binding

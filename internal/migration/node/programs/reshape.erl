@@ -89,18 +89,11 @@ Front = fun Front(0) -> exit(bindings_change);
         [Remove(B) || B <- All],
         Change(fun() -> Former() =:= [] end) orelse Front(Times - 1)
 end,
-Link = fun([]) -> ok;
-    (Had) ->
-        case lists:member(Routes, [<<"topic">>, <<"direct">>, <<"fanout">>, <<"headers">>]) of
-            true -> [Add({binding, Exchange, Key, Behind, []}) || Key <- Keys(Had)];
-            false -> [Add(setelement(2, B, Exchange)) || B <- Had]
-        end
-end,
 % An exchange that deletes itself with its last binding must not do so here.
 Leave = fun([]) -> ok;
     (Fed) ->
         Transaction(fun(X) -> Set(X, false) end),
-        Link(Bindings(Behind)),
+        [ok = Add({binding, Exchange, Key, Behind, []}) || Had <- [Bindings(Behind)], Had =/= [], Key <- Keys(Had)],
         [Remove(B) || B <- Fed],
         Transaction(fun(X) -> Set(X, Deletes) end)
 end,
