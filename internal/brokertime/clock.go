@@ -9,11 +9,14 @@
 //
 // What is promised: the broker's clock shows a time within ± the uncertainty of the one returned, if
 // neither clock drifts by more than 200 ppm. Whether this machine's wall clock is right, is set, or
-// the machine is suspended does not matter. If the broker's clock is set, by less than a second,
-// that is noticed within about ten seconds; until then what is returned is wrong by as much.
+// the machine is suspended does not matter. If the broker's clock is set, that is noticed by one of
+// the next questions, within about ten seconds, and logged. Until then what is returned is wrong by
+// as much. So it is after a virtual machine was paused together with its wall clock.
 //
-// In a cluster each node has a clock. What is learnt is that of the node that the Control is
-// connected to. What happens on another node is not bounded by that: run NTP.
+// In a cluster each node has a clock. A Clock learns that of the node that its Control is connected
+// to, because the queue is there. [Nodes] combines the clocks of several nodes; each needs a Clock
+// with connections to that node's own address. Behind one address of a load balancer the other
+// nodes' clocks cannot be asked for: run NTP.
 package brokertime
 
 import (

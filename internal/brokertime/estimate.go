@@ -10,8 +10,9 @@ const (
 	// driftEvery: one clock gains or loses at most 1 ns on the other in so many, which is 200 ppm.
 	// NTP slews a clock by up to 500 ppm for a while, a quartz is off by 20 to 100.
 	driftEvery = 5000
-	// fine is how wide an interval need not be narrowed any more, plus twice the round trip. No
-	// question tells less than the round trip.
+	// fine, and twice the round trip, is how wide an interval may be that is not narrowed any more. It
+	// is also how far outside of it the ends are verified. No question can tell what is less than the
+	// round trip.
 	fine = time.Millisecond
 	// mostHalvings is how many questions in a row halve the interval: on a slow network it may never
 	// become fine.
@@ -130,9 +131,9 @@ func (e *estimate) next(now instant.Instant) time.Duration {
 	offset, earliest := b.middle(), now.Mono
 	switch e.turn {
 	case above:
-		offset = b.hi + 2*e.rtt
+		offset = b.hi + fine + 2*e.rtt
 	case below:
-		offset = b.lo - 2*e.rtt
+		offset = b.lo - fine - 2*e.rtt
 	case halve:
 	}
 	if e.resting {
