@@ -7,8 +7,8 @@
 // full halves the interval. So the first answer gives a second, about ten more a millisecond. After
 // that a few questions every five seconds make up for drift.
 //
-// What is promised: the broker's clock shows a time within ± the uncertainty of the one returned, if
-// neither clock drifts by more than 200 ppm. Whether this machine's wall clock is right, is set, or
+// What is promised: the broker's clock shows a time within ± the uncertainty of the one returned,
+// if neither clock drifts by more than 200 ppm. Whether this machine's wall clock is right, is set, or
 // the machine is suspended does not matter. If the broker's clock is set, that is noticed by one of
 // the next questions, within about ten seconds, and logged. Until then what is returned is wrong by
 // as much. So it is after a virtual machine was paused together with its wall clock.

@@ -37,7 +37,7 @@ type fakeBroker struct {
 
 func (f *fakeBroker) name() string { return "p.watch.clock.fake.expiring" }
 
-func (f *fakeBroker) open(ctx context.Context) (bool, error) {
+func (f *fakeBroker) open(context.Context) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.refuse != nil || f.in != nil {
@@ -139,6 +139,7 @@ func TestClock_Run(t *testing.T) {
 			requireKnown(t, c, time.Now().Add(time.Hour), 5*time.Millisecond)
 			time.Sleep(99 * time.Millisecond)
 		}
+		synctest.Wait()
 		require.Less(t, f.asked, 80, "it rests")
 		require.Empty(t, log.String())
 		require.Equal(t, 1, f.opened)

@@ -91,8 +91,8 @@ func between(t *rapid.T, name string, least, most time.Duration) time.Duration {
 	return time.Duration(rapid.Int64Range(int64(least), int64(most)).Draw(t, name))
 }
 
-// TestEstimate_Narrows: the truth is known to a round trip and a millisecond after 16 questions, and
-// stays so.
+// TestEstimate_Narrows: after 16 questions the truth is known to two round trips, a millisecond and
+// what drift adds, and stays so.
 func TestEstimate_Narrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(between(t, "skew", -time.Hour, time.Hour), rapid.IntRange(-199, 199).Draw(t, "ppm"))
@@ -117,7 +117,8 @@ func TestEstimate_Narrows(t *testing.T) {
 	})
 }
 
-// TestEstimate_BrokersClockIsSet: within seven questions that is noticed, and the truth known again.
+// TestEstimate_BrokersClockIsSet: that is noticed once the interval is fine and both ends were
+// verified, at the latest.
 func TestEstimate_BrokersClockIsSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(0, rapid.IntRange(-199, 199).Draw(t, "ppm"))
