@@ -11,6 +11,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/instant"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
 )
@@ -41,7 +42,7 @@ type probes struct {
 	epoch   time.Time
 }
 
-func (p *probes) now() instant { return instantAt(time.Now(), p.epoch) }
+func (p *probes) now() instant.Instant { return instant.At(time.Now(), p.epoch) }
 
 // alternate checks that a message without a route is returned. Under a policy with
 // alternate-exchange, a missing waiting queue would not be noticed.

@@ -1,6 +1,10 @@
 package guard
 
-import "time"
+import (
+	"time"
+
+	"github.com/delayer-go/delayer/internal/instant"
+)
 
 const (
 	// probeTTL is how long a probe waits without a policy. A busy Delayer replaces each one long
@@ -35,9 +39,9 @@ type waiting struct {
 // A probe is the message in one queue. The zero value: there is none.
 type probe struct {
 	id     string
-	sent   instant // before it was published
-	stored instant // after the broker confirmed it
-	later  bool    // sent after the last early probe: it may show that the policy is gone
+	sent   instant.Instant // before it was published
+	stored instant.Instant // after the broker confirmed it
+	later  bool            // sent after the last early probe: it may show that the policy is gone
 }
 
 // pause returns how long a probe stays before the next one replaces it. The last one stays until it
@@ -51,18 +55,18 @@ func (w *waiting) pause(n int) time.Duration {
 }
 
 // due reports whether a queue needs another probe.
-func (w *waiting) due(n int, now instant) bool {
+func (w *waiting) due(n int, now instant.Instant) bool {
 	p := w.probes[n]
-	return p.id == "" || now.atMost(p.sent) >= w.pause(n)
+	return p.id == "" || now.AtMost(p.sent) >= w.pause(n)
 }
 
 // sending notes that a probe is being published. It replaces the one before.
-func (w *waiting) sending(n int, id string, now instant) {
+func (w *waiting) sending(n int, id string, now instant.Instant) {
 	w.probes[n] = probe{id: id, sent: now}
 }
 
 // confirmed notes that the broker has stored the probe.
-func (w *waiting) confirmed(n int, now instant) {
+func (w *waiting) confirmed(n int, now instant.Instant) {
 	w.probes[n].stored, w.probes[n].later = now, true
 }
 
@@ -74,13 +78,13 @@ func (w *waiting) forgetAll() { w.probes = [probeQueues]probe{} }
 
 // returned notes that a message has come back. If it is an early probe, it returns the probe's
 // queue and the longest time that it can have waited. Replaced probes are not early.
-func (w *waiting) returned(id string, now instant) (n int, lived time.Duration, early bool) {
+func (w *waiting) returned(id string, now instant.Instant) (n int, lived time.Duration, early bool) {
 	for n, p := range w.probes {
 		if id == "" || p.id != id {
 			continue
 		}
 		w.forget(n)
-		if lived = now.atMost(p.sent); lived < probeTTL-clockSlack {
+		if lived = now.AtMost(p.sent); lived < probeTTL-clockSlack {
 			w.foundEarly(lived)
 			return n, lived, true
 		}
@@ -98,9 +102,9 @@ func (w *waiting) foundEarly(lived time.Duration) {
 }
 
 // witness returns the queue of a probe that shows that the policy is gone if it is still there.
-func (w *waiting) witness(now instant) (n int, ok bool) {
+func (w *waiting) witness(now instant.Instant) (n int, ok bool) {
 	for n, p := range w.probes {
-		if w.early && p.later && now.atLeast(p.stored) > w.lived+proofMargin {
+		if w.early && p.later && now.AtLeast(p.stored) > w.lived+proofMargin {
 			return n, true
 		}
 	}

@@ -8,14 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/instant"
 )
 
 // at is a moment at which both clocks say the same.
-func at(d time.Duration) instant { return apart(d, d) }
+func at(d time.Duration) instant.Instant { return apart(d, d) }
 
 // apart is a moment at which they do not.
-func apart(mono, wall time.Duration) instant {
-	return instant{mono, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(wall)}
+func apart(mono, wall time.Duration) instant.Instant {
+	return instant.Instant{Mono: mono, Wall: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(wall)}
 }
 
 // withProbe has one probe in a queue since the beginning.
@@ -29,7 +30,7 @@ func withProbe(n int) *waiting {
 func TestWaiting_Returned(t *testing.T) {
 	for name, c := range map[string]struct {
 		id    string
-		now   instant
+		now   instant.Instant
 		early bool
 	}{
 		"early":                               {"x", at(time.Second), true},
@@ -78,7 +79,7 @@ func TestWaiting_Witness(t *testing.T) {
 	require.False(t, ok, "there is nothing to prove")
 	for name, c := range map[string]struct {
 		prepare func(*waiting)
-		now     instant
+		now     instant.Instant
 		want    bool
 	}{
 		"not long enough":          {nil, at(enough - 1), false},

@@ -18,30 +18,36 @@ func TestSender_BrokersTime(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	early := &Message{
-		Ours: true, Known: true, Remaining: time.Minute,
+		Ours: true, Known: true,
 		Delivery: amqp091.Delivery{RoutingKey: "q"}, Envelope: message.Envelope{Due: time.Now().Add(-time.Hour)},
 	}
 	stays, err := s.Unfit(t.Context(), early)
 	require.NoError(t, err)
-	require.Empty(t, stays, "the broker's time is asked for, and says the same on one machine")
-	require.WithinRange(t, s.clock.now(), time.Now().Add(-time.Minute), time.Now())
+	require.Empty(t, stays)
+	_, _, asked := s.clock.Now()
+	require.False(t, asked, "no clock is needed")
 
-	s.clock.answer = s.clock.answer.Add(-2 * time.Hour)
+	early.Remaining = time.Minute
+	stays, err = s.Unfit(t.Context(), early)
+	require.NoError(t, err)
+	require.Empty(t, stays, "the broker's time is asked for, and says the same on one machine")
+	now, err := s.earliest(t.Context())
+	require.NoError(t, err)
+	require.WithinRange(t, now, time.Now().Add(-time.Minute), time.Now())
+
+	early.Came = now.Add(time.Hour)
 	stays, err = s.Unfit(t.Context(), early)
 	require.NoError(t, err)
 	require.Contains(t, stays, "it is not due before")
-	s.clock = clock{}
-	early.Remaining = 0
-	stays, err = s.Unfit(t.Context(), early)
-	require.NoError(t, err)
-	require.Empty(t, stays)
-	require.Zero(t, s.clock, "no clock is needed")
 }
 
-func TestClient_AskClockRefused(t *testing.T) {
+func TestSender_BrokersTimeRefused(t *testing.T) {
 	client := filled(t, 0)
 	client.prefix = "amq" // nobody may declare such names
-	_, err := client.askClock(t.Context())
+	s, err := client.Sender(t.Context())
+	require.NoError(t, err)
+	defer s.Close()
+	_, err = s.Unfit(t.Context(), &Message{Ours: true, Envelope: message.Envelope{Due: time.Now()}})
 	require.ErrorIs(t, err, delayer.ErrAccess)
 	require.ErrorContains(t, err, "the user must configure")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/brokertime"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/message"
 )
@@ -21,7 +22,7 @@ type Sender struct {
 	conn      *broker.Conn
 	publisher *broker.Publisher
 	exchanges map[string]string // why nothing can be sent to an exchange, "" where it can
-	clock     clock             // the broker's, once it was asked
+	clock     *brokertime.Clock
 }
 
 // Sender opens a connection to publish on. Once an exchange is found missing, this Sender tries it
@@ -31,10 +32,11 @@ func (b *Client) Sender(ctx context.Context) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sender{
-		client: b, conn: conn, exchanges: map[string]string{},
-		publisher: broker.NewPublisher(b.opts.Backend, func() {}, conn),
-	}, nil
+	publisher := broker.NewPublisher(b.opts.Backend, func() {}, conn)
+	clock := brokertime.New(brokertime.Config{
+		Backend: b.opts.Backend, Prefix: b.prefix, Logger: b.opts.Slog(), Control: b.control, Publish: publisher.PublishDirect,
+	})
+	return &Sender{client: b, conn: conn, exchanges: map[string]string{}, publisher: publisher, clock: clock}, nil
 }
 
 // Close ends the connection.
@@ -65,14 +67,24 @@ func (s *Sender) Unfit(ctx context.Context, m *Message) (string, error) {
 	if m.waited() {
 		return s.unfit(m, time.Time{}), nil
 	}
-	if s.clock.asked.IsZero() {
-		c, err := s.client.askClock(ctx)
-		if err != nil {
-			return "", err
-		}
-		s.clock = c
+	now, err := s.earliest(ctx)
+	if err != nil {
+		return "", err
 	}
-	return s.unfit(m, s.clock.now()), nil
+	return s.unfit(m, now), nil
+}
+
+// earliest is the broker's time, or up to a second before it, plus the time that the answer took.
+// Nothing depends on how the operator's machine is set.
+func (s *Sender) earliest(ctx context.Context) (time.Time, error) {
+	now, uncertainty, ok := s.clock.Now()
+	if !ok {
+		if err := s.clock.Ask(ctx); err != nil {
+			return time.Time{}, err
+		}
+		now, uncertainty, _ = s.clock.Now()
+	}
+	return now.Add(-uncertainty), nil
 }
 
 func (s *Sender) unfit(m *Message, now time.Time) string {

@@ -1,4 +1,4 @@
-package guard
+package broker
 
 import "sync/atomic"
 

@@ -1,0 +1,149 @@
+package brokertime
+
+import (
+	"time"
+
+	"github.com/delayer-go/delayer/internal/instant"
+)
+
+const (
+	// driftEvery: one clock gains or loses at most 1 ns on the other in so many, which is 200 ppm.
+	// NTP slews a clock by up to 500 ppm for a while, a quartz is off by 20 to 100.
+	driftEvery = 5000
+	// fine, and twice the round trip, is how wide an interval may be that is not narrowed any more. It
+	// is also how far outside of it the ends are verified. No question can tell what is less than the
+	// round trip.
+	fine = time.Millisecond
+	// mostHalvings is how many questions in a row halve the interval: on a slow network it may never
+	// become fine.
+	mostHalvings = 16
+	// rest is the pause once the interval is fine and was verified. It widens by 2 ms meanwhile.
+	rest = 5 * time.Second
+	// staleAfter is for how long nothing needs to be heard of a clock until it is not known any more.
+	staleAfter = time.Minute
+)
+
+// An answer says that the broker's clock showed a second, rounded down, at some moment from sent to
+// received.
+type answer struct {
+	sent, received instant.Instant
+	second         time.Time
+}
+
+// bounds are an interval for an offset: the time since 1970 that the broker's clock shows, less our
+// monotonic clock.
+type bounds struct{ lo, hi time.Duration }
+
+// of returns what an answer says, as of when the question was sent.
+func (a answer) bounds() bounds {
+	shown := time.Duration(a.second.Unix()) * time.Second
+	return bounds{lo: shown - a.received.Mono, hi: shown + time.Second - a.sent.Mono}
+}
+
+// after widens bounds by what may have happened since: drift, and a machine that was suspended,
+// which stops its monotonic clock but not the wall clock.
+func (b bounds) after(since, now instant.Instant) bounds {
+	mono, least, most := now.Mono-since.Mono, now.AtLeast(since), now.AtMost(since)
+	drift := most/driftEvery + 1
+	return bounds{lo: b.lo - (mono - least) - drift, hi: b.hi + (most - mono) + drift}
+}
+
+func (b bounds) width() time.Duration { return b.hi - b.lo }
+
+func (b bounds) middle() time.Duration { return b.lo + b.width()/2 }
+
+// A turn is what the next question is for.
+type turn int
+
+const (
+	halve turn = iota // halves the interval
+	above             // the broker's clock is not ahead of it
+	below             // nor behind
+)
+
+// An estimate is what is known of one node's clock. Its zero value knows nothing. It is pure: all
+// times are arguments.
+type estimate struct {
+	bounds
+	at        instant.Instant // of the last answer
+	known     bool
+	rtt       time.Duration // the shortest round trip
+	turn      turn
+	halvings  int  // questions of this turn
+	resting   bool // the interval is fine and verified
+	forgotten bool // the next answer replaces what is known
+}
+
+// forget makes the next answer start over: another node may give it. Until then nothing better than
+// the old interval is known.
+func (e *estimate) forget() { e.forgotten = true }
+
+// learn narrows the interval by an answer. If they contradict each other one of the clocks was set,
+// and the answer alone counts. stepped is then by how much the broker's clock was ahead of what was
+// known, or behind.
+func (e *estimate) learn(a answer) (stepped time.Duration) {
+	told := a.bounds().after(a.sent, a.received)
+	known := e.bounds.after(e.at, a.received)
+	rtt := a.received.Mono - a.sent.Mono
+	switch {
+	case !e.known || e.forgotten:
+		*e = estimate{bounds: told, rtt: rtt, known: true}
+	case told.lo > known.hi:
+		stepped = told.lo - known.hi
+		*e = estimate{bounds: told, rtt: rtt, known: true}
+	case told.hi < known.lo:
+		stepped = told.hi - known.lo
+		*e = estimate{bounds: told, rtt: rtt, known: true}
+	default:
+		e.bounds = bounds{lo: max(told.lo, known.lo), hi: min(told.hi, known.hi)}
+		e.rtt = min(e.rtt, rtt)
+		e.advance()
+	}
+	e.at = a.received
+	return stepped
+}
+
+// advance chooses what the next question is for. A clock that is set by less than a second is not
+// noticed by questions in the middle of the interval: all their answers would agree with one end
+// of it. So both ends are verified.
+func (e *estimate) advance() {
+	e.halvings++
+	e.resting = e.turn == below
+	switch {
+	case e.turn == halve && e.width() > fine+2*e.rtt && e.halvings < mostHalvings:
+		return
+	case e.turn == below:
+		e.turn = halve
+	default:
+		e.turn++
+	}
+	e.halvings = 0
+}
+
+// next returns when, on the monotonic clock, to ask the next question: so that it arrives when the
+// broker's clock shows a full second, if the offset is the middle of the interval. For
+// verification it is an offset just outside.
+func (e *estimate) next(now instant.Instant) time.Duration {
+	if !e.known || e.forgotten {
+		return now.Mono
+	}
+	b := e.bounds.after(e.at, now)
+	offset, earliest := b.middle(), now.Mono
+	switch e.turn {
+	case above:
+		offset = b.hi + fine + 2*e.rtt
+	case below:
+		offset = b.lo - fine - 2*e.rtt
+	case halve:
+	}
+	if e.resting {
+		earliest = max(earliest, e.at.Mono+rest)
+	}
+	shown := (earliest + offset + e.rtt/2) % time.Second
+	return earliest + (time.Second-shown)%time.Second
+}
+
+// now returns the interval at a moment, and whether it is known.
+func (e *estimate) now(now instant.Instant) (bounds, bool) {
+	return e.bounds.after(e.at, now), e.known && now.AtMost(e.at) <= staleAfter
+}

@@ -1,0 +1,111 @@
+// Package brokertime_test tests package brokertime on a real broker.
+package brokertime_test
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/brokertime"
+	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
+
+// started is a Clock at work until the test ends.
+func started(t *testing.T, address, prefix string) (c *brokertime.Clock, log *rabbittest.Logbook) {
+	t.Helper()
+	log = new(rabbittest.Logbook)
+	dial := func() *broker.Conn {
+		conn, err := broker.Dial(t.Context(), broker.Options{URL: address, Name: t.Name(), Logger: log.Logger()})
+		require.NoError(t, err)
+		return conn
+	}
+	control, publisher := broker.NewControl(dial()), broker.NewPublisher("test", func() {}, dial())
+	c = brokertime.New(brokertime.Config{
+		Backend: "test", Prefix: prefix, Logger: log.Logger(), Control: control, Publish: publisher.PublishDirect,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	run.Go(func() { c.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		run.Wait()
+		publisher.Close()
+		control.Close()
+	})
+	return c, log
+}
+
+// requireRight requires that the broker's clock is that of this machine, which it is.
+func requireRight(t *testing.T, c *brokertime.Clock) (uncertainty time.Duration, ok bool) {
+	t.Helper()
+	before := time.Now()
+	now, uncertainty, ok := c.Now()
+	if ok {
+		require.WithinRange(t, now, before.Add(-uncertainty), time.Now().Add(uncertainty))
+	}
+	return uncertainty, ok
+}
+
+// becomes waits until the time is known, to within more than least and at most most.
+func becomes(t *testing.T, c *brokertime.Clock, least, most time.Duration) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		uncertainty, ok := requireRight(t, c)
+		return ok && least < uncertainty && uncertainty <= most
+	}, 3*time.Minute, time.Millisecond)
+}
+
+func TestClock_LearnsTheTime(t *testing.T) {
+	c, log := started(t, rabbittest.Broker(t).URL(), rabbittest.Prefix(t))
+	becomes(t, c, 0, time.Hour)
+	becomes(t, c, 0, 5*time.Millisecond)
+	require.NotContains(t, log.String(), "level=WARN")
+}
+
+// TestClock_Restart: the broker comes back, and the time is learnt anew.
+func TestClock_Restart(t *testing.T) {
+	b := rabbittest.Own(t, rabbit.Options{})
+	c, _ := started(t, b.URL(), rabbittest.Prefix(t))
+	becomes(t, c, 0, 20*time.Millisecond)
+	require.NoError(t, b.Kill())
+	require.NoError(t, b.Run(t.Context()))
+	becomes(t, c, 100*time.Millisecond, time.Hour)
+	becomes(t, c, 0, 20*time.Millisecond)
+}
+
+// TestClock_Restricted: names that begin with <prefix>.watch are enough, and nothing is left behind.
+func TestClock_Restricted(t *testing.T) {
+	b := rabbittest.Own(t, rabbit.Options{})
+	prefix := rabbittest.Prefix(t)
+	ctl := func(args ...string) string {
+		out, err := b.Ctl(t.Context(), args...)
+		require.NoError(t, err, out)
+		return out
+	}
+	ctl("add_user", "restricted", "secret")
+	ctl("set_permissions", "restricted", `^`+prefix+`\.watch\.`, `^`+prefix+`\.watch`, `^`+prefix+`\.watch`)
+	u, err := url.Parse(b.URL())
+	require.NoError(t, err)
+	u.User = url.UserPassword("restricted", "secret")
+	names := func() string { return ctl("list_exchanges", "name") + ctl("list_queues", "name") }
+	t.Run("at work", func(t *testing.T) {
+		c, _ := started(t, u.String(), prefix)
+		becomes(t, c, 0, time.Second)
+		require.Contains(t, names(), prefix+".watch.clock.")
+
+		ctl("set_policy", "expires", "^"+prefix, `{"expires":1}`)
+		require.Eventually(t, func() bool { return !strings.Contains(names(), ".expiring") }, time.Minute, 100*time.Millisecond)
+		ctl("clear_policy", "expires")
+		require.Eventually(t, func() bool { return strings.Contains(names(), ".expiring") }, time.Minute, 100*time.Millisecond)
+	})
+	require.Eventually(t, func() bool { return !strings.Contains(names(), prefix) }, time.Minute, 100*time.Millisecond)
+}
