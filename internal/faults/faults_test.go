@@ -31,7 +31,7 @@ var soon = rabbit.DeadLetterRetry(2 * time.Second)
 func subjects() []faults.Subject {
 	const tick = 100 * time.Millisecond
 	return []faults.Subject{
-		subject("binaryladder", backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Levels: 6, Tick: tick}}),
+		subject("binaryladder", backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Tick: tick, Steps: "100ms,200ms,400ms,800ms,1600ms,3200ms"}}),
 		subject("controller", backend.Config{Backend: "controller", Controller: controller.Config{Levels: 4, Tick: tick}}),
 	}
 }

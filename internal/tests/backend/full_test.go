@@ -27,7 +27,7 @@ func TestPublish_FullDestination(t *testing.T) {
 	require.NoError(t, err)
 	_, err = ch.QueueDeclare("full", true, false, false, false, amqp091.Table{"x-max-length": int64(1), "x-overflow": "reject-publish"})
 	require.NoError(t, err)
-	cfg := backend.Config{Options: delayer.Options{URL: b.URL(), Logger: silent}, BinaryLadder: binaryladder.Config{Levels: 2, Tick: 50 * time.Millisecond}}
+	cfg := backend.Config{Options: delayer.Options{URL: b.URL(), Logger: silent}, BinaryLadder: binaryladder.Config{Tick: 50 * time.Millisecond, Steps: "50ms,100ms"}}
 	d, err := backend.Open(within(t), cfg)
 	require.NoError(t, err)
 	defer d.Close() //nolint:errcheck // the test's end
