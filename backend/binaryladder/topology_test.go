@@ -24,6 +24,7 @@ func waiting(name string, ms int64, after string) topology.Queue {
 	return topology.Queue{Name: name, Args: amqp091.Table{
 		"x-queue-type": "quorum", "x-message-ttl": ms + 1, "x-dead-letter-exchange": after,
 		"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-max-length": topology.NeverFull,
+		"x-queue-leader-locator": "balanced",
 	}}
 }
 

@@ -52,10 +52,10 @@ func TestASuiteThatDiesFails(t *testing.T) {
 func TestRows(t *testing.T) {
 	for test, want := range map[string]string{
 		"TestConformance/binaryladder/source/with_more/quorum/case": "binaryladder/source/with more, quorum",
-		"TestConformance/plugin/case":                            "plugin",
-		"TestFaultsKill/controller/classic":                      "controller, classic",
-		"TestFaultsKill":                                         "FaultsKill",
-		"TestFaultsOfABroker/second_attempt":                     "FaultsOfABroker/second attempt",
+		"TestConformance/plugin/case":                               "plugin",
+		"TestFaultsKill/controller/classic":                         "controller, classic",
+		"TestFaultsKill":                                            "FaultsKill",
+		"TestFaultsOfABroker/second_attempt":                        "FaultsOfABroker/second attempt",
 	} {
 		require.Equal(t, want, rowOf(test), test)
 	}
