@@ -28,7 +28,7 @@ const (
 	// never is more than all groups can be without a set.
 	never = many << 6
 
-	// mostSums bounds a group's table, and with it the memory of a ladder: 8 MiB at most.
+	// mostSums bounds a group's table, and with it the memory of a ladder: some 15 MiB.
 	mostSums = 1 << 19
 	// mostCarry bounds what a plan tries at each border of two groups.
 	mostCarry = 31

@@ -51,7 +51,8 @@ func newLadder(tick time.Duration, label string, steps []time.Duration) (*ladder
 	return l, nil
 }
 
-// bound returns a number that no plan exceeds. It is fill for the worst delay of each cell.
+// bound returns a number that no plan exceeds: what plan would compute if each cell had its worst
+// delay.
 func (l *ladder) bound() int {
 	var below, worst [mostCarry + 1]int16
 	for i := range l.groups {
