@@ -30,7 +30,7 @@ const (
 
 	// mostSums bounds a group's table, and with it the memory of a ladder: some 15 MiB.
 	mostSums = 1 << 19
-	// mostCarry bounds what a plan tries at each border of two groups.
+	// mostCarry bounds what a plan tries at each border of two groups. It is a mask, too.
 	mostCarry = 31
 	// mostGroups bounds the work of a plan. The unit at least doubles from group to group, and the
 	// longest delay has 2^38.2 ticks.

@@ -54,7 +54,7 @@ func newLadder(tick time.Duration, label string, steps []time.Duration) (*ladder
 // bound returns a number that no plan exceeds: what plan would compute if each cell had its worst
 // delay.
 func (l *ladder) bound() int {
-	var below, worst [mostCarry + 1]int16
+	var below, worst [mostCarry + 1]int32
 	for i := range l.groups {
 		g := &l.groups[i]
 		parts := g.ratio
@@ -64,7 +64,8 @@ func (l *ladder) bound() int {
 		for more := range g.cells {
 			worst[more] = 0
 			for part := int64(0); part < parts && worst[more] < many; part++ {
-				worst[more] = max(worst[more], g.cheapest(part+more*g.ratio, &below).hops)
+				hops, _ := g.cheapest(part+more*g.ratio, &below)
+				worst[more] = max(worst[more], hops)
 			}
 		}
 		below = worst
@@ -90,7 +91,7 @@ func (l *ladder) ticks(delay time.Duration) int64 {
 func (l *ladder) plan(dst []int16, delay time.Duration) []int16 {
 	var amounts [mostGroups]int64 // of each group, in its units, without what the next leaves to it
 	var less [mostGroups][mostCarry + 1]int8
-	var hops [2][mostCarry + 1]int16
+	var hops [2][mostCarry + 1]int32
 	rest := l.ticks(delay)
 	for i := len(l.groups) - 1; i >= 0; i-- {
 		amounts[i] = rest / l.groups[i].unit
@@ -99,8 +100,7 @@ func (l *ladder) plan(dst []int16, delay time.Duration) []int16 {
 	for i := range l.groups {
 		g := &l.groups[i]
 		for more := range g.cells {
-			best := g.cheapest(amounts[i]+more*g.ratio, &hops[i%2])
-			less[i][more], hops[1-i%2][more] = int8(best.less), best.hops
+			hops[1-i%2][more], less[i][more] = g.cheapest(amounts[i]+more*g.ratio, &hops[i%2])
 		}
 	}
 	more := int64(0) // units of the next group
@@ -112,22 +112,15 @@ func (l *ladder) plan(dst []int16, delay time.Duration) []int16 {
 	return dst
 }
 
-// A cell is the best way to make an amount.
-type cell struct {
-	hops int16 // never if there is none
-	less int16 // units that the shorter groups make
-}
-
-// cheapest returns how a group and the shorter ones best make an amount. below is how few steps of
-// the shorter ones make none, one, two, … of the units.
-func (g *group) cheapest(amount int64, below *[mostCarry + 1]int16) cell {
-	best := cell{hops: never}
-	for less := max(0, amount-int64(len(g.sizes))+1); less <= min(g.carry, amount); less++ {
-		if hops := below[less] + int16(g.sizes[amount-less]); hops < best.hops {
-			best = cell{hops, int16(less)}
-		}
+// cheapest returns how few steps of a group and the shorter ones make an amount, and how many units
+// of it the shorter ones then make. below is how few of theirs make none, one, two, … units.
+func (g *group) cheapest(amount int64, below *[mostCarry + 1]int32) (hops int32, less int8) {
+	const bits = 5 // of less, beside the hops: one comparison, without a branch
+	sizes, best := g.sizes, int32(never<<bits)
+	for i := max(0, amount-int64(len(sizes))+1); i <= min(g.carry, amount); i++ {
+		best = min(best, (below[i&mostCarry]+int32(sizes[amount-i]))<<bits|int32(i)) //nolint:gosec // at most mostCarry
 	}
-	return best
+	return best >> bits, int8(best & mostCarry) //nolint:gosec // at most mostCarry
 }
 
 // topicKey is a word for each step, longest first, and then the destination. The steps are binary,

@@ -39,13 +39,13 @@ type blueprint struct {
 }
 
 // config is written into the marker. Two Delayers share a topology only if it is equal. A hash
-// stands for the steps, because there may be many.
+// stands for the steps, because the broker quotes two configurations in 255 bytes.
 func (b blueprint) config() string {
 	hash := sha256.New()
 	for _, step := range b.ladder.steps {
 		fmt.Fprint(hash, step, " ")
 	}
-	return fmt.Sprintf("%s:routing=%s,steps=%s:%d:%.4x,tick=%v,%s",
+	return fmt.Sprintf("%s:%s,%s:%d:%.4x,tick=%v,%s",
 		b.names.prefix, b.routing, b.ladder.label, len(b.ladder.steps), hash.Sum(nil), b.ladder.tick, b.kind)
 }
 

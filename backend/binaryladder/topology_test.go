@@ -42,7 +42,7 @@ func TestSourceTopology(t *testing.T) {
 			waiting("p.ladder.wait.2s", 2000, "p.ladder.step.2s"),
 		},
 	}, b.plan())
-	require.Regexp(t, `^p:routing=source,steps=list:2:[0-9a-f]{8},tick=1s,quorum$`, b.config())
+	require.Regexp(t, `^p:source,list:2:[0-9a-f]{8},tick=1s,quorum$`, b.config())
 
 	var needs topology.Plan // of 3 s, for a key of two words
 	for _, k := range route(nil, b.ladder.plan(nil, 3*time.Second)) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
@@ -134,7 +135,7 @@ func badPublishes(prefix, queue string) map[string]badPublish {
 func TestPublish_Bad(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.BinaryLadder.Tick = 10 * time.Millisecond
+	cfg.BinaryLadder = binaryladder.Config{Tick: 10 * time.Millisecond, Steps: "10ms,20ms,40ms,80ms"}
 	d, queue := open(t, cfg), rabbittest.Prefix(t)
 	in := consume(t, channel(t), queue)
 	cases := badPublishes(cfg.Prefix, queue)

@@ -103,7 +103,7 @@ func TestOpen_OtherConfiguration(t *testing.T) {
 			change(&other)
 			_, err := backend.Open(within(t), other)
 			require.ErrorIs(t, err, delayer.ErrConflict)
-			require.ErrorContains(t, err, "declared as "+cfg.Prefix+":routing=source,steps=list:4:")
+			require.ErrorContains(t, err, "declared as "+cfg.Prefix+":source,list:4:")
 			require.ErrorContains(t, err, "use the same configuration or another prefix")
 		})
 	}

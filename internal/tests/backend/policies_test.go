@@ -218,8 +218,8 @@ func TestPolicies_ManagementAPI(t *testing.T) {
 	found := strings.Join(verified(cfg), "\n")
 	for _, want := range []string{
 		`queue "shop.orders.unroutable": a policy sets message-ttl to 60000, which would lose messages`,
-		`queue "shop.orders.ladder.wait.8s": a policy sets expires to 8.64e+07`,
-		`queue "shop.orders.ladder.wait.8s": a policy sets max-length to 1e+06`,
+		`queue "shop.orders.ladder.wait.400ms": a policy sets expires to 8.64e+07`,
+		`queue "shop.orders.ladder.wait.400ms": a policy sets max-length to 1e+06`,
 		`exchange "shop.orders.ladder.enter": a policy sets alternate-exchange`,
 	} {
 		require.Contains(t, found, want)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/migration/evacuate"
 	"github.com/delayer-go/delayer/internal/migration/node"
@@ -26,7 +27,7 @@ func (d *delayed) job() evacuate.Job {
 	prefix := rabbittest.Prefix(d.T)
 	cfg := backend.Config{Backend: "binaryladder"}
 	cfg.URL, cfg.Prefix, cfg.Logger = d.broker.URL(), prefix, slog.New(slog.DiscardHandler)
-	cfg.BinaryLadder.Tick = time.Second
+	cfg.BinaryLadder.Steps = binaryladder.Binary
 	opened, err := backend.Open(d.Context(), cfg)
 	require.NoError(d, err)
 	d.Cleanup(func() {
