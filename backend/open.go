@@ -156,6 +156,9 @@ func Waiting(ctx context.Context, cfg Config) (map[string]int, error) {
 		return nil, err
 	}
 	defer c.Close()
+	p.Queues = slices.DeleteFunc(p.Queues, func(q topology.Queue) bool { // which hold probes
+		return strings.HasPrefix(q.Name, settings.Prefix+".watch.")
+	})
 	return c.Waiting(ctx, p)
 }
 

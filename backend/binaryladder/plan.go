@@ -90,16 +90,19 @@ func (l *ladder) ticks(delay time.Duration) int64 {
 // need not make.
 func (l *ladder) plan(dst []int16, delay time.Duration) []int16 {
 	var amounts [mostGroups]int64 // of each group, in its units, without what the next leaves to it
+	var cells [mostGroups]int64   // one more than the most units that the next group can leave
 	var less [mostGroups][mostCarry + 1]int8
 	var hops [2][mostCarry + 1]int32
-	rest := l.ticks(delay)
+	rest, leaves := l.ticks(delay), int64(0)
 	for i := len(l.groups) - 1; i >= 0; i-- {
-		amounts[i] = rest / l.groups[i].unit
-		rest %= l.groups[i].unit
+		g := &l.groups[i]
+		amounts[i], cells[i] = rest/g.unit, min(g.cells, leaves+1)
+		rest -= amounts[i] * g.unit
+		leaves = amounts[i] + (cells[i]-1)*g.ratio
 	}
 	for i := range l.groups {
 		g := &l.groups[i]
-		for more := range g.cells {
+		for more := range cells[i] {
 			hops[1-i%2][more], less[i][more] = g.cheapest(amounts[i]+more*g.ratio, &hops[i%2])
 		}
 	}
@@ -117,7 +120,8 @@ func (l *ladder) plan(dst []int16, delay time.Duration) []int16 {
 func (g *group) cheapest(amount int64, below *[mostCarry + 1]int32) (hops int32, less int8) {
 	const bits = 5 // of less, beside the hops: one comparison, without a branch
 	sizes, best := g.sizes, int32(never<<bits)
-	for i := max(0, amount-int64(len(sizes))+1); i <= min(g.carry, amount); i++ {
+	last := min(g.carry, amount)
+	for i := max(0, amount-int64(len(sizes))+1); i <= last; i++ {
 		best = min(best, (below[i&mostCarry]+int32(sizes[amount-i]))<<bits|int32(i)) //nolint:gosec // at most mostCarry
 	}
 	return best >> bits, int8(best & mostCarry) //nolint:gosec // at most mostCarry
