@@ -19,7 +19,7 @@
 //
 // That depends on the backend; the package comment of each says it in detail.
 //
-//   - binaryladder, the default: in a ladder of TTL queues, one for each bit of the delay.
+//   - binaryladder, the default: in a ladder of TTL queues, one for each step of the delay.
 //   - fixedtiers: in one TTL queue for each delay that the configuration lists.
 //   - controller: in TTL queues, between which a consumer of ours works out what remains.
 //   - plugin: in an exchange of type x-delayed-message.

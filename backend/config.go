@@ -33,7 +33,7 @@ type Config struct {
 }
 
 // Default returns the values that zero fields of a Config stand for. Two defaults depend on other
-// fields: BinaryLadder.Levels and FixedTiers.Prefix.
+// fields: BinaryLadder.Steps and FixedTiers.Prefix.
 func Default() Config {
 	return Config{
 		Options: delayer.DefaultOptions(), Backend: binaryladder.Name,

@@ -21,13 +21,13 @@ func TestParse(t *testing.T) {
 	want := Config{
 		Options:      delayer.Options{URL: "amqp://localhost/", Prefix: "p", QueueType: "classic", Connections: 2},
 		Backend:      "binaryladder",
-		BinaryLadder: binaryladder.Config{Levels: 6, Tick: time.Millisecond, Routing: "source", BitsPerLevel: 6},
+		BinaryLadder: binaryladder.Config{Tick: time.Millisecond, Routing: "source", Steps: "1ms,2ms"},
 	}
 	for name, text := range map[string]string{
 		"yaml": "url: amqp://localhost/\nbackend: binaryladder\nprefix: p\nqueue_type: classic\nconnections: 2\n" +
-			"binaryladder: {levels: 6, tick: 1ms, routing: source, bits_per_level: 6}\n",
+			"binaryladder: {tick: 1ms, routing: source, steps: [1ms, 2ms]}\n",
 		"json": `{"url": "amqp://localhost/", "backend": "binaryladder", "prefix": "p", "queue_type": "classic", "connections": 2,
-			"binaryladder": {"levels": 6, "tick": "1ms", "routing": "source", "bits_per_level": 6}}`,
+			"binaryladder": {"tick": "1ms", "routing": "source", "steps": "1ms,2ms"}}`,
 	} {
 		cfg, err := Parse(strings.NewReader(text))
 		require.NoError(t, err, name)
@@ -64,27 +64,27 @@ func TestNoExchangeIsTheDefault(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"backnd: binaryladder":              "open backnd: invalid configuration: line 1: unknown key (known: url, management, tls, prefix, queue_type, declare, resend, connections, backend, binaryladder, fixedtiers, plugin, controller)",
-		"binaryladder: {level: 3}":          "open binaryladder.level: invalid configuration: line 1: unknown key (known: levels, tick, routing, bits_per_level)",
-		"binaryladder: {levels: 0}":         "open binaryladder.levels: invalid configuration: 0 is not a value for it",
-		"binaryladder: {levels: many}":      "cannot read str `many` into int",
-		"binaryladder: {tick: 0}":           "into a duration (durations have a unit",
-		"binaryladder: {tick: 0s}":          "open binaryladder.tick: invalid configuration: 0 is not a value",
-		"binaryladder: {tick: 5}":           "durations have a unit",
-		"fixedtiers: {tiers: []}":           "open fixedtiers.tiers: invalid configuration: nothing is not a value for it",
-		"fixedtiers: {tiers: 1m}":           "cannot read str `1m` into []a duration",
-		"fixedtiers: {tiers: [60]}":         "durations have a unit",
-		"fixedtiers: {max_length: 0}":       "open fixedtiers.max_length: invalid configuration: 0 is not a value for it",
-		"controller: {run: maybe}":          `"maybe" is neither true nor false`,
-		"controller: {run: null}":           "open controller.run: invalid configuration: nothing is not a value for it",
-		"controller: {levels: 0}":           "open controller.levels: invalid configuration: 0 is not a value for it",
-		"binaryladder: 5":                   "open binaryladder: invalid configuration: line 1 is not a mapping",
-		"- a\n- b":                          "line 1 is not a mapping",
-		"prefix: ''":                        "open prefix",
-		"queue_type: classic\n---\nurl: x":  "more than one document",
-		"url: [":                            "did not find expected node content",
-		"connections: 1\nconnections: 2":    "already defined",
-		"binaryladder: {bits_per_level: -}": "invalid configuration",
+		"backnd: binaryladder":             "open backnd: invalid configuration: line 1: unknown key (known: url, management, tls, prefix, queue_type, declare, resend, connections, backend, binaryladder, fixedtiers, plugin, controller)",
+		"binaryladder: {level: 3}":         "open binaryladder.level: invalid configuration: line 1: unknown key (known: tick, routing, steps)",
+		"binaryladder: {steps: []}":        `open binaryladder.steps: invalid configuration: "" is not a value for it`,
+		"binaryladder: {steps: {a: b}}":    "cannot read map into string",
+		"controller: {levels: many}":       "cannot read str `many` into int",
+		"binaryladder: {tick: 0}":          "into a duration (durations have a unit",
+		"binaryladder: {tick: 0s}":         "open binaryladder.tick: invalid configuration: 0 is not a value",
+		"binaryladder: {tick: 5}":          "durations have a unit",
+		"fixedtiers: {tiers: []}":          "open fixedtiers.tiers: invalid configuration: nothing is not a value for it",
+		"fixedtiers: {tiers: 1m}":          "cannot read str `1m` into []a duration",
+		"fixedtiers: {tiers: [60]}":        "durations have a unit",
+		"fixedtiers: {max_length: 0}":      "open fixedtiers.max_length: invalid configuration: 0 is not a value for it",
+		"controller: {run: maybe}":         `"maybe" is neither true nor false`,
+		"controller: {run: null}":          "open controller.run: invalid configuration: nothing is not a value for it",
+		"controller: {levels: 0}":          "open controller.levels: invalid configuration: 0 is not a value for it",
+		"binaryladder: 5":                  "open binaryladder: invalid configuration: line 1 is not a mapping",
+		"- a\n- b":                         "line 1 is not a mapping",
+		"prefix: ''":                       "open prefix",
+		"queue_type: classic\n---\nurl: x": "more than one document",
+		"url: [":                           "did not find expected node content",
+		"connections: 1\nconnections: 2":   "already defined",
 	} {
 		_, err := Parse(strings.NewReader(text))
 		require.ErrorIs(t, err, delayer.ErrConfig, text)
@@ -95,14 +95,14 @@ func TestParseRefuses(t *testing.T) {
 
 func TestFromEnv(t *testing.T) {
 	cfg, err := FromEnv(Config{Options: delayer.Options{Prefix: "file", QueueType: "classic"}}, []string{
-		"DELAYER_URL=amqp://u:p@h/", "DELAYER_PREFIX=env", "DELAYER_BINARYLADDER_TICK=250ms", "DELAYER_BINARYLADDER_BITS_PER_LEVEL=2",
+		"DELAYER_URL=amqp://u:p@h/", "DELAYER_PREFIX=env", "DELAYER_BINARYLADDER_TICK=250ms", "DELAYER_BINARYLADDER_STEPS=+43m",
 		"DELAYER_BACKEND=", "DELAYER_BROKER=node", "DELAYER_RABBITMQ_IMAGE=x", "HOME=/h", "DELAYER_TEST_SUMMARY=f",
 		"DELAYER_SERVICE_HOST=10.0.0.1", "DELAYER_SERVICE_PORT=5672", "DELAYER_SERVICE_PORT_AMQP=5672", "DELAYER_PORT=tcp://10.0.0.1:5672",
 		"DELAYER_PORT_5672_TCP=tcp://10.0.0.1:5672", "DELAYER_PORT_5672_TCP_PROTO=tcp", "DELAYER_PORT_5672_TCP_PORT=5672",
 		"DELAYER_PORT_5672_TCP_ADDR=10.0.0.1",
 	})
 	require.NoError(t, err)
-	require.Equal(t, Config{Options: delayer.Options{URL: "amqp://u:p@h/", Prefix: "env", QueueType: "classic"}, BinaryLadder: binaryladder.Config{Tick: 250 * time.Millisecond, BitsPerLevel: 2}}, cfg)
+	require.Equal(t, Config{Options: delayer.Options{URL: "amqp://u:p@h/", Prefix: "env", QueueType: "classic"}, BinaryLadder: binaryladder.Config{Tick: 250 * time.Millisecond, Steps: "+43m"}}, cfg)
 
 	cfg, err = FromEnv(Config{}, []string{"DELAYER_FIXEDTIERS_TIERS=1m, 2h", "DELAYER_FIXEDTIERS_MAX_LENGTH=9", "DELAYER_CONTROLLER_RUN=false"})
 	require.NoError(t, err)
@@ -116,8 +116,8 @@ func TestFromEnv(t *testing.T) {
 		"DELAYER_BACKND=x":                           "DELAYER_BACKND: invalid configuration: unknown variable (known: DELAYER_URL, DELAYER_MANAGEMENT,",
 		"DELAYER_PORT_X=1":                           "DELAYER_PORT_X: invalid configuration: unknown variable",
 		"DELAYER_BINARYLADDER_TICK=5":                `"5" is not a duration`,
-		"DELAYER_BINARYLADDER_LEVELS=x":              `"x" is not a whole number`,
-		"DELAYER_BINARYLADDER_LEVELS=0":              "leave it unset",
+		"DELAYER_CONTROLLER_LEVELS=x":                `"x" is not a whole number`,
+		"DELAYER_CONTROLLER_LEVELS=0":                "leave it unset",
 		"DELAYER_BINARYLADDER_TICK=0s":               "leave it unset",
 		"DELAYER_CONNECTIONS=1000000000000000000000": "not a whole number",
 	} {
@@ -157,12 +157,12 @@ func TestOpenRefusesBeforeItConnects(t *testing.T) {
 		{Config{Options: delayer.Options{URL: nowhere, Connections: -1}}, "not between 1 and 64"},
 		{Config{Options: delayer.Options{URL: nowhere, Prefix: "amq.x"}}, "belong to the broker"},
 		{Config{Options: delayer.Options{URL: nowhere, Prefix: strings.Repeat("p", 129)}}, "129 bytes"},
-		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Levels: 64}}, "64 is not between 1 and 28"},
-		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Levels: -1}}, "binaryladder.levels"},
+		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Steps: "1s,3s"}}, "2s is no sum of steps of the list: add a step of 2s"},
+		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Steps: "-1s"}}, "binaryladder.steps"},
 		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Tick: time.Microsecond}}, "binaryladder.tick"},
 		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Routing: "magic"}}, "neither source nor topic"},
-		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Routing: "topic", BitsPerLevel: 2}}, "needs routing: source"},
-		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Levels: 28, Tick: 3 * time.Second}}, "ten years"},
+		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Routing: "topic", Steps: "calendar"}}, "needs routing: source"},
+		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Tick: 11 * 8760 * time.Hour}}, "ten years"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: []time.Duration{1}}}, "open fixedtiers.tiers: invalid configuration: 1ns is not"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Overflow: "early"}}, "early needs queue_type: classic"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Levels: 29}}, "open controller.levels"},

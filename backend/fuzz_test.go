@@ -14,7 +14,7 @@ import (
 
 // FuzzParse: what is accepted says the same when it is written down again, as a file and as variables.
 func FuzzParse(f *testing.F) {
-	f.Add("url: amqp://localhost/\nbinaryladder: {levels: 6, tick: 1ms}")
+	f.Add("url: amqp://localhost/\nbinaryladder: {steps: [1ms, 2ms], tick: 1ms}")
 	f.Add(`{"prefix": 5, "binaryladder": []}`)
 	f.Add("&a [*a]")
 	f.Add("fixedtiers: {tiers: [1m, 90s], overflow: early}\ncontroller: {run: false}")

@@ -143,22 +143,50 @@ func ServeController(ctx context.Context, cfg Config) error {
 	return controller.Serve(ctx, cfg.Options, cfg.Controller)
 }
 
+// Waiting returns how many messages the queues of a configuration hold, by queue, without those that
+// are empty. It takes none and declares nothing. Messages that a broker is just moving are not seen.
+// Errors are ErrConfig, ErrUnavailable and ErrAccess.
+func Waiting(ctx context.Context, cfg Config) (map[string]int, error) {
+	settings, p, err := cfg.plan()
+	if err != nil {
+		return nil, err
+	}
+	c, err := engine.Connect(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	p.Queues = slices.DeleteFunc(p.Queues, func(q topology.Queue) bool { // which hold probes
+		return strings.HasPrefix(q.Name, settings.Prefix+".watch.")
+	})
+	return c.Waiting(ctx, p)
+}
+
 // Verify asks the management API of the configuration which policies apply to what [Open] declares,
 // and returns a sentence for each that would make messages early, lose them, or misroute them. The
 // error is ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where the
 // API does not answer.
 func Verify(ctx context.Context, cfg Config) (problems []string, err error) {
-	s, err := cfg.strategy()
+	settings, p, err := cfg.plan()
 	if err != nil {
 		return nil, err
 	}
-	settings, err := engine.Resolve(cfg.Options, s.name)
+	return settings.Problems(ctx, p)
+}
+
+// plan returns the settings of a configuration, and what Open declares.
+func (c Config) plan() (settings engine.Settings, p topology.Plan, err error) {
+	s, err := c.strategy()
 	if err != nil {
-		return nil, err
+		return settings, p, err
 	}
-	t, err := s.topology(cfg)
+	settings, err = engine.Resolve(c.Options, s.name)
 	if err != nil {
-		return nil, err
+		return settings, p, err
 	}
-	return settings.Problems(ctx, t.(topology.Plan))
+	t, err := s.topology(c)
+	if err != nil {
+		return settings, p, err
+	}
+	return settings, t.(topology.Plan), nil
 }

@@ -11,7 +11,7 @@ import (
 
 // Hops asks what each further hop of a ladder costs. Messages have delays with so many set bits in
 // milliseconds, one number after another; ladders are opened with a tick of a millisecond, where
-// they are not told another, and so with one bit a level each set bit is a hop.
+// they are not told another, and so with binary steps each set bit is a hop.
 type Hops struct {
 	Load       // Messages and Rate of each number of hops
 	Hops []int // 1 to 16

@@ -21,7 +21,7 @@ type Subject struct {
 	// Undelayed subjects deliver at once; scenarios ask them for a delay of 0, or leave them out.
 	Undelayed bool
 
-	// Ladder: a message waits in several queues in turn, by the bits of its delay.
+	// Ladder: a message waits in several queues in turn, by the steps of its delay.
 	Ladder bool
 
 	// Tick is the resolution of a ladder that was asked for; 0 takes what the scenario needs.

@@ -1,29 +1,32 @@
 // Package binaryladder delays messages with nothing but TTL queues and dead-lettering: one waiting
-// queue for each bit of the delay.
+// queue for each step of a ladder.
 //
 //	d, err := binaryladder.Open(ctx, delayer.Options{URL: url}, binaryladder.Config{})
 //
 // # How a message waits
 //
-// Level k of the ladder is a queue whose messages expire after 2^k ticks. A delay, counted in
-// ticks, is a binary number. The message waits in the queues of its set bits, one after the other,
-// highest first: 10 s is 8 s and then 2 s. All messages in a queue wait equally long, so none
-// blocks another.
+// The messages of a step's queue expire after that step. A message waits in the queues of the
+// smallest set of steps that adds up to its delay, one after the other, longest first: 1 h 20 m is
+// 1 h and then 20 m. All messages in a queue wait equally long, so none blocks another.
+//
+// [Config].Steps chooses the steps. By default they are those of a calendar: 64, among them the
+// delays that people write. Every step costs the broker about as much as the first, so fewer are
+// better. A list of your own is possible too.
 //
 // With routing source (the default) the message carries its route in its BCC header, one key for
-// each hop. Each level dead-letters to a direct exchange that knows the keys leaving that level, so
-// a hop is one hash look-up. A level may take several bits ([Config].BitsPerLevel). It then has a
-// queue for each value of its digit, and a message makes fewer hops.
+// each hop. Each queue dead-letters to a direct exchange that knows the keys leaving that step, so
+// a hop is one hash look-up.
 //
-// With routing topic the delay is a topic key, 1.0.1.0.<destination>, with marks that tell it from
-// a user's key. Each level is a topic exchange that decides by its bit whether the message waits or
-// passes on. This is the ladder that NServiceBus and others use. It costs the broker 2.4 times as
-// much (docs/results/3.10/report.md, accuracy).
+// With routing topic the steps are binary: each is twice the one before, and a delay takes those of
+// its set bits. 10 s is 8 s and then 2 s. The delay is a topic key, 1.0.1.0.<destination>, with
+// marks that tell it from a user's key. Each step is a topic exchange that decides by its bit
+// whether the message waits or passes on. This is the ladder that NServiceBus and others use. It
+// costs the broker 2.4 times as much (docs/results/3.10/report.md, accuracy).
 //
 // # Limits
 //
-// Delays from one tick to 2^(levels × bits) − 1 ticks, rounded up to a tick: 8.5 years by default.
-// The longest queue may wait ten years. A tick is at least 1 ms.
+// Delays from one tick to the sum of the steps, or ten years if that is less, rounded up to a tick:
+// ten years by default, 8.5 with steps binary. A step is at most ten years. A tick is at least 1 ms.
 //
 // # Guarantees
 //
@@ -76,34 +79,34 @@ const (
 
 // About describes this backend for tables and reports.
 func About() delayer.About {
-	return delayer.About{WaitsIn: "a queue per bit of the delay", Needs: "nothing", Deaths: true}
+	return delayer.About{WaitsIn: "a queue per step of the delay", Needs: "nothing", Deaths: true}
 }
 
 // Config is the shape of a ladder. A zero field means its default.
 type Config struct {
-	// Levels is 1 to 28. Default: 28 divided by BitsPerLevel, rounded down.
-	Levels int `yaml:"levels"`
 	// Tick is the resolution, a whole number of milliseconds. Default: 1s.
 	Tick time.Duration `yaml:"tick"`
 	// Routing is source (the default) or topic.
 	Routing Routing `yaml:"routing"`
-	// BitsPerLevel is 1 (the default) to 6. More than 1 needs routing source.
-	BitsPerLevel int `yaml:"bits_per_level"`
+	// Steps are calendar (the default with routing source), binary (the only ones with routing
+	// topic), or durations. See [Steps].
+	Steps Steps `yaml:"steps"`
 }
 
 // Default returns the defaults of a Config.
 func Default() Config {
-	return Config{Levels: maxLevels, Tick: time.Second, Routing: Source, BitsPerLevel: 1}
+	return Config{Tick: time.Second, Routing: Source, Steps: Calendar}
 }
 
-// withDefaults fills the fields that are zero. With several bits a level the default is as many
-// levels as cover the same range.
+// withDefaults fills the fields that are zero.
 func (c Config) withDefaults() Config {
 	def := Default()
-	c.BitsPerLevel = cmp.Or(c.BitsPerLevel, def.BitsPerLevel)
 	c.Tick = cmp.Or(c.Tick, def.Tick)
 	c.Routing = cmp.Or(c.Routing, def.Routing)
-	c.Levels = cmp.Or(c.Levels, max(1, def.Levels/max(1, c.BitsPerLevel)))
+	if c.Routing == Topic {
+		def.Steps = Binary
+	}
+	c.Steps = cmp.Or(c.Steps, def.Steps)
 	return c
 }
 
@@ -126,16 +129,16 @@ func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delaye
 	}))
 }
 
-// Topology returns what Open declares, and the queues that are declared when they are first used.
-// It asks no broker. Errors are ErrConfig.
+// Topology returns what Open declares; with declare: false also the links that are otherwise
+// declared when they are first used. It asks no broker. Errors are ErrConfig.
 func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
 	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
 		return nil, err
 	}
-	own := b.all()
+	own := b.plan()
 	if !s.Declare.Enabled() {
-		own = own.Add(keeper.Complete(b.links(), b.steps))
+		own = own.Add(keeper.Complete(b.links(), b.needs))
 	}
 	return s.Whole(own), nil
 }
@@ -144,7 +147,29 @@ func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
 // be lower once it is open: with quorum queues of RabbitMQ 4.0 to 4.2. Errors are ErrConfig.
 func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
 	b, _, err := newBlueprint(opts, cfg)
-	return guarantees(b, engine.AnyPriority), err
+	if err != nil {
+		return delayer.Limits{}, err
+	}
+	return guarantees(b, engine.AnyPriority), nil
+}
+
+// Hops returns, for each delay, the steps in which a message waits, longest first. A negative delay
+// and one above the longest have none. Errors are ErrConfig.
+func Hops(cfg Config, delays ...time.Duration) ([][]time.Duration, error) {
+	l, err := cfg.withDefaults().ladder()
+	if err != nil {
+		return nil, err
+	}
+	all := make([][]time.Duration, len(delays))
+	for i, delay := range delays {
+		if delay < 0 || delay > l.longest {
+			continue
+		}
+		for _, step := range l.plan(nil, delay) {
+			all[i] = append(all[i], l.steps[step])
+		}
+	}
+	return all, nil
 }
 
 // newBlueprint checks a configuration. The broker accepts every topology that passes.
@@ -158,14 +183,14 @@ func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings,
 	return blueprint{ladder: l, names: names{s.Prefix}, kind: s.QueueType, routing: cfg.Routing, stage: s.Stage()}, s, err
 }
 
-func (c Config) ladder() (ladder, error) {
+func (c Config) ladder() (*ladder, error) {
 	switch {
 	case c.Routing != Source && c.Routing != Topic:
-		return ladder{}, badConfig("routing", "%q is neither source nor topic", string(c.Routing))
-	case c.Routing == Topic && c.BitsPerLevel > 1:
-		return ladder{}, badConfig("bits_per_level", "%d needs routing: source, because a word of a topic key is one bit", c.BitsPerLevel)
+		return nil, badConfig("routing", "%q is neither source nor topic", string(c.Routing))
+	case c.Routing == Topic && c.Steps != Binary:
+		return nil, badConfig("steps", "%.64q needs routing: source, because a word of a topic key is one bit", string(c.Steps))
 	}
-	return newLadder(c.Levels, c.BitsPerLevel, c.Tick)
+	return c.Steps.ladder(c.Tick)
 }
 
 func badConfig(field, format string, args ...any) error {

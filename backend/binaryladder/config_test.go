@@ -9,6 +9,5 @@ import (
 
 func TestConfig_Defaults(t *testing.T) {
 	require.Equal(t, Default(), Config{}.withDefaults())
-	wide := Config{BitsPerLevel: 6}.withDefaults()
-	require.Equal(t, Config{Levels: 4, BitsPerLevel: 6, Tick: time.Second, Routing: Source}, wide)
+	require.Equal(t, Config{Tick: time.Minute, Routing: Topic, Steps: Binary}, Config{Tick: time.Minute, Routing: Topic}.withDefaults())
 }

@@ -10,49 +10,44 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// FuzzLadder: a ladder that is accepted leads any delay within it over hops that add up to it, and with one bit a level
-// the topic key says the same hops.
+// FuzzLadder: a ladder that is accepted leads any delay within it over steps that add up to it, and with
+// binary steps the topic key says the same steps.
 func FuzzLadder(f *testing.F) {
-	f.Add(28, 1, int64(time.Second), int64(90*time.Minute))
-	f.Add(6, 6, int64(time.Millisecond), int64(1300*time.Millisecond))
-	f.Add(64, 7, int64(-1), int64(-1))
-	f.Add(1, 1, int64(1<<62), int64(1<<62))
-	f.Fuzz(func(t *testing.T, levels, bits int, tick, delay int64) {
-		l, err := newLadder(levels, bits, time.Duration(tick))
+	f.Add("calendar", int64(time.Second), int64(90*time.Minute))
+	f.Add("binary", int64(time.Millisecond), int64(1300*time.Millisecond))
+	f.Add("1s,2s,4s,5s", int64(time.Second), int64(7*time.Second))
+	f.Add("+45m,+1m1s", int64(100*time.Millisecond), int64(time.Hour+1))
+	f.Add("1h,30m,30m", int64(30*time.Minute), int64(1<<62))
+	f.Add("-,+", int64(-1), int64(-1))
+	f.Fuzz(func(t *testing.T, steps string, tick, delay int64) {
+		l, err := Steps(steps).ladder(time.Duration(tick))
 		if err != nil {
 			require.ErrorIs(t, err, delayer.ErrConfig)
 			return
 		}
-		require.Positive(t, l.max())
-		if delay < 0 || time.Duration(delay) > l.max() {
+		require.Positive(t, l.longest)
+		if delay < 0 || time.Duration(delay) > l.longest {
 			return
 		}
-		sum, seen := time.Duration(0), map[hop]bool{}
-		for _, h := range l.hops(time.Duration(delay)) {
-			require.False(t, seen[h], "no queue twice")
-			seen[h] = true
-			sum += l.ttl(h)
-		}
-		require.Equal(t, time.Duration(l.ticks(time.Duration(delay)))*l.tick, sum)
-		if bits == 1 {
-			require.Equal(t, seen, spelled(t, l, l.topicKey(time.Duration(delay), "d.e")))
+		check(t, l, time.Duration(delay), false)
+		if steps == string(Binary) {
+			require.Equal(t, l.plan(nil, time.Duration(delay)), spelled(t, l, l.topicKey(time.Duration(delay), "d.e")))
 		}
 	})
 }
 
-// spelled are the hops of a topic key.
-func spelled(t *testing.T, l ladder, key string) map[hop]bool {
+// spelled are the steps of a topic key.
+func spelled(t *testing.T, l *ladder, key string) (plan []int16) {
 	t.Helper()
 	words := strings.Split(key, ".")
 	require.Equal(t, []string{"~d", "d", "e"}, []string{words[0], words[len(words)-2], words[len(words)-1]})
-	require.Len(t, words, l.levels+3)
-	hops := map[hop]bool{}
-	for i, word := range words[1 : 1+l.levels] {
+	require.Len(t, words, len(l.steps)+3)
+	for i, word := range words[1 : 1+len(l.steps)] {
 		if word == "~1" {
-			hops[hop{l.levels - 1 - i, 1}] = true
+			plan = append(plan, int16(len(l.steps)-1-i))
 		} else {
 			require.Equal(t, "~0", word)
 		}
 	}
-	return hops
+	return plan
 }

@@ -9,72 +9,72 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// A ladder has levels 0 (the finest) to levels−1. A delay, counted in ticks, is written in base
-// 2^bits; the digit at a level is the value of the queue that the message waits in there, a digit
-// of 0 skips the level.
+// A ladder has a waiting queue for each step. A message waits in the queues of a plan: the smallest
+// set of different steps that adds up to its delay. No queue occurs twice in a plan, because the
+// broker drops what comes back to a queue.
 type ladder struct {
-	levels int
-	bits   int // per level
-	tick   time.Duration
+	tick  time.Duration
+	label string          // what the steps are called in the configuration
+	steps []time.Duration // ascending, multiples of the tick
+	// longest is the longest delay: the sum of the steps, or ten years.
+	longest time.Duration
+	// hops is a bound of the steps in a plan.
+	hops   int
+	groups []group
 }
 
-// A hop is one wait: in the queue for a value of a level's digit.
-type hop struct {
-	level int
-	value int // 1 to 2^bits − 1
-}
+// outside stands for no step: where messages come from and go to.
+const outside = -1
 
-// newLadder checks the geometry. The broker accepts every ladder that passes.
-func newLadder(levels, bits int, tick time.Duration) (ladder, error) {
-	l := ladder{levels: levels, bits: bits, tick: tick}
-	switch {
-	case levels < 1 || levels > maxLevels:
-		return l, badConfig("levels", "%d is not between 1 and %d", levels, maxLevels)
-	case bits < 1 || bits > maxBits:
-		return l, badConfig("bits_per_level", "%d is not between 1 and %d", bits, maxBits)
-	case tick < time.Millisecond || tick%time.Millisecond != 0:
-		return l, badConfig("tick", "%v is not a whole number of milliseconds, at least 1ms: the broker counts in milliseconds", tick)
+// newLadder checks steps and prepares the plans of a ladder. The broker accepts every ladder that
+// passes.
+func newLadder(tick time.Duration, label string, steps []time.Duration) (*ladder, error) {
+	l := &ladder{tick: tick, label: label, steps: steps}
+	ticks := make([]int64, len(steps))
+	sum := int64(0)
+	for i, s := range steps {
+		ticks[i] = int64(s / tick)
+		if ticks[i] > sum+1 {
+			gap := topology.DurationName(time.Duration(sum+1) * tick)
+			return nil, badConfig("steps", "with a tick of %v, %s is no sum of steps of the %s: add a step of %[2]s", tick, gap, label)
+		}
+		sum += ticks[i]
 	}
-	// In ticks, so that nothing can overflow: levels × bits may be 168.
-	limit := int64((topology.MaxTTL - time.Millisecond) / tick)
-	top := l.base() - 1
-	shift := bits * (levels - 1)
-	if shift > 62 || int64(top) > limit>>shift {
-		return l, badConfig("levels", "with %d levels of %d bits and a tick of %v the longest queue would wait longer than ten years, the longest x-message-ttl that RabbitMQ takes: use at most %d levels",
-			levels, bits, tick, l.mostLevels(limit))
+	groups, irregular := newGroups(ticks)
+	if groups == nil {
+		return nil, badConfig("steps", "plans with %s would need a table of more than %d sums: "+
+			"make it a multiple of a longer unit, such as a minute", topology.DurationName(steps[irregular]), mostSums)
 	}
+	l.groups = groups
+	l.longest = time.Duration(min(sum, int64(topology.MaxTTL/tick))) * tick
+	l.hops = l.bound()
 	return l, nil
 }
 
-const (
-	maxLevels = 28 // of one second: 8.5 years
-	maxBits   = 6
-)
-
-// mostLevels returns how many levels fit into the longest TTL.
-func (l ladder) mostLevels(limit int64) int {
-	n := 0
-	for n < maxLevels && l.bits*n <= 62 && int64(l.base()-1) <= limit>>(l.bits*n) {
-		n++
+// bound returns a number that no plan exceeds: what plan would compute if each cell had its worst
+// delay.
+func (l *ladder) bound() int {
+	var below, worst [mostCarry + 1]int32
+	for i := range l.groups {
+		g := &l.groups[i]
+		parts := g.ratio
+		if parts == 0 {
+			parts = l.ticks(l.longest)/g.unit + 1
+		}
+		for more := range g.cells {
+			worst[more] = 0
+			for part := int64(0); part < parts && worst[more] < many; part++ {
+				hops, _ := g.cheapest(part+more*g.ratio, &below)
+				worst[more] = max(worst[more], hops)
+			}
+		}
+		below = worst
 	}
-	return n
-}
-
-// base is the number of values of a digit.
-func (l ladder) base() int { return 1 << l.bits }
-
-// max is the longest delay: all digits at their highest.
-func (l ladder) max() time.Duration {
-	return (1<<(l.bits*l.levels) - 1) * l.tick
-}
-
-// ttl is how long a hop lasts: value × 2^(bits × level) ticks.
-func (l ladder) ttl(h hop) time.Duration {
-	return time.Duration(h.value) << (l.bits * h.level) * l.tick
+	return min(int(below[0]), len(l.steps))
 }
 
 // ticks rounds a delay up: a message is late by less than a tick, never early.
-func (l ladder) ticks(delay time.Duration) int64 {
+func (l *ladder) ticks(delay time.Duration) int64 {
 	t := int64(delay / l.tick)
 	if delay%l.tick != 0 {
 		t++
@@ -82,41 +82,70 @@ func (l ladder) ticks(delay time.Duration) int64 {
 	return t
 }
 
-// hops returns where a message waits, highest level first. The hops' TTLs add up to the delay
-// rounded up to a tick; no level occurs twice. delay must be between 0 and max.
-func (l ladder) hops(delay time.Duration) []hop {
-	ticks := l.ticks(delay)
-	var hops []hop
-	for level := l.levels - 1; level >= 0; level-- {
-		if value := int(ticks>>(l.bits*level)) & (l.base() - 1); value != 0 {
-			if hops == nil {
-				hops = make([]hop, 0, level+1)
-			}
-			hops = append(hops, hop{level, value})
+// plan appends the numbers of the steps that a delay takes, longest first. They add up to the delay
+// rounded up to a tick, and no fewer do. delay must be between 0 and the longest.
+//
+// From the shortest group to the longest it computes how few steps make the part of the delay below
+// the next group's unit, and that part with one, two, … of these units, which the longer groups then
+// need not make.
+func (l *ladder) plan(dst []int16, delay time.Duration) []int16 {
+	var amounts [mostGroups]int64 // of each group, in its units, without what the next leaves to it
+	var cells [mostGroups]int64   // one more than the most units that the next group can leave
+	var less [mostGroups][mostCarry + 1]int8
+	var hops [2][mostCarry + 1]int32
+	rest, leaves := l.ticks(delay), int64(0)
+	for i := len(l.groups) - 1; i >= 0; i-- {
+		g := &l.groups[i]
+		amounts[i], cells[i] = rest/g.unit, min(g.cells, leaves+1)
+		rest -= amounts[i] * g.unit
+		leaves = amounts[i] + (cells[i]-1)*g.ratio
+	}
+	for i := range l.groups {
+		g := &l.groups[i]
+		for more := range cells[i] {
+			hops[1-i%2][more], less[i][more] = g.cheapest(amounts[i]+more*g.ratio, &hops[i%2])
 		}
 	}
-	return hops
+	more := int64(0) // units of the next group
+	for i := len(l.groups) - 1; i >= 0; i-- {
+		given := int64(less[i][more])
+		dst = l.groups[i].appendSet(dst, amounts[i]+more*l.groups[i].ratio-given)
+		more = given
+	}
+	return dst
 }
 
-// topicKey is a word for each level's bit, highest first, and then the destination. The broker
-// matches all keys of a message at every exchange: the user's keys in the ladder, and ours at the
-// user's exchange. So the words are not plain digits. "~1" and "~0" are in no binding of a user's,
-// and no key of a user's has the reserved first word.
-func (l ladder) topicKey(delay time.Duration, destination string) string {
+// cheapest returns how few steps of a group and the shorter ones make an amount, and how many units
+// of it the shorter ones then make. below is how few of theirs make none, one, two, … units.
+func (g *group) cheapest(amount int64, below *[mostCarry + 1]int32) (hops int32, less int8) {
+	const bits = 5 // of less, beside the hops: one comparison, without a branch
+	sizes, best := g.sizes, int32(never<<bits)
+	last := min(g.carry, amount)
+	for i := max(0, amount-int64(len(sizes))+1); i <= last; i++ {
+		best = min(best, (below[i&mostCarry]+int32(sizes[amount-i]))<<bits|int32(i)) //nolint:gosec // at most mostCarry
+	}
+	return best >> bits, int8(best & mostCarry) //nolint:gosec // at most mostCarry
+}
+
+// topicKey is a word for each step, longest first, and then the destination. The steps are binary,
+// so a word is a bit of the delay. The broker matches all keys of a message at every exchange: the
+// user's keys in the ladder, and ours at the user's exchange. So the words are not plain digits.
+// "~1" and "~0" are in no binding of a user's, and no key of a user's has the reserved first word.
+func (l *ladder) topicKey(delay time.Duration, destination string) string {
 	ticks := l.ticks(delay)
 	var b strings.Builder
-	b.Grow(len(message.Reserved) + 3*l.levels + 1 + len(destination))
+	b.Grow(len(message.Reserved) + 3*len(l.steps) + 1 + len(destination))
 	b.WriteString(message.Reserved)
-	for level := l.levels - 1; level >= 0; level-- {
+	for step := len(l.steps) - 1; step >= 0; step-- {
 		b.WriteString(".~")
-		b.WriteByte('0' + byte(ticks>>level&1))
+		b.WriteByte('0' + byte(ticks>>step&1))
 	}
 	b.WriteByte('.')
 	b.WriteString(destination)
 	return b.String()
 }
 
-// topicPattern matches the topic keys whose bit at a level is as given.
-func (l ladder) topicPattern(level, bit int) string {
-	return message.Reserved + strings.Repeat(".*", l.levels-1-level) + fmt.Sprintf(".~%d.#", bit)
+// topicPattern matches the topic keys whose bit for a step is as given.
+func (l *ladder) topicPattern(step, bit int) string {
+	return message.Reserved + strings.Repeat(".*", len(l.steps)-1-step) + fmt.Sprintf(".~%d.#", bit)
 }

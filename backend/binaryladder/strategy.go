@@ -19,15 +19,17 @@ type strategy struct {
 
 func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.blueprint.plan() }
-func (s *strategy) All() topology.Plan     { return s.blueprint.all() }
 
 // Growth implements [engine.Strategy].
 func (s *strategy) Growth() message.Growth {
 	b := s.blueprint
-	last := link{b.ladder.levels - 1, hop{b.ladder.levels - 1, b.ladder.base() - 1}}
+	longest := 0 // a step's name
+	for _, step := range b.ladder.steps {
+		longest = max(longest, len(topology.DurationName(step)))
+	}
 	g := message.Growth{
-		Hops: b.ladder.levels, Keys: b.ladder.levels + 1, KeySize: len(b.key(last, 1)),
-		NameSize: max(len(b.names.queue(b.ladder, last.to)), len(b.names.level(last.from))),
+		Hops: b.ladder.hops, Keys: b.ladder.hops + 1, KeySize: len(b.key(link{outside, outside}, 1)) + 2*longest,
+		NameSize: len(b.names.queue(0)) + longest,
 	}
 	if b.routing == Topic {
 		const hash = 22
@@ -38,17 +40,17 @@ func (s *strategy) Growth() message.Growth {
 
 // Leaving implements [engine.Router].
 func (s *strategy) Leaving(queue string, words int) topology.Plan {
-	if s.blueprint.ladder.bits > 1 { // its queues are declared on use, so some may not exist
-		return s.Used()
-	}
 	return s.blueprint.leaving(queue, words)
 }
 
-// Enter returns the keys of the itinerary. The topic ladder needs one key into the first queue, and
-// the delay as a topic key for all that follows.
+// Enter returns the keys of the route. The topic ladder needs one key into the first queue, and the
+// delay as a topic key for all that follows.
 func (s *strategy) Enter(ctx context.Context, m engine.Message) (engine.Entry, error) {
+	const most = 32 // of nearly all plans: these are kept on the stack
+	var steps [most]int16
+	var links [most + 1]link
 	b := s.blueprint
-	route := itinerary(b.ladder.hops(m.Delay))
+	route := route(links[:0], b.ladder.plan(steps[:0], m.Delay))
 	room := len(m.Destinations)
 	if b.routing == Topic {
 		route, room = route[:1], room+1
@@ -63,22 +65,11 @@ func (s *strategy) Enter(ctx context.Context, m engine.Message) (engine.Entry, e
 	return engine.Entry{Exchange: b.names.enter(), Keys: append(keys, m.Destinations...)}, nil
 }
 
-// itinerary lists the links of a route: into the ladder, from hop to hop, and out.
-func itinerary(hops []hop) []link {
-	route := make([]link, 0, len(hops)+1)
-	from := outside
-	for _, h := range hops {
-		route = append(route, link{from, h})
-		from = h.level
-	}
-	return append(route, link{from, hop{level: outside}})
-}
-
 // guarantees returns the Limits of a ladder of this shape.
 func guarantees(b blueprint, maxPriority uint8) delayer.Limits {
 	quorum := b.kind == delayer.Quorum
 	return delayer.Limits{
-		Max:               b.ladder.max(),
+		Max:               b.ladder.longest,
 		Resolution:        b.ladder.tick,
 		SurvivesRestart:   quorum,
 		SurvivesCrash:     quorum,

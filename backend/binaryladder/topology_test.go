@@ -1,6 +1,7 @@
 package binaryladder
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -12,9 +13,9 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-func small(t *testing.T, routing Routing, bits int) blueprint {
+func small(t *testing.T, routing Routing) blueprint {
 	return blueprint{
-		ladder: mustLadder(t, 2, bits, time.Second), names: names{"p"}, kind: delayer.Quorum, routing: routing,
+		ladder: mustLadder(t, time.Second, "1s,2s"), names: names{"p"}, kind: delayer.Quorum, routing: routing,
 		stage: delivery.NewStage("p", true),
 	}
 }
@@ -23,64 +24,102 @@ func waiting(name string, ms int64, after string) topology.Queue {
 	return topology.Queue{Name: name, Args: amqp091.Table{
 		"x-queue-type": "quorum", "x-message-ttl": ms + 1, "x-dead-letter-exchange": after,
 		"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-max-length": topology.NeverFull,
+		"x-queue-leader-locator": "balanced",
 	}}
 }
 
 func TestSourceTopology(t *testing.T) {
-	b := small(t, Source, 1)
+	b := small(t, Source)
 	require.Equal(t, topology.Plan{
-		Markers: []topology.Marker{{Name: "p.ladder", Config: "p:routing=source,levels=2,bits=1,tick=1s,quorum"}},
+		Markers: []topology.Marker{{Name: "p.ladder", Config: b.config()}},
 		Exchanges: []topology.Exchange{
 			{Name: "p.ladder.enter", Kind: "direct"}, // without an alternate: what it cannot route is returned
-			{Name: "p.ladder.level.00", Kind: "direct", Alternate: "p.unroutable"},
-			{Name: "p.ladder.level.01", Kind: "direct", Alternate: "p.unroutable"},
+			{Name: "p.ladder.step.1s", Kind: "direct", Alternate: "p.unroutable"},
+			{Name: "p.ladder.step.2s", Kind: "direct", Alternate: "p.unroutable"},
 		},
 		Queues: []topology.Queue{
-			waiting("p.ladder.wait.00", 1000, "p.ladder.level.00"),
-			waiting("p.ladder.wait.01", 2000, "p.ladder.level.01"),
+			waiting("p.ladder.wait.1s", 1000, "p.ladder.step.1s"),
+			waiting("p.ladder.wait.2s", 2000, "p.ladder.step.2s"),
 		},
 	}, b.plan())
-	require.Equal(t, b.plan(), b.all())
+	require.Regexp(t, `^p:source,list:2:[0-9a-f]{8},tick=1s,quorum$`, b.config())
 
-	var steps topology.Plan // of 3 s, for a key of two words
-	for _, k := range itinerary(b.ladder.hops(3 * time.Second)) {
-		steps = steps.Add(b.steps(k, 2))
+	var needs topology.Plan // of 3 s, for a key of two words
+	for _, k := range route(nil, b.ladder.plan(nil, 3*time.Second)) {
+		needs = needs.Add(b.needs(k, 2))
 	}
-	require.Equal(t, []topology.Binding{
-		{Source: "p.ladder.enter", Key: "~d:>1.", Target: "p.ladder.wait.01"},
-		{Source: "p.ladder.level.01", Key: "~d:1>0.", Target: "p.ladder.wait.00"},
-		{Source: "p.ladder.level.00", Key: "~d:0>end.", Target: "p.delivery", ToExchange: true},
-	}, steps.Bindings)
-	require.Empty(t, steps.Queues)
+	into := topology.Binding{Source: "p.ladder.enter", Key: "~d:>2s.", Target: "p.ladder.wait.2s"}
+	on := topology.Binding{Source: "p.ladder.step.2s", Key: "~d:2s>1s.", Target: "p.ladder.wait.1s"}
+	out := topology.Binding{Source: "p.ladder.step.1s", Key: "~d:1s>end.", Target: "p.delivery", ToExchange: true}
+	require.Equal(t, topology.Plan{Bindings: []topology.Binding{into, on, out}}, needs)
+
+	past := topology.Binding{Source: "p.ladder.step.2s", Key: "~d:2s>end.", Target: "p.delivery", ToExchange: true}
+	require.Equal(t, []topology.Binding{past, on}, b.leaving("p.ladder.wait.2s", 2).Bindings)
+	require.Equal(t, []topology.Binding{out}, b.leaving("p.ladder.wait.1s", 2).Bindings)
+	require.Empty(t, b.leaving("p.ladder.wait.3s", 2))
 }
 
 func TestTopicTopology(t *testing.T) {
-	p := small(t, Topic, 1).plan()
+	b := small(t, Topic)
+	p := b.plan()
 	require.Equal(t, []topology.Queue{
-		waiting("p.ladder.wait.00", 1000, "p.delivery"),
-		waiting("p.ladder.wait.01", 2000, "p.ladder.level.00"),
+		waiting("p.ladder.wait.1s", 1000, "p.delivery"),
+		waiting("p.ladder.wait.2s", 2000, "p.ladder.step.1s"),
 	}, p.Queues)
 	require.Equal(t, []topology.Binding{
-		{Source: "p.ladder.level.00", Key: "~d.*.~1.#", Target: "p.ladder.wait.00"},
-		{Source: "p.ladder.level.00", Key: "~d.*.~0.#", Target: "p.delivery", ToExchange: true},
-		{Source: "p.ladder.level.01", Key: "~d.~1.#", Target: "p.ladder.wait.01"},
-		{Source: "p.ladder.level.01", Key: "~d.~0.#", Target: "p.ladder.level.00", ToExchange: true},
+		{Source: "p.ladder.step.1s", Key: "~d.*.~1.#", Target: "p.ladder.wait.1s"},
+		{Source: "p.ladder.step.1s", Key: "~d.*.~0.#", Target: "p.delivery", ToExchange: true},
+		{Source: "p.ladder.step.2s", Key: "~d.~1.#", Target: "p.ladder.wait.2s"},
+		{Source: "p.ladder.step.2s", Key: "~d.~0.#", Target: "p.ladder.step.1s", ToExchange: true},
 	}, p.Bindings)
-}
-
-func TestQueuesOfDigitsAreDeclaredWhenNeeded(t *testing.T) {
-	b := small(t, Source, 2)
-	require.Empty(t, b.plan().Queues)
-	require.Len(t, b.all().Queues, 6)
-	steps := b.steps(link{1, hop{0, 3}}, 1)
-	require.Equal(t, []topology.Queue{waiting("p.ladder.wait.00.03", 3000, "p.ladder.level.00")}, steps.Queues)
-	require.Equal(t, []topology.Binding{{Source: "p.ladder.level.01", Key: "~d:1>0/3", Target: "p.ladder.wait.00.03"}}, steps.Bindings)
+	require.Empty(t, b.leaving("p.ladder.wait.2s", 1))
 }
 
 func TestClassicQueuesHaveTheExactTTL(t *testing.T) {
-	b := small(t, Source, 1)
+	b := small(t, Source)
 	b.kind = delayer.Classic
 	require.Equal(t, amqp091.Table{
-		"x-queue-type": "classic", "x-overflow": "reject-publish", "x-message-ttl": int64(2000), "x-dead-letter-exchange": "p.ladder.level.01",
-	}, b.queue(hop{1, 1}).Args)
+		"x-queue-type": "classic", "x-overflow": "reject-publish", "x-message-ttl": int64(2000), "x-dead-letter-exchange": "p.ladder.step.2s",
+	}, b.plan().Queues[1].Args)
+}
+
+func TestLinks_KeysAndIndexesDiffer(t *testing.T) {
+	for _, l := range []*ladder{mustLadder(t, time.Second, Binary), mustLadder(t, time.Millisecond, Calendar)} {
+		b := blueprint{ladder: l, names: names{"p"}, stage: delivery.NewStage("p", true), routing: Source}
+		keys, links := map[string]link{}, newLinks(b, nil)
+		growth := (&strategy{Links: links, blueprint: b}).Growth()
+		for _, k := range b.links() {
+			key := b.key(k, 1)
+			if other, taken := keys[key]; taken || strings.Contains(key, ".") || len(key) > growth.KeySize {
+				t.Fatalf("%q of %v, and of %v", key, k, other)
+			}
+			keys[key] = k
+		}
+		require.Equal(t, 2, strings.Count(b.key(link{1, 0}, 3), "."), "as many words as asked for")
+		n := len(l.steps)
+		require.Len(t, keys, n*(n-1)/2+2*n)
+		for _, q := range b.plan().Queues {
+			require.LessOrEqual(t, len(q.Name), growth.NameSize)
+		}
+	}
+}
+
+func TestConfig_NamesEveryFieldThatMatters(t *testing.T) {
+	seen := map[string]bool{}
+	ladder := func(tick time.Duration, steps Steps) *ladder { return mustLadder(t, tick, steps) }
+	for _, b := range []blueprint{
+		{ladder: ladder(time.Second, Binary), kind: delayer.Quorum, routing: Source},
+		{ladder: ladder(time.Second, Calendar), kind: delayer.Quorum, routing: Source},
+		{ladder: ladder(time.Second, "+43m"), kind: delayer.Quorum, routing: Source},
+		{ladder: ladder(time.Second, "+44m"), kind: delayer.Quorum, routing: Source},
+		{ladder: ladder(time.Second, "1s,2s"), kind: delayer.Quorum, routing: Source},
+		{ladder: ladder(time.Minute, Calendar), kind: delayer.Quorum, routing: Source},
+		{ladder: ladder(time.Second, Binary), kind: delayer.Classic, routing: Source},
+		{ladder: ladder(time.Second, Binary), kind: delayer.Quorum, routing: Topic},
+	} {
+		b.names.prefix = strings.Repeat("p", 128)
+		require.False(t, seen[b.config()], b.config())
+		require.LessOrEqual(t, len(b.config()), 255, "it is an exchange's name")
+		seen[b.config()] = true
+	}
 }

@@ -26,6 +26,7 @@ func TestTopology(t *testing.T) {
 			{Name: "p.controller.wait.00", Args: amqp091.Table{
 				"x-queue-type": "quorum", "x-message-ttl": int64(1001), "x-dead-letter-exchange": "p.controller.intake",
 				"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-max-length": topology.NeverFull,
+				"x-queue-leader-locator": "balanced",
 			}},
 		},
 		Bindings: []topology.Binding{

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // FuzzTiers: tiers that are accepted are in order, each once, have a name each, and any delay up to the longest waits
@@ -32,10 +33,10 @@ func FuzzTiers(f *testing.F) {
 		require.True(t, slices.IsSorted(b.tiers))
 		names := map[string]bool{}
 		for _, tier := range b.tiers {
-			read, err := time.ParseDuration(tierName(tier))
+			read, err := time.ParseDuration(topology.DurationName(tier))
 			require.NoError(t, err)
 			require.Equal(t, tier, read)
-			names[tierName(tier)] = true
+			names[topology.DurationName(tier)] = true
 		}
 		require.Len(t, names, len(b.tiers))
 		if d := time.Duration(delay); d > 0 && d <= b.tiers[len(b.tiers)-1] {

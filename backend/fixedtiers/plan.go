@@ -2,7 +2,6 @@ package fixedtiers
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -51,7 +50,7 @@ func (b blueprint) check(cfg Config) error {
 		case tier < time.Millisecond || tier%time.Millisecond != 0 || tier > maxTier:
 			return badConfig("tiers", "%v is not a whole number of milliseconds from 1ms to ten years: the broker counts in milliseconds", tier)
 		case i > 0 && tier == b.tiers[i-1]:
-			return badConfig("tiers", "%s is listed twice", tierName(tier))
+			return badConfig("tiers", "%s is listed twice", topology.DurationName(tier))
 		}
 	}
 	return nil
@@ -61,20 +60,4 @@ func (b blueprint) check(cfg Config) error {
 func (b blueprint) next(delay time.Duration) int {
 	i, _ := slices.BinarySearch(b.tiers, delay)
 	return i
-}
-
-// tierName is a duration as people write it: 1m, 1h30m, 1s500ms. It has no dot, which separates
-// words.
-func tierName(d time.Duration) string {
-	var b strings.Builder
-	for _, unit := range []struct {
-		name string
-		size time.Duration
-	}{{"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
-		if n := d / unit.size; n > 0 {
-			b.WriteString(strconv.FormatInt(int64(n), 10) + unit.name)
-		}
-		d %= unit.size
-	}
-	return b.String()
 }

@@ -29,17 +29,17 @@ func TestNamesOfTiers(t *testing.T) {
 		"1m": time.Minute, "1m30s": 90 * time.Second, "100ms": 100 * time.Millisecond, "2h": 2 * time.Hour,
 		"1s500ms": 1500 * time.Millisecond, "720h": 30 * 24 * time.Hour, "1h1ms": time.Hour + time.Millisecond,
 	} {
-		require.Equal(t, want, tierName(d))
+		require.Equal(t, want, topology.DurationName(d))
 	}
 }
 
 func TestNamesReadAsTheirDurations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(1, maxTier.Milliseconds()).Draw(t, "ms")) * time.Millisecond
-		read, err := time.ParseDuration(tierName(d))
+		read, err := time.ParseDuration(topology.DurationName(d))
 		require.NoError(t, err)
 		require.Equal(t, d, read)
-		require.NotContains(t, tierName(d), ".", "a dot separates the words of a key")
+		require.NotContains(t, topology.DurationName(d), ".", "a dot separates the words of a key")
 	})
 }
 

@@ -29,11 +29,11 @@ func (n names) route() string    { return n.prefix + ".route" }
 func (n names) exchange() string { return n.prefix + ".exchange" }
 
 func (n names) queue(tier time.Duration) string {
-	return n.prefix + "." + tierName(tier) + ".queue"
+	return n.prefix + "." + topology.DurationName(tier) + ".queue"
 }
 
 func (n names) routeQueue(tier time.Duration) string {
-	return n.route() + "." + tierName(tier) + ".queue"
+	return n.route() + "." + topology.DurationName(tier) + ".queue"
 }
 
 // blueprint knows what the broker must hold for the tiers.
@@ -111,7 +111,7 @@ func (b blueprint) queue(name string, tier time.Duration, after string) topology
 
 // key is the routing key of a tier, given by its number.
 func (b blueprint) key(tier, words int) string {
-	return delivery.Pad(message.Reserved+":"+tierName(b.tiers[tier]), words)
+	return delivery.Pad(message.Reserved+":"+topology.DurationName(b.tiers[tier]), words)
 }
 
 // steps lists the objects that a message to a tier needs.

@@ -29,7 +29,7 @@ func TestTopology(t *testing.T) {
 	waiting := func(name, after string) topology.Queue {
 		return topology.Queue{Name: name, Args: amqp091.Table{
 			"x-queue-type": "quorum", "x-message-ttl": int64(60_001), "x-dead-letter-exchange": after,
-			"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-max-length": int64(1_000_000),
+			"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-max-length": int64(1_000_000), "x-queue-leader-locator": "balanced",
 		}}
 	}
 	require.Equal(t, topology.Plan{

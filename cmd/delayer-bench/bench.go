@@ -29,8 +29,8 @@ type benchCmd struct {
 	Body        int             `placeholder:"BYTES" help:"Size of each message's body (64)."`
 	Delays      delayRange      `placeholder:"FROM-TO" help:"Delays of accuracy, such as 100ms-15s (1s-15s; 1s-5s with --quick)."`
 	Step        time.Duration   `placeholder:"STEP" help:"Step between two delays of accuracy (1s; 1ms if FROM or TO is no whole second)."`
-	Bits        []int           `placeholder:"N,…" help:"Measure binaryladder with these bits per level, 1 to 6, each with every --tick."`
-	Tick        []time.Duration `placeholder:"TICK,…" help:"Measure binaryladder with these ticks, each with every --bits."`
+	Steps       []string        `sep:"none" placeholder:"STEPS" help:"Measure binaryladder with these steps, each with every --tick: calendar, binary, or a list such as 1s,2s,4s. Repeat the flag for several."`
+	Tick        []time.Duration `placeholder:"TICK,…" help:"Measure binaryladder with these ticks, each with every --steps."`
 	Concurrency int             `default:"256" placeholder:"N" help:"Publishers, each waiting for its confirm (${default})."`
 	Repeat      int             `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians."`
 }

@@ -2,96 +2,94 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
 )
 
-// A shape is a ladder that is measured: the default one, or one of --bits and --tick.
+// A shape is a ladder that is measured: the default one, or one of --steps and --tick.
 type shape struct {
 	variant string
-	routing string
-	bits    int
+	routing binaryladder.Routing
+	steps   binaryladder.Steps
 	tick    time.Duration // 0: the default, or what the scenario needs
 }
 
-// shapes returns the ladders for these bits and ticks. Each pair gives one with routing source and,
-// with one bit, one with routing topic. Without bits and ticks it returns the default ladder with
-// both routings.
-func shapes(bits []int, ticks []time.Duration) []shape {
-	if len(bits)+len(ticks) == 0 {
+// shapes returns the ladders for these steps and ticks. Each pair gives one with routing source, and
+// each tick one with routing topic. Without steps and ticks it returns the default ladder with both
+// routings.
+func shapes(steps []string, ticks []time.Duration) []shape {
+	def := backend.Default().BinaryLadder
+	if len(steps)+len(ticks) == 0 {
 		return []shape{
-			{variant: "source", routing: "source", bits: backend.Default().BinaryLadder.BitsPerLevel},
-			{variant: "topic", routing: "topic", bits: 1},
+			{variant: "source", routing: binaryladder.Source, steps: def.Steps},
+			{variant: "topic", routing: binaryladder.Topic, steps: binaryladder.Binary},
 		}
 	}
-	if len(bits) == 0 {
-		bits = []int{1}
+	if len(steps) == 0 {
+		steps = []string{string(def.Steps)}
 	}
 	if len(ticks) == 0 {
-		ticks = []time.Duration{time.Second}
+		ticks = []time.Duration{def.Tick}
 	}
 	var out []shape
 	for _, tick := range ticks {
-		for _, b := range bits {
-			out = append(out, shape{fmt.Sprintf("source %d bits %v", b, tick), "source", b, tick})
+		for _, s := range steps {
+			out = append(out, shape{fmt.Sprintf("source %s %v", stepsName(s), tick), binaryladder.Source, binaryladder.Steps(s), tick})
 		}
 	}
 	for _, tick := range ticks {
-		out = append(out, shape{fmt.Sprintf("topic %v", tick), "topic", 1, tick})
+		out = append(out, shape{fmt.Sprintf("topic %v", tick), binaryladder.Topic, binaryladder.Binary, tick})
 	}
 	return out
 }
 
+// stepsName shortens a list for tables.
+func stepsName(steps string) string {
+	if n := strings.Count(steps, ","); n > 0 {
+		first, _, _ := strings.Cut(steps, ",")
+		return fmt.Sprintf("%s+%d", first, n)
+	}
+	return steps
+}
+
 // config returns the ladder's Config. wanted is the tick that the delays need, 0 for a second.
 func (s shape) config(wanted time.Duration) binaryladder.Config {
-	usual := backend.Default().BinaryLadder
-	cfg := binaryladder.Config{Levels: usual.Levels, Tick: usual.Tick, Routing: binaryladder.Routing(s.routing), BitsPerLevel: s.bits}
+	cfg := binaryladder.Config{Tick: backend.Default().BinaryLadder.Tick, Routing: s.routing, Steps: s.steps}
 	switch {
 	case s.tick > 0:
 		cfg.Tick = s.tick
 	case wanted > 0 && wanted < cfg.Tick:
 		cfg.Tick = wanted
 	}
-	if s.tick > 0 || cfg.Tick != usual.Tick || s.bits != usual.BitsPerLevel {
-		cfg.Levels = levelsFor(cfg.BitsPerLevel, cfg.Tick)
-	}
 	return cfg
 }
 
-// reach is the least maximum delay of a measured ladder, if so many levels are allowed.
-const reach = 12 * 24 * time.Hour
-
-// levelsFor returns how many levels cover reach, at most as many as are allowed.
-func levelsFor(bits int, tick time.Duration) int {
-	const most = 28
-	levels := 1
-	for levels < most && time.Duration(1)<<(bits*levels) <= reach/tick {
-		levels++
-	}
-	return levels
-}
-
-// prime returns delays that together use each link of the ladder that a delay up to longest can
-// use: into each queue from outside, from each level to every queue below, and out of each level.
+// prime returns delays that together use each link of the ladder that a delay up to longest uses:
+// between two steps, into the ladder and out of it.
 func (s shape) prime(longest, wanted time.Duration) []time.Duration {
+	const outside = time.Duration(0)
 	cfg := s.config(wanted)
+	delays := make([]time.Duration, longest/cfg.Tick)
+	for i := range delays { // long ones first, which take more links
+		delays[i] = longest/cfg.Tick*cfg.Tick - time.Duration(i)*cfg.Tick
+	}
+	plans, err := binaryladder.Hops(cfg, delays...)
+	if err != nil {
+		return nil // Open says why
+	}
+	used := map[[2]time.Duration]bool{}
 	var out []time.Duration
-	add := func(delay time.Duration) {
-		if delay <= longest {
-			out = append(out, delay)
+	for i, plan := range plans {
+		from, known := outside, len(used)
+		for _, to := range append(plan, outside) {
+			used[[2]time.Duration{from, to}] = true
+			from = to
 		}
-	}
-	wait := func(level, value int) time.Duration {
-		return time.Duration(value) << (cfg.BitsPerLevel * level) * cfg.Tick
-	}
-	for level := 0; level < cfg.Levels && wait(level, 1) <= longest; level++ {
-		for value := 1; value < 1<<cfg.BitsPerLevel; value++ {
-			add(wait(level, value))
-			for above := level + 1; above < cfg.Levels && wait(above, 1) <= longest; above++ {
-				add(wait(above, 1) + wait(level, value))
-			}
+		if len(used) > known {
+			out = append(out, delays[i])
 		}
 	}
 	return out

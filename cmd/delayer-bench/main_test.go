@@ -46,7 +46,7 @@ func TestUsageErrorsNameTheWayOut(t *testing.T) {
 		"delays":      {[]string{"--delays", "soon"}, "1s-15s"},
 		"fractions":   {[]string{"--delays", "1500us"}, "whole milliseconds"},
 		"step":        {[]string{"--step", "10us"}, "whole number of milliseconds"},
-		"bits":        {[]string{"--bits", "1,7"}, "--bits: 7 (1 to 6)"},
+		"steps":       {[]string{"--steps", "1s,3s"}, "2s is no sum of steps"},
 		"tick":        {[]string{"--tick", "1us"}, "at least 1ms"},
 		"body":        {[]string{"--body=-1"}, "--body: -1"},
 		"two sizes":   {[]string{"--quick", "--full"}, "can't be used together"},

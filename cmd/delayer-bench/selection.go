@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/bench"
 	"github.com/delayer-go/delayer/bench/baseline"
 )
@@ -27,7 +28,7 @@ func (c *benchCmd) selection() (selection, error) {
 	if err != nil {
 		return selection{}, err
 	}
-	subjects, err := selectSubjects(c.Backend, s.queueTypes, shapes(c.Bits, c.Tick))
+	subjects, err := selectSubjects(c.Backend, s.queueTypes, shapes(c.Steps, c.Tick))
 	out := selection{scenarios: scenarios, subjects: subjects}
 	if c.Full && len(c.Backend) == 0 {
 		out.leaves = leave(s.queueTypes[0])
@@ -81,14 +82,14 @@ func (c *benchCmd) check() error {
 	case c.Step < 0 || c.Step%time.Millisecond != 0:
 		return fmt.Errorf("--step: %v is not a whole number of milliseconds", c.Step)
 	}
-	for _, bits := range c.Bits {
-		if bits < 1 || bits > 6 {
-			return fmt.Errorf("--bits: %d (1 to 6)", bits)
-		}
-	}
 	for _, tick := range c.Tick {
 		if tick < time.Millisecond || tick%time.Millisecond != 0 {
 			return fmt.Errorf("--tick: %v is not a whole number of milliseconds, at least 1ms", tick)
+		}
+	}
+	for _, s := range shapes(c.Steps, c.Tick) {
+		if _, err := binaryladder.Hops(s.config(0)); err != nil {
+			return fmt.Errorf("--steps: %w", err)
 		}
 	}
 	return oneOf("--queue-type", c.QueueType, []string{"quorum", "classic"})

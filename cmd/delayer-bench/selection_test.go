@@ -80,12 +80,12 @@ func TestFlagsReachTheScenario(t *testing.T) {
 }
 
 func TestLaddersAreVaried(t *testing.T) {
-	p := chosen(t, "--backend", "binaryladder/source", "--bits", "1,6", "--tick", "1s,1ms", "--queue-type", "quorum")
+	p := chosen(t, "--backend", "binaryladder/source", "--steps", "calendar", "--steps", "binary", "--tick", "1s,1ms", "--queue-type", "quorum")
 	assert.Equal(t, []string{
-		"binaryladder source 1 bits 1s", "binaryladder source 6 bits 1s",
-		"binaryladder source 1 bits 1ms", "binaryladder source 6 bits 1ms",
+		"binaryladder source calendar 1s", "binaryladder source binary 1s",
+		"binaryladder source calendar 1ms", "binaryladder source binary 1ms",
 	}, p.variants())
-	assert.Contains(t, chosen(t, "--bits", "4").variants(), "binaryladder source 4 bits 1s")
+	assert.Contains(t, chosen(t, "--steps", "1s,2s,4s").variants(), "binaryladder source 1s+2 1s")
 	assert.Contains(t, chosen(t, "--tick", "1ms").variants(), "binaryladder topic 1ms")
 	assert.Contains(t, chosen(t).variants(), "binaryladder source")
 }
@@ -96,58 +96,42 @@ func TestTheDefaultLadderIsTheOneThatUsersGet(t *testing.T) {
 	assert.Equal(t, def, source.config(0))
 	fine := source.config(time.Millisecond)
 	assert.Equal(t, time.Millisecond, fine.Tick, "the scenario needs it")
-	assert.Equal(t, time.Second, shape{bits: 1, tick: time.Second}.config(time.Millisecond).Tick, "what was asked for stays")
+	assert.Equal(t, time.Second, shape{tick: time.Second}.config(time.Millisecond).Tick, "what was asked for stays")
 }
 
-func TestLevelsReachTwelveDays(t *testing.T) {
-	for _, c := range []struct {
-		bits   int
-		tick   time.Duration
-		levels int
-	}{
-		{1, time.Second, 20}, {4, time.Second, 5}, {6, time.Second, 4},
-		{1, time.Millisecond, 28}, // as many as there may be: three days
-		{2, time.Millisecond, 15}, {3, time.Millisecond, 10}, {4, time.Millisecond, 8}, {6, time.Millisecond, 5},
-	} {
-		assert.Equal(t, c.levels, levelsFor(c.bits, c.tick), "%d bits, %v", c.bits, c.tick)
-	}
-}
-
-// Every step that some delay takes must be taken by a primer.
-func TestPrimersTakeEveryStep(t *testing.T) {
+// Every link that some delay takes must be taken by a primer.
+func TestPrimersTakeEveryLink(t *testing.T) {
 	const longest = 3 * time.Second
-	for _, s := range []shape{{bits: 1, tick: time.Millisecond}, {bits: 6, tick: time.Millisecond}, {bits: 1, tick: time.Second}} {
-		cfg := s.config(0)
-		primed := map[[3]int]bool{}
+	for _, s := range []shape{
+		{steps: binaryladder.Binary, routing: binaryladder.Source, tick: time.Millisecond},
+		{steps: binaryladder.Calendar, routing: binaryladder.Source, tick: time.Millisecond},
+		{steps: binaryladder.Binary, routing: binaryladder.Topic, tick: time.Second},
+	} {
+		var all []time.Duration
+		for d := s.tick; d <= longest; d += s.tick {
+			all = append(all, d)
+		}
 		primers := s.prime(longest, 0)
-		for _, d := range primers {
-			assert.LessOrEqual(t, d, longest)
-			for _, step := range stepsOf(d, cfg) {
-				primed[step] = true
-			}
-		}
-		for d := cfg.Tick; d <= longest; d += cfg.Tick {
-			for _, step := range stepsOf(d, cfg) {
-				require.True(t, primed[step], "%+v: %v takes step %v", s, d, step)
-			}
-		}
-		assert.Less(t, len(primers), 600)
+		assert.Equal(t, linksOf(t, s, all), linksOf(t, s, primers), "%+v", s)
+		assert.LessOrEqual(t, slices.Max(primers), longest)
+		assert.LessOrEqual(t, len(primers), 1200)
 	}
 }
 
-// stepsOf are a delay's steps: from a level, or -1, to a level and value, or -1.
-func stepsOf(d time.Duration, cfg binaryladder.Config) [][3]int {
-	const outside = -1
-	var out [][3]int
-	from := outside
-	for level := cfg.Levels - 1; level >= 0; level-- {
-		value := int(int64(d/cfg.Tick)>>(cfg.BitsPerLevel*level)) & (1<<cfg.BitsPerLevel - 1)
-		if value != 0 {
-			out = append(out, [3]int{from, level, value})
-			from = level
+// linksOf are the neighbours in the plans of delays.
+func linksOf(t *testing.T, s shape, delays []time.Duration) map[[2]time.Duration]bool {
+	t.Helper()
+	plans, err := binaryladder.Hops(s.config(0), delays...)
+	require.NoError(t, err)
+	links := map[[2]time.Duration]bool{}
+	for _, plan := range plans {
+		from := time.Duration(0)
+		for _, to := range append(plan, 0) {
+			links[[2]time.Duration{from, to}] = true
+			from = to
 		}
 	}
-	return append(out, [3]int{from, outside, 0})
+	return links
 }
 
 func TestAFullRunLeavesOutOnlyWhatNobodyNamed(t *testing.T) {

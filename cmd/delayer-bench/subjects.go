@@ -36,7 +36,7 @@ func candidates(ladders []shape) []candidate {
 	var out []candidate
 	for _, shape := range ladders {
 		c := candidate{
-			backend: "binaryladder", variant: shape.variant, group: shape.routing, ladder: true, tick: shape.tick,
+			backend: "binaryladder", variant: shape.variant, group: string(shape.routing), ladder: true, tick: shape.tick,
 			open: openLadder(shape), prime: shape.prime,
 		}
 		if shape.routing == "topic" {

@@ -163,8 +163,8 @@ func candidates(cfg backend.Config) ([]assess.Candidate, error) {
 		{cfg, ""},
 		{ladder(binaryladder.Config{}), ""},
 		// As far as the plugin's longest delay, with few hops.
-		{ladder(binaryladder.Config{Tick: time.Millisecond, Levels: 8, BitsPerLevel: 4}),
-			"binaryladder: {tick: 1ms, levels: 8, bits_per_level: 4}"},
+		{ladder(binaryladder.Config{Tick: time.Millisecond}),
+			"binaryladder: {tick: 1ms}"},
 		{backend.Config{Options: cfg.Options, Backend: controller.Name}, ""},
 	} {
 		candidate, err := candidateOf(c.cfg)

@@ -27,7 +27,7 @@ func TestMigrateBridge_UsageErrors(t *testing.T) {
 
 func TestMigrateBridge(t *testing.T) {
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
-	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbinaryladder:\n  levels: 8\n  tick: 20ms\n")
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbinaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms, 2560ms]}\n")
 	exchange, queue := prefix+"-x", prefix+"-q"
 	args := []string{"migrate", "bridge", "--config", config, "--exchange", exchange}
 

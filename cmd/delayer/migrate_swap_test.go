@@ -80,7 +80,7 @@ func TestMigrateSteps(t *testing.T) {
 	if !b.HasPlugin(rabbittest.DelayedMessages) {
 		rabbittest.Skipf(t, "the broker has no plugin %s", rabbittest.DelayedMessages)
 	}
-	config := configFile(t, "url: "+b.URL()+"\nmanagement: "+b.Management()+"\nbinaryladder:\n  levels: 6\n")
+	config := configFile(t, "url: "+b.URL()+"\nmanagement: "+b.Management()+"\nbinaryladder:\n  steps: [1s, 2s, 4s, 8s, 16s, 32s]\n")
 	step := func(status int, args ...string) (stdout, stderr string) {
 		t.Helper()
 		got, stdout, stderr := command(t.Context(), t, append(append([]string{"migrate", args[0]}, args[1:]...), "--config", config)...)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/cli"
@@ -13,6 +15,7 @@ import (
 type topologyCmd struct {
 	Print  topologyPrintCmd  `cmd:"" help:"Print the exchanges, queues and bindings that a backend declares. No broker is needed."`
 	Verify topologyVerifyCmd `cmd:"" help:"Ask the management API for policies that would make messages early or lose them. The exit status is 1 if there are any."`
+	Empty  topologyEmptyCmd  `cmd:"" help:"Print how many messages wait in each queue of a configuration. The exit status is 1 if there are any."`
 }
 
 // topologyPrintCmd is `delayer topology print`.
@@ -70,6 +73,33 @@ func (c *topologyVerifyCmd) Run(ctx context.Context, s streams) error {
 		return failure("topology verify", fmt.Errorf("%d problems with policies (see rabbitmqctl list_policies and list_operator_policies)", len(problems)))
 	}
 	fmt.Fprintln(s.out, "no policy harms the objects of this configuration")
+	return nil
+}
+
+// topologyEmptyCmd is `delayer topology empty`.
+type topologyEmptyCmd struct {
+	Config string `placeholder:"FILE" help:"The configuration. DELAYER_… variables override it."`
+}
+
+// Run prints a line for each queue that holds messages, and fails if there are any.
+func (c *topologyEmptyCmd) Run(ctx context.Context, s streams) error {
+	cfg, err := loadBroker(c.Config, "")
+	if err != nil {
+		return failure("topology empty", err)
+	}
+	waiting, err := backend.Waiting(ctx, cfg)
+	if err != nil {
+		return cli.InterruptedOr(ctx, failure("topology empty", err))
+	}
+	sum := 0
+	for _, queue := range slices.Sorted(maps.Keys(waiting)) {
+		fmt.Fprintf(s.out, "%8d  %s\n", waiting[queue], queue)
+		sum += waiting[queue]
+	}
+	if sum > 0 {
+		return failure("topology empty", fmt.Errorf("%d messages wait in %d queues", sum, len(waiting)))
+	}
+	fmt.Fprintln(s.out, "nothing waits in the queues of this configuration")
 	return nil
 }
 

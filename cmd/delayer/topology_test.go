@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
@@ -40,6 +42,38 @@ func TestTopologyPrint(t *testing.T) {
 	status, _, stderr = command(t.Context(), t, "topology", "print", "--format", "xml")
 	require.Equal(t, exitUsage, status)
 	require.Contains(t, stderr, `--format must be one of "text","definitions"`)
+}
+
+// TestTopologyEmpty says when an old configuration can go.
+func TestTopologyEmpty(t *testing.T) {
+	t.Parallel()
+	b, queue := rabbittest.Broker(t), rabbittest.Prefix(t)
+	consume(t, channel(t, b.URL()), queue)
+	prefix := rabbittest.Prefix(t)
+	config := configFile(t, "url: "+b.URL()+"\nprefix: "+prefix+"\nbinaryladder: {steps: [1s, 2s]}\n")
+	empty := func() (status int, stdout, stderr string) {
+		return command(t.Context(), t, "topology", "empty", "--config", config)
+	}
+	status, stdout, stderr := empty()
+	require.Equal(t, exitOK, status, stderr)
+	require.Equal(t, "nothing waits in the queues of this configuration\n", stdout)
+
+	cfg, err := backend.Load(config)
+	require.NoError(t, err)
+	d, err := backend.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	defer func() {
+		require.NoError(t, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))
+		require.NoError(t, d.Close())
+	}()
+	ch := channel(t, b.URL())
+	require.NoError(t, ch.PublishWithContext(t.Context(), "", prefix+".unroutable", true, false, amqp091.Publishing{}))
+	require.Eventually(t, func() bool {
+		status, stdout, stderr = empty()
+		return status == exitFailed
+	}, time.Minute, 100*time.Millisecond)
+	require.Equal(t, "       1  "+prefix+".unroutable\n", stdout)
+	require.Contains(t, stderr, "delayer topology empty: 1 messages wait in 1 queues")
 }
 
 // imported returns a broker of the test's own into which the printed definitions were imported.

@@ -22,9 +22,9 @@ const quarter = 250 * time.Millisecond
 // subjects returns the Delayers under test. They log nothing.
 func subjects(delayerCommand string) []faults.Subject {
 	quiet := slog.New(slog.DiscardHandler)
-	ladder := backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Levels: 10, Tick: quarter}}
+	ladder := backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Tick: quarter, Steps: "250ms,500ms,1s,2s,4s,8s,16s,32s,64s"}}
 	topic := ladder
-	topic.BinaryLadder.Routing = "topic"
+	topic.BinaryLadder.Routing, topic.BinaryLadder.Steps = binaryladder.Topic, binaryladder.Binary
 	tiers := backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: []time.Duration{500 * time.Millisecond, time.Second, 3 * time.Second}}}
 	controller := backend.Config{Backend: "controller", Controller: controller.Config{Levels: 4, Tick: quarter}}
 	plugin := backend.Config{Backend: "plugin"}

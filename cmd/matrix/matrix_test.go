@@ -10,11 +10,11 @@ import (
 // stream is what go test -json prints of a run with a pass, a failure and a skip.
 const stream = `{"Action":"run","Test":"TestConformance"}
 {"Action":"output","Test":"TestConformance","Output":"broker: RabbitMQ 4.3.6, Docker container (rabbitmq:4.3)\n"}
-{"Action":"output","Test":"TestConformance/a/6_bits/quorum/one","Output":"ok so far\n"}
-{"Action":"pass","Test":"TestConformance/a/6_bits/quorum/one"}
-{"Action":"output","Test":"TestConformance/a/6_bits/quorum/two","Output":"lost one\n"}
-{"Action":"fail","Test":"TestConformance/a/6_bits/quorum/two"}
-{"Action":"fail","Test":"TestConformance/a/6_bits/quorum"}
+{"Action":"output","Test":"TestConformance/a/with_more/quorum/one","Output":"ok so far\n"}
+{"Action":"pass","Test":"TestConformance/a/with_more/quorum/one"}
+{"Action":"output","Test":"TestConformance/a/with_more/quorum/two","Output":"lost one\n"}
+{"Action":"fail","Test":"TestConformance/a/with_more/quorum/two"}
+{"Action":"fail","Test":"TestConformance/a/with_more/quorum"}
 {"Action":"pass","Test":"TestConformance/a/classic/one"}
 {"Action":"skip","Test":"TestConformance/plugin"}
 {"Action":"fail","Test":"TestConformance"}
@@ -24,7 +24,7 @@ const stream = `{"Action":"run","Test":"TestConformance"}
 func TestReadCountsTestsThatHaveNoSubtests(t *testing.T) {
 	r := read("conformance", strings.NewReader(stream))
 	require.Equal(t, map[string]count{
-		"a/6 bits, quorum": {passed: 1, failed: 1}, "a, classic": {passed: 1}, "plugin": {skipped: 1},
+		"a/with more, quorum": {passed: 1, failed: 1}, "a, classic": {passed: 1}, "plugin": {skipped: 1},
 	}, withoutEmpty(r.counts))
 	require.Equal(t, "4.3.6", r.version)
 	require.Equal(t, []string{"lost one\n"}, r.said, "only what failed, and not its parents")
@@ -51,11 +51,11 @@ func TestASuiteThatDiesFails(t *testing.T) {
 
 func TestRows(t *testing.T) {
 	for test, want := range map[string]string{
-		"TestConformance/binaryladder/source/6_bits/quorum/case": "binaryladder/source/6 bits, quorum",
-		"TestConformance/plugin/case":                            "plugin",
-		"TestFaultsKill/controller/classic":                      "controller, classic",
-		"TestFaultsKill":                                         "FaultsKill",
-		"TestFaultsOfABroker/second_attempt":                     "FaultsOfABroker/second attempt",
+		"TestConformance/binaryladder/source/with_more/quorum/case": "binaryladder/source/with more, quorum",
+		"TestConformance/plugin/case":                               "plugin",
+		"TestFaultsKill/controller/classic":                         "controller, classic",
+		"TestFaultsKill":                                            "FaultsKill",
+		"TestFaultsOfABroker/second_attempt":                        "FaultsOfABroker/second attempt",
 	} {
 		require.Equal(t, want, rowOf(test), test)
 	}

@@ -31,7 +31,7 @@ var soon = rabbit.DeadLetterRetry(2 * time.Second)
 func subjects() []faults.Subject {
 	const tick = 100 * time.Millisecond
 	return []faults.Subject{
-		subject("binaryladder", backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Levels: 6, Tick: tick}}),
+		subject("binaryladder", backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Tick: tick, Steps: "100ms,200ms,400ms,800ms,1600ms,3200ms"}}),
 		subject("controller", backend.Config{Backend: "controller", Controller: controller.Config{Levels: 4, Tick: tick}}),
 	}
 }
@@ -105,9 +105,35 @@ func TestFaultsOfACluster(t *testing.T) {
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, cluster.Close()) })
+	t.Run("leaders are spread", func(t *testing.T) { leadersAreSpread(t, cluster) })
 	c := short(t)
 	c.Cluster, c.Leave = cluster, true // to delete queues of which a replica is down takes long
 	expect(t, c, faults.Fault{Name: "leader lost", Cluster: true, Inject: faults.LoseLeader})
+}
+
+// leadersAreSpread: each node leads some of the waiting queues, whichever one declared them.
+func leadersAreSpread(t *testing.T, cluster *rabbit.Cluster) {
+	t.Helper()
+	prefix := rabbittest.Prefix(t)
+	d, err := backend.Open(t.Context(), backend.Config{Options: delayer.Options{URL: cluster.URLs()[0], Prefix: prefix}})
+	require.NoError(t, err)
+	defer func() {
+		assert.NoError(t, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))
+		assert.NoError(t, d.Close())
+	}()
+	leaders, err := cluster.Leaders(t.Context())
+	require.NoError(t, err)
+	byNode := map[int]int{}
+	for _, l := range leaders {
+		if strings.HasPrefix(l.Queue, prefix+".ladder.wait.") {
+			byNode[l.Node]++
+		}
+	}
+	t.Logf("waiting queues that each node leads: %v", byNode)
+	const queues, nodes = 64, 3
+	for node := range nodes {
+		assert.GreaterOrEqual(t, byNode[node], queues/nodes/2, "node %d", node)
+	}
 }
 
 // churn: what a Delayer has is gone when it is closed, also while it publishes. The long campaign does it for ten

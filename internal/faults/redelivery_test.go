@@ -20,7 +20,7 @@ import (
 func secondAttempt(t *testing.T, b *rabbit.Broker) {
 	t.Helper()
 	s, prefix := subjects()[0], rabbittest.Prefix(t)
-	queue, next := prefix+"-in", prefix+".ladder.wait.00"
+	queue, next := prefix+"-in", prefix+".ladder.wait.100ms"
 	d, err := s.Open(t.Context(), []string{b.URL()}, prefix)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, d.Close()) })

@@ -22,7 +22,7 @@ func TestRun_AwaitRenews(t *testing.T) {
 		Unroutable: func(prefix string) string { return prefix + ".unroutable" },
 		Open: func(ctx context.Context, urls []string, prefix string) (delayer.Delayer, error) {
 			opts := delayer.Options{URL: urls[0], Prefix: prefix, Logger: slog.New(slog.DiscardHandler)}
-			return binaryladder.Open(ctx, opts, binaryladder.Config{Levels: 2, Tick: delay})
+			return binaryladder.Open(ctx, opts, binaryladder.Config{Tick: delay, Steps: binaryladder.List(delay, 2*delay)})
 		},
 	}
 	r, err := Start(t.Context(), ladder, urls, urls, Load{Publishers: 1, Rate: 50, Patience: 10 * time.Second})

@@ -72,14 +72,14 @@ func clusterSpecs(o Options, size int) (specs []nodeSpec, names []string, err er
 const noticeSoon = "-kernel net_ticktime 8"
 
 // joining is the configuration of a node of a cluster. A minority pauses itself, as RabbitMQ
-// recommends for three nodes; and leaders are spread, so that each node that is killed has some.
+// recommends for three nodes.
 func joining(names []string) string {
 	var b strings.Builder
 	b.WriteString("\ncluster_formation.peer_discovery_backend = classic_config\n")
 	for i, name := range names {
 		fmt.Fprintf(&b, "cluster_formation.classic_config.nodes.%d = %s\n", i+1, name)
 	}
-	b.WriteString("cluster_partition_handling = pause_minority\nqueue_leader_locator = balanced\n")
+	b.WriteString("cluster_partition_handling = pause_minority\n")
 	return b.String()
 }
 

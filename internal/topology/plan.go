@@ -117,6 +117,8 @@ func WaitingQueue(name string, kind delayer.QueueType, ttl time.Duration, exchan
 	if kind == delayer.Quorum {
 		args["x-message-ttl"] = ttl.Milliseconds() + 1
 		args["x-max-length"] = NeverFull
+		// Otherwise the node that we are connected to leads them all.
+		args["x-queue-leader-locator"] = "balanced"
 		// It needs reject-publish. Without that the broker silently falls back to at-most-once.
 		args["x-dead-letter-strategy"] = "at-least-once"
 	}

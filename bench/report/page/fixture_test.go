@@ -24,7 +24,7 @@ type trait struct {
 
 var traits = []trait{
 	{backend: "binaryladder", variant: "source", late: 8, spread: 1.5, cpu: 172, rate: 27400, highest: 8200, drain: 640, memory: 1046, disk: 320, perHop: 61},
-	{backend: "binaryladder", variant: "source 6 bits 1ms", late: 6.6, spread: 1.4, cpu: 131, rate: 28300, highest: 11800, drain: 480, memory: 1102, disk: 335, perHop: 22},
+	{backend: "binaryladder", variant: "source calendar 1ms", late: 6.6, spread: 1.4, cpu: 131, rate: 28300, highest: 11800, drain: 480, memory: 1102, disk: 335, perHop: 22},
 	{backend: "binaryladder", variant: "topic", late: 21, spread: 2.4, cpu: 308, rate: 25300, highest: 3900, drain: 1480, memory: 1190, disk: 350, perHop: 84},
 	{backend: "fixedtiers", late: 4.3, spread: 1.7, cpu: 137, rate: 24400, highest: 14600, drain: 350, memory: 980, disk: 300, perHop: 1},
 	{backend: "controller", late: 3.4, spread: 4.4, cpu: 311, rate: 12600, highest: 5100, drain: 930, memory: 1010, disk: 310, perHop: 70, twice: 4},

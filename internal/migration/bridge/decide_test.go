@@ -108,7 +108,7 @@ func TestDecide_Tour(t *testing.T) {
 	assert.Empty(t, l.trip.UserId)
 	assert.LessOrEqual(t, l.trip.Priority, r.limits.MaxPriority)
 	assert.NotContains(t, l.trip.Headers, "CC")
-	came := published(message.Seal(l.trip, message.NewEnvelope(now, l.delay, ""), amqp091.Table{"x-death": []any{amqp091.Table{"queue": "p.ladder.wait.01", "reason": "expired"}}}), r.back)
+	came := published(message.Seal(l.trip, message.NewEnvelope(now, l.delay, ""), amqp091.Table{"x-death": []any{amqp091.Table{"queue": "p.ladder.wait.2s", "reason": "expired"}}}), r.back)
 	id, _ := came.Headers[delayer.Header].(string)
 
 	again := came

@@ -16,6 +16,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
@@ -134,7 +135,7 @@ func badPublishes(prefix, queue string) map[string]badPublish {
 func TestPublish_Bad(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.BinaryLadder.Tick = 10 * time.Millisecond
+	cfg.BinaryLadder = binaryladder.Config{Tick: 10 * time.Millisecond, Steps: "10ms,20ms,40ms,80ms"}
 	d, queue := open(t, cfg), rabbittest.Prefix(t)
 	in := consume(t, channel(t), queue)
 	cases := badPublishes(cfg.Prefix, queue)
@@ -207,7 +208,10 @@ var badFiles = map[string]badText{
 	"an empty backend":      {"backend: ''", `open backend: invalid configuration: "" is not a value`, "leave the key out"},
 	"an empty prefix":       {"prefix: ''", "open prefix", "leave the key out"},
 	"an empty list":         {"fixedtiers: {tiers: []}", "open fixedtiers.tiers", "leave the key out"},
-	"zero levels":           {"binaryladder: {levels: 0}", "open binaryladder.levels", "leave the key out"},
+	"zero levels":           {"controller: {levels: 0}", "open controller.levels", "leave the key out"},
+	"no steps":              {"binaryladder: {steps: []}", "open binaryladder.steps", "leave the key out"},
+	"null steps":            {"binaryladder: {steps: null}", "open binaryladder.steps", "leave the key out"},
+	"a map of steps":        {"binaryladder: {steps: {a: b}}", "cannot read map into string", "want text"},
 	"zero ticks":            {"controller: {tick: 0s}", "open controller.tick", "leave the key out"},
 	"zero connections":      {"connections: 0", "open connections", "leave the key out"},
 	"no URL":                {"backend: binaryladder", "open url: invalid configuration: empty", "want amqp://"},
@@ -221,12 +225,22 @@ var badFiles = map[string]badText{
 	"a prefix of amq.":      {"url: amqp://h/\nprefix: amq.x", "open prefix", "the default is delayer"},
 	"a long prefix":         {"url: amqp://h/\nprefix: " + strings.Repeat("p", 129), "129 bytes, at most 128", "the default is delayer"},
 	"a line in a prefix":    {"url: amqp://h/\nprefix: \"a\\nb\"", "contains a control character", "the default is delayer"},
-	"many levels":           {"url: amqp://h/\nbinaryladder: {levels: 29}", "29 is not between 1 and 28", "between 1 and 28"},
-	"negative levels":       {"url: amqp://h/\nbinaryladder: {levels: -1}", "-1 is not between 1 and 28", "between 1 and 28"},
-	"a long ladder":         {"url: amqp://h/\nbinaryladder: {levels: 28, tick: 3s}", "28 levels of 1 bits and a tick of 3s", "use at most 27 levels"},
-	"half a millisecond":    {"url: amqp://h/\nbinaryladder: {tick: 500us}", "500µs is not a whole number of milliseconds", "at least 1ms"},
-	"many bits":             {"url: amqp://h/\nbinaryladder: {bits_per_level: 7}", "7 is not between 1 and 6", "between 1 and 6"},
-	"bits with topics":      {"url: amqp://h/\nbinaryladder: {bits_per_level: 2, routing: topic}", "bits_per_level", "needs routing: source"},
+	"many levels":           {"url: amqp://h/\nbackend: controller\ncontroller: {levels: 29}", "29 is not between 1 and 28", "between 1 and 28"},
+	"negative levels":       {"url: amqp://h/\nbackend: controller\ncontroller: {levels: -1}", "-1 is not between 1 and 28", "between 1 and 28"},
+	"a zero step":           {"url: amqp://h/\nbinaryladder: {steps: [1s, 0s]}", "binaryladder.steps", "0s is not positive"},
+	"a negative step":       {"url: amqp://h/\nbinaryladder: {steps: [1s, -2s]}", "binaryladder.steps", "-2s is not positive"},
+	"a step below the tick": {"url: amqp://h/\nbinaryladder: {steps: [1s, 500ms]}", "500ms is shorter than the tick, 1s", "set a shorter tick"},
+	"a broken step":         {"url: amqp://h/\nbinaryladder: {steps: [1s, 1500ms]}", "binaryladder.steps", "1500ms is no multiple of the tick, 1s"},
+	"a step twice":          {"url: amqp://h/\nbinaryladder: {steps: [1s, 2s, 2000ms]}", "2000ms is listed twice", "each queue once"},
+	"a step too long":       {"url: amqp://h/\nbinaryladder: {steps: [1s, 87601h]}", "87601h is longer than ten years", "x-message-ttl"},
+	"a thousand steps":      {"url: amqp://h/\nbinaryladder: {steps: [" + strings.Repeat("1s, ", 999) + "1s]}", "1000 steps are more than 128", "a delay may take several"},
+	"a gap between steps":   {"url: amqp://h/\nbinaryladder: {steps: [1s, 2s, 5s]}", "4s is no sum of steps", "add a step of 4s"},
+	"a number as a step":    {"url: amqp://h/\nbinaryladder: {steps: [60]}", `"60" is no duration`, "such as 1s"},
+	"steps by a word":       {"url: amqp://h/\nbinaryladder: {steps: weekly}", `"weekly" is no duration`, "calendar and binary"},
+	"some steps added":      {"url: amqp://h/\nbinaryladder: {steps: [1s, +45m]}", `"45m"`, "either all steps have a plus, or none"},
+	"steps with topics":     {"url: amqp://h/\nbinaryladder: {steps: [1s, 2s], routing: topic}", "binaryladder.steps", "needs routing: source"},
+	"a long tick":           {"url: amqp://h/\nbinaryladder: {tick: 87601h}", "87601h0m0s is not", "to ten years"},
+	"half a millisecond":    {"url: amqp://h/\nbinaryladder: {tick: 500us}", "500µs is not a whole number of milliseconds", "from 1ms"},
 	"an unknown routing":    {"url: amqp://h/\nbinaryladder: {routing: direct}", `"direct" is neither source nor topic`, "source"},
 	"a tier twice":          {"url: amqp://h/\nbackend: fixedtiers\nfixedtiers: {tiers: [1m, 60s]}", "1m is listed twice", "fixedtiers.tiers"},
 	"a negative tier":       {"url: amqp://h/\nbackend: fixedtiers\nfixedtiers: {tiers: [-1m]}", "-1m0s is not a whole number", "from 1ms to ten years"},
@@ -263,8 +277,8 @@ var badVariables = map[string]badText{
 	"a word for a number":     {"DELAYER_CONNECTIONS=two", `DELAYER_CONNECTIONS: invalid configuration: "two" is not a whole number`, "a whole number"},
 	"a float for a number":    {"DELAYER_CONNECTIONS=1.5", `"1.5" is not`, "a whole number"},
 	"a space":                 {"DELAYER_CONNECTIONS= 1", `" 1" is not`, "a whole number"},
-	"an overflow":             {"DELAYER_BINARYLADDER_LEVELS=9223372036854775808", "is not a whole number", "a whole number"},
-	"a zero":                  {"DELAYER_BINARYLADDER_LEVELS=0", `"0" is not a value`, "leave it unset"},
+	"an overflow":             {"DELAYER_CONTROLLER_LEVELS=9223372036854775808", "is not a whole number", "a whole number"},
+	"a zero":                  {"DELAYER_CONTROLLER_LEVELS=0", `"0" is not a value`, "leave it unset"},
 	"a zero of milliseconds":  {"DELAYER_CONTROLLER_TICK=0ms", `"0ms" is not a value`, "leave it unset"},
 	"no unit":                 {"DELAYER_CONTROLLER_TICK=60", `"60" is not a duration`, "such as 1s"},
 	"an unknown unit":         {"DELAYER_CONTROLLER_TICK=1d", `"1d" is not a duration`, "such as 1s"},
@@ -274,7 +288,7 @@ var badVariables = map[string]badText{
 	"neither":                 {"DELAYER_CONTROLLER_RUN=perhaps", `"perhaps" is neither true nor false`, "true"},
 	"an unknown backend":      {"DELAYER_BACKEND=ladders", `unknown backend "ladders"`, "known: "},
 	"a control character":     {"DELAYER_BACKEND=\x1b[31m", `unknown backend "\x1b[31m"`, "known: "},
-	"many levels":             {"DELAYER_BINARYLADDER_LEVELS=40", "40 is not between 1 and 28", "between"},
+	"a gap between steps":     {"DELAYER_BINARYLADDER_STEPS=1s,3s", "2s is no sum of steps", "add a step of 2s"},
 	"a URL without a scheme":  {"DELAYER_URL=u:hunter2@h", "open url", "want amqp://"},
 	"a URL of another scheme": {"DELAYER_URL=ftp://u:hunter2@h/", `scheme "ftp"`, "want amqp://"},
 }

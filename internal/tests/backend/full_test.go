@@ -24,7 +24,7 @@ func TestPublish_FullDestination(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _, _ = ch.QueueDelete(full, false, false, false) })
 	cfg := config(t)
-	cfg.BinaryLadder = binaryladder.Config{Levels: 2, Tick: 50 * time.Millisecond}
+	cfg.BinaryLadder = binaryladder.Config{Tick: 50 * time.Millisecond, Steps: "50ms,100ms"}
 	d := open(t, cfg)
 	missing := map[string]bool{}
 	const messages = 40 // more than stall a queue

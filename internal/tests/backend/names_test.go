@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
@@ -31,7 +32,8 @@ func strange(r *rand.Rand) string {
 func TestPublish_StrangeNames(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.QueueType, cfg.BinaryLadder.Tick = "classic", 10*time.Millisecond
+	cfg.QueueType = "classic"
+	cfg.BinaryLadder = binaryladder.Config{Tick: 10 * time.Millisecond, Steps: "10ms,20ms,40ms,80ms"}
 	d, ch := open(t, cfg), channel(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

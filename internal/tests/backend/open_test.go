@@ -40,7 +40,7 @@ func within(t testing.TB) context.Context {
 func config(t testing.TB) backend.Config {
 	return backend.Config{
 		Options:      delayer.Options{URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t), Logger: silent},
-		BinaryLadder: binaryladder.Config{Levels: 4, Tick: 100 * time.Millisecond},
+		BinaryLadder: binaryladder.Config{Tick: 100 * time.Millisecond, Steps: "100ms,200ms,400ms,800ms"},
 	}
 }
 
@@ -98,10 +98,9 @@ func TestOpen_OtherConfiguration(t *testing.T) {
 	cfg.Prefix = cfg.Prefix[:10]
 	open(t, cfg)
 	for name, change := range map[string]func(*backend.Config){
-		"levels":  func(c *backend.Config) { c.BinaryLadder.Levels = 5 },
-		"tick":    func(c *backend.Config) { c.BinaryLadder.Tick = time.Second },
-		"routing": func(c *backend.Config) { c.BinaryLadder.Routing = "topic" },
-		"bits":    func(c *backend.Config) { c.BinaryLadder.BitsPerLevel = 2 },
+		"steps":   func(c *backend.Config) { c.BinaryLadder.Steps += ",1600ms" },
+		"tick":    func(c *backend.Config) { c.BinaryLadder.Tick = 50 * time.Millisecond; c.BinaryLadder.Steps += ",50ms" },
+		"routing": func(c *backend.Config) { c.BinaryLadder.Routing = "topic"; c.BinaryLadder.Steps = "binary" },
 		"type":    func(c *backend.Config) { c.QueueType = "classic" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +108,7 @@ func TestOpen_OtherConfiguration(t *testing.T) {
 			change(&other)
 			_, err := backend.Open(within(t), other)
 			require.ErrorIs(t, err, delayer.ErrConflict)
-			require.ErrorContains(t, err, "declared as "+cfg.Prefix+":routing=source,levels=4,bits=1,tick=100ms,quorum, but this configuration is")
+			require.ErrorContains(t, err, "declared as "+cfg.Prefix+":source,list:4:")
 			require.ErrorContains(t, err, "use the same configuration or another prefix")
 		})
 	}
@@ -124,22 +123,22 @@ func TestOpen_OtherArguments(t *testing.T) {
 	}{
 		"queue": {
 			func(ch *amqp091.Channel, prefix string) error {
-				_, err := ch.QueueDeclare(prefix+".ladder.wait.02", true, false, false, false, nil)
+				_, err := ch.QueueDeclare(prefix+".ladder.wait.400ms", true, false, false, false, nil)
 				return err
 			},
 			func(ch *amqp091.Channel, prefix string) {
-				_, _ = ch.QueueDelete(prefix+".ladder.wait.02", false, false, false)
+				_, _ = ch.QueueDelete(prefix+".ladder.wait.400ms", false, false, false)
 			},
-			`.ladder.wait.02": conflicts with what the broker holds: 406 PRECONDITION_FAILED - inequivalent arg`,
+			`.ladder.wait.400ms": conflicts with what the broker holds: 406 PRECONDITION_FAILED - inequivalent arg`,
 		},
 		"exchange": {
 			func(ch *amqp091.Channel, prefix string) error {
-				return ch.ExchangeDeclare(prefix+".ladder.level.01", "headers", true, false, false, false, nil)
+				return ch.ExchangeDeclare(prefix+".ladder.step.200ms", "headers", true, false, false, false, nil)
 			},
 			func(ch *amqp091.Channel, prefix string) {
-				_ = ch.ExchangeDelete(prefix+".ladder.level.01", false, false)
+				_ = ch.ExchangeDelete(prefix+".ladder.step.200ms", false, false)
 			},
-			`.ladder.level.01": conflicts with what the broker holds: 406 PRECONDITION_FAILED - inequivalent arg 'type'`,
+			`.ladder.step.200ms": conflicts with what the broker holds: 406 PRECONDITION_FAILED - inequivalent arg 'type'`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +206,7 @@ func TestOpen_ConflictWithLongPrefix(t *testing.T) {
 	cfg := config(t)
 	cfg.Prefix += strings.Repeat("x", 128-len(cfg.Prefix)) // the broker's answer has no room for it
 	open(t, cfg)
-	cfg.BinaryLadder.Levels++
+	cfg.BinaryLadder.Steps += ",1600ms"
 	_, err := backend.Open(within(t), cfg)
 	require.ErrorIs(t, err, delayer.ErrConflict)
 	require.ErrorContains(t, err, "declared as another configuration")

@@ -203,7 +203,7 @@ func TestPermissions_Destinations(t *testing.T) {
 	require.NoError(t, err)
 	to := delivery.Key("", queue, 1)
 	require.NoError(t, outsider.PublishWithContext(within(t), cfg.Prefix+".ladder.enter", "any", true, false, amqp091.Publishing{
-		Headers: amqp091.Table{"BCC": []any{"~d:>0", "~d:0>end", to}}, Body: []byte("theirs"),
+		Headers: amqp091.Table{"BCC": []any{"~d:>100ms", "~d:100ms>end", to}}, Body: []byte("theirs"),
 	}))
 	require.Equal(t, "theirs", string((<-in).Body))
 

@@ -88,7 +88,7 @@ func TestPolicies_ShorterTTL(t *testing.T) {
 	prefix, queue := rabbittest.Prefix(t), rabbittest.Prefix(t)
 	d, err := binaryladder.Open(engine.WithWatchEvery(within(t), 100*time.Millisecond), delayer.Options{
 		URL: rabbittest.Broker(t).URL(), Logger: log.Logger(), Prefix: prefix, QueueType: delayer.Quorum,
-	}, binaryladder.Config{Levels: 2, Tick: time.Hour, Routing: binaryladder.Source, BitsPerLevel: 1})
+	}, binaryladder.Config{Tick: time.Hour, Steps: "1h,2h"})
 	require.NoError(t, err)
 	defer func() {
 		_ = d.(delayer.TopologyRemover).RemoveTopology(within(t))
@@ -216,8 +216,8 @@ func TestPolicies_ManagementAPI(t *testing.T) {
 	found := strings.Join(verified(cfg), "\n")
 	for _, want := range []string{
 		`queue "PREFIX.unroutable": a policy sets message-ttl to 60000, which would lose messages`,
-		`queue "PREFIX.ladder.wait.03": a policy sets expires to 8.64e+07`,
-		`queue "PREFIX.ladder.wait.03": a policy sets max-length to 1e+06`,
+		`queue "PREFIX.ladder.wait.400ms": a policy sets expires to 8.64e+07`,
+		`queue "PREFIX.ladder.wait.400ms": a policy sets max-length to 1e+06`,
 		`exchange "PREFIX.ladder.enter": a policy sets alternate-exchange`,
 	} {
 		require.Contains(t, found, strings.Replace(want, "PREFIX", cfg.Prefix, 1))

@@ -102,7 +102,7 @@ func TestTLS(t *testing.T) {
 	ca, stranger := newAuthority(t, "ca"), newAuthority(t, "stranger")
 	cert, key := ca.issue("client")
 	good := delayer.TLSFiles{CAFile: ca.file, CertFile: cert, KeyFile: key}
-	cfg := backend.Config{Options: delayer.Options{URL: encrypted(t, ca), Prefix: "tls", Logger: silent}, BinaryLadder: binaryladder.Config{Levels: 2, Tick: 100 * time.Millisecond}}
+	cfg := backend.Config{Options: delayer.Options{URL: encrypted(t, ca), Prefix: "tls", Logger: silent}, BinaryLadder: binaryladder.Config{Tick: 100 * time.Millisecond, Steps: "100ms,200ms"}}
 
 	_, port, err := net.SplitHostPort(mustParse(t, cfg.URL).Host)
 	require.NoError(t, err)

@@ -2,7 +2,6 @@ package backend_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -22,13 +21,16 @@ import (
 // with answers.
 const lookEvery = 50 * time.Millisecond
 
+// watchedLadder has the steps that double from 100 ms on.
+var watchedLadder = binaryladder.Config{Tick: 100 * time.Millisecond, Steps: "100ms,200ms,400ms,800ms,1600ms,3200ms,6400ms,12800ms,25600ms"}
+
 // watched is a ladder of 100 ms whose topology is looked after all the time.
 func watched(t *testing.T, log *slog.Logger) (d delayer.Delayer, prefix string) {
 	t.Helper()
 	prefix = rabbittest.Prefix(t)
 	d, err := binaryladder.Open(engine.WithWatchEvery(within(t), 100*time.Millisecond), delayer.Options{
 		URL: rabbittest.Broker(t).URL(), Logger: log, Prefix: prefix, QueueType: delayer.Classic,
-	}, binaryladder.Config{Levels: 9, Tick: 100 * time.Millisecond, Routing: binaryladder.Source, BitsPerLevel: 1})
+	}, watchedLadder)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = d.(delayer.TopologyRemover).RemoveTopology(within(t))
@@ -44,14 +46,13 @@ func TestPublish_QueueDeleted(t *testing.T) {
 	d, prefix := watched(t, log.Logger())
 	ch, queue := channel(t), rabbittest.Prefix(t)
 	in := consume(t, ch, queue)
-	last := prefix + ".ladder.wait.00"
-	for _, level := range []int{5, 7} { // one that is too short for a slow machine, and one that is not
-		first := 100 * time.Millisecond << level
+	last := prefix + ".ladder.wait.100ms"
+	for _, first := range []time.Duration{3200 * time.Millisecond, 12800 * time.Millisecond} { // one may be too short for a slow machine
 		began := time.Now()
 		require.NoError(t, d.Publish(within(t), "", queue, first+100*time.Millisecond, amqp091.Publishing{}))
 		_, err := ch.QueueDelete(last, false, false, false)
 		require.NoError(t, err)
-		exchange, key := fmt.Sprintf("%s.ladder.level.%02d", prefix, level), fmt.Sprintf("~d:%d>0", level)
+		exchange, key := prefix+".ladder.step."+topology.DurationName(first), "~d:"+topology.DurationName(first)+">100ms"
 		for ctx, look := within(t), time.Tick(lookEvery); !routed(t, exchange, key); <-look {
 			require.NoError(t, ctx.Err())
 		}
@@ -90,7 +91,7 @@ func TestPublish_WholeTopologyDeleted(t *testing.T) {
 	t.Parallel()
 	var log rabbittest.Logbook
 	d, prefix := watched(t, log.Logger())
-	other, err := binaryladder.Topology(delayer.Options{Prefix: prefix, QueueType: delayer.Classic}, binaryladder.Config{Levels: 9, Tick: 100 * time.Millisecond, Routing: binaryladder.Source, BitsPerLevel: 1})
+	other, err := binaryladder.Topology(delayer.Options{Prefix: prefix, QueueType: delayer.Classic}, watchedLadder)
 	require.NoError(t, err)
 	ch := channel(t)
 	for _, q := range other.(topology.Plan).Queues {

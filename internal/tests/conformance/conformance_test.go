@@ -45,12 +45,15 @@ type subject struct {
 
 func subjects() []subject {
 	tiers := []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 2 * time.Second}
+	ladder := backend.Config{BinaryLadder: binaryladder.Config{
+		Tick: 10 * time.Millisecond, Steps: "10ms,20ms,40ms,80ms,160ms,320ms,640ms,1280ms,2560ms,5120ms,10240ms,20480ms",
+	}}
 	var out []subject
 	for _, kind := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
 		for _, s := range []subject{
-			{name: "binaryladder/source", cfg: backend.Config{BinaryLadder: binaryladder.Config{Levels: 12, Tick: 10 * time.Millisecond}}},
-			{name: "binaryladder/source/6 bits", cfg: backend.Config{BinaryLadder: binaryladder.Config{Levels: 3, Tick: time.Millisecond, BitsPerLevel: 6}}},
-			{name: "binaryladder/topic", cfg: backend.Config{BinaryLadder: binaryladder.Config{Levels: 12, Tick: 10 * time.Millisecond, Routing: "topic"}}},
+			{name: "binaryladder/calendar", cfg: backend.Config{BinaryLadder: binaryladder.Config{Tick: 100 * time.Millisecond}}},
+			{name: "binaryladder/list", cfg: ladder},
+			{name: "binaryladder/topic", cfg: backend.Config{BinaryLadder: binaryladder.Config{Tick: 10 * time.Millisecond, Routing: "topic"}}},
 			{name: "controller", cfg: backend.Config{Backend: "controller", Controller: controller.Config{Tick: 100 * time.Millisecond}}},
 			{name: "fixedtiers/up", cfg: backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers}}},
 			{name: "fixedtiers/exact", cfg: backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers, Rounding: "exact"}}},
@@ -60,7 +63,6 @@ func subjects() []subject {
 			out = append(out, s)
 		}
 	}
-	ladder := backend.Config{BinaryLadder: binaryladder.Config{Levels: 12, Tick: 10 * time.Millisecond}}
 	return append(out,
 		subject{name: "binaryladder with go-rabbitmq/quorum", cfg: ladder, world: newGoRabbitWorld},
 		subject{name: "plugin", cfg: backend.Config{Backend: "plugin"}}) // its messages wait in no queue

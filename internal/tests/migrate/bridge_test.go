@@ -57,7 +57,7 @@ func newCrossing(t testing.TB, kind string) *crossing {
 	c := &crossing{TB: t, broker: b, ch: rabbittest.Channel(t, b)}
 	c.cfg.URL, c.management = b.URL(), management(t, b) // the Delayer does without: it would wait for policies
 	c.cfg.Prefix, c.cfg.Logger = rabbittest.Prefix(t), slog.New(slog.DiscardHandler)
-	c.cfg.BinaryLadder = binaryladder.Config{Levels: 8, Tick: 20 * time.Millisecond}
+	c.cfg.BinaryLadder = binaryladder.Config{Tick: 20 * time.Millisecond, Steps: "20ms,40ms,80ms,160ms,320ms,640ms,1280ms,2560ms"}
 	c.exchange, c.queue = c.cfg.Prefix+" the exchange", c.cfg.Prefix+" the queue"
 	var err error
 	c.conn, err = broker.Dial(t.Context(), broker.Options{URL: b.URL(), Logger: c.cfg.Logger})
@@ -387,7 +387,7 @@ func bridgeChild() error {
 	if err := json.Unmarshal([]byte(os.Getenv(bridgeVariable)), &s); err != nil {
 		return err
 	}
-	ctx, cfg := context.Background(), backend.Config{BinaryLadder: binaryladder.Config{Levels: 8, Tick: 20 * time.Millisecond}}
+	ctx, cfg := context.Background(), backend.Config{BinaryLadder: binaryladder.Config{Tick: 20 * time.Millisecond, Steps: "20ms,40ms,80ms,160ms,320ms,640ms,1280ms,2560ms"}}
 	cfg.URL, cfg.Prefix, cfg.Logger = s.URL, s.Prefix, slog.New(slog.DiscardHandler)
 	settings, err := engine.Resolve(cfg.Options, "")
 	if err != nil {

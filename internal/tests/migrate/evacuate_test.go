@@ -14,6 +14,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/migration/evacuate"
 	"github.com/delayer-go/delayer/internal/migration/node"
@@ -25,6 +26,7 @@ import (
 func ladder(url, prefix string) backend.Config {
 	cfg := backend.Config{Backend: "binaryladder"}
 	cfg.URL, cfg.Prefix, cfg.Logger = url, prefix, slog.New(slog.DiscardHandler)
+	cfg.BinaryLadder.Steps = binaryladder.Binary
 	return cfg
 }
 

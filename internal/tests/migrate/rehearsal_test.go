@@ -113,7 +113,7 @@ func newRehearsal(t testing.TB, name, program string) *rehearsal {
 
 // configure writes the configuration file.
 func (r *rehearsal) configure() {
-	text := fmt.Sprintf("url: %q\nmanagement: %q\nprefix: %s\nbackend: binaryladder\nbinaryladder: {tick: 100ms, levels: 22}\n",
+	text := fmt.Sprintf("url: %q\nmanagement: %q\nprefix: %s\nbackend: binaryladder\nbinaryladder: {tick: 100ms, steps: binary}\n",
 		r.broker.URL(), management(r.TB, r.broker), rabbittest.Prefix(r.TB))
 	r.config = filepath.Join(r.TempDir(), "delayer.yaml")
 	require.NoError(r, os.WriteFile(r.config, []byte(text), 0o600))

@@ -129,13 +129,13 @@ func (b *bench) exchange() string {
 
 func TestLadder_ObjectsDeclaredAgainByOthers(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, backend.Config{BinaryLadder: binaryladder.Config{Levels: 6, Tick: tick}})
+	b := setUp(t, backend.Config{BinaryLadder: binaryladder.Config{Tick: tick, Steps: "100ms,200ms,400ms,800ms,1600ms,3200ms"}})
 	exchange := b.exchange()
-	const delay = 3 * tick // level 1, then level 0
+	const delay = 3 * tick // two ticks, and then one
 	b.arrives("", delay, true)
 	b.arrives(exchange, delay, true)
 	for _, suffix := range []string{
-		".ladder.level.01", ".ladder.level.00", ".ladder.wait.00", ".ladder.wait.01", ".ladder.enter",
+		".ladder.step.200ms", ".ladder.step.100ms", ".ladder.wait.100ms", ".ladder.wait.200ms", ".ladder.enter",
 		".delivery", ".delivery.exchanges",
 	} {
 		b.replace(suffix)
@@ -152,10 +152,10 @@ func TestLadder_ObjectsDeclaredAgainByOthers(t *testing.T) {
 func TestResendOff(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, backend.Config{
-		Options: delayer.Options{Resend: delayer.Off}, BinaryLadder: binaryladder.Config{Levels: 6, Tick: tick},
+		Options: delayer.Options{Resend: delayer.Off}, BinaryLadder: binaryladder.Config{Tick: tick, Steps: "100ms,200ms,400ms,800ms,1600ms,3200ms"},
 	})
 	b.arrives("", 3*tick, true)
-	b.replace(".ladder.level.01")
+	b.replace(".ladder.step.200ms")
 	require.NoError(t, b.d.Publish(t.Context(), "", b.queue, 3*tick, amqp091.Publishing{}))
 	require.Eventually(t, func() bool {
 		q, err := b.ch.QueueDeclarePassive(b.cfg.Prefix+".unroutable", true, false, false, false, nil)

@@ -50,7 +50,7 @@ type scene struct {
 }
 
 func ladder() backend.Config {
-	return backend.Config{BinaryLadder: binaryladder.Config{Levels: 8, Tick: 20 * time.Millisecond}}
+	return backend.Config{BinaryLadder: binaryladder.Config{Tick: 20 * time.Millisecond, Steps: "20ms,40ms,80ms,160ms,320ms,640ms,1280ms,2560ms"}}
 }
 
 func newScene(t testing.TB, cfg backend.Config) *scene {

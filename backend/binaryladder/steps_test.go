@@ -1,0 +1,174 @@
+package binaryladder
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+)
+
+func TestSteps_Refused(t *testing.T) {
+	for _, c := range []struct {
+		tick  time.Duration
+		steps Steps
+		want  []string
+	}{
+		{time.Second, ",", []string{"an empty step"}},
+		{time.Second, "1s,,2s", []string{"an empty step"}},
+		{time.Second, "weekly", []string{`"weekly" is no duration such as 1s`}},
+		{time.Second, "1s,60", []string{`"60" is no duration such as 1s, 250ms or 15m`}},
+		{time.Second, "1s,0s", []string{"0s is not positive"}},
+		{time.Second, "1s,-2s", []string{"-2s is not positive"}},
+		{time.Second, "1s,500ms", []string{"500ms is shorter than the tick, 1s"}},
+		{time.Second, "1s,2500ms", []string{"2500ms is no multiple of the tick, 1s"}},
+		{time.Second, "1s,2s,120s,2m", []string{"2m is listed twice"}},
+		{time.Second, "1s,87601h", []string{"87601h is longer than ten years"}},
+		{time.Second, "1s,87600h", []string{"87600h is longer than ten years"}},
+		{time.Second, "+45m,2m", []string{`"2m": either all steps have a plus, or none`}},
+		{time.Second, "+45m,+45m", []string{"45m is listed twice"}},
+		{time.Second, "calendar,+45m", []string{`"calendar" is no duration`, "stand alone"}},
+		{time.Second, Steps(strings.Repeat("1s,", 1000)), []string{"1001 steps are more than 128"}},
+		{time.Second, "2s", []string{"with a tick of 1s, 1s is no sum of steps of the list: add a step of 1s"}},
+		{time.Second, "1s,2s,5s", []string{"4s is no sum of steps of the list: add a step of 4s"}},
+		{time.Second, "1s,1h", []string{"2s is no sum of steps of the list: add a step of 2s"}},
+		{7 * time.Second, Calendar, []string{"with a tick of 7s, 28s is no sum of steps of the calendar: add a step of 28s"}},
+		{time.Millisecond, "+721h0m0.001s", []string{"plans with 721h1ms would need a table of more than", "make it a multiple of a longer unit"}},
+		{time.Microsecond, Calendar, []string{"binaryladder.tick", "1µs is not a whole number of milliseconds"}},
+		{-time.Second, Calendar, []string{"binaryladder.tick"}},
+		{11 * 365 * day, Binary, []string{"binaryladder.tick", "to ten years"}},
+	} {
+		_, err := c.steps.ladder(c.tick)
+		require.ErrorIs(t, err, delayer.ErrConfig, "%.80s", c.steps)
+		for _, want := range c.want {
+			require.ErrorContains(t, err, want)
+		}
+	}
+}
+
+// Whatever an error says to add mends the list.
+func TestSteps_TheMendingStepMends(t *testing.T) {
+	steps := Steps("1s,2s,1h")
+	for range 20 {
+		_, err := steps.ladder(time.Second)
+		if err == nil {
+			return
+		}
+		_, step, found := strings.Cut(err.Error(), "add a step of ")
+		require.True(t, found, err)
+		steps += Steps("," + strings.TrimSpace(step))
+	}
+	t.Fatal(steps)
+}
+
+func TestSteps_Added(t *testing.T) {
+	calendar, more := mustLadder(t, time.Second, Calendar), mustLadder(t, time.Second, "+43m, +45m")
+	require.Len(t, more.steps, len(calendar.steps)+1, "45m is a step already")
+	require.Len(t, more.waits(43*time.Minute), 1)
+	require.Greater(t, len(calendar.waits(43*time.Minute)), 1)
+	require.NotEqual(t, blueprint{ladder: calendar}.config(), blueprint{ladder: more}.config())
+}
+
+func TestSteps_Ticks(t *testing.T) {
+	for _, ms := range []int{1, 2, 4, 5, 8, 10, 20, 25, 40, 50, 100, 125, 200, 250, 500, 1000, 2000, 5000, 15_000, 60_000, 3_600_000} {
+		tick := time.Duration(ms) * time.Millisecond
+		l := mustLadder(t, tick, Calendar)
+		require.LessOrEqual(t, len(l.steps), 64+64)
+		for d := tick; d < time.Second; d += tick {
+			require.LessOrEqual(t, len(l.plan(nil, d)), 2, "tick %v: %v", tick, d)
+		}
+		require.GreaterOrEqual(t, l.longest, 10*365*day-tick)
+		require.Equal(t, tick, mustLadder(t, tick, Binary).steps[0])
+	}
+}
+
+// people are delays that people write.
+var people = []time.Duration{
+	1 * time.Second, 2 * time.Second, 3 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second,
+	30 * time.Second, 45 * time.Second, 1 * time.Minute, 90 * time.Second, 2 * time.Minute, 3 * time.Minute, 5 * time.Minute,
+	10 * time.Minute, 15 * time.Minute, 20 * time.Minute, 30 * time.Minute, 45 * time.Minute, 1 * time.Hour, 90 * time.Minute,
+	2 * time.Hour, 3 * time.Hour, 4 * time.Hour, 6 * time.Hour, 8 * time.Hour, 12 * time.Hour,
+	1 * day, 2 * day, 3 * day, 7 * day, 14 * day, 30 * day,
+}
+
+// ranges are the columns of the table of hops.
+var ranges = []struct {
+	name           string
+	from, to, step time.Duration
+}{
+	{"1–15 s", time.Second, 15 * time.Second, time.Second}, {"60–120 s", time.Minute, 2 * time.Minute, time.Second},
+	{"1 s–1 h", time.Second, time.Hour, time.Second}, {"1–24 h", time.Hour, day, time.Second},
+	{"1–30 d", day, 30 * day, 61 * time.Second},
+}
+
+// hopsOf counts the hops of the plans of a ladder: the mean of each column, and of people's delays last.
+func hopsOf(l *ladder) []float64 {
+	var out []float64
+	mean := func(delays []time.Duration) {
+		sum := 0
+		var steps [128]int16
+		for _, d := range delays {
+			sum += len(l.plan(steps[:0], d))
+		}
+		out = append(out, float64(sum)/float64(len(delays)))
+	}
+	for _, r := range ranges {
+		var delays []time.Duration
+		for d := r.from; d <= r.to; d += r.step {
+			delays = append(delays, d)
+		}
+		mean(delays)
+	}
+	mean(people)
+	return out
+}
+
+// roundNumbers are a calendar that one would write without counting.
+func roundNumbers() Steps {
+	var steps []time.Duration
+	for unit, numbers := range map[time.Duration][]time.Duration{
+		time.Second: {1, 2, 3, 4, 5, 10, 15, 20, 30, 40}, time.Minute: {1, 2, 3, 4, 5, 10, 15, 20, 30, 40},
+		time.Hour: {1, 2, 3, 4, 6, 8, 12, 18}, day: {1, 2, 3, 4, 5, 7, 14, 21, 30, 60, 90, 180, 365, 730, 1460},
+	} {
+		for _, n := range numbers {
+			steps = append(steps, n*unit)
+		}
+	}
+	return List(steps...)
+}
+
+// TestCalendar_Hops holds the table in docs/backends.md to what is counted, and calendar to what it is for.
+func TestCalendar_Hops(t *testing.T) {
+	var table strings.Builder
+	row := func(cells ...string) { fmt.Fprintln(&table, "| "+strings.Join(cells, " | ")+" |") }
+	head := []string{"steps", "queues"}
+	for _, r := range ranges {
+		head = append(head, r.name)
+	}
+	row(append(head, fmt.Sprintf("%d delays that people write", len(people)))...)
+	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
+	for _, c := range []struct {
+		name  string
+		steps Steps
+	}{{"`binary`", Binary}, {"round numbers", roundNumbers()}, {"`calendar`", Calendar}} {
+		l := mustLadder(t, time.Second, c.steps)
+		cells := []string{c.name, fmt.Sprint(len(l.steps))}
+		for _, mean := range hopsOf(l) {
+			cells = append(cells, fmt.Sprintf("%.2f", mean))
+		}
+		row(cells...)
+	}
+	text, err := os.ReadFile("../../docs/backends.md")
+	require.NoError(t, err)
+	require.Contains(t, string(text), table.String(), "paste this:\n%s", table.String())
+
+	counted := hopsOf(mustLadder(t, time.Second, Calendar))
+	for i, most := range []float64{1.00, 1.92, 3.05, 4.54, 7, 1.00} {
+		require.LessOrEqual(t, counted[i], most, "column %d", i)
+	}
+	require.Len(t, calendarSteps, 64)
+}
