@@ -125,7 +125,7 @@ func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delaye
 		return nil, err
 	}
 	return engine.Opened(c.Start(ctx, &strategy{
-		blueprint: b, Links: newLinks(b, c.Declare), limits: guarantees(b, c.MaxPriority()),
+		blueprint: b, enter: b.names.enter(), Links: newLinks(b, c.Declare), limits: guarantees(b, c.MaxPriority()),
 	}))
 }
 

@@ -14,6 +14,7 @@ import (
 type strategy struct {
 	*keeper.Links[link]
 	blueprint blueprint
+	enter     string // the exchange that messages are published to
 	limits    delayer.Limits
 }
 
@@ -62,7 +63,7 @@ func (s *strategy) Enter(ctx context.Context, m engine.Message) (engine.Entry, e
 	if b.routing == Topic {
 		keys = append(keys, b.ladder.topicKey(m.Delay, lastWord(m.Destinations[0].(string))))
 	}
-	return engine.Entry{Exchange: b.names.enter(), Keys: append(keys, m.Destinations...)}, nil
+	return engine.Entry{Exchange: s.enter, Keys: append(keys, m.Destinations...)}, nil
 }
 
 // guarantees returns the Limits of a ladder of this shape.

@@ -16,7 +16,12 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-func TestMain(m *testing.M) { rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{}) }
+// options has an early retry. After a restart of the broker a waiting queue may dead-letter before the
+// queue of orders is ready. Nothing confirms such a message, and RabbitMQ publishes it again after
+// three minutes, which is longer than the campaign waits before it takes orders for lost.
+var options = rabbit.Options{Args: rabbit.DeadLetterRetry(10 * time.Second)}
+
+func TestMain(m *testing.M) { rabbittest.Main(postgrestest.Wrap(m), options) }
 
 // patience is generous: it bounds what hangs, and measures nothing.
 const patience = 3 * time.Minute
@@ -27,6 +32,7 @@ func TestKilled(t *testing.T) {
 	b := rabbittest.Alone(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
+	defer rabbittest.Evidence(t, b)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	a, err := notify.Campaign{
