@@ -143,8 +143,8 @@ func topic(out ...string) inventory.Definition {
 	return d
 }
 
-// TestSwitch_Rollback_Interrupted: a switch that was killed anywhere is undone by a rollback too.
-func TestSwitch_Rollback_Interrupted(t *testing.T) {
+// eachKill switches a small world, in each mode and on both ways, killed after each operation in turn.
+func eachKill(t *testing.T, then func(before, killed *world, mode record.Mode, kill int)) {
 	for _, mode := range []record.Mode{record.InPlace, record.Bridging} {
 		for _, onNode := range []bool{false, true} {
 			before := newWorld(topic("a", "b", "c"))
@@ -152,20 +152,26 @@ func TestSwitch_Rollback_Interrupted(t *testing.T) {
 			for kill := 1; ; kill++ {
 				w := before.copy()
 				w.left = kill
-				_, err := w.swapper(name).Switch(t.Context(), mode)
-				if err == nil {
+				if _, err := w.swapper(name).Switch(t.Context(), mode); err == nil {
 					break
 				}
 				w.left = -1
-				_, err = w.swapper(name).Rollback(t.Context())
-				require.NoError(t, err)
-				require.Equal(t, before.exchanges[name], w.exchanges[name])
-				for id := range before.bindings {
-					require.Contains(t, w.bindings, id, "%s, killed after %d operations", mode, kill)
-				}
+				then(before, w, mode, kill)
 			}
 		}
 	}
+}
+
+// TestSwitch_Rollback_Interrupted: a switch that was killed anywhere is undone by a rollback too.
+func TestSwitch_Rollback_Interrupted(t *testing.T) {
+	eachKill(t, func(before, w *world, mode record.Mode, kill int) {
+		_, err := w.swapper(name).Rollback(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, before.exchanges[name], w.exchanges[name])
+		for id := range before.bindings {
+			require.Contains(t, w.bindings, id, "%s, killed after %d operations", mode, kill)
+		}
+	})
 }
 
 // TestSwitch_Refused: what the broker refuses before the gap changes nothing.
@@ -332,28 +338,18 @@ func (n *brokenNode) Reshape(ctx context.Context, r node.Reshaping) error {
 
 // TestSwitch_Mixed: a change that was killed on one way is finished on the other.
 func TestSwitch_Mixed(t *testing.T) {
-	for _, mode := range []record.Mode{record.InPlace, record.Bridging} {
-		for _, onNode := range []bool{false, true} {
-			before := newWorld(topic("a", "b", "c"))
-			before.onNode = onNode
-			for kill := 1; ; kill++ {
-				w := before.copy()
-				w.left = kill
-				_, err := w.swapper(name).Switch(t.Context(), mode)
-				if err == nil {
-					break
-				}
-				w.left, w.onNode = -1, !onNode
-				_, err = w.swapper(name).Switch(t.Context(), mode)
-				require.NoError(t, err, "%s, killed after %d operations", mode, kill)
-				_, err = w.swapper(name).Rollback(t.Context())
-				require.NoError(t, err)
-				bindings := maps.Clone(w.bindings)
-				maps.DeleteFunc(bindings, func(_ string, b inventory.Binding) bool { return strings.HasPrefix(b.Source, "p.migration.") })
-				require.Equal(t, before.bindings, bindings, "%s, killed after %d operations", mode, kill)
-			}
-		}
-	}
+	eachKill(t, func(before, w *world, mode record.Mode, kill int) {
+		w.onNode = !before.onNode
+		_, err := w.swapper(name).Switch(t.Context(), mode)
+		require.NoError(t, err, "%s, killed after %d operations", mode, kill)
+		_, err = w.swapper(name).Rollback(t.Context())
+		require.NoError(t, err)
+		bindings := maps.Clone(w.bindings)
+		maps.DeleteFunc(bindings, func(_ string, b inventory.Binding) bool {
+			return strings.HasPrefix(b.Source, "p.migration.")
+		})
+		require.Equal(t, before.bindings, bindings, "%s, killed after %d operations", mode, kill)
+	})
 }
 
 func TestSwitch_MayNot(t *testing.T) {
