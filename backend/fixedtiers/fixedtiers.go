@@ -153,7 +153,7 @@ func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delaye
 	if err != nil {
 		return nil, err
 	}
-	e, err := c.Start(ctx, &strategy{Links: newLinks(b, c.Declare), blueprint: b, limits: guarantees(b, c.MaxPriority())})
+	e, err := c.Start(ctx, &strategy{Links: newLinks(b, c.Declare), blueprint: b, enter: b.names.enter(), limits: guarantees(b, c.MaxPriority())})
 	if err != nil {
 		return nil, err
 	}

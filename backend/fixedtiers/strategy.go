@@ -16,6 +16,7 @@ import (
 type strategy struct {
 	*keeper.Links[int] // by the number of the tier
 	blueprint          blueprint
+	enter              string // the exchange that messages are published to
 	limits             delayer.Limits
 }
 
@@ -39,7 +40,7 @@ func (s *strategy) Enter(ctx context.Context, m engine.Message) (engine.Entry, e
 	if err != nil {
 		return engine.Entry{}, err
 	}
-	return engine.Entry{Exchange: s.blueprint.names.enter(), Keys: append(keys, m.Destinations...)}, nil
+	return engine.Entry{Exchange: s.enter, Keys: append(keys, m.Destinations...)}, nil
 }
 
 func newLinks(b blueprint, declare func(context.Context, topology.Plan) error) *keeper.Links[int] {

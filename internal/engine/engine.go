@@ -19,7 +19,6 @@ import (
 	"github.com/delayer-go/delayer/internal/keeper"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/misrouted"
-	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // Engine implements [delayer.Delayer] over a Strategy.
@@ -68,11 +67,7 @@ func (e *Engine) Close() error {
 
 // RemoveTopology implements [delayer.TopologyRemover].
 func (e *Engine) RemoveTopology(ctx context.Context) error {
-	var more topology.Plan
-	if r, ok := e.strategy.(Removable); ok {
-		more = r.All()
-	}
-	return e.keeper.Remove(ctx, more)
+	return e.keeper.Remove(ctx)
 }
 
 // Publish implements [delayer.Delayer].

@@ -30,13 +30,9 @@ func (e *Engine) startMover() *misrouted.Mover {
 	})
 }
 
-// rules know the TTLs of all queues, also of queues that are declared on use.
+// rules know the TTLs of all queues.
 func (e *Engine) rules() misrouted.Rules {
-	plan := e.settings.Whole(e.strategy.Plan())
-	if s, ok := e.strategy.(Removable); ok {
-		plan = s.All()
-	}
-	rules := misrouted.Rules{TTL: misrouted.TTLs(plan)}
+	rules := misrouted.Rules{TTL: misrouted.TTLs(e.settings.Whole(e.strategy.Plan()))}
 	if s, ok := e.strategy.(Reckoner); ok {
 		rules.Own = s.Remaining
 	}

@@ -22,15 +22,9 @@ type Strategy interface {
 	Plan() topology.Plan
 	// Growth says how much larger a message becomes while it waits.
 	Growth() message.Growth
-	// Enter returns how to publish a message. It first declares the objects beyond Plan that the
+	// Enter returns how to publish a message. It first declares the bindings beyond Plan that the
 	// message needs.
 	Enter(ctx context.Context, m Message) (Entry, error)
-}
-
-// Removable is a [Strategy] that may declare queues beyond its Plan.
-type Removable interface {
-	// All is Plan with all of these.
-	All() topology.Plan
 }
 
 // A Router is a [Strategy] whose messages need bindings between its queues that are declared on

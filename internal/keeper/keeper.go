@@ -68,7 +68,7 @@ func (l live) Remove(ctx context.Context, p topology.Plan) error {
 	return topology.Remove(ctx, l.control, l.backend, p)
 }
 
-// OnUse are objects that are declared when they are first used.
+// OnUse are bindings that are declared when they are first used.
 type OnUse interface {
 	// Reset makes each of them be declared again on its next use.
 	Reset()
@@ -185,13 +185,13 @@ func (k *Keeper) Busy() bool { return k.now() < k.busyUntil.Load() }
 // now is monotonic.
 func (k *Keeper) now() int64 { return int64(time.Since(k.epoch)) }
 
-// Remove deletes the topology and p, with the messages that wait there. Nothing is declared again
-// before the next Expect and Ensure.
-func (k *Keeper) Remove(ctx context.Context, p topology.Plan) error {
+// Remove deletes the topology, with the messages that wait there. Nothing is declared again before
+// the next Expect and Ensure.
+func (k *Keeper) Remove(ctx context.Context) error {
 	k.looking.Lock()
 	defer k.looking.Unlock()
 	k.busyUntil.Store(0)
-	return k.cfg.Objects.Remove(ctx, p.Add(k.cfg.Topology))
+	return k.cfg.Objects.Remove(ctx, k.cfg.Topology)
 }
 
 // Restore declares p again for whoever has found it missing, but not what Remove has deleted.

@@ -173,7 +173,7 @@ func TestKeeper_OneDeclaresForAll(t *testing.T) {
 
 func TestKeeper_Removed(t *testing.T) {
 	kept(t, func(t *testing.T, k *Keeper, o *objects, _ *links) {
-		require.NoError(t, k.Remove(t.Context(), topology.Plan{}))
+		require.NoError(t, k.Remove(t.Context()))
 		require.NoError(t, k.Restore(t.Context(), topology.Plan{Queues: []topology.Queue{{Name: "q"}}}))
 		time.Sleep(lookAfter)
 		synctest.Wait()

@@ -3,11 +3,8 @@ package keeper
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // Run watches the topology while messages wait, until ctx ends. Objects that somebody deletes are
@@ -56,7 +53,7 @@ func (k *Keeper) repair(ctx context.Context, look bool) {
 
 // find doubts the topology if one of its objects is gone.
 func (k *Keeper) find(ctx context.Context) error {
-	missing, err := k.cfg.Objects.Missing(ctx, k.known())
+	missing, err := k.cfg.Objects.Missing(ctx, k.cfg.Topology)
 	if err == nil && len(missing) > 0 {
 		k.cfg.Log.Warn("exchanges or queues of this Delayer were deleted; it declares them again, but messages that waited in them are lost",
 			"backend", k.cfg.Backend, "objects", strings.Join(missing[:min(len(missing), 5)], ", "), "count", len(missing))
@@ -76,24 +73,4 @@ func (k *Keeper) restore(ctx context.Context) error {
 		return k.cfg.Rebind(ctx)
 	}
 	return nil
-}
-
-// known lists everything that has been declared, each queue once.
-func (k *Keeper) known() topology.Plan {
-	p := k.cfg.Topology
-	if k.cfg.OnUse == nil {
-		return p
-	}
-	have := map[string]bool{}
-	for _, q := range p.Queues {
-		have[q.Name] = true
-	}
-	p.Queues = slices.Clip(p.Queues)
-	for _, q := range k.cfg.OnUse.Used().Queues {
-		if !have[q.Name] {
-			have[q.Name] = true
-			p.Queues = append(p.Queues, q)
-		}
-	}
-	return p
 }

@@ -40,7 +40,7 @@ type Swapper struct {
 	API    API
 	Broker Performer
 	Keeper Keeper
-	Node   Node                        // nil, or a type that is not AMQP's: it is deleted and declared again, which is a gap
+	Node   Node                        // nil: the exchange is deleted and declared again, which is a gap. So is one of a type that is not AMQP's
 	Plugin func(context.Context) error // whether the broker still has the plugin; nil: not asked
 	Now    func() time.Time
 }
