@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/delayer-go/delayer/bench/internal/format"
@@ -14,7 +15,8 @@ import (
 type Accuracy struct {
 	Load
 	DelayMin, DelayMax time.Duration
-	Step               time.Duration // 1 s where 0: the resolution of every ladder there is
+	Step               time.Duration   // 1 s where 0: the resolution of every ladder there is
+	Of                 []time.Duration // where there are any: these delays, each as often as the others
 }
 
 // Name is "accuracy".
@@ -25,12 +27,30 @@ func (Accuracy) Question() string { return "how late, how fast, at what cost?" }
 
 // Setup says what is published.
 func (a Accuracy) Setup() string {
+	after := span(a.shortest(), a.longest())
+	if len(a.Of) > 0 {
+		after = fmt.Sprintf("%d delays of %s", len(a.Of), after)
+	}
 	setup := fmt.Sprintf("%s messages due after %s, %s, %d publishers",
-		format.Thousands(a.Messages), span(a.DelayMin, a.DelayMax), pace(a.Rate), a.Concurrency)
+		format.Thousands(a.Messages), after, pace(a.Rate), a.Concurrency)
 	if tick := a.needs().tick; tick > 0 {
 		setup += fmt.Sprintf(", in steps of %v; ladders have that tick where none was asked for", tick)
 	}
 	return setup
+}
+
+func (a Accuracy) shortest() time.Duration {
+	if len(a.Of) > 0 {
+		return slices.Min(a.Of)
+	}
+	return a.DelayMin
+}
+
+func (a Accuracy) longest() time.Duration {
+	if len(a.Of) > 0 {
+		return slices.Max(a.Of)
+	}
+	return a.DelayMax
 }
 
 func (a Accuracy) step() time.Duration {
@@ -42,14 +62,20 @@ func (a Accuracy) step() time.Duration {
 
 // needs a finer tick where there are delays between two seconds.
 func (a Accuracy) needs() needs {
-	if a.step()%time.Second == 0 && a.DelayMin%time.Second == 0 {
-		return needs{}
+	fraction := func(d time.Duration) bool { return d%time.Second != 0 }
+	if slices.ContainsFunc(a.Of, fraction) || len(a.Of) == 0 && (fraction(a.step()) || fraction(a.DelayMin)) {
+		return needs{tick: time.Millisecond}
 	}
-	return needs{tick: time.Millisecond}
+	return needs{}
 }
 
-// Delays are the steps.
-func (a Accuracy) Delays(Subject) []time.Duration { return every(a.DelayMin, a.DelayMax, a.step()) }
+// Delays are the steps, or the list.
+func (a Accuracy) Delays(Subject) []time.Duration {
+	if len(a.Of) > 0 {
+		return slices.Clone(a.Of)
+	}
+	return every(a.DelayMin, a.DelayMax, a.step())
+}
 
 // Takes every subject; one that cannot delay is the floor of the publish rate and the broker's
 // work.
@@ -58,7 +84,7 @@ func (Accuracy) Takes(Subject) bool { return true }
 // Estimate is publishing, the longest delay, and about as long again as publishing for a subject
 // that is saturated by it.
 func (a Accuracy) Estimate(s Subject) time.Duration {
-	longest := a.DelayMax
+	longest := a.longest()
 	if s.Undelayed {
 		longest = 0
 	}
@@ -73,16 +99,32 @@ func (a Accuracy) Run(ctx context.Context, s *Trial) (Run, error) {
 	err := s.publish(ctx, load{delays: a.delays(s), rate: a.Rate, workers: a.Concurrency})
 	run, err := s.finish(ctx, a.Patience, nil, err)
 	run = a.settings(run)
-	run.DelayMinMS, run.DelayMaxMS = milliseconds(a.DelayMin), milliseconds(a.DelayMax)
+	run.DelayMinMS, run.DelayMaxMS = milliseconds(a.shortest()), milliseconds(a.longest())
 	return run, err
 }
 
 // delays are the same for every subject: drawn at random, but from a fixed seed.
 func (a Accuracy) delays(s *Trial) []time.Duration {
 	const seed1, seed2 = 2026, 11
-	out := drawn(a.Messages, a.DelayMin, a.DelayMax, a.step(), rand.NewPCG(seed1, seed2))
+	source := rand.NewPCG(seed1, seed2)
+	var out []time.Duration
+	if len(a.Of) > 0 {
+		out = picked(a.Messages, a.Of, source)
+	} else {
+		out = drawn(a.Messages, a.DelayMin, a.DelayMax, a.step(), source)
+	}
 	for i := range out {
 		out[i] = s.delay(out[i])
+	}
+	return out
+}
+
+// picked are n delays of a list.
+func picked(n int, list []time.Duration, source rand.Source) []time.Duration {
+	random := rand.New(source)
+	out := make([]time.Duration, n)
+	for i := range out {
+		out[i] = list[random.IntN(len(list))]
 	}
 	return out
 }

@@ -294,6 +294,25 @@ func TestPrimersAreNotMeasured(t *testing.T) {
 	assert.Len(t, run.Samples, 5)
 }
 
+func TestDelaysOfAList(t *testing.T) {
+	list := []time.Duration{90 * time.Second, time.Second, 5 * time.Second}
+	accuracy := Accuracy{Load: quickly(50), Of: list}
+	run, err := played(t, accuracy, Subject{}, &memory{fate: onTime}, nil)
+	require.NoError(t, err)
+	assert.InDelta(t, 1000, run.DelayMinMS, 0)
+	assert.InDelta(t, 90_000, run.DelayMaxMS, 0)
+	asked := map[time.Duration]bool{}
+	for _, s := range run.Samples {
+		asked[s.Delay] = true
+	}
+	for _, delay := range list {
+		assert.True(t, asked[delay], delay)
+	}
+	assert.Len(t, asked, len(list))
+	assert.Contains(t, accuracy.Setup(), "3 delays of 1s–1m30s")
+	assert.Equal(t, time.Millisecond, Accuracy{Of: []time.Duration{time.Second / 2}}.needs().tick)
+}
+
 func TestTheGeneratorRecordsWhatItGenerates(t *testing.T) {
 	samples, err := publishLoopback(t.Context(), 1000)
 	require.NoError(t, err)

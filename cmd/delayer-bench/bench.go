@@ -27,7 +27,7 @@ type benchCmd struct {
 	Rate        float64         `placeholder:"N" help:"Publish N messages per second. Default: as fast as confirmed, or as the scenario needs. Not for burst and rate."`
 	Messages    int             `placeholder:"N" help:"Messages of each run; in backlog and recovery, those that wait. Default: as the scenario needs. Not for rate."`
 	Body        int             `placeholder:"BYTES" help:"Size of each message's body (64)."`
-	Delays      delayRange      `placeholder:"FROM-TO" help:"Delays of accuracy, such as 100ms-15s (1s-15s; 1s-5s with --quick)."`
+	Delays      delays          `placeholder:"FROM-TO" help:"Delays of accuracy, such as 100ms-15s (1s-15s; 1s-5s with --quick), or a list: 1s,5s,1m."`
 	Step        time.Duration   `placeholder:"STEP" help:"Step between two delays of accuracy (1s; 1ms if FROM or TO is no whole second)."`
 	Steps       []string        `sep:"none" placeholder:"STEPS" help:"Measure binaryladder with these steps, each with every --tick: calendar, binary, or a list such as 1s,2s,4s. Repeat the flag for several."`
 	Tick        []time.Duration `placeholder:"TICK,…" help:"Measure binaryladder with these ticks, each with every --steps."`

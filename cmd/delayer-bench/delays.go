@@ -6,35 +6,46 @@ import (
 	"time"
 )
 
-// delayRange is a range of delays in whole milliseconds, written "1s-15s", or one delay, "5s".
-type delayRange struct{ from, to time.Duration }
+// delays are a range in whole milliseconds, written "1s-15s", one delay, "5s", or a list, "1s,5s,1m".
+type delays struct {
+	from, to time.Duration
+	list     []time.Duration // instead of the range
+}
 
 // UnmarshalText reads the flag.
-func (d *delayRange) UnmarshalText(text []byte) error {
+func (d *delays) UnmarshalText(text []byte) error {
 	from, to, isRange := strings.Cut(string(text), "-")
+	parts := []string{from, to}
 	if !isRange {
-		to = from
+		parts = strings.Split(from, ",")
 	}
-	for _, end := range []struct {
-		text string
-		to   *time.Duration
-	}{{from, &d.from}, {to, &d.to}} {
-		value, err := time.ParseDuration(strings.TrimSpace(end.text))
+	var values []time.Duration
+	for _, part := range parts {
+		value, err := time.ParseDuration(strings.TrimSpace(part))
 		if err != nil {
-			return fmt.Errorf("%q is not a range of delays such as 1s-15s", text)
+			return fmt.Errorf("%q is no range of delays such as 1s-15s, and no list such as 1s,5s,1m", text)
 		}
-		*end.to = value
+		if value < time.Millisecond || value%time.Millisecond != 0 {
+			return fmt.Errorf("%q: delays are whole milliseconds, at least 1ms", text)
+		}
+		values = append(values, value)
 	}
-	const unit = time.Millisecond
-	if d.from < unit || d.to < d.from || d.from%unit != 0 || d.to%unit != 0 {
-		return fmt.Errorf("%q: delays are whole milliseconds, at least 1ms, the shorter first", text)
+	switch {
+	case isRange && values[0] > values[1]:
+		return fmt.Errorf("%q: a range begins with the shorter delay", text)
+	case isRange || len(values) == 1:
+		*d = delays{from: values[0], to: values[len(values)-1]}
+	default:
+		*d = delays{list: values}
 	}
 	return nil
 }
 
+func (d delays) given() bool { return d.to > 0 || len(d.list) > 0 }
+
 // step is the default step between two delays: a second, or a millisecond if the ends are not whole
 // seconds.
-func (d delayRange) step() time.Duration {
+func (d delays) step() time.Duration {
 	if d.from%time.Second == 0 && d.to%time.Second == 0 {
 		return time.Second
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,7 +60,9 @@ func (c *benchCmd) sizes() sizes {
 	if len(c.QueueType) > 0 {
 		s.queueTypes = c.QueueType
 	}
-	s.delays = cmp.Or(c.Delays, s.delays)
+	if c.Delays.given() {
+		s.delays = c.Delays
+	}
 	return s
 }
 
@@ -81,6 +82,8 @@ func (c *benchCmd) check() error {
 		return fmt.Errorf("--body: %d (1 to %d bytes; leave it out for 64)", c.Body, mostBody)
 	case c.Step < 0 || c.Step%time.Millisecond != 0:
 		return fmt.Errorf("--step: %v is not a whole number of milliseconds", c.Step)
+	case c.Step > 0 && len(c.Delays.list) > 0:
+		return fmt.Errorf("--step: --delays is a list, and only a range has steps")
 	}
 	for _, tick := range c.Tick {
 		if tick < time.Millisecond || tick%time.Millisecond != 0 {
@@ -132,7 +135,7 @@ func (c *benchCmd) useless(chosen []string) error {
 		return fmt.Errorf("--messages: scenario rate determines the number")
 	case c.Rate > 0 && only("rate", "burst"):
 		return fmt.Errorf("--rate: scenario %s has rates of its own", strings.Join(chosen, ", "))
-	case (c.Delays != delayRange{} || c.Step > 0) && !slices.Contains(chosen, "accuracy"):
+	case (c.Delays.given() || c.Step > 0) && !slices.Contains(chosen, "accuracy"):
 		return fmt.Errorf("--delays and --step: only scenario accuracy has them, and it is not chosen")
 	}
 	return nil

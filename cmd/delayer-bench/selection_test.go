@@ -77,6 +77,8 @@ func TestFlagsReachTheScenario(t *testing.T) {
 	}
 	p = chosen(t, "--scenario", "accuracy", "--delays", "1s-2s", "--step", "250ms")
 	assert.Len(t, p.scenarios[0].Delays(bench.Subject{}), 5)
+	p = chosen(t, "--scenario", "accuracy", "--delays", "1s, 5s,90s")
+	assert.Equal(t, []time.Duration{time.Second, 5 * time.Second, 90 * time.Second}, p.scenarios[0].Delays(bench.Subject{}))
 }
 
 func TestLaddersAreVaried(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 type sizes struct {
 	queueTypes []string
 	warmUp     int
-	delays     delayRange // of accuracy
+	delays     delays // of accuracy
 
 	accuracy int // messages
 	hol      bench.HOL
@@ -28,7 +28,7 @@ type sizes struct {
 var usual = sizes{
 	queueTypes: []string{"quorum", "classic"},
 	warmUp:     500,
-	delays:     delayRange{time.Second, 15 * time.Second},
+	delays:     delays{from: time.Second, to: 15 * time.Second},
 	accuracy:   20_000,
 	hol:        bench.HOL{Load: bench.Load{Messages: 1000}, Long: 30 * time.Second, Short: time.Second},
 	mix:        bench.Mix{Load: bench.Load{Messages: 2000, Rate: 400}, Long: 15 * time.Second, Short: time.Second, Every: 10},
@@ -55,7 +55,7 @@ var usual = sizes{
 // full is the reference run. It has all scenarios, so each is as small as its question allows.
 var full = func() sizes {
 	s := usual
-	s.delays = delayRange{time.Second, 7 * time.Second}
+	s.delays = delays{from: time.Second, to: 7 * time.Second}
 	s.accuracy = 10_000
 	s.hol.Long = 8 * time.Second
 	s.mix.Messages, s.mix.Rate, s.mix.Long = 1000, 300, 6*time.Second
@@ -73,7 +73,7 @@ var quick = func() sizes {
 	s := usual
 	s.queueTypes = []string{"quorum"}
 	s.warmUp = 200
-	s.delays = delayRange{time.Second, 5 * time.Second}
+	s.delays = delays{from: time.Second, to: 5 * time.Second}
 	s.accuracy = 5_000
 	s.hol = bench.HOL{Load: bench.Load{Messages: 500}, Long: 5 * time.Second, Short: time.Second}
 	return s
@@ -91,6 +91,7 @@ func (s sizes) scenarios(asked bench.Load) []bench.Scenario {
 	}
 	accuracy := bench.Accuracy{
 		Load: load(bench.Load{Messages: s.accuracy}), DelayMin: s.delays.from, DelayMax: s.delays.to, Step: s.delays.step(),
+		Of: s.delays.list,
 	}
 	s.hol.Load, s.mix.Load, s.burst.Load = load(s.hol.Load), load(s.mix.Load), load(s.burst.Load)
 	s.rate.Load, s.backlog.Load, s.hops.Load = load(s.rate.Load), load(s.backlog.Load), load(s.hops.Load)
