@@ -34,7 +34,7 @@ func (a Accuracy) Setup() string {
 	setup := fmt.Sprintf("%s messages due after %s, %s, %d publishers",
 		format.Thousands(a.Messages), after, pace(a.Rate), a.Concurrency)
 	if tick := a.needs().tick; tick > 0 {
-		setup += fmt.Sprintf(", in steps of %v; ladders have that tick where none was asked for", tick)
+		setup += fmt.Sprintf("; ladders have a tick of %v where none was asked for", tick)
 	}
 	return setup
 }
