@@ -39,6 +39,7 @@ type Conn struct {
 
 type connState struct {
 	conn    *amqp091.Connection // nil while there is none
+	wire    *wire               // its socket
 	lastErr error               // why there is none
 	blocked bool                // a memory or disk alarm of the broker blocks publishing
 }
@@ -57,7 +58,7 @@ func Dial(ctx context.Context, opts Options) (*Conn, error) {
 	if c.outages = opts.Outages; c.outages == nil {
 		c.outages = new(Outages)
 	}
-	conn, failed, err := c.dial(ctx, 0)
+	up, failed, err := c.dial(ctx, 0)
 	if err != nil {
 		c.cancel()
 		return nil, dialError("open", opts.Backend, endpoints(all), err)
@@ -65,39 +66,39 @@ func Dial(ctx context.Context, opts Options) (*Conn, error) {
 	for _, f := range failed {
 		c.log.Warn("an address of the broker does not answer", "broker", f.at.String(), "error", f.err, "instead", c.Endpoint())
 	}
-	c.state.conn = conn
-	go c.keep(conn)
+	c.state = up
+	go c.keep(up)
 	return c, nil
 }
 
 // keep watches the connection and replaces it until Close.
-func (c *Conn) keep(conn *amqp091.Connection) {
+func (c *Conn) keep(up connState) {
 	defer close(c.done)
 	for {
-		lost := c.watch(conn)
+		lost := c.watch(up)
 		if lost == nil {
-			_ = conn.CloseDeadline(time.Now().Add(closeTimeout))
+			_ = up.conn.CloseDeadline(time.Now().Add(closeTimeout))
 			return
 		}
 		c.set(connState{lastErr: lost})
 		if c.outages.began(time.Now()) {
 			c.log.Warn("connection lost", "broker", c.Endpoint(), "error", plain(lost))
 		}
-		conn = c.redial()
-		if c.outages.ended() && conn != nil {
+		up = c.redial()
+		if c.outages.ended() && up.conn != nil {
 			c.log.Info("connected again", "broker", c.Endpoint())
 		}
-		if conn == nil {
+		if up.conn == nil {
 			return
 		}
-		c.set(connState{conn: conn})
+		c.set(up)
 	}
 }
 
 // watch returns why the connection was lost, or nil when Close was called.
-func (c *Conn) watch(conn *amqp091.Connection) error {
-	closed := conn.NotifyClose(make(chan *amqp091.Error, 1))
-	blocked := conn.NotifyBlocked(make(chan amqp091.Blocking, 16))
+func (c *Conn) watch(up connState) error {
+	closed := up.conn.NotifyClose(make(chan *amqp091.Error, 1))
+	blocked := up.conn.NotifyBlocked(make(chan amqp091.Blocking, 16))
 	for {
 		select {
 		case <-c.ctx.Done():
@@ -112,7 +113,8 @@ func (c *Conn) watch(conn *amqp091.Connection) error {
 				blocked = nil // the connection is closing
 				continue
 			}
-			c.set(connState{conn: conn, blocked: b.Active})
+			up.blocked = b.Active
+			c.set(up)
 			if b.Active {
 				c.log.Warn("the broker blocks publishing", "broker", c.Endpoint(), "reason", b.Reason)
 			} else {
@@ -122,23 +124,23 @@ func (c *Conn) watch(conn *amqp091.Connection) error {
 	}
 }
 
-// redial tries until it has a connection, or returns nil when Close was called. It begins with the
+// redial tries until it has a connection, or returns none when Close was called. It begins with the
 // address after the one that was lost.
-func (c *Conn) redial() *amqp091.Connection {
+func (c *Conn) redial() connState {
 	pause := firstPause
 	first := c.where() + 1
 	for {
 		select {
 		case <-c.ctx.Done():
-			return nil
+			return connState{}
 		case <-time.After(jitter(pause)):
 		}
-		conn, _, err := c.dial(c.ctx, first)
+		up, _, err := c.dial(c.ctx, first)
 		if err == nil {
-			return conn
+			return up
 		}
 		if c.ctx.Err() != nil {
-			return nil
+			return connState{}
 		}
 		c.set(connState{lastErr: err})
 		pause = min(2*pause, longestPause)
@@ -171,26 +173,32 @@ func (c *Conn) now() (connState, <-chan struct{}) {
 // Channel opens a channel on the connection, waiting for a lost one to come back until ctx ends. It
 // does not wait where the broker refuses the credentials.
 func (c *Conn) Channel(ctx context.Context) (*amqp091.Channel, error) {
+	ch, _, err := c.channel(ctx)
+	return ch, err
+}
+
+// channel also returns the socket.
+func (c *Conn) channel(ctx context.Context) (*amqp091.Channel, *wire, error) {
 	for {
 		state, changed := c.now()
 		if state.conn != nil {
 			ch, err := state.conn.Channel()
 			if err == nil {
-				return ch, nil
+				return ch, state.wire, nil
 			}
 			if !state.conn.IsClosed() {
-				return nil, c.fail("open channel", err)
+				return nil, nil, c.fail("open channel", err)
 			}
 			state.lastErr = err
 		} else if permanent(state.lastErr) {
-			return nil, c.fail("connect", state.lastErr)
+			return nil, nil, c.fail("connect", state.lastErr)
 		}
 		select {
 		case <-changed:
 		case <-c.ctx.Done():
-			return nil, &delayer.Error{Op: "connect", Backend: c.opts.Backend, Kind: delayer.ErrClosed}
+			return nil, nil, &delayer.Error{Op: "connect", Backend: c.opts.Backend, Kind: delayer.ErrClosed}
 		case <-ctx.Done():
-			return nil, c.gaveUp(ctx)
+			return nil, nil, c.gaveUp(ctx)
 		}
 	}
 }

@@ -13,26 +13,26 @@ const dialTimeout = 30 * time.Second
 
 // dial tries the addresses in turn, beginning with the one at index first. It also returns which
 // failed before one answered.
-func (c *Conn) dial(ctx context.Context, first int) (*amqp091.Connection, failures, error) {
+func (c *Conn) dial(ctx context.Context, first int) (connState, failures, error) {
 	var failed failures
 	for i := range c.all {
 		at := (first + i) % len(c.all)
-		conn, err := dial(ctx, c.all[at], c.opts, attemptDeadline(ctx, len(c.all)-i))
+		up, err := dial(ctx, c.all[at], c.opts, attemptDeadline(ctx, len(c.all)-i))
 		if err == nil {
 			c.mu.Lock()
 			c.at = at
 			c.mu.Unlock()
-			return conn, failed, nil
+			return up, failed, nil
 		}
 		if ctx.Err() != nil {
-			return nil, nil, context.Cause(ctx)
+			return up, nil, context.Cause(ctx)
 		}
 		if len(c.all) == 1 {
-			return nil, nil, err
+			return up, nil, err
 		}
 		failed = append(failed, failure{c.all[at], plain(err)})
 	}
-	return nil, nil, failed
+	return connState{}, nil, failed
 }
 
 // attemptDeadline returns when one dial attempt must end, so that a host that does not answer
@@ -52,20 +52,21 @@ func attemptDeadline(ctx context.Context, left int) time.Time {
 }
 
 // dial makes one attempt.
-func dial(ctx context.Context, to address, opts Options, deadline time.Time) (*amqp091.Connection, error) {
+func dial(ctx context.Context, to address, opts Options, deadline time.Time) (connState, error) {
 	// amqp091-go takes no context: closing the socket ends the handshake.
-	var socket net.Conn
+	var socket *wire
 	large := opts.LargeFrames && to.uri.Scheme == "amqp"
 	unhook := func() bool { return true }
 	cfg := amqp091.Config{
 		TLSClientConfig: opts.TLS.Clone(), // amqp091-go writes the address's host name into it
 		Properties:      amqp091.NewConnectionProperties(),
 		Dial: func(network, addr string) (net.Conn, error) {
-			s, err := (&net.Dialer{Deadline: deadline}).DialContext(ctx, network, addr)
+			dialed, err := (&net.Dialer{Deadline: deadline}).DialContext(ctx, network, addr)
 			if err != nil {
 				return nil, err
 			}
-			socket = s
+			socket = &wire{Conn: dialed}
+			var s net.Conn = socket
 			if large {
 				s = &largeFrames{Conn: s}
 			}
@@ -83,7 +84,7 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (*a
 		if conn != nil {
 			_ = conn.CloseDeadline(time.Now())
 		}
-		return nil, context.Cause(ctx)
+		return connState{}, context.Cause(ctx)
 	}
-	return conn, err
+	return connState{conn: conn, wire: socket}, err
 }

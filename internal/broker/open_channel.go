@@ -12,8 +12,9 @@ import (
 // An openChannel is one AMQP channel of a publisherChannel, with its returns and the cause of its
 // end.
 type openChannel struct {
-	ch     *amqp091.Channel
-	closed chan struct{} // closed once ch is, and cause is known
+	ch        *amqp091.Channel
+	gathering gathering     // used by the goroutine that writes
+	closed    chan struct{} // closed once ch is, and cause is known
 
 	returns chan amqp091.Return
 
@@ -27,9 +28,9 @@ type openChannel struct {
 	cause   error
 }
 
-func newOpenChannel(ch *amqp091.Channel) *openChannel {
+func newOpenChannel(ch *amqp091.Channel, socket *wire) *openChannel {
 	o := &openChannel{
-		ch:      ch,
+		ch: ch, gathering: gathering{wire: socket},
 		closed:  make(chan struct{}),
 		opened:  time.Now(),
 		renew:   make(chan struct{}),

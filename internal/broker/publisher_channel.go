@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -168,11 +169,11 @@ func (c *publisherChannel) run() {
 }
 
 func (c *publisherChannel) open() (*openChannel, error) {
-	ch, err := c.conn.Channel(c.ctx)
+	ch, socket, err := c.conn.channel(c.ctx)
 	if err != nil {
 		return nil, err
 	}
-	o := newOpenChannel(ch)
+	o := newOpenChannel(ch, socket)
 	if err := ch.Confirm(waitForAnswer); err != nil {
 		return nil, err
 	}
@@ -192,9 +193,11 @@ func (c *publisherChannel) refuse(err error) {
 }
 
 // serve writes requests to the channel until it is lost or to be replaced. alive is false if it was
-// lost. While the broker blocks the connection it takes no request: one that is not sent can still
-// be withdrawn.
+// lost. What waits is written together: system calls are a fifth of what a message costs us. While
+// the broker blocks the connection it takes no request: one that is not sent can still be
+// withdrawn.
 func (c *publisherChannel) serve(o *openChannel) (alive bool) {
+	defer o.gathering.end()
 	for {
 		state, changed := c.conn.now()
 		requests := c.requests
@@ -202,8 +205,15 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 			requests = nil
 		}
 		for same := true; same; {
+			if len(requests) == 0 && o.gathering.on {
+				runtime.Gosched() // whoever is about to publish goes along
+			}
+			if len(requests) == 0 {
+				o.gathering.end()
+			}
 			select {
 			case req := <-requests:
+				o.gathering.begin()
 				c.write(o, req)
 			case <-changed:
 				same = false

@@ -136,9 +136,12 @@ func (e *Engine) attempt(ctx context.Context, exchange, key string, delay time.D
 	if entry.Foreign {
 		publish = e.publisher.PublishDirect
 	}
-	return publish(ctx, broker.Publishing{
-		Exchange: entry.Exchange, Key: key, Optional: entry.Optional, Message: message.Seal(msg, envelope, entry.Headers, entry.Keys...),
-	})
+	sealed := message.Seal(msg, envelope, entry.Headers, entry.Keys...)
+	err = publish(ctx, broker.Publishing{Exchange: entry.Exchange, Key: key, Optional: entry.Optional, Message: sealed})
+	if err == nil { // confirmed: otherwise it may still be being written
+		message.Recycle(sealed)
+	}
+	return err
 }
 
 // publishNow publishes a message without delay.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,7 +51,9 @@ var (
 
 // NewEnvelope returns an envelope with an id of its own.
 func NewEnvelope(due time.Time, delay time.Duration, exchange string) Envelope {
-	return Envelope{ID: idPrefix + strconv.FormatUint(idCount.Add(1), 36), Due: due, Delay: delay, Exchange: exchange}
+	var id [32]byte // on the stack
+	text := strconv.AppendUint(append(id[:0], idPrefix...), idCount.Add(1), 36)
+	return Envelope{ID: string(text), Due: due, Delay: delay, Exchange: exchange}
 }
 
 // String returns the value of [delayer.Header].
@@ -88,11 +91,23 @@ func ParseEnvelope(s string) (Envelope, error) {
 	}, nil
 }
 
+// spare keeps header tables for reuse: two allocations less a message.
+var spare = sync.Pool{New: func() any { return amqp091.Table{} }}
+
+// Recycle gives up the headers of a message that Seal returned, once nobody reads it any more.
+func Recycle(sealed amqp091.Publishing) {
+	const most = 16 // entries: a large table is slow to clear
+	if len(sealed.Headers) <= most {
+		clear(sealed.Headers)
+		spare.Put(sealed.Headers)
+	}
+}
+
 // Seal returns msg as it is sent: without the headers of earlier deliveries, with our header and
 // those in more, and with keys added to its BCC. It does not modify msg or its headers. msg must be
 // valid.
 func Seal(msg amqp091.Publishing, e Envelope, more amqp091.Table, keys ...any) amqp091.Publishing {
-	headers := make(amqp091.Table, len(msg.Headers)+len(more)+2)
+	headers := spare.Get().(amqp091.Table)
 	for name, value := range msg.Headers {
 		headers[name] = widen(value)
 	}

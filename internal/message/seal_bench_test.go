@@ -20,7 +20,7 @@ func BenchmarkSeal(b *testing.B) {
 			keys := []any{"~:=4>2", "~:=2>end", "~:=AAAAAAAAAAAAAAAAAAAAAA"}
 			b.ReportAllocs()
 			for b.Loop() {
-				Seal(msg, NewEnvelope(due, time.Minute, "orders"), nil, keys...)
+				Recycle(Seal(msg, NewEnvelope(due, time.Minute, "orders"), nil, keys...))
 			}
 		})
 	}

@@ -1,0 +1,97 @@
+package broker
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// socket records what is written to it, until it fails.
+type socket struct {
+	net.Conn
+	writes []string
+	fails  error
+	closed bool
+}
+
+func (s *socket) Write(p []byte) (int, error) {
+	if s.fails != nil {
+		return 0, s.fails
+	}
+	s.writes = append(s.writes, string(p))
+	return len(p), nil
+}
+
+func (s *socket) Close() error { s.closed = true; return nil }
+
+func send(t *testing.T, w *wire, text string) {
+	t.Helper()
+	n, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	require.Equal(t, len(text), n)
+}
+
+// TestWire: messages that wait for one another go out in one write, in order, and nothing stays
+// behind when no writer gathers.
+func TestWire(t *testing.T) {
+	s := &socket{}
+	w := &wire{Conn: s}
+	one, other := gathering{wire: w}, gathering{wire: w}
+	send(t, w, "a")
+	require.Equal(t, []string{"a"}, s.writes, "nobody gathers")
+	one.begin()
+	one.begin()
+	send(t, w, "b")
+	other.begin()
+	send(t, w, "c")
+	one.end()
+	one.end()
+	require.Equal(t, []string{"a"}, s.writes, "the other still gathers")
+	send(t, w, "d")
+	other.end()
+	require.Equal(t, []string{"a", "bcd"}, s.writes)
+	send(t, w, "e")
+	one.begin()
+	one.end()
+	require.Equal(t, []string{"a", "bcd", "e"}, s.writes)
+}
+
+// TestWire_Large: what is gathered is bounded, and goes before a message that is larger.
+func TestWire_Large(t *testing.T) {
+	s := &socket{}
+	w := &wire{Conn: s}
+	g := gathering{wire: w}
+	g.begin()
+	half, large := strings.Repeat("h", mostGathered/2), strings.Repeat("l", mostGathered+1)
+	for _, text := range []string{half, half, "x", large, "y"} {
+		send(t, w, text)
+	}
+	require.Equal(t, []string{half + half, "x", large}, s.writes)
+	g.end()
+	require.Equal(t, "y", s.writes[len(s.writes)-1])
+	require.LessOrEqual(t, cap(w.gathered), 2*mostGathered)
+}
+
+// TestWire_Fails: amqp091-go learns of a failed write, or the socket is closed.
+func TestWire_Fails(t *testing.T) {
+	for name, late := range map[string]bool{"while it writes": false, "after it has written": true} {
+		t.Run(name, func(t *testing.T) {
+			s := &socket{}
+			w := &wire{Conn: s}
+			g := gathering{wire: w}
+			g.begin()
+			send(t, w, "x")
+			s.fails = errors.New("broken pipe")
+			if !late {
+				_, err := w.Write(slices.Repeat([]byte("y"), mostGathered))
+				require.ErrorIs(t, err, s.fails)
+			}
+			g.end()
+			require.Equal(t, late, s.closed)
+		})
+	}
+}
