@@ -192,8 +192,9 @@ func TestNode_Cost(t *testing.T) {
 	t.Parallel()
 	d := newDelayed(t, "topic")
 	const messages, most = 1000, 3000
-	for range messages - 1 {
-		_, err := d.ch.PublishWithDeferredConfirm(d.exchange, "key", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": time.Hour.Milliseconds()}})
+	for i := range messages - 1 {
+		apart := time.Hour + time.Duration(i)*time.Second // no two are due in the same millisecond
+		_, err := d.ch.PublishWithDeferredConfirm(d.exchange, "key", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": apart.Milliseconds()}})
 		require.NoError(t, err)
 	}
 	d.publish("key", time.Hour, amqp091.Publishing{})
