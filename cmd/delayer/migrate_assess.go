@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/cli"
 	"github.com/delayer-go/delayer/internal/migration/assess"
+	"github.com/delayer-go/delayer/internal/migration/inventory"
 	"github.com/delayer-go/delayer/internal/migration/node"
 	"github.com/delayer-go/delayer/internal/topology"
 )
@@ -133,7 +135,9 @@ func (c *migrateAssessCmd) askNodes(ctx context.Context, q *assess.Question) err
 		return err
 	}
 	tables, err := control.Pending(ctx)
-	if err != nil {
+	if errors.Is(err, node.ErrUnreached) {
+		q.Inventory.Unseen = append(q.Inventory.Unseen, inventory.Unseen{What: "what waits on every node", Why: err.Error()})
+	} else if err != nil {
 		return err
 	}
 	q.Asked = true

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/cli"
+	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/migration/evacuate"
 	"github.com/delayer-go/delayer/internal/migration/inventory"
 	"github.com/delayer-go/delayer/internal/migration/node"
@@ -31,7 +34,7 @@ func (c *migrateDrainCmd) Run(ctx context.Context, s streams) error {
 }
 
 func (c *migrateDrainCmd) run(ctx context.Context, s streams) error {
-	count, err := c.counter(s)
+	count, err := c.counter(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -62,18 +65,13 @@ func (c *migrateDrainCmd) run(ctx context.Context, s streams) error {
 }
 
 // counter returns what counts: exact on the nodes, or as far as the management API knows.
-func (c *migrateDrainCmd) counter(s streams) (func(context.Context) (evacuate.Left, error), error) {
+func (c *migrateDrainCmd) counter(ctx context.Context, s streams) (func(context.Context) (evacuate.Left, error), error) {
 	cfg, err := c.load()
 	if err != nil {
 		return nil, err
 	}
-	vhost, err := broker.Vhost(cfg.URL)
-	if err != nil {
-		return nil, err
-	}
 	if c.Rabbitmqctl != "" {
-		control, err := node.New(c.Rabbitmqctl)
-		return evacuate.Job{Nodes: control, Vhost: vhost, Exchanges: c.Exchange}.Left, err
+		return c.byNodes(ctx, cfg)
 	}
 	api, err := c.api(cfg)
 	if err != nil {
@@ -81,6 +79,25 @@ func (c *migrateDrainCmd) counter(s streams) (func(context.Context) (evacuate.Le
 	}
 	fmt.Fprintln(s.err, "Without --rabbitmqctl only the node that answers is counted, only exchanges that are still the plugin's, and when the last message is due is not known.")
 	return c.byAPI(api), nil
+}
+
+// byNodes asks the nodes. An exchange that they do not know is an error, and not an empty one.
+func (c *migrateDrainCmd) byNodes(ctx context.Context, cfg backend.Config) (func(context.Context) (evacuate.Left, error), error) {
+	cfg.Logger = slog.New(slog.DiscardHandler) // the error says it all
+	settings, err := engine.Resolve(cfg.Options, "")
+	if err != nil {
+		return nil, err
+	}
+	vhost, err := broker.Vhost(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	control, err := node.New(c.Rabbitmqctl)
+	if err != nil {
+		return nil, err
+	}
+	j := evacuate.Job{Nodes: control, Broker: settings.BrokerOptions("drain"), Vhost: vhost, Exchanges: c.Exchange}
+	return j.Left, known(ctx, j)
 }
 
 // byAPI asks the management API.

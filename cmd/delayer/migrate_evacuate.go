@@ -18,7 +18,6 @@ import (
 	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/migration/evacuate"
 	"github.com/delayer-go/delayer/internal/migration/node"
-	"github.com/delayer-go/delayer/internal/migration/swap"
 )
 
 // migrateEvacuateCmd is `delayer migrate evacuate`.
@@ -54,7 +53,7 @@ func (c *migrateEvacuateCmd) Run(ctx context.Context, s streams) error {
 func (c *migrateEvacuateCmd) run(ctx context.Context, s streams) error {
 	j, cfg, err := c.job(ctx)
 	if err == nil {
-		err = known(ctx, j)
+		err = known(ctx, j, evacuate.Staging(j.Prefix), evacuate.Refused(j.Prefix))
 	}
 	if err != nil {
 		return err
@@ -82,46 +81,6 @@ func (c *migrateEvacuateCmd) run(ctx context.Context, s streams) error {
 	account, err := j.Run(ctx)
 	show.End()
 	return errors.Join(c.print(s.out, account, j.Prefix), err)
-}
-
-// known refuses an exchange that does not exist and for which nothing waits: its name is mistyped.
-func known(ctx context.Context, j evacuate.Job) error {
-	if len(j.Exchanges) == 0 {
-		return nil
-	}
-	conn, err := broker.Dial(ctx, j.Broker)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	w := swap.Wire{Conn: conn}
-	for _, name := range j.Exchanges {
-		there, err := w.Exists(ctx, name)
-		if err != nil {
-			return err
-		}
-		if !there {
-			if err := waits(ctx, w, j, name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// waits fails if nothing waits for an exchange that is gone, and an earlier run has left nothing.
-func waits(ctx context.Context, w swap.Wire, j evacuate.Job, name string) error {
-	for _, queue := range []string{evacuate.Staging(j.Prefix), evacuate.Refused(j.Prefix)} {
-		if d, err := w.Depth(ctx, queue); err != nil || d.Messages > 0 {
-			return err
-		}
-	}
-	j.Exchanges = []string{name}
-	left, err := j.Left(ctx)
-	if err == nil && left.Rows == 0 {
-		err = fmt.Errorf("exchange %q does not exist in vhost %q, and nothing waits for it (is --exchange right?)", name, j.Vhost)
-	}
-	return err
 }
 
 // exact refuses a Delayer that has only certain delays: what remains of a delay is any.

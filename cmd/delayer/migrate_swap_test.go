@@ -106,8 +106,12 @@ func TestMigrateSteps(t *testing.T) {
 	require.Contains(t, stdout, "nothing changed")
 	_, stderr = step(exitFailed, "switch", x, "--mode=in-place")
 	require.Contains(t, stderr, "--yes")
-	_, stderr = step(exitFailed, "evacuate", "--exchange=oders", "--dry-run", ctl)
-	require.Contains(t, stderr, `exchange "oders" does not exist in vhost "/", and nothing waits for it`)
+	for _, mistyped := range [][]string{{"evacuate", "--dry-run"}, {"drain"}} {
+		_, stderr = step(exitFailed, append(mistyped, "--exchange=oders", ctl)...)
+		require.Contains(t, stderr, `exchange "oders" does not exist in vhost "/", and nothing waits for it`)
+	}
+	stdout, _ = step(exitOK, "drain", x, ctl)
+	require.Contains(t, stdout, "The plugin has nothing left")
 	stdout, stderr = step(exitOK, "switch", x, "--mode=in-place", "--yes")
 	require.Contains(t, stdout, "exchange orders is an ordinary exchange now, with 1 binding\nit was away for at most")
 	require.Contains(t, stderr, "what falls due then is lost")

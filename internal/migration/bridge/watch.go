@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -21,7 +22,7 @@ const watchEvery = 5 * time.Second
 func (b *Bridge) watch(ctx context.Context) {
 	for {
 		if err := b.moveBindings(ctx); err != nil && ctx.Err() == nil {
-			b.forwarder.quiet.warn(b.log, "the bindings of the exchange cannot be looked at", "error", err)
+			b.forwarder.quiet.warn(b.log, "the bindings of the exchange could not be looked at, or not all of them be moved behind the bridge", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -72,15 +73,16 @@ func (b *Bridge) mend(ctx context.Context, is inventory.Definition) error {
 			return err
 		}
 	}
+	var errs []error
 	for _, stray := range is.Out {
 		if b.names.leads(stray) {
 			continue
 		}
-		if err := b.move(ctx, stray); err != nil {
-			return err
+		if err := b.move(ctx, stray); err != nil { // an exclusive queue is bound by its own connection alone
+			errs = append(errs, fmt.Errorf("%q is bound to the exchange itself, and gets messages at once and twice: %w", stray.Target, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // lead is the binding by which an exchange leads to the bridge, whatever the message.

@@ -200,9 +200,13 @@ func (r *run) batch(ctx context.Context, name string, batch []node.Row) error {
 }
 
 // fitting returns the rows that the Delayer will take, ready for the queue. The others are counted.
+// Those that are due soon by now stay in the plugin: a batch may have waited for the one before it.
 func (r *run) fitting(name string, batch []node.Row) []staged {
 	out := make([]staged, 0, len(batch))
 	for _, row := range batch {
+		if r.clocks[name].Until(row.Due) < r.Leave {
+			continue
+		}
 		s := newStaged(name, row)
 		if why := r.unfit(s, row); why != "" {
 			r.account.Left[fmt.Sprintf("exchange %q: %s", row.Exchange, why)]++

@@ -9,8 +9,15 @@ import (
 )
 
 // MostRemoved is how many rows one call can remove. Their ids are in one argument of a command, for
-// which Linux has 128 KiB.
-const MostRemoved = 4000
+// which Linux has 128 KiB. A call takes rabbitmqctl a second to start, so that many are worth it.
+const MostRemoved = 8000
+
+const (
+	idSize = 16 // of a row's id
+	// givenSize is how many bytes of each id the command has. That a row which was not asked for, of
+	// a million that are due in the same time, has those of one that was is a chance of 1 in 10⁹.
+	givenSize = 8
+)
 
 // An Entry names a row.
 type Entry struct {
@@ -31,11 +38,10 @@ func (c *Control) Remove(ctx context.Context, node, vhost string, rows []Entry) 
 	from, to, ids := rows[0].Due, rows[0].Due, []byte(nil)
 	for _, r := range rows {
 		id, err := hex.DecodeString(r.ID)
-		const idSize = 16
 		if err != nil || len(id) != idSize {
 			return 0, Clock{}, fmt.Errorf("remove row %q: it is not the id of a row", r.ID)
 		}
-		ids, from, to = append(ids, id...), min(from, r.Due), max(to, r.Due)
+		ids, from, to = append(ids, id[:givenSize]...), min(from, r.Due), max(to, r.Due)
 	}
 	counted := false
 	in := [][]byte{fmt.Append(nil, from), fmt.Append(nil, to), []byte(vhost), ids}

@@ -56,7 +56,7 @@ func (s *Swapper) prepare(ctx context.Context, st state, begun *record.Record, t
 			return st, err
 		}
 		if err := s.Broker.Perform(ctx, Plan(s.request(st, to)).Before); err != nil {
-			return st, errors.Join(err, s.undo(ctx, st, before))
+			return st, errors.Join(explainExclusive(err, to, st.onNode), s.undo(ctx, st, before))
 		}
 		same, err := s.refresh(ctx, &st)
 		if err != nil || same {
@@ -96,7 +96,7 @@ func (s *Swapper) undo(ctx context.Context, st state, before record.Record) erro
 		return s.again(err)
 	}
 	var result Result
-	undo := Change{After: Undo(s.request(st, Plain), missing(st.former.Out, out))}
+	undo := Change{After: Undo(s.request(st, Plain), missing(st.had(), out))}
 	if err := s.repair(ctx, &st, undo, &result); err != nil {
 		return s.again(err)
 	}
@@ -106,6 +106,20 @@ func (s *Swapper) undo(ctx context.Context, st state, before record.Record) erro
 	latest, _ := s.Keeper.Record()
 	before.Number = latest.Number + 1
 	return s.Keeper.Save(ctx, before)
+}
+
+// had are the bindings that the exchange itself had when it was looked at. Those of a front are at the
+// exchange behind: on the front they would make messages early.
+func (st state) had() []inventory.Binding {
+	if st.isFront() {
+		return st.stray
+	}
+	return st.former.Out
+}
+
+// isFront reports whether the exchange leads to a bridge.
+func (st state) isFront() bool {
+	return st.record.Mode == record.Bridging && st.record.Step != record.Restored
 }
 
 // swap changes the exchange, does what follows, and verifies it. It does not stop when ctx ends.

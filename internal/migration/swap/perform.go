@@ -71,7 +71,7 @@ func explain(err error) error {
 	case amqp091.ResourceLocked:
 		return &delayer.Error{
 			Op: "migrate", Kind: delayer.ErrConflict, Cause: err,
-			Hint: "only the connection that declared an exclusive queue can bind it: close that consumer, and let it bind its queue after the switch",
+			Hint: hintExclusive,
 		}
 	case amqp091.AccessRefused:
 		return &delayer.Error{
@@ -85,6 +85,28 @@ func explain(err error) error {
 		}
 	}
 	return broker.Explain("migrate", "", "", err)
+}
+
+// What to do about a queue that its own connection alone can bind.
+const (
+	hintExclusive       = "only the connection that declared an exclusive queue can bind it: close that consumer, and let it bind its queue again after this"
+	hintExclusiveGap    = "give --rabbitmqctl, which keeps the bindings of an exclusive queue; or close that consumer, and let it bind its queue again after this"
+	hintExclusiveBridge = "a bridge cannot feed an exclusive queue, because only its own connection can bind it: use --mode in-place, or let its consumer declare it without exclusive"
+)
+
+// explainExclusive says what to do about an exclusive queue that keeps an exchange from a shape.
+func explainExclusive(err error, to Shape, onNode bool) error {
+	var known *delayer.Error
+	if broker.Code(err) != amqp091.ResourceLocked || !errors.As(err, &known) {
+		return err
+	}
+	switch {
+	case to == Front:
+		known.Hint = hintExclusiveBridge
+	case !onNode:
+		known.Hint = hintExclusiveGap
+	}
+	return err
 }
 
 // Repair waits for each answer.

@@ -110,7 +110,7 @@ func (s *Swapper) gather(ctx context.Context, st *state, now inventory.Definitio
 		former.Out = union(former.Out, st.record.Former.Out)
 		former.In = union(former.In, st.record.Former.In)
 	}
-	if st.record.Mode == record.Bridging && st.record.Step != record.Restored {
+	if st.isFront() {
 		st.stray = now.Out
 		out, err := s.behindNow(ctx)
 		if err != nil {

@@ -345,7 +345,8 @@ func TestBridge_Parked(t *testing.T) {
 	assert.Zero(t, c.count(c.queue))
 }
 
-// TestBridge_MovesBindings: what others bind to the exchange itself goes behind the bridge.
+// TestBridge_MovesBindings: what others bind to the exchange itself goes behind the bridge. An
+// exclusive queue, which the bridge cannot bind, keeps none of the others from it.
 func TestBridge_MovesBindings(t *testing.T) {
 	c := newCrossing(t, "topic")
 	c.swap()
@@ -354,12 +355,17 @@ func TestBridge_MovesBindings(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _, _ = c.ch.QueueDelete(late, false, false, false) })
 	require.NoError(t, c.ch.QueueBind(late, "other.#", c.exchange, false, nil))
+	exclusive, err := c.ch.QueueDeclare("", false, true, true, false, nil) // the broker's name comes before the other
+	require.NoError(t, err)
+	require.NoError(t, c.ch.QueueBind(exclusive.Name, "nothing", c.exchange, false, nil))
 	require.NoError(t, c.ch.QueueUnbind(record.Bridge(c.cfg.Prefix, c.exchange), "", c.exchange, nil))
 	c.cross(func(cfg *bridge.Config) { cfg.API = c.api() })
 	require.Eventually(t, func() bool {
 		d, err := c.api().Definition(t.Context(), c.exchange)
-		around := func(b inventory.Binding) bool { return b.Target != record.Bridge(c.cfg.Prefix, c.exchange) }
-		return err == nil && len(d.Out) > 0 && !slices.ContainsFunc(d.Out, around)
+		lead := record.Bridge(c.cfg.Prefix, c.exchange)
+		around := func(b inventory.Binding) bool { return b.Target != lead && b.Target != exclusive.Name }
+		leads := func(b inventory.Binding) bool { return b.Target == lead }
+		return err == nil && slices.ContainsFunc(d.Out, leads) && !slices.ContainsFunc(d.Out, around)
 	}, bridgePatience, 50*time.Millisecond)
 	deliveries := c.consume(late)
 	began := time.Now()

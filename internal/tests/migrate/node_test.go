@@ -186,6 +186,34 @@ func dues(rows []node.Row) (list []int64) {
 	return list
 }
 
+// TestNode_Cost: the plugin's process, which delivers nothing meanwhile, removes a row in few steps. An
+// interpreted program takes it some 7,000.
+func TestNode_Cost(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "topic")
+	const messages, most = 1000, 3000
+	for i := range messages - 1 {
+		apart := time.Hour + time.Duration(i)*time.Second // no two are due in the same millisecond
+		_, err := d.ch.PublishWithDeferredConfirm(d.exchange, "key", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": apart.Milliseconds()}})
+		require.NoError(t, err)
+	}
+	d.publish("key", time.Hour, amqp091.Publishing{})
+	rows := d.rows(node.Query{MaxRows: messages, MaxBytes: 1 << 30})
+	before := d.reductions()
+	require.Equal(t, messages, d.remove(rows...))
+	assert.Less(t, (d.reductions()-before)/messages, most)
+}
+
+// reductions is what the plugin's process has worked, in Erlang's measure.
+func (d *delayed) reductions() (n int) {
+	d.Helper()
+	out, err := d.broker.Ctl(d.Context(), "eval", "element(2, process_info(whereis(rabbit_delayed_message), reductions)).")
+	require.NoError(d, err)
+	_, err = fmt.Sscan(out, &n)
+	require.NoError(d, err, out)
+	return n
+}
+
 func TestNode_LargeBody(t *testing.T) {
 	t.Parallel()
 	d := newDelayed(t, "topic")

@@ -88,6 +88,7 @@ type ledger struct {
 	strange  string        // the first of changed
 	latest   time.Duration // behind its due time
 	refused  map[string]int
+	gap      time.Duration // in which a publisher could not publish, at most
 	arriving chan struct{} // has a value after an arrival
 }
 
@@ -102,11 +103,12 @@ func (l *ledger) confirmed(id string, due int64) {
 	l.sent[id] = due
 }
 
-// failed notes a publish that failed.
-func (l *ledger) failed(err error) {
+// failed notes a publish that failed, in a publisher that has tried for so long.
+func (l *ledger) failed(err error, tried time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refused[err.Error()]++
+	l.gap = max(l.gap, tried)
 }
 
 // arrived notes a message.

@@ -19,7 +19,6 @@ import (
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/migration/evacuate"
-	"github.com/delayer-go/delayer/internal/migration/node"
 	"github.com/delayer-go/delayer/internal/migration/record"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
@@ -39,6 +38,7 @@ type rehearsal struct {
 	testing.TB
 	broker  *rabbit.Broker
 	conn    *amqp091.Connection
+	fillers []*amqp091.Connection // fill the plugin, in turn
 	cfg     backend.Config
 	config  string // the file
 	program string
@@ -81,18 +81,27 @@ func full(t testing.TB) int {
 
 func newRehearsal(t testing.TB, name, program string) *rehearsal {
 	b := needPlugin(t)
-	r := &rehearsal{TB: t, broker: b, program: program, ctl: rabbitmqctl(t, b), many: 300, kills: []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond}}
-	r.kinds = map[string][]string{"code": {"direct"}, "bridge": {"topic"}, "evacuation": {"headers"}}[name]
+	kinds := map[string][]string{"code": {"direct"}, "bridge": {"topic"}, "evacuation": {"headers"}}[name]
 	if n := full(t); n > 0 {
-		r.ctl = b.CtlCommand()
-		r.kinds, r.many = []string{"topic", "direct", "fanout", "headers"}, n
+		r := rehearse(t, b, program, b.CtlCommand(), []string{"topic", "direct", "fanout", "headers"})
+		r.many = n
 		r.kills = []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 3 * time.Second, 6 * time.Second}
+		return r
 	}
+	r := rehearse(t, b, program, rabbitmqctl(t, b), kinds)
+	r.many, r.kills = 300, []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond}
+	return r
+}
+
+// rehearse declares exchanges of some kinds, each with a queue that is consumed.
+func rehearse(t testing.TB, b *rabbit.Broker, program, ctl string, kinds []string) *rehearsal {
+	r := &rehearsal{TB: t, broker: b, program: program, ctl: ctl, kinds: kinds}
 	uri, err := url.Parse(b.URL())
 	require.NoError(t, err)
 	r.ledger = newLedger(uri.User.Username())
 	r.conn, err = amqp091.Dial(b.URL())
 	require.NoError(t, err)
+	r.fillers = []*amqp091.Connection{r.conn}
 	t.Cleanup(func() {
 		_ = r.conn.Close()
 		r.running.Wait()
@@ -309,11 +318,7 @@ func (r *rehearsal) evacuation() {
 
 // inPlugin counts what the plugin holds for these exchanges.
 func (r *rehearsal) inPlugin() (n int) {
-	control, err := node.New(r.ctl)
-	require.NoError(r, err)
-	tables, err := control.Pending(r.Context())
-	require.NoError(r, err)
-	for _, t := range tables {
+	for _, t := range r.tables() {
 		for _, w := range t.Exchanges {
 			if strings.HasPrefix(w.Exchange, r.cfg.Prefix) {
 				n += w.Rows
@@ -359,11 +364,11 @@ func (r *rehearsal) report(way string) {
 	a := r.ledger.account()
 	l := r.ledger
 	l.mu.Lock()
-	refused, early, changed, strange, latest := l.refused, l.early, l.changed, l.strange, l.latest
+	refused, gap, early, changed, strange, latest := l.refused, l.gap, l.early, l.changed, l.strange, l.latest
 	l.mu.Unlock()
 	r.Logf("latest: %v", latest)
-	fmt.Printf("| %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", way, r.broker.Version(), r.many, r.moved,
-		a.sent, a.delivered, a.twice, early, a.lost, changed, len(refused), r.killed)
+	fmt.Printf("| %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", way, r.broker.Version(), r.many, r.moved,
+		a.sent, a.delivered, a.twice, early, a.lost, changed, len(refused), gap.Milliseconds(), r.killed)
 	assert.Empty(r, refused, "publishers were refused")
 	assert.Zero(r, a.lost, "lost: %v", l.missing())
 	assert.Zero(r, early)

@@ -50,10 +50,25 @@ func (r *rehearsal) killedStep(step string, args ...string) {
 func (r *rehearsal) step(step string, args ...string) {
 	r.Helper()
 	r.killedStep(step, args...)
+	r.wholeStep(step, args...)
+}
+
+// wholeStep runs a step to its end, and returns what it says.
+func (r *rehearsal) wholeStep(step string, args ...string) string {
+	r.Helper()
+	said, err := r.tryStep(step, args...)
+	require.NoError(r, err, "%s %v: %s", step, args, said)
+	return said
+}
+
+// tryStep is a wholeStep that may fail.
+func (r *rehearsal) tryStep(step string, args ...string) (said string, err error) {
+	r.Helper()
 	began := time.Now()
-	cmd, said := r.command(step, args...)
-	require.NoError(r, cmd.Run(), "%s %v: %s", step, args, said)
-	r.Logf("%s took %v\n%s", step, time.Since(began).Round(time.Millisecond), said)
+	cmd, out := r.command(step, args...)
+	err = cmd.Run()
+	r.Logf("%s took %v\n%s", step, time.Since(began).Round(time.Millisecond), out)
+	return out.String(), err
 }
 
 // A bridgeProcess is one that is started again when it ends.

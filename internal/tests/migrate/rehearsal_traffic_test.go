@@ -67,17 +67,21 @@ func (p *rawPublisher) PublishWithContext(ctx context.Context, exchange, key str
 // fill publishes messages to the plugin, whose delays are spread over a span.
 func (r *rehearsal) fill(series, kind string, n int, from, to time.Duration) {
 	r.Helper()
-	ch, err := r.conn.Channel()
-	require.NoError(r, err)
-	defer ch.Close() //nolint:errcheck // all is confirmed
-	require.NoError(r, ch.Confirm(false))
+	var channels []*amqp091.Channel
+	for _, conn := range r.fillers {
+		ch, err := conn.Channel()
+		require.NoError(r, err)
+		defer ch.Close() //nolint:errcheck // all is confirmed
+		require.NoError(r, ch.Confirm(false))
+		channels = append(channels, ch)
+	}
 	var confirms []*amqp091.DeferredConfirmation
 	for i := range n {
 		l, delay := letter{series, kind, i}, from+(to-from)*time.Duration(i)/time.Duration(n)
 		msg := l.message(r.ledger.user)
 		due := time.Now().Add(delay).UnixMilli()
 		msg.Headers[dueHeader], msg.Headers["x-delay"] = due, delay.Milliseconds()
-		confirm, err := ch.PublishWithDeferredConfirm(r.exchange(kind), l.key(), false, false, msg)
+		confirm, err := channels[i%len(channels)].PublishWithDeferredConfirm(r.exchange(kind), l.key(), false, false, msg)
 		require.NoError(r, err)
 		confirms = append(confirms, confirm)
 		r.ledger.confirmed(l.id(), due)
@@ -100,7 +104,7 @@ func (r *rehearsal) produce(ctx context.Context, kind string, p channelPublisher
 				r.ledger.confirmed(l.id(), due)
 				break
 			}
-			r.ledger.failed(err)
+			r.ledger.failed(err, time.Since(began))
 			if time.Since(began) > rehearsalPatience {
 				assert.NoError(r, err, "a publisher gives up")
 				return

@@ -40,9 +40,7 @@ func TestSwap_OnNode(t *testing.T) {
 			r.onNode = true
 			r.delayed(kind, autoDelete, amqp091.Table{"alternate-exchange": "amq.fanout"})
 			queue, behind, source, headers := r.neighbours(kind)
-			exclusive, err := r.ch.QueueDeclare("", false, true, true, false, nil)
-			require.NoError(t, err)
-			require.NoError(t, r.ch.QueueBind(exclusive.Name, "exclusive", r.name, false, amqp091.Table{"h": "exclusive"}))
+			r.exclusive()
 			before := r.definition()
 
 			const n = 20
@@ -345,23 +343,85 @@ func TestSwap_Killed(t *testing.T) {
 	}
 }
 
-// TestSwap_Exclusive: nobody but its connection can bind an exclusive queue again.
+// TestSwap_Exclusive: nobody but its connection can bind an exclusive queue again. Where that is
+// needed the switch is refused before anything is changed, and says which queue and what to do.
 func TestSwap_Exclusive(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode   record.Mode
+		onNode bool
+		says   string
+	}{
+		"in-place":           {record.InPlace, false, "give --rabbitmqctl"},
+		"bridge":             {record.Bridging, false, "a bridge cannot feed an exclusive queue"},
+		"bridge on the node": {record.Bridging, true, "a bridge cannot feed an exclusive queue"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newSwapRig(t)
+			r.onNode = c.onNode
+			r.delayed("topic", false, nil)
+			queue := r.queue("q", r.name, "k", nil)
+			exclusive := r.exclusive()
+			before := r.definition()
+			r.refuses(exclusive, c.says, record.Prepared, func(s *swap.Swapper) error {
+				_, err := s.Switch(t.Context(), c.mode)
+				return err
+			})
+			require.Equal(t, before, r.definition())
+			there, err := swap.Wire{Conn: r.conn}.Exists(t.Context(), record.Behind(r.prefix, r.name))
+			require.NoError(t, err)
+			require.False(t, there)
+			r.publish(r.name, "k", 1, time.Second, nil)
+			r.arrives(queue, 1)
+		})
+	}
+}
+
+// TestSwap_ExclusiveBridge: a consumer that binds an exclusive queue to a bridge's exchange keeps it
+// there until it is closed. Nothing is changed before.
+func TestSwap_ExclusiveBridge(t *testing.T) {
 	t.Parallel()
 	r := newSwapRig(t)
+	r.onNode = true
 	r.delayed("topic", false, nil)
-	q, err := r.ch.QueueDeclare("", false, true, true, false, nil)
-	require.NoError(t, err)
-	require.NoError(t, r.ch.QueueBind(q.Name, "#", r.name, false, nil))
+	r.queue("q", r.name, "k", nil)
 	before := r.definition()
-	r.tool(func(s *swap.Swapper) {
-		_, err := s.Switch(t.Context(), record.InPlace)
-		require.ErrorIs(t, err, delayer.ErrConflict)
-		require.ErrorContains(t, err, "exclusive")
-		latest, _ := s.Keeper.Record()
-		require.Equal(t, record.Prepared, latest.Step)
-	})
+	r.switches(record.Bridging)
+	exclusive := r.exclusive()
+	front := r.definition()
+	for says, step := range map[string]func(*swap.Swapper) error{
+		"a bridge cannot feed an exclusive queue": func(s *swap.Swapper) error { _, err := s.Switch(t.Context(), record.Bridging); return err },
+		"close that consumer, and let it bind":    func(s *swap.Swapper) error { _, err := s.Rollback(t.Context()); return err },
+	} {
+		r.refuses(exclusive, says, record.Switched, step)
+		require.Equal(t, front, r.definition())
+	}
+	_, err := r.ch.QueueDelete(exclusive, false, false, false)
+	require.NoError(t, err)
+	r.rollsBack()
 	require.Equal(t, before, r.definition())
+}
+
+// exclusive binds an exclusive queue to the exchange.
+func (r *swapRig) exclusive() string {
+	r.Helper()
+	q, err := r.ch.QueueDeclare("", false, true, true, false, nil)
+	require.NoError(r, err)
+	require.NoError(r, r.ch.QueueBind(q.Name, "#", r.name, false, nil))
+	return q.Name
+}
+
+// refuses expects that a step is refused because of a queue, and leaves the record at its step.
+func (r *swapRig) refuses(queue, says string, at record.Step, step func(*swap.Swapper) error) {
+	r.Helper()
+	r.tool(func(s *swap.Swapper) {
+		err := step(s)
+		require.ErrorIs(r, err, delayer.ErrConflict)
+		require.ErrorContains(r, err, queue)
+		require.ErrorContains(r, err, says)
+		latest, _ := s.Keeper.Record()
+		require.Equal(r, at, latest.Step)
+	})
 }
 
 // TestSwap_FrontPending: what waits in the plugin reaches the bridge's queue when it is due. The

@@ -1,5 +1,5 @@
-% Removes rows by their ids, and the index entries that are left without a row. The plugin's process
-% does it, a few hundred rows at a time: nothing is delivered or added meanwhile.
+% Removes rows by the beginnings of their ids, and the index entries that are left without a row. The
+% plugin's process does it, a few hundred rows at a time: nothing is delivered or added meanwhile.
 [FromBin, ToBin, Vhost, Ids] = In,
 [From, To] = [binary_to_integer(B) || B <- [FromBin, ToBin]],
 io:put_chars(["now ", integer_to_list(erlang:system_time(millisecond)), "\n"]),
@@ -7,9 +7,9 @@ Table = list_to_atom("rabbit_delayed_message" ++ atom_to_list(node())),
 Index = list_to_atom(atom_to_list(Table) ++ "_index"),
 Process = whereis(rabbit_delayed_message),
 is_pid(Process) andalso lists:member(Table, mnesia:system_info(tables)) orelse exit(no_plugin),
-Moved = maps:from_list([{Id, true} || <<Id:16/binary>> <= Ids]),
+Moved = maps:from_list([{Id, true} || <<Id:8/binary>> <= Ids]),
 Id = fun({delay_entry, {delay_key, Due, Exchange}, _, Ref}) ->
-    binary:part(crypto:hash(sha256, term_to_binary({Due, element(2, Exchange), Ref})), 0, 16)
+    binary:part(crypto:hash(sha256, term_to_binary({Due, element(2, Exchange), Ref})), 0, 8)
 end,
 Wanted = fun({delay_key, _, Exchange}) -> element(2, element(2, Exchange)) =:= Vhost end,
 Clear = fun(Key, [], _) -> mnesia:dirty_delete(Index, Key);
