@@ -15,14 +15,14 @@ import (
 
 // events are what an Observer was told.
 type events struct {
-	mu          sync.Mutex
-	published   []delayer.PublishEvent
-	rounds      []delayer.RoundEvent
-	delivered   []delayer.DeliveryEvent
-	taken, held int // messages
-	bytes       int
-	made, open  int // connections
-	misrouted   chan delayer.MisroutedEvent
+	mu         sync.Mutex
+	published  []delayer.PublishEvent
+	rounds     []delayer.RoundEvent
+	delivered  []delayer.DeliveryEvent
+	held       int // messages
+	bytes      int
+	made, open int // connections
+	misrouted  chan delayer.MisroutedEvent
 }
 
 func (e *events) observer() delayer.Observer {
