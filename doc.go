@@ -15,6 +15,10 @@
 // A program that needs one backend only can open it by its own package, such as
 // backend/binaryladder. It then links no other.
 //
+// An [Observer] in the Options is told what the Delayer does. Package metrics counts it for
+// Prometheus. Package tracing gives each Publish an OpenTelemetry span, to which that of the
+// consumer is linked.
+//
 // # How a message waits
 //
 // That depends on the backend; the package comment of each says it in detail.

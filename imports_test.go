@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,12 @@ var rules = []struct{ from, notTo, why string }{
 	{"gorabbitmq", module + "/backend", "whoever publishes opens the backend that it needs"},
 	{"gorabbitmq", module + "/internal/engine", "a publisher publishes through the Delayer's interface alone"},
 	{"gorabbitmq", "testing", "production code imports no testing"},
+	{"metrics", module + "/backend", "the metrics take events, whichever backend they are of"},
+	{"metrics", module + "/internal/engine", "the metrics take events, and publish nothing"},
+	{"metrics", "testing", "production code imports no testing"},
+	{"tracing", module + "/backend", "whoever publishes opens the backend that it needs"},
+	{"tracing", module + "/internal/engine", "a span is around the Delayer's interface"},
+	{"tracing", "testing", "production code imports no testing"},
 	{"", "github.com/jackc/pgx", "the contract knows no database"},
 	{"backend", "github.com/jackc/pgx", "who delays messages links no database driver"},
 	{"internal/message", "github.com/jackc/pgx", "what may go on the wire is pure"},
@@ -114,6 +121,21 @@ func TestGoRabbitMQ_OnlyWhereImported(t *testing.T) {
 		for _, dep := range p.Deps {
 			if strings.HasPrefix(dep, "github.com/wagslane/go-rabbitmq") {
 				t.Errorf("%s imports %s: what is for that library is in packages gorabbitmq", p.ImportPath, dep)
+			}
+		}
+	}
+}
+
+// TestObservability_OnlyWhereImported: nobody links Prometheus or OpenTelemetry who does not ask for it. The command
+// serves metrics.
+func TestObservability_OnlyWhereImported(t *testing.T) {
+	allowed := map[string][]string{
+		"github.com/prometheus/": {"metrics", "cmd/delayer"}, "go.opentelemetry.io/": {"tracing"},
+	}
+	for _, p := range list(t) {
+		for path, ours := range allowed {
+			if !slices.Contains(ours, strings.TrimPrefix(p.ImportPath, module+"/")) {
+				require.NotContains(t, strings.Join(p.Deps, "\n"), path, "%s: what is for it is in %v", p.ImportPath, ours)
 			}
 		}
 	}

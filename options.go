@@ -56,6 +56,9 @@ type Options struct {
 	// Logger receives what happens to connections, policies and destinations. Default:
 	// slog.Default().
 	Logger *slog.Logger `yaml:"-"`
+
+	// Observer is told what the Delayer does, for metrics. Default: nobody is.
+	Observer Observer `yaml:"-"`
 }
 
 // DefaultOptions returns the defaults of Options.

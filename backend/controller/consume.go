@@ -9,6 +9,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/observe"
 )
 
 // A consumer is one channel that consumes the intake, until the channel is lost. The broker then
@@ -35,6 +36,7 @@ func (r *runner) serve(alive context.Context, messages <-chan amqp091.Delivery) 
 	c.take(messages)
 	stopHolding()
 	<-held
+	c.changed(c.holder.drop())
 	defer time.AfterFunc(drainTimeout, func() { abandon(context.DeadlineExceeded) }).Stop()
 	c.working.Wait()
 	abandon(nil)
@@ -100,6 +102,13 @@ func (c *consumer) handle(d *amqp091.Delivery) {
 	}
 }
 
+// changed says by how much the memory has changed.
+func (c *consumer) changed(messages, bytes int) {
+	if messages != 0 {
+		observe.Tell(c.observer.Held, delayer.HeldEvent{Backend: Name, Messages: messages, Bytes: bytes})
+	}
+}
+
 // work runs f beside others, and keeps the consumer open until it is done.
 func (c *consumer) work(f func()) {
 	c.working.Add(1)
@@ -119,8 +128,12 @@ func (c *consumer) route(m incoming) {
 	}
 	level := c.blueprint.schedule.next(remaining)
 	if level == hold {
-		release := func() { c.work(func() { c.deliver(m) }) }
+		release := func() {
+			c.changed(-1, -len(m.Body))
+			c.work(func() { c.deliver(m) })
+		}
 		if c.holder.add(held{due: now.Add(remaining), size: len(m.Body), release: release}) {
+			c.changed(1, len(m.Body))
 			return
 		}
 		level = 0

@@ -54,8 +54,17 @@ func (h *holder) holds() bool {
 	return len(h.heap) > 0
 }
 
-// run releases each message when it is due, never before, in the order of due times. It drops the
-// rest when ctx ends.
+// drop forgets what is held, once run has ended, and returns by how much that changes the memory.
+func (h *holder) drop() (messages, bytes int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	messages, bytes = -len(h.heap), -h.bytes
+	h.heap, h.bytes = nil, 0
+	return messages, bytes
+}
+
+// run releases each message when it is due, never before, in the order of due times, until ctx
+// ends.
 func (h *holder) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

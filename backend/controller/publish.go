@@ -9,6 +9,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/observe"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -29,7 +30,11 @@ func (c *consumer) forward(m incoming, level int, now time.Time, remaining time.
 func (c *consumer) wait(d *amqp091.Delivery, level int, msg amqp091.Publishing) {
 	to := broker.Publishing{Exchange: c.blueprint.names.wait(level), Key: d.RoutingKey, Message: msg}
 	publish := func() error { return c.publisher.Publish(c.alive, to) }
-	c.acknowledge(d, c.retry(d, func() error { return c.publishAgain(publish) }))
+	err := c.retry(d, func() error { return c.publishAgain(publish) })
+	c.acknowledge(d, err)
+	if err == nil {
+		observe.Tell(c.observer.Round, delayer.RoundEvent{Backend: Name, Wait: c.blueprint.schedule.ttl(level)})
+	}
 }
 
 // deliver sends a message that is due to its destination. If the destination refuses it, as a full
@@ -48,7 +53,14 @@ func (c *consumer) deliver(m incoming) {
 	if m.envelope.Exchange != "" {
 		msg.Exchange = stage.Exchanges() // not through the discard queue, which would hide a return
 	}
-	c.store(m.Delivery, func() error { return c.publishDue(msg, m.envelope.Exchange) }, func() {
+	publish := func() error {
+		err := c.publishDue(msg, m.envelope.Exchange)
+		observe.Tell(c.observer.Delivered, delayer.DeliveryEvent{
+			Backend: Name, Exchange: m.envelope.Exchange, Key: m.RoutingKey, Lateness: time.Since(m.envelope.Due), Err: err,
+		})
+		return err
+	}
+	c.store(m.Delivery, publish, func() {
 		c.forward(m, c.blueprint.schedule.level(postponedFor), time.Now(), 0)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/keeper"
@@ -30,6 +31,7 @@ type runner struct {
 	publisher *broker.Publisher
 	keeper    *keeper.Keeper // of the topology
 	log       *slog.Logger
+	observer  delayer.Observer
 	warned    atomic.Int64 // when warn last logged, by reading
 
 	ctx    context.Context // ended by close
@@ -51,7 +53,7 @@ func run(ctx context.Context, s engine.Settings, b blueprint, k *keeper.Keeper) 
 	}
 	r := &runner{
 		blueprint: b, user: in.User(), control: broker.NewControl(in), keeper: k,
-		log: opts.Slog(), done: make(chan struct{}),
+		log: opts.Slog(), observer: s.Observer, done: make(chan struct{}),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.publisher = broker.NewPublisher(Name, k.Doubt, out)

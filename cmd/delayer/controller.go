@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/cli"
@@ -10,23 +9,36 @@ import (
 
 // controllerCmd is `delayer controller`.
 type controllerCmd struct {
+	serviceFlags
 	Config string `placeholder:"FILE" help:"The configuration of the Delayers, YAML or JSON. DELAYER_… variables override it."`
 }
 
 // Run runs a controller until SIGTERM or Ctrl-C. The exit status is then 0.
 func (c *controllerCmd) Run(ctx context.Context, s streams) error {
+	if err := c.run(ctx, s); err != nil {
+		return cli.InterruptedOr(ctx, failure("controller", err))
+	}
+	return nil
+}
+
+func (c *controllerCmd) run(ctx context.Context, s streams) error {
 	cfg, err := loadBroker(c.Config, "")
 	if err != nil {
-		return failure("controller", err)
+		return err
 	}
 	if cfg.Backend == "" {
 		cfg.Backend = "controller"
 	}
-	cfg.Logger = slog.New(slog.NewTextHandler(s.err, nil))
-	cfg.Logger.Info("controller starts")
-	if err := backend.ServeController(ctx, cfg); err != nil {
-		return cli.InterruptedOr(ctx, failure("controller", err))
+	service, err := c.start(ctx, s.err)
+	if err != nil {
+		return err
 	}
-	cfg.Logger.Info("controller has stopped; the messages that it held are back in the broker")
+	defer service.close()
+	service.configure(&cfg)
+	service.log.Info("controller starts")
+	if err := backend.ServeController(ctx, cfg); err != nil {
+		return err
+	}
+	service.log.Info("controller has stopped; the messages that it held are back in the broker")
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 
 	"github.com/delayer-go/delayer/backend"
@@ -16,6 +15,7 @@ import (
 // migrateBridgeCmd is `delayer migrate bridge`.
 type migrateBridgeCmd struct {
 	migrateFlags
+	serviceFlags
 	Exchange        string `required:"" placeholder:"NAME" help:"The exchange that was switched with --mode bridge."`
 	Prefetch        int    `default:"500" help:"How many messages are under way at a time (${default}). Their bodies are in memory."`
 	TrustTimestamps bool   `help:"Count a delay from the message's timestamp, not from when the bridge reads it. A publisher whose clock is behind this machine's makes messages early."`
@@ -30,23 +30,31 @@ func (c *migrateBridgeCmd) Validate() error {
 	case c.Prefetch <= 0 || c.Prefetch > math.MaxUint16:
 		return fmt.Errorf("--prefetch: %d is not between 1 and %d", c.Prefetch, math.MaxUint16)
 	}
+	if err := c.serviceFlags.Validate(); err != nil {
+		return err
+	}
 	return c.migrateFlags.Validate()
 }
 
 // Run passes messages on until SIGTERM or Ctrl-C. The exit status is then 0.
 func (c *migrateBridgeCmd) Run(ctx context.Context, s streams) error {
-	if err := c.run(ctx, slog.New(slog.NewTextHandler(s.err, nil))); err != nil {
+	if err := c.run(ctx, s); err != nil {
 		return cli.InterruptedOr(ctx, failure("migrate bridge", err))
 	}
 	return nil
 }
 
-func (c *migrateBridgeCmd) run(ctx context.Context, logger *slog.Logger) error {
+func (c *migrateBridgeCmd) run(ctx context.Context, s streams) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err
 	}
-	cfg.Logger = logger
+	service, err := c.start(ctx, s.err)
+	if err != nil {
+		return err
+	}
+	defer service.close()
+	service.configure(&cfg)
 	settings, err := engine.Resolve(cfg.Options, "")
 	if err != nil {
 		return err
@@ -73,7 +81,7 @@ func (c *migrateBridgeCmd) run(ctx context.Context, logger *slog.Logger) error {
 		return err
 	}
 	defer b.Close()
-	logger.Info("the bridge starts", "exchange", c.Exchange, "management", cfg.Management != "")
+	service.log.Info("the bridge starts", "exchange", c.Exchange, "management", cfg.Management != "")
 	b.Run(ctx)
 	return nil
 }

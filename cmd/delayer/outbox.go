@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"text/tabwriter"
 	"time"
@@ -50,6 +49,7 @@ func (f *postgresFlags) open(ctx context.Context) (*pgxpool.Pool, error) {
 // outboxRunCmd is `delayer outbox run`.
 type outboxRunCmd struct {
 	postgresFlags
+	serviceFlags
 	Config  string        `placeholder:"FILE" help:"The configuration of the Delayer, YAML or JSON; DELAYER_… variables win over it. Without it: those and the defaults."`
 	Batch   int           `default:"500" help:"How many messages are published beside each other (${default}). Their bodies are in memory."`
 	Workers int           `default:"2" help:"How many batches are under way at once, each on a connection to the database (${default})."`
@@ -66,18 +66,18 @@ func (c *outboxRunCmd) Validate() error {
 	case c.Poll <= 0:
 		return fmt.Errorf("--poll: %v must be positive", c.Poll)
 	}
-	return nil
+	return c.serviceFlags.Validate()
 }
 
 // Run relays until SIGTERM or Ctrl-C. To be told to stop is how it ends in good order: the exit status is 0.
 func (c *outboxRunCmd) Run(ctx context.Context, s streams) error {
-	if err := c.relay(ctx, slog.New(slog.NewTextHandler(s.err, nil))); err != nil {
+	if err := c.relay(ctx, s); err != nil {
 		return cli.InterruptedOr(ctx, failure("outbox run", err))
 	}
 	return nil
 }
 
-func (c *outboxRunCmd) relay(ctx context.Context, logger *slog.Logger) error {
+func (c *outboxRunCmd) relay(ctx context.Context, s streams) error {
 	cfg, err := loadBroker(c.Config, "")
 	if err != nil {
 		return err
@@ -87,21 +87,27 @@ func (c *outboxRunCmd) relay(ctx context.Context, logger *slog.Logger) error {
 		return err
 	}
 	defer pool.Close()
-	cfg.Logger = logger
+	service, err := c.start(ctx, s.err)
+	if err != nil {
+		return err
+	}
+	defer service.close()
+	service.configure(&cfg)
+	service.register(newOutboxCollector(ctx, pool))
 	d, err := backend.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer d.Close() //nolint:errcheck // what is not confirmed is still in the outbox
-	r, err := outbox.NewRelay(pool, d, outbox.Options{Batch: c.Batch, Workers: c.Workers, Poll: c.Poll, Logger: logger})
+	r, err := outbox.NewRelay(pool, d, outbox.Options{Batch: c.Batch, Workers: c.Workers, Poll: c.Poll, Logger: service.log})
 	if err != nil {
 		return err
 	}
-	logger.Info("outbox relay starts")
+	service.log.Info("outbox relay starts")
 	if err := r.Run(ctx); err != nil {
 		return err
 	}
-	logger.Info("outbox relay has stopped")
+	service.log.Info("outbox relay has stopped")
 	return nil
 }
 

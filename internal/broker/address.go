@@ -27,6 +27,8 @@ type Options struct {
 	Backend string       // for errors
 	Outages *Outages     // shared by connections that log an outage together; nil: each logs its own
 
+	Observer delayer.Observer // is told of the connection's states
+
 	// LargeFrames lets a connection read messages whose headers exceed the frame size. It has no
 	// effect with TLS. Such a connection must not publish.
 	LargeFrames bool

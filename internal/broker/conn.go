@@ -11,6 +11,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/observe"
 )
 
 const (
@@ -44,6 +45,16 @@ type connState struct {
 	blocked bool                // a memory or disk alarm of the broker blocks publishing
 }
 
+func (s connState) status() delayer.ConnectionState {
+	switch {
+	case s.conn == nil:
+		return delayer.ConnectionDown
+	case s.blocked:
+		return delayer.ConnectionBlocked
+	}
+	return delayer.ConnectionUp
+}
+
 // Dial connects, and from then on reconnects until Close. It returns an error if the first attempt
 // fails, so that a wrong address or password is found at once. Of several addresses it takes the
 // first that answers.
@@ -67,6 +78,7 @@ func Dial(ctx context.Context, opts Options) (*Conn, error) {
 		c.log.Warn("an address of the broker does not answer", "broker", f.at.String(), "error", f.err, "instead", c.Endpoint())
 	}
 	c.state = up
+	c.tell(delayer.ConnectionClosed, delayer.ConnectionUp, nil)
 	go c.keep(up)
 	return c, nil
 }
@@ -74,6 +86,10 @@ func Dial(ctx context.Context, opts Options) (*Conn, error) {
 // keep watches the connection and replaces it until Close.
 func (c *Conn) keep(up connState) {
 	defer close(c.done)
+	defer func() {
+		last, _ := c.now()
+		c.tell(last.status(), delayer.ConnectionClosed, nil)
+	}()
 	for {
 		lost := c.watch(up)
 		if lost == nil {
@@ -155,12 +171,25 @@ func jitter(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
+// set is called by the goroutine of keep only, so that an Observer sees each state.
 func (c *Conn) set(s connState) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	was := c.state.status()
 	c.state = s
 	close(c.changed)
 	c.changed = make(chan struct{})
+	c.mu.Unlock()
+	if was != s.status() {
+		c.tell(was, s.status(), s.lastErr)
+	}
+}
+
+func (c *Conn) tell(was, is delayer.ConnectionState, why error) {
+	event := delayer.ConnectionEvent{Backend: c.opts.Backend, Name: c.opts.Name, Was: was, Now: is}
+	if why != nil {
+		event.Err = plain(why)
+	}
+	observe.Tell(c.opts.Observer.Connection, event)
 }
 
 // now returns the state, and a channel that closes when it changes.

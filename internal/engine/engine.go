@@ -72,7 +72,16 @@ func (e *Engine) RemoveTopology(ctx context.Context) error {
 
 // Publish implements [delayer.Delayer].
 func (e *Engine) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
-	return e.locate(e.publish(ctx, exchange, key, delay, msg), exchange, key)
+	published := e.settings.Observer.Published
+	if published == nil {
+		return e.locate(e.publish(ctx, exchange, key, delay, msg), exchange, key)
+	}
+	began := time.Now()
+	err := e.locate(e.publish(ctx, exchange, key, delay, msg), exchange, key)
+	published(ctx, delayer.PublishEvent{
+		Backend: e.settings.Backend, Exchange: exchange, Key: key, Delay: delay, Took: time.Since(began), Err: err,
+	})
+	return err
 }
 
 func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {

@@ -39,7 +39,7 @@ func Connect(ctx context.Context, s Settings) (*Connected, error) {
 func (c *Connected) keeping(p topology.Plan) keeper.Config {
 	return keeper.Config{
 		Backend: c.settings.Backend, Log: c.settings.BrokerOptions("").Slog(), Objects: keeper.Live(c.control, c.settings.Backend),
-		Topology: p, Imported: !c.settings.Declare.Enabled(),
+		Topology: p, Imported: !c.settings.Declare.Enabled(), Observer: c.settings.Observer,
 	}
 }
 
@@ -105,6 +105,7 @@ func (e *Engine) open(ctx context.Context, c *Connected) error {
 	e.guard = guard.New(guard.Config{
 		Backend: c.settings.Backend, Prefix: c.settings.Prefix, QueueType: c.settings.QueueType, Logger: log,
 		Every: keep.Every, Control: c.control, Publish: e.publisher.PublishDirect, Inspect: e.inspector(keep.Topology),
+		Observer: c.settings.Observer,
 	})
 	return e.guard.Open(ctx)
 }

@@ -21,7 +21,8 @@ func (e *Engine) startMover() *misrouted.Mover {
 	}
 	return misrouted.Start(misrouted.Config{
 		Prefix: e.settings.Prefix, Stage: e.settings.Stage(), Control: e.control,
-		Log:   e.settings.BrokerOptions("").Slog().With("backend", e.settings.Backend),
+		Log:     e.settings.BrokerOptions("").Slog().With("backend", e.settings.Backend),
+		Backend: e.settings.Backend, Observer: e.settings.Observer,
 		Rules: e.rules(), Resend: e.settings.Resend.Enabled(),
 		Publish: e.publisher.Publish, PublishDirect: e.publisher.PublishDirect,
 		Delay: e.resend, Vouches: dests.Vouches,

@@ -102,7 +102,7 @@ func (s Settings) Problems(ctx context.Context, p topology.Plan) ([]string, erro
 func (s Settings) BrokerOptions(name string) broker.Options {
 	return broker.Options{
 		URL: s.URL, TLS: s.TLS, Logger: s.Logger, Backend: s.Backend, Outages: s.outages,
-		Name: "delayer " + s.Prefix + " " + name,
+		Name: "delayer " + s.Prefix + " " + name, Observer: s.Observer,
 	}
 }
 

@@ -134,6 +134,7 @@ type scene struct {
 
 	logging sync.Mutex
 	log     bytes.Buffer
+	changes []delayer.PolicyFaultEvent
 }
 
 // play runs a Guard as long as act takes. It is busy until act says otherwise.
@@ -144,7 +145,7 @@ func play(t *testing.T, act func(t *testing.T, s *scene)) {
 		s.busy.Store(true)
 		s.guard = newGuard(Config{
 			Backend: "test", Prefix: "p", QueueType: delayer.Quorum, Logger: slog.New(slog.NewTextHandler(s, nil)),
-			Publish: s.publish, Inspect: s.ask,
+			Publish: s.publish, Inspect: s.ask, Observer: delayer.Observer{PolicyFault: s.changed},
 		}, s.fakeBroker)
 		require.NoError(t, s.guard.Open(t.Context()))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -169,6 +170,13 @@ func (s *scene) ask(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	return answer
+}
+
+// changed observes faults.
+func (s *scene) changed(e delayer.PolicyFaultEvent) {
+	s.logging.Lock()
+	defer s.logging.Unlock()
+	s.changes = append(s.changes, e)
 }
 
 // Write implements [io.Writer], for the log.

@@ -28,6 +28,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/observe"
 )
 
 // Config is what a Guard needs.
@@ -46,6 +47,8 @@ type Config struct {
 	// Inspect asks the management API. It returns nil if no policy does harm, ErrConflict if one
 	// does, and any other error if that is unknown. It is nil if no API is configured.
 	Inspect func(context.Context) error
+
+	Observer delayer.Observer // is told of faults
 }
 
 const (
@@ -108,6 +111,7 @@ func (g *Guard) Open(ctx context.Context) error {
 // come back early are noticed at any time. The management API is asked at a pace of its own, so
 // that a slow one delays no probe: busy must be safe for concurrent use.
 func (g *Guard) Run(ctx context.Context, busy func() bool) {
+	defer func() { g.tell(g.Fault(), nil) }() // nobody asks any more
 	var inspecting sync.WaitGroup
 	defer inspecting.Wait()
 	if g.cfg.Inspect != nil {
@@ -151,6 +155,20 @@ func (g *Guard) probe(ctx context.Context) {
 	g.learn(overflowProbe, g.ask(ctx, overflowProbe, g.probes.overflow))
 }
 
+// tell notes a change of the fault. An error that is a nil pointer would not be nil.
+func (g *Guard) tell(was, now *delayer.Error) {
+	event := delayer.PolicyFaultEvent{Backend: g.cfg.Backend}
+	if was != nil {
+		event.Was = was
+	}
+	if now != nil {
+		event.Now = now
+	}
+	if was != now {
+		observe.Tell(g.cfg.Observer.PolicyFault, event)
+	}
+}
+
 // ask returns the answer of a source. If the user may not send probes it stops asking, because each
 // attempt costs a channel, unless that source must lift its fault.
 func (g *Guard) ask(ctx context.Context, from source, look func(context.Context) error) error {
@@ -177,9 +195,13 @@ func (g *Guard) accuses(s source) bool {
 func (g *Guard) learn(from source, answer error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	was := g.verdicts.fault()
 	change := g.verdicts.learn(from, answer)
 	fault := g.verdicts.fault()
 	g.fault.Store(fault)
+	if change != unchanged {
+		g.tell(was, fault)
+	}
 	switch {
 	case change == found:
 		g.cfg.Logger.Error("delayed messages would be early or lost; none is published until this is fixed", "error", fault)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/observe"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
@@ -36,6 +37,8 @@ type Config struct {
 	Forget func()
 	// Every is the least time between two checks of the topology. 0: five seconds.
 	Every time.Duration
+	// Observer is told what is missing and what is declared again.
+	Observer delayer.Observer
 }
 
 // Objects declares, checks and removes the objects of a broker; see [Live].
@@ -147,12 +150,14 @@ func (k *Keeper) Renew(ctx context.Context, age time.Duration) error {
 	}
 	k.doubted.Store(false) // first, so that a loss meanwhile is not forgotten
 	k.forget()
-	if err := k.Declare(ctx, k.cfg.Topology); err != nil {
+	err := k.Declare(ctx, k.cfg.Topology)
+	if err != nil {
 		k.doubted.Store(true)
-		return err
+	} else {
+		k.declared = time.Now()
 	}
-	k.declared = time.Now()
-	return nil
+	observe.Tell(k.cfg.Observer.Redeclared, delayer.RedeclareEvent{Backend: k.cfg.Backend, Err: err})
+	return err
 }
 
 // forget makes sure that all bindings are made again: by the next Publish that uses them, and by

@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/observe"
 )
 
 // Run watches the topology while messages wait, until ctx ends. Objects that somebody deletes are
@@ -57,6 +60,7 @@ func (k *Keeper) find(ctx context.Context) error {
 	if err == nil && len(missing) > 0 {
 		k.cfg.Log.Warn("exchanges or queues of this Delayer were deleted; it declares them again, but messages that waited in them are lost",
 			"backend", k.cfg.Backend, "objects", strings.Join(missing[:min(len(missing), 5)], ", "), "count", len(missing))
+		observe.Tell(k.cfg.Observer.Deleted, delayer.DeletedEvent{Backend: k.cfg.Backend, Objects: missing})
 		k.Doubt()
 	}
 	return err

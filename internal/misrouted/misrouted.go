@@ -40,6 +40,9 @@ type Config struct {
 	Log     *slog.Logger
 	Rules   Rules
 
+	Backend  string
+	Observer delayer.Observer // is told what became of each message
+
 	// Resend sends messages on. Without it all messages are moved to the unroutable queue.
 	Resend bool
 

@@ -12,6 +12,7 @@ import (
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/observe"
 )
 
 // A letter is a message that is being settled.
@@ -34,9 +35,10 @@ func (m *Mover) settle(ctx context.Context, d *amqp091.Delivery, came origin) {
 		return
 	}
 	for failures := 1; ; failures++ {
-		err := m.move(ctx, l)
+		done, err := m.move(ctx, l)
 		if err == nil {
 			_ = d.Ack(false) // fails only where the channel is lost
+			m.tell(l, done)
 			return
 		}
 		transient := errors.Is(err, delayer.ErrNotSent) || errors.Is(err, delayer.ErrConflict)
@@ -80,24 +82,31 @@ func (m *Mover) read(d *amqp091.Delivery, came origin) *letter {
 
 func (l *letter) place() string { return delivery.Place(l.envelope.Exchange, l.RoutingKey) }
 
-// move makes one attempt. nil means that the message is stored elsewhere.
-func (m *Mover) move(ctx context.Context, l *letter) error {
+// tell says what became of a message.
+func (m *Mover) tell(l *letter, done action) {
+	outcome := [...]delayer.Outcome{keep: delayer.KeptUnroutable, delay: delayer.SentBack, send: delayer.SentOn}[done]
+	observe.Tell(m.cfg.Observer.Misrouted, delayer.MisroutedEvent{
+		Backend: m.cfg.Backend, Exchange: l.envelope.Exchange, Key: l.RoutingKey, Outcome: outcome,
+	})
+}
+
+// move makes one attempt. nil means that the message is stored elsewhere; done says where.
+func (m *Mover) move(ctx context.Context, l *letter) (done action, err error) {
 	ctx, cancel := context.WithTimeout(ctx, publishFor)
 	defer cancel()
-	var err error
 	switch {
 	case l.action == delay:
 		err = m.cfg.Delay(ctx, l.envelope, l.RoutingKey, l.remaining, message.Again(l.Delivery, m.user()))
 	case l.action == send && !m.refused.fresh(l.place()):
 		err = m.send(ctx, l)
 	default:
-		return m.keep(ctx, l)
+		return keep, m.keep(ctx, l)
 	}
 	if hopeless(err) && !(l.action == delay && returned(err)) { // a queue of ours is gone then
 		l.action = keep
-		return m.keep(ctx, l)
+		return keep, m.keep(ctx, l)
 	}
-	return err
+	return l.action, err
 }
 
 // errGone: the destination does not exist.

@@ -14,6 +14,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/metrics"
 )
 
 // publishers is how many goroutines publish at a time, and so the window of unconfirmed messages.
@@ -21,27 +22,31 @@ const publishers = 64
 
 // BenchmarkPublish compares publishing through a Ladder with what it costs at least: amqp091-go with
 // deferred confirms, as many goroutines, one connection, the same keys to the same ladder. Read the two
-// side by side: go test -bench Publish -benchmem -count 10, then benchstat -col /by.
+// side by side: go test -bench Publish -benchmem -count 10, then benchstat -col /by. Observed: while package
+// metrics counts.
 func BenchmarkPublish(b *testing.B) {
 	for _, kind := range []delayer.QueueType{delayer.Classic, delayer.Quorum} {
 		b.Run("queues="+string(kind), func(b *testing.B) {
-			l, prefix, queue := benchLadder(b, kind)
+			l, prefix, queue := benchLadder(b, kind, delayer.Observer{})
+			observed, _, _ := benchLadder(b, kind, metrics.New().Observer())
 			const delay = 1000 * time.Hour // nothing comes due while we measure
-			b.Run("by=delayer", func(b *testing.B) {
-				ctx := context.Background()
-				parallel(b, func() error {
-					return l.Publish(ctx, "", queue, delay, amqp091.Publishing{Body: []byte("x")})
+			for name, d := range map[string]delayer.Delayer{"by=delayer": l, "by=observed": observed} {
+				b.Run(name, func(b *testing.B) {
+					ctx := context.Background()
+					parallel(b, func() error {
+						return d.Publish(ctx, "", queue, delay, amqp091.Publishing{Body: []byte("x")})
+					})
 				})
-			})
+			}
 			b.Run("by=amqp091", func(b *testing.B) { parallel(b, bare(b, l, prefix, queue, delay)) })
 		})
 	}
 }
 
-func benchLadder(b *testing.B, kind delayer.QueueType) (l delayer.Delayer, prefix, queue string) {
+func benchLadder(b *testing.B, kind delayer.QueueType, observer delayer.Observer) (l delayer.Delayer, prefix, queue string) {
 	b.Helper()
 	url := rabbittest.Broker(b).URL()
-	opts := delayer.Options{URL: url, Prefix: rabbittest.Prefix(b), QueueType: kind}
+	opts := delayer.Options{URL: url, Prefix: rabbittest.Prefix(b), QueueType: kind, Observer: observer}
 	l, err := binaryladder.Open(b.Context(), opts, binaryladder.Config{})
 	require.NoError(b, err)
 	queue = rabbittest.Prefix(b)

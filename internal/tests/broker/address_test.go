@@ -89,6 +89,35 @@ func TestConn_NextAddress(t *testing.T) {
 	}
 }
 
+// TestConn_Observer sees each state, in their order.
+func TestConn_Observer(t *testing.T) {
+	t.Parallel()
+	address, cut := forward(t)
+	events := make(chan delayer.ConnectionEvent, 100)
+	o := options(t, at(t, address))
+	o.Observer.Connection = func(e delayer.ConnectionEvent) { events <- e }
+	c, err := broker.Dial(within(t), o)
+	require.NoError(t, err)
+	cut()
+	expect := func(was, now delayer.ConnectionState) {
+		t.Helper()
+		select {
+		case e := <-events:
+			require.Equal(t, []delayer.ConnectionState{was, now}, []delayer.ConnectionState{e.Was, e.Now})
+			require.Equal(t, now == delayer.ConnectionDown, e.Err != nil, "why it was lost")
+			require.Equal(t, []string{"test", t.Name()}, []string{e.Backend, e.Name})
+		case <-within(t).Done():
+			t.Fatal("no event")
+		}
+	}
+	expect(delayer.ConnectionClosed, delayer.ConnectionUp)
+	expect(delayer.ConnectionUp, delayer.ConnectionDown)
+	expect(delayer.ConnectionDown, delayer.ConnectionUp)
+	c.Close()
+	expect(delayer.ConnectionUp, delayer.ConnectionClosed)
+	require.Empty(t, events)
+}
+
 // forward listens in front of the broker. cut ends the connections that are there.
 func forward(t testing.TB) (addr string, cut func()) {
 	t.Helper()

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/metrics"
+)
+
+// serviceFlags are those of commands that run until they are told to stop.
+type serviceFlags struct {
+	Listen string `placeholder:"ADDR" help:"Serve /metrics, /healthz and /readyz at this address, such as 127.0.0.1:9090, without encryption or password."`
+	Pprof  bool   `help:"Serve /debug/pprof at --listen too."`
+	Log    string `default:"text" enum:"text,json" help:"The format of the log: text or json (${default})."`
+}
+
+// Validate makes flags that do not fit together a usage error.
+func (f *serviceFlags) Validate() error {
+	if f.Pprof && f.Listen == "" {
+		return errors.New("--pprof: give --listen too")
+	}
+	return nil
+}
+
+// A service is what the operator sees of a command that runs: its log, and what it serves.
+type service struct {
+	log      *slog.Logger
+	observer delayer.Observer
+	running  context.Context // ends when the command is told to stop
+
+	registry    *prometheus.Registry // nil: nothing is served
+	connections connections
+	server      *http.Server
+	done        chan struct{} // closed when the server has ended
+}
+
+// start takes the address before the command begins its work. Close ends what it starts.
+func (f *serviceFlags) start(ctx context.Context, stderr io.Writer) (*service, error) {
+	s := &service{log: f.logger(stderr), running: ctx}
+	if f.Listen == "" {
+		return s, nil
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w (give an address of this machine with a free port)", err)
+	}
+	s.measure()
+	s.serve(listener, f.Pprof)
+	s.log.Info("metrics are served", "address", listener.Addr().String())
+	return s, nil
+}
+
+func (f *serviceFlags) logger(w io.Writer) *slog.Logger {
+	if f.Log == "json" {
+		return slog.New(slog.NewJSONHandler(w, nil))
+	}
+	return slog.New(slog.NewTextHandler(w, nil))
+}
+
+// measure fills the observer in.
+func (s *service) measure() {
+	m := metrics.New()
+	s.registry = prometheus.NewRegistry()
+	s.registry.MustRegister(m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.observer = m.Observer()
+	count := s.observer.Connection
+	s.observer.Connection = func(e delayer.ConnectionEvent) {
+		count(e)
+		s.connections.change(e)
+	}
+}
+
+// serve answers requests at the listener until close.
+func (s *service) serve(listener net.Listener, profiles bool) {
+	const headersWithin = 5 * time.Second
+	s.server = &http.Server{
+		Handler: s.handler(profiles), ReadHeaderTimeout: headersWithin,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+	s.done = make(chan struct{})
+	go func() {
+		defer close(s.done)
+		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("metrics are not served any more", "error", err)
+		}
+	}()
+}
+
+func (s *service) handler(profiles bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := s.ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	if profiles {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+// ready returns why the command cannot work now, or nil.
+func (s *service) ready() error {
+	if s.running.Err() != nil {
+		return errors.New("stopping")
+	}
+	return s.connections.ready()
+}
+
+// configure gives a Delayer the log and the observer, and serves what its queues hold.
+func (s *service) configure(cfg *backend.Config) {
+	cfg.Logger, cfg.Observer = s.log, s.observer
+	s.register(newQueueCollector(s.running, *cfg))
+}
+
+// register serves more metrics.
+func (s *service) register(c prometheus.Collector) {
+	if s.registry != nil {
+		s.registry.MustRegister(c)
+	}
+}
+
+// close ends the server, and gives answers that are under way some seconds.
+func (s *service) close() {
+	if s.server == nil {
+		return
+	}
+	const within = 5 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	if s.server.Shutdown(ctx) != nil {
+		_ = s.server.Close()
+	}
+	<-s.done
+}
+
+// connections count those to the broker.
+type connections struct {
+	mu         sync.Mutex
+	open, down int
+}
+
+func (c *connections) change(e delayer.ConnectionEvent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.Was == delayer.ConnectionClosed {
+		c.open++
+	}
+	if e.Was == delayer.ConnectionDown {
+		c.down--
+	}
+	switch e.Now {
+	case delayer.ConnectionClosed:
+		c.open--
+	case delayer.ConnectionDown:
+		c.down++
+	}
+}
+
+func (c *connections) ready() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.open == 0:
+		return errors.New("not connected to the broker")
+	case c.down > 0:
+		return fmt.Errorf("%d of %d connections to the broker are lost", c.down, c.open)
+	}
+	return nil
+}

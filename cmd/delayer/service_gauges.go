@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/outbox"
+)
+
+const (
+	askEvery  = 30 * time.Second // the least time between two questions for gauges that cost something
+	askWithin = 5 * time.Second  // for the answer: a scrape waits for it
+)
+
+// An asked collector asks somebody for its gauges, not more often than askEvery. While nobody
+// answers it has none.
+type asked struct {
+	descs []*prometheus.Desc
+	ask   func(context.Context) ([]prometheus.Metric, error)
+	ctx   context.Context // ends when the command is told to stop
+
+	mu   sync.Mutex
+	next time.Time
+	last []prometheus.Metric
+}
+
+// Describe implements [prometheus.Collector].
+func (a *asked) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range a.descs {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (a *asked) Collect(out chan<- prometheus.Metric) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := time.Now(); !now.Before(a.next) && a.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(a.ctx, askWithin)
+		defer cancel()
+		a.last, _ = a.ask(ctx) // the log says already that the broker or the database is away
+		a.next = now.Add(askEvery)
+	}
+	for _, m := range a.last {
+		out <- m
+	}
+}
+
+func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}
+
+// newQueueCollector returns the gauges of what a Delayer's queues hold.
+func newQueueCollector(ctx context.Context, cfg backend.Config) *asked {
+	messages := prometheus.NewDesc("delayer_messages", "Messages in the queues of the Delayer's prefix, by what they are there for.", []string{"state"}, nil)
+	cfg.Observer, cfg.Logger = delayer.Observer{}, slog.New(slog.DiscardHandler) // the connection is of no interest
+	return &asked{
+		ctx: ctx, descs: []*prometheus.Desc{messages},
+		ask: func(ctx context.Context) (all []prometheus.Metric, err error) {
+			held, err := backend.Waiting(ctx, cfg)
+			if err != nil {
+				return nil, err
+			}
+			for state, n := range byState(cfg.Options, held) {
+				all = append(all, gauge(messages, float64(n), state))
+			}
+			return all, nil
+		},
+	}
+}
+
+// byState adds up what the queues hold.
+func byState(o delayer.Options, held map[string]int) map[string]int {
+	if o.Prefix == "" {
+		o.Prefix = delayer.DefaultOptions().Prefix
+	}
+	special := map[string]string{
+		o.UnroutableQueue(): "unroutable", o.Prefix + ".misrouted": "misrouted", o.Prefix + ".controller.intake": "intake",
+	}
+	sums := map[string]int{"waiting": 0, "unroutable": 0, "misrouted": 0, "intake": 0}
+	for queue, n := range held {
+		state := special[queue]
+		if state == "" {
+			state = "waiting"
+		}
+		sums[state] += n
+	}
+	return sums
+}
+
+// newOutboxCollector returns the gauges of what an outbox holds.
+func newOutboxCollector(ctx context.Context, pool *pgxpool.Pool) *asked {
+	messages := prometheus.NewDesc("delayer_outbox_messages", "Messages in the outbox.", []string{"state"}, nil)
+	oldest := prometheus.NewDesc("delayer_outbox_oldest_seconds", "How long the oldest message that could be published has been in the outbox.", nil, nil)
+	return &asked{
+		ctx: ctx, descs: []*prometheus.Desc{messages, oldest},
+		ask: func(ctx context.Context) ([]prometheus.Metric, error) {
+			lag, err := outbox.ReadLag(ctx, pool)
+			if err != nil {
+				return nil, err
+			}
+			return []prometheus.Metric{
+				gauge(messages, float64(lag.Ready), "ready"), gauge(messages, float64(lag.Waiting), "waiting"),
+				gauge(messages, float64(lag.Failed), "failed"), gauge(oldest, lag.Oldest.Seconds()),
+			}, nil
+		},
+	}
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/postgres/postgrestest"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/outbox"
+)
+
+// A runningService is a command that serves its metrics.
+type runningService struct {
+	address string
+	stop    func() (status int)
+}
+
+// serve runs a command with --listen and --log json until stop.
+func serve(t *testing.T, args ...string) runningService {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	logged, log := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, append(args, "--listen", "127.0.0.1:0", "--log", "json"), strings.NewReader(""), io.Discard, log)
+		_ = log.Close()
+	}()
+	addresses := make(chan string, 1)
+	go func() {
+		for lines := bufio.NewScanner(logged); lines.Scan(); {
+			var line struct{ Msg, Address string }
+			if assert.NoError(t, json.Unmarshal(lines.Bytes(), &line), lines.Text()) && line.Address != "" {
+				addresses <- line.Address
+			}
+		}
+	}()
+	s := runningService{stop: func() int { cancel(); return <-ended }}
+	select {
+	case s.address = <-addresses:
+	case status := <-ended:
+		t.Fatal("it ended with", status)
+	}
+	t.Cleanup(cancel)
+	return s
+}
+
+// get returns the status and the body of an answer.
+func (s runningService) get(t require.TestingT, path string) (status int, body string) {
+	answer, err := http.Get("http://" + s.address + path)
+	require.NoError(t, err)
+	defer answer.Body.Close() //nolint:errcheck // it is read
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, string(text)
+}
+
+// eventually waits for a line of /metrics.
+func (s runningService) eventually(t *testing.T, line string) {
+	t.Helper()
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		_, body := s.get(t, "/metrics")
+		require.Contains(t, "\n"+body, "\n"+line+"\n")
+	}, time.Minute, 10*time.Millisecond)
+}
+
+func TestService_Controller(t *testing.T) {
+	t.Parallel()
+	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {tick: 100ms}\n")
+	in := consume(t, channel(t, url), prefix+"-queue")
+	s := serve(t, "controller", "--config", config, "--pprof")
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		status, body := s.get(t, "/readyz")
+		require.Equal(t, http.StatusOK, status, body)
+	}, time.Minute, 10*time.Millisecond)
+	for path, want := range map[string]string{"/healthz": "ok", "/debug/pprof/cmdline": ""} {
+		status, body := s.get(t, path)
+		require.Equal(t, http.StatusOK, status, path)
+		require.Contains(t, body, want)
+	}
+	s.eventually(t, `delayer_connections{backend="controller",state="up"} 4`)
+	s.eventually(t, `delayer_messages{state="waiting"} 0`)
+
+	status, _, stderr := command(t.Context(), t, "send", "--config", config, "--key", prefix+"-queue", "--delay", "50ms", "--body", "later")
+	require.Equal(t, exitOK, status, stderr)
+	require.Equal(t, "later", string((<-in).Body))
+	s.eventually(t, `delayer_controller_held_messages 0`)
+	require.Equal(t, exitOK, s.stop())
+	_, err := net.Dial("tcp", s.address)
+	require.Error(t, err, "nobody listens any more")
+}
+
+func TestService_Outbox(t *testing.T) {
+	address := postgrestest.URL(t)
+	t.Setenv("DELAYER_POSTGRES", address)
+	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\n")
+	status, _, stderr := command(t.Context(), t, "outbox", "migrate")
+	require.Equal(t, exitOK, status, stderr)
+	in := consume(t, channel(t, url), prefix+"-queue")
+	pool := postgrestest.Pool(t, address)
+	for _, queue := range []string{prefix + "-gone", prefix + "-queue"} {
+		require.NoError(t, outbox.Enqueue(t.Context(), pool, "", queue, 0, amqp091.Publishing{Body: []byte("committed")}))
+	}
+	s := serve(t, "outbox", "run", "--config", config)
+	require.Equal(t, "committed", string((<-in).Body))
+	s.eventually(t, `delayer_published_total{backend="binaryladder",result="confirmed"} 1`)
+	s.eventually(t, `delayer_published_total{backend="binaryladder",result="unroutable"} 1`)
+	_, body := s.get(t, "/metrics")
+	require.Contains(t, body, `delayer_outbox_messages{state="failed"}`)
+	require.Equal(t, exitOK, s.stop())
+}
+
+// TestService_AddressInUse: it is found before the broker is asked.
+func TestService_AddressInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close() //nolint:errcheck // the test's end
+	config := configFile(t, "url: amqp://guest:guest@127.0.0.1:1/\nbackend: controller\n")
+	status, _, stderr := command(t.Context(), t, "controller", "--config", config, "--listen", taken.Addr().String())
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "delayer controller: --listen: listen tcp "+taken.Addr().String()+": bind: address already in use (give an address")
+}
+
+func TestService_UsageErrors(t *testing.T) {
+	for _, args := range [][]string{
+		{"controller", "--pprof"}, {"outbox", "run", "--pprof"}, {"migrate", "bridge", "--exchange", "x", "--pprof"},
+		{"controller", "--log", "xml"},
+	} {
+		status, _, stderr := command(t.Context(), t, args...)
+		assert.Equal(t, exitUsage, status, "%q: %s", args, stderr)
+	}
+}
+
+// TestService_Ready: connected, and not stopping.
+func TestService_Ready(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	s := &service{running: ctx}
+	s.measure()
+	handler := s.handler(false)
+	ask := func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code, w.Body.String()
+	}
+	requireNotReady := func(why string) {
+		t.Helper()
+		status, body := ask("/readyz")
+		require.Equal(t, http.StatusServiceUnavailable, status)
+		require.Contains(t, body, why)
+	}
+	change := func(was, now delayer.ConnectionState) {
+		s.observer.Connection(delayer.ConnectionEvent{Backend: "controller", Was: was, Now: now})
+	}
+	requireNotReady("not connected")
+	change(delayer.ConnectionClosed, delayer.ConnectionUp)
+	change(delayer.ConnectionClosed, delayer.ConnectionUp)
+	change(delayer.ConnectionUp, delayer.ConnectionBlocked)
+	status, _ := ask("/readyz")
+	require.Equal(t, http.StatusOK, status, "an alarm is no lost connection")
+	change(delayer.ConnectionBlocked, delayer.ConnectionDown)
+	requireNotReady("1 of 2 connections")
+	change(delayer.ConnectionDown, delayer.ConnectionUp)
+	status, _ = ask("/readyz")
+	require.Equal(t, http.StatusOK, status)
+	stop()
+	requireNotReady("stopping")
+	status, _ = ask("/healthz")
+	require.Equal(t, http.StatusOK, status, "it lives until it has stopped")
+	status, _ = ask("/debug/pprof/")
+	require.Equal(t, http.StatusNotFound, status, "only with --pprof")
+}
+
+func TestService_WithoutListenNothingIsObserved(t *testing.T) {
+	var log bytes.Buffer
+	s, err := (&serviceFlags{Log: "text"}).start(t.Context(), &log)
+	require.NoError(t, err)
+	defer s.close()
+	require.Nil(t, s.observer.Published)
+	require.Empty(t, log.String())
+}
+
+func TestByState(t *testing.T) {
+	held := map[string]int{
+		"p.unroutable": 1, "p.misrouted": 2, "p.controller.intake": 3, "p.controller.wait.01": 4, "p.controller.wait.02": 5,
+	}
+	require.Equal(t, map[string]int{"waiting": 9, "intake": 3, "misrouted": 2, "unroutable": 1}, byState(delayer.Options{Prefix: "p"}, held))
+	require.Equal(t, 1, byState(delayer.Options{}, map[string]int{"delayer.unroutable": 1})["unroutable"])
+}

@@ -1,0 +1,291 @@
+// Package metrics counts for Prometheus what Delayers do:
+//
+//	m := metrics.New()
+//	prometheus.MustRegister(m)
+//	options := delayer.Options{URL: url, Observer: m.Observer()}
+//
+// One Collector serves any number of Delayers. docs/metrics.md lists the metrics, with alerts and a
+// Grafana dashboard. No label holds an exchange, a routing key or an id: their number is bounded.
+//
+// Nobody links Prometheus who does not import this package.
+package metrics
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/message"
+)
+
+// A Collector holds the metrics. It is a [prometheus.Collector], and safe for concurrent use.
+type Collector struct {
+	published      *prometheus.CounterVec
+	confirm        *prometheus.HistogramVec
+	connections    *prometheus.GaugeVec
+	reconnects     *prometheus.CounterVec
+	deleted        *prometheus.CounterVec
+	redeclarations *prometheus.CounterVec
+	policyFaults   *prometheus.GaugeVec
+	misrouted      *prometheus.CounterVec
+	held           prometheus.Gauge
+	heldBytes      prometheus.Gauge
+	rounds         prometheus.Counter
+	delivered      *prometheus.CounterVec
+	lateness       *prometheus.HistogramVec
+}
+
+// seconds are the bounds of the histograms.
+var seconds = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+
+// New returns a Collector without counts.
+func New() *Collector {
+	return &Collector{
+		published:      counter("published_total", "Calls of Publish, by their result.", "backend", "result"),
+		confirm:        histogram("confirm_seconds", "Time from the call of Publish to the broker's confirm, of confirmed messages.", "backend"),
+		connections:    gauges("connections", "Connections to the broker, by their state.", "backend", "state"),
+		reconnects:     counter("reconnects_total", "Connections that were lost and made again.", "backend"),
+		deleted:        counter("deleted_objects_total", "Exchanges and queues that were found missing; messages in such a queue are lost.", "backend"),
+		redeclarations: counter("redeclarations_total", "Attempts to declare the topology again, by their result.", "backend", "result"),
+		policyFaults:   gauges("policy_faults", "Delayers that publish no delayed message because of a policy.", "backend"),
+		misrouted:      counter("misrouted_total", "Misrouted messages that were moved on, by where they went.", "backend", "outcome"),
+		held:           gauge("controller_held_messages", "Messages in the memory of controllers."),
+		heldBytes:      gauge("controller_held_bytes", "Bodies in the memory of controllers."),
+		rounds:         prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "controller_rounds_total", Help: "Messages that controllers have sent to another waiting queue."}),
+		delivered:      counter("controller_delivered_total", "Attempts of controllers to send a message that is due to its destination, by their result.", "result"),
+		lateness:       histogram("lateness_seconds", "Time from when a message was due to when it was seen, by the clocks of publisher and observer.", "seen_by"),
+	}
+}
+
+const prefix = "delayer_"
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels)
+}
+
+func gauge(name, help string) prometheus.Gauge {
+	return prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + name, Help: help})
+}
+
+func gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, labels)
+}
+
+func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: seconds}, labels)
+}
+
+func (c *Collector) all() []prometheus.Collector {
+	return []prometheus.Collector{
+		c.published, c.confirm, c.connections, c.reconnects, c.deleted, c.redeclarations, c.policyFaults,
+		c.misrouted, c.held, c.heldBytes, c.rounds, c.delivered, c.lateness,
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, one := range c.all() {
+		one.Describe(out)
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	for _, one := range c.all() {
+		one.Collect(out)
+	}
+}
+
+// Observer returns an Observer that counts. Whoever wants to see an event as well replaces a
+// function by one that also calls the one before.
+func (c *Collector) Observer() delayer.Observer {
+	return delayer.Observer{
+		Published:  c.publishing(),
+		Connection: c.connection,
+		Deleted: func(e delayer.DeletedEvent) {
+			c.deleted.WithLabelValues(e.Backend).Add(float64(len(e.Objects)))
+		},
+		Redeclared: func(e delayer.RedeclareEvent) {
+			c.redeclarations.WithLabelValues(e.Backend, redeclared(e.Err)).Inc()
+		},
+		PolicyFault: c.policyFault,
+		Misrouted: func(e delayer.MisroutedEvent) {
+			c.misrouted.WithLabelValues(e.Backend, outcomes[e.Outcome]).Inc()
+		},
+		Held: func(e delayer.HeldEvent) {
+			c.held.Add(float64(e.Messages))
+			c.heldBytes.Add(float64(e.Bytes))
+		},
+		Round:     func(delayer.RoundEvent) { c.rounds.Inc() },
+		Delivered: c.deliver,
+	}
+}
+
+// Arrived counts how late a message reached its consumer. Messages that no Delayer published are
+// not counted.
+func (c *Collector) Arrived(d *amqp091.Delivery) {
+	text, _ := d.Headers[delayer.Header].(string)
+	if e, err := message.ParseEnvelope(text); err == nil {
+		c.late("consumer", time.Since(e.Due))
+	}
+}
+
+// confirmed are the metrics of a backend's confirmed messages.
+type confirmed struct {
+	backend string
+	total   prometheus.Counter
+	seconds prometheus.Observer
+}
+
+// publishing returns a function that counts what is published. It keeps the metrics of confirmed
+// messages, because to find them by their labels costs more than to count: one Delayer has one
+// backend.
+func (c *Collector) publishing() func(context.Context, delayer.PublishEvent) {
+	var kept atomic.Pointer[confirmed]
+	return func(_ context.Context, e delayer.PublishEvent) {
+		if e.Err != nil {
+			c.published.WithLabelValues(e.Backend, result(e.Err)).Inc()
+			return
+		}
+		to := kept.Load()
+		if to == nil || to.backend != e.Backend {
+			to = &confirmed{e.Backend, c.published.WithLabelValues(e.Backend, result(nil)), c.confirm.WithLabelValues(e.Backend)}
+			kept.Store(to)
+		}
+		to.total.Inc()
+		to.seconds.Observe(e.Took.Seconds())
+	}
+}
+
+// connection counts the states. With the first connection of a backend its counters begin at 0:
+// Prometheus does not see the first step of a counter that begins at 1.
+func (c *Collector) connection(e delayer.ConnectionEvent) {
+	if e.Was == delayer.ConnectionClosed {
+		c.begin(e.Backend)
+	} else {
+		c.connections.WithLabelValues(e.Backend, states[e.Was]).Dec()
+	}
+	if e.Now != delayer.ConnectionClosed {
+		c.connections.WithLabelValues(e.Backend, states[e.Now]).Inc()
+	}
+	if e.Was == delayer.ConnectionDown && e.Now == delayer.ConnectionUp {
+		c.reconnects.WithLabelValues(e.Backend).Inc()
+	}
+}
+
+func (c *Collector) begin(backend string) {
+	for _, state := range states[delayer.ConnectionUp:] {
+		c.connections.WithLabelValues(backend, state)
+	}
+	c.reconnects.WithLabelValues(backend)
+	if backend == "" { // a connection of a command, which publishes through a Delayer of its own
+		return
+	}
+	for _, r := range results {
+		c.published.WithLabelValues(backend, r.name)
+	}
+	c.confirm.WithLabelValues(backend)
+	c.deleted.WithLabelValues(backend)
+	c.redeclarations.WithLabelValues(backend, redeclared(nil))
+	c.redeclarations.WithLabelValues(backend, redeclared(delayer.ErrUnavailable))
+	c.policyFaults.WithLabelValues(backend)
+	for _, outcome := range outcomes {
+		c.misrouted.WithLabelValues(backend, outcome)
+	}
+	for _, r := range deliveryResults {
+		c.delivered.WithLabelValues(r)
+	}
+	c.lateness.WithLabelValues("controller")
+}
+
+func (c *Collector) policyFault(e delayer.PolicyFaultEvent) {
+	switch faults := c.policyFaults.WithLabelValues(e.Backend); {
+	case e.Was == nil && e.Now != nil:
+		faults.Inc()
+	case e.Was != nil && e.Now == nil:
+		faults.Dec()
+	}
+}
+
+func (c *Collector) deliver(e delayer.DeliveryEvent) {
+	c.delivered.WithLabelValues(delivered(e.Err)).Inc()
+	if e.Err == nil {
+		c.late("controller", e.Lateness)
+	}
+}
+
+// late counts a message. One that seems early, because two clocks differ, counts as on time.
+func (c *Collector) late(by string, lateness time.Duration) {
+	c.lateness.WithLabelValues(by).Observe(max(lateness, 0).Seconds())
+}
+
+// results are the values of the label result, by the kind of error.
+var results = []struct {
+	kind error
+	name string
+}{
+	{nil, "confirmed"},
+	{delayer.ErrUnknown, "unknown"}, // first: it may have another kind in its chain
+	{delayer.ErrRefused, "refused"},
+	{delayer.ErrUnroutable, "unroutable"},
+	{delayer.ErrNotSent, "not_sent"},
+	{delayer.ErrInvalid, "invalid"},
+	{delayer.ErrOutOfRange, "out_of_range"},
+	{delayer.ErrConflict, "conflict"},
+	{delayer.ErrAccess, "access"},
+	{delayer.ErrUnavailable, "unavailable"},
+	{delayer.ErrClosed, "closed"},
+	{delayer.ErrConfig, "config"},
+	{errOther, "other"},
+}
+
+// errOther stands for errors that are not of package delayer.
+var errOther = errors.New("other")
+
+func result(err error) string {
+	if err == nil {
+		return results[0].name
+	}
+	for _, r := range results[1:] {
+		if errors.Is(err, r.kind) {
+			return r.name
+		}
+	}
+	return "other"
+}
+
+func redeclared(err error) string {
+	if err != nil {
+		return "failed"
+	}
+	return "ok"
+}
+
+// deliveryResults are the values that delivered returns.
+var deliveryResults = [...]string{"confirmed", "refused", "failed"}
+
+func delivered(err error) string {
+	switch {
+	case err == nil:
+		return deliveryResults[0]
+	case errors.Is(err, delayer.ErrRefused), errors.Is(err, delayer.ErrUnroutable):
+		return deliveryResults[1]
+	}
+	return deliveryResults[2]
+}
+
+// states are the values of the label state.
+var states = [...]string{
+	delayer.ConnectionClosed: "closed", delayer.ConnectionUp: "up", delayer.ConnectionBlocked: "blocked",
+	delayer.ConnectionDown: "down",
+}
+
+// outcomes are the values of the label outcome.
+var outcomes = [...]string{
+	delayer.SentOn: "sent_on", delayer.SentBack: "sent_back", delayer.KeptUnroutable: "unroutable",
+}

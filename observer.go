@@ -1,0 +1,142 @@
+package delayer
+
+import (
+	"context"
+	"time"
+)
+
+// An Observer is told what a Delayer does, for metrics and logs. A function that is nil is not
+// called, and the zero Observer costs nothing. Package metrics fills them all in for Prometheus.
+//
+// The functions are called by the goroutines that do the work, several at a time, and some of them
+// under a lock. They must not block and must not call the Delayer: one that has more to do hands a
+// copy to a goroutine of its own. Fields may be added to the events.
+type Observer struct {
+	// Published is called when a Publish ends, whatever its outcome, with the ctx of that call.
+	Published func(ctx context.Context, e PublishEvent)
+
+	// Connection is called when a connection is made, lost, blocked by an alarm of the broker, or
+	// closed. The events of one connection come in their order.
+	Connection func(ConnectionEvent)
+
+	// Deleted is called when exchanges or queues of the Delayer are found missing.
+	Deleted func(DeletedEvent)
+
+	// Redeclared is called when the topology was declared again, as after a lost connection, and
+	// when that failed.
+	Redeclared func(RedeclareEvent)
+
+	// PolicyFault is called when a policy is found that makes messages early or loses them, and when
+	// it is gone. Delayed messages are refused in between.
+	PolicyFault func(PolicyFaultEvent)
+
+	// Misrouted is called when a message that ended before its destination was moved on. One process
+	// of a prefix moves them for all.
+	Misrouted func(MisroutedEvent)
+
+	// Held is called when a controller takes a message into its memory, and when the message leaves
+	// it.
+	Held func(HeldEvent)
+
+	// Round is called when a controller has sent a message to another waiting queue.
+	Round func(RoundEvent)
+
+	// Delivered is called each time a controller has tried to send a message that is due to its
+	// destination.
+	Delivered func(DeliveryEvent)
+}
+
+// A PublishEvent is one call of [Delayer].Publish.
+type PublishEvent struct {
+	Backend       string
+	Exchange, Key string
+	Delay         time.Duration // as it was asked for
+	Took          time.Duration // from the call to its return; with a nil Err, to the broker's confirm
+	Err           error         // what Publish returns
+}
+
+// ConnectionState is the state of a connection.
+type ConnectionState uint8
+
+// The states of a connection.
+const (
+	// ConnectionClosed is the state before the first connection, and after Close.
+	ConnectionClosed ConnectionState = iota
+	// ConnectionUp can be used.
+	ConnectionUp
+	// ConnectionBlocked publishes nothing while the broker is short of memory or disk.
+	ConnectionBlocked
+	// ConnectionDown is lost, and made again as soon as the broker answers.
+	ConnectionDown
+)
+
+// A ConnectionEvent is a change of a connection's state.
+type ConnectionEvent struct {
+	Backend  string
+	Name     string // as the broker lists it
+	Was, Now ConnectionState
+	Err      error // why it was lost, where Now is ConnectionDown
+}
+
+// A DeletedEvent names objects that somebody has deleted. Messages that waited in such a queue are
+// lost.
+type DeletedEvent struct {
+	Backend string
+	Objects []string // must not be changed
+}
+
+// A RedeclareEvent is one attempt to declare the topology again.
+type RedeclareEvent struct {
+	Backend string
+	Err     error // nil: everything is there
+}
+
+// A PolicyFaultEvent is a change of what is known of policies. Was and Now are nil, or an [*Error]
+// that names the object and the policy.
+type PolicyFaultEvent struct {
+	Backend  string
+	Was, Now error
+}
+
+// Outcome is what became of a misrouted message.
+type Outcome uint8
+
+// The outcomes of a misrouted message.
+const (
+	// SentOn went to its destination, because it was due.
+	SentOn Outcome = iota
+	// SentBack waits for what remained of its delay.
+	SentBack
+	// KeptUnroutable is in the queue for unroutable messages.
+	KeptUnroutable
+)
+
+// A MisroutedEvent is a misrouted message that was moved.
+type MisroutedEvent struct {
+	Backend       string
+	Exchange, Key string
+	Outcome       Outcome
+}
+
+// A HeldEvent changes how much a controller has in memory.
+type HeldEvent struct {
+	Backend  string
+	Messages int // by so many messages; negative when they leave
+	Bytes    int // and so many bytes of bodies
+}
+
+// A RoundEvent is a message that a controller has sent to another waiting queue.
+type RoundEvent struct {
+	Backend string
+	Wait    time.Duration // how long messages wait in that queue
+}
+
+// A DeliveryEvent is one attempt of a controller to send a message that is due on.
+type DeliveryEvent struct {
+	Backend       string
+	Exchange, Key string
+	// Lateness is the time since the message was due by its [Header]: by this machine's clock and
+	// that of the publisher, which may differ.
+	Lateness time.Duration
+	Err      error // nil: the broker has confirmed it
+}

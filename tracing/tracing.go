@@ -1,0 +1,211 @@
+// Package tracing gives delayed messages OpenTelemetry spans. A Publish has a span, whose context
+// travels in the message's headers for as long as the message waits; the span of its consumer is
+// linked to it:
+//
+//	t := tracing.New(tracing.Config{})
+//	d = t.Wrap(d)
+//	…
+//	ctx, span := t.Process(ctx, &delivery) // in the consumer
+//	defer span.End()
+//
+// A consumer's span begins a trace of its own, or goes on with the one in its ctx. It is no child of
+// the publisher's span: that trace may have ended hours ago, and its sampler does not know of the
+// delay.
+//
+// Names and attributes follow the semantic conventions for messaging, version 1.43.0.
+//
+// Nobody links OpenTelemetry who does not import this package.
+package tracing
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/baggage"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/message"
+)
+
+// Config says where spans go. A nil field has its default.
+type Config struct {
+	// TracerProvider makes the spans. Default: otel.GetTracerProvider().
+	TracerProvider trace.TracerProvider
+	// Propagator writes the context into headers and reads it there. Default: W3C trace context and
+	// baggage, in the headers traceparent, tracestate and baggage.
+	Propagator propagation.TextMapPropagator
+}
+
+// A Tracer makes spans. It is safe for concurrent use.
+type Tracer struct {
+	tracer     trace.Tracer
+	propagator propagation.TextMapPropagator
+}
+
+// scope is the name of the tracer.
+const scope = "github.com/delayer-go/delayer/tracing"
+
+// New returns a Tracer.
+func New(cfg Config) *Tracer {
+	if cfg.TracerProvider == nil {
+		cfg.TracerProvider = otel.GetTracerProvider()
+	}
+	if cfg.Propagator == nil {
+		cfg.Propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+	}
+	return &Tracer{cfg.TracerProvider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL)), cfg.Propagator}
+}
+
+// Wrap returns a Delayer that makes a span of each Publish of d, and writes its context into the
+// message's headers. Headers of an earlier context are replaced. The wrapper is a
+// [delayer.TopologyRemover] if d is one.
+func (t *Tracer) Wrap(d delayer.Delayer) delayer.Delayer {
+	wrapped := &traced{d, t}
+	if remover, ok := d.(delayer.TopologyRemover); ok {
+		return &tracedRemover{wrapped, remover}
+	}
+	return wrapped
+}
+
+// traced is a Delayer with spans.
+type traced struct {
+	delayer.Delayer
+	tracer *Tracer
+}
+
+// tracedRemover is one that can also remove its topology.
+type tracedRemover struct {
+	*traced
+	delayer.TopologyRemover
+}
+
+// delayKey is the attribute with a message's delay in seconds. The conventions have none.
+const delayKey = attribute.Key("delayer.delay")
+
+// latenessKey is the attribute with the seconds from when a message was due to when its consumer got
+// it.
+const latenessKey = attribute.Key("delayer.lateness")
+
+// Publish implements [delayer.Delayer].
+func (d *traced) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+	ctx, span := d.tracer.tracer.Start(ctx, name("publish", exchange, key),
+		trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithAttributes(attributes(exchange, key, len(msg.Body), msg.MessageId, msg.CorrelationId)...),
+		trace.WithAttributes(
+			semconv.MessagingOperationName("publish"), semconv.MessagingOperationTypeSend,
+			delayKey.Float64(delay.Seconds()),
+		))
+	defer span.End()
+	msg.Headers = d.tracer.inject(ctx, msg.Headers)
+	err := d.Delayer.Publish(ctx, exchange, key, delay, msg)
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+		span.SetAttributes(semconv.ErrorTypeKey.String(errorType(err)))
+	}
+	return err
+}
+
+// Process begins the span in which a consumer handles a delivery, with a link to the span that
+// published it. The caller ends the span. The ctx that it returns has the span, and the baggage that
+// came with the message.
+func (t *Tracer) Process(ctx context.Context, d *amqp091.Delivery) (context.Context, trace.Span) {
+	sent := t.propagator.Extract(context.Background(), headers(d.Headers))
+	exchange, attrs := d.Exchange, []attribute.KeyValue(nil)
+	text, _ := d.Headers[delayer.Header].(string)
+	if e, err := message.ParseEnvelope(text); err == nil {
+		exchange = e.Exchange // d's is one of ours
+		attrs = append(attrs, delayKey.Float64(e.Delay.Seconds()), latenessKey.Float64(time.Since(e.Due).Seconds()))
+	}
+	options := []trace.SpanStartOption{
+		trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithAttributes(attributes(exchange, d.RoutingKey, len(d.Body), d.MessageId, d.CorrelationId)...),
+		trace.WithAttributes(semconv.MessagingOperationName("process"), semconv.MessagingOperationTypeProcess),
+		trace.WithAttributes(attrs...),
+	}
+	if link := trace.LinkFromContext(sent); link.SpanContext.IsValid() {
+		options = append(options, trace.WithLinks(link))
+	}
+	if carried := baggage.FromContext(sent); carried.Len() > 0 {
+		ctx = baggage.ContextWithBaggage(ctx, carried)
+	}
+	return t.tracer.Start(ctx, name("process", exchange, d.RoutingKey), options...)
+}
+
+// inject returns a copy of a message's headers with the context in it.
+func (t *Tracer) inject(ctx context.Context, old amqp091.Table) amqp091.Table {
+	fresh := make(amqp091.Table, len(old)+2)
+	maps.Copy(fresh, old)
+	for _, field := range t.propagator.Fields() {
+		delete(fresh, field)
+	}
+	t.propagator.Inject(ctx, headers(fresh))
+	return fresh
+}
+
+// name is the name of a span. It has no routing key, of which there may be any number; with the
+// default exchange the key is a queue.
+func name(operation, exchange, key string) string {
+	if exchange == "" {
+		return operation + " " + key
+	}
+	return operation + " " + exchange
+}
+
+// attributes are those of both spans.
+func attributes(exchange, key string, size int, id, correlation string) []attribute.KeyValue {
+	attrs := []attribute.KeyValue{
+		semconv.MessagingSystemRabbitMQ,
+		semconv.MessagingDestinationName(strings.Trim(exchange+":"+key, ":")),
+		semconv.MessagingMessageBodySize(size),
+	}
+	if key != "" {
+		attrs = append(attrs, semconv.MessagingRabbitMQDestinationRoutingKey(key))
+	}
+	if id != "" {
+		attrs = append(attrs, semconv.MessagingMessageID(id))
+	}
+	if correlation != "" {
+		attrs = append(attrs, semconv.MessagingMessageConversationID(correlation))
+	}
+	return attrs
+}
+
+// errorType is the kind of an error, of which there are few.
+func errorType(err error) string {
+	var known *delayer.Error
+	if errors.As(err, &known) && known.Kind != nil {
+		return known.Kind.Error()
+	}
+	return "_OTHER"
+}
+
+// headers are a propagator's view of a table.
+type headers amqp091.Table
+
+// Get returns a header that is a string, or "".
+func (h headers) Get(key string) string {
+	text, _ := h[key].(string)
+	return text
+}
+
+// Set sets a header.
+func (h headers) Set(key, value string) { h[key] = value }
+
+// Keys lists the headers.
+func (h headers) Keys() []string {
+	keys := make([]string, 0, len(h))
+	for key := range h {
+		keys = append(keys, key)
+	}
+	return keys
+}
