@@ -38,7 +38,6 @@ type Reader struct {
 	opts     Options
 	settings engine.Settings
 	parts    []part // the backends
-	version  string
 	conn     *engine.Connected
 	head     *unroutable.Client // nil unless Options.Due
 	api      *management.Client // nil without an address

@@ -58,13 +58,11 @@ func (c *statusCmd) conditions() ([]condition, error) {
 // Run shows the status, once or again and again.
 func (c *statusCmd) Run(ctx context.Context, s streams) error {
 	err := c.run(ctx, s)
-	switch {
-	case c.Watch && ctx.Err() != nil:
+	ended := c.Watch && ctx.Err() != nil
+	if err == nil || ended {
 		return nil
-	case err != nil:
-		return cli.InterruptedOr(ctx, failure("status", err))
 	}
-	return nil
+	return cli.InterruptedOr(ctx, failure("status", err))
 }
 
 func (c *statusCmd) run(ctx context.Context, s streams) error {

@@ -79,7 +79,7 @@ type topologyApplyCmd struct {
 
 // Help says what is declared.
 func (c *topologyApplyCmd) Help() string {
-	return "With declare: false in the configuration these are also all bindings that a Delayer may ever use: up to 20,000, which takes half a minute."
+	return "With declare: false in the configuration these are also all bindings that a Delayer may ever use: up to 20,000, for which --timeout 2m is better."
 }
 
 // Run declares the topology and names what was missing.
