@@ -61,6 +61,8 @@ var rules = []struct{ from, notTo, why string }{
 	{"migrate", module + "/internal/engine", "a header becomes a delay of the Delayer's interface, and nothing else"},
 	{"migrate", module + "/internal/migration", "a service publishes: the command migrates"},
 	{"migrate", "testing", "production code imports no testing"},
+	{"status", module + "/internal/migration", "who looks at a broker migrates nothing"},
+	{"status", "testing", "production code imports no testing"},
 	{"gorabbitmq", module + "/backend", "whoever publishes opens the backend that it needs"},
 	{"gorabbitmq", module + "/internal/engine", "a publisher publishes through the Delayer's interface alone"},
 	{"gorabbitmq", "testing", "production code imports no testing"},

@@ -32,7 +32,7 @@ type Options struct {
 
 	// Declare makes Open declare the exchanges and queues. Default: On.
 	//
-	// With Off an administrator has imported them (`delayer topology print --format definitions`),
+	// With Off an administrator has imported them (`delayer topology print --output definitions`),
 	// and Open only checks that they exist. Destinations are bound in any case. Routing keys may
 	// then have up to eight words.
 	Declare Toggle `yaml:"declare"`

@@ -15,7 +15,6 @@ import (
 	"github.com/delayer-go/delayer/backend/plugin"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // A strategy is a backend as this package knows it.
@@ -141,52 +140,4 @@ func ServeController(ctx context.Context, cfg Config) error {
 		return engine.ConfigError("backend", fmt.Errorf("%s needs no controller", s.name), "set backend: "+controller.Name)
 	}
 	return controller.Serve(ctx, cfg.Options, cfg.Controller)
-}
-
-// Waiting returns how many messages the queues of a configuration hold, by queue, without those that
-// are empty. It takes none and declares nothing. Messages that a broker is just moving are not seen.
-// Errors are ErrConfig, ErrUnavailable and ErrAccess.
-func Waiting(ctx context.Context, cfg Config) (map[string]int, error) {
-	settings, p, err := cfg.plan()
-	if err != nil {
-		return nil, err
-	}
-	c, err := engine.Connect(ctx, settings)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	p.Queues = slices.DeleteFunc(p.Queues, func(q topology.Queue) bool { // which hold probes
-		return strings.HasPrefix(q.Name, settings.Prefix+".watch.")
-	})
-	return c.Waiting(ctx, p)
-}
-
-// Verify asks the management API of the configuration which policies apply to what [Open] declares,
-// and returns a sentence for each that would make messages early, lose them, or misroute them. The
-// error is ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where the
-// API does not answer.
-func Verify(ctx context.Context, cfg Config) (problems []string, err error) {
-	settings, p, err := cfg.plan()
-	if err != nil {
-		return nil, err
-	}
-	return settings.Problems(ctx, p)
-}
-
-// plan returns the settings of a configuration, and what Open declares.
-func (c Config) plan() (settings engine.Settings, p topology.Plan, err error) {
-	s, err := c.strategy()
-	if err != nil {
-		return settings, p, err
-	}
-	settings, err = engine.Resolve(c.Options, s.name)
-	if err != nil {
-		return settings, p, err
-	}
-	t, err := s.topology(c)
-	if err != nil {
-		return settings, p, err
-	}
-	return settings, t.(topology.Plan), nil
 }

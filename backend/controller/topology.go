@@ -41,7 +41,7 @@ func (b blueprint) config() string {
 // exchange, so that a message is returned if its queue is gone. The exchange that queues
 // dead-letter to has one.
 func (b blueprint) plan() topology.Plan {
-	intake := topology.Queue{Name: b.names.intake(), Args: amqp091.Table{
+	intake := topology.Queue{Name: b.names.intake(), Role: topology.Intake, Args: amqp091.Table{
 		"x-queue-type": string(b.kind),
 		"x-overflow":   "reject-publish", // under a policy with max-length: refuse, do not drop
 	}}

@@ -22,7 +22,7 @@ func TestTopology(t *testing.T) {
 			{Name: "p.controller.wait.00", Kind: "fanout"},
 		},
 		Queues: []topology.Queue{
-			{Name: "p.controller.intake", Args: amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1 << 30), "x-overflow": "reject-publish", "x-max-length": topology.NeverFull}},
+			{Name: "p.controller.intake", Role: topology.Intake, Args: amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1 << 30), "x-overflow": "reject-publish", "x-max-length": topology.NeverFull}},
 			{Name: "p.controller.wait.00", Args: amqp091.Table{
 				"x-queue-type": "quorum", "x-message-ttl": int64(1001), "x-dead-letter-exchange": "p.controller.intake",
 				"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-max-length": topology.NeverFull,

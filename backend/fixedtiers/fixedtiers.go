@@ -14,7 +14,7 @@
 //
 // Without a Delayer, an existing exchange can be routed through a tier with bindings alone. For
 // that [Topology] has a second set of queues, which Open does not declare. `delayer topology print
-// --backend fixedtiers --format definitions` prints it for the broker to import. Bind such a queue
+// --backend fixedtiers --output definitions` prints it for the broker to import. Bind such a queue
 // to the exchange, and bind the queues that shall get the messages to delay.exchange, with the keys
 // that the messages are published with. See docs/tiers.md.
 //

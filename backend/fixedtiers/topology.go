@@ -82,18 +82,20 @@ func (b blueprint) plan() topology.Plan {
 // delivery.Stage.Discard).
 func (b blueprint) routes() topology.Plan {
 	n := b.names
-	p := topology.Plan{Exchanges: []topology.Exchange{{Name: n.exchange(), Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}
+	p := topology.Plan{Exchanges: []topology.Exchange{{Name: n.exchange(), Kind: topology.Topic, Alternate: b.stage.Unroutable(), Optional: true}}}
 	after := n.exchange()
 	if b.kind == delayer.Quorum {
 		after = n.route()
-		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: after, Kind: topology.Fanout})
+		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: after, Kind: topology.Fanout, Optional: true})
 		p.Bindings = []topology.Binding{
 			{Source: after, Target: n.exchange(), ToExchange: true},
 			{Source: after, Target: b.stage.Discard()},
 		}
 	}
 	for _, tier := range b.tiers {
-		p.Queues = append(p.Queues, b.queue(n.routeQueue(tier), tier, after))
+		q := b.queue(n.routeQueue(tier), tier, after)
+		q.Optional = true
+		p.Queues = append(p.Queues, q)
 	}
 	return p
 }

@@ -38,12 +38,14 @@ func TestTopology(t *testing.T) {
 		Queues:    []topology.Queue{waiting("delay.1m.queue", "p.delivery")},
 	}, b.plan())
 	require.Equal(t, []topology.Binding{{Source: "delay.enter", Key: "~d:1m..", Target: "delay.1m.queue"}}, b.steps(0, 3).Bindings)
+	route := waiting("delay.route.1m.queue", "delay.route")
+	route.Optional = true
 	require.Equal(t, topology.Plan{
 		Exchanges: []topology.Exchange{
-			{Name: "delay.exchange", Kind: "topic", Alternate: "p.unroutable"},
-			{Name: "delay.route", Kind: "fanout"},
+			{Name: "delay.exchange", Kind: "topic", Alternate: "p.unroutable", Optional: true},
+			{Name: "delay.route", Kind: "fanout", Optional: true},
 		},
-		Queues: []topology.Queue{waiting("delay.route.1m.queue", "delay.route")},
+		Queues: []topology.Queue{route},
 		Bindings: []topology.Binding{
 			{Source: "delay.route", Target: "delay.exchange", ToExchange: true},
 			{Source: "delay.route", Target: "p.discard"},
@@ -60,7 +62,7 @@ func TestClassicTopology(t *testing.T) {
 		}
 		require.Equal(t, []topology.Queue{{Name: "delay.1m.queue", Args: args}}, b.plan().Queues)
 		args["x-dead-letter-exchange"] = "delay.exchange"
-		require.Equal(t, []topology.Queue{{Name: "delay.route.1m.queue", Args: args}}, b.routes().Queues)
+		require.Equal(t, []topology.Queue{{Name: "delay.route.1m.queue", Args: args, Optional: true}}, b.routes().Queues)
 		require.Empty(t, b.routes().Bindings)
 	}
 }

@@ -16,7 +16,8 @@ import (
 type commands struct {
 	Send       sendCmd       `cmd:"" help:"Send one message that arrives later."`
 	Controller controllerCmd `cmd:"" help:"Run a controller for backend controller, until it is told to stop."`
-	Topology   topologyCmd   `cmd:"" help:"Print the broker objects of a backend, or check policies that apply to them."`
+	Status     statusCmd     `cmd:"" help:"Show what waits where, what could not be delivered, and who is at work."`
+	Topology   topologyCmd   `cmd:"" help:"Print, declare, verify or delete the broker objects of a backend."`
 	Unroutable unroutableCmd `cmd:"" help:"List, retry, export or purge messages whose destination was gone when they were due."`
 	Parked     parkedCmd     `cmd:"" help:"List, retry, export or purge messages that package retry has given up."`
 	Outbox     outboxCmd     `cmd:"" help:"Publish what applications committed to PostgreSQL."`
@@ -37,7 +38,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	program := cli.Program{
 		Name: "delayer", Description: "Delayed messages on RabbitMQ.", Commands: &commands{},
-		Vars: kong.Vars{"backends": strings.Join(backend.Names(), ", ")},
+		Vars: kong.Vars{"backends": strings.Join(backend.Names(), ", "), "numbers": numberNames()},
 	}
 	return program.Run(ctx, args, stdout, stderr, streams{stdin, stdout, stderr})
 }

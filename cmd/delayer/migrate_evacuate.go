@@ -188,6 +188,7 @@ func (c *migrateEvacuateCmd) print(out io.Writer, a evacuate.Account, prefix str
 
 func writeJSON(out io.Writer, value any) error {
 	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(value)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
@@ -102,6 +101,6 @@ func (m *migrationSession) checkPolicies(ctx context.Context, p topology.Plan) e
 	}
 	return &delayer.Error{
 		Op: "prepare", Object: "policies", Kind: delayer.ErrConflict,
-		Cause: errors.New(strings.Join(found, "; ")), Hint: topology.PolicyRemedy(settings.Prefix),
+		Cause: errors.New(topology.Summary(found)), Hint: topology.PolicyRemedy(settings.Prefix),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/outbox"
+	"github.com/delayer-go/delayer/status"
 )
 
 const (
@@ -61,14 +62,20 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 func newQueueCollector(ctx context.Context, cfg backend.Config) *asked {
 	messages := prometheus.NewDesc("delayer_messages", "Messages in the queues of the Delayer's prefix, by what they are there for.", []string{"state"}, nil)
 	cfg.Observer, cfg.Logger = delayer.Observer{}, slog.New(slog.DiscardHandler) // the connection is of no interest
+	cfg.Management = ""                                                          // AMQP tells all that is counted here
 	return &asked{
 		ctx: ctx, descs: []*prometheus.Desc{messages},
 		ask: func(ctx context.Context) (all []prometheus.Metric, err error) {
-			held, err := backend.Waiting(ctx, cfg)
+			reader, err := status.Open(ctx, cfg, status.Options{})
 			if err != nil {
 				return nil, err
 			}
-			for state, n := range byState(cfg.Options, held) {
+			defer reader.Close()
+			found, err := reader.Read(ctx)
+			if err != nil {
+				return nil, err
+			}
+			for state, n := range byState(found) {
 				all = append(all, gauge(messages, float64(n), state))
 			}
 			return all, nil
@@ -77,20 +84,21 @@ func newQueueCollector(ctx context.Context, cfg backend.Config) *asked {
 }
 
 // byState adds up what the queues hold.
-func byState(o delayer.Options, held map[string]int) map[string]int {
-	if o.Prefix == "" {
-		o.Prefix = delayer.DefaultOptions().Prefix
-	}
-	special := map[string]string{
-		o.UnroutableQueue(): "unroutable", o.Prefix + ".misrouted": "misrouted", o.Prefix + ".controller.intake": "intake",
-	}
-	sums := map[string]int{"waiting": 0, "unroutable": 0, "misrouted": 0, "intake": 0}
-	for queue, n := range held {
-		state := special[queue]
-		if state == "" {
-			state = "waiting"
+func byState(s status.Status) map[string]int {
+	sums := map[string]int{"waiting": 0, "intake": 0, "misrouted": 0, "unroutable": 0}
+	for _, b := range s.Backends {
+		for _, q := range b.Queues {
+			if q.Name == s.Prefix+".controller.intake" {
+				sums["intake"] += q.Messages
+			} else {
+				sums["waiting"] += q.Messages
+			}
 		}
-		sums[state] += n
+	}
+	for state, q := range map[string]*status.Queue{"misrouted": s.Misrouted, "unroutable": s.Unroutable} {
+		if q != nil {
+			sums[state] = q.Messages
+		}
 	}
 	return sums
 }

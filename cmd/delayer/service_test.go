@@ -21,6 +21,7 @@ import (
 	"github.com/delayer-go/delayer/internal/postgres/postgrestest"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/outbox"
+	"github.com/delayer-go/delayer/status"
 )
 
 // A runningService is a command that serves its metrics.
@@ -195,9 +196,12 @@ func TestService_WithoutListenNothingIsObserved(t *testing.T) {
 }
 
 func TestByState(t *testing.T) {
-	held := map[string]int{
-		"p.unroutable": 1, "p.misrouted": 2, "p.controller.intake": 3, "p.controller.wait.01": 4, "p.controller.wait.02": 5,
+	found := status.Status{
+		Prefix: "p", Misrouted: &status.Queue{Messages: 2}, Unroutable: &status.Queue{Messages: 1},
+		Backends: []status.Backend{{Queues: []status.Queue{
+			{Name: "p.controller.intake", Messages: 3}, {Name: "p.controller.wait.01", Messages: 4}, {Name: "p.controller.wait.02", Messages: 5},
+		}}},
 	}
-	require.Equal(t, map[string]int{"waiting": 9, "intake": 3, "misrouted": 2, "unroutable": 1}, byState(delayer.Options{Prefix: "p"}, held))
-	require.Equal(t, 1, byState(delayer.Options{}, map[string]int{"delayer.unroutable": 1})["unroutable"])
+	require.Equal(t, map[string]int{"waiting": 9, "intake": 3, "misrouted": 2, "unroutable": 1}, byState(found))
+	require.Equal(t, map[string]int{"waiting": 0, "intake": 0, "misrouted": 0, "unroutable": 0}, byState(status.Status{}))
 }

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
@@ -25,7 +24,7 @@ func TestTopologyPrint(t *testing.T) {
 		require.Equal(t, exitOK, status, stderr)
 		require.Contains(t, stdout, "delayer.delivery  direct", name)
 
-		status, stdout, stderr = command(t.Context(), t, "topology", "print", "--backend", name, "--format", "definitions",
+		status, stdout, stderr = command(t.Context(), t, "topology", "print", "--backend", name, "--output", "definitions",
 			"--config", configFile(t, "url: amqp://u:p@h/here\n"))
 		require.Equal(t, exitOK, status, stderr)
 		var file struct {
@@ -39,41 +38,36 @@ func TestTopologyPrint(t *testing.T) {
 	require.Equal(t, exitFailed, status)
 	require.Empty(t, stdout)
 	require.Contains(t, stderr, `delayer topology print: open backend: invalid configuration: unknown backend "abacus" (known: `)
-	status, _, stderr = command(t.Context(), t, "topology", "print", "--format", "xml")
+	status, _, stderr = command(t.Context(), t, "topology", "print", "--output", "xml")
 	require.Equal(t, exitUsage, status)
-	require.Contains(t, stderr, `--format must be one of "text","definitions"`)
+	require.Contains(t, stderr, `--output must be one of "text","definitions","kubernetes"`)
 }
 
-// TestTopologyEmpty says when an old configuration can go.
-func TestTopologyEmpty(t *testing.T) {
-	t.Parallel()
-	b, queue := rabbittest.Broker(t), rabbittest.Prefix(t)
-	consume(t, channel(t, b.URL()), queue)
-	prefix := rabbittest.Prefix(t)
-	config := configFile(t, "url: "+b.URL()+"\nprefix: "+prefix+"\nbinaryladder: {steps: [1s, 2s]}\n")
-	empty := func() (status int, stdout, stderr string) {
-		return command(t.Context(), t, "topology", "empty", "--config", config)
-	}
-	status, stdout, stderr := empty()
+// TestTopologyPrint_Kubernetes: what the resources hold is tested in package topology.
+func TestTopologyPrint_Kubernetes(t *testing.T) {
+	status, stdout, stderr := command(t.Context(), t, "topology", "print", "--output", "kubernetes", "--cluster", "rabbit", "--namespace", "messaging",
+		"--config", configFile(t, "url: amqp://u:p@h/here\n"))
 	require.Equal(t, exitOK, status, stderr)
-	require.Equal(t, "nothing waits in the queues of this configuration\n", stdout)
+	require.Contains(t, stdout, "kind: Queue\nmetadata:\n  name: delayer.unroutable\n  namespace: \"messaging\"\nspec:\n  name: \"delayer.unroutable\"\n  vhost: \"here\"\n")
+	for args, says := range map[string]string{
+		"--output kubernetes": "--output kubernetes needs --cluster",
+		"--cluster rabbit":    "--cluster and --namespace need --output kubernetes",
+	} {
+		status, _, stderr := command(t.Context(), t, append([]string{"topology", "print"}, strings.Fields(args)...)...)
+		require.Equal(t, exitUsage, status)
+		require.Contains(t, stderr, says)
+	}
+}
 
-	cfg, err := backend.Load(config)
-	require.NoError(t, err)
-	d, err := backend.Open(t.Context(), cfg)
-	require.NoError(t, err)
-	defer func() {
-		require.NoError(t, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))
-		require.NoError(t, d.Close())
-	}()
-	ch := channel(t, b.URL())
-	require.NoError(t, ch.PublishWithContext(t.Context(), "", prefix+".unroutable", true, false, amqp091.Publishing{}))
-	require.Eventually(t, func() bool {
-		status, stdout, stderr = empty()
-		return status == exitFailed
-	}, time.Minute, 100*time.Millisecond)
-	require.Equal(t, "       1  "+prefix+".unroutable\n", stdout)
-	require.Contains(t, stderr, "delayer topology empty: 1 messages wait in 1 queues")
+// TestTopologyVerify_NoAPI: bindings and policies cannot be seen over AMQP.
+func TestTopologyVerify_NoAPI(t *testing.T) {
+	status, _, stderr := command(t.Context(), t, "topology", "verify", "--url", "amqp://u:hunter2@127.0.0.1:1/")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "delayer topology verify: open management: invalid configuration: not given")
+	status, _, stderr = command(t.Context(), t, "topology", "verify", "--url", "amqp://u:hunter2@127.0.0.1:1/", "--management", "http://u:hunter2@127.0.0.1:1")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "is the management plugin enabled")
+	require.NotContains(t, stderr, "hunter2")
 }
 
 // imported returns a broker of the test's own into which the printed definitions were imported.
@@ -84,7 +78,7 @@ func imported(t *testing.T, queueType string) (b *rabbit.Broker, config string) 
 		rabbittest.Skipf(t, "needs a private node, whose rabbitmqctl reads our files")
 	}
 	config = configFile(t, fmt.Sprintf("url: %s\nbackend: fixedtiers\nqueue_type: %s\nfixedtiers: {tiers: [500ms, 1h]}\n", b.URL(), queueType))
-	status, printed, stderr := command(t.Context(), t, "topology", "print", "--config", config, "--format", "definitions")
+	status, printed, stderr := command(t.Context(), t, "topology", "print", "--config", config, "--output", "definitions")
 	require.Equal(t, exitOK, status, stderr)
 	file := filepath.Join(t.TempDir(), "definitions.json")
 	require.NoError(t, os.WriteFile(file, []byte(printed), 0o600))

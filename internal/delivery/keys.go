@@ -35,6 +35,17 @@ func Pad(key string, words int) string {
 	return key + strings.Repeat(".", words-1)
 }
 
+// Unpad returns a key of ours without the words that Pad has added.
+func Unpad(key string) string {
+	if strings.HasPrefix(key, message.Reserved) {
+		return strings.TrimRight(key, ".")
+	}
+	return key
+}
+
+// keyStart begins every delivery key.
+const keyStart = message.Reserved + ":="
+
 // Key returns the delivery key of a destination: a hash, because a name may have dots and up to 255
 // bytes. 128 bits of SHA-256 are enough to distinguish any two destinations.
 func Key(exchange, queue string, words int) string {
@@ -43,5 +54,5 @@ func Key(exchange, queue string, words int) string {
 		name = "x" + exchange
 	}
 	sum := sha256.Sum256([]byte(name))
-	return Pad(message.Reserved+":="+base64.RawURLEncoding.EncodeToString(sum[:16]), words)
+	return Pad(keyStart+base64.RawURLEncoding.EncodeToString(sum[:16]), words)
 }

@@ -13,6 +13,8 @@
 package delivery
 
 import (
+	"strings"
+
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
@@ -75,6 +77,12 @@ func Keeping(name string) topology.Queue {
 	}}
 }
 
+func keeping(name string, role topology.Role) topology.Queue {
+	q := Keeping(name)
+	q.Role = role
+	return q
+}
+
 // Plan lists the objects that must exist before any destination is bound.
 func (s Stage) Plan() topology.Plan {
 	p := topology.Plan{
@@ -85,19 +93,24 @@ func (s Stage) Plan() topology.Plan {
 			{Name: s.Exchange(), Kind: topology.Direct, Alternate: s.Unroutable()},
 			{Name: s.Exchanges(), Kind: topology.Direct, Alternate: s.Unroutable()},
 		},
-		Queues: []topology.Queue{Keeping(s.Misrouted()), Keeping(s.Unroutable())},
+		Queues: []topology.Queue{keeping(s.Misrouted(), topology.Misrouted), keeping(s.Unroutable(), topology.Unroutable)},
 		Bindings: []topology.Binding{
 			{Source: s.Unroutable(), Target: s.Misrouted()},
 			{Source: s.Keep(), Target: s.Unroutable()},
 		},
 	}
 	if s.discard {
-		p.Queues = append(p.Queues, topology.Queue{Name: s.Discard(), Args: amqp091.Table{
+		p.Queues = append(p.Queues, topology.Queue{Name: s.Discard(), Role: topology.Discard, Args: amqp091.Table{
 			"x-queue-type":  string(delayer.Quorum),
 			"x-message-ttl": int64(0),
 		}})
 	}
 	return p
+}
+
+// Leads reports whether a binding may be one that leads from this stage to a destination.
+func (s Stage) Leads(b topology.Binding) bool {
+	return (b.Source == s.Exchange() || b.Source == s.Exchanges()) && strings.HasPrefix(b.Key, keyStart)
 }
 
 // bindings lead messages with the key to the destination. The broker deletes the first one with the

@@ -56,10 +56,8 @@ func (c *Connected) Do(ctx context.Context, f func(*amqp091.Channel) error) erro
 	return c.control.Do(ctx, f)
 }
 
-// Waiting returns how many messages the queues of p hold, by queue, without those that are empty.
-func (c *Connected) Waiting(ctx context.Context, p topology.Plan) (map[string]int, error) {
-	return topology.Waiting(ctx, c.control, c.settings.Backend, p)
-}
+// Control is the control connection.
+func (c *Connected) Control() *broker.Control { return c.control }
 
 // Close ends the connection if Start is never called.
 func (c *Connected) Close() { c.control.Close() }

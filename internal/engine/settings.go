@@ -12,6 +12,7 @@ import (
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/guard"
+	"github.com/delayer-go/delayer/internal/management"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/policy"
 	"github.com/delayer-go/delayer/internal/topology"
@@ -54,7 +55,7 @@ func Resolve(o delayer.Options, backend string) (Settings, error) {
 		return s, err
 	}
 	if o.Management != "" {
-		s.management, err = newManagement(o)
+		s.management, err = newManagement(s.Options)
 	}
 	return s, err
 }
@@ -71,10 +72,13 @@ func newManagement(o delayer.Options) (*policy.Management, error) {
 	if err != nil {
 		return nil, err
 	}
-	// One connection for each call: calls are seconds apart, and no connection is left after Close.
-	return policy.NewManagement(o.Management, vhost, &http.Transport{
-		DisableKeepAlives: true, TLSClientConfig: o.TLS.Clone(), Proxy: http.ProxyFromEnvironment,
-	})
+	return policy.NewManagement(o.Management, vhost, transport(o))
+}
+
+// transport has one connection for each call: calls are seconds apart, and no connection is left
+// after Close.
+func transport(o delayer.Options) http.RoundTripper {
+	return &http.Transport{DisableKeepAlives: true, TLSClientConfig: o.TLS.Clone(), Proxy: http.ProxyFromEnvironment}
 }
 
 // Stage is the delivery stage of these settings.
@@ -90,10 +94,26 @@ func (s Settings) Whole(own topology.Plan) topology.Plan {
 		Add(guard.Plan(s.Prefix, s.QueueType))
 }
 
-// Problems asks the management API which policies harm p. It returns one sentence for each.
-func (s Settings) Problems(ctx context.Context, p topology.Plan) ([]string, error) {
+// API is the management API. Without an address the error is ErrConfig.
+func (s Settings) API() (api *management.Client, vhost string, err error) {
+	if s.Management == "" {
+		return nil, "", errNoManagement
+	}
+	if vhost, err = broker.Vhost(s.URL); err != nil {
+		return nil, "", err
+	}
+	const untilContextEnds = 0
+	api, err = management.New(s.Management, untilContextEnds, transport(s.Options))
+	return api, vhost, err
+}
+
+var errNoManagement = ConfigError("management",
+	errors.New("not given: policies, bindings and arguments cannot be seen over AMQP"), "want http://user:password@host:15672")
+
+// Problems asks the management API which policies harm p.
+func (s Settings) Problems(ctx context.Context, p topology.Plan) ([]topology.Difference, error) {
 	if s.management == nil {
-		return nil, ConfigError("management", errors.New("not given: policies cannot be seen over AMQP"), "want http://user:password@host:15672")
+		return nil, errNoManagement
 	}
 	return s.management.Problems(ctx, s.Prefix, p)
 }

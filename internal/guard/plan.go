@@ -27,7 +27,7 @@ func Plan(prefix string, kind delayer.QueueType) topology.Plan {
 		{Name: returnExchange(prefix), Kind: topology.Direct},
 	}}
 	if kind == delayer.Quorum {
-		p.Queues = []topology.Queue{{Name: fullQueue(prefix), Args: amqp091.Table{
+		p.Queues = []topology.Queue{{Name: fullQueue(prefix), Role: topology.Probe, Args: amqp091.Table{
 			"x-queue-type": string(kind), "x-max-length": int64(1), "x-overflow": "reject-publish",
 		}}}
 		p.Bindings = []topology.Binding{{Source: in, Key: keyFull, Target: fullQueue(prefix)}}

@@ -39,7 +39,7 @@ func (k *Keeper) exists(ctx context.Context, p topology.Plan) error {
 	return &delayer.Error{
 		Op: "open", Backend: k.cfg.Backend, Object: "topology", Kind: delayer.ErrUnavailable,
 		Cause: fmt.Errorf("with declare: false there must be %s%s", strings.Join(missing[:min(len(missing), most)], ", "), more),
-		Hint:  "import what this prints: delayer topology print --format definitions, with the same configuration",
+		Hint:  "import what this prints: delayer topology print --output definitions, with the same configuration",
 	}
 }
 

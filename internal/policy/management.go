@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -45,21 +44,16 @@ func (m *Management) Check(ctx context.Context, prefix string, p topology.Plan) 
 	if len(found) == 0 {
 		return nil
 	}
-	const most = 3
-	more := ""
-	if len(found) > most {
-		more = fmt.Sprintf("; and %d more, see delayer topology verify", len(found)-most)
-	}
 	return &delayer.Error{
 		Op: "open", Object: "policies", Kind: delayer.ErrConflict,
-		Cause: errors.New(strings.Join(found[:min(len(found), most)], "; ") + more), Hint: topology.PolicyRemedy(prefix),
+		Cause: errors.New(topology.Summary(found)), Hint: topology.PolicyRemedy(prefix) + "; delayer topology verify lists all",
 	}
 }
 
-// Problems returns a sentence for each policy that harms a plan. Before RabbitMQ 4 the API knows
+// Problems returns what policies harm of a plan. Before RabbitMQ 4 the API knows
 // the policy of a queue only a few seconds after it was declared. Problems waits for that, but only
 // once at a broker that never knows it.
-func (m *Management) Problems(ctx context.Context, prefix string, p topology.Plan) ([]string, error) {
+func (m *Management) Problems(ctx context.Context, prefix string, p topology.Plan) ([]topology.Difference, error) {
 	const patience, pause = 15 * time.Second, 500 * time.Millisecond
 	for began := time.Now(); ; {
 		a, known, err := m.applied(ctx, prefix, p)

@@ -18,12 +18,15 @@ type Applied struct {
 	Queues, Exchanges map[string]Definition
 }
 
-// Harm returns the harm that policies do to a plan, one sentence for each object and key.
-func Harm(p topology.Plan, a Applied) []string {
-	var found []string
+// Harm returns the harm that policies do to a plan, one difference for each object and key.
+func Harm(p topology.Plan, a Applied) []topology.Difference {
+	var found []topology.Difference
 	for _, x := range p.Exchanges {
 		if d := a.Exchanges[x.Name]; d["alternate-exchange"] != nil && x.Alternate == "" {
-			found = append(found, fmt.Sprintf("exchange %q: a policy sets alternate-exchange, which would take messages that must be returned", x.Name))
+			found = append(found, topology.Difference{
+				Kind: topology.IsHarmed, Object: fmt.Sprintf("exchange %q", x.Name),
+				Detail: "a policy sets alternate-exchange, which would take messages that must be returned",
+			})
 		}
 	}
 	for _, q := range p.Queues {
@@ -34,10 +37,13 @@ func Harm(p topology.Plan, a Applied) []string {
 
 // queueHarm checks the policy keys that win over the arguments of a queue, or are combined with
 // them.
-func queueHarm(q topology.Queue, d Definition) []string {
-	var found []string
+func queueHarm(q topology.Queue, d Definition) []topology.Difference {
+	var found []topology.Difference
 	bad := func(key, effect string) {
-		found = append(found, fmt.Sprintf("queue %q: a policy sets %s to %v, which would %s", q.Name, key, d[key], effect))
+		found = append(found, topology.Difference{
+			Kind: topology.IsHarmed, Object: fmt.Sprintf("queue %q", q.Name),
+			Detail: fmt.Sprintf("a policy sets %s to %v, which would %s", key, d[key], effect),
+		})
 	}
 	waits := q.Args["x-dead-letter-exchange"] != nil
 	if less(d, q, "message-ttl") {

@@ -62,7 +62,7 @@ func TestHarm(t *testing.T) {
 			got := Harm(plan(), Applied{Queues: applied, Exchanges: applied})
 			require.Len(t, got, len(c.want))
 			for i, want := range c.want {
-				require.Contains(t, got[i], want)
+				require.Contains(t, got[i].String(), want)
 			}
 		})
 	}

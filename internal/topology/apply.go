@@ -73,7 +73,7 @@ func declare(ch *amqp091.Channel, p Plan) error {
 }
 
 func exchange(ch *amqp091.Channel, x Exchange) error {
-	if err := ch.ExchangeDeclare(x.Name, x.Kind, durable, !autoDelete, !internal, waitForAnswer, x.args()); err != nil {
+	if err := ch.ExchangeDeclare(x.Name, x.Kind, durable, !autoDelete, !internal, waitForAnswer, x.Args()); err != nil {
 		return &located{describe("exchange", x.Name), err}
 	}
 	return nil

@@ -20,7 +20,7 @@ func Missing(ctx context.Context, control *broker.Control, backend string, p Pla
 		}
 		return broker.Explain("look at", backend, object, err)
 	}
-	for _, x := range p.exchanges() {
+	for _, x := range p.AllExchanges() {
 		err := look(describe("exchange", x.Name), func(ch *amqp091.Channel) error {
 			return ch.ExchangeDeclarePassive(x.Name, x.Kind, durable, !autoDelete, !internal, waitForAnswer, nil)
 		})

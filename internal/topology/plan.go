@@ -30,10 +30,13 @@ type Exchange struct {
 
 	// DelayedKind is the x-delayed-type of an x-delayed-message exchange.
 	DelayedKind string
+
+	// Optional: administrators bind it, and Open does not declare it.
+	Optional bool
 }
 
-// args are the arguments of the declaration.
-func (x Exchange) args() amqp091.Table {
+// Args are the arguments of the declaration.
+func (x Exchange) Args() amqp091.Table {
 	args := amqp091.Table{}
 	if x.Alternate != "" {
 		args["alternate-exchange"] = x.Alternate
@@ -48,7 +51,24 @@ func (x Exchange) args() amqp091.Table {
 type Queue struct {
 	Name string
 	Args amqp091.Table
+	Role Role
+
+	// Optional: administrators bind it, and Open does not declare it.
+	Optional bool
 }
+
+// A Role is what a queue is for.
+type Role string
+
+// The roles.
+const (
+	Waiting    Role = ""           // delayed messages wait here
+	Intake     Role = "intake"     // controllers consume it
+	Misrouted  Role = "misrouted"  // a Delayer sends on what is here
+	Unroutable Role = "unroutable" // keeps messages without a destination
+	Discard    Role = "discard"    // drops its messages
+	Probe      Role = "probe"      // for finding policies
+)
 
 // A Binding leads from an exchange to a queue or to another exchange.
 type Binding struct {

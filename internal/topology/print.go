@@ -49,9 +49,9 @@ type definedBinding struct {
 // the management plugin import. The vhost must exist.
 func (p Plan) WriteDefinitions(w io.Writer, vhost string) error {
 	d := definitions{Exchanges: []definedExchange{}, Queues: []definedQueue{}, Bindings: []definedBinding{}}
-	for _, x := range p.exchanges() {
+	for _, x := range p.AllExchanges() {
 		d.Exchanges = append(d.Exchanges, definedExchange{
-			Name: x.Name, Vhost: vhost, Type: x.Kind, Durable: durable, Arguments: orEmpty(x.args()),
+			Name: x.Name, Vhost: vhost, Type: x.Kind, Durable: durable, Arguments: orEmpty(x.Args()),
 		})
 	}
 	for _, q := range p.Queues {
@@ -71,8 +71,8 @@ func (p Plan) WriteDefinitions(w io.Writer, vhost string) error {
 // WriteText writes the plan for people, one object a line.
 func (p Plan) WriteText(w io.Writer) error {
 	var b strings.Builder
-	for _, x := range p.exchanges() {
-		fmt.Fprintf(&b, "exchange  %s  %s%s\n", x.Name, x.Kind, listArgs(x.args()))
+	for _, x := range p.AllExchanges() {
+		fmt.Fprintf(&b, "exchange  %s  %s%s\n", x.Name, x.Kind, listArgs(x.Args()))
 	}
 	for _, q := range p.Queues {
 		fmt.Fprintf(&b, "queue     %s%s\n", q.Name, listArgs(q.Args))
@@ -84,8 +84,8 @@ func (p Plan) WriteText(w io.Writer) error {
 	return err
 }
 
-// exchanges returns the exchanges of the plan, including markers.
-func (p Plan) exchanges() []Exchange {
+// AllExchanges returns the exchanges of the plan, including markers.
+func (p Plan) AllExchanges() []Exchange {
 	var out []Exchange
 	for _, m := range p.Markers {
 		out = append(out, m.exchange())

@@ -1,9 +1,7 @@
 package assess
 
 import (
-	"fmt"
 	"maps"
-	"strings"
 
 	"github.com/delayer-go/delayer/internal/migration/inventory"
 	"github.com/delayer-go/delayer/internal/policy"
@@ -25,12 +23,7 @@ func policies(q Question) []Finding {
 	if len(harm) == 0 {
 		return nil
 	}
-	const most = 3 // one policy may harm every queue
-	says := strings.Join(harm[:min(most, len(harm))], "; ")
-	if more := len(harm) - most; more > 0 {
-		says += fmt.Sprintf("; and %d more", more)
-	}
-	return []Finding{{Blocker, "policies", says, topology.PolicyRemedy(q.Prefix)}}
+	return []Finding{{Blocker, "policies", topology.Summary(harm), topology.PolicyRemedy(q.Prefix)}}
 }
 
 // effective is the definition of the policy that would apply to an object of these kinds: the one

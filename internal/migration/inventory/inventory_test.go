@@ -3,7 +3,6 @@ package inventory
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"io"
 	"log"
 	"net/http"
@@ -16,24 +15,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 )
-
-func TestArguments_EveryDigit(t *testing.T) {
-	for text, want := range map[string]amqp091.Table{
-		`[]`:                                    {},
-		`{}`:                                    {},
-		`{"n":9007199254740993}`:                {"n": int64(9007199254740993)},
-		`{"n":-9223372036854775808,"f":1.0}`:    {"n": int64(-9223372036854775808), "f": 1.0},
-		`{"t":{"a":[1,"x",true,null,{"b":2}]}}`: {"t": amqp091.Table{"a": []any{int64(1), "x", true, nil, amqp091.Table{"b": int64(2)}}}},
-	} {
-		var a arguments
-		require.NoError(t, json.Unmarshal([]byte(text), &a), text)
-		require.Equal(t, want, a.table(), text)
-		require.NoError(t, a.table().Validate(), text)
-	}
-	var a arguments
-	require.ErrorContains(t, json.Unmarshal([]byte(`{"n":9223372036854775808}`), &a), `argument "n": 9223372036854775808 has more than 64 bits`)
-	require.NotNil(t, a.table(), "never nil")
-}
 
 // api answers by path; what it does not know is 404.
 func api(t *testing.T, vhost string, answers map[string]string) *API {

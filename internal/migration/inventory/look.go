@@ -197,9 +197,9 @@ func (a *API) lookShovels(ctx context.Context, v *Inventory) error {
 // queues lists those whose names contain a text.
 func (a *API) queues(ctx context.Context, text string) ([]Queue, error) {
 	type apiQueue struct {
-		Name      string    `json:"name"`
-		Arguments arguments `json:"arguments"`
-		Messages  int64     `json:"messages"`
+		Name      string               `json:"name"`
+		Arguments management.Arguments `json:"arguments"`
+		Messages  int64                `json:"messages"`
 	}
 	r := management.Request{
 		Op: op, Path: management.Path("queues", a.vhost), Query: url.Values{"columns": {"name,arguments,messages"}},
@@ -207,7 +207,7 @@ func (a *API) queues(ctx context.Context, text string) ([]Queue, error) {
 	found, err := management.List[apiQueue](ctx, a.client, r, text)
 	queues := make([]Queue, len(found))
 	for i, q := range found {
-		queues[i] = Queue{q.Name, q.Arguments.table(), q.Messages}
+		queues[i] = Queue{q.Name, q.Arguments.Table(), q.Messages}
 	}
 	return queues, err
 }

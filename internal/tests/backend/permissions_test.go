@@ -136,7 +136,7 @@ func TestOpen_ImportedTopology(t *testing.T) {
 	_, err := backend.Open(within(t), cfg)
 	require.ErrorIs(t, err, delayer.ErrUnavailable)
 	require.ErrorContains(t, err, `with declare: false there must be exchange "`+cfg.Prefix+`.ladder"`)
-	require.ErrorContains(t, err, "delayer topology print --format definitions")
+	require.ErrorContains(t, err, "delayer topology print --output definitions")
 	_, again := backend.Open(within(t), cfg)
 	require.Equal(t, err.Error(), again.Error())
 

@@ -202,9 +202,12 @@ func TestPolicies_ManagementAPI(t *testing.T) {
 	}
 	cfg := config(t)
 	cfg.Management, cfg.QueueType = b.Management(), "classic"
-	verified := func(cfg backend.Config) []string {
-		found, err := backend.Verify(within(t), cfg)
+	verified := func(cfg backend.Config) (found []string) {
+		problems, err := backend.Verify(within(t), cfg)
 		require.NoError(t, err)
+		for _, p := range problems {
+			found = append(found, p.String())
+		}
 		return found
 	}
 	lift := setPolicy(t, b, cfg.Prefix, `{"max-length":1000000,"alternate-exchange":"x"}`)

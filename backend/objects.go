@@ -1,0 +1,173 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/drift"
+	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// A Problem is one thing that the broker holds otherwise than [Open] declares it.
+type Problem struct {
+	Kind   string `json:"kind"`   // missing, differs, surplus or policy
+	Object string `json:"object"` // as in: queue "delayer.discard"
+	Detail string `json:"detail"`
+}
+
+// String is a sentence.
+func (p Problem) String() string { return p.Object + ": " + p.Detail }
+
+// Verify asks the management API of the configuration for what [Open] declares. It returns a Problem
+// for each queue, exchange or binding that is missing or has other arguments, for each binding of
+// our objects that no Delayer has made, and for each policy that would make messages early, lose
+// them or misroute them. Bindings that Delayers make when they first need them may be missing,
+// except with Declare off.
+//
+// The error is ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where the
+// API does not answer.
+func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
+	settings, p, err := cfg.objects()
+	if err != nil {
+		return nil, err
+	}
+	api, vhost, err := settings.API()
+	if err != nil {
+		return nil, err
+	}
+	onUse := cfg
+	onUse.Declare = delayer.Off // lists them all
+	_, whole, err := onUse.plan()
+	if err != nil {
+		return nil, err
+	}
+	actual, err := drift.Read(ctx, api, vhost, p)
+	if err != nil {
+		return nil, err
+	}
+	harm, err := settings.Problems(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	want := drift.Wanted{Prefix: settings.Prefix, Plan: p, OnUse: whole.Bindings, Stage: settings.Stage()}
+	problems := []Problem{}
+	for _, d := range append(drift.Compare(want, actual), harm...) {
+		problems = append(problems, Problem{string(d.Kind), d.Object, d.Detail})
+	}
+	return problems, nil
+}
+
+// Apply declares what [Topology] returns: what [Open] declares, with Declare off all bindings that a
+// Delayer may ever use, and for fixedtiers the queues that administrators bind. It returns the names
+// of the exchanges and queues that did not exist before, and is safe to repeat. Errors are those of
+// [Open].
+func Apply(ctx context.Context, cfg Config) (created []string, err error) {
+	err = cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
+		if created, err = topology.Missing(ctx, c.Control(), s.Backend, p); err != nil {
+			return err
+		}
+		return topology.Apply(ctx, c.Control(), s.Backend, p)
+	})
+	return created, err
+}
+
+// Remove deletes the queues and exchanges that [Topology] returns. Other backends of the same prefix
+// lose the queues for misrouted and unroutable messages as well.
+//
+// If messages are in one of the queues, or if a Delayer or a controller consumes one, the error is
+// ErrConflict and nothing is deleted. With force the messages are deleted too. Close all Delayers of the
+// prefix first: those that are open declare the topology again. Other errors are those of [Open].
+func Remove(ctx context.Context, cfg Config, force bool) error {
+	return cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
+		kept := topology.Plan{Queues: slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool { return q.Role == topology.Probe })}
+		states, err := topology.Look(ctx, c.Control(), s.Backend, kept)
+		if err != nil {
+			return err
+		}
+		if use := inUse(states); use != "" && !force {
+			return &delayer.Error{
+				Op: "remove", Backend: s.Backend, Object: "topology of prefix " + s.Prefix, Kind: delayer.ErrConflict, Cause: errors.New(use),
+				Hint: "wait until nothing waits, and close the Delayers and controllers of the prefix",
+			}
+		}
+		return topology.Remove(ctx, c.Control(), s.Backend, p)
+	})
+}
+
+// inUse says what is in the queues, and who consumes them, or "".
+func inUse(states map[string]topology.State) string {
+	var holding, consumed []string
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(states)) {
+		if n := states[name].Messages; n > 0 {
+			holding = append(holding, fmt.Sprintf("%s (%d)", name, n))
+			total += n
+		}
+		if states[name].Consumers > 0 {
+			consumed = append(consumed, name)
+		}
+	}
+	var says []string
+	if total > 0 {
+		says = append(says, fmt.Sprintf("messages: %d, in %s", total, some(holding)))
+	}
+	if len(consumed) > 0 {
+		says = append(says, "a Delayer or a controller consumes "+some(consumed))
+	}
+	return strings.Join(says, "; ")
+}
+
+// some lists the first few.
+func some(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// connected runs f with a connection that ends with it.
+func (c Config) connected(ctx context.Context, f func(*engine.Connected, engine.Settings, topology.Plan) error) error {
+	settings, p, err := c.objects()
+	if err != nil {
+		return err
+	}
+	conn, err := engine.Connect(ctx, settings)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return f(conn, settings, p)
+}
+
+// objects is plan for a configuration that declares something.
+func (c Config) objects() (engine.Settings, topology.Plan, error) {
+	settings, p, err := c.plan()
+	if err == nil && len(p.Exchanges) == 0 {
+		err = engine.ConfigError("plugin.exchange", errors.New("that exchange is yours: this configuration declares nothing"), "")
+	}
+	return settings, p, err
+}
+
+// plan returns the settings of a configuration, and what Open declares.
+func (c Config) plan() (settings engine.Settings, p topology.Plan, err error) {
+	s, err := c.strategy()
+	if err != nil {
+		return settings, p, err
+	}
+	settings, err = engine.Resolve(c.Options, s.name)
+	if err != nil {
+		return settings, p, err
+	}
+	t, err := s.topology(c)
+	if err != nil {
+		return settings, p, err
+	}
+	return settings, t.(topology.Plan), nil
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/cli"
+	"github.com/delayer-go/delayer/status"
+)
+
+// statusCmd is `delayer status`.
+type statusCmd struct {
+	targetFlags
+	All    bool          `help:"Show empty queues too."`
+	Parked []string      `sep:"none" placeholder:"QUEUE" help:"A queue of parked messages. May be repeated. Default: those whose names end in .parked, if there is a management API."`
+	Plugin bool          `help:"Count what waits in the plugin: the broker reads the plugin's whole table. It needs the management API."`
+	Due    bool          `help:"Say when the first unroutable message was due. It is taken out for that, and given back at once."`
+	Watch  bool          `help:"Look again and again, until Ctrl-C."`
+	Every  time.Duration `default:"2s" help:"With --watch: how often (${default})."`
+	Output string        `default:"table" enum:"table,json" help:"table or json (${default}). With --watch json is one line a look."`
+	FailIf []string      `sep:"none" placeholder:"NAME>N" help:"Fail if this holds: a name, one of > >= < <= == != and a number, as in 'unroutable>0'. May be repeated. Names: ${numbers}."`
+}
+
+// Help says what a script needs.
+func (c *statusCmd) Help() string {
+	return "The exit status is 0, or 1 if a condition of --fail-if holds or asks for what is not known, or if the broker could not be asked. " +
+		"With --watch it ends as soon as a condition holds, and with 0 after Ctrl-C."
+}
+
+// Validate refuses invalid values as usage errors.
+func (c *statusCmd) Validate() error {
+	if c.Every <= 0 {
+		return errors.New("--every must be positive")
+	}
+	if _, err := c.conditions(); err != nil {
+		return fmt.Errorf("--fail-if: %w", err)
+	}
+	return c.targetFlags.Validate()
+}
+
+func (c *statusCmd) conditions() ([]condition, error) {
+	var list []condition
+	for _, text := range c.FailIf {
+		one, err := parseCondition(text)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// Run shows the status, once or again and again.
+func (c *statusCmd) Run(ctx context.Context, s streams) error {
+	err := c.run(ctx, s)
+	ended := c.Watch && ctx.Err() != nil
+	if err == nil || ended {
+		return nil
+	}
+	return cli.InterruptedOr(ctx, failure("status", err))
+}
+
+func (c *statusCmd) run(ctx context.Context, s streams) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	conditions, err := c.conditions()
+	if err != nil {
+		return err
+	}
+	opening, cancel := c.within(ctx)
+	defer cancel()
+	r, err := status.Open(opening, cfg, status.Options{Plugin: c.Plugin, Due: c.Due, Parked: c.Parked})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	show := c.shower(s.out)
+	for {
+		if err := c.look(ctx, r, show, conditions); err != nil || !c.Watch {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(c.Every):
+		}
+	}
+}
+
+// look reads the status, shows it and checks the conditions.
+func (c *statusCmd) look(ctx context.Context, r *status.Reader, show func(status.Status) error, conditions []condition) error {
+	ctx, cancel := c.within(ctx)
+	defer cancel()
+	found, err := r.Read(ctx)
+	if err != nil {
+		return err
+	}
+	if err := show(found); err != nil {
+		return err
+	}
+	var held []string
+	for _, one := range conditions {
+		why, err := one.holds(found)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			held = append(held, why)
+		}
+	}
+	if held != nil {
+		return errors.New(strings.Join(held, "; "))
+	}
+	return nil
+}
+
+// shower returns what shows a status: on a terminal, in the place of the last one.
+func (c *statusCmd) shower(out io.Writer) func(status.Status) error {
+	screen := cli.NewScreen(out)
+	width, _ := screen.Size()
+	table := func(s status.Status, width int) string {
+		return statusText(s, statusView{width: width, all: c.All, now: time.Now()})
+	}
+	switch {
+	case c.Output == "json" && c.Watch:
+		return func(s status.Status) error { return json.NewEncoder(out).Encode(report(s)) }
+	case c.Output == "json":
+		return func(s status.Status) error { return writeJSON(out, report(s)) }
+	case c.Watch && screen.Live():
+		return func(s status.Status) error {
+			width, _ := screen.Size()
+			return screen.Draw(table(s, width))
+		}
+	case c.Watch:
+		return func(s status.Status) error {
+			_, err := fmt.Fprintln(out, statusLine(s))
+			return err
+		}
+	}
+	return func(s status.Status) error {
+		_, err := io.WriteString(out, table(s, width))
+		return err
+	}
+}
+
+// A statusReport is the JSON of a status.
+type statusReport struct {
+	Delayer string `json:"delayer"`
+	status.Status
+}
+
+// report has lists where nothing is known to be there, and null where nothing is known.
+func report(s status.Status) statusReport {
+	if s.Unknown == nil {
+		s.Unknown = []status.Unknown{}
+	}
+	return statusReport{version(), s}
+}

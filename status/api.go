@@ -1,0 +1,243 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/management"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// op is the operation that an error names.
+const op = "look at"
+
+// errNoAPI is why something is not known.
+var errNoAPI = errors.New("no management API is given")
+
+// apiPatience is for all questions but the costly one. It is less than a Read usually has: the
+// broker's own answers are worth showing without the API's.
+const apiPatience = 20 * time.Second
+
+// readAPI asks for what AMQP does not show. A question that fails is in Unknown.
+func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]topology.State) {
+	patient, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	r.away = r.reachable(patient)
+	for _, question := range []struct {
+		what string
+		ctx  context.Context
+		ask  func(context.Context, *Status, map[string]topology.State) error
+	}{
+		{"policies", patient, r.askPolicies},
+		{"what controllers hold", patient, r.askControllers},
+		{"parked messages", patient, r.askParked},
+		{"queues of other configurations", patient, r.askOthers},
+		{"what waits in the plugin", ctx, r.askPlugin},
+	} {
+		if err := question.ask(question.ctx, s, states); err != nil {
+			s.unknown(question.what, err)
+		}
+	}
+}
+
+// reachable asks who the user is: one reason is enough where the API does not answer at all.
+func (r *Reader) reachable(ctx context.Context) error {
+	if r.api == nil {
+		return errNoAPI
+	}
+	return r.get(ctx, &struct{}{}, "whoami")
+}
+
+func (r *Reader) askPolicies(ctx context.Context, s *Status, _ map[string]topology.State) error {
+	if r.away != nil {
+		return r.away
+	}
+	found := []string{}
+	for _, p := range r.parts {
+		if !p.configured {
+			continue
+		}
+		harm, err := r.settings.Problems(ctx, p.plan)
+		if err != nil {
+			return err
+		}
+		for _, h := range harm {
+			found = append(found, h.String())
+		}
+	}
+	s.Policies = found
+	return nil
+}
+
+// askControllers groups the consumers of a backend's queues by their connections.
+func (r *Reader) askControllers(ctx context.Context, s *Status, _ map[string]topology.State) error {
+	for i := range s.Backends {
+		b := &s.Backends[i]
+		switch {
+		case b.Controllers == nil:
+			continue
+		case *b.Controllers == 0:
+			b.Each, b.Held = []Controller{}, new(int)
+			continue
+		case r.away != nil:
+			return r.away
+		}
+		each := map[string]*Controller{}
+		for _, q := range b.Queues {
+			if q.Consumers == 0 {
+				continue
+			}
+			if err := r.consumers(ctx, q.Name, each); err != nil {
+				return err
+			}
+		}
+		if err := r.held(ctx, each); err != nil {
+			return err
+		}
+		b.Each, b.Held = []Controller{}, new(int)
+		for _, name := range slices.Sorted(maps.Keys(each)) {
+			b.Each = append(b.Each, *each[name])
+			*b.Held += each[name].Held
+		}
+	}
+	return nil
+}
+
+// consumers adds the connections that consume a queue.
+func (r *Reader) consumers(ctx context.Context, queue string, each map[string]*Controller) error {
+	var q struct {
+		Consumers []struct {
+			Channel struct {
+				Connection string `json:"connection_name"`
+				User       string `json:"user"`
+			} `json:"channel_details"`
+		} `json:"consumer_details"`
+	}
+	if err := r.get(ctx, &q, "queues", r.vhost, queue); err != nil {
+		return err
+	}
+	for _, c := range q.Consumers {
+		if c.Channel.Connection != "" {
+			each[c.Channel.Connection] = &Controller{Connection: c.Channel.Connection, User: c.Channel.User}
+		}
+	}
+	return nil
+}
+
+// held counts the unacknowledged messages of connections.
+func (r *Reader) held(ctx context.Context, each map[string]*Controller) error {
+	for name, c := range each {
+		var channels []struct {
+			Unacknowledged int `json:"messages_unacknowledged"`
+		}
+		err := r.get(ctx, &channels, "connections", name, "channels")
+		if errors.Is(err, management.ErrNotFound) { // it has ended
+			delete(each, name)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, ch := range channels {
+			c.Held += ch.Unacknowledged
+		}
+	}
+	return nil
+}
+
+// askPlugin counts what waits in the exchange, if that is asked for.
+func (r *Reader) askPlugin(ctx context.Context, s *Status, _ map[string]topology.State) error {
+	for i := range s.Backends {
+		b := &s.Backends[i]
+		if b.Waiting != nil {
+			continue
+		}
+		at := slices.IndexFunc(r.parts, func(p part) bool { return p.name == b.Name })
+		switch {
+		case !r.opts.Plugin:
+			return errors.New("not asked for: the broker would read the plugin's whole table")
+		case r.away != nil:
+			return r.away
+		}
+		var x struct {
+			Delayed *int `json:"messages_delayed"`
+		}
+		if err := r.get(ctx, &x, "exchanges", r.vhost, r.parts[at].exchange); err != nil {
+			return err
+		}
+		if x.Delayed == nil {
+			return errors.New("the broker does not count it: is the exchange of type x-delayed-message, and the plugin enabled?")
+		}
+		b.Waiting = x.Delayed
+	}
+	return nil
+}
+
+// apiQueue is a queue as the API lists it.
+type apiQueue struct {
+	Name      string `json:"name"`
+	Ready     int    `json:"messages_ready"`
+	Held      int    `json:"messages_unacknowledged"`
+	Consumers int    `json:"consumers"`
+	Exclusive bool   `json:"exclusive"`
+}
+
+func (r *Reader) queues(ctx context.Context, text string) ([]apiQueue, error) {
+	return management.List[apiQueue](ctx, r.api, management.Request{
+		Op: op, Path: management.Path("queues", r.vhost),
+		Query: url.Values{"columns": {"name,messages_ready,messages_unacknowledged,consumers,exclusive"}},
+	}, text)
+}
+
+// parkedSuffix ends the names of queues of parked messages, unless a consumer has another name.
+const parkedSuffix = ".parked"
+
+func (r *Reader) askParked(ctx context.Context, s *Status, _ map[string]topology.State) error {
+	switch {
+	case len(r.opts.Parked) > 0:
+		return nil
+	case r.away != nil:
+		return r.away
+	}
+	found, err := r.queues(ctx, parkedSuffix)
+	if err != nil {
+		return err
+	}
+	s.Parked = []Queue{}
+	for _, q := range found {
+		if strings.HasSuffix(q.Name, parkedSuffix) {
+			s.Parked = append(s.Parked, Queue{Name: q.Name, Messages: q.Ready, Consumers: q.Consumers})
+		}
+	}
+	return nil
+}
+
+// askOthers finds queues under the prefix that no backend here has.
+func (r *Reader) askOthers(ctx context.Context, s *Status, states map[string]topology.State) error {
+	if r.away != nil {
+		return r.away
+	}
+	prefix := r.settings.Prefix + "."
+	found, err := r.queues(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	s.Others = []Queue{}
+	for _, q := range found {
+		_, known := states[q.Name]
+		if !known && strings.HasPrefix(q.Name, prefix) && !strings.HasSuffix(q.Name, parkedSuffix) && !q.Exclusive && q.Ready+q.Held > 0 &&
+			!strings.HasPrefix(q.Name, prefix+"watch.") {
+			s.Others = append(s.Others, Queue{Name: q.Name, Messages: q.Ready + q.Held, Consumers: q.Consumers})
+		}
+	}
+	return nil
+}
+
+func (r *Reader) get(ctx context.Context, into any, path ...string) error {
+	return r.api.Get(ctx, management.Request{Op: op, Path: management.Path(path...)}, into)
+}

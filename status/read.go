@@ -1,0 +1,309 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/management"
+	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/unroutable"
+)
+
+// Options say what to find out beyond the usual.
+type Options struct {
+	// Plugin counts what waits in the plugin's exchange. The broker reads the plugin's whole table
+	// for it, and counts the node that answers only. It needs the management API.
+	Plugin bool
+	// Due finds out when the first unroutable message was due. It takes that message out and gives it
+	// back at once, which needs the permission to read the queue.
+	Due bool
+	// Parked are queues of parked messages. Without any, those whose names end in .parked are found
+	// by the management API.
+	Parked []string
+}
+
+// A Reader reads the status again and again, over one connection that comes back by itself. It is
+// for one goroutine.
+type Reader struct {
+	opts     Options
+	settings engine.Settings
+	parts    []part // the backends
+	conn     *engine.Connected
+	head     *unroutable.Client // nil unless Options.Due
+	api      *management.Client // nil without an address
+	away     error              // why the API does not answer, at the last Read
+	vhost    string
+}
+
+// A part is a backend with its topology.
+type part struct {
+	name       string
+	configured bool
+	plan       topology.Plan
+	exchange   string // that the plugin keeps messages in, or ""
+}
+
+// Open connects. ctx bounds the opening only. Errors are ErrConfig, ErrUnavailable and ErrAccess; the
+// management API is not asked yet.
+func Open(ctx context.Context, cfg backend.Config, o Options) (*Reader, error) {
+	cfg.Backend = cmp.Or(cfg.Backend, backend.Default().Backend)
+	settings, err := engine.Resolve(cfg.Options, cfg.Backend)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{opts: o, settings: settings}
+	if r.parts, err = parts(cfg, settings.Prefix); err != nil {
+		return nil, err
+	}
+	if settings.Management != "" {
+		if r.api, r.vhost, err = settings.API(); err != nil {
+			return nil, err
+		}
+	}
+	if r.conn, err = engine.Connect(ctx, settings); err != nil {
+		return nil, err
+	}
+	if o.Due {
+		if r.head, err = unroutable.Open(ctx, settings.BrokerOptions("status"), settings.Prefix); err != nil {
+			r.conn.Close()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Close ends the connections.
+func (r *Reader) Close() {
+	r.conn.Close()
+	if r.head != nil {
+		r.head.Close()
+	}
+}
+
+// parts returns the configured backend first, and the others as far as the configuration fits them.
+func parts(cfg backend.Config, prefix string) ([]part, error) {
+	var all []part
+	for _, name := range backend.Names() {
+		one := cfg
+		one.Backend = name
+		t, err := backend.Topology(one)
+		switch {
+		case name == cfg.Backend && err != nil:
+			return nil, err
+		case err != nil:
+			continue
+		}
+		p := part{name: name, configured: name == cfg.Backend, plan: t.(topology.Plan)}
+		if name == "plugin" {
+			p.exchange = cmp.Or(cfg.Plugin.Exchange, prefix+".plugin.wait")
+		}
+		if p.configured {
+			all = append([]part{p}, all...)
+		} else {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// Read asks the broker. What one source does not tell is in Unknown. An error is ErrUnavailable where
+// the broker does not answer or has nothing of this prefix, or ErrAccess.
+func (r *Reader) Read(ctx context.Context) (Status, error) {
+	s := Status{Time: time.Now().UTC().Truncate(time.Millisecond), Prefix: r.settings.Prefix, Broker: r.broker()}
+	states, err := r.readQueues(ctx, &s)
+	if err != nil {
+		return s, err
+	}
+	if err := r.nothing(s); err != nil {
+		return s, err
+	}
+	r.readHead(ctx, &s)
+	if err := r.readParked(ctx, &s); err != nil {
+		return s, err
+	}
+	r.readAPI(ctx, &s, states)
+	if ctx.Err() != nil {
+		return s, broker.Explain("look at", "", s.Broker.Address, context.Cause(ctx))
+	}
+	s.sum()
+	return s, nil
+}
+
+func (r *Reader) broker() Broker {
+	conn := r.conn.Control().Conn()
+	_, _, version := conn.Server()
+	return Broker{Address: conn.Endpoint(), Version: version, Series: series(version)}
+}
+
+// series is 4.0 for 4.0.5.
+func series(version string) string {
+	if parts := strings.SplitN(version, ".", 3); len(parts) == 3 {
+		return parts[0] + "." + parts[1]
+	}
+	return version
+}
+
+// readQueues asks for the queues of the backends that are there.
+func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]topology.State, error) {
+	all := map[string]topology.State{}
+	for _, p := range r.parts {
+		there, err := r.declared(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		if !there && !p.configured {
+			continue
+		}
+		states, err := topology.Look(ctx, r.conn.Control(), p.name, p.plan)
+		if err != nil {
+			return nil, err
+		}
+		b, keeps := describe(p, states)
+		if p.exchange != "" && !there { // and configured
+			b.Missing = append(b.Missing, "exchange "+p.exchange)
+		}
+		s.Backends = append(s.Backends, b)
+		for role, q := range keeps {
+			switch role {
+			case topology.Misrouted:
+				s.Misrouted = &q
+			case topology.Unroutable:
+				s.Unroutable = &q
+			}
+		}
+		for name, state := range states {
+			all[name] = state
+		}
+	}
+	return all, nil
+}
+
+// declared asks for an exchange that only this backend has.
+func (r *Reader) declared(ctx context.Context, p part) (bool, error) {
+	name := p.exchange
+	if len(p.plan.Markers) > 0 {
+		name = p.plan.Markers[0].Name
+	}
+	missing, err := topology.Missing(ctx, r.conn.Control(), p.name, topology.Plan{Exchanges: []topology.Exchange{{Name: name, Kind: topology.Direct}}})
+	return len(missing) == 0, err
+}
+
+// describe is a backend with the queues that are there, and those that keep what cannot be
+// delivered.
+func describe(p part, states map[string]topology.State) (Backend, map[topology.Role]Queue) {
+	b := Backend{Name: p.name, Configured: p.configured, Queues: []Queue{}, Missing: []string{}}
+	keeps, waiting := map[topology.Role]Queue{}, 0
+	for _, q := range p.plan.Queues {
+		state, there := states[q.Name]
+		switch {
+		case !there && p.configured && !q.Optional:
+			b.Missing = append(b.Missing, q.Name)
+		case !there:
+		case q.Role == topology.Waiting || q.Role == topology.Intake:
+			b.Queues = append(b.Queues, queue(q, state))
+			waiting += state.Messages
+			if q.Role == topology.Intake {
+				b.Controllers = &state.Consumers
+			}
+		default:
+			keeps[q.Role] = queue(q, state)
+		}
+	}
+	if p.exchange == "" { // the plugin's messages are in no queue
+		b.Waiting = &waiting
+	}
+	return b, keeps
+}
+
+func queue(q topology.Queue, state topology.State) Queue {
+	wait, _ := q.Args["x-message-ttl"].(int64)
+	if q.Args["x-queue-type"] == string(delayer.Quorum) && wait > 0 {
+		wait-- // see topology.WaitingQueue
+	}
+	return Queue{Name: q.Name, Wait: wait, Messages: state.Messages, Consumers: state.Consumers}
+}
+
+// nothing is an error if the broker has nothing of this configuration.
+func (r *Reader) nothing(s Status) error {
+	if s.Unroutable != nil || s.Misrouted != nil {
+		return nil
+	}
+	for _, b := range s.Backends {
+		if len(b.Queues) > 0 || b.Name == "plugin" && len(b.Missing) == 0 {
+			return nil
+		}
+	}
+	return &delayer.Error{
+		Op: "look at", Object: "prefix " + s.Prefix, Kind: delayer.ErrUnavailable,
+		Cause: fmt.Errorf("nothing of it is at %s", s.Broker.Address),
+		Hint:  "a Delayer declares it when it is opened, or delayer topology apply: are prefix, backend, broker and virtual host those of a Delayer?",
+	}
+}
+
+// readHead finds out when the first unroutable message was due.
+func (r *Reader) readHead(ctx context.Context, s *Status) {
+	if r.head == nil || s.Unroutable == nil || s.Unroutable.Messages == 0 {
+		return
+	}
+	m, err := r.head.Head(ctx)
+	switch {
+	case err != nil:
+		s.unknown("when the first unroutable message was due", err)
+	case m != nil && m.Ours:
+		s.UnroutableDue = &m.Envelope.Due
+	case m != nil:
+		s.unknown("when the first unroutable message was due", errors.New("it has no header "+delayer.Header))
+	}
+}
+
+// readParked counts the queues that were named.
+func (r *Reader) readParked(ctx context.Context, s *Status) error {
+	if len(r.opts.Parked) == 0 {
+		return nil
+	}
+	var p topology.Plan
+	for _, name := range r.opts.Parked {
+		p.Queues = append(p.Queues, topology.Queue{Name: name, Args: amqp091.Table{}})
+	}
+	states, err := topology.Look(ctx, r.conn.Control(), "", p)
+	if err != nil {
+		return err
+	}
+	for _, q := range p.Queues {
+		state, there := states[q.Name]
+		if !there {
+			return &delayer.Error{
+				Op: "look at", Object: fmt.Sprintf("queue %q", q.Name), Kind: delayer.ErrUnavailable, Cause: errors.New("there is no such queue"),
+				Hint: "a consumer of package retry declares it when it starts: is the name right?",
+			}
+		}
+		s.Parked = append(s.Parked, queue(q, state))
+	}
+	return nil
+}
+
+func (s *Status) unknown(what string, why error) {
+	s.Unknown = append(s.Unknown, Unknown{what, strings.TrimPrefix(why.Error(), "delayer: ")})
+}
+
+// sum adds up what waits.
+func (s *Status) sum() {
+	total := 0
+	for _, b := range s.Backends {
+		if b.Waiting == nil {
+			return
+		}
+		total += *b.Waiting
+	}
+	s.Waiting = &total
+}
