@@ -10,12 +10,12 @@ import (
 
 // controllerCmd is `delayer controller`.
 type controllerCmd struct {
-	Config string `placeholder:"FILE" help:"The configuration of the Delayers, YAML or JSON. DELAYER_… variables override it."`
+	brokerFlags
 }
 
 // Run runs a controller until SIGTERM or Ctrl-C. The exit status is then 0.
 func (c *controllerCmd) Run(ctx context.Context, s streams) error {
-	cfg, err := loadBroker(c.Config, "")
+	cfg, err := c.load()
 	if err != nil {
 		return failure("controller", err)
 	}
