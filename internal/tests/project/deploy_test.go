@@ -3,7 +3,7 @@ package project_test
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -41,11 +41,11 @@ func TestCompose(t *testing.T) {
 		}
 		for _, volume := range s.Volumes {
 			source, _, _ := strings.Cut(volume, ":")
-			if strings.HasPrefix(source, ".") {
-				found, err := filepath.Glob(root + source)
-				require.NoError(t, err)
-				assert.NotEmpty(t, found, "%s: there is no %s", name, source)
-			} else {
+			switch {
+			case strings.HasPrefix(source, "./deploy/"):
+				_, err := os.Stat(root + source)
+				assert.NoError(t, err, name)
+			case source != "./grafana": // the dashboard has a test of its own
 				assert.Contains(t, c.Volumes, source, name)
 			}
 		}
