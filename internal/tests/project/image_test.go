@@ -44,7 +44,7 @@ func brokersContainer(t *testing.T) string {
 // build begins with cannot be had everywhere.
 func image(t *testing.T) string {
 	dir, name := t.TempDir(), strings.ToLower(rabbittest.Prefix(t))
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir, root+"cmd/delayer")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, root+"cmd/delayer")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
