@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -143,6 +145,18 @@ func TestObservability_OnlyWhereImported(t *testing.T) {
 	}
 }
 
+// TestKong_OnlyInCommands: what parses a command line is for commands. No program that publishes links it.
+func TestKong_OnlyInCommands(t *testing.T) {
+	for _, p := range list(t) {
+		if path := strings.TrimPrefix(p.ImportPath, module+"/"); strings.HasPrefix(path, "cmd/") || path == "internal/cli" {
+			continue
+		}
+		for _, dep := range p.Deps {
+			require.False(t, strings.HasPrefix(dep, "github.com/alecthomas/"), "%s imports %s", p.ImportPath, dep)
+		}
+	}
+}
+
 // TestOnceLinksNoDatabaseDriver: that is for once/pgstore, which the rules above cannot tell from package once.
 func TestOnceLinksNoDatabaseDriver(t *testing.T) {
 	for _, p := range list(t) {
@@ -169,15 +183,32 @@ func TestExamplesArePublic(t *testing.T) {
 	require.Positive(t, checked)
 }
 
+// TestPublicPackagesHaveExamples: a reader of a documentation page copies from there.
+func TestPublicPackagesHaveExamples(t *testing.T) {
+	for _, p := range list(t) {
+		if path := strings.TrimPrefix(p.ImportPath, module); strings.Contains(path, "/internal/") ||
+			strings.HasPrefix(path, "/cmd/") || strings.HasPrefix(path, "/examples/") {
+			continue
+		}
+		found := false
+		for _, file := range p.XTestGoFiles { // an example of package x itself may use what readers have not
+			source, err := os.ReadFile(filepath.Join(p.Dir, file))
+			require.NoError(t, err)
+			found = found || strings.Contains(string(source), "\nfunc Example")
+		}
+		require.True(t, found, "%s has no Example in package %s_test", p.ImportPath, filepath.Base(p.Dir))
+	}
+}
+
 type goPackage struct {
-	ImportPath string
-	Imports    []string
-	Deps       []string
+	ImportPath, Dir           string
+	Imports, Deps             []string
+	TestGoFiles, XTestGoFiles []string
 }
 
 func list(t *testing.T) []goPackage {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", "./...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,Deps,TestGoFiles,XTestGoFiles", "./...").Output()
 	require.NoError(t, err)
 	var packages []goPackage
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {

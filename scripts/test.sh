@@ -11,6 +11,7 @@ set -u
 summary=$(mktemp)
 trap 'rm -f "$summary"' EXIT
 export DELAYER_TEST_SUMMARY="$summary"
+unset DELAYER_URL # the broker of a service is not for tests: theirs is at AMQP_URL
 
 # The compiler and the tests collect garbage a quarter as often: to build takes 15 % less processor time.
 export GOGC="${GOGC:-400}"

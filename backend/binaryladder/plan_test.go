@@ -1,7 +1,6 @@
 package binaryladder
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -160,12 +159,6 @@ func TestPlan_NoAllocation(t *testing.T) {
 		require.LessOrEqual(t, l.hops, len(steps))
 		require.Zero(t, testing.AllocsPerRun(10, func() { l.plan(steps[:0], 100*day+9999*time.Second) }))
 	}
-}
-
-func ExampleHops() {
-	hops, _ := Hops(Config{}, 45*time.Minute, 25*time.Hour, 36*time.Hour)
-	fmt.Println(hops)
-	// Output: [[45m0s] [24h0m0s 1h0m0s] [24h0m0s 12h0m0s]]
 }
 
 func TestHops_OutOfRange(t *testing.T) {

@@ -124,9 +124,7 @@ func TestAScheduleThatCannotBe(t *testing.T) {
 	}
 }
 
-func ExampleConfig() {
-	s, _ := newSchedule(20, time.Second)
-	hops, last := journey(s, 90*time.Minute, 0)
-	fmt.Println(hops, last)
-	// Output: [1h8m16s 17m4s 4m16s 16s 4s 2s 1s] 1s
+func TestJourney_ExactTick(t *testing.T) {
+	hops, last := journey(mustSchedule(t, 20, time.Second), 90*time.Minute, 0)
+	require.Equal(t, "[1h8m16s 17m4s 4m16s 16s 4s 2s 1s] 1s", fmt.Sprint(hops, last))
 }

@@ -22,7 +22,7 @@ type benchCmd struct {
 	Backend     []string        `placeholder:"NAME,…" help:"Measure only these: ${subjects}. Default: all."`
 	Scenario    []string        `placeholder:"NAME,…" help:"Run only these: ${scenarios}. Default: accuracy, hol and rate."`
 	QueueType   []string        `placeholder:"TYPE,…" help:"Type of the queues in which messages wait: quorum (at-least-once), classic. Default: both; quorum with --quick."`
-	URL         string          `placeholder:"AMQP" help:"Measure the broker at this URL. Other users of this machine can see it: put a password into AMQP_URL. Default: the broker at AMQP_URL, or one in Docker, or a private node."`
+	URL         string          `env:"DELAYER_URL" placeholder:"AMQP" help:"Measure the broker at this URL. Other users of this machine can see it: put a password into ${env}. Default: one in Docker, or a private node."`
 	Management  string          `placeholder:"HTTP" help:"The management API of that broker, such as http://host:15672, for its memory. Without a user it takes that of the AMQP URL. Default: port 15672 of the broker."`
 	Rate        float64         `placeholder:"N" help:"Publish N messages per second. Default: as fast as confirmed, or as the scenario needs. Not for burst and rate."`
 	Messages    int             `placeholder:"N" help:"Messages of each run; in backlog and recovery, those that wait. Default: as the scenario needs. Not for rate."`

@@ -16,6 +16,7 @@ import (
 type commands struct {
 	Run    benchCmd  `cmd:"" default:"withargs" help:"Run the benchmark (default)."`
 	Render renderCmd `cmd:"" help:"Write the pages of a report.json again."`
+	cli.Common
 }
 
 // streams is where a command writes: results to out, everything else to err.

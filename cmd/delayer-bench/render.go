@@ -14,7 +14,7 @@ import (
 
 // renderCmd is `delayer-bench render`.
 type renderCmd struct {
-	Report  string `arg:"" placeholder:"report.json" help:"The report."`
+	Report  string `arg:"" placeholder:"FILE" help:"The report, report.json."`
 	Out     string `placeholder:"DIR" help:"Where to write report.md, report.html and report.bench. Default: the report's folder."`
 	Picture string `placeholder:"FILE.svg" help:"Write only this picture of the report, for a README."`
 }

@@ -21,9 +21,17 @@ type commands struct {
 	Unroutable unroutableCmd `cmd:"" help:"List, retry, export or purge messages whose destination was gone when they were due."`
 	Parked     parkedCmd     `cmd:"" help:"List, retry, export or purge messages that package retry has given up."`
 	Outbox     outboxCmd     `cmd:"" help:"Publish what applications committed to PostgreSQL."`
+	Health     healthCmd     `cmd:"" help:"Ask a command that listens whether it is well. For containers."`
 	Migrate    migrateCmd    `cmd:"" help:"Leave the x-delayed-message plugin, step by step, with what waits in it."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
+	cli.Common
 }
+
+// notes end the help of the program.
+const notes = `Environment:
+  DELAYER_URL       The broker's address, for every command. --url overrides it.
+  DELAYER_…         Every other key of the configuration, such as DELAYER_BACKEND. Overrides --config.
+  DELAYER_POSTGRES  The database of the outbox. --postgres overrides it.
+`
 
 // streams is where a command reads and writes: results to out, everything else to err.
 type streams struct {
@@ -36,11 +44,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	program := cli.Program{
-		Name: "delayer", Description: "Delayed messages on RabbitMQ.", Commands: &commands{},
+	return program().Run(ctx, args, stdout, stderr, streams{stdin, stdout, stderr})
+}
+
+// program is the command line.
+func program() cli.Program {
+	return cli.Program{
+		Name: "delayer", Description: "Delayed messages on RabbitMQ.", Notes: notes, Commands: &commands{},
 		Vars: kong.Vars{"backends": strings.Join(backend.Names(), ", "), "numbers": numberNames()},
 	}
-	return program.Run(ctx, args, stdout, stderr, streams{stdin, stdout, stderr})
 }
 
 // failure names the command that failed.

@@ -10,7 +10,7 @@ import (
 // controllerCmd is `delayer controller`.
 type controllerCmd struct {
 	serviceFlags
-	Config string `placeholder:"FILE" help:"The configuration of the Delayers, YAML or JSON. DELAYER_… variables override it."`
+	brokerFlags
 }
 
 // Run runs a controller until SIGTERM or Ctrl-C. The exit status is then 0.
@@ -22,7 +22,7 @@ func (c *controllerCmd) Run(ctx context.Context, s streams) error {
 }
 
 func (c *controllerCmd) run(ctx context.Context, s streams) error {
-	cfg, err := loadBroker(c.Config, "")
+	cfg, err := c.load()
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
 	"strings"
 	"testing"
 
@@ -21,7 +22,12 @@ const (
 	exitInterrupted = cli.Interrupted
 )
 
-func TestMain(m *testing.M) { rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{}) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" { // a child of TestCompletion
+		main()
+	}
+	rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{})
+}
 
 // command runs the command line.
 func command(ctx context.Context, t *testing.T, args ...string) (status int, stdout, stderr string) {
@@ -32,7 +38,7 @@ func command(ctx context.Context, t *testing.T, args ...string) (status int, std
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{}, {"--help"}, {"send", "--help"}, {"version"}} {
+	for _, args := range [][]string{{}, {"--help"}, {"send", "--help"}, {"help"}, {"help", "send"}, {"--version"}} {
 		status, stdout, stderr := command(t.Context(), t, args...)
 		assert.Equal(t, exitOK, status, args)
 		assert.Contains(t, stdout, "delayer", args)

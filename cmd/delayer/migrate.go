@@ -26,8 +26,7 @@ type migrateCmd struct {
 
 // migrateFlags are those of every step.
 type migrateFlags struct {
-	Config      string        `placeholder:"FILE" help:"The configuration of the Delayers that take over: broker, prefix and backend. DELAYER_… variables override it."`
-	URL         string        `placeholder:"AMQP" help:"Instead of the configuration's. Others on this machine can see it: a password is better in DELAYER_URL."`
+	brokerFlags
 	Management  string        `placeholder:"HTTP" help:"Instead of the configuration's management. A password is better in DELAYER_MANAGEMENT."`
 	Rabbitmqctl string        `placeholder:"COMMAND" help:"How to run rabbitmqctl on a node, such as 'kubectl exec rabbit-0 -- rabbitmqctl'. It is run without a shell."`
 	Timeout     time.Duration `default:"30s" help:"How long to wait for a connection, for another tool that works on the exchange, and for each answer (${default})."`
@@ -43,7 +42,7 @@ func (f *migrateFlags) Validate() error {
 
 // load reads the configuration; the flags override it.
 func (f *migrateFlags) load() (backend.Config, error) {
-	cfg, err := loadBroker(f.Config, f.URL)
+	cfg, err := f.brokerFlags.load()
 	if err == nil && f.Management != "" {
 		cfg.Management = f.Management
 	}

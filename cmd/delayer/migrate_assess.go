@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -25,7 +24,7 @@ type migrateAssessCmd struct {
 	migrateFlags
 	Longest time.Duration `placeholder:"720h" help:"The longest x-delay that your code uses, if you know it."`
 	Finest  time.Duration `placeholder:"500ms" help:"The x-delay with the finest step that your code uses, if you know it, such as 1.5s."`
-	Output  string        `default:"text" enum:"text,json" help:"text, or json for scripts (${default})."`
+	outputFlag
 }
 
 // Help says what a script needs.
@@ -64,11 +63,8 @@ func (c *migrateAssessCmd) Run(ctx context.Context, s streams) error {
 }
 
 func (c *migrateAssessCmd) print(a assess.Assessment, s streams) error {
-	if c.Output == "json" {
-		enc := json.NewEncoder(s.out)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		return enc.Encode(a)
+	if c.json() {
+		return writeJSON(s.out, a)
 	}
 	return writeAssessment(s.out, a)
 }

@@ -22,7 +22,7 @@ import (
 type migrateDrainCmd struct {
 	migrateFlags
 	Exchange []string `sep:"none" placeholder:"NAME" help:"Only what waits for this exchange. May be repeated. Default: all of the vhost."`
-	Output   string   `default:"text" enum:"text,json" help:"text or json (${default})."`
+	outputFlag
 }
 
 // Run waits until the plugin has delivered everything.
@@ -53,7 +53,7 @@ func (c *migrateDrainCmd) run(ctx context.Context, s streams) error {
 		return err
 	}
 	show.End()
-	if c.Output == "json" {
+	if c.json() {
 		return writeJSON(s.out, map[string]any{"pending_before": last.First.Rows, "pending": 0, "took_seconds": time.Since(began).Seconds()})
 	}
 	what := ""

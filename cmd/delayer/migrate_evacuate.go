@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +25,7 @@ type migrateEvacuateCmd struct {
 	Exchange []string      `sep:"none" placeholder:"NAME" help:"Only what waits for this exchange. May be repeated. Default: all of the vhost."`
 	Leave    time.Duration `default:"5m" help:"Leave to the plugin what is due within this time (${default})."`
 	DryRun   bool          `help:"Say what waits, and move nothing."`
-	Output   string        `default:"text" enum:"text,json" help:"text or json (${default})."`
+	outputFlag
 }
 
 // Validate makes a value that cannot be right a usage error.
@@ -130,7 +129,7 @@ func (c *migrateEvacuateCmd) job(ctx context.Context) (evacuate.Job, backend.Con
 
 // printTables says what waits, by node and exchange.
 func (c *migrateEvacuateCmd) printTables(out io.Writer, tables []node.Table) error {
-	if c.Output == "json" {
+	if c.json() {
 		return writeJSON(out, tables)
 	}
 	t, now, total := newTable("NODE", "EXCHANGE", "PENDING", "FIRST DUE", "LAST DUE"), time.Now(), 0
@@ -152,7 +151,7 @@ func (c *migrateEvacuateCmd) printTables(out io.Writer, tables []node.Table) err
 
 // print is the final account.
 func (c *migrateEvacuateCmd) print(out io.Writer, a evacuate.Account, prefix string) error {
-	if c.Output == "json" {
+	if c.json() {
 		return writeJSON(out, a)
 	}
 	left, refused := max(0, a.Before-a.Moved), evacuate.Sum(a.Refused)
@@ -184,13 +183,6 @@ func (c *migrateEvacuateCmd) print(out io.Writer, a evacuate.Account, prefix str
 		}
 	}
 	return nil
-}
-
-func writeJSON(out io.Writer, value any) error {
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(value)
 }
 
 // An evacuation shows its progress.

@@ -48,7 +48,7 @@ func TestProgressLine(t *testing.T) {
 
 func TestMigrateEvacuate_Account(t *testing.T) {
 	var out strings.Builder
-	err := (&migrateEvacuateCmd{Output: "text"}).print(&out, evacuate.Account{
+	err := (&migrateEvacuateCmd{outputFlag: outputFlag{"text"}}).print(&out, evacuate.Account{
 		Before: 10, Moved: 8, Published: 7, Refused: map[string]int{`exchange "x": unroutable`: 1},
 	}, "delayer")
 	require.NoError(t, err)

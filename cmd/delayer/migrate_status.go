@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +18,8 @@ import (
 // migrateStatusCmd is `delayer migrate status`.
 type migrateStatusCmd struct {
 	migrateFlags
-	Pending bool   `help:"Count what waits in the plugin; needs --rabbitmqctl. The broker reads the plugin's whole table for it."`
-	Output  string `default:"table" enum:"table,json" help:"table or json (${default})."`
+	Pending bool `help:"Count what waits in the plugin; needs --rabbitmqctl. The broker reads the plugin's whole table for it."`
+	outputFlag
 }
 
 // Validate makes a value that cannot be right a usage error.
@@ -66,10 +65,8 @@ func (c *migrateStatusCmd) run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	if c.Output == "json" {
-		out := json.NewEncoder(s.out)
-		out.SetIndent("", "  ")
-		return out.Encode(map[string]any{"exchanges": all})
+	if c.json() {
+		return writeJSON(s.out, map[string]any{"exchanges": all})
 	}
 	return writeStatus(s.out, all)
 }

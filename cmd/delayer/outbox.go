@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -50,7 +50,7 @@ func (f *postgresFlags) open(ctx context.Context) (*pgxpool.Pool, error) {
 type outboxRunCmd struct {
 	postgresFlags
 	serviceFlags
-	Config  string        `placeholder:"FILE" help:"The configuration of the Delayer, YAML or JSON; DELAYER_… variables win over it. Without it: those and the defaults."`
+	brokerFlags
 	Batch   int           `default:"500" help:"How many messages are published beside each other (${default}). Their bodies are in memory."`
 	Workers int           `default:"2" help:"How many batches are under way at once, each on a connection to the database (${default})."`
 	Poll    time.Duration `default:"1s" help:"How often the table is read where no notification came (${default})."`
@@ -78,7 +78,7 @@ func (c *outboxRunCmd) Run(ctx context.Context, s streams) error {
 }
 
 func (c *outboxRunCmd) relay(ctx context.Context, s streams) error {
-	cfg, err := loadBroker(c.Config, "")
+	cfg, err := c.load()
 	if err != nil {
 		return err
 	}
@@ -131,6 +131,7 @@ func (c *outboxMigrateCmd) Run(ctx context.Context, s streams) error {
 // outboxStatusCmd is `delayer outbox status`.
 type outboxStatusCmd struct {
 	postgresFlags
+	outputFlag
 	Limit int `default:"20" help:"How many of the messages that cannot be published are shown (${default})."`
 }
 
@@ -156,20 +157,50 @@ func (c *outboxStatusCmd) print(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if c.json() {
+		return writeJSON(s.out, statusOf(lag, failed))
+	}
 	fmt.Fprintf(s.out, "%d ready, the oldest for %v; %d waiting until their delay fits; %d failed.\n",
 		lag.Ready, lag.Oldest.Round(time.Millisecond), lag.Waiting, lag.Failed)
 	if len(failed) == 0 {
 		return nil
 	}
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nROW\tDESTINATION\tMESSAGE ID\tTRIES\tNEXT TRY\tERROR")
+	fmt.Fprintln(s.out)
+	t := newTable("ROW", "DESTINATION", "MESSAGE ID", "TRIES", "NEXT TRY", "ERROR")
 	for _, f := range failed {
-		destination := "exchange " + f.Exchange + " " + f.Key
+		destination := "exchange " + shown(f.Exchange) + " " + shown(f.Key)
 		if f.Exchange == "" {
-			destination = "queue " + f.Key
+			destination = "queue " + shown(f.Key)
 		}
-		fmt.Fprintf(w, "%d\t%q\t%q\t%d\t%s\t%s\n", f.ID, destination, f.Message.MessageId, f.Attempts,
+		t.add(strconv.FormatInt(f.ID, 10), destination, orDash(f.Message.MessageId), strconv.Itoa(f.Attempts),
 			f.NextTry.UTC().Format(time.RFC3339), f.Err)
 	}
-	return w.Flush()
+	return t.write(s.out)
+}
+
+// outboxStatus is what outbox status --output json writes.
+type outboxStatus struct {
+	Ready    int64         `json:"ready"`
+	Oldest   float64       `json:"oldest_seconds"`
+	Waiting  int64         `json:"waiting"`
+	Failed   int64         `json:"failed"`
+	Failures []failedInRow `json:"failures"`
+}
+
+type failedInRow struct {
+	Row       int64     `json:"row"`
+	Exchange  string    `json:"exchange"`
+	Key       string    `json:"routing_key"`
+	MessageID string    `json:"message_id"`
+	Tries     int       `json:"tries"`
+	NextTry   time.Time `json:"next_try"`
+	Error     string    `json:"error"`
+}
+
+func statusOf(lag outbox.Lag, failed []outbox.Failure) outboxStatus {
+	st := outboxStatus{lag.Ready, lag.Oldest.Seconds(), lag.Waiting, lag.Failed, []failedInRow{}}
+	for _, f := range failed {
+		st.Failures = append(st.Failures, failedInRow{f.ID, f.Exchange, f.Key, f.Message.MessageId, f.Attempts, f.NextTry.UTC(), f.Err})
+	}
+	return st
 }

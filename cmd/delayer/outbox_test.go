@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -51,6 +52,14 @@ func TestOutbox_MigrateRunStatus(t *testing.T) {
 	require.Contains(t, stdout, "0 ready, the oldest for 0s; 0 waiting until their delay fits; 1 failed.")
 	require.Contains(t, stdout, "queue "+prefix+"-gone")
 	require.Contains(t, stdout, "unroutable")
+
+	status, stdout, stderr = command(t.Context(), t, "outbox", "status", "--output", "json")
+	require.Equal(t, exitOK, status, stderr)
+	var st outboxStatus
+	require.NoError(t, json.Unmarshal([]byte(stdout), &st))
+	require.Equal(t, outboxStatus{Failed: 1, Failures: st.Failures}, st)
+	require.Equal(t, prefix+"-gone", st.Failures[0].Key)
+	require.Contains(t, st.Failures[0].Error, "unroutable")
 }
 
 func TestOutbox_NoPasswordIsShown(t *testing.T) {

@@ -25,9 +25,8 @@ type parkedCmd struct {
 
 // parkedFlags say which queue, and which of its messages.
 type parkedFlags struct {
-	Queue   string        `arg:"" help:"The queue of parked messages: that of the consumer with .parked behind it, or its own name for them."`
-	Config  string        `placeholder:"FILE" help:"The configuration of the Delayers, for the broker's address; DELAYER_… variables win over it."`
-	URL     string        `placeholder:"AMQP" help:"Instead of the configuration's. Others on this machine can see it: a password is better in DELAYER_URL."`
+	Queue string `arg:"" help:"The queue of parked messages: that of the consumer with .parked behind it, or its own name for them."`
+	brokerFlags
 	Timeout time.Duration `default:"30s" help:"How long to wait for a connection, and for each confirm (${default})."`
 	ID      []string      `name:"id" placeholder:"ID,…" help:"Only the message with this id, that of Delayer or its own message-id."`
 }
@@ -45,7 +44,7 @@ func (f *parkedFlags) Validate() error {
 
 // open connects to the queue.
 func (f *parkedFlags) open(ctx context.Context) (*unroutable.Client, error) {
-	cfg, err := loadBroker(f.Config, f.URL)
+	cfg, err := f.load()
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +67,7 @@ func (f *parkedFlags) selects(m *unroutable.Message) bool {
 // parkedListCmd is `delayer parked list`.
 type parkedListCmd struct {
 	parkedFlags
+	outputFlag
 	Limit int `default:"100" placeholder:"N" help:"Show at most N, the oldest (${default}); 0 shows all."`
 }
 
@@ -92,15 +92,22 @@ func (c *parkedListCmd) list(ctx context.Context, client *unroutable.Client, s s
 		return err
 	}
 	show.End()
-	t, now := newTable("ID", "EXCHANGE", "KEY", "ATTEMPTS", "FIRST FAILURE", "SIZE", "REASON", "LAST ERROR"), time.Now()
-	for _, m := range list {
-		state, ok := attempt.Parked(&m.Delivery, now)
-		if !ok {
-			t.add(idOf(m.Message), "-", "-", "-", "-", size(m.size), "no "+attempt.Header+" header: not parked by package retry", "-")
-			continue
+	now := time.Now()
+	given := make([]parkedMessage, len(list))
+	for i, m := range list {
+		given[i] = parkedOf(m, now)
+	}
+	if c.json() {
+		return writeJSON(s.out, listing{client.Queue(), total, selected, given})
+	}
+	t := newTable("ID", "EXCHANGE", "KEY", "ATTEMPTS", "FIRST FAILURE", "SIZE", "REASON", "LAST ERROR")
+	for i, m := range given {
+		attempts, reason := strconv.Itoa(m.Attempts), orDash(m.Reason)
+		if m.Attempts == 0 {
+			attempts, reason = "-", m.Reason
 		}
-		t.add(idOf(m.Message), orDash(state.Original.Exchange), orDash(state.Original.Key), strconv.Itoa(state.Failures),
-			ago(state.First, now), size(m.size), orDash(state.Reason), orDash(state.LastError()))
+		t.add(idOf(list[i].Message), orDash(m.Exchange), orDash(m.Key), attempts,
+			ago(m.First, now), size(m.Size), reason, orDash(m.LastError))
 	}
 	if len(list) > 0 {
 		if err := t.write(s.out); err != nil {
@@ -110,6 +117,30 @@ func (c *parkedListCmd) list(ctx context.Context, client *unroutable.Client, s s
 	}
 	_, err = fmt.Fprintln(s.out, summary(client.Queue(), len(list), selected, total, len(c.ID) > 0))
 	return err
+}
+
+// parkedMessage is what list --output json writes of a message.
+type parkedMessage struct {
+	messageIDs
+	Exchange  string    `json:"exchange"`
+	Key       string    `json:"routing_key"`
+	Attempts  int       `json:"attempts"` // 0: it was not parked by package retry
+	First     time.Time `json:"first_failure,omitzero"`
+	Size      int       `json:"size"`
+	Reason    string    `json:"reason"`
+	LastError string    `json:"last_error"`
+}
+
+func parkedOf(m found, now time.Time) parkedMessage {
+	p := parkedMessage{messageIDs: idsOf(m.Message), Size: m.size}
+	state, ok := attempt.Parked(&m.Delivery, now)
+	if !ok {
+		p.Reason = "no " + attempt.Header + " header: not parked by package retry"
+		return p
+	}
+	p.Exchange, p.Key, p.Attempts, p.First = state.Original.Exchange, state.Original.Key, state.Failures, state.First
+	p.Reason, p.LastError = state.Reason, state.LastError()
+	return p
 }
 
 func orDash(text string) string {
@@ -131,6 +162,7 @@ func origin(m *unroutable.Message) string {
 // parkedRetryCmd is `delayer parked retry`.
 type parkedRetryCmd struct {
 	parkedFlags
+	outputFlag
 	DryRun bool `help:"Say what would be sent, and send nothing."`
 }
 
@@ -138,7 +170,7 @@ type parkedRetryCmd struct {
 func (c *parkedRetryCmd) Run(ctx context.Context, s streams) error {
 	return withClient(ctx, "parked retry", c.open, func(client *unroutable.Client) error {
 		return retryAll(ctx, client, s, retrial{
-			dryRun: c.DryRun, timeout: c.Timeout, selects: c.selects, name: origin, heading: "QUEUE",
+			dryRun: c.DryRun, json: c.json(), timeout: c.Timeout, selects: c.selects, name: origin, heading: "QUEUE",
 			send: (*unroutable.Sender).Return,
 			foresee: func(_ context.Context, _ *unroutable.Sender, m *unroutable.Message) (string, error) {
 				return unroutable.Unreturnable(m), nil
@@ -162,11 +194,11 @@ func (c *parkedExportCmd) Run(ctx context.Context, s streams) error {
 // parkedPurgeCmd is `delayer parked purge`.
 type parkedPurgeCmd struct {
 	parkedFlags
-	Yes bool `help:"Delete without asking."`
+	purgeFlags
 }
 
 // Run says what it would delete, asks, and deletes just that: the messages are held meanwhile.
 func (c *parkedPurgeCmd) Run(ctx context.Context, s streams) error {
-	p := purge{c.Yes, c.selects, origin, "QUEUE"}
+	p := purge{c.purgeFlags, c.selects, origin, "QUEUE"}
 	return withClient(ctx, "parked purge", c.open, func(client *unroutable.Client) error { return p.run(ctx, client, s) })
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -60,6 +61,23 @@ func TestParked(t *testing.T) {
 	require.NotContains(t, stdout, "\x1b")
 	require.Contains(t, stdout, "not parked by package retry")
 	require.Contains(t, stdout, "3 messages in "+parked)
+
+	status, stdout, stderr = run("list", "--output", "json", "--id", "one")
+	require.Equal(t, exitOK, status, stderr)
+	var list struct {
+		Total, Selected int
+		Messages        []parkedMessage
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &list))
+	require.Equal(t, 3, list.Total)
+	require.Len(t, list.Messages, 1)
+	one := list.Messages[0]
+	require.WithinDuration(t, time.Now(), one.First, time.Minute)
+	require.Equal(t, parkedMessage{
+		messageIDs: one.messageIDs, Key: queue, Attempts: 1, First: one.First, Size: 3,
+		Reason: "all 1 attempts failed", LastError: one.LastError,
+	}, one)
+	require.Equal(t, "one", one.MessageID)
 
 	status, stdout, stderr = run("export", "--id", "two")
 	require.Equal(t, exitOK, status, stderr)

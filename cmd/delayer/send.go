@@ -19,7 +19,7 @@ import (
 
 // sendCmd is `delayer send`.
 type sendCmd struct {
-	Config      string        `placeholder:"FILE" help:"The configuration, YAML or JSON. DELAYER_… variables override it."`
+	brokerFlags
 	Exchange    string        `placeholder:"NAME" help:"The destination exchange. Without it, the queue that --key names."`
 	Key         string        `placeholder:"KEY" help:"The routing key, or the queue's name."`
 	Delay       time.Duration `required:"" placeholder:"90s" help:"How long the message waits, such as 250ms, 90s or 36h."`
@@ -54,7 +54,7 @@ func (c *sendCmd) Run(ctx context.Context, s streams) error {
 }
 
 func (c *sendCmd) send(ctx context.Context, stdin io.Reader) (said string, err error) {
-	cfg, err := loadBroker(c.Config, "")
+	cfg, err := c.load()
 	if err != nil {
 		return "", err
 	}

@@ -161,5 +161,5 @@ func report(s status.Status) statusReport {
 	if s.Unknown == nil {
 		s.Unknown = []status.Unknown{}
 	}
-	return statusReport{version(), s}
+	return statusReport{cli.Version(), s}
 }

@@ -10,6 +10,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer/internal/cli"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/status"
 )
@@ -72,7 +73,7 @@ func sample() status.Status {
 func TestStatusText(t *testing.T) {
 	s := sample()
 	view := statusView{width: 80, now: s.Time}
-	require.Equal(t, `RabbitMQ 4.0.5 at amqp://rabbit1:5672/, prefix delayer, Delayer `+version()+`
+	require.Equal(t, `RabbitMQ 4.0.5 at amqp://rabbit1:5672/, prefix delayer, Delayer `+cli.Version()+`
 
 controller: 12 messages wait in 1 of 2 queues
 QUEUE                          WAIT    MESSAGES  

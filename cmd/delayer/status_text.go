@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/delayer-go/delayer/internal/cli"
 	"github.com/delayer-go/delayer/status"
 )
 
@@ -20,14 +21,14 @@ type statusView struct {
 // statusText is a status as a page.
 func statusText(s status.Status, v statusView) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "RabbitMQ %s at %s, prefix %s, Delayer %s\n", s.Broker.Version, s.Broker.Address, shown(s.Prefix), version())
+	fmt.Fprintf(&b, "RabbitMQ %s at %s, prefix %s, Delayer %s\n", s.Broker.Version, s.Broker.Address, shown(s.Prefix), cli.Version())
 	for _, one := range s.Backends {
 		b.WriteString("\n" + backendTitle(one) + "\n")
 		v.queues(&b, one)
 		controllers(&b, one)
 	}
 	v.aside(&b, s)
-	notes(&b, s, v.width)
+	statusNotes(&b, s, v.width)
 	return b.String()
 }
 
@@ -178,8 +179,8 @@ func unknownIf(n int) string {
 	return "unknown"
 }
 
-// notes are sentences on what is in the way, and on what is not known.
-func notes(b *strings.Builder, s status.Status, width int) {
+// statusNotes are sentences on what is in the way, and on what is not known.
+func statusNotes(b *strings.Builder, s status.Status, width int) {
 	var list []string
 	if s.Misrouted != nil && s.Misrouted.Consumers == 0 && s.Misrouted.Messages > 0 {
 		list = append(list, "no Delayer sends misrouted messages on: does one run?")

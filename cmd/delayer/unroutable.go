@@ -24,8 +24,7 @@ type unroutableCmd struct {
 
 // queueFlags select the queue, and the messages in it.
 type queueFlags struct {
-	Config   string        `placeholder:"FILE" help:"The configuration of the Delayers, YAML or JSON. DELAYER_… variables override it."`
-	URL      string        `placeholder:"AMQP" help:"The broker, instead of the configuration's. Other users of this machine can see it: put a password into DELAYER_URL."`
+	brokerFlags
 	Prefix   string        `placeholder:"NAME" help:"The prefix, instead of the configuration's. The queue is NAME.unroutable."`
 	Backend  string        `placeholder:"NAME" help:"The backend, instead of the configuration's: ${backends}."`
 	Timeout  time.Duration `default:"30s" help:"How long to wait for a connection, and for each confirm (${default})."`
@@ -44,7 +43,7 @@ func (f *queueFlags) Validate() error {
 
 // settings returns the configuration with the flags applied.
 func (f *queueFlags) settings() (backend.Config, error) {
-	cfg, err := loadBroker(f.Config, f.URL)
+	cfg, err := f.load()
 	if err != nil {
 		return cfg, err
 	}

@@ -17,6 +17,7 @@ import (
 // unroutableListCmd is `delayer unroutable list`.
 type unroutableListCmd struct {
 	queueFlags
+	outputFlag
 	Limit int `default:"100" placeholder:"N" help:"Show only the oldest N (${default}). 0 shows all."`
 }
 
@@ -41,15 +42,17 @@ func (c *unroutableListCmd) list(ctx context.Context, client *unroutable.Client,
 		return err
 	}
 	show.End()
-	look := newLook(client)
+	why, err := newLook(client).reasons(ctx, found)
+	if err != nil {
+		return err
+	}
+	if c.json() {
+		return writeJSON(s.out, listing{client.Queue(), total, selected, unroutableMessages(found, why)})
+	}
 	t := newTable("DESTINATION", "KEY", "ID", "DUE", "HERE", "SIZE", "WHY")
 	now := time.Now()
-	for _, m := range found {
-		why, err := look.why(ctx, m.Message)
-		if err != nil {
-			return err
-		}
-		t.add(destination(m.Message), keyOf(m.Message), idOf(m.Message), ago(dueOf(m.Message), now), age(m.Came, now), size(m.size), why)
+	for i, m := range found {
+		t.add(destination(m.Message), keyOf(m.Message), idOf(m.Message), ago(dueOf(m.Message), now), age(m.Came, now), size(m.size), why[i])
 	}
 	if len(found) > 0 {
 		if err := t.write(s.out); err != nil {
@@ -59,6 +62,50 @@ func (c *unroutableListCmd) list(ctx context.Context, client *unroutable.Client,
 	}
 	_, err = fmt.Fprintln(s.out, c.summary(client.Queue(), len(found), selected, total))
 	return err
+}
+
+// A listing is what list --output json writes.
+type listing struct {
+	Queue    string `json:"queue"`
+	Total    int    `json:"total"`
+	Selected int    `json:"selected"`
+	Messages any    `json:"messages"` // those that are shown, the oldest first
+}
+
+// messageIDs are Delayer's id and the message-id property.
+type messageIDs struct {
+	ID        string `json:"id,omitempty"`
+	MessageID string `json:"message_id,omitempty"`
+}
+
+func idsOf(m *unroutable.Message) messageIDs {
+	ids := messageIDs{MessageID: m.MessageId}
+	if m.Ours {
+		ids.ID = m.Envelope.ID
+	}
+	return ids
+}
+
+// unroutableMessage is what list --output json writes of a message.
+type unroutableMessage struct {
+	messageIDs
+	Exchange *string   `json:"exchange"` // null if it is not known
+	Key      string    `json:"routing_key"`
+	Due      time.Time `json:"due,omitzero"`
+	Since    time.Time `json:"since,omitzero"` // it is in the queue
+	Size     int       `json:"size"`
+	Why      string    `json:"why"`
+}
+
+func unroutableMessages(list []found, why []string) []unroutableMessage {
+	all := make([]unroutableMessage, len(list))
+	for i, m := range list {
+		all[i] = unroutableMessage{idsOf(m.Message), nil, m.RoutingKey, dueOf(m.Message), m.Came, m.size, why[i]}
+		if m.Ours {
+			all[i].Exchange = &m.Envelope.Exchange
+		}
+	}
+	return all
 }
 
 // A found message has let go of its body.
@@ -120,6 +167,18 @@ const mostLooks = 200
 
 func newLook(client *unroutable.Client) *look {
 	return &look{client: client, known: map[[2]string]delivery.Presence{}}
+}
+
+// reasons are why of each message.
+func (l *look) reasons(ctx context.Context, list []found) ([]string, error) {
+	all := make([]string, len(list))
+	for i, m := range list {
+		var err error
+		if all[i], err = l.why(ctx, m.Message); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // why returns the reason, as far as it can be known.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -16,6 +17,7 @@ import (
 // unroutableRetryCmd is `delayer unroutable retry`.
 type unroutableRetryCmd struct {
 	queueFlags
+	outputFlag
 	DryRun bool `help:"Show what would be sent, and send nothing."`
 }
 
@@ -25,7 +27,7 @@ func (c *unroutableRetryCmd) Run(ctx context.Context, s streams) error {
 	return withClient(ctx, "unroutable retry", c.open, func(client *unroutable.Client) error {
 		look := newLook(client)
 		return retryAll(ctx, client, s, retrial{
-			dryRun: c.DryRun, timeout: c.Timeout, selects: c.selects, name: destination, heading: "DESTINATION",
+			dryRun: c.DryRun, json: c.json(), timeout: c.Timeout, selects: c.selects, name: destination, heading: "DESTINATION",
 			send: (*unroutable.Sender).Send, foresee: look.foresee,
 		})
 	})
@@ -41,8 +43,7 @@ func retryAll(ctx context.Context, client *unroutable.Client, s streams, r retri
 	}
 	defer sender.Close()
 	r.client, r.sender, r.sent, r.stay = client, sender, tally{}, tally{}
-	err = r.run(ctx, cli.NewDisplay(s.err))
-	r.report(s.out)
+	err = errors.Join(r.run(ctx, cli.NewDisplay(s.err)), r.report(s.out))
 	if err != nil {
 		return err
 	}
@@ -52,6 +53,7 @@ func retryAll(ctx context.Context, client *unroutable.Client, s streams, r retri
 // A retrial is one run of the command.
 type retrial struct {
 	dryRun  bool
+	json    bool
 	timeout time.Duration // for each message
 	selects func(*unroutable.Message) bool
 	name    func(*unroutable.Message) string // under which a message is counted
@@ -118,7 +120,13 @@ func (l *look) foresee(ctx context.Context, s *unroutable.Sender, m *unroutable.
 }
 
 // report says what was done, by destination.
-func (r *retrial) report(out io.Writer) {
+func (r *retrial) report(out io.Writer) error {
+	left := max(0, r.total-r.sent.sum()-r.stay.sum())
+	if r.json {
+		return writeJSON(out, map[string]any{
+			"queue": r.client.Queue(), "total": r.total, "dry_run": r.dryRun, "sent": r.sent, "stay": r.stay, "not_selected": left,
+		})
+	}
 	sent, stay := "sent", "stay"
 	if r.dryRun {
 		sent, stay = "would be sent", "would stay"
@@ -137,11 +145,12 @@ func (r *retrial) report(out io.Writer) {
 		fmt.Fprintln(out)
 	}
 	if r.total == 0 {
-		fmt.Fprintln(out, r.client.Queue()+" is empty: there is nothing to send.")
-		return
+		_, err := fmt.Fprintln(out, r.client.Queue()+" is empty: there is nothing to send.")
+		return err
 	}
-	fmt.Fprintf(out, "%s: %d %s, %d %s, %d not selected.\n", messages(r.total)+" in "+r.client.Queue(),
-		r.sent.sum(), sent, r.stay.sum(), stay, max(0, r.total-r.sent.sum()-r.stay.sum()))
+	_, err := fmt.Fprintf(out, "%s: %d %s, %d %s, %d not selected.\n", messages(r.total)+" in "+r.client.Queue(),
+		r.sent.sum(), sent, r.stay.sum(), stay, left)
+	return err
 }
 
 func (r *retrial) verdict() error {

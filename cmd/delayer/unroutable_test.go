@@ -58,6 +58,15 @@ func (m *mailbox) run(args ...string) (status int, stdout, stderr string) {
 	return command(m.t.Context(), m.t, append([]string{"unroutable", args[0], "--config", m.config}, args[1:]...)...)
 }
 
+// json is what a command writes with --output json.
+func (m *mailbox) json(args ...string) (value map[string]any) {
+	m.t.Helper()
+	status, stdout, stderr := m.run(append(args, "--output", "json")...)
+	require.Equal(m.t, exitOK, status, stderr)
+	require.NoError(m.t, json.Unmarshal([]byte(stdout), &value), stdout)
+	return value
+}
+
 // exported are the messages as export writes them.
 func (m *mailbox) exported(args ...string) []map[string]any {
 	m.t.Helper()
@@ -132,6 +141,12 @@ func TestTheUnroutableAreSentAgain(t *testing.T) {
 	require.Regexp(t, `(?m)^queue \S+ +- +future +in 5\dm \d+s +- +0 B +no such queue$`, stdout)
 	require.Contains(t, stdout, "4 messages in "+m.queue()+".")
 	m.holds(4)
+	listed := m.json("list", "--limit", "3")
+	require.Equal(t, []any{m.queue(), 4.0, 4.0}, []any{listed["queue"], listed["total"], listed["selected"]})
+	first := listed["messages"].([]any)[0].(map[string]any)
+	require.Equal(t, []any{"", queue, "m-1", 5.0, "no such queue"},
+		[]any{first["exchange"], first["routing_key"], first["message_id"], first["size"], first["why"]})
+	require.Len(t, listed["messages"], 3)
 
 	status, stdout, stderr = m.run("retry")
 	require.Equal(t, exitFailed, status)
@@ -146,6 +161,10 @@ func TestTheUnroutableAreSentAgain(t *testing.T) {
 	status, stdout, _ = m.run("retry", "--exchange=", "--dry-run")
 	require.Equal(t, exitOK, status)
 	require.Contains(t, stdout, "1 would be sent, 1 would stay, 2 not selected")
+	require.Equal(t, map[string]any{
+		"queue": m.queue(), "total": 4.0, "dry_run": true, "not_selected": 2.0, "sent": map[string]any{"queue " + queue: 1.0},
+		"stay": m.json("retry", "--exchange=", "--dry-run")["stay"],
+	}, m.json("retry", "--exchange=", "--dry-run"))
 	status, stdout, stderr = m.run("retry", "--id", "m-1")
 	require.Equal(t, exitOK, status, stderr)
 	require.Contains(t, stdout, "1 sent, 0 stay, 3 not selected")
@@ -174,13 +193,15 @@ func TestTheUnroutableAreSentAgain(t *testing.T) {
 	status, _, stderr = m.run("purge")
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, stderr, "standard input is no terminal: give --yes")
+	status, _, stderr = m.run("purge", "--output", "json")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "--output json asks nobody: give --yes")
 	status, stdout, stderr = m.run("purge", "--yes", "--id", "who,nobody")
 	require.Equal(t, exitOK, status, stderr)
 	require.Regexp(t, `(?m)^1 +unknown$`, stdout)
 	require.Contains(t, stdout, "deleted 1 message from "+m.queue())
 	m.holds(1)
-	status, _, stderr = m.run("purge", "--yes")
-	require.Equal(t, exitOK, status, stderr)
+	require.Equal(t, map[string]any{"queue": m.queue(), "deleted": map[string]any{"queue " + queue: 1.0}}, m.json("purge", "--yes"))
 	m.holds(0)
 	for want, args := range map[string][]string{
 		" is empty: every message has found its destination.": {"list"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"strings"
@@ -47,9 +48,13 @@ func InterruptedOr(ctx context.Context, err error) error {
 // context.Context and what Run binds.
 type Program struct {
 	Name, Description string
+	Notes             string // behind the help of the program
 	Commands          any
 	Vars              kong.Vars
 }
+
+// exitStatuses ends every help.
+var exitStatuses = fmt.Sprintf("\nExit status: %d done, %d failed, %d used wrongly, %d interrupted.\n", OK, Failed, Usage, Interrupted)
 
 // Main calls run with a context that SIGINT or SIGTERM ends, and exits with its status. A second
 // Ctrl-C ends the process at once.
@@ -59,17 +64,27 @@ func Main(run func(ctx context.Context, args []string, in io.Reader, out, err io
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
+// Parser reads the command line. exit is called behind --help and --version.
+func (p Program) Parser(stdout, stderr io.Writer, exit func(status int)) (*kong.Kong, error) {
+	vars := kong.Vars{"version": versionLine(p.Name)}
+	maps.Copy(vars, p.Vars)
+	return kong.New(p.Commands, kong.Name(p.Name), kong.Description(p.Description),
+		kong.Writers(stdout, stderr), kong.Help(p.help), kong.Exit(exit), vars)
+}
+
 // Run parses args, runs the selected command with bound, and returns the exit status.
 func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Writer, bound any) int {
 	exited := -1
-	parser, err := kong.New(p.Commands, kong.Name(p.Name), kong.Description(p.Description),
-		kong.Writers(stdout, stderr), kong.Help(help), kong.Exit(func(status int) { exited = status }), p.Vars)
+	parser, err := p.Parser(stdout, stderr, func(status int) { exited = status })
 	if err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
 		return Failed
 	}
+	if len(args) > 0 && args[0] == "help" {
+		args = append(args[1:len(args):len(args)], "--help")
+	}
 	selected, err := parser.Parse(args)
-	if exited >= 0 { // --help
+	if exited >= 0 { // --help or --version
 		return exited
 	}
 	if err != nil {
@@ -80,8 +95,8 @@ func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Write
 	return status(selected.Run(bound), stderr)
 }
 
-// help also prints the flags of a default command.
-func help(options kong.HelpOptions, ctx *kong.Context) error {
+// help also prints the flags of a default command, and the exit statuses.
+func (p Program) help(options kong.HelpOptions, ctx *kong.Context) error {
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
 		return err
 	}
@@ -89,12 +104,18 @@ func help(options kong.HelpOptions, ctx *kong.Context) error {
 	if node == nil {
 		node = ctx.Model.Node
 	}
-	if node.DefaultCmd == nil {
-		return nil
+	if node.DefaultCmd != nil {
+		fmt.Fprintln(ctx.Stdout)
+		ctx.Path = append(ctx.Path, &kong.Path{Parent: node, Command: node.DefaultCmd, Flags: node.DefaultCmd.Flags})
+		if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
+			return err
+		}
 	}
-	fmt.Fprintln(ctx.Stdout)
-	ctx.Path = append(ctx.Path, &kong.Path{Parent: node, Command: node.DefaultCmd, Flags: node.DefaultCmd.Flags})
-	return kong.DefaultHelpPrinter(options, ctx)
+	if node == ctx.Model.Node && p.Notes != "" {
+		fmt.Fprint(ctx.Stdout, "\n"+p.Notes)
+	}
+	_, err := fmt.Fprint(ctx.Stdout, exitStatuses)
+	return err
 }
 
 // path is the command that a usage error is about.

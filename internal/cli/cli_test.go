@@ -41,18 +41,28 @@ func TestExitStatuses(t *testing.T) {
 		"do --fast":         {cli.Usage, "(see tool do --help)"},
 		"dance":             {cli.Usage, "unexpected argument dance"},
 		"--help":            {cli.OK, ""},
+		"help":              {cli.OK, ""},
+		"help do":           {cli.OK, ""},
+		"help dance":        {cli.Usage, "unexpected argument dance"},
+		"--version":         {cli.OK, ""},
+		"completion bash":   {cli.OK, ""},
+		"completion ksh":    {cli.Usage, `must be one of "bash","zsh","fish"`},
 		"--how fail":        {cli.Failed, "it failed"},
 		"--how=fail --fast": {cli.Usage, "--fast"},
 	} {
 		var commands struct {
 			Do doCmd `cmd:"" default:"withargs" help:"Do it (default)."`
+			cli.Common
 		}
 		var said strings.Builder
 		var out, err bytes.Buffer
 		program := cli.Program{Name: "tool", Commands: &commands}
 		assert.Equal(t, want.status, program.Run(t.Context(), strings.Fields(args), &out, &err, &said), args)
 		assert.Contains(t, err.String(), want.says, args)
-		assert.Equal(t, args == "--help", strings.Contains(out.String(), "--how"), "%s: %s", args, &out)
+		help := want.status == cli.OK && strings.Contains(args, "help")
+		assert.Equal(t, help, strings.Contains(out.String(), "--how"), "%s: %s", args, &out)
+		assert.Equal(t, help, strings.HasSuffix(out.String(), "\nExit status: 0 done, 1 failed, 2 used wrongly, 130 interrupted.\n"), args)
+		assert.Equal(t, args == "--version", strings.HasPrefix(out.String(), "tool "), args)
 	}
 }
 
