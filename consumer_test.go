@@ -18,7 +18,7 @@ import (
 // heavy begins the import paths of modules that a consumer must not inherit.
 var heavy = []string{
 	"github.com/docker/", "github.com/moby/", "github.com/opencontainers/", "github.com/ory/",
-	"github.com/chromedp/", "github.com/jackc/", "github.com/wagslane/", "github.com/michaelklishin/",
+	"github.com/chromedp/", "github.com/jackc/", "github.com/wagslane/", "github.com/michaelklishin/", "github.com/ThreeDotsLabs/",
 }
 
 // TestConsumer_GoSum holds the number of modules that a consumer must trust. go mod tidy also counts those

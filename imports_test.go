@@ -63,6 +63,10 @@ var rules = []struct{ from, notTo, why string }{
 	{"gorabbitmq", module + "/backend", "whoever publishes opens the backend that it needs"},
 	{"gorabbitmq", module + "/internal/engine", "a publisher publishes through the Delayer's interface alone"},
 	{"gorabbitmq", "testing", "production code imports no testing"},
+	{"watermilldelay", module + "/backend", "whoever publishes opens the backend that it needs"},
+	{"watermilldelay", module + "/internal/", "an adapter is built on the contract alone"},
+	{"watermilldelay", "github.com/ThreeDotsLabs/watermill-amqp", "the subscriber is the user's choice"},
+	{"watermilldelay", "testing", "production code imports no testing"},
 	{"", "github.com/jackc/pgx", "the contract knows no database"},
 	{"backend", "github.com/jackc/pgx", "who delays messages links no database driver"},
 	{"internal/message", "github.com/jackc/pgx", "what may go on the wire is pure"},
@@ -116,6 +120,17 @@ func TestGoRabbitMQ_OnlyWhereImported(t *testing.T) {
 				t.Errorf("%s imports %s: what is for that library is in packages gorabbitmq", p.ImportPath, dep)
 			}
 		}
+	}
+}
+
+// TestWatermill_OnlyWhereImported: nobody links that library who does not ask for it.
+func TestWatermill_OnlyWhereImported(t *testing.T) {
+	for _, p := range list(t) {
+		switch strings.TrimPrefix(p.ImportPath, module+"/") {
+		case "watermilldelay", "examples/watermill", "internal/tests/watermill":
+			continue
+		}
+		require.NotContains(t, strings.Join(p.Deps, "\n"), "github.com/ThreeDotsLabs/", p.ImportPath)
 	}
 }
 
