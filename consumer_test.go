@@ -19,7 +19,7 @@ import (
 var heavy = []string{
 	"github.com/docker/", "github.com/moby/", "github.com/opencontainers/", "github.com/ory/",
 	"github.com/chromedp/", "github.com/jackc/", "github.com/wagslane/", "github.com/michaelklishin/",
-	"github.com/prometheus/", "go.opentelemetry.io/",
+	"github.com/prometheus/", "go.opentelemetry.io/", "github.com/ThreeDotsLabs/",
 }
 
 // servesOutboxAndMetrics reports whether the command links a module of heavy.

@@ -7,15 +7,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// Header is the name of the header that every delayed message carries to its consumer. Its value is
-// one string, "<id> <due ms> <delay ms> <exchange>":
-//
-//   - an id that is unique to this Publish: copies of a message carry the same id;
-//   - when the message was due, in milliseconds since the Unix epoch, by the publisher's clock;
-//   - the delay in milliseconds;
-//   - the destination exchange, which is empty for the default exchange.
-const Header = "x-delayer"
-
 // A Delayer publishes messages that arrive later.
 //
 // All methods are safe for concurrent use. Any number of goroutines may share one Delayer. Each

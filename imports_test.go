@@ -74,6 +74,10 @@ var rules = []struct{ from, notTo, why string }{
 	{"tracing", module + "/backend", "whoever publishes opens the backend that it needs"},
 	{"tracing", module + "/internal/engine", "a span is around the Delayer's interface"},
 	{"tracing", "testing", "production code imports no testing"},
+	{"watermilldelay", module + "/backend", "whoever publishes opens the backend that it needs"},
+	{"watermilldelay", module + "/internal/", "an adapter is built on the contract alone"},
+	{"watermilldelay", "github.com/ThreeDotsLabs/watermill-amqp", "the subscriber is the user's choice"},
+	{"watermilldelay", "testing", "production code imports no testing"},
 	{"", "github.com/jackc/pgx", "the contract knows no database"},
 	{"backend", "github.com/jackc/pgx", "who delays messages links no database driver"},
 	{"internal/message", "github.com/jackc/pgx", "what may go on the wire is pure"},
@@ -154,6 +158,17 @@ func TestKong_OnlyInCommands(t *testing.T) {
 		for _, dep := range p.Deps {
 			require.False(t, strings.HasPrefix(dep, "github.com/alecthomas/"), "%s imports %s", p.ImportPath, dep)
 		}
+	}
+}
+
+// TestWatermill_OnlyWhereImported: nobody links that library who does not ask for it.
+func TestWatermill_OnlyWhereImported(t *testing.T) {
+	for _, p := range list(t) {
+		switch strings.TrimPrefix(p.ImportPath, module+"/") {
+		case "watermilldelay", "examples/watermill", "internal/tests/watermill":
+			continue
+		}
+		require.NotContains(t, strings.Join(p.Deps, "\n"), "github.com/ThreeDotsLabs/", p.ImportPath)
 	}
 }
 

@@ -25,7 +25,17 @@ import (
 type broken struct {
 	delayer.Delayer
 	publish func(ctx context.Context, d delayer.Delayer, exchange, key string, delay time.Duration, msg amqp091.Publishing) error
+	batch   func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error
 	close   func(d delayer.Delayer) error
+}
+
+// PublishBatch publishes one by one if there is no fault in it.
+func (b *broken) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
+	oneByOne := struct{ delayer.Delayer }{b}
+	if b.batch == nil {
+		return delayer.PublishBatch(ctx, oneByOne, messages)
+	}
+	return b.batch(ctx, oneByOne, messages)
 }
 
 func (b *broken) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
@@ -358,6 +368,69 @@ func keepsMemory(*memory.Broker) *broken {
 	})(nil)
 }
 
+// together makes a fault of what PublishBatch does.
+func together(f func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error) func(*memory.Broker) *broken {
+	return func(*memory.Broker) *broken { return &broken{batch: f} }
+}
+
+var batchFaults = []fault{
+	{name: "forgets the last of a batch", cases: []string{"batch"}, open: together(
+		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
+			if len(messages) == 0 {
+				return nil
+			}
+			return append(delayer.PublishBatch(ctx, d, messages[1:]), nil)
+		})},
+	{name: "mixes a batch up", cases: []string{"batch"}, open: together(
+		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
+			mixed := slices.Clone(messages)
+			slices.Reverse(mixed)
+			results := delayer.PublishBatch(ctx, d, mixed)
+			slices.Reverse(results)
+			return results
+		})},
+	{name: "mixes the results of a batch up", cases: []string{"batch"}, open: together(
+		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
+			results := delayer.PublishBatch(ctx, d, messages)
+			slices.Reverse(results)
+			return results
+		})},
+	{name: "ends a batch at its first error", cases: []string{"batch"}, open: together(
+		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
+			results := make([]error, len(messages))
+			var err error
+			for i, m := range messages {
+				if err == nil {
+					err = d.Publish(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
+				}
+				results[i] = err
+			}
+			return results
+		})},
+	{name: "has one result for a batch", cases: []string{"batch"}, open: together(
+		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
+			return []error{errors.Join(delayer.PublishBatch(ctx, d, messages)...)}
+		})},
+	{name: "calls the rest of a batch stored", cases: []string{"batch-ctx-ended"}, open: together(
+		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
+			results := delayer.PublishBatch(ctx, d, messages)
+			for i, err := range results {
+				results[i] = not(delayer.ErrNotSent)(err)
+			}
+			return results
+		})},
+	{name: "publishes the rest of a batch later", cases: []string{"batch-ctx-ended"}, open: together(
+		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
+			results := delayer.PublishBatch(ctx, d, messages)
+			for i, m := range messages {
+				if errors.Is(results[i], delayer.ErrNotSent) {
+					_ = d.Publish(context.WithoutCancel(ctx), m.Exchange, m.Key, m.Delay, m.Publishing) // nobody is told
+				}
+			}
+			return results
+		})},
+}
+
 // sentences holds what each case says when it fails.
 func sentences() map[string]string {
 	all := map[string]string{}
@@ -386,7 +459,7 @@ func notices(t *testing.T, h conformance.Harness, cases []string) {
 }
 
 func TestBroken(t *testing.T) {
-	for _, f := range slices.Concat(contentFaults, timeFaults, answerFaults) {
+	for _, f := range slices.Concat(contentFaults, timeFaults, answerFaults, batchFaults) {
 		t.Run(f.name, func(t *testing.T) {
 			if raceDetector && f.races {
 				t.Skip("the race detector notices this fault before the suite does")
@@ -409,7 +482,7 @@ func TestBroken(t *testing.T) {
 // TestEveryCaseHasAFault: a case that nothing is known to fail may as well not be there.
 func TestEveryCaseHasAFault(t *testing.T) {
 	meant := map[string]bool{}
-	for _, f := range slices.Concat(contentFaults, timeFaults, answerFaults) {
+	for _, f := range slices.Concat(contentFaults, timeFaults, answerFaults, batchFaults) {
 		for _, name := range f.cases {
 			meant[name] = true
 		}

@@ -70,8 +70,16 @@ func dueHeader(t *trial) {
 			if most := t.effective(o.delay).Milliseconds() + 1; delay < 1 || delay > most {
 				t.errorf("message %s: a delay of %d, want 1 to %d", o.id(), delay, most)
 			}
-			if exchange != o.exchange {
-				t.errorf("message %s: destination %q, want %q", o.id(), exchange, o.exchange)
+			if exchange != o.exchange || a.RoutingKey != o.key {
+				t.errorf("message %s: destination %q with key %q, want %q with key %q", o.id(), exchange, a.RoutingKey, o.exchange, o.key)
+			}
+			want := delayer.Envelope{ID: id, Due: time.UnixMilli(due), Delay: time.Duration(delay) * time.Millisecond, Exchange: exchange}
+			read, err := delayer.ParseHeader(a.Headers)
+			if err != nil || read != want {
+				t.errorf("message %s: ParseHeader returned %+v, %v, want %+v", o.id(), read, err, want)
+			}
+			if late := read.Late(a.At); late < -time.Millisecond || late > a.At.Sub(o.before) {
+				t.errorf("message %s: late by %v when it arrived %v after Publish", o.id(), late, a.At.Sub(o.before))
 			}
 		}
 	}

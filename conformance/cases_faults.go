@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -19,15 +20,21 @@ func connectionCut(t *trial) {
 		time.Sleep(pause)
 		return publishBy(ctx, t.d, to(in, id, t.short()))
 	})
+	batches, stopped := make(chan []outcome, 1), make(chan struct{})
+	stop := sync.OnceFunc(func() { close(stopped) })
+	defer stop()
+	go func() { batches <- t.batches(stopped, in, pause) }()
+	var err error
 	for range cuts {
-		p.awaitStored(between)
-		if err := t.w.Cut(t.ctx); err != nil {
-			p.stop()
-			t.must(err)
+		if p.awaitStored(between); err == nil {
+			err = t.w.Cut(t.ctx)
 		}
 	}
 	p.awaitStored(between)
-	t.truthful(in, p.stop(), fate{again: true})
+	stop()
+	outs := append(p.stop(), <-batches...)
+	t.must(err)
+	t.truthful(in, outs, fate{again: true})
 }
 
 func brokerRestart(t *trial) {

@@ -89,15 +89,7 @@ func keepsOrder(t *trial) {
 		outs = append(outs, t.mustPublish(j)...) // One after the other, as only then there is an order.
 	}
 	t.exactly(in, outs)
-	var wrong []string
-	last := ""
-	for _, id := range ids(in.all()) {
-		if id < last {
-			wrong = append(wrong, id+" after "+last)
-		}
-		last = max(last, id)
-	}
-	t.none(in, "out of order", wrong)
+	t.inOrder(in, "in-order")
 }
 
 // roundingUp checks that what arrives waited as long as the next multiple, or tier, above its

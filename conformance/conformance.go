@@ -74,6 +74,7 @@ var cases = concat(
 	againCases,
 	messageCases,
 	concurrencyCases,
+	batchCases,
 	closeCases,
 	faultCases,
 )

@@ -6,49 +6,34 @@ import (
 	"log"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	rabbitmq "github.com/wagslane/go-rabbitmq"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/gorabbitmq"
 )
 
-const url = "amqp://guest:guest@localhost:5672/"
+// d is what backend.Open returns; this one prints.
+var d delayer.Delayer = printer{}
 
-// A reminder that is consumed a minute after it was published. The consumer is go-rabbitmq's own.
+// A reminder for two queues, with go-rabbitmq's options. examples/gorabbitmq also consumes it.
 func Example() {
-	conn, err := rabbitmq.NewConn(url)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	consumer, err := rabbitmq.NewConsumer(conn, "reminders",
-		rabbitmq.WithConsumerOptionsQueueDurable,
-		rabbitmq.WithConsumerOptionsExchangeName("orders"),
-		rabbitmq.WithConsumerOptionsExchangeDeclare,
-		rabbitmq.WithConsumerOptionsRoutingKey("order.reminder"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer consumer.Close()
-
-	d, err := backend.Open(context.Background(), backend.Config{Options: delayer.Options{URL: url}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer func() { _ = d.Close() }()
 	publisher := gorabbitmq.NewPublisher(d)
-	err = publisher.PublishDelayed(context.Background(), time.Minute, []byte("order 7"), []string{"order.reminder"},
-		rabbitmq.WithPublishOptionsExchange("orders"))
+	err := publisher.PublishDelayed(context.Background(), 30*time.Minute, []byte("order 7 has not been paid"),
+		[]string{"reminder.mail", "reminder.sms"},
+		rabbitmq.WithPublishOptionsExchange("orders"),
+		rabbitmq.WithPublishOptionsHeaders(rabbitmq.Table{"order": "o-7"}))
 	if err != nil {
 		log.Fatal(err)
 	}
+	// Output:
+	// to orders with key reminder.mail in 30m0s: order 7 has not been paid, map[order:o-7]
+	// to orders with key reminder.sms in 30m0s: order 7 has not been paid, map[order:o-7]
+}
 
-	err = consumer.Run(func(m rabbitmq.Delivery) rabbitmq.Action {
-		fmt.Printf("%s\n", m.Body)
-		return rabbitmq.Ack
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+type printer struct{ delayer.Delayer }
+
+func (printer) Publish(_ context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+	fmt.Printf("to %s with key %s in %v: %s, %v\n", exchange, key, delay, msg.Body, msg.Headers)
+	return nil
 }

@@ -7,20 +7,27 @@
 //		rabbitmq.WithPublishOptionsContentType("application/json"))
 //
 // Consumers stay as they are: a delayed message arrives in the queue as if it had been published at
-// that moment. Package retry/gorabbitmq gives their handlers retries with growing delays, and
-// package migrate/gorabbitmq is for services that set the x-delay header of the x-delayed-message
-// plugin.
+// that moment. examples/gorabbitmq publishes and consumes one. A queue must exist before a message
+// is published to it, and a go-rabbitmq consumer declares its own only when it runs.
+//
+// Package retry/gorabbitmq gives handlers retries with growing delays. Package migrate/gorabbitmq is
+// for services that set the x-delay header of the x-delayed-message plugin.
 //
 // # Options
 //
-// All options of go-rabbitmq go into the message as they are, but:
+// What becomes of each field of go-rabbitmq's PublishOptions:
 //
-//   - Mandatory and Immediate are refused. What cannot be routed is always [delayer.ErrUnroutable],
-//     and RabbitMQ does not implement the other.
+//   - Exchange is the destination. Without it the routing keys are names of queues.
+//   - ContentType, ContentEncoding, CorrelationID, ReplyTo, MessageID, Timestamp, Type, UserID and
+//     AppID arrive as they are.
+//   - Headers too. Tables may be nested, of go-rabbitmq's type or of amqp091's. An x-delay above 0 is
+//     refused, because no plugin would read it: use PublishDelayed.
+//   - Priority: up to [delayer.Limits].MaxPriority.
+//   - DeliveryMode: without one a message is persistent. go-rabbitmq makes it transient.
 //   - Expiration is refused by the Delayer: it would run while the message waits.
-//   - Without a delivery mode a message is persistent. go-rabbitmq makes it transient.
-//   - An x-delay header above 0 is refused: no plugin would read it. Use PublishDelayed.
-//   - Tables may be nested, of go-rabbitmq's type too.
+//   - Mandatory is refused: there is no NotifyReturn that would get the message. What cannot be
+//     routed is an error without it, [delayer.ErrUnroutable].
+//   - Immediate is refused: RabbitMQ does not implement it.
 //
 // The delay is an argument of PublishDelayed and no option, because PublishOptions has no field for
 // it: in its headers it would be lost to the next option that sets them.

@@ -20,7 +20,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/message"
 )
 
 // A Collector holds the metrics. It is a [prometheus.Collector], and safe for concurrent use.
@@ -129,8 +128,7 @@ func (c *Collector) Observer() delayer.Observer {
 // Arrived counts how late a message reached its consumer. Messages that no Delayer published are
 // not counted.
 func (c *Collector) Arrived(d *amqp091.Delivery) {
-	text, _ := d.Headers[delayer.Header].(string)
-	if e, err := message.ParseEnvelope(text); err == nil {
+	if e, err := delayer.ParseHeader(d.Headers); err == nil {
 		c.late("consumer", time.Since(e.Due))
 	}
 }

@@ -8,7 +8,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/message"
 )
 
 // A Store remembers which ids were handled. T is what a handler works with, such as a pgx.Tx.
@@ -59,10 +58,8 @@ func ID(d amqp091.Delivery) (string, error) {
 	if d.MessageId != "" {
 		return d.MessageId, nil
 	}
-	if text, ok := d.Headers[delayer.Header].(string); ok {
-		if envelope, err := message.ParseEnvelope(text); err == nil {
-			return delayer.Header + " " + envelope.ID, nil
-		}
+	if envelope, err := delayer.ParseHeader(d.Headers); err == nil {
+		return delayer.Header + " " + envelope.ID, nil
 	}
 	return "", &NoIDError{Exchange: d.Exchange, RoutingKey: d.RoutingKey}
 }

@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/message"
 )
 
 // Config says where spans go. A nil field has its default.
@@ -98,21 +98,53 @@ const latenessKey = attribute.Key("delayer.lateness")
 
 // Publish implements [delayer.Delayer].
 func (d *traced) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
-	ctx, span := d.tracer.tracer.Start(ctx, name("publish", exchange, key),
+	m := delayer.Message{Exchange: exchange, Key: key, Delay: delay, Publishing: msg}
+	ctx, span := d.begin(ctx, &m)
+	err := d.Delayer.Publish(ctx, exchange, key, delay, m.Publishing)
+	end(span, err)
+	return err
+}
+
+// PublishBatch implements [delayer.BatchPublisher]. Each message has a span of its own. The messages
+// go in groups, so that few spans are open at a time.
+func (d *traced) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
+	const group = 1000
+	results := make([]error, 0, len(messages))
+	for some := range slices.Chunk(messages, group) {
+		some = slices.Clone(some)
+		spans := make([]trace.Span, len(some))
+		for i := range some {
+			_, spans[i] = d.begin(ctx, &some[i])
+		}
+		errs := delayer.PublishBatch(ctx, d.Delayer, some)
+		for i, err := range errs {
+			end(spans[i], err)
+		}
+		results = append(results, errs...)
+	}
+	return results
+}
+
+// begin begins the span of a message, and writes its context into the message's headers.
+func (d *traced) begin(ctx context.Context, m *delayer.Message) (context.Context, trace.Span) {
+	msg := &m.Publishing
+	ctx, span := d.tracer.tracer.Start(ctx, name("publish", m.Exchange, m.Key),
 		trace.WithSpanKind(trace.SpanKindProducer),
-		trace.WithAttributes(attributes(exchange, key, len(msg.Body), msg.MessageId, msg.CorrelationId)...),
+		trace.WithAttributes(attributes(m.Exchange, m.Key, len(msg.Body), msg.MessageId, msg.CorrelationId)...),
 		trace.WithAttributes(
 			semconv.MessagingOperationName("publish"), semconv.MessagingOperationTypeSend,
-			delayKey.Float64(delay.Seconds()),
+			delayKey.Float64(m.Delay.Seconds()),
 		))
-	defer span.End()
 	msg.Headers = d.tracer.inject(ctx, msg.Headers)
-	err := d.Delayer.Publish(ctx, exchange, key, delay, msg)
+	return ctx, span
+}
+
+func end(span trace.Span, err error) {
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
 		span.SetAttributes(semconv.ErrorTypeKey.String(errorType(err)))
 	}
-	return err
+	span.End()
 }
 
 // Process begins the span in which a consumer handles a delivery, with a link to the span that
@@ -121,8 +153,7 @@ func (d *traced) Publish(ctx context.Context, exchange, key string, delay time.D
 func (t *Tracer) Process(ctx context.Context, d *amqp091.Delivery) (context.Context, trace.Span) {
 	sent := t.propagator.Extract(context.Background(), headers(d.Headers))
 	exchange, attrs := d.Exchange, []attribute.KeyValue(nil)
-	text, _ := d.Headers[delayer.Header].(string)
-	if e, err := message.ParseEnvelope(text); err == nil {
+	if e, err := delayer.ParseHeader(d.Headers); err == nil {
 		exchange = e.Exchange // d's is one of ours
 		attrs = append(attrs, delayKey.Float64(e.Delay.Seconds()), latenessKey.Float64(time.Since(e.Due).Seconds()))
 	}

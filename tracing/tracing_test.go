@@ -119,3 +119,16 @@ func TestWrap_KeepsTheRemover(t *testing.T) {
 	_, is = tracer.Wrap(&fake{}).(delayer.TopologyRemover)
 	require.False(t, is)
 }
+
+func TestBatch_HasASpanForEach(t *testing.T) {
+	tracer, spans := newTracer()
+	f := &fake{err: delayer.ErrUnroutable}
+	messages := make([]delayer.Message, 1500)
+	results := delayer.PublishBatch(t.Context(), tracer.Wrap(f), messages)
+	require.Len(t, results, len(messages))
+	require.Len(t, spans.Ended(), len(messages))
+	require.ErrorIs(t, results[1499], delayer.ErrUnroutable)
+	require.Equal(t, codes.Error, spans.Ended()[1499].Status().Code)
+	require.NotEmpty(t, f.got.Headers["traceparent"])
+	require.Nil(t, messages[0].Publishing.Headers, "the caller's messages are not changed")
+}

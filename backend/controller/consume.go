@@ -84,8 +84,7 @@ func read(d *amqp091.Delivery) (incoming, error) {
 	if err != nil {
 		return incoming{}, err
 	}
-	text, _ := d.Headers[delayer.Header].(string)
-	envelope, err := message.ParseEnvelope(text)
+	envelope, err := delayer.ParseHeader(d.Headers)
 	return incoming{d, envelope, stamp}, err
 }
 

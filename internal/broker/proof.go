@@ -40,7 +40,7 @@ func (p *proof) covers(msg Publishing) bool {
 	if int64(len(msg.Message.Body)) > p.size.Load() {
 		return false
 	}
-	if !msg.direct {
+	if !msg.Direct {
 		return true
 	}
 	p.mu.Lock()
@@ -69,7 +69,7 @@ func (p *proof) learn(msg Publishing, err error) {
 	if m := tooLarge.FindStringSubmatch(amqpErr.Reason); m != nil {
 		limit, _ := strconv.ParseInt(m[1], 10, 64)
 		p.limit.Store(limit)
-	} else if _, kind := refusal(err); kind != nil && msg.direct {
+	} else if _, kind := refusal(err); kind != nil && msg.Direct {
 		p.set(msg.Exchange, time.Now().Add(doubtedFor))
 	}
 }
@@ -85,7 +85,7 @@ func (p *proof) taken(msg Publishing) {
 			break
 		}
 	}
-	if !msg.direct {
+	if !msg.Direct {
 		return
 	}
 	p.mu.Lock()

@@ -15,7 +15,7 @@ import (
 // TestProof goes through every transition of what is known.
 func TestProof(t *testing.T) {
 	ours := func(size int) Publishing { return Publishing{Message: amqp091.Publishing{Body: make([]byte, size)}} }
-	theirs := Publishing{Exchange: "x", direct: true}
+	theirs := Publishing{Exchange: "x", Direct: true}
 	closed := func(code int, reason string) error {
 		return &delayer.Error{Kind: delayer.ErrUnknown, Cause: plain(&amqp091.Error{Code: code, Reason: reason, Server: true})}
 	}

@@ -20,14 +20,13 @@ const drainTimeout = 10 * time.Second
 type Publishing struct {
 	Exchange, Key string
 	Optional      bool // not mandatory: nil does not mean that a queue has it
+	Direct        bool // the exchange is not ours, see PublishDirect
 	Message       amqp091.Publishing
 
 	// Written is called, unless it is nil, once messages that are published from now on come after
 	// this one. It may be called when Publish has returned, and is not called for a message that
 	// was not sent.
 	Written func()
-
-	direct bool // the exchange is not ours
 }
 
 // Publisher publishes with confirms, and mandatory unless a message says otherwise. It is safe for
@@ -67,34 +66,49 @@ func NewPublisher(backend string, onReset func(), conns ...*Conn) *Publisher {
 // accept the message), ErrUnknown or ErrClosed; it carries no destination. After it returns, msg is
 // not read any more.
 func (p *Publisher) Publish(ctx context.Context, msg Publishing) error {
-	return p.publish(ctx, msg)
+	if err := p.enter(ctx); err != nil {
+		return err
+	}
+	defer p.pending.Done()
+	return p.publish(ctx, msg, p.shared(msg.Direct))
 }
 
 // PublishDirect is Publish to an exchange that is not ours. The broker closes the channel if it
 // does not exist (ErrUnroutable) or the user may not write to it (ErrAccess). So the message has a
 // channel without others, whose outcome would be unknown.
 func (p *Publisher) PublishDirect(ctx context.Context, msg Publishing) error {
-	msg.direct = true
-	return p.publish(ctx, msg)
+	msg.Direct = true
+	return p.Publish(ctx, msg)
 }
 
-func (p *Publisher) publish(ctx context.Context, msg Publishing) error {
+// enter counts a message as pending, which Close waits for, unless the Publisher is closed or ctx
+// has ended.
+func (p *Publisher) enter(ctx context.Context) error {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.closed {
-		p.mu.Unlock()
 		return p.fail(delayer.ErrClosed, nil)
 	}
-	p.pending.Add(1)
-	shared := p.direct
-	if !msg.direct {
-		p.turn++
-		shared = p.channels[p.turn%len(p.channels)]
-	}
-	p.mu.Unlock()
-	defer p.pending.Done()
 	if err := context.Cause(ctx); err != nil {
 		return p.fail(delayer.ErrNotSent, err)
 	}
+	p.pending.Add(1)
+	return nil
+}
+
+// shared returns the channel for a message that may be on one with others: the next in turn.
+func (p *Publisher) shared(direct bool) *publisherChannel {
+	if direct {
+		return p.direct
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn++
+	return p.channels[p.turn%len(p.channels)]
+}
+
+// publish publishes a pending message, on the shared channel if the broker will accept it.
+func (p *Publisher) publish(ctx context.Context, msg Publishing, shared *publisherChannel) error {
 	channel, err := p.acquire(ctx, msg, shared)
 	if err != nil {
 		return err

@@ -59,51 +59,86 @@ func (c *publisherChannel) acquire(ctx context.Context) error {
 
 func (c *publisherChannel) release() { <-c.slots }
 
-// publish hands the message to the goroutine that writes and waits for its confirm. It needs a
-// slot.
+// tryAcquire takes a slot if one is free.
+func (c *publisherChannel) tryAcquire() bool {
+	select {
+	case c.slots <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// publish publishes a message and waits for its confirm. It needs a slot.
 func (c *publisherChannel) publish(ctx context.Context, msg Publishing) error {
+	req, err := c.submit(ctx, msg)
+	if err != nil {
+		return err
+	}
+	return c.await(ctx, req)
+}
+
+// submit hands a message to the goroutine that writes. It needs a slot, which await frees; so does
+// submit with an error.
+func (c *publisherChannel) submit(ctx context.Context, msg Publishing) (*request, error) {
 	req := newRequest(msg, ctx.Done() != nil)
 	select {
 	case c.requests <- req:
+		return req, nil
 	case <-ctx.Done():
 		c.release()
-		return c.fail(delayer.ErrNotSent, c.conn.gaveUp(ctx), "")
+		return nil, c.fail(delayer.ErrNotSent, c.conn.gaveUp(ctx), "")
 	case <-c.done:
 		c.release()
-		return c.fail(delayer.ErrClosed, nil, "")
+		return nil, c.fail(delayer.ErrClosed, nil, "")
 	}
-	var w writeResult
+}
+
+// await waits for the confirm of a submitted message.
+func (c *publisherChannel) await(ctx context.Context, req *request) error {
+	w, err := c.written(ctx, req)
+	if err != nil {
+		return err
+	}
+	if !w.confirmed(ctx) {
+		go c.settle(req, w)
+		return c.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended before the broker's confirm")
+	}
+	c.release()
+	defer w.channel.unconfirmed.Done()
+	err = c.outcome(w, req)
+	req.recycle()
+	return err
+}
+
+// written waits until a message is written. A message that is not written by the time that ctx ends
+// is withdrawn.
+func (c *publisherChannel) written(ctx context.Context, req *request) (w writeResult, err error) {
 	select {
 	case w = <-req.written:
 	case <-ctx.Done():
 		if req.withdraw() {
 			c.release()
-			return c.fail(delayer.ErrNotSent, c.conn.gaveUp(ctx), "")
+			return w, c.fail(delayer.ErrNotSent, c.conn.gaveUp(ctx), "")
 		}
-		go func() { c.settle(req, <-req.written) }()
-		return c.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended while the message was being written")
+		select {
+		case w = <-req.written:
+		default:
+			go func() { c.settle(req, <-req.written) }()
+			return w, c.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended while the message was being written")
+		}
 	case <-c.done:
 		if req.withdraw() {
 			c.release()
-			return c.fail(delayer.ErrClosed, nil, "")
+			return w, c.fail(delayer.ErrClosed, nil, "")
 		}
 		w = <-req.written
 	}
 	if w.err != nil {
 		c.release()
-		return w.err
+		return w, w.err
 	}
-	select {
-	case <-w.confirm.Done():
-		c.release()
-		defer w.channel.unconfirmed.Done()
-		err := c.outcome(w, req)
-		req.recycle()
-		return err
-	case <-ctx.Done():
-		go c.settle(req, w)
-		return c.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended before the broker's confirm")
-	}
+	return w, nil
 }
 
 // outcome evaluates a confirm. When the channel dies, amqp091-go first marks it closed and then
@@ -116,7 +151,7 @@ func (c *publisherChannel) outcome(w writeResult, req *request) error {
 		return nil
 	}
 	if w.channel.ch.IsClosed() {
-		return c.closed(w.channel.lost(), req.msg.direct)
+		return c.closed(w.channel.lost(), req.msg.Direct)
 	}
 	w.channel.nacked()
 	return c.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bytes"
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -51,6 +52,21 @@ type writeResult struct {
 	confirm *amqp091.DeferredConfirmation
 	channel *openChannel
 	err     *delayer.Error
+}
+
+// confirmed waits for the confirm. It returns false if ctx ends before it.
+func (w writeResult) confirmed(ctx context.Context) bool {
+	select {
+	case <-w.confirm.Done():
+		return true
+	case <-ctx.Done():
+	}
+	select {
+	case <-w.confirm.Done(): // select chooses at random where both are ready
+		return true
+	default:
+		return false
+	}
 }
 
 // take gives the request to the writer. It returns false if the caller has left. It copies the

@@ -35,12 +35,14 @@ type Engine struct {
 	guard     *guard.Guard     // nil if nothing of ours is declared
 	mover     *misrouted.Mover // nil if this Delayer leaves misrouted messages to others
 
-	stop    context.CancelFunc // ends the goroutines beside Publish
+	closing context.Context    // ends with Close
+	stop    context.CancelFunc // ends closing, and with it the goroutines beside Publish
 	running sync.WaitGroup
 }
 
 var (
 	_ delayer.Delayer         = (*Engine)(nil)
+	_ delayer.BatchPublisher  = (*Engine)(nil)
 	_ delayer.TopologyRemover = (*Engine)(nil)
 )
 
@@ -85,19 +87,11 @@ func (e *Engine) Publish(ctx context.Context, exchange, key string, delay time.D
 }
 
 func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
-	waits, err := fit(delay, e.limits)
+	waits, err := e.accept(exchange, key, delay, &msg)
 	if err != nil {
-		return e.fail(delayer.ErrOutOfRange, err)
-	}
-	if err := e.check(exchange, key, waits, &msg); err != nil {
 		return err
 	}
-	if err := e.fault(delay); err != nil {
-		return err
-	}
-	e.keeper.Expect(waits)
 	envelope := message.NewEnvelope(time.Now().Add(delay), delay, exchange)
-	const attempts = 3 // after the topology was deleted it is declared again, and the message is sent again
 	for attempt := 1; ; attempt++ {
 		err := e.attempt(ctx, exchange, key, waits, msg, envelope)
 		if err == nil || attempt == attempts || !e.lost(err, delay) {
@@ -105,6 +99,25 @@ func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.D
 		}
 		e.keeper.Doubt()
 	}
+}
+
+// attempts is how often a message is sent: after the topology was deleted it is declared again, and
+// the message is sent again.
+const attempts = 3
+
+// accept returns how long a message will wait, or why it cannot be published.
+func (e *Engine) accept(exchange, key string, delay time.Duration, msg *amqp091.Publishing) (waits time.Duration, err error) {
+	if waits, err = fit(delay, e.limits); err != nil {
+		return 0, e.fail(delayer.ErrOutOfRange, err)
+	}
+	if err := e.check(exchange, key, waits, msg); err != nil {
+		return 0, err
+	}
+	if err := e.fault(delay); err != nil {
+		return 0, err
+	}
+	e.keeper.Expect(waits)
+	return waits, nil
 }
 
 // fault returns an error while a policy would make delayed messages early, or lose them.
@@ -124,40 +137,46 @@ func (e *Engine) lost(err error, delay time.Duration) bool {
 }
 
 func (e *Engine) attempt(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing, envelope message.Envelope) error {
-	if err := e.keeper.Ensure(ctx); err != nil {
-		return err
-	}
-	destinations, err := e.dests.Bind(ctx, exchange, key, message.Copies(msg.Headers), delay)
+	sealed, err := e.prepare(ctx, exchange, key, delay, msg, envelope)
 	if err != nil {
 		return err
 	}
+	if err := e.publisher.Publish(ctx, sealed); err != nil {
+		return explain(err, delay)
+	}
+	message.Recycle(sealed.Message) // confirmed: otherwise it may still be being written
+	return nil
+}
+
+// prepare makes sure that a message can get to its destination, and returns how it is published.
+func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing, envelope message.Envelope) (broker.Publishing, error) {
+	if err := e.keeper.Ensure(ctx); err != nil {
+		return broker.Publishing{}, err
+	}
+	destinations, err := e.dests.Bind(ctx, exchange, key, message.Copies(msg.Headers), delay)
+	if err != nil {
+		return broker.Publishing{}, err
+	}
 	if delay == 0 {
-		return e.publishNow(ctx, exchange, key, msg, envelope)
+		return broker.Publishing{Exchange: exchange, Key: key, Direct: true, Message: message.Seal(msg, envelope, nil)}, nil
 	}
 	own, _ := msg.Headers["BCC"].([]any)
 	entry, err := e.strategy.Enter(ctx, Message{
 		Delay: delay, Words: delivery.Words(key), Destinations: destinations, Envelope: envelope, BCC: own,
 	})
 	if err != nil {
-		return err
+		return broker.Publishing{}, err
 	}
-	publish := e.publisher.Publish
-	if entry.Foreign {
-		publish = e.publisher.PublishDirect
-	}
-	sealed := message.Seal(msg, envelope, entry.Headers, entry.Keys...)
-	err = publish(ctx, broker.Publishing{Exchange: entry.Exchange, Key: key, Optional: entry.Optional, Message: sealed})
-	if err == nil { // confirmed: otherwise it may still be being written
-		message.Recycle(sealed)
-	}
-	return err
+	return broker.Publishing{
+		Exchange: entry.Exchange, Key: key, Optional: entry.Optional, Direct: entry.Foreign,
+		Message: message.Seal(msg, envelope, entry.Headers, entry.Keys...),
+	}, nil
 }
 
-// publishNow publishes a message without delay.
-func (e *Engine) publishNow(ctx context.Context, exchange, key string, msg amqp091.Publishing, envelope message.Envelope) error {
-	err := e.publisher.PublishDirect(ctx, broker.Publishing{Exchange: exchange, Key: key, Message: message.Seal(msg, envelope, nil)})
+// explain says what to do about a message without delay that no queue took.
+func explain(err error, delay time.Duration) error {
 	var known *delayer.Error
-	if errors.Is(err, broker.ErrReturned) && errors.As(err, &known) {
+	if delay == 0 && errors.Is(err, broker.ErrReturned) && errors.As(err, &known) {
 		known.Hint = "bind a queue for this key"
 	}
 	return err

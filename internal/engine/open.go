@@ -137,12 +137,11 @@ func (e *Engine) inspector(p topology.Plan) func(context.Context) error {
 
 // start starts the goroutines beside Publish.
 func (e *Engine) start() {
-	ctx, stop := context.WithCancel(context.Background())
-	e.stop = stop
-	e.running.Go(func() { e.keeper.Run(ctx) })
+	e.closing, e.stop = context.WithCancel(context.Background())
+	e.running.Go(func() { e.keeper.Run(e.closing) })
 	e.mover = e.startMover()
 	if e.guard != nil {
-		e.running.Go(func() { e.guard.Run(ctx, e.keeper.Busy) })
+		e.running.Go(func() { e.guard.Run(e.closing, e.keeper.Busy) })
 	}
 }
 

@@ -2,10 +2,8 @@ package message
 
 import (
 	"crypto/rand"
-	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,13 +33,8 @@ const Stamp = "x-delayer-stamp"
 // released the message, or when it was moved there. Consumers never see it.
 const Came = "x-delayer-came"
 
-// An Envelope is the content of our header: the message's id, when it is due and where it goes.
-type Envelope struct {
-	ID       string        // unique to one Publish
-	Due      time.Time     // publish time + delay, by the publisher's clock
-	Delay    time.Duration // how long the message waits since it was last published, in whole milliseconds
-	Exchange string        // the destination exchange, "" for the default exchange
-}
+// An Envelope is the content of our header.
+type Envelope = delayer.Envelope
 
 // idPrefix distinguishes the ids of this process from those of others. idCount counts within it.
 var (
@@ -54,41 +47,6 @@ func NewEnvelope(due time.Time, delay time.Duration, exchange string) Envelope {
 	var id [32]byte // on the stack
 	text := strconv.AppendUint(append(id[:0], idPrefix...), idCount.Add(1), 36)
 	return Envelope{ID: string(text), Due: due, Delay: delay, Exchange: exchange}
-}
-
-// String returns the value of [delayer.Header].
-func (e Envelope) String() string {
-	var short [128]byte // on the stack; a longer one is allocated
-	b := append(append(short[:0], e.ID...), ' ')
-	b = append(strconv.AppendInt(b, e.Due.UnixMilli(), 10), ' ')
-	b = append(strconv.AppendInt(b, ceilMillis(e.Delay), 10), ' ')
-	return string(append(b, e.Exchange...))
-}
-
-// ceilMillis rounds up: a delay that is read back is never shorter.
-func ceilMillis(d time.Duration) int64 {
-	if d%time.Millisecond > 0 {
-		return d.Milliseconds() + 1
-	}
-	return d.Milliseconds()
-}
-
-// maxMillis is the longest delay in milliseconds that a time.Duration holds.
-const maxMillis = math.MaxInt64 / int64(time.Millisecond)
-
-// ParseEnvelope reads the value of [delayer.Header].
-func ParseEnvelope(s string) (Envelope, error) {
-	id, rest, ok1 := strings.Cut(s, " ")
-	due, rest, ok2 := strings.Cut(rest, " ")
-	delay, exchange, ok3 := strings.Cut(rest, " ")
-	dueMillis, err1 := strconv.ParseInt(due, 10, 64)
-	delayMillis, err2 := strconv.ParseInt(delay, 10, 64)
-	if !ok1 || !ok2 || !ok3 || err1 != nil || err2 != nil || id == "" || delayMillis < 0 || delayMillis > maxMillis {
-		return Envelope{}, fmt.Errorf("header %s is %.80q, want \"<id> <due ms> <delay ms> <exchange>\"", delayer.Header, s)
-	}
-	return Envelope{
-		ID: id, Due: time.UnixMilli(dueMillis), Delay: time.Duration(delayMillis) * time.Millisecond, Exchange: exchange,
-	}, nil
 }
 
 // spare keeps header tables for reuse: two allocations less a message.

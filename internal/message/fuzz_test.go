@@ -45,7 +45,7 @@ func FuzzSeal(f *testing.F) {
 			_, kept := sealed.Headers[n]
 			require.Equal(t, n == delayer.Header || !slices.Contains(stripped[:], n), kept, n)
 		}
-		read, err := ParseEnvelope(sealed.Headers[delayer.Header].(string))
+		read, err := delayer.ParseHeader(sealed.Headers)
 		require.NoError(t, err)
 		require.Equal(t, envelope, read)
 		own, _ := given["BCC"].([]any)

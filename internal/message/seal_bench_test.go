@@ -26,17 +26,6 @@ func BenchmarkSeal(b *testing.B) {
 	}
 }
 
-// BenchmarkParseEnvelope is what a controller does with every message.
-func BenchmarkParseEnvelope(b *testing.B) {
-	text := NewEnvelope(time.Now(), time.Minute, "orders").String()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := ParseEnvelope(text); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // BenchmarkValidate is the check of a message before anything is sent.
 func BenchmarkValidate(b *testing.B) {
 	msg := amqp091.Publishing{

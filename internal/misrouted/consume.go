@@ -111,8 +111,7 @@ func (s *shift) take(ctx context.Context, d *amqp091.Delivery) {
 // passed removes a marker. Messages before our own marker are settled first; messages behind it
 // came during this shift. Other markers are left from processes that have ended.
 func (s *shift) passed(ctx context.Context, d *amqp091.Delivery) {
-	text, _ := d.Headers[delayer.Header].(string)
-	if e, err := message.ParseEnvelope(text); err == nil && e.ID == s.marker {
+	if e, err := delayer.ParseHeader(d.Headers); err == nil && e.ID == s.marker {
 		s.working.Wait()
 		if ctx.Err() != nil || s.ctx.Err() != nil {
 			return

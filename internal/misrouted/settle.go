@@ -67,9 +67,8 @@ func (m *Mover) pause(ctx context.Context, d time.Duration) bool {
 func (m *Mover) read(d *amqp091.Delivery, came origin) *letter {
 	l := &letter{Delivery: d}
 	f := facts{came: came}
-	text, _ := d.Headers[delayer.Header].(string)
 	var err error
-	if l.envelope, err = message.ParseEnvelope(text); err == nil {
+	if l.envelope, err = delayer.ParseHeader(d.Headers); err == nil {
 		f.ours = m.cfg.Resend
 		f.reserved = message.Owns(m.cfg.Prefix, cmp.Or(l.envelope.Exchange, d.RoutingKey))
 		f.remaining, f.known = m.cfg.Rules.Remaining(l.envelope, d.Headers)

@@ -36,10 +36,8 @@ func newMessage(d amqp091.Delivery, r *Reader, w *window) *Message {
 	if at, ok := d.Headers[message.Came].(time.Time); ok {
 		m.Came = at
 	}
-	if text, ok := d.Headers[delayer.Header].(string); ok {
-		envelope, err := message.ParseEnvelope(text)
-		m.Ours, m.Envelope = err == nil, envelope
-	}
+	envelope, err := delayer.ParseHeader(d.Headers)
+	m.Ours, m.Envelope = err == nil, envelope
 	if m.Ours && r != nil {
 		m.Remaining, m.Known = r.client.Rules.Remaining(m.Envelope, d.Headers)
 	}

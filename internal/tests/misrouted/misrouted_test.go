@@ -83,8 +83,7 @@ func (s *scene) config() misrouted.Config {
 
 // hasWaited reads a header of the tests: brokers from 4.0 on drop an x-death that a client publishes.
 func hasWaited(headers amqp091.Table) (time.Duration, bool) {
-	text, _ := headers[delayer.Header].(string)
-	e, _ := message.ParseEnvelope(text)
+	e, _ := delayer.ParseHeader(headers)
 	waited, ok := headers["waited"].(int64)
 	return e.Delay - time.Duration(waited), ok
 }

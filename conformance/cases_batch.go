@@ -1,0 +1,161 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+)
+
+var batchCases = []testCase{
+	{Case: Case{"batch", "messages that are published together must each arrive, be refused and keep their order as if published one by one"}, check: batch},
+	{Case: Case{"batch-ctx-ended", "PublishBatch must return when its ctx ends, and say truly of each message whether it may be stored"}, check: batchCtxEnded},
+}
+
+// publishTogether publishes jobs as one batch.
+func (t *trial) publishTogether(ctx context.Context, jobs []job) []outcome {
+	t.Helper()
+	messages := make([]delayer.Message, len(jobs))
+	for i, j := range jobs {
+		messages[i] = delayer.Message{Exchange: j.exchange, Key: j.key, Delay: j.delay, Publishing: j.msg}
+	}
+	before := time.Now()
+	results := delayer.PublishBatch(ctx, t.d, messages)
+	if len(results) != len(jobs) {
+		t.errorf("%d results for %d messages", len(results), len(jobs))
+		results = make([]error, len(jobs))
+	}
+	outs := make([]outcome, len(jobs))
+	for i, err := range results {
+		outs[i] = outcome{job: jobs[i], before: before, after: time.Now(), err: err}
+	}
+	return outs
+}
+
+// batch publishes what is valid and what is not, with one delay and with none.
+func batch(t *trial) {
+	const messages = 300
+	in := t.queue(t.name("queue"))
+	kinds := map[string]error{}
+	list := jobs(messages, "delayed", func(i int, id string) job {
+		j := to(in, id, t.delay(2*brief))
+		switch i % 20 {
+		case 3:
+			j.delay = 0
+			j.msg = text("at-once" + id)
+		case 5:
+			j.delay = -1
+			kinds[id] = delayer.ErrOutOfRange
+		case 7:
+			j.msg.Expiration = "1000"
+			kinds[id] = delayer.ErrInvalid
+		case 11:
+			if t.lim.ReportsUnroutable {
+				j.key = t.name("nowhere")
+				kinds[id] = delayer.ErrUnroutable
+			}
+		case 13:
+			j.msg.Body = append(j.msg.Body, make([]byte, 1000*i)...) // longer than all before it
+		}
+		return j
+	})
+	var good []outcome
+	for _, o := range t.publishTogether(t.ctx, list) {
+		switch kind := kinds[o.id()]; {
+		case kind != nil:
+			t.refused(o, kind)
+		case o.err != nil:
+			t.failf("message %s: its result is %v", o.id(), o.err)
+		default:
+			good = append(good, o)
+		}
+	}
+	t.exactly(in, good)
+	if t.lim.Ordered {
+		t.inOrder(in, "at-once")
+		t.inOrder(in, "delayed")
+	}
+	if got := t.publishTogether(t.ctx, nil); len(got) != 0 {
+		t.errorf("%d results for no message", len(got))
+	}
+}
+
+// inOrder checks that messages whose ids begin with prefix arrived in the order of their ids.
+func (t *trial) inOrder(in *receiver, prefix string) {
+	t.Helper()
+	var wrong []string
+	last := ""
+	for _, id := range ids(in.all()) {
+		if !strings.HasPrefix(id, prefix) {
+			continue
+		}
+		if id < last {
+			wrong = append(wrong, id+" after "+last)
+		}
+		last = max(last, id)
+	}
+	t.none(in, "out of order", wrong)
+}
+
+// batchCtxEnded ends the ctx of one batch before it, and that of another once its first message has
+// arrived. Then it writes to the memory of the messages, which are the caller's again.
+func batchCtxEnded(t *trial) {
+	const messages = 1000
+	in := t.queue(t.name("queue"))
+	ended, cancel := context.WithCancel(t.ctx)
+	cancel()
+	never := t.publishTogether(ended, jobs(10, "never", func(_ int, id string) job { return to(in, id, t.short()) }))
+	for _, o := range never {
+		t.refused(o, delayer.ErrNotSent)
+	}
+
+	during, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	list := jobs(messages, "during", func(i int, id string) job {
+		if i == 0 {
+			return to(in, id, 0)
+		}
+		return to(in, id, t.short())
+	})
+	go func() {
+		in.await([]string{list[0].msg.MessageId}, deadlineIn(t.h.Patience))
+		cancel()
+	}()
+	outs := t.publishTogether(during, list)
+	cancel()
+	for _, o := range slices.Concat(never, outs) {
+		if o.err != nil && !errors.Is(o.err, context.Canceled) {
+			t.errorf("message %s: its result is %v, want an error that is %q", o.id(), o.err, context.Canceled)
+		}
+		copy(o.msg.Body, strings.Repeat("overwritten", 2))
+	}
+	t.truthful(in, slices.Concat(never, outs), fate{})
+	for _, a := range in.all() {
+		if !isSentinel(a.MessageId) && string(a.Body) != a.MessageId {
+			t.errorf("message %s: arrived with the body %q, which was written after PublishBatch had returned", a.MessageId, a.Body)
+		}
+	}
+}
+
+// batches publishes one batch after the other until stopped is closed, and returns the outcomes.
+func (t *trial) batches(stopped <-chan struct{}, in *receiver, pause time.Duration) []outcome {
+	const messages = 20
+	var outs []outcome
+	for i := 0; ; i++ {
+		ctx, cancel := context.WithTimeout(t.ctx, t.h.Patience)
+		outs = append(outs, t.publishTogether(ctx, jobs(messages, sprintf("batch-%04d", i), func(_ int, id string) job {
+			return job{key: in.queue, delay: t.short(), msg: amqp091.Publishing{MessageId: id}}
+		}))...)
+		cancel()
+		select {
+		case <-stopped:
+			return outs
+		case <-time.After(pause):
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package backend_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/faults"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// TestPublishBatch_BindingLost: what came back because a binding of ours is gone is sent again.
+func TestPublishBatch_BindingLost(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	d, ch, queue := open(t, cfg), channel(t), rabbittest.Prefix(t)
+	in := consume(t, ch, queue)
+	const delay = 100 * time.Millisecond
+	require.NoError(t, d.Publish(t.Context(), "", queue, delay, amqp091.Publishing{MessageId: "first"}))
+	<-in
+	_, err := ch.QueueDelete(cfg.Prefix+".ladder.wait.100ms", false, false, false)
+	require.NoError(t, err)
+
+	const messages = 2000
+	missing := map[string]bool{}
+	list := make([]delayer.Message, messages)
+	for i := range list {
+		id := fmt.Sprint(i)
+		list[i] = delayer.Message{Key: queue, Delay: delay, Publishing: amqp091.Publishing{MessageId: id}}
+		missing[id] = true
+	}
+	for i, err := range delayer.PublishBatch(within(t), d, list) {
+		require.NoError(t, err, "message %d", i)
+	}
+	for ctx := within(t); len(missing) > 0; {
+		select {
+		case m := <-in:
+			require.True(t, missing[m.MessageId], "%s came twice", m.MessageId)
+			delete(missing, m.MessageId)
+		case <-ctx.Done():
+			t.Fatalf("%d are missing", len(missing))
+		}
+	}
+}
+
+// TestPublishBatch_ClosedWhilePreparing: Close waits for the messages that were sent, and a batch that waits
+// for a connection before it sends the next must not keep it from that. The broker is there and silent.
+func TestPublishBatch_ClosedWhilePreparing(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	proxy, err := faults.NewProxy(cfg.URL)
+	require.NoError(t, err)
+	defer proxy.Close()
+	ch, bound, unbound := channel(t), rabbittest.Prefix(t), rabbittest.Prefix(t)
+	consume(t, ch, bound)
+	consume(t, ch, unbound)
+	open(t, cfg) // it removes the topology in the end
+	cfg.URL = proxy.URL(cfg.URL)
+	d := open(t, cfg)
+	list := []delayer.Message{{Key: bound, Delay: time.Second}, {Key: unbound, Delay: time.Second}, {Key: bound, Delay: time.Second}}
+	// The destination of the first is bound when its turn comes, if not too much time passes.
+	require.NoError(t, d.Publish(t.Context(), "", bound, time.Second, amqp091.Publishing{}))
+	proxy.Set(faults.HalfOpen)
+	results := make(chan []error, 1)
+	go func() { results <- delayer.PublishBatch(t.Context(), d, list) }()
+	select {
+	case r := <-results:
+		t.Fatalf("%v, from a broker that does not answer", r)
+	case <-time.After(100 * time.Millisecond): // Close may also come first, and then shows nothing
+	}
+	require.NoError(t, d.Close())
+	for i, err := range <-results {
+		require.Error(t, err, "message %d", i)
+		require.True(t, errors.Is(err, delayer.ErrUnknown) || errors.Is(err, delayer.ErrClosed), "message %d: %v", i, err)
+	}
+}
+
+// TestPublishBatch_OneErrorForTheRest: a million messages that were not begun must not have an error each.
+func TestPublishBatch_OneErrorForTheRest(t *testing.T) {
+	t.Parallel()
+	d := open(t, config(t))
+	require.NoError(t, d.Close())
+	results := delayer.PublishBatch(t.Context(), d, make([]delayer.Message, 1000))
+	for _, err := range results {
+		require.ErrorIs(t, err, delayer.ErrClosed)
+		require.Same(t, results[0], err)
+	}
+}
