@@ -1,12 +1,14 @@
 package backend_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
@@ -18,6 +20,12 @@ import (
 func TestPublishBatch_BindingLost(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
+	told := 0
+	cfg.Observer.Published = func(_ context.Context, e delayer.PublishEvent) {
+		told++
+		assert.NoError(t, e.Err)
+		assert.Positive(t, e.Took)
+	}
 	d, ch, queue := open(t, cfg), channel(t), rabbittest.Prefix(t)
 	in := consume(t, ch, queue)
 	const delay = 100 * time.Millisecond
@@ -37,6 +45,7 @@ func TestPublishBatch_BindingLost(t *testing.T) {
 	for i, err := range delayer.PublishBatch(within(t), d, list) {
 		require.NoError(t, err, "message %d", i)
 	}
+	require.Equal(t, 1+messages, told, "a message that is sent again is told once")
 	for ctx := within(t); len(missing) > 0; {
 		select {
 		case m := <-in:
