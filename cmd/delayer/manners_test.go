@@ -94,7 +94,7 @@ func TestSend_URL(t *testing.T) {
 // TestCompletion: what the scripts are told.
 func TestCompletion(t *testing.T) {
 	for words, want := range map[string][]string{
-		"s":                               {"send"},
+		"s":                               {"send", "status"},
 		"unroutable ":                     {"list", "retry", "export", "purge"},
 		"help unroutable p":               {"purge"},
 		"send --c":                        {"--config", "--content-type"},
