@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/migration/evacuate"
 	"github.com/delayer-go/delayer/internal/migration/record"
 	"github.com/delayer-go/delayer/internal/rabbit"
@@ -120,10 +121,15 @@ func rehearse(t testing.TB, b *rabbit.Broker, program, ctl string, kinds []strin
 	return r
 }
 
-// configure writes the configuration file.
+// configure writes the configuration file. The ladder is no longer than it must be: each queue is a
+// Raft group.
 func (r *rehearsal) configure() {
-	text := fmt.Sprintf("url: %q\nmanagement: %q\nprefix: %s\nbackend: binaryladder\nbinaryladder: {tick: 100ms, steps: binary}\n",
-		r.broker.URL(), management(r.TB, r.broker), rabbittest.Prefix(r.TB))
+	var steps []time.Duration
+	for step := 100 * time.Millisecond; step < 50*time.Hour; step *= 2 {
+		steps = append(steps, step)
+	}
+	text := fmt.Sprintf("url: %q\nmanagement: %q\nprefix: %s\nbackend: binaryladder\nbinaryladder: {tick: 100ms, steps: %q}\n",
+		r.broker.URL(), management(r.TB, r.broker), rabbittest.Prefix(r.TB), binaryladder.List(steps...))
 	r.config = filepath.Join(r.TempDir(), "delayer.yaml")
 	require.NoError(r, os.WriteFile(r.config, []byte(text), 0o600))
 	var err error
