@@ -70,14 +70,11 @@ func TestTopologyVerify_NoAPI(t *testing.T) {
 	require.NotContains(t, stderr, "hunter2")
 }
 
-// imported returns a broker of the test's own into which the printed definitions were imported.
-func imported(t *testing.T, queueType string) (b *rabbit.Broker, config string) {
+// imported makes a virtual host into which the printed definitions were imported.
+func imported(t *testing.T, b *rabbit.Broker, queueType string) (address, config string) {
 	t.Helper()
-	b = rabbittest.Own(t, rabbit.Options{Args: rabbit.DeadLetterRetry(2 * time.Second)})
-	if b.How() != "private node" {
-		rabbittest.Skipf(t, "needs a private node, whose rabbitmqctl reads our files")
-	}
-	config = configFile(t, fmt.Sprintf("url: %s\nbackend: fixedtiers\nqueue_type: %s\nfixedtiers: {tiers: [500ms, 1h]}\n", b.URL(), queueType))
+	address = vhost(t, b)
+	config = configFile(t, fmt.Sprintf("url: %s\nbackend: fixedtiers\nqueue_type: %s\nfixedtiers: {tiers: [500ms, 1h]}\n", address, queueType))
 	status, printed, stderr := command(t.Context(), t, "topology", "print", "--config", config, "--output", "definitions")
 	require.Equal(t, exitOK, status, stderr)
 	file := filepath.Join(t.TempDir(), "definitions.json")
@@ -85,18 +82,22 @@ func imported(t *testing.T, queueType string) (b *rabbit.Broker, config string) 
 	require.NoError(t, os.Chmod(filepath.Dir(file), 0o755))
 	_, err := b.Ctl(t.Context(), "import_definitions", file)
 	require.NoError(t, err)
-	return b, config
+	return address, config
 }
 
 // TestTopologyPrint_ImportedAndUsed is how an administrator delays what others publish: definitions are imported, two
 // bindings are made, and messages arrive a tier later.
 func TestTopologyPrint_ImportedAndUsed(t *testing.T) {
 	t.Parallel()
+	b := rabbittest.Own(t, rabbit.Options{})
+	if b.How() != "private node" {
+		rabbittest.Skipf(t, "needs a private node, whose rabbitmqctl reads our files")
+	}
 	for _, queueType := range []string{"quorum", "classic"} {
 		t.Run(queueType, func(t *testing.T) {
 			t.Parallel()
-			b, config := imported(t, queueType)
-			ch := channel(t, b.URL())
+			address, config := imported(t, b, queueType)
+			ch := channel(t, address)
 			require.NoError(t, ch.ExchangeDeclare("orders", "topic", true, false, false, false, nil))
 			require.NoError(t, ch.ExchangeDeclare("audit", "direct", true, false, false, false, nil))
 			in := consume(t, ch, "work")
