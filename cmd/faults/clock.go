@@ -131,7 +131,7 @@ type shiftedResult struct {
 func (c *campaign) inShiftedClock(ctx context.Context, program, way string) ([]faults.Row, error) {
 	cmd := exec.CommandContext(ctx, program, "--json", "--churn=0", "--fault=^(none|controllers elsewhere)$",
 		fmt.Sprintf("--messages=%d", c.Messages), fmt.Sprintf("--rate=%d", c.Rate), "--backend="+c.Backend,
-		fmt.Sprintf("--patience=%v", c.Patience), fmt.Sprintf("--seed=%d", c.Seed))
+		fmt.Sprintf("--patience=%v", c.Patience), fmt.Sprintf("--seed=%d", c.Seed), fmt.Sprintf("--long=%v", c.Long))
 	cmd.Env = append(os.Environ(), clockVariable+"="+way)
 	dieWithParent(cmd)
 	var out, errs bytes.Buffer

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -30,19 +31,21 @@ func TestMain(m *testing.M) {
 // kinds are the brokers of our own; each test of their behaviour runs on those that this machine offers.
 var kinds = []string{rabbit.Node, rabbit.Docker}
 
-func eachKind(t *testing.T, plugins []string, test func(t *testing.T, b *rabbit.Broker)) {
+func eachKind(t *testing.T, o rabbit.Options, test func(t *testing.T, b *rabbit.Broker)) {
 	t.Helper()
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			test(t, startKind(t, kind, plugins...))
+			o.Choice = kind
+			test(t, startKind(t, o))
 		})
 	}
 }
 
-func startKind(t *testing.T, kind string, plugins ...string) *rabbit.Broker {
+func startKind(t *testing.T, o rabbit.Options) *rabbit.Broker {
 	t.Helper()
 	began := time.Now()
-	b, err := rabbit.Start(t.Context(), rabbit.Options{Choice: kind, Logf: t.Logf, Plugins: plugins})
+	o.Logf = t.Logf
+	b, err := rabbit.Start(t.Context(), o)
 	if errors.Is(err, rabbit.ErrNone) {
 		rabbittest.Skipf(t, "%v", err)
 	}
@@ -53,7 +56,10 @@ func startKind(t *testing.T, kind string, plugins ...string) *rabbit.Broker {
 }
 
 func TestBrokerOfOurOwn(t *testing.T) {
-	eachKind(t, []string{"rabbitmq_management", "no_such_plugin"}, func(t *testing.T, b *rabbit.Broker) {
+	t.Setenv("DELAYER_TEST_RABBITMQ_CONFIG", "channel_max = 77")
+	eachKind(t, rabbit.Options{
+		Plugins: []string{"rabbitmq_management", "no_such_plugin"}, Config: "heartbeat = 17\n", Args: "-rabbit delayer_test 18",
+	}, func(t *testing.T, b *rabbit.Broker) {
 		assert.True(t, b.Owned())
 		assert.Equal(t, "RabbitMQ", b.Product())
 		assert.Regexp(t, `^\d+\.\d+\.\d+`, b.Version())
@@ -75,14 +81,21 @@ func TestBrokerOfOurOwn(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 		assert.Equal(t, http.StatusOK, response.StatusCode)
+
+		out, err = b.Ctl(t.Context(), "eval", "[application:get_env(rabbit, Key) || Key <- [heartbeat, delayer_test, channel_max]].")
+		require.NoError(t, err)
+		assert.Contains(t, out, "[{ok,17},{ok,18},{ok,77}]")
+		pauses(t, b)
+		stopsAgain(t, b)
 	})
 }
 
 func TestMessagesAddressAndUsageSurvive(t *testing.T) {
-	eachKind(t, nil, func(t *testing.T, b *rabbit.Broker) {
+	eachKind(t, rabbit.Options{}, func(t *testing.T, b *rabbit.Broker) {
 		url, queue := b.URL(), rabbittest.Prefix(t)
 		publishOne(t, url, queue)
 
+		require.NoError(t, b.Run(t.Context()), "already running")
 		began := time.Now()
 		require.NoError(t, b.Restart(t.Context()))
 		t.Logf("restart took %v", time.Since(began))
@@ -120,12 +133,26 @@ func usageOf(t *testing.T, b *rabbit.Broker) time.Duration {
 	return cpu
 }
 
-func TestStopAndRunMayBeRepeated(t *testing.T) {
-	b := rabbittest.Own(t, rabbit.Options{})
-	require.NoError(t, b.Run(t.Context()), "already running")
-	require.NoError(t, b.Stop(t.Context()))
+// pauses pauses a broker, lets it go on, and kills it while it is paused.
+func pauses(t *testing.T, b *rabbit.Broker) {
+	t.Helper()
+	require.NoError(t, b.Pause())
+	_, err := amqp091.DialConfig(b.URL(), amqp091.Config{Dial: amqp091.DefaultDial(time.Second)})
+	require.Error(t, err, "a paused broker answers nothing")
+	require.NoError(t, b.Resume())
+	publishOne(t, b.URL(), rabbittest.Prefix(t))
+	require.NoError(t, b.Pause())
+	require.NoError(t, b.Kill(), "a paused broker can be killed")
+	require.Error(t, b.Pause(), "one that is down cannot be paused")
+}
+
+// stopsAgain does what was done already to a broker that is down.
+func stopsAgain(t *testing.T, b *rabbit.Broker) {
+	t.Helper()
 	require.NoError(t, b.Stop(t.Context()))
 	require.NoError(t, b.Kill())
+	_, err := b.Ctl(t.Context(), "status")
+	require.Error(t, err)
 	require.NoError(t, b.Close())
 	require.NoError(t, b.Close())
 	assert.Error(t, b.Run(t.Context()), "closed is closed")
@@ -164,7 +191,7 @@ func messagesIn(t *testing.T, url, queue string) int {
 }
 
 func TestAContainerRemovedUnderUsIsAnErrorAndNoDeadlock(t *testing.T) {
-	b := startKind(t, rabbit.Docker)
+	b := startKind(t, rabbit.Options{Choice: rabbit.Docker})
 	pool, err := dockertest.NewPool("")
 	require.NoError(t, err)
 	list, err := pool.Client.ListContainers(docker.ListContainersOptions{
@@ -200,6 +227,7 @@ func TestQuickly(t *testing.T) {
 	assert.Contains(t, quickly("list_exchanges", "name"), "\namq.direct\n")
 	assert.Equal(t, `{ok,"it",<<"is">>}`+"\n", quickly("eval", `{ok, "it", <<"is">>}.`))
 
+	quickly("await_online_nodes", "1")
 	quickly("add_user", "someone", `s"3'cret`)
 	quickly("set_permissions", "someone", "^a", "^b", "^c")
 	assert.Contains(t, quickly("eval", `rabbit_auth_backend_internal:list_user_permissions(<<"someone">>)`), `{configure,<<"^a">>},{write,<<"^b">>},{read,<<"^c">>}]`)
@@ -216,6 +244,14 @@ func TestQuickly(t *testing.T) {
 	_, ok := rabbit.Quickly(t, b, "delete_user", "someone")
 	assert.False(t, ok, "a failure is left to rabbitmqctl")
 
+	rabbittest.Channel(t, b) // on a connection of this name
+	assert.Contains(t, quickly("list_connections", "--silent", "client_properties"), t.Name())
+	quickly("add_vhost", "other")
+	assert.Contains(t, quickly("eval", `rabbit_vhost:list_names()`), `<<"other">>`)
+	file := filepath.Join(t.TempDir(), "definitions.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"exchanges":[{"name":"imported","vhost":"other","type":"topic","durable":true,"auto_delete":false,"internal":false,"arguments":{}}]}`), 0o600))
+	quickly("import_definitions", file)
+	assert.Contains(t, quickly("list_exchanges", "-p", "other", "name"), "imported\n")
 	quickly("set_policy", "p", "^x", `{"expires":1000}`)
 	assert.Contains(t, quickly("eval", `rabbit_policy:list()`), `{definition,[{<<"expires">>,1000}]}`)
 	quickly("clear_policy", "p")

@@ -62,8 +62,7 @@ func clusterSpecs(o Options, size int) (specs []nodeSpec, names []string, err er
 		names = append(names, ports.node())
 	}
 	for i := range specs {
-		specs[i].options.Config += joining(names)
-		specs[i].options.Args = strings.TrimSpace(specs[i].options.Args + " " + noticeSoon)
+		specs[i].options.Args = strings.TrimSpace(specs[i].options.Args + " " + noticeSoon + " " + joining(names))
 	}
 	return specs, names, nil
 }
@@ -71,16 +70,11 @@ func clusterSpecs(o Options, size int) (specs []nodeSpec, names []string, err er
 // noticeSoon makes nodes miss one that is paused within ten seconds instead of a minute.
 const noticeSoon = "-kernel net_ticktime 8"
 
-// joining is the configuration of a node of a cluster. A minority pauses itself, as RabbitMQ
-// recommends for three nodes.
+// joining are the settings of a node of a cluster, without rabbitmq.conf (see writeNodeFiles). A
+// minority pauses itself, as RabbitMQ recommends for three nodes.
 func joining(names []string) string {
-	var b strings.Builder
-	b.WriteString("\ncluster_formation.peer_discovery_backend = classic_config\n")
-	for i, name := range names {
-		fmt.Fprintf(&b, "cluster_formation.classic_config.nodes.%d = %s\n", i+1, name)
-	}
-	b.WriteString("cluster_partition_handling = pause_minority\n")
-	return b.String()
+	return fmt.Sprintf("-rabbit cluster_nodes {['%s'],disc} -rabbit cluster_partition_handling pause_minority",
+		strings.Join(names, "','"))
 }
 
 // Nodes are the cluster's brokers.

@@ -100,6 +100,7 @@ func (c *container) close() error {
 	_ = c.in.Close()
 	if c.stream != nil {
 		_ = c.stream.Close()
+		c.stream = nil // to close it again panics
 		<-c.gone
 	}
 	return err

@@ -5,6 +5,15 @@
 #
 # Standard input is the lifeline: its end means that the parent is gone. Each line is a command. Lines of
 # output that begin with @delayer are for the parent, the others are the server's.
+
+# RabbitMQ before 4.0 sets files aside for each quorum queue, three on one node. Where none is left, the
+# node's classic queues stand still.
+ulimit -Sn 65536 2>/dev/null || ulimit -Sn "$(ulimit -Hn)"
+# An image may start its server through su, which sets PAM's limits instead.
+if [ -w /etc/security/limits.d ]; then
+	echo "* - nofile $(ulimit -Sn)" >/etc/security/limits.d/delayer.conf
+fi
+
 run() {
 	"$@" </dev/null 2>&1
 	echo "@delayer down $?"

@@ -184,6 +184,9 @@ func (n *privateNode) signal(ctx context.Context, s syscall.Signal) error {
 func (n *privateNode) usage() (usage, error) { return treeUsage(n.pid) }
 
 func (n *privateNode) ctl(ctx context.Context, args ...string) (string, error) {
+	if !running(n) { // rabbitmqctl takes a second to find out
+		return "", fmt.Errorf("rabbit: rabbitmqctl %s: the private node is down", strings.Join(args, " "))
+	}
 	if out, ok := n.quickly(ctx, args); ok {
 		return out, nil
 	}

@@ -8,6 +8,10 @@
 # gone. Lines of output that begin with @delayer are for the parent, the others are the server's.
 folder=$1 epmd=$2 server=$3
 
+# RabbitMQ before 4.0 sets files aside for each quorum queue, three on one node. Where none is left, the
+# node's classic queues stand still.
+ulimit -Sn 65536 2>/dev/null || ulimit -Sn "$(ulimit -Hn)"
+
 # epmd in the foreground is a child to kill; the one that Erlang starts by itself would stay for ever.
 epmd_pid=
 if [ -n "$epmd" ]; then

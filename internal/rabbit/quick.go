@@ -65,6 +65,10 @@ func quick(args []string) string {
 	case len(words) != 1:
 	case command == "eval":
 		return `io_lib:format("~p~n", [begin ` + strings.TrimSuffix(strings.TrimSpace(words[0]), ".") + " end])"
+	case command == "await_online_nodes":
+		if size, err := strconv.Atoi(words[0]); err == nil {
+			return fmt.Sprintf(`begin ok = rabbit_nodes:await_running_count(%d, %d), "" end`, size, (quickTimeout / 2).Milliseconds())
+		}
 	case command == "set_vm_memory_high_watermark":
 		if fraction, err := strconv.ParseFloat(words[0], 64); err == nil {
 			return fmt.Sprintf(`begin ok = vm_memory_monitor:set_vm_memory_high_watermark(%.6f), "" end`, fraction)
@@ -75,18 +79,21 @@ func quick(args []string) string {
 
 // listings are the commands that list something, with the columns that they list.
 var listings = map[string]string{
-	"list_queues name":          `[[Name, "\n"] || {resource, _, _, Name} <- rabbit_amqqueue:list_names(VHOST)]`,
-	"list_exchanges name":       `[[Name, "\n"] || {resource, V, _, Name} <- rabbit_exchange:list_names(), V =:= VHOST]`,
-	"list_channels pid confirm": `[[rabbit_misc:pid_to_string(P), "\t", atom_to_list(C), "\n"] || [{pid, P}, {confirm, C}] <- rabbit_channel:info_all([pid, confirm])]`,
+	"list_queues name":                   `[[Name, "\n"] || {resource, _, _, Name} <- rabbit_amqqueue:list_names(VHOST)]`,
+	"list_exchanges name":                `[[Name, "\n"] || {resource, V, _, Name} <- rabbit_exchange:list_names(), V =:= VHOST]`,
+	"list_connections client_properties": `[[io_lib:format("~0p", [Said]), "\n"] || [{client_properties, Said}] <- rabbit_networking:connection_info_all([client_properties])]`,
+	"list_channels pid confirm":          `[[rabbit_misc:pid_to_string(P), "\t", atom_to_list(C), "\n"] || [{pid, P}, {confirm, C}] <- rabbit_channel:info_all([pid, confirm])]`,
 }
 
 // actions are the commands that change something and return ok.
 var actions = map[string]string{
 	"add_user":              `rabbit_auth_backend_internal:add_user(%s, %s, <<"test">>)`,
+	"add_vhost":             `rabbit_vhost:add(%s, <<"test">>)`,
 	"delete_user":           `rabbit_auth_backend_internal:delete_user(%s, <<"test">>)`,
 	"set_permissions":       `rabbit_auth_backend_internal:set_permissions(%s, VHOST, %s, %s, %s, <<"test">>)`,
 	"set_policy":            `rabbit_policy:parse_set(VHOST, %s, %s, %s, 0, <<"all">>, <<"test">>)`,
 	"clear_policy":          `rabbit_policy:delete(VHOST, %s, <<"test">>)`,
+	"import_definitions":    `rabbit_definitions:import_raw(element(2, {ok, _} = file:read_file(%s)))`,
 	"close_all_connections": `rabbit_networking:close_connections(rabbit_networking:connections(), %s)`,
 }
 

@@ -226,9 +226,19 @@ func (b *Broker) RSS() (int64, error) {
 }
 
 // Ctl runs rabbitmqctl against this broker, or what comes to the same, and returns what it printed.
+// RabbitMQ takes connections a moment before it calls itself running. Ctl waits for that.
 func (b *Broker) Ctl(ctx context.Context, args ...string) (string, error) {
-	return b.host.ctl(ctx, args...)
+	const most = 30 * time.Second
+	for began := time.Now(); ; time.Sleep(readyPoll) {
+		out, err := b.host.ctl(ctx, args...)
+		if err == nil || !strings.Contains(err.Error(), notRunning) || ctx.Err() != nil || time.Since(began) > most {
+			return out, err
+		}
+	}
 }
+
+// notRunning is what rabbitmqctl says of a node that has not started, or has been stopped by stop_app.
+const notRunning = "requires the 'rabbit' app to be running"
 
 // CutConnections makes the broker close all connections of its clients.
 func (b *Broker) CutConnections(ctx context.Context) error {

@@ -119,7 +119,29 @@ func Own(t testing.TB, o rabbit.Options) *rabbit.Broker {
 
 // Alone returns a broker to be stopped and killed by a test that runs beside no other: one that does
 // not call t.Parallel. It is the package's, where that is ours, and otherwise one of the test's own.
+// A test that fails may leave it stopped, paused or under an alarm: the next finds it started again.
 func Alone(t testing.TB) *rabbit.Broker {
+	t.Helper()
+	b := Ours(t)
+	if b == shared.broker {
+		t.Cleanup(func() { mend(t, b) })
+	}
+	return b
+}
+
+// mend starts the broker of a test that failed again.
+func mend(t testing.TB, b *rabbit.Broker) {
+	if !t.Failed() {
+		return
+	}
+	if err := errors.Join(b.Kill(), b.Run(context.Background())); err != nil {
+		t.Errorf("starting the package's broker again: %v", err)
+	}
+}
+
+// Ours returns a broker that may be given users, policies and virtual hosts while other tests use it:
+// the package's, where that is ours, and otherwise one of the test's own.
+func Ours(t testing.TB) *rabbit.Broker {
 	t.Helper()
 	if b := Broker(t); b.Owned() {
 		return b
