@@ -10,13 +10,17 @@
 // What is promised: the broker's clock shows a time within ± the uncertainty of the one returned,
 // if neither clock drifts by more than 200 ppm. Whether this machine's wall clock is right, is set, or
 // the machine is suspended does not matter. If the broker's clock is set, that is noticed by one of
-// the next questions, within about ten seconds, and logged. Until then what is returned is wrong by
-// as much. So it is after a virtual machine was paused together with its wall clock.
+// the next questions, within some 25 seconds, and logged. Until then what is returned is what the
+// clock would show if it had not been set. A virtual machine that was paused together with its wall
+// clock takes that for a step of the broker's.
+//
+// A step forward makes a time of the broker's come too soon. [Steps] tell how much later it is. A
+// [Log] tells them to processes that start later. Steps of less than some ten milliseconds and
+// round trips are not noticed, and without [Shared] none while no connection was there. A step back
+// makes times late, and is not made up for.
 //
 // In a cluster each node has a clock. A Clock learns that of the node that its Control is connected
-// to, because the queue is there. [Nodes] combines the clocks of several nodes; each needs a Clock
-// with connections to that node's own address. Behind one address of a load balancer the other
-// nodes' clocks cannot be asked for: run NTP.
+// to, or, with [Shared], that of the node that leads the shared queue, which is the same for all.
 package brokertime
 
 import (
@@ -40,7 +44,8 @@ type Config struct {
 	Backend string
 	Prefix  string
 	Logger  *slog.Logger
-	Control *broker.Control // its connection owns the queues
+	Control *broker.Control // its connection owns the queues of the answers, and of the questions
+	Shared  *Shared         // or this is the queue of the questions; nil: none
 
 	// Publish publishes a question, mandatory and with a confirm. It returns the errors of
 	// [broker.Publisher.PublishDirect]. It is not the connection of Control, which the broker must
@@ -57,24 +62,52 @@ type Clock struct {
 
 	mu       sync.Mutex
 	estimate estimate
+	history  history
 }
 
 // New returns a Clock that knows nothing yet.
-func New(cfg Config) *Clock { return newClock(cfg, newQueues(cfg)) }
+func New(cfg Config) *Clock {
+	if cfg.Shared != nil {
+		return newClock(cfg, newShared(cfg))
+	}
+	return newClock(cfg, newQueues(cfg))
+}
 
 func newClock(cfg Config, w wire) *Clock { return &Clock{cfg: cfg, wire: w, epoch: time.Now()} }
 
-// Now returns what the broker's clock shows, within ± uncertainty. ok is false while nothing is
-// known, which is before the first answer, and when there was none for a minute.
-func (c *Clock) Now() (t time.Time, uncertainty time.Duration, ok bool) {
+// A Reading is what is known of the broker's clock at a moment.
+type Reading struct {
+	Earliest, Latest time.Time // what it shows is between them
+	Steps            Steps     // by which it was set forward, as far as known
+
+	// From is where a delay is counted from, so that it ends early for no other process. It is Latest
+	// and more: a step forward so short that no question tells it; and, for two minutes after the clock
+	// was set back, that step, which others may not have noticed.
+	From time.Time
+}
+
+// Read returns what is known. ok is false before the first answer, and when there was none for a
+// minute.
+func (c *Clock) Read() (r Reading, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.instant()
 	b, ok := c.estimate.now(now)
 	if !ok {
-		return time.Time{}, 0, false
+		return r, false
 	}
-	return time.Unix(0, int64(now.Mono+b.middle())), b.width()/2 + 1, true
+	shown := func(offset time.Duration) time.Time { return time.Unix(0, int64(now.Mono+offset)) }
+	return Reading{Earliest: shown(b.lo), Latest: shown(b.hi), From: shown(c.estimate.from(now)), Steps: c.history.steps()}, true
+}
+
+// Now returns what the broker's clock shows, within ± uncertainty. ok is as for Read.
+func (c *Clock) Now() (t time.Time, uncertainty time.Duration, ok bool) {
+	r, ok := c.Read()
+	if !ok {
+		return t, 0, false
+	}
+	uncertainty = r.Latest.Sub(r.Earliest)/2 + 1
+	return r.Earliest.Add(uncertainty), uncertainty, true
 }
 
 func (c *Clock) instant() instant.Instant { return instant.At(time.Now(), c.epoch) }
@@ -91,13 +124,14 @@ func (c *Clock) Ask(ctx context.Context) error {
 }
 
 func (c *Clock) ask(ctx context.Context) error {
-	anew, err := c.wire.open(ctx)
+	elsewhere, err := c.wire.open(ctx)
 	if err != nil {
 		return err
 	}
-	if anew {
+	if elsewhere {
 		c.mu.Lock()
-		c.estimate.forget()
+		c.estimate = estimate{}
+		c.history.settle()
 		c.mu.Unlock()
 	}
 	probe := message.NewEnvelope(time.Now(), 0, "")
@@ -145,11 +179,52 @@ func (c *Clock) answer(ctx context.Context, probe string) (amqp091.Delivery, err
 func (c *Clock) learn(a answer) {
 	c.mu.Lock()
 	stepped := c.estimate.learn(a)
+	c.note(stepped, a.received)
 	c.mu.Unlock()
 	if stepped != 0 {
 		c.cfg.Logger.Warn("the broker's clock and this machine's do not agree with what was known: was one set? Asking anew",
 			"backend", c.cfg.Backend, "ahead", stepped.Round(time.Millisecond))
 	}
+}
+
+// note keeps the steps forward. Each is measured until the interval is fine again.
+func (c *Clock) note(stepped time.Duration, now instant.Instant) {
+	by, shown := c.estimate.forward(now)
+	switch {
+	case stepped > 0:
+		c.history.step(by, shown.Add(NoticedWithin))
+	case stepped < 0:
+		c.history.settle()
+	case c.history.last > 0:
+		c.history.refine(by)
+	}
+	if c.estimate.resting {
+		c.history.settle()
+	}
+}
+
+// began notes that what is recorded by now happened before this process looked at the clock.
+func (c *Clock) began() { locked(c, (*history).began) }
+
+// heard takes a record over.
+func (c *Clock) heard(r Record) { locked(c, func(h *history) { h.read(r) }) }
+
+// recorded is the record that all know.
+func (c *Clock) recorded() (r Record) {
+	locked(c, func(h *history) { r = h.record })
+	return r
+}
+
+// unrecorded is the next record, if there is something new.
+func (c *Clock) unrecorded() (r Record, ok bool) {
+	locked(c, func(h *history) { r, ok = h.unrecorded() })
+	return r, ok
+}
+
+func locked(c *Clock, f func(*history)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f(&c.history)
 }
 
 const (

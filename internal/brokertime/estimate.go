@@ -65,42 +65,73 @@ const (
 // times are arguments.
 type estimate struct {
 	bounds
-	at        instant.Instant // of the last answer
-	known     bool
-	rtt       time.Duration // the shortest round trip
-	turn      turn
-	halvings  int  // questions of this turn
-	resting   bool // the interval is fine and verified
-	forgotten bool // the next answer replaces what is known
+	at       instant.Instant // of the last answer
+	known    bool
+	rtt      time.Duration // the shortest round trip
+	turn     turn
+	halvings int  // questions of this turn
+	resting  bool // the interval is fine and verified
+
+	sure   asOf // as of the last verification, or the first answer: later answers may follow a step unnoticed
+	before asOf // what was sure before the last step forward
+	ahead  asOf // what was known before the last step back
 }
 
-// forget makes the next answer start over: another node may give it. Until then nothing better than
-// the old interval is known.
-func (e *estimate) forget() { e.forgotten = true }
+// asOf are bounds as of a moment. Its zero value is none.
+type asOf struct {
+	bounds
+	at instant.Instant
+}
 
 // learn narrows the interval by an answer. If they contradict each other one of the clocks was set,
 // and the answer alone counts. stepped is then by how much the broker's clock was ahead of what was
 // known, or behind.
 func (e *estimate) learn(a answer) (stepped time.Duration) {
 	told := a.bounds().after(a.sent, a.received)
-	known := e.bounds.after(e.at, a.received)
+	was := e.bounds.after(e.at, a.received)
 	rtt := a.received.Mono - a.sent.Mono
 	switch {
-	case !e.known || e.forgotten:
-		*e = estimate{bounds: told, rtt: rtt, known: true}
-	case told.lo > known.hi:
-		stepped = told.lo - known.hi
-		*e = estimate{bounds: told, rtt: rtt, known: true}
-	case told.hi < known.lo:
-		stepped = told.hi - known.lo
-		*e = estimate{bounds: told, rtt: rtt, known: true}
+	case !e.known:
+		e.startOver(told, a.received, rtt)
+	case told.lo > was.hi:
+		stepped = told.lo - was.hi
+		e.before = e.sure
+		e.startOver(told, a.received, rtt)
+	case told.hi < was.lo:
+		stepped = told.hi - was.lo
+		e.ahead = asOf{bounds{was.lo, max(was.hi, e.from(a.received))}, a.received}
+		e.startOver(told, a.received, rtt)
 	default:
-		e.bounds = bounds{lo: max(told.lo, known.lo), hi: min(told.hi, known.hi)}
+		e.bounds = bounds{lo: max(told.lo, was.lo), hi: min(told.hi, was.hi)}
+		e.at = a.received
 		e.rtt = min(e.rtt, rtt)
 		e.advance()
 	}
-	e.at = a.received
 	return stepped
+}
+
+// startOver begins with one answer.
+func (e *estimate) startOver(told bounds, at instant.Instant, rtt time.Duration) {
+	*e = estimate{bounds: told, at: at, rtt: rtt, known: true, sure: asOf{told, at}, before: e.before, ahead: e.ahead}
+}
+
+// from is the offset that delays are counted with; see [Reading].
+func (e *estimate) from(now instant.Instant) time.Duration {
+	from := e.bounds.after(e.at, now).hi + e.unseen()
+	if unaware := e.ahead.at; unaware != (instant.Instant{}) && now.AtLeast(unaware) < NoticedWithin {
+		from = max(from, e.ahead.after(unaware, now).hi)
+	}
+	return from
+}
+
+// unseen is how far outside of the interval no question looks.
+func (e *estimate) unseen() time.Duration { return fine + 2*e.rtt }
+
+// forward is by how much at most the broker's clock was set forward in the last such step, and what
+// it would show now without that.
+func (e *estimate) forward(now instant.Instant) (by time.Duration, shown time.Time) {
+	before := e.before.after(e.before.at, now)
+	return e.bounds.after(e.at, now).hi - before.lo, time.Unix(0, int64(now.Mono+before.hi))
 }
 
 // advance chooses what the next question is for. A clock that is set by less than a second is not
@@ -109,8 +140,11 @@ func (e *estimate) learn(a answer) (stepped time.Duration) {
 func (e *estimate) advance() {
 	e.halvings++
 	e.resting = e.turn == below
+	if e.resting {
+		e.sure = asOf{e.bounds, e.at}
+	}
 	switch {
-	case e.turn == halve && e.width() > fine+2*e.rtt && e.halvings < mostHalvings:
+	case e.turn == halve && e.width() > e.unseen() && e.halvings < mostHalvings:
 		return
 	case e.turn == below:
 		e.turn = halve
@@ -124,16 +158,16 @@ func (e *estimate) advance() {
 // broker's clock shows a full second, if the offset is the middle of the interval. For
 // verification it is an offset just outside.
 func (e *estimate) next(now instant.Instant) time.Duration {
-	if !e.known || e.forgotten {
+	if !e.known {
 		return now.Mono
 	}
 	b := e.bounds.after(e.at, now)
 	offset, earliest := b.middle(), now.Mono
 	switch e.turn {
 	case above:
-		offset = b.hi + fine + 2*e.rtt
+		offset = b.hi + e.unseen()
 	case below:
-		offset = b.lo - fine - 2*e.rtt
+		offset = b.lo - e.unseen()
 	case halve:
 	}
 	if e.resting {

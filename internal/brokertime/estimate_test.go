@@ -231,20 +231,3 @@ func TestEstimate_SlowNetwork(t *testing.T) {
 	require.True(t, rested)
 	require.True(t, w.holds())
 }
-
-// TestEstimate_Forget: another node's clock may differ by less than would be noticed.
-func TestEstimate_Forget(t *testing.T) {
-	w := newWorld(0, 0)
-	for range 20 {
-		w.await()
-		w.ask(time.Millisecond, time.Millisecond)
-	}
-	w.broker += 3 * time.Millisecond
-	w.estimate.forget()
-	_, ok := w.estimate.now(w.now())
-	require.True(t, ok, "nothing better is known")
-	require.Equal(t, w.mono, w.estimate.next(w.now()), "at once")
-	require.Zero(t, w.ask(time.Millisecond, time.Millisecond))
-	require.True(t, w.holds())
-	require.Greater(t, w.width(), time.Second)
-}

@@ -14,9 +14,9 @@ import (
 type wire interface {
 	// name is the name of the queue in which questions expire.
 	name() string
-	// open makes sure that the queues and the consumer exist. anew reports a new consumer, perhaps on
-	// another node.
-	open(ctx context.Context) (anew bool, err error)
+	// open makes sure that the queues and the consumer exist. elsewhere reports that from now on
+	// another node may answer, of which nothing is known.
+	open(ctx context.Context) (elsewhere bool, err error)
 	// send sends a question. Its answer has the same envelope.
 	send(ctx context.Context, probe message.Envelope) error
 	// answers receives questions that have expired; nil before open.
@@ -59,13 +59,13 @@ func newQueues(cfg Config) *queues {
 func (q *queues) name() string { return q.exchange + ".expiring" }
 
 // open implements [wire].
-func (q *queues) open(ctx context.Context) (anew bool, err error) {
+func (q *queues) open(ctx context.Context) (elsewhere bool, err error) {
 	if q.declared && q.back.Alive() {
 		return false, nil
 	}
-	anew, err = q.back.Open(ctx, q.declare)
+	elsewhere, err = q.back.Open(ctx, q.declare)
 	q.declared = err == nil
-	return anew, err
+	return elsewhere, err
 }
 
 func (q *queues) declare(ch *amqp091.Channel) error {

@@ -6,21 +6,29 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/brokertime"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/topology"
 )
 
 func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
 
 // started is a Clock at work until the test ends.
 func started(t *testing.T, address, prefix string) (c *brokertime.Clock, log *rabbittest.Logbook) {
+	t.Helper()
+	return startedWith(t, address, prefix, func(*broker.Control) *brokertime.Shared { return nil })
+}
+
+func startedWith(t *testing.T, address, prefix string, shared func(*broker.Control) *brokertime.Shared) (c *brokertime.Clock, log *rabbittest.Logbook) {
 	t.Helper()
 	log = new(rabbittest.Logbook)
 	dial := func() *broker.Conn {
@@ -30,7 +38,7 @@ func started(t *testing.T, address, prefix string) (c *brokertime.Clock, log *ra
 	}
 	control, publisher := broker.NewControl(dial()), broker.NewPublisher("test", func() {}, dial())
 	c = brokertime.New(brokertime.Config{
-		Backend: "test", Prefix: prefix, Logger: log.Logger(), Control: control, Publish: publisher.PublishDirect,
+		Backend: "test", Prefix: prefix, Logger: log.Logger(), Control: control, Shared: shared(control), Publish: publisher.PublishDirect,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
@@ -65,15 +73,50 @@ func becomes(t *testing.T, c *brokertime.Clock, least, most time.Duration) {
 }
 
 func TestClock_LearnsTheTime(t *testing.T) {
+	t.Parallel()
 	c, log := started(t, rabbittest.Broker(t).URL(), rabbittest.Prefix(t))
 	becomes(t, c, 0, time.Hour)
 	becomes(t, c, 0, 5*time.Millisecond)
 	require.NotContains(t, log.String(), "level=WARN")
 }
 
+// TestClock_Shared: two processes ask through one queue, which is restored when it is deleted.
+func TestClock_Shared(t *testing.T) {
+	t.Parallel()
+	b, prefix := rabbittest.Broker(t), rabbittest.Prefix(t)
+	var control *broker.Control
+	var restored atomic.Int32
+	shared := func(c *broker.Control) *brokertime.Shared {
+		control = c
+		s := brokertime.Shared{Queue: prefix + ".clock", Exchange: prefix + ".enter", Key: "clock", Answers: prefix + ".clock.answers"}
+		plan := s.Plan()
+		plan.Exchanges = append(plan.Exchanges, topology.Exchange{Name: s.Exchange, Kind: topology.Direct})
+		require.NoError(t, topology.Apply(t.Context(), c, "test", plan))
+		s.Restore = func(ctx context.Context) error {
+			restored.Add(1)
+			return topology.Apply(ctx, c, "test", plan)
+		}
+		return &s
+	}
+	first, _ := startedWith(t, b.URL(), prefix, shared)
+	second, _ := startedWith(t, b.URL(), prefix, shared)
+	becomes(t, first, 0, 20*time.Millisecond)
+	becomes(t, second, 0, 20*time.Millisecond)
+	require.NoError(t, control.Do(t.Context(), func(ch *amqp091.Channel) error {
+		if err := ch.ExchangeDelete(prefix+".clock.answers", false, false); err != nil {
+			return err
+		}
+		_, err := ch.QueueDelete(prefix+".clock", false, false, false)
+		return err
+	}))
+	require.Eventually(t, func() bool { return restored.Load() > 0 }, time.Minute, time.Millisecond)
+	first, _ = startedWith(t, b.URL(), prefix, shared)
+	becomes(t, first, 0, time.Second)
+}
+
 // TestClock_Restart: the broker comes back, and the time is learnt anew.
 func TestClock_Restart(t *testing.T) {
-	b := rabbittest.Own(t, rabbit.Options{})
+	b := rabbittest.Alone(t)
 	c, _ := started(t, b.URL(), rabbittest.Prefix(t))
 	becomes(t, c, 0, 20*time.Millisecond)
 	require.NoError(t, b.Kill())
@@ -84,7 +127,8 @@ func TestClock_Restart(t *testing.T) {
 
 // TestClock_Restricted: names that begin with <prefix>.watch are enough, and nothing is left behind.
 func TestClock_Restricted(t *testing.T) {
-	b := rabbittest.Own(t, rabbit.Options{})
+	t.Parallel()
+	b := rabbittest.Ours(t)
 	prefix := rabbittest.Prefix(t)
 	ctl := func(args ...string) string {
 		out, err := b.Ctl(t.Context(), args...)
@@ -92,6 +136,7 @@ func TestClock_Restricted(t *testing.T) {
 		return out
 	}
 	ctl("add_user", "restricted", "secret")
+	t.Cleanup(func() { _, _ = b.Ctl(context.Background(), "delete_user", "restricted") })
 	ctl("set_permissions", "restricted", `^`+prefix+`\.watch\.`, `^`+prefix+`\.watch`, `^`+prefix+`\.watch`)
 	u, err := url.Parse(b.URL())
 	require.NoError(t, err)

@@ -1,0 +1,125 @@
+package brokertime
+
+import (
+	"slices"
+	"time"
+)
+
+// A Step is that the broker's clock was set forward.
+type Step struct {
+	By    time.Duration `json:"by"`    // at most
+	Until time.Time     `json:"until"` // by the broker's clock: who tells a later time knew of the step
+}
+
+// Steps are in the order in which they happened.
+type Steps []Step
+
+const (
+	// NoticedWithin is how long after a step a process may still tell the time of before. Within a
+	// minute of the last answer it does not know the time any more; an answer that shows the step
+	// comes within some 25 s.
+	NoticedWithin = 2 * time.Minute
+	// mostSteps are kept apart. A clock that is set again and again makes messages late, not the list
+	// long.
+	mostSteps = 32
+)
+
+// Shift is how much later, by the clock of now, a time is that was reckoned when the broker's clock
+// was taken to show since: a duration that was counted from since ends later by each step forward
+// that followed. It is never too little. A time that was reckoned shortly after a step may be shifted
+// by that step although it knew of it.
+func (s Steps) Shift(since time.Time) (by time.Duration) {
+	for _, step := range s {
+		if since.Add(by).Before(step.Until) {
+			by += step.By
+		}
+	}
+	return by
+}
+
+// with returns the steps with one more. Steps that follow each other closely become one, and so do
+// the first if there are many.
+func (s Steps) with(step Step) Steps {
+	s = slices.Clone(s)
+	last := len(s) - 1
+	switch {
+	case last >= 0 && step.Until.Before(s[last].Until.Add(NoticedWithin)):
+		s[last] = s[last].and(step)
+	default:
+		s = append(s, step)
+	}
+	if len(s) > mostSteps {
+		s[1] = s[0].and(s[1])
+		s = s[1:]
+	}
+	return s
+}
+
+// and is one step for two.
+func (s Step) and(next Step) Step {
+	if s.Until.After(next.Until) {
+		next.Until = s.Until
+	}
+	return Step{s.By + next.By, next.Until}
+}
+
+// A Record is all that is known of steps, as processes tell each other.
+type Record struct {
+	Number int           `json:"number"` // of this record. The first of each number counts
+	Total  time.Duration `json:"total"`  // of all steps ever
+	Steps  Steps         `json:"steps"`
+}
+
+// A history is what this process knows of steps: what is recorded, and what it saw itself. Two
+// processes see the same step at different times and to different milliseconds. So none says which
+// step it was: each makes sure that the sum of what was recorded since it began to look is as large
+// as what it saw. Its zero value knows nothing.
+type history struct {
+	record Record
+	shared time.Duration // recorded since this process began to look
+	seen   time.Duration // seen by this process, settled
+	until  time.Time     // of the last step that it saw
+	last   time.Duration // the last step, which is still being measured; 0: none
+}
+
+// began forgets what was recorded before this process looked at the clock.
+func (h *history) began() { h.shared, h.seen, h.last = 0, 0, 0 }
+
+// step notes one more step. At first it is known to a second only.
+func (h *history) step(by time.Duration, until time.Time) {
+	h.settle()
+	h.last, h.until = by, until
+}
+
+// refine notes that the last step was no longer than by.
+func (h *history) refine(by time.Duration) { h.last = min(h.last, by) }
+
+// settle notes that the last step will not be known better.
+func (h *history) settle() { h.seen, h.last = h.seen+h.last, 0 }
+
+// read takes a record over.
+func (h *history) read(r Record) {
+	if r.Number <= h.record.Number || r.Total < h.record.Total {
+		return
+	}
+	h.shared += r.Total - h.record.Total
+	h.record = r
+}
+
+// steps are all that are known.
+func (h *history) steps() Steps {
+	if missing := h.seen + h.last - h.shared; missing > 0 {
+		return h.record.Steps.with(Step{missing, h.until})
+	}
+	return h.record.Steps
+}
+
+// unrecorded returns the next record, if this process has seen a step that is in none.
+func (h *history) unrecorded() (Record, bool) {
+	missing := h.seen - h.shared
+	if missing <= 0 {
+		return Record{}, false
+	}
+	r := h.record
+	return Record{r.Number + 1, r.Total + missing, r.Steps.with(Step{missing, h.until})}, true
+}
