@@ -25,10 +25,6 @@ var stripped = [...]string{
 	Came,
 }
 
-// Stamp is the header in which backend/controller writes when a message is due and where it goes.
-// Consumers never see it, except in messages of the unroutable queue.
-const Stamp = "x-delayer-stamp"
-
 // Came is the header of messages in the unroutable queue with the time when the last waiting queue
 // released the message, or when it was moved there. Consumers never see it.
 const Came = "x-delayer-came"
