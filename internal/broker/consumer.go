@@ -12,9 +12,11 @@ import (
 type Consuming struct {
 	Queue    string
 	Prefetch int // how many messages may be unacknowledged at a time
+	Args     amqp091.Table
 
 	// Serve takes and acknowledges the messages of one channel. It returns once messages is closed
-	// or the ctx of Consume has ended. The broker redelivers what is not acknowledged by then.
+	// or the ctx of Consume has ended. The broker redelivers what is not acknowledged by then, and
+	// nothing else unless the channel was lost.
 	// alive ends when the channel is lost; nothing can be acknowledged after that.
 	Serve func(alive context.Context, messages <-chan amqp091.Delivery)
 
@@ -53,13 +55,13 @@ func consume(ctx context.Context, conn *Conn, c Consuming) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = ch.Close() }() // gives back what is not acknowledged
+	defer EndConsuming(ch, c.Queue, consumerTag)
 	const wholeChannel, noSize = false, 0
 	if err := ch.Qos(c.Prefetch, noSize, wholeChannel); err != nil {
 		return err
 	}
-	const anyTag, autoAck, exclusive, noLocal = "", false, false, false
-	messages, err := ch.Consume(c.Queue, anyTag, autoAck, exclusive, noLocal, waitForAnswer, nil)
+	const autoAck, exclusive, noLocal = false, false, false
+	messages, err := ch.Consume(c.Queue, consumerTag, autoAck, exclusive, noLocal, waitForAnswer, c.Args)
 	if err != nil {
 		return err
 	}
@@ -84,6 +86,43 @@ func consume(ctx context.Context, conn *Conn, c Consuming) error {
 	close(stop)
 	<-watched
 	return context.Cause(alive)
+}
+
+// consumerTag is that of all consumers: a channel has one.
+const consumerTag = "delayer"
+
+// endTimeout is how long the end of a consumer may take.
+const endTimeout = 5 * time.Second
+
+// EndConsuming closes a consumer's channel, which gives back what is not acknowledged. Where a quorum
+// queue has no majority the channel closes when the broker gives up, or with its connection.
+func EndConsuming(ch *amqp091.Channel, queue, tag string) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = Settle(ch, queue, tag) // fails if the channel is lost
+		_ = ch.Close()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(endTimeout):
+	}
+}
+
+// Settle cancels a consumer and returns once the broker will not forget what was acknowledged. A
+// channel of a quorum queue keeps further acknowledgements back while 32 of them are not stored, and
+// forgets them when it is closed (rabbit_fifo_client, settle). So there are two round trips:
+//
+//   - Cancelling the consumer is stored behind all that was sent before.
+//   - The queue answers the question for its length behind the news that those are stored, upon
+//     which the channel sends what it has kept back.
+func Settle(ch *amqp091.Channel, queue, tag string) error {
+	if err := ch.Cancel(tag, waitForAnswer); err != nil {
+		return err
+	}
+	const durable, autoDelete, exclusive = true, false, false
+	_, err := ch.QueueDeclarePassive(queue, durable, autoDelete, exclusive, waitForAnswer, nil)
+	return err
 }
 
 // errConsumerEnded: the broker has sent basic.cancel, which has no reason.

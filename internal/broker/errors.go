@@ -41,6 +41,9 @@ func classify(err error) (hint string, kind error) {
 	case amqp091.ResourceLocked:
 		return "the queue is exclusive to another connection: deliver to it through an exchange", delayer.ErrAccess
 	case amqp091.NotFound:
+		if Absent(err) {
+			return "its node is down, or has just started: try again", delayer.ErrUnavailable
+		}
 		return "declare it first", delayer.ErrUnroutable
 	case amqp091.PreconditionFailed:
 		return "delete it, or use another prefix", delayer.ErrConflict
@@ -168,11 +171,26 @@ func (f failures) classify() (hint string, kind error) {
 	return hint, kind
 }
 
-// Code returns the reply code of the broker's error in the chain of err, or 0.
+// Code returns the reply code of the broker's error in the chain of err, or 0. It is NotFound only for
+// what does not exist; see [Absent].
 func Code(err error) int {
 	var amqpErr *amqp091.Error
-	if errors.As(err, &amqpErr) {
-		return amqpErr.Code
+	switch {
+	case !errors.As(err, &amqpErr):
+		return 0
+	case Absent(err):
+		return amqp091.InternalError
 	}
-	return 0
+	return amqpErr.Code
+}
+
+// Absent reports whether the broker has answered 404 for a queue that exists: its node is down, or it
+// is a stream in the first half second after the broker has started.
+func Absent(err error) bool {
+	var amqpErr *amqp091.Error
+	if !errors.As(err, &amqpErr) || amqpErr.Code != amqp091.NotFound {
+		return false
+	}
+	why, given := strings.CutPrefix(amqpErr.Reason, "NOT_FOUND - ")
+	return given && !strings.HasPrefix(why, "no ") // "no queue 'x' in vhost '/'"
 }

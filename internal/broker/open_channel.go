@@ -2,6 +2,7 @@ package broker
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -19,8 +20,9 @@ type openChannel struct {
 	returns chan amqp091.Return
 
 	opened      time.Time
-	refused     sync.Once
-	renew       chan struct{}  // closed some time after the broker refused a message
+	sent        atomic.Int64 // messages, ever
+	replacing   sync.Once
+	renew       chan struct{}  // closed when another channel is to take its place
 	unconfirmed sync.WaitGroup // messages without a confirm
 
 	mu      sync.Mutex
@@ -56,7 +58,19 @@ const renewAfter = time.Second
 // messages until the node is back, although another node leads (rabbit_fifo_client:enqueue/3; seen
 // on RabbitMQ 3.10.8). So a new channel is opened.
 func (o *openChannel) nacked() {
-	o.refused.Do(func() { time.AfterFunc(renewAfter-time.Since(o.opened), func() { close(o.renew) }) })
+	o.replacing.Do(func() { time.AfterFunc(renewAfter-time.Since(o.opened), func() { close(o.renew) }) })
+}
+
+// replace lets another channel take its place, at once unless nacked does so soon.
+func (o *openChannel) replace() { o.replacing.Do(func() { close(o.renew) }) }
+
+func (o *openChannel) isReplaced() bool {
+	select {
+	case <-o.renew:
+		return true
+	default:
+		return false
+	}
 }
 
 // retire closes a replaced channel once all its messages are confirmed.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,14 +21,19 @@ const drainTimeout = 10 * time.Second
 // message is recognised by the value of that header.
 type Publishing struct {
 	Exchange, Key string
-	Optional      bool // not mandatory: nil does not mean that a queue has it
-	Direct        bool // the exchange is not ours, see PublishDirect
+	Optional      bool   // not mandatory: nil does not mean that a queue has it
+	Direct        bool   // the exchange is not ours, see PublishDirect
+	Stream        string // the stream that the message goes to, and to no other queue; empty for others
 	Message       amqp091.Publishing
 
 	// Written is called, unless it is nil, once messages that are published from now on come after
 	// this one. It may be called when Publish has returned, and is not called for a message that
 	// was not sent.
 	Written func()
+
+	// Before is when the message must have been written, zero where that does not matter. A message
+	// that waited for longer, because the broker blocks publishers, is not sent (ErrStale).
+	Before time.Time
 }
 
 // Publisher publishes with confirms, and mandatory unless a message says otherwise. It is safe for
@@ -39,6 +46,7 @@ type Publisher struct {
 	proof    proof
 
 	mu      sync.Mutex
+	streams map[string]*publisherChannel // by the stream that they write to
 	turn    int
 	closed  bool
 	pending sync.WaitGroup
@@ -48,7 +56,7 @@ type Publisher struct {
 // onReset is called, from a goroutine of the Publisher, each time a channel is opened again after
 // it was lost: declared objects may be gone.
 func NewPublisher(backend string, onReset func(), conns ...*Conn) *Publisher {
-	p := &Publisher{backend: backend}
+	p := &Publisher{backend: backend, streams: map[string]*publisherChannel{}}
 	reset := func() {
 		p.proof.reset()
 		onReset()
@@ -121,10 +129,17 @@ func (p *Publisher) publish(ctx context.Context, msg Publishing, shared *publish
 	return err
 }
 
-// acquire returns the channel for a message, with a slot: the shared one, or the one where the
-// message is alone. While it waits for the latter, another message may prove that the shared one
-// will do.
+// acquire returns the channel for a message, with a slot: its stream's, the shared one, or the one
+// where the message is alone. While it waits for the latter, another message may prove that the shared
+// one will do.
 func (p *Publisher) acquire(ctx context.Context, msg Publishing, shared *publisherChannel) (*publisherChannel, error) {
+	if msg.Stream != "" {
+		channel, err := p.stream(msg.Stream)
+		if err != nil {
+			return nil, err
+		}
+		return channel, channel.acquire(ctx)
+	}
 	if p.proof.covers(msg) {
 		return shared, shared.acquire(ctx)
 	}
@@ -151,6 +166,7 @@ func (p *Publisher) fail(kind, cause error) error {
 func (p *Publisher) Close() {
 	p.mu.Lock()
 	p.closed = true
+	all := slices.Collect(maps.Values(p.streams))
 	p.mu.Unlock()
 	drained := make(chan struct{})
 	go func() { p.pending.Wait(); close(drained) }()
@@ -158,7 +174,8 @@ func (p *Publisher) Close() {
 	case <-drained:
 	case <-time.After(drainTimeout):
 	}
-	all := append([]*publisherChannel{p.alone, p.direct}, p.channels...)
+	all = append(all, p.alone, p.direct)
+	all = append(all, p.channels...)
 	for _, c := range all {
 		c.cancel()
 	}
@@ -169,6 +186,10 @@ func (p *Publisher) Close() {
 	}
 	<-drained
 }
+
+// ErrStale is in the chain of the error for a message that was not sent since it was not written
+// Before its time.
+var ErrStale = errors.New("it could not be written in time")
 
 // ErrReturned is in the chain of the error for a message that no queue took.
 var ErrReturned = errors.New("returned by the broker")

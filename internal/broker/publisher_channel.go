@@ -21,6 +21,7 @@ const window = 1024
 type publisherChannel struct {
 	backend string
 	conn    *Conn
+	stream  bool   // it writes to one stream and nothing else
 	onReset func() // called when it is opened again after it was lost
 
 	requests chan *request // buffered: the writer finds the next without waking its caller first
@@ -146,12 +147,15 @@ func (c *publisherChannel) written(ctx context.Context, req *request) (w writeRe
 func (c *publisherChannel) outcome(w writeResult, req *request) error {
 	if w.confirm.Acked() {
 		if ret, ok := w.channel.returned(req.msg.Message.Headers[delayer.Header]); ok {
+			if c.stream {
+				w.channel.replace()
+			}
 			return c.fail(delayer.ErrUnroutable, returnedError(ret), "")
 		}
 		return nil
 	}
 	if w.channel.ch.IsClosed() {
-		return c.closed(w.channel.lost(), req.msg.Direct)
+		return c.closed(w, req.msg.Direct)
 	}
 	w.channel.nacked()
 	return c.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")
@@ -159,10 +163,12 @@ func (c *publisherChannel) outcome(w writeResult, req *request) error {
 
 // closed is the outcome of a message whose channel was lost before its confirm. If no other message
 // was on the channel and the broker closed it because of a message, it was this one.
-func (c *publisherChannel) closed(cause error, direct bool) error {
+func (c *publisherChannel) closed(w writeResult, direct bool) error {
+	cause := w.channel.lost()
 	hint, kind := refusal(cause)
+	only := c.alone() || w.channel.sent.Load() == 1
 	switch {
-	case !c.alone() || kind == nil:
+	case !only || kind == nil:
 		return c.fail(delayer.ErrUnknown, plain(cause), "the channel was lost before the broker's confirm")
 	case errors.Is(kind, delayer.ErrUnroutable) && !direct: // an exchange of ours is gone
 		return c.fail(kind, &reason{text: plain(cause).Error(), err: ErrReturned}, "")
@@ -248,6 +254,14 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 			}
 			select {
 			case req := <-requests:
+				if o.ch.IsClosed() && c.putBack(req) {
+					<-o.closed
+					c.report(o)
+					return false
+				}
+				if o.isReplaced() && c.putBack(req) {
+					return true
+				}
 				o.gathering.begin()
 				c.write(o, req)
 			case <-changed:
@@ -264,6 +278,16 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 	}
 }
 
+// putBack leaves a request to the next channel. There is room for it, unless many callers have left.
+func (c *publisherChannel) putBack(req *request) bool {
+	select {
+	case c.requests <- req:
+		return true
+	default:
+		return false
+	}
+}
+
 // report logs the loss of a channel, unless its connection logs it or its only caller gets the
 // error.
 func (c *publisherChannel) report(o *openChannel) {
@@ -276,11 +300,16 @@ func (c *publisherChannel) report(o *openChannel) {
 const notImmediate = false
 
 func (c *publisherChannel) write(o *openChannel, req *request) {
+	if before := req.msg.Before; !before.IsZero() && time.Now().After(before) {
+		req.answer(c.fail(delayer.ErrNotSent, ErrStale, "the broker blocks publishers"))
+		return
+	}
 	var ok bool
 	if c.body, ok = req.take(c.body); !ok {
 		return // the caller left and freed the slot
 	}
 	o.unconfirmed.Add(1)
+	o.sent.Add(1)
 	confirm, err := o.ch.PublishWithDeferredConfirm(req.msg.Exchange, req.msg.Key, !req.msg.Optional, notImmediate, req.msg.Message)
 	if err != nil {
 		o.unconfirmed.Done()

@@ -35,7 +35,8 @@ type Config struct {
 	// Forget makes Publish bind each destination again before its next use; nil if nothing is
 	// bound.
 	Forget func()
-	// Every is the least time between two checks of the topology. 0: five seconds.
+	// Every is the least time between two looks for what is missing. 0: five seconds, and more for a
+	// large topology.
 	Every time.Duration
 	// Observer is told what is missing and what is declared again.
 	Observer delayer.Observer
@@ -80,7 +81,8 @@ type OnUse interface {
 }
 
 const (
-	lookEvery = 5 * time.Second  // between two checks, plus up to half of it at random
+	lookEvery = 5 * time.Second  // between two turns of Run, plus up to half of it at random
+	perSecond = 25               // questions at most, on average
 	lookAfter = 10 * time.Minute // how long the topology is watched after the last message was due
 )
 
@@ -94,6 +96,7 @@ type Keeper struct {
 	declared  time.Time     // when it was last declared; guarded by declaring
 
 	looking   sync.Mutex // held while the topology is repaired, or removed
+	looked    time.Time  // when all objects were last looked for; guarded by looking
 	epoch     time.Time
 	busyUntil atomic.Int64  // nanoseconds since epoch: until when the topology is watched
 	wake      chan struct{} // an object was lost: repair the rest at once
@@ -101,10 +104,16 @@ type Keeper struct {
 
 // New returns a Keeper that has declared nothing yet.
 func New(cfg Config) *Keeper {
-	cfg.Every = cmp.Or(cfg.Every, lookEvery)
+	cfg.Every = cmp.Or(cfg.Every, every(cfg.Topology))
 	return &Keeper{
 		cfg: cfg, declaring: make(chan struct{}, 1), epoch: time.Now(), wake: make(chan struct{}, 1),
 	}
+}
+
+// every is the least time between two looks: each asks for every exchange and queue.
+func every(p topology.Plan) time.Duration {
+	objects := len(p.AllExchanges()) + len(p.Queues)
+	return max(lookEvery, time.Duration(objects)*time.Second/perSecond)
 }
 
 // Open declares the topology for the first time.
@@ -132,6 +141,13 @@ func (k *Keeper) Ensure(ctx context.Context) error {
 		return nil
 	}
 	return k.Renew(ctx, math.MaxInt64)
+}
+
+// Redeclare declares the topology again, of which something may be gone. Callers that doubt it at the
+// same time share one declaration.
+func (k *Keeper) Redeclare(ctx context.Context) error {
+	k.Doubt()
+	return k.Ensure(ctx)
 }
 
 // Renew declares the topology again if it is doubted or was declared longer than age ago, once for

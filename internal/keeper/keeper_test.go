@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,6 +22,7 @@ type objects struct {
 	has      bool
 	linked   bool
 	declares int
+	looks    int
 	fail     error
 }
 
@@ -39,6 +41,7 @@ func (o *objects) Declare(_ context.Context, p topology.Plan) error {
 func (o *objects) Missing(_ context.Context, p topology.Plan) ([]string, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.looks++
 	if o.has || len(p.Queues) == 0 {
 		return nil, nil
 	}
@@ -78,11 +81,15 @@ func (l *links) Used() topology.Plan {
 
 // kept runs a test on a Keeper that has been opened and runs.
 func kept(t *testing.T, test func(t *testing.T, k *Keeper, o *objects, l *links)) {
+	keptOf(t, 1, test)
+}
+
+func keptOf(t *testing.T, queues int, test func(t *testing.T, k *Keeper, o *objects, l *links)) {
 	synctest.Test(t, func(t *testing.T) {
 		o, l := &objects{}, &links{}
 		k := New(Config{
 			Backend: "test", Log: slog.New(slog.DiscardHandler), Objects: o, OnUse: l,
-			Topology: topology.Plan{Queues: []topology.Queue{{Name: "q"}}},
+			Topology: topology.Plan{Queues: slices.Repeat([]topology.Queue{{Name: "q"}}, queues)},
 		})
 		require.NoError(t, k.Open(t.Context()))
 		ctx, stop := context.WithCancel(t.Context())
@@ -105,14 +112,44 @@ func TestKeeper_DeletedObject(t *testing.T) {
 	})
 }
 
+// TestKeeper_Every: a look asks for each object, so a large topology is looked at less often.
+func TestKeeper_Every(t *testing.T) {
+	of := func(markers, exchanges, queues int) topology.Plan {
+		return topology.Plan{
+			Markers: make([]topology.Marker, markers), Exchanges: make([]topology.Exchange, exchanges), Queues: make([]topology.Queue, queues),
+		}
+	}
+	require.Equal(t, lookEvery, every(of(0, 0, 1)))
+	require.Equal(t, lookEvery, every(of(1, 24, 100)))
+	require.Equal(t, 5040*time.Millisecond, every(of(1, 25, 100)))
+	require.Equal(t, 10400*time.Millisecond, every(of(1, 9, 250)))
+	require.Equal(t, time.Second, New(Config{Every: time.Second, Topology: of(1, 9, 250)}).cfg.Every, "as a test has it")
+}
+
+func TestKeeper_LargeTopology(t *testing.T) {
+	const queues = 60 * perSecond
+	keptOf(t, queues, func(t *testing.T, k *Keeper, o *objects, _ *links) {
+		const during = lookAfter - time.Minute
+		time.Sleep(during)
+		synctest.Wait()
+		require.LessOrEqual(t, o.looks, int(during/time.Minute))
+		require.GreaterOrEqual(t, o.looks, int(during/(time.Minute+lookEvery*3/2)))
+		o.set(func() { o.has = false })
+		k.Doubt()
+		time.Sleep(2 * lookEvery)
+		synctest.Wait()
+		has, _ := o.state()
+		require.True(t, has, "what is doubted is declared again before the next look")
+	})
+}
+
 func TestKeeper_Doubt(t *testing.T) {
 	kept(t, func(t *testing.T, k *Keeper, o *objects, _ *links) {
 		o.set(func() { o.has = false })
 		require.NoError(t, k.Ensure(t.Context()))
 		has, _ := o.state()
 		require.False(t, has, "nothing is doubted")
-		k.Doubt()
-		require.NoError(t, k.Ensure(t.Context()))
+		require.NoError(t, k.Redeclare(t.Context()))
 		synctest.Wait()
 		has, linked := o.state()
 		require.True(t, has)
@@ -123,8 +160,7 @@ func TestKeeper_Doubt(t *testing.T) {
 func TestKeeper_FailedDeclaration(t *testing.T) {
 	kept(t, func(t *testing.T, k *Keeper, o *objects, _ *links) {
 		o.set(func() { o.has, o.fail = false, errors.New("no connection") })
-		k.Doubt()
-		require.Error(t, k.Ensure(t.Context()))
+		require.Error(t, k.Redeclare(t.Context()))
 		o.set(func() { o.fail = nil })
 		require.NoError(t, k.Ensure(t.Context()), "the doubt remains until it is declared")
 		has, _ := o.state()

@@ -30,15 +30,18 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-func (k *Keeper) pause() time.Duration { return k.cfg.Every + rand.N(k.cfg.Every/2) }
+func (k *Keeper) pause() time.Duration {
+	turn := min(k.cfg.Every, lookEvery)
+	return turn + rand.N(turn/2)
+}
 
-// repair declares missing objects, if look is true, and makes the bindings that were declared on
-// use before the last loss.
+// repair declares what is missing, and makes the bindings that were declared on use before the last
+// loss. With look it finds out first, if the last look was long enough ago or there is a doubt.
 func (k *Keeper) repair(ctx context.Context, look bool) {
 	k.looking.Lock()
 	defer k.looking.Unlock()
 	var err error
-	if look {
+	if look && (k.doubted.Load() || time.Since(k.looked) >= k.cfg.Every) {
 		err = k.find(ctx)
 	}
 	if err == nil {
@@ -57,13 +60,17 @@ func (k *Keeper) repair(ctx context.Context, look bool) {
 // find doubts the topology if one of its objects is gone.
 func (k *Keeper) find(ctx context.Context) error {
 	missing, err := k.cfg.Objects.Missing(ctx, k.cfg.Topology)
-	if err == nil && len(missing) > 0 {
+	if err != nil {
+		return err
+	}
+	k.looked = time.Now()
+	if len(missing) > 0 {
 		k.cfg.Log.Warn("exchanges or queues of this Delayer were deleted; it declares them again, but messages that waited in them are lost",
 			"backend", k.cfg.Backend, "objects", strings.Join(missing[:min(len(missing), 5)], ", "), "count", len(missing))
 		observe.Tell(k.cfg.Observer.Deleted, delayer.DeletedEvent{Backend: k.cfg.Backend, Objects: missing})
 		k.Doubt()
 	}
-	return err
+	return nil
 }
 
 // restore makes the bindings that waiting messages need.

@@ -17,7 +17,8 @@ type shift struct {
 	*Mover
 	marker  string // the id of the marker: messages before it were there before the shift
 	came    origin // of the messages before the marker
-	live    bool   // the marker has come, and all messages before it are settled
+	passed  bool   // the marker has come
+	live    bool   // and all messages before it are settled
 	working sync.WaitGroup
 }
 
@@ -29,10 +30,6 @@ func (m *Mover) consume() {
 	s := &shift{Mover: m, came: before}
 	if m.watched.Load() {
 		s.came = outage
-	}
-	if err := s.mark(); err != nil {
-		m.failed("cannot look after misrouted messages", err)
-		return
 	}
 	ctx, end := context.WithCancel(m.ctx)
 	defer end()
@@ -46,11 +43,11 @@ func (m *Mover) consume() {
 	})
 }
 
-// mark publishes a marker to the queue.
+// mark publishes a marker to the queue, whether or not the Mover closes meanwhile.
 func (s *shift) mark() error {
 	e := message.NewEnvelope(time.Now(), 0, "")
 	s.marker = e.ID
-	ctx, cancel := context.WithTimeout(s.ctx, publishFor)
+	ctx, cancel := context.WithTimeout(s.work, publishFor)
 	defer cancel()
 	msg := broker.Publishing{
 		Exchange: s.cfg.Stage.Unroutable(), Key: markerKey, Message: message.Seal(amqp091.Publishing{}, e, nil),
@@ -83,9 +80,14 @@ func (s *shift) serve(alive context.Context, messages <-chan amqp091.Delivery) {
 	if ours, err := s.lock.acquire(s.ctx); !ours || err != nil {
 		return
 	}
+	if err := s.mark(); err != nil {
+		s.failed("cannot look after misrouted messages", err)
+		return
+	}
 	for {
 		select {
 		case <-s.ctx.Done():
+			s.unmark(messages)
 			return
 		case d, ok := <-messages:
 			if !ok {
@@ -98,7 +100,7 @@ func (s *shift) serve(alive context.Context, messages <-chan amqp091.Delivery) {
 
 func (s *shift) take(ctx context.Context, d *amqp091.Delivery) {
 	if d.RoutingKey == markerKey {
-		s.passed(ctx, d)
+		s.pass(ctx, d)
 		return
 	}
 	came := s.came
@@ -108,19 +110,52 @@ func (s *shift) take(ctx context.Context, d *amqp091.Delivery) {
 	s.working.Go(func() { s.settle(ctx, d, came) })
 }
 
-// passed removes a marker. Messages before our own marker are settled first; messages behind it
-// came during this shift. Other markers are left from processes that have ended.
-func (s *shift) passed(ctx context.Context, d *amqp091.Delivery) {
-	if e, err := delayer.ParseHeader(d.Headers); err == nil && e.ID == s.marker {
+// pass removes a marker. Messages before our own marker are settled first; messages behind it came
+// during this shift. Other markers are left from processes that were killed.
+func (s *shift) pass(ctx context.Context, d *amqp091.Delivery) {
+	if s.owns(d) {
+		s.passed = true
 		s.working.Wait()
-		if ctx.Err() != nil || s.ctx.Err() != nil {
-			return
-		}
-		s.live = true
-		s.watched.Store(true)
-		if err := s.lock.announce(s.ctx); err != nil {
-			s.failed("cannot announce that misrouted messages are moved", err)
-		}
+		s.announce(ctx)
 	}
 	_ = d.Ack(false) // fails only if the channel is lost
+}
+
+// owns reports whether a marker is ours.
+func (s *shift) owns(d *amqp091.Delivery) bool {
+	e, err := delayer.ParseHeader(d.Headers)
+	return err == nil && e.ID == s.marker
+}
+
+// announce tells other processes that this one is live, unless it closes.
+func (s *shift) announce(ctx context.Context) {
+	if ctx.Err() != nil || s.ctx.Err() != nil {
+		return
+	}
+	s.live = true
+	s.watched.Store(true)
+	if err := s.lock.announce(s.ctx); err != nil {
+		s.failed("cannot announce that misrouted messages are moved", err)
+	}
+}
+
+// unmark removes our marker if the Mover closes before it has come, as in a process that publishes
+// once and ends: it would be counted as a misrouted message. Messages before it are given back.
+func (s *shift) unmark(messages <-chan amqp091.Delivery) {
+	const patience = time.Second
+	late := time.After(patience)
+	for !s.passed {
+		select {
+		case d, ok := <-messages:
+			if !ok {
+				return
+			}
+			if d.RoutingKey == markerKey {
+				s.passed = s.passed || s.owns(&d)
+				_ = d.Ack(false) // fails only if the channel is lost
+			}
+		case <-late:
+			return
+		}
+	}
 }

@@ -65,6 +65,7 @@ func (m *Mover) pause(ctx context.Context, d time.Duration) bool {
 
 // read decides what to do with a message.
 func (m *Mover) read(d *amqp091.Delivery, came origin) *letter {
+	d = message.UnderUserKey(d)
 	l := &letter{Delivery: d}
 	f := facts{came: came}
 	var err error

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/internal/broker"
 )
 
 const (
@@ -144,9 +146,7 @@ var errReadEnded = errors.New("the broker ended it: was the queue deleted, or th
 // has them. If the connection is lost, the broker returns them by itself.
 func (r *Reader) Close() {
 	for _, w := range r.windows { // first, or a window with room would get messages that another returns
-		if err := w.ch.Cancel(consumerTag, waitForAnswer); err != nil {
-			break // the connection is lost
-		}
+		_ = broker.Settle(w.ch, w.of.name, consumerTag) // fails only if the channel is lost
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
 	defer cancel()

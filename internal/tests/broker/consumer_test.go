@@ -60,3 +60,58 @@ func TestConsume_LostConnection(t *testing.T) {
 	require.Eventually(t, func() bool { return count(t, control, queue) == 1 }, time.Minute, 10*time.Millisecond,
 		"what was not acknowledged is in the queue again")
 }
+
+// TestConsume_EndsWithWhatIsAcknowledged: a channel of a quorum queue keeps acknowledgements back while
+// 32 of them are not stored yet. It must not be closed before they are.
+func TestConsume_EndsWithWhatIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	publisher, control := open(t, b.URL(), func() {})
+	queue := declare(t, control, amqp091.Table{"x-queue-type": "quorum"})
+	conn, err := broker.Dial(within(t), options(t, b.URL()))
+	require.NoError(t, err)
+	defer conn.Close()
+	const many, rounds = 1000, 5 // a fast broker stores them in time now and then
+	for range rounds {
+		batch := publisher.NewBatch(func(_ int, err error) { require.NoError(t, err) })
+		for i := range many {
+			batch.Publish(within(t), i, to(queue))
+		}
+		batch.Flush(within(t))
+		acknowledge(t, conn, queue, many)
+		require.Zero(t, left(t, control, queue), "they were acknowledged, and come again")
+	}
+}
+
+// acknowledge consumes until so many messages are acknowledged, one by one.
+func acknowledge(t *testing.T, conn *broker.Conn, queue string, many int) {
+	t.Helper()
+	ctx, stop := context.WithCancel(within(t))
+	broker.Consume(ctx, conn, broker.Consuming{
+		Queue: queue, Prefetch: many,
+		Serve: func(_ context.Context, messages <-chan amqp091.Delivery) {
+			var all []amqp091.Delivery
+			for range many {
+				all = append(all, <-messages)
+			}
+			for _, d := range all {
+				require.NoError(t, d.Ack(false))
+			}
+			stop()
+		},
+	})
+}
+
+// left is how many messages a queue has once its consumer is gone.
+func left(t *testing.T, control *broker.Control, queue string) int {
+	t.Helper()
+	var q amqp091.Queue
+	require.Eventually(t, func() bool {
+		require.NoError(t, control.Do(within(t), func(ch *amqp091.Channel) (err error) {
+			q, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+			return err
+		}))
+		return q.Consumers == 0
+	}, time.Minute, 10*time.Millisecond)
+	return q.Messages
+}

@@ -198,6 +198,19 @@ func TestPublish_RefusingExchange(t *testing.T) {
 	stop()
 }
 
+// TestPublish_AfterARefusal: the channel that a refusal has closed takes no message with it. Of 3,000
+// one was not sent before that was so.
+func TestPublish_AfterARefusal(t *testing.T) {
+	t.Parallel()
+	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
+	lost := to(declare(t, c, nil))
+	lost.Exchange = "nowhere"
+	ctx := within(t)
+	for range 300 {
+		require.ErrorIs(t, p.PublishDirect(ctx, lost), delayer.ErrUnroutable)
+	}
+}
+
 // user makes a user without permissions, and returns the broker's URL for it.
 func user(t *testing.T, b *rabbit.Broker) (url string, allow func(write, read string)) {
 	t.Helper()

@@ -1,4 +1,5 @@
-// Package broker_test tests package broker on a real broker.
+// Package broker_test tests package broker on a real broker, and packages amqpclient, delivery, guard,
+// misrouted and rabbitworld: small ones, for which to start another broker would take longer.
 package broker_test
 
 import (
@@ -17,6 +18,9 @@ import (
 )
 
 func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
+
+// patience ends a test that waits in vain.
+const patience = time.Minute
 
 // waitForAnswer is the noWait argument of amqp091-go.
 const waitForAnswer = false

@@ -1,4 +1,4 @@
-package misrouted_test
+package broker_test
 
 import (
 	"io"

@@ -1,6 +1,4 @@
-// Package repair_test deletes exchanges and queues of a Delayer and declares them again, as another
-// process of the same prefix would: nothing is missing then, but the bindings are.
-package repair_test
+package broker_test
 
 import (
 	"context"
@@ -17,17 +15,14 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/backend/controller"
-	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
+const tick = 100 * time.Millisecond
 
-const (
-	patience = time.Minute
-	tick     = 100 * time.Millisecond
-)
+// These tests delete exchanges and queues of a Delayer and declare them again, as another process of the
+// same prefix would: nothing is missing then, but the bindings are.
 
 // A bench is an open Delayer with a destination.
 type bench struct {
@@ -166,7 +161,7 @@ func TestResendOff(t *testing.T) {
 
 func TestController_DeliveryDeclaredAgainByOthers(t *testing.T) {
 	t.Parallel()
-	b := setUp(t, backend.Config{Backend: "controller", Controller: controller.Config{Levels: 3, Tick: tick}})
+	b := setUp(t, backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: tick}})
 	exchange := b.exchange()
 	b.arrives("", 3*tick, true)
 	b.arrives(exchange, 3*tick, true)

@@ -1,5 +1,4 @@
-// Package guard_test tests package guard on a real broker.
-package guard_test
+package broker_test
 
 import (
 	"context"
@@ -17,19 +16,9 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/guard"
-	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/topology"
 )
-
-func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
-
-// within bounds a test's waiting; it is far longer than anything here takes.
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 func eventually(t *testing.T, what func() bool) {
 	t.Helper()

@@ -1,5 +1,4 @@
-// Package misrouted_test tests packages misrouted and delivery on a real broker.
-package misrouted_test
+package broker_test
 
 import (
 	"context"
@@ -20,8 +19,6 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/topology"
 )
-
-func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
 
 // A scene is the delivery stage of a prefix, and a destination.
 type scene struct {
@@ -343,4 +340,22 @@ func TestMover_Close(t *testing.T) {
 	<-trying
 	m.Close()
 	require.Eventually(t, func() bool { return s.count(s.stage.Misrouted()) == 1 }, time.Minute, 20*time.Millisecond)
+}
+
+// TestMover_Brief: a process that ends at once leaves nothing that would be counted as misrouted.
+func TestMover_Brief(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	c := s.config()
+	publish, marked := c.Publish, make(chan struct{}, 100)
+	c.Publish = func(ctx context.Context, p broker.Publishing) error {
+		defer func() { marked <- struct{}{} }()
+		return publish(ctx, p)
+	}
+	for range 5 {
+		m := misrouted.Start(c)
+		<-marked
+		m.Close()
+	}
+	require.Zero(t, s.count(s.stage.Misrouted()))
 }

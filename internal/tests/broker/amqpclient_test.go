@@ -1,4 +1,4 @@
-package amqpclient_test
+package broker_test
 
 import (
 	"context"
@@ -12,16 +12,10 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/amqpclient"
-	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
-func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
-
-const (
-	patience = time.Minute
-	nobody   = "amqp://guest:s3cret@127.0.0.1:1/" // no broker listens there
-)
+const nobody = "amqp://guest:s3cret@127.0.0.1:1/" // no broker listens there
 
 func TestDial_ErrorsWithoutPassword(t *testing.T) {
 	t.Parallel()
@@ -39,7 +33,7 @@ func TestDial_ErrorsWithoutPassword(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func open(t *testing.T, o amqpclient.Options) *amqpclient.Client {
+func client(t *testing.T, o amqpclient.Options) *amqpclient.Client {
 	t.Helper()
 	o.URLs, o.Name = append(o.URLs, rabbittest.Broker(t).URL()), t.Name()
 	c, err := amqpclient.Open(t.Context(), o)
@@ -52,7 +46,7 @@ func TestOpen_NextURL(t *testing.T) {
 	t.Parallel()
 	_, err := amqpclient.Open(t.Context(), amqpclient.Options{URLs: []string{nobody}})
 	require.ErrorIs(t, err, delayer.ErrUnavailable)
-	open(t, amqpclient.Options{URLs: []string{nobody}})
+	client(t, amqpclient.Options{URLs: []string{nobody}})
 }
 
 func TestDo_Retry(t *testing.T) {
@@ -67,15 +61,15 @@ func TestDo_Retry(t *testing.T) {
 		}
 	}
 	var once, again int
-	require.ErrorIs(t, open(t, amqpclient.Options{}).Do(t.Context(), refuse(&once)), refused)
+	require.ErrorIs(t, client(t, amqpclient.Options{}).Do(t.Context(), refuse(&once)), refused)
 	assert.Equal(t, 1, once)
 
 	everything := func(error) bool { return true }
-	require.NoError(t, open(t, amqpclient.Options{Retry: everything}).Do(t.Context(), refuse(&again)))
+	require.NoError(t, client(t, amqpclient.Options{Retry: everything}).Do(t.Context(), refuse(&again)))
 	assert.Equal(t, 3, again)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	err := open(t, amqpclient.Options{Retry: everything}).Do(ctx, func(*amqp091.Channel) error {
+	err := client(t, amqpclient.Options{Retry: everything}).Do(ctx, func(*amqp091.Channel) error {
 		cancel()
 		return refused
 	})
@@ -85,18 +79,18 @@ func TestDo_Retry(t *testing.T) {
 
 func TestConsume_QueueDeletedAndDeclaredAgain(t *testing.T) {
 	t.Parallel()
-	c, queue := open(t, amqpclient.Options{Retry: func(error) bool { return true }}), rabbittest.Prefix(t)
+	c, queue := client(t, amqpclient.Options{Retry: func(error) bool { return true }}), rabbittest.Prefix(t)
 	arrived := make(chan string, 1)
 	take := func(d amqp091.Delivery, _ time.Time) { arrived <- string(d.Body) }
 
-	declare(t, c, queue)
+	declareOn(t, c, queue)
 	stop, err := c.Consume(t.Context(), queue, take)
 	require.NoError(t, err)
 	require.NoError(t, c.Do(t.Context(), func(ch *amqp091.Channel) error {
 		_, err := ch.QueueDelete(queue, false, false, false)
 		return err
 	}))
-	declare(t, c, queue)
+	declareOn(t, c, queue)
 	send(t, c, queue, "taken")
 	assert.Equal(t, "taken", <-arrived)
 
@@ -111,13 +105,13 @@ func TestConsume_QueueDeletedAndDeclaredAgain(t *testing.T) {
 
 func TestConsume_NoQueue(t *testing.T) {
 	t.Parallel()
-	_, err := open(t, amqpclient.Options{}).Consume(t.Context(), rabbittest.Prefix(t), nil)
+	_, err := client(t, amqpclient.Options{}).Consume(t.Context(), rabbittest.Prefix(t), nil)
 	var refused *amqp091.Error
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, amqp091.NotFound, refused.Code)
 }
 
-func declare(t *testing.T, c *amqpclient.Client, queue string) {
+func declareOn(t *testing.T, c *amqpclient.Client, queue string) {
 	t.Helper()
 	require.NoError(t, c.Do(t.Context(), func(ch *amqp091.Channel) error {
 		const durable, autoDelete, exclusive, noWait = true, false, false, false
