@@ -36,6 +36,12 @@ var (
 	ErrAccess = errors.New("access refused")
 	// ErrUnavailable means that the broker cannot be reached, or lacks what the backend needs.
 	ErrUnavailable = errors.New("broker unavailable")
+	// ErrTooLate means that a message cannot be cancelled or rescheduled any more: it is due in less
+	// than [Limits].CancelBefore, or was due before. It is delivered, or was, unless an earlier call
+	// has cancelled it.
+	ErrTooLate = errors.New("too late")
+	// ErrTicket means that a text is no [Ticket] of this Delayer: it is damaged, or of another prefix.
+	ErrTicket = errors.New("not a ticket of this Delayer")
 )
 
 // An Error tells which operation failed, on which object, why, and what to do about it. It never

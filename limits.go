@@ -51,4 +51,8 @@ type Limits struct {
 	// below 9 where messages of a high priority could block others: in quorum queues of RabbitMQ
 	// 4.0 to 4.2.
 	MaxPriority uint8
+
+	// CancelBefore is how long before it is due, at the latest, a message can be cancelled or
+	// rescheduled. 0 means that none can; the Delayer is then no [Scheduler].
+	CancelBefore time.Duration
 }

@@ -5,6 +5,8 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/topology"
@@ -44,6 +46,15 @@ func queueHarm(q topology.Queue, d Definition) []topology.Difference {
 			Kind: topology.IsHarmed, Object: fmt.Sprintf("queue %q", q.Name),
 			Detail: fmt.Sprintf("a policy sets %s to %v, which would %s", key, d[key], effect),
 		})
+	}
+	if q.Args["x-queue-type"] == topology.Stream { // to which no other keys apply
+		if less(d, q, "max-length-bytes") {
+			bad("max-length-bytes", "make it forget what is above it")
+		}
+		if shorter(d, q) {
+			bad("max-age", "make it forget too early")
+		}
+		return found
 	}
 	waits := q.Args["x-dead-letter-exchange"] != nil
 	if less(d, q, "message-ttl") {
@@ -85,4 +96,23 @@ func less(d Definition, q topology.Queue, key string) bool {
 	}
 	own, ok := q.Args["x-"+key].(int64)
 	return !ok || value < float64(own)
+}
+
+// shorter reports whether a policy's max-age is shorter than the argument of a stream that has one.
+func shorter(d Definition, q topology.Queue) bool {
+	value, _ := d["max-age"].(string)
+	own, _ := q.Args["x-max-age"].(string)
+	return value != "" && own != "" && age(value) < age(own)
+}
+
+// age reads a max-age, such as 7D. It is 0 if the text is none.
+func age(text string) time.Duration {
+	const day = 24 * time.Hour
+	units := map[byte]time.Duration{'Y': 365 * day, 'M': 30 * day, 'D': day, 'h': time.Hour, 'm': time.Minute, 's': time.Second}
+	last := len(text) - 1
+	n, err := strconv.Atoi(text[:last])
+	if err != nil {
+		return 0
+	}
+	return time.Duration(n) * units[text[last]]
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -24,7 +25,9 @@ const (
 // Apply declares the objects of p. Existing objects with the same arguments stay as they are. The
 // error names the object. With ErrConflict it also names the actual and the wanted configuration.
 func Apply(ctx context.Context, control *broker.Control, backend string, p Plan) error {
-	err := control.Do(ctx, func(ch *amqp091.Channel) error { return declare(ch, p) })
+	err := soon(ctx, func() error {
+		return control.Do(ctx, func(ch *amqp091.Channel) error { return declare(ch, p) })
+	})
 	if err == nil {
 		return nil
 	}
@@ -37,6 +40,26 @@ func Apply(ctx context.Context, control *broker.Control, backend string, p Plan)
 		}
 	}
 	return broker.Explain("declare", backend, object, err)
+}
+
+const (
+	startsWithin = 5 * time.Second // a stream, after its broker
+	askEvery     = 100 * time.Millisecond
+)
+
+// soon calls do again while a queue is absent: streams are for a moment after their broker has started.
+func soon(ctx context.Context, do func() error) error {
+	for attempts := startsWithin / askEvery; ; attempts-- {
+		err := do()
+		if attempts == 0 || !broker.Absent(err) {
+			return err
+		}
+		select {
+		case <-time.After(askEvery):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // located is an error with the object that it is about.
@@ -126,7 +149,15 @@ func markerConflict(backend string, p Plan, at *located) error {
 }
 
 // Remove deletes the queues and exchanges of p, with their messages. Missing objects are no error.
+//
+// First each queue must have a leader that answers. RabbitMQ up to 3.10.19 and 3.11.11 cannot delete a
+// quorum queue that is still read from disk: its dead-letter worker crashes, is started again and
+// crashes again, and with the second time in five seconds (rabbit_fifo_dlx_sup) every queue of the
+// node that dead-letters at least once is out of order until the node is started anew.
 func Remove(ctx context.Context, control *broker.Control, backend string, p Plan) error {
+	if _, err := Holding(ctx, control, backend, p); err != nil && broker.Code(err) != amqp091.AccessRefused {
+		return err
+	}
 	for _, q := range p.Queues {
 		err := control.Do(ctx, func(ch *amqp091.Channel) error {
 			_, err := ch.QueueDelete(q.Name, false, false, waitForAnswer)

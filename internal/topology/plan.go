@@ -22,6 +22,9 @@ const (
 	Topic  = "topic"
 )
 
+// Stream is the x-queue-type of a queue that keeps what was read from it.
+const Stream = "stream"
+
 // An Exchange is durable and never deleted by itself.
 type Exchange struct {
 	Name      string
@@ -68,6 +71,7 @@ const (
 	Unroutable Role = "unroutable" // keeps messages without a destination
 	Discard    Role = "discard"    // drops its messages
 	Probe      Role = "probe"      // for finding policies
+	Record     Role = "record"     // a stream that Delayers read: nothing waits in it
 )
 
 // A Binding leads from an exchange to a queue or to another exchange.
