@@ -128,7 +128,7 @@ type HeldEvent struct {
 // A RoundEvent is a message that a controller has sent to another waiting queue.
 type RoundEvent struct {
 	Backend string
-	Wait    time.Duration // how long messages wait in that queue
+	Wait    time.Duration // how long messages wait in that queue; of a slot, the time that it is for
 }
 
 // A DeliveryEvent is one attempt of a controller to send a message that is due on.

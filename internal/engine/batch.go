@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,8 +14,8 @@ import (
 	"github.com/delayer-go/delayer/internal/message"
 )
 
-// PublishBatch implements [delayer.BatchPublisher]. Messages that were certainly not stored because
-// objects of ours are gone are sent again behind the others.
+// PublishBatch implements [delayer.BatchPublisher]. Messages that were certainly not stored, because
+// objects of ours are gone or the broker blocks publishers, are sent again behind the others.
 func (e *Engine) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
 	results := make([]error, len(messages))
 	todo := every(len(messages))
@@ -22,12 +24,15 @@ func (e *Engine) PublishBatch(ctx context.Context, messages []delayer.Message) [
 		began = map[int]time.Time{}
 	}
 	for attempt := 1; ; attempt++ {
-		r := &round{engine: e, messages: messages, results: results, doubted: -1, began: began, last: attempt == attempts}
+		r := &round{
+			engine: e, messages: messages, results: results, doubted: -1, began: began, last: attempt == attempts,
+			limits: map[int]deadline{}, late: map[int]deadline{},
+		}
 		r.run(ctx, todo)
-		if len(r.lost) == 0 || attempt == attempts {
+		if len(r.again) == 0 || attempt == attempts {
 			return results
 		}
-		todo = slices.Values(r.lost)
+		todo = slices.Values(r.again)
 	}
 }
 
@@ -48,8 +53,10 @@ type round struct {
 	batch   *broker.Batch
 	latest  int               // that was begun
 	doubted int               // the latest when the topology was last doubted: what was lost up to there tells nothing new
-	lost    []int             // because objects of ours are gone
-	last    bool              // what is lost in this round is not sent again
+	again   []int             // to be sent again
+	last    bool              // nothing is sent again
+	limits  map[int]deadline  // of those on their way, if they have one
+	late    map[int]deadline  // of those that were confirmed after it
 	began   map[int]time.Time // when each message was begun, if somebody observes
 }
 
@@ -73,6 +80,11 @@ func (r *round) run(ctx context.Context, todo iter.Seq[int]) {
 		r.publish(ctx, prepare, i)
 	}
 	r.batch.Flush(ctx)
+	for _, i := range slices.Sorted(maps.Keys(r.late)) { // what it publishes must not wait for a batch
+		m := r.messages[i]
+		r.results[i] = r.engine.locate(r.engine.late(ctx, r.late[i]), m.Exchange, m.Key)
+		r.tell(ctx, i)
+	}
 }
 
 // ended is the error of the messages from index on, if no more can be published.
@@ -103,10 +115,13 @@ func (r *round) publish(ctx, prepare context.Context, index int) {
 		return
 	}
 	envelope := message.NewEnvelope(time.Now().Add(m.Delay), m.Delay, m.Exchange)
-	sealed, err := e.prepare(prepare, m.Exchange, m.Key, waits, m.Publishing, envelope)
+	sealed, limit, err := e.prepare(prepare, m.Exchange, m.Key, waits, m.Publishing, envelope)
 	if err != nil {
 		r.done(ctx, index, r.interrupted(ctx, index, err))
 		return
+	}
+	if limit.late != nil {
+		r.limits[index] = limit
 	}
 	r.batch.Publish(ctx, index, sealed)
 }
@@ -123,15 +138,21 @@ func (r *round) interrupted(ctx context.Context, index int, err error) error {
 func (r *round) done(ctx context.Context, index int, err error) {
 	e, m := r.engine, &r.messages[index]
 	r.results[index] = e.locate(explain(err, m.Delay), m.Exchange, m.Key)
-	lost := err != nil && e.lost(err, m.Delay)
-	if !lost || r.last {
-		r.tell(ctx, index)
-	}
-	if !lost {
+	limit := r.limits[index]
+	delete(r.limits, index)
+	if err == nil && limit.missed() {
+		r.late[index] = limit
 		return
 	}
-	r.lost = append(r.lost, index)
-	if index > r.doubted {
+	lost := err != nil && e.lost(err, m.Delay)
+	again := lost || errors.Is(err, broker.ErrStale)
+	if !again || r.last {
+		r.tell(ctx, index)
+	}
+	if again {
+		r.again = append(r.again, index)
+	}
+	if lost && index > r.doubted {
 		e.keeper.Doubt()
 		r.doubted = r.latest
 	}

@@ -56,6 +56,14 @@ func (e *Engine) Limits() delayer.Limits {
 // Keeper keeps the topology.
 func (e *Engine) Keeper() *keeper.Keeper { return e.keeper }
 
+// Control is the connection that does not publish.
+func (e *Engine) Control() *broker.Control { return e.control }
+
+// PublishDirect publishes to an exchange that is not of the topology, as [broker.Publisher] does.
+func (e *Engine) PublishDirect(ctx context.Context, msg broker.Publishing) error {
+	return e.publisher.PublishDirect(ctx, msg)
+}
+
 // Close implements [delayer.Delayer].
 func (e *Engine) Close() error {
 	e.stop()
@@ -94,10 +102,14 @@ func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.D
 	envelope := message.NewEnvelope(time.Now().Add(delay), delay, exchange)
 	for attempt := 1; ; attempt++ {
 		err := e.attempt(ctx, exchange, key, waits, msg, envelope)
-		if err == nil || attempt == attempts || !e.lost(err, delay) {
+		switch {
+		case err == nil || attempt == attempts:
+			return err
+		case e.lost(err, delay):
+			e.keeper.Doubt()
+		case !errors.Is(err, broker.ErrStale):
 			return err
 		}
-		e.keeper.Doubt()
 	}
 }
 
@@ -137,7 +149,7 @@ func (e *Engine) lost(err error, delay time.Duration) bool {
 }
 
 func (e *Engine) attempt(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing, envelope message.Envelope) error {
-	sealed, err := e.prepare(ctx, exchange, key, delay, msg, envelope)
+	sealed, limit, err := e.prepare(ctx, exchange, key, delay, msg, envelope)
 	if err != nil {
 		return err
 	}
@@ -145,32 +157,32 @@ func (e *Engine) attempt(ctx context.Context, exchange, key string, delay time.D
 		return explain(err, delay)
 	}
 	message.Recycle(sealed.Message) // confirmed: otherwise it may still be being written
+	if limit.missed() {
+		return e.late(ctx, limit)
+	}
 	return nil
 }
 
 // prepare makes sure that a message can get to its destination, and returns how it is published.
-func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing, envelope message.Envelope) (broker.Publishing, error) {
+func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing, envelope message.Envelope) (p broker.Publishing, limit deadline, err error) {
 	if err := e.keeper.Ensure(ctx); err != nil {
-		return broker.Publishing{}, err
+		return p, limit, err
 	}
 	destinations, err := e.dests.Bind(ctx, exchange, key, message.Copies(msg.Headers), delay)
 	if err != nil {
-		return broker.Publishing{}, err
+		return p, limit, err
 	}
 	if delay == 0 {
-		return broker.Publishing{Exchange: exchange, Key: key, Direct: true, Message: message.Seal(msg, envelope, nil)}, nil
+		return broker.Publishing{Exchange: exchange, Key: key, Direct: true, Message: message.Seal(msg, envelope, nil)}, limit, nil
 	}
 	own, _ := msg.Headers["BCC"].([]any)
 	entry, err := e.strategy.Enter(ctx, Message{
-		Delay: delay, Words: delivery.Words(key), Destinations: destinations, Envelope: envelope, BCC: own,
+		Delay: delay, Key: key, Words: delivery.Words(key), Destinations: destinations, Envelope: envelope, BCC: own,
 	})
 	if err != nil {
-		return broker.Publishing{}, err
+		return p, limit, err
 	}
-	return broker.Publishing{
-		Exchange: entry.Exchange, Key: key, Optional: entry.Optional, Direct: entry.Foreign,
-		Message: message.Seal(msg, envelope, entry.Headers, entry.Keys...),
-	}, nil
+	return entry.seal(key, msg, envelope), entry.deadline(), nil
 }
 
 // explain says what to do about a message without delay that no queue took.

@@ -7,7 +7,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/misrouted"
@@ -83,11 +82,13 @@ func (e *Engine) resendOnce(ctx context.Context, was message.Envelope, key strin
 	}
 	here := was
 	here.Due = time.Now().Add(waits)
-	entry, err := e.strategy.Enter(ctx, Message{Delay: waits, Words: delivery.Words(key), Destinations: destinations, Envelope: here})
+	entry, err := e.strategy.Enter(ctx, Message{Delay: waits, Key: key, Words: delivery.Words(key), Destinations: destinations, Envelope: here})
 	if err != nil {
 		return err
 	}
-	return e.publisher.Publish(ctx, broker.Publishing{
-		Exchange: entry.Exchange, Key: key, Optional: entry.Optional, Message: message.Seal(msg, was, entry.Headers, entry.Keys...),
-	})
+	err = e.publisher.Publish(ctx, entry.seal(key, msg, was))
+	if limit := entry.deadline(); err == nil && limit.missed() {
+		return e.late(ctx, limit)
+	}
+	return err
 }

@@ -130,7 +130,7 @@ func (s Settings) BrokerOptions(name string) broker.Options {
 type watchKey struct{}
 
 // WithWatchEvery sets how often a Delayer looks at topology and policies, for tests. Default: five
-// seconds.
+// seconds, and more for a large topology.
 func WithWatchEvery(ctx context.Context, every time.Duration) context.Context {
 	return context.WithValue(ctx, watchKey{}, every)
 }

@@ -44,19 +44,11 @@ type Reckoner interface {
 // A Message is the part of a message that a Strategy needs.
 type Message struct {
 	Delay        time.Duration // positive and within Limits; a tier where there are tiers
+	Key          string        // the user's routing key
 	Words        int           // the number of words that our routing keys must have
 	Destinations []any         // the delivery keys of its destinations, strings
 	Envelope     message.Envelope
 	BCC          []any // the user's own, strings
-}
-
-// An Entry is how a message is published.
-type Entry struct {
-	Exchange string
-	Keys     []any         // strings; BCC keys beside the user's own
-	Headers  amqp091.Table // added to the message's
-	Optional bool          // not mandatory: the exchange would return every message
-	Foreign  bool          // the exchange is not ours
 }
 
 // AnyPriority is the [delayer.Limits].MaxPriority of a backend whose waiting messages never block
