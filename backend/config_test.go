@@ -42,13 +42,13 @@ func TestParseTheOtherBackends(t *testing.T) {
 	want := Config{
 		FixedTiers: fixedtiers.Config{Tiers: []time.Duration{time.Second, 90 * time.Minute}, Rounding: "exact", MaxLength: 5, Overflow: "early", Prefix: "d"},
 		Plugin:     plugin.Config{Exchange: "theirs"},
-		Controller: controller.Config{Levels: 3, Tick: time.Millisecond, Run: delayer.Off},
+		Controller: controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: time.Millisecond, Run: delayer.Off},
 	}
 	for name, text := range map[string]string{
 		"yaml": "fixedtiers: {tiers: [1s, 1h30m], rounding: exact, max_length: 5, overflow: early, prefix: d}\n" +
-			"plugin: {exchange: theirs}\ncontroller:\n  levels: 3\n  tick: 1ms\n  run: false\n",
+			"plugin: {exchange: theirs}\ncontroller:\n  wheel: rounds\n  levels: 3\n  tick: 1ms\n  run: false\n",
 		"json": `{"fixedtiers": {"tiers": ["1s", "1h30m"], "rounding": "exact", "max_length": 5, "overflow": "early", "prefix": "d"},
-			"plugin": {"exchange": "theirs"}, "controller": {"levels": 3, "tick": "1ms", "run": false}}`,
+			"plugin": {"exchange": "theirs"}, "controller": {"wheel": "rounds", "levels": 3, "tick": "1ms", "run": false}}`,
 	} {
 		cfg, err := Parse(strings.NewReader(text))
 		require.NoError(t, err, name)
@@ -165,7 +165,11 @@ func TestOpenRefusesBeforeItConnects(t *testing.T) {
 		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Tick: 11 * 8760 * time.Hour}}, "ten years"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: []time.Duration{1}}}, "open fixedtiers.tiers: invalid configuration: 1ns is not"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Overflow: "early"}}, "early needs queue_type: classic"},
-		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Levels: 29}}, "open controller.levels"},
+		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 29}}, "open controller.levels"},
+		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Levels: 9}},
+			"levels and tick are of rounds (set controller.wheel: rounds)"},
+		{Config{Options: delayer.Options{URL: nowhere, QueueType: "classic"}, Backend: "controller"},
+			"slots are quorum queues, and queue_type is classic (set controller.wheel: rounds)"},
 	} {
 		d, err := Open(context.Background(), c.cfg)
 		require.Nil(t, d)

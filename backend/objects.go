@@ -85,19 +85,49 @@ func Apply(ctx context.Context, cfg Config) (created []string, err error) {
 // prefix first: those that are open declare the topology again. Other errors are those of [Open].
 func Remove(ctx context.Context, cfg Config, force bool) error {
 	return cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
-		kept := topology.Plan{Queues: slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool { return q.Role == topology.Probe })}
-		states, err := topology.Look(ctx, c.Control(), s.Backend, kept)
-		if err != nil {
-			return err
-		}
-		if use := inUse(states); use != "" && !force {
-			return &delayer.Error{
-				Op: "remove", Backend: s.Backend, Object: "topology of prefix " + s.Prefix, Kind: delayer.ErrConflict, Cause: errors.New(use),
-				Hint: "wait until nothing waits, and close the Delayers and controllers of the prefix",
+		if !force {
+			if err := unused(ctx, c, s, p); err != nil {
+				return err
 			}
 		}
 		return topology.Remove(ctx, c.Control(), s.Backend, p)
 	})
+}
+
+// unused returns ErrConflict if a message is in one of the queues, or somebody consumes one.
+func unused(ctx context.Context, c *engine.Connected, s engine.Settings, p topology.Plan) error {
+	kept := topology.Plan{Queues: slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool {
+		return q.Role == topology.Probe || q.Role == topology.Record
+	})}
+	use, err := used(ctx, c, s.Backend, kept)
+	if err != nil || use == "" {
+		return err
+	}
+	return &delayer.Error{
+		Op: "remove", Backend: s.Backend, Object: "topology of prefix " + s.Prefix, Kind: delayer.ErrConflict, Cause: errors.New(use),
+		Hint: "wait until nothing waits, and close the Delayers and controllers of the prefix",
+	}
+}
+
+// used says what is in the queues, and who consumes them, or "". A count of 0 is not believed before
+// the queue has answered otherwise: see [topology.Holds].
+func used(ctx context.Context, c *engine.Connected, backend string, p topology.Plan) (string, error) {
+	look := func() (string, error) {
+		states, err := topology.Look(ctx, c.Control(), backend, p)
+		return inUse(states), err
+	}
+	for {
+		if use, err := look(); err != nil || use != "" {
+			return use, err
+		}
+		holding, err := topology.Holding(ctx, c.Control(), backend, p)
+		if err != nil {
+			return "", err
+		}
+		if holding == nil {
+			return look() // at those that nobody else may read, and that answer now
+		}
+	}
 }
 
 // inUse says what is in the queues, and who consumes them, or "".

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -12,34 +13,87 @@ import (
 	"github.com/delayer-go/delayer/internal/observe"
 )
 
-// A consumer is one channel that consumes the intake, until the channel is lost. The broker then
+// A consumer is one channel that consumes a queue, until the channel is lost. The broker then
 // redelivers what the consumer has not acknowledged.
 type consumer struct {
 	*runner
+	router
 	alive   context.Context // ends when nothing can be acknowledged any more
+	abandon context.CancelCauseFunc
 	holder  *holder
-	working sync.WaitGroup // messages that are being published
-	foreign sync.Mutex     // held while a foreign message is published
+	tenure  atomic.Pointer[tenure] // nil before the first message
+	working sync.WaitGroup         // messages that are being published
+	foreign sync.Mutex             // held while a foreign message is published
 }
 
-// serve takes messages until the channel is lost or the runner closes.
+// A router knows how messages wait.
+type router interface {
+	// route sends a message on, holds or delivers it. It never blocks.
+	route(c *consumer, m incoming)
+	// again makes a message that is due wait for some seconds.
+	again(c *consumer, m incoming)
+	// keepAgain makes a foreign message wait for some seconds until it is to be kept.
+	keepAgain(c *consumer, d *amqp091.Delivery, msg amqp091.Publishing, why error)
+	// acknowledge removes a message from its queue.
+	acknowledge(d *amqp091.Delivery)
+}
+
+func (r *runner) newConsumer(alive context.Context, how router, most, mostBytes int) *consumer {
+	c := &consumer{runner: r, router: how, holder: newHolder(most, mostBytes)}
+	c.alive, c.abandon = context.WithCancelCause(alive)
+	return c
+}
+
+// serve takes messages of the intake until the channel is lost or the runner closes.
 func (r *runner) serve(alive context.Context, messages <-chan amqp091.Delivery) {
-	alive, abandon := context.WithCancelCause(alive)
-	c := &consumer{runner: r, alive: alive, holder: newHolder(mostHeld, mostHeldBytes)}
-	holding, stopHolding := context.WithCancel(alive)
-	defer context.AfterFunc(r.ctx, stopHolding)()
+	c := r.newConsumer(alive, rounds{}, mostHeld, mostHeldBytes)
+	c.during(r.ctx, func() { c.take(messages) })
+}
+
+// during runs the holder while take runs, until ctx ends, and then waits for what is being published.
+func (c *consumer) during(ctx context.Context, take func()) {
+	holding, stopHolding := context.WithCancel(c.alive)
+	defer context.AfterFunc(ctx, stopHolding)()
 	held := make(chan struct{})
 	go func() {
 		defer close(held)
 		c.holder.run(holding)
 	}()
-	c.take(messages)
+	take()
 	stopHolding()
 	<-held
 	c.changed(c.holder.drop())
-	defer time.AfterFunc(drainTimeout, func() { abandon(context.DeadlineExceeded) }).Stop()
+	defer time.AfterFunc(drainTimeout, func() { c.abandon(context.DeadlineExceeded) }).Stop()
 	c.working.Wait()
-	abandon(nil)
+	c.abandon(nil)
+}
+
+// ours returns an error, and ends the consumer, if another may have its messages by now.
+func (c *consumer) ours() error {
+	t := c.tenure.Load()
+	if t == nil {
+		return nil
+	}
+	err := t.confirm()
+	if err != nil {
+		c.abandon(err)
+	}
+	return err
+}
+
+// begin notes the channel of a first message.
+func (c *consumer) begin(d *amqp091.Delivery) {
+	if c.tenure.Load() != nil {
+		return
+	}
+	ask := func() error { return nil }
+	if ch, ok := d.Acknowledger.(*amqp091.Channel); ok {
+		ask = func() error {
+			const noSize, wholeChannel = 0, false
+			return ch.Qos(prefetch, noSize, wholeChannel) // for new consumers, of which there will be none
+		}
+	}
+	c.tenure.Store(newTenure(c.pulse, ask))
 }
 
 // take returns when no more messages come.
@@ -76,6 +130,7 @@ type incoming struct {
 	*amqp091.Delivery
 	envelope message.Envelope
 	stamp    stamp
+	came     time.Time
 }
 
 // read parses the headers of a message. The error says why the message is foreign.
@@ -85,20 +140,35 @@ func read(d *amqp091.Delivery) (incoming, error) {
 		return incoming{}, err
 	}
 	envelope, err := delayer.ParseHeader(d.Headers)
-	return incoming{d, envelope, stamp}, err
+	return incoming{d, envelope, stamp, time.Now()}, err
 }
 
 // handle never blocks: other messages are behind this one.
 func (c *consumer) handle(d *amqp091.Delivery) {
+	c.begin(d)
+	d = message.UnderUserKey(d)
 	m, err := read(d)
 	switch {
 	case err == nil:
-		c.route(m)
+		c.route(c, m)
 	case isPing(d):
-		c.work(func() { c.acknowledge(d, nil) })
+		c.acknowledge(d)
 	default:
 		c.work(func() { c.keep(d, err) })
 	}
+}
+
+// hold keeps a message in memory until it is due, or returns false where there is no room.
+func (c *consumer) hold(due time.Time, size int, then func()) bool {
+	release := func() {
+		c.changed(-1, -size)
+		then()
+	}
+	if !c.holder.add(held{due: due, size: size, release: release}) {
+		return false
+	}
+	c.changed(1, size)
+	return true
 }
 
 // changed says by how much the memory has changed.
@@ -115,31 +185,4 @@ func (c *consumer) work(f func()) {
 		defer c.working.Done()
 		f()
 	}()
-}
-
-// route sends a message to the next queue or to its destination, or holds it.
-func (c *consumer) route(m incoming) {
-	now, expired := time.Now(), expired(m.Headers)
-	remaining := m.stamp.remaining(now, expired)
-	if early := remaining - m.stamp.left; expired && early > time.Second {
-		c.warn("a message expired too early and waits again: is there a policy with message-ttl?",
-			"message", m.envelope.ID, "early", early.Round(time.Millisecond))
-	}
-	level := c.blueprint.schedule.next(remaining)
-	if level == hold {
-		release := func() {
-			c.changed(-1, -len(m.Body))
-			c.work(func() { c.deliver(m) })
-		}
-		if c.holder.add(held{due: now.Add(remaining), size: len(m.Body), release: release}) {
-			c.changed(1, len(m.Body))
-			return
-		}
-		level = 0
-	}
-	if level == deliver {
-		c.work(func() { c.deliver(m) })
-		return
-	}
-	c.work(func() { c.forward(m, level, now, remaining) })
 }

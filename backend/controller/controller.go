@@ -1,7 +1,8 @@
-// Package controller delays messages for any time, to the millisecond. They wait in TTL queues.
-// Between two queues a controller, which is a consumer, computes the remaining delay.
+// Package controller delays messages for any time, to the millisecond. They wait in queues, and a
+// controller, which is a consumer, sends them on. There are two wheels of queues, [Rounds] and
+// [Slots], the default; all that is said here of TTL queues, levels and ticks is about rounds.
 //
-// # How a message waits
+// # How a message waits in rounds
 //
 // Level k is a queue whose messages expire after 2^k ticks. Publish sends a message to the longest
 // queue that ends before it is due. From there it is dead-lettered to the intake queue, which a
@@ -21,6 +22,52 @@
 // A controller that has been idle for three seconds sends a ping through the intake queue: a
 // message with the header x-delayer-ping that expires after a minute. If nothing comes back, it
 // consumes again on a new channel: see ping.go.
+//
+// # How a message waits in slots
+//
+// With wheel: slots each queue is for a stretch of time: 3 seconds, a minute, an hour, a day or 30
+// days. Publish puts a message into the slot of its due time, by the broker's clock. Shortly before
+// that time a controller consumes the slot. It holds the messages unacknowledged and publishes each
+// when it is due. A message of a longer slot that is not due within two minutes, or of a minute with
+// more messages than memory holds, first goes down to a shorter slot. Nothing expires, unless a
+// policy has set a message-ttl: then it goes to the intake, and from there to a slot again.
+//
+// One controller at a time consumes a slot. If it dies, or is not heard of for two heartbeats (20 to
+// 30 s), the broker gives its messages to another. A controller that was paused publishes nothing
+// before its channel has answered. So a message arrives twice only if the controller dies or is
+// stopped after its publish and before its acknowledgement, which follows within a quarter of
+// a second, or within four where there are many.
+//
+// A controller takes at most 32,000 messages of a slot of 3 seconds, 8,192 of a minute and 1,024 of
+// longer ones, and of each about 32 MiB, by the size of recent messages; 256 of a slot whose time is
+// over. Until its first message it takes 16 of each.
+//
+// A slot is consumed for a while after its time (39 seconds to a month, by level). Who writes a
+// message as late as that, because a process or the network stood still, finds a consumer there. A
+// message that could not be written in time, because the broker blocked publishers, gets another
+// slot. If it was written, and confirmed late, Publish asks the controllers to search the slot. What
+// lies in a slot at other times, because no controller ran, is looked for when a controller starts and
+// after each lost channel. What remains: a message that the broker reads that late from a publisher
+// that has died. It is found when the slot has its next turn: after 3 minutes, 96 minutes, 32 hours,
+// 32 days or 360 days.
+//
+// Clocks: publisher and controller learn the broker's time and its uncertainty, half a second at
+// first and a few milliseconds after some ten seconds. The uncertainty of both is added to the
+// delay. A process that delivers what it has published uses its own monotonic clock instead. Neither
+// needs a machine whose clock is right. If the broker's clock is set forward, messages of before are
+// due later by that step, which is recorded in a stream for controllers that start later. Only a step
+// that no Delayer of the prefix lives to notice makes them early. A step back makes them late. The
+// nodes of a cluster need NTP. While the broker does not tell its time, new messages wait in the
+// intake; those in slots wait, late but never early.
+//
+// # Tickets
+//
+// With wheel: slots the Delayer is a [delayer.Scheduler]. Cancel and Reschedule write a change into a
+// stream that all controllers read from its beginning. A message with a ticket is delivered only when
+// its controller has read all changes that were accepted for it: it writes a mark into the same stream
+// and waits for it to come back. A change is accepted if it was confirmed five seconds before the
+// message is due. A mark that was sent within the last three of them, or later, is behind it. The two
+// seconds between are for the clocks of a cluster's nodes.
 //
 // # Limits
 //
@@ -81,11 +128,14 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/brokertime"
 	"github.com/delayer-go/delayer/internal/engine"
 )
 
@@ -94,15 +144,30 @@ const Name = "controller"
 
 // About is what tables and reports say of this backend.
 func About() delayer.About {
-	return delayer.About{WaitsIn: "queues, again and again", Needs: "a controller that runs: in the process, or alone"}
+	return delayer.About{WaitsIn: "the queue of the due time", Needs: "a controller that runs: in the process, or alone"}
 }
+
+// A Wheel is where messages wait.
+type Wheel string
+
+// The wheels.
+const (
+	// Slots are quorum queues, one for each stretch of time. A message goes to that of its due
+	// time, and a controller takes it from there shortly before.
+	Slots Wheel = "slots"
+	// Rounds are queues with a TTL of 2^k ticks.
+	Rounds Wheel = "rounds"
+)
 
 // Config is the shape of the queues. A field that is zero takes its default.
 type Config struct {
-	// Levels is 1 to 28; more levels mean fewer hops for a long delay. Default: 20.
+	// Wheel says where messages wait: "slots" or "rounds". Default: "slots", which are quorum queues;
+	// with classic queues, levels or a tick, say "rounds".
+	Wheel Wheel `yaml:"wheel"`
+	// Levels of rounds, 1 to 28; more levels mean fewer hops for a long delay. Default: 20.
 	Levels int `yaml:"levels"`
-	// Tick is how long messages wait in the shortest queue, whole milliseconds up to 1m. Delays are
-	// exact to the millisecond whatever it is. Default: 1s.
+	// Tick is how long messages wait in the shortest queue of rounds, whole milliseconds up to 1m.
+	// Delays are exact to the millisecond whatever it is. Default: 1s.
 	Tick time.Duration `yaml:"tick"`
 	// Run starts a controller beside the Delayer. Default: On. With Off another process must run
 	// one ([Serve], or `delayer controller`). Messages wait until one does.
@@ -110,12 +175,12 @@ type Config struct {
 }
 
 // Default returns the values that zero fields of a Config stand for.
-func Default() Config { return Config{Levels: 20, Tick: time.Second, Run: delayer.On} }
+func Default() Config { return Config{Wheel: Slots, Levels: 20, Tick: time.Second, Run: delayer.On} }
 
 func (c Config) withDefaults() Config {
 	def := Default()
 	return Config{
-		Levels: cmp.Or(c.Levels, def.Levels), Tick: cmp.Or(c.Tick, def.Tick), Run: cmp.Or(c.Run, def.Run),
+		Wheel: cmp.Or(c.Wheel, def.Wheel), Levels: cmp.Or(c.Levels, def.Levels), Tick: cmp.Or(c.Tick, def.Tick), Run: cmp.Or(c.Run, def.Run),
 	}
 }
 
@@ -140,16 +205,54 @@ func open(ctx context.Context, s engine.Settings, b blueprint, runs bool) (delay
 	if err != nil {
 		return nil, err
 	}
-	e, err := c.Start(ctx, &strategy{blueprint: b, limits: guarantees(b.kind, c.MaxPriority())})
+	rounds := strategy{blueprint: b, limits: b.guarantees(c.MaxPriority())}
+	if b.wheel != nil {
+		return openSlots(ctx, c, s, rounds, runs)
+	}
+	e, err := c.Start(ctx, &rounds)
 	if err != nil || !runs {
 		return engine.Opened(e, err)
 	}
-	r, err := run(ctx, s, b, e.Keeper())
+	r, err := run(ctx, s, b, e.Keeper(), nil)
 	if err != nil {
 		_ = e.Close()
 		return nil, err
 	}
 	return &withController{Engine: e, runner: r}, nil
+}
+
+// openSlots opens a Delayer that learns the broker's time, with a controller if runs is true.
+func openSlots(ctx context.Context, c *engine.Connected, s engine.Settings, base strategy, runs bool) (delayer.Delayer, error) {
+	knows := &brokerClock{}
+	strategy := &slotStrategy{strategy: base, clock: knows}
+	e, err := c.Start(ctx, strategy)
+	if err != nil {
+		return nil, err
+	}
+	strategy.publish = e.PublishDirect
+	d := &withController{Engine: e}
+	shared := base.blueprint.names.shared()
+	shared.Restore = e.Keeper().Redeclare
+	asks := brokertime.New(brokertime.Config{
+		Backend: Name, Prefix: s.Prefix, Logger: s.BrokerOptions("").Slog(), Control: e.Control(), Shared: &shared, Publish: e.PublishDirect,
+	})
+	log, err := brokertime.OpenLog(ctx, asks, brokertime.LogConfig{
+		Queue: base.blueprint.names.steps(), Exchange: base.blueprint.names.enterSlots(), Key: stepsKey, Conn: e.Control().Conn(),
+	})
+	if err == nil {
+		asking, stop := context.WithCancel(context.Background())
+		d.stopAsking = func() { stop(); log.Close() }
+		if err = asks.Ask(ctx); err == nil && runs {
+			d.runner, err = run(ctx, s, base.blueprint, e.Keeper(), knows)
+		}
+		knows.set(asks)
+		d.asking.Go(func() { asks.Run(asking) })
+	}
+	if err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	return &scheduler{withController: d, prefix: s.Prefix, strategy: strategy}, nil
 }
 
 // Serve runs a controller and nothing else, until ctx ends. It then stops taking messages, waits
@@ -182,7 +285,7 @@ func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
 // queues of RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
 func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
 	b, _, err := newBlueprint(opts, cfg)
-	return guarantees(b.kind, engine.AnyPriority), err
+	return b.guarantees(engine.AnyPriority), err
 }
 
 // newBlueprint checks a configuration. The broker accepts every topology that passes.
@@ -191,9 +294,25 @@ func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings,
 	if err != nil {
 		return blueprint{}, s, err
 	}
+	if cfg.Wheel == "" && (cfg.Levels != 0 || cfg.Tick != 0) {
+		return blueprint{}, s, badWheel("it is not set, which means slots, and levels and tick are of rounds")
+	}
 	cfg = cfg.withDefaults()
+	if cfg.Wheel == Slots {
+		if s.QueueType != delayer.Quorum {
+			return blueprint{}, s, badWheel(fmt.Sprintf("slots are quorum queues, and queue_type is %s", s.QueueType))
+		}
+		return blueprint{wheel: wheel.Default(), names: names{s.Prefix}, kind: s.QueueType, stage: s.Stage()}, s, nil
+	}
+	if cfg.Wheel != Rounds {
+		return blueprint{}, s, badConfig("wheel", "%q is neither %s nor %s", cfg.Wheel, Slots, Rounds)
+	}
 	waits, err := newSchedule(cfg.Levels, cfg.Tick)
 	return blueprint{schedule: waits, names: names{s.Prefix}, kind: s.QueueType, stage: s.Stage()}, s, err
+}
+
+func badWheel(why string) error {
+	return engine.ConfigError(Name+".wheel", errors.New(why), "set controller.wheel: rounds")
 }
 
 func badConfig(field, format string, args ...any) error {
@@ -203,8 +322,10 @@ func badConfig(field, format string, args ...any) error {
 // withController is a Delayer beside which a controller runs.
 type withController struct {
 	*engine.Engine
-	stop   sync.Once
-	runner *runner
+	stop       sync.Once
+	runner     *runner            // nil if none runs here
+	stopAsking context.CancelFunc // for the broker's time; nil for rounds
+	asking     sync.WaitGroup
 }
 
 // Close implements [delayer.Delayer].
@@ -226,4 +347,14 @@ func (c *withController) RemoveTopology(ctx context.Context) error {
 }
 
 // stopRunner returns, to all who call it, once the controller has stopped.
-func (c *withController) stopRunner() { c.stop.Do(c.runner.close) }
+func (c *withController) stopRunner() {
+	c.stop.Do(func() {
+		if c.stopAsking != nil {
+			c.stopAsking() // what is known serves for a minute
+			c.asking.Wait()
+		}
+		if c.runner != nil {
+			c.runner.close()
+		}
+	})
+}

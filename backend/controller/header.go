@@ -2,24 +2,9 @@ package controller
 
 import (
 	"crypto/rand"
-	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
-
-	"github.com/delayer-go/delayer/internal/message"
-)
-
-// The header that a message carries between controllers is [message.Stamp], a table of these.
-const (
-	fieldClock = "clock" // the process that wrote it
-	fieldDue   = "due"   // the due time, by that process's clock
-	fieldHop   = "hop"   // the TTL of the queue that the message was sent to; 0: straight to the intake
-	fieldLeft  = "left"  // what remains of the delay after that
-	fieldTo    = "to"    // the delivery keys of its destinations
-	fieldBCC   = "bcc"   // the user's own BCC, which the broker takes away; absent if there is none
 )
 
 // Each process has a monotonic clock of its own: nanoseconds since it started. A due time by it
@@ -32,12 +17,18 @@ var (
 // reading is a time on this process's monotonic clock.
 func reading(t time.Time) time.Duration { return t.Sub(clockStart) }
 
-// A stamp is what a message carries while it waits.
+// A stamp is what a message carries in the header [message.Stamp] while it waits.
 type stamp struct {
-	clock     string
-	due       time.Duration
-	hop, left time.Duration
-	to, bcc   []any // strings
+	clock  string        // the process that wrote it
+	due    time.Duration // the due time, by that process's clock
+	hop    time.Duration // the TTL of the queue that the message was sent to; 0: straight to the intake
+	left   time.Duration // what remains of the delay after that
+	at     int64         // the due time in ms by the broker's clock; 0: it was not known
+	since  int64         // what that clock showed, at most, when it was reckoned
+	ticket bool          // the message may be cancelled
+	key    *string       // the user's routing key; nil: the message has kept it
+	to     []any         // the delivery keys of its destinations, strings
+	bcc    []any         // the user's own BCC, which the broker takes away, strings
 }
 
 // remaining is how much of the delay is left now.
@@ -67,78 +58,7 @@ func expired(headers amqp091.Table) bool {
 	return death["reason"] == "expired"
 }
 
-// restamp is the stamp for the next hop, by this process's clock.
+// restamp is the stamp for the next hop, by this process's clock. It lacks what only slots use.
 func (s stamp) restamp(now time.Time, remaining, hop time.Duration) stamp {
-	return stamp{clock: clockID, due: reading(now) + remaining, hop: hop, left: remaining - hop, to: s.to, bcc: s.bcc}
-}
-
-func (s stamp) table() amqp091.Table {
-	t := amqp091.Table{
-		fieldClock: s.clock, fieldDue: int64(s.due), fieldHop: int64(s.hop), fieldLeft: int64(s.left), fieldTo: s.to,
-	}
-	if len(s.bcc) > 0 {
-		t[fieldBCC] = s.bcc
-	}
-	return t
-}
-
-// header is the stamp as a message carries it.
-func (s stamp) header() amqp091.Table { return amqp091.Table{message.Stamp: s.table()} }
-
-// readStamp reverses table. The error says why the message is foreign.
-func readStamp(headers amqp091.Table) (stamp, error) {
-	value, there := headers[message.Stamp]
-	if !there {
-		return stamp{}, fmt.Errorf("no header %s", message.Stamp)
-	}
-	t, ok := value.(amqp091.Table)
-	if !ok {
-		return stamp{}, fmt.Errorf("header %s is a %T", message.Stamp, value)
-	}
-	clock, ok1 := t[fieldClock].(string)
-	due, ok2 := t[fieldDue].(int64)
-	hop, ok3 := t[fieldHop].(int64)
-	left, ok4 := t[fieldLeft].(int64)
-	if !ok1 || !ok2 || !ok3 || !ok4 || clock == "" {
-		return stamp{}, fmt.Errorf("header %s lacks its times", message.Stamp)
-	}
-	if hop < 0 || hop > int64(longest) || left > int64(longest) || left < -int64(longest) || due < 0 {
-		return stamp{}, fmt.Errorf("header %s has impossible times", message.Stamp)
-	}
-	s := stamp{clock: clock, due: time.Duration(due), hop: time.Duration(hop), left: time.Duration(left)}
-	var err error
-	if s.to, err = keys(t[fieldTo]); err == nil {
-		s.bcc, err = keys(t[fieldBCC])
-	}
-	switch {
-	case err != nil:
-		return stamp{}, err
-	case len(s.to) == 0:
-		return stamp{}, fmt.Errorf("header %s has no destination", message.Stamp)
-	}
-	for _, key := range s.to {
-		if !strings.HasPrefix(key.(string), message.Reserved) {
-			return stamp{}, fmt.Errorf("header %s has the destination %.64q", message.Stamp, key)
-		}
-	}
-	return s, nil
-}
-
-var errKeys = errors.New("header " + message.Stamp + " has keys that are no strings of at most 255 bytes")
-
-// keys checks a list of routing keys, which the broker will read.
-func keys(value any) ([]any, error) {
-	if value == nil {
-		return nil, nil
-	}
-	list, ok := value.([]any)
-	if !ok {
-		return nil, errKeys
-	}
-	for _, item := range list {
-		if key, ok := item.(string); !ok || len(key) > 255 {
-			return nil, errKeys
-		}
-	}
-	return list, nil
+	return stamp{clock: clockID, due: reading(now) + remaining, hop: hop, left: remaining - hop, to: s.to, bcc: s.bcc, ticket: s.ticket}
 }

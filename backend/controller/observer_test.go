@@ -12,14 +12,14 @@ import (
 
 // TestObserver_Held: what comes into the memory leaves it, released or not.
 func TestObserver_Held(t *testing.T) {
-	b, _, err := newBlueprint(delayer.Options{}, Config{Tick: time.Minute})
+	b, _, err := newBlueprint(delayer.Options{}, Config{Wheel: Rounds, Tick: time.Minute})
 	require.NoError(t, err)
 	var messages, bytes []int
-	c := &consumer{holder: newHolder(10, 100), runner: &runner{blueprint: b, observer: delayer.Observer{
+	c := &consumer{router: rounds{}, holder: newHolder(10, 100), runner: &runner{blueprint: b, observer: delayer.Observer{
 		Held: func(e delayer.HeldEvent) { messages, bytes = append(messages, e.Messages), append(bytes, e.Bytes) },
 	}}}
 	for _, left := range []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second} {
-		c.route(incoming{
+		c.route(c, incoming{
 			Delivery: &amqp091.Delivery{Body: []byte("body")}, stamp: stamp{clock: clockID, due: reading(time.Now()) + left},
 		})
 	}

@@ -20,20 +20,18 @@ const (
 	postponedFor = 5 * time.Second
 )
 
-// forward sends a message to the queue of a level.
-func (c *consumer) forward(m incoming, level int, now time.Time, remaining time.Duration) {
-	next := m.stamp.restamp(now, remaining, c.blueprint.schedule.ttl(level))
-	c.wait(m.Delivery, level, message.Seal(message.Again(m.Delivery, c.user), m.envelope, next.header()))
-}
-
-// wait puts a message into the queue of a level.
-func (c *consumer) wait(d *amqp091.Delivery, level int, msg amqp091.Publishing) {
-	to := broker.Publishing{Exchange: c.blueprint.names.wait(level), Key: d.RoutingKey, Message: msg}
-	publish := func() error { return c.publisher.Publish(c.alive, to) }
-	err := c.retry(d, func() error { return c.publishAgain(publish) })
-	c.acknowledge(d, err)
+// move publishes a message to another queue until that succeeds, and acknowledges it. publish also
+// returns how long messages wait in that queue.
+func (c *consumer) move(d *amqp091.Delivery, publish func() (wait time.Duration, err error)) {
+	var wait time.Duration
+	once := func() (err error) {
+		wait, err = publish()
+		return err
+	}
+	err := c.retry(d, func() error { return c.publishAgain(once) })
+	c.finish(d, err)
 	if err == nil {
-		observe.Tell(c.observer.Round, delayer.RoundEvent{Backend: Name, Wait: c.blueprint.schedule.ttl(level)})
+		observe.Tell(c.observer.Round, delayer.RoundEvent{Backend: Name, Wait: wait})
 	}
 }
 
@@ -60,9 +58,7 @@ func (c *consumer) deliver(m incoming) {
 		})
 		return err
 	}
-	c.store(m.Delivery, publish, func() {
-		c.forward(m, c.blueprint.schedule.level(postponedFor), time.Now(), 0)
-	})
+	c.store(m.Delivery, publish, func() { c.again(c, m) })
 }
 
 // publishDue publishes a message that is due. A message without a matching binding goes to the
@@ -126,10 +122,7 @@ func (c *consumer) keep(d *amqp091.Delivery, why error) {
 		}
 		return err
 	}
-	c.store(d, func() error { return c.publishAgain(publish) }, func() {
-		delete(msg.Message.Headers, "x-death") // or the broker may see a cycle, and drop the message
-		c.wait(d, c.blueprint.schedule.level(postponedFor), msg.Message)
-	})
+	c.store(d, func() error { return c.publishAgain(publish) }, func() { c.keepAgain(c, d, msg.Message, why) })
 }
 
 // store calls publish until it succeeds, and acknowledges the message. If the broker refuses the
@@ -144,7 +137,7 @@ func (c *consumer) store(d *amqp091.Delivery, publish func() error, postpone fun
 		return err
 	})
 	if refused == nil {
-		c.acknowledge(d, err)
+		c.finish(d, err)
 		return
 	}
 	c.warn("no queue accepts a message; the controller tries again in some seconds",
@@ -152,11 +145,11 @@ func (c *consumer) store(d *amqp091.Delivery, publish func() error, postpone fun
 	postpone()
 }
 
-// acknowledge removes a message from the intake if it is stored elsewhere. The broker redelivers
-// all others to the next consumer.
-func (c *consumer) acknowledge(d *amqp091.Delivery, err error) {
+// finish acknowledges a message if it is stored elsewhere. The broker redelivers all others to the
+// next consumer.
+func (c *consumer) finish(d *amqp091.Delivery, err error) {
 	if err == nil {
-		_ = d.Ack(false) // fails only if the channel is lost
+		c.acknowledge(d)
 	}
 }
 
@@ -169,6 +162,9 @@ const (
 func (c *consumer) retry(d *amqp091.Delivery, publish func() error) error {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := c.keeper.Ensure(c.alive)
+		if err == nil {
+			err = c.ours()
+		}
 		if err == nil {
 			err = publish()
 		}

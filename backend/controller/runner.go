@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,17 +31,19 @@ type runner struct {
 	control   *broker.Control
 	publisher *broker.Publisher
 	keeper    *keeper.Keeper // of the topology
+	pulse     *pulse
 	log       *slog.Logger
 	observer  delayer.Observer
 	warned    atomic.Int64 // when warn last logged, by reading
 
 	ctx    context.Context // ended by close
 	cancel context.CancelFunc
-	done   chan struct{}
+
+	running sync.WaitGroup
 }
 
-// run starts a controller; close ends it.
-func run(ctx context.Context, s engine.Settings, b blueprint, k *keeper.Keeper) (*runner, error) {
+// run starts a controller; close ends it. clock is nil for rounds.
+func run(ctx context.Context, s engine.Settings, b blueprint, k *keeper.Keeper, clock *brokerClock) (*runner, error) {
 	opts := s.BrokerOptions("controller")
 	in, err := broker.Dial(ctx, opts)
 	if err != nil {
@@ -53,16 +56,22 @@ func run(ctx context.Context, s engine.Settings, b blueprint, k *keeper.Keeper) 
 	}
 	r := &runner{
 		blueprint: b, user: in.User(), control: broker.NewControl(in), keeper: k,
-		log: opts.Slog(), observer: s.Observer, done: make(chan struct{}),
+		pulse: newPulse(), log: opts.Slog(), observer: s.Observer,
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.publisher = broker.NewPublisher(Name, k.Doubt, out)
-	go func() {
-		defer close(r.done)
+	r.running.Go(func() { r.pulse.run(r.ctx) })
+	r.running.Go(func() {
+		if clock != nil {
+			h := newHand(r, in, clock)
+			r.running.Go(func() { h.changes.run(r.ctx) })
+			h.run(r.ctx)
+			return
+		}
 		broker.Consume(r.ctx, in, broker.Consuming{
 			Queue: b.names.intake(), Prefetch: prefetch, Serve: r.serve, Failed: r.channelLost,
 		})
-	}()
+	})
 	return r, nil
 }
 
@@ -70,21 +79,27 @@ func run(ctx context.Context, s engine.Settings, b blueprint, k *keeper.Keeper) 
 // the broker.
 func (r *runner) close() {
 	r.cancel()
+	done := make(chan struct{})
+	go func() { r.running.Wait(); close(done) }()
 	select {
-	case <-r.done:
+	case <-done:
 	case <-time.After(2 * drainTimeout): // the broker does not answer
 	}
 	r.control.Close()
-	<-r.done
+	<-done
 	r.publisher.Close()
 }
 
 // channelLost declares the topology again: the intake may be gone.
 func (r *runner) channelLost(ctx context.Context, err error) {
 	r.log.Warn("the controller lost its channel", "queue", r.blueprint.names.intake(), "error", err)
-	r.keeper.Doubt()
-	if err := r.keeper.Ensure(ctx); err != nil && ctx.Err() == nil {
-		r.log.Warn("the controller cannot declare its queues", "error", err)
+	r.declareAgain(ctx)
+}
+
+// declareAgain declares the topology, of which something may be gone.
+func (r *runner) declareAgain(ctx context.Context) {
+	if err := r.keeper.Redeclare(ctx); err != nil && ctx.Err() == nil {
+		r.warn("the controller cannot declare its queues", "error", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/changes"
 	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/message"
 	"github.com/delayer-go/delayer/internal/topology"
@@ -30,9 +31,7 @@ func (s *strategy) Growth() message.Growth {
 // controller.
 func (s *strategy) Enter(_ context.Context, m engine.Message) (engine.Entry, error) {
 	now := time.Now()
-	// The engine took the time before it bound the destination. Binding is part of the delay.
-	due := m.Envelope.Due.Add(whole(m.Delay) - m.Delay)
-	remaining := due.Sub(now)
+	remaining := dueTime(m).Sub(now)
 	first := stamp{to: m.Destinations, bcc: m.BCC}
 	exchange, hop := s.blueprint.names.enter(), time.Duration(0)
 	if level := s.blueprint.schedule.next(remaining); level >= 0 {
@@ -41,8 +40,16 @@ func (s *strategy) Enter(_ context.Context, m engine.Message) (engine.Entry, err
 	return engine.Entry{Exchange: exchange, Headers: first.restamp(now, remaining, hop).header()}, nil
 }
 
+// dueTime is when a message is due. The engine took the time before it bound the destination: binding
+// is part of the delay.
+func dueTime(m engine.Message) time.Time { return m.Envelope.Due.Add(whole(m.Delay) - m.Delay) }
+
 // guarantees returns the Limits of this backend.
-func guarantees(kind delayer.QueueType, maxPriority uint8) delayer.Limits {
+func (b blueprint) guarantees(maxPriority uint8) delayer.Limits {
+	kind, cancelBefore := b.kind, time.Duration(0)
+	if b.wheel != nil {
+		cancelBefore = changes.AcceptedBefore
+	}
 	return delayer.Limits{
 		Max:               longest,
 		Resolution:        time.Millisecond,
@@ -54,5 +61,6 @@ func guarantees(kind delayer.QueueType, maxPriority uint8) delayer.Limits {
 		KeepsUnroutable:   true,
 		ExactTopics:       true,
 		MaxPriority:       maxPriority,
+		CancelBefore:      cancelBefore,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 	"github.com/delayer-go/delayer/internal/delivery"
 	"github.com/delayer-go/delayer/internal/topology"
 )
@@ -25,6 +26,7 @@ func (n names) wait(level int) string { return fmt.Sprintf("%s.controller.wait.%
 
 // blueprint knows what the broker must hold.
 type blueprint struct {
+	wheel    wheel.Wheel // nil: rounds, with a schedule
 	schedule schedule
 	names    names
 	kind     delayer.QueueType
@@ -33,6 +35,9 @@ type blueprint struct {
 
 // config is written into the marker. Two Delayers share a topology only if it is equal.
 func (b blueprint) config() string {
+	if b.wheel != nil {
+		return fmt.Sprintf("%s:controller,slots=%v,%s", b.names.prefix, b.wheel, b.kind)
+	}
 	return fmt.Sprintf("%s:controller,levels=%d,tick=%v,%s", b.names.prefix, b.schedule.levels, b.schedule.tick, b.kind)
 }
 
@@ -60,6 +65,9 @@ func (b blueprint) plan() topology.Plan {
 			{Source: b.names.intake(), Target: b.names.intake()},
 			{Source: b.names.enter(), Target: b.names.intake()},
 		},
+	}
+	if b.wheel != nil {
+		return b.slots(p)
 	}
 	for level := range b.schedule.levels {
 		name := b.names.wait(level)

@@ -188,7 +188,7 @@ var badFiles = map[string]badText{
 	"a key twice":           {"prefix: a\nprefix: b", `"prefix" already defined`, "keep one"},
 	"an unknown key":        {"urls: x", "open urls", "known: url, "},
 	"capitals":              {"URL: x", "open URL", "known: url, "},
-	"a nested unknown key":  {"controller: {ticks: 1s}", "open controller.ticks", "known: levels, tick, run"},
+	"a nested unknown key":  {"controller: {ticks: 1s}", "open controller.ticks", "known: wheel, levels, tick, run"},
 	"another's key":         {"fixedtiers: {levels: 3}", "open fixedtiers.levels", "known: tiers, "},
 	"a scalar for a part":   {"plugin: theirs", "open plugin", "want keys and values"},
 	"a list for a part":     {"controller: [1]", "open controller", "want keys and values"},
@@ -225,8 +225,8 @@ var badFiles = map[string]badText{
 	"a prefix of amq.":      {"url: amqp://h/\nprefix: amq.x", "open prefix", "the default is delayer"},
 	"a long prefix":         {"url: amqp://h/\nprefix: " + strings.Repeat("p", 129), "129 bytes, at most 128", "the default is delayer"},
 	"a line in a prefix":    {"url: amqp://h/\nprefix: \"a\\nb\"", "contains a control character", "the default is delayer"},
-	"many levels":           {"url: amqp://h/\nbackend: controller\ncontroller: {levels: 29}", "29 is not between 1 and 28", "between 1 and 28"},
-	"negative levels":       {"url: amqp://h/\nbackend: controller\ncontroller: {levels: -1}", "-1 is not between 1 and 28", "between 1 and 28"},
+	"many levels":           {"url: amqp://h/\nbackend: controller\ncontroller: {wheel: rounds, levels: 29}", "29 is not between 1 and 28", "between 1 and 28"},
+	"negative levels":       {"url: amqp://h/\nbackend: controller\ncontroller: {wheel: rounds, levels: -1}", "-1 is not between 1 and 28", "between 1 and 28"},
 	"a zero step":           {"url: amqp://h/\nbinaryladder: {steps: [1s, 0s]}", "binaryladder.steps", "0s is not positive"},
 	"a negative step":       {"url: amqp://h/\nbinaryladder: {steps: [1s, -2s]}", "binaryladder.steps", "-2s is not positive"},
 	"a step below the tick": {"url: amqp://h/\nbinaryladder: {steps: [1s, 500ms]}", "500ms is shorter than the tick, 1s", "set a shorter tick"},
@@ -248,8 +248,8 @@ var badFiles = map[string]badText{
 	"rounding down":         {"url: amqp://h/\nbackend: fixedtiers\nfixedtiers: {rounding: down}", `"down" is neither up nor exact`, "up nor exact"},
 	"a negative length":     {"url: amqp://h/\nbackend: fixedtiers\nfixedtiers: {max_length: -5}", "-5 is not a number of messages", "at least 1"},
 	"early quorum tiers":    {"url: amqp://h/\nbackend: fixedtiers\nfixedtiers: {overflow: early}", "early needs queue_type", "classic"},
-	"a long controller":     {"url: amqp://h/\nbackend: controller\ncontroller: {levels: 28, tick: 1m}", "28 levels and a tick of 1m0s", "use at most 23 levels"},
-	"a slow controller":     {"url: amqp://h/\nbackend: controller\ncontroller: {tick: 2m}", "2m0s is more than 1m0s", "controller.tick"},
+	"a long controller":     {"url: amqp://h/\nbackend: controller\ncontroller: {wheel: rounds, levels: 28, tick: 1m}", "28 levels and a tick of 1m0s", "use at most 23 levels"},
+	"a slow controller":     {"url: amqp://h/\nbackend: controller\ncontroller: {wheel: rounds, tick: 2m}", "2m0s is more than 1m0s", "controller.tick"},
 }
 
 // TestLoad_BadFiles: what is wrong with a file is told before a broker is looked for.

@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/status"
 )
@@ -85,7 +88,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Broker(t)
 	cfg := config(t)
-	cfg.Backend, cfg.Management = "controller", b.Management()
+	cfg.Backend, cfg.Management, cfg.Controller.Wheel = "controller", b.Management(), controller.Rounds
 	d, queue := open(t, cfg), rabbittest.Prefix(t)
 	ladder := cfg
 	ladder.Backend = "binaryladder"
@@ -133,6 +136,35 @@ func TestStatus(t *testing.T) {
 	require.Empty(t, read().Unknown)
 }
 
+// TestStatus_Plugin: what waits in the plugin's exchange is known if that is asked for.
+func TestStatus_Plugin(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
+	if b.Management() == "" {
+		rabbittest.Skipf(t, "the broker has no management API that is known")
+	}
+	cfg := config(t)
+	cfg.Backend, cfg.Management = "plugin", b.Management()
+	d, queue := open(t, cfg), rabbittest.Prefix(t)
+	consume(t, channel(t), queue)
+	for range 3 {
+		require.NoError(t, d.Publish(within(t), "", queue, time.Hour, amqp091.Publishing{}))
+	}
+	read := func(o status.Options) status.Status {
+		r, err := status.Open(within(t), cfg, o)
+		require.NoError(t, err)
+		defer r.Close()
+		s, err := r.Read(within(t))
+		require.NoError(t, err)
+		return s
+	}
+	require.Nil(t, read(status.Options{}).Waiting)
+	s := read(status.Options{Plugin: true})
+	require.Empty(t, s.Unknown)
+	require.Equal(t, 3, *s.Backends[0].Waiting)
+	require.Equal(t, 3, *s.Waiting)
+}
+
 // TestStatus_WithoutTheAPI says what is not known, and why.
 func TestStatus_WithoutTheAPI(t *testing.T) {
 	t.Parallel()
@@ -160,4 +192,32 @@ func TestStatus_WithoutTheAPI(t *testing.T) {
 	_, err = r.Read(within(t))
 	require.ErrorIs(t, err, delayer.ErrUnavailable)
 	require.ErrorContains(t, err, "prefix "+cfg.Prefix)
+}
+
+// TestRemove_AsksQueuesThatAreSlow: the broker counts 0 messages for a quorum queue that does not
+// answer within 250 ms, as while it is read from disk after a start.
+func TestRemove_AsksQueuesThatAreSlow(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to make a queue slow")
+	}
+	cfg := config(t)
+	cfg.QueueType = delayer.Quorum
+	cfg.BinaryLadder = binaryladder.Config{Tick: time.Minute, Steps: "1m,2m"}
+	queue := rabbittest.Prefix(t)
+	consume(t, channel(t), queue)
+	d, err := backend.Open(within(t), cfg)
+	require.NoError(t, err)
+	require.NoError(t, d.Publish(within(t), "", queue, time.Minute, amqp091.Publishing{}))
+	require.NoError(t, d.Close())
+	const slowFor = 2 * time.Second
+	_, err = b.Ctl(within(t), "eval", fmt.Sprintf(
+		`S = binary_to_existing_atom(<<"%%2F_%s.ladder.wait.1m">>), ok = sys:suspend(S), spawn(fun() -> timer:sleep(%d), sys:resume(S) end).`,
+		cfg.Prefix, slowFor.Milliseconds()))
+	require.NoError(t, err)
+	err = backend.Remove(within(t), cfg, false)
+	require.ErrorIs(t, err, delayer.ErrConflict)
+	require.ErrorContains(t, err, "messages: 1, in "+cfg.Prefix+".ladder.wait.1m (1)")
+	require.NoError(t, backend.Remove(within(t), cfg, true))
 }

@@ -112,7 +112,7 @@ func TestPermissions_Documented(t *testing.T) {
 		cfg, queue := config(t), rabbittest.Prefix(t)
 		in := consume(t, ch, queue)
 		cfg.Backend, cfg.Declare, cfg.Logger = "controller", delayer.Off, log.Logger()
-		cfg.Controller = controller.Config{Levels: 3, Tick: 100 * time.Millisecond, Run: delayer.Off}
+		cfg.Controller = controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 100 * time.Millisecond, Run: delayer.Off}
 		importInto(t, b, cfg)
 		defer open(t, cfg) // which removes the topology
 		publisher, controller := cfg, cfg

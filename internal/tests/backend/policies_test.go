@@ -14,6 +14,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
@@ -177,7 +178,7 @@ func TestController_EarlyExpiry(t *testing.T) {
 	t.Parallel()
 	var log rabbittest.Logbook
 	cfg := config(t)
-	cfg.Backend, cfg.Logger = "controller", log.Logger()
+	cfg.Backend, cfg.Logger, cfg.Controller.Wheel = "controller", log.Logger(), controller.Rounds
 	d, queue := open(t, cfg), rabbittest.Prefix(t)
 	in := consume(t, channel(t), queue)
 	setPolicy(t, rabbittest.Broker(t), cfg.Prefix, `{"message-ttl":200}`)

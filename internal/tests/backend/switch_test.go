@@ -22,12 +22,14 @@ func TestLoad_BackendSwitchedByOneLine(t *testing.T) {
 		text, err := os.ReadFile(example)
 		require.NoError(t, err)
 		prefix := rabbittest.Prefix(t)
-		file := strings.NewReplacer( // the test's broker, names of its own, and delays that a test can wait for
+		file := strings.NewReplacer( // the test's broker, names of its own, delays that a test can wait for, and few queues
 			"amqp://guest:guest@localhost:5672/", rabbittest.Broker(t).URL(),
 			"prefix: delayer", "prefix: "+prefix, `"prefix": "delayer"`, `"prefix": "`+prefix+`"`,
 			"prefix: delay ", "prefix: "+prefix+".tiers ", `"prefix": "delay"`, `"prefix": "`+prefix+`.tiers"`,
 			"tick: 1s", "tick: 100ms", `"tick": "1s"`, `"tick": "100ms"`,
 			"[1m,", "[300ms,", `["1m",`, `["300ms",`,
+			"steps: calendar", "steps: [100ms, 200ms, 400ms]", `"steps": "calendar"`, `"steps": ["100ms", "200ms", "400ms"]`,
+			"levels: 20", "levels: 4", `"levels": 20`, `"levels": 4`,
 		).Replace(string(text))
 		for _, name := range backend.Names() {
 			t.Run(filepath.Ext(example)+"/"+name, func(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller"
-	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/topology"
 )
@@ -31,17 +30,21 @@ type workbench struct {
 	ch   *amqp091.Channel
 }
 
-func setUp(t *testing.T, kind delayer.QueueType) *workbench {
+func newWorkbench(t *testing.T, kind delayer.QueueType) *workbench {
 	conn, err := amqp091.Dial(rabbittest.Broker(t).URL())
 	require.NoError(t, err)
 	ch, err := conn.Channel()
 	require.NoError(t, err)
-	w := &workbench{t, options(t, kind), conn, ch}
+	return &workbench{t, options(t, kind), conn, ch}
+}
+
+func setUp(t *testing.T, kind delayer.QueueType) *workbench {
+	w := newWorkbench(t, kind)
 	t.Cleanup(func() {
-		d := w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off})
+		d := w.open(controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off})
 		require.NoError(t, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))
 		require.NoError(t, d.Close())
-		require.NoError(t, conn.Close())
+		require.NoError(t, w.conn.Close())
 	})
 	return w
 }
@@ -53,12 +56,13 @@ func (w *workbench) open(cfg controller.Config) delayer.Delayer {
 	defer cancel()
 	d, err := controller.Open(ctx, w.opts, cfg)
 	require.NoError(w.t, err)
+	w.t.Cleanup(func() { _ = d.Close() }) // if the test fails: its controller would serve the next one
 	return d
 }
 
 func (w *workbench) start() delayer.Delayer {
 	w.t.Helper()
-	return w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.On})
+	return w.open(controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.On})
 }
 
 // queue declares a queue that goes with the test.
@@ -71,11 +75,56 @@ func (w *workbench) queue() string {
 	return name
 }
 
+// put publishes, and returns when the broker has the messages. What a test then does finds them.
+func (w *workbench) put(exchange, key string, messages ...amqp091.Publishing) {
+	w.t.Helper()
+	require.True(w.t, w.stored(exchange, key, messages...), "the broker refuses a message, or it is unroutable")
+}
+
+// stored publishes, and reports whether the broker has the messages.
+func (w *workbench) stored(exchange, key string, messages ...amqp091.Publishing) bool {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	ch, err := w.conn.Channel()
+	require.NoError(w.t, err)
+	defer func() { _ = ch.Close() }() // fails if there is no such exchange
+	require.NoError(w.t, ch.Confirm(false))
+	returned := ch.NotifyReturn(make(chan amqp091.Return, len(messages)))
+	var confirms []*amqp091.DeferredConfirmation
+	for _, msg := range messages {
+		confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, true, false, msg)
+		if err != nil {
+			return false
+		}
+		confirms = append(confirms, confirm)
+	}
+	for _, confirm := range confirms {
+		if ok, err := confirm.WaitContext(ctx); err != nil || !ok {
+			return false
+		}
+	}
+	return len(returned) == 0
+}
+
 func (w *workbench) consume(queue string) <-chan amqp091.Delivery {
 	w.t.Helper()
 	got, err := w.ch.Consume(queue, "", true, false, false, false, nil)
 	require.NoError(w.t, err)
 	return got
+}
+
+// next waits for one message.
+func (w *workbench) next(got <-chan amqp091.Delivery) (m amqp091.Delivery) {
+	w.t.Helper()
+	select {
+	case m, ok := <-got:
+		require.True(w.t, ok, "the channel is lost")
+		return m
+	case <-time.After(patience):
+		w.t.Fatal("nothing arrives")
+	}
+	return m
 }
 
 // An account is what was published and when it is due.
@@ -107,7 +156,8 @@ func (w *workbench) settle(got <-chan amqp091.Delivery, a *account) (late []time
 	timeout := time.After(patience)
 	for len(missing) > 0 {
 		select {
-		case m := <-got:
+		case m, ok := <-got:
+			require.True(w.t, ok, "the channel is lost")
 			by := time.Since(a.due[m.MessageId])
 			require.Contains(w.t, a.due, m.MessageId)
 			require.GreaterOrEqual(w.t, by, time.Duration(0), "message %s is early", m.MessageId)
@@ -160,7 +210,7 @@ func TestController_Missing(t *testing.T) {
 		}
 		require.NoError(t, d.Close())
 		inTime := time.Now().Before(first)
-		idle := w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off})
+		idle := w.open(controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off})
 		w.publish(idle, queue, a, "idle", 50*time.Millisecond)
 		require.NoError(t, idle.Close())
 		if inTime {
@@ -183,7 +233,7 @@ func TestController_SideBySide(t *testing.T) {
 		served := make(chan error, 2)
 		for range 2 {
 			go func() {
-				served <- controller.Serve(ctx, w.opts, controller.Config{Levels: 3, Tick: 10 * time.Millisecond})
+				served <- controller.Serve(ctx, w.opts, controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond})
 			}()
 		}
 		d := w.start()
@@ -215,10 +265,9 @@ func TestController_ForeignMessagesAreKept(t *testing.T) {
 		for i, headers := range []amqp091.Table{
 			nil, {"x-delayer-stamp": "x"}, {delayer.Header: "x 5 y", "x-delayer-stamp": amqp091.Table{"clock": "c"}},
 		} {
-			err := w.ch.PublishWithContext(t.Context(), "", w.opts.Prefix+".controller.intake", false, false, amqp091.Publishing{
+			w.put("", w.opts.Prefix+".controller.intake", amqp091.Publishing{
 				MessageId: fmt.Sprint("foreign ", i), Headers: headers, Expiration: "100000", Body: []byte("as it was"),
 			})
-			require.NoError(t, err)
 		}
 		queue, a := w.queue(), &account{}
 		w.publish(d, queue, a, "behind", 100*time.Millisecond)
@@ -298,7 +347,7 @@ func TestController_IntakeDeclaredAgain(t *testing.T) {
 		queue := w.queue()
 		got := w.consume(queue)
 		intake := w.opts.Prefix + ".controller.intake"
-		described, err := controller.Topology(w.opts, controller.Config{Levels: 3, Tick: 10 * time.Millisecond})
+		described, err := controller.Topology(w.opts, controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond})
 		require.NoError(t, err)
 		queues := described.(topology.Plan).Queues
 		args := queues[slices.IndexFunc(queues, func(q topology.Queue) bool { return q.Name == intake })].Args
@@ -321,7 +370,7 @@ func TestController_IntakeDeclaredAgain(t *testing.T) {
 func TestController_LongKeys(t *testing.T) {
 	t.Parallel()
 	w := setUp(t, delayer.Classic)
-	d := w.open(controller.Config{Levels: 3, Tick: 10 * time.Millisecond})
+	d := w.open(controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond})
 	defer func() { require.NoError(t, d.Close()) }()
 	bcc := make([]any, 400)
 	for i := range bcc {
@@ -334,10 +383,10 @@ func TestController_LongKeys(t *testing.T) {
 
 func TestOpen_BadConfiguration(t *testing.T) {
 	t.Parallel()
-	_, err := controller.Open(t.Context(), delayer.Options{Prefix: "p"}, controller.Config{Levels: -1})
+	_, err := controller.Open(t.Context(), delayer.Options{Prefix: "p"}, controller.Config{Wheel: controller.Rounds, Levels: -1})
 	require.ErrorIs(t, err, delayer.ErrConfig)
 	require.ErrorContains(t, err, "controller.levels")
-	err = controller.Serve(t.Context(), delayer.Options{Prefix: "p"}, controller.Config{Tick: time.Hour})
+	err = controller.Serve(t.Context(), delayer.Options{Prefix: "p"}, controller.Config{Wheel: controller.Rounds, Tick: time.Hour})
 	require.ErrorIs(t, err, delayer.ErrConfig)
 	require.ErrorContains(t, err, "controller.tick")
 }
@@ -361,57 +410,17 @@ func TestController_FullDestination(t *testing.T) {
 	})
 }
 
-// A broker that dies at any moment loses nothing that it has confirmed, wherever the message is: in
-// a queue, on its way, or in the controller.
-func TestController_BrokerKilled(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.Own(t, rabbit.Options{})
-	opts := options(t, delayer.Quorum)
-	opts.URL = b.URL()
-	cfg := controller.Config{Levels: 4, Tick: 200 * time.Millisecond, Run: delayer.On}
-	d, err := controller.Open(t.Context(), opts, cfg)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, d.Close()) }()
-	dial := func() (*amqp091.Connection, *amqp091.Channel) {
-		conn, err := amqp091.Dial(b.URL())
-		require.NoError(t, err)
-		ch, err := conn.Channel()
-		require.NoError(t, err)
-		return conn, ch
-	}
-	conn, ch := dial()
-	queue := rabbittest.Prefix(t)
-	_, err = ch.QueueDeclare(queue, true, false, false, false, amqp091.Table{"x-queue-type": "quorum"})
-	require.NoError(t, err)
-	w := &workbench{t: t, opts: opts, ch: ch}
-	a := &account{}
-	var all sync.WaitGroup
-	for g := range 16 {
-		all.Go(func() {
-			for i := range 50 {
-				w.publish(d, queue, a, fmt.Sprint(g, " ", i), time.Duration(300+(g*50+i)*4)*time.Millisecond)
-			}
-		})
-	}
-	all.Wait()
-	time.Sleep(time.Second) // until messages are everywhere
-	require.NoError(t, b.Kill())
-	_ = conn.Close()
-	require.NoError(t, b.Run(t.Context()))
-	conn, w.ch = dial()
-	defer func() { _ = conn.Close() }()
-	late := w.settle(w.consume(queue), a)
-	t.Logf("%d arrivals of %d messages", len(late), len(a.due))
-}
-
 // The user of a stand-alone controller needs no permission on the destinations.
 func TestController_StandAlonePermissions(t *testing.T) {
 	t.Parallel()
+	standAlonePermissions(t, setUp(t, delayer.Quorum), controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond})
+}
+
+func standAlonePermissions(t *testing.T, w *workbench, cfg controller.Config) {
 	b := rabbittest.Broker(t)
 	if !b.Owned() {
 		rabbittest.Skipf(t, "users: the broker is not ours")
 	}
-	w := setUp(t, delayer.Quorum)
 	user := strings.ToLower(w.opts.Prefix[:10])
 	for _, args := range [][]string{
 		{"add_user", user, "secret"},
@@ -428,7 +437,7 @@ func TestController_StandAlonePermissions(t *testing.T) {
 	opts.URL = u.String()
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	cfg := controller.Config{Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off}
+	cfg.Run = delayer.Off
 	go func() { served <- controller.Serve(ctx, opts, cfg) }()
 
 	d := w.open(cfg)
@@ -439,13 +448,9 @@ func TestController_StandAlonePermissions(t *testing.T) {
 	got := w.consume(queue)
 	for _, user := range []string{"", publisher} {
 		require.NoError(t, d.Publish(t.Context(), exchange, "order.expired", 100*time.Millisecond, amqp091.Publishing{UserId: user}))
-		select {
-		case m := <-got:
-			require.Equal(t, "order.expired", m.RoutingKey)
-			require.Empty(t, m.UserId, "the broker would not take it from another user")
-		case <-time.After(patience):
-			t.Fatal("nothing arrives")
-		}
+		m := w.next(got)
+		require.Equal(t, "order.expired", m.RoutingKey)
+		require.Empty(t, m.UserId, "the broker would not take it from another user")
 	}
 	require.NoError(t, d.Close())
 	stop()

@@ -23,7 +23,7 @@ func BenchmarkLateness(b *testing.B) {
 	for _, kind := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
 		b.Run("queues="+string(kind), func(b *testing.B) {
 			opts := options(b, kind)
-			d, err := controller.Open(b.Context(), opts, controller.Config{Levels: 20, Tick: time.Second, Run: delayer.On})
+			d, err := controller.Open(b.Context(), opts, controller.Config{Wheel: controller.Rounds, Levels: 20, Tick: time.Second, Run: delayer.On})
 			require.NoError(b, err)
 			conn, err := amqp091.Dial(rabbittest.Broker(b).URL())
 			require.NoError(b, err)

@@ -19,7 +19,7 @@ type events struct {
 	published  []delayer.PublishEvent
 	rounds     []delayer.RoundEvent
 	delivered  []delayer.DeliveryEvent
-	held       int // messages
+	held, came int // messages that are held, and that ever were
 	bytes      int
 	made, open int // connections
 	misrouted  chan delayer.MisroutedEvent
@@ -35,6 +35,7 @@ func (e *events) observer() delayer.Observer {
 		Held: func(event delayer.HeldEvent) {
 			e.note(func() {
 				e.held += event.Messages
+				e.came += max(event.Messages, 0)
 				e.bytes += event.Bytes
 			})
 		},
@@ -71,7 +72,7 @@ func TestObserver_ADelayersLife(t *testing.T) {
 	got := w.consume(queue)
 	msg := amqp091.Publishing{Body: []byte("body")}
 	require.NoError(t, d.Publish(t.Context(), "", queue, 200*time.Millisecond, msg))
-	<-got
+	w.next(got)
 
 	gone := rabbittest.Prefix(t)
 	_, err := w.ch.QueueDeclare(gone, true, false, false, false, nil)
@@ -100,5 +101,26 @@ func TestObserver_ADelayersLife(t *testing.T) {
 	require.Zero(t, seen.held, "nothing is held after Close")
 	require.Zero(t, seen.bytes)
 	require.Equal(t, 4, seen.made)
+	require.Zero(t, seen.open)
+}
+
+// slotsObserver: what waits in slots is held before it is delivered.
+func slotsObserver(t *testing.T, w *workbench) {
+	seen := &events{misrouted: make(chan delayer.MisroutedEvent, 10)}
+	w.opts.Observer = seen.observer()
+	d := w.slots(delayer.On)
+	queue := w.queue()
+	got := w.consume(queue)
+	require.NoError(t, d.Publish(t.Context(), "", queue, 2*time.Second, amqp091.Publishing{Body: []byte("body")}))
+	w.next(got)
+	require.NoError(t, d.Publish(t.Context(), "", queue, time.Hour, amqp091.Publishing{}))
+	require.NoError(t, d.Close())
+	require.Len(t, seen.published, 2)
+	require.Len(t, seen.delivered, 1)
+	require.NoError(t, seen.delivered[0].Err)
+	require.Greater(t, seen.delivered[0].Lateness, -time.Millisecond, "the header has whole milliseconds")
+	require.Positive(t, seen.came)
+	require.Zero(t, seen.held, "nothing is held after Close")
+	require.Zero(t, seen.bytes)
 	require.Zero(t, seen.open)
 }

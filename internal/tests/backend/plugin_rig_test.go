@@ -1,7 +1,8 @@
-package plugin_test
+package backend_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -13,6 +14,9 @@ import (
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
+
+// The conformance suite on an exchange of our own is in internal/tests/conformance. An exchange of the
+// user has one destination only, so the suite does not fit it: plugin_existing_test.go is about those.
 
 // A rig is what a user has of their own: a connection, an exchange and queues, deleted when the test ends.
 type rig struct {
@@ -83,7 +87,7 @@ func (r *rig) open(cfg plugin.Config) delayer.Delayer {
 	return p
 }
 
-func (r *rig) options() delayer.Options { return options(r.T, r.broker) }
+func (r *rig) options() delayer.Options { return pluginOptions(r.T, r.broker) }
 
 func (r *rig) tryOpen(opts delayer.Options, cfg plugin.Config) (delayer.Delayer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -100,5 +104,12 @@ func (r *rig) one(deliveries <-chan amqp091.Delivery) amqp091.Delivery {
 	case <-time.After(20 * time.Second):
 		require.Fail(r, "nothing arrived")
 		panic("unreachable")
+	}
+}
+
+func pluginOptions(t testing.TB, b *rabbit.Broker) delayer.Options {
+	return delayer.Options{
+		URL: b.URL(), Logger: slog.New(slog.DiscardHandler),
+		Prefix: rabbittest.Prefix(t), QueueType: delayer.Quorum, Connections: 1,
 	}
 }

@@ -1,4 +1,4 @@
-package plugin_test
+package backend_test
 
 import (
 	"testing"
@@ -19,7 +19,7 @@ func TestOpen_NoPlugin(t *testing.T) {
 	b := rabbittest.Own(t, rabbit.Options{}) // which enables no plugin
 	for _, cfg := range []plugin.Config{{}, {Exchange: "theirs"}, {Exchange: "amq.topic"}} {
 		began := time.Now()
-		p, err := plugin.Open(t.Context(), options(t, b), cfg)
+		p, err := plugin.Open(t.Context(), pluginOptions(t, b), cfg)
 		require.Nil(t, p)
 		require.ErrorIs(t, err, delayer.ErrUnavailable)
 		assert.ErrorContains(t, err, "RabbitMQ "+b.Version()+" has no exchange type x-delayed-message")

@@ -1,4 +1,4 @@
-package plugin_test
+package backend_test
 
 import (
 	"context"
