@@ -27,6 +27,11 @@ type broken struct {
 	publish func(ctx context.Context, d delayer.Delayer, exchange, key string, delay time.Duration, msg amqp091.Publishing) error
 	batch   func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error
 	close   func(d delayer.Delayer) error
+	limits  func(delayer.Limits) delayer.Limits
+
+	schedule   func(ctx context.Context, s delayer.Scheduler, publish func(context.Context) (delayer.Ticket, error)) (delayer.Ticket, error)
+	cancel     func(ctx context.Context, s delayer.Scheduler, t delayer.Ticket) error
+	reschedule func(ctx context.Context, s delayer.Scheduler, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error)
 }
 
 // PublishBatch publishes one by one if there is no fault in it.
@@ -459,7 +464,7 @@ func notices(t *testing.T, h conformance.Harness, cases []string) {
 }
 
 func TestBroken(t *testing.T) {
-	for _, f := range slices.Concat(contentFaults, timeFaults, answerFaults, batchFaults) {
+	for _, f := range slices.Concat(contentFaults, timeFaults, answerFaults, batchFaults, scheduleFaults) {
 		t.Run(f.name, func(t *testing.T) {
 			if raceDetector && f.races {
 				t.Skip("the race detector notices this fault before the suite does")
@@ -467,6 +472,7 @@ func TestBroken(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := memory.NewBroker(memory.DefaultLimits())
 				h := harness(b)
+				h.Patience = 5 * time.Second // of a bubble's time; what never recovers is tried again all the while
 				h.Open = func(ctx context.Context) (delayer.Delayer, error) {
 					d := f.open(b)
 					var err error
@@ -482,7 +488,7 @@ func TestBroken(t *testing.T) {
 // TestEveryCaseHasAFault: a case that nothing is known to fail may as well not be there.
 func TestEveryCaseHasAFault(t *testing.T) {
 	meant := map[string]bool{}
-	for _, f := range slices.Concat(contentFaults, timeFaults, answerFaults, batchFaults) {
+	for _, f := range slices.Concat(contentFaults, timeFaults, answerFaults, batchFaults, scheduleFaults) {
 		for _, name := range f.cases {
 			meant[name] = true
 		}

@@ -3,6 +3,7 @@ package conformance
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -40,15 +41,19 @@ func oddKeys(t *trial) {
 
 func oddNames(t *trial) {
 	name := t.name("x")
+	outs := map[*receiver][]outcome{}
 	for _, q := range []string{"1.0.1." + name, "0.0.1.0." + name, name + ".1", "*." + name, "#." + name, "a b " + name} {
-		in := t.queue(q)
-		t.exactly(in, t.mustPublish(to(in, "for queue "+q, t.short())))
-
-		exchange := "1.0." + q
+		in, exchange := t.queue(q), "1.0."+q
 		t.must(t.w.DeclareExchange(t.ctx, exchange, "fanout"))
 		t.bind(in, "", exchange)
-		j := job{exchange, "1.0", t.short(), text("for exchange " + exchange)}
-		t.await(in, t.mustPublish(j))
+		outs[in] = t.mustPublish(to(in, "for queue "+q, t.short()), job{exchange, "1.0", t.short(), text("for exchange " + exchange)})
+	}
+	for in, published := range outs {
+		t.await(in, published)
+	}
+	t.sentinel(slices.Collect(maps.Keys(outs))...)
+	for in, published := range outs {
+		t.only(in, published, false)
 	}
 }
 
@@ -65,8 +70,8 @@ func topicBindings(t *trial) {
 	t.await(receivers["#"], t.mustPublish(jobs(len(oddRoutingKeys), "delayed", func(i int, id string) job {
 		return job{exchange, oddRoutingKeys[i], t.short(), text(id)}
 	})...))
+	t.sentinel(slices.Collect(maps.Values(receivers))...)
 	for pattern, in := range receivers {
-		t.sentinel(in)
 		var missing, extra []string
 		for _, key := range oddRoutingKeys {
 			plain, delayed := in.withKey("plain", key), in.withKey("delayed", key)

@@ -11,8 +11,8 @@ import (
 
 // A Harness describes the backend under test. Open and World are required.
 type Harness struct {
-	// Open opens a Delayer, with the same configuration every time. The suite closes it. It is
-	// called once or more a case, and by several cases at a time.
+	// Open opens a Delayer, with the same configuration every time. The suite closes it. Most cases
+	// share one; others call it, several at a time, for one of their own.
 	Open func(ctx context.Context) (delayer.Delayer, error)
 
 	// World opens a view of the broker that Open's Delayers publish to. The suite closes it. It is
@@ -57,7 +57,9 @@ type Case struct {
 type testCase struct {
 	Case
 	check func(*trial)
-	// alone: the case disturbs others. It runs after them, by itself.
+	// own: the case closes its Delayer, so it has one of its own.
+	own bool
+	// alone: the case disturbs others. It runs after them, by itself, with a Delayer of its own.
 	alone bool
 	// restarts: it restarts the broker.
 	restarts bool
@@ -75,6 +77,7 @@ var cases = concat(
 	messageCases,
 	concurrencyCases,
 	batchCases,
+	scheduleCases,
 	closeCases,
 	faultCases,
 )
@@ -108,23 +111,29 @@ func run(t tester, h Harness) {
 	}
 	var wg sync.WaitGroup
 	room := make(chan struct{}, h.Concurrency)
+	shared := &sharedDelayer{}
 	for _, c := range cases {
 		if c.alone {
 			continue
 		}
+		among := shared
+		if c.own {
+			among = nil
+		}
 		room <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-room }()
-			t.Run(c.Name, func(t tester) { try(t, h, c) })
+			t.Run(c.Name, func(t tester) { try(t, h, c, among) })
 		})
 	}
 	wg.Wait()
+	shared.close()
 	for _, c := range cases {
 		if c.alone {
 			if c.restarts && h.BeforeRestart != nil {
 				h.BeforeRestart()
 			}
-			t.Run(c.Name, func(t tester) { try(t, h, c) })
+			t.Run(c.Name, func(t tester) { try(t, h, c, nil) })
 		}
 	}
 }

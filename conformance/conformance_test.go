@@ -41,7 +41,7 @@ func TestCorrect(t *testing.T) {
 		"to the millisecond":  change(func(l *delayer.Limits) { l.Resolution = time.Millisecond }),
 		"ticks of a second":   change(func(l *delayer.Limits) { l.Resolution = time.Second }),
 		"ticks of a minute":   change(func(l *delayer.Limits) { l.Resolution = time.Minute }),
-		"a short maximum":     change(func(l *delayer.Limits) { l.Max = 300 * time.Millisecond }),
+		"a short maximum":     change(func(l *delayer.Limits) { l.Max, l.CancelBefore = 300*time.Millisecond, 0 }),
 		"without maximum":     change(func(l *delayer.Limits) { l.Max = math.MaxInt64; l.Resolution = time.Nanosecond }),
 		"tiers":               change(func(l *delayer.Limits) { l.Tiers, l.Max = tiers, time.Minute }),
 		"exact tiers":         change(func(l *delayer.Limits) { l.Tiers, l.Max, l.ExactTiers = tiers, time.Minute, true }),

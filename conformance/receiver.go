@@ -108,12 +108,17 @@ func (t *trial) expected(outs []outcome) (ids []string, last time.Time) {
 	return ids, last
 }
 
-// sentinel publishes a message behind all that has been published, and waits for it: what has not
-// arrived in the queue by then is not expected to.
-func (t *trial) sentinel(in *receiver) {
+// sentinel publishes a message behind all that has been published, to each of these queues, and waits
+// for them: what has not arrived by then is not expected to.
+func (t *trial) sentinel(queues ...*receiver) {
 	t.Helper()
-	o := t.mustPublish(to(in, t.name(sentinelMark), t.short()))
-	t.await(in, o)
+	jobs := make([]job, len(queues))
+	for i, in := range queues {
+		jobs[i] = to(in, t.name(sentinelMark), t.short())
+	}
+	for i, o := range t.mustPublish(jobs...) {
+		t.await(queues[i], []outcome{o})
+	}
 }
 
 const sentinelMark = "sentinel"

@@ -20,7 +20,7 @@ var sprintf = fmt.Sprintf
 // Where delays are long it is longer.
 const caseTime = 10 * time.Minute
 
-// A trial is one case being tried: a World and a Delayer of its own.
+// A trial is one case being tried: a World of its own, and a Delayer.
 type trial struct {
 	tester
 	Case
@@ -31,8 +31,9 @@ type trial struct {
 	lim delayer.Limits
 }
 
-// try opens what a case needs, runs it, and closes it all.
-func try(t tester, h Harness, c testCase) {
+// try opens what a case needs, runs it, and closes it all. The case has a Delayer of its own if there is
+// none to share.
+func try(t tester, h Harness, c testCase, shared *sharedDelayer) {
 	ctx, cancel := context.WithTimeout(context.Background(), caseTime)
 	defer cancel()
 	w, err := h.World(ctx)
@@ -45,13 +46,42 @@ func try(t tester, h Harness, c testCase) {
 		}
 	}()
 	tr := &trial{tester: t, Case: c.Case, ctx: ctx, h: h, w: w}
-	tr.d = tr.open()
-	defer func() { _ = tr.d.Close() }() // the cases about Close check what it returns
+	if tr.d = shared.open(tr); tr.d == nil {
+		tr.d = tr.open()
+		defer func() { _ = tr.d.Close() }() // the cases about Close check what it returns
+	}
 	tr.lim = tr.d.Limits()
 	var end context.CancelFunc
 	tr.ctx, end = context.WithTimeout(context.Background(), caseTime+100*tr.short())
 	defer end()
 	c.check(tr)
+}
+
+// A sharedDelayer is one that cases use at the same time, as the goroutines of an application do. It
+// opens when the first case needs it.
+type sharedDelayer struct {
+	once sync.Once
+	d    delayer.Delayer
+	err  error
+}
+
+// open returns the Delayer, or nil if there is none to share.
+func (s *sharedDelayer) open(t *trial) delayer.Delayer {
+	t.Helper()
+	if s == nil {
+		return nil
+	}
+	s.once.Do(func() { s.d, s.err = t.h.Open(t.ctx) })
+	if s.err != nil {
+		t.failf("the Delayer does not open: %v", s.err)
+	}
+	return s.d
+}
+
+func (s *sharedDelayer) close() {
+	if s.d != nil {
+		_ = s.d.Close() // the cases about Close check what it returns
+	}
 }
 
 // open opens another Delayer. The caller closes it.

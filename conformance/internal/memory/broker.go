@@ -27,6 +27,7 @@ type Broker struct {
 	exchanges  map[string]*exchange
 	queues     map[string]*queue
 	waiting    waiting
+	cancelled  map[int64]bool
 	stored     int // orders messages that are due at the same time
 	unroutable []conformance.Arrival
 	watchers   []func(conformance.Arrival)
@@ -48,20 +49,21 @@ type message struct {
 	msg           amqp091.Publishing
 	due           time.Time
 	order         int
+	id            int64 // of a scheduled message
 }
 
 // DefaultLimits are those of an ideal backend.
 func DefaultLimits() delayer.Limits {
 	return delayer.Limits{
 		Max: 24 * time.Hour, Resolution: 10 * time.Millisecond, SurvivesRestart: true, Ordered: true,
-		ReportsUnroutable: true, KeepsUnroutable: true, ExactTopics: true, MaxPriority: 255,
+		ReportsUnroutable: true, KeepsUnroutable: true, ExactTopics: true, MaxPriority: 255, CancelBefore: 400 * time.Millisecond,
 	}
 }
 
 // NewBroker returns a broker whose Delayers have these limits.
 func NewBroker(limits delayer.Limits) *Broker {
 	b := &Broker{
-		limits: limits, exchanges: map[string]*exchange{}, queues: map[string]*queue{},
+		limits: limits, exchanges: map[string]*exchange{}, queues: map[string]*queue{}, cancelled: map[int64]bool{},
 		up: make(chan struct{}), cut: make(chan struct{}),
 	}
 	close(b.up)

@@ -21,7 +21,11 @@ const trip = 400 * time.Microsecond
 
 // Open returns a Delayer that keeps its promises.
 func (b *Broker) Open(context.Context) (delayer.Delayer, error) {
-	return &memoryDelayer{broker: b, closing: make(chan struct{})}, nil
+	d := &memoryDelayer{broker: b, closing: make(chan struct{})}
+	if b.limits.CancelBefore > 0 {
+		return scheduler{d}, nil
+	}
+	return d, nil
 }
 
 var lastID atomic.Int64
@@ -91,7 +95,8 @@ func (d *memoryDelayer) Publish(ctx context.Context, exchange, key string, delay
 	if err := travel(ctx, cut, &d.broker.sending, delayer.ErrNotSent); err != nil {
 		return err
 	}
-	if err := d.store(exchange, key, delay, effective, clone(msg)); err != nil {
+	id, _ := ctx.Value(idKey{}).(int64)
+	if err := d.store(id, exchange, key, delay, effective, clone(msg)); err != nil {
 		return err
 	}
 	return travel(ctx, cut, &d.broker.confirming, delayer.ErrUnknown)
@@ -114,7 +119,7 @@ func travel(ctx context.Context, cut <-chan struct{}, travelling *atomic.Int64, 
 }
 
 // store hands a message to the broker.
-func (d *memoryDelayer) store(exchange, key string, delay, effective time.Duration, msg amqp091.Publishing) error {
+func (d *memoryDelayer) store(id int64, exchange, key string, delay, effective time.Duration, msg amqp091.Publishing) error {
 	if msg.Headers == nil {
 		msg.Headers = amqp091.Table{}
 	}
@@ -134,7 +139,7 @@ func (d *memoryDelayer) store(exchange, key string, delay, effective time.Durati
 		return fail(delayer.ErrUnroutable, nil)
 	}
 	if delay > 0 {
-		b.wait(message{exchange: exchange, key: key, msg: msg}, effective)
+		b.wait(message{exchange: exchange, key: key, msg: msg, id: id}, effective)
 		return nil
 	}
 	if b.route(exchange, key, msg) == 0 && b.limits.ReportsUnroutable {

@@ -54,7 +54,7 @@ func subjects() []subject {
 			{name: "binaryladder/calendar", cfg: backend.Config{BinaryLadder: binaryladder.Config{Tick: 100 * time.Millisecond}}},
 			{name: "binaryladder/list", cfg: ladder},
 			{name: "binaryladder/topic", cfg: backend.Config{BinaryLadder: binaryladder.Config{Tick: 10 * time.Millisecond, Routing: "topic"}}},
-			{name: "controller", cfg: backend.Config{Backend: "controller", Controller: controller.Config{Tick: 100 * time.Millisecond}}},
+			{name: "controller/rounds", cfg: backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Tick: 100 * time.Millisecond}}},
 			{name: "fixedtiers/up", cfg: backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers}}},
 			{name: "fixedtiers/exact", cfg: backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers, Rounding: "exact"}}},
 		} {
@@ -63,10 +63,16 @@ func subjects() []subject {
 			out = append(out, s)
 		}
 	}
+	slots := backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Slots}}
 	return append(out,
+		subject{name: "controller/slots/quorum", cfg: slots},
 		subject{name: "binaryladder with go-rabbitmq/quorum", cfg: ladder, world: newGoRabbitWorld},
 		subject{name: "plugin", cfg: backend.Config{Backend: "plugin"}}) // its messages wait in no queue
 }
+
+// watchEvery is longer than most cases last: two dozen Delayers, of up to 70 queues each, are open at a
+// time. To look at all of that every five seconds keeps the broker busy.
+const watchEvery = 10 * time.Second
 
 // atATime is how many subjects are at work on the broker until they meet: they wait most of the time.
 const atATime = 3
@@ -134,7 +140,9 @@ func conform(
 	about, err := backend.About(cfg.Backend)
 	require.NoError(t, err)
 	conformance.Run(t, conformance.Harness{
-		Open: func(ctx context.Context) (delayer.Delayer, error) { return backend.Open(ctx, cfg) },
+		Open: func(ctx context.Context) (delayer.Delayer, error) {
+			return backend.Open(engine.WithWatchEvery(ctx, watchEvery), cfg)
+		},
 		World: func(ctx context.Context) (conformance.World, error) {
 			w, err := around.World(ctx)
 			if err != nil || dress == nil {
