@@ -24,6 +24,7 @@ type options struct {
 	Times     int           `default:"20" help:"How often brokers and controllers are killed and connections cut."`
 	Hold      time.Duration `default:"35s" help:"How long a fault lasts; a missed heartbeat takes 30 s."`
 	Patience  time.Duration `default:"4m" help:"How long nothing may arrive before missing messages are reported."`
+	Long      time.Duration `help:"Delay one message in eight by this, beside the usual seconds; 0 leaves it out. 160s takes them through slots of minutes."`
 	Redeliver time.Duration `help:"After how long the broker repeats a dead-lettering that was unroutable; 0 leaves its default, 3m."`
 	Churn     time.Duration `default:"10m" help:"How long to open, use and close Delayers; 0 leaves it out."`
 	Fault     string        `help:"Only the faults whose names match this regular expression; churn is one."`
@@ -84,7 +85,7 @@ func (c *campaign) prepare(command string) error {
 		Load:     faults.Load{Publishers: 16, Rate: c.Rate, Patience: 5 * time.Second},
 		Messages: c.Messages, Times: c.Times, Hold: c.Hold, Patience: c.Patience, Seed: c.Seed, Logf: c.logf,
 	}
-	for _, s := range subjects(command) {
+	for _, s := range subjects(command, c.Long) {
 		if chosen.MatchString(s.Name) {
 			c.plan.Subjects = append(c.plan.Subjects, s)
 		}

@@ -19,14 +19,16 @@ import (
 // quarter is the tick of the ladders: short delays then take a few hops.
 const quarter = 250 * time.Millisecond
 
-// subjects returns the Delayers under test. They log nothing.
-func subjects(delayerCommand string) []faults.Subject {
+// subjects returns the Delayers under test. They log nothing. Those that can also get messages with the
+// delay long, if that is not 0.
+func subjects(delayerCommand string, long time.Duration) []faults.Subject {
 	quiet := slog.New(slog.DiscardHandler)
 	ladder := backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Tick: quarter, Steps: "250ms,500ms,1s,2s,4s,8s,16s,32s,64s"}}
 	topic := ladder
 	topic.BinaryLadder.Routing, topic.BinaryLadder.Steps = binaryladder.Topic, binaryladder.Binary
 	tiers := backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: []time.Duration{500 * time.Millisecond, time.Second, 3 * time.Second}}}
-	controller := backend.Config{Backend: "controller", Controller: controller.Config{Levels: 4, Tick: quarter}}
+	rounds := backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 4, Tick: quarter}}
+	slots := backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Slots}}
 	plugin := backend.Config{Backend: "plugin"}
 	var all []faults.Subject
 	for _, kind := range []string{faults.Quorum, "classic"} {
@@ -34,10 +36,10 @@ func subjects(delayerCommand string) []faults.Subject {
 			name string
 			cfg  backend.Config
 		}{
-			{"binaryladder source", ladder}, {"binaryladder topic", topic}, {"fixedtiers", tiers}, {"controller", controller}, {"plugin", plugin},
+			{"binaryladder source", ladder}, {"binaryladder topic", topic}, {"fixedtiers", tiers}, {"controller", rounds}, {"controller slots", slots}, {"plugin", plugin},
 		} {
-			if kind == "classic" && s.name == "binaryladder topic" || kind == faults.Quorum && s.name == "plugin" {
-				continue // the same queues as source's; and the plugin has no queues
+			if kind == "classic" && (s.name == "binaryladder topic" || s.name == "controller slots") || kind == faults.Quorum && s.name == "plugin" {
+				continue // the same queues as source's; slots are quorum queues; the plugin has no queues
 			}
 			s.cfg.QueueType, s.cfg.Logger = delayer.QueueType(kind), quiet
 			next := subject(s.name, s.cfg)
@@ -47,7 +49,13 @@ func subjects(delayerCommand string) []faults.Subject {
 			all = append(all, next)
 		}
 	}
-	return append(all, alone(controller, quiet, delayerCommand))
+	all = append(all, alone("controller alone", rounds, quiet, delayerCommand), alone("slots alone", slots, quiet, delayerCommand))
+	for i, s := range all {
+		if long > 0 && s.Name != "fixedtiers" { // which has no such tier
+			all[i].Delays = append(s.Delays, long)
+		}
+	}
+	return all
 }
 
 func subject(name string, cfg backend.Config) faults.Subject {
@@ -67,14 +75,17 @@ func subject(name string, cfg backend.Config) faults.Subject {
 }
 
 // alone is backend controller with controllers in separate processes.
-func alone(cfg backend.Config, quiet *slog.Logger, command string) faults.Subject {
+func alone(name string, cfg backend.Config, quiet *slog.Logger, command string) faults.Subject {
 	cfg.QueueType, cfg.Logger, cfg.Controller.Run = faults.Quorum, quiet, delayer.Off
-	s := subject("controller alone", cfg)
+	s := subject(name, cfg)
 	s.Controller = func(url, prefix string) *exec.Cmd {
 		cmd := exec.Command(command, "controller")
 		cmd.Env = []string{
 			"DELAYER_URL=" + url, "DELAYER_PREFIX=" + prefix, "DELAYER_BACKEND=controller",
-			fmt.Sprintf("DELAYER_CONTROLLER_LEVELS=%d", cfg.Controller.Levels), "DELAYER_CONTROLLER_TICK=" + cfg.Controller.Tick.String(),
+			"DELAYER_CONTROLLER_WHEEL=" + string(cfg.Controller.Wheel),
+		}
+		if cfg.Controller.Wheel == controller.Rounds {
+			cmd.Env = append(cmd.Env, fmt.Sprintf("DELAYER_CONTROLLER_LEVELS=%d", cfg.Controller.Levels), "DELAYER_CONTROLLER_TICK="+cfg.Controller.Tick.String())
 		}
 		dieWithParent(cmd)
 		return cmd

@@ -40,6 +40,7 @@ func killBroker(ctx context.Context, s *Scene) error {
 		if err := s.Broker.Run(ctx); err != nil {
 			return err
 		}
+		s.mended()
 		if err := s.work(ctx, 5); err != nil {
 			return err
 		}
@@ -55,6 +56,7 @@ func restartBroker(ctx context.Context, s *Scene) error {
 		if err := s.Broker.Restart(ctx); err != nil {
 			return err
 		}
+		s.mended()
 		if err := s.work(ctx, 5); err != nil {
 			return err
 		}
@@ -74,6 +76,7 @@ func downWhileDue(ctx context.Context, s *Scene) error {
 		return err
 	}
 	ready := time.Now()
+	s.mended()
 	s.finally = func() {
 		for _, r := range s.Runs {
 			n, half, last := r.Ledger.CaughtUp(killed, ready)
@@ -90,6 +93,7 @@ func cut(ctx context.Context, s *Scene) error {
 			return err
 		}
 		s.Proxy.Cut()
+		s.mended()
 	}
 	return nil
 }
@@ -100,6 +104,7 @@ func resetMidFrame(ctx context.Context, s *Scene) error {
 			return err
 		}
 		s.Proxy.ResetMidFrame()
+		s.mended()
 	}
 	return nil
 }
@@ -111,8 +116,10 @@ func slow(ctx context.Context, s *Scene) error { return s.passing(ctx, Slow) }
 
 func (s *Scene) passing(ctx context.Context, m Mode) error {
 	s.Proxy.Set(m)
-	defer s.Proxy.Set(Pass)
-	return s.wait(ctx, s.Hold)
+	err := s.wait(ctx, s.Hold)
+	s.Proxy.Set(Pass)
+	s.mended()
+	return err
 }
 
 // alarm raises an alarm by a command and lowers it again. Meanwhile another Delayer of each kind
@@ -137,6 +144,7 @@ func alarm(command, raise, lower string) func(context.Context, *Scene) error {
 			}
 		}
 		_, lowered := s.ctl(ctx, command, lower)
+		s.mended()
 		return errors.Join(err, lowered)
 	}
 }

@@ -64,6 +64,15 @@ func (s *Scene) ctl(ctx context.Context, args ...string) (out string, err error)
 	return out, err
 }
 
+// mended notes that what a fault broke works again, or is left as it is. A fault that is injected
+// several times ends with the last.
+func (s *Scene) mended() {
+	now := time.Now()
+	for _, r := range s.Runs {
+		r.Ledger.Mended(now)
+	}
+}
+
 // between waits a random time.
 func (s *Scene) between(ctx context.Context, from, to time.Duration) error {
 	return s.wait(ctx, from+time.Duration(s.Rand.Int64N(int64(to-from))))
@@ -272,6 +281,7 @@ func (c Campaign) row(f Fault, r *Run) Row {
 	say(len(acc.Early) > 0, "%d early, the earliest by %v: %s", len(acc.Early), acc.EarliestBy, describe(r.Ledger.Worst(acc.Early)))
 	say(len(acc.Missing) > 0 && r.Subject.QueueType == Quorum, "%d missing: %v %s", len(acc.Missing), acc.Missing[:min(len(acc.Missing), 10)], describe(r.Ledger.Worst(acc.Missing)))
 	say(acc.Untrue > 0, "%d delivered that Publish had said are not stored", acc.Untrue)
+	say(acc.Revived > 0, "%d delivered that Cancel had said are not", acc.Revived)
 	say(acc.Strangers > 0, "%d deliveries of messages that nobody published", acc.Strangers)
 	say(acc.Overrun > mostOverrun, "Publish returned %v after its context had ended", acc.Overrun)
 	return row

@@ -3,13 +3,17 @@ package faults
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/delayer-go/delayer/internal/rabbit"
 )
 
 // ThreeNodes are the faults of a cluster.
 func ThreeNodes() []Fault {
 	return []Fault{
-		{Name: "leader killed", Cluster: true, About: "the node that leads the longest queue: SIGKILL and start again", Inject: killLeader},
+		{Name: "leader killed", Cluster: true, About: "the node that leads the longest queue, and four times the one that leads the stream of changes: SIGKILL and start again", Inject: killLeader},
 		{Name: "each node killed", Cluster: true, About: "one after the other: SIGKILL and start again", Inject: killEachNode},
 		{Name: "node stopped", Cluster: true, About: "stopped in good order, and back later", Inject: stopNode},
 		{Name: "publisher's node gone", Cluster: true, About: "killed, and back only when publishing has ended well on another", Inject: loseNode},
@@ -24,6 +28,7 @@ func (s *Scene) restart(ctx context.Context, i int) error {
 	if err := s.Cluster.Nodes()[i].Run(ctx); err != nil {
 		return err
 	}
+	s.mended()
 	const catchUp = 5 * time.Second // for the replicas of the node: two of three must be up to date before the next goes
 	if err := s.wait(ctx, catchUp); err != nil {
 		return err
@@ -49,15 +54,44 @@ func LoseLeader(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
+	defer s.mended()
 	return s.Cluster.Nodes()[i].Kill()
 }
 
 func killLeader(ctx context.Context, s *Scene) error {
+	const tick = 5 * time.Second // how old the length of a quorum queue may be
+	if err := s.wait(ctx, tick); err != nil {
+		return err
+	}
 	i, err := s.busiest(ctx)
 	if err != nil {
 		return err
 	}
-	return s.killNode(ctx, i)
+	if err := s.killNode(ctx, i); err != nil {
+		return err
+	}
+	return s.killRecorders(ctx)
+}
+
+// killRecorders kills the node that leads the stream of changes, where there is one, several times: at
+// first the publishers' connection is often to the same node, and goes with it.
+func (s *Scene) killRecorders(ctx context.Context) error {
+	const times, stream = 4, ".controller.changes"
+	for range times {
+		leaders, err := s.Cluster.Leaders(ctx)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(leaders, func(l rabbit.Leader) bool { return l.Node >= 0 && strings.HasSuffix(l.Queue, stream) })
+		if i < 0 {
+			return nil
+		}
+		s.Logf("%s is led by node %d", leaders[i].Queue, leaders[i].Node+1)
+		if err := s.killNode(ctx, leaders[i].Node); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // busiest is the node that leads the longest queue.
@@ -113,6 +147,7 @@ func pauseNode(ctx context.Context, s *Scene) error {
 	if err := node.Resume(); err != nil {
 		return err
 	}
+	s.mended()
 	return s.work(ctx, 5)
 }
 

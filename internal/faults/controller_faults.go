@@ -63,6 +63,7 @@ func killControllers(ctx context.Context, s *Scene) (err error) {
 func (s *Scene) serveToTheEnd(r *Run) error {
 	p, err := s.startController(r)
 	r.onClose = append(r.onClose, p.end)
+	r.Ledger.Mended(time.Now())
 	return err
 }
 
@@ -86,6 +87,7 @@ func pauseController(ctx context.Context, s *Scene) error {
 		if err := errors.Join(err, paused.cmd.Process.Signal(sigcont)); err != nil {
 			return err
 		}
+		r.Ledger.Mended(time.Now())
 	}
 	return s.work(ctx, 10)
 }

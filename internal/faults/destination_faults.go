@@ -37,6 +37,7 @@ func deleteDestination(ctx context.Context, s *Scene) error {
 		if err := r.receiver.declare(ctx, nil); err != nil {
 			return err
 		}
+		r.Ledger.Mended(time.Now())
 	}
 	return nil
 }
@@ -66,6 +67,7 @@ func fillDestination(ctx context.Context, s *Scene) error {
 		if err := r.receiver.resume(ctx); err != nil {
 			return err
 		}
+		r.Ledger.Mended(time.Now())
 	}
 	return nil
 }
@@ -101,6 +103,7 @@ func forbidDestination(ctx context.Context, s *Scene) error {
 	if err := s.wait(ctx, s.Hold/2); err != nil {
 		return err
 	}
+	defer s.mended()
 	return s.permit(ctx, ".*")
 }
 
@@ -136,6 +139,7 @@ func deleteTopology(ctx context.Context, s *Scene) error {
 			return fmt.Errorf("delete topology: %w", err)
 		}
 		r.Ledger.ForgiveWaiting(from, time.Now())
+		r.Ledger.Mended(time.Now()) // by the Delayer, from here on
 	}
 	return nil
 }

@@ -32,8 +32,13 @@ func subjects() []faults.Subject {
 	const tick = 100 * time.Millisecond
 	return []faults.Subject{
 		subject("binaryladder", backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Tick: tick, Steps: "100ms,200ms,400ms,800ms,1600ms,3200ms"}}),
-		subject("controller", backend.Config{Backend: "controller", Controller: controller.Config{Levels: 4, Tick: tick}}),
+		subject("controller rounds", backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 4, Tick: tick}}),
 	}
+}
+
+// slots takes longer: its 200 queues, and messages with tickets, which are due after seconds.
+func slots() faults.Subject {
+	return subject("controller slots", backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Slots}})
 }
 
 func subject(name string, cfg backend.Config) faults.Subject {
@@ -58,7 +63,7 @@ func short(t *testing.T) faults.Campaign {
 }
 
 // expect does a fault and holds the accounts to the promises.
-func expect(t *testing.T, c faults.Campaign, f faults.Fault) {
+func expect(t *testing.T, c faults.Campaign, f faults.Fault) []faults.Row {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -72,6 +77,7 @@ func expect(t *testing.T, c faults.Campaign, f faults.Fault) {
 		assert.Zero(t, r.Account.Kept, "%s, %s: no destination was gone", f.Name, r.Subject)
 		assert.GreaterOrEqual(t, r.Account.Confirmed, 100, "what was accounted for is more than nothing")
 	}
+	return rows
 }
 
 func named(t *testing.T, all []faults.Fault, name string) faults.Fault {
@@ -89,10 +95,20 @@ func named(t *testing.T, all []faults.Fault, name string) faults.Fault {
 func TestFaultsOfABroker(t *testing.T) {
 	c := short(t)
 	c.Broker = rabbittest.Alone(t)
-	t.Run("killed", func(t *testing.T) { expect(t, c, named(t, faults.OneNode(), "broker killed")) })
+	t.Run("killed", func(t *testing.T) { killed(t, c) })
 	t.Run("network", func(t *testing.T) { expect(t, c, faults.Fault{Name: "network", Inject: faults.Network}) })
 	t.Run("churn", func(t *testing.T) { churn(t, c.Broker) })
 	t.Run("second attempt", func(t *testing.T) { secondAttempt(t, c.Broker) })
+}
+
+// killed: also what was cancelled stays cancelled, and what was rescheduled comes at its later time.
+func killed(t *testing.T, c faults.Campaign) {
+	t.Helper()
+	c.Subjects = append(c.Subjects, slots())
+	rows := expect(t, c, named(t, faults.OneNode(), "broker killed"))
+	ofSlots := rows[len(rows)-1].Account
+	assert.Positive(t, ofSlots.Cancelled)
+	assert.Positive(t, ofSlots.Rescheduled)
 }
 
 func TestFaultsOfACluster(t *testing.T) {
@@ -111,11 +127,20 @@ func TestFaultsOfACluster(t *testing.T) {
 	expect(t, c, faults.Fault{Name: "leader lost", Cluster: true, Inject: faults.LoseLeader})
 }
 
-// leadersAreSpread: each node leads some of the waiting queues, whichever one declared them.
+// leadersAreSpread: each node leads some of the waiting queues, whichever one declared them. Two dozen
+// tell that from all on one node, also where one leads the other queues; each is a Raft group of three.
 func leadersAreSpread(t *testing.T, cluster *rabbit.Cluster) {
 	t.Helper()
 	prefix := rabbittest.Prefix(t)
-	d, err := backend.Open(t.Context(), backend.Config{Options: delayer.Options{URL: cluster.URLs()[0], Prefix: prefix}})
+	const queues, nodes = 24, 3
+	var steps []time.Duration
+	for i := range queues {
+		steps = append(steps, time.Second<<i)
+	}
+	d, err := backend.Open(t.Context(), backend.Config{
+		Options:      delayer.Options{URL: cluster.URLs()[0], Prefix: prefix},
+		BinaryLadder: binaryladder.Config{Steps: binaryladder.List(steps...)},
+	})
 	require.NoError(t, err)
 	defer func() {
 		assert.NoError(t, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))
@@ -130,7 +155,6 @@ func leadersAreSpread(t *testing.T, cluster *rabbit.Cluster) {
 		}
 	}
 	t.Logf("waiting queues that each node leads: %v", byNode)
-	const queues, nodes = 64, 3
 	for node := range nodes {
 		assert.GreaterOrEqual(t, byNode[node], queues/nodes/2, "node %d", node)
 	}

@@ -22,6 +22,8 @@ const (
 	Refused
 	// Unknown is an error that does not.
 	Unknown
+	// Cancelled is a nil of Cancel.
+	Cancelled
 )
 
 // An Attempt is one message: each call of Publish has its own.
@@ -33,6 +35,7 @@ type Attempt struct {
 	Outcome  Outcome
 	Err      error
 
+	Rescheduled bool      // Reschedule returned nil
 	First       time.Time // arrival; zero: none
 	Copies      int       // arrivals that are not the consumer's own repetition
 	Repetitions int       // copies that the broker marked as delivered before
@@ -56,6 +59,8 @@ type Ledger struct {
 	forgiven  []span
 	announced []span // see Announce
 	conflict  time.Time
+	until     time.Time // when the last is due that was cancelled
+	mended    time.Time // see Mended
 }
 
 // A span says which confirmed messages an operator may have deleted: asked for before a time, and
@@ -111,6 +116,44 @@ func (l *Ledger) Answer(id int, err error) {
 			l.conflict = a.Answered
 		}
 	}
+}
+
+// Cancel notes what Cancel returned for a message that was confirmed.
+func (l *Ledger) Cancel(id int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := &l.attempts[id]
+	switch {
+	case err == nil:
+		a.Outcome = Cancelled
+	case errors.Is(err, delayer.ErrUnknown):
+		a.Outcome = Unknown
+	default:
+		return // it is to come
+	}
+	if a.First.IsZero() && !a.Kept {
+		l.undone--
+	}
+	if a.Due().After(l.until) {
+		l.until = a.Due()
+	}
+}
+
+// Reschedule notes what Reschedule returned for a message that was confirmed. If that is an error
+// the message may be due at either time, and counts as before.
+func (l *Ledger) Reschedule(id int, due time.Time, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := &l.attempts[id]; err == nil {
+		a.Delay, a.Rescheduled = due.Sub(a.Asked), true
+	}
+}
+
+// pending reports whether something may still arrive that was cancelled.
+func (l *Ledger) pending() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.until) < inFlight
 }
 
 // Arrive notes a delivery. again says that the broker had given it to the consumer before.
@@ -198,6 +241,13 @@ func (l *Ledger) forgive(s span) {
 	l.forgiven = append(l.forgiven, s)
 }
 
+// Mended notes that nothing is broken from a time on. The last call counts.
+func (l *Ledger) Mended(at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mended = at
+}
+
 // CaughtUp looks at the messages that were due from one time to another and came after it: how
 // many, and how long after it half of them and all of them had come.
 func (l *Ledger) CaughtUp(from, to time.Time) (messages int, half, last time.Duration) {
@@ -229,20 +279,24 @@ func (l *Ledger) counts() (confirmed, undone int, progress time.Time) {
 type Account struct {
 	Sent, Confirmed, Refused, Unknown int
 
-	Delivered int // of those confirmed
-	Surprised int // delivered, and Publish had answered that the outcome is unknown
-	Untrue    int // delivered, although Publish had answered that they are not stored
-	Twice     int // extra copies, without those that the broker marked as delivered to the consumer before
-	Strangers int // deliveries that are no message of ours
-	Kept      int // confirmed and not delivered, but in the queue for unroutable messages
-	Deleted   int // confirmed and gone with what an operator deleted
-	Spoilt    int // early or gone by an operator's policy, before Publish answered that there is one
+	Delivered   int // of those confirmed
+	Surprised   int // delivered, and Publish had answered that the outcome is unknown
+	Untrue      int // delivered, although Publish had answered that they are not stored
+	Cancelled   int
+	Rescheduled int // made due later
+	Revived     int // delivered, although Cancel had answered that they are not
+	Twice       int // extra copies, without those that the broker marked as delivered to the consumer before
+	Strangers   int // deliveries that are no message of ours
+	Kept        int // confirmed and not delivered, but in the queue for unroutable messages
+	Deleted     int // confirmed and gone with what an operator deleted
+	Spoilt      int // early or gone by an operator's policy, before Publish answered that there is one
 
 	Early   []int // by number
 	Missing []int // confirmed, by number
 
 	EarliestBy time.Duration // how much the earliest was early
 	LatestBy   time.Duration // how long after its time the last arrived
+	AfterEnd   time.Duration // the same, but from the end of the fault on for those that were due before
 	Outage     time.Duration // longest time between two confirms while publishing
 	Overrun    time.Duration // how long after the end of its context a Publish returned, at most
 	Errors     map[string]int
@@ -256,8 +310,11 @@ func (l *Ledger) Account() Account {
 	for id := range l.attempts {
 		a := &l.attempts[id]
 		announced := slices.ContainsFunc(l.announced, func(s span) bool { return s.covers(a) })
+		if a.Rescheduled {
+			acc.Rescheduled++
+		}
 		acc.outcome(id, a, l.deleted(a), announced)
-		acc.arrival(id, a, announced)
+		acc.arrival(id, a, announced, l.mended)
 		if a.Err != nil {
 			acc.Errors[brief(a.Err)]++
 		}
@@ -288,6 +345,11 @@ func (acc *Account) outcome(id int, a *Attempt, deleted, announced bool) {
 		if arrived {
 			acc.Untrue++
 		}
+	case Cancelled:
+		acc.Cancelled++
+		if arrived && !deleted {
+			acc.Revived++
+		}
 	default:
 		acc.Unknown++
 		if arrived {
@@ -296,7 +358,7 @@ func (acc *Account) outcome(id int, a *Attempt, deleted, announced bool) {
 	}
 }
 
-func (acc *Account) arrival(id int, a *Attempt, announced bool) {
+func (acc *Account) arrival(id int, a *Attempt, announced bool, mended time.Time) {
 	if a.First.IsZero() {
 		return
 	}
@@ -310,6 +372,7 @@ func (acc *Account) arrival(id int, a *Attempt, announced bool) {
 	}
 	if a.Outcome == Confirmed { // what a stopped broker keeps back in the socket may come much later
 		acc.LatestBy = max(acc.LatestBy, late)
+		acc.AfterEnd = max(acc.AfterEnd, min(late, a.First.Sub(mended)))
 	}
 	acc.Twice += a.Copies - 1
 }

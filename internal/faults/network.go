@@ -13,6 +13,7 @@ func Network(ctx context.Context, s *Scene) error {
 			return err
 		}
 		s.Proxy.Cut()
+		s.mended()
 		if err := s.work(ctx, 5); err != nil {
 			return err
 		}

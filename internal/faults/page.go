@@ -15,8 +15,8 @@ const (
 
 const (
 	sectionHead = "\n### "
-	tableHead   = "| fault | backend | queues | sent | confirmed | delivered | kept as unroutable | twice | early | missing | longest outage | latest |\n" +
-		"|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+	tableHead   = "| fault | backend | queues | sent | confirmed | delivered | kept as unroutable | twice | early | missing | longest outage | latest | after the end |\n" +
+		"|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
 )
 
 // UpdatePage writes rows between the markers of a file, into the section of a broker. run says when
@@ -73,10 +73,17 @@ func parse(section string) (entries []entry) {
 		cells := strings.Split(line, " | ")
 		fault, isRow := strings.CutPrefix(cells[0], "| ")
 		if run, known := runs[fault]; isRow && known {
-			entries = add(entries, fault, run, line)
+			entries = add(entries, fault, run, padded(line))
 		}
 	}
 	return entries
+}
+
+// padded fills a row that was written when the table had fewer columns.
+func padded(line string) string {
+	_, rule, _ := strings.Cut(tableHead, "\n")
+	missing := strings.Count(rule, "|") - strings.Count(line, "|")
+	return line + strings.Repeat(" – |", max(0, missing))
 }
 
 func add(entries []entry, fault, run, line string) []entry {
@@ -122,14 +129,17 @@ func section(old []entry, run string, rows []Row) string {
 // markdown is a row of the table.
 func (r Row) markdown() string {
 	a := r.Account
-	missing, early := fmt.Sprint(len(a.Missing)), fmt.Sprint(len(a.Early))
+	delivered, missing, early := fmt.Sprint(a.Delivered), fmt.Sprint(len(a.Missing)), fmt.Sprint(len(a.Early))
+	if a.Cancelled > 0 {
+		delivered += fmt.Sprintf(" (+%d cancelled)", a.Cancelled)
+	}
 	if a.Deleted > 0 {
 		missing += fmt.Sprintf(" (+%d deleted)", a.Deleted)
 	}
 	if a.Spoilt > 0 {
 		early += fmt.Sprintf(" (+%d announced)", a.Spoilt)
 	}
-	return fmt.Sprintf("| %s | %s | %s | %d | %d | %d | %d | %d | %s | %s | %s | %s |",
-		r.Fault.Name, r.Subject, r.QueueType, a.Sent, a.Confirmed, a.Delivered, a.Kept, a.Twice, early, missing,
-		seconds(a.Outage), seconds(a.LatestBy))
+	return fmt.Sprintf("| %s | %s | %s | %d | %d | %s | %d | %d | %s | %s | %s | %s | %s |",
+		r.Fault.Name, r.Subject, r.QueueType, a.Sent, a.Confirmed, delivered, a.Kept, a.Twice, early, missing,
+		seconds(a.Outage), seconds(a.LatestBy), seconds(a.AfterEnd))
 }

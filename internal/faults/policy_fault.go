@@ -38,6 +38,7 @@ func catchAll(ctx context.Context, s *Scene) error {
 		if _, err := s.ctl(ctx, "clear_policy", policyName); err != nil {
 			return err
 		}
+		s.mended()
 		if err := s.work(ctx, 10); err != nil {
 			return err
 		}

@@ -10,17 +10,20 @@ import (
 
 // Heading is what the live table begins with.
 func Heading() string {
-	return fmt.Sprintf("%-22s %-22s %-8s %7s %9s %9s %5s %6s %5s %7s %8s %8s",
-		"fault", "backend", "queues", "sent", "confirmed", "delivered", "kept", "twice", "early", "missing", "outage", "latest")
+	return fmt.Sprintf("%-22s %-22s %-8s %7s %9s %9s %5s %6s %5s %7s %8s %8s %9s",
+		"fault", "backend", "queues", "sent", "confirmed", "delivered", "kept", "twice", "early", "missing", "outage", "latest", "after end")
 }
 
 // String is the row of the live table, with what must not be and what was noted below it.
 func (r Row) String() string {
 	a := r.Account
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-22s %-22s %-8s %7d %9d %9d %5d %6d %5d %7d %8s %8s",
+	fmt.Fprintf(&b, "%-22s %-22s %-8s %7d %9d %9d %5d %6d %5d %7d %8s %8s %9s",
 		r.Fault.Name, r.Subject, r.QueueType, a.Sent, a.Confirmed, a.Delivered, a.Kept, a.Twice, len(a.Early), len(a.Missing),
-		seconds(a.Outage), seconds(a.LatestBy))
+		seconds(a.Outage), seconds(a.LatestBy), seconds(a.AfterEnd))
+	if a.Cancelled > 0 {
+		fmt.Fprintf(&b, "  (%d cancelled, %d rescheduled)", a.Cancelled, a.Rescheduled)
+	}
 	if a.Deleted > 0 {
 		fmt.Fprintf(&b, "  (%d deleted by the operator)", a.Deleted)
 	}

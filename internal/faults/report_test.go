@@ -27,11 +27,11 @@ func TestACampaignMayBeMadeInParts(t *testing.T) {
 
 	want := "before\n" + beginTable + "\n" + sectionHead + node + "\n\n" +
 		"- flood: by `one`, seed 1\n- fire: by `three`, seed 3\n\n" + tableHead +
-		"| flood | ladder | quorum | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 s | 0.0 s |\n" +
-		"| flood | tiers | quorum | 2 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 s | 0.0 s |\n" +
-		"| fire | ladder | quorum | 5 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 s | 0.0 s |\n" +
+		"| flood | ladder | quorum | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 s | 0.0 s | 0.0 s |\n" +
+		"| flood | tiers | quorum | 2 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 s | 0.0 s | 0.0 s |\n" +
+		"| fire | ladder | quorum | 5 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 s | 0.0 s | 0.0 s |\n" +
 		sectionHead + docker + "\n\n- flood: by `two`, seed 2\n\n" + tableHead +
-		"| flood | ladder | quorum | 4 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 s | 0.0 s |\n" +
+		"| flood | ladder | quorum | 4 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 s | 0.0 s | 0.0 s |\n" +
 		"\n" + endTable + "\nafter\n"
 	assert.Equal(t, want, page)
 
@@ -39,11 +39,24 @@ func TestACampaignMayBeMadeInParts(t *testing.T) {
 	assert.Error(t, err)
 }
 
+// TestUpdated_FewerColumns: what a row of an older table does not say is not a zero.
+func TestUpdated_FewerColumns(t *testing.T) {
+	const node, old = "RabbitMQ 3.10.8, private node", "| flood | ladder | quorum | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 s | 0.0 s |"
+	page := beginTable + sectionHead + node + "\n\n- flood: by `one`\n\n| a head |\n|---|\n" + old + "\n" + endTable
+	for range 2 {
+		var err error
+		page, err = updated(page, node, "`two`", []Row{row("fire", "ladder", 2)})
+		require.NoError(t, err)
+	}
+	assert.Contains(t, page, tableHead+old+" – |\n| fire |")
+}
+
 func TestTheTableSaysWhatTheAccountSays(t *testing.T) {
 	r := Row{Fault: Fault{Name: "flood"}, Subject: "ladder", QueueType: "quorum", Problems: []string{"wet"}, Account: Account{
-		Sent: 10, Confirmed: 9, Delivered: 7, Kept: 1, Twice: 2, Early: []int{1, 2, 3}, Missing: []int{4}, Deleted: 5, Spoilt: 6,
-		Outage: 1500 * time.Millisecond, LatestBy: 2 * time.Second,
+		Sent: 10, Confirmed: 9, Delivered: 7, Kept: 1, Twice: 2, Early: []int{1, 2, 3}, Missing: []int{4}, Deleted: 5, Spoilt: 6, Cancelled: 8,
+		Outage: 1500 * time.Millisecond, LatestBy: 2 * time.Second, AfterEnd: time.Second,
 	}}
-	assert.Equal(t, "| flood | ladder | quorum | 10 | 9 | 7 | 1 | 2 | 3 (+6 announced) | 1 (+5 deleted) | 1.5 s | 2.0 s |", r.markdown())
+	assert.Equal(t, "| flood | ladder | quorum | 10 | 9 | 7 (+8 cancelled) | 1 | 2 | 3 (+6 announced) | 1 (+5 deleted) | 1.5 s | 2.0 s | 1.0 s |", r.markdown())
 	assert.Contains(t, r.String(), "PROBLEM: wet")
+	assert.Contains(t, r.String(), "2.0 s     1.0 s")
 }

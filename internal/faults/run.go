@@ -56,6 +56,9 @@ type Run struct {
 	turn     atomic.Int64
 	closed   time.Duration // how long Close of the Delayer took
 
+	scheduler   delayer.Scheduler // the Delayer, or nil if it is none
+	ticketDelay time.Duration     // of the messages that have a ticket
+
 	onClose []func()
 }
 
@@ -74,6 +77,8 @@ func Start(ctx context.Context, s Subject, delayerURLs, consumerURLs []string, l
 	if r.Delayer, err = s.Open(ctx, delayerURLs, r.Prefix); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", s.Name, err), r.receiver.close())
 	}
+	r.scheduler, _ = r.Delayer.(delayer.Scheduler)
+	r.ticketDelay = r.Delayer.Limits().CancelBefore + toCancel
 	if err := r.receiver.collect(ctx, consumerURLs, s.Unroutable(r.Prefix)); err != nil {
 		return nil, errors.Join(err, r.CloseDelayer(), r.receiver.close())
 	}
@@ -120,18 +125,61 @@ func (r *Run) publish(ctx context.Context, first int) {
 	}
 }
 
+// Of eight messages of a Scheduler four have a ticket. Two of these are cancelled, and one is made
+// due later.
+const (
+	ofMessages, haveTickets, areCancelled, isRescheduled = 8, 4, 2, 2
+
+	// later is by how much, and toCancel how much time there is to do so.
+	later, toCancel = time.Second, 3 * time.Second
+)
+
 func (r *Run) once() {
 	n := r.turn.Add(1)
-	delay := r.Subject.Delays[int(n)%len(r.Subject.Delays)]
 	exchange, key := "", r.Queue()
 	if n%2 == 0 {
 		exchange, key = r.Exchange(), "to.it"
 	}
+	delay := r.Subject.Delays[int(n)%len(r.Subject.Delays)]
+	ticketed := r.scheduler != nil && n%ofMessages < haveTickets
+	if ticketed {
+		delay = r.ticketDelay
+	}
+	id := r.Ledger.Ask(delay, r.load.Patience)
+	msg := amqp091.Publishing{Body: fmt.Appendf(nil, "%s %d", r.Prefix, id)}
+	var ticket delayer.Ticket
+	err := r.patiently(func(ctx context.Context) (err error) {
+		if ticketed {
+			ticket, err = r.scheduler.Schedule(ctx, exchange, key, delay, msg)
+			return err
+		}
+		return r.Delayer.Publish(ctx, exchange, key, delay, msg)
+	})
+	r.Ledger.Answer(id, err)
+	if err == nil && ticketed {
+		r.change(id, n%ofMessages, ticket)
+	}
+}
+
+// change cancels or reschedules a message, or does nothing with it, in turn.
+func (r *Run) change(id int, turn int64, ticket delayer.Ticket) {
+	switch {
+	case turn < areCancelled:
+		r.Ledger.Cancel(id, r.patiently(func(ctx context.Context) error { return r.scheduler.Cancel(ctx, ticket) }))
+	case turn == isRescheduled:
+		delay := r.ticketDelay + later
+		due := time.Now().Add(delay)
+		r.Ledger.Reschedule(id, due, r.patiently(func(ctx context.Context) error {
+			_, err := r.scheduler.Reschedule(ctx, ticket, delay)
+			return err
+		}))
+	}
+}
+
+func (r *Run) patiently(f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), r.load.Patience)
 	defer cancel()
-	id := r.Ledger.Ask(delay, r.load.Patience)
-	err := r.Delayer.Publish(ctx, exchange, key, delay, amqp091.Publishing{Body: fmt.Appendf(nil, "%s %d", r.Prefix, id)})
-	r.Ledger.Answer(id, err)
+	return f(ctx)
 }
 
 // Stop ends publishing and returns when every Publish has answered.
@@ -163,7 +211,7 @@ func (r *Run) Await(ctx context.Context, patience time.Duration) {
 			progress = began
 		}
 		silent := time.Since(progress)
-		if undone == 0 || silent > patience+r.longest() {
+		if undone == 0 && !r.Ledger.pending() || silent > patience+r.longest() {
 			return
 		}
 		if silent > patience/2+r.longest() && renewed.Before(progress) {
@@ -179,7 +227,10 @@ func (r *Run) Await(ctx context.Context, patience time.Duration) {
 }
 
 func (r *Run) longest() time.Duration {
-	var longest time.Duration
+	longest := time.Duration(0)
+	if r.scheduler != nil {
+		longest = r.ticketDelay + later
+	}
 	for _, d := range r.Subject.Delays {
 		longest = max(longest, d)
 	}
