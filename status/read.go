@@ -12,6 +12,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/management"
@@ -51,6 +52,9 @@ type part struct {
 	configured bool
 	plan       topology.Plan
 	exchange   string // that the plugin keeps messages in, or ""
+
+	// turns tell when the messages of queues are due; nil where that is not known.
+	turns func(now time.Time) (map[string]controller.Turn, error)
 }
 
 // Open connects. ctx bounds the opening only. Errors are ErrConfig, ErrUnavailable and ErrAccess; the
@@ -107,6 +111,11 @@ func parts(cfg backend.Config, prefix string) ([]part, error) {
 		if name == "plugin" {
 			p.exchange = cmp.Or(cfg.Plugin.Exchange, prefix+".plugin.wait")
 		}
+		if name == controller.Name {
+			p.turns = func(now time.Time) (map[string]controller.Turn, error) {
+				return controller.Turns(cfg.Options, cfg.Controller, now)
+			}
+		}
 		if p.configured {
 			all = append([]part{p}, all...)
 		} else {
@@ -133,7 +142,7 @@ func (r *Reader) Read(ctx context.Context) (Status, error) {
 	}
 	r.readAPI(ctx, &s, states)
 	if ctx.Err() != nil {
-		return s, broker.Explain("look at", "", s.Broker.Address, context.Cause(ctx))
+		return s, broker.Explain(op, "", s.Broker.Address, context.Cause(ctx))
 	}
 	s.sum()
 	return s, nil
@@ -169,6 +178,15 @@ func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]topology
 			return nil, err
 		}
 		b, keeps := describe(p, states)
+		if p.turns != nil {
+			turns, err := p.turns(s.Time)
+			if err != nil {
+				return nil, err
+			}
+			if len(turns) > 0 {
+				b.Due = dueTimes(turns, states, s.Time)
+			}
+		}
 		if p.exchange != "" && !there { // and configured
 			b.Missing = append(b.Missing, "exchange "+p.exchange)
 		}
@@ -244,7 +262,7 @@ func (r *Reader) nothing(s Status) error {
 		}
 	}
 	return &delayer.Error{
-		Op: "look at", Object: "prefix " + s.Prefix, Kind: delayer.ErrUnavailable,
+		Op: op, Object: "prefix " + s.Prefix, Kind: delayer.ErrUnavailable,
 		Cause: fmt.Errorf("nothing of it is at %s", s.Broker.Address),
 		Hint:  "a Delayer declares it when it is opened, or delayer topology apply: are prefix, backend, broker and virtual host those of a Delayer?",
 	}
@@ -283,7 +301,7 @@ func (r *Reader) readParked(ctx context.Context, s *Status) error {
 		state, there := states[q.Name]
 		if !there {
 			return &delayer.Error{
-				Op: "look at", Object: fmt.Sprintf("queue %q", q.Name), Kind: delayer.ErrUnavailable, Cause: errors.New("there is no such queue"),
+				Op: op, Object: fmt.Sprintf("queue %q", q.Name), Kind: delayer.ErrUnavailable, Cause: errors.New("there is no such queue"),
 				Hint: "a consumer of package retry declares it when it starts: is the name right?",
 			}
 		}

@@ -54,6 +54,13 @@ type Backend struct {
 	// Waiting is how many messages wait, without those that controllers hold; nil if not known.
 	Waiting *int    `json:"waiting"`
 	Queues  []Queue `json:"queues"` // in the order of the backend
+	// Due is what waits by the time when it is due, without times for which nothing waits, the first
+	// first; nil if the queues do not tell. The slots of backend controller do, by the broker's
+	// clock, which is taken to show what this machine's shows. Those of two seconds are summed up to
+	// minutes. A time that is over is that of one slot: what is in it is overdue. An hour may also be in
+	// the list by its minutes, and so on: a message waits in the slot that was the right one when it was
+	// published.
+	Due []Due `json:"due"`
 	// Missing are the queues that the configuration has and the broker has not, and the plugin's
 	// exchange; of the configured backend only.
 	Missing []string `json:"missing"`

@@ -1,0 +1,62 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/topology"
+)
+
+// A Due is how many messages are due within some time.
+type Due struct {
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"` // not included
+	Messages int       `json:"messages"`
+}
+
+// overdue reports whether messages of this time should have been delivered.
+func (d Due) overdue(now time.Time) bool { return !d.To.After(now) }
+
+// Overdue is how many messages should have been delivered by now, and since when the first should;
+// nil if the queues do not tell.
+func (b Backend) Overdue(now time.Time) (n *int, since time.Time) {
+	if b.Due == nil {
+		return nil, since
+	}
+	n = new(int)
+	for _, d := range b.Due {
+		if d.overdue(now) {
+			if *n == 0 {
+				since = d.From
+			}
+			*n += d.Messages
+		}
+	}
+	return n, since
+}
+
+// dueTimes sums up what slots hold: those of seconds by the minute, unless they are overdue.
+func dueTimes(turns map[string]controller.Turn, states map[string]topology.State, now time.Time) []Due {
+	type span struct{ from, to time.Time }
+	sums := map[span]int{}
+	for name, turn := range turns {
+		n := states[name].Messages
+		if n == 0 {
+			continue
+		}
+		at := span{turn.Begin.UTC(), turn.End.UTC()}
+		if at.to.After(now) && at.to.Sub(at.from) < time.Minute {
+			at.from = at.from.Truncate(time.Minute)
+			at.to = at.from.Add(time.Minute)
+		}
+		sums[at] += n
+	}
+	list := []Due{}
+	for at, n := range sums {
+		list = append(list, Due{From: at.from, To: at.to, Messages: n})
+	}
+	slices.SortFunc(list, func(a, b Due) int { return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To)) })
+	return list
+}
