@@ -68,11 +68,18 @@ func New(cfg Config) *Tracer {
 
 // Wrap returns a Delayer that makes a span of each Publish of d, and writes its context into the
 // message's headers. Headers of an earlier context are replaced. The wrapper is a
-// [delayer.TopologyRemover] if d is one.
+// [delayer.TopologyRemover] if d is one, and a [delayer.Scheduler] if d is one.
 func (t *Tracer) Wrap(d delayer.Delayer) delayer.Delayer {
 	wrapped := &traced{d, t}
-	if remover, ok := d.(delayer.TopologyRemover); ok {
+	remover, removes := d.(delayer.TopologyRemover)
+	scheduler, schedules := d.(delayer.Scheduler)
+	switch {
+	case removes && schedules:
+		return &tracedBoth{&tracedScheduler{wrapped, scheduler}, remover}
+	case removes:
 		return &tracedRemover{wrapped, remover}
+	case schedules:
+		return &tracedScheduler{wrapped, scheduler}
 	}
 	return wrapped
 }
@@ -87,6 +94,27 @@ type traced struct {
 type tracedRemover struct {
 	*traced
 	delayer.TopologyRemover
+}
+
+// tracedScheduler is one whose messages can be cancelled. A span is made of each Schedule.
+type tracedScheduler struct {
+	*traced
+	delayer.Scheduler
+}
+
+// tracedBoth is one that can also remove its topology.
+type tracedBoth struct {
+	*tracedScheduler
+	delayer.TopologyRemover
+}
+
+// Schedule implements [delayer.Scheduler].
+func (s *tracedScheduler) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
+	m := delayer.Message{Exchange: exchange, Key: key, Delay: delay, Publishing: msg}
+	ctx, span := s.begin(ctx, &m)
+	ticket, err := s.Scheduler.Schedule(ctx, exchange, key, delay, m.Publishing)
+	end(span, err)
+	return ticket, err
 }
 
 // delayKey is the attribute with a message's delay in seconds. The conventions have none.

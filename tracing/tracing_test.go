@@ -120,6 +120,55 @@ func TestWrap_KeepsTheRemover(t *testing.T) {
 	require.False(t, is)
 }
 
+// A scheduler keeps the last message, too.
+type scheduler struct {
+	fake
+	delayer.Scheduler
+}
+
+func (s *scheduler) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
+	return "ticket", s.Publish(ctx, exchange, key, delay, msg)
+}
+func (*scheduler) Cancel(context.Context, delayer.Ticket) error { return delayer.ErrTooLate }
+func (*scheduler) Reschedule(context.Context, delayer.Ticket, time.Duration) (delayer.Ticket, error) {
+	return "another", nil
+}
+
+type schedulerAndRemover struct {
+	scheduler
+	remover
+}
+
+func (s *schedulerAndRemover) Limits() delayer.Limits { return delayer.Limits{} }
+func (s *schedulerAndRemover) Close() error           { return nil }
+func (s *schedulerAndRemover) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+	return s.scheduler.Publish(ctx, exchange, key, delay, msg)
+}
+
+func TestWrap_KeepsTheScheduler(t *testing.T) {
+	tracer, spans := newTracer()
+	both := &schedulerAndRemover{}
+	for _, d := range []delayer.Delayer{&scheduler{}, both} {
+		s, is := tracer.Wrap(d).(delayer.Scheduler)
+		require.True(t, is)
+		ticket, err := s.Schedule(t.Context(), "", "queue", time.Minute, amqp091.Publishing{})
+		require.NoError(t, err)
+		require.Equal(t, delayer.Ticket("ticket"), ticket)
+		require.ErrorIs(t, s.Cancel(t.Context(), ticket), delayer.ErrTooLate)
+		ticket, err = s.Reschedule(t.Context(), ticket, time.Hour)
+		require.NoError(t, err)
+		require.Equal(t, delayer.Ticket("another"), ticket)
+	}
+	require.Len(t, spans.Ended(), 2)
+	require.NotEmpty(t, both.scheduler.got.Headers["traceparent"])
+	_, is := tracer.Wrap(both).(delayer.TopologyRemover)
+	require.True(t, is)
+	_, is = tracer.Wrap(&scheduler{}).(delayer.TopologyRemover)
+	require.False(t, is)
+	_, is = tracer.Wrap(&remover{}).(delayer.Scheduler)
+	require.False(t, is)
+}
+
 func TestBatch_HasASpanForEach(t *testing.T) {
 	tracer, spans := newTracer()
 	f := &fake{err: delayer.ErrUnroutable}

@@ -15,6 +15,8 @@ import (
 // commands is the command line; kong reads it from the field tags.
 type commands struct {
 	Send       sendCmd       `cmd:"" help:"Send one message that arrives later."`
+	Cancel     cancelCmd     `cmd:"" help:"Cancel messages that wait, by their tickets."`
+	Reschedule rescheduleCmd `cmd:"" help:"Make a message that waits due at another time, by its ticket."`
 	Controller controllerCmd `cmd:"" help:"Run a controller for backend controller, until it is told to stop."`
 	Status     statusCmd     `cmd:"" help:"Show what waits where, what could not be delivered, and who is at work."`
 	Topology   topologyCmd   `cmd:"" help:"Print, declare, verify or delete the broker objects of a backend."`

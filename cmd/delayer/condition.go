@@ -26,6 +26,9 @@ var numbers = map[string]func(status.Status) (n int, ok bool){
 	"controllers": func(s status.Status) (int, bool) {
 		return overBackends(s, func(b status.Backend) *int { return b.Controllers })
 	},
+	"overdue": func(s status.Status) (int, bool) {
+		return overBackends(s, func(b status.Backend) *int { n, _ := b.Overdue(s.Time); return n })
+	},
 	"missing": func(s status.Status) (int, bool) {
 		return overBackends(s, func(b status.Backend) *int { n := len(b.Missing); return &n })
 	},
@@ -84,6 +87,12 @@ var operators = map[string]func(n, than int) bool{
 
 // conditionForm is name, operator and number.
 var conditionForm = regexp.MustCompile(`^\s*([a-z]+)\s*(==|!=|<=|>=|<|>)\s*([0-9]+)\s*$`)
+
+// UnmarshalText is for the flag.
+func (c *condition) UnmarshalText(text []byte) (err error) {
+	*c, err = parseCondition(string(text))
+	return err
+}
 
 // parseCondition reads a condition. Its error says what is allowed.
 func parseCondition(text string) (condition, error) {

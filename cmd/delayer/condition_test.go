@@ -47,7 +47,7 @@ func TestCondition(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"":                                "is no condition such as unroutable>0",
-		"unroutable":                      "want a name, one of > >= < <= == != and a whole number (names: controllers, held, misrouted, missing, others, parked, policies, unroutable, waiting)",
+		"unroutable":                      "want a name, one of > >= < <= == != and a whole number (names: controllers, held, misrouted, missing, others, overdue, parked, policies, unroutable, waiting)",
 		"unroutable=0":                    "is no condition",
 		"unroutable>-1":                   "is no condition",
 		"unroutable>1h":                   "is no condition",

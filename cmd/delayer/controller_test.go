@@ -16,7 +16,7 @@ import (
 func TestController(t *testing.T) {
 	t.Parallel()
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
-	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {tick: 100ms, run: false}\n")
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: rounds, tick: 100ms, run: false}\n")
 	in := consume(t, channel(t, url), prefix+"-queue")
 	status, _, stderr := command(t.Context(), t, "send", "--config", config, "--key", prefix+"-queue", "--delay", "50ms", "--body", "later")
 	require.Equal(t, exitOK, status, stderr)

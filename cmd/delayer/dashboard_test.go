@@ -24,7 +24,7 @@ func exposed(t *testing.T) map[string][]string {
 	t.Helper()
 	descs := make(chan *prometheus.Desc, 100)
 	for _, c := range []prometheus.Collector{
-		metrics.New(), newQueueCollector(t.Context(), backend.Config{}), newOutboxCollector(t.Context(), nil),
+		metrics.New(), newQueueCollector(t.Context(), backend.Config{}), newOutboxCollector(t.Context(), nil), newBridgeCollector(nil),
 	} {
 		c.Describe(descs)
 	}

@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/delayer-go/delayer/internal/cli"
 )
 
 // healthCmd is `delayer health`, for images and machines without a program that asks by HTTP.
 type healthCmd struct {
-	Address string        `arg:"" optional:"" default:"http://127.0.0.1:8080/healthz" help:"Where the command listens: /healthz, or /readyz (${default})."`
-	Timeout time.Duration `default:"3s" help:"Give up after this time (${default})."`
+	Address     string `arg:"" optional:"" default:"http://127.0.0.1:8080/healthz" help:"Where the command listens: /healthz, or /readyz (${default})."`
+	timeoutFlag `set:"timeout=3s"`
 }
 
 // Run fails unless the answer is 200.
@@ -25,7 +24,7 @@ func (c *healthCmd) Run(ctx context.Context, s streams) error {
 }
 
 func (c *healthCmd) ask(ctx context.Context, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	ctx, cancel := c.within(ctx)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Address, nil)
 	if err != nil {

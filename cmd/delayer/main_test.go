@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/cli"
 	"github.com/delayer-go/delayer/internal/postgres/postgrestest"
@@ -26,7 +28,24 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" { // a child of TestCompletion
 		main()
 	}
-	rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{})
+	rabbittest.Main(postgrestest.Wrap(m), withPlugin)
+}
+
+// withPlugin is a broker on which `delayer migrate` finds something to do.
+var withPlugin = rabbit.Options{Plugins: []string{rabbittest.DelayedMessages, "rabbitmq_management"}}
+
+// vhost makes a virtual host for a test of names without a prefix, and returns its address.
+func vhost(t *testing.T, b *rabbit.Broker) string {
+	t.Helper()
+	name := rabbittest.Prefix(t)
+	at, err := url.Parse(b.URL())
+	require.NoError(t, err)
+	for _, args := range [][]string{{"add_vhost", name}, {"set_permissions", "-p", name, at.User.Username(), ".*", ".*", ".*"}} {
+		_, err := b.Ctl(t.Context(), args...)
+		require.NoError(t, err)
+	}
+	at.Path = "/" + name
+	return at.String()
 }
 
 // command runs the command line.

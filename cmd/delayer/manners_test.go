@@ -2,15 +2,19 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
 // asCommand makes the test binary the command.
@@ -18,7 +22,6 @@ const asCommand = "DELAYER_TEST_AS_COMMAND"
 
 // withoutTable are the commands that print no table, and what they print.
 var withoutTable = map[string]string{
-	"send":              "a sentence",
 	"controller":        "its log",
 	"topology print":    "has definitions, which are JSON",
 	"topology remove":   "what it did",
@@ -67,6 +70,34 @@ func TestEveryCommand(t *testing.T) {
 	}
 }
 
+// TestTimeout: every command that has the flag refuses one that is over at once.
+func TestTimeout(t *testing.T) {
+	parser, err := program().Parser(&bytes.Buffer{}, &bytes.Buffer{}, func(int) {})
+	require.NoError(t, err)
+	needed := map[string]string{"exchange": "x", "rabbitmqctl": "x", "delay": "1s", "body": "x"}
+	seen := 0
+	for _, leaf := range parser.Model.Leaves(true) {
+		args, has := strings.Fields(leaf.FullPath())[1:], false
+		for range leaf.Positional {
+			args = append(args, "1s")
+		}
+		for _, f := range leaf.Flags {
+			has = has || f.Name == "timeout"
+			if value := needed[f.Name]; value != "" {
+				args = append(args, "--"+f.Name, value)
+			}
+		}
+		if !has {
+			continue
+		}
+		seen++
+		status, _, stderr := command(t.Context(), t, append(args, "--timeout", "0s")...)
+		assert.Equal(t, exitUsage, status, args)
+		assert.Contains(t, stderr, "--timeout must be positive", args)
+	}
+	require.Greater(t, seen, 20)
+}
+
 func TestHelp_Environment(t *testing.T) {
 	_, help, _ := command(t.Context(), t, "help")
 	for _, name := range []string{"DELAYER_URL ", "DELAYER_POSTGRES ", "DELAYER_BACKEND"} {
@@ -95,6 +126,7 @@ func TestSend_URL(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	for words, want := range map[string][]string{
 		"s":                               {"send", "status"},
+		"c":                               {"cancel", "controller", "completion"},
 		"unroutable ":                     {"list", "retry", "export", "purge"},
 		"help unroutable p":               {"purge"},
 		"send --c":                        {"--config", "--content-type"},
@@ -124,19 +156,54 @@ func TestCompletion(t *testing.T) {
 	require.Equal(t, "retry\tSend them to their destinations, if those exist again.\n", stdout, "zsh and fish show the help")
 }
 
-// TestCompletion_Bash presses Tab: it runs the script, for which this test is the command.
-func TestCompletion_Bash(t *testing.T) {
-	bash, err := exec.LookPath("bash")
+// A shell in which a test presses Tab: the test is the command delayer there.
+type shell struct {
+	*testing.T
+	path, dir string // dir has files to complete
+	env       []string
+}
+
+// newShell skips the test where there is no such shell.
+func newShell(t *testing.T, name string) shell {
+	t.Helper()
+	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skip("there is no bash")
+		rabbittest.Skipf(t, "there is no %s", name)
 	}
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "delayer.yaml"), nil, 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "two words"), nil, 0o600))
 	test, err := os.Executable()
 	require.NoError(t, err)
-	_, script, _ := command(t.Context(), t, "completion", "bash")
+	_, script, _ := command(t.Context(), t, "completion", name)
+	s := shell{T: t, path: path, dir: t.TempDir()}
+	s.env = append(os.Environ(), asCommand+"=1", "TEST="+test, "SCRIPT="+write(t, t.TempDir(), name, script))
+	for _, file := range []string{"delayer.yaml", "two words"} {
+		write(t, s.dir, file, "")
+	}
+	return s
+}
+
+func write(t *testing.T, dir, file, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(dir, file)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// run returns what the shell prints. One that waits for more input is ended.
+func (s shell) run(args ...string) string {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, s.path, args...)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	out, err := cmd.Output()
+	require.NoError(s, err, args)
+	return string(out)
+}
+
+func TestCompletion_Bash(t *testing.T) {
+	bash := newShell(t, "bash")
 	const tab = `
+source "$SCRIPT"
 delayer() { "$TEST" "$@"; }
 COMP_WORDS=(delayer "$@")
 COMP_CWORD=$#
@@ -149,25 +216,66 @@ for word in "${COMPREPLY[@]}"; do echo "$word"; done`
 		"migrate status --output = j": "json\n",
 		"send --key ":                 "",
 	} {
-		cmd := exec.CommandContext(t.Context(), bash, append([]string{"--norc", "-c", script + tab, "bash"}, strings.Split(words, " ")...)...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), asCommand+"=1", "TEST="+test)
-		out, err := cmd.Output()
-		require.NoError(t, err, words)
-		require.ElementsMatch(t, strings.Split(want, "\n"), strings.Split(string(out), "\n"), words)
+		got := bash.run(append([]string{"--norc", "-c", tab, "bash"}, strings.Split(words, " ")...)...)
+		require.ElementsMatch(t, strings.Split(want, "\n"), strings.Split(got, "\n"), words)
 	}
 }
 
-// TestCompletion_OtherShells: where they are, they can read their scripts.
-func TestCompletion_OtherShells(t *testing.T) {
-	for _, shell := range []string{"zsh", "fish"} {
-		_, script, _ := command(t.Context(), t, "completion", shell)
-		require.Contains(t, script, "__complete")
-		require.NotContains(t, script, "PROGRAM")
-		if path, err := exec.LookPath(shell); err == nil {
-			cmd := exec.CommandContext(t.Context(), path, "-n")
-			cmd.Stdin = strings.NewReader(script)
-			out, err := cmd.CombinedOutput()
-			require.NoError(t, err, string(out))
-		}
+func TestCompletion_Fish(t *testing.T) {
+	fish := newShell(t, "fish")
+	const tab = `
+function delayer; $TEST $argv; end
+source "$SCRIPT"
+for line in $argv; complete -C "delayer $line"; echo end; end`
+	lines := []struct{ line, want string }{
+		{"unroutable r", "retry\tSend them to their destinations, if those exist again.\n"},
+		{"send --config ", "delayer.yaml\ntwo words\n"},
+		{"send --config=del", "--config=delayer.yaml\n"},
+		{`send --config two\ w`, "two words\n"},
+		{"migrate status --output=j", "--output=json\n"},
+		{"send --key ", ""},
 	}
+	args := []string{"--no-config", "-c", tab}
+	for _, l := range lines {
+		args = append(args, l.line)
+	}
+	got := strings.Split(fish.run(args...), "end\n")
+	for i, l := range lines {
+		require.Equal(t, l.want, got[i], l.line)
+	}
+}
+
+// TestCompletion_Zsh types in a terminal: zsh completes nowhere else. The line is read after Tab.
+func TestCompletion_Zsh(t *testing.T) {
+	zsh := newShell(t, "zsh")
+	rc := write(t, t.TempDir(), ".zshrc", `
+PS1=ready
+autoload -U compinit && compinit -u -D
+delayer() { "$TEST" "$@" }
+source "$SCRIPT"
+show() { print -r -- "$BUFFER" >>lines; BUFFER=; }
+zle -N show && bindkey "^T" show
+`)
+	zsh.env = append(zsh.env, "ZDOTDIR="+filepath.Dir(rc))
+	const terminal = `
+zmodload zsh/zpty
+zpty terminal "TERM=dumb $0 -d -i"
+zpty -r terminal seen '*ready*'
+for line in "$@"; do zpty -w -n terminal "delayer $line"$'\t\x14'; done
+zpty -w terminal exit
+while zpty -r terminal seen; do :; done
+cat lines`
+	lines := []struct{ line, want string }{
+		{"unr", "unroutable "},
+		{"unroutable r", "unroutable retry "},
+		{"send --config two", `send --config two\ words `},
+		{"send --config=del", "send --config=delayer.yaml "},
+		{"migrate status --output j", "migrate status --output json "},
+		{"help unroutable p", "help unroutable purge "},
+	}
+	args, want := []string{"-f", "-c", terminal, zsh.path}, ""
+	for _, l := range lines {
+		args, want = append(args, l.line), want+"delayer "+l.want+"\n"
+	}
+	require.Equal(t, want, zsh.run(args...))
 }

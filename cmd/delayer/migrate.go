@@ -2,11 +2,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/engine"
 	"github.com/delayer-go/delayer/internal/migration/inventory"
 )
@@ -26,41 +23,22 @@ type migrateCmd struct {
 
 // migrateFlags are those of every step.
 type migrateFlags struct {
-	brokerFlags
-	Management  string        `placeholder:"HTTP" help:"Instead of the configuration's management. A password is better in DELAYER_MANAGEMENT."`
-	Rabbitmqctl string        `placeholder:"COMMAND" help:"How to run rabbitmqctl on a node, such as 'kubectl exec rabbit-0 -- rabbitmqctl'. It is run without a shell."`
-	Timeout     time.Duration `default:"30s" help:"How long to wait for a connection, for another tool that works on the exchange, and for each answer (${default})."`
-}
-
-// Validate makes a value that cannot be right a usage error.
-func (f *migrateFlags) Validate() error {
-	if f.Timeout <= 0 {
-		return errors.New("--timeout must be positive")
-	}
-	return nil
-}
-
-// load reads the configuration; the flags override it.
-func (f *migrateFlags) load() (backend.Config, error) {
-	cfg, err := f.brokerFlags.load()
-	if err == nil && f.Management != "" {
-		cfg.Management = f.Management
-	}
-	return cfg, err
+	managedFlags `set:"wait=How long to wait for a connection, for another tool that works on the exchange, and for each answer"`
+	Rabbitmqctl  string `placeholder:"COMMAND" help:"How to run rabbitmqctl on a node, such as 'kubectl exec rabbit-0 -- rabbitmqctl'. It is run without a shell."`
 }
 
 // api is the management API of a configuration.
 func (f *migrateFlags) api(cfg backend.Config) (*inventory.API, error) {
 	if cfg.Management == "" {
-		return nil, fmt.Errorf("no management API: give --management, or management in the configuration (http://user:password@host:15672)")
-	}
-	vhost, err := broker.Vhost(cfg.URL)
-	if err != nil {
-		return nil, err
+		return nil, errors.New("no management API: give --management, or management in the configuration (http://user:password@host:15672)")
 	}
 	settings, err := engine.Resolve(cfg.Options, "")
 	if err != nil {
 		return nil, err
 	}
-	return inventory.New(cfg.Management, vhost, settings.TLS)
+	client, vhost, err := settings.API()
+	if err != nil {
+		return nil, err
+	}
+	return inventory.New(client, vhost), nil
 }

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/backend/controller"
@@ -109,7 +110,7 @@ func (c *migrateAssessCmd) look(ctx context.Context, cfg backend.Config, q *asse
 	if err != nil {
 		return err
 	}
-	reaching, cancel := context.WithTimeout(ctx, c.Timeout)
+	reaching, cancel := c.within(ctx)
 	defer cancel()
 	if err := api.Reachable(reaching); err != nil {
 		return err
@@ -155,6 +156,10 @@ func candidates(cfg backend.Config) ([]assess.Candidate, error) {
 	ladder := func(c binaryladder.Config) backend.Config {
 		return backend.Config{Options: cfg.Options, Backend: binaryladder.Name, BinaryLadder: c}
 	}
+	exact, settings := backend.Config{Options: cfg.Options, Backend: controller.Name}, ""
+	if cfg.QueueType == delayer.Classic { // and slots are quorum queues
+		exact.Controller.Wheel, settings = controller.Rounds, "controller: {wheel: rounds}"
+	}
 	var list []assess.Candidate
 	for i, c := range []struct {
 		cfg      backend.Config
@@ -165,7 +170,7 @@ func candidates(cfg backend.Config) ([]assess.Candidate, error) {
 		// As far as the plugin's longest delay, with few hops.
 		{ladder(binaryladder.Config{Tick: time.Millisecond}),
 			"binaryladder: {tick: 1ms}"},
-		{backend.Config{Options: cfg.Options, Backend: controller.Name}, ""},
+		{exact, settings},
 	} {
 		candidate, err := candidateOf(c.cfg)
 		if err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/delayer-go/delayer/internal/migration/assess"
 	"github.com/delayer-go/delayer/internal/migration/inventory"
-	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
@@ -24,7 +23,6 @@ func TestMigrateAssess_Usage(t *testing.T) {
 	}{
 		{"--longest 1200h", exitUsage, "--longest: 50.0 days is no x-delay: those are whole milliseconds up to 49.7 days"},
 		{"--finest 1us", exitUsage, "--finest: 1µs is no x-delay"},
-		{"--timeout 0s", exitUsage, "--timeout must be positive"},
 		{"--output xml", exitUsage, `--output must be one of "text","json"`},
 		{"", exitFailed, "delayer migrate assess: no broker"},
 		{"--url amqp://u:p@h/", exitFailed, "delayer migrate assess: no management API: give --management"},
@@ -82,18 +80,19 @@ func TestMigrateAssess_Page(t *testing.T) {
 // TestMigrateAssess on a broker with the plugin: for people and for scripts, before and after something is in the way.
 func TestMigrateAssess(t *testing.T) {
 	t.Parallel()
-	b := rabbittest.Own(t, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages, "rabbitmq_management"}})
+	b := rabbittest.Ours(t)
 	if !b.HasPlugin(rabbittest.DelayedMessages) {
 		rabbittest.Skipf(t, "the broker has no plugin %s", rabbittest.DelayedMessages)
 	}
+	address := vhost(t, b)
 	assessment := func(args ...string) (status int, stdout, stderr string) {
-		return command(t.Context(), t, append([]string{"migrate", "assess", "--url", b.URL(), "--management", b.Management()}, args...)...)
+		return command(t.Context(), t, append([]string{"migrate", "assess", "--url", address, "--management", b.Management()}, args...)...)
 	}
 	require.Eventually(t, func() bool { status, _, _ := assessment(); return status == exitOK }, time.Minute, 100*time.Millisecond)
 	_, stdout, _ := assessment()
 	require.Contains(t, stdout, "so there is nothing to migrate")
 
-	ch := rabbittest.Channel(t, b)
+	ch := channel(t, address)
 	require.NoError(t, ch.ExchangeDeclare("orders", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
 	require.NoError(t, ch.Confirm(false))
 	sent, err := ch.PublishWithDeferredConfirm("orders", "k", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": int32(90 * 60_000)}})

@@ -68,7 +68,7 @@ func (c *migrateBridgeCmd) run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	opening, cancel := context.WithTimeout(ctx, c.Timeout)
+	opening, cancel := c.within(ctx)
 	defer cancel()
 	d, err := backend.Open(opening, cfg)
 	if err != nil {
@@ -81,6 +81,7 @@ func (c *migrateBridgeCmd) run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer b.Close()
+	service.register(newBridgeCollector(b.Counts()))
 	service.log.Info("the bridge starts", "exchange", c.Exchange, "management", cfg.Management != "")
 	b.Run(ctx)
 	return nil

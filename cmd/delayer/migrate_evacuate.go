@@ -64,8 +64,8 @@ func (c *migrateEvacuateCmd) run(ctx context.Context, s streams) error {
 		}
 		return errors.Join(c.printTables(s.out, tables), err)
 	}
-	opening, cancel := context.WithTimeout(ctx, c.Timeout)
-	j.Delayer, err = backend.Open(opening, cfg)
+	opening, cancel := c.within(ctx)
+	j.Delayer, err = openBriefly(opening, cfg)
 	cancel()
 	if err != nil {
 		return err

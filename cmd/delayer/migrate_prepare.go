@@ -73,9 +73,9 @@ func (c *migratePrepareCmd) prepare(ctx context.Context, s streams, m *migration
 
 // open declares the topology by opening a Delayer.
 func (c *migratePrepareCmd) open(ctx context.Context, m *migrationSession) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	ctx, cancel := c.within(ctx)
 	defer cancel()
-	d, err := backend.Open(ctx, m.cfg)
+	d, err := openBriefly(ctx, m.cfg)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ type migrationSession struct {
 
 // connect opens the management API and an AMQP connection.
 func (f *migrateFlags) connect(ctx context.Context) (*migrationSession, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
+	ctx, cancel := f.within(ctx)
 	defer cancel()
 	cfg, err := f.load()
 	if err != nil {

@@ -20,7 +20,7 @@ func TestOutbox_MigrateRunStatus(t *testing.T) {
 	address := postgrestest.URL(t)
 	t.Setenv("DELAYER_POSTGRES", address) // which the Delayer's configuration passes over
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
-	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\n")
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbinaryladder: {steps: [1s]}\n")
 
 	status, _, stderr := command(t.Context(), t, "outbox", "run", "--config", config)
 	require.Equal(t, exitFailed, status)

@@ -27,19 +27,16 @@ type parkedCmd struct {
 type parkedFlags struct {
 	Queue string `arg:"" help:"The queue of parked messages: that of the consumer with .parked behind it, or its own name for them."`
 	brokerFlags
-	Timeout time.Duration `default:"30s" help:"How long to wait for a connection, and for each confirm (${default})."`
-	ID      []string      `name:"id" placeholder:"ID,…" help:"Only the message with this id, that of Delayer or its own message-id."`
+	timeoutFlag `set:"wait=How long to wait for a connection, and for each confirm"`
+	ID          []string `name:"id" placeholder:"ID" help:"Only the message with this id, that of Delayer or its own message-id."`
 }
 
 // Validate makes a value that cannot be right a usage error.
 func (f *parkedFlags) Validate() error {
-	if f.Timeout <= 0 {
-		return fmt.Errorf("--timeout: %v is no time at all", f.Timeout)
-	}
 	if f.Queue == "" {
 		return errors.New("the queue's name is empty")
 	}
-	return nil
+	return f.timeoutFlag.Validate()
 }
 
 // open connects to the queue.
@@ -48,7 +45,7 @@ func (f *parkedFlags) open(ctx context.Context) (*unroutable.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
+	ctx, cancel := f.within(ctx)
 	defer cancel()
 	cfg.Logger = slog.New(slog.DiscardHandler) // the error says it all
 	settings, err := engine.Resolve(cfg.Options, "")
@@ -170,7 +167,7 @@ type parkedRetryCmd struct {
 func (c *parkedRetryCmd) Run(ctx context.Context, s streams) error {
 	return withClient(ctx, "parked retry", c.open, func(client *unroutable.Client) error {
 		return retryAll(ctx, client, s, retrial{
-			dryRun: c.DryRun, json: c.json(), timeout: c.Timeout, selects: c.selects, name: origin, heading: "QUEUE",
+			dryRun: c.DryRun, json: c.json(), within: c.within, selects: c.selects, name: origin, heading: "QUEUE",
 			send: (*unroutable.Sender).Return,
 			foresee: func(_ context.Context, _ *unroutable.Sender, m *unroutable.Message) (string, error) {
 				return unroutable.Unreturnable(m), nil

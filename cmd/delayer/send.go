@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/cli"
 )
 
@@ -26,7 +24,16 @@ type sendCmd struct {
 	Body        string        `required:"" placeholder:"TEXT" help:"The body: text, @FILE, or - for standard input."`
 	ContentType string        `placeholder:"TYPE" help:"The content-type property."`
 	Header      []string      `sep:"none" placeholder:"K=V" help:"A header with a string value. May be repeated."`
-	Timeout     time.Duration `default:"30s" help:"Give up after this time (${default})."`
+	timeoutFlag
+	outputFlag
+}
+
+// sent is what send says.
+type sent struct {
+	Bytes       int    `json:"bytes"`
+	Destination string `json:"destination"`
+	scheduled          // no ticket where messages cannot be cancelled
+	Rounded     string `json:"-"` // why it comes later than was asked for
 }
 
 // Validate refuses invalid values as usage errors, before anything is opened.
@@ -36,11 +43,11 @@ func (c *sendCmd) Validate() error {
 		return fmt.Errorf("--exchange, --key: give an exchange, or a queue's name as the key")
 	case c.Delay < 0:
 		return fmt.Errorf("--delay: %v is negative", c.Delay)
-	case c.Timeout <= 0:
-		return fmt.Errorf("--timeout: %v must be positive", c.Timeout)
 	}
-	_, err := c.headers()
-	return err
+	if _, err := c.headers(); err != nil {
+		return err
+	}
+	return c.timeoutFlag.Validate()
 }
 
 // Run sends one message and says when it is due.
@@ -49,37 +56,45 @@ func (c *sendCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return cli.InterruptedOr(ctx, failure("send", err))
 	}
-	_, err = fmt.Fprintln(s.out, said)
+	if c.json() {
+		return writeJSON(s.out, said)
+	}
+	_, err = fmt.Fprintf(s.out, "sent %d bytes to %s, due %s%s%s\n", said.Bytes, said.Destination, said.Due.Format(timeLayout), said.Rounded, said.named())
 	return err
 }
 
-func (c *sendCmd) send(ctx context.Context, stdin io.Reader) (said string, err error) {
+func (c *sendCmd) send(ctx context.Context, stdin io.Reader) (said sent, err error) {
 	cfg, err := c.load()
 	if err != nil {
-		return "", err
+		return said, err
 	}
-	cfg.Logger = slog.New(slog.DiscardHandler) // the error is enough
 	headers, err := c.headers()
 	if err != nil {
-		return "", err
+		return said, err
 	}
 	body, err := c.body(stdin)
 	if err != nil {
-		return "", err
+		return said, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	ctx, cancel := c.within(ctx)
 	defer cancel()
-	d, err := backend.Open(ctx, cfg)
+	d, err := openBriefly(ctx, cfg)
 	if err != nil {
-		return "", err
+		return said, err
 	}
 	defer d.Close() //nolint:errcheck // the message is confirmed, or its error is what matters
-	due := time.Now().Add(c.Delay)
-	err = d.Publish(ctx, c.Exchange, c.Key, c.Delay, amqp091.Publishing{ContentType: c.ContentType, Headers: headers, Body: body})
-	if err != nil {
-		return "", err
+	said = sent{Bytes: len(body), Destination: c.destination(), Rounded: rounded(d.Limits(), c.Delay)}
+	said.Due = time.Now().Add(c.Delay)
+	said.Ticket, err = c.publish(ctx, d, amqp091.Publishing{ContentType: c.ContentType, Headers: headers, Body: body})
+	return said, err
+}
+
+// publish returns a ticket where messages can be cancelled.
+func (c *sendCmd) publish(ctx context.Context, d delayer.Delayer, msg amqp091.Publishing) (delayer.Ticket, error) {
+	if s, ok := d.(delayer.Scheduler); ok {
+		return s.Schedule(ctx, c.Exchange, c.Key, c.Delay, msg)
 	}
-	return fmt.Sprintf("sent %d bytes to %s, due %s%s", len(body), c.destination(), due.Format("2006-01-02T15:04:05.000Z07:00"), rounded(d.Limits(), c.Delay)), nil
+	return "", d.Publish(ctx, c.Exchange, c.Key, c.Delay, msg)
 }
 
 // headers are those of the flags.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +11,8 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
@@ -71,6 +75,39 @@ func TestSend(t *testing.T) {
 	require.Contains(t, stderr, "(declare it before publishing)")
 }
 
+// TestSend_NoController: what is due waits for a controller, also while the command is at work.
+func TestSend_NoController(t *testing.T) {
+	t.Parallel()
+	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: rounds, levels: 3, tick: 10ms}\n")
+	opts := delayer.Options{URL: url, Prefix: prefix, Logger: slog.New(slog.DiscardHandler)}
+	d, err := controller.Open(t.Context(), opts, controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))
+		require.NoError(t, d.Close())
+	})
+	ch := channel(t, url)
+	in, intake := consume(t, ch, prefix+"-queue"), prefix+".controller.intake"
+	const messages = 20
+	for range messages {
+		require.NoError(t, d.Publish(t.Context(), "", prefix+"-queue", time.Millisecond, amqp091.Publishing{}))
+	}
+	due := func() int {
+		q, err := ch.QueueDeclarePassive(intake, true, false, false, false, nil)
+		require.NoError(t, err)
+		return q.Messages
+	}
+	require.Eventually(t, func() bool { return due() == messages }, time.Minute, time.Millisecond)
+	status, _, stderr := command(t.Context(), t, "send", "--config", config, "--key", prefix+"-queue", "--delay", "70ms", "--body", "x")
+	require.Equal(t, exitOK, status, stderr)
+	require.Empty(t, in)
+	first, ok, err := ch.Get(intake, true)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.False(t, first.Redelivered, "nobody has taken it")
+}
+
 func TestSend_Errors(t *testing.T) {
 	nowhere := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\n")
 	for name, c := range map[string]struct {
@@ -83,7 +120,6 @@ func TestSend_Errors(t *testing.T) {
 		"no unit":        {[]string{"--key", "k", "--body", "x", "--delay", "90"}, exitUsage, "--delay"},
 		"negative":       {[]string{"--key", "k", "--body", "x", "--delay=-1s"}, exitUsage, "-1s is negative"},
 		"header":         {[]string{"--key", "k", "--body", "x", "--delay", "1s", "--header", "a"}, exitUsage, "name=value"},
-		"timeout":        {[]string{"--key", "k", "--body", "x", "--delay", "1s", "--timeout", "0s"}, exitUsage, "--timeout"},
 		"no broker":      {[]string{"--key", "k", "--body", "x", "--delay", "1s"}, exitFailed, "set DELAYER_URL"},
 		"no config":      {[]string{"--config", "/nowhere/d.yaml", "--key", "k", "--body", "x", "--delay", "1s"}, exitFailed, "give an existing file"},
 		"no file":        {[]string{"--config", nowhere, "--key", "k", "--body", "@/nowhere/body", "--delay", "1s"}, exitFailed, "--body: open /nowhere/body"},

@@ -43,6 +43,7 @@ type service struct {
 	running  context.Context // ends when the command is told to stop
 
 	registry    *prometheus.Registry // nil: nothing is served
+	queues      *queueCollector      // nil: nothing is served, or there is no Delayer
 	connections connections
 	server      *http.Server
 	done        chan struct{} // closed when the server has ended
@@ -133,7 +134,10 @@ func (s *service) ready() error {
 // configure gives a Delayer the log and the observer, and serves what its queues hold.
 func (s *service) configure(cfg *backend.Config) {
 	cfg.Logger, cfg.Observer = s.log, s.observer
-	s.register(newQueueCollector(s.running, *cfg))
+	if s.registry != nil {
+		s.queues = newQueueCollector(s.running, *cfg)
+		s.register(s.queues)
+	}
 }
 
 // register serves more metrics.
@@ -155,6 +159,9 @@ func (s *service) close() {
 		_ = s.server.Close()
 	}
 	<-s.done
+	if s.queues != nil {
+		s.queues.close()
+	}
 }
 
 // connections count those to the broker.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -58,28 +59,51 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 }
 
-// newQueueCollector returns the gauges of what a Delayer's queues hold.
-func newQueueCollector(ctx context.Context, cfg backend.Config) *asked {
-	messages := prometheus.NewDesc("delayer_messages", "Messages in the queues of the Delayer's prefix, by what they are there for.", []string{"state"}, nil)
+// A queueCollector has the gauges of what a Delayer's queues hold. It asks over a connection of its
+// own, which comes back by itself.
+type queueCollector struct {
+	asked
+	cfg    backend.Config
+	reader *status.Reader // nil until the broker has answered once
+	stop   context.CancelFunc
+}
+
+func newQueueCollector(ctx context.Context, cfg backend.Config) *queueCollector {
 	cfg.Observer, cfg.Logger = delayer.Observer{}, slog.New(slog.DiscardHandler) // the connection is of no interest
 	cfg.Management = ""                                                          // AMQP tells all that is counted here
-	return &asked{
-		ctx: ctx, descs: []*prometheus.Desc{messages},
-		ask: func(ctx context.Context) (all []prometheus.Metric, err error) {
-			reader, err := status.Open(ctx, cfg, status.Options{})
-			if err != nil {
-				return nil, err
-			}
-			defer reader.Close()
-			found, err := reader.Read(ctx)
-			if err != nil {
-				return nil, err
-			}
-			for state, n := range byState(found) {
-				all = append(all, gauge(messages, float64(n), state))
-			}
-			return all, nil
-		},
+	messages := prometheus.NewDesc("delayer_messages", "Messages in the queues of the Delayer's prefix, by what they are there for.", []string{"state"}, nil)
+	c := &queueCollector{cfg: cfg}
+	c.descs = []*prometheus.Desc{messages}
+	c.ctx, c.stop = context.WithCancel(ctx)
+	c.ask = func(ctx context.Context) (all []prometheus.Metric, err error) {
+		found, err := c.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for state, n := range byState(found) {
+			all = append(all, gauge(messages, float64(n), state))
+		}
+		return all, nil
+	}
+	return c
+}
+
+func (c *queueCollector) read(ctx context.Context) (found status.Status, err error) {
+	if c.reader == nil {
+		if c.reader, err = status.Open(ctx, c.cfg, status.Options{}); err != nil {
+			return found, err
+		}
+	}
+	return c.reader.Read(ctx)
+}
+
+// close ends the connection. A Collect afterwards tells what the last one did.
+func (c *queueCollector) close() {
+	c.stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reader != nil {
+		c.reader.Close()
 	}
 }
 
@@ -119,5 +143,26 @@ func newOutboxCollector(ctx context.Context, pool *pgxpool.Pool) *asked {
 				gauge(messages, float64(lag.Failed), "failed"), gauge(oldest, lag.Oldest.Seconds()),
 			}, nil
 		},
+	}
+}
+
+// A bridgeCollector counts what a bridge has passed on: messages without a delay go through no
+// Delayer, whose Observer would count them.
+type bridgeCollector struct {
+	messages *prometheus.Desc
+	counts   iter.Seq2[string, int64]
+}
+
+func newBridgeCollector(counts iter.Seq2[string, int64]) *bridgeCollector {
+	return &bridgeCollector{prometheus.NewDesc("delayer_bridge_messages_total", "Messages that a bridge has passed on, by how.", []string{"action"}, nil), counts}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *bridgeCollector) Describe(out chan<- *prometheus.Desc) { out <- c.messages }
+
+// Collect implements [prometheus.Collector].
+func (c *bridgeCollector) Collect(out chan<- prometheus.Metric) {
+	for action, n := range c.counts {
+		out <- prometheus.MustNewConstMetric(c.messages, prometheus.CounterValue, float64(n), action)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/postgres/postgrestest"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/outbox"
@@ -81,7 +82,7 @@ func (s runningService) eventually(t *testing.T, line string) {
 func TestService_Controller(t *testing.T) {
 	t.Parallel()
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
-	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {tick: 100ms}\n")
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: rounds, tick: 100ms}\n")
 	in := consume(t, channel(t, url), prefix+"-queue")
 	s := serve(t, "controller", "--config", config, "--pprof")
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
@@ -105,11 +106,56 @@ func TestService_Controller(t *testing.T) {
 	require.Error(t, err, "nobody listens any more")
 }
 
+// TestService_Status: what waits is counted for a backend of which no command runs.
+func TestService_Status(t *testing.T) {
+	t.Parallel()
+	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
+	consume(t, channel(t, url), prefix+"-queue")
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\n")
+	status, _, stderr := command(t.Context(), t, "send", "--config", config, "--key", prefix+"-queue", "--delay", "1h", "--body", "later")
+	require.Equal(t, exitOK, status, stderr)
+	s := serve(t, "status", "--config", config, "--watch", "--every", "100ms")
+	s.eventually(t, `delayer_messages{state="waiting"} 1`)
+	s.eventually(t, `delayer_messages{state="unroutable"} 0`)
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		status, body := s.get(t, "/readyz")
+		require.Equal(t, http.StatusOK, status, body)
+	}, time.Minute, 10*time.Millisecond)
+	require.Equal(t, exitOK, s.stop())
+}
+
+// TestQueueCollector: it asks over one connection, which comes back by itself, and goes with the
+// command.
+func TestQueueCollector(t *testing.T) {
+	t.Parallel()
+	b, prefix := rabbittest.Broker(t), rabbittest.Prefix(t)
+	config := configFile(t, "url: "+b.URL()+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: rounds}\n")
+	cfg, err := backend.Load(config)
+	require.NoError(t, err)
+	c := newQueueCollector(t.Context(), cfg)
+	ask := func() error {
+		_, err := c.ask(t.Context())
+		return err
+	}
+	cut := func() error { return rabbittest.Cut(t.Context(), b, "delayer "+prefix) }
+	require.Error(t, ask(), "nothing is there yet")
+	status, _, stderr := command(t.Context(), t, "topology", "apply", "--config", config)
+	require.Equal(t, exitOK, status, stderr)
+	require.NoError(t, ask())
+	require.NoError(t, cut(), "it stays")
+	require.NoError(t, ask())
+	c.close()
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		require.ErrorContains(t, cut(), "has no connection")
+	}, time.Minute, 10*time.Millisecond)
+	require.ErrorIs(t, ask(), delayer.ErrClosed)
+}
+
 func TestService_Outbox(t *testing.T) {
 	address := postgrestest.URL(t)
 	t.Setenv("DELAYER_POSTGRES", address)
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
-	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\n")
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbinaryladder: {steps: [1s]}\n")
 	status, _, stderr := command(t.Context(), t, "outbox", "migrate")
 	require.Equal(t, exitOK, status, stderr)
 	in := consume(t, channel(t, url), prefix+"-queue")

@@ -16,6 +16,7 @@ import (
 // statusCmd is `delayer status`.
 type statusCmd struct {
 	targetFlags
+	serviceFlags
 	All    bool          `help:"Show empty queues too."`
 	Parked []string      `sep:"none" placeholder:"QUEUE" help:"A queue of parked messages. May be repeated. Default: those whose names end in .parked, if there is a management API."`
 	Plugin bool          `help:"Count what waits in the plugin: the broker reads the plugin's whole table. It needs the management API."`
@@ -23,7 +24,7 @@ type statusCmd struct {
 	Watch  bool          `help:"Look again and again, until Ctrl-C."`
 	Every  time.Duration `default:"2s" help:"With --watch: how often (${default})."`
 	Output string        `default:"table" enum:"table,json" help:"table or json (${default}). With --watch json is one line a look."`
-	FailIf []string      `sep:"none" placeholder:"NAME>N" help:"Fail if this holds: a name, one of > >= < <= == != and a number, as in 'unroutable>0'. May be repeated. Names: ${numbers}."`
+	FailIf []condition   `sep:"none" placeholder:"NAME>N" help:"Fail if this holds: a name, one of > >= < <= == != and a number, as in 'unroutable>0'. May be repeated. Names: ${numbers}."`
 }
 
 // Help says what a script needs.
@@ -37,22 +38,10 @@ func (c *statusCmd) Validate() error {
 	if c.Every <= 0 {
 		return errors.New("--every must be positive")
 	}
-	if _, err := c.conditions(); err != nil {
-		return fmt.Errorf("--fail-if: %w", err)
+	if c.Listen != "" && !c.Watch {
+		return errors.New("--listen: give --watch too")
 	}
-	return c.targetFlags.Validate()
-}
-
-func (c *statusCmd) conditions() ([]condition, error) {
-	var list []condition
-	for _, text := range c.FailIf {
-		one, err := parseCondition(text)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, one)
-	}
-	return list, nil
+	return errors.Join(c.serviceFlags.Validate(), c.targetFlags.Validate())
 }
 
 // Run shows the status, once or again and again.
@@ -70,9 +59,13 @@ func (c *statusCmd) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	conditions, err := c.conditions()
+	service, err := c.start(ctx, s.err)
 	if err != nil {
 		return err
+	}
+	defer service.close()
+	if c.Listen != "" {
+		service.configure(&cfg)
 	}
 	opening, cancel := c.within(ctx)
 	defer cancel()
@@ -83,7 +76,7 @@ func (c *statusCmd) run(ctx context.Context, s streams) error {
 	defer r.Close()
 	show := c.shower(s.out)
 	for {
-		if err := c.look(ctx, r, show, conditions); err != nil || !c.Watch {
+		if err := c.look(ctx, r, show); err != nil || !c.Watch {
 			return err
 		}
 		select {
@@ -95,7 +88,7 @@ func (c *statusCmd) run(ctx context.Context, s streams) error {
 }
 
 // look reads the status, shows it and checks the conditions.
-func (c *statusCmd) look(ctx context.Context, r *status.Reader, show func(status.Status) error, conditions []condition) error {
+func (c *statusCmd) look(ctx context.Context, r *status.Reader, show func(status.Status) error) error {
 	ctx, cancel := c.within(ctx)
 	defer cancel()
 	found, err := r.Read(ctx)
@@ -106,7 +99,7 @@ func (c *statusCmd) look(ctx context.Context, r *status.Reader, show func(status
 		return err
 	}
 	var held []string
-	for _, one := range conditions {
+	for _, one := range c.FailIf {
 		why, err := one.holds(found)
 		if err != nil {
 			return err

@@ -24,7 +24,7 @@ func TestStatus_Usage(t *testing.T) {
 		{"--fail-if lost>0", exitUsage, `--fail-if: "lost>0": there is no number "lost" (names: controllers,`},
 		{"--fail-if unroutable", exitUsage, "is no condition such as unroutable>0"},
 		{"--every 0s", exitUsage, "--every must be positive"},
-		{"--timeout 0s", exitUsage, "--timeout must be positive"},
+		{"--listen :0", exitUsage, "--listen: give --watch too"},
 		{"--output xml", exitUsage, `--output must be one of "table","json"`},
 		{"", exitFailed, "delayer status: no broker: give --config with a url, or set DELAYER_URL"},
 		{"--config /none", exitFailed, "give an existing file"},
@@ -113,6 +113,17 @@ not known: what waits in the plugin: not asked for: the broker would read the
 	require.Equal(t, "2026-01-02T14:00:00Z waiting=unknown held=5 controllers=2 misrouted=1 unroutable=3 parked=4 policies=1 missing=1", statusLine(s))
 }
 
+// TestStatusText_LongWaits: a controller's waits have seconds, up to days.
+func TestStatusText_LongWaits(t *testing.T) {
+	one := status.Backend{Queues: []status.Queue{{Name: "q", Wait: 1000, Messages: 1}, {Name: "r", Wait: 65_536_000, Messages: 1}}}
+	var b strings.Builder
+	statusView{width: 40}.queues(&b, one)
+	require.Equal(t, `QUEUE       WAIT    MESSAGES  
+q             1s           1  #########
+r      18h12m16s           1  #########
+`, b.String())
+}
+
 func TestShort(t *testing.T) {
 	for want, d := range map[string]time.Duration{
 		"250ms": 250 * time.Millisecond, "1s": time.Second, "1m": time.Minute, "12m30s": 750 * time.Second, "1h": time.Hour, "90m": 90 * time.Minute,
@@ -123,6 +134,35 @@ func TestShort(t *testing.T) {
 		}
 		require.Equal(t, want, short(d))
 	}
+}
+
+// TestStatusText_Due: what waits by when it is due.
+func TestStatusText_Due(t *testing.T) {
+	now := time.Date(2026, 12, 22, 12, 0, 5, 0, time.UTC)
+	at := func(month time.Month, day, hour, minute int, width time.Duration, n int) status.Due {
+		from := time.Date(2026, month, day, hour, minute, 0, 0, time.UTC)
+		return status.Due{From: from, To: from.Add(width), Messages: n}
+	}
+	waiting := 1000
+	one := status.Backend{Waiting: &waiting, Due: []status.Due{
+		at(12, 22, 11, 57, 2*time.Second, 1), at(12, 22, 11, 59, 2*time.Second, 2), at(12, 22, 12, 0, time.Minute, 100), at(12, 22, 13, 0, time.Hour, 10),
+		at(12, 23, 1, 0, time.Hour, 10), at(12, 24, 0, 0, 24*time.Hour, 10), at(12, 26, 0, 0, 720*time.Hour, 20), at(13, 25, 0, 0, 720*time.Hour, 20),
+	}}
+	var b strings.Builder
+	statusView{width: 60, now: now}.due(&b, one)
+	require.Equal(t, `DUE                           MESSAGES  
+overdue, for 3m 5s                   3  #
+12:00                              100  ###################
+13:00 to 14:00                      10  #
+Dec 23 01:00 to 02:00               10  #
+Dec 24                              10  #
+Dec 26 to Jan 25 2027               20  ###
+Jan 25 2027 to Feb 24 2027          20  ###
+`, b.String())
+	b.Reset()
+	statusView{width: 60, now: now}.due(&b, status.Backend{Due: []status.Due{}})
+	require.Empty(t, b.String())
+	require.Equal(t, "Dec 24 01:00 to Dec 25 01:00", dueSpan(one.Due[5], now.In(time.FixedZone("CET", 3600))))
 }
 
 // TestStatus is what an operator sees, and a script.
@@ -186,4 +226,32 @@ func TestStatus(t *testing.T) {
 	code, stdout, stderr = remove("--force", "--prefix", prefix)
 	require.Equal(t, exitOK, code, stderr)
 	require.Equal(t, "prefix "+prefix+": the exchanges and queues of backend binaryladder are deleted\n", stdout)
+}
+
+// TestStatus_Due: a wheel of slots tells when what waits is due.
+func TestStatus_Due(t *testing.T) {
+	t.Parallel()
+	b, queue, prefix := rabbittest.Broker(t), rabbittest.Prefix(t), rabbittest.Prefix(t)
+	config := configFile(t, "url: "+b.URL()+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: slots, run: false}\n")
+	run := func(args ...string) string {
+		t.Helper()
+		code, stdout, stderr := command(t.Context(), t, append(args, "--config", config)...)
+		require.Equal(t, exitOK, code, stderr)
+		return stdout
+	}
+	ch := rabbittest.Channel(t, b)
+	_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = ch.QueueDelete(queue, false, false, false) })
+	const delay = 10 * time.Minute
+	due := time.Now().Add(delay)
+	run("send", "--key", queue, "--delay", delay.String(), "--body", "later")
+	var found statusReport
+	require.NoError(t, json.Unmarshal([]byte(run("status", "--output", "json", "--fail-if", "overdue>0")), &found))
+	require.Len(t, found.Backends[0].Due, 1)
+	one := found.Backends[0].Due[0]
+	require.Equal(t, 1, one.Messages)
+	require.WithinRange(t, due, one.From.Add(-time.Minute), one.To.Add(time.Minute))
+	require.Contains(t, run("status"), "\nDUE ")
+	require.Contains(t, run("status", "--all"), "\nQUEUE ")
 }

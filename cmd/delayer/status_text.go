@@ -24,7 +24,11 @@ func statusText(s status.Status, v statusView) string {
 	fmt.Fprintf(&b, "RabbitMQ %s at %s, prefix %s, Delayer %s\n", s.Broker.Version, s.Broker.Address, shown(s.Prefix), cli.Version())
 	for _, one := range s.Backends {
 		b.WriteString("\n" + backendTitle(one) + "\n")
-		v.queues(&b, one)
+		if one.Due != nil && !v.all {
+			v.due(&b, one)
+		} else {
+			v.queues(&b, one)
+		}
 		controllers(&b, one)
 	}
 	v.aside(&b, s)
@@ -71,18 +75,40 @@ func (v statusView) queues(b *strings.Builder, one status.Backend) {
 		}
 		most = max(most, q.Messages)
 	}
-	if len(list) == 0 {
+	wait := 7
+	for _, q := range list {
+		wait = max(wait, len(waitOf(q)))
+	}
+	rows := make([]barred, len(list))
+	for i, q := range list {
+		rows[i] = barred{[]string{shown(q.Name), rightAligned(waitOf(q), wait)}, q.Messages}
+	}
+	v.bars(b, []string{"QUEUE", rightAligned("WAIT", wait)}, most, rows)
+}
+
+// A barred row has a number of messages behind its cells, and a bar for them.
+type barred struct {
+	cells    []string
+	messages int
+}
+
+// bars is a table of rows, if there are any. The bar of most messages takes the room that is left.
+func (v statusView) bars(b *strings.Builder, head []string, most int, rows []barred) {
+	if len(rows) == 0 {
 		return
 	}
-	t := newTable("QUEUE", rightAligned("WAIT", 7), rightAligned("MESSAGES", 10), "")
-	used := len("QUEUE")
-	for _, q := range list {
-		used = max(used, utf8.RuneCountInString(shown(q.Name)))
+	const number, gap, least = 10, 2, 4
+	room := v.width - 1 - number - gap
+	for i, title := range head {
+		widest := utf8.RuneCountInString(title)
+		for _, r := range rows {
+			widest = max(widest, utf8.RuneCountInString(r.cells[i]))
+		}
+		room -= widest + gap
 	}
-	const gaps, least = 7 + 10 + 3*2, 4
-	room := max(v.width-1-used-gaps, least)
-	for _, q := range list {
-		t.add(shown(q.Name), rightAligned(waitOf(q), 7), rightAligned(strconv.Itoa(q.Messages), 10), bar(q.Messages, most, room))
+	t := newTable(append(head, rightAligned("MESSAGES", number), "")...)
+	for _, r := range rows {
+		t.add(append(r.cells, rightAligned(strconv.Itoa(r.messages), number), bar(r.messages, most, max(room, least)))...)
 	}
 	_ = t.write(b) // a Builder takes all
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/broker"
@@ -21,7 +20,8 @@ type topologyCmd struct {
 
 // topologyPrintCmd is `delayer topology print`.
 type topologyPrintCmd struct {
-	configFlags
+	configFlag
+	chosenFlags
 	Output    string `default:"text" enum:"text,definitions,kubernetes" help:"text; definitions: JSON for rabbitmqctl import_definitions or the management plugin; or kubernetes: resources of RabbitMQ's messaging topology operator, version 1.17 or later (${default})."`
 	Cluster   string `placeholder:"NAME" help:"With --output kubernetes: the RabbitmqCluster."`
 	Namespace string `placeholder:"NAME" help:"With --output kubernetes: the namespace of the resources."`
@@ -49,6 +49,9 @@ func (c *topologyPrintCmd) Run(s streams) error {
 
 func (c *topologyPrintCmd) print(s streams) error {
 	cfg, err := c.load()
+	if err == nil {
+		cfg, err = c.choose(cfg)
+	}
 	if err != nil {
 		return err
 	}
@@ -74,7 +77,7 @@ func (c *topologyPrintCmd) print(s streams) error {
 // topologyApplyCmd is `delayer topology apply`.
 type topologyApplyCmd struct {
 	targetFlags
-	Output string `default:"text" enum:"text,json" help:"text or json (${default})."`
+	outputFlag
 }
 
 // Help says what is declared.
@@ -101,7 +104,7 @@ func (c *topologyApplyCmd) apply(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Output == "json" {
+	if c.json() {
 		return writeJSON(s.out, map[string]any{"created": append([]string{}, created...)})
 	}
 	for _, object := range created {
@@ -114,7 +117,7 @@ func (c *topologyApplyCmd) apply(ctx context.Context, s streams) error {
 // topologyVerifyCmd is `delayer topology verify`.
 type topologyVerifyCmd struct {
 	targetFlags
-	Output string `default:"text" enum:"text,json" help:"text or json (${default})."`
+	outputFlag
 }
 
 // Help says what a script needs.
@@ -152,7 +155,7 @@ func (c *topologyVerifyCmd) verify(ctx context.Context, s streams) error {
 }
 
 func (c *topologyVerifyCmd) print(s streams, cfg backend.Config, problems []backend.Problem) error {
-	if c.Output == "json" {
+	if c.json() {
 		return writeJSON(s.out, map[string]any{"problems": problems})
 	}
 	if len(problems) == 0 {
@@ -210,29 +213,3 @@ func (c *topologyRemoveCmd) agreed(ctx context.Context, s streams, prefix string
 	question := fmt.Sprintf("This deletes the queues of prefix %s with all messages in them.", shown(prefix))
 	return agree(ctx, s, question, prefix, "--prefix with the name of the prefix")
 }
-
-// loadConfig reads the file and the environment; without a file, the environment.
-func loadConfig(path string) (backend.Config, error) {
-	if path == "" {
-		return backend.FromEnv(backend.Config{}, os.Environ())
-	}
-	return backend.Load(path)
-}
-
-// loadBroker is loadConfig for a command that needs a broker. url overrides the configuration's.
-func loadBroker(path, url string) (backend.Config, error) {
-	cfg, err := loadConfig(path)
-	if err != nil {
-		return cfg, err
-	}
-	if url != "" {
-		cfg.URL = url
-	}
-	if cfg.URL == "" {
-		return cfg, errNoURL
-	}
-	return cfg, nil
-}
-
-// errNoURL is the error of a command that needs a broker and has no URL.
-var errNoURL = errors.New("no broker: give --config with a url, or set DELAYER_URL")

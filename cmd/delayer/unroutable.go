@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/cli"
@@ -25,20 +24,12 @@ type unroutableCmd struct {
 // queueFlags select the queue, and the messages in it.
 type queueFlags struct {
 	brokerFlags
-	Prefix   string        `placeholder:"NAME" help:"The prefix, instead of the configuration's. The queue is NAME.unroutable."`
-	Backend  string        `placeholder:"NAME" help:"The backend, instead of the configuration's: ${backends}."`
-	Timeout  time.Duration `default:"30s" help:"How long to wait for a connection, and for each confirm (${default})."`
-	Exchange *string       `placeholder:"NAME" help:"Only messages to this exchange. --exchange= selects those to a queue."`
-	Key      *string       `placeholder:"KEY" help:"Only messages with this routing key, or to this queue."`
-	ID       []string      `name:"id" placeholder:"ID,…" help:"Only messages with this id: Delayer's, or the message-id property."`
-}
-
-// Validate refuses invalid values as usage errors.
-func (f *queueFlags) Validate() error {
-	if f.Timeout <= 0 {
-		return fmt.Errorf("--timeout: %v must be positive", f.Timeout)
-	}
-	return nil
+	Prefix      string `placeholder:"NAME" help:"The prefix, instead of the configuration's. The queue is NAME.unroutable."`
+	Backend     string `placeholder:"NAME" help:"The backend, instead of the configuration's: ${backends}."`
+	timeoutFlag `set:"wait=How long to wait for a connection, and for each confirm"`
+	Exchange    *string  `placeholder:"NAME" help:"Only messages to this exchange. --exchange= selects those to a queue."`
+	Key         *string  `placeholder:"KEY" help:"Only messages with this routing key, or to this queue."`
+	ID          []string `name:"id" placeholder:"ID" help:"Only messages with this id: Delayer's, or the message-id property."`
 }
 
 // settings returns the configuration with the flags applied.
@@ -64,7 +55,7 @@ func (f *queueFlags) open(ctx context.Context) (*unroutable.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
+	ctx, cancel := f.within(ctx)
 	defer cancel()
 	cfg.Logger = slog.New(slog.DiscardHandler) // the error is enough
 	settings, err := engine.Resolve(cfg.Options, "")

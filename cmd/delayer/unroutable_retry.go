@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/delayer-go/delayer/internal/cli"
 	"github.com/delayer-go/delayer/internal/delivery"
@@ -27,7 +26,7 @@ func (c *unroutableRetryCmd) Run(ctx context.Context, s streams) error {
 	return withClient(ctx, "unroutable retry", c.open, func(client *unroutable.Client) error {
 		look := newLook(client)
 		return retryAll(ctx, client, s, retrial{
-			dryRun: c.DryRun, json: c.json(), timeout: c.Timeout, selects: c.selects, name: destination, heading: "DESTINATION",
+			dryRun: c.DryRun, json: c.json(), within: c.within, selects: c.selects, name: destination, heading: "DESTINATION",
 			send: (*unroutable.Sender).Send, foresee: look.foresee,
 		})
 	})
@@ -35,7 +34,7 @@ func (c *unroutableRetryCmd) Run(ctx context.Context, s streams) error {
 
 // retryAll runs a retrial, which it completes.
 func retryAll(ctx context.Context, client *unroutable.Client, s streams, r retrial) error {
-	opening, cancel := context.WithTimeout(ctx, r.timeout)
+	opening, cancel := r.within(ctx)
 	sender, err := client.Sender(opening)
 	cancel()
 	if err != nil {
@@ -54,7 +53,7 @@ func retryAll(ctx context.Context, client *unroutable.Client, s streams, r retri
 type retrial struct {
 	dryRun  bool
 	json    bool
-	timeout time.Duration // for each message
+	within  func(context.Context) (context.Context, context.CancelFunc) // bounds each message
 	selects func(*unroutable.Message) bool
 	name    func(*unroutable.Message) string // under which a message is counted
 	heading string                           // of these names
@@ -85,7 +84,7 @@ func (r *retrial) run(ctx context.Context, show *cli.Display) (err error) {
 
 // one finishes the current message even after an interrupt.
 func (r *retrial) one(ctx context.Context, m *unroutable.Message) error {
-	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.timeout)
+	sending, cancel := r.within(context.WithoutCancel(ctx))
 	defer cancel()
 	why, err := r.send(r.sender, sending, m)
 	if err != nil {

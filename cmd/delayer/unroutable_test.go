@@ -296,8 +296,6 @@ func TestUnroutable_Errors(t *testing.T) {
 		"no such queue": {append([]string{"export"}, none...), exitFailed, "there is no such queue (a Delayer declares it when it is opened: are prefix, broker and virtual host those of a Delayer?)"},
 		"plugin":        {[]string{"list", "--config", existing}, exitFailed, "with plugin.exchange no message is kept as unroutable"},
 		"limit":         {[]string{"list", "--limit=-1"}, exitUsage, "--limit: -1 is negative; 0 shows all"},
-		"timeout":       {[]string{"list", "--timeout=0s"}, exitUsage, "--timeout"},
-		"timeout too":   {[]string{"purge", "--timeout=-1s"}, exitUsage, "--timeout"},
 		"action":        {[]string{"drop"}, exitUsage, "drop"},
 		"a file":        {append([]string{"export", "--out", nowhere}, none...), exitFailed, "file exists"},
 	} {

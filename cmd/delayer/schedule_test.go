@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+)
+
+// TestCancel sends, reschedules and cancels. Nothing has to be waited for: no controller runs.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: slots, run: false}\n")
+	consume(t, channel(t, url), prefix+"-queue")
+	run := func(want int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		args = append([]string{args[0], "--config", config}, args[1:]...)
+		status, stdout, stderr := command(t.Context(), t, args...)
+		require.Equal(t, want, status, stderr)
+		return stdout, stderr
+	}
+	t.Cleanup(func() {
+		opts := delayer.Options{URL: url, Prefix: prefix, Logger: slog.New(slog.DiscardHandler)}
+		d, err := controller.Open(context.Background(), opts, controller.Config{Wheel: controller.Slots, Run: delayer.Off})
+		require.NoError(t, err)
+		require.NoError(t, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))
+		require.NoError(t, d.Close())
+	})
+	send := []string{"send", "--key", prefix + "-queue", "--body", "x", "--delay", "1h"}
+	text, _ := run(exitOK, send...)
+	_, first, ok := strings.Cut(strings.TrimSuffix(text, "\n"), ", ticket ")
+	require.True(t, ok, text)
+	out, _ := run(exitOK, append(send, "--output", "json")...)
+	var sent struct {
+		Bytes       int    `json:"bytes"`
+		Destination string `json:"destination"`
+		Due, Ticket string
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &sent))
+	require.Equal(t, 1, sent.Bytes)
+	require.NotEmpty(t, sent.Due)
+
+	out, _ = run(exitOK, "reschedule", sent.Ticket, "2h", "--output", "json")
+	var moved scheduled
+	require.NoError(t, json.Unmarshal([]byte(out), &moved))
+	require.NotEqual(t, sent.Ticket, moved.Ticket)
+	text, _ = run(exitOK, "reschedule", string(moved.Ticket), "3h")
+	require.Regexp(t, `^due \d{4}-.*, ticket d1\.\S+\n$`, text)
+	_, stderr := run(exitFailed, "reschedule", "nonsense", "3h")
+	require.Contains(t, stderr, `delayer reschedule: reschedule controller ticket "nonsense": not a ticket of this Delayer: it is not a ticket, or damaged`)
+
+	text, _ = run(exitOK, "cancel", first, string(moved.Ticket))
+	require.Equal(t, first+"  cancelled\n"+string(moved.Ticket)+"  cancelled\n", text)
+	text, stderr = run(exitFailed, "cancel", first, "nonsense")
+	require.Contains(t, text, first+"  cancelled\nnonsense  not cancelled: delayer: cancel controller ticket")
+	require.Contains(t, stderr, "delayer cancel: 1 of 2 were not cancelled")
+	out, _ = run(exitFailed, "cancel", "nonsense", "--output", "json")
+	require.Contains(t, out, `"cancelled": false`)
+}
+
+func TestCancel_Errors(t *testing.T) {
+	ladder := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\n")
+	rounds := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\nbackend: controller\ncontroller: {wheel: rounds}\n")
+	nowhere := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\nbackend: controller\n")
+	for name, c := range map[string]struct {
+		args   []string
+		status int
+		want   string
+	}{
+		"no ticket":     {[]string{"cancel"}, exitUsage, "<ticket>"},
+		"no delay":      {[]string{"reschedule", "d1.x"}, exitUsage, "<delay>"},
+		"no unit":       {[]string{"reschedule", "d1.x", "90"}, exitUsage, "delay"},
+		"ladder":        {[]string{"cancel", "d1.x", "--config", ladder}, exitFailed, "with this configuration messages cannot be cancelled"},
+		"rounds":        {[]string{"reschedule", "d1.x", "1h", "--config", rounds}, exitFailed, "with this configuration messages cannot be cancelled"},
+		"nobody there":  {[]string{"cancel", "d1.x", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
+		"nobody there2": {[]string{"reschedule", "d1.x", "1h", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
+	} {
+		status, stdout, stderr := command(t.Context(), t, c.args...)
+		require.Equal(t, c.status, status, name)
+		require.Empty(t, stdout, name)
+		require.Contains(t, stderr, c.want, name)
+		require.NotContains(t, stderr, "hunter2")
+	}
+}
