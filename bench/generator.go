@@ -34,19 +34,21 @@ func publishLoopback(ctx context.Context, n int) ([]Sample, error) {
 	return recorder.samples(), err
 }
 
+// generated is how many messages generator measures.
+var generated = 100_000
+
 // generator measures how many messages a second the benchmark can generate and record, and the
 // processor time in microseconds that each takes. A broker that comes near that rate would be
 // limited by us.
 func generator(ctx context.Context) (perS, cpu float64) {
-	const warm, n = 10_000, 100_000
-	if _, err := publishLoopback(ctx, warm); err != nil {
+	if _, err := publishLoopback(ctx, generated/10); err != nil { // to warm up
 		return 0, 0
 	}
 	before, _ := processCPU()
-	samples, err := publishLoopback(ctx, n)
+	samples, err := publishLoopback(ctx, generated)
 	after, _ := processCPU()
 	if err != nil {
 		return 0, 0
 	}
-	return publishRate(samples), (after - before).Seconds() * 1e6 / n
+	return publishRate(samples), (after - before).Seconds() * 1e6 / float64(generated)
 }

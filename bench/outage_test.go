@@ -1,8 +1,10 @@
 package bench_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/bench"
 	"github.com/delayer-go/delayer/bench/baseline"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
@@ -28,10 +31,20 @@ func (r *rig) ours(queueType string) bench.Subject {
 			cfg := backend.Config{
 				Options: delayer.Options{URL: env.URL, Prefix: env.Prefix, QueueType: delayer.QueueType(queueType), Logger: slog.New(slog.DiscardHandler)},
 			}
-			cfg.BinaryLadder.Tick = env.Tick
+			cfg.BinaryLadder = shortLadder(env)
 			return backend.Open(ctx, cfg)
 		},
 	}
+}
+
+// shortLadder has no more steps than the delays need: with quorum queues each is a Raft group.
+func shortLadder(env bench.Env) binaryladder.Config {
+	tick := cmp.Or(env.Tick, time.Second)
+	steps := []time.Duration{tick}
+	for step := 2 * tick; step < 2*slices.Max(env.Delays); step *= 2 {
+		steps = append(steps, step)
+	}
+	return binaryladder.Config{Tick: tick, Steps: binaryladder.List(steps...)}
 }
 
 // aloneRig has a broker that nobody else uses meanwhile.

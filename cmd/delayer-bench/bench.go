@@ -19,9 +19,9 @@ type benchCmd struct {
 	Quick       bool            `xor:"size" help:"A small run: accuracy and hol, quorum queues. Less than three minutes on two cores."`
 	Full        bool            `xor:"size" help:"The reference run: every scenario, in less than half an hour. Subjects that would take minutes are left out, unless named."`
 	Out         string          `default:"report" placeholder:"DIR" help:"Where to write report.json, report.md, report.html, report.bench and samples.csv.gz (${default})."`
-	Backend     []string        `placeholder:"NAME,…" help:"Measure only these: ${subjects}. Default: all."`
-	Scenario    []string        `placeholder:"NAME,…" help:"Run only these: ${scenarios}. Default: accuracy, hol and rate."`
-	QueueType   []string        `placeholder:"TYPE,…" help:"Type of the queues in which messages wait: quorum (at-least-once), classic. Default: both; quorum with --quick."`
+	Backend     []string        `placeholder:"NAME" help:"Measure only these: ${subjects}. Default: all."`
+	Scenario    []string        `placeholder:"NAME" help:"Run only these: ${scenarios}. Default: accuracy, hol and rate."`
+	QueueType   []string        `placeholder:"TYPE" help:"Type of the queues in which messages wait: quorum (at-least-once), classic. Default: both; quorum with --quick."`
 	URL         string          `env:"DELAYER_URL" placeholder:"AMQP" help:"Measure the broker at this URL. Other users of this machine can see it: put a password into ${env}. Default: one in Docker, or a private node."`
 	Management  string          `placeholder:"HTTP" help:"The management API of that broker, such as http://host:15672, for its memory. Without a user it takes that of the AMQP URL. Default: port 15672 of the broker."`
 	Rate        float64         `placeholder:"N" help:"Publish N messages per second. Default: as fast as confirmed, or as the scenario needs. Not for burst and rate."`
@@ -30,7 +30,7 @@ type benchCmd struct {
 	Delays      delays          `placeholder:"FROM-TO" help:"Delays of accuracy, such as 100ms-15s (1s-15s; 1s-5s with --quick), or a list: 1s,5s,1m."`
 	Step        time.Duration   `placeholder:"STEP" help:"Step between two delays of accuracy (1s; 1ms if FROM or TO is no whole second)."`
 	Steps       []string        `sep:"none" placeholder:"STEPS" help:"Measure binaryladder with these steps, each with every --tick: calendar, binary, or a list such as 1s,2s,4s. Repeat the flag for several."`
-	Tick        []time.Duration `placeholder:"TICK,…" help:"Measure binaryladder with these ticks, each with every --steps."`
+	Tick        []time.Duration `placeholder:"TICK" help:"Measure binaryladder with these ticks, each with every --steps."`
 	Concurrency int             `default:"256" placeholder:"N" help:"Publishers, each waiting for its confirm (${default})."`
 	Repeat      int             `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians."`
 }

@@ -26,7 +26,12 @@ func main() { cli.Main(run) }
 
 // run is the command without the process around it.
 func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	program := cli.Program{
+	return program().Run(ctx, args, stdout, stderr, streams{stdout, stderr})
+}
+
+// program is the command line.
+func program() cli.Program {
+	return cli.Program{
 		Name: "delayer-bench", Commands: &commands{},
 		Description: "Measure how late, how fast and at what cost each strategy delivers.",
 		Vars: kong.Vars{
@@ -34,5 +39,4 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 			"scenarios": strings.Join(scenarioNames(full.scenarios(bench.Load{})), ", "),
 		},
 	}
-	return program.Run(ctx, args, stdout, stderr, streams{stdout, stderr})
 }

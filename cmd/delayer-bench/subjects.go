@@ -11,6 +11,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/bench"
 	"github.com/delayer-go/delayer/bench/baseline"
 )
@@ -46,7 +47,8 @@ func candidates(ladders []shape) []candidate {
 	}
 	return append(out,
 		candidate{backend: "fixedtiers", open: openTiers},
-		candidate{backend: "controller", pace: 5000, open: openController},
+		candidate{backend: "controller", variant: "rounds", group: "rounds", pace: 5000, open: openController(controller.Rounds)},
+		candidate{backend: "controller", variant: "slots", group: "slots", onRequest: true, open: openController(controller.Slots)},
 		candidate{backend: "plugin", open: openPlugin},
 		candidate{backend: baseline.BitEntry, baseline: true, ladder: true, pace: 7000, open: openBaseline(baseline.BitEntry)},
 		candidate{backend: baseline.TopEntry, baseline: true, ladder: true, pace: 450, open: openBaseline(baseline.TopEntry)},
@@ -73,8 +75,14 @@ func openTiers(ctx context.Context, env bench.Env, queueType string) (delayer.De
 }
 
 // openController opens one that runs in this process, which is the default.
-func openController(ctx context.Context, env bench.Env, queueType string) (delayer.Delayer, error) {
-	return openBackend("controller", asIs)(ctx, env, queueType)
+func openController(wheel controller.Wheel) openFunc {
+	open := openBackend("controller", func(_ bench.Env, cfg *backend.Config) { cfg.Controller.Wheel = wheel })
+	return func(ctx context.Context, env bench.Env, queueType string) (delayer.Delayer, error) {
+		if wheel == controller.Slots && delayer.QueueType(queueType) != delayer.Quorum {
+			return nil, fmt.Errorf("%w: slots are quorum queues", bench.ErrSkip)
+		}
+		return open(ctx, env, queueType)
+	}
 }
 
 // openPlugin opens backend plugin, or returns ErrSkip if the broker lacks the plugin.

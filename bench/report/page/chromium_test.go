@@ -166,7 +166,7 @@ func findsMistakes(chromium context.Context, t *testing.T) {
 	wrong := strings.Join(inspect(chromium, t, path, look{360, "dark", "screen"}), "\n")
 	for _, want := range []string{
 		"overflows", "without a title", "without a table", "without a scope", "without a caption", "cannot be focused",
-		"contrast", "overlap", "not dark", "request: file:///nowhere.png", "console: error", "exception: ",
+		"cut off", "contrast", "overlap", "not dark", "request: file:///nowhere.png", "console: error", "exception: ",
 	} {
 		require.Contains(t, wrong, want)
 	}
@@ -177,6 +177,6 @@ func findsMistakes(chromium context.Context, t *testing.T) {
 const brokenPage = `<!DOCTYPE html><html><head><title>broken</title></head><body style="background: #fff">
 <p style="width: 2000px; color: #ddd">too wide, too pale</p>
 <figure><svg role="img" width="90" height="30"><text y="20">one</text><text y="21">two</text></svg></figure>
-<div class="scroll" style="overflow-x: auto; width: 100px"><table><tr><th>a</th><td style="padding: 99px">b</td></tr></table></div>
+<div id="verdict"><div class="scroll" style="overflow-x: auto; width: 100px"><table><tr><th>a</th><td style="padding: 99px">b</td></tr></table></div></div>
 <details><summary>closed</summary><table><tr><td>hidden</td></tr></table></details>
 <img src="/nowhere.png"><script>console.error("wrong"); throw new Error("thrown")</script></body></html>`

@@ -24,6 +24,7 @@ function inspect(width, scheme, media) {
   for (const e of document.querySelectorAll(".scroll")) {
     if (e.tabIndex !== 0 || !e.getAttribute("aria-label")) say("a part that scrolls and cannot be focused", e);
   }
+  for (const e of document.querySelectorAll("#verdict .scroll, pre")) if (e.scrollWidth > e.clientWidth) say("cut off", e);
   const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
   if (new Set(ids).size !== ids.length) say("an id is used twice");
   for (const a of document.querySelectorAll('a[href^="#"]')) if (!document.getElementById(a.hash.slice(1))) say("a link to nowhere", a);

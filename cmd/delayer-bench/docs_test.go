@@ -1,0 +1,30 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/docs"
+)
+
+// TestDocs_Commands: each `delayer-bench …` in a code block of the documentation is one that the command takes.
+func TestDocs_Commands(t *testing.T) {
+	pages, err := docs.Pages()
+	require.NoError(t, err)
+	seen := 0
+	for path, text := range pages {
+		text = strings.ReplaceAll(text, "$n", "1") // of a loop
+		for _, args := range docs.Commands(text, "delayer-bench") {
+			seen++
+			parser, err := program().Parser(io.Discard, io.Discard, func(int) {})
+			require.NoError(t, err)
+			_, err = parser.Parse(args)
+			assert.NoError(t, err, "%s: delayer-bench %q", path, args)
+		}
+	}
+	require.Greater(t, seen, 5)
+}
