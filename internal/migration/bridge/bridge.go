@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -165,10 +166,15 @@ func (b *Bridge) Run(ctx context.Context) {
 		running.Go(func() { b.watch(ctx) })
 	}
 	running.Wait()
-	counts := &b.forwarder.counts
-	b.log.Info("the bridge has stopped", "at_once", counts[straight].Load(), "delayed", counts[delayed].Load(),
-		"delayed_to_come_back", counts[tour].Load(), "parked", counts[park].Load())
+	var counts []any
+	for action, n := range b.Counts() {
+		counts = append(counts, action, n)
+	}
+	b.log.Info("the bridge has stopped", counts...)
 }
+
+// Counts are how many messages were passed on, by what was done with them.
+func (b *Bridge) Counts() iter.Seq2[string, int64] { return b.forwarder.passed }
 
 func (b *Bridge) consume(ctx context.Context, queue string) {
 	broker.Consume(ctx, b.in, broker.Consuming{

@@ -25,6 +25,9 @@ const (
 	park                   // to the queue of parked messages
 )
 
+// actions are their names, in logs and metrics.
+var actions = [...]string{straight: "at_once", delayed: "delayed", tour: "delayed_to_come_back", park: "parked"}
+
 // A letter is a message with what to do about it.
 type letter struct {
 	*amqp091.Delivery

@@ -27,7 +27,7 @@ type forwarder struct {
 	log     *slog.Logger
 	quiet   quiet
 
-	counts [park + 1]atomic.Int64 // messages that were passed on, by action
+	counts [len(actions)]atomic.Int64 // messages that were passed on, by action
 }
 
 const (
@@ -123,6 +123,14 @@ func (f *forwarder) publish(ctx context.Context, p broker.Publishing) error {
 		return fmt.Errorf("%w of %d bytes", errTooLarge, frame)
 	}
 	return f.direct(ctx, p)
+}
+
+func (f *forwarder) passed(yield func(string, int64) bool) {
+	for a, name := range actions {
+		if !yield(name, f.counts[a].Load()) {
+			return
+		}
+	}
 }
 
 // park publishes a message to the queue of parked messages. If even that is impossible the message

@@ -102,12 +102,17 @@ func (s *store) take(ctx context.Context) (err error) {
 	if err := s.channel.Qos(batchRows, noSize, wholeChannel); err != nil {
 		return err
 	}
-	s.in, err = s.channel.Consume(Staging(s.prefix), "", !autoAck, !exclusive, !noLocal, waitForAnswer, nil)
+	s.in, err = s.channel.Consume(Staging(s.prefix), consumerTag, !autoAck, !exclusive, !noLocal, waitForAnswer, nil)
 	return err
 }
 
+const consumerTag = "evacuate"
+
 // close ends the connections. The broker takes back what is not acknowledged.
 func (s *store) close() {
+	if s.in != nil {
+		broker.EndConsuming(s.channel, Staging(s.prefix), consumerTag) // or what was acknowledged might come again
+	}
 	s.reading.Close()
 	s.publisher.Close()
 }

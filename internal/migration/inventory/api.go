@@ -5,10 +5,8 @@ package inventory
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"github.com/delayer-go/delayer"
@@ -21,19 +19,9 @@ type API struct {
 	vhost  string
 }
 
-// New parses an address such as http://user:password@host:15672. It asks nothing yet. The error is
-// ErrConfig and never contains the address. secure is for https; nil trusts what the system trusts.
-func New(address, vhost string, secure *tls.Config) (*API, error) {
-	// One connection for each question: questions are few, and no connection is left open. A broker
-	// that scans a large table takes its time.
-	const noTimeout = 0
-	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure.Clone(), Proxy: http.ProxyFromEnvironment}
-	client, err := management.New(address, noTimeout, transport)
-	if err != nil {
-		return nil, err
-	}
-	return &API{client, vhost}, nil
-}
+// New is the API of a vhost. It asks nothing yet. A client without a timeout of its own is best: a
+// broker that scans the plugin's table takes its time.
+func New(client *management.Client, vhost string) *API { return &API{client, vhost} }
 
 // Definition returns an exchange with all its bindings. An exchange or vhost that does not exist is
 // an error that names it.

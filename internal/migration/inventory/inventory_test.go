@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/management"
 )
 
 // api answers by path; what it does not know is 404.
@@ -35,9 +36,16 @@ func api(t *testing.T, vhost string, answers map[string]string) *API {
 		}
 	}))
 	t.Cleanup(server.Close)
-	a, err := New(strings.Replace(server.URL, "://", "://mon:hunter2@", 1), vhost, nil)
+	return open(t, server.URL, vhost, nil)
+}
+
+// open returns an API of a server, which it trusts as a TLS configuration says.
+func open(t *testing.T, url, vhost string, trusts *tls.Config) *API {
+	t.Helper()
+	const noTimeout = 0
+	client, err := management.New(strings.Replace(url, "://", "://mon:hunter2@", 1), noTimeout, &http.Transport{TLSClientConfig: trusts})
 	require.NoError(t, err)
-	return a
+	return New(client, vhost)
 }
 
 // TestNames: names with every character that a path gives a meaning to.
@@ -65,15 +73,10 @@ func TestNew_TLS(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	address := strings.Replace(server.URL, "://", "://mon:hunter2@", 1)
-	a, err := New(address, "/", nil)
-	require.NoError(t, err)
-	require.ErrorContains(t, a.Reachable(t.Context()), "certificate")
+	require.ErrorContains(t, open(t, server.URL, "/", nil).Reachable(t.Context()), "certificate")
 	trusted := x509.NewCertPool()
 	trusted.AddCert(server.Certificate())
-	a, err = New(address, "/", &tls.Config{RootCAs: trusted})
-	require.NoError(t, err)
-	require.NoError(t, a.Reachable(t.Context()))
+	require.NoError(t, open(t, server.URL, "/", &tls.Config{RootCAs: trusted}).Reachable(t.Context()))
 }
 
 func TestMissing(t *testing.T) {
@@ -138,7 +141,7 @@ func TestLook_Unseen(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	_, err := New("http://h", "/", nil)
+	_, err := management.New("http://h", 0, nil)
 	require.ErrorIs(t, err, delayer.ErrConfig)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/migration/inventory"
 	"github.com/delayer-go/delayer/internal/migration/record"
+	"github.com/delayer-go/delayer/internal/topology"
 )
 
 // A Depth is what a queue holds, and how many consume it.
@@ -52,13 +53,20 @@ func (s *Swapper) RemoveBridge(ctx context.Context, w Wire, waiting int) error {
 	if err != nil {
 		return err
 	}
+	const untilEmpty = "keep the bridge running until it is empty, stop it, and run this again"
 	for _, d := range depths {
 		switch {
 		case d.Messages > 0:
-			return s.fail("remove the bridge of", delayer.ErrConflict, "keep the bridge running until it is empty, stop it, and run this again",
-				"%d messages are in queue %q", d.Messages, d.Queue)
+			return s.fail("remove the bridge of", delayer.ErrConflict, untilEmpty, "%d messages are in queue %q", d.Messages, d.Queue)
 		case d.Consumers > 0:
 			return s.fail("remove the bridge of", delayer.ErrConflict, "its queue is empty: stop the bridge, and run this again", "a bridge consumes queue %q", d.Queue)
+		}
+		holds, err := w.holds(ctx, d.Queue)
+		if err != nil {
+			return err
+		}
+		if holds {
+			return s.fail("remove the bridge of", delayer.ErrConflict, untilEmpty, "messages are in queue %q, of which the broker counts none", d.Queue)
 		}
 	}
 	if waiting > 0 {
@@ -90,6 +98,15 @@ func (s *Swapper) removeBridge(ctx context.Context, w Wire) error {
 	r = r.To(step, s.Now())
 	r.Bridged = false
 	return s.Keeper.Save(ctx, r)
+}
+
+// holds asks the leader of a queue that seems to be empty; see [topology.Holds].
+func (w Wire) holds(ctx context.Context, queue string) (holds bool, err error) {
+	_, err = w.there(ctx, fmt.Sprintf("queue %q", queue), func(ch *amqp091.Channel) (err error) {
+		holds, err = topology.Holds(ch, queue)
+		return err
+	})
+	return holds, err
 }
 
 // DeleteQueue deletes a queue that was found empty.

@@ -26,8 +26,7 @@ import (
 // moment may still answer 500 there.
 func apiOf(t testing.TB, b *rabbit.Broker, vhost string) *inventory.API {
 	t.Helper()
-	api, err := inventory.New(management(t, b), vhost, nil)
-	require.NoError(t, err)
+	api := inventoryOf(t, management(t, b), vhost)
 	require.Eventually(t, func() bool { return api.Reachable(t.Context()) == nil }, time.Minute, 100*time.Millisecond)
 	return api
 }
@@ -175,9 +174,7 @@ func TestLook_WrongUser(t *testing.T) {
 	require.NoError(t, err)
 	look := func(user, password, vhost string) (inventory.Inventory, error) {
 		address.User = url.UserPassword(user, password)
-		api, err := inventory.New(address.String(), vhost, nil)
-		require.NoError(t, err)
-		v, err := api.Look(t.Context(), userOf(t, b), nil)
+		v, err := inventoryOf(t, address.String(), vhost).Look(t.Context(), userOf(t, b), nil)
 		if err != nil {
 			require.NotContains(t, err.Error(), password)
 			require.NotContains(t, err.Error(), url.QueryEscape(password))

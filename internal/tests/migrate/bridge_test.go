@@ -97,9 +97,7 @@ func (c *crossing) tidy() {
 func (c *crossing) api() *inventory.API {
 	vhost, err := broker.Vhost(c.cfg.URL)
 	require.NoError(c, err)
-	api, err := inventory.New(c.management, vhost, nil)
-	require.NoError(c, err)
-	return api
+	return inventoryOf(c, c.management, vhost)
 }
 
 // swap makes the exchange lead to the bridge.
@@ -199,6 +197,7 @@ func seen(d amqp091.Delivery, without ...string) amqp091.Delivery {
 // TestBridge_AsThePlugin publishes the same messages to an exchange of the plugin before and after
 // it is switched to a bridge: consumers see the same.
 func TestBridge_AsThePlugin(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"topic", "headers"} {
 		t.Run(kind, func(t *testing.T) {
 			c := newCrossing(t, kind)
@@ -260,6 +259,7 @@ func TestBridge_AsThePlugin(t *testing.T) {
 // TestBridge_Pending: what waited in the plugin when the exchange was switched arrives, once, and
 // does not wait again.
 func TestBridge_Pending(t *testing.T) {
+	t.Parallel()
 	c := newCrossing(t, "fanout")
 	if c.major() < 4 {
 		rabbittest.Skipf(t, "before RabbitMQ 4.0 nobody can tell what the plugin has delivered")
@@ -276,6 +276,7 @@ func TestBridge_Pending(t *testing.T) {
 
 // TestBridge_Expired: the expiration that runs in the bridge's queue takes no message.
 func TestBridge_Expired(t *testing.T) {
+	t.Parallel()
 	c := newCrossing(t, "topic")
 	c.swap()
 	c.cross(nil)() // declares what belongs to a bridge, and stops
@@ -300,6 +301,7 @@ func TestBridge_Expired(t *testing.T) {
 // TestBridge_Parked: what cannot pass is parked, the rest goes on, and an operator can send it
 // again.
 func TestBridge_Parked(t *testing.T) {
+	t.Parallel()
 	c := newCrossing(t, "topic")
 	c.swap()
 	c.cross(nil)
@@ -348,6 +350,7 @@ func TestBridge_Parked(t *testing.T) {
 // TestBridge_MovesBindings: what others bind to the exchange itself goes behind the bridge. An
 // exclusive queue, which the bridge cannot bind, keeps none of the others from it.
 func TestBridge_MovesBindings(t *testing.T) {
+	t.Parallel()
 	c := newCrossing(t, "topic")
 	c.swap()
 	late := c.queue + " late"
@@ -375,6 +378,7 @@ func TestBridge_MovesBindings(t *testing.T) {
 }
 
 func TestBridge_NotSwitched(t *testing.T) {
+	t.Parallel()
 	c := newCrossing(t, "topic")
 	settings, err := engine.Resolve(c.cfg.Options, "")
 	require.NoError(t, err)

@@ -33,7 +33,7 @@ func TestCluster(t *testing.T) {
 
 	stop := r.publishers(r.wrapped())
 	r.fill(pending, "topic", each*len(nodes), time.Second, 5*time.Second)
-	r.fill(days, "topic", each*len(nodes), 48*time.Hour, 50*time.Hour)
+	r.fillDays("topic", each*len(nodes))
 	require.Contains(t, r.wholeStep("assess", ctl...), "3 nodes")
 	r.wholeStep("prepare", x...)
 	for _, step := range [][]string{{"switch", "--mode", "in-place", "--yes"}, {"rollback"}} {

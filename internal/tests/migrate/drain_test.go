@@ -37,9 +37,7 @@ func TestInventory_Pending(t *testing.T) {
 	t.Parallel()
 	d := newDelayed(t, "topic")
 	d.publish("key", time.Hour, amqp091.Publishing{})
-	api, err := inventory.New(management(t, d.broker), "/", nil)
-	require.NoError(t, err)
-	pending, err := api.Pending(t.Context())
+	pending, err := inventoryOf(t, management(t, d.broker), "/").Pending(t.Context())
 	require.NoError(t, err)
 	assert.Contains(t, pending, inventory.Pending{Exchange: d.exchange, Rows: 1})
 }

@@ -22,7 +22,7 @@ func BenchmarkEvacuate(b *testing.B) {
 	r := newRehearsal(b, "bridge", build(b)) // its exchange routes by topic
 	r.ctl = r.broker.CtlCommand()
 	kind := r.kinds[0]
-	r.fill(days, kind, b.N, 48*time.Hour, 50*time.Hour)
+	r.fillDays(kind, b.N)
 	cmd, said := r.command("evacuate", "--rabbitmqctl", r.ctl, "--exchange", r.exchange(kind))
 	cpu, memory := r.brokerUses()
 	b.ResetTimer()

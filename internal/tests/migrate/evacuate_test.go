@@ -14,7 +14,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/broker"
 	"github.com/delayer-go/delayer/internal/migration/evacuate"
 	"github.com/delayer-go/delayer/internal/migration/node"
@@ -22,11 +21,11 @@ import (
 	"github.com/delayer-go/delayer/internal/topology"
 )
 
-// ladder is the configuration of a Delayer.
+// ladder is the configuration of a Delayer for delays up to an hour and more.
 func ladder(url, prefix string) backend.Config {
 	cfg := backend.Config{Backend: "binaryladder"}
 	cfg.URL, cfg.Prefix, cfg.Logger = url, prefix, slog.New(slog.DiscardHandler)
-	cfg.BinaryLadder.Steps = binaryladder.Binary
+	cfg.BinaryLadder.Steps = "1s,2s,4s,8s,16s,32s,64s,128s,256s,512s,1024s,2048s"
 	return cfg
 }
 

@@ -3,9 +3,14 @@ package migrate_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	managementapi "github.com/delayer-go/delayer/internal/management"
+	"github.com/delayer-go/delayer/internal/migration/inventory"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
@@ -40,6 +45,15 @@ func management(t testing.TB, b *rabbit.Broker) string {
 		rabbittest.Skipf(t, "the broker has no management API that is known")
 	}
 	return address
+}
+
+// inventoryOf is the management API at an address, as the steps have it.
+func inventoryOf(t testing.TB, address, vhost string) *inventory.API {
+	t.Helper()
+	const noTimeout = 0
+	client, err := managementapi.New(address, noTimeout, &http.Transport{DisableKeepAlives: true})
+	require.NoError(t, err)
+	return inventory.New(client, vhost)
 }
 
 // rabbitmqctl is a command line that evaluates programs on the broker's node, as --rabbitmqctl takes

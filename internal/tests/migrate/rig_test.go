@@ -46,8 +46,7 @@ func newSwapRigAt(t *testing.T, vhost string) *swapRig {
 	conn, err := broker.Dial(t.Context(), broker.Options{URL: at, Name: t.Name(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
-	api, err := inventory.New(management(t, b), vhost, nil)
-	require.NoError(t, err)
+	api := inventoryOf(t, management(t, b), vhost)
 	prefix := rabbittest.Prefix(t)
 	r := &swapRig{t, b, user, ch, conn, api, at, vhost, prefix, prefix + ` it's "E"/é`, false}
 	t.Cleanup(func() {

@@ -154,7 +154,7 @@ func TestSwap_Load(t *testing.T) {
 			r.onNode = c.onNode
 			r.delayed("topic", false, nil)
 			queue := r.queue("q", r.name, "#", nil)
-			const many, pending = 500, 50
+			const many, pending = 200, 50
 			for i := range many {
 				require.NoError(t, r.ch.QueueBind(queue, fmt.Sprint("k.", i), r.name, true, nil))
 			}

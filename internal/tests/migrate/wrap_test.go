@@ -101,6 +101,7 @@ func (c *crossing) major() (major int) {
 
 // TestWrap publishes in each shape to an exchange that was the plugin's.
 func TestWrap(t *testing.T) {
+	t.Parallel()
 	c := newCrossing(t, "topic")
 	require.NoError(t, c.ch.ExchangeDelete(c.exchange, false, false))
 	require.NoError(t, c.ch.ExchangeDeclare(c.exchange, "topic", true, false, false, false, nil))
