@@ -135,10 +135,10 @@ func TestGoRabbitMQ_OnlyWhereImported(t *testing.T) {
 }
 
 // TestObservability_OnlyWhereImported: nobody links Prometheus or OpenTelemetry who does not ask for it. The command
-// serves metrics.
+// and an example serve metrics.
 func TestObservability_OnlyWhereImported(t *testing.T) {
 	allowed := map[string][]string{
-		"github.com/prometheus/": {"metrics", "cmd/delayer"}, "go.opentelemetry.io/": {"tracing"},
+		"github.com/prometheus/": {"metrics", "cmd/delayer", "examples/worker"}, "go.opentelemetry.io/": {"tracing"},
 	}
 	for _, p := range list(t) {
 		for path, ours := range allowed {

@@ -12,8 +12,12 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
+
+// shortLadder has the delays of the programs. That of TestExamples is the default.
+const shortLadder = "1s,2s,4s,8s"
 
 // TestPrograms runs the short programs in examples. Their queues have fixed names.
 func TestPrograms(t *testing.T) {
@@ -32,7 +36,7 @@ func TestPrograms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, prefix := rabbittest.Broker(t), rabbittest.Prefix(t)
 			cmd := exec.Command("go", "run", "../../../examples/"+name)
-			cmd.Env = append(os.Environ(), "DELAYER_URL="+b.URL(), "DELAYER_PREFIX="+prefix)
+			cmd.Env = append(os.Environ(), "DELAYER_URL="+b.URL(), "DELAYER_PREFIX="+prefix, "DELAYER_BINARYLADDER_STEPS="+shortLadder)
 			cmd.Stderr = t.Output()
 			out, err := cmd.Output()
 			require.NoError(t, err)
@@ -46,7 +50,9 @@ func TestPrograms(t *testing.T) {
 				assert.NoError(t, err)
 				assert.Zero(t, left, "messages left in %s", queue)
 			}
-			d, err := backend.Open(t.Context(), backend.Config{Options: delayer.Options{URL: b.URL(), Prefix: prefix}})
+			d, err := backend.Open(t.Context(), backend.Config{
+				Options: delayer.Options{URL: b.URL(), Prefix: prefix}, BinaryLadder: binaryladder.Config{Steps: shortLadder},
+			})
 			require.NoError(t, err)
 			require.NoError(t, d.(delayer.TopologyRemover).RemoveTopology(t.Context()))
 			require.NoError(t, d.Close())

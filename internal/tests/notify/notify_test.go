@@ -23,6 +23,9 @@ var options = rabbit.Options{Args: rabbit.DeadLetterRetry(10 * time.Second)}
 
 func TestMain(m *testing.M) { rabbittest.Main(postgrestest.Wrap(m), options) }
 
+// shortLadder is enough for the policies here. Each process looks at every queue when it starts.
+const shortLadder = "DELAYER_BINARYLADDER_STEPS=1s,2s,4s"
+
 // patience is generous: it bounds what hangs, and measures nothing.
 const patience = 3 * time.Minute
 
@@ -36,7 +39,7 @@ func TestKilled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	a, err := notify.Campaign{
-		Folder: t.TempDir(), Database: database, Broker: b.URL(), Restart: b.Restart, Name: rabbittest.Prefix(t),
+		Folder: t.TempDir(), Database: database, Broker: b.URL(), Restart: b.Restart, Name: rabbittest.Prefix(t), Env: []string{shortLadder},
 		Orders: 300, Intervals: []time.Duration{time.Second, 2 * time.Second},
 		WorkerKill: 3, RelayKill: 2, Restarts: 1, Random: rand.New(rand.NewPCG(seed, 0)), Logf: t.Logf,
 	}.Run(ctx)

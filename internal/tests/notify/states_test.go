@@ -34,7 +34,7 @@ func newScene(t *testing.T, answer func(order int64, attempt int) (status int), 
 	s := &scene{t: t, pool: postgrestest.Pool(t, address), queue: name + "-orders", program: notify.Program{
 		Path: path, Log: t.Output(), Env: append([]string{
 			"DATABASE_URL=" + address, "DELAYER_URL=" + rabbittest.Broker(t).URL(), "DELAYER_PREFIX=" + name,
-			"NOTIFY_QUEUE=" + name + "-orders", "NOTIFY_SERVICE=" + partner.URL(), "NOTIFY_POLICY=1s",
+			"NOTIFY_QUEUE=" + name + "-orders", "NOTIFY_SERVICE=" + partner.URL(), "NOTIFY_POLICY=1s", shortLadder,
 		}, env...)}}
 	s.run("setup")
 	s.run("setup") // as every deployment does

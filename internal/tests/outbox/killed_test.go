@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/outbox"
 )
@@ -31,7 +32,7 @@ func relayChild() error {
 	if err != nil {
 		return err
 	}
-	cfg := backend.Config{}
+	cfg := backend.Config{BinaryLadder: binaryladder.Config{Steps: "1s"}}
 	cfg.URL, cfg.Prefix, cfg.Logger = s.Broker, s.Prefix, quiet
 	d, err := backend.Open(ctx, cfg)
 	if err != nil {

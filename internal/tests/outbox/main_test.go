@@ -17,6 +17,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/postgres/postgrestest"
 	"github.com/delayer-go/delayer/internal/rabbit"
 	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
@@ -46,9 +47,12 @@ func database(t testing.TB) (*pgxpool.Pool, string) {
 	return pool, address
 }
 
-// config is that of a Delayer on a broker.
+// config is that of a Delayer on a broker. What a relay does depends on no step.
 func config(t testing.TB, b *rabbit.Broker) backend.Config {
-	return backend.Config{Options: delayer.Options{URL: b.URL(), Prefix: rabbittest.Prefix(t), Logger: quiet}}
+	return backend.Config{
+		Options:      delayer.Options{URL: b.URL(), Prefix: rabbittest.Prefix(t), Logger: quiet},
+		BinaryLadder: binaryladder.Config{Steps: "1s,2s,4s,8s"},
+	}
 }
 
 var quiet = slog.New(slog.DiscardHandler)

@@ -3,6 +3,7 @@ package project_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -49,14 +50,18 @@ func parse[T any](t *testing.T, path string) (documents []T) {
 type workflow struct {
 	Permissions map[string]string
 	Jobs        map[string]struct {
-		Steps []struct{ Uses, Run string }
+		Steps []struct {
+			Uses, Run string
+			With      map[string]any
+		}
 	}
 }
 
-// TestWorkflows: what they use is pinned, and what they run is there.
+// TestWorkflows: what they use is pinned, and what they run is there. They have one version of Go, of
+// the image's series.
 func TestWorkflows(t *testing.T) {
 	pinned := regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40}$`)
-	runs := ""
+	runs, versions := "", map[string]bool{}
 	for _, name := range []string{"ci", "release"} {
 		w := parse[workflow](t, ".github/workflows/"+name+".yml")[0]
 		require.NotEmpty(t, w.Permissions, name)
@@ -65,9 +70,17 @@ func TestWorkflows(t *testing.T) {
 				if step.Run == "" {
 					assert.Regexp(t, pinned, step.Uses)
 				}
+				if strings.HasPrefix(step.Uses, "actions/setup-go@") {
+					versions[fmt.Sprint(step.With["go-version"])] = true
+				}
 				runs += step.Run + "\n"
 			}
 		}
+	}
+	require.Len(t, versions, 1)
+	for version := range versions {
+		require.Regexp(t, `^\d+\.\d+\.\d+$`, version)
+		require.Contains(t, read(t, "Dockerfile"), "FROM golang:"+version[:strings.LastIndex(version, ".")]+" ")
 	}
 	for _, script := range []string{".ci/run", "scripts/release-notes.sh"} {
 		require.Contains(t, runs, script)
@@ -75,7 +88,11 @@ func TestWorkflows(t *testing.T) {
 		require.NoError(t, err)
 		require.NotZero(t, info.Mode()&0o111, "%s cannot be run", script)
 	}
-	require.Regexp(t, `goreleaser/v2@v\d+\.\d+\.\d+ release`, runs)
+	releasers := regexp.MustCompile(`goreleaser/v2@(v\d+\.\d+\.\d+) (\w+)`).FindAllStringSubmatch(runs, -1)
+	require.Len(t, releasers, 2)
+	check, release := releasers[0], releasers[1]
+	require.Equal(t, []string{"check", "release"}, []string{check[2], release[2]})
+	require.Equal(t, release[1], check[1], "the one that will release checks")
 }
 
 // TestRelease_Reproducible: the same commit makes the same bytes.

@@ -34,7 +34,7 @@ func TestConsume_FailsTwiceThenSucceeds(t *testing.T) {
 	for name, cfg := range map[string]backend.Config{
 		"binaryladder": ladder(),
 		"fixedtiers":   {Backend: "fixedtiers", FixedTiers: tiers},
-		"controller":   {Backend: "controller", Controller: controller.Config{Tick: short}},
+		"controller":   {Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Tick: short}},
 		"plugin":       {Backend: "plugin"},
 	} {
 		t.Run(name, func(t *testing.T) {
