@@ -19,7 +19,7 @@ type benchCmd struct {
 	Quick       bool            `xor:"size" help:"A small run: accuracy and hol, quorum queues. Less than three minutes on two cores."`
 	Full        bool            `xor:"size" help:"The reference run: every scenario, in less than half an hour. Subjects that would take minutes are left out, unless named."`
 	Out         string          `default:"report" placeholder:"DIR" help:"Where to write report.json, report.md, report.html, report.bench and samples.csv.gz (${default})."`
-	Backend     []string        `placeholder:"NAME" help:"Measure only these: ${subjects}. Default: all."`
+	Backend     []string        `placeholder:"NAME" help:"Measure only these: ${subjects}. Default: all, the controller with slots on quorum queues and with rounds on classic ones."`
 	Scenario    []string        `placeholder:"NAME" help:"Run only these: ${scenarios}. Default: accuracy, hol and rate."`
 	QueueType   []string        `placeholder:"TYPE" help:"Type of the queues in which messages wait: quorum (at-least-once), classic. Default: both; quorum with --quick."`
 	URL         string          `env:"DELAYER_URL" placeholder:"AMQP" help:"Measure the broker at this URL. Other users of this machine can see it: put a password into ${env}. Default: one in Docker, or a private node."`

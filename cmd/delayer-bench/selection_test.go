@@ -151,3 +151,17 @@ func TestAFullRunLeavesOutOnlyWhatNobodyNamed(t *testing.T) {
 	named := chosen(t, "--full", "--backend", "top-entry")
 	assert.True(t, taken(named, "backlog", "top-entry", "quorum"))
 }
+
+// TestTheControllersWheel: without a name it is the backend's default, or what the queue type leaves.
+func TestTheControllersWheel(t *testing.T) {
+	controllers := func(flags ...string) (names []string) {
+		for _, s := range chosen(t, flags...).subjects {
+			if s.Backend == "controller" {
+				names = append(names, s.Name()+", "+s.QueueType)
+			}
+		}
+		return names
+	}
+	assert.Equal(t, []string{"controller slots, quorum", "controller rounds, classic"}, controllers())
+	assert.Equal(t, []string{"controller rounds, quorum"}, controllers("--backend", "controller/rounds", "--queue-type", "quorum"))
+}

@@ -26,6 +26,7 @@ type candidate struct {
 	ladder           bool
 	tick             time.Duration // of a ladder, where it was asked for
 	onRequest        bool          // only if named
+	usual            string        // the queue type with which it is measured unless it is named; empty: each
 	pace             float64       // messages per second at saturation, roughly; 0 is plenty
 	open             openFunc
 	prime            func(longest, tick time.Duration) []time.Duration
@@ -47,8 +48,8 @@ func candidates(ladders []shape) []candidate {
 	}
 	return append(out,
 		candidate{backend: "fixedtiers", open: openTiers},
-		candidate{backend: "controller", variant: "rounds", group: "rounds", pace: 5000, open: openController(controller.Rounds)},
-		candidate{backend: "controller", variant: "slots", group: "slots", onRequest: true, open: openController(controller.Slots)},
+		candidate{backend: "controller", variant: "rounds", group: "rounds", usual: "classic", pace: 5000, open: openController(controller.Rounds)},
+		candidate{backend: "controller", variant: "slots", group: "slots", usual: "quorum", open: openController(controller.Slots)},
 		candidate{backend: "plugin", open: openPlugin},
 		candidate{backend: baseline.BitEntry, baseline: true, ladder: true, pace: 7000, open: openBaseline(baseline.BitEntry)},
 		candidate{backend: baseline.TopEntry, baseline: true, ladder: true, pace: 450, open: openBaseline(baseline.TopEntry)},
@@ -130,7 +131,7 @@ func selectSubjects(names, queueTypes []string, ladders []shape) ([]bench.Subjec
 	var out []bench.Subject
 	for _, queueType := range queueTypes {
 		for _, c := range candidates(ladders) {
-			if c.selected(names) {
+			if c.selected(names, queueType) {
 				out = append(out, c.subject(queueType))
 			}
 		}
@@ -138,9 +139,9 @@ func selectSubjects(names, queueTypes []string, ladders []shape) ([]bench.Subjec
 	return out, nil
 }
 
-func (c candidate) selected(names []string) bool {
+func (c candidate) selected(names []string, queueType string) bool {
 	if len(names) == 0 {
-		return !c.onRequest
+		return !c.onRequest && (c.usual == "" || c.usual == queueType)
 	}
 	return slices.Contains(names, c.backend) || slices.Contains(names, c.fullName())
 }
