@@ -77,7 +77,7 @@ func TestObserver_ADelayersLife(t *testing.T) {
 	gone := rabbittest.Prefix(t)
 	_, err := w.ch.QueueDeclare(gone, true, false, false, false, nil)
 	require.NoError(t, err)
-	require.NoError(t, d.Publish(t.Context(), "", gone, 200*time.Millisecond, msg))
+	require.NoError(t, d.Publish(t.Context(), "", gone, time.Second, msg)) // not due before the queue is deleted
 	_, err = w.ch.QueueDelete(gone, false, false, false)
 	require.NoError(t, err)
 	require.Equal(t, delayer.MisroutedEvent{Backend: "controller", Key: gone, Outcome: delayer.KeptUnroutable}, <-seen.misrouted)
