@@ -46,6 +46,17 @@ usage() {
 	echo "@delayer usage $cpu $rss"
 }
 
+# A thread goes on until one of its process takes the signal. Its state is behind its name's parenthesis.
+pause() {
+	kill -s STOP "$1"
+	for stat in /proc/"$1"/task/*/stat; do
+		while read -r line 2>/dev/null <"$stat"; do
+			case ${line##*) } in T* | t* | Z* | X*) break ;; esac
+			sleep 0.01
+		done
+	done
+}
+
 # A server does not start with a plugin enabled that it does not have.
 enabled=
 for plugin in $DELAYER_PLUGINS; do
@@ -69,7 +80,7 @@ while read -r command argument; do
 	case $command in
 	run) run "$@" & ;;
 	signal) for beam in $(beams); do kill -s "$argument" "$beam"; done ;;
-	pause) for beam in $(beams); do kill -s STOP "$beam"; done; echo "@delayer pause" ;;
+	pause) for beam in $(beams); do pause "$beam"; done; echo "@delayer pause" ;;
 	resume) for beam in $(beams); do kill -s CONT "$beam"; done; echo "@delayer resume" ;;
 	usage) usage ;;
 	esac

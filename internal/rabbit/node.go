@@ -164,8 +164,16 @@ func (n *privateNode) pause(paused bool) error {
 	if err := syscall.Kill(n.pid, s); err != nil {
 		return fmt.Errorf("rabbit: %v to the private node: %w", s, err)
 	}
+	for deadline := time.Now().Add(pausedWithin); paused && !isPaused(n.pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("rabbit: the private node goes on %v after %v", pausedWithin, s)
+		}
+	}
 	return nil
 }
+
+// pausedWithin is how long a signal may take on a busy machine.
+const pausedWithin = 10 * time.Second
 
 // signal sends a signal that ends the VM and waits for that end.
 func (n *privateNode) signal(ctx context.Context, s syscall.Signal) error {
