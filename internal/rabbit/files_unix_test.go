@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
 )
 
 // TestFiles: a broker may open more files than a shell's usual 1,024, as far as the machine lets it.
@@ -20,7 +21,7 @@ func TestFiles(t *testing.T) {
 	var was syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was))
 	if was.Max <= few {
-		t.Skip("this machine lets no process open more files")
+		rabbittest.Skipf(t, "this machine lets no process open more files")
 	}
 	lower := was
 	lower.Cur = few
