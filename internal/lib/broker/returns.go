@@ -1,0 +1,103 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+// Returns consumes a queue to which messages of this process come back. It is exclusive to the
+// control connection. Each consumer has its own queue and its own channel. So a consumer that nobody
+// owns any more takes nothing from another. One goroutine uses it.
+type Returns struct {
+	Control  *Control
+	Name     string // of the queue, before a part that is random
+	Exchange string // to which it is bound
+	Key      string // the routing key of that binding; empty: the name of the queue
+
+	from returning
+}
+
+type returning struct {
+	ch    *amqp091.Channel
+	queue string
+	in    <-chan amqp091.Delivery // nil once the broker has ended it
+}
+
+// Open makes sure that what declare declares, the queue and the consumer exist. It declares
+// everything each time: an exchange that was deleted and declared again has lost its bindings. anew
+// reports a new consumer: messages that were sent before do not reach it.
+func (r *Returns) Open(ctx context.Context, declare func(*amqp091.Channel) error) (anew bool, err error) {
+	from := r.from
+	opened := newHandover(returning.close)
+	err = r.Control.Do(ctx, func(ch *amqp091.Channel) error {
+		if err := declare(ch); err != nil {
+			return err
+		}
+		if from.alive() {
+			return r.bind(ch, from.queue)
+		}
+		from.close()
+		next, err := r.consume(ctx)
+		if err == nil {
+			opened.give(next)
+		}
+		return err
+	})
+	if next, ok := opened.take(); ok { // also if ctx has ended
+		r.from = next
+		return true, nil
+	}
+	return false, err
+}
+
+func (r *Returns) bind(ch *amqp091.Channel, queue string) error {
+	return ch.QueueBind(queue, cmp.Or(r.Key, queue), r.Exchange, waitForAnswer, nil)
+}
+
+// consume declares the queue, which the broker deletes with its consumer.
+func (r *Returns) consume(ctx context.Context) (from returning, err error) {
+	if from.ch, err = r.Control.Conn().Channel(ctx); err != nil {
+		return from, err
+	}
+	defer func() {
+		if err != nil {
+			from.close()
+		}
+	}()
+	const durable, autoDelete, exclusive = false, true, true
+	from.queue = r.Name + "." + rand.Text()
+	_, err = from.ch.QueueDeclare(from.queue, durable, autoDelete, exclusive, waitForAnswer, amqp091.Table{"x-queue-type": "classic"})
+	if err != nil {
+		return from, err
+	}
+	if err = r.bind(from.ch, from.queue); err != nil {
+		return from, err
+	}
+	const anyTag, autoAck, noLocal = "", true, false
+	from.in, err = from.ch.Consume(from.queue, anyTag, autoAck, exclusive, noLocal, waitForAnswer, nil)
+	return from, err
+}
+
+// Alive reports whether the consumer exists, as far as is known.
+func (r *Returns) Alive() bool { return r.from.alive() }
+
+// Queue is the name of the queue.
+func (r *Returns) Queue() string { return r.from.queue }
+
+// Messages receives what comes back. It is nil before Open, and closed when the broker has
+// ended the consumer.
+func (r *Returns) Messages() <-chan amqp091.Delivery { return r.from.in }
+
+// Ended notes that Messages was closed.
+func (r *Returns) Ended() { r.from.in = nil }
+
+func (f returning) alive() bool { return f.in != nil && !f.ch.IsClosed() }
+
+func (f returning) close() {
+	if f.ch != nil {
+		_ = f.ch.Close() // fails only if it is closed already
+	}
+}

@@ -1,0 +1,279 @@
+// Package brokertime learns what time it is at the broker, to a millisecond or two.
+//
+// AMQP tells the broker's time in whole seconds only: a message that expires at once is
+// dead-lettered, and x-death says when. A question is such a message. Its answer says that the
+// broker's clock showed a certain second at some moment between sending and receiving, which bounds
+// the offset of that clock to our monotonic one. A question that arrives just when a second is
+// full halves the interval. So the first answer gives a second, about ten more a millisecond. After
+// that a few questions every five seconds make up for drift.
+//
+// What is promised: the broker's clock shows a time within ± the uncertainty of the one returned,
+// if neither clock drifts by more than 200 ppm. Whether this machine's wall clock is right, is set, or
+// the machine is suspended does not matter. If the broker's clock is set, that is noticed by one of
+// the next questions, within some 25 seconds, and logged. Until then what is returned is what the
+// clock would show if it had not been set. A virtual machine that was paused together with its wall
+// clock takes that for a step of the broker's.
+//
+// A step forward makes a time of the broker's come too soon. [Steps] tell how much later it is. A
+// [Log] tells them to processes that start later. Steps of less than some ten milliseconds and
+// round trips are not noticed, and without [Shared] none while no connection was there. A step back
+// makes times late, and is not made up for.
+//
+// In a cluster each node has a clock. A Clock learns that of the node that its Control is connected
+// to, or, with [Shared], that of the node that leads the shared queue, which is the same for all.
+package brokertime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/message"
+)
+
+// Config is what a Clock needs.
+type Config struct {
+	Backend string
+	Prefix  string
+	Logger  *slog.Logger
+	Control *broker.Control // its connection owns the queues of the answers, and of the questions
+	Shared  *Shared         // or this is the queue of the questions; nil: none
+
+	// Publish publishes a question, mandatory and with a confirm. It returns the errors of
+	// [broker.Publisher.PublishDirect]. It is not the connection of Control, which the broker must
+	// never block.
+	Publish func(context.Context, broker.Publishing) error
+}
+
+// A Clock knows the broker's time. Now is safe for concurrent use. Ask and Run are not: call Ask
+// before Run, or alone.
+type Clock struct {
+	cfg   Config
+	wire  wire
+	epoch time.Time
+
+	mu       sync.Mutex
+	estimate estimate
+	history  history
+}
+
+// New returns a Clock that knows nothing yet.
+func New(cfg Config) *Clock {
+	if cfg.Shared != nil {
+		return newClock(cfg, newShared(cfg))
+	}
+	return newClock(cfg, newQueues(cfg))
+}
+
+func newClock(cfg Config, w wire) *Clock { return &Clock{cfg: cfg, wire: w, epoch: time.Now()} }
+
+// A Reading is what is known of the broker's clock at a moment.
+type Reading struct {
+	Earliest, Latest time.Time // what it shows is between them
+	Steps            Steps     // by which it was set forward, as far as known
+
+	// From is where a delay is counted from, so that it ends early for no other process. It is Latest
+	// and more: a step forward so short that no question tells it; and, for two minutes after the clock
+	// was set back, that step, which others may not have noticed.
+	From time.Time
+}
+
+// Read returns what is known. ok is false before the first answer, and when there was none for a
+// minute.
+func (c *Clock) Read() (r Reading, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.instant()
+	b, ok := c.estimate.now(now)
+	if !ok {
+		return r, false
+	}
+	shown := func(offset time.Duration) time.Time { return time.Unix(0, int64(now.Mono+offset)) }
+	return Reading{Earliest: shown(b.lo), Latest: shown(b.hi), From: shown(c.estimate.from(now)), Steps: c.history.steps()}, true
+}
+
+// Now returns what the broker's clock shows, within ± uncertainty. ok is as for Read.
+func (c *Clock) Now() (t time.Time, uncertainty time.Duration, ok bool) {
+	r, ok := c.Read()
+	if !ok {
+		return t, 0, false
+	}
+	uncertainty = r.Latest.Sub(r.Earliest)/2 + 1
+	return r.Earliest.Add(uncertainty), uncertainty, true
+}
+
+func (c *Clock) instant() Instant { return InstantAt(time.Now(), c.epoch) }
+
+// Ask asks one question. After the first answer the time is known within ±0.5 s plus half of the
+// round trip.
+func (c *Clock) Ask(ctx context.Context) error {
+	err := broker.Explain("ask for the broker's time", c.cfg.Backend, "queue "+c.wire.name(), c.ask(ctx))
+	var known *delayer.Error
+	if errors.As(err, &known) && errors.Is(known, delayer.ErrAccess) {
+		known.Hint = fmt.Sprintf("the user must configure, write and read names that begin with %q", namePrefix(c.cfg.Prefix))
+	}
+	return err
+}
+
+func (c *Clock) ask(ctx context.Context) error {
+	elsewhere, err := c.wire.open(ctx)
+	if err != nil {
+		return err
+	}
+	if elsewhere {
+		c.mu.Lock()
+		c.estimate = estimate{}
+		c.history.settle()
+		c.mu.Unlock()
+	}
+	question := message.NewEnvelope(time.Now(), 0, "")
+	a := answer{sent: c.instant()}
+	if err := c.wire.send(ctx, question); err != nil {
+		c.wire.suspect()
+		return err
+	}
+	d, err := c.answer(ctx, question.String())
+	if err != nil {
+		return err
+	}
+	a.received = c.instant()
+	if a.second = message.LastDeath(d.Headers); !sane(a.second) {
+		return fmt.Errorf("its x-death has the time %v", a.second)
+	}
+	c.learn(a)
+	return nil
+}
+
+// sane reports whether computing with a time does not overflow.
+func sane(t time.Time) bool {
+	return t.After(time.Unix(0, 0)) && t.Year() < 2200
+}
+
+// answer waits for a question to come back. Others, for which nobody waits any more, may come before.
+func (c *Clock) answer(ctx context.Context, question string) (amqp091.Delivery, error) {
+	for {
+		select {
+		case d, ok := <-c.wire.answers():
+			if !ok {
+				c.wire.ended()
+				return d, amqp091.ErrClosed
+			}
+			if d.Headers[delayer.Header] == question {
+				return d, nil
+			}
+		case <-ctx.Done():
+			c.wire.suspect()
+			return amqp091.Delivery{}, context.Cause(ctx)
+		}
+	}
+}
+
+func (c *Clock) learn(a answer) {
+	c.mu.Lock()
+	stepped := c.estimate.learn(a)
+	c.note(stepped, a.received)
+	c.mu.Unlock()
+	if stepped != 0 {
+		c.cfg.Logger.Warn("the broker's clock and this machine's do not agree with what was known: was one set? Asking anew",
+			"backend", c.cfg.Backend, "ahead", stepped.Round(time.Millisecond))
+	}
+}
+
+// note keeps the steps forward. Each is measured until the interval is fine again.
+func (c *Clock) note(stepped time.Duration, now Instant) {
+	by, shown := c.estimate.forward(now)
+	switch {
+	case stepped > 0:
+		c.history.step(by, shown.Add(NoticedWithin))
+	case stepped < 0:
+		c.history.settle()
+	case c.history.last > 0:
+		c.history.refine(by)
+	}
+	if c.estimate.resting {
+		c.history.settle()
+	}
+}
+
+// began notes that what is recorded by now happened before this process looked at the clock.
+func (c *Clock) began() { locked(c, (*history).began) }
+
+// heard takes a record over.
+func (c *Clock) heard(r Record) { locked(c, func(h *history) { h.read(r) }) }
+
+// recorded is the record that all know.
+func (c *Clock) recorded() (r Record) {
+	locked(c, func(h *history) { r = h.record })
+	return r
+}
+
+// unrecorded is the next record, if there is something new.
+func (c *Clock) unrecorded() (r Record, ok bool) {
+	locked(c, func(h *history) { r, ok = h.unrecorded() })
+	return r, ok
+}
+
+func locked(c *Clock, f func(*history)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f(&c.history)
+}
+
+const (
+	askTimeout = 5 * time.Second // for one question
+	retryAfter = 5 * time.Second // after a question without an answer
+)
+
+// Run asks until ctx ends. If the connection is lost it starts over.
+func (c *Clock) Run(ctx context.Context) {
+	failed := false
+	for {
+		if !c.wait(ctx, failed) {
+			return
+		}
+		asking, cancel := context.WithTimeout(ctx, askTimeout)
+		err := c.Ask(asking)
+		cancel()
+		if err != nil && !failed && ctx.Err() == nil {
+			c.cfg.Logger.Warn("cannot ask for the broker's time", "error", err)
+		}
+		if err == nil && failed {
+			c.cfg.Logger.Info("the broker tells its time again", "backend", c.cfg.Backend)
+		}
+		failed = err != nil
+	}
+}
+
+// wait returns true when it is time for the next question, or the consumer was lost; false when ctx
+// has ended.
+func (c *Clock) wait(ctx context.Context, failed bool) bool {
+	pause := retryAfter
+	if !failed {
+		c.mu.Lock()
+		now := c.instant()
+		pause = c.estimate.next(now) - now.Mono
+		c.mu.Unlock()
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case _, ok := <-c.wire.answers(): // too late for its question
+			if !ok {
+				c.wire.ended()
+				return true
+			}
+		}
+	}
+}

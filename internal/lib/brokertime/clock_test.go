@@ -1,0 +1,258 @@
+package brokertime
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/message"
+)
+
+// A fakeBroker is a wire to a broker whose clock is ahead.
+type fakeBroker struct {
+	flying sync.WaitGroup
+
+	mu     sync.Mutex
+	ahead  time.Duration
+	there  time.Duration
+	lose   int   // the next answers
+	refuse error // of open
+	own    bool  // it has no shared queue: another node may answer after open
+	fail   error // of send
+	opened int
+	asked  int
+	dates  time.Time // instead of the clock
+
+	in        chan amqp091.Delivery
+	suspected bool
+}
+
+func (f *fakeBroker) name() string { return "p.clock.fake.expiring" }
+
+func (f *fakeBroker) open(context.Context) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuse != nil || f.in != nil {
+		return false, f.refuse
+	}
+	f.in = make(chan amqp091.Delivery, 10)
+	f.opened++
+	return f.own, nil
+}
+
+func (f *fakeBroker) send(_ context.Context, question message.Envelope) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	if f.fail != nil {
+		return f.fail
+	}
+	if f.lose > 0 {
+		f.lose--
+		return nil
+	}
+	in := f.in
+	f.flying.Go(func() {
+		time.Sleep(f.there)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		at := f.dates
+		if at.IsZero() {
+			at = time.Now().Add(f.ahead).Truncate(time.Second)
+		}
+		if in == f.in && in != nil {
+			in <- dated(question.String(), at)
+		}
+	})
+	return nil
+}
+
+func dated(question string, at time.Time) amqp091.Delivery {
+	return amqp091.Delivery{Headers: amqp091.Table{
+		delayer.Header: question, "x-death": []any{amqp091.Table{"time": at}},
+	}}
+}
+
+func (f *fakeBroker) answers() <-chan amqp091.Delivery {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.in
+}
+
+func (f *fakeBroker) ended() { f.set(func() { f.in = nil }) }
+
+func (f *fakeBroker) suspect() { f.set(func() { f.suspected = true }) }
+
+func (f *fakeBroker) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// cut ends the consumer.
+func (f *fakeBroker) cut() { f.set(func() { close(f.in) }) }
+
+// running runs a Clock until the test ends, and returns what it logs.
+func running(t *testing.T, f *fakeBroker) (*Clock, *bytes.Buffer) {
+	t.Helper()
+	log := new(bytes.Buffer) // read it only after synctest.Wait
+	c := newClock(Config{Prefix: "p", Logger: slog.New(slog.NewTextHandler(log, nil))}, f)
+	ctx, cancel := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	run.Go(func() { c.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		run.Wait()
+		f.flying.Wait()
+	})
+	return c, log
+}
+
+// requireKnown requires that the truth is within so much.
+func requireKnown(t *testing.T, c *Clock, truth time.Time, atMost time.Duration) {
+	t.Helper()
+	now, uncertainty, ok := c.Now()
+	require.True(t, ok)
+	require.LessOrEqual(t, uncertainty, atMost)
+	require.LessOrEqual(t, now.Sub(truth).Abs(), uncertainty)
+}
+
+func TestClock_Run(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeBroker{ahead: time.Hour, there: time.Millisecond}
+		c, log := running(t, f)
+		_, _, ok := c.Now()
+		require.False(t, ok)
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		requireKnown(t, c, time.Now().Add(time.Hour), 501*time.Millisecond)
+		time.Sleep(20 * time.Second)
+		for range 1000 {
+			requireKnown(t, c, time.Now().Add(time.Hour), 5*time.Millisecond)
+			time.Sleep(99 * time.Millisecond)
+		}
+		synctest.Wait()
+		require.Less(t, f.asked, 80, "it rests")
+		require.Empty(t, log.String())
+		require.Equal(t, 1, f.opened)
+	})
+}
+
+func TestClock_BrokersClockIsSet(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, -300 * time.Millisecond, 300 * time.Millisecond, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakeBroker{there: time.Millisecond}
+			c, log := running(t, f)
+			time.Sleep(time.Minute)
+			f.set(func() { f.ahead = by })
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			requireKnown(t, c, time.Now().Add(by), 5*time.Millisecond)
+			require.Contains(t, log.String(), "was one set?")
+		})
+	}
+}
+
+func TestClock_AnswersAreLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeBroker{there: time.Millisecond}
+		c, log := running(t, f)
+		time.Sleep(time.Minute)
+		f.set(func() { f.lose = 3 })
+		for range 40 {
+			time.Sleep(time.Second)
+			requireKnown(t, c, time.Now(), 20*time.Millisecond)
+		}
+		synctest.Wait()
+		require.True(t, f.suspected, "all is declared again")
+		require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("cannot ask")))
+		require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("tells its time again")))
+
+		f.set(func() { f.lose = 1000 })
+		time.Sleep(staleAfter + rest + askTimeout)
+		_, _, ok := c.Now()
+		require.False(t, ok, "stale")
+		f.set(func() { f.lose = 0 })
+		time.Sleep(time.Minute)
+		requireKnown(t, c, time.Now(), 5*time.Millisecond)
+	})
+}
+
+// TestClock_ConsumerIsLost: it asks at once, and starts over, because another node may answer.
+func TestClock_ConsumerIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeBroker{there: time.Millisecond, own: true}
+		c, _ := running(t, f)
+		time.Sleep(time.Minute + time.Second/2) // questions are asked when a second is full
+		f.set(func() { f.ahead = 3 * time.Millisecond })
+		f.cut()
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, 2, f.opened)
+		_, uncertainty, ok := c.Now()
+		require.True(t, ok)
+		require.Greater(t, uncertainty, 400*time.Millisecond)
+		time.Sleep(30 * time.Second)
+		requireKnown(t, c, time.Now().Add(f.ahead), 5*time.Millisecond)
+	})
+}
+
+// TestClock_ConsumerIsLostWhileAsking counts as a question without an answer.
+func TestClock_ConsumerIsLostWhileAsking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeBroker{lose: 1}
+		c, log := running(t, f)
+		time.Sleep(time.Second)
+		f.cut()
+		time.Sleep(time.Minute)
+		requireKnown(t, c, time.Now(), 5*time.Millisecond)
+		synctest.Wait()
+		require.Contains(t, log.String(), "cannot ask")
+	})
+}
+
+func TestClock_Refused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeBroker{refuse: &amqp091.Error{Code: amqp091.AccessRefused, Reason: "no", Server: true}}
+		c, log := running(t, f)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		_, _, ok := c.Now()
+		require.False(t, ok)
+		require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("\n")), "it is said once")
+		require.Contains(t, log.String(), "must configure, write and read names that begin with")
+		require.Contains(t, log.String(), "p.clock.")
+		f.set(func() { f.refuse = nil })
+		time.Sleep(time.Minute)
+		requireKnown(t, c, time.Now(), 5*time.Millisecond)
+	})
+}
+
+func TestClock_AskFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeBroker{fail: errors.New("blocked")}
+		c := newClock(Config{Logger: slog.New(slog.DiscardHandler)}, f)
+		require.ErrorContains(t, c.Ask(t.Context()), "blocked")
+		require.True(t, f.suspected)
+		f.fail = nil
+		for _, nonsense := range []time.Time{time.Unix(1<<50, 0), time.Unix(-5, 0)} {
+			f.dates = nonsense
+			require.ErrorContains(t, c.Ask(t.Context()), "its x-death has the time")
+		}
+		_, _, ok := c.Now()
+		require.False(t, ok)
+		f.dates = time.Time{}
+		f.in <- dated("an older one", time.Now().Add(time.Hour))
+		require.NoError(t, c.Ask(t.Context()))
+		requireKnown(t, c, time.Now(), time.Second)
+	})
+}

@@ -1,0 +1,179 @@
+package brokertime
+
+import "time"
+
+const (
+	// driftEvery: one clock gains or loses at most 1 ns on the other in so many, which is 200 ppm.
+	// NTP slews a clock by up to 500 ppm for a while, a quartz is off by 20 to 100.
+	driftEvery = 5000
+	// fine, and twice the round trip, is how wide an interval may be that is not narrowed any more. It
+	// is also how far outside of it the ends are verified. No question can tell what is less than the
+	// round trip.
+	fine = time.Millisecond
+	// mostHalvings is how many questions in a row halve the interval: on a slow network it may never
+	// become fine.
+	mostHalvings = 16
+	// rest is the pause once the interval is fine and was verified. It widens by 2 ms meanwhile.
+	rest = 5 * time.Second
+	// staleAfter is for how long nothing needs to be heard of a clock until it is not known any more.
+	staleAfter = time.Minute
+)
+
+// An answer says that the broker's clock showed a second, rounded down, at some moment from sent to
+// received.
+type answer struct {
+	sent, received Instant
+	second         time.Time
+}
+
+// bounds are an interval for an offset: the time since 1970 that the broker's clock shows, less our
+// monotonic clock.
+type bounds struct{ lo, hi time.Duration }
+
+// of returns what an answer says, as of when the question was sent.
+func (a answer) bounds() bounds {
+	shown := time.Duration(a.second.Unix()) * time.Second
+	return bounds{lo: shown - a.received.Mono, hi: shown + time.Second - a.sent.Mono}
+}
+
+// after widens bounds by what may have happened since: drift, and a machine that was suspended,
+// which stops its monotonic clock but not the wall clock.
+func (b bounds) after(since, now Instant) bounds {
+	mono, least, most := now.Mono-since.Mono, now.AtLeast(since), now.AtMost(since)
+	drift := most/driftEvery + 1
+	return bounds{lo: b.lo - (mono - least) - drift, hi: b.hi + (most - mono) + drift}
+}
+
+func (b bounds) width() time.Duration { return b.hi - b.lo }
+
+func (b bounds) middle() time.Duration { return b.lo + b.width()/2 }
+
+// A turn is what the next question is for.
+type turn int
+
+const (
+	halve turn = iota // halves the interval
+	above             // the broker's clock is not ahead of it
+	below             // nor behind
+)
+
+// An estimate is what is known of one node's clock. Its zero value knows nothing. It is pure: all
+// times are arguments.
+type estimate struct {
+	bounds
+	at       Instant // of the last answer
+	known    bool
+	rtt      time.Duration // the shortest round trip
+	turn     turn
+	halvings int  // questions of this turn
+	resting  bool // the interval is fine and verified
+
+	sure   asOf // as of the last verification, or the first answer: later answers may follow a step unnoticed
+	before asOf // what was sure before the last step forward
+	ahead  asOf // what was known before the last step back
+}
+
+// asOf are bounds as of a moment. Its zero value is none.
+type asOf struct {
+	bounds
+	at Instant
+}
+
+// learn narrows the interval by an answer. If they contradict each other one of the clocks was set,
+// and the answer alone counts. stepped is then by how much the broker's clock was ahead of what was
+// known, or behind.
+func (e *estimate) learn(a answer) (stepped time.Duration) {
+	told := a.bounds().after(a.sent, a.received)
+	was := e.bounds.after(e.at, a.received)
+	rtt := a.received.Mono - a.sent.Mono
+	switch {
+	case !e.known:
+		e.startOver(told, a.received, rtt)
+	case told.lo > was.hi:
+		stepped = told.lo - was.hi
+		e.before = e.sure
+		e.startOver(told, a.received, rtt)
+	case told.hi < was.lo:
+		stepped = told.hi - was.lo
+		e.ahead = asOf{bounds{was.lo, max(was.hi, e.from(a.received))}, a.received}
+		e.startOver(told, a.received, rtt)
+	default:
+		e.bounds = bounds{lo: max(told.lo, was.lo), hi: min(told.hi, was.hi)}
+		e.at = a.received
+		e.rtt = min(e.rtt, rtt)
+		e.advance()
+	}
+	return stepped
+}
+
+// startOver begins with one answer.
+func (e *estimate) startOver(told bounds, at Instant, rtt time.Duration) {
+	*e = estimate{bounds: told, at: at, rtt: rtt, known: true, sure: asOf{told, at}, before: e.before, ahead: e.ahead}
+}
+
+// from is the offset that delays are counted with; see [Reading].
+func (e *estimate) from(now Instant) time.Duration {
+	from := e.bounds.after(e.at, now).hi + e.unseen()
+	if unaware := e.ahead.at; unaware != (Instant{}) && now.AtLeast(unaware) < NoticedWithin {
+		from = max(from, e.ahead.after(unaware, now).hi)
+	}
+	return from
+}
+
+// unseen is how far outside of the interval no question looks.
+func (e *estimate) unseen() time.Duration { return fine + 2*e.rtt }
+
+// forward is by how much at most the broker's clock was set forward in the last such step, and what
+// it would show now without that.
+func (e *estimate) forward(now Instant) (by time.Duration, shown time.Time) {
+	before := e.before.after(e.before.at, now)
+	return e.bounds.after(e.at, now).hi - before.lo, time.Unix(0, int64(now.Mono+before.hi))
+}
+
+// advance chooses what the next question is for. A clock that is set by less than a second is not
+// noticed by questions in the middle of the interval: all their answers would agree with one end
+// of it. So both ends are verified.
+func (e *estimate) advance() {
+	e.halvings++
+	e.resting = e.turn == below
+	if e.resting {
+		e.sure = asOf{e.bounds, e.at}
+	}
+	switch {
+	case e.turn == halve && e.width() > e.unseen() && e.halvings < mostHalvings:
+		return
+	case e.turn == below:
+		e.turn = halve
+	default:
+		e.turn++
+	}
+	e.halvings = 0
+}
+
+// next returns when, on the monotonic clock, to ask the next question: so that it arrives when the
+// broker's clock shows a full second, if the offset is the middle of the interval. For
+// verification it is an offset just outside.
+func (e *estimate) next(now Instant) time.Duration {
+	if !e.known {
+		return now.Mono
+	}
+	b := e.bounds.after(e.at, now)
+	offset, earliest := b.middle(), now.Mono
+	switch e.turn {
+	case above:
+		offset = b.hi + e.unseen()
+	case below:
+		offset = b.lo - e.unseen()
+	case halve:
+	}
+	if e.resting {
+		earliest = max(earliest, e.at.Mono+rest)
+	}
+	shown := (earliest + offset + e.rtt/2) % time.Second
+	return earliest + (time.Second-shown)%time.Second
+}
+
+// now returns the interval at a moment, and whether it is known.
+func (e *estimate) now(now Instant) (bounds, bool) {
+	return e.bounds.after(e.at, now), e.known && now.AtMost(e.at) <= staleAfter
+}

@@ -1,0 +1,231 @@
+package brokertime
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// Clocks are those of a broker and of a machine that asks it.
+type clocks struct {
+	mono   time.Duration // of the machine
+	wall   time.Time     // of the machine
+	broker time.Duration // since 1970
+	ppm    int           // by which the broker's clock is fast
+
+	estimate estimate
+}
+
+func newClocks(skew time.Duration, ppm int) *clocks {
+	wall := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	return &clocks{wall: wall, broker: time.Duration(wall.UnixNano()) + skew, ppm: ppm}
+}
+
+func (w *clocks) pass(d time.Duration) {
+	w.mono += d
+	w.wall = w.wall.Add(d)
+	w.broker += d + d*time.Duration(w.ppm)/1_000_000
+}
+
+// suspend lets time pass without the machine's monotonic clock.
+func (w *clocks) suspend(d time.Duration) {
+	mono := w.mono
+	w.pass(d)
+	w.mono = mono
+}
+
+func (w *clocks) now() Instant { return Instant{Mono: w.mono, Wall: w.wall} }
+
+// ask asks one question, now. The broker dates it after there.
+func (w *clocks) ask(there, back time.Duration) (stepped time.Duration) {
+	a := answer{sent: w.now()}
+	w.pass(there)
+	a.second = time.Unix(0, int64(w.broker)).Truncate(time.Second)
+	w.pass(back)
+	a.received = w.now()
+	return w.estimate.learn(a)
+}
+
+// await waits until the next question is to be asked.
+func (w *clocks) await() { w.pass(w.estimate.next(w.now()) - w.mono) }
+
+// holds reports whether the truth is within the bounds.
+func (w *clocks) holds() bool {
+	b, ok := w.estimate.now(w.now())
+	offset := w.broker - w.mono
+	return ok && b.lo <= offset && offset <= b.hi
+}
+
+func (w *clocks) width() time.Duration {
+	b, _ := w.estimate.now(w.now())
+	return b.width()
+}
+
+// TestEstimate_Sound: whatever the skew, the drift and the network, and whatever is lost.
+func TestEstimate_Sound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newClocks(between(t, "skew", -time.Hour, time.Hour), rapid.IntRange(-199, 199).Draw(t, "ppm"))
+		slowest := between(t, "slowest", 0, 3*time.Second)
+		for range rapid.IntRange(1, 60).Draw(t, "questions") {
+			w.await()
+			if rapid.IntRange(0, 9).Draw(t, "lost") == 0 {
+				w.pass(askTimeout + retryAfter)
+				continue
+			}
+			if stepped := w.ask(between(t, "there", 0, slowest), between(t, "back", 0, slowest)); stepped != 0 {
+				t.Fatalf("it contradicts itself by %v", stepped)
+			}
+			w.pass(between(t, "later", 0, 30*time.Second))
+			if !w.holds() {
+				t.Fatalf("offset %v, known %+v", w.broker-w.mono, w.estimate)
+			}
+		}
+	})
+}
+
+func between(t *rapid.T, name string, least, most time.Duration) time.Duration {
+	return time.Duration(rapid.Int64Range(int64(least), int64(most)).Draw(t, name))
+}
+
+// TestEstimate_Narrows: after 16 questions the truth is known to two round trips, a millisecond and
+// what drift adds, and stays so.
+func TestEstimate_Narrows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newClocks(between(t, "skew", -time.Hour, time.Hour), rapid.IntRange(-199, 199).Draw(t, "ppm"))
+		there, back := between(t, "there", 0, 50*time.Millisecond), between(t, "back", 0, 50*time.Millisecond)
+		began := w.mono
+		for i := range 60 {
+			w.await()
+			w.ask(there, back)
+			if i >= mostHalvings && w.width() > fine+2*(there+back)+5*time.Millisecond {
+				t.Fatalf("question %d: still %v wide", i, w.width())
+			}
+			if w.estimate.turn != halve && began >= 0 {
+				if took := w.mono - began; took > (mostHalvings+1)*time.Second {
+					t.Fatalf("it took %v", took)
+				}
+				began = -1
+			}
+		}
+		if !w.holds() {
+			t.Fatal("it is wrong")
+		}
+	})
+}
+
+// TestEstimate_BrokersClockIsSet: that is noticed once the interval is fine and both ends were
+// verified, at the latest.
+func TestEstimate_BrokersClockIsSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newClocks(0, rapid.IntRange(-199, 199).Draw(t, "ppm"))
+		there, back := between(t, "there", 0, 10*time.Millisecond), between(t, "back", 0, 10*time.Millisecond)
+		for range rapid.IntRange(1, 40).Draw(t, "before") {
+			w.await()
+			w.ask(there, back)
+		}
+		w.await()
+		known := w.width()
+		by := between(t, "by", 10*time.Millisecond+6*(there+back)+known, time.Hour)
+		if rapid.Bool().Draw(t, "back in time") {
+			by = -by
+		}
+		w.broker += by
+		var noticed time.Duration
+		const longest = mostHalvings + 5
+		for i := 0; i < longest && (noticed == 0 || !w.holds()); i++ {
+			w.await()
+			noticed += w.ask(there, back)
+		}
+		if !w.holds() {
+			t.Fatalf("set by %v, noticed %v, known before to %v: %+v", by, noticed, known, w.estimate)
+		}
+	})
+}
+
+// TestEstimate_MachineSuspended: the wall clock shows that time has passed.
+func TestEstimate_MachineSuspended(t *testing.T) {
+	w := newClocks(time.Minute, 100)
+	for range 20 {
+		w.await()
+		w.ask(time.Millisecond, time.Millisecond)
+	}
+	w.suspend(30 * time.Second)
+	require.True(t, w.holds(), "nobody was asked since")
+	require.Greater(t, w.width(), 30*time.Second)
+	require.Zero(t, w.ask(time.Millisecond, time.Millisecond), "it was not the broker")
+	require.True(t, w.holds())
+	require.Less(t, w.width(), 2*time.Second)
+
+	a := answer{sent: w.now(), second: time.Unix(0, int64(w.broker)).Truncate(time.Second)}
+	w.suspend(time.Second) // while the answer is on its way
+	a.received = w.now()
+	w.estimate.learn(a)
+	require.True(t, w.holds())
+
+	w.suspend(staleAfter + 1)
+	require.False(t, w.holds(), "stale")
+}
+
+// TestEstimate_MachinesClockIsSet does not matter, but who can tell it from having been suspended?
+func TestEstimate_MachinesClockIsSet(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, time.Second, 30 * time.Second} {
+		w := newClocks(-time.Minute, 0)
+		for range 20 {
+			w.await()
+			w.ask(time.Millisecond, time.Millisecond)
+		}
+		w.wall = w.wall.Add(by)
+		require.True(t, w.holds())
+		for range 20 {
+			w.await()
+			require.Zero(t, w.ask(time.Millisecond, time.Millisecond))
+			require.True(t, w.holds())
+		}
+		require.Less(t, w.width(), 10*time.Millisecond, by)
+	}
+}
+
+// TestEstimate_Turns: halve until fine, verify both ends, rest.
+func TestEstimate_Turns(t *testing.T) {
+	w := newClocks(0, 0)
+	_, ok := w.estimate.now(w.now())
+	require.False(t, ok)
+	require.Equal(t, w.mono, w.estimate.next(w.now()), "at once")
+	halvings := 0
+	for w.estimate.turn == halve {
+		w.await()
+		w.ask(time.Millisecond/2, time.Millisecond/2)
+		halvings++
+	}
+	require.LessOrEqual(t, halvings, mostHalvings)
+	require.LessOrEqual(t, w.width(), fine+2*time.Millisecond)
+	require.Equal(t, above, w.estimate.turn)
+	w.await()
+	w.ask(time.Millisecond/2, time.Millisecond/2)
+	require.Equal(t, below, w.estimate.turn)
+	require.False(t, w.estimate.resting)
+	w.await()
+	w.ask(time.Millisecond/2, time.Millisecond/2)
+	require.Equal(t, halve, w.estimate.turn)
+	require.GreaterOrEqual(t, w.estimate.next(w.now())-w.mono, rest)
+	w.await()
+	w.ask(time.Millisecond/2, time.Millisecond/2)
+	require.False(t, w.estimate.resting)
+	require.Less(t, w.estimate.next(w.now())-w.mono, 2*time.Second)
+}
+
+// TestEstimate_SlowNetwork: it rests although the interval never becomes fine.
+func TestEstimate_SlowNetwork(t *testing.T) {
+	w := newClocks(0, 0)
+	w.ask(0, 0) // the shortest
+	rested := false
+	for range 2 * mostHalvings {
+		w.await()
+		w.ask(time.Second, time.Second)
+		rested = rested || w.estimate.resting
+	}
+	require.True(t, rested)
+	require.True(t, w.holds())
+}

@@ -1,0 +1,130 @@
+package delivery
+
+import (
+	"reflect"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// Rules compute the remaining delay of a message. They use no clock, so no clock can make a message
+// early.
+type Rules struct {
+	// TTL returns how long messages wait in a queue of ours.
+	TTL func(queue string) (time.Duration, bool)
+
+	// Own is asked first: what the backend knows beyond x-death. ok is false if it knows nothing.
+	// It may be nil.
+	Own func(amqp091.Table) (remaining time.Duration, ok bool)
+}
+
+// Remaining returns the part of the delay that a message has not waited for. ok is false if that is
+// unknown.
+func (r Rules) Remaining(e message.Envelope, headers amqp091.Table) (remaining time.Duration, ok bool) {
+	if r.Own != nil {
+		if remaining, ok = r.Own(headers); ok {
+			return max(0, remaining), true
+		}
+	}
+	if _, ofController := headers[message.Stamp]; ofController {
+		return 0, false
+	}
+	return max(0, e.Delay-r.waited(headers)), true
+}
+
+// waited is the sum of the TTLs of the queues in which the message has expired. x-death has one
+// entry for each queue.
+func (r Rules) waited(headers amqp091.Table) (sum time.Duration) {
+	deaths, _ := headers["x-death"].([]any)
+	for _, entry := range deaths {
+		death, _ := entry.(amqp091.Table)
+		queue, _ := death["queue"].(string)
+		if reason, _ := death["reason"].(string); reason != "expired" {
+			continue
+		}
+		if ttl, ok := r.TTL(queue); ok {
+			sum += ttl
+		}
+	}
+	return sum
+}
+
+// WhenDue is the Own of a backend that publishes messages itself when they are due. A message that
+// has no x-death, and no stamp of a controller, has waited.
+func WhenDue(headers amqp091.Table) (remaining time.Duration, ok bool) {
+	_, died := headers["x-death"]
+	_, held := headers[message.Stamp]
+	return 0, !died && !held
+}
+
+// DeliveredByPlugin is the Own of backend plugin. Nothing remains once the plugin has delivered a
+// message: it negates x-delay then.
+func DeliveredByPlugin(headers amqp091.Table) (remaining time.Duration, ok bool) {
+	delay := reflect.ValueOf(headers["x-delay"])
+	return 0, delay.CanInt() && delay.Int() < 0
+}
+
+// TTLs looks up the TTLs of a plan's waiting queues.
+func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
+	ttls := map[string]time.Duration{}
+	for _, q := range p.Queues {
+		ms, ok := q.Args["x-message-ttl"].(int64)
+		if !ok {
+			continue
+		}
+		if q.Args["x-queue-type"] == string(delayer.Quorum) {
+			ms-- // see objects.WaitingQueue
+		}
+		ttls[q.Name] = time.Duration(max(0, ms)) * time.Millisecond
+	}
+	return func(queue string) (time.Duration, bool) {
+		ttl, ok := ttls[queue]
+		return ttl, ok
+	}
+}
+
+// An origin says when a message came to the misrouted queue.
+type origin int
+
+const (
+	before origin = iota // before this consumer, at an unknown time
+	outage               // while this process had no connection, or just before
+	live                 // during this consumer's shift: just now
+)
+
+// facts are the inputs of a decision.
+type facts struct {
+	ours      bool // it has a header of ours
+	reserved  bool // its destination is an object of the Delayer's own
+	known     bool // remaining is
+	remaining time.Duration
+	came      origin
+	vouched   bool // this process has bound the destination and has not seen it gone since
+}
+
+// An action is what to do with a message.
+type action int
+
+const (
+	keep action = iota // an operator must look at it
+	wait               // it has not waited long enough: publish it again with the remaining delay
+	send               // it is due, and its destination was not gone then: publish it there if it exists
+)
+
+// decide says what to do with a message. It never sends a message whose destination may have been
+// gone when it was due. Whether that destination may have it now is for an operator to decide.
+func decide(f facts) action {
+	switch {
+	case !f.ours, f.reserved, !f.known:
+		return keep
+	case f.remaining > 0:
+		return wait
+	case f.came == live, f.came == outage && f.vouched:
+		return send
+	}
+	return keep
+}

@@ -1,0 +1,118 @@
+package delivery
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
+)
+
+func TestDecide(t *testing.T) {
+	due := facts{ours: true, known: true}
+	with := func(change func(*facts)) facts {
+		f := due
+		change(&f)
+		return f
+	}
+	for name, c := range map[string]struct {
+		facts facts
+		want  action
+	}{
+		"not ours":                      {facts{came: live}, keep},
+		"to an object of ours":          {with(func(f *facts) { f.reserved, f.came = true, live }), keep},
+		"remaining not known":           {with(func(f *facts) { f.known, f.came = false, live }), keep},
+		"something remains":             {with(func(f *facts) { f.remaining = 1 }), wait},
+		"something remains, live":       {with(func(f *facts) { f.remaining, f.came = 1, live }), wait},
+		"due, came live":                {with(func(f *facts) { f.came = live }), send},
+		"due, in an outage, vouched":    {with(func(f *facts) { f.came, f.vouched = outage, true }), send},
+		"due, in an outage":             {with(func(f *facts) { f.came = outage }), keep},
+		"due, before":                   {due, keep},
+		"due, before, though vouched":   {with(func(f *facts) { f.vouched = true }), keep},
+		"to an object of ours, waiting": {with(func(f *facts) { f.reserved, f.remaining = true, 1 }), keep},
+	} {
+		require.Equal(t, c.want, decide(c.facts), name)
+	}
+}
+
+func death(queue, reason string) amqp091.Table {
+	return amqp091.Table{"queue": queue, "reason": reason}
+}
+
+func TestRemaining(t *testing.T) {
+	plan := topology.Plan{Queues: []topology.Queue{
+		objects.WaitingQueue("p.8", delayer.Quorum, 8*time.Second, "x"), objects.WaitingQueue("p.4", delayer.Classic, 4*time.Second, "x"),
+		{Name: "p.other", Args: amqp091.Table{"x-queue-type": "quorum"}},
+	}}
+	rules := Rules{TTL: TTLs(plan)}
+	envelope := message.Envelope{ID: "id", Delay: 13 * time.Second, Due: time.Unix(0, 0)}
+	for name, c := range map[string]struct {
+		headers amqp091.Table
+		want    time.Duration
+		unknown bool
+	}{
+		"has not waited":          {nil, 13 * time.Second, false},
+		"one hop":                 {amqp091.Table{"x-death": []any{death("p.8", "expired")}}, 5 * time.Second, false},
+		"two hops":                {amqp091.Table{"x-death": []any{death("p.4", "expired"), death("p.8", "expired")}}, time.Second, false},
+		"left for another reason": {amqp091.Table{"x-death": []any{death("p.8", "maxlen")}}, 13 * time.Second, false},
+		"another's queue":         {amqp091.Table{"x-death": []any{death("theirs", "expired"), death("p.other", "expired")}}, 13 * time.Second, false},
+		"nonsense":                {amqp091.Table{"x-death": []any{"x", amqp091.Table{"queue": 1}}}, 13 * time.Second, false},
+		"no list":                 {amqp091.Table{"x-death": "x"}, 13 * time.Second, false},
+		"a controller's":          {amqp091.Table{message.Stamp: amqp091.Table{}}, 0, true},
+	} {
+		got, ok := rules.Remaining(envelope, c.headers)
+		require.Equal(t, []any{c.want, !c.unknown}, []any{got, ok}, name)
+	}
+	envelope.Delay = time.Second // a tick that was rounded up
+	got, ok := rules.Remaining(envelope, amqp091.Table{"x-death": []any{death("p.4", "expired")}})
+	require.Equal(t, []any{time.Duration(0), true}, []any{got, ok})
+
+	rules.Own = WhenDue
+	got, ok = rules.Remaining(envelope, nil)
+	require.Equal(t, []any{time.Duration(0), true}, []any{got, ok})
+	_, ok = rules.Remaining(envelope, amqp091.Table{message.Stamp: amqp091.Table{}})
+	require.False(t, ok)
+	got, _ = rules.Remaining(envelope, amqp091.Table{"x-death": []any{death("p.other", "expired")}})
+	require.Equal(t, time.Second, got)
+}
+
+func TestPausesGrow(t *testing.T) {
+	var got []time.Duration
+	for n := range 9 {
+		got = append(got, pauseFor(n)/time.Second)
+	}
+	require.Equal(t, []time.Duration{0, 1, 2, 4, 8, 16, 32, 60, 60}, got)
+	require.Equal(t, longestPause, pauseFor(1000))
+}
+
+func TestTally_ForgetsTheOldest(t *testing.T) {
+	tally := newTally(3)
+	for range 2 {
+		for i := range 3 {
+			tally.add(fmt.Sprint(i))
+		}
+	}
+	require.Equal(t, 2, tally.add("0"))
+	require.Equal(t, 0, tally.add("3")) // and "0", the oldest, is forgotten
+	require.Equal(t, 0, tally.add("0"))
+	require.Len(t, tally.counts, 3)
+}
+
+func TestRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r refusals
+		require.False(t, r.fresh("q"))
+		r.note("q")
+		require.True(t, r.fresh("q"))
+		require.False(t, r.fresh("other"))
+		time.Sleep(longestPause)
+		require.False(t, r.fresh("q"))
+	})
+}

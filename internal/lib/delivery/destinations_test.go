@@ -1,0 +1,104 @@
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/lib/broker"
+)
+
+// slow is a control whose calls take long, and reach no broker.
+type slow struct {
+	takes atomic.Int64 // nanoseconds
+	calls atomic.Int64
+}
+
+func (s *slow) Do(context.Context, func(*amqp091.Channel) error) error {
+	time.Sleep(time.Duration(s.takes.Load()))
+	s.calls.Add(1)
+	return nil
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// TestDestinations_SlowFirstBinding: a route that takes long to bind, as in a reconnect, is looked after from then on.
+func TestDestinations_SlowFirstBinding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		control := &slow{}
+		control.takes.Store(int64(3 * time.Second))
+		d := NewDestinations(NewStage("p", true), control, "test", quiet)
+		defer d.Close()
+		_, err := d.Bind(t.Context(), "", "queue", nil, time.Hour)
+		require.NoError(t, err)
+		control.takes.Store(0)
+		bound := control.calls.Load()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Greater(t, control.calls.Load(), bound+30, "the binding is made again every second")
+	})
+}
+
+// TestDestinations_Forget: a route is dropped ten minutes after its last message was due, and made anew on use.
+func TestDestinations_Forget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		control := &slow{}
+		d := NewDestinations(NewStage("p", true), control, "test", quiet)
+		defer d.Close()
+		_, err := d.Bind(t.Context(), "", "queue", nil, time.Minute)
+		require.NoError(t, err)
+		r := d.route(routeID{"", "queue", 1})
+		time.Sleep(time.Minute + forgetAfter + 5*time.Second)
+		synctest.Wait()
+		require.EqualValues(t, forgotten, r.lastDue.Load())
+		require.False(t, r.note(d.now()))
+		_, err = d.Bind(t.Context(), "", "queue", nil, time.Minute)
+		require.NoError(t, err)
+		require.NotSame(t, r, d.route(routeID{"", "queue", 1}))
+	})
+}
+
+// TestDestinations_AllBindingsEveryFiveSeconds, not only the one that goes with the destination.
+func TestDestinations_AllBindingsEveryFiveSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := NewDestinations(NewStage("p", true), &slow{}, "test", quiet)
+		defer d.Close()
+		const routes = 1000
+		for i := range routes {
+			_, err := d.Bind(t.Context(), "", string(rune('a'+i)), nil, time.Hour)
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		d.routes.Range(func(_, r any) bool {
+			require.Less(t, d.now()-r.(*Route).wholeAt.Load(), int64(2*wholeFor+refreshEvery))
+			return true
+		})
+	})
+}
+
+// TestOwns reads the broker's 404, in which names are quoted as they are.
+func TestOwns(t *testing.T) {
+	s := NewStage("p", true)
+	for reason, want := range map[string]bool{
+		"NOT_FOUND - no exchange 'p.delivery' in vhost '/'":              true,
+		"NOT_FOUND - no exchange 'p.delivery.exchanges' in vhost 'a'b'":  true,
+		"NOT_FOUND - no queue 'p.discard' in vhost '/'":                  true,
+		"NOT_FOUND - no queue 'p.delivery' in vhost '/'":                 false,
+		"NOT_FOUND - no queue 'x'p.delivery'y' in vhost '/'":             false,
+		"NOT_FOUND - no exchange 'x'p.delivery'y' in vhost '/'":          false,
+		"NOT_FOUND - no exchange 'p.delivery' in vhost 'x' in vhost '/'": false,
+		"NOT_FOUND - no exchange 'p.delivery\n' in vhost '/'":            false,
+		"PRECONDITION_FAILED - no exchange 'p.delivery' in vhost '/'":    false,
+	} {
+		require.Equal(t, want, s.owns(reason), reason)
+	}
+}
+
+var _ control = (*broker.Control)(nil)

@@ -1,0 +1,237 @@
+// Package engine is the publish path of every backend. It checks a message, binds its destination,
+// asks the backend's Strategy where it waits, adds our header, and publishes it.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/keeper"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+)
+
+// Engine implements [delayer.Delayer] over a Strategy.
+type Engine struct {
+	delayer.NoTickets // controller, with slots, has its own answers
+
+	settings Settings
+	strategy Strategy
+	limits   delayer.Limits
+	bounds   message.Limits
+
+	control   *broker.Control
+	publisher *broker.Publisher
+	dests     destinations
+	keeper    *keeper.Keeper
+	policies  *objects.PolicyWatch // nil without a management API, or if nothing of ours is declared
+	mover     *delivery.Mover      // nil if this Delayer leaves misrouted messages to others
+
+	closing context.Context    // ends with Close
+	stop    context.CancelFunc // ends closing, and with it the goroutines beside Publish
+	running sync.WaitGroup
+}
+
+var _ delayer.Delayer = (*Engine)(nil)
+
+// Limits implements [delayer.Delayer].
+func (e *Engine) Limits() delayer.Limits {
+	limits := e.limits
+	limits.Tiers = slices.Clone(limits.Tiers) // the caller may change it
+	return limits
+}
+
+// Keeper keeps the topology.
+func (e *Engine) Keeper() *keeper.Keeper { return e.keeper }
+
+// Control is the connection that does not publish.
+func (e *Engine) Control() *broker.Control { return e.control }
+
+// PublishDirect publishes to an exchange that is not of the topology, as [broker.Publisher] does.
+func (e *Engine) PublishDirect(ctx context.Context, msg broker.Publishing) error {
+	return e.publisher.PublishDirect(ctx, msg)
+}
+
+// Close implements [delayer.Delayer].
+func (e *Engine) Close() error {
+	e.stop()
+	e.running.Wait()
+	if e.mover != nil {
+		e.mover.Close()
+	}
+	e.release()
+	return nil
+}
+
+// Publish implements [delayer.Delayer].
+func (e *Engine) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+	published := e.settings.Observer.Published
+	if published == nil {
+		return e.locate(e.publish(ctx, exchange, key, delay, msg), exchange, key)
+	}
+	began := time.Now()
+	err := e.locate(e.publish(ctx, exchange, key, delay, msg), exchange, key)
+	published(ctx, delayer.PublishEvent{
+		Backend: e.settings.Backend, Exchange: exchange, Key: key, Delay: delay, Took: time.Since(began), Err: err,
+	})
+	return err
+}
+
+func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+	waits, err := e.accept(exchange, key, delay, &msg)
+	if err != nil {
+		return err
+	}
+	envelope := message.NewEnvelope(time.Now().Add(delay), delay, exchange)
+	for attempt := 1; ; attempt++ {
+		err := e.attempt(ctx, exchange, key, waits, msg, envelope)
+		switch {
+		case err == nil || attempt == attempts:
+			return err
+		case e.lost(err, delay):
+			e.keeper.Doubt()
+		case !errors.Is(err, broker.ErrStale):
+			return err
+		}
+	}
+}
+
+// attempts is how often a message is sent: after the topology was deleted it is declared again, and
+// the message is sent again.
+const attempts = 3
+
+// accept returns how long a message will wait, or why it cannot be published.
+func (e *Engine) accept(exchange, key string, delay time.Duration, msg *amqp091.Publishing) (waits time.Duration, err error) {
+	if waits, err = fit(delay, e.limits); err != nil {
+		return 0, e.fail(delayer.ErrOutOfRange, err)
+	}
+	if err := e.check(exchange, key, waits, msg); err != nil {
+		return 0, err
+	}
+	if err := e.fault(delay); err != nil {
+		return 0, err
+	}
+	e.keeper.Expect(waits)
+	return waits, nil
+}
+
+// fault returns an error while a policy would make delayed messages early, or lose them.
+func (e *Engine) fault(delay time.Duration) error {
+	fault := e.policies.Fault()
+	if fault == nil || delay == 0 {
+		return nil
+	}
+	found := *fault
+	found.Op = "publish"
+	return &found
+}
+
+// lost reports whether a message was certainly not stored because objects of ours are gone.
+func (e *Engine) lost(err error, delay time.Duration) bool {
+	return delivery.TopologyLost(err) || errors.Is(err, broker.ErrReturned) && delay > 0
+}
+
+func (e *Engine) attempt(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing, envelope message.Envelope) error {
+	sealed, limit, err := e.prepare(ctx, exchange, key, delay, msg, envelope)
+	if err != nil {
+		return err
+	}
+	if err := e.publisher.Publish(ctx, sealed); err != nil {
+		return e.explain(err, delay)
+	}
+	message.Recycle(sealed.Message) // confirmed: otherwise it may still be being written
+	if limit.missed() {
+		return e.late(ctx, limit)
+	}
+	return nil
+}
+
+// prepare makes sure that a message can get to its destination, and returns how it is published.
+func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing, envelope message.Envelope) (p broker.Publishing, limit deadline, err error) {
+	if err := e.keeper.Ensure(ctx); err != nil {
+		return p, limit, err
+	}
+	destinations, err := e.dests.Bind(ctx, exchange, key, message.Copies(msg.Headers), delay)
+	if err != nil {
+		return p, limit, err
+	}
+	if delay == 0 {
+		return broker.Publishing{Exchange: exchange, Key: key, Direct: true, Message: message.Seal(msg, envelope, nil)}, limit, nil
+	}
+	own, _ := msg.Headers["BCC"].([]any)
+	entry, err := e.strategy.Enter(ctx, Wait{
+		Delay: delay, Key: key, Words: message.Words(key), Destinations: destinations, Envelope: envelope, BCC: own,
+	})
+	if err != nil {
+		return p, limit, err
+	}
+	return entry.seal(key, msg, envelope), entry.deadline(), nil
+}
+
+// explain says what to do about a message without delay that no queue took, and about a delayed one
+// that was refused.
+func (e *Engine) explain(err error, delay time.Duration) error {
+	var known *delayer.Error
+	if !errors.As(err, &known) {
+		return err
+	}
+	switch {
+	case delay == 0 && errors.Is(err, broker.ErrReturned):
+		known.Hint = "bind a queue for this key"
+	case delay > 0 && errors.Is(err, delayer.ErrRefused) && e.settings.RefusedHint != nil:
+		known.Hint = e.settings.RefusedHint(delay)
+	}
+	return err
+}
+
+// check refuses messages that cannot be published, before anything is sent.
+func (e *Engine) check(exchange, key string, delay time.Duration, msg *amqp091.Publishing) error {
+	bounds := e.bounds
+	if delay == 0 {
+		bounds.Growth = message.Growth{}
+	}
+	err := message.Validate(exchange, key, msg, bounds)
+	if err == nil {
+		err = e.dests.Accept(exchange)
+	}
+	if err == nil && !e.settings.Declare.Enabled() {
+		err = keeper.CheckWords(key)
+	}
+	for _, prefix := range e.settings.Reserved {
+		if err == nil && message.Targets(exchange, key, msg.Headers, prefix) {
+			err = fmt.Errorf("names that begin with %q belong to this Delayer: choose another name", prefix+".")
+		}
+	}
+	if err != nil {
+		return e.fail(delayer.ErrInvalid, err)
+	}
+	return nil
+}
+
+func (e *Engine) fail(kind, cause error) error {
+	return &delayer.Error{Op: "publish", Backend: e.settings.Backend, Kind: kind, Cause: cause}
+}
+
+// locate adds the destination to an error that does not name one.
+func (e *Engine) locate(err error, exchange, key string) error {
+	if err == nil {
+		return nil
+	}
+	var known *delayer.Error
+	if errors.As(err, &known) && known.Object == "" {
+		known.Object = fmt.Sprintf("to queue %.300q", key)
+		if exchange != "" {
+			known.Object = fmt.Sprintf("to exchange %.300q with key %.300q", exchange, key)
+		}
+	}
+	return err
+}

@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/keeper"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// Connected has the control connection, but no strategy yet: a strategy may need to ask the broker
+// first.
+type Connected struct {
+	settings Settings
+	control  *broker.Control
+	keeper   *keeper.Keeper // used until Start makes the engine's own
+
+	Version string // the broker's
+}
+
+// Connect makes the control connection.
+func Connect(ctx context.Context, s Settings) (*Connected, error) {
+	conn, err := broker.Dial(ctx, s.BrokerOptions("control"))
+	if err != nil {
+		return nil, err
+	}
+	_, _, version := conn.Server()
+	c := &Connected{settings: s, control: broker.NewControl(conn), Version: version}
+	c.keeper = keeper.New(c.keeping(topology.Plan{}))
+	return c, nil
+}
+
+func (c *Connected) keeping(p topology.Plan) keeper.Config {
+	return keeper.Config{
+		Backend: c.settings.Backend, Log: c.settings.BrokerOptions("").Slog(), Objects: objects.Of(c.control, c.settings.Backend),
+		Topology: p, Imported: !c.settings.Declare.Enabled(), Observer: c.settings.Observer,
+	}
+}
+
+// MaxPriority is the highest message priority that waiting queues of this broker can take.
+func (c *Connected) MaxPriority() uint8 { return maxPriority(c.Version, c.settings.QueueType) }
+
+// Declare declares objects beyond the strategy's plan.
+func (c *Connected) Declare(ctx context.Context, p topology.Plan) error {
+	return c.keeper.Declare(ctx, p)
+}
+
+// Control is the control connection.
+func (c *Connected) Control() *broker.Control { return c.control }
+
+// Close ends the connection if Start is never called.
+func (c *Connected) Close() { c.control.Close() }
+
+// Start declares the topology, opens the publishing connections and returns the engine. After an
+// error everything is closed.
+func (c *Connected) Start(ctx context.Context, s Strategy) (*Engine, error) {
+	e := &Engine{NoTickets: delayer.NoTickets{Backend: c.settings.Backend}, settings: c.settings, strategy: s, limits: s.Limits(), control: c.control}
+	if err := e.open(ctx, c); err != nil {
+		e.release()
+		return nil, err
+	}
+	e.start()
+	return e, nil
+}
+
+// open acquires the parts of the engine, one after the other.
+func (e *Engine) open(ctx context.Context, c *Connected) error {
+	frame, _, _ := c.control.Conn().Server()
+	e.bounds = message.Limits{FrameSize: frame, User: c.control.Conn().User(), MaxPriority: e.limits.MaxPriority, Growth: e.strategy.Growth()}
+	log := c.settings.BrokerOptions("").Slog()
+	keep := c.keeping(e.strategy.Plan())
+	keep.Every = watchEvery(ctx)
+	keep.OnUse, _ = e.strategy.(keeper.OnUse)
+	if d, ok := e.strategy.(Direct); ok {
+		e.dests = direct{d}
+	} else {
+		keep.Topology = c.settings.Whole(keep.Topology)
+		dests := delivery.NewDestinations(c.settings.Stage(), c.control, c.settings.Backend, log)
+		e.dests, keep.Rebind = bound{dests}, dests.Rebind
+	}
+	keep.Forget = e.dests.Reset
+	e.keeper = keeper.New(keep)
+	if err := e.keeper.Open(ctx); err != nil {
+		return err
+	}
+	if err := e.connect(ctx); err != nil {
+		return err
+	}
+	if _, ok := e.strategy.(Direct); ok || c.settings.management == nil {
+		return nil
+	}
+	look := func(ctx context.Context) error {
+		return c.settings.management.Check(ctx, c.settings.Prefix, keep.Topology)
+	}
+	e.policies = objects.NewPolicyWatch(objects.PolicyWatchConfig{
+		Backend: c.settings.Backend, Logger: log, Every: keep.Every, Look: look, Observer: c.settings.Observer,
+	})
+	return look(ctx)
+}
+
+// connect opens the connections that publish.
+func (e *Engine) connect(ctx context.Context) error {
+	var conns []*broker.Conn
+	for range e.settings.Connections {
+		conn, err := broker.Dial(ctx, e.settings.BrokerOptions("publish"))
+		if err != nil {
+			for _, made := range conns {
+				made.Close()
+			}
+			return err
+		}
+		conns = append(conns, conn)
+	}
+	e.publisher = broker.NewPublisher(e.settings.Backend, e.keeper.Doubt, conns...)
+	return nil
+}
+
+// start starts the goroutines beside Publish.
+func (e *Engine) start() {
+	e.closing, e.stop = context.WithCancel(context.Background())
+	e.running.Go(func() { e.keeper.Run(e.closing) })
+	e.mover = e.startMover()
+	if e.policies != nil {
+		e.running.Go(func() { e.policies.Run(e.closing, e.keeper.Busy) })
+	}
+}
+
+// release closes all that open has acquired.
+func (e *Engine) release() {
+	if e.publisher != nil {
+		e.publisher.Close()
+	}
+	e.control.Close()
+	if e.dests != nil {
+		e.dests.Close()
+	}
+}
+
+// Opened returns a nil Delayer with an error, not an interface that holds a nil pointer.
+func Opened(e *Engine, err error) (delayer.Delayer, error) {
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}

@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// A Strategy is a backend's part of a Delayer: where messages wait.
+type Strategy interface {
+	// Limits returns what the strategy can do on this broker.
+	Limits() delayer.Limits
+	// Plan lists the objects that are declared before anything is published. They lead to the
+	// delivery exchange.
+	Plan() topology.Plan
+	// Growth says how much larger a message becomes while it waits.
+	Growth() message.Growth
+	// Enter returns how to publish a message. It first declares the bindings beyond Plan that the
+	// message needs.
+	Enter(ctx context.Context, m Wait) (Entry, error)
+}
+
+// A Router is a [Strategy] whose messages need bindings between its queues that are declared on
+// use.
+type Router interface {
+	// Leaving returns the bindings that lead on from a waiting queue, for keys of so many words.
+	Leaving(queue string, words int) topology.Plan
+}
+
+// A Reckoner is a [Strategy] that knows more about a misrouted message than its x-death shows.
+type Reckoner interface {
+	// Remaining returns the part of the delay that the message has not waited for. ok is false if
+	// that is unknown.
+	Remaining(headers amqp091.Table) (remaining time.Duration, ok bool)
+}
+
+// A Wait is what a Strategy needs to know of a message that is to wait.
+type Wait struct {
+	Delay        time.Duration // positive and within Limits; a tier where there are tiers
+	Key          string        // the user's routing key
+	Words        int           // the number of words that our routing keys must have
+	Destinations []any         // the delivery keys of its destinations, strings
+	Envelope     message.Envelope
+	BCC          []any // the user's own, strings
+}
+
+// AnyPriority is the [delayer.Limits].MaxPriority of a backend whose waiting messages never block
+// one another.
+const AnyPriority = math.MaxUint8
+
+// destinations lead messages from the delivery exchange on.
+type destinations interface {
+	// Accept returns an error if messages for an exchange cannot be taken.
+	Accept(exchange string) error
+	// Bind makes sure that a destination exists and is bound, as of at most 100 ms ago. It returns
+	// the delivery keys that lead there.
+	Bind(ctx context.Context, exchange, key string, copies []string, delay time.Duration) ([]any, error)
+	// Reset makes the next Bind of each destination ask the broker.
+	Reset()
+	Close()
+}
+
+// bound are the destinations of all other strategies: any exchange or queue.
+type bound struct{ *delivery.Destinations }
+
+func (bound) Accept(string) error { return nil }
+
+// Direct is a [Strategy] whose exchange is its only destination. No delivery stage is declared for
+// it, and nothing is bound.
+type Direct interface {
+	Strategy
+	// Accept returns an error if messages for an exchange cannot be taken.
+	Accept(exchange string) error
+	// Exists makes sure that the destination exists, as of at most 100 ms ago.
+	Exists(ctx context.Context) error
+	// Reset makes the next Exists ask the broker.
+	Reset()
+}
+
+// direct are the destinations of a Direct strategy.
+type direct struct{ Direct }
+
+func (d direct) Bind(ctx context.Context, _, _ string, _ []string, _ time.Duration) ([]any, error) {
+	return nil, d.Exists(ctx)
+}
+
+func (direct) Close() {}
+
+// An Entry is how a message is published.
+type Entry struct {
+	Exchange string
+	Key      *string       // nil: the user's
+	Keys     []any         // strings; BCC keys beside the user's own
+	Headers  amqp091.Table // added to the message's
+	Before   time.Time     // it must be written by then, or Enter is asked again; zero: any time
+
+	// Late is called if the message was confirmed after Before; nil if that does not matter.
+	Late func(context.Context) error
+
+	Optional bool // not mandatory: the exchange would return every message
+	Foreign  bool // the exchange is not ours
+}
+
+// seal returns how the entry's message is published.
+func (e Entry) seal(key string, msg amqp091.Publishing, envelope message.Envelope) broker.Publishing {
+	if e.Key != nil {
+		key = *e.Key
+	}
+	return broker.Publishing{
+		Exchange: e.Exchange, Key: key, Before: e.Before, Optional: e.Optional, Direct: e.Foreign,
+		Message: message.Seal(msg, envelope, e.Headers, e.Keys...),
+	}
+}
+
+func (e Entry) deadline() deadline { return deadline{e.Before, e.Late} }
+
+// A deadline is when a message must be written, and what to do if it was confirmed later. The zero
+// value is never missed.
+type deadline struct {
+	at   time.Time
+	late func(context.Context) error
+}
+
+func (d deadline) missed() bool { return d.late != nil && !d.at.IsZero() && time.Now().After(d.at) }
+
+// late is called for a message that was confirmed after its deadline.
+func (e *Engine) late(ctx context.Context, d deadline) error {
+	if err := d.late(ctx); err != nil {
+		return e.fail(delayer.ErrUnknown, fmt.Errorf("it is stored, but may be late: %s", err.Error())) // not %w: it must not be sent again
+	}
+	return nil
+}

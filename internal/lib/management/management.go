@@ -1,0 +1,139 @@
+// Package management asks the broker's management API.
+package management
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer"
+)
+
+// ErrNotFound means that the API does not know the object: an exchange, or the vhost.
+var ErrNotFound = errors.New("404 Not Found")
+
+// A Client asks the management API of a broker.
+type Client struct {
+	base *url.URL // without credentials
+	user *url.Userinfo
+	http http.Client
+}
+
+// New parses the API's address, such as http://monitor:password@host:15672. It asks nothing yet.
+// timeout bounds each question; 0 leaves that to its context. A nil transport is that of package
+// http. The error is ErrConfig and never contains the address.
+func New(address string, timeout time.Duration, transport http.RoundTripper) (*Client, error) {
+	bad := func(reason string) error {
+		return &delayer.Error{
+			Op: "open", Object: "management", Kind: delayer.ErrConfig, Cause: errors.New(reason),
+			Hint: "want http://user:password@host:15672, or https://; the user needs the tag monitoring, and permission for the vhost",
+		}
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return nil, bad("malformed")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, bad("it is not an http address")
+	case u.Host == "" || u.User == nil:
+		return nil, bad("no host, or no user")
+	}
+	base := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}
+	return &Client{base, u.User, http.Client{Timeout: timeout, Transport: transport}}, nil
+}
+
+// String is the address without credentials.
+func (c *Client) String() string { return c.base.String() }
+
+// User is the name of the user that asks.
+func (c *Client) User() string { return c.user.Username() }
+
+// Path joins the words of a path behind /api/. Each may contain any character.
+func Path(words ...string) string {
+	for i, word := range words {
+		words[i] = url.PathEscape(word)
+	}
+	return strings.Join(words, "/")
+}
+
+// A Request is one question.
+type Request struct {
+	Op    string // the operation, for errors: "look at policies"
+	Path  string // behind /api/, escaped as [Path] does it
+	Query url.Values
+}
+
+// Get decodes the answer into a value. Errors are ErrAccess, and ErrUnavailable where no management
+// API answers; [ErrNotFound] is among the latter.
+func (c *Client) Get(ctx context.Context, r Request, into any) error {
+	fail := func(kind, cause error, hint string) error {
+		return &delayer.Error{Op: r.Op, Object: c.String() + "/api/" + r.Path, Kind: kind, Cause: cause, Hint: hint}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.String()+"/api/"+r.Path+"?"+r.Query.Encode(), nil)
+	if err != nil {
+		return fail(delayer.ErrConfig, errors.New("malformed"), "")
+	}
+	password, _ := c.user.Password()
+	req.SetBasicAuth(c.user.Username(), password)
+	res, err := c.http.Do(req)
+	if err != nil {
+		var about *url.Error
+		if errors.As(err, &about) {
+			err = about.Err // without the address
+		}
+		return fail(delayer.ErrUnavailable, err, "is the management plugin enabled, and is this its port?")
+	}
+	defer res.Body.Close() //nolint:errcheck // read only
+	switch res.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fail(delayer.ErrAccess, refusal(res), "the user needs the tag monitoring, and permission for the vhost: rabbitmqctl set_user_tags, set_permissions")
+	case http.StatusNotFound:
+		return fail(delayer.ErrUnavailable, ErrNotFound, "")
+	default:
+		return fail(delayer.ErrUnavailable, errors.New(res.Status), "")
+	}
+	const limit = 256 << 20
+	if err := json.NewDecoder(io.LimitReader(res.Body, limit)).Decode(into); err != nil {
+		return fail(delayer.ErrUnavailable, err, "does RabbitMQ's management API answer there?")
+	}
+	return nil
+}
+
+// refusal is the reason that the API gives.
+func refusal(res *http.Response) error {
+	var said struct{ Reason string }
+	const limit = 1 << 10
+	if json.NewDecoder(io.LimitReader(res.Body, limit)).Decode(&said) != nil || said.Reason == "" {
+		return errors.New(res.Status)
+	}
+	return fmt.Errorf("%s: %s", res.Status, said.Reason)
+}
+
+// List returns all objects of a kind whose names contain a text, page by page.
+func List[T any](ctx context.Context, c *Client, r Request, name string) ([]T, error) {
+	var all []T
+	for page := 1; ; page++ {
+		var got struct {
+			Items []T `json:"items"`
+			Pages int `json:"page_count"`
+		}
+		query := url.Values{
+			"page": {fmt.Sprint(page)}, "page_size": {"500"}, "name": {name}, "use_regex": {"false"},
+		}
+		maps.Copy(query, r.Query)
+		if err := c.Get(ctx, Request{r.Op, r.Path, query}, &got); err != nil {
+			return nil, err
+		}
+		if all = append(all, got.Items...); page >= got.Pages {
+			return all, nil
+		}
+	}
+}

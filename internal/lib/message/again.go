@@ -1,0 +1,67 @@
+package message
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+)
+
+// Again returns a received message, ready to be published unchanged: with our header, and with its
+// x-death if it has one. A user-id other than user is removed: the broker would refuse it.
+func Again(d *amqp091.Delivery, user string) amqp091.Publishing {
+	headers := make(amqp091.Table, len(d.Headers))
+	maps.Copy(headers, d.Headers)
+	for _, name := range [...]string{"x-delivery-count", "x-acquired-count", Came} { // quorum queues count deliveries
+		delete(headers, name)
+	}
+	if d.UserId != user {
+		user = ""
+	}
+	return amqp091.Publishing{
+		Headers: headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode,
+		Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration,
+		MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, UserId: user, AppId: d.AppId, Body: d.Body,
+	}
+}
+
+// Kept returns a received message as it goes to the unroutable queue. Brokers from 4.0 on drop an
+// x-death that a client publishes. So the remaining delay, and since when it counts, are written
+// into our headers.
+func Kept(d *amqp091.Delivery, user string, e Envelope, remaining time.Duration) amqp091.Publishing {
+	msg := Again(d, user)
+	came := LastDeath(d.Headers)
+	if came.IsZero() {
+		came = time.Now()
+	}
+	for name := range msg.Headers {
+		if name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-") {
+			delete(msg.Headers, name)
+		}
+	}
+	e.Delay = remaining
+	msg.Headers[delayer.Header], msg.Headers[Came] = e.String(), came
+	return msg
+}
+
+// LastDeath returns the time of the newest entry of x-death, in whole seconds by the broker's
+// clock.
+func LastDeath(headers amqp091.Table) (last time.Time) {
+	deaths, _ := headers["x-death"].([]any)
+	for _, entry := range deaths {
+		death, _ := entry.(amqp091.Table)
+		if at, ok := death["time"].(time.Time); ok && at.After(last) {
+			last = at
+		}
+	}
+	return last
+}
+
+// Fits reports whether the headers and properties of a message fit into a frame of so many bytes.
+func Fits(msg *amqp091.Publishing, frame int) bool {
+	size, err := tableSize(msg.Headers)
+	return err == nil && size+propertiesSize(msg) <= frame
+}

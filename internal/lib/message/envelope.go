@@ -1,0 +1,109 @@
+package message
+
+import (
+	"crypto/rand"
+	"maps"
+	"math"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+)
+
+// stripped are the headers of a delivery that must not be published again. Up to RabbitMQ 3.13 a
+// client's x-death counts as a dead-letter cycle, and the broker then silently drops the message.
+var stripped = [...]string{
+	"x-death",
+	"x-first-death-exchange", "x-first-death-queue", "x-first-death-reason",
+	"x-last-death-exchange", "x-last-death-queue", "x-last-death-reason",
+	"x-delay",
+	delayer.Header,
+	Stamp,
+	Came,
+}
+
+// Came is the header of messages in the unroutable queue with the time when the last waiting queue
+// released the message, or when it was moved there. Consumers never see it.
+const Came = "x-delayer-came"
+
+// An Envelope is the content of our header.
+type Envelope = delayer.Envelope
+
+// idPrefix distinguishes the ids of this process from those of others. idCount counts within it.
+var (
+	idPrefix = rand.Text()[:10]
+	idCount  atomic.Uint64
+)
+
+// NewEnvelope returns an envelope with an id of its own.
+func NewEnvelope(due time.Time, delay time.Duration, exchange string) Envelope {
+	var id [32]byte // on the stack
+	text := strconv.AppendUint(append(id[:0], idPrefix...), idCount.Add(1), 36)
+	return Envelope{ID: string(text), Due: due, Delay: delay, Exchange: exchange}
+}
+
+// spare keeps header tables for reuse: two allocations less a message.
+var spare = sync.Pool{New: func() any { return amqp091.Table{} }}
+
+// Recycle gives up the headers of a message that Seal returned, once nobody reads it any more.
+func Recycle(sealed amqp091.Publishing) {
+	const most = 16 // entries: a large table is slow to clear
+	if len(sealed.Headers) <= most {
+		clear(sealed.Headers)
+		spare.Put(sealed.Headers)
+	}
+}
+
+// Seal returns msg as it is sent: without the headers of earlier deliveries, with our header and
+// those in more, and with keys added to its BCC. It does not modify msg or its headers. msg must be
+// valid.
+func Seal(msg amqp091.Publishing, e Envelope, more amqp091.Table, keys ...any) amqp091.Publishing {
+	headers := spare.Get().(amqp091.Table)
+	for name, value := range msg.Headers {
+		headers[name] = widen(value)
+	}
+	for _, name := range stripped {
+		delete(headers, name)
+	}
+	maps.Copy(headers, more)
+	headers[delayer.Header] = e.String()
+	if len(keys) > 0 {
+		if own, ok := headers["BCC"].([]any); ok {
+			keys = append(own[:len(own):len(own)], keys...)
+		}
+		headers["BCC"] = keys
+	}
+	msg.Headers = headers
+	if msg.DeliveryMode == 0 {
+		msg.DeliveryMode = amqp091.Persistent
+	}
+	return msg
+}
+
+// widen turns an int that needs 64 bits into an int64: amqp091-go writes every int as 32 bits, and
+// silently cuts it off.
+func widen(value any) any {
+	switch v := value.(type) {
+	case int:
+		if v > math.MaxInt32 || v < math.MinInt32 {
+			return int64(v)
+		}
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = widen(item)
+		}
+		return out
+	case amqp091.Table:
+		out := make(amqp091.Table, len(v))
+		for name, item := range v {
+			out[name] = widen(item)
+		}
+		return out
+	}
+	return value
+}

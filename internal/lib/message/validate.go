@@ -1,0 +1,182 @@
+// Package message validates a publishing before it is sent, removes the headers of earlier
+// deliveries, and adds ours. It is pure: nothing here talks to a broker.
+package message
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+// Reserved is the prefix of all our routing keys. A user's routing, CC or BCC key that begins with
+// it is refused, because all keys of a message are matched at every exchange.
+const Reserved = "~d"
+
+// maxShort is the longest name, key or short property in bytes: AMQP 0-9-1 counts them in one byte.
+// amqp091-go closes the connection (501) because of a longer one.
+const maxShort = 255
+
+// maxPrefix, in bytes, leaves room for the longest suffix of an object's name.
+const maxPrefix = 128
+
+// directReplyTo is a queue of one channel. The broker closes the channel of a publisher that names
+// it without consuming from it.
+const directReplyTo = "amq.rabbitmq.reply-to"
+
+// ValidatePrefix checks the prefix of a Delayer's exchanges and queues.
+func ValidatePrefix(prefix string) error {
+	switch {
+	case prefix == "":
+		return errors.New("empty")
+	case len(prefix) > maxPrefix:
+		return fmt.Errorf("it has %d bytes, at most %d are allowed", len(prefix), maxPrefix)
+	case strings.HasPrefix(prefix, "amq."):
+		return errors.New(`names that begin with "amq." belong to the broker`)
+	case !utf8.ValidString(prefix):
+		return fmt.Errorf("%q is not UTF-8", prefix)
+	case strings.ContainsFunc(prefix, unicode.IsControl):
+		return fmt.Errorf("%q contains a control character", prefix)
+	}
+	return nil
+}
+
+// Validate refuses an address or a message because of which the broker would close the channel or
+// the connection, and properties that cannot be kept while the message waits. The error is the bare
+// cause with its remedy.
+func Validate(exchange, key string, msg *amqp091.Publishing, lim Limits) error {
+	if err := validateAddress(exchange, key); err != nil {
+		return err
+	}
+	for _, p := range [...]struct{ name, value string }{
+		{"ContentType", msg.ContentType}, {"ContentEncoding", msg.ContentEncoding},
+		{"CorrelationId", msg.CorrelationId}, {"ReplyTo", msg.ReplyTo}, {"MessageId", msg.MessageId},
+		{"Type", msg.Type}, {"UserId", msg.UserId}, {"AppId", msg.AppId},
+	} {
+		if len(p.value) > maxShort {
+			return fmt.Errorf("%s has %d bytes, AMQP allows %d", p.name, len(p.value), maxShort)
+		}
+	}
+	switch {
+	case msg.Expiration != "":
+		return fmt.Errorf("Expiration %.32q would count while the message waits: give the destination queue an x-message-ttl instead", msg.Expiration)
+	case msg.DeliveryMode > amqp091.Persistent:
+		return fmt.Errorf("DeliveryMode %d: AMQP has 1 (transient) and 2 (persistent)", msg.DeliveryMode)
+	case msg.Priority > lim.MaxPriority:
+		return fmt.Errorf("Priority %d is above %d, with which it would block other waiting messages on this broker: use a lower one, or classic queues", msg.Priority, lim.MaxPriority)
+	case msg.ReplyTo == directReplyTo:
+		return fmt.Errorf("ReplyTo %q exists only on the channel of its publisher: name a queue", msg.ReplyTo)
+	case msg.UserId != "" && msg.UserId != lim.User:
+		return fmt.Errorf("UserId %q is not the connection's user %q: leave it empty", msg.UserId, lim.User)
+	}
+	if exchange == "" {
+		for _, queue := range Copies(msg.Headers) {
+			if err := validateName("the name of a queue in CC or BCC,", queue); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range [...]string{"CC", "BCC"} {
+		if _, err := keyList(msg.Headers, name); err != nil {
+			return err
+		}
+	}
+	return lim.validateSize(exchange, key, msg)
+}
+
+func validateAddress(exchange, key string) error {
+	switch {
+	case len(exchange) > maxShort:
+		return fmt.Errorf("the exchange's name has %d bytes, AMQP allows %d", len(exchange), maxShort)
+	case len(key) > maxShort:
+		return fmt.Errorf("the routing key has %d bytes, AMQP allows %d", len(key), maxShort)
+	case exchange == "" && key == "":
+		return fmt.Errorf("neither an exchange nor a queue: give an exchange, or a queue's name as the key")
+	}
+	if err := validateName("the exchange's name", exchange); err != nil {
+		return err
+	}
+	if exchange == "" {
+		if err := validateName("the queue's name", key); err != nil {
+			return err
+		}
+	}
+	return validateKey("the routing key", key)
+}
+
+// validateName refuses names that cannot be bound. The broker removes line breaks from a name in a
+// binding (rabbit_channel, strip_cr_lf), and closes the connection because of a name that is not
+// UTF-8.
+func validateName(what, name string) error {
+	switch {
+	case strings.ContainsAny(name, "\r\n"):
+		return fmt.Errorf("%s %.64q has a line break, and the broker knows no such name", what, name)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%s %.64q is not UTF-8, and the broker knows no such name", what, name)
+	}
+	return nil
+}
+
+func validateKey(what, key string) error {
+	if strings.HasPrefix(key, Reserved) {
+		return fmt.Errorf("%s %.64q begins with %q, which is reserved: rename it", what, key, Reserved)
+	}
+	return nil
+}
+
+// keyList returns the routing keys in a CC or BCC header.
+func keyList(headers amqp091.Table, name string) ([]any, error) {
+	v, ok := headers[name]
+	if !ok {
+		return nil, nil
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("header %s is a %T: the broker wants a []any of strings", name, v)
+	}
+	for _, item := range list {
+		key, ok := item.(string)
+		if !ok {
+			return nil, fmt.Errorf("header %s holds a %T: the broker wants strings", name, item)
+		}
+		if len(key) > maxShort {
+			return nil, fmt.Errorf("a key in header %s has %d bytes, AMQP allows %d", name, len(key), maxShort)
+		}
+		if err := validateKey("a key in header "+name+",", key); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// Copies returns the keys in the CC and BCC headers of a valid message.
+func Copies(headers amqp091.Table) []string {
+	var keys []string
+	for _, name := range [...]string{"CC", "BCC"} {
+		list, _ := keyList(headers, name)
+		for _, key := range list {
+			keys = append(keys, key.(string))
+		}
+	}
+	return keys
+}
+
+// Owns reports whether a name is that of an object of the Delayer with this prefix. What a migration
+// keeps beside those, messages may go to.
+func Owns(prefix, name string) bool {
+	rest, is := strings.CutPrefix(name, prefix)
+	return is && strings.HasPrefix(rest, ".") && !strings.HasPrefix(rest, ".migration.")
+}
+
+// Targets reports whether the Delayer with this prefix owns a destination of a message. At the
+// default exchange CC and BCC name queues too.
+func Targets(exchange, key string, headers amqp091.Table, prefix string) bool {
+	if exchange != "" {
+		return Owns(prefix, exchange)
+	}
+	return Owns(prefix, key) || slices.ContainsFunc(Copies(headers), func(queue string) bool { return Owns(prefix, queue) })
+}

@@ -1,0 +1,185 @@
+// Package objects compares what a broker must hold, a [topology.Plan], with what it holds, and
+// makes it so.
+//
+//   - Over AMQP, objects are declared, looked for, counted and deleted ([Live]).
+//   - Through the management API, arguments and bindings are compared ([Read], [Compare]), and
+//     policies are found that would make messages early, or lose them ([PolicyAPI], [PolicyWatch]).
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// Names for the bare booleans of amqp091-go.
+const (
+	durable       = true
+	autoDelete    = true
+	exclusive     = true
+	internal      = true
+	waitForAnswer = false
+)
+
+// Live are the objects of a broker, over AMQP.
+type Live struct {
+	control *broker.Control
+	backend string
+}
+
+// Of returns the objects of the broker that a control connection leads to. Errors name the backend.
+func Of(control *broker.Control, backend string) Live { return Live{control, backend} }
+
+// Apply declares the objects of p. Existing objects with the same arguments stay as they are. The
+// error names the object. With ErrConflict it also names the actual and the wanted configuration.
+func (l Live) Apply(ctx context.Context, p topology.Plan) error {
+	err := soon(ctx, func() error {
+		return l.control.Do(ctx, func(ch *amqp091.Channel) error { return declare(ch, p) })
+	})
+	if err == nil {
+		return nil
+	}
+	var at *located
+	object := ""
+	if errors.As(err, &at) {
+		object = at.object
+		if conflict := markerConflict(l.backend, p, at); conflict != nil {
+			return conflict
+		}
+	}
+	return broker.Explain("declare", l.backend, object, err)
+}
+
+const (
+	startsWithin = 5 * time.Second // a stream, after its broker
+	askEvery     = 100 * time.Millisecond
+)
+
+// soon calls do again while a queue is absent: streams are for a moment after their broker has
+// started.
+func soon(ctx context.Context, do func() error) error {
+	for attempts := startsWithin / askEvery; ; attempts-- {
+		err := do()
+		if attempts == 0 || !broker.Absent(err) {
+			return err
+		}
+		select {
+		case <-time.After(askEvery):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// located is an error with the object that it is about.
+type located struct {
+	object string
+	err    error
+}
+
+func (l *located) Error() string { return l.err.Error() }
+func (l *located) Unwrap() error { return l.err }
+
+func declare(ch *amqp091.Channel, p topology.Plan) error {
+	for _, x := range p.AllExchanges() {
+		if err := ch.ExchangeDeclare(x.Name, x.Kind, durable, !autoDelete, !internal, waitForAnswer, x.Args()); err != nil {
+			return &located{describe("exchange", x.Name), err}
+		}
+	}
+	for _, q := range p.Queues {
+		if _, err := ch.QueueDeclare(q.Name, durable, !autoDelete, !exclusive, waitForAnswer, q.Args); err != nil {
+			return &located{describe("queue", q.Name), err}
+		}
+	}
+	for _, b := range p.Bindings {
+		if err := Bind(ch, b); err != nil {
+			return &located{describe("binding from", b.Source) + describe(" to", b.Target), err}
+		}
+	}
+	return nil
+}
+
+func describe(kind, name string) string { return fmt.Sprintf("%s %q", kind, name) }
+
+// Bind makes one binding.
+func Bind(ch *amqp091.Channel, b topology.Binding) error {
+	if b.ToExchange {
+		return ch.ExchangeBind(b.Target, b.Key, b.Source, waitForAnswer, nil)
+	}
+	return ch.QueueBind(b.Target, b.Key, b.Source, waitForAnswer, nil)
+}
+
+// inequivalent finds the actual value in the broker's 406: "inequivalent arg 'alternate-exchange'
+// for exchange '…' in vhost '/': received 'A' but current is 'B'". The broker cuts the text off at
+// 255 bytes, so with long names the value is missing.
+var inequivalent = regexp.MustCompile(`but current is '([^']*)'`)
+
+// Unbind removes one binding. One that does not exist is no error.
+func Unbind(ch *amqp091.Channel, b topology.Binding) error {
+	if b.ToExchange {
+		return ch.ExchangeUnbind(b.Target, b.Key, b.Source, waitForAnswer, nil)
+	}
+	return ch.QueueUnbind(b.Target, b.Key, b.Source, nil)
+}
+
+// markerConflict explains that the objects of the prefix belong to another configuration.
+func markerConflict(backend string, p topology.Plan, at *located) error {
+	var amqpErr *amqp091.Error
+	if !errors.As(at.err, &amqpErr) || amqpErr.Code != amqp091.PreconditionFailed {
+		return nil
+	}
+	for _, m := range p.Markers {
+		if at.object != describe("exchange", m.Name) {
+			continue
+		}
+		was := "another configuration"
+		if got := inequivalent.FindStringSubmatch(amqpErr.Reason); got != nil {
+			was = got[1]
+		}
+		return &delayer.Error{
+			Op: "open", Backend: backend, Object: at.object, Kind: delayer.ErrConflict,
+			Cause: fmt.Errorf("the topology of this prefix was declared as %s, but this configuration is %s", was, m.Config),
+			Hint:  "use the same configuration or another prefix; or, once nothing waits there, remove the old topology",
+		}
+	}
+	return nil
+}
+
+// Remove deletes the queues and exchanges of p, with their messages. Missing objects are no error.
+//
+// First each queue must have a leader that answers. RabbitMQ up to 3.10.19 and 3.11.11 cannot
+// delete a quorum queue that is still read from disk: its dead-letter worker crashes, is started
+// again and crashes again, and with the second time in five seconds (rabbit_fifo_dlx_sup) every
+// queue of the node that dead-letters at least once is out of order until the node is started anew.
+func (l Live) Remove(ctx context.Context, p topology.Plan) error {
+	if _, err := l.Holding(ctx, p); err != nil && broker.Code(err) != amqp091.AccessRefused {
+		return err
+	}
+	for _, q := range p.Queues {
+		err := l.control.Do(ctx, func(ch *amqp091.Channel) error {
+			_, err := ch.QueueDelete(q.Name, false, false, waitForAnswer)
+			return err
+		})
+		if err != nil {
+			return broker.Explain("remove", l.backend, describe("queue", q.Name), err)
+		}
+	}
+	for _, x := range slices.Backward(p.AllExchanges()) { // the markers last
+		err := l.control.Do(ctx, func(ch *amqp091.Channel) error {
+			return ch.ExchangeDelete(x.Name, false, waitForAnswer)
+		})
+		if err != nil {
+			return broker.Explain("remove", l.backend, describe("exchange", x.Name), err)
+		}
+	}
+	return nil
+}

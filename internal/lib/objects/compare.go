@@ -1,0 +1,229 @@
+package objects
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// Wanted is what the broker must and may hold.
+type Wanted struct {
+	Prefix string
+	Plan   topology.Plan
+	OnUse  []topology.Binding // that a Delayer makes when it first needs them, for keys of any number of words
+
+	// Leads reports whether a binding may be one that leads to a destination.
+	Leads func(topology.Binding) bool
+}
+
+// Actual is what the broker holds.
+type Actual struct {
+	Exchanges, Queues map[string]Object
+	Bindings          []Bound // of the whole vhost
+}
+
+// An Object is a queue or an exchange.
+type Object struct {
+	Kind                  string // of an exchange; "" for queues
+	Transient, AutoDelete bool
+	Args                  amqp091.Table // integers are int64
+}
+
+// A Bound is a binding as the broker has it.
+type Bound struct {
+	topology.Binding
+	Args amqp091.Table
+}
+
+// Compare returns all differences, in the order of the plan.
+func Compare(want Wanted, got Actual) []Difference {
+	c := comparison{want: want, got: got}
+	c.objects()
+	c.bindings()
+	return c.found
+}
+
+type comparison struct {
+	want  Wanted
+	got   Actual
+	found []Difference
+}
+
+func (c *comparison) add(kind DifferenceKind, object, detail string) {
+	c.found = append(c.found, Difference{Kind: kind, Object: object, Detail: detail})
+}
+
+func (c *comparison) objects() {
+	optional := c.optional()
+	for _, x := range c.want.Plan.AllExchanges() {
+		c.compare("exchange", x.Name, c.got.Exchanges, Object{Kind: x.Kind, Args: x.Args()}, optional || !x.Optional)
+	}
+	for _, q := range c.want.Plan.Queues {
+		c.compare("queue", q.Name, c.got.Queues, Object{Args: q.Args}, optional || !q.Optional)
+	}
+}
+
+// optional reports whether the objects that Open does not declare must be there: one of them is.
+func (c *comparison) optional() bool {
+	return slices.ContainsFunc(c.want.Plan.Exchanges, func(x topology.Exchange) bool {
+		_, there := c.got.Exchanges[x.Name]
+		return there && x.Optional
+	}) || slices.ContainsFunc(c.want.Plan.Queues, func(q topology.Queue) bool {
+		_, there := c.got.Queues[q.Name]
+		return there && q.Optional
+	})
+}
+
+func (c *comparison) compare(kind, name string, among map[string]Object, want Object, needed bool) {
+	described := describe(kind, name)
+	got, there := among[name]
+	switch {
+	case !there && needed:
+		c.add(IsMissing, described, "it does not exist")
+	case there:
+		if text := differences(want, got); text != "" {
+			c.add(IsOther, described, text)
+		}
+	}
+}
+
+// differences is a list such as: x-message-ttl is 5, want 6.
+func differences(want, got Object) string {
+	var list []string
+	note := func(what string, got, want any) {
+		list = append(list, fmt.Sprintf("%s is %v, want %v", what, got, want))
+	}
+	if got.Kind != want.Kind {
+		note("its type", got.Kind, want.Kind)
+	}
+	if got.Transient {
+		note("durable", false, true)
+	}
+	if got.AutoDelete {
+		note("auto_delete", true, false)
+	}
+	all := amqp091.Table{}
+	maps.Copy(all, want.Args)
+	maps.Copy(all, got.Args)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if is, should := shown(got.Args, name), shown(want.Args, name); is != should {
+			note(name, is, should)
+		}
+	}
+	return strings.Join(list, "; ")
+}
+
+// shown is the value of an argument. The broker has numbers of several types.
+func shown(args amqp091.Table, name string) string {
+	switch value := args[name].(type) {
+	case nil:
+		return "not set"
+	case string:
+		return fmt.Sprintf("%q", value)
+	default:
+		return fmt.Sprint(value)
+	}
+}
+
+func (c *comparison) bindings() {
+	there := map[topology.Binding]bool{}
+	for _, b := range c.got.Bindings {
+		there[b.Binding] = true
+	}
+	planned := map[topology.Binding]bool{}
+	for _, b := range c.want.Plan.Bindings {
+		planned[b] = true
+		if !there[b] && c.possible(b) {
+			c.add(IsMissing, describeBinding(b), "it does not exist")
+		}
+	}
+	for _, b := range c.surplus(planned) {
+		detail := "no Delayer has made it"
+		if len(b.Args) > 0 {
+			detail += fmt.Sprintf("; its arguments are %v", b.Args)
+		}
+		c.add(IsSurplus, describeBinding(b.Binding), detail)
+	}
+}
+
+// possible reports whether both ends exist: without them the binding is not the news.
+func (c *comparison) possible(b topology.Binding) bool {
+	ends := c.got.Queues
+	if b.ToExchange {
+		ends = c.got.Exchanges
+	}
+	_, source := c.got.Exchanges[b.Source]
+	_, target := ends[b.Target]
+	return source && target
+}
+
+func describeBinding(b topology.Binding) string {
+	kind := "queue"
+	if b.ToExchange {
+		kind = "exchange"
+	}
+	return fmt.Sprintf("binding from exchange %q to %s %q with key %q", b.Source, kind, b.Target, b.Key)
+}
+
+// surplus returns the bindings of our objects that are neither planned nor made on use, sorted.
+func (c *comparison) surplus(planned map[topology.Binding]bool) []Bound {
+	onUse := map[topology.Binding]bool{}
+	for _, b := range c.want.OnUse {
+		b.Key = message.Unpad(b.Key)
+		onUse[b] = true
+	}
+	ours := c.owners()
+	var list []Bound
+	for _, b := range c.got.Bindings {
+		unpadded := b.Binding
+		unpadded.Key = message.Unpad(b.Key)
+		known := planned[b.Binding] || onUse[unpadded] || c.want.Leads(b.Binding)
+		if ours.touch(b.Binding, c.want.Prefix) && (!known || len(b.Args) > 0) {
+			list = append(list, b)
+		}
+	}
+	slices.SortFunc(list, func(a, b Bound) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Key, b.Key))
+	})
+	return list
+}
+
+// owners are the names of the objects that nobody else may bind.
+type owners struct{ exchanges, queues map[string]bool }
+
+func (c *comparison) owners() owners {
+	o := owners{map[string]bool{}, map[string]bool{}}
+	for _, x := range c.want.Plan.AllExchanges() {
+		o.exchanges[x.Name] = !x.Optional
+	}
+	for _, q := range c.want.Plan.Queues {
+		o.queues[q.Name] = !q.Optional && q.Role != topology.Discard
+	}
+	return o
+}
+
+// touch reports whether a binding begins or ends at an object of the plan. What another backend of
+// the prefix leads there is not counted, nor are the queues that running Delayers have for
+// themselves.
+func (o owners) touch(b topology.Binding, prefix string) bool {
+	for _, own := range []string{".clock.", ".misrouted."} {
+		if strings.HasPrefix(b.Target, prefix+own) {
+			return false
+		}
+	}
+	if o.exchanges[b.Source] {
+		return true
+	}
+	target := o.queues
+	if b.ToExchange {
+		target = o.exchanges
+	}
+	return target[b.Target] && b.Source != "" && !strings.HasPrefix(b.Source, prefix+".")
+}

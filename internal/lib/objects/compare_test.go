@@ -1,0 +1,144 @@
+package objects_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/management"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
+)
+
+func wanted() objects.Wanted {
+	return objects.Wanted{
+		Prefix: "p", Leads: delivery.NewStage("p", true).Leads,
+		Plan: topology.Plan{
+			Markers:   []topology.Marker{{Name: "p.ladder", Config: "p:1s"}},
+			Exchanges: []topology.Exchange{{Name: "p.in", Kind: topology.Direct, Alternate: "p.unroutable"}, {Name: "p.delivery", Kind: topology.Direct}, {Name: "p.route", Kind: topology.Topic, Optional: true}},
+			Queues: []topology.Queue{
+				{Name: "p.wait", Args: amqp091.Table{"x-queue-type": "quorum", "x-message-ttl": int64(1001)}},
+				{Name: "p.discard", Role: topology.Discard}, {Name: "p.route.1m", Optional: true},
+			},
+			Bindings: []topology.Binding{{Source: "p.in", Key: "a", Target: "p.wait"}, {Source: "p.route", Target: "p.discard"}},
+		},
+		OnUse: []topology.Binding{{Source: "p.in", Key: "~d:1s>end..", Target: "p.delivery", ToExchange: true}},
+	}
+}
+
+// sound is a broker without differences, of which a Delayer has declared all but what is optional.
+func sound() objects.Actual {
+	return objects.Actual{
+		Exchanges: map[string]objects.Object{
+			"p.ladder":   {Kind: "fanout", Args: amqp091.Table{"alternate-exchange": "p:1s"}},
+			"p.in":       {Kind: "direct", Args: amqp091.Table{"alternate-exchange": "p.unroutable"}},
+			"p.delivery": {Kind: "direct", Args: amqp091.Table{}},
+		},
+		Queues: map[string]objects.Object{
+			"p.wait":    {Args: amqp091.Table{"x-queue-type": "quorum", "x-message-ttl": int64(1001)}},
+			"p.discard": {},
+		},
+		Bindings: []objects.Bound{
+			binding("", "p.wait", "p.wait"), binding("p.in", "a", "p.wait"),
+			{Binding: topology.Binding{Source: "p.in", Key: "~d:1s>end", Target: "p.delivery", ToExchange: true}},
+			{Binding: topology.Binding{Source: "p.in", Key: "~d:1s>end......", Target: "p.delivery", ToExchange: true}},
+			binding("p.delivery", "~d:=hash", "orders"), binding("p.delivery", "~d:=hash", "p.discard"),
+			binding("p.in", "x", "p.clock.ABC.answers.DEF"), binding("p.other.step", "x", "p.wait"), binding("orders", "#", "p.discard"),
+			binding("orders", "#", "work"),
+		},
+	}
+}
+
+func binding(source, key, target string) objects.Bound {
+	return objects.Bound{Binding: topology.Binding{Source: source, Key: key, Target: target}}
+}
+
+func TestCompare(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*objects.Actual)
+		want   []string
+	}{
+		"nothing": {func(*objects.Actual) {}, nil},
+		"no queue": {func(a *objects.Actual) { delete(a.Queues, "p.wait"); a.Bindings = a.Bindings[2:] },
+			[]string{`missing: queue "p.wait": it does not exist`}},
+		"no exchange": {func(a *objects.Actual) { delete(a.Exchanges, "p.in"); a.Bindings = nil },
+			[]string{`missing: exchange "p.in": it does not exist`}},
+		"no binding": {func(a *objects.Actual) { a.Bindings = a.Bindings[2:] },
+			[]string{`missing: binding from exchange "p.in" to queue "p.wait" with key "a": it does not exist`}},
+		"another configuration": {func(a *objects.Actual) { a.Exchanges["p.ladder"].Args["alternate-exchange"] = "p:2s" },
+			[]string{`differs: exchange "p.ladder": alternate-exchange is "p:2s", want "p:1s"`}},
+		"other arguments": {func(a *objects.Actual) {
+			a.Queues["p.wait"] = objects.Object{Transient: true, AutoDelete: true, Args: amqp091.Table{"x-queue-type": "quorum", "x-expires": int64(5)}}
+		}, []string{`differs: queue "p.wait": durable is false, want true; auto_delete is true, want false; x-expires is 5, want not set; x-message-ttl is not set, want 1001`}},
+		"another type": {func(a *objects.Actual) { a.Exchanges["p.delivery"] = objects.Object{Kind: "topic"} },
+			[]string{`differs: exchange "p.delivery": its type is topic, want direct`}},
+		"surplus from us": {func(a *objects.Actual) { a.Bindings = append(a.Bindings, binding("p.in", "b", "work")) },
+			[]string{`surplus: binding from exchange "p.in" to queue "work" with key "b": no Delayer has made it`}},
+		"surplus to us": {func(a *objects.Actual) { a.Bindings = append(a.Bindings, binding("orders", "b", "p.wait")) },
+			[]string{`surplus: binding from exchange "orders" to queue "p.wait" with key "b": no Delayer has made it`}},
+		"a copy from the delivery exchange": {func(a *objects.Actual) { a.Bindings = append(a.Bindings, binding("p.delivery", "b", "spy")) },
+			[]string{`surplus: binding from exchange "p.delivery" to queue "spy" with key "b": no Delayer has made it`}},
+		"surplus by its arguments": {func(a *objects.Actual) {
+			b := binding("p.in", "a", "p.wait")
+			b.Args = amqp091.Table{"x": int64(1)}
+			a.Bindings = append(a.Bindings, b)
+		}, []string{`surplus: binding from exchange "p.in" to queue "p.wait" with key "a": no Delayer has made it; its arguments are map[x:1]`}},
+		"optional, and only a part is there": {func(a *objects.Actual) {
+			a.Queues["p.route.1m"] = objects.Object{}
+			a.Bindings = append(a.Bindings, binding("orders", "#", "p.route.1m"))
+		},
+			[]string{`missing: exchange "p.route": it does not exist`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := sound()
+			c.change(&got)
+			var found []string
+			for _, d := range objects.Compare(wanted(), got) {
+				found = append(found, string(d.Kind)+": "+d.String())
+			}
+			require.Equal(t, c.want, found)
+		})
+	}
+}
+
+// TestRead: objects by name, so that no list of exchanges counts what waits in the plugin.
+func TestRead(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path, _, _ := strings.Cut(strings.TrimPrefix(r.RequestURI, "/api/"), "?")
+		asked = append(asked, path)
+		answer, known := map[string]string{
+			"bindings/%2F":         `[{"source":"p.in","destination":"p.wait","destination_type":"queue","routing_key":"a","arguments":{}},{"source":"a","destination":"b","destination_type":"exchange","routing_key":"","arguments":{"n":9007199254740993}}]`,
+			"exchanges/%2F/p.in":   `{"type":"direct","durable":true,"auto_delete":false,"arguments":{"alternate-exchange":"p.unroutable"}}`,
+			"queues/%2F/p.wait":    `{"type":"quorum","durable":true,"auto_delete":false,"arguments":{"x-queue-type":"quorum","x-message-ttl":1001}}`,
+			"queues/%2F/p.discard": `{"type":"classic","durable":false,"auto_delete":true,"arguments":[]}`,
+		}[path]
+		if !known {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = w.Write([]byte(answer))
+	}))
+	defer server.Close()
+	api, err := management.New(strings.Replace(server.URL, "://", "://u:p@", 1), 0, &http.Transport{DisableKeepAlives: true})
+	require.NoError(t, err)
+	got, err := objects.Read(t.Context(), api, "/", wanted().Plan)
+	require.NoError(t, err)
+	require.Equal(t, objects.Actual{
+		Exchanges: map[string]objects.Object{"p.in": {Kind: "direct", Args: amqp091.Table{"alternate-exchange": "p.unroutable"}}},
+		Queues: map[string]objects.Object{
+			"p.wait":    {Args: amqp091.Table{"x-queue-type": "quorum", "x-message-ttl": int64(1001)}},
+			"p.discard": {Transient: true, AutoDelete: true, Args: amqp091.Table{}},
+		},
+		Bindings: []objects.Bound{
+			{topology.Binding{Source: "p.in", Key: "a", Target: "p.wait"}, amqp091.Table{}},
+			{topology.Binding{Source: "a", Target: "b", ToExchange: true}, amqp091.Table{"n": int64(9007199254740993)}},
+		},
+	}, got)
+	require.NotContains(t, asked, "exchanges/%2F")
+	require.NotContains(t, asked, "queues/%2F")
+}

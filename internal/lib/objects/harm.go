@@ -1,0 +1,112 @@
+package objects
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// A Policy holds the keys that apply to one queue or exchange, whichever policies they are from.
+type Policy map[string]any
+
+// Policies are those of all existing queues and exchanges, by name.
+type Policies struct {
+	Queues, Exchanges map[string]Policy
+}
+
+// Harm returns the harm that policies do to a plan, one difference for each object and key.
+func Harm(p topology.Plan, a Policies) []Difference {
+	var found []Difference
+	for _, x := range p.Exchanges {
+		if d := a.Exchanges[x.Name]; d["alternate-exchange"] != nil && x.Alternate == "" {
+			found = append(found, Difference{
+				Kind: IsHarmed, Object: fmt.Sprintf("exchange %q", x.Name),
+				Detail: "a policy sets alternate-exchange, which would take messages that must be returned",
+			})
+		}
+	}
+	for _, q := range p.Queues {
+		found = append(found, queueHarm(q, a.Queues[q.Name])...)
+	}
+	return slices.Compact(found)
+}
+
+// queueHarm checks the policy keys that win over the arguments of a queue, or are combined with
+// them.
+func queueHarm(q topology.Queue, d Policy) []Difference {
+	var found []Difference
+	bad := func(key, effect string) {
+		found = append(found, Difference{
+			Kind: IsHarmed, Object: fmt.Sprintf("queue %q", q.Name),
+			Detail: fmt.Sprintf("a policy sets %s to %v, which would %s", key, d[key], effect),
+		})
+	}
+	if q.Args["x-queue-type"] == topology.Stream { // to which no other keys apply
+		if less(d, q, "max-length-bytes") {
+			bad("max-length-bytes", "make it forget what is above it")
+		}
+		if shorter(d, q) {
+			bad("max-age", "make it forget too early")
+		}
+		return found
+	}
+	waits := q.Args["x-dead-letter-exchange"] != nil
+	if less(d, q, "message-ttl") {
+		bad("message-ttl", map[bool]string{true: "make messages early", false: "lose messages"}[waits])
+	}
+	if d["expires"] != nil {
+		bad("expires", "delete the queue with what waits there")
+	}
+	for _, key := range []string{"max-length", "max-length-bytes"} {
+		if less(d, q, key) {
+			bad(key, "refuse, lose or deliver early what is above it")
+		}
+	}
+	if o := d["overflow"]; o != nil && q.Args["x-queue-type"] == string(delayer.Quorum) && waits && o != "reject-publish" {
+		bad("overflow", "lose messages in a crash, or make them early")
+	}
+	if d["dead-letter-routing-key"] != nil && waits {
+		bad("dead-letter-routing-key", "misroute messages")
+	}
+	if d["dead-letter-exchange"] != nil && !waits {
+		bad("dead-letter-exchange", "send copies to that exchange")
+	}
+	if less(d, q, "delivery-limit") && q.Args["x-delivery-limit"] != nil {
+		bad("delivery-limit", "lose messages that are looked at often")
+	}
+	return found
+}
+
+// less reports whether a policy's value is smaller than the queue's argument, or the queue has
+// none.
+func less(d Policy, q topology.Queue, key string) bool {
+	value, ok := d[key].(float64) // as JSON has it
+	if !ok {
+		return d[key] != nil
+	}
+	own, ok := q.Args["x-"+key].(int64)
+	return !ok || value < float64(own)
+}
+
+// shorter reports whether a policy's max-age is shorter than the argument of a stream that has one.
+func shorter(d Policy, q topology.Queue) bool {
+	value, _ := d["max-age"].(string)
+	own, _ := q.Args["x-max-age"].(string)
+	return value != "" && own != "" && age(value) < age(own)
+}
+
+// age reads a max-age, such as 7D. It is 0 if the text is none.
+func age(text string) time.Duration {
+	const day = 24 * time.Hour
+	units := map[byte]time.Duration{'Y': 365 * day, 'M': 30 * day, 'D': day, 'h': time.Hour, 'm': time.Minute, 's': time.Second}
+	last := len(text) - 1
+	n, err := strconv.Atoi(text[:last])
+	if err != nil {
+		return 0
+	}
+	return time.Duration(n) * units[text[last]]
+}

@@ -1,0 +1,165 @@
+package undelivered
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/message"
+)
+
+// A Sender sends messages to their destinations, parked ones to their queues.
+type Sender struct {
+	client    *Client
+	conn      *broker.Conn
+	publisher *broker.Publisher
+	exchanges map[string]string // why nothing can be sent to an exchange, "" where it can
+	clock     *brokertime.Clock
+}
+
+// Sender opens a connection to publish on. Once an exchange is found missing, this Sender tries it
+// no more.
+func (b *Client) Sender(ctx context.Context) (*Sender, error) {
+	conn, err := broker.Dial(ctx, b.opts)
+	if err != nil {
+		return nil, err
+	}
+	publisher := broker.NewPublisher(b.opts.Backend, func() {}, conn)
+	clock := brokertime.New(brokertime.Config{
+		Backend: b.opts.Backend, Prefix: b.prefix, Logger: b.opts.Slog(), Control: b.control, Publish: publisher.PublishDirect,
+	})
+	return &Sender{client: b, conn: conn, exchanges: map[string]string{}, publisher: publisher, clock: clock}, nil
+}
+
+// Close ends the connection.
+func (s *Sender) Close() { s.publisher.Close() }
+
+// Send publishes the message to its destination, mandatory, and returns once that is confirmed.
+// stays says why it was certainly not stored there. With stays or an error, the message must not be
+// removed.
+func (s *Sender) Send(ctx context.Context, m *Kept) (stays string, err error) {
+	if stays, err = s.Unfit(ctx, m); stays != "" || err != nil {
+		return stays, err
+	}
+	exchange, key, _ := m.Destination()
+	if stays, err = s.missing(ctx, exchange); stays != "" || err != nil {
+		return stays, err
+	}
+	err = s.publisher.PublishDirect(ctx, broker.Publishing{Exchange: exchange, Key: key, Message: s.again(m)})
+	if err == nil {
+		return "", nil
+	}
+	return s.refusal(exchange, key, err)
+}
+
+// again is the message as it is sent. The handler of a parked one will see it as it was, and its
+// attempts count from the start.
+func (s *Sender) again(m *Kept) amqp091.Publishing {
+	if m.Parked == nil {
+		return message.Again(&m.Delivery, s.conn.User())
+	}
+	fresh := attempt.State{Queue: m.Parked.Queue, Original: m.Parked.Original}
+	const noDelay, defaultExchange, anyPriority = 0, "", 255
+	return message.Seal(fresh.Publishing(&m.Delivery, anyPriority), message.NewEnvelope(time.Now(), noDelay, defaultExchange), nil)
+}
+
+// Unfit says why a message cannot be sent to any destination, or "". It asks the broker for the time
+// if a message may have to wait longer.
+func (s *Sender) Unfit(ctx context.Context, m *Kept) (string, error) {
+	switch {
+	case s.client.Parked() && m.Parked == nil:
+		return "it has no header " + attempt.Header + ", so its queue is not known", nil
+	case s.client.Parked():
+		return "", nil
+	case m.waited():
+		return s.unfit(m, time.Time{}), nil
+	}
+	now, err := s.earliest(ctx)
+	if err != nil {
+		return "", err
+	}
+	return s.unfit(m, now), nil
+}
+
+// earliest is the broker's time, or up to a second before it, plus the time that the answer took.
+// Nothing depends on how the operator's machine is set.
+func (s *Sender) earliest(ctx context.Context) (time.Time, error) {
+	now, uncertainty, ok := s.clock.Now()
+	if !ok {
+		if err := s.clock.Ask(ctx); err != nil {
+			return time.Time{}, err
+		}
+		now, uncertainty, _ = s.clock.Now()
+	}
+	return now.Add(-uncertainty), nil
+}
+
+func (s *Sender) unfit(m *Kept, now time.Time) string {
+	frame, _, _ := s.conn.Server()
+	again := message.Again(&m.Delivery, s.conn.User())
+	switch waits := m.waits(now); {
+	case !m.Ours:
+		return "it has no header " + delayer.Header + ", so its destination is not known"
+	case message.Owns(s.client.prefix, cmp.Or(m.Envelope.Exchange, m.RoutingKey)):
+		return "its destination is an object of the Delayer's own"
+	case waits != "":
+		return waits
+	case frame > 0 && !message.Fits(&again, frame):
+		return "its headers are larger than a frame, so nobody can receive it: export and purge it"
+	case m.UserId != "" && m.UserId != s.conn.User():
+		return fmt.Sprintf("its user-id is %q: log in as that user", m.UserId)
+	}
+	return ""
+}
+
+// missing asks for each exchange once: publishing to a missing one costs the channel.
+func (s *Sender) missing(ctx context.Context, exchange string) (string, error) {
+	if exchange == "" {
+		return "", nil
+	}
+	if why, known := s.exchanges[exchange]; known {
+		return why, nil
+	}
+	there, err := delivery.Exists(ctx, s.client.control, exchange, "")
+	if err != nil {
+		return "", err
+	}
+	why := ""
+	if there == delivery.Gone {
+		why = "no such exchange"
+	}
+	s.exchanges[exchange] = why
+	return why, nil
+}
+
+// refusal distinguishes a certain refusal from an unknown outcome. One message is published at a
+// time, so a channel error is about that one.
+func (s *Sender) refusal(exchange, key string, err error) (stays string, failed error) {
+	switch c := broker.Code(err); {
+	case errors.Is(err, delayer.ErrUnroutable) && exchange == "":
+		return "no such queue", nil
+	case errors.Is(err, delayer.ErrUnroutable):
+		return "nothing is bound there for its key", nil
+	case errors.Is(err, delayer.ErrRefused):
+		return "the destination refuses it: is it full?", nil
+	case c == amqp091.NotFound:
+		s.exchanges[exchange] = "no such exchange"
+		return s.exchanges[exchange], nil
+	case c == amqp091.AccessRefused:
+		return "the user may not write there: rabbitmqctl set_permissions", nil
+	}
+	var known *delayer.Error
+	if errors.As(err, &known) && known.Object == "" {
+		known.Object = delivery.Place(exchange, key)
+	}
+	return "", err
+}

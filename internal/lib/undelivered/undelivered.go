@@ -1,0 +1,152 @@
+// Package undelivered reads the queues of messages that were not delivered, and sends from them:
+//
+//   - the queue for unroutable messages of a prefix, whose destination was gone when they were due.
+//     While no Delayer runs, some may still be in the misrouted queue, which is read first;
+//   - queues of parked messages, which package retry has given up.
+//
+// A message leaves its queue only by [Kept.Remove]. After an interrupt or a lost connection it
+// is still there, in its old place.
+package undelivered
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+)
+
+// A Client reads the queues of a prefix, or one queue of parked messages.
+type Client struct {
+	Rules delivery.Rules // compute remaining delays; set before Read
+
+	opts    broker.Options
+	prefix  string // "" for parked messages
+	queues  []string
+	missing string       // what to do where the last of queues does not exist; the others may be missing
+	conn    *broker.Conn // what is read
+	control *broker.Control
+}
+
+// OpenUnroutable connects to the broker. It does not check that the queue exists.
+func OpenUnroutable(ctx context.Context, opts broker.Options, prefix string) (*Client, error) {
+	const anyMode = false
+	stage := delivery.NewStage(prefix, anyMode)
+	opts.Name = "delayer " + prefix + " unroutable"
+	return open(ctx, &Client{
+		opts: opts, prefix: prefix, queues: []string{stage.Misrouted(), stage.Unroutable()},
+		missing: "a Delayer declares it when it is opened: are prefix, broker and virtual host those of a Delayer?",
+	})
+}
+
+// OpenParked is OpenUnroutable for a queue of parked messages.
+func OpenParked(ctx context.Context, opts broker.Options, queue string) (*Client, error) {
+	opts.Name = "delayer parked"
+	return open(ctx, &Client{
+		opts: opts, queues: []string{queue},
+		missing: "a consumer of package retry declares it when it starts: is the name right?",
+	})
+}
+
+func open(ctx context.Context, c *Client) (*Client, error) {
+	reading := c.opts
+	reading.LargeFrames = true
+	conn, err := broker.Dial(ctx, reading)
+	if err != nil {
+		return nil, err
+	}
+	asking, err := broker.Dial(ctx, c.opts)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	c.conn, c.control = conn, broker.NewControl(asking)
+	return c, nil
+}
+
+// Close ends the connections.
+func (b *Client) Close() {
+	b.conn.Close()
+	b.control.Close()
+}
+
+// Queue is the name of the unroutable queue, or that of the parked messages.
+func (b *Client) Queue() string { return b.queues[len(b.queues)-1] }
+
+// Parked reports whether the messages are parked ones, not unroutable ones.
+func (b *Client) Parked() bool { return b.prefix == "" }
+
+// Names for the bare booleans of amqp091-go.
+const (
+	durable       = true
+	autoDelete    = true
+	exclusive     = true
+	waitForAnswer = false
+)
+
+// Head returns the first message of the queue, without its body, or nil if it is empty. The message
+// goes back to its place at once.
+func (b *Client) Head(ctx context.Context) (*Kept, error) {
+	ch, err := b.conn.Channel(ctx)
+	if err != nil {
+		return nil, b.explain("look at", b.Queue(), err)
+	}
+	defer ch.Close() //nolint:errcheck // gives the message back; a lost connection does so too
+	const autoAck = false
+	d, ok, err := ch.Get(b.Queue(), autoAck)
+	if err != nil || !ok {
+		return nil, b.explain("look at", b.Queue(), err)
+	}
+	m := newKept(b, d, nil)
+	m.Forget()
+	return m, nil
+}
+
+// Count returns the number of ready messages in all queues.
+func (b *Client) Count(ctx context.Context) (total int, err error) {
+	for _, name := range b.queues {
+		n, err := b.count(ctx, name)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// count counts one queue. Those before the last may be missing.
+func (b *Client) count(ctx context.Context, queue string) (int, error) {
+	var q amqp091.Queue
+	err := b.control.Do(ctx, func(ch *amqp091.Channel) (err error) {
+		q, err = ch.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
+		return err
+	})
+	if broker.Code(err) == amqp091.NotFound && queue != b.Queue() {
+		return 0, nil
+	}
+	return q.Messages, b.explain("look at", queue, err)
+}
+
+// explain names the queue, and what to do if it does not exist.
+func (b *Client) explain(op, queue string, err error) error {
+	if err == nil {
+		return nil
+	}
+	object := fmt.Sprintf("queue %q", queue)
+	if broker.Code(err) == amqp091.NotFound {
+		return &delayer.Error{
+			Op: op, Object: object, Kind: delayer.ErrUnavailable, Cause: errors.New("there is no such queue"),
+			Hint: b.missing,
+		}
+	}
+	return broker.Explain(op, "", object, err)
+}
+
+// Exists asks the broker for a destination.
+func (b *Client) Exists(ctx context.Context, exchange, key string) (delivery.Presence, error) {
+	return delivery.Exists(ctx, b.control, exchange, key)
+}
