@@ -1,7 +1,6 @@
 package delayer_test
 
 import (
-	"context"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -11,20 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/delayertest"
 )
 
-// recorder is a Delayer that notes what it is given, and fails for some keys.
-type recorder struct {
-	messages []delayer.Message
-	fails    map[string]error
+// inMemory takes any delay.
+func inMemory() *delayertest.Delayer {
+	return delayertest.New(delayertest.Config{Limits: delayer.Limits{Max: math.MaxInt64}})
 }
-
-func (r *recorder) Publish(_ context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
-	r.messages = append(r.messages, delayer.Message{Exchange: exchange, Key: key, Delay: delay, Publishing: msg})
-	return r.fails[key]
-}
-func (*recorder) Limits() delayer.Limits { return delayer.Limits{Max: math.MaxInt64} }
-func (*recorder) Close() error           { return nil }
 
 func TestPublishAt_Delay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -43,30 +35,31 @@ func TestPublishAt_Delay(t *testing.T) {
 			"before the epoch":  {time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), 0},
 			"291 years":         {now.AddDate(291, 0, 0), now.AddDate(291, 0, 0).Sub(now)},
 		} {
-			var r recorder
+			d := inMemory()
 			msg := amqp091.Publishing{MessageId: name}
-			require.NoError(t, delayer.PublishAt(t.Context(), &r, "x", "k", c.at, msg), name)
-			require.Equal(t, []delayer.Message{{Exchange: "x", Key: "k", Delay: c.want, Publishing: msg}}, r.messages, name)
+			require.NoError(t, delayer.PublishAt(t.Context(), d, "x", "k", c.at, msg), name)
+			require.Equal(t, []delayer.Message{{Exchange: "x", Key: "k", Delay: c.want, Publishing: msg}}, d.Published(), name)
 		}
 	})
 }
 
 // TestPublishAt_TooFar: a delay that was cut off would be early.
 func TestPublishAt_TooFar(t *testing.T) {
-	var r recorder
+	d := inMemory()
 	for at, want := range map[time.Time]string{
 		{}: `delayer: publish to queue "q": delay out of range: the zero time: set it, or use time.Now() to publish at once`,
 		time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC): `delayer: publish to queue "q": delay out of range: 3000-01-01 is more than 292 years away`,
 	} {
-		err := delayer.PublishAt(t.Context(), &r, "", "q", at, amqp091.Publishing{})
+		err := delayer.PublishAt(t.Context(), d, "", "q", at, amqp091.Publishing{})
 		require.ErrorIs(t, err, delayer.ErrOutOfRange)
 		require.EqualError(t, err, want)
 		require.True(t, delayer.SafeToRetry(err))
 	}
-	err := delayer.PublishAt(t.Context(), &r, "x", "k", time.Time{}, amqp091.Publishing{})
+	err := delayer.PublishAt(t.Context(), d, "x", "k", time.Time{}, amqp091.Publishing{})
 	require.ErrorContains(t, err, `to exchange "x" with key "k"`)
-	require.Empty(t, r.messages)
+	require.Empty(t, d.Published())
 
-	r.fails = map[string]error{"k": delayer.ErrUnroutable}
-	require.Equal(t, delayer.ErrUnroutable, delayer.PublishAt(t.Context(), &r, "x", "k", time.Now(), amqp091.Publishing{}))
+	d.FailNext(delayer.ErrUnroutable)
+	err = delayer.PublishAt(t.Context(), d, "x", "k", time.Now(), amqp091.Publishing{})
+	require.EqualError(t, err, `delayer: publish delayertest to exchange "x" with key "k": unroutable`)
 }

@@ -6,8 +6,7 @@
 // all backends take ([Options]), and the errors ([Error], [SafeToRetry]). Package backend opens a
 // Delayer from a configuration:
 //
-//	options := delayer.Options{URL: "amqp://guest:guest@localhost:5672/"}
-//	d, err := backend.Open(ctx, backend.Config{Options: options})
+//	d, err := backend.OpenURL(ctx, "amqp://guest:guest@localhost:5672/")
 //	…
 //	defer d.Close()
 //	err = d.Publish(ctx, "orders", "order.expired", 30*time.Minute, amqp091.Publishing{Body: body})
@@ -17,7 +16,7 @@
 //
 // An [Observer] in the Options is told what the Delayer does. Package metrics counts it for
 // Prometheus. Package tracing gives each Publish an OpenTelemetry span, to which that of the
-// consumer is linked.
+// consumer is linked. Package delayertest has a Delayer in memory, for unit tests.
 //
 // # How a message waits
 //
@@ -25,7 +24,8 @@
 //
 //   - binaryladder, the default: in a ladder of TTL queues, one for each step of the delay.
 //   - fixedtiers: in one TTL queue for each delay that the configuration lists.
-//   - controller: in TTL queues, between which a consumer of ours works out what remains.
+//   - controller: in the queue of the due time, from which a controller takes the message shortly
+//     before. Such messages can be cancelled and rescheduled.
 //   - plugin: in an exchange of type x-delayed-message.
 //
 // # Limits
@@ -39,7 +39,8 @@
 // Publish returns nil only once the broker has confirmed the message where it waits. The message is
 // never delivered earlier than the time of the call plus the delay, by the broker's clock. It is
 // delivered at least once; copies carry the same id in [Header]. A message whose destination is
-// gone when it is due is kept in the queue that [Options].UnroutableQueue names.
+// gone when it is due is kept in the queue that [Options].UnroutableQueue names. An exchange that
+// exists drops a message that nothing is bound for, unless it has an alternate exchange.
 //
 // Every error but [ErrUnknown] guarantees that the message was not stored.
 //

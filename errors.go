@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// The kinds of errors, for errors.Is. Each error of a Delayer is an *[Error] of one of these kinds.
+// The kinds of errors, for errors.Is. Each error of a Delayer is an *[Error] of one of these kinds, or
+// of the kind [errors.ErrUnsupported]: this backend cannot do it, and nothing was sent.
 // Every kind but [ErrUnknown] guarantees that the message was not stored.
 var (
 	// ErrInvalid means that the message or its address cannot be published. The same call will fail
@@ -50,7 +51,7 @@ type Error struct {
 	Op      string // the operation: "publish", "open", "declare", "close", …
 	Backend string // the backend's name as in the configuration, or ""
 	Object  string // a destination, a queue or a configuration key; or ""
-	Kind    error  // one of the Err… of this package
+	Kind    error  // one of the Err… of this package, or errors.ErrUnsupported
 	Cause   error  // the underlying error, or nil
 	Hint    string // what to do about it, or ""
 }

@@ -49,12 +49,12 @@ func ExamplePublishAt() {
 }
 
 // Each message has a result of its own.
-func ExamplePublishBatch() {
+func ExampleDelayer_publishBatch() {
 	messages := []delayer.Message{
 		{Key: "invoices", Delay: time.Hour, Publishing: amqp091.Publishing{MessageId: "7/invoice", Body: []byte("order 7")}},
 		{Key: "nowhere", Delay: time.Hour, Publishing: amqp091.Publishing{MessageId: "7/survey", Body: []byte("order 7")}},
 	}
-	for i, err := range delayer.PublishBatch(context.Background(), d, messages) {
+	for i, err := range d.PublishBatch(context.Background(), messages) {
 		switch {
 		case err == nil:
 		case delayer.SafeToRetry(err):
@@ -76,4 +76,8 @@ func (printer) Publish(_ context.Context, _, key string, delay time.Duration, ms
 	}
 	fmt.Printf("to %s in %v: %s\n", key, delay, msg.Body)
 	return nil
+}
+
+func (p printer) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
+	return delayer.PublishEach(ctx, p.Publish, messages)
 }

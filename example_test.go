@@ -16,7 +16,7 @@ import (
 // A message that arrives later: where the code said ch.PublishWithContext, it says d.Publish with a delay.
 func Example() {
 	ctx := context.Background()
-	d, err := backend.Open(ctx, backend.Config{Options: delayer.Options{URL: "amqp://guest:guest@localhost:5672/"}})
+	d, err := backend.OpenURL(ctx, "amqp://guest:guest@localhost:5672/")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func Example() {
 // Publishing again after an error that leaves it open whether the message was stored may deliver it twice.
 func ExampleSafeToRetry() {
 	ctx := context.Background()
-	d, err := backend.Open(ctx, backend.Config{Options: delayer.Options{URL: os.Getenv("DELAYER_URL")}})
+	d, err := backend.OpenURL(ctx, os.Getenv("DELAYER_URL"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -53,6 +53,7 @@ type Limits struct {
 	MaxPriority uint8
 
 	// CancelBefore is how long before it is due, at the latest, a message can be cancelled or
-	// rescheduled. 0 means that none can; the Delayer is then no [Scheduler].
+	// rescheduled. 0 means that none can: Schedule, Cancel and Reschedule then return an error that
+	// matches [errors.ErrUnsupported].
 	CancelBefore time.Duration
 }

@@ -163,6 +163,8 @@ func TestOpenRefusesBeforeItConnects(t *testing.T) {
 		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Routing: "magic"}}, "neither source nor topic"},
 		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Routing: "topic", Steps: "calendar"}}, "needs routing: source"},
 		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Tick: 11 * 8760 * time.Hour}}, "ten years"},
+		{Config{Options: delayer.Options{URL: nowhere}, FixedTiers: fixedtiers.Config{Options: delayer.Options{Prefix: "p"}}},
+			"set in the section of fixedtiers (set Config.Options: all backends have them in common)"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: []time.Duration{1}}}, "open fixedtiers.tiers: invalid configuration: 1ns is not"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Overflow: "early"}}, "early needs queue_type: classic"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 29}}, "open controller.levels"},

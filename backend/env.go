@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
 const envPrefix = "DELAYER_"

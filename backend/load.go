@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
 // Load reads a YAML or JSON file and then the environment, which wins (see [FromEnv]). Keys in

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/drift"
-	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // A Problem is one thing that the broker holds otherwise than [Open] declares it.
@@ -47,7 +47,7 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	actual, err := drift.Read(ctx, api, vhost, p)
+	actual, err := objects.Read(ctx, api, vhost, p)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +55,9 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := drift.Wanted{Prefix: settings.Prefix, Plan: p, OnUse: whole.Bindings, Stage: settings.Stage()}
+	want := objects.Wanted{Prefix: settings.Prefix, Plan: p, OnUse: whole.Bindings, Leads: settings.Stage().Leads}
 	problems := []Problem{}
-	for _, d := range append(drift.Compare(want, actual), harm...) {
+	for _, d := range append(objects.Compare(want, actual), harm...) {
 		problems = append(problems, Problem{string(d.Kind), d.Object, d.Detail})
 	}
 	return problems, nil
@@ -69,10 +69,11 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 // [Open].
 func Apply(ctx context.Context, cfg Config) (created []string, err error) {
 	err = cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
-		if created, err = topology.Missing(ctx, c.Control(), s.Backend, p); err != nil {
+		ours := objects.Of(c.Control(), s.Backend)
+		if created, err = ours.Missing(ctx, p); err != nil {
 			return err
 		}
-		return topology.Apply(ctx, c.Control(), s.Backend, p)
+		return ours.Apply(ctx, p)
 	})
 	return created, err
 }
@@ -85,21 +86,22 @@ func Apply(ctx context.Context, cfg Config) (created []string, err error) {
 // prefix first: those that are open declare the topology again. Other errors are those of [Open].
 func Remove(ctx context.Context, cfg Config, force bool) error {
 	return cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
+		ours := objects.Of(c.Control(), s.Backend)
 		if !force {
-			if err := unused(ctx, c, s, p); err != nil {
+			if err := unused(ctx, ours, s, p); err != nil {
 				return err
 			}
 		}
-		return topology.Remove(ctx, c.Control(), s.Backend, p)
+		return ours.Remove(ctx, p)
 	})
 }
 
 // unused returns ErrConflict if a message is in one of the queues, or somebody consumes one.
-func unused(ctx context.Context, c *engine.Connected, s engine.Settings, p topology.Plan) error {
+func unused(ctx context.Context, ours objects.Live, s engine.Settings, p topology.Plan) error {
 	kept := topology.Plan{Queues: slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool {
-		return q.Role == topology.Probe || q.Role == topology.Record
+		return q.Role == topology.Clock || q.Role == topology.Record
 	})}
-	use, err := used(ctx, c, s.Backend, kept)
+	use, err := used(ctx, ours, kept)
 	if err != nil || use == "" {
 		return err
 	}
@@ -110,17 +112,17 @@ func unused(ctx context.Context, c *engine.Connected, s engine.Settings, p topol
 }
 
 // used says what is in the queues, and who consumes them, or "". A count of 0 is not believed before
-// the queue has answered otherwise: see [topology.Holds].
-func used(ctx context.Context, c *engine.Connected, backend string, p topology.Plan) (string, error) {
+// the queue has answered otherwise: see [objects.Holds].
+func used(ctx context.Context, ours objects.Live, p topology.Plan) (string, error) {
 	look := func() (string, error) {
-		states, err := topology.Look(ctx, c.Control(), backend, p)
+		states, err := ours.Look(ctx, p)
 		return inUse(states), err
 	}
 	for {
 		if use, err := look(); err != nil || use != "" {
 			return use, err
 		}
-		holding, err := topology.Holding(ctx, c.Control(), backend, p)
+		holding, err := ours.Holding(ctx, p)
 		if err != nil {
 			return "", err
 		}
@@ -131,7 +133,7 @@ func used(ctx context.Context, c *engine.Connected, backend string, p topology.P
 }
 
 // inUse says what is in the queues, and who consumes them, or "".
-func inUse(states map[string]topology.State) string {
+func inUse(states map[string]objects.State) string {
 	var holding, consumed []string
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(states)) {
@@ -187,17 +189,14 @@ func (c Config) objects() (engine.Settings, topology.Plan, error) {
 
 // plan returns the settings of a configuration, and what Open declares.
 func (c Config) plan() (settings engine.Settings, p topology.Plan, err error) {
-	s, err := c.strategy()
+	r, err := c.row()
 	if err != nil {
 		return settings, p, err
 	}
-	settings, err = engine.Resolve(c.Options, s.name)
+	settings, err = engine.Resolve(c.Options, r.name)
 	if err != nil {
 		return settings, p, err
 	}
-	t, err := s.topology(c)
-	if err != nil {
-		return settings, p, err
-	}
-	return settings, t.(topology.Plan), nil
+	p, err = r.topology(c)
+	return settings, p, err
 }

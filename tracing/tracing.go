@@ -1,6 +1,5 @@
-// Package tracing gives delayed messages OpenTelemetry spans. A Publish has a span, whose context
-// travels in the message's headers for as long as the message waits; the span of its consumer is
-// linked to it:
+// Package tracing makes OpenTelemetry spans for delayed messages. The context of a Publish's span
+// travels in the message's headers, and the consumer's span links to it:
 //
 //	t := tracing.New(tracing.Config{})
 //	d = t.Wrap(d)
@@ -8,13 +7,12 @@
 //	ctx, span := t.Process(ctx, &delivery) // in the consumer
 //	defer span.End()
 //
-// A consumer's span begins a trace of its own, or goes on with the one in its ctx. It is no child of
-// the publisher's span: that trace may have ended hours ago, and its sampler does not know of the
-// delay.
+// A consumer's span starts a new trace, or continues the one in its ctx. It is not a child of the
+// publisher's span, because that trace may have ended hours ago.
 //
 // Names and attributes follow the semantic conventions for messaging, version 1.43.0.
 //
-// Nobody links OpenTelemetry who does not import this package.
+// Only programs that import this package link OpenTelemetry.
 package tracing
 
 import (
@@ -37,12 +35,12 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// Config says where spans go. A nil field has its default.
+// Config says where spans go. A zero field has its default.
 type Config struct {
 	// TracerProvider makes the spans. Default: otel.GetTracerProvider().
 	TracerProvider trace.TracerProvider
-	// Propagator writes the context into headers and reads it there. Default: W3C trace context and
-	// baggage, in the headers traceparent, tracestate and baggage.
+	// Propagator writes the context into headers and reads it from them. Default: W3C trace context
+	// and baggage, in the headers traceparent, tracestate and baggage.
 	Propagator propagation.TextMapPropagator
 }
 
@@ -55,7 +53,7 @@ type Tracer struct {
 // scope is the name of the tracer.
 const scope = "github.com/delayer-go/delayer/tracing"
 
-// New returns a Tracer.
+// New returns a Tracer. It has nothing to close.
 func New(cfg Config) *Tracer {
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = otel.GetTracerProvider()
@@ -66,75 +64,59 @@ func New(cfg Config) *Tracer {
 	return &Tracer{cfg.TracerProvider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL)), cfg.Propagator}
 }
 
-// Wrap returns a Delayer that makes a span of each Publish of d, and writes its context into the
-// message's headers. Headers of an earlier context are replaced. The wrapper is a
-// [delayer.TopologyRemover] if d is one, and a [delayer.Scheduler] if d is one.
-func (t *Tracer) Wrap(d delayer.Delayer) delayer.Delayer {
-	wrapped := &traced{d, t}
-	remover, removes := d.(delayer.TopologyRemover)
-	scheduler, schedules := d.(delayer.Scheduler)
-	switch {
-	case removes && schedules:
-		return &tracedBoth{&tracedScheduler{wrapped, scheduler}, remover}
-	case removes:
-		return &tracedRemover{wrapped, remover}
-	case schedules:
-		return &tracedScheduler{wrapped, scheduler}
-	}
-	return wrapped
-}
+// Wrap returns a Delayer that makes a span for each message that is published through d, and writes
+// the span's context into the message's headers, in place of any earlier context.
+func (t *Tracer) Wrap(d delayer.Delayer) delayer.Delayer { return &traced{t, d} }
 
-// traced is a Delayer with spans.
+// traced is a Delayer with spans. It does not embed d: a method that is added to the interface must
+// be written here too, and cannot publish without a span.
 type traced struct {
-	delayer.Delayer
-	tracer *Tracer
+	tracer  *Tracer
+	delayer delayer.Delayer
 }
 
-// tracedRemover is one that can also remove its topology.
-type tracedRemover struct {
-	*traced
-	delayer.TopologyRemover
-}
+var _ delayer.Delayer = (*traced)(nil)
 
-// tracedScheduler is one whose messages can be cancelled. A span is made of each Schedule.
-type tracedScheduler struct {
-	*traced
-	delayer.Scheduler
-}
-
-// tracedBoth is one that can also remove its topology.
-type tracedBoth struct {
-	*tracedScheduler
-	delayer.TopologyRemover
-}
-
-// Schedule implements [delayer.Scheduler].
-func (s *tracedScheduler) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
+// Schedule implements [delayer.Delayer].
+func (d *traced) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
 	m := delayer.Message{Exchange: exchange, Key: key, Delay: delay, Publishing: msg}
-	ctx, span := s.begin(ctx, &m)
-	ticket, err := s.Scheduler.Schedule(ctx, exchange, key, delay, m.Publishing)
+	ctx, span := d.begin(ctx, &m)
+	ticket, err := d.delayer.Schedule(ctx, exchange, key, delay, m.Publishing)
 	end(span, err)
 	return ticket, err
 }
 
+// Cancel implements [delayer.Delayer]. Nothing is published: it has no span.
+func (d *traced) Cancel(ctx context.Context, t delayer.Ticket) error { return d.delayer.Cancel(ctx, t) }
+
+// Reschedule implements [delayer.Delayer]. Nothing is published: it has no span.
+func (d *traced) Reschedule(ctx context.Context, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+	return d.delayer.Reschedule(ctx, t, delay)
+}
+
+// Limits implements [delayer.Delayer].
+func (d *traced) Limits() delayer.Limits { return d.delayer.Limits() }
+
+// Close implements [delayer.Delayer].
+func (d *traced) Close() error { return d.delayer.Close() }
+
 // delayKey is the attribute with a message's delay in seconds. The conventions have none.
 const delayKey = attribute.Key("delayer.delay")
 
-// latenessKey is the attribute with the seconds from when a message was due to when its consumer got
-// it.
+// latenessKey is the attribute with the seconds between a message's due time and its arrival.
 const latenessKey = attribute.Key("delayer.lateness")
 
 // Publish implements [delayer.Delayer].
 func (d *traced) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
 	m := delayer.Message{Exchange: exchange, Key: key, Delay: delay, Publishing: msg}
 	ctx, span := d.begin(ctx, &m)
-	err := d.Delayer.Publish(ctx, exchange, key, delay, m.Publishing)
+	err := d.delayer.Publish(ctx, exchange, key, delay, m.Publishing)
 	end(span, err)
 	return err
 }
 
-// PublishBatch implements [delayer.BatchPublisher]. Each message has a span of its own. The messages
-// go in groups, so that few spans are open at a time.
+// PublishBatch implements [delayer.Delayer]. Each message has a span. The messages are published in
+// groups, so that few spans are open at a time.
 func (d *traced) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
 	const group = 1000
 	results := make([]error, 0, len(messages))
@@ -144,7 +126,7 @@ func (d *traced) PublishBatch(ctx context.Context, messages []delayer.Message) [
 		for i := range some {
 			_, spans[i] = d.begin(ctx, &some[i])
 		}
-		errs := delayer.PublishBatch(ctx, d.Delayer, some)
+		errs := d.delayer.PublishBatch(ctx, some)
 		for i, err := range errs {
 			end(spans[i], err)
 		}
@@ -175,9 +157,8 @@ func end(span trace.Span, err error) {
 	span.End()
 }
 
-// Process begins the span in which a consumer handles a delivery, with a link to the span that
-// published it. The caller ends the span. The ctx that it returns has the span, and the baggage that
-// came with the message.
+// Process starts the span in which a consumer handles a delivery, linked to the span that published
+// it. The caller ends the span. The returned ctx has the span and the message's baggage.
 func (t *Tracer) Process(ctx context.Context, d *amqp091.Delivery) (context.Context, trace.Span) {
 	sent := t.propagator.Extract(context.Background(), headers(d.Headers))
 	exchange, attrs := d.Exchange, []attribute.KeyValue(nil)
@@ -200,7 +181,7 @@ func (t *Tracer) Process(ctx context.Context, d *amqp091.Delivery) (context.Cont
 	return t.tracer.Start(ctx, name("process", exchange, d.RoutingKey), options...)
 }
 
-// inject returns a copy of a message's headers with the context in it.
+// inject returns a copy of a message's headers with the context added.
 func (t *Tracer) inject(ctx context.Context, old amqp091.Table) amqp091.Table {
 	fresh := make(amqp091.Table, len(old)+2)
 	maps.Copy(fresh, old)
@@ -211,8 +192,8 @@ func (t *Tracer) inject(ctx context.Context, old amqp091.Table) amqp091.Table {
 	return fresh
 }
 
-// name is the name of a span. It has no routing key, of which there may be any number; with the
-// default exchange the key is a queue.
+// name is the name of a span. It has no routing key, because there may be any number of keys. With
+// the default exchange the key is a queue.
 func name(operation, exchange, key string) string {
 	if exchange == "" {
 		return operation + " " + key
@@ -239,7 +220,7 @@ func attributes(exchange, key string, size int, id, correlation string) []attrib
 	return attrs
 }
 
-// errorType is the kind of an error, of which there are few.
+// errorType is the kind of an error: an attribute needs few values.
 func errorType(err error) string {
 	var known *delayer.Error
 	if errors.As(err, &known) && known.Kind != nil {
@@ -248,7 +229,7 @@ func errorType(err error) string {
 	return "_OTHER"
 }
 
-// headers are a propagator's view of a table.
+// headers adapts a table to propagators.
 type headers amqp091.Table
 
 // Get returns a header that is a string, or "".

@@ -1,7 +1,8 @@
 package tracing_test
 
 import (
-	"context"
+	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,25 +16,9 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/delayertest"
 	"github.com/delayer-go/delayer/tracing"
 )
-
-// fake keeps the last message, as the broker would deliver it.
-type fake struct {
-	delayer.Delayer
-	got amqp091.Publishing
-	err error
-}
-
-func (f *fake) Publish(_ context.Context, exchange, _ string, delay time.Duration, msg amqp091.Publishing) error {
-	f.got = message.Seal(msg, message.NewEnvelope(time.Now().Add(delay), delay, exchange), nil)
-	return f.err
-}
-
-type remover struct{ fake }
-
-func (*remover) RemoveTopology(context.Context) error { return nil }
 
 func newTracer() (*tracing.Tracer, *tracetest.SpanRecorder) {
 	spans := tracetest.NewSpanRecorder()
@@ -48,9 +33,9 @@ func attributesOf(span trace.ReadOnlySpan) map[string]any {
 	return all
 }
 
-func TestContextTravelsWithTheMessage(t *testing.T) {
+func TestTracer_Link(t *testing.T) {
 	tracer, spans := newTracer()
-	f := &fake{}
+	d := delayertest.New(delayertest.Config{})
 	member, err := baggage.NewMember("tenant", "blue")
 	require.NoError(t, err)
 	carried, err := baggage.New(member)
@@ -58,7 +43,7 @@ func TestContextTravelsWithTheMessage(t *testing.T) {
 	ctx := baggage.ContextWithBaggage(t.Context(), carried)
 	given := amqp091.Table{"traceparent": "00-of-an-earlier-delivery", "tracestate": "old=1", "mine": int32(1)}
 	msg := amqp091.Publishing{Headers: given, Body: []byte("body"), MessageId: "m-1", CorrelationId: "c-1"}
-	require.NoError(t, tracer.Wrap(f).Publish(ctx, "orders", "order.expired", time.Minute, msg))
+	require.NoError(t, tracer.Wrap(d).Publish(ctx, "orders", "order.expired", time.Minute, msg))
 
 	require.Len(t, spans.Ended(), 1)
 	published := spans.Ended()[0]
@@ -71,12 +56,11 @@ func TestContextTravelsWithTheMessage(t *testing.T) {
 		"delayer.delay": 60.0,
 	}, attributesOf(published))
 	require.Equal(t, "00-of-an-earlier-delivery", given["traceparent"], "the caller's headers are not changed")
-	require.Equal(t, int32(1), f.got.Headers["mine"])
-	require.NotContains(t, f.got.Headers, "tracestate")
 
-	arrived := amqp091.Delivery{
-		Headers: f.got.Headers, Exchange: "delayer.delivery", RoutingKey: "order.expired", Body: f.got.Body, MessageId: f.got.MessageId,
-	}
+	arrived := d.Advance(time.Minute)[0]
+	require.Equal(t, int32(1), arrived.Headers["mine"])
+	require.NotContains(t, arrived.Headers, "tracestate")
+	arrived.Exchange = "delayer.delivery"
 	ctx, span := tracer.Process(t.Context(), &arrived)
 	require.Equal(t, "blue", baggage.FromContext(ctx).Member("tenant").Value())
 	span.End()
@@ -91,10 +75,11 @@ func TestContextTravelsWithTheMessage(t *testing.T) {
 	require.InDelta(t, -60, all["delayer.lateness"], 59, "due in a minute")
 }
 
-func TestErrorIsInTheSpan(t *testing.T) {
+func TestWrap_Error(t *testing.T) {
 	tracer, spans := newTracer()
-	refused := &delayer.Error{Op: "publish", Kind: delayer.ErrRefused}
-	require.ErrorIs(t, tracer.Wrap(&fake{err: refused}).Publish(t.Context(), "", "queue", 0, amqp091.Publishing{}), delayer.ErrRefused)
+	d := delayertest.New(delayertest.Config{})
+	d.FailNext(delayer.ErrRefused)
+	require.ErrorIs(t, tracer.Wrap(d).Publish(t.Context(), "", "queue", 0, amqp091.Publishing{}), delayer.ErrRefused)
 	span := spans.Ended()[0]
 	require.Equal(t, "publish queue", span.Name())
 	require.Equal(t, codes.Error, span.Status().Code)
@@ -102,7 +87,7 @@ func TestErrorIsInTheSpan(t *testing.T) {
 	require.Contains(t, span.Attributes(), attribute.String("messaging.destination.name", "queue"))
 }
 
-func TestWithoutContextThereIsNoLink(t *testing.T) {
+func TestProcess_NoContext(t *testing.T) {
 	tracer, spans := newTracer()
 	for _, headers := range []amqp091.Table{nil, {"traceparent": int64(7)}, {delayer.Header: "odd"}} {
 		_, span := tracer.Process(t.Context(), &amqp091.Delivery{Headers: headers, Exchange: "e", RoutingKey: "k"})
@@ -112,72 +97,41 @@ func TestWithoutContextThereIsNoLink(t *testing.T) {
 	}
 }
 
-func TestWrap_KeepsTheRemover(t *testing.T) {
-	tracer, _ := newTracer()
-	_, is := tracer.Wrap(&remover{}).(delayer.TopologyRemover)
-	require.True(t, is)
-	_, is = tracer.Wrap(&fake{}).(delayer.TopologyRemover)
-	require.False(t, is)
-}
+// closing fails to close.
+type closing struct{ *delayertest.Delayer }
 
-// A scheduler keeps the last message, too.
-type scheduler struct {
-	fake
-	delayer.Scheduler
-}
+func (closing) Close() error { return io.EOF }
 
-func (s *scheduler) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
-	return "ticket", s.Publish(ctx, exchange, key, delay, msg)
-}
-func (*scheduler) Cancel(context.Context, delayer.Ticket) error { return delayer.ErrTooLate }
-func (*scheduler) Reschedule(context.Context, delayer.Ticket, time.Duration) (delayer.Ticket, error) {
-	return "another", nil
-}
-
-type schedulerAndRemover struct {
-	scheduler
-	remover
-}
-
-func (s *schedulerAndRemover) Limits() delayer.Limits { return delayer.Limits{} }
-func (s *schedulerAndRemover) Close() error           { return nil }
-func (s *schedulerAndRemover) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
-	return s.scheduler.Publish(ctx, exchange, key, delay, msg)
-}
-
-func TestWrap_KeepsTheScheduler(t *testing.T) {
+// TestWrap_Whole: no method is lost.
+func TestWrap_Whole(t *testing.T) {
 	tracer, spans := newTracer()
-	both := &schedulerAndRemover{}
-	for _, d := range []delayer.Delayer{&scheduler{}, both} {
-		s, is := tracer.Wrap(d).(delayer.Scheduler)
-		require.True(t, is)
-		ticket, err := s.Schedule(t.Context(), "", "queue", time.Minute, amqp091.Publishing{})
-		require.NoError(t, err)
-		require.Equal(t, delayer.Ticket("ticket"), ticket)
-		require.ErrorIs(t, s.Cancel(t.Context(), ticket), delayer.ErrTooLate)
-		ticket, err = s.Reschedule(t.Context(), ticket, time.Hour)
-		require.NoError(t, err)
-		require.Equal(t, delayer.Ticket("another"), ticket)
-	}
-	require.Len(t, spans.Ended(), 2)
-	require.NotEmpty(t, both.scheduler.got.Headers["traceparent"])
-	_, is := tracer.Wrap(both).(delayer.TopologyRemover)
-	require.True(t, is)
-	_, is = tracer.Wrap(&scheduler{}).(delayer.TopologyRemover)
-	require.False(t, is)
-	_, is = tracer.Wrap(&remover{}).(delayer.Scheduler)
-	require.False(t, is)
+	memory := closing{delayertest.New(delayertest.Config{})}
+	d := tracer.Wrap(memory)
+	ticket, err := d.Schedule(t.Context(), "", "queue", time.Minute, amqp091.Publishing{})
+	require.NoError(t, err)
+	require.NotEmpty(t, memory.Published()[0].Publishing.Headers["traceparent"])
+	ticket, err = d.Reschedule(t.Context(), ticket, time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, time.Hour, memory.Waiting()[0].Delay)
+	require.NoError(t, d.Cancel(t.Context(), ticket))
+	require.Empty(t, memory.Waiting())
+	require.ErrorIs(t, d.Cancel(t.Context(), "of another"), delayer.ErrTicket)
+	require.Len(t, spans.Ended(), 1)
+	require.Equal(t, memory.Limits(), d.Limits())
+	require.ErrorIs(t, d.Close(), io.EOF)
 }
 
-func TestBatch_HasASpanForEach(t *testing.T) {
+func TestWrap_PublishBatch(t *testing.T) {
 	tracer, spans := newTracer()
-	f := &fake{err: delayer.ErrUnroutable}
-	messages := make([]delayer.Message, 1500)
-	results := delayer.PublishBatch(t.Context(), tracer.Wrap(f), messages)
+	d := delayertest.New(delayertest.Config{})
+	messages := slices.Repeat([]delayer.Message{{Key: "queue"}}, 1500)
+	d.FailNext(append(make([]error, 1499), delayer.ErrUnroutable)...)
+	results := tracer.Wrap(d).PublishBatch(t.Context(), messages)
 	require.Len(t, results, len(messages))
 	require.Len(t, spans.Ended(), len(messages))
+	require.NoError(t, results[1498])
 	require.ErrorIs(t, results[1499], delayer.ErrUnroutable)
 	require.Equal(t, codes.Error, spans.Ended()[1499].Status().Code)
-	require.NotEmpty(t, f.got.Headers["traceparent"])
+	require.NotEmpty(t, d.Published()[1498].Publishing.Headers["traceparent"])
 	require.Nil(t, messages[0].Publishing.Headers, "the caller's messages are not changed")
 }

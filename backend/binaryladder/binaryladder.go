@@ -1,13 +1,13 @@
 // Package binaryladder delays messages with nothing but TTL queues and dead-lettering: one waiting
 // queue for each step of a ladder.
 //
-//	d, err := binaryladder.Open(ctx, delayer.Options{URL: url}, binaryladder.Config{})
+//	d, err := binaryladder.Open(ctx, binaryladder.Config{Options: delayer.Options{URL: url}})
 //
 // # How a message waits
 //
 // The messages of a step's queue expire after that step. A message waits in the queues of the
-// smallest set of steps that adds up to its delay, one after the other, longest first: 1 h 20 m is
-// 1 h and then 20 m. All messages in a queue wait equally long, so none blocks another.
+// smallest set of steps that adds up to its delay, one after the other, longest first: 25 h is
+// 24 h and then 1 h. All messages in a queue wait equally long, so none blocks another.
 //
 // [Config].Steps chooses the steps. By default they are those of a calendar: 64, among them the
 // delays that people write. Every step costs the broker about as much as the first, so fewer are
@@ -21,7 +21,7 @@
 // its set bits. 10 s is 8 s and then 2 s. The delay is a topic key, 1.0.1.0.<destination>, with
 // marks that tell it from a user's key. Each step is a topic exchange that decides by its bit
 // whether the message waits or passes on. This is the ladder that NServiceBus and others use. It
-// costs the broker 2.4 times as much (docs/results/3.10/report.md, accuracy).
+// costs the broker more than twice as much (docs/results/3.10/report.md, accuracy).
 //
 // # Limits
 //
@@ -33,11 +33,10 @@
 // Quorum queues (the default) are replicated and dead-letter at least once. A confirmed message
 // survives crashes, and may be delivered twice after one.
 //
-// Classic queues cost the broker about a quarter less. A clean restart keeps what waits in them,
-// but messages that expire while the broker starts are lost if their destination is not ready yet,
-// as quorum queues are not: 441 of 5,255 in four restarts under load. A crash loses messages that
-// are moving between queues, and those that are not on disk yet. In 20 kills under load 1,867 of
-// 13,086 messages were lost in all (docs/results/faults.md).
+// Classic queues cost the broker less. A clean restart keeps what waits in them. But messages that
+// expire while the broker starts are lost if their destination is not ready, and quorum queues are
+// not ready at first. A crash loses messages that are moving between queues, and those that are not
+// on disk yet. docs/results/faults.md has the numbers.
 //
 // With routing topic Limits.ExactTopics is false. A consistent-hash exchange at the destination
 // hashes all routing keys of a message, so delayed messages of one key may go to several queues.
@@ -61,8 +60,9 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/keeper"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/keeper"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // Name is the name of this backend in a configuration.
@@ -84,6 +84,10 @@ func About() delayer.About {
 
 // Config is the shape of a ladder. A zero field means its default.
 type Config struct {
+	// Options are common to all backends. A backend.Config, and so a file, has them at its top level:
+	// there this field must be zero.
+	Options delayer.Options `yaml:"-"`
+
 	// Tick is the resolution, a whole number of milliseconds. Default: 1s.
 	Tick time.Duration `yaml:"tick"`
 	// Routing is source (the default) or topic.
@@ -115,8 +119,8 @@ func (c Config) withDefaults() Config {
 // ErrConfig names the field that is wrong. ErrUnavailable and ErrAccess concern the broker.
 // ErrConflict means that objects of this prefix exist with another configuration, or that a policy
 // would harm them. After an error nothing is left open.
-func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
-	b, s, err := newBlueprint(opts, cfg)
+func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
+	b, s, err := newBlueprint(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -131,10 +135,10 @@ func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delaye
 
 // Topology returns what Open declares; with declare: false also the links that are otherwise
 // declared when they are first used. It asks no broker. Errors are ErrConfig.
-func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
-	b, s, err := newBlueprint(opts, cfg)
+func Topology(cfg Config) (topology.Plan, error) {
+	b, s, err := newBlueprint(cfg)
 	if err != nil {
-		return nil, err
+		return topology.Plan{}, err
 	}
 	own := b.plan()
 	if !s.Declare.Enabled() {
@@ -145,8 +149,8 @@ func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
 
 // Limits returns what a ladder of this configuration can do. It asks no broker, so MaxPriority may
 // be lower once it is open: with quorum queues of RabbitMQ 4.0 to 4.2. Errors are ErrConfig.
-func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
-	b, _, err := newBlueprint(opts, cfg)
+func Limits(cfg Config) (delayer.Limits, error) {
+	b, _, err := newBlueprint(cfg)
 	if err != nil {
 		return delayer.Limits{}, err
 	}
@@ -173,8 +177,8 @@ func Hops(cfg Config, delays ...time.Duration) ([][]time.Duration, error) {
 }
 
 // newBlueprint checks a configuration. The broker accepts every topology that passes.
-func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings, error) {
-	s, err := engine.Resolve(opts, Name)
+func newBlueprint(cfg Config) (blueprint, engine.Settings, error) {
+	s, err := engine.Resolve(cfg.Options, Name)
 	if err != nil {
 		return blueprint{}, s, err
 	}

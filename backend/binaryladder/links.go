@@ -3,10 +3,10 @@ package binaryladder
 import (
 	"context"
 
-	"github.com/delayer-go/delayer/internal/delivery"
-	"github.com/delayer-go/delayer/internal/keeper"
-	"github.com/delayer-go/delayer/internal/message"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/keeper"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // A link is one part of a route: from a step's exchange to a queue. From outside leads into the
@@ -74,12 +74,12 @@ func (b blueprint) leaving(queue string, words int) topology.Plan {
 func (b blueprint) key(k link, words int) string {
 	from, to := "", "end"
 	if k.from != outside {
-		from = topology.DurationName(b.ladder.steps[k.from])
+		from = objects.DurationName(b.ladder.steps[k.from])
 	}
 	if k.to != outside {
-		to = topology.DurationName(b.ladder.steps[k.to])
+		to = objects.DurationName(b.ladder.steps[k.to])
 	}
-	return delivery.Pad(message.Reserved+":"+from+">"+to, words)
+	return message.Pad(message.Reserved+":"+from+">"+to, words)
 }
 
 // needs is the binding that a link is.

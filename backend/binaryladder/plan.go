@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/delayer-go/delayer/internal/message"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 // A ladder has a waiting queue for each step. A message waits in the queues of a plan: the smallest
@@ -35,7 +35,7 @@ func newLadder(tick time.Duration, label string, steps []time.Duration) (*ladder
 	for i, s := range steps {
 		ticks[i] = int64(s / tick)
 		if ticks[i] > sum+1 {
-			gap := topology.DurationName(time.Duration(sum+1) * tick)
+			gap := objects.DurationName(time.Duration(sum+1) * tick)
 			return nil, badConfig("steps", "with a tick of %v, %s is no sum of steps of the %s: add a step of %[2]s", tick, gap, label)
 		}
 		sum += ticks[i]
@@ -43,10 +43,10 @@ func newLadder(tick time.Duration, label string, steps []time.Duration) (*ladder
 	groups, irregular := newGroups(ticks)
 	if groups == nil {
 		return nil, badConfig("steps", "plans with %s would need a table of more than %d sums: "+
-			"make it a multiple of a longer unit, such as a minute", topology.DurationName(steps[irregular]), mostSums)
+			"make it a multiple of a longer unit, such as a minute", objects.DurationName(steps[irregular]), mostSums)
 	}
 	l.groups = groups
-	l.longest = time.Duration(min(sum, int64(topology.MaxTTL/tick))) * tick
+	l.longest = time.Duration(min(sum, int64(objects.MaxTTL/tick))) * tick
 	l.hops = l.bound()
 	return l, nil
 }

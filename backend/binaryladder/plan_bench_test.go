@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // BenchmarkPlan is the part of a Publish that is ours alone: the steps of a delay, and their keys.

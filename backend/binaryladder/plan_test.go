@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 func mustLadder(t testing.TB, tick time.Duration, steps Steps) *ladder {
@@ -162,7 +162,7 @@ func TestPlan_NoAllocation(t *testing.T) {
 }
 
 func TestHops_OutOfRange(t *testing.T) {
-	hops, err := Hops(Config{}, -1, topology.MaxTTL, topology.MaxTTL+1)
+	hops, err := Hops(Config{}, -1, objects.MaxTTL, objects.MaxTTL+1)
 	require.NoError(t, err)
 	require.Empty(t, hops[0])
 	require.NotEmpty(t, hops[1])

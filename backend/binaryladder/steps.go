@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 // Steps say which waiting queues a ladder has: one for each step. A message waits in the smallest
@@ -50,7 +50,7 @@ const (
 	// mostSteps bounds the queues that a configuration can ask for.
 	mostSteps = 128
 	// longestStep: a quorum queue gets a millisecond more.
-	longestStep = topology.MaxTTL - time.Millisecond
+	longestStep = objects.MaxTTL - time.Millisecond
 )
 
 // ladder returns the ladder of these steps.

@@ -4,10 +4,11 @@ import (
 	"context"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/keeper"
-	"github.com/delayer-go/delayer/internal/message"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/keeper"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // strategy implements [engine.Strategy].
@@ -26,7 +27,7 @@ func (s *strategy) Growth() message.Growth {
 	b := s.blueprint
 	longest := 0 // a step's name
 	for _, step := range b.ladder.steps {
-		longest = max(longest, len(topology.DurationName(step)))
+		longest = max(longest, len(objects.DurationName(step)))
 	}
 	g := message.Growth{
 		Hops: b.ladder.hops, Keys: b.ladder.hops + 1, KeySize: len(b.key(link{outside, outside}, 1)) + 2*longest,
@@ -46,7 +47,7 @@ func (s *strategy) Leaving(queue string, words int) topology.Plan {
 
 // Enter returns the keys of the route. The topic ladder needs one key into the first queue, and the
 // delay as a topic key for all that follows.
-func (s *strategy) Enter(ctx context.Context, m engine.Message) (engine.Entry, error) {
+func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
 	const most = 32 // of nearly all plans: these are kept on the stack
 	var steps [most]int16
 	var links [most + 1]link

@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/delivery"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // names are those of the ladder's broker objects:
@@ -22,11 +23,11 @@ type names struct{ prefix string }
 func (n names) marker() string { return n.prefix + ".ladder" }
 func (n names) enter() string  { return n.prefix + ".ladder.enter" }
 func (n names) exchange(step time.Duration) string {
-	return n.prefix + ".ladder.step." + topology.DurationName(step)
+	return n.prefix + ".ladder.step." + objects.DurationName(step)
 }
 
 func (n names) queue(step time.Duration) string {
-	return n.prefix + ".ladder.wait." + topology.DurationName(step)
+	return n.prefix + ".ladder.wait." + objects.DurationName(step)
 }
 
 // blueprint knows what the broker must hold for a ladder.
@@ -61,7 +62,7 @@ func (b blueprint) plan() topology.Plan {
 	}
 	for i, step := range b.ladder.steps {
 		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: b.names.exchange(step), Kind: kind, Alternate: b.stage.Unroutable()})
-		p.Queues = append(p.Queues, topology.WaitingQueue(b.names.queue(step), b.kind, step, b.after(i)))
+		p.Queues = append(p.Queues, objects.WaitingQueue(b.names.queue(step), b.kind, step, b.after(i)))
 		if b.routing == Topic {
 			p.Bindings = append(p.Bindings, b.decision(i)...)
 		}

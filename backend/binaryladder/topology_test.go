@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/delivery"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
 func small(t *testing.T, routing Routing) blueprint {
@@ -23,7 +24,7 @@ func small(t *testing.T, routing Routing) blueprint {
 func waiting(name string, ms int64, after string) topology.Queue {
 	return topology.Queue{Name: name, Args: amqp091.Table{
 		"x-queue-type": "quorum", "x-message-ttl": ms + 1, "x-dead-letter-exchange": after,
-		"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-max-length": topology.NeverFull,
+		"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-max-length": objects.NeverFull,
 		"x-queue-leader-locator": "balanced",
 	}}
 }

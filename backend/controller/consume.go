@@ -9,8 +9,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/message"
-	"github.com/delayer-go/delayer/internal/observe"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // A consumer is one channel that consumes a queue, until the channel is lost. The broker then
@@ -173,8 +172,8 @@ func (c *consumer) hold(due time.Time, size int, then func()) bool {
 
 // changed says by how much the memory has changed.
 func (c *consumer) changed(messages, bytes int) {
-	if messages != 0 {
-		observe.Tell(c.observer.Held, delayer.HeldEvent{Backend: Name, Messages: messages, Bytes: bytes})
+	if held := c.observer.Held; held != nil && messages != 0 {
+		held(delayer.HeldEvent{Backend: Name, Messages: messages, Bytes: bytes})
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package controller delays messages for any time, to the millisecond. They wait in queues, and a
-// controller, which is a consumer, sends them on. There are two wheels of queues, [Rounds] and
-// [Slots], the default; all that is said here of TTL queues, levels and ticks is about rounds.
+// controller, which is a consumer, sends them on. There are two wheels of queues: [Slots], the
+// default, and [Rounds]. What is said here of TTL queues, levels and ticks is about rounds.
 //
 // # How a message waits in rounds
 //
@@ -51,18 +51,18 @@
 // that has died. It is found when the slot has its next turn: after 3 minutes, 96 minutes, 32 hours,
 // 32 days or 360 days.
 //
-// Clocks: publisher and controller learn the broker's time and its uncertainty, half a second at
-// first and a few milliseconds after some ten seconds. The uncertainty of both is added to the
-// delay. A process that delivers what it has published uses its own monotonic clock instead. Neither
-// needs a machine whose clock is right. If the broker's clock is set forward, messages of before are
-// due later by that step, which is recorded in a stream for controllers that start later. Only a step
-// that no Delayer of the prefix lives to notice makes them early. A step back makes them late. The
-// nodes of a cluster need NTP. While the broker does not tell its time, new messages wait in the
-// intake; those in slots wait, late but never early.
+// Due times in slots are by the broker's clock. Publisher and controller learn that clock and its
+// uncertainty: half a second at first, a few milliseconds after some ten seconds. The uncertainty of
+// both is added to the delay. A process that delivers what it has published uses its own monotonic
+// clock instead. Neither needs a machine whose clock is right. If the broker's clock is set forward,
+// the step is added to the due times of messages that were published before. A stream records it for
+// controllers that start later. Only a step that no Delayer of the prefix lives to notice makes
+// messages early. A step back makes them late. The nodes of a cluster need NTP. While the broker does
+// not tell its time, new messages wait in the intake; those in slots wait, late but never early.
 //
 // # Tickets
 //
-// With wheel: slots the Delayer is a [delayer.Scheduler]. Cancel and Reschedule write a change into a
+// With wheel: slots messages can be cancelled. Cancel and Reschedule write a change into a
 // stream that all controllers read from its beginning. A message with a ticket is delivered only when
 // its controller has read all changes that were accepted for it: it writes a mark into the same stream
 // and waits for it to come back. A change is accepted if it was confirmed five seconds before the
@@ -76,15 +76,16 @@
 // long (30 minutes by default). The longest queue may wait ten years. More levels mean fewer hops
 // for a long delay.
 //
-// Up to 9,216 messages at a time are in a controller, with their bodies in its memory. For messages
-// of many megabytes another backend is better suited.
+// A controller holds messages with their bodies in memory: with rounds up to 9,216, with slots up to
+// the numbers above for each slot that it consumes. For messages of many megabytes another backend is
+// better suited.
 //
 // # Guarantees
 //
-// Quorum queues (the default) are replicated and dead-letter at least once: a confirmed message
-// survives crashes of the broker. Classic queues keep what waits over a clean restart, but messages
-// that expire while the broker starts may be lost: classic queues dead-letter at most once. A crash
-// also loses those whose write had not reached the disk. A crash of a controller loses nothing. What
+// Quorum queues (the default) are replicated, and TTL queues dead-letter at least once: a confirmed
+// message survives crashes of the broker. Classic queues, which only rounds can have, keep what waits
+// over a clean restart. But messages that expire while the broker starts may be lost, because classic
+// queues dead-letter at most once. A crash also loses those whose write had not reached the disk. A crash of a controller loses nothing. What
 // it held is delivered by others: at once, or, if its whole machine is gone, after the broker has
 // missed its heartbeats (20 s). After a crash or a lost connection a message may be delivered twice;
 // both copies carry the same id in [delayer.Header].
@@ -94,11 +95,12 @@
 //
 // Messages that are due within the same few milliseconds may overtake each other (Limits.Ordered).
 //
-// # Clocks
+// # Clocks of rounds
 //
-// No clocks of two machines are compared, whether of a broker's nodes or of controllers. The
-// process that sent a message to a queue knows by its own monotonic clock when it is due. If the
-// message comes back to that process, there is no drift.
+// With rounds no clocks of two machines are compared, neither of a broker's nodes nor of controllers.
+// (Slots compare the broker's clock: see above, and docs/clocks.md.) The process that sent a message
+// to a queue knows by its own monotonic clock when it is due. If the message comes back to that
+// process, there is no drift.
 //
 // To any other controller, or the same program started again, what remains is what remained before
 // the last queue, less that queue's TTL. So each change of hands adds the time of a hop, usually a
@@ -135,8 +137,9 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
-	"github.com/delayer-go/delayer/internal/brokertime"
-	"github.com/delayer-go/delayer/internal/engine"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // Name is what the configuration calls this backend.
@@ -161,6 +164,10 @@ const (
 
 // Config is the shape of the queues. A field that is zero takes its default.
 type Config struct {
+	// Options are common to all backends. A backend.Config, and so a file, has them at its top level:
+	// there this field must be zero.
+	Options delayer.Options `yaml:"-"`
+
 	// Wheel says where messages wait: "slots" or "rounds". Default: "slots", which are quorum queues;
 	// with classic queues, levels or a tick, say "rounds".
 	Wheel Wheel `yaml:"wheel"`
@@ -190,10 +197,9 @@ func (c Config) withDefaults() Config {
 // objects of that prefix exist with another configuration. After an error nothing is left open.
 //
 // Close returns the messages that the controller holds to the broker. Another controller, or this
-// one later, delivers them. RemoveTopology stops this controller first. Stop controllers elsewhere
-// before you call it: they would declare their queues again.
-func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
-	b, s, err := newBlueprint(opts, cfg)
+// one later, delivers them.
+func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
+	b, s, err := newBlueprint(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -258,8 +264,8 @@ func openSlots(ctx context.Context, c *engine.Connected, s engine.Settings, base
 // Serve runs a controller and nothing else, until ctx ends. It then stops taking messages, waits
 // for those that are being published, hands the others back to the broker and returns nil. Errors
 // are those of Open.
-func Serve(ctx context.Context, opts delayer.Options, cfg Config) error {
-	b, s, err := newBlueprint(opts, cfg)
+func Serve(ctx context.Context, cfg Config) error {
+	b, s, err := newBlueprint(cfg)
 	if err != nil {
 		return err
 	}
@@ -273,24 +279,24 @@ func Serve(ctx context.Context, opts delayer.Options, cfg Config) error {
 }
 
 // Topology returns what Open declares. It asks no broker. Errors are ErrConfig.
-func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
-	b, s, err := newBlueprint(opts, cfg)
+func Topology(cfg Config) (topology.Plan, error) {
+	b, s, err := newBlueprint(cfg)
 	if err != nil {
-		return nil, err
+		return topology.Plan{}, err
 	}
 	return s.Whole(b.plan()), nil
 }
 
 // Limits returns what controllers of this configuration can do. It asks no broker: with quorum
 // queues of RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
-func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
-	b, _, err := newBlueprint(opts, cfg)
+func Limits(cfg Config) (delayer.Limits, error) {
+	b, _, err := newBlueprint(cfg)
 	return b.guarantees(engine.AnyPriority), err
 }
 
 // newBlueprint checks a configuration. The broker accepts every topology that passes.
-func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings, error) {
-	s, err := engine.Resolve(opts, Name)
+func newBlueprint(cfg Config) (blueprint, engine.Settings, error) {
+	s, err := engine.Resolve(cfg.Options, Name)
 	if err != nil {
 		return blueprint{}, s, err
 	}
@@ -338,12 +344,6 @@ func (c *withController) Close() error {
 	err := c.Engine.Close()
 	<-stopped
 	return err
-}
-
-// RemoveTopology implements [delayer.TopologyRemover].
-func (c *withController) RemoveTopology(ctx context.Context) error {
-	c.stopRunner()
-	return c.Engine.RemoveTopology(ctx)
 }
 
 // stopRunner returns, to all who call it, once the controller has stopped.

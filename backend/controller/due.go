@@ -1,10 +1,6 @@
 package controller
 
-import (
-	"time"
-
-	"github.com/delayer-go/delayer"
-)
+import "time"
 
 // A Turn is the time in which the messages of a slot are due: from Begin, before End.
 type Turn struct{ Begin, End time.Time }
@@ -13,8 +9,8 @@ type Turn struct{ Begin, End time.Time }
 // is the broker's time. A slot serves again after a rotation, so what has waited in it for longer,
 // because no controller ran, counts for the next turn. It is empty for [Rounds]: their queues do not
 // tell when a message is due. It asks no broker. Errors are ErrConfig.
-func Turns(opts delayer.Options, cfg Config, now time.Time) (map[string]Turn, error) {
-	b, _, err := newBlueprint(opts, cfg)
+func Turns(cfg Config, now time.Time) (map[string]Turn, error) {
+	b, _, err := newBlueprint(cfg)
 	if err != nil {
 		return nil, err
 	}

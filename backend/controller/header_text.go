@@ -10,7 +10,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/ticket"
-	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // A stamp is written as a text, since a table of as many fields costs the broker and its clients

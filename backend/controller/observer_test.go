@@ -12,7 +12,7 @@ import (
 
 // TestObserver_Held: what comes into the memory leaves it, released or not.
 func TestObserver_Held(t *testing.T) {
-	b, _, err := newBlueprint(delayer.Options{}, Config{Wheel: Rounds, Tick: time.Minute})
+	b, _, err := newBlueprint(Config{Wheel: Rounds, Tick: time.Minute})
 	require.NoError(t, err)
 	var messages, bytes []int
 	c := &consumer{router: rounds{}, holder: newHolder(10, 100), runner: &runner{blueprint: b, observer: delayer.Observer{

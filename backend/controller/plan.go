@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 const (
@@ -39,7 +39,7 @@ func newSchedule(levels int, tick time.Duration) (schedule, error) {
 	case tick > maxTick:
 		return s, badConfig("tick", "%v is more than %v: messages wait up to a tick unacknowledged in the controller, and the broker closes the channel of a consumer that holds them for long", tick, maxTick)
 	}
-	const limit = topology.MaxTTL - time.Millisecond
+	const limit = objects.MaxTTL - time.Millisecond
 	if tick > limit>>(levels-1) {
 		most := 1
 		for tick <= limit>>most {

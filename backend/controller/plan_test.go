@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 func mustSchedule(t testing.TB, levels int, tick time.Duration) schedule {
@@ -119,7 +119,7 @@ func TestAScheduleThatCannotBe(t *testing.T) {
 	}
 	for levels := 1; levels <= maxLevels; levels++ {
 		if s, err := newSchedule(levels, 2*time.Second); err == nil {
-			require.LessOrEqual(t, s.ttl(levels-1), topology.MaxTTL)
+			require.LessOrEqual(t, s.ttl(levels-1), objects.MaxTTL)
 		}
 	}
 }

@@ -7,10 +7,10 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/message"
-	"github.com/delayer-go/delayer/internal/observe"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
 const (
@@ -30,8 +30,8 @@ func (c *consumer) move(d *amqp091.Delivery, publish func() (wait time.Duration,
 	}
 	err := c.retry(d, func() error { return c.publishAgain(once) })
 	c.finish(d, err)
-	if err == nil {
-		observe.Tell(c.observer.Round, delayer.RoundEvent{Backend: Name, Wait: wait})
+	if round := c.observer.Round; round != nil && err == nil {
+		round(delayer.RoundEvent{Backend: Name, Wait: wait})
 	}
 }
 
@@ -53,9 +53,11 @@ func (c *consumer) deliver(m incoming) {
 	}
 	publish := func() error {
 		err := c.publishDue(msg, m.envelope.Exchange)
-		observe.Tell(c.observer.Delivered, delayer.DeliveryEvent{
-			Backend: Name, Exchange: m.envelope.Exchange, Key: m.RoutingKey, Lateness: time.Since(m.envelope.Due), Err: err,
-		})
+		if delivered := c.observer.Delivered; delivered != nil {
+			delivered(delayer.DeliveryEvent{
+				Backend: Name, Exchange: m.envelope.Exchange, Key: m.RoutingKey, Lateness: time.Since(m.envelope.Due), Err: err,
+			})
+		}
 		return err
 	}
 	c.store(m.Delivery, publish, func() { c.again(c, m) })
@@ -76,7 +78,7 @@ func (c *consumer) publishDue(msg broker.Publishing, exchange string) error {
 		return err
 	}
 	unroutable := c.blueprint.stage.Unroutable()
-	missing, unknown := topology.Missing(c.alive, c.control, Name, topology.Plan{
+	missing, unknown := objects.Of(c.control, Name).Missing(c.alive, topology.Plan{
 		Exchanges: []topology.Exchange{{Name: unroutable, Kind: topology.Fanout}, {Name: exchange, Kind: topology.Direct}},
 		Queues:    []topology.Queue{{Name: c.blueprint.stage.Misrouted()}},
 	})

@@ -5,8 +5,8 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // rounds is the router of messages that wait in TTL queues, again and again.

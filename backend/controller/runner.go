@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/keeper"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/keeper"
 )
 
 const (

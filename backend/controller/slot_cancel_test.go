@@ -21,8 +21,8 @@ import (
 	"github.com/delayer-go/delayer/backend/controller/internal/changes"
 	"github.com/delayer-go/delayer/backend/controller/internal/ticket"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
-	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // A memory is a controller that has messages of a minute's slot in memory, and a stream.

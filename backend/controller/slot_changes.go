@@ -10,10 +10,10 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/changes"
-	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/instant"
-	"github.com/delayer-go/delayer/internal/message"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
 )
 
 const (
@@ -59,17 +59,17 @@ type changeLog struct {
 	mu      sync.Mutex
 	set     changes.Set
 	marks   changes.Marks
-	wanted  time.Time       // marks are written until then
-	marked  time.Time       // when the last mark was written
-	began   instant.Instant // of this reading of the stream
-	caught  bool            // it has come as far as there was something then
-	whole   bool            // that is new: what this reading lacked is still to be written
+	wanted  time.Time          // marks are written until then
+	marked  time.Time          // when the last mark was written
+	began   brokertime.Instant // of this reading of the stream
+	caught  bool               // it has come as far as there was something then
+	whole   bool               // that is new: what this reading lacked is still to be written
 	waiting []waiting
 }
 
 // waiting is something to be done once all changes are known that were accepted by then.
 type waiting struct {
-	since instant.Instant
+	since brokertime.Instant
 	do    func()
 }
 
@@ -97,7 +97,7 @@ func (l *changeLog) of(id string) (changes.Fate, bool) {
 	return l.set.Of(id)
 }
 
-func (l *changeLog) now() instant.Instant { return instant.At(time.Now(), l.epoch) }
+func (l *changeLog) now() brokertime.Instant { return brokertime.InstantAt(time.Now(), l.epoch) }
 
 // covers reports whether all changes are known that were accepted for a message that has been due for
 // so long.

@@ -10,8 +10,8 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
-	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // A hand turns the wheel: it consumes the slots whose turn is near, and the intake.

@@ -12,10 +12,10 @@ import (
 	"github.com/delayer-go/delayer/backend/controller/internal/changes"
 	"github.com/delayer-go/delayer/backend/controller/internal/ticket"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
-	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/brokertime"
-	"github.com/delayer-go/delayer/internal/delivery"
-	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // A scheduler is a Delayer with wheel: slots.
@@ -25,7 +25,7 @@ type scheduler struct {
 	strategy *slotStrategy
 }
 
-var _ delayer.Scheduler = (*scheduler)(nil)
+var _ delayer.Delayer = (*scheduler)(nil)
 
 // A receipt is what Schedule learns of the message that it publishes.
 type receipt struct{ ticket ticket.Ticket }
@@ -53,7 +53,7 @@ func (r *receipt) note(id string, to seat) error {
 	return nil
 }
 
-// Schedule implements [delayer.Scheduler].
+// Schedule implements [delayer.Delayer].
 func (s *scheduler) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
 	now, err := s.time(ctx, "schedule")
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *scheduler) Schedule(ctx context.Context, exchange, key string, delay ti
 	return r.ticket.Write(s.prefix), err
 }
 
-// Cancel implements [delayer.Scheduler].
+// Cancel implements [delayer.Delayer].
 func (s *scheduler) Cancel(ctx context.Context, text delayer.Ticket) error {
 	const op = "cancel"
 	t, err := s.read(op, text)
@@ -81,7 +81,7 @@ func (s *scheduler) Cancel(ctx context.Context, text delayer.Ticket) error {
 	})
 }
 
-// Reschedule implements [delayer.Scheduler].
+// Reschedule implements [delayer.Delayer].
 func (s *scheduler) Reschedule(ctx context.Context, text delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
 	const op = "reschedule"
 	t, err := s.read(op, text)

@@ -9,8 +9,8 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
-	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // A session consumes one slot, or the intake, until it is stopped.

@@ -6,10 +6,10 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/message"
-	"github.com/delayer-go/delayer/internal/misrouted"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // slotStrategy is the strategy of wheel: slots.
@@ -29,7 +29,7 @@ func (s *slotStrategy) Growth() message.Growth {
 }
 
 // Enter sends a message to the slot of its due time.
-func (s *slotStrategy) Enter(ctx context.Context, m engine.Message) (engine.Entry, error) {
+func (s *slotStrategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
 	r := receiptOf(ctx)
 	to := s.blueprint.seat(s.clock, m.Key, stamp{to: m.Destinations, bcc: m.BCC, ticket: r != nil}, time.Until(dueTime(m)))
 	if err := r.note(m.Envelope.ID, to); err != nil {
@@ -43,7 +43,7 @@ func (s *slotStrategy) Enter(ctx context.Context, m engine.Message) (engine.Entr
 // stamp was moved by somebody.
 func (s *slotStrategy) Remaining(headers amqp091.Table) (time.Duration, bool) {
 	if _, stamped := headers[message.Stamp]; !stamped {
-		return misrouted.WhenDue(headers)
+		return delivery.WhenDue(headers)
 	}
 	at, err := readStamp(headers)
 	if err != nil {

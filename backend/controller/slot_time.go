@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
-	"github.com/delayer-go/delayer/internal/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // A clock knows the broker's time. ok is false while it does not.

@@ -7,8 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/brokertime"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // TestSeat_NeverEarly: whatever the two clocks show within their uncertainty, a controller of another
@@ -112,8 +113,8 @@ func TestSlotTopology(t *testing.T) {
 	require.Equal(t, true, p.Queues[1].Args["x-single-active-consumer"])
 	require.Equal(t, "p.controller.enter", p.Queues[1].Args["x-dead-letter-exchange"])
 	require.Equal(t, "balanced", p.Queues[1].Args["x-queue-leader-locator"])
-	require.Equal(t, topology.NeverGivenUp, p.Queues[1].Args["x-delivery-limit"])
-	require.Equal(t, topology.NeverFull, p.Queues[1].Args["x-max-length"])
+	require.Equal(t, objects.NeverGivenUp, p.Queues[1].Args["x-delivery-limit"])
+	require.Equal(t, objects.NeverFull, p.Queues[1].Args["x-max-length"])
 	require.Equal(t, topology.Binding{Source: "p.controller.enter.slots", Key: "~d:slot:months-11", Target: "p.controller.wait.months.11"}, p.Bindings[len(p.Bindings)-4])
 	require.Len(t, p.Exchanges, 4)
 }

@@ -6,9 +6,9 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/changes"
-	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/message"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // strategy implements [engine.Strategy].
@@ -29,7 +29,7 @@ func (s *strategy) Growth() message.Growth {
 
 // Enter sends a message to the longest queue that ends before it is due, or straight to a
 // controller.
-func (s *strategy) Enter(_ context.Context, m engine.Message) (engine.Entry, error) {
+func (s *strategy) Enter(_ context.Context, m engine.Wait) (engine.Entry, error) {
 	now := time.Now()
 	remaining := dueTime(m).Sub(now)
 	first := stamp{to: m.Destinations, bcc: m.BCC}
@@ -42,7 +42,7 @@ func (s *strategy) Enter(_ context.Context, m engine.Message) (engine.Entry, err
 
 // dueTime is when a message is due. The engine took the time before it bound the destination: binding
 // is part of the delay.
-func dueTime(m engine.Message) time.Time { return m.Envelope.Due.Add(whole(m.Delay) - m.Delay) }
+func dueTime(m engine.Wait) time.Time { return m.Envelope.Due.Add(whole(m.Delay) - m.Delay) }
 
 // guarantees returns the Limits of this backend.
 func (b blueprint) guarantees(maxPriority uint8) delayer.Limits {

@@ -7,8 +7,9 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
-	"github.com/delayer-go/delayer/internal/delivery"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // names are those of the controller's broker objects:
@@ -51,8 +52,8 @@ func (b blueprint) plan() topology.Plan {
 		"x-overflow":   "reject-publish", // under a policy with max-length: refuse, do not drop
 	}}
 	if b.kind == delayer.Quorum {
-		intake.Args["x-delivery-limit"] = topology.NeverGivenUp
-		intake.Args["x-max-length"] = topology.NeverFull
+		intake.Args["x-delivery-limit"] = objects.NeverGivenUp
+		intake.Args["x-max-length"] = objects.NeverFull
 	}
 	p := topology.Plan{
 		Markers: []topology.Marker{{Name: b.names.marker(), Config: b.config()}},
@@ -72,7 +73,7 @@ func (b blueprint) plan() topology.Plan {
 	for level := range b.schedule.levels {
 		name := b.names.wait(level)
 		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: name, Kind: topology.Fanout})
-		p.Queues = append(p.Queues, topology.WaitingQueue(name, b.kind, b.schedule.ttl(level), b.names.intake()))
+		p.Queues = append(p.Queues, objects.WaitingQueue(name, b.kind, b.schedule.ttl(level), b.names.intake()))
 		p.Bindings = append(p.Bindings, topology.Binding{Source: name, Target: name})
 	}
 	return p

@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/delivery"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
 func TestTopology(t *testing.T) {
@@ -22,10 +23,10 @@ func TestTopology(t *testing.T) {
 			{Name: "p.controller.wait.00", Kind: "fanout"},
 		},
 		Queues: []topology.Queue{
-			{Name: "p.controller.intake", Role: topology.Intake, Args: amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1 << 30), "x-overflow": "reject-publish", "x-max-length": topology.NeverFull}},
+			{Name: "p.controller.intake", Role: topology.Intake, Args: amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1 << 30), "x-overflow": "reject-publish", "x-max-length": objects.NeverFull}},
 			{Name: "p.controller.wait.00", Args: amqp091.Table{
 				"x-queue-type": "quorum", "x-message-ttl": int64(1001), "x-dead-letter-exchange": "p.controller.intake",
-				"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-max-length": topology.NeverFull,
+				"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-max-length": objects.NeverFull,
 				"x-queue-leader-locator": "balanced",
 			}},
 		},

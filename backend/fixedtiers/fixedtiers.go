@@ -2,7 +2,7 @@
 // delay.1m.queue, five minutes in delay.5m.queue, and so on. It is the simplest strategy, and the
 // cheapest for the broker: one hop, whatever the delay.
 //
-//	d, err := fixedtiers.Open(ctx, delayer.Options{URL: url}, fixedtiers.Config{})
+//	d, err := fixedtiers.Open(ctx, fixedtiers.Config{Options: delayer.Options{URL: url}})
 //
 // # How a message waits
 //
@@ -15,8 +15,8 @@
 // Without a Delayer, an existing exchange can be routed through a tier with bindings alone. For
 // that [Topology] has a second set of queues, which Open does not declare. `delayer topology print
 // --backend fixedtiers --output definitions` prints it for the broker to import. Bind such a queue
-// to the exchange, and bind the queues that shall get the messages to delay.exchange, with the keys
-// that the messages are published with. See docs/tiers.md.
+// to the exchange, and bind the consumers' queues to delay.exchange, with the keys that the messages
+// are published with. See docs/tiers.md.
 //
 //	an existing exchange ─→ delay.route.1m.queue ─TTL→ delay.exchange ─→ as bound
 //
@@ -37,10 +37,10 @@
 // Quorum queues (the default) are replicated and dead-letter at least once. A confirmed message
 // survives crashes, and may be delivered twice after one.
 //
-// A clean restart keeps what waits in classic queues, but messages that expire while the broker
-// starts are lost if their destination is not ready yet, as quorum queues are not: 750 of 5,533 in
-// four restarts under load. A crash loses messages that are moving, and those that are not on disk
-// yet. In 20 kills under load 2,703 of 13,969 messages were lost in all (docs/results/faults.md).
+// A clean restart keeps what waits in classic queues. But messages that expire while the broker
+// starts are lost if their destination is not ready, and quorum queues are not ready at first. A
+// crash loses messages that are moving between queues, and those that are not on disk yet.
+// docs/results/faults.md has the numbers.
 //
 // # What it needs
 //
@@ -56,16 +56,13 @@ package fixedtiers
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
-
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/keeper"
-	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/keeper"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // Name is the name of this backend in a configuration.
@@ -96,6 +93,10 @@ func About() delayer.About {
 
 // Config is the shape of the tiers. A zero field means its default.
 type Config struct {
+	// Options are common to all backends. A backend.Config, and so a file, has them at its top level:
+	// there this field must be zero.
+	Options delayer.Options `yaml:"-"`
+
 	// Tiers are the delays: at most 100, in any order, each a whole number of milliseconds up to
 	// ten years. Default: 1m, 5m, 15m.
 	Tiers []time.Duration `yaml:"tiers"`
@@ -141,11 +142,8 @@ func (c Config) withDefaults(prefix string) Config {
 // ErrConfig names the field that is wrong. ErrUnavailable and ErrAccess concern the broker.
 // ErrConflict means that objects of these names exist with another configuration, or that a policy
 // would harm them. After an error nothing is left open.
-//
-// RemoveTopology of the Delayer keeps tiers that only another Delayer has, and the queues for
-// routing without a Delayer.
-func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
-	b, s, err := newBlueprint(opts, cfg)
+func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
+	b, s, err := newBlueprint(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -153,19 +151,15 @@ func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delaye
 	if err != nil {
 		return nil, err
 	}
-	e, err := c.Start(ctx, &strategy{Links: newLinks(b, c.Declare), blueprint: b, enter: b.names.enter(), limits: guarantees(b, c.MaxPriority())})
-	if err != nil {
-		return nil, err
-	}
-	return &tiers{e, b}, nil
+	return engine.Opened(c.Start(ctx, &strategy{Links: newLinks(b, c.Declare), blueprint: b, enter: b.names.enter(), limits: guarantees(b, c.MaxPriority())}))
 }
 
 // Topology returns what Open declares, and the queues for routing without a Delayer. It asks no
 // broker. Errors are ErrConfig.
-func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
-	b, s, err := newBlueprint(opts, cfg)
+func Topology(cfg Config) (topology.Plan, error) {
+	b, s, err := newBlueprint(cfg)
 	if err != nil {
-		return nil, err
+		return topology.Plan{}, err
 	}
 	own := b.plan().Add(b.routes())
 	if !s.Declare.Enabled() {
@@ -180,46 +174,12 @@ func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
 
 // Limits returns what tiers of this configuration can do. It asks no broker, so MaxPriority may be
 // lower once they are open: with quorum queues of RabbitMQ 4.0 to 4.2. Errors are ErrConfig.
-func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
-	b, _, err := newBlueprint(opts, cfg)
+func Limits(cfg Config) (delayer.Limits, error) {
+	b, _, err := newBlueprint(cfg)
 	if err != nil {
 		return delayer.Limits{}, err
 	}
 	return guarantees(b, engine.AnyPriority), nil
-}
-
-// tiers is a [delayer.Delayer] with a queue per delay.
-type tiers struct {
-	*engine.Engine
-	blueprint blueprint
-}
-
-// Publish implements [delayer.Delayer].
-func (t *tiers) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
-	if err := t.checkDestination(exchange, key, msg); err != nil {
-		return err
-	}
-	err := t.Engine.Publish(ctx, exchange, key, delay, msg)
-	var known *delayer.Error
-	if delay > 0 && errors.Is(err, delayer.ErrRefused) && errors.As(err, &known) {
-		tier := t.blueprint.tiers[t.blueprint.next(delay)]
-		known.Hint = fmt.Sprintf("queue %q refuses messages: is it full (max_length: %d), or without a majority of its replicas? Publish again later, or spread the delays over more tiers",
-			t.blueprint.names.queue(tier), t.blueprint.maxLength)
-	}
-	return err
-}
-
-// checkDestination keeps a message from going round: one that was to be delivered to a tier would
-// expire there, and its delivery key would lead it there again.
-func (t *tiers) checkDestination(exchange, key string, msg amqp091.Publishing) error {
-	own := t.blueprint.names.prefix
-	if name, ok := message.Targets(exchange, key, msg.Headers, own); ok {
-		return &delayer.Error{
-			Op: "publish", Backend: Name, Object: fmt.Sprintf("to %.300q", name), Kind: delayer.ErrInvalid,
-			Cause: fmt.Errorf("names that begin with %q belong to the tiers", own+"."),
-		}
-	}
-	return nil
 }
 
 func badConfig(field, format string, args ...any) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 // FuzzTiers: tiers that are accepted are in order, each once, have a name each, and any delay up to the longest waits
@@ -25,7 +25,7 @@ func FuzzTiers(f *testing.F) {
 		}
 		cfg := seed()
 		cfg.Tiers, cfg.Prefix = tiers, prefix
-		b, _, err := newBlueprint(options(delayer.Quorum), cfg)
+		b, _, err := newBlueprint(of(delayer.Quorum, cfg))
 		if err != nil {
 			require.ErrorIs(t, err, delayer.ErrConfig)
 			return
@@ -33,10 +33,10 @@ func FuzzTiers(f *testing.F) {
 		require.True(t, slices.IsSorted(b.tiers))
 		names := map[string]bool{}
 		for _, tier := range b.tiers {
-			read, err := time.ParseDuration(topology.DurationName(tier))
+			read, err := time.ParseDuration(objects.DurationName(tier))
 			require.NoError(t, err)
 			require.Equal(t, tier, read)
-			names[topology.DurationName(tier)] = true
+			names[objects.DurationName(tier)] = true
 		}
 		require.Len(t, names, len(b.tiers))
 		if d := time.Duration(delay); d > 0 && d <= b.tiers[len(b.tiers)-1] {

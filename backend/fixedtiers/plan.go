@@ -1,24 +1,25 @@
 package fixedtiers
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 const (
 	maxTiers  = 100
 	maxPrefix = 128
-	maxTier   = topology.MaxTTL - time.Millisecond // a quorum queue gets a millisecond more
+	maxTier   = objects.MaxTTL - time.Millisecond // a quorum queue gets a millisecond more
 )
 
 // newBlueprint checks a configuration. The broker accepts every topology that passes.
-func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings, error) {
-	s, err := engine.Resolve(opts, Name)
+func newBlueprint(cfg Config) (blueprint, engine.Settings, error) {
+	s, err := engine.Resolve(cfg.Options, Name)
 	if err != nil {
 		return blueprint{}, s, err
 	}
@@ -27,7 +28,16 @@ func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings,
 		names: names{cfg.Prefix}, kind: s.QueueType, stage: s.Stage(), owner: s.Prefix, rounding: cfg.Rounding,
 		tiers: slices.Sorted(slices.Values(cfg.Tiers)), maxLength: cfg.MaxLength, early: cfg.Overflow == Early,
 	}
+	// A message for a tier's queue would expire there, and its delivery key would lead it there again.
+	s.Reserved = append(s.Reserved, cfg.Prefix)
+	s.RefusedHint = b.full
 	return b, s, b.check(cfg)
+}
+
+// full says what to do about a message that the queue of its tier has refused.
+func (b blueprint) full(delay time.Duration) string {
+	return fmt.Sprintf("queue %q refuses messages: is it full (max_length: %d), or without a majority of its replicas? Publish again later, or spread the delays over more tiers",
+		b.names.queue(b.tiers[b.next(delay)]), b.maxLength)
 }
 
 func (b blueprint) check(cfg Config) error {
@@ -50,7 +60,7 @@ func (b blueprint) check(cfg Config) error {
 		case tier < time.Millisecond || tier%time.Millisecond != 0 || tier > maxTier:
 			return badConfig("tiers", "%v is not a whole number of milliseconds from 1ms to ten years: the broker counts in milliseconds", tier)
 		case i > 0 && tier == b.tiers[i-1]:
-			return badConfig("tiers", "%s is listed twice", topology.DurationName(tier))
+			return badConfig("tiers", "%s is listed twice", objects.DurationName(tier))
 		}
 	}
 	return nil

@@ -9,11 +9,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
-func options(kind delayer.QueueType) delayer.Options {
-	return delayer.Options{Prefix: "p", QueueType: kind}
+func of(kind delayer.QueueType, cfg Config) Config {
+	cfg.Options = delayer.Options{Prefix: "p", QueueType: kind}
+	return cfg
 }
 
 // seed is the configuration of the second seed.
@@ -29,22 +30,22 @@ func TestNamesOfTiers(t *testing.T) {
 		"1m": time.Minute, "1m30s": 90 * time.Second, "100ms": 100 * time.Millisecond, "2h": 2 * time.Hour,
 		"1s500ms": 1500 * time.Millisecond, "720h": 30 * 24 * time.Hour, "1h1ms": time.Hour + time.Millisecond,
 	} {
-		require.Equal(t, want, topology.DurationName(d))
+		require.Equal(t, want, objects.DurationName(d))
 	}
 }
 
 func TestNamesReadAsTheirDurations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(1, maxTier.Milliseconds()).Draw(t, "ms")) * time.Millisecond
-		read, err := time.ParseDuration(topology.DurationName(d))
+		read, err := time.ParseDuration(objects.DurationName(d))
 		require.NoError(t, err)
 		require.Equal(t, d, read)
-		require.NotContains(t, topology.DurationName(d), ".", "a dot separates the words of a key")
+		require.NotContains(t, objects.DurationName(d), ".", "a dot separates the words of a key")
 	})
 }
 
 func TestTheNextTier(t *testing.T) {
-	b, _, err := newBlueprint(options(delayer.Quorum), seed())
+	b, _, err := newBlueprint(of(delayer.Quorum, seed()))
 	require.NoError(t, err)
 	for delay, want := range map[time.Duration]time.Duration{
 		1: time.Minute, time.Minute: time.Minute, time.Minute + 1: 5 * time.Minute, 15 * time.Minute: 15 * time.Minute,
@@ -69,7 +70,7 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 		{func(c *Config) { c.Tiers[1] = 1500 * time.Microsecond }, "tiers", "1.5ms is not a whole number of milliseconds"},
 		{func(c *Config) { c.Tiers[1] = 0 }, "tiers", "0s is not"},
 		{func(c *Config) { c.Tiers[1] = -time.Second }, "tiers", "-1s is not"},
-		{func(c *Config) { c.Tiers[1] = topology.MaxTTL }, "tiers", "to ten years"},
+		{func(c *Config) { c.Tiers[1] = objects.MaxTTL }, "tiers", "to ten years"},
 		{func(c *Config) { c.Rounding = "down" }, "rounding", `"down" is neither up nor exact`},
 		{func(c *Config) { c.MaxLength = -1 }, "max_length", "-1 is not a number of messages"},
 		{func(c *Config) { c.Overflow = "late" }, "overflow", `"late" is neither refuse nor early`},
@@ -77,21 +78,21 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 	} {
 		cfg := seed()
 		c.change(&cfg)
-		_, err := Topology(options(delayer.Quorum), cfg)
+		_, err := Topology(of(delayer.Quorum, cfg))
 		require.ErrorIs(t, err, delayer.ErrConfig)
 		require.ErrorContains(t, err, "open fixedtiers."+c.object+": ")
 		require.ErrorContains(t, err, c.want)
 	}
 	cfg := seed()
 	cfg.Tiers = many[:100]
-	d, err := Limits(options(delayer.Quorum), cfg)
+	d, err := Limits(of(delayer.Quorum, cfg))
 	require.NoError(t, err)
 	require.Len(t, d.Tiers, 100)
 }
 
 func TestLimits(t *testing.T) {
 	cfg := seed()
-	d, err := Limits(options(delayer.Classic), cfg)
+	d, err := Limits(of(delayer.Classic, cfg))
 	require.NoError(t, err)
 	require.Equal(t, []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}, d.Tiers, "in order")
 	require.Equal(t, 15*time.Minute, d.Max)
@@ -99,7 +100,7 @@ func TestLimits(t *testing.T) {
 	require.False(t, d.Replicated)
 	require.Equal(t, 15*time.Minute, cfg.Tiers[0], "what was given is left as it was")
 	cfg.Rounding = Exact
-	d, err = Limits(options(delayer.Quorum), cfg)
+	d, err = Limits(of(delayer.Quorum, cfg))
 	require.NoError(t, err)
 	require.True(t, d.ExactTiers)
 	require.True(t, d.SurvivesCrash)

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/keeper"
-	"github.com/delayer-go/delayer/internal/message"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/keeper"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // strategy implements [engine.Strategy].
@@ -34,7 +34,7 @@ func (s *strategy) Growth() message.Growth {
 }
 
 // Enter returns the tier's key, and those that lead on from there.
-func (s *strategy) Enter(ctx context.Context, m engine.Message) (engine.Entry, error) {
+func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
 	route := [...]int{s.blueprint.next(m.Delay)}
 	keys, err := s.Keys(ctx, route[:], m.Words, len(m.Destinations))
 	if err != nil {

@@ -5,9 +5,10 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/delivery"
-	"github.com/delayer-go/delayer/internal/message"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // names are those of the tiers' broker objects, here with the default prefix:
@@ -29,11 +30,11 @@ func (n names) route() string    { return n.prefix + ".route" }
 func (n names) exchange() string { return n.prefix + ".exchange" }
 
 func (n names) queue(tier time.Duration) string {
-	return n.prefix + "." + topology.DurationName(tier) + ".queue"
+	return n.prefix + "." + objects.DurationName(tier) + ".queue"
 }
 
 func (n names) routeQueue(tier time.Duration) string {
-	return n.route() + "." + topology.DurationName(tier) + ".queue"
+	return n.route() + "." + objects.DurationName(tier) + ".queue"
 }
 
 // blueprint knows what the broker must hold for the tiers.
@@ -102,7 +103,7 @@ func (b blueprint) routes() topology.Plan {
 
 // queue is a tier.
 func (b blueprint) queue(name string, tier time.Duration, after string) topology.Queue {
-	q := topology.WaitingQueue(name, b.kind, tier, after)
+	q := objects.WaitingQueue(name, b.kind, tier, after)
 	q.Args["x-max-length"] = int64(b.maxLength)
 	q.Args["x-overflow"] = "reject-publish"
 	if b.early {
@@ -113,7 +114,7 @@ func (b blueprint) queue(name string, tier time.Duration, after string) topology
 
 // key is the routing key of a tier, given by its number.
 func (b blueprint) key(tier, words int) string {
-	return delivery.Pad(message.Reserved+":"+topology.DurationName(b.tiers[tier]), words)
+	return message.Pad(message.Reserved+":"+objects.DurationName(b.tiers[tier]), words)
 }
 
 // steps lists the objects that a message to a tier needs.

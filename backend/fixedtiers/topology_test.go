@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/delivery"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
 )
 
 func small(t *testing.T, kind delayer.QueueType, change func(*Config)) blueprint {
@@ -19,7 +19,7 @@ func small(t *testing.T, kind delayer.QueueType, change func(*Config)) blueprint
 	if change != nil {
 		change(&cfg)
 	}
-	b, _, err := newBlueprint(options(kind), cfg)
+	b, _, err := newBlueprint(of(kind, cfg))
 	require.NoError(t, err)
 	return b
 }
@@ -81,5 +81,5 @@ func TestWhatMustAgree(t *testing.T) {
 
 func TestKeysFit(t *testing.T) {
 	b := small(t, delayer.Quorum, func(c *Config) { c.Tiers = []time.Duration{maxTier - 12345679*time.Millisecond} })
-	require.LessOrEqual(t, len(b.key(0, delivery.MostWords)), 255)
+	require.LessOrEqual(t, len(b.key(0, message.MostWords)), 255)
 }

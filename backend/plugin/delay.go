@@ -7,7 +7,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
 // header is how the plugin is told for how many milliseconds to keep a message.

@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/plugin"
 )
 
 // What is given up with an exchange that exists already.
 func ExampleLimits() {
 	for _, cfg := range []plugin.Config{{}, {Exchange: "orders.delayed"}} {
-		limits, err := plugin.Limits(delayer.Options{}, cfg)
+		limits, err := plugin.Limits(cfg)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -11,10 +11,10 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/message"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // existing is the [engine.Strategy] of an exchange of the user's. It leads to its destinations by
@@ -35,7 +35,7 @@ func (*existing) Limits() delayer.Limits { return guarantees() }
 func (*existing) Growth() message.Growth { return growth(0) }
 
 // Enter publishes to the exchange as it is: its bindings do the rest.
-func (s *existing) Enter(ctx context.Context, m engine.Message) (engine.Entry, error) {
+func (s *existing) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
 	headers, err := await(ctx, m.Delay)
 	return engine.Entry{Exchange: s.exchange, Headers: headers, Optional: true, Foreign: true}, err
 }
@@ -86,7 +86,7 @@ func inspect(ctx context.Context, c *engine.Connected, name string) error {
 	const guesses = 4 // two flags, on or off
 	var err error
 	for range guesses {
-		err = c.Do(ctx, func(ch *amqp091.Channel) error {
+		err = c.Control().Do(ctx, func(ch *amqp091.Channel) error {
 			return ch.ExchangeDeclare(name, delayedMessage, guess.durable, guess.autoDelete, !internal, waitForAnswer, nil)
 		})
 		switch {

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/delivery"
-	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/message"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // delayedMessage is the exchange type that the plugin adds.
@@ -40,7 +40,7 @@ func (*own) Growth() message.Growth { return growth(1) }
 
 // Enter publishes with the keys that lead on from the delivery exchange. The plugin keeps all
 // routing keys of a message, also those in BCC.
-func (s *own) Enter(ctx context.Context, m engine.Message) (engine.Entry, error) {
+func (s *own) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
 	headers, err := await(ctx, m.Delay)
 	return engine.Entry{
 		Exchange: s.wait(), Keys: m.Destinations, Headers: headers,

@@ -1,13 +1,13 @@
 // Package plugin delays messages in an exchange of type x-delayed-message, which the plugin
 // rabbitmq_delayed_message_exchange adds to the broker.
 //
-//	d, err := plugin.Open(ctx, delayer.Options{URL: url}, plugin.Config{})
+//	d, err := plugin.Open(ctx, plugin.Config{Options: delayer.Options{URL: url}})
 //
 // # How a message waits
 //
-// A message waits in a table of the plugin's, on the node that the publisher is connected to, not
-// in a queue. When it is due the plugin routes it by the bindings that the exchange then has. Each
-// message has a timer of its own, so none blocks another.
+// A message waits in a table of the plugin, on the node that the publisher is connected to. It is in
+// no queue. When it is due, the plugin routes it by the bindings that the exchange then has. Messages
+// do not block each other.
 //
 //	Publish ─→ <prefix>.plugin.wait ─(x-delay)→ <prefix>.delivery ─→ destination
 //
@@ -20,19 +20,18 @@
 // because the plugin would deliver the message at once.
 //
 // An exchange of yours that has an alternate exchange is refused: the plugin gives that one a copy
-// of every message at once. If a policy sets the alternate exchange, that cannot be seen over AMQP.
+// of every message at once. AMQP does not show an alternate exchange that a policy sets.
 //
 // # Guarantees
 //
 // There is one copy of a message, on one node. It cannot be reached while that node is down.
 // Disabling the plugin deletes all that waits.
 //
-// A clean restart keeps what waits, but messages that are due while the broker starts are lost if
-// their destination is not ready yet, as quorum queues are not: 757 of 5,377 in four restarts under
-// load. A crash may lose what was confirmed in the two seconds before it, because the plugin writes
-// its table to disk after the confirm. In 20 kills under load 2,173 of 15,712 messages were lost in
-// all (docs/results/faults.md). A message that is due is removed from the table when it was handed
-// to its queue, before that has stored it.
+// A clean restart keeps what waits. But messages that are due while the broker starts are lost if
+// their destination is not ready, and quorum queues are not ready at first. A crash may lose what was
+// confirmed in the two seconds before it, because the plugin writes its table to disk after the
+// confirm. A due message is removed from the table when it is handed to its queue, before the queue
+// has stored it. docs/results/faults.md has the numbers.
 //
 // If the exchange where messages wait, or <prefix>.delivery, is deleted, messages that are due
 // before it is declared again are lost: no queue could keep them. With an exchange of yours,
@@ -64,9 +63,9 @@ import (
 	"strings"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/message"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // Name is the name of this backend in a configuration.
@@ -74,11 +73,15 @@ const Name = "plugin"
 
 // About describes this backend for tables and reports.
 func About() delayer.About {
-	return delayer.About{WaitsIn: "a table of the plugin's", Needs: "the plugin, RabbitMQ up to 4.2", Adds: []string{header}}
+	return delayer.About{WaitsIn: "a table of the plugin's", Needs: "the plugin, RabbitMQ up to 4.2", Adds: []string{header}, InExchange: true}
 }
 
 // Config says in which exchange messages wait. A zero field means its default.
 type Config struct {
+	// Options are common to all backends. A backend.Config, and so a file, has them at its top level:
+	// there this field must be zero.
+	Options delayer.Options `yaml:"-"`
+
 	// Exchange names an existing x-delayed-message exchange, which is then the only destination.
 	// Default: none. Messages then wait in an exchange of the Delayer's own, and go to any
 	// destination.
@@ -94,11 +97,8 @@ func Default() Config { return Config{} }
 // ErrConfig names the field that is wrong. ErrUnavailable and ErrAccess concern the broker; a
 // missing plugin is the former. ErrConflict means that an exchange is not what it should be, or
 // that a policy would harm it. After an error nothing is left open.
-//
-// RemoveTopology of the Delayer keeps an exchange of yours. Messages that wait in the Delayer's own
-// are lost when they are due.
-func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
-	settings, err := cfg.settings(opts)
+func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
+	settings, err := cfg.settings()
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +117,10 @@ func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delaye
 
 // Topology returns what Open declares, which is nothing if the exchange is yours. It asks no
 // broker. Errors are ErrConfig.
-func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
-	settings, err := cfg.settings(opts)
+func Topology(cfg Config) (topology.Plan, error) {
+	settings, err := cfg.settings()
 	if err != nil {
-		return nil, err
+		return topology.Plan{}, err
 	}
 	if cfg.Exchange != "" {
 		return topology.Plan{}, nil
@@ -131,8 +131,8 @@ func Topology(opts delayer.Options, cfg Config) (delayer.Topology, error) {
 
 // Limits returns what the plugin can do with this configuration. It asks no broker. Errors are
 // ErrConfig.
-func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
-	if _, err := cfg.settings(opts); err != nil {
+func Limits(cfg Config) (delayer.Limits, error) {
+	if _, err := cfg.settings(); err != nil {
 		return delayer.Limits{}, err
 	}
 	if cfg.Exchange != "" {
@@ -150,13 +150,13 @@ func (c Config) strategy(ctx context.Context, conn *engine.Connected, s engine.S
 	if err := inspect(ctx, conn, c.Exchange); err != nil {
 		return nil, err
 	}
-	return &existing{exchange: c.Exchange, look: conn.Do}, nil
+	return &existing{exchange: c.Exchange, look: conn.Control().Do}, nil
 }
 
 // settings are those of a delivery stage behind an exchange: it needs nothing that quorum queues
 // need, and there is no queue where one message could block another.
-func (c Config) settings(opts delayer.Options) (engine.Settings, error) {
-	s, err := engine.Resolve(opts, Name)
+func (c Config) settings() (engine.Settings, error) {
+	s, err := engine.Resolve(c.Options, Name)
 	if err != nil {
 		return s, err
 	}

@@ -53,7 +53,7 @@ type Entry struct {
 // longestID is more than any id has. Others may write to the stream too.
 const longestID = 64
 
-// Parse reads an entry. What is none means nothing.
+// Parse reads an entry. Invalid entries are ignored.
 func Parse(body []byte) (e Entry, ok bool) {
 	if json.Unmarshal(body, &e) != nil {
 		return Entry{}, false

@@ -3,7 +3,7 @@ package changes
 import (
 	"time"
 
-	"github.com/delayer-go/delayer/internal/instant"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // A process that delivers a message must know all changes that were accepted for it. So it writes a
@@ -28,14 +28,14 @@ type Marks struct {
 
 type mark struct {
 	id string
-	at instant.Instant
+	at brokertime.Instant
 }
 
 // mostSent is how many marks are waited for. Where so many are lost, nothing is covered anyway.
 const mostSent = 100
 
 // Send notes a mark that is about to be written.
-func (m *Marks) Send(id string, now instant.Instant) {
+func (m *Marks) Send(id string, now brokertime.Instant) {
 	if len(m.sent) == mostSent {
 		m.sent = m.sent[1:]
 	}
@@ -55,18 +55,18 @@ func (m *Marks) Back(id string) bool {
 
 // Age is the most that can have passed since the last mark that came back was sent. ok is false if none
 // did.
-func (m *Marks) Age(now instant.Instant) (age time.Duration, ok bool) {
+func (m *Marks) Age(now brokertime.Instant) (age time.Duration, ok bool) {
 	return now.AtMost(m.last.at), m.last.id != ""
 }
 
 // Covers reports whether all changes are known that were accepted for a message. overdue is for how
 // long at least it has been due; negative before that.
-func (m *Marks) Covers(now instant.Instant, overdue time.Duration) bool {
+func (m *Marks) Covers(now brokertime.Instant, overdue time.Duration) bool {
 	age, ok := m.Age(now)
 	return ok && age <= MarkedBefore+overdue
 }
 
 // SentAfter reports whether the last mark that came back was sent after a moment.
-func (m *Marks) SentAfter(since instant.Instant) bool {
+func (m *Marks) SentAfter(since brokertime.Instant) bool {
 	return m.last.id != "" && m.last.at.Mono >= since.Mono
 }

@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/instant"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
-func moment(mono time.Duration) instant.Instant {
-	return instant.Instant{Mono: mono, Wall: time.UnixMilli(0).Add(mono)}
+func moment(mono time.Duration) brokertime.Instant {
+	return brokertime.Instant{Mono: mono, Wall: time.UnixMilli(0).Add(mono)}
 }
 
 func TestMarks(t *testing.T) {

@@ -14,34 +14,34 @@ import (
 	"github.com/delayer-go/delayer/backend/controller"
 )
 
-// table compares the backends as they are by default, and says where classic queues differ.
-func table(t *testing.T) string {
+// comparison compares the backends as they are by default, and says where classic queues differ.
+func comparison(t *testing.T) string {
 	quorum, classic := map[string]delayer.Limits{}, map[string]delayer.Limits{}
-	for _, c := range strategies {
+	for _, c := range table {
 		quorum[c.name], classic[c.name] = limits(t, c.name, "quorum"), limits(t, c.name, "classic")
 	}
 	var b strings.Builder
-	row := func(name string, cell func(strategy) string) {
+	line := func(name string, cell func(row) string) {
 		b.WriteString("| " + name)
-		for _, c := range strategies {
+		for _, c := range table {
 			b.WriteString(" | " + cell(c))
 		}
 		b.WriteString(" |\n")
 	}
-	row("", func(c strategy) string { return "`" + c.name + "`" })
-	b.WriteString("|---" + strings.Repeat("|---", len(strategies)) + "|\n")
-	row("waits in", func(c strategy) string { return c.about.WaitsIn })
-	row("longest delay", func(c strategy) string { return longest(quorum[c.name].Max) })
-	row("delays", func(c strategy) string { return steps(quorum[c.name]) })
-	row("survives", func(c strategy) string { return differs(survives(quorum[c.name]), survives(classic[c.name])) })
-	row("replicated", func(c strategy) string {
+	line("", func(c row) string { return "`" + c.name + "`" })
+	b.WriteString("|---" + strings.Repeat("|---", len(table)) + "|\n")
+	line("waits in", func(c row) string { return c.about.WaitsIn })
+	line("longest delay", func(c row) string { return longest(quorum[c.name].Max) })
+	line("delays", func(c row) string { return steps(quorum[c.name]) })
+	line("survives", func(c row) string { return differs(survives(quorum[c.name]), survives(classic[c.name])) })
+	line("replicated", func(c row) string {
 		return differs(yesNo(quorum[c.name].Replicated), yesNo(classic[c.name].Replicated))
 	})
-	row("equal delays keep their order", func(c strategy) string { return yesNo(quorum[c.name].Ordered) })
-	row("unknown destination is an error", func(c strategy) string { return yesNo(quorum[c.name].ReportsUnroutable) })
-	row("keeps what became unroutable", func(c strategy) string { return yesNo(quorum[c.name].KeepsUnroutable) })
-	row("the consumer also sees", func(c strategy) string { return sees(c.about) })
-	row("needs", func(c strategy) string { return c.about.Needs })
+	line("equal delays keep their order", func(c row) string { return yesNo(quorum[c.name].Ordered) })
+	line("unknown destination is an error", func(c row) string { return yesNo(quorum[c.name].ReportsUnroutable) })
+	line("keeps what became unroutable", func(c row) string { return yesNo(quorum[c.name].KeepsUnroutable) })
+	line("the consumer also sees", func(c row) string { return sees(c.about) })
+	line("needs", func(c row) string { return c.about.Needs })
 	return b.String()
 }
 
@@ -135,7 +135,7 @@ func yesNo(b bool) string {
 // TestTheTableIsUpToDate holds docs/backends.md to what the Limits say.
 func TestTheTableIsUpToDate(t *testing.T) {
 	const file, begin, end = "../docs/backends.md", "<!-- backends: begin -->\n", "<!-- backends: end -->"
-	want := table(t)
+	want := comparison(t)
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(text), begin)

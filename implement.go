@@ -1,0 +1,54 @@
+package delayer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+// NoTickets answers Schedule, Cancel and Reschedule for a [Delayer] whose messages cannot be
+// cancelled: it sends nothing, and returns an [*Error] that matches [errors.ErrUnsupported] and says
+// which backend can. Embed it to implement Delayer without them, with a [Limits].CancelBefore of 0.
+type NoTickets struct {
+	Backend string // the name in the errors
+}
+
+// Schedule returns an error that matches [errors.ErrUnsupported].
+func (n NoTickets) Schedule(context.Context, string, string, time.Duration, amqp091.Publishing) (Ticket, error) {
+	return "", n.unsupported("schedule")
+}
+
+// Cancel returns an error that matches [errors.ErrUnsupported].
+func (n NoTickets) Cancel(context.Context, Ticket) error { return n.unsupported("cancel") }
+
+// Reschedule returns an error that matches [errors.ErrUnsupported].
+func (n NoTickets) Reschedule(context.Context, Ticket, time.Duration) (Ticket, error) {
+	return "", n.unsupported("reschedule")
+}
+
+func (n NoTickets) unsupported(op string) error {
+	return &Error{
+		Op: op, Backend: n.Backend, Kind: errors.ErrUnsupported, Cause: errors.New("its messages cannot be cancelled"),
+		Hint: "use backend controller with wheel slots, its default",
+	}
+}
+
+// PublishEach calls publish for each message and returns the results at the messages' indices. It
+// implements [Delayer].PublishBatch where messages cannot be sent together:
+//
+//	func (d *mine) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
+//		return delayer.PublishEach(ctx, d.Publish, messages)
+//	}
+func PublishEach(
+	ctx context.Context,
+	publish func(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error,
+	messages []Message,
+) []error {
+	results := make([]error, len(messages))
+	for i, m := range messages {
+		results[i] = publish(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
+	}
+	return results
+}

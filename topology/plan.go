@@ -1,0 +1,109 @@
+// Package topology describes exchanges, queues and bindings as data. A [Plan] is what a backend
+// declares; package backend returns it for a configuration:
+//
+//	plan, err := backend.Topology(cfg)
+//	…
+//	err = plan.WriteText(os.Stdout)
+//
+// A Plan can be written for people, for rabbitmqctl and the management plugin to import, and for
+// Kubernetes. It asks no broker: backend.Apply, backend.Verify and backend.Remove do. Bindings to
+// destinations are in no Plan: they are made when a destination is first used.
+package topology
+
+import amqp091 "github.com/rabbitmq/amqp091-go"
+
+// Exchange types that we declare.
+const (
+	Direct = "direct"
+	Fanout = "fanout"
+	Topic  = "topic"
+)
+
+// Stream is the x-queue-type of a queue that keeps what was read from it.
+const Stream = "stream"
+
+// An Exchange is durable and never deleted by itself.
+type Exchange struct {
+	Name      string
+	Kind      string
+	Alternate string // the alternate exchange for unroutable messages, or ""
+
+	// DelayedKind is the x-delayed-type of an x-delayed-message exchange.
+	DelayedKind string
+
+	// Optional: administrators bind it, and Open does not declare it.
+	Optional bool
+}
+
+// Args are the arguments of the declaration.
+func (x Exchange) Args() amqp091.Table {
+	args := amqp091.Table{}
+	if x.Alternate != "" {
+		args["alternate-exchange"] = x.Alternate
+	}
+	if x.DelayedKind != "" {
+		args["x-delayed-type"] = x.DelayedKind
+	}
+	return args
+}
+
+// A Queue is durable, not exclusive and never deleted by itself.
+type Queue struct {
+	Name string
+	Args amqp091.Table
+	Role Role
+
+	// Optional: administrators bind it, and Open does not declare it.
+	Optional bool
+}
+
+// A Role is what a queue is for.
+type Role string
+
+// The roles.
+const (
+	Waiting    Role = ""           // delayed messages wait here
+	Intake     Role = "intake"     // controllers consume it
+	Misrouted  Role = "misrouted"  // a Delayer sends on what is here
+	Unroutable Role = "unroutable" // keeps messages without a destination
+	Discard    Role = "discard"    // drops its messages
+	Clock      Role = "clock"      // dates what expires in it: nothing waits there
+	Record     Role = "record"     // a stream that Delayers read: nothing waits in it
+)
+
+// A Binding leads from an exchange to a queue or to another exchange.
+type Binding struct {
+	Source     string
+	Key        string
+	Target     string
+	ToExchange bool // Target is an exchange
+}
+
+// A Marker is an exchange that holds the configuration of the objects under a prefix. Nothing is
+// ever published to it. The configuration is written as its alternate exchange, one of the few
+// arguments that the broker compares when an exchange is declared again.
+type Marker struct {
+	Name   string
+	Config string // short, because the broker quotes both in 255 bytes; it begins with the prefix, as permissions require
+}
+
+// Exchange is the marker as an exchange.
+func (m Marker) Exchange() Exchange { return Exchange{Name: m.Name, Kind: Fanout, Alternate: m.Config} }
+
+// A Plan is a set of exchanges, queues and bindings. They are declared in the order of the fields.
+type Plan struct {
+	Markers   []Marker
+	Exchanges []Exchange
+	Queues    []Queue
+	Bindings  []Binding
+}
+
+// Add returns p with the objects of q after its own.
+func (p Plan) Add(q Plan) Plan {
+	return Plan{
+		Markers:   append(p.Markers[:len(p.Markers):len(p.Markers)], q.Markers...),
+		Exchanges: append(p.Exchanges[:len(p.Exchanges):len(p.Exchanges)], q.Exchanges...),
+		Queues:    append(p.Queues[:len(p.Queues):len(p.Queues)], q.Queues...),
+		Bindings:  append(p.Bindings[:len(p.Bindings):len(p.Bindings)], q.Bindings...),
+	}
+}
