@@ -31,6 +31,19 @@ func Example() {
 	// to orders with key reminder.sms in 30m0s: order 7 has not been paid, map[order:o-7]
 }
 
+// A service that leaves the x-delayed-message plugin publishes as before: the header becomes the
+// delay.
+func ExamplePublisher_Publish() {
+	publisher := gorabbitmq.NewPublisher(d) // was: publisher, err := rabbitmq.NewPublisher(conn, …)
+	err := publisher.Publish([]byte("order 7 has not been paid"), []string{"order.expired"},
+		rabbitmq.WithPublishOptionsExchange("orders"),
+		rabbitmq.WithPublishOptionsHeaders(rabbitmq.Table{"x-delay": 1_800_000, "order": "o-7"}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: to orders with key order.expired in 30m0s: order 7 has not been paid, map[order:o-7]
+}
+
 type printer struct{ delayer.Delayer }
 
 func (printer) Publish(_ context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {

@@ -1,17 +1,19 @@
-// Package gorabbitmq is a publisher in the shape of wagslane/go-rabbitmq whose messages may arrive
-// later:
+// Package gorabbitmq adds delays and retries to services that use wagslane/go-rabbitmq.
+//
+// A [Publisher] has the shape of go-rabbitmq's own, and publishes through a Delayer:
 //
 //	publisher := gorabbitmq.NewPublisher(d)
 //	err := publisher.PublishDelayed(ctx, 30*time.Minute, body, []string{"order.expired"},
 //		rabbitmq.WithPublishOptionsExchange("orders"),
 //		rabbitmq.WithPublishOptionsContentType("application/json"))
 //
-// Consumers stay as they are: a delayed message arrives in the queue as if it had been published at
-// that moment. examples/gorabbitmq publishes and consumes one. A queue must exist before a message
-// is published to it, and a go-rabbitmq consumer declares its own only when it runs.
+// [RetryHandler] retries the messages that a handler of go-rabbitmq rejects:
 //
-// Package retry/gorabbitmq gives handlers retries with growing delays. Package migrate/gorabbitmq is
-// for services that set the x-delay header of the x-delayed-message plugin.
+//	err = consumer.Run(gorabbitmq.RetryHandler(ctx, retrier, handle))
+//
+// Consumers stay as they are: a delayed message arrives in the queue as if it had been published at
+// that moment. Declare a queue before you publish to it: a go-rabbitmq consumer declares its queue
+// only when it runs. The programs are examples/gorabbitmq and examples/retry-gorabbitmq.
 //
 // # Options
 //
@@ -19,26 +21,28 @@
 //
 //   - Exchange is the destination. Without it the routing keys are names of queues.
 //   - ContentType, ContentEncoding, CorrelationID, ReplyTo, MessageID, Timestamp, Type, UserID and
-//     AppID arrive as they are.
-//   - Headers too. Tables may be nested, of go-rabbitmq's type or of amqp091's. An x-delay above 0 is
-//     refused, because no plugin would read it: use PublishDelayed.
+//     AppID arrive unchanged.
+//   - Headers arrive unchanged, except x-delay (see below). Tables may be nested, of go-rabbitmq's
+//     type or of amqp091's.
 //   - Priority: up to [delayer.Limits].MaxPriority.
 //   - DeliveryMode: without one a message is persistent. go-rabbitmq makes it transient.
 //   - Expiration is refused by the Delayer: it would run while the message waits.
-//   - Mandatory is refused: there is no NotifyReturn that would get the message. What cannot be
-//     routed is an error without it, [delayer.ErrUnroutable].
+//   - Mandatory is refused: no return would reach a handler of NotifyReturn. A message that cannot
+//     be routed is always an error, [delayer.ErrUnroutable].
 //   - Immediate is refused: RabbitMQ does not implement it.
 //
-// The delay is an argument of PublishDelayed and no option, because PublishOptions has no field for
-// it: in its headers it would be lost to the next option that sets them.
+// # Leaving the x-delayed-message plugin
+//
+// Publish and PublishWithContext read the header x-delay, as the plugin does, so that a service
+// changes one line. Package migrate says what differs from the plugin. In new code the delay is the
+// argument of PublishDelayed.
 //
 // # Several routing keys
 //
 // The message is published once for each key, in their order. If some fail, the others are still
 // published, and the error is a [*KeysError], which says for which keys the message is stored.
-// There must be a key. With the exchange "" the keys are names of queues.
 //
-// Nobody links go-rabbitmq who does not import this package.
+// Only programs that import this package link go-rabbitmq.
 package gorabbitmq
 
 import (
@@ -46,15 +50,12 @@ import (
 	"fmt"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	rabbitmq "github.com/wagslane/go-rabbitmq"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/publishoptions"
-	"github.com/delayer-go/delayer/internal/xdelay"
+	"github.com/delayer-go/delayer/internal/lib/xdelay"
 )
-
-// A KeysError is the error of a message for several routing keys. Each of its errors names its key.
-type KeysError = publishoptions.KeysError
 
 // A Publisher publishes through a Delayer. It is safe for concurrent use.
 //
@@ -65,28 +66,58 @@ type Publisher struct{ delayer delayer.Delayer }
 // NewPublisher returns a Publisher on d. The caller closes d.
 func NewPublisher(d delayer.Delayer) *Publisher { return &Publisher{d} }
 
-// Publish is PublishWithContext without an end of its own: it waits as long as the Delayer does.
+// Publish is PublishWithContext with context.Background().
 func (p *Publisher) Publish(data []byte, routingKeys []string, options ...func(*rabbitmq.PublishOptions)) error {
 	return p.PublishWithContext(context.Background(), data, routingKeys, options...)
 }
 
-// PublishWithContext publishes at once and returns once the broker has confirmed the message. Its
-// errors are those of [delayer.Delayer].
+// PublishWithContext publishes data after the delay in its x-delay header, in milliseconds, or at
+// once, and returns once the broker has confirmed it. The header is removed. Errors are those of
+// [delayer.Delayer]; a header that the plugin cannot read is [delayer.ErrInvalid].
 func (p *Publisher) PublishWithContext(ctx context.Context, data []byte, routingKeys []string, options ...func(*rabbitmq.PublishOptions)) error {
-	return p.PublishDelayed(ctx, 0, data, routingKeys, options...)
+	exchange, msg, err := read(data, options)
+	if err != nil {
+		return err
+	}
+	delay, headers, err := xdelay.Take(msg.Headers)
+	if err != nil {
+		return invalid(exchange, err)
+	}
+	msg.Headers = headers
+	return p.publish(ctx, exchange, routingKeys, delay, msg)
 }
 
-// PublishDelayed is PublishWithContext for a message that arrives once delay has passed.
+// PublishDelayed publishes data after delay, and returns once the broker has confirmed it. Errors
+// are those of [delayer.Delayer]. An x-delay header above 0 is refused: there would be two delays.
 func (p *Publisher) PublishDelayed(ctx context.Context, delay time.Duration, data []byte, routingKeys []string, options ...func(*rabbitmq.PublishOptions)) error {
-	exchange, msg, err := publishoptions.Read(data, options)
+	exchange, msg, err := read(data, options)
 	if err != nil {
 		return err
 	}
 	if asked, err := xdelay.Of(msg.Headers); asked > 0 || err != nil {
-		return publishoptions.Invalid(exchange, fmt.Errorf("header %s is set, which only the plugin reads: "+
-			"use PublishDelayed without it, or package migrate/gorabbitmq", xdelay.Header))
+		return invalid(exchange, fmt.Errorf("header %s is set and the delay is an argument (remove the header)", xdelay.Header))
 	}
-	return publishoptions.Each(exchange, routingKeys, func(key string) error {
-		return p.delayer.Publish(ctx, exchange, key, delay, msg)
-	})
+	return p.publish(ctx, exchange, routingKeys, delay, msg)
+}
+
+// publish publishes msg once for each key.
+func (p *Publisher) publish(ctx context.Context, exchange string, keys []string, delay time.Duration, msg amqp091.Publishing) error {
+	if len(keys) == 0 {
+		return invalid(exchange, errNoKey)
+	}
+	var failed KeysError
+	for _, key := range keys {
+		if err := p.delayer.Publish(ctx, exchange, key, delay, msg); err != nil {
+			failed.Errors = append(failed.Errors, err)
+			continue
+		}
+		failed.Stored = append(failed.Stored, key)
+	}
+	switch {
+	case len(failed.Errors) == 0:
+		return nil
+	case len(keys) == 1:
+		return failed.Errors[0]
+	}
+	return &failed
 }

@@ -30,8 +30,9 @@ type call struct {
 
 // recorder is a Delayer that notes what it is given, and fails for some keys.
 type recorder struct {
-	calls []call
-	fails map[string]error
+	delayer.Delayer // nil: nothing else is called
+	calls           []call
+	fails           map[string]error
 }
 
 func (r *recorder) Publish(_ context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
@@ -78,7 +79,7 @@ func TestPublisher_Refuses(t *testing.T) {
 		"x-delay": rabbitmq.WithPublishOptionsHeaders(rabbitmq.Table{"x-delay": 5}),
 	} {
 		var r recorder
-		err := NewPublisher(&r).Publish(nil, []string{"k"}, option)
+		err := NewPublisher(&r).PublishDelayed(t.Context(), time.Second, nil, []string{"k"}, option)
 		require.ErrorIs(t, err, delayer.ErrInvalid, name)
 		assert.ErrorContains(t, err, name)
 		assert.Empty(t, r.calls, name)
@@ -86,8 +87,30 @@ func TestPublisher_Refuses(t *testing.T) {
 	err := NewPublisher(&recorder{}).Publish(nil, nil)
 	require.ErrorIs(t, err, delayer.ErrInvalid)
 	assert.ErrorContains(t, err, "no routing key")
-	assert.NoError(t, NewPublisher(&recorder{}).Publish(nil, []string{"k"},
+	assert.NoError(t, NewPublisher(&recorder{}).PublishDelayed(t.Context(), time.Second, nil, []string{"k"},
 		rabbitmq.WithPublishOptionsHeaders(rabbitmq.Table{"x-delay": -5})), "what the plugin has delivered may be published again")
+}
+
+// TestPublisher_Header: without a delay as an argument, the plugin's header is read.
+func TestPublisher_Header(t *testing.T) {
+	given := rabbitmq.Table{"x-delay": 1500, "n": 1}
+	var r recorder
+	require.NoError(t, NewPublisher(&r).Publish(nil, []string{"a", "b"}, rabbitmq.WithPublishOptionsHeaders(given)))
+	want := amqp091.Publishing{Headers: amqp091.Table{"n": 1}}
+	assert.Equal(t, []call{{"", "a", 1500 * time.Millisecond, want}, {"", "b", 1500 * time.Millisecond, want}}, r.calls)
+	assert.Len(t, given, 2, "the caller's table is not modified")
+
+	r = recorder{}
+	require.NoError(t, NewPublisher(&r).Publish(nil, []string{"a"}, rabbitmq.WithPublishOptionsHeaders(rabbitmq.Table{"x-delay": -5})))
+	assert.Equal(t, []call{{key: "a", msg: amqp091.Publishing{Headers: amqp091.Table{}}}}, r.calls)
+
+	for says, headers := range map[string]rabbitmq.Table{`"soon"`: {"x-delay": "soon"}, `"X-Delay"`: {"X-Delay": 5}} {
+		r = recorder{}
+		err := NewPublisher(&r).Publish(nil, []string{"a"}, rabbitmq.WithPublishOptionsHeaders(headers))
+		require.ErrorIs(t, err, delayer.ErrInvalid)
+		require.ErrorContains(t, err, says)
+		assert.Empty(t, r.calls)
+	}
 }
 
 func TestPublisher_SeveralKeys(t *testing.T) {

@@ -1,13 +1,14 @@
-// Package metrics counts for Prometheus what Delayers do:
+// Package metrics exports what Delayers do as Prometheus metrics:
 //
 //	m := metrics.New()
 //	prometheus.MustRegister(m)
 //	options := delayer.Options{URL: url, Observer: m.Observer()}
 //
 // One Collector serves any number of Delayers. docs/metrics.md lists the metrics, with alerts and a
-// Grafana dashboard. No label holds an exchange, a routing key or an id: their number is bounded.
+// Grafana dashboard. Labels hold no exchange, routing key or id, so the number of time series is
+// bounded.
 //
-// Nobody links Prometheus who does not import this package.
+// Only programs that import this package link Prometheus.
 package metrics
 
 import (
@@ -42,7 +43,7 @@ type Collector struct {
 // seconds are the bounds of the histograms.
 var seconds = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
-// New returns a Collector without counts.
+// New returns a Collector. Register it with Prometheus.
 func New() *Collector {
 	return &Collector{
 		published:      counter("published_total", "Calls of Publish, by their result.", "backend", "result"),
@@ -100,8 +101,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// Observer returns an Observer that counts. Whoever wants to see an event as well replaces a
-// function by one that also calls the one before.
+// Observer returns an Observer that counts. To see an event yourself as well, replace its function
+// with one that also calls the original.
 func (c *Collector) Observer() delayer.Observer {
 	return delayer.Observer{
 		Published:  c.publishing(),
@@ -140,9 +141,8 @@ type confirmed struct {
 	seconds prometheus.Observer
 }
 
-// publishing returns a function that counts what is published. It keeps the metrics of confirmed
-// messages, because to find them by their labels costs more than to count: one Delayer has one
-// backend.
+// publishing returns a function that counts published messages. It keeps the metrics of confirmed
+// ones: finding them by their labels costs more than counting, and one Delayer has one backend.
 func (c *Collector) publishing() func(context.Context, delayer.PublishEvent) {
 	var kept atomic.Pointer[confirmed]
 	return func(_ context.Context, e delayer.PublishEvent) {
@@ -160,8 +160,8 @@ func (c *Collector) publishing() func(context.Context, delayer.PublishEvent) {
 	}
 }
 
-// connection counts the states. With the first connection of a backend its counters begin at 0:
-// Prometheus does not see the first step of a counter that begins at 1.
+// connection counts the states. The first connection of a backend sets its counters to 0, because
+// Prometheus does not see the increase of a counter that appears with 1.
 func (c *Collector) connection(e delayer.ConnectionEvent) {
 	if e.Was == delayer.ConnectionClosed {
 		c.begin(e.Backend)
@@ -217,7 +217,7 @@ func (c *Collector) deliver(e delayer.DeliveryEvent) {
 	}
 }
 
-// late counts a message. One that seems early, because two clocks differ, counts as on time.
+// late counts a message. One that seems early, because the clocks differ, counts as on time.
 func (c *Collector) late(by string, lateness time.Duration) {
 	c.lateness.WithLabelValues(by).Observe(max(lateness, 0).Seconds())
 }
@@ -228,7 +228,7 @@ var results = []struct {
 	name string
 }{
 	{nil, "confirmed"},
-	{delayer.ErrUnknown, "unknown"}, // first: it may have another kind in its chain
+	{delayer.ErrUnknown, "unknown"}, // first, because its chain may have another kind
 	{delayer.ErrRefused, "refused"},
 	{delayer.ErrUnroutable, "unroutable"},
 	{delayer.ErrNotSent, "not_sent"},

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/metrics"
 )
 
@@ -48,7 +48,7 @@ func connection(o delayer.Observer, states ...delayer.ConnectionState) {
 	}
 }
 
-func TestPublished(t *testing.T) {
+func TestObserver_Published(t *testing.T) {
 	m := metrics.New()
 	o := m.Observer()
 	for kind, want := range map[error]string{
@@ -68,7 +68,7 @@ func TestPublished(t *testing.T) {
 	require.InDelta(t, 1, gather(t, m)["delayer_confirm_seconds "+tiers], 0, "of the confirmed one only")
 }
 
-func TestCountersBeginAtZero(t *testing.T) {
+func TestObserver_CountersBeginAtZero(t *testing.T) {
 	m := metrics.New()
 	connection(m.Observer(), delayer.ConnectionClosed, delayer.ConnectionUp)
 	values := gather(t, m)
@@ -78,7 +78,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	}
 }
 
-func TestConnections(t *testing.T) {
+func TestObserver_Connection(t *testing.T) {
 	m := metrics.New()
 	o := m.Observer()
 	connection(o, delayer.ConnectionClosed, delayer.ConnectionUp, delayer.ConnectionBlocked, delayer.ConnectionDown, delayer.ConnectionUp)
@@ -94,7 +94,7 @@ func TestConnections(t *testing.T) {
 	require.Zero(t, values["delayer_connections fixedtiers up"]+values["delayer_connections fixedtiers down"])
 }
 
-func TestEverythingElse(t *testing.T) {
+func TestObserver_OtherEvents(t *testing.T) {
 	m := metrics.New()
 	o := m.Observer()
 	fault, other := errors.New("a policy"), errors.New("another")
@@ -134,8 +134,8 @@ func TestEverythingElse(t *testing.T) {
 	}
 }
 
-// TestNoAllocations: to count a confirmed message costs no memory.
-func TestNoAllocations(t *testing.T) {
+// TestObserver_PublishedAllocations: to count a confirmed message costs no memory.
+func TestObserver_PublishedAllocations(t *testing.T) {
 	published := metrics.New().Observer().Published
 	event := delayer.PublishEvent{Backend: tiers, Exchange: "orders", Key: "k", Delay: time.Minute, Took: time.Millisecond}
 	require.Zero(t, testing.AllocsPerRun(100, func() { published(context.Background(), event) }))

@@ -16,8 +16,8 @@ import (
 var d delayer.Delayer = printer{}
 
 // A service publishes as before, and the header becomes the delay.
-func ExampleWrap() {
-	publisher := migrate.Wrap(d)
+func ExampleNewPublisher() {
+	publisher := migrate.NewPublisher(d)
 	const mandatory, immediate = false, false
 	err := publisher.PublishWithContext(context.Background(), "orders", "order.expired", mandatory, immediate, amqp091.Publishing{
 		Headers:     amqp091.Table{"x-delay": 1_800_000, "order": "o-7"},

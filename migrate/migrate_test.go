@@ -23,11 +23,12 @@ var _, _ publisher = (*amqp091.Channel)(nil), (*Publisher)(nil)
 
 // recorder is a Delayer that notes what it is given.
 type recorder struct {
-	exchange, key string
-	delay         time.Duration
-	msg           amqp091.Publishing
-	calls         int
-	err           error
+	delayer.Delayer // nil: nothing else is called
+	exchange, key   string
+	delay           time.Duration
+	msg             amqp091.Publishing
+	calls           int
+	err             error
 }
 
 func (r *recorder) Publish(_ context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
@@ -47,7 +48,7 @@ func TestPublisher(t *testing.T) {
 	}
 	before := maps.Clone(sent.Headers)
 	var r recorder
-	require.NoError(t, Wrap(&r).PublishWithContext(t.Context(), "x", "k", mandatory, !immediate, sent))
+	require.NoError(t, NewPublisher(&r).PublishWithContext(t.Context(), "x", "k", mandatory, !immediate, sent))
 	assert.Equal(t, before, sent.Headers, "the caller's table is not modified")
 	want := sent
 	want.Headers = amqp091.Table{"CC": []any{"c"}, "other": 1}
@@ -57,14 +58,14 @@ func TestPublisher(t *testing.T) {
 		"none": nil, "another": {"a": 1}, "zero": {"x-delay": 0}, "negative": {"x-delay": -5}, "nil": {"x-delay": nil},
 	} {
 		r = recorder{}
-		require.NoError(t, Wrap(&r).Publish("x", "k", !mandatory, !immediate, amqp091.Publishing{Headers: headers}), name)
+		require.NoError(t, NewPublisher(&r).Publish("x", "k", !mandatory, !immediate, amqp091.Publishing{Headers: headers}), name)
 		assert.Zero(t, r.delay, name)
 		assert.Equal(t, 1, r.calls)
 		assert.NotContains(t, r.msg.Headers, "x-delay")
 	}
 
 	r = recorder{err: delayer.ErrUnroutable}
-	assert.Equal(t, r.err, Wrap(&r).Publish("x", "k", !mandatory, !immediate, amqp091.Publishing{}))
+	assert.Equal(t, r.err, NewPublisher(&r).Publish("x", "k", !mandatory, !immediate, amqp091.Publishing{}))
 }
 
 func TestPublisher_Refuses(t *testing.T) {
@@ -81,7 +82,7 @@ func TestPublisher_Refuses(t *testing.T) {
 		"other spelling": {amqp091.Table{"X-Delay": 5}, false, `"X-Delay"`},
 	} {
 		var r recorder
-		err := Wrap(&r).PublishWithContext(t.Context(), "x", "k", mandatory, c.immediate, amqp091.Publishing{Headers: c.headers})
+		err := NewPublisher(&r).PublishWithContext(t.Context(), "x", "k", mandatory, c.immediate, amqp091.Publishing{Headers: c.headers})
 		require.ErrorIs(t, err, delayer.ErrInvalid, name)
 		assert.True(t, delayer.SafeToRetry(err))
 		assert.ErrorContains(t, err, c.says)

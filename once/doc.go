@@ -1,11 +1,11 @@
 // Package once makes a handler succeed at most once per message.
 //
-// RabbitMQ and Delayer deliver at least once: a connection that is lost before the ack, a relay that is
-// killed, a hop that the broker repeats, and the same message comes again. [Handler] wraps a handler and
-// asks a [Store] whether the message's id was handled. If so, it returns nil, so that the duplicate is
-// acknowledged without a second run.
+// RabbitMQ and Delayer deliver at least once. The same message comes again when a connection is
+// lost before the ack, when a relay is killed, or when the broker repeats a hop. [Handler] wraps a
+// handler and asks a [Store] whether the message's id was handled. If so, it returns nil: the
+// duplicate is acknowledged without a second run.
 //
-//	store, err := pgstore.New(pool, "billing", pgstore.Options{})
+//	store, err := pgstore.New(pool, pgstore.Config{Scope: "billing"})
 //	…
 //	handle := once.Handler(store, func(ctx context.Context, tx pgx.Tx, d amqp091.Delivery) error {
 //		_, err := tx.Exec(ctx, "UPDATE invoices SET paid = true WHERE id = $1", d.CorrelationId)
@@ -14,16 +14,16 @@
 //
 // # Guarantees
 //
-// With once/pgstore the mark and what the handler does in the transaction it is given commit together. A
-// crash in between leaves neither, and the message, delivered again, runs again. What a handler does
-// outside the transaction, such as a call of another service, may happen twice: do it last, or make it
-// idempotent by the same id.
+// With once/pgstore, the mark and the handler's own statements in the transaction commit together.
+// After a crash in between neither is stored, and the message is delivered and handled again. Work
+// outside the transaction, such as a call of another service, may happen twice: do it last, or make
+// it idempotent by the same id.
 //
-// [Memory] knows what one process handled since its start. It suits tests, and effects in memory.
+// [Memory] knows only what this process has handled. It suits tests.
 //
 // # Ids
 //
-// The id is the message's MessageId, else the id in the header of Delayer. The first is better: it is the
-// same when a producer publishes a message again, and package outbox sets it. A message with neither
-// is an [*NoIDError].
+// The id is the message's MessageId, or else the id in Delayer's header. Set a MessageId: it stays
+// the same when a producer publishes a message again. Package outbox always sets one. A message
+// with neither id is an error, [ErrNoID].
 package once

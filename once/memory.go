@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// NoTx is what the handlers of [Memory] get: nothing.
+// NoTx is what handlers of [Memory] get in place of a transaction. It is empty.
 type NoTx struct{}
 
-// Memory is a [Store] in this process. Its methods are safe for concurrent use.
+// Memory is a [Store] in this process. It is safe for concurrent use.
 type Memory struct {
 	age time.Duration
 
@@ -20,14 +20,14 @@ type Memory struct {
 
 var _ Store[NoTx] = (*Memory)(nil)
 
-// A mark stands for an id while its handler runs, and after it succeeded.
+// A mark stands for an id while its handler runs and after it has succeeded.
 type mark struct {
 	ended chan struct{} // closed when the handler has returned
 	at    time.Time     // zero while it runs
 }
 
-// NewMemory returns a store that forgets marks older than age. Choose it longer than any duplicate may
-// take to come.
+// NewMemory returns a store that forgets marks older than age. Choose an age within which any
+// duplicate arrives.
 func NewMemory(age time.Duration) *Memory {
 	return &Memory{age: age, marks: map[string]*mark{}, swept: time.Now()}
 }
@@ -45,7 +45,8 @@ func (m *Memory) Do(ctx context.Context, id string, f func(context.Context, NoTx
 	return err
 }
 
-// take returns a new mark for the caller to end, or nil if id has one. It waits for one that runs.
+// take returns a new mark for the caller to end, or nil if id was handled. It waits for a handler
+// that runs.
 func (m *Memory) take(ctx context.Context, id string) (*mark, error) {
 	for {
 		own, other := m.put(id)
@@ -63,7 +64,7 @@ func (m *Memory) take(ctx context.Context, id string) (*mark, error) {
 	}
 }
 
-// put returns a new mark, or the one that there is.
+// put returns a new mark, or the existing one.
 func (m *Memory) put(id string) (own, other *mark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +94,7 @@ func (m *Memory) end(id string, k *mark, succeeded bool) {
 	close(k.ended)
 }
 
-// sweep forgets old marks, at most twice in their lifetime.
+// sweep forgets old marks, every half age.
 func (m *Memory) sweep(now time.Time) {
 	if now.Sub(m.swept) < m.age/2 {
 		return

@@ -12,13 +12,13 @@ import (
 
 // A Store remembers which ids were handled. T is what a handler works with, such as a pgx.Tx.
 type Store[T any] interface {
-	// Do runs f and marks id, both or neither. It returns nil without a run if id is marked. If f fails or
-	// panics, id is not marked. While f runs for an id, another Do for the same id waits for its outcome.
+	// Do runs f and marks id. If id is marked, it returns nil without running f. If f fails or
+	// panics, id is not marked. While f runs, another Do for the same id waits for its outcome.
 	Do(ctx context.Context, id string, f func(ctx context.Context, with T) error) error
 }
 
-// Handler returns handle as a handler that succeeds at most once per message id. Its error is that of
-// handle or of the store, or a [*NoIDError].
+// Handler returns a handler that runs handle until it has succeeded once for a message's id. Errors
+// are those of handle and of the store, and [ErrNoID].
 func Handler[T any](
 	store Store[T], handle func(ctx context.Context, with T, d amqp091.Delivery) error,
 ) func(context.Context, amqp091.Delivery) error {
@@ -31,29 +31,25 @@ func Handler[T any](
 	}
 }
 
-// ErrNoID is what a [*NoIDError] matches.
+// ErrNoID means that a message cannot be told from its duplicates. Put such a message aside: it
+// would come again without an id. Package retry parks it at once.
 var ErrNoID = errors.New("the message has no id")
 
-// A NoIDError is about a message that cannot be told from its duplicates. It comes again as it is: put it
-// aside instead of requeueing it. Package retry parks it at once.
-type NoIDError struct {
-	Exchange, RoutingKey string
-}
+// noID is an ErrNoID with the message's address.
+type noID struct{ exchange, key string }
 
-// Error says what to do.
-func (e *NoIDError) Error() string {
+func (e *noID) Error() string {
 	return fmt.Sprintf("once: message from exchange %q with key %q: %v (set MessageId when publishing, or publish through a Delayer)",
-		e.Exchange, e.RoutingKey, ErrNoID)
+		e.exchange, e.key, ErrNoID)
 }
 
-// Unwrap returns ErrNoID.
-func (e *NoIDError) Unwrap() error { return ErrNoID }
+func (e *noID) Unwrap() error { return ErrNoID }
 
-// Permanent returns true: no further attempt gives the message an id.
-func (e *NoIDError) Permanent() bool { return true }
+// Permanent tells package retry that no further attempt can succeed.
+func (e *noID) Permanent() bool { return true }
 
-// ID returns what a delivery is known by: its MessageId, else the id in [delayer.Header]. The error is a
-// [*NoIDError].
+// ID returns the id of a delivery: its MessageId, or else the id in [delayer.Header]. The error is
+// [ErrNoID].
 func ID(d amqp091.Delivery) (string, error) {
 	if d.MessageId != "" {
 		return d.MessageId, nil
@@ -61,5 +57,5 @@ func ID(d amqp091.Delivery) (string, error) {
 	if envelope, err := delayer.ParseHeader(d.Headers); err == nil {
 		return delayer.Header + " " + envelope.ID, nil
 	}
-	return "", &NoIDError{Exchange: d.Exchange, RoutingKey: d.RoutingKey}
+	return "", &noID{d.Exchange, d.RoutingKey}
 }

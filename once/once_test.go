@@ -44,10 +44,9 @@ func TestHandler_NoID(t *testing.T) {
 		return nil
 	})
 	err := h(t.Context(), amqp091.Delivery{Exchange: "orders", RoutingKey: "paid"})
-	var typed *once.NoIDError
-	require.ErrorAs(t, err, &typed)
-	assert.Equal(t, once.NoIDError{Exchange: "orders", RoutingKey: "paid"}, *typed)
-	assert.ErrorContains(t, err, "set MessageId")
+	require.ErrorIs(t, err, once.ErrNoID)
+	require.ErrorContains(t, err, `from exchange "orders" with key "paid"`)
+	require.ErrorContains(t, err, "set MessageId")
 }
 
 func TestMemory_SucceedsOnce(t *testing.T) {

@@ -13,15 +13,16 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// stopTimeout is how long messages under way may take once the relay is told to stop.
+// stopTimeout is how long a relay that stops waits for the confirms of its batch.
 const stopTimeout = 5 * time.Second
 
-// settleTimeout bounds the statements after publishing, which a relay that stops has yet to do.
+// settleTimeout bounds the statements after publishing. They run even if the relay is told to stop.
 const settleTimeout = 10 * time.Second
 
 const (
-	// now() is the start of this transaction; an index serves it, unlike clock_timestamp(). What is left is
-	// by the clock at this moment, before Publish: so no message is early.
+	// now() is the start of this transaction; unlike clock_timestamp(), it can use an index. What
+	// is left of a delay is computed by the clock at this moment, before Publish, so that no
+	// message is early.
 	claim = `
 SELECT id, attempts, message, body, ceil(extract(epoch FROM due - clock_timestamp()) * 1000000)::bigint
 FROM delayer_outbox WHERE next_try <= now()
@@ -29,35 +30,35 @@ ORDER BY next_try, id LIMIT $1 FOR UPDATE SKIP LOCKED`
 
 	remove = `DELETE FROM delayer_outbox WHERE id = ANY($1)`
 
-	// A row without an error only waits.
+	// A row without an error waits until its delay fits.
 	postpone = `
 UPDATE delayer_outbox o SET attempts = o.attempts + (f.error IS NOT NULL)::integer, error = f.error,
 	next_try = clock_timestamp() + f.pause * interval '1 microsecond'
 FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS f (id, error, pause) WHERE o.id = f.id`
 
-	// Rows that are ready are another's already.
+	// Rows that are ready belong to another relay already.
 	nextTry = `
 SELECT ceil(extract(epoch FROM min(next_try) - clock_timestamp()) * 1000000)::bigint
 FROM delayer_outbox WHERE next_try > now()`
 
-	// A relay whose machine is gone must not hold its rows until TCP notices; and one that waits for the
-	// broker must not lose them to a shorter setting of the database.
+	// A relay whose machine is gone must not hold its rows until TCP notices. One that waits for
+	// the broker must not lose them to a shorter setting of the database.
 	idleLimit = `SELECT set_config('idle_in_transaction_session_timeout', $1, true)`
 )
 
-// An item is a message under way with what became of it: published, or, where wait is positive, to be
-// looked at again.
+// An item is a message of a batch.
 type item struct {
 	row
-	left time.Duration
-	wait time.Duration
+	left time.Duration // of its delay
+	wait time.Duration // if positive, until it is looked at again
 	err  error
 }
 
 func (i *item) published() bool { return i.err == nil && i.wait == 0 }
 
-// relay publishes one batch. Its rows are locked until the transaction ends, so nobody else publishes
-// them; if this process dies, the database lets go of them at once. next is when there may be more to do.
+// relay publishes one batch. Its rows are locked until the transaction ends, so no other relay
+// publishes them. If this process dies, the database unlocks them at once. next is the time until
+// there may be more to do.
 func (r *Relay) relay(ctx context.Context) (found int, next time.Duration, err error) {
 	tx, err := r.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
@@ -66,7 +67,7 @@ func (r *Relay) relay(ctx context.Context) (found int, next time.Duration, err e
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 		defer cancel()
-		_ = tx.Rollback(ctx) // of what Commit has not ended
+		_ = tx.Rollback(ctx) // does nothing after Commit
 	}()
 	items, err := r.claim(ctx, tx)
 	if err != nil {
@@ -79,8 +80,8 @@ func (r *Relay) relay(ctx context.Context) (found int, next time.Duration, err e
 	if err := settle(ctx, tx, items); err != nil {
 		return 0, 0, err
 	}
-	next = r.o.Poll
-	if len(items) < r.o.Batch {
+	next = r.cfg.Poll
+	if len(items) < r.cfg.Batch {
 		if next, err = r.next(ctx, tx); err != nil {
 			return 0, 0, err
 		}
@@ -90,12 +91,12 @@ func (r *Relay) relay(ctx context.Context) (found int, next time.Duration, err e
 
 // claim locks the rows that were ready first.
 func (r *Relay) claim(ctx context.Context, tx pgx.Tx) ([]*item, error) {
-	limit := fmt.Sprintf("%dms", (r.o.Timeout + 2*settleTimeout).Milliseconds())
+	limit := fmt.Sprintf("%dms", (r.cfg.Timeout + 2*settleTimeout).Milliseconds())
 	b := &pgx.Batch{}
 	b.Queue(idleLimit, limit)
-	b.Queue(claim, r.o.Batch)
+	b.Queue(claim, r.cfg.Batch)
 	results := tx.SendBatch(ctx, b)
-	defer func() { _ = results.Close() }() // its error is that of a result
+	defer func() { _ = results.Close() }() // its error is also that of a result
 	if _, err := results.Exec(); err != nil {
 		return nil, err
 	}
@@ -116,16 +117,17 @@ func (r *Relay) claim(ctx context.Context, tx pgx.Tx) ([]*item, error) {
 	})
 }
 
-// duration is that of microseconds, or the longest there is: it is looked at again before it ends.
+// duration converts microseconds. What is too long becomes the longest Duration: the row is read
+// again before that ends.
 func duration(us int64) time.Duration {
 	const longest = 1<<63 - 1
 	return time.Duration(min(us, longest/int64(time.Microsecond))) * time.Microsecond
 }
 
-// publish publishes all of a batch beside each other. A stop lets them go on for a while: what is given up
-// between Publish and its confirm is published twice.
+// publish publishes the messages of a batch concurrently. If ctx ends, they still have stopTimeout:
+// a message that is given up between Publish and its confirm is published twice.
 func (r *Relay) publish(ctx context.Context, items []*item) {
-	running, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.Timeout)
+	running, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Timeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
 		sleep(running, stopTimeout, nil)
@@ -145,8 +147,8 @@ func (r *Relay) publish(ctx context.Context, items []*item) {
 	all.Wait()
 }
 
-// judge decides how long what was not published waits. It returns an error if the broker is away: then
-// nothing was published, and what it was away for keeps its place.
+// judge sets how long each message that was not published waits. If the broker was away, it returns
+// that error, and the messages that failed because of it do not wait.
 func (r *Relay) judge(items []*item) (away error) {
 	published, failed := 0, 0
 	var first error
@@ -166,16 +168,16 @@ func (r *Relay) judge(items []*item) (away error) {
 	}
 	for _, i := range items {
 		if i.err != nil && (away == nil || !brokerAway(i.err)) {
-			i.wait = pause(i.attempts+1, r.o.MaxPause)
+			i.wait = pause(i.attempts+1, r.cfg.MaxPause)
 		}
 	}
 	if failed > 0 {
-		r.o.Logger.Warn("outbox: messages were not published; each is tried again after a pause", "messages", failed, "error", first)
+		r.cfg.Logger.Warn("outbox: messages were not published; each is tried again after a pause", "messages", failed, "error", first)
 	}
 	return away
 }
 
-// settle deletes what was published and postpones what waits. The rest is as it was.
+// settle deletes what was published and postpones what waits.
 func settle(ctx context.Context, tx pgx.Tx, items []*item) error {
 	var done, ids []int64
 	var texts []*string
@@ -204,7 +206,7 @@ func settle(ctx context.Context, tx pgx.Tx, items []*item) error {
 // maxError bounds the column error.
 const maxError = 1000
 
-// errorText is what PostgreSQL can hold of an error.
+// errorText is the part of an error that fits the column: valid UTF-8 without NUL.
 func errorText(err error) *string {
 	if err == nil {
 		return nil
@@ -214,14 +216,14 @@ func errorText(err error) *string {
 	return &text
 }
 
-// next is the time until a row that waits is ready.
+// next is the time until the next row is ready, or the time between two polls.
 func (r *Relay) next(ctx context.Context, tx pgx.Tx) (time.Duration, error) {
 	var us *int64
 	if err := tx.QueryRow(ctx, nextTry).Scan(&us); err != nil {
 		return 0, err
 	}
 	if us == nil {
-		return r.o.Poll, nil
+		return r.cfg.Poll, nil
 	}
 	return max(duration(*us), 0), nil
 }

@@ -6,7 +6,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer/internal/messagejson"
+	"github.com/delayer-go/delayer/internal/lib/messagejson"
 )
 
 // An envelope is the column message of a row: all of a message but its body.
@@ -33,7 +33,7 @@ type row struct {
 	msg      amqp091.Publishing
 }
 
-// read fills the row from its columns. Somebody may have written the table by hand.
+// read fills the row from its columns, which may have been written by hand.
 func (r *row) read(text, body []byte) error {
 	var e envelope
 	if err := json.Unmarshal(text, &e); err != nil {

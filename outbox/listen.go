@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// listen wakes workers when something was enqueued. While it cannot, they poll.
+// listen wakes workers when a message was enqueued. While it cannot, they poll.
 func (r *Relay) listen(ctx context.Context) {
 	for failures := 1; ctx.Err() == nil; failures++ {
 		began := time.Now()
@@ -18,12 +18,12 @@ func (r *Relay) listen(ctx context.Context) {
 		if time.Since(began) > time.Minute {
 			failures = 1
 		}
-		r.o.Logger.Warn("outbox: not listening, only polling", "error", err, "poll", r.o.Poll)
+		r.cfg.Logger.Warn("outbox: not listening, only polling", "error", err, "poll", r.cfg.Poll)
 		sleep(ctx, pause(failures, time.Minute), nil)
 	}
 }
 
-// listenOnce listens on a connection taken out of the pool, whose others are for the workers.
+// listenOnce listens on a connection that it takes out of the pool for good, until that is lost.
 func (r *Relay) listenOnce(ctx context.Context) error {
 	acquired, err := r.pool.Acquire(ctx)
 	if err != nil {
@@ -33,13 +33,13 @@ func (r *Relay) listenOnce(ctx context.Context) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = conn.Close(ctx) // it is given up anyway
+		_ = conn.Close(ctx) // the connection is not used again
 	}()
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
 		return err
 	}
 	for {
-		r.nudge() // also for what came before we listened
+		r.nudge() // for what was enqueued before LISTEN
 		if _, err := conn.WaitForNotification(ctx); err != nil {
 			return err
 		}

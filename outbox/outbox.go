@@ -14,10 +14,11 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-// An Execer is a pgx.Tx. A *pgx.Conn or *pgxpool.Pool will do for a message that stands alone.
+// An Execer is a pgx.Tx. For a message that belongs to no transaction, a *pgx.Conn or a
+// *pgxpool.Pool also fits.
 type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
@@ -25,21 +26,22 @@ type Execer interface {
 // channel is what Enqueue notifies and relays listen on.
 const channel = "delayer_outbox"
 
-// The clock is the database's at this statement: now() would be the start of a transaction that may be
-// long. The insert runs though nothing reads from it.
+// clock_timestamp() is the time of this statement. now() would be the start of the transaction,
+// which may be long ago. PostgreSQL runs the insert although nothing reads from it.
 const enqueue = `
 WITH added AS (
 	INSERT INTO delayer_outbox (message, body, due)
 	VALUES ($1, $2, clock_timestamp() + $3::bigint * interval '1 microsecond'))
 SELECT pg_notify('` + channel + `', '')`
 
-// Enqueue writes msg into the outbox, as part of the transaction tx. Once that is committed, a [Relay]
-// publishes it with what is then left of delay, which runs from this call by the database's clock. If it is
-// rolled back, nothing is published. A message without a MessageId gets one.
+// Enqueue writes msg into the outbox, as part of the transaction tx. After the commit a [Relay]
+// publishes it with what is then left of delay, which runs from this call by the database's clock.
+// After a rollback nothing is published. A message without a MessageId gets one.
 //
-// What no backend could publish is refused here with [delayer.ErrInvalid] or [delayer.ErrOutOfRange], and
-// the transaction goes on as if Enqueue had not been called. After any other error PostgreSQL takes no
-// further statement in the transaction: roll it back. msg is not modified and not kept.
+// A message that no backend could publish is refused with [delayer.ErrInvalid] or
+// [delayer.ErrOutOfRange]. The transaction can then continue. After any other error roll the
+// transaction back: PostgreSQL accepts no further statement in it. msg is not modified and not
+// kept.
 func Enqueue(ctx context.Context, tx Execer, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
 	refuse := func(kind, cause error) error {
 		object := "exchange " + exchange
@@ -69,7 +71,7 @@ func Enqueue(ctx context.Context, tx Execer, exchange, key string, delay time.Du
 	return nil
 }
 
-// validate knows no broker: a priority or a size that only some take is found when it is published.
+// validate knows no broker: a priority or a size that only some brokers accept fails in the relay.
 func validate(exchange, key string, msg *amqp091.Publishing) error {
 	limits := message.Limits{User: msg.UserId, MaxPriority: 255}
 	if err := message.Validate(exchange, key, msg, limits); err != nil {
@@ -81,7 +83,7 @@ func validate(exchange, key string, msg *amqp091.Publishing) error {
 	return nil
 }
 
-// namesReadable says that JSON can hold the names in a valid table.
+// namesReadable reports whether JSON can hold the names in a valid table.
 func namesReadable(value any) bool {
 	switch v := value.(type) {
 	case amqp091.Table:

@@ -9,15 +9,15 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// slack is how much later than due a message may be for being published at once where there are tiers.
-// It covers the time from Enqueue to the relay.
+// slack is how much longer than what is left of a delay a tier may be. It covers the time from
+// Enqueue to the relay.
 const slack = time.Second
 
-// plan says what to do with a message that is due after left: publish it with a delay, or, where wait is
-// positive, look at it again after wait.
+// plan returns the delay to publish a message with that is due after left, or a positive wait: look
+// at it again then.
 //
-// A delay beyond the longest waits in the table until it fits. Where there are tiers, a message that has
-// already waited waits on until what is left is a tier: the next longer one could be hours longer.
+// A delay beyond the longest waits in the table until it fits. With tiers, a message that has
+// already waited waits until what is left is a tier: the next longer tier could be hours longer.
 func plan(left time.Duration, l delayer.Limits) (delay, wait time.Duration) {
 	switch {
 	case left <= 0:
@@ -35,8 +35,8 @@ func plan(left time.Duration, l delayer.Limits) (delay, wait time.Duration) {
 	return 0, left - l.Tiers[at-1]
 }
 
-// pause is how long to leave alone what failed so many times in a row: longer each time, up to the most,
-// and not the same for all.
+// pause is the time before the next try after so many failures in a row. It doubles each time, up
+// to most, and is shortened by up to a quarter at random.
 func pause(failures int, most time.Duration) time.Duration {
 	d := most
 	if shift := failures - 1; shift < 20 && time.Second<<shift < most {
@@ -45,7 +45,7 @@ func pause(failures int, most time.Duration) time.Duration {
 	return d - rand.N(d/4+1)
 }
 
-// brokerAway says that an error is not about the message: no message can be published now.
+// brokerAway reports whether an error concerns the broker, not this message.
 func brokerAway(err error) bool {
 	return errors.Is(err, delayer.ErrNotSent) || errors.Is(err, delayer.ErrUnavailable) || errors.Is(err, delayer.ErrClosed)
 }

@@ -42,7 +42,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestPauseGrowsUpToTheMost(t *testing.T) {
+func TestPause(t *testing.T) {
 	for failures := 1; failures < 100; failures++ {
 		want := time.Minute
 		if failures < 7 {
@@ -56,7 +56,7 @@ func TestPauseGrowsUpToTheMost(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	r := &Relay{o: Options{MaxPause: time.Minute, Logger: slog.New(slog.DiscardHandler)}}
+	r := &Relay{cfg: Config{MaxPause: time.Minute, Logger: slog.New(slog.DiscardHandler)}}
 	batch := func(errs ...error) (items []*item) {
 		for _, err := range errs {
 			if err != nil {
@@ -82,7 +82,7 @@ func TestJudge(t *testing.T) {
 	assert.Zero(t, closed[1].wait)
 }
 
-func TestErrorTextFitsTheColumn(t *testing.T) {
+func TestErrorText(t *testing.T) {
 	assert.Nil(t, errorText(nil))
 	long := fmt.Sprintf("\xff\x00%2000s", "é")
 	got := *errorText(errors.New(long))
@@ -90,7 +90,7 @@ func TestErrorTextFitsTheColumn(t *testing.T) {
 	assert.Equal(t, "??", got[:2])
 }
 
-func TestEnqueueRefusesWhatNoBackendCouldPublish(t *testing.T) {
+func TestEnqueue_Refuses(t *testing.T) {
 	deep := amqp091.Table{"list": []any{amqp091.Table{"\xff": 1}}}
 	for name, c := range map[string]struct {
 		queue string
@@ -109,7 +109,7 @@ func TestEnqueueRefusesWhatNoBackendCouldPublish(t *testing.T) {
 	}
 }
 
-func TestMicrosecondsRoundUp(t *testing.T) {
+func TestMicroseconds(t *testing.T) {
 	assert.EqualValues(t, 0, microseconds(0))
 	assert.EqualValues(t, 1, microseconds(1))
 	assert.EqualValues(t, 1, microseconds(time.Microsecond))
@@ -117,7 +117,7 @@ func TestMicrosecondsRoundUp(t *testing.T) {
 	assert.Equal(t, time.Duration(1<<63-1)/time.Microsecond*time.Microsecond, duration(1<<62))
 }
 
-func TestNewRelayRefusesNegativeOptions(t *testing.T) {
-	_, err := NewRelay(nil, nil, Options{Batch: -1})
+func TestNewRelay_Refuses(t *testing.T) {
+	_, err := NewRelay(nil, nil, Config{Batch: -1})
 	require.ErrorIs(t, err, delayer.ErrConfig)
 }

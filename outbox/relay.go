@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,27 +14,28 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// Options of a [Relay]. A field that is zero takes its default.
-type Options struct {
-	// Batch is how many messages are published beside each other, and deleted together. Default: 500. All
-	// bodies of a batch are in memory.
+// Config sets how a [Relay] works. A zero field has its default.
+type Config struct {
+	// Batch is how many messages are published concurrently and deleted together. All bodies of a
+	// batch are in memory. Default: 500.
 	Batch int
 
-	// Workers is how many batches are under way at once, each on a connection of its own. Default: 2.
+	// Workers is how many batches are published at once, each on a connection of its own. Default:
+	// 2.
 	Workers int
 
-	// Poll is how often the table is read where no notification came: behind a connection pooler that
-	// has no LISTEN, and for messages whose next try has come. Default: 1s.
+	// Poll is how often the table is read without a notification, as behind a connection pooler
+	// that does not support LISTEN. Default: 1s.
 	Poll time.Duration
 
-	// Timeout is how long one Publish may take. Its transaction is open for as long. Default: 30s.
+	// Timeout is how long one Publish may take. The transaction stays open meanwhile. Default: 30s.
 	Timeout time.Duration
 
-	// MaxPause is the longest pause between two tries of a message that cannot be published. The first is
-	// a second; each further one is twice as long. Default: 5m.
+	// MaxPause is the longest pause between two tries of a message that cannot be published. The
+	// first pause is a second; each further one is twice as long. Default: 5m.
 	MaxPause time.Duration
 
-	// Logger receives what goes wrong. Default: slog.Default().
+	// Logger receives failures. Default: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -42,61 +44,54 @@ type Relay struct {
 	pool    *pgxpool.Pool
 	delayer delayer.Delayer
 	limits  delayer.Limits
-	o       Options
+	cfg     Config
 	wake    chan struct{} // there may be something to do
 }
 
 // NewRelay returns a relay between a database and a Delayer. It closes neither. An error is
 // [delayer.ErrConfig].
-func NewRelay(pool *pgxpool.Pool, d delayer.Delayer, o Options) (*Relay, error) {
-	if o.Batch < 0 || o.Workers < 0 || o.Poll < 0 || o.Timeout < 0 || o.MaxPause < 0 {
-		return nil, &delayer.Error{Op: "open", Object: "outbox.Options", Kind: delayer.ErrConfig,
+func NewRelay(pool *pgxpool.Pool, d delayer.Delayer, cfg Config) (*Relay, error) {
+	if cfg.Batch < 0 || cfg.Workers < 0 || cfg.Poll < 0 || cfg.Timeout < 0 || cfg.MaxPause < 0 {
+		return nil, &delayer.Error{Op: "open", Object: "outbox.Config", Kind: delayer.ErrConfig,
 			Cause: errors.New("a value is negative"), Hint: "leave it zero for its default"}
 	}
-	o = o.withDefaults()
-	return &Relay{pool: pool, delayer: d, limits: d.Limits(), o: o, wake: make(chan struct{}, 1)}, nil
+	return &Relay{pool: pool, delayer: d, limits: d.Limits(), cfg: cfg.withDefaults(), wake: make(chan struct{}, 1)}, nil
 }
 
-func (o Options) withDefaults() Options {
-	orInt(&o.Batch, 500)
-	orInt(&o.Workers, 2)
-	orInt(&o.Poll, time.Second)
-	orInt(&o.Timeout, 30*time.Second)
-	orInt(&o.MaxPause, 5*time.Minute)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
+func (c Config) withDefaults() Config {
+	c.Batch = cmp.Or(c.Batch, 500)
+	c.Workers = cmp.Or(c.Workers, 2)
+	c.Poll = cmp.Or(c.Poll, time.Second)
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
+	c.MaxPause = cmp.Or(c.MaxPause, 5*time.Minute)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
 	}
-	return o
+	return c
 }
 
-func orInt[T int | time.Duration](value *T, otherwise T) {
-	if *value == 0 {
-		*value = otherwise
-	}
-}
-
-// Run publishes until ctx ends, and then returns nil: what is under way has [stopTimeout] to be confirmed.
-// It returns an error if the database cannot be reached or is not migrated when it starts, or if the
-// Delayer was closed. Later failures of either side are logged, and tried again after a pause that grows.
+// Run publishes until ctx ends, waits up to five seconds for the last confirms, and returns nil. It
+// returns an error if, when it starts, the database cannot be reached or is not migrated
+// ([ErrSchema]), or if the Delayer was closed ([delayer.ErrClosed]). Later failures of the database
+// or the broker are logged, and Run tries again after a growing pause.
 //
-// Any number of relays may run beside each other, in this process and others. Each message is with one of
-// them at a time.
+// Any number of relays may run at once, in this process and others.
 func (r *Relay) Run(ctx context.Context) error {
 	if err := tables.Check(ctx, r.pool); err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { r.listen(ctx); return nil })
-	for range r.o.Workers {
+	for range r.cfg.Workers {
 		g.Go(func() error { return r.work(ctx) })
 	}
 	return g.Wait()
 }
 
-// maxTroublePause bounds the pause while the database or the broker is away.
+// maxTroublePause is the longest pause while the database or the broker is away.
 const maxTroublePause = 8 * time.Second
 
-// work relays one batch after the other. A full one says that there is more: others may help.
+// work relays one batch after the other. After a full one it wakes another worker: there is more.
 func (r *Relay) work(ctx context.Context) error {
 	trouble := 0
 	for ctx.Err() == nil {
@@ -107,14 +102,14 @@ func (r *Relay) work(ctx context.Context) error {
 		case err != nil && ctx.Err() == nil:
 			trouble++
 			p := pause(trouble, maxTroublePause)
-			r.o.Logger.Warn("outbox: nothing can be relayed", "error", err, "pause", p)
+			r.cfg.Logger.Warn("outbox: nothing can be relayed", "error", err, "pause", p)
 			sleep(ctx, p, nil)
-		case found == r.o.Batch:
+		case found == r.cfg.Batch:
 			trouble = 0
 			r.nudge()
 		default:
 			trouble = 0
-			sleep(ctx, min(r.o.Poll, next), r.wake)
+			sleep(ctx, min(r.cfg.Poll, next), r.wake)
 		}
 	}
 	return nil

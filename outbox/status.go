@@ -14,13 +14,13 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Lag is what the outbox holds. Alert on Oldest, and on Failed above zero.
+// A Lag counts the messages in the outbox. Alert on Oldest, and on Failed above zero.
 type Lag struct {
 	// Ready are the messages that a relay could publish now, or is publishing.
 	Ready int64
-	// Oldest is how long the first of these has been ready; zero where there is none.
+	// Oldest is how long the first of these has been ready; 0 if there is none.
 	Oldest time.Duration
-	// Waiting are the messages that wait here until their delay fits the backend.
+	// Waiting are the messages that wait in the table until their delay fits the backend.
 	Waiting int64
 	// Failed are the messages whose last try failed; see [Failures].
 	Failed int64
@@ -33,7 +33,8 @@ SELECT count(*) FILTER (WHERE error IS NULL AND next_try <= now()) AS ready,
 	count(*) FILTER (WHERE error IS NOT NULL) AS failed
 FROM delayer_outbox`
 
-// ReadLag counts. It reads the whole table, which is small unless something is wrong.
+// ReadLag counts the messages in the outbox. It reads the whole table, which is small unless the
+// relays cannot keep up.
 func ReadLag(ctx context.Context, db Querier) (Lag, error) {
 	rows, err := db.Query(ctx, lag)
 	if err != nil {
@@ -51,8 +52,8 @@ func ReadLag(ctx context.Context, db Querier) (Lag, error) {
 	return l, nil
 }
 
-// A Failure is a message whose last try failed. It stays in the table and is tried again, at most every
-// [Options].MaxPause, until it succeeds or somebody deletes its row.
+// A Failure is a message whose last try failed. It is tried again, after at most [Config].MaxPause,
+// until it succeeds or somebody deletes its row.
 type Failure struct {
 	ID       int64 // of the row in delayer_outbox
 	Exchange string
@@ -89,7 +90,7 @@ func readFailure(r pgx.CollectableRow) (Failure, error) {
 		return f, err
 	}
 	var m row
-	if err := m.read(text, nil); err == nil { // a row that cannot be read is listed too: Err says so
+	if err := m.read(text, nil); err == nil { // Err says why a row cannot be read
 		f.Exchange, f.Key, f.Message = m.exchange, m.key, m.msg
 	}
 	return f, nil

@@ -13,7 +13,11 @@ import (
 )
 
 // deaf is a Delayer that confirms nothing. It tells when it was told to stop.
-type deaf struct{ toldAfter time.Duration }
+type deaf struct {
+	delayer.Delayer // nil: nothing else is called
+
+	toldAfter time.Duration
+}
 
 func (d *deaf) Publish(ctx context.Context, _, _ string, _ time.Duration, _ amqp091.Publishing) error {
 	began := time.Now()
@@ -24,10 +28,10 @@ func (d *deaf) Publish(ctx context.Context, _, _ string, _ time.Duration, _ amqp
 func (*deaf) Limits() delayer.Limits { return delayer.Limits{Max: time.Hour} }
 func (*deaf) Close() error           { return nil }
 
-func TestPublish_StopGivesTime(t *testing.T) {
+func TestRelay_StopGivesTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &deaf{}
-		r := &Relay{delayer: d, limits: d.Limits(), o: Options{}.withDefaults()}
+		r := &Relay{delayer: d, limits: d.Limits(), cfg: Config{}.withDefaults()}
 		ctx, stop := context.WithCancel(t.Context())
 		const working = time.Second
 		time.AfterFunc(working, stop)
@@ -35,6 +39,6 @@ func TestPublish_StopGivesTime(t *testing.T) {
 		assert.Equal(t, working+stopTimeout, d.toldAfter, "what is under way has time to be confirmed")
 
 		r.publish(t.Context(), []*item{{}})
-		assert.Equal(t, r.o.Timeout, d.toldAfter)
+		assert.Equal(t, r.cfg.Timeout, d.toldAfter)
 	})
 }

@@ -12,54 +12,53 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/message"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-// Config says what to consume and what becomes of messages that fail. A field that is zero takes its
-// default.
+// Config says what to consume and what becomes of messages that fail. A zero field has its default.
 type Config struct {
-	// Delayer publishes retries and parked messages. It is of the same broker and virtual host as URL.
-	// The caller opens it, and closes it afterwards. Required.
-	Delayer delayer.Delayer `yaml:"-"`
-
-	// URL is the broker's address, as in [delayer.Options]. Required.
+	// URL is the broker's address, as in [delayer.Options]: the Delayer's broker and virtual host.
+	// Required.
 	URL string `yaml:"url"`
-	// TLS is used with amqps:// addresses. Default: the system's authorities, and the URL's parameters.
+	// TLS is used with amqps:// addresses. Default: the system's authorities and the URL's
+	// parameters.
 	TLS *tls.Config `yaml:"-"`
 
 	// Queue is the queue to consume. It must exist. Retries go to it and to no other. Required.
 	Queue string `yaml:"queue"`
 	// Policy says when a failed message comes again. Required.
 	Policy Policy `yaml:"policy"`
-	// Parked is the queue for messages that are given up. It is declared as a quorum queue unless it
-	// exists. Default: Queue with ".parked" behind it.
+	// Parked is the queue for messages that are given up. It is declared as a quorum queue unless
+	// it exists. Default: Queue + ".parked".
 	Parked string `yaml:"parked"`
 
-	// Concurrency is how many handlers run at a time. Default: 1, which keeps the order of the queue.
+	// Concurrency is how many handlers run at once. Default: 1, which keeps the order of the queue.
 	Concurrency int `yaml:"concurrency"`
-	// Prefetch is how many messages the broker sends ahead; those that wait for the confirm of their
-	// retry are among them. At least Concurrency. Default: 50, or Concurrency if that is more.
+	// Prefetch is how many messages the broker delivers before they are acknowledged, including
+	// those that wait for the confirm of their retry. At least Concurrency. Default: 50, or
+	// Concurrency if that is more.
 	Prefetch int `yaml:"prefetch"`
 
-	// HandlerTimeout is when a handler's ctx ends, which counts as a failure if it returns an error
-	// then. Together with Hold it must stay below the broker's consumer timeout (30 minutes by
-	// default): after that the broker closes the channel, and delivers the message again while the
-	// handler may still run. Default: 10m.
+	// HandlerTimeout is the time after which a handler's ctx ends. HandlerTimeout and Hold together
+	// must stay below the broker's consumer timeout (30 minutes by default): after that the broker
+	// closes the channel, and delivers the message again while the handler may still run. Default:
+	// 10m.
 	HandlerTimeout time.Duration `yaml:"handler_timeout"`
-	// StopTimeout is how long handlers may go on once ctx has ended, before theirs ends. Default: 30s.
+	// StopTimeout is how long handlers may continue after the ctx of [Consume] has ended. Then
+	// their own ctx ends. Default: 30s.
 	StopTimeout time.Duration `yaml:"stop_timeout"`
-	// Hold is how long a message is held whose retry the broker does not confirm. It is published again
-	// with growing pauses, and given back to the queue after that. At least 1s. Default: 5m.
+	// Hold is how long a message is held if the broker does not confirm its retry. It is published
+	// again with growing pauses, and goes back to its queue after Hold. At least 1s. Default: 5m.
 	Hold time.Duration `yaml:"hold"`
 
-	// Logger receives what fails. Default: slog.Default().
+	// Logger receives failures. Default: slog.Default().
 	Logger *slog.Logger `yaml:"-"`
 }
 
 const shortestHold = time.Second
 
 // resolve fills in the defaults and checks all.
-func (c Config) resolve() (Config, error) {
+func (c Config) resolve(l delayer.Limits) (Config, error) {
 	c.Parked = cmp.Or(c.Parked, c.Queue+".parked")
 	c.Concurrency = cmp.Or(c.Concurrency, 1)
 	c.Prefetch = cmp.Or(c.Prefetch, max(50, c.Concurrency))
@@ -73,14 +72,12 @@ func (c Config) resolve() (Config, error) {
 	if key, err := c.check(); err != nil {
 		return c, &delayer.Error{Op: "open retry", Object: key, Kind: delayer.ErrConfig, Cause: err}
 	}
-	return c, c.Policy.Validate(c.Delayer.Limits())
+	return c, c.Policy.Validate(l)
 }
 
-// check returns what is wrong, and its key.
+// check returns the first key that is wrong, and why.
 func (c Config) check() (key string, err error) {
 	switch {
-	case c.Delayer == nil:
-		return "delayer", errors.New("there is none: open one with package backend")
 	case c.Queue == "":
 		return "queue", errors.New("empty: name the queue to consume")
 	case c.Parked == c.Queue:

@@ -8,19 +8,20 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
-// Consume hands the messages of a queue to the handler until ctx ends. It connects again as often as
-// the connection is lost. Once ctx has ended it takes no more messages, lets the handlers that run
-// finish and settles what they return, gives back what was only prefetched, and returns nil. It returns
-// an error if it cannot start, those of [Open].
-func Consume(ctx context.Context, cfg Config, handler Handler) error {
-	r, err := Open(ctx, cfg)
+// Consume hands the messages of a queue to the handler until ctx ends, and then returns nil. It
+// reconnects whenever the connection is lost. When ctx ends, it takes no more messages, waits for
+// the handlers that run and settles their messages; the rest of what was prefetched goes back to
+// the queue. Its errors are those of [Open], if it cannot start. The caller closes d.
+func Consume(ctx context.Context, d delayer.Delayer, cfg Config, handler Handler) error {
+	r, err := Open(ctx, d, cfg)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
+	defer r.control.Close()
 	broker.Consume(ctx, r.control.Conn(), broker.Consuming{
 		Queue: r.cfg.Queue, Prefetch: r.cfg.Prefetch,
 		Serve: func(alive context.Context, messages <-chan amqp091.Delivery) {
@@ -38,7 +39,7 @@ var (
 	errStopped = errors.New("the worker stops: the message will be delivered again")
 )
 
-// serve works on the messages of one channel until it is lost or stop has ended.
+// serve handles the messages of one channel until that is lost or stop ends.
 func (r *Retrier) serve(stop, alive context.Context, messages <-chan amqp091.Delivery, handler Handler) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(stop))
 	defer cancel(nil)
@@ -61,7 +62,7 @@ func (r *Retrier) serve(stop, alive context.Context, messages <-chan amqp091.Del
 				if f == nil {
 					acknowledge(&d)
 				} else if !f.interrupted {
-					running.Go(func() { r.finish(stop, alive, f) }) // while it is held, others are worked on
+					running.Go(func() { r.finish(stop, alive, f) }) // other messages are handled meanwhile
 				}
 			}
 		}
@@ -72,17 +73,17 @@ func (r *Retrier) serve(stop, alive context.Context, messages <-chan amqp091.Del
 	running.Wait()
 }
 
-// finish settles a failed message.
+// finish settles a failed message and acknowledges it, or gives it back.
 func (r *Retrier) finish(stop, alive context.Context, f *failure) {
 	if r.settle(stop, alive, f) {
 		acknowledge(f.delivery)
 		return
 	}
 	const multiple, requeue = false, true
-	_ = f.delivery.Nack(multiple, requeue) // fails only where the channel is lost, which does the same
+	_ = f.delivery.Nack(multiple, requeue) // fails only if the channel is lost, which does the same
 }
 
-// acknowledge removes the message from its queue. It fails only where the channel is lost: then the
+// acknowledge removes the message from its queue. It fails only if the channel is lost: then the
 // message comes again.
 func acknowledge(d *amqp091.Delivery) {
 	const multiple = false

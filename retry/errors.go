@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Permanent marks an error that no further attempt can mend: the message is parked at once. It is nil
-// for nil. An error with a method Permanent() bool that returns true needs no mark, such as package
-// once's for a message without an id.
+// Permanent marks an error that no further attempt can mend: the message is parked at once.
+// Permanent(nil) is nil. An error that has a method Permanent() bool returning true needs no mark.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -20,10 +19,10 @@ type permanent struct{ error }
 func (p *permanent) Unwrap() error   { return p.error }
 func (p *permanent) Permanent() bool { return true }
 
-// After marks an error with the wait before the next attempt, as a Retry-After header asks for it; it
-// replaces the policy's interval. A wait between two delays of the backend is rounded up; one that is
-// longer than the backend or [Policy].MaxAge allow parks the message. A negative wait is none: the
-// policy's interval holds. It is nil for nil.
+// After marks an error with the wait before the next attempt, in place of the policy's interval, as
+// a Retry-After header asks for it. The wait is rounded up to a delay of the backend. If it is
+// longer than the backend or [Policy].MaxAge allows, the message is parked. A negative wait is
+// ignored. After(nil, wait) is nil.
 func After(err error, wait time.Duration) error {
 	if err == nil {
 		return nil
@@ -38,7 +37,7 @@ type after struct {
 
 func (a *after) Unwrap() error { return a.error }
 
-// IsPermanent reports whether the message will be parked at once because of err.
+// IsPermanent reports whether err parks the message at once.
 func IsPermanent(err error) bool {
 	var p interface{ Permanent() bool }
 	return errors.As(err, &p) && p.Permanent()

@@ -4,23 +4,23 @@ import (
 	"context"
 	"time"
 
-	"github.com/delayer-go/delayer/internal/attempt"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
 )
 
-// An Attempt is what a handler may know of the attempt that it makes.
+// An Attempt describes one run of the handler for a message.
 type Attempt struct {
 	Number       int       // from 1
-	Max          int       // the last attempt has this number
+	Max          int       // the number of the last attempt
 	FirstFailure time.Time // zero at the first attempt
-	LastError    string    // of the attempt before: valid UTF-8, at most 500 bytes
-	// UserID is the message's user-id at its first attempt. From the second attempt on the broker has
-	// not checked it, and the delivery does not have it.
+	LastError    string    // of the previous attempt: valid UTF-8, at most 500 bytes
+	// UserID is the user-id that the message had at its first attempt. Trust it at the first
+	// attempt only: later the broker has not checked it.
 	UserID string
 }
 
 type infoKey struct{}
 
-// Info returns the attempt that the handler with this ctx makes; a zero Attempt if none does.
+// Info returns the attempt of the handler that was given ctx, or a zero Attempt.
 func Info(ctx context.Context) Attempt {
 	a, _ := ctx.Value(infoKey{}).(*Attempt)
 	if a == nil {

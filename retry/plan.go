@@ -6,23 +6,23 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/attempt"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
 )
 
-// A planner decides what becomes of a message that has failed. It is pure but for chance.
+// A planner decides what becomes of a message that has failed. It does no I/O.
 type planner struct {
 	policy Policy
 	limits delayer.Limits
 	chance func() float64 // from 0 up to 1
 }
 
-// A decision is to wait, or, where park says why, to park.
+// A decision is to wait, or to park for the reason in park.
 type decision struct {
 	wait time.Duration
 	park string
 }
 
-// decide looks at a state that counts the failure whose error is err.
+// decide returns the decision for a state that already counts the failure err.
 func (p planner) decide(s attempt.State, now time.Time, err error) decision {
 	if IsPermanent(err) {
 		return decision{park: "the error is permanent"}
@@ -44,7 +44,7 @@ func (p planner) decide(s attempt.State, now time.Time, err error) decision {
 	return decision{wait: wait}
 }
 
-// interval is the wait after so many failures, before jitter. It never overflows.
+// interval is the wait after a number of failures, before jitter. It never overflows.
 func (p Policy) interval(failures int) time.Duration {
 	if n := len(p.Intervals); n > 0 {
 		return p.Intervals[min(failures, n)-1]
@@ -63,7 +63,7 @@ func (p Policy) interval(failures int) time.Duration {
 	return time.Duration(wait)
 }
 
-// jitter shortens a wait by chance.
+// jitter shortens a wait at random.
 func (p planner) jitter(wait time.Duration) time.Duration {
 	if p.policy.Jitter == 0 {
 		return wait
@@ -71,7 +71,7 @@ func (p planner) jitter(wait time.Duration) time.Duration {
 	return wait - time.Duration(p.policy.Jitter*p.chance()*float64(wait))
 }
 
-// roundUp returns the shortest delay of the backend that is not below wait.
+// roundUp returns the shortest delay of the backend that is at least wait.
 func roundUp(wait time.Duration, l delayer.Limits) (time.Duration, error) {
 	if wait == 0 {
 		return 0, nil

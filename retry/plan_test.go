@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/attempt"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/once"
 )
 
@@ -44,6 +45,7 @@ func waits(p planner, err error) (list []time.Duration, reason string) {
 
 func TestPlan_Waits(t *testing.T) {
 	const s, m = time.Second, time.Minute
+	_, noID := once.ID(amqp091.Delivery{})
 	for name, c := range map[string]struct {
 		policy Policy
 		limits delayer.Limits
@@ -54,7 +56,7 @@ func TestPlan_Waits(t *testing.T) {
 		"the seed's":       {intervals(3*s, 10*s, 30*s), ladder, errTest, []time.Duration{3 * s, 10 * s, 30 * s}, "all 4 attempts failed"},
 		"fewer attempts":   {Policy{Intervals: []time.Duration{3 * s, 10 * s}, MaxAttempts: 2}, ladder, errTest, []time.Duration{3 * s}, "all 2 attempts"},
 		"more attempts":    {Policy{Intervals: []time.Duration{3 * s, 10 * s}, MaxAttempts: 5}, ladder, errTest, []time.Duration{3 * s, 10 * s, 10 * s, 10 * s}, "all 5"},
-		"no id":            {intervals(3*s, 10*s), ladder, fmt.Errorf("handler: %w", &once.NoIDError{}), nil, "the error is permanent"},
+		"no id":            {intervals(3*s, 10*s), ladder, fmt.Errorf("handler: %w", noID), nil, "the error is permanent"},
 		"one attempt":      {Policy{MaxAttempts: 1}, ladder, errTest, nil, "all 1 attempts"},
 		"constant":         {Policy{First: 2 * s, MaxAttempts: 3}, ladder, errTest, []time.Duration{2 * s, 2 * s}, "all 3"},
 		"linear":           {Policy{First: s, Step: 2 * s, MaxAttempts: 4}, ladder, errTest, []time.Duration{s, 3 * s, 5 * s}, "all 4"},

@@ -10,33 +10,32 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// A Policy says how long a failed message waits, and when to give up. It takes the intervals from
-// Intervals, or computes them from First: constant, linear with Step, exponential with Factor.
+// A Policy says how long a failed message waits, and when to give up. The waits are listed in
+// Intervals, or computed from First: constant, linear with Step, or exponential with Factor.
 //
-// It is a plain struct, to be part of a service's own YAML. As one value of YAML, JSON or the
-// environment it is written as [ParsePolicy] reads it.
+// It can be part of a service's own YAML, as a mapping or as the one line that [ParsePolicy] reads.
 type Policy struct {
-	// Intervals are the waits after the first failure, the second and so on. After more failures the
-	// last one holds.
+	// Intervals are the waits after the first failure, the second and so on. The last one also
+	// holds for all further failures.
 	Intervals []time.Duration `yaml:"intervals"`
 
-	// First is the wait after the first failure, where Intervals is empty.
+	// First is the wait after the first failure if Intervals is empty.
 	First time.Duration `yaml:"first"`
 	// Step is added to the wait with each further failure.
 	Step time.Duration `yaml:"step"`
 	// Factor multiplies the wait with each further failure. At least 1; not together with Step.
 	Factor float64 `yaml:"factor"`
-	// Cap is the longest computed wait. Default: none; all must be within the backend's longest delay.
+	// Cap is the longest computed wait. Default: no cap.
 	Cap time.Duration `yaml:"cap"`
 
-	// Jitter, 0 to 1, is the part of each wait that is left to chance: with 0.2 a wait of 10s takes
-	// from 8s to 10s. It spreads messages that failed at the same time. Default: 0.
+	// Jitter, 0 to 1, is the part of each wait that is random: with 0.2 a wait of 10s takes 8s to
+	// 10s. It spreads messages that failed at the same time. Default: 0.
 	Jitter float64 `yaml:"jitter"`
 
-	// MaxAttempts is how often a message is handled at most, the first time included, before it is
-	// parked. Default: one more than there are Intervals, or 10.
+	// MaxAttempts is how often a message is handled, including the first time, before it is parked.
+	// Default: len(Intervals) + 1, or 10 without Intervals.
 	MaxAttempts int `yaml:"max_attempts"`
-	// MaxAge is the most time between the first failure and the last attempt. Default: no limit.
+	// MaxAge is the longest time between the first failure and the last attempt. Default: no limit.
 	MaxAge time.Duration `yaml:"max_age"`
 }
 
@@ -56,9 +55,10 @@ func (p Policy) attempts() int {
 	return defaultAttempts
 }
 
-// Validate checks the policy against what a Delayer can do. Intervals that are listed must be delays
-// of the backend, unless Jitter leaves them to chance anyway; computed ones are rounded up to its
-// resolution or next tier. [Open] and [Consume] call it.
+// Validate checks the policy against the limits of a Delayer. Without Jitter, listed intervals must
+// be delays of the backend. Computed waits are rounded up to its resolution or next tier; with
+// [delayer.Limits].ExactTiers they must be tiers. All waits must be within its longest delay. [Open]
+// and [Consume] call Validate.
 func (p Policy) Validate(l delayer.Limits) error {
 	if key, err := p.check(); err != nil {
 		return configError(key, err)
@@ -79,7 +79,7 @@ func (p Policy) Validate(l delayer.Limits) error {
 	return nil
 }
 
-// possible says why a backend cannot do an interval; exact forbids it to round.
+// possible returns an error if a backend cannot do an interval, or, with exact, must round it.
 func (p Policy) possible(interval time.Duration, l delayer.Limits, exact bool) error {
 	wait, err := roundUp(interval, l)
 	switch {
@@ -93,7 +93,7 @@ func (p Policy) possible(interval time.Duration, l delayer.Limits, exact bool) e
 	return nil
 }
 
-// check finds what is wrong whatever the backend is. It returns the key.
+// check returns the first key that is wrong with any backend, and why.
 func (p Policy) check() (key string, err error) {
 	for i, d := range p.Intervals {
 		if d < 0 {
@@ -132,8 +132,9 @@ func configError(key string, cause error) error {
 	return &delayer.Error{Op: "open retry policy", Object: key, Kind: delayer.ErrConfig, Cause: cause}
 }
 
-// ParsePolicy reads a policy from one line: intervals and key=value, separated by commas, such as
-// "3s, 10s, 30s, max_age=1h" or "first=1s, factor=2, cap=10m, jitter=0.2, max_attempts=12".
+// ParsePolicy reads a policy from one line of intervals and key=value pairs, such as
+// "3s, 10s, 30s, max_age=1h" or "first=1s, factor=2, cap=10m, jitter=0.2, max_attempts=12". Errors
+// are [delayer.ErrConfig].
 func ParsePolicy(text string) (Policy, error) {
 	var p Policy
 	for item := range strings.SplitSeq(text, ",") {
@@ -157,7 +158,7 @@ func (p *Policy) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// set takes one item of a line.
+// set reads one item of a line.
 func (p *Policy) set(key, value string) (err error) {
 	duration := func(into *time.Duration) error {
 		if *into, err = time.ParseDuration(value); err != nil {

@@ -8,8 +8,8 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 // Names for the bare booleans of amqp091-go.
@@ -20,7 +20,7 @@ const (
 	waitForAnswer = false
 )
 
-// prepare looks for the queue and declares the one for parked messages.
+// prepare checks that the queue exists, and declares the queue for parked messages.
 func (r *Retrier) prepare(ctx context.Context) error {
 	err := r.look(ctx, r.cfg.Queue)
 	if notFound(err) {
@@ -35,15 +35,15 @@ func (r *Retrier) prepare(ctx context.Context) error {
 	return r.declareParked(ctx)
 }
 
-// declareParked declares the queue for parked messages, unless there is one, whatever its arguments are.
+// declareParked declares the queue for parked messages, unless it exists with whatever arguments.
 func (r *Retrier) declareParked(ctx context.Context) error {
 	err := r.look(ctx, r.cfg.Parked)
 	if notFound(err) {
 		err = r.control.Do(ctx, func(ch *amqp091.Channel) error {
 			_, err := ch.QueueDeclare(r.cfg.Parked, durable, !autoDelete, !exclusive, waitForAnswer, amqp091.Table{
 				"x-queue-type":     "quorum",
-				"x-delivery-limit": topology.NeverGivenUp,
-				"x-overflow":       "reject-publish", // where a policy has a max-length: keep what is there
+				"x-delivery-limit": objects.NeverGivenUp,
+				"x-overflow":       "reject-publish", // if a policy sets a max-length, keep the oldest messages
 			})
 			return err
 		})

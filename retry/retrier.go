@@ -11,60 +11,75 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/attempt"
-	"github.com/delayer-go/delayer/internal/broker"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
-// A Handler works on one message. The message is acknowledged when it returns nil, and retried or
-// parked when it returns an error or panics. It acknowledges nothing itself. It may see a message more
-// than once, also after it has returned nil.
+// A Handler handles one message. If it returns nil, the message is acknowledged; if it returns an
+// error or panics, the message is retried or parked. It must not acknowledge the message itself. It
+// may see a message more than once, also after it has returned nil.
 //
-// ctx ends when Config.HandlerTimeout has passed, when the worker stops and Config.StopTimeout has
-// passed, and when the connection is lost: the broker then delivers the message again.
+// ctx ends after [Config].HandlerTimeout, when the connection is lost, and [Config].StopTimeout
+// after the consumer was told to stop. In the last two cases the broker delivers the message again.
 type Handler func(ctx context.Context, d amqp091.Delivery) error
 
-// A Retrier decides what becomes of the messages of one queue. [Consume] has one of its own; a consumer
-// loop of another library calls Do.
+// A Retrier retries and parks the messages of one queue, for a consumer of your own. Most programs
+// call [Consume], which has both. It is safe for concurrent use.
 type Retrier struct {
+	delayer delayer.Delayer
 	cfg     Config
 	planner planner
 	control *broker.Control
 }
 
-// Open checks cfg, connects, looks for the queue and declares the one for parked messages. Its errors
-// are those of package delayer: ErrConfig, ErrUnroutable if the queue does not exist, ErrAccess,
-// ErrUnavailable.
-func Open(ctx context.Context, cfg Config) (*Retrier, error) {
-	cfg, err := cfg.resolve()
+// Open connects, checks that the queue exists, and declares the queue for parked messages. d
+// publishes the retries; the caller closes it after the Retrier. ctx bounds the opening only.
+// Errors are [delayer.ErrConfig], [delayer.ErrUnroutable] if the queue does not exist,
+// [delayer.ErrAccess] and [delayer.ErrUnavailable].
+func Open(ctx context.Context, d delayer.Delayer, cfg Config) (*Retrier, error) {
+	r, err := newRetrier(d, cfg)
 	if err != nil {
 		return nil, err
 	}
 	conn, err := broker.Dial(ctx, broker.Options{
-		URL: cfg.URL, TLS: cfg.TLS, Logger: cfg.Logger, Name: "delayer retry " + cfg.Queue,
+		URL: r.cfg.URL, TLS: r.cfg.TLS, Logger: r.cfg.Logger, Name: "delayer retry " + r.cfg.Queue,
 	})
 	if err != nil {
 		return nil, err
 	}
-	r := newRetrier(cfg)
 	r.control = broker.NewControl(conn)
 	if err := r.prepare(ctx); err != nil {
-		r.Close()
+		r.control.Close()
 		return nil, err
 	}
 	return r, nil
 }
 
-func newRetrier(cfg Config) *Retrier {
-	return &Retrier{cfg: cfg, planner: planner{cfg.Policy, cfg.Delayer.Limits(), rand.Float64}}
+// newRetrier returns a Retrier without a connection.
+func newRetrier(d delayer.Delayer, cfg Config) (*Retrier, error) {
+	if d == nil {
+		return nil, &delayer.Error{
+			Op: "open retry", Object: "delayer", Kind: delayer.ErrConfig, Cause: errors.New("it is nil: open one with package backend"),
+		}
+	}
+	limits := d.Limits()
+	cfg, err := cfg.resolve(limits)
+	if err != nil {
+		return nil, err
+	}
+	return &Retrier{delayer: d, cfg: cfg, planner: planner{cfg.Policy, limits, rand.Float64}}, nil
 }
 
 // Close ends the connection. It does not close the Delayer.
-func (r *Retrier) Close() { r.control.Close() }
+func (r *Retrier) Close() error {
+	r.control.Close()
+	return nil
+}
 
-// Do runs the handler on a delivery of the queue. It reports whether to acknowledge the message: the
-// handler succeeded, or the broker has confirmed the message where it waits or is parked. Otherwise
-// give it back: nack with requeue. That is after Config.Hold, or once ctx has ended, which must not
-// be before the consumer has stopped.
+// Do runs the handler on a delivery of the queue. It returns true if the handler has succeeded, or
+// if the broker has confirmed the message's retry or parked copy: acknowledge the message. It
+// returns false after [Config].Hold, or if ctx ends: give the message back, by a nack with requeue.
+// Stop the consumer before ctx ends.
 func (r *Retrier) Do(ctx context.Context, d amqp091.Delivery, handler Handler) (acknowledge bool) {
 	f := r.handle(ctx, &d, handler)
 	switch {
@@ -80,12 +95,12 @@ func (r *Retrier) Do(ctx context.Context, d amqp091.Delivery, handler Handler) (
 // A failure is a message whose handler did not succeed.
 type failure struct {
 	delivery    *amqp091.Delivery
-	interrupted bool // the worker was stopped, or the connection lost: this does not count
+	interrupted bool // by a stop or a lost connection: the attempt does not count
 	state       attempt.State
 	decision    decision
 }
 
-// handle runs the handler. It returns nil if that succeeded.
+// handle runs the handler. It returns nil if the handler succeeded.
 func (r *Retrier) handle(ctx context.Context, d *amqp091.Delivery, handler Handler) *failure {
 	s := attempt.Of(r.cfg.Queue, d, time.Now())
 	seen := s.Seen(*d)
@@ -100,11 +115,11 @@ func (r *Retrier) handle(ctx context.Context, d *amqp091.Delivery, handler Handl
 		return &failure{delivery: d, interrupted: true}
 	}
 	now := time.Now()
-	s = s.Fail(now, fmt.Sprint(err)) // which survives an Error method that panics
+	s = s.Fail(now, fmt.Sprint(err)) // Sprint also returns if the Error method panics
 	return &failure{delivery: d, state: s, decision: r.planner.decide(s, now, err)}
 }
 
-// call makes a panic an error.
+// call runs the handler and returns a panic as an error.
 func (r *Retrier) call(ctx context.Context, d amqp091.Delivery, handler Handler) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -115,7 +130,7 @@ func (r *Retrier) call(ctx context.Context, d amqp091.Delivery, handler Handler)
 	return handler(ctx, d)
 }
 
-// refusing keeps a handler from acknowledging: a second acknowledgement would close the channel.
+// refusing is the Acknowledger that handlers see. A second acknowledgement would close the channel.
 type refusing struct{}
 
 var errRefusing = errors.New("package retry acknowledges the message: return nil or an error")
@@ -130,9 +145,9 @@ const (
 	confirmTimeout = 30 * time.Second
 )
 
-// settle publishes a failed message until the broker confirms it, with pauses that grow, and reports
-// that. It is false after Hold, when stop ends between two attempts, and when alive ends: the message
-// will then be delivered again, and shall not be doubled.
+// settle publishes a failed message, again and again with growing pauses, and returns true once the
+// broker has confirmed it. It returns false after Hold, when stop ends between two attempts, and
+// when alive ends: then the broker delivers the message again.
 func (r *Retrier) settle(stop, alive context.Context, f *failure) bool {
 	deadline := time.Now().Add(r.cfg.Hold)
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
@@ -152,7 +167,7 @@ func (r *Retrier) settle(stop, alive context.Context, f *failure) bool {
 	}
 }
 
-// pause waits, but not longer than ctx.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -160,7 +175,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// report logs what became of a failed message.
+// report logs whether a failed message is retried or parked.
 func (r *Retrier) report(f *failure) {
 	attrs := []any{"message", f.delivery.MessageId, "attempt", f.state.Failures, "error", f.state.LastError()}
 	if why := f.decision.park; why != "" {
@@ -170,8 +185,8 @@ func (r *Retrier) report(f *failure) {
 	r.cfg.Logger.Info("a message will be retried", append(attrs, "in", f.decision.wait)...)
 }
 
-// publish returns nil once the message is confirmed where it waits, or where it is parked. A message
-// that the Delayer cannot delay is parked.
+// publish publishes a retry, or parks the message, and returns nil once that is confirmed. A
+// message that the Delayer refuses to delay is parked.
 func (r *Retrier) publish(ctx context.Context, f *failure) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
@@ -204,5 +219,5 @@ func (r *Retrier) park(ctx context.Context, f *failure) error {
 func (r *Retrier) send(ctx context.Context, queue string, delay time.Duration, f *failure) error {
 	const defaultExchange = ""
 	msg := f.state.Publishing(f.delivery, r.planner.limits.MaxPriority)
-	return r.cfg.Delayer.Publish(ctx, defaultExchange, queue, delay, msg)
+	return r.delayer.Publish(ctx, defaultExchange, queue, delay, msg)
 }

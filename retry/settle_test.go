@@ -14,11 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/attempt"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
 )
 
 // A fake is a Delayer that notes what it is given.
 type fake struct {
+	delayer.Delayer // nil: nothing else is called
+
 	answer func(n int, key string) error // to the nth Publish, from 1
 
 	mu   sync.Mutex
@@ -58,9 +60,9 @@ func (f *fake) keys() (keys []string) {
 }
 
 func retrier(t testing.TB, d delayer.Delayer, p Policy) *Retrier {
-	cfg, err := Config{Delayer: d, Queue: "q", Policy: p, Logger: slog.New(slog.DiscardHandler)}.resolve()
+	r, err := newRetrier(d, Config{Queue: "q", Policy: p, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	return newRetrier(cfg)
+	return r
 }
 
 func failing(err error) Handler {
@@ -227,9 +229,8 @@ func TestPublish_WhatCannotBeDelayedIsParked(t *testing.T) {
 }
 
 func TestConfig_Refused(t *testing.T) {
-	good := Config{Delayer: &fake{}, Queue: "q", Policy: intervals(time.Second)}
+	good := Config{Queue: "q", Policy: intervals(time.Second)}
 	for want, spoil := range map[string]func(*Config){
-		"delayer":         func(c *Config) { c.Delayer = nil },
 		"queue":           func(c *Config) { c.Queue = "" },
 		"line break":      func(c *Config) { c.Queue = "a\nb" },
 		"parked":          func(c *Config) { c.Parked = "q" },
@@ -246,10 +247,13 @@ func TestConfig_Refused(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			cfg := good
 			spoil(&cfg)
-			err := Consume(t.Context(), cfg, failing(nil))
+			err := Consume(t.Context(), &fake{}, cfg, failing(nil))
 			require.ErrorIs(t, err, delayer.ErrConfig)
 			assert.ErrorContains(t, err, want)
 			assert.NotContains(t, err.Error(), "s3cret")
 		})
 	}
+	err := Consume(t.Context(), nil, good, failing(nil))
+	require.ErrorIs(t, err, delayer.ErrConfig)
+	require.ErrorContains(t, err, "delayer")
 }

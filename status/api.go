@@ -9,29 +9,28 @@ import (
 	"strings"
 	"time"
 
-	"github.com/delayer-go/delayer/internal/management"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/management"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
-// op is the operation that an error names.
+// op is the operation in errors.
 const op = "look at"
 
-// errNoAPI is why something is not known.
 var errNoAPI = errors.New("no management API is given")
 
-// apiPatience is for all questions but the costly one. It is less than a Read usually has: the
-// broker's own answers are worth showing without the API's.
+// apiPatience bounds all questions except the costly one. It is shorter than a Read usually has, so
+// that the broker's own answers are shown even if the API does not answer.
 const apiPatience = 20 * time.Second
 
-// readAPI asks for what AMQP does not show. A question that fails is in Unknown.
-func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]topology.State) {
+// readAPI reads what AMQP does not show. A question that fails is in Unknown.
+func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objects.State) {
 	patient, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
 	r.away = r.reachable(patient)
 	for _, question := range []struct {
 		what string
 		ctx  context.Context
-		ask  func(context.Context, *Status, map[string]topology.State) error
+		ask  func(context.Context, *Status, map[string]objects.State) error
 	}{
 		{"policies", patient, r.askPolicies},
 		{"what controllers hold", patient, r.askControllers},
@@ -45,7 +44,7 @@ func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]topol
 	}
 }
 
-// reachable asks who the user is: one reason is enough where the API does not answer at all.
+// reachable asks who the user is, so that an API that does not answer is reported only once.
 func (r *Reader) reachable(ctx context.Context) error {
 	if r.api == nil {
 		return errNoAPI
@@ -53,7 +52,7 @@ func (r *Reader) reachable(ctx context.Context) error {
 	return r.get(ctx, &struct{}{}, "whoami")
 }
 
-func (r *Reader) askPolicies(ctx context.Context, s *Status, _ map[string]topology.State) error {
+func (r *Reader) askPolicies(ctx context.Context, s *Status, _ map[string]objects.State) error {
 	if r.away != nil {
 		return r.away
 	}
@@ -75,7 +74,7 @@ func (r *Reader) askPolicies(ctx context.Context, s *Status, _ map[string]topolo
 }
 
 // askControllers groups the consumers of a backend's queues by their connections.
-func (r *Reader) askControllers(ctx context.Context, s *Status, _ map[string]topology.State) error {
+func (r *Reader) askControllers(ctx context.Context, s *Status, _ map[string]objects.State) error {
 	for i := range s.Backends {
 		b := &s.Backends[i]
 		switch {
@@ -136,7 +135,7 @@ func (r *Reader) held(ctx context.Context, each map[string]*Controller) error {
 			Unacknowledged int `json:"messages_unacknowledged"`
 		}
 		err := r.get(ctx, &channels, "connections", name, "channels")
-		if errors.Is(err, management.ErrNotFound) { // it has ended
+		if errors.Is(err, management.ErrNotFound) { // the connection has ended
 			delete(each, name)
 			continue
 		}
@@ -150,8 +149,8 @@ func (r *Reader) held(ctx context.Context, each map[string]*Controller) error {
 	return nil
 }
 
-// askPlugin counts what waits in the exchange, if that is asked for.
-func (r *Reader) askPlugin(ctx context.Context, s *Status, _ map[string]topology.State) error {
+// askPlugin counts what waits in the plugin's exchange.
+func (r *Reader) askPlugin(ctx context.Context, s *Status, _ map[string]objects.State) error {
 	for i := range s.Backends {
 		b := &s.Backends[i]
 		if b.Waiting != nil {
@@ -159,7 +158,7 @@ func (r *Reader) askPlugin(ctx context.Context, s *Status, _ map[string]topology
 		}
 		at := slices.IndexFunc(r.parts, func(p part) bool { return p.name == b.Name })
 		switch {
-		case !r.opts.Plugin:
+		case !r.cfg.Plugin:
 			return errors.New("not asked for: the broker would read the plugin's whole table")
 		case r.away != nil:
 			return r.away
@@ -194,12 +193,12 @@ func (r *Reader) queues(ctx context.Context, text string) ([]apiQueue, error) {
 	}, text)
 }
 
-// parkedSuffix ends the names of queues of parked messages, unless a consumer has another name.
+// parkedSuffix ends the default names of queues of parked messages.
 const parkedSuffix = ".parked"
 
-func (r *Reader) askParked(ctx context.Context, s *Status, _ map[string]topology.State) error {
+func (r *Reader) askParked(ctx context.Context, s *Status, _ map[string]objects.State) error {
 	switch {
-	case len(r.opts.Parked) > 0:
+	case len(r.cfg.Parked) > 0:
 		return nil
 	case r.away != nil:
 		return r.away
@@ -218,7 +217,7 @@ func (r *Reader) askParked(ctx context.Context, s *Status, _ map[string]topology
 }
 
 // askOthers finds queues under the prefix that no backend here has.
-func (r *Reader) askOthers(ctx context.Context, s *Status, states map[string]topology.State) error {
+func (r *Reader) askOthers(ctx context.Context, s *Status, states map[string]objects.State) error {
 	if r.away != nil {
 		return r.away
 	}
@@ -230,8 +229,7 @@ func (r *Reader) askOthers(ctx context.Context, s *Status, states map[string]top
 	s.Others = []Queue{}
 	for _, q := range found {
 		_, known := states[q.Name]
-		if !known && strings.HasPrefix(q.Name, prefix) && !strings.HasSuffix(q.Name, parkedSuffix) && !q.Exclusive && q.Ready+q.Held > 0 &&
-			!strings.HasPrefix(q.Name, prefix+"watch.") {
+		if !known && strings.HasPrefix(q.Name, prefix) && !strings.HasSuffix(q.Name, parkedSuffix) && !q.Exclusive && q.Ready+q.Held > 0 {
 			s.Others = append(s.Others, Queue{Name: q.Name, Messages: q.Ready + q.Held, Consumers: q.Consumers})
 		}
 	}

@@ -6,21 +6,21 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/backend/controller"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
-// A Due is how many messages are due within some time.
+// A Due is how many messages are due between two times.
 type Due struct {
 	From     time.Time `json:"from"`
 	To       time.Time `json:"to"` // not included
 	Messages int       `json:"messages"`
 }
 
-// overdue reports whether messages of this time should have been delivered.
+// overdue reports whether the messages should have been delivered.
 func (d Due) overdue(now time.Time) bool { return !d.To.After(now) }
 
-// Overdue is how many messages should have been delivered by now, and since when the first should;
-// nil if the queues do not tell.
+// Overdue returns how many messages should have been delivered by now, and when the first of them
+// was due. n is nil if the queues do not tell.
 func (b Backend) Overdue(now time.Time) (n *int, since time.Time) {
 	if b.Due == nil {
 		return nil, since
@@ -37,8 +37,8 @@ func (b Backend) Overdue(now time.Time) (n *int, since time.Time) {
 	return n, since
 }
 
-// dueTimes sums up what slots hold: those of seconds by the minute, unless they are overdue.
-func dueTimes(turns map[string]controller.Turn, states map[string]topology.State, now time.Time) []Due {
+// dueTimes sums what slots hold: those of seconds by the minute, unless they are overdue.
+func dueTimes(turns map[string]controller.Turn, states map[string]objects.State, now time.Time) []Due {
 	type span struct{ from, to time.Time }
 	sums := map[span]int{}
 	for name, turn := range turns {

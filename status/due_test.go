@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/backend/controller"
-	"github.com/delayer-go/delayer/internal/topology"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 func TestDueTimes(t *testing.T) {
@@ -15,12 +15,12 @@ func TestDueTimes(t *testing.T) {
 	from := func(begin, width time.Duration) controller.Turn {
 		return controller.Turn{Begin: noon.Add(begin), End: noon.Add(begin + width)}
 	}
-	holds := func(n int) topology.State { return topology.State{Messages: n} }
+	holds := func(n int) objects.State { return objects.State{Messages: n} }
 	list := dueTimes(map[string]controller.Turn{
 		"overdue": from(-6*time.Second, 2*time.Second), "older": from(-time.Minute, 2*time.Second), "empty": from(0, 2*time.Second),
 		"this": from(0, 2*time.Second), "next": from(4*time.Second, 2*time.Second), "minute": from(0, time.Minute),
 		"hour": from(0, time.Hour), "day": from(12*time.Hour, 24*time.Hour), "not declared": from(0, 2*time.Second),
-	}, map[string]topology.State{
+	}, map[string]objects.State{
 		"overdue": holds(1), "older": holds(2), "empty": {}, "this": holds(4), "next": holds(8), "minute": holds(16), "hour": holds(32), "day": holds(64),
 		"intake": holds(128),
 	}, noon)

@@ -16,7 +16,7 @@ func ExampleReader_Read() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	r, err := status.Open(ctx, cfg, status.Options{})
+	r, err := status.Open(ctx, status.Config{Backend: cfg})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -13,36 +13,39 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/controller"
-	"github.com/delayer-go/delayer/internal/broker"
-	"github.com/delayer-go/delayer/internal/engine"
-	"github.com/delayer-go/delayer/internal/management"
-	"github.com/delayer-go/delayer/internal/topology"
-	"github.com/delayer-go/delayer/internal/unroutable"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/management"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/undelivered"
+	"github.com/delayer-go/delayer/topology"
 )
 
-// Options say what to find out beyond the usual.
-type Options struct {
+// Config says which queues to read, and what else to find out.
+type Config struct {
+	// Backend is the configuration whose queues are read. Required.
+	Backend backend.Config
 	// Plugin counts what waits in the plugin's exchange. The broker reads the plugin's whole table
-	// for it, and counts the node that answers only. It needs the management API.
+	// for that, and counts only on the node that answers. It needs the management API.
 	Plugin bool
-	// Due finds out when the first unroutable message was due. It takes that message out and gives it
-	// back at once, which needs the permission to read the queue.
+	// Due finds out when the first unroutable message was due. It gets that message from the queue
+	// and gives it back at once, which needs the permission to read the queue.
 	Due bool
-	// Parked are queues of parked messages. Without any, those whose names end in .parked are found
-	// by the management API.
+	// Parked are the queues of parked messages. Default: those whose names end in .parked, from the
+	// management API.
 	Parked []string
 }
 
-// A Reader reads the status again and again, over one connection that comes back by itself. It is
-// for one goroutine.
+// A Reader reads the status as often as Read is called, over one connection that it reopens when it
+// is lost. It is not safe for concurrent use.
 type Reader struct {
-	opts     Options
+	cfg      Config
 	settings engine.Settings
-	parts    []part // the backends
+	parts    []part // the configured backend first
 	conn     *engine.Connected
-	head     *unroutable.Client // nil unless Options.Due
-	api      *management.Client // nil without an address
-	away     error              // why the API does not answer, at the last Read
+	head     *undelivered.Client // nil unless Config.Due
+	api      *management.Client  // nil without an address
+	away     error               // why the API does not answer, at the last Read
 	vhost    string
 }
 
@@ -51,22 +54,23 @@ type part struct {
 	name       string
 	configured bool
 	plan       topology.Plan
-	exchange   string // that the plugin keeps messages in, or ""
+	exchange   string // of the plugin, or ""
 
-	// turns tell when the messages of queues are due; nil where that is not known.
+	// turns returns when the messages of each queue are due. It is nil if the queues do not tell.
 	turns func(now time.Time) (map[string]controller.Turn, error)
 }
 
-// Open connects. ctx bounds the opening only. Errors are ErrConfig, ErrUnavailable and ErrAccess; the
-// management API is not asked yet.
-func Open(ctx context.Context, cfg backend.Config, o Options) (*Reader, error) {
-	cfg.Backend = cmp.Or(cfg.Backend, backend.Default().Backend)
-	settings, err := engine.Resolve(cfg.Options, cfg.Backend)
+// Open connects. ctx bounds the opening only. Errors are [delayer.ErrConfig],
+// [delayer.ErrUnavailable] and [delayer.ErrAccess]. The management API is not asked yet.
+func Open(ctx context.Context, cfg Config) (*Reader, error) {
+	queues := cfg.Backend
+	queues.Backend = cmp.Or(queues.Backend, backend.Default().Backend)
+	settings, err := engine.Resolve(queues.Options, queues.Backend)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{opts: o, settings: settings}
-	if r.parts, err = parts(cfg, settings.Prefix); err != nil {
+	r := &Reader{cfg: cfg, settings: settings}
+	if r.parts, err = parts(queues, settings.Prefix); err != nil {
 		return nil, err
 	}
 	if settings.Management != "" {
@@ -77,8 +81,8 @@ func Open(ctx context.Context, cfg backend.Config, o Options) (*Reader, error) {
 	if r.conn, err = engine.Connect(ctx, settings); err != nil {
 		return nil, err
 	}
-	if o.Due {
-		if r.head, err = unroutable.Open(ctx, settings.BrokerOptions("status"), settings.Prefix); err != nil {
+	if cfg.Due {
+		if r.head, err = undelivered.OpenUnroutable(ctx, settings.BrokerOptions("status"), settings.Prefix); err != nil {
 			r.conn.Close()
 			return nil, err
 		}
@@ -87,14 +91,15 @@ func Open(ctx context.Context, cfg backend.Config, o Options) (*Reader, error) {
 }
 
 // Close ends the connections.
-func (r *Reader) Close() {
+func (r *Reader) Close() error {
 	r.conn.Close()
 	if r.head != nil {
 		r.head.Close()
 	}
+	return nil
 }
 
-// parts returns the configured backend first, and the others as far as the configuration fits them.
+// parts returns the configured backend first, then the others that the configuration fits.
 func parts(cfg backend.Config, prefix string) ([]part, error) {
 	var all []part
 	for _, name := range backend.Names() {
@@ -107,13 +112,15 @@ func parts(cfg backend.Config, prefix string) ([]part, error) {
 		case err != nil:
 			continue
 		}
-		p := part{name: name, configured: name == cfg.Backend, plan: t.(topology.Plan)}
+		p := part{name: name, configured: name == cfg.Backend, plan: t}
 		if name == "plugin" {
 			p.exchange = cmp.Or(cfg.Plugin.Exchange, prefix+".plugin.wait")
 		}
 		if name == controller.Name {
 			p.turns = func(now time.Time) (map[string]controller.Turn, error) {
-				return controller.Turns(cfg.Options, cfg.Controller, now)
+				wheel := cfg.Controller
+				wheel.Options = cfg.Options
+				return controller.Turns(wheel, now)
 			}
 		}
 		if p.configured {
@@ -125,8 +132,9 @@ func parts(cfg backend.Config, prefix string) ([]part, error) {
 	return all, nil
 }
 
-// Read asks the broker. What one source does not tell is in Unknown. An error is ErrUnavailable where
-// the broker does not answer or has nothing of this prefix, or ErrAccess.
+// Read asks the broker. A value that cannot be read is in Unknown. Errors are
+// [delayer.ErrUnavailable] if the broker does not answer or has no queues of this prefix, and
+// [delayer.ErrAccess].
 func (r *Reader) Read(ctx context.Context) (Status, error) {
 	s := Status{Time: time.Now().UTC().Truncate(time.Millisecond), Prefix: r.settings.Prefix, Broker: r.broker()}
 	states, err := r.readQueues(ctx, &s)
@@ -151,20 +159,12 @@ func (r *Reader) Read(ctx context.Context) (Status, error) {
 func (r *Reader) broker() Broker {
 	conn := r.conn.Control().Conn()
 	_, _, version := conn.Server()
-	return Broker{Address: conn.Endpoint(), Version: version, Series: series(version)}
+	return Broker{Address: conn.Endpoint(), Version: version}
 }
 
-// series is 4.0 for 4.0.5.
-func series(version string) string {
-	if parts := strings.SplitN(version, ".", 3); len(parts) == 3 {
-		return parts[0] + "." + parts[1]
-	}
-	return version
-}
-
-// readQueues asks for the queues of the backends that are there.
-func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]topology.State, error) {
-	all := map[string]topology.State{}
+// readQueues reads the queues of the backends that have declared them.
+func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.State, error) {
+	all := map[string]objects.State{}
 	for _, p := range r.parts {
 		there, err := r.declared(ctx, p)
 		if err != nil {
@@ -173,7 +173,7 @@ func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]topology
 		if !there && !p.configured {
 			continue
 		}
-		states, err := topology.Look(ctx, r.conn.Control(), p.name, p.plan)
+		states, err := objects.Of(r.conn.Control(), p.name).Look(ctx, p.plan)
 		if err != nil {
 			return nil, err
 		}
@@ -206,19 +206,18 @@ func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]topology
 	return all, nil
 }
 
-// declared asks for an exchange that only this backend has.
+// declared reports whether an exchange exists that only this backend has.
 func (r *Reader) declared(ctx context.Context, p part) (bool, error) {
 	name := p.exchange
 	if len(p.plan.Markers) > 0 {
 		name = p.plan.Markers[0].Name
 	}
-	missing, err := topology.Missing(ctx, r.conn.Control(), p.name, topology.Plan{Exchanges: []topology.Exchange{{Name: name, Kind: topology.Direct}}})
+	missing, err := objects.Of(r.conn.Control(), p.name).Missing(ctx, topology.Plan{Exchanges: []topology.Exchange{{Name: name, Kind: topology.Direct}}})
 	return len(missing) == 0, err
 }
 
-// describe is a backend with the queues that are there, and those that keep what cannot be
-// delivered.
-func describe(p part, states map[string]topology.State) (Backend, map[topology.Role]Queue) {
+// describe returns a backend with the queues that exist, and the queues for undelivered messages.
+func describe(p part, states map[string]objects.State) (Backend, map[topology.Role]Queue) {
 	b := Backend{Name: p.name, Configured: p.configured, Queues: []Queue{}, Missing: []string{}}
 	keeps, waiting := map[topology.Role]Queue{}, 0
 	for _, q := range p.plan.Queues {
@@ -243,15 +242,15 @@ func describe(p part, states map[string]topology.State) (Backend, map[topology.R
 	return b, keeps
 }
 
-func queue(q topology.Queue, state topology.State) Queue {
+func queue(q topology.Queue, state objects.State) Queue {
 	wait, _ := q.Args["x-message-ttl"].(int64)
 	if q.Args["x-queue-type"] == string(delayer.Quorum) && wait > 0 {
-		wait-- // see topology.WaitingQueue
+		wait-- // see objects.WaitingQueue
 	}
 	return Queue{Name: q.Name, Wait: wait, Messages: state.Messages, Consumers: state.Consumers}
 }
 
-// nothing is an error if the broker has nothing of this configuration.
+// nothing returns an error if the broker has nothing of this configuration.
 func (r *Reader) nothing(s Status) error {
 	if s.Unroutable != nil || s.Misrouted != nil {
 		return nil
@@ -284,16 +283,16 @@ func (r *Reader) readHead(ctx context.Context, s *Status) {
 	}
 }
 
-// readParked counts the queues that were named.
+// readParked reads the queues that were named.
 func (r *Reader) readParked(ctx context.Context, s *Status) error {
-	if len(r.opts.Parked) == 0 {
+	if len(r.cfg.Parked) == 0 {
 		return nil
 	}
 	var p topology.Plan
-	for _, name := range r.opts.Parked {
+	for _, name := range r.cfg.Parked {
 		p.Queues = append(p.Queues, topology.Queue{Name: name, Args: amqp091.Table{}})
 	}
-	states, err := topology.Look(ctx, r.conn.Control(), "", p)
+	states, err := objects.Of(r.conn.Control(), "").Look(ctx, p)
 	if err != nil {
 		return err
 	}

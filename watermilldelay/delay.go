@@ -12,9 +12,10 @@ import (
 // delayOf returns how long a message is to wait from now.
 //
 // Package delay writes both a duration and a time. The duration is exact, but counts from when it
-// was written. The time has no fraction of a second, so that it may be up to a second early. Neither
-// the duration from now nor a second after the time is early; the shorter one is meant. So a message
-// that lay somewhere before it was published is not delayed a second time.
+// was written. The time has no fraction of a second, and may be up to a second early. So delayOf
+// takes the shorter of two waits that are not early: the duration from now, and until a second
+// after the time. A message that was stored before it is published is thus not delayed a second
+// time.
 func delayOf(metadata message.Metadata, now time.Time) (time.Duration, error) {
 	duration, at := metadata.Get(delay.DelayedForKey), metadata.Get(delay.DelayedUntilKey)
 	if duration == "" && at == "" {

@@ -6,16 +6,16 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// A MessagesError is the error of several messages of which some are not certainly stored.
+// A MessagesError is the error of several messages of which some failed.
 //
-// While some are stored, it matches [delayer.ErrUnknown], and [delayer.SafeToRetry] is false:
-// publishing all of them again would deliver those twice.
+// If others are stored, it matches [delayer.ErrUnknown], and [delayer.SafeToRetry] is false:
+// publishing all messages again would deliver those twice.
 type MessagesError struct {
 	// Results has the result of each message: nil if the broker has confirmed it.
 	Results []error
 }
 
-// summarize returns the error for the results of all messages, or nil if all are stored.
+// summarize returns nil if all messages are stored.
 func summarize(results []error) error {
 	e := &MessagesError{results}
 	switch failed := e.Unwrap(); {

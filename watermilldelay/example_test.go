@@ -34,3 +34,7 @@ func (printer) Publish(_ context.Context, _, key string, delay time.Duration, ms
 	fmt.Printf("to queue %s in %v: %s, %s\n", key, delay, msg.MessageId, msg.Body)
 	return nil
 }
+
+func (p printer) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
+	return delayer.PublishEach(ctx, p.Publish, messages)
+}

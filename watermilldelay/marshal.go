@@ -10,9 +10,9 @@ import (
 // uuidHeader is watermill-amqp's DefaultMessageUUIDHeaderKey.
 const uuidHeader = "_watermill_message_uuid"
 
-// Marshal makes of a message what watermill-amqp's DefaultMarshaler makes: the metadata and the UUID
-// are headers, and it is persistent. The UUID also becomes the MessageId, by which package once
-// recognises a message that is published again.
+// Marshal converts a message as watermill-amqp's DefaultMarshaler does: the metadata and the UUID
+// become headers, and the message is persistent. The UUID also becomes the MessageId, by which
+// package once recognises a message that is published again. The error is always nil.
 func Marshal(msg *message.Message) (amqp091.Publishing, error) {
 	headers := make(amqp091.Table, len(msg.Metadata)+1)
 	for key, value := range msg.Metadata {
@@ -24,7 +24,7 @@ func Marshal(msg *message.Message) (amqp091.Publishing, error) {
 	}, nil
 }
 
-// StringHeaders returns a delivery without the headers that are no strings. It is for
+// StringHeaders returns a delivery without the headers that are not strings. Use it as
 // PreprocessDelivery of watermill-amqp's DefaultMarshaler, which refuses them.
 func StringHeaders(d amqp091.Delivery) amqp091.Delivery {
 	d.Headers = maps.Clone(d.Headers)

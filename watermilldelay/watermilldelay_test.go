@@ -77,9 +77,10 @@ func TestDelayOf_NeverEarly(t *testing.T) {
 
 // recorder is a Delayer that notes what it is given, and fails for some messages.
 type recorder struct {
-	batches [][]delayer.Message
-	ctxs    []context.Context
-	fails   map[string]error
+	delayer.Delayer // nil: nothing else is called
+	batches         [][]delayer.Message
+	ctxs            []context.Context
+	fails           map[string]error
 }
 
 func (r *recorder) PublishBatch(ctx context.Context, messages []delayer.Message) []error {

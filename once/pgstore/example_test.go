@@ -23,7 +23,7 @@ func ExampleNew() {
 	if err := pgstore.Migrate(ctx, pool); err != nil {
 		log.Fatal(err)
 	}
-	store, err := pgstore.New(pool, "order-expiry", pgstore.Options{})
+	store, err := pgstore.New(pool, pgstore.Config{Scope: "order-expiry"})
 	if err != nil {
 		log.Fatal(err)
 	}

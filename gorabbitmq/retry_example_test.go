@@ -9,8 +9,8 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/gorabbitmq"
 	"github.com/delayer-go/delayer/retry"
-	"github.com/delayer-go/delayer/retry/gorabbitmq"
 )
 
 // handle is a handler as go-rabbitmq has them.
@@ -18,15 +18,15 @@ func handle(rabbitmq.Delivery) rabbitmq.Action { return rabbitmq.NackRequeue }
 
 // A message that the handler would requeue comes again after a second, then after a minute, and is
 // then parked.
-func ExampleHandler() {
+func ExampleRetryHandler() {
 	ctx, url := context.Background(), "amqp://guest:guest@localhost:5672/"
 	d, err := backend.Open(ctx, backend.Config{Options: delayer.Options{URL: url}})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer d.Close()
-	r, err := retry.Open(ctx, retry.Config{
-		Delayer: d, URL: url, Queue: "orders",
+	r, err := retry.Open(ctx, d, retry.Config{
+		URL: url, Queue: "orders",
 		Policy: retry.Policy{Intervals: []time.Duration{time.Second, time.Minute}},
 	})
 	if err != nil {
@@ -43,7 +43,7 @@ func ExampleHandler() {
 		log.Fatal(err)
 	}
 	defer consumer.Close()
-	if err := consumer.Run(gorabbitmq.Handler(ctx, r, handle)); err != nil {
+	if err := consumer.Run(gorabbitmq.RetryHandler(ctx, r, handle)); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -1,0 +1,220 @@
+package delayertest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/delayertest"
+)
+
+// The conformance suite runs on it in package conformance. Here is what a test can do beside.
+
+func text(s string) amqp091.Publishing { return amqp091.Publishing{Body: []byte(s)} }
+
+func bodies(deliveries []amqp091.Delivery) (list []string) {
+	for _, m := range deliveries {
+		list = append(list, string(m.Body))
+	}
+	return list
+}
+
+func TestAdvance_Order(t *testing.T) {
+	d := delayertest.New(delayertest.Config{})
+	start := d.Now()
+	for i, delay := range []time.Duration{3, 1, 2, 1, 0} {
+		require.NoError(t, d.Publish(t.Context(), "", "q", delay*time.Second, text(fmt.Sprint(i))))
+	}
+	assert.Empty(t, d.Published()[4].Delay)
+	assert.Equal(t, []string{"4"}, bodies(d.Advance(0)))
+	assert.Equal(t, []string{"1", "3", "2"}, bodies(d.Advance(2500*time.Millisecond)))
+	require.Len(t, d.Waiting(), 1)
+	assert.Equal(t, 500*time.Millisecond, d.Waiting()[0].Delay)
+	assert.Equal(t, []string{"0"}, bodies(d.Advance(time.Hour)))
+	assert.Equal(t, start.Add(time.Hour+2500*time.Millisecond), d.Now())
+	assert.Len(t, d.Published(), 5)
+	assert.Panics(t, func() { d.Advance(-1) })
+}
+
+// TestHandle_Time: a handler sees the due time, and its messages come due in the same Advance.
+func TestHandle_Time(t *testing.T) {
+	d := delayertest.New(delayertest.Config{})
+	start := d.Now()
+	var at []time.Duration
+	d.Handle(func(m amqp091.Delivery) {
+		at = append(at, d.Now().Sub(start))
+		assert.NoError(t, m.Ack(false))
+		assert.NoError(t, d.Publish(t.Context(), "", "q", 10*time.Minute, text("again")))
+	})
+	require.NoError(t, d.Publish(t.Context(), "", "q", 10*time.Minute, text("first")))
+	require.Len(t, d.Advance(35*time.Minute), 3)
+	assert.Equal(t, []time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute}, at)
+	require.Len(t, d.Waiting(), 1)
+	assert.Equal(t, 5*time.Minute, d.Waiting()[0].Delay)
+}
+
+// TestDelivery: header values have the types that a consumer reads.
+func TestDelivery(t *testing.T) {
+	d := delayertest.New(delayertest.Config{})
+	at := time.Unix(1700000000, 5)
+	given := amqp091.Publishing{
+		MessageId: "1", Timestamp: at, Body: []byte("x"),
+		Headers: amqp091.Table{"int": 1, "large": math.MaxInt64, "list": []any{2, []byte("b")}, "in": amqp091.Table{"at": at}},
+	}
+	require.NoError(t, d.Publish(t.Context(), "x", "k", 1500*time.Microsecond, given))
+	given.Body[0], given.Headers["int"] = 'y', 9
+	assert.Equal(t, "x", string(d.Published()[0].Publishing.Body))
+	assert.Equal(t, 1, d.Published()[0].Publishing.Headers["int"])
+	m := d.Advance(time.Second)[0]
+	e, err := delayer.ParseHeader(m.Headers)
+	require.NoError(t, err)
+	assert.Equal(t, "x", e.Exchange)
+	assert.Equal(t, 2*time.Millisecond, e.Delay)
+	delete(m.Headers, delayer.Header)
+	assert.Equal(t, amqp091.Table{
+		"int": int32(1), "large": int64(math.MaxInt64), "list": []any{int32(2), []byte("b")},
+		"in": amqp091.Table{"at": time.Unix(1700000000, 0)},
+	}, m.Headers)
+	assert.Equal(t, []any{"x", "k", "1", "x", amqp091.Persistent, uint64(1), time.Unix(1700000000, 0)},
+		[]any{m.Exchange, m.RoutingKey, m.MessageId, string(m.Body), m.DeliveryMode, m.DeliveryTag, m.Timestamp})
+}
+
+func TestFailNext(t *testing.T) {
+	d := delayertest.New(delayertest.Config{})
+	d.FailNext(nil, delayer.ErrRefused, delayer.ErrUnknown)
+	messages := []delayer.Message{{Key: "a"}, {Exchange: "x", Key: "b"}, {Key: "c"}, {Key: "d"}}
+	results := d.PublishBatch(t.Context(), messages)
+	assert.NoError(t, results[0])
+	assert.EqualError(t, results[1], `delayer: publish delayertest to exchange "x" with key "b": refused by the broker`)
+	assert.True(t, delayer.SafeToRetry(results[1]))
+	assert.ErrorIs(t, results[2], delayer.ErrUnknown)
+	assert.False(t, delayer.SafeToRetry(results[2]))
+	assert.NoError(t, results[3])
+	assert.Equal(t, []delayer.Message{messages[0], messages[2], messages[3]}, d.Published())
+
+	d.FailNext(delayer.ErrUnknown, delayer.ErrNotSent, delayer.ErrUnknown, delayer.ErrUnknown)
+	ticket, err := d.Schedule(t.Context(), "", "q", time.Hour, text("x"))
+	require.ErrorIs(t, err, delayer.ErrUnknown)
+	require.NotEmpty(t, ticket)
+	assert.ErrorIs(t, d.Cancel(t.Context(), ticket), delayer.ErrNotSent)
+	ticket, err = d.Reschedule(t.Context(), ticket, 2*time.Hour)
+	assert.ErrorIs(t, err, delayer.ErrUnknown)
+	assert.Equal(t, 2*time.Hour, d.Waiting()[len(d.Waiting())-1].Delay)
+	assert.ErrorIs(t, d.Cancel(t.Context(), ticket), delayer.ErrUnknown)
+	assert.Len(t, d.Waiting(), 3)
+	assert.NoError(t, d.Cancel(t.Context(), ticket))
+}
+
+// TestFailNext_Refused: a call that sends nothing uses no answer up.
+func TestFailNext_Refused(t *testing.T) {
+	d := delayertest.New(delayertest.Config{})
+	d.FailNext(delayer.ErrAccess)
+	assert.ErrorIs(t, d.Publish(t.Context(), "", "q", -1, text("x")), delayer.ErrOutOfRange)
+	assert.ErrorIs(t, d.Publish(t.Context(), "", "", 0, text("x")), delayer.ErrInvalid)
+	assert.ErrorIs(t, d.Cancel(t.Context(), "no ticket"), delayer.ErrTicket)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := d.Publish(ended, "", "q", 0, text("x"))
+	assert.ErrorIs(t, err, delayer.ErrNotSent)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.ErrorIs(t, d.Publish(t.Context(), "", "q", 0, text("x")), delayer.ErrAccess)
+	assert.Empty(t, d.Published())
+}
+
+func TestReschedule_SameTicket(t *testing.T) {
+	d := delayertest.New(delayertest.Config{})
+	first, err := d.Schedule(t.Context(), "", "q", time.Hour, text("x"))
+	require.NoError(t, err)
+	for _, delay := range []time.Duration{3 * time.Hour, 2 * time.Hour} {
+		_, err = d.Reschedule(t.Context(), first, delay)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, 3*time.Hour, d.Waiting()[0].Delay, "the latest time counts")
+	newest, err := d.Reschedule(t.Context(), first, 4*time.Hour)
+	require.NoError(t, err)
+	_, err = d.Reschedule(t.Context(), newest, time.Hour)
+	require.NoError(t, err)
+	assert.Equal(t, time.Hour, d.Waiting()[0].Delay, "the newest ticket makes it earlier too")
+	require.NoError(t, d.Cancel(t.Context(), first))
+	assert.Empty(t, d.Waiting())
+	_, err = d.Reschedule(t.Context(), newest, time.Hour)
+	assert.ErrorIs(t, err, delayer.ErrTooLate)
+	assert.Empty(t, d.Advance(5*time.Hour))
+}
+
+func TestLimits(t *testing.T) {
+	limits := delayer.Limits{Max: time.Hour, Tiers: []time.Duration{time.Minute, time.Hour}}
+	d := delayertest.New(delayertest.Config{Limits: limits})
+	assert.Equal(t, limits, d.Limits())
+	require.NoError(t, d.Publish(t.Context(), "", "q", 2*time.Minute, text("x")))
+	assert.Equal(t, time.Hour, d.Waiting()[0].Delay, "rounded up to a tier")
+	assert.Equal(t, 2*time.Minute, d.Published()[0].Delay)
+	assert.ErrorIs(t, d.Publish(t.Context(), "", "q", 2*time.Hour, text("x")), delayer.ErrOutOfRange)
+	_, err := d.Schedule(t.Context(), "", "q", time.Minute, text("x"))
+	assert.ErrorIs(t, err, errors.ErrUnsupported)
+}
+
+// TestOpen: what waits outlives the Delayer that published it.
+func TestOpen(t *testing.T) {
+	d := delayertest.New(delayertest.Config{})
+	other := d.Open()
+	require.NoError(t, other.Publish(t.Context(), "", "q", time.Hour, text("x")))
+	require.NoError(t, other.Close())
+	assert.ErrorIs(t, other.Publish(t.Context(), "", "q", time.Hour, text("y")), delayer.ErrClosed)
+	assert.Len(t, d.Advance(time.Hour), 1)
+	assert.NoError(t, d.Publish(t.Context(), "", "q", time.Hour, text("z")))
+}
+
+// TestTimers: Advance works in a bubble too, beside what comes due by itself, and a slow handler keeps
+// no time from passing.
+func TestTimers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := delayertest.New(delayertest.Config{Timers: true})
+		start := time.Now()
+		handled := make(map[string]time.Duration)
+		d.Handle(func(m amqp091.Delivery) {
+			time.Sleep(time.Second)
+			handled[string(m.Body)] = time.Since(start)
+		})
+		for _, delay := range []time.Duration{2, 2, 1} {
+			require.NoError(t, d.Publish(t.Context(), "", "q", delay*time.Minute, text(fmt.Sprint(int(delay)))))
+		}
+		time.Sleep(90 * time.Second)
+		assert.Len(t, d.Waiting(), 2)
+		assert.Len(t, d.Advance(30*time.Second), 2)
+		assert.Equal(t, map[string]time.Duration{"1": 61 * time.Second, "2": 122 * time.Second}, handled)
+		assert.Equal(t, time.Now(), d.Now())
+	})
+}
+
+func TestConcurrentUse(t *testing.T) {
+	const goroutines, each = 8, 50
+	d := delayertest.New(delayertest.Config{})
+	var arrived int
+	d.Handle(func(amqp091.Delivery) { arrived++ }) // one at a time
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for range each {
+				_, err := d.Schedule(t.Context(), "", "q", time.Second, text("x"))
+				assert.NoError(t, err)
+				d.Advance(time.Millisecond)
+				d.Waiting()
+			}
+		})
+	}
+	wg.Wait()
+	d.Advance(time.Second)
+	assert.Equal(t, goroutines*each, arrived)
+	assert.Len(t, d.Published(), goroutines*each)
+}
