@@ -9,22 +9,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/docs"
+	"github.com/delayer-go/delayer/internal/app/statuscmd"
+	"github.com/delayer-go/delayer/internal/lab/docs"
 )
-
-// pages are README.md and docs/*.md.
-func pages(t *testing.T) map[string]string {
-	t.Helper()
-	pages, err := docs.Pages()
-	require.NoError(t, err)
-	return pages
-}
 
 // TestDocs_Status: docs/operating.md shows the fields that `delayer status --output json` has, and no other.
 func TestDocs_Status(t *testing.T) {
-	for _, b := range docs.Blocks(pages(t)["docs/operating.md"]) {
+	for _, b := range docs.Blocks(docs.Pages(t, "../..")["docs/operating.md"]) {
 		if b.Lang == "json" {
-			var shown statusReport
+			var shown statuscmd.Report
 			decoder := json.NewDecoder(strings.NewReader(b.Text))
 			decoder.DisallowUnknownFields()
 			require.NoError(t, decoder.Decode(&shown))
@@ -40,7 +33,7 @@ func TestDocs_Status(t *testing.T) {
 // TestDocs_Commands: each `delayer …` in a code block of the documentation is one that the command takes.
 func TestDocs_Commands(t *testing.T) {
 	seen := 0
-	for path, text := range pages(t) {
+	for path, text := range docs.Pages(t, "../..") {
 		for _, args := range docs.Commands(text, "delayer") {
 			seen++
 			if args[0] == "help" {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
 // asCommand makes the test binary the command.
@@ -22,21 +22,20 @@ const asCommand = "DELAYER_TEST_AS_COMMAND"
 
 // withoutTable are the commands that print no table, and what they print.
 var withoutTable = map[string]string{
-	"controller":        "its log",
-	"topology print":    "has definitions, which are JSON",
-	"topology remove":   "what it did",
-	"unroutable export": "is JSON",
-	"parked export":     "is JSON",
-	"outbox run":        "its log",
-	"outbox migrate":    "a sentence",
-	"migrate prepare":   "what it did",
-	"migrate switch":    "what it did",
-	"migrate bridge":    "its log",
-	"migrate retire":    "what it did",
-	"migrate rollback":  "what it did",
-	"health":            "the answer",
-	"help":              "help",
-	"completion":        "a script",
+	"controller":       "its log",
+	"topology print":   "has definitions, which are JSON",
+	"topology remove":  "what it did",
+	"messages export":  "is JSON",
+	"outbox run":       "its log",
+	"outbox migrate":   "a sentence",
+	"migrate prepare":  "what it did",
+	"migrate switch":   "what it did",
+	"migrate bridge":   "its log",
+	"migrate retire":   "what it did",
+	"migrate rollback": "what it did",
+	"health":           "the answer",
+	"help":             "help",
+	"completion":       "a script",
 }
 
 // TestEveryCommand: what a user finds in one command he finds in all of them.
@@ -125,23 +124,23 @@ func TestSend_URL(t *testing.T) {
 // TestCompletion: what the scripts are told.
 func TestCompletion(t *testing.T) {
 	for words, want := range map[string][]string{
-		"s":                               {"send", "status"},
-		"c":                               {"cancel", "controller", "completion"},
-		"unroutable ":                     {"list", "retry", "export", "purge"},
-		"help unroutable p":               {"purge"},
-		"send --c":                        {"--config", "--content-type"},
-		"unroutable --config x list --ou": {"--output"},
-		"send --config ":                  {":files"},
-		"unroutable export --out=":        {":files"},
-		"migrate status --output ":        {"text", "json"},
-		"migrate status --output = j":     {"json"},
-		"migrate status --output=j":       {"--output=json"},
-		"migrate status --pending --no":   nil,
-		"migrate switch --yes --mode ":    {"in-place", "bridge"},
-		"send --key k --delay ":           nil,
-		"completion ":                     {"bash", "zsh", "fish"},
-		"nonsense ":                       nil,
-		"__c":                             nil,
+		"s":                             {"send", "status"},
+		"c":                             {"cancel", "controller", "completion"},
+		"messages ":                     {"list", "show", "retry", "export", "purge"},
+		"help messages p":               {"purge"},
+		"send --c":                      {"--config", "--content-type"},
+		"messages --config x list --ou": {"--output"},
+		"send --config ":                {":files"},
+		"messages export --out=":        {":files"},
+		"migrate status --output ":      {"text", "json"},
+		"migrate status --output = j":   {"json"},
+		"migrate status --output=j":     {"--output=json"},
+		"migrate status --pending --no": nil,
+		"migrate switch --yes --mode ":  {"in-place", "bridge"},
+		"send --key k --delay ":         nil,
+		"completion ":                   {"bash", "zsh", "fish"},
+		"nonsense ":                     nil,
+		"__c":                           nil,
 	} {
 		status, stdout, stderr := command(t.Context(), t, append([]string{"__complete"}, strings.Split(words, " ")...)...)
 		require.Equal(t, exitOK, status, stderr)
@@ -152,8 +151,8 @@ func TestCompletion(t *testing.T) {
 		}
 		require.Equal(t, want, got, words)
 	}
-	_, stdout, _ := command(t.Context(), t, "__complete", "unroutable", "r")
-	require.Equal(t, "retry\tSend them to their destinations, if those exist again.\n", stdout, "zsh and fish show the help")
+	_, stdout, _ := command(t.Context(), t, "__complete", "messages", "r")
+	require.Equal(t, "retry\tSend them: unroutable ones to their destinations, parked ones to their queue.\n", stdout, "zsh and fish show the help")
 }
 
 // A shell in which a test presses Tab: the test is the command delayer there.
@@ -210,7 +209,7 @@ COMP_CWORD=$#
 _delayer delayer "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
 for word in "${COMPREPLY[@]}"; do echo "$word"; done`
 	for words, want := range map[string]string{
-		"unroutable ":                 "list\nretry\nexport\npurge\n",
+		"messages ":                   "list\nshow\nretry\nexport\npurge\n",
 		"send --config ":              "delayer.yaml\ntwo words\n",
 		"send --config = two":         "two words\n",
 		"migrate status --output = j": "json\n",
@@ -228,7 +227,7 @@ function delayer; $TEST $argv; end
 source "$SCRIPT"
 for line in $argv; complete -C "delayer $line"; echo end; end`
 	lines := []struct{ line, want string }{
-		{"unroutable r", "retry\tSend them to their destinations, if those exist again.\n"},
+		{"messages r", "retry\tSend them: unroutable ones to their destinations, parked ones to their queue.\n"},
 		{"send --config ", "delayer.yaml\ntwo words\n"},
 		{"send --config=del", "--config=delayer.yaml\n"},
 		{`send --config two\ w`, "two words\n"},
@@ -266,12 +265,12 @@ zpty -w terminal exit
 while zpty -r terminal seen; do :; done
 cat lines`
 	lines := []struct{ line, want string }{
-		{"unr", "unroutable "},
-		{"unroutable r", "unroutable retry "},
+		{"mes", "messages "},
+		{"messages r", "messages retry "},
 		{"send --config two", `send --config two\ words `},
 		{"send --config=del", "send --config=delayer.yaml "},
 		{"migrate status --output j", "migrate status --output json "},
-		{"help unroutable p", "help unroutable purge "},
+		{"help messages p", "help unroutable purge "},
 	}
 	args, want := []string{"-f", "-c", terminal, zsh.path}, ""
 	for _, l := range lines {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/migration/record"
-	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/app/migration/record"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
 func TestMigrateBridge_UsageErrors(t *testing.T) {

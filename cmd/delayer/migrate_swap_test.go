@@ -2,20 +2,16 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
-	"io"
-	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/migration/record"
-	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/app/migratecmd"
+	"github.com/delayer-go/delayer/internal/app/migration/record"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
 func TestMigrateSteps_Usage(t *testing.T) {
@@ -40,36 +36,6 @@ func TestMigratePrepare_DryRun(t *testing.T) {
 	require.Equal(t, exitOK, status, stderr)
 	require.Contains(t, stdout, "delayer.ladder")
 	require.Contains(t, stdout, record.Queue("delayer", "x"))
-}
-
-// TestMigrate_Locked: a step waits for another tool's lock, and not for ever.
-func TestMigrate_Locked(t *testing.T) {
-	for _, c := range []struct {
-		held   time.Duration
-		locked bool
-	}{{5 * time.Second, false}, {time.Hour, true}} {
-		synctest.Test(t, func(t *testing.T) {
-			var said strings.Builder
-			began := time.Now()
-			_, err := whenUnlocked(t.Context(), 30*time.Second, &said, func() (*record.Keeper, error) {
-				if time.Since(began) < c.held {
-					return nil, &delayer.Error{Op: "migrate", Kind: delayer.ErrConflict, Cause: record.ErrLocked}
-				}
-				return nil, nil
-			})
-			require.Equal(t, c.locked, errors.Is(err, record.ErrLocked))
-			require.Equal(t, min(c.held, 30*time.Second), time.Since(began))
-			require.Equal(t, "another delayer migrate works on this exchange: waiting for up to 30s\n", said.String())
-		})
-	}
-}
-
-// TestMigrate_NullDevice: it is a character device, and no terminal.
-func TestMigrate_NullDevice(t *testing.T) {
-	null, err := os.Open(os.DevNull)
-	require.NoError(t, err)
-	defer null.Close() //nolint:errcheck // nothing was written
-	require.ErrorContains(t, agree(t.Context(), streams{in: null, out: io.Discard}, "Switch it?", "yes", "--yes"), "give --yes to agree")
 }
 
 // TestMigrateSteps is the journey of one exchange, there and back and to its end. What changes the
@@ -124,7 +90,7 @@ func TestMigrateSteps(t *testing.T) {
 	_, stderr = step(exitFailed, "retire", x)
 	require.Contains(t, stderr, "leads to a bridge")
 	stdout, _ = step(exitOK, "status", "--output=json", "--pending", ctl)
-	var status struct{ Exchanges []exchangeStatus }
+	var status struct{ Exchanges []migratecmd.ExchangeStatus }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &status))
 	require.Len(t, status.Exchanges, 1)
 	require.Equal(t, record.Switched, status.Exchanges[0].Step)

@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/postgres/postgrestest"
-	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/app/outboxcmd"
+	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/outbox"
 )
 
@@ -55,9 +56,9 @@ func TestOutbox_MigrateRunStatus(t *testing.T) {
 
 	status, stdout, stderr = command(t.Context(), t, "outbox", "status", "--output", "json")
 	require.Equal(t, exitOK, status, stderr)
-	var st outboxStatus
+	var st outboxcmd.Status
 	require.NoError(t, json.Unmarshal([]byte(stdout), &st))
-	require.Equal(t, outboxStatus{Failed: 1, Failures: st.Failures}, st)
+	require.Equal(t, outboxcmd.Status{Failed: 1, Failures: st.Failures}, st)
 	require.Equal(t, prefix+"-gone", st.Failures[0].Key)
 	require.Contains(t, st.Failures[0].Error, "unroutable")
 }

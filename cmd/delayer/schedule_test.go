@@ -1,17 +1,16 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/controller"
-	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
 // TestCancel sends, reschedules and cancels. Nothing has to be waited for: no controller runs.
@@ -28,11 +27,7 @@ func TestCancel(t *testing.T) {
 		return stdout, stderr
 	}
 	t.Cleanup(func() {
-		opts := delayer.Options{URL: url, Prefix: prefix, Logger: slog.New(slog.DiscardHandler)}
-		d, err := controller.Open(context.Background(), opts, controller.Config{Wheel: controller.Slots, Run: delayer.Off})
-		require.NoError(t, err)
-		require.NoError(t, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))
-		require.NoError(t, d.Close())
+		rabbittest.Remove(t, backend.Config{Options: delayer.Options{URL: url, Prefix: prefix}, Backend: controller.Name})
 	})
 	send := []string{"send", "--key", prefix + "-queue", "--body", "x", "--delay", "1h"}
 	text, _ := run(exitOK, send...)
@@ -49,16 +44,16 @@ func TestCancel(t *testing.T) {
 	require.NotEmpty(t, sent.Due)
 
 	out, _ = run(exitOK, "reschedule", sent.Ticket, "2h", "--output", "json")
-	var moved scheduled
+	var moved struct{ Due, Ticket string }
 	require.NoError(t, json.Unmarshal([]byte(out), &moved))
 	require.NotEqual(t, sent.Ticket, moved.Ticket)
-	text, _ = run(exitOK, "reschedule", string(moved.Ticket), "3h")
+	text, _ = run(exitOK, "reschedule", moved.Ticket, "3h")
 	require.Regexp(t, `^due \d{4}-.*, ticket d1\.\S+\n$`, text)
 	_, stderr := run(exitFailed, "reschedule", "nonsense", "3h")
 	require.Contains(t, stderr, `delayer reschedule: reschedule controller ticket "nonsense": not a ticket of this Delayer: it is not a ticket, or damaged`)
 
-	text, _ = run(exitOK, "cancel", first, string(moved.Ticket))
-	require.Equal(t, first+"  cancelled\n"+string(moved.Ticket)+"  cancelled\n", text)
+	text, _ = run(exitOK, "cancel", first, moved.Ticket)
+	require.Equal(t, first+"  cancelled\n"+moved.Ticket+"  cancelled\n", text)
 	text, stderr = run(exitFailed, "cancel", first, "nonsense")
 	require.Contains(t, text, first+"  cancelled\nnonsense  not cancelled: delayer: cancel controller ticket")
 	require.Contains(t, stderr, "delayer cancel: 1 of 2 were not cancelled")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/controller"
-	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
 // configFile writes a configuration into a folder of the test's own.
@@ -81,12 +81,9 @@ func TestSend_NoController(t *testing.T) {
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
 	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: rounds, levels: 3, tick: 10ms}\n")
 	opts := delayer.Options{URL: url, Prefix: prefix, Logger: slog.New(slog.DiscardHandler)}
-	d, err := controller.Open(t.Context(), opts, controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))
-		require.NoError(t, d.Close())
-	})
+	d := rabbittest.Open(t, backend.Config{Options: opts, Backend: controller.Name, Controller: controller.Config{
+		Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off,
+	}})
 	ch := channel(t, url)
 	in, intake := consume(t, ch, prefix+"-queue"), prefix+".controller.intake"
 	const messages = 20

@@ -2,13 +2,11 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +17,10 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/internal/postgres/postgrestest"
-	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/app/service"
+	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/outbox"
-	"github.com/delayer-go/delayer/status"
 )
 
 // A runningService is a command that serves its metrics.
@@ -124,17 +122,17 @@ func TestService_Status(t *testing.T) {
 	require.Equal(t, exitOK, s.stop())
 }
 
-// TestQueueCollector: it asks over one connection, which comes back by itself, and goes with the
+// TestQueueGauges: it asks over one connection, which comes back by itself, and goes with the
 // command.
-func TestQueueCollector(t *testing.T) {
+func TestQueueGauges(t *testing.T) {
 	t.Parallel()
 	b, prefix := rabbittest.Broker(t), rabbittest.Prefix(t)
 	config := configFile(t, "url: "+b.URL()+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: rounds}\n")
 	cfg, err := backend.Load(config)
 	require.NoError(t, err)
-	c := newQueueCollector(t.Context(), cfg)
+	c := service.NewQueueGauges(t.Context(), cfg)
 	ask := func() error {
-		_, err := c.ask(t.Context())
+		_, err := c.Ask(t.Context())
 		return err
 	}
 	cut := func() error { return rabbittest.Cut(t.Context(), b, "delayer "+prefix) }
@@ -144,7 +142,7 @@ func TestQueueCollector(t *testing.T) {
 	require.NoError(t, ask())
 	require.NoError(t, cut(), "it stays")
 	require.NoError(t, ask())
-	c.close()
+	c.Close()
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
 		require.ErrorContains(t, cut(), "has no connection")
 	}, time.Minute, 10*time.Millisecond)
@@ -191,63 +189,4 @@ func TestService_UsageErrors(t *testing.T) {
 		status, _, stderr := command(t.Context(), t, args...)
 		assert.Equal(t, exitUsage, status, "%q: %s", args, stderr)
 	}
-}
-
-// TestService_Ready: connected, and not stopping.
-func TestService_Ready(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	s := &service{running: ctx}
-	s.measure()
-	handler := s.handler(false)
-	ask := func(path string) (int, string) {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		return w.Code, w.Body.String()
-	}
-	requireNotReady := func(why string) {
-		t.Helper()
-		status, body := ask("/readyz")
-		require.Equal(t, http.StatusServiceUnavailable, status)
-		require.Contains(t, body, why)
-	}
-	change := func(was, now delayer.ConnectionState) {
-		s.observer.Connection(delayer.ConnectionEvent{Backend: "controller", Was: was, Now: now})
-	}
-	requireNotReady("not connected")
-	change(delayer.ConnectionClosed, delayer.ConnectionUp)
-	change(delayer.ConnectionClosed, delayer.ConnectionUp)
-	change(delayer.ConnectionUp, delayer.ConnectionBlocked)
-	status, _ := ask("/readyz")
-	require.Equal(t, http.StatusOK, status, "an alarm is no lost connection")
-	change(delayer.ConnectionBlocked, delayer.ConnectionDown)
-	requireNotReady("1 of 2 connections")
-	change(delayer.ConnectionDown, delayer.ConnectionUp)
-	status, _ = ask("/readyz")
-	require.Equal(t, http.StatusOK, status)
-	stop()
-	requireNotReady("stopping")
-	status, _ = ask("/healthz")
-	require.Equal(t, http.StatusOK, status, "it lives until it has stopped")
-	status, _ = ask("/debug/pprof/")
-	require.Equal(t, http.StatusNotFound, status, "only with --pprof")
-}
-
-func TestService_WithoutListenNothingIsObserved(t *testing.T) {
-	var log bytes.Buffer
-	s, err := (&serviceFlags{Log: "text"}).start(t.Context(), &log)
-	require.NoError(t, err)
-	defer s.close()
-	require.Nil(t, s.observer.Published)
-	require.Empty(t, log.String())
-}
-
-func TestByState(t *testing.T) {
-	found := status.Status{
-		Prefix: "p", Misrouted: &status.Queue{Messages: 2}, Unroutable: &status.Queue{Messages: 1},
-		Backends: []status.Backend{{Queues: []status.Queue{
-			{Name: "p.controller.intake", Messages: 3}, {Name: "p.controller.wait.01", Messages: 4}, {Name: "p.controller.wait.02", Messages: 5},
-		}}},
-	}
-	require.Equal(t, map[string]int{"waiting": 9, "intake": 3, "misrouted": 2, "unroutable": 1}, byState(found))
-	require.Equal(t, map[string]int{"waiting": 0, "intake": 0, "misrouted": 0, "unroutable": 0}, byState(status.Status{}))
 }

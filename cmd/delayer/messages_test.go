@@ -1,0 +1,356 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/message"
+)
+
+// A mailbox is a queue for unroutable messages, of a Delayer of the test's own.
+type mailbox struct {
+	*rabbittest.Rig
+	t      *testing.T
+	d      delayer.Delayer
+	url    string
+	prefix string
+	config string
+}
+
+func newMailbox(t *testing.T) *mailbox {
+	r := rabbittest.NewRig(t, rabbittest.Broker(t))
+	m := &mailbox{Rig: r, t: t, url: r.Broker.URL(), prefix: r.Prefix}
+	m.config = configFile(t, "url: "+m.url+"\nprefix: "+m.prefix+"\nbackend: fixedtiers\nfixedtiers: {tiers: [2s]}\n")
+	cfg, err := backend.Load(m.config)
+	require.NoError(t, err)
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	m.d = rabbittest.Open(t, cfg)
+	return m
+}
+
+func (m *mailbox) queue() string { return m.prefix + ".unroutable" }
+
+// run is `delayer messages args`.
+func (m *mailbox) run(args ...string) (status int, stdout, stderr string) {
+	m.t.Helper()
+	return command(m.t.Context(), m.t, append([]string{"messages", args[0], "--config", m.config}, args[1:]...)...)
+}
+
+// json is what a command writes with --output json.
+func (m *mailbox) json(args ...string) (value map[string]any) {
+	m.t.Helper()
+	status, stdout, stderr := m.run(append(args, "--output", "json")...)
+	require.Equal(m.t, exitOK, status, stderr)
+	require.NoError(m.t, json.Unmarshal([]byte(stdout), &value), stdout)
+	return value
+}
+
+// exported are the messages as export writes them.
+func (m *mailbox) exported(args ...string) []map[string]any {
+	m.t.Helper()
+	status, stdout, stderr := m.run(append([]string{"export"}, args...)...)
+	require.Equal(m.t, exitOK, status, stderr)
+	var all []map[string]any
+	for dec := json.NewDecoder(strings.NewReader(stdout)); dec.More(); {
+		var one map[string]any
+		require.NoError(m.t, dec.Decode(&one))
+		all = append(all, one)
+	}
+	return all
+}
+
+// holds waits until there are n messages. Where a message was on its way to a queue at the moment that this was
+// deleted, the broker tries again after three minutes.
+func (m *mailbox) holds(n int) {
+	m.t.Helper()
+	require.Eventually(m.t, func() bool { return m.Count(m.queue()) == n }, 4*time.Minute, 20*time.Millisecond)
+}
+
+// put has a message in the queue that was due at a time, without waiting for that.
+func (m *mailbox) put(id, exchange, key string, due time.Time, msg amqp091.Publishing) {
+	m.t.Helper()
+	msg.Headers = amqp091.Table{delayer.Header: message.Envelope{ID: id, Due: due, Delay: max(0, time.Until(due)), Exchange: exchange}.String(), "mine": int64(1) << 40}
+	m.Publish(m.queue()+".keep", key, msg)
+}
+
+// TestMessages_Unroutable follows three messages and a stray one from where their destinations are gone
+// to where they should be.
+func TestMessages_Unroutable(t *testing.T) {
+	t.Parallel()
+	m := newMailbox(t)
+	queue, exchange := m.prefix+"-orders", m.prefix+"-x"
+	sent := amqp091.Publishing{
+		Headers: amqp091.Table{"n": int64(7), "CC": []any{"copy"}}, ContentType: "text/plain", MessageId: "m-1", Priority: 3,
+		Timestamp: time.Unix(1700000000, 0).UTC(), Body: []byte("hello"),
+	}
+	for arrived := 1; arrived > 0; { // if the machine is slow, the message was there before its queue was deleted
+		m.Declare(queue, nil)
+		require.NoError(t, m.d.Publish(t.Context(), "", queue, time.Second, sent))
+		var err error
+		arrived, err = m.Ch.QueueDelete(queue, false, false, false)
+		require.NoError(t, err)
+	}
+	m.holds(1)
+	m.put("ours", exchange, "a.b", time.Now(), amqp091.Publishing{Body: make([]byte, 3000)})
+	require.NoError(t, m.Ch.PublishWithContext(t.Context(), m.queue()+".keep", "stray", true, false, amqp091.Publishing{MessageId: "who", Body: []byte("?")}))
+	m.put("future", "", queue, time.Now().Add(time.Hour), amqp091.Publishing{})
+	m.holds(4)
+
+	status, stdout, stderr := m.run("list")
+	require.Equal(t, exitOK, status, stderr)
+	require.Regexp(t, `(?m)^DESTINATION +KEY +ID +DUE +HERE +SIZE +WHY$`, stdout)
+	require.Regexp(t, `(?m)^queue \S+ +- +\w+ message-id=m-1 +\d+\w+( \d+\w)? ago +\d+\w+( \d+\w)? +5 B +no such queue$`, stdout)
+	require.Regexp(t, `(?m)^exchange \S+ +a\.b +ours +\d+\w+( \d+\w)? ago +- +2\.9 KiB +no such exchange$`, stdout)
+	require.Regexp(t, `(?m)^unknown +stray +message-id=who +- +- +1 B +no x-delayer header: not a Delayer's$`, stdout)
+	require.Regexp(t, `(?m)^queue \S+ +- +future +in 5\dm \d+s +- +0 B +no such queue$`, stdout)
+	require.Contains(t, stdout, "4 messages in "+m.queue()+".")
+	m.holds(4)
+	listed := m.json("list", "--limit", "3")
+	require.Equal(t, []any{m.queue(), 4.0, 4.0}, []any{listed["queue"], listed["total"], listed["selected"]})
+	first := listed["messages"].([]any)[0].(map[string]any)
+	require.Equal(t, []any{"", queue, "m-1", 5.0, "no such queue"},
+		[]any{first["exchange"], first["routing_key"], first["message_id"], first["size"], first["why"]})
+	require.Len(t, listed["messages"], 3)
+
+	status, stdout, stderr = m.run("show")
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stdout, m.queue()+" (the oldest of 4 messages; --id selects another)")
+	require.Regexp(t, `(?m)^Why +no such queue$`, stdout)
+	require.Regexp(t, `(?m)^Retry sends it to +queue `, stdout)
+	require.Regexp(t, `(?m)^  content_type +"text/plain"$`, stdout)
+	require.Regexp(t, `(?m)^  n +7$`, stdout)
+	require.Contains(t, stdout, "\nBody, 5 B\n  hello\n")
+	status, stdout, stderr = m.run("show", m.queue(), "--id", "ours") // the queue may be named
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stdout, m.queue()+" (1 of 4 messages)")
+	require.Regexp(t, `(?m)^Published to +exchange "`+exchange+`", routing key "a.b"$`, stdout)
+	one := m.json("show", "--id", "m-1")["message"].(map[string]any)
+	require.Equal(t, []any{"m-1", "", queue, "aGVsbG8=", "no such queue"}, []any{one["message_id"], one["exchange"], one["routing_key"], one["body"], one["why"]})
+	require.Equal(t, map[string]any{"type": "int64", "value": 7.0}, one["headers"].(map[string]any)["n"])
+	status, stdout, stderr = m.run("show", "--id", "nobody")
+	require.Equal(t, exitFailed, status)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "delayer messages show: there is no such message: 4 messages in "+m.queue()+", none of them selected")
+	m.holds(4)
+
+	status, stdout, stderr = m.run("retry")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "4 messages stay: declare the missing destinations, and retry")
+	require.Contains(t, stdout, "no such queue")
+	require.Contains(t, stdout, "no such exchange")
+	require.Contains(t, stdout, "its destination is not known")
+	require.Contains(t, stdout, "it is not due before")
+	m.holds(4)
+
+	in := consume(t, m.Ch, queue)
+	status, stdout, _ = m.run("retry", "--exchange=", "--dry-run")
+	require.Equal(t, exitOK, status)
+	require.Contains(t, stdout, "1 would be sent, 1 would stay, 2 not selected")
+	require.Equal(t, map[string]any{
+		"queue": m.queue(), "total": 4.0, "dry_run": true, "not_selected": 2.0, "sent": map[string]any{"queue " + queue: 1.0},
+		"stay": m.json("retry", "--exchange=", "--dry-run")["stay"],
+	}, m.json("retry", "--exchange=", "--dry-run"))
+	status, stdout, stderr = m.run("retry", "--id", "m-1")
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stdout, "1 sent, 0 stay, 3 not selected")
+	got := <-in
+	require.Equal(t, []any{"text/plain", "m-1", uint8(3), uint8(2), "hello", queue, "", sent.Timestamp},
+		[]any{got.ContentType, got.MessageId, got.Priority, got.DeliveryMode, string(got.Body), got.RoutingKey, got.Exchange, got.Timestamp.UTC()})
+	require.Equal(t, int64(7), got.Headers["n"])
+	require.Equal(t, []any{"copy"}, got.Headers["CC"])
+	require.Contains(t, got.Headers, delayer.Header)
+	require.NotContains(t, got.Headers, message.Came)
+	require.NotContains(t, got.Headers, "x-delivery-count")
+	require.NotContains(t, got.Headers, "x-acquired-count")
+
+	require.NoError(t, m.Ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
+	defer func() { _ = m.Ch.ExchangeDelete(exchange, false, false) }()
+	status, stdout, _ = m.run("retry", "--exchange", exchange, "--key", "a.b")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stdout, "nothing is bound there for its key")
+	require.NoError(t, m.Ch.QueueBind(queue, "a.*", exchange, false, nil))
+	status, _, stderr = m.run("retry", "--exchange", exchange)
+	require.Equal(t, exitOK, status, stderr)
+	got = <-in
+	require.Equal(t, "a.b", got.RoutingKey)
+	require.Equal(t, exchange, got.Exchange)
+
+	status, _, stderr = m.run("purge")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "standard input is no terminal: give --yes")
+	status, _, stderr = m.run("purge", "--output", "json")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "--output json asks nobody: give --yes")
+	status, stdout, stderr = m.run("purge", "--yes", "--id", "who,nobody")
+	require.Equal(t, exitOK, status, stderr)
+	require.Regexp(t, `(?m)^1 +unknown$`, stdout)
+	require.Contains(t, stdout, "deleted 1 message from "+m.queue())
+	m.holds(1)
+	require.Equal(t, map[string]any{"queue": m.queue(), "deleted": map[string]any{"queue " + queue: 1.0}}, m.json("purge", "--yes"))
+	m.holds(0)
+	for want, args := range map[string][]string{
+		" is empty.":                           {"list"},
+		" is empty: there is nothing to send.": {"retry"},
+		"nothing to delete in ":                {"purge", "--yes"},
+	} {
+		status, stdout, stderr = m.run(args...)
+		require.Equal(t, exitOK, status, stderr)
+		require.Contains(t, stdout, want)
+	}
+}
+
+// TestMessages_KeepsOrder reads more messages than one channel holds, again and again.
+func TestMessages_KeepsOrder(t *testing.T) {
+	t.Parallel()
+	m := newMailbox(t)
+	const n = 1200
+	for i := range n {
+		m.put(fmt.Sprint("id", i), "", "nowhere", time.Now(), amqp091.Publishing{Body: []byte("x")})
+	}
+	m.holds(n)
+	check := func(how string) {
+		t.Helper()
+		for i, one := range m.exported() {
+			require.Equal(t, fmt.Sprint("id", i), one["id"], how)
+		}
+	}
+	check("as they came")
+	check("after an export")
+	status, stdout, stderr := m.run("list", "--limit", "0")
+	require.Equal(t, exitOK, status, stderr)
+	require.Equal(t, n+3, strings.Count(stdout, "\n"))
+	status, stdout, _ = m.run("list", "--limit", "3")
+	require.Equal(t, exitOK, status)
+	require.Contains(t, stdout, "1200 messages in "+m.queue()+"; the oldest 3 are shown (--limit 0 shows all).")
+	status, stdout, _ = m.run("list", "--id", "id1100")
+	require.Equal(t, exitOK, status)
+	require.Contains(t, stdout, "1200 messages in "+m.queue()+", 1 of them selected.")
+	status, _, _ = m.run("retry")
+	require.Equal(t, exitFailed, status)
+	check("after all that")
+	m.holds(n)
+}
+
+// TestMessagesRetry_Interrupted ends it after the first message has arrived.
+func TestMessagesRetry_Interrupted(t *testing.T) {
+	t.Parallel()
+	m := newMailbox(t)
+	queue := m.prefix + "-q"
+	in := consume(t, m.Ch, queue)
+	const n = 600
+	for i := range n {
+		m.put(fmt.Sprint("id", i), "", queue, time.Now(), amqp091.Publishing{})
+	}
+	m.holds(n)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var seen atomic.Int64
+	go func() { // ends with the test's channel
+		for range in {
+			seen.Add(1)
+			interrupt()
+		}
+	}()
+	status, stdout, stderr := command(ctx, t, "messages", "retry", "--config", m.config)
+	require.Equal(t, exitInterrupted, status, stderr)
+	require.Contains(t, stderr, "interrupted; no message is lost")
+	require.Contains(t, stdout, " sent, ")
+	status, _, stderr = m.run("retry")
+	require.Equal(t, exitOK, status, stderr)
+	m.holds(0)
+	require.Eventually(t, func() bool { return seen.Load() >= n }, time.Minute, 20*time.Millisecond)
+	require.Zero(t, m.Count(queue))
+	require.EqualValues(t, n, seen.Load(), "each once")
+}
+
+func TestMessages_Errors(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	nowhere := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\n")
+	existing := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\nbackend: plugin\nplugin: {exchange: theirs}\n")
+	none := []string{"--url", b.URL(), "--prefix", rabbittest.Prefix(t)}
+	for name, c := range map[string]struct {
+		args   []string
+		status int
+		want   string
+	}{
+		"no broker":     {[]string{"list"}, exitFailed, "delayer messages list: no broker: give --config with a url, or set DELAYER_URL"},
+		"no config":     {[]string{"list", "--config", "/nowhere/d.yaml"}, exitFailed, "give an existing file"},
+		"nobody there":  {[]string{"retry", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
+		"not a backend": {[]string{"list", "--config", nowhere, "--backend", "abacus"}, exitFailed, `unknown backend "abacus" (known: `},
+		"no such queue": {append([]string{"export"}, none...), exitFailed, "there is no such queue (a Delayer declares it when it is opened: are prefix, broker and virtual host those of a Delayer?)"},
+		"plugin":        {[]string{"list", "--config", existing}, exitFailed, "with plugin.exchange no message is kept as unroutable"},
+		"no name":       {[]string{"purge", "", "--yes"}, exitUsage, "the queue's name is empty"},
+		"not parked":    {append([]string{"retry", "jobs.parked"}, none...), exitFailed, "there is no such queue (a consumer of package retry declares it when it starts: is the name right?)"},
+		"limit":         {[]string{"list", "--limit=-1"}, exitUsage, "--limit: -1 is negative; 0 shows all"},
+		"action":        {[]string{"drop"}, exitUsage, "drop"},
+		"a file":        {append([]string{"export", "--out", nowhere}, none...), exitFailed, "file exists"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := command(t.Context(), t, append([]string{"messages"}, c.args...)...)
+			require.Equal(t, c.status, status, stderr)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, c.want)
+			require.NotContains(t, stderr, "hunter2")
+		})
+	}
+}
+
+// TestMessages_NoPermission: who may not read the queue is told so.
+func TestMessages_NoPermission(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to make a user")
+	}
+	m := newMailbox(t)
+	user := rabbittest.Prefix(t)
+	m.put("id", "", "nowhere", time.Now(), amqp091.Publishing{})
+	m.holds(1)
+	for _, args := range [][]string{{"add_user", user, "hunter2"}, {"set_permissions", user, "^$", "^$", "^$"}} {
+		_, err := b.Ctl(t.Context(), args...)
+		require.NoError(t, err)
+	}
+	at, err := url.Parse(m.url)
+	require.NoError(t, err)
+	at.User = url.UserPassword(user, "hunter2")
+	status, _, stderr := m.run("list", "--url", at.String())
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "access refused")
+	require.Contains(t, stderr, "rabbitmqctl set_permissions")
+	require.NotContains(t, stderr, "hunter2")
+	m.holds(1)
+}
+
+func TestMessagesExport_File(t *testing.T) {
+	t.Parallel()
+	m := newMailbox(t)
+	m.put("id", "there", "a key", time.UnixMilli(1795234405786), amqp091.Publishing{Body: []byte{0, 255}, UserId: ""})
+	m.holds(1)
+	out := filepath.Join(t.TempDir(), "messages.jsonl")
+	status, stdout, stderr := m.run("export", "--out", out)
+	require.Equal(t, exitOK, status, stderr)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "exported 1 message of "+m.queue()+"; they are still there")
+	text, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"exchange": "there", "routing_key": "a key", "id": "id", "due": "2026-11-21T04:13:25.786Z", "properties": {},
+		"headers": {"x-delayer": {"type": "string", "value": "id 1795234405786 0 there"}, "mine": {"type": "int64", "value": 1099511627776}},
+		"body": "AP8="}`, string(text))
+	m.holds(1)
+}

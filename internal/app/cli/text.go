@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// longestShown is the longest name that a table shows, in characters.
+const longestShown = 48
+
+// Shown returns a name for a terminal. It is quoted if it has unprintable characters, and cut in
+// the middle if it is long.
+func Shown(name string) string {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || r == ' ' || r == utf8.RuneError }) {
+		name = strconv.Quote(name)
+	}
+	if r := []rune(name); len(r) > longestShown {
+		name = string(r[:longestShown-17]) + "…" + string(r[len(r)-16:])
+	}
+	return name
+}
+
+// OrDash is Shown, or "-" for no text.
+func OrDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return Shown(text)
+}
+
+// Brief is the beginning of a text for a terminal, or "-" for none.
+func Brief(text string) string {
+	const most = 60 // characters
+	return cmp.Or(first(Plain(text, ""), most), "-")
+}
+
+// first is the beginning of a text: at most that many characters.
+func first(text string, most int) string {
+	if r := []rune(text); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return text
+}
+
+// Plain escapes what could steer a terminal: all characters that are not printed, except those to keep.
+func Plain(text, keep string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsGraphic(r) || strings.ContainsRune(keep, r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}
+
+// Wrap breaks a text between words into lines of at most width characters. The first line begins with
+// first, the others with indent.
+func Wrap(first, indent, text string, width int) string {
+	var b strings.Builder
+	b.WriteString(first)
+	at := utf8.RuneCountInString(first)
+	for i, word := range strings.Fields(text) {
+		length := utf8.RuneCountInString(word)
+		switch {
+		case i > 0 && at+1+length > width:
+			b.WriteString("\n" + indent)
+			at = utf8.RuneCountInString(indent)
+		case i > 0:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += length
+	}
+	return b.String() + "\n"
+}
+
+// Count is a number of things: "1 node", "2 nodes".
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+// Ago returns how long ago something was due, "in …" if it is still to come, or "-" if unknown.
+func Ago(at, now time.Time) string {
+	switch d := now.Sub(at); {
+	case at.IsZero():
+		return "-"
+	case d < 0:
+		return "in " + span(-d)
+	default:
+		return span(d) + " ago"
+	}
+}
+
+// Age is how long something has been, or "-" if unknown.
+func Age(since, now time.Time) string {
+	if since.IsZero() {
+		return "-"
+	}
+	return span(max(0, now.Sub(since)))
+}
+
+// span is a duration by its two largest units.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm %ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%dh %dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd %dh", d/day, d%day/time.Hour)
+}
+
+// Short is a duration without units that are zero: 1h, 12m30s, 250ms.
+func Short(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+// Size is a number of bytes.
+func Size(n int) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}

@@ -1,0 +1,96 @@
+// Package flags reads which broker, configuration, backend and prefix a command is for.
+package flags
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+)
+
+// File selects a configuration.
+type File struct {
+	Config string `placeholder:"FILE" help:"The configuration of the Delayers, YAML or JSON. DELAYER_… variables override it."`
+}
+
+// Load reads the file and the environment; without a file, the environment.
+func (f *File) Load() (backend.Config, error) {
+	if f.Config == "" {
+		return backend.FromEnv(backend.Config{}, os.Environ())
+	}
+	return backend.Load(f.Config)
+}
+
+// Broker says which broker, and what its Delayers are.
+type Broker struct {
+	File
+	URL string `placeholder:"AMQP" help:"The broker, instead of the configuration's. Other users of this machine can see it: put a password into DELAYER_URL."`
+}
+
+// Load reads the configuration; the flag overrides it.
+func (f *Broker) Load() (backend.Config, error) {
+	cfg, err := f.File.Load()
+	if err != nil {
+		return cfg, err
+	}
+	return f.override(cfg)
+}
+
+func (f *Broker) override(cfg backend.Config) (backend.Config, error) {
+	if cfg.URL = cmp.Or(f.URL, cfg.URL); cfg.URL == "" {
+		return cfg, errors.New("no broker: give --config with a url, or set DELAYER_URL")
+	}
+	return cfg, nil
+}
+
+// OpenBriefly opens a Delayer for a command that ends soon. No controller runs in it: that would take
+// messages only to give them back.
+func OpenBriefly(ctx context.Context, cfg backend.Config) (delayer.Delayer, error) {
+	cfg.Logger = slog.New(slog.DiscardHandler) // the error is enough
+	cfg.Controller.Run = delayer.Off
+	return backend.Open(ctx, cfg)
+}
+
+// Deadline bounds a command. Whoever embeds it may say with wait what it bounds.
+type Deadline struct {
+	Timeout time.Duration `default:"${timeout=30s}" help:"${wait=Give up after this time} (default ${default})."`
+}
+
+// Validate refuses invalid values as usage errors.
+func (f *Deadline) Validate() error {
+	if f.Timeout <= 0 {
+		return errors.New("--timeout must be positive")
+	}
+	return nil
+}
+
+// Within returns a context that ends after the timeout.
+func (f *Deadline) Within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, f.Timeout)
+}
+
+// Managed is for a command that asks a broker and its management API.
+type Managed struct {
+	Broker
+	Management string `placeholder:"HTTP" help:"The management API, instead of the configuration's. Put a password into DELAYER_MANAGEMENT."`
+	Deadline
+}
+
+// Load reads the configuration; the flags override it.
+func (f *Managed) Load() (backend.Config, error) {
+	cfg, err := f.File.Load()
+	if err != nil {
+		return cfg, err
+	}
+	return f.override(cfg)
+}
+
+func (f *Managed) override(cfg backend.Config) (backend.Config, error) {
+	cfg.Management = cmp.Or(f.Management, cfg.Management)
+	return f.Broker.override(cfg)
+}

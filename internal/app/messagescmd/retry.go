@@ -1,0 +1,134 @@
+package messagescmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/undelivered"
+)
+
+// retryCmd is `delayer messages retry`.
+type retryCmd struct {
+	queueFlags
+	cli.Format
+	DryRun bool `help:"Show what would be sent, and send nothing."`
+}
+
+// Help says when a message is removed.
+func (c *retryCmd) Help() string {
+	return "Each message is removed from the queue once the broker has confirmed it at its destination. The attempts of a parked one count from the start. " +
+		"The exit status is 1 if selected messages stay."
+}
+
+// Run sends the messages one after the other.
+func (c *retryCmd) Run(ctx context.Context, s cli.Streams) error {
+	return c.with(ctx, func(client *undelivered.Client) error {
+		opening, cancel := c.Within(ctx)
+		sender, err := client.Sender(opening)
+		cancel()
+		if err != nil {
+			return err
+		}
+		defer sender.Close()
+		r := retrial{retryCmd: c, client: client, sender: sender, look: newLook(client), sent: tally{}, stay: tally{}}
+		r.total, err = c.walk(ctx, client, s, func(m *undelivered.Kept) error { return r.visit(ctx, m) }, nothing)
+		if err != nil && r.total == 0 {
+			return err
+		}
+		if err = errors.Join(err, r.report(s.Out)); err != nil {
+			return err
+		}
+		if n := r.stay.sum(); n > 0 && !c.DryRun {
+			return fmt.Errorf("%s stay: declare the missing destinations, and retry", cli.Count(n, "message"))
+		}
+		return nil
+	})
+}
+
+// A retrial is one run of the command.
+type retrial struct {
+	*retryCmd
+	client     *undelivered.Client
+	sender     *undelivered.Sender
+	look       *look
+	total      int
+	sent, stay tally // by destination
+}
+
+// visit sends a message, and removes it once it is confirmed. It finishes even after an interrupt.
+func (r *retrial) visit(ctx context.Context, m *undelivered.Kept) error {
+	defer m.Forget()
+	send := r.sender.Send
+	if r.DryRun {
+		send = r.foresee
+	}
+	sending, cancel := r.Within(context.WithoutCancel(ctx))
+	defer cancel()
+	why, err := send(sending, m)
+	switch {
+	case err != nil && r.DryRun:
+		return err
+	case err != nil:
+		return fmt.Errorf("%w; it is still in %s, and may be at its destination as well", err, r.client.Queue())
+	case why != "":
+		r.stay[destination(m)+": "+why]++
+		return nil
+	}
+	r.sent[destination(m)]++
+	if r.DryRun {
+		return nil
+	}
+	return m.Remove()
+}
+
+// foresee is what Send would say, as far as that can be known.
+func (r *retrial) foresee(ctx context.Context, m *undelivered.Kept) (stays string, err error) {
+	if why, err := r.sender.Unfit(ctx, m); why != "" || err != nil {
+		return why, err
+	}
+	there, err := r.look.there(ctx, m)
+	if err != nil || there != delivery.Gone {
+		return "", err
+	}
+	if exchange, _, _ := m.Destination(); exchange != "" {
+		return "no such exchange", nil
+	}
+	return "no such queue", nil
+}
+
+// report says what was done, by destination.
+func (r *retrial) report(out io.Writer) error {
+	left := max(0, r.total-r.sent.sum()-r.stay.sum())
+	if r.JSON() {
+		return cli.WriteJSON(out, map[string]any{
+			"queue": r.client.Queue(), "total": r.total, "dry_run": r.DryRun, "sent": r.sent, "stay": r.stay, "not_selected": left,
+		})
+	}
+	if r.total == 0 {
+		_, err := fmt.Fprintln(out, r.client.Queue()+" is empty: there is nothing to send.")
+		return err
+	}
+	sent, stay := "sent", "stay"
+	if r.DryRun {
+		sent, stay = "would be sent", "would stay"
+	}
+	t := cli.NewTable("MESSAGES", "", "DESTINATION")
+	for _, name := range r.sent.order() {
+		t.Add(strconv.Itoa(r.sent[name]), sent, name)
+	}
+	for _, name := range r.stay.order() {
+		t.Add(strconv.Itoa(r.stay[name]), stay, name)
+	}
+	if t.Rows() > 0 {
+		_ = t.Write(out) // the last line says
+		fmt.Fprintln(out)
+	}
+	_, err := fmt.Fprintf(out, "%s in %s: %d %s, %d %s, %d not selected.\n",
+		cli.Count(r.total, "message"), r.client.Queue(), r.sent.sum(), sent, r.stay.sum(), stay, left)
+	return err
+}

@@ -1,0 +1,44 @@
+package migratecmd
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/migration/evacuate"
+)
+
+func TestProgressLine(t *testing.T) {
+	a := evacuate.Account{Before: 1000, Moved: 250}
+	assert.Equal(t, "250 of 1000 messages moved, 50/s, at most 15s left", progressLine(a, 5*time.Second))
+	assert.Equal(t, "0 of 1000 messages moved", progressLine(evacuate.Account{Before: 1000}, time.Second))
+}
+
+func TestEvacuate_Account(t *testing.T) {
+	var out strings.Builder
+	err := (&evacuateCmd{Format: cli.Format{Output: "text"}}).print(&out, evacuate.Account{
+		Before: 10, Moved: 8, Published: 7, Refused: map[string]int{`exchange "x": unroutable`: 1},
+	}, "delayer")
+	require.NoError(t, err)
+	assert.Equal(t, `MESSAGES  
+10        were pending in the plugin
+8         were moved out of it
+7         were published through the Delayer
+2         stay in the plugin, which delivers them when due
+1         were refused, and are in the queue "delayer.migration.refused"; the next run tries them again
+1: exchange "x": unroutable
+`, out.String())
+}
+
+func TestDrainLine(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0).UTC()
+	s := evacuate.DrainState{Left: evacuate.Left{Rows: 25, Latest: now.Add(90 * time.Second)}, First: evacuate.Left{Rows: 100}}
+	assert.Equal(t, "[###############-----] 25 messages left, the last is due in 1m 30s", drainLine(s, now))
+	s.Latest, s.Ends, s.Arrives = time.Time{}, now, true
+	assert.Equal(t, "[###############-----] 25 messages left, at this rate until 2023-11-14 22:13:20; more arrive", drainLine(s, now))
+	assert.Equal(t, "[####################] 0 messages left", drainLine(evacuate.DrainState{}, now))
+}

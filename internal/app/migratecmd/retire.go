@@ -1,0 +1,180 @@
+package migratecmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/migration/node"
+	"github.com/delayer-go/delayer/internal/app/migration/record"
+	"github.com/delayer-go/delayer/internal/app/migration/swap"
+)
+
+// retireCmd is `delayer migrate retire`.
+type retireCmd struct {
+	exchangeFlags
+	Watch time.Duration `default:"15s" help:"How long nothing may be published to an exchange of the plugin before it is deleted (default ${default})."`
+	Force string        `placeholder:"EXCHANGE" help:"The exchange's name again: retire it without proof that the plugin holds nothing for it. What it holds is lost with the plugin."`
+}
+
+func (c *retireCmd) Validate() error {
+	if c.Force != "" && c.Force != c.Exchange {
+		return fmt.Errorf("--force: %q is not the exchange's name, %q", c.Force, c.Exchange)
+	}
+	return c.exchangeFlags.Validate()
+}
+
+// Run ends the migration of an exchange: it proves that the plugin is not needed for it, and
+// removes what is left.
+func (c *retireCmd) Run(ctx context.Context, s cli.Streams) error {
+	return c.step(ctx, s, func(m *session) error {
+		err := m.locked(ctx, c.Exchange, func(swapper *swap.Swapper, journal *record.Journal) error {
+			return c.retire(ctx, s, m, swapper, journal)
+		})
+		if err != nil {
+			return err
+		}
+		return c.last(ctx, s, m)
+	})
+}
+
+func (c *retireCmd) retire(ctx context.Context, s cli.Streams, m *session, swapper *swap.Swapper, journal *record.Journal) error {
+	r, found := journal.Record()
+	switch {
+	case r.Step == record.Switching || r.Step == record.Restoring:
+		return fmt.Errorf("exchange %q is half changed: %s was interrupted (run it again first)", c.Exchange, map[record.Step]string{
+			record.Switching: "delayer migrate switch --mode " + string(r.Mode), record.Restoring: "delayer migrate rollback",
+		}[r.Step])
+	case r.Step == record.Switched && r.Mode == record.Bridging:
+		return fmt.Errorf("exchange %q leads to a bridge (when its publishers use the library: switch --mode in-place, let the bridge empty its queue, stop it, and run retire again)", c.Exchange)
+	}
+	if err := c.nothingPending(ctx, m); err != nil {
+		return err
+	}
+	if r.Bridged {
+		if err := m.removeBridge(ctx, swapper, c.Force != ""); err != nil {
+			return err
+		}
+	}
+	if r.Step != record.Switched {
+		done, err := c.before(ctx, s, m, found)
+		if err == nil && !done {
+			err = c.deleteOld(ctx, s, m)
+		}
+		if err != nil || done && !found {
+			return err
+		}
+	}
+	if found {
+		if err := journal.Delete(); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(s.Out, "exchange %s is retired: the plugin is not needed for it, and its record is deleted\n", cli.Shown(c.Exchange))
+	return err
+}
+
+// nothingPending proves that the plugin's tables hold nothing for the exchange, on any node.
+func (c *retireCmd) nothingPending(ctx context.Context, m *session) error {
+	if c.Force != "" {
+		return nil
+	}
+	if m.control == nil {
+		return errors.New("whether the plugin still holds messages cannot be seen without --rabbitmqctl (give it, or --force with the exchange's name: what is there is lost)")
+	}
+	tables, err := m.control.Pending(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		if n := pendingOf([]node.Table{t}, m.vhost, c.Exchange); n > 0 {
+			return fmt.Errorf("the plugin holds %d messages for exchange %q on node %s (delayer migrate drain waits for them, evacuate takes them out)", n, c.Exchange, t.Node)
+		}
+	}
+	return nil
+}
+
+// before reports whether a run that was killed has deleted the exchange, or without a record all
+// that is left.
+func (c *retireCmd) before(ctx context.Context, s cli.Streams, m *session, found bool) (bool, error) {
+	if found {
+		there, err := m.wire().Exists(ctx, c.Exchange)
+		return !there, err
+	}
+	d, err := m.api.Definition(ctx, c.Exchange)
+	if err != nil || d.Delayed() {
+		return false, err
+	}
+	_, err = fmt.Fprintf(s.Out, "exchange %s needs no plugin: its type is %s, and it has no record of a migration\n", cli.Shown(c.Exchange), d.Type)
+	return true, err
+}
+
+// deleteOld deletes an exchange that is still the plugin's, once nothing is published to it.
+func (c *retireCmd) deleteOld(ctx context.Context, s cli.Streams, m *session) error {
+	d, err := m.api.Definition(ctx, c.Exchange)
+	if err != nil {
+		return err
+	}
+	if !d.Delayed() {
+		return fmt.Errorf("exchange %q was not switched by delayer migrate, and is not the plugin's: its type is %s", c.Exchange, d.Type)
+	}
+	if c.Force == "" {
+		fmt.Fprintf(s.Err, "looking for %v whether something is published to exchange %s\n", c.Watch, cli.Shown(c.Exchange))
+		if err := c.unused(ctx, m); err != nil {
+			return err
+		}
+	}
+	return m.wire().Perform(ctx, []swap.Op{{Verb: swap.Delete, Exchange: d.Exchange}})
+}
+
+func (c *retireCmd) unused(ctx context.Context, m *session) error {
+	const looks = 3
+	first, err := m.api.Published(ctx, c.Exchange)
+	for i := 0; i < looks && err == nil; i++ {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(c.Watch / looks):
+		}
+		var now int64
+		if now, err = m.api.Published(ctx, c.Exchange); now != first && err == nil {
+			return fmt.Errorf("%d messages were published to exchange %q meanwhile (let its publishers use the library, or switch it)", now-first, c.Exchange)
+		}
+	}
+	return err
+}
+
+func (c *retireCmd) last(ctx context.Context, s cli.Streams, m *session) error {
+	left, err := m.api.Delayed(ctx)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		names := ""
+		for _, x := range left {
+			names += " " + cli.Shown(x.Name)
+		}
+		fmt.Fprintf(s.Out, "the plugin must stay: vhost %s has %d more exchanges of it:%s\n", m.vhost, len(left), names)
+		return nil
+	}
+	rows := "" // that the tables hold for any exchange of any vhost
+	if m.control != nil {
+		tables, err := m.control.Pending(ctx)
+		if err != nil {
+			rows, tables = " "+err.Error(), nil
+		}
+		for _, t := range tables {
+			for _, x := range t.Exchanges {
+				rows += fmt.Sprintf(" %d for exchange %s in vhost %s on node %s;", x.Rows, cli.Shown(x.Exchange), cli.Shown(x.Vhost), t.Node)
+			}
+		}
+	}
+	if rows != "" {
+		fmt.Fprintf(s.Out, "the plugin must stay: its tables are not empty:%s\n", rows)
+		return nil
+	}
+	_, err = fmt.Fprintf(s.Out, "vhost %s has no exchange of the plugin any more. When no vhost has one, on each node:\n  rabbitmq-plugins disable rabbitmq_delayed_message_exchange\n", m.vhost)
+	return err
+}

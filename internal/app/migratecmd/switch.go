@@ -1,0 +1,132 @@
+package migratecmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/migration/record"
+	"github.com/delayer-go/delayer/internal/app/migration/swap"
+)
+
+// switchCmd is `delayer migrate switch`.
+type switchCmd struct {
+	exchangeFlags
+	Mode string `required:"" enum:"in-place,bridge" placeholder:"MODE" help:"in-place: the exchange becomes an ordinary one; its publishers use the library already. bridge: it leads to the queue of delayer migrate bridge."`
+	Yes  bool   `help:"Switch without asking."`
+}
+
+// inPlaceWarning is what a switch in place asks for.
+const inPlaceWarning = `After this, RabbitMQ does not delay what is published to exchange %s with an x-delay header:
+it arrives at once. All its publishers must use package migrate or the library by now. Applications
+that declare the exchange as x-delayed-message when they start get a channel error from now on.
+`
+
+// bridgeWarning is what a switch to a bridge asks for.
+const bridgeWarning = `After this, messages to exchange %s wait in a queue until delayer migrate bridge runs for it.
+Applications that declare the exchange as x-delayed-message when they start get a channel error from
+now on. A queue that an application binds to it gets messages at once and twice, until this command
+is run again: it moves such bindings. Before RabbitMQ 4.0, what waits in the plugin now waits a
+second time: evacuate first, or switch in place.
+`
+
+// Run asks, and switches.
+func (c *switchCmd) Run(ctx context.Context, s cli.Streams) error {
+	mode, warning := record.Mode(c.Mode), inPlaceWarning
+	if mode == record.Bridging {
+		warning = bridgeWarning
+	}
+	return c.step(ctx, s, func(m *session) error {
+		if !c.Yes {
+			fmt.Fprintf(s.Out, warning, cli.Shown(c.Exchange))
+			if err := cli.Agree(ctx, s, "Switch it?", "yes", "--yes"); err != nil {
+				return err
+			}
+		}
+		return m.locked(ctx, c.Exchange, func(swapper *swap.Swapper, journal *record.Journal) error {
+			if _, found := journal.Record(); !found {
+				return fmt.Errorf("exchange %q is not prepared (run delayer migrate prepare first, with the same configuration)", c.Exchange)
+			}
+			if err := m.checkPolicies(ctx, record.Plan(m.settings.Prefix, c.Exchange)); err != nil {
+				return err
+			}
+			if m.control == nil {
+				fmt.Fprintln(s.Err, "without --rabbitmqctl the exchange is away for a moment: what falls due then is lost")
+			}
+			result, err := swapper.Switch(ctx, mode)
+			if err != nil {
+				return err
+			}
+			writeResult(s.Out, c.Exchange, result)
+			if mode == record.InPlace {
+				fmt.Fprintln(s.Out, "next: delayer migrate drain or evacuate, and then retire; rollback undoes it until then")
+				return nil
+			}
+			if r, _ := journal.Record(); r.Former.Policy != "" {
+				fmt.Fprintf(s.Out, "policy %s applied to the exchange: if it sets an alternate exchange, let one do so for exchange %s too\n",
+					cli.Shown(r.Former.Policy), record.Behind(m.settings.Prefix, c.Exchange))
+			}
+			fmt.Fprintf(s.Out, "next: delayer migrate bridge --exchange %s\nits queue is %s\n", cli.Shown(c.Exchange), record.Bridge(m.settings.Prefix, c.Exchange))
+			return nil
+		})
+	})
+}
+
+func writeResult(out io.Writer, exchange string, r swap.Result) {
+	format := "exchange %s was %s already, with %s\n"
+	if r.Changed {
+		format = "exchange %s is %s now, with %s\n"
+	}
+	fmt.Fprintf(out, format, cli.Shown(exchange), map[swap.Shape]string{
+		swap.Plain: "an ordinary exchange", swap.Front: "the front of a bridge", swap.Delayed: "an exchange of the plugin",
+	}[r.To], cli.Count(r.Bindings, "binding"))
+	switch {
+	case r.Gap > 0:
+		fmt.Fprintf(out, "it was away for at most %v: publishers got 404 NOT_FOUND, and what fell due is lost\n", r.Gap.Round(100*time.Microsecond))
+	case r.Changed:
+		fmt.Fprintln(out, "it was there all the time: nothing was lost, and publishers saw no error")
+	}
+	if r.Repaired > 0 {
+		fmt.Fprintf(out, "%s missing after that, and made again\n", cli.Count(r.Repaired, "binding"))
+	}
+	for _, b := range r.Gone {
+		fmt.Fprintf(out, "not bound again, because one end was deleted meanwhile: %q to %q, key %q\n", b.Source, b.Target, b.Key)
+	}
+}
+
+// rollbackCmd is `delayer migrate rollback`.
+type rollbackCmd struct {
+	exchangeFlags
+	Force bool `help:"After a bridge: remove what it left even if messages wait in the Delayer, which may be for it."`
+}
+
+// Run makes the exchange the plugin's again. Run again, it removes what a bridge left.
+func (c *rollbackCmd) Run(ctx context.Context, s cli.Streams) error {
+	return c.step(ctx, s, func(m *session) error {
+		return m.locked(ctx, c.Exchange, func(swapper *swap.Swapper, journal *record.Journal) error {
+			before, _ := journal.Record()
+			result, err := swapper.Rollback(ctx)
+			if err != nil {
+				return err
+			}
+			writeResult(s.Out, c.Exchange, result)
+			after, _ := journal.Record()
+			switch {
+			case !after.Bridged:
+				fmt.Fprintln(s.Out, "what waits in the Delayer is delivered by it: keep its prefix until then")
+				return nil
+			case before.Step != record.Restored:
+				fmt.Fprintf(s.Out, "keep delayer migrate bridge running until queue %s is empty, stop it, and run this again: it removes what the bridge needed\n",
+					record.Bridge(m.settings.Prefix, c.Exchange))
+				return nil
+			}
+			if err := m.removeBridge(ctx, swapper, c.Force); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(s.Out, "what the bridge needed was removed")
+			return err
+		})
+	})
+}

@@ -1,0 +1,224 @@
+package bridge
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/migration/record"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/xdelay"
+)
+
+// An action is what to do with a message.
+type action int
+
+const (
+	straight action = iota // to the exchange behind, at once
+	delayed                // to the exchange behind, through the Delayer
+	tour                   // back to the bridge, through the Delayer: then straight
+	park                   // to the queue of parked messages
+)
+
+// actions are their names, in logs and metrics.
+var actions = [...]string{straight: "at_once", delayed: "delayed", tour: "delayed_to_come_back", park: "parked"}
+
+// A letter is a message with what to do about it.
+type letter struct {
+	*amqp091.Delivery
+	action action
+	delay  time.Duration
+	out    amqp091.Publishing // as it is published behind
+	trip   amqp091.Publishing // as it comes back: on tour, and from the parked messages
+	reason string             // why it is parked
+	odd    string             // what to warn about, or ""
+}
+
+// rules decide. They are pure.
+type rules struct {
+	names
+	limits      delayer.Limits
+	user        string // of the connection
+	impersonate bool   // this user may publish with the user-id of another
+	trust       bool   // a timestamp is when the message was published
+	keep        bool   // every delayed message comes back, and gets its x-delay header
+	turns       bool   // the plugin of this broker turns the sign of the header
+}
+
+// names are the objects of one bridge.
+type names struct{ bridge, back, behind, parked string }
+
+func namesOf(prefix, exchange string) names {
+	return names{
+		bridge: record.Bridge(prefix, exchange), back: record.Back(prefix, exchange),
+		behind: record.Behind(prefix, exchange), parked: record.Parked(prefix, exchange),
+	}
+}
+
+// stateHeader is the header of a message on its way back to the bridge, with what the header of
+// package attempt has no room for.
+const stateHeader = "x-delayer-bridge"
+
+// userHeader has the user-id that the broker does not let the bridge publish.
+const userHeader = "x-delayer-user-id"
+
+// decide says what to do with a message of a queue.
+func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter {
+	due := false
+	if queue == r.back {
+		*d, due = r.restore(*d, now)
+	}
+	l := letter{Delivery: d}
+	l.out, l.odd = r.publishing(d)
+	delay, err := xdelay.Of(d.Headers)
+	if err != nil {
+		return r.refuse(l, now, err)
+	}
+	if name := xdelay.Misspelt(d.Headers); name != "" {
+		l.odd = fmt.Sprintf("header %q is none of the plugin's, which reads %q: delivered at once, as the plugin does", name, xdelay.Header)
+	}
+	if delay == 0 {
+		return l
+	}
+	l.delay = r.left(delay, d.Timestamp, now)
+	if due || l.delay == 0 {
+		l.action, l.delay = straight, 0
+		if r.turns {
+			l.out.Headers[xdelay.Header] = -delay.Milliseconds()
+		}
+		return l
+	}
+	l.action = delayed
+	delete(l.out.Headers, xdelay.Header)
+	if r.keep || !r.carried(d) {
+		l.action, l.trip = tour, r.returning(d, now, "", true)
+	}
+	return l
+}
+
+// refuse parks a message.
+func (r *rules) refuse(l letter, now time.Time, why error) letter {
+	l.action, l.reason = park, strings.TrimPrefix(why.Error(), "delayer: ")
+	l.trip = r.returning(l.Delivery, now, l.reason, false)
+	return l
+}
+
+// left is what remains of a delay. A timestamp is in whole seconds: the message was published at
+// most a second after it.
+func (r *rules) left(delay time.Duration, published, now time.Time) time.Duration {
+	if !r.trust || published.IsZero() {
+		return delay
+	}
+	waited := now.Sub(published.Add(time.Second))
+	return min(max(delay-waited, 0), delay)
+}
+
+// carried reports whether the Delayer delivers a message as it is.
+func (r *rules) carried(d *amqp091.Delivery) bool {
+	return d.Expiration == "" && d.Priority <= r.limits.MaxPriority && (d.UserId == "" || d.UserId == r.user || !r.impersonate)
+}
+
+// publishing is the message as it came, but for a user-id that the broker would refuse.
+func (r *rules) publishing(d *amqp091.Delivery) (msg amqp091.Publishing, odd string) {
+	user := r.user
+	if r.impersonate {
+		user = d.UserId
+	}
+	msg = message.Again(d, user)
+	if d.UserId != "" && d.UserId != msg.UserId {
+		msg.Headers[userHeader] = d.UserId
+		odd = fmt.Sprintf("the user-id %q goes into header %s, because the broker lets user %q publish its own only "+
+			"(give that user the tag impersonator)", d.UserId, userHeader, r.user)
+	}
+	return msg, odd
+}
+
+// returning is a message with all that restore needs.
+func (r *rules) returning(d *amqp091.Delivery, now time.Time, reason string, due bool) amqp091.Publishing {
+	s := attempt.First(r.back, d)
+	if reason != "" {
+		s = s.Fail(now, reason)
+		s.Reason = reason
+	}
+	msg := s.Publishing(d, r.limits.MaxPriority)
+	state := amqp091.Table{"due": due}
+	for key, header := range carriedHeaders {
+		if value, ok := d.Headers[header]; ok {
+			state[key] = value
+		}
+	}
+	delete(msg.Headers, xdelay.Header)
+	msg.Headers[stateHeader] = state
+	return msg
+}
+
+// carriedHeaders are those that are lost or replaced on the way back.
+var carriedHeaders = map[string]string{"delay": xdelay.Header, "retry": attempt.Header}
+
+// restore returns a message of the queue Back as it first came to the bridge, and whether it has
+// waited for its delay.
+func (r *rules) restore(d amqp091.Delivery, now time.Time) (was amqp091.Delivery, due bool) {
+	if r.expired(&d) {
+		return unexpired(d), false
+	}
+	state, ok := d.Headers[stateHeader].(amqp091.Table)
+	if !ok {
+		return d, false
+	}
+	known := attempt.Of(r.back, &d, now)
+	id := d.Headers[delayer.Header]
+	d = known.Seen(d)
+	d.UserId = known.Original.UserID
+	d.Headers = maps.Clone(d.Headers)
+	if d.Headers == nil {
+		d.Headers = amqp091.Table{}
+	}
+	delete(d.Headers, stateHeader)
+	for key, header := range carriedHeaders {
+		if value, ok := state[key]; ok {
+			d.Headers[header] = value
+		}
+	}
+	due, _ = state["due"].(bool)
+	if due && id != nil {
+		d.Headers[delayer.Header] = id // as every delayed message has one
+	}
+	return d, due
+}
+
+// expired reports whether a message has just expired in the bridge's queue.
+func (r *rules) expired(d *amqp091.Delivery) bool {
+	death, ok := lastDeath(d.Headers)
+	return ok && death["queue"] == r.bridge && death["reason"] == "expired"
+}
+
+func lastDeath(headers amqp091.Table) (amqp091.Table, bool) {
+	deaths, _ := headers["x-death"].([]any)
+	if len(deaths) == 0 {
+		return nil, false
+	}
+	death, ok := deaths[0].(amqp091.Table)
+	return death, ok
+}
+
+// unexpired takes back what the broker does to a message that expires.
+func unexpired(d amqp091.Delivery) amqp091.Delivery {
+	death, _ := lastDeath(d.Headers)
+	d.Expiration, _ = death["original-expiration"].(string)
+	d.Exchange, _ = death["exchange"].(string)
+	headers := maps.Clone(d.Headers)
+	if rest := headers["x-death"].([]any)[1:]; len(rest) > 0 {
+		headers["x-death"] = rest
+	} else {
+		maps.DeleteFunc(headers, func(name string, _ any) bool {
+			return name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
+		})
+	}
+	d.Headers = headers
+	return d
+}

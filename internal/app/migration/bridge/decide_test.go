@@ -1,0 +1,223 @@
+package bridge
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
+	"github.com/delayer-go/delayer/internal/lib/message"
+)
+
+var (
+	now   = time.UnixMilli(1_700_000_000_500)
+	clean = rules{
+		names:  namesOf("p", "orders"),
+		limits: delayer.Limits{MaxPriority: 4}, user: "bridge", turns: true,
+	}
+)
+
+func incoming(headers amqp091.Table) amqp091.Delivery {
+	return amqp091.Delivery{
+		Headers: headers, Exchange: "orders", RoutingKey: "order.new", ContentType: "text/plain", ContentEncoding: "e",
+		DeliveryMode: 2, Priority: 3, CorrelationId: "c", ReplyTo: "r", MessageId: "m", Timestamp: time.Unix(1_600_000_000, 0),
+		Type: "t", AppId: "a", Body: []byte("body"),
+	}
+}
+
+func TestDecide(t *testing.T) {
+	for name, c := range map[string]struct {
+		rules   func(*rules)
+		message func(*amqp091.Delivery)
+		headers amqp091.Table
+		want    action
+		delay   time.Duration
+	}{
+		"no header":         {want: straight},
+		"none":              {headers: amqp091.Table{"a": 1}, want: straight},
+		"zero":              {headers: amqp091.Table{"x-delay": int32(0)}, want: straight},
+		"from the plugin":   {headers: amqp091.Table{"x-delay": int32(-5000)}, want: straight},
+		"positive":          {headers: amqp091.Table{"x-delay": int32(5000)}, want: delayed, delay: 5 * time.Second},
+		"text":              {headers: amqp091.Table{"x-delay": "5000"}, want: delayed, delay: 5 * time.Second},
+		"unreadable":        {headers: amqp091.Table{"x-delay": "soon"}, want: park},
+		"above":             {headers: amqp091.Table{"x-delay": int64(1) << 33}, want: park},
+		"another spelling":  {headers: amqp091.Table{"X-Delay": int32(5000)}, want: straight},
+		"with expiration":   {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.Expiration = "9" }, want: tour, delay: 5 * time.Millisecond},
+		"expiration only":   {message: func(d *amqp091.Delivery) { d.Expiration = "9" }, want: straight},
+		"high priority":     {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.Priority = 9 }, want: tour, delay: 5 * time.Millisecond},
+		"another user":      {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.UserId = "alice" }, want: delayed, delay: 5 * time.Millisecond},
+		"our user":          {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.UserId = "bridge" }, want: delayed, delay: 5 * time.Millisecond},
+		"as another user":   {rules: func(r *rules) { r.impersonate = true }, headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.UserId = "alice" }, want: tour, delay: 5 * time.Millisecond},
+		"header kept":       {rules: func(r *rules) { r.keep = true }, headers: amqp091.Table{"x-delay": 5}, want: tour, delay: 5 * time.Millisecond},
+		"timestamp trusted": {rules: func(r *rules) { r.trust = true }, headers: amqp091.Table{"x-delay": int32(5000)}, message: func(d *amqp091.Delivery) { d.Timestamp = now.Add(-3 * time.Second) }, want: delayed, delay: 3 * time.Second},
+		"timestamp long ago": {rules: func(r *rules) { r.trust = true }, headers: amqp091.Table{"x-delay": int32(5000)},
+			message: func(d *amqp091.Delivery) { d.Timestamp = now.Add(-time.Hour) }, want: straight},
+		"timestamp in the future": {rules: func(r *rules) { r.trust = true }, headers: amqp091.Table{"x-delay": int32(5000)},
+			message: func(d *amqp091.Delivery) { d.Timestamp = now.Add(time.Hour) }, want: delayed, delay: 5 * time.Second},
+		"no timestamp": {rules: func(r *rules) { r.trust = true }, headers: amqp091.Table{"x-delay": int32(5000)},
+			message: func(d *amqp091.Delivery) { d.Timestamp = time.Time{} }, want: delayed, delay: 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, d := clean, incoming(c.headers)
+			if c.rules != nil {
+				c.rules(&r)
+			}
+			if c.message != nil {
+				c.message(&d)
+			}
+			l := r.decide(r.bridge, &d, now)
+			assert.Equal(t, c.want, l.action)
+			assert.Equal(t, c.delay, l.delay)
+			assert.Equal(t, c.want == park, l.reason != "")
+			if c.want == delayed {
+				assert.NotContains(t, l.out.Headers, "x-delay")
+			}
+		})
+	}
+}
+
+// published is what arrives if a message is published and delivered again.
+func published(msg amqp091.Publishing, key string) amqp091.Delivery {
+	return amqp091.Delivery{
+		Headers: msg.Headers, RoutingKey: key, ContentType: msg.ContentType, ContentEncoding: msg.ContentEncoding,
+		DeliveryMode: msg.DeliveryMode, Priority: msg.Priority, CorrelationId: msg.CorrelationId, ReplyTo: msg.ReplyTo,
+		Expiration: msg.Expiration, MessageId: msg.MessageId, Timestamp: msg.Timestamp, Type: msg.Type, UserId: msg.UserId,
+		AppId: msg.AppId, Body: msg.Body,
+	}
+}
+
+func TestDecide_Tour(t *testing.T) {
+	r := clean
+	r.impersonate = true
+	d := incoming(amqp091.Table{
+		"x-delay": "5000", "CC": []any{"copy"}, "a": amqp091.Table{"b": int64(1)},
+		attempt.Header: amqp091.Table{"queue": "another", "failures": int64(2)},
+	})
+	d.Expiration, d.UserId, d.Priority = "60000", "alice", 9
+	want := published(message.Again(&d, "alice"), d.RoutingKey)
+
+	l := r.decide(r.bridge, &d, now)
+	require.Equal(t, tour, l.action)
+	assert.Empty(t, l.trip.Expiration)
+	assert.Empty(t, l.trip.UserId)
+	assert.LessOrEqual(t, l.trip.Priority, r.limits.MaxPriority)
+	assert.NotContains(t, l.trip.Headers, "CC")
+	came := published(message.Seal(l.trip, message.NewEnvelope(now, l.delay, ""), amqp091.Table{"x-death": []any{amqp091.Table{"queue": "p.ladder.wait.2s", "reason": "expired"}}}), r.back)
+	id, _ := came.Headers[delayer.Header].(string)
+
+	again := came
+	due := r.decide(r.back, &came, now)
+	assert.Equal(t, straight, due.action)
+	assert.Equal(t, "order.new", due.RoutingKey)
+	assert.Equal(t, "orders", due.Exchange)
+	want.Headers["x-delay"], want.Headers[delayer.Header] = int64(-5000), id
+	assert.Equal(t, want, published(due.out, due.RoutingKey))
+
+	r.turns = false
+	due = r.decide(r.back, &again, now)
+	assert.Equal(t, straight, due.action)
+	assert.Equal(t, "5000", due.out.Headers["x-delay"], "as it was published")
+}
+
+func TestDecide_ParkedAndSentAgain(t *testing.T) {
+	d := incoming(amqp091.Table{"x-delay": "soon", "CC": []any{"copy"}})
+	d.Expiration = "60000"
+	want := published(message.Again(&d, ""), d.RoutingKey)
+	l := clean.decide(clean.bridge, &d, now)
+	require.Equal(t, park, l.action)
+	state, ok := attempt.Parked(&amqp091.Delivery{Headers: l.trip.Headers}, now)
+	require.True(t, ok, "delayer messages reads it")
+	assert.Equal(t, clean.back, state.Queue)
+	assert.Contains(t, state.Reason, `"soon"`)
+
+	// What `delayer messages retry` does.
+	parked := published(message.Seal(l.trip, message.NewEnvelope(now, 0, ""), nil), clean.parked)
+	fresh := attempt.State{Queue: state.Queue, Original: state.Original}
+	again := published(message.Seal(fresh.Publishing(&parked, 255), message.NewEnvelope(now, 0, ""), nil), clean.back)
+	l = clean.decide(clean.back, &again, now)
+	assert.Equal(t, park, l.action, "its delay is still unreadable: it is not delivered at once")
+	assert.Equal(t, want, published(l.out, l.RoutingKey))
+}
+
+func TestDecide_Expired(t *testing.T) {
+	death := func(queue, reason string) amqp091.Table {
+		return amqp091.Table{"queue": queue, "reason": reason, "exchange": "orders", "original-expiration": "50", "count": int64(1)}
+	}
+	headers := amqp091.Table{
+		"x-death": []any{death(clean.bridge, "expired")}, "x-first-death-queue": clean.bridge, "x-last-death-reason": "expired",
+		"x-delay": int32(5000), stateHeader: amqp091.Table{"due": true},
+	}
+	d := incoming(headers)
+	l := clean.decide(clean.back, &d, now)
+	assert.Equal(t, tour, l.action, "a header that pretends to be ours is not believed")
+	assert.Equal(t, 5*time.Second, l.delay)
+	assert.Equal(t, "50", l.Expiration)
+	assert.NotContains(t, l.Headers, "x-death")
+	assert.NotContains(t, l.Headers, "x-first-death-queue")
+	assert.Contains(t, headers, "x-death", "the delivery's table is not modified")
+
+	d = incoming(amqp091.Table{"x-death": []any{death(clean.bridge, "expired"), death("theirs", "rejected")}})
+	l = clean.decide(clean.back, &d, now)
+	assert.Equal(t, straight, l.action)
+	assert.Equal(t, []any{death("theirs", "rejected")}, l.out.Headers["x-death"])
+	assert.Equal(t, "50", l.out.Expiration)
+}
+
+func TestDecide_UserID(t *testing.T) {
+	d := incoming(nil)
+	d.UserId = "alice"
+	l := clean.decide(clean.bridge, &d, now)
+	assert.Empty(t, l.out.UserId)
+	assert.Equal(t, "alice", l.out.Headers[userHeader])
+	assert.Contains(t, l.odd, "impersonator")
+
+	r := clean
+	r.impersonate = true
+	l = r.decide(r.bridge, &d, now)
+	assert.Equal(t, "alice", l.out.UserId)
+	assert.NotContains(t, l.out.Headers, userHeader)
+	assert.Empty(t, l.odd)
+}
+
+// TestDecide_NeverEarly: whatever a timestamp says, a publisher whose clock is not behind gets no
+// message early.
+func TestDecide_NeverEarly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := clean
+		r.trust = rapid.Bool().Draw(t, "trust")
+		delay := time.Duration(rapid.Int64Range(1, math.MaxUint32).Draw(t, "delay")) * time.Millisecond
+		waited := time.Duration(rapid.Int64Range(0, int64(10*time.Hour)).Draw(t, "waited"))
+		published := now.Add(-waited)
+		d := incoming(amqp091.Table{"x-delay": delay.Milliseconds()})
+		d.Timestamp = time.Unix(published.Unix(), 0)
+		l := r.decide(r.bridge, &d, now)
+		require.False(t, now.Add(l.delay).Before(published.Add(delay)))
+		require.LessOrEqual(t, l.delay, delay)
+	})
+}
+
+// FuzzDecide: what others put into headers never makes it panic.
+func FuzzDecide(f *testing.F) {
+	f.Add("5000", "soon", "expired", true)
+	f.Fuzz(func(_ *testing.T, delay, queue, reason string, table bool) {
+		var state any = queue
+		if table {
+			state = amqp091.Table{"due": delay, "delay": delay, "retry": reason}
+		}
+		for _, deaths := range []any{queue, []any{}, []any{queue}, []any{amqp091.Table{"queue": queue, "reason": reason}, nil}} {
+			for _, from := range []string{clean.bridge, clean.back} {
+				d := incoming(amqp091.Table{
+					"x-delay": delay, stateHeader: state, "x-death": deaths, "CC": queue,
+					attempt.Header: amqp091.Table{"queue": clean.back, "cc": queue, "priority": delay},
+				})
+				clean.decide(from, &d, now)
+			}
+		}
+	})
+}

@@ -1,0 +1,218 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/message"
+)
+
+// A forwarder passes messages on: each until it is confirmed where it goes.
+type forwarder struct {
+	rules
+	delayer delayer.Delayer
+	direct  func(context.Context, broker.Publishing) error
+	declare func(context.Context) error // what the bridge needs beside its queue
+	frame   func() int                  // the negotiated frame size; 0: unknown
+	log     *slog.Logger
+	quiet   quiet
+
+	counts [len(actions)]atomic.Int64 // messages that were passed on, by action
+}
+
+const (
+	firstPause     = 100 * time.Millisecond // after a message could not be passed on
+	longestPause   = 5 * time.Second
+	confirmTimeout = 30 * time.Second
+	// refusedFor is how long a message is tried that its destination refuses, as a full queue does,
+	// before it is parked: it must not keep others from passing.
+	refusedFor = time.Minute
+)
+
+// settle passes a message on and acknowledges it. It tries again, with growing pauses, until alive
+// or stop ends; the broker then delivers the message again. written is called once a message that
+// goes straight comes before those that are settled from then on.
+func (f *forwarder) settle(stop, alive context.Context, l letter, written func()) {
+	if l.odd != "" {
+		f.quiet.warn(f.log, l.odd, "message", l.MessageId)
+	}
+	began := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := f.pass(alive, l, written)
+		if err == nil {
+			_ = l.Ack(false) // fails only where the channel is lost: the message comes again
+			return
+		}
+		if !errors.Is(err, delayer.ErrNotSent) {
+			written() // its place is lost: others need not wait
+		}
+		if hopeless(l.action, err, time.Since(began)) {
+			l = f.refuse(l, time.Now(), err)
+			continue
+		}
+		f.quiet.warn(f.log, "a message cannot be passed on; the bridge tries again", "message", l.MessageId, "within", pause, "error", err)
+		if !wait(stop, alive, pause) {
+			_ = l.Nack(false, true)
+			return
+		}
+	}
+}
+
+// hopeless reports whether a message is to be parked. A missing exchange or permission, an alarm,
+// a policy and full waiting queues concern all messages: they wait.
+func hopeless(a action, err error, tried time.Duration) bool {
+	switch {
+	case a == park:
+		return false
+	case errors.Is(err, delayer.ErrRefused):
+		return a == straight && tried > refusedFor
+	}
+	return errors.Is(err, delayer.ErrInvalid) || errors.Is(err, delayer.ErrOutOfRange) || errors.Is(err, errTooLarge)
+}
+
+// wait returns false if the message must go back to its queue.
+func wait(stop, alive context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-stop.Done():
+	case <-alive.Done():
+	}
+	return false
+}
+
+// pass makes one attempt.
+func (f *forwarder) pass(ctx context.Context, l letter, written func()) error {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	var err error
+	switch l.action {
+	case straight:
+		const notMandatory = true // as the plugin: what nothing is bound for goes to an alternate exchange, or ends
+		err = f.publish(ctx, broker.Publishing{
+			Exchange: f.behind, Key: l.RoutingKey, Optional: notMandatory, Message: l.out, Written: written,
+		})
+	case delayed:
+		err = f.delayer.Publish(ctx, f.behind, l.RoutingKey, l.delay, l.out)
+	case tour:
+		err = f.delayer.Publish(ctx, "", f.back, l.delay, l.trip)
+	case park:
+		err = f.park(ctx, l)
+	}
+	if err == nil {
+		f.counts[l.action].Add(1)
+	}
+	return err
+}
+
+// errTooLarge: such a message would close the connection.
+var errTooLarge = errors.New("its properties and headers do not fit into a frame")
+
+func (f *forwarder) publish(ctx context.Context, p broker.Publishing) error {
+	if frame := f.frame(); frame > 0 && !message.Fits(&p.Message, frame) {
+		return fmt.Errorf("%w of %d bytes", errTooLarge, frame)
+	}
+	return f.direct(ctx, p)
+}
+
+func (f *forwarder) passed(yield func(string, int64) bool) {
+	for a, name := range actions {
+		if !yield(name, f.counts[a].Load()) {
+			return
+		}
+	}
+}
+
+// park publishes a message to the queue of parked messages. If even that is impossible the message
+// stays where it is.
+func (f *forwarder) park(ctx context.Context, l letter) error {
+	const noDelay, defaultExchange = 0, ""
+	msg := message.Seal(l.trip, message.NewEnvelope(time.Now(), noDelay, defaultExchange), nil)
+	to := broker.Publishing{Key: f.parked, Message: msg}
+	err := f.publish(ctx, to)
+	if errors.Is(err, broker.ErrReturned) || errors.Is(err, delayer.ErrUnroutable) { // someone has deleted it
+		if err := f.declare(ctx); err != nil {
+			return err
+		}
+		err = f.publish(ctx, to)
+	}
+	if err == nil {
+		f.log.Warn("a message is parked", "message", l.MessageId, "queue", f.parked, "reason", attempt.Bound(l.reason))
+	}
+	return err
+}
+
+// A quiet logs at most one line a second.
+type quiet struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (q *quiet) warn(log *slog.Logger, text string, args ...any) {
+	q.mu.Lock()
+	now := time.Now()
+	say := now.Sub(q.last) >= time.Second
+	if say {
+		q.last = now
+	}
+	q.mu.Unlock()
+	if say {
+		log.Warn(text, args...)
+	}
+}
+
+// serve passes on the messages of one channel, until it is lost or stop has ended. Those that run
+// by then have drainTimeout.
+func (f *forwarder) serve(stop, alive context.Context, queue string, messages <-chan amqp091.Delivery) {
+	alive, abandon := context.WithCancel(alive)
+	defer abandon()
+	defer context.AfterFunc(stop, func() { time.AfterFunc(drainTimeout, abandon) })()
+	var running sync.WaitGroup
+	defer running.Wait()
+	for stop.Err() == nil {
+		select {
+		case <-stop.Done():
+		case d, open := <-messages:
+			if !open {
+				return
+			}
+			if stop.Err() != nil {
+				return // not begun: closing the channel gives it back
+			}
+			f.begin(stop, alive, &running, queue, &d)
+		}
+	}
+}
+
+// drainTimeout is how long messages that are being passed on may take once the bridge stops.
+const drainTimeout = 10 * time.Second
+
+// begin settles a message beside others. It returns once a message that goes straight is written,
+// so that such messages keep their order, and while none can be written takes no other.
+func (f *forwarder) begin(stop, alive context.Context, running *sync.WaitGroup, queue string, d *amqp091.Delivery) {
+	l := f.decide(queue, d, time.Now())
+	written := make(chan struct{})
+	done := sync.OnceFunc(func() { close(written) })
+	running.Go(func() {
+		defer done()
+		f.settle(stop, alive, l, done)
+	})
+	if l.action != straight {
+		return
+	}
+	select {
+	case <-written:
+	case <-stop.Done():
+	case <-alive.Done():
+	}
+}

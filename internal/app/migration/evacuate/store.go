@@ -1,0 +1,172 @@
+package evacuate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/migration/record"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// Staging is the queue where messages are between the plugin and the Delayer.
+func Staging(prefix string) string { return record.Names(prefix) + "evacuated" }
+
+// Refused is the queue of the messages that the Delayer has refused.
+func Refused(prefix string) string { return record.Names(prefix) + "refused" }
+
+// Plan is the two queues.
+func Plan(prefix string) topology.Plan {
+	return topology.Plan{Queues: []topology.Queue{delivery.Keeping(Staging(prefix)), delivery.Keeping(Refused(prefix))}}
+}
+
+// A store is the two queues, locked for this process.
+type store struct {
+	prefix    string
+	reading   *broker.Conn
+	publisher *broker.Publisher
+	writing   *broker.Conn
+	channel   *amqp091.Channel
+	in        <-chan amqp091.Delivery
+	lost      <-chan *amqp091.Error
+	leftover  int // messages in the first queue when the store was opened
+	refused   int // and in the second
+}
+
+// Names for the bare booleans of amqp091-go.
+const (
+	durable       = true
+	autoDelete    = true
+	exclusive     = true
+	autoAck       = true
+	noLocal       = true
+	waitForAnswer = false
+	multiple      = true
+)
+
+// openStore declares the queues and takes the first for this process alone.
+func openStore(ctx context.Context, opts broker.Options, prefix string) (*store, error) {
+	opts.Logger = slog.New(slog.DiscardHandler) // the error is enough
+	s := &store{prefix: prefix}
+	var err error
+	if s.reading, err = broker.Dial(ctx, opts); err != nil {
+		return nil, err
+	}
+	if s.writing, err = broker.Dial(ctx, opts); err != nil {
+		s.reading.Close()
+		return nil, err
+	}
+	s.publisher = broker.NewPublisher(opts.Backend, func() {}, s.writing)
+	if err := s.take(ctx); err != nil {
+		s.close()
+		if broker.Code(err) == amqp091.ResourceLocked {
+			return nil, errors.New("evacuate: another delayer migrate evacuate is at work (wait for it, or stop it)")
+		}
+		return nil, broker.Explain("evacuate", "", fmt.Sprintf("queue %q", Staging(prefix)), err)
+	}
+	return s, nil
+}
+
+// take takes the lock, declares the queues and consumes the first.
+func (s *store) take(ctx context.Context) (err error) {
+	if s.channel, err = s.reading.Channel(ctx); err != nil {
+		return err
+	}
+	s.lost = s.channel.NotifyClose(make(chan *amqp091.Error, 1))
+	// A lock: an exclusive queue belongs to one connection, and is gone with it. An exclusive consumer
+	// would not do: quorum queues let others consume beside it (seen on RabbitMQ 3.10.8).
+	_, err = s.channel.QueueDeclare(record.Names(s.prefix)+"evacuate.lock", !durable, !autoDelete, exclusive, waitForAnswer, amqp091.Table{"x-queue-type": "classic"})
+	if err != nil {
+		return err
+	}
+	counts := [2]int{}
+	for i, q := range Plan(s.prefix).Queues {
+		declared, err := s.channel.QueueDeclare(q.Name, durable, !autoDelete, !exclusive, waitForAnswer, q.Args)
+		if err != nil {
+			return err
+		}
+		counts[i] = declared.Messages
+	}
+	s.leftover, s.refused = counts[0], counts[1]
+	const noSize, wholeChannel = 0, false
+	if err := s.channel.Qos(batchRows, noSize, wholeChannel); err != nil {
+		return err
+	}
+	s.in, err = s.channel.Consume(Staging(s.prefix), consumerTag, !autoAck, !exclusive, !noLocal, waitForAnswer, nil)
+	return err
+}
+
+const consumerTag = "evacuate"
+
+// close ends the connections. The broker takes back what is not acknowledged.
+func (s *store) close() {
+	if s.in != nil {
+		broker.EndConsuming(s.channel, Staging(s.prefix), consumerTag) // or what was acknowledged might come again
+	}
+	s.reading.Close()
+	s.publisher.Close()
+}
+
+func (s *store) next(ctx context.Context) (amqp091.Delivery, error) {
+	select {
+	case d, ok := <-s.in:
+		if ok {
+			return d, nil
+		}
+		err := errLost
+		if reason := <-s.lost; reason != nil {
+			err = fmt.Errorf("%w: %w", errLost, reason)
+		}
+		return d, fmt.Errorf("evacuate: queue %q: %w", Staging(s.prefix), err)
+	case <-ctx.Done():
+		return amqp091.Delivery{}, fmt.Errorf("evacuate: queue %q: no message came: %w", Staging(s.prefix), context.Cause(ctx))
+	}
+}
+
+var errLost = errors.New("the connection was lost, or the queue deleted (run the command again: nothing is lost)")
+
+// width is how many messages are published at a time.
+const width = 256
+
+func (s *store) refuse(ctx context.Context, headers amqp091.Table, body []byte, reason string) error {
+	const longest = 1 << 10
+	copied := amqp091.Table{reasonHeader: reason[:min(len(reason), longest)]}
+	for name, value := range headers {
+		if name != reasonHeader && name != "x-delivery-count" && name != "x-acquired-count" {
+			copied[name] = value
+		}
+	}
+	return s.publish(ctx, Refused(s.prefix), amqp091.Publishing{DeliveryMode: amqp091.Persistent, Headers: copied, Body: body})
+}
+
+func (s *store) publish(ctx context.Context, queue string, msg amqp091.Publishing) error {
+	err := s.publisher.Publish(ctx, broker.Publishing{Key: queue, Message: msg})
+	var known *delayer.Error
+	if errors.As(err, &known) && known.Object == "" {
+		known.Op, known.Object = "evacuate", fmt.Sprintf("queue %q", queue)
+	}
+	return err
+}
+
+// parallel calls f for each item, width at a time, and returns the first error. After it, no further
+// call begins.
+func parallel[T any](list []T, f func(T) error) error {
+	all, failed := errgroup.WithContext(context.Background())
+	all.SetLimit(width)
+	for _, item := range list {
+		all.Go(func() error {
+			if err := failed.Err(); err != nil {
+				return err // not the first: that one is returned
+			}
+			return f(item)
+		})
+	}
+	return all.Wait()
+}

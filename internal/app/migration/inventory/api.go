@@ -1,0 +1,192 @@
+// Package inventory reads what a migration must know of a vhost from the broker's management API.
+// It changes nothing.
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/management"
+)
+
+// API is the management API of one vhost.
+type API struct {
+	client *management.Client
+	vhost  string
+}
+
+// New is the API of a vhost. It asks nothing yet. A client without a timeout of its own is best: a
+// broker that scans the plugin's table takes its time.
+func New(client *management.Client, vhost string) *API { return &API{client, vhost} }
+
+// Definition returns an exchange with all its bindings. An exchange or vhost that does not exist is
+// an error that names it.
+//
+// Where the exchange is one of the plugin, the broker scans the plugin's table for the answer.
+func (a *API) Definition(ctx context.Context, exchange string) (Definition, error) {
+	var x apiExchange
+	err := a.get(ctx, &x, "exchanges", a.vhost, exchange)
+	if errors.Is(err, management.ErrNotFound) {
+		if err = a.Reachable(ctx); err == nil { // so it is not the vhost that does not exist
+			err = &delayer.Error{
+				Op: op, Object: fmt.Sprintf("exchange %q", exchange), Kind: delayer.ErrUnroutable,
+				Cause: fmt.Errorf("it does not exist in vhost %q", a.vhost), Hint: "delayer migrate assess lists those of the plugin",
+			}
+		}
+	}
+	if err != nil {
+		return Definition{}, err
+	}
+	return a.bound(ctx, x.info())
+}
+
+func (a *API) bound(ctx context.Context, x Exchange) (Definition, error) {
+	d := Definition{Exchange: x}
+	var err error
+	if d.Out, err = a.bindings(ctx, x.Name, "source"); err != nil {
+		return d, err
+	}
+	d.In, err = a.bindings(ctx, x.Name, "destination")
+	return d, err
+}
+
+func (a *API) bindings(ctx context.Context, exchange, end string) ([]BindingInfo, error) {
+	var found []struct {
+		Source    string
+		Target    string               `json:"destination"`
+		Kind      string               `json:"destination_type"`
+		Key       string               `json:"routing_key"`
+		Arguments management.Arguments `json:"arguments"`
+	}
+	if err := a.get(ctx, &found, "exchanges", a.vhost, exchange, "bindings", end); err != nil {
+		return nil, err
+	}
+	bindings := make([]BindingInfo, len(found))
+	for i, b := range found {
+		bindings[i] = BindingInfo{Source: b.Source, Target: b.Target, ToExchange: b.Kind == "exchange", Key: b.Key, Arguments: b.Arguments.Table()}
+	}
+	slices.SortFunc(bindings, func(b, c BindingInfo) int {
+		return cmp.Or(cmp.Compare(b.Source, c.Source), cmp.Compare(b.Target, c.Target), cmp.Compare(b.Key, c.Key),
+			cmp.Compare(fmt.Sprint(b.Arguments), fmt.Sprint(c.Arguments)))
+	})
+	return bindings, nil
+}
+
+// Reachable asks whether the API answers, lets the user in and knows the vhost.
+func (a *API) Reachable(ctx context.Context) error {
+	const everyVhostHas = "amq.direct"
+	var x apiExchange
+	err := a.get(ctx, &x, "exchanges", a.vhost, everyVhostHas)
+	if !errors.Is(err, management.ErrNotFound) {
+		return err
+	}
+	return &delayer.Error{
+		Op: op, Object: fmt.Sprintf("vhost %q", a.vhost), Kind: delayer.ErrUnavailable,
+		Cause: fmt.Errorf("it does not exist at %v, or user %q may not see it", a.client, a.client.User()),
+		Hint:  "the vhost is the one of the AMQP URL; rabbitmqctl list_vhosts and list_permissions show them",
+	}
+}
+
+// Delayed returns all exchanges of the vhost that are the plugin's, sorted by name.
+//
+// The broker scans the plugin's table for the answer, once for each exchange: do not poll.
+func (a *API) Delayed(ctx context.Context) ([]Exchange, error) {
+	all, err := a.exchanges(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var delayed []Exchange
+	for _, x := range all {
+		if x.Type == DelayedMessage {
+			delayed = append(delayed, x.info())
+		}
+	}
+	return delayed, nil
+}
+
+// exchanges lists those of the vhost in one request, sorted by name. Pages would make the broker
+// scan the plugin's table once for each page.
+func (a *API) exchanges(ctx context.Context) ([]apiExchange, error) {
+	var all []apiExchange
+	err := a.get(ctx, &all, "exchanges", a.vhost)
+	if errors.Is(err, management.ErrNotFound) {
+		err = a.Reachable(ctx)
+	}
+	slices.SortFunc(all, func(x, y apiExchange) int { return cmp.Compare(x.Name, y.Name) })
+	return all, err
+}
+
+// op is the operation that an error names.
+const op = "look at"
+
+func (a *API) get(ctx context.Context, into any, path ...string) error {
+	return a.client.Get(ctx, management.Request{Op: op, Path: management.Path(path...)}, into)
+}
+
+// apiExchange is an exchange as the API shows it.
+type apiExchange struct {
+	Exchange
+	Arguments management.Arguments `json:"arguments"`
+	Pending   *int64               `json:"messages_delayed"` // of the node that answers
+	Stats     struct {
+		In struct {
+			Rate float64 `json:"rate"`
+		} `json:"publish_in_details"`
+	} `json:"message_stats"`
+}
+
+func (x apiExchange) info() Exchange {
+	x.Exchange.Arguments = x.Arguments.Table()
+	return x.Exchange
+}
+
+// Bindings returns the bindings of an exchange: those that it is the source of, and those that it
+// is the target of. The broker does not scan the plugin's table for the answer.
+func (a *API) Bindings(ctx context.Context, exchange string) (out, in []BindingInfo, err error) {
+	d, err := a.bound(ctx, Exchange{Name: exchange})
+	return d.Out, d.In, err
+}
+
+// QueuesNamed lists the queues whose names begin with a text.
+func (a *API) QueuesNamed(ctx context.Context, start string) ([]string, error) {
+	found, err := a.queues(ctx, start)
+	var names []string
+	for _, q := range found {
+		if strings.HasPrefix(q.Name, start) {
+			names = append(names, q.Name)
+		}
+	}
+	return names, err
+}
+
+// Published returns how many messages clients have published to an exchange since its statistics
+// began. The API counts them a few seconds late.
+func (a *API) Published(ctx context.Context, exchange string) (int64, error) {
+	var x struct {
+		Stats struct {
+			In int64 `json:"publish_in"`
+		} `json:"message_stats"`
+	}
+	err := a.get(ctx, &x, "exchanges", a.vhost, exchange)
+	return x.Stats.In, err
+}
+
+// Pending counts what waits for each exchange of the plugin, as far as the API knows it: for
+// exchanges that are still the plugin's, and on the node that answers.
+//
+// The broker scans the plugin's table for the answer, once for each exchange: do not poll.
+func (a *API) Pending(ctx context.Context) (map[string]int64, error) {
+	all, err := a.exchanges(ctx)
+	rows := map[string]int64{}
+	for _, x := range all {
+		if x.Type == DelayedMessage && x.Pending != nil {
+			rows[x.Name] = *x.Pending
+		}
+	}
+	return rows, err
+}

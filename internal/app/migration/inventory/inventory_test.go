@@ -1,0 +1,160 @@
+package inventory
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/management"
+)
+
+// api answers by path; what it does not know is 404.
+func api(t *testing.T, vhost string, answers map[string]string) *API {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path, _, _ := strings.Cut(strings.TrimPrefix(r.RequestURI, "/api/"), "?")
+		answer, known := answers[path]
+		switch {
+		case answer == "401":
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = w.Write([]byte(`{"error":"not_authorised","reason":"Not administrator user"}`))
+		case answer == "500":
+			w.WriteHeader(http.StatusInternalServerError)
+		case !known:
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			_, _ = w.Write([]byte(answer))
+		}
+	}))
+	t.Cleanup(server.Close)
+	return open(t, server.URL, vhost, nil)
+}
+
+// open returns an API of a server, which it trusts as a TLS configuration says.
+func open(t *testing.T, url, vhost string, trusts *tls.Config) *API {
+	t.Helper()
+	const noTimeout = 0
+	client, err := management.New(strings.Replace(url, "://", "://mon:hunter2@", 1), noTimeout, &http.Transport{TLSClientConfig: trusts})
+	require.NoError(t, err)
+	return New(client, vhost)
+}
+
+// TestNames: names with every character that a path gives a meaning to.
+func TestNames(t *testing.T) {
+	const name, vhost = `caf é/"a%2F?#`, "/v w"
+	a := api(t, vhost, map[string]string{
+		"exchanges/%2Fv%20w/caf%20%C3%A9%2F%22a%252F%3F%23":                      `{"name":"caf é/\"a%2F?#","type":"x-delayed-message","arguments":{"x-delayed-type":"topic"}}`,
+		"exchanges/%2Fv%20w/caf%20%C3%A9%2F%22a%252F%3F%23/bindings/source":      `[{"source":"x","destination":"b","destination_type":"queue","routing_key":"k","arguments":{}},{"source":"x","destination":"a","destination_type":"exchange","routing_key":"","arguments":[]}]`,
+		"exchanges/%2Fv%20w/caf%20%C3%A9%2F%22a%252F%3F%23/bindings/destination": `[]`,
+	})
+	d, err := a.Definition(t.Context(), name)
+	require.NoError(t, err)
+	require.True(t, d.Delayed())
+	require.Equal(t, "topic", d.DelayedType())
+	require.Empty(t, d.In)
+	require.Equal(t, []BindingInfo{
+		{Source: "x", Target: "a", ToExchange: true, Arguments: amqp091.Table{}},
+		{Source: "x", Target: "b", Key: "k", Arguments: amqp091.Table{}},
+	}, d.Out)
+}
+
+// TestNew_TLS: an https address is trusted as the configuration says.
+func TestNew_TLS(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) }))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	require.ErrorContains(t, open(t, server.URL, "/", nil).Reachable(t.Context()), "certificate")
+	trusted := x509.NewCertPool()
+	trusted.AddCert(server.Certificate())
+	require.NoError(t, open(t, server.URL, "/", &tls.Config{RootCAs: trusted}).Reachable(t.Context()))
+}
+
+func TestMissing(t *testing.T) {
+	a := api(t, "/", map[string]string{"exchanges/%2F/amq.direct": `{}`})
+	_, err := a.Definition(t.Context(), "x y")
+	require.ErrorIs(t, err, delayer.ErrUnroutable)
+	require.ErrorContains(t, err, `exchange "x y": unroutable: it does not exist in vhost "/"`)
+
+	a = api(t, "gone", nil)
+	_, err = a.Definition(t.Context(), "x")
+	require.ErrorContains(t, err, `vhost "gone"`)
+	_, err = a.Delayed(t.Context())
+	require.ErrorContains(t, err, `it does not exist at http://127.0.0.1`)
+	require.ErrorContains(t, err, `or user "mon" may not see it`)
+	require.NotContains(t, err.Error(), "hunter2")
+}
+
+// TestLook_Unseen: what only an administrator sees does not end the look.
+func TestLook_Unseen(t *testing.T) {
+	answers := map[string]string{
+		"exchanges/%2F":                        `[{"name":"z","type":"direct"},{"name":"d","type":"x-delayed-message","messages_delayed":7,"message_stats":{"publish_in_details":{"rate":1.5}}}]`,
+		"exchanges/%2F/amq.direct":             `{}`,
+		"exchanges/%2F/d/bindings/source":      `[]`,
+		"exchanges/%2F/d/bindings/destination": `[]`,
+		"overview":                             `{"rabbitmq_version":"3.10.8","exchange_types":[{"name":"direct"}]}`,
+		"nodes":                                `[{"name":"b","running":false},{"name":"a","running":true,"applications":[{"name":"rabbitmq_delayed_message_exchange","version":"3.10.2"}]}]`,
+		"feature-flags":                        "401",
+		"policies/%2F":                         `[{"name":"p","pattern":".","apply-to":"all","priority":1,"definition":{"expires":5}}]`,
+		"operator-policies/%2F":                `[]`,
+		"permissions/%2F/" + "app":             "401",
+		"parameters/shovel/%2F":                "401",
+		"queues/%2F":                           `{"page_count":1,"items":[{"name":"q","messages":3,"arguments":{"x-message-ttl":1000}}]}`,
+	}
+	a := api(t, "/", answers)
+	v, err := a.Look(t.Context(), "app", []string{"q", "Q"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"d", "z"}, []string{v.Exchanges[0].Name, v.Exchanges[1].Name})
+	require.Len(t, v.Delayed, 1)
+	require.EqualValues(t, 7, *v.Delayed[0].Pending)
+	require.InDelta(t, 1.5, v.Delayed[0].Rate, 0)
+	require.Equal(t, []Node{{"a", true, "3.10.2"}, {"b", false, ""}}, v.Nodes)
+	require.Equal(t, []Queue{{"q", amqp091.Table{"x-message-ttl": int64(1000)}, 3}}, v.Queues)
+	require.Nil(t, v.Permission)
+	var what []string
+	for _, u := range v.Unseen {
+		what = append(what, u.What)
+		require.Contains(t, u.Why, "user mon of the management API: 401 Unauthorized: Not administrator user")
+	}
+	require.Equal(t, []string{"the feature flags", "the permissions of user app", "the shovels"}, what)
+
+	delete(answers, "permissions/%2F/app")
+	v, err = a.Look(t.Context(), "app", nil)
+	require.NoError(t, err)
+	require.Contains(t, v.Unseen[1].Why, "no user of RabbitMQ's own")
+	answers["users/app"] = `{}`
+	v, err = a.Look(t.Context(), "app", nil)
+	require.NoError(t, err)
+	require.Equal(t, &Permission{}, v.Permission, "a user without any permission")
+}
+
+func TestNew(t *testing.T) {
+	_, err := management.New("http://h", 0, nil)
+	require.ErrorIs(t, err, delayer.ErrConfig)
+}
+
+// TestLook_TablesGone: as seen on 4.0.5 after khepri_db was enabled while the plugin ran.
+func TestLook_TablesGone(t *testing.T) {
+	answers := map[string]string{
+		"exchanges/%2F/amq.direct": `{}`, "exchanges/%2F": "500", "overview": `{"rabbitmq_version":"4.0.5"}`, "nodes": "[]",
+		"policies/%2F": "[]", "operator-policies/%2F": "[]", "permissions/%2F/app": "{}",
+		"feature-flags": `[{"name":"khepri_db","state":"disabled"}]`,
+	}
+	a := api(t, "/", answers)
+	_, err := a.Look(t.Context(), "app", nil)
+	require.ErrorContains(t, err, "500")
+	require.NotContains(t, err.Error(), "khepri")
+	answers["feature-flags"] = `[{"name":"khepri_db","state":"enabled"}]`
+	_, err = a.Look(t.Context(), "app", nil)
+	require.ErrorIs(t, err, delayer.ErrUnavailable)
+	require.ErrorContains(t, err, "khepri_db was enabled while the plugin ran")
+}

@@ -1,0 +1,214 @@
+package node
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// graceFor is how long rabbitmqctl may take beside the program that it runs.
+	graceFor = 30 * time.Second
+	// mostOutput bounds what is read of one call. The largest message of RabbitMQ has 512 MiB, and
+	// base64 makes 4 bytes of 3.
+	mostOutput = 1 << 30
+	// mostStderr bounds what is kept of the standard error.
+	mostStderr = 8 << 10
+	// wait bounds how long the output may go on after the command has ended. A body of megabytes takes
+	// some seconds to be read on a busy machine. A child that holds the output is ended with the
+	// command, where the system has process groups.
+	wait = 20 * time.Second
+)
+
+// run runs the command with args and reads what it prints between the markers.
+func (c *Control) run(ctx context.Context, timeout time.Duration, args []string, line func(fields)) error {
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	cmd := exec.CommandContext(bounded, c.command[0], append(c.command[1:len(c.command):len(c.command)], args...)...)
+	cmd.WaitDelay = wait
+	own(cmd)
+	said := &tail{}
+	cmd.Stderr = said
+	reader, writer := io.Pipe()
+	cmd.Stdout = writer
+	read := make(chan error, 1)
+	var before tail // what came instead of a result
+	go func() {
+		read <- before.read(reader, line)
+		_, _ = io.Copy(io.Discard, reader)
+	}()
+	failed := cmd.Run()
+	_ = writer.Close()
+	err := <-read
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", c.name(), context.Cause(ctx))
+	case bounded.Err() != nil:
+		return fmt.Errorf("%s: no answer within %v%s (is the node overloaded, or does the command wait for input?)", c.name(), timeout, said)
+	case failed != nil:
+		return c.explain(failed, cmd.Process != nil, said, &before)
+	case err != nil:
+		return fmt.Errorf("%s: %w%s", c.name(), err, said)
+	}
+	return nil
+}
+
+// name is the command without its arguments: one of them may be a password.
+func (c *Control) name() string {
+	if len(c.command) > 1 {
+		return c.command[0] + " …"
+	}
+	return c.command[0]
+}
+
+// The remedies.
+const (
+	cookie = "run it as the user of the node, so that it has the node's Erlang cookie"
+	start  = "start the node, or name a running one with -n; run it as the user of the node, so that it has the node's Erlang cookie"
+)
+
+// remedies are what to do, by a part of what rabbitmqctl says. Its advice for a node that does not
+// answer speaks of cookies, too.
+var remedies = []struct{ says, remedy string }{
+	{"uthentication failed", cookie},
+	{"invalid Erlang cookie", cookie},
+	{"cookie file must be", cookie},
+	{"not running", start},
+	{"unable to perform an operation on node", start},
+	{"nodedown", start},
+	{"undefined function", "is this command rabbitmqctl, of a RabbitMQ since 3.8?"},
+}
+
+func (c *Control) explain(err error, started bool, stderr, stdout *tail) error {
+	if !started {
+		return fmt.Errorf("%s: %w (give the command that runs rabbitmqctl on a node, such as 'docker exec rabbit rabbitmqctl')", c.name(), err)
+	}
+	said := stderr.String() + stdout.String()
+	for _, r := range remedies {
+		if strings.Contains(string(stderr.kept)+string(stdout.kept), r.says) {
+			return fmt.Errorf("%s: %w%s (%s)", c.name(), err, said, r.remedy)
+		}
+	}
+	return fmt.Errorf("%s: %w%s", c.name(), err, said)
+}
+
+// read calls line with each line between the markers. The tail keeps what comes before them, such as
+// warnings, until there is a result.
+func (t *tail) read(from io.Reader, line func(fields)) error {
+	in := bufio.NewReaderSize(io.LimitReader(from, mostOutput), 64<<10)
+	var failed error
+	began := false
+	for {
+		text, err := in.ReadString('\n')
+		text = strings.TrimRight(text, "\r\n")
+		switch {
+		case !began && strings.HasSuffix(text, begins): // a warning may lack its line break
+			began, t.kept = true, nil
+		case !began:
+			_, _ = t.Write([]byte(text + "\n"))
+		case text == ends:
+			return failed
+		case failed == nil:
+			failed = take(text, line)
+		}
+		if err != nil {
+			return fmt.Errorf("its output ends without a result%s", t)
+		}
+	}
+}
+
+func take(text string, line func(fields)) (err error) {
+	f := fields{strings.Split(text, " "), &err}
+	if f.words[0] == "failed" {
+		return explainFailed(f.text(1))
+	}
+	line(f)
+	return err
+}
+
+func explainFailed(reason string) error {
+	switch {
+	case reason == "not connected", strings.Contains(reason, "nodedown"):
+		return fmt.Errorf("the node is not connected (%w: start it)", ErrUnreached)
+	case strings.Contains(reason, "no_plugin"):
+		return ErrNoPlugin
+	case strings.Contains(reason, "{badrpc,timeout}"):
+		return errors.New("the node did not answer in time: is it overloaded?")
+	case strings.Contains(reason, "not_locked"):
+		return errors.New("the node does not see this tool's lock (is the command for the broker in url? or was the connection lost?)")
+	case strings.Contains(reason, "{'EXIT',khepri}"):
+		return errors.New("the broker keeps its exchanges in Khepri (run the command without --rabbitmqctl)")
+	case strings.Contains(reason, "other_type"):
+		return errors.New("someone has declared it with another type")
+	case strings.Contains(reason, "no_exchange"):
+		return errors.New("it does not exist there")
+	}
+	return fmt.Errorf("the program failed on the node: %.500s", reason)
+}
+
+// ErrNoPlugin means that a node has no process or no table of the plugin.
+var ErrNoPlugin = errors.New("the node does not run the x-delayed-message plugin (rabbitmq-plugins enable rabbitmq_delayed_message_exchange; a disabled plugin has no messages)")
+
+// A tail keeps the last bytes that are written to it.
+type tail struct{ kept []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p...)
+	if over := len(t.kept) - mostStderr; over > 0 {
+		t.kept = bytes.Clone(t.kept[over:])
+	}
+	return len(p), nil
+}
+
+// String returns the last lines, to be put behind an error.
+func (t *tail) String() string {
+	const most = 8
+	lines := strings.FieldsFunc(string(t.kept), func(r rune) bool { return r == '\n' || r == '\r' })
+	if len(lines) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(lines[max(0, len(lines)-most):], "; ")
+}
+
+// fields are the words of a line that a program printed. The first says what the line is; a wrong
+// one makes err.
+type fields struct {
+	words []string
+	err   *error // the first error of the output
+}
+
+func (f fields) word(i int) string {
+	if i >= len(f.words) {
+		f.fail(fmt.Errorf("line %.60q has no word %d", strings.Join(f.words, " "), i))
+		return ""
+	}
+	return f.words[i]
+}
+
+func (f fields) bytes(i int) []byte {
+	data, err := base64.StdEncoding.DecodeString(f.word(i))
+	f.fail(err)
+	return data
+}
+
+func (f fields) text(i int) string { return string(f.bytes(i)) }
+
+func (f fields) number(i int) int64 {
+	n, err := strconv.ParseInt(f.word(i), 10, 64)
+	f.fail(err)
+	return n
+}
+
+func (f fields) fail(err error) {
+	if err != nil && *f.err == nil {
+		*f.err = fmt.Errorf("unexpected output: %w", err)
+	}
+}

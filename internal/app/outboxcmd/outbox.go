@@ -1,0 +1,196 @@
+// Package outboxcmd publishes what applications committed to PostgreSQL: delayer outbox.
+package outboxcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/flags"
+	"github.com/delayer-go/delayer/internal/app/service"
+	"github.com/delayer-go/delayer/outbox"
+)
+
+// Command is `delayer outbox`.
+type Command struct {
+	Run     runCmd     `cmd:"" help:"Publish what applications enqueue, until it is told to stop. Any number may run."`
+	Status  statusCmd  `cmd:"" help:"Show how many messages there are, and those that cannot be published."`
+	Migrate migrateCmd `cmd:"" help:"Create the outbox's table, or bring it to the newest version."`
+}
+
+// postgresFlags say which database.
+type postgresFlags struct {
+	Postgres string `placeholder:"URL" help:"postgres://user@host:5432/database. Others on this machine can see it: a password is better in DELAYER_POSTGRES, or in PGPASSWORD or PGPASSFILE."`
+}
+
+var errNoPostgres = errors.New("no database is configured (set DELAYER_POSTGRES or give --postgres)")
+
+// open connects when a connection is first used. The parser's error quotes its input, so it is not shown.
+func (f *postgresFlags) open(ctx context.Context) (*pgxpool.Pool, error) {
+	address := f.Postgres
+	if address == "" {
+		address = os.Getenv("DELAYER_POSTGRES")
+	}
+	if address == "" {
+		return nil, errNoPostgres
+	}
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return nil, errors.New("the database's URL cannot be read (it looks like postgres://user:password@host:5432/database, " +
+			"with special characters of the password percent-encoded)")
+	}
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// runCmd is `delayer outbox run`.
+type runCmd struct {
+	postgresFlags
+	service.Flags
+	flags.Broker
+	Batch   int           `default:"500" help:"How many messages are published beside each other (default ${default}). Their bodies are in memory."`
+	Workers int           `default:"2" help:"How many batches are under way at once, each on a connection to the database (default ${default})."`
+	Poll    time.Duration `default:"1s" help:"How often the table is read where no notification came (default ${default})."`
+}
+
+// Validate makes a value that cannot be right a usage error.
+func (c *runCmd) Validate() error {
+	switch {
+	case c.Batch <= 0:
+		return fmt.Errorf("--batch: %d must be positive", c.Batch)
+	case c.Workers <= 0:
+		return fmt.Errorf("--workers: %d must be positive", c.Workers)
+	case c.Poll <= 0:
+		return fmt.Errorf("--poll: %v must be positive", c.Poll)
+	}
+	return c.Flags.Validate()
+}
+
+// Run relays until SIGTERM or Ctrl-C. To be told to stop is how it ends in good order: the exit status is 0.
+func (c *runCmd) Run(ctx context.Context, s cli.Streams) error {
+	cfg, err := c.Load()
+	if err != nil {
+		return err
+	}
+	pool, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	running, err := c.Start(ctx, s.Err)
+	if err != nil {
+		return err
+	}
+	defer running.Close()
+	running.Configure(&cfg)
+	running.Register(service.NewOutboxGauges(ctx, pool))
+	d, err := backend.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer d.Close() //nolint:errcheck // what is not confirmed is still in the outbox
+	r, err := outbox.NewRelay(pool, d, outbox.Config{Batch: c.Batch, Workers: c.Workers, Poll: c.Poll, Logger: running.Log})
+	if err != nil {
+		return err
+	}
+	running.Log.Info("outbox relay starts")
+	if err := r.Run(ctx); err != nil {
+		return err
+	}
+	running.Log.Info("outbox relay has stopped")
+	return nil
+}
+
+// migrateCmd is `delayer outbox migrate`.
+type migrateCmd struct{ postgresFlags }
+
+// Run migrates.
+func (c *migrateCmd) Run(ctx context.Context, s cli.Streams) error {
+	pool, err := c.open(ctx)
+	if err == nil {
+		defer pool.Close()
+		err = outbox.Migrate(ctx, pool)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(s.Out, "The outbox's table has the newest version.")
+	return err
+}
+
+// statusCmd is `delayer outbox status`.
+type statusCmd struct {
+	postgresFlags
+	cli.Format
+	Limit int `default:"20" help:"How many of the messages that cannot be published are shown (default ${default})."`
+}
+
+// Run prints the lag and the failures.
+func (c *statusCmd) Run(ctx context.Context, s cli.Streams) error {
+	pool, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	lag, err := outbox.ReadLag(ctx, pool)
+	if err != nil {
+		return err
+	}
+	failed, err := outbox.Failures(ctx, pool, c.Limit)
+	if err != nil {
+		return err
+	}
+	if c.JSON() {
+		return cli.WriteJSON(s.Out, statusOf(lag, failed))
+	}
+	fmt.Fprintf(s.Out, "%d ready, the oldest for %v; %d waiting until their delay fits; %d failed.\n",
+		lag.Ready, lag.Oldest.Round(time.Millisecond), lag.Waiting, lag.Failed)
+	if len(failed) == 0 {
+		return nil
+	}
+	fmt.Fprintln(s.Out)
+	t := cli.NewTable("ROW", "DESTINATION", "MESSAGE ID", "TRIES", "NEXT TRY", "ERROR")
+	for _, f := range failed {
+		destination := "exchange " + cli.Shown(f.Exchange) + " " + cli.Shown(f.Key)
+		if f.Exchange == "" {
+			destination = "queue " + cli.Shown(f.Key)
+		}
+		t.Add(strconv.FormatInt(f.ID, 10), destination, cli.OrDash(f.Message.MessageId), strconv.Itoa(f.Attempts),
+			f.NextTry.UTC().Format(time.RFC3339), cli.Plain(f.Err, ""))
+	}
+	return t.Write(s.Out)
+}
+
+// Status is what outbox status --output json writes.
+type Status struct {
+	Ready    int64     `json:"ready"`
+	Oldest   float64   `json:"oldest_seconds"`
+	Waiting  int64     `json:"waiting"`
+	Failed   int64     `json:"failed"`
+	Failures []Failure `json:"failures"`
+}
+
+// A Failure is a message that the relay could not publish.
+type Failure struct {
+	Row       int64     `json:"row"`
+	Exchange  string    `json:"exchange"`
+	Key       string    `json:"routing_key"`
+	MessageID string    `json:"message_id"`
+	Tries     int       `json:"tries"`
+	NextTry   time.Time `json:"next_try"`
+	Error     string    `json:"error"`
+}
+
+func statusOf(lag outbox.Lag, failed []outbox.Failure) Status {
+	st := Status{lag.Ready, lag.Oldest.Seconds(), lag.Waiting, lag.Failed, []Failure{}}
+	for _, f := range failed {
+		st.Failures = append(st.Failures, Failure{f.ID, f.Exchange, f.Key, f.Message.MessageId, f.Attempts, f.NextTry.UTC(), f.Err})
+	}
+	return st
+}

@@ -1,0 +1,138 @@
+package sendcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/flags"
+)
+
+// timeLayout is how a due time is printed.
+const timeLayout = "2006-01-02T15:04:05.000Z07:00"
+
+// ticketFlags are those of the commands that take tickets.
+type ticketFlags struct {
+	flags.Broker
+	cli.Format
+	flags.Deadline
+}
+
+// with calls use with a Delayer beside which no controller runs.
+func (f *ticketFlags) with(ctx context.Context, use func(context.Context, delayer.Delayer) error) error {
+	cfg, err := f.Load()
+	if err != nil {
+		return err
+	}
+	limits, err := backend.Limits(cfg)
+	if err != nil {
+		return err
+	}
+	if limits.CancelBefore == 0 { // before Open, which declares queues
+		return errors.New("with this configuration messages cannot be cancelled: use that of the sender, with backend controller and wheel slots")
+	}
+	ctx, cancel := f.Within(ctx)
+	defer cancel()
+	d, err := flags.OpenBriefly(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer d.Close() //nolint:errcheck // what was asked is confirmed, or its error is what matters
+	return use(ctx, d)
+}
+
+// Cancel is `delayer cancel`.
+type Cancel struct {
+	Tickets []delayer.Ticket `arg:"" name:"ticket" help:"What delayer send, or Schedule, has returned."`
+	ticketFlags
+}
+
+// cancelledTicket is what cancel says of a ticket.
+type cancelledTicket struct {
+	Ticket    delayer.Ticket `json:"ticket"`
+	Cancelled bool           `json:"cancelled"`
+	Error     string         `json:"error,omitempty"`
+}
+
+// Run cancels all that can be cancelled.
+func (c *Cancel) Run(ctx context.Context, s cli.Streams) error {
+	done := make([]cancelledTicket, 0, len(c.Tickets))
+	failed := 0
+	err := c.with(ctx, func(ctx context.Context, by delayer.Delayer) error {
+		for _, ticket := range c.Tickets {
+			one := cancelledTicket{Ticket: ticket, Cancelled: true}
+			if err := by.Cancel(ctx, ticket); err != nil {
+				one.Cancelled, one.Error = false, err.Error()
+				failed++
+			}
+			done = append(done, one)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.print(s, done); err != nil || failed == 0 {
+		return err
+	}
+	return fmt.Errorf("%d of %d were not cancelled", failed, len(done))
+}
+
+func (c *Cancel) print(s cli.Streams, done []cancelledTicket) error {
+	if c.JSON() {
+		return cli.WriteJSON(s.Out, done)
+	}
+	for _, one := range done {
+		said := "cancelled"
+		if !one.Cancelled {
+			said = "not cancelled: " + one.Error
+		}
+		if _, err := fmt.Fprintf(s.Out, "%s  %s\n", one.Ticket, said); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reschedule is `delayer reschedule`.
+type Reschedule struct {
+	Ticket delayer.Ticket `arg:"" help:"What delayer send, Schedule or Reschedule has returned."`
+	Delay  time.Duration  `arg:"" help:"How long the message waits from now on, such as 90s or 36h."`
+	ticketFlags
+}
+
+// scheduled is what reschedule says.
+type scheduled struct {
+	Due    time.Time      `json:"due"`
+	Ticket delayer.Ticket `json:"ticket,omitempty"`
+}
+
+// named names the ticket, if there is one.
+func (s scheduled) named() string {
+	if s.Ticket == "" {
+		return ""
+	}
+	return ", ticket " + string(s.Ticket)
+}
+
+// Run reschedules one message.
+func (c *Reschedule) Run(ctx context.Context, s cli.Streams) error {
+	var next scheduled
+	err := c.with(ctx, func(ctx context.Context, by delayer.Delayer) (err error) {
+		next.Due = time.Now().Add(c.Delay)
+		next.Ticket, err = by.Reschedule(ctx, c.Ticket, c.Delay)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON() {
+		return cli.WriteJSON(s.Out, next)
+	}
+	_, err = fmt.Fprintf(s.Out, "due %s%s\n", next.Due.Format(timeLayout), next.named())
+	return err
+}

@@ -1,0 +1,165 @@
+package service
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/outbox"
+	"github.com/delayer-go/delayer/status"
+)
+
+const (
+	askEvery  = 30 * time.Second // the least time between two questions for gauges that cost something
+	askWithin = 5 * time.Second  // for the answer: a scrape waits for it
+)
+
+// Gauges are asked for when they are collected, at most every askEvery. While nobody answers there
+// are none.
+type Gauges struct {
+	descs []*prometheus.Desc
+	Ask   func(context.Context) ([]prometheus.Metric, error)
+	ctx   context.Context // ends when the command is told to stop
+
+	mu   sync.Mutex
+	next time.Time
+	last []prometheus.Metric
+}
+
+// Describe implements [prometheus.Collector].
+func (a *Gauges) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range a.descs {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (a *Gauges) Collect(out chan<- prometheus.Metric) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := time.Now(); !now.Before(a.next) && a.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(a.ctx, askWithin)
+		defer cancel()
+		a.last, _ = a.Ask(ctx) // the log says already that the broker or the database is away
+		a.next = now.Add(askEvery)
+	}
+	for _, m := range a.last {
+		out <- m
+	}
+}
+
+func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}
+
+// QueueGauges are the gauges of what a Delayer's queues hold. They are asked for over a connection of
+// their own, which comes back by itself.
+type QueueGauges struct {
+	Gauges
+	cfg    backend.Config
+	reader *status.Reader // nil until the broker has answered once
+	stop   context.CancelFunc
+}
+
+// NewQueueGauges asks once they are collected, until ctx ends or Close.
+func NewQueueGauges(ctx context.Context, cfg backend.Config) *QueueGauges {
+	cfg.Observer, cfg.Logger = delayer.Observer{}, slog.New(slog.DiscardHandler) // the connection is of no interest
+	cfg.Management = ""                                                          // AMQP tells all that is counted here
+	messages := prometheus.NewDesc("delayer_messages", "Messages in the queues of the Delayer's prefix, by what they are there for.", []string{"state"}, nil)
+	c := &QueueGauges{cfg: cfg}
+	c.descs = []*prometheus.Desc{messages}
+	c.ctx, c.stop = context.WithCancel(ctx)
+	c.Ask = func(ctx context.Context) (all []prometheus.Metric, err error) {
+		if c.reader == nil {
+			if c.reader, err = status.Open(ctx, status.Config{Backend: c.cfg}); err != nil {
+				return nil, err
+			}
+		}
+		found, err := c.reader.Read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for state, n := range byState(found) {
+			all = append(all, gauge(messages, float64(n), state))
+		}
+		return all, nil
+	}
+	return c
+}
+
+// Close ends the connection. A Collect afterwards tells what the last one did.
+func (c *QueueGauges) Close() {
+	c.stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reader != nil {
+		_ = c.reader.Close() // nothing was written
+	}
+}
+
+func byState(s status.Status) map[string]int {
+	sums := map[string]int{"waiting": 0, "intake": 0, "misrouted": 0, "unroutable": 0}
+	for _, b := range s.Backends {
+		for _, q := range b.Queues {
+			if q.Name == s.Prefix+".controller.intake" {
+				sums["intake"] += q.Messages
+			} else {
+				sums["waiting"] += q.Messages
+			}
+		}
+	}
+	for state, q := range map[string]*status.Queue{"misrouted": s.Misrouted, "unroutable": s.Unroutable} {
+		if q != nil {
+			sums[state] = q.Messages
+		}
+	}
+	return sums
+}
+
+// NewOutboxGauges returns the gauges of what an outbox holds.
+func NewOutboxGauges(ctx context.Context, pool *pgxpool.Pool) *Gauges {
+	messages := prometheus.NewDesc("delayer_outbox_messages", "Messages in the outbox.", []string{"state"}, nil)
+	oldest := prometheus.NewDesc("delayer_outbox_oldest_seconds", "How long the oldest message that could be published has been in the outbox.", nil, nil)
+	return &Gauges{
+		ctx: ctx, descs: []*prometheus.Desc{messages, oldest},
+		Ask: func(ctx context.Context) ([]prometheus.Metric, error) {
+			lag, err := outbox.ReadLag(ctx, pool)
+			if err != nil {
+				return nil, err
+			}
+			return []prometheus.Metric{
+				gauge(messages, float64(lag.Ready), "ready"), gauge(messages, float64(lag.Waiting), "waiting"),
+				gauge(messages, float64(lag.Failed), "failed"), gauge(oldest, lag.Oldest.Seconds()),
+			}, nil
+		},
+	}
+}
+
+// A BridgeCounter counts what a bridge has passed on: messages without a delay go through no
+// Delayer, whose Observer would count them.
+type BridgeCounter struct {
+	messages *prometheus.Desc
+	counts   iter.Seq2[string, int64]
+}
+
+// NewBridgeCounter reads the counts when they are collected.
+func NewBridgeCounter(counts iter.Seq2[string, int64]) *BridgeCounter {
+	return &BridgeCounter{prometheus.NewDesc("delayer_bridge_messages_total", "Messages that a bridge has passed on, by how.", []string{"action"}, nil), counts}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *BridgeCounter) Describe(out chan<- *prometheus.Desc) { out <- c.messages }
+
+// Collect implements [prometheus.Collector].
+func (c *BridgeCounter) Collect(out chan<- prometheus.Metric) {
+	for action, n := range c.counts {
+		out <- prometheus.MustNewConstMetric(c.messages, prometheus.CounterValue, float64(n), action)
+	}
+}

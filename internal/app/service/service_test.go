@@ -1,0 +1,73 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/status"
+)
+
+// TestService_Ready: connected, and not stopping.
+func TestService_Ready(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	s := &Service{running: ctx}
+	s.measure()
+	handler := s.handler(false)
+	ask := func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code, w.Body.String()
+	}
+	requireNotReady := func(why string) {
+		t.Helper()
+		status, body := ask("/readyz")
+		require.Equal(t, http.StatusServiceUnavailable, status)
+		require.Contains(t, body, why)
+	}
+	change := func(was, now delayer.ConnectionState) {
+		s.observer.Connection(delayer.ConnectionEvent{Backend: "controller", Was: was, Now: now})
+	}
+	requireNotReady("not connected")
+	change(delayer.ConnectionClosed, delayer.ConnectionUp)
+	change(delayer.ConnectionClosed, delayer.ConnectionUp)
+	change(delayer.ConnectionUp, delayer.ConnectionBlocked)
+	status, _ := ask("/readyz")
+	require.Equal(t, http.StatusOK, status, "an alarm is no lost connection")
+	change(delayer.ConnectionBlocked, delayer.ConnectionDown)
+	requireNotReady("1 of 2 connections")
+	change(delayer.ConnectionDown, delayer.ConnectionUp)
+	status, _ = ask("/readyz")
+	require.Equal(t, http.StatusOK, status)
+	stop()
+	requireNotReady("stopping")
+	status, _ = ask("/healthz")
+	require.Equal(t, http.StatusOK, status, "it lives until it has stopped")
+	status, _ = ask("/debug/pprof/")
+	require.Equal(t, http.StatusNotFound, status, "only with --pprof")
+}
+
+func TestService_WithoutListenNothingIsObserved(t *testing.T) {
+	var log bytes.Buffer
+	s, err := (&Flags{Log: "text"}).Start(t.Context(), &log)
+	require.NoError(t, err)
+	defer s.Close()
+	require.Nil(t, s.observer.Published)
+	require.Empty(t, log.String())
+}
+
+func TestByState(t *testing.T) {
+	found := status.Status{
+		Prefix: "p", Misrouted: &status.Queue{Messages: 2}, Unroutable: &status.Queue{Messages: 1},
+		Backends: []status.Backend{{Queues: []status.Queue{
+			{Name: "p.controller.intake", Messages: 3}, {Name: "p.controller.wait.01", Messages: 4}, {Name: "p.controller.wait.02", Messages: 5},
+		}}},
+	}
+	require.Equal(t, map[string]int{"waiting": 9, "intake": 3, "misrouted": 2, "unroutable": 1}, byState(found))
+	require.Equal(t, map[string]int{"waiting": 0, "intake": 0, "misrouted": 0, "unroutable": 0}, byState(status.Status{}))
+}

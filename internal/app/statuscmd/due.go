@@ -1,0 +1,101 @@
+package statuscmd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/status"
+)
+
+// due is a table of what waits by the time when it is due, with a bar for each. What is overdue is
+// one row.
+func (v view) due(b *strings.Builder, one status.Backend) {
+	var rows []barred
+	if n, since := one.Overdue(v.now); *n > 0 {
+		rows = append(rows, barred{[]string{"overdue, for " + cli.Age(since, v.now)}, *n})
+	}
+	for _, d := range one.Due {
+		if d.To.After(v.now) {
+			rows = append(rows, barred{[]string{dueSpan(d, v.now)}, d.Messages})
+		}
+	}
+	most := 0
+	for _, r := range rows {
+		most = max(most, r.messages)
+	}
+	v.bars(b, []string{"DUE"}, most, rows)
+}
+
+// dueSpan is a time as people write it, in the time zone of now: 12:31, 14:00 to 15:00, Nov 25,
+// Jan 3 to Feb 2. A time of another day has its date, one of another year its year.
+func dueSpan(d status.Due, now time.Time) string {
+	from, to := d.From.In(now.Location()), d.To.In(now.Location())
+	switch width := d.To.Sub(d.From); {
+	case width <= time.Minute:
+		return dated(from, now, "15:04")
+	case width <= time.Hour:
+		return dated(from, now, "15:04") + " to " + to.Format("15:04")
+	case width <= 24*time.Hour && from.Hour() == 0:
+		return dated(from, now, "")
+	case width <= 24*time.Hour: // a day of UTC
+		return dated(from, now, "15:04") + " to " + dated(to, now, "15:04")
+	default:
+		return dated(from, now, "") + " to " + dated(to, now, "")
+	}
+}
+
+// dated is a time with its date where that is not today's, or where there is no time of day.
+func dated(at, now time.Time, layout string) string {
+	date := "Jan 2"
+	if at.Year() != now.Year() {
+		date = "Jan 2 2006"
+	}
+	if layout != "" && at.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return at.Format(layout)
+	}
+	return strings.TrimSpace(at.Format(date + " " + layout))
+}
+
+// A view says how a status is shown.
+type view struct {
+	width int  // of the terminal
+	all   bool // empty queues too
+	now   time.Time
+}
+
+// A barred row has a number of messages behind its cells, and a bar for them.
+type barred struct {
+	cells    []string
+	messages int
+}
+
+// bars is a table of rows, if there are any. The bar of most messages takes the room that is left.
+func (v view) bars(b *strings.Builder, head []string, most int, rows []barred) {
+	if len(rows) == 0 {
+		return
+	}
+	const number, gap, least = 10, 2, 4
+	room := v.width - 1 - number - gap
+	for i, title := range head {
+		widest := utf8.RuneCountInString(title)
+		for _, r := range rows {
+			widest = max(widest, utf8.RuneCountInString(r.cells[i]))
+		}
+		room -= widest + gap
+	}
+	t := cli.NewTable(append(head, rightAligned("MESSAGES", number), "")...)
+	for _, r := range rows {
+		length := r.messages * max(room, least) / max(most, 1)
+		if r.messages > 0 {
+			length = max(1, length)
+		}
+		t.Add(append(r.cells, rightAligned(strconv.Itoa(r.messages), number), strings.Repeat("#", length))...)
+	}
+	_ = t.Write(b) // a Builder takes all
+}
+
+func rightAligned(text string, width int) string { return fmt.Sprintf("%*s", width, text) }

@@ -1,0 +1,187 @@
+package statuscmd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/status"
+)
+
+func page(s status.Status, v view) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "RabbitMQ %s at %s, prefix %s, Delayer %s\n", s.Broker.Version, s.Broker.Address, cli.Shown(s.Prefix), cli.Version())
+	for _, one := range s.Backends {
+		b.WriteString("\n" + title(one) + "\n")
+		if one.Due != nil && !v.all {
+			v.due(&b, one)
+		} else {
+			v.queues(&b, one)
+		}
+		controllers(&b, one)
+	}
+	v.aside(&b, s)
+	notes(&b, s, v.width)
+	return b.String()
+}
+
+// title is what waits in a backend, in a sentence.
+func title(b status.Backend) string {
+	title := b.Name
+	if !b.Configured {
+		title += " (also under this prefix)"
+	}
+	if b.Waiting == nil {
+		return title + ": how many messages wait is not known"
+	}
+	title += fmt.Sprintf(": %d messages wait", *b.Waiting)
+	if *b.Waiting == 1 {
+		title = strings.TrimSuffix(title, "s wait") + " waits"
+	}
+	if len(b.Queues) > 0 {
+		filled := 0
+		for _, q := range b.Queues {
+			if q.Messages > 0 {
+				filled++
+			}
+		}
+		title += fmt.Sprintf(" in %d of %s", filled, cli.Count(len(b.Queues), "queue"))
+	}
+	return title
+}
+
+// queues is a table with a bar for each queue. The longest bar is that of the fullest queue.
+func (v view) queues(b *strings.Builder, one status.Backend) {
+	var list []status.Queue
+	most := 0
+	for _, q := range one.Queues {
+		if v.all || q.Messages > 0 {
+			list = append(list, q)
+		}
+		most = max(most, q.Messages)
+	}
+	wait := 7
+	for _, q := range list {
+		wait = max(wait, len(waitOf(q)))
+	}
+	rows := make([]barred, len(list))
+	for i, q := range list {
+		rows[i] = barred{[]string{cli.Shown(q.Name), rightAligned(waitOf(q), wait)}, q.Messages}
+	}
+	v.bars(b, []string{"QUEUE", rightAligned("WAIT", wait)}, most, rows)
+}
+
+func waitOf(q status.Queue) string {
+	if q.Wait == 0 {
+		return "-"
+	}
+	const day = 24 * time.Hour
+	d := time.Duration(q.Wait) * time.Millisecond
+	if d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	return cli.Short(d)
+}
+
+// controllers says who is at work in a backend that needs controllers.
+func controllers(b *strings.Builder, one status.Backend) {
+	if one.Controllers == nil {
+		return
+	}
+	switch n := *one.Controllers; {
+	case n == 0:
+		b.WriteString("no controller runs: messages wait until one does\n")
+	case one.Held == nil:
+		fmt.Fprintf(b, "%s at work; what they hold is not known\n", cli.Count(n, "controller"))
+	default:
+		fmt.Fprintf(b, "%s at work, %s held\n", cli.Count(n, "controller"), cli.Count(*one.Held, "message"))
+		t := cli.NewTable("CONTROLLER", "USER", rightAligned("HOLDS", 10))
+		for _, c := range one.Each {
+			from, _, _ := strings.Cut(c.Connection, " -> ")
+			t.Add(cli.Shown(from), cli.Shown(c.User), rightAligned(strconv.Itoa(c.Held), 10))
+		}
+		_ = t.Write(b) // a Builder takes all
+	}
+}
+
+func (v view) aside(b *strings.Builder, s status.Status) {
+	t := cli.NewTable("NOT DELIVERED", rightAligned("MESSAGES", 10), "FIRST DUE")
+	if s.Unroutable != nil {
+		due := "-"
+		switch {
+		case s.UnroutableDue != nil:
+			due = cli.Ago(*s.UnroutableDue, v.now)
+		case s.Unroutable.Messages > 0:
+			due = "unknown"
+		}
+		t.Add(cli.Shown(s.Unroutable.Name), rightAligned(strconv.Itoa(s.Unroutable.Messages), 10), due)
+	}
+	add := func(q status.Queue, of string) {
+		due := "-"
+		if q.Messages > 0 {
+			due = "unknown" // nobody has looked
+		}
+		t.Add(cli.Shown(q.Name)+of, rightAligned(strconv.Itoa(q.Messages), 10), due)
+	}
+	if s.Misrouted != nil {
+		add(*s.Misrouted, "")
+	}
+	for _, q := range s.Parked {
+		if v.all || q.Messages > 0 {
+			add(q, "")
+		}
+	}
+	for _, q := range s.Others {
+		add(q, " (another configuration's)")
+	}
+	if t.Rows() > 0 {
+		b.WriteByte('\n')
+		_ = t.Write(b) // a Builder takes all
+	}
+}
+
+// notes are sentences on what is in the way, and on what is not known.
+func notes(b *strings.Builder, s status.Status, width int) {
+	var list []string
+	if s.Misrouted != nil && s.Misrouted.Consumers == 0 && s.Misrouted.Messages > 0 {
+		list = append(list, "no Delayer sends misrouted messages on: does one run?")
+	}
+	for _, one := range s.Backends {
+		if len(one.Missing) > 0 {
+			list = append(list, fmt.Sprintf("%s: %s missing, %s first: is this the configuration of the Delayers? (delayer topology verify)",
+				one.Name, cli.Count(len(one.Missing), "queue"), cli.Shown(one.Missing[0])))
+		}
+	}
+	const most = 3 // one policy may harm every queue
+	for _, p := range s.Policies[:min(most, len(s.Policies))] {
+		list = append(list, "policy: "+p)
+	}
+	if more := len(s.Policies) - most; more > 0 {
+		list = append(list, fmt.Sprintf("policies: and %d more, see delayer topology verify", more))
+	}
+	if s.Policies != nil && len(s.Policies) == 0 {
+		list = append(list, "policies: none does harm")
+	}
+	list = append(list, unknowns(s)...)
+	if len(list) > 0 {
+		b.WriteByte('\n')
+	}
+	for _, note := range list {
+		b.WriteString(cli.Wrap("", "  ", note, width-1))
+	}
+}
+
+// line is a status in one line, for a watch that is written to a file.
+func line(s status.Status) string {
+	parts := []string{s.Time.Format(time.RFC3339)}
+	for _, name := range []string{"waiting", "held", "controllers", "misrouted", "unroutable", "parked", "policies", "missing"} {
+		text := "unknown"
+		if n, ok := numbers[name](s); ok {
+			text = strconv.Itoa(n)
+		}
+		parts = append(parts, name+"="+text)
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,190 @@
+// Package topologycmd prints, declares, verifies and deletes broker objects: delayer topology.
+package topologycmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/flags"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// Command is `delayer topology`.
+type Command struct {
+	Print  printCmd  `cmd:"" help:"Print the exchanges, queues and bindings that a backend declares. No broker is needed."`
+	Apply  applyCmd  `cmd:"" help:"Declare them. Repeating it changes nothing."`
+	Verify verifyCmd `cmd:"" help:"Compare them with the broker, and look for policies that would make messages early or lose them."`
+	Remove removeCmd `cmd:"" help:"Delete them, if nothing waits there."`
+}
+
+// printCmd is `delayer topology print`.
+type printCmd struct {
+	flags.File
+	flags.Choice
+	Output    string `default:"text" enum:"text,definitions,kubernetes" help:"text; definitions: JSON for rabbitmqctl import_definitions or the management plugin; or kubernetes: resources of RabbitMQ's messaging topology operator, version 1.17 or later (default ${default})."`
+	Cluster   string `placeholder:"NAME" help:"With --output kubernetes: the RabbitmqCluster."`
+	Namespace string `placeholder:"NAME" help:"With --output kubernetes: the namespace of the resources."`
+}
+
+// Validate refuses invalid values as usage errors.
+func (c *printCmd) Validate() error {
+	const kubernetes = "kubernetes"
+	switch {
+	case c.Output == kubernetes && c.Cluster == "":
+		return errors.New("--output kubernetes needs --cluster, the name of the RabbitmqCluster")
+	case c.Output != kubernetes && c.Cluster+c.Namespace != "":
+		return errors.New("--cluster and --namespace need --output kubernetes")
+	}
+	return nil
+}
+
+// Run prints the topology.
+func (c *printCmd) Run(s cli.Streams) error {
+	cfg, err := c.Load()
+	if err == nil {
+		cfg, err = c.Choose(cfg)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Output == "definitions" {
+		return backend.WriteDefinitions(s.Out, cfg)
+	}
+	t, err := backend.Topology(cfg)
+	if err != nil {
+		return err
+	}
+	if c.Output == "text" {
+		return t.WriteText(s.Out)
+	}
+	vhost := "/"
+	if cfg.URL != "" {
+		if vhost, err = broker.Vhost(cfg.URL); err != nil {
+			return err
+		}
+	}
+	return t.WriteKubernetes(s.Out, vhost, topology.Cluster{Name: c.Cluster, Namespace: c.Namespace})
+}
+
+// applyCmd is `delayer topology apply`.
+type applyCmd struct {
+	flags.Target
+	cli.Format
+}
+
+// Help says what is declared.
+func (c *applyCmd) Help() string {
+	return "With declare: false in the configuration these are also all bindings that a Delayer may ever use: up to 20,000, for which --timeout 2m is better."
+}
+
+// Run declares the topology and names what was missing.
+func (c *applyCmd) Run(ctx context.Context, s cli.Streams) error {
+	ctx, cancel := c.Within(ctx)
+	defer cancel()
+	cfg, err := c.Load()
+	if err != nil {
+		return err
+	}
+	created, err := backend.Apply(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if c.JSON() {
+		return cli.WriteJSON(s.Out, map[string]any{"created": append([]string{}, created...)})
+	}
+	for _, object := range created {
+		fmt.Fprintln(s.Out, "declared", object)
+	}
+	_, err = fmt.Fprintf(s.Out, "prefix %s: %d exchanges and queues were missing; all are there\n", cli.Shown(cfg.Prefix), len(created))
+	return err
+}
+
+// verifyCmd is `delayer topology verify`.
+type verifyCmd struct {
+	flags.Target
+	cli.Format
+}
+
+// Help says what a script needs.
+func (c *verifyCmd) Help() string {
+	return "It needs the management API. The exit status is 0 if there is no problem, and 1 if there is one, or if the broker could not be asked."
+}
+
+// Run prints a line for each problem, and fails if there are any.
+func (c *verifyCmd) Run(ctx context.Context, s cli.Streams) error {
+	ctx, cancel := c.Within(ctx)
+	defer cancel()
+	cfg, err := c.Load()
+	if err != nil {
+		return err
+	}
+	problems, err := backend.Verify(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if err := c.print(s, cfg, problems); err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("%s (topology apply declares what is missing; rabbitmqctl list_policies and list_operator_policies show policies)",
+			cli.Count(len(problems), "problem"))
+	}
+	return nil
+}
+
+func (c *verifyCmd) print(s cli.Streams, cfg backend.Config, problems []backend.Problem) error {
+	if c.JSON() {
+		return cli.WriteJSON(s.Out, map[string]any{"problems": problems})
+	}
+	if len(problems) == 0 {
+		_, err := fmt.Fprintf(s.Out, "prefix %s: the broker holds what this configuration declares, and no policy harms it\n", cli.Shown(cfg.Prefix))
+		return err
+	}
+	t := cli.NewTable("PROBLEM", "OBJECT")
+	for _, p := range problems {
+		t.Add(p.Kind, p.String())
+	}
+	return t.Write(s.Out)
+}
+
+// removeCmd is `delayer topology remove`.
+type removeCmd struct {
+	flags.Target
+	Force bool `help:"Delete the messages too, and whoever is at work. It asks for the prefix to be typed; without a terminal give --prefix."`
+}
+
+// Help says what is in the way.
+func (c *removeCmd) Help() string {
+	return "It refuses while messages are in one of the queues, unroutable ones included, and while a Delayer or a controller consumes one. Close all Delayers of the prefix first: an open one declares everything again."
+}
+
+// Run deletes the topology.
+func (c *removeCmd) Run(ctx context.Context, s cli.Streams) error {
+	cfg, err := c.Load()
+	if err != nil {
+		return err
+	}
+	if err := c.agreed(ctx, s, cfg.Prefix); err != nil {
+		return err
+	}
+	ctx, cancel := c.Within(ctx)
+	defer cancel()
+	if err := backend.Remove(ctx, cfg, c.Force); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.Out, "prefix %s: the exchanges and queues of backend %s are deleted\n", cli.Shown(cfg.Prefix), cfg.Backend)
+	return err
+}
+
+// agreed makes sure that force is meant, and for this prefix.
+func (c *removeCmd) agreed(ctx context.Context, s cli.Streams, prefix string) error {
+	if !c.Force || c.Prefix != "" && !cli.IsTerminal(s.In) {
+		return nil
+	}
+	question := fmt.Sprintf("This deletes the queues of prefix %s with all messages in them.", cli.Shown(prefix))
+	return cli.Agree(ctx, s, question, prefix, "--prefix with the name of the prefix")
+}
