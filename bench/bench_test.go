@@ -1,6 +1,7 @@
-package bench_test
+package bench
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"testing"
@@ -11,54 +12,74 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/bench"
-	"github.com/delayer-go/delayer/bench/baseline"
-	"github.com/delayer-go/delayer/internal/rabbit"
-	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/bench/internal/baseline"
+	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
 // small is enough to see a scenario at work.
-var small = bench.Load{Messages: 30, Concurrency: 8, WarmUp: 5, Patience: 5 * time.Second}
+var small = common{messages: 30, concurrency: 8, warmUp: 5, patience: 5 * time.Second}
 
-func accuracy() bench.Accuracy {
-	return bench.Accuracy{Load: small, DelayMin: time.Second, DelayMax: 2 * time.Second}
+func shortly() accuracy {
+	return accuracy{common: small, from: time.Second, to: 2 * time.Second, step: time.Second}
 }
 
-// A rig runs benchmarks on the tests' broker, beside those of other tests, and knows what it declared.
-type rig struct {
+// Benchmarks run on the tests' broker, beside those of other tests, and know what they declared.
+type benchmarks struct {
 	*testing.T
 	broker   *rabbit.Broker
 	prefixes []string
 }
 
-func newRig(t *testing.T) *rig {
+func newBenchmarks(t *testing.T) *benchmarks {
 	t.Parallel()
-	return &rig{T: t, broker: rabbittest.Broker(t)}
+	return &benchmarks{T: t, broker: rabbittest.Broker(t)}
 }
 
-func (r *rig) subject(name, queueType string) bench.Subject {
-	return bench.Subject{
+func (r *benchmarks) subject(name, queueType string) Subject {
+	config := func(env Env) baseline.Config {
+		return baseline.Config{URL: env.URL, Name: name, Prefix: env.Prefix, QueueType: queueType, Destination: env.Destination}
+	}
+	return Subject{
 		Backend: name, QueueType: queueType, Baseline: true, Undelayed: name == baseline.Undelayed,
-		Open: func(ctx context.Context, env bench.Env) (delayer.Delayer, error) {
+		Open: func(ctx context.Context, env Env) (delayer.Delayer, error) {
 			r.prefixes = append(r.prefixes, env.Prefix)
-			return baseline.Open(ctx, baseline.Config{
-				URL: env.URL, Name: name, Prefix: env.Prefix, QueueType: queueType, Destination: env.Destination,
-			})
+			return baseline.Open(ctx, config(env))
 		},
+		Remove: func(ctx context.Context, env Env) error { return baseline.Remove(ctx, config(env)) },
 	}
 }
 
-func (r *rig) run(scenario bench.Scenario, subjects ...bench.Subject) *bench.Report {
+func (r *benchmarks) run(s scenario, subjects ...Subject) *report.Report {
 	r.Helper()
-	report := bench.Benchmark{
-		URL: r.broker.URL(), Target: r.broker, Scenarios: []bench.Scenario{scenario}, Subjects: subjects,
-	}.Run(r.Context())
-	require.Len(r, report.Runs, len(subjects))
-	return report
+	got := r.benchmark(targetOf(r.broker), []scenario{s}, subjects...)
+	require.Len(r, got.Runs, len(subjects))
+	return got
 }
 
-// nothingLeft asks the broker, where that is ours, for anything that this rig's benchmarks declared.
-func (r *rig) nothingLeft() {
+func (r *benchmarks) benchmark(target Target, scenarios []scenario, subjects ...Subject) *report.Report {
+	r.Helper()
+	got, err := runner{Benchmark{Target: target, Subjects: subjects}, scenarios}.run(r.Context())
+	require.NoError(r, err)
+	return got
+}
+
+func targetOf(b *rabbit.Broker) Target {
+	t := shared(b)
+	if b.Owned() {
+		t.Stop, t.Kill, t.Start = b.Stop, b.Kill, b.Run
+	}
+	return t
+}
+
+// shared is a broker that may not be taken down: other tests use it as well.
+func shared(b *rabbit.Broker) Target {
+	return Target{URL: b.URL(), Product: b.Product(), Version: b.Version(), How: b.How(), CPU: b.CPU, Memory: b.RSS, Disk: b.Disk}
+}
+
+// nothingLeft asks the broker, where that is ours, for anything that these benchmarks declared.
+func (r *benchmarks) nothingLeft() {
 	r.Helper()
 	if !r.broker.Owned() {
 		return
@@ -74,30 +95,34 @@ func (r *rig) nothingLeft() {
 }
 
 func TestAccuracy_Broker(t *testing.T) {
-	r := newRig(t)
-	report := r.run(accuracy(),
+	r := newBenchmarks(t)
+	var raw bytes.Buffer
+	got, err := runner{Benchmark{Target: targetOf(r.broker), Samples: &raw, Subjects: []Subject{
 		r.subject(baseline.Undelayed, "classic"), r.subject(baseline.PerMessageTTL, "quorum"),
-		r.subject(baseline.TopEntry, "classic"), r.subject(baseline.BitEntry, "quorum"))
-	for _, run := range report.Runs {
+		r.subject(baseline.TopEntry, "classic"), r.subject(baseline.BitEntry, "quorum"),
+	}}, []scenario{shortly()}}.run(t.Context())
+	require.NoError(t, err)
+	require.Len(t, got.Runs, 4)
+	assert.Len(t, rawRows(t, &raw), 1+4*small.messages)
+	for _, run := range got.Runs {
 		name := run.Subject() + ", " + run.QueueType
 		require.Empty(t, run.Error, name)
-		assert.Equal(t, bench.Counts{Published: small.Messages, Delivered: small.Messages}, run.Counts, name)
+		assert.Equal(t, report.Counts{Published: small.messages, Delivered: small.messages}, run.Counts, name)
 		assert.Positive(t, run.PublishPerS, name)
 		assert.Positive(t, run.Lateness.Min, "%s arrived at the very moment it was due", name)
-		assert.Len(t, run.Samples, small.Messages, name)
 	}
 	r.nothingLeft()
 }
 
 func TestHOL_Broker(t *testing.T) {
-	r := newRig(t)
-	hol := bench.HOL{Load: small, Long: 4 * time.Second, Short: time.Second}
-	report := r.run(hol, r.subject(baseline.PerMessageTTL, "classic"), r.subject(baseline.BitEntry, "classic"))
-	blocked, ladder := report.Runs[0], report.Runs[1]
+	r := newBenchmarks(t)
+	hol := hol{common: small, long: 4 * time.Second, short: time.Second}
+	got := r.run(hol, r.subject(baseline.PerMessageTTL, "classic"), r.subject(baseline.BitEntry, "classic"))
+	blocked, ladder := got.Runs[0], got.Runs[1]
 	assert.Greater(t, blocked.Lateness.P50, 2000.0, "the short messages should have waited for the long one")
 	assert.Less(t, ladder.Lateness.P50, 1000.0, "the ladder should not block")
-	for _, run := range report.Runs {
-		assert.Equal(t, small.Messages+1, run.Delivered)
+	for _, run := range got.Runs {
+		assert.Equal(t, small.messages+1, run.Delivered)
 		assert.Zero(t, run.Early+run.Lost+run.Duplicated)
 		assert.Zero(t, run.BrokerCPU, "the cost of waiting is not the cost of a message")
 	}
@@ -105,85 +130,84 @@ func TestHOL_Broker(t *testing.T) {
 }
 
 // hasty delivers after half a second, whatever the delay.
-type hasty struct{ *baseline.Baseline }
+type hasty struct{ delayer.Delayer }
 
 func (h hasty) Publish(ctx context.Context, exchange, key string, _ time.Duration, msg amqp091.Publishing) error {
-	return h.Baseline.Publish(ctx, exchange, key, 500*time.Millisecond, msg)
+	return h.Delayer.Publish(ctx, exchange, key, 500*time.Millisecond, msg)
 }
 
 func TestEarlyFailsAnythingButABaseline(t *testing.T) {
-	r := newRig(t)
+	r := newBenchmarks(t)
 	early := r.subject(baseline.PerMessageTTL, "classic")
 	open := early.Open
-	early.Open = func(ctx context.Context, env bench.Env) (delayer.Delayer, error) {
+	early.Open = func(ctx context.Context, env Env) (delayer.Delayer, error) {
 		d, err := open(ctx, env)
 		if err != nil {
 			return nil, err
 		}
-		return hasty{d.(*baseline.Baseline)}, nil
+		return hasty{d}, nil
 	}
 	accused := early
 	accused.Baseline = false
-	scenario := bench.Accuracy{Load: small, DelayMin: time.Minute, DelayMax: time.Minute} // early on a slow machine, too
-	report := r.run(scenario, early, accused)
-	assert.Equal(t, small.Messages, report.Runs[0].Early)
-	assert.Empty(t, report.Runs[0].Problem())
-	require.Len(t, report.Problems(), 1)
-	assert.Contains(t, report.Problems()[0], "30 early")
+	scenario := accuracy{common: small, from: time.Minute, to: time.Minute, step: time.Second} // early on a slow machine, too
+	got := r.run(scenario, early, accused)
+	assert.Equal(t, small.messages, got.Runs[0].Early)
+	assert.Empty(t, got.Runs[0].Problem())
+	require.Len(t, got.Problems(), 1)
+	assert.Contains(t, got.Problems()[0], "30 early")
 }
 
 func TestInterruptionLeavesAPartialReportAndNoQueues(t *testing.T) {
-	r := newRig(t)
+	r := newBenchmarks(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	report := bench.Benchmark{
-		URL: r.broker.URL(), Target: r.broker, Scenarios: []bench.Scenario{accuracy()},
-		Subjects: []bench.Subject{r.subject(baseline.Undelayed, "classic"), r.subject(baseline.TopEntry, "classic")},
-		Progress: func(e bench.Event) {
-			if e.Step == 2 && e.Published > int64(small.WarmUp) {
+	got, err := runner{Benchmark{
+		Target: targetOf(r.broker), Subjects: []Subject{r.subject(baseline.Undelayed, "classic"), r.subject(baseline.TopEntry, "classic")},
+		Progress: func(e Event) {
+			if e.Step == 2 && e.Published > int64(small.warmUp) {
 				interrupt()
 			}
 		},
-	}.Run(ctx)
-	assert.True(t, report.Partial)
-	require.Len(t, report.Runs, 1, "the run that was interrupted says nothing")
-	assert.Empty(t, report.Problems())
+	}, []scenario{shortly()}}.run(ctx)
+	require.NoError(t, err)
+	assert.True(t, got.Partial)
+	require.Len(t, got.Runs, 1, "the run that was interrupted says nothing")
+	assert.Empty(t, got.Problems())
 	r.nothingLeft()
 }
 
 func TestInterruptionWhileOpening(t *testing.T) {
-	r := newRig(t)
+	r := newBenchmarks(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	subject := r.subject(baseline.TopEntry, "classic")
 	open := subject.Open
-	subject.Open = func(ctx context.Context, env bench.Env) (delayer.Delayer, error) {
+	subject.Open = func(ctx context.Context, env Env) (delayer.Delayer, error) {
 		interrupt()
 		assert.NoError(t, ctx.Err(), "what is half open cannot be removed")
 		return open(ctx, env)
 	}
-	report := bench.Benchmark{
-		URL: r.broker.URL(), Target: r.broker, Scenarios: []bench.Scenario{accuracy()}, Subjects: []bench.Subject{subject},
-	}.Run(ctx)
-	assert.True(t, report.Partial)
-	assert.Empty(t, report.Problems())
+	got, err := runner{Benchmark{Target: targetOf(r.broker), Subjects: []Subject{subject}}, []scenario{shortly()}}.run(ctx)
+	require.NoError(t, err)
+	assert.True(t, got.Partial)
+	assert.Empty(t, got.Problems())
 	r.nothingLeft()
 }
 
 func TestASubjectThatCannotBeOpenedIsReported(t *testing.T) {
-	r := newRig(t)
-	report := r.run(accuracy(), r.subject("no-such-baseline", "classic"))
-	assert.Contains(t, report.Runs[0].Error, "no-such-baseline")
-	assert.Len(t, report.Problems(), 1, "nothing was measured: that fails a baseline too")
+	r := newBenchmarks(t)
+	got := r.run(shortly(), r.subject("no-such-baseline", "classic"))
+	assert.Contains(t, got.Runs[0].Error, "no-such-baseline")
+	assert.Len(t, got.Problems(), 1, "nothing was measured: that fails a baseline too")
 	r.nothingLeft()
 }
 
 func TestRate_Broker(t *testing.T) {
-	r := newRig(t)
-	report := r.run(bench.Rate{
-		Load:     bench.Load{Concurrency: 32, WarmUp: 5, Patience: 5 * time.Second},
-		DelayMin: time.Second, DelayMax: time.Second, Probe: 500 * time.Millisecond, Settle: 100 * time.Millisecond,
-		Limit: 5 * time.Second, First: 50, Most: 200, Budget: time.Minute,
+	r := newBenchmarks(t)
+	got := r.run(topRate{
+		common: common{concurrency: 32, warmUp: 5, patience: 5 * time.Second},
+		from:   time.Second, to: time.Second, length: 500 * time.Millisecond, settle: 100 * time.Millisecond,
+		limit: 5 * time.Second, first: 50, most: 200, budget: time.Minute,
 	}, r.subject(baseline.BitEntry, "classic"))
-	run := report.Runs[0]
+	run := got.Runs[0]
 	assert.Empty(t, run.Error)
 	assert.InDelta(t, 200.0, run.MaxRate, 0, "%+v", run.Probes)
 	assert.Len(t, run.Probes, 3)
@@ -193,15 +217,13 @@ func TestRate_Broker(t *testing.T) {
 }
 
 func TestASubjectThatTheBrokerLacksIsNamed(t *testing.T) {
-	r := newRig(t)
-	lacking := bench.Subject{Backend: "lacking", QueueType: "classic", Open: func(context.Context, bench.Env) (delayer.Delayer, error) {
-		return nil, fmt.Errorf("%w: no such thing here", bench.ErrSkip)
+	r := newBenchmarks(t)
+	lacking := Subject{Backend: "lacking", QueueType: "classic", Open: func(context.Context, Env) (delayer.Delayer, error) {
+		return nil, fmt.Errorf("%w: no such thing here", ErrSkip)
 	}}
-	report := bench.Benchmark{
-		URL: r.broker.URL(), Target: r.broker, Scenarios: []bench.Scenario{accuracy(), bench.HOL{}}, Subjects: []bench.Subject{lacking},
-	}.Run(t.Context())
-	assert.Empty(t, report.Runs)
-	assert.Empty(t, report.Problems())
-	require.Len(t, report.Skipped, 1, "once, however many scenarios there are")
-	assert.Equal(t, "skipped: lacking, classic queues: no such thing here", report.Skipped[0].String())
+	got := r.benchmark(targetOf(r.broker), []scenario{shortly(), hol{}}, lacking)
+	assert.Empty(t, got.Runs)
+	assert.Empty(t, got.Problems())
+	require.Len(t, got.Skipped, 1, "once, however many scenarios there are")
+	assert.Equal(t, "skipped: lacking, classic queues: no such thing here", got.Skipped[0].String())
 }

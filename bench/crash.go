@@ -3,76 +3,58 @@ package bench
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/delayer-go/delayer/bench/internal/format"
+	"github.com/delayer-go/delayer/bench/report"
 )
 
-// Crash kills the broker (SIGKILL) while messages wait and move. It asks how many are lost, how
+// crash kills the broker (SIGKILL) while messages wait and move. It asks how many are lost, how
 // many come twice, and how long until it is back. The broker is killed when half of the delays are
-// over, and not before Settle has passed since the last publish: RabbitMQ before 4.0 forgets a
+// over, and not before settle has passed since the last publish: RabbitMQ before 4.0 forgets a
 // queue that was declared less than two seconds before.
-type Crash struct {
-	Load
-	DelayMin, DelayMax time.Duration // whole seconds
-	Settle             time.Duration
+type crash struct {
+	common
+	from, to time.Duration // delays, whole seconds
+	settle   time.Duration
 }
 
-// Name is "crash".
-func (Crash) Name() string { return "crash" }
-
-// Question is what the scenario answers.
-func (Crash) Question() string {
-	return "killed with messages waiting: what is lost, what comes twice, when is it back?"
+func (c crash) about() report.Scenario {
+	return report.Scenario{Name: "crash", Question: "killed with messages waiting: what is lost, what comes twice, when is it back?",
+		Setup: fmt.Sprintf("%s messages due after %s, %s, %d publishers; kill -9 when about half are due, and start at once; down: until it takes connections; serves: until a client that starts anew has a message confirmed",
+			format.Thousands(c.messages), span(c.from, c.to), pace(c.rate), c.concurrency)}
 }
 
-// Setup says what is done.
-func (c Crash) Setup() string {
-	return fmt.Sprintf("%s messages due after %s, %s, %d publishers; kill -9 when about half are due, and start at once; down: until it takes connections; serves: until a client that starts anew has a message confirmed",
-		format.Thousands(c.Messages), span(c.DelayMin, c.DelayMax), pace(c.Rate), c.Concurrency)
-}
-
-// Takes every subject that delays.
-func (Crash) Takes(s Subject) bool { return !s.Undelayed }
-
-// Estimate is publishing, the delays, the restart, and the patience with what is lost, which is
+// estimate is publishing, the delays, the restart, and the patience with what is lost, which is
 // known of classic queues.
-func (c Crash) Estimate(s Subject) time.Duration {
+func (c crash) estimate(s Subject) time.Duration {
 	lost := time.Duration(0)
 	if s.QueueType == "classic" {
-		lost = c.Patience
+		lost = c.patience
 	}
-	return overhead + warmUpDelay + s.publishTime(c.Messages, c.Rate) + c.DelayMax + restartTime/2 + lost
+	return overhead + warmUpDelay + s.publishTime(c.messages, c.rate) + c.to + restartTime/2 + lost
 }
 
-// Delays are whole seconds.
-func (c Crash) Delays(Subject) []time.Duration { return every(c.DelayMin, c.DelayMax, time.Second) }
+func (c crash) delays(Subject) []time.Duration { return every(c.from, c.to, time.Second) }
 
-func (Crash) needs() needs { return needs{outage: true} }
+func (crash) needs() needs { return needs{outage: true} }
 
-// Run publishes all, kills the broker, and waits for all.
-func (c Crash) Run(ctx context.Context, s *Trial) (Run, error) {
-	if err := s.warmUp(ctx, c.Load); err != nil {
-		return Run{}, err
+func (c crash) run(ctx context.Context, t *trial) (result, error) {
+	if err := t.warmUp(ctx, c.common); err != nil {
+		return result{}, err
 	}
-	began := s.recorder.now()
-	err := s.publish(ctx, load{delays: c.delays(), rate: c.Rate, workers: c.Concurrency})
+	began := t.recorder.Now()
+	const seed = 23
+	err := t.publish(ctx, load{
+		delays: drawn(c.messages, c.from, c.to, time.Second, seed), rate: c.rate, workers: c.concurrency,
+	})
 	var o outage
 	if err == nil {
-		half := began + (c.DelayMin+c.DelayMax)/2 - s.recorder.now()
-		err = pause(ctx, max(half, c.Settle))
+		half := began + (c.from+c.to)/2 - t.recorder.Now()
+		err = pause(ctx, max(half, c.settle))
 	}
 	if err == nil {
-		o, err = s.takeDown(ctx, func(_ context.Context, b Stopper) error { return b.Kill() })
+		o, err = t.takeDown(ctx, func(context.Context) error { return t.meter.target.Kill() })
 	}
-	run, err := s.finishOutage(ctx, c.Load, o, s.delayer.Limits().SurvivesCrash, err)
-	run = c.settings(run)
-	run.DelayMinMS, run.DelayMaxMS = milliseconds(c.DelayMin), milliseconds(c.DelayMax)
-	return run, err
-}
-
-func (c Crash) delays() []time.Duration {
-	const seed1, seed2 = 2026, 23
-	return drawn(c.Messages, c.DelayMin, c.DelayMax, time.Second, rand.NewPCG(seed1, seed2))
+	return t.finishOutage(ctx, c.common, o, t.delayer.Limits().SurvivesCrash, err)
 }

@@ -9,15 +9,16 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer/internal/amqpclient"
+	"github.com/delayer-go/delayer/internal/lab/amqpclient"
 )
 
 // A destination is the queue that messages are delayed to, and its only consumer, on a connection
 // of its own so that publishing and consuming do not slow each other down.
 //
-// Usually messages need no acknowledgement, and the loss of the consumer is an error. A consumer
-// that returns reconnects, and acknowledges each message once it is recorded. Otherwise messages in
-// flight to the consumer when the broker was killed would look lost. They may come twice instead.
+// Usually messages need no acknowledgement, and the loss of the consumer is an error. In an outage
+// the consumer returns: it reconnects, and acknowledges each message once it is recorded. Otherwise
+// messages on their way to it when the broker was killed would look lost; they may come twice
+// instead.
 type destination struct {
 	url, queue string
 	returns    bool
@@ -33,8 +34,7 @@ type destination struct {
 const (
 	// closeTimeout bounds the goodbye to a broker that may be gone.
 	closeTimeout = 5 * time.Second
-	// redialPause is between two attempts to connect again: short, since its length makes messages
-	// late.
+	// redialPause is between two attempts to reconnect: short, because it makes messages late.
 	redialPause = 20 * time.Millisecond
 	// unacknowledged is how many messages the broker sends ahead to a consumer that acknowledges.
 	unacknowledged = 200
@@ -93,40 +93,28 @@ func (d *destination) consume(conn *amqp091.Connection) (*amqp091.Channel, <-cha
 	return ch, deliveries, err
 }
 
-// run records what arrives until the connection is lost, or, of one that returns, until ctx ends.
+// run records what arrives until the connection is lost; if the consumer returns, until ctx ends.
 func (d *destination) run(ctx context.Context, deliveries <-chan amqp091.Delivery) {
 	defer close(d.done)
-	for {
-		d.take(deliveries)
-		if !d.returns {
-			return
+	for deliveries != nil {
+		for delivery := range deliveries {
+			d.arrival(delivery.MessageId)
+			if d.returns {
+				const multiple = false
+				_ = delivery.Ack(multiple) // what cannot be acknowledged comes again, and is counted
+			}
 		}
-		if deliveries = d.reconnect(ctx); deliveries == nil {
-			return
-		}
+		deliveries = d.reconnect(ctx)
 	}
 }
 
-func (d *destination) take(deliveries <-chan amqp091.Delivery) {
-	const multiple = false
-	for delivery := range deliveries {
-		d.arrival(delivery.MessageId)
-		if d.returns {
-			_ = delivery.Ack(multiple) // what cannot be acknowledged comes again, and is counted
-		}
-	}
-}
-
-// reconnect tries until it succeeds; nil if ctx ended first.
+// reconnect tries until it succeeds. It returns nil if ctx ends or the consumer does not return.
 func (d *destination) reconnect(ctx context.Context) <-chan amqp091.Delivery {
-	for ctx.Err() == nil {
+	for d.returns && ctx.Err() == nil {
 		if deliveries, err := d.connect(ctx); err == nil {
 			return deliveries
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(redialPause):
-		}
+		_ = pause(ctx, redialPause)
 	}
 	return nil
 }
@@ -137,7 +125,7 @@ func (d *destination) current() (*amqp091.Connection, *amqp091.Channel) {
 	return d.conn, d.ch
 }
 
-// lost says that the consumer is gone for good, and what is missing may only not have been seen.
+// lost says that the consumer is gone for good: missing messages may have arrived unseen.
 func (d *destination) lost() bool {
 	_, ch := d.current()
 	return !d.returns && ch.IsClosed()

@@ -1,10 +1,14 @@
-// Package bench measures how a strategy delays messages: how late, how fast, at what cost to the
-// broker, and whether messages are lost, doubled or early.
+// Package bench measures how a configuration delays messages: how late, how fast, at what cost to
+// the broker, and whether messages are lost, doubled or early.
 //
-// Data flows in one direction. A [Subject] opens a Delayer. A [Scenario] publishes through it in a
-// [Trial]. The trial's recorder keeps a [Sample] of every message. Statistics over the raw samples
-// make a [Run], and the runs make a [Report]. Nothing is aggregated before that: every percentile
-// is exact. Package report, below this one, makes tables, pages and a verdict of a Report.
+// A [Benchmark] runs scenarios with each [Subject] on a [Target], and returns a report. A program
+// that measures a backend of its own gives a Subject with a function that opens it, beside
+// [Baselines] to compare with. Package report, below this one, writes the report as tables and
+// pages.
+//
+// Inside, data flows in one direction. A scenario publishes through a subject in a trial. The
+// trial's recorder keeps a sample of every message, and statistics over the raw samples make a run
+// of the report. Nothing is aggregated before that: every percentile is exact.
 //
 // # What is measured, and how
 //

@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
 func TestWhatIsKeptIsCounted(t *testing.T) {
 	const durable, autoDelete, exclusive, noWait = true, false, false, false
-	s := &Trial{env: Env{URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t)}}
+	s := &trial{env: Env{URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t)}}
 	assert.Zero(t, s.kept(t.Context()), "no such queue")
 	conn, err := amqp091.Dial(s.env.URL)
 	require.NoError(t, err)

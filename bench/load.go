@@ -11,22 +11,21 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// A load is messages to publish: in order of delays, by so many workers, each of which waits for
-// the confirm of one message before it takes the next.
+// A load is messages to publish, in the order of delays. Each worker waits for the confirm of one
+// message before it takes the next.
 type load struct {
 	delays  []time.Duration
 	rate    float64 // messages per second; 0 is as fast as confirmed
 	workers int
 	role    role
 
-	// delayAt, if there is one, chooses each delay just before Publish; delays then only say how
-	// many. Such messages are intended when they are sent: the delay already makes up for a late
-	// one.
+	// delayAt, if not nil, chooses each delay just before Publish; delays then only say how many
+	// messages there are. They are intended when they are sent: the delay makes up for a late one.
 	delayAt func(now time.Duration) time.Duration
 }
 
 const (
-	// maxFailures ends a load that would only go on to fail.
+	// maxFailures is after how many failures a load ends.
 	maxFailures = 100
 	// stall is how long publishing may make no progress at all.
 	stall = 30 * time.Second
@@ -34,26 +33,32 @@ const (
 
 var errStalled = fmt.Errorf("nothing was confirmed for %v", stall)
 
-// publish sends the load and returns when the last confirm is in. Messages that fail are counted;
-// it returns an error only if ctx ended or publishing could not go on.
-func (s *Trial) publish(ctx context.Context, l load) error {
-	planned, first := s.recorder.add(l.delays, l.role)
+// publish sends the load and returns when the last confirm is in. Messages that fail are counted.
+// The error is why publishing could not go on, or that of ctx.
+func (t *trial) publish(ctx context.Context, l load) error {
+	first := t.recorder.plan(len(l.delays))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go s.watch(ctx, cancel)
+	go t.watch(ctx, cancel)
 
-	sched := schedule{start: s.recorder.now(), rate: l.rate}
+	start := t.recorder.Now()
+	intended := func(i int) time.Duration { // 0: when it is sent
+		if l.rate <= 0 {
+			return 0
+		}
+		return start + time.Duration(float64(i)/l.rate*float64(time.Second))
+	}
 	var next atomic.Int64
 	var workers sync.WaitGroup
-	for range max(1, min(l.workers, len(planned))) {
+	for range max(1, min(l.workers, len(l.delays))) {
 		workers.Go(func() {
 			for ctx.Err() == nil {
 				i := int(next.Add(1)) - 1
-				if i >= len(planned) || !s.waitUntil(ctx, sched.at(i)) {
+				if i >= len(l.delays) || pause(ctx, intended(i)-t.recorder.Now()) != nil {
 					return
 				}
-				err := s.publishOne(ctx, l, planned[i], first+i, sched.at(i))
-				if err != nil && s.recorder.failed.Load() > maxFailures {
+				err := t.publishOne(ctx, l, i, first+i, intended(i))
+				if err != nil && t.recorder.Counts().Failed > maxFailures {
 					cancel(fmt.Errorf("too many messages failed: %w", err))
 				}
 			}
@@ -63,70 +68,39 @@ func (s *Trial) publish(ctx context.Context, l load) error {
 	return context.Cause(ctx)
 }
 
-func (s *Trial) publishOne(ctx context.Context, l load, e *entry, id int, intended time.Duration) error {
-	e.Sent = s.recorder.now()
-	e.Intended = intended
+func (t *trial) publishOne(ctx context.Context, l load, i, id int, intended time.Duration) error {
+	m := sample{
+		ID: id, Group: int(l.role), Aside: !l.role.awaited(), Intended: intended, Asked: t.recorder.Now(), Delay: l.delays[i],
+	}
 	if l.delayAt != nil {
-		e.Delay = l.delayAt(e.Sent)
+		m.Delay, m.Intended = l.delayAt(m.Asked), m.Asked
 	}
-	if intended == 0 || l.delayAt != nil {
-		e.Intended = e.Sent
-	}
-	if l.role.awaited() {
-		s.recorder.due(e.Due())
-	}
-	err := s.delayer.Publish(ctx, "", s.destination.queue, e.Delay, amqp091.Publishing{
+	t.recorder.Ask(m)
+	err := t.delayer.Publish(ctx, "", t.destination.queue, m.Delay, amqp091.Publishing{
 		MessageId:    strconv.Itoa(id),
 		DeliveryMode: amqp091.Persistent,
-		Body:         s.body,
+		Body:         t.body,
 	})
-	s.recorder.returned(e, err)
+	t.recorder.Answer(id, t.recorder.Now(), err)
 	return err
 }
 
 // watch gives up on a load that makes no progress: a Delayer may wait for a lost broker forever.
-func (s *Trial) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+func (t *trial) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(stall / 10)
 	defer ticker.Stop()
-	seen, since := int64(-1), time.Now()
+	seen, since := -1, time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		if now := s.recorder.published.Load() + s.recorder.failed.Load(); now != seen {
+		counts := t.recorder.Counts()
+		if now := counts.Confirmed + counts.Failed; now != seen {
 			seen, since = now, time.Now()
 		} else if time.Since(since) > stall {
 			cancel(errStalled)
 		}
 	}
-}
-
-// waitUntil waits for a time of the recorder's clock; false if ctx ended first.
-func (s *Trial) waitUntil(ctx context.Context, at time.Duration) bool {
-	wait := at - s.recorder.now()
-	if at == 0 || wait <= 0 {
-		return true
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(wait):
-		return true
-	}
-}
-
-// A schedule says when each message of a paced load is to be published.
-type schedule struct {
-	start time.Duration
-	rate  float64
-}
-
-// at is 0 for a load without a rate.
-func (s schedule) at(i int) time.Duration {
-	if s.rate <= 0 {
-		return 0
-	}
-	return s.start + time.Duration(float64(i)/s.rate*float64(time.Second))
 }

@@ -1,11 +1,11 @@
-package bench_test
+package bench
 
 import (
 	"testing"
 	"time"
 
-	"github.com/delayer-go/delayer/internal/rabbit"
-	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
 // soon makes the broker repeat a dead-lettering that failed while it started after ten seconds

@@ -9,24 +9,19 @@ import (
 // about 10 ms, so a shorter look would be a guess.
 const idleWindow = 2 * time.Second
 
-// A meter reads what the broker uses. Without a broker of our own it reads nothing, and says so.
+// A meter reads what the broker uses.
 type meter struct {
-	broker Target
+	target Target
 	idle   float64 // processor seconds per second while nothing happens
 }
 
 // newMeter watches the idle broker for idleWindow.
-func newMeter(ctx context.Context, broker Target) meter {
-	m := meter{broker: broker}
+func newMeter(ctx context.Context, target Target) meter {
+	m := meter{target: target}
 	start := m.read()
-	if !start.ok {
-		return m
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(idleWindow):
+	if start.ok && pause(ctx, idleWindow) == nil {
 		if end := m.read(); end.ok {
-			m.idle = (end.cpu - start.cpu).Seconds() / (end.at.Sub(start.at)).Seconds()
+			m.idle = start.share(end)
 		}
 	}
 	return m
@@ -35,42 +30,22 @@ func newMeter(ctx context.Context, broker Target) meter {
 type reading struct {
 	at  time.Time
 	cpu time.Duration
-	ok  bool
+	ok  bool          // cpu is known
 	own time.Duration // of this process; 0 if it is not known
 }
 
 func (m meter) read() reading {
-	own, _ := processCPU()
-	if m.broker == nil {
-		return reading{own: own}
+	r := reading{own: processCPU()}
+	if m.target.CPU != nil {
+		cpu, err := m.target.CPU()
+		r.at, r.cpu, r.ok = time.Now(), cpu, err == nil
 	}
-	cpu, err := m.broker.CPU()
-	return reading{at: time.Now(), cpu: cpu, ok: err == nil, own: own}
+	return r
 }
 
-// rss is the broker's memory in bytes, or 0 if that is not known.
-func (m meter) rss() int64 {
-	if m.broker == nil {
-		return 0
-	}
-	bytes, err := m.broker.RSS()
-	if err != nil {
-		return 0
-	}
-	return bytes
-}
-
-// disk is the space that the broker's data takes in bytes, or 0 if that is not known.
-func (m meter) disk() int64 {
-	d, ok := m.broker.(DiskMeter)
-	if !ok {
-		return 0
-	}
-	bytes, err := d.Disk()
-	if err != nil {
-		return 0
-	}
-	return bytes
+// share is how many cores were used until another reading.
+func (r reading) share(to reading) float64 {
+	return (to.cpu - r.cpu).Seconds() / to.at.Sub(r.at).Seconds()
 }
 
 // perMessage is the processor time in microseconds that each of n messages took between two
@@ -84,10 +59,9 @@ func (m meter) perMessage(from, to reading, n int) float64 {
 }
 
 // ownPerMessage is the processor time in microseconds that this process took for each of n
-// messages: to publish it and receive it, and, where the subject works in this process, to delay
-// it.
+// messages: to publish and receive it, and to delay it if the subject works in this process.
 func ownPerMessage(from, to reading, n int) float64 {
-	if n == 0 || from.own == 0 {
+	if n == 0 {
 		return 0
 	}
 	return (to.own - from.own).Seconds() * 1e6 / float64(n)

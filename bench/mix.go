@@ -7,64 +7,50 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/bench/internal/format"
+	"github.com/delayer-go/delayer/bench/report"
 )
 
-// Mix asks whether long delays block short ones where both come mixed: of every Every messages one
-// waits Long, the others Short, in an order that is drawn from a fixed seed.
-type Mix struct {
-	Load
-	Long, Short time.Duration
-	Every       int
+// mix asks whether long delays block short ones where both come mixed: one message in every waits
+// long, the others short, in random order.
+type mix struct {
+	common
+	long, short time.Duration
+	every       int
 }
 
-// Name is "hol-mix".
-func (Mix) Name() string { return "hol-mix" }
-
-// Question is what the scenario answers.
-func (Mix) Question() string { return "long and short mixed: do the long block the short?" }
-
-// Setup says what is published.
-func (m Mix) Setup() string {
-	return fmt.Sprintf("%s messages, %s, one in %d of %v, the others of %v, %d publishers (lateness of the short ones)",
-		format.Thousands(m.Messages), pace(m.Rate), m.Every, m.Long, m.Short, m.Concurrency)
+func (m mix) about() report.Scenario {
+	return report.Scenario{Name: "hol-mix", Question: "long and short mixed: do the long block the short?",
+		Setup: fmt.Sprintf("%s messages, %s, one in %d of %v, the others of %v, %d publishers (lateness of the short ones)",
+			format.Thousands(m.messages), pace(m.rate), m.every, m.long, m.short, m.concurrency)}
 }
 
-// Takes every subject that delays.
-func (Mix) Takes(s Subject) bool { return !s.Undelayed }
-
-// Estimate is publishing and the long delay.
-func (m Mix) Estimate(s Subject) time.Duration {
-	return overhead + warmUpDelay + s.publishTime(m.Messages, m.Rate) + m.Long
+func (m mix) estimate(s Subject) time.Duration {
+	return overhead + warmUpDelay + s.publishTime(m.messages, m.rate) + m.long
 }
 
-// Delays are the two.
-func (m Mix) Delays(Subject) []time.Duration { return []time.Duration{m.Short, m.Long} }
+func (m mix) delays(Subject) []time.Duration { return []time.Duration{m.short, m.long} }
 
-// Run publishes all and waits for all.
-func (m Mix) Run(ctx context.Context, s *Trial) (Run, error) {
-	if err := s.warmUp(ctx, m.Load); err != nil {
-		return Run{}, err
+func (m mix) run(ctx context.Context, t *trial) (result, error) {
+	if err := t.warmUp(ctx, m.common); err != nil {
+		return result{}, err
 	}
-	err := s.publish(ctx, load{delays: m.delays(), rate: m.Rate, workers: m.Concurrency})
-	run, err := s.finish(ctx, m.Patience, func(message Sample) bool { return message.Delay == m.Short }, err)
-	run = m.settings(run)
-	run.DelayMinMS, run.DelayMaxMS = milliseconds(m.Short), milliseconds(m.Long)
-	run.Points = pointsOf(run.Samples)
-	// Waiting for the last long ones is most of the run: see HOL.
-	run.BrokerCPU = 0
-	run.PublishPerS = publishRate(run.Samples)
+	err := t.publish(ctx, load{delays: m.mixed(), rate: m.rate, workers: m.concurrency})
+	run, err := t.finish(ctx, m.common, func(s sample) bool { return s.Delay == m.short }, err)
+	run.Points = pointsOf(run.samples)
+	run.BrokerCPU = 0 // see hol: waiting for the last long ones is most of the run
+	run.PublishPerS = publishRate(run.samples)
 	return run, err
 }
 
-// delays begin with a long one, so that there is one to block however few there are.
-func (m Mix) delays() []time.Duration {
+// mixed begins with a long delay, so that even few messages have one to block them.
+func (m mix) mixed() []time.Duration {
 	const seed1, seed2 = 2026, 17
 	random := rand.New(rand.NewPCG(seed1, seed2))
-	out := make([]time.Duration, m.Messages)
+	out := make([]time.Duration, m.messages)
 	for i := range out {
-		out[i] = m.Short
-		if i == 0 || random.IntN(max(1, m.Every)) == 0 {
-			out[i] = m.Long
+		out[i] = m.short
+		if i == 0 || random.IntN(max(1, m.every)) == 0 {
+			out[i] = m.long
 		}
 	}
 	return out

@@ -8,12 +8,12 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer/internal/amqpclient"
+	"github.com/delayer-go/delayer/internal/lab/amqpclient"
 )
 
 const (
-	// bringUp bounds the start of a broker that was taken down; also after an interrupt, since what
-	// was declared can only be removed from a broker that runs.
+	// bringUp bounds the start of a broker that was taken down. It is started after an interrupt
+	// too: what was declared can be removed only from a broker that runs.
 	bringUp = 2 * time.Minute
 	// serveWithin bounds the wait for a broker that takes connections to store a message.
 	serveWithin = time.Minute
@@ -23,9 +23,9 @@ const (
 	attemptWithin = 10 * time.Second
 )
 
-// An outage is a broker taken down and brought back: how long, from the beginning of taking it
-// down, until it took connections, and until a client that opens the subject anew had a message
-// confirmed.
+// An outage is a broker taken down and brought back. down is the time until it took connections,
+// and serves until a client that opened the subject anew had a message confirmed; both from the
+// beginning of taking it down.
 type outage struct{ down, serves time.Duration }
 
 // secondAttempt is how long a quorum queue waits before it tries an unroutable message again, three
@@ -34,26 +34,26 @@ type outage struct{ down, serves time.Duration }
 const secondAttempt = 200 * time.Second
 
 // finishOutage is finish after the broker was taken down. What the subject promises to survive is
-// waited for until the broker has tried again, and what is kept as unroutable is not lost.
-func (s *Trial) finishOutage(ctx context.Context, l Load, o outage, survives bool, published error) (Run, error) {
-	patience := l.Patience
+// waited for until the broker has tried again. What is kept as unroutable is not lost.
+func (t *trial) finishOutage(ctx context.Context, c common, o outage, survives bool, published error) (result, error) {
 	if survives {
-		patience = max(patience, secondAttempt)
+		c.patience = max(c.patience, secondAttempt)
 	}
-	run, err := s.finish(ctx, patience, nil, published)
-	o.note(&run)
-	run.LossDeclared = !survives
-	if run.Lost > 0 && s.delayer.Limits().KeepsUnroutable {
-		run.Kept = min(run.Lost, s.kept(ctx))
+	run, err := t.finish(ctx, c, nil, published)
+	run.Outage, run.LossDeclared = true, !survives
+	run.DownMS, run.ServesMS = milliseconds(o.down), milliseconds(o.serves)
+	run.BrokerCPU = 0 // the processor time of a boot is not the cost of a message
+	if run.Lost > 0 && t.delayer.Limits().KeepsUnroutable {
+		run.Kept = min(run.Lost, t.kept(ctx))
 		run.Lost -= run.Kept
 	}
 	return run, err
 }
 
-// kept is how many messages are in the queue for unroutable messages, as far as that can be known.
-func (s *Trial) kept(ctx context.Context) int {
+// kept is how many messages are in the queue for unroutable messages; 0 if it cannot be asked.
+func (t *trial) kept(ctx context.Context) int {
 	const durable, autoDelete, exclusive, noWait = true, false, false, false
-	conn, err := amqpclient.Dial(ctx, s.env.URL, s.env.Prefix)
+	conn, err := amqpclient.Dial(ctx, t.env.URL, t.env.Prefix)
 	if err != nil {
 		return 0
 	}
@@ -62,48 +62,36 @@ func (s *Trial) kept(ctx context.Context) int {
 	if err != nil {
 		return 0
 	}
-	q, err := ch.QueueDeclarePassive(s.env.Prefix+".unroutable", durable, autoDelete, exclusive, noWait, nil)
+	q, err := ch.QueueDeclarePassive(t.env.Prefix+".unroutable", durable, autoDelete, exclusive, noWait, nil)
 	if err != nil {
 		return 0
 	}
 	return q.Messages
 }
 
-func (o outage) note(run *Run) {
-	run.Outage = true
-	run.DownMS, run.ServesMS = milliseconds(o.down), milliseconds(o.serves)
-	// The processor time of a boot is not the cost of a message.
-	run.BrokerCPU = 0
-}
-
 // takeDown takes the broker down, brings it back, and waits until it stores messages again.
-func (s *Trial) takeDown(ctx context.Context, down func(context.Context, Stopper) error) (outage, error) {
-	broker := stopper(s.meter.broker)
-	if broker == nil {
-		return outage{}, errors.New("the broker is not ours to take down")
-	}
+func (t *trial) takeDown(ctx context.Context, down func(context.Context) error) (outage, error) {
 	began := time.Now()
 	var o outage
-	stopped := down(ctx, broker)
+	stopped := down(ctx)
 	upCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bringUp)
 	defer cancel()
-	if err := errors.Join(stopped, broker.Run(upCtx)); err != nil {
+	if err := errors.Join(stopped, t.meter.target.Start(upCtx)); err != nil {
 		return o, fmt.Errorf("take the broker down and up: %w", err)
 	}
 	o.down = time.Since(began)
-	err := s.reopen(ctx)
+	err := t.reopen(ctx)
 	o.serves = time.Since(began)
-	s.recorder.due(s.recorder.now()) // what was due meanwhile gets as much patience as anything else
 	return o, err
 }
 
 // reopen opens the subject anew, as a client would that starts now, until a message is confirmed.
 // The Delayer from before stays open: what it does in this process must go on.
-func (s *Trial) reopen(ctx context.Context) error {
+func (t *trial) reopen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, serveWithin)
 	defer cancel()
 	for {
-		err := s.tryReopen(ctx)
+		err := t.tryReopen(ctx)
 		if err == nil {
 			return nil
 		}
@@ -113,24 +101,23 @@ func (s *Trial) reopen(ctx context.Context) error {
 	}
 }
 
-func (s *Trial) tryReopen(ctx context.Context) error {
+func (t *trial) tryReopen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptWithin)
 	defer cancel()
-	env := s.env
+	env := t.env
 	env.Existing = true
-	d, err := s.Subject.Open(ctx, env)
+	d, err := t.subject.Open(ctx, env)
 	if err != nil {
 		return err
 	}
-	// Not one of those that are counted, and not awaited: its copy from a failed attempt may come
-	// as well.
-	err = d.Publish(ctx, "", s.destination.queue, warmUpDelay, amqp091.Publishing{
-		MessageId: "up", DeliveryMode: amqp091.Persistent, Body: s.body,
+	// Neither counted nor awaited: a copy from a failed attempt may come as well.
+	err = d.Publish(ctx, "", t.destination.queue, warmUpDelay, amqp091.Publishing{
+		MessageId: "up", DeliveryMode: amqp091.Persistent, Body: t.body,
 	})
 	if err != nil {
 		return errors.Join(err, d.Close())
 	}
-	s.former = append(s.former, s.delayer)
-	s.delayer = d
+	t.former = append(t.former, t.delayer)
+	t.delayer = d
 	return nil
 }

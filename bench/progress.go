@@ -3,6 +3,8 @@ package bench
 import (
 	"sync"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/report"
 )
 
 // An Event tells how far a benchmark is. One is sent when a run begins, about ten times a second
@@ -16,7 +18,8 @@ type Event struct {
 	Published, Arrived int64         // messages so far, warm-up included
 	Left               time.Duration // of the whole benchmark, guessed
 
-	Done *Run // the finished run, or nil
+	Done    *report.Run // the finished run, or nil
+	Skipped string      // why this broker could not do the finished run, or ""
 }
 
 // eventInterval is how often a run reports.
@@ -36,36 +39,21 @@ func newTracker(steps []step, send func(Event)) *tracker {
 	return &tracker{steps: steps, send: send}
 }
 
+// event describes step i. What is left is what remains of its estimate, and all steps after it.
 func (t *tracker) event(i int) Event {
 	s := t.steps[i]
+	left := max(0, s.scenario.estimate(s.subject)-time.Since(t.began)) + estimate(t.steps[i+1:])
 	return Event{
-		Step: i + 1, Steps: len(t.steps), Left: t.left(i),
-		Scenario: s.scenario.Name(), Subject: s.subject.Name(), QueueType: s.subject.QueueType,
+		Step: i + 1, Steps: len(t.steps), Left: left,
+		Scenario: s.scenario.about().Name, Subject: s.subject.Name(), QueueType: s.subject.QueueType,
 	}
-}
-
-// left is what remains of the estimate of the current step, and all of those after it.
-func (t *tracker) left(current int) time.Duration {
-	return max(0, t.estimate(current)-time.Since(t.began)) + t.after(current)
-}
-
-func (t *tracker) after(current int) time.Duration {
-	var sum time.Duration
-	for i := current + 1; i < len(t.steps); i++ {
-		sum += t.estimate(i)
-	}
-	return sum
-}
-
-func (t *tracker) estimate(i int) time.Duration {
-	return t.steps[i].scenario.Estimate(t.steps[i].subject)
 }
 
 // step announces step i and returns a function that reports on its trial until stopped.
-func (t *tracker) step(i int) func(*Trial) (stop func()) {
+func (t *tracker) step(i int) func(*trial) (stop func()) {
 	t.began = time.Now()
 	t.send(t.event(i))
-	return func(s *Trial) func() {
+	return func(s *trial) func() {
 		quit := make(chan struct{})
 		var reporting sync.WaitGroup
 		reporting.Go(func() {
@@ -77,7 +65,8 @@ func (t *tracker) step(i int) func(*Trial) (stop func()) {
 					return
 				case <-ticker.C:
 					e := t.event(i)
-					e.Published, e.Arrived = s.recorder.published.Load(), s.recorder.arrived.Load()
+					counts := s.recorder.Counts()
+					e.Published, e.Arrived = int64(counts.Confirmed), int64(counts.Arrived)
 					t.send(e)
 				}
 			}
@@ -86,9 +75,9 @@ func (t *tracker) step(i int) func(*Trial) (stop func()) {
 	}
 }
 
-func (t *tracker) done(i int, run Run) {
+func (t *tracker) done(i int, run result) {
 	e := t.event(i)
-	e.Left = t.after(i)
-	e.Published, e.Arrived, e.Done = int64(run.Published), int64(run.Delivered), &run
+	e.Left = estimate(t.steps[i+1:])
+	e.Published, e.Arrived, e.Done, e.Skipped = int64(run.Published), int64(run.Delivered), &run.Run, run.skipped
 	t.send(e)
 }

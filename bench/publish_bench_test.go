@@ -1,4 +1,4 @@
-package bench_test
+package bench
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
 // BenchmarkPublish is the path of a message from Publish to its confirm, through every backend as it is by default.
@@ -26,11 +26,10 @@ func BenchmarkPublish(b *testing.B) {
 
 func benchPublish(b *testing.B, name string) {
 	url := rabbittest.Broker(b).URL()
-	d, err := backend.Open(b.Context(), backend.Config{
+	d := rabbittest.Open(b, backend.Config{
 		Options: delayer.Options{URL: url, Prefix: rabbittest.Prefix(b), Logger: slog.New(slog.DiscardHandler)},
 		Backend: name,
 	})
-	require.NoError(b, err)
 	conn, err := amqp091.Dial(url)
 	require.NoError(b, err)
 	ch, err := conn.Channel()
@@ -41,8 +40,6 @@ func benchPublish(b *testing.B, name string) {
 	b.Cleanup(func() {
 		_, _ = ch.QueueDelete(queue.Name, false, false, false)
 		_ = conn.Close()
-		require.NoError(b, d.(delayer.TopologyRemover).RemoveTopology(context.Background()))
-		require.NoError(b, d.Close())
 	})
 	const delay = 15 * time.Minute // a tier of the default; nothing comes due while measuring
 	publish := func() error {

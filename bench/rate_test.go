@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/lab/account"
 )
 
 func TestSearchFindsTheLimit(t *testing.T) {
@@ -58,12 +60,12 @@ func TestSearchEnds(t *testing.T) {
 }
 
 // steady is a probe's messages, published and arriving late by so much.
-func steady(n int, rate float64, behind, late time.Duration) []Sample {
-	out := make([]Sample, n)
+func steady(n int, rate float64, behind, late time.Duration) []sample {
+	out := make([]sample, n)
 	for i := range out {
 		at := time.Second + time.Duration(float64(i)/rate*float64(time.Second))
-		out[i] = Sample{
-			Delay: time.Second, Intended: at, Sent: at + behind, Returned: at + behind + time.Millisecond,
+		out[i] = sample{
+			Delay: time.Second, Intended: at, Asked: at + behind, Answered: at + behind + time.Millisecond, Outcome: account.Confirmed,
 			Arrived: at + time.Second + max(late, behind), Copies: 1,
 		}
 	}
@@ -71,16 +73,16 @@ func steady(n int, rate float64, behind, late time.Duration) []Sample {
 }
 
 func TestProbesAreJudged(t *testing.T) {
-	r := Rate{Limit: 100 * time.Millisecond, Settle: time.Second}
-	assess := func(s []Sample) Probe { return r.assess(100, s) }
+	r := topRate{limit: 100 * time.Millisecond, settle: time.Second}
+	assess := func(s []sample) probe { return r.assess(100, s) }
 	assert.Equal(t, "", assess(steady(300, 100, 0, 90*time.Millisecond)).Reason)
-	assert.Equal(t, TooLate, assess(steady(300, 100, 0, 110*time.Millisecond)).Reason)
+	assert.Equal(t, "late", assess(steady(300, 100, 0, 110*time.Millisecond)).Reason)
 	assert.Equal(t, "", assess(steady(300, 100, 60*time.Millisecond, 90*time.Millisecond)).Reason, "behind, and in time")
-	assert.Equal(t, TooSlow, assess(steady(300, 100, 60*time.Millisecond, 110*time.Millisecond)).Reason)
+	assert.Equal(t, "publisher", assess(steady(300, 100, 60*time.Millisecond, 110*time.Millisecond)).Reason)
 
 	lost := steady(300, 100, 0, 0)
 	lost[7].Copies = 0
-	assert.Equal(t, NotAllThere, assess(lost).Reason, "also in the beginning that does not count otherwise")
+	assert.Equal(t, "lost", assess(lost).Reason, "also in the beginning that does not count otherwise")
 
 	cold := steady(300, 100, 0, 0)
 	for i := range 100 {
@@ -88,4 +90,56 @@ func TestProbesAreJudged(t *testing.T) {
 	}
 	assert.True(t, assess(cold).Passed, "the first second is for settling")
 	assert.False(t, assess(steady(1, 100, 0, 0)[:1:1][:0:0]).Passed, "nothing is no success")
+}
+
+func TestChosenScenarios(t *testing.T) {
+	for _, c := range []struct {
+		b    Benchmark
+		want []string
+	}{
+		{Benchmark{Size: Quick}, []string{"accuracy", "hol"}},
+		{Benchmark{}, []string{"accuracy", "hol", "rate"}},
+		{Benchmark{Scenarios: []string{"crash", "hops"}}, []string{"hops", "crash"}},
+		{Benchmark{Size: Full}, Scenarios()},
+	} {
+		chosen, err := c.b.chosen()
+		require.NoError(t, err)
+		var names []string
+		for _, s := range chosen {
+			names = append(names, s.about().Name)
+		}
+		assert.Equal(t, c.want, names)
+	}
+	assert.Equal(t, []string{"accuracy", "hol", "hol-mix", "burst", "rate", "backlog", "hops", "crash", "recovery"}, Scenarios())
+	_, err := Benchmark{Scenarios: []string{"rumour"}}.Run(t.Context())
+	require.ErrorContains(t, err, "known: accuracy, hol")
+	_, err = Benchmark{From: 2 * time.Second, To: time.Second}.Estimate()
+	require.ErrorContains(t, err, "begins with the shorter")
+}
+
+func TestSettingsReachTheScenarios(t *testing.T) {
+	chosen, err := Benchmark{
+		Scenarios: []string{"accuracy", "backlog"}, Messages: 70_000, Body: 4, Rate: 5, From: 100 * time.Millisecond, To: 15 * time.Second,
+	}.chosen()
+	require.NoError(t, err)
+	mixed, deep := chosen[0].(accuracy), chosen[1].(depth)
+	assert.Equal(t, time.Millisecond, mixed.step, "100ms is no whole second")
+	assert.Equal(t, 100*time.Millisecond, mixed.from)
+	want := common{messages: 70_000, rate: 5, concurrency: 256, warmUp: 500, patience: patience, bodySize: 4}
+	assert.Equal(t, want, mixed.common)
+	assert.Equal(t, want, deep.common)
+
+	for _, c := range []struct {
+		b    Benchmark
+		want int
+	}{
+		{Benchmark{From: time.Second, To: 2 * time.Second, Step: 250 * time.Millisecond}, 5},
+		{Benchmark{Delays: []time.Duration{time.Second, 5 * time.Second, 90 * time.Second}}, 3},
+		{Benchmark{}, 15},
+	} {
+		chosen, err := c.b.chosen()
+		require.NoError(t, err)
+		assert.Len(t, chosen[0].delays(Subject{}), c.want)
+	}
+	assert.False(t, topRate{}.takes(Subject{Blocks: true}), "its rate says nothing")
 }

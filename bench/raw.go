@@ -15,35 +15,41 @@ var rawHead = []string{
 	"intended_us", "sent_us", "due_us", "arrived_us", "copies",
 }
 
-// WriteSamples writes the raw samples, which every figure of the report was made of, as
-// samples.csv.gz: one line for each message that was measured, in publishing order, after a line of
-// column names. Times are microseconds on the process's monotonic clock since that run began.
-// intended is when the message was to be published, sent just before Publish was called (0: it
-// never was), due is intended + delay; arrived is the first arrival, empty if there was none;
-// copies is how often it arrived. Warm-up messages, and those of a backlog that nobody waited for,
-// are not in it. A report that was read from a file has no samples.
-func (r *Report) WriteSamples(w io.Writer) error {
-	zip := gzip.NewWriter(w)
-	rows := csv.NewWriter(zip)
-	err := rows.Write(rawHead)
-	for _, run := range r.Runs {
-		for _, s := range run.Samples {
-			err = errors.Join(err, rows.Write(rawRow(run, s)))
-		}
-	}
-	rows.Flush()
-	return errors.Join(err, rows.Error(), zip.Close())
+// A rawWriter writes the raw samples, which every figure of the report is made of: one line for
+// each message that was measured, in publishing order. See docs/bench.md for the columns. Warm-up
+// messages and those of a backlog are not in it.
+type rawWriter struct {
+	zip  *gzip.Writer
+	rows *csv.Writer
+	err  error
 }
 
-func rawRow(run Run, s Sample) []string {
-	arrived := ""
-	if s.Copies > 0 {
-		arrived = micros(s.Arrived)
+func newRawWriter(w io.Writer) *rawWriter {
+	if w == nil {
+		w = io.Discard
 	}
-	return []string{
-		run.Scenario, run.Subject(), run.QueueType, strconv.Itoa(run.Repetition), strconv.Itoa(s.ID),
-		micros(s.Intended), micros(s.Sent), micros(s.Due()), arrived, strconv.Itoa(s.Copies),
+	zip := gzip.NewWriter(w)
+	raw := &rawWriter{zip: zip, rows: csv.NewWriter(zip)}
+	raw.err = raw.rows.Write(rawHead)
+	return raw
+}
+
+func (w *rawWriter) write(run result) {
+	for _, s := range run.samples {
+		arrived := ""
+		if s.Copies > 0 {
+			arrived = micros(s.Arrived)
+		}
+		w.err = errors.Join(w.err, w.rows.Write([]string{
+			run.Scenario, run.Subject(), run.QueueType, strconv.Itoa(run.Repetition), strconv.Itoa(s.ID),
+			micros(s.Intended), micros(s.Asked), micros(s.Due()), arrived, strconv.Itoa(s.Copies),
+		}))
 	}
+}
+
+func (w *rawWriter) close() error {
+	w.rows.Flush()
+	return errors.Join(w.err, w.zip.Close())
 }
 
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }

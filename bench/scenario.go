@@ -2,80 +2,87 @@ package bench
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
+	"github.com/delayer-go/delayer/bench/report"
 )
 
-// A Scenario asks one question of a subject. Each has a file of its own.
-type Scenario interface {
-	// Name is how the scenario is selected and reported.
-	Name() string
-	// Question is what it answers, in a few words.
-	Question() string
-	// Setup says what was done, with its figures.
-	Setup() string
-	// Takes says whether the scenario makes sense for the subject.
-	Takes(Subject) bool
-	// Estimate guesses how long Run takes with the subject.
-	Estimate(Subject) time.Duration
-	// Delays are those that Run will ask the subject for, in any order: some must know them before.
-	Delays(Subject) []time.Duration
-	// Run publishes through the trial and returns what came of it. With an error, the run holds
-	// what was seen until then.
-	Run(context.Context, *Trial) (Run, error)
+// A scenario asks one question of a subject. Each has a file of its own.
+type scenario interface {
+	// about is the name, the question, and what is done.
+	about() report.Scenario
+	// takes says whether the scenario makes sense for the subject.
+	takes(Subject) bool
+	// estimate guesses how long run takes with the subject.
+	estimate(Subject) time.Duration
+	// delays are those that run asks the subject for, in any order: some must know them before.
+	delays(Subject) []time.Duration
+	// needs are what the benchmark must provide.
+	needs() needs
+	// run publishes through the trial. With an error, the result holds what was seen until then.
+	run(context.Context, *trial) (result, error)
 }
 
-// Load is what scenarios have in common.
-type Load struct {
-	Messages    int
-	Rate        float64       // messages per second; 0 publishes as fast as confirmed
-	Concurrency int           // workers, each with one unconfirmed message
-	WarmUp      int           // messages before the measurement
-	Patience    time.Duration // how long after the last arrival, or the last due time, a message is lost
-	Body        int           // bytes of each message's body; 64 where 0
+// A result is a run with the samples that it was made of, in publishing order.
+type result struct {
+	report.Run
+	samples []sample
+	skipped string // why the subject could not be measured on this broker, or ""
+}
+
+// common is what scenarios have in common.
+type common struct {
+	messages    int
+	rate        float64       // messages per second; 0 publishes as fast as confirmed
+	concurrency int           // workers, each with one unconfirmed message
+	warmUp      int           // messages before the measurement
+	patience    time.Duration // a message is lost if nothing arrives for so long after the last due time
+	bodySize    int           // bytes of each message's body; 64 where 0
 }
 
 // overhead guesses what opening, warming up and removing take.
 const overhead = 3 * time.Second
 
-func (l Load) settings(run Run) Run {
-	run.Messages, run.Rate, run.Concurrency = l.Messages, l.Rate, l.Concurrency
-	run.BodyBytes = l.body()
-	return run
-}
+func (common) takes(s Subject) bool { return !s.Undelayed }
+func (common) needs() needs         { return needs{} }
 
-func (l Load) body() int {
+func (c common) body() int {
 	const usual = 64
-	if l.Body == 0 {
+	if c.bodySize == 0 {
 		return usual
 	}
-	return l.Body
+	return c.bodySize
 }
 
-// needs are what a scenario asks of the benchmark beyond a trial. A scenario that has any
-// implements needy.
+// settings notes in a run what was asked for.
+func (c common) settings(r *result) {
+	r.Messages, r.Rate, r.Concurrency, r.BodyBytes = c.messages, c.rate, c.concurrency, c.body()
+	for i, s := range r.samples {
+		d := milliseconds(s.Delay)
+		if i == 0 || d < r.DelayMinMS {
+			r.DelayMinMS = d
+		}
+		r.DelayMaxMS = max(r.DelayMaxMS, d)
+	}
+}
+
+// needs are what a scenario asks of the benchmark beyond a trial.
 type needs struct {
 	// fresh: the broker is restarted before, where that can be done, because memory that it was
 	// once given and has free again does not grow a second time.
 	fresh bool
-	// outage: the broker is killed or restarted under the trial; the scenario is left out where
-	// that cannot be done.
+	// outage: the broker is killed or restarted under the trial. The scenario is skipped where that
+	// cannot be done.
 	outage bool
 	// tick is the resolution that the delays need, where that is finer than a second.
 	tick time.Duration
 }
 
-type needy interface{ needs() needs }
-
-func needsOf(s Scenario) needs {
-	if n, ok := s.(needy); ok {
-		return n.needs()
-	}
-	return needs{}
-}
-
-// every is the delays from one to another, in steps. Of more than can matter to anyone some are
-// left out, but not the longest.
+// every is the delays from one to another, in steps. There are at most about 1000; the longest is
+// always among them.
 func every(from, to, step time.Duration) []time.Duration {
 	const most = 1000
 	var out []time.Duration
@@ -85,8 +92,36 @@ func every(from, to, step time.Duration) []time.Duration {
 	return append(out, to)
 }
 
+// drawn are n random delays between two, in steps, the same for every subject: the seed is fixed.
+func drawn(n int, from, to, step time.Duration, seed uint64) []time.Duration {
+	const seed1 = 2026
+	random := rand.New(rand.NewPCG(seed1, seed))
+	steps := int64((to-from)/step) + 1
+	out := make([]time.Duration, n)
+	for i := range out {
+		out[i] = from + time.Duration(random.Int64N(steps))*step
+	}
+	return out
+}
+
 // distinct sorts the delays and drops repeated ones.
 func distinct(delays []time.Duration) []time.Duration {
 	slices.Sort(delays)
 	return slices.Compact(delays)
+}
+
+// span writes a range of delays: "1s–15s".
+func span(from, to time.Duration) string {
+	if from == to {
+		return from.String()
+	}
+	return from.String() + "–" + to.String()
+}
+
+// pace writes a rate of publishing.
+func pace(rate float64) string {
+	if rate <= 0 {
+		return "as fast as confirmed"
+	}
+	return format.Figure(rate) + "/s"
 }

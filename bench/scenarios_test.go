@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/csv"
+	"io"
 	"math/bits"
 	"strconv"
 	"testing"
@@ -12,38 +13,42 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/bench/report"
 )
 
 // played runs a scenario against a Delayer without a broker, in the time of a synctest bubble. tune may change the
 // trial before.
-func played(t *testing.T, scenario Scenario, subject Subject, m *memory, tune func(*Trial)) (run Run, err error) {
+func played(t *testing.T, sc scenario, subject Subject, m *memory, tune func(*trial)) (run result, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Trial{
-			Subject: subject, recorder: newRecorder(), delayer: m, destination: &destination{queue: "q", returns: true},
-			env: Env{Delays: distinct(append(scenario.Delays(subject), warmUpDelay))},
+		s := &trial{
+			subject: subject, recorder: newRecorder(), delayer: m, destination: &destination{queue: "q", returns: true},
+			env: Env{Delays: distinct(append(sc.delays(subject), warmUpDelay))},
 		}
 		m.arrival = s.recorder.arrival
 		if tune != nil {
 			tune(s)
 		}
-		run, err = scenario.Run(t.Context(), s)
+		run, err = sc.run(t.Context(), s)
 		m.timers.Wait()
 	})
 	return run, err
 }
 
 // quickly is a load that ends soon.
-func quickly(n int) Load { return Load{Messages: n, Concurrency: 4, WarmUp: 2, Patience: time.Minute} }
+func quickly(n int) common {
+	return common{messages: n, concurrency: 4, warmUp: 2, patience: time.Minute}
+}
 
 func TestABurstIsDueWithinOneSecond(t *testing.T) {
 	late := func(d time.Duration) []time.Duration { return []time.Duration{d + 250*time.Millisecond} }
-	burst := Burst{Load: quickly(100), Spread: 10 * time.Second, Lead: 2 * time.Second}
-	run, err := played(t, burst, Subject{}, &memory{fate: late, slow: time.Millisecond}, nil)
+	one := burst{common: quickly(100), spread: 10 * time.Second, lead: 2 * time.Second}
+	run, err := played(t, one, Subject{}, &memory{fate: late, slow: time.Millisecond}, nil)
 	require.NoError(t, err)
-	require.Len(t, run.Samples, 100)
-	first, last := run.Samples[0].Due(), run.Samples[0].Due()
-	for _, m := range run.Samples {
+	require.Len(t, run.samples, 100)
+	first, last := run.samples[0].Due(), run.samples[0].Due()
+	for _, m := range run.samples {
 		first, last = min(first, m.Due()), max(last, m.Due())
 		assert.Zero(t, m.Delay%time.Second, "every resolution can do it")
 		assert.Positive(t, m.Delay)
@@ -56,14 +61,14 @@ func TestABurstIsDueWithinOneSecond(t *testing.T) {
 }
 
 func TestABurstThatIsPublishedTooSlowlyIsNone(t *testing.T) {
-	burst := Burst{Load: quickly(100), Spread: time.Second, Lead: time.Second}
-	_, err := played(t, burst, Subject{}, &memory{fate: onTime, slow: 200 * time.Millisecond}, nil)
+	one := burst{common: quickly(100), spread: time.Second, lead: time.Second}
+	_, err := played(t, one, Subject{}, &memory{fate: onTime, slow: 200 * time.Millisecond}, nil)
 	require.ErrorContains(t, err, "publishing took too long")
 }
 
 func TestASlowSubjectGetsTimeToPublishItsBurst(t *testing.T) {
-	burst := Burst{Load: quickly(100), Spread: time.Second, Lead: time.Second}
-	_, err := played(t, burst, Subject{Pace: 20}, &memory{fate: onTime, slow: 200 * time.Millisecond}, nil)
+	one := burst{common: quickly(100), spread: time.Second, lead: time.Second}
+	_, err := played(t, one, Subject{Pace: 20}, &memory{fate: onTime, slow: 200 * time.Millisecond}, nil)
 	require.NoError(t, err)
 }
 
@@ -84,11 +89,11 @@ func TestAMixHasBothAndJudgesTheShort(t *testing.T) {
 		}
 		return []time.Duration{d}
 	}
-	mix := Mix{Load: quickly(200), Long: 5 * time.Second, Short: time.Second, Every: 10}
-	mix.Rate = 100
-	run, err := played(t, mix, Subject{}, &memory{fate: longLate}, nil)
+	both := mix{common: quickly(200), long: 5 * time.Second, short: time.Second, every: 10}
+	both.rate = 100
+	run, err := played(t, both, Subject{}, &memory{fate: longLate}, nil)
 	require.NoError(t, err)
-	assert.Equal(t, 5*time.Second, run.Samples[0].Delay, "the first must have something to block")
+	assert.Equal(t, 5*time.Second, run.samples[0].Delay, "the first must have something to block")
 	assert.Less(t, run.Lateness.Max, 100.0, "the long ones do not count")
 	require.Len(t, run.LatenessByStep, 1)
 	assert.InDelta(t, 180, run.LatenessByStep[0].Count, 15)
@@ -103,12 +108,12 @@ func TestHopsHaveSoManyBits(t *testing.T) {
 		assert.GreaterOrEqual(t, hopsDelay(hops), time.Second)
 	}
 	assert.Equal(t, 1151*time.Millisecond, hopsDelay(8), "as short as possible: hops are compared, not delays")
-	assert.True(t, Hops{}.Takes(Subject{Ladder: true, Tick: time.Millisecond}))
-	assert.False(t, Hops{}.Takes(Subject{Ladder: true, Tick: time.Second}), "its tick would round the bits away")
+	assert.True(t, hops{}.takes(Subject{Ladder: true, Tick: time.Millisecond}))
+	assert.False(t, hops{}.takes(Subject{Ladder: true, Tick: time.Second}), "its tick would round the bits away")
 }
 
 func TestEachNumberOfHopsHasItsCost(t *testing.T) {
-	run, err := played(t, Hops{Load: quickly(10), Hops: []int{1, 4}}, Subject{Ladder: true}, &memory{fate: onTime}, nil)
+	run, err := played(t, hops{common: quickly(10), bits: []int{1, 4}}, Subject{Ladder: true}, &memory{fate: onTime}, nil)
 	require.NoError(t, err)
 	require.Len(t, run.ByHops, 2)
 	assert.Equal(t, 4, run.ByHops[1].Hops)
@@ -117,18 +122,11 @@ func TestEachNumberOfHopsHasItsCost(t *testing.T) {
 	assert.Equal(t, 20, run.Messages)
 }
 
-// idler is a broker of ours that uses a tenth of a core while nothing happens.
-type idler struct {
-	heavy
-	began time.Time
-}
-
-func (i *idler) CPU() (time.Duration, error) { return time.Since(i.began) / 10, nil }
-
 func TestALongDelayDoesNotTurnIdlingIntoCost(t *testing.T) {
-	hops := Hops{Load: quickly(10), Hops: []int{16}}
-	run, err := played(t, hops, Subject{Ladder: true}, &memory{fate: onTime}, func(s *Trial) {
-		s.meter.broker = &idler{began: time.Now()}
+	sixteen := hops{common: quickly(10), bits: []int{16}}
+	run, err := played(t, sixteen, Subject{Ladder: true}, &memory{fate: onTime}, func(s *trial) {
+		began := time.Now() // of a broker of ours that uses a tenth of a core while nothing happens
+		s.meter.target.CPU = func() (time.Duration, error) { return time.Since(began) / 10, nil }
 	})
 	require.NoError(t, err)
 	assert.InDelta(t, 0, run.ByHops[0].BrokerCPU, 1, "of 65 s, a tenth of a core is 655,350 µs for each of ten")
@@ -141,14 +139,13 @@ func TestABacklogIsNotAwaitedAndNotCounted(t *testing.T) {
 		}
 		return []time.Duration{d}
 	}
-	scenario := Backlog{Load: quickly(50), Probes: 20, ProbeRate: 100, Settle: time.Second, From: time.Second, To: 2 * time.Second}
-	broker := &heavy{memory: 1 << 20}
-	run, err := played(t, scenario, Subject{}, &memory{fate: never}, func(s *Trial) {
-		s.meter.broker = broker
+	deep := depth{common: quickly(50), probes: 20, probeRate: 100, settle: time.Second, from: time.Second, to: 2 * time.Second}
+	run, err := played(t, deep, Subject{}, &memory{fate: never}, func(s *trial) {
+		s.meter.target = heavy()
 	})
 	require.NoError(t, err)
 	assert.Equal(t, 50, run.Waiting)
-	assert.Equal(t, Counts{Published: 20, Delivered: 20}, run.Counts)
+	assert.Equal(t, report.Counts{Published: 20, Delivered: 20}, run.Counts)
 	assert.InDelta(t, 1000, run.MemoryPerMessage, 0)
 	assert.InDelta(t, 500, run.DiskPerMessage, 0)
 	assert.Empty(t, run.Problem())
@@ -156,8 +153,8 @@ func TestABacklogIsNotAwaitedAndNotCounted(t *testing.T) {
 
 func TestABacklogThatArrivesIsEarly(t *testing.T) {
 	hasty := func(d time.Duration) []time.Duration { return []time.Duration{min(d, time.Second)} }
-	scenario := Backlog{Load: quickly(5), Probes: 3, From: time.Second, To: time.Second, Settle: time.Second}
-	run, err := played(t, scenario, Subject{}, &memory{fate: hasty}, nil)
+	deep := depth{common: quickly(5), probes: 3, from: time.Second, to: time.Second, settle: time.Second}
+	run, err := played(t, deep, Subject{}, &memory{fate: hasty}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, 5, run.Early)
 	assert.Greater(t, run.EarlyByMS, 3.5e6)
@@ -165,15 +162,13 @@ func TestABacklogThatArrivesIsEarly(t *testing.T) {
 }
 
 // heavy is a broker that grows by 50,000 bytes of memory and 25,000 of disk from one look to the next.
-type heavy struct{ memory, disk int64 }
-
-func (*heavy) Product() string             { return "" }
-func (*heavy) Version() string             { return "" }
-func (*heavy) How() string                 { return "" }
-func (*heavy) Owned() bool                 { return false }
-func (*heavy) CPU() (time.Duration, error) { return 0, errNotOurs }
-func (h *heavy) RSS() (int64, error)       { h.memory += 50_000; return h.memory, nil }
-func (h *heavy) Disk() (int64, error)      { h.disk += 25_000; return h.disk, nil }
+func heavy() Target {
+	var memory, disk int64 = 1 << 20, 1 << 20
+	return Target{
+		Memory: func() (int64, error) { memory += 50_000; return memory, nil },
+		Disk:   func() (int64, error) { disk += 25_000; return disk, nil },
+	}
+}
 
 func TestGrowthThatIsNotKnownIsNone(t *testing.T) {
 	assert.Zero(t, growth(0, 100, 10), "unknown before")
@@ -183,68 +178,57 @@ func TestGrowthThatIsNotKnownIsNone(t *testing.T) {
 	assert.InDelta(t, 10, growth(100, 200, 10), 0)
 }
 
-func TestAnOutageMayDoubleAndLoseWhatIsNotPromised(t *testing.T) {
-	run := Run{Counts: Counts{Delivered: 9, Lost: 1, Duplicated: 2}}
-	run.Outage = true
-	assert.Equal(t, "1 lost", run.Problem())
-	run.LossDeclared = true
-	assert.Empty(t, run.Problem())
-	run.Early = 1
-	assert.Contains(t, run.Problem(), "1 early", "never early")
-}
-
 func TestAScenarioThatTheBrokerDoesNotAllowIsNamed(t *testing.T) {
-	var report Report
-	left := Benchmark{Target: &heavy{}, Scenarios: []Scenario{HOL{}, Crash{}, Recovery{}, Backlog{}}}.possible(&report)
+	var out report.Report
+	left := runner{Benchmark{Target: heavy()}, []scenario{hol{}, crash{}, recovery{}, depth{}}}.possible(&out)
 	require.Len(t, left, 2)
-	assert.Equal(t, "hol", left[0].Name())
-	assert.Equal(t, "backlog", left[1].Name(), "without a restart its memory is less exact, no more")
-	require.Len(t, report.Skipped, 2)
-	assert.Equal(t, "skipped: scenario crash: the broker is not ours to take down", report.Skipped[0].String())
+	assert.Equal(t, "hol", left[0].about().Name)
+	assert.Equal(t, "backlog", left[1].about().Name, "without a restart its memory is less exact, no more")
+	require.Len(t, out.Skipped, 2)
+	assert.Equal(t, "skipped: scenario crash: the broker is not ours to take down", out.Skipped[0].String())
 }
 
 func TestWhatIsLeftOutIsSaid(t *testing.T) {
-	b := Benchmark{
-		Scenarios: []Scenario{HOL{}},
-		Subjects:  []Subject{{Backend: "a", QueueType: "quorum"}, {Backend: "b", QueueType: "classic"}},
-		Leaves:    func(_ Scenario, s Subject) bool { return s.Backend == "b" },
-	}
+	b := runner{Benchmark{
+		Subjects: []Subject{{Backend: "a", QueueType: "quorum"}, {Backend: "b", QueueType: "classic"}},
+		Skip:     func(_ string, s Subject) bool { return s.Backend == "b" },
+	}, []scenario{hol{}}}
 	assert.Len(t, b.steps(), 1)
 	assert.Contains(t, b.newReport().Scenarios[0].Setup, "; left out: b (classic)")
 }
 
 func TestPointsAreEvenlyChosen(t *testing.T) {
-	var samples []Sample
+	var samples []sample
 	for i := range 1000 {
 		s := at(time.Second, time.Millisecond)
 		s.Intended += time.Duration(i) * time.Millisecond
-		s.Sent, s.Arrived = s.Intended, s.Arrived+time.Duration(i)*time.Millisecond
+		s.Asked, s.Arrived = s.Intended, s.Arrived+time.Duration(i)*time.Millisecond
 		samples = append(samples, s)
 	}
 	points := pointsOf(samples)
 	require.Len(t, points, mostPoints)
-	assert.Equal(t, Point{1000, 1001}, points[0])
-	assert.Equal(t, Point{1999, 2000}, points[mostPoints-1])
+	assert.Equal(t, report.Point{DueMS: 1000, ArrivedMS: 1001}, points[0])
+	assert.Equal(t, report.Point{DueMS: 1999, ArrivedMS: 2000}, points[mostPoints-1])
 	samples[0].Copies = 0
 	assert.Len(t, pointsOf(samples[:3]), 2, "what did not arrive has no point")
 	assert.Nil(t, pointsOf(samples[:1]))
 }
 
 func TestTheDistributionIsThatOfTheSamples(t *testing.T) {
-	var samples []Sample
+	var samples []sample
 	for i := range 1000 {
 		samples = append(samples, at(time.Second, time.Duration(i+1)*time.Millisecond))
 	}
 	d := distributionOf(samples)
 	require.Len(t, d, len(percents))
-	for _, want := range []Quantile{{0, 1}, {50, 500}, {99, 990}, {99.5, 995}, {100, 1000}} {
+	for _, want := range []report.Quantile{{Percent: 0, MS: 1}, {Percent: 50, MS: 500}, {Percent: 99, MS: 990}, {Percent: 99.5, MS: 995}, {Percent: 100, MS: 1000}} {
 		assert.Contains(t, d, want)
 	}
 	assert.Nil(t, distributionOf(nil))
 }
 
 func TestManyDelaysHaveNoTable(t *testing.T) {
-	var samples []Sample
+	var samples []sample
 	for i := range mostSteps + 1 {
 		samples = append(samples, at(time.Duration(i+1)*time.Millisecond, 0))
 	}
@@ -263,22 +247,27 @@ func TestEveryDelayIsListed(t *testing.T) {
 func TestRawSamplesAreComplete(t *testing.T) {
 	twice := at(time.Second, 1500*time.Microsecond)
 	twice.ID, twice.Copies = 7, 2
-	lost := Sample{ID: 8, Delay: time.Second, Intended: time.Second, Sent: time.Second}
-	report := Report{Runs: []Run{{
-		Scenario: "accuracy", Backend: "binaryladder", Variant: "source", QueueType: "quorum", Repetition: 2,
-		Samples: []Sample{twice, lost},
-	}}}
+	lost := sample{ID: 8, Delay: time.Second, Intended: time.Second, Asked: time.Second}
 	var out bytes.Buffer
-	require.NoError(t, report.WriteSamples(&out))
-	unzipped, err := gzip.NewReader(&out)
-	require.NoError(t, err)
-	rows, err := csv.NewReader(unzipped).ReadAll()
-	require.NoError(t, err)
+	raw := newRawWriter(&out)
+	raw.write(result{samples: []sample{twice, lost}, Run: report.Run{
+		Scenario: "accuracy", Backend: "binaryladder", Variant: "source", QueueType: "quorum", Repetition: 2,
+	}})
+	require.NoError(t, raw.close())
 	assert.Equal(t, [][]string{
 		rawHead,
 		{"accuracy", "binaryladder source", "quorum", "2", "7", "1000000", "1000000", "2000000", "2001500", "2"},
 		{"accuracy", "binaryladder source", "quorum", "2", "8", "1000000", "1000000", "2000000", "", "0"},
-	}, rows)
+	}, rawRows(t, &out))
+}
+
+func rawRows(t *testing.T, in io.Reader) [][]string {
+	t.Helper()
+	unzipped, err := gzip.NewReader(in)
+	require.NoError(t, err)
+	rows, err := csv.NewReader(unzipped).ReadAll()
+	require.NoError(t, err)
+	return rows
 }
 
 func TestPrimersAreNotMeasured(t *testing.T) {
@@ -287,36 +276,36 @@ func TestPrimersAreNotMeasured(t *testing.T) {
 		asked = append(asked, longest)
 		return []time.Duration{longest, longest}
 	}}
-	accuracy := Accuracy{Load: quickly(5), DelayMin: time.Second, DelayMax: 2 * time.Second}
-	run, err := played(t, accuracy, subject, &memory{fate: onTime}, nil)
+	mixed := accuracy{common: quickly(5), from: time.Second, to: 2 * time.Second, step: time.Second}
+	run, err := played(t, mixed, subject, &memory{fate: onTime}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []time.Duration{2 * time.Second}, asked)
-	assert.Len(t, run.Samples, 5)
+	assert.Len(t, run.samples, 5)
 }
 
 func TestDelaysOfAList(t *testing.T) {
 	list := []time.Duration{90 * time.Second, time.Second, 5 * time.Second}
-	accuracy := Accuracy{Load: quickly(50), Of: list}
-	run, err := played(t, accuracy, Subject{}, &memory{fate: onTime}, nil)
+	listed := accuracy{common: quickly(50), of: list, step: time.Second}
+	run, err := played(t, listed, Subject{}, &memory{fate: onTime}, nil)
 	require.NoError(t, err)
 	assert.InDelta(t, 1000, run.DelayMinMS, 0)
 	assert.InDelta(t, 90_000, run.DelayMaxMS, 0)
 	asked := map[time.Duration]bool{}
-	for _, s := range run.Samples {
+	for _, s := range run.samples {
 		asked[s.Delay] = true
 	}
 	for _, delay := range list {
 		assert.True(t, asked[delay], delay)
 	}
 	assert.Len(t, asked, len(list))
-	assert.Contains(t, accuracy.Setup(), "3 delays of 1s–1m30s")
-	assert.Equal(t, time.Millisecond, Accuracy{Of: []time.Duration{time.Second / 2}}.needs().tick)
+	assert.Contains(t, listed.about().Setup, "3 delays of 1s–1m30s")
+	assert.Equal(t, time.Millisecond, accuracy{of: []time.Duration{time.Second / 2}}.needs().tick)
 }
 
 func TestTheGeneratorRecordsWhatItGenerates(t *testing.T) {
 	samples, err := publishLoopback(t.Context(), 1000)
 	require.NoError(t, err)
-	assert.Equal(t, Counts{Published: 1000, Delivered: 1000}, count(samples))
+	assert.Equal(t, report.Counts{Published: 1000, Delivered: 1000}, count(samples))
 }
 
 // BenchmarkGenerator is the rate at which the benchmark itself can publish and record, without a broker: it must be
@@ -331,17 +320,16 @@ func BenchmarkGenerator(b *testing.B) {
 
 func BenchmarkRecorder(b *testing.B) {
 	r := newRecorder()
-	planned, _ := r.add(make([]time.Duration, b.N), measured)
+	r.plan(b.N)
 	ids := make([]string, b.N)
 	for i := range ids {
 		ids[i] = strconv.Itoa(i)
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
-	for i, e := range planned {
-		e.Sent = r.now()
-		r.due(e.Due())
-		r.returned(e, nil)
-		r.arrival(ids[i])
+	for i, id := range ids {
+		r.Ask(sample{ID: i, Asked: r.Now()})
+		r.Answer(i, r.Now(), nil)
+		r.arrival(id)
 	}
 }

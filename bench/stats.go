@@ -1,45 +1,64 @@
 package bench
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/account"
 )
 
-// Lateness is a distribution of lateness in milliseconds: exact, by nearest rank, from raw samples.
-type Lateness struct {
-	Min float64 `json:"min"`
-	P50 float64 `json:"p50"`
-	P90 float64 `json:"p90"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
+// percents are those of a run's Distribution: enough for a picture on a logarithmic scale.
+var percents = []float64{0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99, 100}
+
+const (
+	// mostPoints is how many messages a picture shows.
+	mostPoints = 400
+	// mostSteps is how many different delays a table may have; with more of them it says nothing.
+	mostSteps = 60
+)
+
+// summarise turns raw samples into a run's figures. Lateness is over those that counted accepts;
+// nil is all.
+func summarise(samples []sample, counted func(sample) bool) result {
+	chosen := samples
+	if counted != nil {
+		chosen = slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return !counted(s) })
+	}
+	run := result{samples: samples, Run: report.Run{
+		Counts:         count(samples),
+		PublishPerS:    publishRate(chosen),
+		Lateness:       latenessOf(chosen),
+		LatenessByStep: latenessByDelay(chosen),
+		Distribution:   distributionOf(chosen),
+	}}
+	if len(run.LatenessByStep) > mostSteps {
+		run.LatenessByStep = nil
+	}
+	run.faults(samples)
+	return run
 }
 
-// DelayLateness is the lateness of the messages with one delay.
-type DelayLateness struct {
-	DelayMS  float64  `json:"delay_ms"`
-	Count    int      `json:"count"` // arrived
-	Lateness Lateness `json:"lateness_ms"`
-}
-
-// Counts says what became of the messages, counted by id.
-type Counts struct {
-	Published  int `json:"published"`  // promised: Publish returned nil
-	Delivered  int `json:"delivered"`  // arrived at least once
-	Lost       int `json:"lost"`       // promised, never arrived
-	Duplicated int `json:"duplicated"` // arrived more than once
-	Early      int `json:"early"`      // arrived before publish time + delay
-	Failed     int `json:"failed"`     // Publish returned an error
-}
-
-func count(samples []Sample) Counts {
-	var c Counts
+// faults notes by how much messages were early, and the first error.
+func (r *result) faults(samples []sample) {
 	for _, s := range samples {
-		c.Published += one(s.Published())
+		r.EarlyByMS = max(r.EarlyByMS, milliseconds(s.EarlyBy()))
+		if s.Err != nil && r.Error == "" {
+			r.Error = s.Err.Error()
+		}
+	}
+}
+
+func count(samples []sample) report.Counts {
+	var c report.Counts
+	for _, s := range samples {
+		c.Published += one(s.Outcome == account.Confirmed)
 		c.Delivered += one(s.Copies > 0)
-		c.Lost += one(s.Lost())
+		c.Lost += one(s.Missing())
 		c.Duplicated += one(s.Copies > 1)
-		c.Early += one(s.Early())
+		c.Early += one(s.EarlyBy() > 0)
 		c.Failed += one(s.Err != nil)
 	}
 	return c
@@ -53,42 +72,51 @@ func one(is bool) int {
 }
 
 // latenessOf is all zeros if none of the samples arrived.
-func latenessOf(samples []Sample) Lateness {
+func latenessOf(samples []sample) report.Lateness {
 	late := sortedLateness(samples)
-	return Lateness{
-		Min: milliseconds(percentile(late, 0)),
-		P50: milliseconds(percentile(late, 50)),
-		P90: milliseconds(percentile(late, 90)),
-		P99: milliseconds(percentile(late, 99)),
-		Max: milliseconds(percentile(late, 100)),
+	at := func(percent float64) float64 { return milliseconds(percentile(late, percent)) }
+	return report.Lateness{Min: at(0), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
+}
+
+// distributionOf is nil if none of the samples arrived.
+func distributionOf(samples []sample) []report.Quantile {
+	late := sortedLateness(samples)
+	if len(late) == 0 {
+		return nil
 	}
+	out := make([]report.Quantile, len(percents))
+	for i, p := range percents {
+		out[i] = report.Quantile{Percent: p, MS: milliseconds(percentile(late, p))}
+	}
+	return out
 }
 
 // sortedLateness is that of the samples that arrived.
-func sortedLateness(samples []Sample) []time.Duration {
-	late := make([]time.Duration, 0, len(samples))
-	for _, s := range samples {
-		if s.Copies > 0 {
-			late = append(late, s.Lateness())
-		}
+func sortedLateness(samples []sample) []time.Duration {
+	arrived := arrivedOf(samples)
+	late := make([]time.Duration, len(arrived))
+	for i, s := range arrived {
+		late[i] = s.Lateness()
 	}
 	slices.Sort(late)
 	return late
 }
 
+func arrivedOf(samples []sample) []sample {
+	return slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return s.Copies == 0 })
+}
+
 // latenessByDelay groups the samples that arrived by their delay, shortest first.
-func latenessByDelay(samples []Sample) []DelayLateness {
-	groups := map[time.Duration][]Sample{}
-	for _, s := range samples {
-		if s.Copies > 0 {
-			groups[s.Delay] = append(groups[s.Delay], s)
-		}
+func latenessByDelay(samples []sample) []report.DelayLateness {
+	groups := map[time.Duration][]sample{}
+	for _, s := range arrivedOf(samples) {
+		groups[s.Delay] = append(groups[s.Delay], s)
 	}
-	out := make([]DelayLateness, 0, len(groups))
+	out := make([]report.DelayLateness, 0, len(groups))
 	for delay, group := range groups {
-		out = append(out, DelayLateness{milliseconds(delay), len(group), latenessOf(group)})
+		out = append(out, report.DelayLateness{DelayMS: milliseconds(delay), Count: len(group), Lateness: latenessOf(group)})
 	}
-	slices.SortFunc(out, func(a, b DelayLateness) int { return int(math.Copysign(1, a.DelayMS-b.DelayMS)) })
+	slices.SortFunc(out, func(a, b report.DelayLateness) int { return cmp.Compare(a.DelayMS, b.DelayMS) })
 	return out
 }
 
@@ -102,25 +130,36 @@ func percentile(sorted []time.Duration, p float64) time.Duration {
 	return sorted[max(rank, 1)-1]
 }
 
-// publishRate is the promised messages per second, from the first intended Publish to the last
+// publishRate is the published messages per second, from the first intended Publish to the last
 // return.
-func publishRate(samples []Sample) float64 {
-	var first, last time.Duration
-	published := 0
-	for _, s := range samples {
-		if !s.Published() {
-			continue
-		}
-		if published == 0 || s.Intended < first {
-			first = s.Intended
-		}
-		last = max(last, s.Returned)
-		published++
+func publishRate(samples []sample) float64 {
+	published := slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return s.Outcome != account.Confirmed })
+	if len(published) == 0 {
+		return 0
 	}
+	first := slices.MinFunc(published, func(a, b sample) int { return cmp.Compare(a.Intended, b.Intended) }).Intended
+	last := slices.MaxFunc(published, func(a, b sample) int { return cmp.Compare(a.Answered, b.Answered) }).Answered
 	if last <= first {
 		return 0
 	}
-	return float64(published) / (last - first).Seconds()
+	return float64(len(published)) / (last - first).Seconds()
+}
+
+// pointsOf are at most mostPoints of the samples that arrived, evenly chosen, the first and the
+// last among them.
+func pointsOf(samples []sample) []report.Point {
+	arrived := arrivedOf(samples)
+	if len(arrived) == 0 {
+		return nil
+	}
+	began := slices.MinFunc(arrived, func(a, b sample) int { return cmp.Compare(a.Asked, b.Asked) }).Asked
+	n := min(len(arrived), mostPoints)
+	out := make([]report.Point, n)
+	for i := range out {
+		s := arrived[i*(len(arrived)-1)/max(1, n-1)]
+		out[i] = report.Point{DueMS: milliseconds(s.Due() - began), ArrivedMS: milliseconds(s.Arrived - began)}
+	}
+	return out
 }
 
 // milliseconds keeps three decimals: the clock's microseconds, without the noise of binary

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/account"
 )
 
 func TestPercentileIsAnObservedValue(t *testing.T) {
@@ -35,48 +38,39 @@ func TestPercentileIsAnObservedValue(t *testing.T) {
 }
 
 // at is a sample published in time and arriving so much later than due.
-func at(delay, late time.Duration) Sample {
+func at(delay, late time.Duration) sample {
 	const sent = time.Second
-	return Sample{Delay: delay, Intended: sent, Sent: sent, Returned: sent, Arrived: sent + delay + late, Copies: 1}
+	return sample{Delay: delay, Intended: sent, Asked: sent, Answered: sent, Outcome: account.Confirmed, Arrived: sent + delay + late, Copies: 1}
 }
 
 func TestCountsAreById(t *testing.T) {
 	twice := at(time.Second, 0)
 	twice.Copies = 3
-	lost := Sample{Delay: time.Second, Intended: 1, Sent: 1, Returned: 2}
+	lost := sample{Delay: time.Second, Intended: 1, Asked: 1, Answered: 2, Outcome: account.Confirmed}
 	failed := lost
-	failed.Err = errors.New("refused")
+	failed.Err, failed.Outcome = errors.New("refused"), account.Refused
 	unknown := at(time.Second, 0) // Publish did not know, but it arrived
-	unknown.Err = errors.New("connection lost")
-	neverSent := Sample{Delay: time.Second}
+	unknown.Err, unknown.Outcome = errors.New("connection lost"), account.Unknown
+	neverSent := sample{Delay: time.Second}
 
-	got := count([]Sample{at(time.Second, 0), at(time.Second, -1), twice, lost, failed, unknown, neverSent})
-	assert.Equal(t, Counts{Published: 4, Delivered: 4, Lost: 1, Duplicated: 1, Early: 1, Failed: 2}, got)
-}
-
-func TestEarlyIsJudgedFromTheActualPublish(t *testing.T) {
-	s := Sample{Delay: time.Second, Intended: 1 * time.Second, Sent: 3 * time.Second, Copies: 1}
-	s.Arrived = 4*time.Second - 1
-	assert.True(t, s.Early(), "a delay cut short must not hide behind a late publish")
-	assert.Equal(t, 2*time.Second-1, s.Lateness(), "lateness counts from the schedule")
-	s.Arrived++
-	assert.False(t, s.Early(), "exactly on time is not early")
+	got := count([]sample{at(time.Second, 0), at(time.Second, -1), twice, lost, failed, unknown, neverSent})
+	assert.Equal(t, report.Counts{Published: 4, Delivered: 4, Lost: 1, Duplicated: 1, Early: 1, Failed: 2}, got)
 }
 
 func TestLatenessByDelayIsSortedAndCountsArrivals(t *testing.T) {
-	lost := Sample{Delay: time.Second, Sent: 1}
-	got := latenessByDelay([]Sample{at(10*time.Second, 5*time.Millisecond), at(2*time.Second, time.Millisecond), lost})
-	assert.Equal(t, []DelayLateness{
-		{2000, 1, Lateness{1, 1, 1, 1, 1}},
-		{10000, 1, Lateness{5, 5, 5, 5, 5}},
+	lost := sample{Delay: time.Second, Asked: 1, Outcome: account.Confirmed}
+	got := latenessByDelay([]sample{at(10*time.Second, 5*time.Millisecond), at(2*time.Second, time.Millisecond), lost})
+	assert.Equal(t, []report.DelayLateness{
+		{DelayMS: 2000, Count: 1, Lateness: report.Lateness{Min: 1, P50: 1, P90: 1, P99: 1, Max: 1}},
+		{DelayMS: 10000, Count: 1, Lateness: report.Lateness{Min: 5, P50: 5, P90: 5, P99: 5, Max: 5}},
 	}, got)
 }
 
 func TestPublishRateIsFromTheFirstIntentionToTheLastConfirm(t *testing.T) {
-	var samples []Sample
+	var samples []sample
 	for i := range 10 {
 		begin := time.Duration(i) * 100 * time.Millisecond
-		samples = append(samples, Sample{Intended: begin, Sent: begin + 1, Returned: begin + 100*time.Millisecond})
+		samples = append(samples, sample{Intended: begin, Asked: begin + 1, Answered: begin + 100*time.Millisecond, Outcome: account.Confirmed})
 	}
 	assert.InDelta(t, 10, publishRate(samples), 0.001)
 	assert.Zero(t, publishRate(nil))

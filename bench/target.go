@@ -2,48 +2,63 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/delayer-go/delayer/internal/lab/amqpclient"
 )
 
-// A Target is the RabbitMQ that a benchmark measures. It may also be a [Stopper], a [DiskMeter] and
-// a [MemorySource].
-type Target interface {
-	Product() string // "RabbitMQ"
-	Version() string
-	How() string // "private node", "container", …
+// A Target is the RabbitMQ that a benchmark measures. [Given] describes one that runs already. A
+// nil function is not known or cannot be done, as is one that returns an error; the report leaves
+// out what would need it.
+type Target struct {
+	URL     string // AMQP, with user and password
+	Product string // "RabbitMQ"
+	Version string
+	How     string // "private node", "container", …
 
-	// Owned says that the broker is ours alone: it may be killed and restarted.
-	Owned() bool
-	// CPU is the processor time used since the broker was started. An error says that it is not
-	// known.
-	CPU() (time.Duration, error)
-	// RSS is the broker's memory in bytes. An error says that it is not known.
-	RSS() (int64, error)
+	// CPU is the processor time used since the broker was started.
+	CPU func() (time.Duration, error)
+	// Memory is in bytes. MemorySource says what it is, if it is not the resident memory of the
+	// broker's processes.
+	Memory       func() (int64, error)
+	MemorySource string
+	// Disk is the space that the broker's data takes, in bytes.
+	Disk func() (int64, error)
+
+	// Stop, Kill and Start are for a broker that nobody else uses: set all three, or none. It keeps
+	// its address and its data. Stop returns when the process has ended in good order, Kill when it
+	// was killed with SIGKILL, and Start when the broker takes connections.
+	Stop  func(ctx context.Context) error
+	Kill  func() error
+	Start func(ctx context.Context) error
 }
 
-// A Stopper can be taken down and brought back, on the same address and with the same data.
-type Stopper interface {
-	Stop(ctx context.Context) error // in good order; returns when the process is gone
-	Kill() error                    // SIGKILL; returns when the process is gone
-	Run(ctx context.Context) error  // returns when the broker takes connections
-}
-
-// A DiskMeter knows how much disk space the broker's data takes, in bytes.
-type DiskMeter interface {
-	Disk() (int64, error)
-}
-
-// A MemorySource says in a few words what RSS is, where it is not the resident memory of the
-// broker's processes.
-type MemorySource interface {
-	MemorySource() string
-}
-
-// stopper is the broker if it may be taken down, and nil if not.
-func stopper(b Target) Stopper {
-	if b == nil || !b.Owned() {
-		return nil
+// Given connects to the broker at url once, to see that it answers and what it is. how says where
+// the URL came from. The error says what to do, and never contains the password.
+func Given(ctx context.Context, url, how string) (Target, error) {
+	conn, err := amqpclient.Dial(ctx, url, "bench")
+	if err != nil {
+		return Target{}, err
 	}
-	s, _ := b.(Stopper)
-	return s
+	defer func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }()
+	said := func(key string) string {
+		if text, ok := conn.Properties[key].(string); ok {
+			return text
+		}
+		return fmt.Sprintf("(unknown %s)", key)
+	}
+	return Target{URL: url, Product: said("product"), Version: said("version"), How: how}, nil
+}
+
+// read returns what a function of the Target returns, or 0 where it is not known.
+func read(known func() (int64, error)) int64 {
+	if known == nil {
+		return 0
+	}
+	bytes, err := known()
+	if err != nil {
+		return 0
+	}
+	return bytes
 }

@@ -10,10 +10,9 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// A Trial is one run of a scenario with one subject, on fresh queues.
-type Trial struct {
-	Subject Subject
-
+// A trial is one run of a scenario with one subject, on fresh queues.
+type trial struct {
+	subject     Subject
 	env         Env
 	recorder    *recorder
 	destination *destination
@@ -36,35 +35,35 @@ const (
 )
 
 // open declares the destination and opens the subject. Nothing is left in the broker if it fails.
-func openTrial(ctx context.Context, s Subject, env Env, returns bool, m meter) (*Trial, error) {
-	trial := &Trial{Subject: s, env: env, recorder: newRecorder(), meter: m}
+func openTrial(ctx context.Context, s Subject, env Env, returns bool, m meter) (*trial, error) {
+	t := &trial{subject: s, env: env, recorder: newRecorder(), meter: m}
 	var err error
-	trial.destination, err = openDestination(ctx, env, returns, trial.recorder.arrival)
+	t.destination, err = openDestination(ctx, env, returns, t.recorder.arrival)
 	if err != nil {
 		return nil, err
 	}
 	// Interrupted in its middle, it would leave what it has declared.
 	openCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTimeout)
 	defer cancel()
-	trial.delayer, err = s.Open(openCtx, env)
+	t.delayer, err = s.Open(openCtx, env)
 	if err != nil {
-		return nil, errors.Join(err, trial.destination.remove())
+		return nil, errors.Join(err, t.destination.remove())
 	}
-	return trial, nil
+	return t, nil
 }
 
 // close removes all that the trial declared, also if ctx has ended.
-func (s *Trial) close(ctx context.Context) error {
+func (t *trial) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
 	var errs []error
-	for _, d := range s.former { // first: they declare again what is deleted under them
+	for _, d := range append(t.former, t.delayer) { // first: they declare again what is deleted under them
 		errs = append(errs, d.Close())
 	}
-	if r, ok := s.delayer.(Remover); ok {
-		errs = append(errs, r.RemoveTopology(ctx))
+	if t.subject.Remove != nil {
+		errs = append(errs, t.subject.Remove(ctx, t.env))
 	}
-	errs = append(errs, s.delayer.Close(), s.destination.remove())
+	errs = append(errs, t.destination.remove())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("clean up: %w", err)
 	}
@@ -72,51 +71,52 @@ func (s *Trial) close(ctx context.Context) error {
 }
 
 // warmUp sends the messages that are not measured, waits for them, and starts the measurement.
-func (s *Trial) warmUp(ctx context.Context, l Load) error {
-	s.body = make([]byte, l.body())
-	if s.Subject.Prime != nil {
-		primers := s.Subject.Prime(slices.Max(s.env.Delays), s.env.Tick)
-		if err := s.publish(ctx, load{delays: primers, workers: l.Concurrency, role: primer}); err != nil {
+func (t *trial) warmUp(ctx context.Context, c common) error {
+	t.body = make([]byte, c.body())
+	if t.subject.Prime != nil {
+		primers := t.subject.Prime(slices.Max(t.env.Delays), t.env.Tick)
+		if err := t.publish(ctx, load{delays: primers, workers: c.concurrency, role: primer}); err != nil {
 			return fmt.Errorf("before the warm-up: %w", err)
 		}
 	}
-	delays := slices.Repeat([]time.Duration{s.delay(warmUpDelay)}, l.WarmUp)
-	if err := s.publish(ctx, load{delays: delays, workers: l.Concurrency, role: warmUp}); err != nil {
+	delays := slices.Repeat([]time.Duration{t.delay(warmUpDelay)}, c.warmUp)
+	if err := t.publish(ctx, load{delays: delays, workers: c.concurrency, role: warmUp}); err != nil {
 		return fmt.Errorf("warm-up: %w", err)
 	}
-	if err := s.recorder.await(ctx, s.destination.done, l.Patience); err != nil {
+	if err := t.recorder.await(ctx, t.destination.done, c.patience); err != nil {
 		return err
 	}
-	s.started = s.meter.read()
+	t.started = t.meter.read()
 	return nil
 }
 
 // delay is what to ask the subject for: nothing, if it cannot delay.
-func (s *Trial) delay(d time.Duration) time.Duration {
-	if s.Subject.Undelayed {
+func (t *trial) delay(d time.Duration) time.Duration {
+	if t.subject.Undelayed {
 		return 0
 	}
 	return d
 }
 
 // finish waits for what is still to come and returns the run. Lateness is over the samples that
-// counted accepts; nil is all. published is how publishing ended: what was stored before an error
+// counted accepts; nil is all. published is how publishing ended: what was stored before that error
 // is waited for as well, and the error returned.
-func (s *Trial) finish(
-	ctx context.Context, patience time.Duration, counted func(Sample) bool, published error,
-) (Run, error) {
-	err := s.recorder.await(ctx, s.destination.done, patience)
-	ended := s.meter.read()
+func (t *trial) finish(
+	ctx context.Context, c common, counted func(sample) bool, published error,
+) (result, error) {
+	err := t.recorder.await(ctx, t.destination.done, c.patience)
+	ended := t.meter.read()
 	if err == nil {
 		time.Sleep(linger)
 	}
-	if err == nil && s.destination.lost() {
+	if err == nil && t.destination.lost() {
 		err = errConsumerLost
 	}
-	run := summarise(s.recorder.samples(), counted)
-	run.BrokerCPU = s.meter.perMessage(s.started, ended, run.Published)
-	run.BrokerRSS = s.meter.rss()
-	run.ProcessCPU = ownPerMessage(s.started, ended, run.Published)
+	run := summarise(t.recorder.samples(), counted)
+	c.settings(&run)
+	run.BrokerCPU = t.meter.perMessage(t.started, ended, run.Published)
+	run.BrokerRSS = read(t.meter.target.Memory)
+	run.ProcessCPU = ownPerMessage(t.started, ended, run.Published)
 	if published != nil {
 		err = published
 	}
@@ -127,6 +127,9 @@ var errConsumerLost = errors.New("the consumer's connection was lost: what is mi
 
 // pause waits; the error is that of ctx, if it ended first.
 func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -8,15 +8,14 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/conformance"
-	"github.com/delayer-go/delayer/conformance/internal/memory"
 )
 
-// A brokerFault is what goes wrong behind a Delayer, where a wrapper around it cannot reach.
+// A brokerFault is a fault behind a Delayer, where a wrapper around it cannot reach.
 type brokerFault struct {
 	name  string
 	cases []string
-	does  func(*delayer.Limits)                                         // what it really does of what it declares
-	world func(b *memory.Broker, w conformance.World) conformance.World // what it does to its surroundings
+	does  func(*delayer.Limits)                                  // the limits that it really has
+	world func(b *broker, w conformance.World) conformance.World // wraps the World
 	stall bool
 }
 
@@ -32,13 +31,13 @@ var brokerFaults = []brokerFault{
 		does: func(l *delayer.Limits) { l.MaxPriority = 4 }},
 	{name: "finer than it says", cases: []string{"rounding-up"}, does: func(l *delayer.Limits) { l.Resolution = time.Millisecond }},
 	{name: "loses what waits in a restart", cases: []string{"broker-restart"},
-		world: func(b *memory.Broker, w conformance.World) conformance.World { return beforeRestart{w, b.Forget} }},
+		world: func(b *broker, w conformance.World) conformance.World { return beforeRestart{w, b.forget} }},
 	{name: "delivers all in a restart", cases: []string{"broker-restart"},
-		world: func(b *memory.Broker, w conformance.World) conformance.World { return beforeRestart{w, b.Hasten} }},
+		world: func(b *broker, w conformance.World) conformance.World { return beforeRestart{w, b.hasten} }},
 	{name: "carries no header of ours", cases: []string{"due-header"},
-		world: func(_ *memory.Broker, w conformance.World) conformance.World { return headless{w} }},
+		world: func(_ *broker, w conformance.World) conformance.World { return headless{w} }},
 	{name: "keeps the unroutable without destination", cases: whileWaiting,
-		world: func(_ *memory.Broker, w conformance.World) conformance.World { return headless{w} }},
+		world: func(_ *broker, w conformance.World) conformance.World { return headless{w} }},
 }
 
 // beforeRestart does something to a broker that is about to restart.
@@ -52,7 +51,7 @@ func (b beforeRestart) Restart(ctx context.Context) error {
 	return b.World.Restart(ctx)
 }
 
-// headless takes delayer.Header off what arrives.
+// headless removes delayer.Header from messages that arrive.
 type headless struct{ conformance.World }
 
 func without(arrived func(conformance.Arrival)) func(conformance.Arrival) {
@@ -86,13 +85,13 @@ func TestBrokenBroker(t *testing.T) {
 }
 
 func (f brokerFault) test(t *testing.T) {
-	limits := memory.DefaultLimits()
+	limits := idealLimits()
 	if f.does != nil {
 		f.does(&limits)
 	}
-	b := memory.NewBroker(limits)
-	b.Stalls = f.stall
-	h := falsely(harness(b), memory.DefaultLimits())
+	b := newBroker(limits)
+	b.stalls = f.stall
+	h := falsely(harness(b), idealLimits())
 	if open := h.World; f.world != nil {
 		h.World = func(ctx context.Context) (conformance.World, error) {
 			w, err := open(ctx)
@@ -102,7 +101,7 @@ func (f brokerFault) test(t *testing.T) {
 	notices(t, h, f.cases)
 }
 
-// falsely makes the Delayers of a harness declare limits.
+// falsely makes the Delayers of a harness declare other limits.
 func falsely(h conformance.Harness, limits delayer.Limits) conformance.Harness {
 	open := h.Open
 	h.Open = func(ctx context.Context) (delayer.Delayer, error) {
@@ -113,9 +112,9 @@ func falsely(h conformance.Harness, limits delayer.Limits) conformance.Harness {
 }
 
 func exactTiersFault(t *testing.T) {
-	limits := memory.DefaultLimits()
+	limits := idealLimits()
 	limits.Tiers, limits.Max = []time.Duration{time.Second, time.Minute}, time.Minute
 	declared := limits
 	declared.ExactTiers = true
-	notices(t, falsely(harness(memory.NewBroker(limits)), declared), []string{"exact-tiers"})
+	notices(t, falsely(harness(newBroker(limits)), declared), []string{"exact-tiers"})
 }

@@ -18,10 +18,9 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/conformance"
-	"github.com/delayer-go/delayer/conformance/internal/memory"
 )
 
-// A broken Delayer is a correct one with a fault put in front of it.
+// A broken Delayer is a correct one behind a fault.
 type broken struct {
 	delayer.Delayer
 	publish func(ctx context.Context, d delayer.Delayer, exchange, key string, delay time.Duration, msg amqp091.Publishing) error
@@ -29,18 +28,24 @@ type broken struct {
 	close   func(d delayer.Delayer) error
 	limits  func(delayer.Limits) delayer.Limits
 
-	schedule   func(ctx context.Context, s delayer.Scheduler, publish func(context.Context) (delayer.Ticket, error)) (delayer.Ticket, error)
-	cancel     func(ctx context.Context, s delayer.Scheduler, t delayer.Ticket) error
-	reschedule func(ctx context.Context, s delayer.Scheduler, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error)
+	schedule   func(ctx context.Context, s delayer.Delayer, publish func(context.Context) (delayer.Ticket, error)) (delayer.Ticket, error)
+	cancel     func(ctx context.Context, s delayer.Delayer, t delayer.Ticket) error
+	reschedule func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error)
 }
 
 // PublishBatch publishes one by one if there is no fault in it.
 func (b *broken) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
-	oneByOne := struct{ delayer.Delayer }{b}
 	if b.batch == nil {
-		return delayer.PublishBatch(ctx, oneByOne, messages)
+		return delayer.PublishEach(ctx, b.Publish, messages)
 	}
-	return b.batch(ctx, oneByOne, messages)
+	return b.batch(ctx, oneByOne{b}, messages)
+}
+
+// oneByOne is a broken Delayer whose batches have no fault.
+type oneByOne struct{ *broken }
+
+func (o oneByOne) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
+	return delayer.PublishEach(ctx, o.Publish, messages)
 }
 
 func (b *broken) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
@@ -57,15 +62,15 @@ func (b *broken) Close() error {
 	return b.close(b.Delayer)
 }
 
-// A fault is what is wrong with a Delayer, and the cases that are meant to notice.
+// A fault of a Delayer, and the cases that must notice it.
 type fault struct {
 	name  string
 	cases []string
-	open  func(b *memory.Broker) *broken // its Delayer is put in by the test
-	races bool                           // the fault is a data race
+	open  func(b *broker) *broken // the test sets its Delayer
+	races bool                    // the fault is a data race
 }
 
-// A call is what Publish was called with; faults change what they are about.
+// A call holds the arguments of Publish, which faults change.
 type call struct {
 	ctx           context.Context
 	exchange, key string
@@ -75,17 +80,17 @@ type call struct {
 
 func (c call) on(d delayer.Delayer) error { return d.Publish(c.ctx, c.exchange, c.key, c.delay, c.msg) }
 
-// with makes a fault of what Publish does with a call.
-func with(f func(d delayer.Delayer, c call) error) func(*memory.Broker) *broken {
-	return func(*memory.Broker) *broken {
+// with returns a Delayer whose Publish is publish.
+func with(f func(d delayer.Delayer, c call) error) func(*broker) *broken {
+	return func(*broker) *broken {
 		return &broken{publish: func(ctx context.Context, d delayer.Delayer, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
 			return f(d, call{ctx, exchange, key, delay, msg})
 		}}
 	}
 }
 
-// changing makes a fault of a change to what is published.
-func changing(f func(c *call)) func(*memory.Broker) *broken {
+// changing returns a Delayer that changes messages before it publishes them.
+func changing(f func(c *call)) func(*broker) *broken {
 	return with(func(d delayer.Delayer, c call) error {
 		c.msg.Headers = maps.Clone(c.msg.Headers)
 		f(&c)
@@ -93,8 +98,8 @@ func changing(f func(c *call)) func(*memory.Broker) *broken {
 	})
 }
 
-// replying makes a fault of another answer than the true one.
-func replying(f func(err error) error) func(*memory.Broker) *broken {
+// replying returns a Delayer whose Publish returns another answer.
+func replying(f func(err error) error) func(*broker) *broken {
 	return with(func(d delayer.Delayer, c call) error { return f(c.on(d)) })
 }
 
@@ -159,7 +164,7 @@ var contentFaults = []fault{
 			again := c
 			again.msg.Headers = nil
 			again.key, _ = copies[0].(string)
-			_ = again.on(d) // Whether this fault succeeds is not the question.
+			_ = again.on(d) // it may fail
 		}
 		return c.on(d)
 	})},
@@ -178,7 +183,7 @@ var contentFaults = []fault{
 var timeFaults = []fault{
 	{name: "early", cases: []string{"never-early"}, open: changing(func(c *call) { c.delay = c.delay * 9 / 10 })},
 	{name: "rounds down", cases: []string{"rounding-up", "never-early"}, open: changing(func(c *call) {
-		c.delay -= c.delay % memory.DefaultLimits().Resolution
+		c.delay -= c.delay % idealLimits().Resolution
 	})},
 	{name: "blocks at the head of the line", cases: []string{"no-head-of-line-blocking", "priorities-do-not-block"}, open: headOfLine},
 	{name: "out of order", cases: []string{"same-delay-keeps-order"}, open: changing(func(c *call) {
@@ -187,10 +192,10 @@ var timeFaults = []fault{
 		}
 	})},
 	{name: "shortens a delay that is too long", cases: []string{"beyond-maximum"}, open: changing(func(c *call) {
-		c.delay = min(c.delay, memory.DefaultLimits().Max)
+		c.delay = min(c.delay, idealLimits().Max)
 	})},
 	{name: "overflows", cases: []string{"beyond-maximum"}, open: changing(func(c *call) {
-		if c.delay+memory.DefaultLimits().Resolution < 0 {
+		if c.delay+idealLimits().Resolution < 0 {
 			c.delay = 0
 		}
 	})},
@@ -204,7 +209,7 @@ var timeFaults = []fault{
 }
 
 // headOfLine delays each message until those before it are due, as one queue with expirations does.
-func headOfLine(*memory.Broker) *broken {
+func headOfLine(*broker) *broken {
 	var mu sync.Mutex
 	var last time.Time
 	return with(func(d delayer.Delayer, c call) error {
@@ -247,10 +252,10 @@ var answerFaults = []fault{
 	})},
 	{name: "calls what is not sent stored", cases: []string{"connection-cut", "ctx-ended-during", "ctx-ended-before"}, open: replying(not(delayer.ErrNotSent))},
 	{name: "never recovers", cases: []string{"connection-cut", "broker-restart"}, open: neverRecovers},
-	{name: "publishes after Close", cases: []string{"closed"}, open: func(*memory.Broker) *broken {
+	{name: "publishes after Close", cases: []string{"closed"}, open: func(*broker) *broken {
 		return &broken{close: func(delayer.Delayer) error { return nil }}
 	}},
-	{name: "fails to close twice", cases: []string{"closed"}, open: func(*memory.Broker) *broken {
+	{name: "fails to close twice", cases: []string{"closed"}, open: func(*broker) *broken {
 		var once atomic.Bool
 		return &broken{close: func(d delayer.Delayer) error {
 			if once.Swap(true) {
@@ -259,9 +264,9 @@ var answerFaults = []fault{
 			return d.Close()
 		}}
 	}},
-	{name: "forgets what waits when closed", cases: []string{"waiting-survives-close", "two-delayers"}, open: func(b *memory.Broker) *broken {
+	{name: "forgets what waits when closed", cases: []string{"waiting-survives-close", "two-delayers"}, open: func(b *broker) *broken {
 		return &broken{close: func(d delayer.Delayer) error {
-			b.Forget()
+			b.forget()
 			return d.Close()
 		}}
 	}},
@@ -269,7 +274,7 @@ var answerFaults = []fault{
 	{name: "leaves a goroutine", cases: []string{"no-goroutine-left"}, open: leavesGoroutine},
 	{name: "remembers destinations for ever", cases: []string{"destination-comes-and-goes"}, open: remembersDestinations},
 	{name: "binds a destination once", cases: []string{"destination-created-again"}, open: with(func(d delayer.Delayer, c call) error {
-		if c.msg.MessageId == "second" { // The case's message after the destination was created again.
+		if c.msg.MessageId == "second" { // published after the destination was created again
 			return nil
 		}
 		return c.on(d)
@@ -277,8 +282,8 @@ var answerFaults = []fault{
 	{name: "keeps the caller's memory", cases: []string{"message-untouched"}, open: keepsMemory, races: true},
 }
 
-// lossyWhenUnknown says stored of what it does not know, and half of it is not.
-func lossyWhenUnknown(*memory.Broker) func(*memory.Broker) *broken {
+// lossyWhenUnknown returns nil also for messages that are not stored, or perhaps not.
+func lossyWhenUnknown(*broker) func(*broker) *broken {
 	return with(func(d delayer.Delayer, c call) error {
 		err := c.on(d)
 		if errors.Is(err, delayer.ErrUnknown) || errors.Is(err, delayer.ErrNotSent) && c.ctx.Err() == nil {
@@ -291,9 +296,9 @@ func lossyWhenUnknown(*memory.Broker) func(*memory.Broker) *broken {
 	})
 }
 
-// losesWhileClosing says stored of what came too late. Its Close waits for such a message, or else the
-// publishers might end before there is one.
-func losesWhileClosing(*memory.Broker) *broken {
+// losesWhileClosing returns nil instead of ErrClosed. Its Close waits for such a message: without that
+// the publishers might end before there is one.
+func losesWhileClosing(*broker) *broken {
 	late := make(chan struct{}, 1)
 	return &broken{
 		publish: func(ctx context.Context, d delayer.Delayer, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
@@ -301,7 +306,7 @@ func losesWhileClosing(*memory.Broker) *broken {
 			if !errors.Is(err, delayer.ErrClosed) {
 				return err
 			}
-			time.Sleep(time.Millisecond) // Or time would stand still in a bubble.
+			time.Sleep(time.Millisecond) // otherwise time stands still in a bubble
 			select {
 			case late <- struct{}{}:
 			default:
@@ -319,7 +324,7 @@ func losesWhileClosing(*memory.Broker) *broken {
 	}
 }
 
-func neverRecovers(*memory.Broker) *broken {
+func neverRecovers(*broker) *broken {
 	var lost atomic.Bool
 	return with(func(d delayer.Delayer, c call) error {
 		if lost.Load() {
@@ -333,16 +338,16 @@ func neverRecovers(*memory.Broker) *broken {
 	})(nil)
 }
 
-// leavesGoroutine leaves one behind for a while: for ever would not do in a bubble.
-func leavesGoroutine(*memory.Broker) *broken {
+// leavesGoroutine leaves a goroutine for a while: a bubble waits for all to end.
+func leavesGoroutine(*broker) *broken {
 	return with(func(d delayer.Delayer, c call) error {
 		go time.Sleep(time.Minute)
 		return c.on(d)
 	})(nil)
 }
 
-// remembersDestinations asks once whether a destination is there.
-func remembersDestinations(*memory.Broker) *broken {
+// remembersDestinations asks once whether a destination exists.
+func remembersDestinations(*broker) *broken {
 	var known sync.Map
 	return with(func(d delayer.Delayer, c call) error {
 		name := c.exchange + " " + c.key
@@ -357,8 +362,8 @@ func remembersDestinations(*memory.Broker) *broken {
 	})(nil)
 }
 
-// keepsMemory publishes the message later than it says, from the caller's memory.
-func keepsMemory(*memory.Broker) *broken {
+// keepsMemory publishes a message after it has returned, from the caller's memory.
+func keepsMemory(*broker) *broken {
 	return with(func(d delayer.Delayer, c call) error {
 		if c.delay <= 0 || c.delay > time.Hour {
 			return c.on(d)
@@ -367,15 +372,15 @@ func keepsMemory(*memory.Broker) *broken {
 		time.AfterFunc(late, func() {
 			c.ctx = context.Background()
 			c.delay -= late
-			_ = c.on(d) // Nobody is there to be told.
+			_ = c.on(d) // Publish has returned nil
 		})
 		return nil
 	})(nil)
 }
 
-// together makes a fault of what PublishBatch does.
-func together(f func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error) func(*memory.Broker) *broken {
-	return func(*memory.Broker) *broken { return &broken{batch: f} }
+// together returns a Delayer with another PublishBatch.
+func together(f func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error) func(*broker) *broken {
+	return func(*broker) *broken { return &broken{batch: f} }
 }
 
 var batchFaults = []fault{
@@ -384,19 +389,19 @@ var batchFaults = []fault{
 			if len(messages) == 0 {
 				return nil
 			}
-			return append(delayer.PublishBatch(ctx, d, messages[1:]), nil)
+			return append(d.PublishBatch(ctx, messages[1:]), nil)
 		})},
 	{name: "mixes a batch up", cases: []string{"batch"}, open: together(
 		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
 			mixed := slices.Clone(messages)
 			slices.Reverse(mixed)
-			results := delayer.PublishBatch(ctx, d, mixed)
+			results := d.PublishBatch(ctx, mixed)
 			slices.Reverse(results)
 			return results
 		})},
 	{name: "mixes the results of a batch up", cases: []string{"batch"}, open: together(
 		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
-			results := delayer.PublishBatch(ctx, d, messages)
+			results := d.PublishBatch(ctx, messages)
 			slices.Reverse(results)
 			return results
 		})},
@@ -414,11 +419,11 @@ var batchFaults = []fault{
 		})},
 	{name: "has one result for a batch", cases: []string{"batch"}, open: together(
 		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
-			return []error{errors.Join(delayer.PublishBatch(ctx, d, messages)...)}
+			return []error{errors.Join(d.PublishBatch(ctx, messages)...)}
 		})},
 	{name: "calls the rest of a batch stored", cases: []string{"batch-ctx-ended"}, open: together(
 		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
-			results := delayer.PublishBatch(ctx, d, messages)
+			results := d.PublishBatch(ctx, messages)
 			for i, err := range results {
 				results[i] = not(delayer.ErrNotSent)(err)
 			}
@@ -426,10 +431,10 @@ var batchFaults = []fault{
 		})},
 	{name: "publishes the rest of a batch later", cases: []string{"batch-ctx-ended"}, open: together(
 		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
-			results := delayer.PublishBatch(ctx, d, messages)
+			results := d.PublishBatch(ctx, messages)
 			for i, m := range messages {
 				if errors.Is(results[i], delayer.ErrNotSent) {
-					_ = d.Publish(context.WithoutCancel(ctx), m.Exchange, m.Key, m.Delay, m.Publishing) // nobody is told
+					_ = d.Publish(context.WithoutCancel(ctx), m.Exchange, m.Key, m.Delay, m.Publishing) // it may fail
 				}
 			}
 			return results
@@ -445,7 +450,7 @@ func sentences() map[string]string {
 	return all
 }
 
-// notices runs cases on a broken Delayer: each must fail, and say what it is about.
+// notices runs cases on a broken Delayer: each must fail, with its sentence.
 func notices(t *testing.T, h conformance.Harness, cases []string) {
 	t.Helper()
 	r := &recorder{only: map[string]bool{}}
@@ -460,7 +465,7 @@ func notices(t *testing.T, h conformance.Harness, cases []string) {
 			t.Logf("%s: %s", name, failed[name][0])
 		}
 	}
-	time.Sleep(time.Hour) // Of a bubble's time, in which all that a broken Delayer left ends.
+	time.Sleep(time.Hour) // of a bubble: goroutines that a broken Delayer left end meanwhile
 }
 
 func TestBroken(t *testing.T) {
@@ -470,13 +475,13 @@ func TestBroken(t *testing.T) {
 				t.Skip("the race detector notices this fault before the suite does")
 			}
 			synctest.Test(t, func(t *testing.T) {
-				b := memory.NewBroker(memory.DefaultLimits())
+				b := newBroker(idealLimits())
 				h := harness(b)
-				h.Patience = 5 * time.Second // of a bubble's time; what never recovers is tried again all the while
+				h.Patience = 5 * time.Second // of a bubble: shorter, since a Delayer that never recovers is tried until then
 				h.Open = func(ctx context.Context) (delayer.Delayer, error) {
 					d := f.open(b)
 					var err error
-					d.Delayer, err = b.Open(ctx)
+					d.Delayer, err = b.open(ctx)
 					return d, err
 				}
 				notices(t, h, f.cases)
@@ -485,7 +490,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestEveryCaseHasAFault: a case that nothing is known to fail may as well not be there.
+// TestEveryCaseHasAFault: a case that no fault fails tests nothing.
 func TestEveryCaseHasAFault(t *testing.T) {
 	meant := map[string]bool{}
 	for _, f := range slices.Concat(contentFaults, timeFaults, answerFaults, batchFaults, scheduleFaults) {
@@ -498,7 +503,7 @@ func TestEveryCaseHasAFault(t *testing.T) {
 			meant[name] = true
 		}
 	}
-	meant["exact-tiers"] = true // by exactTiersFault, which has limits of its own
+	meant["exact-tiers"] = true // exactTiersFault, with limits of its own
 	for name := range sentences() {
 		assert.True(t, meant[name], "%s: no broken Delayer shows that it can fail", name)
 	}

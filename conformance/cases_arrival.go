@@ -8,13 +8,6 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-var arrivalCases = []testCase{
-	{Case: Case{"arrives", "a message published to an exchange must reach the queue bound there, once"}, check: arrives},
-	{Case: Case{"arrives-by-queue-name", "a message published to the default exchange must reach the queue that its key names, once"}, check: arrivesByName},
-	{Case: Case{"never-early", "no message may arrive before its publish time plus its delay, and none may be missing"}, check: neverEarly},
-	{Case: Case{"due-header", "a delayed message must carry the header " + delayer.Header + " with an id of its own, its due time, its delay and its exchange"}, check: dueHeader},
-}
-
 func arrives(t *trial) {
 	in, exchange := t.queue(t.name("queue")), t.exchange("direct")
 	t.bind(in, "order.expired", exchange)

@@ -12,11 +12,6 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-var batchCases = []testCase{
-	{Case: Case{"batch", "messages that are published together must each arrive, be refused and keep their order as if published one by one"}, check: batch},
-	{Case: Case{"batch-ctx-ended", "PublishBatch must return when its ctx ends, and say truly of each message whether it may be stored"}, check: batchCtxEnded},
-}
-
 // publishTogether publishes jobs as one batch.
 func (t *trial) publishTogether(ctx context.Context, jobs []job) []outcome {
 	t.Helper()
@@ -25,7 +20,7 @@ func (t *trial) publishTogether(ctx context.Context, jobs []job) []outcome {
 		messages[i] = delayer.Message{Exchange: j.exchange, Key: j.key, Delay: j.delay, Publishing: j.msg}
 	}
 	before := time.Now()
-	results := delayer.PublishBatch(ctx, t.d, messages)
+	results := t.d.PublishBatch(ctx, messages)
 	if len(results) != len(jobs) {
 		t.errorf("%d results for %d messages", len(results), len(jobs))
 		results = make([]error, len(jobs))
@@ -102,8 +97,8 @@ func (t *trial) inOrder(in *receiver, prefix string) {
 	t.none(in, "out of order", wrong)
 }
 
-// batchCtxEnded ends the ctx of one batch before it, and that of another once its first message has
-// arrived. Then it writes to the memory of the messages, which are the caller's again.
+// batchCtxEnded ends the ctx of one batch before it begins, and that of another once its first
+// message has arrived. Then it overwrites the messages, since PublishBatch has returned.
 func batchCtxEnded(t *trial) {
 	const messages = 1000
 	in := t.queue(t.name("queue"))

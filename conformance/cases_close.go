@@ -11,13 +11,6 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-var closeCases = []testCase{
-	{Case: Case{"closed", "after Close, Publish must say so, and Close again must do nothing"}, check: closed},
-	{Case: Case{"waiting-survives-close", "messages that wait when their Delayer is closed must still be delivered"}, check: survivesClose, own: true},
-	{Case: Case{"closed-while-publishing", "Close must let what is being published end, and Publish say truly what became of it"}, check: closedWhilePublishing},
-	{Case: Case{"no-goroutine-left", "no goroutine of a Delayer may be left after Close"}, check: noGoroutineLeft},
-}
-
 // closeAndOpen closes the trial's Delayer and opens the next.
 func (t *trial) closeAndOpen() {
 	t.Helper()
@@ -74,8 +67,8 @@ func closedWhilePublishing(t *trial) {
 	t.truthful(in, outs, fate{})
 }
 
-// noGoroutineLeft opens and uses a Delayer in a goroutine with a label; all that come of it inherit
-// the label, so that those of other tests are not mistaken for its own.
+// noGoroutineLeft opens and uses a Delayer in a goroutine with a label. Goroutines that it starts
+// inherit the label, those of other tests do not have it.
 func noGoroutineLeft(t *trial) {
 	const label = "conformance"
 	in := t.queue(t.name("queue"))
@@ -97,7 +90,7 @@ func noGoroutineLeft(t *trial) {
 	if err := <-done; err != nil {
 		t.failf("a Delayer that is opened, used and closed: %v", err)
 	}
-	// A goroutine that is returning is still counted for a moment; no signal tells when it is not.
+	// A goroutine is still counted for a moment while it returns, and no signal tells when it has.
 	const moment = 2 * time.Second
 	var left []string
 	for end := deadlineIn(moment); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {

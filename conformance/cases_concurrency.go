@@ -5,17 +5,11 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/delayer-go/delayer"
 )
-
-var concurrencyCases = []testCase{
-	{Case: Case{"concurrency", "many goroutines sharing a Delayer must each have their messages delivered, once"}, check: concurrency},
-	{Case: Case{"two-delayers", "two Delayers with the same configuration must share the broker, and each deliver its own"}, check: twoDelayers},
-	{Case: Case{"ctx-ended-before", "Publish with a ctx that has ended must say so, and store nothing"}, check: ctxEndedBefore},
-	{Case: Case{"ctx-ended-during", "Publish must return when its ctx ends, and say truly whether the message may be stored"}, check: ctxEndedDuring},
-}
 
 func concurrency(t *trial) {
 	const goroutines, messages = 64, 8
@@ -84,12 +78,10 @@ func ctxEndedBefore(t *trial) {
 	t.exactly(in, nil)
 }
 
-// ctxEndedDuring ends contexts after all kinds of times, some of which are in the middle of a
-// Publish.
+// ctxEndedDuring ends contexts before, during and after a Publish.
 func ctxEndedDuring(t *trial) {
 	const messages = 200
 	in := t.queue(t.name("queue"))
-	// How long a Publish takes here, to end contexts before, in and after that time.
 	warm := t.mustPublish(to(in, "warm", t.short()))
 	usual := max(warm[0].after.Sub(warm[0].before), 500*time.Microsecond)
 	outs := make([]outcome, messages)
@@ -113,10 +105,96 @@ func ctxEndedDuring(t *trial) {
 			t.errorf("message %s: Publish returned %v, want an error that is %q, and %q or %q",
 				o.id(), o.err, context.DeadlineExceeded, delayer.ErrNotSent, delayer.ErrUnknown)
 		}
-		// Generous: this asks whether Publish obeys, not how fast.
+		// generous: Publish must obey its ctx, but need not be fast
 		if took := o.after.Sub(o.before); took > 2*usual+10*time.Second {
 			t.errorf("message %s: Publish returned only after %v", o.id(), took)
 		}
 	}
 	t.truthful(in, slices.Concat(outs, warm), fate{})
+}
+
+// publishers publish without pause, each one message after the other, until they are stopped.
+type publishers struct {
+	t      *trial
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	stored atomic.Int64
+	ending atomic.Bool
+
+	mu      sync.Mutex
+	outs    []outcome
+	changed chan struct{}
+}
+
+// startPublishers starts n goroutines that publish messages with different ids.
+func startPublishers(t *trial, n int, publish func(ctx context.Context, id string) outcome) *publishers {
+	p := &publishers{t: t, changed: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancel(t.ctx)
+	for g := range n {
+		p.wg.Go(func() {
+			for i := 0; !p.ending.Load() && p.ctx.Err() == nil; i++ {
+				p.one(publish, sprintf("publisher-%02d-%05d", g, i))
+			}
+		})
+	}
+	return p
+}
+
+func (p *publishers) one(publish func(context.Context, string) outcome, id string) {
+	ctx, cancel := context.WithTimeout(p.ctx, p.t.h.Patience)
+	defer cancel()
+	o := publish(ctx, id)
+	p.mu.Lock()
+	p.outs = append(p.outs, o)
+	if o.err == nil {
+		p.stored.Add(1)
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+	p.mu.Unlock()
+	if o.err != nil {
+		time.Sleep(10 * time.Millisecond) // there may be no broker
+	}
+}
+
+// awaitStored waits until n more messages have been stored.
+func (p *publishers) awaitStored(n int64) {
+	p.t.Helper()
+	timer := time.NewTimer(2 * p.t.h.Patience)
+	defer timer.Stop()
+	target := p.stored.Load() + n
+	for {
+		p.mu.Lock()
+		changed := p.changed
+		p.mu.Unlock()
+		if p.stored.Load() >= target {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			p.ending.Store(true)
+			p.cancel() // a Publish may hang
+			p.t.failf("publishing does not work (again): %s", p.last())
+		}
+	}
+}
+
+// last tells how the latest Publish ended.
+func (p *publishers) last() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.outs) == 0 {
+		return "no Publish has returned"
+	}
+	return sprintf("the last Publish returned %v", p.outs[len(p.outs)-1].err)
+}
+
+// stop lets every Publish end, and returns all that was published.
+func (p *publishers) stop() []outcome {
+	p.ending.Store(true)
+	p.wg.Wait()
+	p.cancel()
+	return p.outs
 }

@@ -8,22 +8,13 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-var destinationCases = []testCase{
-	{Case: Case{"unknown-destination", "an exchange or queue that does not exist must be reported, and the Delayer must go on"}, check: unknownDestination},
-	{Case: Case{"destination-deleted-while-waiting", "messages whose queue was deleted must be kept as unroutable, and must not block others"}, check: deletedWhileWaiting},
-	{Case: Case{"exchange-deleted-while-waiting", "messages whose exchange was deleted must be kept as unroutable, and must not block others"}, check: exchangeDeletedWhileWaiting},
-	{Case: Case{"binding-gone-while-waiting", "messages that their exchange cannot route any more must not block others"}, check: bindingGone},
-	{Case: Case{"destination-created-again", "a destination that was deleted and created again must work as before"}, check: createdAgain},
-	{Case: Case{"destination-comes-and-goes", "Publish must notice a destination that was deleted, and one that was created"}, check: comesAndGoes},
-}
-
-// noticeTime is how long a Delayer may go on with what it knew of a destination: the tenth of a
-// second of Limits().ReportsUnroutable, and as much again for the broker. It is a wait that no
-// signal can replace.
+// noticeTime is how long a Delayer may trust what it knew of a destination: 100 ms, as
+// Limits().ReportsUnroutable says, and as much again for the broker. No signal tells when it is
+// over.
 const noticeTime = 200 * time.Millisecond
 
-// stalling is how many unroutable messages are put in front of others: 32 of them stall a quorum
-// queue that dead-letters at least once and has nowhere to put them.
+// stalling is how many unroutable messages are published before others: 32 of them stall a quorum
+// queue that dead-letters at least once, if no queue takes them.
 const stalling = 40
 
 func unknownDestination(t *trial) {
@@ -71,9 +62,9 @@ func (t *trial) kept(outs []outcome) {
 	}
 }
 
-// meanwhile publishes messages to a destination that is gone when they are due, with others behind
-// them, and checks that the others arrive. gone makes a destination, and returns how to address it
-// and how to end it.
+// meanwhile publishes messages whose destination is deleted before they are due, and others behind
+// them, which must arrive. gone creates the destination, and returns its address and how to delete
+// it.
 func (t *trial) meanwhile(gone func() (exchange, key string, end func())) (lost []outcome) {
 	t.Helper()
 	for _, delay := range t.longer(0) {
@@ -109,8 +100,8 @@ func exchangeDeletedWhileWaiting(t *trial) {
 	}))
 }
 
-// bindingGone leaves open what becomes of the messages that the exchange does not match: as with
-// plain publishing, that is the exchange's own matter.
+// bindingGone does not ask what becomes of the messages themselves: as in a plain publish, the
+// exchange may drop them.
 func bindingGone(t *trial) {
 	t.meanwhile(func() (string, string, func()) {
 		exchange, in := t.exchange("direct"), t.queue(t.name("unbound"))
@@ -145,8 +136,7 @@ func createdAgain(t *trial) {
 			in := p.make()
 			j := job{p.exchange, p.key, t.short(), text(hint)}
 			o := t.publish(j)
-			// The Delayer may have noticed that it was gone, and not yet that it is back; if it
-			// says so.
+			// The Delayer may know that it was gone, and not yet that it is back.
 			if hint != "first" && errors.Is(o.err, delayer.ErrUnroutable) {
 				time.Sleep(noticeTime)
 				o = t.publish(j)
@@ -156,7 +146,7 @@ func createdAgain(t *trial) {
 			}
 			t.exactly(in, []outcome{o})
 			p.end()
-			if hint == "second" { // Time to notice that it is gone, which the other rounds do not have.
+			if hint == "second" { // in this round the Delayer has time to see that it is gone
 				time.Sleep(noticeTime)
 			}
 		}

@@ -6,14 +6,9 @@ import (
 	"time"
 )
 
-var faultCases = []testCase{
-	{Case: Case{"connection-cut", "when connections die while publishing, every nil must be delivered, every error be true, and publishing work again"}, check: connectionCut, alone: true},
-	{Case: Case{"broker-restart", "messages that wait while the broker restarts must all arrive, or be kept as unroutable, none early, and publishing must work again"}, check: brokerRestart, alone: true, restarts: true},
-}
-
 func connectionCut(t *trial) {
 	const goroutines, cuts, between = 32, 3, 60
-	const pause = 25 * time.Millisecond // a World takes seconds to cut: tens of thousands would pass meanwhile
+	const pause = 25 * time.Millisecond // to cut may take seconds: tens of thousands of messages
 	in := t.queue(t.name("queue"))
 	t.must(t.w.Cut(t.ctx)) // once while nothing is published
 	p := startPublishers(t, goroutines, func(ctx context.Context, id string) outcome {
@@ -63,13 +58,13 @@ func brokerRestart(t *trial) {
 	t.truthful(in, outs, fate{again: true, late: triesAgain, kept: kept})
 }
 
-// triesAgain is how long a quorum queue takes to publish again what was unroutable: three minutes
-// by default, and some time to catch up. Messages that expire while the broker starts may be
-// unroutable: RabbitMQ starts its queues before it has read their bindings (rabbit_vhost:recover/1,
-// up to 4.2 where Mnesia keeps the metadata).
+// triesAgain is when a quorum queue has dead-lettered unroutable messages again: after three
+// minutes by default, and some time for all of them. Messages that expire while the broker starts
+// may be unroutable, since RabbitMQ starts its queues before it has read their bindings
+// (rabbit_vhost:recover/1, up to 4.2 where Mnesia keeps the metadata).
 const triesAgain = 4 * time.Minute
 
-// unroutable receives what is kept as unroutable, or is nil where nothing is kept.
+// unroutable receives messages that are kept as unroutable. It is nil if the backend keeps none.
 func (t *trial) unroutable() *receiver {
 	t.Helper()
 	if !t.lim.KeepsUnroutable {

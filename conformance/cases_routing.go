@@ -9,16 +9,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-var routingCases = []testCase{
-	{Case: Case{"odd-routing-keys", "a routing key is the user's own, also where it looks like one of a backend's"}, check: oddKeys},
-	{Case: Case{"odd-names", "a queue or exchange may be called anything, also what looks like a backend's key"}, check: oddNames},
-	{Case: Case{"topic-bindings", "a topic exchange must route a delayed message to the queues that a plain one reaches, and no others"}, check: topicBindings},
-	{Case: Case{"similar-queue-names", "a queue whose name is part of another's must get its own messages and no others"}, check: similarNames},
-	{Case: Case{"cc-and-bcc", "the user's CC and BCC must be honoured at an exchange as in a plain publish, once each"}, check: ccAndBCC},
-	{Case: Case{"cc-and-bcc-by-queue-name", "the user's CC and BCC must be honoured at the default exchange as in a plain publish, once each"}, check: ccAndBCCByName},
-}
-
-// oddRoutingKeys has what a ladder of topics, or a source route, could take for its own.
+// oddRoutingKeys look like keys with which a backend might route.
 var oddRoutingKeys = []string{
 	"", "1", "0", "1.0.1", "1.x", "0.0.1.0.x", strings.Repeat("0.", 28) + "q", strings.Repeat("1.", 28) + "q",
 	"*", "#", "*.*", "#.b", "a.#", "a", "a.b", "a.b.c", ".", "..", ".a", "a.", "a..b", "with space", "ünïcödé",
@@ -89,17 +80,16 @@ func topicBindings(t *trial) {
 	}
 }
 
-// topicPatterns has patterns that a key of a backend's own, which the broker would match here too,
-// could match.
+// topicPatterns could match a backend's own keys: the broker matches all keys of a message.
 var topicPatterns = []string{
 	"", "#", "*", "*.*", "*.*.*", "*.*.*.*", "*.*.*.*.*", "*.*.*.*.*.*", "*.#", "#.*.*", "*.*.*.#",
 	"a.*", "a.#", "#.x", "#.q", "1.*", "1.#", "#.1.#", "*.0.#", "0.#", "#.b",
 }
 
-// wordsMayTell says that a binding of wildcards alone may match a key of the backend's own where it
-// does not match the user's: the broker matches all keys of a message at every exchange. A backend
-// that declares ExactTopics has given its keys as many words as the user's, but the empty key has
-// none to imitate.
+// wordsMayTell reports whether a pattern of wildcards may match a backend's own key although it
+// does not match the user's: the broker matches all keys of a message at every exchange. The keys
+// of a backend that declares ExactTopics have as many words as the user's, which the empty key has
+// not.
 func (t *trial) wordsMayTell(key, pattern string) bool {
 	wildcards := pattern != "" && strings.Trim(pattern, "*#.") == ""
 	return wildcards && (!t.lim.ExactTopics || key == "" && strings.Contains(pattern, "#"))
@@ -146,7 +136,7 @@ func (t *trial) copies(exchange string) {
 			t.bind(in, in.queue, exchange)
 		}
 	}
-	// The key once more among the CC, and a key that leads nowhere.
+	// CC repeats the key, and names one for which nothing is bound.
 	headers := amqp091.Table{"CC": []any{keys[1], keys[0], keys[2], t.name("nowhere")}, "BCC": []any{keys[3]}}
 	copied := func(id string) amqp091.Publishing {
 		m := text(id)

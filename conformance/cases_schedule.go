@@ -9,41 +9,62 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-var scheduleCases = []testCase{
-	{Case: Case{"scheduler", "a Delayer must be a Scheduler if, and only if, its Limits say until when a message can be cancelled"}, check: isScheduler},
-	{Case: Case{"cancel", "a message must not arrive if its Cancel has returned nil, and no other may be missing for it"}, check: cancels},
-	{Case: Case{"cancel-too-late", "a message that cannot be held back for certain must arrive, and its Cancel must return ErrTooLate"}, check: cancelTooLate},
-	{Case: Case{"reschedule", "a message that was rescheduled must arrive once, and not before its new time"}, check: reschedules},
-	{Case: Case{"tickets", "a text that is no ticket must be refused with ErrTicket, and change nothing"}, check: tickets},
-}
-
-func isScheduler(t *trial) {
-	if _, is := t.d.(delayer.Scheduler); is != (t.lim.CancelBefore > 0) {
-		t.errorf("it is %t that it is a Scheduler, and Limits.CancelBefore is %v", is, t.lim.CancelBefore)
+// unsupported schedules a message, and changes it.
+func unsupported(t *trial) {
+	s := &schedule{trial: t, in: t.queue(t.name("queue")), tickets: map[string]delayer.Ticket{}}
+	o := outcome{job: to(s.in, "scheduled", t.short()), before: time.Now()}
+	calls := map[string]func(context.Context, delayer.Ticket) error{
+		"Schedule": func(ctx context.Context, _ delayer.Ticket) error {
+			_, err := t.d.Schedule(ctx, o.exchange, o.key, o.delay, o.msg)
+			return err
+		},
+		"Cancel": t.d.Cancel,
+		"Reschedule": func(ctx context.Context, ticket delayer.Ticket) error {
+			_, err := t.d.Reschedule(ctx, ticket, t.short())
+			return err
+		},
 	}
+	can := t.lim.CancelBefore > 0
+	for name, call := range calls {
+		ctx, cancel := context.WithTimeout(t.ctx, t.h.Patience)
+		err := call(ctx, "no-ticket")
+		cancel()
+		if errors.Is(err, errors.ErrUnsupported) == can {
+			t.errorf("%s returned %v, and Limits.CancelBefore is %v", name, err, t.lim.CancelBefore)
+		}
+		if !can && !delayer.SafeToRetry(err) {
+			t.errorf("%s: SafeToRetry is false for %v", name, err)
+		}
+	}
+	o.after = time.Now()
+	if can {
+		s.present = append(s.present, o)
+	}
+	s.arrive()
 }
 
-// A schedule is what a case schedules for one queue.
+// A schedule is a trial of messages that are scheduled for one queue.
 type schedule struct {
 	*trial
-	delayer.Scheduler
 	in      *receiver
 	tickets map[string]delayer.Ticket
 	present []outcome // what must arrive
-	unsure  []outcome // what may
+	unsure  []outcome // what may arrive
 }
 
-// schedule returns nil if the Delayer is no Scheduler.
-func (t *trial) schedule() *schedule {
-	s, is := t.d.(delayer.Scheduler)
-	if !is || t.lim.CancelBefore <= 0 {
-		t.Logf("does not apply: it is no Scheduler")
-		return nil
+// ticketed is a check of Delayers that can cancel.
+func ticketed(check func(*schedule)) func(*trial) {
+	return func(t *trial) {
+		if t.lim.CancelBefore <= 0 {
+			t.Logf("does not apply: Limits.CancelBefore is 0")
+			return
+		}
+		check(&schedule{trial: t, in: t.queue(t.name("queue")), tickets: map[string]delayer.Ticket{}})
 	}
-	return &schedule{trial: t, Scheduler: s, in: t.queue(t.name("queue")), tickets: map[string]delayer.Ticket{}}
 }
 
-// unhurried is a delay that leaves time to cancel dozens of messages, also on a machine that is busy.
+// unhurried is a delay that leaves time to cancel dozens of messages, also on a machine that is
+// busy.
 func (t *trial) unhurried() time.Duration { return t.delay(t.lim.CancelBefore + 4*several) }
 
 // put schedules n messages and returns their outcomes.
@@ -53,7 +74,7 @@ func (s *schedule) put(n int, prefix string, delay time.Duration) []outcome {
 	for _, j := range jobs(n, prefix, func(_ int, id string) job { return to(s.in, id, delay) }) {
 		ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
 		o := outcome{job: j, before: time.Now()}
-		s.tickets[o.id()], o.err = s.Schedule(ctx, j.exchange, j.key, j.delay, j.msg)
+		s.tickets[o.id()], o.err = s.d.Schedule(ctx, j.exchange, j.key, j.delay, j.msg)
 		cancel()
 		o.after = time.Now()
 		if o.err != nil {
@@ -64,8 +85,8 @@ func (s *schedule) put(n int, prefix string, delay time.Duration) []outcome {
 	return outs
 }
 
-// cancel cancels a message by any Scheduler, and returns whether it was in time.
-func (s *schedule) cancel(by delayer.Scheduler, o outcome) bool {
+// cancel cancels a message by any Delayer, and returns whether it was in time.
+func (s *schedule) cancel(by delayer.Delayer, o outcome) bool {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
 	defer cancel()
@@ -83,17 +104,15 @@ func (s *schedule) cancel(by delayer.Scheduler, o outcome) bool {
 	return false
 }
 
-// reschedule makes a message due later, or leaves it where that is refused with one of kinds.
+// reschedule gives a message a new delay. If that is refused with one of kinds, nothing changes.
 func (s *schedule) reschedule(o outcome, delay time.Duration, kinds ...error) outcome {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
 	defer cancel()
 	before := time.Now()
-	ticket, err := s.Reschedule(ctx, s.tickets[o.id()], delay)
-	for _, kind := range kinds {
-		if errors.Is(err, kind) {
-			return o
-		}
+	ticket, err := s.d.Reschedule(ctx, s.tickets[o.id()], delay)
+	if slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) {
+		return o
 	}
 	if err != nil {
 		s.errorf("message %s: Reschedule returned %v", o.id(), err)
@@ -113,23 +132,15 @@ func (s *schedule) arrive() {
 }
 
 // cancels cancels some of many, by this Delayer and by another one, once and twice.
-func cancels(t *trial) {
+func cancels(s *schedule) {
 	const messages = 20
-	s := t.schedule()
-	if s == nil {
-		return
-	}
-	opened := t.open()
-	defer func() { _ = opened.Close() }()
-	other, is := opened.(delayer.Scheduler)
-	if !is {
-		t.failf("another Delayer is no Scheduler")
-	}
-	gone := s.put(messages, "gone", t.unhurried())
-	s.present = s.put(messages, "kept", t.unhurried())
+	other := s.open()
+	defer func() { _ = other.Close() }()
+	gone := s.put(messages, "gone", s.unhurried())
+	s.present = s.put(messages, "kept", s.unhurried())
 	inTime := 0
 	for i, o := range gone {
-		by := s.Scheduler
+		by := s.d
 		if i%2 == 0 {
 			by = other
 		}
@@ -137,62 +148,54 @@ func cancels(t *trial) {
 			continue
 		}
 		inTime++
-		if i%3 == 0 && !s.cancel(s.Scheduler, o) {
-			t.errorf("message %s: it was cancelled, and cannot be cancelled again", o.id())
+		if i%3 == 0 && !s.cancel(s.d, o) {
+			s.errorf("message %s: it was cancelled, and cannot be cancelled again", o.id())
 		}
 	}
 	if inTime == 0 {
-		t.errorf("none of %d messages could be cancelled, %v before they are due", messages, t.unhurried())
+		s.errorf("none of %d messages could be cancelled, %v before they are due", messages, s.unhurried())
 	}
 	s.arrive()
 }
 
 // cancelTooLate cancels what is due very soon, and what has arrived.
-func cancelTooLate(t *trial) {
-	s := t.schedule()
-	if s == nil {
-		return
-	}
-	outs := s.put(10, "soon", t.short())
-	if t.short() >= t.lim.CancelBefore {
-		t.await(s.in, outs)
+func cancelTooLate(s *schedule) {
+	outs := s.put(10, "soon", s.short())
+	if s.short() >= s.lim.CancelBefore {
+		s.await(s.in, outs)
 	}
 	for _, o := range outs {
-		if s.cancel(s.Scheduler, o) {
-			t.errorf("message %s: Cancel returned nil %v after it was scheduled with a delay of %v", o.id(), time.Since(o.before), o.delay)
+		if s.cancel(s.d, o) {
+			s.errorf("message %s: Cancel returned nil %v after it was scheduled with a delay of %v", o.id(), time.Since(o.before), o.delay)
 		}
 	}
 	s.arrive()
 	s.present = nil
 	for _, o := range outs {
-		if s.cancel(s.Scheduler, o) {
-			t.errorf("message %s: Cancel returned nil after it has arrived", o.id())
+		if s.cancel(s.d, o) {
+			s.errorf("message %s: Cancel returned nil after it has arrived", o.id())
 		}
 	}
 }
 
-// reschedules postpones messages, once and twice, cancels some of these, and makes others earlier.
-func reschedules(t *trial) {
+// reschedules makes messages later, some twice, cancels some of these, and makes others earlier.
+func reschedules(s *schedule) {
 	const messages = 10
-	s := t.schedule()
-	if s == nil {
-		return
-	}
-	later := t.delay(t.unhurried() + several)
-	for i, o := range s.put(messages, "later", t.unhurried()) {
+	later := s.delay(s.unhurried() + several)
+	for i, o := range s.put(messages, "later", s.unhurried()) {
 		o = s.reschedule(o, later)
 		if i%3 == 0 {
 			o = s.reschedule(o, later)
 		}
-		if i%4 == 1 && s.cancel(s.Scheduler, o) {
+		if i%4 == 1 && s.cancel(s.d, o) {
 			continue
 		}
 		s.present = append(s.present, o)
 	}
-	far := t.delay(100 * t.unhurried())
+	far := s.delay(100 * s.unhurried())
 	for _, o := range s.put(messages, "earlier", far) {
-		moved := s.reschedule(o, t.unhurried(), delayer.ErrOutOfRange)
-		if moved.delay == far && far > later && s.cancel(s.Scheduler, o) {
+		moved := s.reschedule(o, s.unhurried(), delayer.ErrOutOfRange)
+		if moved.delay == far && far > later && s.cancel(s.d, o) {
 			continue // it would take too long
 		}
 		s.present = append(s.present, moved)
@@ -200,13 +203,9 @@ func reschedules(t *trial) {
 	s.arrive()
 }
 
-// tickets offers texts that are nearly tickets.
-func tickets(t *trial) {
-	s := t.schedule()
-	if s == nil {
-		return
-	}
-	s.present = s.put(3, "kept", t.delay(several))
+// tickets tries texts that are almost tickets.
+func tickets(s *schedule) {
+	s.present = s.put(3, "kept", s.delay(several))
 	good := string(s.tickets[s.present[0].id()])
 	texts := []string{"", "x", good + "x", good + good, " " + good, good[:len(good)-1]}
 	for i := range good {
@@ -215,11 +214,11 @@ func tickets(t *trial) {
 		}
 	}
 	for _, text := range texts {
-		if err := s.Cancel(t.ctx, delayer.Ticket(text)); !errors.Is(err, delayer.ErrTicket) {
-			t.errorf("Cancel of %q returned %v", abridged(text), err)
+		if err := s.d.Cancel(s.ctx, delayer.Ticket(text)); !errors.Is(err, delayer.ErrTicket) {
+			s.errorf("Cancel of %q returned %v", abridged(text), err)
 		}
-		if _, err := s.Reschedule(t.ctx, delayer.Ticket(text), t.unhurried()); !errors.Is(err, delayer.ErrTicket) {
-			t.errorf("Reschedule of %q returned %v", abridged(text), err)
+		if _, err := s.d.Reschedule(s.ctx, delayer.Ticket(text), s.unhurried()); !errors.Is(err, delayer.ErrTicket) {
+			s.errorf("Reschedule of %q returned %v", abridged(text), err)
 		}
 	}
 	s.arrive()

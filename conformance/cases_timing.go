@@ -4,20 +4,14 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/delayer-go/delayer"
 )
 
-var timingCases = []testCase{
-	{Case: Case{"no-head-of-line-blocking", "a message with a long delay must not block those with a short one behind it"}, check: headOfLine},
-	{Case: Case{"priorities-do-not-block", "messages of different priority must not block one another"}, check: priorities},
-	{Case: Case{"same-delay-keeps-order", "messages with the same delay from one publisher must arrive in the order of publishing"}, check: keepsOrder},
-	{Case: Case{"rounding-up", "a delay between two multiples of the resolution must be rounded up, never down"}, check: roundingUp},
-	{Case: Case{"exact-tiers", "a delay that is no tier must be refused where only the tiers exist"}, check: exactTiers},
-}
-
-// overtakes publishes long ones first and short ones behind them, and checks that the short ones
-// come first. A slow machine may let both be due before it delivers either, which shows nothing:
-// then it tries a longer delay, and the longest more than once. A queue that blocks does so every
-// time.
+// overtakes publishes messages with a long delay, and behind them some with a short delay, which
+// must arrive first. On a slow machine both may be due before either is delivered, which shows
+// nothing. So overtakes then tries longer delays, and the longest several times. A queue that
+// blocks does so every time.
 func (t *trial) overtakes(long, short func(i int) (priority uint8)) {
 	t.Helper()
 	delays := t.longer(t.short())
@@ -37,7 +31,7 @@ func (t *trial) overtakes(long, short func(i int) (priority uint8)) {
 	t.errorf("%s", overtaken)
 }
 
-// overtake tries one delay, and returns which long one arrived before which short ones.
+// overtake tries one delay. It returns which long message arrived before short ones, or "".
 func (t *trial) overtake(delay time.Duration, long, short func(i int) (priority uint8)) string {
 	t.Helper()
 	const longs, shorts = 3, 50
@@ -92,8 +86,7 @@ func keepsOrder(t *trial) {
 	t.inOrder(in, "in-order")
 }
 
-// roundingUp checks that what arrives waited as long as the next multiple, or tier, above its
-// delay.
+// roundingUp checks that messages wait for the next multiple, or tier, above their delay.
 func roundingUp(t *trial) {
 	if t.lim.ExactTiers {
 		t.Logf("does not apply: only the tiers are taken")
@@ -145,3 +138,124 @@ func exactTiers(t *trial) {
 }
 
 const forever = time.Duration(math.MaxInt64)
+
+func zeroDelay(t *trial) {
+	const messages = 50
+	in, exchange := t.queue(t.name("queue")), t.exchange("topic")
+	t.bind(in, "a.*", exchange)
+	t.exactly(in, t.mustPublish(jobs(messages, "now", func(i int, id string) job {
+		if i%2 == 0 {
+			return to(in, id, 0)
+		}
+		return job{exchange, "a.b", 0, text(id)}
+	})...))
+	if t.lim.ReportsUnroutable {
+		t.refused(t.publish(job{exchange, "b.a", 0, text("nothing is bound for its key")}), delayer.ErrUnroutable)
+		t.exactly(t.queue(t.name("after")), nil)
+	}
+}
+
+// outOfRange checks that a delay is refused. The caller checks that nothing arrives.
+func (t *trial) outOfRange(in *receiver, d time.Duration) {
+	t.Helper()
+	t.refused(t.publish(to(in, sprintf("delayed by %v", d), d)), delayer.ErrOutOfRange)
+}
+
+func beyondMaximum(t *trial) {
+	if t.lim.Max <= 0 {
+		t.failf("Limits().Max is %v", t.lim.Max)
+	}
+	in := t.queue(t.name("queue"))
+	for _, more := range []time.Duration{1, time.Millisecond, t.lim.Resolution, t.lim.Max} {
+		if t.lim.Max <= forever-more && more > 0 {
+			t.outOfRange(in, t.lim.Max+more)
+		}
+	}
+	if t.lim.Max < forever {
+		t.outOfRange(in, forever)
+		t.outOfRange(in, forever-time.Millisecond+1) // Rounding it up overflows.
+	} else {
+		t.Logf("does not apply: no delay is too long")
+	}
+	t.exactly(in, t.mustPublish(to(in, "still usable", t.short())))
+}
+
+func negativeDelay(t *trial) {
+	in := t.queue(t.name("queue"))
+	for _, d := range []time.Duration{-1, -time.Second, math.MinInt64} {
+		t.outOfRange(in, d)
+	}
+	t.exactly(in, t.mustPublish(to(in, "still usable", t.short())))
+}
+
+// The suite is written for these delays; delay turns them into delays that the backend has.
+const (
+	brief   = 250 * time.Millisecond // short, and yet longer than a Publish takes
+	several = 2 * time.Second        // long enough to do something meanwhile
+)
+
+// short is the delay of a message that need not wait for long.
+func (t *trial) short() time.Duration { return t.delay(brief) }
+
+// effective returns how long a message waits: the next multiple of the resolution, or the next
+// tier.
+func (t *trial) effective(d time.Duration) time.Duration {
+	if d <= 0 {
+		return d
+	}
+	for _, tier := range t.lim.Tiers {
+		if d <= tier {
+			return tier
+		}
+	}
+	if r := t.lim.Resolution; r > 0 && d%r != 0 {
+		return d - d%r + r
+	}
+	return d
+}
+
+// delay returns the backend's shortest delay of at least d, or else its longest.
+func (t *trial) delay(d time.Duration) time.Duration {
+	if n := len(t.lim.Tiers); n > 0 && d > t.lim.Tiers[n-1] {
+		return t.lim.Tiers[n-1]
+	}
+	if e := t.effective(d); e <= t.lim.Max {
+		return e
+	}
+	if r := t.lim.Resolution; r > 0 {
+		return t.lim.Max - t.lim.Max%r
+	}
+	return t.lim.Max
+}
+
+// longer returns delays above d, ascending. Cases that do something while a message waits try the
+// next if the time was too short.
+func (t *trial) longer(d time.Duration) []time.Duration {
+	var list []time.Duration
+	for _, want := range []time.Duration{several, 2 * several, 4 * several, 8 * several} {
+		if e := t.delay(max(want, d+t.lim.Resolution)); e > d && (len(list) == 0 || e > list[len(list)-1]) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// mixed returns n delays of all sizes, in no order.
+func (t *trial) mixed(n int) []time.Duration {
+	low := max(t.lim.Resolution, 20*time.Millisecond)
+	high := max(4*t.lim.Resolution, 1500*time.Millisecond)
+	if len(t.lim.Tiers) > 0 {
+		low, high = t.lim.Tiers[0], max(t.lim.Tiers[0], high)
+	}
+	high = min(high, t.lim.Max)
+	low = min(low, high)
+	list := make([]time.Duration, n)
+	for i := range list {
+		const stride = 7919 // a prime, so that neighbours are far apart and all sizes occur
+		list[i] = low + time.Duration(int64(high-low)*int64(i*stride%n)/int64(n))
+		if t.lim.ExactTiers {
+			list[i] = t.delay(list[i])
+		}
+	}
+	return list
+}

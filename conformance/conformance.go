@@ -45,52 +45,6 @@ type Harness struct {
 	Concurrency int
 }
 
-// A Case is one requirement on a Delayer.
-type Case struct {
-	// Name is the name of the case's subtest.
-	Name string
-	// Sentence states the requirement. Every failure begins with it.
-	Sentence string
-}
-
-// testCase is a Case and what it does.
-type testCase struct {
-	Case
-	check func(*trial)
-	// own: the case closes its Delayer, so it has one of its own.
-	own bool
-	// alone: the case disturbs others. It runs after them, by itself, with a Delayer of its own.
-	alone bool
-	// restarts: it restarts the broker.
-	restarts bool
-}
-
-// cases holds the whole suite, in the order in which it runs and is documented.
-var cases = concat(
-	arrivalCases,
-	transparencyCases,
-	timingCases,
-	delayCases,
-	destinationCases,
-	routingCases,
-	againCases,
-	messageCases,
-	concurrencyCases,
-	batchCases,
-	scheduleCases,
-	closeCases,
-	faultCases,
-)
-
-// Cases returns the suite's cases in order, for documentation.
-func Cases() []Case {
-	var list []Case
-	for _, c := range cases {
-		list = append(list, c.Case)
-	}
-	return list
-}
-
 // Run runs every case as a subtest of t.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
@@ -100,8 +54,7 @@ func Run(t *testing.T, h Harness) {
 	run(goTest{t, h.Skip}, h)
 }
 
-// run runs first the cases that may run together, several at a time, and then the others one by
-// one.
+// run runs the cases that can run together, several at a time, and then the others one by one.
 func run(t tester, h Harness) {
 	if h.Patience == 0 {
 		h.Patience = 30 * time.Second
@@ -111,37 +64,33 @@ func run(t tester, h Harness) {
 	}
 	var wg sync.WaitGroup
 	room := make(chan struct{}, h.Concurrency)
-	shared := &sharedDelayer{}
+	ctx, cancel := context.WithTimeout(context.Background(), caseTime)
+	defer cancel()
+	var d delayer.Delayer
+	shared := sync.OnceValues(func() (_ delayer.Delayer, err error) {
+		d, err = h.Open(ctx)
+		return d, err
+	})
 	for _, c := range cases {
 		if c.alone {
 			continue
 		}
-		among := shared
-		if c.own {
-			among = nil
-		}
 		room <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-room }()
-			t.Run(c.Name, func(t tester) { try(t, h, c, among) })
+			t.Run(c.Name, func(t tester) { try(t, h, c, shared) })
 		})
 	}
 	wg.Wait()
-	shared.close()
+	if d != nil {
+		_ = d.Close() // the cases about Close check what it returns
+	}
 	for _, c := range cases {
 		if c.alone {
 			if c.restarts && h.BeforeRestart != nil {
 				h.BeforeRestart()
 			}
-			t.Run(c.Name, func(t tester) { try(t, h, c, nil) })
+			t.Run(c.Name, func(t tester) { try(t, h, c, shared) })
 		}
 	}
-}
-
-func concat(groups ...[]testCase) []testCase {
-	var all []testCase
-	for _, g := range groups {
-		all = append(all, g...)
-	}
-	return all
 }

@@ -13,31 +13,30 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/conformance"
-	"github.com/delayer-go/delayer/conformance/internal/memory"
 )
 
-func harness(b *memory.Broker) conformance.Harness {
-	return conformance.Harness{Open: b.Open, World: b.World, User: "guest"}
+func harness(b *broker) conformance.Harness {
+	return conformance.Harness{Open: b.open, World: b.world, User: "guest"}
 }
 
 // TestRun runs the suite as a user of it does, in real time.
 func TestRun(t *testing.T) {
-	h := harness(memory.NewBroker(memory.DefaultLimits()))
+	h := harness(newBroker(idealLimits()))
 	h.Concurrency = 40
 	conformance.Run(t, h)
 }
 
-// TestCorrect runs the suite on correct Delayers with all kinds of limits, in the time of a bubble: delays of
+// TestCorrect runs the suite on correct Delayers with all kinds of limits. In a bubble, delays of
 // hours cost nothing.
 func TestCorrect(t *testing.T) {
 	change := func(f func(*delayer.Limits)) delayer.Limits {
-		l := memory.DefaultLimits()
+		l := idealLimits()
 		f(&l)
 		return l
 	}
 	tiers := []time.Duration{time.Second, 5 * time.Second, time.Minute}
 	for name, limits := range map[string]delayer.Limits{
-		"as good as can be":   memory.DefaultLimits(),
+		"as good as can be":   idealLimits(),
 		"to the millisecond":  change(func(l *delayer.Limits) { l.Resolution = time.Millisecond }),
 		"ticks of a second":   change(func(l *delayer.Limits) { l.Resolution = time.Second }),
 		"ticks of a minute":   change(func(l *delayer.Limits) { l.Resolution = time.Minute }),
@@ -54,7 +53,7 @@ func TestCorrect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := &recorder{}
-				conformance.RunOn(r, harness(memory.NewBroker(limits)))
+				conformance.RunOn(r, harness(newBroker(limits)))
 				assert.Empty(t, r.failed())
 				assert.Len(t, r.subtests, len(conformance.Cases()))
 				for name, sub := range r.subtests {
@@ -73,7 +72,7 @@ func (handless) Restart(context.Context) error { return conformance.Unable("rest
 
 func TestUnableIsSkippedWithItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := harness(memory.NewBroker(memory.DefaultLimits()))
+		h := harness(newBroker(idealLimits()))
 		world := h.World
 		h.World = func(ctx context.Context) (conformance.World, error) {
 			w, err := world(ctx)

@@ -2,7 +2,7 @@
 // backends, and for your own:
 //
 //	func TestConformance(t *testing.T) {
-//		worlds, err := rabbitworld.Connect(ctx, rabbitworld.Config{
+//		worlds, err := rabbitworld.Open(ctx, rabbitworld.Config{
 //			URL:        url,
 //			Unroutable: "mine.unroutable", // the queue where your backend keeps unroutable messages
 //			Cut:        func(ctx context.Context) error { … },

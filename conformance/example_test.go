@@ -15,7 +15,7 @@ import (
 func ExampleRun() {
 	var t *testing.T // the test's
 	url := os.Getenv("AMQP_URL")
-	worlds, err := rabbitworld.Connect(t.Context(), rabbitworld.Config{URL: url, Unroutable: "mine.unroutable"})
+	worlds, err := rabbitworld.Open(t.Context(), rabbitworld.Config{URL: url, Unroutable: "mine.unroutable"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,3 +4,5 @@ package conformance
 type Tester = tester
 
 var RunOn = run
+
+var DeepCopy = deepCopy

@@ -1,11 +1,15 @@
 package conformance
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/account"
 )
 
 // A receiver keeps what arrived in a queue.
@@ -54,7 +58,7 @@ func (b *receiver) await(ids []string, deadline time.Time) (missing []string) {
 	return b.awaitOr(nil, ids, deadline)
 }
 
-// awaitOr is await for messages that may arrive in other instead; nil is nowhere.
+// awaitOr is await for messages that may arrive in other instead, unless that is nil.
 func (b *receiver) awaitOr(other *receiver, ids []string, deadline time.Time) (missing []string) {
 	arrived := func(id string) bool { return b.has(id) || other.has(id) }
 	timer := time.NewTimer(time.Until(deadline))
@@ -96,20 +100,8 @@ func (t *trial) await(in *receiver, outs []outcome) {
 	t.awaitFate(in, outs, fate{})
 }
 
-// expected is the ids of outs, and when the last of them is due.
-func (t *trial) expected(outs []outcome) (ids []string, last time.Time) {
-	last = time.Now()
-	for _, o := range outs {
-		ids = append(ids, o.id())
-		if due := o.before.Add(t.effective(o.delay)); due.After(last) {
-			last = due
-		}
-	}
-	return ids, last
-}
-
-// sentinel publishes a message behind all that has been published, to each of these queues, and waits
-// for them: what has not arrived by then is not expected to.
+// sentinel publishes one more message to each of these queues, and waits for them. What has not
+// arrived by then will not arrive.
 func (t *trial) sentinel(queues ...*receiver) {
 	t.Helper()
 	jobs := make([]job, len(queues))
@@ -136,37 +128,51 @@ func (t *trial) exactly(in *receiver, outs []outcome) {
 	t.only(in, outs, false)
 }
 
-// only checks that nothing arrived in the queue until now but the messages of outs; none of them
-// early, and none twice unless again says that it may, as after a broker's failure.
+// only checks that no other messages than outs have arrived in the queue, and none that Publish
+// said was not stored. None may be early. With again, as after a broker's failure, some may come
+// twice.
 func (t *trial) only(in *receiver, outs []outcome, again bool) {
 	t.Helper()
-	known := map[string]outcome{}
-	for _, o := range outs {
-		known[o.id()] = o
+	v := t.account(in, outs).Verdict()
+	id := func(m course) string { return m.ID }
+	t.none(in, "not expected", each(v.Strangers, id))
+	t.none(in, "arrived, though the error said that they were not stored", each(v.Untrue, func(m course) string {
+		return sprintf("%s (%v)", m.ID, m.Err)
+	}))
+	if !again {
+		t.none(in, "delivered more than once", each(v.Twice, id))
 	}
-	var extra, twice, early []string
-	seen := map[string]int{}
-	for _, a := range in.all() {
-		o, ok := known[a.MessageId]
-		if !ok {
-			if !isSentinel(a.MessageId) {
-				extra = append(extra, a.MessageId)
-			}
-			continue
-		}
-		if seen[a.MessageId]++; seen[a.MessageId] == 2 && !again {
-			twice = append(twice, a.MessageId)
-		}
-		if by := o.before.Add(o.delay).Sub(a.At); by > 0 {
-			early = append(early, fmt.Sprintf("%s by %v of %v", a.MessageId, by, o.delay))
-		}
-	}
-	t.none(in, "not expected", extra)
-	t.none(in, "delivered more than once", twice)
-	t.none(in, "early", early)
+	t.none(in, "early", each(v.Early, func(m course) string {
+		return sprintf("%s by %v of %v", m.ID, m.EarlyBy(), m.Delay)
+	}))
 }
 
-// none fails the case if there is something in a list that should be empty.
+func each(messages []course, describe func(course) string) (described []string) {
+	for _, m := range messages {
+		described = append(described, describe(m))
+	}
+	return described
+}
+
+// A course is what became of a message in a queue, by its MessageId.
+type course = account.Course[string]
+
+// account returns what became of outs until now. Sentinels are not counted.
+func (t *trial) account(in *receiver, outs []outcome) *account.Account[string] {
+	a := account.New[string](t.began)
+	for _, o := range outs {
+		a.Ask(course{ID: o.id(), Asked: a.At(o.before), Delay: o.delay})
+		a.Answer(o.id(), a.At(o.after), o.err)
+	}
+	for _, arrival := range in.all() {
+		if !isSentinel(arrival.MessageId) {
+			a.Arrive(arrival.MessageId, a.At(arrival.At))
+		}
+	}
+	return a
+}
+
+// none fails the case if the list is not empty.
 func (t *trial) none(in *receiver, what string, ids []string) {
 	t.Helper()
 	if len(ids) > 0 {
@@ -174,7 +180,7 @@ func (t *trial) none(in *receiver, what string, ids []string) {
 	}
 }
 
-// list prints how many there are, and as many of them as one can read.
+// list prints how many ids there are, and the first of them.
 func list(ids []string) string {
 	const readable = 20
 	var shown []string
@@ -186,4 +192,80 @@ func list(ids []string) string {
 		s += ", …"
 	}
 	return s
+}
+
+// A fate says what may happen to stored messages instead of arriving once.
+type fate struct {
+	again bool          // one may arrive more than once, as after a broker's failure
+	late  time.Duration // they may arrive so much later than the suite's patience
+	kept  *receiver     // they may arrive here instead; nil: nowhere else
+}
+
+// truthful checks the answer of every Publish. After nil the message arrives. After an error that
+// is safe to retry it does not. After ErrUnknown it may or may not.
+func (t *trial) truthful(in *receiver, outs []outcome, f fate) {
+	t.Helper()
+	var stored []outcome
+	for _, o := range outs {
+		switch {
+		case o.err == nil:
+			stored = append(stored, o)
+		case !delayer.SafeToRetry(o.err):
+			t.unknown(o)
+		}
+	}
+	v := t.account(in, outs).Verdict()
+	t.Logf("of %d messages, %d stored, %d not stored, %d unknown", v.Sent, v.Confirmed, v.Refused, v.Unknown)
+	t.awaitFate(in, stored, f)
+	if f.again {
+		t.recovered(in)
+	}
+	t.sentinel(in)
+	t.only(in, outs, f.again)
+}
+
+// awaitFate waits for the messages of outs, and ends the case if one is neither here nor kept.
+func (t *trial) awaitFate(in *receiver, outs []outcome, f fate) {
+	t.Helper()
+	var ids []string
+	last := time.Now()
+	for _, o := range outs {
+		ids = append(ids, o.id())
+		if due := o.before.Add(t.effective(o.delay)); due.After(last) {
+			last = due
+		}
+	}
+	missing := in.awaitOr(f.kept, ids, last.Add(t.h.Patience+f.late))
+	kept := slices.DeleteFunc(ids, func(id string) bool { return in.has(id) || !f.kept.has(id) })
+	if len(kept) > 0 {
+		t.Logf("queue %s: %d messages were unroutable while the broker started, and are kept", in.queue, len(kept))
+	}
+	if len(missing) > 0 {
+		t.failf("queue %s: missing %s", in.queue, list(missing))
+	}
+}
+
+// unknown checks that an error that is not safe to retry is ErrUnknown.
+func (t *trial) unknown(o outcome) {
+	t.Helper()
+	var e *delayer.Error
+	if !errors.As(o.err, &e) || !errors.Is(o.err, delayer.ErrUnknown) {
+		t.errorf("message %s: Publish returned the %T %q, want a *delayer.Error that is safe to retry or %q", o.id(), o.err, o.err, delayer.ErrUnknown)
+	}
+}
+
+// recovered waits until Publish works again: a Delayer may still be reconnecting.
+func (t *trial) recovered(in *receiver) {
+	t.Helper()
+	deadline := deadlineIn(t.h.Patience)
+	for {
+		o := t.publish(to(in, t.name(sentinelMark), t.short()))
+		if o.err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.failf("publishing does not work again: %v", o.err)
+		}
+		time.Sleep(10 * time.Millisecond) // As an application would before it tries again.
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/delayer-go/delayer/conformance"
 )
 
-// A recorder stands in for *testing.T and keeps what it is told.
+// A recorder stands in for *testing.T, and keeps failures and logs.
 type recorder struct {
 	only map[string]bool // the subtests to run; nil means all
 
@@ -63,7 +63,7 @@ func (r *recorder) Run(name string, f func(conformance.Tester)) {
 	r.subtests[name] = sub
 	r.mu.Unlock()
 	done := make(chan struct{})
-	go func() { // Of its own, so that Goexit ends the subtest alone.
+	go func() { // so that Goexit ends the subtest alone
 		defer close(done)
 		f(sub)
 	}()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -16,8 +17,7 @@ import (
 
 var sprintf = fmt.Sprintf
 
-// caseTime ends a case that hangs where patience does not reach, as in a World that never answers.
-// Where delays are long it is longer.
+// caseTime bounds a case, beyond its delays: a World may never answer.
 const caseTime = 10 * time.Minute
 
 // A trial is one case being tried: a World of its own, and a Delayer.
@@ -29,11 +29,13 @@ type trial struct {
 	w   World
 	d   delayer.Delayer
 	lim delayer.Limits
+
+	began time.Time // the epoch of its accounts
 }
 
-// try opens what a case needs, runs it, and closes it all. The case has a Delayer of its own if there is
-// none to share.
-func try(t tester, h Harness, c testCase, shared *sharedDelayer) {
+// try opens what a case needs, runs it, and closes it all. shared returns the Delayer that cases
+// share, as goroutines of an application do.
+func try(t tester, h Harness, c testCase, shared func() (delayer.Delayer, error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), caseTime)
 	defer cancel()
 	w, err := h.World(ctx)
@@ -45,10 +47,12 @@ func try(t tester, h Harness, c testCase, shared *sharedDelayer) {
 			t.Logf("closing the world: %v", err)
 		}
 	}()
-	tr := &trial{tester: t, Case: c.Case, ctx: ctx, h: h, w: w}
-	if tr.d = shared.open(tr); tr.d == nil {
+	tr := &trial{tester: t, Case: c.Case, ctx: ctx, h: h, w: w, began: time.Now()}
+	if c.own || c.alone {
 		tr.d = tr.open()
 		defer func() { _ = tr.d.Close() }() // the cases about Close check what it returns
+	} else {
+		tr.d = tr.opened(shared())
 	}
 	tr.lim = tr.d.Limits()
 	var end context.CancelFunc
@@ -57,37 +61,15 @@ func try(t tester, h Harness, c testCase, shared *sharedDelayer) {
 	c.check(tr)
 }
 
-// A sharedDelayer is one that cases use at the same time, as the goroutines of an application do. It
-// opens when the first case needs it.
-type sharedDelayer struct {
-	once sync.Once
-	d    delayer.Delayer
-	err  error
-}
-
-// open returns the Delayer, or nil if there is none to share.
-func (s *sharedDelayer) open(t *trial) delayer.Delayer {
-	t.Helper()
-	if s == nil {
-		return nil
-	}
-	s.once.Do(func() { s.d, s.err = t.h.Open(t.ctx) })
-	if s.err != nil {
-		t.failf("the Delayer does not open: %v", s.err)
-	}
-	return s.d
-}
-
-func (s *sharedDelayer) close() {
-	if s.d != nil {
-		_ = s.d.Close() // the cases about Close check what it returns
-	}
-}
-
 // open opens another Delayer. The caller closes it.
 func (t *trial) open() delayer.Delayer {
 	t.Helper()
 	d, err := t.h.Open(t.ctx)
+	return t.opened(d, err)
+}
+
+func (t *trial) opened(d delayer.Delayer, err error) delayer.Delayer {
+	t.Helper()
 	if err != nil {
 		t.failf("the Delayer does not open: %v", err)
 	}
@@ -106,12 +88,12 @@ func (t *trial) errorf(format string, args ...any) {
 	t.Errorf("%s: %s", t.Sentence, sprintf(format, args...))
 }
 
-// must ends the case if the World did not do what it was asked. It skips the case if the World
-// cannot.
+// must ends the case if the World has failed. It skips the case if the World is unable.
 func (t *trial) must(err error) {
 	t.Helper()
-	if reason, ok := unable(err); ok {
-		t.Skipf("%s", reason)
+	var u *unableError
+	if errors.As(err, &u) {
+		t.Skipf("%s", u.reason)
 	}
 	if err != nil {
 		t.failf("the world: %v", err)
@@ -151,24 +133,24 @@ func (t *trial) bind(in *receiver, key, exchange string) {
 	t.must(t.w.Bind(t.ctx, in.queue, key, exchange, nil))
 }
 
-// A job is one Publish to be made. Its message's MessageId tells it from others.
+// A job is a message to publish. Its MessageId is unique.
 type job struct {
 	exchange, key string
 	delay         time.Duration
 	msg           amqp091.Publishing
 }
 
-// An outcome is a job and what came of it.
+// An outcome is a job and its result.
 type outcome struct {
 	job
 	before, after time.Time
 	err           error
 }
 
-// id is the message's id, as it is found in a receiver.
+// id returns the message's id, by which a receiver finds it.
 func (o outcome) id() string { return o.msg.MessageId }
 
-// text is the plainest message: its id, also as its body.
+// text returns a message that holds nothing but its id, also as its body.
 func text(id string) amqp091.Publishing {
 	return amqp091.Publishing{MessageId: id, Body: []byte(id)}
 }
@@ -195,7 +177,7 @@ func publishBy(ctx context.Context, d delayer.Delayer, j job) outcome {
 	return o
 }
 
-// publish publishes with the trial's Delayer; every Publish of the suite has an end.
+// publish publishes with the trial's Delayer. It returns within the suite's patience.
 func (t *trial) publish(j job) outcome {
 	ctx, cancel := context.WithTimeout(t.ctx, t.h.Patience)
 	defer cancel()
@@ -231,8 +213,8 @@ func (t *trial) mustPublish(jobs ...job) []outcome {
 	return outs
 }
 
-// refused checks that a Publish failed with the kind of error that was due, and that it told the
-// truth of it.
+// refused checks that a Publish failed with this kind of error, and that the message is safe to
+// send again.
 func (t *trial) refused(o outcome, kind error) {
 	t.Helper()
 	var e *delayer.Error
@@ -248,11 +230,44 @@ func (t *trial) refused(o outcome, kind error) {
 	}
 }
 
-// abridged is s, or enough of it to be read.
+// abridged returns s, cut off if it is long.
 func abridged(s string) string {
 	const readable = 100
 	if len(s) <= readable {
 		return s
 	}
 	return sprintf("%s… (%d bytes)", s[:readable], len(s))
+}
+
+// tester is the part of *testing.T that cases use. The suite's own tests put a recorder in its
+// place, to see the suite fail where it should.
+type tester interface {
+	Helper()
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	// Skipf ends the case as one that could not be run.
+	Skipf(format string, args ...any)
+	Failed() bool
+	// Run runs f as a subtest, and returns when it has ended. It may be called by several
+	// goroutines at a time.
+	Run(name string, f func(tester))
+}
+
+// goTest is a tester that is a *testing.T.
+type goTest struct {
+	*testing.T
+	skip func(t *testing.T, reason string)
+}
+
+func (g goTest) Skipf(format string, args ...any) {
+	g.T.Helper()
+	if g.skip != nil {
+		g.skip(g.T, sprintf(format, args...))
+	}
+	g.T.Skipf(format, args...)
+}
+
+func (g goTest) Run(name string, f func(tester)) {
+	g.T.Run(name, func(t *testing.T) { f(goTest{t, g.skip}) })
 }

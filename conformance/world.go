@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -65,12 +64,3 @@ func Unable(reason string) error { return &unableError{reason} }
 type unableError struct{ reason string }
 
 func (e *unableError) Error() string { return "not possible here: " + e.reason }
-
-// unable returns the reason if err is from Unable.
-func unable(err error) (reason string, ok bool) {
-	var e *unableError
-	if errors.As(err, &e) {
-		return e.reason, true
-	}
-	return "", false
-}

@@ -39,9 +39,9 @@ all() {
 		echo "race detector: off, there is no C compiler" >"$summary"
 	fi
 	go test $race -vet=off -count=1 -p 4 -parallel 4 -timeout 40m "$@" \
-		./internal/tests/migrate ./internal/faults ./cmd/delayer ./internal/tests/conformance ./internal/tests/controller \
-		./bench ./internal/rabbit \
-		./internal/tests/... ./cmd/... ./...
+		./internal/lab/tests/migrate ./internal/lab/faults ./cmd/delayer ./internal/lab/tests/conformance ./internal/lab/tests/controller \
+		./internal/lab/tests/backend ./bench ./internal/lab/tests/project ./internal/lab/tests/satellites ./internal/lab/rabbit \
+		./internal/lab/tests/... ./cmd/... ./...
 }
 
 if [ "${1:-}" = unit ]; then

@@ -5,14 +5,12 @@ import (
 	"io"
 	"strconv"
 	"strings"
-
-	"github.com/delayer-go/delayer/bench"
 )
 
 // WriteBenchfmt writes report.bench: the report in Go's benchmark text format, which benchstat
 // compares (https://go.dev/design/14313-benchmark-format). Each run is a line; values are in
 // seconds and bytes. What was not measured is left out.
-func WriteBenchfmt(w io.Writer, r *bench.Report) error {
+func (r *Report) WriteBenchfmt(w io.Writer) error {
 	var b strings.Builder
 	for _, setting := range [][2]string{
 		{"goos", r.Machine.OS}, {"goarch", r.Machine.Arch}, {"cores", strconv.Itoa(r.Machine.CPUs)},
@@ -38,7 +36,7 @@ func WriteBenchfmt(w io.Writer, r *bench.Report) error {
 }
 
 // benchLine is one run, or "" for one that measured nothing.
-func benchLine(r bench.Run) string {
+func benchLine(r Run) string {
 	name := fmt.Sprintf("Benchmark%s%s/subject=%s/queues=%s", strings.ToUpper(r.Scenario[:1]), r.Scenario[1:],
 		strings.ReplaceAll(r.Subject(), " ", "_"), r.QueueType)
 	if len(r.Probes) == 0 { // scenario rate finds out how many messages there are

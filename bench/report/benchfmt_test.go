@@ -49,7 +49,7 @@ func parsed(t *testing.T, text string) (settings, units map[string]string, resul
 
 func TestBenchfmt(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, WriteBenchfmt(&out, example()))
+	require.NoError(t, example().WriteBenchfmt(&out))
 	settings, units, results := parsed(t, out.String())
 	assert.Equal(t, map[string]string{"goos": "linux", "goarch": "amd64", "cores": "2", "broker": "RabbitMQ 3.10.8"}, settings)
 	assert.Equal(t, "higher", units["publish-msg/s"])

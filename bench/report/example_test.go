@@ -1,31 +1,42 @@
 package report_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"log"
+	"os"
 	"strings"
 
-	"github.com/delayer-go/delayer/bench"
 	"github.com/delayer-go/delayer/bench/report"
 )
 
-// The format of benchstat, from a report.json or from [bench.Benchmark].
-func ExampleWriteBenchfmt() {
-	var text strings.Builder
-	err := report.WriteBenchfmt(&text, &bench.Report{
-		Broker: bench.BrokerInfo{Product: "RabbitMQ", Version: "4.3.0"},
-		Runs: []bench.Run{{
-			Scenario: "accuracy", Backend: "controller", QueueType: "quorum", Repetition: 1, Messages: 2,
-			Counts: bench.Counts{Published: 2, Delivered: 2}, Lateness: bench.Lateness{P50: 1, P99: 2, Max: 2},
-		}},
-	})
+// The pages of a report.json, from any program.
+func ExampleRead() {
+	f, err := os.Open("../../docs/results/3.10/report.json")
 	if err != nil {
 		log.Fatal(err)
 	}
-	for line := range strings.Lines(text.String()) {
-		if strings.HasPrefix(line, "Benchmark") {
-			fmt.Println(strings.Fields(line)[0])
+	defer func() { _ = f.Close() }()
+	r, err := report.Read(f)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(r.Broker.Product, r.Partial)
+
+	var html, benchfmt bytes.Buffer
+	if err := errors.Join(r.WriteHTML(&html), r.WriteBenchfmt(&benchfmt)); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(strings.Contains(html.String(), "<svg"), strings.Contains(html.String(), "<script"))
+	for line := range strings.Lines(benchfmt.String()) {
+		if name := strings.Fields(line); len(name) > 0 && strings.HasPrefix(name[0], "BenchmarkAccuracy") {
+			fmt.Println(name[0])
+			break
 		}
 	}
-	// Output: BenchmarkAccuracy/subject=controller/queues=quorum/messages=2
+	// Output:
+	// RabbitMQ false
+	// true false
+	// BenchmarkAccuracy/subject=binaryladder_source/queues=quorum/messages=10000
 }

@@ -5,25 +5,23 @@ import (
 	"io"
 	"strings"
 	"time"
-
-	"github.com/delayer-go/delayer/bench"
 )
 
-// WriteMarkdown writes report.md: tables that fit into a wiki, winners in bold, and also legible as
-// plain text.
-func WriteMarkdown(w io.Writer, r *bench.Report) error {
+// WriteMarkdown writes report.md: the verdict and the tables for a wiki, with winners in bold. It
+// is legible as plain text too.
+func (r *Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n", Heading(r))
+	fmt.Fprintf(&b, "# %s\n\n", heading(r))
 	fmt.Fprintf(&b, "%s, %d s on %d cores (%s/%s, %s).\n", r.Started.UTC().Format(time.RFC1123),
 		int(r.Seconds), r.Machine.CPUs, r.Machine.OS, r.Machine.Arch, r.Machine.Go)
 	if r.Command != "" {
 		fmt.Fprintf(&b, "\n    %s\n", r.Command)
 	}
-	writeVerdict(&b, VerdictOf(r))
-	for _, t := range Tables(r) {
-		fmt.Fprintf(&b, "\n## %s: %s\n\n%s.\n\n", t.Grid.Title, t.Scenario.Question, t.Scenario.Setup)
-		t.Grid.writeMarkdown(&b)
-		for _, detail := range []Grid{t.ByHops, t.ByDelay} {
+	writeVerdict(&b, verdictOf(r))
+	for _, t := range tables(r) {
+		fmt.Fprintf(&b, "\n## %s: %s\n\n%s.\n\n", t.grid.Title, t.scenario.Question, t.scenario.Setup)
+		t.grid.writeMarkdown(&b)
+		for _, detail := range []grid{t.byHops, t.byDelay} {
 			if len(detail.Rows) > 0 {
 				fmt.Fprintf(&b, "\n### %s\n\n", detail.Title)
 				detail.writeMarkdown(&b)
@@ -33,15 +31,14 @@ func WriteMarkdown(w io.Writer, r *bench.Report) error {
 	for _, skip := range r.Skipped {
 		fmt.Fprintf(&b, "\n%s.\n", skip)
 	}
-	fmt.Fprintf(&b, "\n**Bold** wins by a rule of the verdict. %s\n", Legend(r))
+	fmt.Fprintf(&b, "\n**Bold** wins by a rule of the verdict. %s\n", legend(r))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// writeVerdict puts the conclusion before what it was drawn from.
-func writeVerdict(b *strings.Builder, v Verdict) {
-	fmt.Fprintf(b, "\n## Verdict\n\n%s\n\n", How)
-	for _, condition := range Job() {
+func writeVerdict(b *strings.Builder, v verdict) {
+	fmt.Fprintf(b, "\n## Verdict\n\n%s\n\n", v.How)
+	for _, condition := range v.Job {
 		fmt.Fprintf(b, "- %s\n", condition)
 	}
 	for _, c := range v.Contests {
@@ -61,15 +58,15 @@ func writeVerdict(b *strings.Builder, v Verdict) {
 	}
 }
 
-func (g Grid) writeMarkdown(b *strings.Builder) {
-	head := make([]Cell, len(g.Head))
+func (g grid) writeMarkdown(b *strings.Builder) {
+	head := make([]cell, len(g.Head))
 	for i, column := range g.Head {
 		head[i].Text = column.Name
 		if column.Unit != "" {
 			head[i].Text += " (" + column.Unit + ")"
 		}
 	}
-	lines := [][]Cell{head}
+	lines := [][]cell{head}
 	for _, row := range g.Rows {
 		lines = append(lines, boldBest(row))
 	}
@@ -91,8 +88,8 @@ func (g Grid) writeMarkdown(b *strings.Builder) {
 	}
 }
 
-func boldBest(row []Cell) []Cell {
-	out := make([]Cell, len(row))
+func boldBest(row []cell) []cell {
+	out := make([]cell, len(row))
 	for i, cell := range row {
 		cell.Text = strings.ReplaceAll(cell.Text, "|", `\|`)
 		if cell.Best {
@@ -103,7 +100,7 @@ func boldBest(row []Cell) []Cell {
 	return out
 }
 
-func writeRule(b *strings.Builder, head []Column, widths []int) {
+func writeRule(b *strings.Builder, head []column, widths []int) {
 	for i, column := range head {
 		dashes := strings.Repeat("-", widths[i]+1)
 		if column.Left {

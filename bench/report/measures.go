@@ -3,7 +3,6 @@ package report
 import (
 	"slices"
 
-	"github.com/delayer-go/delayer/bench"
 	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
@@ -13,60 +12,60 @@ type measure struct {
 	scenarios  []string // nil: all
 	higher     bool     // higher is better
 	fault      bool     // counts what must not happen; repetitions are summed
-	value      func(bench.Run) (v float64, known bool)
+	value      func(Run) (v float64, known bool)
 }
 
 // measures are the columns, in order.
 var measures = []measure{
 	{name: "publish", unit: "msg/s", scenarios: []string{"accuracy", "backlog"}, higher: true, value: published},
 	{name: "CPU", unit: "µs/msg", scenarios: []string{"accuracy", "burst"},
-		value: positive(func(r bench.Run) float64 { return r.BrokerCPU })},
+		value: positive(func(r Run) float64 { return r.BrokerCPU })},
 	{name: "own CPU", unit: "µs/msg", scenarios: []string{"accuracy"},
-		value: positive(func(r bench.Run) float64 { return r.ProcessCPU })},
+		value: positive(func(r Run) float64 { return r.ProcessCPU })},
 	{name: "in time to", unit: "msg/s", scenarios: []string{"rate"}, higher: true,
-		value: func(r bench.Run) (float64, bool) { return r.MaxRate, len(r.Probes) > 0 }},
+		value: func(r Run) (float64, bool) { return r.MaxRate, len(r.Probes) > 0 }},
 	{name: "drained in", unit: "ms", scenarios: []string{"burst"},
-		value: positive(func(r bench.Run) float64 { return r.DrainMS })},
+		value: positive(func(r Run) float64 { return r.DrainMS })},
 	{name: "memory", unit: "B/msg", scenarios: []string{"backlog"},
-		value: positive(func(r bench.Run) float64 { return r.MemoryPerMessage })},
+		value: positive(func(r Run) float64 { return r.MemoryPerMessage })},
 	{name: "disk", unit: "B/msg", scenarios: []string{"backlog"},
-		value: positive(func(r bench.Run) float64 { return r.DiskPerMessage })},
+		value: positive(func(r Run) float64 { return r.DiskPerMessage })},
 	{name: "CPU, most hops", unit: "µs/msg", scenarios: []string{"hops"}, value: positive(costliest)},
 	{name: "down for", unit: "ms", scenarios: []string{"crash", "recovery"},
-		value: positive(func(r bench.Run) float64 { return r.DownMS })},
+		value: positive(func(r Run) float64 { return r.DownMS })},
 	{name: "serves after", unit: "ms", scenarios: []string{"crash", "recovery"},
-		value: positive(func(r bench.Run) float64 { return r.ServesMS })},
-	{name: "late p50", unit: "ms", value: lateness(func(l bench.Lateness) float64 { return l.P50 })},
-	{name: "p90", unit: "ms", value: lateness(func(l bench.Lateness) float64 { return l.P90 })},
-	{name: "p99", unit: "ms", value: lateness(func(l bench.Lateness) float64 { return l.P99 })},
-	{name: "max", unit: "ms", value: lateness(func(l bench.Lateness) float64 { return l.Max })},
-	{name: "lost", unit: "msg", fault: true, value: counted(func(r bench.Run) int { return r.Lost })},
-	{name: "twice", unit: "msg", fault: true, value: counted(func(r bench.Run) int { return r.Duplicated })},
-	{name: "early", unit: "msg", fault: true, value: counted(func(r bench.Run) int { return r.Early })},
+		value: positive(func(r Run) float64 { return r.ServesMS })},
+	{name: "late p50", unit: "ms", value: lateness(func(l Lateness) float64 { return l.P50 })},
+	{name: "p90", unit: "ms", value: lateness(func(l Lateness) float64 { return l.P90 })},
+	{name: "p99", unit: "ms", value: lateness(func(l Lateness) float64 { return l.P99 })},
+	{name: "max", unit: "ms", value: lateness(func(l Lateness) float64 { return l.Max })},
+	{name: "lost", unit: "msg", fault: true, value: counted(func(r Run) int { return r.Lost })},
+	{name: "twice", unit: "msg", fault: true, value: counted(func(r Run) int { return r.Duplicated })},
+	{name: "early", unit: "msg", fault: true, value: counted(func(r Run) int { return r.Early })},
 }
 
 // published is unknown where a rate was asked for: that is no result.
-func published(r bench.Run) (float64, bool) { return r.PublishPerS, r.PublishPerS > 0 && r.Rate == 0 }
+func published(r Run) (float64, bool) { return r.PublishPerS, r.PublishPerS > 0 && r.Rate == 0 }
 
 // positive reads a figure that is 0 where it was not measured.
-func positive(of func(bench.Run) float64) func(bench.Run) (float64, bool) {
-	return func(r bench.Run) (float64, bool) { return of(r), of(r) > 0 }
+func positive(of func(Run) float64) func(Run) (float64, bool) {
+	return func(r Run) (float64, bool) { return of(r), of(r) > 0 }
 }
 
-func lateness(of func(bench.Lateness) float64) func(bench.Run) (float64, bool) {
-	return func(r bench.Run) (float64, bool) { return of(r.Lateness), r.Delivered > 0 }
+func lateness(of func(Lateness) float64) func(Run) (float64, bool) {
+	return func(r Run) (float64, bool) { return of(r.Lateness), r.Delivered > 0 }
 }
 
-func counted(of func(bench.Run) int) func(bench.Run) (float64, bool) {
-	return func(r bench.Run) (float64, bool) { return float64(of(r)), r.Published > 0 }
+func counted(of func(Run) int) func(Run) (float64, bool) {
+	return func(r Run) (float64, bool) { return float64(of(r)), r.Published > 0 }
 }
 
 // costliest is the broker's processor time for a message with the most hops that were tried.
-func costliest(r bench.Run) float64 {
+func costliest(r Run) float64 {
 	if len(r.ByHops) == 0 {
 		return 0
 	}
-	return slices.MaxFunc(r.ByHops, func(a, b bench.HopCost) int { return a.Hops - b.Hops }).BrokerCPU
+	return slices.MaxFunc(r.ByHops, func(a, b HopCost) int { return a.Hops - b.Hops }).BrokerCPU
 }
 
 // in says whether the scenario has the measure.
@@ -74,21 +73,35 @@ func (m measure) in(scenario string) bool {
 	return m.scenarios == nil || slices.Contains(m.scenarios, scenario)
 }
 
-// of is the median of the repetitions; of faults it is the sum, since a median would hide what
-// happened once.
-func (m measure) of(runs []bench.Run) (float64, bool) {
-	var values []float64
-	sum := 0.0
+// of is the median of the repetitions. Faults are summed: a median would hide what happened once.
+func (m measure) of(runs []Run) (v float64, known bool) {
+	values := m.values(runs)
+	if !m.fault {
+		return median(values), len(values) > 0
+	}
+	for _, one := range values {
+		v += one
+	}
+	return v, len(values) > 0
+}
+
+// spread is the median of the repetitions, the lowest and the highest; all 0 if none is known.
+func (m measure) spread(runs []Run) (middle, lowest, highest float64) {
+	values := m.values(runs)
+	if len(values) == 0 {
+		return 0, 0, 0
+	}
+	return median(values), slices.Min(values), slices.Max(values)
+}
+
+func (m measure) values(runs []Run) []float64 {
+	var out []float64
 	for _, run := range runs {
 		if v, known := m.value(run); known {
-			values = append(values, v)
-			sum += v
+			out = append(out, v)
 		}
 	}
-	if m.fault {
-		return sum, len(values) > 0
-	}
-	return median(values), len(values) > 0
+	return out
 }
 
 func (m measure) text(v float64, known bool) string {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/bench"
 	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
@@ -18,7 +17,7 @@ func TestBackendsPageHasTheRatesOfTheReference(t *testing.T) {
 	file, err := os.Open("../../docs/results/3.10/report.json")
 	require.NoError(t, err)
 	defer file.Close() //nolint:errcheck // it was only read
-	reference, err := bench.ReadReport(file)
+	reference, err := Read(file)
 	require.NoError(t, err)
 	text, err := os.ReadFile("../../docs/backends.md")
 	require.NoError(t, err)
@@ -29,7 +28,7 @@ func TestBackendsPageHasTheRatesOfTheReference(t *testing.T) {
 	names := []string{"binaryladder", "fixedtiers", "plugin", "controller"}
 	rates := make([]string, len(names))
 	for i, name := range names {
-		at := slices.IndexFunc(reference.Runs, func(r bench.Run) bool {
+		at := slices.IndexFunc(reference.Runs, func(r Run) bool {
 			return r.Scenario == "rate" && r.QueueType == "quorum" && r.Backend == name
 		})
 		require.NotEqual(t, -1, at, name)
@@ -39,7 +38,7 @@ func TestBackendsPageHasTheRatesOfTheReference(t *testing.T) {
 	require.Equal(t, want, table)
 }
 
-func rateText(r bench.Run) string {
+func rateText(r Run) string {
 	text := format.Figure(r.MaxRate) + "/s"
 	if _, failed := lowestFailed(r); !failed {
 		return "at least " + text

@@ -14,32 +14,30 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/delayer-go/delayer/bench"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
 // example is a report with everything that a renderer must cope with.
-func example() *bench.Report {
-	run := func(backend, variant string, rate, cpu float64) bench.Run {
-		return bench.Run{
+func example() *Report {
+	run := func(backend, variant string, rate, cpu float64) Run {
+		return Run{
 			Scenario: "accuracy", Backend: backend, Variant: variant, QueueType: "quorum", Repetition: 1,
 			Messages: 2, Concurrency: 64, DelayMinMS: 1000, DelayMaxMS: 2000,
-			Counts:      bench.Counts{Published: 2, Delivered: 2},
-			Lateness:    bench.Lateness{Min: 4, P50: 4, P90: 8, P99: 8, Max: 8},
+			Counts:      Counts{Published: 2, Delivered: 2},
+			Lateness:    Lateness{Min: 4, P50: 4, P90: 8, P99: 8, Max: 8},
 			PublishPerS: rate, BrokerCPU: cpu, ProcessCPU: cpu / 4, BrokerRSS: 123456789,
-			LatenessByStep: []bench.DelayLateness{
-				{DelayMS: 1000, Count: 1, Lateness: bench.Lateness{P50: 4, P99: 4}},
-				{DelayMS: 2000, Count: 1, Lateness: bench.Lateness{P50: 8, P99: 8}},
+			LatenessByStep: []DelayLateness{
+				{DelayMS: 1000, Count: 1, Lateness: Lateness{P50: 4, P99: 4}},
+				{DelayMS: 2000, Count: 1, Lateness: Lateness{P50: 8, P99: 8}},
 			},
 		}
 	}
 	good, second := run("binaryladder", "source", 23903.4, 245.31), run("binaryladder", "topic", 9000, 803)
-	second.Lateness = bench.Lateness{Min: 1.5, P50: 12.25, P90: 99.96, P99: 934.5, Max: 4990}
+	second.Lateness = Lateness{Min: 1.5, P50: 12.25, P90: 99.96, P99: 934.5, Max: 4990}
 	lossy := run("per-message-ttl", "", 50000, 1)
 	lossy.Baseline, lossy.Lost, lossy.Early, lossy.EarlyByMS = true, 1, 1, 0.44
-	broken := bench.Run{Scenario: "accuracy", Backend: "top-entry", QueueType: "quorum", Baseline: true, Repetition: 1,
+	broken := Run{Scenario: "accuracy", Backend: "top-entry", QueueType: "quorum", Baseline: true, Repetition: 1,
 		Error: "declare: no permission"}
 	floor := run("undelayed", "", 60000, 20)
 	floor.Baseline, floor.Undelayed = true, true
@@ -47,32 +45,32 @@ func example() *bench.Report {
 	hol.Scenario, hol.QueueType, hol.Rate, hol.LatenessByStep = "hol", "classic", 10000, nil
 	hops := run("binaryladder", "source", 500, 0)
 	hops.Scenario, hops.Rate, hops.LatenessByStep = "hops", 500, nil
-	hops.ByHops = []bench.HopCost{{Hops: 1, BrokerCPU: 200, Lateness: bench.Lateness{P99: 4}}, {Hops: 16, Lateness: bench.Lateness{P99: 9}}}
-	return &bench.Report{
-		SchemaVersion: bench.SchemaVersion,
+	hops.ByHops = []HopCost{{Hops: 1, BrokerCPU: 200, Lateness: Lateness{P99: 4}}, {Hops: 16, Lateness: Lateness{P99: 9}}}
+	return &Report{
+		SchemaVersion: SchemaVersion,
 		Started:       time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 		Seconds:       12.5,
 		Partial:       true,
 		Command:       "delayer-bench --quick",
-		Machine:       bench.Machine{OS: "linux", Arch: "amd64", CPUs: 2, Go: "go1.26.0"},
-		Broker: bench.BrokerInfo{Product: "RabbitMQ", Version: "3.10.8", How: "private node", Measured: true,
+		Machine:       Machine{OS: "linux", Arch: "amd64", CPUs: 2, Go: "go1.26.0"},
+		Broker: Broker{Product: "RabbitMQ", Version: "3.10.8", How: "private node", Measured: true,
 			IdleCPU: 1.25},
-		Scenarios: []bench.ScenarioInfo{
+		Scenarios: []Scenario{
 			{Name: "accuracy", Question: "how late?", Setup: "2 messages due after 1s–2s, as fast as confirmed, 64 publishers"},
 			{Name: "hol", Question: "does it block?", Setup: "one long, then short ones"},
 		},
-		Runs:    []bench.Run{good, second, lossy, broken, floor, hol, hops},
-		Skipped: []bench.Skip{{Backend: "plugin", QueueType: "quorum", Reason: "no exchange type x-delayed-message"}},
+		Runs:    []Run{good, second, lossy, broken, floor, hol, hops},
+		Skipped: []Skip{{Backend: "plugin", QueueType: "quorum", Reason: "no exchange type x-delayed-message"}},
 	}
 }
 
 func TestRenderersMatchTheGoldenFiles(t *testing.T) {
-	for name, write := range map[string]func(io.Writer, *bench.Report) error{
-		"report.md": WriteMarkdown, "report.txt": WriteText, "report.bench": WriteBenchfmt,
+	for name, write := range map[string]func(*Report, io.Writer) error{
+		"report.md": (*Report).WriteMarkdown, "report.txt": (*Report).WriteText, "report.bench": (*Report).WriteBenchfmt,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
-			require.NoError(t, write(&got, example()))
+			require.NoError(t, write(example(), &got))
 			path := filepath.Join("testdata", name)
 			if *update {
 				require.NoError(t, os.WriteFile(path, got.Bytes(), 0o644))
@@ -87,7 +85,7 @@ func TestRenderersMatchTheGoldenFiles(t *testing.T) {
 // A line that a terminal breaks is no longer a row of a table.
 func TestTablesFitIntoEightyColumns(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, WriteText(&out, example()))
+	require.NoError(t, example().WriteText(&out))
 	for line := range strings.Lines(out.String()) {
 		assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), textWidth, line)
 	}
@@ -95,12 +93,12 @@ func TestTablesFitIntoEightyColumns(t *testing.T) {
 }
 
 func TestRepetitionsBecomeMedians(t *testing.T) {
-	var r bench.Report
+	var r Report
 	for i, rate := range []float64{100, 300, 200} {
-		r.Runs = append(r.Runs, bench.Run{Scenario: "accuracy", Backend: "b", Repetition: i + 1,
-			PublishPerS: rate, Counts: bench.Counts{Published: 1, Delivered: 1, Lost: i}})
+		r.Runs = append(r.Runs, Run{Scenario: "accuracy", Backend: "b", Repetition: i + 1,
+			PublishPerS: rate, Counts: Counts{Published: 1, Delivered: 1, Lost: i}})
 	}
-	grid := Tables(&r)[0].Grid
+	grid := tables(&r)[0].grid
 	assert.Equal(t, "200", cellOf(t, grid, "b", "publish").Text)
 	assert.Equal(t, "3", cellOf(t, grid, "b", "lost").Text, "what was lost is summed: a median would hide it")
 	assert.Contains(t, grid.Notes[0], "median of 3 runs; publish 100–300 msg/s")
@@ -108,19 +106,19 @@ func TestRepetitionsBecomeMedians(t *testing.T) {
 	assert.Equal(t, 1.5, median([]float64{2, 1}))
 }
 
-func cellOf(t *testing.T, g Grid, subject, head string) Cell {
+func cellOf(t *testing.T, g grid, subject, head string) cell {
 	t.Helper()
-	column := slices.IndexFunc(g.Head, func(c Column) bool { return c.Name == head })
-	row := slices.IndexFunc(g.Rows, func(row []Cell) bool { return row[0].Text == subject })
+	column := slices.IndexFunc(g.Head, func(c column) bool { return c.Name == head })
+	row := slices.IndexFunc(g.Rows, func(row []cell) bool { return row[0].Text == subject })
 	require.NotEqual(t, -1, column, head)
 	require.NotEqual(t, -1, row, subject)
 	return g.Rows[row][column]
 }
 
 func TestLimitOfARate(t *testing.T) {
-	run := bench.Run{Probes: []bench.Probe{
-		{Rate: 500, Passed: true}, {Rate: 2000, Reason: bench.TooSlow},
-		{Rate: 1000, Reason: bench.TooLate, Lateness: bench.Lateness{P99: 123}},
+	run := Run{Probes: []Probe{
+		{Rate: 500, Passed: true}, {Rate: 2000, Reason: "publisher"},
+		{Rate: 1000, Reason: "late", Lateness: Lateness{P99: 123}},
 	}}
 	assert.Equal(t, "at 1,000 msg/s p99 was 123 ms late", limit(run))
 	run.Probes = run.Probes[:2]

@@ -4,106 +4,70 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/delayer-go/delayer/bench"
 	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// A Table is all runs of one scenario with one type of queue.
-type Table struct {
-	Scenario  bench.ScenarioInfo
-	QueueType string
-	Rows      []Row          // in the order in which the subjects were first measured
-	Grid      Grid           // the same as text
-	ByHops    Grid           // what each number of hops cost; without rows if that is not known
-	ByDelay   Grid           // how late each delay was; without rows where there was one
-	fit       func(Row) bool // whether the subject of a row does the job
+// A table is all runs of one scenario with one type of queue.
+type table struct {
+	scenario  Scenario
+	queueType string
+	rows      []row          // in the order in which the subjects were first measured
+	grid      grid           // the same as text
+	byHops    grid           // the cost of each number of hops; without rows if not measured
+	byDelay   grid           // the lateness of each delay; without rows if there was one delay
+	fit       func(row) bool // whether the subject of a row does the job
 }
 
-// A Row is one subject with its repetitions; there is at least one.
-type Row struct {
-	Name    string
-	Runs    []bench.Run
+// A row is one subject with its repetitions; there is at least one.
+type row struct {
+	name    string
+	runs    []Run
 	setting string // what was published, where the scenario was run with several settings
 }
 
-// Tables groups the runs of a report, in the order in which they were made.
-func Tables(r *bench.Report) []Table {
+// tables groups the runs of a report, in the order in which they were made.
+func tables(r *Report) []table {
 	without := unfit(r)
-	fit := func(row Row) bool { return without[subjectOf(row.Runs[0])] == "" }
-	var out []Table
-	for _, runs := range groupBy(r.Runs, func(run bench.Run) string { return run.Scenario + run.QueueType }) {
-		t := Table{Scenario: info(r, runs[0].Scenario), QueueType: runs[0].QueueType, Rows: rowsOf(runs), fit: fit}
-		t.Grid, t.ByHops, t.ByDelay = t.grid(), t.byHops(), t.byDelay()
+	fit := func(row row) bool { return without[subjectOf(row.runs[0])] == "" }
+	var out []table
+	for _, runs := range groupBy(r.Runs, func(run Run) string { return run.Scenario + run.QueueType }) {
+		t := table{scenario: Scenario{Name: runs[0].Scenario}, queueType: runs[0].QueueType, rows: rowsOf(runs), fit: fit}
+		if i := slices.IndexFunc(r.Scenarios, func(s Scenario) bool { return s.Name == runs[0].Scenario }); i >= 0 {
+			t.scenario = r.Scenarios[i]
+		}
+		t.grid, t.byHops, t.byDelay = t.figures(), t.hops(), t.delays()
 		out = append(out, t)
 	}
 	return out
 }
 
-// rowsOf are the subjects. Where backlog was run with several amounts or sizes of message, each
-// setting has a row of its own.
-func rowsOf(runs []bench.Run) []Row {
-	setting := func(r bench.Run) string {
+// rowsOf groups runs by subject. Where backlog was run with several amounts or sizes of message,
+// each setting has a row of its own.
+func rowsOf(runs []Run) []row {
+	setting := func(r Run) string {
 		return fmt.Sprintf(", %s × %d B", format.Thousands(r.Messages), r.BodyBytes)
 	}
-	several := slices.ContainsFunc(runs, func(r bench.Run) bool {
+	several := slices.ContainsFunc(runs, func(r Run) bool {
 		return r.Scenario == "backlog" && setting(r) != setting(runs[0])
 	})
 	if !several {
-		setting = func(bench.Run) string { return "" }
+		setting = func(Run) string { return "" }
 	}
-	var out []Row
-	for _, own := range groupBy(runs, func(r bench.Run) string { return r.Subject() + setting(r) }) {
-		out = append(out, Row{Name: own[0].Subject() + setting(own[0]), Runs: own, setting: setting(own[0])})
+	var out []row
+	for _, own := range groupBy(runs, func(r Run) string { return r.Subject() + setting(r) }) {
+		out = append(out, row{own[0].Subject() + setting(own[0]), own, setting(own[0])})
 	}
 	return out
 }
 
-func info(r *bench.Report, scenario string) bench.ScenarioInfo {
-	for _, info := range r.Scenarios {
-		if info.Name == scenario {
-			return info
-		}
-	}
-	return bench.ScenarioInfo{Name: scenario}
-}
-
-// First is the first repetition that measured something, else the first.
-func (row Row) First() bench.Run {
-	for _, run := range row.Runs {
-		if run.Delivered > 0 {
-			return run
-		}
-	}
-	return row.Runs[0]
-}
-
-// Median is that of a figure over the repetitions, with the lowest and the highest. A figure that
-// is 0 was not measured and does not count.
-func (row Row) Median(value func(bench.Run) float64) (middle, lowest, highest float64) {
-	var values []float64
-	for _, run := range row.Runs {
-		if v := value(run); v != 0 {
-			values = append(values, v)
-		}
-	}
-	if len(values) == 0 {
-		return 0, 0, 0
-	}
-	return median(values), slices.Min(values), slices.Max(values)
-}
-
-// Sum is that of a count over the repetitions.
-func (row Row) Sum(n func(bench.Run) int) int {
-	sum := 0
-	for _, run := range row.Runs {
-		sum += n(run)
-	}
-	return sum
+// first is the first repetition that measured something, else the first.
+func (r row) first() Run {
+	return r.runs[max(0, slices.IndexFunc(r.runs, func(run Run) bool { return run.Delivered > 0 }))]
 }
 
 // groupBy keeps the order in which keys first occur.
-func groupBy(runs []bench.Run, key func(bench.Run) string) [][]bench.Run {
-	var out [][]bench.Run
+func groupBy(runs []Run, key func(Run) string) [][]Run {
+	var out [][]Run
 	at := map[string]int{}
 	for _, run := range runs {
 		i, seen := at[key(run)]

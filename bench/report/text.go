@@ -8,12 +8,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/delayer-go/delayer/bench"
 	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// Heading is the report's first line: what was measured, and on what.
-func Heading(r *bench.Report) string {
+// heading is the report's first line: what was measured, and on what.
+func heading(r *Report) string {
 	partial := ""
 	if r.Partial {
 		partial = " (partial: interrupted)"
@@ -21,17 +20,17 @@ func Heading(r *bench.Report) string {
 	return fmt.Sprintf("Delayed messages on %s %s, %s%s", r.Broker.Product, r.Broker.Version, r.Broker.How, partial)
 }
 
-// Legend explains the units of the tables.
-func Legend(r *bench.Report) string {
+// legend explains the units of the tables.
+func legend(r *Report) string {
 	legend := "Late is arrival minus the time a message was due; p50: half of the messages were at most so late."
 	switch {
 	case !r.Broker.Measured:
 		legend += " The broker is not ours: its processor time is not known."
-	case slices.ContainsFunc(r.Runs, func(run bench.Run) bool { return run.BrokerCPU > 0 }):
+	case slices.ContainsFunc(r.Runs, func(run Run) bool { return run.BrokerCPU > 0 }):
 		legend += fmt.Sprintf(" CPU is the broker's processor time, beyond the %s %% of a core that the idle broker uses.",
 			format.Figure(r.Broker.IdleCPU))
 	}
-	if slices.ContainsFunc(r.Runs, func(run bench.Run) bool { return run.ProcessCPU > 0 }) {
+	if slices.ContainsFunc(r.Runs, func(run Run) bool { return run.ProcessCPU > 0 }) {
 		legend += " Own CPU is this process's: it publishes and consumes, and delays where the controller runs in it."
 	}
 	if r.GeneratorPerS > 0 {
@@ -41,28 +40,28 @@ func Legend(r *bench.Report) string {
 }
 
 // WriteText writes the tables for a terminal: aligned, units below the names, the winners marked.
-func WriteText(w io.Writer, r *bench.Report) error {
+func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", Heading(r))
-	for _, t := range Tables(r) {
-		fmt.Fprintf(&b, "\n%s: %s\n%s\n\n", t.Grid.Title, t.Scenario.Question, wrap(t.Scenario.Setup, textWidth))
-		t.Grid.writeText(&b)
-		if len(t.ByHops.Rows) > 0 {
-			b.WriteString("\n" + t.ByHops.Title + "\n\n")
-			t.ByHops.writeText(&b)
+	fmt.Fprintf(&b, "%s\n", heading(r))
+	for _, t := range tables(r) {
+		fmt.Fprintf(&b, "\n%s: %s\n%s\n\n", t.grid.Title, t.scenario.Question, wrap(t.scenario.Setup, textWidth))
+		t.grid.writeText(&b)
+		if len(t.byHops.Rows) > 0 {
+			b.WriteString("\n" + t.byHops.Title + "\n\n")
+			t.byHops.writeText(&b)
 		}
 	}
 	for _, skip := range r.Skipped {
 		fmt.Fprintf(&b, "\n%s\n", wrap(skip.String(), textWidth))
 	}
-	fmt.Fprintf(&b, "\n%s\n", wrap("* wins by a rule of the verdict. "+Legend(r), textWidth))
-	writeVerdictText(&b, VerdictOf(r))
+	fmt.Fprintf(&b, "\n%s\n", wrap("* wins by a rule of the verdict. "+legend(r), textWidth))
+	writeVerdictText(&b, verdictOf(r))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // writeVerdictText has a line for each rule: a table of sentences would not fit.
-func writeVerdictText(b *strings.Builder, v Verdict) {
+func writeVerdictText(b *strings.Builder, v verdict) {
 	item := func(text string) { fmt.Fprintf(b, "- %s\n", indented(text, 2)) }
 	for _, c := range v.Contests {
 		fmt.Fprintf(b, "\nVerdict, %s\n", c.Rules.Title)
@@ -73,8 +72,8 @@ func writeVerdictText(b *strings.Builder, v Verdict) {
 			item("can win nothing: " + unfit)
 		}
 	}
-	fmt.Fprintf(b, "\n%s\n", wrap(How, textWidth))
-	for _, condition := range Job() {
+	fmt.Fprintf(b, "\n%s\n", wrap(v.How, textWidth))
+	for _, condition := range v.Job {
 		item(condition)
 	}
 	for _, remark := range v.Remarks {
@@ -82,24 +81,30 @@ func writeVerdictText(b *strings.Builder, v Verdict) {
 	}
 }
 
-func delayText(ms float64) string { return time.Duration(ms * float64(time.Millisecond)).String() }
+func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
 // textWidth is that of the narrowest terminal in common use.
 const textWidth = 80
 
-func (g Grid) writeText(b *strings.Builder) {
+func (g grid) writeText(b *strings.Builder) {
 	g, faultless := g.withoutFaults()
 	g, left := g.narrowed()
 	lines := g.lines()
 	widths := g.widths(lines)
-	gap := g.gap(widths)
+	gap := "  "
+	if length(widths, gap) > textWidth {
+		gap = " "
+	}
 	for _, line := range lines {
-		var row strings.Builder
+		row := ""
 		for i, cell := range line {
-			row.WriteString(gap + pad(cell.Text, widths[i], g.Head[i].Left))
-			row.WriteString(mark(cell))
+			mark := " " // as wide for every cell, so that figures stay below each other
+			if cell.Best {
+				mark = "*"
+			}
+			row += gap + pad(cell.Text, widths[i], g.Head[i].Left) + mark
 		}
-		b.WriteString(strings.TrimRight(row.String(), " ") + "\n")
+		b.WriteString(strings.TrimRight(row, " ") + "\n")
 	}
 	if faultless {
 		b.WriteString("\n  Nothing was lost, delivered twice or early.\n")
@@ -113,54 +118,47 @@ func (g Grid) writeText(b *strings.Builder) {
 }
 
 // lines are the names of the columns, their units if there are any, and the rows.
-func (g Grid) lines() [][]Cell {
-	names, units := make([]Cell, len(g.Head)), make([]Cell, len(g.Head))
+func (g grid) lines() [][]cell {
+	names, units, all := make([]cell, len(g.Head)), make([]cell, len(g.Head)), ""
 	for i, column := range g.Head {
 		names[i].Text, units[i].Text = column.Name, column.Unit
+		all += column.Unit
 	}
-	lines := [][]Cell{names}
-	if slices.ContainsFunc(units, func(c Cell) bool { return c.Text != "" }) {
-		lines = append(lines, units)
+	if all == "" {
+		return append([][]cell{names}, g.Rows...)
 	}
-	return append(lines, g.Rows...)
+	return append([][]cell{names, units}, g.Rows...)
 }
 
-// gap is what separates columns: less where more would make the lines too long.
-func (g Grid) gap(widths []int) string {
-	if length(widths, len("  ")) > textWidth {
-		return " "
-	}
-	return "  "
-}
-
-// length is that of a line, with a mark after each cell.
-func length(widths []int, gap int) int {
-	sum := -1 // the last mark may be cut off
+// length is that of a line, with a mark after each cell; the last mark may be cut off.
+func length(widths []int, gap string) int {
+	sum := -1
 	for _, width := range widths {
-		sum += gap + width + 1
+		sum += len(gap) + width + 1
 	}
 	return sum
 }
 
-// narrowed leaves out the columns that a reader of a terminal can best do without, until the lines
-// fit, and names them.
-func (g Grid) narrowed() (Grid, []string) {
-	var left []string
+// narrowed leaves out the columns that matter least on a terminal until the lines fit, and names
+// them.
+func (g grid) narrowed() (lean grid, left []string) {
+	lean = g
 	for _, name := range []string{"own CPU", "p90", "max"} {
-		i := slices.IndexFunc(g.Head, func(c Column) bool { return c.Name == name })
-		if i < 0 || length(g.widths(g.lines()), 1) <= textWidth {
-			continue
+		if length(lean.widths(lean.lines()), " ") <= textWidth {
+			break
 		}
-		left = append(left, name)
-		g = g.keep(func(c Column) bool { return c.Name != name })
+		next := lean.keep(func(c column) bool { return c.Name != name })
+		if len(next.Head) < len(lean.Head) {
+			lean, left = next, append(left, name)
+		}
 	}
-	return g, left
+	return lean, left
 }
 
 // keep is the table with only some of its columns.
-func (g Grid) keep(wanted func(Column) bool) Grid {
+func (g grid) keep(wanted func(column) bool) grid {
 	lean := g
-	lean.Head, lean.Rows = nil, make([][]Cell, len(g.Rows))
+	lean.Head, lean.Rows = nil, make([][]cell, len(g.Rows))
 	for i, column := range g.Head {
 		if !wanted(column) {
 			continue
@@ -175,10 +173,8 @@ func (g Grid) keep(wanted func(Column) bool) Grid {
 
 // withoutFaults leaves out the columns of faults if there are none: a sentence says as much in less
 // room.
-func (g Grid) withoutFaults() (Grid, bool) {
-	if !slices.ContainsFunc(g.Head, func(c Column) bool { return c.Fault }) {
-		return g, false
-	}
+func (g grid) withoutFaults() (lean grid, faultless bool) {
+	lean = g.keep(func(c column) bool { return !c.Fault })
 	for _, row := range g.Rows {
 		for i, cell := range row {
 			if g.Head[i].Fault && cell.Text != "0" {
@@ -186,18 +182,10 @@ func (g Grid) withoutFaults() (Grid, bool) {
 			}
 		}
 	}
-	return g.keep(func(c Column) bool { return !c.Fault }), true
+	return lean, len(lean.Head) < len(g.Head)
 }
 
-// mark is as wide for every cell, so that figures stay below each other.
-func mark(c Cell) string {
-	if c.Best {
-		return "*"
-	}
-	return " "
-}
-
-func (g Grid) widths(lines [][]Cell) []int {
+func (g grid) widths(lines [][]cell) []int {
 	widths := make([]int, len(g.Head))
 	for _, line := range lines {
 		for i, cell := range line {
@@ -208,11 +196,10 @@ func (g Grid) widths(lines [][]Cell) []int {
 }
 
 func pad(text string, width int, left bool) string {
-	space := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 	if left {
-		return text + space
+		width = -width
 	}
-	return space + text
+	return fmt.Sprintf("%*s", width, text)
 }
 
 // indented wraps text so that all but its first line begin with so many spaces.
@@ -222,21 +209,13 @@ func indented(text string, by int) string {
 
 // wrap breaks text at spaces so that no line is longer than width, long words aside.
 func wrap(text string, width int) string {
-	var b strings.Builder
-	used := 0
+	var lines []string
+	line := ""
 	for word := range strings.FieldsSeq(text) {
-		length := utf8.RuneCountInString(word)
-		switch {
-		case used == 0:
-		case used+1+length > width:
-			b.WriteByte('\n')
-			used = 0
-		default:
-			b.WriteByte(' ')
-			used++
+		if line != "" && utf8.RuneCountInString(line+" "+word) > width {
+			lines, line = append(lines, line), ""
 		}
-		b.WriteString(word)
-		used += length
+		line = strings.TrimSpace(line + " " + word)
 	}
-	return b.String()
+	return strings.Join(append(lines, line), "\n")
 }

@@ -5,12 +5,10 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/delayer-go/delayer/bench"
 )
 
-// A rule of the verdict names the measure that answers a question. The lowest value wins, or the
-// highest where higher is better. Values as good as the best win too.
+// A rule of the verdict names the measure that answers a question. The best value wins, and values
+// as good as it.
 type rule struct{ question, scenario, measure string }
 
 // rules are the verdict, with the conditions in job.
@@ -25,57 +23,46 @@ var rules = []rule{
 	{"how soon does it serve after a restart?", "recovery", "serves after"},
 }
 
-// Values within a tenth or a millisecond of the best are as good: one run on one machine says no
-// more.
+// Values within a tenth or a millisecond of the best are as good: one run on one machine is not
+// more exact.
 const (
 	tiePart = 0.10
 	tieMS   = 1.0
 )
 
-// How says how the rules are applied.
-const How = "Only a subject that does the job can win. What is within a tenth or a millisecond of the best wins too. The job:"
+// how says how the rules are applied.
+const how = "Only a subject that does the job can win. What is within a tenth or a millisecond of the best wins too. The job:"
 
-func (m measure) ties(v, best float64) bool {
-	apart := math.Abs(v - best)
-	return apart <= tiePart*best || m.unit == "ms" && apart <= tieMS
-}
-
-// wins says which rows win at the measure. At least two must have been measured, with the same
-// settings.
-func (m measure) wins(rows []Row, fit func(Row) bool) []bool {
-	out := make([]bool, len(rows))
-	measured := 0
-	var values []float64
-	competes := func(row Row) (float64, bool) {
-		v, known := m.of(row.Runs)
-		return v, known && row.setting == rows[0].setting && fit(row) && m.couldWin(v)
-	}
-	for _, row := range rows {
-		if _, known := m.of(row.Runs); known && row.setting == rows[0].setting {
-			measured++
-		}
-		if v, ok := competes(row); ok {
-			values = append(values, v)
-		}
-	}
-	if measured < 2 {
-		return out
-	}
-	for i, row := range rows {
-		v, ok := competes(row)
-		out[i] = ok && m.ties(v, m.best(values))
-	}
-	return out
-}
-
-// couldWin refuses a rate of nothing, and any fault.
-func (m measure) couldWin(v float64) bool { return v > 0 && !m.fault || v == 0 && m.fault }
-
-func (m measure) best(values []float64) float64 {
+// wins says which rows win at the measure. At least two must have been measured, with the settings
+// of the first.
+func (m measure) wins(rows []row, fit func(row) bool) []bool {
+	best, measured := math.Inf(1), 0
 	if m.higher {
-		return slices.Max(values)
+		best = math.Inf(-1)
 	}
-	return slices.Min(values)
+	values := make([]float64, len(rows)) // NaN: does not compete
+	for i, row := range rows {
+		v, known := m.of(row.runs)
+		values[i] = math.NaN()
+		if !known || row.setting != rows[0].setting {
+			continue
+		}
+		measured++
+		if fit(row) && v > 0 != m.fault { // a rate of nothing and a fault cannot win
+			values[i] = v
+			if m.higher {
+				best = max(best, v)
+			} else {
+				best = min(best, v)
+			}
+		}
+	}
+	won := make([]bool, len(rows))
+	for i, v := range values {
+		apart := math.Abs(v - best)
+		won[i] = measured >= 2 && (apart <= tiePart*best || m.unit == "ms" && apart <= tieMS)
+	}
+	return won
 }
 
 // ruled says whether a rule asks for the measure in the scenario: only such a column has winners.
@@ -83,28 +70,30 @@ func (m measure) ruled(scenario string) bool {
 	return slices.ContainsFunc(rules, func(r rule) bool { return r.scenario == scenario && r.measure == m.name })
 }
 
-// A Verdict is what the rules make of a report.
-type Verdict struct {
-	Contests []Contest // one for each type of queue
+// A verdict is what the rules make of a report. The page's template reads it.
+type verdict struct {
+	Contests []contest // one for each type of queue
 	Remarks  []string  // what is missing
+	How      string
+	Job      []string
 }
 
-// A Contest is the verdict on one type of queue.
-type Contest struct {
-	QueueType string
-	Rules     Grid     // the rules that were measured, with their winners
-	Unfit     []string // the subjects that do not do the job, and why
+// A contest is the verdict on one type of queue.
+type contest struct {
+	Rules grid     // the rules that were measured, with their winners
+	Unfit []string // the subjects that do not do the job, and why
 }
 
-// VerdictOf applies the rules to a report.
-func VerdictOf(r *bench.Report) Verdict {
-	var v Verdict
-	without := unfit(r)
-	tables := Tables(r)
-	for _, runs := range groupBy(r.Runs, func(run bench.Run) string { return run.QueueType }) {
-		c := Contest{QueueType: runs[0].QueueType}
-		c.Rules = rulesGrid(c.QueueType, tables)
-		for _, own := range groupBy(runs, bench.Run.Subject) {
+// verdictOf applies the rules to a report.
+func verdictOf(r *Report) verdict {
+	v := verdict{How: how}
+	for _, c := range job {
+		v.Job = append(v.Job, c.says)
+	}
+	without, tables := unfit(r), tables(r)
+	for _, runs := range groupBy(r.Runs, func(run Run) string { return run.QueueType }) {
+		c := contest{Rules: rulesGrid(runs[0].QueueType, tables)}
+		for _, own := range groupBy(runs, Run.Subject) {
 			if why := without[subjectOf(own[0])]; why != "" {
 				c.Unfit = append(c.Unfit, own[0].Subject()+": "+why)
 			}
@@ -117,36 +106,32 @@ func VerdictOf(r *bench.Report) Verdict {
 	return v
 }
 
-func rulesGrid(queueType string, tables []Table) Grid {
-	g := Grid{Title: queueType + " queues", Head: []Column{
+func rulesGrid(queueType string, tables []table) grid {
+	g := grid{Title: queueType + " queues", Head: []column{
 		{Name: "question", Left: true}, {Name: "measure", Left: true}, {Name: "wins", Left: true}, {Name: "won by", Left: true},
 	}}
 	for _, rule := range rules {
+		m := find(rule.measure)
+		wins := "lowest"
+		if m.higher {
+			wins = "highest"
+		}
 		for _, t := range tables {
-			m := find(rule.measure)
-			if t.QueueType != queueType || t.Scenario.Name != rule.scenario || !m.knownIn(t.Rows) {
-				continue
+			known := slices.ContainsFunc(t.rows, func(row row) bool { return len(m.values(row.runs)) > 0 })
+			if known && t.queueType == queueType && t.scenario.Name == rule.scenario {
+				g.Rows = append(g.Rows, texts(rule.question, rule.scenario+": "+m.name+", "+m.unit, wins, t.winners(m)))
 			}
-			wins := "lowest"
-			if m.higher {
-				wins = "highest"
-			}
-			g.Rows = append(g.Rows, Texts(rule.question, rule.scenario+": "+m.name+", "+m.unit, wins, t.winners(m)))
 		}
 	}
 	return g
 }
 
-func (m measure) knownIn(rows []Row) bool {
-	return slices.ContainsFunc(rows, func(row Row) bool { _, known := m.of(row.Runs); return known })
-}
-
 // winners names them with their values.
-func (t Table) winners(m measure) string {
+func (t table) winners(m measure) string {
 	var out []string
-	for i, won := range m.wins(t.Rows, t.fit) {
+	for i, won := range m.wins(t.rows, t.fit) {
 		if won {
-			out = append(out, fmt.Sprintf("%s %s", t.Rows[i].Name, m.text(m.of(t.Rows[i].Runs))))
+			out = append(out, fmt.Sprintf("%s %s", t.rows[i].name, m.text(m.of(t.rows[i].runs))))
 		}
 	}
 	if len(out) == 0 {
@@ -156,7 +141,7 @@ func (t Table) winners(m measure) string {
 }
 
 // remarks say what is missing.
-func remarks(r *bench.Report) []string {
+func remarks(r *Report) []string {
 	var out []string
 	if len(r.Runs) == 0 {
 		out = append(out, "Nothing was measured.")

@@ -7,27 +7,25 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/delayer-go/delayer/bench"
 )
 
 // did is a run in which all went well.
-func did(scenario, subject string, shape func(*bench.Run)) bench.Run {
+func did(scenario, subject string, shape func(*Run)) Run {
 	backend, variant, _ := strings.Cut(subject, " ")
-	r := bench.Run{Scenario: scenario, Backend: backend, Variant: variant, QueueType: "quorum", Repetition: 1,
-		DelayMinMS: 1000, DelayMaxMS: 10_000, Counts: bench.Counts{Published: 100, Delivered: 100}}
+	r := Run{Scenario: scenario, Backend: backend, Variant: variant, QueueType: "quorum", Repetition: 1,
+		DelayMinMS: 1000, DelayMaxMS: 10_000, Counts: Counts{Published: 100, Delivered: 100}}
 	shape(&r)
 	return r
 }
 
-func accurate(subject string, p99, cpu float64) bench.Run {
-	return did("accuracy", subject, func(r *bench.Run) { r.Lateness.P99, r.BrokerCPU = p99, cpu })
+func accurate(subject string, p99, cpu float64) Run {
+	return did("accuracy", subject, func(r *Run) { r.Lateness.P99, r.BrokerCPU = p99, cpu })
 }
 
 // winners maps each rule that was measured to what is written of its winners, in the first type of queue.
-func winners(t *testing.T, runs ...bench.Run) map[string]string {
+func winners(t *testing.T, runs ...Run) map[string]string {
 	t.Helper()
-	v := VerdictOf(&bench.Report{Runs: runs})
+	v := verdictOf(&Report{Runs: runs})
 	require.NotEmpty(t, v.Contests)
 	out := map[string]string{}
 	for _, row := range v.Contests[0].Rules.Rows {
@@ -37,11 +35,11 @@ func winners(t *testing.T, runs ...bench.Run) map[string]string {
 }
 
 func TestVerdict_BestWins(t *testing.T) {
-	drained := func(subject string, ms float64) bench.Run {
-		return did("burst", subject, func(r *bench.Run) { r.DrainMS = ms })
+	drained := func(subject string, ms float64) Run {
+		return did("burst", subject, func(r *Run) { r.DrainMS = ms })
 	}
-	rate := func(subject string, highest float64) bench.Run {
-		return did("rate", subject, func(r *bench.Run) { r.MaxRate, r.Probes = highest, make([]bench.Probe, 1) })
+	rate := func(subject string, highest float64) Run {
+		return did("rate", subject, func(r *Run) { r.MaxRate, r.Probes = highest, make([]Probe, 1) })
 	}
 	assert.Equal(t, map[string]string{
 		"accuracy: p99, ms": "a 10", "accuracy: CPU, µs/msg": "b 100", "burst: drained in, ms": "a 300",
@@ -58,30 +56,30 @@ func TestVerdict_WithinATenthOrAMillisecondIsEqual(t *testing.T) {
 // What does not do the job wins nothing, in no scenario, and no table marks it.
 func TestVerdict_UnfitWinsNothing(t *testing.T) {
 	for name, c := range map[string]struct {
-		wrong bench.Run
+		wrong Run
 		says  string
 	}{
 		"late":         {accurate("bad", 14_000, 1), "bad: p99 14.0 s late (accuracy)"},
-		"blocked":      {did("hol", "bad", func(r *bench.Run) { r.Lateness.P99 = 8200 }), "bad: p99 8.2 s late (hol)"},
-		"early":        {did("rate", "bad", func(r *bench.Run) { r.Early = 1 }), "bad: 1 early (rate)"},
-		"lost":         {did("burst", "bad", func(r *bench.Run) { r.Lost = 1200 }), "bad: 1,200 lost (burst)"},
-		"broken vow":   {did("crash", "bad", func(r *bench.Run) { r.Lost, r.Outage = 3, true }), "bad: 3 lost (crash)"},
-		"twice":        {did("hops", "bad", func(r *bench.Run) { r.Duplicated = 2 }), "bad: 2 twice (hops)"},
-		"not taken":    {did("recovery", "bad", func(r *bench.Run) { r.Failed = 4 }), "bad: 4 failed to publish (recovery)"},
-		"failed":       {did("burst", "bad", func(r *bench.Run) { r.Error = "no permission" }), "bad: a run failed (burst)"},
-		"not a delay":  {did("accuracy", "bad", func(r *bench.Run) { r.Undelayed = true }), "bad: does not delay (accuracy)"},
-		"also our own": {did("hol-mix", "bad", func(r *bench.Run) { r.Lateness.P99 = 1001 }), "bad: p99 1.0 s late (hol-mix)"},
+		"blocked":      {did("hol", "bad", func(r *Run) { r.Lateness.P99 = 8200 }), "bad: p99 8.2 s late (hol)"},
+		"early":        {did("rate", "bad", func(r *Run) { r.Early = 1 }), "bad: 1 early (rate)"},
+		"lost":         {did("burst", "bad", func(r *Run) { r.Lost = 1200 }), "bad: 1,200 lost (burst)"},
+		"broken vow":   {did("crash", "bad", func(r *Run) { r.Lost, r.Outage = 3, true }), "bad: 3 lost (crash)"},
+		"twice":        {did("hops", "bad", func(r *Run) { r.Duplicated = 2 }), "bad: 2 twice (hops)"},
+		"not taken":    {did("recovery", "bad", func(r *Run) { r.Failed = 4 }), "bad: 4 failed to publish (recovery)"},
+		"failed":       {did("burst", "bad", func(r *Run) { r.Error = "no permission" }), "bad: a run failed (burst)"},
+		"not a delay":  {did("accuracy", "bad", func(r *Run) { r.Undelayed = true }), "bad: does not delay (accuracy)"},
+		"also our own": {did("hol-mix", "bad", func(r *Run) { r.Lateness.P99 = 1001 }), "bad: p99 1.0 s late (hol-mix)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runs := []bench.Run{accurate("bad", 1, 1), c.wrong, accurate("ours", 30, 300), accurate("theirs", 10, 400)}
-			r := &bench.Report{Runs: runs}
-			assert.Equal(t, []string{c.says}, VerdictOf(r).Contests[0].Unfit)
+			runs := []Run{accurate("bad", 1, 1), c.wrong, accurate("ours", 30, 300), accurate("theirs", 10, 400)}
+			r := &Report{Runs: runs}
+			assert.Equal(t, []string{c.says}, verdictOf(r).Contests[0].Unfit)
 			assert.Equal(t, map[string]string{"accuracy: p99, ms": "theirs 10", "accuracy: CPU, µs/msg": "ours 300"},
 				only(winners(t, runs...), "accuracy"))
-			for _, table := range Tables(r) {
-				for _, row := range table.Grid.Rows {
+			for _, table := range tables(r) {
+				for _, row := range table.grid.Rows {
 					for _, cell := range row {
-						assert.False(t, row[0].Text == "bad" && cell.Best, "%s: %s", table.Grid.Title, cell.Text)
+						assert.False(t, row[0].Text == "bad" && cell.Best, "%s: %s", table.grid.Title, cell.Text)
 					}
 				}
 			}
@@ -100,16 +98,16 @@ func only(rules map[string]string, scenario string) map[string]string {
 }
 
 func TestVerdict_OutagesAreForgivenWhereDeclared(t *testing.T) {
-	crash := func(subject string, lost, twice int) bench.Run {
-		return did("crash", subject, func(r *bench.Run) {
+	crash := func(subject string, lost, twice int) Run {
+		return did("crash", subject, func(r *Run) {
 			r.Lost, r.Duplicated, r.Outage, r.LossDeclared = lost, twice, true, true
 		})
 	}
-	runs := []bench.Run{accurate("fast", 1, 10), accurate("safe", 50, 300), crash("fast", 654, 0), crash("safe", 0, 52)}
+	runs := []Run{accurate("fast", 1, 10), accurate("safe", 50, 300), crash("fast", 654, 0), crash("safe", 0, 52)}
 	assert.Equal(t, map[string]string{
 		"accuracy: p99, ms": "fast 1.0", "accuracy: CPU, µs/msg": "fast 10", "crash: lost, msg": "safe 0",
 	}, winners(t, runs...), "what a crash lost wins no crash; twice is what at least once allows")
-	assert.Empty(t, VerdictOf(&bench.Report{Runs: runs}).Contests[0].Unfit)
+	assert.Empty(t, verdictOf(&Report{Runs: runs}).Contests[0].Unfit)
 }
 
 func TestVerdict_NobodyWinsAlone(t *testing.T) {
@@ -119,17 +117,17 @@ func TestVerdict_NobodyWinsAlone(t *testing.T) {
 }
 
 func TestVerdict_SettingsAreNotCompared(t *testing.T) {
-	backlog := func(subject string, n int, memory float64) bench.Run {
-		return did("backlog", subject, func(r *bench.Run) { r.Messages, r.BodyBytes, r.MemoryPerMessage = n, 64, memory })
+	backlog := func(subject string, n int, memory float64) Run {
+		return did("backlog", subject, func(r *Run) { r.Messages, r.BodyBytes, r.MemoryPerMessage = n, 64, memory })
 	}
 	assert.Equal(t, map[string]string{"backlog: memory, B/msg": "a, 100 × 64 B 900"},
 		winners(t, backlog("a", 100, 900), backlog("b", 100, 1100), backlog("a", 500, 90), backlog("b", 500, 80)))
 }
 
 func TestVerdict_SaysWhatIsMissing(t *testing.T) {
-	assert.Equal(t, []string{"Nothing was measured."}, VerdictOf(&bench.Report{}).Remarks)
-	failed := did("accuracy", "ours", func(r *bench.Run) { r.Lost = 2 })
-	v := VerdictOf(&bench.Report{Partial: true, Runs: []bench.Run{failed, accurate("theirs", 1, 1)}})
+	assert.Equal(t, []string{"Nothing was measured."}, verdictOf(&Report{}).Remarks)
+	failed := did("accuracy", "ours", func(r *Run) { r.Lost = 2 })
+	v := verdictOf(&Report{Partial: true, Runs: []Run{failed, accurate("theirs", 1, 1)}})
 	assert.Equal(t, []string{"1 run failed: see the notes below the tables.",
 		"The benchmark was interrupted: runs are missing."}, v.Remarks)
 }
@@ -137,9 +135,9 @@ func TestVerdict_SaysWhatIsMissing(t *testing.T) {
 func TestVerdict_QueueTypesAreSeparate(t *testing.T) {
 	classic := accurate("theirs", 1, 1)
 	classic.QueueType = "classic"
-	v := VerdictOf(&bench.Report{Runs: []bench.Run{accurate("ours", 10, 300), accurate("theirs", 20, 400), classic}})
+	v := verdictOf(&Report{Runs: []Run{accurate("ours", 10, 300), accurate("theirs", 20, 400), classic}})
 	require.Len(t, v.Contests, 2)
-	assert.Equal(t, "classic", v.Contests[1].QueueType)
+	assert.Equal(t, "classic queues", v.Contests[1].Rules.Title)
 	assert.Equal(t, "nobody", v.Contests[1].Rules.Rows[0][3].Text)
 }
 
@@ -157,7 +155,7 @@ func TestDocumentationNamesEveryRule(t *testing.T) {
 	for _, r := range rules {
 		assert.Contains(t, string(text), "| "+r.question+" | "+r.scenario+" | "+r.measure+" |")
 	}
-	for _, condition := range Job() {
+	for _, condition := range verdictOf(&Report{}).Job {
 		assert.Contains(t, strings.ReplaceAll(string(text), "\n  ", " "), "\n- "+condition+"\n")
 	}
 }

@@ -5,20 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer/bench"
-	"github.com/delayer-go/delayer/internal/cli"
+	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/app/cli"
 )
 
 // benchCmd is `delayer-bench run`, the default. A flag at its zero value takes the default of the
-// chosen run; see sizes.go.
+// chosen size; see package bench.
 type benchCmd struct {
 	Quick       bool            `xor:"size" help:"A small run: accuracy and hol, quorum queues. Less than three minutes on two cores."`
 	Full        bool            `xor:"size" help:"The reference run: every scenario, in less than half an hour. Subjects that would take minutes are left out, unless named."`
-	Out         string          `default:"report" placeholder:"DIR" help:"Where to write report.json, report.md, report.html, report.bench and samples.csv.gz (${default})."`
+	Out         string          `default:"report" placeholder:"DIR" help:"Where to write report.json, report.md, report.html, report.bench and samples.csv.gz (default ${default})."`
 	Backend     []string        `placeholder:"NAME" help:"Measure only these: ${subjects}. Default: all, the controller with slots on quorum queues and with rounds on classic ones."`
 	Scenario    []string        `placeholder:"NAME" help:"Run only these: ${scenarios}. Default: accuracy, hol and rate."`
 	QueueType   []string        `placeholder:"TYPE" help:"Type of the queues in which messages wait: quorum (at-least-once), classic. Default: both; quorum with --quick."`
@@ -31,52 +33,74 @@ type benchCmd struct {
 	Step        time.Duration   `placeholder:"STEP" help:"Step between two delays of accuracy (1s; 1ms if FROM or TO is no whole second)."`
 	Steps       []string        `sep:"none" placeholder:"STEPS" help:"Measure binaryladder with these steps, each with every --tick: calendar, binary, or a list such as 1s,2s,4s. Repeat the flag for several."`
 	Tick        []time.Duration `placeholder:"TICK" help:"Measure binaryladder with these ticks, each with every --steps."`
-	Concurrency int             `default:"256" placeholder:"N" help:"Publishers, each waiting for its confirm (${default})."`
+	Concurrency int             `default:"256" placeholder:"N" help:"Publishers, each waiting for its confirm (default ${default})."`
 	Repeat      int             `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians."`
 }
 
 // Validate refuses unknown values as usage errors, before anything is started.
 func (c *benchCmd) Validate() error {
-	_, err := c.selection()
+	_, err := c.benchmark()
 	return err
 }
 
 // Run measures, prints the tables and writes the reports. It fails if a message was early, lost or
 // duplicated, unless by a baseline.
 func (c *benchCmd) Run(ctx context.Context, s streams) error {
-	chosen, err := c.selection()
+	display := cli.NewDisplay(s.err)
+	r, err := c.measure(ctx, display)
+	if r == nil {
+		return err
+	}
+	display.End()
+	err = errors.Join(err, r.WriteText(s.out))
+	fmt.Fprintln(s.out)
+	files := append([]outputFile{{"report.json", r.WriteJSON}}, pages(r)...)
+	if err := errors.Join(err, writeFiles(c.Out, s, files)); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, "wrote", filepath.Join(c.Out, samplesFile))
+	return failures(r)
+}
+
+const samplesFile = "samples.csv.gz"
+
+// measure returns a report unless nothing could be measured.
+func (c *benchCmd) measure(ctx context.Context, display *cli.Display) (*report.Report, error) {
+	b, err := c.benchmark()
 	if err != nil {
-		return fmt.Errorf("delayer-bench: %w", err)
+		return nil, err
 	}
 	if err := os.MkdirAll(c.Out, 0o755); err != nil { // before minutes of work, not after
-		return fmt.Errorf("delayer-bench: --out: %w", err)
+		return nil, fmt.Errorf("--out: %w", err)
 	}
-	display := cli.NewDisplay(s.err)
-	target, url, release, err := openTarget(ctx, c.URL, c.Management, display.Logf)
+	target, release, err := openTarget(ctx, c.URL, c.Management, display.Logf)
 	if err != nil {
-		return cli.InterruptedOr(ctx, fmt.Errorf("delayer-bench: %w", err))
+		return nil, err
 	}
 	defer release()
-	display.Logf("measuring takes about %v", chosen.estimate(c.Repeat).Round(time.Second))
-	report := bench.Benchmark{
-		URL: url, Target: target,
-		Scenarios: chosen.scenarios, Subjects: chosen.subjects, Leaves: chosen.leaves, Repeat: c.Repeat,
-		Command: commandLine(os.Args), Progress: func(e bench.Event) { show(display, e) },
-	}.Run(ctx)
-	display.End()
-	if err := publish(report, c.Out, s); err != nil {
-		return fmt.Errorf("delayer-bench: %w", err)
+	samples, err := os.Create(filepath.Join(c.Out, samplesFile))
+	if err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
 	}
-	return failures(report)
+	defer func() { _ = samples.Close() }()
+	took, err := b.Estimate()
+	if err != nil {
+		return nil, err
+	}
+	display.Logf("measuring takes about %v", took.Round(time.Second))
+	b.Target, b.Samples, b.Command = target, samples, commandLine(os.Args)
+	b.Progress = func(e bench.Event) { show(display, e) }
+	r, err := b.Run(ctx)
+	return r, errors.Join(err, samples.Close())
 }
 
 // failures make the exit status 1.
-func failures(report *bench.Report) error {
+func failures(r *report.Report) error {
 	var problems []error
-	for _, problem := range report.Problems() {
+	for _, problem := range r.Problems() {
 		problems = append(problems, errors.New("FAILED "+problem))
 	}
-	if report.Partial {
+	if r.Partial {
 		problems = append(problems, fmt.Errorf("%w: the report is partial", cli.ErrInterrupted))
 	}
 	return errors.Join(problems...)

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// delays are a range in whole milliseconds, written "1s-15s", one delay, "5s", or a list, "1s,5s,1m".
+// delays are a range in whole milliseconds, written "1s-15s", one delay, "5s", or a list,
+// "1s,5s,1m".
 type delays struct {
 	from, to time.Duration
 	list     []time.Duration // instead of the range
@@ -39,15 +40,4 @@ func (d *delays) UnmarshalText(text []byte) error {
 		*d = delays{list: values}
 	}
 	return nil
-}
-
-func (d delays) given() bool { return d.to > 0 || len(d.list) > 0 }
-
-// step is the default step between two delays: a second, or a millisecond if the ends are not whole
-// seconds.
-func (d delays) step() time.Duration {
-	if d.from%time.Second == 0 && d.to%time.Second == 0 {
-		return time.Second
-	}
-	return time.Millisecond
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/bench"
-	"github.com/delayer-go/delayer/internal/cli"
+	"github.com/delayer-go/delayer/internal/app/cli"
 )
 
 // show shows the progress: a live line on a terminal, otherwise one line per run.
@@ -14,17 +14,18 @@ func show(d *cli.Display, e bench.Event) {
 	name := fmt.Sprintf("%s, %s, %s", e.Scenario, e.Subject, e.QueueType)
 	switch {
 	case e.Done != nil:
-		d.Logf("%s %-*s  %s", step, nameWidth, name, outcome(*e.Done))
+		d.Logf("%s %-*s  %s", step, nameWidth, name, outcome(e))
 	case d.Live(): // most important first: the end may be cut off
 		d.Draw(fmt.Sprintf("%s %s left: %s, %d sent, %d arrived", step, roughly(e.Left), name, e.Published, e.Arrived))
 	}
 }
 
 // outcome is a finished run in a few words.
-func outcome(run bench.Run) string {
-	if run.Skipped != "" {
-		return "skipped: " + run.Skipped
+func outcome(e bench.Event) string {
+	if e.Skipped != "" {
+		return "skipped: " + e.Skipped
 	}
+	run := e.Done
 	if problem := run.Problem(); problem != "" {
 		return "FAILED: " + problem
 	}

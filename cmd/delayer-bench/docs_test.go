@@ -8,15 +8,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/docs"
+	"github.com/delayer-go/delayer/internal/lab/docs"
 )
 
 // TestDocs_Commands: each `delayer-bench …` in a code block of the documentation is one that the command takes.
 func TestDocs_Commands(t *testing.T) {
-	pages, err := docs.Pages()
-	require.NoError(t, err)
 	seen := 0
-	for path, text := range pages {
+	for path, text := range docs.Pages(t, "../..") {
 		text = strings.ReplaceAll(text, "$n", "1") // of a loop
 		for _, args := range docs.Commands(text, "delayer-bench") {
 			seen++

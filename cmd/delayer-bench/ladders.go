@@ -17,9 +17,9 @@ type shape struct {
 	tick    time.Duration // 0: the default, or what the scenario needs
 }
 
-// shapes returns the ladders for these steps and ticks. Each pair gives one with routing source, and
-// each tick one with routing topic. Without steps and ticks it returns the default ladder with both
-// routings.
+// shapes returns the ladders for these steps and ticks. Each pair gives one with routing source,
+// and each tick one with routing topic. Without steps and ticks it returns the default ladder with
+// both routings.
 func shapes(steps []string, ticks []time.Duration) []shape {
 	def := backend.Default().BinaryLadder
 	if len(steps)+len(ticks) == 0 {

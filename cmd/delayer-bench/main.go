@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/delayer-go/delayer/bench"
-	"github.com/delayer-go/delayer/internal/cli"
+	"github.com/delayer-go/delayer/internal/app/cli"
 )
 
 // commands is the command line; kong reads it from the field tags.
@@ -33,10 +33,10 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 func program() cli.Program {
 	return cli.Program{
 		Name: "delayer-bench", Commands: &commands{},
-		Description: "Measure how late, how fast and at what cost each strategy delivers.",
+		Description: "Measure how late, how fast and at what cost each backend delivers.",
 		Vars: kong.Vars{
 			"subjects":  strings.Join(subjectNames(), ", "),
-			"scenarios": strings.Join(scenarioNames(full.scenarios(bench.Load{})), ", "),
+			"scenarios": strings.Join(bench.Scenarios(), ", "),
 		},
 	}
 }

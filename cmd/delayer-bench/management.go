@@ -14,19 +14,44 @@ import (
 	"github.com/delayer-go/delayer/bench"
 )
 
-// managed is a given broker with a management API, which reports memory. It reports no processor
-// time, so CPU stays unknown.
-type managed struct {
-	bench.Target
-	client *rabbithole.Client
-}
-
 // managementTimeout bounds each question to the API.
 const managementTimeout = 5 * time.Second
 
-// RSS is the memory that the running nodes of the cluster report together.
-func (m managed) RSS() (int64, error) {
-	nodes, err := m.client.ListNodes()
+// addManagement adds the memory that the management API reports; the API reports no processor time.
+// at is its address, or "" for the default port of the AMQP URL's host, which need not answer. The
+// error never contains the password.
+func addManagement(ctx context.Context, target *bench.Target, at string, logf func(string, ...any)) error {
+	endpoint, user, err := managementAddress(target.URL, at)
+	if err != nil {
+		return err
+	}
+	password, _ := user.Password()
+	client, err := rabbithole.NewClient(endpoint, user.Username(), password)
+	if err != nil {
+		return errors.New("--management: not an address such as http://host:15672") // its text may quote what was given
+	}
+	client.SetTimeout(managementTimeout)
+	memory := func() (int64, error) { return memoryOf(client) }
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	_, err = memory()
+	switch {
+	case err == nil:
+		target.Memory = memory
+		target.MemorySource = "mem_used of all nodes, from the management API, which renews it every few seconds"
+		logf("memory from the management API at %s; it knows no processor time, which is left out", endpoint)
+		return nil
+	case at != "":
+		return fmt.Errorf("--management %s: %w", endpoint, err)
+	}
+	logf("processor time and memory are left out: no management API at %s (name it with --management)", endpoint)
+	return nil
+}
+
+// memoryOf is the memory that the running nodes of the cluster report together.
+func memoryOf(client *rabbithole.Client) (int64, error) {
+	nodes, err := client.ListNodes()
 	if err != nil {
 		return 0, fmt.Errorf("management API: %w", err)
 	}
@@ -40,46 +65,6 @@ func (m managed) RSS() (int64, error) {
 		return 0, errors.New("management API: no figures of a running node (after a start they take some seconds to come)")
 	}
 	return sum, nil
-}
-
-// MemorySource says what RSS is.
-func (managed) MemorySource() string {
-	return "mem_used of all nodes, from the management API, which renews it every few seconds"
-}
-
-// withManagement adds the memory that the management API reports. at is its address, or "" for the
-// default port of the AMQP URL's host, which need not answer. The error never contains the
-// password.
-func withManagement(ctx context.Context, target bench.Target, amqp, at string, logf func(string, ...any)) (bench.Target, error) {
-	endpoint, user, err := managementAddress(amqp, at)
-	if err != nil {
-		return nil, err
-	}
-	m, err := openManagement(ctx, target, endpoint, user)
-	switch {
-	case err == nil:
-		logf("memory from the management API at %s; it knows no processor time, which is left out", endpoint)
-		return m, nil
-	case at != "":
-		return nil, fmt.Errorf("--management %s: %w", endpoint, err)
-	}
-	logf("processor time and memory are left out: no management API at %s (name it with --management)", endpoint)
-	return target, nil
-}
-
-func openManagement(ctx context.Context, target bench.Target, endpoint string, user *url.Userinfo) (managed, error) {
-	password, _ := user.Password()
-	client, err := rabbithole.NewClient(endpoint, user.Username(), password)
-	if err != nil {
-		return managed{}, errors.New("not an address such as http://host:15672") // its text may quote what was given
-	}
-	client.SetTimeout(managementTimeout)
-	m := managed{target, client}
-	if ctx.Err() != nil {
-		return managed{}, context.Cause(ctx)
-	}
-	_, err = m.RSS()
-	return m, err
 }
 
 // managementAddress returns the API's address without credentials, and the user: that of the

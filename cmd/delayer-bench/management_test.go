@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/bench"
-	"github.com/delayer-go/delayer/internal/cli"
-	"github.com/delayer-go/delayer/internal/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
 // managementAPI answers as that of RabbitMQ does, for the user me with password hunter2.
@@ -42,13 +42,12 @@ func TestMemoryFromTheManagementAPI(t *testing.T) {
 		"the AMQP URL's user": {"amqp://me:hunter2@host/", api.String()},
 		"one of its own":      {"amqp://other:s3cret@host/", "http://me:hunter2@" + api.Host + "/"},
 	} {
-		var given bench.Target
-		broker, err := withManagement(t.Context(), given, c.amqp, c.management, logf)
+		target := bench.Target{URL: c.amqp}
+		require.NoError(t, addManagement(t.Context(), &target, c.management, logf), name)
+		memory, err := target.Memory()
 		require.NoError(t, err, name)
-		rss, err := broker.RSS()
-		require.NoError(t, err, name)
-		assert.Equal(t, int64(1200), rss, "of the nodes that run")
-		assert.Contains(t, broker.(bench.MemorySource).MemorySource(), "management API")
+		assert.Equal(t, int64(1200), memory, "of the nodes that run")
+		assert.Contains(t, target.MemorySource, "management API")
 	}
 	assert.Contains(t, strings.Join(said, "\n"), "processor time")
 }
@@ -62,7 +61,7 @@ func TestAManagementAPIThatWasNamedMustAnswer(t *testing.T) {
 		"scheme":         {"amqp://me:s3cret@host/", "amqp://me:s3cret@host", "http://host:15672"},
 		"not an address": {"amqp://me:s3cret@host/", "http://me:s3cret@host:port", "http://host:15672"},
 	} {
-		_, err := withManagement(t.Context(), nil, c.amqp, c.management, t.Logf)
+		err := addManagement(t.Context(), &bench.Target{URL: c.amqp}, c.management, t.Logf)
 		require.ErrorContains(t, err, c.want, name)
 		assert.NotContains(t, err.Error(), "s3cret", name)
 		assert.NotContains(t, err.Error(), "hunter2", name)
@@ -71,10 +70,10 @@ func TestAManagementAPIThatWasNamedMustAnswer(t *testing.T) {
 
 func TestWithoutAManagementAPIItIsSaid(t *testing.T) {
 	var said []string
-	broker, err := withManagement(t.Context(), nil, "amqp://me:hunter2@delayer.invalid/", "",
-		func(format string, _ ...any) { said = append(said, format) })
+	target := bench.Target{URL: "amqp://me:hunter2@delayer.invalid/"}
+	err := addManagement(t.Context(), &target, "", func(format string, _ ...any) { said = append(said, format) })
 	require.NoError(t, err)
-	assert.Nil(t, broker, "the one that was given")
+	assert.Nil(t, target.Memory)
 	require.Len(t, said, 1)
 	assert.Contains(t, said[0], "left out")
 }

@@ -3,13 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
-	"github.com/delayer-go/delayer/bench"
-	"github.com/delayer-go/delayer/bench/report/page"
-	"github.com/delayer-go/delayer/internal/cli"
+	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/app/cli"
 )
 
 // renderCmd is `delayer-bench render`.
@@ -21,14 +19,14 @@ type renderCmd struct {
 
 // Run writes the pages, or the picture.
 func (c *renderCmd) Run(s streams) error {
-	report, err := readReport(c.Report)
+	r, err := readReport(c.Report)
 	if err != nil {
-		return cli.UsageError{Err: fmt.Errorf("delayer-bench render: %w", err)}
+		return cli.UsageError{Err: err}
 	}
-	dir, files := c.Out, pages(report)
+	dir, files := c.Out, pages(r)
 	if c.Picture != "" {
 		dir = filepath.Dir(c.Picture)
-		files = []outputFile{{filepath.Base(c.Picture), func(w io.Writer) error { return page.WritePicture(w, report) }}}
+		files = []outputFile{{filepath.Base(c.Picture), r.WritePicture}}
 	}
 	if dir == "" {
 		dir = filepath.Dir(c.Report)
@@ -37,10 +35,7 @@ func (c *renderCmd) Run(s streams) error {
 	if err == nil {
 		err = writeFiles(dir, s, files)
 	}
-	if err != nil {
-		return fmt.Errorf("delayer-bench render: %w", err)
-	}
-	return nil
+	return err
 }
 
 // Validate refuses --out together with --picture.
@@ -51,15 +46,15 @@ func (c *renderCmd) Validate() error {
 	return nil
 }
 
-func readReport(path string) (*bench.Report, error) {
+func readReport(path string) (*report.Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	report, err := bench.ReadReport(f)
+	r, err := report.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return report, nil
+	return r, nil
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/bench"
-	"github.com/delayer-go/delayer/internal/cli"
+	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/app/cli"
 )
 
 // reportFile writes a report of one run.
 func reportFile(t *testing.T, version int) string {
 	t.Helper()
-	text, err := json.Marshal(bench.Report{SchemaVersion: version, Runs: []bench.Run{{
+	text, err := json.Marshal(report.Report{SchemaVersion: version, Runs: []report.Run{{
 		Scenario: "accuracy", Backend: "binaryladder", Variant: "source", QueueType: "quorum", Repetition: 1,
-		Counts: bench.Counts{Published: 9, Delivered: 9}, BrokerCPU: 100, Lateness: bench.Lateness{P50: 4, P99: 9},
+		Counts: report.Counts{Published: 9, Delivered: 9}, BrokerCPU: 100, Lateness: report.Lateness{P50: 4, P99: 9},
 	}}})
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "report.json")
@@ -27,24 +27,24 @@ func reportFile(t *testing.T, version int) string {
 }
 
 func TestRenderWritesThePagesAgain(t *testing.T) {
-	report := reportFile(t, bench.SchemaVersion)
-	status, stdout, stderr := command(t.Context(), t, "render", report)
+	file := reportFile(t, report.SchemaVersion)
+	status, stdout, stderr := command(t.Context(), t, "render", file)
 	require.Equal(t, cli.OK, status, stderr)
-	assert.Contains(t, stdout, "wrote "+filepath.Join(filepath.Dir(report), "report.html"))
+	assert.Contains(t, stdout, "wrote "+filepath.Join(filepath.Dir(file), "report.html"))
 
 	dir := filepath.Join(t.TempDir(), "new", "folder")
-	status, _, stderr = command(t.Context(), t, "render", report, "--out", dir)
+	status, _, stderr = command(t.Context(), t, "render", file, "--out", dir)
 	require.Equal(t, cli.OK, status, stderr)
 	assert.FileExists(t, filepath.Join(dir, "report.html"))
 	assert.FileExists(t, filepath.Join(dir, "report.md"))
 	assert.FileExists(t, filepath.Join(dir, "report.bench"))
 
 	picture := filepath.Join(dir, "picture.svg")
-	status, _, stderr = command(t.Context(), t, "render", report, "--picture", picture)
+	status, _, stderr = command(t.Context(), t, "render", file, "--picture", picture)
 	require.Equal(t, cli.OK, status, stderr)
 	assert.FileExists(t, picture)
 
-	status, _, stderr = command(t.Context(), t, "render", report, "--picture", picture, "--out", dir)
+	status, _, stderr = command(t.Context(), t, "render", file, "--picture", picture, "--out", dir)
 	assert.Equal(t, cli.Usage, status)
 	assert.Contains(t, stderr, "one of them")
 	status, _, stderr = command(t.Context(), t, "render", filepath.Join(dir, "report.md"))

@@ -15,21 +15,21 @@ import (
 )
 
 // chosen is what delayer-bench with these flags would do.
-func chosen(t *testing.T, flags ...string) selection {
+func chosen(t *testing.T, flags ...string) bench.Benchmark {
 	t.Helper()
 	var c benchCmd
 	parser, err := kong.New(&c, kong.Vars{"subjects": "", "scenarios": ""})
 	require.NoError(t, err)
 	_, err = parser.Parse(flags)
 	require.NoError(t, err)
-	p, err := c.selection()
+	b, err := c.benchmark()
 	require.NoError(t, err)
-	return p
+	return b
 }
 
-func (s selection) variants() []string {
+func variantsOf(b bench.Benchmark) []string {
 	var out []string
-	for _, subject := range s.subjects {
+	for _, subject := range b.Subjects {
 		out = append(out, subject.Name())
 	}
 	return out
@@ -43,42 +43,27 @@ func TestRunsEndInTheTimeThatIsPromised(t *testing.T) {
 		{[]string{"--quick"}, 150 * time.Second},
 		{[]string{"--full"}, 26 * time.Minute},
 	} {
-		took := chosen(t, c.flags...).estimate(1)
+		took, err := chosen(t, c.flags...).Estimate()
+		require.NoError(t, err)
 		t.Logf("%v: %v", c.flags, took)
 		assert.Less(t, took, c.most, c.flags)
 	}
 }
 
-func TestScenariosAreChosen(t *testing.T) {
-	for _, c := range []struct {
-		flags []string
-		want  []string
-	}{
-		{[]string{"--quick"}, []string{"accuracy", "hol"}},
-		{nil, []string{"accuracy", "hol", "rate"}},
-		{[]string{"--scenario", "crash,hops"}, []string{"hops", "crash"}},
-		{[]string{"--full"}, []string{"accuracy", "hol", "hol-mix", "burst", "rate", "backlog", "hops", "crash", "recovery"}},
-	} {
-		assert.Equal(t, c.want, scenarioNames(chosen(t, c.flags...).scenarios), c.flags)
-	}
-}
-
-func TestFlagsReachTheScenario(t *testing.T) {
-	p := chosen(t, "--scenario", "accuracy,backlog", "--messages", "70000", "--body", "4", "--rate", "5", "--delays", "100ms-15s")
-	accuracy, backlog := p.scenarios[0].(bench.Accuracy), p.scenarios[1].(bench.Backlog)
-	assert.Equal(t, time.Millisecond, accuracy.Step, "100ms is no whole second")
-	assert.Equal(t, 100*time.Millisecond, accuracy.DelayMin)
-	for _, load := range []bench.Load{accuracy.Load, backlog.Load} {
-		assert.Equal(t, 70_000, load.Messages)
-		assert.Equal(t, 4, load.Body)
-		assert.InDelta(t, 5, load.Rate, 0)
-		assert.Equal(t, 256, load.Concurrency)
-		assert.Equal(t, patience, load.Patience)
-	}
-	p = chosen(t, "--scenario", "accuracy", "--delays", "1s-2s", "--step", "250ms")
-	assert.Len(t, p.scenarios[0].Delays(bench.Subject{}), 5)
-	p = chosen(t, "--scenario", "accuracy", "--delays", "1s, 5s,90s")
-	assert.Equal(t, []time.Duration{time.Second, 5 * time.Second, 90 * time.Second}, p.scenarios[0].Delays(bench.Subject{}))
+func TestFlagsReachTheBenchmark(t *testing.T) {
+	b := chosen(t, "--scenario", "accuracy,backlog", "--messages", "70000", "--body", "4", "--rate", "5", "--delays", "100ms-15s")
+	assert.Equal(t, []string{"accuracy", "backlog"}, b.Scenarios)
+	assert.Equal(t, 70_000, b.Messages)
+	assert.Equal(t, 4, b.Body)
+	assert.InDelta(t, 5, b.Rate, 0)
+	assert.Equal(t, 256, b.Concurrency)
+	assert.Equal(t, []time.Duration{100 * time.Millisecond, 15 * time.Second}, []time.Duration{b.From, b.To})
+	b = chosen(t, "--scenario", "accuracy", "--delays", "1s-2s", "--step", "250ms")
+	assert.Equal(t, 250*time.Millisecond, b.Step)
+	b = chosen(t, "--scenario", "accuracy", "--delays", "1s, 5s,90s")
+	assert.Equal(t, []time.Duration{time.Second, 5 * time.Second, 90 * time.Second}, b.Delays)
+	assert.Equal(t, bench.Quick, chosen(t, "--quick").Size)
+	assert.Equal(t, bench.Full, chosen(t, "--full").Size)
 }
 
 func TestLaddersAreVaried(t *testing.T) {
@@ -86,10 +71,10 @@ func TestLaddersAreVaried(t *testing.T) {
 	assert.Equal(t, []string{
 		"binaryladder source calendar 1s", "binaryladder source binary 1s",
 		"binaryladder source calendar 1ms", "binaryladder source binary 1ms",
-	}, p.variants())
-	assert.Contains(t, chosen(t, "--steps", "1s,2s,4s").variants(), "binaryladder source 1s+2 1s")
-	assert.Contains(t, chosen(t, "--tick", "1ms").variants(), "binaryladder topic 1ms")
-	assert.Contains(t, chosen(t).variants(), "binaryladder source")
+	}, variantsOf(p))
+	assert.Contains(t, variantsOf(chosen(t, "--steps", "1s,2s,4s")), "binaryladder source 1s+2 1s")
+	assert.Contains(t, variantsOf(chosen(t, "--tick", "1ms")), "binaryladder topic 1ms")
+	assert.Contains(t, variantsOf(chosen(t)), "binaryladder source")
 }
 
 func TestTheDefaultLadderIsTheOneThatUsersGet(t *testing.T) {
@@ -137,25 +122,36 @@ func linksOf(t *testing.T, s shape, delays []time.Duration) map[[2]time.Duration
 }
 
 func TestAFullRunLeavesOutOnlyWhatNobodyNamed(t *testing.T) {
-	p := chosen(t, "--full")
-	taken := func(p selection, scenario, subject, queueType string) bool {
-		s := p.scenarios[slices.Index(scenarioNames(p.scenarios), scenario)]
-		i := slices.IndexFunc(p.subjects, func(s bench.Subject) bool { return s.Name() == subject && s.QueueType == queueType })
-		return s.Takes(p.subjects[i]) && (p.leaves == nil || !p.leaves(s, p.subjects[i]))
+	b := chosen(t, "--full")
+	excluded := func(b bench.Benchmark, scenario, subject, queueType string) bool {
+		i := slices.IndexFunc(b.Subjects, func(s bench.Subject) bool { return s.Name() == subject && s.QueueType == queueType })
+		return b.Skip != nil && b.Skip(scenario, b.Subjects[i])
 	}
-	assert.True(t, taken(p, "accuracy", "top-entry", "quorum"))
-	assert.False(t, taken(p, "backlog", "top-entry", "quorum"))
-	assert.True(t, taken(p, "crash", "binaryladder source", "classic"))
-	assert.False(t, taken(p, "hol", "fixedtiers", "classic"))
-	assert.False(t, taken(p, "rate", "per-message-ttl", "quorum"), "it blocks: its rate says nothing")
+	assert.False(t, excluded(b, "accuracy", "top-entry", "quorum"))
+	assert.True(t, excluded(b, "backlog", "top-entry", "quorum"))
+	assert.True(t, excluded(b, "accuracy", "plugin", "classic"))
+	assert.True(t, excluded(b, "rate", "binaryladder topic", "quorum"))
+	assert.False(t, excluded(b, "crash", "binaryladder source", "classic"))
+	assert.True(t, excluded(b, "hol", "fixedtiers", "classic"))
 	named := chosen(t, "--full", "--backend", "top-entry")
-	assert.True(t, taken(named, "backlog", "top-entry", "quorum"))
+	assert.False(t, excluded(named, "backlog", "top-entry", "quorum"))
+}
+
+// TestEveryBackendIsASubject: also one that nothing here knows by name.
+func TestEveryBackendIsASubject(t *testing.T) {
+	var found []string
+	for _, c := range candidates("quorum", shapes(nil, nil)) {
+		if !c.Baseline {
+			found = append(found, c.Backend)
+		}
+	}
+	assert.Equal(t, backend.Names(), slices.Compact(found))
 }
 
 // TestTheControllersWheel: without a name it is the backend's default, or what the queue type leaves.
 func TestTheControllersWheel(t *testing.T) {
 	controllers := func(flags ...string) (names []string) {
-		for _, s := range chosen(t, flags...).subjects {
+		for _, s := range chosen(t, flags...).Subjects {
 			if s.Backend == "controller" {
 				names = append(names, s.Name()+", "+s.QueueType)
 			}

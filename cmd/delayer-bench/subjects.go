@@ -7,162 +7,162 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/bench"
-	"github.com/delayer-go/delayer/bench/baseline"
 )
 
-// A candidate is a subject before its queue type is chosen.
+// A candidate is a subject, and when the command measures it.
 type candidate struct {
-	backend, variant string
-	group            string // how several variants are selected together: "source"
-	baseline         bool
-	undelayed        bool
-	blocks           bool
-	ladder           bool
-	tick             time.Duration // of a ladder, where it was asked for
-	onRequest        bool          // only if named
-	usual            string        // the queue type with which it is measured unless it is named; empty: each
-	pace             float64       // messages per second at saturation, roughly; 0 is plenty
-	open             openFunc
-	prime            func(longest, tick time.Duration) []time.Duration
+	bench.Subject
+	group string // how several variants are selected together: "source"
+	usual string // measured with this type of queue only, unless it is named; "": with each
+
+	// With --full, unless it is named:
+	only    []string // these scenarios; nil: all
+	oneType bool     // one type of queue: the other would repeat the result
+
+	configure func(bench.Env, *backend.Config) error // nil: the backend's defaults
+	exchange  bool                                   // messages wait in an exchange, of a type that the broker may lack
 }
 
-// candidates lists all subjects in the order of the tables. The baselines' pace is for two cores
-// and quorum queues.
-func candidates(ladders []shape) []candidate {
-	var out []candidate
-	for _, shape := range ladders {
+// variants lists the backends that are not measured once, with their defaults.
+func variants(ladders []shape) map[string][]candidate {
+	out := map[string][]candidate{
+		controller.Name: {
+			wheel(controller.Rounds, candidate{Subject: bench.Subject{Pace: 5000}, usual: "classic"}),
+			wheel(controller.Slots, candidate{usual: "quorum"}),
+		},
+		fixedtiers.Name: {{configure: tierEach}},
+	}
+	for _, s := range ladders {
 		c := candidate{
-			backend: "binaryladder", variant: shape.variant, group: string(shape.routing), ladder: true, tick: shape.tick,
-			open: openLadder(shape), prime: shape.prime,
+			Subject: bench.Subject{Variant: s.variant, Ladder: true, Tick: s.tick, Prime: s.prime}, group: string(s.routing),
+			configure: func(env bench.Env, cfg *backend.Config) error { cfg.BinaryLadder = s.config(env.Tick); return nil },
 		}
-		if shape.routing == "topic" {
-			c.pace = 7000
+		if s.routing == binaryladder.Topic {
+			c.Pace, c.only = 7000, []string{"accuracy"}
+		}
+		out[binaryladder.Name] = append(out[binaryladder.Name], c)
+	}
+	return out
+}
+
+func wheel(wheel controller.Wheel, c candidate) candidate {
+	c.Variant, c.group = string(wheel), string(wheel)
+	c.configure = func(_ bench.Env, cfg *backend.Config) error {
+		if wheel == controller.Slots && cfg.QueueType != delayer.Quorum {
+			return fmt.Errorf("%w: slots are quorum queues", bench.ErrSkip)
+		}
+		cfg.Controller.Wheel = wheel
+		return nil
+	}
+	return c
+}
+
+// tierEach configures a tier for each delay: rounding up would look like lateness.
+func tierEach(env bench.Env, cfg *backend.Config) error {
+	const most = 100
+	if len(env.Delays) > most {
+		return fmt.Errorf("%w: more different delays than the %d tiers that there may be", bench.ErrSkip, most)
+	}
+	cfg.FixedTiers.Tiers = env.Delays
+	return nil
+}
+
+// slow is a Pace, in messages a second, with which the larger scenarios take minutes.
+const slow = 1000
+
+// candidates lists all subjects in the order of the tables: each backend, then the baselines.
+func candidates(queueType string, ladders []shape) []candidate {
+	var out []candidate
+	shaped := variants(ladders)
+	for _, name := range backend.Names() {
+		known := shaped[name]
+		if known == nil {
+			known = []candidate{{}}
+		}
+		about, _ := backend.About(name)
+		for _, c := range known {
+			c.Backend, c.QueueType = name, queueType
+			c.exchange, c.oneType = about.InExchange, about.InExchange
+			c.Open, c.Remove = c.open, c.remove
+			out = append(out, c)
+		}
+	}
+	for _, s := range bench.Baselines(queueType) {
+		c := candidate{Subject: s, oneType: s.Blocks}
+		if s.Pace > 0 && s.Pace < slow {
+			c.only, c.oneType = []string{"accuracy", "hol"}, true
 		}
 		out = append(out, c)
 	}
-	return append(out,
-		candidate{backend: "fixedtiers", open: openTiers},
-		candidate{backend: "controller", variant: "rounds", group: "rounds", usual: "classic", pace: 5000, open: openController(controller.Rounds)},
-		candidate{backend: "controller", variant: "slots", group: "slots", usual: "quorum", open: openController(controller.Slots)},
-		candidate{backend: "plugin", open: openPlugin},
-		candidate{backend: baseline.BitEntry, baseline: true, ladder: true, pace: 7000, open: openBaseline(baseline.BitEntry)},
-		candidate{backend: baseline.TopEntry, baseline: true, ladder: true, pace: 450, open: openBaseline(baseline.TopEntry)},
-		candidate{backend: baseline.PerMessageTTL, baseline: true, blocks: true, open: openBaseline(baseline.PerMessageTTL)},
-		candidate{backend: baseline.Undelayed, baseline: true, undelayed: true, onRequest: true,
-			open: openBaseline(baseline.Undelayed)},
-	)
+	return out
 }
 
-type openFunc func(ctx context.Context, env bench.Env, queueType string) (delayer.Delayer, error)
-
-// openLadder opens our ladder with its default tick, or the one that the scenario needs.
-func openLadder(s shape) openFunc {
-	return openBackend("binaryladder", func(env bench.Env, cfg *backend.Config) { cfg.BinaryLadder = s.config(env.Tick) })
-}
-
-// openTiers opens a tier for each delay: rounding up would look like lateness.
-func openTiers(ctx context.Context, env bench.Env, queueType string) (delayer.Delayer, error) {
-	const mostTiers = 100
-	if len(env.Delays) > mostTiers {
-		return nil, fmt.Errorf("%w: more different delays than the %d tiers that there may be", bench.ErrSkip, mostTiers)
+// open opens the backend. A controller runs in this process, which is its default.
+func (c candidate) open(ctx context.Context, env bench.Env) (delayer.Delayer, error) {
+	cfg, err := c.config(env)
+	if err != nil {
+		return nil, err
 	}
-	return openBackend("fixedtiers", func(env bench.Env, cfg *backend.Config) { cfg.FixedTiers.Tiers = env.Delays })(ctx, env, queueType)
-}
-
-// openController opens one that runs in this process, which is the default.
-func openController(wheel controller.Wheel) openFunc {
-	open := openBackend("controller", func(_ bench.Env, cfg *backend.Config) { cfg.Controller.Wheel = wheel })
-	return func(ctx context.Context, env bench.Env, queueType string) (delayer.Delayer, error) {
-		if wheel == controller.Slots && delayer.QueueType(queueType) != delayer.Quorum {
-			return nil, fmt.Errorf("%w: slots are quorum queues", bench.ErrSkip)
-		}
-		return open(ctx, env, queueType)
-	}
-}
-
-// openPlugin opens backend plugin, or returns ErrSkip if the broker lacks the plugin.
-func openPlugin(ctx context.Context, env bench.Env, queueType string) (delayer.Delayer, error) {
-	d, err := openBackend("plugin", asIs)(ctx, env, queueType)
+	d, err := backend.Open(ctx, cfg)
 	var known *delayer.Error
-	if errors.As(err, &known) && known.Backend == "plugin" && known.Object == "" && errors.Is(err, delayer.ErrUnavailable) {
-		return nil, fmt.Errorf("%w: %w (to get the plugin: make install-plugin)", bench.ErrSkip, known.Cause)
+	if c.exchange && errors.As(err, &known) && known.Object == "" && errors.Is(err, delayer.ErrUnavailable) {
+		return nil, fmt.Errorf("%w: %w", bench.ErrSkip, known.Cause)
 	}
 	return d, err
 }
 
-func asIs(bench.Env, *backend.Config) {}
-
-func openBackend(name string, shape func(bench.Env, *backend.Config)) openFunc {
-	return func(ctx context.Context, env bench.Env, queueType string) (delayer.Delayer, error) {
-		cfg := backend.Config{
-			Options: delayer.Options{URL: env.URL, Prefix: env.Prefix, QueueType: delayer.QueueType(queueType), Logger: slog.New(slog.DiscardHandler)},
-			Backend: name,
-		}
-		shape(env, &cfg)
-		return backend.Open(ctx, cfg)
+func (c candidate) remove(ctx context.Context, env bench.Env) error {
+	cfg, err := c.config(env)
+	if err != nil {
+		return err
 	}
+	const withMessages = true
+	return backend.Remove(ctx, cfg, withMessages)
 }
 
-func openBaseline(name string) openFunc {
-	return func(ctx context.Context, env bench.Env, queueType string) (delayer.Delayer, error) {
-		b, err := baseline.Open(ctx, baseline.Config{
-			URL: env.URL, Name: name, Prefix: env.Prefix, QueueType: queueType, Destination: env.Destination,
-			Tick: env.Tick, Existing: env.Existing,
-		})
-		if err != nil {
-			return nil, err // not b: a nil pointer in an interface is not nil
-		}
-		return b, nil
+func (c candidate) config(env bench.Env) (cfg backend.Config, err error) {
+	cfg.URL, cfg.Prefix, cfg.QueueType, cfg.Backend = env.URL, env.Prefix, delayer.QueueType(c.QueueType), c.Backend
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	if c.configure != nil {
+		err = c.configure(env, &cfg)
 	}
+	return cfg, err
 }
 
-// selectSubjects returns the named candidates, or all, with each queue type. A name is a backend,
-// or a backend's variant such as "binaryladder/topic".
-func selectSubjects(names, queueTypes []string, ladders []shape) ([]bench.Subject, error) {
-	if err := oneOf("--backend", names, subjectNames()); err != nil {
-		return nil, err
-	}
-	var out []bench.Subject
-	for _, queueType := range queueTypes {
-		for _, c := range candidates(ladders) {
-			if c.selected(names, queueType) {
-				out = append(out, c.subject(queueType))
-			}
-		}
-	}
-	return out, nil
-}
-
-func (c candidate) selected(names []string, queueType string) bool {
+// selected says whether the subject is measured. names are those of --backend.
+func (c candidate) selected(names []string) bool {
 	if len(names) == 0 {
-		return !c.onRequest && (c.usual == "" || c.usual == queueType)
+		return !c.Undelayed && (c.usual == "" || c.usual == c.QueueType)
 	}
-	return slices.Contains(names, c.backend) || slices.Contains(names, c.fullName())
+	return slices.Contains(names, c.Backend) || slices.Contains(names, c.fullName())
 }
 
-func (c candidate) fullName() string { return strings.TrimSuffix(c.backend+"/"+c.group, "/") }
+func (c candidate) fullName() string { return strings.TrimSuffix(c.Backend+"/"+c.group, "/") }
 
-func (c candidate) subject(queueType string) bench.Subject {
-	return bench.Subject{
-		Backend: c.backend, Variant: c.variant, QueueType: queueType,
-		Baseline: c.baseline, Undelayed: c.undelayed, Blocks: c.blocks, Ladder: c.ladder, Tick: c.tick,
-		Pace: c.pace, Prime: c.prime,
-		Open: func(ctx context.Context, env bench.Env) (delayer.Delayer, error) {
-			return c.open(ctx, env, queueType)
-		},
+// excluded says whether a full run leaves out the subject in a scenario: what takes minutes, or
+// repeats a result. first says that its queue type is the first that is measured.
+func (c candidate) excluded(scenario string, first bool) bool {
+	in := func(scenarios ...string) bool { return slices.Contains(scenarios, scenario) }
+	switch {
+	case !first && (c.oneType || in("hol", "hol-mix", "hops", "recovery")):
+		return true
+	case c.only != nil:
+		return !in(c.only...)
 	}
+	return c.Baseline && in("backlog", "recovery")
 }
 
 func subjectNames() []string {
 	var names []string
-	for _, c := range candidates(shapes(nil, nil)) {
-		names = append(names, c.backend, c.fullName())
+	for _, c := range candidates("quorum", shapes(nil, nil)) {
+		names = append(names, c.Backend, c.fullName())
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

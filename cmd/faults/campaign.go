@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/delayer-go/delayer/internal/faults"
-	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/faults"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
 // options are the command's flags.
@@ -47,7 +47,7 @@ type campaign struct {
 	failed bool
 }
 
-// run returns false if something happened that must not.
+// run does the campaign. It returns false if a fault broke a promise.
 func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
@@ -132,7 +132,7 @@ func (c *campaign) oneNode(ctx context.Context) error {
 	return errors.Join(c.each(ctx, todo), c.churn(ctx, b))
 }
 
-// without leaves out a backend that this broker does not have.
+// without leaves out a backend that needs a plugin, where the broker lacks it.
 func (c *campaign) without(name string) {
 	var rest []faults.Subject
 	for _, s := range c.plan.Subjects {
@@ -177,8 +177,7 @@ func (c *campaign) chosen(all []faults.Fault) (todo []faults.Fault, err error) {
 	return todo, err
 }
 
-// each does the faults and prints their rows. A fault that could not be done is reported, and the
-// next is tried.
+// each does the faults and prints their rows. If a fault cannot be done, it says so and goes on.
 func (c *campaign) each(ctx context.Context, todo []faults.Fault) error {
 	for _, f := range todo {
 		rows, err := c.plan.Run(ctx, f)

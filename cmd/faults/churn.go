@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/delayer-go/delayer/internal/faults"
-	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/faults"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
-// churns says that --fault, which also may name this, leaves it in.
+// churns says whether churn runs: --fault may leave it out.
 func (c *campaign) churns() bool {
 	named, err := c.chosen([]faults.Fault{{Name: "churn"}})
 	return c.Churn > 0 && err == nil && len(named) > 0
 }
 
-// churn opens, uses and closes Delayers of every backend for a while, each backend for its share.
+// churn opens, uses and closes Delayers for the time of --churn, shared equally by the backends.
 func (c *campaign) churn(ctx context.Context, b *rabbit.Broker) error {
 	if !c.churns() {
 		return nil

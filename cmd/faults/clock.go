@@ -13,14 +13,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/delayer-go/delayer/internal/faults"
+	"github.com/delayer-go/delayer/internal/lab/faults"
 )
 
-// A process has no wall clock of its own. But the toolchain can build a program with another
-// package time, whose Now adds an hour to the wall clock and does not change the monotonic one.
-// This command is built so, and runs the campaign without any other fault.
+// The toolchain can build a program with another package time, whose Now adds an hour to the wall
+// clock and leaves the monotonic clock as it is. This command is built so, and runs the campaign
+// without any other fault.
 
-// clockVariable says in which direction the clock of such a program is off: + or −.
+// clockVariable is + if the clock of such a program is ahead, - if it is behind.
 const clockVariable = "DELAYER_TEST_CLOCK"
 
 const (
@@ -32,7 +32,7 @@ const (
 import "syscall"
 
 var wallShift = func() int64 {
-	switch way, _ := syscall.Getenv("` + clockVariable + `"); way {
+	switch sign, _ := syscall.Getenv("` + clockVariable + `"); sign {
 	case "+":
 		return 3600
 	case "-":
@@ -50,8 +50,8 @@ func (c *campaign) clocks(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	ways := map[string]string{"clock an hour ahead": "+", "clock an hour behind": "-"}
-	for _, name := range []string{"clock an hour ahead", "clock an hour behind"} {
+	for _, sign := range []string{"+", "-"} {
+		name := map[string]string{"+": "clock an hour ahead", "-": "clock an hour behind"}[sign]
 		if !pattern.MatchString(name) {
 			continue
 		}
@@ -59,7 +59,7 @@ func (c *campaign) clocks(ctx context.Context, folder string) error {
 		if err != nil {
 			return err
 		}
-		rows, err := c.inShiftedClock(ctx, program, ways[name])
+		rows, err := c.inShiftedClock(ctx, program, sign)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -128,11 +128,11 @@ type shiftedResult struct {
 	Rows []faults.Row
 }
 
-func (c *campaign) inShiftedClock(ctx context.Context, program, way string) ([]faults.Row, error) {
+func (c *campaign) inShiftedClock(ctx context.Context, program, sign string) ([]faults.Row, error) {
 	cmd := exec.CommandContext(ctx, program, "--json", "--churn=0", "--fault=^(none|controllers elsewhere)$",
 		fmt.Sprintf("--messages=%d", c.Messages), fmt.Sprintf("--rate=%d", c.Rate), "--backend="+c.Backend,
 		fmt.Sprintf("--patience=%v", c.Patience), fmt.Sprintf("--seed=%d", c.Seed), fmt.Sprintf("--long=%v", c.Long))
-	cmd.Env = append(os.Environ(), clockVariable+"="+way)
+	cmd.Env = append(os.Environ(), clockVariable+"="+sign)
 	dieWithParent(cmd)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -141,7 +141,7 @@ func (c *campaign) inShiftedClock(ctx context.Context, program, way string) ([]f
 	if err := json.Unmarshal(out.Bytes(), &result); err != nil {
 		return nil, fmt.Errorf("%w: %s", errors.Join(failed, err), errs.Bytes())
 	}
-	if off := result.Now - time.Now().Unix(); way == "+" && off < anHour-60 || way == "-" && off > 60-anHour {
+	if off := result.Now - time.Now().Unix(); sign == "+" && off < anHour-60 || sign == "-" && off > 60-anHour {
 		return nil, fmt.Errorf("the clock was off by %d s only", off)
 	}
 	return result.Rows, nil

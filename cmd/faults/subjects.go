@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -13,14 +11,15 @@ import (
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/backend/fixedtiers"
-	"github.com/delayer-go/delayer/internal/faults"
+	"github.com/delayer-go/delayer/internal/lab/faults"
+	labsubjects "github.com/delayer-go/delayer/internal/lab/subjects"
 )
 
 // quarter is the tick of the ladders: short delays then take a few hops.
 const quarter = 250 * time.Millisecond
 
-// subjects returns the Delayers under test. They log nothing. Those that can also get messages with the
-// delay long, if that is not 0.
+// subjects returns the Delayers under test. They log nothing. Those that can also get messages with
+// the delay long, if that is not 0.
 func subjects(delayerCommand string, long time.Duration) []faults.Subject {
 	quiet := slog.New(slog.DiscardHandler)
 	ladder := backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Tick: quarter, Steps: "250ms,500ms,1s,2s,4s,8s,16s,32s,64s"}}
@@ -29,25 +28,28 @@ func subjects(delayerCommand string, long time.Duration) []faults.Subject {
 	tiers := backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: []time.Duration{500 * time.Millisecond, time.Second, 3 * time.Second}}}
 	rounds := backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 4, Tick: quarter}}
 	slots := backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Slots}}
-	plugin := backend.Config{Backend: "plugin"}
 	var all []faults.Subject
 	for _, kind := range []string{faults.Quorum, "classic"} {
 		for _, s := range []struct {
 			name string
 			cfg  backend.Config
 		}{
-			{"binaryladder source", ladder}, {"binaryladder topic", topic}, {"fixedtiers", tiers}, {"controller", rounds}, {"controller slots", slots}, {"plugin", plugin},
+			{"binaryladder source", ladder}, {"binaryladder topic", topic}, {"fixedtiers", tiers}, {"controller", rounds}, {"controller slots", slots},
 		} {
-			if kind == "classic" && (s.name == "binaryladder topic" || s.name == "controller slots") || kind == faults.Quorum && s.name == "plugin" {
-				continue // the same queues as source's; slots are quorum queues; the plugin has no queues
+			if kind == "classic" && (s.name == "binaryladder topic" || s.name == "controller slots") {
+				continue // the same queues as source's; slots are quorum queues
 			}
 			s.cfg.QueueType, s.cfg.Logger = delayer.QueueType(kind), quiet
-			next := subject(s.name, s.cfg)
-			if s.name == "plugin" {
-				next.QueueType = "(table)"
-			}
-			all = append(all, next)
+			all = append(all, subject(s.name, s.cfg))
 		}
+	}
+	for _, s := range labsubjects.Others(ladder, tiers, rounds) {
+		s.Config.Logger = quiet
+		next := subject(s.Config.Backend, s.Config)
+		if labsubjects.InExchange(s.Config) {
+			next.QueueType = "(table)"
+		}
+		all = append(all, next)
 	}
 	all = append(all, alone("controller alone", rounds, quiet, delayerCommand), alone("slots alone", slots, quiet, delayerCommand))
 	for i, s := range all {
@@ -63,15 +65,7 @@ func subject(name string, cfg backend.Config) faults.Subject {
 	if cfg.Backend == "fixedtiers" {
 		delays = cfg.FixedTiers.Tiers
 	}
-	return faults.Subject{
-		Name: name, QueueType: string(cfg.QueueType), Delays: delays,
-		Unroutable: func(prefix string) string { return prefix + ".unroutable" },
-		Open: func(ctx context.Context, urls []string, prefix string) (delayer.Delayer, error) {
-			c := cfg
-			c.URL, c.Prefix = strings.Join(urls, ","), prefix
-			return backend.Open(ctx, c)
-		},
-	}
+	return faults.NewSubject(name, cfg, delays...)
 }
 
 // alone is backend controller with controllers in separate processes.

@@ -9,8 +9,8 @@ import (
 )
 
 // A broker that the suite may disturb, because the test can run rabbitmqctl.
-func ExampleConnect() {
-	worlds, err := rabbitworld.Connect(context.Background(), rabbitworld.Config{
+func ExampleOpen() {
+	worlds, err := rabbitworld.Open(context.Background(), rabbitworld.Config{
 		URL:        "amqp://guest:guest@localhost:5672/",
 		Unroutable: "mine.unroutable",
 		Cut: func(ctx context.Context) error {

@@ -1,7 +1,7 @@
 // Package rabbitworld is the [conformance.World] of a real RabbitMQ at an AMQP URL.
 //
 // It uses only AMQP, so it cannot cut connections or restart the broker by itself. Pass functions
-// that can in [Config]. Without them the cases that need them are skipped with the reason.
+// that can in [Config]. Without them, the suite skips the cases that need them, with a reason.
 package rabbitworld
 
 import (
@@ -14,28 +14,28 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/conformance"
-	"github.com/delayer-go/delayer/internal/amqpclient"
+	"github.com/delayer-go/delayer/internal/lab/amqpclient"
 )
 
-// Config describes the broker, and what can be done to it.
+// Config describes the broker and how to disturb it.
 type Config struct {
-	// URL is the broker's AMQP URL. Its user must be allowed to configure, write and read
+	// URL is the broker's AMQP URL. Its user needs the permissions to configure, write and read
 	// everything.
 	URL string
 
-	// Unroutable is the queue in which the Delayers under test keep unroutable messages. It is
-	// consumed and empty afterwards. "": there is none.
+	// Unroutable is the queue in which the Delayers under test keep unroutable messages. The suite
+	// empties it. Without it, the cases that look at such messages are skipped.
 	Unroutable string
 
-	// QueueType is the type of the queues that messages are delivered to; "" means classic.
+	// QueueType is the type of the queues that messages are delivered to. Default: classic.
 	QueueType string
 
 	// Cut closes all connections of the Delayers under test, and perhaps others, from the broker's
-	// side. nil: cases that need it are skipped.
+	// side. If it is nil, the cases that need it are skipped.
 	Cut func(ctx context.Context) error
 
-	// Restart stops the broker, starts it again, and returns when it answers. nil: cases that need
-	// it are skipped. Like Cut it may return [conformance.Unable].
+	// Restart stops the broker, starts it again, and returns once it answers. If it is nil, the
+	// cases that need it are skipped. Like Cut it may return [conformance.Unable].
 	Restart func(ctx context.Context) error
 }
 
@@ -50,61 +50,62 @@ type Worlds struct {
 	watchers   []func(conformance.Arrival)
 }
 
-// Connect connects to the broker. The caller closes what it returns, after the suite has run.
-func Connect(ctx context.Context, cfg Config) (*Worlds, error) {
+// Open connects to the broker. Close it after the suite has run.
+func Open(ctx context.Context, cfg Config) (*Worlds, error) {
 	if cfg.QueueType == "" {
 		cfg.QueueType = "classic"
 	}
-	client, err := open(ctx, cfg.URL)
+	client, err := connect(ctx, cfg.URL)
 	if err != nil {
 		return nil, err
 	}
 	return &Worlds{cfg: cfg, client: client}, nil
 }
 
-func open(ctx context.Context, url string) (*amqpclient.Client, error) {
+func connect(ctx context.Context, url string) (*amqpclient.Client, error) {
 	return amqpclient.Open(ctx, amqpclient.Options{URLs: []string{url}, Name: "conformance: the world"})
 }
 
-// Close closes the broker's connection.
+// Close ends the connection.
 func (b *Worlds) Close() error { return b.client.Close() }
 
 // World opens a World with a connection of its own, for [conformance.Harness].World.
 func (b *Worlds) World(ctx context.Context) (conformance.World, error) {
-	client, err := open(ctx, b.cfg.URL)
+	client, err := connect(ctx, b.cfg.URL)
 	if err != nil {
 		return nil, err
 	}
 	return &world{broker: b, client: client}, nil
 }
 
-// collect consumes the queue of unroutable messages, once, for all Worlds.
-func (b *Worlds) collect(ctx context.Context) error {
+// watch calls arrived for all unroutable messages, past and future. One consumer serves all Worlds.
+func (b *Worlds) watch(ctx context.Context, arrived func(conformance.Arrival)) error {
 	if b.cfg.Unroutable == "" {
 		return conformance.Unable("unroutable: no queue for unroutable messages is known")
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.collecting {
-		return nil
+	if !b.collecting {
+		if err := consume(ctx, b.client, b.cfg.Unroutable, b.collected); err != nil {
+			return fmt.Errorf("queue for unroutable messages: %w", err)
+		}
+		b.collecting = true
 	}
-	if err := consume(ctx, b.client, b.cfg.Unroutable, b.collected); err != nil {
-		return fmt.Errorf("queue for unroutable messages: %w", err)
+	for _, a := range b.unroutable {
+		arrived(a)
 	}
-	b.collecting = true
+	b.watchers = append(b.watchers, arrived)
 	return nil
 }
 
-func consume(
-	ctx context.Context, c *amqpclient.Client, queue string, arrived func(conformance.Arrival),
-) error {
+func consume(ctx context.Context, c *amqpclient.Client, queue string, arrived func(conformance.Arrival)) error {
 	_, err := c.Consume(ctx, queue, func(d amqp091.Delivery, at time.Time) {
 		arrived(conformance.Arrival{Delivery: d, At: at})
 	})
 	return err
 }
 
-// collected keeps a message for later watchers, and passes it to present ones.
+// collected keeps a message for later watchers, and passes it to the present ones.
 func (b *Worlds) collected(a conformance.Arrival) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,18 +114,6 @@ func (b *Worlds) collected(a conformance.Arrival) {
 		w(a)
 	}
 }
-
-// watch calls arrived for all unroutable messages, past and future.
-func (b *Worlds) watch(arrived func(conformance.Arrival)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, a := range b.unroutable {
-		arrived(a)
-	}
-	b.watchers = append(b.watchers, arrived)
-}
-
-var errNacked = errors.New("the broker refused the message")
 
 // publish publishes and waits for the confirm.
 func publish(ctx context.Context, ch *amqp091.Channel, exchange, key string, msg amqp091.Publishing) error {
@@ -143,7 +132,116 @@ func publish(ctx context.Context, ch *amqp091.Channel, exchange, key string, msg
 	case !acked && ch.IsClosed():
 		return amqp091.ErrClosed
 	case !acked:
-		return errNacked
+		return errors.New("the broker refused the message")
 	}
 	return nil
+}
+
+// Names for the bare booleans of amqp091-go.
+const (
+	durable    = true
+	autoDelete = false
+	exclusive  = false
+	internal   = false
+	ifUnused   = false
+	ifEmpty    = false
+	noWait     = false
+)
+
+// A world remembers what it declared, and deletes it when it is closed.
+type world struct {
+	broker *Worlds
+	client *amqpclient.Client
+
+	mu        sync.Mutex
+	queues    []string
+	exchanges []string
+}
+
+var _ conformance.World = (*world)(nil)
+
+func (w *world) DeclareQueue(ctx context.Context, name string) error {
+	w.mu.Lock()
+	w.queues = append(w.queues, name)
+	w.mu.Unlock()
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error {
+		_, err := ch.QueueDeclare(name, durable, autoDelete, exclusive, noWait, amqp091.Table{amqp091.QueueTypeArg: w.broker.cfg.QueueType})
+		return err
+	})
+}
+
+func (w *world) DeleteQueue(ctx context.Context, name string) error {
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error {
+		_, err := ch.QueueDelete(name, ifUnused, ifEmpty, noWait)
+		return err
+	})
+}
+
+func (w *world) DeclareExchange(ctx context.Context, name, kind string) error {
+	w.mu.Lock()
+	w.exchanges = append(w.exchanges, name)
+	w.mu.Unlock()
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error {
+		return ch.ExchangeDeclare(name, kind, durable, autoDelete, internal, noWait, nil)
+	})
+}
+
+func (w *world) DeleteExchange(ctx context.Context, name string) error {
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error { return ch.ExchangeDelete(name, ifUnused, noWait) })
+}
+
+func (w *world) Bind(ctx context.Context, queue, key, exchange string, args amqp091.Table) error {
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error { return ch.QueueBind(queue, key, exchange, noWait, args) })
+}
+
+func (w *world) Unbind(ctx context.Context, queue, key, exchange string, args amqp091.Table) error {
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error { return ch.QueueUnbind(queue, key, exchange, args) })
+}
+
+func (w *world) Publish(ctx context.Context, exchange, key string, msg amqp091.Publishing) error {
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error { return publish(ctx, ch, exchange, key, msg) })
+}
+
+func (w *world) Consume(ctx context.Context, queue string, arrived func(conformance.Arrival)) error {
+	return consume(ctx, w.client, queue, arrived)
+}
+
+func (w *world) Unroutable(ctx context.Context, arrived func(conformance.Arrival)) error {
+	return w.broker.watch(ctx, arrived)
+}
+
+func (w *world) Cut(ctx context.Context) error {
+	if w.broker.cfg.Cut == nil {
+		return conformance.Unable("cut: Config.Cut is nil")
+	}
+	return w.broker.cfg.Cut(ctx)
+}
+
+func (w *world) Restart(ctx context.Context) error {
+	if w.broker.cfg.Restart == nil {
+		return conformance.Unable("restart: Config.Restart is nil")
+	}
+	if err := w.broker.cfg.Restart(ctx); err != nil {
+		return err
+	}
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error { return ch.Confirm(noWait) }) // the broker answers
+}
+
+// Close deletes what was declared, and closes the connection.
+func (w *world) Close() error {
+	const enough = 30 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), enough)
+	defer cancel()
+	var errs []error
+	for _, name := range w.queues {
+		if err := w.DeleteQueue(ctx, name); err != nil {
+			errs = append(errs, fmt.Errorf("delete queue %s: %w", name, err))
+		}
+	}
+	for _, name := range w.exchanges {
+		if err := w.DeleteExchange(ctx, name); err != nil {
+			errs = append(errs, fmt.Errorf("delete exchange %s: %w", name, err))
+		}
+	}
+	return errors.Join(append(errs, w.client.Close())...)
 }

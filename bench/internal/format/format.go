@@ -2,26 +2,17 @@
 package format
 
 import (
+	"fmt"
 	"math"
 	"strconv"
-	"strings"
 )
 
 // Thousands writes 12345 as "12,345".
 func Thousands(n int) string {
-	digits := strconv.Itoa(n)
-	sign := ""
-	if n < 0 {
-		sign, digits = "-", digits[1:]
+	if n > -1000 && n < 1000 {
+		return strconv.Itoa(n)
 	}
-	var b strings.Builder
-	for i, digit := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(digit)
-	}
-	return sign + b.String()
+	return fmt.Sprintf("%s,%03d", Thousands(n/1000), max(n, -n)%1000)
 }
 
 // Figure writes a measured value: one decimal below 10, where it can matter, none above.

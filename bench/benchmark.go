@@ -1,0 +1,227 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/bench/report"
+)
+
+// A Benchmark is every scenario with every subject, one after another, Repeat times. Target and
+// Subjects are required.
+type Benchmark struct {
+	Target   Target
+	Subjects []Subject
+
+	// Size is how much is done. Scenarios are names of [Scenarios]; empty runs those of the Size.
+	Size      Size
+	Scenarios []string
+	Repeat    int // 1 where 0
+
+	// The following replace what the Size says, in the scenarios that have it, if they are not 0.
+	Messages    int             // of each run
+	Rate        float64         // messages per second
+	Concurrency int             // publishers, each waiting for its confirm; 256 where 0
+	Body        int             // bytes of each message; 64 where 0
+	From, To    time.Duration   // the delays of accuracy, in whole milliseconds
+	Step        time.Duration   // between two of these; 1 s, or 1 ms if one of them is no whole second
+	Delays      []time.Duration // the delays of accuracy, instead of a range
+
+	// Skip excludes a scenario–subject pair; nil excludes none. The report names the excluded.
+	Skip func(scenario string, s Subject) bool
+
+	Command  string      // for the report; must not hold credentials
+	Progress func(Event) // called from one goroutine at a time; may be nil
+	// Samples receives the raw samples, samples.csv.gz, as runs end; may be nil.
+	Samples io.Writer
+}
+
+// Run measures. If ctx ends, it returns a report of what was done until then. With an unknown
+// scenario or an impossible range of delays the report is nil. Any other error is that of Samples.
+func (b Benchmark) Run(ctx context.Context) (*report.Report, error) {
+	scenarios, err := b.chosen()
+	if err != nil {
+		return nil, err
+	}
+	return runner{b, scenarios}.run(ctx)
+}
+
+// Estimate guesses how long Run takes. The errors are those of Run, before it measures.
+func (b Benchmark) Estimate() (time.Duration, error) {
+	scenarios, err := b.chosen()
+	return estimate(runner{b, scenarios}.steps()), err
+}
+
+func estimate(steps []step) (sum time.Duration) {
+	for _, s := range steps {
+		sum += s.scenario.estimate(s.subject)
+	}
+	return sum
+}
+
+// A runner is a Benchmark with its scenarios.
+type runner struct {
+	Benchmark
+	scenarios []scenario
+}
+
+func (r runner) run(ctx context.Context) (*report.Report, error) {
+	out := r.newReport()
+	began := time.Now()
+	r.scenarios = r.possible(out)
+	out.GeneratorPerS, out.GeneratorCPU = generator(ctx)
+	meter := newMeter(ctx, r.Target)
+	out.Broker.Measured = meter.read().ok
+	out.Broker.IdleCPU = meter.idle * 100
+	track := newTracker(r.steps(), r.Progress)
+	raw := newRawWriter(r.Samples)
+	for i, step := range track.steps {
+		if ctx.Err() != nil {
+			break
+		}
+		run, left := r.measure(ctx, step, meter, track.step(i))
+		if left != nil {
+			out.Leftovers = append(out.Leftovers, left.Error())
+		}
+		if ctx.Err() != nil {
+			break // messages that still waited would look lost: half a run says nothing
+		}
+		if run.skipped == "" {
+			out.Runs = append(out.Runs, run.Run)
+			raw.write(run)
+		} else {
+			skip(out, run)
+		}
+		track.done(i, run)
+	}
+	out.Partial = ctx.Err() != nil
+	out.Seconds = time.Since(began).Seconds()
+	return out, raw.close()
+}
+
+func (r runner) newReport() *report.Report {
+	out := &report.Report{
+		SchemaVersion: report.SchemaVersion,
+		Started:       time.Now().Truncate(time.Second),
+		Command:       r.Command,
+		Machine:       report.Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()},
+		Broker:        report.Broker{Product: r.Target.Product, Version: r.Target.Version, How: r.Target.How, MemorySource: r.Target.MemorySource},
+		Runs:          []report.Run{},
+	}
+	for _, s := range r.scenarios {
+		about := s.about()
+		var excluded []string
+		for _, subject := range r.Subjects {
+			if s.takes(subject) && r.excludes(about.Name, subject) {
+				excluded = append(excluded, subject.Name()+" ("+subject.QueueType+")")
+			}
+		}
+		if len(excluded) > 0 {
+			about.Setup += "; left out: " + strings.Join(excluded, ", ")
+		}
+		out.Scenarios = append(out.Scenarios, about)
+	}
+	return out
+}
+
+func (r runner) excludes(scenario string, s Subject) bool {
+	return r.Skip != nil && r.Skip(scenario, s)
+}
+
+// skip notes a run that could not be made, once for each subject.
+func skip(out *report.Report, run result) {
+	skip := report.Skip{Backend: run.Backend, Variant: run.Variant, QueueType: run.QueueType, Reason: run.skipped}
+	if !slices.Contains(out.Skipped, skip) {
+		out.Skipped = append(out.Skipped, skip)
+	}
+}
+
+// possible are the scenarios that this broker allows; the others are noted as skipped.
+func (r runner) possible(out *report.Report) []scenario {
+	var possible []scenario
+	for _, s := range r.scenarios {
+		if s.needs().outage && r.Target.Start == nil {
+			out.Skipped = append(out.Skipped,
+				report.Skip{Scenario: s.about().Name, Reason: "the broker is not ours to take down"})
+			continue
+		}
+		possible = append(possible, s)
+	}
+	return possible
+}
+
+// A step is one run to be made.
+type step struct {
+	scenario   scenario
+	subject    Subject
+	repetition int
+}
+
+// steps rotates the subjects from one repetition to the next, so that none is always the first.
+func (r runner) steps() []step {
+	var out []step
+	for repetition := range max(1, r.Repeat) {
+		for _, scenario := range r.scenarios {
+			for i := range r.Subjects {
+				subject := r.Subjects[(i+repetition)%len(r.Subjects)]
+				if scenario.takes(subject) && !r.excludes(scenario.about().Name, subject) {
+					out = append(out, step{scenario, subject, repetition + 1})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// measure makes one run on fresh queues and removes them. left is what removing them failed with.
+func (r runner) measure(
+	ctx context.Context, step step, m meter, watch func(*trial) (stop func()),
+) (run result, left error) {
+	run, left, err := r.inTrial(ctx, step, m, watch)
+	run.Scenario, run.Repetition = step.scenario.about().Name, step.repetition
+	run.Backend, run.Variant, run.QueueType = step.subject.Backend, step.subject.Variant, step.subject.QueueType
+	run.Baseline, run.Undelayed = step.subject.Baseline, step.subject.Undelayed
+	switch {
+	case errors.Is(err, ErrSkip):
+		run.skipped = strings.TrimPrefix(err.Error(), ErrSkip.Error()+": ")
+	case err != nil:
+		run.Error = err.Error()
+	}
+	return run, left
+}
+
+func (r runner) inTrial(
+	ctx context.Context, step step, m meter, watch func(*trial) (stop func()),
+) (run result, left, err error) {
+	need := step.scenario.needs()
+	if need.fresh && r.Target.Start != nil {
+		err := r.Target.Stop(ctx)
+		if err == nil {
+			err = r.Target.Start(ctx)
+		}
+		if err != nil {
+			return result{}, nil, fmt.Errorf("restart the broker, to begin with fresh memory: %w", err)
+		}
+	}
+	// Unique, so that the objects of a run are no other's, on a broker that others use too.
+	prefix := "bench-" + strings.ToLower(rand.Text())[:10]
+	trial, err := openTrial(ctx, step.subject, Env{
+		URL: r.Target.URL, Prefix: prefix, Destination: prefix + "-due",
+		Delays: distinct(append(step.scenario.delays(step.subject), warmUpDelay)), Tick: need.tick,
+	}, need.outage, m)
+	if err != nil {
+		return result{}, nil, err
+	}
+	defer func() { left = trial.close(ctx) }()
+	stop := watch(trial)
+	defer stop()
+	run, err = step.scenario.run(ctx, trial)
+	return run, nil, err
+}

@@ -1,0 +1,188 @@
+// Package baseline has the well-known methods to delay messages on RabbitMQ that Delayer is
+// compared with; see bench.Baselines. Like the originals, they are early, block or lose messages.
+//
+// # What waits where
+//
+// Everything has names under Config.Prefix and is removed by [Remove]. Waiting queues are classic,
+// or quorum with at-least-once dead-lettering.
+//
+// # Fair play
+//
+// Each baseline has one connection with one channel in confirm mode and deferred confirms, so that
+// any number of goroutines pipeline over it, and publishes persistent messages. It does not ask for
+// returns (mandatory) and adds no header, which spares it work that a Delayer does.
+package baseline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/amqpclient"
+)
+
+// The baselines by name.
+const (
+	PerMessageTTL = "per-message-ttl"
+	TopEntry      = "top-entry"
+	BitEntry      = "bit-entry"
+	Undelayed     = "undelayed"
+)
+
+// Config says which baseline to open, and where.
+type Config struct {
+	URL         string
+	Name        string // one of the constants
+	Prefix      string // every broker object's name begins with it
+	QueueType   string // "quorum" or "classic": where messages wait
+	Destination string // the existing queue that every message goes to, a single word without dots
+
+	// Tick is the resolution of the ladders in whole milliseconds; 0 is a second, as published.
+	Tick time.Duration
+	// Existing says that everything may be there already, with messages in it: then Open removes
+	// nothing when it fails.
+	Existing bool
+}
+
+// A design is what tells one baseline from another.
+type design struct {
+	topology topology
+	limits   delayer.Limits
+	// route decides where a message enters and under which key, and may set its expiration. ticks
+	// is the delay, rounded up to the resolution.
+	route func(ticks int64, msg *amqp091.Publishing) (exchange, key string)
+}
+
+func designOf(cfg Config) (design, error) {
+	switch cfg.Name {
+	case PerMessageTTL:
+		return ttlDesign(cfg), nil
+	case TopEntry, BitEntry:
+		return ladderDesign(cfg), nil
+	case Undelayed:
+		return design{
+			limits: delayer.Limits{Max: 1<<63 - 1 - time.Millisecond, Resolution: time.Millisecond},
+			route:  func(int64, *amqp091.Publishing) (string, string) { return "", cfg.Destination },
+		}, nil
+	}
+	return design{}, fmt.Errorf("unknown baseline %q", cfg.Name)
+}
+
+// ttlDesign is one queue for all delays, which the message's own expiration ends.
+//
+// The queue dead-letters to a direct exchange of its own rather than to the default exchange: the
+// routing key is then the destination's name on both sides, and nothing is rewritten.
+func ttlDesign(cfg Config) design {
+	in, out, wait := cfg.Prefix+".in", cfg.Prefix+".out", cfg.Prefix+".wait"
+	return design{
+		topology: topology{
+			exchanges: []exchange{{in, amqp091.ExchangeDirect}, {out, amqp091.ExchangeDirect}},
+			queues:    []queue{{wait, waitingArgs(cfg.QueueType, out, 0)}},
+			bindings: []binding{
+				{from: in, key: cfg.Destination, to: wait, toQueue: true},
+				{from: out, key: cfg.Destination, to: cfg.Destination, toQueue: true},
+			},
+		},
+		// An expiration is an unsigned 32-bit number of milliseconds.
+		limits: delayer.Limits{Max: (1<<32 - 1) * time.Millisecond, Resolution: time.Millisecond},
+		route: func(ticks int64, msg *amqp091.Publishing) (string, string) {
+			msg.Expiration = strconv.FormatInt(ticks, 10)
+			return in, cfg.Destination
+		},
+	}
+}
+
+// baseline is a Delayer with one destination, whatever the exchange and key of a message.
+type baseline struct {
+	delayer.NoTickets
+	design
+	conn *amqp091.Connection
+	ch   *amqp091.Channel
+}
+
+// Open connects, declares what the baseline needs and binds the destination.
+func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
+	design, err := designOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	b := &baseline{design: design}
+	if b.conn, err = amqpclient.Dial(ctx, cfg.URL, cfg.Prefix); err != nil {
+		return nil, err
+	}
+	err = onChannel(b.conn, b.topology.declare)
+	if err != nil && !cfg.Existing {
+		_ = onChannel(b.conn, b.topology.remove)
+	}
+	if err == nil {
+		b.ch, err = b.conn.Channel()
+	}
+	if err == nil {
+		err = b.ch.Confirm(wait)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", cfg.Name, err), b.Close())
+	}
+	return b, nil
+}
+
+// Remove deletes every exchange and queue that Open declares, with the messages in them.
+func Remove(ctx context.Context, cfg Config) error {
+	design, err := designOf(cfg)
+	if err != nil {
+		return err
+	}
+	conn, err := amqpclient.Dial(ctx, cfg.URL, cfg.Prefix)
+	if err != nil {
+		return err
+	}
+	return errors.Join(onChannel(conn, design.topology.remove), (&baseline{conn: conn}).Close())
+}
+
+func (b *baseline) Publish(
+	ctx context.Context, _, _ string, delay time.Duration, msg amqp091.Publishing,
+) error {
+	if delay < 0 || delay > b.limits.Max {
+		return &delayer.Error{Op: "publish", Object: delay.String(), Kind: delayer.ErrOutOfRange}
+	}
+	ticks := int64((delay + b.limits.Resolution - 1) / b.limits.Resolution)
+	msg.DeliveryMode = amqp091.Persistent
+	exchange, key := b.route(ticks, &msg)
+	const mandatory, immediate = false, false
+	confirm, err := b.ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, msg)
+	if err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	acked, err := confirm.WaitContext(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("publish: %w", err)
+	case acked:
+		return nil
+	case b.ch.IsClosed():
+		return errors.New("publish: connection lost") // it resolves its confirms as if they were refused
+	}
+	return errors.New("publish: refused by the broker")
+}
+
+func (b *baseline) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
+	return delayer.PublishEach(ctx, b.Publish, messages)
+}
+
+// Limits tells the longest delay and the resolution; no guarantee is declared.
+func (b *baseline) Limits() delayer.Limits { return b.limits }
+
+// Close may be called more than once.
+func (b *baseline) Close() error {
+	const timeout = 5 * time.Second // a broker that is gone must not delay the end of a benchmark
+	err := b.conn.CloseDeadline(time.Now().Add(timeout))
+	if errors.Is(err, amqp091.ErrClosed) {
+		return nil
+	}
+	return err
+}

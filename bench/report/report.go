@@ -1,0 +1,122 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// SchemaVersion is that of report.json. It changes when a field changes its meaning or goes away.
+const SchemaVersion = 1
+
+// A Report is the result of a benchmark. Its JSON form is report.json.
+type Report struct {
+	SchemaVersion int       `json:"schema_version"`
+	Started       time.Time `json:"started"`
+	Seconds       float64   `json:"seconds"` // how long it took
+	Partial       bool      `json:"partial"` // interrupted: runs are missing
+	Command       string    `json:"command"` // without credentials
+	Machine       Machine   `json:"machine"`
+	Broker        Broker    `json:"broker"`
+
+	// GeneratorPerS is how many messages a second the benchmark itself can publish and record,
+	// measured at the start without a broker. GeneratorCPU is the processor time of this process
+	// that each of them took.
+	GeneratorPerS float64 `json:"generator_per_s"`
+	GeneratorCPU  float64 `json:"generator_cpu_us_per_msg"`
+
+	Scenarios []Scenario `json:"scenarios"`
+	Runs      []Run      `json:"runs"`
+	Skipped   []Skip     `json:"skipped,omitempty"`
+
+	// Leftovers name what could not be removed from the broker, and why.
+	Leftovers []string `json:"leftovers,omitempty"`
+}
+
+// Machine is where the benchmark ran.
+type Machine struct {
+	OS   string `json:"os"`
+	Arch string `json:"arch"`
+	CPUs int    `json:"cpus"`
+	Go   string `json:"go"`
+}
+
+// Broker is the RabbitMQ that was measured.
+type Broker struct {
+	Product  string `json:"product"`
+	Version  string `json:"version"`
+	How      string `json:"how"`      // how it was found
+	Measured bool   `json:"measured"` // its processor time is known
+	// IdleCPU is the processor time in per cent of one core that the broker used before anything
+	// was published. It is subtracted from broker_cpu_us_per_msg.
+	IdleCPU float64 `json:"idle_cpu_percent"`
+	// MemorySource says what broker_rss_bytes is, where it is not the resident memory of the
+	// broker's processes.
+	MemorySource string `json:"memory_source,omitempty"`
+}
+
+// A Scenario is one question, and what was done to answer it.
+type Scenario struct {
+	Name     string `json:"name"`
+	Question string `json:"question"`
+	Setup    string `json:"setup"`
+}
+
+// A Skip is a subject or a whole scenario that could not be measured on this broker.
+type Skip struct {
+	Scenario  string `json:"scenario,omitempty"` // set for a whole scenario; the subject is then empty
+	Backend   string `json:"backend"`
+	Variant   string `json:"variant"`
+	QueueType string `json:"queue_type"`
+	Reason    string `json:"reason"`
+}
+
+// String names the subject or the scenario, and the reason.
+func (s Skip) String() string {
+	if s.Scenario != "" {
+		return fmt.Sprintf("skipped: scenario %s: %s", s.Scenario, s.Reason)
+	}
+	return fmt.Sprintf("skipped: %s, %s queues: %s", Run{Backend: s.Backend, Variant: s.Variant}.Subject(), s.QueueType, s.Reason)
+}
+
+// Problems lists what makes the benchmark fail, one line each: the runs with a [Run.Problem], and
+// what could not be removed from the broker.
+func (r *Report) Problems() []string {
+	var out []string
+	for _, run := range r.Runs {
+		if problem := run.Problem(); problem != "" {
+			out = append(out, fmt.Sprintf("%s, %s, %s queues: %s", run.Scenario, run.Subject(), run.QueueType, problem))
+		}
+	}
+	for _, left := range r.Leftovers {
+		out = append(out, "left in the broker: "+left)
+	}
+	return out
+}
+
+// Read reads a report.json. The error says what is wrong with the file; a report of another schema
+// version is an error.
+func Read(in io.Reader) (*Report, error) {
+	var report Report
+	if err := json.NewDecoder(in).Decode(&report); err != nil {
+		return nil, fmt.Errorf("not a report.json: %w", err)
+	}
+	switch report.SchemaVersion {
+	case SchemaVersion:
+		return &report, nil
+	case 0:
+		return nil, errors.New("not a report.json: it has no schema_version")
+	}
+	return nil, fmt.Errorf("another schema version: %d, and this is a delayer for %d (make the report again, or read it with the delayer that wrote it)",
+		report.SchemaVersion, SchemaVersion)
+}
+
+// WriteJSON writes report.json.
+func (r *Report) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(r)
+}

@@ -1,0 +1,173 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/delayer-go/delayer/bench/internal/format"
+)
+
+// A Run is one scenario with one subject. A field that the scenario did not measure is left out of
+// report.json, or is 0.
+type Run struct {
+	Scenario   string `json:"scenario"`
+	Backend    string `json:"backend"`
+	Variant    string `json:"variant"`
+	QueueType  string `json:"queue_type"`
+	Baseline   bool   `json:"baseline"`
+	Undelayed  bool   `json:"undelayed"`  // it delivers at once: the floor, not a competitor
+	Repetition int    `json:"repetition"` // from 1
+
+	Messages    int     `json:"messages"`     // to publish
+	Rate        float64 `json:"rate"`         // messages per second asked for; 0 is as fast as confirmed
+	Concurrency int     `json:"concurrency"`  // publishers
+	DelayMinMS  float64 `json:"delay_min_ms"` // the shortest delay
+	DelayMaxMS  float64 `json:"delay_max_ms"` // the longest
+	Counts
+	EarlyByMS      float64         `json:"early_by_ms"`            // the most that a message was early
+	PublishPerS    float64         `json:"publish_per_s"`          // confirmed
+	BrokerCPU      float64         `json:"broker_cpu_us_per_msg"`  // 0 if it was not measured
+	ProcessCPU     float64         `json:"process_cpu_us_per_msg"` // of the process that publishes, consumes and, for the controller, delays
+	BrokerRSS      int64           `json:"broker_rss_bytes"`       // at the end; 0 if it was not measured
+	Lateness       Lateness        `json:"lateness_ms"`
+	LatenessByStep []DelayLateness `json:"lateness_by_delay,omitempty"`
+	MaxRate        float64         `json:"max_rate_per_s,omitempty"` // scenario rate: the highest that passed; 0 if none did
+	Probes         []Probe         `json:"probes,omitempty"`         // scenario rate: in the order tried
+
+	// BodyBytes is the size of each message's body.
+	BodyBytes int `json:"body_bytes,omitempty"`
+
+	// DrainMS is how long after all were due the last message of a burst arrived.
+	DrainMS float64 `json:"drain_ms,omitempty"`
+
+	// Waiting is how many messages were waiting when memory and disk were read.
+	Waiting int `json:"waiting,omitempty"`
+	// MemoryPerMessage is by how many bytes the broker's memory grew for each waiting message.
+	MemoryPerMessage float64 `json:"broker_memory_bytes_per_msg,omitempty"`
+	// DiskPerMessage is by how many bytes the broker's data folder grew for each waiting message.
+	DiskPerMessage float64 `json:"broker_disk_bytes_per_msg,omitempty"`
+
+	// ByHops are the costs of delays with different numbers of set bits.
+	ByHops []HopCost `json:"by_hops,omitempty"`
+
+	// DownMS is the time from the stop or kill until the broker took connections again. ServesMS is
+	// the time until it confirmed a message to the subject's first queue.
+	DownMS   float64 `json:"down_ms,omitempty"`
+	ServesMS float64 `json:"serves_ms,omitempty"`
+
+	// Outage says that the broker was killed or restarted during the run: messages may arrive
+	// twice.
+	Outage bool `json:"outage,omitempty"`
+	// LossDeclared says that the subject does not claim to survive the outage: lost messages do not
+	// fail the run.
+	LossDeclared bool `json:"loss_declared,omitempty"`
+	// Kept is how many messages were unroutable while the broker started, and are in the queue for
+	// unroutable messages. They are not Lost.
+	Kept int `json:"kept_unroutable,omitempty"`
+
+	// Distribution is the lateness at fixed percentiles, for charts.
+	Distribution []Quantile `json:"distribution,omitempty"`
+	// Points are some of the messages, evenly chosen, in publishing order, for charts.
+	Points []Point `json:"points,omitempty"`
+
+	Error string `json:"error"` // why the run ended before its end, or ""
+}
+
+// Counts says what became of the messages, counted by id.
+type Counts struct {
+	Published  int `json:"published"`  // Publish returned nil
+	Delivered  int `json:"delivered"`  // arrived at least once
+	Lost       int `json:"lost"`       // published, never arrived
+	Duplicated int `json:"duplicated"` // arrived more than once
+	Early      int `json:"early"`      // arrived before publish time + delay
+	Failed     int `json:"failed"`     // Publish returned an error
+}
+
+// Lateness is a distribution of lateness in milliseconds: exact, by nearest rank, from raw samples.
+type Lateness struct {
+	Min float64 `json:"min"`
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// texts are the percentiles for a table.
+func (l Lateness) texts() []string {
+	return []string{format.Figure(l.P50), format.Figure(l.P90), format.Figure(l.P99), format.Figure(l.Max)}
+}
+
+// lateColumns are the columns for texts.
+func lateColumns(first string) []column {
+	return []column{{Name: first, Unit: "ms"}, {Name: "p90", Unit: "ms"}, {Name: "p99", Unit: "ms"}, {Name: "max", Unit: "ms"}}
+}
+
+// DelayLateness is the lateness of the messages with one delay.
+type DelayLateness struct {
+	DelayMS  float64  `json:"delay_ms"`
+	Count    int      `json:"count"` // arrived
+	Lateness Lateness `json:"lateness_ms"`
+}
+
+// A Probe is one rate that scenario rate tried. The Reason why it failed is "late" (p99 was above
+// the limit), "publisher" (confirms came too slowly to keep the rate) or "lost" (messages were
+// lost, doubled, early or failed to publish).
+type Probe struct {
+	Rate        float64  `json:"rate"`
+	Passed      bool     `json:"passed"`
+	Reason      string   `json:"reason,omitempty"`
+	PublishPerS float64  `json:"publish_per_s"` // confirmed
+	Lateness    Lateness `json:"lateness_ms"`
+}
+
+// A HopCost is the cost of delays with one number of hops.
+type HopCost struct {
+	Hops      int      `json:"hops"` // set bits of the delay in milliseconds: the hops of a ladder with one bit a level
+	DelayMS   float64  `json:"delay_ms"`
+	BrokerCPU float64  `json:"broker_cpu_us_per_msg,omitempty"`
+	Lateness  Lateness `json:"lateness_ms"`
+}
+
+// A Quantile is a percentile of the lateness.
+type Quantile struct {
+	Percent float64 `json:"percent"`
+	MS      float64 `json:"ms"`
+}
+
+// A Point is one message, in milliseconds from the first publish.
+type Point struct {
+	DueMS     float64 `json:"due_ms"`
+	ArrivedMS float64 `json:"arrived_ms"`
+}
+
+// Subject is the name of what was measured: backend and variant.
+func (r Run) Subject() string { return strings.TrimSpace(r.Backend + " " + r.Variant) }
+
+// keptRate says whether the run was published at the rate asked for, give or take 2 %.
+func (r Run) keptRate() bool { return r.PublishPerS >= 0.98*r.Rate }
+
+// Problem says what is wrong with the run, or "". A baseline may lose, double or deliver early; it
+// fails only if nothing arrived at all. In an outage messages may come twice, and a subject that
+// does not claim to survive it may lose some.
+func (r Run) Problem() string {
+	var wrong []string
+	note := func(n int, what string) {
+		if n > 0 {
+			wrong = append(wrong, fmt.Sprintf("%s %s", format.Thousands(n), what))
+		}
+	}
+	if !r.Baseline {
+		note(r.Early, fmt.Sprintf("early, by up to %.1f ms", r.EarlyByMS))
+		if !r.LossDeclared {
+			note(r.Lost, "lost")
+		}
+		if !r.Outage {
+			note(r.Duplicated, "delivered more than once")
+		}
+		note(r.Failed, "failed to publish")
+	}
+	if r.Error != "" && (!r.Baseline || r.Delivered == 0) {
+		wrong = append(wrong, r.Error)
+	}
+	return strings.Join(wrong, ", ")
+}

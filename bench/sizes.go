@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Size is how much a [Benchmark] does. The zero Size runs accuracy, hol and rate.
+type Size int
+
+// The other sizes.
+const (
+	Quick Size = iota + 1 // a small accuracy and hol: on two cores less than three minutes for the subjects of delayer-bench with one type of queue
+	Full                  // every scenario, each as small as its question allows
+)
+
+// sizes are the scenarios without the settings that all have in common.
+type sizes struct {
+	run      []string // the scenarios that are run unless others are named
+	warmUp   int
+	accuracy accuracy
+	hol      hol
+	mix      mix
+	burst    burst
+	rate     topRate
+	backlog  depth
+	hops     hops
+	crash    crash
+	recovery recovery
+}
+
+// usual is the zero Size. A scenario that is named has these sizes too.
+var usual = sizes{
+	run:      []string{"accuracy", "hol", "rate"},
+	warmUp:   500,
+	accuracy: accuracy{common: common{messages: 20_000}, from: time.Second, to: 15 * time.Second},
+	hol:      hol{common: common{messages: 1000}, long: 30 * time.Second, short: time.Second},
+	mix:      mix{common: common{messages: 2000, rate: 400}, long: 15 * time.Second, short: time.Second, every: 10},
+	burst:    burst{common: common{messages: 20_000}, spread: 10 * time.Second, lead: 4 * time.Second},
+	rate: topRate{
+		// Short, so that a rate is soon in full swing, and still one hop or two.
+		from: time.Second, to: 3 * time.Second, length: 4 * time.Second, settle: time.Second,
+		limit: 100 * time.Millisecond, first: 500, most: 64_000, budget: 2 * time.Minute,
+	},
+	backlog: depth{
+		common: common{messages: 100_000}, probes: 1000, probeRate: 200,
+		// Longer than what the management API takes to renew its figures.
+		settle: 5500 * time.Millisecond, from: time.Second, to: 3 * time.Second,
+	},
+	hops:  hops{common: common{messages: 1000, rate: 500}, bits: []int{1, 4, 8, 16}},
+	crash: crash{common: common{messages: 5000}, from: 5 * time.Second, to: 15 * time.Second, settle: 3 * time.Second},
+	recovery: recovery{
+		common: common{messages: 100_000}, due: 1000, from: 5 * time.Second, to: 10 * time.Second, settle: 3 * time.Second,
+	},
+}
+
+// full is the reference run. It has all scenarios, so each is as small as its question allows.
+var full = func() sizes {
+	s := usual
+	s.run = nil // all
+	s.accuracy.messages, s.accuracy.to = 10_000, 7*time.Second
+	s.hol.long = 8 * time.Second
+	s.mix.messages, s.mix.rate, s.mix.long = 1000, 300, 6*time.Second
+	s.burst.spread = 8 * time.Second
+	s.rate.first, s.rate.to, s.rate.length, s.rate.budget = 1000, 2*time.Second, 3*time.Second, 20*time.Second
+	s.backlog.probes = 500
+	s.crash.from, s.crash.to = 4*time.Second, 8*time.Second
+	return s
+}()
+
+// quick must end within three minutes on two cores, including the start of a broker. All subjects
+// get the same work, so the slowest one limits it: the ladder entered at the top carries about 500
+// messages a second on two cores.
+var quick = func() sizes {
+	s := usual
+	s.run = []string{"accuracy", "hol"}
+	s.warmUp = 200
+	s.accuracy.messages, s.accuracy.to = 5_000, 5*time.Second
+	s.hol.messages, s.hol.long = 500, 5*time.Second
+	return s
+}()
+
+// patience is how long nothing may arrive before missing messages count as lost.
+const patience = 20 * time.Second
+
+// Scenarios lists the names of all scenarios, in the order in which they are run.
+func Scenarios() []string {
+	var names []string
+	for _, s := range usual.scenarios(Benchmark{}) {
+		names = append(names, s.about().Name)
+	}
+	return names
+}
+
+// chosen returns the scenarios to run.
+func (b Benchmark) chosen() ([]scenario, error) {
+	known := Scenarios()
+	for _, name := range b.Scenarios {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("unknown scenario %q (known: %s)", name, strings.Join(known, ", "))
+		}
+	}
+	if b.From < 0 || b.From > b.To || b.Step < 0 {
+		return nil, fmt.Errorf("delays from %v to %v in steps of %v: a range begins with the shorter delay", b.From, b.To, b.Step)
+	}
+	size := map[Size]sizes{Quick: quick, Full: full, 0: usual}[b.Size]
+	names := b.Scenarios
+	if len(names) == 0 {
+		names = size.run
+	}
+	return slices.DeleteFunc(size.scenarios(b), func(s scenario) bool {
+		return len(names) > 0 && !slices.Contains(names, s.about().Name)
+	}), nil
+}
+
+// scenarios returns all scenarios with the settings of a Benchmark.
+func (s sizes) scenarios(b Benchmark) []scenario {
+	const publishers = 256
+	for _, c := range []*common{
+		&s.accuracy.common, &s.hol.common, &s.mix.common, &s.burst.common, &s.rate.common, &s.backlog.common,
+		&s.hops.common, &s.crash.common, &s.recovery.common,
+	} {
+		c.messages, c.rate = cmp.Or(b.Messages, c.messages), cmp.Or(b.Rate, c.rate)
+		c.concurrency, c.bodySize, c.warmUp, c.patience = cmp.Or(b.Concurrency, publishers), b.Body, s.warmUp, patience
+	}
+	a := &s.accuracy
+	if b.To > 0 {
+		a.from, a.to = b.From, b.To
+	}
+	a.of, a.step = b.Delays, time.Second
+	if a.from%time.Second != 0 || a.to%time.Second != 0 {
+		a.step = time.Millisecond
+	}
+	a.step = cmp.Or(b.Step, a.step)
+	return []scenario{s.accuracy, s.hol, s.mix, s.burst, s.rate, s.backlog, s.hops, s.crash, s.recovery}
+}

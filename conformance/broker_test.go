@@ -1,0 +1,218 @@
+package conformance_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/conformance"
+	"github.com/delayer-go/delayer/delayertest"
+)
+
+// A broker adds to package delayertest exchanges and queues, to which messages are routed, and
+// connections that can be lost.
+type broker struct {
+	limits  delayer.Limits
+	stalls  bool                 // an unroutable message blocks those behind it: a fault
+	delayed *delayertest.Delayer // the first that is opened; it stays open
+	checks  *delayertest.Delayer // refuses what is invalid, and delivers nothing
+
+	mu         sync.Mutex
+	exchanges  map[string]*exchange
+	queues     map[string]*queue
+	due        []amqp091.Delivery // but not routed yet
+	forgotten  time.Time          // messages published before are lost
+	unroutable []conformance.Arrival
+	watchers   []func(conformance.Arrival)
+	up         chan struct{} // closed while the broker is up
+	cut        chan struct{} // closed, and replaced, when connections are cut
+
+	sending, confirming atomic.Int64 // messages, and confirms, that are on their way
+}
+
+// A queue holds messages until it has a consumer.
+type queue struct {
+	backlog  []conformance.Arrival
+	consumer func(conformance.Arrival)
+}
+
+// idealLimits are those of an ideal backend.
+func idealLimits() delayer.Limits {
+	l := delayertest.DefaultLimits()
+	l.Max, l.Resolution, l.CancelBefore = 24*time.Hour, 10*time.Millisecond, 400*time.Millisecond
+	return l
+}
+
+// newBroker returns a broker whose Delayers have these limits.
+func newBroker(limits delayer.Limits) *broker {
+	b := &broker{
+		limits: limits, exchanges: map[string]*exchange{}, queues: map[string]*queue{},
+		delayed: delayertest.New(delayertest.Config{Limits: limits, Timers: true}),
+		checks:  delayertest.New(delayertest.Config{Limits: limits}),
+		up:      make(chan struct{}), cut: make(chan struct{}),
+	}
+	close(b.up)
+	b.delayed.Handle(b.arrive)
+	return b
+}
+
+// connection returns what a Publish watches: a channel that is closed while the broker is up, and
+// one that is closed when connections are cut.
+func (b *broker) connection() (up, cut <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.up, b.cut
+}
+
+func (b *broker) cutAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.cut)
+	b.cut = make(chan struct{})
+}
+
+// busy waits until a message and a confirm are on their way, if that is soon.
+func (b *broker) busy() {
+	const soon = 100 * time.Millisecond
+	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(trip / 20) {
+		if b.sending.Load() > 0 && b.confirming.Load() > 0 {
+			return
+		}
+	}
+}
+
+// restart stops the broker for a while.
+func (b *broker) restart(pause time.Duration) {
+	b.mu.Lock()
+	b.up = make(chan struct{})
+	b.mu.Unlock()
+	b.cutAll()
+	time.Sleep(pause)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.up)
+	b.release()
+}
+
+func (b *broker) isUp() bool {
+	select {
+	case <-b.up:
+		return true
+	default:
+		return false
+	}
+}
+
+// forget loses all waiting messages: a fault.
+func (b *broker) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.forgotten = time.Now()
+}
+
+// hasten delivers all waiting messages at once: a fault.
+func (b *broker) hasten() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.delayed.Waiting() {
+		b.routePlain(m)
+	}
+}
+
+// arrive takes a message that is due.
+func (b *broker) arrive(m amqp091.Delivery) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.due = append(b.due, m)
+	b.release()
+}
+
+// release routes what is due.
+func (b *broker) release() {
+	for len(b.due) > 0 && b.isUp() {
+		m := b.due[0]
+		e, _ := delayer.ParseHeader(m.Headers)
+		switch {
+		case e.Due.Add(-e.Delay).Before(b.forgotten):
+		case b.exists(m.Exchange, m.RoutingKey):
+			if e.Delay > 0 {
+				m.Headers["x-death"] = []any{amqp091.Table{"queue": "memory", "count": int64(1)}}
+			}
+			b.route(m)
+		case b.stalls:
+			return
+		case b.limits.KeepsUnroutable:
+			a := arrival(m)
+			b.unroutable = append(b.unroutable, a)
+			for _, watch := range b.watchers {
+				watch(a)
+			}
+		}
+		b.due = b.due[1:]
+	}
+}
+
+// routePlain routes a message that no Delayer has published.
+func (b *broker) routePlain(m delayer.Message) {
+	plain := delayertest.New(delayertest.Config{})
+	_ = plain.Publish(context.Background(), m.Exchange, m.Key, 0, m.Publishing) // the suite's are valid
+	for _, m := range plain.Advance(0) {
+		delete(m.Headers, delayer.Header)
+		b.route(m)
+	}
+}
+
+// route delivers a message to the queues of its keys.
+func (b *broker) route(m amqp091.Delivery) {
+	reached := b.reached(m.Exchange, m.RoutingKey, m.Headers)
+	delete(m.Headers, "BCC")
+	for _, name := range reached {
+		if q := b.queues[name]; q == nil {
+			continue // deleted while the binding is still there
+		} else if q.consumer == nil {
+			q.backlog = append(q.backlog, arrival(m))
+		} else {
+			q.consumer(arrival(m))
+		}
+	}
+}
+
+// exists reports whether a destination is there.
+func (b *broker) exists(exchange, key string) bool {
+	if exchange == "" {
+		return b.queues[key] != nil
+	}
+	return b.exchanges[exchange] != nil
+}
+
+// reached returns the queues that a message is routed to.
+func (b *broker) reached(exchange, key string, headers amqp091.Table) []string {
+	keys := []string{key}
+	for _, name := range []string{"CC", "BCC"} {
+		list, _ := headers[name].([]any)
+		for _, k := range list {
+			keys = append(keys, k.(string))
+		}
+	}
+	reached := map[string]bool{}
+	for _, k := range keys {
+		if e := b.exchanges[exchange]; e != nil {
+			e.match(k, headers, reached)
+		} else if exchange == "" && b.queues[k] != nil {
+			reached[k] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(reached))
+}
+
+// arrival returns a copy for one consumer, with headers of its own.
+func arrival(m amqp091.Delivery) conformance.Arrival {
+	m.Headers = maps.Clone(m.Headers)
+	return conformance.Arrival{At: time.Now(), Delivery: m}
+}

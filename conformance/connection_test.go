@@ -1,0 +1,112 @@
+package conformance_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/delayertest"
+)
+
+// trip is the longest time that a message takes to the broker, or its confirm back.
+const trip = 400 * time.Microsecond
+
+// A connection is a Delayer of package delayertest behind a network.
+type connection struct {
+	*delayertest.Delayer
+	broker  *broker
+	closing chan struct{}
+	once    sync.Once
+}
+
+// open returns a Delayer that keeps its promises.
+func (b *broker) open(context.Context) (delayer.Delayer, error) {
+	return &connection{Delayer: b.delayed.Open(), broker: b, closing: make(chan struct{})}, nil
+}
+
+func (c *connection) Close() error {
+	c.once.Do(func() { close(c.closing) })
+	return c.Delayer.Close()
+}
+
+func (c *connection) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+	return c.send(ctx, exchange, key, delay, msg, func() error { return c.Delayer.Publish(ctx, exchange, key, delay, msg) })
+}
+
+func (c *connection) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
+	return delayer.PublishEach(ctx, c.Publish, messages)
+}
+
+func (c *connection) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (t delayer.Ticket, err error) {
+	schedule := func() (err error) {
+		t, err = c.Delayer.Schedule(ctx, exchange, key, delay, msg)
+		return err
+	}
+	if c.broker.limits.CancelBefore == 0 {
+		return "", schedule()
+	}
+	err = c.send(ctx, exchange, key, delay, msg, schedule)
+	return t, err
+}
+
+// send takes the message to the broker, calls store if its destination exists, and takes the confirm
+// back.
+func (c *connection) send(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing, store func() error) error {
+	up, cut := c.broker.connection()
+	select {
+	case <-up:
+	case <-ctx.Done():
+		return fail(delayer.ErrNotSent, ctx.Err())
+	case <-c.closing:
+		return fail(delayer.ErrClosed, nil)
+	}
+	if err := travel(ctx, cut, &c.broker.sending, delayer.ErrNotSent); err != nil {
+		return err
+	}
+	if !c.broker.reports(exchange, key, delay, msg) {
+		if err := store(); err != nil {
+			return err
+		}
+		return travel(ctx, cut, &c.broker.confirming, delayer.ErrUnknown)
+	}
+	if err := c.broker.checks.Publish(ctx, exchange, key, delay, msg); err != nil {
+		return err // it would have been refused anyway
+	}
+	return fail(delayer.ErrUnroutable, nil)
+}
+
+// reports reports whether a message is refused as unroutable.
+func (b *broker) reports(exchange, key string, delay time.Duration, msg amqp091.Publishing) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	routable := b.exists(exchange, key)
+	if delay == 0 {
+		routable = len(b.reached(exchange, key, msg.Headers)) > 0
+	}
+	return b.limits.ReportsUnroutable && !routable
+}
+
+// travel takes as long as a message does over a connection, and fails if that or ctx ends first.
+func travel(ctx context.Context, cut <-chan struct{}, travelling *atomic.Int64, kind error) error {
+	travelling.Add(1)
+	defer travelling.Add(-1)
+	arrived := time.NewTimer(rand.N(trip))
+	defer arrived.Stop()
+	select {
+	case <-arrived.C:
+		return nil
+	case <-cut:
+		return fail(kind, amqp091.ErrClosed)
+	case <-ctx.Done():
+		return fail(kind, ctx.Err())
+	}
+}
+
+func fail(kind, cause error) error {
+	return &delayer.Error{Op: "publish", Backend: "memory", Kind: kind, Cause: cause}
+}

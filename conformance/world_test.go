@@ -1,0 +1,147 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/conformance"
+)
+
+// world returns a view of the broker.
+func (b *broker) world(context.Context) (conformance.World, error) {
+	return &world{broker: b}, nil
+}
+
+// world remembers what it declared, to delete it.
+type world struct {
+	*broker
+	mine      sync.Mutex
+	queues    []string
+	exchanges []string
+}
+
+var errAbsent = errors.New("no such queue or exchange")
+
+func (w *world) DeclareQueue(_ context.Context, name string) error {
+	w.mine.Lock()
+	w.queues = append(w.queues, name)
+	w.mine.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.broker.queues[name] == nil {
+		w.broker.queues[name] = &queue{}
+	}
+	return nil
+}
+
+func (w *world) DeleteQueue(_ context.Context, name string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.broker.queues, name)
+	for _, e := range w.broker.exchanges {
+		e.bindings = slices.DeleteFunc(e.bindings, func(b binding) bool { return b.queue == name })
+	}
+	return nil
+}
+
+func (w *world) DeclareExchange(_ context.Context, name, kind string) error {
+	w.mine.Lock()
+	w.exchanges = append(w.exchanges, name)
+	w.mine.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.broker.exchanges[name] == nil {
+		w.broker.exchanges[name] = &exchange{kind: kind}
+	}
+	return nil
+}
+
+func (w *world) DeleteExchange(_ context.Context, name string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.broker.exchanges, name)
+	return nil
+}
+
+func (w *world) Bind(_ context.Context, queue, key, exchange string, args amqp091.Table) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.broker.exchanges[exchange]
+	if e == nil || w.broker.queues[queue] == nil {
+		return errAbsent
+	}
+	e.bindings = append(e.bindings, binding{queue, key, args})
+	return nil
+}
+
+func (w *world) Unbind(_ context.Context, queue, key, exchange string, args amqp091.Table) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.broker.exchanges[exchange]
+	if e == nil {
+		return errAbsent
+	}
+	e.bindings = slices.DeleteFunc(e.bindings, binding{queue, key, args}.equal)
+	return nil
+}
+
+func (w *world) Publish(_ context.Context, exchange, key string, msg amqp091.Publishing) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.routePlain(delayer.Message{Exchange: exchange, Key: key, Publishing: msg})
+	return nil
+}
+
+func (w *world) Consume(_ context.Context, queue string, arrived func(conformance.Arrival)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	q := w.broker.queues[queue]
+	if q == nil {
+		return errAbsent
+	}
+	q.consumer = arrived
+	for _, a := range q.backlog {
+		a.At = time.Now()
+		arrived(a)
+	}
+	q.backlog = nil
+	return nil
+}
+
+func (w *world) Unroutable(_ context.Context, arrived func(conformance.Arrival)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watchers = append(w.watchers, arrived)
+	for _, a := range w.unroutable {
+		arrived(a)
+	}
+	return nil
+}
+
+func (w *world) Cut(context.Context) error {
+	w.busy() // some faults show only then
+	w.cutAll()
+	return nil
+}
+
+func (w *world) Restart(context.Context) error {
+	const pause = 100 * time.Millisecond
+	w.restart(pause)
+	return nil
+}
+
+func (w *world) Close() error {
+	for _, name := range w.queues {
+		_ = w.DeleteQueue(context.Background(), name) // it returns no error
+	}
+	for _, name := range w.exchanges {
+		_ = w.DeleteExchange(context.Background(), name)
+	}
+	return nil
+}

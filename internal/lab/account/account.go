@@ -1,0 +1,256 @@
+// Package account keeps an account of messages: what was published, what the publisher was told,
+// and what arrived, when and how often. The conformance suite, the benchmark, the fault campaign and
+// the rehearsal of a migration judge Delayers by it.
+package account
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/delayer-go/delayer"
+)
+
+// An Outcome is what the publisher was told last of a message.
+type Outcome uint8
+
+const (
+	// Waiting is no answer yet.
+	Waiting Outcome = iota
+	// Confirmed is nil of Publish: the message must arrive.
+	Confirmed
+	// Refused is an error that guarantees that the message is not stored: it must not arrive.
+	Refused
+	// Unknown is [delayer.ErrUnknown]: the message may arrive.
+	Unknown
+	// Cancelled is nil of Cancel: the message must not arrive.
+	Cancelled
+)
+
+// OutcomeOf tells what Publish has said. An error of another package counts as a guarantee too, as
+// every error of a Delayer is one but ErrUnknown.
+func OutcomeOf(err error) Outcome {
+	switch {
+	case err == nil:
+		return Confirmed
+	case errors.Is(err, delayer.ErrUnknown):
+		return Unknown
+	}
+	return Refused
+}
+
+// An Account has all messages of a run, each under an id that is its own. Its methods are safe for
+// concurrent use. What they tell of a message may come in any order: an arrival before the answer of
+// Publish, or before Ask.
+//
+// Times are durations on the monotonic clock since the account's epoch, and never 0.
+type Account[ID comparable] struct {
+	epoch time.Time
+
+	mu      sync.Mutex
+	byID    map[ID]*Course[ID]
+	inOrder []*Course[ID] // as they were first heard of
+	block   []Course[ID]  // messages are allocated by the block
+	counts  Counts
+	quiet   time.Duration // since when nothing has arrived, or since the last was due
+	settled chan struct{} // closed when nothing is awaited; nil if nobody waits for that
+}
+
+// Counts tells how far a run is.
+type Counts struct {
+	Confirmed int // Publish returned nil
+	Failed    int // Publish returned an error
+	Arrived   int // or kept; of those that are awaited
+	Undone    int // confirmed and awaited, and neither arrived nor kept
+}
+
+// New returns an empty account. No message is asked for before the epoch.
+func New[ID comparable](epoch time.Time) *Account[ID] {
+	return &Account[ID]{epoch: epoch, byID: map[ID]*Course[ID]{}}
+}
+
+// Now is the time since the epoch.
+func (a *Account[ID]) Now() time.Duration { return a.At(time.Now()) }
+
+// At is t as a time since the epoch.
+func (a *Account[ID]) At(t time.Time) time.Duration { return t.Sub(a.epoch) + 1 }
+
+// Time is the opposite of At.
+func (a *Account[ID]) Time(at time.Duration) time.Time { return a.epoch.Add(at - 1) }
+
+// Ask notes a message just before Publish: its ID, Group, Aside, Intended, Asked and Delay. Where
+// Intended is 0 it is Asked. A message that is asked for again, since Publish failed, is due at the
+// earliest of these times.
+func (a *Account[ID]) Ask(plan Course[ID]) {
+	if plan.Intended == 0 {
+		plan.Intended = plan.Asked
+	}
+	a.note(plan.ID, func(m *Course[ID]) {
+		if m.Asked == 0 || plan.Asked+plan.Delay < m.Asked+m.Delay {
+			m.Intended, m.Asked, m.Delay = plan.Intended, plan.Asked, plan.Delay
+		}
+		m.Group, m.Aside = plan.Group, plan.Aside
+		if !m.Aside {
+			a.quiet = max(a.quiet, plan.Due())
+		}
+	})
+}
+
+// Answer notes what Publish returned.
+func (a *Account[ID]) Answer(id ID, at time.Duration, err error) {
+	a.note(id, func(m *Course[ID]) {
+		m.Answered, m.Err, m.Outcome = at, err, OutcomeOf(err)
+		if err == nil {
+			a.counts.Confirmed++
+		} else {
+			a.counts.Failed++
+		}
+	})
+}
+
+// Cancel notes what Cancel returned for a message that was confirmed. After an error that is not
+// ErrUnknown it is still to arrive.
+func (a *Account[ID]) Cancel(id ID, err error) {
+	a.note(id, func(m *Course[ID]) {
+		switch OutcomeOf(err) {
+		case Confirmed:
+			m.Outcome = Cancelled
+		case Unknown:
+			m.Outcome = Unknown
+		}
+	})
+}
+
+// Reschedule notes what Reschedule returned for a message that was confirmed and is now due at a
+// later time. After an error the message may be due at either, and counts as before.
+func (a *Account[ID]) Reschedule(id ID, due time.Duration, err error) {
+	a.note(id, func(m *Course[ID]) {
+		if err == nil {
+			m.Intended, m.Delay, m.Rescheduled = m.Asked, due-m.Asked, true
+			a.quiet = max(a.quiet, due)
+		}
+	})
+}
+
+// Arrive notes a delivery.
+func (a *Account[ID]) Arrive(id ID, at time.Duration) {
+	a.note(id, func(m *Course[ID]) { a.arrive(m, at) })
+}
+
+// Redelivered notes a delivery that the broker marks as one that the consumer was given before. It is
+// a copy only if there was none: the first may have been lost on its way.
+func (a *Account[ID]) Redelivered(id ID, at time.Duration) {
+	a.note(id, func(m *Course[ID]) {
+		if m.Copies == 0 {
+			a.arrive(m, at)
+		}
+	})
+}
+
+func (a *Account[ID]) arrive(m *Course[ID], at time.Duration) {
+	if m.Copies == 0 || at < m.Arrived {
+		m.Arrived = at
+	}
+	m.Copies++
+	if !m.Aside {
+		a.quiet = max(a.quiet, at)
+	}
+}
+
+// Keep notes that a message is where it can be had, instead of at its destination, as in the queue
+// for unroutable messages.
+func (a *Account[ID]) Keep(id ID, at time.Duration) {
+	a.note(id, func(m *Course[ID]) {
+		m.Kept = true
+		a.quiet = max(a.quiet, at)
+	})
+}
+
+// note changes a message, and counts what that changes.
+func (a *Account[ID]) note(id ID, change func(*Course[ID])) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m := a.message(id)
+	arrived, missing := m.awaitedArrived(), m.awaitedMissing()
+	change(m)
+	a.counts.Arrived += m.awaitedArrived() - arrived
+	a.counts.Undone += m.awaitedMissing() - missing
+	if a.counts.Undone == 0 && a.settled != nil {
+		close(a.settled)
+		a.settled = nil
+	}
+}
+
+// message finds a message, or makes one.
+func (a *Account[ID]) message(id ID) *Course[ID] {
+	if m, ok := a.byID[id]; ok {
+		return m
+	}
+	const atOnce = 1024
+	if len(a.block) == cap(a.block) {
+		a.block = make([]Course[ID], 0, atOnce)
+	}
+	a.block = append(a.block, Course[ID]{ID: id})
+	m := &a.block[len(a.block)-1]
+	a.byID[id], a.inOrder = m, append(a.inOrder, m)
+	return m
+}
+
+// Counts tells how far the run is.
+func (a *Account[ID]) Counts() Counts {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.counts
+}
+
+// Await returns when every confirmed message that is awaited has arrived or is kept, or when for
+// patience nothing has arrived, nothing was due and Await waited. The error is that of ctx. It is
+// called when publishing is over.
+func (a *Account[ID]) Await(ctx context.Context, patience time.Duration) error {
+	began := a.Now()
+	for {
+		settled, quiet := a.undone()
+		left := max(quiet, began) + patience - a.Now()
+		if settled == nil || left <= 0 {
+			return ctx.Err()
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-settled:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// undone returns a channel that is closed when nothing is awaited any more, nil if nothing is now.
+func (a *Account[ID]) undone() (settled <-chan struct{}, quiet time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.counts.Undone == 0 {
+		return nil, a.quiet
+	}
+	if a.settled == nil {
+		a.settled = make(chan struct{})
+	}
+	return a.settled, a.quiet
+}
+
+// Messages copies all messages, as they were first heard of.
+func (a *Account[ID]) Messages() []Course[ID] {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := make([]Course[ID], len(a.inOrder))
+	for i, m := range a.inOrder {
+		list[i] = *m
+	}
+	return list
+}
+
+// Verdict judges all messages that are not aside.
+func (a *Account[ID]) Verdict() Verdict[ID] { return Judge(a.Messages()) }

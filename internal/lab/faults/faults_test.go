@@ -1,0 +1,166 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/lab/faults"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+)
+
+func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{Args: soon}) }
+
+// soon makes a broker repeat a dead-lettering that found no way while it started after two seconds instead of three
+// minutes. What is asked here is whether a message is lost; the long campaign asks it of a broker as it comes.
+var soon = rabbit.DeadLetterRetry(2 * time.Second)
+
+// subjects are the backends of the short campaign. `make faults` does it to all.
+func subjects() []faults.Subject {
+	const tick = 100 * time.Millisecond
+	return []faults.Subject{
+		subject("binaryladder", backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Tick: tick, Steps: "100ms,200ms,400ms,800ms,1600ms,3200ms"}}),
+		subject("controller rounds", backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 4, Tick: tick}}),
+	}
+}
+
+// slots takes longer: its 200 queues, and messages with tickets, which are due after seconds.
+func slots() faults.Subject {
+	return subject("controller slots", backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Slots}})
+}
+
+func subject(name string, cfg backend.Config) faults.Subject {
+	cfg.QueueType, cfg.Logger = delayer.Quorum, slog.New(slog.DiscardHandler)
+	return faults.NewSubject(name, cfg, 100*time.Millisecond, 700*time.Millisecond, 1500*time.Millisecond, 2100*time.Millisecond)
+}
+
+func short(t *testing.T) faults.Campaign {
+	return faults.Campaign{
+		Subjects: subjects(), Messages: 200, Times: 2, Hold: time.Second, Patience: 90 * time.Second, Logf: t.Logf,
+		Load: faults.Load{Publishers: 8, Rate: 80, Patience: 5 * time.Second},
+	}
+}
+
+// expect does a fault and holds the accounts to the promises.
+func expect(t *testing.T, c faults.Campaign, f faults.Fault) []faults.Row {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	rows, err := c.Run(ctx, f)
+	require.NoError(t, err)
+	require.Len(t, rows, len(c.Subjects))
+	for _, r := range rows {
+		t.Log(r)
+		assert.Empty(t, r.Problems, "%s, %s", f.Name, r.Subject)
+		assert.Equal(t, r.Totals.Confirmed, r.Totals.Delivered+r.Totals.Kept, "every confirmed message arrives, or is kept as unroutable")
+		assert.Zero(t, r.Totals.Kept, "%s, %s: no destination was gone", f.Name, r.Subject)
+		assert.GreaterOrEqual(t, r.Totals.Confirmed, 100, "what was accounted for is more than nothing")
+	}
+	return rows
+}
+
+func named(t *testing.T, all []faults.Fault, name string) faults.Fault {
+	t.Helper()
+	for _, f := range all {
+		if f.Name == name {
+			return f
+		}
+	}
+	t.Fatalf("no fault %q", name)
+	return faults.Fault{}
+}
+
+// TestFaultsOfABroker: all on one broker, because starting one is what takes time.
+func TestFaultsOfABroker(t *testing.T) {
+	c := short(t)
+	c.Broker = rabbittest.Alone(t)
+	t.Run("killed", func(t *testing.T) { killed(t, c) })
+	t.Run("network", func(t *testing.T) { expect(t, c, faults.Fault{Name: "network", Inject: faults.Network}) })
+	t.Run("churn", func(t *testing.T) { churn(t, c.Broker) })
+	t.Run("second attempt", func(t *testing.T) { secondAttempt(t, c.Broker) })
+}
+
+// killed: also what was cancelled stays cancelled, and what was rescheduled comes at its later time.
+func killed(t *testing.T, c faults.Campaign) {
+	t.Helper()
+	c.Subjects = append(c.Subjects, slots())
+	rows := expect(t, c, named(t, faults.OneNode(), "broker killed"))
+	ofSlots := rows[len(rows)-1].Totals
+	assert.Positive(t, ofSlots.Cancelled)
+	assert.Positive(t, ofSlots.Rescheduled)
+}
+
+func TestFaultsOfACluster(t *testing.T) {
+	if os.Getenv("DELAYER_BROKER") == rabbit.Docker {
+		rabbittest.Skipf(t, "a cluster is of private nodes, and DELAYER_BROKER=%s", rabbit.Docker)
+	}
+	cluster, err := rabbit.StartCluster(t.Context(), rabbit.Options{Args: soon, InMemory: true, Logf: t.Logf}, 3)
+	if errors.Is(err, rabbit.ErrNone) {
+		rabbittest.Skipf(t, "%v", err)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, cluster.Close()) })
+	t.Run("leaders are spread", func(t *testing.T) { leadersAreSpread(t, cluster) })
+	c := short(t)
+	c.Cluster, c.Leave = cluster, true // to delete queues of which a replica is down takes long
+	expect(t, c, faults.Fault{Name: "leader lost", Cluster: true, Inject: faults.LoseLeader})
+}
+
+// leadersAreSpread: each node leads some of the waiting queues, whichever one declared them. Two dozen
+// tell that from all on one node, also where one leads the other queues; each is a Raft group of three.
+func leadersAreSpread(t *testing.T, cluster *rabbit.Cluster) {
+	t.Helper()
+	prefix := rabbittest.Prefix(t)
+	const queues, nodes = 24, 3
+	var steps []time.Duration
+	for i := range queues {
+		steps = append(steps, time.Second<<i)
+	}
+	cfg := backend.Config{
+		Options:      delayer.Options{URL: cluster.URLs()[0], Prefix: prefix},
+		BinaryLadder: binaryladder.Config{Steps: binaryladder.List(steps...)},
+	}
+	d, err := backend.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	defer func() {
+		assert.NoError(t, d.Close())
+		assert.NoError(t, backend.Remove(context.Background(), cfg, true))
+	}()
+	leaders, err := cluster.Leaders(t.Context())
+	require.NoError(t, err)
+	byNode := map[int]int{}
+	for _, l := range leaders {
+		if strings.HasPrefix(l.Queue, prefix+".ladder.wait.") {
+			byNode[l.Node]++
+		}
+	}
+	t.Logf("waiting queues that each node leads: %v", byNode)
+	for node := range nodes {
+		assert.GreaterOrEqual(t, byNode[node], queues/nodes/2, "node %d", node)
+	}
+}
+
+// churn: what a Delayer has is gone when it is closed, also while it publishes. The long campaign does it for ten
+// minutes; what is left of goroutines TestMain sees, too.
+func churn(t *testing.T, b *rabbit.Broker) {
+	t.Helper()
+	for _, s := range subjects() {
+		grown, err := faults.Churn(t.Context(), s, b, 0)
+		require.NoError(t, err)
+		t.Logf("%s: %v", s.Name, grown)
+		assert.False(t, grown.Bad(), "%s: %v", s.Name, grown)
+		assert.GreaterOrEqual(t, grown.Rounds, 10)
+	}
+}

@@ -1,0 +1,187 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/internal/lab/amqpclient"
+)
+
+// What the bare booleans of amqp091-go mean here.
+const (
+	durable    = true
+	autoDelete = false
+	exclusive  = false
+	internal   = false
+	noWait     = false
+	ifUnused   = false
+	ifEmpty    = false
+)
+
+// A receiver is the consumer's side of a run: the destinations, and what is taken from them.
+type receiver struct {
+	run    *Run
+	client *amqpclient.Client
+	pause  func() // ends the consumer of the destination
+	ignore func() // ends the consumer of the unroutable queue; nil if there is none
+
+	// unroutable has a connection of its own: what delays one queue shall not delay the other.
+	unroutable *amqpclient.Client
+}
+
+// openClient connects to brokers that are about to fail: it tries again what they refuse meanwhile.
+func openClient(ctx context.Context, urls []string) (*amqpclient.Client, error) {
+	return amqpclient.Open(ctx, amqpclient.Options{URLs: urls, Name: "faults", Retry: passes})
+}
+
+// openReceiver declares the destinations and consumes.
+func openReceiver(ctx context.Context, r *Run, urls []string) (*receiver, error) {
+	client, err := openClient(ctx, urls)
+	if err != nil {
+		return nil, err
+	}
+	c := &receiver{run: r, client: client}
+	if err := errors.Join(c.declare(ctx, nil), c.resume(ctx)); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return c, nil
+}
+
+// declare declares the queue and the exchange where messages arrive. The queue is a quorum queue
+// whatever the Delayer has: what is lost is the Delayer's loss.
+func (c *receiver) declare(ctx context.Context, more amqp091.Table) error {
+	args := amqp091.Table{amqp091.QueueTypeArg: amqp091.QueueTypeQuorum}
+	maps.Copy(args, more)
+	queue, exchange := c.run.Queue(), c.run.Exchange()
+	return c.client.Do(ctx, func(ch *amqp091.Channel) error {
+		if _, err := ch.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, args); err != nil {
+			return err
+		}
+		if err := ch.ExchangeDeclare(exchange, "topic", durable, autoDelete, internal, noWait, nil); err != nil {
+			return err
+		}
+		return ch.QueueBind(queue, "to.#", exchange, noWait, nil)
+	})
+}
+
+// resume consumes from the destination until pause is called.
+func (c *receiver) resume(ctx context.Context) (err error) {
+	c.pause, err = c.client.Consume(ctx, c.run.Queue(), c.arrived)
+	return err
+}
+
+// renew consumes on a new channel, so that the broker gives out again what was not acknowledged.
+func (c *receiver) renew(ctx context.Context) error {
+	c.pause()
+	err := c.resume(ctx)
+	if c.ignore != nil {
+		c.ignore()
+		err = errors.Join(err, c.notice(ctx))
+	}
+	return err
+}
+
+// collect consumes the queue of unroutable messages, if there is one.
+func (c *receiver) collect(ctx context.Context, urls []string, queue string) (err error) {
+	if queue == "" {
+		return nil
+	}
+	if c.unroutable, err = openClient(ctx, urls); err != nil {
+		return err
+	}
+	return c.notice(ctx)
+}
+
+// notice consumes the unroutable queue until ignore is called.
+func (c *receiver) notice(ctx context.Context) (err error) {
+	c.ignore, err = c.unroutable.Consume(ctx, c.run.Subject.Unroutable(c.run.Prefix), c.kept)
+	return err
+}
+
+func (c *receiver) arrived(d amqp091.Delivery, at time.Time) {
+	if id, ok := c.number(d.Body); ok {
+		if d.Redelivered {
+			c.run.Account.Redelivered(id, c.run.Account.At(at))
+		} else {
+			c.run.Account.Arrive(id, c.run.Account.At(at))
+		}
+		return
+	}
+	if string(d.Body) != anothers {
+		c.run.Account.Arrive(nobodys, c.run.Account.At(at))
+	}
+}
+
+// anothers is the body of a message that is in no account: Publish's answer to it does not count.
+const anothers = "another's"
+
+// nobodys is the number of what no run has published.
+const nobodys = -1
+
+func (c *receiver) kept(d amqp091.Delivery, at time.Time) {
+	if id, ok := c.number(d.Body); ok {
+		c.run.Account.Keep(id, c.run.Account.At(at))
+	}
+}
+
+func (c *receiver) number(body []byte) (int, bool) {
+	prefix, text, _ := strings.Cut(string(body), " ")
+	id, err := strconv.Atoi(text)
+	return id, err == nil && prefix == c.run.Prefix
+}
+
+// misrouted is the number of messages that wait in the misrouted queue for a Delayer to send them on.
+func (c *receiver) misrouted(ctx context.Context) (n int, err error) {
+	err = c.client.Do(ctx, func(ch *amqp091.Channel) error {
+		q, err := ch.QueueDeclarePassive(c.run.Prefix+".misrouted", durable, autoDelete, exclusive, noWait, nil)
+		n = q.Messages
+		return err
+	})
+	return n, err
+}
+
+// remove deletes the destinations.
+func (c *receiver) remove(ctx context.Context) error {
+	return c.client.Do(ctx, func(ch *amqp091.Channel) error {
+		if err := ch.ExchangeDelete(c.run.Exchange(), ifUnused, noWait); err != nil {
+			return err
+		}
+		return deleteQueue(ch, c.run.Queue())
+	})
+}
+
+func deleteQueue(ch *amqp091.Channel, name string) error {
+	_, err := ch.QueueDelete(name, ifUnused, ifEmpty, noWait)
+	return err
+}
+
+// close removes the destinations and ends the consumers.
+func (c *receiver) close() error {
+	const enough = time.Minute
+	ctx, cancel := context.WithTimeout(context.Background(), enough)
+	defer cancel()
+	err := errors.Join(c.remove(ctx), c.client.Close())
+	if c.unroutable != nil {
+		err = errors.Join(err, c.unroutable.Close())
+	}
+	return err
+}
+
+// passes reports whether a broker may answer otherwise later.
+func passes(err error) bool {
+	return !refusedWith(err, amqp091.PreconditionFailed) && !locked(err)
+}
+
+// locked reports whether a queue is exclusive to another connection.
+func locked(err error) bool { return refusedWith(err, amqp091.ResourceLocked) }
+
+func refusedWith(err error, code int) bool {
+	var refused *amqp091.Error
+	return errors.As(err, &refused) && refused.Server && refused.Code == code
+}

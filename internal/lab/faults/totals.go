@@ -1,0 +1,161 @@
+package faults
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/account"
+)
+
+// A course is what became of one call of Publish, by its number.
+type course = account.Course[int]
+
+// inFlight is how late a message may be that lies in a queue of a broker that is not behind.
+const inFlight = 3 * time.Second
+
+// A span says which messages an operator has deleted, or may have: asked for before a time, and due
+// between two. Without dueTo they may be due at any later time.
+type span struct{ asked, dueFrom, dueTo time.Duration }
+
+func (s span) covers(m course) bool {
+	return m.Asked < s.asked && m.Due() > s.dueFrom && (s.dueTo == 0 || m.Due() < s.dueTo)
+}
+
+// deletedWaiting notes that an operator deleted, from one time to another, the queues where messages
+// wait.
+func (r *Run) deletedWaiting(from, to time.Time) {
+	r.deleted = append(r.deleted, span{asked: r.Account.At(to), dueFrom: r.Account.At(from) - inFlight})
+}
+
+// deletedArrived notes that an operator deleted, from one time to another, the queue where messages
+// arrive: what had just come is gone with it.
+func (r *Run) deletedArrived(from, to time.Time) {
+	r.deleted = append(r.deleted, span{asked: r.Account.At(to), dueFrom: r.Account.At(from) - inFlight, dueTo: r.Account.At(to)})
+}
+
+// fixed notes that nothing is broken from now on. The last call counts.
+func (r *Run) fixed() { r.mended = r.Account.Now() }
+
+// Totals say what became of the messages of a run.
+type Totals struct {
+	Sent, Confirmed, Refused, Unknown int
+
+	Delivered   int // of those confirmed
+	Surprised   int // delivered, and Publish had answered that the outcome is unknown
+	Untrue      int // delivered, although Publish had answered that they are not stored
+	Cancelled   int
+	Rescheduled int // made due later
+	Revived     int // delivered, although Cancel had answered that they are not
+	Twice       int // extra copies, without those that the broker marked as delivered to the consumer before
+	Strangers   int // deliveries that are no message of ours
+	Kept        int // confirmed and not delivered, but in the queue for unroutable messages
+	Deleted     int // confirmed and gone with what an operator deleted
+
+	Early   []int // by number
+	Missing []int // confirmed, by number
+
+	EarliestBy time.Duration // how much the earliest was early
+	LatestBy   time.Duration // how long after its time the last arrived
+	AfterEnd   time.Duration // the same, but from the end of the fault on for those that were due before
+	Outage     time.Duration // longest time between two confirms while publishing
+	Slowest    time.Duration // the longest Publish
+	Errors     map[string]int
+
+	early, missing []course
+}
+
+// totals adds up. Messages that were deleted, or may have been, are not missing, and not revived if they
+// come after all.
+func totals(messages []course, deleted []span, mended time.Duration) Totals {
+	isDeleted := func(m course) bool {
+		return slices.ContainsFunc(deleted, func(s span) bool { return s.covers(m) })
+	}
+	v := account.Judge(messages)
+	missing, revived := slices.DeleteFunc(slices.Clone(v.Missing), isDeleted), slices.DeleteFunc(v.Revived, isDeleted)
+	t := Totals{
+		Sent: v.Sent, Confirmed: v.Confirmed, Refused: v.Refused, Unknown: v.Unknown,
+		Delivered: v.Delivered, Surprised: v.Surprised, Untrue: len(v.Untrue), Cancelled: v.Cancelled,
+		Rescheduled: v.Rescheduled, Revived: len(revived), Twice: v.Extra, Strangers: len(v.Strangers),
+		Kept: v.Kept, Deleted: len(v.Missing) - len(missing),
+		Early: numbers(v.Early), Missing: numbers(missing), early: v.Early, missing: missing,
+		Errors: map[string]int{},
+	}
+	for _, m := range messages {
+		t.add(m, mended)
+	}
+	return t
+}
+
+func numbers(messages []course) (list []int) {
+	for _, m := range messages {
+		list = append(list, m.ID)
+	}
+	return list
+}
+
+// add adds what one message tells of times and errors. What a stopped broker keeps back in the socket
+// may come much later: LatestBy and AfterEnd are of confirmed messages.
+func (t *Totals) add(m course, mended time.Duration) {
+	t.EarliestBy = max(t.EarliestBy, m.EarlyBy())
+	if m.Outcome == account.Confirmed && m.Copies > 0 {
+		t.LatestBy = max(t.LatestBy, m.Lateness())
+		t.AfterEnd = max(t.AfterEnd, min(m.Lateness(), m.Arrived-mended))
+	}
+	if m.Err != nil {
+		t.Errors[brief(m.Err)]++
+	}
+	if m.Answered > 0 {
+		t.Slowest = max(t.Slowest, m.Answered-m.Asked)
+	}
+}
+
+// outage is the longest time without a confirm between two times.
+func outage(messages []course, began, ended time.Duration) (longest time.Duration) {
+	confirms := []time.Duration{began, ended}
+	for _, m := range messages {
+		if m.Answered > 0 && m.Err == nil {
+			confirms = append(confirms, m.Answered)
+		}
+	}
+	slices.Sort(confirms)
+	for i, at := range confirms[1:] {
+		longest = max(longest, at-confirms[i])
+	}
+	return longest
+}
+
+// caughtUp looks at the messages that were due from one time to another and came after it: how many,
+// and how long after it half of them and all of them had come.
+func caughtUp(messages []course, from, to time.Duration) (late int, half, last time.Duration) {
+	var after []time.Duration
+	for _, m := range messages {
+		if m.Arrived > to && m.Due() > from && m.Due() < to {
+			after = append(after, m.Arrived-to)
+		}
+	}
+	if len(after) == 0 {
+		return 0, 0, 0
+	}
+	slices.Sort(after)
+	return len(after), after[len(after)/2], after[len(after)-1]
+}
+
+// brief is an error without what differs from message to message.
+func brief(err error) string {
+	var e *delayer.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	text := e.Kind.Error()
+	if e.Cause != nil {
+		text += ": " + e.Cause.Error()
+	}
+	const most = 110
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return strings.ReplaceAll(text, "\n", " ")
+}

@@ -1,0 +1,116 @@
+package faults
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/account"
+)
+
+// confirmed is a message that was asked for at one second and arrived after a while; 0: not at all.
+func confirmed(id int, delay, after time.Duration) course {
+	m := course{ID: id, Intended: time.Second, Asked: time.Second, Delay: delay, Answered: time.Second, Outcome: account.Confirmed}
+	if after > 0 {
+		m.Copies, m.Arrived = 1, m.Asked+after
+	}
+	return m
+}
+
+func with(m course, change func(m *course)) course {
+	change(&m)
+	return m
+}
+
+// TestTotals: a campaign is worth as much as what it adds up. The rules are those of package account.
+func TestTotals(t *testing.T) {
+	refused := &delayer.Error{Op: "publish", Kind: delayer.ErrRefused}
+	got := totals([]course{
+		confirmed(1, time.Second, time.Second),
+		confirmed(2, time.Second, 999*time.Millisecond),
+		with(confirmed(3, time.Second, 2*time.Second), func(m *course) { m.Copies = 3 }),
+		confirmed(4, time.Second, 0),
+		with(confirmed(5, time.Second, 0), func(m *course) { m.Kept = true }),
+		with(confirmed(6, time.Second, time.Second), func(m *course) { m.Outcome = account.Unknown }),
+		with(confirmed(7, time.Second, time.Second), func(m *course) { m.Outcome, m.Err = account.Refused, refused }),
+		with(confirmed(8, time.Second, 5*time.Second), func(m *course) { m.Outcome = account.Cancelled }),
+		with(confirmed(9, time.Second, time.Second), func(m *course) { m.Rescheduled, m.Answered = true, 4*time.Second }),
+		{ID: nobodys, Copies: 1, Arrived: 1},
+	}, nil, 0)
+	got.early, got.missing = nil, nil
+	assert.Equal(t, Totals{
+		Sent: 9, Confirmed: 6, Refused: 1, Unknown: 1, Cancelled: 1, Rescheduled: 1,
+		Delivered: 4, Surprised: 1, Untrue: 1, Revived: 1, Twice: 2, Strangers: 1, Kept: 1,
+		Early: []int{2}, Missing: []int{4}, EarliestBy: time.Millisecond,
+		LatestBy: time.Second, AfterEnd: time.Second, Slowest: 3 * time.Second,
+		Errors: map[string]int{"refused by the broker": 1},
+	}, got)
+}
+
+// TestTotals_AfterEnd: what was due while something was broken counts from when that was mended.
+func TestTotals_AfterEnd(t *testing.T) {
+	const mended = time.Minute
+	late := func(mended time.Duration, m course) Totals { return totals([]course{m}, nil, mended) }
+	before := confirmed(1, time.Second, 58*time.Second)
+	assert.Equal(t, 57*time.Second, late(0, before).AfterEnd, "nothing was mended")
+	assert.Zero(t, late(mended, before).AfterEnd, "it came before the end")
+	assert.Equal(t, 57*time.Second, late(mended, before).LatestBy)
+	after := confirmed(1, time.Second, 62*time.Second)
+	assert.Equal(t, 3*time.Second, late(mended, after).AfterEnd, "from the end, not from when it was due")
+	assert.Equal(t, 61*time.Second, late(mended, after).LatestBy)
+	assert.Equal(t, 4*time.Second, late(mended, confirmed(1, 2*time.Minute, 124*time.Second)).AfterEnd, "from when it was due, which was after the end")
+	after.Outcome = account.Unknown
+	assert.Zero(t, late(mended, after).AfterEnd, "not what was not confirmed")
+	assert.Zero(t, late(mended, confirmed(1, 2*time.Hour, time.Hour)).AfterEnd, "nor what is early")
+}
+
+// TestRun_Deleted: only what an operator can have deleted is forgiven.
+func TestRun_Deleted(t *testing.T) {
+	run := func() *Run { return &Run{Account: account.New[int](time.Now())} }
+	soon, waiting := confirmed(0, time.Millisecond, 0), confirmed(1, time.Hour, 0)
+	published := with(confirmed(2, time.Hour, 0), func(m *course) { m.Asked = 9 * time.Second })
+	revived := with(confirmed(3, time.Hour, time.Hour), func(m *course) { m.Outcome = account.Cancelled })
+	all := []course{soon, waiting, published, revived}
+
+	r := run()
+	from, to := r.Account.Time(2*time.Second), r.Account.Time(3*time.Second)
+	r.deletedArrived(from, to)
+	got := totals(all, r.deleted, 0)
+	assert.Equal(t, 1, got.Deleted, "what had just come to the queue that was deleted")
+	assert.Equal(t, []int{1, 2}, got.Missing, "not what was still waiting elsewhere")
+	assert.Equal(t, 1, got.Revived)
+
+	r.deletedWaiting(from, to)
+	got = totals(all, r.deleted, 0)
+	assert.Equal(t, 2, got.Deleted)
+	assert.Equal(t, []int{2}, got.Missing, "not what was published afterwards")
+	assert.Zero(t, got.Revived, "its cancelling may be gone as well")
+}
+
+func TestOutage(t *testing.T) {
+	at := func(at time.Duration, err error) course { return course{Asked: 1, Answered: at, Err: err} }
+	failed := at(30*time.Second, errors.New("down"))
+	messages := []course{at(50*time.Second, nil), failed, at(10*time.Second, nil), {Asked: 1}}
+	assert.Equal(t, 40*time.Second, outage(messages, time.Second, time.Minute))
+	assert.Equal(t, 70*time.Second, outage(messages, time.Second, 2*time.Minute), "also where it lasts to the end")
+	assert.Equal(t, time.Minute, outage(messages, -50*time.Second, time.Minute), "and from the beginning")
+}
+
+func TestCaughtUp(t *testing.T) {
+	due := func(delay, after time.Duration) course { return confirmed(0, delay, after) }
+	n, half, last := caughtUp([]course{
+		due(10*time.Second, 20*time.Second), due(11*time.Second, 21*time.Second), due(12*time.Second, 25*time.Second),
+		due(10*time.Second, 10*time.Second), // came before
+		due(10*time.Second, 0),              // did not come
+		due(time.Second, 30*time.Second),    // was due before
+		due(29*time.Second, 30*time.Second), // was due after
+	}, 5*time.Second, 20*time.Second)
+	assert.Equal(t, 3, n)
+	assert.Equal(t, 2*time.Second, half)
+	assert.Equal(t, 6*time.Second, last)
+	n, _, _ = caughtUp(nil, 0, time.Second)
+	assert.Zero(t, n)
+}

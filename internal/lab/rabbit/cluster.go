@@ -1,0 +1,148 @@
+package rabbit
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// A Cluster is private nodes of the rabbitmq-server on this machine that have joined. Each is a
+// [Broker] of its own, to be stopped, killed and paused; all end with this process.
+type Cluster struct {
+	nodes []*Broker
+	names []string // what the nodes call themselves
+}
+
+// StartCluster starts size nodes, waits until they have joined and returns. Options.Choice and
+// Image are not looked at: a cluster is always of private nodes, and without a rabbitmq-server the
+// error matches [ErrNone]. ctx bounds the start; without a deadline it is four minutes.
+func StartCluster(ctx context.Context, o Options, size int) (*Cluster, error) {
+	if os.Getenv(choiceVariable) == None {
+		return nil, errNotWanted
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*startTimeout)
+	defer cancel()
+	if o.Logf == nil {
+		o.Logf = func(string, ...any) {}
+	}
+	specs, names, err := clusterSpecs(o, size)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{names: names}
+	for _, spec := range specs { // one after the other: the first founds what the others join
+		b, err := startSpec(ctx, spec, o)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("rabbit: node %d of a cluster: %w", len(c.nodes)+1, err), c.Close())
+		}
+		c.nodes = append(c.nodes, b)
+	}
+	if _, err := c.nodes[0].Ctl(ctx, "await_online_nodes", strconv.Itoa(size)); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// clusterSpecs says what each node is. They share an epmd, which the first one's script runs, and a
+// cookie.
+func clusterSpecs(o Options, size int) (specs []nodeSpec, names []string, err error) {
+	cookie := rand.Text()
+	for i := range size {
+		ports, err := newNodePorts()
+		if err != nil {
+			return nil, nil, err
+		}
+		if i > 0 {
+			ports.epmd = specs[0].ports.epmd
+		}
+		spec := nodeSpec{options: o, ports: ports, cookie: cookie, guest: i > 0}
+		specs = append(specs, spec)
+		names = append(names, ports.node())
+	}
+	for i := range specs {
+		specs[i].options.Args = strings.TrimSpace(specs[i].options.Args + " " + noticeSoon + " " + joining(names))
+	}
+	return specs, names, nil
+}
+
+// noticeSoon makes nodes miss one that is paused within ten seconds instead of a minute.
+const noticeSoon = "-kernel net_ticktime 8"
+
+// joining are the settings of a node of a cluster, without rabbitmq.conf (see writeNodeFiles). A
+// minority pauses itself, as RabbitMQ recommends for three nodes.
+func joining(names []string) string {
+	return fmt.Sprintf("-rabbit cluster_nodes {['%s'],disc} -rabbit cluster_partition_handling pause_minority",
+		strings.Join(names, "','"))
+}
+
+// Nodes are the cluster's brokers.
+func (c *Cluster) Nodes() []*Broker { return c.nodes }
+
+// URLs are the AMQP URLs of all nodes, with credentials.
+func (c *Cluster) URLs() []string {
+	urls := make([]string, len(c.nodes))
+	for i, b := range c.nodes {
+		urls[i] = b.URL()
+	}
+	return urls
+}
+
+// String is what a report says of the cluster.
+func (c *Cluster) String() string {
+	return fmt.Sprintf("%s %s, cluster of %d private nodes", c.nodes[0].Product(), c.nodes[0].Version(), len(c.nodes))
+}
+
+// A Leader is a queue, how many messages are ready in it, and the index of the node that leads it:
+// −1 where there is none at the moment.
+type Leader struct {
+	Queue    string
+	Messages int
+	Node     int
+}
+
+// Leaders lists the queues, asked of a node that runs, where it can say who leads them.
+func (c *Cluster) Leaders(ctx context.Context) ([]Leader, error) {
+	for _, b := range c.nodes {
+		if !running(b.host) {
+			continue
+		}
+		out, err := b.Ctl(ctx, "list_queues", "--silent", "messages", "leader", "name")
+		if err != nil {
+			return nil, err
+		}
+		return c.parseLeaders(out), nil
+	}
+	return nil, errors.New("rabbit: no node of the cluster runs")
+}
+
+func (c *Cluster) parseLeaders(out string) []Leader {
+	var leaders []Leader
+	for line := range strings.Lines(out) {
+		fields := strings.Split(strings.TrimRight(line, "\r\n"), "\t")
+		if len(fields) != 3 {
+			continue
+		}
+		messages, _ := strconv.Atoi(fields[0]) // empty where the queue has no leader
+		l := Leader{Queue: fields[2], Messages: messages, Node: -1}
+		for i, name := range c.names {
+			if fields[1] == name {
+				l.Node = i
+			}
+		}
+		leaders = append(leaders, l)
+	}
+	return leaders
+}
+
+// Close ends all nodes and removes what they left. It may be called more than once.
+func (c *Cluster) Close() error {
+	var errs []error
+	for i := range c.nodes { // the last first: the first one's script runs the epmd of all
+		errs = append(errs, c.nodes[len(c.nodes)-1-i].Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,127 @@
+package rabbit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ory/dockertest/v3/docker"
+)
+
+func (c *container) how() string               { return "Docker container (" + c.image + ")" }
+func (c *container) url() *url.URL             { return c.at }
+func (c *container) owned() bool               { return true }
+func (c *container) run(context.Context) error { return c.lifeline.run() }
+
+func (c *container) stop(ctx context.Context) error { return c.signal(ctx, "TERM") }
+func (c *container) kill() error                    { return c.signal(context.Background(), "KILL") }
+
+func (c *container) pause(paused bool) error {
+	command := "resume"
+	if paused {
+		command = "pause"
+	}
+	if err := c.say(command); err != nil {
+		return err
+	}
+	_, err := c.answer(command, c.gone) // said when it is done
+	return err
+}
+
+// signal sends a signal that ends the Erlang VM, not the container, and waits for that end.
+func (c *container) signal(ctx context.Context, name string) error {
+	ended := c.ended()
+	if err := c.say("signal " + name); err != nil {
+		return err
+	}
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("rabbit: the broker in Docker does not end after SIG%s: %w", name, ctx.Err())
+	}
+}
+
+func (c *container) usage() (usage, error) {
+	if err := c.say("usage"); err != nil {
+		return usage{}, err
+	}
+	fields, err := c.answer("usage", c.gone)
+	if err != nil {
+		return usage{}, err
+	}
+	if len(fields) != 2 {
+		return usage{}, fmt.Errorf("rabbit: the container said usage %q", fields)
+	}
+	nanoseconds, err1 := strconv.ParseInt(fields[0], 10, 64)
+	kilobytes, err2 := strconv.ParseInt(fields[1], 10, 64)
+	return usage{cpu: time.Duration(nanoseconds), rss: kilobytes << 10, cumulative: true}, errors.Join(err1, err2)
+}
+
+func (c *container) ctl(ctx context.Context, args ...string) (string, error) {
+	return c.exec(ctx, append([]string{"rabbitmqctl"}, args...)...)
+}
+
+func (c *container) disk() (int64, error) {
+	const patience = 30 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return diskUsed(c.exec(ctx, "du", "-sk", "/var/lib/rabbitmq"))
+}
+
+// exec runs a command in the container and returns what it printed.
+func (c *container) exec(ctx context.Context, command ...string) (string, error) {
+	created, err := c.client.CreateExec(docker.CreateExecOptions{
+		Context: ctx, Container: c.id, Cmd: command, AttachStdout: true, AttachStderr: true,
+	})
+	var out bytes.Buffer
+	if err == nil {
+		err = c.client.StartExec(created.ID, docker.StartExecOptions{Context: ctx, OutputStream: &out, ErrorStream: &out})
+	}
+	if err == nil {
+		var result *docker.ExecInspect
+		if result, err = c.client.InspectExec(created.ID); err == nil && result.ExitCode != 0 {
+			err = fmt.Errorf("exit status %d: %s", result.ExitCode, out.String())
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("rabbit: %s: %w", strings.Join(command, " "), err)
+	}
+	return out.String(), err
+}
+
+func (c *container) ctlCommand() []string { return []string{"docker", "exec", c.id, "rabbitmqctl"} }
+
+func (c *container) management() string {
+	if c.api == nil {
+		return ""
+	}
+	return c.api.String()
+}
+
+// close removes the container at once; letting go of the lifeline would do the same, less quickly.
+func (c *container) close() error {
+	err := c.remove()
+	_ = c.in.Close()
+	if c.stream != nil {
+		_ = c.stream.Close()
+		c.stream = nil // to close it again panics
+		<-c.gone
+	}
+	return err
+}
+
+func (c *container) remove() error {
+	err := c.client.RemoveContainer(docker.RemoveContainerOptions{ID: c.id, RemoveVolumes: true, Force: true})
+	var missing *docker.NoSuchContainer
+	var api *docker.Error
+	if errors.As(err, &missing) || errors.As(err, &api) && api.Status == 409 { // gone, or going
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,223 @@
+package rabbit
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ory/dockertest/v3"
+	"github.com/ory/dockertest/v3/docker"
+)
+
+//go:embed container.sh
+var containerScript string
+
+const (
+	containerPort  docker.Port = "5672/tcp"
+	managementPort docker.Port = "15672/tcp"
+	// The broker lets its default user guest in from its own loopback only; a user of another name
+	// may come from outside of the container.
+	containerUser = "delayer"
+	pingTimeout   = 5 * time.Second
+)
+
+// container is a RabbitMQ in Docker. The container lives as long as the lifeline, with port and
+// data; within it the script starts and ends the server.
+type container struct {
+	*lifeline
+	pluginSet
+	client *docker.Client
+	image  string
+	id     string
+	at     *url.URL
+	api    *url.URL // of management; nil without that plugin
+	stream docker.CloseWaiter
+	gone   chan struct{} // closed when the stream, and so the container, has ended
+}
+
+func startDocker(ctx context.Context, o Options) (*Broker, error) {
+	client, err := engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := ensureImage(ctx, client, o); err != nil {
+		return nil, err
+	}
+	c, err := newContainer(ctx, client, o)
+	if err != nil {
+		return nil, fmt.Errorf("no container of %s: %w", o.Image, err)
+	}
+	return begin(ctx, c, o)
+}
+
+// engine asks whether one answers: a pool is made without looking.
+func engine(ctx context.Context) (*docker.Client, error) {
+	pool, err := dockertest.NewPool("")
+	if err != nil {
+		return nil, missing("no Docker engine: " + err.Error())
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	if err := pool.Client.PingWithContext(ctx); err != nil {
+		return nil, missing("no Docker engine answers: " + err.Error())
+	}
+	return pool.Client, nil
+}
+
+// ensureImage pulls the image only if it is not there.
+func ensureImage(ctx context.Context, client *docker.Client, o Options) error {
+	_, err := client.InspectImage(o.Image)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, docker.ErrNoSuchImage) {
+		return fmt.Errorf("the image %s cannot be inspected: %w", o.Image, err)
+	}
+	o.Logf("pulling the image %s", o.Image)
+	name, tag := docker.ParseRepositoryTag(o.Image)
+	pull := docker.PullImageOptions{Repository: name, Tag: tag, Context: ctx}
+	if err := client.PullImage(pull, docker.AuthConfiguration{}); err != nil {
+		return missing("the image " + o.Image + " is not here and cannot be pulled: " + err.Error())
+	}
+	return nil
+}
+
+// newContainer creates and starts the container, with the script in front of the image's own
+// command.
+func newContainer(ctx context.Context, client *docker.Client, o Options) (*container, error) {
+	image, err := client.InspectImage(o.Image)
+	if err != nil {
+		return nil, err
+	}
+	created, err := client.CreateContainer(docker.CreateContainerOptions{
+		Context: ctx,
+		Config: &docker.Config{
+			Image:        o.Image,
+			Entrypoint:   []string{"sh", "-c", containerScript, "container.sh"},
+			Cmd:          append(image.Config.Entrypoint, image.Config.Cmd...),
+			Env:          containerEnvironment(o),
+			ExposedPorts: map[docker.Port]struct{}{containerPort: {}, managementPort: {}},
+			Labels:       map[string]string{"delayer.pid": strconv.Itoa(os.Getpid())},
+			OpenStdin:    true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true,
+		},
+		HostConfig: &docker.HostConfig{
+			AutoRemove: true,
+			PortBindings: map[docker.Port][]docker.PortBinding{
+				containerPort:  {{HostIP: bindAddress(client)}},
+				managementPort: {{HostIP: bindAddress(client)}},
+			},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &container{lifeline: newLifeline(), client: client, image: o.Image, id: created.ID, gone: make(chan struct{})}
+	if err := c.start(ctx); err != nil {
+		return nil, errors.Join(err, c.remove())
+	}
+	return c, nil
+}
+
+func containerEnvironment(o Options) []string {
+	env := []string{
+		"RABBITMQ_DEFAULT_USER=" + containerUser, "RABBITMQ_DEFAULT_PASS=" + containerUser,
+		"RABBITMQ_ENABLED_PLUGINS_FILE=/tmp/enabled_plugins",
+		"DELAYER_PLUGINS=" + strings.Join(o.Plugins, " "),
+		"DELAYER_CONFIG=" + o.Config,
+	}
+	if o.Args != "" {
+		env = append(env, "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+o.Args)
+	}
+	return env
+}
+
+// start attaches first, so that there is no moment at which the container runs without its
+// lifeline.
+func (c *container) start(ctx context.Context) error {
+	read, write := io.Pipe()
+	c.in = write
+	attached := make(chan struct{})
+	stream, err := c.client.AttachToContainerNonBlocking(docker.AttachToContainerOptions{
+		Container: c.id, Stream: true, Stdin: true, Stdout: true, Stderr: true,
+		InputStream: read, OutputStream: c.lifeline, ErrorStream: c.lifeline, Success: attached,
+	})
+	if err != nil {
+		return err
+	}
+	c.stream = stream
+	go func() {
+		defer close(c.gone)
+		_ = stream.Wait()
+		_ = read.Close() // who writes to a container that is gone is told so, and does not wait for ever
+		c.lost()
+	}()
+	select {
+	case <-attached:
+		attached <- struct{}{}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := c.client.StartContainerWithContext(c.id, nil, ctx); err != nil {
+		return err
+	}
+	enabled, err := c.answer("plugins", c.gone)
+	if err != nil {
+		return err
+	}
+	c.pluginSet = strings.FieldsFunc(strings.Join(enabled, ""), func(r rune) bool { return r == ',' })
+	return c.locate(ctx)
+}
+
+// locate finds out the addresses under which the engine publishes the ports.
+func (c *container) locate(ctx context.Context) error {
+	state, err := c.client.InspectContainerWithContext(c.id, ctx)
+	if err != nil {
+		return err
+	}
+	c.at = c.published(state, containerPort, "amqp")
+	if c.at == nil {
+		return errors.New("the engine has not published port 5672")
+	}
+	c.at.Path = "/"
+	if c.hasPlugin("rabbitmq_management") {
+		c.api = c.published(state, managementPort, "http")
+	}
+	return nil
+}
+
+// published is the address of a port, or nil.
+func (c *container) published(state *docker.Container, port docker.Port, scheme string) *url.URL {
+	bound := state.NetworkSettings.Ports[port]
+	if len(bound) == 0 {
+		return nil
+	}
+	return &url.URL{
+		Scheme: scheme, User: url.UserPassword(containerUser, containerUser),
+		Host: net.JoinHostPort(engineHost(c.client), bound[0].HostPort),
+	}
+}
+
+// bindAddress keeps the port to this machine, unless the engine is on another one.
+func bindAddress(client *docker.Client) string {
+	if engineHost(client) == loopback {
+		return loopback
+	}
+	return ""
+}
+
+// engineHost is the machine on which the engine publishes ports.
+func engineHost(client *docker.Client) string {
+	at, err := url.Parse(client.Endpoint())
+	if err != nil || at.Hostname() == "" || at.Scheme == "unix" || at.Scheme == "npipe" {
+		return loopback
+	}
+	return at.Hostname()
+}

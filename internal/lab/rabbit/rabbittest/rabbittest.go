@@ -1,0 +1,233 @@
+// Package rabbittest gives the tests of a package a RabbitMQ.
+//
+//	func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
+//
+//	func TestSomething(t *testing.T) {
+//		b := rabbittest.Broker(t)
+//		queue := rabbittest.Prefix(t) + ".orders"
+//		…
+//	}
+//
+// The broker starts when the first test asks for it, so that a run of unit tests costs nothing, and
+// is shared by the package's tests. What was skipped is said at the end; with DELAYER_TEST_SUMMARY
+// set to a file's name it is appended there too, since go test hides what passing packages print.
+//
+// A test's private node keeps its data in memory where there is room: no test loses more than the
+// node's process, and waiting for the disk takes long. A benchmark's keeps it on disk.
+package rabbittest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
+
+	"github.com/delayer-go/delayer/internal/lab/amqpclient"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
+)
+
+// shared is what the tests of one test binary share.
+var shared struct {
+	options rabbit.Options
+	start   sync.Once
+	broker  *rabbit.Broker
+	err     error
+
+	mu      sync.Mutex
+	skipped map[string][]string // tests by reason
+}
+
+// Main runs the tests of m, a *testing.M or what wraps one, ends the broker, looks for goroutines that were left, and exits.
+func Main(m interface{ Run() int }, o rabbit.Options) {
+	shared.options = o
+	code := m.Run()
+	if b := shared.broker; b != nil {
+		if err := b.Close(); err != nil {
+			fmt.Fprintf(os.Stderr, "broker: %v\n", err)
+			code = max(code, 1)
+		}
+	}
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintf(os.Stderr, "goroutines are left after the tests:\n%v\n", err)
+		code = 1
+	}
+	if err := summarize(); err != nil {
+		fmt.Fprintf(os.Stderr, "summary: %v\n", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// Broker returns the broker that the package's tests share. Without one the test fails if CI=true
+// or if a broker was named; otherwise, and with DELAYER_BROKER=none, it is skipped, which the
+// summary says.
+func Broker(t testing.TB) *rabbit.Broker {
+	t.Helper()
+	shared.start.Do(func() {
+		shared.options.InMemory = isTest(t)
+		shared.broker, shared.err = rabbit.Start(context.Background(), shared.options)
+		if shared.err == nil {
+			fmt.Printf("broker: %v\n", shared.broker)
+		}
+	})
+	check(t, shared.err)
+	return shared.broker
+}
+
+// isTest tells a test from a benchmark, which measures the disk as well.
+func isTest(t testing.TB) bool {
+	_, benchmark := t.(*testing.B)
+	return !benchmark
+}
+
+// Own returns a broker for this test alone, to be stopped and killed while others run. It is a
+// private node or a container even where AMQP_URL names another one, and ends with the test.
+func Own(t testing.TB, o rabbit.Options) *rabbit.Broker {
+	t.Helper()
+	o.InMemory = isTest(t)
+	if o.Choice == "" {
+		o.Choice = os.Getenv("DELAYER_BROKER")
+	}
+	var b *rabbit.Broker
+	var err error
+	if o.Choice == "" || o.Choice == rabbit.Given {
+		o.Choice = rabbit.Node // ready in seconds, and killed where it can be seen
+		if b, err = rabbit.Start(context.Background(), o); errors.Is(err, rabbit.ErrNone) {
+			o.Choice = rabbit.Docker
+		}
+	}
+	if b == nil && (err == nil || errors.Is(err, rabbit.ErrNone)) {
+		b, err = rabbit.Start(context.Background(), o)
+	}
+	check(t, err)
+	t.Logf("broker: %v", b)
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Errorf("closing the test's broker: %v", err)
+		}
+	})
+	return b
+}
+
+// Alone returns a broker to be stopped and killed by a test that runs beside no other: one that does
+// not call t.Parallel. It is the package's, where that is ours, and otherwise one of the test's own.
+// A test that fails may leave it stopped, paused or under an alarm: the next finds it started again.
+func Alone(t testing.TB) *rabbit.Broker {
+	t.Helper()
+	b := Ours(t)
+	if b == shared.broker {
+		t.Cleanup(func() { mend(t, b) })
+	}
+	return b
+}
+
+// mend starts the broker of a test that failed again.
+func mend(t testing.TB, b *rabbit.Broker) {
+	if !t.Failed() {
+		return
+	}
+	if err := errors.Join(b.Kill(), b.Run(context.Background())); err != nil {
+		t.Errorf("starting the package's broker again: %v", err)
+	}
+}
+
+// Ours returns a broker that may be given users, policies and virtual hosts while other tests use it:
+// the package's, where that is ours, and otherwise one of the test's own.
+func Ours(t testing.TB) *rabbit.Broker {
+	t.Helper()
+	if b := Broker(t); b.Owned() {
+		return b
+	}
+	return Own(t, shared.options)
+}
+
+// Another returns a broker of the kind and version of the package's, for this test and those below
+// it alone, or the package's own where no other such one can be had. It ends with the test.
+func Another(t testing.TB, o rabbit.Options) *rabbit.Broker {
+	t.Helper()
+	b := Broker(t)
+	if !b.Owned() {
+		return b
+	}
+	o.Choice = rabbit.Node
+	if strings.HasPrefix(b.How(), "Docker") {
+		o.Choice = rabbit.Docker
+	}
+	return Own(t, o)
+}
+
+// check ends the test if there is no broker: by a skip only where nobody expects one.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	choice := os.Getenv("DELAYER_BROKER")
+	expected := choice != "" || os.Getenv("CI") == "true"
+	if errors.Is(err, rabbit.ErrNone) && (choice == rabbit.None || !expected) {
+		Skipf(t, "%v", err)
+	}
+	t.Fatal(err)
+}
+
+// Channel returns a channel to the broker, on a connection of its own that ends with the test.
+func Channel(t testing.TB, b *rabbit.Broker) *amqp091.Channel {
+	t.Helper()
+	conn, err := amqpclient.Dial(context.Background(), b.URL(), t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) })
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ch
+}
+
+// closeTimeout bounds the goodbye to a broker that a test has stopped.
+const closeTimeout = 5 * time.Second
+
+// DelayedMessages is the plugin that backend/plugin needs. No broker has it by itself.
+const DelayedMessages = "rabbitmq_delayed_message_exchange"
+
+// NeedPlugin returns the package's broker if it has the plugin, and skips the test otherwise.
+func NeedPlugin(t testing.TB, name string) *rabbit.Broker {
+	t.Helper()
+	b := Broker(t)
+	if !b.HasPlugin(name) {
+		Skipf(t, "the broker has no plugin %s", name)
+	}
+	return b
+}
+
+// Skipf skips the test and names it, with the reason, in the summary.
+func Skipf(t testing.TB, format string, args ...any) {
+	t.Helper()
+	reason := fmt.Sprintf(format, args...)
+	first, _, _ := strings.Cut(reason, "\n")
+	noteSkip(t.Name(), strings.TrimSuffix(first, "."))
+	t.Skip(reason)
+}
+
+// Prefix returns the beginning of names for a test's exchanges and queues, unique to this call, so
+// that tests share a broker, also one that is not ours, without seeing each other. Nothing is
+// deleted.
+func Prefix(t testing.TB) string {
+	t.Helper()
+	name := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("/# *.", r) {
+			return '-'
+		}
+		return r
+	}, t.Name())
+	return "t-" + strings.ToLower(rand.Text()[:8]) + "-" + name[:min(len(name), 40)]
+}

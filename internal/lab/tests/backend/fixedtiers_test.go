@@ -1,0 +1,113 @@
+package backend_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/fixedtiers"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+)
+
+// tiers is a configuration of fixed tiers under a prefix of the test's own.
+func tiers(t testing.TB, queueType delayer.QueueType, f fixedtiers.Config) backend.Config {
+	return backend.Config{
+		Options:    delayer.Options{URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t), Logger: silent, QueueType: queueType},
+		Backend:    "fixedtiers",
+		FixedTiers: f,
+	}
+}
+
+// TestFixedTiers_FullTier: nothing that was confirmed is lost, nothing is early, and the rest is an error that says what is full.
+func TestFixedTiers_FullTier(t *testing.T) {
+	t.Parallel()
+	for _, queueType := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
+		t.Run(string(queueType), func(t *testing.T) {
+			const delay = 2 * time.Second
+			cfg := tiers(t, queueType, fixedtiers.Config{Tiers: []time.Duration{delay, time.Hour}, MaxLength: 10})
+			d, queue := rabbittest.Open(t, cfg), rabbittest.Prefix(t)
+			in := consume(t, channel(t), queue)
+			var due []time.Time
+			var err error
+			for err == nil {
+				require.Less(t, len(due), 1000, "never full")
+				at := time.Now().Add(delay)
+				if err = d.Publish(within(t), "", queue, delay-time.Second, amqp091.Publishing{Body: fmt.Append(nil, len(due))}); err == nil {
+					due = append(due, at)
+				}
+			}
+			require.GreaterOrEqual(t, len(due), 10)
+			require.ErrorIs(t, err, delayer.ErrRefused)
+			require.True(t, delayer.SafeToRetry(err))
+			require.ErrorContains(t, err, `queue "`+cfg.Prefix+`.delay.2s.queue" refuses messages: is it full (max_length: 10)`)
+			require.ErrorContains(t, err, `to queue "`+queue+`"`)
+			require.NoError(t, d.Publish(within(t), "", queue, time.Hour, amqp091.Publishing{}), "the other tier is not full")
+			for i, at := range due {
+				m := <-in
+				require.Equal(t, fmt.Sprint(i), string(m.Body))
+				require.False(t, time.Now().Before(at), "message %d was early", i)
+			}
+			// A quorum queue counts a message until the broker has confirmed where it went.
+			require.Eventually(t, func() bool {
+				err = d.Publish(within(t), "", queue, delay, amqp091.Publishing{Body: []byte("room again")})
+				return !errors.Is(err, delayer.ErrRefused)
+			}, time.Minute, 10*time.Millisecond)
+			require.NoError(t, err)
+			require.Equal(t, "room again", string((<-in).Body))
+		})
+	}
+}
+
+// TestFixedTiers_OverflowEarly: the oldest is delivered before its time, and nothing is lost.
+func TestFixedTiers_OverflowEarly(t *testing.T) {
+	t.Parallel()
+	cfg := tiers(t, "classic", fixedtiers.Config{Tiers: []time.Duration{time.Hour}, MaxLength: 2, Overflow: "early"})
+	d, queue := rabbittest.Open(t, cfg), rabbittest.Prefix(t)
+	in := consume(t, channel(t), queue)
+	for i := range 5 {
+		require.NoError(t, d.Publish(within(t), "", queue, time.Hour, amqp091.Publishing{Body: fmt.Append(nil, i)}))
+	}
+	for i := range 3 {
+		require.Equal(t, fmt.Sprint(i), string((<-in).Body))
+	}
+}
+
+func TestFixedTiers_SharedByDelayers(t *testing.T) {
+	t.Parallel()
+	cfg := tiers(t, "", fixedtiers.Config{Tiers: []time.Duration{100 * time.Millisecond}})
+	cfg.Prefix = cfg.Prefix[:10] // short enough for the broker to quote
+	one := rabbittest.Open(t, cfg)
+	cfg.FixedTiers.Tiers = []time.Duration{200 * time.Millisecond, 100 * time.Millisecond}
+	two, queue := rabbittest.Open(t, cfg), rabbittest.Prefix(t)
+	in := consume(t, channel(t), queue)
+	require.NoError(t, one.Publish(within(t), "", queue, 100*time.Millisecond, amqp091.Publishing{Body: []byte("one")}))
+	require.Equal(t, "one", string((<-in).Body))
+	require.NoError(t, two.Publish(within(t), "", queue, 150*time.Millisecond, amqp091.Publishing{Body: []byte("two")}))
+	require.Equal(t, "two", string((<-in).Body))
+
+	cfg.FixedTiers.MaxLength = 7
+	_, err := backend.Open(within(t), cfg)
+	require.ErrorIs(t, err, delayer.ErrConflict)
+	require.ErrorContains(t, err, "declared as "+cfg.Prefix+".delay:"+cfg.Prefix+",max=1000000,refuse,quorum, but this configuration is ")
+}
+
+// TestFixedTiers_TierAsDestination: a message delivered to a tier would go round.
+func TestFixedTiers_TierAsDestination(t *testing.T) {
+	t.Parallel()
+	cfg := tiers(t, "", fixedtiers.Config{Tiers: []time.Duration{100 * time.Millisecond}, Prefix: rabbittest.Prefix(t)})
+	d, tier := rabbittest.Open(t, cfg), cfg.FixedTiers.Prefix+".100ms.queue"
+	for _, err := range []error{
+		d.Publish(within(t), "", tier, 100*time.Millisecond, amqp091.Publishing{}),
+		d.Publish(within(t), "", "elsewhere", 100*time.Millisecond, amqp091.Publishing{Headers: amqp091.Table{"CC": []any{tier}}}),
+		d.Publish(within(t), cfg.FixedTiers.Prefix+".enter", "k", 100*time.Millisecond, amqp091.Publishing{}),
+	} {
+		require.ErrorIs(t, err, delayer.ErrInvalid)
+		require.ErrorContains(t, err, "belong to this Delayer")
+	}
+}

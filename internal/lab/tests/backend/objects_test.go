@@ -1,0 +1,223 @@
+package backend_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/status"
+)
+
+// TestTopology_AppliedVerifiedRemoved: each backend, and each kind of drift by its name.
+func TestTopology_AppliedVerifiedRemoved(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	if b.Management() == "" {
+		rabbittest.Skipf(t, "needs a broker of our own with rabbitmq_management")
+	}
+	for _, name := range []string{"binaryladder", "fixedtiers", "controller"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t)
+			cfg.Backend, cfg.Management, cfg.Declare = name, b.Management(), delayer.Off
+			created, err := backend.Apply(within(t), cfg)
+			require.NoError(t, err)
+			require.Contains(t, created, `queue "`+cfg.Prefix+`.unroutable"`)
+			t.Cleanup(func() { require.NoError(t, backend.Remove(within(t), cfg, true)) })
+			created, err = backend.Apply(within(t), cfg)
+			require.NoError(t, err)
+			require.Empty(t, created, "it was there")
+
+			d, queue := rabbittest.Open(t, cfg), rabbittest.Prefix(t)
+			ch := channel(t)
+			consume(t, ch, queue)
+			if name != "fixedtiers" { // whose shortest tier is a minute
+				require.NoError(t, d.Publish(within(t), "", queue, time.Second, amqp091.Publishing{}))
+			}
+			require.Empty(t, problems(t, cfg), "what a Delayer binds for itself is no drift")
+
+			require.NoError(t, ch.QueueBind(cfg.Prefix+".unroutable", "", "amq.fanout", false, nil))
+			require.NoError(t, ch.QueueUnbind(cfg.Prefix+".misrouted", "", cfg.Prefix+".unroutable", nil))
+			require.Equal(t, []string{
+				`missing: binding from exchange "PREFIX.unroutable" to queue "PREFIX.misrouted" with key "": it does not exist`,
+				`surplus: binding from exchange "amq.fanout" to queue "PREFIX.unroutable" with key "": no Delayer has made it`,
+			}, problems(t, cfg))
+		})
+	}
+}
+
+// problems are what Verify finds, without the test's prefix.
+func problems(t *testing.T, cfg backend.Config) (list []string) {
+	t.Helper()
+	found, err := backend.Verify(within(t), cfg)
+	require.NoError(t, err)
+	for _, p := range found {
+		list = append(list, strings.ReplaceAll(p.Kind+": "+p.String(), cfg.Prefix, "PREFIX"))
+	}
+	return list
+}
+
+// TestRemove_RefusesWhatIsInUse deletes no message that nobody has agreed to lose.
+func TestRemove_RefusesWhatIsInUse(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	d, err := backend.Open(within(t), cfg)
+	require.NoError(t, err)
+	queue := rabbittest.Prefix(t)
+	consume(t, channel(t), queue)
+	require.NoError(t, d.Publish(within(t), "", queue, 1500*time.Millisecond, amqp091.Publishing{}))
+	err = backend.Remove(within(t), cfg, false)
+	require.ErrorIs(t, err, delayer.ErrConflict)
+	require.ErrorContains(t, err, "messages: 1, in "+cfg.Prefix+".ladder.wait.")
+	require.NoError(t, d.Close())
+	require.NoError(t, backend.Remove(within(t), cfg, true))
+	require.NoError(t, backend.Remove(within(t), cfg, false), "nothing is left")
+}
+
+// TestStatus shows what each backend keeps where.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	cfg := config(t)
+	cfg.Backend, cfg.Management, cfg.Controller.Wheel = "controller", b.Management(), controller.Rounds
+	d, queue := rabbittest.Open(t, cfg), rabbittest.Prefix(t)
+	ladder := cfg
+	ladder.Backend = "binaryladder"
+	second := rabbittest.Open(t, ladder)
+	ch := channel(t)
+	consume(t, ch, queue)
+	for range 3 {
+		require.NoError(t, d.Publish(within(t), "", queue, time.Hour, amqp091.Publishing{}))
+	}
+	require.NoError(t, second.Publish(within(t), "", queue, 0, amqp091.Publishing{}))
+	require.NoError(t, ch.PublishWithContext(t.Context(), "", cfg.Prefix+".unroutable", true, false, amqp091.Publishing{
+		Headers: amqp091.Table{delayer.Header: "ID 1767225600000 1000 orders"},
+	}))
+	r, err := status.Open(within(t), status.Config{Backend: cfg, Due: true, Parked: []string{queue}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	read := func() status.Status {
+		s, err := r.Read(within(t))
+		require.NoError(t, err)
+		return s
+	}
+	require.Eventually(t, func() bool { return read().Unroutable.Messages == 1 }, time.Minute, 100*time.Millisecond)
+	for range 2 { // the message whose due time is read stays
+		s := read()
+		require.Len(t, s.Backends, 2)
+		require.Equal(t, []string{"controller", "binaryladder"}, []string{s.Backends[0].Name, s.Backends[1].Name})
+		require.Equal(t, []bool{true, false}, []bool{s.Backends[0].Configured, s.Backends[1].Configured})
+		require.Equal(t, 3, *s.Backends[0].Waiting)
+		require.Equal(t, 3, *s.Waiting)
+		require.Equal(t, 1, *s.Backends[0].Controllers)
+		require.Equal(t, 1, s.Unroutable.Messages)
+		require.Equal(t, time.UnixMilli(1767225600000).UTC(), s.UnroutableDue.UTC())
+		require.Equal(t, []status.Queue{{Name: queue, Consumers: 1}}, s.Parked)
+		require.Empty(t, s.Backends[0].Missing)
+		require.NotEmpty(t, s.Broker.Version)
+	}
+	if b.Management() == "" {
+		return
+	}
+	require.Eventually(t, func() bool { // the API is some seconds behind
+		s := read()
+		return len(s.Backends[0].Each) == 1 && s.Backends[0].Held != nil
+	}, time.Minute, 100*time.Millisecond)
+	require.Empty(t, read().Policies)
+	require.Empty(t, read().Unknown)
+}
+
+// TestStatus_Plugin: what waits in the plugin's exchange is known if that is asked for.
+func TestStatus_Plugin(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
+	if b.Management() == "" {
+		rabbittest.Skipf(t, "the broker has no management API that is known")
+	}
+	cfg := config(t)
+	cfg.Backend, cfg.Management = "plugin", b.Management()
+	d, queue := rabbittest.Open(t, cfg), rabbittest.Prefix(t)
+	consume(t, channel(t), queue)
+	for range 3 {
+		require.NoError(t, d.Publish(within(t), "", queue, time.Hour, amqp091.Publishing{}))
+	}
+	read := func(plugin bool) status.Status {
+		r, err := status.Open(within(t), status.Config{Backend: cfg, Plugin: plugin})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, r.Close()) }()
+		s, err := r.Read(within(t))
+		require.NoError(t, err)
+		return s
+	}
+	require.Nil(t, read(false).Waiting)
+	s := read(true)
+	require.Empty(t, s.Unknown)
+	require.Equal(t, 3, *s.Backends[0].Waiting)
+	require.Equal(t, 3, *s.Waiting)
+}
+
+// TestStatus_WithoutTheAPI says what is not known, and why.
+func TestStatus_WithoutTheAPI(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	rabbittest.Open(t, cfg)
+	for management, why := range map[string]string{
+		"": "no management API is given", "http://guest:hunter2@127.0.0.1:1": "is the management plugin enabled",
+	} {
+		cfg.Management = management
+		r, err := status.Open(within(t), status.Config{Backend: cfg})
+		require.NoError(t, err)
+		s, err := r.Read(within(t))
+		require.NoError(t, err)
+		require.Equal(t, 0, *s.Waiting)
+		require.Nil(t, s.Policies)
+		require.Nil(t, s.Parked)
+		require.Contains(t, s.Unknown[0].Why, why)
+		require.NotContains(t, s.Unknown[0].Why, "hunter2")
+		require.NoError(t, r.Close())
+	}
+	cfg.Prefix = rabbittest.Prefix(t)
+	r, err := status.Open(within(t), status.Config{Backend: cfg})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	_, err = r.Read(within(t))
+	require.ErrorIs(t, err, delayer.ErrUnavailable)
+	require.ErrorContains(t, err, "prefix "+cfg.Prefix)
+}
+
+// TestRemove_AsksQueuesThatAreSlow: the broker counts 0 messages for a quorum queue that does not
+// answer within 250 ms, as while it is read from disk after a start.
+func TestRemove_AsksQueuesThatAreSlow(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to make a queue slow")
+	}
+	cfg := config(t)
+	cfg.QueueType = delayer.Quorum
+	cfg.BinaryLadder = binaryladder.Config{Tick: time.Minute, Steps: "1m,2m"}
+	queue := rabbittest.Prefix(t)
+	consume(t, channel(t), queue)
+	d, err := backend.Open(within(t), cfg)
+	require.NoError(t, err)
+	require.NoError(t, d.Publish(within(t), "", queue, time.Minute, amqp091.Publishing{}))
+	require.NoError(t, d.Close())
+	const slowFor = 2 * time.Second
+	_, err = b.Ctl(within(t), "eval", fmt.Sprintf(
+		`S = binary_to_existing_atom(<<"%%2F_%s.ladder.wait.1m">>), ok = sys:suspend(S), spawn(fun() -> timer:sleep(%d), sys:resume(S) end).`,
+		cfg.Prefix, slowFor.Milliseconds()))
+	require.NoError(t, err)
+	err = backend.Remove(within(t), cfg, false)
+	require.ErrorIs(t, err, delayer.ErrConflict)
+	require.ErrorContains(t, err, "messages: 1, in "+cfg.Prefix+".ladder.wait.1m (1)")
+	require.NoError(t, backend.Remove(within(t), cfg, true))
+}

@@ -1,0 +1,217 @@
+package backend_test
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+)
+
+// The broker tries again after ten seconds, not three minutes, and has the management API: tests that
+// need either would otherwise boot a node each.
+func TestMain(m *testing.M) {
+	rabbittest.Main(m, rabbit.Options{
+		Plugins: []string{rabbittest.DelayedMessages, "rabbitmq_management"},
+		Args:    rabbit.DeadLetterRetry(10 * time.Second),
+	})
+}
+
+// silent is the logger of tests that break things on purpose.
+var silent = slog.New(slog.DiscardHandler)
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// config is a small ladder under a prefix of the test's own.
+func config(t testing.TB) backend.Config {
+	return backend.Config{
+		Options:      delayer.Options{URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t), Logger: silent},
+		BinaryLadder: binaryladder.Config{Tick: 100 * time.Millisecond, Steps: "100ms,200ms,400ms,800ms"},
+	}
+}
+
+// channel is a channel of the test's own.
+func channel(t testing.TB) *amqp091.Channel {
+	t.Helper()
+	return rabbittest.Channel(t, rabbittest.Broker(t))
+}
+
+// consume declares a queue that goes with the test and consumes from it.
+func consume(t testing.TB, ch *amqp091.Channel, name string) <-chan amqp091.Delivery {
+	t.Helper()
+	_, err := ch.QueueDeclare(name, true, false, false, false, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = ch.QueueDelete(name, false, false, false) })
+	in, err := ch.Consume(name, "", true, false, false, false, nil)
+	require.NoError(t, err)
+	return in
+}
+
+func TestOpen_SameConfiguration(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	first, second := rabbittest.Open(t, cfg), rabbittest.Open(t, cfg)
+	queue := rabbittest.Prefix(t)
+	in := consume(t, channel(t), queue)
+	require.NoError(t, first.Publish(within(t), "", queue, 200*time.Millisecond, amqp091.Publishing{Body: []byte("1")}))
+	require.NoError(t, second.Publish(within(t), "", queue, 600*time.Millisecond, amqp091.Publishing{Body: []byte("2")}))
+	require.Equal(t, "1", string((<-in).Body))
+	require.Equal(t, "2", string((<-in).Body))
+}
+
+func TestOpen_OtherConfiguration(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.Prefix = cfg.Prefix[:10]
+	rabbittest.Open(t, cfg)
+	for name, change := range map[string]func(*backend.Config){
+		"steps":   func(c *backend.Config) { c.BinaryLadder.Steps += ",1600ms" },
+		"tick":    func(c *backend.Config) { c.BinaryLadder.Tick = 50 * time.Millisecond; c.BinaryLadder.Steps += ",50ms" },
+		"routing": func(c *backend.Config) { c.BinaryLadder.Routing = "topic"; c.BinaryLadder.Steps = "binary" },
+		"type":    func(c *backend.Config) { c.QueueType = "classic" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := cfg
+			change(&other)
+			_, err := backend.Open(within(t), other)
+			require.ErrorIs(t, err, delayer.ErrConflict)
+			require.ErrorContains(t, err, "declared as "+cfg.Prefix+":source,list:4:")
+			require.ErrorContains(t, err, "use the same configuration or another prefix")
+		})
+	}
+}
+
+func TestOpen_OtherArguments(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		declare func(*amqp091.Channel, string) error
+		remove  func(*amqp091.Channel, string)
+		want    string
+	}{
+		"queue": {
+			func(ch *amqp091.Channel, prefix string) error {
+				_, err := ch.QueueDeclare(prefix+".ladder.wait.400ms", true, false, false, false, nil)
+				return err
+			},
+			func(ch *amqp091.Channel, prefix string) {
+				_, _ = ch.QueueDelete(prefix+".ladder.wait.400ms", false, false, false)
+			},
+			`.ladder.wait.400ms": conflicts with what the broker holds: 406 PRECONDITION_FAILED - inequivalent arg`,
+		},
+		"exchange": {
+			func(ch *amqp091.Channel, prefix string) error {
+				return ch.ExchangeDeclare(prefix+".ladder.step.200ms", "headers", true, false, false, false, nil)
+			},
+			func(ch *amqp091.Channel, prefix string) {
+				_ = ch.ExchangeDelete(prefix+".ladder.step.200ms", false, false)
+			},
+			`.ladder.step.200ms": conflicts with what the broker holds: 406 PRECONDITION_FAILED - inequivalent arg 'type'`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, ch := config(t), channel(t)
+			require.NoError(t, c.declare(ch, cfg.Prefix))
+			_, err := backend.Open(within(t), cfg)
+			require.ErrorIs(t, err, delayer.ErrConflict)
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, "(delete it, or use another prefix)")
+			c.remove(ch, cfg.Prefix)
+			rabbittest.Open(t, cfg) // what the failed Open had declared is no hindrance, and goes with the test
+		})
+	}
+}
+
+func TestOpen_NoPermissions(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to make a user")
+	}
+	cfg := config(t)
+	rabbittest.Open(t, cfg)
+	user := func(configure, write, read string) string {
+		name := rabbittest.Prefix(t)
+		for _, args := range [][]string{{"add_user", name, "hunter2"}, {"set_permissions", name, configure, write, read}} {
+			_, err := b.Ctl(within(t), args...)
+			require.NoError(t, err)
+		}
+		u, err := url.Parse(cfg.URL)
+		require.NoError(t, err)
+		u.User = url.UserPassword(name, "hunter2")
+		return u.String()
+	}
+	refused := func(t *testing.T, err error, want string) {
+		t.Helper()
+		require.ErrorIs(t, err, delayer.ErrAccess)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "rabbitmqctl set_permissions")
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+
+	t.Run("to configure", func(t *testing.T) {
+		mine := cfg
+		mine.URL = user("^$", ".*", ".*")
+		_, err := backend.Open(within(t), mine)
+		refused(t, err, `declare binaryladder exchange "`+cfg.Prefix)
+	})
+	t.Run("to write to the destination", func(t *testing.T) {
+		queue := rabbittest.Prefix(t)
+		consume(t, channel(t), queue)
+		mine := cfg
+		mine.URL = user("^"+cfg.Prefix, "^"+cfg.Prefix, "^"+cfg.Prefix)
+		d, err := backend.Open(within(t), mine)
+		require.NoError(t, err)
+		defer d.Close() //nolint:errcheck // the test's end
+		err = d.Publish(within(t), "", queue, time.Second, amqp091.Publishing{})
+		refused(t, err, `queue "`+queue)
+		require.True(t, delayer.SafeToRetry(err))
+	})
+}
+
+func TestOpen_ConflictWithLongPrefix(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.Prefix += strings.Repeat("x", 128-len(cfg.Prefix)) // the broker's answer has no room for it
+	rabbittest.Open(t, cfg)
+	cfg.BinaryLadder.Steps += ",1600ms"
+	_, err := backend.Open(within(t), cfg)
+	require.ErrorIs(t, err, delayer.ErrConflict)
+	require.ErrorContains(t, err, "declared as another configuration")
+}
+
+// TestPublish_TopologyDeleted: Publish notices, declares it again and loses nothing.
+func TestPublish_TopologyDeleted(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	d, other := rabbittest.Open(t, cfg), rabbittest.Open(t, cfg)
+	queue := rabbittest.Prefix(t)
+	in := consume(t, channel(t), queue)
+	publish := func(body string) error {
+		return d.Publish(within(t), "", queue, 100*time.Millisecond, amqp091.Publishing{Body: []byte(body)})
+	}
+	require.NoError(t, publish("before"))
+	require.Equal(t, "before", string((<-in).Body))
+
+	require.NoError(t, other.Close())
+	rabbittest.Remove(t, cfg)
+	err := publish("after")
+	for err != nil { // the one whose channel the broker closed cannot be told from one that was stored
+		require.ErrorIs(t, err, delayer.ErrUnknown)
+		err = publish("after")
+	}
+	require.Equal(t, "after", string((<-in).Body))
+}

@@ -1,0 +1,253 @@
+package backend_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+)
+
+// documented makes a user with the permissions that docs/security.md gives that role, and returns its URL. The
+// documentation's prefix and destination are replaced by the test's.
+func documented(t *testing.T, b *rabbit.Broker, role, prefix, destination string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../../docs/security.md")
+	require.NoError(t, err)
+	line := regexp.MustCompile(`(?m)^    rabbitmqctl set_permissions ` + role + ` '(.*)' '(.*)' '(.*)'$`).FindStringSubmatch(string(text))
+	require.NotNil(t, line, "docs/security.md has no permissions for %s", role)
+	ours := strings.NewReplacer("delayer", prefix, "orders", destination)
+	return newUser(t, b, ours.Replace(line[1]), ours.Replace(line[2]), ours.Replace(line[3]))
+}
+
+// newUser makes a user whose password would break a careless URL or log.
+func newUser(t *testing.T, b *rabbit.Broker, configure, write, read string) string {
+	t.Helper()
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to make a user")
+	}
+	name := rabbittest.Prefix(t)
+	const password = "p@ss:w/rd?&%,#"
+	text := func(s string) string { return `<<"` + strings.ReplaceAll(s, `\`, `\\`) + `">>` }
+	// One rabbitmqctl instead of two: each takes a second.
+	_, err := b.Ctl(within(t), "eval", fmt.Sprintf(
+		`rabbit_auth_backend_internal:add_user(%[1]s, %[2]s, <<"test">>), rabbit_auth_backend_internal:set_permissions(%[1]s, <<"/">>, %[3]s, %[4]s, %[5]s, <<"test">>).`,
+		text(name), text(password), text(configure), text(write), text(read)))
+	require.NoError(t, err)
+	u, err := url.Parse(b.URL())
+	require.NoError(t, err)
+	u.User = url.UserPassword(name, password)
+	return u.String()
+}
+
+// importInto imports what the configuration prints, as an administrator does.
+func importInto(t *testing.T, b *rabbit.Broker, cfg backend.Config) {
+	t.Helper()
+	if b.How() != "private node" {
+		rabbittest.Skipf(t, "needs a private node, whose rabbitmqctl reads our files")
+	}
+	file := filepath.Join(t.TempDir(), "definitions.json")
+	out, err := os.Create(file)
+	require.NoError(t, err)
+	require.NoError(t, backend.WriteDefinitions(out, cfg))
+	require.NoError(t, out.Close())
+	_, err = b.Ctl(within(t), "import_definitions", file)
+	require.NoError(t, err)
+}
+
+// TestPermissions_Documented are enough for each role, with a log that complains of nothing.
+func TestPermissions_Documented(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	ch := channel(t)
+	arrives := func(t *testing.T, cfg backend.Config, queue string, in <-chan amqp091.Delivery) {
+		t.Helper()
+		d, err := backend.Open(within(t), cfg)
+		require.NoError(t, err)
+		defer d.Close() //nolint:errcheck // the test's end
+		require.NoError(t, d.Publish(within(t), "", queue, 300*time.Millisecond, amqp091.Publishing{}))
+		<-in
+	}
+	t.Run("declare", func(t *testing.T) {
+		var log rabbittest.Logbook
+		cfg, queue := config(t), rabbittest.Prefix(t)
+		in := consume(t, ch, queue)
+		cfg.URL, cfg.Logger = documented(t, b, "deploy", cfg.Prefix, queue), log.Logger()
+		arrives(t, cfg, queue, in)
+		require.NotContains(t, log.String(), "level=WARN")
+		rabbittest.Open(t, cfg) // which removes the topology
+	})
+	t.Run("publish", func(t *testing.T) {
+		var log rabbittest.Logbook
+		cfg, queue := config(t), rabbittest.Prefix(t)
+		in := consume(t, ch, queue)
+		cfg.Declare, cfg.Logger = delayer.Off, log.Logger()
+		importInto(t, b, cfg)
+		admin := cfg.URL
+		cfg.URL = documented(t, b, "publish", cfg.Prefix, queue)
+		arrives(t, cfg, queue, in)
+		require.NotContains(t, log.String(), "level=WARN")
+		cfg.URL = admin
+		d := rabbittest.Open(t, cfg)
+		err := d.Publish(within(t), "", queue, time.Second, amqp091.Publishing{Headers: amqp091.Table{"CC": []any{}}})
+		require.NoError(t, err)
+		require.NotNil(t, <-in)
+	})
+	for name, wheel := range map[string]controller.Config{
+		"control":        {Wheel: controller.Rounds, Levels: 3, Tick: 100 * time.Millisecond, Run: delayer.Off},
+		"control, slots": {Wheel: controller.Slots, Run: delayer.Off},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log rabbittest.Logbook
+			cfg, queue := config(t), rabbittest.Prefix(t)
+			in := consume(t, ch, queue)
+			cfg.Backend, cfg.Declare, cfg.Logger = "controller", delayer.Off, log.Logger()
+			cfg.Controller = wheel
+			importInto(t, b, cfg)
+			defer rabbittest.Open(t, cfg) // which removes the topology
+			publisher, controller := cfg, cfg
+			publisher.URL = documented(t, b, "publish", cfg.Prefix, queue)
+			controller.URL = documented(t, b, "control", cfg.Prefix, queue)
+			ctx, stop := context.WithCancel(context.Background())
+			served := make(chan error, 1)
+			go func() { served <- backend.ServeController(ctx, controller) }()
+			arrives(t, publisher, queue, in)
+			stop()
+			require.NoError(t, <-served)
+			require.NotContains(t, log.String(), "level=WARN")
+		})
+	}
+}
+
+// TestOpen_ImportedTopology: the error names what is missing, and nothing is declared.
+func TestOpen_ImportedTopology(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.Declare = delayer.Off
+	_, err := backend.Open(within(t), cfg)
+	require.ErrorIs(t, err, delayer.ErrUnavailable)
+	require.ErrorContains(t, err, `with declare: false there must be exchange "`+cfg.Prefix+`.ladder"`)
+	require.ErrorContains(t, err, "delayer topology print --output definitions")
+	_, again := backend.Open(within(t), cfg)
+	require.Equal(t, err.Error(), again.Error())
+
+	cfg.Declare = delayer.On
+	rabbittest.Open(t, cfg)
+	cfg.Declare = delayer.Off
+	d := rabbittest.Open(t, cfg)
+	err = d.Publish(within(t), "", strings.Repeat("a.", 8)+"a", time.Second, amqp091.Publishing{})
+	require.ErrorIs(t, err, delayer.ErrInvalid)
+	require.ErrorContains(t, err, "9 words; with declare: false it may have eight")
+}
+
+// TestErrors_NoPassword in the errors and the log of a Delayer that cannot be opened, or loses its broker.
+func TestErrors_NoPassword(t *testing.T) {
+	t.Parallel()
+	var log rabbittest.Logbook
+	const secret = "p%40ss%3Aw%2Frd%3F%26%25%2C%23"
+	good := mustParse(t, rabbittest.Broker(t).URL())
+	for name, at := range map[string]string{
+		"credentials": "amqp://guest:" + secret + "@" + good.Host + "/",
+		"port":        "amqp://guest:" + secret + "@127.0.0.1:1/",
+		"none of two": "amqp://guest:" + secret + "@127.0.0.1:1/,amqp://guest:" + secret + "@127.0.0.1:2/",
+		"encoding":    "amqp://guest:p@ss:w/rd?&%,#@127.0.0.1/",
+		"scheme":      "http://guest:" + secret + "@127.0.0.1/",
+		"no TLS":      "amqps://guest:" + secret + "@" + good.Host + "/",
+		"port text":   "amqp://guest:" + secret + "@127.0.0.1:port/",
+		"query":       "amqp://guest:" + secret + "@127.0.0.1/?heartbeat=x",
+		"hosts":       "amqp://guest:" + secret + "@a,b/",
+	} {
+		t.Run(name, func(t *testing.T) {
+			names := backend.Names()
+			if name == "credentials" {
+				names = names[:1] // the broker takes three seconds to say no
+			}
+			for _, b := range names {
+				_, err := backend.Open(within(t), backend.Config{Options: delayer.Options{URL: at, Logger: log.Logger(), Management: "http://u:p%40ss@127.0.0.1:1"}, Backend: b})
+				require.Error(t, err)
+				for _, text := range []string{err.Error(), log.String()} {
+					require.NotContains(t, text, "ss:w")
+					require.NotContains(t, text, "p%40ss")
+					require.NotContains(t, text, "p@ss")
+				}
+			}
+		})
+	}
+}
+
+// TestPermissions_Destinations: the documented limit of permissions, and the boundary that prefixes are.
+func TestPermissions_Destinations(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	cfg, queue := config(t), rabbittest.Prefix(t)
+	ch := channel(t)
+	in := consume(t, ch, queue)
+	d := rabbittest.Open(t, cfg)
+	require.NoError(t, d.Publish(within(t), "", queue, 100*time.Millisecond, amqp091.Publishing{Body: []byte("ours")}))
+	require.Equal(t, "ours", string((<-in).Body))
+
+	// A user that may write to our entry exchange and to nothing else reaches the queue.
+	conn, err := amqp091.Dial(newUser(t, b, "^$", "^"+cfg.Prefix+`\.ladder\.enter$`, "^$"))
+	require.NoError(t, err)
+	defer conn.Close() //nolint:errcheck // the test's end
+	outsider, err := conn.Channel()
+	require.NoError(t, err)
+	to := delivery.Key("", queue, 1)
+	require.NoError(t, outsider.PublishWithContext(within(t), cfg.Prefix+".ladder.enter", "any", true, false, amqp091.Publishing{
+		Headers: amqp091.Table{"BCC": []any{"~d:>100ms", "~d:100ms>end", to}}, Body: []byte("theirs"),
+	}))
+	require.Equal(t, "theirs", string((<-in).Body))
+
+	// One with a prefix of its own does not: it cannot bind the queue, and not publish into this prefix.
+	mine := config(t)
+	own := "^" + mine.Prefix + "[.:]"
+	mine.URL = newUser(t, b, own, own, own)
+	other, err := backend.Open(within(t), mine)
+	require.NoError(t, err)
+	defer func() {
+		require.NoError(t, other.Close())
+		rabbittest.Remove(t, mine)
+	}()
+	for _, at := range []struct{ exchange, key string }{{"", queue}, {cfg.Prefix + ".ladder.enter", "x"}, {cfg.Prefix + ".delivery", to}} {
+		err := other.Publish(within(t), at.exchange, at.key, 100*time.Millisecond, amqp091.Publishing{})
+		require.Error(t, err, at)
+		require.True(t, delayer.SafeToRetry(err))
+	}
+	// Nor by its keys: within its own prefix nothing leads there.
+	conn2, err := amqp091.Dial(mine.URL)
+	require.NoError(t, err)
+	defer conn2.Close() //nolint:errcheck // the test's end
+	theirs, err := conn2.Channel()
+	require.NoError(t, err)
+	returned := theirs.NotifyReturn(make(chan amqp091.Return, 1))
+	require.NoError(t, theirs.PublishWithContext(within(t), mine.Prefix+".delivery.exchanges", to, true, false, amqp091.Publishing{Body: []byte("misrouted")}))
+	select {
+	case r := <-returned:
+		require.Equal(t, "misrouted", string(r.Body))
+	case <-unroutable(t, ch, mine.Prefix):
+	}
+	require.NoError(t, d.Publish(within(t), "", queue, 100*time.Millisecond, amqp091.Publishing{Body: []byte("last")}))
+	require.Equal(t, "last", string((<-in).Body))
+}
+
+// unroutable consumes what a prefix could not deliver.
+func unroutable(t *testing.T, ch *amqp091.Channel, prefix string) <-chan amqp091.Delivery {
+	t.Helper()
+	in, err := ch.Consume(prefix+".unroutable", "", true, false, false, false, nil)
+	require.NoError(t, err)
+	return in
+}

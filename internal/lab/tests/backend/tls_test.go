@@ -1,0 +1,199 @@
+package backend_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+)
+
+// An authority issues certificates into files.
+type authority struct {
+	t      *testing.T
+	folder string
+	file   string
+	cert   *x509.Certificate
+	key    *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T, name string) *authority {
+	t.Helper()
+	a := &authority{t: t, folder: t.TempDir()}
+	a.key = newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
+	require.NoError(t, err)
+	a.cert, err = x509.ParseCertificate(der)
+	require.NoError(t, err)
+	a.file = a.write(name, "CERTIFICATE", der)
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	return key
+}
+
+func (a *authority) write(name, kind string, der []byte) string {
+	path := filepath.Join(a.folder, name+".pem")
+	require.NoError(a.t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	return path
+}
+
+// issue writes a certificate for 127.0.0.1 and rabbit.test, and its key.
+func (a *authority) issue(name string) (cert, key string) {
+	own := newKey(a.t)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames:    []string{"rabbit.test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}, a.cert, own.Public(), a.key)
+	require.NoError(a.t, err)
+	secret, err := x509.MarshalECPrivateKey(own)
+	require.NoError(a.t, err)
+	return a.write(name, "CERTIFICATE", der), a.write(name+"-key", "EC PRIVATE KEY", secret)
+}
+
+// encrypted is a broker that speaks TLS to those with a certificate of its authority.
+func encrypted(t *testing.T, ca *authority) string {
+	t.Helper()
+	cert, key := ca.issue("server")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	at := l.Addr().String()
+	require.NoError(t, l.Close())
+	b := rabbittest.Own(t, rabbit.Options{Choice: rabbit.Node, Config: fmt.Sprintf(
+		"listeners.ssl.default = %s\nssl_options.cacertfile = %s\nssl_options.certfile = %s\nssl_options.keyfile = %s\n"+
+			"ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true\n", at, ca.file, cert, key)})
+	u, err := url.Parse(b.URL())
+	require.NoError(t, err)
+	u.Scheme, u.Host = "amqps", at
+	return u.String()
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	ca, stranger := newAuthority(t, "ca"), newAuthority(t, "stranger")
+	cert, key := ca.issue("client")
+	good := delayer.TLSFiles{CAFile: ca.file, CertFile: cert, KeyFile: key}
+	cfg := backend.Config{Options: delayer.Options{URL: encrypted(t, ca), Prefix: "tls", Logger: silent}, BinaryLadder: binaryladder.Config{Tick: 100 * time.Millisecond, Steps: "100ms,200ms"}}
+
+	_, port, err := net.SplitHostPort(mustParse(t, cfg.URL).Host)
+	require.NoError(t, err)
+	elsewhere := mustParse(t, cfg.URL)
+	elsewhere.Host = "localhost:" + port
+	theirs, theirKey := stranger.issue("client")
+	for name, c := range map[string]struct {
+		url   string
+		files delayer.TLSFiles
+		kind  error
+		want  string
+	}{
+		"another authority":        {cfg.URL, delayer.TLSFiles{CAFile: stranger.file, CertFile: cert, KeyFile: key}, delayer.ErrUnavailable, "tls.ca_file"},
+		"no authority":             {cfg.URL, delayer.TLSFiles{CertFile: cert, KeyFile: key}, delayer.ErrUnavailable, "tls.ca_file"},
+		"another host name":        {elsewhere.String(), good, delayer.ErrUnavailable, "tls.server_name"},
+		"another name":             {cfg.URL, delayer.TLSFiles{CAFile: ca.file, CertFile: cert, KeyFile: key, ServerName: "other.test"}, delayer.ErrUnavailable, "tls.server_name"},
+		"no certificate":           {cfg.URL, delayer.TLSFiles{CAFile: ca.file}, delayer.ErrAccess, "tls.cert_file"},
+		"a stranger's certificate": {cfg.URL, delayer.TLSFiles{CAFile: ca.file, CertFile: theirs, KeyFile: theirKey}, delayer.ErrAccess, "tls.cert_file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := cfg
+			cfg.URL, cfg.TLSFiles = c.url, c.files
+			// A broker that does not like our certificate closes the connection, which may overtake its reason.
+			err := until(t, func() error { _, err := backend.Open(within(t), cfg); return err }, func(err error) bool { return errors.Is(err, c.kind) })
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), "guest")
+		})
+	}
+
+	t.Run("publishes", func(t *testing.T) {
+		cfg := cfg
+		cfg.TLSFiles = good
+		address := cfg.URL
+		cfg.URL = elsewhere.String() + "," + address // each is held to its own host name
+		d := rabbittest.Open(t, cfg)
+		pool := x509.NewCertPool()
+		pool.AddCert(ca.cert)
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		require.NoError(t, err)
+		conn, err := amqp091.DialTLS(address, &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}})
+		require.NoError(t, err)
+		defer conn.Close() //nolint:errcheck // the test's end
+		ch, err := conn.Channel()
+		require.NoError(t, err)
+		in := consume(t, ch, "arrivals")
+		require.NoError(t, d.Publish(within(t), "", "arrivals", 100*time.Millisecond, amqp091.Publishing{}))
+		<-in
+	})
+	t.Run("by another name", func(t *testing.T) {
+		cfg := cfg
+		cfg.URL, cfg.TLSFiles = elsewhere.String(), good
+		cfg.TLSFiles.ServerName = "rabbit.test"
+		rabbittest.Open(t, cfg)
+	})
+}
+
+func mustParse(t *testing.T, raw string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(raw)
+	require.NoError(t, err)
+	return u
+}
+
+func TestTLS_WrongFiles(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	cert, key := ca.issue("client")
+	_, otherKey := ca.issue("other")
+	garbage := filepath.Join(t.TempDir(), "garbage.pem")
+	require.NoError(t, os.WriteFile(garbage, []byte("no certificate"), 0o600))
+	const at = "amqps://u:hunter2@127.0.0.1:1/"
+	for name, c := range map[string]struct {
+		url   string
+		files delayer.TLSFiles
+		want  string
+	}{
+		"no such authority":        {at, delayer.TLSFiles{CAFile: "/nowhere/ca.pem"}, "open tls.ca_file: invalid configuration: open /nowhere/ca.pem"},
+		"garbage":                  {at, delayer.TLSFiles{CAFile: garbage}, garbage + " holds no certificate"},
+		"no key":                   {at, delayer.TLSFiles{CertFile: cert}, "cert_file and key_file go together"},
+		"no certificate":           {at, delayer.TLSFiles{KeyFile: key}, "cert_file and key_file go together"},
+		"no such certificate":      {at, delayer.TLSFiles{CertFile: "/nowhere/cert.pem", KeyFile: key}, "/nowhere/cert.pem"},
+		"another's key":            {at, delayer.TLSFiles{CertFile: cert, KeyFile: otherKey}, "give a certificate and its own key"},
+		"not encrypted":            {"amqp://u:hunter2@127.0.0.1:1/", delayer.TLSFiles{CAFile: ca.file}, "write amqps://, or leave out tls"},
+		"files in the address too": {at + "?cacertfile=/ca.pem", delayer.TLSFiles{CAFile: ca.file}, "give one of them"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := backend.Open(within(t), backend.Config{Options: delayer.Options{URL: c.url, TLSFiles: c.files}})
+			require.ErrorIs(t, err, delayer.ErrConfig)
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), "hunter2")
+		})
+	}
+	_, err := backend.Open(within(t), backend.Config{Options: delayer.Options{URL: at, TLSFiles: delayer.TLSFiles{CAFile: ca.file}, TLS: &tls.Config{}}})
+	require.ErrorIs(t, err, delayer.ErrConfig)
+}

@@ -1,0 +1,123 @@
+package backend_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+)
+
+// lookEvery is how often a test looks for what must happen: without a pause the broker would be busy
+// with answers.
+const lookEvery = 50 * time.Millisecond
+
+// watchedLadder has the steps that double from 100 ms on.
+var watchedLadder = binaryladder.Config{Tick: 100 * time.Millisecond, Steps: "100ms,200ms,400ms,800ms,1600ms,3200ms,6400ms,12800ms,25600ms"}
+
+// watched is a ladder of 100 ms whose topology is looked after all the time.
+func watched(t *testing.T, log *slog.Logger) (d delayer.Delayer, prefix string) {
+	t.Helper()
+	prefix = rabbittest.Prefix(t)
+	cfg := backend.Config{
+		Options:      delayer.Options{URL: rabbittest.Broker(t).URL(), Logger: log, Prefix: prefix, QueueType: delayer.Classic},
+		BinaryLadder: watchedLadder,
+	}
+	d, err := backend.Open(engine.WithWatchEvery(within(t), 100*time.Millisecond), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, d.Close())
+		rabbittest.Remove(t, cfg)
+	})
+	return d, prefix
+}
+
+// TestPublish_QueueDeleted: a message on its way there finds it again, though nobody publishes.
+func TestPublish_QueueDeleted(t *testing.T) {
+	t.Parallel()
+	var log rabbittest.Logbook
+	d, prefix := watched(t, log.Logger())
+	ch, queue := channel(t), rabbittest.Prefix(t)
+	in := consume(t, ch, queue)
+	last := prefix + ".ladder.wait.100ms"
+	for _, first := range []time.Duration{3200 * time.Millisecond, 12800 * time.Millisecond} { // one may be too short for a slow machine
+		began := time.Now()
+		require.NoError(t, d.Publish(within(t), "", queue, first+100*time.Millisecond, amqp091.Publishing{}))
+		_, err := ch.QueueDelete(last, false, false, false)
+		require.NoError(t, err)
+		exchange, key := prefix+".ladder.step."+objects.DurationName(first), "~d:"+objects.DurationName(first)+">100ms"
+		for ctx, look := within(t), time.Tick(lookEvery); !routed(t, exchange, key); <-look {
+			require.NoError(t, ctx.Err())
+		}
+		if time.Since(began) < first {
+			<-in
+			require.Contains(t, log.String(), "of this Delayer were deleted")
+			require.Contains(t, log.String(), last)
+			return
+		}
+	}
+	t.Fatal("the queue was not declared again within 12 s")
+}
+
+// routed says whether a queue takes a message, and does not leave one there.
+func routed(t *testing.T, exchange, key string) bool {
+	t.Helper()
+	ch := channel(t)
+	returns := ch.NotifyReturn(make(chan amqp091.Return, 1))
+	require.NoError(t, ch.Confirm(false))
+	const mandatory = true
+	c, err := ch.PublishWithDeferredConfirm(exchange, key, mandatory, false, amqp091.Publishing{Headers: amqp091.Table{"x-delayer": "probe 0 "}})
+	require.NoError(t, err)
+	if ok, err := c.WaitContext(within(t)); err != nil || !ok {
+		return false
+	}
+	select {
+	case <-returns:
+		return false
+	default:
+		return true
+	}
+}
+
+// TestPublish_WholeTopologyDeleted while nobody publishes: it is there again, and the next Publish finds it.
+func TestPublish_WholeTopologyDeleted(t *testing.T) {
+	t.Parallel()
+	var log rabbittest.Logbook
+	d, prefix := watched(t, log.Logger())
+	other, err := backend.Topology(backend.Config{Options: delayer.Options{Prefix: prefix, QueueType: delayer.Classic}, BinaryLadder: watchedLadder})
+	require.NoError(t, err)
+	ch := channel(t)
+	for _, q := range other.Queues {
+		_, err := ch.QueueDelete(q.Name, false, false, false)
+		require.NoError(t, err)
+	}
+	for _, x := range other.Exchanges {
+		require.NoError(t, ch.ExchangeDelete(x.Name, false, false))
+	}
+	conn, err := broker.Dial(within(t), broker.Options{URL: rabbittest.Broker(t).URL(), Name: t.Name(), Logger: silent})
+	require.NoError(t, err)
+	control := broker.NewControl(conn)
+	defer control.Close()
+	back := func(ctx context.Context) bool {
+		missing, err := objects.Of(control, "test").Missing(ctx, other)
+		require.NoError(t, err)
+		return len(missing) == 0
+	}
+	for ctx, look := within(t), time.Tick(lookEvery); !back(ctx); <-look {
+		require.NoError(t, ctx.Err())
+	}
+	queue := rabbittest.Prefix(t)
+	in := consume(t, ch, queue)
+	require.NoError(t, d.Publish(within(t), "", queue, 100*time.Millisecond, amqp091.Publishing{}))
+	<-in
+}

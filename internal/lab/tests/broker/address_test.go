@@ -1,0 +1,128 @@
+package broker_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/faults"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+)
+
+// dead is an address where nothing listens.
+const dead = "127.0.0.1:1"
+
+// at is the broker's URL with other hosts, as a list.
+func at(t testing.TB, hosts ...string) string {
+	t.Helper()
+	var list []string
+	for _, host := range hosts {
+		u, err := url.Parse(rabbittest.Broker(t).URL())
+		require.NoError(t, err)
+		if host != "" {
+			u.Host = host
+		}
+		list = append(list, u.String())
+	}
+	return strings.Join(list, ",")
+}
+
+func TestDial_FirstAddressThatAnswers(t *testing.T) {
+	t.Parallel()
+	var log rabbittest.Logbook
+	o := options(t, at(t, dead, ""))
+	o.Logger = log.Logger()
+	c, err := broker.Dial(within(t), o)
+	require.NoError(t, err)
+	defer c.Close()
+	require.NotContains(t, c.Endpoint(), dead)
+	require.Contains(t, log.String(), "an address of the broker does not answer")
+	require.Contains(t, log.String(), dead)
+	require.NotContains(t, log.String(), "guest")
+}
+
+func TestDial_NoAddressAnswers(t *testing.T) {
+	t.Parallel()
+	o := options(t, at(t, dead, "127.0.0.1:2"))
+	_, err := broker.Dial(within(t), o)
+	require.ErrorIs(t, err, delayer.ErrUnavailable)
+	for _, want := range []string{"amqp://127.0.0.1:1/: dial tcp", "; amqp://127.0.0.1:2/: dial tcp", "is RabbitMQ running there"} {
+		require.ErrorContains(t, err, want)
+	}
+	require.NotContains(t, err.Error(), "guest")
+
+	u, err := url.Parse(rabbittest.Broker(t).URL())
+	require.NoError(t, err)
+	u.User = url.UserPassword(u.User.Username(), "hunter2")
+	wrong := u.String()
+	_, err = broker.Dial(within(t), options(t, wrong+","+wrong))
+	require.ErrorIs(t, err, delayer.ErrAccess, "all say the same")
+	_, err = broker.Dial(within(t), options(t, wrong+","+at(t, dead)))
+	require.ErrorIs(t, err, delayer.ErrUnavailable, "the other may come back")
+	require.NotContains(t, err.Error(), "hunter2")
+}
+
+// TestConn_NextAddress, and so around.
+func TestConn_NextAddress(t *testing.T) {
+	t.Parallel()
+	one, first := proxied(t)
+	other, second := proxied(t)
+	c, err := broker.Dial(within(t), options(t, at(t, first, second)))
+	require.NoError(t, err)
+	defer c.Close()
+	require.Contains(t, c.Endpoint(), first)
+	for _, step := range []struct {
+		cut  func()
+		next string
+	}{{one.Cut, second}, {other.Cut, first}} {
+		step.cut()
+		require.Eventually(t, func() bool { return strings.Contains(c.Endpoint(), step.next) }, time.Minute, 10*time.Millisecond)
+		_, err := c.Channel(within(t))
+		require.NoError(t, err)
+	}
+}
+
+// TestConn_Observer sees each state, in their order.
+func TestConn_Observer(t *testing.T) {
+	t.Parallel()
+	proxy, address := proxied(t)
+	events := make(chan delayer.ConnectionEvent, 100)
+	o := options(t, at(t, address))
+	o.Observer.Connection = func(e delayer.ConnectionEvent) { events <- e }
+	c, err := broker.Dial(within(t), o)
+	require.NoError(t, err)
+	proxy.Cut()
+	expect := func(was, now delayer.ConnectionState) {
+		t.Helper()
+		select {
+		case e := <-events:
+			require.Equal(t, []delayer.ConnectionState{was, now}, []delayer.ConnectionState{e.Was, e.Now})
+			require.Equal(t, now == delayer.ConnectionDown, e.Err != nil, "why it was lost")
+			require.Equal(t, []string{"test", t.Name()}, []string{e.Backend, e.Name})
+		case <-within(t).Done():
+			t.Fatal("no event")
+		}
+	}
+	expect(delayer.ConnectionClosed, delayer.ConnectionUp)
+	expect(delayer.ConnectionUp, delayer.ConnectionDown)
+	expect(delayer.ConnectionDown, delayer.ConnectionUp)
+	c.Close()
+	expect(delayer.ConnectionUp, delayer.ConnectionClosed)
+	require.Empty(t, events)
+}
+
+// proxied is a proxy in front of the broker, and its host.
+func proxied(t testing.TB) (proxy *faults.Proxy, host string) {
+	t.Helper()
+	proxy, err := faults.NewProxy(rabbittest.Broker(t).URL())
+	require.NoError(t, err)
+	t.Cleanup(proxy.Close)
+	u, err := url.Parse(proxy.URL("amqp://"))
+	require.NoError(t, err)
+	return proxy, u.Host
+}

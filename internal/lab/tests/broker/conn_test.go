@@ -1,0 +1,80 @@
+package broker_test
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"testing"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+)
+
+func TestDial_Errors(t *testing.T) {
+	t.Parallel()
+	good := rabbittest.Broker(t).URL()
+	with := func(change func(*url.URL)) string {
+		u, err := url.Parse(good)
+		require.NoError(t, err)
+		change(u)
+		return u.String()
+	}
+	for name, c := range map[string]struct {
+		url  string
+		kind error
+		want string
+	}{
+		"password": {with(func(u *url.URL) { u.User = url.UserPassword("guest", "hunter2") }), delayer.ErrAccess, "check user name and password"},
+		"vhost":    {with(func(u *url.URL) { u.Path = "/nowhere" }), delayer.ErrAccess, "virtual host"},
+		"port":     {with(func(u *url.URL) { u.Host = "127.0.0.1:1" }), delayer.ErrUnavailable, "is RabbitMQ running there"},
+		"scheme":   {with(func(u *url.URL) { u.Scheme = "https" }), delayer.ErrConfig, "want amqp://"},
+		"tls":      {with(func(u *url.URL) { u.Scheme = "amqps" }), delayer.ErrUnavailable, "does the port match the scheme"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := broker.Dial(within(t), options(t, c.url))
+			require.ErrorIs(t, err, c.kind)
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), "hunter2")
+			require.NotContains(t, err.Error(), "guest:")
+		})
+	}
+}
+
+// TestDial_ContextEnded talks to a server that accepts and says nothing.
+func TestDial_ContextEnded(t *testing.T) {
+	t.Parallel()
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer mute.Close() //nolint:errcheck // the test's end
+	ctx, cancel := context.WithCancel(context.Background())
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		c, _ := mute.Accept()
+		accepted <- c
+		cancel()
+	}()
+	_, err = broker.Dial(ctx, options(t, "amqp://guest:guest@"+mute.Addr().String()+"/"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, (<-accepted).Close())
+}
+
+func TestControl_ChannelError(t *testing.T) {
+	t.Parallel()
+	_, c := open(t, rabbittest.Broker(t).URL(), noReset)
+	err := c.Do(within(t), func(ch *amqp091.Channel) error {
+		_, err := ch.QueueDeclarePassive("nowhere", true, false, false, false, nil)
+		return err
+	})
+	require.ErrorIs(t, broker.Explain("look at", "test", `queue "nowhere"`, err), delayer.ErrUnroutable)
+	require.NoError(t, c.Do(within(t), func(ch *amqp091.Channel) error { return ch.Qos(1, 0, false) }))
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, c.Do(ctx, func(*amqp091.Channel) error { return nil }), context.Canceled)
+	c.Close()
+	require.ErrorIs(t, c.Do(context.Background(), func(*amqp091.Channel) error { return nil }), delayer.ErrClosed)
+}

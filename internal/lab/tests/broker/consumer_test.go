@@ -1,0 +1,117 @@
+package broker_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+)
+
+func TestConsume_LostConnection(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	publisher, control := open(t, b.URL(), func() {})
+	queue := declare(t, control, nil)
+	proxy, address := proxied(t)
+	conn, err := broker.Dial(within(t), options(t, at(t, address)))
+	require.NoError(t, err)
+	defer conn.Close()
+
+	ctx, stop := context.WithCancel(within(t))
+	got, failed, done := make(chan amqp091.Delivery, 10), make(chan error, 10), make(chan struct{})
+	go func() {
+		defer close(done)
+		broker.Consume(ctx, conn, broker.Consuming{
+			Queue: queue, Prefetch: 10,
+			Serve: func(alive context.Context, messages <-chan amqp091.Delivery) {
+				for {
+					select {
+					case d, ok := <-messages:
+						if !ok {
+							<-alive.Done()
+							return
+						}
+						got <- d
+					case <-ctx.Done():
+						return
+					}
+				}
+			},
+			Failed: func(_ context.Context, err error) { failed <- err },
+		})
+	}()
+	require.NoError(t, publisher.Publish(within(t), to(queue)))
+	first := <-got
+	require.False(t, first.Redelivered)
+	proxy.Cut()
+	require.Error(t, <-failed)
+	again := <-got
+	require.True(t, again.Redelivered, "what was not acknowledged comes again")
+	require.NoError(t, again.Ack(false))
+	require.NoError(t, publisher.Publish(within(t), to(queue)))
+	<-got
+	stop()
+	<-done
+	require.Eventually(t, func() bool { return count(t, control, queue) == 1 }, time.Minute, 10*time.Millisecond,
+		"what was not acknowledged is in the queue again")
+}
+
+// TestConsume_EndsWithWhatIsAcknowledged: a channel of a quorum queue keeps acknowledgements back while
+// 32 of them are not stored yet. It must not be closed before they are.
+func TestConsume_EndsWithWhatIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	publisher, control := open(t, b.URL(), func() {})
+	queue := declare(t, control, amqp091.Table{"x-queue-type": "quorum"})
+	conn, err := broker.Dial(within(t), options(t, b.URL()))
+	require.NoError(t, err)
+	defer conn.Close()
+	const many, rounds = 1000, 5 // a fast broker stores them in time now and then
+	for range rounds {
+		batch := publisher.NewBatch(func(_ int, err error) { require.NoError(t, err) })
+		for i := range many {
+			batch.Publish(within(t), i, to(queue))
+		}
+		batch.Flush(within(t))
+		acknowledge(t, conn, queue, many)
+		require.Zero(t, left(t, control, queue), "they were acknowledged, and come again")
+	}
+}
+
+// acknowledge consumes until so many messages are acknowledged, one by one.
+func acknowledge(t *testing.T, conn *broker.Conn, queue string, many int) {
+	t.Helper()
+	ctx, stop := context.WithCancel(within(t))
+	broker.Consume(ctx, conn, broker.Consuming{
+		Queue: queue, Prefetch: many,
+		Serve: func(_ context.Context, messages <-chan amqp091.Delivery) {
+			var all []amqp091.Delivery
+			for range many {
+				all = append(all, <-messages)
+			}
+			for _, d := range all {
+				require.NoError(t, d.Ack(false))
+			}
+			stop()
+		},
+	})
+}
+
+// left is how many messages a queue has once its consumer is gone.
+func left(t *testing.T, control *broker.Control, queue string) int {
+	t.Helper()
+	var q amqp091.Queue
+	require.Eventually(t, func() bool {
+		require.NoError(t, control.Do(within(t), func(ch *amqp091.Channel) (err error) {
+			q, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+			return err
+		}))
+		return q.Consumers == 0
+	}, time.Minute, 10*time.Millisecond)
+	return q.Messages
+}

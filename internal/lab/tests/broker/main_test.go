@@ -1,0 +1,87 @@
+// Package broker_test tests package broker on a real broker, and packages amqpclient, brokertime, delivery,
+// undelivered and rabbitworld: small ones, for which to start another broker would take longer.
+package broker_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/message"
+)
+
+func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
+
+// patience ends a test that waits in vain.
+const patience = time.Minute
+
+// waitForAnswer is the noWait argument of amqp091-go.
+const waitForAnswer = false
+
+// within bounds a test's waiting; it is far longer than anything here takes.
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func options(t testing.TB, url string) broker.Options {
+	return broker.Options{URL: url, Name: t.Name(), Backend: "test", Logger: slog.New(slog.DiscardHandler)}
+}
+
+// open returns a publisher and a control on the broker, closed when the test ends.
+func open(t testing.TB, url string, onReset func()) (*broker.Publisher, *broker.Control) {
+	t.Helper()
+	return openWith(t, options(t, url), onReset)
+}
+
+func openWith(t testing.TB, o broker.Options, onReset func()) (*broker.Publisher, *broker.Control) {
+	t.Helper()
+	publish, err := broker.Dial(within(t), o)
+	require.NoError(t, err)
+	p := broker.NewPublisher("test", onReset, publish)
+	t.Cleanup(p.Close)
+	conn, err := broker.Dial(within(t), o)
+	require.NoError(t, err)
+	c := broker.NewControl(conn)
+	t.Cleanup(c.Close)
+	return p, c
+}
+
+// declare makes a queue that goes with the test.
+func declare(t testing.TB, c *broker.Control, args amqp091.Table) string {
+	t.Helper()
+	name := rabbittest.Prefix(t)
+	require.NoError(t, c.Do(within(t), func(ch *amqp091.Channel) error {
+		_, err := ch.QueueDeclare(name, true, false, false, false, args)
+		return err
+	}))
+	t.Cleanup(func() {
+		_ = c.Do(within(t), func(ch *amqp091.Channel) error {
+			_, err := ch.QueueDelete(name, false, false, false)
+			return err
+		})
+	})
+	return name
+}
+
+func count(t testing.TB, c *broker.Control, queue string) int {
+	t.Helper()
+	var q amqp091.Queue
+	require.NoError(t, c.Do(within(t), func(ch *amqp091.Channel) (err error) {
+		q, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		return err
+	}))
+	return q.Messages
+}
+
+func to(queue string) broker.Publishing {
+	return broker.Publishing{Key: queue, Message: message.Seal(amqp091.Publishing{Body: []byte("x")}, message.NewEnvelope(time.Now(), 0, ""), nil)}
+}

@@ -1,0 +1,329 @@
+package broker_test
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// A staged broker has the delivery stage of a prefix, and a destination.
+type staged struct {
+	*rabbittest.Rig
+	stage delivery.Stage
+	queue string // an existing destination
+}
+
+func newStaged(t *testing.T) *staged {
+	r := rabbittest.NewRig(t, rabbittest.Broker(t))
+	s := &staged{Rig: r, stage: delivery.NewStage(r.Prefix, true), queue: r.Queue("q", amqp091.Table{"x-queue-type": "quorum"})}
+	control := s.control()
+	require.NoError(t, objects.Of(control, "test").Apply(t.Context(), s.stage.Plan()))
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_ = objects.Of(control, "test").Remove(ctx, s.stage.Plan())
+	})
+	return s
+}
+
+func (s *staged) dial(name string) *broker.Conn {
+	s.Helper()
+	conn, err := broker.Dial(s.Context(), broker.Options{URL: s.Broker.URL(), Name: name, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(s, err)
+	return conn
+}
+
+func (s *staged) control() *broker.Control {
+	c := broker.NewControl(s.dial("control " + s.Prefix))
+	s.Cleanup(c.Close)
+	return c
+}
+
+// config is that of a Mover with connections of its own, in a process that has bound no destination.
+func (s *staged) config() delivery.MoverConfig {
+	p := broker.NewPublisher("test", func() {}, s.dial("publish "+s.Prefix))
+	s.Cleanup(p.Close)
+	control := s.control()
+	log := slog.New(slog.NewTextHandler(s.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	dests := delivery.NewDestinations(s.stage, control, "test", log)
+	s.Cleanup(dests.Close)
+	return delivery.MoverConfig{
+		Destinations: dests, Control: control, Publisher: p, Rules: delivery.Rules{Own: hasWaited}, Resend: true,
+		Restore: func(ctx context.Context, p topology.Plan) error { return objects.Of(control, "test").Apply(ctx, p) },
+		Delay:   func(context.Context, message.Envelope, string, time.Duration, amqp091.Publishing) error { return nil },
+	}
+}
+
+// bind makes the process of a Mover know a queue.
+func (s *staged) bind(c delivery.MoverConfig, queue string) {
+	s.Helper()
+	_, err := c.Destinations.Bind(s.Context(), "", queue, nil, time.Hour)
+	require.NoError(s, err)
+}
+
+// publishing is a Publisher whose calls a test sees. What is nil goes to the real one.
+type publishing struct {
+	*broker.Publisher
+	ours, direct func(context.Context, broker.Publishing) error
+}
+
+func (p publishing) Publish(ctx context.Context, msg broker.Publishing) error {
+	if p.ours != nil {
+		return p.ours(ctx, msg)
+	}
+	return p.Publisher.Publish(ctx, msg)
+}
+
+func (p publishing) PublishDirect(ctx context.Context, msg broker.Publishing) error {
+	if p.direct != nil {
+		return p.direct(ctx, msg)
+	}
+	return p.Publisher.PublishDirect(ctx, msg)
+}
+
+// hasWaited reads a header of the tests: brokers from 4.0 on drop an x-death that a client publishes.
+func hasWaited(headers amqp091.Table) (time.Duration, bool) {
+	e, _ := delayer.ParseHeader(headers)
+	waited, ok := headers["waited"].(int64)
+	return e.Delay - time.Duration(waited), ok
+}
+
+// start returns a Mover that is at work.
+func (s *staged) start(c delivery.MoverConfig) *delivery.Mover {
+	s.Helper()
+	m := delivery.StartMover(c)
+	s.Cleanup(m.Close)
+	require.Eventually(s, m.Watched, time.Minute, 10*time.Millisecond)
+	return m
+}
+
+// misroute puts a message into the misrouted queue that has waited for a part of its delay.
+func (s *staged) misroute(id, exchange, key string, delay, waited time.Duration) {
+	s.Helper()
+	headers := amqp091.Table{}
+	if id != "" {
+		headers[delayer.Header] = message.Envelope{ID: id, Due: time.Now().Add(time.Hour), Delay: delay, Exchange: exchange}.String()
+	}
+	headers["waited"] = int64(waited)
+	require.NoError(s, s.Ch.PublishWithContext(s.Context(), s.stage.Unroutable(), key, true, false, amqp091.Publishing{
+		Headers: headers, Body: []byte(id), DeliveryMode: amqp091.Persistent,
+	}))
+}
+
+func TestMover_WhatCameWhileItWasAtWork(t *testing.T) {
+	t.Parallel()
+	s := newStaged(t)
+	c := s.config()
+	type again struct {
+		envelope  message.Envelope
+		key       string
+		remaining time.Duration
+	}
+	delayed := make(chan again, 1)
+	c.Delay = func(_ context.Context, e message.Envelope, key string, remaining time.Duration, _ amqp091.Publishing) error {
+		delayed <- again{e, key, remaining}
+		return nil
+	}
+	s.start(c)
+	arrived, kept := s.Consume(s.queue), s.Consume(s.stage.Unroutable())
+
+	s.misroute("due", "", s.queue, time.Second, time.Second)
+	got := rabbittest.Next(t, arrived)
+	require.Equal(t, "due", string(got.Body))
+	require.Contains(t, got.Headers, delayer.Header)
+
+	s.misroute("gone", "", s.queue+"-gone", time.Second, time.Second)
+	got = rabbittest.Next(t, kept)
+	require.Equal(t, []any{"gone", s.queue + "-gone"}, []any{string(got.Body), got.RoutingKey})
+	require.Contains(t, got.Headers, message.Came)
+
+	s.misroute("no-exchange", s.Prefix+"-x", "k", time.Second, time.Second)
+	require.Equal(t, "no-exchange", string(rabbittest.Next(t, kept).Body))
+
+	s.misroute("routed-nowhere", "amq.topic", s.Prefix, time.Second, time.Second)
+	require.Equal(t, "routed-nowhere", string(rabbittest.Next(t, kept).Body))
+
+	s.misroute("to-ours", "", s.stage.Unroutable(), time.Second, time.Second)
+	require.Equal(t, "to-ours", string(rabbittest.Next(t, kept).Body))
+
+	s.misroute("", "", s.queue, 0, 0)
+	require.NotContains(t, rabbittest.Next(t, kept).Headers, delayer.Header)
+
+	s.misroute("early", "", s.queue, 3*time.Second, time.Second)
+	select {
+	case a := <-delayed:
+		require.Equal(t, []any{"early", s.queue, 2 * time.Second}, []any{a.envelope.ID, a.key, a.remaining})
+	case <-time.After(time.Minute):
+		t.Fatal("it is not published again")
+	}
+	require.Eventually(t, func() bool { return s.Count(s.stage.Misrouted()) == 0 }, time.Minute, 10*time.Millisecond)
+}
+
+func TestMover_WhatCameBefore(t *testing.T) {
+	t.Parallel()
+	s := newStaged(t)
+	kept := s.Consume(s.stage.Unroutable())
+	s.misroute("before", "", s.queue, time.Second, time.Second)
+	require.Eventually(t, func() bool { return s.Count(s.stage.Misrouted()) == 1 }, time.Minute, 10*time.Millisecond)
+	c := s.config()
+	s.bind(c, s.queue)
+	s.start(c)
+	require.Equal(t, "before", string(rabbittest.Next(t, kept).Body))
+	require.Zero(t, s.Count(s.queue))
+}
+
+func TestMover_ResendOff(t *testing.T) {
+	t.Parallel()
+	s := newStaged(t)
+	kept := s.Consume(s.stage.Unroutable())
+	c := s.config()
+	c.Resend = false
+	m := delivery.StartMover(c)
+	defer m.Close()
+	s.misroute("due", "", s.queue, time.Second, time.Second)
+	require.Equal(t, "due", string(rabbittest.Next(t, kept).Body))
+	require.Zero(t, s.Count(s.queue))
+}
+
+// TestMover_Outage: what came while the connection was lost is sent on where this process knows its destination.
+func TestMover_Outage(t *testing.T) {
+	t.Parallel()
+	s := newStaged(t)
+	if !s.Broker.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to close a connection")
+	}
+	conn := s.dial("mover of " + s.Prefix)
+	c := s.config()
+	c.Control = broker.NewControl(conn)
+	t.Cleanup(c.Control.Close)
+	s.bind(c, s.queue)
+	other := s.Prefix + "-other"
+	_, err := s.Ch.QueueDeclare(other, true, false, true, false, nil)
+	require.NoError(t, err)
+	m := s.start(c)
+	arrived, kept := s.Consume(s.queue), s.Consume(s.stage.Unroutable())
+	for range 2 {
+		require.Eventually(t, m.Watched, time.Minute, 10*time.Millisecond)
+		s.Cut("mover of " + s.Prefix)
+		s.misroute("known", "", s.queue, time.Second, time.Second)
+		s.misroute("not-known", "", other, time.Second, time.Second)
+		require.Equal(t, "known", string(rabbittest.Next(t, arrived).Body))
+		// It may have come when the consumer was live again; then it is certain too.
+		select {
+		case d := <-kept:
+			require.Equal(t, "not-known", string(d.Body))
+		case d := <-s.Consume(other):
+			require.Equal(t, "not-known", string(d.Body))
+		case <-time.After(time.Minute):
+			t.Fatal("nothing comes")
+		}
+	}
+}
+
+// TestMover_Handover: another process takes over when the holder of the lock is gone.
+func TestMover_Handover(t *testing.T) {
+	t.Parallel()
+	s := newStaged(t)
+	one, two := s.config(), s.config()
+	var second atomic.Int64
+	p := two.Publisher.(*broker.Publisher)
+	two.Publisher = publishing{Publisher: p, direct: func(ctx context.Context, msg broker.Publishing) error {
+		second.Add(1)
+		return p.PublishDirect(ctx, msg)
+	}}
+	s.bind(two, s.queue)
+	first := s.start(one)
+	next2 := s.start(two) // it sees that the other is live
+	arrived := s.Consume(s.queue)
+	s.misroute("one", "", s.queue, time.Second, time.Second)
+	require.Equal(t, "one", string(rabbittest.Next(t, arrived).Body))
+	require.Zero(t, second.Load())
+	first.Close()
+	one.Control.Close()
+	s.misroute("two", "", s.queue, time.Second, time.Second)
+	require.Equal(t, "two", string(rabbittest.Next(t, arrived).Body))
+	require.EqualValues(t, 1, second.Load())
+	require.True(t, next2.Watched())
+	require.Zero(t, s.Count(s.stage.Unroutable()))
+}
+
+// TestMover_QueuesDeleted: they are declared again, and nothing is lost that was in hand.
+func TestMover_QueuesDeleted(t *testing.T) {
+	t.Parallel()
+	s := newStaged(t)
+	c := s.config()
+	s.start(c)
+	_, err := s.Ch.QueueDelete(s.stage.Unroutable(), false, false, false)
+	require.NoError(t, err)
+	s.misroute("gone", "", s.queue+"-gone", time.Second, time.Second)
+	require.Equal(t, "gone", string(s.Take(s.stage.Unroutable()).Body))
+	_, err = s.Ch.QueueDelete(s.stage.Misrouted(), false, false, false)
+	require.NoError(t, err)
+	arrived := s.Consume(s.queue)
+	require.Eventually(t, func() (there bool) {
+		s.Fresh(func(ch *amqp091.Channel) error {
+			_, err := ch.QueueDeclarePassive(s.stage.Misrouted(), true, false, false, false, nil)
+			there = err == nil
+			return err
+		})
+		return there
+	}, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { // until the consumer is back, what comes is not vouched for
+		s.misroute("due", "", s.queue, time.Second, time.Second)
+		select {
+		case <-arrived:
+			return true
+		case <-time.After(100 * time.Millisecond):
+			return false
+		}
+	}, time.Minute, time.Millisecond)
+}
+
+// TestMover_Close gives back what it has in hand.
+func TestMover_Close(t *testing.T) {
+	t.Parallel()
+	s := newStaged(t)
+	c := s.config()
+	trying := make(chan struct{}, 100)
+	c.Publisher = publishing{direct: func(ctx context.Context, _ broker.Publishing) error {
+		trying <- struct{}{}
+		<-ctx.Done() // the broker takes nothing
+		return &delayer.Error{Op: "publish", Kind: delayer.ErrUnknown, Cause: context.Cause(ctx)}
+	}, Publisher: c.Publisher.(*broker.Publisher)}
+	m := s.start(c)
+	s.misroute("in-hand", "", s.queue, time.Second, time.Second)
+	<-trying
+	m.Close()
+	require.Eventually(t, func() bool { return s.Count(s.stage.Misrouted()) == 1 }, time.Minute, 20*time.Millisecond)
+}
+
+// TestMover_Brief: a process that ends at once leaves nothing that would be counted as misrouted.
+func TestMover_Brief(t *testing.T) {
+	t.Parallel()
+	s := newStaged(t)
+	c := s.config()
+	p, marked := c.Publisher.(*broker.Publisher), make(chan struct{}, 100)
+	c.Publisher = publishing{Publisher: p, ours: func(ctx context.Context, msg broker.Publishing) error {
+		defer func() { marked <- struct{}{} }()
+		return p.Publish(ctx, msg)
+	}}
+	for range 5 {
+		m := delivery.StartMover(c)
+		<-marked
+		m.Close()
+	}
+	require.Zero(t, s.Count(s.stage.Misrouted()))
+}

@@ -1,0 +1,201 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+)
+
+func noReset() {}
+
+func TestPublish_Outcomes(t *testing.T) {
+	t.Parallel()
+	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
+	queue := declare(t, c, nil)
+	full := declare(t, c, amqp091.Table{"x-max-length": int32(1), "x-overflow": "reject-publish"})
+	ctx := within(t)
+
+	require.NoError(t, p.Publish(ctx, to(queue)))
+	require.Equal(t, 1, count(t, c, queue), "nil means stored")
+
+	err := p.Publish(ctx, to(queue+".nowhere"))
+	require.ErrorIs(t, err, delayer.ErrUnroutable)
+	require.ErrorIs(t, err, broker.ErrReturned)
+	require.True(t, delayer.SafeToRetry(err))
+
+	require.NoError(t, p.Publish(ctx, to(full)))
+	err = p.Publish(ctx, to(full))
+	require.ErrorIs(t, err, delayer.ErrRefused)
+	require.True(t, delayer.SafeToRetry(err))
+
+	require.NoError(t, p.Publish(ctx, to(queue)), "none of this disturbs the next")
+}
+
+func TestPublish_Returns(t *testing.T) {
+	t.Parallel()
+	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
+	queue := declare(t, c, nil)
+	ctx := within(t)
+	var wg sync.WaitGroup
+	for i := range 400 {
+		wg.Go(func() {
+			if i%2 == 0 {
+				if err := p.Publish(ctx, to(queue)); err != nil {
+					t.Errorf("routable: %v", err)
+				}
+				return
+			}
+			if err := p.Publish(ctx, to(queue+".nowhere")); !errors.Is(err, delayer.ErrUnroutable) {
+				t.Errorf("unroutable: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 200, count(t, c, queue))
+}
+
+func TestPublish_MissingExchange(t *testing.T) {
+	t.Parallel()
+	reset := make(chan struct{}, 1)
+	p, c := open(t, rabbittest.Broker(t).URL(), func() { reset <- struct{}{} })
+	queue := declare(t, c, nil)
+	ctx := within(t)
+	lost := to(queue)
+	lost.Exchange = "nowhere"
+
+	err := p.PublishDirect(ctx, lost)
+	require.ErrorIs(t, err, delayer.ErrUnroutable)
+	require.ErrorContains(t, err, "404 NOT_FOUND")
+	require.ErrorIs(t, p.Publish(ctx, lost), broker.ErrReturned, "the first message tells of an exchange of ours")
+	require.NoError(t, p.Publish(ctx, to(queue)))
+	require.Empty(t, reset)
+	require.NoError(t, p.PublishDirect(ctx, to(queue)), "the channel comes back")
+
+	require.ErrorIs(t, p.Publish(ctx, lost), delayer.ErrUnknown)
+	require.NoError(t, p.Publish(ctx, to(queue)))
+	<-reset // our own exchanges may be what is missing
+}
+
+func TestPublish_ContextEnded(t *testing.T) {
+	t.Parallel()
+	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
+	queue := declare(t, c, nil)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	reason := errors.New("changed my mind")
+	cancel(reason)
+	err := p.Publish(ctx, to(queue))
+	require.ErrorIs(t, err, delayer.ErrNotSent)
+	require.ErrorIs(t, err, reason)
+	require.Zero(t, count(t, c, queue))
+}
+
+func TestPublish_AfterClose(t *testing.T) {
+	t.Parallel()
+	conn, err := broker.Dial(within(t), options(t, rabbittest.Broker(t).URL()))
+	require.NoError(t, err)
+	p := broker.NewPublisher("test", noReset, conn)
+	p.Close()
+	require.ErrorIs(t, p.Publish(within(t), to("q")), delayer.ErrClosed)
+	p.Close()
+}
+
+// TestPublish_MemoryAlarm has a memory alarm block the connection: Publish obeys ctx, Close returns.
+func TestPublish_MemoryAlarm(t *testing.T) {
+	b := rabbittest.Alone(t)
+	p, c := open(t, b.URL(), noReset)
+	queue := declare(t, c, nil)
+	ctx := within(t)
+	require.NoError(t, p.Publish(ctx, to(queue)), "the broker blocks a connection that publishes")
+	alarm(t, b, "0")
+
+	// The broker tells its connections of the alarm when the command has ended, so that some may be
+	// stored yet. The first that is not finds out that the connection is blocked.
+	var err error
+	require.Eventually(t, func() bool {
+		err = p.Publish(short(t), to(queue))
+		return errors.Is(err, delayer.ErrNotSent) && strings.Contains(err.Error(), "memory or disk alarm")
+	}, time.Minute, time.Millisecond, "what is not sent can be withdrawn")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, c.Do(ctx, func(ch *amqp091.Channel) error { return ch.Qos(1, 0, false) }), "control is not blocked")
+
+	alarm(t, b, "0.6")
+	require.NoError(t, p.Publish(ctx, to(queue)), "publishing goes on by itself")
+}
+
+func alarm(t *testing.T, b *rabbit.Broker, watermark string) {
+	t.Helper()
+	_, err := b.Ctl(within(t), "set_vm_memory_high_watermark", watermark)
+	require.NoError(t, err)
+}
+
+func short(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestPublish_LostConnections cuts all connections while messages are published: what was nil is there, and
+// nothing of what was certainly not stored.
+func TestPublish_LostConnections(t *testing.T) {
+	b := rabbittest.Alone(t)
+	p, c := open(t, b.URL(), noReset)
+	queue := declare(t, c, nil)
+	ctx := within(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	confirmed, unknown, afterCut, cut := 0, 0, 0, false
+	enough := make(chan struct{})
+	publish := func() {
+		err := p.Publish(ctx, to(queue))
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
+			confirmed++
+			if !cut {
+				return
+			}
+			if afterCut++; afterCut == 100 {
+				close(enough)
+			}
+		case errors.Is(err, delayer.ErrUnknown):
+			unknown++
+		case !errors.Is(err, delayer.ErrNotSent):
+			t.Errorf("unexpected: %v", err)
+		}
+	}
+	for range 8 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-enough:
+					return
+				case <-ctx.Done():
+					return
+				default:
+					publish()
+				}
+			}
+		})
+	}
+	require.NoError(t, b.CutConnections(ctx))
+	mu.Lock()
+	cut = true
+	mu.Unlock()
+	wg.Wait()
+	require.NoError(t, ctx.Err(), "publishing does not go on after the cut")
+	stored := count(t, c, queue)
+	require.GreaterOrEqual(t, stored, confirmed)
+	require.LessOrEqual(t, stored, confirmed+unknown)
+}

@@ -1,0 +1,197 @@
+package broker_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/undelivered"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// unroutable returns a Client of a prefix. Nothing is declared.
+func unroutable(t *testing.T, prefix string) *undelivered.Client {
+	t.Helper()
+	c, err := undelivered.OpenUnroutable(within(t), options(t, rabbittest.Broker(t).URL()), prefix)
+	require.NoError(t, err)
+	c.Rules.TTL = delivery.TTLs(topology.Plan{})
+	t.Cleanup(c.Close)
+	return c
+}
+
+// kept returns a Client with n messages in its queue.
+func kept(t *testing.T, n int) (*undelivered.Client, *rabbittest.Rig) {
+	t.Helper()
+	c := unroutable(t, rabbittest.Prefix(t))
+	r := rabbittest.NewRig(t, rabbittest.Broker(t))
+	r.Declare(c.Queue(), amqp091.Table{"x-queue-type": "quorum"})
+	r.Publish("", c.Queue(), slices.Repeat([]amqp091.Publishing{{Body: []byte("x")}}, n)...)
+	awaitKept(t, c, n)
+	return c, r
+}
+
+func awaitKept(t *testing.T, c *undelivered.Client, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		count, err := c.Count(t.Context())
+		return err == nil && count == n
+	}, patience, 10*time.Millisecond)
+}
+
+func senderOf(t *testing.T, c *undelivered.Client) *undelivered.Sender {
+	t.Helper()
+	s, err := c.Sender(within(t))
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestUndelivered_BrokersTime: the operator's clock, which says that the message is due, decides
+// nothing.
+func TestUndelivered_BrokersTime(t *testing.T) {
+	s := senderOf(t, unroutable(t, rabbittest.Prefix(t)))
+	now := time.Now()
+	m := undelivered.Kept{Ours: true, Known: true, Delivery: amqp091.Delivery{RoutingKey: "q"}}
+	for _, c := range []struct {
+		due, came time.Time
+		stays     string
+	}{
+		{due: now.Add(-time.Hour)}, // the broker's time is asked for, and says the same on one machine
+		{due: now.Add(-time.Minute)},
+		{due: now.Add(time.Minute), stays: "it is not due before"},
+		{due: now.Add(-time.Hour), came: now.Add(time.Hour), stays: "it is not due before"},
+	} {
+		m.Remaining, m.Came, m.Envelope.Due = time.Second, c.came, c.due
+		stays, err := s.Unfit(within(t), &m)
+		require.NoError(t, err)
+		if c.stays == "" {
+			require.Empty(t, stays)
+		}
+		require.Contains(t, stays, c.stays)
+	}
+}
+
+// TestUndelivered_BrokersTimeRefused: nobody may declare exchanges whose names begin with amq., as
+// asking for the time does.
+func TestUndelivered_BrokersTimeRefused(t *testing.T) {
+	s := senderOf(t, unroutable(t, "amq"))
+	m := undelivered.Kept{Ours: true, Delivery: amqp091.Delivery{RoutingKey: "q"}, Envelope: message.Envelope{Due: time.Now()}}
+	_, err := s.Unfit(within(t), &m)
+	require.ErrorIs(t, err, delayer.ErrAccess)
+	require.ErrorContains(t, err, "the user must configure")
+
+	m.Known = true // and nothing remains of its delay
+	stays, err := s.Unfit(within(t), &m)
+	require.NoError(t, err, "no clock is needed")
+	require.Empty(t, stays)
+}
+
+// TestUndelivered_Unfit: messages that are not sent, whatever their destination.
+func TestUndelivered_Unfit(t *testing.T) {
+	s := senderOf(t, unroutable(t, "p"))
+	unfit := func(m undelivered.Kept) string {
+		stays, err := s.Unfit(within(t), &m)
+		require.NoError(t, err)
+		return stays
+	}
+	require.Contains(t, unfit(undelivered.Kept{}), "no header x-delayer")
+	ours := undelivered.Kept{Ours: true, Known: true, Envelope: message.Envelope{Due: time.Now()}}
+	require.Empty(t, unfit(ours))
+	for _, c := range [][2]string{{"", "p.unroutable"}, {"p.delivery", "k"}} {
+		own := ours
+		own.Envelope.Exchange, own.RoutingKey = c[0], c[1]
+		require.Contains(t, unfit(own), "the Delayer's own")
+	}
+	ours.UserId = "somebody"
+	require.Contains(t, unfit(ours), `its user-id is "somebody"`)
+}
+
+func TestUndelivered_ConnectionLost(t *testing.T) {
+	c, _ := kept(t, 3)
+	other := unroutable(t, strings.TrimSuffix(c.Queue(), ".unroutable"))
+	r, total, err := c.Read(within(t))
+	require.NoError(t, err)
+	require.Equal(t, 3, total)
+	first, err := r.Next(within(t))
+	require.NoError(t, err)
+	require.False(t, first.Ours)
+	c.Close()
+	for err == nil { // what had come is still handed out
+		_, err = r.Next(within(t))
+	}
+	require.ErrorIs(t, err, delayer.ErrUnavailable)
+	require.ErrorContains(t, err, c.Queue())
+	require.Error(t, first.Remove())
+	r.Close()
+	awaitKept(t, other, 3)
+}
+
+func TestUndelivered_QueueDeleted(t *testing.T) {
+	c, rig := kept(t, 3)
+	r, _, err := c.Read(within(t))
+	require.NoError(t, err)
+	rig.Take(c.Queue()) // the reader waits for one more than it will get
+	_, err = r.Next(within(t))
+	require.NoError(t, err)
+	_, err = rig.Channel().QueueDelete(c.Queue(), false, false, waitForAnswer)
+	require.NoError(t, err)
+	for err == nil {
+		_, err = r.Next(within(t))
+	}
+	require.ErrorContains(t, err, "was the queue deleted")
+	r.Close()
+	_, err = c.Count(within(t))
+	require.ErrorContains(t, err, "there is no such queue (a Delayer declares it when it is opened")
+}
+
+// TestUndelivered_HeadersLargerThanAFrame: the broker lets x-death grow beyond its own limit, and
+// closes the connection of a consumer of such a message with 501. It is read here, not sent, and can
+// be removed.
+func TestUndelivered_HeadersLargerThanAFrame(t *testing.T) {
+	c, rig := kept(t, 1)
+	wait := rig.Exchange("wait", "fanout", nil)
+	rig.Bind(c.Queue(), "", wait, nil)
+	rig.Declare(wait, amqp091.Table{"x-message-ttl": int64(0), "x-dead-letter-exchange": wait})
+	var copies []any
+	for i := range 200 {
+		copies = append(copies, fmt.Sprintf("%0250d", i))
+	}
+	rig.Publish("", wait, amqp091.Publishing{Headers: amqp091.Table{
+		delayer.Header: message.Envelope{ID: "large", Due: time.Unix(0, 0), Exchange: "amq.topic"}.String(),
+		"CC":           copies, "pad": strings.Repeat("x", 70<<10),
+	}})
+	awaitKept(t, c, 2)
+	s := senderOf(t, c)
+	r, total, err := c.Read(within(t))
+	require.NoError(t, err)
+	require.Equal(t, 2, total)
+	var unfit []string
+	for {
+		m, err := r.Next(within(t))
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		if m.Ours {
+			stays, err := s.Unfit(within(t), m)
+			require.NoError(t, err)
+			unfit = append(unfit, stays)
+			require.NoError(t, m.Remove())
+		}
+	}
+	r.Close()
+	require.Len(t, unfit, 1)
+	require.Contains(t, unfit[0], "larger than a frame")
+	awaitKept(t, c, 1)
+}

@@ -1,0 +1,177 @@
+// Package conformance_test runs the conformance suite on every backend, as package backend opens it.
+package conformance_test
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/backend/fixedtiers"
+	"github.com/delayer-go/delayer/conformance"
+	"github.com/delayer-go/delayer/conformance/rabbitworld"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lab/subjects"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+)
+
+// options has a retry that is soon enough not to wait for it, and late enough for a machine under load.
+// The suite does not ask how late a message is; the long campaign of cmd/faults keeps RabbitMQ's three
+// minutes.
+var options = rabbit.Options{
+	Plugins: []string{rabbittest.DelayedMessages},
+	Args:    rabbit.DeadLetterRetry(20 * time.Second),
+}
+
+func TestMain(m *testing.M) { rabbittest.Main(m, options) }
+
+// silent is the logger of tests that break connections on purpose.
+var silent = slog.New(slog.DiscardHandler)
+
+// A subject is a configuration that the suite runs on.
+type subject struct {
+	name  string
+	cfg   backend.Config
+	world func(w conformance.World, url string) (conformance.World, error) // nil for the plain one
+}
+
+func suiteSubjects() []subject {
+	tiers := []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 2 * time.Second}
+	ladder := backend.Config{BinaryLadder: binaryladder.Config{
+		Tick: 10 * time.Millisecond, Steps: "10ms,20ms,40ms,80ms,160ms,320ms,640ms,1280ms,2560ms,5120ms,10240ms,20480ms",
+	}}
+	var out []subject
+	for _, kind := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
+		for _, s := range []subject{
+			{name: "binaryladder/calendar", cfg: backend.Config{BinaryLadder: binaryladder.Config{Tick: 100 * time.Millisecond}}},
+			{name: "binaryladder/list", cfg: ladder},
+			{name: "binaryladder/topic", cfg: backend.Config{BinaryLadder: binaryladder.Config{Tick: 10 * time.Millisecond, Routing: "topic"}}},
+			{name: "controller/rounds", cfg: backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Tick: 100 * time.Millisecond}}},
+			{name: "fixedtiers/up", cfg: backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers}}},
+			{name: "fixedtiers/exact", cfg: backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers, Rounding: "exact"}}},
+		} {
+			s.name += "/" + string(kind)
+			s.cfg.QueueType = kind
+			out = append(out, s)
+		}
+	}
+	var listed []backend.Config
+	for _, s := range out {
+		listed = append(listed, s.cfg)
+	}
+	for _, s := range subjects.Others(listed...) {
+		out = append(out, subject{name: s.Name, cfg: s.Config})
+	}
+	slots := backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Slots}}
+	return append(out,
+		subject{name: "controller/slots/quorum", cfg: slots},
+		subject{name: "binaryladder with go-rabbitmq/quorum", cfg: ladder, world: newGoRabbitWorld})
+}
+
+// watchEvery is longer than most cases last: two dozen Delayers, of up to 70 queues each, are open at a
+// time. To look at all of that every five seconds keeps the broker busy.
+const watchEvery = 10 * time.Second
+
+// atATime is how many subjects are at work on the broker until they meet: they wait most of the time.
+const atATime = 3
+
+// TestConformance runs all subjects on one broker. They meet before the case that restarts it, so that
+// it restarts once, with the messages of all of them.
+func TestConformance(t *testing.T) {
+	b := rabbittest.Broker(t)
+	all := suiteSubjects()
+	m := &meeting{members: len(all)}
+	room := make(chan struct{}, atATime)
+	var running sync.WaitGroup
+	for _, s := range all {
+		running.Go(func() {
+			defer m.leave() // at once, if -run leaves this one out
+			t.Run(s.name, func(t *testing.T) {
+				if subjects.InExchange(s.cfg) {
+					rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
+				}
+				room <- struct{}{}
+				leave := sync.OnceFunc(func() { <-room })
+				defer leave()
+				cfg := s.cfg
+				cfg.URL, cfg.Prefix, cfg.Logger = b.URL(), rabbittest.Prefix(t), silent
+				conform(t, b, cfg, s.world, func(step func() error) error {
+					leave()
+					return m.together(step)
+				})
+			})
+		})
+	}
+	running.Wait()
+}
+
+// conform runs the suite on a configuration, in the World that dress makes of a plain one.
+func conform(
+	t *testing.T, b *rabbit.Broker, cfg backend.Config,
+	dress func(conformance.World, string) (conformance.World, error), together func(step func() error) error,
+) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	defer cancel()
+	// It keeps the topology while the suite opens and closes its own. It waits at the meeting with many
+	// others: looking at the topology as often as usual would keep the broker busy.
+	first, err := backend.Open(engine.WithWatchEvery(ctx, time.Minute), cfg)
+	require.NoError(t, err)
+	world := rabbitworld.Config{
+		URL: b.URL(), Unroutable: cfg.Prefix + ".unroutable",
+		Cut:     func(context.Context) error { return conformance.Unable("cut: the broker is not ours") },
+		Restart: func(context.Context) error { return conformance.Unable("restart: the broker is not ours") },
+	}
+	if b.Owned() {
+		world.Cut = func(ctx context.Context) error { return rabbittest.Cut(ctx, b, "delayer "+cfg.Prefix) }
+		world.Restart = func(ctx context.Context) error {
+			return together(func() error { return b.Restart(ctx) })
+		}
+	}
+	around, err := rabbitworld.Open(ctx, world)
+	require.NoError(t, err)
+	defer func() {
+		rabbittest.Evidence(t, b)
+		require.NoError(t, around.Close())
+		require.NoError(t, first.Close())
+		rabbittest.Remove(t, cfg)
+	}()
+	about, err := backend.About(cfg.Backend)
+	require.NoError(t, err)
+	conformance.Run(t, conformance.Harness{
+		Open: func(ctx context.Context) (delayer.Delayer, error) {
+			return backend.Open(engine.WithWatchEvery(ctx, watchEvery), cfg)
+		},
+		World: func(ctx context.Context) (conformance.World, error) {
+			w, err := around.World(ctx)
+			if err != nil || dress == nil {
+				return w, err
+			}
+			return dress(w, b.URL())
+		},
+		User:          user(t, cfg.URL),
+		Added:         about.Adds,
+		BeforeRestart: func() { _ = together(func() error { return nil }) },
+		Skip:          func(t *testing.T, reason string) { rabbittest.Skipf(t, "%s", reason) },
+	})
+	// A message in the misrouted queue is neither delivered nor kept as unroutable.
+	ch := rabbittest.Channel(t, b)
+	require.Eventually(t, func() bool {
+		q, err := ch.QueueDeclarePassive(cfg.Prefix+".misrouted", true, false, false, false, nil)
+		return err == nil && q.Messages == 0
+	}, time.Minute, 100*time.Millisecond, "messages are left in the misrouted queue")
+}
+
+func user(t *testing.T, raw string) string {
+	u, err := url.Parse(raw)
+	require.NoError(t, err)
+	return u.User.Username()
+}

@@ -1,0 +1,234 @@
+package controller_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+)
+
+// BenchmarkCancel schedules messages, cancels every tenth, reschedules every thousandth, and accounts for
+// each. Two controllers run in processes of their own, of which one is killed while messages come. It
+// reports the rates, the broker's processor time for a change, how late messages are, and the most
+// memory of the controller that stays. For a million, in a quarter of an hour:
+//
+//	go test ./internal/lab/tests/controller -run '^$' -bench Cancel -benchtime 1000000x -timeout 1h
+//
+// With DELAYER_TEST_WAIT=1h in the environment, and a longer timeout, all wait for an hour longer.
+func BenchmarkCancel(b *testing.B) {
+	opts := options(b, delayer.Quorum)
+	d := rabbittest.Open(b, backend.Config{Options: opts, Backend: controller.Name, Controller: controller.Config{Run: delayer.Off}})
+	conn, err := amqp091.Dial(opts.URL)
+	require.NoError(b, err)
+	ch, err := conn.Channel()
+	require.NoError(b, err)
+	a := &agenda{B: b, Delayer: d, queue: rabbittest.Prefix(b), items: make([]item, b.N)}
+	_, err = ch.QueueDeclare(a.queue, true, false, false, false, amqp091.Table{"x-queue-type": "quorum"})
+	require.NoError(b, err)
+	got, err := ch.Consume(a.queue, "", true, false, false, false, nil)
+	require.NoError(b, err)
+	stays, killed := startController(b, opts), startController(b, opts)
+
+	b.ResetTimer()
+	a.schedule()
+	a.change()
+	a.receive(got, func() { require.NoError(b, killed.Process.Kill()) })
+	b.StopTimer()
+	a.report()
+	b.ReportMetric(highWater(stays.Process.Pid), "controller-MB")
+	_ = stays.Process.Kill()
+	require.Error(b, stays.Wait())
+	require.Error(b, killed.Wait())
+	_, _ = ch.QueueDelete(a.queue, false, false, false)
+	require.NoError(b, conn.Close())
+}
+
+// startController starts a controller in a process of its own.
+func startController(tb testing.TB, opts delayer.Options) *exec.Cmd {
+	tb.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), controllerVariable+"="+settings(tb, opts, ""))
+	child.Stderr = os.Stderr
+	require.NoError(tb, child.Start())
+	tb.Cleanup(func() { _ = child.Process.Kill() }) // fails where it has ended
+	return child
+}
+
+// highWater is the most memory that a process has had, in MB; 0 where the system does not tell.
+func highWater(pid int) float64 {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	var kilobytes float64
+	_, _ = fmt.Sscan(after, &kilobytes)
+	return kilobytes / (1 << 10)
+}
+
+// An agenda is the messages of a benchmark.
+type agenda struct {
+	*testing.B
+	delayer.Delayer
+	queue string
+	items []item
+}
+
+type item struct {
+	due    time.Time // not before
+	ticket delayer.Ticket
+	gone   bool // Cancel returned nil
+	came   int
+}
+
+const (
+	cancelEach, rescheduleEach = 10, 1000
+	laterBy                    = 20 * time.Second
+)
+
+func changes(i int) bool { return i%cancelEach == 0 || i%rescheduleEach == 1 }
+
+// schedule leaves time to schedule and change all before the first is due.
+func (a *agenda) schedule() {
+	const lead, leadEach, spreadEach = 8 * time.Second, 400 * time.Microsecond, 500 * time.Microsecond
+	var longer time.Duration
+	if text := os.Getenv("DELAYER_TEST_WAIT"); text != "" && a.N > 1 { // every benchmark runs once first
+		var err error
+		longer, err = time.ParseDuration(text)
+		require.NoError(a, err, "DELAYER_TEST_WAIT")
+	}
+	n := time.Duration(len(a.items))
+	began := time.Now()
+	a.each("schedule", func(int) bool { return true }, func(i int) error {
+		due := began.Add(longer + lead + n*leadEach + time.Duration(i)*spreadEach)
+		msg := amqp091.Publishing{Body: binary.BigEndian.AppendUint64(nil, uint64(i))}
+		it := &a.items[i]
+		it.due = due
+		ticket, err := a.Schedule(a.Context(), "", a.queue, max(0, time.Until(due)), msg)
+		if changes(i) {
+			it.ticket = ticket
+		}
+		return err
+	})
+}
+
+// change cancels and reschedules.
+func (a *agenda) change() {
+	b := rabbittest.Broker(a)
+	before, _ := b.CPU()
+	changed := a.each("change", changes, func(i int) (err error) {
+		it := &a.items[i]
+		if i%cancelEach == 0 {
+			err = a.Cancel(a.Context(), it.ticket)
+			it.gone = err == nil
+			return err
+		}
+		due := it.due.Add(laterBy)
+		if _, err = a.Reschedule(a.Context(), it.ticket, time.Until(due)); err == nil {
+			it.due = due
+		}
+		return err
+	})
+	after, _ := b.CPU()
+	a.ReportMetric(float64((after-before).Microseconds())/float64(max(changed, 1)), "broker-µs/change")
+}
+
+// each calls do for some messages at a time, and reports the rate.
+func (a *agenda) each(what string, of func(int) bool, do func(int) error) (done int64) {
+	const workers = 64
+	var next, count atomic.Int64
+	began := time.Now()
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(a.items); i = int(next.Add(1)) - 1 {
+				if !of(i) {
+					continue
+				}
+				if err := do(i); err != nil {
+					a.Errorf("%s %d: %v", what, i, err)
+				}
+				count.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	a.ReportMetric(float64(count.Load())/time.Since(began).Seconds(), what+"/s")
+	return count.Load()
+}
+
+// receive takes all that comes, until what is missing has had its time, and a while for what must not
+// come. It calls halfway in between.
+func (a *agenda) receive(got <-chan amqp091.Delivery, halfway func()) {
+	const after = 5 * time.Second
+	missing := 0
+	var last time.Time
+	for i := range a.items {
+		if it := &a.items[i]; !it.gone {
+			missing++
+		}
+		if due := a.items[i].due; due.After(last) {
+			last = due
+		}
+	}
+	half := sync.OnceFunc(halfway)
+	defer half()
+	var late []time.Duration
+	for timer, all := time.NewTimer(0), missing; ; {
+		quiet := after
+		if missing > 0 {
+			quiet = patience
+		}
+		timer.Reset(quiet + time.Until(last))
+		select {
+		case m := <-got:
+			it := &a.items[binary.BigEndian.Uint64(m.Body)]
+			late = append(late, time.Since(it.due))
+			if it.came++; it.came == 1 && !it.gone {
+				missing--
+			}
+			if missing == all/2 {
+				half()
+			}
+		case <-timer.C:
+			if len(late) > 0 {
+				report(a.B, late)
+			}
+			return
+		}
+	}
+}
+
+// report counts what must not be, and what may be.
+func (a *agenda) report() {
+	var gone, cancelledCame, missing, twice int
+	for i := range a.items {
+		switch it := &a.items[i]; {
+		case it.gone && it.came > 0:
+			cancelledCame++
+		case it.gone:
+			gone++
+		case it.came == 0:
+			missing++
+		case it.came > 1:
+			twice++
+		}
+	}
+	a.ReportMetric(float64(gone), "cancelled")
+	a.ReportMetric(float64(cancelledCame), "cancelled-delivered")
+	a.ReportMetric(float64(missing), "missing")
+	a.ReportMetric(float64(twice), "twice")
+	if cancelledCame+missing > 0 {
+		a.Errorf("%d were cancelled and delivered, %d are missing", cancelledCame, missing)
+	}
+}

@@ -1,0 +1,397 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/lab/account"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = time.Minute
+
+// A workbench is where the tests publish to and receive from, with plain amqp091-go.
+type workbench struct {
+	*rabbittest.Rig
+	opts delayer.Options
+}
+
+func newWorkbench(t *testing.T, kind delayer.QueueType) *workbench {
+	return &workbench{rabbittest.NewRig(t, rabbittest.Broker(t)), options(t, kind)}
+}
+
+func setUp(t *testing.T, kind delayer.QueueType) *workbench {
+	w := newWorkbench(t, kind)
+	t.Cleanup(func() {
+		rabbittest.Remove(t, backend.Config{Options: w.opts, Backend: controller.Name, Controller: w.rounds()})
+	})
+	return w
+}
+
+// open opens a Delayer whose longest queue waits 40 ms.
+func (w *workbench) open(cfg controller.Config) delayer.Delayer {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cfg.Options = w.opts
+	d, err := controller.Open(ctx, cfg)
+	require.NoError(w, err)
+	w.Cleanup(func() { _ = d.Close() }) // if the test fails: its controller would serve the next one
+	return d
+}
+
+// rounds is a wheel of rounds whose longest queue waits 40 ms.
+func (w *workbench) rounds() controller.Config {
+	return controller.Config{Options: w.opts, Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond}
+}
+
+func (w *workbench) start() delayer.Delayer {
+	w.Helper()
+	return w.open(w.rounds())
+}
+
+// queue declares a queue that goes with the test.
+func (w *workbench) queue() string {
+	w.Helper()
+	name := rabbittest.Prefix(w)
+	w.Declare(name, nil)
+	return name
+}
+
+// messages are an account of them, by their ids.
+type messages = account.Account[string]
+
+func newMessages() *messages { return account.New[string](time.Now()) }
+
+func (w *workbench) publish(d delayer.Delayer, queue string, a *messages, id string, delay time.Duration) {
+	w.Helper()
+	a.Ask(account.Course[string]{ID: id, Asked: a.Now(), Delay: delay})
+	err := d.Publish(w.Context(), "", queue, delay, amqp091.Publishing{MessageId: id})
+	a.Answer(id, a.Now(), err)
+	require.NoError(w, err)
+}
+
+// settle waits for every message of the account. None may be early, or come that was cancelled or not
+// published; how often one may come says the caller.
+func (w *workbench) settle(got <-chan amqp091.Delivery, a *messages) (late []time.Duration) {
+	w.Helper()
+	for a.Counts().Undone > 0 {
+		m := rabbittest.Next(w, got)
+		a.Arrive(m.MessageId, a.Now())
+		require.NotContains(w, m.Headers, "x-death")
+		require.NotContains(w, m.Headers, "x-delayer-stamp")
+		require.NotContains(w, m.Headers, "x-delivery-count")
+	}
+	v := a.Verdict()
+	require.Empty(w, v.Early)
+	require.Empty(w, v.Revived)
+	require.Empty(w, v.Strangers)
+	for _, m := range a.Messages() {
+		if m.Copies > 0 {
+			late = append(late, m.Lateness())
+		}
+	}
+	return late
+}
+
+func kinds(t *testing.T, test func(t *testing.T, w *workbench)) {
+	for _, kind := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			test(t, setUp(t, kind))
+		})
+	}
+}
+
+func TestController_ManyRounds(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, w *workbench) {
+		d := w.start()
+		defer func() { require.NoError(t, d.Close()) }()
+		queue, a := w.queue(), newMessages()
+		got := w.Consume(queue)
+		for i := range 20 { // up to 60 rounds of 40 ms
+			w.publish(d, queue, a, fmt.Sprint(i), time.Duration(2000+20*i+i%3)*time.Millisecond)
+		}
+		late := w.settle(got, a)
+		t.Logf("late by %v", late)
+	})
+}
+
+func TestController_Missing(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, w *workbench) {
+		d := w.start()
+		queue, a := w.queue(), newMessages()
+		got := w.Consume(queue)
+		const messages, delay = 100, 3 * time.Second // longer than it takes to publish and close
+		first := time.Now().Add(delay)
+		for i := range messages {
+			w.publish(d, queue, a, fmt.Sprint(i), delay)
+		}
+		require.NoError(t, d.Close())
+		inTime := time.Now().Before(first)
+		idle := w.open(controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off})
+		w.publish(idle, queue, a, "idle", 50*time.Millisecond)
+		require.NoError(t, idle.Close())
+		if inTime {
+			select {
+			case m := <-got:
+				t.Fatalf("%s was delivered by no one", m.MessageId)
+			case <-time.After(time.Until(first.Add(time.Second))): // what waits is due by now
+			}
+		}
+		again := w.start()
+		w.settle(got, a)
+		require.NoError(t, again.Close())
+	})
+}
+
+func TestController_SideBySide(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, w *workbench) {
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error, 2)
+		for range 2 {
+			go func() {
+				served <- controller.Serve(ctx, w.rounds())
+			}()
+		}
+		d := w.start()
+		queue, a := w.queue(), newMessages()
+		got := w.Consume(queue)
+		var all sync.WaitGroup
+		for g := range 4 {
+			all.Go(func() {
+				for i := range 40 {
+					w.publish(d, queue, a, fmt.Sprint(g, i), time.Duration(300+2*i)*time.Millisecond)
+				}
+			})
+		}
+		all.Wait()
+		require.NoError(t, d.Close()) // with messages waiting: the others go on
+		w.settle(got, a)
+		stop()
+		require.NoError(t, <-served)
+		require.NoError(t, <-served)
+	})
+}
+
+func TestController_ForeignMessagesAreKept(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, w *workbench) {
+		d := w.start()
+		defer func() { require.NoError(t, d.Close()) }()
+		unroutable := w.Consume(w.opts.Prefix + ".unroutable")
+		for i, headers := range []amqp091.Table{
+			nil, {"x-delayer-stamp": "x"}, {delayer.Header: "x 5 y", "x-delayer-stamp": amqp091.Table{"clock": "c"}},
+		} {
+			w.Publish("", w.opts.Prefix+".controller.intake", amqp091.Publishing{
+				MessageId: fmt.Sprint("foreign ", i), Headers: headers, Expiration: "100000", Body: []byte("as it was"),
+			})
+		}
+		queue, a := w.queue(), newMessages()
+		w.publish(d, queue, a, "behind", 100*time.Millisecond)
+		w.settle(w.Consume(queue), a)
+		seen := map[string]bool{}
+		for range 3 {
+			select {
+			case m := <-unroutable:
+				require.Equal(t, "as it was", string(m.Body))
+				require.Empty(t, m.Expiration, "it shall stay")
+				seen[m.MessageId] = true
+			case <-time.After(patience):
+				t.Fatal("a foreign message is missing")
+			}
+		}
+		require.Len(t, seen, 3)
+	})
+}
+
+func TestController_DestinationDeleted(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, w *workbench) {
+		d := w.start()
+		defer func() { require.NoError(t, d.Close()) }()
+		queue := w.queue()
+		unroutable := w.Consume(w.opts.Prefix + ".unroutable")
+		due := time.Now().Add(500 * time.Millisecond)
+		require.NoError(t, d.Publish(t.Context(), "", queue, 500*time.Millisecond, amqp091.Publishing{MessageId: "lost"}))
+		_, err := w.Ch.QueueDelete(queue, false, false, false)
+		require.NoError(t, err)
+		select {
+		case m := <-unroutable:
+			require.False(t, time.Now().Before(due))
+			require.Equal(t, "lost", m.MessageId)
+			require.Equal(t, queue, m.RoutingKey)
+			require.True(t, strings.HasSuffix(m.Headers[delayer.Header].(string), " "), "to the default exchange")
+		case <-time.After(patience):
+			t.Fatal("the message vanished")
+		}
+	})
+}
+
+func TestController_QueuesDeleted(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, w *workbench) {
+		d := w.start()
+		defer func() { require.NoError(t, d.Close()) }()
+		queue := w.queue()
+		got := w.Consume(queue)
+		for _, name := range []string{".controller.intake", ".controller.wait.02"} {
+			_, err := w.Ch.QueueDelete(w.opts.Prefix+name, false, false, false)
+			require.NoError(t, err)
+			// What comes out of a waiting queue before the intake is there again is kept as
+			// unroutable.
+			require.Eventually(t, func() bool {
+				if err := d.Publish(t.Context(), "", queue, 100*time.Millisecond, amqp091.Publishing{}); err != nil {
+					return false
+				}
+				select {
+				case <-got:
+					return true
+				case <-time.After(time.Second):
+					return false
+				}
+			}, patience, time.Millisecond, "nothing arrives after %s was deleted", name)
+		}
+	})
+}
+
+// TestController_IntakeDeclaredAgain: whoever deletes it, another Delayer may have declared it
+// again before the broker looks after the consumers of the old one.
+func TestController_IntakeDeclaredAgain(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, w *workbench) {
+		d := w.start()
+		defer func() { require.NoError(t, d.Close()) }()
+		queue := w.queue()
+		got := w.Consume(queue)
+		intake := w.opts.Prefix + ".controller.intake"
+		described, err := controller.Topology(w.rounds())
+		require.NoError(t, err)
+		queues := described.Queues
+		args := queues[slices.IndexFunc(queues, func(q topology.Queue) bool { return q.Name == intake })].Args
+		for round := range 2 {
+			a := newMessages()
+			for i := range 20 {
+				w.publish(d, queue, a, fmt.Sprint(round, ".", i), time.Duration(100+i)*time.Millisecond)
+			}
+			w.settle(got, a)
+			_, err := w.Ch.QueueDelete(intake, false, false, false)
+			require.NoError(t, err)
+			_, err = w.Ch.QueueDeclare(intake, true, false, false, false, args)
+			require.NoError(t, err)
+			require.NoError(t, w.Ch.QueueBind(intake, "", intake, false, nil))
+			require.NoError(t, w.Ch.QueueBind(intake, "", w.opts.Prefix+".controller.enter", false, nil))
+		}
+	})
+}
+
+func TestController_LongKeys(t *testing.T) {
+	t.Parallel()
+	w := setUp(t, delayer.Classic)
+	d := w.open(controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond})
+	defer func() { require.NoError(t, d.Close()) }()
+	bcc := make([]any, 400)
+	for i := range bcc {
+		bcc[i] = strings.Repeat("k", 200)
+	}
+	err := d.Publish(t.Context(), "", w.queue(), time.Second, amqp091.Publishing{Headers: amqp091.Table{"BCC": bcc}})
+	require.ErrorIs(t, err, delayer.ErrInvalid)
+	require.True(t, delayer.SafeToRetry(err))
+}
+
+func TestOpen_BadConfiguration(t *testing.T) {
+	t.Parallel()
+	_, err := controller.Open(t.Context(), controller.Config{Options: delayer.Options{Prefix: "p"}, Wheel: controller.Rounds, Levels: -1})
+	require.ErrorIs(t, err, delayer.ErrConfig)
+	require.ErrorContains(t, err, "controller.levels")
+	err = controller.Serve(t.Context(), controller.Config{Options: delayer.Options{Prefix: "p"}, Wheel: controller.Rounds, Tick: time.Hour})
+	require.ErrorIs(t, err, delayer.ErrConfig)
+	require.ErrorContains(t, err, "controller.tick")
+}
+
+func TestController_FullDestination(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, w *workbench) {
+		d := w.start()
+		defer func() { require.NoError(t, d.Close()) }()
+		full, other := rabbittest.Prefix(t), w.queue()
+		_, err := w.Ch.QueueDeclare(full, true, false, false, false, amqp091.Table{"x-max-length": int64(1), "x-overflow": "reject-publish"})
+		require.NoError(t, err)
+		defer func() { _, _ = w.Ch.QueueDelete(full, false, false, false) }()
+		a, behind := newMessages(), newMessages()
+		for i := range 20 {
+			w.publish(d, full, a, fmt.Sprint(i), 50*time.Millisecond)
+			w.publish(d, other, behind, fmt.Sprint(i), 60*time.Millisecond)
+		}
+		w.settle(w.Consume(other), behind)
+		w.settle(w.Consume(full), a)
+	})
+}
+
+// The user of a stand-alone controller needs no permission on the destinations.
+func TestController_StandAlonePermissions(t *testing.T) {
+	t.Parallel()
+	standAlonePermissions(t, setUp(t, delayer.Quorum), controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond})
+}
+
+func standAlonePermissions(t *testing.T, w *workbench, cfg controller.Config) {
+	b := rabbittest.Broker(t)
+	if !b.Owned() {
+		rabbittest.Skipf(t, "users: the broker is not ours")
+	}
+	user := strings.ToLower(w.opts.Prefix[:10])
+	for _, args := range [][]string{
+		{"add_user", user, "secret"},
+		{"set_permissions", user, "^" + w.opts.Prefix, "^" + w.opts.Prefix, "^" + w.opts.Prefix},
+	} {
+		_, err := b.Ctl(t.Context(), args...)
+		require.NoError(t, err)
+	}
+	u, err := url.Parse(b.URL())
+	require.NoError(t, err)
+	publisher := u.User.Username()
+	u.User = url.UserPassword(user, "secret")
+	opts := w.opts
+	opts.URL = u.String()
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	cfg.Run = delayer.Off
+	alone := cfg
+	alone.Options = opts
+	go func() { served <- controller.Serve(ctx, alone) }()
+
+	d := w.open(cfg)
+	exchange, queue := rabbittest.Prefix(t), w.queue()
+	require.NoError(t, w.Ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
+	defer func() { _ = w.Ch.ExchangeDelete(exchange, false, false) }()
+	require.NoError(t, w.Ch.QueueBind(queue, "order.*", exchange, false, nil))
+	got := w.Consume(queue)
+	for _, user := range []string{"", publisher} {
+		require.NoError(t, d.Publish(t.Context(), exchange, "order.expired", 100*time.Millisecond, amqp091.Publishing{UserId: user}))
+		m := rabbittest.Next(w, got)
+		require.Equal(t, "order.expired", m.RoutingKey)
+		require.Empty(t, m.UserId, "the broker would not take it from another user")
+	}
+	require.NoError(t, d.Close())
+	stop()
+	require.NoError(t, <-served)
+	_, err = b.Ctl(t.Context(), "delete_user", user)
+	require.NoError(t, err)
+}

@@ -1,0 +1,180 @@
+package controller_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/account"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+)
+
+// A planner schedules messages for one queue.
+type planner struct {
+	*workbench
+	delayer.Delayer
+	queue    string
+	messages *messages
+
+	mu      sync.Mutex
+	tickets map[string]delayer.Ticket
+}
+
+func (w *workbench) planner(d delayer.Delayer, queue string) *planner {
+	require.Positive(w, d.Limits().CancelBefore)
+	return &planner{workbench: w, Delayer: d, queue: queue, messages: newMessages(), tickets: map[string]delayer.Ticket{}}
+}
+
+// schedule schedules a message that is to arrive.
+func (p *planner) schedule(id string, delay time.Duration) {
+	p.Helper()
+	p.messages.Ask(account.Course[string]{ID: id, Asked: p.messages.Now(), Delay: delay})
+	ticket, err := p.Schedule(p.Context(), "", p.queue, delay, amqp091.Publishing{MessageId: id})
+	p.messages.Answer(id, p.messages.Now(), err)
+	require.NoError(p, err)
+	p.note(id, ticket)
+}
+
+func (p *planner) note(id string, ticket delayer.Ticket) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tickets[id] = ticket
+}
+
+func (p *planner) ticket(id string) delayer.Ticket {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tickets[id]
+}
+
+// together calls f n times at once: there are seconds to cancel in, on a machine that may be busy.
+func together(n int, f func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { f(i) })
+	}
+	all.Wait()
+}
+
+// cancel cancels one by any Delayer.
+func (p *planner) cancel(by delayer.Delayer, id string) {
+	p.Helper()
+	err := by.Cancel(p.Context(), p.ticket(id))
+	p.messages.Cancel(id, err)
+	require.NoError(p, err)
+}
+
+func (p *planner) reschedule(id string, delay time.Duration) {
+	p.Helper()
+	due := p.messages.Now() + delay
+	ticket, err := p.Reschedule(p.Context(), p.ticket(id), delay)
+	p.messages.Reschedule(id, due, err)
+	require.NoError(p, err)
+	p.note(id, ticket)
+}
+
+// slotsSchedule: what was cancelled does not arrive, what was rescheduled arrives then; also if the
+// controller that delivers is another one than that which has read the changes.
+func slotsSchedule(t *testing.T, w *workbench) {
+	d, idle := w.slots(delayer.On), w.slots(delayer.Off)
+	queue := w.queue()
+	got := w.Consume(queue)
+	p := w.planner(d, queue)
+	const short, long = 10 * time.Second, 14 * time.Second
+	together(20, func(i int) {
+		p.schedule(fmt.Sprint("kept ", i), short)
+		p.schedule(fmt.Sprint("gone ", i), short)
+		p.schedule(fmt.Sprint("later ", i), short)
+	})
+	p.schedule("soon", 2*time.Second)
+	p.schedule("at once", 0)
+	p.schedule("twice", short)
+	p.schedule("later, then gone", short)
+	together(20, func(i int) {
+		p.cancel(idle, fmt.Sprint("gone ", i))
+		p.reschedule(fmt.Sprint("later ", i), long)
+	})
+	require.NoError(t, idle.Cancel(t.Context(), p.tickets["gone 0"]), "again")
+	old := p.tickets["twice"]
+	p.reschedule("twice", time.Hour)
+	require.NotEqual(t, old, p.tickets["twice"])
+	p.reschedule("twice", long)
+	p.reschedule("later, then gone", long)
+	p.cancel(idle, "later, then gone")
+	for _, id := range []string{"soon", "at once"} {
+		require.ErrorIs(t, idle.Cancel(t.Context(), p.tickets[id]), delayer.ErrTooLate)
+	}
+	_, err := idle.Reschedule(t.Context(), p.tickets["kept 0"], -time.Second)
+	require.ErrorIs(t, err, delayer.ErrOutOfRange)
+	for i, delay := range []time.Duration{30 * time.Second, 10 * time.Minute, 5 * time.Hour, 40 * 24 * time.Hour, 500 * 24 * time.Hour} {
+		id := fmt.Sprint("earlier ", i)
+		p.schedule(id, delay)
+		p.reschedule(id, short)
+	}
+	require.NoError(t, d.Close())
+	again := w.slots(delayer.On)
+	w.publish(again, queue, p.messages, "last", long)
+	t.Logf("late by %v", w.settle(got, p.messages))
+	require.ErrorIs(t, idle.Cancel(t.Context(), p.tickets["kept 0"]), delayer.ErrTooLate, "it was delivered")
+	lost, err := idle.Schedule(t.Context(), "", queue, 20*24*time.Hour, amqp091.Publishing{})
+	require.NoError(t, err)
+	for i := range 32 {
+		_, err = w.Ch.QueuePurge(fmt.Sprintf("%s.controller.wait.days.%02d", w.opts.Prefix, i), false)
+		require.NoError(t, err)
+	}
+	require.NoError(t, idle.Cancel(t.Context(), lost), "a message that does not exist")
+	slotsRefuseTickets(t, idle, p.tickets["kept 0"])
+	require.NoError(t, again.Close())
+	require.NoError(t, idle.Close())
+}
+
+func slotsRefuseTickets(t *testing.T, s delayer.Delayer, good delayer.Ticket) {
+	for _, garbage := range []delayer.Ticket{"", "d1.x", good + "x", good[1:]} {
+		err := s.Cancel(t.Context(), garbage)
+		require.ErrorIs(t, err, delayer.ErrTicket)
+		_, err = s.Reschedule(t.Context(), garbage, time.Hour)
+		require.ErrorIs(t, err, delayer.ErrTicket)
+	}
+}
+
+// slotsControllersAreKilled: one is killed that has read what was cancelled, and the next one starts only
+// after the messages were due.
+func slotsControllersAreKilled(t *testing.T, w *workbench) {
+	d := w.slots(delayer.Off)
+	queue, marker := w.queue(), w.queue()
+	p, first := w.planner(d, queue), w.Consume(marker)
+	child := startController(t, w.opts)
+	const delay = 10 * time.Second
+	p.half(20, delay)
+	_, err := p.Schedule(t.Context(), "", marker, time.Millisecond, amqp091.Publishing{})
+	require.NoError(t, err)
+	rabbittest.Next(w, first)
+	require.NoError(t, child.Process.Kill())
+	require.Error(t, child.Wait())
+	got := w.Consume(queue)
+	select {
+	case m := <-got:
+		t.Fatalf("%s was delivered by no one", m.MessageId)
+	case <-time.After(delay):
+	}
+	again := w.slots(delayer.On)
+	p.schedule("last", time.Second)
+	t.Logf("late by %v", w.settle(got, p.messages))
+	require.NoError(t, again.Close())
+	require.NoError(t, d.Close())
+}
+
+// half schedules n messages that are to arrive, and n that are cancelled.
+func (p *planner) half(n int, delay time.Duration) {
+	p.Helper()
+	together(n, func(i int) {
+		p.schedule(fmt.Sprint("kept ", i), delay)
+		p.schedule(fmt.Sprint("gone ", i), delay)
+		p.cancel(p, fmt.Sprint("gone ", i))
+	})
+}

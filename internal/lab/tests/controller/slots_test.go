@@ -1,0 +1,431 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/message"
+)
+
+// A ring is a level of the wheel.
+type ring struct {
+	level string
+	slots int64
+	width time.Duration
+}
+
+var (
+	seconds = ring{"seconds", 64, 3 * time.Second}
+	minutes = ring{"minutes", 96, time.Minute}
+	hours   = ring{"hours", 32, time.Hour}
+	days    = ring{"days", 32, 24 * time.Hour}
+	months  = ring{"months", 12, 30 * 24 * time.Hour}
+)
+
+// index is of the slot that serves after this time.
+func (r ring) index(after time.Duration) int64 {
+	return time.Now().Add(after).UnixMilli() / r.width.Milliseconds() % r.slots
+}
+
+func (r ring) queue(prefix string, index int64) string {
+	return fmt.Sprintf("%s.controller.wait.%s.%02d", prefix, r.level, index)
+}
+
+func (w *workbench) slot(r ring, after time.Duration) string {
+	return r.queue(w.opts.Prefix, r.index(after))
+}
+
+// slots declares the slots as an administrator would, and removes them after the test.
+func slots(t *testing.T) (w *workbench, cfg backend.Config) {
+	w = newWorkbench(t, delayer.Quorum)
+	cfg = backend.Config{Options: w.opts, Backend: controller.Name, Controller: controller.Config{Wheel: controller.Slots}}
+	cfg.Management, cfg.Declare = rabbittest.Broker(t).Management(), delayer.Off
+	all, err := backend.Topology(cfg)
+	require.NoError(t, err)
+	const rings = "slots=64x3s+96x1m0s+32x1h0m0s+32x24h0m0s+12x720h0m0s,"
+	require.Contains(t, fmt.Sprint(all), rings, "the rings above are the wheel's")
+	_, err = backend.Apply(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		const force = true // some tests leave messages
+		require.NoError(t, backend.Remove(context.Background(), cfg, force))
+	})
+	return w, cfg
+}
+
+// TestSlots declares the slots once for all: there are 236.
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	w, cfg := slots(t)
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, w *workbench)
+	}{
+		{"declared by others", func(t *testing.T, w *workbench) { slotsDeclaredByOthers(t, w, cfg) }},
+		{"deliver", slotsDeliver},
+		{"another process", slotsAnotherProcess},
+		{"another wheel is a conflict", slotsAnotherWheelIsAConflict},
+		{"from the intake", slotsFromTheIntake},
+		{"stragglers", slotsStragglers},
+		{"stragglers in a slow slot", slotsStragglersInASlowSlot},
+		{"search", slotsSearch},
+		{"cancel and reschedule", slotsSchedule},
+		{"controllers are killed", slotsControllersAreKilled},
+		{"observer", slotsObserver},
+		{"a stopped publisher", slotsPublisherStopped},
+		{"delivered just before Close", slotsDeliveredJustBeforeClose},
+		{"stand-alone permissions", func(t *testing.T, w *workbench) { standAlonePermissions(t, w, cfg.Controller) }},
+		{"are full", slotsAreFull},
+		{"expire under a policy", slotsExpireUnderAPolicy},
+		{"are deleted or purged", slotsAreDeletedOrPurged},
+		{"broker's clock was set", slotsBrokersClockWasSet}, // last: what it records stays
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.test(t, &workbench{w.In(t), w.opts})
+		})
+	}
+}
+
+func (w *workbench) slots(run delayer.Toggle) delayer.Delayer {
+	w.Helper()
+	return w.open(controller.Config{Wheel: controller.Slots, Run: run})
+}
+
+// slotsDeclaredByOthers: a Delayer that declares nothing needs nothing else, and adds nothing.
+func slotsDeclaredByOthers(t *testing.T, w *workbench, cfg backend.Config) {
+	d, err := backend.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	queue, a := w.queue(), newMessages()
+	w.publish(d, queue, a, "first", time.Second)
+	w.settle(w.Consume(queue), a)
+	require.NoError(t, d.Close())
+	if cfg.Management != "" {
+		problems, err := backend.Verify(t.Context(), cfg)
+		require.NoError(t, err)
+		require.Empty(t, problems)
+	}
+}
+
+func slotsDeliver(t *testing.T, w *workbench) {
+	d := w.slots(delayer.On)
+	queue, a := w.queue(), newMessages()
+	got := w.Consume(queue)
+	var all sync.WaitGroup
+	for g := range 4 {
+		all.Go(func() {
+			for i := range 100 {
+				w.publish(d, queue, a, fmt.Sprint(g, i), time.Duration(g*1000+20*i+1)*time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("late by up to %v", slices.Max(w.settle(got, a)))
+	require.NoError(t, d.Close())
+}
+
+// slotsAnotherProcess: a controller that shares no clock with the publisher. It finds what is
+// overdue, and takes over from one that ends.
+func slotsAnotherProcess(t *testing.T, w *workbench) {
+	ctx, stop := context.WithCancel(t.Context())
+	d := w.slots(delayer.Off)
+	queue, a := w.queue(), newMessages()
+	got := w.Consume(queue)
+	for i := range 50 {
+		w.publish(d, queue, a, fmt.Sprint("first ", i), time.Duration(i*20+1)*time.Millisecond)
+	}
+	served := make(chan error, 1)
+	go func() {
+		served <- controller.Serve(ctx, controller.Config{Options: w.opts})
+	}()
+	w.settle(got, a)
+	a = newMessages()
+	for i := range 50 {
+		w.publish(d, queue, a, fmt.Sprint("second ", i), time.Duration(i*20+2000)*time.Millisecond)
+	}
+	other := w.slots(delayer.On)
+	stop()
+	require.NoError(t, <-served)
+	w.settle(got, a)
+	require.NoError(t, other.Close())
+	require.NoError(t, d.Close())
+}
+
+func slotsAnotherWheelIsAConflict(t *testing.T, w *workbench) {
+	require.NoError(t, w.slots(delayer.On).Close())
+	_, err := controller.Open(t.Context(), controller.Config{Options: w.opts, Wheel: controller.Rounds})
+	require.ErrorIs(t, err, delayer.ErrConflict)
+}
+
+// slotsStragglers: what is written into a slot after its turn, or lies in one between its turns,
+// is not found a rotation later.
+func slotsStragglers(t *testing.T, w *workbench) {
+	d := w.slots(delayer.On)
+	queue, stragglers := w.queue(), w.queue()
+	got := w.Consume(stragglers)
+	stamped := w.stamped(d, stragglers)
+	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
+	arrives := func(slot string) {
+		t.Helper()
+		w.Publish("", slot, stamped)
+		require.Equal(t, "straggler", rabbittest.Next(w, got).MessageId)
+	}
+	arrives(w.slot(seconds, -15*time.Second))
+	arrives(w.slot(minutes, -15*time.Minute))
+	arrives(w.slot(hours, -3*time.Hour))
+	require.NoError(t, d.Close())
+
+	// Nobody ran for longer than slots are consumed after their turns. The next controller counts what is
+	// in them: each has its message by then, and the broker has noticed that the last consumer is gone.
+	for _, slot := range []string{
+		w.slot(seconds, -time.Minute), w.slot(minutes, -50*time.Minute), w.slot(days, -20*24*time.Hour),
+	} {
+		w.Publish("", slot, stamped)
+		w.holds(slot, 1)
+	}
+	again := w.slots(delayer.On)
+	for range 3 {
+		rabbittest.Next(w, got)
+	}
+	a := newMessages()
+	w.publish(again, queue, a, "also", 100*time.Millisecond)
+	w.settle(w.Consume(queue), a)
+	require.NoError(t, again.Close())
+}
+
+// slotsStragglersInASlowSlot: the broker counts 0 messages for a quorum queue that does not answer within
+// 250 ms, as while it is read from disk after a start.
+func slotsStragglersInASlowSlot(t *testing.T, w *workbench) {
+	b := rabbittest.Broker(t)
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to make a queue slow")
+	}
+	d := w.slots(delayer.On)
+	queue := w.queue()
+	got := w.Consume(queue)
+	overdue := w.stamped(d, queue)
+	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
+	require.NoError(t, d.Close())
+	slot := w.slot(minutes, -45*time.Minute)
+	w.Publish("", slot, overdue)
+	w.holds(slot, 1)
+	_, err := b.Ctl(t.Context(), "eval", fmt.Sprintf(
+		`S = binary_to_existing_atom(<<"%%2F_%s">>), ok = sys:suspend(S), spawn(fun() -> timer:sleep(5000), sys:resume(S) end).`, slot))
+	require.NoError(t, err)
+	d = w.slots(delayer.On)
+	rabbittest.Next(w, got)
+	require.NoError(t, d.Close())
+}
+
+// slotsSearch: a message that was written so late that its slot was at rest is behind those of the
+// next turn. Its publisher knows that, and asks for a search.
+func slotsSearch(t *testing.T, w *workbench) {
+	d := w.slots(delayer.On)
+	queue := w.queue()
+	got := w.Consume(queue)
+	overdue := w.stamped(d, queue)
+	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
+	const others, ahead = 40, 40 * time.Minute // more than are taken when slots are looked at
+	index := minutes.index(ahead)
+	slot := minutes.queue(w.opts.Prefix, index)
+	future := w.stampedFor(queue, time.Now().Add(ahead))
+	future.MessageId = "another"
+	w.Publish("", slot, slices.Repeat([]amqp091.Publishing{future}, others)...)
+	w.Publish("", slot, overdue)
+	w.holds(slot, others+1)
+	ask := amqp091.Publishing{Headers: amqp091.Table{"x-delayer-search": fmt.Sprintf("1.%d", index)}}
+	w.Publish("", w.opts.Prefix+".controller.intake", ask)
+	require.Equal(t, "straggler", rabbittest.Next(w, got).MessageId)
+	w.holds(slot, others) // when the search is over
+	require.NoError(t, d.Close())
+}
+
+// slotsDeliveredJustBeforeClose: what was delivered is acknowledged when Close returns. What is held
+// goes back.
+func slotsDeliveredJustBeforeClose(t *testing.T, w *workbench) {
+	d := w.slots(delayer.On)
+	queue := w.queue()
+	got := w.Consume(queue)
+	overdue := w.stamped(d, queue)
+	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
+	slot := w.slot(minutes, 0)
+	// Held: those behind it are acknowledged one by one.
+	w.Publish("", slot, w.stampedFor(queue, time.Now().Add(90*time.Second)))
+	const many = 500
+	w.Publish("", slot, slices.Repeat([]amqp091.Publishing{overdue}, many)...)
+	for range many {
+		rabbittest.Next(w, got)
+	}
+	require.NoError(t, d.Close())
+	w.holds(slot, 1)
+	_, err := w.Ch.QueuePurge(slot, false)
+	require.NoError(t, err)
+}
+
+// holds waits until a queue holds so many messages.
+func (w *workbench) holds(queue string, messages int) {
+	w.Helper()
+	require.Eventually(w, func() bool {
+		q, err := w.Ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		require.NoError(w, err)
+		return q.Messages == messages
+	}, patience, 100*time.Millisecond)
+}
+
+// slotsBrokersClockWasSet: a controller that starts later knows of a step by what is recorded.
+func slotsBrokersClockWasSet(t *testing.T, w *workbench) {
+	d := w.slots(delayer.On)
+	queue := w.queue()
+	got := w.Consume(queue)
+	old, since := w.stamped(d, queue), time.Now()
+	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
+	require.NoError(t, d.Close())
+	const step = 3 * time.Second
+	record := fmt.Sprintf(`{"record":{"number":1,"total":%d,"steps":[{"by":%d,"until":%q}]}}`,
+		step, step, time.Now().Add(time.Hour).Format(time.RFC3339))
+	exchange := w.opts.Prefix + ".controller.enter.slots"
+	w.Publish(exchange, "~d:steps", amqp091.Publishing{Body: []byte(record)})
+	for range 2 { // it stays
+		d = w.slots(delayer.On)
+		due := time.Now().Add(step)
+		old.Headers[message.Stamp] = stampOfAnother(queue, 0, time.Hour, time.Now(), since)
+		w.Publish("", w.opts.Prefix+".controller.intake", old)
+		rabbittest.Next(w, got)
+		require.GreaterOrEqual(t, time.Since(due), -time.Millisecond, "it is early")
+		require.NoError(t, d.Close())
+	}
+}
+
+// slotsAreDeletedOrPurged: they are declared again, and what is published from then on arrives.
+func slotsAreDeletedOrPurged(t *testing.T, w *workbench) {
+	d := w.slots(delayer.On)
+	queue, a := w.queue(), newMessages()
+	got := w.Consume(queue)
+	w.publish(d, queue, a, "first", time.Millisecond)
+	w.settle(got, a)
+	a = newMessages()
+	for i := range seconds.slots {
+		slot := seconds.queue(w.opts.Prefix, i)
+		_, err := w.Ch.QueuePurge(slot, false)
+		require.NoError(t, err)
+		if i%2 == 0 {
+			_, err = w.Ch.QueueDelete(slot, false, false, false)
+			require.NoError(t, err)
+		}
+	}
+	for i := range 5 {
+		w.publish(d, queue, a, fmt.Sprint(i), time.Duration(i+1)*time.Second)
+	}
+	w.settle(got, a)
+	for i := range months.slots { // nobody consumes these yet
+		_, err := w.Ch.QueueDelete(months.queue(w.opts.Prefix, i), false, false, false)
+		require.NoError(t, err)
+	}
+	require.NoError(t, d.Publish(t.Context(), "", queue, 200*24*time.Hour, amqp091.Publishing{}), "it is returned, and published again")
+	require.NoError(t, d.Close())
+}
+
+// policy sets one for the slots of a level, until it is cleared or the test ends.
+func (w *workbench) policy(b *rabbit.Broker, level, definition string) (clearPolicy func() error) {
+	w.Helper()
+	pattern := fmt.Sprintf(`^%s\.controller\.wait\.%s`, w.opts.Prefix, level)
+	_, err := b.Ctl(w.Context(), "set_policy", w.opts.Prefix, pattern, definition)
+	require.NoError(w, err)
+	clearPolicy = sync.OnceValue(func() error {
+		_, err := b.Ctl(context.Background(), "clear_policy", w.opts.Prefix)
+		return err
+	})
+	w.Cleanup(func() { _ = clearPolicy() })
+	return clearPolicy
+}
+
+// slotsAreFull under a policy: Publish says so, and what was taken stays.
+func slotsAreFull(t *testing.T, w *workbench) {
+	b := rabbittest.Broker(t)
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to set a policy")
+	}
+	d := w.slots(delayer.On)
+	queue := w.queue()
+	clearPolicy := w.policy(b, "months", `{"max-length":1}`)
+	publish := func() error { return d.Publish(t.Context(), "", queue, 200*24*time.Hour, amqp091.Publishing{}) }
+	var err error
+	taken := 0
+	require.Eventually(t, func() bool {
+		err = publish()
+		if err == nil {
+			taken++
+		}
+		return err != nil
+	}, patience, time.Millisecond)
+	require.ErrorIs(t, err, delayer.ErrRefused)
+	require.NoError(t, clearPolicy())
+	require.Eventually(t, func() bool { return publish() == nil }, patience, 100*time.Millisecond)
+	month := (time.Now().Add(200*24*time.Hour).UnixMilli() / (30 * 24 * time.Hour).Milliseconds()) % 12
+	w.holds(fmt.Sprintf("%s.controller.wait.months.%02d", w.opts.Prefix, month), taken+1)
+	require.NoError(t, d.Close())
+}
+
+// slotsExpireUnderAPolicy: what expires in a slot comes to its time nevertheless.
+func slotsExpireUnderAPolicy(t *testing.T, w *workbench) {
+	b := rabbittest.Broker(t)
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to set a policy")
+	}
+	d := w.slots(delayer.On)
+	clearPolicy := w.policy(b, "seconds", `{"message-ttl":500}`)
+	queue, a := w.queue(), newMessages()
+	for i := range 10 {
+		w.publish(d, queue, a, fmt.Sprint(i), time.Duration(6000+20*i)*time.Millisecond)
+	}
+	w.settle(w.Consume(queue), a)
+	require.NoError(t, clearPolicy())
+	require.NoError(t, d.Close())
+}
+
+// slotsFromTheIntake: a publisher that does not know the broker's time leaves it to a controller
+// to place its message.
+func slotsFromTheIntake(t *testing.T, w *workbench) {
+	d := w.slots(delayer.On)
+	queue := w.queue()
+	got := w.Consume(queue)
+	msg := w.stamped(d, queue)
+	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
+	const delay = 5 * time.Second // longer than what is held wherever it comes from
+	msg.Headers[message.Stamp] = stampOfAnother(queue, 0, delay, time.UnixMilli(0), time.UnixMilli(0))
+	published := time.Now()
+	w.Publish("", w.opts.Prefix+".controller.intake", msg)
+	m := rabbittest.Next(w, got)
+	require.GreaterOrEqual(t, time.Since(published), delay)
+	require.Equal(t, "straggler", m.MessageId)
+	require.NotContains(t, m.Headers, "BCC")
+	require.NoError(t, d.Close())
+}
+
+// stamped returns a message for a queue as it waits in a slot, due now. The queue's binding exists
+// once a message was published to it.
+func (w *workbench) stamped(d delayer.Delayer, queue string) amqp091.Publishing {
+	w.Helper()
+	a := newMessages()
+	w.publish(d, queue, a, "before", time.Millisecond)
+	return w.stampedFor(queue, time.Now())
+}
+
+// stampedFor returns one that is due at a time.
+func (w *workbench) stampedFor(queue string, due time.Time) amqp091.Publishing {
+	return amqp091.Publishing{MessageId: "straggler", DeliveryMode: amqp091.Persistent, Headers: amqp091.Table{
+		delayer.Header: fmt.Sprintf("straggler %d 1 ", due.UnixMilli()),
+		message.Stamp:  stampOfAnother(queue, 0, time.Hour, due, time.Now()),
+	}}
+}

@@ -1,0 +1,440 @@
+package migrate_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/internal/app/migration/bridge"
+	"github.com/delayer-go/delayer/internal/app/migration/inventory"
+	"github.com/delayer-go/delayer/internal/app/migration/record"
+	"github.com/delayer-go/delayer/internal/app/migration/swap"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/undelivered"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// bridgePatience bounds what hangs, and measures nothing.
+const bridgePatience = time.Minute
+
+// A crossing is an exchange of the plugin with a queue behind it, and a bridge for it.
+type crossing struct {
+	*rabbittest.Rig
+	cfg        backend.Config
+	management string
+	exchange   string
+	queue      string
+	conn       *broker.Conn
+}
+
+func newCrossing(t testing.TB, kind string) *crossing {
+	c := &crossing{Rig: rabbittest.NewRig(t, needPlugin(t))}
+	c.cfg.URL, c.management = c.Broker.URL(), management(t, c.Broker) // the Delayer does without: it would wait for policies
+	c.cfg.Prefix, c.cfg.Logger = c.Prefix, slog.New(slog.DiscardHandler)
+	c.cfg.BinaryLadder = binaryladder.Config{Tick: 20 * time.Millisecond, Steps: "20ms,40ms,80ms,160ms,320ms,640ms,1280ms,2560ms"}
+	c.exchange, c.queue = c.Exchange("the exchange", "x-delayed-message", amqp091.Table{"x-delayed-type": kind}), c.Queue("the queue", nil)
+	c.Bind(c.queue, "order.*", c.exchange, nil)
+	var err error
+	c.conn, err = broker.Dial(t.Context(), broker.Options{URL: c.Broker.URL(), Logger: c.cfg.Logger})
+	require.NoError(t, err)
+	t.Cleanup(c.conn.Close)
+	t.Cleanup(c.tidy)
+	return c
+}
+
+// tidy removes everything.
+func (c *crossing) tidy() {
+	ctx, cancel := context.WithTimeout(context.Background(), bridgePatience)
+	defer cancel()
+	rabbittest.Remove(c, c.cfg)
+	conn, err := broker.Dial(ctx, broker.Options{URL: c.Broker.URL(), Logger: c.cfg.Logger})
+	require.NoError(c, err)
+	control := broker.NewControl(conn)
+	defer control.Close()
+	plan := record.BridgeSide(c.cfg.Prefix, c.exchange).Add(topology.Plan{
+		Exchanges: []topology.Exchange{{Name: c.exchange}, {Name: record.Behind(c.cfg.Prefix, c.exchange)}},
+		Queues: []topology.Queue{{Name: c.queue}, {Name: record.Bridge(c.cfg.Prefix, c.exchange)},
+			{Name: record.Queue(c.cfg.Prefix, c.exchange)}},
+	})
+	assert.NoError(c, objects.Of(control, "test").Remove(ctx, plan))
+}
+
+func (c *crossing) api() *inventory.API {
+	vhost, err := broker.Vhost(c.cfg.URL)
+	require.NoError(c, err)
+	return inventoryOf(c, c.management, vhost)
+}
+
+// swap makes the exchange lead to the bridge.
+func (c *crossing) swap() {
+	c.Helper()
+	k, err := record.Open(c.Context(), c.conn, c.cfg.Prefix, c.exchange)
+	require.NoError(c, err)
+	defer func() { assert.NoError(c, k.Close()) }()
+	s := &swap.Swapper{
+		Prefix: c.cfg.Prefix, Exchange: c.exchange, API: c.api(), Broker: swap.Wire{Conn: c.conn}, Journal: k, Now: time.Now,
+	}
+	_, err = s.Prepare(c.Context())
+	require.NoError(c, err)
+	_, err = s.Switch(c.Context(), record.Bridging)
+	require.NoError(c, err)
+}
+
+// cross runs a bridge until stop is called or the test ends.
+func (c *crossing) cross(change func(*bridge.Config)) (stop func()) {
+	c.Helper()
+	settings, err := engine.Resolve(c.cfg.Options, "")
+	require.NoError(c, err)
+	d, err := backend.Open(c.Context(), c.cfg)
+	require.NoError(c, err)
+	cfg := bridge.Config{Settings: settings, Delayer: d, Exchange: c.exchange, Prefetch: 100}
+	if change != nil {
+		change(&cfg)
+	}
+	b, err := bridge.Open(c.Context(), cfg)
+	require.NoError(c, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); b.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+		b.Close()
+		assert.NoError(c, d.Close())
+	})
+	c.Cleanup(stop)
+	return stop
+}
+
+// count is how many messages a queue has that nobody holds; -1 without the queue.
+func (c *crossing) count(queue string) int {
+	ch, err := c.conn.Channel(c.Context())
+	require.NoError(c, err)
+	defer func() { _ = ch.Close() }()
+	q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+	if err != nil {
+		return -1
+	}
+	return q.Messages
+}
+
+// seen is what a consumer sees of a message, but for when and whence it came.
+func seen(d amqp091.Delivery, without ...string) amqp091.Delivery {
+	d.Acknowledger, d.ConsumerTag, d.DeliveryTag, d.MessageCount, d.Exchange = nil, "", 0, 0, ""
+	d.Headers = maps.Clone(d.Headers)
+	maps.DeleteFunc(d.Headers, func(name string, _ any) bool {
+		return name == delayer.Header || name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
+	})
+	for _, name := range without {
+		delete(d.Headers, name)
+	}
+	if len(d.Headers) == 0 {
+		d.Headers = nil
+	}
+	return d
+}
+
+// TestBridge_AsThePlugin publishes the same messages to an exchange of the plugin before and after
+// it is switched to a bridge: consumers see the same.
+func TestBridge_AsThePlugin(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"topic", "headers"} {
+		t.Run(kind, func(t *testing.T) {
+			c := newCrossing(t, kind)
+			uri, err := amqp091.ParseURI(c.cfg.URL)
+			require.NoError(t, err)
+			full := amqp091.Publishing{
+				ContentType: "text/plain", ContentEncoding: "e", DeliveryMode: 2, Priority: 3, CorrelationId: "c", ReplyTo: "r",
+				Timestamp: time.Unix(1_600_000_000, 0), Type: "t", UserId: uri.Username, AppId: "a", Body: []byte("body"),
+			}
+			expiring := full
+			expiring.Expiration, expiring.Priority = "3600000", 9
+			messages := map[string]amqp091.Publishing{
+				"none": full, "zero": full, "negative": full, "late": full, "text": full, "expiring": expiring, "both": expiring,
+				"bare": {}, "transient": {DeliveryMode: 1},
+			}
+			delays := map[string]any{
+				"zero": int32(0), "negative": int32(-300), "late": int32(300), "text": "300", "both": int32(300), "bare": int32(100),
+			}
+			deliveries := c.Consume(c.queue)
+			publish := func() map[string]amqp091.Delivery {
+				came := map[string]amqp091.Delivery{}
+				for id, msg := range messages {
+					msg.MessageId = id
+					msg.Headers = amqp091.Table{"s": "x", "n": int64(1), "t": amqp091.Table{"l": []any{int32(1), true}}, "CC": []any{"order.copy"}}
+					if delay, ok := delays[id]; ok {
+						msg.Headers["x-delay"] = delay
+					}
+					c.PublishDelayed(c.exchange, "order.new", msg)
+				}
+				for len(came) < len(messages) {
+					d := rabbittest.Next(c, deliveries)
+					assert.NotContains(t, came, d.MessageId, "twice")
+					came[d.MessageId] = d
+				}
+				return came
+			}
+			before := publish()
+			c.swap()
+			stop := c.cross(func(cfg *bridge.Config) { cfg.KeepHeader = true })
+			exact := publish()
+			for id, want := range before {
+				assert.Equal(t, seen(want), seen(exact[id]), id)
+			}
+			stop()
+			c.cross(nil)
+			for id, got := range publish() {
+				want := seen(before[id])
+				if positive := id == "late" || id == "text" || id == "bare"; positive {
+					want = seen(before[id], "x-delay")
+					want.DeliveryMode = 2 // a Delayer's default
+					assert.NotContains(t, got.Headers, "x-delay")
+				}
+				assert.Equal(t, want, seen(got), id)
+			}
+		})
+	}
+}
+
+// TestBridge_Pending: what waited in the plugin when the exchange was switched arrives, once, and
+// does not wait again.
+func TestBridge_Pending(t *testing.T) {
+	t.Parallel()
+	c := newCrossing(t, "fanout")
+	if c.major() < 4 {
+		rabbittest.Skipf(t, "before RabbitMQ 4.0 nobody can tell what the plugin has delivered")
+	}
+	due := time.Now().Add(4 * time.Second)
+	c.PublishDelayed(c.exchange, "k", amqp091.Publishing{MessageId: "pending", Headers: amqp091.Table{"x-delay": int32(4000)}})
+	c.swap()
+	c.cross(nil)
+	d := rabbittest.Next(c, c.Consume(c.queue))
+	assert.Equal(t, "pending", d.MessageId)
+	assert.EqualValues(t, -4000, d.Headers["x-delay"])
+	assert.False(t, time.Now().Before(due.Add(-time.Millisecond)), "early")
+}
+
+// TestBridge_Expired: the expiration that runs in the bridge's queue takes no message.
+func TestBridge_Expired(t *testing.T) {
+	t.Parallel()
+	c := newCrossing(t, "topic")
+	c.swap()
+	c.cross(nil)() // declares what belongs to a bridge, and stops
+	c.PublishDelayed(c.exchange, "order.new", amqp091.Publishing{MessageId: "at once", Expiration: "50"})
+	began := time.Now()
+	c.PublishDelayed(c.exchange, "order.new", amqp091.Publishing{MessageId: "later", Expiration: "50", Headers: amqp091.Table{"x-delay": int32(500)}})
+	require.Eventually(t, func() bool { return c.count(record.Back(c.cfg.Prefix, c.exchange)) == 2 }, bridgePatience, 20*time.Millisecond)
+	c.cross(nil)
+	deliveries, came := c.Consume(c.queue), map[string]amqp091.Delivery{}
+	for len(came) < 2 {
+		d := rabbittest.Next(c, deliveries)
+		came[d.MessageId] = d
+	}
+	assert.False(t, time.Since(began) < 500*time.Millisecond, "early")
+	for _, d := range came {
+		assert.Equal(t, "50", d.Expiration)
+		assert.NotContains(t, d.Headers, "x-death")
+		assert.Equal(t, "order.new", d.RoutingKey)
+	}
+}
+
+// TestBridge_Parked: what cannot pass is parked, the rest goes on, and an operator can send it
+// again.
+func TestBridge_Parked(t *testing.T) {
+	t.Parallel()
+	c := newCrossing(t, "topic")
+	c.swap()
+	c.cross(nil)
+	for id, delay := range map[string]any{"unreadable": "soon", "too long": int64(1) << 33, "beyond the ladder": int32(3_600_000), "good": int32(100)} {
+		c.PublishDelayed(c.exchange, "order.new", amqp091.Publishing{MessageId: id, Headers: amqp091.Table{"x-delay": delay}})
+	}
+	deliveries := c.Consume(c.queue)
+	assert.Equal(t, "good", rabbittest.Next(c, deliveries).MessageId)
+	parked := record.Parked(c.cfg.Prefix, c.exchange)
+	require.Eventually(t, func() bool { return c.count(parked) == 3 }, bridgePatience, 20*time.Millisecond)
+
+	client, err := undelivered.OpenParked(t.Context(), broker.Options{URL: c.cfg.URL, Logger: c.cfg.Logger}, parked)
+	require.NoError(t, err)
+	defer client.Close()
+	r, total, err := client.Read(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 3, total)
+	reasons := map[string]string{}
+	sender, err := client.Sender(t.Context())
+	require.NoError(t, err)
+	defer sender.Close()
+	for {
+		m, err := r.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		state, ok := attempt.Parked(&m.Delivery, time.Now())
+		require.True(t, ok)
+		assert.Equal(t, "order.new", state.Original.Key)
+		assert.Equal(t, c.exchange, state.Original.Exchange)
+		reasons[m.MessageId] = state.Reason
+		stays, err := sender.Send(t.Context(), m)
+		require.NoError(t, err)
+		assert.Empty(t, stays)
+		require.NoError(t, m.Remove())
+	}
+	r.Close()
+	assert.Contains(t, reasons["unreadable"], `"soon"`)
+	assert.Contains(t, reasons["too long"], "8589934592")
+	assert.Contains(t, reasons["beyond the ladder"], "delay out of range")
+	require.Eventually(t, func() bool { return c.count(parked) == 3 }, bridgePatience, 20*time.Millisecond, "they are parked again, not delivered at once")
+	assert.Zero(t, c.count(c.queue))
+}
+
+// TestBridge_MovesBindings: what others bind to the exchange itself goes behind the bridge. An
+// exclusive queue, which the bridge cannot bind, keeps none of the others from it.
+func TestBridge_MovesBindings(t *testing.T) {
+	t.Parallel()
+	c := newCrossing(t, "topic")
+	c.swap()
+	late := c.queue + " late"
+	_, err := c.Ch.QueueDeclare(late, true, false, false, false, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = c.Ch.QueueDelete(late, false, false, false) })
+	require.NoError(t, c.Ch.QueueBind(late, "other.#", c.exchange, false, nil))
+	exclusive, err := c.Ch.QueueDeclare("", false, true, true, false, nil) // the broker's name comes before the other
+	require.NoError(t, err)
+	require.NoError(t, c.Ch.QueueBind(exclusive.Name, "nothing", c.exchange, false, nil))
+	require.NoError(t, c.Ch.QueueUnbind(record.Bridge(c.cfg.Prefix, c.exchange), "", c.exchange, nil))
+	c.cross(func(cfg *bridge.Config) { cfg.API = c.api() })
+	require.Eventually(t, func() bool {
+		d, err := c.api().Definition(t.Context(), c.exchange)
+		lead := record.Bridge(c.cfg.Prefix, c.exchange)
+		around := func(b inventory.BindingInfo) bool { return b.Target != lead && b.Target != exclusive.Name }
+		leads := func(b inventory.BindingInfo) bool { return b.Target == lead }
+		return err == nil && slices.ContainsFunc(d.Out, leads) && !slices.ContainsFunc(d.Out, around)
+	}, bridgePatience, 50*time.Millisecond)
+	deliveries := c.Consume(late)
+	began := time.Now()
+	c.PublishDelayed(c.exchange, "other.one", amqp091.Publishing{MessageId: "m", Headers: amqp091.Table{"x-delay": int32(300)}})
+	assert.Equal(t, "m", rabbittest.Next(c, deliveries).MessageId)
+	assert.False(t, time.Since(began) < 300*time.Millisecond, "early")
+}
+
+func TestBridge_NotSwitched(t *testing.T) {
+	t.Parallel()
+	c := newCrossing(t, "topic")
+	settings, err := engine.Resolve(c.cfg.Options, "")
+	require.NoError(t, err)
+	_, err = bridge.Open(t.Context(), bridge.Config{Settings: settings, Exchange: c.exchange, Prefetch: 1})
+	require.ErrorIs(t, err, delayer.ErrUnavailable)
+	assert.ErrorContains(t, err, "delayer migrate switch")
+}
+
+// bridgeVariable makes the test binary a bridge, with these settings in JSON.
+const bridgeVariable = "DELAYER_TEST_BRIDGE"
+
+type bridgeSettings struct{ URL, Prefix, Exchange string }
+
+func bridgeChild() error {
+	var s bridgeSettings
+	if err := json.Unmarshal([]byte(os.Getenv(bridgeVariable)), &s); err != nil {
+		return err
+	}
+	ctx, cfg := context.Background(), backend.Config{BinaryLadder: binaryladder.Config{Tick: 20 * time.Millisecond, Steps: "20ms,40ms,80ms,160ms,320ms,640ms,1280ms,2560ms"}}
+	cfg.URL, cfg.Prefix, cfg.Logger = s.URL, s.Prefix, slog.New(slog.DiscardHandler)
+	settings, err := engine.Resolve(cfg.Options, "")
+	if err != nil {
+		return err
+	}
+	d, err := backend.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	b, err := bridge.Open(ctx, bridge.Config{Settings: settings, Delayer: d, Exchange: s.Exchange, Prefetch: 200})
+	if err != nil {
+		return err
+	}
+	b.Run(ctx)
+	return nil
+}
+
+// TestBridge_Killed kills bridges, two at a time, under load: nothing is lost and nothing is early.
+func TestBridge_Killed(t *testing.T) {
+	c := newCrossing(t, "topic")
+	c.swap()
+	settings, err := json.Marshal(bridgeSettings{c.cfg.URL, c.cfg.Prefix, c.exchange})
+	require.NoError(t, err)
+	start := func() *exec.Cmd {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), bridgeVariable+"="+string(settings))
+		child.Stderr = os.Stderr
+		require.NoError(t, child.Start())
+		return child
+	}
+	const total, delay = 4000, 700 * time.Millisecond
+	deliveries := c.Consume(c.queue)
+	published := make(chan error, 1)
+	ch := rabbittest.Channel(t, c.Broker)
+	require.NoError(t, ch.Confirm(false))
+	go func() {
+		for i := range total {
+			headers := amqp091.Table{"due": time.Now().UnixMilli()}
+			if i%4 > 0 {
+				headers["x-delay"], headers["due"] = int32(delay.Milliseconds()), time.Now().Add(delay).UnixMilli()
+			}
+			confirm, err := ch.PublishWithDeferredConfirm(c.exchange, "order.new", false, false,
+				amqp091.Publishing{MessageId: strconv.Itoa(i), Headers: headers, DeliveryMode: 2})
+			if err == nil && i%50 == 49 && !confirm.Wait() {
+				err = fmt.Errorf("message %d is not confirmed", i)
+			}
+			if err != nil {
+				published <- err
+				return
+			}
+		}
+		published <- nil
+	}()
+	came, early := map[string]int{}, 0
+	for _, until := range []int{total / 8, total / 3, total * 2 / 3, total} {
+		children := []*exec.Cmd{start(), start()}
+		for len(came) < until {
+			d := rabbittest.Next(c, deliveries)
+			if due, _ := d.Headers["due"].(int64); time.Now().UnixMilli() < due {
+				early++
+			}
+			came[d.MessageId]++
+		}
+		for _, child := range children {
+			require.NoError(t, child.Process.Kill())
+			_ = child.Wait()
+		}
+	}
+	require.NoError(t, <-published)
+	twice := -len(came)
+	for _, n := range came {
+		twice += n
+	}
+	t.Logf("%d messages, %d came twice", len(came), twice)
+	assert.Len(t, came, total)
+	assert.Zero(t, early)
+}

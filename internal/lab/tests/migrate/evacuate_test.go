@@ -1,0 +1,323 @@
+package migrate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/app/migration/evacuate"
+	"github.com/delayer-go/delayer/internal/app/migration/node"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+)
+
+// ladder is the configuration of a Delayer for delays up to an hour and more.
+func ladder(url, prefix string) backend.Config {
+	cfg := backend.Config{Backend: "binaryladder"}
+	cfg.URL, cfg.Prefix, cfg.Logger = url, prefix, slog.New(slog.DiscardHandler)
+	cfg.BinaryLadder.Steps = "1s,2s,4s,8s,16s,32s,64s,128s,256s,512s,1024s,2048s"
+	return cfg
+}
+
+// waiting takes all evacuated messages out of a Delayer's queues.
+func (d *delayed) waiting(cfg backend.Config) (all []amqp091.Delivery) {
+	d.Helper()
+	plan, err := backend.Topology(cfg)
+	require.NoError(d, err)
+	for _, q := range plan.Queues {
+		for {
+			got, ok, err := d.Ch.Get(q.Name, true)
+			require.NoError(d, err)
+			if !ok {
+				break
+			}
+			if got.Headers[evacuate.RowHeader] != nil {
+				all = append(all, got)
+			}
+		}
+	}
+	return all
+}
+
+// evacuated publishes messages and evacuates them before they are due. If that takes too long the
+// plugin delivers them, and it is tried again with more time.
+func (d *delayed) evacuated(j evacuate.Job, in []<-chan amqp091.Delivery, messages int, publish func(delay time.Duration)) {
+	d.Helper()
+	for delay := 10 * time.Second; ; delay *= 2 {
+		publish(delay)
+		account, err := j.Run(d.Context())
+		require.NoError(d, err)
+		if account.Moved == messages {
+			require.Equal(d, messages, account.Published)
+			return
+		}
+		for _, queue := range in {
+			d.receive(queue, messages)
+		}
+	}
+}
+
+// job is an evacuation of the exchange, through a Delayer with a tick of a second.
+func (d *delayed) job() evacuate.Job {
+	d.Helper()
+	prefix := rabbittest.Prefix(d)
+	cfg := ladder(d.Broker.URL(), prefix)
+	opened := rabbittest.Open(d, cfg)
+	d.Cleanup(func() {
+		for _, q := range evacuate.Plan(prefix).Queues {
+			_, _ = d.Ch.QueueDelete(q.Name, false, false, false)
+		}
+	})
+	return evacuate.Job{
+		Nodes: d.control, Delayer: opened, Broker: broker.Options{URL: d.Broker.URL()}, Prefix: prefix, Vhost: "/",
+		Exchanges: []string{d.exchange},
+	}
+}
+
+// receive waits for so many messages.
+func (d *delayed) receive(in <-chan amqp091.Delivery, n int) (got []amqp091.Delivery) {
+	d.Helper()
+	for len(got) < n {
+		got = append(got, rabbittest.Next(d, in))
+	}
+	return got
+}
+
+// TestEvacuate_AsPublished: what arrives is what the plugin would have delivered, at its time.
+func TestEvacuate_AsPublished(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "topic")
+	j := d.job()
+	msg := amqp091.Publishing{
+		ContentType: "text/plain", ContentEncoding: "utf-8", DeliveryMode: 2, Priority: 3, CorrelationId: "c", ReplyTo: "r",
+		MessageId: "m", Timestamp: time.Unix(1_700_000_000, 0), Type: "t", UserId: d.user(), AppId: "a", Body: []byte("body\x00"),
+		Headers: amqp091.Table{
+			"CC": []any{"cc.one"}, "BCC": []any{"bcc"}, "string": "ä", "int": int32(-5), "bool": true, "bytes": []byte{0, 1},
+			"list": []any{"x", int64(1)}, "table": amqp091.Table{"k": "v"}, "void": nil,
+		},
+	}
+	in, due := d.Consume(d.queue), time.Time{}
+	d.evacuated(j, []<-chan amqp091.Delivery{in}, 1, func(delay time.Duration) {
+		due = time.Now().Add(delay)
+		d.publish("a.key", delay, msg)
+	})
+	assert.Zero(t, d.pending())
+	got := d.receive(in, 1)[0]
+	assert.False(t, time.Now().Before(due), "early by %v", time.Until(due))
+	assert.Equal(t, "a.key", got.RoutingKey)
+	assert.Len(t, got.Headers[evacuate.RowHeader], 32)
+	for _, name := range []string{"x-delay", "BCC"} {
+		assert.NotContains(t, got.Headers, name)
+		delete(msg.Headers, name)
+	}
+	for name, value := range msg.Headers {
+		assert.Equal(t, value, got.Headers[name], name)
+	}
+	assert.Equal(t, msg.Body, got.Body)
+	assert.Equal(t, []any{
+		msg.ContentType, msg.ContentEncoding, msg.DeliveryMode, msg.Priority, msg.CorrelationId, msg.ReplyTo, msg.MessageId,
+		msg.Timestamp, msg.Type, msg.UserId, msg.AppId,
+	}, []any{
+		got.ContentType, got.ContentEncoding, got.DeliveryMode, got.Priority, got.CorrelationId, got.ReplyTo, got.MessageId,
+		got.Timestamp, got.Type, got.UserId, got.AppId,
+	})
+}
+
+// TestEvacuate_Copies: CC and BCC route as they did.
+func TestEvacuate_Copies(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "direct")
+	j := d.job()
+	var boxes []<-chan amqp091.Delivery
+	for _, key := range []string{"key", "cc", "bcc"} {
+		q, err := d.Ch.QueueDeclare("", false, true, true, false, nil)
+		require.NoError(t, err)
+		require.NoError(t, d.Ch.QueueBind(q.Name, key, d.exchange, false, nil))
+		in, err := d.Ch.Consume(q.Name, "", true, false, false, false, nil)
+		require.NoError(t, err)
+		boxes = append(boxes, in)
+	}
+	d.evacuated(j, boxes, 1, func(delay time.Duration) {
+		d.publish("key", delay, amqp091.Publishing{Headers: amqp091.Table{"CC": []any{"cc"}, "BCC": []any{"bcc"}}})
+	})
+	for _, in := range boxes {
+		got := d.receive(in, 1)[0]
+		assert.Equal(t, "key", got.RoutingKey)
+		assert.Equal(t, []any{"cc"}, got.Headers["CC"])
+		assert.NotContains(t, got.Headers, "BCC")
+	}
+}
+
+// TestEvacuate_Leave: what is due soon is the plugin's, and so is what the Delayer would refuse.
+func TestEvacuate_Leave(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "topic")
+	j := d.job()
+	j.Leave = 30 * time.Minute
+	d.publish("soon", 20*time.Minute, amqp091.Publishing{})
+	d.publish("later", time.Hour, amqp091.Publishing{})
+	d.publish("expires", time.Hour, amqp091.Publishing{Expiration: "1000"})
+	account, err := j.Run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 3, account.Before)
+	assert.Equal(t, 1, account.Moved)
+	assert.Equal(t, 1, evacuate.Sum(account.Left), "%v", account.Left)
+	keys := []string{}
+	for _, row := range d.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 20}) {
+		keys = append(keys, row.Keys[0])
+	}
+	assert.Equal(t, []string{"soon", "expires"}, keys)
+	d.remove(d.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 20})...)
+}
+
+// TestEvacuate_SecondTool is refused while the first is at work.
+func TestEvacuate_SecondTool(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "topic")
+	j := d.job()
+	for range 3 {
+		d.publish("key", time.Hour, amqp091.Publishing{})
+	}
+	var second error
+	first := j
+	first.Progress = func(evacuate.Account) {
+		if second == nil {
+			_, second = j.Run(t.Context())
+		}
+	}
+	_, err := first.Run(t.Context())
+	require.NoError(t, err)
+	require.ErrorContains(t, second, "another delayer migrate evacuate is at work")
+}
+
+// TestEvacuate_GoneExchange: messages whose exchange is gone are kept, block no others, and are
+// published by the next run.
+func TestEvacuate_GoneExchange(t *testing.T) {
+	t.Parallel()
+	d, other := newDelayed(t, "topic"), newDelayed(t, "topic")
+	j := d.job()
+	j.Exchanges = []string{d.exchange, other.exchange}
+	d.publish("gone", time.Hour, amqp091.Publishing{MessageId: "gone"})
+	other.publish("there", time.Hour, amqp091.Publishing{})
+	require.NoError(t, d.Ch.ExchangeDelete(d.exchange, false, false))
+	account, err := j.Run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 2, account.Moved)
+	assert.Equal(t, 1, account.Published)
+	assert.Equal(t, 1, evacuate.Sum(account.Refused), "%v", account.Refused)
+	require.NoError(t, d.Ch.ExchangeDeclare(d.exchange, "topic", true, false, false, false, nil))
+	account, err = j.Run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, account.Found)
+	assert.Equal(t, 1, account.Published)
+	assert.Empty(t, account.Refused)
+}
+
+// A killed is a job's nodes of which a call fails as if the process had ended there.
+type killed struct {
+	evacuate.Nodes
+	before, after bool // the removal
+}
+
+func (k *killed) Remove(ctx context.Context, name, vhost string, list []node.Entry) (int, node.Clock, error) {
+	if k.before {
+		return 0, node.Clock{}, errKilled
+	}
+	n, clock, err := k.Nodes.Remove(ctx, name, vhost, list)
+	if k.after {
+		return 0, clock, errKilled
+	}
+	return n, clock, err
+}
+
+var errKilled = errors.New("killed")
+
+// TestEvacuate_Killed: a run that ends before or after the removal is finished by the next, and each
+// message waits in the Delayer once.
+func TestEvacuate_Killed(t *testing.T) {
+	for name, k := range map[string]killed{"before the removal": {before: true}, "after the removal": {after: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDelayed(t, "topic")
+			j := d.job()
+			const messages = 300
+			for i := range messages {
+				d.publish("key", time.Hour, amqp091.Publishing{MessageId: fmt.Sprint(i)})
+			}
+			broken := j
+			k.Nodes = j.Nodes
+			broken.Nodes = &k
+			_, err := broken.Run(t.Context())
+			require.ErrorIs(t, err, errKilled)
+			account, err := j.Run(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, messages, account.Found)
+			assert.Equal(t, messages, account.Published)
+			assert.Zero(t, d.pending())
+			seen := map[string]int{}
+			all := d.waiting(ladder(d.Broker.URL(), j.Prefix))
+			for _, got := range all {
+				seen[got.MessageId]++
+			}
+			assert.Len(t, seen, messages)
+			assert.Len(t, all, messages)
+		})
+	}
+}
+
+// TestEvacuate_NotEarly: each message arrives after its due time, which the plugin kept.
+func TestEvacuate_NotEarly(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "fanout")
+	in := d.Consume(d.queue)
+	j := d.job()
+	const messages = 500
+	dues := make([]time.Time, messages)
+	d.evacuated(j, []<-chan amqp091.Delivery{in}, messages, func(first time.Duration) {
+		for i := range messages {
+			delay := first + time.Duration(i)*7*time.Millisecond
+			dues[i] = time.Now().Add(delay)
+			d.publish("key", delay, amqp091.Publishing{MessageId: fmt.Sprint(i)})
+		}
+	})
+	arrived := make([]bool, messages)
+	for range messages {
+		got := d.receive(in, 1)[0]
+		at := time.Now()
+		var i int
+		_, err := fmt.Sscan(got.MessageId, &i)
+		require.NoError(t, err)
+		assert.False(t, at.Before(dues[i]), "message %d is early by %v", i, dues[i].Sub(at))
+		assert.False(t, arrived[i], "message %d came twice", i)
+		arrived[i] = true
+	}
+}
+
+// TestEvacuate_Settled: what a run has published is out of its queue when it ends.
+func TestEvacuate_Settled(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "topic")
+	j := d.job()
+	const messages = 3000
+	for i := range messages {
+		_, err := d.Ch.PublishWithDeferredConfirm(d.exchange, "key", false, false, amqp091.Publishing{
+			MessageId: fmt.Sprint(i), Headers: amqp091.Table{"x-delay": time.Hour.Milliseconds()},
+		})
+		require.NoError(t, err)
+	}
+	d.publish("key", time.Hour, amqp091.Publishing{})
+	account, err := j.Run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, messages+1, account.Published)
+	account, err = j.Run(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, account.Found, "they would come twice")
+}

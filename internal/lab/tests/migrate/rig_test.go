@@ -1,0 +1,168 @@
+package migrate_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/app/migration/inventory"
+	"github.com/delayer-go/delayer/internal/app/migration/node"
+	"github.com/delayer-go/delayer/internal/app/migration/record"
+	"github.com/delayer-go/delayer/internal/app/migration/swap"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+)
+
+// A swapRig is a user's exchange in a vhost, and what the tool has.
+type swapRig struct {
+	*rabbittest.Rig
+	t            *testing.T
+	conn         *broker.Conn
+	api          *inventory.API
+	url, vhost   string
+	prefix, name string
+	onNode       bool // the tool has rabbitmqctl
+}
+
+func newSwapRig(t *testing.T) *swapRig { return newSwapRigAt(t, "/") }
+
+// newSwapRigAt works in a vhost, which is there.
+func newSwapRigAt(t *testing.T, vhost string) *swapRig {
+	b := needPlugin(t)
+	at := withVhost(t, b.URL(), vhost)
+	user := rabbittest.NewRigAt(t, b, at)
+	conn, err := broker.Dial(t.Context(), broker.Options{URL: at, Name: t.Name(), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	api, prefix := inventoryOf(t, management(t, b), vhost), user.Prefix
+	r := &swapRig{user, t, conn, api, at, vhost, prefix, prefix + ` it's "E"/é`, false}
+	t.Cleanup(func() {
+		w := swap.Wire{Conn: conn}
+		for _, q := range []string{record.Queue(prefix, r.name), record.Bridge(prefix, r.name), record.Back(prefix, r.name), record.Parked(prefix, r.name)} {
+			_ = w.DeleteQueue(context.Background(), q)
+		}
+		_ = w.Perform(context.Background(), []swap.Op{
+			{Verb: swap.Delete, Exchange: inventory.Exchange{Name: r.name}},
+			{Verb: swap.Delete, Exchange: inventory.Exchange{Name: record.Behind(prefix, r.name)}},
+			{Verb: swap.Delete, Exchange: inventory.Exchange{Name: record.Bridge(prefix, r.name) + ".expired"}},
+		})
+	})
+	return r
+}
+
+// tool runs f with a swapper that holds the lock.
+func (r *swapRig) tool(f func(*swap.Swapper)) {
+	r.Helper()
+	journal, err := record.Open(r.Context(), r.conn, r.prefix, r.name)
+	require.NoError(r, err)
+	defer func() { require.NoError(r, journal.Close()) }()
+	s := &swap.Swapper{
+		Prefix: r.prefix, Exchange: r.name, Vhost: r.vhost, API: r.api, Broker: swap.Wire{Conn: r.conn}, Journal: journal, Now: time.Now,
+		Plugin: func(ctx context.Context) error {
+			return swap.HasPlugin(ctx, broker.Options{URL: r.url, Logger: slog.New(slog.DiscardHandler)}, r.prefix+".trial")
+		},
+	}
+	if r.onNode {
+		s.Node = r.control()
+	}
+	f(s)
+}
+
+// switches changes the exchange.
+func (r *swapRig) switches(mode record.Mode) (result swap.Result) {
+	r.Helper()
+	r.tool(func(s *swap.Swapper) {
+		var err error
+		result, err = s.Switch(r.Context(), mode)
+		require.NoError(r, err)
+	})
+	return result
+}
+
+func (r *swapRig) rollsBack() (result swap.Result) {
+	r.Helper()
+	r.tool(func(s *swap.Swapper) {
+		var err error
+		result, err = s.Rollback(r.Context())
+		require.NoError(r, err)
+	})
+	return result
+}
+
+func (r *swapRig) control() *node.Control {
+	r.Helper()
+	c, err := node.New(rabbitmqctl(r.t, r.Broker))
+	require.NoError(r, err)
+	return c
+}
+
+// delayed declares the exchange.
+func (r *swapRig) delayed(kind string, autoDelete bool, args amqp091.Table) {
+	r.Helper()
+	all := amqp091.Table{"x-delayed-type": kind}
+	for k, v := range args {
+		all[k] = v
+	}
+	require.NoError(r, r.Ch.ExchangeDeclare(r.name, "x-delayed-message", true, autoDelete, false, false, all))
+}
+
+// queue declares one, bound to an exchange.
+func (r *swapRig) queue(hint, exchange, key string, args amqp091.Table) string {
+	r.Helper()
+	name := r.Queue(hint, nil)
+	r.Bind(name, key, exchange, args)
+	return name
+}
+
+func (r *swapRig) exchange(hint, kind string, autoDelete bool) string {
+	r.Helper()
+	name := r.prefix + "-" + hint
+	require.NoError(r, r.Ch.ExchangeDeclare(name, kind, true, autoDelete, false, false, nil))
+	r.Cleanup(func() { r.Fresh(func(ch *amqp091.Channel) error { return ch.ExchangeDelete(name, false, false) }) })
+	return name
+}
+
+// publish sends messages with a delay, or none with 0, and waits for their confirms.
+func (r *swapRig) publish(exchange, key string, n int, delay time.Duration, headers amqp091.Table) {
+	r.Helper()
+	h := amqp091.Table{}
+	for k, v := range headers {
+		h[k] = v
+	}
+	if delay > 0 {
+		h["x-delay"] = delay.Milliseconds()
+	}
+	messages := make([]amqp091.Publishing, n)
+	for i := range messages {
+		messages[i] = amqp091.Publishing{
+			Headers: h, MessageId: fmt.Sprint(delay, i), DeliveryMode: amqp091.Persistent, Timestamp: time.Now(), Body: []byte("body"),
+		}
+	}
+	r.PublishDelayed(exchange, key, messages...)
+}
+
+func (r *swapRig) depth(queue string) int {
+	r.Helper()
+	d, err := swap.Wire{Conn: r.conn}.Depth(r.Context(), queue)
+	require.NoError(r, err)
+	return d.Messages
+}
+
+// arrives waits until a queue holds so many messages.
+func (r *swapRig) arrives(queue string, n int) {
+	r.Helper()
+	require.Eventually(r, func() bool { return r.depth(queue) >= n }, time.Minute, 20*time.Millisecond)
+	require.Equal(r, n, r.depth(queue))
+}
+
+func (r *swapRig) definition() inventory.Definition {
+	r.Helper()
+	d, err := r.api.Definition(r.Context(), r.name)
+	require.NoError(r, err)
+	return d
+}

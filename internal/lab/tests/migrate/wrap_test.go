@@ -1,0 +1,169 @@
+package migrate_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	rabbitmq "github.com/wagslane/go-rabbitmq"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/gorabbitmq"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/xdelay"
+	"github.com/delayer-go/delayer/migrate"
+)
+
+// TestXDelay_BesideThePlugin holds what package xdelay says of the plugin. A message that the
+// plugin delivers at once arrives before one that is published after it.
+func TestXDelay_BesideThePlugin(t *testing.T) {
+	const atOnce, later, fails = "at once", "later", "fails"
+	c := newCrossing(t, "topic")
+	deliveries := c.Consume(c.queue)
+	recent := c.major() >= 4
+	either := func(before, since string) string {
+		if recent {
+			return since
+		}
+		return before
+	}
+	for name, x := range map[string]struct {
+		value  any
+		plugin string
+		ours   any // a delay, or nil for an error
+	}{
+		"nil":            {nil, either(atOnce, fails), 0 * time.Second},
+		"zero":           {int32(0), atOnce, 0 * time.Second},
+		"negative":       {int32(-60_000), atOnce, 0 * time.Second},
+		"int32":          {int32(60_000), later, time.Minute},
+		"int64":          {int64(60_000), later, time.Minute},
+		"int16":          {int16(30_000), later, 30 * time.Second},
+		"longest":        {int64(math.MaxUint32), later, xdelay.Max},
+		"above":          {int64(math.MaxUint32) + 1, atOnce, nil},
+		"text":           {"60000", later, time.Minute},
+		"signed text":    {"+60000", later, time.Minute},
+		"negative text":  {"-60000", atOnce, 0 * time.Second},
+		"text above":     {"4294967296", atOnce, nil},
+		"words":          {"soon", fails, nil},
+		"empty":          {"", fails, nil},
+		"text fraction":  {"60000.5", fails, nil},
+		"float":          {60_000.7, later, 60_001 * time.Millisecond},
+		"float above":    {1e12, atOnce, nil},
+		"negative float": {-0.5, atOnce, 0 * time.Second},
+		"bytes":          {[]byte("60000"), either(atOnce, later), time.Minute},
+		"bool":           {true, atOnce, nil},
+		"time":           {time.Unix(1_700_000_000, 0), atOnce, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			delay, err := xdelay.Of(amqp091.Table{"x-delay": x.value})
+			if x.ours == nil {
+				assert.Error(t, err)
+			} else {
+				assert.NoError(t, err)
+				assert.Equal(t, x.ours, delay)
+			}
+			ch := rabbittest.Channel(t, c.Broker)
+			require.NoError(t, ch.Confirm(false))
+			send := func(id string, headers amqp091.Table) bool {
+				confirm, err := ch.PublishWithDeferredConfirm(c.exchange, "order.new", false, false, amqp091.Publishing{MessageId: id, Headers: headers})
+				return err == nil && confirm.Wait()
+			}
+			if !send(name, amqp091.Table{"x-delay": x.value}) {
+				assert.Equal(t, fails, x.plugin)
+				return
+			}
+			require.True(t, send("sentinel", nil))
+			first := rabbittest.Next(c, deliveries).MessageId
+			if first == name {
+				assert.Equal(t, "sentinel", rabbittest.Next(c, deliveries).MessageId)
+				assert.Equal(t, atOnce, x.plugin)
+				return
+			}
+			assert.Equal(t, "sentinel", first)
+			assert.Equal(t, later, x.plugin)
+		})
+	}
+}
+
+// major is the broker's major version.
+func (c *crossing) major() (major int) {
+	_, _, version := c.conn.Server()
+	_, err := fmt.Sscanf(version, "%d.", &major)
+	require.NoError(c, err)
+	return major
+}
+
+// TestWrap publishes in each shape to an exchange that was the plugin's.
+func TestWrap(t *testing.T) {
+	t.Parallel()
+	c := newCrossing(t, "topic")
+	require.NoError(t, c.Ch.ExchangeDelete(c.exchange, false, false))
+	require.NoError(t, c.Ch.ExchangeDeclare(c.exchange, "topic", true, false, false, false, nil))
+	require.NoError(t, c.Ch.QueueBind(c.queue, "order.*", c.exchange, false, nil))
+	d, err := backend.Open(t.Context(), c.cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, d.Close()) })
+	conn, err := rabbitmq.NewConn(c.cfg.URL, rabbitmq.WithConnectionOptionsLogger(silent{}))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	consumer, err := rabbitmq.NewConsumer(conn, c.queue,
+		rabbitmq.WithConsumerOptionsQueueNoDeclare, rabbitmq.WithConsumerOptionsLogger(silent{}))
+	require.NoError(t, err)
+	t.Cleanup(consumer.Close)
+	deliveries := make(chan amqp091.Delivery, 10)
+	go func() {
+		_ = consumer.Run(func(d rabbitmq.Delivery) rabbitmq.Action { deliveries <- d.Delivery; return rabbitmq.Ack })
+	}()
+
+	const delay = 300 * time.Millisecond
+	headers := amqp091.Table{"x-delay": int32(delay.Milliseconds()), "n": int64(1)}
+	options := []func(*rabbitmq.PublishOptions){
+		rabbitmq.WithPublishOptionsExchange(c.exchange), rabbitmq.WithPublishOptionsType("t"),
+	}
+	for name, publish := range map[string]func() error{
+		"amqp091-go": func() error {
+			return migrate.NewPublisher(d).PublishWithContext(t.Context(), c.exchange, "order.new", false, false, amqp091.Publishing{Headers: headers, Type: "t", Body: []byte("body")})
+		},
+		"go-rabbitmq": func() error {
+			return gorabbitmq.NewPublisher(d).PublishWithContext(t.Context(), []byte("body"), []string{"order.new"},
+				append(options, rabbitmq.WithPublishOptionsHeaders(rabbitmq.Table(headers)))...)
+		},
+		"go-rabbitmq, delayed": func() error {
+			return gorabbitmq.NewPublisher(d).PublishDelayed(t.Context(), delay, []byte("body"), []string{"order.new"},
+				append(options, rabbitmq.WithPublishOptionsHeaders(rabbitmq.Table{"n": int64(1)}))...)
+		},
+	} {
+		began := time.Now()
+		require.NoError(t, publish(), name)
+		got := rabbittest.Next(c, deliveries)
+		assert.False(t, time.Since(began) < delay, "%s: early", name)
+		assert.Equal(t, "body", string(got.Body))
+		assert.Equal(t, "t", got.Type)
+		assert.Equal(t, "order.new", got.RoutingKey)
+		assert.Equal(t, amqp091.Table{"n": int64(1)}, seen(got).Headers)
+	}
+
+	err = gorabbitmq.NewPublisher(d).PublishDelayed(t.Context(), delay, nil, []string{c.queue + " none", c.queue})
+	require.ErrorIs(t, err, delayer.ErrUnroutable)
+	var keys *gorabbitmq.KeysError
+	require.ErrorAs(t, err, &keys)
+	assert.Equal(t, []string{c.queue}, keys.Stored)
+	rabbittest.Next(c, deliveries)
+	const mandatory = false
+	err = migrate.NewPublisher(d).PublishWithContext(t.Context(), c.exchange, "nothing.bound.here", mandatory, false, amqp091.Publishing{})
+	require.ErrorIs(t, err, delayer.ErrUnroutable)
+}
+
+// silent is a logger for go-rabbitmq.
+type silent struct{}
+
+func (silent) Fatalf(string, ...any) {}
+func (silent) Errorf(string, ...any) {}
+func (silent) Warnf(string, ...any)  {}
+func (silent) Infof(string, ...any)  {}
+func (silent) Debugf(string, ...any) {}

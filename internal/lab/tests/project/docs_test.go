@@ -1,0 +1,169 @@
+package project_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/lab/docs"
+)
+
+// TestDocs_Start: docs/start.md shows the examples as they are, without their first comment.
+func TestDocs_Start(t *testing.T) {
+	for _, name := range []string{"first", "worker"} {
+		source := read(t, "examples/"+name+"/main.go")
+		_, source, _ = strings.Cut(source, "\npackage main\n")
+		assert.Contains(t, read(t, "docs/start.md"), "```go\npackage main\n"+source+"```\n", name)
+	}
+}
+
+// TestDocs_Testing: docs/testing.md shows all functions of a test that runs, as they are.
+func TestDocs_Testing(t *testing.T) {
+	source := read(t, "delayertest/shop_test.go")
+	_, source, _ = strings.Cut(source, "\n// A shop ")
+	var shown int
+	for _, b := range docs.Blocks(read(t, "docs/testing.md")) {
+		assert.Contains(t, "// A shop "+source, strings.TrimSuffix(b.Text, "\n"))
+		shown += strings.Count("\n"+b.Text, "\nfunc ")
+	}
+	require.Equal(t, strings.Count(source, "\nfunc "), shown)
+}
+
+// TestDocs_YAML: a configuration is one that Delayer takes.
+func TestDocs_YAML(t *testing.T) {
+	for page, text := range docs.Pages(t, root) {
+		for _, b := range docs.Blocks(text) {
+			if b.Lang == "yaml" && !strings.Contains(b.Text, "scrape_configs") {
+				_, err := backend.Parse(strings.NewReader(b.Text))
+				assert.NoError(t, err, "%s:\n%s", page, b.Text)
+			}
+		}
+	}
+}
+
+// TestDocs_Make: the targets that pages name exist.
+func TestDocs_Make(t *testing.T) {
+	makefile, pages := read(t, "Makefile"), docs.Pages(t, root)
+	pages["CONTRIBUTING.md"] = read(t, "CONTRIBUTING.md")
+	for page, text := range pages {
+		for _, target := range regexp.MustCompile("(?m)(?:^    |^|`)make ([a-z][a-z-]*)").FindAllStringSubmatch(text, -1) {
+			assert.Contains(t, makefile, "\n"+target[1]+":", "%s: there is no make %s", page, target[1])
+		}
+	}
+}
+
+// ours are the packages that the pages name, by the name that they have there.
+var ours = map[string][]string{
+	"delayer": {"."}, "backend": {"backend"}, "binaryladder": {"backend/binaryladder"}, "retry": {"retry"},
+	"migrate": {"migrate"}, "gorabbitmq": {"gorabbitmq"}, "outbox": {"outbox"},
+	"once": {"once"}, "pgstore": {"once/pgstore"}, "metrics": {"metrics"}, "tracing": {"tracing"},
+	"watermilldelay": {"watermilldelay"}, "status": {"status"}, "delayertest": {"delayertest"},
+}
+
+// exported are the top-level names of packages, and the fields of their structs.
+func exported(t *testing.T, folders []string) (names, fields map[string]bool) {
+	t.Helper()
+	names, fields = map[string]bool{}, map[string]bool{}
+	for _, folder := range folders {
+		files, err := filepath.Glob(root + folder + "/*.go")
+		require.NoError(t, err)
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			require.NoError(t, err)
+			for name := range tree.Scope.Objects {
+				names[name] = true
+			}
+			ast.Inspect(tree, func(n ast.Node) bool {
+				if s, ok := n.(*ast.StructType); ok {
+					for _, f := range s.Fields.List {
+						for _, name := range f.Names {
+							fields[name.Name] = true
+						}
+						fields[lastName(f.Type)] = true // embedded
+					}
+				}
+				return true
+			})
+		}
+	}
+	return names, fields
+}
+
+// lastName is B of A.B, *B and B.
+func lastName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	case *ast.StarExpr:
+		return lastName(e.X)
+	}
+	return ""
+}
+
+// snippet parses Go code: a file, declarations, or statements with … where something is left out.
+func snippet(t *testing.T, page, code string) *ast.File {
+	t.Helper()
+	code = strings.ReplaceAll(code, " …\"", "\"")
+	code = regexp.MustCompile(`(?m)^\s*…$`).ReplaceAllString(code, "")
+	code = strings.ReplaceAll(code, ", …", "")
+	switch {
+	case strings.HasPrefix(code, "package "):
+	case regexp.MustCompile(`(?m)^(func|type) `).MatchString(code):
+		code = "package p\n" + code
+	default:
+		code = "package p\nfunc _() {\n" + code + "\n}\n"
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), page, code, parser.SkipObjectResolution)
+	require.NoError(t, err, "%s:\n%s", page, code)
+	return file
+}
+
+// TestDocs_Go: Go code can be parsed, and what it names of our packages is there.
+func TestDocs_Go(t *testing.T) {
+	names, fields := map[string]map[string]bool{}, map[string]map[string]bool{}
+	for name, folders := range ours {
+		names[name], fields[name] = exported(t, folders)
+	}
+	seen := 0
+	for page, text := range docs.Pages(t, root) {
+		for _, b := range docs.Blocks(text) {
+			if b.Lang != "go" {
+				continue
+			}
+			ast.Inspect(snippet(t, page, b.Text), func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.SelectorExpr:
+					if x, ok := n.X.(*ast.Ident); ok && names[x.Name] != nil {
+						seen++
+						assert.True(t, names[x.Name][n.Sel.Name], "%s: there is no %s.%s", page, x.Name, n.Sel.Name)
+					}
+				case *ast.CompositeLit:
+					of, ok := n.Type.(*ast.SelectorExpr)
+					if !ok || fields[lastName(of.X)] == nil {
+						return true
+					}
+					for _, e := range n.Elts {
+						if kv, ok := e.(*ast.KeyValueExpr); ok {
+							assert.True(t, fields[lastName(of.X)][lastName(kv.Key)], "%s: %s has no field %s", page, of.Sel.Name, lastName(kv.Key))
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	require.Greater(t, seen, 40)
+}

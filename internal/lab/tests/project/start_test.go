@@ -1,0 +1,87 @@
+package project_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+)
+
+// started builds an example of docs/start.md, with some of its source replaced, and returns the command, with the
+// broker in its environment, and a Delayer of the same prefix.
+func started(t *testing.T, name string, replace ...string) (*exec.Cmd, delayer.Delayer) {
+	t.Helper()
+	source, err := os.ReadFile("../../../../examples/" + name + "/main.go")
+	require.NoError(t, err)
+	for i := 0; i < len(replace); i += 2 {
+		require.Contains(t, string(source), replace[i])
+	}
+	folder := t.TempDir()
+	file := filepath.Join(folder, "main.go")
+	require.NoError(t, os.WriteFile(file, []byte(strings.NewReplacer(replace...).Replace(string(source))), 0o600))
+	program := filepath.Join(folder, name)
+	out, err := exec.Command("go", "build", "-o", program, file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
+	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
+	d := rabbittest.Open(t, backend.Config{Options: delayer.Options{URL: url, Prefix: prefix}})
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "DELAYER_URL="+url, "DELAYER_PREFIX="+prefix)
+	cmd.Stderr = t.Output()
+	return cmd, d
+}
+
+func TestStart_First(t *testing.T) {
+	cmd, _ := started(t, "first")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	var after float64
+	_, err = fmt.Sscanf(string(out), "stored\nhello arrived after %f s\n", &after)
+	require.NoError(t, err, "%s", out)
+	require.GreaterOrEqual(t, after, 3.0)
+	_, err = rabbittest.Channel(t, rabbittest.Broker(t)).QueueDelete("hello", false, false, false)
+	require.NoError(t, err)
+}
+
+func TestStart_Worker(t *testing.T) {
+	cmd, d := started(t, "worker", "localhost:2112\"", "localhost:0\"", "3 * time.Second, 10 * time.Second", "time.Second, time.Second")
+	ch := rabbittest.Channel(t, rabbittest.Broker(t))
+	_, err := ch.QueueDeclare("jobs", true, false, false, false, amqp091.Table{"x-queue-type": "quorum"})
+	require.NoError(t, err)
+	for _, body := range []string{"hello", "bad"} {
+		require.NoError(t, d.Publish(t.Context(), "", "jobs", 0, amqp091.Publishing{Body: []byte(body)}))
+	}
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	seen := map[string]bool{}
+	for lines := bufio.NewScanner(stdout); !seen["bad: attempt 3 of 3"] && lines.Scan(); {
+		seen[lines.Text()] = true
+	}
+	parked := func() bool {
+		q, err := ch.QueueDeclarePassive("jobs.parked", true, false, false, false, nil)
+		return err == nil && q.Messages == 1
+	}
+	require.Eventually(t, parked, time.Minute, 50*time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, cmd.Wait())
+	require.Equal(t, map[string]bool{
+		"hello: attempt 1 of 3": true, "bad: attempt 1 of 3": true, "hello: attempt 2 of 3": true,
+		"bad: attempt 2 of 3": true, "bad: attempt 3 of 3": true,
+	}, seen)
+	for _, queue := range []string{"jobs", "jobs.parked"} {
+		_, err := ch.QueueDelete(queue, false, false, false)
+		require.NoError(t, err)
+	}
+}

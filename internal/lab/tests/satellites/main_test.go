@@ -1,0 +1,29 @@
+// Package satellites_test tests on a broker, and on PostgreSQL, what is built on a Delayer: packages
+// retry and gorabbitmq, outbox, once, and watermilldelay with Watermill's own suite. They share a
+// broker and a database server, which take longer to start than most of the tests.
+package satellites_test
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"testing"
+
+	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(relayVariable) != "" {
+		if err := relayChild(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{Plugins: []string{rabbittest.DelayedMessages}})
+}
+
+// silent is the logger of tests that break things on purpose.
+var silent = slog.New(slog.DiscardHandler)

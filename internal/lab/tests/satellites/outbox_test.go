@@ -1,0 +1,247 @@
+package satellites_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/outbox"
+)
+
+func TestRelay_CommitAndRollback(t *testing.T) {
+	pool, _ := database(t)
+	b := rabbittest.Broker(t)
+	name, deliveries := queue(t, b)
+	relay(t, pool, rabbittest.Open(t, config(t, b)), outbox.Config{Poll: time.Hour}) // a notification wakes it
+
+	headers := amqp091.Table{
+		"void": nil, "bool": true, "string": "é\x00", "bytes": []byte{0, 255}, "latin": "\xe9", "time": time.Unix(1700000000, 0),
+		"decimal": amqp091.Decimal{Scale: 2, Value: -5}, "f32": float32(0.1), "f64": math.Pi, "i8": int8(-8), "u8": byte(8),
+		"i16": int16(-16), "u16": uint16(16), "i32": int32(-32), "u32": uint32(32), "i64": int64(math.MaxInt64),
+		"list": []any{int64(1), "two"}, "table": amqp091.Table{"deep": amqp091.Table{"n": nil}},
+	}
+	rollback := errors.New("the order is not valid")
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		require.NoError(t, outbox.Enqueue(t.Context(), tx, "", name, 0, amqp091.Publishing{Body: []byte("never")}))
+		return rollback
+	})
+	require.ErrorIs(t, err, rollback)
+
+	const delay = 300 * time.Millisecond
+	began := time.Now()
+	msg := amqp091.Publishing{Headers: headers, ContentType: "text/plain", CorrelationId: "c", Type: "t", AppId: "a",
+		Timestamp: time.Unix(1700000000, 0), Priority: 1, Body: []byte{0, 1, 255}}
+	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		return outbox.Enqueue(t.Context(), tx, "", name, delay, msg)
+	}))
+	d := rabbittest.Next(t, deliveries)
+	assert.GreaterOrEqual(t, time.Since(began), delay, "early")
+	assert.Equal(t, msg.Body, d.Body)
+	assert.NotEmpty(t, d.MessageId, "so that a duplicate is recognised")
+	assert.Equal(t, []any{msg.ContentType, msg.CorrelationId, msg.Type, msg.AppId, msg.Priority, msg.Timestamp.Unix()},
+		[]any{d.ContentType, d.CorrelationId, d.Type, d.AppId, d.Priority, d.Timestamp.Unix()})
+	for header, value := range headers {
+		if at, ok := value.(time.Time); ok {
+			assert.Equal(t, at.Unix(), d.Headers[header].(time.Time).Unix(), header)
+			continue
+		}
+		assert.Equal(t, value, d.Headers[header], header)
+	}
+	enqueue(t, pool, name, 0, "sentinel")
+	assert.Equal(t, "sentinel", rabbittest.Next(t, deliveries).MessageId)
+	empty(t, pool)
+}
+
+func TestRelay_BrokerAway(t *testing.T) {
+	pool, _ := database(t)
+	b := rabbittest.Alone(t)
+	r := rabbittest.NewRig(t, b)
+	name := r.Queue("q", nil)
+	relay(t, pool, rabbittest.Open(t, config(t, b)), outbox.Config{Timeout: time.Second})
+	require.NoError(t, b.Stop(t.Context()))
+
+	ids := names(100)
+	enqueue(t, pool, name, 100*time.Millisecond, ids...)
+	l, err := outbox.ReadLag(t.Context(), pool)
+	require.NoError(t, err)
+	assert.EqualValues(t, 100, l.Ready+l.Failed)
+	require.NoError(t, b.Run(t.Context()))
+	r.Connect(b.URL())
+	collect(t, r.Consume(name), ids)
+	empty(t, pool)
+}
+
+func TestRelay_Two(t *testing.T) {
+	pool, _ := database(t)
+	var mu sync.Mutex
+	published := map[string]int{}
+	var all sync.WaitGroup
+	ids := names(3000)
+	all.Add(len(ids))
+	d := &fake{limits: delayer.Limits{Max: time.Hour}, publish: func(_ context.Context, _ time.Duration, msg amqp091.Publishing) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if published[msg.MessageId]++; published[msg.MessageId] == 1 {
+			all.Done()
+		}
+		return nil
+	}}
+	for range 2 {
+		relay(t, pool, d, outbox.Config{Batch: 100})
+	}
+	for at := 0; at < len(ids); at += 300 {
+		enqueue(t, pool, "q", 0, ids[at:at+300]...)
+	}
+	all.Wait()
+	empty(t, pool)
+	mu.Lock()
+	defer mu.Unlock()
+	assert.Len(t, published, len(ids))
+	for id, n := range published {
+		assert.Equal(t, 1, n, id)
+	}
+}
+
+func TestRelay_Poison(t *testing.T) {
+	pool, _ := database(t)
+	b := rabbittest.Broker(t)
+	name, deliveries := queue(t, b)
+	gone := rabbittest.Prefix(t)
+	_, err := pool.Exec(t.Context(), `INSERT INTO delayer_outbox (message, body, due) VALUES ('{"headers": 7}', '', now())`)
+	require.NoError(t, err)
+	enqueue(t, pool, gone, 0, "no such queue")
+	huge := amqp091.Publishing{MessageId: "huge", Headers: amqp091.Table{"x": strings.Repeat("x", 300_000)}}
+	require.NoError(t, outbox.Enqueue(t.Context(), pool, "", name, 0, huge))
+	// A batch of one: each of those above is taken before what follows.
+	relay(t, pool, rabbittest.Open(t, config(t, b)), outbox.Config{Batch: 1, Workers: 1, MaxPause: time.Hour})
+	ids := names(20)
+	enqueue(t, pool, name, 0, ids...)
+	collect(t, deliveries, ids)
+
+	require.Eventually(t, func() bool {
+		l, err := outbox.ReadLag(t.Context(), pool)
+		return assert.NoError(t, err) && l.Failed == 3 && l.Ready == 0
+	}, rabbittest.Patience, 20*time.Millisecond)
+	failures, err := outbox.Failures(t.Context(), pool, 10)
+	require.NoError(t, err)
+	require.Len(t, failures, 3)
+	for at, want := range []string{"cannot be read", "unroutable", "must fit into one frame"} {
+		assert.Contains(t, failures[at].Err, want)
+		assert.Positive(t, failures[at].Attempts)
+		assert.True(t, failures[at].NextTry.After(failures[at].Enqueued))
+	}
+	assert.Equal(t, "no such queue", failures[1].Message.MessageId)
+	assert.Equal(t, gone, failures[1].Key)
+
+	r := rabbittest.NewRig(t, b)
+	r.Declare(gone, nil) // and then it is delivered, by itself
+	mended := r.Consume(gone)
+	assert.Equal(t, "no such queue", rabbittest.Next(t, mended).MessageId)
+}
+
+func TestRelay_LongDelay(t *testing.T) {
+	pool, _ := database(t)
+	type call struct {
+		delay time.Duration
+		at    time.Time
+	}
+	calls := make(chan call, 10)
+	d := &fake{limits: delayer.Limits{Max: 200 * time.Millisecond}, publish: func(_ context.Context, delay time.Duration, _ amqp091.Publishing) error {
+		calls <- call{delay, time.Now()}
+		return nil
+	}}
+	relay(t, pool, d, outbox.Config{})
+	began := time.Now()
+	enqueue(t, pool, "q", 700*time.Millisecond, "long")
+	c := <-calls
+	assert.LessOrEqual(t, c.delay, 200*time.Millisecond)
+	assert.GreaterOrEqual(t, c.at.Add(c.delay).Sub(began), 700*time.Millisecond, "early")
+	empty(t, pool)
+}
+
+func TestReadLag(t *testing.T) {
+	pool, _ := database(t)
+	l, err := outbox.ReadLag(t.Context(), pool)
+	require.NoError(t, err)
+	assert.Equal(t, outbox.Lag{}, l)
+	enqueue(t, pool, "q", 0, "a", "b", "c", "d")
+	_, err = pool.Exec(t.Context(), `UPDATE delayer_outbox SET next_try = now() + CASE id WHEN 1 THEN interval '-1 hour' ELSE '1 hour' END,
+		error = CASE id WHEN 2 THEN 'no' END WHERE id < 4`)
+	require.NoError(t, err)
+	l, err = outbox.ReadLag(t.Context(), pool)
+	require.NoError(t, err)
+	assert.InDelta(t, time.Hour, l.Oldest, float64(time.Minute))
+	l.Oldest = 0
+	assert.Equal(t, outbox.Lag{Ready: 2, Waiting: 1, Failed: 1}, l)
+}
+
+// TestRelay_Stop: what is under way when the relay is told to stop is confirmed and deleted.
+func TestRelay_Stop(t *testing.T) {
+	pool, _ := database(t)
+	entered, release := make(chan struct{}), make(chan struct{})
+	d := &fake{publish: func(ctx context.Context, _ time.Duration, _ amqp091.Publishing) error {
+		close(entered)
+		<-release
+		if ctx.Err() != nil {
+			return &delayer.Error{Kind: delayer.ErrUnknown}
+		}
+		return nil
+	}}
+	r, err := outbox.NewRelay(pool, d, outbox.Config{Logger: silent})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	enqueue(t, pool, "q", 0, "a")
+	<-entered
+	stop()
+	close(release)
+	require.NoError(t, <-ended)
+	l, err := outbox.ReadLag(t.Context(), pool)
+	require.NoError(t, err)
+	assert.Equal(t, outbox.Lag{}, l, "deleted before Run returns")
+}
+
+func TestRelay_DelayerClosed(t *testing.T) {
+	pool, _ := database(t)
+	d := &fake{publish: func(context.Context, time.Duration, amqp091.Publishing) error {
+		return &delayer.Error{Op: "publish", Kind: delayer.ErrClosed}
+	}}
+	enqueue(t, pool, "q", 0, "a")
+	r, err := outbox.NewRelay(pool, d, outbox.Config{Logger: silent})
+	require.NoError(t, err)
+	require.ErrorIs(t, r.Run(t.Context()), delayer.ErrClosed)
+	l, err := outbox.ReadLag(t.Context(), pool)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, l.Ready, "the message keeps its place")
+}
+
+func TestRelay_DatabaseConnectionsLost(t *testing.T) {
+	pool, address := database(t)
+	var seen sync.Map
+	d := &fake{limits: delayer.Limits{Max: time.Hour}, publish: func(_ context.Context, _ time.Duration, msg amqp091.Publishing) error {
+		seen.Store(msg.MessageId, true)
+		return nil
+	}}
+	relay(t, postgrestest.Pool(t, address), d, outbox.Config{})
+	for _, id := range names(5) {
+		_, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+		require.NoError(t, err)
+		enqueue(t, pool, "q", 0, id)
+		require.Eventually(t, func() bool { _, ok := seen.Load(id); return ok }, rabbittest.Patience, 10*time.Millisecond)
+	}
+	empty(t, pool)
+}

@@ -1,0 +1,275 @@
+package satellites_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/backend/fixedtiers"
+	"github.com/delayer-go/delayer/internal/lab/faults"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lab/subjects"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
+	"github.com/delayer-go/delayer/retry"
+)
+
+// visible is what a handler sees of a message, without what differs from delivery to delivery.
+func visible(d amqp091.Delivery) amqp091.Delivery {
+	d.Acknowledger, d.ConsumerTag, d.DeliveryTag, d.Redelivered, d.UserId = nil, "", 0, false, ""
+	return d
+}
+
+func TestConsume_FailsTwiceThenSucceeds(t *testing.T) {
+	t.Parallel()
+	tiers := fixedtiers.Config{Tiers: []time.Duration{short, long}, Rounding: "exact"}
+	own := []backend.Config{
+		ladder(),
+		{Backend: "fixedtiers", FixedTiers: tiers},
+		{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Tick: short}},
+	}
+	for _, s := range subjects.Others(own...) {
+		own = append(own, s.Config)
+	}
+	for _, cfg := range own {
+		t.Run(cfg.Backend+string(cfg.QueueType), func(t *testing.T) {
+			if subjects.InExchange(cfg) {
+				rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
+			}
+			s := newService(t, cfg)
+			s.publish("m1", amqp091.Table{"CC": []any{"copy"}, "BCC": []any{"nowhere"}, "kind": "order", "big": int64(1) << 40})
+			failed := make(chan time.Time, 3)
+			calls, stop := s.consume(func(ctx context.Context, _ amqp091.Delivery) error {
+				if retry.Info(ctx).Number == 3 {
+					return nil
+				}
+				failed <- time.Now()
+				return errTest
+			})
+			first := rabbittest.Next(t, calls)
+			assert.Equal(t, s.orders, first.d.Exchange)
+			assert.Equal(t, "order.new", first.d.RoutingKey)
+			assert.Equal(t, amqp091.Table{"CC": []any{"copy"}, "kind": "order", "big": int64(1) << 40}, first.d.Headers)
+			assert.Equal(t, s.user, first.d.UserId)
+			assert.Equal(t, retry.Attempt{Number: 1, Max: 3, UserID: s.user}, first.attempt)
+			for i, wait := range []time.Duration{short, long} {
+				since, again := rabbittest.Next(t, failed), rabbittest.Next(t, calls)
+				assert.GreaterOrEqual(t, again.at.Sub(since), wait, "no retry before its time")
+				assert.Equal(t, visible(first.d), visible(again.d))
+				assert.Equal(t, i+2, again.attempt.Number)
+				assert.Equal(t, errTest.Error(), again.attempt.LastError)
+				assert.Equal(t, s.user, again.attempt.UserID)
+				assert.WithinDuration(t, first.at, again.attempt.FirstFailure, rabbittest.Patience)
+			}
+			stop()
+			assert.Empty(t, calls)
+			assert.Zero(t, s.Count(s.cfg.Queue))
+			assert.Zero(t, s.Count(s.cfg.Queue+".parked"))
+			assert.Equal(t, 1, s.Count(s.cfg.Queue+"-copy"), "a retry goes to its own queue alone")
+		})
+	}
+}
+
+func TestConsume_Parked(t *testing.T) {
+	t.Parallel()
+	s := newService(t, ladder())
+	s.cfg.Policy.Intervals = []time.Duration{20 * time.Millisecond}
+	const forged = int64(1) << 31
+	forgery := func(failures any) amqp091.Table {
+		return amqp091.Table{attempt.Header: amqp091.Table{"queue": s.cfg.Queue, "failures": failures, "first": int64(-1)}}
+	}
+	calls, stop := s.consume(func(_ context.Context, d amqp091.Delivery) error {
+		switch d.MessageId {
+		case "permanent":
+			return retry.Permanent(errTest)
+		case "panic":
+			panic("oh")
+		case "long":
+			return errors.New(strings.Repeat("ä", 100_000))
+		case "after":
+			return retry.After(errTest, time.Hour)
+		}
+		return errTest
+	})
+	for _, c := range []struct {
+		id       string
+		headers  amqp091.Table
+		attempts int // that are made
+		reason   string
+		failures int // that the header counts
+	}{
+		{"attempts", amqp091.Table{"CC": []any{"copy"}}, 2, "all 2 attempts failed", 2},
+		{"permanent", nil, 1, "the error is permanent", 1},
+		{"panic", nil, 2, "all 2 attempts failed", 2},
+		{"long", nil, 2, "all 2 attempts failed", 2},
+		{"after", nil, 1, "cannot wait that long", 1},
+		{"forged", forgery(forged), 1, "all 2 attempts failed", attempt.MaxFailures},
+		{"forged, type", forgery("many"), 2, "all 2 attempts failed", 2},
+	} {
+		s.publish(c.id, c.headers)
+		d, state := s.parked()
+		if !strings.HasPrefix(c.id, "forged") {
+			assert.Equal(t, "order.new", state.Original.Key, c.id)
+		}
+		assert.Equal(t, c.id, d.MessageId)
+		assert.Equal(t, c.id, string(d.Body))
+		assert.Equal(t, s.cfg.Queue, state.Queue)
+		assert.Contains(t, state.Reason, c.reason, c.id)
+		assert.Equal(t, c.failures, state.Failures, c.id)
+		assert.Len(t, state.History, c.attempts, c.id)
+		assert.NotEmpty(t, state.LastError())
+		for range c.attempts {
+			rabbittest.Next(t, calls)
+		}
+		assert.Empty(t, calls, c.id)
+	}
+	stop()
+	assert.Zero(t, s.Count(s.cfg.Queue))
+	assert.Equal(t, 1, s.Count(s.cfg.Queue+"-copy"))
+}
+
+func TestConsume_After(t *testing.T) {
+	t.Parallel()
+	s := newService(t, ladder())
+	s.cfg.Policy.Intervals = []time.Duration{time.Second} // not this
+	s.publish("m", nil)
+	failed := make(chan time.Time, 1)
+	calls, _ := s.consume(func(ctx context.Context, _ amqp091.Delivery) error {
+		if retry.Info(ctx).Number > 1 {
+			return nil
+		}
+		failed <- time.Now()
+		return retry.After(errTest, 2*short)
+	})
+	rabbittest.Next(t, calls)
+	since, again := rabbittest.Next(t, failed), rabbittest.Next(t, calls)
+	assert.GreaterOrEqual(t, again.at.Sub(since), 2*short)
+}
+
+// refusing is a Delayer that confirms nothing.
+type refusing struct {
+	delayer.Delayer
+	asked atomic.Int32
+}
+
+func (r *refusing) Publish(context.Context, string, string, time.Duration, amqp091.Publishing) error {
+	r.asked.Add(1)
+	return &delayer.Error{Op: "publish", Kind: delayer.ErrRefused}
+}
+
+func TestConsume_NotConfirmedIsGivenBack(t *testing.T) {
+	t.Parallel()
+	s := newService(t, ladder())
+	s.d, s.cfg.Hold = &refusing{Delayer: s.d}, time.Second
+	s.publish("m", nil)
+	calls, stop := s.consume(func(_ context.Context, d amqp091.Delivery) error {
+		if d.Redelivered {
+			return nil
+		}
+		return errTest
+	})
+	first, second := rabbittest.Next(t, calls), rabbittest.Next(t, calls)
+	assert.Equal(t, 1, first.attempt.Number)
+	assert.Equal(t, 1, second.attempt.Number, "the same attempt again")
+	assert.GreaterOrEqual(t, second.at.Sub(first.at), s.cfg.Hold)
+	stop()
+	assert.Zero(t, s.Count(s.cfg.Queue))
+}
+
+func TestConsume_ParkedQueueRefuses(t *testing.T) {
+	t.Parallel()
+	s := newService(t, ladder())
+	s.cfg.Hold = time.Second
+	full := s.cfg.Queue + ".parked"
+	s.Declare(full, amqp091.Table{"x-max-length": int64(1), "x-overflow": "reject-publish"})
+	s.Publish("", full, amqp091.Publishing{Body: []byte("in the way")})
+	s.publish("m", nil)
+	calls, _ := s.consume(func(context.Context, amqp091.Delivery) error { return retry.Permanent(errTest) })
+	first, again := rabbittest.Next(t, calls), rabbittest.Next(t, calls)
+	assert.GreaterOrEqual(t, again.at.Sub(first.at), s.cfg.Hold, "no tight loop")
+
+	_, err := s.Ch.QueuePurge(full, false)
+	require.NoError(t, err)
+	assert.Equal(t, "m", s.Take(full).MessageId, "there is room")
+
+	// Nothing is on its way there now: the broker confirms what a queue takes while it is deleted.
+	_, err = s.Ch.QueueDelete(full, false, false, false)
+	require.NoError(t, err)
+	s.publish("n", nil)
+	assert.Equal(t, "n", s.Take(full).MessageId, "the queue is declared again")
+}
+
+func TestConsume_ConnectionLost(t *testing.T) {
+	t.Parallel()
+	s := newService(t, ladder())
+	proxy, err := faults.NewProxy(s.cfg.URL)
+	require.NoError(t, err)
+	defer proxy.Close()
+	s.cfg.URL = proxy.URL(s.cfg.URL)
+	s.cfg.Policy.Intervals = []time.Duration{short}
+	s.publish("cut", nil)
+	var cut atomic.Bool
+	calls, stop := s.consume(func(ctx context.Context, _ amqp091.Delivery) error {
+		if !cut.Swap(true) {
+			proxy.Cut()
+			<-ctx.Done() // the handler is told
+			return errTest
+		}
+		return nil
+	})
+	first, again := rabbittest.Next(t, calls), rabbittest.Next(t, calls)
+	assert.Equal(t, 1, first.attempt.Number)
+	assert.Equal(t, 1, again.attempt.Number, "an attempt that was cut does not count, and is not doubled")
+	s.publish("after", nil)
+	assert.Equal(t, "after", rabbittest.Next(t, calls).d.MessageId)
+	stop()
+	assert.Empty(t, calls)
+	assert.Zero(t, s.Count(s.cfg.Queue))
+	assert.Zero(t, s.Count(s.cfg.Queue+".parked"))
+}
+
+func TestConsume_StopFinishesWhatRuns(t *testing.T) {
+	t.Parallel()
+	s := newService(t, ladder())
+	s.cfg.Policy.Intervals = []time.Duration{0}
+	for _, id := range []string{"1", "2", "3"} {
+		s.publish(id, nil)
+	}
+	began, release := make(chan struct{}), make(chan struct{})
+	calls, stop := s.consume(func(context.Context, amqp091.Delivery) error {
+		close(began)
+		<-release
+		return errTest
+	})
+	<-began
+	s.cancel()
+	close(release)
+	stop()
+	assert.Len(t, calls, 1, "no other was begun")
+	var ids []string
+	for range 3 {
+		ids = append(ids, s.Take(s.cfg.Queue).MessageId)
+	}
+	slices.Sort(ids)
+	assert.Equal(t, []string{"1", "2", "3"}, ids, "the failed one was settled, the others given back")
+}
+
+func TestConsume_NoQueue(t *testing.T) {
+	t.Parallel()
+	s := newService(t, ladder())
+	s.cfg.Queue += "-nowhere"
+	err := retry.Consume(t.Context(), s.d, s.cfg, nil)
+	require.ErrorIs(t, err, delayer.ErrUnroutable)
+	assert.ErrorContains(t, err, "-nowhere")
+	assert.ErrorContains(t, err, "declare it first")
+}
