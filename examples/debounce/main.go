@@ -1,6 +1,6 @@
-// Command debounce indexes a document once it has not been edited for a while, however often it was edited
-// before. Each edit sends a delayed message with the document's version; when it comes, and the version is
-// still the same, nobody has edited the document since.
+// Command debounce indexes a document once it has not been edited for a while, however often it was
+// edited before. Each edit sends a delayed message with the document's version. If the version is
+// still the same when the message arrives, nobody has edited the document since.
 //
 //	DELAYER_URL=amqp://guest:guest@localhost:5672/ go run ./examples/debounce
 package main
@@ -67,7 +67,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// A document has its version in memory, for short; elsewhere it is a column of the document's row.
+// A document keeps its version in memory. A real one has it in a column of its row.
 type document struct{ version int }
 
 func (doc *document) edit(ctx context.Context, d delayer.Delayer) error {
@@ -76,7 +76,7 @@ func (doc *document) edit(ctx context.Context, d delayer.Delayer) error {
 	return d.Publish(ctx, "", queue, quiet, amqp091.Publishing{Body: []byte(strconv.Itoa(doc.version))})
 }
 
-// settled is called with the version of each edit, when its delay is over.
+// settled handles the message of an edit.
 func (doc *document) settled(version string) {
 	if version == strconv.Itoa(doc.version) {
 		fmt.Println("indexed: version", version)

@@ -1,5 +1,5 @@
-// Command expiry cancels orders that are not paid in time. Each order sends itself a message that comes when
-// its time is over; an order that was paid by then is left alone.
+// Command expiry cancels orders that are not paid in time. Each order sends a message that arrives
+// when its time is over. An order that was paid by then stays as it is.
 //
 //	DELAYER_URL=amqp://guest:guest@localhost:5672/ go run ./examples/expiry
 package main
@@ -65,8 +65,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// A shop keeps its orders in memory, for short. One with a database saves the order and its message in one
-// transaction: see examples/notify.
+// A shop keeps its orders in memory. For one with a database, which saves an order and its message
+// in one transaction, see examples/notify.
 type shop struct {
 	delayer delayer.Delayer
 	state   map[string]string
@@ -79,7 +79,7 @@ func (s *shop) place(ctx context.Context, id string) error {
 
 func (s *shop) pay(id string) { s.state[id] = "paid" }
 
-// expire looks at the state, so that a message that comes twice changes nothing.
+// expire checks the state, so that a message that comes twice changes nothing.
 func (s *shop) expire(id string) {
 	if s.state[id] == "open" {
 		s.state[id] = "expired"

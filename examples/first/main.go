@@ -1,4 +1,4 @@
-// Command first publishes a message that arrives three seconds later, and receives it. docs/start.md shows it.
+// Command first publishes a message and receives it three seconds later. docs/start.md shows it.
 package main
 
 import (

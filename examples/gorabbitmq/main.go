@@ -1,5 +1,5 @@
-// Command gorabbitmq publishes in the shape of wagslane/go-rabbitmq a message that arrives after two seconds, and
-// consumes it with go-rabbitmq's own consumer.
+// Command gorabbitmq publishes a message with the options of wagslane/go-rabbitmq. It arrives after
+// two seconds at go-rabbitmq's own consumer.
 //
 //	DELAYER_URL=amqp://guest:guest@localhost:5672/ go run ./examples/gorabbitmq
 package main
@@ -68,7 +68,7 @@ func run(ctx context.Context) error {
 	})
 }
 
-// declare declares the queue before anything is published: a go-rabbitmq consumer declares its own when it runs.
+// declare declares the queue first: a go-rabbitmq consumer declares its queue only when it runs.
 func declare(url string) error {
 	conn, err := amqp091.Dial(url)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/delayer-go/delayer/retry"
 )
 
-// concurrency is how many orders a worker has under way.
+// concurrency is how many orders a worker handles at once.
 const concurrency = 16
 
-// config is what every role takes from the environment.
+// config is what every role reads from the environment.
 type config struct {
 	database string         // DATABASE_URL
 	delayer  backend.Config // DELAYER_URL, DELAYER_BACKEND, …

@@ -28,7 +28,7 @@ func orderID(m amqp091.Delivery) (int64, error) {
 	return id, retry.Permanent(err)
 }
 
-// loadOrder fails for good where there is no such order.
+// loadOrder loads an order. A missing order is a permanent error.
 func loadOrder(ctx context.Context, tx pgx.Tx, id int64) (order, error) {
 	o := order{id: id}
 	err := tx.QueryRow(ctx, "SELECT customer, state FROM orders WHERE id = $1", id).Scan(&o.customer, &o.state)
@@ -43,7 +43,7 @@ func (o order) setSent(ctx context.Context, tx pgx.Tx, attempt int) error {
 	return err
 }
 
-// setFailure leaves an order alone that was sent meanwhile: a message may come twice.
+// setFailure does not change an order that was sent meanwhile: a message may come twice.
 func setFailure(ctx context.Context, pool *pgxpool.Pool, id int64, attempt int, failure error, last bool) error {
 	_, err := pool.Exec(ctx, `UPDATE orders SET attempts = $2, error = $3, state = CASE WHEN $4 THEN 'F' ELSE state END
 		WHERE id = $1 AND state <> 'S'`, id, attempt, failure.Error(), last)

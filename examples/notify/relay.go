@@ -19,7 +19,7 @@ func relay(ctx context.Context, c config, _ []string) error {
 		return err
 	}
 	defer func() { _ = d.Close() }()
-	r, err := outbox.NewRelay(pool, d, outbox.Options{})
+	r, err := outbox.NewRelay(pool, d, outbox.Config{})
 	if err != nil {
 		return err
 	}

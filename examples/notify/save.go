@@ -12,7 +12,7 @@ import (
 	"github.com/delayer-go/delayer/outbox"
 )
 
-// save stands for the service that takes orders.
+// save stands for the service that accepts orders.
 func save(ctx context.Context, c config, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("save: want the number of orders, not %q", args)
@@ -34,8 +34,8 @@ func save(ctx context.Context, c config, args []string) error {
 	return nil
 }
 
-// saveOrder saves an order in state I. Its message is part of the same transaction: it is delivered if
-// that commits, whatever becomes of this process and of the broker.
+// saveOrder saves an order in state I and enqueues its message in the same transaction. If that
+// commits, the message is delivered, even if this process or the broker crashes.
 func saveOrder(ctx context.Context, pool *pgxpool.Pool, c config, customer string) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		var id int64
@@ -47,8 +47,8 @@ func saveOrder(ctx context.Context, pool *pgxpool.Pool, c config, customer strin
 	})
 }
 
-// enqueue sends an order's key. The message id is that of the order, so that an order has one effect
-// however often its message is sent.
+// enqueue enqueues an order's message. Its id is made from the order's, so that the order has one
+// effect however often the message is sent.
 func enqueue(ctx context.Context, tx pgx.Tx, queue string, id int64) error {
 	const defaultExchange, delay = "", 0
 	key := strconv.FormatInt(id, 10)

@@ -13,14 +13,14 @@ import (
 	"github.com/delayer-go/delayer/retry"
 )
 
-// client ends a call that hangs long before retry.Config.HandlerTimeout.
+// client gives up a call long before retry.Config.HandlerTimeout.
 var client = &http.Client{Timeout: 10 * time.Second}
 
-// A service is the one that is told of orders.
+// A service is the other service, which is told of orders.
 type service struct{ url string }
 
-// notify posts an order. The call may be made again though the service has answered, so it carries a key
-// by which the service recognises that.
+// notify posts an order. The call may be repeated although the service has answered, so it carries
+// a key by which the service recognises a repeated call.
 func (s service) notify(ctx context.Context, o order, key string, attempt int) error {
 	body := strings.NewReader(fmt.Sprintf(`{"order": %d, "customer": %q}`, o.id, o.customer))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/orders/%d", s.url, o.id), body)
@@ -39,7 +39,7 @@ func (s service) notify(ctx context.Context, o order, key string, attempt int) e
 	return failure(answer)
 }
 
-// failure says what an answer means for the next attempt.
+// failure converts an answer to an error for package retry.
 func failure(answer *http.Response) error {
 	err := errors.New(answer.Status)
 	switch code := answer.StatusCode; {

@@ -14,7 +14,7 @@ import (
 //go:embed schema.sql
 var schema string
 
-// setup creates what the other roles need. It may run at every deployment.
+// setup creates the tables and the queue. It may run at every deployment.
 func setup(ctx context.Context, c config, _ []string) error {
 	pool, err := c.pool(ctx)
 	if err != nil {
@@ -30,8 +30,8 @@ func setup(ctx context.Context, c config, _ []string) error {
 	return declareQueue(c)
 }
 
-// declareQueue declares a quorum queue. From RabbitMQ 4.0 on those drop a message after 20 deliveries by
-// default; a worker that is killed often needs more.
+// declareQueue declares a quorum queue. From RabbitMQ 4.0 on, these drop a message after 20
+// deliveries by default. A worker that is killed often needs more.
 func declareQueue(c config) error {
 	conn, err := amqp091.Dial(c.delayer.URL)
 	if err != nil {

@@ -12,9 +12,9 @@ UPDATE orders SET overdue = now() + $1 WHERE id IN (
 	SELECT id FROM orders WHERE state = 'I' AND overdue < now() ORDER BY overdue LIMIT 1000 FOR UPDATE SKIP LOCKED)
 RETURNING id`
 
-// sweep is the compensation: it sends the messages of overdue orders again. The outbox loses none; this is
-// for queues that were purged, and for workers that could not write the state F. An order that was sent
-// meanwhile is left alone by the worker.
+// sweep sends the messages of overdue orders again. The outbox loses no message: sweep is for
+// queues that were purged and for workers that could not write the state F. The worker ignores an
+// order that was sent meanwhile.
 func sweep(ctx context.Context, c config, _ []string) error {
 	pool, err := c.pool(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/delayer-go/delayer/retry"
 )
 
-// work tells the service of orders until ctx ends. Several may run.
+// work tells the service of orders until ctx ends. Several workers may run.
 func work(ctx context.Context, c config, _ []string) error {
 	pool, err := c.pool(ctx)
 	if err != nil {
@@ -26,14 +26,14 @@ func work(ctx context.Context, c config, _ []string) error {
 		return err
 	}
 	defer func() { _ = d.Close() }()
-	store, err := pgstore.New(pool, "notify", pgstore.Options{})
+	store, err := pgstore.New(pool, pgstore.Config{Scope: "notify"})
 	if err != nil {
 		return err
 	}
 	w := worker{pool, service{c.service}}
 	succeedOnce := once.Handler(store, w.notify)
-	return retry.Consume(ctx, retry.Config{
-		Delayer: d, URL: c.delayer.URL, Queue: c.queue, Policy: c.policy, Concurrency: concurrency,
+	return retry.Consume(ctx, d, retry.Config{
+		URL: c.delayer.URL, Queue: c.queue, Policy: c.policy, Concurrency: concurrency,
 	}, func(ctx context.Context, m amqp091.Delivery) error {
 		err := succeedOnce(ctx, m)
 		if err != nil {
@@ -65,8 +65,9 @@ func (w worker) notify(ctx context.Context, tx pgx.Tx, m amqp091.Delivery) error
 	return o.setSent(ctx, tx, attempt)
 }
 
-// failed records a failure: F where no attempt follows. It is a transaction of its own, because that of
-// the attempt was rolled back. If this process dies here, the message comes again as the same attempt.
+// failed records a failure, as F if no attempt follows. It needs its own transaction, because that
+// of the attempt was rolled back. If this process dies here, the message comes again as the same
+// attempt.
 func (w worker) failed(ctx context.Context, m amqp091.Delivery, failure error) error {
 	id, err := orderID(m)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command retry-gorabbitmq consumes with wagslane/go-rabbitmq. A message whose handler fails comes again after
-// one second, then after two; after that it is parked.
+// Command retry-gorabbitmq consumes with wagslane/go-rabbitmq. A message whose handler fails comes
+// again after one second, then after two. After that it is parked.
 //
 //	DELAYER_URL=amqp://guest:guest@localhost:5672/ go run ./examples/retry-gorabbitmq
 package main
@@ -16,8 +16,8 @@ import (
 	rabbitmq "github.com/wagslane/go-rabbitmq"
 
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/gorabbitmq"
 	"github.com/delayer-go/delayer/retry"
-	"github.com/delayer-go/delayer/retry/gorabbitmq"
 )
 
 const queue = "example-retry"
@@ -41,14 +41,14 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = d.Close() }()
-	r, err := retry.Open(ctx, retry.Config{
-		Delayer: d, URL: cfg.URL, Queue: queue,
+	r, err := retry.Open(ctx, d, retry.Config{
+		URL: cfg.URL, Queue: queue,
 		Policy: retry.Policy{Intervals: []time.Duration{time.Second, 2 * time.Second}},
 	})
 	if err != nil {
 		return err
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }()
 	conn, err := rabbitmq.NewConn(cfg.URL)
 	if err != nil {
 		return err
@@ -66,13 +66,14 @@ func run(ctx context.Context) error {
 		<-handled
 		consumer.Close()
 	}()
-	return consumer.Run(gorabbitmq.Func(ctx, r, handle))
+	return consumer.Run(gorabbitmq.RetryFunc(ctx, r, handle))
 }
 
-// handled is closed when the message was handled.
+// handled is closed once the message was handled.
 var handled = make(chan struct{})
 
-// handle fails twice. A rabbitmq.Handler, which answers Ack or NackRequeue, has gorabbitmq.Handler.
+// handle fails twice. For a rabbitmq.Handler, which answers Ack or NackRequeue, use
+// gorabbitmq.RetryHandler.
 func handle(ctx context.Context, d rabbitmq.Delivery) error {
 	attempt := retry.Info(ctx)
 	if attempt.Number < 3 {
@@ -84,7 +85,8 @@ func handle(ctx context.Context, d rabbitmq.Delivery) error {
 	return nil
 }
 
-// declare declares the queue: retry.Open looks for it, and a go-rabbitmq consumer declares it only when it runs.
+// declare declares the queue: retry.Open needs it, and a go-rabbitmq consumer declares it only when
+// it runs.
 func declare(url string) error {
 	conn, err := amqp091.Dial(url)
 	if err != nil {

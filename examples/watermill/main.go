@@ -1,5 +1,5 @@
-// Command watermill publishes a message of ThreeDotsLabs/watermill that arrives after two seconds, and consumes it
-// with watermill-amqp.
+// Command watermill publishes a message of ThreeDotsLabs/watermill that arrives after two seconds,
+// and consumes it with watermill-amqp.
 //
 //	DELAYER_URL=amqp://guest:guest@localhost:5672/ go run ./examples/watermill
 package main

@@ -1,5 +1,5 @@
-// Command worker handles the messages of a queue, until it is interrupted. One that fails comes again after 3 s,
-// then after 10 s, and is parked after that. /metrics counts it all. docs/start.md shows it.
+// Command worker handles the messages of a queue until it is interrupted. A message that fails comes
+// again after 3 s, then after 10 s, and is then parked. It serves metrics. docs/start.md shows it.
 package main
 
 import (
@@ -46,8 +46,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = d.Close() }()
-	return retry.Consume(ctx, retry.Config{
-		Delayer: d, URL: cfg.URL, Queue: queue,
+	return retry.Consume(ctx, d, retry.Config{
+		URL: cfg.URL, Queue: queue,
 		Policy: retry.Policy{Intervals: []time.Duration{3 * time.Second, 10 * time.Second}},
 	}, handle)
 }
@@ -62,7 +62,7 @@ func handle(ctx context.Context, m amqp091.Delivery) error {
 	return nil
 }
 
-// serveMetrics returns what counts for Prometheus, and serves the numbers at localhost:2112/metrics.
+// serveMetrics serves metrics for Prometheus at localhost:2112/metrics, and returns their Observer.
 func serveMetrics() delayer.Observer {
 	m := metrics.New()
 	prometheus.MustRegister(m)

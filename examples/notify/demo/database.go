@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/delayer-go/delayer/internal/postgres"
+	"github.com/delayer-go/delayer/internal/lab/postgres"
 )
 
 // ownDatabase creates a database on a server that may be the user's, and returns how to remove it.

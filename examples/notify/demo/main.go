@@ -11,8 +11,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/delayer-go/delayer/internal/postgres"
-	"github.com/delayer-go/delayer/internal/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/postgres"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
 func main() {

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/delayer-go/delayer/internal/notify"
 )
 
 const intervals = "1s, 2s, 4s"
@@ -35,9 +33,9 @@ type scene struct {
 
 // show runs the program, and shows its orders until all have ended.
 func show(ctx context.Context, broker, database, folder string) error {
-	partner := notify.NewPartner(answer)
+	partner := startPartner(answer)
 	defer partner.Close()
-	path, err := notify.Build(ctx, folder)
+	path, err := build(ctx, folder)
 	if err != nil {
 		return err
 	}
@@ -47,33 +45,33 @@ func show(ctx context.Context, broker, database, folder string) error {
 	}
 	defer func() { _ = log.Close() }()
 	name := filepath.Base(folder)
-	p := notify.Program{Path: path, Log: log, Env: []string{
+	p := program{path: path, log: log, env: []string{
 		"DATABASE_URL=" + database, "DELAYER_URL=" + broker, "DELAYER_PREFIX=" + name, "NOTIFY_QUEUE=" + name + "-orders",
-		"NOTIFY_SERVICE=" + partner.URL(), "NOTIFY_POLICY=" + intervals,
+		"NOTIFY_SERVICE=" + partner.URL, "NOTIFY_POLICY=" + intervals,
 	}}
 	pool, err := pgxpool.New(ctx, database)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	if err := p.Run(ctx, "setup"); err != nil {
+	if err := p.run(ctx, "setup"); err != nil {
 		text, _ := os.ReadFile(log.Name())
 		return errors.Join(err, errors.New(string(text)))
 	}
 	return play(ctx, p, pool)
 }
 
-func play(ctx context.Context, p notify.Program, pool *pgxpool.Pool) error {
-	relay, worker := p.Keep("relay"), p.Keep("worker")
-	defer relay.Stop()
-	defer worker.Stop()
+func play(ctx context.Context, p program, pool *pgxpool.Pool) error {
+	relay, worker := p.keep("relay"), p.keep("worker")
+	defer relay.end()
+	defer worker.end()
 	scenes := []scene{
 		{0, "8 orders are saved in state I, each with its message, in one transaction each",
-			func(ctx context.Context) error { return p.Run(ctx, "save", "8") }},
-		{1500 * time.Millisecond, "kill -9 of the worker; it is started again", worker.Kill},
-		{3 * time.Second, "kill -9 of the relay; it is started again", relay.Kill},
+			func(ctx context.Context) error { return p.run(ctx, "save", "8") }},
+		{1500 * time.Millisecond, "kill -9 of the worker; it is started again", worker.kill},
+		{3 * time.Second, "kill -9 of the relay; it is started again", relay.kill},
 		{3 * time.Second, "4 more orders are saved meanwhile",
-			func(ctx context.Context) error { return p.Run(ctx, "save", "4") }},
+			func(ctx context.Context) error { return p.run(ctx, "save", "4") }},
 	}
 	v := newView(os.Stdout)
 	began := time.Now()

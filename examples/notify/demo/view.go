@@ -10,8 +10,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+)
 
-	"github.com/delayer-go/delayer/internal/notify"
+// The states of an order.
+const (
+	initial = "I"
+	sent    = "S"
+	failed  = "F"
 )
 
 // An order is what the view shows of one.
@@ -32,7 +37,7 @@ func readOrders(ctx context.Context, pool *pgxpool.Pool) ([]order, error) {
 
 func ended(list []order) bool {
 	for _, o := range list {
-		if o.State == notify.Initial {
+		if o.State == initial {
 			return false
 		}
 	}
@@ -111,12 +116,12 @@ func table(list []order) string {
 		count[o.State]++
 		fmt.Fprintf(&b, "  %5d  %-5s  %-8s  %s\n", o.ID, o.State, dots(o), firstLine(o.Error))
 	}
-	fmt.Fprintf(&b, "\n  I %d   S %d   F %d\n", count[notify.Initial], count[notify.Sent], count[notify.Failed])
+	fmt.Fprintf(&b, "\n  I %d   S %d   F %d\n", count[initial], count[sent], count[failed])
 	return b.String()
 }
 
 func dots(o order) string {
-	if o.Attempts > 0 && o.State == notify.Sent {
+	if o.Attempts > 0 && o.State == sent {
 		return strings.Repeat("○ ", o.Attempts-1) + "●"
 	}
 	return strings.Repeat("○ ", o.Attempts)

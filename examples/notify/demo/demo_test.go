@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+)
+
+// A stage is the program with a broker, a database and a service.
+type stage struct {
+	t       *testing.T
+	program program
+	pool    *pgxpool.Pool
+	queue   string
+}
+
+func newStage(t *testing.T, answer func(order int64, attempt int) (status int), env ...string) *stage {
+	t.Helper()
+	partner := startPartner(answer)
+	t.Cleanup(partner.Close)
+	address, name := postgrestest.URL(t), rabbittest.Prefix(t)
+	path, err := build(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	s := &stage{t: t, pool: postgrestest.Pool(t, address), queue: name + "-orders", program: program{
+		path: path, log: t.Output(), env: append([]string{
+			"DATABASE_URL=" + address, "DELAYER_URL=" + rabbittest.Broker(t).URL(), "DELAYER_PREFIX=" + name,
+			"NOTIFY_QUEUE=" + name + "-orders", "NOTIFY_SERVICE=" + partner.URL, "NOTIFY_POLICY=1s", shortLadder,
+		}, env...)}}
+	s.run("setup")
+	s.run("setup") // as every deployment does
+	return s
+}
+
+func (s *stage) run(args ...string) { require.NoError(s.t, s.program.run(s.t.Context(), args...)) }
+
+func (s *stage) keep(role string) *service {
+	service := s.program.keep(role)
+	s.t.Cleanup(service.end)
+	return service
+}
+
+// states counts the orders in each state.
+func (s *stage) states() (map[string]int, error) {
+	rows, err := s.pool.Query(context.Background(), "SELECT state, count(*) FROM orders GROUP BY state")
+	if err != nil {
+		return nil, err
+	}
+	type count struct {
+		State  string
+		Orders int
+	}
+	counts, err := pgx.CollectRows(rows, pgx.RowToStructByPos[count])
+	states := map[string]int{}
+	for _, c := range counts {
+		states[c.State] = c.Orders
+	}
+	return states, err
+}
+
+// number is the only value of a query.
+func (s *stage) number(query string) (n int) {
+	require.NoError(s.t, s.pool.QueryRow(s.t.Context(), query).Scan(&n))
+	return n
+}
+
+// becomes waits for the states of all orders.
+func (s *stage) becomes(want map[string]int) {
+	s.t.Helper()
+	var got map[string]int
+	ok := assert.Eventually(s.t, func() bool {
+		var err error
+		got, err = s.states()
+		return assert.NoError(s.t, err) && assert.ObjectsAreEqual(want, got)
+	}, patience, 20*time.Millisecond)
+	require.True(s.t, ok, "%v", got)
+}
+
+// TestMain's broker repeats a dead-lettering early. After a restart a waiting queue may dead-letter before the
+// queue of orders is ready; RabbitMQ publishes such a message again after three minutes.
+func TestMain(m *testing.M) {
+	rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{Args: rabbit.DeadLetterRetry(10 * time.Second)})
+}
+
+// shortLadder is enough for the policies here. Each process looks at every queue when it starts.
+const shortLadder = "DELAYER_BINARYLADDER_STEPS=1s,2s,4s"
+
+// patience is generous: it bounds what hangs, and measures nothing.
+const patience = 3 * time.Minute
+
+// watch makes the database note each time that an order is set to S.
+const watch = `
+CREATE TABLE sent_log (id bigint NOT NULL);
+CREATE FUNCTION log_sent() RETURNS trigger LANGUAGE plpgsql AS
+	$$ BEGIN INSERT INTO sent_log VALUES (NEW.id); RETURN NULL; END $$;
+CREATE TRIGGER log_sent AFTER UPDATE OF state ON orders FOR EACH ROW WHEN (NEW.state = 'S') EXECUTE FUNCTION log_sent()`
+
+// intervalsKilled are those of TestKilled's policy.
+var intervalsKilled = []time.Duration{time.Second, 2 * time.Second}
+
+// calls are those that the service got. Three of ten fail.
+type calls struct {
+	mu     sync.Mutex
+	failed map[[2]int64]time.Time // by order and attempt: when it first failed
+	heard  map[int64]bool         // orders with a call that succeeded
+	early  []string
+}
+
+func (c *calls) answer(order int64, attempt int) (status int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed == nil {
+		c.failed, c.heard = map[[2]int64]time.Time{}, map[int64]bool{}
+	}
+	now := time.Now()
+	if attempt > 1 {
+		before, ok := c.failed[[2]int64{order, int64(attempt - 1)}]
+		if wait := intervalsKilled[attempt-2]; !ok || now.Sub(before) < wait {
+			c.early = append(c.early, fmt.Sprintf("order %d, attempt %d: %v after the failure before it", order, attempt, now.Sub(before)))
+		}
+	}
+	if rand.IntN(10) >= 3 {
+		c.heard[order] = true
+		return http.StatusOK
+	}
+	if at := [2]int64{order, int64(attempt)}; c.failed[at].IsZero() {
+		c.failed[at] = now
+	}
+	return http.StatusServiceUnavailable
+}
+
+// TestKilled: every order ends in state S, once, or in F and parked, whatever is killed, and no attempt
+// is made before its time. The sweep does not run.
+func TestKilled(t *testing.T) {
+	b := rabbittest.Alone(t)
+	defer rabbittest.Evidence(t, b)
+	const burst = 50
+	var c calls
+	s := newStage(t, c.answer, "NOTIFY_POLICY=1s,2s", "NOTIFY_OVERDUE=24h")
+	_, err := s.pool.Exec(t.Context(), watch)
+	require.NoError(t, err)
+	relay, worker := s.keep("relay"), s.keep("worker")
+	faults := []func(context.Context) error{worker.kill, relay.kill, b.Restart, worker.kill, relay.kill, worker.kill}
+	for _, fault := range faults {
+		s.run("save", strconv.Itoa(burst))
+		require.NoError(t, fault(t.Context()))
+	}
+	orders := burst * len(faults)
+	var states map[string]int
+	require.Eventually(t, func() bool {
+		var err error
+		states, err = s.states()
+		return assert.NoError(t, err) && states[sent]+states[failed] == orders
+	}, patience, 100*time.Millisecond, "every order ends")
+	t.Log(states)
+	assert.Positive(t, states[sent])
+	assert.Positive(t, states[failed])
+	assert.Equal(t, states[sent], s.number("SELECT count(*) FROM sent_log"), "each is sent once")
+	assert.Equal(t, states[sent], s.number("SELECT count(DISTINCT id) FROM sent_log"))
+	rows, err := s.pool.Query(t.Context(), "SELECT id FROM orders WHERE state = 'S'")
+	require.NoError(t, err)
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	require.NoError(t, err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	assert.Empty(t, c.early, "attempts before their time")
+	for _, id := range ids {
+		assert.True(t, c.heard[id], "order %d is sent, and the service did not answer with success", id)
+	}
+	ch := rabbittest.Channel(t, b)
+	parked := map[string]bool{}
+	require.Eventually(t, func() bool { // the state comes before the message is parked
+		d, ok, err := ch.Get(s.queue+".parked", true)
+		if assert.NoError(t, err) && ok {
+			parked[string(d.Body)] = true
+		}
+		rows, err := s.pool.Query(context.Background(), "SELECT id::text FROM orders WHERE state = 'F'")
+		require.NoError(t, err)
+		failed, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		return !slices.ContainsFunc(failed, func(id string) bool { return !parked[id] })
+	}, patience, time.Millisecond, "what has failed is parked")
+}
+
+func TestStates(t *testing.T) {
+	s := newStage(t, func(order int64, attempt int) int {
+		switch order {
+		case 1:
+			return http.StatusOK
+		case 2:
+			return map[int]int{1: http.StatusServiceUnavailable, 2: http.StatusOK}[attempt]
+		case 3:
+			return http.StatusBadRequest
+		}
+		return http.StatusInternalServerError
+	})
+	s.keep("relay")
+	s.run("save", "4")
+	s.becomes(map[string]int{"I": 4})
+	s.keep("worker")
+	s.becomes(map[string]int{"S": 2, "F": 2})
+	for order, want := range map[int]struct {
+		attempts int
+		err      string
+	}{1: {1, ""}, 2: {2, ""}, 3: {1, "400 Bad Request"}, 4: {2, "500 Internal Server Error"}} {
+		var attempts int
+		var text string
+		require.NoError(t, s.pool.QueryRow(t.Context(), "SELECT attempts, coalesce(error, '') FROM orders WHERE id = $1", order).Scan(&attempts, &text))
+		assert.Equal(t, want.attempts, attempts, order)
+		assert.Equal(t, want.err, text, order)
+	}
+	ch := rabbittest.Channel(t, rabbittest.Broker(t))
+	require.Eventually(t, func() bool { // the state comes before the message is parked
+		q, err := ch.QueueDeclarePassive(s.queue+".parked", true, false, false, false, nil)
+		return assert.NoError(t, err) && q.Messages == 2
+	}, patience, 20*time.Millisecond)
+}
+
+// TestSweep: an order whose message is lost is sent again, and one that has ended is not.
+func TestSweep(t *testing.T) {
+	s := newStage(t, func(int64, int) int { return http.StatusOK }, "NOTIFY_OVERDUE=0s")
+	s.keep("relay")
+	s.run("save", "2")
+	ch := rabbittest.Channel(t, rabbittest.Broker(t))
+	purged := 0
+	require.Eventually(t, func() bool {
+		n, err := ch.QueuePurge(s.queue, false)
+		purged += n
+		return assert.NoError(t, err) && purged == 2
+	}, patience, 20*time.Millisecond)
+	_, err := s.pool.Exec(t.Context(), "UPDATE orders SET state = 'F' WHERE id = 2")
+	require.NoError(t, err)
+	s.run("sweep")
+	s.keep("worker")
+	s.becomes(map[string]int{"S": 1, "F": 1})
+}
