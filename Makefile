@@ -23,8 +23,8 @@ test: broker postgresql ## run all tests on a real broker and database, with the
 unit: ## run the tests that need no broker, in under a minute
 	@scripts/test.sh unit $(TESTFLAGS)
 
-test-matrix: ## run conformance and short faults on each RabbitMQ series, in Docker (MATRIXFLAGS='-series 4.0,4.3 -suite faults')
-	go run ./cmd/matrix $(MATRIXFLAGS)
+test-matrix: ## run conformance and short faults on each RabbitMQ series, in Docker (SERIES='4.0 4.3' SUITES=faults IMAGE=)
+	@SERIES='$(SERIES)' SUITES='$(SUITES)' IMAGE='$(IMAGE)' scripts/test-matrix.sh
 
 faults: broker ## break everything around every backend for an hour, and write docs/results/faults.md
 	go run ./cmd/faults --write docs/results/faults.md $(FAULTSFLAGS)
@@ -35,8 +35,9 @@ bench: broker ## compare the strategies on a real broker, in under three minutes
 bench-go: broker ## run the Go benchmarks: time and allocations of a publish
 	go test -run '^$$' -bench . -benchmem -p 1 $(BENCHFLAGS) ./...
 
-lint: ## check the code with golangci-lint
+lint: ## check the code with golangci-lint, and where the pages' links lead
 	$(GOLANGCI_LINT) run
+	@scripts/links.sh
 
 vuln: ## look for known vulnerabilities in what is called, where their database can be reached
 	@scripts/vuln.sh $(VULNFLAGS)
@@ -60,8 +61,7 @@ install-postgresql: ## install PostgreSQL from the system's packages
 	@scripts/install-postgresql.sh
 
 install-plugin: ## fetch and check the x-delayed-message plugin (SERIES=4.0 IMAGE=1 FOLDER= MIRROR= FILE= DIGEST=)
-	go run ./cmd/install-plugin $(if $(SERIES),-series '$(SERIES)') $(if $(IMAGE),-docker) $(if $(FOLDER),-folder '$(FOLDER)') \
-		$(if $(MIRROR),-mirror '$(MIRROR)') $(if $(FILE),-file '$(FILE)') $(if $(DIGEST),-digest '$(DIGEST)')
+	@SERIES='$(SERIES)' IMAGE='$(IMAGE)' FOLDER='$(FOLDER)' MIRROR='$(MIRROR)' FILE='$(FILE)' DIGEST='$(DIGEST)' scripts/install-plugin.sh
 
 install-chromium: ## install Chromium from the system's packages: a test looks at report.html in it
 	@scripts/install-chromium.sh
