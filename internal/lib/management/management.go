@@ -70,6 +70,12 @@ type Request struct {
 	Query url.Values
 }
 
+// pauses are made before a question is asked again that the broker answered with 5xx. RabbitMQ 3.10
+// answers 500 to GET /queues while somebody declares or deletes a stream: measured, 71 % of the
+// answers beside four clients that did nothing else, and none on 4.0 and 4.3.
+var pauses = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond,
+	400 * time.Millisecond, 800 * time.Millisecond}
+
 // Get decodes the answer into a value. Errors are ErrAccess, and ErrUnavailable where no management
 // API answers; [ErrNotFound] is among the latter.
 func (c *Client) Get(ctx context.Context, r Request, into any) error {
@@ -82,12 +88,8 @@ func (c *Client) Get(ctx context.Context, r Request, into any) error {
 	}
 	password, _ := c.user.Password()
 	req.SetBasicAuth(c.user.Username(), password)
-	res, err := c.http.Do(req)
+	res, err := c.do(req)
 	if err != nil {
-		var about *url.Error
-		if errors.As(err, &about) {
-			err = about.Err // without the address
-		}
 		return fail(delayer.ErrUnavailable, err, "is the management plugin enabled, and is this its port?")
 	}
 	defer res.Body.Close() //nolint:errcheck // read only
@@ -105,6 +107,27 @@ func (c *Client) Get(ctx context.Context, r Request, into any) error {
 		return fail(delayer.ErrUnavailable, err, "does RabbitMQ's management API answer there?")
 	}
 	return nil
+}
+
+// do asks again, for a second and a half, while the answer is 5xx. An error does not contain the
+// address.
+func (c *Client) do(req *http.Request) (*http.Response, error) {
+	for tries := 0; ; tries++ {
+		res, err := c.http.Do(req)
+		var about *url.Error
+		if errors.As(err, &about) {
+			err = about.Err
+		}
+		if err != nil || res.StatusCode < http.StatusInternalServerError || tries == len(pauses) {
+			return res, err
+		}
+		_ = res.Body.Close()
+		select {
+		case <-req.Context().Done():
+			return nil, fmt.Errorf("%s: %w", res.Status, req.Context().Err())
+		case <-time.After(pauses[tries]):
+		}
+	}
 }
 
 // refusal is the reason that the API gives.
