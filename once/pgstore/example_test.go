@@ -12,7 +12,10 @@ import (
 	"github.com/delayer-go/delayer/once/pgstore"
 )
 
-// What the handler does in its transaction and the mark commit together.
+var deliveries <-chan amqp091.Delivery // what the program consumes; empty here
+
+// What the handler does in its transaction and the mark commit together: an order whose message
+// comes twice is reminded once.
 func ExampleNew() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, "postgres://me@localhost/shop")
@@ -23,13 +26,19 @@ func ExampleNew() {
 	if err := pgstore.Migrate(ctx, pool); err != nil {
 		log.Fatal(err)
 	}
-	store, err := pgstore.New(pool, pgstore.Config{Scope: "order-expiry"})
+	store, err := pgstore.New(pool, pgstore.Config{Scope: "order-reminder"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	handle := once.Handler(store, func(ctx context.Context, tx pgx.Tx, d amqp091.Delivery) error {
-		_, err := tx.Exec(ctx, "UPDATE orders SET expired = true WHERE id = $1", string(d.Body))
+		_, err := tx.Exec(ctx, "UPDATE orders SET reminders = reminders + 1 WHERE id = $1", string(d.Body))
 		return err
 	})
-	_ = handle // retry.Consume takes it
+	for d := range deliveries {
+		if err := handle(ctx, d); err != nil {
+			_ = d.Nack(false, true) // not multiple, requeue; package retry waits longer each time
+			continue
+		}
+		_ = d.Ack(false)
+	}
 }

@@ -17,7 +17,7 @@ import (
 
 // What the example works with.
 var (
-	marks      = "postgres://me@localhost/shop"
+	marks      string
 	deliveries <-chan amqp091.Delivery
 )
 
@@ -28,10 +28,11 @@ func (a *noAcks) Ack(uint64, bool) error        { a.acked++; return nil }
 func (a *noAcks) Nack(uint64, bool, bool) error { a.rejected++; return nil }
 func (a *noAcks) Reject(uint64, bool) error     { a.rejected++; return nil }
 
-// TestExample runs the example's code on a real database.
+// TestOnce_Example runs the example of package pgstore on a real database.
 func TestOnce_Example(t *testing.T) {
+	asShown(t, "onceExample", "once/pgstore", "ExampleNew", map[string]string{"marks": `"postgres://me@localhost/shop"`})
 	marks = postgrestest.URL(t)
-	_, err := postgrestest.Pool(t, marks).Exec(t.Context(), "CREATE TABLE orders (id text, expired int); INSERT INTO orders VALUES ('o-17', 0)")
+	_, err := postgrestest.Pool(t, marks).Exec(t.Context(), "CREATE TABLE orders (id text, reminders int); INSERT INTO orders VALUES ('o-17', 0)")
 	require.NoError(t, err)
 	acks := &noAcks{}
 	came := make(chan amqp091.Delivery, 3)
@@ -40,15 +41,15 @@ func TestOnce_Example(t *testing.T) {
 	}
 	close(came)
 	deliveries = came
-	Example_once()
+	onceExample()
 	require.Equal(t, noAcks{acked: 3}, *acks)
-	var expired int
-	require.NoError(t, postgrestest.Pool(t, marks).QueryRow(t.Context(), "SELECT expired FROM orders").Scan(&expired))
-	require.Equal(t, 1, expired)
+	var reminders int
+	require.NoError(t, postgrestest.Pool(t, marks).QueryRow(t.Context(), "SELECT reminders FROM orders").Scan(&reminders))
+	require.Equal(t, 1, reminders)
 }
 
-// The order and the mark that says that this message was handled are one transaction.
-func Example_once() {
+// onceExample is that of package pgstore.
+func onceExample() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, marks)
 	if err != nil {
@@ -58,12 +59,12 @@ func Example_once() {
 	if err := pgstore.Migrate(ctx, pool); err != nil {
 		log.Fatal(err)
 	}
-	store, err := pgstore.New(pool, pgstore.Config{Scope: "order-expiry"})
+	store, err := pgstore.New(pool, pgstore.Config{Scope: "order-reminder"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	handle := once.Handler(store, func(ctx context.Context, tx pgx.Tx, d amqp091.Delivery) error {
-		_, err := tx.Exec(ctx, "UPDATE orders SET expired = expired + 1 WHERE id = $1", string(d.Body))
+		_, err := tx.Exec(ctx, "UPDATE orders SET reminders = reminders + 1 WHERE id = $1", string(d.Body))
 		return err
 	})
 	for d := range deliveries {

@@ -2,7 +2,6 @@ package satellites_test
 
 import (
 	"context"
-	"fmt"
 	"log"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
@@ -20,71 +20,52 @@ import (
 
 // What the example works with.
 var (
-	databaseURL = "postgres://me@localhost/shop"
-	brokerURL   = "amqp://guest:guest@localhost:5672/"
-	prefix      = "shop"
-	expiry      = "order-expiry"
+	databaseURL, expiry string
+	expireAfter         = time.Second
 )
 
-// TestExample runs the example's code on a real broker and a real database.
+// TestOutbox_Example runs the example of package outbox on a real database, and a relay beside it.
 func TestOutbox_Example(t *testing.T) {
-	databaseURL, brokerURL, prefix, expiry = postgrestest.URL(t), rabbittest.Broker(t).URL(), rabbittest.Prefix(t), rabbittest.Prefix(t)
-	ch := rabbittest.Channel(t, rabbittest.Broker(t))
-	const durable, autoDelete, exclusive, noWait, autoAck, noLocal = true, false, false, false, true, false
-	if _, err := ch.QueueDeclare(expiry, durable, autoDelete, exclusive, noWait, nil); err != nil {
-		t.Fatal(err)
-	}
-	deliveries, err := ch.Consume(expiry, "", autoAck, exclusive, noLocal, noWait, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	asShown(t, "outboxExample", "outbox", "ExampleEnqueue", map[string]string{
+		"databaseURL": `"postgres://me@localhost/shop"`, "expiry": `"order-expiry"`, "expireAfter": "15*time.Minute",
+	})
+	r := rabbittest.NewRig(t, rabbittest.Broker(t))
+	databaseURL, expiry = postgrestest.URL(t), r.Queue("order-expiry", nil)
+	in := r.Consume(expiry)
 	pool := postgrestest.Pool(t, databaseURL)
-	if _, err := pool.Exec(t.Context(), "CREATE TABLE orders (id text)"); err != nil {
-		t.Fatal(err)
-	}
-	arrived = func() { <-deliveries }
-	Example_outbox()
+	require.NoError(t, outbox.Migrate(t.Context(), pool))
+	_, err := pool.Exec(t.Context(), "CREATE TABLE orders (id text)")
+	require.NoError(t, err)
+	begin := time.Now()
+	outboxExample()
+
+	d := rabbittest.Open(t, backend.Config{Options: delayer.Options{URL: r.Broker.URL(), Prefix: rabbittest.Prefix(t)}})
+	relay, err := outbox.NewRelay(pool, d, outbox.Config{})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- relay.Run(ctx) }()
+	require.Equal(t, "o-17", string(rabbittest.Next(t, in).Body))
+	require.GreaterOrEqual(t, time.Since(begin), expireAfter, "early")
+	stop()
+	require.NoError(t, <-ended)
 }
 
-var arrived func()
-
-// An order and the message that will expire it are one transaction. A relay in the same program
-// publishes it.
-func Example_outbox() {
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
+// outboxExample is that of package outbox.
+func outboxExample() {
+	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, databaseURL)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer pool.Close()
-	if err := outbox.Migrate(ctx, pool); err != nil {
-		log.Fatal(err)
-	}
-
-	d, err := backend.Open(ctx, backend.Config{Options: delayer.Options{URL: brokerURL, Prefix: prefix}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer d.Close()
-	relay, err := outbox.NewRelay(pool, d, outbox.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	ended := make(chan error)
-	go func() { ended <- relay.Run(ctx) }()
-
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "INSERT INTO orders (id) VALUES ($1)", "o-17"); err != nil {
 			return err
 		}
-		return outbox.Enqueue(ctx, tx, "", expiry, time.Second, amqp091.Publishing{Body: []byte("o-17")})
+		return outbox.Enqueue(ctx, tx, "", expiry, expireAfter, amqp091.Publishing{Body: []byte("o-17")})
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-
-	arrived()
-	stop()
-	fmt.Println(<-ended)
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // Where the example works.
-var workURL, work = "amqp://guest:guest@localhost:5672/", "notifications"
+var workURL, work string
 
 // notify fails at first.
 func notify(attempt int) error {
@@ -29,8 +29,8 @@ func notify(attempt int) error {
 	return nil
 }
 
-// A worker whose messages come again after a second, and then after two.
-func Example_retry() {
+// retryExample is that of package retry.
+func retryExample() {
 	ctx, stop := context.WithCancel(context.Background()) // a service takes signal.NotifyContext
 	defer stop()
 	d, err := backend.Open(ctx, backend.Config{Options: delayer.Options{URL: workURL}})
@@ -58,6 +58,7 @@ func Example_retry() {
 
 // TestRetry_Example runs the example of package retry on a broker.
 func TestRetry_Example(t *testing.T) {
+	asShown(t, "retryExample", "retry", "Example", map[string]string{"workURL": "url", "work": "queue"})
 	b := rabbittest.Broker(t)
 	workURL, work = b.URL(), rabbittest.Prefix(t)
 	ch := rabbittest.Channel(t, b)
@@ -66,7 +67,7 @@ func TestRetry_Example(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, ch.Publish("", work, true, false, amqp091.Publishing{Body: []byte("order 42")}))
 	start := time.Now()
-	Example_retry()
+	retryExample()
 	require.GreaterOrEqual(t, time.Since(start), 3*time.Second, "the third attempt is early")
 	for _, name := range []string{work, work + ".parked"} {
 		n, err := ch.QueueDelete(name, false, false, false)
