@@ -234,22 +234,18 @@ const slowAfter = 200 * time.Millisecond
 // known.
 func (r *runner) ready(ctx context.Context, queue string) (int, error) {
 	const durable, autoDelete, exclusive, waitForAnswer = true, false, false, false
-	var messages atomic.Int64 // what is asked may still run when ctx has ended
-	var slow atomic.Bool
-	err := r.control.Do(ctx, func(ch *amqp091.Channel) error {
+	messages, err := broker.Ask(ctx, r.control, func(ch *amqp091.Channel) (int, error) {
 		asked := time.Now()
 		q, err := ch.QueueDeclarePassive(queue, durable, autoDelete, exclusive, waitForAnswer, nil)
-		messages.Store(int64(q.Messages))
-		slow.Store(q.Messages == 0 && time.Since(asked) > slowAfter)
-		return err
+		if err == nil && q.Messages == 0 && time.Since(asked) > slowAfter {
+			err = errSlow
+		}
+		return q.Messages, err
 	})
-	switch {
-	case broker.Code(err) == amqp091.NotFound:
-		return 0, nil
-	case err == nil && slow.Load():
-		return 0, errSlow
+	if broker.Code(err) == amqp091.NotFound {
+		err = nil
 	}
-	return int(messages.Load()), err
+	return messages, err
 }
 
 // weigh keeps the average size of about the last 64 messages. Concurrent values may get lost.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -45,7 +46,8 @@ func NewControl(conn *Conn) *Control {
 
 // Do calls f with a channel that nobody else uses meanwhile, and returns its error. f must be
 // idempotent: it is called again if the connection is lost. amqp091-go's calls take no context, so
-// f may still run when Do returns because ctx ended.
+// f may still run when Do returns because ctx ended: it must not write to its caller's variables.
+// [Ask] is for an f with an answer.
 func (c *Control) Do(ctx context.Context, f func(*amqp091.Channel) error) error {
 	j := &job{run: f, ctx: ctx, result: make(chan error, 1)}
 	select {
@@ -61,6 +63,20 @@ func (c *Control) Do(ctx context.Context, f func(*amqp091.Channel) error) error 
 	case <-ctx.Done():
 		return c.conn.gaveUp(ctx)
 	}
+}
+
+// Ask is [Control.Do] for an f that has an answer. With an error the answer is the zero value.
+func Ask[T any](ctx context.Context, c *Control, f func(*amqp091.Channel) (T, error)) (answer T, err error) {
+	var last atomic.Pointer[T] // of the last call of f, if there was more than one
+	err = c.Do(ctx, func(ch *amqp091.Channel) error {
+		v, err := f(ch)
+		last.Store(&v)
+		return err
+	})
+	if err == nil {
+		answer = *last.Load()
+	}
+	return answer, err
 }
 
 // Conn is the connection that Do works on.

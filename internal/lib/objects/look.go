@@ -39,12 +39,10 @@ func (l Live) Look(ctx context.Context, p topology.Plan) (map[string]State, erro
 }
 
 // passively declares a queue that must exist.
-func (l Live) passively(ctx context.Context, queue string) (q amqp091.Queue, err error) {
-	err = l.control.Do(ctx, func(ch *amqp091.Channel) (err error) {
-		q, err = ch.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
-		return err
+func (l Live) passively(ctx context.Context, queue string) (amqp091.Queue, error) {
+	return broker.Ask(ctx, l.control, func(ch *amqp091.Channel) (amqp091.Queue, error) {
+		return ch.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
 	})
-	return q, err
 }
 
 // Missing names the exchanges and queues of p that do not exist. It declares nothing and needs no
@@ -102,11 +100,7 @@ func (l Live) Holding(ctx context.Context, p topology.Plan) ([]string, error) {
 		if q.Role == topology.Record {
 			continue
 		}
-		var holds bool
-		err := l.control.Do(ctx, func(ch *amqp091.Channel) (err error) {
-			holds, err = Holds(ch, q.Name)
-			return err
-		})
+		holds, err := broker.Ask(ctx, l.control, func(ch *amqp091.Channel) (bool, error) { return Holds(ch, q.Name) })
 		switch code := broker.Code(err); {
 		case code == amqp091.NotFound, code == amqp091.ResourceLocked:
 		case err != nil:

@@ -120,10 +120,8 @@ func (b *Client) Count(ctx context.Context) (total int, err error) {
 
 // count counts one queue. Those before the last may be missing.
 func (b *Client) count(ctx context.Context, queue string) (int, error) {
-	var q amqp091.Queue
-	err := b.control.Do(ctx, func(ch *amqp091.Channel) (err error) {
-		q, err = ch.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
-		return err
+	q, err := broker.Ask(ctx, b.control, func(ch *amqp091.Channel) (amqp091.Queue, error) {
+		return ch.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
 	})
 	if broker.Code(err) == amqp091.NotFound && queue != b.Queue() {
 		return 0, nil

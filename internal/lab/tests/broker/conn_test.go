@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"testing"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,8 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
 func TestDial_Errors(t *testing.T) {
@@ -60,6 +63,47 @@ func TestDial_ContextEnded(t *testing.T) {
 	_, err = broker.Dial(ctx, options(t, "amqp://guest:guest@"+mute.Addr().String()+"/"))
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, (<-accepted).Close())
+}
+
+// TestAsk_CallerLeaves: what is asked goes on after its caller has left, and touches nothing of his.
+// The race detector sees it if it does.
+func TestAsk_CallerLeaves(t *testing.T) {
+	t.Parallel()
+	_, c := open(t, rabbittest.Broker(t).URL(), noReset)
+	ctx, leave := context.WithCancel(context.Background())
+	left := make(chan struct{})
+	answer, err := broker.Ask(ctx, c, func(*amqp091.Channel) (string, error) {
+		leave()
+		<-left
+		return "late", nil
+	})
+	close(left)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, answer)
+
+	answer, err = broker.Ask(within(t), c, func(*amqp091.Channel) (string, error) { return "in time", nil })
+	require.NoError(t, err)
+	require.Equal(t, "in time", answer)
+}
+
+// TestLook_CallerLeaves: who looks at queues may leave while the broker is asked.
+func TestLook_CallerLeaves(t *testing.T) {
+	t.Parallel()
+	_, c := open(t, rabbittest.Broker(t).URL(), noReset)
+	live, plan := objects.Of(c, "test"), topology.Plan{Queues: []topology.Queue{{Name: declare(t, c, nil)}}}
+	for range 50 {
+		for _, look := range []func(context.Context) error{
+			func(ctx context.Context) error { _, err := live.Look(ctx, plan); return err },
+			func(ctx context.Context) error { _, err := live.Missing(ctx, plan); return err },
+			func(ctx context.Context) error { _, err := live.Holding(ctx, plan); return err },
+		} {
+			ctx, leave := context.WithTimeout(context.Background(), 200*time.Microsecond)
+			if err := look(ctx); err != nil {
+				require.ErrorIs(t, err, delayer.ErrNotSent)
+			}
+			leave()
+		}
+	}
 }
 
 func TestControl_ChannelError(t *testing.T) {

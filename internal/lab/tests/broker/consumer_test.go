@@ -107,10 +107,11 @@ func left(t *testing.T, control *broker.Control, queue string) int {
 	t.Helper()
 	var q amqp091.Queue
 	require.Eventually(t, func() bool {
-		require.NoError(t, control.Do(within(t), func(ch *amqp091.Channel) (err error) {
-			q, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-			return err
-		}))
+		var err error
+		q, err = broker.Ask(within(t), control, func(ch *amqp091.Channel) (amqp091.Queue, error) {
+			return ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		})
+		require.NoError(t, err)
 		return q.Consumers == 0
 	}, time.Minute, 10*time.Millisecond)
 	return q.Messages

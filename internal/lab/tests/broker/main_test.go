@@ -74,11 +74,10 @@ func declare(t testing.TB, c *broker.Control, args amqp091.Table) string {
 
 func count(t testing.TB, c *broker.Control, queue string) int {
 	t.Helper()
-	var q amqp091.Queue
-	require.NoError(t, c.Do(within(t), func(ch *amqp091.Channel) (err error) {
-		q, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-		return err
-	}))
+	q, err := broker.Ask(within(t), c, func(ch *amqp091.Channel) (amqp091.Queue, error) {
+		return ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+	})
+	require.NoError(t, err)
 	return q.Messages
 }
 
