@@ -55,15 +55,19 @@ func (b *receiver) of(id string) []Arrival {
 // await waits until every one of ids has arrived, or until deadline, and returns those that have
 // not.
 func (b *receiver) await(ids []string, deadline time.Time) (missing []string) {
-	return b.awaitOr(nil, ids, deadline)
+	const none = 0
+	return b.awaitOr(nil, ids, deadline, none)
 }
 
-// awaitOr is await for messages that may arrive in other instead, unless that is nil.
-func (b *receiver) awaitOr(other *receiver, ids []string, deadline time.Time) (missing []string) {
+// awaitOr is await for messages that may arrive in other instead, unless that is nil. After the
+// deadline it goes on for as long as another message arrives here within patience: where everything
+// is slow, what comes late is not missing.
+func (b *receiver) awaitOr(other *receiver, ids []string, deadline time.Time, patience time.Duration) (missing []string) {
 	arrived := func(id string) bool { return b.has(id) || other.has(id) }
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	next := 0 // all before it have arrived
+	seen := b.count()
 	for {
 		here, there := b.change(), other.change() // before looking, so that no arrival is overlooked
 		for next < len(ids) && arrived(ids[next]) {
@@ -76,9 +80,20 @@ func (b *receiver) awaitOr(other *receiver, ids []string, deadline time.Time) (m
 		case <-here:
 		case <-there:
 		case <-timer.C:
-			return slices.DeleteFunc(slices.Clone(ids), arrived)
+			if patience == 0 || b.count() == seen {
+				return slices.DeleteFunc(slices.Clone(ids), arrived)
+			}
+			seen = b.count()
+			timer.Reset(patience)
 		}
 	}
+}
+
+// count is the number of messages that have arrived. One that comes twice counts once.
+func (b *receiver) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.byID)
 }
 
 // has says whether a message has arrived.
@@ -235,7 +250,7 @@ func (t *trial) awaitFate(in *receiver, outs []outcome, f fate) {
 			last = due
 		}
 	}
-	missing := in.awaitOr(f.kept, ids, last.Add(t.h.Patience+f.late))
+	missing := in.awaitOr(f.kept, ids, last.Add(t.h.Patience+f.late), t.h.Patience)
 	kept := slices.DeleteFunc(ids, func(id string) bool { return in.has(id) || !f.kept.has(id) })
 	if len(kept) > 0 {
 		t.Logf("queue %s: %d messages were unroutable while the broker started, and are kept", in.queue, len(kept))

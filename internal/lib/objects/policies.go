@@ -26,7 +26,7 @@ type PolicyAPI struct {
 // NewPolicyAPI parses the API's address, such as http://monitor:password@host:15672. It asks
 // nothing yet. The error is ErrConfig and never contains the address.
 func NewPolicyAPI(address, vhost string, transport http.RoundTripper) (*PolicyAPI, error) {
-	const timeout = 10 * time.Second
+	const timeout = 30 * time.Second // it took more than 10 beside four busy loops on two cores
 	client, err := management.New(address, timeout, transport)
 	if err != nil {
 		return nil, err
