@@ -24,12 +24,17 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
-// options has a retry that is soon enough not to wait for it, and late enough for a machine under load.
-// The suite does not ask how late a message is; the long campaign of cmd/faults keeps RabbitMQ's three
-// minutes.
+// retry is soon enough to wait for it, and late enough for a machine under load. The suite does not
+// ask how late a message is; the long campaign of cmd/faults keeps RabbitMQ's three minutes.
+const retry = 20 * time.Second
+
+// patience is longer than the broker takes to repeat a dead-lettering: it looks once in every retry for
+// what was published so long ago (rabbit_fifo_dlx_worker:redeliver_messages/1), so up to twice that.
+const patience = 2*retry + 30*time.Second
+
 var options = rabbit.Options{
 	Plugins: []string{rabbittest.DelayedMessages},
-	Args:    rabbit.DeadLetterRetry(20 * time.Second),
+	Args:    rabbit.DeadLetterRetry(retry),
 }
 
 func TestMain(m *testing.M) { rabbittest.Main(m, options) }
@@ -158,6 +163,7 @@ func conform(
 			return dress(w, b.URL())
 		},
 		User:          user(t, cfg.URL),
+		Patience:      patience,
 		Added:         about.Adds,
 		BeforeRestart: func() { _ = together(func() error { return nil }) },
 		Skip:          func(t *testing.T, reason string) { rabbittest.Skipf(t, "%s", reason) },
