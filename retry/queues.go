@@ -22,7 +22,7 @@ const (
 
 // prepare checks that the queue exists, and declares the queue for parked messages.
 func (r *Retrier) prepare(ctx context.Context) error {
-	err := r.look(ctx, r.cfg.Queue)
+	_, err := r.control.Queue(ctx, r.cfg.Queue)
 	if notFound(err) {
 		return &delayer.Error{
 			Op: "consume", Object: fmt.Sprintf("queue %q", r.cfg.Queue), Kind: delayer.ErrUnroutable,
@@ -37,7 +37,7 @@ func (r *Retrier) prepare(ctx context.Context) error {
 
 // declareParked declares the queue for parked messages, unless it exists with whatever arguments.
 func (r *Retrier) declareParked(ctx context.Context) error {
-	err := r.look(ctx, r.cfg.Parked)
+	_, err := r.control.Queue(ctx, r.cfg.Parked)
 	if notFound(err) {
 		err = r.control.Do(ctx, func(ch *amqp091.Channel) error {
 			_, err := ch.QueueDeclare(r.cfg.Parked, durable, !autoDelete, !exclusive, waitForAnswer, amqp091.Table{
@@ -49,14 +49,6 @@ func (r *Retrier) declareParked(ctx context.Context) error {
 		})
 	}
 	return broker.Explain("declare", "", fmt.Sprintf("queue %q", r.cfg.Parked), err)
-}
-
-// look returns nil if a queue exists.
-func (r *Retrier) look(ctx context.Context, queue string) error {
-	return r.control.Do(ctx, func(ch *amqp091.Channel) error {
-		_, err := ch.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
-		return err
-	})
 }
 
 func notFound(err error) bool {

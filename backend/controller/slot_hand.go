@@ -225,7 +225,7 @@ func (h *hand) open(ctx context.Context, queue string, v wheel.Visit, past bool,
 }
 
 // errSlow says that a queue may not have been asked: RabbitMQ answers 0 for a quorum queue that takes
-// longer than 250 ms, as one does that is read from disk after a start; see [topology.Holds].
+// longer than 250 ms, as one does that is read from disk after a start; see objects.Holds.
 var errSlow = errors.New("the queue takes too long to answer")
 
 const slowAfter = 200 * time.Millisecond

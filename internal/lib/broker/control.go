@@ -79,6 +79,14 @@ func Ask[T any](ctx context.Context, c *Control, f func(*amqp091.Channel) (T, er
 	return answer, err
 }
 
+// Queue declares a queue passively: it must exist. Messages that a consumer holds are not counted.
+func (c *Control) Queue(ctx context.Context, name string) (amqp091.Queue, error) {
+	const durable, autoDelete, exclusive = true, false, false
+	return Ask(ctx, c, func(ch *amqp091.Channel) (amqp091.Queue, error) {
+		return ch.QueueDeclarePassive(name, durable, autoDelete, exclusive, waitForAnswer, nil)
+	})
+}
+
 // Conn is the connection that Do works on.
 func (c *Control) Conn() *Conn { return c.conn }
 

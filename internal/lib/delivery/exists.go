@@ -22,15 +22,15 @@ const (
 // Exists asks the broker for a destination: an exchange, or with "" the queue that key names. The
 // error is that of broker.Explain.
 func Exists(ctx context.Context, control *broker.Control, exchange, key string) (Presence, error) {
-	const durable, autoDelete, exclusive, internal, waitForAnswer = true, false, false, false, false
-	err := control.Do(ctx, func(ch *amqp091.Channel) error {
-		if exchange == "" {
-			_, err := ch.QueueDeclarePassive(key, durable, autoDelete, exclusive, waitForAnswer, nil)
-			return err
-		}
-		// The broker compares only the name in a passive declaration.
-		return ch.ExchangeDeclarePassive(exchange, "direct", durable, autoDelete, internal, waitForAnswer, nil)
-	})
+	const durable, autoDelete, internal, waitForAnswer = true, false, false, false
+	var err error
+	if exchange == "" {
+		_, err = control.Queue(ctx, key)
+	} else { // the broker compares only the name in a passive declaration
+		err = control.Do(ctx, func(ch *amqp091.Channel) error {
+			return ch.ExchangeDeclarePassive(exchange, "direct", durable, autoDelete, internal, waitForAnswer, nil)
+		})
+	}
 	if err == nil {
 		return There, nil
 	}

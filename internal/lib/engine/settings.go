@@ -92,12 +92,9 @@ func (s Settings) Stage() delivery.Stage {
 	return delivery.NewStage(s.Prefix, s.QueueType == delayer.Quorum)
 }
 
-// Whole is the topology that a Delayer declares at Open; own is its backend's part. The marker
-// comes first: a conflict must be found before anything is declared.
-func (s Settings) Whole(own topology.Plan) topology.Plan {
-	return topology.Plan{Markers: own.Markers}.Add(s.Stage().Plan()).
-		Add(topology.Plan{Exchanges: own.Exchanges, Queues: own.Queues, Bindings: own.Bindings})
-}
+// Whole is the topology that a Delayer declares at Open; own is its backend's part. Markers are
+// declared first: a conflict must be found before anything else is declared.
+func (s Settings) Whole(own topology.Plan) topology.Plan { return s.Stage().Plan().Add(own) }
 
 // API is the management API. Without an address the error is ErrConfig.
 func (s Settings) API() (api *management.Client, vhost string, err error) {

@@ -24,7 +24,7 @@ func Harm(p topology.Plan, a Policies) []Difference {
 	for _, x := range p.Exchanges {
 		if d := a.Exchanges[x.Name]; d["alternate-exchange"] != nil && x.Alternate == "" {
 			found = append(found, Difference{
-				Kind: IsHarmed, Object: fmt.Sprintf("exchange %q", x.Name),
+				Kind: IsHarmed, Object: describe("exchange", x.Name),
 				Detail: "a policy sets alternate-exchange, which would take messages that must be returned",
 			})
 		}
@@ -41,7 +41,7 @@ func queueHarm(q topology.Queue, d Policy) []Difference {
 	var found []Difference
 	bad := func(key, effect string) {
 		found = append(found, Difference{
-			Kind: IsHarmed, Object: fmt.Sprintf("queue %q", q.Name),
+			Kind: IsHarmed, Object: describe("queue", q.Name),
 			Detail: fmt.Sprintf("a policy sets %s to %v, which would %s", key, d[key], effect),
 		})
 	}
@@ -56,7 +56,11 @@ func queueHarm(q topology.Queue, d Policy) []Difference {
 	}
 	waits := q.Args["x-dead-letter-exchange"] != nil
 	if less(d, q, "message-ttl") {
-		bad("message-ttl", map[bool]string{true: "make messages early", false: "lose messages"}[waits])
+		if waits {
+			bad("message-ttl", "make messages early")
+		} else {
+			bad("message-ttl", "lose messages")
+		}
 	}
 	if d["expires"] != nil {
 		bad("expires", "delete the queue with what waits there")

@@ -25,7 +25,7 @@ func (l Live) Look(ctx context.Context, p topology.Plan) (map[string]State, erro
 	again := slices.Clone(p.Queues)
 	slices.Reverse(again)
 	for _, q := range append(again, p.Queues...) {
-		found, err := l.passively(ctx, q.Name)
+		found, err := l.control.Queue(ctx, q.Name)
 		switch {
 		case broker.Code(err) == amqp091.NotFound:
 			delete(states, q.Name)
@@ -36,13 +36,6 @@ func (l Live) Look(ctx context.Context, p topology.Plan) (map[string]State, erro
 		}
 	}
 	return states, nil
-}
-
-// passively declares a queue that must exist.
-func (l Live) passively(ctx context.Context, queue string) (amqp091.Queue, error) {
-	return broker.Ask(ctx, l.control, func(ch *amqp091.Channel) (amqp091.Queue, error) {
-		return ch.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
-	})
 }
 
 // Missing names the exchanges and queues of p that do not exist. It declares nothing and needs no
@@ -65,7 +58,7 @@ func (l Live) Missing(ctx context.Context, p topology.Plan) ([]string, error) {
 		}
 	}
 	for _, q := range p.Queues {
-		_, err := l.passively(ctx, q.Name)
+		_, err := l.control.Queue(ctx, q.Name)
 		if err := look(describe("queue", q.Name), err); err != nil {
 			return missing, err
 		}

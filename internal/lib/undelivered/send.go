@@ -104,8 +104,6 @@ func (s *Sender) earliest(ctx context.Context) (time.Time, error) {
 }
 
 func (s *Sender) unfit(m *Kept, now time.Time) string {
-	frame, _, _ := s.conn.Server()
-	again := message.Again(&m.Delivery, s.conn.User())
 	switch waits := m.waits(now); {
 	case !m.Ours:
 		return "it has no header " + delayer.Header + ", so its destination is not known"
@@ -113,12 +111,19 @@ func (s *Sender) unfit(m *Kept, now time.Time) string {
 		return "its destination is an object of the Delayer's own"
 	case waits != "":
 		return waits
-	case frame > 0 && !message.Fits(&again, frame):
+	case !s.fits(m):
 		return "its headers are larger than a frame, so nobody can receive it: export and purge it"
 	case m.UserId != "" && m.UserId != s.conn.User():
 		return fmt.Sprintf("its user-id is %q: log in as that user", m.UserId)
 	}
 	return ""
+}
+
+// fits reports whether a message sent again has headers that a frame can hold.
+func (s *Sender) fits(m *Kept) bool {
+	frame, _, _ := s.conn.Server()
+	again := message.Again(&m.Delivery, s.conn.User())
+	return frame <= 0 || message.Fits(&again, frame)
 }
 
 // missing asks for each exchange once: publishing to a missing one costs the channel.

@@ -82,8 +82,6 @@ func (b *Client) Parked() bool { return b.prefix == "" }
 
 // Names for the bare booleans of amqp091-go.
 const (
-	durable       = true
-	autoDelete    = true
 	exclusive     = true
 	waitForAnswer = false
 )
@@ -120,9 +118,7 @@ func (b *Client) Count(ctx context.Context) (total int, err error) {
 
 // count counts one queue. Those before the last may be missing.
 func (b *Client) count(ctx context.Context, queue string) (int, error) {
-	q, err := broker.Ask(ctx, b.control, func(ch *amqp091.Channel) (amqp091.Queue, error) {
-		return ch.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
-	})
+	q, err := b.control.Queue(ctx, queue)
 	if broker.Code(err) == amqp091.NotFound && queue != b.Queue() {
 		return 0, nil
 	}

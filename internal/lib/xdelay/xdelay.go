@@ -42,8 +42,8 @@ const Header = "x-delay"
 // Max is the longest delay of the plugin.
 const Max = math.MaxUint32 * time.Millisecond
 
-// Take returns the delay that headers ask for, and a copy of them without x-delay. A header that is
-// misspelt is an error.
+// Take returns the delay that headers ask for, and the headers without x-delay: a copy, if they have
+// it. A header that is misspelt is an error, and so is a value that [Of] refuses.
 func Take(headers amqp091.Table) (time.Duration, amqp091.Table, error) {
 	if name := Misspelt(headers); name != "" {
 		return 0, nil, fmt.Errorf("header %q: the plugin reads %q only, and delivers such a message at once (rename the header)", name, Header)

@@ -109,10 +109,7 @@ func TestLook_CallerLeaves(t *testing.T) {
 func TestControl_ChannelError(t *testing.T) {
 	t.Parallel()
 	_, c := open(t, rabbittest.Broker(t).URL(), noReset)
-	err := c.Do(within(t), func(ch *amqp091.Channel) error {
-		_, err := ch.QueueDeclarePassive("nowhere", true, false, false, false, nil)
-		return err
-	})
+	_, err := c.Queue(within(t), "nowhere")
 	require.ErrorIs(t, broker.Explain("look at", "test", `queue "nowhere"`, err), delayer.ErrUnroutable)
 	require.NoError(t, c.Do(within(t), func(ch *amqp091.Channel) error { return ch.Qos(1, 0, false) }))
 

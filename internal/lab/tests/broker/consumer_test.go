@@ -108,9 +108,7 @@ func left(t *testing.T, control *broker.Control, queue string) int {
 	var q amqp091.Queue
 	require.Eventually(t, func() bool {
 		var err error
-		q, err = broker.Ask(within(t), control, func(ch *amqp091.Channel) (amqp091.Queue, error) {
-			return ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-		})
+		q, err = control.Queue(within(t), queue)
 		require.NoError(t, err)
 		return q.Consumers == 0
 	}, time.Minute, 10*time.Millisecond)

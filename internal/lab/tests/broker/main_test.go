@@ -1,5 +1,6 @@
-// Package broker_test tests package broker on a real broker, and packages amqpclient, brokertime, delivery,
-// undelivered and rabbitworld: small ones, for which to start another broker would take longer.
+// Package broker_test tests package broker on a real broker, and what is near it: packages amqpclient,
+// brokertime, delivery, engine, objects, undelivered and rabbitworld. To start another broker for each
+// would take longer.
 package broker_test
 
 import (
@@ -74,9 +75,7 @@ func declare(t testing.TB, c *broker.Control, args amqp091.Table) string {
 
 func count(t testing.TB, c *broker.Control, queue string) int {
 	t.Helper()
-	q, err := broker.Ask(within(t), c, func(ch *amqp091.Channel) (amqp091.Queue, error) {
-		return ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-	})
+	q, err := c.Queue(within(t), queue)
 	require.NoError(t, err)
 	return q.Messages
 }
