@@ -270,7 +270,7 @@ cat lines`
 		{"send --config two", `send --config two\ words `},
 		{"send --config=del", "send --config=delayer.yaml "},
 		{"migrate status --output j", "migrate status --output json "},
-		{"help messages p", "help unroutable purge "},
+		{"help messages p", "help messages purge "},
 	}
 	args, want := []string{"-f", "-c", terminal, zsh.path}, ""
 	for _, l := range lines {

@@ -190,10 +190,11 @@ func TestKilled(t *testing.T) {
 			parked[string(d.Body)] = true
 		}
 		rows, err := s.pool.Query(context.Background(), "SELECT id::text FROM orders WHERE state = 'F'")
-		require.NoError(t, err)
+		if !assert.NoError(t, err) {
+			return false
+		}
 		failed, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		require.NoError(t, err)
-		return !slices.ContainsFunc(failed, func(id string) bool { return !parked[id] })
+		return assert.NoError(t, err) && !slices.ContainsFunc(failed, func(id string) bool { return !parked[id] })
 	}, patience, time.Millisecond, "what has failed is parked")
 }
 

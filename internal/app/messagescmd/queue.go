@@ -52,7 +52,7 @@ func (f *queueFlags) open(ctx context.Context) (*undelivered.Client, error) {
 	ctx, cancel := f.Within(ctx)
 	defer cancel()
 	opts := settings.BrokerOptions("messages")
-	if f.Queue != nil && *f.Queue != cfg.Prefix+".unroutable" {
+	if f.Queue != nil && *f.Queue != cfg.UnroutableQueue() {
 		return undelivered.OpenParked(ctx, opts, *f.Queue)
 	}
 	if cfg.Backend == "plugin" && cfg.Plugin.Exchange != "" {

@@ -166,9 +166,6 @@ func pendingOf(tables []node.Table, vhost, exchange string) int {
 
 // checkPolicies refuses policies that would remove the record.
 func (m *session) checkPolicies(ctx context.Context, p topology.Plan) error {
-	if m.cfg.Management == "" {
-		return nil
-	}
 	found, err := m.settings.Problems(ctx, p)
 	if err != nil || len(found) == 0 {
 		return err
@@ -191,7 +188,7 @@ func (m *session) removeBridge(ctx context.Context, s *swap.Swapper, force bool)
 	}
 	waiting := 0
 	for _, q := range plan.Queues {
-		if q.Name == m.settings.Prefix+".unroutable" {
+		if q.Name == m.settings.UnroutableQueue() {
 			continue
 		}
 		d, err := m.wire().Depth(ctx, q.Name)

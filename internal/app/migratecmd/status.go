@@ -78,22 +78,20 @@ func (m *session) status(ctx context.Context) ([]*ExchangeStatus, error) {
 		return nil, err
 	}
 	all := []*ExchangeStatus{}
-	known := map[string]bool{}
 	for _, e := range entries {
 		st, err := m.statusOf(ctx, e)
 		if err != nil {
 			return nil, err
 		}
-		known[e.Queue] = true
 		all = append(all, st)
 	}
 	for _, x := range delayed {
 		queue := record.Queue(m.settings.Prefix, x.Name)
-		if i := slices.IndexFunc(entries, func(e record.Entry) bool { return e.Held && e.Queue == queue }); i >= 0 {
-			all[i].Exchange = x.Name
-		}
-		if !known[queue] {
+		switch i := slices.IndexFunc(entries, func(e record.Entry) bool { return e.Queue == queue }); {
+		case i < 0:
 			all = append(all, &ExchangeStatus{Exchange: x.Name, Next: "prepare"})
+		case entries[i].Held:
+			all[i].Exchange = x.Name
 		}
 	}
 	return all, nil

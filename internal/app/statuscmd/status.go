@@ -119,8 +119,8 @@ func (c *Command) look(ctx context.Context, r *status.Reader, show func(status.S
 // shower returns what shows a status: on a terminal, in the place of the last one.
 func (c *Command) shower(out io.Writer) func(status.Status) error {
 	screen := cli.NewScreen(out)
-	width, _ := screen.Size()
-	table := func(s status.Status, width int) string {
+	table := func(s status.Status) string {
+		width, _ := screen.Size()
 		return page(s, view{width: width, all: c.All, now: time.Now()})
 	}
 	switch {
@@ -129,10 +129,7 @@ func (c *Command) shower(out io.Writer) func(status.Status) error {
 	case c.Output == "json":
 		return func(s status.Status) error { return cli.WriteJSON(out, report(s)) }
 	case c.Watch && screen.Live():
-		return func(s status.Status) error {
-			width, _ := screen.Size()
-			return screen.Draw(table(s, width))
-		}
+		return func(s status.Status) error { return screen.Draw(table(s)) }
 	case c.Watch:
 		return func(s status.Status) error {
 			_, err := fmt.Fprintln(out, line(s))
@@ -140,7 +137,7 @@ func (c *Command) shower(out io.Writer) func(status.Status) error {
 		}
 	}
 	return func(s status.Status) error {
-		_, err := io.WriteString(out, table(s, width))
+		_, err := io.WriteString(out, table(s))
 		return err
 	}
 }

@@ -33,7 +33,7 @@ func changes(q Question, judged []Backend) []Change {
 		{"header", "x-delay, its sign turned from RabbitMQ 4.0 on", strings.Join(headers, ", ")},
 		{"equal delays", "in the order of publishing", order},
 		{"mandatory", "every delayed message is returned", "returned if the exchange is missing"},
-		{"unroutable when due", "dropped", "no binding: dropped; no exchange: kept in " + q.Prefix + ".unroutable"},
+		{"unroutable when due", "dropped", "no binding: dropped; no exchange: kept in " + delayer.Options{Prefix: q.Prefix}.UnroutableQueue()},
 		{"alternate exchange", "a copy of every delayed message", "what is unroutable when due"},
 		{"crash of a node", "what waits there is away, or lost", survives(c.Limits)},
 		{"declaring the exchange", "type x-delayed-message", "its x-delayed-type, or passively"},

@@ -85,7 +85,8 @@ func (b *Bridge) mend(ctx context.Context, is inventory.Definition) error {
 	return errors.Join(errs...)
 }
 
-// lead is the binding by which an exchange leads to the bridge, whatever the message.
+// lead is the binding by which an exchange leads to the bridge: every message, but only those with an
+// empty routing key where the exchange is direct.
 func (n names) lead(is inventory.Definition) inventory.BindingInfo {
 	lead := inventory.BindingInfo{Source: is.Name, Target: n.bridge}
 	if is.Type == amqp091.ExchangeTopic {
