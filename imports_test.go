@@ -1,6 +1,7 @@
 package delayer_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,6 +34,7 @@ const (
 	xsync      = "golang.org/x/sync"
 	wagslane   = "github.com/wagslane/go-rabbitmq"
 	prometheus = "github.com/prometheus/client_golang"
+	watermill  = "github.com/ThreeDotsLabs/watermill"
 )
 
 // places holds every folder of this module. A package in none of them fails the test: say who lives
@@ -51,13 +54,13 @@ var places = []place{
 	{"backend", []string{"", "topology", "internal/lib", "backend"}, []string{amqp, "go.yaml.in/yaml/v3"}, "the only package that knows all backends"},
 	{"backend/*", []string{"", "topology", "internal/lib"}, []string{amqp}, "no backend imports another"},
 
-	{"retry", []string{"", "internal/lib"}, []string{amqp}, "whoever retries opens the backend that it needs"},
+	{"retry", []string{"", "internal/lib/attempt", "internal/lib/broker", "internal/lib/message", "internal/lib/objects"}, []string{amqp}, "whoever retries opens the backend that it needs"},
 	{"once", []string{""}, []string{amqp}, "whoever consumes need not be who publishes"},
-	{"once/pgstore", []string{"", "once", "internal/lib"}, []string{pgx}, "only what keeps something in PostgreSQL links a driver"},
-	{"outbox", []string{"", "internal/lib"}, []string{amqp, pgx, xsync}, "the outbox takes a Delayer: it opens no connection to a broker"},
-	{"migrate", []string{"", "internal/lib"}, []string{amqp}, "a header becomes a delay of the Delayer's interface, and nothing else"},
-	{"gorabbitmq", []string{"", "retry", "migrate", "internal/lib"}, []string{amqp, wagslane}, "nobody links that library who does not ask for it"},
-	{"watermilldelay", []string{""}, []string{amqp, "github.com/ThreeDotsLabs/watermill"}, "an adapter is built on the contract alone"},
+	{"once/pgstore", []string{"", "once", "internal/lib/schema"}, []string{pgx}, "only what keeps something in PostgreSQL links a driver"},
+	{"outbox", []string{"", "internal/lib/message", "internal/lib/messagejson", "internal/lib/schema"}, []string{amqp, pgx, xsync}, "the outbox takes a Delayer: it opens no connection to a broker"},
+	{"migrate", []string{"", "internal/lib/xdelay"}, []string{amqp}, "a header becomes a delay of the Delayer's interface, and nothing else"},
+	{"gorabbitmq", []string{"", "retry", "internal/lib/xdelay"}, []string{amqp, wagslane}, "nobody links that library who does not ask for it"},
+	{"watermilldelay", []string{""}, []string{amqp, watermill}, "an adapter is built on the contract alone"},
 	{"metrics", []string{""}, []string{amqp, prometheus}, "the metrics take events, whichever backend they are of"},
 	{"tracing", []string{""}, []string{amqp, "go.opentelemetry.io/otel"}, "a span is around the Delayer's interface"},
 	{"status", []string{"", "topology", "backend", "internal/lib"}, []string{amqp}, "who looks at a broker migrates nothing"},
@@ -73,6 +76,7 @@ var places = []place{
 	{"internal/app/*", []string{"", "topology", "backend", "status", "outbox", "internal/lib", "internal/app/cli", "internal/app/flags", "internal/app/service", "internal/app/migration"},
 		[]string{amqp, pgx}, "a group of commands knows no other group, and starts no broker"},
 	{"internal/lab", []string{"", "backend", "internal/lab"}, []string{amqp, pgx, xsync, "github.com/ory/dockertest/v3", "github.com/stretchr/testify", "go.uber.org/goleak"}, "tests and benchmarks: nobody else imports it"},
+	{"internal/lab/rabbit", []string{"", "backend", "internal/lab/amqpclient", "internal/lab/rabbit"}, []string{amqp, "github.com/ory/dockertest/v3", "github.com/stretchr/testify", "go.uber.org/goleak"}, "what starts a broker needs no database"},
 	{"internal/lab/account", []string{""}, []string{amqp}, "what Delayers are judged by is pure"},
 	{"internal/lab/amqpclient", []string{""}, []string{amqp}, "the library is not tested with itself"},
 
@@ -81,7 +85,7 @@ var places = []place{
 	{"cmd/faults", []string{"", "backend", "internal/lab"}, []string{kong}, "the command is the outermost layer"},
 
 	{"examples", []string{"", "backend", "retry", "once", "outbox", "metrics", "gorabbitmq", "watermilldelay"},
-		[]string{amqp, pgx, wagslane, prometheus, "github.com/ThreeDotsLabs/"}, "users copy the examples, and cannot import our internal packages"},
+		[]string{amqp, pgx, wagslane, prometheus, watermill, watermill + "-amqp/v3"}, "users copy the examples, and cannot import our internal packages"},
 	{"examples/notify/demo", []string{"internal/lab"}, []string{pgx}, "it starts brokers"},
 }
 
@@ -155,7 +159,7 @@ func (at place) allows(path, imported string) bool {
 	if !strings.Contains(first, ".") {
 		return true // of the standard library
 	}
-	return slices.ContainsFunc(at.modules, func(module string) bool { return strings.HasPrefix(imported, module) })
+	return slices.ContainsFunc(at.modules, func(module string) bool { return under(module, imported) })
 }
 
 // under reports whether a path is a folder or below it.
@@ -181,23 +185,30 @@ func TestPublicPackagesHaveExamples(t *testing.T) {
 
 type goPackage struct {
 	ImportPath, Dir                    string
-	Imports, Deps                      []string
-	GoFiles, TestGoFiles, XTestGoFiles []string
-	TestImports, XTestImports          []string
+	Imports, TestImports, XTestImports []string
+	GoFiles, XTestGoFiles              []string
 }
 
+// list returns the packages of this module.
 func list(t *testing.T) []goPackage {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports,Deps,TestGoFiles,XTestGoFiles,TestImports,XTestImports", "./...").Output()
+	packages, err := listed()
 	require.NoError(t, err)
-	var packages []goPackage
-	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+	return packages
+}
+
+var listed = sync.OnceValues(func() (packages []goPackage, err error) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports,XTestGoFiles,TestImports,XTestImports", "./...").Output()
+	if err != nil {
+		return nil, err
+	}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p goPackage
-		err := dec.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			return packages
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return packages, nil
+		} else if err != nil {
+			return nil, err
 		}
-		require.NoError(t, err)
 		packages = append(packages, p)
 	}
-}
+})

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,27 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/lab/docs"
 )
+
+// TestReadme_Questions: each answer is a backend or a later question, and every backend is one.
+func TestReadme_Questions(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, "README.md"), "<!-- questions: begin -->")
+	table, _, _ = strings.Cut(table, "<!-- questions: end -->")
+	row := regexp.MustCompile(`(?m)^\| ([1-9]) \| .+ \| (.+) \| (.+) \|$`)
+	questions := row.FindAllStringSubmatch(table, -1)
+	require.Len(t, questions, 5)
+	var ends []string
+	for _, q := range questions {
+		for _, answer := range q[2:] {
+			if answer > "0" && answer <= "9" {
+				assert.Greater(t, answer, q[1])
+				continue
+			}
+			ends = append(ends, regexp.MustCompile("^`(\\w+)`").FindStringSubmatch(answer)[1])
+		}
+	}
+	slices.Sort(ends)
+	assert.ElementsMatch(t, backend.Names(), slices.Compact(ends))
+}
 
 // TestDocs_Start: docs/start.md shows the examples as they are, without their first comment.
 func TestDocs_Start(t *testing.T) {

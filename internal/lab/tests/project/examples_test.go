@@ -20,9 +20,7 @@ const delay = 2 * time.Second
 // program is the source of the root's example_test.go as a program that runs all its examples.
 func program(t *testing.T, url, exchange string) string {
 	t.Helper()
-	source, err := os.ReadFile("../../../../example_test.go")
-	require.NoError(t, err)
-	text := string(source)
+	text := read(t, "example_test.go")
 	for old, with := range map[string]string{
 		"package delayer_test":                 "package main",
 		`"amqp://guest:guest@localhost:5672/"`: `os.Getenv("DELAYER_URL")`,
