@@ -53,7 +53,7 @@ func TestStart_GivenServerDoesNotAnswer(t *testing.T) {
 func TestNothingIsLeftWhenTheParentIsKilled(t *testing.T) {
 	postgrestest.URL(t) // skips where there is no PostgreSQL
 	if os.Getenv("POSTGRES_URL") != "" {
-		t.Skip("the server is not ours")
+		rabbittest.Skipf(t, "the server is not ours")
 	}
 	temp := t.TempDir()
 	// The server's user must get there, whoever runs the tests.

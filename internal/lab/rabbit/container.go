@@ -71,7 +71,7 @@ func (c *container) disk() (int64, error) {
 	const patience = 30 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return diskUsed(c.exec(ctx, "du", "-sk", "/var/lib/rabbitmq"))
+	return diskUsed(c.exec(ctx, "sh", "-c", "du -sk /var/lib/rabbitmq 2>/dev/null"))
 }
 
 // exec runs a command in the container and returns what it printed.

@@ -1,6 +1,9 @@
 package rabbit
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // diskHost is a host that knows where its data is.
 type diskHost interface {
@@ -23,7 +26,7 @@ func (b *Broker) Disk() (int64, error) {
 func diskUsed(said string, err error) (int64, error) {
 	var kilobytes int64
 	if n, _ := fmt.Sscan(said, &kilobytes); n == 0 {
-		return 0, fmt.Errorf("rabbit: du said %q: %w", said, err)
+		return 0, errors.Join(fmt.Errorf("rabbit: du said %q", said), err)
 	}
 	return kilobytes << 10, nil
 }

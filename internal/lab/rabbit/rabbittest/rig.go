@@ -150,6 +150,7 @@ func (r *Rig) send(exchange, key string, mandatory bool, messages []amqp091.Publ
 	ctx, cancel := context.WithTimeout(r.Context(), Patience)
 	defer cancel()
 	ch := r.Channel()
+	defer func() { _ = ch.Close() }() // fails if there is no such exchange
 	require.NoError(r, ch.Confirm(noWait))
 	returned := ch.NotifyReturn(make(chan amqp091.Return, len(messages)))
 	var confirms []*amqp091.DeferredConfirmation
@@ -165,7 +166,6 @@ func (r *Rig) send(exchange, key string, mandatory bool, messages []amqp091.Publ
 			return false
 		}
 	}
-	_ = ch.Close()
 	return len(returned) == 0 // a return comes before its confirm
 }
 

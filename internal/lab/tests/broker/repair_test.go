@@ -64,9 +64,9 @@ func (b *mended) arrives(exchange string, delay time.Duration, direct bool) {
 // replace deletes an exchange, or the queue of that name, and declares it as it was, without bindings.
 func (b *mended) replace(suffix string) {
 	b.Helper()
-	t, err := backend.Topology(b.cfg)
+	plan, err := backend.Topology(b.cfg)
 	require.NoError(b, err)
-	plan, name := t, b.cfg.Prefix+suffix
+	name := b.cfg.Prefix + suffix
 	for _, x := range plan.Exchanges {
 		if x.Name == name {
 			require.NoError(b, b.Ch.ExchangeDelete(name, false, false))
