@@ -27,18 +27,14 @@ func (l loopback) PublishBatch(ctx context.Context, messages []delayer.Message) 
 func (loopback) Limits() delayer.Limits { return delayer.Limits{} }
 func (loopback) Close() error           { return nil }
 
-// generatorWorkers is how many publishers the command has by default.
-const generatorWorkers = 256
-
-// publishLoopback publishes n messages without a broker and returns what was recorded.
-func publishLoopback(ctx context.Context, n int) ([]sample, error) {
+// publishLoopback publishes n messages without a broker and returns what recorded them.
+func publishLoopback(ctx context.Context, n int) (*recorder, error) {
 	recorder := newRecorder()
 	s := &trial{
 		recorder: recorder, delayer: loopback{arrival: recorder.arrival}, destination: &destination{queue: "loopback"},
 		body: make([]byte, common{}.body()),
 	}
-	err := s.publish(ctx, load{delays: make([]time.Duration, n), workers: generatorWorkers})
-	return recorder.samples(), err
+	return recorder, s.publish(ctx, load{delays: make([]time.Duration, n), workers: publishers})
 }
 
 // generated is how many messages generator measures.
@@ -52,10 +48,10 @@ func generator(ctx context.Context) (perS, cpu float64) {
 		return 0, 0
 	}
 	before := processCPU()
-	samples, err := publishLoopback(ctx, generated)
+	recorder, err := publishLoopback(ctx, generated)
 	after := processCPU()
 	if err != nil {
 		return 0, 0
 	}
-	return publishRate(samples), (after - before).Seconds() * 1e6 / float64(generated)
+	return publishRate(recorder.samples()), (after - before).Seconds() * 1e6 / float64(generated)
 }

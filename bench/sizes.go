@@ -116,9 +116,11 @@ func (b Benchmark) chosen() ([]scenario, error) {
 	}), nil
 }
 
+// publishers is how many there are unless Benchmark.Concurrency says otherwise.
+const publishers = 256
+
 // scenarios returns all scenarios with the settings of a Benchmark.
 func (s sizes) scenarios(b Benchmark) []scenario {
-	const publishers = 256
 	for _, c := range []*common{
 		&s.accuracy.common, &s.hol.common, &s.mix.common, &s.burst.common, &s.rate.common, &s.backlog.common,
 		&s.hops.common, &s.crash.common, &s.recovery.common,

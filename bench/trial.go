@@ -34,7 +34,7 @@ const (
 	warmUpDelay = time.Second
 )
 
-// open declares the destination and opens the subject. Nothing is left in the broker if it fails.
+// openTrial declares the destination and opens the subject. Nothing is left in the broker if it fails.
 func openTrial(ctx context.Context, s Subject, env Env, returns bool, m meter) (*trial, error) {
 	t := &trial{subject: s, env: env, recorder: newRecorder(), meter: m}
 	var err error

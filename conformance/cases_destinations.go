@@ -44,12 +44,11 @@ func unknownDestination(t *trial) {
 // kept checks that messages are in the queue for unroutable messages, with their destination.
 func (t *trial) kept(outs []outcome) {
 	t.Helper()
-	if !t.lim.KeepsUnroutable {
+	in := t.unroutable()
+	if in == nil {
 		t.Logf("not looked for: the backend does not declare that it keeps what is unroutable")
 		return
 	}
-	in := newReceiver("for unroutable messages")
-	t.must(t.w.Unroutable(t.ctx, in.add))
 	t.await(in, outs)
 	for _, o := range outs {
 		a := in.of(o.id())[0]

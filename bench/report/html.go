@@ -74,7 +74,7 @@ func facts(r *Report) []fact {
 		{"broker", fmt.Sprintf("%s %s, %s", r.Broker.Product, r.Broker.Version, r.Broker.How)},
 		{"machine", fmt.Sprintf("%d cores, %s/%s, %s", r.Machine.CPUs, r.Machine.OS, r.Machine.Arch, r.Machine.Go)},
 		{"began", r.Started.UTC().Format(time.RFC3339)},
-		{"took", time.Duration(r.Seconds * float64(time.Second)).Round(time.Second).String()},
+		{"took", took(r)},
 	}
 	if r.Broker.Measured {
 		out = append(out, fact{"idle broker", format.Figure(r.Broker.IdleCPU) + " % of a core, subtracted from its CPU"})

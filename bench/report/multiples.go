@@ -8,16 +8,16 @@ import (
 	"github.com/delayer-go/delayer/bench/internal/format"
 )
 
-// multiples draws the panels with the same axes. With ghosts, the curves of the other subjects are
-// faint behind each.
-func multiples(f figure, t table, x, y axis, each []panel, ghosts bool) *figure {
+// multiples draws the panels with the same axes. The curves of the other subjects are faint behind
+// each.
+func multiples(f figure, t table, x, y axis, each []panel) *figure {
 	if len(each) == 0 {
 		return nil
 	}
 	f.Small = true
 	for i, p := range framed(f.ID, f.Title+", "+t.grid.Title, x, y, each) {
 		for j, other := range each {
-			if ghosts && i != j {
+			if i != j {
 				p.others = append(p.others, other.own)
 			}
 		}
@@ -109,7 +109,7 @@ func probes(id string, t table) *figure {
 			each = append(each, p)
 		}
 	}
-	return multiples(f, t, axis{logScale(rates, 1), "messages a second", plain}, lateAxis(lates), each, true)
+	return multiples(f, t, axis{logScale(rates, 1), "messages a second", plain}, lateAxis(lates), each)
 }
 
 // bestByRate keeps the better of two attempts at the same rate, slowest rate first.
@@ -180,7 +180,7 @@ func curves(f figure, t table, x string, y func([]float64) axis, every string, o
 		each = append(each, panel{title: row.name, class: class(row.first()), own: points,
 			words: row.name + ": the table has every " + every + "."})
 	}
-	return multiples(f, t, axis{linear(xs), x, plain}, y(ys), each, true)
+	return multiples(f, t, axis{linear(xs), x, plain}, y(ys), each)
 }
 
 func lateAxis(values []float64) axis { return axis{logScale(values, 1), "p99 late", millis} }

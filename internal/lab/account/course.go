@@ -22,14 +22,14 @@ type Course[ID comparable] struct {
 }
 
 // Due is when the message was meant to arrive.
-func (m Course[ID]) Due() time.Duration { return m.Intended + m.Delay }
+func (m *Course[ID]) Due() time.Duration { return m.Intended + m.Delay }
 
 // Lateness is how long after Due the message arrived. It tells nothing if Copies is 0.
-func (m Course[ID]) Lateness() time.Duration { return m.Arrived - m.Due() }
+func (m *Course[ID]) Lateness() time.Duration { return m.Arrived - m.Due() }
 
 // EarlyBy is how much of the delay was missing when the message arrived; 0 if it was not early. It
 // counts from Asked, not from Intended: a late Publish must not hide an early arrival.
-func (m Course[ID]) EarlyBy() time.Duration {
+func (m *Course[ID]) EarlyBy() time.Duration {
 	if m.Copies == 0 {
 		return 0
 	}
@@ -37,14 +37,14 @@ func (m Course[ID]) EarlyBy() time.Duration {
 }
 
 // Missing reports whether the message was promised, and is nowhere.
-func (m Course[ID]) Missing() bool { return m.Outcome == Confirmed && m.Copies == 0 && !m.Kept }
+func (m *Course[ID]) Missing() bool { return m.Outcome == Confirmed && m.Copies == 0 && !m.Kept }
 
 // Stranger reports whether nobody has asked for the message.
-func (m Course[ID]) Stranger() bool { return m.Asked == 0 }
+func (m *Course[ID]) Stranger() bool { return m.Asked == 0 }
 
-func (m Course[ID]) awaitedMissing() int { return one(!m.Aside && m.Missing()) }
+func (m *Course[ID]) awaitedMissing() int { return one(!m.Aside && m.Missing()) }
 
-func (m Course[ID]) awaitedArrived() int {
+func (m *Course[ID]) awaitedArrived() int {
 	return one(!m.Aside && !m.Stranger() && (m.Copies > 0 || m.Kept))
 }
 
