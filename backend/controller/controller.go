@@ -85,10 +85,12 @@
 // Quorum queues (the default) are replicated, and TTL queues dead-letter at least once: a confirmed
 // message survives crashes of the broker. Classic queues, which only rounds can have, keep what waits
 // over a clean restart. But messages that expire while the broker starts may be lost, because classic
-// queues dead-letter at most once. A crash also loses those whose write had not reached the disk. A crash of a controller loses nothing. What
-// it held is delivered by others: at once, or, if its whole machine is gone, after the broker has
-// missed its heartbeats (20 s). After a crash or a lost connection a message may be delivered twice;
-// both copies carry the same id in [delayer.Header].
+// queues dead-letter at most once. A crash also loses those whose write had not reached the disk.
+//
+// A crash of a controller loses nothing. What it held is delivered by others: at once, or, if its
+// whole machine is gone, after the broker has missed its heartbeats (20 to 30 s). After a crash or a
+// lost connection a message may be delivered twice; both copies carry the same id in
+// [delayer.Header].
 //
 // A message that its destination refuses, as a full queue may, is tried again every few seconds and
 // blocks no other. If it has several destinations, the others may get it each time.
