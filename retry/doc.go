@@ -13,9 +13,9 @@
 // # What becomes of a message
 //
 //   - The handler returns nil: the message is acknowledged.
-//   - The handler returns an error or panics: the message is published through the Delayer to the
-//     queue it came from, and to no other, and acknowledged once the broker has confirmed it there.
-//     While it waits it occupies no consumer and blocks no other message.
+//   - The handler returns an error, panics or calls runtime.Goexit: the message is published through
+//     the Delayer to the queue it came from, and to no other, and acknowledged once the broker has
+//     confirmed it there. While it waits it occupies no consumer and blocks no other message.
 //   - The error is [Permanent], or the attempts or the age of the [Policy] are used up: the message
 //     is published to the queue for parked messages, with the reason and its history, and
 //     acknowledged once that is confirmed. `delayer messages` shows, exports, retries and removes

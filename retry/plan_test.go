@@ -29,6 +29,13 @@ var (
 
 func intervals(list ...time.Duration) Policy { return Policy{Intervals: list} }
 
+// notPermanent is an error that says that another attempt may help, whatever it wraps.
+type notPermanent struct{ error }
+
+func (n notPermanent) Error() string { return "busy" }
+func (n notPermanent) Unwrap() error { return n.error }
+func (notPermanent) Permanent() bool { return false }
+
 // waits are those of a message that always fails, and why it is parked in the end.
 func waits(p planner, err error) (list []time.Duration, reason string) {
 	s, now := attempt.State{}, start
@@ -53,29 +60,33 @@ func TestPlan_Waits(t *testing.T) {
 		want   []time.Duration
 		park   string
 	}{
-		"the seed's":       {intervals(3*s, 10*s, 30*s), ladder, errTest, []time.Duration{3 * s, 10 * s, 30 * s}, "all 4 attempts failed"},
-		"fewer attempts":   {Policy{Intervals: []time.Duration{3 * s, 10 * s}, MaxAttempts: 2}, ladder, errTest, []time.Duration{3 * s}, "all 2 attempts"},
-		"more attempts":    {Policy{Intervals: []time.Duration{3 * s, 10 * s}, MaxAttempts: 5}, ladder, errTest, []time.Duration{3 * s, 10 * s, 10 * s, 10 * s}, "all 5"},
-		"no id":            {intervals(3*s, 10*s), ladder, fmt.Errorf("handler: %w", noID), nil, "the error is permanent"},
-		"one attempt":      {Policy{MaxAttempts: 1}, ladder, errTest, nil, "all 1 attempts"},
-		"constant":         {Policy{First: 2 * s, MaxAttempts: 3}, ladder, errTest, []time.Duration{2 * s, 2 * s}, "all 3"},
-		"linear":           {Policy{First: s, Step: 2 * s, MaxAttempts: 4}, ladder, errTest, []time.Duration{s, 3 * s, 5 * s}, "all 4"},
-		"exponential":      {Policy{First: s, Factor: 2, MaxAttempts: 5}, ladder, errTest, []time.Duration{s, 2 * s, 4 * s, 8 * s}, "all 5"},
-		"capped":           {Policy{First: s, Factor: 3, Cap: 5 * s, MaxAttempts: 5}, ladder, errTest, []time.Duration{s, 3 * s, 5 * s, 5 * s}, "all 5"},
-		"jitter":           {Policy{First: 10 * s, Jitter: 0.4, MaxAttempts: 2}, ladder, errTest, []time.Duration{8 * s}, "all 2"},
-		"resolution":       {Policy{First: s, Factor: 1.5, MaxAttempts: 3}, ladder, errTest, []time.Duration{s, 2 * s}, "all 3"},
-		"next tier":        {Policy{First: 3 * s, Factor: 2, MaxAttempts: 4}, tiers, errTest, []time.Duration{3 * s, 10 * s, m}, "all 4"},
-		"default attempts": {Policy{First: s}, ladder, errTest, []time.Duration{s, s, s, s, s, s, s, s, s}, "all 10"},
-		"age":              {Policy{First: 10 * s, MaxAge: 25 * s}, ladder, errTest, []time.Duration{10 * s, 10 * s}, "later than 25s after"},
-		"permanent":        {intervals(3 * s), ladder, Permanent(errTest), nil, "permanent"},
-		"permanent within": {intervals(3 * s), ladder, fmt.Errorf("x: %w", After(Permanent(errTest), s)), nil, "permanent"},
-		"after":            {intervals(3 * s), ladder, After(errTest, 7*s), []time.Duration{7 * s}, "all 2"},
-		"after, at once":   {intervals(3 * s), tiers, After(errTest, 0), []time.Duration{0}, "all 2"},
-		"after, negative":  {intervals(3 * s), ladder, After(errTest, -s), []time.Duration{3 * s}, "all 2"},
-		"after, next tier": {intervals(3 * s), tiers, After(errTest, 11*s), []time.Duration{m}, "all 2"},
-		"after, too long":  {intervals(3 * s), tiers, After(errTest, 2*time.Hour), nil, "2h0m0s is longer than 1h0m0s"},
-		"after, longest":   {intervals(3 * s), ladder, After(errTest, math.MaxInt64), nil, "longest delay"},
-		"after, age":       {Policy{Intervals: []time.Duration{3 * s}, MaxAge: m}, ladder, After(errTest, time.Hour), nil, "later than 1m0s"},
+		"the seed's":              {intervals(3*s, 10*s, 30*s), ladder, errTest, []time.Duration{3 * s, 10 * s, 30 * s}, "all 4 attempts failed"},
+		"fewer attempts":          {Policy{Intervals: []time.Duration{3 * s, 10 * s}, MaxAttempts: 2}, ladder, errTest, []time.Duration{3 * s}, "all 2 attempts"},
+		"more attempts":           {Policy{Intervals: []time.Duration{3 * s, 10 * s}, MaxAttempts: 5}, ladder, errTest, []time.Duration{3 * s, 10 * s, 10 * s, 10 * s}, "all 5"},
+		"no id":                   {intervals(3*s, 10*s), ladder, fmt.Errorf("handler: %w", noID), nil, "the error is permanent"},
+		"one attempt":             {Policy{MaxAttempts: 1}, ladder, errTest, nil, "all 1 attempts"},
+		"constant":                {Policy{First: 2 * s, MaxAttempts: 3}, ladder, errTest, []time.Duration{2 * s, 2 * s}, "all 3"},
+		"linear":                  {Policy{First: s, Step: 2 * s, MaxAttempts: 4}, ladder, errTest, []time.Duration{s, 3 * s, 5 * s}, "all 4"},
+		"exponential":             {Policy{First: s, Factor: 2, MaxAttempts: 5}, ladder, errTest, []time.Duration{s, 2 * s, 4 * s, 8 * s}, "all 5"},
+		"capped":                  {Policy{First: s, Factor: 3, Cap: 5 * s, MaxAttempts: 5}, ladder, errTest, []time.Duration{s, 3 * s, 5 * s, 5 * s}, "all 5"},
+		"jitter":                  {Policy{First: 10 * s, Jitter: 0.4, MaxAttempts: 2}, ladder, errTest, []time.Duration{8 * s}, "all 2"},
+		"resolution":              {Policy{First: s, Factor: 1.5, MaxAttempts: 3}, ladder, errTest, []time.Duration{s, 2 * s}, "all 3"},
+		"next tier":               {Policy{First: 3 * s, Factor: 2, MaxAttempts: 4}, tiers, errTest, []time.Duration{3 * s, 10 * s, m}, "all 4"},
+		"default attempts":        {Policy{First: s}, ladder, errTest, []time.Duration{s, s, s, s, s, s, s, s, s}, "all 10"},
+		"age":                     {Policy{First: 10 * s, MaxAge: 25 * s}, ladder, errTest, []time.Duration{10 * s, 10 * s}, "later than 25s after"},
+		"permanent":               {intervals(3 * s), ladder, Permanent(errTest), nil, "permanent"},
+		"permanent within":        {intervals(3 * s), ladder, fmt.Errorf("x: %w", After(Permanent(errTest), s)), nil, "permanent"},
+		"permanent, second":       {intervals(3 * s), ladder, errors.Join(notPermanent{}, Permanent(errTest)), nil, "permanent"},
+		"permanent, overruled":    {intervals(3 * s), ladder, notPermanent{Permanent(errTest)}, []time.Duration{3 * s}, "all 2"},
+		"after, joined":           {intervals(3 * s), ladder, errors.Join(After(errTest, -s), After(After(errTest, 9*s), 5*s), After(errTest, 7*s)), []time.Duration{7 * s}, "all 2"},
+		"after, negative outside": {intervals(3 * s), ladder, After(After(errTest, 7*s), -s), []time.Duration{7 * s}, "all 2"},
+		"after":                   {intervals(3 * s), ladder, After(errTest, 7*s), []time.Duration{7 * s}, "all 2"},
+		"after, at once":          {intervals(3 * s), tiers, After(errTest, 0), []time.Duration{0}, "all 2"},
+		"after, negative":         {intervals(3 * s), ladder, After(errTest, -s), []time.Duration{3 * s}, "all 2"},
+		"after, next tier":        {intervals(3 * s), tiers, After(errTest, 11*s), []time.Duration{m}, "all 2"},
+		"after, too long":         {intervals(3 * s), tiers, After(errTest, 2*time.Hour), nil, "2h0m0s is longer than 1h0m0s"},
+		"after, longest":          {intervals(3 * s), ladder, After(errTest, math.MaxInt64), nil, "longest delay"},
+		"after, age":              {Policy{Intervals: []time.Duration{3 * s}, MaxAge: m}, ladder, After(errTest, time.Hour), nil, "later than 1m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, c.policy.Validate(c.limits))

@@ -16,8 +16,8 @@ import (
 )
 
 // A Handler handles one message. If it returns nil, the message is acknowledged; if it returns an
-// error or panics, the message is retried or parked. It must not acknowledge the message itself. It
-// may see a message more than once, also after it has returned nil.
+// error, panics or calls [runtime.Goexit], the message is retried or parked. It must not acknowledge
+// the message itself. It may see a message more than once, also after it has returned nil.
 //
 // ctx ends after [Config].HandlerTimeout, when the connection is lost, and [Config].StopTimeout
 // after the consumer was told to stop. In the last two cases the broker delivers the message again.
@@ -119,15 +119,24 @@ func (r *Retrier) handle(ctx context.Context, d *amqp091.Delivery, handler Handl
 	return &failure{delivery: d, state: s, decision: r.planner.decide(s, now, err)}
 }
 
-// call runs the handler and returns a panic as an error.
-func (r *Retrier) call(ctx context.Context, d amqp091.Delivery, handler Handler) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-			r.cfg.Logger.Error("the handler panicked", "message", d.MessageId, "panic", p, "stack", string(debug.Stack()))
-		}
+var errGoexit = errors.New("the handler called runtime.Goexit, as FailNow of a test does")
+
+// call runs the handler and returns a panic as an error. The handler has a goroutine of its own:
+// runtime.Goexit ends the goroutine that calls it, and that of a worker has more to do.
+func (r *Retrier) call(ctx context.Context, d amqp091.Delivery, handler Handler) error {
+	done := make(chan error)
+	go func() {
+		err := errGoexit
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p)
+				r.cfg.Logger.Error("the handler panicked", "message", d.MessageId, "panic", p, "stack", string(debug.Stack()))
+			}
+			done <- err
+		}()
+		err = handler(ctx, d)
 	}()
-	return handler(ctx, d)
+	return <-done
 }
 
 // refusing is the Acknowledger that handlers see. A second acknowledgement would close the channel.

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -132,6 +133,22 @@ func TestServe_HeldMessageBlocksNoOther(t *testing.T) {
 		close(s.messages)
 		<-s.done
 		assert.Equal(t, map[uint64]bool{1: false, 2: true, 3: true}, s.got, "given back in the end")
+	})
+}
+
+func TestServe_GoexitBlocksNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &fake{}
+		s := serving(t, d, 1, func(_ context.Context, m amqp091.Delivery) error {
+			if m.DeliveryTag == 1 {
+				runtime.Goexit() // as t.FailNow does
+			}
+			return nil
+		})
+		close(s.messages)
+		<-s.done
+		assert.Equal(t, map[uint64]bool{1: true, 2: true, 3: true}, s.got)
+		assert.Equal(t, []string{"q"}, d.keys(), "it counts as a failure")
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -103,6 +104,7 @@ func TestDo_Outcomes(t *testing.T) {
 		"error":        {failing(errTest), "q", "broken"},
 		"permanent":    {failing(Permanent(errTest)), "q.parked", "broken"},
 		"panic":        {func(context.Context, amqp091.Delivery) error { panic("oh") }, "q", "panic: oh"},
+		"Goexit":       {func(context.Context, amqp091.Delivery) error { runtime.Goexit(); return nil }, "q", "runtime.Goexit"},
 		"nil panic":    {func(context.Context, amqp091.Delivery) error { var e error; return errors.New(e.Error()) }, "q", "panic: runtime error"},
 		"Error panics": {failing(broken), "q", ""},
 		"no UTF-8":     {failing(errors.New("a\xffb")), "q", "a\uFFFDb"},
