@@ -109,8 +109,17 @@ func TestMigrateSteps(t *testing.T) {
 	require.Contains(t, stdout, "exchange orders needs no plugin: its type is topic", "the first run may have been killed at its end")
 
 	require.NoError(t, ch.ExchangeDeclare("unused", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
-	stdout, _ = step(exitOK, "retire", "--exchange=unused", "--watch=1s", ctl)
-	require.Contains(t, stdout, "exchange unused is retired")
+	require.NoError(t, ch.QueueBind("q", "key", "unused", false, nil))
+	step(exitOK, "prepare", "--exchange=unused")
+	stdout, stderr = step(exitFailed, "retire", "--exchange=unused", "--watch=1s", ctl)
+	require.Contains(t, stdout, "Exchange unused was not switched: it is still the plugin's. This deletes it, with 1 binding.")
+	require.Contains(t, stderr, "give --yes to agree")
+	require.NoError(t, ch.ExchangeDeclarePassive("unused", "topic", true, false, false, false, nil), "nobody has agreed")
+	stdout, _ = step(exitOK, "retire", "--exchange=unused", "--watch=1s", "--yes", ctl)
+	require.Contains(t, stdout, `exchange unused of type x-delayed-message, routing as topic, was deleted, with 1 binding:
+  exchange "unused" to queue "q", key "key"
+exchange unused is retired: the plugin is not needed for it, and its record is deleted
+`)
 	require.NoError(t, ch.ExchangeDeclare("half", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
 	step(exitOK, "prepare", "--exchange=half")
 	require.NoError(t, ch.ExchangeDelete("half", false, false)) // as a run does that is killed then

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/app/migration/swap"
@@ -17,6 +20,7 @@ type retireCmd struct {
 	exchangeFlags
 	Watch time.Duration `default:"15s" help:"How long nothing may be published to an exchange of the plugin before it is deleted (default ${default})."`
 	Force string        `placeholder:"EXCHANGE" help:"The exchange's name again: retire it without proof that the plugin holds nothing for it. What it holds is lost with the plugin."`
+	Yes   bool          `help:"Delete an exchange that is still the plugin's without asking."`
 }
 
 func (c *retireCmd) Validate() error {
@@ -25,6 +29,12 @@ func (c *retireCmd) Validate() error {
 	}
 	return c.exchangeFlags.Validate()
 }
+
+// deleteWarning is what the end of an exchange that was not switched asks for.
+const deleteWarning = `Exchange %s was not switched: it is still the plugin's. This deletes it, with %s.
+After it publishers get 404 NOT_FOUND, and no message gets to its queues. No command undoes that.
+To keep the exchange, run delayer migrate switch first.
+`
 
 // Run ends the migration of an exchange: it proves that the plugin is not needed for it, and
 // removes what is left.
@@ -57,6 +67,7 @@ func (c *retireCmd) retire(ctx context.Context, s cli.Streams, m *session, swapp
 		if err := m.removeBridge(ctx, swapper, c.Force != ""); err != nil {
 			return err
 		}
+		fmt.Fprintln(s.Out, "what the bridge needed was removed")
 	}
 	if r.Step != record.Switched {
 		done, err := c.before(ctx, s, m, found)
@@ -67,12 +78,14 @@ func (c *retireCmd) retire(ctx context.Context, s cli.Streams, m *session, swapp
 			return err
 		}
 	}
+	record := ""
 	if found {
 		if err := journal.Delete(); err != nil {
 			return err
 		}
+		record = ", and its record is deleted"
 	}
-	_, err := fmt.Fprintf(s.Out, "exchange %s is retired: the plugin is not needed for it, and its record is deleted\n", cli.Shown(c.Exchange))
+	_, err := fmt.Fprintf(s.Out, "exchange %s is retired: the plugin is not needed for it%s\n", cli.Shown(c.Exchange), record)
 	return err
 }
 
@@ -111,7 +124,8 @@ func (c *retireCmd) before(ctx context.Context, s cli.Streams, m *session, found
 	return true, err
 }
 
-// deleteOld deletes an exchange that is still the plugin's, once nothing is published to it.
+// deleteOld deletes an exchange that is still the plugin's, once its user agrees and nothing is
+// published to it.
 func (c *retireCmd) deleteOld(ctx context.Context, s cli.Streams, m *session) error {
 	d, err := m.api.Definition(ctx, c.Exchange)
 	if err != nil {
@@ -120,13 +134,44 @@ func (c *retireCmd) deleteOld(ctx context.Context, s cli.Streams, m *session) er
 	if !d.Delayed() {
 		return fmt.Errorf("exchange %q was not switched by delayer migrate, and is not the plugin's: its type is %s", c.Exchange, d.Type)
 	}
+	if !c.Yes {
+		fmt.Fprintf(s.Out, deleteWarning, cli.Shown(c.Exchange), cli.Count(len(d.Out)+len(d.In), "binding"))
+		if err := cli.Agree(ctx, s, "Delete it?", "yes", "--yes"); err != nil {
+			return err
+		}
+	}
 	if c.Force == "" {
 		fmt.Fprintf(s.Err, "looking for %v whether something is published to exchange %s\n", c.Watch, cli.Shown(c.Exchange))
 		if err := c.unused(ctx, m); err != nil {
 			return err
 		}
+		// Again: what was published before the watch began may wait by now.
+		if err := c.nothingPending(ctx, m); err != nil {
+			return err
+		}
 	}
-	return m.wire().Perform(ctx, []swap.Op{{Verb: swap.Delete, Exchange: d.Exchange}})
+	if d, err = m.api.Definition(ctx, c.Exchange); err != nil { // as it is deleted
+		return err
+	}
+	if err := m.wire().Perform(ctx, []swap.Op{{Verb: swap.Delete, Exchange: d.Exchange}}); err != nil {
+		return err
+	}
+	return writeDeleted(s.Out, d)
+}
+
+// writeDeleted says all that is needed to declare an exchange again.
+func writeDeleted(out io.Writer, d inventory.Definition) error {
+	bindings := slices.Concat(d.Out, d.In)
+	end := "\n"
+	if len(bindings) > 0 {
+		end = ":\n"
+	}
+	_, err := fmt.Fprintf(out, "exchange %s of type %s, routing as %s, was deleted, with %s%s",
+		cli.Shown(d.Name), d.Type, d.DelayedType(), cli.Count(len(bindings), "binding"), end)
+	for _, b := range bindings {
+		fmt.Fprintf(out, "  %v\n", b)
+	}
+	return err
 }
 
 func (c *retireCmd) unused(ctx context.Context, m *session) error {

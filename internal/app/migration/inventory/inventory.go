@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"fmt"
 	"slices"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -124,6 +125,15 @@ func (b BindingInfo) Kind() string {
 		return "exchange"
 	}
 	return "queue"
+}
+
+// String is the binding for people.
+func (b BindingInfo) String() string {
+	text := fmt.Sprintf("exchange %q to %s %q, key %q", b.Source, b.Kind(), b.Target, b.Key)
+	if len(b.Arguments) > 0 {
+		text += fmt.Sprintf(", arguments %v", b.Arguments)
+	}
+	return text
 }
 
 // A Definition is an exchange with all its bindings: what must be carried over when it changes

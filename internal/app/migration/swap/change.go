@@ -180,7 +180,7 @@ func (s *Swapper) repair(ctx context.Context, st *state, plan Change, result *Re
 			return err
 		}
 		if there {
-			return s.fail("switch", delayer.ErrConflict, "is another tool at work?", "%s: one of them was deleted meanwhile", describe(b))
+			return s.fail("switch", delayer.ErrConflict, "is another tool at work?", "%v: one of them was deleted meanwhile", b)
 		}
 		switch {
 		case b.Source == behind:

@@ -39,15 +39,7 @@ func (o Op) String() string {
 	case Delete:
 		return fmt.Sprintf("%s %q", o.Verb, o.Exchange.Name)
 	}
-	return fmt.Sprintf("%s %s", o.Verb, describe(o.Binding))
-}
-
-func describe(b inventory.BindingInfo) string {
-	text := fmt.Sprintf("exchange %q to %s %q, key %q", b.Source, b.Kind(), b.Target, b.Key)
-	if len(b.Arguments) > 0 {
-		text += fmt.Sprintf(", arguments %v", b.Arguments)
-	}
-	return text
+	return fmt.Sprintf("%s %v", o.Verb, o.Binding)
 }
 
 // run sends the operation. With noWait it does not wait for the answer; a queue's declaration
