@@ -24,7 +24,8 @@ type Config struct {
 	// parameters.
 	TLS *tls.Config `yaml:"-"`
 
-	// Queue is the queue to consume. It must exist. Retries go to it and to no other. Required.
+	// Queue is the queue to consume, a quorum or a classic one. It must exist. Retries go to it and
+	// to no other. Required.
 	Queue string `yaml:"queue"`
 	// Policy says when a failed message comes again. Required.
 	Policy Policy `yaml:"policy"`
@@ -48,14 +49,15 @@ type Config struct {
 	// their own ctx ends. Default: 30s.
 	StopTimeout time.Duration `yaml:"stop_timeout"`
 	// Hold is how long a message is held if the broker does not confirm its retry. It is published
-	// again with growing pauses, and goes back to its queue after Hold. At least 1s. Default: 5m.
+	// again with growing pauses, and goes back to its queue after Hold: the handler then runs again.
+	// At least 1m. Default: 5m.
 	Hold time.Duration `yaml:"hold"`
 
 	// Logger receives failures. Default: slog.Default().
 	Logger *slog.Logger `yaml:"-"`
 }
 
-const shortestHold = time.Second
+const shortestHold = time.Minute
 
 // resolve fills in the defaults and checks all.
 func (c Config) resolve(l delayer.Limits) (Config, error) {
@@ -91,7 +93,7 @@ func (c Config) check() (key string, err error) {
 	case c.StopTimeout < 0:
 		return "stop_timeout", fmt.Errorf("%v is negative", c.StopTimeout)
 	case c.Hold < shortestHold:
-		return "hold", fmt.Errorf("%v is below %v: a message would go round in circles", c.Hold, shortestHold)
+		return "hold", fmt.Errorf("%v is below %v: the handler would run for nothing again and again", c.Hold, shortestHold)
 	}
 	if err := message.Validate("", c.Queue, &amqp091.Publishing{}, message.Limits{}); err != nil {
 		return "queue", err

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
@@ -19,6 +22,24 @@ const (
 	exclusive     = true
 	waitForAnswer = false
 )
+
+// accept asks the Delayer for what the first failure will ask for. The ctx has ended, so that nothing
+// is sent. What may pass, such as a lost connection, is no answer.
+func (r *Retrier) accept() error {
+	ended, end := context.WithCancel(context.Background())
+	end()
+	failed := &failure{delivery: &amqp091.Delivery{}, state: attempt.First(r.cfg.Queue, &amqp091.Delivery{})}
+	wait, _ := roundUp(r.cfg.Policy.interval(1), r.planner.limits)
+	for _, to := range [...]struct {
+		key, queue string
+		delay      time.Duration
+	}{{"queue", r.cfg.Queue, wait}, {"parked", r.cfg.Parked, 0}} {
+		if err := r.send(ended, to.queue, to.delay, failed); refused(err) {
+			return &delayer.Error{Op: "open retry", Object: to.key, Kind: delayer.ErrConfig, Cause: err}
+		}
+	}
+	return nil
+}
 
 // prepare checks that the queue exists, and declares the queue for parked messages.
 func (r *Retrier) prepare(ctx context.Context) error {
@@ -32,7 +53,40 @@ func (r *Retrier) prepare(ctx context.Context) error {
 	if err != nil {
 		return broker.Explain("consume", "", fmt.Sprintf("queue %q", r.cfg.Queue), err)
 	}
-	return r.declareParked(ctx)
+	if err := r.declareParked(ctx); err != nil {
+		return err
+	}
+	if err := r.refuseStream(ctx, "queue", r.cfg.Queue); err != nil {
+		return err
+	}
+	return r.refuseStream(ctx, "parked", r.cfg.Parked)
+}
+
+// refuseStream returns an error if a queue is a stream. The argument is one that any other queue
+// refuses, and a stream refuses a consumer without a prefetch: so nothing is consumed.
+func (r *Retrier) refuseStream(ctx context.Context, key, queue string) error {
+	const anyTag, autoAck, exclusive, noLocal = "", false, false, false
+	const argument = "x-stream-offset"
+	err := r.control.Do(ctx, func(ch *amqp091.Channel) error {
+		_, err := ch.Consume(queue, anyTag, autoAck, exclusive, noLocal, waitForAnswer, amqp091.Table{argument: "next"})
+		if err == nil {
+			_ = ch.Close() // a broker that knows better: it takes back what it has sent
+		}
+		return err
+	})
+	var answer *amqp091.Error
+	switch {
+	case err == nil:
+		return nil
+	case broker.Code(err) != amqp091.PreconditionFailed || !errors.As(err, &answer):
+		return broker.Explain("consume", "", fmt.Sprintf("queue %q", queue), err)
+	case strings.Contains(answer.Reason, argument):
+		return nil
+	}
+	return &delayer.Error{
+		Op: "open retry", Object: key, Kind: delayer.ErrConfig,
+		Cause: fmt.Errorf("%q is a stream, which keeps what is acknowledged and takes nothing back", queue), Hint: "use a quorum queue",
+	}
 }
 
 // declareParked declares the queue for parked messages, unless it exists with whatever arguments.

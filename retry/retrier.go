@@ -34,11 +34,15 @@ type Retrier struct {
 
 // Open connects, checks that the queue exists, and declares the queue for parked messages. d
 // publishes the retries; the caller closes it after the Retrier. ctx bounds the opening only.
-// Errors are [delayer.ErrConfig], [delayer.ErrUnroutable] if the queue does not exist,
-// [delayer.ErrAccess] and [delayer.ErrUnavailable].
+// Errors are [delayer.ErrConfig], also for queues that d refuses and for streams;
+// [delayer.ErrUnroutable] if the queue does not exist; [delayer.ErrAccess] and
+// [delayer.ErrUnavailable].
 func Open(ctx context.Context, d delayer.Delayer, cfg Config) (*Retrier, error) {
 	r, err := newRetrier(d, cfg)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.accept(); err != nil {
 		return nil, err
 	}
 	conn, err := broker.Dial(ctx, broker.Options{
@@ -201,13 +205,18 @@ func (r *Retrier) publish(ctx context.Context, f *failure) error {
 	defer cancel()
 	if f.decision.park == "" {
 		err := r.send(ctx, r.cfg.Queue, f.decision.wait, f)
-		if !errors.Is(err, delayer.ErrInvalid) && !errors.Is(err, delayer.ErrOutOfRange) {
+		if !refused(err) {
 			return err
 		}
 		f.decision.park = "it cannot be retried: " + err.Error()
 	}
 	f.state.Reason = f.decision.park
 	return r.park(ctx, f)
+}
+
+// refused reports whether the Delayer will refuse the same message for ever.
+func refused(err error) bool {
+	return errors.Is(err, delayer.ErrInvalid) || errors.Is(err, delayer.ErrOutOfRange)
 }
 
 func (r *Retrier) park(ctx context.Context, f *failure) error {

@@ -39,13 +39,14 @@ func (f *fake) Publish(ctx context.Context, exchange, key string, delay time.Dur
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sent = append(f.sent, sent{exchange, key, delay, msg, time.Now()})
-	if err := ctx.Err(); err != nil {
-		return &delayer.Error{Kind: delayer.ErrNotSent, Cause: err}
+	var err error
+	if f.answer != nil {
+		err = f.answer(len(f.sent), key)
 	}
-	if f.answer == nil {
-		return nil
+	if !errors.Is(err, delayer.ErrInvalid) && ctx.Err() != nil {
+		return &delayer.Error{Kind: delayer.ErrNotSent, Cause: ctx.Err()}
 	}
-	return f.answer(len(f.sent), key)
+	return err
 }
 
 func (f *fake) Limits() delayer.Limits {
@@ -242,7 +243,7 @@ func TestConfig_Refused(t *testing.T) {
 		"65535":           func(c *Config) { c.Prefetch = 1 << 16 },
 		"handler_timeout": func(c *Config) { c.HandlerTimeout = -1 },
 		"stop_timeout":    func(c *Config) { c.StopTimeout = -1 },
-		"hold":            func(c *Config) { c.Hold = time.Millisecond },
+		"hold":            func(c *Config) { c.Hold = 59 * time.Second },
 		"1h0m0s":          func(c *Config) { c.Policy = intervals(2 * time.Hour) },
 		"url":             func(c *Config) { c.URL = "http://user:s3cret@host" },
 	} {
@@ -254,6 +255,18 @@ func TestConfig_Refused(t *testing.T) {
 			assert.ErrorContains(t, err, want)
 			assert.NotContains(t, err.Error(), "s3cret")
 		})
+	}
+	for queue, key := range map[string]string{"q": "queue", "q.parked": "parked"} {
+		d := &fake{answer: func(_ int, to string) error {
+			if to != queue {
+				return nil
+			}
+			return &delayer.Error{Kind: delayer.ErrInvalid, Cause: errors.New("this name is the Delayer's")}
+		}}
+		err := Consume(t.Context(), d, good, failing(nil))
+		require.ErrorIs(t, err, delayer.ErrConfig)
+		assert.ErrorContains(t, err, "open retry "+key)
+		assert.ErrorContains(t, err, "this name is the Delayer's")
 	}
 	err := Consume(t.Context(), nil, good, failing(nil))
 	require.ErrorIs(t, err, delayer.ErrConfig)

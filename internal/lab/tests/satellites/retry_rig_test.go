@@ -98,6 +98,11 @@ func (s *service) consume(handler retry.Handler) (calls <-chan call, stop func()
 	return out, stop
 }
 
+// failing is a handler that fails.
+func failing(err error) retry.Handler {
+	return func(context.Context, amqp091.Delivery) error { return err }
+}
+
 // parked waits for the next parked message and takes it.
 func (s *service) parked() (amqp091.Delivery, attempt.State) {
 	s.Helper()

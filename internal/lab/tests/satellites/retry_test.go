@@ -159,44 +159,45 @@ func TestConsume_After(t *testing.T) {
 // refusing is a Delayer that confirms nothing.
 type refusing struct {
 	delayer.Delayer
-	asked atomic.Int32
+	asked chan<- struct{}
 }
 
 func (r *refusing) Publish(context.Context, string, string, time.Duration, amqp091.Publishing) error {
-	r.asked.Add(1)
+	r.asked <- struct{}{}
 	return &delayer.Error{Op: "publish", Kind: delayer.ErrRefused}
 }
 
 func TestConsume_NotConfirmedIsGivenBack(t *testing.T) {
 	t.Parallel()
 	s := newService(t, ladder())
-	s.d, s.cfg.Hold = &refusing{Delayer: s.d}, time.Second
+	asked := make(chan struct{}, 100)
+	s.d = &refusing{Delayer: s.d, asked: asked}
 	s.publish("m", nil)
-	calls, stop := s.consume(func(_ context.Context, d amqp091.Delivery) error {
-		if d.Redelivered {
-			return nil
-		}
-		return errTest
-	})
-	first, second := rabbittest.Next(t, calls), rabbittest.Next(t, calls)
-	assert.Equal(t, 1, first.attempt.Number)
-	assert.Equal(t, 1, second.attempt.Number, "the same attempt again")
-	assert.GreaterOrEqual(t, second.at.Sub(first.at), s.cfg.Hold)
+	calls, stop := s.consume(failing(errTest))
+	assert.Equal(t, 1, rabbittest.Next(t, calls).attempt.Number)
+	rabbittest.Next(t, asked) // by Open
+	rabbittest.Next(t, asked)
+	rabbittest.Next(t, asked)
 	stop()
-	assert.Zero(t, s.Count(s.cfg.Queue))
+	assert.Empty(t, calls, "held, and not handled again")
+	d := s.Take(s.cfg.Queue)
+	assert.Equal(t, "m", d.MessageId)
+	assert.True(t, d.Redelivered)
 }
 
 func TestConsume_ParkedQueueRefuses(t *testing.T) {
 	t.Parallel()
 	s := newService(t, ladder())
-	s.cfg.Hold = time.Second
+	var log rabbittest.Logbook
+	s.cfg.Logger = log.Logger()
 	full := s.cfg.Queue + ".parked"
 	s.Declare(full, amqp091.Table{"x-max-length": int64(1), "x-overflow": "reject-publish"})
 	s.Publish("", full, amqp091.Publishing{Body: []byte("in the way")})
 	s.publish("m", nil)
-	calls, _ := s.consume(func(context.Context, amqp091.Delivery) error { return retry.Permanent(errTest) })
-	first, again := rabbittest.Next(t, calls), rabbittest.Next(t, calls)
-	assert.GreaterOrEqual(t, again.at.Sub(first.at), s.cfg.Hold, "no tight loop")
+	calls, _ := s.consume(failing(retry.Permanent(errTest)))
+	rabbittest.Next(t, calls)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "is not confirmed") }, rabbittest.Patience, 10*time.Millisecond)
+	assert.Empty(t, calls, "no tight loop")
 
 	_, err := s.Ch.QueuePurge(full, false)
 	require.NoError(t, err)
@@ -262,6 +263,33 @@ func TestConsume_StopFinishesWhatRuns(t *testing.T) {
 	}
 	slices.Sort(ids)
 	assert.Equal(t, []string{"1", "2", "3"}, ids, "the failed one was settled, the others given back")
+}
+
+// TestOpen_QueuesThatCannotBeRetried: what would be refused at the first failure is refused at once.
+func TestOpen_QueuesThatCannotBeRetried(t *testing.T) {
+	t.Parallel()
+	s := newService(t, ladder())
+	ours, stream := s.Prefix+"-d.inbox", s.Queue("stream", amqp091.Table{"x-queue-type": "stream"})
+	s.Declare(ours, amqp091.Table{"x-queue-type": "quorum"})
+	for name, c := range map[string]struct{ queue, parked, want string }{
+		"of the Delayer":         {ours, s.cfg.Queue + ".parked", "open retry queue"},
+		"parked, of the Delayer": {s.cfg.Queue, ours, "open retry parked"},
+		"stream":                 {stream, s.cfg.Queue + ".parked", "open retry queue"},
+		"parked, stream":         {s.cfg.Queue, stream, "open retry parked"},
+	} {
+		cfg := s.cfg
+		cfg.Queue, cfg.Parked = c.queue, c.parked
+		_, err := retry.Open(t.Context(), s.d, cfg)
+		require.ErrorIs(t, err, delayer.ErrConfig, name)
+		assert.ErrorContains(t, err, c.want, name)
+	}
+	for _, kind := range []string{"classic", "quorum"} {
+		s.cfg.Queue = s.Queue(kind, amqp091.Table{"x-queue-type": kind})
+		r, err := retry.Open(t.Context(), s.d, s.cfg)
+		require.NoError(t, err, kind)
+		assert.NoError(t, r.Close())
+		_, _ = s.Ch.QueueDelete(s.cfg.Queue+".parked", false, false, false)
+	}
 }
 
 func TestConsume_NoQueue(t *testing.T) {
