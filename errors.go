@@ -7,7 +7,8 @@ import (
 
 // The kinds of errors, for errors.Is. Each error of a Delayer is an *[Error] of one of these kinds, or
 // of the kind [errors.ErrUnsupported]: this backend cannot do it, and nothing was sent.
-// Every kind but [ErrUnknown] guarantees that the message was not stored.
+// An error that is not [ErrUnknown] guarantees that the message was not stored. One error can be of
+// two kinds: see [ErrRefused].
 var (
 	// ErrInvalid means that the message or its address cannot be published. The same call will fail
 	// again.
@@ -17,13 +18,16 @@ var (
 	// ErrUnroutable means that the destination does not exist. For a message without a delay it
 	// also means that nothing is bound there for its key.
 	ErrUnroutable = errors.New("unroutable")
-	// ErrRefused means that the broker refused the message with a nack, as a full queue does.
+	// ErrRefused means that the broker refused the message with a nack, as it does if a queue is full.
+	// One queue is enough for that, and others of the same exchange, or of CC and BCC, may have
+	// stored the message. So the error is ErrUnknown too, except for a delayed message of a
+	// [Delayer] with quorum queues: it waits in one queue, and was not stored.
 	ErrRefused = errors.New("refused by the broker")
 	// ErrNotSent means that the message did not leave this process: ctx ended first, or there was
 	// no connection.
 	ErrNotSent = errors.New("not sent")
-	// ErrUnknown means that the connection was lost, or ctx ended, after the message was sent and
-	// before it was confirmed. It may be stored.
+	// ErrUnknown means that the message may be stored: the connection was lost, or ctx ended, after
+	// it was sent and before it was confirmed; or one of several queues refused it.
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrClosed means that the Delayer is closed.
 	ErrClosed = errors.New("closed")

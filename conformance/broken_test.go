@@ -251,6 +251,12 @@ var answerFaults = []fault{
 		return err
 	})},
 	{name: "calls what is not sent stored", cases: []string{"connection-cut", "ctx-ended-during", "ctx-ended-before"}, open: replying(not(delayer.ErrNotSent))},
+	{name: "calls what one queue has refused safe", cases: []string{"refused-by-one-queue"}, open: replying(func(err error) error {
+		if errors.Is(err, delayer.ErrRefused) {
+			return &delayer.Error{Op: "publish", Kind: delayer.ErrRefused}
+		}
+		return err
+	})},
 	{name: "never recovers", cases: []string{"connection-cut", "broker-restart"}, open: neverRecovers},
 	{name: "publishes after Close", cases: []string{"closed"}, open: func(*broker) *broken {
 		return &broken{close: func(delayer.Delayer) error { return nil }}

@@ -38,6 +38,7 @@ type broker struct {
 
 // A queue holds messages until it has a consumer.
 type queue struct {
+	full     bool // it refuses messages
 	backlog  []conformance.Arrival
 	consumer func(conformance.Arrival)
 }
@@ -173,8 +174,8 @@ func (b *broker) route(m amqp091.Delivery) {
 	reached := b.reached(m.Exchange, m.RoutingKey, m.Headers)
 	delete(m.Headers, "BCC")
 	for _, name := range reached {
-		if q := b.queues[name]; q == nil {
-			continue // deleted while the binding is still there
+		if q := b.queues[name]; q == nil || q.full {
+			continue // deleted while the binding is still there, or it has refused the message
 		} else if q.consumer == nil {
 			q.backlog = append(q.backlog, arrival(m))
 		} else {

@@ -47,6 +47,8 @@ var cases = []testCase{
 	{Case: Case{"destination-created-again", "a destination that was deleted and created again must work as before"}, check: createdAgain},
 	{Case: Case{"destination-comes-and-goes", "Publish must notice a destination that was deleted, and one that was created"}, check: comesAndGoes},
 
+	{Case: Case{"refused-by-one-queue", "a message that one queue refuses and another takes must not be called safe to publish again"}, check: refusedByOne},
+
 	{Case: Case{"odd-routing-keys", "a routing key is the user's own, also where it looks like one of a backend's"}, check: oddKeys},
 	{Case: Case{"odd-names", "a queue or exchange may be called anything, also what looks like a backend's key"}, check: oddNames},
 	{Case: Case{"topic-bindings", "a topic exchange must route a delayed message to the queues that a plain one reaches, and no others"}, check: topicBindings},

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer"
 )
 
@@ -107,6 +109,25 @@ func bindingGone(t *trial) {
 		t.bind(in, "key", exchange)
 		return exchange, "key", func() { t.must(t.w.Unbind(t.ctx, in.queue, "key", exchange, nil)) }
 	})
+}
+
+// refusedByOne does not ask for an error: a backend may confirm a message before it is routed.
+func refusedByOne(t *trial) {
+	in, full, exchange := t.queue(t.name("queue")), t.name("full"), t.exchange("fanout")
+	t.must(t.w.DeclareFullQueue(t.ctx, full))
+	t.bind(in, "", exchange)
+	t.must(t.w.Bind(t.ctx, full, "", exchange, nil))
+	const noDelay = 0
+	cc := text("cc")
+	cc.Headers = amqp091.Table{"CC": []any{in.queue}}
+	outs := t.publishAll([]job{{exchange, "", noDelay, text("fanout")}, {"", full, noDelay, cc}})
+	for _, o := range outs {
+		if o.err != nil && !delayer.SafeToRetry(o.err) {
+			t.unknown(o)
+		}
+	}
+	t.sentinel(in)
+	t.only(in, outs, false)
 }
 
 // A place is a destination that can be deleted and made again.

@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,6 +73,9 @@ func (c *connection) send(ctx context.Context, exchange, key string, delay time.
 		if err := store(); err != nil {
 			return err
 		}
+		if delay == 0 && c.broker.refuses(exchange, key, msg.Headers) {
+			return fail(delayer.ErrRefused, delayer.ErrUnknown)
+		}
 		return travel(ctx, cut, &c.broker.confirming, delayer.ErrUnknown)
 	}
 	if err := c.broker.checks.Publish(ctx, exchange, key, delay, msg); err != nil {
@@ -89,6 +93,13 @@ func (b *broker) reports(exchange, key string, delay time.Duration, msg amqp091.
 		routable = len(b.reached(exchange, key, msg.Headers)) > 0
 	}
 	return b.limits.ReportsUnroutable && !routable
+}
+
+// refuses reports whether a queue that a message is routed to is full.
+func (b *broker) refuses(exchange, key string, headers amqp091.Table) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.reached(exchange, key, headers), func(name string) bool { return b.queues[name] != nil && b.queues[name].full })
 }
 
 // travel takes as long as a message does over a connection, and fails if that or ctx ends first.

@@ -17,6 +17,8 @@ type World interface {
 	// DeclareQueue declares a queue that survives a restart of the broker. Declaring it again
 	// changes nothing.
 	DeclareQueue(ctx context.Context, name string) error
+	// DeclareFullQueue declares a queue that is full: it refuses every message with a nack.
+	DeclareFullQueue(ctx context.Context, name string) error
 	// DeleteQueue deletes a queue with all it holds.
 	DeleteQueue(ctx context.Context, name string) error
 	// DeclareExchange declares an exchange that survives a restart. kind is direct, topic, fanout

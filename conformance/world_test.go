@@ -28,6 +28,14 @@ type world struct {
 
 var errAbsent = errors.New("no such queue or exchange")
 
+func (w *world) DeclareFullQueue(ctx context.Context, name string) error {
+	err := w.DeclareQueue(ctx, name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.broker.queues[name].full = true
+	return err
+}
+
 func (w *world) DeclareQueue(_ context.Context, name string) error {
 	w.mine.Lock()
 	w.queues = append(w.queues, name)

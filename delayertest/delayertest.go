@@ -119,7 +119,7 @@ func (d *Delayer) Waiting() []delayer.Message {
 // FailNext sets the answers to the next calls that would send something, one each: a kind of error,
 // such as [delayer.ErrRefused], or nil for a call that succeeds. A message of PublishBatch counts as a
 // call. With [delayer.ErrUnknown] the message is stored, or the call done; with any other kind it is
-// not.
+// not. As with a broker, an [delayer.ErrRefused] of a message without a delay is ErrUnknown too.
 func (d *Delayer) FailNext(kinds ...error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -92,7 +92,7 @@ func TestDelivery(t *testing.T) {
 func TestFailNext(t *testing.T) {
 	d := delayertest.New(delayertest.Config{})
 	d.FailNext(nil, delayer.ErrRefused, delayer.ErrUnknown)
-	messages := []delayer.Message{{Key: "a"}, {Exchange: "x", Key: "b"}, {Key: "c"}, {Key: "d"}}
+	messages := []delayer.Message{{Key: "a"}, {Exchange: "x", Key: "b", Delay: time.Second}, {Key: "c"}, {Key: "d"}}
 	results := d.PublishBatch(t.Context(), messages)
 	assert.NoError(t, results[0])
 	assert.EqualError(t, results[1], `delayer: publish delayertest to exchange "x" with key "b": refused by the broker`)
@@ -101,6 +101,12 @@ func TestFailNext(t *testing.T) {
 	assert.False(t, delayer.SafeToRetry(results[2]))
 	assert.NoError(t, results[3])
 	assert.Equal(t, []delayer.Message{messages[0], messages[2], messages[3]}, d.Published())
+
+	d.FailNext(delayer.ErrRefused)
+	err := d.Publish(t.Context(), "x", "b", 0, text("x"))
+	assert.EqualError(t, err, `delayer: publish delayertest to exchange "x" with key "b": refused by the broker: nack: outcome unknown`)
+	assert.False(t, delayer.SafeToRetry(err), "without a delay another queue of the exchange may have it")
+	assert.Len(t, d.Published(), 3)
 
 	d.FailNext(delayer.ErrUnknown, delayer.ErrNotSent, delayer.ErrUnknown, delayer.ErrUnknown)
 	ticket, err := d.Schedule(t.Context(), "", "q", time.Hour, text("x"))

@@ -27,7 +27,12 @@ func (d *Delayer) PublishBatch(ctx context.Context, messages []delayer.Message) 
 
 // put stores a message, and returns it unless the error says that it is not stored.
 func (d *Delayer) put(ctx context.Context, op string, m delayer.Message) (*waiting, error) {
-	fail := func(kind, cause error) error { return failure(op, m, kind, cause) }
+	fail := func(kind, cause error) error {
+		if errors.Is(kind, delayer.ErrRefused) && m.Delay == 0 {
+			cause = errNack
+		}
+		return failure(op, m, kind, cause)
+	}
 	wait, err := d.fit(m.Delay)
 	if err != nil {
 		return nil, fail(delayer.ErrOutOfRange, err)
@@ -62,14 +67,18 @@ func (d *Delayer) answer(ctx context.Context, fail func(kind, cause error) error
 	case len(d.answers) > 0:
 		answer, d.answers = d.answers[0], d.answers[1:]
 	}
-	if answer != nil {
-		answer = fail(answer, nil)
+	if answer == nil {
+		return nil, nil
 	}
 	if errors.Is(answer, delayer.ErrUnknown) {
-		return answer, nil
+		return fail(answer, nil), nil
 	}
-	return nil, answer
+	return nil, fail(answer, nil)
 }
+
+// errNack: who publishes without a delay cannot know whether another queue has a message that was
+// refused.
+var errNack = fmt.Errorf("nack: %w", delayer.ErrUnknown)
 
 // fit returns how long a message waits: its delay, rounded up.
 func (b *broker) fit(delay time.Duration) (time.Duration, error) {

@@ -228,8 +228,8 @@ var results = []struct {
 	name string
 }{
 	{nil, "confirmed"},
-	{delayer.ErrUnknown, "unknown"}, // first, because its chain may have another kind
-	{delayer.ErrRefused, "refused"},
+	{delayer.ErrRefused, "refused"}, // before unknown, which it may be too
+	{delayer.ErrUnknown, "unknown"}, // before the others: its chain may have another kind
 	{delayer.ErrUnroutable, "unroutable"},
 	{delayer.ErrNotSent, "not_sent"},
 	{delayer.ErrInvalid, "invalid"},

@@ -55,6 +55,7 @@ func TestObserver_Published(t *testing.T) {
 		nil: "confirmed", delayer.ErrUnknown: "unknown", delayer.ErrRefused: "refused", delayer.ErrUnroutable: "unroutable",
 		delayer.ErrNotSent: "not_sent", delayer.ErrInvalid: "invalid", delayer.ErrOutOfRange: "out_of_range",
 		delayer.ErrConflict: "conflict", delayer.ErrAccess: "access", delayer.ErrUnavailable: "unavailable",
+		errors.Join(delayer.ErrRefused, delayer.ErrUnknown): "refused",
 		delayer.ErrClosed: "closed", delayer.ErrConfig: "config", errors.New("of nobody"): "other",
 	} {
 		var err error

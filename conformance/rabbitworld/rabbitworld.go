@@ -161,11 +161,22 @@ type world struct {
 var _ conformance.World = (*world)(nil)
 
 func (w *world) DeclareQueue(ctx context.Context, name string) error {
+	return w.declare(ctx, name, amqp091.Table{amqp091.QueueTypeArg: w.broker.cfg.QueueType})
+}
+
+// DeclareFullQueue declares a classic queue. A quorum queue takes some messages more than its maximum.
+func (w *world) DeclareFullQueue(ctx context.Context, name string) error {
+	return w.declare(ctx, name, amqp091.Table{
+		amqp091.QueueTypeArg: amqp091.QueueTypeClassic, amqp091.QueueMaxLenArg: int64(0), amqp091.QueueOverflowArg: amqp091.QueueOverflowRejectPublish,
+	})
+}
+
+func (w *world) declare(ctx context.Context, name string, args amqp091.Table) error {
 	w.mu.Lock()
 	w.queues = append(w.queues, name)
 	w.mu.Unlock()
 	return w.client.Do(ctx, func(ch *amqp091.Channel) error {
-		_, err := ch.QueueDeclare(name, durable, autoDelete, exclusive, noWait, amqp091.Table{amqp091.QueueTypeArg: w.broker.cfg.QueueType})
+		_, err := ch.QueueDeclare(name, durable, autoDelete, exclusive, noWait, args)
 		return err
 	})
 }

@@ -24,6 +24,7 @@ type Publishing struct {
 	Optional      bool   // not mandatory: nil does not mean that a queue has it
 	Direct        bool   // the exchange is not ours, see PublishDirect
 	Stream        string // the stream that the message goes to, and to no other queue; empty for others
+	Sole          bool   // one quorum queue can take it and no other queue: a nack guarantees that it was not stored
 	Message       amqp091.Publishing
 
 	// Written is called, unless it is nil, once messages that are published from now on come after
@@ -70,9 +71,9 @@ func NewPublisher(backend string, onReset func(), conns ...*Conn) *Publisher {
 }
 
 // Publish returns nil once the broker has confirmed the message. The error's kind is ErrNotSent,
-// ErrUnroutable (the message was returned), ErrRefused (a nack), ErrInvalid (the broker does not
-// accept the message), ErrUnknown or ErrClosed; it carries no destination. After it returns, msg is
-// not read any more.
+// ErrUnroutable (the message was returned), ErrRefused (a nack; it is ErrUnknown too unless the message
+// is Sole), ErrInvalid (the broker does not accept the message), ErrUnknown or ErrClosed; it carries no
+// destination. After it returns, msg is not read any more.
 func (p *Publisher) Publish(ctx context.Context, msg Publishing) error {
 	if err := p.enter(ctx); err != nil {
 		return err

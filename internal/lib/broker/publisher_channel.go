@@ -158,7 +158,17 @@ func (c *publisherChannel) outcome(w writeResult, req *request) error {
 		return c.closed(w, req.msg.Direct)
 	}
 	w.channel.nacked()
-	return c.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")
+	return c.refused(req.msg.Sole)
+}
+
+// refused is the outcome of a message that the broker has refused with a nack. One queue that refuses
+// the message is enough for a nack: others may have it. So may a classic queue whose process has died.
+func (c *publisherChannel) refused(sole bool) error {
+	if sole {
+		return c.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")
+	}
+	cause := &reason{text: "nack, and another queue may have stored the message", err: delayer.ErrUnknown}
+	return c.fail(delayer.ErrRefused, cause, "is a queue full, or without a majority of its replicas?")
 }
 
 // closed is the outcome of a message whose channel was lost before its confirm. If no other message

@@ -105,6 +105,34 @@ func TestTally_ForgetsTheOldest(t *testing.T) {
 	require.Len(t, tally.counts, 3)
 }
 
+// TestTries: what certainly left nothing is tried for a minute; what may have left a copy, twice.
+func TestTries(t *testing.T) {
+	count := func(f failure) (attempts int, took time.Duration) {
+		var tries tries
+		for attempts = 1; attempts < 100; attempts++ {
+			pause, over := tries.note(f)
+			took += pause
+			if over {
+				break
+			}
+		}
+		return attempts, took
+	}
+	for f, want := range map[failure]struct {
+		attempts int
+		took     time.Duration
+	}{
+		refused: {6, 63 * time.Second},
+		unsure:  {2, 61 * time.Second},
+	} {
+		attempts, took := count(f)
+		require.Equal(t, want.attempts, attempts)
+		require.Equal(t, want.took, took)
+	}
+	attempts, _ := count(transient)
+	require.Equal(t, 100, attempts, "for as long as it lasts")
+}
+
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r refusals

@@ -9,7 +9,34 @@ const (
 	firstPause   = time.Second
 	longestPause = time.Minute
 	patience     = 6 // attempts to send a message to a destination that refuses it, about a minute
+	copies       = 2 // of a message whose attempts may each have stored one, a minute apart
 )
+
+// A failure says what an attempt to move a message has left.
+type failure int
+
+const (
+	transient failure = iota // nothing, and the cause does not lie in the message or its destination
+	refused                  // nothing
+	unsure                   // perhaps a copy: a queue of several refused the message, or nobody answered
+)
+
+// tries counts the failed attempts to move a message.
+type tries struct{ failed, unsure int }
+
+// note counts an attempt. It returns the pause before the next one. over: that goes to the unroutable
+// queue.
+func (t *tries) note(f failure) (pause time.Duration, over bool) {
+	t.failed++
+	if f != unsure {
+		return pauseFor(t.failed), f == refused && t.failed >= patience
+	}
+	t.unsure++
+	if t.unsure < copies {
+		return longestPause, false
+	}
+	return firstPause, true
+}
 
 // pauseFor returns the pause after so many failures. It doubles with each, from none.
 func pauseFor(failures int) time.Duration {

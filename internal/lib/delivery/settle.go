@@ -31,25 +31,39 @@ func (m *Mover) settle(ctx context.Context, d *amqp091.Delivery, came origin) {
 	if l.action == wait && !m.pause(ctx, pauseFor(m.again.add(l.envelope.ID))) {
 		return
 	}
-	for failures := 1; ; failures++ {
+	for t := (tries{}); ; {
 		done, err := m.move(ctx, l)
 		if err == nil {
 			_ = d.Ack(false) // fails only where the channel is lost
 			m.tell(l, done)
 			return
 		}
-		transient := errors.Is(err, delayer.ErrNotSent) || errors.Is(err, delayer.ErrConflict)
-		if !transient {
-			m.complain("cannot move a misrouted message; it is tried again", "message", l.envelope.ID, "error", err)
+		how := l.failed(err)
+		again, over := t.note(how)
+		if how != transient {
+			m.complain("cannot move a misrouted message; it is tried again", "message", l.envelope.ID, "again_in", again, "error", err)
 		}
-		if l.action != keep && failures >= patience && !transient {
+		if !m.pause(ctx, again) {
+			return
+		}
+		if over && l.action != keep {
 			m.refused.note(l.place())
 			l.action = keep
 		}
-		if !m.pause(ctx, pauseFor(failures)) {
-			return
-		}
 	}
+}
+
+// failed classifies the error of an attempt. One queue alone can take a message for the default
+// exchange without CC, so a nack says that it is not there.
+func (l *letter) failed(err error) failure {
+	one := l.action == send && l.envelope.Exchange == "" && len(message.Copies(l.Headers)) == 0
+	switch {
+	case errors.Is(err, delayer.ErrNotSent), errors.Is(err, delayer.ErrConflict):
+		return transient
+	case errors.Is(err, delayer.ErrUnknown) && !(one && errors.Is(err, delayer.ErrRefused)):
+		return unsure
+	}
+	return refused
 }
 
 // pause returns false if the message must be returned to the queue.

@@ -174,7 +174,7 @@ func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.D
 	if err != nil {
 		return p, limit, err
 	}
-	return entry.seal(key, msg, envelope), entry.deadline(), nil
+	return e.seal(entry, key, msg, envelope), entry.deadline(), nil
 }
 
 // explain says what to do about a message without delay that no queue took, and about a delayed one

@@ -67,7 +67,7 @@ func (e *Engine) resendOnce(ctx context.Context, was message.Envelope, key strin
 	if err != nil {
 		return err
 	}
-	err = e.publisher.Publish(ctx, entry.seal(key, msg, was))
+	err = e.publisher.Publish(ctx, e.seal(entry, key, msg, was))
 	if limit := entry.deadline(); err == nil && limit.missed() {
 		return e.late(ctx, limit)
 	}

@@ -110,14 +110,15 @@ type Entry struct {
 	Foreign  bool // the exchange is not ours
 }
 
-// seal returns how the entry's message is published.
-func (e Entry) seal(key string, msg amqp091.Publishing, envelope message.Envelope) broker.Publishing {
-	if e.Key != nil {
-		key = *e.Key
+// seal returns how a message that waits is published. An exchange of ours leads it into one queue.
+func (e *Engine) seal(to Entry, key string, msg amqp091.Publishing, envelope message.Envelope) broker.Publishing {
+	if to.Key != nil {
+		key = *to.Key
 	}
 	return broker.Publishing{
-		Exchange: e.Exchange, Key: key, Before: e.Before, Optional: e.Optional, Direct: e.Foreign,
-		Message: message.Seal(msg, envelope, e.Headers, e.Keys...),
+		Exchange: to.Exchange, Key: key, Before: to.Before, Optional: to.Optional, Direct: to.Foreign,
+		Sole:    e.settings.QueueType == delayer.Quorum && !to.Optional && !to.Foreign,
+		Message: message.Seal(msg, envelope, to.Headers, to.Keys...),
 	}
 }
 

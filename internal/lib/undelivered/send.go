@@ -44,8 +44,8 @@ func (b *Client) Sender(ctx context.Context) (*Sender, error) {
 func (s *Sender) Close() { s.publisher.Close() }
 
 // Send publishes the message to its destination, mandatory, and returns once that is confirmed.
-// stays says why it was certainly not stored there. With stays or an error, the message must not be
-// removed.
+// stays says why it was not, or not by all queues that it is for. With stays or an error, the message
+// must not be removed.
 func (s *Sender) Send(ctx context.Context, m *Kept) (stays string, err error) {
 	if stays, err = s.Unfit(ctx, m); stays != "" || err != nil {
 		return stays, err
@@ -58,7 +58,7 @@ func (s *Sender) Send(ctx context.Context, m *Kept) (stays string, err error) {
 	if err == nil {
 		return "", nil
 	}
-	return s.refusal(exchange, key, err)
+	return s.refusal(exchange, key, m, err)
 }
 
 // again is the message as it is sent. The handler of a parked one will see it as it was, and its
@@ -146,16 +146,24 @@ func (s *Sender) missing(ctx context.Context, exchange string) (string, error) {
 	return why, nil
 }
 
-// refusal distinguishes a certain refusal from an unknown outcome. One message is published at a
+// refused is the reason for a message that got a nack.
+func refused(exchange string, m *Kept) string {
+	if exchange == "" && len(message.Copies(m.Headers)) == 0 {
+		return "the queue refuses it: is it full?"
+	}
+	return "a queue there refuses it: is it full? Other queues may have it, and get it again with the next retry"
+}
+
+// refusal distinguishes what the destination says of a message from an unknown outcome. One message is published at a
 // time, so a channel error is about that one.
-func (s *Sender) refusal(exchange, key string, err error) (stays string, failed error) {
+func (s *Sender) refusal(exchange, key string, m *Kept, err error) (stays string, failed error) {
 	switch c := broker.Code(err); {
 	case errors.Is(err, delayer.ErrUnroutable) && exchange == "":
 		return "no such queue", nil
 	case errors.Is(err, delayer.ErrUnroutable):
 		return "nothing is bound there for its key", nil
 	case errors.Is(err, delayer.ErrRefused):
-		return "the destination refuses it: is it full?", nil
+		return refused(exchange, m), nil
 	case c == amqp091.NotFound:
 		s.exchanges[exchange] = "no such exchange"
 		return s.exchanges[exchange], nil

@@ -35,7 +35,9 @@ const (
 	longestPause   = 5 * time.Second
 	confirmTimeout = 30 * time.Second
 	// refusedFor is how long a message is tried that its destination refuses, as a full queue does,
-	// before it is parked: it must not keep others from passing.
+	// before it is parked: it must not keep others from passing. It is tried at the beginning and at
+	// the end of that time: one full queue is enough for a refusal, and the others of the exchange
+	// get a copy with each attempt.
 	refusedFor = time.Minute
 )
 
@@ -60,8 +62,12 @@ func (f *forwarder) settle(stop, alive context.Context, l letter, written func()
 			l = f.refuse(l, time.Now(), err)
 			continue
 		}
-		f.quiet.warn(f.log, "a message cannot be passed on; the bridge tries again", "message", l.MessageId, "within", pause, "error", err)
-		if !wait(stop, alive, pause) {
+		again := pause
+		if l.action == straight && errors.Is(err, delayer.ErrRefused) {
+			again = refusedFor
+		}
+		f.quiet.warn(f.log, "a message cannot be passed on; the bridge tries again", "message", l.MessageId, "within", again, "error", err)
+		if !wait(stop, alive, again) {
 			_ = l.Nack(false, true)
 			return
 		}
@@ -75,7 +81,7 @@ func hopeless(a action, err error, tried time.Duration) bool {
 	case a == park:
 		return false
 	case errors.Is(err, delayer.ErrRefused):
-		return a == straight && tried > refusedFor
+		return a == straight && tried >= refusedFor
 	}
 	return errors.Is(err, delayer.ErrInvalid) || errors.Is(err, delayer.ErrOutOfRange) || errors.Is(err, errTooLarge)
 }

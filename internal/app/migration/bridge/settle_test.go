@@ -178,11 +178,12 @@ func TestForwarder_Parks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newScripted()
+				s, attempts := newScripted(), 0
 				s.answer = func(_ string, p broker.Publishing, _ time.Duration) error {
 					if p.Key == s.parked {
 						return nil
 					}
+					attempts++
 					return fail(c.kind)
 				}
 				stop := s.run(s.message(1, c.delay), s.message(2, "soon"))
@@ -195,6 +196,7 @@ func TestForwarder_Parks(t *testing.T) {
 				synctest.Wait()
 				assert.Contains(t, s.seen(), "m1 to "+s.parked)
 				assert.Contains(t, s.seen(), "ack 1")
+				assert.LessOrEqual(t, attempts, 2, "each may be a copy in another queue of the exchange")
 				stop()
 			})
 		})

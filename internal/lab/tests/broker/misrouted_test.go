@@ -198,6 +198,34 @@ func TestMover_ResendOff(t *testing.T) {
 	require.Zero(t, s.Count(s.queue))
 }
 
+// TestMover_RefusedByOneQueue: the other queues of an exchange get a copy with each attempt, so there are two of them, a
+// minute apart.
+func TestMover_RefusedByOneQueue(t *testing.T) {
+	t.Parallel()
+	s := newStaged(t)
+	exchange := s.Exchange("fanout", "fanout", nil)
+	s.Bind(s.queue, "", exchange, nil)
+	s.Bind(s.Queue("full", amqp091.Table{"x-max-length": int64(0), "x-overflow": "reject-publish"}), "", exchange, nil)
+	c := s.config()
+	complaints := make(chan string, 100)
+	log := slog.New(slog.NewTextHandler(lines(complaints), nil))
+	c.Destinations = delivery.NewDestinations(s.stage, c.Control, "test", log)
+	t.Cleanup(c.Destinations.Close)
+	s.start(c)
+	arrived := s.Consume(s.queue)
+	s.misroute("once", exchange, "", time.Second, time.Second)
+	require.Equal(t, "once", string(rabbittest.Next(t, arrived).Body))
+	require.Contains(t, rabbittest.Next(t, complaints), "again_in=1m0s")
+}
+
+// lines are what a logger writes.
+type lines chan<- string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
 // TestMover_Outage: what came while the connection was lost is sent on where this process knows its destination.
 func TestMover_Outage(t *testing.T) {
 	t.Parallel()

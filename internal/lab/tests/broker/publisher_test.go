@@ -37,6 +37,12 @@ func TestPublish_Outcomes(t *testing.T) {
 	require.NoError(t, p.Publish(ctx, to(full)))
 	err = p.Publish(ctx, to(full))
 	require.ErrorIs(t, err, delayer.ErrRefused)
+	require.ErrorIs(t, err, delayer.ErrUnknown)
+	require.False(t, delayer.SafeToRetry(err))
+	sole := to(full)
+	sole.Sole = true
+	err = p.Publish(ctx, sole)
+	require.ErrorIs(t, err, delayer.ErrRefused)
 	require.True(t, delayer.SafeToRetry(err))
 
 	require.NoError(t, p.Publish(ctx, to(queue)), "none of this disturbs the next")
