@@ -102,6 +102,7 @@ type failure struct {
 	interrupted bool // by a stop or a lost connection: the attempt does not count
 	state       attempt.State
 	decision    decision
+	leftOut     []string // what does not fit
 }
 
 // handle runs the handler. It returns nil if the handler succeeded.
@@ -191,8 +192,8 @@ func pause(ctx context.Context, d time.Duration) {
 // report logs whether a failed message is retried or parked.
 func (r *Retrier) report(f *failure) {
 	attrs := []any{"message", f.delivery.MessageId, "attempt", f.state.Failures, "error", f.state.LastError()}
-	if why := f.decision.park; why != "" {
-		r.cfg.Logger.Warn("a message is parked", append(attrs, "parked", r.cfg.Parked, "reason", why)...)
+	if f.decision.park != "" {
+		r.cfg.Logger.Warn("a message is parked", append(attrs, "parked", r.cfg.Parked, "reason", f.state.Reason)...)
 		return
 	}
 	r.cfg.Logger.Info("a message will be retried", append(attrs, "in", f.decision.wait)...)
@@ -204,14 +205,31 @@ func (r *Retrier) publish(ctx context.Context, f *failure) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
 	if f.decision.park == "" {
-		err := r.send(ctx, r.cfg.Queue, f.decision.wait, f)
+		err := r.retry(ctx, f)
 		if !refused(err) {
 			return err
 		}
 		f.decision.park = "it cannot be retried: " + err.Error()
 	}
-	f.state.Reason = f.decision.park
-	return r.park(ctx, f)
+	err := r.park(ctx, f)
+	for refused(err) && f.shrink() {
+		err = r.park(ctx, f)
+	}
+	return err
+}
+
+// retry publishes a retry; without the history, if it is refused because of that.
+func (r *Retrier) retry(ctx context.Context, f *failure) error {
+	whole := f.state.History
+	err := r.send(ctx, r.cfg.Queue, f.decision.wait, f)
+	if !errors.Is(err, delayer.ErrInvalid) || !f.forget() {
+		return err
+	}
+	err = r.send(ctx, r.cfg.Queue, f.decision.wait, f)
+	if refused(err) {
+		f.state.History, f.leftOut = whole, nil
+	}
+	return err
 }
 
 // refused reports whether the Delayer will refuse the same message for ever.
@@ -220,11 +238,8 @@ func refused(err error) bool {
 }
 
 func (r *Retrier) park(ctx context.Context, f *failure) error {
+	f.state.Reason = f.reason()
 	err := r.send(ctx, r.cfg.Parked, 0, f)
-	if errors.Is(err, delayer.ErrInvalid) && len(f.state.History) > 1 { // its headers may be too large
-		f.state.History = f.state.History[len(f.state.History)-1:]
-		err = r.send(ctx, r.cfg.Parked, 0, f)
-	}
 	if !errors.Is(err, delayer.ErrUnroutable) {
 		return err
 	}

@@ -3,8 +3,11 @@ package retry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +19,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // A fake is a Delayer that notes what it is given.
@@ -211,8 +215,8 @@ func TestDo_InterruptedDoesNotCount(t *testing.T) {
 
 func TestPublish_WhatCannotBeDelayedIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &fake{answer: func(n int, key string) error {
-			if key == "q" || n == 2 { // too large with all of its history
+		d := &fake{answer: func(_ int, key string) error {
+			if key == "q" {
 				return &delayer.Error{Kind: delayer.ErrInvalid}
 			}
 			return nil
@@ -221,14 +225,90 @@ func TestPublish_WhatCannotBeDelayedIsParked(t *testing.T) {
 		s := attempt.State{Queue: "q"}.Fail(time.Now(), "one").Fail(time.Now(), "two")
 		in := amqp091.Delivery{Headers: s.Publishing(&amqp091.Delivery{}, 0).Headers}
 		require.True(t, r.Do(t.Context(), in, failing(errTest)))
-		assert.Equal(t, []string{"q", "q.parked", "q.parked"}, d.keys())
+		assert.Equal(t, []string{"q", "q", "q.parked"}, d.keys(), "the retry is tried without the history")
 		parked, ok := attempt.Parked(&amqp091.Delivery{Headers: d.sent[2].msg.Headers}, time.Now())
 		require.True(t, ok)
 		assert.Contains(t, parked.Reason, "cannot be retried")
 		assert.Equal(t, 3, parked.Failures)
 		assert.Equal(t, "broken", parked.LastError())
-		assert.Len(t, parked.History, 1)
+		assert.Len(t, parked.History, 3, "parked with all of it")
 	})
+}
+
+// bounded is a Delayer for a broker with frames of this size.
+func bounded(frame int) *fake {
+	d := &fake{}
+	d.answer = func(n int, key string) error {
+		err := message.Validate("", key, &d.sent[n-1].msg, message.Limits{FrameSize: frame, MaxPriority: 4})
+		if err != nil {
+			return &delayer.Error{Kind: delayer.ErrInvalid, Cause: err}
+		}
+		return nil
+	}
+	return d
+}
+
+func TestPark_AlwaysFits(t *testing.T) {
+	const frame = 128 << 10
+	var many []any
+	for range 512 {
+		many = append(many, strings.Repeat("k", 250))
+	}
+	small, crowd := amqp091.Table{"kind": "order", "n": int64(1)}, amqp091.Table{}
+	for i := range 2140 {
+		crowd[fmt.Sprintf("h%04d", i)] = strings.Repeat("x", 50)
+	}
+	deep := any("end")
+	for range 40 {
+		deep = amqp091.Table{"deeper": deep}
+	}
+	with := func(name string, value any) amqp091.Table {
+		t := maps.Clone(small)
+		t[name] = value
+		return t
+	}
+	for name, c := range map[string]struct {
+		headers amqp091.Table
+		reason  string
+		kept    int
+	}{
+		"one large":           {with("big", strings.Repeat("x", 130_400)), `without the history, header "big": `, 2},
+		"copies":              {with("CC", many), `without the history, header "CC": `, 2},
+		"many small":          {crowd, "more headers: ", 1000},
+		"nested too deep":     {with("deep", deep), `without the history, header "deep": `, 2},
+		"a forged envelope":   {with(delayer.Header, strings.Repeat("x", 130_400)), `without the history, header "x-delayer": `, 2},
+		"nothing is too much": {small, "all 4 attempts failed", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := bounded(frame)
+				in := amqp091.Delivery{Headers: c.headers, Body: []byte("body"), MessageId: strings.Repeat("m", 255), AppId: strings.Repeat("a", 255)}
+				s := attempt.First("q", &in)
+				for range 3 {
+					s = s.Fail(time.Now(), strings.Repeat("e", 500))
+				}
+				in.Headers = maps.Clone(in.Headers)
+				in.Headers[attempt.Header] = s.Publishing(&in, 4).Headers[attempt.Header]
+				require.True(t, retrier(t, d, Policy{First: time.Second, MaxAttempts: 4}).Do(t.Context(), in, failing(errTest)))
+				got := d.sent[len(d.sent)-1]
+				assert.Equal(t, "q.parked", got.key)
+				assert.Equal(t, "body", string(got.msg.Body))
+				assert.LessOrEqual(t, len(d.sent), 20)
+				parked, ok := attempt.Parked(&amqp091.Delivery{Headers: got.msg.Headers}, time.Now())
+				require.True(t, ok)
+				assert.Contains(t, parked.Reason, c.reason)
+				assert.Contains(t, parked.Reason, "all 4 attempts failed")
+				assert.Equal(t, 4, parked.Failures)
+				kept := 0
+				for name := range got.msg.Headers {
+					if name != attempt.Header && !message.Stripped(name) {
+						kept++
+					}
+				}
+				assert.GreaterOrEqual(t, kept, c.kept)
+			})
+		})
+	}
 }
 
 func TestConfig_Refused(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,9 @@ var stripped = [...]string{
 	Stamp,
 	Came,
 }
+
+// Stripped reports whether a header is removed from a message that is published.
+func Stripped(name string) bool { return slices.Contains(stripped[:], name) }
 
 // Came is the header of messages in the unroutable queue with the time when the last waiting queue
 // released the message, or when it was moved there. Consumers never see it.

@@ -138,6 +138,22 @@ func TestConsume_Parked(t *testing.T) {
 	assert.Equal(t, 1, s.Count(s.cfg.Queue+"-copy"))
 }
 
+// TestConsume_HeadersThatFillAFrame: there is no room for what a retry or a parked message adds.
+func TestConsume_HeadersThatFillAFrame(t *testing.T) {
+	t.Parallel()
+	s := newService(t, ladder())
+	const size = 130_400
+	s.publish("m", amqp091.Table{"big": strings.Repeat("x", size), "kind": "order"})
+	calls, _ := s.consume(failing(errTest))
+	assert.Len(t, rabbittest.Next(t, calls).d.Headers["big"], size)
+	d, state := s.parked()
+	assert.Equal(t, "m", string(d.Body))
+	assert.Equal(t, "order", d.Headers["kind"])
+	assert.NotContains(t, d.Headers, "big")
+	assert.Contains(t, state.Reason, `without header "big": it cannot be retried: `)
+	assert.Empty(t, calls)
+}
+
 func TestConsume_After(t *testing.T) {
 	t.Parallel()
 	s := newService(t, ladder())
