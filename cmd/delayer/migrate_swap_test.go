@@ -124,6 +124,12 @@ exchange unused is retired: the plugin is not needed for it, and its record is d
 	step(exitOK, "prepare", "--exchange=half")
 	require.NoError(t, ch.ExchangeDelete("half", false, false)) // as a run does that is killed then
 	step(exitOK, "retire", "--exchange=half", ctl)
+	require.NoError(t, ch.ExchangeDeclare("gone", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
+	require.NoError(t, ch.Publish("gone", "key", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": int64(60_000)}}))
+	require.NoError(t, ch.ExchangeDelete("gone", false, false))
+	stdout, stderr = step(exitFailed, "evacuate", "--leave=10s", ctl)
+	require.Contains(t, stdout, `1         were refused, and are in the queue "delayer.migration.refused"; the next run tries them again`)
+	require.Contains(t, stderr, "the Delayer refused 1 message")
 	require.Error(t, ch.ExchangeDeclarePassive("unused", "topic", true, false, false, false, nil))
 
 	require.NoError(t, b.Restart(t.Context()))

@@ -77,6 +77,9 @@ func (c *evacuateCmd) Run(ctx context.Context, s cli.Streams) error {
 	}
 	account, err := j.Run(ctx)
 	show.End()
+	if n := evacuate.Sum(account.Refused); n > 0 {
+		err = errors.Join(err, fmt.Errorf("the Delayer refused %s (mend the cause, and run this again)", cli.Count(n, "message")))
+	}
 	return errors.Join(c.print(s.Out, account, j.Prefix), err)
 }
 
@@ -134,7 +137,10 @@ func (c *evacuateCmd) print(out io.Writer, a evacuate.Account, prefix string) er
 	if c.JSON() {
 		return cli.WriteJSON(out, a)
 	}
-	left, refused := max(0, a.Before-a.Moved), evacuate.Sum(a.Refused)
+	left, refused := 0, evacuate.Sum(a.Refused)
+	if a.After != nil {
+		left = *a.After
+	}
 	t := cli.NewTable("MESSAGES", "")
 	for _, row := range []struct {
 		n    int

@@ -20,12 +20,13 @@ func TestProgressLine(t *testing.T) {
 
 func TestEvacuate_Account(t *testing.T) {
 	var out strings.Builder
+	after := 2
 	err := (&evacuateCmd{Format: cli.Format{Output: "text"}}).print(&out, evacuate.Account{
-		Before: 10, Moved: 8, Published: 7, Refused: map[string]int{`exchange "x": unroutable`: 1},
+		Before: 12, Moved: 8, Published: 7, After: &after, Refused: map[string]int{`exchange "x": unroutable`: 1},
 	}, "delayer")
 	require.NoError(t, err)
 	assert.Equal(t, `MESSAGES  
-10        were pending in the plugin
+12        were pending in the plugin
 8         were moved out of it
 7         were published through the Delayer
 2         stay in the plugin, which delivers them when due

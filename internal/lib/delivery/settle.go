@@ -140,9 +140,7 @@ func (m *Mover) send(ctx context.Context, l *letter) error {
 	case there == Gone:
 		return errGone
 	}
-	return m.cfg.Publisher.PublishDirect(ctx, broker.Publishing{
-		Exchange: l.envelope.Exchange, Key: l.RoutingKey, Message: message.Again(l.Delivery, m.user()),
-	})
+	return m.stage.Send(ctx, m.cfg.Control, m.cfg.Publisher, l.envelope.Exchange, l.RoutingKey, message.Again(l.Delivery, m.user()))
 }
 
 // keep moves a message to the unroutable queue, for an operator.

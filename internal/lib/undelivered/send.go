@@ -54,7 +54,7 @@ func (s *Sender) Send(ctx context.Context, m *Kept) (stays string, err error) {
 	if stays, err = s.missing(ctx, exchange); stays != "" || err != nil {
 		return stays, err
 	}
-	err = s.publisher.PublishDirect(ctx, broker.Publishing{Exchange: exchange, Key: key, Message: s.again(m)})
+	err = s.client.stage.Send(ctx, s.client.control, s.publisher, exchange, key, s.again(m))
 	if err == nil {
 		return "", nil
 	}

@@ -26,6 +26,7 @@ type Client struct {
 
 	opts    broker.Options
 	prefix  string // "" for parked messages
+	stage   delivery.Stage
 	queues  []string
 	missing string       // what to do where the last of queues does not exist; the others may be missing
 	conn    *broker.Conn // what is read
@@ -38,7 +39,7 @@ func OpenUnroutable(ctx context.Context, opts broker.Options, prefix string) (*C
 	stage := delivery.NewStage(prefix, anyMode)
 	opts.Name = "delayer " + prefix + " unroutable"
 	return open(ctx, &Client{
-		opts: opts, prefix: prefix, queues: []string{stage.Misrouted(), stage.Unroutable()},
+		opts: opts, prefix: prefix, stage: stage, queues: []string{stage.Misrouted(), stage.Unroutable()},
 		missing: "a Delayer declares it when it is opened: are prefix, broker and virtual host those of a Delayer?",
 	})
 }

@@ -111,8 +111,22 @@ func (j Job) Run(ctx context.Context) (Account, error) {
 	}
 	defer s.close()
 	r.store = s
-	err = r.all(ctx, tables)
+	if err = r.all(ctx, tables); err == nil {
+		err = r.count(ctx)
+	}
 	return r.account, errors.Join(err, unreached)
+}
+
+// count looks what has stayed. What was moved does not say it: the plugin has delivered some
+// meanwhile, and an earlier run may have moved what was counted at the start.
+func (r *run) count(ctx context.Context) error {
+	tables, err := r.Pending(ctx)
+	if err != nil && !errors.Is(err, node.ErrUnreached) { // those that Run has named
+		return err
+	}
+	left := sum(tables).Rows
+	r.account.After = &left
+	return nil
 }
 
 // all finishes what earlier runs have left, and evacuates each node.
@@ -239,6 +253,8 @@ type Account struct {
 	Moved     int `json:"moved"`          // out of the plugin's tables
 	Found     int `json:"found"`          // left in the queues by earlier runs
 	Published int `json:"published"`      // through the Delayer
+	// After counts the rows of the selected exchanges when it ended. It is nil after an error.
+	After *int `json:"pending_after,omitempty"`
 	// Twice counts messages that the plugin has delivered too, because they fell due meanwhile.
 	Twice int `json:"twice"`
 	// Perhaps counts messages that an earlier run, which was killed, may have published too.

@@ -84,12 +84,13 @@ func (r *run) settleStrays(ctx context.Context, deliveries []amqp091.Delivery, w
 		}
 	}
 	for name, entries := range byNode {
-		_, clock, err := r.Nodes.Remove(ctx, name, r.Vhost, entries)
+		removed, clock, err := r.Nodes.Remove(ctx, name, r.Vhost, entries)
 		if err != nil && !errors.Is(err, node.ErrNoPlugin) {
 			return fmt.Errorf("%w; what an earlier run took from there stays in queue %q", err, Staging(r.Prefix))
 		}
 		if err == nil {
 			r.clocks[name] = clock
+			r.account.Moved += removed
 		}
 	}
 	r.account.Found += len(deliveries)
@@ -197,24 +198,29 @@ func (r *run) publish(ctx context.Context, d amqp091.Delivery) (_ staged, why st
 	return s, "", err
 }
 
-// reason is an error without its place, which is counted beside it.
+// reason is an error without its place, which stands beside it.
 func reason(err error) string {
 	var known *delayer.Error
 	if !errors.As(err, &known) {
 		return err.Error()
 	}
 	bare := *known
-	bare.Op, bare.Backend, bare.Object = "", "", ""
+	bare.Backend, bare.Object = "", ""
 	return bare.Error()
 }
+
+// shortest is the delay of a message that is due. Without one it would go straight to its exchange,
+// by other rules than the rest: an internal exchange refuses it, and what the exchange does not route
+// comes back. With one it is delivered as all others are.
+const shortest = time.Millisecond
 
 // remaining is how long the message has to wait. Of a node that is no longer there, the clock is
 // unknown: the slowest of the others makes the message late rather than early.
 func (r *run) remaining(s staged) time.Duration {
 	if clock, ok := r.clocks[s.Node]; ok && clock.Node != 0 {
-		return max(0, clock.Until(s.Due))
+		return max(shortest, clock.Until(s.Due))
 	}
-	longest := time.Duration(0)
+	longest := shortest
 	for _, clock := range r.clocks {
 		if clock.Node != 0 {
 			longest = max(longest, clock.Until(s.Due))

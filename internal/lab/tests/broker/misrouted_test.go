@@ -172,6 +172,30 @@ func TestMover_WhatCameWhileItWasAtWork(t *testing.T) {
 	require.Eventually(t, func() bool { return s.Count(s.stage.Misrouted()) == 0 }, time.Minute, 10*time.Millisecond)
 }
 
+// internalExchange is a topic exchange that takes nothing from clients. It leads to the queue.
+func internalExchange(r *rabbittest.Rig, queue string) string {
+	r.Helper()
+	name := r.Prefix + "-internal"
+	require.NoError(r, r.Ch.ExchangeDeclare(name, "topic", true, false, true, false, nil))
+	r.Cleanup(func() { r.Fresh(func(ch *amqp091.Channel) error { return ch.ExchangeDelete(name, false, false) }) })
+	r.Bind(queue, "key", name, nil)
+	return name
+}
+
+// TestMover_Internal: a message for an internal exchange is sent on as any other.
+func TestMover_Internal(t *testing.T) {
+	t.Parallel()
+	s := newStaged(t)
+	exchange := internalExchange(s.Rig, s.queue)
+	s.start(s.config())
+	arrived, kept := s.Consume(s.queue), s.Consume(s.stage.Unroutable())
+	s.misroute("due", exchange, "key", time.Second, time.Second)
+	got := rabbittest.Next(t, arrived)
+	require.Equal(t, []any{"due", "key"}, []any{string(got.Body), got.RoutingKey})
+	s.misroute("nothing bound", exchange, "other", time.Second, time.Second)
+	require.Equal(t, "nothing bound", string(rabbittest.Next(t, kept).Body))
+}
+
 func TestMover_WhatCameBefore(t *testing.T) {
 	t.Parallel()
 	s := newStaged(t)

@@ -97,6 +97,31 @@ func TestUndelivered_BrokersTimeRefused(t *testing.T) {
 	require.Empty(t, stays)
 }
 
+// TestUndelivered_Internal: a message for an internal exchange can be sent again.
+func TestUndelivered_Internal(t *testing.T) {
+	staged := newStaged(t)
+	exchange := internalExchange(staged.Rig, staged.queue)
+	c := unroutable(t, staged.Prefix)
+	header := message.NewEnvelope(time.Now(), 0, exchange).String()
+	for _, key := range []string{"key", "nothing bound"} {
+		staged.Publish(staged.stage.Keep(), key, amqp091.Publishing{Headers: amqp091.Table{delayer.Header: header}, Body: []byte("x")})
+	}
+	awaitKept(t, c, 2)
+	s := senderOf(t, c)
+	r, _, err := c.Read(within(t))
+	require.NoError(t, err)
+	defer r.Close()
+	for _, stays := range []string{"", "nothing is bound there for its key"} {
+		m, err := r.Next(within(t))
+		require.NoError(t, err)
+		why, err := s.Send(within(t), m)
+		require.NoError(t, err)
+		require.Equal(t, stays, why)
+	}
+	got := rabbittest.Next(t, staged.Consume(staged.queue))
+	require.Equal(t, []any{"x", "key"}, []any{string(got.Body), got.RoutingKey})
+}
+
 // TestUndelivered_Unfit: messages that are not sent, whatever their destination.
 func TestUndelivered_Unfit(t *testing.T) {
 	s := senderOf(t, unroutable(t, "p"))

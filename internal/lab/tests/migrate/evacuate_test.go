@@ -169,6 +169,7 @@ func TestEvacuate_Leave(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 3, account.Before)
 	assert.Equal(t, 1, account.Moved)
+	assert.Equal(t, 2, *account.After)
 	assert.Equal(t, 1, evacuate.Sum(account.Left), "%v", account.Left)
 	keys := []string{}
 	for _, row := range d.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 20}) {
@@ -261,6 +262,9 @@ func TestEvacuate_Killed(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, messages, account.Found)
 			assert.Equal(t, messages, account.Published)
+			assert.Equal(t, account.Before, account.Moved, "what the first run had not removed")
+			require.NotNil(t, account.After)
+			assert.Zero(t, *account.After)
 			assert.Zero(t, d.pending())
 			seen := map[string]int{}
 			all := d.waiting(ladder(d.Broker.URL(), j.Prefix))
@@ -271,6 +275,44 @@ func TestEvacuate_Killed(t *testing.T) {
 			assert.Len(t, all, messages)
 		})
 	}
+}
+
+// late are a job's nodes with clocks that are two hours ahead.
+type late struct{ evacuate.Nodes }
+
+func (l late) Remove(ctx context.Context, name, vhost string, list []node.Entry) (int, node.Clock, error) {
+	n, clock, err := l.Nodes.Remove(ctx, name, vhost, list)
+	clock.Node += (2 * time.Hour).Milliseconds()
+	return n, clock, err
+}
+
+// TestEvacuate_InternalOverdue: what a killed run has left is due by now, and its exchange accepts
+// nothing from clients.
+func TestEvacuate_InternalOverdue(t *testing.T) {
+	t.Parallel()
+	d := newDelayed(t, "topic")
+	front := d.Exchange("front", "fanout", nil)
+	d.exchange = d.Prefix + "-internal"
+	require.NoError(t, d.Ch.ExchangeDeclare(d.exchange, "x-delayed-message", true, false, true, false, amqp091.Table{"x-delayed-type": "topic"}))
+	t.Cleanup(func() {
+		d.Fresh(func(ch *amqp091.Channel) error { return ch.ExchangeDelete(d.exchange, false, false) })
+	})
+	require.NoError(t, d.Ch.ExchangeBind(d.exchange, "", front, false, nil))
+	d.Bind(d.queue, "key", d.exchange, nil)
+	j := d.job()
+	const messages = 50
+	for range messages {
+		d.PublishDelayed(front, "key", amqp091.Publishing{Headers: amqp091.Table{"x-delay": time.Hour.Milliseconds()}})
+	}
+	broken := j
+	broken.Nodes = &killed{Nodes: j.Nodes, after: true}
+	_, err := broken.Run(t.Context())
+	require.ErrorIs(t, err, errKilled)
+	j.Nodes = late{j.Nodes}
+	account, err := j.Run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, messages, account.Published, "%v", account.Refused)
+	d.receive(d.Consume(d.queue), messages)
 }
 
 // TestEvacuate_NotEarly: each message arrives after its due time, which the plugin kept.
