@@ -39,8 +39,8 @@ func RetryHandler(ctx context.Context, r *retry.Retrier, handler rabbitmq.Handle
 	})
 }
 
-// RetryFunc is RetryHandler for a function that returns an error. [retry.Permanent], [retry.After]
-// and [retry.Info] work in it as they do with [retry.Consume].
+// RetryFunc is RetryHandler for a function that returns an error. [retry.Permanent], [retry.After],
+// [retry.Info] and [retry.Last] work in it as they do with [retry.Consume].
 func RetryFunc(ctx context.Context, r *retry.Retrier, handler func(context.Context, rabbitmq.Delivery) error) rabbitmq.Handler {
 	return func(d rabbitmq.Delivery) rabbitmq.Action {
 		acknowledge := r.Do(ctx, d.Delivery, func(ctx context.Context, seen amqp091.Delivery) error {

@@ -110,7 +110,8 @@ func (r *Retrier) handle(ctx context.Context, d *amqp091.Delivery, handler Handl
 	s := attempt.Of(r.cfg.Queue, d, time.Now())
 	seen := s.Seen(*d)
 	seen.Acknowledger = refusing{}
-	limited, cancel := context.WithTimeout(withInfo(ctx, s, r.cfg.Policy.attempts()), r.cfg.HandlerTimeout)
+	run := r.begin(s)
+	limited, cancel := context.WithTimeout(context.WithValue(ctx, infoKey{}, run), r.cfg.HandlerTimeout)
 	err := r.call(limited, seen, handler)
 	cancel()
 	switch {
@@ -119,9 +120,8 @@ func (r *Retrier) handle(ctx context.Context, d *amqp091.Delivery, handler Handl
 	case ctx.Err() != nil:
 		return &failure{delivery: d, interrupted: true}
 	}
-	now := time.Now()
-	s = s.Fail(now, fmt.Sprint(err)) // Sprint also returns if the Error method panics
-	return &failure{delivery: d, state: s, decision: r.planner.decide(s, now, err)}
+	s, decision := run.fail(err, fmt.Sprint(err)) // Sprint also returns if the Error method panics
+	return &failure{delivery: d, state: s, decision: decision}
 }
 
 var errGoexit = errors.New("the handler called runtime.Goexit, as FailNow of a test does")

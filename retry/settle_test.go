@@ -148,6 +148,51 @@ func TestDo_HandlerCannotAcknowledge(t *testing.T) {
 	assert.Zero(t, Info(t.Context()))
 }
 
+// TestLast_IsKeptTo: what the handler was told becomes of the message, however long it then takes.
+func TestLast_IsKeptTo(t *testing.T) {
+	const s, m = time.Second, time.Minute
+	for name, c := range map[string]struct {
+		policy Policy
+		before []error // earlier attempts
+		err    error
+		last   bool
+	}{
+		"first of two":     {intervals(3 * s), nil, errTest, false},
+		"second of two":    {intervals(3 * s), []error{errTest}, errTest, true},
+		"permanent":        {intervals(3 * s), nil, Permanent(errTest), true},
+		"after":            {intervals(3 * s), nil, After(errTest, m), false},
+		"after, too long":  {intervals(3 * s), nil, After(errTest, 2*time.Hour), true},
+		"after, too old":   {Policy{Intervals: []time.Duration{3 * s}, MaxAge: m}, nil, After(errTest, 2*m), true},
+		"age":              {Policy{First: 10 * s, MaxAge: 12 * s}, []error{errTest}, errTest, true},
+		"age, almost":      {Policy{First: 10 * s, MaxAge: 20 * s}, []error{errTest}, errTest, false},
+		"age, with jitter": {Policy{First: 10 * s, Jitter: 1, MaxAge: 14 * s}, []error{errTest}, errTest, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &fake{}
+				r := retrier(t, d, c.policy)
+				r.planner.chance = func() float64 { return 0.8 }
+				var in amqp091.Delivery
+				for _, err := range c.before {
+					require.True(t, r.Do(t.Context(), in, failing(err)))
+					in.Headers = d.sent[len(d.sent)-1].msg.Headers
+					time.Sleep(d.sent[len(d.sent)-1].delay)
+				}
+				next := 0.8
+				r.planner.chance = func() float64 { next -= 0.4; return next } // another each time
+				require.True(t, r.Do(t.Context(), in, func(ctx context.Context, _ amqp091.Delivery) error {
+					assert.Equal(t, c.last, Last(ctx, c.err))
+					time.Sleep(30 * s) // a database is slow
+					return errors.Join(c.err, errors.New("and it did not commit"))
+				}))
+				got := d.sent[len(d.sent)-1].key
+				assert.Equal(t, c.last, got == "q.parked", got)
+			})
+		})
+	}
+	assert.True(t, Last(t.Context(), errTest), "nobody makes another attempt")
+}
+
 func TestSettle_PausesGrowUntilHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &fake{answer: func(int, string) error { return &delayer.Error{Kind: delayer.ErrRefused} }}

@@ -73,7 +73,5 @@ func (w worker) failed(ctx context.Context, m amqp091.Delivery, failure error) e
 	if err != nil {
 		return err // there is no order to record it in; the parked message has it
 	}
-	attempt := retry.Info(ctx)
-	last := attempt.Number >= attempt.Max || retry.IsPermanent(failure)
-	return setFailure(ctx, w.pool, id, attempt.Number, failure, last)
+	return setFailure(ctx, w.pool, id, retry.Info(ctx).Number, failure, retry.Last(ctx, failure))
 }

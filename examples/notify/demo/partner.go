@@ -16,7 +16,11 @@ func startPartner(answer func(order int64, attempt int) (status int)) *httptest.
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		w.WriteHeader(answer(order, attempt))
+		status := answer(order, attempt)
+		if status == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "86400") // longer than any ladder here
+		}
+		w.WriteHeader(status)
 	})
 	return httptest.NewServer(mux)
 }
