@@ -23,7 +23,7 @@ type Observer struct {
 	Deleted func(DeletedEvent)
 
 	// Redeclared is called when the topology was declared again, as after a lost connection, and
-	// when that failed.
+	// when that failed. It is also called when an object is found to have other arguments.
 	Redeclared func(RedeclareEvent)
 
 	// PolicyFault is called when a policy is found that makes messages early or loses them, and when

@@ -59,7 +59,7 @@ func run(ctx context.Context, s engine.Settings, b blueprint, k *keeper.Keeper, 
 		pulse: newPulse(), log: opts.Slog(), observer: s.Observer,
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.publisher = broker.NewPublisher(Name, k.Doubt, out)
+	r.publisher = broker.NewPublisher(Name, k.Reconnected, out)
 	r.running.Go(func() { r.pulse.run(r.ctx) })
 	r.running.Go(func() {
 		if clock != nil {

@@ -171,13 +171,18 @@ func (h *hand) compare(now time.Time) {
 	h.last, h.lastAt = now, at
 }
 
-// look finds the slots that are not empty, or may not be. If that fails it is done again.
+// look finds the slots that are not empty, or may not be. If that fails it is done again after a
+// while: a slot may be gone, and may stay so.
 func (h *hand) look(ctx context.Context) {
 	var slots []wheel.Slot
 	for _, slot := range h.wheel.Slots() {
 		ready, err := h.count(ctx, h.blueprint.slot(slot))
 		if err != nil && !errors.Is(err, errSlow) {
 			h.lookAround.Store(true)
+			select {
+			case <-time.After(longestPause):
+			case <-ctx.Done():
+			}
 			break
 		}
 		if err != nil || ready > 0 {

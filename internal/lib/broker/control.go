@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -111,12 +112,21 @@ func (c *Control) serve() {
 	}
 }
 
-// try runs a job again until it ends for another reason than a lost connection.
+// try runs a job again until it ends for another reason than a lost connection. It pauses if that
+// happens again and again: the broker may close the connection because of the job, as it does where
+// a quorum queue cannot be declared because nodes are missing.
 func (c *Control) try(j *job, ch *amqp091.Channel) (*amqp091.Channel, error) {
 	ctx, stop := context.WithCancelCause(j.ctx)
 	defer stop(nil)
 	defer context.AfterFunc(c.conn.ctx, func() { stop(delayer.ErrClosed) })()
-	for {
+	for pause := time.Duration(0); ; pause = min(max(2*pause, firstPause), longestPause) {
+		if pause > firstPause { // the first time is nothing unusual
+			select {
+			case <-time.After(jitter(pause)):
+			case <-ctx.Done():
+				return ch, c.conn.gaveUp(ctx)
+			}
+		}
 		if ch == nil || ch.IsClosed() {
 			var err error
 			if ch, err = c.conn.Channel(ctx); err != nil {

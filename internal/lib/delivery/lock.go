@@ -34,6 +34,15 @@ func (l lock) liveName() string { return l.queue + ".live" }
 // acquire returns true once the lock is ours, also if it was before.
 func (l lock) acquire(ctx context.Context) (bool, error) { return l.hold(ctx, l.name()) }
 
+// release gives the lock to another process.
+func (l lock) release(ctx context.Context) error {
+	return l.control.Do(ctx, func(ch *amqp091.Channel) error {
+		const ifUnused, ifEmpty = false, false
+		_, err := ch.QueueDelete(l.name(), ifUnused, ifEmpty, waitForAnswer)
+		return err
+	})
+}
+
 // announce tells other processes that all messages that were there at the start are settled.
 func (l lock) announce(ctx context.Context) error {
 	ours, err := l.hold(ctx, l.liveName())

@@ -112,22 +112,41 @@ func (m *Mover) Close() {
 // run competes for the lock and works while it has it.
 func (m *Mover) run() {
 	defer close(m.done)
+	var failures streak
 	for waited := false; m.ctx.Err() == nil; {
+		began := time.Now()
 		ours, err := m.acquire(waited)
 		switch {
 		case err != nil:
 			m.failed("cannot look after misrouted messages", err)
 		case ours:
-			m.consume()
+			err = m.consume()
 		}
-		pause := standbyPause
-		if waited = !ours; ours {
-			pause = firstPause // the connection or the queue was lost
+		if ours && broker.Code(err) == amqp091.AccessRefused {
+			_ = m.lock.release(m.ctx) // another user may do more; it is gone with the connection too
 		}
+		waited = !ours
+		pause := failures.pause(err, time.Since(began))
 		if !sleep(m.ctx, pause/2+rand.N(pause/2)) {
 			return
 		}
 	}
+}
+
+// A streak counts attempts that failed one after the other.
+type streak int
+
+// pause returns the pause after an attempt: a second after a failure, and more after several, or a
+// user without a permission would ask the broker all the time.
+func (s *streak) pause(err error, took time.Duration) time.Duration {
+	if err == nil || took > longestPause {
+		*s = 0
+	}
+	if err == nil {
+		return standbyPause
+	}
+	*s++
+	return pauseFor(int(*s))
 }
 
 // acquire tries to get the lock. Each refusal costs a channel and a line in the broker's log. So a

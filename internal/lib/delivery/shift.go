@@ -25,8 +25,8 @@ type shift struct {
 // markerKey is the routing key of a marker. Publish refuses keys that begin so.
 const markerKey = message.Reserved + ":marker"
 
-// consume works until the consumer is lost or the Mover closes.
-func (m *Mover) consume() {
+// consume works until the consumer is lost or the Mover closes, and returns why.
+func (m *Mover) consume() (why error) {
 	s := &shift{Mover: m, came: before}
 	if m.watched.Load() {
 		s.came = outage
@@ -36,11 +36,13 @@ func (m *Mover) consume() {
 	broker.Consume(ctx, m.cfg.Control.Conn(), broker.Consuming{
 		Queue: m.stage.Misrouted(), Prefetch: prefetch, Serve: s.serve,
 		Failed: func(ctx context.Context, err error) {
+			why = err
 			m.failed("cannot consume misrouted messages", err)
 			m.restore(ctx, err)
 			end()
 		},
 	})
+	return why
 }
 
 // mark publishes a marker to the queue, whether or not the Mover closes meanwhile.

@@ -157,7 +157,8 @@ func (e *Engine) attempt(ctx context.Context, exchange, key string, delay time.D
 
 // prepare makes sure that a message can get to its destination, and returns how it is published.
 func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing, envelope message.Envelope) (p broker.Publishing, limit deadline, err error) {
-	if err := e.keeper.Ensure(ctx); err != nil {
+	// A message without a delay does not need the queues that belong to somebody else.
+	if err := e.keeper.Ensure(ctx); err != nil && (delay > 0 || !errors.Is(err, delayer.ErrConflict)) {
 		return p, limit, err
 	}
 	destinations, err := e.dests.Bind(ctx, exchange, key, message.Copies(msg.Headers), delay)

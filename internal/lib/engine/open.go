@@ -115,7 +115,7 @@ func (e *Engine) connect(ctx context.Context) error {
 		}
 		conns = append(conns, conn)
 	}
-	e.publisher = broker.NewPublisher(e.settings.Backend, e.keeper.Doubt, conns...)
+	e.publisher = broker.NewPublisher(e.settings.Backend, e.keeper.Reconnected, conns...)
 	return nil
 }
 

@@ -22,13 +22,16 @@ type fakeBroker struct {
 	has      bool
 	linked   bool
 	declares int
+	attempts int
 	looks    int
-	fail     error
+	bound    []topology.Binding
+	fail     error // the answer to each declaration
 }
 
 func (o *fakeBroker) Apply(_ context.Context, p topology.Plan) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.attempts++
 	if o.fail != nil {
 		return o.fail
 	}
@@ -36,6 +39,14 @@ func (o *fakeBroker) Apply(_ context.Context, p topology.Plan) error {
 	o.has = o.has || len(p.Queues) > 0
 	o.linked = o.linked || len(p.Bindings) > 0
 	return nil
+}
+
+func (o *fakeBroker) Check(_ context.Context, p topology.Plan) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.attempts++
+	o.bound = append(o.bound, p.Bindings...)
+	return o.fail
 }
 
 func (o *fakeBroker) Missing(_ context.Context, p topology.Plan) ([]string, error) {
@@ -58,6 +69,12 @@ func (o *fakeBroker) count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.declares
+}
+
+func (o *fakeBroker) tried() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.attempts
 }
 
 func (o *fakeBroker) state() (has, linked bool) {
@@ -157,6 +174,7 @@ func TestKeeper_FailedDeclaration(t *testing.T) {
 		o.set(func() { o.has, o.fail = false, errors.New("no connection") })
 		require.Error(t, k.Redeclare(t.Context()))
 		o.set(func() { o.fail = nil })
+		time.Sleep(firstPause)
 		require.NoError(t, k.Ensure(t.Context()), "the doubt remains until it is declared")
 		has, _ := o.state()
 		require.True(t, has)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,4 +119,20 @@ func TestControl_ChannelError(t *testing.T) {
 	require.ErrorIs(t, c.Do(ctx, func(*amqp091.Channel) error { return nil }), context.Canceled)
 	c.Close()
 	require.ErrorIs(t, c.Do(context.Background(), func(*amqp091.Channel) error { return nil }), delayer.ErrClosed)
+}
+
+// TestControl_LostEachTime: what makes the broker close the connection is not tried all the time.
+func TestControl_LostEachTime(t *testing.T) {
+	t.Parallel()
+	_, c := open(t, rabbittest.Broker(t).URL(), noReset)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	var calls atomic.Int64
+	err := c.Do(ctx, func(*amqp091.Channel) error {
+		calls.Add(1)
+		return &amqp091.Error{Code: amqp091.InternalError, Reason: "INTERNAL_ERROR", Server: true}
+	})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	t.Logf("%d calls", calls.Load())
+	require.LessOrEqual(t, calls.Load(), int64(8)) // two at once, and after 200, 400, 800 ms and so on, less up to half
 }
