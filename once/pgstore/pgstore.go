@@ -15,11 +15,14 @@ package pgstore
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -37,8 +40,8 @@ type DB interface {
 
 // Config says whose marks a [Store] keeps, and for how long.
 type Config struct {
-	// Scope is the handler's name. Two handlers that get the same message, as from two queues of
-	// one exchange, each handle it once. Required.
+	// Scope is the handler's name: UTF-8 without NUL, at most 255 bytes. Two handlers that get the
+	// same message, as from two queues of one exchange, each handle it once. Required.
 	Scope string
 
 	// Age is how long a mark is kept. Any duplicate must arrive within it: count the time that a
@@ -63,6 +66,8 @@ func New(db DB, cfg Config) (*Store, error) {
 	switch {
 	case cfg.Scope == "":
 		return nil, invalid("Config.Scope", "it is empty", "give the handler's name")
+	case len(cfg.Scope) > maxLength || !utf8.ValidString(cfg.Scope) || strings.ContainsRune(cfg.Scope, 0):
+		return nil, invalid("Config.Scope", "it is not UTF-8 without NUL of at most 255 bytes", "give the handler's name")
 	case cfg.Age < 0:
 		return nil, invalid("Config.Age", "it is negative", "leave it zero for its default")
 	}
@@ -84,10 +89,24 @@ func (s *Store) Check(ctx context.Context) error { return tables.Check(ctx, s.db
 // mark waits for another transaction that marks the same id, and inserts nothing if that commits.
 const mark = `INSERT INTO delayer_once (scope, id) VALUES ($1, $2) ON CONFLICT DO NOTHING`
 
+// maxLength bounds what goes into the index as it is. PostgreSQL refuses an entry of more than about
+// 2,700 bytes.
+const maxLength = 255
+
+// key returns what stands for an id. A longer one than AMQP's MessageId can be, as from a header, is
+// hashed.
+func key(id string) []byte {
+	if len(id) <= maxLength {
+		return []byte(id)
+	}
+	sum := sha256.Sum256([]byte(id))
+	return append([]byte("sha256 "), sum[:]...)
+}
+
 // Do implements [once.Store]. f must neither commit nor roll back the transaction.
 func (s *Store) Do(ctx context.Context, id string, f func(context.Context, pgx.Tx) error) error {
 	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, mark, s.cfg.Scope, []byte(id))
+		tag, err := tx.Exec(ctx, mark, s.cfg.Scope, key(id))
 		if err != nil {
 			return fmt.Errorf("once: %w", tables.Explain(err))
 		}

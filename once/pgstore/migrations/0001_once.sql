@@ -11,7 +11,7 @@ INSERT INTO delayer_migrations (component, version) VALUES ('once', 1);
 
 CREATE TABLE delayer_once (
     scope  text NOT NULL,            -- which handler
-    id     bytea NOT NULL,           -- AMQP's ids are bytes
+    id     bytea NOT NULL,           -- AMQP's ids are bytes; one of more than 255 is hashed
     marked timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (scope, id)
 );

@@ -1,9 +1,12 @@
 package satellites_test
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -40,7 +43,7 @@ func store(t *testing.T, cfg pgstore.Config) (*pgstore.Store, *pgxpool.Pool) {
 
 // effect notes a delivery in the transaction, and a message in the outbox.
 func effect(ctx context.Context, tx pgx.Tx, d amqp091.Delivery) error {
-	if _, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", d.MessageId); err != nil {
+	if _, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", strings.ToValidUTF8(strings.ReplaceAll(d.MessageId, "\x00", ""), "")); err != nil {
 		return err
 	}
 	return outbox.Enqueue(ctx, tx, "", "q", time.Second, amqp091.Publishing{})
@@ -67,6 +70,19 @@ func TestStore_EffectAndMark(t *testing.T) {
 	}
 	assert.Equal(t, []int{1, 1, 1}, []int{count(t, pool, "effects"), count(t, pool, "delayer_once"), count(t, pool, "delayer_outbox")})
 	require.NoError(t, s.Do(t.Context(), "bytes\xff\x00", func(context.Context, pgx.Tx) error { return nil }), "AMQP's ids are bytes")
+}
+
+// TestStore_AnyID: an id too long for the index is known by its hash.
+func TestStore_AnyID(t *testing.T) {
+	s, pool := store(t, pgstore.Config{})
+	random := make([]byte, 6000) // what can be compressed fits
+	_, _ = rand.Read(random)
+	for i, id := range []string{string(random), string(random[1:]), string(random[:255]), string(random[:256]), "", "\x00"} {
+		for range 2 {
+			require.NoError(t, once.Handler(s, effect)(t.Context(), amqp091.Delivery{MessageId: cmp.Or(id, "x")}))
+		}
+		assert.Equal(t, i+1, count(t, pool, "effects"), "%d bytes", len(id))
+	}
 }
 
 func TestStore_ConcurrentDuplicates(t *testing.T) {
@@ -150,4 +166,8 @@ func TestNew_Refuses(t *testing.T) {
 	require.ErrorIs(t, err, delayer.ErrConfig)
 	_, err = pgstore.New(nil, pgstore.Config{Scope: "s", Age: -1})
 	require.ErrorIs(t, err, delayer.ErrConfig)
+	for _, scope := range []string{"a\x00b", "\xff", strings.Repeat("s", 256)} {
+		_, err = pgstore.New(nil, pgstore.Config{Scope: scope})
+		require.ErrorIs(t, err, delayer.ErrConfig, "%q", scope)
+	}
 }
