@@ -24,34 +24,37 @@ const (
 	// is left of a delay is computed by the clock at this moment, before Publish, so that no
 	// message is early.
 	claim = `
-SELECT id, attempts, message, body, ceil(extract(epoch FROM due - clock_timestamp()) * 1000000)::bigint
-FROM delayer_outbox WHERE next_try <= now()
+SELECT id, greatest(next_try, 'epoch'), attempts, message, body,
+	CASE WHEN isfinite(due) THEN ceil(extract(epoch FROM due - clock_timestamp()) * 1000000)::bigint END
+FROM delayer_outbox WHERE next_try <= now() AND (next_try, id) > (coalesce($2, timestamptz '-infinity'), $3)
 ORDER BY next_try, id LIMIT $1 FOR UPDATE SKIP LOCKED`
 
 	remove = `DELETE FROM delayer_outbox WHERE id = ANY($1)`
 
-	// A row without an error waits until its delay fits.
+	// A row without an error waits until its delay fits. The largest count of attempts stays as it
+	// is.
 	postpone = `
-UPDATE delayer_outbox o SET attempts = o.attempts + (f.error IS NOT NULL)::integer, error = f.error,
+UPDATE delayer_outbox o SET attempts = o.attempts + (f.error IS NOT NULL AND o.attempts < 2147483647)::integer, error = f.error,
 	next_try = clock_timestamp() + f.pause * interval '1 microsecond'
 FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS f (id, error, pause) WHERE o.id = f.id`
 
-	// Rows that are ready belong to another relay already.
+	// Rows that are ready belong to another relay already. A row whose next try is infinity is held.
 	nextTry = `
 SELECT ceil(extract(epoch FROM min(next_try) - clock_timestamp()) * 1000000)::bigint
-FROM delayer_outbox WHERE next_try > now()`
+FROM delayer_outbox WHERE next_try > now() AND next_try < 'infinity'`
 
 	// A relay whose machine is gone must not hold its rows until TCP notices. One that waits for
 	// the broker must not lose them to a shorter setting of the database.
-	idleLimit = `SELECT set_config('idle_in_transaction_session_timeout', $1, true)`
+	idleLimit = `SELECT set_config('idle_in_transaction_session_timeout', $1, true), now()`
 )
 
 // An item is a message of a batch.
 type item struct {
 	row
-	left time.Duration // of its delay
-	wait time.Duration // if positive, until it is looked at again
-	err  error
+	ready time.Time     // its next_try, but not before 1970
+	left  time.Duration // of its delay
+	wait  time.Duration // if positive, until it is looked at again
+	err   error
 }
 
 func (i *item) published() bool { return i.err == nil && i.wait == 0 }
@@ -60,9 +63,24 @@ func (i *item) published() bool { return i.err == nil && i.wait == 0 }
 // publishes them. If this process dies, the database unlocks them at once. next is the time until
 // there may be more to do.
 func (r *Relay) relay(ctx context.Context) (found int, next time.Duration, err error) {
+	found, err = r.batch(ctx)
+	if err != nil {
+		r.cursor.rewind() // its rows were behind the cursor
+		return found, 0, err
+	}
+	if found == r.cfg.Batch {
+		return found, r.cfg.Poll, nil
+	}
+	// After the commit: what was published stays so, whatever becomes of this question.
+	next, err = r.next(ctx)
+	return found, next, err
+}
+
+// batch claims, publishes and settles.
+func (r *Relay) batch(ctx context.Context) (found int, err error) {
 	tx, err := r.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
@@ -71,57 +89,61 @@ func (r *Relay) relay(ctx context.Context) (found int, next time.Duration, err e
 	}()
 	items, err := r.claim(ctx, tx)
 	if err != nil {
-		return 0, 0, tables.Explain(err)
+		return 0, tables.Explain(err)
 	}
 	r.publish(ctx, items)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	away := r.judge(items)
-	if err := settle(ctx, tx, items); err != nil {
-		return 0, 0, err
-	}
-	next = r.cfg.Poll
-	if len(items) < r.cfg.Batch {
-		if next, err = r.next(ctx, tx); err != nil {
-			return 0, 0, err
-		}
-	}
-	return len(items), next, errors.Join(tx.Commit(ctx), away)
+	unsettled := settle(ctx, tx, items)
+	return len(items), errors.Join(tx.Commit(ctx), unsettled, away)
 }
 
-// claim locks the rows that were ready first.
-func (r *Relay) claim(ctx context.Context, tx pgx.Tx) ([]*item, error) {
+// claim locks the rows that were ready first, beginning where the cursor is.
+func (r *Relay) claim(ctx context.Context, tx pgx.Tx) (items []*item, err error) {
+	began := time.Now()
+	l, upTo := r.cursor.begin(began, r.cfg.Poll), place{}
+	defer func() { r.cursor.end(l, upTo, time.Since(began)) }()
 	limit := fmt.Sprintf("%dms", (r.cfg.Timeout + 2*settleTimeout).Milliseconds())
 	b := &pgx.Batch{}
-	b.Queue(idleLimit, limit)
-	b.Queue(claim, r.cfg.Batch)
-	results := tx.SendBatch(ctx, b)
-	defer func() { _ = results.Close() }() // its error is also that of a result
-	if _, err := results.Exec(); err != nil {
-		return nil, err
-	}
-	rows, err := results.Query()
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*item, error) {
-		var i item
-		var text, body []byte
-		var left int64
-		if err := r.Scan(&i.id, &i.attempts, &text, &body, &left); err != nil {
-			return nil, err
-		}
-		i.left = duration(left)
-		i.err = i.read(text, body)
-		return &i, nil
+	b.Queue(idleLimit, limit).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &upTo.at) })
+	b.Queue(claim, r.cfg.Batch, l.after.time(), l.after.id).Query(func(rows pgx.Rows) error {
+		items, err = pgx.CollectRows(rows, readItem)
+		return err
 	})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		upTo = place{} // and the next look begins at the beginning
+		return nil, err
+	}
+	if n := len(items); n == r.cfg.Batch {
+		upTo = place{items[n-1].ready, items[n-1].id}
+	}
+	return items, nil
 }
 
-// duration converts microseconds. What is too long becomes the longest Duration: the row is read
-// again before that ends.
+var errNoDue = errors.New("the column due is infinite: it must be a time")
+
+func readItem(r pgx.CollectableRow) (*item, error) {
+	var i item
+	var text, body []byte
+	var left *int64
+	if err := r.Scan(&i.id, &i.ready, &i.attempts, &text, &body, &left); err != nil {
+		return nil, err
+	}
+	if i.err = i.read(text, body); i.err == nil && left == nil {
+		i.err = errNoDue
+	}
+	if left != nil {
+		i.left = duration(*left)
+	}
+	return &i, nil
+}
+
+// duration converts microseconds. What is too long, or too long ago, becomes the longest Duration:
+// the row is read again before that ends.
 func duration(us int64) time.Duration {
-	const longest = 1<<63 - 1
-	return time.Duration(min(us, longest/int64(time.Microsecond))) * time.Microsecond
+	const longest = (1<<63 - 1) / int64(time.Microsecond)
+	return time.Duration(max(min(us, longest), -longest)) * time.Microsecond
 }
 
 // publish publishes the messages of a batch concurrently. If ctx ends, they still have stopTimeout:
@@ -177,7 +199,8 @@ func (r *Relay) judge(items []*item) (away error) {
 	return away
 }
 
-// settle deletes what was published and postpones what waits.
+// settle deletes what was published and postpones what waits. What was published is deleted also if
+// nothing can be postponed.
 func settle(ctx context.Context, tx pgx.Tx, items []*item) error {
 	var done, ids []int64
 	var texts []*string
@@ -190,17 +213,18 @@ func settle(ctx context.Context, tx pgx.Tx, items []*item) error {
 			ids, texts, pauses = append(ids, i.id), append(texts, errorText(i.err)), append(pauses, microseconds(i.wait))
 		}
 	}
-	b := &pgx.Batch{}
 	if len(done) > 0 {
-		b.Queue(remove, done)
+		if _, err := tx.Exec(ctx, remove, done); err != nil {
+			return err
+		}
 	}
-	if len(ids) > 0 {
-		b.Queue(postpone, ids, texts, pauses)
-	}
-	if b.Len() == 0 {
+	if len(ids) == 0 {
 		return nil
 	}
-	return tx.SendBatch(ctx, b).Close()
+	return pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error {
+		_, err := savepoint.Exec(ctx, postpone, ids, texts, pauses)
+		return err
+	})
 }
 
 // maxError bounds the column error.
@@ -217,9 +241,9 @@ func errorText(err error) *string {
 }
 
 // next is the time until the next row is ready, or the time between two polls.
-func (r *Relay) next(ctx context.Context, tx pgx.Tx) (time.Duration, error) {
+func (r *Relay) next(ctx context.Context) (time.Duration, error) {
 	var us *int64
-	if err := tx.QueryRow(ctx, nextTry).Scan(&us); err != nil {
+	if err := r.pool.QueryRow(ctx, nextTry).Scan(&us); err != nil {
 		return 0, err
 	}
 	if us == nil {

@@ -24,7 +24,8 @@
 //     much.
 //   - No order. The messages of a batch are published concurrently.
 //   - A message that cannot be published blocks no other and is not lost. It stays in the table
-//     with its error and is tried again, after a growing pause. [Failures] lists such messages.
+//     with its error and is tried again, after a growing pause. [Failures] lists such messages. A
+//     row whose next_try is infinity is held.
 //
 // # Delays
 //
@@ -34,8 +35,8 @@
 // # Several relays
 //
 // Any number of relays may run. A relay locks the rows that it publishes (FOR UPDATE SKIP LOCKED).
-// If it is killed, the others take its rows at once. A notification wakes a relay at each commit;
-// polling finds what a notification missed.
+// If it is killed, the others take its rows when they poll. A notification wakes a relay at each
+// commit; polling finds what a notification missed.
 //
 // [ReadLag] returns how many messages wait, and since when. docs/outbox.md describes operation and
 // sizes.

@@ -38,10 +38,13 @@ func (r *Relay) listenOnce(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
 		return err
 	}
+	r.cursor.rewind() // for what was enqueued before LISTEN
 	for {
-		r.nudge() // for what was enqueued before LISTEN
-		if _, err := conn.WaitForNotification(ctx); err != nil {
+		r.nudge()
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
 			return err
 		}
+		r.cursor.notified(n.Payload)
 	}
 }

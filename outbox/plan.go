@@ -36,10 +36,11 @@ func plan(left time.Duration, l delayer.Limits) (delay, wait time.Duration) {
 }
 
 // pause is the time before the next try after so many failures in a row. It doubles each time, up
-// to most, and is shortened by up to a quarter at random.
+// to most, and is shortened by up to a quarter at random. A count below one, as in a row that was
+// written by hand, is taken for one.
 func pause(failures int, most time.Duration) time.Duration {
 	d := most
-	if shift := failures - 1; shift < 20 && time.Second<<shift < most {
+	if shift := max(failures-1, 0); shift < 20 && time.Second<<shift < most {
 		d = time.Second << shift
 	}
 	return d - rand.N(d/4+1)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ func TestPause(t *testing.T) {
 		assert.GreaterOrEqual(t, got, want*3/4-1)
 	}
 	assert.LessOrEqual(t, pause(1, time.Millisecond), time.Millisecond)
+	assert.LessOrEqual(t, pause(math.MinInt32, time.Minute), time.Second)
 }
 
 func TestJudge(t *testing.T) {
@@ -115,6 +117,7 @@ func TestMicroseconds(t *testing.T) {
 	assert.EqualValues(t, 1, microseconds(time.Microsecond))
 	assert.EqualValues(t, 2, microseconds(time.Microsecond+1))
 	assert.Equal(t, time.Duration(1<<63-1)/time.Microsecond*time.Microsecond, duration(1<<62))
+	assert.Equal(t, -time.Duration(1<<63-1)/time.Microsecond*time.Microsecond, duration(-1<<62))
 }
 
 func TestNewRelay_Refuses(t *testing.T) {

@@ -24,8 +24,9 @@ type Config struct {
 	// 2.
 	Workers int
 
-	// Poll is how often the table is read without a notification, as behind a connection pooler
-	// that does not support LISTEN. Default: 1s.
+	// Poll is how often the table is read from its beginning. It finds what no notification tells
+	// of: the rows of a relay that was killed, and all rows behind a connection pooler that does
+	// not support LISTEN. If this takes long, it is done less often. Default: 1s.
 	Poll time.Duration
 
 	// Timeout is how long one Publish may take. The transaction stays open meanwhile. Default: 30s.
@@ -46,6 +47,7 @@ type Relay struct {
 	limits  delayer.Limits
 	cfg     Config
 	wake    chan struct{} // there may be something to do
+	cursor  cursor
 }
 
 // NewRelay returns a relay between a database and a Delayer. It closes neither. An error is

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
@@ -20,7 +21,8 @@ type Lag struct {
 	Ready int64
 	// Oldest is how long the first of these has been ready; 0 if there is none.
 	Oldest time.Duration
-	// Waiting are the messages that wait in the table until their delay fits the backend.
+	// Waiting are the messages that wait in the table until their delay fits the backend, or are
+	// held: their next_try is infinity.
 	Waiting int64
 	// Failed are the messages whose last try failed; see [Failures].
 	Failed int64
@@ -28,7 +30,7 @@ type Lag struct {
 
 const lag = `
 SELECT count(*) FILTER (WHERE error IS NULL AND next_try <= now()) AS ready,
-	coalesce(ceil(extract(epoch FROM now() - min(next_try) FILTER (WHERE error IS NULL AND next_try <= now())) * 1000000), 0)::bigint AS oldest,
+	coalesce(ceil(extract(epoch FROM now() - min(greatest(next_try, 'epoch')) FILTER (WHERE error IS NULL AND next_try <= now())) * 1000000), 0)::bigint AS oldest,
 	count(*) FILTER (WHERE error IS NULL AND next_try > now()) AS waiting,
 	count(*) FILTER (WHERE error IS NOT NULL) AS failed
 FROM delayer_outbox`
@@ -53,7 +55,8 @@ func ReadLag(ctx context.Context, db Querier) (Lag, error) {
 }
 
 // A Failure is a message whose last try failed. It is tried again, after at most [Config].MaxPause,
-// until it succeeds or somebody deletes its row.
+// until it succeeds or somebody deletes its row. A time that is infinite, or not in the years 1 to
+// 9999, is the zero Time.
 type Failure struct {
 	ID       int64 // of the row in delayer_outbox
 	Exchange string
@@ -86,12 +89,22 @@ func Failures(ctx context.Context, db Querier, limit int) ([]Failure, error) {
 func readFailure(r pgx.CollectableRow) (Failure, error) {
 	var f Failure
 	var text []byte
-	if err := r.Scan(&f.ID, &text, &f.Enqueued, &f.Due, &f.Attempts, &f.NextTry, &f.Err); err != nil {
+	var enqueued, due, next pgtype.Timestamptz
+	if err := r.Scan(&f.ID, &text, &enqueued, &due, &f.Attempts, &next, &f.Err); err != nil {
 		return f, err
 	}
+	f.Enqueued, f.Due, f.NextTry = ordinary(enqueued), ordinary(due), ordinary(next)
 	var m row
 	if err := m.read(text, nil); err == nil { // Err says why a row cannot be read
 		f.Exchange, f.Key, f.Message = m.exchange, m.key, m.msg
 	}
 	return f, nil
+}
+
+// ordinary is the zero Time for what cannot be written in JSON.
+func ordinary(t pgtype.Timestamptz) time.Time {
+	if year := t.Time.Year(); t.InfinityModifier != pgtype.Finite || year < 1 || year > 9999 {
+		return time.Time{}
+	}
+	return t.Time
 }

@@ -50,7 +50,7 @@ func TestOutbox_MigrateRunStatus(t *testing.T) {
 
 	status, stdout, stderr = command(t.Context(), t, "outbox", "status")
 	require.Equal(t, exitOK, status, stderr)
-	require.Contains(t, stdout, "0 ready, the oldest for 0s; 0 waiting until their delay fits; 1 failed.")
+	require.Contains(t, stdout, "0 ready, the oldest for 0s; 0 waiting until their delay fits, or held; 1 failed.")
 	require.Contains(t, stdout, "queue "+prefix+"-gone")
 	require.Contains(t, stdout, "unroutable")
 

@@ -56,7 +56,7 @@ type runCmd struct {
 	flags.Broker
 	Batch   int           `default:"500" help:"How many messages are published beside each other (default ${default}). Their bodies are in memory."`
 	Workers int           `default:"2" help:"How many batches are under way at once, each on a connection to the database (default ${default})."`
-	Poll    time.Duration `default:"1s" help:"How often the table is read where no notification came (default ${default})."`
+	Poll    time.Duration `default:"1s" help:"How often the table is read from its beginning: it finds what no notification tells of (default ${default})."`
 }
 
 // Validate makes a value that cannot be right a usage error.
@@ -149,7 +149,7 @@ func (c *statusCmd) Run(ctx context.Context, s cli.Streams) error {
 	if c.JSON() {
 		return cli.WriteJSON(s.Out, statusOf(lag, failed))
 	}
-	fmt.Fprintf(s.Out, "%d ready, the oldest for %v; %d waiting until their delay fits; %d failed.\n",
+	fmt.Fprintf(s.Out, "%d ready, the oldest for %v; %d waiting until their delay fits, or held; %d failed.\n",
 		lag.Ready, lag.Oldest.Round(time.Millisecond), lag.Waiting, lag.Failed)
 	if len(failed) == 0 {
 		return nil
@@ -162,9 +162,17 @@ func (c *statusCmd) Run(ctx context.Context, s cli.Streams) error {
 			destination = "queue " + cli.Shown(f.Key)
 		}
 		t.Add(strconv.FormatInt(f.ID, 10), destination, cli.OrDash(f.Message.MessageId), strconv.Itoa(f.Attempts),
-			f.NextTry.UTC().Format(time.RFC3339), cli.Plain(f.Err, ""))
+			nextTry(f.NextTry), cli.Plain(f.Err, ""))
 	}
 	return t.Write(s.Out)
+}
+
+// nextTry is a dash for a row that is held.
+func nextTry(at time.Time) string {
+	if at.IsZero() {
+		return cli.OrDash("")
+	}
+	return at.UTC().Format(time.RFC3339)
 }
 
 // Status is what outbox status --output json writes.
@@ -183,7 +191,7 @@ type Failure struct {
 	Key       string    `json:"routing_key"`
 	MessageID string    `json:"message_id"`
 	Tries     int       `json:"tries"`
-	NextTry   time.Time `json:"next_try"`
+	NextTry   time.Time `json:"next_try,omitzero"` // not there if the row is held
 	Error     string    `json:"error"`
 }
 

@@ -24,8 +24,8 @@ func TestDocs_SQL(t *testing.T) {
 			statements = regexp.MustCompile(`(?s)[A-Z]+ .*?;`).FindAllString(b.Text, -1)
 		}
 	}
-	require.Len(t, statements, 3)
-	for i, after := range []string{"next_try <= now()", "message->>'routing_key' = 'orders'", "true"} {
+	require.Len(t, statements, 4)
+	for i, after := range []string{"next_try <= now()", "next_try = 'infinity'", "message->>'routing_key' = 'orders'", "true"} {
 		statement := regexp.MustCompile(`id = 17\b`).ReplaceAllString(statements[i], "id = "+strconv.Itoa(id))
 		require.NotEqual(t, statements[i], statement)
 		done, err := pool.Exec(t.Context(), statement)
@@ -34,6 +34,6 @@ func TestDocs_SQL(t *testing.T) {
 		var left, changed int
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*), count(*) FILTER (WHERE "+after+") FROM delayer_outbox").Scan(&left, &changed))
 		require.Equal(t, left, changed, statement)
-		require.Equal(t, i == 2, left == 0, "only the last one deletes")
+		require.Equal(t, i == 3, left == 0, "only the last one deletes")
 	}
 }

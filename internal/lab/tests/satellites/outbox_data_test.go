@@ -1,0 +1,168 @@
+package satellites_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/outbox"
+)
+
+// counter is a Delayer that counts what it publishes, by id. A message of type "fails" fails.
+type counter struct {
+	fake
+	mu   sync.Mutex
+	came map[string]int
+	last map[string]time.Duration // the delay
+}
+
+func newCounter() *counter {
+	c := &counter{came: map[string]int{}, last: map[string]time.Duration{}}
+	c.limits = delayer.Limits{Max: time.Hour}
+	c.publish = func(_ context.Context, delay time.Duration, msg amqp091.Publishing) error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.came[msg.MessageId]++
+		c.last[msg.MessageId] = delay
+		if msg.Type == "fails" {
+			return &delayer.Error{Op: "publish", Kind: delayer.ErrRefused}
+		}
+		return nil
+	}
+	return c
+}
+
+// await waits until each id was published, and returns how often each was.
+func (c *counter) await(t *testing.T, ids ...string) map[string]int {
+	t.Helper()
+	all := map[string]int{}
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		clear(all)
+		for id, n := range c.came {
+			all[id] = n
+		}
+		for _, id := range ids {
+			if all[id] == 0 {
+				return false
+			}
+		}
+		return true
+	}, rabbittest.Patience, 5*time.Millisecond)
+	return all
+}
+
+// TestRelay_ImpossibleValues: what is in one row neither stops the others nor publishes them twice.
+func TestRelay_ImpossibleValues(t *testing.T) {
+	const insert = `INSERT INTO delayer_outbox (message, body, due, next_try, attempts) VALUES
+		(json_build_object('properties', json_build_object('message_id', $1::text, 'type', $2::text)), '', $3, $4, $5)`
+	rows := []struct {
+		id, kind, due, next string
+		attempts            int
+		published           int
+		failed, err         string
+	}{
+		{id: "held", due: "now", next: "infinity"},
+		{id: "always ready", due: "now", next: "-infinity", published: 1},
+		{id: "never due", due: "infinity", next: "now", err: "due"},
+		{id: "always due", due: "-infinity", next: "now", err: "due"},
+		{id: "last year of timestamptz", due: "294276-12-31", next: "now"},
+		{id: "first year of timestamptz", due: "4713-01-01 BC", next: "4713-01-01 BC", published: 1},
+		{id: "beyond a Duration", due: "1500-01-01", next: "1500-01-01", published: 1},
+		{id: "most attempts", kind: "fails", due: "now", next: "now", attempts: 1<<31 - 1, published: 1, err: "refused"},
+		{id: "least attempts", kind: "fails", due: "now", next: "now", attempts: -1 << 31, published: 1, err: "refused"},
+	}
+	for _, r := range rows {
+		t.Run(r.id, func(t *testing.T) {
+			pool, _ := database(t)
+			_, err := pool.Exec(t.Context(), insert, r.id, r.kind, r.due, r.next, r.attempts)
+			require.NoError(t, err)
+			d := newCounter()
+			stop := relay(t, pool, d, outbox.Config{MaxPause: time.Hour})
+			ids := append(names(5), "last")
+			for _, id := range ids {
+				enqueue(t, pool, "q", 0, id)
+				came := d.await(t, id)
+				assert.Equal(t, 1, came[id], id)
+			}
+			require.Eventually(t, func() bool {
+				return count(t, pool, "delayer_outbox WHERE message->'properties'->>'message_id' LIKE 'm0%'") == 0
+			}, rabbittest.Patience, 5*time.Millisecond)
+			if r.published > 0 {
+				d.await(t, r.id)
+			}
+			require.Eventually(t, func() bool {
+				lag, err := outbox.ReadLag(t.Context(), pool)
+				return assert.NoError(t, err) && lag.Ready == 0
+			}, rabbittest.Patience, 5*time.Millisecond)
+			stop()
+			came := d.await(t)
+			for _, id := range ids {
+				assert.Equal(t, 1, came[id], id)
+			}
+			assert.Equal(t, r.published, came[r.id])
+			assert.Zero(t, d.last[r.id])
+
+			failures, err := outbox.Failures(t.Context(), pool, 10)
+			require.NoError(t, err)
+			if r.err == "" {
+				assert.Empty(t, failures)
+				return
+			}
+			require.Len(t, failures, 1)
+			assert.Contains(t, failures[0].Err, r.err)
+			assert.Equal(t, r.id, failures[0].Message.MessageId)
+		})
+	}
+}
+
+// TestOutbox_InfiniteTimesAreShown: a failed row may be held.
+func TestOutbox_InfiniteTimesAreShown(t *testing.T) {
+	pool, _ := database(t)
+	enqueue(t, pool, "q", 0, "a", "b", "c")
+	_, err := pool.Exec(t.Context(), `UPDATE delayer_outbox SET error = 'no',
+		next_try = CASE id WHEN 1 THEN 'infinity' WHEN 2 THEN '10000-01-01' ELSE '-infinity' END::timestamptz,
+		due = '-infinity', enqueued = 'infinity'`)
+	require.NoError(t, err)
+	enqueue(t, pool, "q", 0, "always ready", "held")
+	_, err = pool.Exec(t.Context(), `UPDATE delayer_outbox SET next_try = CASE id WHEN 4 THEN '-infinity' ELSE 'infinity' END::timestamptz WHERE error IS NULL`)
+	require.NoError(t, err)
+	failures, err := outbox.Failures(t.Context(), pool, 10)
+	require.NoError(t, err)
+	require.Len(t, failures, 3)
+	for _, f := range failures {
+		assert.True(t, f.NextTry.IsZero() && f.Due.IsZero() && f.Enqueued.IsZero(), "%+v", f)
+	}
+	lag, err := outbox.ReadLag(t.Context(), pool)
+	require.NoError(t, err)
+	assert.Positive(t, lag.Oldest)
+	lag.Oldest = 0
+	assert.Equal(t, outbox.Lag{Ready: 1, Waiting: 1, Failed: 3}, lag)
+}
+
+// TestRelay_PublishedStaysPublished: what fails after publishing does not bring back what was published.
+func TestRelay_PublishedStaysPublished(t *testing.T) {
+	pool, _ := database(t)
+	// The database refuses to note a failure.
+	_, err := pool.Exec(t.Context(), `ALTER TABLE delayer_outbox ADD CHECK (error IS NULL)`)
+	require.NoError(t, err)
+	require.NoError(t, outbox.Enqueue(t.Context(), pool, "", "q", 0, amqp091.Publishing{MessageId: "bad", Type: "fails"}))
+	enqueue(t, pool, "q", 0, names(20)...)
+	d := newCounter()
+	stop := relay(t, pool, d, outbox.Config{})
+	require.Eventually(t, func() bool { return d.await(t, "bad")["bad"] > 1 }, rabbittest.Patience, 5*time.Millisecond)
+	stop()
+	came := d.await(t, names(20)...)
+	for _, id := range names(20) {
+		assert.Equal(t, 1, came[id], id)
+	}
+	assert.Equal(t, 1, count(t, pool, "delayer_outbox"))
+}
