@@ -36,8 +36,8 @@ type Status struct {
 	// Others are queues under the prefix that hold messages and belong to another configuration;
 	// nil if not known.
 	Others []Queue `json:"others"`
-	// Policies has a sentence for each policy that would make messages early or lose them; nil if
-	// not known.
+	// Policies has a sentence for each policy that would make messages early or late, or lose them;
+	// nil if not known.
 	Policies []string  `json:"policies"`
 	Unknown  []Unknown `json:"unknown"`
 }

@@ -94,7 +94,7 @@ func (e *Engine) open(ctx context.Context, c *Connected) error {
 		return nil
 	}
 	look := func(ctx context.Context) error {
-		return c.settings.management.Check(ctx, c.settings.Prefix, keep.Topology)
+		return c.settings.management.Check(ctx, c.settings.Prefix, keep.Topology, log)
 	}
 	e.policies = objects.NewPolicyWatch(objects.PolicyWatchConfig{
 		Backend: c.settings.Backend, Logger: log, Every: keep.Every, Look: look, Observer: c.settings.Observer,

@@ -10,6 +10,7 @@ type Difference struct {
 	Kind   DifferenceKind
 	Object string // as in: queue "delayer.discard"
 	Detail string
+	Late   bool // a policy that makes messages late and does no other harm
 }
 
 // DifferenceKind says what is different.

@@ -79,10 +79,26 @@ func queueHarm(q topology.Queue, d Policy) []Difference {
 	if d["dead-letter-exchange"] != nil && !waits {
 		bad("dead-letter-exchange", "send copies to that exchange")
 	}
-	if less(d, q, "delivery-limit") && q.Args["x-delivery-limit"] != nil {
+	consumed := q.Args["x-delivery-limit"] != nil // by us; who waits for a TTL is not
+	if less(d, q, "delivery-limit") && consumed {
 		bad("delivery-limit", "lose messages that are looked at often")
 	}
+	if wait := delayedRetry(d); wait > 0 && consumed {
+		found = append(found, Difference{Kind: IsHarmed, Late: true, Object: describe("queue", q.Name), Detail: fmt.Sprintf(
+			"a policy sets delayed-retry-type to %v and delayed-retry-min to %v, which would make messages late: what a consumer gives back waits for %v or longer",
+			d["delayed-retry-type"], d["delayed-retry-min"], wait)})
+	}
 	return found
+}
+
+// delayedRetry is how long a message at least waits that a consumer gives back, on RabbitMQ 4.3. A
+// controller that closes gives back what it holds, and so does whoever looks at a queue.
+func delayedRetry(d Policy) time.Duration {
+	least, _ := d["delayed-retry-min"].(float64)
+	if kind := d["delayed-retry-type"]; kind == nil || kind == "disabled" {
+		return 0
+	}
+	return time.Duration(least) * time.Millisecond
 }
 
 // less reports whether a policy's value is smaller than the queue's argument, or the queue has

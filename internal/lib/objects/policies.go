@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -20,7 +21,8 @@ type PolicyAPI struct {
 	vhost  string
 	costly map[string]answer // of exchanges of the plugin, by name
 
-	impatient bool // the last wait for the policies of all queues failed
+	impatient bool   // the last wait for the policies of all queues failed
+	late      string // what the last Check found that makes messages late
 }
 
 // NewPolicyAPI parses the API's address, such as http://monitor:password@host:15672. It asks
@@ -34,12 +36,25 @@ func NewPolicyAPI(address, vhost string, transport http.RoundTripper) (*PolicyAP
 	return &PolicyAPI{client: client, vhost: vhost, costly: map[string]answer{}}, nil
 }
 
-// Check returns ErrConflict if policies harm a plan, and ErrUnavailable or ErrAccess if the API
-// does not answer.
-func (m *PolicyAPI) Check(ctx context.Context, prefix string, p topology.Plan) error {
-	found, err := m.Problems(ctx, prefix, p)
+// Check returns ErrConflict if policies make messages of a plan early, lose or misroute them, and
+// ErrUnavailable or ErrAccess if the API does not answer. It logs a policy that makes them late, once.
+func (m *PolicyAPI) Check(ctx context.Context, prefix string, p topology.Plan, log *slog.Logger) error {
+	all, err := m.Problems(ctx, prefix, p)
 	if err != nil {
 		return err
+	}
+	var late, found []Difference
+	for _, d := range all {
+		if d.Late {
+			late = append(late, d)
+		} else {
+			found = append(found, d)
+		}
+	}
+	if was := m.late; was != Summary(late) {
+		if m.late = Summary(late); len(late) > 0 {
+			log.Warn("delayed messages may be late", "policies", m.late, "hint", PolicyRemedy(prefix))
+		}
 	}
 	if len(found) == 0 {
 		return nil

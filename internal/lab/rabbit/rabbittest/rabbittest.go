@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -205,6 +206,20 @@ func NeedPlugin(t testing.TB, name string) *rabbit.Broker {
 	b := Broker(t)
 	if !b.HasPlugin(name) {
 		Skipf(t, "the broker has no plugin %s", name)
+	}
+	return b
+}
+
+// NeedSeries returns the broker, and skips the test on one older than a series.
+func NeedSeries(t testing.TB, major, minor int) *rabbit.Broker {
+	t.Helper()
+	b := Broker(t)
+	var is [2]int
+	if _, err := fmt.Sscanf(b.Version(), "%d.%d", &is[0], &is[1]); err != nil {
+		t.Fatalf("version %q: %v", b.Version(), err)
+	}
+	if slices.Compare(is[:], []int{major, minor}) < 0 {
+		Skipf(t, "needs RabbitMQ %d.%d", major, minor)
 	}
 	return b
 }

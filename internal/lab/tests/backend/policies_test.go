@@ -85,6 +85,36 @@ func TestPolicies_WhileOpen(t *testing.T) {
 	}
 }
 
+// TestPolicies_DelayedRetry: what only makes messages late is told, and stops nobody.
+func TestPolicies_DelayedRetry(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.NeedSeries(t, 4, 3)
+	if b.Management() == "" {
+		rabbittest.Skipf(t, "needs a broker of our own with rabbitmq_management")
+	}
+	var log rabbittest.Logbook
+	cfg := config(t)
+	cfg.Backend, cfg.Management, cfg.Logger = "controller", b.Management(), log.Logger()
+	setPolicy(t, b, cfg.Prefix, `{"delayed-retry-type":"all","delayed-retry-min":2000}`)
+	d, queue := rabbittest.Open(t, cfg), rabbittest.Prefix(t)
+	in := consume(t, channel(t), queue)
+	require.NoError(t, d.Publish(within(t), "", queue, time.Second, amqp091.Publishing{}))
+	rabbittest.Next(t, in)
+	const want = "a policy sets delayed-retry-type to all and delayed-retry-min to 2000, which would make messages late"
+	require.Contains(t, log.String(), "delayed messages may be late")
+	require.Contains(t, log.String(), want)
+	problems, err := backend.Verify(within(t), cfg)
+	require.NoError(t, err)
+	var found string
+	for _, p := range problems {
+		found += p.String() + "\n"
+	}
+	for _, name := range []string{"intake", "wait.seconds.00"} {
+		require.Contains(t, found, `queue "`+cfg.Prefix+`.controller.`+name+`": `+want)
+	}
+	require.Contains(t, found, `queue "`+cfg.Prefix+`.unroutable": `+want)
+}
+
 // TestPolicies_Removed: a quorum queue that was full tells those that dead-letter to it when there is
 // room again, also when that is because the policy is gone.
 func TestPolicies_Removed(t *testing.T) {
