@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"maps"
 	"net/url"
@@ -216,20 +217,32 @@ func (r *Reader) askParked(ctx context.Context, s *Status, _ map[string]objects.
 	return nil
 }
 
-// askOthers finds queues under the prefix that no backend here has.
+// forgotten reports whether a queue under the prefix, which no backend here has, holds messages that
+// nobody will look at.
+func forgotten(prefix string, q apiQueue) bool {
+	rest, is := strings.CutPrefix(q.Name, prefix+".")
+	if !is || q.Exclusive || q.Ready+q.Held == 0 || strings.HasSuffix(rest, parkedSuffix) {
+		return false
+	}
+	ofMigration, is := strings.CutPrefix(rest, "migration.")
+	_, err := hex.DecodeString(ofMigration) // the record of an exchange, see internal/app/migration/record
+	return !is || err != nil && q.Consumers == 0
+}
+
+// askOthers finds queues under the prefix that no backend here has. What a migration is at work on
+// is for delayer migrate status.
 func (r *Reader) askOthers(ctx context.Context, s *Status, states map[string]objects.State) error {
 	if r.away != nil {
 		return r.away
 	}
-	prefix := r.settings.Prefix + "."
-	found, err := r.queues(ctx, prefix)
+	found, err := r.queues(ctx, r.settings.Prefix+".")
 	if err != nil {
 		return err
 	}
 	s.Others = []Queue{}
 	for _, q := range found {
 		_, known := states[q.Name]
-		if !known && strings.HasPrefix(q.Name, prefix) && !strings.HasSuffix(q.Name, parkedSuffix) && !q.Exclusive && q.Ready+q.Held > 0 {
+		if !known && forgotten(r.settings.Prefix, q) {
 			s.Others = append(s.Others, Queue{Name: q.Name, Messages: q.Ready + q.Held, Consumers: q.Consumers})
 		}
 	}

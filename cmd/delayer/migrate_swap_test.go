@@ -66,7 +66,8 @@ func TestMigrateSteps(t *testing.T) {
 	require.NoError(t, ch.QueueBind("q", "#", "orders", false, nil))
 	_, stderr = step(exitFailed, "switch", x, "--mode=in-place", "--yes")
 	require.Contains(t, stderr, "prepare first")
-	stdout, _ := step(exitOK, "prepare", x)
+	stdout, stderr := step(exitOK, "prepare", x)
+	require.Contains(t, stderr, "declaring ")
 	require.Contains(t, stdout, "exchange orders is prepared")
 	stdout, _ = step(exitOK, "prepare", x)
 	require.Contains(t, stdout, "nothing changed")
@@ -89,6 +90,8 @@ func TestMigrateSteps(t *testing.T) {
 	require.Contains(t, stdout, record.Bridge("delayer", "orders"))
 	_, stderr = step(exitFailed, "retire", x)
 	require.Contains(t, stderr, "leads to a bridge")
+	code, stdout, stderr := command(t.Context(), t, "status", "--config", config, "--fail-if=others>0")
+	require.Equal(t, exitOK, code, "%s%s", stdout, stderr)
 	stdout, _ = step(exitOK, "status", "--output=json", "--pending", ctl)
 	var status struct{ Exchanges []migratecmd.ExchangeStatus }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &status))

@@ -25,10 +25,16 @@ func (c *prepareCmd) Run(ctx context.Context, s cli.Streams) error {
 	}
 	return c.step(ctx, s, func(m *session) error {
 		return m.locked(ctx, c.Exchange, func(swapper *swap.Swapper, _ *record.Journal) error {
+			plan, err := backend.Topology(m.cfg)
+			if err != nil {
+				return err
+			}
 			fresh, err := swapper.Prepare(ctx)
 			if err != nil {
 				return err
 			}
+			fmt.Fprintf(s.Err, "declaring %s and %s under the prefix %s, which takes some seconds\n",
+				cli.Count(len(plan.Exchanges), "exchange"), cli.Count(len(plan.Queues), "queue"), m.settings.Prefix)
 			opening, cancel := c.Within(ctx)
 			defer cancel()
 			d, err := flags.OpenBriefly(opening, m.cfg) // declares the topology

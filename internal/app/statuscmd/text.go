@@ -134,7 +134,11 @@ func (v view) aside(b *strings.Builder, s status.Status) {
 		}
 	}
 	for _, q := range s.Others {
-		add(q, " (another configuration's)")
+		of := " (another configuration's)"
+		if strings.HasPrefix(q.Name, s.Prefix+".migration.") {
+			of = " (a migration's)"
+		}
+		add(q, of)
 	}
 	if t.Rows() > 0 {
 		b.WriteByte('\n')
