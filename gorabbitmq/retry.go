@@ -22,8 +22,9 @@ var (
 // NackDiscard, it is parked. Manual counts as a failure: RetryHandler acknowledges the message
 // itself, once its retry is confirmed.
 //
-// Close the consumer before ctx ends and before you close the Retrier. Package [retry] has a
-// consumer of its own, for services that do not use go-rabbitmq's.
+// The consumer's prefetch and concurrency are its own options: keep to the rule of
+// [retry.Config].ConsumerTimeout. Close the consumer before ctx ends and before you close the
+// Retrier. Package [retry] has a consumer of its own, for services that do not use go-rabbitmq's.
 func RetryHandler(ctx context.Context, r *retry.Retrier, handler rabbitmq.Handler) rabbitmq.Handler {
 	return RetryFunc(ctx, r, func(_ context.Context, d rabbitmq.Delivery) error {
 		switch handler(d) {

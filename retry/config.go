@@ -36,15 +36,18 @@ type Config struct {
 	// Concurrency is how many handlers run at once. Default: 1, which keeps the order of the queue.
 	Concurrency int `yaml:"concurrency"`
 	// Prefetch is how many messages the broker delivers before they are acknowledged, including
-	// those that wait for the confirm of their retry. At least Concurrency. Default: 50, or
-	// Concurrency if that is more.
+	// those that wait for the confirm of their retry. At least Concurrency, and at most what the
+	// timeouts below allow. Default: 50, or Concurrency if that is more, or what they allow if that
+	// is less.
 	Prefetch int `yaml:"prefetch"`
 
-	// HandlerTimeout is the time after which a handler's ctx ends. HandlerTimeout and Hold together
-	// must stay below the broker's consumer timeout (30 minutes by default): after that the broker
-	// closes the channel, and delivers the message again while the handler may still run. Default:
-	// 10m.
+	// HandlerTimeout is the time after which a handler's ctx ends. Default: 1m.
 	HandlerTimeout time.Duration `yaml:"handler_timeout"`
+	// ConsumerTimeout is the broker's: how long a message of the queue may be unacknowledged. After
+	// that the broker ends the consumer, and delivers its messages again while their handlers may
+	// still run. So Prefetch / Concurrency, rounded up, × HandlerTimeout + Hold must stay below it.
+	// Default: 30m, as RabbitMQ's.
+	ConsumerTimeout time.Duration `yaml:"consumer_timeout"`
 	// StopTimeout is how long handlers may continue after the ctx of [Consume] has ended. Then
 	// their own ctx ends. Default: 30s.
 	StopTimeout time.Duration `yaml:"stop_timeout"`
@@ -57,16 +60,27 @@ type Config struct {
 	Logger *slog.Logger `yaml:"-"`
 }
 
+// mostPrefetch is the highest Prefetch with which each message is acknowledged in time. The last
+// waits for those before it, its handler takes HandlerTimeout, and its retry is held for Hold.
+func (c Config) mostPrefetch() int {
+	in := c.ConsumerTimeout - c.Hold - 1 // below it
+	if in < 0 || c.HandlerTimeout <= 0 {
+		return 0
+	}
+	return c.Concurrency * int(min(in/c.HandlerTimeout, math.MaxUint16))
+}
+
 const shortestHold = time.Minute
 
 // resolve fills in the defaults and checks all.
 func (c Config) resolve(l delayer.Limits) (Config, error) {
 	c.Parked = cmp.Or(c.Parked, c.Queue+".parked")
 	c.Concurrency = cmp.Or(c.Concurrency, 1)
-	c.Prefetch = cmp.Or(c.Prefetch, max(50, c.Concurrency))
-	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, 10*time.Minute)
+	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, time.Minute)
+	c.ConsumerTimeout = cmp.Or(c.ConsumerTimeout, 30*time.Minute)
 	c.StopTimeout = cmp.Or(c.StopTimeout, 30*time.Second)
 	c.Hold = cmp.Or(c.Hold, 5*time.Minute)
+	c.Prefetch = cmp.Or(c.Prefetch, max(c.Concurrency, min(50, c.mostPrefetch())))
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -90,10 +104,19 @@ func (c Config) check() (key string, err error) {
 		return "prefetch", fmt.Errorf("%d is not between concurrency (%d) and %d", c.Prefetch, c.Concurrency, math.MaxUint16)
 	case c.HandlerTimeout < 0:
 		return "handler_timeout", fmt.Errorf("%v is negative", c.HandlerTimeout)
+	case c.ConsumerTimeout < 0:
+		return "consumer_timeout", fmt.Errorf("%v is negative", c.ConsumerTimeout)
 	case c.StopTimeout < 0:
 		return "stop_timeout", fmt.Errorf("%v is negative", c.StopTimeout)
 	case c.Hold < shortestHold:
 		return "hold", fmt.Errorf("%v is below %v: the handler would run for nothing again and again", c.Hold, shortestHold)
+	}
+	if most := c.mostPrefetch(); most == 0 {
+		return "handler_timeout", fmt.Errorf("with hold, %v in all, it is not below consumer_timeout, %v, after which the broker delivers a message again: "+
+			"lower one of them, or raise the broker's timeout and say so", c.HandlerTimeout+c.Hold, c.ConsumerTimeout)
+	} else if c.Prefetch > most {
+		return "prefetch", fmt.Errorf("%d is above %d: the last message would be unacknowledged for consumer_timeout, %v, after which the broker delivers it again; "+
+			"lower prefetch, handler_timeout or hold, or raise concurrency", c.Prefetch, most, c.ConsumerTimeout)
 	}
 	if err := message.Validate("", c.Queue, &amqp091.Publishing{}, message.Limits{}); err != nil {
 		return "queue", err

@@ -13,9 +13,10 @@
 // # What becomes of a message
 //
 //   - The handler returns nil: the message is acknowledged.
-//   - The handler returns an error, panics or calls runtime.Goexit: the message is published through
-//     the Delayer to the queue it came from, and to no other, and acknowledged once the broker has
-//     confirmed it there. While it waits it occupies no consumer and blocks no other message.
+//   - The handler returns an error, panics or calls runtime.Goexit: the message is published
+//     through the Delayer to the queue it came from, and to no other, and acknowledged once the
+//     broker has confirmed it there. While it waits it occupies no consumer and blocks no other
+//     message.
 //   - The error is [Permanent], or the attempts or the age of the [Policy] are used up: the message
 //     is published to the queue for parked messages, with the reason and its history, and
 //     acknowledged once that is confirmed. `delayer messages` shows, exports, retries and removes
@@ -49,10 +50,11 @@
 // [Open] and [Consume] check the policy against [delayer.Limits]. An interval that the backend
 // cannot do is an error.
 //
-// A handler must end before the broker's consumer timeout, 30 minutes by default; classic queues
-// have none from RabbitMQ 4.3 on. [Config].HandlerTimeout ends its ctx before that. A handler that
-// ignores its ctx is not stopped: up to RabbitMQ 4.2 the broker closes the channel and delivers the
-// message again.
+// A message must be acknowledged within the broker's consumer timeout, 30 minutes by default;
+// classic queues have none from RabbitMQ 4.3 on. After it the broker ends the consumer and delivers
+// its messages again while their handlers may still run. [Config].ConsumerTimeout says what follows
+// for the prefetch. [Config].HandlerTimeout ends a handler's ctx; a handler that ignores its ctx is
+// not stopped.
 //
 // From RabbitMQ 4.0 on, a quorum queue drops or dead-letters a message after 20 deliveries by
 // default. Retries do not count: they are new messages. Messages that are given back count up to

@@ -163,21 +163,25 @@ const (
 // broker has confirmed it. It returns false after Hold, when stop ends between two attempts, and
 // when alive ends: then the broker delivers the message again.
 func (r *Retrier) settle(stop, alive context.Context, f *failure) bool {
-	deadline := time.Now().Add(r.cfg.Hold)
+	held, release := context.WithTimeout(alive, r.cfg.Hold)
+	defer release()
+	deadline, _ := held.Deadline()
+	over := func() bool { return stop.Err() != nil || alive.Err() != nil || time.Until(deadline) <= 0 }
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
-		err := r.publish(alive, f)
+		err := r.publish(held, f)
 		if err == nil {
 			r.report(f)
 			return true
 		}
-		left := time.Until(deadline)
-		if alive.Err() != nil || stop.Err() != nil || left <= 0 {
+		if !over() {
+			next := min(wait/2+rand.N(wait/2), time.Until(deadline))
+			r.cfg.Logger.Warn("a failed message is not confirmed where it is to wait", "message", f.delivery.MessageId, "error", err, "again_in", next)
+			pause(stop, next)
+		}
+		if over() {
 			r.cfg.Logger.Warn("a failed message goes back to its queue", "message", f.delivery.MessageId, "error", err)
 			return false
 		}
-		next := min(wait/2+rand.N(wait/2), left)
-		r.cfg.Logger.Warn("a failed message is not confirmed where it is to wait", "message", f.delivery.MessageId, "error", err, "again_in", next)
-		pause(stop, next)
 	}
 }
 

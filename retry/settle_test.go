@@ -356,21 +356,47 @@ func TestPark_AlwaysFits(t *testing.T) {
 	}
 }
 
+// TestConfig_DefaultPrefetch: no message is unacknowledged for longer than the broker allows.
+func TestConfig_DefaultPrefetch(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg  Config
+		want int
+	}{
+		"default":             {Config{}, 24},
+		"concurrent":          {Config{Concurrency: 16}, 50},
+		"very concurrent":     {Config{Concurrency: 100}, 100},
+		"quick":               {Config{HandlerTimeout: time.Second}, 50},
+		"slow":                {Config{HandlerTimeout: 10 * time.Minute}, 2},
+		"slow and concurrent": {Config{HandlerTimeout: 10 * time.Minute, Concurrency: 10}, 20},
+		"very slow":           {Config{HandlerTimeout: 2 * time.Hour, ConsumerTimeout: 3 * time.Hour}, 1},
+	} {
+		c.cfg.Queue, c.cfg.Policy = "q", intervals(time.Second)
+		got, err := c.cfg.resolve(ladder)
+		require.NoError(t, err, name)
+		assert.Equal(t, c.want, got.Prefetch, name)
+	}
+}
+
 func TestConfig_Refused(t *testing.T) {
 	good := Config{Queue: "q", Policy: intervals(time.Second)}
 	for want, spoil := range map[string]func(*Config){
-		"queue":           func(c *Config) { c.Queue = "" },
-		"line break":      func(c *Config) { c.Queue = "a\nb" },
-		"parked":          func(c *Config) { c.Parked = "q" },
-		"255":             func(c *Config) { c.Parked = string(make([]byte, 256)) },
-		"concurrency":     func(c *Config) { c.Concurrency = -1 },
-		"prefetch":        func(c *Config) { c.Prefetch, c.Concurrency = 2, 3 },
-		"65535":           func(c *Config) { c.Prefetch = 1 << 16 },
-		"handler_timeout": func(c *Config) { c.HandlerTimeout = -1 },
-		"stop_timeout":    func(c *Config) { c.StopTimeout = -1 },
-		"hold":            func(c *Config) { c.Hold = 59 * time.Second },
-		"1h0m0s":          func(c *Config) { c.Policy = intervals(2 * time.Hour) },
-		"url":             func(c *Config) { c.URL = "http://user:s3cret@host" },
+		"queue":            func(c *Config) { c.Queue = "" },
+		"line break":       func(c *Config) { c.Queue = "a\nb" },
+		"parked":           func(c *Config) { c.Parked = "q" },
+		"255":              func(c *Config) { c.Parked = string(make([]byte, 256)) },
+		"concurrency":      func(c *Config) { c.Concurrency = -1 },
+		"prefetch":         func(c *Config) { c.Prefetch, c.Concurrency = 2, 3 },
+		"65535":            func(c *Config) { c.Prefetch = 1 << 16 },
+		"handler_timeout":  func(c *Config) { c.HandlerTimeout = -1 },
+		"with hold, 30m":   func(c *Config) { c.HandlerTimeout = 25 * time.Minute },
+		"is above 24":      func(c *Config) { c.Prefetch = 25 },
+		"is above 48":      func(c *Config) { c.Prefetch, c.Concurrency = 49, 2 },
+		"is above 2":       func(c *Config) { c.Prefetch, c.HandlerTimeout = 3, 10*time.Minute },
+		"consumer_timeout": func(c *Config) { c.ConsumerTimeout = -1 },
+		"stop_timeout":     func(c *Config) { c.StopTimeout = -1 },
+		"hold":             func(c *Config) { c.Hold = 59 * time.Second },
+		"1h0m0s":           func(c *Config) { c.Policy = intervals(2 * time.Hour) },
+		"url":              func(c *Config) { c.URL = "http://user:s3cret@host" },
 	} {
 		t.Run(want, func(t *testing.T) {
 			cfg := good

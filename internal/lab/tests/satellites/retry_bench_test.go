@@ -60,7 +60,7 @@ func consumeBare(b *testing.B, n int) time.Duration {
 // consumeRetry is consumeBare through package retry.
 func consumeRetry(b *testing.B, n int) (took time.Duration) {
 	s := newService(b, ladder())
-	s.cfg.Prefetch = benchPrefetch
+	s.cfg.Prefetch, s.cfg.HandlerTimeout = benchPrefetch, time.Second
 	s.fill(n)
 	ctx, cancel := context.WithCancel(b.Context())
 	handled := 0

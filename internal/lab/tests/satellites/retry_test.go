@@ -255,6 +255,40 @@ func TestConsume_ConnectionLost(t *testing.T) {
 	assert.Zero(t, s.Count(s.cfg.Queue+".parked"))
 }
 
+// TestConsume_PrefetchedInTime: the last message that was prefetched is acknowledged before the
+// broker's consumer timeout, so that no channel is closed and no message begun twice.
+func TestConsume_PrefetchedInTime(t *testing.T) {
+	b := rabbittest.Alone(t)
+	if !b.Owned() {
+		rabbittest.Skipf(t, "the broker's consumer timeout must be changed")
+	}
+	const timeout, messages = 3 * time.Second, 14 // as much work as the broker waits for, and more
+	setting := func(values ...string) {
+		for _, v := range values {
+			_, err := b.Ctl(context.Background(), "eval", "application:set_env(rabbit, "+v+").")
+			require.NoError(t, err)
+		}
+	}
+	setting("consumer_timeout, 3000", "channel_tick_interval, 100")
+	defer setting("consumer_timeout, 1800000", "channel_tick_interval, 60000")
+	s := newService(t, ladder())
+	s.cfg.HandlerTimeout, s.cfg.Hold = 300*time.Millisecond, time.Minute
+	s.cfg.ConsumerTimeout = s.cfg.Hold + timeout/2
+	for range messages {
+		s.publish("m", nil)
+	}
+	calls, stop := s.consume(func(ctx context.Context, _ amqp091.Delivery) error {
+		<-ctx.Done() // all the time that it has
+		return nil
+	})
+	for range messages {
+		assert.False(t, rabbittest.Next(t, calls).d.Redelivered)
+	}
+	stop()
+	assert.Empty(t, calls)
+	assert.Zero(t, s.Count(s.cfg.Queue))
+}
+
 func TestConsume_StopFinishesWhatRuns(t *testing.T) {
 	t.Parallel()
 	s := newService(t, ladder())
