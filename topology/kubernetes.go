@@ -27,12 +27,12 @@ func (p Plan) WriteKubernetes(w io.Writer, vhost string, c Cluster) error {
 	var b strings.Builder
 	for _, x := range p.AllExchanges() {
 		writeResource(&b, c, "Exchange", resourceName(x.Name), []line{
-			{"name", x.Name}, {"vhost", vhost}, {"type", x.Kind}, {"durable", durable}, {"autoDelete", autoDelete}, {"arguments", x.Args()},
+			{"name", x.Name}, {"vhost", vhost}, {"type", x.Kind}, {"durable", durable}, {"autoDelete", x.AutoDelete}, {"arguments", x.Args()},
 		})
 	}
 	for _, q := range p.Queues {
 		writeResource(&b, c, "Queue", resourceName(q.Name), []line{
-			{"name", q.Name}, {"vhost", vhost}, {"type", q.Args["x-queue-type"]}, {"durable", durable}, {"autoDelete", autoDelete},
+			{"name", q.Name}, {"vhost", vhost}, {"type", q.Args["x-queue-type"]}, {"durable", durable}, {"autoDelete", queueAutoDelete},
 			{"deletionPolicy", "retain"}, {"arguments", q.Args},
 		})
 	}

@@ -22,7 +22,7 @@ const (
 // Stream is the x-queue-type of a queue that keeps what was read from it.
 const Stream = "stream"
 
-// An Exchange is durable and never deleted by itself.
+// An Exchange is durable.
 type Exchange struct {
 	Name      string
 	Kind      string
@@ -30,6 +30,9 @@ type Exchange struct {
 
 	// DelayedKind is the x-delayed-type of an x-delayed-message exchange.
 	DelayedKind string
+
+	// AutoDelete: the broker deletes it with the last binding that leads on from it.
+	AutoDelete bool
 
 	// Optional: administrators bind it, and Open does not declare it.
 	Optional bool
@@ -90,7 +93,8 @@ type Marker struct {
 // Exchange is the marker as an exchange.
 func (m Marker) Exchange() Exchange { return Exchange{Name: m.Name, Kind: Fanout, Alternate: m.Config} }
 
-// A Plan is a set of exchanges, queues and bindings. They are declared in the order of the fields.
+// A Plan is a set of exchanges, queues and bindings. They are declared in the order of the fields,
+// and in each field in its own order.
 type Plan struct {
 	Markers   []Marker
 	Exchanges []Exchange

@@ -11,10 +11,10 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// All exchanges and queues of a plan are durable, and not deleted by themselves.
+// All exchanges and queues of a plan are durable, and no queue is deleted by itself.
 const (
-	durable    = true
-	autoDelete = false
+	durable         = true
+	queueAutoDelete = false
 )
 
 // definitions is a part of RabbitMQ's definitions file.
@@ -57,7 +57,7 @@ func (p Plan) WriteDefinitions(w io.Writer, vhost string) error {
 	d := definitions{Exchanges: []definedExchange{}, Queues: []definedQueue{}, Bindings: []definedBinding{}}
 	for _, x := range p.AllExchanges() {
 		d.Exchanges = append(d.Exchanges, definedExchange{
-			Name: x.Name, Vhost: vhost, Type: x.Kind, Durable: durable, Arguments: orEmpty(x.Args()),
+			Name: x.Name, Vhost: vhost, Type: x.Kind, Durable: durable, AutoDelete: x.AutoDelete, Arguments: orEmpty(x.Args()),
 		})
 	}
 	for _, q := range p.Queues {
@@ -78,7 +78,11 @@ func (p Plan) WriteDefinitions(w io.Writer, vhost string) error {
 func (p Plan) WriteText(w io.Writer) error {
 	var b strings.Builder
 	for _, x := range p.AllExchanges() {
-		fmt.Fprintf(&b, "exchange  %s  %s%s\n", x.Name, x.Kind, listArgs(x.Args()))
+		auto := ""
+		if x.AutoDelete {
+			auto = "  auto_delete"
+		}
+		fmt.Fprintf(&b, "exchange  %s  %s%s%s\n", x.Name, x.Kind, auto, listArgs(x.Args()))
 	}
 	for _, q := range p.Queues {
 		fmt.Fprintf(&b, "queue     %s%s\n", q.Name, listArgs(q.Args))

@@ -11,7 +11,7 @@ import (
 func TestAPlanInPrint(t *testing.T) {
 	p := Plan{
 		Markers:   []Marker{{Name: "p", Config: "p:1s"}},
-		Exchanges: []Exchange{{Name: "p.in", Kind: Direct}},
+		Exchanges: []Exchange{{Name: "p.in", Kind: Direct}, {Name: "p.gate", Kind: Direct, Alternate: "p.in", AutoDelete: true}},
 		Queues: []Queue{{Name: "p.wait", Args: amqp091.Table{
 			"x-queue-type": "classic", "x-message-ttl": int64(1000), "x-overflow": "reject-publish", "x-dead-letter-exchange": "p.in",
 		}}},
@@ -21,6 +21,7 @@ func TestAPlanInPrint(t *testing.T) {
 	require.NoError(t, p.WriteText(&text))
 	require.Equal(t, `exchange  p  fanout  alternate-exchange=p:1s
 exchange  p.in  direct
+exchange  p.gate  direct  auto_delete  alternate-exchange=p.in
 queue     p.wait  x-dead-letter-exchange=p.in  x-message-ttl=1000  x-overflow=reject-publish  x-queue-type=classic
 binding   p.in -> queue p.wait  "a>b"
 binding   p.in -> exchange p  ""
@@ -29,7 +30,8 @@ binding   p.in -> exchange p  ""
 	require.JSONEq(t, `{
 		"exchanges": [
 			{"name": "p", "vhost": "/v", "type": "fanout", "durable": true, "auto_delete": false, "internal": false, "arguments": {"alternate-exchange": "p:1s"}},
-			{"name": "p.in", "vhost": "/v", "type": "direct", "durable": true, "auto_delete": false, "internal": false, "arguments": {}}
+			{"name": "p.in", "vhost": "/v", "type": "direct", "durable": true, "auto_delete": false, "internal": false, "arguments": {}},
+			{"name": "p.gate", "vhost": "/v", "type": "direct", "durable": true, "auto_delete": true, "internal": false, "arguments": {"alternate-exchange": "p.in"}}
 		],
 		"queues": [
 			{"name": "p.wait", "vhost": "/v", "durable": true, "auto_delete": false,

@@ -21,6 +21,7 @@ import (
 //
 //	delay.route.1m.queue   where its messages wait
 //	delay.route            quorum only: what expires there passes through here, so that none stalls a tier
+//	delay.route.gate       quorum only: the way to the discard queue, for as long as there is the next one
 //	delay.exchange         what is bound here gets them
 type names struct{ prefix string }
 
@@ -78,8 +79,8 @@ func (b blueprint) plan() topology.Plan {
 // could expire twice in one queue, and the broker silently drops such a message. Also, neither side
 // can fill or stall the queues of the other.
 //
-// Quorum queues dead-letter to the discard queue as well as to the exchange that people bind to.
-// That exchange may route nothing, and messages that no queue takes would stall a tier (see
+// What quorum queues dead-letter goes to the discard queue as well as to the exchange that people
+// bind to. That exchange may route nothing, and messages that no queue takes would stall a tier (see
 // delivery.Stage.Discard).
 func (b blueprint) routes() topology.Plan {
 	n := b.names
@@ -87,11 +88,11 @@ func (b blueprint) routes() topology.Plan {
 	after := n.exchange()
 	if b.kind == delayer.Quorum {
 		after = n.route()
-		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: after, Kind: topology.Fanout, Optional: true})
-		p.Bindings = []topology.Binding{
-			{Source: after, Target: n.exchange(), ToExchange: true},
-			{Source: after, Target: b.stage.Discard()},
+		copying := b.stage.Copying(after, n.exchange())
+		for i := range copying.Exchanges {
+			copying.Exchanges[i].Optional = true
 		}
+		p = p.Add(copying)
 	}
 	for _, tier := range b.tiers {
 		q := b.queue(n.routeQueue(tier), tier, after)

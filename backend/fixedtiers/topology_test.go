@@ -43,12 +43,14 @@ func TestTopology(t *testing.T) {
 	require.Equal(t, topology.Plan{
 		Exchanges: []topology.Exchange{
 			{Name: "delay.exchange", Kind: "topic", Alternate: "p.unroutable", Optional: true},
-			{Name: "delay.route", Kind: "fanout", Optional: true},
+			{Name: "delay.route", Kind: "fanout", Alternate: "p.unroutable", Optional: true},
+			{Name: "delay.route.gate", Kind: "direct", Alternate: "p.discard", AutoDelete: true, Optional: true},
 		},
 		Queues: []topology.Queue{route},
 		Bindings: []topology.Binding{
+			{Source: "delay.route.gate", Key: "~d:gate", Target: "delay.exchange", ToExchange: true},
 			{Source: "delay.route", Target: "delay.exchange", ToExchange: true},
-			{Source: "delay.route", Target: "p.discard"},
+			{Source: "delay.route", Target: "delay.route.gate", ToExchange: true},
 		},
 	}, b.routes())
 }

@@ -66,7 +66,6 @@ type Route struct {
 	binding  chan struct{}
 	known    atomic.Bool // it was bound once
 	lost     atomic.Bool // it was seen gone since
-	between  atomic.Bool // bindings between exchanges of ours may exist
 	reported atomic.Bool // the loss was logged
 }
 
@@ -159,6 +158,7 @@ func (d *Destinations) bindOne(ctx context.Context, id routeID, delay time.Durat
 		now := d.now()
 		if at := r.boundAt.Load(); at == 0 || now-at >= int64(freshFor) {
 			if err := d.bind(ctx, r, now); err != nil {
+				d.drop(r)
 				return nil, err
 			}
 		}
@@ -180,6 +180,14 @@ func (d *Destinations) route(id routeID) *Route {
 	return actual.(*Route)
 }
 
+// drop forgets a route that was never bound: what does not exist may have any number of names.
+func (d *Destinations) drop(r *Route) {
+	due := r.lastDue.Load()
+	if !r.known.Load() && due != forgotten && r.lastDue.CompareAndSwap(due, forgotten) {
+		d.routes.CompareAndDelete(r.id, r)
+	}
+}
+
 // bind makes the route's bindings, once for all callers at the same time.
 func (d *Destinations) bind(ctx context.Context, r *Route, asked int64) error {
 	select {
@@ -195,7 +203,8 @@ func (d *Destinations) bind(ctx context.Context, r *Route, asked int64) error {
 	whole := now-r.wholeAt.Load() >= int64(wholeFor) || r.wholeAt.Load() == 0
 	err := d.make(ctx, r, whole)
 	if errors.Is(err, delayer.ErrUnroutable) {
-		whole, err = d.clean(ctx, r, err)
+		r.lost.Store(r.known.Load())
+		r.wholeAt.Store(0)
 	}
 	if err != nil {
 		r.boundAt.Store(0)
@@ -216,7 +225,6 @@ func (d *Destinations) make(ctx context.Context, r *Route, whole bool) error {
 	if !whole {
 		bindings = bindings[:1]
 	}
-	r.between.Store(r.between.Load() || whole && len(bindings) > 1)
 	err := d.control.Do(ctx, func(ch *amqp091.Channel) error {
 		for _, b := range bindings {
 			if err := objects.Bind(ch, b); err != nil {
@@ -231,35 +239,18 @@ func (d *Destinations) make(ctx context.Context, r *Route, whole bool) error {
 	return nil
 }
 
-// clean removes the binding to the discard queue that the broker keeps when a user's exchange is
-// deleted. The one to the exchange for exchanges stays: without it, a message that another process's
-// new binding leads to the discard queue would match that alone, and be lost. Another process may
-// bind the exchange at the same moment, so clean then tries once more to make all bindings.
-func (d *Destinations) clean(ctx context.Context, r *Route, gone error) (whole bool, err error) {
-	r.lost.Store(r.known.Load())
-	r.wholeAt.Store(0)
-	if !r.between.Load() {
-		return false, gone
-	}
-	err = d.control.Do(ctx, func(ch *amqp091.Channel) error {
-		const exchanges = 2 // bindings to exchanges come first
-		for i, b := range r.bindings(d.stage) {
-			if i < exchanges {
-				continue
-			}
+// unbind removes the binding that the broker keeps when a user's exchange is deleted: the one
+// between exchanges of ours. It leads to where nothing matches, so it does no harm. If another
+// process needs it just then, its messages are misrouted until it makes the binding again.
+func (d *Destinations) unbind(ctx context.Context, r *Route) {
+	_ = d.control.Do(ctx, func(ch *amqp091.Channel) error { // what is left costs little
+		for _, b := range r.bindings(d.stage)[1:] {
 			if err := objects.Unbind(ch, b); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return false, gone
-	}
-	const all = true
-	err = d.make(ctx, r, all)
-	r.between.Store(err == nil)
-	return all, err
 }
 
 func (r *Route) bindings(s Stage) []topology.Binding {
@@ -281,18 +272,15 @@ func (d *Destinations) explain(r *Route, err error) error {
 }
 
 // notFound is the broker's 404. The name is quoted as it is and may have quotes of its own.
-var notFound = regexp.MustCompile(`^NOT_FOUND - no (exchange|queue) '((?s).*)' in vhost '`)
+var notFound = regexp.MustCompile(`^NOT_FOUND - no exchange '((?s).*)' in vhost '`)
 
-// owns reports whether the broker's 404 is about an object of the stage.
+// owns reports whether the broker's 404 is about an exchange of the stage.
 func (s Stage) owns(reason string) bool {
 	at := notFound.FindStringSubmatch(reason)
 	if at == nil {
 		return false
 	}
-	if at[1] == "queue" {
-		return at[2] == s.Discard()
-	}
-	return at[2] == s.Exchange() || at[2] == s.Exchanges()
+	return at[1] == s.Exchange() || at[1] == s.Exchanges() || at[1] == s.beforeExchanges()
 }
 
 // errTopologyLost: an object of ours is gone. It is a NotSent to the caller.

@@ -2,7 +2,9 @@ package delivery
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
@@ -64,6 +67,38 @@ func TestDestinations_Forget(t *testing.T) {
 	})
 }
 
+// nowhere is a control of a broker that has no queue and no exchange.
+type nowhere struct{ *slow }
+
+func (n nowhere) Do(context.Context, func(*amqp091.Channel) error) error {
+	n.calls.Add(1)
+	return &amqp091.Error{Code: amqp091.NotFound, Reason: "NOT_FOUND - no queue 'gone' in vhost '/'"}
+}
+
+// TestDestinations_NeverThere: a name that never existed takes no memory, and nobody warns of it later.
+func TestDestinations_NeverThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		control := nowhere{&slow{}}
+		d := NewDestinations(NewStage("p", true), control, "test", slog.New(slog.NewTextHandler(&log, nil)))
+		defer d.Close()
+		for i := range 100 {
+			for _, exchange := range []string{"", "x"} {
+				_, err := d.Bind(t.Context(), exchange, fmt.Sprint("q", i), nil, time.Hour)
+				require.ErrorIs(t, err, delayer.ErrUnroutable)
+			}
+		}
+		require.NoError(t, d.Rebind(t.Context()))
+		require.NoError(t, d.Mend(t.Context(), "", "q"))
+		d.routes.Range(func(id, _ any) bool { require.Fail(t, "kept", "%v", id); return true })
+		asked := control.calls.Load()
+		time.Sleep(2 * forgetAfter)
+		synctest.Wait()
+		require.Equal(t, asked, control.calls.Load())
+		require.Empty(t, log.String())
+	})
+}
+
 // TestDestinations_AllBindingsEveryFiveSeconds, not only the one that goes with the destination.
 func TestDestinations_AllBindingsEveryFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -89,7 +124,7 @@ func TestOwns(t *testing.T) {
 	for reason, want := range map[string]bool{
 		"NOT_FOUND - no exchange 'p.delivery' in vhost '/'":              true,
 		"NOT_FOUND - no exchange 'p.delivery.exchanges' in vhost 'a'b'":  true,
-		"NOT_FOUND - no queue 'p.discard' in vhost '/'":                  true,
+		"NOT_FOUND - no exchange 'p.delivery.fork' in vhost '/'":         true,
 		"NOT_FOUND - no queue 'p.delivery' in vhost '/'":                 false,
 		"NOT_FOUND - no queue 'x'p.delivery'y' in vhost '/'":             false,
 		"NOT_FOUND - no exchange 'x'p.delivery'y' in vhost '/'":          false,

@@ -38,6 +38,9 @@ type MoverConfig struct {
 	// Leaving returns the bindings by which messages leave a waiting queue, for keys of so many
 	// words. It is nil if the plan of Open has them all.
 	Leaving func(queue string, words int) topology.Plan
+	// Watch is called every minute while this Mover is at work: as long as one Delayer of the prefix
+	// runs, its topology is looked after.
+	Watch func()
 	// Restore declares objects that are gone.
 	Restore func(context.Context, topology.Plan) error
 	// Delay publishes a message that waits for its remaining delay. It keeps the id and the due
@@ -51,6 +54,7 @@ const (
 	publishFor   = 30 * time.Second // for one attempt to publish
 	drainFor     = 5 * time.Second  // for what is being published when a Mover closes
 	complainAt   = time.Minute      // the least time between two complaints
+	watchEvery   = time.Minute      // between two calls of Watch
 )
 
 // A Mover sends on messages that an exchange of ours could not route although their destination

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 const (
@@ -50,8 +51,8 @@ func (d *Destinations) busy() []*Route {
 	return busy
 }
 
-// forget drops unused routes. It binds each a last time, which removes the bindings that are left
-// of a deleted exchange.
+// forget drops unused routes, and removes what is left in the broker of those whose destination is
+// gone.
 func (d *Destinations) forget(ctx context.Context) {
 	d.routes.Range(func(id, value any) bool {
 		r := value.(*Route)
@@ -59,8 +60,8 @@ func (d *Destinations) forget(ctx context.Context) {
 		if d.now()-due <= int64(forgetAfter) {
 			return true
 		}
-		if r.between.Load() {
-			_ = d.bind(ctx, r, d.now())
+		if r.id.exchange != "" && errors.Is(d.bind(ctx, r, d.now()), delayer.ErrUnroutable) {
+			d.unbind(ctx, r)
 		}
 		if r.lastDue.CompareAndSwap(due, forgotten) {
 			d.routes.CompareAndDelete(id, r)
@@ -96,6 +97,22 @@ func (d *Destinations) Rebind(ctx context.Context) error {
 	return first
 }
 
+// Mend makes all bindings of one destination, also if another process has bound it. It is no error
+// that a destination is gone, or that this process may not bind one that is another's.
+func (d *Destinations) Mend(ctx context.Context, exchange, key string) error {
+	r := d.route(routeID{exchange, queueOf(exchange, key), message.Words(key)})
+	r.wholeAt.Store(0)
+	err := d.bind(ctx, r, d.now())
+	d.report(r, err)
+	if err != nil {
+		d.drop(r)
+	}
+	if errors.Is(err, delayer.ErrUnroutable) || errors.Is(err, delayer.ErrAccess) && !r.known.Load() {
+		return nil
+	}
+	return err
+}
+
 // Vouches reports whether a destination was bound and was never seen gone since.
 func (d *Destinations) Vouches(exchange, key string) bool {
 	known, lost := false, false
@@ -109,9 +126,10 @@ func (d *Destinations) Vouches(exchange, key string) bool {
 	return known && !lost
 }
 
-// report logs once that a destination for which messages wait is gone.
+// report logs once that a destination for which messages wait is gone. Nothing waits for one that
+// was never bound.
 func (d *Destinations) report(r *Route, err error) {
-	if errors.Is(err, delayer.ErrUnroutable) && !r.reported.Swap(true) {
+	if errors.Is(err, delayer.ErrUnroutable) && r.known.Load() && !r.reported.Swap(true) {
 		d.log.Warn("a destination is gone while messages wait for it; they become unroutable unless it is created again",
 			"destination", r.String(), "queue", d.stage.Unroutable())
 	}

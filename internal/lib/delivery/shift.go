@@ -86,8 +86,12 @@ func (s *shift) serve(alive context.Context, messages <-chan amqp091.Delivery) {
 		s.failed("cannot look after misrouted messages", err)
 		return
 	}
-	for {
+	watch := time.NewTicker(watchEvery)
+	defer watch.Stop()
+	for s.cfg.Watch(); ; {
 		select {
+		case <-watch.C:
+			s.cfg.Watch()
 		case <-s.ctx.Done():
 			s.unmark(messages)
 			return

@@ -21,6 +21,7 @@ func (e *Engine) startMover() *delivery.Mover {
 		Destinations: dests.Destinations, Control: e.control, Publisher: e.publisher, Observer: e.settings.Observer,
 		Resend:  e.settings.Resend.Enabled(),
 		Rules:   delivery.Rules{TTL: delivery.TTLs(e.settings.Whole(e.strategy.Plan()))},
+		Watch:   func() { e.keeper.Expect(0) },
 		Restore: e.keeper.Restore, Delay: e.resend,
 	}
 	if s, ok := e.strategy.(Reckoner); ok {

@@ -24,7 +24,7 @@ import (
 // Names for the bare booleans of amqp091-go.
 const (
 	durable       = true
-	autoDelete    = true
+	autoDelete    = true // of a queue
 	exclusive     = true
 	internal      = true
 	waitForAnswer = false
@@ -115,7 +115,7 @@ var errUnequal = errors.New("not declared")
 
 func declare(ch *amqp091.Channel, p topology.Plan, noWait bool) error {
 	for _, x := range p.AllExchanges() {
-		if err := ch.ExchangeDeclare(x.Name, x.Kind, durable, !autoDelete, !internal, noWait, x.Args()); err != nil {
+		if err := ch.ExchangeDeclare(x.Name, x.Kind, durable, x.AutoDelete, !internal, noWait, x.Args()); err != nil {
 			return &located{describe("exchange", x.Name), err}
 		}
 	}

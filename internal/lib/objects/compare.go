@@ -63,7 +63,7 @@ func (c *comparison) add(kind DifferenceKind, object, detail string) {
 func (c *comparison) objects() {
 	optional := c.optional()
 	for _, x := range c.want.Plan.AllExchanges() {
-		c.compare("exchange", x.Name, c.got.Exchanges, Object{Kind: x.Kind, Args: x.Args()}, optional || !x.Optional)
+		c.compare("exchange", x.Name, c.got.Exchanges, Object{Kind: x.Kind, AutoDelete: x.AutoDelete, Args: x.Args()}, optional || !x.Optional)
 	}
 	for _, q := range c.want.Plan.Queues {
 		c.compare("queue", q.Name, c.got.Queues, Object{Args: q.Args}, optional || !q.Optional)
@@ -106,8 +106,8 @@ func differences(want, got Object) string {
 	if got.Transient {
 		note("durable", false, true)
 	}
-	if got.AutoDelete {
-		note("auto_delete", true, false)
+	if got.AutoDelete != want.AutoDelete {
+		note("auto_delete", got.AutoDelete, want.AutoDelete)
 	}
 	all := amqp091.Table{}
 	maps.Copy(all, want.Args)
@@ -204,7 +204,7 @@ func (c *comparison) owners() owners {
 		o.exchanges[x.Name] = !x.Optional
 	}
 	for _, q := range c.want.Plan.Queues {
-		o.queues[q.Name] = !q.Optional && q.Role != topology.Discard
+		o.queues[q.Name] = !q.Optional
 	}
 	return o
 }

@@ -20,7 +20,7 @@ func wanted() objects.Wanted {
 		Prefix: "p", Leads: delivery.NewStage("p", true).Leads,
 		Plan: topology.Plan{
 			Markers:   []topology.Marker{{Name: "p.ladder", Config: "p:1s"}},
-			Exchanges: []topology.Exchange{{Name: "p.in", Kind: topology.Direct, Alternate: "p.unroutable"}, {Name: "p.delivery", Kind: topology.Direct}, {Name: "p.route", Kind: topology.Topic, Optional: true}},
+			Exchanges: []topology.Exchange{{Name: "p.in", Kind: topology.Direct, Alternate: "p.unroutable"}, {Name: "p.delivery", Kind: topology.Direct}, {Name: "p.gate", Kind: topology.Direct, AutoDelete: true}, {Name: "p.route", Kind: topology.Topic, Optional: true}},
 			Queues: []topology.Queue{
 				{Name: "p.wait", Args: amqp091.Table{"x-queue-type": "quorum", "x-message-ttl": int64(1001)}},
 				{Name: "p.discard", Role: topology.Discard}, {Name: "p.route.1m", Optional: true},
@@ -38,6 +38,7 @@ func sound() objects.Actual {
 			"p.ladder":   {Kind: "fanout", Args: amqp091.Table{"alternate-exchange": "p:1s"}},
 			"p.in":       {Kind: "direct", Args: amqp091.Table{"alternate-exchange": "p.unroutable"}},
 			"p.delivery": {Kind: "direct", Args: amqp091.Table{}},
+			"p.gate":     {Kind: "direct", AutoDelete: true, Args: amqp091.Table{}},
 		},
 		Queues: map[string]objects.Object{
 			"p.wait":    {Args: amqp091.Table{"x-queue-type": "quorum", "x-message-ttl": int64(1001)}},
@@ -48,7 +49,7 @@ func sound() objects.Actual {
 			{Binding: topology.Binding{Source: "p.in", Key: "~d:1s>end", Target: "p.delivery", ToExchange: true}},
 			{Binding: topology.Binding{Source: "p.in", Key: "~d:1s>end......", Target: "p.delivery", ToExchange: true}},
 			binding("p.delivery", "~d:=hash", "orders"), binding("p.delivery", "~d:=hash", "p.discard"),
-			binding("p.in", "x", "p.clock.ABC.answers.DEF"), binding("p.other.step", "x", "p.wait"), binding("orders", "#", "p.discard"),
+			binding("p.in", "x", "p.clock.ABC.answers.DEF"), binding("p.other.step", "x", "p.wait"),
 			binding("orders", "#", "work"),
 		},
 	}
@@ -72,6 +73,10 @@ func TestCompare(t *testing.T) {
 			[]string{`missing: binding from exchange "p.in" to queue "p.wait" with key "a": it does not exist`}},
 		"another configuration": {func(a *objects.Actual) { a.Exchanges["p.ladder"].Args["alternate-exchange"] = "p:2s" },
 			[]string{`differs: exchange "p.ladder": alternate-exchange is "p:2s", want "p:1s"`}},
+		"not deleted by itself": {func(a *objects.Actual) { a.Exchanges["p.gate"] = objects.Object{Kind: "direct"} },
+			[]string{`differs: exchange "p.gate": auto_delete is false, want true`}},
+		"surplus to what drops": {func(a *objects.Actual) { a.Bindings = append(a.Bindings, binding("orders", "#", "p.discard")) },
+			[]string{`surplus: binding from exchange "orders" to queue "p.discard" with key "#": no Delayer has made it`}},
 		"other arguments": {func(a *objects.Actual) {
 			a.Queues["p.wait"] = objects.Object{Transient: true, AutoDelete: true, Args: amqp091.Table{"x-queue-type": "quorum", "x-expires": int64(5)}}
 		}, []string{`differs: queue "p.wait": durable is false, want true; auto_delete is true, want false; x-expires is 5, want not set; x-message-ttl is not set, want 1001`}},

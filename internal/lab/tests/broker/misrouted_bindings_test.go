@@ -26,8 +26,8 @@ func (s *staged) bindings() int {
 	return n
 }
 
-// TestDestinations_ExchangeGone: nothing leads to the discard queue when a destination exchange is gone, and
-// all is bound again when it is back.
+// TestDestinations_ExchangeGone: what is left of a destination exchange that is gone leads to the fork, from where
+// nothing is lost, and all is bound again when it is back.
 func TestDestinations_ExchangeGone(t *testing.T) {
 	t.Parallel()
 	s := newStaged(t)
@@ -43,9 +43,9 @@ func TestDestinations_ExchangeGone(t *testing.T) {
 			_, err := d.Bind(t.Context(), exchange, "k", nil, time.Hour)
 			return err == nil
 		}, time.Minute, 10*time.Millisecond)
-		require.Equal(t, 2, s.bindings(), "to the exchange for exchanges, and to the discard queue")
+		require.Equal(t, 1, s.bindings(), "to the fork")
 		require.NoError(t, d.Rebind(t.Context()))
-		require.Equal(t, 2, s.bindings())
+		require.Equal(t, 1, s.bindings())
 		require.NoError(t, s.Ch.ExchangeDelete(exchange, false, false))
 		require.Eventually(t, func() bool {
 			_, err := d.Bind(t.Context(), exchange, "k", nil, time.Hour)
@@ -53,7 +53,7 @@ func TestDestinations_ExchangeGone(t *testing.T) {
 		}, time.Minute, 10*time.Millisecond)
 		_, err := d.Bind(t.Context(), exchange, "k", nil, time.Hour)
 		require.ErrorIs(t, err, delayer.ErrUnroutable)
-		require.Equal(t, 1, s.bindings(), "not to the discard queue, which would lose what matches it alone")
+		require.Equal(t, 1, s.bindings(), "to the fork")
 		require.False(t, d.Vouches(exchange, "k"))
 	}
 }

@@ -62,6 +62,7 @@ func (s *staged) config() delivery.MoverConfig {
 	s.Cleanup(dests.Close)
 	return delivery.MoverConfig{
 		Destinations: dests, Control: control, Publisher: p, Rules: delivery.Rules{Own: hasWaited}, Resend: true,
+		Watch:   func() {},
 		Restore: func(ctx context.Context, p topology.Plan) error { return objects.Of(control, "test").Apply(ctx, p) },
 		Delay:   func(context.Context, message.Envelope, string, time.Duration, amqp091.Publishing) error { return nil },
 	}

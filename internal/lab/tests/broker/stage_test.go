@@ -1,0 +1,160 @@
+package broker_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/backend/fixedtiers"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// These tests take away a part of the delivery stage while messages wait. A message for an exchange
+// also goes to the discard queue: it must never go there alone.
+
+// longEnough is a delay after which the Delayer of a test has been closed and opened again.
+const longEnough = 3 * time.Second
+
+func ladder() backend.Config {
+	return backend.Config{BinaryLadder: binaryladder.Config{Tick: tick, Steps: "100ms,200ms,400ms,800ms,1600ms,3200ms"}}
+}
+
+// send publishes n messages with numbers as bodies.
+func (b *mended) send(exchange, key string, delay time.Duration, n int) {
+	b.Helper()
+	for i := range n {
+		require.NoError(b, b.d.Publish(b.Context(), exchange, key, delay, amqp091.Publishing{Body: fmt.Append(nil, i)}))
+	}
+}
+
+// all waits for the n messages of send. One may come twice: at least once.
+func (b *mended) all(n int) {
+	b.Helper()
+	came := map[string]bool{}
+	for deadline := time.After(patience); len(came) < n; {
+		select {
+		case d := <-b.got:
+			came[string(d.Body)] = true
+		case <-deadline:
+			b.Fatalf("%d of %d messages are lost", n-len(came), n)
+		}
+	}
+}
+
+// reopen ends the Delayer, and opens another one that knows nothing of it, with between between them.
+func (b *mended) reopen(between func()) {
+	b.Helper()
+	require.NoError(b, b.d.Close())
+	between()
+	b.d = rabbittest.Open(b, b.cfg)
+}
+
+// removed deletes an exchange of the Delayer's.
+func (b *mended) removed(suffix string) {
+	b.Helper()
+	require.NoError(b, b.Ch.ExchangeDelete(b.cfg.Prefix+suffix, false, false))
+}
+
+// TestStage_ExchangesDeletedAndPublisherRestarted: who declares the exchange for exchanges again
+// knows no destination.
+func TestStage_ExchangesDeletedAndPublisherRestarted(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, ladder())
+	b.send(b.exchange(), b.queue, longEnough, 50)
+	b.reopen(func() { b.removed(".delivery.exchanges") })
+	b.all(50)
+}
+
+// TestStage_ExchangesDeletedJustBeforeDue: nobody has noticed when the messages come.
+func TestStage_ExchangesDeletedJustBeforeDue(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, ladder())
+	b.send(b.exchange(), b.queue, 1500*time.Millisecond, 50)
+	b.removed(".delivery.exchanges")
+	b.all(50)
+}
+
+// TestStage_ExchangesDeletedBesideAnotherProcess: a Delayer that never published is enough.
+func TestStage_ExchangesDeletedBesideAnotherProcess(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, ladder())
+	b.d = rabbittest.Open(t, b.cfg) // the other one stays
+	b.send(b.exchange(), b.queue, 2*time.Second, 50)
+	require.NoError(t, b.d.Close())
+	b.removed(".delivery.exchanges")
+	b.all(50)
+}
+
+// leading are the bindings by which messages for exchanges leave an exchange of the stage.
+func (b *mended) leading(exchange string) (list []topology.Binding) {
+	b.Helper()
+	stage := delivery.NewStage(b.cfg.Prefix, true)
+	key := delivery.Key(exchange, "", 1)
+	for _, target := range []string{".delivery.exchanges", ".delivery.fork"} {
+		list = append(list, topology.Binding{Source: stage.Exchange(), Key: key, Target: b.cfg.Prefix + target, ToExchange: true})
+	}
+	return list
+}
+
+// TestStage_BindingRemoved: somebody has removed the way from the delivery exchange towards a
+// destination exchange, and nothing else.
+func TestStage_BindingRemoved(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, ladder())
+	exchange := b.exchange()
+	b.send(exchange, exchange, longEnough, 50)
+	b.Bind(b.queue, exchange, exchange, nil)
+	b.reopen(func() {
+		for _, binding := range b.leading(exchange) {
+			require.NoError(t, b.Ch.ExchangeUnbind(binding.Target, binding.Key, binding.Source, false, nil))
+		}
+	})
+	b.all(50)
+}
+
+// TestStage_DiscardDeletedAndPublisherRestarted: messages that the user's exchange does not route
+// still stall nobody.
+func TestStage_DiscardDeletedAndPublisherRestarted(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, ladder())
+	exchange := b.exchange()
+	b.send(exchange, "nothing-is-bound-for-this", longEnough, 40)
+	b.send("", b.queue, longEnough, 5)
+	b.reopen(func() {
+		_, err := b.Ch.QueueDelete(b.cfg.Prefix+".discard", false, false, false)
+		require.NoError(t, err)
+	})
+	b.all(5)
+}
+
+// TestStage_RouteWithoutADelayer: with fixedtiers, messages of an existing exchange wait in a tier
+// without any Delayer.
+func TestStage_RouteWithoutADelayer(t *testing.T) {
+	t.Parallel()
+	r := rabbittest.NewRig(t, rabbittest.Broker(t))
+	cfg := backend.Config{
+		Options: delayer.Options{URL: r.Broker.URL(), Prefix: rabbittest.Prefix(t)}, Backend: "fixedtiers",
+		FixedTiers: fixedtiers.Config{Tiers: []time.Duration{time.Second}},
+	}
+	_, err := backend.Apply(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = backend.Remove(within(t), cfg, true) })
+	routes := cfg.Prefix + ".delay"
+	r.Bind(r.Queue("q", nil), "#", routes+".exchange", nil)
+	const n = 10
+	for range n {
+		r.Publish("", routes+".route.1s.queue", amqp091.Publishing{})
+	}
+	require.NoError(t, r.Ch.ExchangeDelete(routes+".exchange", false, false))
+	for range n {
+		r.Take(cfg.Prefix + ".misrouted")
+	}
+}
