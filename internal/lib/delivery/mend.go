@@ -8,16 +8,19 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // mendEvery is the least time between two repairs of the same bindings: thousands of messages may
-// lack them, or have a destination that is gone.
+// lack them.
 const mendEvery = 5 * time.Second
 
-// A gap is a waiting queue whose bindings for keys of so many words were missing.
+// A gap is what bindings were missing from: a waiting queue, or the way to a destination, for keys of
+// so many words; or the stage, if it names neither.
 type gap struct {
-	queue string
-	words int
+	queue       string
+	destination string // as Place names it
+	words       int
 }
 
 // repairs remembers when bindings were last made.
@@ -33,28 +36,32 @@ func (r *repairs) due(g gap, now time.Time) bool {
 	if at, ok := r.last[g]; ok && now.Sub(at) < mendEvery {
 		return false
 	}
-	if r.last == nil || len(r.last) > 1000 { // bounds the memory; queues have few neighbours
+	if r.last == nil || len(r.last) > 1000 { // bounds the memory
 		r.last = map[gap]time.Time{}
 	}
 	r.last[g] = now
 	return true
 }
 
-// mend makes the bindings by which a message should have left a waiting queue. Another process that
-// declares our exchanges again does not know which bindings this one has made on use. A misrouted
-// message shows which are missing. If that fails the message is sent on nevertheless; the next one
-// tries again.
-func (m *Mover) mend(ctx context.Context, d *amqp091.Delivery) {
-	g := gap{lastQueue(d.Headers), message.Words(d.RoutingKey)}
-	if g.queue == "" || !m.repairs.due(g, time.Now()) {
+// mend makes the bindings by which a message should have got from its last waiting queue to its
+// destination. Another process that declares our exchanges again does not know which bindings this one
+// has made on use. A misrouted message shows which are missing: its own. Those of other destinations
+// may be there, and to make thousands again would slow all who publish. If mend fails, the next
+// message tries again.
+func (m *Mover) mend(ctx context.Context, l *letter) {
+	queue, words := lastQueue(l.Headers), message.Words(l.RoutingKey)
+	if queue == "" {
 		return
 	}
 	var err error
-	if m.cfg.Leaving != nil {
-		err = m.cfg.Restore(ctx, m.cfg.Leaving(g.queue, g.words))
+	if l.envelope.Exchange != "" && m.repairs.due(gap{}, time.Now()) {
+		err = m.cfg.Restore(ctx, topology.Plan{Bindings: m.stage.Plan().Bindings})
 	}
-	if err == nil {
-		err = m.cfg.Destinations.Rebind(ctx)
+	if err == nil && m.cfg.Leaving != nil && m.repairs.due(gap{queue: queue, words: words}, time.Now()) {
+		err = m.cfg.Restore(ctx, m.cfg.Leaving(queue, words))
+	}
+	if err == nil && m.repairs.due(gap{destination: l.place(), words: words}, time.Now()) {
+		err = m.cfg.Destinations.Mend(ctx, l.envelope.Exchange, l.RoutingKey)
 	}
 	if err != nil {
 		m.failed("cannot make the bindings that a message has missed", err)

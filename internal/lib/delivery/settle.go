@@ -25,8 +25,8 @@ type letter struct {
 // pause.
 func (m *Mover) settle(ctx context.Context, d *amqp091.Delivery, came origin) {
 	l := m.read(d, came)
-	if l.envelope.ID != "" {
-		m.mend(ctx, d)
+	if l.action != send && l.envelope.ID != "" { // a message whose destination is gone misses no binding
+		m.mend(ctx, l)
 	}
 	if l.action == wait && !m.pause(ctx, pauseFor(m.again.add(l.envelope.ID))) {
 		return
@@ -36,6 +36,9 @@ func (m *Mover) settle(ctx context.Context, d *amqp091.Delivery, came origin) {
 		if err == nil {
 			_ = d.Ack(false) // fails only where the channel is lost
 			m.tell(l, done)
+			if done == send {
+				m.mend(ctx, l)
+			}
 			return
 		}
 		how := l.failed(err)

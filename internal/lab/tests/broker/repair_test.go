@@ -114,7 +114,7 @@ func TestLadder_ObjectsDeclaredAgainByOthers(t *testing.T) {
 	b.arrives(exchange, delay, true)
 	for _, suffix := range []string{
 		".ladder.step.200ms", ".ladder.step.100ms", ".ladder.wait.100ms", ".ladder.wait.200ms", ".ladder.enter",
-		".delivery", ".delivery.exchanges",
+		".delivery", ".delivery.exchanges", ".delivery.fork",
 	} {
 		b.replace(suffix)
 		for _, direct := range []bool{false, true} { // the first one shows what is missing
