@@ -124,6 +124,23 @@ func (s *staged) misroute(id, exchange, key string, delay, waited time.Duration)
 	}))
 }
 
+// TestMover_Watch: whoever is at work also looks after the topology, and others need not.
+func TestMover_Watch(t *testing.T) {
+	t.Parallel()
+	s := newStaged(t)
+	var first, second atomic.Int64
+	c := s.config()
+	c.Watch = func() { first.Add(1) }
+	s.start(c)
+	require.EqualValues(t, 1, first.Load())
+	c = s.config()
+	c.Watch = func() { second.Add(1) }
+	other := delivery.StartMover(c)
+	s.Cleanup(other.Close)
+	require.Eventually(t, other.Watched, patience, 10*time.Millisecond)
+	require.Zero(t, second.Load())
+}
+
 func TestMover_WhatCameWhileItWasAtWork(t *testing.T) {
 	t.Parallel()
 	s := newStaged(t)

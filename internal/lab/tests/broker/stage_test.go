@@ -120,6 +120,23 @@ func TestStage_BindingRemoved(t *testing.T) {
 	b.all(50)
 }
 
+// TestStage_WayToExchangesRemoved: the one binding that can be missed without a message being misrouted
+// is made again by a Delayer that never published.
+func TestStage_WayToExchangesRemoved(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, ladder())
+	from, to := b.cfg.Prefix+".delivery.fork", b.cfg.Prefix+".delivery.exchanges"
+	probe := b.Queue("probe", nil)
+	b.Bind(probe, probe, to, nil)
+	b.Publish(from, probe, amqp091.Publishing{})
+	b.Take(probe)
+	require.NoError(t, b.Ch.ExchangeUnbind(to, "", from, false, nil))
+	require.Eventually(t, func() bool {
+		b.Publish(from, probe, amqp091.Publishing{}) // to the discard queue, until it is back
+		return b.Count(probe) > 0
+	}, patience, 100*time.Millisecond)
+}
+
 // TestStage_DiscardDeletedAndPublisherRestarted: messages that the user's exchange does not route
 // still stall nobody.
 func TestStage_DiscardDeletedAndPublisherRestarted(t *testing.T) {
