@@ -27,8 +27,8 @@ func (p Problem) String() string { return p.Object + ": " + p.Detail }
 // Verify asks the management API of the configuration for what [Open] declares. It returns a Problem
 // for each queue, exchange or binding that is missing or has other arguments, for each binding of
 // our objects that no Delayer has made, and for each policy that would make messages early or
-// late, lose them or misroute them. Bindings that Delayers make when they first need them may be missing,
-// except with Declare off.
+// late, lose them or misroute them. Bindings that Delayers make when they first need them may be
+// missing, except with Declare off.
 //
 // The error is ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where the
 // API does not answer.
