@@ -276,6 +276,16 @@ func (c *Conn) Server() (frameSize int, product, version string) {
 	return conn.Config.FrameSize, product, version
 }
 
+// channelMax is how many channels the connection may have at a time. 0 means any number, or that
+// there is no connection.
+func (c *Conn) channelMax() int {
+	state, _ := c.now()
+	if state.conn == nil {
+		return 0
+	}
+	return int(state.conn.Config.ChannelMax)
+}
+
 // Close closes the connection, waiting up to two seconds for the broker's answer, and ends the
 // goroutine.
 func (c *Conn) Close() {

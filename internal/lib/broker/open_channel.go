@@ -30,7 +30,7 @@ type openChannel struct {
 	cause   error
 }
 
-func newOpenChannel(ch *amqp091.Channel, socket *wire) *openChannel {
+func newOpenChannel(ch *amqp091.Channel, socket *wire, window int) *openChannel {
 	o := &openChannel{
 		ch: ch, gathering: gathering{wire: socket},
 		closed:  make(chan struct{}),

@@ -41,9 +41,8 @@ type Publishing struct {
 // concurrent use.
 type Publisher struct {
 	backend  string
-	channels []*publisherChannel // one on each connection
-	direct   *publisherChannel   // for exchanges that are not ours: their errors close only this channel
-	alone    *publisherChannel   // for one message at a time that the broker may not accept
+	channels []*publisherChannel // one on each connection, for exchanges of ours
+	pool     *pool               // for other exchanges, and for messages that the broker may not accept
 	proof    proof
 
 	mu      sync.Mutex
@@ -63,11 +62,15 @@ func NewPublisher(backend string, onReset func(), conns ...*Conn) *Publisher {
 		onReset()
 	}
 	for _, conn := range conns {
-		p.channels = append(p.channels, newPublisherChannel(backend, conn, window, reset))
+		p.channels = append(p.channels, p.start(&publisherChannel{conn: conn, onReset: reset}))
 	}
-	p.direct = newPublisherChannel(backend, conns[0], window, func() {})
-	p.alone = newPublisherChannel(backend, conns[0], 1, func() {})
+	p.pool = newPool(backend, conns[0], &p.proof)
 	return p
+}
+
+func (p *Publisher) start(c *publisherChannel) *publisherChannel {
+	c.backend, c.proof = p.backend, &p.proof
+	return startPublisherChannel(c, window)
 }
 
 // Publish returns nil once the broker has confirmed the message. The error's kind is ErrNotSent,
@@ -79,12 +82,24 @@ func (p *Publisher) Publish(ctx context.Context, msg Publishing) error {
 		return err
 	}
 	defer p.pending.Done()
-	return p.publish(ctx, msg, p.shared(msg.Direct))
+	var shared *publisherChannel
+	if !msg.Direct {
+		shared = p.shared()
+	}
+	const wait = true
+	channel, slots, err := p.acquire(ctx, &msg, shared, wait)
+	if err != nil {
+		return err
+	}
+	return channel.publish(ctx, msg, slots)
 }
 
 // PublishDirect is Publish to an exchange that is not ours. The broker closes the channel if it
-// does not exist (ErrUnroutable) or the user may not write to it (ErrAccess). So the message has a
-// channel without others, whose outcome would be unknown.
+// does not exist (ErrUnroutable) or the user may not write to it (ErrAccess). Its queues may not
+// confirm for long. So messages share a channel only with those to the same exchange, or with the
+// default exchange to the same queue. At most 128 of them are unconfirmed at a time, and at most
+// 1,000 destinations have a channel, or half of what the broker's channel_max allows. A message
+// beyond waits until ctx ends (ErrNotSent).
 func (p *Publisher) PublishDirect(ctx context.Context, msg Publishing) error {
 	msg.Direct = true
 	return p.Publish(ctx, msg)
@@ -105,57 +120,37 @@ func (p *Publisher) enter(ctx context.Context) error {
 	return nil
 }
 
-// shared returns the channel for a message that may be on one with others: the next in turn.
-func (p *Publisher) shared(direct bool) *publisherChannel {
-	if direct {
-		return p.direct
-	}
+// shared returns the channel for a message to an exchange of ours: the next in turn.
+func (p *Publisher) shared() *publisherChannel {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.turn++
 	return p.channels[p.turn%len(p.channels)]
 }
 
-// publish publishes a pending message, on the shared channel if the broker will accept it.
-func (p *Publisher) publish(ctx context.Context, msg Publishing, shared *publisherChannel) error {
-	channel, err := p.acquire(ctx, msg, shared)
-	if err != nil {
-		return err
+// acquire returns the channel for a message, with slots: its stream's, the shared one, or one of the
+// pool. Without wait it fails with errBusy instead of waiting.
+func (p *Publisher) acquire(ctx context.Context, msg *Publishing, shared *publisherChannel, wait bool) (c *publisherChannel, slots int, err error) {
+	switch {
+	case msg.Stream != "":
+		if c, err = p.stream(msg.Stream); err != nil {
+			return nil, 0, err
+		}
+		return c, 1, c.slot(ctx, wait)
+	case !msg.Direct && p.proof.covers(len(msg.Message.Body)):
+		return shared, 1, shared.slot(ctx, wait)
 	}
-	if channel == p.alone {
+	if !msg.Direct {
 		msg.Written = nil // others overtake it until it is confirmed
 	}
-	err = channel.publish(ctx, msg)
-	p.proof.learn(msg, err)
-	return err
-}
-
-// acquire returns the channel for a message, with a slot: its stream's, the shared one, or the one
-// where the message is alone. While it waits for the latter, another message may prove that the shared
-// one will do.
-func (p *Publisher) acquire(ctx context.Context, msg Publishing, shared *publisherChannel) (*publisherChannel, error) {
-	if msg.Stream != "" {
-		channel, err := p.stream(msg.Stream)
-		if err != nil {
-			return nil, err
-		}
-		return channel, channel.acquire(ctx)
+	if c, err = p.pool.take(ctx, msg.destination(), wait); err != nil {
+		return nil, 0, err
 	}
-	if p.proof.covers(msg) {
-		return shared, shared.acquire(ctx)
+	if slots, err = c.acquire(ctx, msg, wait); err != nil {
+		p.pool.put(c)
+		return nil, 0, err
 	}
-	if err := p.alone.acquire(ctx); err != nil {
-		return nil, err
-	}
-	if limit, is := p.proof.oversize(msg); is {
-		p.alone.release()
-		return nil, p.fail(delayer.ErrInvalid, fmt.Errorf("the body has %d bytes, the broker accepts %d (max_message_size)", len(msg.Message.Body), limit))
-	}
-	if p.proof.covers(msg) {
-		p.alone.release()
-		return shared, shared.acquire(ctx)
-	}
-	return p.alone, nil
+	return c, slots, nil
 }
 
 func (p *Publisher) fail(kind, cause error) error {
@@ -175,16 +170,16 @@ func (p *Publisher) Close() {
 	case <-drained:
 	case <-time.After(drainTimeout):
 	}
-	all = append(all, p.alone, p.direct)
+	all = append(all, p.pool.close()...)
 	all = append(all, p.channels...)
 	for _, c := range all {
 		c.cancel()
 	}
 	for _, c := range all {
 		c.conn.Close() // also ends a write into a full socket
-		<-c.done
-		c.retiring.Wait()
+		c.ended()
 	}
+	p.pool.retired.Wait()
 	<-drained
 }
 
@@ -216,8 +211,7 @@ func (p *Publisher) stream(name string) (*publisherChannel, error) {
 	}
 	c, known := p.streams[name]
 	if !known {
-		c = newPublisherChannel(p.backend, p.direct.conn, window, func() {})
-		c.stream = true
+		c = p.start(&publisherChannel{conn: p.channels[0].conn, stream: true, onReset: func() {}})
 		p.streams[name] = c
 	}
 	return c, nil

@@ -3,8 +3,10 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -21,11 +23,19 @@ const window = 1024
 type publisherChannel struct {
 	backend string
 	conn    *Conn
+	proof   *proof
 	stream  bool   // it writes to one stream and nothing else
 	onReset func() // called when it is opened again after it was lost
 
+	pool    *pool       // that it is of; nil for others
+	to      destination // that it is lent to; guarded by pool.mu, as users
+	users   int         // who use it for that destination
+	since   time.Time   // it is free
+	accepts atomic.Bool // the destination has taken a message since
+
 	requests chan *request // buffered: the writer finds the next without waking its caller first
 	slots    chan struct{} // one for each message without a confirm
+	gate     chan struct{} // held while waiting for slots of a channel of a pool
 	body     []byte        // the writer's copy of a body
 
 	ctx      context.Context
@@ -34,63 +44,114 @@ type publisherChannel struct {
 	retiring sync.WaitGroup // channels that another has replaced
 }
 
-func newPublisherChannel(backend string, conn *Conn, window int, onReset func()) *publisherChannel {
-	c := &publisherChannel{
-		backend: backend, conn: conn, onReset: onReset,
-		requests: make(chan *request, window), slots: make(chan struct{}, window), done: make(chan struct{}),
-	}
+// startPublisherChannel lets c run, with so many messages unconfirmed at a time.
+func startPublisherChannel(c *publisherChannel, window int) *publisherChannel {
+	c.requests, c.slots = make(chan *request, window), make(chan struct{}, window)
+	c.gate, c.done = make(chan struct{}, 1), make(chan struct{})
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	go c.run()
 	return c
+}
+
+// ended waits for the goroutines, after cancel.
+func (c *publisherChannel) ended() {
+	<-c.done
+	c.retiring.Wait()
 }
 
 func (c *publisherChannel) fail(kind, cause error, hint string) *delayer.Error {
 	return &delayer.Error{Op: "publish", Backend: c.backend, Kind: kind, Cause: cause, Hint: hint}
 }
 
-// acquire waits for a slot, which release or publish frees.
-func (c *publisherChannel) acquire(ctx context.Context) error {
+// slot waits for a slot, unless it must not.
+func (c *publisherChannel) slot(ctx context.Context, wait bool) error {
+	return c.enter(ctx, c.slots, wait)
+}
+
+// enter waits until there is room in a channel of this channel's.
+func (c *publisherChannel) enter(ctx context.Context, room chan struct{}, wait bool) error {
 	select {
-	case c.slots <- struct{}{}:
+	case room <- struct{}{}:
+		return nil
+	default:
+	}
+	if !wait {
+		return errBusy
+	}
+	select {
+	case room <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return c.fail(delayer.ErrNotSent, context.Cause(ctx), "the broker has not confirmed the messages before it")
 	}
 }
 
-func (c *publisherChannel) release() { <-c.slots }
+// acquire waits for a slot of a channel of a pool. If the broker may close the channel because of
+// the message, it waits for all slots: the message is alone then. slots says how many it has.
+func (c *publisherChannel) acquire(ctx context.Context, msg *Publishing, wait bool) (slots int, err error) {
+	if err := c.enter(ctx, c.gate, wait); err != nil {
+		return 0, err
+	}
+	defer func() { <-c.gate }()
+	for slots < cap(c.slots) && (slots == 0 || !c.covers(msg)) {
+		if err := c.slot(ctx, wait); err != nil {
+			c.free(slots)
+			return 0, err
+		}
+		slots++
+	}
+	if c.covers(msg) { // those before it have proved that the broker takes it
+		c.free(slots - 1)
+		return 1, nil
+	}
+	if limit, is := c.proof.oversize(msg); is {
+		c.free(slots)
+		return 0, c.fail(delayer.ErrInvalid, fmt.Errorf("the body has %d bytes, the broker accepts %d (max_message_size)", len(msg.Message.Body), limit), "")
+	}
+	return slots, nil
+}
 
-// tryAcquire takes a slot if one is free.
-func (c *publisherChannel) tryAcquire() bool {
-	select {
-	case c.slots <- struct{}{}:
-		return true
-	default:
-		return false
+// covers reports whether a message may share the channel with others.
+func (c *publisherChannel) covers(msg *Publishing) bool {
+	return c.proof.covers(len(msg.Message.Body)) && (c.accepts.Load() || !msg.Direct)
+}
+
+// free frees slots, so that others may have them.
+func (c *publisherChannel) free(slots int) {
+	for range slots {
+		<-c.slots
 	}
 }
 
-// publish publishes a message and waits for its confirm. It needs a slot.
-func (c *publisherChannel) publish(ctx context.Context, msg Publishing) error {
-	req, err := c.submit(ctx, msg)
+// release frees what a message has of the channel.
+func (c *publisherChannel) release(slots int) {
+	c.free(slots)
+	if c.pool != nil {
+		c.pool.put(c)
+	}
+}
+
+// publish publishes a message and waits for its confirm. It needs slots.
+func (c *publisherChannel) publish(ctx context.Context, msg Publishing, slots int) error {
+	req, err := c.submit(ctx, msg, slots)
 	if err != nil {
 		return err
 	}
 	return c.await(ctx, req)
 }
 
-// submit hands a message to the goroutine that writes. It needs a slot, which await frees; so does
+// submit hands a message to the goroutine that writes. It needs slots, which await frees; so does
 // submit with an error.
-func (c *publisherChannel) submit(ctx context.Context, msg Publishing) (*request, error) {
-	req := newRequest(msg, ctx.Done() != nil)
+func (c *publisherChannel) submit(ctx context.Context, msg Publishing, slots int) (*request, error) {
+	req := newRequest(msg, slots, ctx.Done() != nil)
 	select {
 	case c.requests <- req:
 		return req, nil
 	case <-ctx.Done():
-		c.release()
+		c.release(slots)
 		return nil, c.fail(delayer.ErrNotSent, c.conn.gaveUp(ctx), "")
 	case <-c.done:
-		c.release()
+		c.release(slots)
 		return nil, c.fail(delayer.ErrClosed, nil, "")
 	}
 }
@@ -105,9 +166,10 @@ func (c *publisherChannel) await(ctx context.Context, req *request) error {
 		go c.settle(req, w)
 		return c.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended before the broker's confirm")
 	}
-	c.release()
-	defer w.channel.unconfirmed.Done()
 	err = c.outcome(w, req)
+	c.learn(req, err)
+	w.channel.unconfirmed.Done()
+	c.release(req.slots)
 	req.recycle()
 	return err
 }
@@ -119,7 +181,7 @@ func (c *publisherChannel) written(ctx context.Context, req *request) (w writeRe
 	case w = <-req.written:
 	case <-ctx.Done():
 		if req.withdraw() {
-			c.release()
+			c.release(req.slots)
 			return w, c.fail(delayer.ErrNotSent, c.conn.gaveUp(ctx), "")
 		}
 		select {
@@ -130,13 +192,13 @@ func (c *publisherChannel) written(ctx context.Context, req *request) (w writeRe
 		}
 	case <-c.done:
 		if req.withdraw() {
-			c.release()
+			c.release(req.slots)
 			return w, c.fail(delayer.ErrClosed, nil, "")
 		}
 		w = <-req.written
 	}
 	if w.err != nil {
-		c.release()
+		c.release(req.slots)
 		return w, w.err
 	}
 	return w, nil
@@ -155,7 +217,7 @@ func (c *publisherChannel) outcome(w writeResult, req *request) error {
 		return nil
 	}
 	if w.channel.ch.IsClosed() {
-		return c.closed(w, req.msg.Direct)
+		return c.closed(w, req)
 	}
 	w.channel.nacked()
 	return c.refused(req.msg.Sole)
@@ -171,23 +233,32 @@ func (c *publisherChannel) refused(sole bool) error {
 	return c.fail(delayer.ErrRefused, cause, "is a queue full, or without a majority of its replicas?")
 }
 
+// learn notes what the broker's answer tells of messages to come.
+func (c *publisherChannel) learn(req *request, err error) {
+	if err == nil || errors.Is(err, ErrReturned) || errors.Is(err, delayer.ErrRefused) {
+		c.proof.taken(len(req.msg.Message.Body))
+		if !c.accepts.Load() {
+			c.accepts.Store(true)
+		}
+		return
+	}
+	c.proof.learn(err)
+}
+
 // closed is the outcome of a message whose channel was lost before its confirm. If no other message
 // was on the channel and the broker closed it because of a message, it was this one.
-func (c *publisherChannel) closed(w writeResult, direct bool) error {
+func (c *publisherChannel) closed(w writeResult, req *request) error {
 	cause := w.channel.lost()
 	hint, kind := refusal(cause)
-	only := c.alone() || w.channel.sent.Load() == 1
+	only := req.slots > 1 || w.channel.sent.Load() == 1
 	switch {
 	case !only || kind == nil:
 		return c.fail(delayer.ErrUnknown, plain(cause), "the channel was lost before the broker's confirm")
-	case errors.Is(kind, delayer.ErrUnroutable) && !direct: // an exchange of ours is gone
+	case errors.Is(kind, delayer.ErrUnroutable) && !req.msg.Direct: // an exchange of ours is gone
 		return c.fail(kind, &reason{text: plain(cause).Error(), err: ErrReturned}, "")
 	}
 	return c.fail(kind, plain(cause), hint)
 }
-
-// alone says that one message at a time is on the channel.
-func (c *publisherChannel) alone() bool { return cap(c.slots) == 1 }
 
 // settle cleans up after a caller who has left. The slot is free once the message is confirmed or
 // its channel is lost.
@@ -197,7 +268,7 @@ func (c *publisherChannel) settle(req *request, w writeResult) {
 		w.channel.returned(req.msg.Message.Headers[delayer.Header])
 		w.channel.unconfirmed.Done()
 	}
-	c.release()
+	c.release(req.slots)
 }
 
 // run opens a channel and serves it until it is lost or replaced, again and again.
@@ -213,6 +284,7 @@ func (c *publisherChannel) run() {
 		if lost {
 			c.onReset()
 		}
+		c.accepts.Store(false) // its exchange may be gone
 		if lost = !c.serve(o); !lost {
 			c.retiring.Go(o.retire)
 		}
@@ -224,7 +296,7 @@ func (c *publisherChannel) open() (*openChannel, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := newOpenChannel(ch, socket)
+	o := newOpenChannel(ch, socket, cap(c.slots))
 	if err := ch.Confirm(waitForAnswer); err != nil {
 		return nil, err
 	}
@@ -243,8 +315,8 @@ func (c *publisherChannel) refuse(err error) {
 	}
 }
 
-// serve writes requests to the channel until it is lost or to be replaced. alive is false if it was
-// lost. What waits is written together: system calls are a fifth of what a message costs us. While
+// serve writes requests to the channel until it is lost or not needed any more. alive is false if it
+// was lost. What waits is written together: system calls are a fifth of what a message costs us. While
 // the broker blocks the connection it takes no request: one that is not sent can still be
 // withdrawn.
 func (c *publisherChannel) serve(o *openChannel) (alive bool) {
@@ -282,7 +354,7 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 			case <-o.renew:
 				return true
 			case <-c.ctx.Done():
-				return false
+				return true
 			}
 		}
 	}
@@ -298,11 +370,11 @@ func (c *publisherChannel) putBack(req *request) bool {
 	}
 }
 
-// report logs the loss of a channel, unless its connection logs it or its only caller gets the
-// error.
+// report logs the loss of a channel, unless its connection logs it or it concerns only callers who
+// get the error.
 func (c *publisherChannel) report(o *openChannel) {
 	var amqpErr *amqp091.Error
-	if c.ctx.Err() == nil && !c.alone() && errors.As(o.cause, &amqpErr) && amqpErr.Server && amqpErr.Recover {
+	if c.ctx.Err() == nil && c.pool == nil && errors.As(o.cause, &amqpErr) && amqpErr.Server && amqpErr.Recover {
 		c.conn.log.Warn("publishing channel lost", "error", plain(o.cause))
 	}
 }

@@ -15,6 +15,7 @@ import (
 // A request goes from Publish to the goroutine that writes, which answers on written.
 type request struct {
 	msg     Publishing
+	slots   int  // of its channel: one, or all of a channel where it is alone
 	copied  bool // take has copied the caller's memory, which must not be read once the caller has left
 	written chan writeResult
 
@@ -34,9 +35,9 @@ const (
 var requests = sync.Pool{New: func() any { return &request{written: make(chan writeResult, 1)} }}
 
 // newRequest returns a request for a message. copied: the caller may leave before it is written.
-func newRequest(msg Publishing, copied bool) *request {
+func newRequest(msg Publishing, slots int, copied bool) *request {
 	r := requests.Get().(*request)
-	r.msg, r.copied, r.state = msg, copied, queued
+	r.msg, r.slots, r.copied, r.state = msg, slots, copied, queued
 	return r
 }
 

@@ -1,0 +1,137 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+)
+
+// stuckQueue is a quorum queue that confirms nothing, as one without a majority, until the test ends.
+func stuckQueue(t *testing.T, c *broker.Control) string {
+	t.Helper()
+	queue := declare(t, c, amqp091.Table{"x-queue-type": "quorum"})
+	rabbittest.Suspend(t, rabbittest.Broker(t), queue)
+	return queue
+}
+
+// sized is a message to a queue whose body has so many bytes.
+func sized(queue string, n int) broker.Publishing {
+	return sealed(queue, amqp091.Publishing{Body: make([]byte, n)})
+}
+
+// TestStuck_First: the first message of a Publisher goes to a queue that does not answer. It costs
+// nobody else, also after a reconnect.
+func TestStuck_First(t *testing.T) {
+	t.Parallel()
+	_, c := open(t, rabbittest.Broker(t).URL(), noReset)
+	stuck, good := stuckQueue(t, c), declare(t, c, nil)
+	proxy, address := proxied(t)
+	p, _ := open(t, at(t, address), noReset)
+	for range 2 {
+		require.ErrorIs(t, p.PublishDirect(short(t), to(stuck)), delayer.ErrUnknown)
+		require.ErrorIs(t, p.PublishDirect(short(t), to(stuck)), context.DeadlineExceeded)
+		require.NoError(t, p.Publish(seconds(t), to(good)))
+		require.NoError(t, p.PublishDirect(seconds(t), to(good)))
+		proxy.Cut()
+	}
+}
+
+// TestStuck_Larger: so does the largest body that the Publisher has seen, and the first message to
+// an exchange.
+func TestStuck_Larger(t *testing.T) {
+	t.Parallel()
+	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
+	stuck, good := stuckQueue(t, c), declare(t, c, nil)
+	require.NoError(t, p.Publish(within(t), to(good)))
+	require.NoError(t, p.PublishDirect(within(t), to(good)))
+	require.ErrorIs(t, p.PublishDirect(short(t), sized(stuck, 1000)), delayer.ErrUnknown)
+	for i, publish := range []func(context.Context, broker.Publishing) error{p.Publish, p.PublishDirect} {
+		require.NoError(t, publish(seconds(t), sized(good, 1000+i)))
+	}
+	first := to(good)
+	first.Exchange = "amq.direct"
+	require.NoError(t, c.Do(within(t), func(ch *amqp091.Channel) error { return ch.QueueBind(good, good, "amq.direct", false, nil) }))
+	require.NoError(t, p.PublishDirect(seconds(t), first))
+}
+
+// TestStuck_Many: more callers than a channel has slots, to a queue that has answered until then. The
+// broker would stop reading the whole connection if all of their messages were sent.
+func TestStuck_Many(t *testing.T) {
+	t.Parallel()
+	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
+	stuck, good := declare(t, c, amqp091.Table{"x-queue-type": "quorum"}), declare(t, c, nil)
+	require.NoError(t, p.Publish(within(t), to(good)))
+	require.NoError(t, p.PublishDirect(within(t), to(good)))
+	require.NoError(t, p.PublishDirect(within(t), to(stuck)))
+	rabbittest.Suspend(t, rabbittest.Broker(t), stuck)
+	ctx, cancel := context.WithTimeout(within(t), 3*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	var unknown, unsent atomic.Int64
+	for range 1100 {
+		wg.Go(func() {
+			switch err := p.PublishDirect(ctx, to(stuck)); {
+			case errors.Is(err, delayer.ErrUnknown):
+				unknown.Add(1)
+			case errors.Is(err, delayer.ErrNotSent):
+				unsent.Add(1)
+			default:
+				t.Errorf("to a queue that does not answer: %v", err)
+			}
+		})
+	}
+	published := 0
+	for ctx.Err() == nil {
+		require.NoError(t, p.Publish(seconds(t), to(good)))
+		require.NoError(t, p.PublishDirect(seconds(t), to(good)))
+		published++
+	}
+	wg.Wait()
+	t.Logf("%d pairs published meanwhile; %d unknown, %d not sent", published, unknown.Load(), unsent.Load())
+	for range 5 {
+		require.NoError(t, p.Publish(seconds(t), to(good)))
+		require.NoError(t, p.PublishDirect(seconds(t), to(good)), "nor afterwards")
+	}
+	require.EqualValues(t, 128, unknown.Load())
+	require.EqualValues(t, 1100-128, unsent.Load())
+}
+
+// TestStuck_NoChannelLeft: as many destinations do not confirm as there are channels. Another has to
+// wait, and is told why. Exchanges of ours have a channel of their own.
+func TestStuck_NoChannelLeft(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Own(t, rabbit.Options{Config: "channel_max = 4"})
+	p, c := open(t, b.URL(), noReset)
+	good := declare(t, c, nil)
+	require.NoError(t, p.PublishDirect(within(t), to(good)))
+	var resume func()
+	for range 2 {
+		stuck := declare(t, c, amqp091.Table{"x-queue-type": "quorum"})
+		resume = rabbittest.Suspend(t, b, stuck)
+		require.ErrorIs(t, p.PublishDirect(short(t), to(stuck)), delayer.ErrUnknown)
+	}
+	err := p.PublishDirect(short(t), to(good))
+	require.ErrorIs(t, err, delayer.ErrNotSent)
+	require.ErrorContains(t, err, "2 destinations have not confirmed their messages")
+	require.NoError(t, p.Publish(within(t), to(good)))
+	resume()
+	require.NoError(t, p.PublishDirect(within(t), to(good)))
+}
+
+// seconds is long for a message that nothing is wrong with.
+func seconds(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,201 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/delayer-go/delayer"
+)
+
+// A destination is what a message is published to.
+type destination struct {
+	exchange string
+	queue    string // with the default exchange
+}
+
+func (m *Publishing) destination() destination {
+	if m.Exchange == "" {
+		return destination{queue: m.Key}
+	}
+	return destination{exchange: m.Exchange}
+}
+
+// A pool lends each destination a channel for as long as messages to it are unconfirmed. So a
+// destination that does not confirm takes nothing from another, and an error that closes a channel
+// concerns messages to one destination.
+type pool struct {
+	backend string
+	open    func() *publisherChannel
+	most    func() int // channels that there may be
+
+	mu      sync.Mutex
+	lent    map[destination]*publisherChannel
+	free    []*publisherChannel // the one that was used last is the last
+	freed   chan struct{}       // closed when a channel is free, if somebody waits; nil otherwise
+	shrinks *time.Timer         // nil unless more are free than are kept
+	closed  bool
+	retired sync.WaitGroup // channels that were closed since they were not needed
+}
+
+const (
+	// poolWindow is how many messages to one destination may be unconfirmed. A channel whose queue
+	// does not answer is granted no more credit. RabbitMQ then reads 200 more of its messages, and
+	// after that nothing more from the whole connection (credit_flow).
+	poolWindow = 128
+	// keptFree is how many free channels stay open. Others are closed when they have been free for
+	// freeFor.
+	keptFree = 8
+	freeFor  = 10 * time.Second
+	// mostChannels bounds the pool. A broker with a smaller channel_max has room for others beside.
+	mostChannels = 1000
+)
+
+// newPool returns a pool with one channel that is open before it is needed.
+func newPool(backend string, conn *Conn, proof *proof) *pool {
+	p := &pool{backend: backend, lent: map[destination]*publisherChannel{}}
+	p.open = func() *publisherChannel {
+		return startPublisherChannel(&publisherChannel{backend: backend, conn: conn, proof: proof, onReset: func() {}, pool: p}, poolWindow)
+	}
+	p.most = func() int {
+		if all := conn.channelMax(); all > 0 {
+			return max(1, min(mostChannels, all/2))
+		}
+		return mostChannels
+	}
+	p.free = append(p.free, p.open())
+	return p
+}
+
+// errBusy is the error of who would have to wait and must not.
+var errBusy = errors.New("busy")
+
+// take returns the channel of a destination, which put gives back. If all are lent it waits, unless
+// it must not, for one that is free.
+func (p *pool) take(ctx context.Context, to destination, wait bool) (*publisherChannel, error) {
+	for {
+		c, freed := p.tryTake(to)
+		if c != nil {
+			return c, nil
+		}
+		if !wait && freed != nil {
+			return nil, errBusy
+		}
+		if freed == nil {
+			return nil, &delayer.Error{Op: "publish", Backend: p.backend, Kind: delayer.ErrClosed}
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return nil, &delayer.Error{
+				Op: "publish", Backend: p.backend, Kind: delayer.ErrNotSent, Cause: context.Cause(ctx),
+				Hint: fmt.Sprintf("%d destinations have not confirmed their messages, and there is no channel for another", p.most()),
+			}
+		}
+	}
+}
+
+// tryTake returns nil if there is no channel to be had, and what closes when there may be; that is
+// nil once the pool is closed.
+func (p *pool) tryTake(to destination) (c *publisherChannel, freed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil
+	}
+	if c = p.lent[to]; c == nil {
+		if c = p.spare(to); c == nil {
+			if p.freed == nil {
+				p.freed = make(chan struct{})
+			}
+			return nil, p.freed
+		}
+		p.lent[to] = c
+	}
+	c.users++
+	return c, nil
+}
+
+// spare takes a channel that is not lent: the one that the destination had, another, or a new one.
+// It returns nil if there are too many.
+func (p *pool) spare(to destination) *publisherChannel {
+	last := len(p.free) - 1
+	if last < 0 {
+		if len(p.lent) >= p.most() {
+			return nil
+		}
+		c := p.open()
+		c.to = to
+		return c
+	}
+	at := last
+	for at >= 0 && p.free[at].to != to {
+		at--
+	}
+	if at < 0 {
+		at = last
+	}
+	c := p.free[at]
+	p.free = slices.Delete(p.free, at, at+1)
+	if c.to != to {
+		c.to = to
+		c.accepts.Store(false)
+	}
+	return c
+}
+
+// put gives a channel back.
+func (p *pool) put(c *publisherChannel) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.users--; c.users > 0 {
+		return
+	}
+	delete(p.lent, c.to)
+	if p.freed != nil {
+		close(p.freed)
+		p.freed = nil
+	}
+	c.since = time.Now()
+	p.free = append(p.free, c)
+	p.shrinkLater()
+}
+
+// shrinkLater makes sure that channels are closed that are free and not kept. The caller holds mu.
+func (p *pool) shrinkLater() {
+	if p.shrinks == nil && len(p.free) > keptFree && !p.closed {
+		p.shrinks = time.AfterFunc(freeFor-time.Since(p.free[0].since), p.shrink)
+	}
+}
+
+func (p *pool) shrink() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shrinks = nil
+	for !p.closed && len(p.free) > keptFree && time.Since(p.free[0].since) >= freeFor {
+		c := p.free[0]
+		p.free = p.free[1:]
+		c.cancel()
+		p.retired.Go(c.ended)
+	}
+	p.shrinkLater()
+}
+
+// close takes the channels out of the pool. Whoever waits for one gets ErrClosed.
+func (p *pool) close() []*publisherChannel {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	if p.shrinks != nil {
+		p.shrinks.Stop()
+	}
+	if p.freed != nil {
+		close(p.freed)
+		p.freed = nil
+	}
+	return slices.AppendSeq(slices.Clone(p.free), maps.Values(p.lent))
+}
