@@ -62,8 +62,9 @@ func (g *gathering) begin() {
 	g.wire.gatherers++
 }
 
-// end writes what is gathered, unless another writer goes on. amqp091-go believes that it is
-// written: if it cannot be, the socket is closed, which ends the connection.
+// end writes what is gathered, also by others: among many writers there is always one that goes on.
+// amqp091-go believes that it is written: if it cannot be, the socket is closed, which ends the
+// connection.
 func (g *gathering) end() {
 	if !g.on {
 		return
@@ -73,9 +74,6 @@ func (g *gathering) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gatherers--
-	if w.gatherers > 0 {
-		return
-	}
 	if err := w.flush(); err != nil {
 		_ = w.Close()
 	}

@@ -50,14 +50,15 @@ func TestWire(t *testing.T) {
 	send(t, w, "c")
 	one.end()
 	one.end()
-	require.Equal(t, []string{"a"}, s.writes, "the other still gathers")
+	require.Equal(t, []string{"a", "bc"}, s.writes, "of both")
 	send(t, w, "d")
+	require.Equal(t, []string{"a", "bc"}, s.writes, "the other still gathers")
 	other.end()
-	require.Equal(t, []string{"a", "bcd"}, s.writes)
+	require.Equal(t, []string{"a", "bc", "d"}, s.writes)
 	send(t, w, "e")
 	one.begin()
 	one.end()
-	require.Equal(t, []string{"a", "bcd", "e"}, s.writes)
+	require.Equal(t, []string{"a", "bc", "d", "e"}, s.writes)
 }
 
 // TestWire_Large: what is gathered is bounded, and goes before a message that is larger.
