@@ -40,9 +40,10 @@ type Delayer interface {
 	// are not ([ErrNotSent]).
 	//
 	// From one goroutine this is many times faster than Publish: up to some hundred messages are
-	// unconfirmed at a time. The delay of a message begins when it is sent. The order is that of
-	// one goroutine that calls Publish for each (see [Limits].Ordered). One connection is used, also
-	// where there are several.
+	// unconfirmed at a time. The delay of a message begins when it is sent. For messages with the
+	// same delay and destination the order is that of one goroutine that calls Publish for each (see
+	// [Limits].Ordered). Messages without a delay wait for none to another destination. One
+	// connection is used, also where there are several.
 	//
 	// messages is not modified, and not read any more once PublishBatch has returned.
 	PublishBatch(ctx context.Context, messages []Message) []error

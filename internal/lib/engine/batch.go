@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -14,11 +15,61 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-// PublishBatch implements [delayer.Delayer]. Messages that were certainly not stored, because
-// objects of ours are gone or the broker blocks publishers, are sent again behind the others.
+// PublishBatch implements [delayer.Delayer]. Messages without a delay go to their destinations
+// directly, and a destination may not confirm for long. So the messages of each are published beside
+// those of others, and so are all that have a delay.
 func (e *Engine) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
 	results := make([]error, len(messages))
-	todo := every(len(messages))
+	if !slices.ContainsFunc(messages, func(m delayer.Message) bool { return m.Delay == 0 }) {
+		e.publishInOrder(ctx, messages, results, every(len(messages)))
+		return results
+	}
+	var all sync.WaitGroup
+	room := make(chan struct{}, mostSequences)
+	for _, sequence := range sequences(messages) {
+		room <- struct{}{}
+		all.Go(func() {
+			e.publishInOrder(ctx, messages, results, slices.Values(sequence))
+			<-room
+		})
+	}
+	all.Wait()
+	return results
+}
+
+// mostSequences is how many parts of a batch are published at a time.
+const mostSequences = 256
+
+// sequences returns the indices of the messages with a delay, and of those without by destination.
+func sequences(messages []delayer.Message) [][]int {
+	type destination struct{ exchange, queue string }
+	var delayed []int
+	var direct [][]int
+	at := map[destination]int{}
+	for i := range messages {
+		m := &messages[i]
+		if m.Delay != 0 {
+			delayed = append(delayed, i)
+			continue
+		}
+		to := destination{exchange: m.Exchange}
+		if m.Exchange == "" {
+			to.queue = m.Key
+		}
+		n, known := at[to]
+		if !known {
+			n = len(direct)
+			at[to] = n
+			direct = append(direct, nil)
+		}
+		direct[n] = append(direct[n], i)
+	}
+	return append(direct, delayed)
+}
+
+// publishInOrder publishes messages one behind the other. Those that were certainly not stored,
+// because objects of ours are gone or the broker blocks publishers, are sent again behind the others.
+func (e *Engine) publishInOrder(ctx context.Context, messages []delayer.Message, results []error, todo iter.Seq[int]) {
 	var began map[int]time.Time // only of those on their way: a batch may be large
 	if e.settings.Observer.Published != nil {
 		began = map[int]time.Time{}
@@ -30,7 +81,7 @@ func (e *Engine) PublishBatch(ctx context.Context, messages []delayer.Message) [
 		}
 		r.run(ctx, todo)
 		if len(r.again) == 0 || attempt == attempts {
-			return results
+			return
 		}
 		todo = slices.Values(r.again)
 	}
