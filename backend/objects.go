@@ -174,7 +174,7 @@ func (c Config) connected(ctx context.Context, f func(*engine.Connected, engine.
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer conn.CloseBy(ctx)
 	return f(conn, settings, p)
 }
 

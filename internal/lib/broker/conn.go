@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -30,6 +31,8 @@ type Conn struct {
 	ctx    context.Context // ended by Close
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the goroutine has ended
+
+	goodbye atomic.Int64 // how long Close waits for the broker's answer
 
 	mu      sync.Mutex
 	at      int // index into all: the current address, or the last one
@@ -63,6 +66,7 @@ func Dial(ctx context.Context, opts Options) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{opts: opts, all: all, done: make(chan struct{}), changed: make(chan struct{})}
+	c.goodbye.Store(int64(closeTimeout))
 	c.log = opts.Slog().With("connection", opts.Name)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if c.outages = opts.Outages; c.outages == nil {
@@ -92,7 +96,7 @@ func (c *Conn) keep(up connState) {
 	for {
 		lost := c.watch(up)
 		if lost == nil {
-			_ = up.conn.CloseDeadline(time.Now().Add(closeTimeout))
+			_ = up.conn.CloseDeadline(time.Now().Add(time.Duration(c.goodbye.Load())))
 			return
 		}
 		c.set(connState{lastErr: lost})
@@ -291,4 +295,17 @@ func (c *Conn) channelMax() int {
 func (c *Conn) Close() {
 	c.cancel()
 	<-c.done
+}
+
+// CloseBy is Close that does not wait for the broker once ctx has ended: it has not answered then.
+func (c *Conn) CloseBy(ctx context.Context) {
+	left := time.Duration(0)
+	if ctx.Err() == nil {
+		left = closeTimeout
+	}
+	if by, ok := ctx.Deadline(); ok {
+		left = min(left, time.Until(by))
+	}
+	c.goodbye.Store(int64(left))
+	c.Close()
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -30,6 +31,9 @@ func classify(err error) (hint string, kind error) {
 	if errors.Is(amqpErr, amqp091.ErrVhost) {
 		return "does the virtual host exist, and may the user enter it?", delayer.ErrAccess
 	}
+	if limited.MatchString(amqpErr.Reason) {
+		return "raise that limit, or delete or close what is not needed: rabbitmqctl list_vhost_limits, list_user_limits", delayer.ErrUnavailable
+	}
 	switch amqpErr.Code {
 	case amqp091.AccessRefused:
 		if !amqpErr.Server || amqpErr == amqp091.ErrCredentials {
@@ -52,6 +56,10 @@ func classify(err error) (hint string, kind error) {
 	}
 	return "", delayer.ErrUnavailable
 }
+
+// limited matches the broker's answers to what is one too many: queues or connections of a vhost, a
+// user or the cluster. Their codes, 406 and 530, mean something else otherwise.
+var limited = regexp.MustCompile(`: (queue|exchange) limit |connection limit \(|the maximum allowed `)
 
 // refusal returns the kind and the hint of an error with which the broker closes a channel because
 // of one message. That message is not stored. kind is nil for any other error.

@@ -29,3 +29,26 @@ func TestAbsent(t *testing.T) {
 	}
 	require.False(t, Absent(errors.New("x")))
 }
+
+// TestLimited: what is one too many is neither a conflict nor a missing vhost.
+func TestLimited(t *testing.T) {
+	for reason, code := range map[string]int{
+		"PRECONDITION_FAILED - cannot declare queue 'q': queue limit in vhost '/' (5) is reached":                    amqp091.PreconditionFailed,
+		"PRECONDITION_FAILED - cannot declare queue 'q': queue limit in cluster (5) is reached":                      amqp091.PreconditionFailed,
+		"PRECONDITION_FAILED - cannot declare exchange 'x' in vhost '/': exchange limit of 5 is reached":             amqp091.PreconditionFailed,
+		"NOT_ALLOWED - access to vhost '/' refused for user 'guest': connection limit (1) is reached":                amqp091.NotAllowed,
+		"NOT_ALLOWED - connection refused for user 'guest': user connection limit (1) is reached":                    amqp091.NotAllowed,
+		"NOT_ALLOWED - number of channels opened for user 'guest' has reached the maximum allowed user limit of (1)": amqp091.NotAllowed,
+	} {
+		err := fmt.Errorf("wrapped: %w", &amqp091.Error{Code: code, Server: true, Reason: reason})
+		explained := Explain("declare", "", "queue q", err)
+		require.ErrorIs(t, explained, delayer.ErrUnavailable, reason)
+		require.ErrorContains(t, explained, "limit", reason)
+		require.False(t, permanent(err), reason)
+	}
+	other := &amqp091.Error{
+		Code: amqp091.PreconditionFailed, Server: true,
+		Reason: "PRECONDITION_FAILED - inequivalent arg 'x-max-length' for queue 'queue limit' in vhost '/': received none but current is the value '5' of type 'long'",
+	}
+	require.ErrorIs(t, Explain("declare", "", "queue q", other), delayer.ErrConflict)
+}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -160,8 +161,8 @@ func Unbind(ch *amqp091.Channel, b topology.Binding) error {
 // markerConflict explains that the objects of the prefix belong to another configuration.
 func markerConflict(backend string, p topology.Plan, at *located) error {
 	var amqpErr *amqp091.Error
-	if !errors.As(at.err, &amqpErr) || amqpErr.Code != amqp091.PreconditionFailed {
-		return nil
+	if !errors.As(at.err, &amqpErr) || !strings.Contains(amqpErr.Reason, "inequivalent arg") {
+		return nil // not every 406: the limit of exchanges is one too
 	}
 	for _, m := range p.Markers {
 		if at.object != describe("exchange", m.Name) {

@@ -78,7 +78,7 @@ func TestDelayer_DeclaringFails(t *testing.T) {
 			if name != "vhost deleted" { // where nothing can be asked either
 				rabbittest.Next(t, began)
 			}
-			const during, most = 4 * time.Second, 5 // after 1, 2 and 4 s, less up to half; and when it is reconnected
+			const during, most = 4 * time.Second, 10 // after 1, 2 and 4 s, less up to half, and again when it is reconnected
 			<-time.After(during)
 			lines = strings.Count(log.String(), "\n") - lines
 			t.Logf("%d attempts to declare and %d lines in %v", failed.Load(), lines, during)
