@@ -10,6 +10,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/flags"
 	"github.com/delayer-go/delayer/internal/app/migration/evacuate"
@@ -176,17 +177,13 @@ func (m *session) checkPolicies(ctx context.Context, p topology.Plan) error {
 	}
 }
 
-// removeBridge removes what a bridge left. force ignores what waits in the queues of the configured
-// backend. Those that were kept as unroutable are no matter.
+// removeBridge removes what a bridge left. Messages that were kept as unroutable are no matter.
 func (m *session) removeBridge(ctx context.Context, s *swap.Swapper, force bool) error {
-	if force {
-		return s.RemoveBridge(ctx, m.wire(), 0)
-	}
 	plan, err := backend.Topology(m.cfg)
 	if err != nil {
 		return err
 	}
-	waiting := 0
+	left := swap.Left{ByName: m.cfg.Backend == controller.Name, Force: force}
 	for _, q := range plan.Queues {
 		if q.Name == m.settings.UnroutableQueue() {
 			continue
@@ -195,9 +192,9 @@ func (m *session) removeBridge(ctx context.Context, s *swap.Swapper, force bool)
 		if err != nil {
 			return err
 		}
-		waiting += d.Messages
+		left.Waiting += d.Messages
 	}
-	return s.RemoveBridge(ctx, m.wire(), waiting)
+	return s.RemoveBridge(ctx, m.wire(), left)
 }
 
 // known refuses an exchange that does not exist and for which nothing waits: its name is mistyped. It

@@ -99,7 +99,7 @@ func writeResult(out io.Writer, exchange string, r swap.Result) {
 // rollbackCmd is `delayer migrate rollback`.
 type rollbackCmd struct {
 	exchangeFlags
-	Force bool `help:"After a bridge: remove what it left even if messages wait in the Delayer, which may be for it."`
+	Force bool `help:"After a bridge: remove what it left even if messages wait in the Delayer that only a bridge can deliver."`
 }
 
 // Run makes the exchange the plugin's again. Run again, it removes what a bridge left.

@@ -1,6 +1,7 @@
 package swap
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
@@ -46,9 +48,18 @@ func (s *Swapper) BridgeDepths(ctx context.Context, w Wire) ([]Depth, error) {
 	return all, nil
 }
 
-// RemoveBridge deletes what a bridge has left, once no message can be in it. waiting is how many
-// messages the Delayer still holds: they may be for the exchange behind.
-func (s *Swapper) RemoveBridge(ctx context.Context, w Wire, waiting int) error {
+// Left is what the Delayer still holds when a bridge is removed.
+type Left struct {
+	Waiting int // messages in its queues, for any destination
+	// ByName: the Delayer asks for an exchange by name when a message is due. No other can take its
+	// place, so what waits for the exchange behind must be delivered first.
+	ByName bool
+	Force  bool // remove the bridge although messages may wait for it
+}
+
+// RemoveBridge deletes what a bridge has left, once no message can be in it. What waits in the
+// Delayer for the exchange behind is delivered to the exchange itself from then on.
+func (s *Swapper) RemoveBridge(ctx context.Context, w Wire, left Left) error {
 	depths, err := s.BridgeDepths(ctx, w)
 	if err != nil {
 		return err
@@ -73,11 +84,11 @@ func (s *Swapper) RemoveBridge(ctx context.Context, w Wire, waiting int) error {
 			return s.fail("remove the bridge of", delayer.ErrConflict, untilEmpty, "messages are in queue %q, of which the broker counts none", d.Queue)
 		}
 	}
-	if waiting > 0 {
-		return s.fail("remove the bridge of", delayer.ErrConflict, "run this again when they are delivered; --force leaves those without a destination in the unroutable queue",
-			"%d messages wait in the Delayer, and may be for exchange %q", waiting, record.Behind(s.Prefix, s.Exchange))
+	ops, err := s.inherit(ctx, left)
+	if err != nil {
+		return err
 	}
-	ops := []Op{{Verb: Delete, Exchange: inventory.Exchange{Name: record.Behind(s.Prefix, s.Exchange)}}}
+	ops = append(ops, Op{Verb: Delete, Exchange: inventory.Exchange{Name: record.Behind(s.Prefix, s.Exchange)}})
 	for _, d := range depths {
 		if err := w.DeleteQueue(ctx, d.Queue); err != nil {
 			return err
@@ -97,6 +108,46 @@ func (s *Swapper) RemoveBridge(ctx context.Context, w Wire, waiting int) error {
 	r = r.To(step, s.Now())
 	r.Bridged = false
 	return s.Journal.Save(ctx, r)
+}
+
+// inherit leads what waits for the exchange behind to the exchange itself. It refuses while messages
+// may wait for a bridge. A Delayer binds each destination to the delivery stage, from its first
+// message on: where there is no binding, nothing waits.
+func (s *Swapper) inherit(ctx context.Context, left Left) (ops []Op, err error) {
+	if left.Waiting == 0 {
+		return nil, nil
+	}
+	const anyMode = false
+	stage := delivery.NewStage(s.Prefix, anyMode)
+	back, behind := record.Back(s.Prefix, s.Exchange), record.Behind(s.Prefix, s.Exchange)
+	there, err := s.Broker.Exists(ctx, s.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	awaited := ""
+	for _, source := range []string{stage.Exchange(), stage.Exchanges()} {
+		out, _, err := s.API.Bindings(ctx, source)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range out {
+			switch {
+			case !b.ToExchange && b.Target == back:
+				awaited = back
+			case b.ToExchange && b.Target == behind && there && !left.ByName:
+				b.Target = s.Exchange
+				ops = append(ops, Op{Verb: Bind, Binding: b})
+			case b.ToExchange && b.Target == behind:
+				awaited = cmp.Or(awaited, behind)
+			}
+		}
+	}
+	if awaited != "" && !left.Force {
+		return nil, s.fail("remove the bridge of", delayer.ErrConflict,
+			"run this again when they are delivered; --force leaves those without a destination in the unroutable queue",
+			"%d messages wait in the Delayer, and may be for %q", left.Waiting, awaited)
+	}
+	return ops, nil
 }
 
 // DeleteQueue deletes a queue that was found empty.

@@ -20,6 +20,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/swap"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 // kinds are the types by which the plugin's exchanges route in these tests.
@@ -497,15 +498,58 @@ func TestSwap_Front(t *testing.T) {
 		_, err := s.Rollback(t.Context())
 		require.NoError(t, err)
 		require.True(t, r.definition().Delayed())
-		require.ErrorContains(t, s.RemoveBridge(t.Context(), swap.Wire{Conn: r.conn}, 0), "5 messages are in queue")
+		require.ErrorContains(t, s.RemoveBridge(t.Context(), swap.Wire{Conn: r.conn}, swap.Left{}), "5 messages are in queue")
 		_, err = r.Ch.QueuePurge(record.Bridge(r.prefix, r.name), false)
 		require.NoError(t, err)
-		require.ErrorContains(t, s.RemoveBridge(t.Context(), swap.Wire{Conn: r.conn}, 9), "9 messages wait in the Delayer")
-		require.NoError(t, s.RemoveBridge(t.Context(), swap.Wire{Conn: r.conn}, 0))
+		require.NoError(t, s.RemoveBridge(t.Context(), swap.Wire{Conn: r.conn}, swap.Left{}))
 		latest, _ := s.Journal.Record()
 		require.Equal(t, record.Prepared, latest.Step)
 		require.False(t, latest.Bridged)
 	})
+}
+
+// TestSwap_BridgeLeft: the end of a bridge waits for no message of others. What waits for the exchange
+// behind is delivered by the exchange, and only what a bridge must deliver holds it up.
+func TestSwap_BridgeLeft(t *testing.T) {
+	t.Parallel()
+	r := newSwapRig(t)
+	r.delayed("topic", false, nil)
+	queue := r.queue("q", r.name, "k", nil)
+	d := rabbittest.Open(t, ladder(r.url, r.prefix))
+	const another, soon, late = "another", 2 * time.Second, time.Hour
+	require.NoError(t, d.Publish(t.Context(), "", r.Queue(another, nil), late, amqp091.Publishing{}))
+	remove := func(left swap.Left) (err error) {
+		r.tool(func(s *swap.Swapper) { err = s.RemoveBridge(t.Context(), swap.Wire{Conn: r.conn}, left) })
+		return err
+	}
+	bridge := func() {
+		r.switches(record.Bridging)
+		control := broker.NewControl(r.conn)
+		require.NoError(t, objects.Of(control, "test").Apply(t.Context(), record.BridgeSide(r.prefix, r.name)))
+	}
+	bridge()
+	r.switches(record.InPlace)
+	require.NoError(t, remove(swap.Left{Waiting: 1}), "nothing waits for the bridge")
+
+	r.rollsBack()
+	bridge()
+	behind := record.Behind(r.prefix, r.name)
+	require.NoError(t, d.Publish(t.Context(), behind, "k", soon, amqp091.Publishing{MessageId: "soon"}))
+	r.switches(record.InPlace)
+	require.ErrorContains(t, remove(swap.Left{Waiting: 2, ByName: true}), "2 messages wait in the Delayer, and may be for \""+behind)
+	require.NoError(t, remove(swap.Left{Waiting: 2}))
+	there, err := swap.Wire{Conn: r.conn}.Exists(t.Context(), behind)
+	require.NoError(t, err)
+	require.False(t, there)
+	require.Equal(t, "soon", rabbittest.Next(t, r.Consume(queue)).MessageId)
+
+	r.rollsBack()
+	bridge()
+	back := record.Back(r.prefix, r.name)
+	require.NoError(t, d.Publish(t.Context(), "", back, late, amqp091.Publishing{}))
+	r.switches(record.InPlace)
+	require.ErrorContains(t, remove(swap.Left{Waiting: 2}), "2 messages wait in the Delayer, and may be for \""+back)
+	require.NoError(t, remove(swap.Left{Waiting: 2, Force: true}))
 }
 
 // TestSwap_Permissions: a user who may not configure the exchange finds out before it is deleted.
