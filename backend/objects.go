@@ -82,49 +82,78 @@ func Apply(ctx context.Context, cfg Config) (created []string, err error) {
 // lose the queues for misrouted and unroutable messages as well.
 //
 // If messages are in one of the queues, or if a Delayer or a controller consumes one, the error is
-// ErrConflict and nothing is deleted. With force the messages are deleted too. Close all Delayers of the
-// prefix first: those that are open declare the topology again. Other errors are those of [Open].
+// ErrConflict and nothing is deleted. With force the messages are deleted too: [InUse] counts them.
+// Close all Delayers of the prefix first: those that are open declare the topology again. Other errors
+// are those of [Open].
 func Remove(ctx context.Context, cfg Config, force bool) error {
 	return cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
 		ours := objects.Of(c.Control(), s.Backend)
 		if !force {
-			if err := unused(ctx, ours, s, p); err != nil {
+			use, err := used(ctx, ours, p)
+			if err != nil {
 				return err
+			}
+			if use.Messages > 0 || len(use.Consumed) > 0 {
+				return use.conflict(s)
 			}
 		}
 		return ours.Remove(ctx, p)
 	})
 }
 
-// unused returns ErrConflict if a message is in one of the queues, or somebody consumes one.
-func unused(ctx context.Context, ours objects.Live, s engine.Settings, p topology.Plan) error {
-	kept := topology.Plan{Queues: slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool {
-		return q.Role == topology.Clock || q.Role == topology.Record
-	})}
-	use, err := used(ctx, ours, kept)
-	if err != nil || use == "" {
+// A Use is why [Remove] refuses without force.
+type Use struct {
+	Messages int      // that are in the queues, unroutable ones included
+	Holding  []string // the queues that hold them, as "name (count)"
+	Consumed []string // the queues that a Delayer or a controller consumes
+}
+
+// InUse returns what is in the queues that [Remove] deletes, and which of them are consumed. Errors are
+// those of [Open].
+func InUse(ctx context.Context, cfg Config) (use Use, err error) {
+	err = cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) (err error) {
+		use, err = used(ctx, objects.Of(c.Control(), s.Backend), p)
 		return err
-	}
+	})
+	return use, err
+}
+
+func (u Use) conflict(s engine.Settings) error {
 	return &delayer.Error{
-		Op: "remove", Backend: s.Backend, Object: "topology of prefix " + s.Prefix, Kind: delayer.ErrConflict, Cause: errors.New(use),
+		Op: "remove", Backend: s.Backend, Object: "topology of prefix " + s.Prefix, Kind: delayer.ErrConflict, Cause: errors.New(u.String()),
 		Hint: "wait until nothing waits, and close the Delayers and controllers of the prefix",
 	}
 }
 
-// used says what is in the queues, and who consumes them, or "". A count of 0 is not believed before
-// the queue has answered otherwise: see [objects.Holds].
-func used(ctx context.Context, ours objects.Live, p topology.Plan) (string, error) {
-	look := func() (string, error) {
+// String names the first few queues.
+func (u Use) String() string {
+	var says []string
+	if u.Messages > 0 {
+		says = append(says, fmt.Sprintf("messages: %d, in %s", u.Messages, some(u.Holding)))
+	}
+	if len(u.Consumed) > 0 {
+		says = append(says, "a Delayer or a controller consumes "+some(u.Consumed))
+	}
+	return strings.Join(says, "; ")
+}
+
+// used looks at the queues that messages or Delayers may be in. A count of 0 is not believed before the
+// queue has answered otherwise: see [objects.Holds].
+func used(ctx context.Context, ours objects.Live, p topology.Plan) (Use, error) {
+	p = topology.Plan{Queues: slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool {
+		return q.Role == topology.Clock || q.Role == topology.Record
+	})}
+	look := func() (Use, error) {
 		states, err := ours.Look(ctx, p)
-		return inUse(states), err
+		return useOf(states), err
 	}
 	for {
-		if use, err := look(); err != nil || use != "" {
+		if use, err := look(); err != nil || use.String() != "" {
 			return use, err
 		}
 		holding, err := ours.Holding(ctx, p)
 		if err != nil {
-			return "", err
+			return Use{}, err
 		}
 		if holding == nil {
 			return look() // at those that nobody else may read, and that answer now
@@ -132,27 +161,17 @@ func used(ctx context.Context, ours objects.Live, p topology.Plan) (string, erro
 	}
 }
 
-// inUse says what is in the queues, and who consumes them, or "".
-func inUse(states map[string]objects.State) string {
-	var holding, consumed []string
-	total := 0
+func useOf(states map[string]objects.State) (u Use) {
 	for _, name := range slices.Sorted(maps.Keys(states)) {
 		if n := states[name].Messages; n > 0 {
-			holding = append(holding, fmt.Sprintf("%s (%d)", name, n))
-			total += n
+			u.Holding = append(u.Holding, fmt.Sprintf("%s (%d)", name, n))
+			u.Messages += n
 		}
 		if states[name].Consumers > 0 {
-			consumed = append(consumed, name)
+			u.Consumed = append(u.Consumed, name)
 		}
 	}
-	var says []string
-	if total > 0 {
-		says = append(says, fmt.Sprintf("messages: %d, in %s", total, some(holding)))
-	}
-	if len(consumed) > 0 {
-		says = append(says, "a Delayer or a controller consumes "+some(consumed))
-	}
-	return strings.Join(says, "; ")
+	return u
 }
 
 // some lists the first few.

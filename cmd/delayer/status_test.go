@@ -99,7 +99,7 @@ func TestStatus(t *testing.T) {
 	require.Contains(t, stderr, "standard input is no terminal: give --prefix with the name of the prefix to agree")
 	code, stdout, stderr = remove("--force", "--prefix", prefix)
 	require.Equal(t, exitOK, code, stderr)
-	require.Equal(t, "prefix "+prefix+": the exchanges and queues of backend binaryladder are deleted\n", stdout)
+	require.Equal(t, "prefix "+prefix+": the exchanges and queues of backend binaryladder are deleted, with 1 message\n", stdout)
 }
 
 // TestStatus_Due: a wheel of slots tells when what waits is due.

@@ -136,3 +136,29 @@ func TestTopologyPrint_ImportedAndUsed(t *testing.T) {
 		})
 	}
 }
+
+// TestTopologyRemove_InUse: the queues of a process that runs are deleted only if that is said twice.
+func TestTopologyRemove_InUse(t *testing.T) {
+	t.Parallel()
+	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
+	queue := prefix + "-queue"
+	consume(t, channel(t, url), queue)
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: fixedtiers\nfixedtiers: {tiers: [1h]}\n")
+	cfg, err := backend.Load(config)
+	require.NoError(t, err)
+	d := rabbittest.Open(t, cfg)
+	for range 3 {
+		require.NoError(t, d.Publish(t.Context(), "", queue, time.Hour, amqp091.Publishing{}))
+	}
+	remove := func(args ...string) (int, string, string) {
+		return command(t.Context(), t, append([]string{"topology", "remove", "--config", config, "--prefix", prefix}, args...)...)
+	}
+	status, stdout, stderr := remove("--force")
+	require.Equal(t, exitFailed, status)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "is in use: messages: 3, in "+prefix+".delay.1h.queue (3); a Delayer or a controller consumes "+prefix+".misrouted (")
+	require.NoError(t, d.Publish(t.Context(), "", queue, time.Hour, amqp091.Publishing{}), "nothing was deleted")
+	status, stdout, stderr = remove("--force", "--force")
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stdout, "are deleted, with 4 messages\n")
+}

@@ -99,8 +99,15 @@ func (c *applyCmd) Run(ctx context.Context, s cli.Streams) error {
 	for _, object := range created {
 		fmt.Fprintln(s.Out, "declared", object)
 	}
-	_, err = fmt.Fprintf(s.Out, "prefix %s: %d exchanges and queues were missing; all are there\n", cli.Shown(cfg.Prefix), len(created))
+	_, err = fmt.Fprintf(s.Out, "prefix %s: %s; all are there\n", cli.Shown(cfg.Prefix), missing(len(created)))
 	return err
+}
+
+func missing(n int) string {
+	if n == 1 {
+		return "1 exchange or queue was missing"
+	}
+	return fmt.Sprintf("%d exchanges and queues were missing", n)
 }
 
 // verifyCmd is `delayer topology verify`.
@@ -154,7 +161,7 @@ func (c *verifyCmd) print(s cli.Streams, cfg backend.Config, problems []backend.
 // removeCmd is `delayer topology remove`.
 type removeCmd struct {
 	flags.Target
-	Force bool `help:"Delete the messages too, and whoever is at work. It asks for the prefix to be typed; without a terminal give --prefix."`
+	Force int `type:"counter" help:"Delete the messages too; given twice, also while a Delayer or a controller is at work. It asks for the prefix to be typed; without a terminal give --prefix."`
 }
 
 // Help says what is in the way.
@@ -168,23 +175,43 @@ func (c *removeCmd) Run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := c.agreed(ctx, s, cfg.Prefix); err != nil {
-		return err
+	lost := ""
+	if c.Force > 0 {
+		use, err := c.use(ctx, cfg)
+		if err == nil {
+			err = c.agreed(ctx, s, cfg.Prefix, use)
+		}
+		if err != nil {
+			return err
+		}
+		lost = ", with " + cli.Count(use.Messages, "message")
 	}
 	ctx, cancel := c.Within(ctx)
 	defer cancel()
-	if err := backend.Remove(ctx, cfg, c.Force); err != nil {
+	if err := backend.Remove(ctx, cfg, c.Force > 0); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.Out, "prefix %s: the exchanges and queues of backend %s are deleted\n", cli.Shown(cfg.Prefix), cfg.Backend)
+	_, err = fmt.Fprintf(s.Out, "prefix %s: the exchanges and queues of backend %s are deleted%s\n", cli.Shown(cfg.Prefix), cfg.Backend, lost)
 	return err
 }
 
+// use is what would be lost. It refuses to take the queues from a process that runs, unless told twice.
+func (c *removeCmd) use(ctx context.Context, cfg backend.Config) (backend.Use, error) {
+	ctx, cancel := c.Within(ctx)
+	defer cancel()
+	use, err := backend.InUse(ctx, cfg)
+	if err == nil && len(use.Consumed) > 0 && c.Force == 1 {
+		err = fmt.Errorf("prefix %s is in use: %v (close its Delayers and controllers: an open one declares everything again; --force --force deletes all the same)",
+			cli.Shown(cfg.Prefix), use)
+	}
+	return use, err
+}
+
 // agreed makes sure that force is meant, and for this prefix.
-func (c *removeCmd) agreed(ctx context.Context, s cli.Streams, prefix string) error {
-	if !c.Force || c.Prefix != "" && !cli.IsTerminal(s.In) {
+func (c *removeCmd) agreed(ctx context.Context, s cli.Streams, prefix string, use backend.Use) error {
+	if c.Prefix != "" && !cli.IsTerminal(s.In) {
 		return nil
 	}
-	question := fmt.Sprintf("This deletes the queues of prefix %s with all messages in them.", cli.Shown(prefix))
+	question := fmt.Sprintf("This deletes the queues of prefix %s with %s in them.", cli.Shown(prefix), cli.Count(use.Messages, "message"))
 	return cli.Agree(ctx, s, question, prefix, "--prefix with the name of the prefix")
 }
