@@ -33,7 +33,7 @@ func (c *exportCmd) export(ctx context.Context, client *undelivered.Client, s cl
 		defer func() { err = errors.Join(err, file.Close()) }()
 	}
 	n, lines := 0, bufio.NewWriter(out)
-	_, err = c.walk(ctx, client, s, func(m *undelivered.Kept) error {
+	_, _, err = c.walk(ctx, client, s, func(m *undelivered.Kept) error {
 		line, err := m.Export()
 		if err != nil {
 			return err

@@ -38,7 +38,7 @@ func (c *listCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.with(ctx, func(client *undelivered.Client) error {
 		var list []*undelivered.Kept
 		l := listing{Queue: client.Queue()}
-		total, err := c.walk(ctx, client, s, func(m *undelivered.Kept) error {
+		total, _, err := c.walk(ctx, client, s, func(m *undelivered.Kept) error {
 			if l.Selected++; c.Limit == 0 || l.Selected <= c.Limit {
 				list = append(list, m)
 			}

@@ -29,7 +29,7 @@ func (c *purgeCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.with(ctx, func(client *undelivered.Client) error {
 		var found []*undelivered.Kept
 		what := tally{}
-		_, err := c.walk(ctx, client, s, func(m *undelivered.Kept) error {
+		_, _, err := c.walk(ctx, client, s, func(m *undelivered.Kept) error {
 			m.Forget()
 			found = append(found, m)
 			what[destination(m)]++

@@ -102,33 +102,34 @@ func (f *queueFlags) selects(m *undelivered.Kept) bool {
 func (f *queueFlags) filtered() bool { return f.Exchange != nil || f.Key != nil || len(f.ID) > 0 }
 
 // walk reads the whole queue, which keeps its order, and visits the selected messages. after is called
-// once all were read, before they are returned to the queue. total is how many the queue had at the start.
+// once all were read, before they are returned to the queue. total is how many the queue had at the start,
+// and read how many of them were read, also if that was interrupted.
 func (f *queueFlags) walk(
 	ctx context.Context, client *undelivered.Client, s cli.Streams, visit func(*undelivered.Kept) error, after func() error,
-) (total int, err error) {
+) (total, read int, err error) {
 	show := cli.NewDisplay(s.Err)
 	defer show.End()
 	reader, total, err := client.Read(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer reader.Close()
-	for n := 1; ; n++ {
+	for {
 		m, err := reader.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			show.End()
-			return total, after()
+			return total, read, after()
 		}
 		if err != nil {
-			return total, err
+			return total, read, err
 		}
-		if !f.selects(m) {
+		if read++; !f.selects(m) {
 			m.Forget()
 		} else if err := visit(m); err != nil {
-			return total, err
+			return total, read, err
 		}
-		if show.Live() && n%100 == 0 {
-			show.Draw(fmt.Sprintf("%d of %s", n, cli.Count(total, "message")))
+		if show.Live() && read%100 == 0 {
+			show.Draw(fmt.Sprintf("%d of %s", read, cli.Count(total, "message")))
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (c *retryCmd) Run(ctx context.Context, s cli.Streams) error {
 		}
 		defer sender.Close()
 		r := retrial{retryCmd: c, client: client, sender: sender, look: newLook(client), sent: tally{}, stay: tally{}}
-		r.total, err = c.walk(ctx, client, s, func(m *undelivered.Kept) error { return r.visit(ctx, m) }, nothing)
+		r.total, r.read, err = c.walk(ctx, client, s, func(m *undelivered.Kept) error { return r.visit(ctx, m) }, nothing)
 		if err != nil && r.total == 0 {
 			return err
 		}
@@ -44,7 +44,11 @@ func (c *retryCmd) Run(ctx context.Context, s cli.Streams) error {
 			return err
 		}
 		if n := r.stay.sum(); n > 0 && !c.DryRun {
-			return fmt.Errorf("%s stay: declare the missing destinations, and retry", cli.Count(n, "message"))
+			stay := "stay"
+			if n == 1 {
+				stay = "stays"
+			}
+			return fmt.Errorf("%s %s: declare the missing destinations, and retry", cli.Count(n, "message"), stay)
 		}
 		return nil
 	})
@@ -57,12 +61,15 @@ type retrial struct {
 	sender     *undelivered.Sender
 	look       *look
 	total      int
+	read       int   // of them; fewer after an interrupt
+	visited    int   // of those: they were selected
 	sent, stay tally // by destination
 }
 
 // visit sends a message, and removes it once it is confirmed. It finishes even after an interrupt.
 func (r *retrial) visit(ctx context.Context, m *undelivered.Kept) error {
 	defer m.Forget()
+	r.visited++
 	send := r.sender.Send
 	if r.DryRun {
 		send = r.foresee
@@ -103,10 +110,11 @@ func (r *retrial) foresee(ctx context.Context, m *undelivered.Kept) (stays strin
 
 // report says what was done, by destination.
 func (r *retrial) report(out io.Writer) error {
-	left := max(0, r.total-r.sent.sum()-r.stay.sum())
+	unselected, unreached := r.read-r.visited, max(0, r.total-r.read)
 	if r.JSON() {
 		return cli.WriteJSON(out, map[string]any{
-			"queue": r.client.Queue(), "total": r.total, "dry_run": r.DryRun, "sent": r.sent, "stay": r.stay, "not_selected": left,
+			"queue": r.client.Queue(), "total": r.total, "dry_run": r.DryRun, "sent": r.sent, "stay": r.stay,
+			"not_selected": unselected, "not_reached": unreached,
 		})
 	}
 	if r.total == 0 {
@@ -128,7 +136,11 @@ func (r *retrial) report(out io.Writer) error {
 		_ = t.Write(out) // the last line says
 		fmt.Fprintln(out)
 	}
-	_, err := fmt.Fprintf(out, "%s in %s: %d %s, %d %s, %d not selected.\n",
-		cli.Count(r.total, "message"), r.client.Queue(), r.sent.sum(), sent, r.stay.sum(), stay, left)
+	last := ""
+	if unreached > 0 { // it was interrupted, or somebody else has taken them
+		last = fmt.Sprintf(", %d not reached", unreached)
+	}
+	_, err := fmt.Fprintf(out, "%s in %s: %d %s, %d %s, %d not selected%s.\n",
+		cli.Count(r.total, "message"), r.client.Queue(), r.sent.sum(), sent, r.stay.sum(), stay, unselected, last)
 	return err
 }

@@ -55,7 +55,7 @@ func (c *showCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.with(ctx, func(client *undelivered.Client) error {
 		var first *undelivered.Kept
 		all := showing{Queue: client.Queue()}
-		total, err := c.walk(ctx, client, s, func(m *undelivered.Kept) error {
+		total, _, err := c.walk(ctx, client, s, func(m *undelivered.Kept) error {
 			if all.Selected++; first == nil {
 				first = m
 			} else {

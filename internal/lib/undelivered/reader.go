@@ -12,9 +12,13 @@ import (
 )
 
 const (
-	// windowSize is how many messages one channel gets. It bounds this process's memory, because
-	// amqp091-go buffers all that the broker sends.
-	windowSize = 1000
+	// A window is how many messages one channel gets. It bounds this process's memory, because
+	// amqp091-go buffers all that the broker sends. The first is small; the next ones hold about
+	// windowBytes of bodies as large as those before on average.
+	firstWindow = 16
+	largerBy    = 8 // at most, each
+	windowSize  = 1000
+	windowBytes = 4 << 20
 	// mostWindows is below 2047, the number of channels that brokers allow on a connection. With
 	// more messages, windows are larger.
 	mostWindows = 1000
@@ -39,8 +43,21 @@ type Reader struct {
 type queue struct {
 	name string
 	left int // messages still to be read
-	size int // of a window
+	size int // of the next window
+	read int // messages that were read,
+	sum  int // and the bytes of their bodies
+	min  int // of a window
 	back int // messages given back
+}
+
+// grow sets the size of the next window.
+func (q *queue) grow() {
+	if q.read == 0 {
+		q.size = max(firstWindow, q.min)
+		return
+	}
+	fits := windowBytes / max(q.sum/q.read, 1)
+	q.size = max(min(fits, q.size*largerBy, windowSize), q.min, 1)
 }
 
 // A window is a channel with a consumer that gets so many messages, and no more until some are
@@ -62,7 +79,7 @@ func (b *Client) Read(ctx context.Context) (*Reader, int, error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		r.queues = append(r.queues, &queue{name: name, left: count, size: max(windowSize, count/mostWindows+1)})
+		r.queues = append(r.queues, &queue{name: name, left: count, min: count/mostWindows + 1})
 		total += count
 	}
 	return r, total, nil
@@ -70,6 +87,9 @@ func (b *Client) Read(ctx context.Context) (*Reader, int, error) {
 
 // Next returns the next message, io.EOF after the last.
 func (r *Reader) Next(ctx context.Context) (*Kept, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	for len(r.queues) > 0 && r.queues[0].left == 0 {
 		r.queues = r.queues[1:]
 	}
@@ -88,6 +108,8 @@ func (r *Reader) Next(ctx context.Context) (*Kept, error) {
 				return nil, r.client.explain("read", q.name, w.cause())
 			}
 			q.left--
+			q.read++
+			q.sum += len(d.Body)
 			w.room--
 			w.held++
 			return newKept(r.client, d, w), nil
@@ -111,6 +133,7 @@ func (r *Reader) current(ctx context.Context, q *queue) (*window, error) {
 	if n := len(r.windows); n > 0 && r.windows[n-1].room > 0 && r.windows[n-1].of == q {
 		return r.windows[n-1], nil
 	}
+	q.grow()
 	ch, err := r.client.conn.Channel(ctx)
 	if err != nil {
 		return nil, err

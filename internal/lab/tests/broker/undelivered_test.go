@@ -220,3 +220,27 @@ func TestUndelivered_HeadersLargerThanAFrame(t *testing.T) {
 	require.Contains(t, unfit[0], "larger than a frame")
 	awaitKept(t, c, 1)
 }
+
+// TestUndelivered_LargeBodies: the broker sends no more bodies ahead than a few MiB.
+func TestUndelivered_LargeBodies(t *testing.T) {
+	const n, ahead = 60, 16
+	c := unroutable(t, rabbittest.Prefix(t))
+	r := rabbittest.NewRig(t, rabbittest.Broker(t))
+	r.Declare(c.Queue(), nil)
+	r.Publish("", c.Queue(), slices.Repeat([]amqp091.Publishing{{Body: make([]byte, 512<<10)}}, n)...)
+	awaitKept(t, c, n)
+	reader, total, err := c.Read(t.Context())
+	require.NoError(t, err)
+	defer reader.Close()
+	require.Equal(t, n, total)
+	for read := 1; read <= n; read++ {
+		m, err := reader.Next(t.Context())
+		require.NoError(t, err)
+		m.Forget()
+		waiting, err := c.Count(t.Context()) // without those that were sent to the reader
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, waiting, n-read-ahead)
+	}
+	_, err = reader.Next(t.Context())
+	require.ErrorIs(t, err, io.EOF)
+}
