@@ -47,7 +47,7 @@ func TestCancel(t *testing.T) {
 	var moved struct{ Due, Ticket string }
 	require.NoError(t, json.Unmarshal([]byte(out), &moved))
 	require.NotEqual(t, sent.Ticket, moved.Ticket)
-	text, _ = run(exitOK, "reschedule", moved.Ticket, "3h")
+	text, _ = run(exitOK, "reschedule", moved.Ticket, "2d")
 	require.Regexp(t, `^due \d{4}-.*, ticket d1\.\S+\n$`, text)
 	_, stderr := run(exitFailed, "reschedule", "nonsense", "3h")
 	require.Contains(t, stderr, `delayer reschedule: reschedule controller ticket "nonsense": not a ticket of this Delayer: it is not a ticket, or damaged`)
@@ -56,7 +56,7 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, first+"  cancelled\n"+moved.Ticket+"  cancelled\n", text)
 	text, stderr = run(exitFailed, "cancel", first, "nonsense")
 	require.Contains(t, text, first+"  cancelled\nnonsense  not cancelled: delayer: cancel controller ticket")
-	require.Contains(t, stderr, "delayer cancel: 1 of 2 were not cancelled")
+	require.Contains(t, stderr, "delayer cancel: not cancelled: 1 of 2 messages")
 	out, _ = run(exitFailed, "cancel", "nonsense", "--output", "json")
 	require.Contains(t, out, `"cancelled": false`)
 }
@@ -71,7 +71,7 @@ func TestCancel_Errors(t *testing.T) {
 		want   string
 	}{
 		"no ticket":     {[]string{"cancel"}, exitUsage, "<ticket>"},
-		"no delay":      {[]string{"reschedule", "d1.x"}, exitUsage, "<delay>"},
+		"no delay":      {[]string{"reschedule", "d1.x"}, exitUsage, "give a delay, or --at"},
 		"no unit":       {[]string{"reschedule", "d1.x", "90"}, exitUsage, "delay"},
 		"ladder":        {[]string{"cancel", "d1.x", "--config", ladder}, exitFailed, "with this configuration messages cannot be cancelled"},
 		"rounds":        {[]string{"reschedule", "d1.x", "1h", "--config", rounds}, exitFailed, "with this configuration messages cannot be cancelled"},

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -56,9 +60,9 @@ func TestSend(t *testing.T) {
 	for arg, want := range map[string]string{"a text": "a text", "@" + body: "from a file", "-": "from stdin"} {
 		start := time.Now()
 		status, stdout, stderr := command(t.Context(), t, "send", "--config", config, "--key", prefix+"-queue", "--delay", "150ms",
-			"--body", arg, "--header", "a=1=2", "--header", "b=", "--content-type", "text/plain")
+			"--body", arg, "--header", "a=1=2", "--header", "b=", "--content-type", "text/plain", "--message-id", "id-1")
 		require.Equal(t, exitOK, status, stderr)
-		require.Regexp(t, `^sent \d+ bytes to queue "`+prefix+`-queue", due \d{4}-.*, and 50ms later because the next tier is 200ms\n$`, stdout)
+		require.Regexp(t, `^sent \d+ bytes to queue "`+prefix+`-queue", message-id id-1, due \d{4}-.* \(50ms later than asked for: the next tier is 200ms\)\n$`, stdout)
 		require.Empty(t, stderr)
 		m := <-in
 		require.GreaterOrEqual(t, time.Since(start), 200*time.Millisecond)
@@ -66,9 +70,25 @@ func TestSend(t *testing.T) {
 		require.Equal(t, "1=2", m.Headers["a"])
 		require.Equal(t, "", m.Headers["b"])
 		require.Equal(t, "text/plain", m.ContentType)
+		require.Equal(t, "id-1", m.MessageId)
 	}
 
-	status, stdout, stderr := command(t.Context(), t, "send", "--config", config, "--exchange", prefix+"-none", "--key", "k", "--delay", "1s", "--body", "x")
+	at := time.Now().Add(150 * time.Millisecond)
+	status, stdout, stderr := command(t.Context(), t, "send", "--config", config, "--key", prefix+"-queue", "--at", at.Format(time.RFC3339Nano),
+		"--body", "x", "--output", "json")
+	require.Equal(t, exitOK, status, stderr)
+	var sent struct {
+		ID  string `json:"message_id"`
+		Due time.Time
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &sent))
+	m := <-in
+	require.False(t, time.Now().Before(at), "early")
+	require.Equal(t, sent.ID, m.MessageId)
+	require.NotEmpty(t, sent.ID, "a random one")
+	require.False(t, sent.Due.Before(at))
+
+	status, stdout, stderr = command(t.Context(), t, "send", "--config", config, "--exchange", prefix+"-none", "--key", "k", "--delay", "1s", "--body", "x")
 	require.Equal(t, exitFailed, status)
 	require.Empty(t, stdout)
 	require.Contains(t, stderr, `delayer send: publish fixedtiers exchange "`+prefix+`-none": unroutable`)
@@ -116,6 +136,9 @@ func TestSend_Errors(t *testing.T) {
 		"no delay":       {[]string{"--key", "k", "--body", "x"}, exitUsage, "--delay"},
 		"no unit":        {[]string{"--key", "k", "--body", "x", "--delay", "90"}, exitUsage, "--delay"},
 		"negative":       {[]string{"--key", "k", "--body", "x", "--delay=-1s"}, exitUsage, "-1s is negative"},
+		"no time":        {[]string{"--key", "k", "--body", "x", "--at", "tomorrow"}, exitUsage, "--at: it must be a time such as"},
+		"past":           {[]string{"--key", "k", "--body", "x", "--at", "2020-01-01T00:00"}, exitUsage, "has passed"},
+		"two":            {[]string{"--key", "k", "--body", "x", "--at", "2120-01-01T00:00", "--delay", "1s"}, exitUsage, "give a delay, or --at"},
 		"header":         {[]string{"--key", "k", "--body", "x", "--delay", "1s", "--header", "a"}, exitUsage, "name=value"},
 		"no broker":      {[]string{"--key", "k", "--body", "x", "--delay", "1s"}, exitFailed, "set DELAYER_URL"},
 		"no config":      {[]string{"--config", "/nowhere/d.yaml", "--key", "k", "--body", "x", "--delay", "1s"}, exitFailed, "give an existing file"},
@@ -130,4 +153,19 @@ func TestSend_Errors(t *testing.T) {
 			require.NotContains(t, stderr, "hunter2")
 		})
 	}
+}
+
+// TestSend_Interrupted: the first interrupt ends a command that reads standard input.
+func TestSend_Interrupted(t *testing.T) {
+	stdin, typed := io.Pipe()
+	defer typed.Close()
+	ctx, interrupt := context.WithCancel(t.Context())
+	go func() {
+		_, _ = typed.Write([]byte("not all of it")) // until the command reads
+		interrupt()
+	}()
+	var out, errs bytes.Buffer
+	status := run(ctx, []string{"send", "--url", "amqp://127.0.0.1:1", "--key", "k", "--delay", "1s", "--body", "-"}, stdin, &out, &errs)
+	require.Equal(t, exitInterrupted, status, errs.String())
+	require.Empty(t, out.String())
 }

@@ -15,6 +15,25 @@ type Streams struct {
 	Out, Err io.Writer
 }
 
+// ReadAll reads standard input to its end, or until ctx ends.
+func (s Streams) ReadAll(ctx context.Context) ([]byte, error) {
+	type result struct {
+		all []byte
+		err error
+	}
+	done := make(chan result, 1)
+	go func() { // a read cannot be cancelled; after an interrupt the process ends soon
+		all, err := io.ReadAll(s.In)
+		done <- result{all, err}
+	}()
+	select {
+	case r := <-done:
+		return r.all, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // Agree asks the user at the terminal to type a text. Without a terminal it is an error that names
 // the flag which agrees.
 func Agree(ctx context.Context, s Streams, question, text, flag string) error {

@@ -79,7 +79,7 @@ func (c *Cancel) Run(ctx context.Context, s cli.Streams) error {
 	if err := c.print(s, done); err != nil || failed == 0 {
 		return err
 	}
-	return fmt.Errorf("%d of %d were not cancelled", failed, len(done))
+	return fmt.Errorf("not cancelled: %d of %s", failed, cli.Count(len(done), "message"))
 }
 
 func (c *Cancel) print(s cli.Streams, done []cancelledTicket) error {
@@ -101,30 +101,53 @@ func (c *Cancel) print(s cli.Streams, done []cancelledTicket) error {
 // Reschedule is `delayer reschedule`.
 type Reschedule struct {
 	Ticket delayer.Ticket `arg:"" help:"What delayer send, Schedule or Reschedule has returned."`
-	Delay  time.Duration  `arg:"" help:"How long the message waits from now on, such as 90s or 36h."`
+	Delay  *wait          `arg:"" optional:"" help:"How long the message waits from now on, such as 90s, 36h or 2d."`
+	At     *moment        `placeholder:"TIME" help:"When it is due, instead of a delay: 2027-01-31T18:00:00Z, or 2027-01-31T18:00 in this machine's zone."`
 	ticketFlags
 }
 
-// scheduled is what reschedule says.
+// Validate refuses invalid values as usage errors, before anything is opened.
+func (c *Reschedule) Validate() error {
+	if _, err := until(c.Delay, c.At, time.Now()); err != nil {
+		return err
+	}
+	return c.Deadline.Validate()
+}
+
+// scheduled is what reschedule says. The time is the one that the backend keeps.
 type scheduled struct {
 	Due    time.Time      `json:"due"`
 	Ticket delayer.Ticket `json:"ticket,omitempty"`
+	why    string         // it is later than was asked for
 }
 
-// named names the ticket, if there is one.
-func (s scheduled) named() string {
-	if s.Ticket == "" {
-		return ""
+// due is when a message with a delay comes.
+func due(l delayer.Limits, now time.Time, delay time.Duration) (s scheduled) {
+	delay, s.why = kept(l, delay)
+	s.Due = now.Add(delay)
+	return s
+}
+
+// String names the ticket last, if there is one.
+func (s scheduled) String() string {
+	text := "due " + s.Due.Format(timeLayout) + s.why
+	if s.Ticket != "" {
+		text += ", ticket " + string(s.Ticket)
 	}
-	return ", ticket " + string(s.Ticket)
+	return text
 }
 
 // Run reschedules one message.
 func (c *Reschedule) Run(ctx context.Context, s cli.Streams) error {
 	var next scheduled
 	err := c.with(ctx, func(ctx context.Context, by delayer.Delayer) (err error) {
-		next.Due = time.Now().Add(c.Delay)
-		next.Ticket, err = by.Reschedule(ctx, c.Ticket, c.Delay)
+		now := time.Now()
+		delay, err := until(c.Delay, c.At, now)
+		if err != nil {
+			return err
+		}
+		next = due(by.Limits(), now, delay)
+		next.Ticket, err = by.Reschedule(ctx, c.Ticket, delay)
 		return err
 	})
 	if err != nil {
@@ -133,6 +156,6 @@ func (c *Reschedule) Run(ctx context.Context, s cli.Streams) error {
 	if c.JSON() {
 		return cli.WriteJSON(s.Out, next)
 	}
-	_, err = fmt.Fprintf(s.Out, "due %s%s\n", next.Due.Format(timeLayout), next.named())
+	_, err = fmt.Fprintln(s.Out, next)
 	return err
 }

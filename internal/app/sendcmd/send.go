@@ -3,11 +3,12 @@
 package sendcmd
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
-	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,12 +22,14 @@ import (
 // Send is `delayer send`.
 type Send struct {
 	flags.Broker
-	Exchange    string        `placeholder:"NAME" help:"The destination exchange. Without it, the queue that --key names."`
-	Key         string        `placeholder:"KEY" help:"The routing key, or the queue's name."`
-	Delay       time.Duration `required:"" placeholder:"90s" help:"How long the message waits, such as 250ms, 90s or 36h."`
-	Body        string        `required:"" placeholder:"TEXT" help:"The body: text, @FILE, or - for standard input."`
-	ContentType string        `placeholder:"TYPE" help:"The content-type property."`
-	Header      []string      `sep:"none" placeholder:"K=V" help:"A header with a string value. May be repeated."`
+	Exchange    string   `placeholder:"NAME" help:"The destination exchange. Without it, the queue that --key names."`
+	Key         string   `placeholder:"KEY" help:"The routing key, or the queue's name."`
+	Delay       *wait    `placeholder:"90s" help:"How long the message waits, such as 250ms, 90s, 36h or 2d."`
+	At          *moment  `placeholder:"TIME" help:"When it is due, instead of --delay: 2027-01-31T18:00:00Z, or 2027-01-31T18:00 in this machine's zone."`
+	Body        string   `required:"" placeholder:"TEXT" help:"The body: text, @FILE, or - for standard input."`
+	MessageID   string   `placeholder:"ID" help:"The message-id property, by which consumers recognise duplicates. Without it, a random one."`
+	ContentType string   `placeholder:"TYPE" help:"The content-type property."`
+	Header      []string `sep:"none" placeholder:"K=V" help:"A header with a string value. May be repeated."`
 	flags.Deadline
 	cli.Format
 }
@@ -35,8 +38,8 @@ type Send struct {
 type sent struct {
 	Bytes       int    `json:"bytes"`
 	Destination string `json:"destination"`
+	MessageID   string `json:"message_id"`
 	scheduled          // no ticket where messages cannot be cancelled
-	Rounded     string `json:"-"` // why it comes later than was asked for
 }
 
 // Validate refuses invalid values as usage errors, before anything is opened.
@@ -44,8 +47,11 @@ func (c *Send) Validate() error {
 	switch {
 	case c.Exchange == "" && c.Key == "":
 		return fmt.Errorf("--exchange, --key: give an exchange, or a queue's name as the key")
-	case c.Delay < 0:
-		return fmt.Errorf("--delay: %v is negative", c.Delay)
+	case c.Delay == nil && c.At == nil:
+		return errors.New("--delay, --at: give one of them")
+	}
+	if _, err := until(c.Delay, c.At, time.Now()); err != nil {
+		return err
 	}
 	if _, err := c.headers(); err != nil {
 		return err
@@ -55,18 +61,18 @@ func (c *Send) Validate() error {
 
 // Run sends one message and says when it is due.
 func (c *Send) Run(ctx context.Context, s cli.Streams) error {
-	said, err := c.send(ctx, s.In)
+	said, err := c.send(ctx, s)
 	if err != nil {
 		return err
 	}
 	if c.JSON() {
 		return cli.WriteJSON(s.Out, said)
 	}
-	_, err = fmt.Fprintf(s.Out, "sent %d bytes to %s, due %s%s%s\n", said.Bytes, said.Destination, said.Due.Format(timeLayout), said.Rounded, said.named())
+	_, err = fmt.Fprintf(s.Out, "sent %s to %s, message-id %s, %s\n", cli.Count(said.Bytes, "byte"), said.Destination, said.MessageID, said.scheduled)
 	return err
 }
 
-func (c *Send) send(ctx context.Context, stdin io.Reader) (said sent, err error) {
+func (c *Send) send(ctx context.Context, s cli.Streams) (said sent, err error) {
 	cfg, err := c.Load()
 	if err != nil {
 		return said, err
@@ -75,7 +81,7 @@ func (c *Send) send(ctx context.Context, stdin io.Reader) (said sent, err error)
 	if err != nil {
 		return said, err
 	}
-	body, err := c.body(stdin)
+	body, err := c.body(ctx, s)
 	if err != nil {
 		return said, err
 	}
@@ -86,18 +92,24 @@ func (c *Send) send(ctx context.Context, stdin io.Reader) (said sent, err error)
 		return said, err
 	}
 	defer d.Close() //nolint:errcheck // the message is confirmed, or its error is what matters
-	said = sent{Bytes: len(body), Destination: c.destination(), Rounded: rounded(d.Limits(), c.Delay)}
-	said.Due = time.Now().Add(c.Delay)
-	said.Ticket, err = c.publish(ctx, d, amqp091.Publishing{ContentType: c.ContentType, Headers: headers, Body: body})
+	now := time.Now()
+	delay, err := until(c.Delay, c.At, now)
+	if err != nil {
+		return said, err
+	}
+	said = sent{Bytes: len(body), Destination: c.destination(), MessageID: cmp.Or(c.MessageID, rand.Text()), scheduled: due(d.Limits(), now, delay)}
+	said.Ticket, err = c.publish(ctx, d, delay, amqp091.Publishing{
+		ContentType: c.ContentType, Headers: headers, Body: body, MessageId: said.MessageID,
+	})
 	return said, err
 }
 
 // publish returns a ticket where messages can be cancelled.
-func (c *Send) publish(ctx context.Context, d delayer.Delayer, msg amqp091.Publishing) (delayer.Ticket, error) {
+func (c *Send) publish(ctx context.Context, d delayer.Delayer, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
 	if d.Limits().CancelBefore > 0 {
-		return d.Schedule(ctx, c.Exchange, c.Key, c.Delay, msg)
+		return d.Schedule(ctx, c.Exchange, c.Key, delay, msg)
 	}
-	return "", d.Publish(ctx, c.Exchange, c.Key, c.Delay, msg)
+	return "", d.Publish(ctx, c.Exchange, c.Key, delay, msg)
 }
 
 // headers are those of the flags.
@@ -113,12 +125,12 @@ func (c *Send) headers() (amqp091.Table, error) {
 	return headers, nil
 }
 
-func (c *Send) body(stdin io.Reader) ([]byte, error) {
+func (c *Send) body(ctx context.Context, s cli.Streams) ([]byte, error) {
 	var body []byte
 	var err error
 	switch path, isFile := strings.CutPrefix(c.Body, "@"); {
 	case c.Body == "-":
-		body, err = io.ReadAll(stdin)
+		body, err = s.ReadAll(ctx)
 	case isFile:
 		body, err = os.ReadFile(path)
 	default:
@@ -135,13 +147,4 @@ func (c *Send) destination() string {
 		return fmt.Sprintf("queue %q", c.Key)
 	}
 	return fmt.Sprintf("exchange %q with key %q", c.Exchange, c.Key)
-}
-
-// rounded says how much longer than asked for a message waits, if the backend has tiers.
-func rounded(l delayer.Limits, delay time.Duration) string {
-	next := slices.IndexFunc(l.Tiers, func(tier time.Duration) bool { return tier >= delay })
-	if delay == 0 || next < 0 || l.Tiers[next] == delay {
-		return ""
-	}
-	return fmt.Sprintf(", and %v later because the next tier is %v", l.Tiers[next]-delay, l.Tiers[next])
 }

@@ -10,6 +10,18 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
+// inDays says in years or days how long a delay is that has many hours, in parentheses.
+func inDays(d time.Duration) string {
+	const day, year = 24 * time.Hour, 365 * 24 * time.Hour
+	switch {
+	case d >= 2*year:
+		return fmt.Sprintf(" (%.4g years)", d.Hours()/year.Hours())
+	case d >= 2*day:
+		return fmt.Sprintf(" (%.4g days)", d.Hours()/day.Hours())
+	}
+	return ""
+}
+
 // fit returns how long a message with this delay waits: the delay, or the next tier. It refuses
 // delays outside the limits.
 func fit(delay time.Duration, l delayer.Limits) (time.Duration, error) {
@@ -17,7 +29,8 @@ func fit(delay time.Duration, l delayer.Limits) (time.Duration, error) {
 	case delay < 0:
 		return 0, fmt.Errorf("%v is negative: the shortest delay is 0", delay)
 	case delay > l.Max:
-		return 0, fmt.Errorf("%v is longer than %v, the longest delay of this configuration: use a shorter delay, or a configuration that reaches further", delay, l.Max)
+		return 0, fmt.Errorf("%v is longer than %v%s, the longest delay of this configuration: use a shorter delay, or a configuration that reaches further",
+			delay, l.Max, inDays(l.Max))
 	case delay == 0 || l.Tiers == nil:
 		return delay, nil
 	}

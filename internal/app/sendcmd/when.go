@@ -1,0 +1,94 @@
+package sendcmd
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/cli"
+)
+
+// A wait is a delay on the command line: 250ms, 90s, 36h, 2d or 1d12h.
+type wait time.Duration
+
+// UnmarshalText reads days, which [time.ParseDuration] does not know, as 24 hours each.
+func (w *wait) UnmarshalText(text []byte) error {
+	days, rest, found := strings.Cut(string(text), "d")
+	if !found {
+		days, rest = "0", string(text)
+	}
+	n, err := strconv.ParseFloat(days, 64)
+	if err != nil {
+		return errNoWait
+	}
+	var d time.Duration
+	if rest != "" || !found {
+		if d, err = time.ParseDuration(rest); err != nil || found && (d < 0 || rest[0] == '+') {
+			return errNoWait
+		}
+	}
+	total := n*float64(24*time.Hour) + float64(d)
+	if math.IsNaN(total) || math.Abs(total) >= math.MaxInt64 {
+		return errors.New("it is longer than 292 years")
+	}
+	*w = wait(time.Duration(n*float64(24*time.Hour)) + d)
+	return nil
+}
+
+var errNoWait = errors.New("it must be a time with its unit, such as 250ms, 90s, 36h, 2d or 1d12h")
+
+// A moment is a time on the command line.
+type moment struct{ time.Time }
+
+// UnmarshalText reads a time with its zone, or one of this machine's zone.
+func (m *moment) UnmarshalText(text []byte) (err error) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04"} {
+		if m.Time, err = time.ParseInLocation(layout, string(text), time.Local); err == nil {
+			return nil
+		}
+	}
+	return errors.New("it must be a time such as 2027-01-31T18:00:00Z, or 2027-01-31T18:00 in this machine's zone")
+}
+
+// until returns how long a message waits: until at, or delay.
+func until(delay *wait, at *moment, now time.Time) (time.Duration, error) {
+	switch {
+	case (delay == nil) == (at == nil):
+		return 0, errors.New("give a delay, or --at with a time")
+	case delay != nil && *delay < 0:
+		return 0, fmt.Errorf("the delay %v is negative", time.Duration(*delay))
+	case delay != nil:
+		return time.Duration(*delay), nil
+	case !at.After(now):
+		return 0, fmt.Errorf("--at: %s has passed", at.Format(time.RFC3339))
+	}
+	left := at.Sub(now)
+	if left == math.MaxInt64 { // what Sub returns for more
+		return 0, fmt.Errorf("--at: %s is more than 292 years away", at.Format(time.DateOnly))
+	}
+	return left, nil
+}
+
+// kept is how long the backend makes a message wait, and why that is longer than asked for.
+func kept(l delayer.Limits, delay time.Duration) (longer time.Duration, why string) {
+	if delay == 0 {
+		return 0, ""
+	}
+	if len(l.Tiers) > 0 {
+		next, _ := slices.BinarySearch(l.Tiers, delay)
+		if next == len(l.Tiers) || l.Tiers[next] == delay {
+			return delay, "" // Publish says what is wrong
+		}
+		return l.Tiers[next], fmt.Sprintf(" (%v later than asked for: the next tier is %v)", l.Tiers[next]-delay, cli.Short(l.Tiers[next]))
+	}
+	if over := delay % max(l.Resolution, 1); over > 0 {
+		later := l.Resolution - over
+		return delay + later, fmt.Sprintf(" (%v later than asked for: delays are multiples of %v)", later, cli.Short(l.Resolution))
+	}
+	return delay, ""
+}

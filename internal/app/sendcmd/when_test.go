@@ -1,0 +1,97 @@
+package sendcmd
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+)
+
+func TestWait(t *testing.T) {
+	const day = 24 * time.Hour
+	for text, want := range map[string]time.Duration{
+		"0": 0, "250ms": 250 * time.Millisecond, "36h": 36 * time.Hour, "2d": 2 * day, "1d12h": 36 * time.Hour, "1.5d": 36 * time.Hour,
+		"0d1s": time.Second, "-1s": -time.Second, "-1d": -day, "3650d": 3650 * day,
+	} {
+		var w wait
+		require.NoError(t, w.UnmarshalText([]byte(text)), text)
+		assert.Equal(t, want, time.Duration(w), text)
+	}
+	for _, text := range []string{"", "90", "d", "2days", "1d-1h", "1d+1h", "1d1d", "NaNd", "Infd", "999999d", "9223372036s1d", "1e300d", "90 s"} {
+		var w wait
+		assert.Error(t, w.UnmarshalText([]byte(text)), text)
+	}
+}
+
+func TestMoment(t *testing.T) {
+	for text, want := range map[string]time.Time{
+		"2027-01-31T18:00:00Z":      time.Date(2027, 1, 31, 18, 0, 0, 0, time.UTC),
+		"2027-01-31T18:00:00.5Z":    time.Date(2027, 1, 31, 18, 0, 0, 5e8, time.UTC),
+		"2027-01-31T18:00+02:00":    time.Date(2027, 1, 31, 16, 0, 0, 0, time.UTC),
+		"2027-01-31T18:00":          time.Date(2027, 1, 31, 18, 0, 0, 0, time.Local),
+		"2027-01-31 18:00:30":       time.Date(2027, 1, 31, 18, 0, 30, 0, time.Local),
+		"2027-01-31T18:00:00+00:00": time.Date(2027, 1, 31, 18, 0, 0, 0, time.UTC),
+	} {
+		var m moment
+		require.NoError(t, m.UnmarshalText([]byte(text)), text)
+		assert.True(t, want.Equal(m.Time), "%s: %v", text, m.Time)
+	}
+	for _, text := range []string{"", "18:00", "2027-01-31", "tomorrow", "2027-02-30T18:00"} {
+		var m moment
+		assert.Error(t, m.UnmarshalText([]byte(text)), text)
+	}
+}
+
+func TestUntil(t *testing.T) {
+	now := time.Now()
+	hour, negative := wait(time.Hour), wait(-1)
+	at := func(d time.Duration) *moment { return &moment{now.Add(d)} }
+	for name, c := range map[string]struct {
+		delay *wait
+		at    *moment
+		want  time.Duration
+		err   string
+	}{
+		"delay":    {delay: &hour, want: time.Hour},
+		"at":       {at: at(time.Minute), want: time.Minute},
+		"neither":  {err: "give a delay, or --at"},
+		"both":     {delay: &hour, at: at(1), err: "give a delay, or --at"},
+		"negative": {delay: &negative, err: "is negative"},
+		"past":     {at: at(-1), err: "has passed"},
+		"far":      {at: &moment{now.AddDate(300, 0, 0)}, err: "292 years"},
+	} {
+		got, err := until(c.delay, c.at, now)
+		assert.Equal(t, c.want, got, name)
+		if c.err == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, c.err, name)
+		}
+	}
+}
+
+func TestKept(t *testing.T) {
+	tiers := delayer.Limits{Tiers: []time.Duration{time.Second, time.Minute}, Resolution: time.Second}
+	ticks := delayer.Limits{Resolution: time.Second}
+	for _, c := range []struct {
+		limits      delayer.Limits
+		delay, want time.Duration
+		why         string
+	}{
+		{ticks, 0, 0, ""},
+		{ticks, 2 * time.Second, 2 * time.Second, ""},
+		{ticks, 1500 * time.Millisecond, 2 * time.Second, " (500ms later than asked for: delays are multiples of 1s)"},
+		{delayer.Limits{}, 1, 1, ""},
+		{tiers, 0, 0, ""},
+		{tiers, time.Minute, time.Minute, ""},
+		{tiers, 2 * time.Second, time.Minute, " (58s later than asked for: the next tier is 1m)"},
+		{tiers, time.Hour, time.Hour, ""},
+	} {
+		got, why := kept(c.limits, c.delay)
+		assert.Equal(t, c.want, got, "%v", c.delay)
+		assert.Equal(t, c.why, why, "%v", c.delay)
+	}
+}
