@@ -34,6 +34,8 @@ var brokerFaults = []brokerFault{
 		world: func(b *broker, w conformance.World) conformance.World { return beforeRestart{w, b.forget} }},
 	{name: "delivers all in a restart", cases: []string{"broker-restart"},
 		world: func(b *broker, w conformance.World) conformance.World { return beforeRestart{w, b.hasten} }},
+	{name: "loses what waits with an exchange of its own", cases: []string{"own-exchange-deleted"},
+		world: func(b *broker, w conformance.World) conformance.World { return beforeDeletion{w, b.forget} }},
 	{name: "carries no header of ours", cases: []string{"due-header"},
 		world: func(_ *broker, w conformance.World) conformance.World { return headless{w} }},
 	{name: "keeps the unroutable without destination", cases: whileWaiting,
@@ -49,6 +51,17 @@ type beforeRestart struct {
 func (b beforeRestart) Restart(ctx context.Context) error {
 	b.do()
 	return b.World.Restart(ctx)
+}
+
+// beforeDeletion does something to a broker that is about to lose an exchange of the Delayers'.
+type beforeDeletion struct {
+	conformance.World
+	do func()
+}
+
+func (b beforeDeletion) DeleteOwnExchange(ctx context.Context) error {
+	b.do()
+	return b.World.DeleteOwnExchange(ctx)
 }
 
 // headless removes delayer.Header from messages that arrive.

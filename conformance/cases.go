@@ -81,6 +81,7 @@ var cases = []testCase{
 	{Case: Case{"no-goroutine-left", "no goroutine of a Delayer may be left after Close"}, check: noGoroutineLeft},
 
 	{Case: Case{"connection-cut", "when connections die while publishing, every nil must be delivered, every error be true, and publishing work again"}, check: connectionCut, alone: true},
+	{Case: Case{"own-exchange-deleted", "when an exchange of the Delayer's own is deleted, messages that wait must arrive, or be kept as unroutable, and publishing must work again"}, check: ownExchangeDeleted, alone: true},
 	{Case: Case{"broker-restart", "messages that wait while the broker restarts must all arrive, or be kept as unroutable, none early, and publishing must work again"}, check: brokerRestart, alone: true, restarts: true},
 }
 

@@ -32,6 +32,30 @@ func connectionCut(t *trial) {
 	t.truthful(in, outs, fate{again: true})
 }
 
+// ownExchangeDeleted deletes it beside a Delayer that goes on, and then between two Delayers: the
+// second knows nothing of what the first has published.
+func ownExchangeDeleted(t *trial) {
+	const messages = 50
+	in, exchange := t.queue(t.name("queue")), t.exchange("direct")
+	t.bind(in, "key", exchange)
+	kept := t.unroutable()
+	var outs []outcome
+	for _, hint := range []string{"goes on", "is opened again"} {
+		outs = append(outs, t.mustPublish(jobs(messages, hint, func(_ int, id string) job {
+			return job{exchange, "key", t.delay(several), text(id)}
+		})...)...)
+		if hint == "is opened again" {
+			_ = t.d.Close() // the cases about Close check what it returns
+		}
+		t.must(t.w.DeleteOwnExchange(t.ctx))
+		if hint == "is opened again" {
+			t.d = t.open()
+		}
+	}
+	t.truthful(in, outs, fate{again: true, late: triesAgain, kept: kept})
+	t.await(in, t.mustPublish(job{exchange, "key", t.short(), text("afterwards")}))
+}
+
 func brokerRestart(t *trial) {
 	const messages, goroutines, between = 150, 2, 25
 	in := t.queue(t.name("queue"))

@@ -69,6 +69,9 @@ type handless struct{ conformance.World }
 
 func (handless) Cut(context.Context) error     { return conformance.Unable("cut: no hands") }
 func (handless) Restart(context.Context) error { return conformance.Unable("restart: no hands") }
+func (handless) DeleteOwnExchange(context.Context) error {
+	return conformance.Unable("delete an exchange: no hands")
+}
 
 func TestUnableIsSkippedWithItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -78,10 +81,11 @@ func TestUnableIsSkippedWithItsReason(t *testing.T) {
 			w, err := world(ctx)
 			return handless{w}, err
 		}
-		r := &recorder{only: map[string]bool{"connection-cut": true, "broker-restart": true}}
+		r := &recorder{only: map[string]bool{"connection-cut": true, "own-exchange-deleted": true, "broker-restart": true}}
 		conformance.RunOn(r, h)
 		assert.Empty(t, r.failed())
 		assert.Equal(t, "cut: no hands", r.subtests["connection-cut"].skipped)
+		assert.Equal(t, "delete an exchange: no hands", r.subtests["own-exchange-deleted"].skipped)
 		assert.Equal(t, "restart: no hands", r.subtests["broker-restart"].skipped)
 	})
 }

@@ -45,6 +45,10 @@ type World interface {
 	// Cut closes, from the broker's side, all connections of the Delayers. It may close others too.
 	Cut(ctx context.Context) error
 
+	// DeleteOwnExchange deletes an exchange that the Delayers have declared, and through which
+	// messages for exchanges have yet to pass: an operator's mistake. A queue is not deleted.
+	DeleteOwnExchange(ctx context.Context) error
+
 	// Restart stops the broker in good order and starts it again. It returns once the broker and
 	// this World work again.
 	Restart(ctx context.Context) error

@@ -138,6 +138,8 @@ func (w *world) Cut(context.Context) error {
 	return nil
 }
 
+func (w *world) DeleteOwnExchange(context.Context) error { return nil } // it has none
+
 func (w *world) Restart(context.Context) error {
 	const pause = 100 * time.Millisecond
 	w.restart(pause)

@@ -34,6 +34,11 @@ type Config struct {
 	// side. If it is nil, the cases that need it are skipped.
 	Cut func(ctx context.Context) error
 
+	// OwnExchange is an exchange that the Delayers under test declare, and through which messages
+	// for exchanges pass once they are due. The suite deletes it while messages wait, and expects
+	// them all. Without it, the cases that need it are skipped.
+	OwnExchange string
+
 	// Restart stops the broker, starts it again, and returns once it answers. If it is nil, the
 	// cases that need it are skipped. Like Cut it may return [conformance.Unable].
 	Restart func(ctx context.Context) error
@@ -226,6 +231,13 @@ func (w *world) Cut(ctx context.Context) error {
 		return conformance.Unable("cut: Config.Cut is nil")
 	}
 	return w.broker.cfg.Cut(ctx)
+}
+
+func (w *world) DeleteOwnExchange(ctx context.Context) error {
+	if w.broker.cfg.OwnExchange == "" {
+		return conformance.Unable("delete an exchange of the Delayers': Config.OwnExchange is empty")
+	}
+	return w.DeleteExchange(ctx, w.broker.cfg.OwnExchange)
 }
 
 func (w *world) Restart(ctx context.Context) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/url"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +22,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lab/subjects"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // retry is soon enough to wait for it, and late enough for a machine under load. The suite does not
@@ -132,8 +135,9 @@ func conform(
 	require.NoError(t, err)
 	world := rabbitworld.Config{
 		URL: b.URL(), Unroutable: cfg.Prefix + ".unroutable",
-		Cut:     func(context.Context) error { return conformance.Unable("cut: the broker is not ours") },
-		Restart: func(context.Context) error { return conformance.Unable("restart: the broker is not ours") },
+		OwnExchange: ownExchange(cfg),
+		Cut:         func(context.Context) error { return conformance.Unable("cut: the broker is not ours") },
+		Restart:     func(context.Context) error { return conformance.Unable("restart: the broker is not ours") },
 	}
 	if b.Owned() {
 		world.Cut = func(ctx context.Context) error { return rabbittest.Cut(ctx, b, "delayer "+cfg.Prefix) }
@@ -174,6 +178,16 @@ func conform(
 		q, err := ch.QueueDeclarePassive(cfg.Prefix+".misrouted", true, false, false, false, nil)
 		return err == nil && q.Messages == 0
 	}, time.Minute, 100*time.Millisecond, "messages are left in the misrouted queue")
+}
+
+// ownExchange is the exchange that leads to the users' exchanges, or "" if the backend has none.
+func ownExchange(cfg backend.Config) string {
+	name := delivery.NewStage(cfg.Prefix, true).Exchanges()
+	p, err := backend.Topology(cfg)
+	if err != nil || !slices.ContainsFunc(p.Exchanges, func(x topology.Exchange) bool { return x.Name == name }) {
+		return ""
+	}
+	return name
 }
 
 func user(t *testing.T, raw string) string {
