@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// An Observer is told what a Delayer does, for metrics and logs. A function that is nil is not
-// called, and the zero Observer costs nothing. Package metrics fills them all in for Prometheus.
+// An Observer is told what a Delayer or a consumer of package retry does, for metrics and logs. A
+// function that is nil is not called, and the zero Observer costs nothing. Package metrics fills
+// them all in for Prometheus.
 //
 // The functions are called by the goroutines that do the work, several at a time, and some of them
 // under a lock. They must not block and must not call the Delayer: one that has more to do hands a
@@ -44,6 +45,14 @@ type Observer struct {
 	// Delivered is called each time a controller has tried to send a message that is due to its
 	// destination.
 	Delivered func(DeliveryEvent)
+
+	// Handled is called by package retry, not by a Delayer: when a handler has run and it is settled
+	// what becomes of its message.
+	Handled func(HandledEvent)
+
+	// Parked is called by package retry, with what its queue of parked messages holds: at the start,
+	// and every 30 s.
+	Parked func(ParkedEvent)
 }
 
 // A PublishEvent is one call of [Delayer].Publish.
@@ -139,4 +148,39 @@ type DeliveryEvent struct {
 	// that of the publisher, which may differ.
 	Lateness time.Duration
 	Err      error // nil: the broker has confirmed it
+}
+
+// Handling is what became of a message that a handler of package retry was given.
+type Handling uint8
+
+// What becomes of a message.
+const (
+	// Succeeded is acknowledged: the handler returned nil.
+	Succeeded Handling = iota
+	// Retried comes again after a wait.
+	Retried
+	// Parked was given up, and is in the queue for parked messages.
+	Parked
+	// GivenBack goes back to its queue, and comes again as the same attempt: the consumer was
+	// stopped, its connection lost, or neither the retry nor the parked message was confirmed.
+	GivenBack
+)
+
+// A HandledEvent is one run of a handler of package retry.
+type HandledEvent struct {
+	Queue   string
+	Attempt int           // from 1
+	Began   time.Time     // when the handler was called
+	Took    time.Duration // until it returned
+	Outcome Handling
+	Err     error // of the handler
+	// Due is when the message was due by its [Header]: for the first time, or as a retry. It is zero
+	// if no Delayer has published it.
+	Due time.Time
+}
+
+// A ParkedEvent is how many messages a queue for parked messages holds.
+type ParkedEvent struct {
+	Queue    string // that the messages were consumed from
+	Messages int
 }

@@ -5,8 +5,8 @@
 //	options := delayer.Options{URL: url, Observer: m.Observer()}
 //
 // One Collector serves any number of Delayers. docs/metrics.md lists the metrics, with alerts and a
-// Grafana dashboard. Labels hold no exchange, routing key or id, so the number of time series is
-// bounded.
+// Grafana dashboard. Labels hold no exchange, routing key or id, and of queues those alone that
+// package retry consumes, so the number of time series is bounded.
 //
 // Only programs that import this package link Prometheus.
 package metrics
@@ -38,6 +38,9 @@ type Collector struct {
 	rounds         prometheus.Counter
 	delivered      *prometheus.CounterVec
 	lateness       *prometheus.HistogramVec
+	handled        *prometheus.CounterVec
+	handling       *prometheus.HistogramVec
+	parked         *prometheus.GaugeVec
 }
 
 // seconds are the bounds of the histograms.
@@ -59,6 +62,9 @@ func New() *Collector {
 		rounds:         prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "controller_rounds_total", Help: "Messages that controllers have sent to another waiting queue."}),
 		delivered:      counter("controller_delivered_total", "Attempts of controllers to send a message that is due to its destination, by their result.", "result"),
 		lateness:       histogram("lateness_seconds", "Time from when a message was due to when it was seen, by the clocks of publisher and observer.", "seen_by"),
+		handled:        counter("retry_attempts_total", "Runs of handlers, by what became of the message.", "queue", "outcome"),
+		handling:       histogram("retry_handler_seconds", "Time that handlers took.", "queue"),
+		parked:         gauges("retry_parked_messages", "Messages that were given up, in the queue for parked ones.", "queue"),
 	}
 }
 
@@ -84,6 +90,7 @@ func (c *Collector) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		c.published, c.confirm, c.connections, c.reconnects, c.deleted, c.redeclarations, c.policyFaults,
 		c.misrouted, c.held, c.heldBytes, c.rounds, c.delivered, c.lateness,
+		c.handled, c.handling, c.parked,
 	}
 }
 
@@ -123,6 +130,8 @@ func (c *Collector) Observer() delayer.Observer {
 		},
 		Round:     func(delayer.RoundEvent) { c.rounds.Inc() },
 		Delivered: c.deliver,
+		Handled:   c.handle,
+		Parked:    c.park,
 	}
 }
 
@@ -217,6 +226,23 @@ func (c *Collector) deliver(e delayer.DeliveryEvent) {
 	}
 }
 
+func (c *Collector) handle(e delayer.HandledEvent) {
+	c.handled.WithLabelValues(e.Queue, handlings[e.Outcome]).Inc()
+	c.handling.WithLabelValues(e.Queue).Observe(e.Took.Seconds())
+	if !e.Due.IsZero() {
+		c.late("consumer", e.Began.Sub(e.Due))
+	}
+}
+
+// park is called when a consumer begins, which sets its counters to 0, and from then on.
+func (c *Collector) park(e delayer.ParkedEvent) {
+	for _, outcome := range handlings {
+		c.handled.WithLabelValues(e.Queue, outcome)
+	}
+	c.handling.WithLabelValues(e.Queue)
+	c.parked.WithLabelValues(e.Queue).Set(float64(e.Messages))
+}
+
 // late counts a message. One that seems early, because the clocks differ, counts as on time.
 func (c *Collector) late(by string, lateness time.Duration) {
 	c.lateness.WithLabelValues(by).Observe(max(lateness, 0).Seconds())
@@ -286,4 +312,9 @@ var states = [...]string{
 // outcomes are the values of the label outcome.
 var outcomes = [...]string{
 	delayer.SentOn: "sent_on", delayer.SentBack: "sent_back", delayer.KeptUnroutable: "unroutable",
+}
+
+// handlings are the values of the label outcome of a handler's runs.
+var handlings = [...]string{
+	delayer.Succeeded: "succeeded", delayer.Retried: "retried", delayer.Parked: "parked", delayer.GivenBack: "given_back",
 }

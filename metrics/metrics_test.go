@@ -113,6 +113,12 @@ func TestObserver_OtherEvents(t *testing.T) {
 	o.Delivered(delayer.DeliveryEvent{Lateness: -time.Second})
 	o.Delivered(delayer.DeliveryEvent{Err: &delayer.Error{Kind: delayer.ErrRefused}})
 	o.Delivered(delayer.DeliveryEvent{Err: context.Canceled})
+	o.Parked(delayer.ParkedEvent{Queue: "q", Messages: 3})
+	o.Parked(delayer.ParkedEvent{Queue: "q", Messages: 2})
+	for _, outcome := range []delayer.Handling{delayer.Succeeded, delayer.Retried, delayer.Retried} {
+		o.Handled(delayer.HandledEvent{Queue: "q", Outcome: outcome, Took: time.Second})
+	}
+	o.Handled(delayer.HandledEvent{Queue: "q", Outcome: delayer.Parked, Began: time.Now(), Due: time.Now().Add(-time.Minute)})
 	m.Arrived(&amqp091.Delivery{Headers: amqp091.Table{delayer.Header: message.NewEnvelope(time.Now(), 0, "").String()}})
 	m.Arrived(&amqp091.Delivery{})
 	values := gather(t, m)
@@ -129,8 +135,15 @@ func TestObserver_OtherEvents(t *testing.T) {
 		"delayer_controller_delivered_total refused":     1,
 		"delayer_controller_delivered_total failed":      1,
 		"delayer_lateness_seconds controller":            1,
-		"delayer_lateness_seconds consumer":              1,
+		"delayer_lateness_seconds consumer":              2,
+		"delayer_retry_attempts_total succeeded q":       1,
+		"delayer_retry_attempts_total retried q":         2,
+		"delayer_retry_attempts_total parked q":          1,
+		"delayer_retry_attempts_total given_back q":      0,
+		"delayer_retry_handler_seconds q":                4,
+		"delayer_retry_parked_messages q":                2,
 	} {
+		require.Contains(t, values, name)
 		require.InDelta(t, want, values[name], 0, name)
 	}
 }

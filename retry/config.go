@@ -56,6 +56,9 @@ type Config struct {
 	// At least 1m. Default: 5m.
 	Hold time.Duration `yaml:"hold"`
 
+	// Observer is told of each run of the handler (Handled) and of what is parked (Parked). The
+	// Delayer tells the rest to its own.
+	Observer delayer.Observer `yaml:"-"`
 	// Logger receives failures. Default: slog.Default().
 	Logger *slog.Logger `yaml:"-"`
 }

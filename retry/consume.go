@@ -21,7 +21,7 @@ func Consume(ctx context.Context, d delayer.Delayer, cfg Config, handler Handler
 	if err != nil {
 		return err
 	}
-	defer r.control.Close()
+	defer func() { _ = r.Close() }() // it cannot fail
 	broker.Consume(ctx, r.control.Conn(), broker.Consuming{
 		Queue: r.cfg.Queue, Prefetch: r.cfg.Prefetch,
 		Serve: func(alive context.Context, messages <-chan amqp091.Delivery) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -13,6 +15,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // A Handler handles one message. If it returns nil, the message is acknowledged; if it returns an
@@ -30,6 +33,8 @@ type Retrier struct {
 	cfg     Config
 	planner planner
 	control *broker.Control
+	stop    context.CancelFunc // ends running
+	running sync.WaitGroup
 }
 
 // Open connects, checks that the queue exists, and declares the queue for parked messages. d
@@ -56,6 +61,11 @@ func Open(ctx context.Context, d delayer.Delayer, cfg Config) (*Retrier, error) 
 		r.control.Close()
 		return nil, err
 	}
+	closing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	r.stop = stop
+	if r.cfg.Observer.Parked != nil {
+		r.running.Go(func() { r.count(closing) })
+	}
 	return r, nil
 }
 
@@ -76,8 +86,24 @@ func newRetrier(d delayer.Delayer, cfg Config) (*Retrier, error) {
 
 // Close ends the connection. It does not close the Delayer.
 func (r *Retrier) Close() error {
+	r.stop()
+	r.running.Wait()
 	r.control.Close()
 	return nil
+}
+
+// lookEvery is how often the parked messages are counted for the Observer.
+const lookEvery = 30 * time.Second
+
+// count tells the Observer how many messages are parked, until ctx ends. It reads none of them: each
+// message that is given back counts towards a delivery limit.
+func (r *Retrier) count(ctx context.Context) {
+	for ctx.Err() == nil {
+		if q, err := r.control.Queue(ctx, r.cfg.Parked); err == nil {
+			r.cfg.Observer.Parked(delayer.ParkedEvent{Queue: r.cfg.Queue, Messages: q.Messages})
+		}
+		pause(ctx, lookEvery)
+	}
 }
 
 // Do runs the handler on a delivery of the queue. It returns true if the handler has succeeded, or
@@ -103,6 +129,8 @@ type failure struct {
 	state       attempt.State
 	decision    decision
 	leftOut     []string // what does not fit
+	name        slog.Attr
+	event       delayer.HandledEvent
 }
 
 // handle runs the handler. It returns nil if the handler succeeded.
@@ -112,16 +140,31 @@ func (r *Retrier) handle(ctx context.Context, d *amqp091.Delivery, handler Handl
 	seen.Acknowledger = refusing{}
 	run := r.begin(s)
 	limited, cancel := context.WithTimeout(context.WithValue(ctx, infoKey{}, run), r.cfg.HandlerTimeout)
+	began := time.Now()
 	err := r.call(limited, seen, handler)
+	event := delayer.HandledEvent{Queue: r.cfg.Queue, Attempt: s.Failures + 1, Began: began, Took: time.Since(began), Err: err}
 	cancel()
+	if e, err := delayer.ParseHeader(d.Headers); err == nil {
+		event.Due = e.Due
+	}
 	switch {
 	case err == nil:
+		r.handled(event, delayer.Succeeded)
 		return nil
 	case ctx.Err() != nil:
+		r.handled(event, delayer.GivenBack)
 		return &failure{delivery: d, interrupted: true}
 	}
 	s, decision := run.fail(err, fmt.Sprint(err)) // Sprint also returns if the Error method panics
-	return &failure{delivery: d, state: s, decision: decision}
+	return &failure{delivery: d, state: s, decision: decision, name: message.Attr(&seen), event: event}
+}
+
+// handled tells the Observer what became of a message.
+func (r *Retrier) handled(e delayer.HandledEvent, outcome delayer.Handling) {
+	if tell := r.cfg.Observer.Handled; tell != nil {
+		e.Outcome = outcome
+		tell(e)
+	}
 }
 
 var errGoexit = errors.New("the handler called runtime.Goexit, as FailNow of a test does")
@@ -135,7 +178,7 @@ func (r *Retrier) call(ctx context.Context, d amqp091.Delivery, handler Handler)
 		defer func() {
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v", p)
-				r.cfg.Logger.Error("the handler panicked", "message", d.MessageId, "panic", p, "stack", string(debug.Stack()))
+				r.cfg.Logger.Error("the handler panicked", message.Attr(&d), "panic", p, "stack", string(debug.Stack()))
 			}
 			done <- err
 		}()
@@ -175,11 +218,12 @@ func (r *Retrier) settle(stop, alive context.Context, f *failure) bool {
 		}
 		if !over() {
 			next := min(wait/2+rand.N(wait/2), time.Until(deadline))
-			r.cfg.Logger.Warn("a failed message is not confirmed where it is to wait", "message", f.delivery.MessageId, "error", err, "again_in", next)
+			r.cfg.Logger.Warn("a failed message is not confirmed where it is to wait", f.name, "error", err, "again_in", next)
 			pause(stop, next)
 		}
 		if over() {
-			r.cfg.Logger.Warn("a failed message goes back to its queue", "message", f.delivery.MessageId, "error", err)
+			r.cfg.Logger.Warn("a failed message goes back to its queue", f.name, "error", err)
+			r.handled(f.event, delayer.GivenBack)
 			return false
 		}
 	}
@@ -193,14 +237,16 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// report logs whether a failed message is retried or parked.
+// report tells whether a failed message is retried or parked.
 func (r *Retrier) report(f *failure) {
-	attrs := []any{"message", f.delivery.MessageId, "attempt", f.state.Failures, "error", f.state.LastError()}
+	attrs := []any{f.name, "attempt", f.state.Failures, "error", f.state.LastError()}
 	if f.decision.park != "" {
 		r.cfg.Logger.Warn("a message is parked", append(attrs, "parked", r.cfg.Parked, "reason", f.state.Reason)...)
+		r.handled(f.event, delayer.Parked)
 		return
 	}
 	r.cfg.Logger.Info("a message will be retried", append(attrs, "in", f.decision.wait)...)
+	r.handled(f.event, delayer.Retried)
 }
 
 // publish publishes a retry, or parks the message, and returns nil once that is confirmed. A

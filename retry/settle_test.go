@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -133,6 +134,69 @@ func TestDo_Outcomes(t *testing.T) {
 type brokenError struct{ text string }
 
 func (b *brokenError) Error() string { return b.text }
+
+// TestDo_ObservedAndLogged: each run is told, and logged with a name of the message, or with none.
+func TestDo_ObservedAndLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuse := false
+		d := &fake{answer: func(int, string) error {
+			if refuse {
+				return &delayer.Error{Kind: delayer.ErrRefused}
+			}
+			return nil
+		}}
+		r := retrier(t, d, intervals(3*time.Second))
+		var log bytes.Buffer
+		r.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		var events []delayer.HandledEvent
+		r.cfg.Observer.Handled = func(e delayer.HandledEvent) { events = append(events, e) }
+		slow := func(err error) Handler {
+			return func(context.Context, amqp091.Delivery) error {
+				time.Sleep(time.Second)
+				return err
+			}
+		}
+		due := time.Now().Truncate(time.Millisecond).Add(-time.Minute)
+		envelope := message.NewEnvelope(due, time.Minute, "orders")
+		delayed := amqp091.Delivery{Headers: amqp091.Table{delayer.Header: envelope.String()}}
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		want := []delayer.HandledEvent{}
+		for _, c := range []struct {
+			ctx     context.Context
+			in      amqp091.Delivery
+			err     error
+			outcome delayer.Handling
+			logged  string
+		}{
+			{t.Context(), amqp091.Delivery{MessageId: "m1"}, nil, delayer.Succeeded, ""},
+			{t.Context(), amqp091.Delivery{MessageId: "m1"}, errTest, delayer.Retried, "message=m1 "},
+			{t.Context(), delayed, errTest, delayer.Retried, "message=" + envelope.ID + " "},
+			{t.Context(), delayed, Permanent(errTest), delayer.Parked, "message=" + envelope.ID + " "},
+			{t.Context(), amqp091.Delivery{}, errTest, delayer.Retried, "will be retried\" attempt=1"},
+			{canceled, delayed, errTest, delayer.GivenBack, ""},
+			{t.Context(), delayed, errTest, delayer.GivenBack, "message=" + envelope.ID + " "},
+		} {
+			refuse = c.outcome == delayer.GivenBack
+			log.Reset()
+			e := delayer.HandledEvent{Queue: "q", Attempt: 1, Began: time.Now(), Took: time.Second, Outcome: c.outcome, Err: c.err}
+			if c.in.Headers != nil {
+				e.Due = due
+			}
+			want = append(want, e)
+			r.Do(c.ctx, c.in, slow(c.err))
+			assert.Contains(t, log.String(), c.logged)
+			assert.NotContains(t, log.String(), `message=""`)
+		}
+		assert.Equal(t, want, events)
+		again := d.sent[0].msg // of m1
+		again.MessageId, again.Headers[attempt.Header].(amqp091.Table)["id"] = "", envelope.String()
+		refuse = false
+		r.Do(t.Context(), amqp091.Delivery{Headers: again.Headers}, slow(errTest))
+		assert.Equal(t, 2, events[len(events)-1].Attempt)
+		assert.Contains(t, log.String(), "message="+envelope.ID+" ", "that of the first attempt")
+	})
+}
 
 func TestDo_HandlerCannotAcknowledge(t *testing.T) {
 	d := &fake{}

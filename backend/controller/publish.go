@@ -112,7 +112,7 @@ func (c *consumer) publishAgain(publish func() error) error {
 // that channel is closed if the exchange is gone.
 func (c *consumer) keep(d *amqp091.Delivery, why error) {
 	c.warn("the controller got a foreign message; it is kept as unroutable",
-		"error", why, "message_id", d.MessageId, "routing_key", d.RoutingKey, "queue", c.blueprint.stage.Unroutable())
+		message.Attr(d), "error", why, "routing_key", d.RoutingKey, "queue", c.blueprint.stage.Unroutable())
 	msg := broker.Publishing{Exchange: c.blueprint.stage.Keep(), Key: d.RoutingKey, Message: message.Again(d, c.user)}
 	msg.Message.Expiration = ""
 	publish := func() error {

@@ -47,7 +47,7 @@ func run(ctx context.Context) error {
 	}
 	defer func() { _ = d.Close() }()
 	return retry.Consume(ctx, d, retry.Config{
-		URL: cfg.URL, Queue: queue,
+		URL: cfg.URL, Queue: queue, Observer: cfg.Observer,
 		Policy: retry.Policy{Intervals: []time.Duration{3 * time.Second, 10 * time.Second}},
 	}, handle)
 }

@@ -70,7 +70,8 @@ func eventful(t *testing.T) *httptest.Server {
 	m := metrics.New()
 	queues, outbox := NewQueueGauges(t.Context(), backend.Config{}), NewOutboxGauges(t.Context(), nil)
 	queues.next, outbox.next = time.Now().Add(time.Hour), time.Now().Add(time.Hour) // nobody is asked
-	for state := range byState(status.Status{}) {
+	slots := status.Status{Backends: []status.Backend{{Due: []status.Due{}}}}       // that tell what is overdue
+	for state := range byState(slots) {
 		queues.last = append(queues.last, gauge(queues.descs[0], many, state))
 	}
 	outbox.last = []prometheus.Metric{gauge(outbox.descs[0], many, "failed"), gauge(outbox.descs[1], many)}
@@ -94,6 +95,10 @@ func eventful(t *testing.T) *httptest.Server {
 		o.Misrouted(delayer.MisroutedEvent{Backend: "b"})
 		o.Held(delayer.HeldEvent{Backend: "b", Messages: 1, Bytes: 1})
 		o.Round(delayer.RoundEvent{Backend: "b"})
+		for outcome := delayer.Succeeded; outcome <= delayer.GivenBack; outcome++ {
+			o.Handled(delayer.HandledEvent{Queue: "q", Took: late, Outcome: outcome})
+		}
+		o.Parked(delayer.ParkedEvent{Queue: "q", Messages: 1})
 		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)

@@ -35,7 +35,7 @@ func exposed(t *testing.T) map[string][]string {
 		require.NotNil(t, found, d.String())
 		name, labels := found[1], strings.Split(found[2], ",")
 		all[name] = labels
-		if name == "delayer_confirm_seconds" || name == "delayer_lateness_seconds" { // histograms
+		if slices.Contains([]string{"delayer_confirm_seconds", "delayer_lateness_seconds", "delayer_retry_handler_seconds"}, name) { // histograms
 			all[name+"_count"], all[name+"_sum"], all[name+"_bucket"] = labels, labels, append(slices.Clone(labels), "le")
 		}
 	}

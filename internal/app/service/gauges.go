@@ -107,6 +107,9 @@ func (c *QueueGauges) Close() {
 func byState(s status.Status) map[string]int {
 	sums := map[string]int{"waiting": 0, "intake": 0, "misrouted": 0, "unroutable": 0}
 	for _, b := range s.Backends {
+		if n, _ := b.Overdue(s.Time); n != nil {
+			sums["overdue"] += *n // of those that wait
+		}
 		for _, q := range b.Queues {
 			if q.Name == s.Prefix+".controller.intake" {
 				sums["intake"] += q.Messages

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,4 +71,7 @@ func TestByState(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"waiting": 9, "intake": 3, "misrouted": 2, "unroutable": 1}, byState(found))
 	require.Equal(t, map[string]int{"waiting": 0, "intake": 0, "misrouted": 0, "unroutable": 0}, byState(status.Status{}))
+	found.Time = time.Now()
+	found.Backends[0].Due = []status.Due{{To: found.Time.Add(-time.Second), Messages: 3}, {To: found.Time.Add(time.Second), Messages: 6}}
+	require.Equal(t, 3, byState(found)["overdue"])
 }

@@ -2,6 +2,7 @@ package message
 
 import (
 	"crypto/rand"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -25,6 +26,20 @@ var stripped = [...]string{
 	delayer.Header,
 	Stamp,
 	Came,
+}
+
+// Attr names a message in a log by its MessageId, or else by the id in our header. It is empty, and
+// logged by no handler, if the message has neither.
+func Attr(d *amqp091.Delivery) slog.Attr {
+	id := d.MessageId
+	if id == "" {
+		e, _ := delayer.ParseHeader(d.Headers)
+		id = e.ID
+	}
+	if id == "" {
+		return slog.Attr{}
+	}
+	return slog.String("message", id)
 }
 
 // Stripped reports whether a header is removed from a message that is published.

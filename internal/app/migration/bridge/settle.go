@@ -46,7 +46,7 @@ const (
 // goes straight comes before those that are settled from then on.
 func (f *forwarder) settle(stop, alive context.Context, l letter, written func()) {
 	if l.odd != "" {
-		f.quiet.warn(f.log, l.odd, "message", l.MessageId)
+		f.quiet.warn(f.log, l.odd, message.Attr(l.Delivery))
 	}
 	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -66,7 +66,7 @@ func (f *forwarder) settle(stop, alive context.Context, l letter, written func()
 		if l.action == straight && errors.Is(err, delayer.ErrRefused) {
 			again = refusedFor
 		}
-		f.quiet.warn(f.log, "a message cannot be passed on; the bridge tries again", "message", l.MessageId, "within", again, "error", err)
+		f.quiet.warn(f.log, "a message cannot be passed on; the bridge tries again", message.Attr(l.Delivery), "within", again, "error", err)
 		if !wait(stop, alive, again) {
 			_ = l.Nack(false, true)
 			return
@@ -153,7 +153,7 @@ func (f *forwarder) park(ctx context.Context, l letter) error {
 		err = f.publish(ctx, to)
 	}
 	if err == nil {
-		f.log.Warn("a message is parked", "message", l.MessageId, "queue", f.parked, "reason", attempt.Bound(l.reason))
+		f.log.Warn("a message is parked", message.Attr(l.Delivery), "queue", f.parked, "reason", attempt.Bound(l.reason))
 	}
 	return err
 }

@@ -154,6 +154,28 @@ func TestConsume_HeadersThatFillAFrame(t *testing.T) {
 	assert.Empty(t, calls)
 }
 
+// TestConsume_Observed: package metrics counts what is parked, also by others.
+func TestConsume_Observed(t *testing.T) {
+	t.Parallel()
+	s := newService(t, ladder())
+	parked, handled := make(chan delayer.ParkedEvent, 10), make(chan delayer.HandledEvent, 10)
+	s.cfg.Observer = delayer.Observer{
+		Parked:  func(e delayer.ParkedEvent) { parked <- e },
+		Handled: func(e delayer.HandledEvent) { handled <- e },
+	}
+	s.publish("m", nil)
+	_, stop := s.consume(failing(retry.Permanent(errTest)))
+	assert.Equal(t, delayer.ParkedEvent{Queue: s.cfg.Queue}, rabbittest.Next(t, parked))
+	e := rabbittest.Next(t, handled)
+	assert.Equal(t, delayer.Parked, e.Outcome)
+	assert.ErrorIs(t, e.Err, errTest)
+	assert.Equal(t, s.cfg.Queue, e.Queue)
+	stop()
+	_, stop = s.consume(nil)
+	assert.Equal(t, delayer.ParkedEvent{Queue: s.cfg.Queue, Messages: 1}, rabbittest.Next(t, parked))
+	stop()
+}
+
 func TestConsume_After(t *testing.T) {
 	t.Parallel()
 	s := newService(t, ladder())
