@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,9 +33,9 @@ ORDER BY next_try, id LIMIT $1 FOR UPDATE SKIP LOCKED`
 	// A row without an error waits until its delay fits. The largest count of attempts stays as it
 	// is.
 	postpone = `
-UPDATE delayer_outbox o SET attempts = o.attempts + (f.error IS NOT NULL AND o.attempts < 2147483647)::integer, error = f.error,
+UPDATE delayer_outbox o SET attempts = o.attempts + (f.tried AND o.attempts < 2147483647)::integer, error = f.error,
 	next_try = clock_timestamp() + f.pause * interval '1 microsecond'
-FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS f (id, error, pause) WHERE o.id = f.id`
+FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[]) AS f (id, error, pause, tried) WHERE o.id = f.id`
 
 	// Rows that are ready belong to another relay already. A row whose next try is infinity is held.
 	nextTry = `
@@ -51,13 +50,17 @@ FROM delayer_outbox WHERE next_try > now() AND next_try < 'infinity'`
 // An item is a message of a batch.
 type item struct {
 	row
-	ready time.Time     // its next_try, but not before 1970
-	left  time.Duration // of its delay
-	wait  time.Duration // if positive, until it is looked at again
-	err   error
+	ready  time.Time     // its next_try, but not before 1970
+	left   time.Duration // of its delay
+	direct bool          // none of its delay is left
+	wait   time.Duration // if positive, until it is looked at again
+	err    error
 }
 
 func (i *item) published() bool { return i.err == nil && i.wait == 0 }
+
+// tried says that an attempt to publish has failed, or has no result yet.
+func (i *item) tried() bool { return i.err != nil && i.err != errHeld } //nolint:errorlint // it is not wrapped
 
 // relay publishes one batch. Its rows are locked until the transaction ends, so no other relay
 // publishes them. If this process dies, the database unlocks them at once. next is the time until
@@ -146,29 +149,6 @@ func duration(us int64) time.Duration {
 	return time.Duration(max(min(us, longest), -longest)) * time.Microsecond
 }
 
-// publish publishes the messages of a batch concurrently. If ctx ends, they still have stopTimeout:
-// a message that is given up between Publish and its confirm is published twice.
-func (r *Relay) publish(ctx context.Context, items []*item) {
-	running, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Timeout)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		sleep(running, stopTimeout, nil)
-		cancel()
-	})()
-	var all sync.WaitGroup
-	for _, i := range items {
-		if i.err != nil {
-			continue
-		}
-		var delay time.Duration
-		if delay, i.wait = plan(i.left, r.limits); i.wait > 0 {
-			continue
-		}
-		all.Go(func() { i.err = r.delayer.Publish(running, i.exchange, i.key, delay, i.msg) })
-	}
-	all.Wait()
-}
-
 // judge sets how long each message that was not published waits. If the broker was away, it returns
 // that error, and the messages that failed because of it do not wait.
 func (r *Relay) judge(items []*item) (away error) {
@@ -180,7 +160,7 @@ func (r *Relay) judge(items []*item) (away error) {
 			published++
 		case i.err != nil && brokerAway(i.err):
 			away = i.err
-		case i.err != nil:
+		case i.tried():
 			failed++
 			first = i.err
 		}
@@ -189,8 +169,12 @@ func (r *Relay) judge(items []*item) (away error) {
 		away = nil
 	}
 	for _, i := range items {
-		if i.err != nil && (away == nil || !brokerAway(i.err)) {
-			i.wait = pause(i.attempts+1, r.cfg.MaxPause)
+		if i.err == nil || i.wait > 0 || away != nil && brokerAway(i.err) {
+			continue
+		}
+		i.wait = pause(i.attempts+1, r.cfg.MaxPause)
+		if i.direct && errors.Is(i.err, context.DeadlineExceeded) {
+			r.slow.mark(i.destination(), time.Now())
 		}
 	}
 	if failed > 0 {
@@ -205,12 +189,14 @@ func settle(ctx context.Context, tx pgx.Tx, items []*item) error {
 	var done, ids []int64
 	var texts []*string
 	var pauses []int64
+	var tried []bool
 	for _, i := range items {
 		switch {
 		case i.published():
 			done = append(done, i.id)
 		case i.wait > 0:
-			ids, texts, pauses = append(ids, i.id), append(texts, errorText(i.err)), append(pauses, microseconds(i.wait))
+			ids, texts = append(ids, i.id), append(texts, errorText(i.err))
+			pauses, tried = append(pauses, microseconds(i.wait)), append(tried, i.tried())
 		}
 	}
 	if len(done) > 0 {
@@ -222,7 +208,7 @@ func settle(ctx context.Context, tx pgx.Tx, items []*item) error {
 		return nil
 	}
 	return pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error {
-		_, err := savepoint.Exec(ctx, postpone, ids, texts, pauses)
+		_, err := savepoint.Exec(ctx, postpone, ids, texts, pauses, tried)
 		return err
 	})
 }

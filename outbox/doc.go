@@ -25,7 +25,8 @@
 //   - No order. The messages of a batch are published concurrently.
 //   - A message that cannot be published blocks no other and is not lost. It stays in the table
 //     with its error and is tried again, after a growing pause. [Failures] lists such messages. A
-//     row whose next_try is infinity is held.
+//     row whose next_try is infinity is held. Nor does a destination that confirms nothing block
+//     others: its rows are held off.
 //
 // # Delays
 //
@@ -35,7 +36,8 @@
 // # Several relays
 //
 // Any number of relays may run. A relay locks the rows that it publishes (FOR UPDATE SKIP LOCKED).
-// If it is killed, the others take its rows when they poll. A notification wakes a relay at each
+// If it is killed, the others take its rows when they poll, but those that it had left unconfirmed
+// only after [Config].Timeout and a pause. A notification wakes a relay at each
 // commit; polling finds what a notification missed.
 //
 // [ReadLag] returns how many messages wait, and since when. docs/outbox.md describes operation and

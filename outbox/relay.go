@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -29,7 +30,9 @@ type Config struct {
 	// not support LISTEN. If this takes long, it is done less often. Default: 1s.
 	Poll time.Duration
 
-	// Timeout is how long one Publish may take. The transaction stays open meanwhile. Default: 30s.
+	// Timeout is how long one Publish may take. The transaction stays open meanwhile, but once the
+	// broker has confirmed some messages of the batch, and no more for a second, it is committed:
+	// the others are awaited without it, at most as many as Batch. Default: 30s.
 	Timeout time.Duration
 
 	// MaxPause is the longest pause between two tries of a message that cannot be published. The
@@ -48,6 +51,9 @@ type Relay struct {
 	cfg     Config
 	wake    chan struct{} // there may be something to do
 	cursor  cursor
+
+	slow     slow           // destinations that do not confirm
+	awaiting sync.WaitGroup // goroutines that wait for confirms that batches did not wait for
 }
 
 // NewRelay returns a relay between a database and a Delayer. It closes neither. An error is
@@ -57,7 +63,8 @@ func NewRelay(pool *pgxpool.Pool, d delayer.Delayer, cfg Config) (*Relay, error)
 		return nil, &delayer.Error{Op: "open", Object: "outbox.Config", Kind: delayer.ErrConfig,
 			Cause: errors.New("a value is negative"), Hint: "leave it zero for its default"}
 	}
-	return &Relay{pool: pool, delayer: d, limits: d.Limits(), cfg: cfg.withDefaults(), wake: make(chan struct{}, 1)}, nil
+	cfg = cfg.withDefaults()
+	return &Relay{pool: pool, delayer: d, limits: d.Limits(), cfg: cfg, wake: make(chan struct{}, 1), slow: slow{most: cfg.MaxPause}}, nil
 }
 
 func (c Config) withDefaults() Config {
@@ -87,7 +94,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	for range r.cfg.Workers {
 		g.Go(func() error { return r.work(ctx) })
 	}
-	return g.Wait()
+	err := g.Wait()
+	r.awaiting.Wait()
+	return err
 }
 
 // maxTroublePause is the longest pause while the database or the broker is away.
