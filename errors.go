@@ -1,9 +1,6 @@
 package delayer
 
-import (
-	"errors"
-	"strings"
-)
+import "errors"
 
 // The kinds of errors, for errors.Is. Each error of a Delayer is an *[Error] of one of these kinds, or
 // of the kind [errors.ErrUnsupported]: this backend cannot do it, and nothing was sent.
@@ -39,8 +36,12 @@ var (
 	ErrConflict = errors.New("conflicts with what the broker holds")
 	// ErrAccess means that the broker refused the credentials, or that the user lacks a permission.
 	ErrAccess = errors.New("access refused")
-	// ErrUnavailable means that the broker cannot be reached, or lacks what the backend needs.
+	// ErrUnavailable means that the broker, or its management API, cannot be reached or does not answer.
 	ErrUnavailable = errors.New("broker unavailable")
+	// ErrNotFound means that the broker answers and lacks what is asked for: a queue that a command
+	// names, the topology of a prefix that is not declared by the program, a virtual host, or the
+	// exchange type of a plugin. The destination of a message is [ErrUnroutable].
+	ErrNotFound = errors.New("not found")
 	// ErrTooLate means that a message cannot be cancelled or rescheduled any more: it is due in less
 	// than [Limits].CancelBefore, or was due before. It is delivered, or was, unless an earlier call
 	// has cancelled it.
@@ -62,25 +63,23 @@ type Error struct {
 
 // Error returns "delayer: operation backend object: kind: cause (hint)", without empty parts.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString("delayer: ")
-	b.WriteString(e.Op)
-	for _, part := range []string{e.Backend, e.Object} {
+	text := "delayer"
+	separator := ": "
+	for _, part := range []string{e.Op, e.Backend, e.Object} {
 		if part != "" {
-			b.WriteString(" ")
-			b.WriteString(part)
+			text += separator + part
+			separator = " "
 		}
 	}
 	for _, err := range []error{e.Kind, e.Cause} {
 		if err != nil {
-			b.WriteString(": ")
-			b.WriteString(err.Error())
+			text += ": " + err.Error()
 		}
 	}
 	if e.Hint != "" {
-		b.WriteString(" (" + e.Hint + ")")
+		text += " (" + e.Hint + ")"
 	}
-	return b.String()
+	return text
 }
 
 // Unwrap returns the kind and the cause, for errors.Is and errors.As.

@@ -18,6 +18,7 @@ func TestErrorSaysWhatFailedOnWhatWhyAndWhatToDo(t *testing.T) {
 	}
 	require.EqualError(t, err, `delayer: publish binaryladder queue "orders": unroutable: 404 NOT_FOUND (declare it first)`)
 	require.EqualError(t, &delayer.Error{Op: "close"}, "delayer: close")
+	require.EqualError(t, &delayer.Error{Kind: delayer.ErrAccess, Cause: errors.New("403")}, "delayer: access refused: 403")
 }
 
 func TestSafeToRetry(t *testing.T) {

@@ -263,6 +263,7 @@ var results = []struct {
 	{delayer.ErrConflict, "conflict"},
 	{delayer.ErrAccess, "access"},
 	{delayer.ErrUnavailable, "unavailable"},
+	{delayer.ErrNotFound, "not_found"},
 	{delayer.ErrClosed, "closed"},
 	{delayer.ErrConfig, "config"},
 	{errOther, "other"},

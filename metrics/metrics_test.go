@@ -54,7 +54,7 @@ func TestObserver_Published(t *testing.T) {
 	for kind, want := range map[error]string{
 		nil: "confirmed", delayer.ErrUnknown: "unknown", delayer.ErrRefused: "refused", delayer.ErrUnroutable: "unroutable",
 		delayer.ErrNotSent: "not_sent", delayer.ErrInvalid: "invalid", delayer.ErrOutOfRange: "out_of_range",
-		delayer.ErrConflict: "conflict", delayer.ErrAccess: "access", delayer.ErrUnavailable: "unavailable",
+		delayer.ErrConflict: "conflict", delayer.ErrAccess: "access", delayer.ErrUnavailable: "unavailable", delayer.ErrNotFound: "not_found",
 		errors.Join(delayer.ErrRefused, delayer.ErrUnknown): "refused",
 		delayer.ErrClosed: "closed", delayer.ErrConfig: "config", errors.New("of nobody"): "other",
 	} {

@@ -48,5 +48,10 @@ func pause(failures int, most time.Duration) time.Duration {
 
 // brokerAway reports whether an error concerns the broker, not this message.
 func brokerAway(err error) bool {
-	return errors.Is(err, delayer.ErrNotSent) || errors.Is(err, delayer.ErrUnavailable) || errors.Is(err, delayer.ErrClosed)
+	for _, kind := range []error{delayer.ErrNotSent, delayer.ErrUnavailable, delayer.ErrNotFound, delayer.ErrClosed} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/management"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
@@ -136,7 +137,7 @@ func (r *Reader) held(ctx context.Context, each map[string]*Controller) error {
 			Unacknowledged int `json:"messages_unacknowledged"`
 		}
 		err := r.get(ctx, &channels, "connections", name, "channels")
-		if errors.Is(err, management.ErrNotFound) { // the connection has ended
+		if errors.Is(err, delayer.ErrNotFound) { // the connection has ended
 			delete(each, name)
 			continue
 		}

@@ -133,8 +133,8 @@ func parts(cfg backend.Config, prefix string) ([]part, error) {
 }
 
 // Read asks the broker. A value that cannot be read is in Unknown. Errors are
-// [delayer.ErrUnavailable] if the broker does not answer or has no queues of this prefix, and
-// [delayer.ErrAccess].
+// [delayer.ErrUnavailable] if the broker does not answer, [delayer.ErrNotFound] if it has no queues of
+// this prefix, or not those of Parked, and [delayer.ErrAccess].
 func (r *Reader) Read(ctx context.Context) (Status, error) {
 	s := Status{Time: time.Now().UTC().Truncate(time.Millisecond), Prefix: r.settings.Prefix, Broker: r.broker()}
 	states, err := r.readQueues(ctx, &s)
@@ -261,7 +261,7 @@ func (r *Reader) nothing(s Status) error {
 		}
 	}
 	return &delayer.Error{
-		Op: op, Object: "prefix " + s.Prefix, Kind: delayer.ErrUnavailable,
+		Op: op, Object: "prefix " + s.Prefix, Kind: delayer.ErrNotFound,
 		Cause: fmt.Errorf("nothing of it is at %s", s.Broker.Address),
 		Hint:  "a Delayer declares it when it is opened, or delayer topology apply: are prefix, backend, broker and virtual host those of a Delayer?",
 	}
@@ -300,7 +300,7 @@ func (r *Reader) readParked(ctx context.Context, s *Status) error {
 		state, there := states[q.Name]
 		if !there {
 			return &delayer.Error{
-				Op: op, Object: fmt.Sprintf("queue %q", q.Name), Kind: delayer.ErrUnavailable, Cause: errors.New("there is no such queue"),
+				Op: op, Object: fmt.Sprintf("queue %q", q.Name), Kind: delayer.ErrNotFound, Cause: errors.New("there is no such queue"),
 				Hint: "a consumer of package retry declares it when it starts: is the name right?",
 			}
 		}

@@ -112,7 +112,7 @@ func (c candidate) open(ctx context.Context, env bench.Env) (delayer.Delayer, er
 	}
 	d, err := backend.Open(ctx, cfg)
 	var known *delayer.Error
-	if c.exchange && errors.As(err, &known) && known.Object == "" && errors.Is(err, delayer.ErrUnavailable) {
+	if c.exchange && errors.As(err, &known) && known.Object == "" && errors.Is(err, delayer.ErrNotFound) {
 		return nil, fmt.Errorf("%w: %w", bench.ErrSkip, known.Cause)
 	}
 	return d, err

@@ -52,7 +52,7 @@ func classify(err error) (hint string, kind error) {
 	case amqp091.PreconditionFailed:
 		return "delete it, or use another prefix", delayer.ErrConflict
 	case amqp091.CommandInvalid:
-		return "the broker does not know this exchange type: is the plugin enabled?", delayer.ErrUnavailable
+		return "the broker does not know this exchange type: is the plugin enabled?", delayer.ErrNotFound
 	}
 	return "", delayer.ErrUnavailable
 }
@@ -109,6 +109,10 @@ func permanent(err error) bool {
 // dialError is the error of Open and Publish for a broker that cannot be reached.
 func dialError(op, backend, endpoint string, err error) *delayer.Error {
 	hint, kind := classify(err)
+	var amqpErr *amqp091.Error
+	if errors.As(err, &amqpErr) && !amqpErr.Server && amqpErr.Code == amqp091.FrameError { // what is read is no AMQP, or ends
+		hint = "is RabbitMQ running there, and is this its AMQP port (5672, or 5671 with amqps://), not the management API's (15672)?"
+	}
 	return &delayer.Error{Op: op, Backend: backend, Object: endpoint, Kind: kind, Cause: plain(err), Hint: hint}
 }
 

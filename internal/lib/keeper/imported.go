@@ -37,7 +37,7 @@ func (k *Keeper) exists(ctx context.Context, p topology.Plan) error {
 		more = fmt.Sprintf(" and %d more", len(missing)-most)
 	}
 	return &delayer.Error{
-		Op: "open", Backend: k.cfg.Backend, Object: "topology", Kind: delayer.ErrUnavailable,
+		Op: "open", Backend: k.cfg.Backend, Object: "topology", Kind: delayer.ErrNotFound,
 		Cause: fmt.Errorf("with declare: false there must be %s%s", strings.Join(missing[:min(len(missing), most)], ", "), more),
 		Hint:  "import what this prints: delayer topology print --output definitions, with the same configuration",
 	}

@@ -224,7 +224,7 @@ func TestKeeper_Imported(t *testing.T) {
 	o := &fakeBroker{}
 	k := New(Config{Backend: "test", Imported: true, Objects: o, Topology: topology.Plan{Queues: []topology.Queue{{Name: "q"}}}})
 	err := k.Open(t.Context())
-	require.ErrorIs(t, err, delayer.ErrUnavailable)
+	require.ErrorIs(t, err, delayer.ErrNotFound)
 	require.ErrorContains(t, err, `there must be queue "q"`)
 	require.Zero(t, o.declares)
 	o.has = true

@@ -16,9 +16,6 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// ErrNotFound means that the API does not know the object: an exchange, or the vhost.
-var ErrNotFound = errors.New("404 Not Found")
-
 // A Client asks the management API of a broker.
 type Client struct {
 	base *url.URL // without credentials
@@ -76,8 +73,8 @@ type Request struct {
 var pauses = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond,
 	400 * time.Millisecond, 800 * time.Millisecond}
 
-// Get decodes the answer into a value. Errors are ErrAccess, and ErrUnavailable where no management
-// API answers; [ErrNotFound] is among the latter.
+// Get decodes the answer into a value. Errors are ErrAccess, ErrNotFound for an answer of 404, and
+// ErrUnavailable where no management API answers.
 func (c *Client) Get(ctx context.Context, r Request, into any) error {
 	fail := func(kind, cause error, hint string) error {
 		return &delayer.Error{Op: r.Op, Object: c.String() + "/api/" + r.Path, Kind: kind, Cause: cause, Hint: hint}
@@ -98,7 +95,7 @@ func (c *Client) Get(ctx context.Context, r Request, into any) error {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return fail(delayer.ErrAccess, refusal(res), "the user needs the tag monitoring, and permission for the vhost: rabbitmqctl set_user_tags, set_permissions")
 	case http.StatusNotFound:
-		return fail(delayer.ErrUnavailable, ErrNotFound, "")
+		return fail(delayer.ErrNotFound, nil, "does the virtual host exist, and is this the management API of its broker?")
 	default:
 		return fail(delayer.ErrUnavailable, errors.New(res.Status), "")
 	}

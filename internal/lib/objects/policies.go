@@ -162,7 +162,7 @@ func (m *PolicyAPI) exchange(ctx context.Context, name string, policies map[stri
 	var it item
 	request := management.Request{Op: lookAtPolicies, Path: management.Path("exchanges", m.vhost, name), Query: url.Values{"columns": {"name,policy"}}}
 	switch err := m.client.Get(ctx, request, &it); {
-	case errors.Is(err, management.ErrNotFound), err == nil && it.Policy == "":
+	case errors.Is(err, delayer.ErrNotFound), err == nil && it.Policy == "":
 		return nil, nil
 	case err != nil:
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/url"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/management"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -42,7 +43,7 @@ func read(ctx context.Context, api *management.Client, into map[string]Object, k
 	err := api.Get(ctx, management.Request{
 		Op: "look at", Path: management.Path(kind, vhost, name), Query: url.Values{"columns": {"type,durable,auto_delete,arguments"}},
 	}, &o)
-	if errors.Is(err, management.ErrNotFound) {
+	if errors.Is(err, delayer.ErrNotFound) {
 		return nil
 	}
 	if err != nil {

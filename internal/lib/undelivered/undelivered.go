@@ -134,7 +134,7 @@ func (b *Client) explain(op, queue string, err error) error {
 	object := fmt.Sprintf("queue %q", queue)
 	if broker.Code(err) == amqp091.NotFound {
 		return &delayer.Error{
-			Op: op, Object: object, Kind: delayer.ErrUnavailable, Cause: errors.New("there is no such queue"),
+			Op: op, Object: object, Kind: delayer.ErrNotFound, Cause: errors.New("there is no such queue"),
 			Hint: b.missing,
 		}
 	}

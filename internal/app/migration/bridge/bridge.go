@@ -122,7 +122,7 @@ func (b *Bridge) prepare(ctx context.Context) error {
 		}
 		if presence == delivery.Gone {
 			return &delayer.Error{
-				Op: "bridge", Object: fmt.Sprintf("exchange %q", b.cfg.Exchange), Kind: delayer.ErrUnavailable,
+				Op: "bridge", Object: fmt.Sprintf("exchange %q", b.cfg.Exchange), Kind: delayer.ErrNotFound,
 				Cause: fmt.Errorf("there is no %s", delivery.Place(object.exchange, object.key)),
 				Hint:  "run delayer migrate switch --mode bridge first, with the same prefix",
 			}

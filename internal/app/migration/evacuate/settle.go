@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -206,7 +207,7 @@ func reason(err error) string {
 	}
 	bare := *known
 	bare.Backend, bare.Object = "", ""
-	return bare.Error()
+	return strings.TrimPrefix(bare.Error(), "delayer: ")
 }
 
 // shortest is the delay of a message that is due. Without one it would go straight to its exchange,

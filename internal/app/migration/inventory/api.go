@@ -31,7 +31,7 @@ func New(client *management.Client, vhost string) *API { return &API{client, vho
 func (a *API) Definition(ctx context.Context, exchange string) (Definition, error) {
 	var x apiExchange
 	err := a.get(ctx, &x, "exchanges", a.vhost, exchange)
-	if errors.Is(err, management.ErrNotFound) {
+	if errors.Is(err, delayer.ErrNotFound) {
 		if err = a.Reachable(ctx); err == nil { // so it is not the vhost that does not exist
 			err = &delayer.Error{
 				Op: op, Object: fmt.Sprintf("exchange %q", exchange), Kind: delayer.ErrUnroutable,
@@ -82,11 +82,11 @@ func (a *API) Reachable(ctx context.Context) error {
 	const everyVhostHas = "amq.direct"
 	var x apiExchange
 	err := a.get(ctx, &x, "exchanges", a.vhost, everyVhostHas)
-	if !errors.Is(err, management.ErrNotFound) {
+	if !errors.Is(err, delayer.ErrNotFound) {
 		return err
 	}
 	return &delayer.Error{
-		Op: op, Object: fmt.Sprintf("vhost %q", a.vhost), Kind: delayer.ErrUnavailable,
+		Op: op, Object: fmt.Sprintf("vhost %q", a.vhost), Kind: delayer.ErrNotFound,
 		Cause: fmt.Errorf("it does not exist at %v, or user %q may not see it", a.client, a.client.User()),
 		Hint:  "the vhost is the one of the AMQP URL; rabbitmqctl list_vhosts and list_permissions show them",
 	}
@@ -114,7 +114,7 @@ func (a *API) Delayed(ctx context.Context) ([]Exchange, error) {
 func (a *API) exchanges(ctx context.Context) ([]apiExchange, error) {
 	var all []apiExchange
 	err := a.get(ctx, &all, "exchanges", a.vhost)
-	if errors.Is(err, management.ErrNotFound) {
+	if errors.Is(err, delayer.ErrNotFound) {
 		err = a.Reachable(ctx)
 	}
 	slices.SortFunc(all, func(x, y apiExchange) int { return cmp.Compare(x.Name, y.Name) })

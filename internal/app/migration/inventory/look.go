@@ -144,9 +144,9 @@ func (a *API) nodes(ctx context.Context) ([]Node, error) {
 func (a *API) lookPermission(ctx context.Context, v *Inventory) error {
 	var p Permission
 	err := a.get(ctx, &p, "permissions", a.vhost, v.User)
-	if errors.Is(err, management.ErrNotFound) {
+	if errors.Is(err, delayer.ErrNotFound) {
 		err = a.get(ctx, &struct{}{}, "users", v.User)
-		if errors.Is(err, management.ErrNotFound) {
+		if errors.Is(err, delayer.ErrNotFound) {
 			v.Unseen = append(v.Unseen, Unseen{"the permissions of user " + v.User, "it is no user of RabbitMQ's own: misspelt, or of another authentication backend"})
 			return nil
 		}
@@ -167,7 +167,7 @@ func (a *API) lookShovels(ctx context.Context, v *Inventory) error {
 		} `json:"value"`
 	}
 	err := a.get(ctx, &found, "parameters", "shovel", a.vhost)
-	if errors.Is(err, management.ErrNotFound) {
+	if errors.Is(err, delayer.ErrNotFound) {
 		return nil
 	}
 	for _, s := range found {

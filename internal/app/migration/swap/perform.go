@@ -123,7 +123,7 @@ func explain(err error) error {
 		}
 	case amqp091.CommandInvalid:
 		return &delayer.Error{
-			Op: "migrate", Kind: delayer.ErrUnavailable, Cause: err,
+			Op: "migrate", Kind: delayer.ErrNotFound, Cause: err,
 			Hint: "this broker has no exchange type x-delayed-message: enable the plugin",
 		}
 	}
@@ -167,7 +167,7 @@ func HasPlugin(ctx context.Context, opts broker.Options, trial string) error {
 	})
 	if broker.Code(err) == amqp091.CommandInvalid {
 		return &delayer.Error{
-			Op: "rollback", Kind: delayer.ErrUnavailable, Cause: errPlugin,
+			Op: "rollback", Kind: delayer.ErrNotFound, Cause: errPlugin,
 			Hint: "enable rabbitmq_delayed_message_exchange first; or stay: nothing was changed",
 		}
 	}

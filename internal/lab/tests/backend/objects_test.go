@@ -190,7 +190,7 @@ func TestStatus_WithoutTheAPI(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
 	_, err = r.Read(within(t))
-	require.ErrorIs(t, err, delayer.ErrUnavailable)
+	require.ErrorIs(t, err, delayer.ErrNotFound)
 	require.ErrorContains(t, err, "prefix "+cfg.Prefix)
 }
 

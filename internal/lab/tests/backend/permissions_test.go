@@ -139,7 +139,7 @@ func TestOpen_ImportedTopology(t *testing.T) {
 	cfg := config(t)
 	cfg.Declare = delayer.Off
 	_, err := backend.Open(within(t), cfg)
-	require.ErrorIs(t, err, delayer.ErrUnavailable)
+	require.ErrorIs(t, err, delayer.ErrNotFound)
 	require.ErrorContains(t, err, `with declare: false there must be exchange "`+cfg.Prefix+`.ladder"`)
 	require.ErrorContains(t, err, "delayer topology print --output definitions")
 	_, again := backend.Open(within(t), cfg)

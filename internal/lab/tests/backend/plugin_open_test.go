@@ -22,7 +22,7 @@ func TestOpen_NoPlugin(t *testing.T) {
 		began := time.Now()
 		p, err := backend.Open(t.Context(), backend.Config{Options: pluginOptions(t, b), Backend: plugin.Name, Plugin: cfg})
 		require.Nil(t, p)
-		require.ErrorIs(t, err, delayer.ErrUnavailable)
+		require.ErrorIs(t, err, delayer.ErrNotFound)
 		assert.ErrorContains(t, err, "RabbitMQ "+b.Version()+" has no exchange type x-delayed-message")
 		for _, other := range []string{"binaryladder", "fixedtiers", "controller"} {
 			assert.ErrorContains(t, err, other)

@@ -199,8 +199,8 @@ func TestLook_WrongUser(t *testing.T) {
 	require.ErrorIs(t, err, delayer.ErrAccess)
 	require.ErrorContains(t, err, "Not management user")
 	_, err = look("m-monitor", password, "no/such vhost")
-	require.ErrorIs(t, err, delayer.ErrUnavailable)
-	require.ErrorContains(t, err, `vhost "no/such vhost": broker unavailable: it does not exist`)
+	require.ErrorIs(t, err, delayer.ErrNotFound)
+	require.ErrorContains(t, err, `vhost "no/such vhost": not found: it does not exist`)
 	address.Host = "127.0.0.1:1"
 	_, err = look("m-monitor", password, vhost)
 	require.ErrorIs(t, err, delayer.ErrUnavailable)

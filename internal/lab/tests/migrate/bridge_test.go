@@ -346,7 +346,7 @@ func TestBridge_NotSwitched(t *testing.T) {
 	settings, err := engine.Resolve(c.cfg.Options, "")
 	require.NoError(t, err)
 	_, err = bridge.Open(t.Context(), bridge.Config{Settings: settings, Exchange: c.exchange, Prefetch: 1})
-	require.ErrorIs(t, err, delayer.ErrUnavailable)
+	require.ErrorIs(t, err, delayer.ErrNotFound)
 	assert.ErrorContains(t, err, "delayer migrate switch")
 }
 
