@@ -15,8 +15,8 @@ import (
 // lack them.
 const mendEvery = 5 * time.Second
 
-// A gap is what bindings were missing from: a waiting queue, or the way to a destination, for keys of
-// so many words; or the stage, if it names neither.
+// A gap is what bindings were missing from: a waiting queue, or the way to a destination, for keys
+// of so many words; or the stage, if it names neither.
 type gap struct {
 	queue       string
 	destination string // as Place names it
@@ -44,10 +44,10 @@ func (r *repairs) due(g gap, now time.Time) bool {
 }
 
 // mend makes the bindings by which a message should have got from its last waiting queue to its
-// destination. Another process that declares our exchanges again does not know which bindings this one
-// has made on use. A misrouted message shows which are missing: its own. Those of other destinations
-// may be there, and to make thousands again would slow all who publish. If mend fails, the next
-// message tries again.
+// destination. Another process that declares our exchanges again does not know which bindings this
+// one has made on use. A misrouted message shows which are missing: its own. Those of other
+// destinations may be there, and to make thousands again would slow all who publish. If mend fails,
+// the next message tries again.
 func (m *Mover) mend(ctx context.Context, l *letter) {
 	queue, words := lastQueue(l.Headers), message.Words(l.RoutingKey)
 	if queue == "" {
