@@ -20,16 +20,16 @@ import (
 
 // commands is the command line; kong reads it from the field tags.
 type commands struct {
-	Send       sendcmd.Send             `cmd:"" help:"Send one message that arrives later."`
-	Cancel     sendcmd.Cancel           `cmd:"" help:"Cancel messages that wait, by their tickets."`
-	Reschedule sendcmd.Reschedule       `cmd:"" help:"Make a message that waits due at another time, by its ticket."`
-	Controller controllercmd.Controller `cmd:"" help:"Run a controller for backend controller, until it is told to stop."`
-	Status     statuscmd.Command        `cmd:"" help:"Show what waits where, what could not be delivered, and who is at work."`
-	Topology   topologycmd.Command      `cmd:"" help:"Print, declare, verify or delete the broker objects of a backend."`
-	Messages   messagescmd.Command      `cmd:"" help:"List, show, retry, export or purge messages that were not delivered: unroutable ones, and parked ones."`
-	Outbox     outboxcmd.Command        `cmd:"" help:"Publish what applications committed to PostgreSQL."`
-	Health     controllercmd.Health     `cmd:"" help:"Ask a command that listens whether it is well. For containers."`
-	Migrate    migratecmd.Command       `cmd:"" help:"Leave the x-delayed-message plugin, step by step, with what waits in it."`
+	Send       sendcmd.Send             `cmd:"" group:"Send:" help:"Send one message that arrives later."`
+	Cancel     sendcmd.Cancel           `cmd:"" group:"Send:" help:"Cancel messages that wait, by their tickets."`
+	Reschedule sendcmd.Reschedule       `cmd:"" group:"Send:" help:"Make a message that waits due at another time, by its ticket."`
+	Status     statuscmd.Command        `cmd:"" group:"Look after:" help:"Show what waits where, what could not be delivered, and who is at work."`
+	Messages   messagescmd.Command      `cmd:"" group:"Look after:" help:"List, show, retry, export or purge messages that were not delivered: unroutable ones, and parked ones."`
+	Topology   topologycmd.Command      `cmd:"" group:"Look after:" help:"Print, declare, verify or delete the broker objects of a backend."`
+	Controller controllercmd.Controller `cmd:"" group:"Keep running:" help:"Run a controller for backend controller, until it is told to stop."`
+	Outbox     outboxcmd.Command        `cmd:"" group:"Keep running:" help:"Publish what applications committed to PostgreSQL."`
+	Health     controllercmd.Health     `cmd:"" group:"Keep running:" help:"Ask a command that listens whether it is well. For containers."`
+	Migrate    migratecmd.Command       `cmd:"" group:"Migrate:" help:"Leave the x-delayed-message plugin, step by step, with what waits in it."`
 	cli.Common
 }
 
@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // program is the command line.
 func program() cli.Program {
 	return cli.Program{
-		Name: "delayer", Description: "Delayed messages on RabbitMQ.", Notes: notes, Commands: &commands{},
+		Name: "delayer", Description: "Delayed messages on RabbitMQ.", Notes: notes, Examples: examples, Commands: &commands{},
 		Vars: kong.Vars{"backends": strings.Join(backend.Names(), ", "), "numbers": statuscmd.NumberNames()},
 	}
 }

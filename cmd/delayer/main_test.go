@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"net/url"
 	"os"
 	"strings"
@@ -62,6 +63,33 @@ func TestHelp(t *testing.T) {
 		assert.Equal(t, exitOK, status, args)
 		assert.Contains(t, stdout, "delayer", args)
 		assert.Empty(t, stderr, args)
+	}
+}
+
+// TestHelp_Examples: each is for a command that there is, and is taken by it.
+func TestHelp_Examples(t *testing.T) {
+	for name, list := range examples {
+		status, stdout, stderr := command(t.Context(), t, append(strings.Fields(name), "--help")...)
+		require.Equal(t, exitOK, status, stderr)
+		require.Contains(t, stdout, "\nExamples:\n")
+		for _, line := range list {
+			require.Contains(t, stdout, "\n  "+line+"\n", name)
+			args := strings.Fields(line)
+			require.Equal(t, "delayer", args[0])
+			require.True(t, args[1] == "help" || strings.HasPrefix(strings.Join(args[1:], " "), name), line)
+			exited := false
+			parser, err := program().Parser(io.Discard, io.Discard, func(int) { exited = true })
+			require.NoError(t, err)
+			if args[1] == "help" {
+				args = append(args[1:], "--help")
+			}
+			_, err = parser.Parse(args[1:])
+			require.True(t, err == nil || exited, "%s: %v", line, err)
+		}
+	}
+	_, stdout, _ := command(t.Context(), t, "--help")
+	for _, group := range []string{"Send:", "Look after:", "Keep running:", "Migrate:", "Other:"} {
+		require.Contains(t, stdout, "\n"+group+"\n")
 	}
 }
 

@@ -158,7 +158,7 @@ func TestSend_Errors(t *testing.T) {
 // TestSend_Interrupted: the first interrupt ends a command that reads standard input.
 func TestSend_Interrupted(t *testing.T) {
 	stdin, typed := io.Pipe()
-	defer typed.Close()
+	defer func() { _ = typed.Close() }()
 	ctx, interrupt := context.WithCancel(t.Context())
 	go func() {
 		_, _ = typed.Write([]byte("not all of it")) // until the command reads

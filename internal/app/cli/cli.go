@@ -41,7 +41,8 @@ func (e UsageError) Unwrap() error { return e.Err }
 // context.Context and what Run binds. Run names the command in their errors.
 type Program struct {
 	Name, Description string
-	Notes             string // behind the help of the program
+	Notes             string              // behind the help of the program
+	Examples          map[string][]string // behind the help of a command, by its name; "" is the program
 	Commands          any
 	Vars              kong.Vars
 }
@@ -91,12 +92,16 @@ func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Write
 
 // help also prints the flags of a default command, and the exit statuses.
 func (p Program) help(options kong.HelpOptions, ctx *kong.Context) error {
-	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
-		return err
-	}
 	node := ctx.Selected()
 	if node == nil {
 		node = ctx.Model.Node
+	} else {
+		for _, child := range node.Children { // not under the group of node itself
+			child.Group = &kong.Group{Key: "Commands:", Title: "Commands:"}
+		}
+	}
+	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
+		return err
 	}
 	if node.DefaultCmd != nil {
 		fmt.Fprintln(ctx.Stdout)
@@ -105,11 +110,23 @@ func (p Program) help(options kong.HelpOptions, ctx *kong.Context) error {
 			return err
 		}
 	}
+	p.examples(ctx.Stdout, node)
 	if node == ctx.Model.Node && p.Notes != "" {
 		fmt.Fprint(ctx.Stdout, "\n"+p.Notes)
 	}
 	_, err := fmt.Fprint(ctx.Stdout, exitStatuses)
 	return err
+}
+
+// examples prints those of a command.
+func (p Program) examples(out io.Writer, node *kong.Node) {
+	list := p.Examples[strings.TrimPrefix(strings.TrimPrefix(node.FullPath(), p.Name), " ")]
+	for i, line := range list {
+		if i == 0 {
+			fmt.Fprintln(out, "\nExamples:")
+		}
+		fmt.Fprintln(out, "  "+line)
+	}
 }
 
 // path is the command that a usage error is about.

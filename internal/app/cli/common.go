@@ -11,9 +11,9 @@ import (
 
 // Common is what every program has. A program embeds it behind its own commands.
 type Common struct {
-	Help        helpCmd          `cmd:"" help:"Show the help of a command, as --help behind it does."`
-	Completion  completionCmd    `cmd:"" help:"Print a script with which a shell completes commands, flags and files."`
-	Complete    completeCmd      `cmd:"" name:"__complete" hidden:"" passthrough:""`
+	Help        helpCmd          `cmd:"" group:"Other:" help:"Show the help of a command, as --help behind it does."`
+	Completion  completionCmd    `cmd:"" group:"Other:" help:"Print a script with which a shell completes commands, flags and files."`
+	Complete    completeCmd      `cmd:"" group:"Other:" name:"__complete" hidden:"" passthrough:""`
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
 }
 

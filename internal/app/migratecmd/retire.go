@@ -103,7 +103,7 @@ func (c *retireCmd) nothingPending(ctx context.Context, m *session) error {
 	}
 	for _, t := range tables {
 		if n := pendingOf([]node.Table{t}, m.vhost, c.Exchange); n > 0 {
-			return fmt.Errorf("the plugin holds %d messages for exchange %q on node %s (delayer migrate drain waits for them, evacuate takes them out)", n, c.Exchange, t.Node)
+			return fmt.Errorf("the plugin holds %s for exchange %q on node %s (delayer migrate drain waits for them, evacuate takes them out)", cli.Count(n, "message"), c.Exchange, t.Node)
 		}
 	}
 	return nil
@@ -185,7 +185,7 @@ func (c *retireCmd) unused(ctx context.Context, m *session) error {
 		}
 		var now int64
 		if now, err = m.api.Published(ctx, c.Exchange); now != first && err == nil {
-			return fmt.Errorf("%d messages were published to exchange %q meanwhile (let its publishers use the library, or switch it)", now-first, c.Exchange)
+			return fmt.Errorf("exchange %q got %s meanwhile (let its publishers use the library, or switch it)", c.Exchange, cli.Count(int(now-first), "message"))
 		}
 	}
 	return err
@@ -201,7 +201,7 @@ func (c *retireCmd) last(ctx context.Context, s cli.Streams, m *session) error {
 		for _, x := range left {
 			names += " " + cli.Shown(x.Name)
 		}
-		fmt.Fprintf(s.Out, "the plugin must stay: vhost %s has %d more exchanges of it:%s\n", m.vhost, len(left), names)
+		fmt.Fprintf(s.Out, "the plugin must stay: vhost %s has %s of it:%s\n", m.vhost, cli.Count(len(left), "more exchange"), names)
 		return nil
 	}
 	rows := "" // that the tables hold for any exchange of any vhost

@@ -93,7 +93,7 @@ func fit(c Candidate, d Delays) (why string, fits bool) {
 	case l.Max < d.longest():
 		return fmt.Sprintf("its longest delay is %v, and %v is needed; longer ones are refused", Span(l.Max), Span(d.longest())), false
 	case len(l.Tiers) > 0:
-		return fmt.Sprintf("it has %d delays only; others become the next longer one", len(l.Tiers)), false
+		return fmt.Sprintf("it has %s only; others become the next longer one", cli.Count(len(l.Tiers), "delay")), false
 	case d.finest()%l.Resolution != 0:
 		example := d.finest()
 		if d.FinestAssumed {

@@ -8,6 +8,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lib/broker"
@@ -68,7 +69,7 @@ func (s *Swapper) RemoveBridge(ctx context.Context, w Wire, left Left) error {
 	for _, d := range depths {
 		switch {
 		case d.Messages > 0:
-			return s.fail("remove the bridge of", delayer.ErrConflict, untilEmpty, "%d messages are in queue %q", d.Messages, d.Queue)
+			return s.fail("remove the bridge of", delayer.ErrConflict, untilEmpty, "queue %q has %s", d.Queue, cli.Count(d.Messages, "message"))
 		case d.Consumers > 0:
 			return s.fail("remove the bridge of", delayer.ErrConflict, "its queue is empty: stop the bridge, and run this again", "a bridge consumes queue %q", d.Queue)
 		}
@@ -145,7 +146,7 @@ func (s *Swapper) inherit(ctx context.Context, left Left) (ops []Op, err error) 
 	if awaited != "" && !left.Force {
 		return nil, s.fail("remove the bridge of", delayer.ErrConflict,
 			"run this again when they are delivered; --force leaves those without a destination in the unroutable queue",
-			"%d messages wait in the Delayer, and may be for %q", left.Waiting, awaited)
+			"the Delayer has %s that may be for %q", cli.Count(left.Waiting, "message"), awaited)
 	}
 	return ops, nil
 }

@@ -498,7 +498,7 @@ func TestSwap_Front(t *testing.T) {
 		_, err := s.Rollback(t.Context())
 		require.NoError(t, err)
 		require.True(t, r.definition().Delayed())
-		require.ErrorContains(t, s.RemoveBridge(t.Context(), swap.Wire{Conn: r.conn}, swap.Left{}), "5 messages are in queue")
+		require.ErrorContains(t, s.RemoveBridge(t.Context(), swap.Wire{Conn: r.conn}, swap.Left{}), "has 5 messages")
 		_, err = r.Ch.QueuePurge(record.Bridge(r.prefix, r.name), false)
 		require.NoError(t, err)
 		require.NoError(t, s.RemoveBridge(t.Context(), swap.Wire{Conn: r.conn}, swap.Left{}))
@@ -536,7 +536,7 @@ func TestSwap_BridgeLeft(t *testing.T) {
 	behind := record.Behind(r.prefix, r.name)
 	require.NoError(t, d.Publish(t.Context(), behind, "k", soon, amqp091.Publishing{MessageId: "soon"}))
 	r.switches(record.InPlace)
-	require.ErrorContains(t, remove(swap.Left{Waiting: 2, ByName: true}), "2 messages wait in the Delayer, and may be for \""+behind)
+	require.ErrorContains(t, remove(swap.Left{Waiting: 2, ByName: true}), "the Delayer has 2 messages that may be for \""+behind)
 	require.NoError(t, remove(swap.Left{Waiting: 2}))
 	there, err := swap.Wire{Conn: r.conn}.Exists(t.Context(), behind)
 	require.NoError(t, err)
@@ -548,7 +548,7 @@ func TestSwap_BridgeLeft(t *testing.T) {
 	back := record.Back(r.prefix, r.name)
 	require.NoError(t, d.Publish(t.Context(), "", back, late, amqp091.Publishing{}))
 	r.switches(record.InPlace)
-	require.ErrorContains(t, remove(swap.Left{Waiting: 2}), "2 messages wait in the Delayer, and may be for \""+back)
+	require.ErrorContains(t, remove(swap.Left{Waiting: 2}), "the Delayer has 2 messages that may be for \""+back)
 	require.NoError(t, remove(swap.Left{Waiting: 2, Force: true}))
 }
 
