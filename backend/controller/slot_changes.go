@@ -80,10 +80,10 @@ func newChangeLog(r *runner, conn *broker.Conn, clock *brokerClock) *changeLog {
 }
 
 func (l *changeLog) publish(ctx context.Context, msg broker.Publishing) error {
-	err := l.runner.keeper.Ensure(ctx)
-	if err == nil {
-		err = l.runner.publisher.Publish(ctx, msg)
+	if err := l.runner.keeper.Ensure(ctx); err != nil {
+		return err
 	}
+	err := l.runner.publisher.Publish(ctx, msg)
 	if err != nil {
 		l.runner.keeper.Doubt()
 	}

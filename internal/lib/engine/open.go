@@ -141,6 +141,9 @@ func (e *Engine) release() {
 		e.publisher.Close()
 	}
 	e.control.Close()
+	if e.keeper != nil {
+		e.keeper.Wait()
+	}
 	if e.dests != nil {
 		e.dests.Close()
 	}

@@ -113,16 +113,23 @@ func TestKeeper_SharedErrorIsACopy(t *testing.T) {
 	})
 }
 
-// TestKeeper_CallerGone: that a caller did not wait is no answer of the broker.
-func TestKeeper_CallerGone(t *testing.T) {
+// TestKeeper_SlowDeclaration takes longer than any caller waits. It is not begun anew with each.
+func TestKeeper_SlowDeclaration(t *testing.T) {
 	logged(t, func(t *testing.T, k *Keeper, o *fakeBroker, _ func(string) int) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
+		o.set(func() { o.slow, o.declares = 8*time.Second, 0 })
 		k.Doubt()
-		k.learn(ctx, context.Canceled)
-		before := o.count()
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			err := k.Ensure(ctx)
+			cancel()
+			if err == nil {
+				break
+			}
+			require.ErrorIs(t, err, delayer.ErrNotSent)
+		}
 		require.NoError(t, k.Ensure(t.Context()))
-		require.Equal(t, before+1, o.count())
+		require.Equal(t, 1, o.count())
+		k.Wait()
 	})
 }
 

@@ -175,17 +175,42 @@ func (k *Keeper) renew(ctx context.Context, age, share time.Duration) error {
 	if err := k.hold(ctx, k.declaring); err != nil {
 		return err
 	}
-	defer func() { <-k.declaring }()
+	free := func() { <-k.declaring }
 	if !k.doubted() && time.Since(k.declared) < age {
+		free()
 		return nil
 	}
 	if err := k.refused(share); err != nil {
+		free()
 		return err
 	}
+	// A caller who leaves does not end the declaration: with a large topology and a slow broker no
+	// caller's patience would be enough, and each would begin anew.
+	done := make(chan error, 1)
+	go func() {
+		defer free()
+		done <- k.declareAgain(context.WithoutCancel(ctx))
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return k.gaveUp(ctx)
+	}
+}
+
+// Wait returns once no declaration is under way. It is for after the connection was closed.
+func (k *Keeper) Wait() {
+	k.declaring <- struct{}{}
+	<-k.declaring
+}
+
+// declareAgain declares the topology, until the connection is closed.
+func (k *Keeper) declareAgain(ctx context.Context) error {
 	doubts := k.doubts.Load() // a loss meanwhile is another one
 	k.forget()
 	err := k.Declare(ctx, k.cfg.Topology)
-	k.learn(ctx, err)
+	k.learn(err)
 	if err != nil {
 		k.Doubt()
 		return err
@@ -203,10 +228,12 @@ func (k *Keeper) hold(ctx context.Context, lock chan struct{}) error {
 	case lock <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return &delayer.Error{
-			Op: "publish", Backend: k.cfg.Backend, Kind: delayer.ErrNotSent, Cause: context.Cause(ctx),
-		}
+		return k.gaveUp(ctx)
 	}
+}
+
+func (k *Keeper) gaveUp(ctx context.Context) error {
+	return &delayer.Error{Op: "publish", Backend: k.cfg.Backend, Kind: delayer.ErrNotSent, Cause: context.Cause(ctx)}
 }
 
 // refused returns the error of the last declaration while it is shared: thousands of callers must not
@@ -226,16 +253,13 @@ func (k *Keeper) refused(share time.Duration) error {
 	return k.refusal
 }
 
-// learn notes the outcome of a declaration, and tells the Observer. That a caller has left is no
-// answer.
-func (k *Keeper) learn(ctx context.Context, err error) {
+// learn notes the outcome of a declaration, and tells the Observer.
+func (k *Keeper) learn(err error) {
 	k.mu.Lock()
-	switch {
-	case err == nil:
-		k.refusal = nil
+	k.refusal = err
+	if err == nil {
 		k.declares.succeeded()
-	case ctx.Err() == nil:
-		k.refusal = err
+	} else {
 		k.declares.failed(time.Now(), err.Error())
 	}
 	k.mu.Unlock()

@@ -25,10 +25,21 @@ type fakeBroker struct {
 	attempts int
 	looks    int
 	bound    []topology.Binding
-	fail     error // the answer to each declaration
+	fail     error         // the answer to each declaration
+	slow     time.Duration // how long it takes
 }
 
-func (o *fakeBroker) Apply(_ context.Context, p topology.Plan) error {
+func (o *fakeBroker) Apply(ctx context.Context, p topology.Plan) error {
+	o.mu.Lock()
+	slow := o.slow
+	o.mu.Unlock()
+	if slow > 0 {
+		select {
+		case <-time.After(slow):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.attempts++

@@ -117,7 +117,7 @@ func (k *Keeper) compare(ctx context.Context) error {
 	err := k.cfg.Objects.Check(ctx, k.next())
 	if errors.Is(err, delayer.ErrConflict) {
 		k.Doubt()
-		k.learn(ctx, err)
+		k.learn(err)
 	}
 	return err
 }
