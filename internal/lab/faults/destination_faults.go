@@ -124,23 +124,23 @@ func (s *Scene) addUser(ctx context.Context) error {
 		at.User = url.UserPassword(user, user)
 		s.delayerURLs[i] = at.String()
 	}
-	return s.permit(ctx, ".*")
+	return s.permit(ctx, ".*", ".*")
 }
 
-func (s *Scene) permit(ctx context.Context, write string) error {
-	_, err := s.ctl(ctx, "set_permissions", user, ".*", write, ".*")
+func (s *Scene) permit(ctx context.Context, configure, write string) error {
+	_, err := s.ctl(ctx, "set_permissions", user, configure, write, ".*")
 	return err
 }
 
 func forbidDestination(ctx context.Context, s *Scene) error {
-	if err := s.permit(ctx, "^(?!.*-(in|to)$).*$"); err != nil {
+	if err := s.permit(ctx, ".*", "^(?!.*-(in|to)$).*$"); err != nil {
 		return err
 	}
 	if err := s.wait(ctx, s.Hold/2); err != nil {
 		return err
 	}
 	defer s.mended()
-	return s.permit(ctx, ".*")
+	return s.permit(ctx, ".*", ".*")
 }
 
 // deleteTopology deletes all that begins with the prefix. What waits there is gone with it, and is
