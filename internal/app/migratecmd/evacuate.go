@@ -172,6 +172,9 @@ func (c *evacuateCmd) print(out io.Writer, a evacuate.Account, prefix string) er
 }
 
 func progressLine(a evacuate.Account, took time.Duration) string {
+	if a.Before == 0 && a.Found > 0 {
+		return cli.Count(a.Published, "message") + " of an earlier run published"
+	}
 	seen := a.Moved + evacuate.Sum(a.Left)
 	line := fmt.Sprintf("%d of %s moved", a.Moved, cli.Count(a.Before, "message"))
 	if a.Moved == 0 || took <= 0 {

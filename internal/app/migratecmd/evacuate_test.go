@@ -16,6 +16,7 @@ func TestProgressLine(t *testing.T) {
 	a := evacuate.Account{Before: 1000, Moved: 250}
 	assert.Equal(t, "250 of 1000 messages moved, 50/s, at most 15s left", progressLine(a, 5*time.Second))
 	assert.Equal(t, "0 of 1000 messages moved", progressLine(evacuate.Account{Before: 1000}, time.Second))
+	assert.Equal(t, "1 message of an earlier run published", progressLine(evacuate.Account{Found: 2, Published: 1}, time.Second))
 }
 
 func TestEvacuate_Account(t *testing.T) {

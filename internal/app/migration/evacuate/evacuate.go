@@ -100,21 +100,41 @@ type run struct {
 // and named by the error.
 func (j Job) Run(ctx context.Context) (Account, error) {
 	r := &run{Job: j, clocks: map[string]node.Clock{}, account: Account{Left: map[string]int{}, Refused: map[string]int{}}}
-	tables, unreached := j.Pending(ctx)
-	if unreached != nil && !errors.Is(unreached, node.ErrUnreached) {
-		return r.account, unreached
-	}
-	r.account.Before = sum(tables).Rows
 	s, err := openStore(ctx, j.Broker, j.Prefix)
 	if err != nil {
 		return r.account, err
 	}
 	defer s.close()
 	r.store = s
-	if err = r.all(ctx, tables); err == nil {
+	err = r.all(ctx)
+	return r.account, err
+}
+
+// all finishes what earlier runs have left, and evacuates each node. What is in the queue comes
+// before the count of the tables, which takes seconds: nothing else would deliver it when it is due.
+func (r *run) all(ctx context.Context) error {
+	if err := r.recover(ctx); err != nil {
+		return err
+	}
+	tables, unreached := r.Pending(ctx)
+	if unreached != nil && !errors.Is(unreached, node.ErrUnreached) {
+		return unreached
+	}
+	r.account.Before = r.account.Moved + sum(tables).Rows // with what recover has removed
+	for _, t := range tables {
+		r.clocks[t.Node] = t.Clock
+	}
+	r.report()
+	err := r.retryRefused(ctx)
+	for _, t := range tables {
+		if err == nil && len(t.Exchanges) > 0 {
+			err = r.node(ctx, t.Node)
+		}
+	}
+	if err == nil {
 		err = r.count(ctx)
 	}
-	return r.account, errors.Join(err, unreached)
+	return errors.Join(err, unreached)
 }
 
 // count looks what has stayed. What was moved does not say it: the plugin has delivered some
@@ -126,29 +146,6 @@ func (r *run) count(ctx context.Context) error {
 	}
 	left := sum(tables).Rows
 	r.account.After = &left
-	return nil
-}
-
-// all finishes what earlier runs have left, and evacuates each node.
-func (r *run) all(ctx context.Context, tables []node.Table) error {
-	for _, t := range tables {
-		r.clocks[t.Node] = t.Clock
-	}
-	r.report()
-	if err := r.recover(ctx); err != nil {
-		return err
-	}
-	if err := r.retryRefused(ctx); err != nil {
-		return err
-	}
-	for _, t := range tables {
-		if len(t.Exchanges) == 0 {
-			continue
-		}
-		if err := r.node(ctx, t.Node); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

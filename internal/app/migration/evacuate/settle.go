@@ -89,10 +89,8 @@ func (r *run) settleStrays(ctx context.Context, deliveries []amqp091.Delivery, w
 		if err != nil && !errors.Is(err, node.ErrNoPlugin) {
 			return fmt.Errorf("%w; what an earlier run took from there stays in queue %q", err, Staging(r.Prefix))
 		}
-		if err == nil {
-			r.clocks[name] = clock
-			r.account.Moved += removed
-		}
+		r.clocks[name] = clock // which a node without the plugin has, too
+		r.account.Moved += removed
 	}
 	r.account.Found += len(deliveries)
 	return r.publishAll(ctx, deliveries, whole)

@@ -241,6 +241,17 @@ func (k *killed) Remove(ctx context.Context, name, vhost string, list []node.Ent
 
 var errKilled = errors.New("killed")
 
+// looked are a job's nodes that tell when their tables are counted.
+type looked struct {
+	evacuate.Nodes
+	at func()
+}
+
+func (l looked) Pending(ctx context.Context) ([]node.Table, error) {
+	l.at()
+	return l.Nodes.Pending(ctx)
+}
+
 // TestEvacuate_Killed: a run that ends before or after the removal is finished by the next, and each
 // message waits in the Delayer once.
 func TestEvacuate_Killed(t *testing.T) {
@@ -258,11 +269,17 @@ func TestEvacuate_Killed(t *testing.T) {
 			broken.Nodes = &k
 			_, err := broken.Run(t.Context())
 			require.ErrorIs(t, err, errKilled)
+			var last evacuate.Account
+			var published []int // when the tables are counted
+			j.Progress = func(a evacuate.Account) { last = a }
+			j.Nodes = looked{j.Nodes, func() { published = append(published, last.Published) }}
 			account, err := j.Run(t.Context())
 			require.NoError(t, err)
+			assert.Equal(t, []int{messages, messages}, published, "what nobody else delivers does not wait for a count")
 			assert.Equal(t, messages, account.Found)
 			assert.Equal(t, messages, account.Published)
 			assert.Equal(t, account.Before, account.Moved, "what the first run had not removed")
+			assert.Equal(t, k.before, account.Moved > 0)
 			require.NotNil(t, account.After)
 			assert.Zero(t, *account.After)
 			assert.Zero(t, d.pending())
