@@ -92,7 +92,7 @@ func controllers(b *strings.Builder, one status.Backend) {
 	}
 	switch n := *one.Controllers; {
 	case n == 0:
-		b.WriteString("no controller runs: messages wait until one does\n")
+		b.WriteString("no controller runs: messages wait until one does (delayer controller)\n")
 	case one.Held == nil:
 		fmt.Fprintf(b, "%s at work; what they hold is not known\n", cli.Count(n, "controller"))
 	default:
@@ -149,6 +149,14 @@ func (v view) aside(b *strings.Builder, s status.Status) {
 // notes are sentences on what is in the way, and on what is not known.
 func notes(b *strings.Builder, s status.Status, width int) {
 	var list []string
+	if s.Unroutable != nil && s.Unroutable.Messages > 0 {
+		list = append(list, "unroutable messages: see which and why with delayer messages list, send them with delayer messages retry")
+	}
+	for _, q := range s.Parked {
+		if q.Messages > 0 {
+			list = append(list, fmt.Sprintf("parked messages: see which and why with delayer messages list %s", cli.Shown(q.Name)))
+		}
+	}
 	if s.Misrouted != nil && s.Misrouted.Consumers == 0 && s.Misrouted.Messages > 0 {
 		list = append(list, "no Delayer sends misrouted messages on: does one run?")
 	}

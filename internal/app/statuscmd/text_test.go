@@ -67,6 +67,9 @@ delayer.misrouted                                          1  unknown
 mail.parked                                                4  unknown
 delayer.ladder.wait.7s (another configuration's)           9  unknown
 
+unroutable messages: see which and why with delayer messages list, send them
+  with delayer messages retry
+parked messages: see which and why with delayer messages list mail.parked
 no Delayer sends misrouted messages on: does one run?
 binaryladder: 1 queue missing, delayer.ladder.wait.2s first: is this the
   configuration of the Delayers? (delayer topology verify)

@@ -2,7 +2,10 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -51,6 +54,16 @@ func attemptDeadline(ctx context.Context, left int) time.Time {
 	return deadline
 }
 
+// connectionName adds the process to what a connection is for: delayer shop publish, web1 orders[4711].
+// The management page and list_connections show it.
+func connectionName(use string, host func() (string, error)) string {
+	machine, err := host()
+	if err != nil {
+		machine = "?"
+	}
+	return fmt.Sprintf("%s, %s %s[%d]", use, machine, filepath.Base(os.Args[0]), os.Getpid())
+}
+
 // dial makes one attempt.
 func dial(ctx context.Context, to address, opts Options, deadline time.Time) (connState, error) {
 	// amqp091-go takes no context: closing the socket ends the handshake.
@@ -74,7 +87,7 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (co
 			return s, s.SetDeadline(deadline)
 		},
 	}
-	cfg.Properties.SetClientConnectionName(opts.Name)
+	cfg.Properties.SetClientConnectionName(connectionName(opts.Name, os.Hostname))
 	if large {
 		cfg.FrameSize = largeFrame
 	}
