@@ -95,7 +95,7 @@ func Assess(q Question) Assessment {
 		a.Changes = changes(q, a.Backends)
 		var found []Finding
 		for _, check := range []func(Question) []Finding{
-			series, clusterNodes, permissions, conflicts, policies, declarations, exchangeFindings, neighbours,
+			series, way, clusterNodes, permissions, conflicts, policies, declarations, exchangeFindings, neighbours,
 		} {
 			found = append(found, check(q)...)
 		}

@@ -61,6 +61,20 @@ func TestFindings(t *testing.T) {
 			q.Version = "4.2.0"
 			q.Features = append(q.Features, inventory.Feature{Name: "khepri_db", State: "enabled"})
 		}, Warning, "feature flag khepri_db is on"},
+		"4.2, Khepri, a topic": {func(q *Question) {
+			q.Version, delayed(q).Arguments = "4.2.9", amqp091.Table{"x-delayed-type": "topic"}
+			q.Features = append(q.Features, inventory.Feature{Name: "khepri_db", State: "enabled"})
+		}, Warning, `exchange "orders": it drops all that is due`},
+		"switch without rabbitmqctl": {func(*Question) {}, Warning, "switch: without --rabbitmqctl an exchange is deleted"},
+		"switch in Mnesia":           {func(q *Question) { q.Asked = true }, Note, "switch: with --rabbitmqctl it takes one transaction of Mnesia"},
+		"switch in Khepri": {func(q *Question) {
+			q.Version, q.Asked = "4.2.9", true
+			q.Features = append(q.Features, inventory.Feature{Name: "khepri_db", State: "enabled"})
+		}, Note, "switch: with --rabbitmqctl it takes one transaction of Khepri"},
+		"switch in an early Khepri": {func(q *Question) {
+			q.Version, q.Asked = "3.13.7", true
+			q.Features = append(q.Features, inventory.Feature{Name: "khepri_db", State: "enabled"})
+		}, Warning, "switch: RabbitMQ 3.13.7 has an early Khepri"},
 		"4.2, flags unseen":       {func(q *Question) { q.Version, q.Features = "4.2.0", nil }, Warning, "whether it is on cannot be seen"},
 		"before 4.0":              {func(*Question) {}, Warning, "mode bridge: before RabbitMQ 4.0"},
 		"3.9":                     {func(q *Question) { q.Version = "3.9.29" }, Warning, "tested from 3.10 on"},
@@ -163,7 +177,7 @@ func TestNothingInTheWay(t *testing.T) {
 	a := Assess(q)
 	require.True(t, a.Ready)
 	for _, f := range a.Findings {
-		require.Contains(t, []string{"applications", "x-delay", "mode bridge"}, f.About, "%+v", f)
+		require.Contains(t, []string{"applications", "x-delay", "mode bridge", "switch"}, f.About, "%+v", f)
 	}
 	require.Len(t, a.Unseen, 2, "the delays")
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 )
 
@@ -115,7 +117,11 @@ func exchangeFindings(q Question) []Finding {
 			add(Warning, "it is auto-delete: RabbitMQ deletes it with its last binding, and then loses what waits for it", "keep one binding until retire")
 		}
 		if !slices.Contains(inventory.KnownTypes, d.DelayedType()) {
-			add(Warning, fmt.Sprintf("its x-delayed-type is %q, which was not tested", d.DelayedType()), "rehearse on a broker of your own; keep the plugin that provides the type")
+			add(Warning, fmt.Sprintf("its x-delayed-type is %q, which was not tested; the switch deletes and declares it again, also with --rabbitmqctl", d.DelayedType()), "rehearse on a broker of your own; keep the plugin that provides the type")
+		}
+		if d.DelayedType() == amqp091.ExchangeTopic && q.Enabled(inventory.Khepri) {
+			add(Warning, "it drops all that is due: in Khepri RabbitMQ has no routing table for a topic exchange of the plugin. What still waits is delivered after the switch",
+				"switch it soon; a rollback makes it drop again")
 		}
 		if len(d.Out) == 0 && len(d.In) == 0 {
 			add(Note, "nothing is bound to it: what is due is dropped, before and after", "")

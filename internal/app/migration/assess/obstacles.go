@@ -40,6 +40,23 @@ func series(q Question) []Finding {
 
 func enabled(q Question) bool { return slices.Contains(q.ExchangeTypes, inventory.DelayedMessage) }
 
+// way is how the exchanges will be switched.
+func way(q Question) []Finding {
+	const about = "switch"
+	switch {
+	case !enabled(q) || atLeast(q.Version, 4, 3):
+		return nil
+	case !q.Asked:
+		return []Finding{{Warning, about, "without --rabbitmqctl an exchange is deleted and declared again: publishers get 404 NOT_FOUND meanwhile, and what falls due is lost",
+			"give --rabbitmqctl, which changes it in one transaction"}}
+	case !q.Enabled(inventory.Khepri):
+		return []Finding{{Note, about, "with --rabbitmqctl it takes one transaction of Mnesia on the node: nothing is lost, and no publisher sees an error", ""}}
+	case !atLeast(q.Version, 4, 0):
+		return []Finding{{Warning, about, "RabbitMQ " + q.Version + " has an early Khepri, which --rabbitmqctl refuses; without it an exchange is deleted and declared again", "stop the publishers meanwhile"}}
+	}
+	return []Finding{{Note, about, "with --rabbitmqctl it takes one transaction of Khepri on the node: nothing is lost, and no publisher sees an error", ""}}
+}
+
 // khepri is about the store that deletes the plugin's tables.
 func khepri(q Question, about string) Finding {
 	switch {

@@ -71,6 +71,8 @@ func TestRun_Failures(t *testing.T) {
 		"no base64": {"echo @@delayer-begin@@; echo node '***' up; echo @@delayer-end@@", "unexpected output"},
 		"few words": {"echo @@delayer-begin@@; echo node; echo @@delayer-end@@", "unexpected output"},
 		"program":   {"echo @@delayer-begin@@; echo failed Ym9vbQ==; echo @@delayer-end@@", "the program failed on the node: boom"},
+		"khepri":    {"echo @@delayer-begin@@; echo failed e2JhZHJwYyx7J0VYSVQnLHtraGVwcmksIjMuMTMuNyJ9fX0=; echo @@delayer-end@@", "a Khepri that is not known here"},
+		"bindings":  {"echo @@delayer-begin@@; echo failed e2JhZHJwYyx7J0VYSVQnLGJpbmRpbmdzX2NoYW5nZX19; echo @@delayer-end@@", "its bindings change all the time"},
 		"on stdout": {"echo 'Error: this node is not running'; exit 64", "start the node"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -144,8 +144,10 @@ func explainFailed(reason string) error {
 		return errors.New("the node did not answer in time: is it overloaded?")
 	case strings.Contains(reason, "not_locked"):
 		return errors.New("the node does not see this tool's lock (is the command for the broker in url? or was the connection lost?)")
-	case strings.Contains(reason, "{'EXIT',khepri}"):
-		return errors.New("the broker keeps its exchanges in Khepri (run the command without --rabbitmqctl)")
+	case strings.Contains(reason, "{'EXIT',{khepri,"):
+		return errors.New("this RabbitMQ keeps its exchanges in a Khepri that is not known here; known is that of 4.0 to 4.2 (run the command without --rabbitmqctl: the exchange is away for a moment then)")
+	case strings.Contains(reason, "bindings_change"):
+		return errors.New("its bindings change all the time (try again when fewer applications bind their queues)")
 	case strings.Contains(reason, "other_type"):
 		return errors.New("someone has declared it with another type")
 	case strings.Contains(reason, "no_exchange"):

@@ -144,7 +144,7 @@ func (s *Swapper) linked(out []inventory.BindingInfo) bool {
 func (s *Swapper) reshaping(st state, to Shape) node.Reshaping {
 	return node.Reshaping{
 		Vhost: s.Vhost, Exchange: s.Exchange, Lock: record.Lock(s.Prefix, s.Exchange), Token: s.Journal.Token(),
-		Behind: record.Behind(s.Prefix, s.Exchange), Bridge: record.Bridge(s.Prefix, s.Exchange),
+		Behind: record.Behind(s.Prefix, s.Exchange), Hold: record.Hold(s.Prefix, s.Exchange), Bridge: record.Bridge(s.Prefix, s.Exchange),
 		Routes: st.former.DelayedType(), Type: shaped(st.former.Exchange, to).Type,
 		AutoDelete: st.former.AutoDelete, Shape: string(to),
 	}

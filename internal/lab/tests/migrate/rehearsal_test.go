@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,8 +86,13 @@ func full(t testing.TB) int {
 func newRehearsal(t testing.TB, name, program string) *rehearsal {
 	b := needPlugin(t)
 	kinds := map[string][]string{"code": {"direct"}, "bridge": {"topic"}, "evacuation": {"headers"}}[name]
+	all := []string{"topic", "direct", "fanout", "headers"}
+	if inKhepri(t, b) {
+		all = all[1:]
+		kinds = slices.DeleteFunc(append(kinds, "fanout"), func(kind string) bool { return kind == "topic" })[:1]
+	}
 	if n := full(t); n > 0 {
-		r := rehearse(t, b, program, b.CtlCommand(), []string{"topic", "direct", "fanout", "headers"})
+		r := rehearse(t, b, program, b.CtlCommand(), all)
 		r.many = n
 		r.kills = []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 3 * time.Second, 6 * time.Second}
 		return r

@@ -14,6 +14,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/app/migration/swap"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 )
@@ -165,4 +166,19 @@ func (r *swapRig) definition() inventory.Definition {
 	d, err := r.api.Definition(r.Context(), r.name)
 	require.NoError(r, err)
 	return d
+}
+
+// delivers reports whether the plugin delivers what an exchange routes by a type.
+func (r *swapRig) delivers(kind string) bool {
+	r.Helper()
+	return kind != "topic" || !inKhepri(r.t, r.Broker)
+}
+
+// inKhepri reports whether the broker keeps its exchanges in Khepri. A topic exchange of the plugin has
+// no table there, and what is due is dropped.
+func inKhepri(t testing.TB, b *rabbit.Broker) bool {
+	t.Helper()
+	v, err := apiOf(t, b, "/").Look(t.Context(), userOf(t, b), nil)
+	require.NoError(t, err)
+	return v.Enabled(inventory.Khepri)
 }

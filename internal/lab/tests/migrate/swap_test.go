@@ -66,9 +66,11 @@ func TestSwap_OnNode(t *testing.T) {
 			r.rollsBack()
 			require.NoError(t, r.Ch.QueueUnbind(late, "late.key", r.name, amqp091.Table{"h": "late"}))
 			require.Equal(t, before, r.definition())
-			r.publish(r.name, "a.key", 1, time.Second, headers)
-			r.publish(r.name, "a.key", 1, 0, headers)
-			r.arrives(queue, 4*n+2)
+			if r.delivers(kind) {
+				r.publish(r.name, "a.key", 1, time.Second, headers)
+				r.publish(r.name, "a.key", 1, 0, headers)
+				r.arrives(queue, 4*n+2)
+			}
 			r.switches(record.InPlace)
 			if kind != "fanout" {
 				r.publish(r.name, "late.key", 1, 0, amqp091.Table{"h": "late"})
@@ -132,8 +134,10 @@ func TestSwap_PendingArrives(t *testing.T) {
 			}
 			r.rollsBack()
 			require.Equal(t, before, r.definition())
-			r.publish(r.name, "a.key", 1, time.Second, headers)
-			r.arrives(queue, 2*n+1)
+			if r.delivers(kind) {
+				r.publish(r.name, "a.key", 1, time.Second, headers)
+				r.arrives(queue, 2*n+1)
+			}
 		})
 	}
 }
@@ -153,7 +157,11 @@ func TestSwap_Load(t *testing.T) {
 			t.Parallel()
 			r := newSwapRig(t)
 			r.onNode = c.onNode
-			r.delayed("topic", false, nil)
+			kind := "topic"
+			if !r.delivers(kind) {
+				kind = "fanout"
+			}
+			r.delayed(kind, false, nil)
 			queue := r.queue("q", r.name, "#", nil)
 			const many, pending = 200, 50
 			for i := range many {
@@ -360,7 +368,7 @@ func TestSwap_Exclusive(t *testing.T) {
 			t.Parallel()
 			r := newSwapRig(t)
 			r.onNode = c.onNode
-			r.delayed("topic", false, nil)
+			r.delayed("fanout", false, nil)
 			queue := r.queue("q", r.name, "k", nil)
 			exclusive := r.exclusive()
 			before := r.definition()
@@ -434,36 +442,35 @@ func TestSwap_FrontPending(t *testing.T) {
 			r := newSwapRig(t)
 			r.delayed(kind, false, nil)
 			queue := r.queue("q", r.name, "a.key", amqp091.Table{"x-match": "all", "h": true})
-			for delay := 5 * time.Second; ; delay *= 2 { // until the switch is faster
-				due := time.Now().Add(delay)
-				r.publish(r.name, "a.key", 3, delay, amqp091.Table{"h": true})
-				r.switches(record.Bridging)
-				if time.Now().Before(due) {
-					break
+			bridged := func() (gap time.Duration) {
+				for delay := 5 * time.Second; ; delay *= 2 { // until the switch is faster
+					for _, q := range []string{queue, record.Bridge(r.prefix, r.name)} {
+						r.Fresh(func(ch *amqp091.Channel) error { _, err := ch.QueuePurge(q, false); return err })
+					}
+					due := time.Now().Add(delay)
+					r.publish(r.name, "a.key", 3, delay, amqp091.Table{"h": true})
+					gap = r.switches(record.Bridging).Gap
+					if time.Now().Before(due) {
+						break
+					}
+					r.rollsBack()
 				}
-				r.rollsBack()
-				for _, q := range []string{queue, record.Bridge(r.prefix, r.name)} {
-					_, err := r.Ch.QueuePurge(q, false)
-					require.NoError(t, err)
-				}
+				r.publish(r.name, "a.key", 2, 0, amqp091.Table{"h": true})
+				r.arrives(record.Bridge(r.prefix, r.name), 5)
+				require.Zero(t, r.depth(queue))
+				return gap
 			}
-			r.publish(r.name, "a.key", 2, 0, amqp091.Table{"h": true})
-			r.arrives(record.Bridge(r.prefix, r.name), 5)
-			require.Zero(t, r.depth(queue))
-
+			bridged()
 			r.onNode = true
 			r.switches(record.InPlace)
 			r.publish(r.name, "a.key", 1, 0, amqp091.Table{"h": true})
 			r.arrives(queue, 1)
 			r.rollsBack()
-			r.publish(r.name, "a.key", 3, 5*time.Second, amqp091.Table{"h": true})
-			require.Zero(t, r.switches(record.Bridging).Gap)
-			r.publish(r.name, "a.key", 2, 0, amqp091.Table{"h": true})
-			r.arrives(record.Bridge(r.prefix, r.name), 10)
+			require.Zero(t, bridged())
 			r.switches(record.InPlace)
 			r.publish(r.name, "a.key", 1, 0, amqp091.Table{"h": true})
-			r.arrives(queue, 2)
-			require.Equal(t, 10, r.depth(record.Bridge(r.prefix, r.name)))
+			r.arrives(queue, 1)
+			require.Equal(t, 5, r.depth(record.Bridge(r.prefix, r.name)))
 		})
 	}
 }

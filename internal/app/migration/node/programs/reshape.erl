@@ -1,10 +1,11 @@
 % Changes the type of an exchange in one transaction: it keeps its name and its bindings, and no
 % publisher sees it missing. For a bridge its bindings change too. What routes from now on is always
 % added before what routed is removed: a message may be routed twice then, but never lost.
-[Vhost, Name, Lock, Token, BehindName, QueueName, Routes, TypeName, AutoDelete, To] = In,
+[Vhost, Name, Lock, Token, BehindName, HoldName, QueueName, Routes, TypeName, AutoDelete, To, InKhepri] = In,
 io:put_chars(["now ", integer_to_list(erlang:system_time(millisecond)), "\n"]),
 Exchange = rabbit_misc:r(Vhost, exchange, Name),
 Behind = rabbit_misc:r(Vhost, exchange, BehindName),
+Hold = rabbit_misc:r(Vhost, exchange, HoldName),
 Queue = rabbit_misc:r(Vhost, queue, QueueName),
 User = <<"rmq-cli">>,
 % The lock of the tool proves that this is its broker, and that no other tool works on the exchange.
@@ -14,7 +15,9 @@ Locked = fun() ->
         _ -> false
     end
 end,
-(try rabbit_khepri:is_enabled() catch error:undef -> false end) andalso exit(khepri),
+Khepri = try rabbit_khepri:is_enabled() catch error:undef -> false end,
+% Of the series that run the plugin, these have the paths and the tables that the transaction needs.
+Khepri andalso (lists:member(lists:sublist(rabbit_misc:version(), 4), ["4.0.", "4.1.", "4.2."]) orelse exit({khepri, rabbit_misc:version()})),
 Type = rabbit_exchange:check_type(TypeName),
 Own = [<<"x-delayed-type">>, <<"x-delayer-front">>],
 Mark = case To of
@@ -23,11 +26,9 @@ Mark = case To of
     _ -> []
 end,
 % #binding{source, key, destination, args}
-Bindings = fun(Source) ->
-    [B || {route, B, _} <- mnesia:dirty_match_object(rabbit_route, {route, {binding, Source, '_', '_', '_'}, '_'})]
-end,
+Bindings = fun rabbit_binding:list_for_source/1,
 Leads = fun(B) -> element(4, B) end,
-Former = fun() -> [B || B <- Bindings(Exchange), Leads(B) =/= Queue, Leads(B) =/= Exchange] end,
+Former = fun(Stay) -> [B || B <- Bindings(Exchange), not lists:member(Leads(B), Stay)] end,
 Keys = fun(All) ->
     case Routes of
         <<"topic">> -> [<<"#">>];
@@ -37,6 +38,8 @@ Keys = fun(All) ->
 end,
 Add = fun(B) -> rabbit_binding:add(B, User) end,
 Remove = fun(B) -> ok = rabbit_binding:remove(B, User) end,
+% A process that routes reads a table row by row. What was there for this long is seen by all.
+Settle = fun() -> timer:sleep(1000) end,
 % A bind reads the exchange in its transaction: none is made while this one holds it.
 Transaction = fun(Do) ->
     case mnesia:sync_transaction(fun() ->
@@ -51,7 +54,7 @@ Transaction = fun(Do) ->
 end,
 % Since 3.11 a direct exchange routes by an index, which has no bindings of other types.
 Index = rabbit_index_route,
-Indexed = lists:member(Index, mnesia:system_info(tables)),
+Indexed = not Khepri andalso lists:member(Index, mnesia:system_info(tables)),
 Fill = fun() ->
     Indexed andalso Type =:= direct andalso
         [ok = mnesia:write(Index, {index_route, {Exchange, element(3, B)}, Leads(B), element(5, B)}, write) || B <- Bindings(Exchange)]
@@ -62,9 +65,9 @@ Clear = fun() ->
 end,
 % #exchange{name, type, durable, auto_delete, internal, arguments, scratches, policy,
 % operator_policy, decorators, options}
-Known = fun(X) ->
-    lists:member(element(3, X), ['x-delayed-message', Type, fanout, rabbit_exchange:check_type(Routes)]) orelse mnesia:abort(other_type)
-end,
+RouteType = rabbit_exchange:check_type(Routes),
+Types = ['x-delayed-message', Type, fanout, RouteType],
+Known = fun(X) -> lists:member(element(3, X), Types) orelse mnesia:abort(other_type) end,
 Set = fun(X, Deletes) ->
     Known(X),
     Fill(),
@@ -74,35 +77,103 @@ Set = fun(X, Deletes) ->
     mnesia:write(rabbit_exchange, rabbit_exchange_decorator:set(X1), write)
 end,
 Deletes = AutoDelete =:= <<"true">>,
-Change = fun(Ready) ->
-    Transaction(fun(_) -> Fill() end),
-    case Transaction(fun(X) -> Ready() andalso Set(X, Deletes) end) of
-        false -> false;
-        ok -> Transaction(fun(_) -> Clear() end), true
+InMnesia = fun(check, _, _) -> Transaction(Known);
+    (flag, Flag, _) -> Transaction(fun(X) -> Set(X, Flag) end);
+    (change, Flag, Stay) ->
+        Transaction(fun(_) -> Fill() end),
+        case Transaction(fun(X) -> (Stay =:= any orelse Former(Stay) =:= []) andalso Set(X, Flag) end) of
+            false -> false;
+            ok -> Transaction(fun(_) -> Clear() end), true
+        end
+end,
+% RabbitMQ routes by tables that follow Khepri, write by write and in their order. Which of them has a
+% binding depends on the type that the exchange has when the binding is written. So all are written
+% anew for another type, and leave the tables of the former. Another exchange, Hold, has them meanwhile,
+% and whatever they would route goes there too. After a failure the exchange routes as it should, and
+% the tool removes Hold when it is run again.
+At = fun(X) -> rabbit_db_exchange:khepri_exchange_path(X) end,
+Tree = fun() -> rabbit_khepri:get_store_id() end,
+Routed = fun(Source) ->
+    Any = {if_name_matches, any, undefined},
+    rabbit_db_binding:khepri_route_path(Vhost, element(4, Source), Any, Any, {if_has_data, true})
+end,
+Sets = fun(Bs) ->
+    maps:map(fun(_, Group) -> sets:from_list(Group, [{version, 2}]) end, maps:groups_from_list(fun rabbit_db_binding:khepri_route_path/1, Bs))
+end,
+Write = fun(X, Read, First, Gone, Second, Third) ->
+    {ok, Tokens, _} = erl_scan:string(binary_to_list(InKhepri)),
+    {ok, Expressions} = erl_parse:parse_exprs(Tokens),
+    {value, Fun, _} = erl_eval:exprs(Expressions, []), % the only kind that Khepri takes from here
+    case khepri:transaction(Tree(), Fun, [fun khepri_tx:put/2, fun khepri_tx:delete/1, At(Exchange), X, Routed(Exchange), Read, First, Gone, Second, Third], rw, #{reply_from => local}) of
+        {ok, Done} -> Done;
+        {error, Why} -> exit(Why)
     end
 end,
+InTree = fun InTree(_, _, _, _, 0) -> exit(bindings_change);
+    InTree(Do, Flag, Stay, Settled, Times) ->
+        X = case khepri:get(Tree(), At(Exchange)) of
+            {ok, Found} when tuple_size(Found) =:= 12 -> Found;
+            _ -> exit(no_exchange)
+        end,
+        lists:member(element(3, X), Types) orelse exit(other_type),
+        {ok, Read} = khepri:get_many(Tree(), Routed(Exchange)),
+        Own1 = maps:filter(fun(_, Set) -> Leads(hd(sets:to_list(Set))) =/= Hold end, Read),
+        All = lists:append([sets:to_list(Set) || Set <- maps:values(Own1)]),
+        Plain = setelement(7, X, [A || A <- element(7, X), not lists:member(element(1, A), Own)]),
+        New = #{At(Exchange) => setelement(7, setelement(5, setelement(3, Plain, Type), Flag), element(7, Plain) ++ Mark)},
+        Ready = Stay =:= any orelse lists:all(fun(B) -> lists:member(Leads(B), Stay) end, All),
+        Again = fun(Now) -> InTree(Do, Flag, Stay, Now, Times - 1) end,
+        if
+            Do =:= check -> Write(X, Read, #{}, [], #{}, #{}) orelse Again(Settled);
+            not Ready -> false;
+            All =:= []; element(3, X) =:= Type -> Write(X, Read, #{}, [], New, #{}) orelse Again(Settled);
+            true ->
+                Copies = Sets([setelement(2, B, Hold) || B <- All]),
+                Links = Sets([{binding, Exchange, Key, Hold, []} || Key <- Keys(All)]),
+                {ok, Former1} = khepri:get_many(Tree(), Routed(Hold)),
+                Stands = setelement(3, setelement(2, Plain, Hold), RouteType),
+                case Write(X, Read, #{At(Hold) => Stands}, maps:keys(maps:without(maps:keys(Copies), Former1)), Copies, Links) of
+                    false -> Again(Settled);
+                    true ->
+                        Settled orelse Settle(),
+                        Write(X, maps:merge(Read, Links), #{}, maps:keys(Own1), New, Own1) andalso Settle() =:= ok orelse Again(true)
+                end
+        end
+end,
+Store = case Khepri of
+    true -> fun(Do, Flag, Stay) ->
+        Done = InTree(Do, Flag, Stay, false, 100),
+        Do =:= change andalso rabbit_exchange:delete(Hold, false, User),
+        Done
+    end;
+    false -> InMnesia
+end,
+Change = fun(Stay) -> Store(change, Deletes, Stay) end,
+Stays = [Queue, Exchange, Hold],
 Front = fun Front(0) -> exit(bindings_change);
     Front(Times) ->
-        All = Former(),
+        All = Former(Stays),
         [Add(setelement(2, B, Behind)) || B <- All, Leads(B) =/= Behind],
         [ok = Add({binding, Exchange, Key, Queue, []}) || Key <- Keys(All)],
+        All =:= [] orelse Settle(),
         [Remove(B) || B <- All],
-        Change(fun() -> Former() =:= [] end) orelse Front(Times - 1)
+        Change(Stays) orelse Front(Times - 1)
 end,
 % An exchange that deletes itself with its last binding must not do so here.
 Leave = fun([]) -> ok;
     (Fed) ->
-        Transaction(fun(X) -> Set(X, false) end),
+        Store(flag, false, any),
         [ok = Add({binding, Exchange, Key, Behind, []}) || Had <- [Bindings(Behind)], Had =/= [], Key <- Keys(Had)],
+        Settle(),
         [Remove(B) || B <- Fed],
-        Transaction(fun(X) -> Set(X, Deletes) end)
+        Store(flag, Deletes, any)
 end,
 Work = fun() ->
     Locked() orelse exit(not_locked),
     case To of
-        <<>> -> Transaction(Known);
+        <<>> -> Store(check, Deletes, any);
         <<"front">> -> Front(100);
-        _ -> Change(fun() -> true end), Leave([B || B <- Bindings(Exchange), Leads(B) =:= Queue])
+        _ -> Change(any), Leave([B || B <- Bindings(Exchange), Leads(B) =:= Queue])
     end
 end,
 % It goes on to its end if rabbitmqctl is gone.
