@@ -187,7 +187,7 @@ func (c *connections) ready() error {
 	case c.open == 0:
 		return errors.New("not connected to the broker")
 	case c.down > 0:
-		return fmt.Errorf("connections to the broker: %d of %d lost", c.down, c.open)
+		return fmt.Errorf("lost %d of %d connections to the broker", c.down, c.open)
 	}
 	return nil
 }
