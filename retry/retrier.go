@@ -38,7 +38,9 @@ type Retrier struct {
 }
 
 // Open connects, checks that the queue exists, and declares the queue for parked messages. d
-// publishes the retries; the caller closes it after the Retrier. ctx bounds the opening only.
+// publishes the retries; the caller closes it after the Retrier. Open asks d by two calls of Publish
+// whose ctx has ended: they send nothing, and d's Observer sees them fail. ctx bounds the opening
+// only.
 // Errors are [delayer.ErrConfig], also for queues that d refuses and for streams;
 // [delayer.ErrUnroutable] if the queue does not exist; [delayer.ErrAccess] and
 // [delayer.ErrUnavailable].
