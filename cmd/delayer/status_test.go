@@ -51,7 +51,7 @@ func TestStatus(t *testing.T) {
 	code, stdout, stderr := look()
 	require.Equal(t, exitFailed, code)
 	require.Empty(t, stdout)
-	require.Contains(t, stderr, "delayer status: look at prefix "+prefix+": broker unavailable: nothing of it is at amqp://")
+	require.Contains(t, stderr, "delayer status: look at prefix "+prefix+": not found: nothing of it is at amqp://")
 
 	code, stdout, stderr = command(t.Context(), t, "topology", "apply", "--config", config)
 	require.Equal(t, exitOK, code, stderr)
