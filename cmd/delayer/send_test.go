@@ -53,7 +53,7 @@ func consume(t *testing.T, ch *amqp091.Channel, queue string) <-chan amqp091.Del
 func TestSend(t *testing.T) {
 	t.Parallel()
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
-	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: fixedtiers\nfixedtiers: {tiers: [200ms, 1m]}\n")
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: fixedtiers\nfixedtiers: {tiers: [200ms, 3s, 1m]}\n")
 	body := filepath.Join(t.TempDir(), "body")
 	require.NoError(t, os.WriteFile(body, []byte("from a file"), 0o600))
 	in := consume(t, channel(t, url), prefix+"-queue")
@@ -73,7 +73,7 @@ func TestSend(t *testing.T) {
 		require.Equal(t, "id-1", m.MessageId)
 	}
 
-	at := time.Now().Add(150 * time.Millisecond)
+	at := time.Now().Add(2 * time.Second) // time enough for the command to begin
 	status, stdout, stderr := command(t.Context(), t, "send", "--config", config, "--key", prefix+"-queue", "--at", at.Format(time.RFC3339Nano),
 		"--body", "x", "--output", "json")
 	require.Equal(t, exitOK, status, stderr)

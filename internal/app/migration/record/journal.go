@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -64,14 +65,28 @@ func (j *Journal) read(ctx context.Context, conn *broker.Conn) error {
 	if err != nil {
 		return err
 	}
-	if exists {
+	for began := time.Now(); exists; {
 		if j.latest, j.held, err = newest(j.ch, queue); err != nil {
 			return err
 		}
 		j.found = j.held > 0
+		if j.found || time.Since(began) >= givenBack {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(givenBack / 100):
+		}
 	}
 	return j.ch.Confirm(waitForAnswer)
 }
+
+// givenBack is how long Open waits for the record if its queue is there and empty. The tool that had
+// it before has given up the lock, but the broker may not have put the record back yet. Taken for a
+// migration that never began, it would be overwritten. A queue that stays empty is of a tool that was
+// killed before it wrote its first record, and before it changed anything.
+const givenBack = 5 * time.Second
 
 // ErrLocked means that another tool holds the lock of an exchange.
 var ErrLocked = errors.New("another delayer migrate works on this exchange")

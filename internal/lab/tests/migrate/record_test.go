@@ -5,6 +5,7 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
@@ -77,4 +78,44 @@ func TestRecord_Newest(t *testing.T) {
 	require.NoError(t, journal.Save(t.Context(), got.To(record.Restoring, time.Now())))
 	require.NoError(t, journal.Close())
 	r.arrives(record.Queue(r.prefix, r.name), 1) // the others are removed
+}
+
+// TestRecord_NotGivenBackYet: a tool has given up the lock, and the broker puts its record back a
+// moment later. Taken for a migration that never began, the record would be overwritten.
+func TestRecord_NotGivenBackYet(t *testing.T) {
+	t.Parallel()
+	r := newSwapRig(t)
+	journal, err := record.Open(t.Context(), r.conn, r.prefix, r.name)
+	require.NoError(t, err)
+	rec := record.Record{Former: inventory.Definition{Exchange: inventory.Exchange{Name: r.name}}}.To(record.Switched, time.Now())
+	require.NoError(t, journal.Save(t.Context(), rec))
+	require.NoError(t, journal.Close())
+	before, err := r.conn.Channel(t.Context())
+	require.NoError(t, err)
+	for ok := false; !ok; { // it is back
+		const autoAck = false
+		_, ok, err = before.Get(record.Queue(r.prefix, r.name), autoAck)
+		require.NoError(t, err)
+	}
+
+	opened := make(chan *record.Journal)
+	go func() {
+		journal, err := record.Open(t.Context(), r.conn, r.prefix, r.name)
+		assert.NoError(t, err)
+		opened <- journal
+	}()
+	another, err := broker.Dial(t.Context(), broker.Options{URL: r.Broker.URL()})
+	require.NoError(t, err)
+	control := broker.NewControl(another)
+	defer control.Close()
+	for broker.Code(err) != amqp091.ResourceLocked { // it has the lock, and looks for the record
+		_, err = control.Queue(t.Context(), record.Lock(r.prefix, r.name))
+	}
+	time.Sleep(300 * time.Millisecond) // nothing shows that it has looked; without the wait it still passes
+	require.NoError(t, before.Close())
+	journal = <-opened
+	got, found := journal.Record()
+	require.True(t, found)
+	require.Equal(t, record.Switched, got.Step)
+	require.NoError(t, journal.Close())
 }
