@@ -17,7 +17,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/management"
 	"github.com/delayer-go/delayer/internal/lib/objects"
-	"github.com/delayer-go/delayer/internal/lib/undelivered"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -28,9 +27,6 @@ type Config struct {
 	// Plugin counts what waits in the plugin's exchange. The broker reads the plugin's whole table
 	// for that, and counts only on the node that answers. It needs the management API.
 	Plugin bool
-	// Due finds out when the first unroutable message was due. It gets that message from the queue
-	// and gives it back at once, which needs the permission to read the queue.
-	Due bool
 	// Parked are the queues of parked messages. Default: those whose names end in .parked, from the
 	// management API.
 	Parked []string
@@ -43,9 +39,8 @@ type Reader struct {
 	settings engine.Settings
 	parts    []part // the configured backend first
 	conn     *engine.Connected
-	head     *undelivered.Client // nil unless Config.Due
-	api      *management.Client  // nil without an address
-	away     error               // why the API does not answer, at the last Read
+	api      *management.Client // nil without an address
+	away     error              // why the API does not answer, at the last Read
 	vhost    string
 }
 
@@ -81,21 +76,12 @@ func Open(ctx context.Context, cfg Config) (*Reader, error) {
 	if r.conn, err = engine.Connect(ctx, settings); err != nil {
 		return nil, err
 	}
-	if cfg.Due {
-		if r.head, err = undelivered.OpenUnroutable(ctx, settings.BrokerOptions("status"), settings.Prefix); err != nil {
-			r.conn.Close()
-			return nil, err
-		}
-	}
 	return r, nil
 }
 
-// Close ends the connections.
+// Close ends the connection.
 func (r *Reader) Close() error {
 	r.conn.Close()
-	if r.head != nil {
-		r.head.Close()
-	}
 	return nil
 }
 
@@ -144,7 +130,6 @@ func (r *Reader) Read(ctx context.Context) (Status, error) {
 	if err := r.nothing(s); err != nil {
 		return s, err
 	}
-	r.readHead(ctx, &s)
 	if err := r.readParked(ctx, &s); err != nil {
 		return s, err
 	}
@@ -264,22 +249,6 @@ func (r *Reader) nothing(s Status) error {
 		Op: op, Object: "prefix " + s.Prefix, Kind: delayer.ErrNotFound,
 		Cause: fmt.Errorf("nothing of it is at %s", s.Broker.Address),
 		Hint:  "a Delayer declares it when it is opened, or delayer topology apply: are prefix, backend, broker and virtual host those of a Delayer?",
-	}
-}
-
-// readHead finds out when the first unroutable message was due.
-func (r *Reader) readHead(ctx context.Context, s *Status) {
-	if r.head == nil || s.Unroutable == nil || s.Unroutable.Messages == 0 {
-		return
-	}
-	m, err := r.head.Head(ctx)
-	switch {
-	case err != nil:
-		s.unknown("when the first unroutable message was due", err)
-	case m != nil && m.Ours:
-		s.UnroutableDue = &m.Envelope.Due
-	case m != nil:
-		s.unknown("when the first unroutable message was due", errors.New("it has no header "+delayer.Header))
 	}
 }
 

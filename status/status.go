@@ -28,9 +28,6 @@ type Status struct {
 	Misrouted *Queue `json:"misrouted"`
 	// Unroutable holds messages whose destination was gone when they were due; look at them.
 	Unroutable *Queue `json:"unroutable"`
-	// UnroutableDue is when the first unroutable message was due, by its publisher's clock; nil if
-	// there is none, or if it is not known.
-	UnroutableDue *time.Time `json:"unroutable_due"`
 	// Parked are the queues of messages that package retry has parked; nil if not known.
 	Parked []Queue `json:"parked"`
 	// Others are queues under the prefix that hold messages and belong to another configuration, or

@@ -107,23 +107,12 @@ func controllers(b *strings.Builder, one status.Backend) {
 }
 
 func (v view) aside(b *strings.Builder, s status.Status) {
-	t := cli.NewTable("NOT DELIVERED", rightAligned("MESSAGES", 10), "FIRST DUE")
-	if s.Unroutable != nil {
-		due := "-"
-		switch {
-		case s.UnroutableDue != nil:
-			due = cli.Ago(*s.UnroutableDue, v.now)
-		case s.Unroutable.Messages > 0:
-			due = "unknown"
-		}
-		t.Add(cli.Shown(s.Unroutable.Name), rightAligned(strconv.Itoa(s.Unroutable.Messages), 10), due)
-	}
+	t := cli.NewTable("NOT DELIVERED", rightAligned("MESSAGES", 10))
 	add := func(q status.Queue, of string) {
-		due := "-"
-		if q.Messages > 0 {
-			due = "unknown" // nobody has looked
-		}
-		t.Add(cli.Shown(q.Name)+of, rightAligned(strconv.Itoa(q.Messages), 10), due)
+		t.Add(cli.Shown(q.Name)+of, rightAligned(strconv.Itoa(q.Messages), 10))
+	}
+	if s.Unroutable != nil {
+		add(*s.Unroutable, "")
 	}
 	if s.Misrouted != nil {
 		add(*s.Misrouted, "")

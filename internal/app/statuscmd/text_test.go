@@ -15,9 +15,8 @@ import (
 // sample is a status with something of everything.
 func sample() status.Status {
 	number := func(n int) *int { return &n }
-	due := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	return status.Status{
-		Time: due.Add(2 * time.Hour), Broker: status.Broker{Address: "amqp://rabbit1:5672/", Version: "4.0.5"}, Prefix: "delayer",
+		Time: time.Date(2026, 1, 2, 14, 0, 0, 0, time.UTC), Broker: status.Broker{Address: "amqp://rabbit1:5672/", Version: "4.0.5"}, Prefix: "delayer",
 		Backends: []status.Backend{
 			{
 				Name: "controller", Configured: true, Waiting: number(12), Controllers: number(2), Held: number(5),
@@ -34,7 +33,7 @@ func sample() status.Status {
 			},
 			{Name: "plugin"},
 		},
-		Misrouted: &status.Queue{Name: "delayer.misrouted", Messages: 1}, Unroutable: &status.Queue{Name: "delayer.unroutable", Messages: 3}, UnroutableDue: &due,
+		Misrouted: &status.Queue{Name: "delayer.misrouted", Messages: 1}, Unroutable: &status.Queue{Name: "delayer.unroutable", Messages: 3},
 		Parked: []status.Queue{{Name: "mail.parked", Messages: 4}, {Name: "empty.parked"}}, Others: []status.Queue{{Name: "delayer.ladder.wait.7s", Messages: 9}},
 		Policies: []string{`queue "delayer.ladder.wait.1s": a policy sets message-ttl to 500, which would make messages early`},
 		Unknown:  []status.Unknown{{What: "parked messages", Why: "why"}, {What: "policies", Why: "why"}, {What: "what waits in the plugin", Why: "not asked for: the broker would read the plugin's whole table"}},
@@ -61,11 +60,11 @@ delayer.ladder.wait.12m30s   12m30s        1200  ##############################
 
 plugin (also under this prefix): how many messages wait is not known
 
-NOT DELIVERED                                       MESSAGES  FIRST DUE
-delayer.unroutable                                         3  2h 0m ago
-delayer.misrouted                                          1  unknown
-mail.parked                                                4  unknown
-delayer.ladder.wait.7s (another configuration's)           9  unknown
+NOT DELIVERED                                       MESSAGES
+delayer.unroutable                                         3
+delayer.misrouted                                          1
+mail.parked                                                4
+delayer.ladder.wait.7s (another configuration's)           9
 
 unroutable messages: see which and why with delayer messages list, send them
   with delayer messages retry

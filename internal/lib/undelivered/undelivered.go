@@ -87,24 +87,6 @@ const (
 	waitForAnswer = false
 )
 
-// Head returns the first message of the queue, without its body, or nil if it is empty. The message
-// goes back to its place at once.
-func (b *Client) Head(ctx context.Context) (*Kept, error) {
-	ch, err := b.conn.Channel(ctx)
-	if err != nil {
-		return nil, b.explain("look at", b.Queue(), err)
-	}
-	defer ch.Close() //nolint:errcheck // gives the message back; a lost connection does so too
-	const autoAck = false
-	d, ok, err := ch.Get(b.Queue(), autoAck)
-	if err != nil || !ok {
-		return nil, b.explain("look at", b.Queue(), err)
-	}
-	m := newKept(b, d, nil)
-	m.Forget()
-	return m, nil
-}
-
 // Count returns the number of ready messages in all queues.
 func (b *Client) Count(ctx context.Context) (total int, err error) {
 	for _, name := range b.queues {
