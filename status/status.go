@@ -20,7 +20,8 @@ type Status struct {
 	Time   time.Time `json:"time"`
 	Broker Broker    `json:"broker"`
 	Prefix string    `json:"prefix"`
-	// Waiting is how many messages wait in all backends; nil if it is not known for one of them.
+	// Waiting is how many messages wait in all backends; nil if it is not known for one of them. For
+	// slots it is an upper limit: see Backend.Waiting.
 	Waiting *int `json:"waiting"`
 	// Backends are the configured one, first, and others whose queues exist under this prefix.
 	Backends []Backend `json:"backends"`
@@ -50,10 +51,12 @@ type Backend struct {
 	Name       string `json:"name"`
 	Configured bool   `json:"configured"` // selected by the configuration
 	// Waiting is how many messages wait, not counting those that controllers hold; nil if not
-	// known.
+	// known. For slots of backend controller it is an upper limit: a message that was cancelled is
+	// counted until a controller reads its slot.
 	Waiting *int    `json:"waiting"`
 	Queues  []Queue `json:"queues"` // in the order of the backend
-	// Due is how many messages are due when, in order; nil if the queues do not tell. Those of
+	// Due is how many messages are due when, in order, counted as Waiting is; nil if the queues do
+	// not tell. Those of
 	// backend controller do: each queue is a slot of time. The times are the broker's; this
 	// machine's clock is assumed to agree. Slots of three seconds are summed to minutes, except
 	// overdue ones. Times may overlap: an hour's slot keeps the messages that it got before the

@@ -36,7 +36,11 @@ func title(b status.Backend) string {
 	if b.Waiting == nil {
 		return title + ": how many messages wait is not known"
 	}
-	title += fmt.Sprintf(": %d messages wait", *b.Waiting)
+	most := ""
+	if b.Due != nil && *b.Waiting > 0 { // slots, where messages can be cancelled
+		most = "at most "
+	}
+	title += fmt.Sprintf(": %s%d messages wait", most, *b.Waiting)
 	if *b.Waiting == 1 {
 		title = strings.TrimSuffix(title, "s wait") + " waits"
 	}

@@ -135,5 +135,10 @@ Jan 25 2027 to Feb 24 2027          20  ###
 	b.Reset()
 	view{width: 60, now: now}.due(&b, status.Backend{Due: []status.Due{}})
 	require.Empty(t, b.String())
+	require.Equal(t, " (also under this prefix): at most 1000 messages wait", title(one), "some may have been cancelled")
+	waiting = 1
+	require.Equal(t, " (also under this prefix): at most 1 message waits", title(one))
+	waiting = 0
+	require.Equal(t, " (also under this prefix): 0 messages wait", title(one))
 	require.Equal(t, "Dec 24 01:00 to Dec 25 01:00", dueSpan(one.Due[5], now.In(time.FixedZone("CET", 3600))))
 }
