@@ -56,11 +56,10 @@ type Backend struct {
 	Waiting *int    `json:"waiting"`
 	Queues  []Queue `json:"queues"` // in the order of the backend
 	// Due is how many messages are due when, in order, counted as Waiting is; nil if the queues do
-	// not tell. Those of
-	// backend controller do: each queue is a slot of time. The times are the broker's; this
-	// machine's clock is assumed to agree. Slots of three seconds are summed to minutes, except
-	// overdue ones. Times may overlap: an hour's slot keeps the messages that it got before the
-	// slots of its minutes began.
+	// not tell. Those of backend controller do: each queue is a slot of time. The times are the
+	// broker's; this machine's clock is assumed to agree. Slots of three seconds are summed to
+	// minutes, except overdue ones. Times may overlap: an hour's slot keeps the messages that it got
+	// before the slots of its minutes began.
 	Due []Due `json:"due"`
 	// Missing are the queues, or the plugin's exchange, that the configured backend needs and the
 	// broker does not have.

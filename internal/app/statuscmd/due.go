@@ -16,11 +16,11 @@ import (
 func (v view) due(b *strings.Builder, one status.Backend) {
 	var rows []barred
 	if n, since := one.Overdue(v.now); *n > 0 {
-		rows = append(rows, barred{[]string{"overdue, for " + cli.Age(since, v.now)}, *n})
+		rows = append(rows, barred{[]string{"overdue, for " + cli.Age(since, v.now)}, *n, v.now.Sub(since) >= time.Minute})
 	}
 	for _, d := range one.Due {
 		if d.To.After(v.now) {
-			rows = append(rows, barred{[]string{dueSpan(d, v.now)}, d.Messages})
+			rows = append(rows, barred{[]string{dueSpan(d, v.now)}, d.Messages, false})
 		}
 	}
 	most := 0
@@ -65,12 +65,37 @@ type view struct {
 	width int  // of the terminal
 	all   bool // empty queues too
 	now   time.Time
+
+	colour bool // of lines that say what is wrong
 }
 
 // A barred row has a number of messages behind its cells, and a bar for them.
 type barred struct {
 	cells    []string
 	messages int
+	wrong    bool
+}
+
+// wrong is text that says what is wrong.
+func (v view) wrong(text string) string {
+	if v.colour {
+		return cli.Alarm(text)
+	}
+	return text
+}
+
+// write adds a table, of which some rows say what is wrong.
+func (v view) write(b *strings.Builder, t *cli.Table, wrong map[int]bool) {
+	var all strings.Builder
+	_ = t.Write(&all) // a Builder takes all
+	row := -1         // the head
+	for text := range strings.Lines(all.String()) {
+		if wrong[row] {
+			text = v.wrong(text)
+		}
+		b.WriteString(text)
+		row++
+	}
 }
 
 // bars is a table of rows, if there are any. The bar of most messages takes the room that is left.
@@ -87,15 +112,16 @@ func (v view) bars(b *strings.Builder, head []string, most int, rows []barred) {
 		}
 		room -= widest + gap
 	}
-	t := cli.NewTable(append(head, rightAligned("MESSAGES", number), "")...)
-	for _, r := range rows {
+	t, wrong := cli.NewTable(append(head, rightAligned("MESSAGES", number), "")...), map[int]bool{}
+	for i, r := range rows {
+		wrong[i] = r.wrong
 		length := r.messages * max(room, least) / max(most, 1)
 		if r.messages > 0 {
 			length = max(1, length)
 		}
 		t.Add(append(r.cells, rightAligned(strconv.Itoa(r.messages), number), strings.Repeat("#", length))...)
 	}
-	_ = t.Write(b) // a Builder takes all
+	v.write(b, t, wrong)
 }
 
 func rightAligned(text string, width int) string { return fmt.Sprintf("%*s", width, text) }

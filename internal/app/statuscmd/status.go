@@ -118,9 +118,9 @@ func (c *Command) look(ctx context.Context, r *status.Reader, show func(status.S
 // shower returns what shows a status: on a terminal, in the place of the last one.
 func (c *Command) shower(out io.Writer) func(status.Status) error {
 	screen := cli.NewScreen(out)
-	table := func(s status.Status) string {
+	look := func() view {
 		width, _ := screen.Size()
-		return page(s, view{width: width, all: c.All, now: time.Now()})
+		return view{width: width, all: c.All, now: time.Now()}
 	}
 	switch {
 	case c.Output == "json" && c.Watch:
@@ -128,7 +128,14 @@ func (c *Command) shower(out io.Writer) func(status.Status) error {
 	case c.Output == "json":
 		return func(s status.Status) error { return cli.WriteJSON(out, report(s)) }
 	case c.Watch && screen.Live():
-		return func(s status.Status) error { return screen.Draw(table(s)) }
+		var last status.Status
+		return func(s status.Status) error {
+			v := look()
+			v.colour = screen.Colour()
+			text := clock(s, last, v.now, c.Every) + page(s, v)
+			last = s
+			return screen.Draw(text)
+		}
 	case c.Watch:
 		return func(s status.Status) error {
 			_, err := fmt.Fprintln(out, line(s))
@@ -136,7 +143,7 @@ func (c *Command) shower(out io.Writer) func(status.Status) error {
 		}
 	}
 	return func(s status.Status) error {
-		_, err := io.WriteString(out, table(s))
+		_, err := io.WriteString(out, page(s, look()))
 		return err
 	}
 }

@@ -20,10 +20,10 @@ func page(s status.Status, v view) string {
 		} else {
 			v.queues(&b, one)
 		}
-		controllers(&b, one)
+		v.controllers(&b, one)
 	}
 	v.aside(&b, s)
-	notes(&b, s, v.width)
+	v.notes(&b, s)
 	return b.String()
 }
 
@@ -72,7 +72,7 @@ func (v view) queues(b *strings.Builder, one status.Backend) {
 	}
 	rows := make([]barred, len(list))
 	for i, q := range list {
-		rows[i] = barred{[]string{cli.Shown(q.Name), rightAligned(waitOf(q), wait)}, q.Messages}
+		rows[i] = barred{[]string{cli.Shown(q.Name), rightAligned(waitOf(q), wait)}, q.Messages, false}
 	}
 	v.bars(b, []string{"QUEUE", rightAligned("WAIT", wait)}, most, rows)
 }
@@ -90,13 +90,13 @@ func waitOf(q status.Queue) string {
 }
 
 // controllers says who is at work in a backend that needs controllers.
-func controllers(b *strings.Builder, one status.Backend) {
+func (v view) controllers(b *strings.Builder, one status.Backend) {
 	if one.Controllers == nil {
 		return
 	}
 	switch n := *one.Controllers; {
 	case n == 0:
-		b.WriteString("no controller runs: messages wait until one does (delayer controller)\n")
+		b.WriteString(v.wrong("no controller runs: messages wait until one does (delayer controller)\n"))
 	case one.Held == nil:
 		fmt.Fprintf(b, "%s at work; what they hold is not known\n", cli.Count(n, "controller"))
 	default:
@@ -111,8 +111,10 @@ func controllers(b *strings.Builder, one status.Backend) {
 }
 
 func (v view) aside(b *strings.Builder, s status.Status) {
-	t := cli.NewTable("NOT DELIVERED", rightAligned("MESSAGES", 10))
+	t, wrong := cli.NewTable("NOT DELIVERED", rightAligned("MESSAGES", 10)), map[int]bool{}
 	add := func(q status.Queue, of string) {
+		// A Delayer that runs sends misrouted messages on.
+		wrong[t.Rows()] = q.Messages > 0 && (s.Misrouted == nil || q != *s.Misrouted || q.Consumers == 0)
 		t.Add(cli.Shown(q.Name)+of, rightAligned(strconv.Itoa(q.Messages), 10))
 	}
 	if s.Unroutable != nil {
@@ -135,13 +137,18 @@ func (v view) aside(b *strings.Builder, s status.Status) {
 	}
 	if t.Rows() > 0 {
 		b.WriteByte('\n')
-		_ = t.Write(b) // a Builder takes all
+		v.write(b, t, wrong)
 	}
 }
 
 // notes are sentences on what is in the way, and on what is not known.
-func notes(b *strings.Builder, s status.Status, width int) {
+func (v view) notes(b *strings.Builder, s status.Status) {
 	var list []string
+	wrong := map[string]bool{}
+	alarm := func(note string) {
+		wrong[note] = true
+		list = append(list, note)
+	}
 	if s.Unroutable != nil && s.Unroutable.Messages > 0 {
 		list = append(list, "unroutable messages: see which and why with delayer messages list, send them with delayer messages retry")
 	}
@@ -151,20 +158,20 @@ func notes(b *strings.Builder, s status.Status, width int) {
 		}
 	}
 	if s.Misrouted != nil && s.Misrouted.Consumers == 0 && s.Misrouted.Messages > 0 {
-		list = append(list, "no Delayer sends misrouted messages on: does one run?")
+		alarm("no Delayer sends misrouted messages on: does one run?")
 	}
 	for _, one := range s.Backends {
 		if len(one.Missing) > 0 {
-			list = append(list, fmt.Sprintf("%s: %s missing, %s first: is this the configuration of the Delayers? (delayer topology verify)",
+			alarm(fmt.Sprintf("%s: %s missing, %s first: is this the configuration of the Delayers? (delayer topology verify)",
 				one.Name, cli.Count(len(one.Missing), "queue"), cli.Shown(one.Missing[0])))
 		}
 	}
 	const most = 3 // one policy may harm every queue
 	for _, p := range s.Policies[:min(most, len(s.Policies))] {
-		list = append(list, "policy: "+p)
+		alarm("policy: " + p)
 	}
 	if more := len(s.Policies) - most; more > 0 {
-		list = append(list, fmt.Sprintf("policies: and %d more, see delayer topology verify", more))
+		alarm(fmt.Sprintf("policies: and %d more, see delayer topology verify", more))
 	}
 	if s.Policies != nil && len(s.Policies) == 0 {
 		list = append(list, "policies: none does harm")
@@ -174,8 +181,22 @@ func notes(b *strings.Builder, s status.Status, width int) {
 		b.WriteByte('\n')
 	}
 	for _, note := range list {
-		b.WriteString(cli.Wrap("", "  ", note, width-1))
+		text := cli.Wrap("", "  ", note, v.width-1)
+		if wrong[note] {
+			text = v.wrong(text)
+		}
+		b.WriteString(text)
 	}
+}
+
+// clock is the line of a watch: the time, how often it looks, and how fast the number of waiting
+// messages has changed since the last look.
+func clock(s, last status.Status, now time.Time, every time.Duration) string {
+	text := fmt.Sprintf("%s, every %s", now.Format(time.TimeOnly), every)
+	if since := s.Time.Sub(last.Time); last.Waiting != nil && s.Waiting != nil && since > 0 {
+		text += fmt.Sprintf(", waiting messages: %+.1f a second", float64(*s.Waiting-*last.Waiting)/since.Seconds())
+	}
+	return text + "\n"
 }
 
 // line is a status in one line, for a watch that is written to a file.

@@ -86,6 +86,48 @@ not known: what waits in the plugin: not asked for: the broker would read the
 	require.Equal(t, "2026-01-02T14:00:00Z waiting=unknown held=5 controllers=2 misrouted=1 unroutable=3 parked=4 policies=1 missing=1", line(s))
 }
 
+// TestPage_Colour: only what is wrong is red, and the text is the same.
+func TestPage_Colour(t *testing.T) {
+	s := sample()
+	v := view{width: 80, now: s.Time}
+	text := page(s, v)
+	v.colour = true
+	coloured := page(s, v)
+	const red = "\x1b[31m"
+	lines := map[bool]int{}
+	require.Equal(t, text, strings.ReplaceAll(coloured, red, ""))
+	for line := range strings.Lines(coloured) {
+		_, wrong := strings.CutPrefix(line, red)
+		lines[wrong]++
+		if wrong {
+			require.NotContains(t, line, "not known")
+		}
+	}
+	require.Equal(t, map[bool]int{true: 9, false: strings.Count(text, "\n") - 9}, lines, coloured)
+	for _, is := range []string{"delayer.unroutable ", "delayer.misrouted ", "mail.parked ", "delayer.ladder.wait.7s ", "no Delayer sends", "binaryladder: 1 queue missing", "policy: "} {
+		require.Contains(t, coloured, "\n"+red+is)
+	}
+	none := 0
+	s.Backends[0].Controllers = &none
+	s.Misrouted.Consumers = 1
+	coloured = page(s, v)
+	require.Contains(t, coloured, red+"no controller runs")
+	require.Contains(t, coloured, "\ndelayer.misrouted", "a Delayer sends them on")
+}
+
+func TestClock(t *testing.T) {
+	s, few, many := sample(), 5, 12
+	now := s.Time
+	require.Equal(t, "14:00:00, every 2s\n", clock(s, status.Status{}, now, 2*time.Second))
+	last := s
+	s.Time, last.Waiting, s.Waiting = s.Time.Add(2*time.Second), &few, &many
+	require.Equal(t, "14:00:00, every 2s, waiting messages: +3.5 a second\n", clock(s, last, now, 2*time.Second))
+	last.Waiting, s.Waiting = &many, &few
+	require.Equal(t, "14:00:00, every 2s, waiting messages: -3.5 a second\n", clock(s, last, now, 2*time.Second))
+	s.Time = last.Time
+	require.Equal(t, "14:00:00, every 2s\n", clock(s, last, now, 2*time.Second), "the clock was set back")
+}
+
 // TestPage_LongWaits: a controller's waits have seconds, up to days.
 func TestPage_LongWaits(t *testing.T) {
 	one := status.Backend{Queues: []status.Queue{{Name: "q", Wait: 1000, Messages: 1}, {Name: "r", Wait: 65_536_000, Messages: 1}}}
