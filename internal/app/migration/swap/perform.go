@@ -56,12 +56,10 @@ func (w Wire) Perform(ctx context.Context, ops []Op) error {
 		if err == nil {
 			return nil
 		}
-		select {
-		case why := <-closed: // which the operation that failed may not know
-			if why != nil {
+		if ch.IsClosed() { // a moment before it says why, which the operation that failed may not know
+			if why := <-closed; why != nil {
 				err = why
 			}
-		default:
 		}
 		return explain(err)
 	})
