@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -128,6 +129,14 @@ func replaceWaiting(ctx context.Context, s *Scene) error {
 		r.Await(ctx, inFlight)
 	}
 	replaced := map[*Run][]string{}
+	after, err := s.deadLetterExchanges(ctx)
+	if err != nil {
+		return err
+	}
+	bound, err := s.bindings(ctx)
+	if err != nil {
+		return err
+	}
 	for _, r := range s.Runs {
 		names, err := s.names(ctx, "list_queues", r.Prefix+".")
 		if err != nil {
@@ -137,7 +146,7 @@ func replaceWaiting(ctx context.Context, s *Scene) error {
 			if !waiting.MatchString(name) || len(replaced[r]) == mostReplaced {
 				continue
 			}
-			if err := r.replace(ctx, name); err != nil {
+			if err := r.replace(ctx, name, after[name], bound[name]); err != nil {
 				return err
 			}
 			replaced[r] = append(replaced[r], name)
@@ -168,17 +177,59 @@ func replaceWaiting(ctx context.Context, s *Scene) error {
 // mostReplaced is how many queues of a run a stranger takes: slots are 236.
 const mostReplaced = 5
 
-// replace declares a queue anew, with a TTL that makes messages early. A controller that consumes it
-// may be faster, and declare it as it was.
-func (r *Run) replace(ctx context.Context, name string) (err error) {
+// A binding leads from an exchange to a queue.
+type binding struct{ source, key string }
+
+// bindings lists the bindings of every queue, but for those of the default exchange.
+func (s *Scene) bindings(ctx context.Context) (map[string][]binding, error) {
+	out, err := s.ctl(ctx, "list_bindings", "--silent", "source_name", "destination_kind", "destination_name", "routing_key")
+	bound := map[string][]binding{}
+	for line := range strings.Lines(out) {
+		if f := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); len(f) == 4 && f[0] != "" && f[1] == "queue" {
+			bound[f[2]] = append(bound[f[2]], binding{f[0], f[3]})
+		}
+	}
+	return bound, err
+}
+
+var deadLetterExchange = regexp.MustCompile(`"x-dead-letter-exchange",\s*"([^"]+)"`)
+
+// deadLetterExchanges lists those of the queues that have one.
+func (s *Scene) deadLetterExchanges(ctx context.Context) (map[string]string, error) {
+	out, err := s.ctl(ctx, "list_queues", "--silent", "name", "arguments")
+	exchanges := map[string]string{}
+	for line := range strings.Lines(out) {
+		name, args, _ := strings.Cut(line, "\t")
+		if m := deadLetterExchange.FindStringSubmatch(args); m != nil {
+			exchanges[name] = m[1]
+		}
+	}
+	return exchanges, err
+}
+
+// replace declares a queue anew, with a TTL that makes messages early. All else is as it was: a queue
+// without its bindings would be found, because messages for it are returned. A controller that
+// consumes it may be faster, and declare it as it was.
+func (r *Run) replace(ctx context.Context, name, after string, bound []binding) (err error) {
 	const attempts = 20
+	args := amqp091.Table{"x-message-ttl": int64(1)}
+	if after != "" {
+		args["x-dead-letter-exchange"] = after
+	}
 	for range attempts {
 		err = r.receiver.client.Do(ctx, func(ch *amqp091.Channel) error {
 			if err := deleteQueue(ch, name); err != nil {
 				return err
 			}
-			_, err := ch.QueueDeclare(name, durable, autoDelete, exclusive, noWait, amqp091.Table{"x-message-ttl": int64(1)})
-			return err
+			if _, err := ch.QueueDeclare(name, durable, autoDelete, exclusive, noWait, args); err != nil {
+				return err
+			}
+			for _, b := range bound {
+				if err := ch.QueueBind(name, b.key, b.source, noWait, nil); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 		if !refusedWith(err, amqp091.PreconditionFailed) {
 			return err
