@@ -110,7 +110,7 @@ func permanent(err error) bool {
 func dialError(op, backend, endpoint string, err error) *delayer.Error {
 	hint, kind := classify(err)
 	var amqpErr *amqp091.Error
-	if errors.As(err, &amqpErr) && !amqpErr.Server && amqpErr.Code == amqp091.FrameError { // what is read is no AMQP, or ends
+	if hint == "" && errors.As(err, &amqpErr) && !amqpErr.Server && amqpErr.Code == amqp091.FrameError { // what is read is no AMQP, or ends
 		hint = "is RabbitMQ running there, and is this its AMQP port (5672, or 5671 with amqps://), not the management API's (15672)?"
 	}
 	return &delayer.Error{Op: op, Backend: backend, Object: endpoint, Kind: kind, Cause: plain(err), Hint: hint}
