@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // slow knows the destinations that have left a message unconfirmed while the broker has confirmed
@@ -14,19 +16,11 @@ type slow struct {
 	most time.Duration // the longest pause
 
 	mu       sync.Mutex
-	held     map[destination]*pausing
+	held     map[message.Destination]*pausing
 	awaiting int // messages that batches have left unconfirmed
 }
 
-// A destination is an exchange, or with the default exchange a queue.
-type destination struct{ exchange, queue string }
-
-func (r *row) destination() destination {
-	if r.exchange == "" {
-		return destination{queue: r.key}
-	}
-	return destination{exchange: r.exchange}
-}
+func (r *row) destination() message.Destination { return message.To(r.exchange, r.key) }
 
 type pausing struct {
 	pauses   int
@@ -41,7 +35,7 @@ var (
 
 // hold returns how long a row waits, or 0 if it may be published. known says that its destination is
 // slow.
-func (s *slow) hold(to destination, now time.Time) (wait time.Duration, known bool) {
+func (s *slow) hold(to message.Destination, now time.Time) (wait time.Duration, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.held[to]
@@ -64,7 +58,7 @@ func (p *pausing) next(now time.Time, most time.Duration) {
 }
 
 // mark notes that a destination has left a message unconfirmed.
-func (s *slow) mark(to destination, now time.Time) {
+func (s *slow) mark(to message.Destination, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held[to] != nil {
@@ -73,16 +67,16 @@ func (s *slow) mark(to destination, now time.Time) {
 	p := &pausing{}
 	p.next(now, s.most)
 	if s.held == nil {
-		s.held = map[destination]*pausing{}
+		s.held = map[message.Destination]*pausing{}
 	}
 	s.held[to] = p
 }
 
 // left notes that a batch does not wait for a message any more, and ended that it has its result.
-func (s *slow) left(to destination)  { s.await(to, 1) }
-func (s *slow) ended(to destination) { s.await(to, -1) }
+func (s *slow) left(to message.Destination)  { s.await(to, 1) }
+func (s *slow) ended(to message.Destination) { s.await(to, -1) }
 
-func (s *slow) await(to destination, messages int) {
+func (s *slow) await(to message.Destination, messages int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.awaiting += messages
@@ -92,7 +86,7 @@ func (s *slow) await(to destination, messages int) {
 }
 
 // answered notes that a destination is not slow.
-func (s *slow) answered(to destination) {
+func (s *slow) answered(to message.Destination) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.held, to)

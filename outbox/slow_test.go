@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 func TestSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := slow{most: time.Minute}
-		to, other := destination{queue: "q"}, destination{exchange: "x"}
-		held := func(to destination) time.Duration {
+		to, other := message.Destination{Queue: "q"}, message.Destination{Exchange: "x"}
+		held := func(to message.Destination) time.Duration {
 			wait, known := s.hold(to, time.Now())
 			require.True(t, known)
 			return wait

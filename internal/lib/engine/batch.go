@@ -42,20 +42,16 @@ const mostSequences = 256
 
 // sequences returns the indices of the messages with a delay, and of those without by destination.
 func sequences(messages []delayer.Message) [][]int {
-	type destination struct{ exchange, queue string }
 	var delayed []int
 	var direct [][]int
-	at := map[destination]int{}
+	at := map[message.Destination]int{}
 	for i := range messages {
 		m := &messages[i]
 		if m.Delay != 0 {
 			delayed = append(delayed, i)
 			continue
 		}
-		to := destination{exchange: m.Exchange}
-		if m.Exchange == "" {
-			to.queue = m.Key
-		}
+		to := message.To(m.Exchange, m.Key)
 		n, known := at[to]
 		if !known {
 			n = len(direct)
