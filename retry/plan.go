@@ -7,6 +7,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // A planner decides what becomes of a message that has failed. It does no I/O.
@@ -34,7 +35,7 @@ func (p planner) decide(s attempt.State, now time.Time, err error) decision {
 	if !ok {
 		asked = p.jitter(p.policy.interval(s.Failures))
 	}
-	wait, err := roundUp(asked, p.limits)
+	wait, err := message.RoundUp(asked, p.limits)
 	if err != nil {
 		return decision{park: "it cannot wait that long: " + err.Error()}
 	}
@@ -69,23 +70,4 @@ func (p planner) jitter(wait time.Duration) time.Duration {
 		return wait
 	}
 	return wait - time.Duration(p.policy.Jitter*p.chance()*float64(wait))
-}
-
-// roundUp returns the shortest delay of the backend that is at least wait.
-func roundUp(wait time.Duration, l delayer.Limits) (time.Duration, error) {
-	if wait == 0 {
-		return 0, nil
-	}
-	for _, tier := range l.Tiers {
-		if wait <= tier {
-			return tier, nil
-		}
-	}
-	if rest := wait % max(l.Resolution, 1); rest > 0 && wait <= l.Max {
-		wait += l.Resolution - rest
-	}
-	if l.Tiers != nil || wait > l.Max {
-		return 0, fmt.Errorf("%v is longer than %v, the longest delay of the backend", wait, l.Max)
-	}
-	return wait, nil
 }

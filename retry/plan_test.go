@@ -14,6 +14,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
+	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/once"
 )
 
@@ -149,12 +150,12 @@ func TestPlan_Properties(t *testing.T) {
 		assert.NotEmpty(t, reason)
 		var total time.Duration
 		for i, wait := range list {
-			fitting, err := roundUp(wait, l)
+			fitting, err := message.RoundUp(wait, l)
 			require.NoError(t, err)
 			assert.Equal(t, wait, fitting, "a delay of the backend")
 			whole := policy.interval(i + 1)
 			assert.GreaterOrEqual(t, wait, whole-time.Duration(policy.Jitter*float64(whole))-1)
-			most, err := roundUp(whole, l)
+			most, err := message.RoundUp(whole, l)
 			require.NoError(t, err)
 			assert.LessOrEqual(t, wait, most)
 			total += wait

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // A Policy says how long a failed message waits, and when to give up. The waits are listed in
@@ -81,7 +82,7 @@ func (p Policy) Validate(l delayer.Limits) error {
 
 // possible returns an error if a backend cannot do an interval, or, with exact, must round it.
 func (p Policy) possible(interval time.Duration, l delayer.Limits, exact bool) error {
-	wait, err := roundUp(interval, l)
+	wait, err := message.RoundUp(interval, l)
 	switch {
 	case err != nil:
 		return err

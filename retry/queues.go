@@ -12,6 +12,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
@@ -29,7 +30,7 @@ func (r *Retrier) accept() error {
 	ended, end := context.WithCancel(context.Background())
 	end()
 	failed := &failure{delivery: &amqp091.Delivery{}, state: attempt.First(r.cfg.Queue, &amqp091.Delivery{})}
-	wait, _ := roundUp(r.cfg.Policy.interval(1), r.planner.limits)
+	wait, _ := message.RoundUp(r.cfg.Policy.interval(1), r.planner.limits)
 	for _, to := range [...]struct {
 		key, queue string
 		delay      time.Duration

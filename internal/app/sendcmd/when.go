@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // A wait is a delay on the command line: 250ms, 90s, 36h, 2d or 1d12h.
@@ -76,19 +76,15 @@ func until(delay *wait, at *moment, now time.Time) (time.Duration, error) {
 
 // kept is how long the backend makes a message wait, and why that is longer than asked for.
 func kept(l delayer.Limits, delay time.Duration) (longer time.Duration, why string) {
-	if delay == 0 {
-		return 0, ""
+	longer, err := message.RoundUp(delay, l)
+	switch later := longer - delay; {
+	case err != nil: // Publish says what is wrong
+		return delay, ""
+	case later == 0:
+		return delay, ""
+	case len(l.Tiers) > 0:
+		return longer, fmt.Sprintf(" (%v later than asked for: the next tier is %v)", later, cli.Short(longer))
+	default:
+		return longer, fmt.Sprintf(" (%v later than asked for: delays are multiples of %v)", later, cli.Short(l.Resolution))
 	}
-	if len(l.Tiers) > 0 {
-		next, _ := slices.BinarySearch(l.Tiers, delay)
-		if next == len(l.Tiers) || l.Tiers[next] == delay {
-			return delay, "" // Publish says what is wrong
-		}
-		return l.Tiers[next], fmt.Sprintf(" (%v later than asked for: the next tier is %v)", l.Tiers[next]-delay, cli.Short(l.Tiers[next]))
-	}
-	if over := delay % max(l.Resolution, 1); over > 0 {
-		later := l.Resolution - over
-		return delay + later, fmt.Sprintf(" (%v later than asked for: delays are multiples of %v)", later, cli.Short(l.Resolution))
-	}
-	return delay, ""
 }

@@ -75,7 +75,7 @@ func TestUntil(t *testing.T) {
 
 func TestKept(t *testing.T) {
 	tiers := delayer.Limits{Tiers: []time.Duration{time.Second, time.Minute}, Resolution: time.Second}
-	ticks := delayer.Limits{Resolution: time.Second}
+	ticks := delayer.Limits{Max: time.Hour, Resolution: time.Second}
 	for _, c := range []struct {
 		limits      delayer.Limits
 		delay, want time.Duration
