@@ -53,6 +53,10 @@ var places = []place{
 
 	{"backend", []string{"", "topology", "internal/lib", "backend"}, []string{amqp, "go.yaml.in/yaml/v3"}, "the only package that knows all backends"},
 	{"backend/*", []string{"", "topology", "internal/lib"}, []string{amqp}, "no backend imports another"},
+	{"backend/controller/internal/stamp", []string{"", "internal/lib/message", "backend/controller/internal/ticket"}, []string{amqp}, "the header of what waits is pure"},
+	{"backend/controller/internal/hold", nil, nil, "a heap is for both wheels: it knows neither messages nor brokers"},
+	{"backend/controller/internal/tenure", nil, nil, "a channel is asked by whoever consumes it"},
+	{"backend/controller/internal/settle", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp"}, []string{amqp}, "it publishes for both wheels, and knows neither"},
 
 	{"retry", []string{"", "internal/lib/attempt", "internal/lib/broker", "internal/lib/message", "internal/lib/objects"}, []string{amqp}, "whoever retries opens the backend that it needs"},
 	{"once", []string{""}, []string{amqp}, "whoever consumes need not be who publishes"},

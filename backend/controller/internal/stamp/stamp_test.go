@@ -1,4 +1,4 @@
-package controller
+package stamp
 
 import (
 	"testing"
@@ -11,21 +11,21 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-func TestStampRoundTrip(t *testing.T) {
+func TestStamp_RoundTrip(t *testing.T) {
 	key, none := "users key", ""
-	for _, s := range []stamp{
-		{clock: "c", due: 5, hop: time.Second, left: -time.Millisecond, to: []any{"~d:=x"}, bcc: []any{"a", ""}},
-		{clock: "c", due: 0, to: []any{"~d:=x", "~d:=y.."}},
-		{clock: "c", to: []any{"~d:=x"}, at: 7, since: 6, ticket: true, key: &key},
-		{clock: "c", to: []any{"~d:=3: x"}, bcc: []any{" d1:a", "b1:", "\xff\n"}, key: &none},
+	for _, s := range []Stamp{
+		{Clock: "c", Due: 5, Hop: time.Second, Left: -time.Millisecond, To: []any{"~d:=x"}, BCC: []any{"a", ""}},
+		{Clock: "c", Due: 0, To: []any{"~d:=x", "~d:=y.."}},
+		{Clock: "c", To: []any{"~d:=x"}, At: 7, Since: 6, Ticket: true, Key: &key},
+		{Clock: "c", To: []any{"~d:=3: x"}, BCC: []any{" d1:a", "b1:", "\xff\n"}, Key: &none},
 	} {
-		got, err := readStamp(s.header())
+		got, err := Read(s.Header())
 		require.NoError(t, err)
 		require.Equal(t, s, got)
 	}
 }
 
-func TestReadStampSaysWhatIsWrong(t *testing.T) {
+func TestRead_SaysWhatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
 		"- c 5 0 1 0 0 -":                 "has no destination",
 		"- c 5 0 1 0 0 t d4:user":         `has the destination "user"`,
@@ -46,28 +46,28 @@ func TestReadStampSaysWhatIsWrong(t *testing.T) {
 		"":                                "keys that cannot be read",
 		"- c 5 0 1 0 0 - d5:~d:=x b256:x": "keys that cannot be read",
 	} {
-		_, err := readStamp(amqp091.Table{message.Stamp: text})
+		_, err := Read(amqp091.Table{message.Stamp: text})
 		require.ErrorContains(t, err, want, text)
 	}
-	_, err := readStamp(amqp091.Table{message.Stamp: "- c 5 0 1 0 0 - d5:~d:=x"})
+	_, err := Read(amqp091.Table{message.Stamp: "- c 5 0 1 0 0 - d5:~d:=x"})
 	require.NoError(t, err)
-	_, err = readStamp(nil)
+	_, err = Read(nil)
 	require.ErrorContains(t, err, "no header x-delayer-stamp")
-	_, err = readStamp(amqp091.Table{message.Stamp: amqp091.Table{}})
+	_, err = Read(amqp091.Table{message.Stamp: amqp091.Table{}})
 	require.ErrorContains(t, err, "is a amqp091.Table")
 }
 
-// FuzzReadStamp takes headers as they come from the wire: whatever is read without an error can be
+// FuzzRead takes headers as they come from the wire: whatever is read without an error can be
 // written again, and is then the same.
-func FuzzReadStamp(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	f.Add("- c 5 0 1 0 0 - d5:~d:=x")
 	f.Add("3:key c 5 6 -7 8 9 t d5:~d:=x d8:~d:=yyyy b0: b2:\xff ")
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := readStamp(amqp091.Table{message.Stamp: text})
+		s, err := Read(amqp091.Table{message.Stamp: text})
 		if err != nil {
 			return
 		}
-		again, err := readStamp(s.header())
+		again, err := Read(s.Header())
 		require.NoError(t, err)
 		require.Equal(t, s, again)
 	})
@@ -75,23 +75,23 @@ func FuzzReadStamp(f *testing.F) {
 
 // What another process takes to remain is never less than what does, whatever the clocks say, and
 // the process that wrote the stamp knows exactly.
-func TestNobodyTakesLessToRemainThanDoes(t *testing.T) {
+func TestStamp_RemainingIsNeverTooShort(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string, most time.Duration) time.Duration {
 			return time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, name))
 		}
 		sent := time.Now()
-		remaining, hop := draw("remaining", longest), draw("hop", time.Hour)
-		mine := stamp{to: []any{"~d:=x"}}.restamp(sent, remaining, hop)
+		remaining, hop := draw("remaining", Longest), draw("hop", time.Hour)
+		mine := Stamp{To: []any{"~d:=x"}}.Next(sent, remaining, hop)
 		theirs := mine
-		theirs.clock, theirs.due = "another", draw("another clock", longest)
+		theirs.Clock, theirs.Due = "another", draw("another clock", Longest)
 
 		longer := draw("longer", time.Hour)
 		came := sent.Add(hop + longer)
 		truth := remaining - hop - longer
-		require.Equal(t, truth, mine.remaining(came, true), "no drift")
-		require.Equal(t, truth+longer, theirs.remaining(came, true), "late, never early")
-		require.Equal(t, remaining, theirs.remaining(came, false), "it may not have waited")
+		require.Equal(t, truth, mine.Remaining(came, true), "no drift")
+		require.Equal(t, truth+longer, theirs.Remaining(came, true), "late, never early")
+		require.Equal(t, remaining, theirs.Remaining(came, false), "it may not have waited")
 	})
 }
 
@@ -99,9 +99,17 @@ func TestExpired(t *testing.T) {
 	one := func(reason string) amqp091.Table {
 		return amqp091.Table{"x-death": []any{amqp091.Table{"reason": reason, "time": time.Unix(1, 0)}}}
 	}
-	require.True(t, expired(one("expired")))
-	require.False(t, expired(one("maxlen")), "a policy has made the queue overflow: it has not waited")
+	require.True(t, Expired(one("expired")))
+	require.False(t, Expired(one("maxlen")), "a policy has made the queue overflow: it has not waited")
 	for _, headers := range []amqp091.Table{nil, {"x-death": "x"}, {"x-death": []any{}}, {"x-death": []any{"x"}}} {
-		require.False(t, expired(headers))
+		require.False(t, Expired(headers))
+	}
+}
+
+func TestWhole(t *testing.T) {
+	for given, want := range map[time.Duration]time.Duration{
+		1: time.Millisecond, time.Millisecond: time.Millisecond, time.Millisecond + 1: 2 * time.Millisecond, Longest: Longest,
+	} {
+		require.Equal(t, want, Whole(given), "%v", given)
 	}
 }

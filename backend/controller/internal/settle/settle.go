@@ -1,0 +1,142 @@
+// Package settle publishes what a controller has taken: messages that are due to their destinations,
+// and foreign ones to the queue for unroutable messages. Each call is one attempt, and returns what
+// became of it. When to try again, and when to acknowledge, is the caller's business.
+package settle
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// A Publisher publishes with confirms: [broker.Publisher].
+type Publisher interface {
+	Publish(ctx context.Context, msg broker.Publishing) error
+	PublishDirect(ctx context.Context, msg broker.Publishing) error
+}
+
+// A Keeper keeps the topology: [github.com/delayer-go/delayer/internal/lib/keeper.Keeper].
+type Keeper interface {
+	Renew(ctx context.Context, age time.Duration) error
+	Doubt()
+}
+
+// Objects looks for objects of the broker: [github.com/delayer-go/delayer/internal/lib/objects.Live].
+type Objects interface {
+	Missing(ctx context.Context, p topology.Plan) ([]string, error)
+}
+
+// A Settler publishes for a controller. It is safe for concurrent use.
+type Settler struct {
+	Backend   string
+	Stage     delivery.Stage
+	User      string // of the connection that publishes
+	Publisher Publisher
+	Keeper    Keeper
+	Objects   Objects
+	Observer  delayer.Observer
+
+	foreign sync.Mutex // held while a foreign message is published
+}
+
+// Refused reports whether an error of Deliver, Keep or Publish says that no queue has taken the
+// message: a queue refuses it, as a full one may (then others may have it), or it was returned. It
+// should wait for a while, and others need not wait for it. After any other error it is unknown whether
+// the message is stored, or the fault is not the message's: try again soon.
+func Refused(err error) bool {
+	return errors.Is(err, delayer.ErrRefused) || errors.Is(err, broker.ErrReturned)
+}
+
+// declaredFor is the time after a declaration in which a returned message causes no other.
+const declaredFor = time.Second
+
+// Publish publishes to an exchange of ours. A message that is returned is published once more, with the
+// topology declared anew.
+func (s *Settler) Publish(ctx context.Context, msg broker.Publishing) error {
+	return s.again(ctx, func() error { return s.Publisher.Publish(ctx, msg) })
+}
+
+func (s *Settler) again(ctx context.Context, publish func() error) error {
+	err := publish()
+	if !errors.Is(err, broker.ErrReturned) {
+		return err
+	}
+	if err := s.Keeper.Renew(ctx, declaredFor); err != nil {
+		return err
+	}
+	return publish()
+}
+
+// Deliver publishes a message that is due to its destinations, and tells the Observer.
+func (s *Settler) Deliver(ctx context.Context, m stamp.Message) error {
+	err := s.deliver(ctx, m)
+	if delivered := s.Observer.Delivered; delivered != nil {
+		delivered(delayer.DeliveryEvent{
+			Backend: s.Backend, Exchange: m.Envelope.Exchange, Key: m.Delivery.RoutingKey,
+			Lateness: time.Since(m.Envelope.Due), Err: err,
+		})
+	}
+	return err
+}
+
+// deliver: a message without a matching binding goes to the alternate exchange, and so to the queue for
+// unroutable messages. It is returned in two cases:
+//
+//   - The path to that queue is broken. The message is stored nowhere.
+//   - A binding led to an exchange of the user's, which has no queue for it. There it ends, as a
+//     plain publish would. A destination that is a queue knows no such case.
+//
+// It is the second case if, after the return, the user's exchange, the unroutable exchange and its
+// queue are there, and the topology was declared in the second before. Otherwise the error stays.
+func (s *Settler) deliver(ctx context.Context, m stamp.Message) error {
+	exchange := m.Envelope.Exchange
+	msg := broker.Publishing{Exchange: s.Stage.Exchange(), Key: m.Delivery.RoutingKey, Message: m.Deliver(s.User)}
+	if exchange != "" {
+		msg.Exchange = s.Stage.Exchanges() // not through the discard queue, which would hide a return
+	}
+	err := s.Publish(ctx, msg)
+	if !errors.Is(err, broker.ErrReturned) || exchange == "" {
+		return err
+	}
+	missing, unknown := s.Objects.Missing(ctx, topology.Plan{
+		Exchanges: []topology.Exchange{{Name: s.Stage.Unroutable(), Kind: topology.Fanout}, {Name: exchange, Kind: topology.Direct}},
+		Queues:    []topology.Queue{{Name: s.Stage.Misrouted()}},
+	})
+	switch {
+	case unknown != nil:
+		return unknown
+	case len(missing) > 0:
+		return err
+	}
+	return nil
+}
+
+// Keep publishes a foreign message unchanged to the unroutable queue, where an operator sees it. Only
+// its Expiration is removed.
+//
+// A returned message is identified by [delayer.Header]. A foreign message lacks it or shares it
+// with another. So foreign messages are published one at a time, on a channel without others. Only
+// that channel is closed if the exchange is gone.
+func (s *Settler) Keep(ctx context.Context, d *amqp091.Delivery) error {
+	msg := broker.Publishing{Exchange: s.Stage.Keep(), Key: d.RoutingKey, Message: message.Again(d, s.User)}
+	msg.Message.Expiration = ""
+	return s.again(ctx, func() error {
+		s.foreign.Lock()
+		defer s.foreign.Unlock()
+		err := s.Publisher.PublishDirect(ctx, msg)
+		if errors.Is(err, delayer.ErrUnknown) {
+			s.Keeper.Doubt() // the exchange may be gone, which closes the channel
+		}
+		return err
+	})
+}

@@ -1,0 +1,124 @@
+package settle
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// world answers each publish with the next of answers, and says what was asked of it.
+type world struct {
+	answers   []error
+	published []broker.Publishing
+	direct    int
+	renewed   int
+	renewal   error
+	doubts    int
+	missing   []string
+	unknown   error
+}
+
+func (w *world) Publish(_ context.Context, msg broker.Publishing) error {
+	w.published = append(w.published, msg)
+	answer := w.answers[0]
+	w.answers = w.answers[1:]
+	return answer
+}
+
+func (w *world) PublishDirect(ctx context.Context, msg broker.Publishing) error {
+	w.direct++
+	return w.Publish(ctx, msg)
+}
+
+func (w *world) Renew(context.Context, time.Duration) error { w.renewed++; return w.renewal }
+func (w *world) Doubt()                                     { w.doubts++ }
+
+func (w *world) Missing(context.Context, topology.Plan) ([]string, error) {
+	return w.missing, w.unknown
+}
+
+func (w *world) settler() *Settler {
+	return &Settler{Backend: "b", Stage: delivery.NewStage("p", true), User: "u", Publisher: w, Keeper: w, Objects: w}
+}
+
+var returned = &delayer.Error{Kind: delayer.ErrUnroutable, Cause: broker.ErrReturned}
+
+func due(exchange string) stamp.Message {
+	return stamp.Message{
+		Delivery: &amqp091.Delivery{RoutingKey: "key", UserId: "u", Headers: amqp091.Table{message.Stamp: "s"}},
+		Envelope: message.NewEnvelope(time.Now().Add(-time.Second), 0, exchange),
+		Stamp:    stamp.Stamp{To: []any{"~d:=to"}, BCC: []any{"own"}},
+	}
+}
+
+func TestSettler_Deliver(t *testing.T) {
+	w := &world{answers: []error{nil, nil}}
+	s := w.settler()
+	var told []delayer.DeliveryEvent
+	s.Observer.Delivered = func(e delayer.DeliveryEvent) { told = append(told, e) }
+	require.NoError(t, s.Deliver(t.Context(), due("")))
+	require.NoError(t, s.Deliver(t.Context(), due("events")))
+	require.Equal(t, "p.delivery", w.published[0].Exchange)
+	require.Equal(t, "p.delivery.exchanges", w.published[1].Exchange, "the discard queue would hide a return")
+	for i, msg := range w.published {
+		require.Equal(t, "key", msg.Key)
+		require.Equal(t, []any{"own", "~d:=to"}, msg.Message.Headers["BCC"])
+		require.NotContains(t, msg.Message.Headers, message.Stamp)
+		require.Equal(t, "u", msg.Message.UserId)
+		require.GreaterOrEqual(t, told[i].Lateness, time.Second)
+		require.Equal(t, "key", told[i].Key)
+	}
+	require.Equal(t, "events", told[1].Exchange)
+}
+
+// TestSettler_DeliverReturned: the topology is declared once, and then it counts what is there.
+func TestSettler_DeliverReturned(t *testing.T) {
+	down := errors.New("down")
+	for name, c := range map[string]struct {
+		exchange string
+		world    world
+		want     error
+	}{
+		"taken the second time":             {"events", world{answers: []error{returned, nil}}, nil},
+		"the user's exchange has no queue":  {"events", world{answers: []error{returned, returned}}, nil},
+		"the path to unroutable is broken":  {"events", world{answers: []error{returned, returned}, missing: []string{"p.unroutable"}}, broker.ErrReturned},
+		"it cannot be seen what is there":   {"events", world{answers: []error{returned, returned}, unknown: down}, down},
+		"a queue knows no such case":        {"", world{answers: []error{returned, returned}}, broker.ErrReturned},
+		"the topology cannot be declared":   {"", world{answers: []error{returned}, renewal: down}, down},
+		"refused by the queue behind":       {"events", world{answers: []error{returned, delayer.ErrRefused}}, delayer.ErrRefused},
+		"unknown, which the caller settles": {"events", world{answers: []error{returned, delayer.ErrUnknown}}, delayer.ErrUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.world.settler().Deliver(t.Context(), due(c.exchange))
+			require.ErrorIs(t, err, c.want)
+			require.Equal(t, 1, c.world.renewed)
+			require.Empty(t, c.world.answers)
+			require.Equal(t, errors.Is(c.want, broker.ErrReturned) || errors.Is(c.want, delayer.ErrRefused), Refused(err))
+		})
+	}
+}
+
+func TestSettler_Keep(t *testing.T) {
+	w := &world{answers: []error{delayer.ErrUnknown, returned, nil}}
+	s := w.settler()
+	d := &amqp091.Delivery{RoutingKey: "key", Expiration: "5", Headers: amqp091.Table{"x": "y"}, UserId: "another"}
+	require.ErrorIs(t, s.Keep(t.Context(), d), delayer.ErrUnknown)
+	require.Equal(t, 1, w.doubts, "the exchange may be gone")
+	require.NoError(t, s.Keep(t.Context(), d))
+	require.Equal(t, []int{3, 1}, []int{w.direct, w.renewed})
+	for _, msg := range w.published {
+		require.Equal(t, "p.unroutable.keep", msg.Exchange)
+		require.Equal(t, amqp091.Publishing{Headers: amqp091.Table{"x": "y"}}, msg.Message, "without Expiration, and a UserId that the broker would refuse")
+	}
+}
