@@ -48,11 +48,11 @@ type Delayer interface {
 	// messages is not modified, and not read any more once PublishBatch has returned.
 	PublishBatch(ctx context.Context, messages []Message) []error
 
-	// Schedule is Publish for a message that may be cancelled or rescheduled later. Its errors are
+	// Schedule is Publish for a message that may be cancelled or postponed later. Its errors are
 	// those of Publish. With [ErrUnknown] it returns the ticket too: the message may be stored, and
 	// Cancel prevents its delivery.
 	//
-	// Where [Limits].CancelBefore is 0, Schedule, Cancel and Reschedule send nothing and return an
+	// Where [Limits].CancelBefore is 0, Schedule, Cancel and Postpone send nothing and return an
 	// error that matches [errors.ErrUnsupported]. Of the backends of this module, controller with
 	// its default wheel can cancel.
 	Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (Ticket, error)
@@ -61,22 +61,30 @@ type Delayer interface {
 	// a controller crashes, nor by a process that stood still meanwhile. A controller must run within
 	// seven days; docs/cancelling.md has the other limits.
 	//
-	// Cancelling twice is no error. After Reschedule, use the new ticket: the old one cancels the
-	// message as well, but does not know whether it was delivered at an earlier time.
+	// Cancelling twice is no error. After Postpone, use the new ticket. An older one cancels the
+	// message too, as long as it is not too late by that ticket's own time.
 	//
-	// Errors: ErrTicket; ErrTooLate from [Limits].CancelBefore before the message is due; ErrUnknown
+	// Errors: ErrTicket; ErrTooLate from [Limits].CancelBefore before the time that t says; ErrUnknown
 	// means that it may be cancelled. After ErrUnknown and ErrNotSent the same call may be made
 	// again.
 	Cancel(ctx context.Context, t Ticket) error
 
-	// Reschedule makes the message due once delay has passed from now, instead of when t says, and
-	// returns the ticket to be used from then on. It needs no body: a controller moves the message.
-	// An earlier time costs more than a later one: a controller has to search the queue in which the
-	// message waits, and reads and writes all that waits there for about the same time.
+	// Postpone makes the message due later: once delay has passed from now, instead of when t says.
+	// It returns the ticket to be used from then on. The body is not sent again. A message may be
+	// postponed a thousand times and more, as a debounce does.
 	//
-	// If several calls use the same ticket, the latest due time counts. A Cancel counts more than any
-	// Reschedule. Errors are those of Cancel, and ErrOutOfRange.
-	Reschedule(ctx context.Context, t Ticket, delay time.Duration) (Ticket, error)
+	// A time before the one that t says is refused with ErrOutOfRange, and nothing is written: to make
+	// a message earlier, Cancel it, and Schedule it anew. The same time is no error, and returns t. The
+	// same is what differs by less than [Limits].Resolution, or than the backend can tell the time.
+	//
+	// An older ticket knows only its own time: shortly before that it is too late for Cancel and
+	// Postpone, however much later the message is due. If several calls use the same ticket, the
+	// message is due at the latest of their times, and each of the tickets that they return can cancel
+	// it. A Cancel counts more than any Postpone: to postpone a cancelled message returns nil, and the
+	// message stays cancelled.
+	//
+	// Errors are those of Cancel, and ErrOutOfRange. With an error there is no new ticket.
+	Postpone(ctx context.Context, t Ticket, delay time.Duration) (Ticket, error)
 
 	// Limits tells what this Delayer can do. It does not change while the Delayer is open.
 	Limits() Limits
@@ -96,7 +104,7 @@ type Message struct {
 	Publishing    amqp091.Publishing
 }
 
-// A Ticket names a scheduled message, for Cancel and Reschedule. It is a text of at most 120 letters,
+// A Ticket names a scheduled message, for Cancel and Postpone. It is a text of at most 120 letters,
 // digits and "-", "_", ".", which may be stored, and used by any process with the same prefix on the
 // same broker.
 //

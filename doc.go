@@ -25,7 +25,7 @@
 //   - binaryladder, the default: in a ladder of TTL queues, one for each step of the delay.
 //   - fixedtiers: in one TTL queue for each delay that the configuration lists.
 //   - controller: in the queue of the due time, from which a controller takes the message shortly
-//     before. Such messages can be cancelled and rescheduled.
+//     before. Such messages can be cancelled and postponed.
 //   - plugin: in an exchange of type x-delayed-message.
 //
 // # Limits

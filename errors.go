@@ -10,7 +10,8 @@ var (
 	// ErrInvalid means that the message or its address cannot be published. The same call will fail
 	// again.
 	ErrInvalid = errors.New("invalid message")
-	// ErrOutOfRange means that the delay is negative, longer than [Limits].Max, or not a tier.
+	// ErrOutOfRange means that the delay is negative, longer than [Limits].Max, or not a tier; or that
+	// Postpone would make a message earlier.
 	ErrOutOfRange = errors.New("delay out of range")
 	// ErrUnroutable means that the destination does not exist. For a message without a delay it
 	// also means that nothing is bound there for its key.
@@ -42,9 +43,9 @@ var (
 	// names, the topology of a prefix that is not declared by the program, a virtual host, or the
 	// exchange type of a plugin. The destination of a message is [ErrUnroutable].
 	ErrNotFound = errors.New("not found")
-	// ErrTooLate means that a message cannot be cancelled or rescheduled any more: it is due in less
-	// than [Limits].CancelBefore, or was due before. It is delivered, or was, unless an earlier call
-	// has cancelled it.
+	// ErrTooLate means that a message cannot be cancelled or postponed by this ticket any more: by
+	// that it is due in less than [Limits].CancelBefore, or was due before. It is delivered, or was,
+	// unless another call has cancelled or postponed it.
 	ErrTooLate = errors.New("too late")
 	// ErrTicket means that a text is no [Ticket] of this Delayer: it is damaged, or of another prefix.
 	ErrTicket = errors.New("not a ticket of this Delayer")

@@ -8,7 +8,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// NoTickets answers Schedule, Cancel and Reschedule for a [Delayer] whose messages cannot be
+// NoTickets answers Schedule, Cancel and Postpone for a [Delayer] whose messages cannot be
 // cancelled: it sends nothing, and returns an [*Error] that matches [errors.ErrUnsupported] and says
 // which backend can. Embed it to implement Delayer without them, with a [Limits].CancelBefore of 0.
 type NoTickets struct {
@@ -23,9 +23,9 @@ func (n NoTickets) Schedule(context.Context, string, string, time.Duration, amqp
 // Cancel returns an error that matches [errors.ErrUnsupported].
 func (n NoTickets) Cancel(context.Context, Ticket) error { return n.unsupported("cancel") }
 
-// Reschedule returns an error that matches [errors.ErrUnsupported].
-func (n NoTickets) Reschedule(context.Context, Ticket, time.Duration) (Ticket, error) {
-	return "", n.unsupported("reschedule")
+// Postpone returns an error that matches [errors.ErrUnsupported].
+func (n NoTickets) Postpone(context.Context, Ticket, time.Duration) (Ticket, error) {
+	return "", n.unsupported("postpone")
 }
 
 func (n NoTickets) unsupported(op string) error {

@@ -29,8 +29,8 @@ func TestNoTickets(t *testing.T) {
 	scheduled, err := r.Schedule(t.Context(), "", "queue", time.Minute, amqp091.Publishing{})
 	require.Empty(t, scheduled)
 	require.EqualError(t, err, "delayer: schedule mine: unsupported operation: its messages cannot be cancelled (use backend controller with wheel slots, its default)")
-	rescheduled, again := r.Reschedule(t.Context(), "ticket", time.Minute)
-	require.Empty(t, rescheduled)
+	postponed, again := r.Postpone(t.Context(), "ticket", time.Minute)
+	require.Empty(t, postponed)
 	for _, err := range []error{err, again, r.Cancel(t.Context(), "ticket")} {
 		require.ErrorIs(t, err, errors.ErrUnsupported)
 		require.True(t, delayer.SafeToRetry(err), "nothing was sent")

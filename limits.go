@@ -52,8 +52,8 @@ type Limits struct {
 	// 4.0 to 4.2.
 	MaxPriority uint8
 
-	// CancelBefore is how long before it is due, at the latest, a message can be cancelled or
-	// rescheduled. 0 means that none can: Schedule, Cancel and Reschedule then return an error that
-	// matches [errors.ErrUnsupported].
+	// CancelBefore is how long before it is due by its ticket, at the latest, a message can be
+	// cancelled or postponed. 0 means that none can: Schedule, Cancel and Postpone then return an
+	// error that matches [errors.ErrUnsupported].
 	CancelBefore time.Duration
 }

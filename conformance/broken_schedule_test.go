@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -28,11 +29,11 @@ func (b *broken) Cancel(ctx context.Context, t delayer.Ticket) error {
 	return b.cancel(ctx, b.Delayer, t)
 }
 
-func (b *broken) Reschedule(ctx context.Context, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
-	if b.reschedule == nil {
-		return b.Delayer.Reschedule(ctx, t, delay)
+func (b *broken) Postpone(ctx context.Context, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+	if b.postpone == nil {
+		return b.Delayer.Postpone(ctx, t, delay)
 	}
-	return b.reschedule(ctx, b.Delayer, t, delay)
+	return b.postpone(ctx, b.Delayer, t, delay)
 }
 
 // cancelling returns a Delayer with another Cancel.
@@ -40,9 +41,45 @@ func cancelling(f func(ctx context.Context, s delayer.Delayer, t delayer.Ticket)
 	return func(*broker) *broken { return &broken{cancel: f} }
 }
 
-// rescheduling returns a Delayer with another Reschedule.
-func rescheduling(f func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error)) func(*broker) *broken {
-	return func(*broker) *broken { return &broken{reschedule: f} }
+// postponing returns a Delayer with another Postpone.
+func postponing(f func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error)) func(*broker) *broken {
+	return func(*broker) *broken { return &broken{postpone: f} }
+}
+
+// A lineage knows which ticket was made of which.
+type lineage struct{ next sync.Map }
+
+func (l *lineage) postpone(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+	next, err := s.Postpone(ctx, t, delay)
+	if err == nil && next != t {
+		l.next.Store(t, next)
+	}
+	return next, err
+}
+
+// newest is the newest ticket of what t names.
+func (l *lineage) newest(t delayer.Ticket) delayer.Ticket {
+	for {
+		next, ok := l.next.Load(t)
+		if !ok {
+			return t
+		}
+		t = next.(delayer.Ticket)
+	}
+}
+
+// A writer can schedule a message again.
+type writer struct{ sent sync.Map }
+
+func (w *writer) schedule(ctx context.Context, _ delayer.Delayer, publish func(context.Context) (delayer.Ticket, error)) (delayer.Ticket, error) {
+	t, err := publish(ctx)
+	w.sent.Store(t, publish)
+	return t, err
+}
+
+func (w *writer) again(ctx context.Context, t delayer.Ticket) (delayer.Ticket, error) {
+	publish, _ := w.sent.Load(t)
+	return publish.(func(context.Context) (delayer.Ticket, error))(ctx)
 }
 
 // Limits are those of the Delayer, unless they are the fault.
@@ -103,15 +140,165 @@ var scheduleFaults = []fault{
 			return err
 		}}
 	}},
-	{name: "reschedules nothing", cases: []string{"reschedule"}, open: rescheduling(func(_ context.Context, _ delayer.Delayer, t delayer.Ticket, _ time.Duration) (delayer.Ticket, error) {
+	{name: "postpones nothing", cases: []string{"postpone", "postpone-older-ticket", "postpone-one-ticket-twice", "debounce"}, open: postponing(func(_ context.Context, _ delayer.Delayer, t delayer.Ticket, _ time.Duration) (delayer.Ticket, error) {
 		return t, nil
 	})},
-	{name: "reschedules to half of the delay", cases: []string{"reschedule"}, open: rescheduling(func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
-		return s.Reschedule(ctx, t, delay/2)
+	{name: "postpones by nine tenths of the delay", cases: []string{"postpone"}, open: postponing(func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+		return s.Postpone(ctx, t, delay*9/10)
 	})},
-	{name: "loses what it reschedules", cases: []string{"reschedule"}, open: rescheduling(func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, _ time.Duration) (delayer.Ticket, error) {
+	{name: "loses what it postpones", cases: []string{"postpone"}, open: postponing(func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, _ time.Duration) (delayer.Ticket, error) {
 		return t, s.Cancel(ctx, t)
 	})},
+	{name: "says that nothing is earlier", cases: []string{"postpone-earlier"}, open: postponing(func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+		next, err := s.Postpone(ctx, t, delay)
+		return next, not(delayer.ErrOutOfRange)(err)
+	})},
+	{name: "makes earlier what it says it does not", cases: []string{"postpone-earlier"}, open: func(b *broker) *broken {
+		return &broken{postpone: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+			next, err := s.Postpone(ctx, t, delay)
+			if errors.Is(err, delayer.ErrOutOfRange) {
+				b.hasten()
+			}
+			return next, err
+		}}
+	}},
+	{name: "says that every ticket is too late", cases: []string{"postpone-earlier"}, open: postponing(func(context.Context, delayer.Delayer, delayer.Ticket, time.Duration) (delayer.Ticket, error) {
+		return "", &delayer.Error{Op: "postpone", Kind: delayer.ErrTooLate}
+	})},
+	{name: "cancels by an older ticket what is due later", cases: []string{"postpone-older-ticket"}, open: func(*broker) *broken {
+		var l lineage
+		return &broken{postpone: l.postpone, cancel: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket) error {
+			return s.Cancel(ctx, l.newest(t))
+		}}
+	}},
+	{name: "postpones by an older ticket what is due later", cases: []string{"postpone-older-ticket"}, open: func(*broker) *broken {
+		var l lineage
+		return &broken{postpone: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+			return l.postpone(ctx, s, l.newest(t), delay)
+		}}
+	}},
+	{name: "loses what an older ticket names", cases: []string{"postpone-older-ticket"}, open: func(*broker) *broken {
+		var l lineage
+		return &broken{postpone: l.postpone, cancel: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket) error {
+			err := s.Cancel(ctx, t)
+			if errors.Is(err, delayer.ErrTooLate) {
+				_ = s.Cancel(ctx, l.newest(t))
+			}
+			return err
+		}}
+	}},
+	{name: "cancels nothing by an older ticket", cases: []string{"postpone", "postpone-cancelled"}, open: func(*broker) *broken {
+		var l lineage
+		return &broken{postpone: l.postpone, cancel: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket) error {
+			if l.newest(t) != t {
+				return nil
+			}
+			return s.Cancel(ctx, t)
+		}}
+	}},
+	{name: "postpones once by a ticket", cases: []string{"postpone-one-ticket-twice"}, open: func(*broker) *broken {
+		var l lineage
+		return &broken{postpone: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+			if next := l.newest(t); next != t {
+				return next, nil
+			}
+			return l.postpone(ctx, s, t, delay)
+		}}
+	}},
+	{name: "postpones by the last of two calls with a ticket", cases: []string{"postpone-one-ticket-twice"}, open: func(*broker) *broken {
+		var l lineage
+		var w writer
+		return &broken{
+			schedule: w.schedule,
+			cancel: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket) error {
+				return s.Cancel(ctx, l.newest(t))
+			},
+			postpone: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+				was := l.newest(t)
+				if was == t {
+					return l.postpone(ctx, s, t, delay)
+				}
+				_ = s.Cancel(ctx, was)
+				fresh, err := w.again(ctx, t)
+				if err != nil {
+					return "", err
+				}
+				l.next.Store(was, fresh)
+				return l.postpone(ctx, s, fresh, delay)
+			},
+		}
+	}},
+	{name: "cancels by the last ticket of two alone", cases: []string{"postpone-one-ticket-twice"}, open: func(*broker) *broken {
+		var parents, last sync.Map
+		return &broken{
+			postpone: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+				next, err := s.Postpone(ctx, t, delay)
+				parents.Store(next, t)
+				last.Store(t, next)
+				return next, err
+			},
+			cancel: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket) error {
+				if parent, ok := parents.Load(t); ok {
+					if next, _ := last.Load(parent); next != t {
+						return nil
+					}
+				}
+				return s.Cancel(ctx, t)
+			},
+		}
+	}},
+	{name: "refuses to postpone what is cancelled", cases: []string{"postpone-cancelled"}, open: func(*broker) *broken {
+		var gone sync.Map
+		return &broken{
+			cancel: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket) error {
+				gone.Store(t, true)
+				return s.Cancel(ctx, t)
+			},
+			postpone: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+				if _, ok := gone.Load(t); ok {
+					return "", &delayer.Error{Op: "postpone", Kind: delayer.ErrTooLate}
+				}
+				return s.Postpone(ctx, t, delay)
+			},
+		}
+	}},
+	{name: "sends again what was cancelled and is postponed", cases: []string{"postpone-cancelled"}, open: func(*broker) *broken {
+		var w writer
+		var gone sync.Map
+		return &broken{
+			schedule: w.schedule,
+			cancel: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket) error {
+				gone.Store(t, true)
+				return s.Cancel(ctx, t)
+			},
+			postpone: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+				if _, ok := gone.Load(t); ok {
+					return w.again(ctx, t)
+				}
+				return s.Postpone(ctx, t, delay)
+			},
+		}
+	}},
+	{name: "postpones a hundred times at most", cases: []string{"debounce"}, open: func(*broker) *broken {
+		var times atomic.Int64
+		return &broken{postpone: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+			const most = 100
+			if times.Add(1) > most {
+				return "", &delayer.Error{Op: "postpone", Kind: delayer.ErrOutOfRange}
+			}
+			return s.Postpone(ctx, t, delay)
+		}}
+	}},
+	{name: "forgets what is postponed after a hundred times", cases: []string{"debounce"}, open: func(*broker) *broken {
+		var times atomic.Int64
+		return &broken{postpone: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+			const most = 100
+			if times.Add(1) > most {
+				return t, nil
+			}
+			return s.Postpone(ctx, t, delay)
+		}}
+	}},
 	{name: "takes any text for a ticket", cases: []string{"tickets"}, open: func(*broker) *broken {
 		return &broken{
 			cancel: func(ctx context.Context, s delayer.Delayer, t delayer.Ticket) error {

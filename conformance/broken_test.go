@@ -28,9 +28,9 @@ type broken struct {
 	close   func(d delayer.Delayer) error
 	limits  func(delayer.Limits) delayer.Limits
 
-	schedule   func(ctx context.Context, s delayer.Delayer, publish func(context.Context) (delayer.Ticket, error)) (delayer.Ticket, error)
-	cancel     func(ctx context.Context, s delayer.Delayer, t delayer.Ticket) error
-	reschedule func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error)
+	schedule func(ctx context.Context, s delayer.Delayer, publish func(context.Context) (delayer.Ticket, error)) (delayer.Ticket, error)
+	cancel   func(ctx context.Context, s delayer.Delayer, t delayer.Ticket) error
+	postpone func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error)
 }
 
 // PublishBatch publishes one by one if there is no fault in it.

@@ -69,10 +69,15 @@ var cases = []testCase{
 	{Case: Case{"batch", "messages that are published together must each arrive, be refused and keep their order as if published one by one"}, check: batch},
 	{Case: Case{"batch-ctx-ended", "PublishBatch must return when its ctx ends, and say truly of each message whether it may be stored"}, check: batchCtxEnded},
 
-	{Case: Case{"unsupported", "Schedule, Cancel and Reschedule must match errors.ErrUnsupported, and send nothing, if and only if Limits.CancelBefore is 0"}, check: unsupported},
+	{Case: Case{"unsupported", "Schedule, Cancel and Postpone must match errors.ErrUnsupported, and send nothing, if and only if Limits.CancelBefore is 0"}, check: unsupported},
 	{Case: Case{"cancel", "a message must not arrive if its Cancel has returned nil, and no other may be missing for it"}, check: ticketed(cancels)},
 	{Case: Case{"cancel-too-late", "a message that cannot be held back for certain must arrive, and its Cancel must return ErrTooLate"}, check: ticketed(cancelTooLate)},
-	{Case: Case{"reschedule", "a message that was rescheduled must arrive once, and not before its new time"}, check: ticketed(reschedules)},
+	{Case: Case{"postpone", "a message that was postponed must arrive once, not before its new time, and not at all if it is then cancelled in time by any of its tickets"}, check: ticketed(postpones)},
+	{Case: Case{"postpone-earlier", "Postpone to an earlier time must return ErrOutOfRange, and change nothing"}, check: ticketed(postponesEarlier)},
+	{Case: Case{"postpone-older-ticket", "with an older ticket whose time is over, Cancel and Postpone must return ErrTooLate and change nothing, though the message is due later"}, check: ticketed(olderTicket)},
+	{Case: Case{"postpone-one-ticket-twice", "a message that was postponed several times by one ticket must arrive at the latest of these times, and each ticket returned must cancel it"}, check: ticketed(oneTicketTwice)},
+	{Case: Case{"postpone-cancelled", "Postpone of a cancelled message must return nil, and the message must not arrive"}, check: ticketed(postponesCancelled)},
+	{Case: Case{"debounce", "a message may be postponed a thousand times, and must arrive once, at the last time"}, check: ticketed(debounces)},
 	{Case: Case{"tickets", "a text that is no ticket must be refused with ErrTicket, and change nothing"}, check: ticketed(tickets)},
 
 	{Case: Case{"closed", "after Close, Publish must say so, and Close again must do nothing"}, check: closed},

@@ -19,8 +19,8 @@ func unsupported(t *trial) {
 			return err
 		},
 		"Cancel": t.d.Cancel,
-		"Reschedule": func(ctx context.Context, ticket delayer.Ticket) error {
-			_, err := t.d.Reschedule(ctx, ticket, t.short())
+		"Postpone": func(ctx context.Context, ticket delayer.Ticket) error {
+			_, err := t.d.Postpone(ctx, ticket, t.short())
 			return err
 		},
 	}
@@ -104,23 +104,25 @@ func (s *schedule) cancel(by delayer.Delayer, o outcome) bool {
 	return false
 }
 
-// reschedule gives a message a new delay. If that is refused with one of kinds, nothing changes.
-func (s *schedule) reschedule(o outcome, delay time.Duration, kinds ...error) outcome {
+// postpone makes a message later. What it returns is to be expected then.
+func (s *schedule) postpone(o outcome, delay time.Duration) outcome {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
-	defer cancel()
 	before := time.Now()
-	ticket, err := s.d.Reschedule(ctx, s.tickets[o.id()], delay)
-	if slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) {
-		return o
-	}
+	ticket, err := s.postponed(s.tickets[o.id()], delay)
 	if err != nil {
-		s.errorf("message %s: Reschedule returned %v", o.id(), err)
+		s.errorf("message %s: Postpone returned %v", o.id(), err)
 		return o
 	}
 	s.tickets[o.id()] = ticket
 	o.before, o.delay = before, delay
 	return o
+}
+
+// postponed calls Postpone.
+func (s *schedule) postponed(ticket delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
+	defer cancel()
+	return s.d.Postpone(ctx, ticket, delay)
 }
 
 // arrive waits for all that must arrive, and checks that nothing else did.
@@ -178,28 +180,155 @@ func cancelTooLate(s *schedule) {
 	}
 }
 
-// reschedules makes messages later, some twice, cancels some of these, and makes others earlier.
-func reschedules(s *schedule) {
-	const messages = 10
-	later := s.delay(s.unhurried() + several)
+// later is a delay that is longer than unhurried, where there is one.
+func (t *trial) later() time.Duration { return t.delay(t.unhurried() + several) }
+
+// last puts one more message behind what must not arrive, and waits for all that must.
+func (s *schedule) last(delay time.Duration) {
+	s.Helper()
+	s.present = append(s.present, s.put(1, "last", delay)...)
+	s.arrive()
+}
+
+// postpones makes messages later, some twice, and cancels some of these, also by the older ticket.
+func postpones(s *schedule) {
+	const messages = 12
+	inTime := 0
 	for i, o := range s.put(messages, "later", s.unhurried()) {
-		o = s.reschedule(o, later)
+		older := s.tickets[o.id()]
+		o = s.postpone(o, s.later())
 		if i%3 == 0 {
-			o = s.reschedule(o, later)
+			o = s.postpone(o, s.later())
 		}
-		if i%4 == 1 && s.cancel(s.d, o) {
+		switch i % 4 {
+		case 0:
+			s.tickets[o.id()] = older
+		case 1:
+		default:
+			s.present = append(s.present, o)
 			continue
 		}
-		s.present = append(s.present, o)
-	}
-	far := s.delay(100 * s.unhurried())
-	for _, o := range s.put(messages, "earlier", far) {
-		moved := s.reschedule(o, s.unhurried(), delayer.ErrOutOfRange)
-		if moved.delay == far && far > later && s.cancel(s.d, o) {
-			continue // it would take too long
+		if s.cancel(s.d, o) {
+			inTime++
 		}
-		s.present = append(s.present, moved)
 	}
+	if inTime == 0 {
+		s.errorf("no message could be cancelled, %v before they are due", s.unhurried())
+	}
+	s.last(s.later())
+}
+
+// postponesEarlier tries to make messages earlier.
+func postponesEarlier(s *schedule) {
+	far, near := s.delay(s.later()+2*s.lim.Resolution), s.short()
+	if far-near < several+s.lim.Resolution { // less than the resolution counts as the same
+		s.Logf("does not apply: no delay is much shorter than %v", far)
+		s.sentinel(s.in)
+		return
+	}
+	refused := 0
+	s.present = s.put(10, "earlier", far)
+	for _, o := range s.present {
+		_, err := s.postponed(s.tickets[o.id()], near)
+		switch {
+		case errors.Is(err, delayer.ErrOutOfRange):
+			refused++
+		case !errors.Is(err, delayer.ErrTooLate): // as it is on a slow machine
+			s.errorf("message %s: Postpone to %v, instead of %v, returned %v", o.id(), near, far, err)
+		}
+	}
+	if refused == 0 {
+		s.errorf("no Postpone to %v, instead of %v, returned ErrOutOfRange", near, far)
+	}
+	s.arrive()
+}
+
+// olderTicket postpones messages, and uses their first tickets after the time of these.
+func olderTicket(s *schedule) {
+	const messages = 9
+	more := s.lim.CancelBefore + 2*several // time to use the newer tickets
+	outs := s.put(messages, "postponed", s.unhurried())
+	older := map[string]delayer.Ticket{}
+	for i, o := range outs {
+		older[o.id()] = s.tickets[o.id()]
+		outs[i] = s.postpone(o, s.delay(s.unhurried()+more))
+	}
+	clock := s.put(1, "clock", s.unhurried())
+	s.await(s.in, clock) // so what was due before is over
+	for i, o := range outs {
+		if _, err := s.postponed(older[o.id()], s.delay(s.unhurried()+2*more)); !errors.Is(err, delayer.ErrTooLate) {
+			s.errorf("message %s: Postpone returned %v, with a ticket whose time is over", o.id(), err)
+		}
+		if err := s.d.Cancel(s.ctx, older[o.id()]); !errors.Is(err, delayer.ErrTooLate) {
+			s.errorf("message %s: Cancel returned %v, with a ticket whose time is over", o.id(), err)
+		}
+		if i%3 > 0 || !s.cancel(s.d, o) {
+			s.present = append(s.present, o)
+		}
+	}
+	s.present = append(s.present, clock...)
+	s.last(s.delay(more))
+}
+
+// oneTicketTwice postpones each message twice by its first ticket, to the longer delay first or last.
+// Some are postponed by the newer ticket too, in between and by less.
+func oneTicketTwice(s *schedule) {
+	const messages = 12
+	for i, o := range s.put(messages, "twice", s.unhurried()) {
+		delays := [...]time.Duration{s.later(), s.delay(s.unhurried() + 2*several)}
+		if i%2 == 0 {
+			slices.Reverse(delays[:])
+		}
+		first := s.tickets[o.id()]
+		var due [2]outcome
+		var next [2]delayer.Ticket
+		for j, delay := range delays {
+			s.tickets[o.id()] = first
+			due[j] = s.postpone(o, delay)
+			if i%4 == 1 && j == 0 {
+				due[j] = s.postpone(due[j], s.delay(s.unhurried()+3*several/2))
+			}
+			next[j] = s.tickets[o.id()]
+		}
+		if i/2%3 > 0 {
+			s.present = append(s.present, slices.MaxFunc(due[:], func(a, b outcome) int {
+				return a.before.Add(a.delay).Compare(b.before.Add(b.delay))
+			}))
+			continue
+		}
+		s.tickets[o.id()] = next[i*len(next)/messages]
+		s.cancel(s.d, o)
+	}
+	s.last(s.delay(s.unhurried() + 2*several))
+}
+
+// postponesCancelled postpones what is cancelled, also by a ticket that is newer than that of Cancel.
+func postponesCancelled(s *schedule) {
+	for i, o := range s.put(10, "gone", s.unhurried()) {
+		newest := s.tickets[o.id()]
+		if i%2 == 0 {
+			_ = s.postpone(o, s.later())
+			newest, s.tickets[o.id()] = s.tickets[o.id()], newest
+		}
+		if !s.cancel(s.d, o) {
+			continue
+		}
+		s.tickets[o.id()] = newest
+		_ = s.postpone(o, s.delay(s.unhurried()+2*several))
+	}
+	s.last(s.delay(s.unhurried() + 2*several))
+}
+
+// debounces postpones a message a thousand times.
+func debounces(s *schedule) {
+	const times = 1000
+	o := s.put(1, "restless", s.unhurried())[0]
+	for i := range time.Duration(times) {
+		if o = s.postpone(o, s.delay(s.unhurried()+i*several/times)); s.Failed() {
+			return
+		}
+	}
+	s.present = append(s.present, o)
 	s.arrive()
 }
 
@@ -217,8 +346,8 @@ func tickets(s *schedule) {
 		if err := s.d.Cancel(s.ctx, delayer.Ticket(text)); !errors.Is(err, delayer.ErrTicket) {
 			s.errorf("Cancel of %q returned %v", abridged(text), err)
 		}
-		if _, err := s.d.Reschedule(s.ctx, delayer.Ticket(text), s.unhurried()); !errors.Is(err, delayer.ErrTicket) {
-			s.errorf("Reschedule of %q returned %v", abridged(text), err)
+		if _, err := s.d.Postpone(s.ctx, delayer.Ticket(text), s.unhurried()); !errors.Is(err, delayer.ErrTicket) {
+			s.errorf("Postpone of %q returned %v", abridged(text), err)
 		}
 	}
 	s.arrive()

@@ -64,7 +64,7 @@ type broker struct {
 	time      time.Time // without timers
 	published []delayer.Message
 	waiting   []*waiting // the next due first
-	tickets   map[delayer.Ticket]*waiting
+	tickets   map[delayer.Ticket]named
 	delivered []amqp091.Delivery
 	handle    func(amqp091.Delivery)
 	answers   []error
@@ -75,7 +75,6 @@ type waiting struct {
 	delayer.Message
 	sealed    amqp091.Publishing
 	due       time.Time
-	ticket    delayer.Ticket // the newest
 	cancelled bool
 }
 
@@ -86,7 +85,7 @@ func New(cfg Config) *Delayer {
 	}
 	return &Delayer{broker: &broker{
 		limits: cfg.Limits, timers: cfg.Timers, turn: make(chan struct{}, 1), time: time.Now(),
-		tickets: map[delayer.Ticket]*waiting{},
+		tickets: map[delayer.Ticket]named{},
 	}}
 }
 

@@ -113,8 +113,9 @@ func TestFailNext(t *testing.T) {
 	require.ErrorIs(t, err, delayer.ErrUnknown)
 	require.NotEmpty(t, ticket)
 	assert.ErrorIs(t, d.Cancel(t.Context(), ticket), delayer.ErrNotSent)
-	ticket, err = d.Reschedule(t.Context(), ticket, 2*time.Hour)
+	later, err := d.Postpone(t.Context(), ticket, 2*time.Hour)
 	assert.ErrorIs(t, err, delayer.ErrUnknown)
+	assert.Empty(t, later)
 	assert.Equal(t, 2*time.Hour, d.Waiting()[len(d.Waiting())-1].Delay)
 	assert.ErrorIs(t, d.Cancel(t.Context(), ticket), delayer.ErrUnknown)
 	assert.Len(t, d.Waiting(), 3)
@@ -137,25 +138,68 @@ func TestFailNext_Refused(t *testing.T) {
 	assert.Empty(t, d.Published())
 }
 
-func TestReschedule_SameTicket(t *testing.T) {
+// TestFailNext_Ticket: nor does a ticket that is too late, or a Postpone that changes nothing.
+func TestFailNext_Ticket(t *testing.T) {
 	d := delayertest.New(delayertest.Config{})
+	schedule := func(delay time.Duration) delayer.Ticket {
+		ticket, err := d.Schedule(t.Context(), "", "q", delay, text("x"))
+		require.NoError(t, err)
+		return ticket
+	}
+	soon, waits := schedule(time.Millisecond), schedule(time.Hour)
+	d.FailNext(delayer.ErrAccess)
+	assert.ErrorIs(t, d.Cancel(t.Context(), soon), delayer.ErrTooLate)
+	_, err := d.Postpone(t.Context(), waits, time.Minute)
+	assert.ErrorIs(t, err, delayer.ErrOutOfRange)
+	same, err := d.Postpone(t.Context(), waits, time.Hour)
+	assert.NoError(t, err)
+	assert.Equal(t, waits, same)
+	assert.ErrorIs(t, d.Cancel(t.Context(), waits), delayer.ErrAccess)
+	other := d.Open()
+	require.NoError(t, other.Close())
+	assert.ErrorIs(t, other.Cancel(t.Context(), soon), delayer.ErrClosed)
+}
+
+// TestPostpone goes through what package delayer says of it.
+func TestPostpone(t *testing.T) {
+	d := delayertest.New(delayertest.Config{})
+	postpone := func(ticket delayer.Ticket, delay time.Duration) delayer.Ticket {
+		t.Helper()
+		next, err := d.Postpone(t.Context(), ticket, delay)
+		require.NoError(t, err)
+		return next
+	}
 	first, err := d.Schedule(t.Context(), "", "q", time.Hour, text("x"))
 	require.NoError(t, err)
-	for _, delay := range []time.Duration{3 * time.Hour, 2 * time.Hour} {
-		_, err = d.Reschedule(t.Context(), first, delay)
-		require.NoError(t, err)
-	}
+	_, err = d.Postpone(t.Context(), first, time.Hour-time.Millisecond)
+	assert.ErrorIs(t, err, delayer.ErrOutOfRange)
+	assert.EqualError(t, err, "delayer: postpone delayertest: delay out of range: that is 1ms before the time of the ticket, "+
+		"and a message can only be postponed (to make a message earlier: Cancel, and Schedule it anew)")
+	assert.Equal(t, time.Hour, d.Waiting()[0].Delay)
+	assert.Equal(t, first, postpone(first, time.Hour), "nothing has changed")
+
+	three, two := postpone(first, 3*time.Hour), postpone(first, 2*time.Hour)
 	assert.Equal(t, 3*time.Hour, d.Waiting()[0].Delay, "the latest time counts")
-	newest, err := d.Reschedule(t.Context(), first, 4*time.Hour)
-	require.NoError(t, err)
-	_, err = d.Reschedule(t.Context(), newest, time.Hour)
-	require.NoError(t, err)
-	assert.Equal(t, time.Hour, d.Waiting()[0].Delay, "the newest ticket makes it earlier too")
-	require.NoError(t, d.Cancel(t.Context(), first))
+	four := postpone(two, 4*time.Hour)
+	assert.Equal(t, 4*time.Hour, d.Waiting()[0].Delay)
+	_, err = d.Postpone(t.Context(), four, 3*time.Hour)
+	assert.ErrorIs(t, err, delayer.ErrOutOfRange)
+
+	assert.Empty(t, d.Advance(time.Hour-time.Second))
+	_ = postpone(first, 3*time.Hour)
+	assert.Empty(t, d.Advance(time.Nanosecond))
+	_, err = d.Postpone(t.Context(), first, 9*time.Hour)
+	assert.ErrorIs(t, err, delayer.ErrTooLate, "by its own time")
+	assert.ErrorIs(t, d.Cancel(t.Context(), first), delayer.ErrTooLate)
+	require.Len(t, d.Waiting(), 1)
+
+	require.NoError(t, d.Cancel(t.Context(), three))
 	assert.Empty(t, d.Waiting())
-	_, err = d.Reschedule(t.Context(), newest, time.Hour)
-	assert.ErrorIs(t, err, delayer.ErrTooLate)
-	assert.Empty(t, d.Advance(5*time.Hour))
+	five := postpone(four, 5*time.Hour)
+	assert.Empty(t, d.Waiting(), "it stays cancelled")
+	require.NoError(t, d.Cancel(t.Context(), five))
+	assert.Empty(t, d.Advance(6*time.Hour))
+	assert.ErrorIs(t, d.Cancel(t.Context(), five), delayer.ErrTooLate)
 }
 
 func TestLimits(t *testing.T) {

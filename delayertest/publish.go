@@ -59,14 +59,10 @@ func (d *Delayer) put(ctx context.Context, op string, m delayer.Message) (*waiti
 
 // answer returns what the test wants a call to answer, and an error if that is not done then.
 func (d *Delayer) answer(ctx context.Context, fail func(kind, cause error) error) (answer, err error) {
-	switch {
-	case d.closed:
-		return nil, fail(delayer.ErrClosed, nil)
-	case ctx.Err() != nil:
-		return nil, fail(delayer.ErrNotSent, ctx.Err())
-	case len(d.answers) > 0:
-		answer, d.answers = d.answers[0], d.answers[1:]
+	if err := d.ready(ctx, fail); err != nil || len(d.answers) == 0 {
+		return nil, err
 	}
+	answer, d.answers = d.answers[0], d.answers[1:]
 	if answer == nil {
 		return nil, nil
 	}
@@ -74,6 +70,17 @@ func (d *Delayer) answer(ctx context.Context, fail func(kind, cause error) error
 		return fail(answer, nil), nil
 	}
 	return nil, fail(answer, nil)
+}
+
+// ready returns an error if nothing can be sent.
+func (d *Delayer) ready(ctx context.Context, fail func(kind, cause error) error) error {
+	switch {
+	case d.closed:
+		return fail(delayer.ErrClosed, nil)
+	case ctx.Err() != nil:
+		return fail(delayer.ErrNotSent, ctx.Err())
+	}
+	return nil
 }
 
 // errNack: who publishes without a delay cannot know whether another queue has a message that was

@@ -89,9 +89,9 @@ func (d *traced) Schedule(ctx context.Context, exchange, key string, delay time.
 // Cancel implements [delayer.Delayer]. Nothing is published: it has no span.
 func (d *traced) Cancel(ctx context.Context, t delayer.Ticket) error { return d.delayer.Cancel(ctx, t) }
 
-// Reschedule implements [delayer.Delayer]. Nothing is published: it has no span.
-func (d *traced) Reschedule(ctx context.Context, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
-	return d.delayer.Reschedule(ctx, t, delay)
+// Postpone implements [delayer.Delayer]. Nothing is published: it has no span.
+func (d *traced) Postpone(ctx context.Context, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+	return d.delayer.Postpone(ctx, t, delay)
 }
 
 // Limits implements [delayer.Delayer].

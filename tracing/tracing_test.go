@@ -110,7 +110,7 @@ func TestWrap_Whole(t *testing.T) {
 	ticket, err := d.Schedule(t.Context(), "", "queue", time.Minute, amqp091.Publishing{})
 	require.NoError(t, err)
 	require.NotEmpty(t, memory.Published()[0].Publishing.Headers["traceparent"])
-	ticket, err = d.Reschedule(t.Context(), ticket, time.Hour)
+	ticket, err = d.Postpone(t.Context(), ticket, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, time.Hour, memory.Waiting()[0].Delay)
 	require.NoError(t, d.Cancel(t.Context(), ticket))

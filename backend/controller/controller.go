@@ -62,7 +62,7 @@
 //
 // # Tickets
 //
-// With wheel: slots messages can be cancelled. Cancel and Reschedule write a change into a
+// With wheel: slots messages can be cancelled. Cancel and Postpone write a change into a
 // stream that all controllers read from its beginning. A message with a ticket is delivered only when
 // its controller has read all changes that were accepted for it: it writes a mark into the same stream
 // and waits for it to come back. A change is accepted if it was confirmed five seconds before the

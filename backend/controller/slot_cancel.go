@@ -34,7 +34,7 @@ func (r *slotRouter) current(m incoming) (changed incoming, gone bool) {
 	return m, false
 }
 
-// due delivers a message, if it is certain that it was neither cancelled nor rescheduled. The
+// due delivers a message, if it is certain that it was neither cancelled nor postponed. The
 // certainty comes first: what is read after that was not accepted in time.
 func (r *slotRouter) due(c *consumer, m incoming) {
 	if !m.stamp.ticket {

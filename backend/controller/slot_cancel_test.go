@@ -165,7 +165,7 @@ func cancelled(t ticket.Ticket) changes.Fate {
 	return changes.Fate{Cancelled: true, Due: t.Due, Since: t.Since, Last: t.Due, First: t.Since}
 }
 
-func rescheduled(t ticket.Ticket, by time.Duration) changes.Fate {
+func postponement(t ticket.Ticket, by time.Duration) changes.Fate {
 	to := t.Due + by.Milliseconds()
 	return changes.Fate{Revision: t.Revision + 1, Due: to, Since: t.Since, Last: max(to, t.Due), First: t.Since}
 }
@@ -278,30 +278,28 @@ func TestTicket_TimeIsUnknown(t *testing.T) {
 	})
 }
 
-func TestTicket_Rescheduled(t *testing.T) {
+func TestTicket_Postponed(t *testing.T) {
 	inMemory(t, func(h *memory) {
 		began := time.Now()
-		earlier := h.takes("earlier", 50*time.Second, true)
 		later := h.takes("later", 10*time.Second, true)
 		twice := h.takes("twice", 10*time.Second, true)
-		h.writes("earlier", rescheduled(earlier, -30*time.Second))
-		h.writes("later", rescheduled(later, 30*time.Second))
-		h.writes("twice", rescheduled(twice, 5*time.Second))
-		newest := rescheduled(twice, 20*time.Second)
+		h.writes("later", postponement(later, 30*time.Second))
+		h.writes("twice", postponement(twice, 5*time.Second))
+		newest := postponement(twice, 20*time.Second)
 		newest.Revision++
 		h.writes("twice", newest)
 		time.Sleep(time.Minute)
 		require.Equal(t, map[string]time.Time{
-			"earlier": began.Add(20 * time.Second), "later": began.Add(40 * time.Second), "twice": began.Add(30 * time.Second),
+			"later": began.Add(40 * time.Second), "twice": began.Add(30 * time.Second),
 		}, h.delivered())
 	})
 }
 
-// TestTicket_RescheduledThenCancelled: with the new ticket, or the old one.
-func TestTicket_RescheduledThenCancelled(t *testing.T) {
+// TestTicket_PostponedThenCancelled: with the new ticket, or the old one.
+func TestTicket_PostponedThenCancelled(t *testing.T) {
 	inMemory(t, func(h *memory) {
 		one := h.takes("one", 10*time.Second, true)
-		h.writes("one", rescheduled(one, 30*time.Second))
+		h.writes("one", postponement(one, 30*time.Second))
 		time.Sleep(20 * time.Second)
 		require.Empty(t, h.delivered())
 		h.writes("one", cancelled(one))
@@ -412,22 +410,26 @@ func TestWriteAgain(t *testing.T) {
 func TestPostponed(t *testing.T) {
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	now := brokertime.Reading{Latest: noon, From: noon}
-	was := ticket.Ticket{ID: "m", Due: now.Latest.Add(time.Hour).UnixMilli(), Since: 5, From: 6, Read: 7, Revision: 3}
-	next, err := postponed(was, now, time.Minute+time.Nanosecond)
+	was := ticket.Ticket{ID: "m", Due: noon.Add(time.Minute).UnixMilli(), Since: 5, From: 6, Read: 7, Revision: 3}
+	next, err := postponed(was, now, time.Hour+time.Nanosecond)
 	require.NoError(t, err)
 	require.Equal(t, ticket.Ticket{
-		ID: "m", Due: now.Latest.Add(time.Minute + time.Millisecond).UnixMilli(), Since: now.Latest.UnixMilli(), From: 6, Read: 7, Revision: 4,
+		ID: "m", Due: noon.Add(time.Hour + time.Millisecond).UnixMilli(), Since: noon.UnixMilli(), From: 6, Read: 7, Revision: 4,
 	}, next)
-	for _, wrong := range []time.Duration{-1, longest + 1} {
-		_, err = postponed(was, now, wrong)
-		require.Error(t, err)
+	for _, same := range []time.Duration{time.Minute, time.Minute - sameWithin} {
+		next, err = postponed(was, now, same)
+		require.NoError(t, err)
+		require.Equal(t, was, next)
 	}
+	_, err = postponed(was, now, time.Minute-sameWithin-time.Millisecond)
+	require.EqualError(t, err, "delayer: postpone controller message m: delay out of range: that is 1.001s before the time of the ticket, "+
+		"and a message can only be postponed (to make a message earlier: Cancel, and Schedule it anew)")
 	was.Revision = ticket.MaxRevision
-	_, err = postponed(was, now, time.Minute)
-	require.Error(t, err)
+	_, err = postponed(was, now, time.Hour)
+	require.ErrorIs(t, err, delayer.ErrOutOfRange)
 }
 
-// TestSeated: which slots are searched for a message that is rescheduled.
+// TestSeated: which slots are searched for a message that is postponed.
 func TestSeated(t *testing.T) {
 	w, noon := wheel.Default(), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	in := func(d time.Duration) int64 { return noon.Add(d).UnixMilli() }
@@ -473,7 +475,7 @@ func TestSeated(t *testing.T) {
 func TestScheduler_ATicketOfAnotherPrefix(t *testing.T) {
 	text := ticket.Ticket{ID: "A1", Due: 2_000_000, Since: 1_000_000, From: 2_000_000, Read: 1_990_000}.Write("another")
 	s := &scheduler{prefix: "p"}
-	_, err := s.Reschedule(t.Context(), text, time.Hour)
+	_, err := s.Postpone(t.Context(), text, time.Hour)
 	for _, err := range []error{err, s.Cancel(t.Context(), text)} {
 		require.ErrorIs(t, err, delayer.ErrTicket)
 		require.ErrorContains(t, err, "another prefix")

@@ -81,20 +81,26 @@ func (s *scheduler) Cancel(ctx context.Context, text delayer.Ticket) error {
 	})
 }
 
-// Reschedule implements [delayer.Delayer].
-func (s *scheduler) Reschedule(ctx context.Context, text delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
-	const op = "reschedule"
+// Postpone implements [delayer.Delayer].
+func (s *scheduler) Postpone(ctx context.Context, text delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+	const op = "postpone"
 	t, err := s.read(op, text)
 	if err != nil {
 		return "", err
 	}
-	now, err := s.time(ctx, op)
+	if delay < 0 || delay > longest {
+		return "", unfit(t, "", "%v is not between 0 and %v", delay, longest)
+	}
+	now, err := s.inTime(ctx, op, t)
 	if err != nil {
 		return "", err
 	}
 	next, err := postponed(t, now, delay)
 	if err != nil {
-		return "", &delayer.Error{Op: op, Backend: Name, Object: "message " + t.ID, Kind: delayer.ErrOutOfRange, Cause: err}
+		return "", err
+	}
+	if next == t {
+		return text, nil
 	}
 	next, unread := seated(s.strategy.blueprint.wheel, t, next, now.Latest)
 	fate := changes.Fate{
@@ -107,25 +113,42 @@ func (s *scheduler) Reschedule(ctx context.Context, text delayer.Ticket, delay t
 		if err := s.strategy.search(ctx, s.strategy.blueprint.wheel.Slot(turn)); err != nil {
 			return "", &delayer.Error{
 				Op: op, Backend: Name, Object: "message " + t.ID, Kind: delayer.ErrUnknown,
-				Cause: fmt.Errorf("it is rescheduled, but may come late: %s", err.Error()), // not %w: the kind is another
+				Cause: fmt.Errorf("it is postponed, but may come late: %s", err.Error()), // not %w: the kind is another
 			}
 		}
 	}
 	return next.Write(s.prefix), nil
 }
 
-// postponed is the ticket of a message that is rescheduled, except for where the message is.
+// sameWithin is how much earlier a time may be that counts as the same. What a process knows of the
+// broker's time begins with a second, within which [brokertime.Reading].From may go back.
+const sameWithin = time.Second
+
+// postponed is the ticket of a message that is postponed, except for where the message is: t itself if
+// the time is the same.
 func postponed(t ticket.Ticket, now brokertime.Reading, delay time.Duration) (next ticket.Ticket, err error) {
-	switch {
-	case delay < 0 || delay > longest:
-		return next, fmt.Errorf("%v is not between 0 and %v", delay, longest)
-	case t.Revision == ticket.MaxRevision:
-		return next, errors.New("it was rescheduled too often")
-	}
 	next = t
 	next.Since, next.Due = ceilMillis(now.Latest), ceilMillis(now.From.Add(whole(delay)))
 	next.Revision++
+	was := dueAt(stamp{at: t.Due, since: t.Since}, now)
+	switch earlier := was.Sub(time.UnixMilli(next.Due)); {
+	case earlier > sameWithin:
+		return next, unfit(t, "to make a message earlier: Cancel, and Schedule it anew",
+			"that is %v before the time of the ticket, and a message can only be postponed", earlier)
+	case earlier >= 0:
+		return t, nil
+	case t.Revision == ticket.MaxRevision:
+		return next, unfit(t, "", "it was postponed too often")
+	}
 	return next, nil
+}
+
+// unfit is the error for a delay that cannot be.
+func unfit(t ticket.Ticket, hint, format string, args ...any) error {
+	return &delayer.Error{
+		Op: "postpone", Backend: Name, Object: "message " + t.ID, Kind: delayer.ErrOutOfRange,
+		Cause: fmt.Errorf(format, args...), Hint: hint,
+	}
 }
 
 // seated adds to a ticket where its message is: still in the queue for an earlier due time, if that was
@@ -152,7 +175,7 @@ func (s *scheduler) read(op string, text delayer.Ticket) (ticket.Ticket, error) 
 	if err != nil {
 		return t, &delayer.Error{
 			Op: op, Backend: Name, Object: fmt.Sprintf("ticket %.120q", text), Kind: delayer.ErrTicket, Cause: err,
-			Hint: "use the text that Schedule or Reschedule has returned, with the prefix " + s.prefix,
+			Hint: "use the text that Schedule or Postpone has returned, with the prefix " + s.prefix,
 		}
 	}
 	return t, nil

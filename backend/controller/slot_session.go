@@ -170,7 +170,7 @@ func (r *slotRouter) accept(c *consumer, d *amqp091.Delivery) {
 		c.handle(d)
 		return
 	}
-	r.changes.whenCurrent(func() { // what is searched for may have been rescheduled
+	r.changes.whenCurrent(func() { // what is searched for may have been postponed
 		r.searches.add(slot, func() { // until then it is not acknowledged: another controller may have to search
 			if c.alive.Err() == nil {
 				r.acknowledge(d)

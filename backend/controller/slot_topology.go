@@ -17,7 +17,7 @@ import (
 //	<prefix>.controller.clock            a queue whose messages expire at once, and so tell the time
 //	<prefix>.controller.clock.answers    the exchange that it dead-letters to
 //	<prefix>.controller.steps            the steps of the broker's clock, a stream
-//	<prefix>.controller.changes          what was cancelled or rescheduled, a stream
+//	<prefix>.controller.changes          what was cancelled or postponed, a stream
 func (n names) clock() string      { return n.prefix + ".controller.clock" }
 func (n names) steps() string      { return n.prefix + ".controller.steps" }
 func (n names) changes() string    { return n.prefix + ".controller.changes" }

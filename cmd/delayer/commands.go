@@ -22,7 +22,7 @@ import (
 type commands struct {
 	Send       sendcmd.Send             `cmd:"" group:"Send:" help:"Send one message that arrives later."`
 	Cancel     sendcmd.Cancel           `cmd:"" group:"Send:" help:"Cancel messages that wait, by their tickets."`
-	Reschedule sendcmd.Reschedule       `cmd:"" group:"Send:" help:"Make a message that waits due at another time, by its ticket."`
+	Postpone   sendcmd.Postpone         `cmd:"" group:"Send:" help:"Make a message that waits due later, by its ticket."`
 	Status     statuscmd.Command        `cmd:"" group:"Look after:" help:"Show what waits where, what could not be delivered, and who is at work."`
 	Messages   messagescmd.Command      `cmd:"" group:"Look after:" help:"List, show, retry, export or purge messages that were not delivered: unroutable ones, and parked ones."`
 	Topology   topologycmd.Command      `cmd:"" group:"Look after:" help:"Print, declare, verify or delete the broker objects of a backend."`

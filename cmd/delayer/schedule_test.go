@@ -13,7 +13,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// TestCancel sends, reschedules and cancels. Nothing has to be waited for: no controller runs.
+// TestCancel sends, postpones and cancels. Nothing has to be waited for: no controller runs.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
@@ -43,14 +43,16 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, 1, sent.Bytes)
 	require.NotEmpty(t, sent.Due)
 
-	out, _ = run(exitOK, "reschedule", sent.Ticket, "2h", "--output", "json")
+	out, _ = run(exitOK, "postpone", sent.Ticket, "2h", "--output", "json")
 	var moved struct{ Due, Ticket string }
 	require.NoError(t, json.Unmarshal([]byte(out), &moved))
 	require.NotEqual(t, sent.Ticket, moved.Ticket)
-	text, _ = run(exitOK, "reschedule", moved.Ticket, "2d")
+	text, _ = run(exitOK, "postpone", moved.Ticket, "2d")
 	require.Regexp(t, `^due \d{4}-.*, ticket d1\.\S+\n$`, text)
-	_, stderr := run(exitFailed, "reschedule", "nonsense", "3h")
-	require.Contains(t, stderr, `delayer reschedule: reschedule controller ticket "nonsense": not a ticket of this Delayer: it is not a ticket, or damaged`)
+	_, stderr := run(exitFailed, "postpone", moved.Ticket, "30m")
+	require.Contains(t, stderr, "(to make a message earlier: Cancel, and Schedule it anew)")
+	_, stderr = run(exitFailed, "postpone", "nonsense", "3h")
+	require.Contains(t, stderr, `delayer postpone: postpone controller ticket "nonsense": not a ticket of this Delayer: it is not a ticket, or damaged`)
 
 	text, _ = run(exitOK, "cancel", first, moved.Ticket)
 	require.Equal(t, first+"  cancelled\n"+moved.Ticket+"  cancelled\n", text)
@@ -71,12 +73,12 @@ func TestCancel_Errors(t *testing.T) {
 		want   string
 	}{
 		"no ticket":     {[]string{"cancel"}, exitUsage, "<ticket>"},
-		"no delay":      {[]string{"reschedule", "d1.x"}, exitUsage, "give a delay, or --at"},
-		"no unit":       {[]string{"reschedule", "d1.x", "90"}, exitUsage, "delay"},
+		"no delay":      {[]string{"postpone", "d1.x"}, exitUsage, "give a delay, or --at"},
+		"no unit":       {[]string{"postpone", "d1.x", "90"}, exitUsage, "delay"},
 		"ladder":        {[]string{"cancel", "d1.x", "--config", ladder}, exitFailed, "with this configuration messages cannot be cancelled"},
-		"rounds":        {[]string{"reschedule", "d1.x", "1h", "--config", rounds}, exitFailed, "with this configuration messages cannot be cancelled"},
+		"rounds":        {[]string{"postpone", "d1.x", "1h", "--config", rounds}, exitFailed, "with this configuration messages cannot be cancelled"},
 		"nobody there":  {[]string{"cancel", "d1.x", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
-		"nobody there2": {[]string{"reschedule", "d1.x", "1h", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
+		"nobody there2": {[]string{"postpone", "d1.x", "1h", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
 	} {
 		status, stdout, stderr := command(t.Context(), t, c.args...)
 		require.Equal(t, c.status, status, name)

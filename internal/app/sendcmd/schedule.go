@@ -98,23 +98,23 @@ func (c *Cancel) print(s cli.Streams, done []cancelledTicket) error {
 	return nil
 }
 
-// Reschedule is `delayer reschedule`.
-type Reschedule struct {
-	Ticket delayer.Ticket `arg:"" help:"What delayer send, Schedule or Reschedule has returned."`
+// Postpone is `delayer postpone`.
+type Postpone struct {
+	Ticket delayer.Ticket `arg:"" help:"What delayer send, Schedule or Postpone has returned."`
 	Delay  *wait          `arg:"" optional:"" help:"How long the message waits from now on, such as 90s, 36h or 2d."`
 	At     *moment        `placeholder:"TIME" help:"When it is due, instead of a delay: 2027-01-31T18:00:00Z, or 2027-01-31T18:00 in this machine's zone."`
 	ticketFlags
 }
 
 // Validate refuses invalid values as usage errors, before anything is opened.
-func (c *Reschedule) Validate() error {
+func (c *Postpone) Validate() error {
 	if _, err := until(c.Delay, c.At, time.Now()); err != nil {
 		return err
 	}
 	return c.Deadline.Validate()
 }
 
-// scheduled is what reschedule says. The time is the one that the backend keeps.
+// scheduled is what postpone says. The time is the one that the backend keeps.
 type scheduled struct {
 	Due    time.Time      `json:"due"`
 	Ticket delayer.Ticket `json:"ticket,omitempty"`
@@ -137,8 +137,8 @@ func (s scheduled) String() string {
 	return text
 }
 
-// Run reschedules one message.
-func (c *Reschedule) Run(ctx context.Context, s cli.Streams) error {
+// Run postpones one message.
+func (c *Postpone) Run(ctx context.Context, s cli.Streams) error {
 	var next scheduled
 	err := c.with(ctx, func(ctx context.Context, by delayer.Delayer) (err error) {
 		now := time.Now()
@@ -147,7 +147,7 @@ func (c *Reschedule) Run(ctx context.Context, s cli.Streams) error {
 			return err
 		}
 		next = due(by.Limits(), now, delay)
-		next.Ticket, err = by.Reschedule(ctx, c.Ticket, delay)
+		next.Ticket, err = by.Postpone(ctx, c.Ticket, delay)
 		return err
 	})
 	if err != nil {

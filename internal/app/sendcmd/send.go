@@ -1,5 +1,5 @@
-// Package sendcmd sends messages, and cancels or reschedules them: delayer send, cancel and
-// reschedule.
+// Package sendcmd sends messages, and cancels or postpones them: delayer send, cancel and
+// postpone.
 package sendcmd
 
 import (

@@ -122,12 +122,12 @@ func (a *Account[ID]) Cancel(id ID, err error) {
 	})
 }
 
-// Reschedule notes what Reschedule returned for a message that was confirmed and is now due at a
+// Postpone notes what Postpone returned for a message that was confirmed and is now due at a
 // later time. After an error the message may be due at either, and counts as before.
-func (a *Account[ID]) Reschedule(id ID, due time.Duration, err error) {
+func (a *Account[ID]) Postpone(id ID, due time.Duration, err error) {
 	a.note(id, func(m *Course[ID]) {
 		if err == nil {
-			m.Intended, m.Delay, m.Rescheduled = m.Asked, due-m.Asked, true
+			m.Intended, m.Delay, m.Postponed = m.Asked, due-m.Asked, true
 			a.quiet = max(a.quiet, due)
 		}
 	})

@@ -123,19 +123,19 @@ func TestVerdict(t *testing.T) {
 			func(b book) { b.publish("a", nil); b.Cancel("a", &delayer.Error{Kind: delayer.ErrTooLate}) },
 			func(all []account.Course[string]) verdict { return verdict{Sent: 1, Confirmed: 1, Missing: all} },
 		},
-		"rescheduled, and early": {
+		"postponed, and early": {
 			func(b book) {
 				b.publish("a", nil, 2*time.Second)
-				b.Reschedule("a", 4*time.Second, nil)
+				b.Postpone("a", 4*time.Second, nil)
 			},
 			func(all []account.Course[string]) verdict {
-				return verdict{Sent: 1, Confirmed: 1, Delivered: 1, Rescheduled: 1, Early: all}
+				return verdict{Sent: 1, Confirmed: 1, Delivered: 1, Postponed: 1, Early: all}
 			},
 		},
-		"perhaps rescheduled": {
+		"perhaps postponed": {
 			func(b book) {
 				b.publish("a", nil, time.Second)
-				b.Reschedule("a", 4*time.Second, unknown())
+				b.Postpone("a", 4*time.Second, unknown())
 			},
 			func([]account.Course[string]) verdict { return verdict{Sent: 1, Confirmed: 1, Delivered: 1} },
 		},
@@ -279,7 +279,7 @@ func TestAccount_Await(t *testing.T) {
 	}, nothing), "from when it began to wait")
 	assert.Equal(t, 30*time.Second, awaits(t, func(b book) {
 		missing(b)
-		b.Reschedule("a", 20*time.Second, nil)
+		b.Postpone("a", 20*time.Second, nil)
 	}, nothing))
 	assert.Zero(t, awaits(t, func(b book) {
 		b.Ask(account.Course[string]{ID: "a", Asked: 1, Delay: time.Hour, Aside: true})

@@ -15,10 +15,10 @@ type Course[ID comparable] struct {
 	Err      error         // what Publish returned
 	Outcome  Outcome       // what the publisher was told last
 
-	Rescheduled bool          // Reschedule has changed Delay
-	Kept        bool          // found elsewhere than at its destination
-	Copies      int           // how often it arrived
-	Arrived     time.Duration // the earliest arrival, if Copies > 0
+	Postponed bool          // Postpone has changed Delay
+	Kept      bool          // found elsewhere than at its destination
+	Copies    int           // how often it arrived
+	Arrived   time.Duration // the earliest arrival, if Copies > 0
 }
 
 // Due is when the message was meant to arrive.
@@ -60,7 +60,7 @@ func one(yes bool) int {
 type Verdict[ID comparable] struct {
 	Sent                                            int // asked for
 	Confirmed, Refused, Unknown, Cancelled, Waiting int // by outcome
-	Rescheduled                                     int
+	Postponed                                       int
 
 	Delivered int // confirmed and arrived
 	Kept      int // confirmed and kept, and not arrived
@@ -94,7 +94,7 @@ func Judge[ID comparable](messages []Course[ID]) (v Verdict[ID]) {
 func (v *Verdict[ID]) outcome(m Course[ID]) {
 	arrived := m.Copies > 0
 	v.Sent++
-	v.Rescheduled += one(m.Rescheduled)
+	v.Postponed += one(m.Postponed)
 	switch m.Outcome {
 	case Confirmed:
 		v.Confirmed++

@@ -92,14 +92,14 @@ func TestFaultsOfABroker(t *testing.T) {
 	t.Run("second attempt", func(t *testing.T) { secondAttempt(t, c.Broker) })
 }
 
-// killed: also what was cancelled stays cancelled, and what was rescheduled comes at its later time.
+// killed: also what was cancelled stays cancelled, and what was postponed comes at its later time.
 func killed(t *testing.T, c faults.Campaign) {
 	t.Helper()
 	c.Subjects = append(c.Subjects, slots())
 	rows := expect(t, c, named(t, faults.OneNode(), "broker killed"))
 	ofSlots := rows[len(rows)-1].Totals
 	assert.Positive(t, ofSlots.Cancelled)
-	assert.Positive(t, ofSlots.Rescheduled)
+	assert.Positive(t, ofSlots.Postponed)
 }
 
 func TestFaultsOfACluster(t *testing.T) {

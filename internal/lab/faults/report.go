@@ -22,7 +22,7 @@ func (r Row) String() string {
 		r.Fault.Name, r.Subject, r.QueueType, a.Sent, a.Confirmed, a.Delivered, a.Kept, a.Twice, len(a.Early), len(a.Missing),
 		seconds(a.Outage), seconds(a.LatestBy), seconds(a.AfterEnd))
 	if a.Cancelled > 0 {
-		fmt.Fprintf(&b, "  (%d cancelled, %d rescheduled)", a.Cancelled, a.Rescheduled)
+		fmt.Fprintf(&b, "  (%d cancelled, %d postponed)", a.Cancelled, a.Postponed)
 	}
 	if a.Deleted > 0 {
 		fmt.Fprintf(&b, "  (%d deleted by the operator)", a.Deleted)

@@ -158,7 +158,7 @@ func (r *Run) publish(ctx context.Context, first int) {
 // Of eight messages of a Scheduler four have a ticket. Two of these are cancelled, and one is made
 // due later.
 const (
-	ofMessages, haveTickets, areCancelled, isRescheduled = 8, 4, 2, 2
+	ofMessages, haveTickets, areCancelled, isPostponed = 8, 4, 2, 2
 
 	// later is by how much, and toCancel how much time there is to do so.
 	later, toCancel = time.Second, 3 * time.Second
@@ -195,16 +195,16 @@ func (r *Run) once() {
 	}
 }
 
-// change cancels or reschedules a message, or does nothing with it, in turn.
+// change cancels or postpones a message, or does nothing with it, in turn.
 func (r *Run) change(id int, turn int64, ticket delayer.Ticket) {
 	switch {
 	case turn < areCancelled:
 		r.Account.Cancel(id, r.patiently(func(ctx context.Context) error { return r.Delayer.Cancel(ctx, ticket) }))
-	case turn == isRescheduled:
+	case turn == isPostponed:
 		delay := r.ticketDelay + later
 		due := r.Account.Now() + delay
-		r.Account.Reschedule(id, due, r.patiently(func(ctx context.Context) error {
-			_, err := r.Delayer.Reschedule(ctx, ticket, delay)
+		r.Account.Postpone(id, due, r.patiently(func(ctx context.Context) error {
+			_, err := r.Delayer.Postpone(ctx, ticket, delay)
 			return err
 		}))
 	}

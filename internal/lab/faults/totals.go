@@ -43,16 +43,16 @@ func (r *Run) fixed() { r.mended = r.Account.Now() }
 type Totals struct {
 	Sent, Confirmed, Refused, Unknown int
 
-	Delivered   int // of those confirmed
-	Surprised   int // delivered, and Publish had answered that the outcome is unknown
-	Untrue      int // delivered, although Publish had answered that they are not stored
-	Cancelled   int
-	Rescheduled int // made due later
-	Revived     int // delivered, although Cancel had answered that they are not
-	Twice       int // extra copies, without those that the broker marked as delivered to the consumer before
-	Strangers   int // deliveries that are no message of ours
-	Kept        int // confirmed and not delivered, but in the queue for unroutable messages
-	Deleted     int // confirmed and gone with what an operator deleted
+	Delivered int // of those confirmed
+	Surprised int // delivered, and Publish had answered that the outcome is unknown
+	Untrue    int // delivered, although Publish had answered that they are not stored
+	Cancelled int
+	Postponed int // made due later
+	Revived   int // delivered, although Cancel had answered that they are not
+	Twice     int // extra copies, without those that the broker marked as delivered to the consumer before
+	Strangers int // deliveries that are no message of ours
+	Kept      int // confirmed and not delivered, but in the queue for unroutable messages
+	Deleted   int // confirmed and gone with what an operator deleted
 
 	Early   []int // by number
 	Missing []int // confirmed, by number
@@ -78,7 +78,7 @@ func totals(messages []course, deleted []span, mended time.Duration) Totals {
 	t := Totals{
 		Sent: v.Sent, Confirmed: v.Confirmed, Refused: v.Refused, Unknown: v.Unknown,
 		Delivered: v.Delivered, Surprised: v.Surprised, Untrue: len(v.Untrue), Cancelled: v.Cancelled,
-		Rescheduled: v.Rescheduled, Revived: len(revived), Twice: v.Extra, Strangers: len(v.Strangers),
+		Postponed: v.Postponed, Revived: len(revived), Twice: v.Extra, Strangers: len(v.Strangers),
 		Kept: v.Kept, Deleted: len(v.Missing) - len(missing),
 		Early: numbers(v.Early), Missing: numbers(missing), early: v.Early, missing: missing,
 		Errors: map[string]int{},

@@ -37,12 +37,12 @@ func TestTotals(t *testing.T) {
 		with(confirmed(6, time.Second, time.Second), func(m *course) { m.Outcome = account.Unknown }),
 		with(confirmed(7, time.Second, time.Second), func(m *course) { m.Outcome, m.Err = account.Refused, refused }),
 		with(confirmed(8, time.Second, 5*time.Second), func(m *course) { m.Outcome = account.Cancelled }),
-		with(confirmed(9, time.Second, time.Second), func(m *course) { m.Rescheduled, m.Answered = true, 4*time.Second }),
+		with(confirmed(9, time.Second, time.Second), func(m *course) { m.Postponed, m.Answered = true, 4*time.Second }),
 		{ID: nobodys, Copies: 1, Arrived: 1},
 	}, nil, 0)
 	got.early, got.missing = nil, nil
 	assert.Equal(t, Totals{
-		Sent: 9, Confirmed: 6, Refused: 1, Unknown: 1, Cancelled: 1, Rescheduled: 1,
+		Sent: 9, Confirmed: 6, Refused: 1, Unknown: 1, Cancelled: 1, Postponed: 1,
 		Delivered: 4, Surprised: 1, Untrue: 1, Revived: 1, Twice: 2, Strangers: 1, Kept: 1,
 		Early: []int{2}, Missing: []int{4}, EarliestBy: time.Millisecond,
 		LatestBy: time.Second, AfterEnd: time.Second, Slowest: 3 * time.Second,

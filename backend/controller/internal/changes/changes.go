@@ -6,6 +6,7 @@
 package changes
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -14,33 +15,27 @@ import (
 // A Fate is what changes say of one message. Times are in ms by the broker's clock.
 type Fate struct {
 	Cancelled bool  `json:"cancelled,omitempty"`
-	Revision  int64 `json:"revision,omitempty"` // how often it was rescheduled
+	Revision  int64 `json:"revision,omitempty"` // how often it was postponed
 	Due       int64 `json:"due"`                // of that revision
 	Since     int64 `json:"since"`              // when that was reckoned
 	Last      int64 `json:"last"`               // the latest due time that it ever had
 	First     int64 `json:"first"`              // the earliest Since
 }
 
-// with is what two changes of one message say together: it is cancelled if one says so, and due when
-// the newest revision says. If two revisions have the same number, the later due time counts.
+// with is what two changes of one message say together: it is cancelled if one says so, and due at
+// the latest time that one says.
 func (f Fate) with(g Fate) Fate {
-	newest := f
-	if g.newer(f) {
-		newest = g
+	latest := f
+	if g.later(f) {
+		latest = g
 	}
-	newest.Cancelled = f.Cancelled || g.Cancelled
-	newest.Last, newest.First = max(f.Last, g.Last), min(f.First, g.First)
-	return newest
+	latest.Cancelled = f.Cancelled || g.Cancelled
+	latest.Last, latest.First = max(f.Last, g.Last), min(f.First, g.First)
+	return latest
 }
 
-func (f Fate) newer(than Fate) bool {
-	switch {
-	case f.Revision != than.Revision:
-		return f.Revision > than.Revision
-	case f.Due != than.Due:
-		return f.Due > than.Due
-	}
-	return f.Since > than.Since
+func (f Fate) later(than Fate) bool {
+	return cmp.Or(cmp.Compare(f.Due, than.Due), cmp.Compare(f.Revision, than.Revision), cmp.Compare(f.Since, than.Since)) > 0
 }
 
 // An Entry is the body of one message of the stream.

@@ -58,7 +58,7 @@ func TestFate(t *testing.T) {
 	first := Fate{Revision: 1, Due: 30, Since: 1, Last: 30, First: 1}
 	second := Fate{Revision: 2, Due: 20, Since: 5, Last: 30, First: 5}
 	got := first.with(second)
-	require.Equal(t, Fate{Revision: 2, Due: 20, Since: 5, Last: 30, First: 1}, got, "the newest counts")
+	require.Equal(t, Fate{Revision: 1, Due: 30, Since: 1, Last: 30, First: 1}, got, "the latest counts, also by an older ticket")
 	require.Equal(t, got, second.with(first))
 	same := Fate{Revision: 2, Due: 25, Since: 4, Last: 25, First: 4}
 	require.EqualValues(t, 25, second.with(same).Due, "of two by one ticket the later")

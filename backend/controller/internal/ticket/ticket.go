@@ -7,7 +7,7 @@
 //	since     varint, how long before that it was reckoned
 //	from      varint, how long before due the due time was for which the message has its queue
 //	read      varint, how long before from a controller takes the message out of that queue
-//	revision  varint, how often the message was rescheduled
+//	revision  varint, how often the message was postponed
 //	id        of the message: the rest
 //	checksum  4 bytes
 package ticket
@@ -30,14 +30,14 @@ type Ticket struct {
 	Since    int64 // what the clock showed when the due time was reckoned
 	From     int64 // the due time for which the message was put into its queue
 	Read     int64 // when a controller takes it from there, or later if it is busy
-	Revision int64 // how often the message was rescheduled
+	Revision int64 // how often the message was postponed
 }
 
 const (
 	begin = "d1."
 	// Latest is after every due time: in the year 2500.
 	Latest = 16_725_225_600_000
-	// MaxRevision is how often a message may be rescheduled.
+	// MaxRevision is how often a message may be postponed.
 	MaxRevision = 1 << 30
 	longestID   = 48
 	sum         = 4 // bytes of the fingerprint, and of the checksum

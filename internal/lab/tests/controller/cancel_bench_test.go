@@ -20,7 +20,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// BenchmarkCancel schedules messages, cancels every tenth, reschedules every thousandth, and accounts for
+// BenchmarkCancel schedules messages, cancels every tenth, postpones every thousandth, and accounts for
 // each. Two controllers run in processes of their own, of which one is killed while messages come. It
 // reports the rates, the broker's processor time for a change, how late messages are, and the most
 // memory of the controller that stays. For a million, in a quarter of an hour:
@@ -92,11 +92,11 @@ type item struct {
 }
 
 const (
-	cancelEach, rescheduleEach = 10, 1000
-	laterBy                    = 20 * time.Second
+	cancelEach, postponeEach = 10, 1000
+	laterBy                  = 20 * time.Second
 )
 
-func changes(i int) bool { return i%cancelEach == 0 || i%rescheduleEach == 1 }
+func changes(i int) bool { return i%cancelEach == 0 || i%postponeEach == 1 }
 
 // schedule leaves time to schedule and change all before the first is due.
 func (a *agenda) schedule() {
@@ -122,7 +122,7 @@ func (a *agenda) schedule() {
 	})
 }
 
-// change cancels and reschedules.
+// change cancels and postpones.
 func (a *agenda) change() {
 	b := rabbittest.Broker(a)
 	before, _ := b.CPU()
@@ -134,7 +134,7 @@ func (a *agenda) change() {
 			return err
 		}
 		due := it.due.Add(laterBy)
-		if _, err = a.Reschedule(a.Context(), it.ticket, time.Until(due)); err == nil {
+		if _, err = a.Postpone(a.Context(), it.ticket, time.Until(due)); err == nil {
 			it.due = due
 		}
 		return err

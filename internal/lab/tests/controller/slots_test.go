@@ -81,7 +81,7 @@ func TestSlots(t *testing.T) {
 		{"stragglers", slotsStragglers},
 		{"stragglers in a slow slot", slotsStragglersInASlowSlot},
 		{"search", slotsSearch},
-		{"cancel and reschedule", slotsSchedule},
+		{"cancel and postpone", slotsSchedule},
 		{"controllers are killed", slotsControllersAreKilled},
 		{"observer", slotsObserver},
 		{"a stopped publisher", slotsPublisherStopped},
