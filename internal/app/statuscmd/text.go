@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/status"
 )
 
@@ -158,7 +159,7 @@ func (v view) notes(b *strings.Builder, s status.Status) {
 		}
 	}
 	if s.Misrouted != nil && s.Misrouted.Consumers == 0 && s.Misrouted.Messages > 0 {
-		alarm("no Delayer sends misrouted messages on: does one run?")
+		alarm("no Delayer sends misrouted messages on: start one, or send those that are due with delayer messages retry")
 	}
 	for _, one := range s.Backends {
 		if len(one.Missing) > 0 {
@@ -172,6 +173,9 @@ func (v view) notes(b *strings.Builder, s status.Status) {
 	}
 	if more := len(s.Policies) - most; more > 0 {
 		alarm(fmt.Sprintf("policies: and %d more, see delayer topology verify", more))
+	}
+	if len(s.Policies) > 0 {
+		alarm("policies: " + objects.PolicyRemedy(s.Prefix))
 	}
 	if s.Policies != nil && len(s.Policies) == 0 {
 		list = append(list, "policies: none does harm")

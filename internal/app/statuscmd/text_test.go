@@ -69,11 +69,16 @@ delayer.ladder.wait.7s (another configuration's)           9
 unroutable messages: see which and why with delayer messages list, send them
   with delayer messages retry
 parked messages: see which and why with delayer messages list mail.parked
-no Delayer sends misrouted messages on: does one run?
+no Delayer sends misrouted messages on: start one, or send those that are due
+  with delayer messages retry
 binaryladder: 1 queue missing, delayer.ladder.wait.2s first: is this the
   configuration of the Delayers? (delayer topology verify)
 policy: queue "delayer.ladder.wait.1s": a policy sets message-ttl to 500, which
   would make messages early
+policies: see rabbitmqctl list_policies and list_operator_policies, and keep
+  them from names that begin with delayer.: rabbitmqctl set_policy (or
+  set_operator_policy) NAME '^(?!delayer\.)' DEFINITION, with their --priority
+  and --apply-to
 not known: parked messages, policies: why
 not known: what waits in the plugin: not asked for: the broker would read the
   plugin's whole table
@@ -103,8 +108,8 @@ func TestPage_Colour(t *testing.T) {
 			require.NotContains(t, line, "not known")
 		}
 	}
-	require.Equal(t, map[bool]int{true: 9, false: strings.Count(text, "\n") - 9}, lines, coloured)
-	for _, is := range []string{"delayer.unroutable ", "delayer.misrouted ", "mail.parked ", "delayer.ladder.wait.7s ", "no Delayer sends", "binaryladder: 1 queue missing", "policy: "} {
+	require.Equal(t, map[bool]int{true: 14, false: strings.Count(text, "\n") - 14}, lines, coloured)
+	for _, is := range []string{"delayer.unroutable ", "delayer.misrouted ", "mail.parked ", "delayer.ladder.wait.7s ", "no Delayer sends", "binaryladder: 1 queue missing", "policy: ", "policies: "} {
 		require.Contains(t, coloured, "\n"+red+is)
 	}
 	none := 0

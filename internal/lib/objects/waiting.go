@@ -57,7 +57,8 @@ func WaitingQueue(name string, kind delayer.QueueType, ttl time.Duration, exchan
 // PolicyRemedy says what to do about a policy that applies to objects of a prefix.
 func PolicyRemedy(prefix string) string {
 	return "see rabbitmqctl list_policies and list_operator_policies, and keep them from names that begin with " + prefix +
-		".: with the pattern ^(?!" + strings.ReplaceAll(prefix, ".", `\.`) + `\.)`
+		".: rabbitmqctl set_policy (or set_operator_policy) NAME '^(?!" + strings.ReplaceAll(prefix, ".", `\.`) +
+		`\.)' DEFINITION, with their --priority and --apply-to`
 }
 
 // DurationName is a duration as people write it, for names of objects: 1m, 1h30m, 1s500ms. It has
