@@ -41,6 +41,9 @@ func (n NoTickets) unsupported(op string) error {
 //	func (d *mine) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
 //		return delayer.PublishEach(ctx, d.Publish, messages)
 //	}
+//
+// One message that waits for its confirm holds up those behind it. So it does not do where Publish
+// sends messages without a delay straight to destinations, of which one may not confirm.
 func PublishEach(
 	ctx context.Context,
 	publish func(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error,

@@ -285,6 +285,8 @@ var answerFaults = []fault{
 		}
 		return c.on(d)
 	})},
+	{name: "has one place for what is unconfirmed", cases: []string{"destination-stuck"}, open: onePlace},
+	{name: "waits for the first confirm", cases: []string{"destination-stuck"}, open: waitsForFirst},
 	{name: "keeps the caller's memory", cases: []string{"message-untouched"}, open: keepsMemory, races: true},
 }
 
@@ -368,6 +370,45 @@ func remembersDestinations(*broker) *broken {
 	})(nil)
 }
 
+// onePlace publishes one message without a delay at a time.
+func onePlace(*broker) *broken {
+	place := make(chan struct{}, 1)
+	return with(func(d delayer.Delayer, c call) error {
+		if c.delay != 0 {
+			return c.on(d)
+		}
+		select {
+		case place <- struct{}{}:
+			defer func() { <-place }()
+			return c.on(d)
+		case <-c.ctx.Done():
+			return fail(delayer.ErrNotSent, c.ctx.Err())
+		}
+	})(nil)
+}
+
+// waitsForFirst publishes nothing else until the first message is confirmed, also if its caller has
+// left.
+func waitsForFirst(*broker) *broken {
+	var began atomic.Bool
+	confirmed := make(chan struct{})
+	return with(func(d delayer.Delayer, c call) error {
+		if !began.Swap(true) {
+			err := c.on(d)
+			if err == nil {
+				close(confirmed)
+			}
+			return err
+		}
+		select {
+		case <-confirmed:
+			return c.on(d)
+		case <-c.ctx.Done():
+			return fail(delayer.ErrNotSent, c.ctx.Err())
+		}
+	})(nil)
+}
+
 // keepsMemory publishes a message after it has returned, from the caller's memory.
 func keepsMemory(*broker) *broken {
 	return with(func(d delayer.Delayer, c call) error {
@@ -422,6 +463,10 @@ var batchFaults = []fault{
 				results[i] = err
 			}
 			return results
+		})},
+	{name: "publishes a batch one by one", cases: []string{"batch-destination-stuck"}, open: together(
+		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
+			return delayer.PublishEach(ctx, d.Publish, messages)
 		})},
 	{name: "has one result for a batch", cases: []string{"batch"}, open: together(
 		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {

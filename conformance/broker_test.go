@@ -38,7 +38,8 @@ type broker struct {
 
 // A queue holds messages until it has a consumer.
 type queue struct {
-	full     bool // it refuses messages
+	full     bool          // it refuses messages
+	stuck    chan struct{} // closed when it confirms and delivers again; nil if it always does
 	backlog  []conformance.Arrival
 	consumer func(conformance.Arrival)
 }
@@ -176,12 +177,44 @@ func (b *broker) route(m amqp091.Delivery) {
 	for _, name := range reached {
 		if q := b.queues[name]; q == nil || q.full {
 			continue // deleted while the binding is still there, or it has refused the message
-		} else if q.consumer == nil {
+		} else if q.consumer == nil || q.isStuck() {
 			q.backlog = append(q.backlog, arrival(m))
 		} else {
 			q.consumer(arrival(m))
 		}
 	}
+}
+
+func (q *queue) isStuck() bool {
+	select {
+	case <-q.stuck:
+		return false
+	default:
+		return q.stuck != nil
+	}
+}
+
+// consume gives a queue a consumer, and that what has waited for it.
+func (q *queue) consume(arrived func(conformance.Arrival)) {
+	q.consumer = arrived
+	for _, a := range q.backlog {
+		a.At = time.Now()
+		arrived(a)
+	}
+	q.backlog = nil
+}
+
+// blocks returns what is closed when the queues that a message is routed to confirm it; nil if
+// they do.
+func (b *broker) blocks(exchange, key string, headers amqp091.Table) <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range b.reached(exchange, key, headers) {
+		if q := b.queues[name]; q != nil && q.isStuck() {
+			return q.stuck
+		}
+	}
+	return nil
 }
 
 // exists reports whether a destination is there.

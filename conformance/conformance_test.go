@@ -69,6 +69,9 @@ type handless struct{ conformance.World }
 
 func (handless) Cut(context.Context) error     { return conformance.Unable("cut: no hands") }
 func (handless) Restart(context.Context) error { return conformance.Unable("restart: no hands") }
+func (handless) DeclareStuckQueue(context.Context, string) (func(context.Context) error, error) {
+	return nil, conformance.Unable("suspend a queue: no hands")
+}
 func (handless) DeleteOwnExchange(context.Context) error {
 	return conformance.Unable("delete an exchange: no hands")
 }
@@ -81,12 +84,19 @@ func TestUnableIsSkippedWithItsReason(t *testing.T) {
 			w, err := world(ctx)
 			return handless{w}, err
 		}
-		r := &recorder{only: map[string]bool{"connection-cut": true, "own-exchange-deleted": true, "broker-restart": true}}
+		reasons := map[string]string{
+			"connection-cut": "cut: no hands", "own-exchange-deleted": "delete an exchange: no hands", "broker-restart": "restart: no hands",
+			"destination-stuck": "suspend a queue: no hands", "batch-destination-stuck": "suspend a queue: no hands",
+		}
+		r := &recorder{only: map[string]bool{}}
+		for name := range reasons {
+			r.only[name] = true
+		}
 		conformance.RunOn(r, h)
 		assert.Empty(t, r.failed())
-		assert.Equal(t, "cut: no hands", r.subtests["connection-cut"].skipped)
-		assert.Equal(t, "delete an exchange: no hands", r.subtests["own-exchange-deleted"].skipped)
-		assert.Equal(t, "restart: no hands", r.subtests["broker-restart"].skipped)
+		for name, reason := range reasons {
+			assert.Equal(t, reason, r.subtests[name].skipped, name)
+		}
 	})
 }
 

@@ -39,8 +39,31 @@ func (c *connection) Publish(ctx context.Context, exchange, key string, delay ti
 	return c.send(ctx, exchange, key, delay, msg, func() error { return c.Delayer.Publish(ctx, exchange, key, delay, msg) })
 }
 
+// PublishBatch publishes the messages without a delay to each destination beside all others.
 func (c *connection) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
-	return delayer.PublishEach(ctx, c.Publish, messages)
+	type destination struct{ exchange, queue string }
+	parts := map[destination][]int{}
+	for i, m := range messages {
+		to := destination{m.Exchange, ""}
+		switch {
+		case m.Delay != 0:
+			to = destination{"delayed", "delayed"}
+		case m.Exchange == "":
+			to.queue = m.Key
+		}
+		parts[to] = append(parts[to], i)
+	}
+	results := make([]error, len(messages))
+	var wg sync.WaitGroup
+	for _, part := range parts {
+		wg.Go(func() {
+			for _, i := range part {
+				results[i] = delayer.PublishEach(ctx, c.Publish, messages[i:i+1])[0]
+			}
+		})
+	}
+	wg.Wait()
+	return results
 }
 
 func (c *connection) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (t delayer.Ticket, err error) {
@@ -75,6 +98,15 @@ func (c *connection) send(ctx context.Context, exchange, key string, delay time.
 		}
 		if delay == 0 && c.broker.refuses(exchange, key, msg.Headers) {
 			return fail(delayer.ErrRefused, delayer.ErrUnknown)
+		}
+		if stuck := c.broker.blocks(exchange, key, msg.Headers); delay == 0 && stuck != nil {
+			select {
+			case <-stuck:
+			case <-ctx.Done():
+				return fail(delayer.ErrUnknown, ctx.Err())
+			case <-c.closing:
+				return fail(delayer.ErrUnknown, nil)
+			}
 		}
 		return travel(ctx, cut, &c.broker.confirming, delayer.ErrUnknown)
 	}

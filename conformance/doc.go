@@ -6,6 +6,7 @@
 //			URL:        url,
 //			Unroutable: "mine.unroutable", // the queue where your backend keeps unroutable messages
 //			Cut:        func(ctx context.Context) error { … },
+//			Suspend:    func(ctx context.Context, queue string) (resume func(context.Context) error, err error) { … },
 //			OwnExchange: "mine.delivery",  // or none, if it cannot do without one
 //			Restart:    func(ctx context.Context) error { … },
 //		})

@@ -19,6 +19,10 @@ type World interface {
 	DeclareQueue(ctx context.Context, name string) error
 	// DeclareFullQueue declares a queue that is full: it refuses every message with a nack.
 	DeclareFullQueue(ctx context.Context, name string) error
+	// DeclareStuckQueue declares a queue that neither confirms nor delivers, as one whose replicas
+	// have lost their majority, until resume is called or the World is closed. Then it does both with
+	// all that was sent to it. resume may be called more than once.
+	DeclareStuckQueue(ctx context.Context, name string) (resume func(ctx context.Context) error, err error)
 	// DeleteQueue deletes a queue with all it holds.
 	DeleteQueue(ctx context.Context, name string) error
 	// DeclareExchange declares an exchange that survives a restart. kind is direct, topic, fanout

@@ -24,6 +24,7 @@ type world struct {
 	mine      sync.Mutex
 	queues    []string
 	exchanges []string
+	stuck     []func() // ends it
 }
 
 var errAbsent = errors.New("no such queue or exchange")
@@ -34,6 +35,19 @@ func (w *world) DeclareFullQueue(ctx context.Context, name string) error {
 	defer w.mu.Unlock()
 	w.broker.queues[name].full = true
 	return err
+}
+
+func (w *world) DeclareStuckQueue(ctx context.Context, name string) (resume func(context.Context) error, err error) {
+	err = w.DeclareQueue(ctx, name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	stuck := make(chan struct{})
+	w.broker.queues[name].stuck = stuck
+	end := sync.OnceFunc(func() { close(stuck) })
+	w.mine.Lock()
+	w.stuck = append(w.stuck, end)
+	w.mine.Unlock()
+	return func(context.Context) error { end(); return nil }, err
 }
 
 func (w *world) DeclareQueue(_ context.Context, name string) error {
@@ -113,12 +127,7 @@ func (w *world) Consume(_ context.Context, queue string, arrived func(conformanc
 	if q == nil {
 		return errAbsent
 	}
-	q.consumer = arrived
-	for _, a := range q.backlog {
-		a.At = time.Now()
-		arrived(a)
-	}
-	q.backlog = nil
+	q.consume(arrived)
 	return nil
 }
 
@@ -147,6 +156,9 @@ func (w *world) Restart(context.Context) error {
 }
 
 func (w *world) Close() error {
+	for _, end := range w.stuck {
+		end()
+	}
 	for _, name := range w.queues {
 		_ = w.DeleteQueue(context.Background(), name) // it returns no error
 	}

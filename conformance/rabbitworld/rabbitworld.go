@@ -34,6 +34,10 @@ type Config struct {
 	// side. If it is nil, the cases that need it are skipped.
 	Cut func(ctx context.Context) error
 
+	// Suspend makes a quorum queue neither confirm nor deliver until resume is called, once: see
+	// [conformance.World].DeclareStuckQueue. If it is nil, the cases that need it are skipped.
+	Suspend func(ctx context.Context, queue string) (resume func(ctx context.Context) error, err error)
+
 	// OwnExchange is an exchange that the Delayers under test declare, and through which messages
 	// for exchanges pass once they are due. The suite deletes it while messages wait, and expects
 	// them all. Without it, the cases that need it are skipped.
@@ -80,7 +84,7 @@ func (b *Worlds) World(ctx context.Context) (conformance.World, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &world{broker: b, client: client}, nil
+	return &world{broker: b, client: client, stuck: map[string]func(context.Context) error{}}, nil
 }
 
 // watch calls arrived for all unroutable messages, past and future. One consumer serves all Worlds.
@@ -161,6 +165,7 @@ type world struct {
 	mu        sync.Mutex
 	queues    []string
 	exchanges []string
+	stuck     map[string]func(context.Context) error // the queues that are suspended, and how to resume each
 }
 
 var _ conformance.World = (*world)(nil)
@@ -174,6 +179,35 @@ func (w *world) DeclareFullQueue(ctx context.Context, name string) error {
 	return w.declare(ctx, name, amqp091.Table{
 		amqp091.QueueTypeArg: amqp091.QueueTypeClassic, amqp091.QueueMaxLenArg: int64(0), amqp091.QueueOverflowArg: amqp091.QueueOverflowRejectPublish,
 	})
+}
+
+// DeclareStuckQueue declares a quorum queue and suspends it.
+func (w *world) DeclareStuckQueue(ctx context.Context, name string) (resume func(context.Context) error, err error) {
+	if w.broker.cfg.Suspend == nil {
+		return nil, conformance.Unable("suspend a queue: Config.Suspend is nil")
+	}
+	if err := w.declare(ctx, name, amqp091.Table{amqp091.QueueTypeArg: amqp091.QueueTypeQuorum}); err != nil {
+		return nil, err
+	}
+	if resume, err = w.broker.cfg.Suspend(ctx, name); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stuck[name] = resume
+	return func(ctx context.Context) error { return w.resume(ctx, name) }, nil
+}
+
+// resume resumes a queue if it is suspended.
+func (w *world) resume(ctx context.Context, name string) error {
+	w.mu.Lock()
+	resume := w.stuck[name]
+	delete(w.stuck, name)
+	w.mu.Unlock()
+	if resume == nil {
+		return nil
+	}
+	return resume(ctx)
 }
 
 func (w *world) declare(ctx context.Context, name string, args amqp091.Table) error {
@@ -257,6 +291,9 @@ func (w *world) Close() error {
 	defer cancel()
 	var errs []error
 	for _, name := range w.queues {
+		if err := w.resume(ctx, name); err != nil { // to delete a queue that is suspended would hang
+			errs = append(errs, fmt.Errorf("resume queue %s: %w", name, err))
+		}
 		if err := w.DeleteQueue(ctx, name); err != nil {
 			errs = append(errs, fmt.Errorf("delete queue %s: %w", name, err))
 		}

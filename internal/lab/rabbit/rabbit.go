@@ -244,6 +244,17 @@ func (b *Broker) CutConnections(ctx context.Context) error {
 	return err
 }
 
+// Suspend makes a quorum queue of the vhost "/" confirm nothing and deliver nothing, as one that has
+// lost the majority of its replicas, until resume is called. It is for a single node, on which the
+// queue is one process.
+func (b *Broker) Suspend(ctx context.Context, queue string) (resume func(context.Context) error, err error) {
+	do := func(ctx context.Context, what string) error {
+		_, err := b.Ctl(ctx, "eval", fmt.Sprintf("ok = sys:%s('%%2F_%s').", what, queue))
+		return err
+	}
+	return func(ctx context.Context) error { return do(ctx, "resume") }, do(ctx, "suspend")
+}
+
 // CtlCommand is the command line, quoted as a shell has it, that runs rabbitmqctl against this
 // broker. It is "" where there is none: at AMQP_URL, or without rabbitmqctl beside the server.
 func (b *Broker) CtlCommand() string {

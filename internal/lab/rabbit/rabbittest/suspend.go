@@ -2,7 +2,6 @@ package rabbittest
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,20 +9,16 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
-// Suspend makes a quorum queue of the vhost "/" confirm nothing and deliver nothing, as one that has
-// lost the majority of its replicas, until resume is called or the test ends. It is for a single
-// node, on which the queue is one process.
+// Suspend is [rabbit.Broker.Suspend] until resume is called or the test ends.
 func Suspend(t testing.TB, b *rabbit.Broker, queue string) (resume func()) {
 	t.Helper()
 	if !b.Owned() {
 		Skipf(t, "needs rabbitmqctl to suspend a queue")
 	}
-	do := func(what string) error {
-		_, err := b.Ctl(context.WithoutCancel(t.Context()), "eval", fmt.Sprintf("ok = sys:%s('%%2F_%s').", what, queue))
-		return err
-	}
-	require.NoError(t, do("suspend"))
-	resume = func() { require.NoError(t, do("resume")) }
-	t.Cleanup(func() { _ = do("resume") }) // the queue may be gone
+	ctx := context.WithoutCancel(t.Context())
+	again, err := b.Suspend(ctx, queue)
+	require.NoError(t, err)
+	resume = func() { require.NoError(t, again(ctx)) }
+	t.Cleanup(func() { _ = again(ctx) }) // the queue may be gone
 	return resume
 }

@@ -90,6 +90,8 @@ func TestWorldSaysWhatItCannotDo(t *testing.T) {
 	assert.ErrorContains(t, w.Cut(t.Context()), "Config.Cut is nil")
 	assert.ErrorContains(t, w.Restart(t.Context()), "Config.Restart is nil")
 	assert.ErrorContains(t, w.Unroutable(t.Context(), nil), "no queue")
+	_, err := w.DeclareStuckQueue(t.Context(), rabbittest.Prefix(t))
+	assert.ErrorContains(t, err, "Config.Suspend is nil")
 }
 
 // TestWorldComesBack restarts the broker, after which the world must go on by itself.

@@ -141,6 +141,7 @@ func conform(
 	}
 	if b.Owned() {
 		world.Cut = func(ctx context.Context) error { return rabbittest.Cut(ctx, b, "delayer "+cfg.Prefix) }
+		world.Suspend = b.Suspend
 		world.Restart = func(ctx context.Context) error {
 			return together(func() error { return b.Restart(ctx) })
 		}
