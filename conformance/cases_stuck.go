@@ -56,7 +56,7 @@ func stuck(t *trial) {
 	wg.Wait()
 	publish("behind") // what was sent is still unconfirmed
 	t.exactly(in, others)
-	t.truthful(resume(), append(waiting, left), fate{})
+	t.truthful(resume(), slices.Concat([]outcome{left}, waiting), fate{})
 }
 
 // batchStuck publishes to many destinations, one of which confirms nothing. When the messages for the
