@@ -234,7 +234,7 @@ func (l *changeLog) tidy(ctx context.Context, of func(s *changes.Set, before int
 
 // consume reads all from the first entry on, again after each lost channel.
 func (l *changeLog) consume(ctx context.Context) {
-	stream := broker.Stream{Queue: l.runner.blueprint.names.changes(), Again: l.again, Take: l.take}
+	stream := broker.Stream{Queue: l.runner.blueprint.names.changes(), Offset: "first", Again: l.again, Take: l.take}
 	stream.Failed = func(err error) {
 		l.runner.keeper.Doubt()
 		l.runner.warn("the controller cannot read its stream; messages with a ticket wait for that",

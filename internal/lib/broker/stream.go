@@ -7,10 +7,11 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// A Stream is read from its first message on. Reading takes nothing away.
+// A Stream is read from an offset on. Reading takes nothing away.
 type Stream struct {
 	Queue  string
-	Again  func()            // is called when reading begins at the first message
+	Offset string            // "first", or "last": the last chunk, which holds what was written together last
+	Again  func()            // is called when reading begins at the offset
 	Take   func(body []byte) // takes one message
 	Failed func(err error)   // is called with the reason why a channel was lost or could not be opened
 }
@@ -26,7 +27,7 @@ const (
 // Read takes all messages until ctx ends. It begins again after each lost channel.
 func (s Stream) Read(ctx context.Context, conn *Conn) {
 	Consume(ctx, conn, Consuming{
-		Queue: s.Queue, Prefetch: streamPrefetch, Args: amqp091.Table{"x-stream-offset": "first"},
+		Queue: s.Queue, Prefetch: streamPrefetch, Args: amqp091.Table{"x-stream-offset": s.Offset},
 		Serve:  func(_ context.Context, messages <-chan amqp091.Delivery) { s.serve(ctx, messages) },
 		Failed: func(_ context.Context, err error) { s.Failed(err) },
 	})

@@ -206,18 +206,12 @@ func (c *Clock) note(stepped time.Duration, now Instant) {
 func (c *Clock) began() { locked(c, (*history).began) }
 
 // heard takes a record over.
-func (c *Clock) heard(r Record) { locked(c, func(h *history) { h.read(r) }) }
+func (c *Clock) heard(record Steps) { locked(c, func(h *history) { h.read(record) }) }
 
-// recorded is the record that all know.
-func (c *Clock) recorded() (r Record) {
-	locked(c, func(h *history) { r = h.record })
-	return r
-}
-
-// unrecorded is the next record, if there is something new.
-func (c *Clock) unrecorded() (r Record, ok bool) {
-	locked(c, func(h *history) { r, ok = h.unrecorded() })
-	return r, ok
+// settled is what is to be recorded.
+func (c *Clock) settled() (s Steps) {
+	locked(c, func(h *history) { s = h.settled() })
+	return s
 }
 
 func locked(c *Clock, f func(*history)) {

@@ -15,7 +15,7 @@ type simulation struct {
 	t     *testing.T
 	ahead time.Duration // of the broker's clock
 	all   []*process
-	log   []Record
+	log   []Steps
 }
 
 // A process reads the log while it runs.
@@ -43,6 +43,7 @@ func act(t *testing.T, test func(s *simulation)) {
 func (s *simulation) start() *process {
 	f := &fakeBroker{ahead: s.ahead, there: time.Millisecond}
 	p := &process{Clock: newClock(Config{Prefix: "p", Logger: slog.New(slog.DiscardHandler)}, f), f: f}
+	p.read = max(0, len(s.log)-1) // only the end
 	p.catchUp(s.log)
 	p.began()
 	var run sync.WaitGroup
@@ -56,7 +57,7 @@ func (s *simulation) start() *process {
 	return p
 }
 
-func (p *process) catchUp(log []Record) {
+func (p *process) catchUp(log []Steps) {
 	for ; p.read < len(log); p.read++ {
 		p.heard(log[p.read])
 	}
@@ -75,12 +76,20 @@ func (s *simulation) pass(d time.Duration) {
 	for until := time.Now().Add(d); time.Now().Before(until); {
 		time.Sleep(100 * time.Millisecond)
 		for _, p := range s.all {
-			if r, ok := p.unrecorded(); ok {
-				s.log = append(s.log, r)
+			if known := p.settled(); known.total() > s.recorded().total() {
+				s.log = append(s.log, known)
 			}
 			p.catchUp(s.log)
 		}
 	}
+}
+
+// recorded is the end of the log.
+func (s *simulation) recorded() Steps {
+	if len(s.log) == 0 {
+		return nil
+	}
+	return s.log[len(s.log)-1]
 }
 
 // publish returns a message that waits from now on.

@@ -63,11 +63,12 @@ func (s Step) and(next Step) Step {
 	return Step{s.By + next.By, next.Until}
 }
 
-// A Record is all that is known of steps, as processes tell each other.
-type Record struct {
-	Number int           `json:"number"` // of this record. The first of each number counts
-	Total  time.Duration `json:"total"`  // of all steps ever
-	Steps  Steps         `json:"steps"`
+// total is the sum of all steps. Steps become one, but none is dropped.
+func (s Steps) total() (by time.Duration) {
+	for _, step := range s {
+		by += step.By
+	}
+	return by
 }
 
 // A history is what this process knows of steps: what is recorded, and what it saw itself. Two
@@ -75,7 +76,7 @@ type Record struct {
 // step it was: each makes sure that the sum of what was recorded since it began to look is as large
 // as what it saw. Its zero value knows nothing.
 type history struct {
-	record Record
+	record Steps         // of all records that were read, the one with the greatest sum
 	shared time.Duration // recorded since this process began to look
 	seen   time.Duration // seen by this process, settled
 	until  time.Time     // of the last step that it saw
@@ -98,28 +99,22 @@ func (h *history) refine(by time.Duration) { h.last = min(h.last, by) }
 func (h *history) settle() { h.seen, h.last = h.seen+h.last, 0 }
 
 // read takes a record over.
-func (h *history) read(r Record) {
-	if r.Number <= h.record.Number || r.Total < h.record.Total {
-		return
+func (h *history) read(record Steps) {
+	if more := record.total() - h.record.total(); more > 0 {
+		h.shared += more
+		h.record = record
 	}
-	h.shared += r.Total - h.record.Total
-	h.record = r
 }
 
 // steps are all that are known.
-func (h *history) steps() Steps {
-	if missing := h.seen + h.last - h.shared; missing > 0 {
-		return h.record.Steps.with(Step{missing, h.until})
-	}
-	return h.record.Steps
-}
+func (h *history) steps() Steps { return h.with(h.seen + h.last) }
 
-// unrecorded returns the next record, if this process has seen a step that is in none.
-func (h *history) unrecorded() (Record, bool) {
-	missing := h.seen - h.shared
-	if missing <= 0 {
-		return Record{}, false
+// settled are all that are not being measured any more: what is to be recorded.
+func (h *history) settled() Steps { return h.with(h.seen) }
+
+func (h *history) with(seen time.Duration) Steps {
+	if missing := seen - h.shared; missing > 0 {
+		return h.record.with(Step{missing, h.until})
 	}
-	r := h.record
-	return Record{r.Number + 1, r.Total + missing, r.Steps.with(Step{missing, h.until})}, true
+	return h.record
 }

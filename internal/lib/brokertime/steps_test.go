@@ -47,35 +47,27 @@ func TestHistory_OneStepSeenByMany(t *testing.T) {
 	var a, b, late history
 	a.step(time.Hour+time.Second, noon)
 	require.Equal(t, Steps{{time.Hour + time.Second, noon}}, a.steps(), "at once")
-	_, ok := a.unrecorded()
-	require.False(t, ok, "it is still being measured")
+	require.Empty(t, a.settled(), "it is still being measured")
 	a.refine(time.Hour + 3*time.Millisecond)
 	a.refine(time.Hour + 5*time.Millisecond)
 	a.settle()
 	b.step(time.Hour+4*time.Millisecond, noon.Add(5*time.Second))
 	b.settle()
 
-	one, ok := a.unrecorded()
-	require.True(t, ok)
-	two, ok := b.unrecorded()
-	require.True(t, ok)
-	for _, h := range []*history{&a, &b, &late} { // the log has one order for all
+	one, two := a.settled(), b.settled()
+	require.Equal(t, Steps{{time.Hour + 3*time.Millisecond, noon}}, one)
+	for _, h := range []*history{&a, &b, &late} {
 		h.read(one)
 		h.read(two)
 	}
-	_, ok = a.unrecorded()
-	require.False(t, ok)
-	rest, ok := b.unrecorded()
-	require.True(t, ok, "what it saw itself was a millisecond more")
-	require.Equal(t, time.Hour+4*time.Millisecond, rest.Total)
-	require.Len(t, rest.Steps, 1)
-	a.read(rest)
 	late.began() // it looks at the clock after it has read
-	late.read(rest)
-	require.Equal(t, a.steps(), late.steps())
-	require.Equal(t, time.Hour+4*time.Millisecond, late.steps().Shift(noon))
-	late.read(one)
-	require.Equal(t, time.Hour+4*time.Millisecond, late.steps().Shift(noon), "an old one")
+	for _, h := range []*history{&a, &b, &late} {
+		h.read(one) // an old one
+		require.Equal(t, two, h.settled(), "what was seen by who saw more")
+		require.Equal(t, two, h.steps())
+	}
+	late.step(time.Minute, noon.Add(time.Hour))
+	require.Equal(t, time.Hour+time.Minute+4*time.Millisecond, late.steps().total())
 }
 
 // TestHistory_NoLessThanWhatWasSeen: whatever the order in which processes see steps and read records.
@@ -83,7 +75,7 @@ func TestHistory_NoLessThanWhatWasSeen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		processes := make([]history, rapid.IntRange(1, 4).Draw(t, "processes"))
 		read := make([]int, len(processes))
-		var log []Record
+		var log []Steps
 		var sum time.Duration
 		now := noon
 		for range rapid.IntRange(1, 30).Draw(t, "events") {
@@ -99,9 +91,7 @@ func TestHistory_NoLessThanWhatWasSeen(t *testing.T) {
 			case 1:
 				processes[i].settle()
 			case 2:
-				if r, ok := processes[i].unrecorded(); ok {
-					log = append(log, r)
-				}
+				log = append(log, processes[i].settled())
 			case 3:
 				for ; read[i] < len(log); read[i]++ {
 					processes[i].read(log[read[i]])

@@ -59,7 +59,7 @@ func TestPublish_ToAStreamWhoseLeaderIsReplaced(t *testing.T) {
 	reading, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	stored := 0
-	broker.Stream{Queue: stream, Again: func() { stored = 0 }, Failed: func(err error) { t.Error(err) }, Take: func([]byte) {
+	broker.Stream{Queue: stream, Offset: "first", Again: func() { stored = 0 }, Failed: func(err error) { t.Error(err) }, Take: func([]byte) {
 		if stored++; stored == 2+more {
 			stop()
 		}

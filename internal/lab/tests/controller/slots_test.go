@@ -292,8 +292,7 @@ func slotsBrokersClockWasSet(t *testing.T, w *workbench) {
 	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
 	require.NoError(t, d.Close())
 	const step = 3 * time.Second
-	record := fmt.Sprintf(`{"record":{"number":1,"total":%d,"steps":[{"by":%d,"until":%q}]}}`,
-		step, step, time.Now().Add(time.Hour).Format(time.RFC3339))
+	record := fmt.Sprintf(`{"steps":[{"by":%d,"until":%q}]}`, step, time.Now().Add(time.Hour).Format(time.RFC3339))
 	exchange := w.opts.Prefix + ".controller.enter.slots"
 	w.Publish(exchange, "~d:steps", amqp091.Publishing{Body: []byte(record)})
 	for range 2 { // it stays

@@ -1,0 +1,49 @@
+package broker_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+)
+
+// BenchmarkClock_Idle shows what processes that do nothing but know the time cost the broker. Read
+// broker-ms/s, less that of no clock: 10 are a percent of a core. go test -bench Clock_Idle -benchtime 1x.
+func BenchmarkClock_Idle(b *testing.B) {
+	node := rabbittest.Alone(b)
+	const most = 20
+	for _, clocks := range []int{0, 1, 5, most} {
+		b.Run(fmt.Sprintf("clocks=%d", clocks), func(b *testing.B) {
+			r := newStepsRig(b, node.URL(), 1<<20)
+			ctx, cancel := context.WithCancel(b.Context())
+			var run sync.WaitGroup
+			b.Cleanup(func() { cancel(); run.Wait() })
+			for i := range most {
+				publisher, control := open(b, node.URL(), func() {})
+				c := brokertime.New(brokertime.Config{
+					Backend: "test", Prefix: r.shared.Exchange, Logger: slog.New(slog.DiscardHandler), Control: control, Shared: &r.shared,
+					Publish: publisher.PublishDirect,
+				})
+				if i < clocks {
+					run.Go(func() { c.Run(ctx) })
+				}
+			}
+			const settle, measured = 30 * time.Second, 2 * time.Minute
+			time.Sleep(settle)
+			before, err := node.CPU()
+			require.NoError(b, err)
+			time.Sleep(measured)
+			after, err := node.CPU()
+			require.NoError(b, err)
+			b.ReportMetric(float64((after-before).Microseconds())/1e3/measured.Seconds(), "broker-ms/s")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
