@@ -31,6 +31,7 @@ func (s *slotStrategy) Growth() message.Growth {
 // Enter sends a message to the slot of its due time.
 func (s *slotStrategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
 	r := receiptOf(ctx)
+	s.clock.await(ctx)
 	to := s.blueprint.seat(s.clock, m.Key, stamp{to: m.Destinations, bcc: m.BCC, ticket: r != nil}, time.Until(dueTime(m)))
 	if err := r.note(m.Envelope.ID, to); err != nil {
 		return engine.Entry{}, err

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +15,10 @@ type clock interface {
 }
 
 // A brokerClock is a clock that is given later.
-type brokerClock struct{ atomic.Pointer[clock] }
+type brokerClock struct {
+	atomic.Pointer[clock]
+	missed atomic.Int64 // the reading when its time was awaited in vain first; 0: it is known
+}
 
 func (c *brokerClock) set(to clock) { c.Store(&to) }
 
@@ -23,6 +27,28 @@ func (c *brokerClock) read() (r brokertime.Reading, ok bool) {
 		return (*known).Read()
 	}
 	return r, false
+}
+
+// awaitFor is longer than an answer of the broker's usually takes. A clock knows nothing until the
+// next one if this machine's clock was set.
+const awaitFor = 100 * time.Millisecond
+
+// await waits for the time to be known. Where it does not become known that is not done again for
+// each message.
+func (c *brokerClock) await(ctx context.Context) {
+	const every = 2 * time.Millisecond
+	for ctx.Err() == nil {
+		if _, ok := c.read(); ok {
+			c.missed.Store(0)
+			return
+		}
+		now := int64(reading(time.Now()))
+		c.missed.CompareAndSwap(0, now)
+		if now-c.missed.Load() >= int64(awaitFor) {
+			return
+		}
+		time.Sleep(every)
+	}
 }
 
 // dueAt is the due time of a stamp by the broker's clock of now, which may have been set forward

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -65,6 +67,33 @@ func TestSeat_AfterAStep(t *testing.T) {
 		left, ok = fresh.left(c)
 		require.True(t, ok)
 		require.Equal(t, time.Minute, left)
+	})
+}
+
+// TestEnter_AwaitsTheTime for a moment, which may be missing since this machine's clock was set.
+func TestEnter_AwaitsTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slotStrategy{strategy: strategy{blueprint: slotted()}, clock: &brokerClock{}}
+		enter := func(exchange string, took time.Duration) {
+			t.Helper()
+			now := time.Now()
+			m := engine.Wait{Delay: time.Minute, Envelope: message.NewEnvelope(now, time.Minute, "")}
+			to, err := s.Enter(t.Context(), m)
+			require.NoError(t, err)
+			require.Equal(t, exchange, to.Exchange)
+			require.Equal(t, took, time.Since(now))
+		}
+		for range 2 {
+			unknown := &fakeClock{unknown: true}
+			s.clock.set(unknown)
+			enter("p.controller.enter", awaitFor)
+			enter("p.controller.enter", 0)
+			s.clock.set(&fakeClock{})
+			enter("p.controller.enter.slots", 0)
+			s.clock.set(unknown)
+			time.AfterFunc(49*time.Millisecond, func() { s.clock.set(&fakeClock{}) })
+			enter("p.controller.enter.slots", 50*time.Millisecond)
+		}
 	})
 }
 

@@ -55,9 +55,10 @@ type Config struct {
 // A Clock knows the broker's time. Now is safe for concurrent use. Ask and Run are not: call Ask
 // before Run, or alone.
 type Clock struct {
-	cfg   Config
-	wire  wire
-	epoch time.Time
+	cfg     Config
+	wire    wire
+	instant func() Instant
+	wake    chan struct{} // buffered: the time is wanted, and not known
 
 	mu       sync.Mutex
 	estimate estimate
@@ -72,7 +73,11 @@ func New(cfg Config) *Clock {
 	return newClock(cfg, newQueues(cfg))
 }
 
-func newClock(cfg Config, w wire) *Clock { return &Clock{cfg: cfg, wire: w, epoch: time.Now()} }
+func newClock(cfg Config, w wire) *Clock {
+	epoch := time.Now()
+	instant := func() Instant { return InstantAt(time.Now(), epoch) }
+	return &Clock{cfg: cfg, wire: w, instant: instant, wake: make(chan struct{}, 1)}
+}
 
 // A Reading is what is known of the broker's clock at a moment.
 type Reading struct {
@@ -85,14 +90,19 @@ type Reading struct {
 	From time.Time
 }
 
-// Read returns what is known. ok is false before the first answer, and when there was none for a
-// minute.
+// Read returns what is known. ok is false before the first answer, when there was none for a minute,
+// and until the next one, which Run asks for at once, when this machine was suspended or its wall clock
+// was set by a second or more.
 func (c *Clock) Read() (r Reading, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.instant()
 	b, ok := c.estimate.now(now)
 	if !ok {
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
 		return r, false
 	}
 	shown := func(offset time.Duration) time.Time { return time.Unix(0, int64(now.Mono+offset)) }
@@ -108,8 +118,6 @@ func (c *Clock) Now() (t time.Time, uncertainty time.Duration, ok bool) {
 	uncertainty = r.Latest.Sub(r.Earliest)/2 + 1
 	return r.Earliest.Add(uncertainty), uncertainty, true
 }
-
-func (c *Clock) instant() Instant { return InstantAt(time.Now(), c.epoch) }
 
 // Ask asks one question. After the first answer the time is known within ±0.5 s plus half of the
 // round trip.
@@ -248,26 +256,30 @@ func (c *Clock) Run(ctx context.Context) {
 // wait returns true when it is time for the next question, or the consumer was lost; false when ctx
 // has ended.
 func (c *Clock) wait(ctx context.Context, failed bool) bool {
-	pause := retryAfter
-	if !failed {
-		c.mu.Lock()
-		now := c.instant()
-		pause = c.estimate.next(now) - now.Mono
-		c.mu.Unlock()
+	pause, wake := retryAfter, c.wake
+	if failed {
+		wake = nil
+	} else {
+		pause = c.pause()
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-timer.C:
-			return true
-		case _, ok := <-c.wire.answers(): // too late for its question
-			if !ok {
-				c.wire.ended()
-				return true
-			}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
+	case <-wake:
+		return c.wait(ctx, failed) // and for how long
+	case _, ok := <-c.wire.answers(): // too late for its question
+		if !ok {
+			c.wire.ended()
 		}
 	}
+	return true
+}
+
+// pause is the time until the next question.
+func (c *Clock) pause() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.instant()
+	return c.estimate.next(now) - now.Mono
 }

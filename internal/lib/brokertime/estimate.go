@@ -15,6 +15,10 @@ const (
 	mostHalvings = 16
 	// rest is the pause once the interval is fine and was verified. It widens by 2 ms meanwhile.
 	rest = 5 * time.Second
+	// widest, and the round trip, is how wide an interval may be that is used. The first answer gives a
+	// second and its round trip, and drift adds 24 ms until that is stale. An interval is wider where the
+	// machine was suspended, or its wall clock was set: by how much nobody knows before the next answer.
+	widest = time.Second + 50*time.Millisecond
 	// staleAfter is for how long nothing needs to be heard of a clock until it is not known any more.
 	staleAfter = time.Minute
 )
@@ -85,6 +89,7 @@ type asOf struct {
 func (e *estimate) learn(a answer) (stepped time.Duration) {
 	told := a.bounds().after(a.sent, a.received)
 	was := e.bounds.after(e.at, a.received)
+	both := bounds{lo: max(told.lo, was.lo), hi: min(told.hi, was.hi)}
 	rtt := a.received.Mono - a.sent.Mono
 	switch {
 	case !e.known:
@@ -97,8 +102,10 @@ func (e *estimate) learn(a answer) (stepped time.Duration) {
 		stepped = told.hi - was.lo
 		e.ahead = asOf{bounds{was.lo, max(was.hi, e.from(a.received))}, a.received}
 		e.startOver(told, a.received, rtt)
+	case e.tooWide(was):
+		e.startOver(both, a.received, rtt)
 	default:
-		e.bounds = bounds{lo: max(told.lo, was.lo), hi: min(told.hi, was.hi)}
+		e.bounds = both
 		e.at = a.received
 		e.rtt = min(e.rtt, rtt)
 		e.advance()
@@ -154,10 +161,10 @@ func (e *estimate) advance() {
 // broker's clock shows a full second, if the offset is the middle of the interval. For
 // verification it is an offset just outside.
 func (e *estimate) next(now Instant) time.Duration {
-	if !e.known {
+	b, ok := e.now(now)
+	if !ok {
 		return now.Mono
 	}
-	b := e.bounds.after(e.at, now)
 	offset, earliest := b.middle(), now.Mono
 	switch e.turn {
 	case above:
@@ -175,5 +182,9 @@ func (e *estimate) next(now Instant) time.Duration {
 
 // now returns the interval at a moment, and whether it is known.
 func (e *estimate) now(now Instant) (bounds, bool) {
-	return e.bounds.after(e.at, now), e.known && now.AtMost(e.at) <= staleAfter
+	b := e.bounds.after(e.at, now)
+	return b, e.known && now.AtMost(e.at) <= staleAfter && !e.tooWide(b)
 }
+
+// tooWide reports whether an interval is not used.
+func (e *estimate) tooWide(b bounds) bool { return b.width() > widest+e.rtt }

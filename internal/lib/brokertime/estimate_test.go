@@ -51,12 +51,19 @@ func (w *clocks) ask(there, back time.Duration) (stepped time.Duration) {
 // await waits until the next question is to be asked.
 func (w *clocks) await() { w.pass(w.estimate.next(w.now()) - w.mono) }
 
-// holds reports whether the truth is within the bounds.
-func (w *clocks) holds() bool {
-	b, ok := w.estimate.now(w.now())
+// within reports whether the truth is within the bounds.
+func (w *clocks) within() bool {
+	b, _ := w.estimate.now(w.now())
 	offset := w.broker - w.mono
-	return ok && b.lo <= offset && offset <= b.hi
+	return b.lo <= offset && offset <= b.hi
 }
+
+func (w *clocks) known() bool {
+	_, ok := w.estimate.now(w.now())
+	return ok
+}
+
+func (w *clocks) holds() bool { return w.known() && w.within() }
 
 func (w *clocks) width() time.Duration {
 	b, _ := w.estimate.now(w.now())
@@ -152,8 +159,10 @@ func TestEstimate_MachineSuspended(t *testing.T) {
 		w.ask(time.Millisecond, time.Millisecond)
 	}
 	w.suspend(30 * time.Second)
-	require.True(t, w.holds(), "nobody was asked since")
+	require.True(t, w.within(), "nobody was asked since")
 	require.Greater(t, w.width(), 30*time.Second)
+	require.False(t, w.known(), "which is of no use")
+	require.Equal(t, w.mono, w.estimate.next(w.now()), "at once")
 	require.Zero(t, w.ask(time.Millisecond, time.Millisecond), "it was not the broker")
 	require.True(t, w.holds())
 	require.Less(t, w.width(), 2*time.Second)
@@ -162,10 +171,14 @@ func TestEstimate_MachineSuspended(t *testing.T) {
 	w.suspend(time.Second) // while the answer is on its way
 	a.received = w.now()
 	w.estimate.learn(a)
+	require.True(t, w.within())
+	w.ask(time.Millisecond, time.Millisecond)
 	require.True(t, w.holds())
 
-	w.suspend(staleAfter + 1)
-	require.False(t, w.holds(), "stale")
+	w.pass(staleAfter)
+	require.True(t, w.holds(), "drift alone")
+	w.pass(1)
+	require.False(t, w.known(), "stale")
 }
 
 // TestEstimate_MachinesClockIsSet does not matter, but who can tell it from having been suspended?
@@ -177,7 +190,8 @@ func TestEstimate_MachinesClockIsSet(t *testing.T) {
 			w.ask(time.Millisecond, time.Millisecond)
 		}
 		w.wall = w.wall.Add(by)
-		require.True(t, w.holds())
+		require.True(t, w.within())
+		require.Equal(t, by == time.Second, w.known())
 		for range 20 {
 			w.await()
 			require.Zero(t, w.ask(time.Millisecond, time.Millisecond))

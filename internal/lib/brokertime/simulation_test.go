@@ -3,6 +3,7 @@ package brokertime
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +24,7 @@ type process struct {
 	*Clock
 	f    *fakeBroker
 	read int
+	wall atomic.Int64 // by which its machine's wall clock was set
 }
 
 // A waiting message has a due time of the broker's, reckoned when its clock showed since at most.
@@ -43,6 +45,12 @@ func act(t *testing.T, test func(s *simulation)) {
 func (s *simulation) start() *process {
 	f := &fakeBroker{ahead: s.ahead, there: time.Millisecond}
 	p := &process{Clock: newClock(Config{Prefix: "p", Logger: slog.New(slog.DiscardHandler)}, f), f: f}
+	mono := p.instant
+	p.instant = func() Instant {
+		now := mono()
+		now.Wall = now.Wall.Add(time.Duration(p.wall.Load()))
+		return now
+	}
 	p.read = max(0, len(s.log)-1) // only the end
 	p.catchUp(s.log)
 	p.began()
@@ -258,4 +266,28 @@ func TestSimulation_PublisherHearsNothing(t *testing.T) {
 		_, ok := publisher.Read()
 		require.False(t, ok)
 	})
+}
+
+// TestSimulation_WallClockIsSet: that of the publisher's machine, or of the controller's. Each knows
+// the time again after a round trip, if anyone asks it.
+func TestSimulation_WallClockIsSet(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, -time.Minute, 40 * time.Second, 20 * time.Hour} {
+		act(t, func(s *simulation) {
+			publisher, controller := s.start(), s.start()
+			for range 10 { // at any moment between two questions
+				for _, p := range s.all {
+					p.wall.Add(int64(by))
+					_, ok := p.Read()
+					require.False(t, ok)
+				}
+				time.Sleep(3 * time.Millisecond) // the round trip takes one
+				soon := s.publish(publisher, time.Second)
+				s.delivered(controller, soon, 2*time.Second+exact)
+				s.pass(200 * time.Millisecond)
+			}
+			s.pass(20 * time.Second)
+			s.delivered(controller, s.publish(publisher, time.Second), exact)
+			require.Empty(t, s.recorded())
+		})
+	}
 }
