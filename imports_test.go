@@ -57,6 +57,8 @@ var places = []place{
 	{"backend/controller/internal/hold", nil, nil, "a heap is for both wheels: it knows neither messages nor brokers"},
 	{"backend/controller/internal/tenure", nil, nil, "a channel is asked by whoever consumes it"},
 	{"backend/controller/internal/settle", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp"}, []string{amqp}, "it publishes for both wheels, and knows neither"},
+	{"backend/controller/internal/rounds", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp", "backend/controller/internal/hold", "backend/controller/internal/settle", "backend/controller/internal/tenure"},
+		[]string{amqp}, "the wheel of rounds knows nothing of slots"},
 
 	{"retry", []string{"", "internal/lib/attempt", "internal/lib/broker", "internal/lib/message", "internal/lib/objects"}, []string{amqp}, "whoever retries opens the backend that it needs"},
 	{"once", []string{""}, []string{amqp}, "whoever consumes need not be who publishes"},

@@ -43,12 +43,6 @@ func (r *runner) newConsumer(alive context.Context, how router, most, mostBytes 
 	return c
 }
 
-// serve takes messages of the intake until the channel is lost or the runner closes.
-func (r *runner) serve(alive context.Context, messages <-chan amqp091.Delivery) {
-	c := r.newConsumer(alive, rounds{}, mostHeld, mostHeldBytes)
-	c.during(r.ctx, func() { c.take(messages) })
-}
-
 // during runs the holder while take runs, until ctx ends, and then waits for what is being published.
 func (c *consumer) during(ctx context.Context, take func()) {
 	holding, stopHolding := context.WithCancel(c.alive)
@@ -89,39 +83,10 @@ func (c *consumer) begin(d *amqp091.Delivery) {
 	if ch, ok := d.Acknowledger.(*amqp091.Channel); ok {
 		ask = func() error {
 			const noSize, wholeChannel = 0, false
-			return ch.Qos(prefetch, noSize, wholeChannel) // for new consumers, of which there will be none
+			return ch.Qos(mostUnknown, noSize, wholeChannel) // for new consumers, of which there will be none
 		}
 	}
 	c.tenure.Store(newTenure(c.pulse, ask))
-}
-
-// take returns when no more messages come.
-func (c *consumer) take(messages <-chan amqp091.Delivery) {
-	liveness, tick := newLiveness(), time.NewTicker(pingEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case d, ok := <-messages:
-			if !ok {
-				return
-			}
-			liveness.touch()
-			c.handle(&d)
-		case <-tick.C:
-			switch {
-			case c.holder.holds():
-				liveness.touch() // a full memory stops deliveries
-			case liveness.lost():
-				c.log.Warn("the controller's consumer gets no messages although its queue has some; it consumes again",
-					"queue", c.blueprint.names.intake())
-				return
-			case liveness.idle():
-				c.work(func() { c.ping(liveness) })
-			}
-		case <-c.ctx.Done():
-			return
-		}
-	}
 }
 
 // An incoming message has come out of the intake.
@@ -147,12 +112,9 @@ func (c *consumer) handle(d *amqp091.Delivery) {
 	c.begin(d)
 	d = message.UnderUserKey(d)
 	m, err := read(d)
-	switch {
-	case err == nil:
+	if err == nil {
 		c.route(c, m)
-	case isPing(d):
-		c.acknowledge(d)
-	default:
+	} else {
 		c.work(func() { c.keep(d, err) })
 	}
 }

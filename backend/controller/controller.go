@@ -21,7 +21,7 @@
 //
 // A controller that has been idle for three seconds sends a ping through the intake queue: a
 // message with the header x-delayer-ping that expires after a minute. If nothing comes back, it
-// consumes again on a new channel: see ping.go.
+// consumes again on a new channel: see internal/rounds/liveness.go.
 //
 // # How a message waits in slots
 //
@@ -134,12 +134,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
-	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/backend/controller/internal/rounds"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -201,78 +199,23 @@ func (c Config) withDefaults() Config {
 // Close returns the messages that the controller holds to the broker. Another controller, or this
 // one later, delivers them.
 func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
-	b, s, err := newBlueprint(cfg)
+	w, s, err := newShape(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, s, b, cfg.Run.Enabled())
-}
-
-func open(ctx context.Context, s engine.Settings, b blueprint, runs bool) (delayer.Delayer, error) {
-	c, err := engine.Connect(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	rounds := strategy{blueprint: b, limits: b.guarantees(c.MaxPriority())}
-	if b.wheel != nil {
-		return openSlots(ctx, c, s, rounds, runs)
-	}
-	e, err := c.Start(ctx, &rounds)
-	if err != nil || !runs {
-		return engine.Opened(e, err)
-	}
-	r, err := run(ctx, s, b, e.Keeper(), nil)
-	if err != nil {
-		_ = e.Close()
-		return nil, err
-	}
-	return &withController{Engine: e, runner: r}, nil
-}
-
-// openSlots opens a Delayer that learns the broker's time, with a controller if runs is true.
-func openSlots(ctx context.Context, c *engine.Connected, s engine.Settings, base strategy, runs bool) (delayer.Delayer, error) {
-	knows := &brokerClock{}
-	strategy := &slotStrategy{strategy: base, clock: knows}
-	e, err := c.Start(ctx, strategy)
-	if err != nil {
-		return nil, err
-	}
-	strategy.publish = e.PublishDirect
-	d := &withController{Engine: e}
-	shared := base.blueprint.names.shared()
-	shared.Restore = e.Keeper().Redeclare
-	asks := brokertime.New(brokertime.Config{
-		Backend: Name, Prefix: s.Prefix, Logger: s.BrokerOptions("").Slog(), Control: e.Control(), Shared: &shared, Publish: e.PublishDirect,
-	})
-	log, err := brokertime.OpenLog(ctx, asks, brokertime.LogConfig{
-		Queue: base.blueprint.names.steps(), Exchange: base.blueprint.names.enterSlots(), Key: stepsKey, Conn: e.Control().Conn(),
-	})
-	if err == nil {
-		asking, stop := context.WithCancel(context.Background())
-		d.stopAsking = func() { stop(); log.Close() }
-		if err = asks.Ask(ctx); err == nil && runs {
-			d.runner, err = run(ctx, s, base.blueprint, e.Keeper(), knows)
-		}
-		knows.set(asks)
-		d.asking.Go(func() { asks.Run(asking) })
-	}
-	if err != nil {
-		_ = d.Close()
-		return nil, err
-	}
-	return &scheduler{withController: d, prefix: s.Prefix, strategy: strategy}, nil
+	return w.Open(ctx, s, cfg.Run.Enabled())
 }
 
 // Serve runs a controller and nothing else, until ctx ends. It then stops taking messages, waits
 // for those that are being published, hands the others back to the broker and returns nil. Errors
 // are those of Open.
 func Serve(ctx context.Context, cfg Config) error {
-	b, s, err := newBlueprint(cfg)
+	w, s, err := newShape(cfg)
 	if err != nil {
 		return err
 	}
 	s.IgnoreMisrouted = true // it may lack the permissions for that
-	d, err := open(ctx, s, b, true)
+	d, err := w.Open(ctx, s, true)
 	if err != nil {
 		return err
 	}
@@ -282,81 +225,57 @@ func Serve(ctx context.Context, cfg Config) error {
 
 // Topology returns what Open declares. It asks no broker. Errors are ErrConfig.
 func Topology(cfg Config) (topology.Plan, error) {
-	b, s, err := newBlueprint(cfg)
+	w, s, err := newShape(cfg)
 	if err != nil {
 		return topology.Plan{}, err
 	}
-	return s.Whole(b.plan()), nil
+	return s.Whole(w.Plan()), nil
 }
 
 // Limits returns what controllers of this configuration can do. It asks no broker: with quorum
 // queues of RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
 func Limits(cfg Config) (delayer.Limits, error) {
-	b, _, err := newBlueprint(cfg)
-	return b.guarantees(engine.AnyPriority), err
+	w, _, err := newShape(cfg)
+	if err != nil {
+		return delayer.Limits{}, err
+	}
+	return w.Limits(engine.AnyPriority), nil
 }
 
-// newBlueprint checks a configuration. The broker accepts every topology that passes.
-func newBlueprint(cfg Config) (blueprint, engine.Settings, error) {
+// A shape is a wheel of one configuration.
+type shape interface {
+	// Plan is the topology, without the delivery stage.
+	Plan() topology.Plan
+	// Limits returns what controllers of this wheel can do. maxPriority is the broker's.
+	Limits(maxPriority uint8) delayer.Limits
+	// Open opens a Delayer, with a controller beside it if runs is true. After an error nothing is left
+	// open.
+	Open(ctx context.Context, s engine.Settings, runs bool) (delayer.Delayer, error)
+}
+
+// newShape checks a configuration. The broker accepts every topology that passes.
+func newShape(cfg Config) (shape, engine.Settings, error) {
 	s, err := engine.Resolve(cfg.Options, Name)
 	if err != nil {
-		return blueprint{}, s, err
+		return nil, s, err
 	}
 	if cfg.Wheel == "" && (cfg.Levels != 0 || cfg.Tick != 0) {
-		return blueprint{}, s, badWheel("it is not set, which means slots, and levels and tick are of rounds")
+		return nil, s, badWheel("it is not set, which means slots, and levels and tick are of rounds")
 	}
 	cfg = cfg.withDefaults()
-	if cfg.Wheel == Slots {
+	switch cfg.Wheel {
+	case Slots:
 		if s.QueueType != delayer.Quorum {
-			return blueprint{}, s, badWheel(fmt.Sprintf("slots are quorum queues, and queue_type is %s", s.QueueType))
+			return nil, s, badWheel(fmt.Sprintf("slots are quorum queues, and queue_type is %s", s.QueueType))
 		}
-		return blueprint{wheel: wheel.Default(), names: names{s.Prefix}, kind: s.QueueType, stage: s.Stage()}, s, nil
+		return newBlueprint(s), s, nil
+	case Rounds:
+		w, err := rounds.New(s.Prefix, s.QueueType, cfg.Levels, cfg.Tick)
+		return w, s, err
 	}
-	if cfg.Wheel != Rounds {
-		return blueprint{}, s, badConfig("wheel", "%q is neither %s nor %s", cfg.Wheel, Slots, Rounds)
-	}
-	waits, err := newSchedule(cfg.Levels, cfg.Tick)
-	return blueprint{schedule: waits, names: names{s.Prefix}, kind: s.QueueType, stage: s.Stage()}, s, err
+	return nil, s, engine.ConfigError(Name+".wheel", fmt.Errorf("%q is neither %s nor %s", cfg.Wheel, Slots, Rounds), "")
 }
 
 func badWheel(why string) error {
 	return engine.ConfigError(Name+".wheel", errors.New(why), "set controller.wheel: rounds")
-}
-
-func badConfig(field, format string, args ...any) error {
-	return engine.ConfigError(Name+"."+field, fmt.Errorf(format, args...), "")
-}
-
-// withController is a Delayer beside which a controller runs.
-type withController struct {
-	*engine.Engine
-	stop       sync.Once
-	runner     *runner            // nil if none runs here
-	stopAsking context.CancelFunc // for the broker's time; nil for rounds
-	asking     sync.WaitGroup
-}
-
-// Close implements [delayer.Delayer].
-func (c *withController) Close() error {
-	stopped := make(chan struct{})
-	go func() { // both may wait for the broker; at the same time they take no longer than one
-		defer close(stopped)
-		c.stopRunner()
-	}()
-	err := c.Engine.Close()
-	<-stopped
-	return err
-}
-
-// stopRunner returns, to all who call it, once the controller has stopped.
-func (c *withController) stopRunner() {
-	c.stop.Do(func() {
-		if c.stopAsking != nil {
-			c.stopAsking() // what is known serves for a minute
-			c.asking.Wait()
-		}
-		if c.runner != nil {
-			c.runner.close()
-		}
-	})
 }

@@ -10,11 +10,12 @@ type Turn struct{ Begin, End time.Time }
 // because no controller ran, counts for the next turn. It is empty for [Rounds]: their queues do not
 // tell when a message is due. It asks no broker. Errors are ErrConfig.
 func Turns(cfg Config, now time.Time) (map[string]Turn, error) {
-	b, _, err := newBlueprint(cfg)
+	shape, _, err := newShape(cfg)
 	if err != nil {
 		return nil, err
 	}
 	turns := map[string]Turn{}
+	b, _ := shape.(blueprint)
 	for _, slot := range b.wheel.Slots() {
 		begin, end := b.wheel.Serves(slot, now)
 		turns[b.slot(slot)] = Turn{begin, end}

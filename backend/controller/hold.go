@@ -47,13 +47,6 @@ func (h *holder) add(m held) bool {
 	return true
 }
 
-// holds says that there are messages.
-func (h *holder) holds() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.heap) > 0
-}
-
 // drop forgets what is held, once run has ended, and returns by how much that changes the memory.
 func (h *holder) drop() (messages, bytes int) {
 	h.mu.Lock()

@@ -13,15 +13,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/keeper"
 )
 
-const (
-	mostHeld      = 8192     // messages in memory at a time
-	mostHeldBytes = 64 << 20 // and their bodies
-
-	// prefetch leaves room for messages that pass through while the memory is full.
-	prefetch = mostHeld + 1024
-
-	drainTimeout = 10 * time.Second // for what is being published when a runner closes
-)
+const drainTimeout = 10 * time.Second // for what is being published when a runner closes
 
 // A runner is a controller at work. It consumes the intake and asks the broker over one connection,
 // and publishes over another: an alarm blocks only the connections that publish.
@@ -42,7 +34,7 @@ type runner struct {
 	running sync.WaitGroup
 }
 
-// run starts a controller; close ends it. clock is nil for rounds.
+// run starts a controller; close ends it.
 func run(ctx context.Context, s engine.Settings, b blueprint, k *keeper.Keeper, clock *brokerClock) (*runner, error) {
 	opts := s.BrokerOptions("controller")
 	in, err := broker.Dial(ctx, opts)
@@ -62,15 +54,9 @@ func run(ctx context.Context, s engine.Settings, b blueprint, k *keeper.Keeper, 
 	r.publisher = broker.NewPublisher(Name, k.Reconnected, out)
 	r.running.Go(func() { r.pulse.run(r.ctx) })
 	r.running.Go(func() {
-		if clock != nil {
-			h := newHand(r, in, clock)
-			r.running.Go(func() { h.changes.run(r.ctx) })
-			h.run(r.ctx)
-			return
-		}
-		broker.Consume(r.ctx, in, broker.Consuming{
-			Queue: b.names.intake(), Prefetch: prefetch, Serve: r.serve, Failed: r.channelLost,
-		})
+		h := newHand(r, in, clock)
+		r.running.Go(func() { h.changes.run(r.ctx) })
+		h.run(r.ctx)
 	})
 	return r, nil
 }
@@ -88,12 +74,6 @@ func (r *runner) close() {
 	r.control.Close()
 	<-done
 	r.publisher.Close()
-}
-
-// channelLost declares the topology again: the intake may be gone.
-func (r *runner) channelLost(ctx context.Context, err error) {
-	r.log.Warn("the controller lost its channel", "queue", r.blueprint.names.intake(), "error", err)
-	r.declareAgain(ctx)
 }
 
 // declareAgain declares the topology, of which something may be gone.

@@ -49,7 +49,7 @@ const (
 	// quietFor is how long a session must be idle whose turn is over.
 	quietFor = 2 * time.Second
 	// renewAfter is how long a session may be idle at all. If a queue is deleted and declared again
-	// within milliseconds, its consumer gets nothing any more, and is not told: see ping.go.
+	// within milliseconds, its consumer gets nothing any more, and is not told: see internal/rounds/liveness.go.
 	renewAfter = time.Minute
 	// stepped is by how much the broker's clock may disagree with what was known of it.
 	stepped = 10 * time.Second

@@ -135,7 +135,7 @@ func TestLeft_OfAMessageWithoutATime(t *testing.T) {
 }
 
 func TestSlotTopology(t *testing.T) {
-	p := slotted().plan()
+	p := slotted().Plan()
 	require.Equal(t, []topology.Marker{{Name: "p.controller", Config: "p:controller,slots=64x3s+96x1m0s+32x1h0m0s+32x24h0m0s+12x720h0m0s,quorum"}}, p.Markers)
 	require.Len(t, p.Queues, 240)
 	require.Equal(t, "p.controller.wait.seconds.00", p.Queues[1].Name)

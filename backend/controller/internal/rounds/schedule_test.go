@@ -1,4 +1,4 @@
-package controller
+package rounds
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
@@ -68,13 +69,13 @@ func TestHopsNeverExceedWhatRemains(t *testing.T) {
 		if err != nil {
 			t.Skip("no schedule")
 		}
-		most := min(longest/1000, s.ttl(s.levels-1)) * 1000
+		most := min(stamp.Longest/1000, s.ttl(s.levels-1)) * 1000
 		left := time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, "delay"))
 		late := time.Duration(rapid.Int64Range(0, int64(overhead)).Draw(t, "overhead"))
 		for n := 0; ; n++ {
 			require.Less(t, n, 1100, "it comes to an end")
 			level := s.next(left)
-			if level == deliver || level == hold {
+			if level == deliver || level == inMemory {
 				require.Less(t, left, max(s.tick, shortest)+overhead)
 				require.Equal(t, level == deliver, left <= 0)
 				require.GreaterOrEqual(t, left, time.Duration(0), "never late by a hop that lasts no longer than it is taken to")
@@ -83,17 +84,11 @@ func TestHopsNeverExceedWhatRemains(t *testing.T) {
 			require.Less(t, level, s.levels)
 			require.LessOrEqual(t, s.ttl(level)+s.spare, left, "the hop is over before the message is due")
 			if level < s.levels-1 {
-				require.Greater(t, s.ttl(level+1)+s.spare, left, "it is the longest that fits")
+				require.Greater(t, s.ttl(level+1)+s.spare, left, "it is the stamp.Longest that fits")
 			}
 			left -= s.ttl(level) + late
 		}
 	})
-}
-
-func TestWholeMilliseconds(t *testing.T) {
-	for given, want := range map[time.Duration]time.Duration{1: time.Millisecond, time.Millisecond: time.Millisecond, time.Millisecond + 1: 2 * time.Millisecond, longest: longest} {
-		require.Equal(t, want, whole(given), "%v", given)
-	}
 }
 
 func TestAScheduleThatCannotBe(t *testing.T) {

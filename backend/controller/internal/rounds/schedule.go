@@ -1,9 +1,10 @@
-package controller
+package rounds
 
 import (
-	"math"
+	"fmt"
 	"time"
 
+	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
@@ -28,7 +29,7 @@ type schedule struct {
 	memory time.Duration // shorter delays wait in the controller's memory
 }
 
-// newSchedule checks the geometry. The broker accepts every schedule that passes.
+// newSchedule checks the geometry. The broker accepts every schedule that passes. Errors are ErrConfig.
 func newSchedule(levels int, tick time.Duration) (schedule, error) {
 	s := schedule{levels: levels, tick: tick, spare: overhead, memory: max(tick, shortest) + overhead}
 	switch {
@@ -50,27 +51,28 @@ func newSchedule(levels int, tick time.Duration) (schedule, error) {
 	return s, nil
 }
 
-// longest is the longest delay. No sum of delays and times overflows an int64 of nanoseconds.
-const longest = 200 * 365 * 24 * time.Hour
+func badConfig(field, format string, args ...any) error {
+	return engine.ConfigError("controller."+field, fmt.Errorf(format, args...), "")
+}
 
 // ttl is how long the queue of a level holds a message.
 func (s schedule) ttl(level int) time.Duration { return s.tick << level }
 
 // Steps that are no level.
 const (
-	deliver = -1 // it is due
-	hold    = -2 // it waits in memory until it is due
+	deliver  = -1 // it is due
+	inMemory = -2 // it waits in memory until it is due
 )
 
 // next returns the next step of a message with this remaining delay: the level of the longest queue
-// that ends before it is due, or deliver, or hold. Longer delays pass the longest queue several
+// that ends before it is due, or deliver, or inMemory. Longer delays pass the longest queue several
 // times. That takes the fewest hops that these queues allow.
 func (s schedule) next(remaining time.Duration) int {
 	switch {
 	case remaining <= 0:
 		return deliver
 	case remaining < s.memory:
-		return hold
+		return inMemory
 	}
 	for level := s.levels - 1; level > 0; level-- {
 		if s.ttl(level) <= remaining-s.spare {
@@ -88,12 +90,4 @@ func (s schedule) level(wait time.Duration) int {
 		}
 	}
 	return s.levels - 1
-}
-
-// whole rounds a delay up to the resolution.
-func whole(delay time.Duration) time.Duration {
-	if rest := delay % time.Millisecond; rest != 0 && delay <= math.MaxInt64-time.Millisecond {
-		return delay - rest + time.Millisecond
-	}
-	return delay
 }

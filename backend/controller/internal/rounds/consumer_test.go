@@ -1,4 +1,4 @@
-package controller
+package rounds
 
 import (
 	"testing"
@@ -8,26 +8,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/hold"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 )
 
 // TestObserver_Held: what comes into the memory leaves it, released or not.
 func TestObserver_Held(t *testing.T) {
-	b, _, err := newBlueprint(Config{Wheel: Rounds, Tick: time.Minute})
+	w, err := New("p", delayer.Quorum, 20, time.Minute)
 	require.NoError(t, err)
 	var messages, bytes []int
-	c := &consumer{router: rounds{}, holder: newHolder(10, 100), runner: &runner{blueprint: b, observer: delayer.Observer{
+	c := &consumer{held: hold.New[stamp.Message](10, 100), at: &controller{wheel: w, observer: delayer.Observer{
 		Held: func(e delayer.HeldEvent) { messages, bytes = append(messages, e.Messages), append(bytes, e.Bytes) },
 	}}}
 	for _, left := range []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second} {
-		c.route(c, incoming{
-			Delivery: &amqp091.Delivery{Body: []byte("body")}, stamp: stamp{clock: clockID, due: reading(time.Now()) + left},
+		c.route(stamp.Message{
+			Delivery: &amqp091.Delivery{Body: []byte("body")}, Stamp: stamp.Stamp{}.Next(time.Now(), left, 0),
 		})
 	}
 	require.Equal(t, []int{1, 1, 1}, messages)
-	c.changed(c.holder.drop())
+	require.InDelta(t, 10*time.Second, c.release(), float64(time.Second), "until the first is due")
+	c.forget()
 	require.Equal(t, []int{1, 1, 1, -3}, messages)
 	require.Equal(t, []int{4, 4, 4, -12}, bytes)
-	require.False(t, c.holder.holds())
-	c.changed(c.holder.drop())
+	c.changed(0, 0)
 	require.Len(t, messages, 4, "nothing has changed")
 }

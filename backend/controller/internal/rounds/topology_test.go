@@ -1,4 +1,4 @@
-package controller
+package rounds
 
 import (
 	"testing"
@@ -8,13 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/topology"
 )
 
-func TestTopology(t *testing.T) {
-	b := blueprint{schedule: mustSchedule(t, 1, time.Second), names: names{"p"}, kind: delayer.Quorum, stage: delivery.NewStage("p", true)}
+func TestWheel_Plan(t *testing.T) {
+	w := Wheel{schedule: mustSchedule(t, 1, time.Second), names: names{"p"}, kind: delayer.Quorum}
 	require.Equal(t, topology.Plan{
 		Markers: []topology.Marker{{Name: "p.controller", Config: "p:controller,levels=1,tick=1s,quorum"}},
 		Exchanges: []topology.Exchange{
@@ -35,20 +34,20 @@ func TestTopology(t *testing.T) {
 			{Source: "p.controller.enter", Target: "p.controller.intake"},
 			{Source: "p.controller.wait.00", Target: "p.controller.wait.00"},
 		},
-	}, b.plan())
-	b.kind = delayer.Classic
-	require.Equal(t, amqp091.Table{"x-queue-type": "classic", "x-overflow": "reject-publish"}, b.plan().Queues[0].Args)
+	}, w.Plan())
+	w.kind = delayer.Classic
+	require.Equal(t, amqp091.Table{"x-queue-type": "classic", "x-overflow": "reject-publish"}, w.Plan().Queues[0].Args)
 }
 
-func TestConfigNamesEveryFieldThatMatters(t *testing.T) {
+func TestWheel_ConfigNamesEveryFieldThatMatters(t *testing.T) {
 	seen := map[string]bool{}
-	for _, b := range []blueprint{
+	for _, w := range []Wheel{
 		{schedule: schedule{levels: 4, tick: time.Second}, names: names{"p"}, kind: delayer.Quorum},
 		{schedule: schedule{levels: 5, tick: time.Second}, names: names{"p"}, kind: delayer.Quorum},
 		{schedule: schedule{levels: 4, tick: time.Minute}, names: names{"p"}, kind: delayer.Quorum},
 		{schedule: schedule{levels: 4, tick: time.Second}, names: names{"p"}, kind: delayer.Classic},
 	} {
-		require.False(t, seen[b.config()], b.config())
-		seen[b.config()] = true
+		require.False(t, seen[w.config()], w.config())
+		seen[w.config()] = true
 	}
 }

@@ -1,4 +1,4 @@
-package controller
+package rounds
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 )
 
 // FuzzSchedule: with a schedule that is accepted, no step takes longer than what remains of any
@@ -22,20 +23,16 @@ func FuzzSchedule(f *testing.F) {
 			require.ErrorIs(t, err, delayer.ErrConfig)
 			return
 		}
-		remaining := min(time.Duration(delay), longest)
+		remaining := min(time.Duration(delay), stamp.Longest)
 		switch level := s.next(remaining); level {
 		case deliver:
 			require.LessOrEqual(t, remaining, time.Duration(0))
-		case hold:
+		case inMemory:
 			require.True(t, remaining > 0 && remaining < s.memory)
 		default:
 			require.True(t, level >= 0 && level < s.levels)
 			require.Positive(t, s.ttl(level), "it does not overflow")
 			require.LessOrEqual(t, s.ttl(level), remaining)
-		}
-		if w := whole(time.Duration(delay)); delay >= 0 && time.Duration(delay) <= longest {
-			require.GreaterOrEqual(t, w, time.Duration(delay), "never early")
-			require.Zero(t, w%time.Millisecond)
 		}
 	})
 }

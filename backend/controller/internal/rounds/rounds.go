@@ -1,0 +1,81 @@
+// Package rounds is the controller's wheel of rounds: queues whose messages expire after 2^k ticks. A
+// message comes back to a controller after each of them, and is sent to the next, or held for its last
+// moments and delivered. What users need to know of it is on the page of package controller.
+package rounds
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+)
+
+// A Wheel is a wheel of rounds under a prefix.
+type Wheel struct {
+	schedule schedule
+	names    names
+	kind     delayer.QueueType
+}
+
+// New checks the geometry: 1 to 28 levels, and a tick of whole milliseconds up to a minute. The broker
+// accepts the topology of every Wheel. Errors are ErrConfig.
+func New(prefix string, kind delayer.QueueType, levels int, tick time.Duration) (*Wheel, error) {
+	s, err := newSchedule(levels, tick)
+	if err != nil {
+		return nil, err
+	}
+	return &Wheel{schedule: s, names: names{prefix}, kind: kind}, nil
+}
+
+// Limits returns what controllers of this wheel can do. maxPriority is the broker's.
+func (w *Wheel) Limits(maxPriority uint8) delayer.Limits {
+	quorum := w.kind == delayer.Quorum
+	return delayer.Limits{
+		Max:               stamp.Longest,
+		Resolution:        time.Millisecond,
+		SurvivesRestart:   quorum,
+		SurvivesCrash:     quorum,
+		Replicated:        quorum,
+		Ordered:           false, // messages in a controller may overtake each other
+		ReportsUnroutable: true,
+		KeepsUnroutable:   true,
+		ExactTopics:       true,
+		MaxPriority:       maxPriority,
+	}
+}
+
+// Open opens a Delayer, with a controller beside it if runs is true. After an error nothing is left
+// open.
+func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer.Delayer, error) {
+	c, err := engine.Connect(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	e, err := c.Start(ctx, &strategy{wheel: w, limits: w.Limits(c.MaxPriority())})
+	if err != nil || !runs {
+		return engine.Opened(e, err)
+	}
+	at, err := start(ctx, w, s, e.Keeper())
+	if err != nil {
+		_ = e.Close()
+		return nil, err
+	}
+	return &accompanied{Delayer: e, stop: sync.OnceFunc(at.close)}, nil
+}
+
+// accompanied is a Delayer beside which a controller runs.
+type accompanied struct {
+	delayer.Delayer
+	stop func() // the controller; returns, to all who call it, once that has stopped
+}
+
+// Close implements [delayer.Delayer].
+func (a *accompanied) Close() error {
+	var stopping sync.WaitGroup
+	stopping.Go(a.stop) // both may wait for the broker; at the same time they take no longer than one
+	defer stopping.Wait()
+	return a.Delayer.Close()
+}
