@@ -92,8 +92,12 @@
 // lost connection a message may be delivered twice; both copies carry the same id in
 // [delayer.Header].
 //
-// A message that its destination refuses, as a full queue may, is tried again every few seconds and
-// blocks no other. If it has several destinations, the others may get it each time.
+// A message that its destination refuses, as a full queue may, blocks no other. With slots it is tried
+// again every few seconds. With rounds the destination is left alone for a second, and after each
+// further refusal for twice as long, up to 16 seconds. What is due for it meanwhile goes through a
+// queue of rounds again, untried: for at most 16 seconds, or a tick if that is longer. For an exchange
+// each routing key counts as a destination. If a message has several destinations, the others may get
+// it each time.
 //
 // Messages that are due within the same few milliseconds may overtake each other (Limits.Ordered).
 //

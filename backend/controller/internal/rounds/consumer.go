@@ -25,7 +25,7 @@ const (
 
 	drainTimeout = 10 * time.Second // for what is being published when a channel ends
 
-	// postponedFor is about how long a message waits before it is tried again.
+	// postponedFor is about how long a foreign message waits before it is tried again.
 	postponedFor = 5 * time.Second
 )
 
@@ -149,12 +149,17 @@ func (c *consumer) route(m stamp.Message) {
 }
 
 // deliver sends a message that is due to its destination. If the destination refuses it, as a full
-// queue may, or no queue takes it, it goes through a queue and is tried again: messages for one
-// destination must not fill the controller.
+// queue may, or no queue takes it, it goes through a queue and is tried again. So do those behind it,
+// untried, while the destination is left alone: messages for one must not delay those for others.
 func (c *consumer) deliver(m stamp.Message) {
-	refused := c.offer(m.Delivery, func() error { return c.at.settler.Deliver(c.alive, m) })
-	if refused {
-		c.forward(m, c.at.wheel.schedule.level(postponedFor), time.Now(), 0)
+	try := c.at.pauses.Begin(m, time.Now())
+	wait := try.Wait
+	if wait == 0 {
+		err := c.offer(m.Delivery, func() error { return c.at.settler.Deliver(c.alive, m) })
+		wait = c.at.pauses.End(try, err, time.Now())
+	}
+	if wait > 0 {
+		c.forward(m, c.at.wheel.schedule.level(wait), time.Now(), 0)
 	}
 }
 
@@ -162,7 +167,7 @@ func (c *consumer) deliver(m stamp.Message) {
 func (c *consumer) keep(d *amqp091.Delivery, why error) {
 	c.at.warn("the controller got a foreign message; it is kept as unroutable",
 		message.Attr(d), "error", why, "routing_key", d.RoutingKey, "queue", c.at.settler.Stage.Unroutable())
-	if !c.offer(d, func() error { return c.at.settler.Keep(c.alive, d) }) {
+	if !settle.Refused(c.offer(d, func() error { return c.at.settler.Keep(c.alive, d) })) {
 		return
 	}
 	again := message.Again(d, c.at.settler.User)
@@ -189,25 +194,26 @@ func (c *consumer) wait(d *amqp091.Delivery, level int, msg amqp091.Publishing) 
 	}
 }
 
-// offer publishes a message until it is taken, and acknowledges it, or until it is refused.
-func (c *consumer) offer(d *amqp091.Delivery, publish func() error) (refused bool) {
-	var why error
+// offer publishes a message until it is taken, and acknowledges it, or until it is refused, which is
+// the error then.
+func (c *consumer) offer(d *amqp091.Delivery, publish func() error) error {
+	var refused error
 	err := c.retry(d, func() error {
 		err := publish()
 		if settle.Refused(err) {
-			why, err = err, nil
+			refused, err = err, nil
 		}
 		return err
 	})
-	switch {
-	case why != nil:
+	if refused != nil {
 		c.at.warn("no queue accepts a message; the controller tries again in some seconds",
-			"message", d.Headers[delayer.Header], "routing_key", d.RoutingKey, "error", why)
-		return true
-	case err == nil:
+			"message", d.Headers[delayer.Header], "routing_key", d.RoutingKey, "error", refused)
+		return refused
+	}
+	if err == nil {
 		acknowledge(d)
 	}
-	return false
+	return err
 }
 
 const (

@@ -22,6 +22,7 @@ import (
 type controller struct {
 	wheel     *Wheel
 	settler   *settle.Settler
+	pauses    *settle.Pauses // of destinations
 	control   *broker.Control
 	publisher *broker.Publisher
 	keeper    *keeper.Keeper // of the topology
@@ -51,7 +52,7 @@ func start(ctx context.Context, w *Wheel, s engine.Settings, k *keeper.Keeper) (
 	}
 	c := &controller{
 		wheel: w, control: broker.NewControl(in), publisher: broker.NewPublisher(s.Backend, k.Reconnected, out), keeper: k,
-		pulse: tenure.NewPulse(), log: opts.Slog(), observer: s.Observer, backend: s.Backend,
+		pauses: settle.NewPauses(), pulse: tenure.NewPulse(), log: opts.Slog(), observer: s.Observer, backend: s.Backend,
 	}
 	c.settler = &settle.Settler{
 		Backend: s.Backend, Stage: s.Stage(), User: in.User(), Publisher: c.publisher, Keeper: k,
