@@ -146,6 +146,9 @@ func replaceWaiting(ctx context.Context, s *Scene) error {
 			if !waiting.MatchString(name) || len(replaced[r]) == mostReplaced {
 				continue
 			}
+			if after[name] == "" || len(bound) == 0 {
+				return fmt.Errorf("queue %s: what rabbitmqctl prints of its arguments, or of bindings, is not understood", name)
+			}
 			if err := r.replace(ctx, name, after[name], bound[name]); err != nil {
 				return err
 			}
@@ -212,10 +215,7 @@ func (s *Scene) deadLetterExchanges(ctx context.Context) (map[string]string, err
 // consumes it may be faster, and declare it as it was.
 func (r *Run) replace(ctx context.Context, name, after string, bound []binding) (err error) {
 	const attempts = 20
-	args := amqp091.Table{"x-message-ttl": int64(1)}
-	if after != "" {
-		args["x-dead-letter-exchange"] = after
-	}
+	args := amqp091.Table{"x-message-ttl": int64(1), "x-dead-letter-exchange": after}
 	for range attempts {
 		err = r.receiver.client.Do(ctx, func(ch *amqp091.Channel) error {
 			if err := deleteQueue(ch, name); err != nil {
