@@ -39,7 +39,7 @@ func (b blueprint) Open(ctx context.Context, s engine.Settings, runs bool) (dela
 	shared := base.blueprint.names.shared()
 	shared.Restore = e.Keeper().Redeclare
 	asks := brokertime.New(brokertime.Config{
-		Backend: Name, Prefix: s.Prefix, Logger: s.BrokerOptions("").Slog(), Control: e.Control(), Shared: &shared, Publish: e.PublishDirect,
+		Backend: Name, Prefix: s.Prefix, Logger: s.BrokerOptions("").Slog(), Control: e.Control(), Shared: shared, Publish: e.PublishDirect,
 	})
 	log, err := brokertime.OpenLog(ctx, asks, brokertime.LogConfig{
 		Queue: base.blueprint.names.steps(), Exchange: base.blueprint.names.enterSlots(), Key: stepsKey, Conn: e.Control().Conn(),

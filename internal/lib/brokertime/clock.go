@@ -7,20 +7,19 @@
 // full halves the interval. So the first answer gives a second, about ten more a millisecond. After
 // that a few questions every five seconds make up for drift.
 //
-// What is promised: the broker's clock shows a time within ± the uncertainty of the one returned,
-// if neither clock drifts by more than 200 ppm. Whether this machine's wall clock is right, is set, or
-// the machine is suspended does not matter. If the broker's clock is set, that is noticed by one of
-// the next questions, within some 25 seconds, and logged. Until then what is returned is what the
-// clock would show if it had not been set. A virtual machine that was paused together with its wall
-// clock takes that for a step of the broker's.
+// What is promised: the broker's clock shows a time between the two that Read returns, if neither
+// clock drifts by more than 200 ppm. Whether this machine's wall clock is right does not matter. While
+// it was set, or the machine suspended, and no answer has come since, Read returns nothing. If the
+// broker's clock is set, that is noticed by one of the next questions, within some 25 seconds, and
+// logged. Until then what is returned is what the clock would show if it had not been set. A virtual
+// machine that was paused together with its wall clock takes that for a step of the broker's.
 //
 // A step forward makes a time of the broker's come too soon. [Steps] tell how much later it is. A
 // [Log] tells them to processes that start later. Steps of less than some ten milliseconds and
-// round trips are not noticed, and without [Shared] none while no connection was there. A step back
-// makes times late, and is not made up for.
+// round trips are not noticed. A step back makes times late, and is not made up for.
 //
-// In a cluster each node has a clock. A Clock learns that of the node that its Control is connected
-// to, or, with [Shared], that of the node that leads the shared queue, which is the same for all.
+// In a cluster each node has a clock. A Clock learns that of the node that leads the queue [Shared],
+// which is the same for all.
 package brokertime
 
 import (
@@ -43,8 +42,8 @@ type Config struct {
 	Backend string
 	Prefix  string
 	Logger  *slog.Logger
-	Control *broker.Control // its connection owns the queues of the answers, and of the questions
-	Shared  *Shared         // or this is the queue of the questions; nil: none
+	Control *broker.Control // its connection owns the queue of the answers
+	Shared  Shared          // the queue of the questions
 
 	// Publish publishes a question, mandatory and with a confirm. It returns the errors of
 	// [broker.Publisher.PublishDirect]. It is not the connection of Control, which the broker must
@@ -52,7 +51,7 @@ type Config struct {
 	Publish func(context.Context, broker.Publishing) error
 }
 
-// A Clock knows the broker's time. Now is safe for concurrent use. Ask and Run are not: call Ask
+// A Clock knows the broker's time. Read is safe for concurrent use. Ask and Run are not: call Ask
 // before Run, or alone.
 type Clock struct {
 	cfg     Config
@@ -66,12 +65,7 @@ type Clock struct {
 }
 
 // New returns a Clock that knows nothing yet.
-func New(cfg Config) *Clock {
-	if cfg.Shared != nil {
-		return newClock(cfg, newShared(cfg))
-	}
-	return newClock(cfg, newQueues(cfg))
-}
+func New(cfg Config) *Clock { return newClock(cfg, newShared(cfg)) }
 
 func newClock(cfg Config, w wire) *Clock {
 	epoch := time.Now()
@@ -109,16 +103,6 @@ func (c *Clock) Read() (r Reading, ok bool) {
 	return Reading{Earliest: shown(b.lo), Latest: shown(b.hi), From: shown(c.estimate.from(now)), Steps: c.history.steps()}, true
 }
 
-// Now returns what the broker's clock shows, within ± uncertainty. ok is as for Read.
-func (c *Clock) Now() (t time.Time, uncertainty time.Duration, ok bool) {
-	r, ok := c.Read()
-	if !ok {
-		return t, 0, false
-	}
-	uncertainty = r.Latest.Sub(r.Earliest)/2 + 1
-	return r.Earliest.Add(uncertainty), uncertainty, true
-}
-
 // Ask asks one question. After the first answer the time is known within ±0.5 s plus half of the
 // round trip.
 func (c *Clock) Ask(ctx context.Context) error {
@@ -131,20 +115,13 @@ func (c *Clock) Ask(ctx context.Context) error {
 }
 
 func (c *Clock) ask(ctx context.Context) error {
-	elsewhere, err := c.wire.open(ctx)
-	if err != nil {
+	if err := c.wire.open(ctx); err != nil {
 		return err
-	}
-	if elsewhere {
-		c.mu.Lock()
-		c.estimate = estimate{}
-		c.history.settle()
-		c.mu.Unlock()
 	}
 	question := message.NewEnvelope(time.Now(), 0, "")
 	a := answer{sent: c.instant()}
 	if err := c.wire.send(ctx, question); err != nil {
-		c.wire.suspect()
+		c.wire.lost()
 		return err
 	}
 	d, err := c.answer(ctx, question.String())
@@ -170,14 +147,14 @@ func (c *Clock) answer(ctx context.Context, question string) (amqp091.Delivery, 
 		select {
 		case d, ok := <-c.wire.answers():
 			if !ok {
-				c.wire.ended()
+				c.wire.lost()
 				return d, amqp091.ErrClosed
 			}
 			if d.Headers[delayer.Header] == question {
 				return d, nil
 			}
 		case <-ctx.Done():
-			c.wire.suspect()
+			c.wire.lost()
 			return amqp091.Delivery{}, context.Cause(ctx)
 		}
 	}
@@ -270,7 +247,7 @@ func (c *Clock) wait(ctx context.Context, failed bool) bool {
 		return c.wait(ctx, failed) // and for how long
 	case _, ok := <-c.wire.answers(): // too late for its question
 		if !ok {
-			c.wire.ended()
+			c.wire.lost()
 		}
 	}
 	return true

@@ -36,42 +36,55 @@ func (s Shared) Plan() topology.Plan {
 	}
 }
 
+// A wire carries questions to the broker and receives the answers. One goroutine uses it.
+type wire interface {
+	// name is the name of the queue in which questions expire.
+	name() string
+	// open makes sure that the queues and the consumer exist.
+	open(ctx context.Context) error
+	// send sends a question. Its answer has the same envelope.
+	send(ctx context.Context, question message.Envelope) error
+	// answers receives questions that have expired; nil before open.
+	answers() <-chan amqp091.Delivery
+	// lost notes that answers was closed, or an answer did not come: something may have been deleted.
+	lost()
+}
+
 // shared is a wire through a Shared. Answers come back by the second routing key of a question, which
 // is the name of a queue that is exclusive to the control connection.
 type shared struct {
 	Shared
 	publish func(context.Context, broker.Publishing) error
 	back    broker.Returns
-	bound   bool // and no answer was missed since
 	missing bool // something is to be declared again
 }
 
+// namePrefix begins the names of queues for answers.
+func namePrefix(prefix string) string { return prefix + ".clock." }
+
 func newShared(cfg Config) *shared {
-	return &shared{Shared: *cfg.Shared, publish: cfg.Publish, back: broker.Returns{
+	return &shared{Shared: cfg.Shared, publish: cfg.Publish, back: broker.Returns{
 		Control: cfg.Control, Name: namePrefix(cfg.Prefix) + rand.Text()[:8] + ".answers", Exchange: cfg.Shared.Answers,
 	}}
 }
 
-// name implements [wire].
 func (s *shared) name() string { return s.Queue }
 
-// open implements [wire].
-func (s *shared) open(ctx context.Context) (elsewhere bool, err error) {
+func (s *shared) open(ctx context.Context) error {
 	if s.missing {
 		if err := s.Restore(ctx); err != nil {
-			return false, err
+			return err
 		}
 		s.missing = false
 	}
-	if s.bound && s.back.Alive() {
-		return false, nil
+	if s.back.Alive() {
+		return nil
 	}
-	_, err = s.back.Open(ctx, func(*amqp091.Channel) error { return nil })
-	s.bound, s.missing = err == nil, broker.Code(err) == amqp091.NotFound
-	return false, err
+	_, err := s.back.Open(ctx, func(*amqp091.Channel) error { return nil })
+	s.missing = broker.Code(err) == amqp091.NotFound
+	return err
 }
 
-// send implements [wire].
 func (s *shared) send(ctx context.Context, question message.Envelope) error {
 	msg := message.Seal(amqp091.Publishing{DeliveryMode: amqp091.Transient}, question, nil, s.back.Queue())
 	err := s.publish(ctx, broker.Publishing{Exchange: s.Exchange, Key: s.Key, Message: msg})
@@ -79,11 +92,6 @@ func (s *shared) send(ctx context.Context, question message.Envelope) error {
 	return err
 }
 
-// answers implements [wire].
 func (s *shared) answers() <-chan amqp091.Delivery { return s.back.Messages() }
 
-// ended implements [wire].
-func (s *shared) ended() { s.back.Ended() }
-
-// suspect implements [wire].
-func (s *shared) suspect() { s.bound = false }
+func (s *shared) lost() { s.back.Ended() }

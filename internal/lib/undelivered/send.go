@@ -12,7 +12,6 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/broker"
-	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
@@ -23,7 +22,7 @@ type Sender struct {
 	conn      *broker.Conn
 	publisher *broker.Publisher
 	exchanges map[string]string // why nothing can be sent to an exchange, "" where it can
-	clock     *brokertime.Clock
+	time      *brokersTime
 }
 
 // Sender opens a connection to publish on. Once an exchange is found missing, this Sender tries it
@@ -34,10 +33,7 @@ func (b *Client) Sender(ctx context.Context) (*Sender, error) {
 		return nil, err
 	}
 	publisher := broker.NewPublisher(b.opts.Backend, func() {}, conn)
-	clock := brokertime.New(brokertime.Config{
-		Backend: b.opts.Backend, Prefix: b.prefix, Logger: b.opts.Slog(), Control: b.control, Publish: publisher.PublishDirect,
-	})
-	return &Sender{client: b, conn: conn, exchanges: map[string]string{}, publisher: publisher, clock: clock}, nil
+	return &Sender{client: b, conn: conn, exchanges: map[string]string{}, publisher: publisher, time: newBrokersTime(b, publisher)}, nil
 }
 
 // Close ends the connection.
@@ -88,19 +84,6 @@ func (s *Sender) Unfit(ctx context.Context, m *Kept) (string, error) {
 		return "", err
 	}
 	return s.unfit(m, now), nil
-}
-
-// earliest is the broker's time, or up to a second before it, plus the time that the answer took.
-// Nothing depends on how the operator's machine is set.
-func (s *Sender) earliest(ctx context.Context) (time.Time, error) {
-	now, uncertainty, ok := s.clock.Now()
-	if !ok {
-		if err := s.clock.Ask(ctx); err != nil {
-			return time.Time{}, err
-		}
-		now, uncertainty, _ = s.clock.Now()
-	}
-	return now.Add(-uncertainty), nil
 }
 
 func (s *Sender) unfit(m *Kept, now time.Time) string {

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // BenchmarkClock_Idle shows what processes that do nothing but know the time cost the broker. Read
@@ -26,11 +25,8 @@ func BenchmarkClock_Idle(b *testing.B) {
 			var run sync.WaitGroup
 			b.Cleanup(func() { cancel(); run.Wait() })
 			for i := range most {
-				publisher, control := open(b, node.URL(), func() {})
-				c := brokertime.New(brokertime.Config{
-					Backend: "test", Prefix: r.shared.Exchange, Logger: slog.New(slog.DiscardHandler), Control: control, Shared: &r.shared,
-					Publish: publisher.PublishDirect,
-				})
+				r.publisher, r.control = open(b, node.URL(), func() {})
+				c := r.clock(slog.New(slog.DiscardHandler))
 				if i < clocks {
 					run.Go(func() { c.Run(ctx) })
 				}

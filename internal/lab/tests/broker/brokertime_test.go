@@ -13,117 +13,81 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
-	"github.com/delayer-go/delayer/internal/lib/objects"
-	"github.com/delayer-go/delayer/topology"
+	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
 
-// started is a Clock at work until the test ends.
-func started(t *testing.T, address, prefix string) (c *brokertime.Clock, log *rabbittest.Logbook) {
-	t.Helper()
-	return startedWith(t, address, prefix, func(*broker.Control) *brokertime.Shared { return nil })
-}
-
-func startedWith(t *testing.T, address, prefix string, shared func(*broker.Control) *brokertime.Shared) (c *brokertime.Clock, log *rabbittest.Logbook) {
+// run is a Clock at work until the test ends.
+func (r *stepsRig) run(t *testing.T) (c *brokertime.Clock, log *rabbittest.Logbook) {
 	t.Helper()
 	log = new(rabbittest.Logbook)
-	dial := func() *broker.Conn {
-		conn, err := broker.Dial(t.Context(), broker.Options{URL: address, Name: t.Name(), Logger: log.Logger()})
-		require.NoError(t, err)
-		return conn
-	}
-	control, publisher := broker.NewControl(dial()), broker.NewPublisher("test", func() {}, dial())
-	c = brokertime.New(brokertime.Config{
-		Backend: "test", Prefix: prefix, Logger: log.Logger(), Control: control, Shared: shared(control), Publish: publisher.PublishDirect,
-	})
+	c = r.clock(log.Logger())
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { c.Run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		run.Wait()
-		publisher.Close()
-		control.Close()
-	})
+	t.Cleanup(func() { cancel(); run.Wait() })
 	return c, log
 }
 
-// requireRight requires that the broker's clock is that of this machine, which it is.
-func requireRight(t *testing.T, c *brokertime.Clock) (uncertainty time.Duration, ok bool) {
-	t.Helper()
-	before := time.Now()
-	now, uncertainty, ok := c.Now()
-	if ok {
-		require.WithinRange(t, now, before.Add(-uncertainty), time.Now().Add(uncertainty))
-	}
-	return uncertainty, ok
-}
-
-// becomes waits until the time is known, to within more than least and at most most.
-func becomes(t *testing.T, c *brokertime.Clock, least, most time.Duration) {
+// becomes waits until the time is known to so much. It is that of this machine.
+func becomes(t *testing.T, c *brokertime.Clock, width time.Duration) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		uncertainty, ok := requireRight(t, c)
-		return ok && least < uncertainty && uncertainty <= most
+		before := time.Now()
+		now, ok := c.Read()
+		if !ok {
+			return false
+		}
+		require.False(t, now.Earliest.After(time.Now()))
+		require.False(t, now.Latest.Before(before))
+		return now.Latest.Sub(now.Earliest) <= width
 	}, 3*time.Minute, time.Millisecond)
-}
-
-func TestClock_LearnsTheTime(t *testing.T) {
-	t.Parallel()
-	c, log := started(t, rabbittest.Broker(t).URL(), rabbittest.Prefix(t))
-	becomes(t, c, 0, time.Hour)
-	becomes(t, c, 0, 5*time.Millisecond)
-	require.NotContains(t, log.String(), "level=WARN")
 }
 
 // TestClock_Shared: two processes ask through one queue, which is restored when it is deleted.
 func TestClock_Shared(t *testing.T) {
 	t.Parallel()
-	b, prefix := rabbittest.Broker(t), rabbittest.Prefix(t)
-	var control *broker.Control
+	r := newStepsRig(t, rabbittest.Broker(t).URL(), 1<<20)
 	var restored atomic.Int32
-	shared := func(c *broker.Control) *brokertime.Shared {
-		control = c
-		s := brokertime.Shared{Queue: prefix + ".clock", Exchange: prefix + ".enter", Key: "clock", Answers: prefix + ".clock.answers"}
-		plan := s.Plan()
-		plan.Exchanges = append(plan.Exchanges, topology.Exchange{Name: s.Exchange, Kind: topology.Direct})
-		require.NoError(t, objects.Of(c, "test").Apply(t.Context(), plan))
-		s.Restore = func(ctx context.Context) error {
-			restored.Add(1)
-			return objects.Of(c, "test").Apply(ctx, plan)
-		}
-		return &s
+	r.shared.Restore = func(context.Context) error {
+		restored.Add(1)
+		r.declare()
+		return nil
 	}
-	first, _ := startedWith(t, b.URL(), prefix, shared)
-	second, _ := startedWith(t, b.URL(), prefix, shared)
-	becomes(t, first, 0, 20*time.Millisecond)
-	becomes(t, second, 0, 20*time.Millisecond)
-	require.NoError(t, control.Do(t.Context(), func(ch *amqp091.Channel) error {
-		if err := ch.ExchangeDelete(prefix+".clock.answers", false, false); err != nil {
+	first, log := r.run(t)
+	second, _ := r.run(t)
+	becomes(t, first, 10*time.Millisecond)
+	becomes(t, second, 10*time.Millisecond)
+	require.NotContains(t, log.String(), "level=WARN")
+	require.NoError(t, r.control.Do(t.Context(), func(ch *amqp091.Channel) error {
+		if err := ch.ExchangeDelete(r.shared.Answers, false, false); err != nil {
 			return err
 		}
-		_, err := ch.QueueDelete(prefix+".clock", false, false, false)
+		_, err := ch.QueueDelete(r.shared.Queue, false, false, false)
 		return err
 	}))
 	require.Eventually(t, func() bool { return restored.Load() > 0 }, time.Minute, time.Millisecond)
-	first, _ = startedWith(t, b.URL(), prefix, shared)
-	becomes(t, first, 0, time.Second)
+	third, _ := r.run(t)
+	becomes(t, third, 2*time.Second)
 }
 
-// TestClock_Restart: the broker comes back, and the time is learnt anew.
+// TestClock_Restart: the broker comes back, and tells its time.
 func TestClock_Restart(t *testing.T) {
 	b := rabbittest.Alone(t)
-	c, _ := started(t, b.URL(), rabbittest.Prefix(t))
-	becomes(t, c, 0, 20*time.Millisecond)
+	r := newStepsRig(t, b.URL(), 1<<20)
+	c, log := r.run(t)
+	becomes(t, c, 40*time.Millisecond)
 	require.NoError(t, b.Kill())
 	require.NoError(t, b.Run(t.Context()))
-	becomes(t, c, 100*time.Millisecond, time.Hour)
-	becomes(t, c, 0, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(log.String(), "tells its time again")
+	}, time.Minute, time.Millisecond)
+	becomes(t, c, 40*time.Millisecond)
 }
 
-// TestClock_Restricted: names that begin with <prefix>.clock are enough, and nothing is left behind.
-func TestClock_Restricted(t *testing.T) {
+// TestUndelivered_BrokersTimeRestricted: names that begin with <prefix>.clock are enough to ask, and
+// nothing is left behind.
+func TestUndelivered_BrokersTimeRestricted(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Ours(t)
 	prefix := rabbittest.Prefix(t)
@@ -140,14 +104,20 @@ func TestClock_Restricted(t *testing.T) {
 	u.User = url.UserPassword("restricted", "secret")
 	names := func() string { return ctl("list_exchanges", "name") + ctl("list_queues", "name") }
 	t.Run("at work", func(t *testing.T) {
-		c, _ := started(t, u.String(), prefix)
-		becomes(t, c, 0, time.Second)
+		client, err := undelivered.OpenUnroutable(within(t), options(t, u.String()), prefix)
+		require.NoError(t, err)
+		t.Cleanup(client.Close)
+		s := senderOf(t, client)
+		m := undelivered.Kept{Ours: true, Delivery: amqp091.Delivery{RoutingKey: "q"}}
+		m.Envelope.Due = time.Now().Add(5 * time.Second)
+		for early := true; early; { // the time goes on
+			stays, err := s.Unfit(within(t), &m)
+			require.NoError(t, err)
+			if early = stays != ""; !early {
+				require.False(t, time.Now().Before(m.Envelope.Due))
+			}
+		}
 		require.Contains(t, names(), prefix+".clock.")
-
-		ctl("set_policy", "expires", "^"+prefix, `{"expires":1}`)
-		require.Eventually(t, func() bool { return !strings.Contains(names(), ".expiring") }, time.Minute, 100*time.Millisecond)
-		ctl("clear_policy", "expires")
-		require.Eventually(t, func() bool { return strings.Contains(names(), ".expiring") }, time.Minute, 100*time.Millisecond)
 	})
 	require.Eventually(t, func() bool { return !strings.Contains(names(), prefix) }, time.Minute, 100*time.Millisecond)
 }

@@ -52,13 +52,16 @@ func (r *stepsRig) declare() {
 	require.NoError(r, objects.Of(r.control, "test").Apply(r.Context(), r.plan))
 }
 
+func (r *stepsRig) clock(logger *slog.Logger) *brokertime.Clock {
+	return brokertime.New(brokertime.Config{
+		Backend: "test", Prefix: r.shared.Exchange, Logger: logger, Control: r.control, Shared: r.shared, Publish: r.publisher.PublishDirect,
+	})
+}
+
 // open is a process that starts.
 func (r *stepsRig) open() (*brokertime.Clock, *brokertime.Log) {
 	r.Helper()
-	clock := brokertime.New(brokertime.Config{
-		Backend: "test", Prefix: r.shared.Exchange, Logger: slog.New(slog.DiscardHandler), Control: r.control, Shared: &r.shared,
-		Publish: r.publisher.PublishDirect,
-	})
+	clock := r.clock(slog.New(slog.DiscardHandler))
 	log, err := brokertime.OpenLog(within(r), clock, r.log)
 	require.NoError(r, err)
 	return clock, log
