@@ -270,7 +270,7 @@ const mostOverrun = 30 * time.Second
 
 func (c Campaign) row(f Fault, r *Run) Row {
 	t := r.Totals()
-	row := Row{Fault: f, Subject: r.Subject.Name, QueueType: r.Subject.QueueType, Totals: t}
+	row := Row{Fault: f, Subject: r.Subject.Name, QueueType: r.Subject.QueueType, Totals: t, Problems: r.problems}
 	say := func(bad bool, format string, args ...any) {
 		if bad {
 			row.Problems = append(row.Problems, fmt.Sprintf(format, args...))

@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -89,6 +91,7 @@ func TestFaultsOfABroker(t *testing.T) {
 	t.Run("killed", func(t *testing.T) { killed(t, c) })
 	t.Run("network", func(t *testing.T) { expect(t, c, faults.Fault{Name: "network", Inject: faults.Network}) })
 	t.Run("churn", func(t *testing.T) { churn(t, c.Broker) })
+	t.Run("reply queues gone", func(t *testing.T) { replyQueuesGone(t, c) })
 	t.Run("second attempt", func(t *testing.T) { secondAttempt(t, c.Broker) })
 }
 
@@ -100,6 +103,79 @@ func killed(t *testing.T, c faults.Campaign) {
 	ofSlots := rows[len(rows)-1].Totals
 	assert.Positive(t, ofSlots.Cancelled)
 	assert.Positive(t, ofSlots.Postponed)
+}
+
+// replyQueuesGone: a Delayer that holds everybody up while it mends one destination is noticed, and
+// no other.
+func replyQueuesGone(t *testing.T, c faults.Campaign) {
+	t.Helper()
+	broken := subjects()[0]
+	broken.Name = "broken"
+	broken.Open = func(ctx context.Context, urls []string, prefix string) (delayer.Delayer, error) {
+		d, err := subjects()[0].Open(ctx, urls, prefix)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := amqp091.Dial(c.Broker.URL())
+		return &mender{Delayer: d, conn: conn, closed: make(chan struct{})}, err
+	}
+	c.Subjects = append(c.Subjects, broken)
+	c.Hold = 4 * time.Second
+	rows, err := c.Run(t.Context(), named(t, faults.Destinations(), "reply queues gone"))
+	require.NoError(t, err)
+	require.Len(t, rows, len(c.Subjects))
+	t.Log(strings.Join(rows[0].Notes, "\n"))
+	for _, r := range rows {
+		t.Log(r)
+		assert.Equal(t, r.Totals.Confirmed, r.Totals.Delivered+r.Totals.Kept, "every confirmed message arrives, or is kept as unroutable")
+		if r.Subject != broken.Name {
+			assert.Empty(t, r.Problems, r.Subject)
+			continue
+		}
+		require.NotEmpty(t, r.Problems)
+		assert.Contains(t, r.Problems[0], "others were held up")
+	}
+}
+
+// A mender lets nobody publish while it looks for a queue that is gone.
+type mender struct {
+	delayer.Delayer
+	conn   *amqp091.Connection
+	busy   sync.RWMutex
+	closed chan struct{}
+}
+
+func (m *mender) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+	m.busy.RLock()
+	defer m.busy.RUnlock()
+	if exchange == "" {
+		const before = 100 * time.Millisecond // it is due, when a queue in use is still there
+		time.AfterFunc(delay-before, func() { m.mend(key) })
+	}
+	return m.Delayer.Publish(ctx, exchange, key, delay, msg)
+}
+
+func (m *mender) mend(queue string) {
+	ch, err := m.conn.Channel()
+	if err != nil {
+		return // closed
+	}
+	if _, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil); err == nil {
+		_ = ch.Close()
+		return
+	}
+	const mending = time.Second
+	m.busy.Lock()
+	defer m.busy.Unlock()
+	select {
+	case <-time.After(mending):
+	case <-m.closed:
+	}
+}
+
+func (m *mender) Close() error {
+	close(m.closed)
+	return errors.Join(m.Delayer.Close(), m.conn.Close())
 }
 
 func TestFaultsOfACluster(t *testing.T) {

@@ -30,6 +30,9 @@ func (c *pipe) copy(from, to net.Conn, toBroker bool) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
+		if toBroker {
+			c.proxy.asked.Add(int64(n))
+		}
 		if n > 0 && !c.pass(buffer[:n], to, toBroker) {
 			return
 		}

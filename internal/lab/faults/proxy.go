@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,7 @@ type Proxy struct {
 	ctx    context.Context // ended by Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	asked  atomic.Int64 // bytes that clients have sent
 
 	mu      sync.Mutex
 	mode    Mode
@@ -104,6 +106,9 @@ func (p *Proxy) ResetMidFrame() {
 		pipe.doomed.Store(true)
 	}
 }
+
+// Asked is how many bytes clients have sent so far.
+func (p *Proxy) Asked() int64 { return p.asked.Load() }
 
 // Connections is how many connections there are.
 func (p *Proxy) Connections() int { return len(p.open()) }

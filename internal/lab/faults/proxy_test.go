@@ -84,6 +84,7 @@ func TestAProxyPassesAndCuts(t *testing.T) {
 	conn := dial()
 	say(t, conn, "hello")
 	hear(t, conn, "hello")
+	assert.EqualValues(t, len("hello"), p.Asked(), "without the answer")
 	p.Cut()
 	_, err := conn.Read(make([]byte, 1))
 	assert.ErrorIs(t, err, io.EOF)

@@ -80,6 +80,7 @@ type Run struct {
 	running  sync.WaitGroup
 	turn     atomic.Int64  // the number of the last message
 	refused  atomic.Int64  // when Publish last answered that a queue refuses messages
+	deleting sync.Mutex    // guards deleted where a fault deletes several at a time
 	deleted  []span        // by an operator
 	mended   time.Duration // when nothing was broken any more
 	began    time.Duration // publishing, as ended
@@ -89,7 +90,8 @@ type Run struct {
 	cancels     bool          // whether the Delayer's messages can be cancelled
 	ticketDelay time.Duration // of the messages that have a ticket
 
-	onClose []func()
+	onClose  []func()
+	problems []string // that a fault has found itself
 }
 
 // Start declares the destinations, opens the Delayer through the first urls and publishes until
@@ -177,7 +179,7 @@ func (r *Run) once() {
 	}
 	id := int(n)
 	r.Account.Ask(course{ID: id, Asked: r.Account.Now(), Delay: delay})
-	msg := amqp091.Publishing{Body: fmt.Appendf(nil, "%s %d", r.Prefix, id)}
+	msg := r.message(id)
 	var ticket delayer.Ticket
 	err := r.patiently(func(ctx context.Context) (err error) {
 		if ticketed {
@@ -193,6 +195,10 @@ func (r *Run) once() {
 	if err == nil && ticketed {
 		r.change(id, n%ofMessages, ticket)
 	}
+}
+
+func (r *Run) message(id int) amqp091.Publishing {
+	return amqp091.Publishing{Body: fmt.Appendf(nil, "%s %d", r.Prefix, id)}
 }
 
 // change cancels or postpones a message, or does nothing with it, in turn.
@@ -315,7 +321,7 @@ func (r *Run) Close() error {
 	return errors.Join(err, r.receiver.close())
 }
 
-// endProcesses ends the controllers that a fault has left running.
+// endProcesses ends the controllers that a fault has left running, and removes what it has declared.
 func (r *Run) endProcesses() {
 	for _, end := range r.onClose {
 		end()

@@ -17,11 +17,14 @@ type course = account.Course[int]
 const inFlight = 3 * time.Second
 
 // A span says which messages an operator has deleted, or may have: asked for before a time, and due
-// between two. Without dueTo they may be due at any later time.
-type span struct{ asked, dueFrom, dueTo time.Duration }
+// between two. Without dueTo they may be due at any later time. An id says that it is that one only.
+type span struct {
+	asked, dueFrom, dueTo time.Duration
+	id                    int
+}
 
 func (s span) covers(m course) bool {
-	return m.Asked < s.asked && m.Due() > s.dueFrom && (s.dueTo == 0 || m.Due() < s.dueTo)
+	return (s.id == 0 || s.id == m.ID) && m.Asked < s.asked && m.Due() > s.dueFrom && (s.dueTo == 0 || m.Due() < s.dueTo)
 }
 
 // deletedWaiting notes that an operator deleted, from one time to another, the queues where messages
@@ -34,6 +37,14 @@ func (r *Run) deletedWaiting(from, to time.Time) {
 // arrive: what had just come is gone with it.
 func (r *Run) deletedArrived(from, to time.Time) {
 	r.deleted = append(r.deleted, span{asked: r.Account.At(to), dueFrom: r.Account.At(from) - inFlight, dueTo: r.Account.At(to)})
+}
+
+// deletedOne is deletedArrived for one message, whose queue is gone now: it may have come before.
+func (r *Run) deletedOne(id int) {
+	r.deleting.Lock()
+	defer r.deleting.Unlock()
+	now := r.Account.Now()
+	r.deleted = append(r.deleted, span{asked: now, dueTo: now, id: id})
 }
 
 // fixed notes that nothing is broken from now on. The last call counts.

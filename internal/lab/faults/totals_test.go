@@ -83,6 +83,10 @@ func TestRun_Deleted(t *testing.T) {
 	assert.Equal(t, []int{1, 2}, got.Missing, "not what was still waiting elsewhere")
 	assert.Equal(t, 1, got.Revived)
 
+	another := with(soon, func(m *course) { m.ID = 7 })
+	one := []span{{asked: 3 * time.Second, dueTo: 3 * time.Second, id: another.ID}}
+	assert.Equal(t, []int{0}, totals([]course{soon, another}, one, 0).Missing, "only that one was in the queue")
+
 	r.deletedWaiting(from, to)
 	got = totals(all, r.deleted, 0)
 	assert.Equal(t, 2, got.Deleted)
