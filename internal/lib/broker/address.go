@@ -33,6 +33,9 @@ type Options struct {
 	// LargeFrames lets a connection read messages whose headers exceed the frame size. It has no
 	// effect with TLS. Such a connection must not publish.
 	LargeFrames bool
+
+	// Gate stops the connection from being read; nil: it is always read.
+	Gate *Gate
 }
 
 // Slog is the logger to use.

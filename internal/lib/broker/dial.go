@@ -83,6 +83,9 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (co
 			if large {
 				s = &largeFrames{Conn: s}
 			}
+			if opts.Gate != nil {
+				s = newGated(s, opts.Gate)
+			}
 			unhook = context.AfterFunc(ctx, func() { _ = socket.Close() })
 			return s, s.SetDeadline(deadline)
 		},
