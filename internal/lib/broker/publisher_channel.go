@@ -166,7 +166,12 @@ func (c *publisherChannel) await(ctx context.Context, req *request) error {
 		go c.settle(req, w)
 		return c.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended before the broker's confirm")
 	}
-	err = c.outcome(w, req)
+	return c.finish(w, req)
+}
+
+// finish returns the outcome of a message that is confirmed.
+func (c *publisherChannel) finish(w writeResult, req *request) error {
+	err := c.outcome(w, req)
 	c.learn(req, err)
 	w.channel.unconfirmed.Done()
 	c.release(req.slots)

@@ -135,6 +135,9 @@ func (k *Keeper) Declare(ctx context.Context, p topology.Plan) error {
 // declares it again.
 func (k *Keeper) Doubt() { k.doubts.Add(1) }
 
+// Doubted reports whether the topology may be gone: Ensure would declare it.
+func (k *Keeper) Doubted() bool { return k.doubted() }
+
 func (k *Keeper) doubted() bool { return k.doubts.Load() != k.settled.Load() }
 
 // Reconnected is Doubt after a lost connection. What has failed before is tried again soon.

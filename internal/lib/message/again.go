@@ -15,9 +15,26 @@ import (
 func Again(d *amqp091.Delivery, user string) amqp091.Publishing {
 	headers := make(amqp091.Table, len(d.Headers))
 	maps.Copy(headers, d.Headers)
-	for _, name := range [...]string{"x-delivery-count", "x-acquired-count", Came} { // quorum queues count deliveries
+	forgetDeliveries(headers)
+	return received(d, user, headers)
+}
+
+// SealAgain is Seal for a received message, whose own header stays.
+func SealAgain(d *amqp091.Delivery, user string, more amqp091.Table, keys ...any) amqp091.Publishing {
+	header, _ := d.Headers[delayer.Header].(string)
+	sealed := seal(received(d, user, d.Headers), header, more, keys)
+	forgetDeliveries(sealed.Headers)
+	return sealed
+}
+
+// forgetDeliveries removes the headers in which quorum queues count deliveries, and ours.
+func forgetDeliveries(headers amqp091.Table) {
+	for _, name := range [...]string{"x-delivery-count", "x-acquired-count", Came} {
 		delete(headers, name)
 	}
+}
+
+func received(d *amqp091.Delivery, user string, headers amqp091.Table) amqp091.Publishing {
 	if d.UserId != user {
 		user = ""
 	}
