@@ -53,7 +53,11 @@ var places = []place{
 
 	{"backend", []string{"", "topology", "internal/lib", "backend"}, []string{amqp, "go.yaml.in/yaml/v3"}, "the only package that knows all backends"},
 	{"backend/*", []string{"", "topology", "internal/lib"}, []string{amqp}, "no backend imports another"},
-	{"backend/controller/internal/stamp", []string{"", "internal/lib/message", "backend/controller/internal/ticket"}, []string{amqp}, "the header of what waits is pure"},
+	{"backend/controller", []string{"", "topology", "internal/lib", "backend/controller"}, []string{amqp}, "it wires its two wheels"},
+	{"backend/controller/internal/wheel", []string{"internal/lib/brokertime"}, nil, "the machine is pure: it knows the reading of a clock, and no broker"},
+	{"backend/controller/internal/slots", []string{"", "topology", "internal/lib", "backend/controller/internal"}, []string{amqp}, "it runs the machine"},
+	{"backend/controller/internal/stamp", []string{"", "internal/lib/message"}, []string{amqp}, "the header of what waits is pure"},
+	{"backend/controller/internal/simulator", []string{"backend/controller/internal/wheel", "internal/lib/brokertime"}, nil, "what proves the wheel imports nothing but the wheel, and the clock that it is told of"},
 	{"backend/controller/internal/hold", nil, nil, "a heap is for both wheels: it knows neither messages nor brokers"},
 	{"backend/controller/internal/tenure", nil, nil, "a channel is asked by whoever consumes it"},
 	{"backend/controller/internal/settle", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp"}, []string{amqp}, "it publishes for both wheels, and knows neither"},

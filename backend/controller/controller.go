@@ -28,28 +28,24 @@
 // With wheel: slots each queue is for a stretch of time: 3 seconds, a minute, an hour, a day or 30
 // days. Publish puts a message into the slot of its due time, by the broker's clock. Shortly before
 // that time a controller consumes the slot. It holds the messages unacknowledged and publishes each
-// when it is due. A message of a longer slot that is not due within two minutes, or of a minute with
-// more messages than memory holds, first goes down to a shorter slot. Nothing expires, unless a
-// policy has set a message-ttl: then it goes to the intake, and from there to a slot again.
+// when it is due. A message of a longer slot that is not due within two and a half minutes, or of a
+// minute with more messages than memory holds, first goes down to a shorter slot. Nothing expires,
+// unless a policy has set a message-ttl: then it goes to the intake, and from there to a slot again.
 //
-// One controller at a time consumes a slot. If it dies, or is not heard of for two heartbeats (20 to
-// 30 s), the broker gives its messages to another. A controller that was paused publishes nothing
-// before its channel has answered. So a message arrives twice only if the controller dies or is
-// stopped after its publish and before its acknowledgement, which follows within a quarter of
-// a second, or within four where there are many.
+// One controller leads: the one to which the intake delivers. It alone consumes slots. The others stand
+// by. If the leader dies, or is not heard of for two heartbeats (20 to 30 s), or loses a channel, it
+// has lost everything, and the next leads. A controller that stood still publishes nothing before its
+// channels have answered. So a message arrives twice only if the leader dies, loses a channel or is
+// stopped after its publish and before its acknowledgement, which follows within a quarter of a second,
+// or within four where there are many.
 //
-// A controller takes at most 32,000 messages of a slot of 3 seconds, 8,192 of a minute and 1,024 of
-// longer ones, and of each about 32 MiB, by the size of recent messages; 256 of a slot whose time is
-// over. Until its first message it takes 16 of each.
-//
-// A slot is consumed for a while after its time (39 seconds to a month, by level). Who writes a
+// A slot is consumed for a while after its time (87 seconds to a month, by level). Who writes a
 // message as late as that, because a process or the network stood still, finds a consumer there. A
 // message that could not be written in time, because the broker blocked publishers, gets another
-// slot. If it was written, and confirmed late, Publish asks the controllers to search the slot. What
-// lies in a slot at other times, because no controller ran, is looked for when a controller starts and
-// after each lost channel. What remains: a message that the broker reads that late from a publisher
-// that has died. It is found when the slot has its next turn: after 3 minutes, 96 minutes, 32 hours,
-// 32 days or 360 days.
+// slot. If it was written, and confirmed when its slot may have been closed, Publish returns ErrUnknown:
+// it is stored, and comes at the latest when the slot has its next turn, after 4 minutes, 96 minutes,
+// 32 hours, 32 days or 360 days. What lies in a slot at other times, because no controller ran, is
+// looked for when one begins to lead.
 //
 // Due times in slots are by the broker's clock. Publisher and controller learn that clock and its
 // uncertainty: half a second at first, a few milliseconds after some ten seconds. The uncertainty of
@@ -62,12 +58,11 @@
 //
 // # Tickets
 //
-// With wheel: slots messages can be cancelled. Cancel and Postpone write a change into a
-// stream that all controllers read from its beginning. A message with a ticket is delivered only when
-// its controller has read all changes that were accepted for it: it writes a mark into the same stream
-// and waits for it to come back. A change is accepted if it was confirmed five seconds before the
-// message is due. A mark that was sent within the last three of them, or later, is behind it. The two
-// seconds between are for the clocks of a cluster's nodes.
+// With wheel: slots messages can be changed. Cancel and Postpone write a small message, the change, into
+// the slot of the message's due time. It comes down the wheel as messages do, and meets its message in
+// the memory of the leader. A message with a ticket is delivered only when the leader has read all
+// changes that were accepted for it: it writes marks into the slots in which one may be, and waits for
+// them to come back. docs/wheel.md tells why that is enough.
 //
 // # Limits
 //
@@ -76,9 +71,12 @@
 // long (30 minutes by default). The longest queue may wait ten years. More levels mean fewer hops
 // for a long delay.
 //
-// A controller holds messages with their bodies in memory: with rounds up to 9,216, with slots up to
-// the numbers above for each slot that it consumes. For messages of many megabytes another backend is
-// better suited.
+// A controller holds messages with their bodies in memory. With rounds these are up to 9,216 messages.
+// With slots they are up to 64 MiB of messages, or what memory says, and a few more. When memory is full
+// the controller does not read its connection until something has left. If nothing leaves for 30 s, as
+// while an alarm blocks publishers, that connection is lost, and made again. Of the 64 MiB a Delayer
+// needs several times as much for what it has just read and written. For messages of many megabytes
+// another backend is better suited.
 //
 // # Guarantees
 //
@@ -92,12 +90,8 @@
 // lost connection a message may be delivered twice; both copies carry the same id in
 // [delayer.Header].
 //
-// A message that its destination refuses, as a full queue may, blocks no other. With slots it is tried
-// again every few seconds. With rounds the destination is left alone for a second, and after each
-// further refusal for twice as long, up to 16 seconds. What is due for it meanwhile goes through a
-// queue of rounds again, untried: for at most 16 seconds, or a tick if that is longer. For an exchange
-// each routing key counts as a destination. If a message has several destinations, the others may get
-// it each time.
+// A message that its destination refuses, as a full queue may, is tried again every few seconds and
+// blocks no other. If it has several destinations, the others may get it each time.
 //
 // Messages that are due within the same few milliseconds may overtake each other (Limits.Ordered).
 //
@@ -142,6 +136,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/rounds"
+	"github.com/delayer-go/delayer/backend/controller/internal/slots"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -183,15 +178,21 @@ type Config struct {
 	// Run starts a controller beside the Delayer. Default: On. With Off another process must run
 	// one ([Serve], or `delayer controller`). Messages wait until one does.
 	Run delayer.Toggle `yaml:"run"`
+	// Memory is how many bytes of messages a controller of slots holds, with about 1 KiB for each
+	// message, at least 1 MiB. It may be more by a few messages. Default: 64 MiB.
+	Memory int64 `yaml:"memory"`
 }
 
 // Default returns the values that zero fields of a Config stand for.
-func Default() Config { return Config{Wheel: Slots, Levels: 20, Tick: time.Second, Run: delayer.On} }
+func Default() Config {
+	return Config{Wheel: Slots, Levels: 20, Tick: time.Second, Run: delayer.On, Memory: 64 << 20}
+}
 
 func (c Config) withDefaults() Config {
 	def := Default()
 	return Config{
 		Wheel: cmp.Or(c.Wheel, def.Wheel), Levels: cmp.Or(c.Levels, def.Levels), Tick: cmp.Or(c.Tick, def.Tick), Run: cmp.Or(c.Run, def.Run),
+		Memory: cmp.Or(c.Memory, def.Memory),
 	}
 }
 
@@ -257,6 +258,8 @@ type shape interface {
 	Open(ctx context.Context, s engine.Settings, runs bool) (delayer.Delayer, error)
 }
 
+const leastMemory = 1 << 20
+
 // newShape checks a configuration. The broker accepts every topology that passes.
 func newShape(cfg Config) (shape, engine.Settings, error) {
 	s, err := engine.Resolve(cfg.Options, Name)
@@ -269,10 +272,13 @@ func newShape(cfg Config) (shape, engine.Settings, error) {
 	cfg = cfg.withDefaults()
 	switch cfg.Wheel {
 	case Slots:
+		if cfg.Memory < leastMemory {
+			return nil, s, engine.ConfigError(Name+".memory", fmt.Errorf("%d bytes are less than %d", cfg.Memory, leastMemory), "")
+		}
 		if s.QueueType != delayer.Quorum {
 			return nil, s, badWheel(fmt.Sprintf("slots are quorum queues, and queue_type is %s", s.QueueType))
 		}
-		return newBlueprint(s), s, nil
+		return slots.New(s.Prefix, cfg.Memory), s, nil
 	case Rounds:
 		w, err := rounds.New(s.Prefix, s.QueueType, cfg.Levels, cfg.Tick)
 		return w, s, err

@@ -1,6 +1,10 @@
 package controller
 
-import "time"
+import (
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/slots"
+)
 
 // A Turn is the time in which the messages of a slot are due: from Begin, before End.
 type Turn struct{ Begin, End time.Time }
@@ -10,15 +14,15 @@ type Turn struct{ Begin, End time.Time }
 // because no controller ran, counts for the next turn. It is empty for [Rounds]: their queues do not
 // tell when a message is due. It asks no broker. Errors are ErrConfig.
 func Turns(cfg Config, now time.Time) (map[string]Turn, error) {
-	shape, _, err := newShape(cfg)
+	w, _, err := newShape(cfg)
 	if err != nil {
 		return nil, err
 	}
 	turns := map[string]Turn{}
-	b, _ := shape.(blueprint)
-	for _, slot := range b.wheel.Slots() {
-		begin, end := b.wheel.Serves(slot, now)
-		turns[b.slot(slot)] = Turn{begin, end}
+	if w, is := w.(*slots.Wheel); is {
+		for queue, turn := range w.Turns(now) {
+			turns[queue] = Turn(turn)
+		}
 	}
 	return turns, nil
 }

@@ -12,8 +12,8 @@ var examples = map[string][]string{
 		"delayer send --exchange orders --key order.expired --delay 2d --body @order.json --content-type application/json",
 		"delayer send --key jobs --at 2027-01-31T18:00 --message-id report-2027-01 --body -",
 	},
-	"cancel":   {"delayer cancel d1.f3Yx"},
-	"postpone": {"delayer postpone d1.f3Yx 2d", "delayer postpone d1.f3Yx --at 2027-01-31T18:00"},
+	"cancel":   {"delayer cancel d2.f3Yx"},
+	"postpone": {"delayer postpone d2.f3Yx 2d", "delayer postpone d2.f3Yx --at 2027-01-31T18:00"},
 	"status":   {"delayer status", "delayer status --output json"},
 	"messages": {"delayer messages list", "delayer messages retry orders.parked --dry-run"},
 	"messages list": {

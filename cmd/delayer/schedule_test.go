@@ -48,7 +48,7 @@ func TestCancel(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &moved))
 	require.NotEqual(t, sent.Ticket, moved.Ticket)
 	text, _ = run(exitOK, "postpone", moved.Ticket, "2d")
-	require.Regexp(t, `^due \d{4}-.*, ticket d1\.\S+\n$`, text)
+	require.Regexp(t, `^due \d{4}-.*, ticket d2\.\S+\n$`, text)
 	_, stderr := run(exitFailed, "postpone", moved.Ticket, "30m")
 	require.Contains(t, stderr, "(to make a message earlier: Cancel, and Schedule it anew)")
 	_, stderr = run(exitFailed, "postpone", "nonsense", "3h")
@@ -73,12 +73,12 @@ func TestCancel_Errors(t *testing.T) {
 		want   string
 	}{
 		"no ticket":     {[]string{"cancel"}, exitUsage, "<ticket>"},
-		"no delay":      {[]string{"postpone", "d1.x"}, exitUsage, "give a delay, or --at"},
-		"no unit":       {[]string{"postpone", "d1.x", "90"}, exitUsage, "delay"},
-		"ladder":        {[]string{"cancel", "d1.x", "--config", ladder}, exitFailed, "with this configuration messages cannot be cancelled"},
-		"rounds":        {[]string{"postpone", "d1.x", "1h", "--config", rounds}, exitFailed, "with this configuration messages cannot be cancelled"},
-		"nobody there":  {[]string{"cancel", "d1.x", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
-		"nobody there2": {[]string{"postpone", "d1.x", "1h", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
+		"no delay":      {[]string{"postpone", "d2.x"}, exitUsage, "give a delay, or --at"},
+		"no unit":       {[]string{"postpone", "d2.x", "90"}, exitUsage, "delay"},
+		"ladder":        {[]string{"cancel", "d2.x", "--config", ladder}, exitFailed, "with this configuration messages cannot be cancelled"},
+		"rounds":        {[]string{"postpone", "d2.x", "1h", "--config", rounds}, exitFailed, "with this configuration messages cannot be cancelled"},
+		"nobody there":  {[]string{"cancel", "d2.x", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
+		"nobody there2": {[]string{"postpone", "d2.x", "1h", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
 	} {
 		status, stdout, stderr := command(t.Context(), t, c.args...)
 		require.Equal(t, c.status, status, name)

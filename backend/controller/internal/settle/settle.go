@@ -80,13 +80,27 @@ func (s *Settler) again(ctx context.Context, publish func() error) error {
 // Deliver publishes a message that is due to its destinations, and tells the Observer.
 func (s *Settler) Deliver(ctx context.Context, m stamp.Message) error {
 	err := s.deliver(ctx, m)
+	s.Tell(m, err)
+	return err
+}
+
+// Tell tells the Observer of an attempt to deliver a message.
+func (s *Settler) Tell(m stamp.Message, err error) {
 	if delivered := s.Observer.Delivered; delivered != nil {
 		delivered(delayer.DeliveryEvent{
 			Backend: s.Backend, Exchange: m.Envelope.Exchange, Key: m.Delivery.RoutingKey,
 			Lateness: time.Since(m.Envelope.Due), Err: err,
 		})
 	}
-	return err
+}
+
+// Delivery returns a message that is due as it is published to its destinations.
+func (s *Settler) Delivery(m stamp.Message) broker.Publishing {
+	msg := broker.Publishing{Exchange: s.Stage.Exchange(), Key: m.Delivery.RoutingKey, Message: m.Deliver(s.User)}
+	if m.Envelope.Exchange != "" {
+		msg.Exchange = s.Stage.Exchanges() // not through the discard queue, which would hide a return
+	}
+	return msg
 }
 
 // deliver: a message without a matching binding goes to the alternate exchange, and so to the queue for
@@ -100,11 +114,7 @@ func (s *Settler) Deliver(ctx context.Context, m stamp.Message) error {
 // queue are there, and the topology was declared in the second before. Otherwise the error stays.
 func (s *Settler) deliver(ctx context.Context, m stamp.Message) error {
 	exchange := m.Envelope.Exchange
-	msg := broker.Publishing{Exchange: s.Stage.Exchange(), Key: m.Delivery.RoutingKey, Message: m.Deliver(s.User)}
-	if exchange != "" {
-		msg.Exchange = s.Stage.Exchanges() // not through the discard queue, which would hide a return
-	}
-	err := s.Publish(ctx, msg)
+	err := s.Publish(ctx, s.Delivery(m))
 	if !errors.Is(err, broker.ErrReturned) || exchange == "" {
 		return err
 	}

@@ -16,6 +16,9 @@ import (
 // Longest is the longest delay. No sum of delays and times overflows an int64 of nanoseconds.
 const Longest = 200 * 365 * 24 * time.Hour
 
+// Latest is after every due time: ms since 1970, in the year 2500.
+const Latest = 16_725_225_600_000
+
 // Whole rounds a delay up to whole milliseconds, the resolution of a controller.
 func Whole(delay time.Duration) time.Duration {
 	if rest := delay % time.Millisecond; rest != 0 && delay <= math.MaxInt64-time.Millisecond {
@@ -42,11 +45,18 @@ type Stamp struct {
 	Left   time.Duration // what remains of the delay after that
 	At     int64         // the due time in ms by the broker's clock; 0: it was not known
 	Since  int64         // what that clock showed, at most, when it was reckoned
-	Ticket bool          // the message may be cancelled
+	Ticket bool          // the message may be changed
+	Then   [][2]int64    // At and Since of due times after this one, to which it was postponed
 	Key    *string       // the user's routing key; nil: the message has kept it
 	To     []any         // the delivery keys of its destinations, strings
 	BCC    []any         // the user's own BCC, which the broker takes away, strings
 }
+
+// Foreign is the Clock of a stamp whose Due no process may use.
+const Foreign = "broker"
+
+// Own returns what a stamp of this process says as Clock and Due.
+func Own(due time.Duration) (string, time.Duration) { return clock, due }
 
 // Own reports whether this process wrote the stamp, so that Due is by its clock.
 func (s Stamp) Own() bool { return s.Clock == clock }
@@ -105,7 +115,7 @@ func ReadMessage(d *amqp091.Delivery) (m Message, err error) {
 // Wait returns the message as it is published to wait again, with the next stamp. user is that of the
 // connection that publishes it.
 func (m Message) Wait(user string, next Stamp) amqp091.Publishing {
-	return message.Seal(message.Again(m.Delivery, user), m.Envelope, next.Header())
+	return message.SealAgain(m.Delivery, user, next.Header())
 }
 
 // Deliver returns the message as it is published to its destinations.
@@ -114,5 +124,5 @@ func (m Message) Deliver(user string) amqp091.Publishing {
 	if len(m.Stamp.BCC) > 0 {
 		bcc = amqp091.Table{"BCC": m.Stamp.BCC}
 	}
-	return message.Seal(message.Again(m.Delivery, user), m.Envelope, bcc, m.Stamp.To...)
+	return message.SealAgain(m.Delivery, user, bcc, m.Stamp.To...)
 }

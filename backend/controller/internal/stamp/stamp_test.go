@@ -17,6 +17,7 @@ func TestStamp_RoundTrip(t *testing.T) {
 		{Clock: "c", Due: 5, Hop: time.Second, Left: -time.Millisecond, To: []any{"~d:=x"}, BCC: []any{"a", ""}},
 		{Clock: "c", Due: 0, To: []any{"~d:=x", "~d:=y.."}},
 		{Clock: "c", To: []any{"~d:=x"}, At: 7, Since: 6, Ticket: true, Key: &key},
+		{Clock: "c", To: []any{"~d:=x"}, At: 7, Since: 6, Ticket: true, Then: [][2]int64{{8, 7}, {9, 7}}},
 		{Clock: "c", To: []any{"~d:=3: x"}, BCC: []any{" d1:a", "b1:", "\xff\n"}, Key: &none},
 	} {
 		got, err := Read(s.Header())
@@ -31,6 +32,10 @@ func TestRead_SaysWhatIsWrong(t *testing.T) {
 		"- c 5 0 1 0 0 t d4:user":         `has the destination "user"`,
 		"- c 5 0 x 0 0 - d5:~d:=x":        "lacks its times",
 		"- c 5 0 1 0":                     "lacks its times",
+		"- c 5 0 1 0 0 - n5 d5:~d:=x":     "lacks its times",
+		"- c 5 0 1 0 0 - nx,1 d5:~d:=x":   "lacks its times",
+		"- c 5 0 1 0 0 - n0,1 d5:~d:=x":   "impossible later due time",
+		"- c 5 0 1 0 0 - n1,-1 d5:~d:=x":  "impossible later due time",
 		"- c 5 0 1 0 0 x d5:~d:=x":        "lacks its times",
 		"-  5 0 1 0 0 - d5:~d:=x":         "lacks its times",
 		"- c 5 -1 1 0 0 - d5:~d:=x":       "impossible times",
@@ -61,6 +66,7 @@ func TestRead_SaysWhatIsWrong(t *testing.T) {
 // written again, and is then the same.
 func FuzzRead(f *testing.F) {
 	f.Add("- c 5 0 1 0 0 - d5:~d:=x")
+	f.Add("- c 5 0 1 3 2 t n5,2 n6,2 d5:~d:=x")
 	f.Add("3:key c 5 6 -7 8 9 t d5:~d:=x d8:~d:=yyyy b0: b2:\xff ")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := Read(amqp091.Table{message.Stamp: text})

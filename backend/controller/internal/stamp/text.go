@@ -3,25 +3,26 @@ package stamp
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer/backend/controller/internal/ticket"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // A stamp is written as a text, since a table of as many fields costs the broker and its clients
 // several times more to read. It begins as [message.Stamp] says. Then come the clock, the due time,
 // the hop and what is left after it in ns, the due time by the broker's clock and since when in ms,
-// and t for a ticket or - for none. The destinations and the BCC follow, each with its letter:
+// and t for a ticket or - for none. Later due times, the destinations and the BCC follow, each with its
+// letter:
 //
-//	3:key 5BQ2… 71034 0 5000000000 1795329200000 1795329195000 - d26:~d:=… b5:copy1
+//	3:key 5BQ2… 71034 0 5000000000 1795329200000 1795329195000 - n1795329210000,1795329195000 d26:~d:=… b5:copy1
 const (
 	withTicket, withoutTicket = 't', '-'
-	aDestination, aBCC        = 'd', 'b'
+	aNext, aDestination, aBCC = 'n', 'd', 'b'
 )
 
 // Header is the stamp as a message carries it.
@@ -39,6 +40,10 @@ func (s Stamp) text() string {
 		of = withTicket
 	}
 	text = append(text, ' ', of)
+	for _, next := range s.Then {
+		text = strconv.AppendInt(append(text, ' ', aNext), next[0], 10)
+		text = strconv.AppendInt(append(text, ','), next[1], 10)
+	}
 	for _, key := range s.To {
 		text = message.AppendKey(append(text, ' ', aDestination), key.(string))
 	}
@@ -96,7 +101,30 @@ func parse(text string) (s Stamp, err error) {
 		return s, errTimes
 	}
 	s.Ticket = rest[0] == withTicket
-	return s, s.parseKeys(rest[1:])
+	if rest, err = s.parseThen(rest[1:]); err != nil {
+		return s, err
+	}
+	return s, s.parseKeys(rest)
+}
+
+// parseThen reads the later due times, and returns what follows.
+func (s *Stamp) parseThen(text string) (rest string, err error) {
+	for strings.HasPrefix(text, " n") {
+		next, rest, more := strings.Cut(text[len(" n"):], " ")
+		if more {
+			rest = " " + rest
+		}
+		at, since, _ := strings.Cut(next, ",")
+		var due [2]int64
+		if due[0], err = strconv.ParseInt(at, 10, 64); err != nil {
+			return "", errTimes
+		}
+		if due[1], err = strconv.ParseInt(since, 10, 64); err != nil {
+			return "", errTimes
+		}
+		s.Then, text = append(s.Then, due), rest
+	}
+	return text, nil
 }
 
 // parseKeys reads the destinations and the BCC.
@@ -128,10 +156,12 @@ func (s Stamp) check() error {
 		return errTimes
 	case s.Hop < 0 || s.Hop > Longest || s.Left > Longest || s.Left < -Longest || s.Due < 0:
 		return errors.New("has impossible times")
-	case s.At < 0 || s.At > ticket.Latest:
+	case s.At < 0 || s.At > Latest:
 		return errors.New("has an impossible due time")
-	case s.Since < 0 || s.Since > ticket.Latest:
+	case s.Since < 0 || s.Since > Latest:
 		return errors.New("was reckoned at an impossible time")
+	case slices.ContainsFunc(s.Then, func(d [2]int64) bool { return d[0] <= 0 || d[0] > Latest || d[1] <= 0 || d[1] > Latest }):
+		return errors.New("has an impossible later due time")
 	case len(s.To) == 0:
 		return errors.New("has no destination")
 	}

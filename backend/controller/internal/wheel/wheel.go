@@ -1,23 +1,3 @@
-// Package wheel is the geometry of a hierarchical timing wheel whose slots are queues. It is pure:
-// it knows times and names no queue.
-//
-// A level is a ring of slots of the same width. The messages of a slot are due within one width of
-// time, its turn. When the ring has gone round, the slot has its next turn.
-//
-//	        lead   width    linger                       reach
-//	      ├──────┼───────┼──────────┤              ├──────────────────┤
-//	      │ consumed for turn n     │ at rest: nothing comes, nothing is read
-//	──────┴──────┴───────┴──────────┴──────────────┬──────────────────┬────────→ time
-//	                        messages of the next turn may be written  turn n + Slots
-//
-// A publisher writes into the slots that begin at most one reach ahead. A controller consumes a slot
-// from one lead before its turn until one linger after it. The ring is long enough that nobody
-// writes for the next turn while the slot is still consumed for this one:
-//
-//	Slots · Width = Reach + Width + linger
-//
-// So what is in a slot when its consumption ends is nothing, and whoever writes late, by up to one
-// linger, writes into a slot that is still consumed: the message is taken at once.
 package wheel
 
 import (
@@ -26,7 +6,23 @@ import (
 	"time"
 )
 
-// A Level is a ring of slots.
+// A Level is a ring of slots of the same width. The messages of a slot are due within one width of
+// time, its turn. When the ring has gone round, the slot has its next turn.
+//
+//	        lead   width    linger                       reach
+//	      ├──────┼───────┼──────────┤              ├──────────────────┤
+//	      │ consumed for turn n     │ at rest: nothing comes, nothing is read
+//	──────┴──────┴───────┴──────────┴──────────────┬──────────────────┬────────→ time
+//	                        messages of the next turn may be written  turn n + Slots
+//
+// A publisher writes into the slots that begin at most one reach ahead. The leader consumes a slot
+// from one lead before its turn until one linger after it. The ring is long enough that nobody
+// writes for the next turn while the slot is still consumed for this one:
+//
+//	Slots · Width = Reach + Width + linger
+//
+// So what is in a slot when its consumption ends is nothing, and whoever writes late, by up to one
+// linger, writes into a slot that is still consumed: the message is taken at once.
 type Level struct {
 	Name  string // in the names of its queues
 	Slots int
@@ -52,30 +48,30 @@ func (w Wheel) String() string {
 	return strings.Join(rings, "+")
 }
 
-// Default is the wheel of every topology. Each level reaches a turn of the next one and its lead, so
-// that all messages of that turn can go down as soon as it is consumed. The first level lingers for
-// longer than a broker takes to notice that a consumer's machine is gone.
+// Default is the wheel of every topology. Three things are chosen with care:
+//
+//   - Each level reaches a turn of the next one, its lead, and settled more. So all messages of a
+//     turn can go down as soon as its slot is consumed, and no change for one of them is written to
+//     that slot any more: see [Machine].
+//   - The first level lingers for longer than a broker takes to notice that a process is gone, and for
+//     as long again: what that process had written may come late.
+//   - The second level is reached with a delay of more than two minutes: a usual burst takes one hop.
 func Default() Wheel {
 	const day = 24 * time.Hour
 	return Wheel{
-		{Name: "seconds", Slots: 64, Width: 3 * time.Second, Reach: 150 * time.Second, Lead: 3 * time.Second},
+		{Name: "seconds", Slots: 80, Width: 3 * time.Second, Reach: 150 * time.Second, Lead: 3 * time.Second},
 		{Name: "minutes", Slots: 96, Width: time.Minute, Reach: 75 * time.Minute, Lead: time.Minute},
 		{Name: "hours", Slots: 32, Width: time.Hour, Reach: 27 * time.Hour, Lead: 12 * time.Minute},
 		{Name: "days", Slots: 32, Width: day, Reach: 30*day + 12*time.Hour, Lead: 2 * time.Hour},
-		{Name: "months", Slots: 12, Width: 30 * day, Reach: 300 * day, Lead: 12 * time.Hour},
+		{Name: "months", Slots: 12, Width: 30 * day, Reach: 300 * day, Lead: 11 * time.Hour},
 	}
 }
 
-const (
-	// near is the remaining delay that is always held in memory.
-	near = 3 * time.Second
-	// held is the longest remaining delay that is held in memory. The broker closes the channel of
-	// a consumer that holds a message for 30 minutes.
-	held = 2 * time.Minute
-)
-
-// A Slot is one queue.
+// A Slot is one queue of the wheel.
 type Slot struct{ Level, Index int }
+
+// Intake is the queue that is no slot. What has no slot yet goes there, and who consumes it leads.
+var Intake = Slot{Level: -1}
 
 // A Turn is the time for which a slot serves: Number widths after the Unix epoch, for one width.
 type Turn struct {
@@ -83,14 +79,8 @@ type Turn struct {
 	Number int64
 }
 
-// None is the turn of a queue that is no slot.
-var None = Turn{Level: -1}
-
 // Slot is the slot that serves in this turn.
 func (w Wheel) Slot(t Turn) Slot {
-	if t == None {
-		return Slot{Level: -1}
-	}
 	slots := int64(w[t.Level].Slots)
 	return Slot{t.Level, int(((t.Number % slots) + slots) % slots)}
 }
@@ -106,21 +96,15 @@ func (w Wheel) Slots() []Slot {
 	return all
 }
 
-// begin is when a turn begins.
+// begin is when a turn begins, end when it is over.
 func (w Wheel) begin(t Turn) time.Time {
 	return time.UnixMilli(t.Number * w[t.Level].Width.Milliseconds())
 }
+func (w Wheel) end(t Turn) time.Time { return w.begin(t).Add(w[t.Level].Width) }
 
 // opens is when the slot of a turn is consumed from, closes until when.
-func (w Wheel) opens(t Turn) time.Time { return w.begin(t).Add(-w[t.Level].Lead) }
-func (w Wheel) closes(t Turn) time.Time {
-	return w.begin(t).Add(w[t.Level].Width + w[t.Level].linger())
-}
-
-// Past reports whether a turn is over.
-func (w Wheel) Past(t Turn, now time.Time) bool {
-	return !now.Before(w.begin(t).Add(w[t.Level].Width))
-}
+func (w Wheel) opens(t Turn) time.Time  { return w.begin(t).Add(-w[t.Level].Lead) }
+func (w Wheel) closes(t Turn) time.Time { return w.end(t).Add(w[t.Level].linger()) }
 
 // at is the turn of a level at a time.
 func (w Wheel) at(level int, t time.Time) Turn {
@@ -149,10 +133,7 @@ func (w Wheel) Place(now, due time.Time) Turn {
 
 // WriteBy is when a message must have been written that goes to the slot of a turn. It leaves as
 // long again for what a broker may do before the message is in its queue.
-func (w Wheel) WriteBy(t Turn) time.Time {
-	l := w[t.Level]
-	return w.begin(t).Add(l.Width + l.linger()/2)
-}
+func (w Wheel) WriteBy(t Turn) time.Time { return w.end(t).Add(w[t.Level].linger() / 2) }
 
 // Open lists the turns whose slots are to be consumed, by the bounds of the time. No slot is listed
 // twice: where the bounds are far apart, the later turn counts.
@@ -168,16 +149,6 @@ func (w Wheel) Open(earliest, latest time.Time) []Turn {
 	return open
 }
 
-// Serves is the turn whose messages are in a slot: the one that publishers write for, from one reach
-// before it until the slot is at rest.
-func (w Wheel) Serves(s Slot, now time.Time) (begin, end time.Time) {
-	l := w[s.Level]
-	slots, last := int64(l.Slots), w.at(s.Level, now.Add(l.Reach)).Number
-	back := (((last - int64(s.Index)) % slots) + slots) % slots
-	begin = w.begin(Turn{s.Level, last - back})
-	return begin, begin.Add(l.Width)
-}
-
 // Upcoming is the first turn of a slot that is not consumed yet.
 func (w Wheel) Upcoming(s Slot, now time.Time) Turn {
 	l := w[s.Level]
@@ -187,41 +158,12 @@ func (w Wheel) Upcoming(s Slot, now time.Time) Turn {
 	return next
 }
 
-// A Visit is why a slot is consumed.
-type Visit struct {
-	Turn
-	Resting bool // not for its turn, which is still to come, but for what was left behind
-	Fits    bool // memory can hold all of the slot
-}
-
-// A Step is what a controller does with a message.
-type Step int
-
-// The steps.
-const (
-	Deliver Step = iota // it is due
-	Hold                // keep it in memory until it is due
-	Move                // publish it to another slot
-	Leave               // it waits for a later turn of the slot that it is in
-)
-
-// Next decides about a message of a visited slot. to is where Move leads.
-func (w Wheel) Next(v Visit, now, due time.Time) (step Step, to Turn) {
-	remaining := due.Sub(now)
-	switch {
-	case remaining <= 0:
-		return Deliver, to
-	case v.Resting && !due.Before(w.begin(v.Turn)):
-		return Leave, to
-	case remaining <= near, v.Fits && remaining <= held:
-		return Hold, to
-	}
-	to = w.Place(now, due)
-	switch {
-	case to == v.Turn && remaining <= held:
-		return Hold, to
-	case w.Slot(to) == w.Slot(v.Turn):
-		return Leave, to
-	}
-	return Move, to
+// Serves is the turn whose messages are in a slot: the one that publishers write for, from one reach
+// before it until the slot is at rest.
+func (w Wheel) Serves(s Slot, now time.Time) (begin, end time.Time) {
+	l := w[s.Level]
+	slots, last := int64(l.Slots), w.at(s.Level, now.Add(l.Reach)).Number
+	back := (((last - int64(s.Index)) % slots) + slots) % slots
+	begin = w.begin(Turn{s.Level, last - back})
+	return begin, begin.Add(l.Width)
 }

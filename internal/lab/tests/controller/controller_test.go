@@ -324,6 +324,9 @@ func TestOpen_BadConfiguration(t *testing.T) {
 	err = controller.Serve(t.Context(), controller.Config{Options: delayer.Options{Prefix: "p"}, Wheel: controller.Rounds, Tick: time.Hour})
 	require.ErrorIs(t, err, delayer.ErrConfig)
 	require.ErrorContains(t, err, "controller.tick")
+	_, err = controller.Topology(controller.Config{Options: delayer.Options{Prefix: "p"}, Memory: -1})
+	require.ErrorIs(t, err, delayer.ErrConfig)
+	require.ErrorContains(t, err, "controller.memory")
 }
 
 func TestController_FullDestination(t *testing.T) {

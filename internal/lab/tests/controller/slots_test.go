@@ -27,7 +27,7 @@ type ring struct {
 }
 
 var (
-	seconds = ring{"seconds", 64, 3 * time.Second}
+	seconds = ring{"seconds", 80, 3 * time.Second}
 	minutes = ring{"minutes", 96, time.Minute}
 	hours   = ring{"hours", 32, time.Hour}
 	days    = ring{"days", 32, 24 * time.Hour}
@@ -54,7 +54,7 @@ func slots(t *testing.T) (w *workbench, cfg backend.Config) {
 	cfg.Management, cfg.Declare = rabbittest.Broker(t).Management(), delayer.Off
 	all, err := backend.Topology(cfg)
 	require.NoError(t, err)
-	const rings = "slots=64x3s+96x1m0s+32x1h0m0s+32x24h0m0s+12x720h0m0s,"
+	const rings = "slots=80x3s+96x1m0s+32x1h0m0s+32x24h0m0s+12x720h0m0s,"
 	require.Contains(t, fmt.Sprint(all), rings, "the rings above are the wheel's")
 	_, err = backend.Apply(t.Context(), cfg)
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func slots(t *testing.T) (w *workbench, cfg backend.Config) {
 	return w, cfg
 }
 
-// TestSlots declares the slots once for all: there are 236.
+// TestSlots declares the slots once for all: there are 252.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	w, cfg := slots(t)
@@ -80,15 +80,16 @@ func TestSlots(t *testing.T) {
 		{"from the intake", slotsFromTheIntake},
 		{"stragglers", slotsStragglers},
 		{"stragglers in a slow slot", slotsStragglersInASlowSlot},
-		{"search", slotsSearch},
 		{"cancel and postpone", slotsSchedule},
 		{"controllers are killed", slotsControllersAreKilled},
+		{"large after small", slotsLargeAfterSmall},
 		{"observer", slotsObserver},
 		{"a stopped publisher", slotsPublisherStopped},
 		{"delivered just before Close", slotsDeliveredJustBeforeClose},
 		{"stand-alone permissions", func(t *testing.T, w *workbench) { standAlonePermissions(t, w, cfg.Controller) }},
 		{"are full", slotsAreFull},
 		{"expire under a policy", slotsExpireUnderAPolicy},
+		{"foreign messages are kept", slotsForeignMessagesAreKept},
 		{"are deleted or purged", slotsAreDeletedOrPurged},
 		{"broker's clock was set", slotsBrokersClockWasSet}, // last: what it records stays
 	} {
@@ -228,29 +229,6 @@ func slotsStragglersInASlowSlot(t *testing.T, w *workbench) {
 	require.NoError(t, d.Close())
 }
 
-// slotsSearch: a message that was written so late that its slot was at rest is behind those of the
-// next turn. Its publisher knows that, and asks for a search.
-func slotsSearch(t *testing.T, w *workbench) {
-	d := w.slots(delayer.On)
-	queue := w.queue()
-	got := w.Consume(queue)
-	overdue := w.stamped(d, queue)
-	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
-	const others, ahead = 40, 40 * time.Minute // more than are taken when slots are looked at
-	index := minutes.index(ahead)
-	slot := minutes.queue(w.opts.Prefix, index)
-	future := w.stampedFor(queue, time.Now().Add(ahead))
-	future.MessageId = "another"
-	w.Publish("", slot, slices.Repeat([]amqp091.Publishing{future}, others)...)
-	w.Publish("", slot, overdue)
-	w.holds(slot, others+1)
-	ask := amqp091.Publishing{Headers: amqp091.Table{"x-delayer-search": fmt.Sprintf("1.%d", index)}}
-	w.Publish("", w.opts.Prefix+".controller.intake", ask)
-	require.Equal(t, "straggler", rabbittest.Next(w, got).MessageId)
-	w.holds(slot, others) // when the search is over
-	require.NoError(t, d.Close())
-}
-
 // slotsDeliveredJustBeforeClose: what was delivered is acknowledged when Close returns. What is held
 // goes back.
 func slotsDeliveredJustBeforeClose(t *testing.T, w *workbench) {
@@ -384,13 +362,49 @@ func slotsExpireUnderAPolicy(t *testing.T, w *workbench) {
 	}
 	d := w.slots(delayer.On)
 	clearPolicy := w.policy(b, "seconds", `{"message-ttl":500}`)
-	queue, a := w.queue(), newMessages()
+	queue := w.queue()
+	p := w.planner(d, queue)
 	for i := range 10 {
-		w.publish(d, queue, a, fmt.Sprint(i), time.Duration(6000+20*i)*time.Millisecond)
+		w.publish(d, queue, p.messages, fmt.Sprint(i), time.Duration(6000+20*i)*time.Millisecond)
 	}
-	w.settle(w.Consume(queue), a)
+	p.half(10, 12*time.Second) // changes expire as well
+	w.settle(w.Consume(queue), p.messages)
 	require.NoError(t, clearPolicy())
 	require.NoError(t, d.Close())
+}
+
+// slotsForeignMessagesAreKept: what somebody puts into a queue by hand is for an operator to see, whatever
+// it pretends to be.
+func slotsForeignMessagesAreKept(t *testing.T, w *workbench) {
+	d := w.slots(delayer.On)
+	queue := w.queue()
+	got := w.Consume(queue)
+	w.stamped(d, queue)
+	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
+	unroutable := w.Consume(w.opts.Prefix + ".unroutable")
+	forged := []amqp091.Table{
+		nil, {message.Stamp: "x"}, {message.Stamp: amqp091.Table{"clock": "c"}}, {"x-delayer-wheel": "change x"},
+		{"x-delayer-wheel": "change x 0 0 0 0"}, {"x-delayer-wheel": "mark"}, {"x-delayer-wheel": "summons of mine"},
+	}
+	for _, to := range []string{w.opts.Prefix + ".controller.intake", w.slot(seconds, 0), w.slot(minutes, 0)} {
+		for _, headers := range forged {
+			w.Publish("", to, amqp091.Publishing{Headers: headers, Expiration: "100000", Body: []byte("as it was")})
+		}
+		// These pretend well. They are a mark and a change that nobody waits for.
+		w.Publish("", to, amqp091.Publishing{Headers: amqp091.Table{"x-delayer-wheel": "mark somebody 1"}})
+		change := fmt.Sprintf("change nobody %d %d 0 0", time.Now().UnixMilli(), time.Now().UnixMilli())
+		w.Publish("", to, amqp091.Publishing{Headers: amqp091.Table{"x-delayer-wheel": change}})
+		for range forged {
+			m := rabbittest.Next(w, unroutable)
+			require.Equal(t, "as it was", string(m.Body))
+			require.Empty(t, m.Expiration, "it shall stay")
+		}
+	}
+	a := newMessages()
+	w.publish(d, queue, a, "behind", 100*time.Millisecond)
+	w.settle(got, a)
+	require.NoError(t, d.Close())
+	require.Empty(t, unroutable)
 }
 
 // slotsFromTheIntake: a publisher that does not know the broker's time leaves it to a controller

@@ -1,0 +1,93 @@
+package slots
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+)
+
+// A clock tells the moment, by the clocks of this process and what is known of the broker's. It is
+// opened after the engine, whose connections it uses.
+type clock struct {
+	broker atomic.Pointer[brokertime.Clock]
+	vain   atomic.Int64 // when it was last waited for in vain, by [stamp.Reading]
+}
+
+// now is this moment.
+func (c *clock) now() wheel.Now {
+	at := time.Now()
+	now := wheel.Now{Mono: stamp.Reading(at), Wall: at.Round(0)}
+	if known := c.broker.Load(); known != nil {
+		now.Clock, now.Known = known.Read()
+	}
+	return now
+}
+
+const lookAgain = 50 * time.Millisecond
+
+// wait returns once the broker's time is known, or ctx ends: then it is not.
+func (c *clock) wait(ctx context.Context) wheel.Now {
+	for {
+		now := c.now()
+		if now.Known {
+			return now
+		}
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return now
+		}
+	}
+}
+
+const (
+	// briefly is how long a message waits for the broker's time before it goes to the intake, and
+	// another within notAgainFor of it not at all.
+	briefly     = time.Second
+	notAgainFor = 5 * time.Second
+)
+
+// waitBriefly is wait for one of many messages.
+func (c *clock) waitBriefly(ctx context.Context) wheel.Now {
+	now := c.now()
+	vain := time.Duration(c.vain.Load())
+	if now.Known || vain != 0 && now.Mono-vain < notAgainFor {
+		return now
+	}
+	ctx, cancel := context.WithTimeout(ctx, briefly)
+	defer cancel()
+	if now = c.wait(ctx); !now.Known {
+		c.vain.Store(int64(now.Mono))
+	}
+	return now
+}
+
+// open learns the broker's time until it is stopped.
+func (c *clock) open(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine) (stop func(), err error) {
+	shared := w.names.shared()
+	shared.Restore = e.Keeper().Redeclare
+	asks := brokertime.New(brokertime.Config{
+		Backend: s.Backend, Prefix: s.Prefix, Logger: s.BrokerOptions("").Slog(), Control: e.Control(), Shared: shared, Publish: e.PublishDirect,
+	})
+	log, err := brokertime.OpenLog(ctx, asks, brokertime.LogConfig{
+		Queue: w.names.steps(), Exchange: w.names.enterSlots(), Key: stepsKey, Conn: e.Control().Conn(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := asks.Ask(ctx); err != nil {
+		log.Close()
+		return nil, err
+	}
+	c.broker.Store(asks)
+	asking, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { asks.Run(asking) })
+	return func() { cancel(); log.Close(); running.Wait() }, nil
+}

@@ -1,0 +1,200 @@
+package slots
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/message"
+)
+
+// What the machine wants published is posted: a Poster says later what became of it. What needs more than
+// one step, because something is missing, is published in a goroutine of its own.
+
+// attemptFor is how long one attempt to publish may take.
+const attemptFor = 5 * time.Minute
+
+// A flight is a message of the machine's that is being published.
+type flight struct {
+	carried *carried
+	sealed  amqp091.Publishing
+	to      *wheel.Turn // nil: it is delivered
+}
+
+// Deliver implements [wheel.Shell].
+func (t *tenure) Deliver(m *wheel.Message) {
+	if t.over {
+		return
+	}
+	c := carriedBy(m)
+	c.follow()
+	if t.keeper.Doubted() {
+		t.deliver(c)
+		return
+	}
+	msg := t.settler.Delivery(c.message)
+	t.post(msg, &flight{carried: c, sealed: msg.Message})
+}
+
+// deliver takes the steps that it needs.
+func (t *tenure) deliver(c *carried) {
+	t.fly(c, func(ctx context.Context) error { return t.settler.Deliver(ctx, c.message) })
+}
+
+// Move implements [wheel.Shell].
+func (t *tenure) Move(m *wheel.Message, to wheel.Turn, within time.Duration) {
+	if t.over {
+		return
+	}
+	c := carriedBy(m)
+	c.follow()
+	msg := t.toSlot(t.wheel.wheel.Slot(to), c.next(t.settler.User))
+	msg.Before = time.Now().Add(within)
+	if t.keeper.Doubted() {
+		t.move(c, to, msg)
+		return
+	}
+	t.post(msg, &flight{carried: c, sealed: msg.Message, to: &to})
+}
+
+func (t *tenure) move(c *carried, to wheel.Turn, msg broker.Publishing) {
+	t.fly(c, func(ctx context.Context) error {
+		err := t.settler.Publish(ctx, msg)
+		t.round(to, err)
+		return err
+	})
+}
+
+// round tells the observer.
+func (t *tenure) round(to wheel.Turn, err error) {
+	if round := t.observer.Round; round != nil && err == nil {
+		round(delayer.RoundEvent{Backend: t.backend, Wait: t.wheel.wheel[to.Level].Width})
+	}
+}
+
+func (t *tenure) toSlot(s wheel.Slot, msg amqp091.Publishing) broker.Publishing {
+	return broker.Publishing{Exchange: t.wheel.names.enterSlots(), Key: t.wheel.names.slotKey(s), Sole: true, Message: msg}
+}
+
+func (t *tenure) post(msg broker.Publishing, f *flight) {
+	t.flying.Add(1)
+	t.poster.Post(msg, f)
+}
+
+// posted takes answers of the poster.
+func (t *tenure) posted(answers []broker.Answer) {
+	defer t.flying.Add(-len(answers))
+	t.happened(func(now wheel.Now) {
+		for _, a := range answers {
+			t.land(now, a.Tag.(*flight), a.Err)
+		}
+	})
+}
+
+// land says what became of a message that was posted.
+func (t *tenure) land(now wheel.Now, f *flight, err error) {
+	c := f.carried
+	if errors.Is(err, broker.ErrReturned) && !t.over { // the topology may be gone, or this is its end
+		t.deliverAgain(f)
+		return
+	}
+	if f.to == nil {
+		t.settler.Tell(c.message, err)
+	} else {
+		t.round(*f.to, err)
+	}
+	if err == nil {
+		message.Recycle(f.sealed) // otherwise it may still be being written
+	}
+	t.stored(now, c, err)
+}
+
+// deliverAgain takes the steps that a message needs that no queue has taken.
+func (t *tenure) deliverAgain(f *flight) {
+	if f.to == nil {
+		t.deliver(f.carried)
+		return
+	}
+	t.keeper.Doubt()
+	t.fly(f.carried, func(context.Context) error { return broker.ErrReturned })
+}
+
+// fly publishes something of a message in the background, and says what became of it.
+func (t *tenure) fly(c *carried, publish func(ctx context.Context) error) {
+	if t.over {
+		return
+	}
+	t.flying.Add(1)
+	go func() {
+		defer t.flying.Done()
+		ctx, cancel := context.WithTimeout(t.publish, attemptFor)
+		defer cancel()
+		err := t.keeper.Ensure(ctx)
+		if err == nil {
+			err = publish(ctx)
+		}
+		t.happened(func(now wheel.Now) { t.stored(now, c, err) })
+	}()
+}
+
+// stored tells the machine what became of a message.
+func (t *tenure) stored(now wheel.Now, c *carried, err error) {
+	outcome := wheel.Accepted
+	switch {
+	case err == nil:
+	case settle.Refused(err):
+		outcome = wheel.Refused
+		t.warn("no queue accepts a message; the controller tries again in some seconds", "message", c.wheel.ID, "error", err)
+	default:
+		outcome = wheel.Unknown
+		if !errors.Is(err, broker.ErrStale) && t.ctx.Err() == nil {
+			t.warn("the controller cannot publish a message; it tries again", "message", c.wheel.ID, "error", err)
+		}
+	}
+	t.machine.Stored(now, &c.wheel, outcome)
+}
+
+// Keep implements [wheel.Shell].
+func (t *tenure) Keep(m *wheel.Message) {
+	c := carriedBy(m)
+	t.warn("the controller got a foreign message; it is kept as unroutable",
+		message.Attr(c.outer), "error", c.foreign, "routing_key", c.outer.RoutingKey, "queue", t.settler.Stage.Unroutable())
+	t.fly(c, func(ctx context.Context) error { return t.settler.Keep(ctx, c.outer) })
+}
+
+// Mark implements [wheel.Shell].
+func (t *tenure) Mark(s wheel.Slot, id wheel.MarkID) { t.try(t.toSlot(s, small(markText(id)))) }
+
+// Summon implements [wheel.Shell].
+func (t *tenure) Summon() {
+	t.try(broker.Publishing{Exchange: t.wheel.names.enter(), Sole: true, Message: small(kindOfSummons)})
+}
+
+// tryFor is how long a mark or a summons is tried: the machine writes another then.
+const tryFor = 5 * time.Second
+
+// try publishes a message that may get lost.
+func (t *tenure) try(msg broker.Publishing) {
+	if t.over {
+		return
+	}
+	t.flying.Add(1)
+	go func() {
+		defer t.flying.Done()
+		ctx, cancel := context.WithTimeout(t.publish, tryFor)
+		defer cancel()
+		err := t.keeper.Ensure(ctx)
+		if err == nil {
+			err = t.settler.Publish(ctx, msg)
+		}
+		if err != nil && t.ctx.Err() == nil {
+			t.warn("the controller cannot write to its queues; messages with a ticket wait for that", "error", err)
+		}
+	}()
+}

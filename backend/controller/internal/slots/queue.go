@@ -1,0 +1,165 @@
+package slots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+)
+
+// A queue is one that is consumed, on a channel of its own. Its tasks run one after the other.
+type queue struct {
+	*tenure
+	slot    wheel.Slot
+	name    string
+	channel *amqp091.Channel // nil before it is open; written with mu held
+
+	upTo   uint64   // acknowledged, but not written yet: all up to this one
+	single []uint64 // and these
+
+	tag      string // of the consumer
+	times    int    // that it was consumed
+	prefetch int
+	pumped   chan struct{} // closed when all of the last consumer has been taken
+}
+
+const waitForAnswer = false // the noWait argument of amqp091-go's methods
+
+var errConsumerEnded = errors.New("the broker ended a consumer: was its queue deleted?")
+
+// consume begins to consume, or does so with another prefetch. The former consumer is cancelled first,
+// and all that it got is taken before anything of the next: so the order of the queue is kept.
+func (q *queue) consume(prefetch int) error {
+	if q.channel == nil {
+		if err := q.open(); err != nil {
+			return err
+		}
+	} else {
+		if err := q.channel.Cancel(q.tag, waitForAnswer); err != nil {
+			return err
+		}
+		<-q.pumped
+	}
+	const wholeChannel, noSize = false, 0
+	if err := q.channel.Qos(prefetch, noSize, wholeChannel); err != nil {
+		return err
+	}
+	q.times++
+	q.tag, q.prefetch, q.pumped = fmt.Sprintf("delayer.%d", q.times), prefetch, make(chan struct{})
+	const autoAck, exclusive, noLocal = false, false, false
+	messages, err := q.channel.Consume(q.name, q.tag, autoAck, exclusive, noLocal, waitForAnswer, nil)
+	if err != nil {
+		close(q.pumped)
+		return err
+	}
+	pumped := q.pumped
+	q.working.Go(func() {
+		defer close(pumped)
+		q.pump(messages)
+	})
+	return nil
+}
+
+// open opens the channel, and ends the tenure when it is lost.
+func (q *queue) open() error {
+	channel, err := q.in.Channel(q.ctx)
+	if err != nil {
+		return err
+	}
+	closed, cancelled := channel.NotifyClose(make(chan *amqp091.Error, 1)), channel.NotifyCancel(make(chan string, 1))
+	go func() {
+		select {
+		case err := <-closed:
+			if err != nil {
+				q.end(fmt.Errorf("queue %s: %w", q.name, err))
+			}
+		case _, is := <-cancelled:
+			if is {
+				q.end(fmt.Errorf("queue %s: %w", q.name, errConsumerEnded))
+			}
+		}
+	}()
+	q.mu.Lock()
+	q.channel = channel
+	q.mu.Unlock()
+	return nil
+}
+
+// mostAtOnce is how many deliveries are taken together.
+const mostAtOnce = 64
+
+// pump takes the deliveries of one consumer.
+func (q *queue) pump(messages <-chan amqp091.Delivery) {
+	batch := make([]*carried, 0, mostAtOnce)
+	for d := range messages {
+		batch = append(batch[:0], read(&d))
+		for more := true; more && len(batch) < mostAtOnce; {
+			select {
+			case d, is := <-messages:
+				if more = is; is {
+					batch = append(batch, read(&d))
+				}
+			default:
+				more = false
+			}
+		}
+		q.happened(func(now wheel.Now) {
+			if q.over || q.queues[q.slot] != q {
+				return
+			}
+			for _, c := range batch {
+				q.machine.Delivered(now, q.slot, c.outer.DeliveryTag, &c.wheel)
+			}
+		})
+	}
+}
+
+// acknowledge writes what is acknowledged. The caller holds mu. It fails only if the channel is lost. The
+// single ones come first: the broker closes a channel that acknowledges one twice.
+func (q *queue) acknowledge() {
+	const multiple = true
+	for _, tag := range q.single {
+		_ = q.channel.Ack(tag, !multiple)
+	}
+	if q.upTo > 0 {
+		_ = q.channel.Ack(q.upTo, multiple)
+	}
+	q.upTo, q.single = 0, q.single[:0]
+}
+
+// release ends the consumer. What is not acknowledged goes back.
+func (q *queue) release() {
+	if q.channel != nil {
+		broker.EndConsuming(q.channel, q.name, q.tag)
+	}
+}
+
+// verify returns once the channel has answered.
+func (q *queue) verify() error {
+	if q.channel == nil {
+		return nil
+	}
+	const wholeChannel, noSize = false, 0
+	return q.channel.Qos(max(1, q.prefetch), noSize, wholeChannel) // for consumers to come
+}
+
+// slowAfter is how long a queue may take to answer. RabbitMQ answers 0 for a quorum queue that takes
+// longer than 250 ms, as one does that is read from disk after a start; see objects.Holds.
+const slowAfter = 200 * time.Millisecond
+
+// count returns how many messages are in a queue that nobody has, and how many consume it. ok is false if
+// that is not known.
+func (c *controller) count(ctx context.Context, name string) (ready, consumers int, ok bool) {
+	asked := time.Now()
+	found, err := c.control.Queue(ctx, name)
+	if broker.Code(err) == amqp091.NotFound {
+		return 0, 0, true
+	}
+	slow := found.Messages == 0 && time.Since(asked) > slowAfter
+	return found.Messages, found.Consumers, err == nil && !slow
+}

@@ -1,0 +1,200 @@
+package slots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/message"
+)
+
+// A receipt is what Schedule learns of the message that it publishes.
+type receipt struct{ ticket ticket }
+
+type receiptKey struct{}
+
+// receiptOf returns the receipt to fill in, nil for an ordinary Publish.
+func receiptOf(ctx context.Context) *receipt {
+	r, _ := ctx.Value(receiptKey{}).(*receipt)
+	return r
+}
+
+// errNoTime: without the broker's time there is no ticket.
+var errNoTime = errors.New("the broker does not tell its time")
+
+// Schedule implements [delayer.Delayer].
+func (d *Delayer) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
+	now, err := d.time(ctx, "schedule")
+	if err != nil {
+		return "", err
+	}
+	// A message without delay waits nowhere. Its ticket is always too late.
+	at := now.Clock.Earliest.UnixMilli()
+	r := &receipt{ticket{id: message.NewEnvelope(time.Now(), 0, "").ID, due: wheel.Due{At: at, Since: at}}}
+	err = d.Publish(context.WithValue(ctx, receiptKey{}, r), exchange, key, delay, msg)
+	if err != nil && !errors.Is(err, delayer.ErrUnknown) {
+		return "", err
+	}
+	return d.tickets.write(r.ticket), err
+}
+
+// Cancel implements [delayer.Delayer].
+func (d *Delayer) Cancel(ctx context.Context, text delayer.Ticket) error {
+	const op = "cancel"
+	t, err := d.read(op, text)
+	if err != nil {
+		return err
+	}
+	_, err = d.change(ctx, op, t, func(wheel.Now) (wheel.Due, error) { return wheel.Due{}, nil })
+	return err
+}
+
+// Postpone implements [delayer.Delayer].
+func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+	const op = "postpone"
+	t, err := d.read(op, text)
+	if err != nil {
+		return "", err
+	}
+	if delay < 0 || delay > stamp.Longest {
+		return "", d.fail(op, t, delayer.ErrOutOfRange, fmt.Errorf("%v is not between 0 and %v", delay, stamp.Longest))
+	}
+	began := time.Now()
+	next, err := d.change(ctx, op, t, func(now wheel.Now) (wheel.Due, error) {
+		left := stamp.Whole(delay) - time.Since(began)
+		if next, later := wheel.PostponedTo(now, t.due, left); later {
+			return next, nil
+		}
+		if _, same := wheel.PostponedTo(now, t.due, left+sameWithin); same {
+			return t.due, errSame
+		}
+		earlier := d.fail(op, t, delayer.ErrOutOfRange, errors.New("that is before the time of the ticket, and a message can only be postponed"))
+		earlier.Hint = "to make a message earlier: Cancel, and Schedule it anew"
+		return t.due, earlier
+	})
+	if err != nil {
+		return "", err
+	}
+	return d.tickets.write(ticket{id: t.id, due: next}), nil
+}
+
+// sameWithin is how much earlier a time may be that counts as the same. What a process knows of the
+// broker's time begins with a second, within which [brokertime.Reading].From may go back.
+const sameWithin = time.Second
+
+// errSame says that a change changes nothing.
+var errSame = errors.New("it is due then")
+
+func (d *Delayer) fail(op string, t ticket, kind, cause error) *delayer.Error {
+	return &delayer.Error{Op: op, Backend: d.backend, Object: "message " + t.id, Kind: kind, Cause: cause}
+}
+
+// read reads a ticket.
+func (d *Delayer) read(op string, text delayer.Ticket) (ticket, error) {
+	t, err := d.tickets.read(text)
+	if err != nil {
+		return t, &delayer.Error{
+			Op: op, Backend: d.backend, Object: fmt.Sprintf("ticket %.120q", text), Kind: delayer.ErrTicket, Cause: err,
+			Hint: "use the text that Schedule or Postpone has returned, on the same vhost and with the prefix " + d.wheel.names.prefix,
+		}
+	}
+	return t, nil
+}
+
+// time returns the moment with the broker's time. After a lost connection it may take a while to be known.
+func (d *Delayer) time(ctx context.Context, op string) (wheel.Now, error) {
+	now := d.clock.wait(ctx)
+	if now.Known {
+		return now, nil
+	}
+	return now, &delayer.Error{Op: op, Backend: d.backend, Kind: delayer.ErrNotSent, Cause: fmt.Errorf("%w: %w", errNoTime, context.Cause(ctx))}
+}
+
+// attempts is how often a change is written: twice is as good as once.
+const attempts = 3
+
+// change writes what is to become of a message: the due time that to returns, or none. It returns that
+// once it is certain that the change is known before the message is decided about.
+func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(wheel.Now) (wheel.Due, error)) (next wheel.Due, err error) {
+	for attempt, stored := 1, false; ; attempt++ {
+		now, err := d.time(ctx, op)
+		switch {
+		case err != nil:
+		case !wheel.InTime(now, t.due):
+			err = d.fail(op, t, delayer.ErrTooLate, fmt.Errorf("it can be changed until %v before it is due", wheel.AcceptedBefore))
+		default:
+			if next, err = to(now); err == errSame { //nolint:errorlint // it is not wrapped
+				return next, nil
+			}
+		}
+		if err == nil {
+			err = d.write(ctx, now, changeText(t.id, t.due, next), t.due)
+		}
+		again, result := d.judge(op, t, now, err, &stored)
+		if !again || attempt == attempts || ctx.Err() != nil {
+			return next, result
+		}
+	}
+}
+
+// judge returns whether to write a change again after an attempt, and what the attempt means. stored: an
+// earlier one may be stored, and from now on this one too.
+func (d *Delayer) judge(op string, t ticket, began wheel.Now, err error, stored *bool) (again bool, result error) {
+	if err == nil {
+		now := d.clock.now()
+		switch wheel.Confirmed(now, t.due, max(now.Mono-began.Mono, now.Wall.Sub(began.Wall))) {
+		case wheel.Certain:
+			return false, nil
+		case wheel.Again:
+			again, err = true, errors.New("the broker took too long to confirm it")
+		case wheel.Uncertain:
+			err = errors.New("it was confirmed too late")
+		}
+		*stored = true
+		return again, d.fail(op, t, delayer.ErrUnknown, fmt.Errorf("it is stored, but may come too late: %w", err))
+	}
+	unknown := errors.Is(err, delayer.ErrUnknown)
+	gone := errors.Is(err, broker.ErrReturned) || errors.Is(err, delayer.ErrUnroutable) || delivery.TopologyLost(err)
+	if gone {
+		d.Keeper().Doubt()
+	}
+	if *stored && !unknown {
+		return gone, d.fail(op, t, delayer.ErrUnknown, fmt.Errorf("it may be stored; writing it again failed: %s", err.Error())) // not %w: the kind is another
+	}
+	*stored = *stored || unknown
+	var known *delayer.Error
+	if errors.As(err, &known) {
+		known.Op, known.Object = op, "message "+t.id
+	}
+	return unknown || gone || errors.Is(err, broker.ErrStale), err
+}
+
+// write publishes a change to the slot of its message's due time.
+func (d *Delayer) write(ctx context.Context, now wheel.Now, text string, due wheel.Due) error {
+	if err := d.Keeper().Ensure(ctx); err != nil {
+		return err
+	}
+	to, within := d.wheel.wheel.PlacesOf(now, due)
+	before := time.Now().Add(within)
+	for i, turn := range to {
+		err := d.PublishDirect(ctx, broker.Publishing{
+			Exchange: d.wheel.names.enterSlots(), Key: d.wheel.names.slotKey(d.wheel.wheel.Slot(turn)), Before: before,
+			Sole: true, Message: small(text),
+		})
+		switch {
+		case err != nil && i > 0: // the first is stored
+			return &delayer.Error{Backend: d.backend, Kind: delayer.ErrUnknown, Cause: errors.New(err.Error())}
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}

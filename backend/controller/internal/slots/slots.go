@@ -1,0 +1,117 @@
+// Package slots is the controller's wheel of slots on a broker: its queues, publishing to them, and the
+// shell that runs the machine of package wheel. What users need to know of it is on the page of package
+// controller; docs/wheel.md has the protocol.
+package slots
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+)
+
+// A Wheel is a wheel of slots under a prefix.
+type Wheel struct {
+	wheel  wheel.Wheel
+	names  names
+	memory int64 // bytes of messages that a controller holds
+}
+
+// New returns the wheel of a prefix, whose controllers hold so many bytes of messages in memory.
+func New(prefix string, memory int64) *Wheel {
+	w := wheel.Default()
+	return &Wheel{wheel: w, names: names{prefix, w}, memory: memory}
+}
+
+// Limits returns what controllers of this wheel can do. maxPriority is the broker's.
+func (w *Wheel) Limits(maxPriority uint8) delayer.Limits {
+	return delayer.Limits{
+		Max:               stamp.Longest,
+		Resolution:        time.Millisecond,
+		SurvivesRestart:   true,
+		SurvivesCrash:     true,
+		Replicated:        true,
+		Ordered:           false, // messages in a controller may overtake each other
+		ReportsUnroutable: true,
+		KeepsUnroutable:   true,
+		ExactTopics:       true,
+		MaxPriority:       maxPriority,
+		CancelBefore:      wheel.AcceptedBefore,
+	}
+}
+
+// A Turn is the time in which the messages of a slot are due: from Begin, before End.
+type Turn struct{ Begin, End time.Time }
+
+// Turns returns the turn of each slot by the name of its queue. now is the broker's time.
+func (w *Wheel) Turns(now time.Time) map[string]Turn {
+	turns := map[string]Turn{}
+	for _, s := range w.wheel.Slots() {
+		begin, end := w.wheel.Serves(s, now)
+		turns[w.names.queue(s)] = Turn{begin, end}
+	}
+	return turns
+}
+
+// Open opens a Delayer that learns the broker's time, with a controller beside it if runs is true.
+// After an error nothing is left open.
+func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer.Delayer, error) {
+	vhost, err := broker.Vhost(s.URL)
+	if err != nil {
+		return nil, err
+	}
+	c, err := engine.Connect(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	knows := &clock{}
+	how := &strategy{wheel: w, limits: w.Limits(c.MaxPriority()), clock: knows}
+	e, err := c.Start(ctx, how)
+	if err != nil {
+		return nil, err
+	}
+	stopClock, err := knows.open(ctx, w, s, e)
+	if err != nil {
+		_ = e.Close()
+		return nil, err
+	}
+	stop := stopClock
+	if runs {
+		at, err := start(ctx, w, s, e, knows)
+		if err != nil {
+			stopClock()
+			_ = e.Close()
+			return nil, err
+		}
+		stop = func() { stopClock(); at.close() } // what is known of the time serves for a minute
+	}
+	d := &Delayer{Engine: e, wheel: w, backend: s.Backend, clock: knows, stop: sync.OnceFunc(stop)}
+	d.tickets = newTickets(vhost, s.Prefix, fmt.Sprint(w.wheel))
+	return d, nil
+}
+
+// A Delayer publishes to slots.
+type Delayer struct {
+	*engine.Engine
+	wheel   *Wheel
+	backend string
+	clock   *clock
+	tickets tickets
+	stop    func() // the clock and the controller; returns, to all who call it, once they have stopped
+}
+
+var _ delayer.Delayer = (*Delayer)(nil)
+
+// Close implements [delayer.Delayer].
+func (d *Delayer) Close() error {
+	var stopping sync.WaitGroup
+	stopping.Go(d.stop) // both may wait for the broker; at the same time they take no longer than one
+	defer stopping.Wait()
+	return d.Engine.Close()
+}

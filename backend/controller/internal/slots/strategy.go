@@ -1,0 +1,90 @@
+package slots
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// strategy implements [engine.Strategy] and [engine.Reckoner].
+type strategy struct {
+	wheel  *Wheel
+	limits delayer.Limits
+	clock  *clock
+}
+
+func (s *strategy) Limits() delayer.Limits { return s.limits }
+func (s *strategy) Plan() topology.Plan    { return s.wheel.Plan() }
+
+// Growth implements [engine.Strategy]. The user's key and BCC, the delivery keys and the times travel in
+// a header of ours.
+func (s *strategy) Growth() message.Growth {
+	const longestKey, times = 255, 160
+	return message.Growth{HeaderSize: times + len("255:") + longestKey, Carried: true}
+}
+
+// Enter sends a message to the slot of its due time. While the broker's time is unknown it goes to the
+// intake, and a controller places it.
+func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
+	now := s.clock.waitBriefly(ctx)
+	at := time.Now()
+	// The engine took the time before it bound the destination: binding is part of the delay.
+	left := m.Envelope.Due.Add(stamp.Whole(m.Delay) - m.Delay).Sub(at)
+	r := receiptOf(ctx)
+	first := stamp.Stamp{Ticket: r != nil, Key: &m.Key, To: m.Destinations, BCC: m.BCC}
+	first.Clock, first.Due = stamp.Own(stamp.Reading(at) + left)
+	if !now.Known {
+		if r != nil {
+			return engine.Entry{}, &delayer.Error{Op: "schedule", Backend: "controller", Kind: delayer.ErrNotSent, Cause: errNoTime}
+		}
+		first.Left = left
+		return engine.Entry{Exchange: s.wheel.names.enter(), Headers: first.Header()}, nil
+	}
+	to, due, within := s.wheel.wheel.Enter(now, left)
+	first.At, first.Since = due.At, due.Since
+	if r != nil {
+		r.ticket = ticket{id: m.Envelope.ID, due: due}
+	}
+	key := s.wheel.names.slotKey(s.wheel.wheel.Slot(to))
+	return engine.Entry{
+		Exchange: s.wheel.names.enterSlots(), Key: &key, Headers: first.Header(), Before: at.Add(within),
+		Late: func(context.Context) error { return s.wheel.late(to) },
+	}, nil
+}
+
+// late is the error of a message that may have come to its slot when that was at rest.
+func (w *Wheel) late(to wheel.Turn) error {
+	level := w.wheel[to.Level]
+	return fmt.Errorf("it was confirmed when its slot may have been closed; then it waits for the slot's next turn, up to %v",
+		time.Duration(level.Slots)*level.Width)
+}
+
+// Remaining implements [engine.Reckoner]. No message of a slot is misrouted by the broker. One with a
+// stamp was moved by somebody.
+func (s *strategy) Remaining(headers amqp091.Table) (time.Duration, bool) {
+	if _, stamped := headers[message.Stamp]; !stamped {
+		return delivery.WhenDue(headers)
+	}
+	at, err := stamp.Read(headers)
+	if err != nil {
+		return 0, false
+	}
+	now := s.clock.now()
+	switch {
+	case at.Own():
+		return at.Due - now.Mono, true
+	case at.At == 0:
+		return at.Left, true
+	}
+	return now.Until(wheel.Due{At: at.At, Since: at.Since}), now.Known
+}

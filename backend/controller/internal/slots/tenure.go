@@ -1,0 +1,284 @@
+package slots
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+)
+
+// A tenure runs one machine, until a channel is lost or it surrenders. It is the machine's
+// [wheel.Shell]: the machine calls it with mu held, and nothing of that waits.
+type tenure struct {
+	*controller
+	ctx context.Context // ends with the tenure
+	end context.CancelCauseFunc
+
+	mu      sync.Mutex
+	machine *wheel.Machine
+	over    bool // nothing is begun any more
+	queues  map[wheel.Slot]*queue
+	tasks   map[wheel.Slot][]func() // the first is running
+	working sync.WaitGroup          // tasks, and consumers
+	flying  sync.WaitGroup          // messages that are being published,
+	publish context.Context         // until this ends
+	poster  *broker.Poster
+	told    struct {
+		messages int
+		bytes    int64
+	}
+	wake  chan struct{} // buffered: something has happened
+	acked time.Time     // when acknowledgements were last written
+	unack []*queue      // that have some to write
+}
+
+const (
+	// drainTimeout is for what is being published when a controller closes, drainBriefly when a tenure
+	// ends otherwise.
+	drainTimeout = 10 * time.Second
+	drainBriefly = time.Second
+	// ticksApart is the least time between two ticks: what comes meanwhile is done together.
+	ticksApart = 2 * time.Millisecond
+	// acksApart is the least time between two writes of acknowledgements.
+	acksApart = 10 * time.Millisecond
+)
+
+var errClosing = errors.New("closing")
+
+// serve returns why the tenure has ended.
+func (c *controller) serve(ctx context.Context) error {
+	t := &tenure{controller: c, queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, wake: make(chan struct{}, 1)}
+	t.ctx, t.end = context.WithCancelCause(context.Background())
+	publish, abandon := context.WithCancel(context.Background())
+	t.publish = publish
+	t.poster = c.publisher.NewPoster(t.posted)
+	defer context.AfterFunc(ctx, func() { t.end(errClosing) })()
+	t.mu.Lock()
+	t.machine = wheel.New(wheel.Config{Wheel: c.wheel.wheel, Tenure: rand.Text(), Budget: c.wheel.memory}, t, c.clock.now())
+	t.mu.Unlock()
+	t.tick()
+	t.close(abandon)
+	return context.Cause(t.ctx)
+}
+
+// tick ticks until the tenure ends.
+func (t *tenure) tick() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-t.wake:
+			select {
+			case <-time.After(ticksApart):
+			case <-t.ctx.Done():
+			}
+		case <-t.ctx.Done():
+		}
+		if t.ctx.Err() != nil {
+			return
+		}
+		var next time.Duration
+		t.do(func(now wheel.Now) { next = t.machine.Tick(now) })
+		wait := next - stamp.Reading(time.Now())
+		if left := t.acknowledge(); left > 0 {
+			wait = min(wait, left)
+		}
+		timer.Reset(wait)
+	}
+}
+
+// acknowledge writes acknowledgements, or returns how long they wait.
+func (t *tenure) acknowledge() (left time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.unack) == 0 {
+		return 0
+	}
+	if left = acksApart - time.Since(t.acked); left > 0 {
+		return left
+	}
+	t.acked = time.Now()
+	for _, q := range t.unack {
+		q.acknowledge()
+	}
+	t.unack = t.unack[:0]
+	return 0
+}
+
+// do does something with the machine.
+func (t *tenure) do(f func(now wheel.Now)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f(t.clock.now())
+	t.weigh()
+}
+
+// happened is do for what may change when the machine must tick.
+func (t *tenure) happened(f func(now wheel.Now)) {
+	t.do(f)
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// weigh stops reading while too much is in memory, and tells the observer how much is. The caller holds
+// mu.
+func (t *tenure) weigh() {
+	messages, bytes := t.machine.Held()
+	if t.over {
+		messages, bytes = 0, 0
+	}
+	t.gate.Set(t.over || !t.machine.Full())
+	if held := t.observer.Held; held != nil && messages != t.told.messages {
+		held(delayer.HeldEvent{Backend: t.backend, Messages: messages - t.told.messages, Bytes: int(bytes - t.told.bytes)})
+	}
+	t.told.messages, t.told.bytes = messages, bytes
+}
+
+// close waits a while for what is being published, and ends all consumers.
+func (t *tenure) close(abandon func()) {
+	drain := drainBriefly
+	if errors.Is(context.Cause(t.ctx), errClosing) {
+		drain = drainTimeout
+	}
+	t.mu.Lock()
+	t.over = true
+	t.mu.Unlock()
+	drained := make(chan struct{})
+	go func() { t.flying.Wait(); close(drained) }()
+	select {
+	case <-drained:
+	case <-time.After(drain):
+	}
+	abandon()
+	t.poster.Close()
+	t.do(func(now wheel.Now) {
+		t.machine.Flush(now)
+		for s := range t.queues {
+			t.release(s)
+		}
+	})
+	t.working.Wait()
+}
+
+// Surrender implements [wheel.Shell].
+func (t *tenure) Surrender(why string) { t.end(errors.New(why)) }
+
+// task does something with a queue, one thing after the other. The caller holds mu.
+func (t *tenure) task(s wheel.Slot, f func()) {
+	t.tasks[s] = append(t.tasks[s], f)
+	if len(t.tasks[s]) > 1 {
+		return
+	}
+	t.working.Go(func() {
+		for more := true; more; {
+			f()
+			t.mu.Lock()
+			t.tasks[s] = t.tasks[s][1:]
+			if more = len(t.tasks[s]) > 0; more {
+				f = t.tasks[s][0]
+			} else {
+				delete(t.tasks, s)
+			}
+			t.mu.Unlock()
+		}
+	})
+}
+
+// Consume implements [wheel.Shell].
+func (t *tenure) Consume(s wheel.Slot, prefetch int) {
+	if t.over {
+		return
+	}
+	q := t.queues[s]
+	if q == nil {
+		q = &queue{tenure: t, slot: s, name: t.wheel.names.queue(s)}
+		t.queues[s] = q
+	}
+	t.task(s, func() {
+		if err := q.consume(prefetch); err != nil {
+			t.end(err)
+		}
+	})
+}
+
+// Release implements [wheel.Shell].
+func (t *tenure) Release(s wheel.Slot) {
+	if !t.over {
+		t.release(s)
+	}
+}
+
+func (t *tenure) release(s wheel.Slot) {
+	q := t.queues[s]
+	delete(t.queues, s)
+	q.acknowledge()
+	t.task(s, q.release)
+}
+
+// Ack implements [wheel.Shell].
+func (t *tenure) Ack(s wheel.Slot, tag uint64, multiple bool) {
+	q := t.queues[s]
+	if q == nil {
+		return
+	}
+	if q.upTo == 0 && len(q.single) == 0 {
+		t.unack = append(t.unack, q)
+	}
+	if multiple {
+		q.upTo = tag
+	} else {
+		q.single = append(q.single, tag)
+	}
+}
+
+// Count implements [wheel.Shell].
+func (t *tenure) Count(s wheel.Slot) {
+	if t.over {
+		return
+	}
+	t.task(s, func() {
+		ready, consumers, ok := t.count(t.ctx, t.wheel.names.queue(s))
+		t.happened(func(now wheel.Now) {
+			if !t.over {
+				t.machine.Counted(now, s, ready, consumers, ok)
+			}
+		})
+	})
+}
+
+// Verify implements [wheel.Shell]. While reading is stopped no answer could come.
+func (t *tenure) Verify() {
+	if t.over {
+		return
+	}
+	if !t.gate.Open() {
+		t.end(errors.New("this process stood still, with its memory full"))
+		return
+	}
+	asked := make([]*queue, 0, len(t.queues))
+	for _, q := range t.queues {
+		asked = append(asked, q)
+	}
+	t.working.Go(func() {
+		for _, q := range asked {
+			if err := q.verify(); err != nil {
+				t.end(err)
+				return
+			}
+		}
+		t.happened(func(now wheel.Now) {
+			if !t.over {
+				t.machine.Verified(now)
+			}
+		})
+	})
+}

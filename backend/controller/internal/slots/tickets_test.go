@@ -1,0 +1,76 @@
+package slots
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+)
+
+var ourTickets = newTickets("/", "delayer", "80x3s")
+
+func TestTickets_RoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		time := rapid.Int64Range(1, stamp.Latest)
+		was := ticket{
+			id:  rapid.StringMatching(`[A-Z0-9a-z]{1,48}`).Draw(t, "id"),
+			due: wheel.Due{At: time.Draw(t, "at"), Since: time.Draw(t, "since")},
+		}
+		text := ourTickets.write(was)
+		require.LessOrEqual(t, len(text), 120)
+		require.Regexp(t, `^[-_.A-Za-z0-9]+$`, string(text))
+		is, err := ourTickets.read(text)
+		require.NoError(t, err)
+		require.Equal(t, was, is)
+	})
+}
+
+func TestTickets_RefuseOthers(t *testing.T) {
+	good := ticket{id: "ABC1", due: wheel.Due{At: 1795329200000, Since: 1795329100000}}
+	text := ourTickets.write(good)
+	for name, c := range map[string]struct {
+		text delayer.Ticket
+		why  error
+	}{
+		"another vhost":  {newTickets("other", "delayer", "80x3s").write(good), errVhost},
+		"another prefix": {newTickets("/", "other", "80x3s").write(good), errPrefix},
+		"another wheel":  {newTickets("/", "delayer", "64x3s").write(good), errWheel},
+		"the old form":   {"d1.AAAA", errOld},
+		"nothing":        {"", errDamaged},
+		"no ticket":      {"hello", errDamaged},
+		"longer":         {text + "AAAA", errDamaged},
+		"no time":        {ourTickets.write(ticket{id: "ABC1"}), errDamaged},
+		"no id":          {ourTickets.write(ticket{due: good.due}), errDamaged},
+		"an id too long": {ourTickets.write(ticket{id: strings.Repeat("A", longestID+1), due: good.due}), errDamaged},
+	} {
+		_, err := ourTickets.read(c.text)
+		require.ErrorIs(t, err, c.why, name)
+	}
+	for i := range text {
+		_, err := ourTickets.read(text[:i])
+		require.ErrorIs(t, err, errDamaged, "cut short: %s", text[:i])
+		for _, letter := range "A_9" {
+			changed := text[:i] + delayer.Ticket(letter) + text[i+1:]
+			if changed == text {
+				continue
+			}
+			_, err := ourTickets.read(changed)
+			require.Error(t, err, "changed by a letter: %s", changed)
+		}
+	}
+}
+
+// FuzzTickets: whatever is read can be written again, and is then the same.
+func FuzzTickets(f *testing.F) {
+	f.Add(string(ourTickets.write(ticket{id: "ABC1", due: wheel.Due{At: 1795329200000, Since: 1795329100000}})))
+	f.Fuzz(func(t *testing.T, text string) {
+		if is, err := ourTickets.read(delayer.Ticket(text)); err == nil {
+			require.Equal(t, text, string(ourTickets.write(is)))
+		}
+	})
+}

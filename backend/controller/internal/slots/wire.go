@@ -1,0 +1,157 @@
+package slots
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/message"
+)
+
+// kindHeader says what a message of ours is that is no user's:
+//
+//	change <id> <due> <since> <next due> <next since>     0 0: it is dropped
+//	mark <tenure> <number>
+//	summons
+const (
+	kindHeader    = "x-delayer-wheel"
+	kindOfChange  = "change"
+	kindOfMark    = "mark"
+	kindOfSummons = "summons"
+)
+
+// small is the message of that kind: all is in the header.
+func small(kind string) amqp091.Publishing {
+	msg := amqp091.Publishing{DeliveryMode: amqp091.Persistent}
+	return message.Seal(msg, message.NewEnvelope(time.Now(), 0, ""), amqp091.Table{kindHeader: kind})
+}
+
+func markText(id wheel.MarkID) string {
+	return kindOfMark + " " + id.Tenure + " " + strconv.FormatInt(id.Number, 10)
+}
+
+func changeText(id string, due, next wheel.Due) string {
+	return fmt.Sprintf("%s %s %d %d %d %d", kindOfChange, id, due.At, due.Since, next.At, next.Since)
+}
+
+// besideBody is about how much larger a message is in memory than its body and its stamp.
+const besideBody = 1 << 10
+
+// A carried message is one delivery, with what the machine knows of it. The body of a wheel.Message
+// points to the carried message that it is of.
+type carried struct {
+	wheel   wheel.Message
+	message stamp.Message
+	kind    string            // of what is no user's
+	foreign error             // why it is foreign
+	outer   *amqp091.Delivery // as it came
+}
+
+func carriedBy(m *wheel.Message) *carried { return m.Body.(*carried) }
+
+// read reads a delivery.
+func read(d *amqp091.Delivery) *carried {
+	c := &carried{outer: d}
+	c.wheel.Body = c
+	text, _ := d.Headers[message.Stamp].(string)
+	c.wheel.Size = len(d.Body) + len(text) + besideBody
+	if kind, is := d.Headers[kindHeader].(string); is && text == "" && c.readKind(kind) {
+		return c
+	}
+	c.message, c.foreign = stamp.ReadMessage(d)
+	if c.foreign == nil && !validID(c.message.Envelope.ID) {
+		c.foreign = fmt.Errorf("its id is %.64q", c.message.Envelope.ID)
+	}
+	if c.foreign != nil {
+		c.wheel.Kind = wheel.Foreign
+		return c
+	}
+	s := &c.message.Stamp
+	c.wheel.Kind, c.wheel.ID, c.wheel.Ticket = wheel.User, c.message.Envelope.ID, s.Ticket
+	c.wheel.Due, c.wheel.Then = wheel.Due{At: s.At, Since: s.Since}, dues(s.Then)
+	c.wheel.Own, c.wheel.OwnDue, c.wheel.Left = s.Own(), s.Due, s.Left
+	c.wheel.To = s.To[0].(string)
+	if exchange := c.message.Envelope.Exchange; exchange != "" {
+		c.wheel.To = exchange + "\x00" + c.message.Delivery.RoutingKey
+	}
+	return c
+}
+
+// readKind reads what is no user's message. It is false for what no Delayer has written.
+func (c *carried) readKind(text string) bool {
+	word := strings.Split(text, " ")
+	switch {
+	case text == kindOfSummons:
+		c.wheel.Kind = wheel.Summons
+	case word[0] == kindOfMark && len(word) == 3:
+		number, err := strconv.ParseInt(word[2], 10, 64)
+		if err != nil {
+			return false
+		}
+		c.wheel.Kind, c.wheel.Mark = wheel.Mark, wheel.MarkID{Tenure: word[1], Number: number}
+	case word[0] == kindOfChange && len(word) == 6:
+		var times [4]int64
+		for i, t := range word[2:] {
+			var err error
+			if times[i], err = strconv.ParseInt(t, 10, 64); err != nil {
+				return false
+			}
+		}
+		due, next := wheel.Due{At: times[0], Since: times[1]}, wheel.Due{At: times[2], Since: times[3]}
+		if !validID(word[1]) || !validDue(due) || next != (wheel.Due{}) && !validDue(next) {
+			return false
+		}
+		c.wheel.Kind, c.wheel.ID, c.wheel.Due, c.wheel.Next = wheel.Change, word[1], due, next
+	default:
+		return false
+	}
+	c.kind = text
+	return true
+}
+
+func dues(pairs [][2]int64) (list []wheel.Due) {
+	for _, p := range pairs {
+		list = append(list, wheel.Due{At: p[0], Since: p[1]})
+	}
+	return list
+}
+
+func pairs(list []wheel.Due) (pairs [][2]int64) {
+	for _, d := range list {
+		pairs = append(pairs, [2]int64{d.At, d.Since})
+	}
+	return pairs
+}
+
+// follow makes what consumers see of a message's due time that to which it was postponed.
+func (c *carried) follow() {
+	s, at := &c.message.Stamp, c.wheel.Due.At
+	if c.wheel.Kind != wheel.User || !c.wheel.Ticket || s.At == 0 || s.At == at {
+		return
+	}
+	by, e := time.Duration(at-s.At)*time.Millisecond, &c.message.Envelope
+	e.Due, e.Delay, s.At = e.Due.Add(by), e.Delay+by, at
+	c.message.Delivery.Headers[delayer.Header] = e.String()
+}
+
+// next is the message as it is published to wait again, with what the machine says of it now.
+func (c *carried) next(user string) amqp091.Publishing {
+	if c.wheel.Kind != wheel.User {
+		return small(c.kind)
+	}
+	was, is := c.message.Stamp, c.wheel.Stamp()
+	next := stamp.Stamp{
+		Clock: stamp.Foreign, At: is.At, Since: is.Since, Ticket: is.Ticket, Then: pairs(is.Then),
+		Key: &c.message.Delivery.RoutingKey, To: was.To, BCC: was.BCC,
+	}
+	if is.Own {
+		next.Clock, next.Due = stamp.Own(is.OwnDue)
+	}
+	return c.message.Wait(user, next)
+}

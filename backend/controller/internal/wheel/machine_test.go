@@ -1,0 +1,361 @@
+package wheel
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+)
+
+// A table is a machine with a shell that only notes what it is asked for, and a clock that the test
+// moves. Marks come back at once unless they are withheld.
+type table struct {
+	t        *testing.T
+	m        *Machine
+	mono     time.Duration
+	wall     time.Duration // ahead of mono
+	ahead    time.Duration // the broker's clock, of mono
+	unknown  bool
+	withheld bool // marks do not come back
+	steps    brokertime.Steps
+
+	full      map[Slot]int // what Count answers
+	consumed  map[Slot]int
+	tags      map[Slot]uint64
+	acked     map[Slot][]uint64
+	delivered []string
+	moved     []string
+	marks     []Slot
+	pending   []func()
+	verifies  int
+	why       string
+}
+
+func newTable(t *testing.T) *table {
+	b := &table{t: t, full: map[Slot]int{}, consumed: map[Slot]int{}, tags: map[Slot]uint64{}, acked: map[Slot][]uint64{}}
+	b.m = New(Config{Wheel: Default(), Tenure: "me", Budget: 64 << 20}, b, b.now())
+	return b
+}
+
+// leading is a table whose machine leads, and has looked at all slots.
+func leading(t *testing.T) *table {
+	b := newTable(t)
+	b.comes(Intake, &Message{Kind: Summons})
+	b.pass(10 * time.Second)
+	require.True(t, b.m.Leads())
+	require.False(t, b.m.surveys())
+	return b
+}
+
+func (b *table) shows() time.Time { return noon.Add(b.mono + b.ahead) }
+
+func (b *table) now() Now {
+	shows := b.shows()
+	return Now{
+		Mono: b.mono, Wall: noon.Add(b.mono + b.wall), Known: !b.unknown,
+		Clock: brokertime.Reading{Earliest: shows, Latest: shows, From: shows, Steps: b.steps},
+	}
+}
+
+// pass lets time pass.
+func (b *table) pass(d time.Duration) {
+	for until := b.mono + d; ; {
+		for len(b.pending) > 0 {
+			next := b.pending
+			b.pending = nil
+			for _, f := range next {
+				f()
+			}
+		}
+		next := b.m.Tick(b.now())
+		if len(b.pending) > 0 {
+			continue
+		}
+		if b.mono >= until {
+			return
+		}
+		b.mono = min(until, max(next, b.mono+time.Millisecond))
+	}
+}
+
+// comes delivers a message.
+func (b *table) comes(s Slot, msg *Message) *Message {
+	b.tags[s]++
+	msg.Size = max(msg.Size, 1)
+	b.m.Delivered(b.now(), s, b.tags[s], msg)
+	return msg
+}
+
+// in is a message that is due after a while, and its slot.
+func (b *table) in(id string, left time.Duration) (*Message, Slot) {
+	to, due, _ := Default().Enter(b.now(), left)
+	return &Message{ID: id, Due: due, To: "queue"}, Default().Slot(to)
+}
+
+func (b *table) Consume(s Slot, prefetch int) { b.consumed[s] = prefetch }
+func (b *table) Release(s Slot) {
+	delete(b.consumed, s)
+	delete(b.tags, s)
+}
+
+func (b *table) Ack(s Slot, tag uint64, multiple bool) {
+	from := tag
+	if multiple {
+		from = 1
+	}
+	for t := from; t <= tag; t++ {
+		if !slices.Contains(b.acked[s], t) {
+			b.acked[s] = append(b.acked[s], t)
+		}
+	}
+}
+
+func (b *table) Count(s Slot) {
+	b.pending = append(b.pending, func() {
+		consumers := 0
+		if b.consumed[s] > 0 {
+			consumers = 1
+		}
+		b.m.Counted(b.now(), s, b.full[s], consumers, true)
+	})
+}
+func (b *table) Verify() { b.verifies++ }
+func (b *table) Move(m *Message, to Turn, _ time.Duration) {
+	b.moved = append(b.moved, fmt.Sprintf("%s to %s", m.ID, Default()[to.Level].Name))
+	b.pending = append(b.pending, func() { b.m.Stored(b.now(), m, Accepted) })
+}
+func (b *table) Keep(m *Message) {
+	b.delivered = append(b.delivered, "kept "+m.ID)
+	b.pending = append(b.pending, func() { b.m.Stored(b.now(), m, Accepted) })
+}
+
+func (b *table) Deliver(m *Message) {
+	b.delivered = append(b.delivered, fmt.Sprintf("%s at %v", m.ID, b.mono))
+	outcome := Accepted
+	if m.To == "full" {
+		outcome = Refused
+	}
+	if m.To != "silent" {
+		b.pending = append(b.pending, func() { b.m.Stored(b.now(), m, outcome) })
+	}
+}
+
+func (b *table) Mark(s Slot, id MarkID) {
+	b.marks = append(b.marks, s)
+	if !b.withheld {
+		b.pending = append(b.pending, func() { b.comes(s, &Message{Kind: Mark, Mark: id}) })
+	}
+}
+func (b *table) Summon() {
+	b.pending = append(b.pending, func() { b.comes(Intake, &Message{Kind: Summons}) })
+}
+func (b *table) Surrender(why string) { b.why = why }
+
+func TestMachine_LeadsOnceItGetsSomething(t *testing.T) {
+	b := newTable(t)
+	b.pending = nil // the summons goes to another
+	b.pass(50 * time.Second)
+	require.False(t, b.m.Leads())
+	require.Len(t, b.consumed, 1)
+	b.comes(Intake, &Message{Kind: Summons})
+	b.pass(time.Second)
+	require.True(t, b.m.Leads())
+	require.Greater(t, len(b.consumed), 30)
+	require.Empty(t, b.acked[Intake], "the next one must get it")
+	b.comes(Intake, &Message{Kind: Summons})
+	b.pass(time.Second)
+	require.Equal(t, []uint64{1}, b.acked[Intake], "one is enough")
+}
+
+func TestMachine_Delivers(t *testing.T) {
+	b := leading(t)
+	for _, left := range []time.Duration{0, 500 * time.Millisecond, 2 * time.Second} {
+		b.delivered = nil
+		msg, slot := b.in("m", left)
+		due := b.mono + left
+		require.Positive(t, b.consumed[slot])
+		b.comes(slot, msg)
+		b.pass(left + time.Second)
+		require.Equal(t, []string{fmt.Sprintf("m at %v", due)}, b.delivered)
+	}
+}
+
+func TestMachine_MovesDown(t *testing.T) {
+	b := leading(t)
+	msg, slot := b.in("m", time.Hour)
+	require.Equal(t, 1, slot.Level)
+	b.pass(59 * time.Minute)
+	require.Positive(t, b.consumed[slot])
+	b.comes(slot, msg)
+	b.pass(time.Second)
+	require.Empty(t, b.moved, "memory can hold all of that slot")
+
+	far, hours := b.in("far", 20*time.Hour)
+	b.pass(19*time.Hour + 10*time.Minute)
+	b.full[hours] = 5000
+	b.pass(5 * time.Minute)
+	require.Positive(t, b.consumed[hours], "%v", b.shows())
+	b.comes(hours, far)
+	b.pass(time.Second)
+	require.Equal(t, []string{"far to minutes"}, b.moved)
+	require.Equal(t, []uint64{1}, b.acked[hours])
+}
+
+func TestMachine_Cancel(t *testing.T) {
+	b := leading(t)
+	msg, slot := b.in("m", 2500*time.Millisecond)
+	msg.Ticket = true
+	drop := &Message{Kind: Change, ID: "m", Due: msg.Due}
+	b.comes(slot, drop)
+	b.comes(slot, msg)
+	b.pass(3 * time.Second)
+	require.Empty(t, b.delivered)
+	require.Equal(t, []uint64{2}, slices.DeleteFunc(b.acked[slot], func(tag uint64) bool { return tag > 2 }), "not the change yet")
+	b.pass(time.Minute)
+	require.Contains(t, b.acked[slot], uint64(1))
+	b.comes(slot, &Message{ID: "m", Due: msg.Due, Ticket: true, To: "queue"})
+	b.pass(time.Second)
+	require.Empty(t, b.delivered, "a copy")
+	b.pass(time.Hour)
+	require.Empty(t, b.m.changes)
+	require.Empty(t, b.m.waiting)
+}
+
+func TestMachine_NotWithoutProof(t *testing.T) {
+	b := leading(t)
+	b.withheld = true
+	msg, slot := b.in("m", 2*time.Second)
+	msg.Ticket = true
+	b.comes(slot, msg)
+	free, slot := b.in("free", 2*time.Second)
+	b.comes(slot, free)
+	due := b.mono + 2*time.Second
+	b.pass(5 * time.Second)
+	require.Equal(t, []string{fmt.Sprintf("free at %v", due)}, b.delivered)
+	b.withheld = false
+	b.pass(5 * time.Second)
+	require.Len(t, b.delivered, 2)
+}
+
+func TestMachine_Postpone(t *testing.T) {
+	b := leading(t)
+	msg, slot := b.in("m", 2*time.Second)
+	msg.Ticket = true
+	first := msg.Due
+	at := func(after time.Duration) Due { return Due{At: first.At + after.Milliseconds(), Since: first.Since} }
+	b.comes(slot, msg)
+	for i := range 1000 { // a debounce
+		b.comes(slot, &Message{Kind: Change, ID: "m", Due: at(time.Duration(i) * time.Millisecond), Next: at(time.Duration(i+1) * time.Millisecond)})
+	}
+	due := b.mono + 3*time.Second
+	b.pass(10 * time.Second)
+	require.Equal(t, []string{fmt.Sprintf("m at %v", due)}, b.delivered)
+
+	b.delivered = nil
+	msg, slot = b.in("n", 2*time.Second)
+	msg.Ticket, first = true, msg.Due
+	b.comes(slot, &Message{Kind: Change, ID: "n", Due: first, Next: at(time.Hour)})
+	b.comes(slot, &Message{Kind: Change, ID: "n", Due: first, Next: at(2 * time.Hour)})
+	b.comes(slot, msg)
+	b.pass(10 * time.Second)
+	require.Equal(t, []string{"n to minutes"}, b.moved)
+	require.Equal(t, Stamp{Due: at(time.Hour), Ticket: true, Then: []Due{at(2 * time.Hour)}}, msg.Stamp())
+}
+
+func TestMachine_StoodStill(t *testing.T) {
+	b := leading(t)
+	msg, slot := b.in("m", 2*time.Second)
+	b.comes(slot, msg)
+	b.mono += time.Minute
+	b.m.Tick(b.now())
+	b.pass(time.Second)
+	require.Empty(t, b.delivered)
+	require.Equal(t, 1, b.verifies)
+	b.m.Verified(b.now())
+	b.pass(time.Second)
+	require.Len(t, b.delivered, 1)
+}
+
+func TestMachine_DestinationsThatRefuse(t *testing.T) {
+	b := leading(t)
+	for i := range 2000 {
+		msg, slot := b.in(fmt.Sprint(i), time.Second)
+		msg.To = "full"
+		b.comes(slot, msg)
+	}
+	b.pass(1500 * time.Millisecond)
+	good, slot := b.in("good", 100*time.Millisecond)
+	tried := len(b.delivered)
+	b.comes(slot, good)
+	b.pass(time.Second)
+	require.Contains(t, b.delivered, fmt.Sprintf("good at %v", 11600*time.Millisecond))
+	require.Less(t, tried, 2001)
+	require.Len(t, b.moved, 2000)
+
+	silent, slot := b.in("silent", 0)
+	silent.To = "silent"
+	b.comes(slot, silent)
+	b.pass(10 * time.Second)
+	next, slot := b.in("next", 0)
+	next.To = "silent"
+	b.comes(slot, next)
+	b.pass(time.Second)
+	require.Equal(t, "next to seconds", b.moved[len(b.moved)-1], "it does not wait in memory")
+}
+
+func TestMachine_FindsWhatWasLeft(t *testing.T) {
+	b := newTable(t)
+	old, slot := b.in("old", 10*time.Second)
+	old.Ticket = true
+	b.full[slot] = 2
+	b.pending = nil
+	b.mono += 150 * time.Second // nobody led
+	b.pending = nil
+	b.m = New(Config{Wheel: Default(), Tenure: "me", Budget: 64 << 20}, b, b.now())
+	b.withheld = true
+	b.pass(time.Second)
+	require.Equal(t, mostAtRest, b.consumed[slot])
+	b.full[slot] = 0
+	b.comes(slot, old)
+	next, same := b.in("next", 100*time.Second)
+	require.Equal(t, slot, same)
+	b.comes(slot, next)
+	b.withheld = false
+	b.pass(5 * time.Second)
+	require.Len(t, b.delivered, 1)
+	require.Zero(t, b.consumed[slot], "it is left alone until its turn")
+	require.Equal(t, []uint64{1}, slices.DeleteFunc(b.acked[slot], func(tag uint64) bool { return tag > 2 }))
+}
+
+func TestMachine_MemoryIsBounded(t *testing.T) {
+	b := leading(t)
+	_, slot := b.in("m", 2*time.Second)
+	require.Equal(t, mostUnknown, b.consumed[slot])
+	for range 1000 {
+		msg, slot := b.in("small", 2*time.Second)
+		msg.Size = 1 << 10
+		b.comes(slot, msg)
+	}
+	require.Greater(t, b.consumed[slot], 500)
+	msg, slot := b.in("large", 2*time.Second)
+	msg.Size = 1 << 20
+	b.comes(slot, msg)
+	b.pass(6 * time.Second)
+	_, slot = b.in("m", 2*time.Second)
+	require.LessOrEqual(t, b.consumed[slot], 300)
+}
+
+// TestMachine_ChangesKeepNothingAway: a leader that starts knows no sizes, and may get changes only.
+func TestMachine_ChangesKeepNothingAway(t *testing.T) {
+	b := leading(t)
+	first, slot := b.in("m", 2*time.Second)
+	held := 0
+	for ; held < 1000 && held < b.consumed[slot]; held++ {
+		b.comes(slot, &Message{Kind: Change, ID: fmt.Sprint(held), Due: first.Due})
+	}
+	require.Equal(t, 1000, held, "the queue would deliver no more")
+}

@@ -1,0 +1,166 @@
+package wheel
+
+import (
+	"slices"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+)
+
+// A Kind is what a delivery is to the machine.
+type Kind int
+
+// The kinds.
+const (
+	User    Kind = iota // a message of the user's
+	Change              // drops or postpones one
+	Mark                // comes back to who has read all that was stored before it
+	Summons             // who gets it leads
+	Foreign             // not ours: it is kept with the unroutable messages
+)
+
+// A Due is a due time by the broker's clock, in ms since 1970, and what that clock showed when it was
+// reckoned. The zero value is none.
+type Due struct{ At, Since int64 }
+
+// A Message is one delivery. Who delivers it fills in the exported fields; Body is of no interest here.
+type Message struct {
+	Kind Kind
+	ID   string
+	Size int // bytes in memory
+	Body any
+
+	Due           // of a message; of a change, that of the message that it is for. Zero: none was known
+	Ticket bool   // it may be dropped or postponed
+	Then   []Due  // it was postponed to these as well, the first first: it is delivered at the last
+	To     string // its destination
+
+	Own    bool          // it was stamped by this process,
+	OwnDue time.Duration // whose clock says that it is due then
+	Left   time.Duration // without a Due: what remained of its delay when it came
+
+	Next Due    // of a change: the message is due then instead; zero: it is dropped
+	Mark MarkID // of a mark
+
+	visit   *visit
+	tag     uint64
+	came    time.Duration
+	tries   int  // that failed
+	decided bool // it is certain that it was not dropped
+	flying  bool // it is being delivered
+	kept    bool // a change: it is in memory until its message has come
+	to      Turn // where it is being moved
+	moving  bool
+	counted bool      // it is one of the tickets in hand
+	used    []*change // that have decided about it
+}
+
+// A MarkID names a mark: the tenure that has written it, and a number.
+type MarkID struct {
+	Tenure string
+	Number int64
+}
+
+// Now is a moment, by the clocks of this machine and what is known of the broker's.
+type Now struct {
+	Mono  time.Duration // since an epoch of the process
+	Wall  time.Time     // without a monotonic reading
+	Clock brokertime.Reading
+	Known bool // of the broker's clock
+}
+
+// shown is what the broker's clock shows when something is due.
+func (n Now) shown(d Due) time.Time {
+	return time.UnixMilli(d.At).Add(n.Clock.Steps.Shift(time.UnixMilli(d.Since)))
+}
+
+// Until is how long it is until something is due, at most. The broker's clock must be known.
+func (n Now) Until(d Due) time.Duration { return n.shown(d).Sub(n.Clock.Earliest) }
+
+// unsettled reports whether some process may not have noticed yet that the broker's clock was set forward.
+func (n Now) unsettled() bool {
+	last := len(n.Clock.Steps) - 1
+	return last >= 0 && n.Clock.Latest.Before(n.Clock.Steps[last].Until.Add(n.Clock.Steps[last].By))
+}
+
+// recent is by how much such a step has moved what is due then.
+func (n Now) recent(d Due) time.Duration {
+	if !n.unsettled() {
+		return 0
+	}
+	since, before := time.UnixMilli(d.Since), n.Clock.Steps[:len(n.Clock.Steps)-1]
+	return n.Clock.Steps.Shift(since) - before.Shift(since)
+}
+
+// reckon is the due time of what has so long to wait, by the broker's clock.
+func (n Now) reckon(left time.Duration) Due {
+	return Due{At: ceilMillis(n.Clock.From.Add(left)), Since: ceilMillis(n.Clock.Latest)}
+}
+
+// ceilMillis is a time in ms, rounded up.
+func ceilMillis(t time.Time) int64 {
+	if t.Nanosecond()%int(time.Millisecond) != 0 {
+		return t.UnixMilli() + 1
+	}
+	return t.UnixMilli()
+}
+
+// ownFor is the longest delay that the clock of the process counts for which stamped the message. It may
+// gain or lose 200 ppm on the broker's.
+const ownFor = 15 * time.Minute
+
+// left is how much of the delay is left, at most. ok is false while that is unknown. By the broker's
+// clock everybody knows it. The process that stamped the message also knows it by its own clock, and
+// more precisely. But that clock may have stopped for a while, with the machine; so what is over by
+// the broker's clock is over.
+func (m *Message) left(now Now) (left time.Duration, ok bool) {
+	unknown, own := m.Due == Due{}, m.OwnDue-now.Mono
+	switch counts := m.Own && (unknown || m.At-m.Since <= ownFor.Milliseconds()); {
+	case counts && (unknown || !now.Known):
+		return own, true
+	case unknown:
+		return m.Left - (now.Mono - m.came), true
+	case !now.Known:
+		return 0, false
+	case counts:
+		return min(own, now.shown(m.Due).Sub(now.Clock.Earliest)), true
+	}
+	return now.shown(m.Due).Sub(now.Clock.Earliest), true
+}
+
+// age is how long the message is unacknowledged.
+func (m *Message) age(now Now) time.Duration { return now.Mono - m.came }
+
+// A Stamp says when a message is due that is published. Its fields are those of [Message].
+type Stamp struct {
+	Due
+	Ticket bool
+	Then   []Due
+	Own    bool
+	OwnDue time.Duration
+}
+
+// Stamp is what the message carries to its next queue.
+func (m *Message) Stamp() Stamp {
+	return Stamp{Due: m.Due, Ticket: m.Ticket, Then: m.Then, Own: m.Own, OwnDue: m.OwnDue}
+}
+
+// postpone makes the message due when it is due next, by its own list and what changes say. It is false
+// if there is no later time: the message is to be delivered.
+func (m *Message) postpone(now Now, to []Due) bool {
+	all := slices.DeleteFunc(slices.Concat(m.Then, to), func(d Due) bool { return !now.shown(d).After(now.shown(m.Due)) })
+	if len(all) == 0 {
+		return false
+	}
+	slices.SortFunc(all, func(a, b Due) int { return now.shown(a).Compare(now.shown(b)) })
+	all = slices.Compact(all)
+	if len(all) > mostThen { // those of the middle go: the first and the last are what was promised
+		all = append(all[:mostThen-1], all[len(all)-1])
+	}
+	m.Due, m.Then, m.Own = all[0], all[1:], false
+	return true
+}
+
+// mostThen is how many due times a message carries. More than one takes several Postpones of the same
+// ticket.
+const mostThen = 256

@@ -1,0 +1,158 @@
+package wheel
+
+import (
+	"slices"
+	"time"
+)
+
+// A message with a ticket is delivered only when all changes have been read that were accepted for it.
+// The leader writes a mark into each slot in which such a change may be, and waits until it comes back:
+// then it has read all that was stored before. A change is accepted if it was confirmed AcceptedBefore
+// the message is due. So a mark is enough that was written within MarkedBefore of that time, or later.
+//
+//	        AcceptedBefore            MarkedBefore            due
+//	──────────────┼───────────────────────┼────────────────────┼──→ the broker's time
+//	changes are   │ for what processes    │ a mark that was written
+//	confirmed     │ take the time for     │ from here on covers it
+//
+// Into a slot longer than seconds no change is written when its turn has come near: its message is
+// within reach of the level below by then. There any mark of the turn is enough.
+const (
+	AcceptedBefore = 5 * time.Second
+	MarkedBefore   = 3 * time.Second
+	// WrittenWithin is how long the confirm of a change may take. What is confirmed later is written
+	// again: it may be in a slot in which nobody expects it any more.
+	WrittenWithin = 10 * time.Second
+)
+
+// expect makes marks be written for what is due at a time.
+func (m *Machine) expect(due time.Time, wanted bool) {
+	if !wanted {
+		return
+	}
+	for level := range m.cfg.Wheel {
+		m.ticketed[m.cfg.Wheel.at(level, due)] = true
+	}
+}
+
+// mark writes a mark into a slot if one is wanted.
+func (m *Machine) mark(now Now, v *visit) {
+	last := v.back
+	if n := len(v.sent); n > 0 {
+		last = v.sent[n-1]
+	}
+	sought := last.mono < v.markAfter
+	if !v.opened || v.slot == Intake || m.frozen || !sought && !m.ticketed[v.turn] {
+		return
+	}
+	begin := m.cfg.Wheel.begin(v.turn)
+	wanted := last.id == MarkID{}
+	if v.slot.Level == 0 && !v.resting {
+		first := begin.Add(-markFirst)
+		for _, at := range [...]time.Time{first, begin} {
+			if !now.Clock.Earliest.Before(at) {
+				wanted = last.at.Before(at)
+			}
+		}
+		wanted = wanted && !now.Clock.Earliest.Before(first)
+	}
+	lost := len(v.sent) > 0 && now.Mono-max(last.mono, v.touched) > markAgain // a purge took it, or it was not written
+	if !wanted && !lost && !sought {
+		return
+	}
+	m.marks++
+	next := mark{id: MarkID{m.cfg.Tenure, m.marks}, at: now.Clock.Earliest, mono: now.Mono}
+	v.sent = append(v.sent, next)
+	m.shell.Mark(v.slot, next.id)
+}
+
+// marked notes a mark that came back.
+func (m *Machine) marked(_ Now, msg *Message) {
+	v := msg.visit
+	for i, sent := range v.sent {
+		if sent.id == msg.Mark {
+			v.back, v.sent = sent, v.sent[i+1:]
+			m.readUntil(v.slot, v.turn.Number)
+			v.ending = v.resting
+			return
+		}
+	}
+}
+
+// tryAgain decides about messages for which something may have been proved.
+func (m *Machine) tryAgain(now Now) {
+	again := m.unproven
+	m.unproven = nil
+	for _, msg := range again {
+		msg.visit.unproven--
+		m.decide(now, msg)
+	}
+}
+
+// makeRoom takes more of visits that are full while nothing comes: the mark may be behind further
+// messages. Where memory does not permit it, due messages about which nothing is proved yet go to a slot
+// that is consumed now. So they do while memory is full: then nothing is read, and no mark could come.
+func (m *Machine) makeRoom(now Now) {
+	full := func(v *visit) bool { return v.opened && v.inHand >= v.prefetch && now.Mono-v.touched > unclear }
+	for _, v := range m.order {
+		if full(v) {
+			m.widen(v)
+		}
+	}
+	m.unproven = slices.DeleteFunc(m.unproven, func(msg *Message) bool {
+		v := msg.visit
+		if !full(v) && !m.Full() && msg.age(now) < heldFor {
+			return false
+		}
+		v.unproven--
+		m.move(now, msg)
+		return true
+	})
+}
+
+// proven reports whether all changes are known that were accepted for what is due then. If not, it
+// sees to it that they will be.
+func (m *Machine) proven(now Now, d Due) bool {
+	if !now.Known || m.frozen || m.surveys() {
+		return false
+	}
+	due, proven := now.shown(d), true
+	before := due.Add(-now.recent(d))
+	for level := range m.cfg.Wheel {
+		t := m.cfg.Wheel.at(level, due)
+		if !m.hasRead(now, t, due) {
+			proven = false // and go on: marks are to be written at once
+		}
+		if was := m.cfg.Wheel.at(level, before); was != t && !m.reads(now, was, due) {
+			proven = false
+		}
+	}
+	return proven
+}
+
+// reads is hasRead for where a change is written by who has not noticed that the broker's clock was set
+// forward. If that slot is at rest, all that may be decided is decided when everybody has noticed.
+func (m *Machine) reads(now Now, was Turn, due time.Time) bool {
+	v := m.visits[m.cfg.Wheel.Slot(was)]
+	return v != nil && v.turn == was && m.hasRead(now, was, due)
+}
+
+// hasRead reports whether a slot holds no change that was accepted for what is due then, in this turn.
+func (m *Machine) hasRead(now Now, t Turn, due time.Time) bool {
+	s := m.cfg.Wheel.Slot(t)
+	v := m.visits[s]
+	switch {
+	case m.read[s] > t.Number:
+		return true
+	case v == nil:
+		if m.survey[s] == nil && m.cfg.Wheel.end(t).Before(now.Clock.Earliest) {
+			m.look(s, false)
+		}
+		return false
+	}
+	m.ticketed[v.turn] = true
+	if v.turn != t || v.resting || v.back == (mark{}) {
+		return false
+	}
+	return t.Level > 0 || !v.back.at.Before(due.Add(-MarkedBefore))
+}

@@ -1,0 +1,342 @@
+package wheel
+
+import (
+	"slices"
+	"time"
+)
+
+// A visit is a queue that is consumed: in the turn of its slot, or between its turns, for what earlier
+// tenures have left in it.
+type visit struct {
+	slot     Slot
+	turn     Turn // whose messages are expected; between turns, the next
+	resting  bool // between turns
+	open     bool // it is its turn
+	ending   bool // it is released once nothing but what is aside is in hand
+	asked    bool // it is being counted before it is opened
+	opened   bool // it is consumed
+	fits     bool // memory can hold all of it
+	prefetch int
+
+	acks     acks
+	inHand   int           // messages that are not acknowledged
+	changes  int           // of those, changes that are kept
+	unproven int           // and due messages that may have been dropped
+	aside    []*Message    // and those for a later turn
+	touched  time.Duration // when a message last came or was done with
+
+	sent      []mark // that have not come back, the first sent first
+	back      mark   // the last that came back
+	began     time.Duration
+	stored    time.Duration // when a message with a ticket was last moved here
+	markAfter time.Duration // a mark is wanted that is written then, or later
+}
+
+// A mark was written when the broker's clock showed at least a time.
+type mark struct {
+	id   MarkID
+	at   time.Time
+	mono time.Duration
+}
+
+var noTurn = Turn{Level: -1}
+
+const (
+	// mostOfTurn is how many messages of a slot are in hand at a time in its turn, by level; where they
+	// are large, fewer.
+	mostOfSeconds, mostOfMinutes, mostOfOthers = 32000, 8192, 1024
+	// mostAtRest is how many of a slot that is looked at between its turns, and of the intake.
+	mostAtRest = 32
+	// mostUnknown is how many while the size of messages is unknown.
+	mostUnknown = 16
+	// counting is how many slots are looked at, at a time.
+	counting = 8
+
+	// quietFor is how long a visit must be idle whose turn is over.
+	quietFor = 2 * time.Second
+	// renewAfter is how long a visit may be idle at all. If a queue is deleted and declared again within
+	// milliseconds, RabbitMQ moves the consumer to the new one without telling it, and drops what that
+	// delivers.
+	renewAfter = 2 * time.Minute
+	// markAgain is how long a mark is waited for while nothing else comes.
+	markAgain = 2 * time.Second
+	// markFirst is how long before a turn of seconds its first mark is written. The second follows with
+	// the turn. See MarkedBefore.
+	markFirst = 1500 * time.Millisecond
+)
+
+// prefetchFor is how many messages of a visit may be in hand.
+func (m *Machine) prefetchFor(v *visit) int {
+	most := mostOfOthers
+	switch {
+	case v.resting || v.slot == Intake:
+		return mostAtRest
+	case m.average == 0:
+		return mostUnknown
+	case v.slot.Level == 0:
+		most = mostOfSeconds
+	case v.slot.Level == 1:
+		most = mostOfMinutes
+	}
+	return int(min(int64(most), max(min(m.cfg.Budget/2, m.cfg.Budget-m.bytes)/m.average, mostUnknown)))
+}
+
+// weigh keeps the average size of about the last 64 messages; one that is larger counts at once.
+func (m *Machine) weigh(v *visit, msg *Message) {
+	if size := int64(msg.Size); msg.Kind == User {
+		if m.average == 0 {
+			m.average = size
+		}
+		m.average += (size - m.average) / 64
+		m.average = max(m.average, size/8)
+	}
+	if v.opened && v.inHand > v.prefetch/2 {
+		m.widen(v)
+	}
+}
+
+// widen takes more messages of a queue, where memory permits: what is known of their size may have
+// changed, and held changes are small and must not keep messages away.
+func (m *Machine) widen(v *visit) {
+	if v.slot == Intake {
+		return // another candidate would be given it
+	}
+	if most := m.prefetchFor(v) + v.changes; most > v.prefetch && m.bytes < m.cfg.Budget/2 {
+		v.prefetch = min(most, max(4*v.prefetch, v.prefetch+v.changes))
+		m.shell.Consume(v.slot, v.prefetch)
+	}
+}
+
+// turn opens and closes visits.
+func (m *Machine) turn(now Now) {
+	w := m.cfg.Wheel
+	if at := [2]Turn{w.at(0, now.Clock.Earliest), w.at(0, now.Clock.Latest)}; at != m.openFor {
+		m.openFor = at // all begin and end with a turn of seconds
+		m.turns(now)
+	}
+	var over []*visit
+	for _, v := range m.order {
+		quiet := v.ending || !v.resting && now.Mono-v.touched >= quietFor
+		if !v.open && v.opened && quiet && v.inHand == len(v.aside) {
+			over = append(over, v)
+		}
+	}
+	for _, v := range over {
+		m.release(now, v)
+	}
+}
+
+// turns opens visits, when some turn has come.
+func (m *Machine) turns(now Now) {
+	w := m.cfg.Wheel
+	for _, v := range m.order {
+		v.open = v.slot == Intake
+	}
+	for _, t := range w.Open(now.Clock.Earliest, now.Clock.Latest) {
+		switch v := m.visits[w.Slot(t)]; {
+		case v == nil:
+			m.visit(now, &visit{slot: w.Slot(t), turn: t, open: true})
+		case v.turn != t || v.resting:
+			m.resume(now, v, t)
+		}
+		v := m.visits[w.Slot(t)]
+		if v.open = true; m.survey[v.slot] != nil {
+			m.seen(v.slot)
+		}
+	}
+	for t := range m.ticketed {
+		if w.closes(t).Before(now.Clock.Earliest) && m.visits[w.Slot(t)] == nil {
+			delete(m.ticketed, t)
+		}
+	}
+}
+
+// visit begins to consume a queue, or first asks how many messages are in it.
+func (m *Machine) visit(now Now, v *visit) {
+	m.enter(now, v)
+	if v.slot.Level > 0 && !v.resting {
+		v.asked = true
+		m.shell.Count(v.slot)
+		return
+	}
+	m.consume(v)
+}
+
+// enter and leave keep the list of visits.
+func (m *Machine) enter(now Now, v *visit) {
+	v.acks, v.touched, v.began = newAcks(), now.Mono, now.Mono
+	m.visits[v.slot] = v
+	at, _ := slices.BinarySearchFunc(m.order, v, compareVisits)
+	m.order = slices.Insert(m.order, at, v)
+}
+
+func (m *Machine) leave(v *visit) {
+	delete(m.visits, v.slot)
+	at, _ := slices.BinarySearchFunc(m.order, v, compareVisits)
+	m.order = slices.Delete(m.order, at, at+1)
+}
+
+func compareVisits(a, b *visit) int { return compareSlots(a.slot, b.slot) }
+
+func (m *Machine) consume(v *visit) {
+	v.opened, v.prefetch = true, m.prefetchFor(v)
+	m.shell.Consume(v.slot, v.prefetch)
+}
+
+// resume makes a visit one for another turn: what it was for is still in hand.
+func (m *Machine) resume(now Now, v *visit, t Turn) {
+	v.turn, v.resting, v.ending = t, false, false
+	v.unread() // its marks were for the other turn
+	aside := v.aside
+	v.aside = nil
+	for _, msg := range aside {
+		m.take(now, msg)
+	}
+	if v.opened {
+		m.consume(v)
+	}
+}
+
+// unread forgets what the marks of a visit have proved.
+func (v *visit) unread() { v.sent, v.back = nil, mark{} }
+
+// release ends a visit. Something may have come to its queue at the last moment.
+func (m *Machine) release(now Now, v *visit) {
+	m.flush(v, now.Mono+2*ackWithin) // also what is done only just now
+	m.shell.Release(v.slot)
+	m.leave(v)
+	for _, msg := range v.aside { // they go back
+		m.hold(msg, -1)
+		m.inHand--
+		m.bytes -= int64(msg.Size)
+		m.unlearn(msg)
+	}
+	if !v.resting {
+		m.look(v.slot, false)
+	}
+}
+
+// head ends a visit between turns: a message of the next turn is behind all that was left.
+func (m *Machine) head(msg *Message) {
+	v := msg.visit
+	v.ending, v.aside = true, append(v.aside, msg)
+	m.readUntil(v.slot, v.turn.Number)
+}
+
+// readUntil notes that all turns of a slot before this one have been read.
+func (m *Machine) readUntil(s Slot, number int64) {
+	m.read[s] = max(m.read[s], number)
+	m.seen(s)
+}
+
+// A look is for what may have been left in a slot between its turns.
+type look struct {
+	asked bool
+	first bool // it may be of an earlier tenure
+}
+
+// look has a slot looked at.
+func (m *Machine) look(s Slot, first bool) {
+	m.survey[s] = &look{first: first}
+	m.next = append(m.next, s)
+}
+
+// surveyAll looks at all slots. Another mark tells of those that are being looked at already.
+func (m *Machine) surveyAll() {
+	for _, v := range m.order {
+		if v.resting {
+			v.unread()
+		}
+	}
+	for _, s := range m.cfg.Wheel.Slots() {
+		m.look(s, true)
+	}
+}
+
+// surveys reports whether something may be left that nobody has seen.
+func (m *Machine) surveys() bool {
+	for _, l := range m.survey {
+		if l.first {
+			return true
+		}
+	}
+	return false
+}
+
+// seen ends the look at a slot.
+func (m *Machine) seen(s Slot) {
+	delete(m.survey, s)
+	m.recheck = true
+}
+
+// countSome counts some of the slots that are looked at.
+func (m *Machine) countSome() {
+	busy := len(m.asked)
+	for _, v := range m.order {
+		if v.resting && m.survey[v.slot] != nil { // not all of it has been read
+			busy++
+		}
+	}
+	for ; busy < counting && len(m.next) > 0; m.next = m.next[1:] {
+		s := m.next[0]
+		if l := m.survey[s]; l == nil || l.asked {
+			continue
+		}
+		if v := m.visits[s]; v != nil {
+			if !v.resting { // it is its turn
+				m.seen(s)
+			}
+			continue
+		}
+		m.survey[s].asked, m.asked[s] = true, true
+		m.shell.Count(s)
+		busy++
+	}
+}
+
+// Counted answers Count. ok is false if that failed, or the answer is not certain.
+func (m *Machine) Counted(now Now, s Slot, ready, consumers int, ok bool) {
+	if m.over {
+		return
+	}
+	m.at(now)
+	delete(m.asked, s)
+	switch v := m.visits[s]; {
+	case v == nil:
+		m.found(now, s, ready, consumers, ok)
+		m.countSome()
+	case v.asked:
+		v.asked = false
+		v.fits = ok && ready <= m.prefetchFor(v)
+		m.consume(v)
+	}
+}
+
+// found says what is in a slot between its turns.
+func (m *Machine) found(now Now, s Slot, ready, consumers int, ok bool) {
+	l := m.survey[s]
+	switch {
+	case l == nil:
+	case !ok || !now.Known:
+		m.failed = append(m.failed, s)
+	case ready == 0 && consumers == 0:
+		m.readUntil(s, m.cfg.Wheel.Upcoming(s, now.Clock.Earliest).Number)
+	default: // who has died may still have some
+		v := &visit{slot: s, turn: m.cfg.Wheel.Upcoming(s, now.Clock.Latest), resting: true}
+		m.ticketed[v.turn] = true // a mark tells that all was read
+		m.visit(now, v)
+	}
+}
+
+// renew consumes a queue anew, now and then, that delivers nothing.
+func (m *Machine) renew(now Now) {
+	for _, v := range m.order {
+		if v.opened && v.slot != Intake && v.inHand == 0 && now.Mono-v.touched >= renewAfter {
+			m.shell.Release(v.slot)
+			v.acks, v.touched = newAcks(), now.Mono
+			v.unread()
+			m.consume(v)
+			return // one at a time
+		}
+	}
+}
