@@ -1,6 +1,6 @@
 # Type `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help example test unit test-matrix faults bench bench-go fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-plugin install-chromium
+.PHONY: help example test unit simulate test-matrix faults bench bench-go fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-plugin install-chromium
 
 # Run at an exact version and outside of our module, whose requirements it must not become.
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -22,6 +22,9 @@ test: broker postgresql ## run all tests on a real broker and database, with the
 
 unit: ## run the tests that need no broker, in under a minute
 	@scripts/test.sh unit $(TESTFLAGS)
+
+simulate: ## run the controller's wheel through SEEDS (100000) runs of a model of RabbitMQ, on all cores
+	go test ./backend/controller/internal/simulator -run '^TestSimulate$$' -timeout 0 -v -args -seeds "$$(printf %.0f '$(or $(SEEDS),100000)')" $(SIMULATEFLAGS)
 
 test-matrix: ## run conformance and short faults on each RabbitMQ series, in Docker (SERIES='4.0 4.3' SUITES=faults IMAGE=)
 	@SERIES='$(SERIES)' SUITES='$(SUITES)' IMAGE='$(IMAGE)' scripts/test-matrix.sh

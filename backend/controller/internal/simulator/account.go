@@ -1,0 +1,203 @@
+package simulator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+)
+
+// An account holds what was promised and what came of it.
+type account struct {
+	w        *world
+	records  []*record
+	faults   []fault
+	problems []string
+	Stats
+}
+
+// Stats tell what runs were made of.
+type Stats struct {
+	Published, Delivered, Twice, Cancelled, TooLate, Postponed, Faults, Tenures, Events, Foreign int
+
+	Late       time.Duration // the latest
+	LateUnhurt time.Duration // and the latest of those that no fault explains
+	Bytes      int64         // most in memory, of the budget
+	Simulated  time.Duration
+}
+
+// A fault is something that was broken for a while, for one destination or for all.
+type fault struct {
+	from, until time.Duration
+	what        string
+	to          int // -1: all
+	stalls      bool
+}
+
+func (a *account) problem(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	a.problems = append(a.problems, text)
+	a.w.trace("account", "PROBLEM", "%s", text)
+}
+
+// fault notes that something is broken.
+func (a *account) fault(d time.Duration, to int, stalls bool, format string, args ...any) {
+	f := fault{a.w.now, a.w.now + d, fmt.Sprintf(format, args...), to, stalls}
+	a.w.trace("fault", "", "%s for %v", f.what, d)
+	a.faults = append(a.faults, f)
+	a.Faults++
+}
+
+// ended notes that a tenure has ended.
+func (a *account) ended(p *process, why string) {
+	a.faults = append(a.faults, fault{a.w.now, a.w.now + 3*time.Second, p.name + ": " + why, -1, false})
+	a.Tenures++
+}
+
+// weigh looks at the memory of a machine.
+func (a *account) weigh(t *tenure) {
+	_, bytes := t.machine.Held()
+	a.Bytes = max(a.Bytes, bytes)
+	if most := a.w.plan.memory(); bytes > most {
+		a.problem("memory: %d bytes, bound %d", bytes, most)
+	}
+}
+
+// delivered notes an arrival at a destination.
+func (a *account) delivered(it *item) {
+	r := it.of
+	d := delivered{a.w.now, it.choice, it.own}
+	r.deliverd = append(r.deliverd, d)
+	a.w.trace("account", "delivered", "%s, %v after it was due", it, a.w.now-r.last)
+	if r.cancelled && !r.stranger {
+		a.problem("%s was cancelled, and delivered", r.id())
+	}
+	a.early(r, d)
+}
+
+// early judges by the broker's clock; what a process has published and delivers itself, by its own, which
+// drifts.
+func (a *account) early(r *record, d delivered) {
+	by, own := r.notBefore-a.w.clock.passed(d.choice), time.Duration(0)
+	if d.own && len(r.tickets) <= 1 {
+		own = (d.choice - r.called) / 5000
+	}
+	if by > own && !r.stranger {
+		a.problem("%s was delivered %v early", r.id(), by)
+	}
+}
+
+// close judges a run.
+func (a *account) close() {
+	for _, r := range a.records {
+		if r.confirmed {
+			a.judge(r)
+		}
+	}
+}
+
+func (a *account) judge(r *record) {
+	if r.asking > 0 {
+		r.perhaps, r.last = true, max(r.last, r.perhapsAt)
+	}
+	a.Published++
+	a.Delivered += min(1, len(r.deliverd))
+	switch n := len(r.deliverd); {
+	case r.cancelled:
+		a.Cancelled++
+	case n == 0 && !r.perhaps && !r.stranger:
+		a.problem("%s is lost: published at %v, due at %v", r.id(), r.called, r.last)
+	case n > 0:
+		a.late(r, r.deliverd[0].at)
+	}
+	for _, d := range r.deliverd {
+		a.early(r, d)
+	}
+	if len(r.deliverd) > 1 {
+		a.Twice++
+		if why := a.explains(r, r.called, r.deliverd[1].at); why == "" {
+			a.problem("%s was delivered twice, at %v and %v, without any fault", r.id(), r.deliverd[0].at, r.deliverd[1].at)
+		}
+	}
+}
+
+// explains is what was broken in a stretch of time, and may concern a message.
+func (a *account) explains(r *record, from, until time.Duration) string {
+	for _, f := range a.faults {
+		if f.from <= until && f.until >= from && (f.to < 0 || f.to == r.to) {
+			return f.what
+		}
+	}
+	return ""
+}
+
+// inTime is how late a message may be once nothing is broken. Destinations that did not answer pause for up
+// to 20 s, some messages for twice that, and are tried again then: for these it is inTimeStalled.
+const (
+	inTime        = 30 * time.Second
+	inTimeStalled = 50 * time.Second
+)
+
+// late judges how late a message is: not by more than is allowed in any stretch in which nothing was
+// broken.
+func (a *account) late(r *record, at time.Duration) {
+	since := r.last + a.w.plan.steppedBy
+	if late := at - since; late > 0 {
+		a.Late = max(a.Late, late)
+	}
+	allowed, hurt := inTime, false
+	for _, f := range a.faults { // in the order in which they began
+		if f.to >= 0 && f.to != r.to || f.until < since-inTimeStalled || f.from > at {
+			continue
+		}
+		if f.from-since > allowed {
+			break
+		}
+		hurt = true
+		if f.stalls {
+			allowed = inTimeStalled
+		}
+		since = max(since, f.until)
+	}
+	if !hurt {
+		a.LateUnhurt = max(a.LateUnhurt, at-since)
+	}
+	if at-since > allowed {
+		a.problem("%s was %v late, and nothing was broken for %v", r.id(), at-r.last, at-since)
+	}
+}
+
+// rest judges what is left when all is over.
+func (a *account) rest() {
+	b := a.w.broker
+	for _, q := range b.queues {
+		for _, it := range slices.Concat(q.returned, q.ready) {
+			if it.msg.Kind != wheel.Mark { // a tenure that has ended may have left one
+				a.problem("left in %s: %s", name(q.slot), it)
+			}
+		}
+	}
+	if b.kept < a.Foreign {
+		a.problem("%d foreign messages were kept of %d", b.kept, a.Foreign)
+	}
+	leaders := 0
+	for _, p := range a.w.processes {
+		if p.tenure == nil {
+			a.problem("%s is no candidate", p.name)
+			continue
+		}
+		held, _ := p.tenure.machine.Held()
+		s := p.tenure.machine.Sizes()
+		if p.tenure.machine.Leads() {
+			leaders++
+			held--
+		}
+		if held != 0 || s != (wheel.Sizes{Visits: s.Visits, Marks: min(s.Marks, len(b.queues)), Surveys: min(s.Surveys, 2)}) {
+			a.problem("%s does not rest: %d messages, %+v", p.name, held, s)
+		}
+	}
+	if leaders != 1 {
+		a.problem("%d lead", leaders)
+	}
+}

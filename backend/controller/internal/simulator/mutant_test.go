@@ -1,0 +1,156 @@
+package simulator
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+)
+
+// early acknowledges what is being published before it is stored.
+type early struct{ *tenure }
+
+func (s early) ack(m *wheel.Message) {
+	d := m.Body.(*delivery)
+	if d.closed {
+		return
+	}
+	s.conn.toBroker(func() { d.channel.ack(d.tag, false) })
+}
+
+func (s early) Move(m *wheel.Message, to wheel.Turn, within time.Duration) {
+	s.ack(m)
+	s.tenure.Move(m, to, within)
+}
+
+func (s early) Deliver(m *wheel.Message) {
+	s.ack(m)
+	s.tenure.Deliver(m)
+}
+
+// overtaking has marks stored before what is in the queue.
+type overtaking struct{ *tenure }
+
+func (s overtaking) Mark(to wheel.Slot, id wheel.MarkID) {
+	q := s.w.broker.named[to]
+	it := &item{msg: wheel.Message{Kind: wheel.Mark, Mark: id}}
+	s.write(s.pub, always, func(func(wheel.Outcome)) {
+		q.log.send(0, func() {
+			q.returned = append([]*item{it}, q.returned...)
+			q.serve()
+		})
+	}, func(wheel.Outcome) {})
+}
+
+// wider consumes anew with another channel if the prefetch is another.
+type wider struct{ *tenure }
+
+func (s wider) Consume(from wheel.Slot, prefetch int) {
+	if s.channels[from] != nil {
+		s.tenure.Release(from)
+	}
+	s.tenure.Consume(from, prefetch)
+}
+
+// trusting believes to have lost nothing.
+type trusting struct{ *tenure }
+
+func (s trusting) Verify() {
+	s.w.after(0, func() {
+		if !s.over {
+			s.machine.Verified(s.sees())
+		}
+	})
+}
+
+// blind finds all slots empty.
+type blind struct{ *tenure }
+
+func (s blind) Count(of wheel.Slot) {
+	s.w.after(time.Millisecond, func() {
+		if !s.over {
+			s.machine.Counted(s.sees(), of, 0, 0, true)
+		}
+	})
+}
+
+// certain takes what may have failed for stored.
+type certain struct{ *tenure }
+
+func (s certain) Deliver(m *wheel.Message) {
+	s.tenure.Deliver(m)
+	s.machine.Stored(s.sees(), m, wheel.Accepted)
+}
+
+// atOnce acknowledges messages of a kind when they come.
+func atOnce(kind wheel.Kind) func(*tenure, *channel, uint64, *wheel.Message) {
+	return func(t *tenure, ch *channel, tag uint64, m *wheel.Message) {
+		if m.Kind == kind {
+			t.conn.toBroker(func() { ch.ack(tag, false) })
+		}
+	}
+}
+
+var among = flag.Uint64("among", 0, "how many seeds to find mutants with")
+
+var mutants = []mutant{
+	{name: "it acknowledges before a message is stored", careless: true, shell: func(t *tenure) wheel.Shell { return early{t} }},
+	{name: "it acknowledges changes at once", careless: true, received: atOnce(wheel.Change)},
+	{name: "it holds no summons", careless: true, received: atOnce(wheel.Summons)},
+	{name: "its marks overtake", shell: func(t *tenure) wheel.Shell { return overtaking{t} }},
+	{name: "its marks are too early", accepts: func(n wheel.Now) wheel.Now {
+		n.Clock.From = n.Clock.From.Add(-4 * time.Second) // changes are accepted when marks have been written
+		return n
+	}},
+	{name: "a prefetch drops what is in hand", careless: true, shell: func(t *tenure) wheel.Shell { return wider{t} }},
+	{name: "it delivers although it may have lost all", shell: func(t *tenure) wheel.Shell { return trusting{t} }},
+	{name: "it finds nothing between turns", shell: func(t *tenure) wheel.Shell { return blind{t} }},
+	{name: "it does not wait for confirms", careless: true, shell: func(t *tenure) wheel.Shell { return certain{t} }},
+	{name: "it closes slots too soon", config: func(c *wheel.Config) {
+		c.Wheel = append(wheel.Wheel{}, c.Wheel...)
+		c.Wheel[0].Reach += 82 * time.Second
+	}},
+	{name: "it forgets laps", config: func(c *wheel.Config) {
+		c.Wheel = append(wheel.Wheel{}, c.Wheel...)
+		c.Wheel[0].Slots, c.Wheel[0].Reach = 40, 60*time.Second
+	}},
+	{name: "it trusts every clock", received: func(_ *tenure, _ *channel, _ uint64, m *wheel.Message) { m.Own = m.OwnDue != 0 }},
+	{name: "a wide reading is precise to it", now: func(n wheel.Now) wheel.Now {
+		n.Clock.Earliest = n.Clock.Latest
+		return n
+	}},
+	{name: "it forgets steps", now: func(n wheel.Now) wheel.Now {
+		n.Clock.Steps = nil
+		return n
+	}},
+	{name: "a late confirm is certain", confirmed: func(wheel.Written) wheel.Written { return wheel.Certain }},
+	{name: "it leads unbidden", careless: true, shell: func(t *tenure) wheel.Shell {
+		t.w.after(time.Second, func() {
+			if !t.over {
+				t.machine.Delivered(t.sees(), wheel.Intake, 1, &wheel.Message{Kind: wheel.Summons})
+			}
+		})
+		return t
+	}},
+}
+
+// TestMutants: each is found among the seeds of a test.
+func TestMutants(t *testing.T) {
+	withoutRaceDetector(t)
+	if *among == 0 {
+		t.Skip("it runs for long")
+	}
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			for s := uint64(1); s <= *among; s++ {
+				if r := Run(Options{Seed: s, mutant: m}); len(r.Problems) > 0 {
+					t.Logf("seed %d: %s", s, r.Problems[0])
+					return
+				}
+			}
+			t.Error("it is not found")
+		})
+	}
+}

@@ -1,0 +1,507 @@
+package simulator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+)
+
+// An incarnation is a process from its start until it is killed.
+type incarnation struct {
+	p      *process
+	number int
+}
+
+// A process has users who publish, and is a candidate for the lead.
+type process struct {
+	w       *world
+	name    string
+	number  int // of its incarnation
+	alive   bool
+	stopped bool // by SIGSTOP
+	cut     bool // from the broker
+	ppm     int64
+	set     time.Duration // by how much its wall clock was set
+	pub     *conn
+	out     link // what it has decided to publish and not written yet
+	tenure  *tenure
+	tenures int
+
+	nextTick time.Duration
+	full     bool // it reads nothing that it consumes: its memory is full
+
+	// What it knows of the broker's clock.
+	knownFrom  time.Duration // since when, in this stretch
+	lostSince  time.Duration // when it was last connected, while it is not
+	share      float64       // of the uncertainty that lies before the truth
+	offset     time.Duration // what it has noticed of the steps
+	ahead      time.Duration // the offset before a step back
+	aheadUntil time.Duration
+	steps      []brokertime.Step // the first is of step 0; those that it does not know are empty
+	wide       time.Duration     // how much wider its reading is since its wall clock was set
+	wideUntil  time.Duration
+}
+
+func newProcess(w *world, i int) *process {
+	p := &process{w: w, name: string(rune('a' + i)), ppm: w.rand.Int64N(201) - 100}
+	p.out = link{w: w, held: func() bool { return p.stopped }}
+	w.processes = append(w.processes, p)
+	w.after(w.between(0, time.Second), p.start)
+	return p
+}
+
+func (p *process) start() {
+	p.number++
+	p.alive = true
+	p.out.dead, p.out.queue = false, nil
+	p.learnClock(p.w.between(0, time.Second))
+	p.trace("start", "number %d", p.number)
+	p.connect()
+}
+
+// kill ends the process. What it had written is still on its way.
+func (p *process) kill() {
+	p.trace("kill", "")
+	p.alive, p.stopped, p.full = false, false, false
+	p.out.dead, p.out.queue = true, nil
+	p.number++
+	if p.tenure != nil {
+		p.tenure.conn.drop()
+		p.tenure.over, p.tenure = true, nil
+	}
+	if p.pub != nil {
+		p.pub.drop()
+		p.pub = nil
+	}
+}
+
+func (p *process) trace(event, format string, args ...any) {
+	if p.w.Trace != nil {
+		p.w.trace(p.name, event, format, args...)
+	}
+}
+
+// soon goes on after a while, if the process lives then, and once it is not stopped.
+func (p *process) soon(d time.Duration, do func()) {
+	number := p.number
+	p.w.after(d, func() {
+		switch {
+		case p.number != number:
+		case p.stopped:
+			p.soon(100*time.Millisecond, do)
+		default:
+			do()
+		}
+	})
+}
+
+// connect opens what is missing, and tries again later.
+func (p *process) connect() {
+	b := p.w.broker
+	if !b.down && !p.cut && p.pub == nil {
+		p.pub = b.connect(p, true, p.unplugged)
+		p.learnClock(p.w.short(0, 2*time.Second))
+	}
+	if !b.down && !p.cut && p.pub != nil && p.tenure == nil {
+		p.begin()
+	}
+	if p.tenure == nil {
+		p.soon(p.w.between(100*time.Millisecond, 3*time.Second), p.connect)
+	}
+}
+
+// unplugged is told that the publishing connection is lost.
+func (p *process) unplugged() {
+	p.trace("lost", "the publishing connection")
+	p.pub, p.lostSince = nil, p.w.now
+	if p.tenure != nil {
+		p.tenure.end("the publishing connection is lost")
+	}
+}
+
+// What time it is.
+
+func (p *process) mono() time.Duration { return p.w.now + p.w.now*time.Duration(p.ppm)/1_000_000 }
+
+// learnClock says that the broker's clock is known anew, soon, to a second. What is known of its steps
+// stays, also where a process starts anew: else one that starts after a step, and before any other has
+// seen it, would know nothing of it, and be early. That is a limit of brokertime, and not tried here.
+func (p *process) learnClock(in time.Duration) {
+	p.knownFrom, p.share = p.w.now+in, p.w.rand.Float64()
+}
+
+const fine = 3 * time.Millisecond // how well a clock becomes known
+
+func (p *process) now() wheel.Now {
+	w := p.w
+	n := wheel.Now{Mono: p.mono(), Wall: w.clock.begin.Add(w.now + p.set)}
+	age := w.now - p.knownFrom
+	if age < 0 || p.pub == nil && w.now-p.lostSince > time.Minute {
+		return n
+	}
+	width := max(time.Second>>min(age/time.Second, 20), fine) + (age%(5*time.Second))/2500
+	if w.now < p.wideUntil {
+		width += p.wide
+	}
+	if width > time.Second {
+		return n
+	}
+	unset := w.clock.unset()
+	early := time.Duration(p.share * float64(width))
+	r := brokertime.Reading{Earliest: unset.Add(p.offset - early), Latest: unset.Add(p.offset + width - early)}
+	r.From = r.Latest.Add(fine)
+	if w.now < p.aheadUntil && p.ahead > p.offset {
+		r.From = unset.Add(p.ahead + width - early + fine)
+	}
+	for _, s := range p.steps {
+		if s.By > 0 {
+			r.Steps = append(r.Steps, s)
+		}
+	}
+	n.Clock, n.Known = r, true
+	return n
+}
+
+// sees is what a machine is told.
+func (p *process) sees() wheel.Now {
+	if lie := p.w.mutant.now; lie != nil {
+		return lie(p.now())
+	}
+	return p.now()
+}
+
+// notice says that a step of the broker's clock is seen, or known from another process.
+func (p *process) notice(number int, seen bool) {
+	c, by := &p.w.clock, p.w.clock.steps[number].by
+	if p.stopped {
+		p.w.after(time.Second, func() { p.notice(number, seen) })
+		return
+	}
+	for len(p.steps) <= number {
+		p.steps = append(p.steps, brokertime.Step{})
+	}
+	switch {
+	case by > 0 && c.recorded[number].By > 0:
+		p.steps[number] = c.recorded[number]
+	case by > 0 && p.steps[number].By == 0:
+		until := c.unset().Add(p.offset + fine + brokertime.NoticedWithin)
+		p.steps[number] = brokertime.Step{By: by + fine, Until: until}
+	}
+	if !seen {
+		return
+	}
+	if by < 0 {
+		p.ahead, p.aheadUntil = max(p.offset, p.ahead), p.w.now+brokertime.NoticedWithin
+	}
+	p.offset += by
+	p.trace("notice", "the broker's clock was set by %v", by)
+	p.w.after(10*time.Second, func() {
+		if c.recorded[number].By == 0 && by > 0 {
+			c.recorded[number] = p.steps[number]
+			for _, other := range p.w.processes {
+				p.w.after(p.w.between(0, time.Second), func() { other.notice(number, false) }) // this one counts for all
+			}
+		}
+	})
+}
+
+// ticks reports whether the machine is to be called.
+func (p *process) ticks() bool { return p.tenure != nil && p.alive && !p.stopped }
+
+func (p *process) tick() {
+	t := p.tenure
+	for len(t.counts) > 0 && t.counts[0].until <= p.w.now {
+		t.counted(t.counts[0], 0, 0, false)
+	}
+	if p.tenure != t {
+		return
+	}
+	next := t.machine.Tick(p.sees())
+	p.weigh()
+	if p.tenure == t {
+		p.nextTick = p.w.now + max(next-p.mono(), 0) + p.w.short(0, p.w.plan.hiccup)
+	}
+}
+
+// weigh stops reading while the memory is full.
+func (p *process) weigh() {
+	was := p.full
+	if p.full = p.tenure != nil && p.tenure.machine.Full(); was && !p.full && p.tenure != nil {
+		p.tenure.conn.back.pump()
+	}
+}
+
+// tickSoon has what an event has changed be looked at.
+func (p *process) tickSoon() {
+	p.weigh()
+	p.nextTick = min(p.nextTick, p.w.now+p.w.between(0, time.Millisecond))
+}
+
+// A tenure is a machine and what it consumes with: it is the machine's shell.
+type tenure struct {
+	*process
+	name     string
+	machine  *wheel.Machine
+	conn     *conn
+	pub      *conn
+	channels map[wheel.Slot]*channel
+	counts   []*counting
+	over     bool
+}
+
+func (p *process) begin() {
+	p.tenures++
+	t := &tenure{process: p, name: fmt.Sprintf("%s%d.%d", p.name, p.number, p.tenures), pub: p.pub, channels: map[wheel.Slot]*channel{}}
+	p.tenure, p.nextTick = t, p.w.now
+	t.conn = p.w.broker.connect(p, false, func() { t.end("the consuming connection is lost") })
+	p.trace("begin", "%s", t.name)
+	cfg, shell := wheel.Config{Wheel: p.w.wheel, Tenure: t.name, Budget: p.w.plan.budget}, wheel.Shell(t)
+	if change := p.w.mutant.config; change != nil {
+		change(&cfg)
+	}
+	if wrap := p.w.mutant.shell; wrap != nil {
+		shell = wrap(t)
+	}
+	t.machine = wheel.New(cfg, shell, p.sees())
+}
+
+// end ends a tenure: another one begins later.
+func (t *tenure) end(why string) {
+	if t.over {
+		return
+	}
+	t.trace("end", "%s: %s", t.name, why)
+	t.over, t.tenure, t.full = true, nil, false
+	t.w.account.ended(t.process, why)
+	if t.conn.alive {
+		t.conn.drop()
+	}
+	t.soon(t.w.between(100*time.Millisecond, 3*time.Second), t.connect)
+}
+
+// receive hands a message to the machine.
+func (p *process) receive(ch *channel, tag uint64, it *item) {
+	t := p.tenure
+	if ch.closed || t == nil || t.conn != ch.conn {
+		return
+	}
+	msg := it.msg
+	msg.Body = &delivery{it, ch, tag}
+	msg.Own = it.by == incarnation{p, p.number} && msg.OwnDue != 0
+	p.trace("receive", "%s tag %d: %s", name(ch.queue.slot), tag, it)
+	if it.of != nil && it.msg.Due == (wheel.Due{}) { // it was published without the broker's time, and waits from now on
+		it.of.last = max(it.of.last, p.w.clock.after(it.msg.Left))
+	}
+	if see := p.w.mutant.received; see != nil {
+		see(t, ch, tag, &msg)
+	}
+	t.machine.Delivered(p.sees(), ch.queue.slot, tag, &msg)
+	t.w.account.weigh(t)
+	p.tickSoon()
+}
+
+// A delivery is an item that a channel has got.
+type delivery struct {
+	*item
+	*channel
+	tag uint64
+}
+
+// write publishes, a moment later: the process may be stopped before. within is by its own clock.
+func (p *process) write(c *conn, within time.Duration, store func(answer func(wheel.Outcome)), done func(wheel.Outcome)) {
+	number, by := p.number, p.mono()+within
+	p.out.send(p.w.between(0, 200*time.Microsecond), func() {
+		switch {
+		case p.number != number:
+		case p.mono() > by:
+			done(wheel.Refused)
+		default:
+			c.publish(store, done)
+		}
+	})
+}
+
+// stamped is what is published of a message.
+func (p *process) stamped(m *wheel.Message, of *record) *item {
+	it := &item{of: of, msg: wheel.Message{Kind: m.Kind, ID: m.ID, Size: m.Size, To: m.To, Next: m.Next, Mark: m.Mark}}
+	s := m.Stamp()
+	it.msg.Due, it.msg.Ticket, it.msg.Then, it.msg.OwnDue = s.Due, s.Ticket, s.Then, s.OwnDue
+	if s.Own {
+		it.by = incarnation{p, p.number}
+	}
+	return it
+}
+
+func into(q *queue, it *item) func(func(wheel.Outcome)) {
+	return func(answer func(wheel.Outcome)) {
+		q.store(it, func() {
+			q.b.w.trace("broker", "store", "%s: %s", name(q.slot), it)
+			answer(wheel.Accepted)
+		})
+	}
+}
+
+const always = time.Duration(1 << 61)
+
+// stored tells the machine what became of a message.
+func (t *tenure) stored(m *wheel.Message) func(wheel.Outcome) {
+	return func(o wheel.Outcome) {
+		if !t.over {
+			t.machine.Stored(t.sees(), m, o)
+			t.tickSoon()
+		}
+	}
+}
+
+// Consume implements [wheel.Shell].
+func (t *tenure) Consume(s wheel.Slot, prefetch int) {
+	t.trace("consume", "%s, %d", name(s), prefetch)
+	ch := t.channels[s]
+	if ch == nil {
+		ch = t.w.broker.newChannel(t.conn, s)
+		t.channels[s] = ch
+	}
+	t.conn.toBroker(func() { ch.consume(prefetch) })
+}
+
+// Release implements [wheel.Shell].
+func (t *tenure) Release(s wheel.Slot) {
+	t.trace("release", "%s", name(s))
+	ch := t.channels[s]
+	delete(t.channels, s)
+	ch.closed = true
+	t.conn.toBroker(func() { ch.acks.send(0, ch.end) }) // after what was acknowledged
+}
+
+// Ack implements [wheel.Shell].
+func (t *tenure) Ack(s wheel.Slot, tag uint64, multiple bool) {
+	t.trace("ack", "%s tag %d %v", name(s), tag, multiple)
+	ch := t.channels[s]
+	t.conn.toBroker(func() { ch.ack(tag, multiple) })
+}
+
+// Count implements [wheel.Shell].
+func (t *tenure) Count(s wheel.Slot) {
+	q := t.w.broker.named[s]
+	c := &counting{s, t.w.now + 10*time.Second}
+	t.counts = append(t.counts, c)
+	t.conn.toBroker(func() {
+		q.log.send(0, func() {
+			ready, consumers := q.count()
+			t.conn.toClient(func() { t.counted(c, ready, consumers, true) })
+		})
+	})
+}
+
+// A counting is a question that is not answered yet.
+type counting struct {
+	wheel.Slot
+	until time.Duration
+}
+
+func (t *tenure) counted(c *counting, ready, consumers int, ok bool) {
+	if i := slices.Index(t.counts, c); i >= 0 && !t.over {
+		t.counts = slices.Delete(t.counts, i, i+1)
+		t.trace("counted", "%s: %d, %d consumers, %v", name(c.Slot), ready, consumers, ok)
+		t.machine.Counted(t.sees(), c.Slot, ready, consumers, ok)
+		t.tickSoon()
+	}
+}
+
+// Verify implements [wheel.Shell]: the broker answers on the connection that consumes.
+func (t *tenure) Verify() {
+	t.trace("verify", "")
+	if t.full { // no answer could come
+		t.w.after(0, func() { t.end("it stood still, with its memory full") })
+		return
+	}
+	t.conn.toBroker(func() {
+		t.conn.toClient(func() {
+			if !t.over {
+				t.machine.Verified(t.sees())
+				t.tickSoon()
+			}
+		})
+	})
+}
+
+// Move implements [wheel.Shell].
+func (t *tenure) Move(m *wheel.Message, to wheel.Turn, within time.Duration) {
+	it := t.stamped(m, m.Body.(*delivery).of)
+	s := t.w.wheel.Slot(to)
+	t.trace("move", "%s within %v: %s", name(s), within, it)
+	t.write(t.pub, within, into(t.w.broker.named[s], it), t.stored(m))
+}
+
+// Keep implements [wheel.Shell].
+func (t *tenure) Keep(m *wheel.Message) {
+	keep := func(answer func(wheel.Outcome)) { t.w.broker.kept++; answer(wheel.Accepted) }
+	t.write(t.pub, always, keep, t.stored(m))
+}
+
+// Deliver implements [wheel.Shell].
+func (t *tenure) Deliver(m *wheel.Message) {
+	it := t.stamped(m, m.Body.(*delivery).of)
+	it.choice, it.own = t.w.now, m.Own && m.OwnDue <= t.mono()
+	t.trace("deliver", "%s", it)
+	d := t.w.broker.dests[int(m.To[0]-'A')]
+	store := func(answer func(wheel.Outcome)) {
+		if d.refuses {
+			answer(wheel.Refused)
+			return
+		}
+		d.log.send(t.w.broker.disk(), func() {
+			t.w.account.delivered(it)
+			answer(wheel.Accepted)
+		})
+	}
+	t.write(t.pub, always, store, t.stored(m))
+}
+
+// Mark implements [wheel.Shell].
+func (t *tenure) Mark(s wheel.Slot, id wheel.MarkID) {
+	it := &item{msg: wheel.Message{Kind: wheel.Mark, Mark: id, Size: 100}}
+	t.trace("mark", "%s: %d", name(s), id.Number)
+	t.write(t.pub, always, into(t.w.broker.named[s], it), func(wheel.Outcome) {})
+}
+
+// Summon implements [wheel.Shell].
+func (t *tenure) Summon() {
+	it := &item{msg: wheel.Message{Kind: wheel.Summons, Size: 100}}
+	t.trace("summon", "")
+	t.write(t.pub, always, into(t.w.broker.named[wheel.Intake], it), func(wheel.Outcome) {})
+}
+
+// Surrender implements [wheel.Shell].
+func (t *tenure) Surrender(why string) { t.end(why) }
+
+func name(s wheel.Slot) string {
+	if s == wheel.Intake {
+		return "intake"
+	}
+	return fmt.Sprintf("%s.%d", wheel.Default()[s.Level].Name, s.Index)
+}
+
+func (it *item) String() string {
+	m := it.msg
+	switch m.Kind {
+	case wheel.Mark:
+		return fmt.Sprintf("mark %s.%d", m.Mark.Tenure, m.Mark.Number)
+	case wheel.Summons:
+		return "summons"
+	case wheel.Change:
+		if m.Next == (wheel.Due{}) {
+			return fmt.Sprintf("drop %s at %s", m.ID, clockOf(m.Due))
+		}
+		return fmt.Sprintf("postpone %s from %s to %s", m.ID, clockOf(m.Due), clockOf(m.Next))
+	case wheel.Foreign:
+		return "foreign"
+	case wheel.User:
+	}
+	return fmt.Sprintf("message %s due %s", m.ID, clockOf(m.Due))
+}
+
+func clockOf(d wheel.Due) string { return time.UnixMilli(d.At).UTC().Format("02T15:04:05.000") }

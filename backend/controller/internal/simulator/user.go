@@ -1,0 +1,229 @@
+package simulator
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+)
+
+// A record is what the account knows of a message.
+type record struct {
+	n         int
+	p         *process // that has published it
+	at        incarnation
+	called    time.Duration
+	delay     time.Duration
+	size      int
+	to        int // its destination
+	confirmed bool
+	refused   bool // it was never published
+
+	tickets   []pass
+	cancelled bool          // a Cancel returned nil
+	perhaps   bool          // one is not certain
+	asking    int           // changes that are not answered; their process may be killed
+	notBefore time.Duration // by the broker's clock, had it not been set
+	last      time.Duration // true time of the latest due time that it has, or may have
+	perhapsAt time.Duration // of the latest that was asked for
+	deliverd  []delivered
+	stranger  bool // somebody took it away
+}
+
+// A pass is a ticket for a message at one of its due times.
+type pass struct {
+	due wheel.Due
+	at  time.Duration // true time
+}
+
+// A delivered is one arrival of a message at its destination.
+type delivered struct {
+	at, choice time.Duration
+	own        bool
+}
+
+func (r *record) id() string { return fmt.Sprintf("m%d", r.n) }
+
+// publish is Publish, or with a ticket Schedule.
+func (p *process) publish(r *record, ticket bool) {
+	now, w := p.now(), p.w
+	r.p, r.at, r.called = p, incarnation{p, p.number}, w.now
+	r.notBefore = w.clock.passed(w.now) + r.delay
+	r.last = w.clock.after(r.delay)
+	if ticket && !now.Known || p.pub == nil {
+		r.refused = true
+		return
+	}
+	it := &item{of: r, by: r.at, msg: wheel.Message{ID: r.id(), Size: r.size, To: string(rune('A' + r.to)), Ticket: ticket}}
+	it.msg.OwnDue = now.Mono + r.delay
+	p.enter(r, it)
+}
+
+// enter writes a message to its slot, or where the broker's clock is unknown to the intake.
+func (p *process) enter(r *record, it *item) {
+	now, w := p.now(), p.w
+	if p.pub == nil {
+		return // Publish has returned an error: unknown, if it had written something
+	}
+	left := it.msg.OwnDue - now.Mono
+	to, within := wheel.Intake, always
+	if now.Known {
+		var turn wheel.Turn
+		turn, it.msg.Due, within = w.wheel.Enter(now, left)
+		to = w.wheel.Slot(turn)
+	} else {
+		it.msg.Left = left
+	}
+	p.trace("publish", "%s: %s, delay %v", name(to), it, r.delay)
+	by := now.Mono + within
+	p.write(p.pub, within, into(w.broker.named[to], it), func(o wheel.Outcome) {
+		switch {
+		case o == wheel.Accepted && p.mono() > by:
+			p.trace("late", "%s: it may be where nobody looks", it) // Publish returns an error: unknown
+		case o == wheel.Accepted:
+			p.trace("confirmed", "%s", it)
+			r.confirmed = true
+			if it.msg.Ticket {
+				r.tickets = append(r.tickets, pass{it.msg.Due, r.last})
+			}
+		case o == wheel.Refused:
+			p.enter(r, it)
+		case o == wheel.Unknown:
+			p.trace("unknown", "%s", it)
+		}
+	})
+}
+
+// A fate is what became of a change.
+type fate int
+
+const (
+	done fate = iota
+	tooLate
+	notSent
+	unknown // it may take effect or not
+)
+
+// cancel is Cancel.
+func (p *process) cancel(r *record, t pass) {
+	r.asking++
+	over := p.w.setBack(t)
+	p.change(r, t, wheel.Due{}, 0, notSent, func(f fate) {
+		r.asking--
+		p.trace("cancel", "%s: %v", r.id(), f)
+		r.cancelled = r.cancelled || f == done && !over
+		r.perhaps = r.perhaps || f == unknown || f == done && over
+	})
+}
+
+// postpone is Postpone.
+func (p *process) postpone(r *record, t pass, delay time.Duration) {
+	now := p.now()
+	if !now.Known {
+		return
+	}
+	next, ok := wheel.PostponedTo(now, t.due, delay)
+	if !ok {
+		return // it is earlier
+	}
+	called, last := p.w.now, p.w.clock.after(delay)
+	r.asking++
+	r.perhapsAt = max(r.perhapsAt, last)
+	over := p.w.setBack(t)
+	p.change(r, t, next, 0, notSent, func(f fate) {
+		r.asking--
+		p.trace("postpone", "%s: %v", r.id(), f)
+		if over && f == done {
+			f = unknown
+		}
+		if f == done {
+			r.notBefore = max(r.notBefore, p.w.clock.passed(called)+delay)
+			r.tickets = append(r.tickets, pass{next, last})
+		}
+		if f == done || f == unknown {
+			r.last = max(r.last, last)
+		}
+	})
+}
+
+// setBack reports whether a ticket is for a due time that is over. Who calls so late gets ErrTooLate,
+// unless the broker's clock was set back since: then it is in the future again, and a change is accepted
+// that comes to nothing. See docs/clocks.md.
+func (w *world) setBack(t pass) bool { return w.now > t.at-wheel.AcceptedBefore }
+
+// change writes a change until it is certain what becomes of it. before is what is known of earlier
+// attempts.
+func (p *process) change(r *record, t pass, next wheel.Due, attempt int, before fate, then func(fate)) {
+	const attempts = 4
+	now, asked := p.now(), p.now()
+	if lie := p.w.mutant.accepts; lie != nil {
+		asked = lie(now)
+	}
+	worst := func(f fate) fate {
+		if before == unknown {
+			return unknown
+		}
+		return f
+	}
+	switch {
+	case attempt == attempts, !now.Known, p.pub == nil:
+		then(before)
+		return
+	case !wheel.InTime(asked, t.due):
+		then(worst(tooLate))
+		return
+	}
+	to, within := p.w.wheel.PlacesOf(now, t.due)
+	p.writeAll(r, t, next, to, within, func(o wheel.Outcome) {
+		again := func(f fate) { p.change(r, t, next, attempt+1, f, then) }
+		switch o {
+		case wheel.Refused:
+			again(before)
+		case wheel.Unknown:
+			p.soon(500*time.Millisecond, func() { again(unknown) })
+		case wheel.Accepted:
+			later := p.now()
+			after := later.Mono - now.Mono
+			if lie := p.w.mutant.accepts; lie != nil {
+				later = lie(later)
+			}
+			is := wheel.Confirmed(later, t.due, after)
+			if lie := p.w.mutant.confirmed; lie != nil {
+				is = lie(is)
+			}
+			switch is {
+			case wheel.Certain:
+				then(done)
+			case wheel.Again:
+				again(unknown)
+			case wheel.Uncertain:
+				then(unknown)
+			}
+		}
+	})
+}
+
+// writeAll writes a change to one place after the other.
+func (p *process) writeAll(r *record, t pass, next wheel.Due, to []wheel.Turn, within time.Duration, then func(wheel.Outcome)) {
+	it := &item{of: r, msg: wheel.Message{Kind: wheel.Change, ID: r.id(), Size: 150, Due: t.due, Next: next}}
+	s, began := p.w.wheel.Slot(to[0]), p.mono()
+	p.trace("change", "%s: %s", name(s), it)
+	if p.pub == nil {
+		then(wheel.Unknown)
+		return
+	}
+	p.write(p.pub, within, into(p.w.broker.named[s], it), func(o wheel.Outcome) {
+		if o != wheel.Accepted || len(to) == 1 {
+			then(o)
+			return
+		}
+		p.writeAll(r, t, next, to[1:], within-(p.mono()-began), func(o wheel.Outcome) {
+			if o == wheel.Refused { // the first is stored
+				o = wheel.Unknown
+			}
+			then(o)
+		})
+	})
+}
+
+func (f fate) String() string { return [...]string{"done", "too late", "not sent", "unknown"}[f] }
