@@ -14,6 +14,7 @@ import (
 
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
 
@@ -49,10 +50,9 @@ func TestClock_Shared(t *testing.T) {
 	t.Parallel()
 	r := newStepsRig(t, rabbittest.Broker(t).URL(), 1<<20)
 	var restored atomic.Int32
-	r.shared.Restore = func(context.Context) error {
+	r.shared.Restore = func(ctx context.Context) error {
 		restored.Add(1)
-		r.declare()
-		return nil
+		return objects.Of(r.control, "test").Apply(ctx, r.plan) // fails if the test has ended meanwhile
 	}
 	first, log := r.run(t)
 	second, _ := r.run(t)
