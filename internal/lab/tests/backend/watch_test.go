@@ -3,6 +3,7 @@ package backend_test
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,7 +51,9 @@ func TestPublish_QueueDeleted(t *testing.T) {
 	ch, queue := channel(t), rabbittest.Prefix(t)
 	in := consume(t, ch, queue)
 	last := prefix + ".ladder.wait.100ms"
-	for _, first := range []time.Duration{3200 * time.Millisecond, 12800 * time.Millisecond} { // one may be too short for a slow machine
+	// One may be too short for a slow machine. And nobody is told of a queue that is deleted just between the keeper's
+	// look for what is missing and its look at the arguments, which declares.
+	for _, first := range []time.Duration{3200 * time.Millisecond, 6400 * time.Millisecond, 12800 * time.Millisecond} {
 		began := time.Now()
 		require.NoError(t, d.Publish(within(t), "", queue, first+100*time.Millisecond, amqp091.Publishing{}))
 		_, err := ch.QueueDelete(last, false, false, false)
@@ -61,12 +64,14 @@ func TestPublish_QueueDeleted(t *testing.T) {
 		}
 		if time.Since(began) < first {
 			<-in
-			require.Contains(t, log.String(), "of this Delayer were deleted")
+			if !strings.Contains(log.String(), "of this Delayer were deleted") {
+				continue
+			}
 			require.Contains(t, log.String(), last)
 			return
 		}
 	}
-	t.Fatal("the queue was not declared again within 12 s")
+	t.Fatal("the queue was not declared again within 12 s, or nobody was told")
 }
 
 // routed says whether a queue takes a message, and does not leave one there.
