@@ -83,7 +83,7 @@ type Machine struct {
 	read     map[Slot]int64 // all turns of the slot before this number have been read in this tenure
 	survey   map[Slot]*look // for what may have been left in slots between their turns
 	next     []Slot         // of those, to be counted,
-	asked    map[Slot]bool  // being counted,
+	asked    map[Slot]*look // being counted, for this look,
 	failed   []Slot         // and to be counted again
 	ticketed map[Turn]bool  // marks are wanted: some message or change in hand is due in this turn
 	marks    int64          // that were written
@@ -104,7 +104,7 @@ type Machine struct {
 func New(cfg Config, shell Shell, now Now) *Machine {
 	m := &Machine{
 		cfg: cfg, shell: shell, last: now, visits: map[Slot]*visit{}, read: map[Slot]int64{}, survey: map[Slot]*look{},
-		asked: map[Slot]bool{}, tickets: map[string]int{},
+		asked: map[Slot]*look{}, tickets: map[string]int{},
 		ticketed: map[Turn]bool{}, changes: map[changeKey]*change{}, dests: map[string]*destination{},
 	}
 	m.enter(now, &visit{slot: Intake, turn: noTurn, open: true, prefetch: mostAtRest})
@@ -482,13 +482,7 @@ func (m *Machine) tend(now Now) {
 		return
 	}
 	m.turn(now)
-	for _, s := range m.failed {
-		if l := m.survey[s]; l != nil {
-			l.asked = false
-			m.next = append(m.next, s)
-		}
-	}
-	m.failed = nil
+	m.next, m.failed = append(m.next, m.failed...), nil
 	m.countSome()
 	for _, v := range m.order {
 		m.mark(now, v)

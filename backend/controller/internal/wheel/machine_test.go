@@ -115,13 +115,11 @@ func (b *table) Ack(s Slot, tag uint64, multiple bool) {
 }
 
 func (b *table) Count(s Slot) {
-	b.pending = append(b.pending, func() {
-		consumers := 0
-		if b.consumed[s] > 0 {
-			consumers = 1
-		}
-		b.m.Counted(b.now(), s, b.full[s], consumers, true)
-	})
+	ready, consumers := b.full[s], 0
+	if b.consumed[s] > 0 {
+		consumers = 1
+	}
+	b.pending = append(b.pending, func() { b.m.Counted(b.now(), s, ready, consumers, true) })
 }
 func (b *table) Verify() { b.verifies++ }
 func (b *table) Move(m *Message, to Turn, _ time.Duration) {
@@ -329,6 +327,21 @@ func TestMachine_FindsWhatWasLeft(t *testing.T) {
 	require.Len(t, b.delivered, 1)
 	require.Zero(t, b.consumed[slot], "it is left alone until its turn")
 	require.Equal(t, []uint64{1}, slices.DeleteFunc(b.acked[slot], func(tag uint64) bool { return tag > 2 }))
+}
+
+// TestMachine_LooksAgain: what comes while a slot is counted is not in that count.
+func TestMachine_LooksAgain(t *testing.T) {
+	b := leading(t)
+	_, slot := b.in("m", 2*time.Minute)
+	b.withheld = true // what is found is consumed until a mark comes back
+	b.m.look(slot, true)
+	b.m.look(slot, false)
+	require.True(t, b.m.surveys(), "an earlier tenure may still have left something")
+	b.m.countSome()
+	b.full[slot] = 1
+	b.m.look(slot, false)
+	b.pass(time.Second)
+	require.Positive(t, b.consumed[slot])
 }
 
 func TestMachine_MemoryIsBounded(t *testing.T) {

@@ -231,13 +231,13 @@ func (m *Machine) readUntil(s Slot, number int64) {
 
 // A look is for what may have been left in a slot between its turns.
 type look struct {
-	asked bool
 	first bool // it may be of an earlier tenure
 }
 
-// look has a slot looked at.
+// look has a slot looked at, as it is from now on: what it was counted for before may be older.
 func (m *Machine) look(s Slot, first bool) {
-	m.survey[s] = &look{first: first}
+	was := m.survey[s]
+	m.survey[s] = &look{first: first || was != nil && was.first}
 	m.next = append(m.next, s)
 }
 
@@ -279,7 +279,8 @@ func (m *Machine) countSome() {
 	}
 	for ; busy < counting && len(m.next) > 0; m.next = m.next[1:] {
 		s := m.next[0]
-		if l := m.survey[s]; l == nil || l.asked {
+		l := m.survey[s]
+		if l == nil || m.asked[s] != nil {
 			continue
 		}
 		if v := m.visits[s]; v != nil {
@@ -288,7 +289,7 @@ func (m *Machine) countSome() {
 			}
 			continue
 		}
-		m.survey[s].asked, m.asked[s] = true, true
+		m.asked[s] = l
 		m.shell.Count(s)
 		busy++
 	}
@@ -300,10 +301,11 @@ func (m *Machine) Counted(now Now, s Slot, ready, consumers int, ok bool) {
 		return
 	}
 	m.at(now)
+	l := m.asked[s]
 	delete(m.asked, s)
 	switch v := m.visits[s]; {
 	case v == nil:
-		m.found(now, s, ready, consumers, ok)
+		m.found(now, s, l, ready, consumers, ok)
 		m.countSome()
 	case v.asked:
 		v.asked = false
@@ -312,11 +314,12 @@ func (m *Machine) Counted(now Now, s Slot, ready, consumers int, ok bool) {
 	}
 }
 
-// found says what is in a slot between its turns.
-func (m *Machine) found(now Now, s Slot, ready, consumers int, ok bool) {
-	l := m.survey[s]
+// found says what is in a slot between its turns, as it was when it was counted for a look.
+func (m *Machine) found(now Now, s Slot, l *look, ready, consumers int, ok bool) {
 	switch {
-	case l == nil:
+	case m.survey[s] == nil:
+	case m.survey[s] != l:
+		m.next = append(m.next, s)
 	case !ok || !now.Known:
 		m.failed = append(m.failed, s)
 	case ready == 0 && consumers == 0:
