@@ -58,10 +58,8 @@ var places = []place{
 	{"backend/controller/internal/slots", []string{"", "topology", "internal/lib", "backend/controller/internal"}, []string{amqp}, "it runs the machine"},
 	{"backend/controller/internal/stamp", []string{"", "internal/lib/message"}, []string{amqp}, "the header of what waits is pure"},
 	{"backend/controller/internal/simulator", []string{"backend/controller/internal/wheel", "internal/lib/brokertime"}, nil, "what proves the wheel imports nothing but the wheel, and the clock that it is told of"},
-	{"backend/controller/internal/hold", nil, nil, "a heap is for both wheels: it knows neither messages nor brokers"},
-	{"backend/controller/internal/tenure", nil, nil, "a channel is asked by whoever consumes it"},
 	{"backend/controller/internal/settle", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp"}, []string{amqp}, "it publishes for both wheels, and knows neither"},
-	{"backend/controller/internal/rounds", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp", "backend/controller/internal/hold", "backend/controller/internal/settle", "backend/controller/internal/tenure"},
+	{"backend/controller/internal/rounds", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp", "backend/controller/internal/settle"},
 		[]string{amqp}, "the wheel of rounds knows nothing of slots"},
 
 	{"retry", []string{"", "internal/lib/attempt", "internal/lib/broker", "internal/lib/message", "internal/lib/objects"}, []string{amqp}, "whoever retries opens the backend that it needs"},

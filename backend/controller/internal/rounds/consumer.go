@@ -8,10 +8,8 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller/internal/hold"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
-	"github.com/delayer-go/delayer/backend/controller/internal/tenure"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
@@ -22,8 +20,6 @@ const (
 
 	// prefetch leaves room for messages that pass through while the memory is full.
 	prefetch = mostHeld + 1024
-
-	drainTimeout = 10 * time.Second // for what is being published when a channel ends
 
 	// postponedFor is about how long a foreign message waits before it is tried again.
 	postponedFor = 5 * time.Second
@@ -36,19 +32,19 @@ type consumer struct {
 	at      *controller
 	alive   context.Context // ends when nothing can be acknowledged any more
 	abandon context.CancelCauseFunc
-	held    *hold.Heap[stamp.Message]
-	tenure  *tenure.Tenure // nil before the first message
+	held    *memory[stamp.Message]
+	tenure  *tenure // nil before the first message
 	alert   *liveness
 	working sync.WaitGroup // messages that are being published
 }
 
 // serve takes messages of the intake until the channel is lost or the controller closes.
 func (c *controller) serve(alive context.Context, messages <-chan amqp091.Delivery) {
-	s := &consumer{at: c, held: hold.New[stamp.Message](mostHeld, mostHeldBytes), alert: newLiveness()}
+	s := &consumer{at: c, held: newMemory[stamp.Message](mostHeld, mostHeldBytes), alert: newLiveness()}
 	s.alive, s.abandon = context.WithCancelCause(alive)
 	s.take(messages)
 	s.forget()
-	defer time.AfterFunc(drainTimeout, func() { s.abandon(context.DeadlineExceeded) }).Stop()
+	defer time.AfterFunc(settle.DrainTimeout, func() { s.abandon(context.DeadlineExceeded) }).Stop()
 	s.working.Wait()
 	s.abandon(nil)
 }
@@ -85,14 +81,14 @@ func (c *consumer) take(messages <-chan amqp091.Delivery) {
 // release delivers what is due and returns how long the next message has.
 func (c *consumer) release() time.Duration {
 	for {
-		m, size, ok := c.held.Take(time.Now())
+		m, size, ok := c.held.take(time.Now())
 		if !ok {
 			break
 		}
 		c.changed(-1, -size)
 		c.work(func() { c.deliver(m) })
 	}
-	if next, ok := c.held.Next(); ok {
+	if next, ok := c.held.next(); ok {
 		return time.Until(next)
 	}
 	return time.Hour
@@ -101,7 +97,7 @@ func (c *consumer) release() time.Duration {
 // handle sends a message on, holds or delivers it. It never blocks.
 func (c *consumer) handle(d *amqp091.Delivery) {
 	if c.tenure == nil {
-		c.tenure = tenure.New(c.at.pulse, func() error { return roundTrip(d.Acknowledger) })
+		c.tenure = newTenure(c.at.pulse, func() error { return roundTrip(d.Acknowledger) })
 	}
 	m, err := stamp.ReadMessage(d)
 	switch {
@@ -129,13 +125,13 @@ func (c *consumer) route(m stamp.Message) {
 	now, expired := time.Now(), stamp.Expired(m.Delivery.Headers)
 	remaining := m.Stamp.Remaining(now, expired)
 	if early := remaining - m.Stamp.Left; expired && early > time.Second {
-		c.at.warn("a message expired too early and waits again: is there a policy with message-ttl?",
+		c.at.session.Warn("a message expired too early and waits again: is there a policy with message-ttl?",
 			"message", m.Envelope.ID, "early", early.Round(time.Millisecond))
 	}
 	level := c.at.wheel.schedule.next(remaining)
 	if level == inMemory {
 		size := len(m.Delivery.Body)
-		if c.held.Add(now.Add(remaining), size, m) {
+		if c.held.add(now.Add(remaining), size, m) {
 			c.changed(1, size)
 			return
 		}
@@ -152,11 +148,11 @@ func (c *consumer) route(m stamp.Message) {
 // queue may, or no queue takes it, it goes through a queue and is tried again. So do those behind it,
 // untried, while the destination is left alone: messages for one must not delay those for others.
 func (c *consumer) deliver(m stamp.Message) {
-	try := c.at.pauses.Begin(m, time.Now())
-	wait := try.Wait
+	t := c.at.pauses.begin(m, time.Now())
+	wait := t.wait
 	if wait == 0 {
-		err := c.offer(m.Delivery, func() error { return c.at.settler.Deliver(c.alive, m) })
-		wait = c.at.pauses.End(try, err, time.Now())
+		err := c.offer(m.Delivery, func() error { return c.at.session.Settler.Deliver(c.alive, m) })
+		wait = c.at.pauses.end(t, err, time.Now())
 	}
 	if wait > 0 {
 		c.forward(m, c.at.wheel.schedule.level(wait), time.Now(), 0)
@@ -165,12 +161,12 @@ func (c *consumer) deliver(m stamp.Message) {
 
 // keep moves a foreign message to the unroutable queue. While that refuses it, it waits unchanged.
 func (c *consumer) keep(d *amqp091.Delivery, why error) {
-	c.at.warn("the controller got a foreign message; it is kept as unroutable",
-		message.Attr(d), "error", why, "routing_key", d.RoutingKey, "queue", c.at.settler.Stage.Unroutable())
-	if !settle.Refused(c.offer(d, func() error { return c.at.settler.Keep(c.alive, d) })) {
+	c.at.session.Warn("the controller got a foreign message; it is kept as unroutable",
+		message.Attr(d), "error", why, "routing_key", d.RoutingKey, "queue", c.at.session.Settler.Stage.Unroutable())
+	if !settle.Refused(c.offer(d, func() error { return c.at.session.Settler.Keep(c.alive, d) })) {
 		return
 	}
-	again := message.Again(d, c.at.settler.User)
+	again := message.Again(d, c.at.session.Settler.User)
 	again.Expiration = ""
 	delete(again.Headers, "x-death") // or the broker may see a cycle, and drop the message
 	c.wait(d, c.at.wheel.schedule.level(postponedFor), again)
@@ -179,18 +175,18 @@ func (c *consumer) keep(d *amqp091.Delivery, why error) {
 // forward sends a message to the queue of a level.
 func (c *consumer) forward(m stamp.Message, level int, now time.Time, remaining time.Duration) {
 	next := m.Stamp.Next(now, remaining, c.at.wheel.schedule.ttl(level))
-	c.wait(m.Delivery, level, m.Wait(c.at.settler.User, next))
+	c.wait(m.Delivery, level, m.Wait(c.at.session.Settler.User, next))
 }
 
 // wait puts a message into the queue of a level, and acknowledges it.
 func (c *consumer) wait(d *amqp091.Delivery, level int, msg amqp091.Publishing) {
 	to := broker.Publishing{Exchange: c.at.wheel.names.wait(level), Key: d.RoutingKey, Message: msg}
-	if c.retry(d, func() error { return c.at.settler.Publish(c.alive, to) }) != nil {
+	if c.retry(d, func() error { return c.at.session.Settler.Publish(c.alive, to) }) != nil {
 		return
 	}
 	acknowledge(d)
-	if round := c.at.observer.Round; round != nil {
-		round(delayer.RoundEvent{Backend: c.at.backend, Wait: c.at.wheel.schedule.ttl(level)})
+	if round := c.at.session.Observer.Round; round != nil {
+		round(delayer.RoundEvent{Backend: c.at.session.Backend, Wait: c.at.wheel.schedule.ttl(level)})
 	}
 }
 
@@ -206,7 +202,7 @@ func (c *consumer) offer(d *amqp091.Delivery, publish func() error) error {
 		return err
 	})
 	if refused != nil {
-		c.at.warn("no queue accepts a message; the controller tries again in some seconds",
+		c.at.session.Warn("no queue accepts a message; the controller tries again in some seconds",
 			"message", d.Headers[delayer.Header], "routing_key", d.RoutingKey, "error", refused)
 		return refused
 	}
@@ -224,7 +220,7 @@ const (
 // retry calls publish until it succeeds or the consumer ends.
 func (c *consumer) retry(d *amqp091.Delivery, publish func() error) error {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := c.at.keeper.Ensure(c.alive)
+		err := c.at.session.Keeper.Ensure(c.alive)
 		if err == nil {
 			err = c.ours()
 		}
@@ -234,7 +230,7 @@ func (c *consumer) retry(d *amqp091.Delivery, publish func() error) error {
 		if err == nil || c.alive.Err() != nil {
 			return err
 		}
-		c.at.warn("the controller cannot publish a message; it tries again",
+		c.at.session.Warn("the controller cannot publish a message; it tries again",
 			"message", d.Headers[delayer.Header], "within", pause, "error", err)
 		select {
 		case <-c.alive.Done():
@@ -248,7 +244,7 @@ func (c *consumer) retry(d *amqp091.Delivery, publish func() error) error {
 
 // ours returns an error, and ends the consumer, if another may have its messages by now.
 func (c *consumer) ours() error {
-	err := c.tenure.Confirm()
+	err := c.tenure.confirm()
 	if err != nil {
 		c.abandon(err)
 	}
@@ -259,12 +255,12 @@ func (c *consumer) ours() error {
 func acknowledge(d *amqp091.Delivery) { _ = d.Ack(false) } // fails only if the channel is lost
 
 // forget says that what is held leaves the memory: the broker redelivers it.
-func (c *consumer) forget() { c.changed(-c.held.Len(), -c.held.Bytes()) }
+func (c *consumer) forget() { c.changed(-len(c.held.items), -c.held.bytes) }
 
 // changed says by how much the memory has changed.
 func (c *consumer) changed(messages, bytes int) {
-	if held := c.at.observer.Held; held != nil && messages != 0 {
-		held(delayer.HeldEvent{Backend: c.at.backend, Messages: messages, Bytes: bytes})
+	if held := c.at.session.Observer.Held; held != nil && messages != 0 {
+		held(delayer.HeldEvent{Backend: c.at.session.Backend, Messages: messages, Bytes: bytes})
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller/internal/hold"
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 )
 
@@ -17,9 +17,10 @@ func TestObserver_Held(t *testing.T) {
 	w, err := New("p", delayer.Quorum, 20, time.Minute)
 	require.NoError(t, err)
 	var messages, bytes []int
-	c := &consumer{held: hold.New[stamp.Message](10, 100), at: &controller{wheel: w, observer: delayer.Observer{
+	session := &settle.Session{Observer: delayer.Observer{
 		Held: func(e delayer.HeldEvent) { messages, bytes = append(messages, e.Messages), append(bytes, e.Bytes) },
-	}}}
+	}}
+	c := &consumer{held: newMemory[stamp.Message](10, 100), at: &controller{wheel: w, session: session}}
 	for _, left := range []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second} {
 		c.route(stamp.Message{
 			Delivery: &amqp091.Delivery{Body: []byte("body")}, Stamp: stamp.Stamp{}.Next(time.Now(), left, 0),

@@ -47,10 +47,10 @@ func (l *liveness) confirm(err error) {
 func (c *consumer) lost() bool {
 	l := c.alert
 	switch {
-	case c.held.Len() > 0:
+	case len(c.held.items) > 0:
 		l.touch() // a full memory stops deliveries
 	case !l.confirmed.IsZero() && time.Since(l.confirmed) > pingTimeout:
-		c.at.log.Warn("the controller's consumer gets no messages although its queue has some; it consumes again",
+		c.at.session.Log.Warn("the controller's consumer gets no messages although its queue has some; it consumes again",
 			"queue", c.at.wheel.names.intake())
 		return true
 	case time.Since(l.active) >= pingEvery && !l.busy: // a broker that blocks publishers keeps it busy
@@ -64,7 +64,7 @@ func (c *consumer) lost() bool {
 func (c *consumer) ping() error {
 	none := amqp091.Publishing{Expiration: "60000"} // ms
 	ping := message.Seal(none, message.NewEnvelope(time.Now(), 0, ""), amqp091.Table{pingHeader: true})
-	return c.at.publisher.Publish(c.alive, broker.Publishing{Exchange: c.at.wheel.names.enter(), Message: ping})
+	return c.at.session.Publisher.Publish(c.alive, broker.Publishing{Exchange: c.at.wheel.names.enter(), Message: ping})
 }
 
 // isPing reports whether a message is a controller's ping.

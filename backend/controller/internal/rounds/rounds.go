@@ -58,7 +58,7 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 	if err != nil || !runs {
 		return engine.Opened(e, err)
 	}
-	at, err := start(ctx, w, s, e.Keeper())
+	at, err := start(ctx, w, s, e)
 	if err != nil {
 		_ = e.Close()
 		return nil, err

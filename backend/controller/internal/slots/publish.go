@@ -34,17 +34,17 @@ func (t *tenure) Deliver(m *wheel.Message) {
 	}
 	c := carriedBy(m)
 	c.follow()
-	if t.keeper.Doubted() {
+	if t.session.Keeper.Doubted() {
 		t.deliver(c)
 		return
 	}
-	msg := t.settler.Delivery(c.message)
+	msg := t.session.Settler.Delivery(c.message)
 	t.post(msg, &flight{carried: c, sealed: msg.Message})
 }
 
 // deliver takes the steps that it needs.
 func (t *tenure) deliver(c *carried) {
-	t.fly(c, func(ctx context.Context) error { return t.settler.Deliver(ctx, c.message) })
+	t.fly(c, func(ctx context.Context) error { return t.session.Settler.Deliver(ctx, c.message) })
 }
 
 // Move implements [wheel.Shell].
@@ -54,9 +54,9 @@ func (t *tenure) Move(m *wheel.Message, to wheel.Turn, within time.Duration) {
 	}
 	c := carriedBy(m)
 	c.follow()
-	msg := t.toSlot(t.wheel.wheel.Slot(to), c.next(t.settler.User))
+	msg := t.toSlot(t.wheel.wheel.Slot(to), c.next(t.session.Settler.User))
 	msg.Before = time.Now().Add(within)
-	if t.keeper.Doubted() {
+	if t.session.Keeper.Doubted() {
 		t.move(c, to, msg)
 		return
 	}
@@ -65,7 +65,7 @@ func (t *tenure) Move(m *wheel.Message, to wheel.Turn, within time.Duration) {
 
 func (t *tenure) move(c *carried, to wheel.Turn, msg broker.Publishing) {
 	t.fly(c, func(ctx context.Context) error {
-		err := t.settler.Publish(ctx, msg)
+		err := t.session.Settler.Publish(ctx, msg)
 		t.round(to, err)
 		return err
 	})
@@ -73,8 +73,8 @@ func (t *tenure) move(c *carried, to wheel.Turn, msg broker.Publishing) {
 
 // round tells the observer.
 func (t *tenure) round(to wheel.Turn, err error) {
-	if round := t.observer.Round; round != nil && err == nil {
-		round(delayer.RoundEvent{Backend: t.backend, Wait: t.wheel.wheel[to.Level].Width})
+	if round := t.session.Observer.Round; round != nil && err == nil {
+		round(delayer.RoundEvent{Backend: t.session.Backend, Wait: t.wheel.wheel[to.Level].Width})
 	}
 }
 
@@ -105,7 +105,7 @@ func (t *tenure) land(now wheel.Now, f *flight, err error) {
 		return
 	}
 	if f.to == nil {
-		t.settler.Tell(c.message, err)
+		t.session.Settler.Tell(c.message, err)
 	} else {
 		t.round(*f.to, err)
 	}
@@ -121,7 +121,7 @@ func (t *tenure) deliverAgain(f *flight) {
 		t.deliver(f.carried)
 		return
 	}
-	t.keeper.Doubt()
+	t.session.Keeper.Doubt()
 	t.fly(f.carried, func(context.Context) error { return broker.ErrReturned })
 }
 
@@ -135,7 +135,7 @@ func (t *tenure) fly(c *carried, publish func(ctx context.Context) error) {
 		defer t.flying.Done()
 		ctx, cancel := context.WithTimeout(t.publish, attemptFor)
 		defer cancel()
-		err := t.keeper.Ensure(ctx)
+		err := t.session.Keeper.Ensure(ctx)
 		if err == nil {
 			err = publish(ctx)
 		}
@@ -150,11 +150,11 @@ func (t *tenure) stored(now wheel.Now, c *carried, err error) {
 	case err == nil:
 	case settle.Refused(err):
 		outcome = wheel.Refused
-		t.warn("no queue accepts a message; the controller tries again in some seconds", "message", c.wheel.ID, "error", err)
+		t.session.Warn("no queue accepts a message; the controller tries again in some seconds", "message", c.wheel.ID, "error", err)
 	default:
 		outcome = wheel.Unknown
 		if !errors.Is(err, broker.ErrStale) && t.ctx.Err() == nil {
-			t.warn("the controller cannot publish a message; it tries again", "message", c.wheel.ID, "error", err)
+			t.session.Warn("the controller cannot publish a message; it tries again", "message", c.wheel.ID, "error", err)
 		}
 	}
 	t.machine.Stored(now, &c.wheel, outcome)
@@ -163,9 +163,9 @@ func (t *tenure) stored(now wheel.Now, c *carried, err error) {
 // Keep implements [wheel.Shell].
 func (t *tenure) Keep(m *wheel.Message) {
 	c := carriedBy(m)
-	t.warn("the controller got a foreign message; it is kept as unroutable",
-		message.Attr(c.outer), "error", c.foreign, "routing_key", c.outer.RoutingKey, "queue", t.settler.Stage.Unroutable())
-	t.fly(c, func(ctx context.Context) error { return t.settler.Keep(ctx, c.outer) })
+	t.session.Warn("the controller got a foreign message; it is kept as unroutable",
+		message.Attr(c.outer), "error", c.foreign, "routing_key", c.outer.RoutingKey, "queue", t.session.Settler.Stage.Unroutable())
+	t.fly(c, func(ctx context.Context) error { return t.session.Settler.Keep(ctx, c.outer) })
 }
 
 // Mark implements [wheel.Shell].
@@ -189,12 +189,12 @@ func (t *tenure) try(msg broker.Publishing) {
 		defer t.flying.Done()
 		ctx, cancel := context.WithTimeout(t.publish, tryFor)
 		defer cancel()
-		err := t.keeper.Ensure(ctx)
+		err := t.session.Keeper.Ensure(ctx)
 		if err == nil {
-			err = t.settler.Publish(ctx, msg)
+			err = t.session.Settler.Publish(ctx, msg)
 		}
 		if err != nil && t.ctx.Err() == nil {
-			t.warn("the controller cannot write to its queues; messages with a ticket wait for that", "error", err)
+			t.session.Warn("the controller cannot write to its queues; messages with a ticket wait for that", "error", err)
 		}
 	}()
 }

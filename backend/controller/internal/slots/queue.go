@@ -14,7 +14,7 @@ import (
 
 // A queue is one that is consumed, on a channel of its own. Its tasks run one after the other.
 type queue struct {
-	*tenure
+	tenure  *tenure
 	slot    wheel.Slot
 	name    string
 	channel *amqp091.Channel // nil before it is open; written with mu held
@@ -58,7 +58,7 @@ func (q *queue) consume(prefetch int) error {
 		return err
 	}
 	pumped := q.pumped
-	q.working.Go(func() {
+	q.tenure.working.Go(func() {
 		defer close(pumped)
 		q.pump(messages)
 	})
@@ -67,7 +67,7 @@ func (q *queue) consume(prefetch int) error {
 
 // open opens the channel, and ends the tenure when it is lost.
 func (q *queue) open() error {
-	channel, err := q.in.Channel(q.ctx)
+	channel, err := q.tenure.session.In.Channel(q.tenure.ctx)
 	if err != nil {
 		return err
 	}
@@ -76,17 +76,17 @@ func (q *queue) open() error {
 		select {
 		case err := <-closed:
 			if err != nil {
-				q.end(fmt.Errorf("queue %s: %w", q.name, err))
+				q.tenure.end(fmt.Errorf("queue %s: %w", q.name, err))
 			}
 		case _, is := <-cancelled:
 			if is {
-				q.end(fmt.Errorf("queue %s: %w", q.name, errConsumerEnded))
+				q.tenure.end(fmt.Errorf("queue %s: %w", q.name, errConsumerEnded))
 			}
 		}
 	}()
-	q.mu.Lock()
+	q.tenure.mu.Lock()
 	q.channel = channel
-	q.mu.Unlock()
+	q.tenure.mu.Unlock()
 	return nil
 }
 
@@ -108,12 +108,12 @@ func (q *queue) pump(messages <-chan amqp091.Delivery) {
 				more = false
 			}
 		}
-		q.happened(func(now wheel.Now) {
-			if q.over || q.queues[q.slot] != q {
+		q.tenure.happened(func(now wheel.Now) {
+			if q.tenure.over || q.tenure.queues[q.slot] != q {
 				return
 			}
 			for _, c := range batch {
-				q.machine.Delivered(now, q.slot, c.outer.DeliveryTag, &c.wheel)
+				q.tenure.machine.Delivered(now, q.slot, c.outer.DeliveryTag, &c.wheel)
 			}
 		})
 	}
@@ -154,9 +154,9 @@ const slowAfter = 200 * time.Millisecond
 
 // count returns how many messages are in a queue that nobody has, and how many consume it. ok is false if
 // that is not known.
-func (c *controller) count(ctx context.Context, name string) (ready, consumers int, ok bool) {
+func (t *tenure) count(ctx context.Context, name string) (ready, consumers int, ok bool) {
 	asked := time.Now()
-	found, err := c.control.Queue(ctx, name)
+	found, err := t.session.Control.Queue(ctx, name)
 	if broker.Code(err) == amqp091.NotFound {
 		return 0, 0, true
 	}

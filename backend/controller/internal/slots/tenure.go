@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 	"github.com/delayer-go/delayer/internal/lib/broker"
@@ -16,7 +17,11 @@ import (
 // A tenure runs one machine, until a channel is lost or it surrenders. It is the machine's
 // [wheel.Shell]: the machine calls it with mu held, and nothing of that waits.
 type tenure struct {
-	*controller
+	wheel   *Wheel
+	session *settle.Session
+	gate    *broker.Gate
+	clock   *clock
+
 	ctx context.Context // ends with the tenure
 	end context.CancelCauseFunc
 
@@ -39,9 +44,7 @@ type tenure struct {
 }
 
 const (
-	// drainTimeout is for what is being published when a controller closes, drainBriefly when a tenure
-	// ends otherwise.
-	drainTimeout = 10 * time.Second
+	// drainBriefly is for what is being published when a tenure ends without the controller.
 	drainBriefly = time.Second
 	// ticksApart is the least time between two ticks: what comes meanwhile is done together.
 	ticksApart = 2 * time.Millisecond
@@ -53,11 +56,14 @@ var errClosing = errors.New("closing")
 
 // serve returns why the tenure has ended.
 func (c *controller) serve(ctx context.Context) error {
-	t := &tenure{controller: c, queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, wake: make(chan struct{}, 1)}
+	t := &tenure{
+		wheel: c.wheel, session: c.session, gate: c.gate, clock: c.clock,
+		queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, wake: make(chan struct{}, 1),
+	}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
 	publish, abandon := context.WithCancel(context.Background())
 	t.publish = publish
-	t.poster = c.publisher.NewPoster(t.posted)
+	t.poster = c.session.Publisher.NewPoster(t.posted)
 	defer context.AfterFunc(ctx, func() { t.end(errClosing) })()
 	t.mu.Lock()
 	t.machine = wheel.New(wheel.Config{Wheel: c.wheel.wheel, Tenure: rand.Text(), Budget: c.wheel.memory}, t, c.clock.now())
@@ -137,8 +143,8 @@ func (t *tenure) weigh() {
 		messages, bytes = 0, 0
 	}
 	t.gate.Set(t.over || !t.machine.Full())
-	if held := t.observer.Held; held != nil && messages != t.told.messages {
-		held(delayer.HeldEvent{Backend: t.backend, Messages: messages - t.told.messages, Bytes: int(bytes - t.told.bytes)})
+	if held := t.session.Observer.Held; held != nil && messages != t.told.messages {
+		held(delayer.HeldEvent{Backend: t.session.Backend, Messages: messages - t.told.messages, Bytes: int(bytes - t.told.bytes)})
 	}
 	t.told.messages, t.told.bytes = messages, bytes
 }
@@ -147,7 +153,7 @@ func (t *tenure) weigh() {
 func (t *tenure) close(abandon func()) {
 	drain := drainBriefly
 	if errors.Is(context.Cause(t.ctx), errClosing) {
-		drain = drainTimeout
+		drain = settle.DrainTimeout
 	}
 	t.mu.Lock()
 	t.over = true

@@ -1,20 +1,21 @@
-package settle
+package rounds
 
 import (
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 )
 
 const (
-	// shortestPause is for how long a destination is left alone that has refused a message. It doubles
-	// with each further refusal, up to longestPause: 16 s, not 20, since by default there are rounds of
+	// shortestLeft is for how long a destination is left alone that has refused a message. It doubles
+	// with each further refusal, up to longestLeft: 16 s, not 20, since by default there are rounds of
 	// that length, which bring a message back once in a pause.
-	shortestPause = time.Second
-	longestPause  = 16 * time.Second
-	// apart is by how much each message waits for longer than the one before it, up to longestPause: the
+	shortestLeft = time.Second
+	longestLeft  = 16 * time.Second
+	// apart is by how much each message waits for longer than the one before it, up to longestLeft: the
 	// shorter pauses would bring thousands back again and again.
 	apart = 2 * time.Millisecond
 	// rememberedFor is for how long after its pause a destination is remembered. Until then what was
@@ -25,17 +26,16 @@ const (
 	mostPausing = 10_000
 )
 
-// Pauses leave destinations alone that refuse messages, as full queues do. Each refused message costs
+// pauses leave destinations alone that refuse messages, as full queues do. Each refused message costs
 // two publishes, and thousands of them delay those for all other destinations. After a pause one
-// message is tried. The others follow once it was taken. Pauses are safe for concurrent use.
-type Pauses struct {
+// message is tried. The others follow once it was taken. They are safe for concurrent use.
+type pauses struct {
 	mu    sync.Mutex
 	of    map[string]*pause
 	swept time.Time
 }
 
-// NewPauses returns Pauses of no destination.
-func NewPauses() *Pauses { return &Pauses{of: map[string]*pause{}} }
+func newPauses() *pauses { return &pauses{of: map[string]*pause{}} }
 
 // A pause is that of one destination.
 type pause struct {
@@ -48,39 +48,39 @@ type pause struct {
 // wait is how long one more message should wait.
 func (p *pause) wait(now time.Time) time.Duration {
 	p.waiting++
-	return max(p.until.Sub(now), min(time.Duration(p.waiting)*apart, longestPause), shortestPause)
+	return max(p.until.Sub(now), min(time.Duration(p.waiting)*apart, longestLeft), shortestLeft)
 }
 
-// A Try is Begin's answer for a message.
-type Try struct {
-	Wait time.Duration // above 0: do not try the message now, but after this time
+// A try is begin's answer for a message.
+type try struct {
+	wait time.Duration // above 0: do not try the message now, but after this time
 
 	destination string
 	first       *pause // it is the first message after that; nil for others
 }
 
-// Begin asks whether a message may be tried. If its Wait is 0, End must follow.
-func (p *Pauses) Begin(m stamp.Message, now time.Time) Try {
-	t := Try{destination: destination(m)}
+// begin asks whether a message may be tried. If its wait is 0, end must follow.
+func (p *pauses) begin(m stamp.Message, now time.Time) try {
+	t := try{destination: destination(m)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch at := p.of[t.destination]; {
 	case at == nil:
 	case now.Before(at.until), at.trying:
-		t.Wait = at.wait(now)
+		t.wait = at.wait(now)
 	default:
 		at.trying, t.first = true, at
 	}
 	return t
 }
 
-// End notes what became of a message: the error of [Settler.Deliver]. If the message was refused it
+// end notes what became of a message: the error of [settle.Settler.Deliver]. If the message was refused it
 // returns how long it should wait, otherwise 0. Messages that were tried at the same time prolong the
 // pause once.
-func (p *Pauses) End(t Try, err error, now time.Time) (wait time.Duration) {
+func (p *pauses) end(t try, err error, now time.Time) (wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if Refused(err) {
+	if settle.Refused(err) {
 		return p.refused(t, now)
 	}
 	if t.first != nil {
@@ -92,24 +92,24 @@ func (p *Pauses) End(t Try, err error, now time.Time) (wait time.Duration) {
 	return 0
 }
 
-func (p *Pauses) refused(t Try, now time.Time) time.Duration {
+func (p *pauses) refused(t try, now time.Time) time.Duration {
 	p.sweep(now)
 	at := p.of[t.destination]
 	switch {
 	case at == nil && len(p.of) >= mostPausing:
-		return longestPause
+		return longestLeft
 	case at == nil:
-		at = &pause{lasts: shortestPause, until: now.Add(shortestPause)}
+		at = &pause{lasts: shortestLeft, until: now.Add(shortestLeft)}
 		p.of[t.destination] = at
 	case at == t.first:
-		at.lasts = min(2*at.lasts, longestPause)
+		at.lasts = min(2*at.lasts, longestLeft)
 		at.until, at.trying = now.Add(at.lasts), false
 	}
 	return at.wait(now)
 }
 
 // sweep forgets destinations for which no message has come for long.
-func (p *Pauses) sweep(now time.Time) {
+func (p *pauses) sweep(now time.Time) {
 	if now.Sub(p.swept) < rememberedFor {
 		return
 	}

@@ -1,6 +1,4 @@
-// Package tenure says whether the messages of a channel are still those of the controller that
-// consumes it. The broker gives them to another one while this process, or its machine, is stopped.
-package tenure
+package rounds
 
 import (
 	"context"
@@ -8,8 +6,8 @@ import (
 	"time"
 )
 
-// A Pulse counts the pauses in which this process did not run. It is safe for concurrent use.
-type Pulse struct {
+// A pulse counts the pauses in which this process did not run. It is safe for concurrent use.
+type pulse struct {
 	mu     sync.Mutex
 	last   time.Time
 	pauses int
@@ -22,11 +20,10 @@ const (
 	pauseAfter = 5 * time.Second
 )
 
-// NewPulse returns a Pulse that Run lets beat.
-func NewPulse() *Pulse { return &Pulse{last: time.Now()} }
+func newPulse() *pulse { return &pulse{last: time.Now()} }
 
 // count returns how many pauses there were, up to this moment.
-func (p *Pulse) count() int {
+func (p *pulse) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -37,8 +34,8 @@ func (p *Pulse) count() int {
 	return p.pauses
 }
 
-// Run beats until ctx ends.
-func (p *Pulse) Run(ctx context.Context) {
+// run beats until ctx ends.
+func (p *pulse) run(ctx context.Context) {
 	beat := time.NewTicker(pulseEvery)
 	defer beat.Stop()
 	for {
@@ -51,22 +48,25 @@ func (p *Pulse) Run(ctx context.Context) {
 	}
 }
 
-// A Tenure is of one channel. It is safe for concurrent use.
-type Tenure struct {
-	pulse *Pulse
+// A tenure says whether the messages of a channel are still those of the controller that consumes it. The
+// broker gives them to another one while this process, or its machine, is stopped. It is safe for concurrent use.
+type tenure struct {
+	pulse *pulse
 	ask   func() error
 
 	mu    sync.Mutex
 	known int // pauses after which the channel has answered
 }
 
-// New returns the Tenure of a channel that is open now. ask makes a round trip on it.
-func New(p *Pulse, ask func() error) *Tenure { return &Tenure{pulse: p, ask: ask, known: p.count()} }
+// newTenure returns that of a channel that is open now. ask makes a round trip on it.
+func newTenure(p *pulse, ask func() error) *tenure {
+	return &tenure{pulse: p, ask: ask, known: p.count()}
+}
 
-// Confirm returns an error if the process was paused and the channel has been lost since. Call it
+// confirm returns an error if the process was paused and the channel has been lost since. Call it
 // right before a message is published. If the process is paused after that, and for as long as the
 // broker waits for a heartbeat, the message arrives twice.
-func (t *Tenure) Confirm() error {
+func (t *tenure) confirm() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for {

@@ -1,0 +1,88 @@
+package settle
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/keeper"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+)
+
+// DrainTimeout is for what is being published when a controller closes.
+const DrainTimeout = 10 * time.Second
+
+// A Session is a controller's at the broker. It consumes over one connection and publishes over another:
+// an alarm blocks only the connections that publish.
+type Session struct {
+	In        *broker.Conn
+	Control   *broker.Control // the engine's
+	Publisher *broker.Publisher
+	Settler   *Settler
+	Keeper    *keeper.Keeper // of the topology
+	Log       *slog.Logger
+	Observer  delayer.Observer
+	Backend   string
+
+	warned atomic.Int64 // when Warn last logged, by [stamp.Reading]
+}
+
+// Connect opens a session beside an engine. The gate, if there is one, is that of In.
+func Connect(ctx context.Context, s engine.Settings, e *engine.Engine, gate *broker.Gate) (*Session, error) {
+	opts := s.BrokerOptions("controller")
+	opts.Gate = gate
+	in, err := broker.Dial(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	out, err := broker.Dial(ctx, s.BrokerOptions("controller publish"))
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	at := &Session{
+		In: in, Control: e.Control(), Publisher: broker.NewPublisher(s.Backend, e.Keeper().Reconnected, out),
+		Keeper: e.Keeper(), Log: opts.Slog(), Observer: s.Observer, Backend: s.Backend,
+	}
+	at.Settler = &Settler{
+		Backend: s.Backend, Stage: s.Stage(), User: in.User(), Publisher: at.Publisher, Keeper: at.Keeper,
+		Objects: objects.Of(at.Control, s.Backend), Observer: s.Observer,
+	}
+	return at, nil
+}
+
+// Close waits for what is being published, and returns to the broker what was not. Whoever consumes must
+// have been told to end.
+func (s *Session) Close(running *sync.WaitGroup) {
+	done := make(chan struct{})
+	go func() { running.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(2 * DrainTimeout): // the broker does not answer
+	}
+	s.In.Close()
+	<-done
+	s.Publisher.Close()
+}
+
+// Redeclare declares the topology again: a queue that was consumed may be gone.
+func (s *Session) Redeclare(ctx context.Context) {
+	if err := s.Keeper.Redeclare(ctx); err != nil && ctx.Err() == nil {
+		s.Warn("the controller cannot declare its queues", "error", err)
+	}
+}
+
+// Warn logs at most once a second: thousands of messages often have the same problem.
+func (s *Session) Warn(text string, args ...any) {
+	now := int64(stamp.Reading(time.Now()))
+	last := s.warned.Load()
+	if now-last >= int64(time.Second) && s.warned.CompareAndSwap(last, now) {
+		s.Log.Warn(text, args...)
+	}
+}
