@@ -63,28 +63,23 @@ func (m *Machine) keep(now Now, msg *Message) {
 		msg.kept = true
 		msg.visit.changes++
 		m.kept += int64(msg.Size)
-		m.settleAt(now.Mono+max(0, now.until(msg.Due)), m.changes[msg.key()])
+		m.settleAt(now.Mono, m.changes[msg.key()])
 	}
 }
 
 // unlearn forgets what a change says that is in another slot now. Who has used it has done so.
 func (m *Machine) unlearn(msg *Message) {
+	if msg.Kind != Change {
+		return
+	}
 	c := m.changes[msg.key()]
-	if c == nil || msg.Kind != Change {
+	if c == nil {
 		return
 	}
 	c.told = slices.DeleteFunc(c.told, func(told *Message) bool { return told == msg })
 	if len(c.told) == 0 && c.users == 0 && c.timers == 0 {
 		delete(m.changes, c.key)
 	}
-}
-
-// until is how long it is until something is due; 0 if that is unknown.
-func (n Now) until(d Due) time.Duration {
-	if !n.Known {
-		return 0
-	}
-	return n.shown(d).Sub(n.Clock.Earliest)
 }
 
 // dropped acknowledges a message that was dropped.
@@ -124,8 +119,8 @@ func (m *Machine) settle(now Now, c *change) {
 		return // it is looked at again
 	}
 	switch since := now.Mono - max(c.acked, 0); {
-	case now.until(c.due) > 0:
-		m.settleAt(now.Mono+now.until(c.due), c)
+	case now.Known && now.Until(c.due) > 0:
+		m.settleAt(now.Mono+now.Until(c.due), c)
 	case c.users > 0 || !m.proven(now, c.due):
 		m.settleAt(now.Mono+time.Second, c)
 	case c.acked == 0 && !m.orphan(now, c):

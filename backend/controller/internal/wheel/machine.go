@@ -192,7 +192,7 @@ func (m *Machine) take(now Now, msg *Message) {
 		}
 		m.summons = msg
 	case Mark:
-		m.marked(now, msg)
+		m.marked(msg)
 		m.done(now, msg)
 	case Foreign:
 		if m.thawed(now, msg) {
@@ -276,7 +276,6 @@ func (m *Machine) due(now Now, msg *Message) {
 	if msg.Ticket && !msg.decided {
 		if !m.proven(now, msg.Due) {
 			m.unproven = append(m.unproven, msg)
-			msg.visit.unproven++
 			return
 		}
 		if m.postponed(now, msg) {
@@ -339,13 +338,12 @@ func (m *Machine) moved(now Now, msg *Message) {
 	if v == nil && !(now.Known && now.Clock.Latest.Before(m.cfg.Wheel.opens(msg.to))) {
 		m.look(s, false)
 	}
-	if msg.Kind == Change {
-		m.unlearn(msg)
-	}
-	if v != nil && msg.Kind == Change {
+	m.unlearn(msg)
+	switch {
+	case v == nil:
+	case msg.Kind == Change:
 		v.unread()
-	}
-	if v != nil && msg.Ticket {
+	case msg.Ticket:
 		v.stored = now.Mono
 	}
 }

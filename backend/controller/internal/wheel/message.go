@@ -123,9 +123,9 @@ func (m *Message) left(now Now) (left time.Duration, ok bool) {
 	case !now.Known:
 		return 0, false
 	case counts:
-		return min(own, now.shown(m.Due).Sub(now.Clock.Earliest)), true
+		return min(own, now.Until(m.Due)), true
 	}
-	return now.shown(m.Due).Sub(now.Clock.Earliest), true
+	return now.Until(m.Due), true
 }
 
 // age is how long the message is unacknowledged.

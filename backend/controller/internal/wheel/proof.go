@@ -67,7 +67,7 @@ func (m *Machine) mark(now Now, v *visit) {
 }
 
 // marked notes a mark that came back.
-func (m *Machine) marked(_ Now, msg *Message) {
+func (m *Machine) marked(msg *Message) {
 	v := msg.visit
 	for i, sent := range v.sent {
 		if sent.id == msg.Mark {
@@ -84,7 +84,6 @@ func (m *Machine) tryAgain(now Now) {
 	again := m.unproven
 	m.unproven = nil
 	for _, msg := range again {
-		msg.visit.unproven--
 		m.decide(now, msg)
 	}
 }
@@ -100,11 +99,9 @@ func (m *Machine) makeRoom(now Now) {
 		}
 	}
 	m.unproven = slices.DeleteFunc(m.unproven, func(msg *Message) bool {
-		v := msg.visit
-		if !full(v) && !m.Full() && msg.age(now) < heldFor {
+		if !full(msg.visit) && !m.Full() && msg.age(now) < heldFor {
 			return false
 		}
-		v.unproven--
 		m.move(now, msg)
 		return true
 	})

@@ -18,12 +18,11 @@ type visit struct {
 	fits     bool // memory can hold all of it
 	prefetch int
 
-	acks     acks
-	inHand   int           // messages that are not acknowledged
-	changes  int           // of those, changes that are kept
-	unproven int           // and due messages that may have been dropped
-	aside    []*Message    // and those for a later turn
-	touched  time.Duration // when a message last came or was done with
+	acks    acks
+	inHand  int           // messages that are not acknowledged
+	changes int           // of those, changes that are kept
+	aside   []*Message    // and those for a later turn
+	touched time.Duration // when a message last came or was done with
 
 	sent      []mark // that have not come back, the first sent first
 	back      mark   // the last that came back
