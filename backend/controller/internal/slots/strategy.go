@@ -27,10 +27,10 @@ func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.wheel.Plan() }
 
 // Growth implements [engine.Strategy]. The user's key and BCC, the delivery keys and the times travel in
-// a header of ours.
+// a header of ours. Where a ticket is postponed several times, so do those times.
 func (s *strategy) Growth() message.Growth {
-	const longestKey, times = 255, 160
-	return message.Growth{HeaderSize: times + len("255:") + longestKey, Carried: true}
+	const longestKey, times, later = 255, 160, len(" n16725225600000,16725225600000")
+	return message.Growth{HeaderSize: times + len("255:") + longestKey + wheel.MostThen*later, Carried: true}
 }
 
 // Enter sends a message to the slot of its due time. While the broker's time is unknown it goes to the

@@ -154,13 +154,13 @@ func (m *Message) postpone(now Now, to []Due) bool {
 	}
 	slices.SortFunc(all, func(a, b Due) int { return now.shown(a).Compare(now.shown(b)) })
 	all = slices.Compact(all)
-	if len(all) > mostThen { // those of the middle go: the first and the last are what was promised
-		all = append(all[:mostThen-1], all[len(all)-1])
+	if len(all) > MostThen { // those of the middle go: the first and the last are what was promised
+		all = append(all[:MostThen-1], all[len(all)-1])
 	}
 	m.Due, m.Then, m.Own = all[0], all[1:], false
 	return true
 }
 
-// mostThen is how many due times a message carries. More than one takes several Postpones of the same
-// ticket.
-const mostThen = 256
+// MostThen is how many later due times a message carries. It has more than one only after several
+// Postpones of the same ticket.
+const MostThen = 256

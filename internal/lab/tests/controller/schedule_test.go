@@ -2,6 +2,8 @@ package controller_test
 
 import (
 	"fmt"
+	"sort"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -128,6 +130,31 @@ func slotsSchedule(t *testing.T, w *workbench) {
 	slotsRefuseTickets(t, idle, p.tickets["kept 0"])
 	require.NoError(t, again.Close())
 	require.NoError(t, idle.Close())
+}
+
+// slotsPostponeTheLargest: a message whose headers leave no room may be postponed by the same ticket as
+// often as a message can say. With all these times it is moved to a longer slot.
+func slotsPostponeTheLargest(t *testing.T, w *workbench) {
+	moved := make(chan time.Duration, 1)
+	w.opts.Observer.Round = func(e delayer.RoundEvent) { moved <- e.Wait }
+	d := w.slots(delayer.On)
+	queue := w.queue()
+	const most = 128 << 10
+	padded := func(size int) amqp091.Publishing {
+		return amqp091.Publishing{Headers: amqp091.Table{"padding": strings.Repeat("x", size)}}
+	}
+	room := sort.Search(most, func(size int) bool {
+		return d.Publish(t.Context(), "", queue, time.Second, padded(size)) != nil
+	})
+	const times, later = 300, 10 * time.Minute
+	ticket, err := d.Schedule(t.Context(), "", queue, 9*time.Second, padded(room-1))
+	require.NoError(t, err)
+	together(times, func(i int) {
+		_, err := d.Postpone(t.Context(), ticket, later+time.Duration(i)*time.Second)
+		require.NoError(t, err)
+	})
+	require.Equal(t, time.Minute, <-moved)
+	require.NoError(t, d.Close())
 }
 
 func slotsRefuseTickets(t *testing.T, s delayer.Delayer, good delayer.Ticket) {

@@ -81,6 +81,7 @@ func TestSlots(t *testing.T) {
 		{"stragglers", slotsStragglers},
 		{"stragglers in a slow slot", slotsStragglersInASlowSlot},
 		{"cancel and postpone", slotsSchedule},
+		{"postpone the largest", slotsPostponeTheLargest},
 		{"controllers are killed", slotsControllersAreKilled},
 		{"large after small", slotsLargeAfterSmall},
 		{"observer", slotsObserver},
