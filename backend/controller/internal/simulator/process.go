@@ -478,12 +478,15 @@ func (t *tenure) Summon() {
 // Surrender implements [wheel.Shell].
 func (t *tenure) Surrender(why string) { t.end(why) }
 
-func name(s wheel.Slot) string {
-	if s == wheel.Intake {
-		return "intake"
+var names = map[wheel.Slot]string{wheel.Intake: "intake"}
+
+func init() {
+	for _, s := range wheel.Default().Slots() {
+		names[s] = fmt.Sprintf("%s.%d", wheel.Default()[s.Level].Name, s.Index)
 	}
-	return fmt.Sprintf("%s.%d", wheel.Default()[s.Level].Name, s.Index)
 }
+
+func name(s wheel.Slot) string { return names[s] }
 
 func (it *item) String() string {
 	m := it.msg

@@ -54,7 +54,9 @@ func (a *acks) done(tag uint64, now time.Duration) {
 // flush acknowledges the prefix, and what has waited for too long.
 func (a *acks) flush(now time.Duration, ack func(tag uint64, multiple bool)) {
 	if a.lone == 0 {
-		a.order = nil
+		if a.order != nil { // to write a pointer costs more than to look
+			a.order = nil
+		}
 		return
 	}
 	if tag := a.prefix(); tag != 0 {

@@ -410,7 +410,7 @@ func (m *Machine) Tick(now Now) (next time.Duration) {
 
 // pace is how often the machine looks at what changes slowly.
 func (m *Machine) pace() time.Duration {
-	if len(m.survey)+len(m.dests)+len(m.changes) > 0 || m.inHand > 1 { // one is the summons
+	if len(m.survey)+len(m.dests) > 0 || m.inHand > 1 { // one is the summons
 		return slowTick
 	}
 	return idleTick

@@ -31,18 +31,29 @@ func (m *Machine) expect(due time.Time, wanted bool) {
 		return
 	}
 	for level := range m.cfg.Wheel {
-		m.ticketed[m.cfg.Wheel.at(level, due)] = true
+		m.want(m.cfg.Wheel.at(level, due))
+	}
+}
+
+// want makes marks be written in a turn.
+func (m *Machine) want(t Turn) {
+	if m.ticketed[t] {
+		return
+	}
+	m.ticketed[t] = true
+	if v := m.visits[m.cfg.Wheel.Slot(t)]; v != nil && v.turn == t {
+		v.ticketed = true
 	}
 }
 
 // mark writes a mark into a slot if one is wanted.
 func (m *Machine) mark(now Now, v *visit) {
-	last := v.back
+	last := &v.back
 	if n := len(v.sent); n > 0 {
-		last = v.sent[n-1]
+		last = &v.sent[n-1]
 	}
 	sought := last.mono < v.markAfter
-	if !v.opened || v.slot == Intake || m.frozen || !sought && !m.ticketed[v.turn] {
+	if !v.ticketed && !sought || !v.opened || v.slot == Intake || m.frozen {
 		return
 	}
 	begin := m.cfg.Wheel.begin(v.turn)
@@ -147,7 +158,7 @@ func (m *Machine) hasRead(now Now, t Turn, due time.Time) bool {
 		}
 		return false
 	}
-	m.ticketed[v.turn] = true
+	m.want(v.turn)
 	if v.turn != t || v.resting || v.back == (mark{}) {
 		return false
 	}

@@ -16,6 +16,7 @@ type visit struct {
 	asked    bool // it is being counted before it is opened
 	opened   bool // it is consumed
 	fits     bool // memory can hold all of it
+	ticketed bool // marks are wanted in its turn
 	prefetch int
 
 	acks    acks
@@ -163,7 +164,7 @@ func (m *Machine) visit(now Now, v *visit) {
 
 // enter and leave keep the list of visits.
 func (m *Machine) enter(now Now, v *visit) {
-	v.acks, v.touched, v.began = newAcks(), now.Mono, now.Mono
+	v.acks, v.touched, v.began, v.ticketed = newAcks(), now.Mono, now.Mono, m.ticketed[v.turn]
 	m.visits[v.slot] = v
 	at, _ := slices.BinarySearchFunc(m.order, v, compareVisits)
 	m.order = slices.Insert(m.order, at, v)
@@ -184,7 +185,7 @@ func (m *Machine) consume(v *visit) {
 
 // resume makes a visit one for another turn: what it was for is still in hand.
 func (m *Machine) resume(now Now, v *visit, t Turn) {
-	v.turn, v.resting, v.ending = t, false, false
+	v.turn, v.resting, v.ending, v.ticketed = t, false, false, m.ticketed[t]
 	v.unread() // its marks were for the other turn
 	aside := v.aside
 	v.aside = nil
@@ -325,7 +326,7 @@ func (m *Machine) found(now Now, s Slot, l *look, ready, consumers int, ok bool)
 		m.readUntil(s, m.cfg.Wheel.Upcoming(s, now.Clock.Earliest).Number)
 	default: // who has died may still have some
 		v := &visit{slot: s, turn: m.cfg.Wheel.Upcoming(s, now.Clock.Latest), resting: true}
-		m.ticketed[v.turn] = true // a mark tells that all was read
+		m.want(v.turn) // a mark tells that all was read
 		m.visit(now, v)
 	}
 }
