@@ -47,9 +47,9 @@ type Objects interface {
 	Apply(ctx context.Context, p topology.Plan) error
 	// Missing names the exchanges and queues of p that do not exist.
 	Missing(ctx context.Context, p topology.Plan) ([]string, error)
-	// Check is Apply for objects that are there: it costs the broker less, and finds those with other
-	// arguments.
-	Check(ctx context.Context, p topology.Plan) error
+	// Check names the exchanges and queues of p that do not exist, and declares nothing then. If there
+	// are none it declares p, which finds those with other arguments, and makes bindings that are gone.
+	Check(ctx context.Context, p topology.Plan) (missing []string, err error)
 }
 
 // OnUse are bindings that are declared when they are first used.
@@ -108,9 +108,9 @@ func New(cfg Config) *Keeper {
 	}
 }
 
-// every is the least time between two looks: each asks for every exchange and queue, and makes some
-// bindings. To compare costs the broker about as much again: 5 of 24 ms a look for the 138 objects of
-// the default ladder, 16 of 33 for 253 of the slots with 64 bindings (RabbitMQ 4.0.5, two cores).
+// every is the least time between two looks: each declares every exchange and queue, and some
+// bindings. That costs the broker 2.8 ms for the 141 objects of the default ladder, 10.4 ms for 270 of
+// the slots with 64 bindings (RabbitMQ 3.10.8, two cores).
 func every(p topology.Plan) time.Duration {
 	questions := len(p.AllExchanges()) + len(p.Queues) + min(len(p.Bindings), bindingsALook)
 	return max(lookEvery, time.Duration(questions)*time.Second/perSecond)

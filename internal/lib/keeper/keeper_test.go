@@ -24,7 +24,6 @@ type fakeBroker struct {
 	declares int
 	attempts int
 	looks    int
-	bound    []topology.Binding
 	fail     error         // the answer to each declaration
 	slow     time.Duration // how long it takes
 }
@@ -52,12 +51,14 @@ func (o *fakeBroker) Apply(ctx context.Context, p topology.Plan) error {
 	return nil
 }
 
-func (o *fakeBroker) Check(_ context.Context, p topology.Plan) error {
+func (o *fakeBroker) Check(ctx context.Context, p topology.Plan) ([]string, error) {
+	if missing, _ := o.Missing(ctx, p); len(missing) > 0 {
+		return missing, nil
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.attempts++
-	o.bound = append(o.bound, p.Bindings...)
-	return o.fail
+	return nil, o.fail
 }
 
 func (o *fakeBroker) Missing(_ context.Context, p topology.Plan) ([]string, error) {

@@ -46,8 +46,8 @@ func (k *Keeper) pause() time.Duration {
 }
 
 // repair declares what is missing, and makes the bindings that were declared on use before the last
-// loss. With look it finds out first, and compares afterwards, if the last look was long enough ago or
-// has failed, or if there is a doubt.
+// loss. With look it finds out first, if the last look was long enough ago or has failed, or if there is
+// a doubt.
 func (k *Keeper) repair(ctx context.Context, look bool) {
 	if k.hold(ctx, k.looking) != nil {
 		return
@@ -60,10 +60,9 @@ func (k *Keeper) repair(ctx context.Context, look bool) {
 }
 
 func (k *Keeper) tend(ctx context.Context, look bool) error {
+	var found error
 	if look {
-		if err := k.find(ctx); err != nil {
-			return err
-		}
+		found = k.find(ctx)
 	}
 	if err := k.Ensure(ctx); err != nil {
 		return err
@@ -75,10 +74,11 @@ func (k *Keeper) tend(ctx context.Context, look bool) error {
 			return err
 		}
 	}
-	if look && !k.cfg.Imported {
-		return k.compare(ctx)
+	if errors.Is(found, delayer.ErrConflict) {
+		k.Doubt()
+		k.learn(found)
 	}
-	return nil
+	return found
 }
 
 func (k *Keeper) failing() bool {
@@ -109,19 +109,6 @@ func (k *Keeper) report(err error) {
 	}
 }
 
-// compare declares the topology although nothing is missing. AMQP does not show arguments and
-// bindings, but the broker refuses a declaration with other arguments (406), and makes a binding that
-// is gone. Only a conflict says something of the topology: a user who may not declare any more can
-// still publish.
-func (k *Keeper) compare(ctx context.Context) error {
-	err := k.cfg.Objects.Check(ctx, k.next())
-	if errors.Is(err, delayer.ErrConflict) {
-		k.Doubt()
-		k.learn(err)
-	}
-	return err
-}
-
 // next returns the topology with the bindings whose turn it is. Most topologies have few.
 func (k *Keeper) next() topology.Plan {
 	p := k.cfg.Topology
@@ -132,9 +119,11 @@ func (k *Keeper) next() topology.Plan {
 	return p
 }
 
-// find doubts the topology if one of its objects is gone. It tells of each loss once.
+// find doubts the topology if one of its objects is gone. It tells of each loss once. Its error says
+// what is wrong with objects that are there. Only a conflict says something of the topology: a user who
+// may not declare any more can still publish.
 func (k *Keeper) find(ctx context.Context) error {
-	missing, err := k.cfg.Objects.Missing(ctx, k.cfg.Topology)
+	missing, err := k.look(ctx)
 	if err != nil {
 		return err
 	}
@@ -154,6 +143,14 @@ func (k *Keeper) find(ctx context.Context) error {
 		deleted(delayer.DeletedEvent{Backend: k.cfg.Backend, Objects: gone})
 	}
 	return nil
+}
+
+// look names what is missing.
+func (k *Keeper) look(ctx context.Context) ([]string, error) {
+	if k.cfg.Imported {
+		return k.cfg.Objects.Missing(ctx, k.cfg.Topology)
+	}
+	return k.cfg.Objects.Check(ctx, k.next())
 }
 
 // restore makes the bindings that waiting messages need.

@@ -29,6 +29,7 @@ const (
 	exclusive     = true
 	internal      = true
 	waitForAnswer = false
+	look          = true // for an object before it is declared: 404 if it is missing
 )
 
 // Live are the objects of a broker, over AMQP.
@@ -42,9 +43,11 @@ func Of(control *broker.Control, backend string) Live { return Live{control, bac
 
 // Apply declares the objects of p. Existing objects with the same arguments stay as they are. The
 // error names the object. With ErrConflict it also names the actual and the wanted configuration.
-func (l Live) Apply(ctx context.Context, p topology.Plan) error {
+func (l Live) Apply(ctx context.Context, p topology.Plan) error { return l.apply(ctx, p, !look) }
+
+func (l Live) apply(ctx context.Context, p topology.Plan, look bool) error {
 	err := soon(ctx, func() error {
-		return l.control.Do(ctx, func(ch *amqp091.Channel) error { return declare(ch, p, waitForAnswer) })
+		return l.control.Do(ctx, func(ch *amqp091.Channel) error { return declare(ch, p, look, waitForAnswer) })
 	})
 	if err == nil {
 		return nil
@@ -90,12 +93,17 @@ type located struct {
 func (l *located) Error() string { return l.err.Error() }
 func (l *located) Unwrap() error { return l.err }
 
-// Check is Apply for objects that are there: it finds those with other arguments. It waits for no
-// answer but the last, and the broker does not ask the queues for their lengths. So it costs a small
-// part of Apply, which only has to find out what is wrong.
-func (l Live) Check(ctx context.Context, p topology.Plan) error {
-	err := l.control.Do(ctx, func(ch *amqp091.Channel) error {
-		err := declare(ch, p, !waitForAnswer)
+// Check looks whether the objects of p are there and as p says. It names those that are missing, and
+// declares nothing then. With ErrConflict an object has other arguments.
+//
+// Each object is looked for and, since AMQP shows neither arguments nor bindings, declared, with no
+// round trip between: what was deleted between a look at all and a declaration of all would be
+// declared again, and nobody would know that its messages are lost. Only the last of these commands is
+// answered, unless something is wrong, and none asks a queue for its length. So it costs less than to
+// look for each object alone.
+func (l Live) Check(ctx context.Context, p topology.Plan) (missing []string, err error) {
+	err = l.control.Do(ctx, func(ch *amqp091.Channel) error {
+		err := declare(ch, p, look, !waitForAnswer)
 		if err == nil { // answered after all that was sent before
 			const noLimit, noSize, wholeChannel = 0, 0, false
 			err = ch.Qos(noLimit, noSize, wholeChannel)
@@ -105,23 +113,30 @@ func (l Live) Check(ctx context.Context, p topology.Plan) error {
 		}
 		return nil
 	})
-	if errors.Is(err, errUnequal) {
-		return l.Apply(ctx, p)
+	if !errors.Is(err, errUnequal) {
+		return nil, broker.Explain("look at", l.backend, "topology", err)
 	}
-	return broker.Explain("look at", l.backend, "topology", err)
+	// The answer to a command that does not wait for it names no object, and may be lost.
+	if missing, err = l.Missing(ctx, p); err != nil || len(missing) > 0 {
+		return missing, err
+	}
+	if err = l.apply(ctx, p, look); broker.Code(err) == amqp091.NotFound { // since
+		return l.Missing(ctx, p)
+	}
+	return nil, err
 }
 
 // errUnequal: the channel or the connection was lost.
 var errUnequal = errors.New("not declared")
 
-func declare(ch *amqp091.Channel, p topology.Plan, noWait bool) error {
+func declare(ch *amqp091.Channel, p topology.Plan, look, noWait bool) error {
 	for _, x := range p.AllExchanges() {
-		if err := ch.ExchangeDeclare(x.Name, x.Kind, durable, x.AutoDelete, !internal, noWait, x.Args()); err != nil {
+		if err := declareExchange(ch, x, look, noWait); err != nil {
 			return &located{describe("exchange", x.Name), err}
 		}
 	}
 	for _, q := range p.Queues {
-		if _, err := ch.QueueDeclare(q.Name, durable, !autoDelete, !exclusive, noWait, q.Args); err != nil {
+		if err := declareQueue(ch, q, look, noWait); err != nil {
 			return &located{describe("queue", q.Name), err}
 		}
 	}
@@ -131,6 +146,25 @@ func declare(ch *amqp091.Channel, p topology.Plan, noWait bool) error {
 		}
 	}
 	return nil
+}
+
+func declareExchange(ch *amqp091.Channel, x topology.Exchange, look, noWait bool) error {
+	if look {
+		if err := ch.ExchangeDeclarePassive(x.Name, x.Kind, durable, x.AutoDelete, !internal, noWait, nil); err != nil {
+			return err
+		}
+	}
+	return ch.ExchangeDeclare(x.Name, x.Kind, durable, x.AutoDelete, !internal, noWait, x.Args())
+}
+
+func declareQueue(ch *amqp091.Channel, q topology.Queue, look, noWait bool) error {
+	if look {
+		if _, err := ch.QueueDeclarePassive(q.Name, durable, !autoDelete, !exclusive, noWait, nil); err != nil {
+			return err
+		}
+	}
+	_, err := ch.QueueDeclare(q.Name, durable, !autoDelete, !exclusive, noWait, q.Args)
+	return err
 }
 
 func describe(kind, name string) string { return fmt.Sprintf("%s %q", kind, name) }
