@@ -113,7 +113,7 @@ func TestFromEnv(t *testing.T) {
 	for entry, want := range map[string]string{
 		"DELAYER_FIXEDTIERS_TIERS=1m;2m":             `"1m;2m" is not a list of durations such as 1m,5m,15m`,
 		"DELAYER_CONTROLLER_RUN=maybe":               `"maybe" is neither true nor false`,
-		"DELAYER_BACKND=x":                           "DELAYER_BACKND: invalid configuration: unknown variable (known: DELAYER_URL, DELAYER_MANAGEMENT,",
+		"DELAYER_BACKND=x":                           "DELAYER_BACKND: invalid configuration: unknown variable (known, each with DELAYER_ before it: URL, MANAGEMENT,",
 		"DELAYER_PORT_X=1":                           "DELAYER_PORT_X: invalid configuration: unknown variable",
 		"DELAYER_BINARYLADDER_TICK=5":                `"5" is not a duration`,
 		"DELAYER_CONTROLLER_LEVELS=x":                `"x" is not a whole number`,
@@ -125,6 +125,17 @@ func TestFromEnv(t *testing.T) {
 		require.ErrorIs(t, err, delayer.ErrConfig, entry)
 		require.ErrorContains(t, err, want, entry)
 	}
+}
+
+// TestFromEnv_EveryKey: what a file may set, a variable may set.
+func TestFromEnv_EveryKey(t *testing.T) {
+	var cfg Config
+	for _, f := range fields(&cfg) {
+		if err := f.set("1"); err != nil {
+			require.NotContains(t, err.Error(), "cannot be set", f.env())
+		}
+	}
+	require.Equal(t, 1, cfg.Controller.Memory)
 }
 
 func TestLoad(t *testing.T) {

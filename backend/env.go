@@ -36,9 +36,9 @@ func FromEnv(cfg Config, environ []string) (Config, error) {
 		if at < 0 {
 			names := make([]string, len(known))
 			for i, f := range known {
-				names[i] = f.env()
+				names[i] = strings.TrimPrefix(f.env(), envPrefix)
 			}
-			return cfg, engine.ConfigError(name, fmt.Errorf("unknown variable"), "known: "+strings.Join(names, ", "))
+			return cfg, engine.ConfigError(name, fmt.Errorf("unknown variable"), "known, each with "+envPrefix+" before it: "+strings.Join(names, ", "))
 		}
 		if err := known[at].set(value); err != nil {
 			return cfg, engine.ConfigError(name, err, "")

@@ -180,7 +180,7 @@ type Config struct {
 	Run delayer.Toggle `yaml:"run"`
 	// Memory is how many bytes of messages a controller of slots holds, with about 1 KiB for each
 	// message, at least 1 MiB. It may be more by a few messages. Default: 64 MiB.
-	Memory int64 `yaml:"memory"`
+	Memory int `yaml:"memory"`
 }
 
 // Default returns the values that zero fields of a Config stand for.
@@ -278,7 +278,7 @@ func newShape(cfg Config) (shape, engine.Settings, error) {
 		if s.QueueType != delayer.Quorum {
 			return nil, s, badWheel(fmt.Sprintf("slots are quorum queues, and queue_type is %s", s.QueueType))
 		}
-		return slots.New(s.Prefix, cfg.Memory), s, nil
+		return slots.New(s.Prefix, int64(cfg.Memory)), s, nil
 	case Rounds:
 		w, err := rounds.New(s.Prefix, s.QueueType, cfg.Levels, cfg.Tick)
 		return w, s, err
