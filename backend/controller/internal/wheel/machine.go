@@ -228,7 +228,7 @@ func (m *Machine) decide(now Now, msg *Message) {
 	}
 	due := now.shown(msg.Due)
 	switch v := msg.visit; {
-	case v.resting && !due.Before(m.cfg.Wheel.begin(v.turn)):
+	case v.resting && !due.Before(m.cfg.Wheel.begin(v.turn)) && len(msg.used) == 0: // else it would go back as it was
 		m.head(msg)
 	case m.holds(now, msg, left):
 		m.expect(due, msg.Ticket || msg.Kind == Change)

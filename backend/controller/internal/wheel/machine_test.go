@@ -344,6 +344,28 @@ func TestMachine_LooksAgain(t *testing.T) {
 	require.Positive(t, b.consumed[slot])
 }
 
+// TestMachine_PostponedBetweenTurns: a message does not go back with the due time that it had, when the change
+// that has postponed it is acknowledged.
+func TestMachine_PostponedBetweenTurns(t *testing.T) {
+	b := leading(t)
+	old, slot := b.in("old", 3*time.Minute)
+	old.Ticket = true
+	next := Due{At: old.Due.At + (96 * time.Minute).Milliseconds(), Since: old.Due.Since}
+	b.pass(40 * time.Minute)
+	b.full[slot], b.withheld = 2, true
+	b.m.look(slot, false)
+	b.pass(time.Second)
+	require.Equal(t, mostAtRest, b.consumed[slot])
+	b.comes(slot, &Message{Kind: Change, ID: "old", Due: old.Due, Next: next})
+	b.comes(slot, old)
+	b.full[slot], b.withheld = 0, false
+	b.pass(5 * time.Second)
+	require.Equal(t, []string{"old to minutes"}, b.moved)
+	b.pass(5 * time.Minute)
+	require.Empty(t, b.m.changes)
+	require.Zero(t, b.consumed[slot])
+}
+
 func TestMachine_MemoryIsBounded(t *testing.T) {
 	b := leading(t)
 	_, slot := b.in("m", 2*time.Second)
