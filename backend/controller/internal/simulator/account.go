@@ -30,6 +30,7 @@ type Stats struct {
 // A fault is something that was broken for a while, for one destination or for all.
 type fault struct {
 	from, until time.Duration
+	excuses     time.Duration // until when something may be late for it
 	what        string
 	to          int // -1: all
 	stalls      bool
@@ -43,15 +44,39 @@ func (a *account) problem(format string, args ...any) {
 
 // fault notes that something is broken.
 func (a *account) fault(d time.Duration, to int, stalls bool, format string, args ...any) {
-	f := fault{a.w.now, a.w.now + d, fmt.Sprintf(format, args...), to, stalls}
+	f := fault{a.w.now, a.w.now + d, a.w.now + d, fmt.Sprintf(format, args...), to, stalls}
 	a.w.trace("fault", "", "%s for %v", f.what, d)
 	a.faults = append(a.faults, f)
 	a.Faults++
 }
 
+// takenOver is how long another process may take to go on where one has vanished: the broker notices that
+// its connections are silent.
+const takenOver = silentMost + 5*time.Second
+
+// hurt notes that a process is broken. If another is at work, that is an excuse until it has taken over.
+func (a *account) hurt(p *process, d time.Duration, stalls bool, what string) {
+	a.fault(d, -1, stalls, "%s %s", p.name, what)
+	for _, other := range a.w.processes {
+		if f := &a.faults[len(a.faults)-1]; other != p && other.healthy() {
+			f.excuses = min(f.until, a.w.now+takenOver)
+		}
+	}
+}
+
+// healthy reports whether a process is at work.
+func (p *process) healthy() bool {
+	for _, c := range p.conns() {
+		if c.cut || !c.open {
+			return false
+		}
+	}
+	return p.alive && !p.stopped && !p.cut && p.tenure != nil
+}
+
 // ended notes that a tenure has ended.
 func (a *account) ended(p *process, why string) {
-	a.faults = append(a.faults, fault{a.w.now, a.w.now + 3*time.Second, p.name + ": " + why, -1, false})
+	a.faults = append(a.faults, fault{a.w.now, a.w.now + 3*time.Second, a.w.now + 3*time.Second, p.name + ": " + why, -1, false})
 	a.Tenures++
 }
 
@@ -142,13 +167,13 @@ const (
 // late judges how late a message is: not by more than is allowed in any stretch in which nothing was
 // broken.
 func (a *account) late(r *record, at time.Duration) {
-	since := r.last + a.w.plan.steppedBy
+	since := max(r.last, r.confirmedAt) + a.w.plan.steppedBy
 	if late := at - since; late > 0 {
 		a.Late = max(a.Late, late)
 	}
 	allowed, hurt := inTime, false
 	for _, f := range a.faults { // in the order in which they began
-		if f.to >= 0 && f.to != r.to || f.until < since-inTimeStalled || f.from > at {
+		if f.to >= 0 && f.to != r.to || f.excuses < since-inTimeStalled || f.from > at {
 			continue
 		}
 		if f.from-since > allowed {
@@ -158,7 +183,7 @@ func (a *account) late(r *record, at time.Duration) {
 		if f.stalls {
 			allowed = inTimeStalled
 		}
-		since = max(since, f.until)
+		since = max(since, f.excuses)
 	}
 	if !hurt {
 		a.LateUnhurt = max(a.LateUnhurt, at-since)

@@ -250,7 +250,7 @@ func (w *world) kill(p *process) {
 		return
 	}
 	d := w.between(100*time.Millisecond, 20*time.Second)
-	w.account.fault(d+3*time.Second, -1, false, "%s is killed", p.name)
+	w.account.hurt(p, d+3*time.Second, false, "is killed")
 	p.kill()
 	w.after(d, p.start)
 }
@@ -263,7 +263,7 @@ func (w *world) stop(p *process, d time.Duration) {
 		return
 	}
 	number, since := p.number, w.now
-	w.account.fault(d+5*time.Second, -1, false, "%s is stopped", p.name)
+	w.account.hurt(p, d+5*time.Second, false, "is stopped")
 	p.stopped = true
 	for _, c := range p.conns() {
 		w.watch(c, func() bool { return p.number == number && p.stopped && since+d > w.now })
@@ -322,7 +322,7 @@ func (w *world) cut(p *process, d time.Duration) {
 	if !p.alive || p.cut || len(conns) == 0 {
 		return
 	}
-	w.account.fault(d+5*time.Second, -1, true, "%s is cut off", p.name)
+	w.account.hurt(p, d+5*time.Second, true, "is cut off")
 	p.cut = true
 	if w.chance(0.3) {
 		p.cut, conns = false, conns[w.rand.IntN(len(conns)):][:1]

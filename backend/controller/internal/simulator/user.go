@@ -9,15 +9,16 @@ import (
 
 // A record is what the account knows of a message.
 type record struct {
-	n         int
-	p         *process // that has published it
-	at        incarnation
-	called    time.Duration
-	delay     time.Duration
-	size      int
-	to        int // its destination
-	confirmed bool
-	refused   bool // it was never published
+	n           int
+	p           *process // that has published it
+	at          incarnation
+	called      time.Duration
+	delay       time.Duration
+	size        int
+	to          int // its destination
+	confirmed   bool
+	confirmedAt time.Duration
+	refused     bool // it was never published
 
 	tickets   []pass
 	cancelled bool          // a Cancel returned nil
@@ -82,7 +83,7 @@ func (p *process) enter(r *record, it *item) {
 			p.trace("late", "%s: it may be where nobody looks", it) // Publish returns an error: unknown
 		case o == wheel.Accepted:
 			p.trace("confirmed", "%s", it)
-			r.confirmed = true
+			r.confirmed, r.confirmedAt = true, p.w.now
 			if it.msg.Ticket {
 				r.tickets = append(r.tickets, pass{it.msg.Due, r.last})
 			}
@@ -146,10 +147,9 @@ func (p *process) postpone(r *record, t pass, delay time.Duration) {
 	})
 }
 
-// setBack reports whether a ticket is for a due time that is over. Who calls so late gets ErrTooLate,
-// unless the broker's clock was set back since: then it is in the future again, and a change is accepted
-// that comes to nothing. See docs/clocks.md.
-func (w *world) setBack(t pass) bool { return w.now > t.at-wheel.AcceptedBefore }
+// setBack reports whether a ticket is for a due time that is over, and the broker's clock was set back since.
+// Then it is in the future again, and a change is accepted that comes to nothing. See docs/clocks.md.
+func (w *world) setBack(t pass) bool { return w.plan.steps > 0 && w.now > t.at-wheel.AcceptedBefore }
 
 // change writes a change until it is certain what becomes of it. before is what is known of earlier
 // attempts.
