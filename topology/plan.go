@@ -67,6 +67,7 @@ type Role string
 const (
 	Waiting    Role = ""           // delayed messages wait here
 	Intake     Role = "intake"     // controllers consume it
+	Candidates Role = "candidates" // stays empty: controllers consume it to be counted
 	Misrouted  Role = "misrouted"  // a Delayer sends on what is here
 	Unroutable Role = "unroutable" // keeps messages without a destination
 	Discard    Role = "discard"    // drops its messages

@@ -178,21 +178,27 @@ type Config struct {
 	// Run starts a controller beside the Delayer. Default: On. With Off another process must run
 	// one ([Serve], or `delayer controller`). Messages wait until one does.
 	Run delayer.Toggle `yaml:"run"`
-	// Memory is how many bytes of messages a controller of slots holds, with about 1 KiB for each
-	// message, at least 1 MiB. It may be more by a few messages. Default: 64 MiB.
+	// Memory is how many bytes of messages the controllers of slots of a process hold, with about 1 KiB
+	// for each message, at least 1 MiB. It may be more by a few messages. Each shard has its part of it,
+	// whether this process leads it or not. Default: 64 MiB.
 	Memory int `yaml:"memory"`
+	// Shards of slots, 1 to 16: each is a wheel of its own, with its own 252 queues and its own leader.
+	// Messages are spread over them by their ids, leaders over the processes that run controllers. All
+	// Delayers of a prefix must have as many. Default: 1, which is enough for some 16,000 messages a
+	// second.
+	Shards int `yaml:"shards"`
 }
 
 // Default returns the values that zero fields of a Config stand for.
 func Default() Config {
-	return Config{Wheel: Slots, Levels: 20, Tick: time.Second, Run: delayer.On, Memory: 64 << 20}
+	return Config{Wheel: Slots, Levels: 20, Tick: time.Second, Run: delayer.On, Memory: 64 << 20, Shards: 1}
 }
 
 func (c Config) withDefaults() Config {
 	def := Default()
 	return Config{
 		Wheel: cmp.Or(c.Wheel, def.Wheel), Levels: cmp.Or(c.Levels, def.Levels), Tick: cmp.Or(c.Tick, def.Tick), Run: cmp.Or(c.Run, def.Run),
-		Memory: cmp.Or(c.Memory, def.Memory),
+		Memory: cmp.Or(c.Memory, def.Memory), Shards: cmp.Or(c.Shards, def.Shards),
 	}
 }
 
@@ -258,7 +264,10 @@ type shape interface {
 	Open(ctx context.Context, s engine.Settings, runs bool) (delayer.Delayer, error)
 }
 
-const leastMemory = 1 << 20
+const (
+	leastMemory = 1 << 20 // of a shard
+	mostShards  = 16      // 4,032 queues
+)
 
 // newShape checks a configuration. The broker accepts every topology that passes.
 func newShape(cfg Config) (shape, engine.Settings, error) {
@@ -272,14 +281,21 @@ func newShape(cfg Config) (shape, engine.Settings, error) {
 	cfg = cfg.withDefaults()
 	switch cfg.Wheel {
 	case Slots:
-		if cfg.Memory < leastMemory {
-			return nil, s, engine.ConfigError(Name+".memory", fmt.Errorf("%d bytes are less than %d", cfg.Memory, leastMemory), "")
+		if cfg.Shards < 1 || cfg.Shards > mostShards {
+			return nil, s, engine.ConfigError(Name+".shards", fmt.Errorf("%d is not between 1 and %d", cfg.Shards, mostShards), "")
+		}
+		if least := cfg.Shards * leastMemory; cfg.Memory < least {
+			return nil, s, engine.ConfigError(Name+".memory", fmt.Errorf("%d bytes are less than %d, 1 MiB for each shard", cfg.Memory, least), "")
 		}
 		if s.QueueType != delayer.Quorum {
 			return nil, s, badWheel(fmt.Sprintf("slots are quorum queues, and queue_type is %s", s.QueueType))
 		}
-		return slots.New(s.Prefix, int64(cfg.Memory)), s, nil
+		return slots.New(s.Prefix, cfg.Shards, int64(cfg.Memory)), s, nil
 	case Rounds:
+		if cfg.Shards != 1 {
+			err := fmt.Errorf("%d, and rounds have none: any number of controllers share their queues", cfg.Shards)
+			return nil, s, engine.ConfigError(Name+".shards", err, "leave it unset")
+		}
 		w, err := rounds.New(s.Prefix, s.QueueType, cfg.Levels, cfg.Tick)
 		return w, s, err
 	}

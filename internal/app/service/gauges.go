@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -111,7 +112,7 @@ func byState(s status.Status) map[string]int {
 			sums["overdue"] += *n // of those that wait
 		}
 		for _, q := range b.Queues {
-			if q.Name == s.Prefix+".controller.intake" {
+			if strings.HasPrefix(q.Name, s.Prefix+".controller.") && strings.HasSuffix(q.Name, ".intake") { // of each shard
 				sums["intake"] += q.Messages
 			} else {
 				sums["waiting"] += q.Messages

@@ -66,7 +66,8 @@ func TestByState(t *testing.T) {
 	found := status.Status{
 		Prefix: "p", Misrouted: &status.Queue{Messages: 2}, Unroutable: &status.Queue{Messages: 1},
 		Backends: []status.Backend{{Queues: []status.Queue{
-			{Name: "p.controller.intake", Messages: 3}, {Name: "p.controller.wait.01", Messages: 4}, {Name: "p.controller.wait.02", Messages: 5},
+			{Name: "p.controller.intake", Messages: 1}, {Name: "p.controller.1.intake", Messages: 2},
+			{Name: "p.controller.wait.01", Messages: 4}, {Name: "p.controller.1.wait.02", Messages: 5},
 		}}},
 	}
 	require.Equal(t, map[string]int{"waiting": 9, "intake": 3, "misrouted": 2, "unroutable": 1}, byState(found))

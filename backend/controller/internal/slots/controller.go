@@ -2,8 +2,10 @@ package slots
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
@@ -11,25 +13,27 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
-// A controller is a candidate for the lead.
+// A controller is a candidate for the lead of a shard.
 type controller struct {
 	wheel   *Wheel
+	names   names // of its shard
 	session *settle.Session
 	gate    *broker.Gate
 	clock   *clock
+	serving atomic.Pointer[tenure]
 
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
 // start starts a controller; close ends it.
-func start(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine, knows *clock) (*controller, error) {
+func start(ctx context.Context, w *Wheel, n names, s engine.Settings, e *engine.Engine, knows *clock) (*controller, error) {
 	gate := broker.NewGate()
 	session, err := settle.Connect(ctx, s, e, gate)
 	if err != nil {
 		return nil, err
 	}
-	c := &controller{wheel: w, session: session, gate: gate, clock: knows}
+	c := &controller{wheel: w, names: n, session: session, gate: gate, clock: knows}
 	running, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	c.running.Go(func() { c.run(running) })
@@ -57,8 +61,12 @@ func (c *controller) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		c.session.Log.Warn("the controller has lost its queues; it takes them again", "error", err)
-		c.session.Redeclare(ctx)
+		if errors.Is(err, errHandedOver) {
+			pause = firstPause
+		} else {
+			c.session.Log.Warn("the controller has lost its queues; it takes them again", "error", err)
+			c.session.Redeclare(ctx)
+		}
 		if time.Since(began) > longestPause {
 			pause = firstPause
 		}

@@ -79,7 +79,7 @@ func (t *tenure) round(to wheel.Turn, err error) {
 }
 
 func (t *tenure) toSlot(s wheel.Slot, msg amqp091.Publishing) broker.Publishing {
-	return broker.Publishing{Exchange: t.wheel.names.enterSlots(), Key: t.wheel.names.slotKey(s), Sole: true, Message: msg}
+	return broker.Publishing{Exchange: t.names.enterSlots(), Key: t.names.slotKey(s), Sole: true, Message: msg}
 }
 
 func (t *tenure) post(msg broker.Publishing, f *flight) {
@@ -173,7 +173,7 @@ func (t *tenure) Mark(s wheel.Slot, id wheel.MarkID) { t.try(t.toSlot(s, small(m
 
 // Summon implements [wheel.Shell].
 func (t *tenure) Summon() {
-	t.try(broker.Publishing{Exchange: t.wheel.names.enter(), Sole: true, Message: small(kindOfSummons)})
+	t.try(broker.Publishing{Exchange: t.names.enter(), Sole: true, Message: small(kindOfSummons)})
 }
 
 // tryFor is how long a mark or a summons is tried: the machine writes another then.

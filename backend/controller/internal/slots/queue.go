@@ -71,6 +71,11 @@ func (q *queue) open() error {
 	if err != nil {
 		return err
 	}
+	if q.slot == wheel.Intake {
+		if err := q.tenure.stand(channel); err != nil {
+			return err
+		}
+	}
 	closed, cancelled := channel.NotifyClose(make(chan *amqp091.Error, 1)), channel.NotifyCancel(make(chan string, 1))
 	go func() {
 		select {

@@ -136,7 +136,7 @@ func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(wheel
 			}
 		}
 		if err == nil {
-			err = d.write(ctx, now, changeText(t.id, t.due, next), t.due)
+			err = d.write(ctx, now, t, changeText(t.id, t.due, next))
 		}
 		again, result := d.judge(op, t, now, err, &stored)
 		if !again || attempt == attempts || ctx.Err() != nil {
@@ -178,15 +178,15 @@ func (d *Delayer) judge(op string, t ticket, began wheel.Now, err error, stored 
 }
 
 // write publishes a change to the slot of its message's due time.
-func (d *Delayer) write(ctx context.Context, now wheel.Now, text string, due wheel.Due) error {
+func (d *Delayer) write(ctx context.Context, now wheel.Now, t ticket, text string) error {
 	if err := d.Keeper().Ensure(ctx); err != nil {
 		return err
 	}
-	to, within := d.wheel.wheel.PlacesOf(now, due)
-	before := time.Now().Add(within)
+	to, within := d.wheel.wheel.PlacesOf(now, t.due)
+	before, names := time.Now().Add(within), d.wheel.names.of(t.id)
 	for i, turn := range to {
 		err := d.PublishDirect(ctx, broker.Publishing{
-			Exchange: d.wheel.names.enterSlots(), Key: d.wheel.names.slotKey(d.wheel.wheel.Slot(turn)), Before: before,
+			Exchange: names.enterSlots(), Key: names.slotKey(d.wheel.wheel.Slot(turn)), Before: before,
 			Sole: true, Message: small(text),
 		})
 		switch {

@@ -37,7 +37,7 @@ func (s *strategy) Growth() message.Growth {
 // intake, and a controller places it.
 func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
 	now := s.clock.waitBriefly(ctx)
-	at := time.Now()
+	at, names := time.Now(), s.wheel.names.of(m.Envelope.ID)
 	// The engine took the time before it bound the destination: binding is part of the delay.
 	left := m.Envelope.Due.Add(stamp.Whole(m.Delay) - m.Delay).Sub(at)
 	r := receiptOf(ctx)
@@ -48,16 +48,16 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 			return engine.Entry{}, &delayer.Error{Op: "schedule", Backend: "controller", Kind: delayer.ErrNotSent, Cause: errNoTime}
 		}
 		first.Left = left
-		return engine.Entry{Exchange: s.wheel.names.enter(), Headers: first.Header()}, nil
+		return engine.Entry{Exchange: names.enter(), Headers: first.Header()}, nil
 	}
 	to, due, within := s.wheel.wheel.Enter(now, left)
 	first.At, first.Since = due.At, due.Since
 	if r != nil {
 		r.ticket = ticket{id: m.Envelope.ID, due: due}
 	}
-	key := s.wheel.names.slotKey(s.wheel.wheel.Slot(to))
+	key := names.slotKey(s.wheel.wheel.Slot(to))
 	return engine.Entry{
-		Exchange: s.wheel.names.enterSlots(), Key: &key, Headers: first.Header(), Before: at.Add(within),
+		Exchange: names.enterSlots(), Key: &key, Headers: first.Header(), Before: at.Add(within),
 		Late: func(context.Context) error { return s.wheel.late(to) },
 	}, nil
 }

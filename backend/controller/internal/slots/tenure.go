@@ -18,6 +18,7 @@ import (
 // [wheel.Shell]: the machine calls it with mu held, and nothing of that waits.
 type tenure struct {
 	wheel   *Wheel
+	names   names // of its shard
 	session *settle.Session
 	gate    *broker.Gate
 	clock   *clock
@@ -44,7 +45,8 @@ type tenure struct {
 }
 
 const (
-	// drainBriefly is for what is being published when a tenure ends without the controller.
+	// drainBriefly is for what is being published when a tenure ends without the controller, and is not
+	// handed over.
 	drainBriefly = time.Second
 	// ticksApart is the least time between two ticks: what comes meanwhile is done together.
 	ticksApart = 2 * time.Millisecond
@@ -57,7 +59,7 @@ var errClosing = errors.New("closing")
 // serve returns why the tenure has ended.
 func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
-		wheel: c.wheel, session: c.session, gate: c.gate, clock: c.clock,
+		wheel: c.wheel, names: c.names, session: c.session, gate: c.gate, clock: c.clock,
 		queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, wake: make(chan struct{}, 1),
 	}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
@@ -66,8 +68,10 @@ func (c *controller) serve(ctx context.Context) error {
 	t.poster = c.session.Publisher.NewPoster(t.posted)
 	defer context.AfterFunc(ctx, func() { t.end(errClosing) })()
 	t.mu.Lock()
-	t.machine = wheel.New(wheel.Config{Wheel: c.wheel.wheel, Tenure: rand.Text(), Budget: c.wheel.memory}, t, c.clock.now())
+	budget := c.wheel.memory / int64(c.names.shards)
+	t.machine = wheel.New(wheel.Config{Wheel: c.wheel.wheel, Tenure: rand.Text(), Budget: budget}, t, c.clock.now())
 	t.mu.Unlock()
+	c.serving.Store(t)
 	t.tick()
 	t.close(abandon)
 	return context.Cause(t.ctx)
@@ -152,7 +156,7 @@ func (t *tenure) weigh() {
 // close waits a while for what is being published, and ends all consumers.
 func (t *tenure) close(abandon func()) {
 	drain := drainBriefly
-	if errors.Is(context.Cause(t.ctx), errClosing) {
+	if cause := context.Cause(t.ctx); errors.Is(cause, errClosing) || errors.Is(cause, errHandedOver) {
 		drain = settle.DrainTimeout
 	}
 	t.mu.Lock()
@@ -206,7 +210,7 @@ func (t *tenure) Consume(s wheel.Slot, prefetch int) {
 	}
 	q := t.queues[s]
 	if q == nil {
-		q = &queue{tenure: t, slot: s, name: t.wheel.names.queue(s)}
+		q = &queue{tenure: t, slot: s, name: t.names.queue(s)}
 		t.queues[s] = q
 	}
 	t.task(s, func() {
@@ -252,7 +256,7 @@ func (t *tenure) Count(s wheel.Slot) {
 		return
 	}
 	t.task(s, func() {
-		ready, consumers, ok := t.count(t.ctx, t.wheel.names.queue(s))
+		ready, consumers, ok := t.count(t.ctx, t.names.queue(s))
 		t.happened(func(now wheel.Now) {
 			if !t.over {
 				t.machine.Counted(now, s, ready, consumers, ok)

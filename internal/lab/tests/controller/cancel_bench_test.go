@@ -40,7 +40,7 @@ func BenchmarkCancel(b *testing.B) {
 	require.NoError(b, err)
 	got, err := ch.Consume(a.queue, "", true, false, false, false, nil)
 	require.NoError(b, err)
-	stays, killed := startController(b, opts), startController(b, opts)
+	stays, killed := startController(b, opts, 1), startController(b, opts, 1)
 
 	b.ResetTimer()
 	a.schedule()
@@ -57,10 +57,10 @@ func BenchmarkCancel(b *testing.B) {
 }
 
 // startController starts a controller in a process of its own.
-func startController(tb testing.TB, opts delayer.Options) *exec.Cmd {
+func startController(tb testing.TB, opts delayer.Options, shards int) *exec.Cmd {
 	tb.Helper()
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), controllerVariable+"="+settings(tb, opts, ""))
+	child.Env = append(os.Environ(), controllerVariable+"="+settings(tb, opts, "", shards))
 	child.Stderr = os.Stderr
 	require.NoError(tb, child.Start())
 	tb.Cleanup(func() { _ = child.Process.Kill() }) // fails where it has ended

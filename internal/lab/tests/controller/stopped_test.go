@@ -32,18 +32,21 @@ const (
 // slot, and shorter than a broker waits for heartbeats.
 const stoppedVariable = "DELAYER_TEST_STOPPED"
 
-type childSettings struct{ URL, Prefix, Queue string }
+type childSettings struct {
+	URL, Prefix, Queue string
+	Shards             int
+}
 
-func settings(tb testing.TB, opts delayer.Options, queue string) string {
+func settings(tb testing.TB, opts delayer.Options, queue string, shards int) string {
 	tb.Helper()
-	text, err := json.Marshal(childSettings{opts.URL, opts.Prefix, queue})
+	text, err := json.Marshal(childSettings{opts.URL, opts.Prefix, queue, shards})
 	require.NoError(tb, err)
 	return string(text)
 }
 
 // child runs what the environment asks for. ok is false if that is nothing.
 func child() (ok bool, err error) {
-	for variable, run := range map[string]func(delayer.Options, string) error{
+	for variable, run := range map[string]func(delayer.Options, childSettings) error{
 		publisherVariable: publisherChild, controllerVariable: controllerChild,
 	} {
 		text := os.Getenv(variable)
@@ -54,18 +57,18 @@ func child() (ok bool, err error) {
 		if err := json.Unmarshal([]byte(text), &s); err != nil {
 			return true, err
 		}
-		return true, run(delayer.Options{URL: s.URL, Prefix: s.Prefix, Logger: slog.New(slog.DiscardHandler)}, s.Queue)
+		return true, run(delayer.Options{URL: s.URL, Prefix: s.Prefix, Logger: slog.New(slog.DiscardHandler)}, s)
 	}
 	return false, nil
 }
 
 // controllerChild delivers until it is killed.
-func controllerChild(opts delayer.Options, _ string) error {
-	return controller.Serve(context.Background(), controller.Config{Options: opts})
+func controllerChild(opts delayer.Options, s childSettings) error {
+	return controller.Serve(context.Background(), controller.Config{Options: opts, Shards: s.Shards})
 }
 
 // publisherChild publishes until its input ends, and prints the ids of what was confirmed.
-func publisherChild(opts delayer.Options, queue string) error {
+func publisherChild(opts delayer.Options, s childSettings) error {
 	d, err := controller.Open(context.Background(), controller.Config{Options: opts, Run: delayer.Off})
 	if err != nil {
 		return err
@@ -76,7 +79,7 @@ func publisherChild(opts delayer.Options, queue string) error {
 		all.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				id := fmt.Sprintf("%d-%d", g, i)
-				if d.Publish(context.Background(), "", queue, 100*time.Millisecond, amqp091.Publishing{MessageId: id}) == nil {
+				if d.Publish(context.Background(), "", s.Queue, 100*time.Millisecond, amqp091.Publishing{MessageId: id}) == nil {
 					fmt.Println(id)
 				}
 			}
@@ -101,7 +104,7 @@ func slotsPublisherStopped(t *testing.T, w *workbench) {
 	queue, marker := w.queue(), w.queue()
 	got, passed := w.Consume(queue), w.Consume(marker)
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), publisherVariable+"="+settings(t, w.opts, queue))
+	child.Env = append(os.Environ(), publisherVariable+"="+settings(t, w.opts, queue, 1))
 	child.Stderr = os.Stderr
 	in, err := child.StdinPipe()
 	require.NoError(t, err)
