@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -204,7 +205,7 @@ func (r *Reader) declared(ctx context.Context, p part) (bool, error) {
 // describe returns a backend with the queues that exist, and the queues for undelivered messages.
 func describe(p part, states map[string]objects.State) (Backend, map[topology.Role]Queue) {
 	b := Backend{Name: p.name, Configured: p.configured, Queues: []Queue{}, Missing: []string{}}
-	keeps, waiting := map[topology.Role]Queue{}, 0
+	keeps, waiting, candidates := map[topology.Role]Queue{}, 0, []int{}
 	for _, q := range p.plan.Queues {
 		state, there := states[q.Name]
 		switch {
@@ -215,11 +216,17 @@ func describe(p part, states map[string]objects.State) (Backend, map[topology.Ro
 			b.Queues = append(b.Queues, queue(q, state))
 			waiting += state.Messages
 			if q.Role == topology.Intake {
-				b.Controllers = &state.Consumers
+				b.Controllers = cmp.Or(b.Controllers, &state.Consumers)
 			}
+		case q.Role == topology.Candidates:
+			candidates = append(candidates, state.Consumers)
 		default:
 			keeps[q.Role] = queue(q, state)
 		}
+	}
+	if len(candidates) > 0 { // of the intake's consumers the broker counts the one that leads
+		atLeast := slices.Min(candidates)
+		b.Controllers = &atLeast
 	}
 	if p.exchange == "" { // the plugin's messages are in no queue
 		b.Waiting = &waiting

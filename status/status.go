@@ -64,7 +64,7 @@ type Backend struct {
 	// Missing are the queues, or the plugin's exchange, that the configured backend needs and the
 	// broker does not have.
 	Missing []string `json:"missing"`
-	// Controllers is how many controllers are running; nil for a backend that needs none.
+	// Controllers is how many controllers are running, of each shard; nil for a backend that needs none.
 	Controllers *int `json:"controllers"`
 	// Held is how many messages the controllers hold; nil if not known, or for a backend that needs
 	// none.
