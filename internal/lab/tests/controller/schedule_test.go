@@ -1,7 +1,9 @@
 package controller_test
 
 import (
+	"context"
 	"fmt"
+	"net/url"
 	"sort"
 	"strings"
 	"sync"
@@ -201,4 +203,114 @@ func (p *planner) half(n int, delay time.Duration) {
 		p.schedule(fmt.Sprint("gone ", i), delay)
 		p.cancel(p, fmt.Sprint("gone ", i))
 	})
+}
+
+// slotsEarlier: a message cannot be made earlier, whatever was done to it before. Cancel and Schedule
+// do that.
+func slotsEarlier(t *testing.T, w *workbench) {
+	d := w.slots(delayer.On)
+	queue := w.queue()
+	p := w.planner(d, queue)
+	const much, more, soon = 200 * time.Second, 40 * time.Minute, 8 * time.Second
+	together(8, func(i int) {
+		ticket, err := d.Schedule(t.Context(), "", queue, much, amqp091.Publishing{MessageId: "the old one"})
+		require.NoError(t, err)
+		ticket, err = d.Postpone(t.Context(), ticket, more)
+		require.NoError(t, err)
+		_, err = d.Postpone(t.Context(), ticket, soon)
+		require.ErrorIs(t, err, delayer.ErrOutOfRange)
+		require.ErrorContains(t, err, "to make a message earlier: Cancel, and Schedule it anew")
+		require.NoError(t, d.Cancel(t.Context(), ticket))
+		p.schedule(fmt.Sprint(i), soon)
+	})
+	for _, years := range []time.Duration{1, 2, 5} { // beyond one turn of the longest slots
+		const year = 365 * 24 * time.Hour
+		ticket, err := d.Schedule(t.Context(), "", queue, years*year, amqp091.Publishing{})
+		require.NoError(t, err)
+		ticket, err = d.Postpone(t.Context(), ticket, (years+1)*year)
+		require.NoError(t, err)
+		require.NoError(t, d.Cancel(t.Context(), ticket))
+	}
+	t.Logf("late by %v", w.settle(w.Consume(queue), p.messages))
+	require.NoError(t, d.Close())
+}
+
+// slotsAfterALostConnection: who leads next reads only what is due soon, however much was cancelled and
+// postponed before. So what has a ticket comes long before what is due later.
+func slotsAfterALostConnection(t *testing.T, w *workbench) {
+	b := rabbittest.Broker(t)
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to close connections")
+	}
+	d := w.slots(delayer.On)
+	queue := w.queue()
+	got := w.Consume(queue)
+	const changed, beside = 500, 20
+	for _, delay := range []time.Duration{100 * time.Second, 20 * time.Minute} {
+		together(changed, func(i int) {
+			ticket, err := d.Schedule(t.Context(), "", queue, delay, amqp091.Publishing{MessageId: "cancelled"})
+			require.NoError(t, err)
+			if i%2 == 0 {
+				ticket, err = d.Postpone(t.Context(), ticket, 2*delay)
+				require.NoError(t, err)
+			}
+			require.NoError(t, d.Cancel(t.Context(), ticket))
+		})
+	}
+	const soon, later = 8 * time.Second, 25 * time.Second
+	p := w.planner(d, queue)
+	together(beside, func(i int) { p.schedule(fmt.Sprint(i), soon) })
+	w.publish(d, queue, p.messages, "the last", later)
+	w.Cut("delayer " + w.opts.Prefix)
+	t.Logf("late by %v", w.settle(got, p.messages))
+	var last time.Duration
+	for _, m := range p.messages.Messages() {
+		if m.ID == "the last" {
+			last = m.Arrived
+		}
+	}
+	for _, m := range p.messages.Messages() {
+		require.LessOrEqual(t, m.Arrived, last, "%s came after what is due %v later", m.ID, later-soon)
+	}
+	require.NoError(t, d.Close())
+}
+
+// slotsTicketsOfOthers: a ticket of another vhost, or of a Delayer with another prefix, changes nothing.
+func slotsTicketsOfOthers(t *testing.T, w *workbench) {
+	b := rabbittest.Broker(t)
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to add a vhost")
+	}
+	vhost := rabbittest.Prefix(t)
+	u, err := url.Parse(b.URL())
+	require.NoError(t, err)
+	ctl := func(args ...string) {
+		t.Helper()
+		_, err := b.Ctl(context.Background(), args...)
+		require.NoError(t, err)
+	}
+	ctl("add_vhost", vhost)
+	t.Cleanup(func() { ctl("delete_vhost", vhost) })
+	ctl("set_permissions", "--vhost", vhost, u.User.Username(), ".*", ".*", ".*")
+	u.Path = "/" + vhost
+	there := &workbench{rabbittest.NewRigAt(t, b, u.String()), w.opts}
+	there.opts.URL = u.String()
+	stranger := &workbench{there.Rig, there.opts}
+	stranger.opts.Prefix = rabbittest.Prefix(t)
+
+	here, theirs, another := w.slots(delayer.Off), there.slots(delayer.On), stranger.slots(delayer.Off)
+	queue := there.queue()
+	p := there.planner(theirs, queue)
+	p.schedule("theirs", 2*theirs.Limits().CancelBefore)
+	for why, d := range map[string]delayer.Delayer{"of another vhost": here, "of a Delayer with another prefix": another} {
+		err := d.Cancel(t.Context(), p.ticket("theirs"))
+		require.ErrorIs(t, err, delayer.ErrTicket)
+		require.ErrorContains(t, err, why)
+		_, err = d.Postpone(t.Context(), p.ticket("theirs"), time.Hour)
+		require.ErrorIs(t, err, delayer.ErrTicket)
+	}
+	there.settle(there.Consume(queue), p.messages)
+	for _, d := range []delayer.Delayer{here, theirs, another} {
+		require.NoError(t, d.Close())
+	}
 }
