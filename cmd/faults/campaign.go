@@ -214,13 +214,24 @@ func (c *campaign) print(r faults.Row) {
 	}
 }
 
-// write puts the table of what was done so far where Write says.
+// write puts the table of what was done so far where Write says. What some backends were tried with
+// alone has a section of its own, and replaces no row of the others.
 func (c *campaign) write() error {
 	if c.Write == "" || len(c.rows) == 0 {
 		return nil
 	}
 	run := fmt.Sprintf("`%s`, %s, seed %d", c.command(), c.began.Format(time.DateOnly), c.Seed)
-	return faults.UpdatePage(c.Write, c.broker, run, c.rows)
+	section := c.broker
+	if c.Backend != "" {
+		var only []string
+		for _, s := range c.plan.Subjects {
+			if !slices.Contains(only, s.Name) {
+				only = append(only, s.Name)
+			}
+		}
+		section += ": " + strings.Join(only, ", ")
+	}
+	return faults.UpdatePage(c.Write, section, run, c.rows)
 }
 
 // command is the command line that repeats the campaign, without this machine's paths.

@@ -13,7 +13,7 @@ import (
 // ThreeNodes are the faults of a cluster.
 func ThreeNodes() []Fault {
 	return []Fault{
-		{Name: "leader killed", Cluster: true, About: "the node that leads the longest queue, and four times the one that leads the stream of changes: SIGKILL and start again", Inject: killLeader},
+		{Name: "leader killed", Cluster: true, About: "the node that leads the longest queue, and four times the one that leads the controllers' intake: SIGKILL and start again", Inject: killLeader},
 		{Name: "each node killed", Cluster: true, About: "one after the other: SIGKILL and start again", Inject: killEachNode},
 		{Name: "node stopped", Cluster: true, About: "stopped in good order, and back later", Inject: stopNode},
 		{Name: "publisher's node gone", Cluster: true, About: "killed, and back only when publishing has ended well on another", Inject: loseNode},
@@ -70,19 +70,19 @@ func killLeader(ctx context.Context, s *Scene) error {
 	if err := s.killNode(ctx, i); err != nil {
 		return err
 	}
-	return s.killRecorders(ctx)
+	return s.killIntake(ctx)
 }
 
-// killRecorders kills the node that leads the stream of changes, where there is one, several times: at
+// killIntake kills the node that leads the intake of controllers, where there is one, several times: at
 // first the publishers' connection is often to the same node, and goes with it.
-func (s *Scene) killRecorders(ctx context.Context) error {
-	const times, stream = 4, ".controller.changes"
+func (s *Scene) killIntake(ctx context.Context) error {
+	const times, intake = 4, ".controller.intake"
 	for range times {
 		leaders, err := s.Cluster.Leaders(ctx)
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(leaders, func(l rabbit.Leader) bool { return l.Node >= 0 && strings.HasSuffix(l.Queue, stream) })
+		i := slices.IndexFunc(leaders, func(l rabbit.Leader) bool { return l.Node >= 0 && strings.HasSuffix(l.Queue, intake) })
 		if i < 0 {
 			return nil
 		}
