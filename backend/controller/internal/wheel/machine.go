@@ -470,6 +470,9 @@ func (h *waitingHeap) Pop() any {
 // tend looks at what changes slowly.
 func (m *Machine) tend(now Now) {
 	m.summon(now)
+	if m.frozen && m.Full() { // nothing is read: no answer could come
+		m.surrender("this process stood still, and its memory is full")
+	}
 	if !m.leading || m.over || !now.Known {
 		return
 	}

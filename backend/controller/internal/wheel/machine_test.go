@@ -366,6 +366,36 @@ func TestMachine_PostponedBetweenTurns(t *testing.T) {
 	require.Zero(t, b.consumed[slot])
 }
 
+// TestMachine_DeafQueue: a queue that was deleted and declared again delivers nothing to who consumed the first.
+func TestMachine_DeafQueue(t *testing.T) {
+	b := leading(t)
+	b.withheld = true
+	msg, slot := b.in("m", 2*time.Second)
+	b.comes(slot, &Message{Kind: Change, ID: "m", Due: msg.Due})
+	b.pass(3 * time.Minute)
+	require.Zero(t, b.consumed[slot])
+	b.withheld = false
+	b.pass(10 * time.Minute)
+	require.Equal(t, Sizes{Visits: len(b.m.visits), Marks: len(b.m.ticketed)}, b.m.Sizes())
+	require.Zero(t, b.m.kept)
+	messages, _ := b.m.Held()
+	require.Equal(t, 1, messages, "the summons")
+}
+
+// TestMachine_StoodStillAndFull: nothing is read while memory is full, so no answer could come.
+func TestMachine_StoodStillAndFull(t *testing.T) {
+	b := leading(t)
+	b.mono += time.Minute
+	b.m.Tick(b.now())
+	for range 80 {
+		msg, slot := b.in("large", 2*time.Second)
+		msg.Size = 1 << 20
+		b.comes(slot, msg)
+	}
+	b.pass(time.Second)
+	require.NotEmpty(t, b.why)
+}
+
 func TestMachine_MemoryIsBounded(t *testing.T) {
 	b := leading(t)
 	_, slot := b.in("m", 2*time.Second)

@@ -116,8 +116,9 @@ func (m *Machine) turn(now Now) {
 	}
 	var over []*visit
 	for _, v := range m.order {
-		quiet := v.ending || !v.resting && now.Mono-v.touched >= quietFor
-		if !v.open && v.opened && quiet && v.inHand == len(v.aside) {
+		deaf := v.deaf(now) && !m.Full()
+		quiet := v.ending || deaf || !v.resting && now.Mono-v.touched >= quietFor
+		if !v.open && v.opened && quiet && (v.inHand == len(v.aside) || deaf && v.inHand == len(v.aside)+v.changes) {
 			over = append(over, v)
 		}
 	}
@@ -200,18 +201,31 @@ func (m *Machine) resume(now Now, v *visit, t Turn) {
 // unread forgets what the marks of a visit have proved.
 func (v *visit) unread() { v.sent, v.back = nil, mark{} }
 
+// deaf reports whether nothing comes from a queue, not even a mark: somebody may have deleted it.
+func (v *visit) deaf(now Now) bool { return len(v.sent) > 0 && now.Mono-v.sent[0].mono > missedAfter }
+
 // release ends a visit. Something may have come to its queue at the last moment.
 func (m *Machine) release(now Now, v *visit) {
 	m.flush(v, now.Mono+2*ackWithin) // also what is done only just now
 	m.shell.Release(v.slot)
 	m.leave(v)
+	if v.changes > 0 { // it is deaf
+		for _, c := range m.changes {
+			for _, msg := range c.told {
+				if msg.kept && msg.visit == v {
+					v.aside = append(v.aside, msg)
+					m.kept -= int64(msg.Size)
+				}
+			}
+		}
+	}
 	for _, msg := range v.aside { // they go back
 		m.hold(msg, -1)
 		m.inHand--
 		m.bytes -= int64(msg.Size)
 		m.unlearn(msg)
 	}
-	if !v.resting {
+	if !v.resting || m.survey[v.slot] != nil {
 		m.look(v.slot, false)
 	}
 }
