@@ -92,7 +92,7 @@ func (a *account) weigh(t *tenure) {
 // delivered notes an arrival at a destination.
 func (a *account) delivered(it *item) {
 	r := it.of
-	d := delivered{a.w.now, it.choice, it.own}
+	d := delivered{a.w.now, it.choice, it.own, it.asleep}
 	r.deliverd = append(r.deliverd, d)
 	a.w.trace("account", "delivered", "%s, %v after it was due", it, a.w.now-r.last)
 	if r.cancelled && !r.stranger {
@@ -133,11 +133,14 @@ func (a *account) judge(r *record) {
 		a.Cancelled++
 	case n == 0 && !r.perhaps && !r.stranger:
 		a.problem("%s is lost: published at %v, due at %v", r.id(), r.called, r.last)
-	case n > 0:
+	case n > 0 && !r.stranger:
 		a.late(r, r.deliverd[0].at)
 	}
 	for _, d := range r.deliverd {
 		a.early(r, d)
+		if len(r.deliverd) > 1 && d.asleep {
+			a.problem("%s was delivered twice, at %v by who had stood still and lost its connection", r.id(), d.at)
+		}
 	}
 	if len(r.deliverd) > 1 {
 		a.Twice++

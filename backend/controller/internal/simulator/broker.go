@@ -47,6 +47,7 @@ type item struct {
 	at     int64         // its position in the queue
 	choice time.Duration // when it was decided to deliver it,
 	own    bool          // by the clock of the process that has published it
+	asleep bool          // by one that had lost its connection while it stood still
 }
 
 // A broker has quorum queues and destinations.
@@ -232,8 +233,9 @@ type conn struct {
 	latency   time.Duration
 	up, back  link
 	cut       bool
-	open      bool // at the broker
-	alive     bool // at the client
+	open      bool          // at the broker,
+	closed    time.Duration // until when
+	alive     bool          // at the client
 	channels  []*channel
 	pending   []*publishing
 	lost      func() // the client has noticed that it is closed
@@ -286,7 +288,7 @@ func (c *conn) close() {
 	if !c.open {
 		return
 	}
-	c.open, c.up.dead = false, true
+	c.open, c.up.dead, c.closed = false, true, c.b.w.now
 	c.b.conns = slices.DeleteFunc(c.b.conns, func(other *conn) bool { return other == c })
 	for _, ch := range c.channels {
 		if !ch.gone {

@@ -48,7 +48,7 @@ var (
 func (w *world) choosePlan() {
 	p := plan{
 		length: w.between(time.Minute, 4*time.Minute), processes: 1 + w.rand.IntN(3), destinations: 1 + w.rand.IntN(3),
-		messages: 20 + w.rand.IntN(150), tickets: w.rand.Float64(), faults: w.rand.IntN(10),
+		messages: 20 + w.rand.IntN(150), tickets: w.rand.Float64(), faults: w.rand.IntN(16),
 		latency: w.short(200*time.Microsecond, 50*time.Millisecond), hiccup: w.short(0, 20*time.Millisecond),
 		budget: 64 << 20, delays: shortDelays,
 	}
@@ -289,6 +289,9 @@ func (p *process) conns() (all []*conn) {
 func (p *process) wake(after time.Duration) {
 	p.trace("wake", "")
 	p.stopped = false
+	if after > silentLeast {
+		p.woke = p.w.now
+	}
 	if after > 50*time.Second {
 		p.knownFrom = max(p.knownFrom, p.w.now+p.w.between(0, time.Second))
 	}
@@ -463,5 +466,6 @@ func (w *world) end() time.Duration {
 	for _, f := range w.account.faults {
 		end = max(end, f.until)
 	}
-	return end + w.plan.steppedBy + inTimeStalled + 3*time.Minute
+	lap := time.Duration(w.wheel[0].Slots) * w.wheel[0].Width // what was stored late may come when its slot serves again
+	return end + w.plan.steppedBy + inTimeStalled + lap + 3*time.Minute
 }

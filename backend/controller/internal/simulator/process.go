@@ -21,8 +21,9 @@ type process struct {
 	name    string
 	number  int // of its incarnation
 	alive   bool
-	stopped bool // by SIGSTOP
-	cut     bool // from the broker
+	stopped bool          // by SIGSTOP
+	woke    time.Duration // when it last went on after it had stood still for long
+	cut     bool          // from the broker
 	ppm     int64
 	set     time.Duration // by how much its wall clock was set
 	pub     *conn
@@ -194,7 +195,10 @@ func (p *process) notice(number int, seen bool) {
 		return
 	}
 	if by < 0 {
-		p.ahead, p.aheadUntil = max(p.offset, p.ahead), p.w.now+brokertime.NoticedWithin
+		if p.w.now >= p.aheadUntil || p.offset > p.ahead {
+			p.ahead = p.offset
+		}
+		p.aheadUntil = p.w.now + brokertime.NoticedWithin
 	}
 	p.offset += by
 	p.trace("notice", "the broker's clock was set by %v", by)
@@ -414,10 +418,6 @@ func (t *tenure) counted(c *counting, ready, consumers int, ok bool) {
 // Verify implements [wheel.Shell]: the broker answers on the connection that consumes.
 func (t *tenure) Verify() {
 	t.trace("verify", "")
-	if t.full { // no answer could come
-		t.w.after(0, func() { t.end("it stood still, with its memory full") })
-		return
-	}
 	t.conn.toBroker(func() {
 		t.conn.toClient(func() {
 			if !t.over {
@@ -446,6 +446,7 @@ func (t *tenure) Keep(m *wheel.Message) {
 func (t *tenure) Deliver(m *wheel.Message) {
 	it := t.stamped(m, m.Body.(*delivery).of)
 	it.choice, it.own = t.w.now, m.Own && m.OwnDue <= t.mono()
+	it.asleep = !t.conn.open && t.conn.closed < t.woke
 	t.trace("deliver", "%s", it)
 	d := t.w.broker.dests[int(m.To[0]-'A')]
 	store := func(answer func(wheel.Outcome)) {

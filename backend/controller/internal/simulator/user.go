@@ -41,6 +41,7 @@ type pass struct {
 type delivered struct {
 	at, choice time.Duration
 	own        bool
+	asleep     bool
 }
 
 func (r *record) id() string { return fmt.Sprintf("m%d", r.n) }
