@@ -282,10 +282,12 @@ func newShape(cfg Config) (shape, engine.Settings, error) {
 	switch cfg.Wheel {
 	case Slots:
 		if cfg.Shards < 1 || cfg.Shards > mostShards {
-			return nil, s, engine.ConfigError(Name+".shards", fmt.Errorf("%d is not between 1 and %d", cfg.Shards, mostShards), "")
+			err := fmt.Errorf("%d is not between 1 and %d", cfg.Shards, mostShards)
+			return nil, s, engine.ConfigError(Name+".shards", err, "")
 		}
 		if least := cfg.Shards * leastMemory; cfg.Memory < least {
-			return nil, s, engine.ConfigError(Name+".memory", fmt.Errorf("%d bytes are less than %d, 1 MiB for each shard", cfg.Memory, least), "")
+			err := fmt.Errorf("%d bytes are less than %d, 1 MiB for each shard", cfg.Memory, least)
+			return nil, s, engine.ConfigError(Name+".memory", err, "")
 		}
 		if s.QueueType != delayer.Quorum {
 			return nil, s, badWheel(fmt.Sprintf("slots are quorum queues, and queue_type is %s", s.QueueType))

@@ -51,7 +51,11 @@ func subjects(delayerCommand string, long time.Duration) []faults.Subject {
 		}
 		all = append(all, next)
 	}
-	all = append(all, alone("controller alone", rounds, quiet, delayerCommand), alone("slots alone", slots, quiet, delayerCommand))
+	shards := slots
+	shards.Controller.Shards = 2
+	all = append(all,
+		alone("controller alone", rounds, quiet, delayerCommand), alone("slots alone", slots, quiet, delayerCommand),
+		alone("slots alone, 2 shards", shards, quiet, delayerCommand))
 	for i, s := range all {
 		if long > 0 && s.Name != "fixedtiers" { // which has no such tier
 			all[i].Delays = append(s.Delays, long)
@@ -77,6 +81,9 @@ func alone(name string, cfg backend.Config, quiet *slog.Logger, command string) 
 		cmd.Env = []string{
 			"DELAYER_URL=" + url, "DELAYER_PREFIX=" + prefix, "DELAYER_BACKEND=controller",
 			"DELAYER_CONTROLLER_WHEEL=" + string(cfg.Controller.Wheel),
+		}
+		if cfg.Controller.Shards > 1 {
+			cmd.Env = append(cmd.Env, fmt.Sprintf("DELAYER_CONTROLLER_SHARDS=%d", cfg.Controller.Shards))
 		}
 		if cfg.Controller.Wheel == controller.Rounds {
 			cmd.Env = append(cmd.Env, fmt.Sprintf("DELAYER_CONTROLLER_LEVELS=%d", cfg.Controller.Levels), "DELAYER_CONTROLLER_TICK="+cfg.Controller.Tick.String())

@@ -80,8 +80,11 @@ func suiteSubjects() []subject {
 		out = append(out, subject{name: s.Name, cfg: s.Config})
 	}
 	slots := backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Slots}}
+	shards := slots
+	shards.Controller.Shards = 2
 	return append(out,
 		subject{name: "controller/slots/quorum", cfg: slots},
+		subject{name: "controller/slots, 2 shards/quorum", cfg: shards},
 		subject{name: "binaryladder with go-rabbitmq/quorum", cfg: ladder, world: newGoRabbitWorld})
 }
 
