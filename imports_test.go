@@ -57,7 +57,7 @@ var places = []place{
 	{"backend/controller/internal/wheel", []string{"internal/lib/brokertime"}, nil, "the machine is pure: it knows the reading of a clock, and no broker"},
 	{"backend/controller/internal/slots", []string{"", "topology", "internal/lib", "backend/controller/internal"}, []string{amqp}, "it runs the machine"},
 	{"backend/controller/internal/stamp", []string{"", "internal/lib/message"}, []string{amqp}, "the header of what waits is pure"},
-	{"backend/controller/internal/simulator", []string{"backend/controller/internal/wheel", "internal/lib/brokertime"}, nil, "what proves the wheel imports nothing but the wheel, and the clock that it is told of"},
+	{"backend/controller/internal/simulator", nil, nil, "what proves the wheel is made of tests only"},
 	{"backend/controller/internal/settle", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp"}, []string{amqp}, "it publishes for both wheels, and knows neither"},
 	{"backend/controller/internal/rounds", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp", "backend/controller/internal/settle"},
 		[]string{amqp}, "the wheel of rounds knows nothing of slots"},

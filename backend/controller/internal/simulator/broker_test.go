@@ -1,152 +1,344 @@
 package simulator
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"testing"
+	"slices"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 )
 
-// A bench is a broker whose intake is consumed by clients that only note what they get.
-type bench struct {
-	*world
-	q *queue
+// A link carries packets in their order. They arrive when nothing holds them.
+type link struct {
+	w     *world
+	held  func() bool
+	queue []packet
+	last  time.Duration
+	dead  bool
 }
 
-func newBench() *bench {
-	w := &world{rand: rand.New(rand.NewPCG(1, 0)), wheel: wheel.Default(), plan: plan{latency: time.Millisecond, destinations: 1}}
-	w.account, w.clock = &account{w: w}, clock{w: w, begin: time.Unix(0, 0)}
-	w.broker = newBroker(w)
-	return &bench{w, w.broker.named[wheel.Intake]}
+type packet struct {
+	at      time.Duration
+	do      func()
+	certain bool // also if the broker crashes
 }
 
-// client consumes with a prefetch.
-func (b *bench) client(prefetch int) *channel {
-	c := b.broker.connect(&process{w: b.world}, false, func() {})
-	ch := b.broker.newChannel(c, wheel.Intake)
-	ch.consume(prefetch)
-	b.settle()
+func (l *link) send(latency time.Duration, do func()) {
+	if l.dead {
+		return
+	}
+	l.last = max(l.last, l.w.now+latency)
+	l.queue = append(l.queue, packet{at: l.last, do: do})
+	l.w.after(l.last-l.w.now, l.pump)
+}
+
+func (l *link) pump() {
+	for len(l.queue) > 0 && l.queue[0].at <= l.w.now && !l.dead && !l.held() {
+		do := l.queue[0].do
+		l.queue = l.queue[1:]
+		do()
+	}
+}
+
+// An item is a message as the broker has it.
+type item struct {
+	msg    wheel.Message // its exported fields
+	of     *record       // nil: it is no user's
+	by     incarnation   // which has stamped it
+	at     int64         // its position in the queue
+	choice time.Duration // when it was decided to deliver it,
+	own    bool          // by the clock of the process that has published it
+	asleep bool          // by one that had lost its connection while it stood still
+}
+
+// A broker has quorum queues and destinations.
+type broker struct {
+	w      *world
+	down   bool
+	alarm  bool          // it does not read from who publishes
+	slow   time.Duration // how long disks may take
+	queues []*queue
+	named  map[wheel.Slot]*queue
+	dests  []*destination
+	conns  []*conn
+	kept   int // unroutable messages
+}
+
+func newBroker(w *world) *broker {
+	b := &broker{w: w, named: map[wheel.Slot]*queue{}}
+	for _, s := range append(w.wheel.Slots(), wheel.Intake) {
+		q := &queue{b: b, slot: s}
+		q.log = link{w: w, held: func() bool { return q.stuck || b.down }}
+		b.queues, b.named[s] = append(b.queues, q), q
+	}
+	for range w.plan.destinations {
+		d := &destination{}
+		d.log = link{w: w, held: func() bool { return d.silent || b.down }}
+		b.dests = append(b.dests, d)
+	}
+	return b
+}
+
+// A destination stores what is delivered, unless it refuses.
+type destination struct {
+	refuses, silent bool
+	log             link
+}
+
+// disk is how long it takes to store something.
+func (b *broker) disk() time.Duration {
+	return b.w.short(100*time.Microsecond, 4*time.Millisecond) + b.w.short(0, b.slow)
+}
+
+// A queue is a quorum queue with a single active consumer: the oldest one. Whatever is done to it goes
+// through its log.
+type queue struct {
+	b         *broker
+	slot      wheel.Slot
+	log       link
+	stuck     bool // it has no majority
+	ready     []*item
+	returned  []*item // these are served first
+	consumers []*consumer
+	position  int64
+}
+
+// A channel consumes one queue. At the broker it has messages that are not acknowledged; at its client
+// it belongs to a visit of a tenure.
+type channel struct {
+	conn    *conn
+	queue   *queue
+	gone    bool // at the broker
+	closed  bool // at the client
+	tag     uint64
+	unacked []unacked
+	acks    link
+}
+
+type unacked struct {
+	tag uint64
+	*item
+	*consumer
+}
+
+type consumer struct {
+	*channel
+	prefetch, has int
+}
+
+func (b *broker) newChannel(c *conn, s wheel.Slot) *channel {
+	ch := &channel{conn: c, queue: b.named[s]}
+	ch.acks = link{w: b.w, held: func() bool { return b.down }}
+	c.channels = append(c.channels, ch)
 	return ch
 }
 
-func (b *bench) settle() { b.runUntil(b.now + 200*time.Millisecond) }
-
-func (b *bench) store(ids ...string) {
-	for _, id := range ids {
-		b.q.store(&item{msg: wheel.Message{ID: id}}, func() {})
-	}
-	b.settle()
+// store adds a message at the end.
+func (q *queue) store(it *item, then func()) {
+	q.log.send(q.b.disk(), func() {
+		q.position++
+		it.at = q.position
+		q.ready = append(q.ready, it)
+		then()
+		q.serve()
+	})
 }
 
-// has lists what a channel has not acknowledged.
-func (ch *channel) has() (ids []string) {
-	for _, u := range ch.unacked {
-		ids = append(ids, fmt.Sprintf("%d%s", u.tag, u.msg.ID))
-	}
-	return ids
-}
-
-// TestBroker_OneIsActive: the oldest consumer has all, as many as its prefetch; then the next, and what was
-// given back comes first, in its order.
-func TestBroker_OneIsActive(t *testing.T) {
-	b := newBench()
-	first, second := b.client(2), b.client(10)
-	b.store("a", "b", "c", "d")
-	require.Equal(t, []string{"1a", "2b"}, first.has())
-	require.Empty(t, second.has())
-	ready, consumers := b.q.count()
-	require.Equal(t, []int{2, 2}, []int{ready, consumers})
-
-	first.ack(1, false)
-	b.settle()
-	require.Equal(t, []string{"2b", "3c"}, first.has())
-	first.conn.close()
-	require.Empty(t, second.has(), "the queue has not heard of it")
-	b.settle()
-	require.Equal(t, []string{"1b", "2c", "3d"}, second.has())
-}
-
-// TestBroker_ConsumesAnew: what is not acknowledged stays with the channel, and counts no more.
-func TestBroker_ConsumesAnew(t *testing.T) {
-	b := newBench()
-	ch, other := b.client(2), b.client(2)
-	b.store("a", "b", "c", "d", "e", "f")
-	ch.consume(3)
-	b.settle()
-	require.Equal(t, []string{"1a", "2b"}, ch.has(), "another one is active now")
-	require.Equal(t, []string{"1c", "2d"}, other.has())
-	other.conn.close()
-	b.settle()
-	require.Equal(t, []string{"1a", "2b", "3c", "4d", "5e"}, ch.has())
-	ch.ack(4, true)
-	b.settle()
-	require.Equal(t, []string{"5e", "6f"}, ch.has())
-}
-
-// TestBroker_LosesAcks: those under way when a channel is lost; not when it is closed.
-func TestBroker_LosesAcks(t *testing.T) {
-	b := newBench()
-	ch := b.client(10)
-	b.store("a", "b")
-	b.broker.slow = time.Hour
-	ch.ack(2, true)
-	ch.conn.close()
-	b.broker.slow = 0
-	b.settle()
-	require.Len(t, b.q.returned, 2)
-
-	ch = b.client(10)
-	ch.ack(2, true)
-	ch.acks.send(0, ch.end)
-	b.settle()
-	require.Empty(t, b.q.returned)
-}
-
-// TestBroker_Crash: what was stored survives, what was not may or may not; all connections end.
-func TestBroker_Crash(t *testing.T) {
-	survived := map[int]bool{}
-	for s := range uint64(50) {
-		b := newBench()
-		b.rand = rand.New(rand.NewPCG(s, 0))
-		ch := b.client(1)
-		b.store("a", "b")
-		for range 3 {
-			b.q.store(&item{}, func() {})
+// consume adds a consumer. If the channel has one, that is cancelled: what it has stays.
+func (ch *channel) consume(prefetch int) {
+	q := ch.queue
+	q.log.send(q.b.disk(), func() {
+		if ch.gone {
+			return
 		}
-		b.broker.crash()
-		require.True(t, ch.gone)
-		require.False(t, ch.conn.open)
-		ready, consumers := b.q.count()
-		require.GreaterOrEqual(t, ready, 2)
-		require.Zero(t, consumers)
-		survived[ready] = true
-	}
-	require.Len(t, survived, 4, "none, one, two or three of those that were not confirmed")
+		q.cancel(ch)
+		q.consumers = append(q.consumers, &consumer{channel: ch, prefetch: prefetch})
+		q.serve()
+	})
 }
 
-// TestBroker_Stuck: a queue without a majority neither stores nor delivers; an alarm stops who publishes.
-func TestBroker_Stuck(t *testing.T) {
-	b := newBench()
-	ch := b.client(10)
-	b.q.stuck = true
-	b.store("a")
-	require.Empty(t, ch.has())
-	b.q.stuck = false
-	b.q.log.pump()
-	require.Len(t, ch.has(), 1)
+func (q *queue) cancel(ch *channel) {
+	q.consumers = slices.DeleteFunc(q.consumers, func(c *consumer) bool { return c.channel == ch })
+}
 
-	c, confirmed := b.broker.connect(&process{w: b.world}, true, func() {}), false
-	b.broker.alarm = true
-	c.publish(into(b.q, &item{}), func(wheel.Outcome) { confirmed = true })
-	b.settle()
-	require.Len(t, ch.has(), 1)
-	b.broker.alarm = false
-	c.up.pump()
-	b.settle()
-	require.Len(t, ch.has(), 2)
-	require.True(t, confirmed)
+// serve delivers to the oldest consumer.
+func (q *queue) serve() {
+	for len(q.consumers) > 0 && q.consumers[0].has < q.consumers[0].prefetch && len(q.returned)+len(q.ready) > 0 {
+		from := &q.returned
+		if len(q.returned) == 0 {
+			from = &q.ready
+		}
+		c, it := q.consumers[0], (*from)[0]
+		*from = (*from)[1:]
+		c.tag++
+		c.has++
+		tag, ch := c.tag, c.channel
+		ch.unacked = append(ch.unacked, unacked{tag, it, c})
+		ch.conn.toClient(func() { ch.conn.p.receive(ch, tag, it) })
+	}
+}
+
+// ack acknowledges. It takes effect after a while, or never if the channel is lost before.
+func (ch *channel) ack(tag uint64, multiple bool) {
+	b := ch.queue.b
+	ch.acks.send(b.w.short(0, 20*time.Millisecond)+b.w.short(0, b.slow), func() {
+		ch.queue.log.send(b.disk(), func() { ch.acked(tag, multiple) })
+	})
+}
+
+func (ch *channel) acked(tag uint64, multiple bool) {
+	q := ch.queue
+	known := false
+	ch.unacked = slices.DeleteFunc(ch.unacked, func(u unacked) bool {
+		known = known || u.tag == tag
+		done := u.tag == tag || multiple && u.tag < tag
+		if done {
+			u.has--
+		}
+		return done
+	})
+	if !known && !ch.gone && !q.b.w.mutant.careless {
+		ch.conn.p.w.account.problem("precondition failed: unknown delivery tag %d of %v", tag, q.slot)
+	}
+	q.serve()
+}
+
+// end ends a channel: what was not acknowledged goes back, and the next consumer is active.
+func (ch *channel) end() {
+	ch.gone, ch.acks.dead = true, true
+	q := ch.queue
+	q.log.send(q.b.w.short(0, 50*time.Millisecond), func() { q.forget(ch) })
+	q.log.queue[len(q.log.queue)-1].certain = true
+}
+
+func (q *queue) forget(ch *channel) {
+	q.cancel(ch)
+	for _, u := range ch.unacked {
+		q.returned = append(q.returned, u.item)
+	}
+	slices.SortFunc(q.returned, func(a, b *item) int { return int(a.at - b.at) })
+	ch.unacked = nil
+	q.serve()
+}
+
+// count is the answer to a passive declaration.
+func (q *queue) count() (ready, consumers int) {
+	return len(q.ready) + len(q.returned), len(q.consumers)
+}
+
+// A conn is a connection of a process.
+type conn struct {
+	b         *broker
+	p         *process
+	publishes bool
+	latency   time.Duration
+	up, back  link
+	cut       bool
+	open      bool          // at the broker,
+	closed    time.Duration // until when
+	alive     bool          // at the client
+	channels  []*channel
+	pending   []*publishing
+	lost      func() // the client has noticed that it is closed
+}
+
+// A publishing waits for its confirm.
+type publishing struct {
+	done func(wheel.Outcome)
+}
+
+func (b *broker) connect(p *process, publishes bool, lost func()) *conn {
+	c := &conn{b: b, p: p, publishes: publishes, open: true, alive: true, lost: lost}
+	c.latency = b.w.short(50*time.Microsecond, b.w.plan.latency)
+	c.up = link{w: b.w, held: func() bool { return c.cut || publishes && b.alarm }}
+	c.back = link{w: b.w, held: func() bool { return c.cut || p.stopped || !publishes && p.full }}
+	b.conns = append(b.conns, c)
+	return c
+}
+
+func (c *conn) toBroker(do func()) {
+	c.up.send(c.latency+c.b.w.short(0, c.latency), do)
+}
+
+func (c *conn) toClient(do func()) {
+	c.back.send(c.latency+c.b.w.short(0, c.latency), do)
+}
+
+// publish publishes. done is told what became of it, once.
+func (c *conn) publish(store func(answer func(wheel.Outcome)), done func(wheel.Outcome)) {
+	if !c.alive {
+		done(wheel.Unknown)
+		return
+	}
+	pub := &publishing{done}
+	c.pending = append(c.pending, pub)
+	answer := func(o wheel.Outcome) { c.toClient(func() { c.answer(pub, o) }) }
+	c.toBroker(func() { store(answer) })
+}
+
+// answer settles a publishing.
+func (c *conn) answer(pub *publishing, o wheel.Outcome) {
+	if i := slices.Index(c.pending, pub); i >= 0 {
+		c.pending = slices.Delete(c.pending, i, i+1)
+		pub.done(o)
+	}
+}
+
+// close ends a connection at the broker. The client hears of it after all that was on its way.
+func (c *conn) close() {
+	if !c.open {
+		return
+	}
+	c.open, c.up.dead, c.closed = false, true, c.b.w.now
+	c.b.conns = slices.DeleteFunc(c.b.conns, func(other *conn) bool { return other == c })
+	for _, ch := range c.channels {
+		if !ch.gone {
+			ch.end()
+		}
+	}
+	c.toClient(c.leave)
+}
+
+// leave ends a connection at the client, which knows no more than that.
+func (c *conn) leave() {
+	if !c.alive {
+		return
+	}
+	pending := c.pending
+	c.drop()
+	c.lost()
+	for _, pub := range pending {
+		pub.done(wheel.Unknown)
+	}
+}
+
+// drop ends a connection whose client has nobody left who could be told.
+func (c *conn) drop() {
+	c.alive, c.back.dead, c.pending = false, true, nil
+	c.toBroker(c.close)
+}
+
+// crash ends all at once. What was not confirmed may be stored or not, and so may acknowledgements.
+func (b *broker) crash() {
+	b.down = true
+	for _, c := range slices.Clone(b.conns) {
+		c.close()
+	}
+	for _, q := range b.queues {
+		b.survive(&q.log)
+	}
+	for _, d := range b.dests {
+		b.survive(&d.log)
+	}
+}
+
+// survive does some of what was under way. What follows a lost write of the same log is lost too.
+func (b *broker) survive(log *link) {
+	under := log.queue
+	log.queue = nil
+	survives := b.w.rand.IntN(len(under) + 1)
+	for i, p := range under {
+		if i < survives || p.certain {
+			p.do()
+		}
+	}
 }

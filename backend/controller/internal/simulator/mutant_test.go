@@ -1,3 +1,5 @@
+//go:build !race
+
 package simulator
 
 import (
@@ -92,7 +94,7 @@ func atOnce(kind wheel.Kind) func(*tenure, *channel, uint64, *wheel.Message) {
 	}
 }
 
-var among = flag.Uint64("among", 0, "how many seeds to find mutants with")
+var among = flag.Uint64("among", 1000, "how many seeds to find mutants with")
 
 var mutants = []mutant{
 	{name: "it acknowledges before a message is stored", careless: true, shell: func(t *tenure) wheel.Shell { return early{t} }},
@@ -137,15 +139,11 @@ var mutants = []mutant{
 
 // TestMutants: each is found among the seeds of a test.
 func TestMutants(t *testing.T) {
-	withoutRaceDetector(t)
-	if *among == 0 {
-		t.Skip("it runs for long")
-	}
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			for s := uint64(1); s <= *among; s++ {
-				if r := Run(Options{Seed: s, mutant: m}); len(r.Problems) > 0 {
+				if r := simulate(options{Seed: s, mutant: m}); len(r.Problems) > 0 {
 					t.Logf("seed %d: %s", s, r.Problems[0])
 					return
 				}

@@ -1,7 +1,7 @@
 // Package simulator tries machines of internal/wheel against a model of a broker and of all that can
 // break around it, in simulated time. One goroutine and one seed: a run that fails can be run again.
 //
-// A [Run] has users at some processes who publish, cancel and postpone; each process is a candidate
+// A run has users at some processes who publish, cancel and postpone; each process is a candidate
 // for the lead as well. Faults come and go. Then all is healed, what was due is awaited, and the
 // account says what was promised and not kept.
 package simulator
@@ -16,8 +16,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
-// Options are what a run is made of.
-type Options struct {
+// options are what a run is made of.
+type options struct {
 	Seed   uint64
 	Trace  io.Writer // a line for each event; nil: none
 	mutant mutant
@@ -36,15 +36,15 @@ type mutant struct {
 	careless  bool                              // it acknowledges twice, which brokers do not forgive
 }
 
-// A Result is what came of a run.
-type Result struct {
+// A result is what came of a run.
+type result struct {
 	Problems []string
-	Stats    Stats
+	stats    stats
 }
 
 // A world is all there is. Its time is the true one, since the run began.
 type world struct {
-	Options
+	options
 	rand   *rand.Rand
 	now    time.Duration
 	events []event
@@ -86,7 +86,7 @@ func (w *world) after(d time.Duration, do func()) {
 }
 
 // mostEvents is how many a run may have: if there are more, something goes round.
-const mostEvents = 5_000_000
+const mostEvents = 1_000_000
 
 func (w *world) pop() event {
 	if w.account.Events++; w.account.Events == mostEvents {
@@ -213,8 +213,8 @@ func (c *clock) passed(at time.Duration) time.Duration { return at + at*time.Dur
 func (c *clock) unset() time.Time { return c.begin.Add(c.passed(c.w.now)) }
 func (c *clock) shown() time.Time { return c.unset().Add(c.offset) }
 
-func newWorld(o Options) *world {
-	w := &world{Options: o, rand: rand.New(rand.NewPCG(o.Seed, 0)), wheel: wheel.Default()}
+func newWorld(o options) *world {
+	w := &world{options: o, rand: rand.New(rand.NewPCG(o.Seed, 0)), wheel: wheel.Default()}
 	w.choosePlan()
 	w.account = &account{w: w}
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(w.between(0, 365*24*time.Hour))

@@ -14,11 +14,11 @@ type account struct {
 	records  []*record
 	faults   []fault
 	problems []string
-	Stats
+	stats
 }
 
-// Stats tell what runs were made of.
-type Stats struct {
+// stats tell what runs were made of.
+type stats struct {
 	Published, Delivered, Twice, Cancelled, TooLate, Postponed, Faults, Tenures, Events, Foreign int
 
 	Late       time.Duration // the latest

@@ -441,8 +441,8 @@ func (q *queue) lose(all ...[]*item) {
 	}
 }
 
-// Run runs a simulation.
-func Run(o Options) Result {
+// simulate runs a simulation.
+func simulate(o options) result {
 	w := newWorld(o)
 	w.users()
 	w.trouble()
@@ -454,7 +454,7 @@ func Run(o Options) Result {
 		w.account.close()
 	}
 	w.account.Simulated = w.now
-	return Result{w.account.problems, w.account.Stats}
+	return result{w.account.problems, w.account.stats}
 }
 
 // end is when everything that is planned by now has come, and what is remembered of it is forgotten.
