@@ -8,6 +8,7 @@ import (
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/bridge"
 	"github.com/delayer-go/delayer/internal/app/service"
 	"github.com/delayer-go/delayer/internal/lib/engine"
@@ -54,8 +55,8 @@ func (c *bridgeCmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	what := bridge.Config{
-		Settings: settings, Exchange: c.Exchange, Prefetch: c.Prefetch,
-		TrustTimestamps: c.TrustTimestamps, KeepHeader: c.KeepXDelay,
+		Config: entry.Config{Settings: settings, Prefetch: c.Prefetch}, Exchange: c.Exchange,
+		TrustTimestamps: c.TrustTimestamps, KeepXDelay: c.KeepXDelay,
 	}
 	if cfg.Management != "" {
 		if what.API, err = c.api(cfg); err != nil {

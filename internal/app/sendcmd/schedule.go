@@ -101,7 +101,7 @@ func (c *Cancel) print(s cli.Streams, done []cancelledTicket) error {
 // Postpone is `delayer postpone`.
 type Postpone struct {
 	Ticket delayer.Ticket `arg:"" help:"What delayer send, Schedule or Postpone has returned."`
-	Delay  *wait          `arg:"" optional:"" help:"How long the message waits from now on, such as 90s, 36h or 2d."`
+	Delay  *cli.Delay     `arg:"" optional:"" help:"How long the message waits from now on, such as 90s, 36h or 2d."`
 	At     *moment        `placeholder:"TIME" help:"When it is due, instead of a delay: 2027-01-31T18:00:00Z, or 2027-01-31T18:00 in this machine's zone."`
 	ticketFlags
 }

@@ -22,14 +22,14 @@ import (
 // Send is `delayer send`.
 type Send struct {
 	flags.Broker
-	Exchange    string   `placeholder:"NAME" help:"The destination exchange. Without it, the queue that --key names."`
-	Key         string   `placeholder:"KEY" help:"The routing key, or the queue's name."`
-	Delay       *wait    `placeholder:"90s" help:"How long the message waits, such as 250ms, 90s, 36h or 2d."`
-	At          *moment  `placeholder:"TIME" help:"When it is due, instead of --delay: 2027-01-31T18:00:00Z, or 2027-01-31T18:00 in this machine's zone."`
-	Body        string   `required:"" placeholder:"TEXT" help:"The body: text, @FILE, or - for standard input."`
-	MessageID   string   `placeholder:"ID" help:"The message-id property, by which consumers recognise duplicates. Without it, a random one."`
-	ContentType string   `placeholder:"TYPE" help:"The content-type property."`
-	Header      []string `sep:"none" placeholder:"K=V" help:"A header with a string value. May be repeated."`
+	Exchange    string     `placeholder:"NAME" help:"The destination exchange. Without it, the queue that --key names."`
+	Key         string     `placeholder:"KEY" help:"The routing key, or the queue's name."`
+	Delay       *cli.Delay `placeholder:"90s" help:"How long the message waits, such as 250ms, 90s, 36h or 2d."`
+	At          *moment    `placeholder:"TIME" help:"When it is due, instead of --delay: 2027-01-31T18:00:00Z, or 2027-01-31T18:00 in this machine's zone."`
+	Body        string     `required:"" placeholder:"TEXT" help:"The body: text, @FILE, or - for standard input."`
+	MessageID   string     `placeholder:"ID" help:"The message-id property, by which consumers recognise duplicates. Without it, a random one."`
+	ContentType string     `placeholder:"TYPE" help:"The content-type property."`
+	Header      []string   `sep:"none" placeholder:"K=V" help:"A header with a string value. May be repeated."`
 	flags.Deadline
 	cli.Format
 }

@@ -4,43 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
-
-// A wait is a delay on the command line: 250ms, 90s, 36h, 2d or 1d12h.
-type wait time.Duration
-
-// UnmarshalText reads days, which [time.ParseDuration] does not know, as 24 hours each.
-func (w *wait) UnmarshalText(text []byte) error {
-	days, rest, found := strings.Cut(string(text), "d")
-	if !found {
-		days, rest = "0", string(text)
-	}
-	n, err := strconv.ParseFloat(days, 64)
-	if err != nil {
-		return errNoWait
-	}
-	var d time.Duration
-	if rest != "" || !found {
-		if d, err = time.ParseDuration(rest); err != nil || found && (d < 0 || rest[0] == '+') {
-			return errNoWait
-		}
-	}
-	total := n*float64(24*time.Hour) + float64(d)
-	if math.IsNaN(total) || math.Abs(total) >= math.MaxInt64 {
-		return errors.New("it is longer than 292 years")
-	}
-	*w = wait(time.Duration(n*float64(24*time.Hour)) + d)
-	return nil
-}
-
-var errNoWait = errors.New("it must be a time with its unit, such as 250ms, 90s, 36h, 2d or 1d12h")
 
 // A moment is a time on the command line.
 type moment struct{ time.Time }
@@ -56,7 +25,7 @@ func (m *moment) UnmarshalText(text []byte) (err error) {
 }
 
 // until returns how long a message waits: until at, or delay.
-func until(delay *wait, at *moment, now time.Time) (time.Duration, error) {
+func until(delay *cli.Delay, at *moment, now time.Time) (time.Duration, error) {
 	switch {
 	case (delay == nil) == (at == nil):
 		return 0, errors.New("give a delay, or --at with a time")

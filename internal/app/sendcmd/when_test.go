@@ -8,23 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/cli"
 )
-
-func TestWait(t *testing.T) {
-	const day = 24 * time.Hour
-	for text, want := range map[string]time.Duration{
-		"0": 0, "250ms": 250 * time.Millisecond, "36h": 36 * time.Hour, "2d": 2 * day, "1d12h": 36 * time.Hour, "1.5d": 36 * time.Hour,
-		"0d1s": time.Second, "-1s": -time.Second, "-1d": -day, "3650d": 3650 * day,
-	} {
-		var w wait
-		require.NoError(t, w.UnmarshalText([]byte(text)), text)
-		assert.Equal(t, want, time.Duration(w), text)
-	}
-	for _, text := range []string{"", "90", "d", "2days", "1d-1h", "1d+1h", "1d1d", "NaNd", "Infd", "999999d", "9223372036s1d", "1e300d", "90 s"} {
-		var w wait
-		assert.Error(t, w.UnmarshalText([]byte(text)), text)
-	}
-}
 
 func TestMoment(t *testing.T) {
 	for text, want := range map[string]time.Time{
@@ -47,10 +32,10 @@ func TestMoment(t *testing.T) {
 
 func TestUntil(t *testing.T) {
 	now := time.Now()
-	hour, negative := wait(time.Hour), wait(-1)
+	hour, negative := cli.Delay(time.Hour), cli.Delay(-1)
 	at := func(d time.Duration) *moment { return &moment{now.Add(d)} }
 	for name, c := range map[string]struct {
-		delay *wait
+		delay *cli.Delay
 		at    *moment
 		want  time.Duration
 		err   string

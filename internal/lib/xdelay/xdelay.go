@@ -76,14 +76,14 @@ func Of(headers amqp091.Table) (time.Duration, error) {
 	case float64:
 		return ofFloat(v)
 	}
-	if n, ok := integer(value); ok {
+	if n, ok := Integer(value); ok {
 		return ofInteger(n)
 	}
 	return 0, fmt.Errorf("header %s is a %T: the plugin takes it for no delay (write an integer, in milliseconds)", Header, value)
 }
 
-// integer is the value of an integer of any width that amqp091-go has.
-func integer(value any) (int64, bool) {
+// Integer is the value of an integer of any width that amqp091-go has.
+func Integer(value any) (int64, bool) {
 	switch v := value.(type) {
 	case int:
 		return int64(v), true

@@ -22,7 +22,7 @@ const watchEvery = 5 * time.Second
 func (b *Bridge) watch(ctx context.Context) {
 	for {
 		if err := b.moveBindings(ctx); err != nil && ctx.Err() == nil {
-			b.forwarder.quiet.warn(b.log, "the bindings of the exchange could not be looked at, or not all of them be moved behind the bridge", "error", err)
+			b.log.Warn("the bindings of the exchange could not be looked at, or not all of them be moved behind the bridge", "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -24,6 +24,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/bridge"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
@@ -110,7 +111,7 @@ func (c *crossing) cross(change func(*bridge.Config)) (stop func()) {
 	require.NoError(c, err)
 	d, err := backend.Open(c.Context(), c.cfg)
 	require.NoError(c, err)
-	cfg := bridge.Config{Settings: settings, Delayer: d, Exchange: c.exchange, Prefetch: 100}
+	cfg := bridge.Config{Config: entry.Config{Settings: settings, Delayer: d, Prefetch: 100}, Exchange: c.exchange}
 	if change != nil {
 		change(&cfg)
 	}
@@ -199,7 +200,7 @@ func TestBridge_AsThePlugin(t *testing.T) {
 			}
 			before := publish()
 			c.swap()
-			stop := c.cross(func(cfg *bridge.Config) { cfg.KeepHeader = true })
+			stop := c.cross(func(cfg *bridge.Config) { cfg.KeepXDelay = true })
 			exact := publish()
 			for id, want := range before {
 				assert.Equal(t, seen(want), seen(exact[id]), id)
@@ -345,7 +346,7 @@ func TestBridge_NotSwitched(t *testing.T) {
 	c := newCrossing(t, "topic")
 	settings, err := engine.Resolve(c.cfg.Options, "")
 	require.NoError(t, err)
-	_, err = bridge.Open(t.Context(), bridge.Config{Settings: settings, Exchange: c.exchange, Prefetch: 1})
+	_, err = bridge.Open(t.Context(), bridge.Config{Config: entry.Config{Settings: settings, Prefetch: 1}, Exchange: c.exchange})
 	require.ErrorIs(t, err, delayer.ErrNotFound)
 	assert.ErrorContains(t, err, "delayer migrate switch")
 }
@@ -370,7 +371,7 @@ func bridgeChild() error {
 	if err != nil {
 		return err
 	}
-	b, err := bridge.Open(ctx, bridge.Config{Settings: settings, Delayer: d, Exchange: s.Exchange, Prefetch: 200})
+	b, err := bridge.Open(ctx, bridge.Config{Config: entry.Config{Settings: settings, Delayer: d, Prefetch: 200}, Exchange: s.Exchange})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package bridge
+package entry
 
 import (
 	"math"
@@ -18,7 +18,8 @@ import (
 var (
 	now   = time.UnixMilli(1_700_000_000_500)
 	clean = rules{
-		names:  namesOf("p", "orders"),
+		Names:  Names{Queue: "p.in", Back: "p.back", Parked: "p.parked"},
+		to:     Destinations{To: "behind"},
 		limits: delayer.Limits{MaxPriority: 4}, user: "bridge", turns: true,
 	}
 )
@@ -71,7 +72,7 @@ func TestDecide(t *testing.T) {
 			if c.message != nil {
 				c.message(&d)
 			}
-			l := r.decide(r.bridge, &d, now)
+			l := r.decide(r.Queue, &d, now)
 			assert.Equal(t, c.want, l.action)
 			assert.Equal(t, c.delay, l.delay)
 			assert.Equal(t, c.want == park, l.reason != "")
@@ -102,17 +103,17 @@ func TestDecide_Tour(t *testing.T) {
 	d.Expiration, d.UserId, d.Priority = "60000", "alice", 9
 	want := published(message.Again(&d, "alice"), d.RoutingKey)
 
-	l := r.decide(r.bridge, &d, now)
+	l := r.decide(r.Queue, &d, now)
 	require.Equal(t, tour, l.action)
 	assert.Empty(t, l.trip.Expiration)
 	assert.Empty(t, l.trip.UserId)
 	assert.LessOrEqual(t, l.trip.Priority, r.limits.MaxPriority)
 	assert.NotContains(t, l.trip.Headers, "CC")
-	came := published(message.Seal(l.trip, message.NewEnvelope(now, l.delay, ""), amqp091.Table{"x-death": []any{amqp091.Table{"queue": "p.ladder.wait.2s", "reason": "expired"}}}), r.back)
+	came := published(message.Seal(l.trip, message.NewEnvelope(now, l.delay, ""), amqp091.Table{"x-death": []any{amqp091.Table{"queue": "p.ladder.wait.2s", "reason": "expired"}}}), r.Back)
 	id, _ := came.Headers[delayer.Header].(string)
 
 	again := came
-	due := r.decide(r.back, &came, now)
+	due := r.decide(r.Back, &came, now)
 	assert.Equal(t, straight, due.action)
 	assert.Equal(t, "order.new", due.RoutingKey)
 	assert.Equal(t, "orders", due.Exchange)
@@ -120,7 +121,7 @@ func TestDecide_Tour(t *testing.T) {
 	assert.Equal(t, want, published(due.out, due.RoutingKey))
 
 	r.turns = false
-	due = r.decide(r.back, &again, now)
+	due = r.decide(r.Back, &again, now)
 	assert.Equal(t, straight, due.action)
 	assert.Equal(t, "5000", due.out.Headers["x-delay"], "as it was published")
 }
@@ -129,18 +130,18 @@ func TestDecide_ParkedAndSentAgain(t *testing.T) {
 	d := incoming(amqp091.Table{"x-delay": "soon", "CC": []any{"copy"}})
 	d.Expiration = "60000"
 	want := published(message.Again(&d, ""), d.RoutingKey)
-	l := clean.decide(clean.bridge, &d, now)
+	l := clean.decide(clean.Queue, &d, now)
 	require.Equal(t, park, l.action)
 	state, ok := attempt.Parked(&amqp091.Delivery{Headers: l.trip.Headers}, now)
 	require.True(t, ok, "delayer messages reads it")
-	assert.Equal(t, clean.back, state.Queue)
+	assert.Equal(t, clean.Back, state.Queue)
 	assert.Contains(t, state.Reason, `"soon"`)
 
 	// What `delayer messages retry` does.
-	parked := published(message.Seal(l.trip, message.NewEnvelope(now, 0, ""), nil), clean.parked)
+	parked := published(message.Seal(l.trip, message.NewEnvelope(now, 0, ""), nil), clean.Parked)
 	fresh := attempt.State{Queue: state.Queue, Original: state.Original}
-	again := published(message.Seal(fresh.Publishing(&parked, 255), message.NewEnvelope(now, 0, ""), nil), clean.back)
-	l = clean.decide(clean.back, &again, now)
+	again := published(message.Seal(fresh.Publishing(&parked, 255), message.NewEnvelope(now, 0, ""), nil), clean.Back)
+	l = clean.decide(clean.Back, &again, now)
 	assert.Equal(t, park, l.action, "its delay is still unreadable: it is not delivered at once")
 	assert.Equal(t, want, published(l.out, l.RoutingKey))
 }
@@ -150,11 +151,11 @@ func TestDecide_Expired(t *testing.T) {
 		return amqp091.Table{"queue": queue, "reason": reason, "exchange": "orders", "original-expiration": "50", "count": int64(1)}
 	}
 	headers := amqp091.Table{
-		"x-death": []any{death(clean.bridge, "expired")}, "x-first-death-queue": clean.bridge, "x-last-death-reason": "expired",
+		"x-death": []any{death(clean.Queue, "expired")}, "x-first-death-queue": clean.Queue, "x-last-death-reason": "expired",
 		"x-delay": int32(5000), stateHeader: amqp091.Table{"due": true},
 	}
 	d := incoming(headers)
-	l := clean.decide(clean.back, &d, now)
+	l := clean.decide(clean.Back, &d, now)
 	assert.Equal(t, tour, l.action, "a header that pretends to be ours is not believed")
 	assert.Equal(t, 5*time.Second, l.delay)
 	assert.Equal(t, "50", l.Expiration)
@@ -162,8 +163,8 @@ func TestDecide_Expired(t *testing.T) {
 	assert.NotContains(t, l.Headers, "x-first-death-queue")
 	assert.Contains(t, headers, "x-death", "the delivery's table is not modified")
 
-	d = incoming(amqp091.Table{"x-death": []any{death(clean.bridge, "expired"), death("theirs", "rejected")}})
-	l = clean.decide(clean.back, &d, now)
+	d = incoming(amqp091.Table{"x-death": []any{death(clean.Queue, "expired"), death("theirs", "rejected")}})
+	l = clean.decide(clean.Back, &d, now)
 	assert.Equal(t, straight, l.action)
 	assert.Equal(t, []any{death("theirs", "rejected")}, l.out.Headers["x-death"])
 	assert.Equal(t, "50", l.out.Expiration)
@@ -172,14 +173,14 @@ func TestDecide_Expired(t *testing.T) {
 func TestDecide_UserID(t *testing.T) {
 	d := incoming(nil)
 	d.UserId = "alice"
-	l := clean.decide(clean.bridge, &d, now)
+	l := clean.decide(clean.Queue, &d, now)
 	assert.Empty(t, l.out.UserId)
 	assert.Equal(t, "alice", l.out.Headers[userHeader])
 	assert.Contains(t, l.odd, "impersonator")
 
 	r := clean
 	r.impersonate = true
-	l = r.decide(r.bridge, &d, now)
+	l = r.decide(r.Queue, &d, now)
 	assert.Equal(t, "alice", l.out.UserId)
 	assert.NotContains(t, l.out.Headers, userHeader)
 	assert.Empty(t, l.odd)
@@ -196,7 +197,7 @@ func TestDecide_NeverEarly(t *testing.T) {
 		published := now.Add(-waited)
 		d := incoming(amqp091.Table{"x-delay": delay.Milliseconds()})
 		d.Timestamp = time.Unix(published.Unix(), 0)
-		l := r.decide(r.bridge, &d, now)
+		l := r.decide(r.Queue, &d, now)
 		require.False(t, now.Add(l.delay).Before(published.Add(delay)))
 		require.LessOrEqual(t, l.delay, delay)
 	})
@@ -211,10 +212,10 @@ func FuzzDecide(f *testing.F) {
 			state = amqp091.Table{"due": delay, "delay": delay, "retry": reason}
 		}
 		for _, deaths := range []any{queue, []any{}, []any{queue}, []any{amqp091.Table{"queue": queue, "reason": reason}, nil}} {
-			for _, from := range []string{clean.bridge, clean.back} {
+			for _, from := range []string{clean.Queue, clean.Back} {
 				d := incoming(amqp091.Table{
 					"x-delay": delay, stateHeader: state, "x-death": deaths, "CC": queue,
-					attempt.Header: amqp091.Table{"queue": clean.back, "cc": queue, "priority": delay},
+					attempt.Header: amqp091.Table{"queue": clean.Back, "cc": queue, "priority": delay},
 				})
 				clean.decide(from, &d, now)
 			}

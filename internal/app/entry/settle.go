@@ -1,4 +1,4 @@
-package bridge
+package entry
 
 import (
 	"context"
@@ -22,7 +22,7 @@ type forwarder struct {
 	rules
 	delayer delayer.Delayer
 	direct  func(context.Context, broker.Publishing) error
-	declare func(context.Context) error // what the bridge needs beside its queue
+	declare func(context.Context) error // the queues
 	frame   func() int                  // the negotiated frame size; 0: unknown
 	log     *slog.Logger
 	quiet   quiet
@@ -52,7 +52,7 @@ func (f *forwarder) settle(stop, alive context.Context, l letter, written func()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := f.pass(alive, l, written)
 		if err == nil {
-			_ = l.Ack(false) // fails only where the channel is lost: the message comes again
+			f.done(l)
 			return
 		}
 		if !errors.Is(err, delayer.ErrNotSent) {
@@ -66,7 +66,7 @@ func (f *forwarder) settle(stop, alive context.Context, l letter, written func()
 		if l.action == straight && errors.Is(err, delayer.ErrRefused) {
 			again = refusedFor
 		}
-		f.quiet.warn(f.log, "a message cannot be passed on; the bridge tries again", message.Attr(l.Delivery), "within", again, "error", err)
+		f.quiet.warn(f.log, "a message cannot be passed on; it is tried again", message.Attr(l.Delivery), "within", again, "error", err)
 		if !wait(stop, alive, again) {
 			_ = l.Nack(false, true)
 			return
@@ -106,17 +106,13 @@ func (f *forwarder) pass(ctx context.Context, l letter, written func()) error {
 	case straight:
 		const notMandatory = true // as the plugin: what nothing is bound for goes to an alternate exchange, or ends
 		err = f.publish(ctx, broker.Publishing{
-			Exchange: f.behind, Key: l.RoutingKey, Optional: notMandatory, Message: l.out, Written: written,
+			Exchange: l.to, Key: l.RoutingKey, Optional: notMandatory, Message: l.out, Written: written,
 		})
-	case delayed:
-		err = f.delayer.Publish(ctx, f.behind, l.RoutingKey, l.delay, l.out)
-	case tour:
-		err = f.delayer.Publish(ctx, "", f.back, l.delay, l.trip)
+	case delayed, tour:
+		m := f.message(l)
+		err = f.delayer.Publish(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
 	case park:
 		err = f.park(ctx, l)
-	}
-	if err == nil {
-		f.counts[l.action].Add(1)
 	}
 	return err
 }
@@ -131,20 +127,12 @@ func (f *forwarder) publish(ctx context.Context, p broker.Publishing) error {
 	return f.direct(ctx, p)
 }
 
-func (f *forwarder) passed(yield func(string, int64) bool) {
-	for a, name := range actions {
-		if !yield(name, f.counts[a].Load()) {
-			return
-		}
-	}
-}
-
 // park publishes a message to the queue of parked messages. If even that is impossible the message
 // stays where it is.
 func (f *forwarder) park(ctx context.Context, l letter) error {
 	const noDelay, defaultExchange = 0, ""
 	msg := message.Seal(l.trip, message.NewEnvelope(time.Now(), noDelay, defaultExchange), nil)
-	to := broker.Publishing{Key: f.parked, Message: msg}
+	to := broker.Publishing{Key: f.Parked, Message: msg}
 	err := f.publish(ctx, to)
 	if errors.Is(err, broker.ErrReturned) || errors.Is(err, delayer.ErrUnroutable) { // someone has deleted it
 		if err := f.declare(ctx); err != nil {
@@ -153,7 +141,7 @@ func (f *forwarder) park(ctx context.Context, l letter) error {
 		err = f.publish(ctx, to)
 	}
 	if err == nil {
-		f.log.Warn("a message is parked", message.Attr(l.Delivery), "queue", f.parked, "reason", attempt.Bound(l.reason))
+		f.log.Warn("a message is parked", message.Attr(l.Delivery), "queue", f.Parked, "reason", attempt.Bound(l.reason))
 	}
 	return err
 }
@@ -185,6 +173,9 @@ func (f *forwarder) serve(stop, alive context.Context, queue string, messages <-
 	defer context.AfterFunc(stop, func() { time.AfterFunc(drainTimeout, abandon) })()
 	var running sync.WaitGroup
 	defer running.Wait()
+	line := make(chan letter, mostAtOnce)
+	defer close(line)
+	running.Go(func() { f.delay(stop, alive, &running, line) })
 	for stop.Err() == nil {
 		select {
 		case <-stop.Done():
@@ -195,18 +186,21 @@ func (f *forwarder) serve(stop, alive context.Context, queue string, messages <-
 			if stop.Err() != nil {
 				return // not begun: closing the channel gives it back
 			}
-			f.begin(stop, alive, &running, queue, &d)
+			if l := f.decide(queue, &d, time.Now()); l.action == delayed || l.action == tour {
+				line <- l
+			} else {
+				f.begin(stop, alive, &running, l)
+			}
 		}
 	}
 }
 
-// drainTimeout is how long messages that are being passed on may take once the bridge stops.
+// drainTimeout is how long messages that are being passed on may take once the entry stops.
 const drainTimeout = 10 * time.Second
 
 // begin settles a message beside others. It returns once a message that goes straight is written,
 // so that such messages keep their order, and while none can be written takes no other.
-func (f *forwarder) begin(stop, alive context.Context, running *sync.WaitGroup, queue string, d *amqp091.Delivery) {
-	l := f.decide(queue, d, time.Now())
+func (f *forwarder) begin(stop, alive context.Context, running *sync.WaitGroup, l letter) {
 	written := make(chan struct{})
 	done := sync.OnceFunc(func() { close(written) })
 	running.Go(func() {
@@ -221,4 +215,58 @@ func (f *forwarder) begin(stop, alive context.Context, running *sync.WaitGroup, 
 	case <-stop.Done():
 	case <-alive.Done():
 	}
+}
+
+// mostAtOnce is how many delayed messages are published together.
+const mostAtOnce = 512
+
+// delay publishes messages through the Delayer in the order in which they came: those that come while
+// some are on their way follow together. What fails is settled beside the others.
+func (f *forwarder) delay(stop, alive context.Context, running *sync.WaitGroup, line <-chan letter) {
+	for l := range line {
+		letters := []letter{l}
+		for more := true; more && len(letters) < mostAtOnce; {
+			select {
+			case l, more = <-line:
+				if more {
+					letters = append(letters, l)
+				}
+			default:
+				more = false
+			}
+		}
+		for i, err := range f.publishAll(alive, letters) {
+			l := letters[i]
+			if err == nil {
+				f.done(l)
+				continue
+			}
+			running.Go(func() { f.settle(stop, alive, l, func() {}) })
+		}
+	}
+}
+
+func (f *forwarder) publishAll(ctx context.Context, letters []letter) []error {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	messages := make([]delayer.Message, len(letters))
+	for i, l := range letters {
+		messages[i] = f.message(l)
+	}
+	return f.delayer.PublishBatch(ctx, messages)
+}
+
+// message is a letter as the Delayer publishes it.
+func (f *forwarder) message(l letter) delayer.Message {
+	if l.action == tour {
+		return delayer.Message{Key: f.Back, Delay: l.delay, Publishing: l.trip}
+	}
+	return delayer.Message{Exchange: l.to, Key: l.RoutingKey, Delay: l.delay, Publishing: l.out}
+}
+
+// done acknowledges a message that is confirmed where it went. That fails only where the channel is
+// lost: then the message comes again.
+func (f *forwarder) done(l letter) {
+	f.counts[l.action].Add(1)
+	_ = l.Ack(false)
 }

@@ -1,4 +1,4 @@
-package bridge
+package entry
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/xdelay"
@@ -19,9 +18,9 @@ import (
 type action int
 
 const (
-	straight action = iota // to the exchange behind, at once
-	delayed                // to the exchange behind, through the Delayer
-	tour                   // back to the bridge, through the Delayer: then straight
+	straight action = iota // to its destination, at once
+	delayed                // to its destination, through the Delayer
+	tour                   // back to the entry, through the Delayer: then straight
 	park                   // to the queue of parked messages
 )
 
@@ -32,8 +31,9 @@ var actions = [...]string{straight: "at_once", delayed: "delayed", tour: "delaye
 type letter struct {
 	*amqp091.Delivery
 	action action
+	to     string // its destination, an exchange
 	delay  time.Duration
-	out    amqp091.Publishing // as it is published behind
+	out    amqp091.Publishing // as it is published there
 	trip   amqp091.Publishing // as it comes back: on tour, and from the parked messages
 	reason string             // why it is parked
 	odd    string             // what to warn about, or ""
@@ -41,7 +41,8 @@ type letter struct {
 
 // rules decide. They are pure.
 type rules struct {
-	names
+	Names
+	to          Destinations
 	limits      delayer.Limits
 	user        string // of the connection
 	impersonate bool   // this user may publish with the user-id of another
@@ -50,46 +51,42 @@ type rules struct {
 	turns       bool   // the plugin of this broker turns the sign of the header
 }
 
-// names are the objects of one bridge.
-type names struct{ bridge, back, behind, parked string }
-
-func namesOf(prefix, exchange string) names {
-	return names{
-		bridge: record.Bridge(prefix, exchange), back: record.Back(prefix, exchange),
-		behind: record.Behind(prefix, exchange), parked: record.Parked(prefix, exchange),
-	}
-}
-
-// stateHeader is the header of a message on its way back to the bridge, with what the header of
+// stateHeader is the header of a message on its way back to the entry, with what the header of
 // package attempt has no room for.
 const stateHeader = "x-delayer-bridge"
 
-// userHeader has the user-id that the broker does not let the bridge publish.
+// userHeader has the user-id that the broker does not let this user publish.
 const userHeader = "x-delayer-user-id"
 
 // decide says what to do with a message of a queue.
 func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter {
 	due := false
-	if queue == r.back {
+	if queue == r.Back {
 		*d, due = r.restore(*d, now)
 	}
 	l := letter{Delivery: d}
 	l.out, l.odd = r.publishing(d)
-	delay, err := xdelay.Of(d.Headers)
+	asked, err := read(d.Headers, now)
+	if err == nil {
+		l.to, err = r.to.of(d.Headers)
+	}
 	if err != nil {
 		return r.refuse(l, now, err)
 	}
 	if name := xdelay.Misspelt(d.Headers); name != "" {
-		l.odd = fmt.Sprintf("header %q is none of the plugin's, which reads %q: delivered at once, as the plugin does", name, xdelay.Header)
+		l.odd = fmt.Sprintf("header %q is not known (write %q): such a message goes at once", name, xdelay.Header)
 	}
-	if delay == 0 {
+	if asked.delay == 0 {
 		return l
 	}
-	l.delay = r.left(delay, d.Timestamp, now)
+	l.delay = asked.delay
+	if !asked.absolute {
+		l.delay = r.left(asked.delay, d, now)
+	}
 	if due || l.delay == 0 {
 		l.action, l.delay = straight, 0
-		if r.turns {
-			l.out.Headers[xdelay.Header] = -delay.Milliseconds()
+		if _, is := l.out.Headers[xdelay.Header]; is && r.turns {
+			l.out.Headers[xdelay.Header] = -asked.delay.Milliseconds()
 		}
 		return l
 	}
@@ -108,15 +105,23 @@ func (r *rules) refuse(l letter, now time.Time, why error) letter {
 	return l
 }
 
-// left is what remains of a delay. A timestamp is in whole seconds: the message was published at
-// most a second after it.
-func (r *rules) left(delay time.Duration, published, now time.Time) time.Duration {
-	if !r.trust || published.IsZero() {
+// left is what remains of a delay.
+func (r *rules) left(delay time.Duration, d *amqp091.Delivery, now time.Time) time.Duration {
+	published := d.Timestamp.Add(time.Second) // in whole seconds: it was at most a second after that
+	if ms, is := xdelay.Integer(d.Headers[receivedHeader]); is {
+		published = time.UnixMilli(ms).Add(time.Millisecond)
+	} else if d.Timestamp.IsZero() {
 		return delay
 	}
-	waited := now.Sub(published.Add(time.Second))
-	return min(max(delay-waited, 0), delay)
+	if !r.trust {
+		return delay
+	}
+	return min(max(delay-now.Sub(published), 0), delay)
 }
+
+// receivedHeader is written by the broker where its message interceptor says so: when it got the
+// message, in ms since 1970.
+const receivedHeader = "timestamp_in_ms"
 
 // carried reports whether the Delayer delivers a message as it is.
 func (r *rules) carried(d *amqp091.Delivery) bool {
@@ -130,6 +135,9 @@ func (r *rules) publishing(d *amqp091.Delivery) (msg amqp091.Publishing, odd str
 		user = d.UserId
 	}
 	msg = message.Again(d, user)
+	for _, name := range [...]string{ExchangeHeader, DelayHeader, DueHeader} {
+		delete(msg.Headers, name)
+	}
 	if d.UserId != "" && d.UserId != msg.UserId {
 		msg.Headers[userHeader] = d.UserId
 		odd = fmt.Sprintf("the user-id %q goes into header %s, because the broker lets user %q publish its own only "+
@@ -140,7 +148,7 @@ func (r *rules) publishing(d *amqp091.Delivery) (msg amqp091.Publishing, odd str
 
 // returning is a message with all that restore needs.
 func (r *rules) returning(d *amqp091.Delivery, now time.Time, reason string, due bool) amqp091.Publishing {
-	s := attempt.First(r.back, d)
+	s := attempt.First(r.Back, d)
 	if reason != "" {
 		s = s.Fail(now, reason)
 		s.Reason = reason
@@ -160,7 +168,7 @@ func (r *rules) returning(d *amqp091.Delivery, now time.Time, reason string, due
 // carriedHeaders are those that are lost or replaced on the way back.
 var carriedHeaders = map[string]string{"delay": xdelay.Header, "retry": attempt.Header}
 
-// restore returns a message of the queue Back as it first came to the bridge, and whether it has
+// restore returns a message of the queue Back as it first came to the entry, and whether it has
 // waited for its delay.
 func (r *rules) restore(d amqp091.Delivery, now time.Time) (was amqp091.Delivery, due bool) {
 	if r.expired(&d) {
@@ -170,7 +178,7 @@ func (r *rules) restore(d amqp091.Delivery, now time.Time) (was amqp091.Delivery
 	if !ok {
 		return d, false
 	}
-	known := attempt.Of(r.back, &d, now)
+	known := attempt.Of(r.Back, &d, now)
 	id := d.Headers[delayer.Header]
 	d = known.Seen(d)
 	d.UserId = known.Original.UserID
@@ -191,10 +199,10 @@ func (r *rules) restore(d amqp091.Delivery, now time.Time) (was amqp091.Delivery
 	return d, due
 }
 
-// expired reports whether a message has just expired in the bridge's queue.
+// expired reports whether a message has just expired in the entry's queue.
 func (r *rules) expired(d *amqp091.Delivery) bool {
 	death, ok := lastDeath(d.Headers)
-	return ok && death["queue"] == r.bridge && death["reason"] == "expired"
+	return ok && death["queue"] == r.Queue && death["reason"] == "expired"
 }
 
 func lastDeath(headers amqp091.Table) (amqp091.Table, bool) {

@@ -1,4 +1,4 @@
-package bridge
+package entry
 
 import (
 	"context"
@@ -66,6 +66,18 @@ func (s *scripted) Publish(_ context.Context, exchange, key string, delay time.D
 	}
 	return err
 }
+
+func (s *scripted) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
+	return each(ctx, s, messages)
+}
+
+func each(ctx context.Context, d delayer.Delayer, messages []delayer.Message) (results []error) {
+	for _, m := range messages {
+		results = append(results, d.Publish(ctx, m.Exchange, m.Key, m.Delay, m.Publishing))
+	}
+	return results
+}
+
 func (*scripted) Limits() delayer.Limits { return clean.limits }
 func (*scripted) Close() error           { return nil }
 
@@ -91,7 +103,7 @@ func (s *scripted) run(messages ...amqp091.Delivery) (stop func()) {
 	}
 	go func() {
 		defer close(ended)
-		s.serve(ctx, context.Background(), s.bridge, in)
+		s.serve(ctx, context.Background(), s.Queue, in)
 	}()
 	return func() { cancel(); <-ended }
 }
@@ -103,7 +115,7 @@ func TestForwarder_AcksAfterTheConfirm(t *testing.T) {
 		s := newScripted()
 		stop := s.run(s.message(1, nil), s.message(2, int32(5000)))
 		synctest.Wait()
-		assert.ElementsMatch(t, []string{"m1 to " + s.behind + "order.new", "ack 1", "m2 delayed 5s", "ack 2"}, s.seen())
+		assert.ElementsMatch(t, []string{"m1 to " + "behind" + "order.new", "ack 1", "m2 delayed 5s", "ack 2"}, s.seen())
 		stop()
 	})
 }
@@ -180,7 +192,7 @@ func TestForwarder_Parks(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, attempts := newScripted(), 0
 				s.answer = func(_ string, p broker.Publishing, _ time.Duration) error {
-					if p.Key == s.parked {
+					if p.Key == s.Parked {
 						return nil
 					}
 					attempts++
@@ -194,7 +206,7 @@ func TestForwarder_Parks(t *testing.T) {
 				}
 				time.Sleep(c.after + 2*longestPause)
 				synctest.Wait()
-				assert.Contains(t, s.seen(), "m1 to "+s.parked)
+				assert.Contains(t, s.seen(), "m1 to "+s.Parked)
 				assert.Contains(t, s.seen(), "ack 1")
 				assert.LessOrEqual(t, attempts, 2, "each may be a copy in another queue of the exchange")
 				stop()
@@ -215,7 +227,7 @@ func TestForwarder_ParkedQueueGone(t *testing.T) {
 		}
 		stop := s.run(s.message(1, "soon"))
 		synctest.Wait()
-		assert.Equal(t, []string{"m1 to " + s.parked, "ack 1"}, s.seen())
+		assert.Equal(t, []string{"m1 to " + s.Parked, "ack 1"}, s.seen())
 		stop()
 	})
 }
@@ -270,4 +282,8 @@ func (d slow) Publish(ctx context.Context, exchange, key string, delay time.Dura
 	case <-ctx.Done():
 		return fail(delayer.ErrUnknown)
 	}
+}
+
+func (d slow) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
+	return each(ctx, d, messages)
 }
