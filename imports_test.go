@@ -77,6 +77,8 @@ var places = []place{
 	{"conformance", []string{"", "conformance", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp}, "the library is not tested with itself, and the suite knows no backend"},
 	{"bench", []string{"", "bench", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp, xsync}, "the benchmark takes subjects and a broker: it starts none"},
 
+	{"internal/lib/strict", []string{"internal/lib/engine"}, []string{"go.yaml.in/yaml/v3"}, "who reads a configuration links a YAML reader, and nobody else"},
+
 	{"internal/app/cli", nil, []string{kong, "golang.org/x/sys"}, "what parses and prints is for every command: it knows no backend"},
 	{"internal/app/flags", []string{"", "backend", "internal/lib/engine"}, nil, "what opens a Delayer is for every command"},
 	{"internal/app/service", []string{"", "backend", "status", "outbox", "metrics"}, []string{amqp, pgx, prometheus}, "what serves metrics is for every command that runs for long"},

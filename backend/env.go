@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/strict"
 )
 
 const envPrefix = "DELAYER_"
@@ -122,9 +123,6 @@ func durations(text string) ([]time.Duration, error) {
 	return list, nil
 }
 
-// inline is the yaml tag of a struct whose keys stand beside the others.
-const inline = ",inline"
-
 // fields lists the values of a Config that a file may set.
 func fields(cfg *Config) []field {
 	return walk(reflect.ValueOf(cfg).Elem(), "")
@@ -137,7 +135,7 @@ func walk(v reflect.Value, path string) []field {
 		switch {
 		case name == "" || name == "-":
 			continue
-		case name == inline:
+		case name == strict.Inline:
 			out = append(out, walk(v.Field(i), path)...)
 			continue
 		case v.Field(i).Kind() == reflect.Struct:
