@@ -1,7 +1,7 @@
 # The command delayer, alone in an image: no shell, no package, no root.
 #
 #   docker build --tag delayer .
-#   docker run --env DELAYER_URL=amqp://… delayer                 # a controller
+#   docker run --env DELAYER_URL=amqp://… delayer                 # turns the wheel
 #   docker run --env DELAYER_URL=amqp://… delayer send --help     # any other command
 FROM golang:1.26 AS build
 WORKDIR /src
@@ -17,4 +17,4 @@ USER 65532:65532
 EXPOSE 8080
 HEALTHCHECK --interval=5s --timeout=5s --start-period=30s CMD ["/delayer", "health"]
 ENTRYPOINT ["/delayer"]
-CMD ["controller", "--listen", ":8080"]
+CMD ["serve", "--listen", ":8080"]

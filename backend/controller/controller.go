@@ -176,7 +176,7 @@ type Config struct {
 	// Delays are exact to the millisecond whatever it is. Default: 1s.
 	Tick time.Duration `yaml:"tick"`
 	// Run starts a controller beside the Delayer. Default: On. With Off another process must run
-	// one ([Serve], or `delayer controller`). Messages wait until one does.
+	// one ([Serve], or `delayer serve`). Messages wait until one does.
 	Run delayer.Toggle `yaml:"run"`
 	// Memory is how many bytes of messages the controllers of slots of a process hold, with about 1 KiB
 	// for each message, at least 1 MiB. It may be more by a few messages. Each shard has its part of it,

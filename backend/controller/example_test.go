@@ -10,7 +10,7 @@ import (
 	"github.com/delayer-go/delayer/backend/controller"
 )
 
-// A process that does nothing but run a controller, as `delayer controller` does. The services that
+// A process that does nothing but run a controller, as `delayer serve` does. The services that
 // publish set [controller.Config].Run to false.
 func ExampleServe() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)

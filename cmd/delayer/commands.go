@@ -9,27 +9,27 @@ import (
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/cli"
-	"github.com/delayer-go/delayer/internal/app/controllercmd"
 	"github.com/delayer-go/delayer/internal/app/messagescmd"
 	"github.com/delayer-go/delayer/internal/app/migratecmd"
 	"github.com/delayer-go/delayer/internal/app/outboxcmd"
 	"github.com/delayer-go/delayer/internal/app/sendcmd"
+	"github.com/delayer-go/delayer/internal/app/servecmd"
 	"github.com/delayer-go/delayer/internal/app/statuscmd"
 	"github.com/delayer-go/delayer/internal/app/topologycmd"
 )
 
 // commands is the command line; kong reads it from the field tags.
 type commands struct {
-	Send       sendcmd.Send             `cmd:"" group:"Send:" help:"Send one message that arrives later."`
-	Cancel     sendcmd.Cancel           `cmd:"" group:"Send:" help:"Cancel messages that wait, by their tickets."`
-	Postpone   sendcmd.Postpone         `cmd:"" group:"Send:" help:"Make a message that waits due later, by its ticket."`
-	Status     statuscmd.Command        `cmd:"" group:"Look after:" help:"Show what waits where, what could not be delivered, and who is at work."`
-	Messages   messagescmd.Command      `cmd:"" group:"Look after:" help:"List, show, retry, export or purge messages that were not delivered: unroutable ones, and parked ones."`
-	Topology   topologycmd.Command      `cmd:"" group:"Look after:" help:"Print, declare, verify or delete the broker objects of a backend."`
-	Controller controllercmd.Controller `cmd:"" group:"Keep running:" help:"Run a controller for backend controller, until it is told to stop."`
-	Outbox     outboxcmd.Command        `cmd:"" group:"Keep running:" help:"Publish what applications committed to PostgreSQL."`
-	Health     controllercmd.Health     `cmd:"" group:"Keep running:" help:"Ask a command that listens whether it is well. For containers."`
-	Migrate    migratecmd.Command       `cmd:"" group:"Migrate:" help:"Leave the x-delayed-message plugin, step by step, with what waits in it."`
+	Send     sendcmd.Send        `cmd:"" group:"Send:" help:"Send one message that arrives later."`
+	Cancel   sendcmd.Cancel      `cmd:"" group:"Send:" help:"Cancel messages that wait, by their tickets."`
+	Postpone sendcmd.Postpone    `cmd:"" group:"Send:" help:"Make a message that waits due later, by its ticket."`
+	Status   statuscmd.Command   `cmd:"" group:"Look after:" help:"Show what waits where, what could not be delivered, and who is at work."`
+	Messages messagescmd.Command `cmd:"" group:"Look after:" help:"List, show, retry, export or purge messages that were not delivered: unroutable ones, and parked ones."`
+	Topology topologycmd.Command `cmd:"" group:"Look after:" help:"Print, declare, verify or delete the broker objects of a backend."`
+	Serve    servecmd.Serve      `cmd:"" group:"Keep running:" help:"Give every language a delayed exchange, and turn the wheel of backend controller, until it is told to stop."`
+	Outbox   outboxcmd.Command   `cmd:"" group:"Keep running:" help:"Publish what applications committed to PostgreSQL."`
+	Health   servecmd.Health     `cmd:"" group:"Keep running:" help:"Ask a command that listens whether it is well. For containers."`
+	Migrate  migratecmd.Command  `cmd:"" group:"Migrate:" help:"Leave the x-delayed-message plugin, step by step, with what waits in it."`
 	cli.Common
 }
 

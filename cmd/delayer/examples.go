@@ -32,7 +32,7 @@ var examples = map[string][]string{
 	"topology apply":  {"delayer topology apply --config delayer.yaml"},
 	"topology verify": {"delayer topology verify --config delayer.yaml --management http://localhost:15672"},
 	"topology remove": {"delayer topology remove --config delayer.yaml"},
-	"controller":      {"delayer controller --config delayer.yaml --listen :8080"},
+	"serve":           {"delayer serve --config delayer.yaml --listen :8080"},
 	"outbox":          {"delayer outbox migrate", "delayer outbox run --config delayer.yaml", "delayer outbox status"},
 	"health":          {"delayer health :8080"},
 	"migrate": {

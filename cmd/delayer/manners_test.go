@@ -22,7 +22,7 @@ const asCommand = "DELAYER_TEST_AS_COMMAND"
 
 // withoutTable are the commands that print no table, and what they print.
 var withoutTable = map[string]string{
-	"controller":       "its log",
+	"serve":            "its log",
 	"topology print":   "has definitions, which are JSON",
 	"topology remove":  "what it did",
 	"messages export":  "is JSON",
@@ -124,8 +124,8 @@ func TestSend_URL(t *testing.T) {
 // TestCompletion: what the scripts are told.
 func TestCompletion(t *testing.T) {
 	for words, want := range map[string][]string{
-		"s":                             {"send", "status"},
-		"c":                             {"cancel", "controller", "completion"},
+		"s":                             {"send", "status", "serve"},
+		"c":                             {"cancel", "completion"},
 		"messages ":                     {"list", "show", "retry", "export", "purge"},
 		"help messages p":               {"purge"},
 		"send --c":                      {"--config", "--content-type"},

@@ -89,7 +89,7 @@ func TestService_Controller(t *testing.T) {
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
 	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: rounds, tick: 100ms}\n")
 	in := consume(t, channel(t, url), prefix+"-queue")
-	s := serve(t, "controller", "--config", config, "--pprof")
+	s := serve(t, "serve", "--config", config, "--pprof")
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
 		status, body := s.get(t, "/readyz")
 		require.Equal(t, http.StatusOK, status, body)
@@ -183,15 +183,15 @@ func TestService_AddressInUse(t *testing.T) {
 	require.NoError(t, err)
 	defer taken.Close() //nolint:errcheck // the test's end
 	config := configFile(t, "url: amqp://guest:guest@127.0.0.1:1/\nbackend: controller\n")
-	status, _, stderr := command(t.Context(), t, "controller", "--config", config, "--listen", taken.Addr().String())
+	status, _, stderr := command(t.Context(), t, "serve", "--config", config, "--listen", taken.Addr().String())
 	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "delayer controller: --listen: listen tcp "+taken.Addr().String()+": bind: address already in use (give an address")
+	require.Contains(t, stderr, "delayer serve: --listen: listen tcp "+taken.Addr().String()+": bind: address already in use (give an address")
 }
 
 func TestService_UsageErrors(t *testing.T) {
 	for _, args := range [][]string{
-		{"controller", "--pprof"}, {"outbox", "run", "--pprof"}, {"migrate", "bridge", "--exchange", "x", "--pprof"},
-		{"controller", "--log", "xml"},
+		{"serve", "--pprof"}, {"outbox", "run", "--pprof"}, {"migrate", "bridge", "--exchange", "x", "--pprof"},
+		{"serve", "--log", "xml"},
 	} {
 		status, _, stderr := command(t.Context(), t, args...)
 		assert.Equal(t, exitUsage, status, "%q: %s", args, stderr)

@@ -77,7 +77,7 @@ func alone(name string, cfg backend.Config, quiet *slog.Logger, command string) 
 	cfg.QueueType, cfg.Logger, cfg.Controller.Run = faults.Quorum, quiet, delayer.Off
 	s := subject(name, cfg)
 	s.Controller = func(url, prefix string) *exec.Cmd {
-		cmd := exec.Command(command, "controller")
+		cmd := exec.Command(command, "serve")
 		cmd.Env = []string{
 			"DELAYER_URL=" + url, "DELAYER_PREFIX=" + prefix, "DELAYER_BACKEND=controller",
 			"DELAYER_CONTROLLER_WHEEL=" + string(cfg.Controller.Wheel),

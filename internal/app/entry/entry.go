@@ -24,6 +24,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/topology"
@@ -124,6 +125,49 @@ func (r *Runner) Add(ctx context.Context, e Entry) error {
 		frame: func() int { size, _, _ := out.Server(); return size },
 	})
 	return nil
+}
+
+// AddAll has specs served by Run. Where an exchange of theirs is missing it is declared.
+func (r *Runner) AddAll(ctx context.Context, specs []Spec) error {
+	for _, s := range specs {
+		if err := r.refuseCircle(ctx, s.To); err != nil {
+			return err
+		}
+		if err := r.declareTarget(ctx, s); err != nil {
+			return err
+		}
+		if err := r.Add(ctx, s.entry(r.cfg.Settings.Prefix, specs)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseCircle refuses a destination that is an entry of another process.
+func (r *Runner) refuseCircle(ctx context.Context, to string) error {
+	if to == "" {
+		return nil
+	}
+	queue := NamesOf(r.cfg.Settings.Prefix, to).Queue
+	presence, err := delivery.Exists(ctx, r.control, "", queue)
+	if err == nil && presence == delivery.There {
+		err = engine.ConfigError("serve.exchanges", fmt.Errorf("to: %q is an entry itself, with queue %q: messages would go in a circle", to, queue),
+			"name the exchange that consumers bind to")
+	}
+	return err
+}
+
+// declareTarget declares where messages go, unless it is there: it may be of any type.
+func (r *Runner) declareTarget(ctx context.Context, s Spec) error {
+	if s.To == "" {
+		return nil
+	}
+	presence, err := delivery.Exists(ctx, r.control, s.To, "")
+	if err != nil || presence == delivery.There {
+		return err
+	}
+	r.log.Info("an exchange is declared: consumers bind their queues to it", "exchange", s.To, "type", s.kind())
+	return objects.Of(r.control, "").Apply(ctx, topology.Plan{Exchanges: []topology.Exchange{{Name: s.To, Kind: s.kind()}}})
 }
 
 // turns reports whether consumers see x-delay with its sign turned on what the plugin has

@@ -97,7 +97,7 @@ func (v view) controllers(b *strings.Builder, one status.Backend) {
 	}
 	switch n := *one.Controllers; {
 	case n == 0:
-		b.WriteString(v.wrong("no controller runs: messages wait until one does (delayer controller)\n"))
+		b.WriteString(v.wrong("no controller runs: messages wait until one does (delayer serve)\n"))
 	case one.Held == nil:
 		fmt.Fprintf(b, "%s at work; what they hold is not known\n", cli.Count(n, "controller"))
 	default:

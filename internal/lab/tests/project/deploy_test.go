@@ -28,7 +28,7 @@ type composeFile struct {
 
 func TestCompose(t *testing.T) {
 	c := parse[composeFile](t, "compose.yaml")[0]
-	for _, name := range []string{"rabbitmq", "rabbitmq-plugin", "controller", "prometheus", "grafana"} {
+	for _, name := range []string{"rabbitmq", "rabbitmq-plugin", "serve", "prometheus", "grafana"} {
 		require.Contains(t, c.Services, name)
 	}
 	tagged := regexp.MustCompile(`^[\w/.-]+:[\w.-]*\d[\w.-]*$`)
@@ -51,17 +51,17 @@ func TestCompose(t *testing.T) {
 		}
 		assert.Equal(t, name == "rabbitmq-plugin", len(s.Profiles) > 0, "%s: only the plugin is asked for", name)
 	}
-	controller, broker := c.Services["controller"], c.Services["rabbitmq"]
-	require.Equal(t, ".", controller.Build)
+	serve, broker := c.Services["serve"], c.Services["rabbitmq"]
+	require.Equal(t, ".", serve.Build)
 	require.Equal(t, "amqp://"+broker.Environment["RABBITMQ_DEFAULT_USER"]+":"+broker.Environment["RABBITMQ_DEFAULT_PASS"]+"@rabbitmq:5672/",
-		controller.Environment["DELAYER_URL"])
-	require.Equal(t, "service_healthy", controller.DependsOn["rabbitmq"].Condition)
+		serve.Environment["DELAYER_URL"])
+	require.Equal(t, "service_healthy", serve.DependsOn["rabbitmq"].Condition)
 	require.NotEmpty(t, broker.Healthcheck.Test)
 	require.Equal(t, broker.Healthcheck, c.Services["rabbitmq-plugin"].Healthcheck)
 	require.Contains(t, read(t, "deploy/enabled_plugins"), "rabbitmq_delayed_message_exchange")
 }
 
-// TestPrometheus: it asks where the controller listens.
+// TestPrometheus: it asks where serve listens.
 func TestPrometheus(t *testing.T) {
 	type config struct {
 		Jobs []struct {
@@ -69,7 +69,7 @@ func TestPrometheus(t *testing.T) {
 		} `yaml:"scrape_configs"`
 	}
 	jobs := parse[config](t, "deploy/prometheus.yml")[0].Jobs
-	require.Equal(t, []string{"controller:" + instruction(t, "EXPOSE")}, jobs[0].Static[0].Targets)
+	require.Equal(t, []string{"serve:" + instruction(t, "EXPOSE")}, jobs[0].Static[0].Targets)
 	require.Contains(t, instruction(t, "CMD"), `":`+instruction(t, "EXPOSE")+`"`)
 }
 
@@ -94,7 +94,7 @@ func at(t *testing.T, document any, path string) any {
 }
 
 func TestKubernetes(t *testing.T) {
-	documents := parse[any](t, "deploy/kubernetes/controller.yaml")
+	documents := parse[any](t, "deploy/kubernetes/serve.yaml")
 	require.Len(t, documents, 2)
 	deployment, budget := documents[0], documents[1]
 	for path, want := range map[string]any{
@@ -128,6 +128,6 @@ func TestKubernetes(t *testing.T) {
 	require.Equal(t, at(t, deployment, "spec.selector"), at(t, budget, "spec.selector"))
 
 	kustomization := parse[any](t, "deploy/kubernetes/kustomization.yaml")[0]
-	require.Equal(t, "controller.yaml", at(t, kustomization, "resources.0"))
+	require.Equal(t, "serve.yaml", at(t, kustomization, "resources.0"))
 	require.Equal(t, at(t, pod, "containers.0.image"), at(t, kustomization, "images.0.name"))
 }

@@ -1,4 +1,4 @@
-package controllercmd
+package servecmd
 
 import (
 	"context"

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+)
+
+// TestServe_Controller: without one messages wait, and it ends in good order when it is told to.
+func TestServe_Controller(t *testing.T) {
+	t.Parallel()
+	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: rounds, tick: 100ms, run: false}\n")
+	in := consume(t, channel(t, url), prefix+"-queue")
+	status, _, stderr := command(t.Context(), t, "send", "--config", config, "--key", prefix+"-queue", "--delay", "50ms", "--body", "later")
+	require.Equal(t, exitOK, status, stderr)
+	select {
+	case <-in:
+		t.Fatal("delivered by no controller")
+	case <-time.After(300 * time.Millisecond): // what cannot be signalled: that nothing happens
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var out, errs bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"serve", "--config", config}, strings.NewReader(""), &out, &errs)
+	}()
+	require.Equal(t, "later", string((<-in).Body))
+	stop()
+	require.Equal(t, exitOK, <-ended, errs.String())
+	require.Empty(t, out.String())
+	require.Contains(t, errs.String(), "the controller has stopped")
+}
+
+func TestServe_Nothing(t *testing.T) {
+	config := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\nbackend: fixedtiers\n")
+	status, _, stderr := command(t.Context(), t, "serve", "--config", config)
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "delayer serve: open serve.exchanges: invalid configuration: there is nothing to serve (write backend: controller, or serve: {exchanges")
+	status, _, stderr = command(t.Context(), t, "serve")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "set DELAYER_URL")
+}
+
+// TestServe_Exchanges: who publishes with a header, and knows nothing else, is delayed.
+func TestServe_Exchanges(t *testing.T) {
+	t.Parallel()
+	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
+	config := configFile(t, fmt.Sprintf(`
+url: %s
+prefix: %s
+binaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}
+serve:
+  exchanges:
+    - {name: topic, to: topic.delivery}
+    - {name: direct, type: direct, to: direct.delivery}
+    - {name: fanout, type: fanout, to: fanout.delivery}
+    - {name: headers, type: headers, to: headers.delivery}
+    - {name: any, allow: ["topic.*", any]}
+`, url, prefix))
+	s := serve(t, "serve", "--config", config)
+	var ch *amqp091.Channel
+	for _, exchange := range []string{"topic", "direct", "fanout", "headers", "any"} {
+		require.Eventually(t, func() bool {
+			ch = channel(t, url)
+			return ch.ExchangeDeclarePassive(exchange, "topic", true, false, false, false, nil) == nil
+		}, time.Minute, 20*time.Millisecond, exchange)
+	}
+	require.NoError(t, ch.Confirm(false))
+	publish := func(exchange, id string, headers amqp091.Table) {
+		t.Helper()
+		const mandatory, immediate = true, false
+		confirm, err := ch.PublishWithDeferredConfirm(exchange, "key", mandatory, immediate, amqp091.Publishing{MessageId: id, Headers: headers})
+		require.NoError(t, err)
+		require.True(t, confirm.Wait())
+	}
+	in := map[string]<-chan amqp091.Delivery{}
+	for _, exchange := range []string{"topic", "direct", "fanout", "headers"} {
+		in[exchange] = consume(t, ch, exchange+"-queue")
+		require.NoError(t, ch.QueueBind(exchange+"-queue", "key", exchange+".delivery", false, nil))
+	}
+	next := func(exchange string) amqp091.Delivery {
+		t.Helper()
+		select {
+		case d := <-in[exchange]:
+			return d
+		case <-time.After(time.Minute):
+			t.Fatal("nothing arrives from", exchange)
+		}
+		panic("unreachable")
+	}
+	for exchange := range in {
+		began := time.Now()
+		publish(exchange, "later", amqp091.Table{"x-delay": int32(500), "mine": "kept"})
+		publish(exchange, "at once", nil)
+		require.Equal(t, "at once", next(exchange).MessageId)
+		d := next(exchange)
+		require.Equal(t, "later", d.MessageId)
+		assert.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond, exchange)
+		assert.Equal(t, "kept", d.Headers["mine"])
+		assert.NotContains(t, d.Headers, "x-delay")
+		assert.Equal(t, "key", d.RoutingKey)
+	}
+
+	due := time.Now().Add(1500 * time.Millisecond)
+	publish("any", "due", amqp091.Table{"x-delayer-exchange": "topic.delivery", "x-delayer-due": due.UnixMilli()})
+	publish("any", "text", amqp091.Table{"x-delayer-exchange": "topic.delivery", "x-delayer-delay": "300ms"})
+	require.Equal(t, "text", next("topic").MessageId)
+	d := next("topic")
+	require.Equal(t, "due", d.MessageId)
+	assert.False(t, time.Now().Before(due.Truncate(time.Millisecond)), "early")
+	assert.NotContains(t, d.Headers, "x-delayer-due")
+	assert.NotContains(t, d.Headers, "x-delayer-exchange")
+
+	parked := func(config, queue string) string {
+		_, found, errs := command(t.Context(), t, "messages", "list", queue, "--config", config)
+		return found + errs
+	}
+	publish("any", "not allowed", amqp091.Table{"x-delayer-exchange": "direct.delivery"})
+	publish("any", "nowhere", nil)
+	publish("any", "in a circle", amqp091.Table{"x-delayer-exchange": "any"})
+	publish("topic", "two", amqp091.Table{"x-delay": 1, "x-delayer-delay": "1s"})
+	publish("topic", "nonsense", amqp091.Table{"x-delay": "soon"})
+	for queue, want := range map[string][]string{"any": {"not allowed", "nowhere", "in a circle"}, "topic": {"two", "nonsense"}} {
+		require.EventuallyWithT(t, func(t *assert.CollectT) {
+			found := parked(config, prefix+".serve.parked."+queue)
+			for _, id := range want {
+				assert.Contains(t, found, id)
+			}
+		}, time.Minute, 50*time.Millisecond)
+	}
+	require.Equal(t, exitOK, s.stop())
+}
+
+func TestServe_Configuration(t *testing.T) {
+	for text, want := range map[string]string{
+		"serve: 5":                                                     "open serve: invalid configuration: line 2 is not a mapping",
+		"serve: {exchange: []}":                                        "open serve.exchange: invalid configuration: line 2: unknown key (known: exchanges, prefetch)",
+		"serve: {prefetch: 0}":                                         "0 is not between 1 and 65535",
+		"serve: {exchanges: []}":                                       "there is nothing to serve",
+		"serve: {exchanges: [{name: a}]}":                              "write to: the exchange that consumers bind to; or allow",
+		"serve: {exchanges: [{name: a, to: b, type: x}]}":              `type: "x" is none of direct, topic, fanout, headers`,
+		"serve: {exchanges: [{name: a, to: a}]}":                       "in a circle",
+		"serve: {exchanges: [{name: a, to: b}, {name: a, to: c}]}":     `"a" is there twice`,
+		"serve: {exchanges: [{name: a, to: b}, {name: b, to: c}]}":     "in a circle",
+		"serve: {exchanges: [{name: a, allow: ['']}]}":                 "the default exchange would reach every queue",
+		"serve: {exchanges: [{name: a, to: b, trust_timestamps: ja}]}": "invalid configuration",
+		"serve: {exchanges: [{name: amq.topic, to: b}]}":               "belong to the broker",
+		"serve: {exchanges: [{to: b}]}":                                "name is empty",
+	} {
+		status, _, stderr := command(t.Context(), t, "serve", "--config", configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\n"+text+"\nbackend: binaryladder\n"))
+		assert.Equal(t, exitFailed, status, text)
+		assert.Contains(t, stderr, want, text)
+	}
+}
