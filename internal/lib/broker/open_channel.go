@@ -32,7 +32,7 @@ type openChannel struct {
 
 func newOpenChannel(ch *amqp091.Channel, socket *wire, window int) *openChannel {
 	o := &openChannel{
-		ch: ch, gathering: gathering{wire: socket},
+		ch: ch, gathering: newGathering(socket),
 		closed:  make(chan struct{}),
 		opened:  time.Now(),
 		renew:   make(chan struct{}),

@@ -321,9 +321,8 @@ func (c *publisherChannel) refuse(err error) {
 }
 
 // serve writes requests to the channel until it is lost or not needed any more. alive is false if it
-// was lost. What waits is written together: system calls are a fifth of what a message costs us. While
-// the broker blocks the connection it takes no request: one that is not sent can still be
-// withdrawn.
+// was lost. What waits is written together, and what comes within [gatherFor]. While the broker blocks
+// the connection it takes no request: one that is not sent can still be withdrawn.
 func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 	defer o.gathering.end()
 	for {
@@ -336,10 +335,16 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 			if len(requests) == 0 && o.gathering.on {
 				runtime.Gosched() // whoever is about to publish goes along
 			}
+			var late <-chan time.Time
+			var confirmed <-chan struct{}
 			if len(requests) == 0 {
-				o.gathering.end()
+				late, confirmed = o.gathering.idle()
 			}
 			select {
+			case <-late:
+				o.gathering.end()
+			case <-confirmed:
+				o.gathering.end()
 			case req := <-requests:
 				if o.ch.IsClosed() && c.putBack(req) {
 					<-o.closed
@@ -403,6 +408,7 @@ func (c *publisherChannel) write(o *openChannel, req *request) {
 	}
 	switch {
 	case err == nil:
+		o.gathering.written = confirm
 		if req.msg.Written != nil {
 			req.msg.Written()
 		}

@@ -3,6 +3,9 @@ package broker
 import (
 	"net"
 	"sync"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
 // A wire is a socket that can gather what is written to it. amqp091-go writes every message by
@@ -49,6 +52,30 @@ func (w *wire) flush() error {
 type gathering struct {
 	wire *wire
 	on   bool
+
+	written *amqp091.DeferredConfirmation // the last message,
+	sent    *amqp091.DeferredConfirmation // and the last when it last ended,
+	at      time.Time                     // which was then
+	late    *time.Timer
+}
+
+func newGathering(w *wire) gathering { return gathering{wire: w, late: time.NewTimer(gatherFor)} }
+
+// gatherFor is how long what comes is gathered while the broker has not confirmed what went out before.
+// Each write wakes the broker several times, and has a quorum queue write to disk. Who publishes one
+// message after the other does not wait: the one before is confirmed.
+const gatherFor = time.Millisecond
+
+// idle is called when there is nothing to write. It ends the gathering, or returns what will end it.
+func (g *gathering) idle() (late <-chan time.Time, confirmed <-chan struct{}) {
+	if g.on && g.sent != nil {
+		if left := gatherFor - time.Since(g.at); left > 0 {
+			g.late.Reset(left)
+			return g.late.C, g.sent.Done()
+		}
+	}
+	g.end()
+	return nil, nil
 }
 
 // begin makes the wire gather until end.
@@ -69,7 +96,7 @@ func (g *gathering) end() {
 	if !g.on {
 		return
 	}
-	g.on = false
+	g.on, g.sent, g.at = false, g.written, time.Now()
 	w := g.wire
 	w.mu.Lock()
 	defer w.mu.Unlock()

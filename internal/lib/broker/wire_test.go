@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -59,6 +61,41 @@ func TestWire(t *testing.T) {
 	one.begin()
 	one.end()
 	require.Equal(t, []string{"a", "bc", "d", "e"}, s.writes)
+}
+
+// TestGathering_Idle: what comes shortly after a write goes out a moment later, together. Only what was
+// written first, or comes after a pause, goes at once.
+func TestGathering_Idle(t *testing.T) {
+	s := &socket{}
+	w := &wire{Conn: s}
+	g := newGathering(w)
+	begin := func(text string) {
+		g.begin()
+		send(t, w, text)
+		g.written = &amqp091.DeferredConfirmation{} // that never comes
+	}
+	begin("a")
+	late, _ := g.idle()
+	require.Nil(t, late)
+	require.Equal(t, []string{"a"}, s.writes, "the first")
+
+	g.at = time.Now().Add(-gatherFor)
+	begin("b")
+	late, _ = g.idle()
+	require.Nil(t, late)
+	require.Equal(t, []string{"a", "b"}, s.writes, "after a pause")
+
+	g.at = time.Now().Add(time.Hour)
+	begin("c")
+	late, _ = g.idle()
+	require.NotNil(t, late)
+	begin("d")
+	g.at = time.Now()
+	if late, _ = g.idle(); late != nil {
+		<-late
+		g.end()
+	}
+	require.Equal(t, []string{"a", "b", "cd"}, s.writes, "what came meanwhile went along")
 }
 
 // TestWire_Large: what is gathered is bounded, and goes before a message that is larger.
