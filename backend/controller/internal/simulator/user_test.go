@@ -68,9 +68,8 @@ func (p *process) enter(r *record, it *item) {
 		return // Publish has returned an error: unknown, if it had written something
 	}
 	left := it.msg.OwnDue - now.Mono
-	to, within := wheel.Intake, always
+	to, within, turn := wheel.Intake, always, wheel.Turn{}
 	if now.Known {
-		var turn wheel.Turn
 		turn, it.msg.Due, within = w.wheel.Enter(now, left)
 		to = w.wheel.Slot(turn)
 	} else {
@@ -80,7 +79,7 @@ func (p *process) enter(r *record, it *item) {
 	by := now.Mono + within
 	p.write(p.pub, within, into(w.broker.named[to], it), func(o wheel.Outcome) {
 		switch {
-		case o == wheel.Accepted && p.mono() > by:
+		case o == wheel.Accepted && p.mono() > by && w.wheel.Late(p.now(), turn):
 			p.trace("late", "%s: it may be where nobody looks", it) // Publish returns an error: unknown
 		case o == wheel.Accepted:
 			p.trace("confirmed", "%s", it)

@@ -58,12 +58,15 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 	key := names.slotKey(s.wheel.wheel.Slot(to))
 	return engine.Entry{
 		Exchange: names.enterSlots(), Key: &key, Headers: first.Header(), Before: at.Add(within),
-		Late: func(context.Context) error { return s.wheel.late(to) },
+		Late: func(context.Context) error { return s.wheel.late(s.clock.now(), to) },
 	}, nil
 }
 
-// late is the error of a message that may have come to its slot when that was at rest.
-func (w *Wheel) late(to wheel.Turn) error {
+// late is the error of a message that was confirmed late, if it may have come to its slot when that was at rest.
+func (w *Wheel) late(now wheel.Now, to wheel.Turn) error {
+	if !w.wheel.Late(now, to) {
+		return nil
+	}
 	level := w.wheel[to.Level]
 	return fmt.Errorf("it was confirmed when its slot may have been closed; then it waits for the slot's next turn, up to %v",
 		time.Duration(level.Slots)*level.Width)

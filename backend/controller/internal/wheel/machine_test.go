@@ -424,3 +424,14 @@ func TestMachine_ChangesKeepNothingAway(t *testing.T) {
 	}
 	require.Equal(t, 1000, held, "the queue would deliver no more")
 }
+
+// TestWheel_Late: the broker's clock is set forward while a message waits to be stored.
+func TestWheel_Late(t *testing.T) {
+	b := newTable(t)
+	to, _, within := Default().Enter(b.now(), 4*time.Minute)
+	require.LessOrEqual(t, within, brokertime.NoticedWithin)
+	b.mono += within + time.Second
+	require.False(t, Default().Late(b.now(), to))
+	b.ahead = 35 * time.Minute
+	require.True(t, Default().Late(b.now(), to))
+}

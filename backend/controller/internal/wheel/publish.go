@@ -1,16 +1,26 @@
 package wheel
 
-import "time"
+import (
+	"time"
+
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+)
 
 // What follows is decided where messages are published: by any process, with what it knows of the
 // broker's clock, which must be known.
 
 // Enter places a message that has so long to wait: in the slot of which turn, due when, and within
-// which time it must be written. A message that was not is placed anew.
+// which time it must be written. A message that was not is placed anew. For one that is confirmed later, ask
+// Late.
 func (w Wheel) Enter(now Now, left time.Duration) (to Turn, due Due, within time.Duration) {
 	due = now.reckon(left)
 	to, within = w.PlaceOf(now, due)
-	return to, due, within
+	return to, due, min(within, brokertime.NoticedWithin) // if the broker's clock was set since, that is known by then
+}
+
+// Late reports whether a message that was confirmed just now may be in a slot that is not consumed any more.
+func (w Wheel) Late(now Now, to Turn) bool {
+	return !now.Known || now.Clock.Latest.After(w.WriteBy(to))
 }
 
 // PlaceOf returns the turn in whose slot something waits that is due then. It must be written within a
