@@ -372,7 +372,10 @@ func TestMachine_DeafQueue(t *testing.T) {
 	b.withheld = true
 	msg, slot := b.in("m", 2*time.Second)
 	b.comes(slot, &Message{Kind: Change, ID: "m", Due: msg.Due})
-	b.pass(3 * time.Minute)
+	b.pass(time.Minute)
+	require.Zero(t, b.tags[slot], "it was consumed anew")
+	require.Positive(t, b.consumed[slot])
+	b.pass(2 * time.Minute)
 	require.Zero(t, b.consumed[slot])
 	b.withheld = false
 	b.pass(10 * time.Minute)

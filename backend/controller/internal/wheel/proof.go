@@ -101,7 +101,8 @@ func (m *Machine) tryAgain(now Now) {
 
 // makeRoom takes more of visits that are full while nothing comes: the mark may be behind further
 // messages. Where memory does not permit it, due messages about which nothing is proved yet go to a slot
-// that is consumed now. So they do while memory is full: then nothing is read, and no mark could come.
+// that is consumed now. So they do while memory is full: then nothing is read, and no mark could come. And so do
+// those of a deaf visit, which then can be renewed.
 func (m *Machine) makeRoom(now Now) {
 	full := func(v *visit) bool { return v.opened && v.inHand >= v.prefetch && now.Mono-v.touched > unclear }
 	for _, v := range m.order {
@@ -110,7 +111,7 @@ func (m *Machine) makeRoom(now Now) {
 		}
 	}
 	m.unproven = slices.DeleteFunc(m.unproven, func(msg *Message) bool {
-		if !full(msg.visit) && !m.Full() && msg.age(now) < heldFor {
+		if !full(msg.visit) && !msg.visit.deaf(now) && !m.Full() && msg.age(now) < heldFor {
 			return false
 		}
 		m.move(now, msg)

@@ -345,14 +345,14 @@ func (m *Machine) found(now Now, s Slot, l *look, ready, consumers int, ok bool)
 	}
 }
 
-// renew consumes a queue anew, now and then, that delivers nothing.
+// renew consumes a queue anew, now and then, that delivers nothing, and a deaf one with nothing but changes in hand.
 func (m *Machine) renew(now Now) {
 	for _, v := range m.order {
-		if v.opened && v.slot != Intake && v.inHand == 0 && now.Mono-v.touched >= renewAfter {
-			m.shell.Release(v.slot)
-			v.acks, v.touched = newAcks(), now.Mono
-			v.unread()
-			m.consume(v)
+		idle := v.inHand == 0 && now.Mono-v.touched >= renewAfter
+		deaf := v.inHand == v.changes && v.deaf(now) && !m.Full()
+		if v.opened && v.slot != Intake && (idle || deaf) {
+			m.release(now, v)
+			m.visit(now, &visit{slot: v.slot, turn: v.turn, resting: v.resting, open: v.open})
 			return // one at a time
 		}
 	}
