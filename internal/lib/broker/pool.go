@@ -16,13 +16,14 @@ import (
 type destination struct {
 	exchange string
 	queue    string // with the default exchange
+	apart    string
 }
 
 func (m *Publishing) destination() destination {
 	if m.Exchange == "" {
 		return destination{queue: m.Key}
 	}
-	return destination{exchange: m.Exchange}
+	return destination{exchange: m.Exchange, apart: m.Apart}
 }
 
 // A pool lends each destination a channel for as long as messages to it are unconfirmed. So a

@@ -120,14 +120,14 @@ func (b *Poster) write() {
 	}
 }
 
-// hand hands one message to a channel. One that the broker may not accept is published apart.
+// hand hands one message to a channel. One that cannot share a channel is published apart.
 func (b *Poster) hand(m *posted) {
 	p := b.publisher
 	if err := p.enter(b.ctx); err != nil {
 		b.answer([]Answer{{m.tag, err}})
 		return
 	}
-	if !p.proof.covers(len(m.msg.Message.Body)) {
+	if !m.msg.shares(&p.proof) {
 		msg, tag := m.msg, m.tag
 		b.running.Go(func() {
 			defer p.pending.Done()

@@ -27,6 +27,11 @@ type Publishing struct {
 	Sole          bool   // one quorum queue can take it and no other queue: a nack guarantees that it was not stored
 	Message       amqp091.Publishing
 
+	// Apart names the message's destination if that is not known to answer: it has a channel of its own, as
+	// that of a direct message. RabbitMQ waits up to 65 s for the first message of a channel to a quorum
+	// queue, and does nothing else of that channel meanwhile (rabbit_fifo_client:enqueue/4).
+	Apart string
+
 	// Written is called, unless it is nil, once messages that are published from now on come after
 	// this one. It may be called when Publish has returned, and is not called for a message that
 	// was not sent.
@@ -94,6 +99,11 @@ func (p *Publisher) Publish(ctx context.Context, msg Publishing) error {
 	return channel.publish(ctx, msg, slots)
 }
 
+// shares reports whether a message may share a channel with those to other destinations.
+func (m *Publishing) shares(known *proof) bool {
+	return !m.Direct && m.Apart == "" && known.covers(len(m.Message.Body))
+}
+
 // PublishDirect is Publish to an exchange that is not ours. The broker closes the channel if it
 // does not exist (ErrUnroutable) or the user may not write to it (ErrAccess). Its queues may not
 // confirm for long. So messages share a channel only with those to the same exchange, or with the
@@ -137,7 +147,7 @@ func (p *Publisher) acquire(ctx context.Context, msg *Publishing, shared *publis
 			return nil, 0, err
 		}
 		return c, 1, c.slot(ctx, wait)
-	case !msg.Direct && p.proof.covers(len(msg.Message.Body)):
+	case msg.shares(&p.proof):
 		return shared, 1, shared.slot(ctx, wait)
 	}
 	if !msg.Direct {

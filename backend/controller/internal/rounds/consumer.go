@@ -151,7 +151,7 @@ func (c *consumer) deliver(m stamp.Message) {
 	t := c.at.pauses.begin(m, time.Now())
 	wait := t.wait
 	if wait == 0 {
-		err := c.offer(m.Delivery, func() error { return c.at.session.Settler.Deliver(c.alive, m) })
+		err := c.offer(m.Delivery, func() error { return c.at.session.Settler.Deliver(c.alive, m, "") })
 		wait = c.at.pauses.end(t, err, time.Now())
 	}
 	if wait > 0 {

@@ -77,9 +77,10 @@ func (s *Settler) again(ctx context.Context, publish func() error) error {
 	return publish()
 }
 
-// Deliver publishes a message that is due to its destinations, and tells the Observer.
-func (s *Settler) Deliver(ctx context.Context, m stamp.Message) error {
-	err := s.deliver(ctx, m)
+// Deliver publishes a message that is due to its destinations, and tells the Observer. apart is as in
+// [broker.Publishing].
+func (s *Settler) Deliver(ctx context.Context, m stamp.Message, apart string) error {
+	err := s.deliver(ctx, m, apart)
 	s.Tell(m, err)
 	return err
 }
@@ -112,9 +113,10 @@ func (s *Settler) Delivery(m stamp.Message) broker.Publishing {
 //
 // It is the second case if, after the return, the user's exchange, the unroutable exchange and its
 // queue are there, and the topology was declared in the second before. Otherwise the error stays.
-func (s *Settler) deliver(ctx context.Context, m stamp.Message) error {
-	exchange := m.Envelope.Exchange
-	err := s.Publish(ctx, s.Delivery(m))
+func (s *Settler) deliver(ctx context.Context, m stamp.Message, apart string) error {
+	exchange, msg := m.Envelope.Exchange, s.Delivery(m)
+	msg.Apart = apart
+	err := s.Publish(ctx, msg)
 	if !errors.Is(err, broker.ErrReturned) || exchange == "" {
 		return err
 	}

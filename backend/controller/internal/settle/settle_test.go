@@ -67,8 +67,8 @@ func TestSettler_Deliver(t *testing.T) {
 	s := w.settler()
 	var told []delayer.DeliveryEvent
 	s.Observer.Delivered = func(e delayer.DeliveryEvent) { told = append(told, e) }
-	require.NoError(t, s.Deliver(t.Context(), due("")))
-	require.NoError(t, s.Deliver(t.Context(), due("events")))
+	require.NoError(t, s.Deliver(t.Context(), due(""), ""))
+	require.NoError(t, s.Deliver(t.Context(), due("events"), ""))
 	require.Equal(t, "p.delivery", w.published[0].Exchange)
 	require.Equal(t, "p.delivery.exchanges", w.published[1].Exchange, "the discard queue would hide a return")
 	for i, msg := range w.published {
@@ -100,7 +100,7 @@ func TestSettler_DeliverReturned(t *testing.T) {
 		"unknown, which the caller settles": {"events", world{answers: []error{returned, delayer.ErrUnknown}}, delayer.ErrUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.world.settler().Deliver(t.Context(), due(c.exchange))
+			err := c.world.settler().Deliver(t.Context(), due(c.exchange), "")
 			require.ErrorIs(t, err, c.want)
 			require.Equal(t, 1, c.world.renewed)
 			require.Empty(t, c.world.answers)

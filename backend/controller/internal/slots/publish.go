@@ -35,16 +35,20 @@ func (t *tenure) Deliver(m *wheel.Message) {
 	c := carriedBy(m)
 	c.follow()
 	if t.session.Keeper.Doubted() {
+		clear(t.answers) // the channel may be another
 		t.deliver(c)
 		return
 	}
 	msg := t.session.Settler.Delivery(c.message)
+	if !t.answers[c.wheel.To] {
+		msg.Apart = c.wheel.To
+	}
 	t.post(msg, &flight{carried: c, sealed: msg.Message})
 }
 
 // deliver takes the steps that it needs.
 func (t *tenure) deliver(c *carried) {
-	t.fly(c, func(ctx context.Context) error { return t.session.Settler.Deliver(ctx, c.message) })
+	t.fly(c, func(ctx context.Context) error { return t.session.Settler.Deliver(ctx, c.message, c.wheel.To) })
 }
 
 // Move implements [wheel.Shell].
@@ -105,6 +109,7 @@ func (t *tenure) land(now wheel.Now, f *flight, err error) {
 		return
 	}
 	if f.to == nil {
+		t.answered(c.wheel.To, err)
 		t.session.Settler.Tell(c.message, err)
 	} else {
 		t.round(*f.to, err)
@@ -113,6 +118,22 @@ func (t *tenure) land(now wheel.Now, f *flight, err error) {
 		message.Recycle(f.sealed) // otherwise it may still be being written
 	}
 	t.stored(now, c, err)
+}
+
+// mostAnswers is how many destinations are known to answer. Beyond that all prove it again.
+const mostAnswers = 10_000
+
+// answered notes whether a destination answers. One that has not, or has refused a message, has a channel
+// of its own: see [broker.Publishing].
+func (t *tenure) answered(to string, err error) {
+	if err != nil {
+		delete(t.answers, to)
+		return
+	}
+	if len(t.answers) == mostAnswers {
+		clear(t.answers)
+	}
+	t.answers[to] = true
 }
 
 // deliverAgain takes the steps that a message needs that no queue has taken.

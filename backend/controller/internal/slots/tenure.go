@@ -35,6 +35,7 @@ type tenure struct {
 	flying  sync.WaitGroup          // messages that are being published,
 	publish context.Context         // until this ends
 	poster  *broker.Poster
+	answers map[string]bool // destinations that have taken a message
 	told    struct {
 		messages int
 		bytes    int64
@@ -60,7 +61,7 @@ var errClosing = errors.New("closing")
 func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
 		wheel: c.wheel, names: c.names, session: c.session, gate: c.gate, clock: c.clock,
-		queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, wake: make(chan struct{}, 1),
+		queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, answers: map[string]bool{}, wake: make(chan struct{}, 1),
 	}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
 	publish, abandon := context.WithCancel(context.Background())

@@ -90,6 +90,12 @@ func report(b *testing.B, late []time.Duration) {
 // 20 a second to another, due after 1 to 3 s. It reports how late those come, and how often the
 // controller has published meanwhile. Give it a number: -benchtime 1200x is a minute.
 func BenchmarkFullDestination(b *testing.B) {
+	for _, wheel := range []controller.Wheel{controller.Slots, controller.Rounds} {
+		b.Run("wheel="+string(wheel), func(b *testing.B) { besideAFullOne(b, wheel) })
+	}
+}
+
+func besideAFullOne(b *testing.B, wheel controller.Wheel) {
 	const refused, rate = 20_000, 20
 	opts := options(b, delayer.Quorum)
 	var published atomic.Int64
@@ -97,7 +103,7 @@ func BenchmarkFullDestination(b *testing.B) {
 		Round:     func(delayer.RoundEvent) { published.Add(1) },
 		Delivered: func(delayer.DeliveryEvent) { published.Add(1) },
 	}
-	d := rabbittest.Open(b, backend.Config{Options: opts, Backend: controller.Name, Controller: controller.Config{Wheel: controller.Rounds}})
+	d := rabbittest.Open(b, backend.Config{Options: opts, Backend: controller.Name, Controller: controller.Config{Wheel: wheel}})
 	rig := rabbittest.NewRig(b, rabbittest.Broker(b))
 	full := rig.Queue("full", amqp091.Table{"x-max-length": int64(1), "x-overflow": "reject-publish"})
 	other := rig.Queue("other", nil)

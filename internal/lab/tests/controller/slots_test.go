@@ -91,6 +91,7 @@ func TestSlots(t *testing.T) {
 		{"a stopped publisher", slotsPublisherStopped},
 		{"delivered just before Close", slotsDeliveredJustBeforeClose},
 		{"stand-alone permissions", func(t *testing.T, w *workbench) { standAlonePermissions(t, w, cfg.Controller) }},
+		{"silent destination", slotsSilentDestination},
 		{"are full", slotsAreFull},
 		{"expire under a policy", slotsExpireUnderAPolicy},
 		{"foreign messages are kept", slotsForeignMessagesAreKept},

@@ -1,0 +1,48 @@
+package controller_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/account"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+)
+
+// slotsSilentDestination: a quorum queue that does not answer, as without a majority, costs its own
+// messages alone, however many they are. They come once it answers.
+func slotsSilentDestination(t *testing.T, w *workbench) {
+	const waiting, beside = 3000, 100
+	const due, lasts = 8 * time.Second, 10 * time.Second
+	d := w.slots(delayer.On)
+	stuck, other := rabbittest.Prefix(t), w.queue()
+	w.Declare(stuck, amqp091.Table{"x-queue-type": "quorum"})
+	a, punctual := newMessages(), newMessages()
+	got := w.Consume(other)
+
+	batch := make([]delayer.Message, waiting)
+	for i := range batch {
+		id := fmt.Sprint("stuck ", i)
+		batch[i] = delayer.Message{Key: stuck, Delay: due, Publishing: amqp091.Publishing{MessageId: id}}
+		a.Ask(account.Course[string]{ID: id, Asked: a.Now(), Delay: due})
+	}
+	for i, err := range d.PublishBatch(t.Context(), batch) {
+		require.NoError(t, err)
+		a.Answer(batch[i].Publishing.MessageId, a.Now(), nil)
+	}
+	resume := rabbittest.Suspend(t, rabbittest.Broker(t), stuck)
+	for i := range beside {
+		w.publish(d, other, punctual, fmt.Sprint(i), due+time.Duration(i)*lasts/beside)
+	}
+	late := slices.Max(w.settle(got, punctual))
+	t.Logf("beside a silent destination late by at most %v", late)
+	require.Less(t, late, 2*time.Second)
+	resume()
+	w.settle(w.Consume(stuck), a)
+	require.NoError(t, d.Close())
+}
