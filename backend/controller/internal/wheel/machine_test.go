@@ -264,6 +264,18 @@ func TestMachine_Postpone(t *testing.T) {
 	require.Equal(t, Stamp{Due: at(time.Hour), Ticket: true, Then: []Due{at(2 * time.Hour)}}, msg.Stamp())
 }
 
+// TestMachine_PostponedToTheSameTime: by the broker's clock; by the clock of the process it was due before.
+func TestMachine_PostponedToTheSameTime(t *testing.T) {
+	b := leading(t)
+	msg, slot := b.in("m", 2*time.Second)
+	msg.Ticket, msg.Own, msg.OwnDue = true, true, b.mono+1900*time.Millisecond
+	due := b.mono + 2*time.Second
+	b.comes(slot, msg)
+	b.comes(slot, &Message{Kind: Change, ID: "m", Due: msg.Due, Next: msg.Due})
+	b.pass(3 * time.Second)
+	require.Equal(t, []string{fmt.Sprintf("m at %v", due)}, b.delivered)
+}
+
 func TestMachine_StoodStill(t *testing.T) {
 	b := leading(t)
 	msg, slot := b.in("m", 2*time.Second)
