@@ -140,6 +140,11 @@ serve:
 			}
 		}, time.Minute, 50*time.Millisecond)
 	}
+	elsewhere := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\nbinaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}\n"+
+		"serve: {exchanges: [{name: topic, to: elsewhere}]}\n", url, prefix))
+	status, _, stderr := command(t.Context(), t, "serve", "--config", elsewhere)
+	assert.Equal(t, exitFailed, status)
+	assert.Contains(t, stderr, "serve.entry.topic\": conflicts with what the broker holds")
 	require.Equal(t, exitOK, s.stop())
 }
 

@@ -133,10 +133,10 @@ func (r *Runner) AddAll(ctx context.Context, specs []Spec) error {
 		if err := r.refuseCircle(ctx, s.To); err != nil {
 			return err
 		}
-		if err := r.declareTarget(ctx, s); err != nil {
+		if err := r.Add(ctx, s.entry(r.cfg.Settings.Prefix, specs)); err != nil {
 			return err
 		}
-		if err := r.Add(ctx, s.entry(r.cfg.Settings.Prefix, specs)); err != nil {
+		if err := r.declareTarget(ctx, s); err != nil {
 			return err
 		}
 	}

@@ -56,8 +56,8 @@ func (s Spec) check(all []Spec) error {
 	switch {
 	case s.Name == "":
 		return fmt.Errorf("name is empty: write the exchange that publishers publish to")
-	case len(s.Name) > mostName:
-		return fmt.Errorf("name is longer than %d bytes", mostName)
+	case len(s.Name) > mostName, len(s.To) > mostName:
+		return fmt.Errorf("a name is longer than %d bytes", mostName)
 	case strings.HasPrefix(s.Name, "amq."), strings.HasPrefix(s.To, "amq."):
 		return fmt.Errorf("names that begin with amq. belong to the broker")
 	case s.Type != "" && !slices.Contains(types, s.Type):
@@ -119,7 +119,8 @@ func (s Spec) kind() string {
 // The Expiration of a message runs only in the first, and then it comes back.
 //
 // A direct exchange leads nowhere by itself: which keys there will be is not known. So what it cannot
-// route, which is all, takes its alternate exchange.
+// route, which is all, takes its alternate exchange. Processes that disagree about the destination are told
+// apart by the marker.
 func (s Spec) plan(prefix string) topology.Plan {
 	n, expired := NamesOf(prefix, s.Name), named(prefix, "expired", s.Name)
 	args := func() amqp091.Table {
@@ -128,6 +129,7 @@ func (s Spec) plan(prefix string) topology.Plan {
 	first := args()
 	first["x-max-length"], first["x-dead-letter-exchange"], first["x-dead-letter-strategy"] = objects.NeverFull, expired, "at-least-once"
 	p := topology.Plan{
+		Markers:   []topology.Marker{{Name: named(prefix, "entry", s.Name), Config: fmt.Sprintf("%s:serve,%s,to=%s", prefix, s.kind(), s.To)}},
 		Exchanges: []topology.Exchange{{Name: expired, Kind: topology.Fanout}},
 		Queues:    []topology.Queue{{Name: n.Back, Args: args()}, {Name: n.Parked, Args: args()}, {Name: n.Queue, Args: first}},
 		Bindings:  []topology.Binding{{Source: expired, Target: n.Back}},
