@@ -133,7 +133,7 @@ func (a *account) judge(r *record) {
 		a.Cancelled++
 	case n == 0 && !r.perhaps && !r.stranger:
 		a.problem("%s is lost: published at %v, due at %v", r.id(), r.called, r.last)
-	case n > 0 && !r.stranger:
+	case n > 0 && !r.stranger && !r.perhaps: // else what comes may be a copy that a dead leader has left
 		a.late(r, r.deliverd[0].at)
 	}
 	for _, d := range r.deliverd {
