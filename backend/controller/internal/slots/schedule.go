@@ -69,7 +69,7 @@ func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.
 	}
 	began := time.Now()
 	next, err := d.change(ctx, op, t, func(now wheel.Now) (wheel.Due, error) {
-		left := stamp.Whole(delay) - time.Since(began)
+		left, _ := until(began.Add(stamp.Whole(delay)), now)
 		if next, later := wheel.PostponedTo(now, t.due, left); later {
 			return next, nil
 		}

@@ -37,9 +37,9 @@ func (s *strategy) Growth() message.Growth {
 // intake, and a controller places it.
 func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
 	now := s.clock.waitBriefly(ctx)
-	at, names := time.Now(), s.wheel.names.of(m.Envelope.ID)
+	names := s.wheel.names.of(m.Envelope.ID)
 	// The engine took the time before it bound the destination: binding is part of the delay.
-	left := m.Envelope.Due.Add(stamp.Whole(m.Delay) - m.Delay).Sub(at)
+	left, at := until(m.Envelope.Due.Add(stamp.Whole(m.Delay)-m.Delay), now)
 	r := receiptOf(ctx)
 	first := stamp.Stamp{Ticket: r != nil, Key: &m.Key, To: m.Destinations, BCC: m.BCC}
 	first.Clock, first.Due = stamp.Own(stamp.Reading(at) + left)

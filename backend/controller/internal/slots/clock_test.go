@@ -1,0 +1,18 @@
+package slots
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestUntil: this process stands still after it has read the broker's time.
+func TestUntil(t *testing.T) {
+	now := new(clock).now()
+	due := time.Now().Add(10 * time.Second)
+	now.Mono -= time.Second
+	left, at := until(due, now)
+	require.InDelta(t, 11*time.Second, left, float64(500*time.Millisecond))
+	require.Equal(t, due, at.Add(left))
+}
