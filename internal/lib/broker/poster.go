@@ -19,7 +19,8 @@ type Poster struct {
 	running   sync.WaitGroup
 
 	mu     sync.Mutex
-	queue  []posted // to be written
+	queue  []posted // to be written,
+	later  []posted // and after those
 	sent   []posted // written, or about to be; the first sent first
 	more   chan struct{}
 	begun  chan struct{}
@@ -48,6 +49,8 @@ const (
 	sweepEvery = 5 * time.Millisecond
 	// postTimeout is how long a confirm may take: then it is unknown whether the message is stored.
 	postTimeout = 5 * time.Minute
+	// fewLater is how many messages that can wait are written between others.
+	fewLater = 64
 )
 
 // NewPoster returns a Poster, which is to be closed. answer is called from goroutines of the Poster,
@@ -62,11 +65,16 @@ func (p *Publisher) NewPoster(answer func([]Answer)) *Poster {
 
 // Post publishes a message to an exchange of ours. It never waits. msg must not be changed before it is
 // answered.
-func (b *Poster) Post(msg Publishing, tag any) {
+func (b *Poster) Post(msg Publishing, tag any) { b.post(&b.queue, msg, tag) }
+
+// PostLater is Post for a message that others may overtake.
+func (b *Poster) PostLater(msg Publishing, tag any) { b.post(&b.later, msg, tag) }
+
+func (b *Poster) post(queue *[]posted, msg Publishing, tag any) {
 	b.mu.Lock()
 	closed := b.closed
 	if !closed {
-		b.queue = append(b.queue, posted{tag: tag, msg: msg})
+		*queue = append(*queue, posted{tag: tag, msg: msg})
 	}
 	b.mu.Unlock()
 	if closed {
@@ -99,6 +107,10 @@ func (b *Poster) write() {
 	for {
 		b.mu.Lock()
 		batch, b.queue = b.queue, batch[:0]
+		few := min(len(b.later), fewLater)
+		batch = append(batch, b.later[:few]...)
+		clear(b.later[:few])
+		b.later = b.later[few:]
 		b.mu.Unlock()
 		for i := range batch {
 			b.hand(&batch[i])
@@ -111,7 +123,7 @@ func (b *Poster) write() {
 		case <-b.more:
 		case <-b.ctx.Done():
 			b.mu.Lock()
-			rest := len(b.queue)
+			rest := len(b.queue) + len(b.later)
 			b.mu.Unlock()
 			if rest == 0 {
 				return // closed was set before: nothing comes any more

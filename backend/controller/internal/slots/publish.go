@@ -43,7 +43,8 @@ func (t *tenure) Deliver(m *wheel.Message) {
 	if !t.answers[c.wheel.To] {
 		msg.Apart = c.wheel.To
 	}
-	t.post(msg, &flight{carried: c, sealed: msg.Message})
+	t.flying.Add(1)
+	t.poster.Post(msg, &flight{carried: c, sealed: msg.Message})
 }
 
 // deliver takes the steps that it needs.
@@ -64,7 +65,8 @@ func (t *tenure) Move(m *wheel.Message, to wheel.Turn, within time.Duration) {
 		t.move(c, to, msg)
 		return
 	}
-	t.post(msg, &flight{carried: c, sealed: msg.Message, to: &to})
+	t.flying.Add(1)
+	t.poster.PostLater(msg, &flight{carried: c, sealed: msg.Message, to: &to}) // what is due goes first
 }
 
 func (t *tenure) move(c *carried, to wheel.Turn, msg broker.Publishing) {
@@ -84,11 +86,6 @@ func (t *tenure) round(to wheel.Turn, err error) {
 
 func (t *tenure) toSlot(s wheel.Slot, msg amqp091.Publishing) broker.Publishing {
 	return broker.Publishing{Exchange: t.names.enterSlots(), Key: t.names.slotKey(s), Sole: true, Message: msg}
-}
-
-func (t *tenure) post(msg broker.Publishing, f *flight) {
-	t.flying.Add(1)
-	t.poster.Post(msg, f)
 }
 
 // posted takes answers of the poster.

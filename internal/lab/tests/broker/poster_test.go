@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -70,6 +71,26 @@ func TestPoster_Outcomes(t *testing.T) {
 }
 
 // TestPoster_Close: all is answered, however much was not sent.
+// TestPoster_Later: what must go now overtakes what can wait.
+func TestPoster_Later(t *testing.T) {
+	t.Parallel()
+	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
+	msg := to(declare(t, c, nil))
+	const messages = 5000 // more than a channel has slots
+	box := newPostbox(messages + 1)
+	b := p.NewPoster(box.answer)
+	defer b.Close()
+	var written, before atomic.Int64
+	msg.Written = func() { written.Add(1) }
+	for i := range messages {
+		b.PostLater(msg, i)
+	}
+	msg.Written = func() { before.Store(written.Load()) }
+	b.Post(msg, messages)
+	<-box.done
+	require.Less(t, before.Load(), int64(messages-1000))
+}
+
 func TestPoster_Close(t *testing.T) {
 	t.Parallel()
 	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
