@@ -25,6 +25,7 @@ type flight struct {
 	carried *carried
 	sealed  amqp091.Publishing
 	to      *wheel.Turn // nil: it is delivered
+	shares  bool        // a channel with those to other destinations
 }
 
 // Deliver implements [wheel.Shell].
@@ -40,11 +41,15 @@ func (t *tenure) Deliver(m *wheel.Message) {
 		return
 	}
 	msg := t.session.Settler.Delivery(c.message)
-	if !t.answers[c.wheel.To] {
-		msg.Apart = c.wheel.To
+	to := c.wheel.To
+	f := &flight{carried: c, sealed: msg.Message, shares: t.answers[to] && t.sharing[to] < mostSharing}
+	if f.shares {
+		t.sharing[to]++
+	} else {
+		msg.Apart = to
 	}
 	t.flying.Add(1)
-	t.poster.Post(msg, &flight{carried: c, sealed: msg.Message})
+	t.poster.Post(msg, f)
 }
 
 // deliver takes the steps that it needs.
@@ -101,6 +106,11 @@ func (t *tenure) posted(answers []broker.Answer) {
 // land says what became of a message that was posted.
 func (t *tenure) land(now wheel.Now, f *flight, err error) {
 	c := f.carried
+	if f.shares {
+		if t.sharing[c.wheel.To]--; t.sharing[c.wheel.To] == 0 {
+			delete(t.sharing, c.wheel.To)
+		}
+	}
 	if errors.Is(err, broker.ErrReturned) && !t.over { // the topology may be gone, or this is its end
 		t.deliverAgain(f)
 		return
@@ -117,8 +127,14 @@ func (t *tenure) land(now wheel.Now, f *flight, err error) {
 	t.stored(now, c, err)
 }
 
-// mostAnswers is how many destinations are known to answer. Beyond that all prove it again.
-const mostAnswers = 10_000
+const (
+	// mostSharing is how many messages of a destination share the channel. If a quorum queue has 32 of one
+	// channel that it has not stored (quorum_commands_soft_limit), RabbitMQ soon stops reading that channel's
+	// connection, whoever its messages are for. More go over a channel of the destination's own.
+	mostSharing = 30
+	// mostAnswers is how many destinations are known to answer. Beyond that all prove it again.
+	mostAnswers = 10_000
+)
 
 // answered notes whether a destination answers. One that has not, or has refused a message, has a channel
 // of its own: see [broker.Publishing].

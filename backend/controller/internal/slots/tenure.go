@@ -36,6 +36,7 @@ type tenure struct {
 	publish context.Context         // until this ends
 	poster  *broker.Poster
 	answers map[string]bool // destinations that have taken a message
+	sharing map[string]int  // messages of each that share the channel
 	told    struct {
 		messages int
 		bytes    int64
@@ -61,7 +62,7 @@ var errClosing = errors.New("closing")
 func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
 		wheel: c.wheel, names: c.names, session: c.session, gate: c.gate, clock: c.clock,
-		queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, answers: map[string]bool{}, wake: make(chan struct{}, 1),
+		queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, answers: map[string]bool{}, sharing: map[string]int{}, wake: make(chan struct{}, 1),
 	}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
 	publish, abandon := context.WithCancel(context.Background())

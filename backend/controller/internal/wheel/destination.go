@@ -19,11 +19,9 @@ type destination struct {
 }
 
 const (
-	// mostFlying is how many messages of a destination are being delivered at a time. If a quorum queue
-	// has more than 32 of one channel that it has not stored (quorum_commands_soft_limit), RabbitMQ soon
-	// stops reading that channel's connection, whoever its messages are for. It is enough for 15,000 a
-	// second where a confirm takes 2 ms. fewFlying is for after it has refused one.
-	mostFlying, fewFlying = 30, 8
+	// mostFlying is how many messages of a destination are being delivered at a time: few enough that one
+	// that is silent takes nothing from others (see the shell). fewFlying is for after it has refused one.
+	mostFlying, fewFlying = 150, 8
 	// firstRefused and longestRefused are how long a destination pauses.
 	firstRefused, longestRefused = time.Second, 20 * time.Second
 	// silentFor is how long a destination may take to answer.
