@@ -87,6 +87,7 @@ type Machine struct {
 	failed   []Slot         // and to be counted again
 	ticketed map[Turn]bool  // marks are wanted: some message or change in hand is due in this turn
 	marks    int64          // that were written
+	heard    time.Duration  // when the latest of those was written that came back
 	waiting  waitingHeap
 	count    int64 // orders what waits for the same moment
 	unproven []*Message

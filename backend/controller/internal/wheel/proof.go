@@ -82,7 +82,7 @@ func (m *Machine) marked(msg *Message) {
 	v := msg.visit
 	for i, sent := range v.sent {
 		if sent.id == msg.Mark {
-			v.back, v.sent = sent, v.sent[i+1:]
+			v.back, v.sent, m.heard = sent, v.sent[i+1:], max(m.heard, sent.mono)
 			m.readUntil(v.slot, v.turn.Number)
 			v.ending = v.resting
 			return
@@ -111,7 +111,7 @@ func (m *Machine) makeRoom(now Now) {
 		}
 	}
 	m.unproven = slices.DeleteFunc(m.unproven, func(msg *Message) bool {
-		if !full(msg.visit) && !msg.visit.deaf(now) && !m.Full() && msg.age(now) < heldFor {
+		if !full(msg.visit) && !m.deaf(msg.visit) && !m.Full() && msg.age(now) < heldFor {
 			return false
 		}
 		m.move(now, msg)

@@ -116,7 +116,7 @@ func (m *Machine) turn(now Now) {
 	}
 	var over []*visit
 	for _, v := range m.order {
-		deaf := v.deaf(now) && !m.Full()
+		deaf := m.deaf(v)
 		quiet := v.ending || deaf || !v.resting && now.Mono-v.touched >= quietFor
 		if !v.open && v.opened && quiet && (v.inHand == len(v.aside) || deaf && v.inHand == len(v.aside)+v.changes) {
 			over = append(over, v)
@@ -201,8 +201,9 @@ func (m *Machine) resume(now Now, v *visit, t Turn) {
 // unread forgets what the marks of a visit have proved.
 func (v *visit) unread() { v.sent, v.back = nil, mark{} }
 
-// deaf reports whether nothing comes from a queue, not even a mark: somebody may have deleted it.
-func (v *visit) deaf(now Now) bool { return len(v.sent) > 0 && now.Mono-v.sent[0].mono > missedAfter }
+// deaf reports whether nothing comes from a queue, not even a mark, while much later ones have come from others:
+// somebody may have deleted it.
+func (m *Machine) deaf(v *visit) bool { return len(v.sent) > 0 && m.heard-v.sent[0].mono > missedAfter }
 
 // release ends a visit. Something may have come to its queue at the last moment.
 func (m *Machine) release(now Now, v *visit) {
@@ -349,7 +350,7 @@ func (m *Machine) found(now Now, s Slot, l *look, ready, consumers int, ok bool)
 func (m *Machine) renew(now Now) {
 	for _, v := range m.order {
 		idle := v.inHand == 0 && now.Mono-v.touched >= renewAfter
-		deaf := v.inHand == v.changes && v.deaf(now) && !m.Full()
+		deaf := v.inHand == v.changes && m.deaf(v)
 		if v.opened && v.slot != Intake && (idle || deaf) {
 			m.release(now, v)
 			m.visit(now, &visit{slot: v.slot, turn: v.turn, resting: v.resting, open: v.open})
