@@ -216,7 +216,7 @@ func (r *Runner) Run(ctx context.Context) {
 	for action, n := range r.Counts() {
 		counts = append(counts, action, n)
 	}
-	r.log.Info("no more messages are passed on", counts...)
+	r.log.Info("stopped; what was not passed on is back in the broker", counts...)
 }
 
 // Counts are how many messages were passed on, by what was done with them.

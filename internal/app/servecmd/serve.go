@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"log/slog"
 	"os"
 
 	"github.com/delayer-go/delayer"
@@ -81,6 +79,7 @@ func serve(ctx context.Context, cfg backend.Config, serves config, running *serv
 	if err != nil {
 		return err
 	}
+	running.Log.Info("connecting, and declaring what is missing")
 	d, err := backend.Open(ctx, cfg)
 	if err != nil {
 		return err
@@ -99,15 +98,7 @@ func serve(ctx context.Context, cfg backend.Config, serves config, running *serv
 		running.Log.Info("an exchange is served", "exchange", e.Name, "to", e.To, "allow", e.Allow)
 	}
 	r.Run(ctx)
-	running.Log.Info("what was not passed on is back in the broker", counted(r.Counts())...)
 	return nil
-}
-
-func counted(counts iter.Seq2[string, int64]) (attrs []any) {
-	for what, n := range counts {
-		attrs = append(attrs, slog.Int64(what, n))
-	}
-	return attrs
 }
 
 // readConfig reads the section serve of a file; without a file there is none.
