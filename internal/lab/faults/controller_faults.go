@@ -74,6 +74,9 @@ func pauseController(ctx context.Context, s *Scene) error {
 			return err
 		}
 		r.onClose = append(r.onClose, paused.end)
+		if err := s.wait(ctx, settle); err != nil { // or the other might be the one that leads
+			return err
+		}
 		if err := s.serveToTheEnd(r); err != nil {
 			return err
 		}

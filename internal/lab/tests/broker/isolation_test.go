@@ -232,7 +232,9 @@ func TestPublish_DeletedExchange(t *testing.T) {
 		}
 		require.NoError(t, c.Do(ctx, func(ch *amqp091.Channel) error { return ch.ExchangeDelete(exchange, false, waitForAnswer) }))
 		for range cap(lost) {
-			require.ErrorContains(t, <-lost, "404 NOT_FOUND - no exchange '"+exchange)
+			// In Khepri the bindings are gone a moment before the exchange, and a message may not be sent
+			// since others have lost the channel.
+			require.Regexp(t, "404 NOT_FOUND - no exchange '"+exchange+"|returned: 312 NO_ROUTE|: not sent: ", <-lost)
 		}
 		stop()
 	}
