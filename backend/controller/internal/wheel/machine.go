@@ -147,10 +147,11 @@ const (
 	// broker waits for two.
 	stoodStill = 5 * time.Second
 	// summonEvery is how often a leader makes sure that the intake delivers; missedAfter how long it
-	// waits. A candidate writes only so that a purge does not leave everybody waiting.
+	// waits. A candidate cannot know whether anybody leads: its summons may be lost, or was purged, or
+	// the intake was deleted and declared again. So it writes another, and looks whether it is consumed.
 	summonEvery      = time.Minute
 	missedAfter      = 20 * time.Second
-	summonEveryOther = 5 * time.Minute
+	summonEveryOther = 15 * time.Second
 	// stepped is by how much the broker's clock may disagree with what was known of it, and setBack how
 	// much later it may be than was known.
 	stepped = 10 * time.Second
@@ -545,6 +546,9 @@ func (m *Machine) summon(now Now) {
 	if now.Mono-m.summoned >= every {
 		m.summoned = now.Mono
 		m.shell.Summon()
+		if !m.leading {
+			m.shell.Count(Intake)
+		}
 	}
 }
 

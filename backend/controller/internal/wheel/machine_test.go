@@ -22,6 +22,7 @@ type table struct {
 	unknown  bool
 	withheld bool  // marks do not come back
 	deaf     *Slot // those to this slot do not
+	lost     bool  // nor do summonses
 	steps    brokertime.Steps
 
 	full      map[Slot]int // what Count answers
@@ -150,16 +151,20 @@ func (b *table) Mark(s Slot, id MarkID) {
 	}
 }
 func (b *table) Summon() {
+	if b.lost {
+		return
+	}
 	b.pending = append(b.pending, func() { b.comes(Intake, &Message{Kind: Summons}) })
 }
 func (b *table) Surrender(why string) { b.why = why }
 
 func TestMachine_LeadsOnceItGetsSomething(t *testing.T) {
 	b := newTable(t)
-	b.pending = nil // the summons goes to another
+	b.pending, b.lost = nil, true // it goes to another
 	b.pass(50 * time.Second)
 	require.False(t, b.m.Leads())
 	require.Len(t, b.consumed, 1)
+	require.Empty(t, b.why)
 	b.comes(Intake, &Message{Kind: Summons})
 	b.pass(time.Second)
 	require.True(t, b.m.Leads())
@@ -168,6 +173,26 @@ func TestMachine_LeadsOnceItGetsSomething(t *testing.T) {
 	b.comes(Intake, &Message{Kind: Summons})
 	b.pass(time.Second)
 	require.Equal(t, []uint64{1}, b.acked[Intake], "one is enough")
+}
+
+// TestMachine_SummonsAgain: its summons is lost, and nobody leads.
+func TestMachine_SummonsAgain(t *testing.T) {
+	b := newTable(t)
+	b.pending, b.lost = nil, true
+	b.pass(time.Second)
+	b.lost = false
+	b.pass(summonEveryOther)
+	require.True(t, b.m.Leads())
+}
+
+// TestMachine_IntakeForgotten: the broker has moved the consumer of a candidate to a queue that was
+// declared again, without telling it.
+func TestMachine_IntakeForgotten(t *testing.T) {
+	b := newTable(t)
+	b.pending, b.lost = nil, true
+	delete(b.consumed, Intake)
+	b.pass(2 * summonEveryOther)
+	require.Contains(t, b.why, "the intake")
 }
 
 func TestMachine_Delivers(t *testing.T) {

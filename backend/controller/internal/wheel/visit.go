@@ -316,6 +316,12 @@ func (m *Machine) Counted(now Now, s Slot, ready, consumers int, ok bool) {
 		return
 	}
 	m.at(now)
+	if s == Intake {
+		if ok && consumers == 0 { // see renewAfter
+			m.surrender("the broker has forgotten the consumer of the intake")
+		}
+		return
+	}
 	l := m.asked[s]
 	delete(m.asked, s)
 	switch v := m.visits[s]; {
