@@ -265,6 +265,10 @@ func (m *Machine) move(now Now, msg *Message) {
 		return
 	}
 	to, within := m.cfg.Wheel.PlaceOf(now, msg.Due)
+	if v := msg.visit; m.cfg.Wheel.Slot(to) == v.slot && to != v.turn {
+		v.ending, v.aside = true, append(v.aside, msg) // it would come again at once
+		return
+	}
 	msg.to, msg.moving = to, true
 	m.shell.Move(msg, to, within)
 }

@@ -367,6 +367,26 @@ func TestMachine_FindsWhatWasLeft(t *testing.T) {
 	require.Equal(t, []uint64{1}, slices.DeleteFunc(b.acked[slot], func(tag uint64) bool { return tag > 2 }))
 }
 
+// TestMachine_OfTheNextTurn: a message of the slot's next turn comes to who still consumes it for this
+// one. It must not go back to the end of that queue, to come again at once.
+func TestMachine_OfTheNextTurn(t *testing.T) {
+	b := leading(t)
+	w := Default()
+	turn := w.at(1, b.shows())
+	b.pass(w.closes(turn).Sub(b.shows()) - time.Second)
+	busy, _ := b.in("busy", 3*time.Second)
+	b.comes(w.Slot(turn), busy)
+	b.pass(1500 * time.Millisecond)
+	next, slot := b.in("next", w[1].Reach)
+	require.Equal(t, w.Slot(turn), slot)
+	b.comes(slot, next)
+	b.pass(time.Second)
+	require.Empty(t, b.moved)
+	b.pass(5 * time.Second)
+	require.Len(t, b.delivered, 1)
+	require.Zero(t, b.consumed[slot], "it is left alone until its turn")
+}
+
 // TestMachine_LooksAgain: what comes while a slot is counted is not in that count.
 func TestMachine_LooksAgain(t *testing.T) {
 	b := leading(t)
