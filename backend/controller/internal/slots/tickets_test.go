@@ -12,7 +12,7 @@ import (
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 )
 
-var ourTickets = newTickets("/", "delayer", "80x3s")
+var ourTickets = newTickets("/", "delayer", "52x4s")
 
 func TestTickets_RoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -37,8 +37,8 @@ func TestTickets_RefuseOthers(t *testing.T) {
 		text delayer.Ticket
 		why  error
 	}{
-		"another vhost":  {newTickets("other", "delayer", "80x3s").write(good), errVhost},
-		"another prefix": {newTickets("/", "other", "80x3s").write(good), errPrefix},
+		"another vhost":  {newTickets("other", "delayer", "52x4s").write(good), errVhost},
+		"another prefix": {newTickets("/", "other", "52x4s").write(good), errPrefix},
 		"another wheel":  {newTickets("/", "delayer", "64x3s").write(good), errWheel},
 		"the old form":   {"d1.AAAA", errOld},
 		"nothing":        {"", errDamaged},

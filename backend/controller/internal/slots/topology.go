@@ -16,7 +16,7 @@ import (
 // names are those of the broker's objects:
 //
 //	<prefix>.controller                  the marker that holds the configuration
-//	<prefix>.controller.wait.seconds.05  the queue of a slot
+//	<prefix>.controller.wait.4s.05  the queue of a slot
 //	<prefix>.controller.enter.slots      the exchange in front of all slots
 //	<prefix>.controller.intake           the queue of what has no slot yet; who consumes it leads
 //	<prefix>.controller.enter            the exchange in front of it
@@ -27,7 +27,7 @@ import (
 //
 // Of several shards each has slots and an intake of its own, and its number is in their names:
 //
-//	<prefix>.controller.2.wait.seconds.05
+//	<prefix>.controller.2.wait.4s.05
 //	<prefix>.controller.2.intake
 //	<prefix>.controller.2.enter
 //	<prefix>.controller.2.candidates

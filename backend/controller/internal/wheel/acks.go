@@ -24,7 +24,7 @@ type finished struct {
 }
 
 const (
-	ackWithin = 4 * time.Second // longer than a slot of seconds lasts: there prefixes suffice
+	ackWithin = 5 * time.Second // longer than a slot of seconds lasts: there prefixes suffice
 	ackSoon   = 250 * time.Millisecond
 	ackFew    = 256
 	ackPause  = 2 * time.Millisecond // more may be done meanwhile

@@ -210,22 +210,22 @@ func TestMachine_Delivers(t *testing.T) {
 
 func TestMachine_MovesDown(t *testing.T) {
 	b := leading(t)
-	msg, slot := b.in("m", time.Hour)
+	msg, slot := b.in("m", 30*time.Minute)
 	require.Equal(t, 1, slot.Level)
-	b.pass(59 * time.Minute)
+	b.pass(29*time.Minute + 30*time.Second)
 	require.Positive(t, b.consumed[slot])
 	b.comes(slot, msg)
 	b.pass(time.Second)
 	require.Empty(t, b.moved, "memory can hold all of that slot")
 
-	far, hours := b.in("far", 20*time.Hour)
-	b.pass(19*time.Hour + 10*time.Minute)
+	far, hours := b.in("far", 15*time.Hour)
+	b.pass(13 * time.Hour)
 	b.full[hours] = 5000
 	b.pass(5 * time.Minute)
 	require.Positive(t, b.consumed[hours], "%v", b.shows())
 	b.comes(hours, far)
 	b.pass(time.Second)
-	require.Equal(t, []string{"far to minutes"}, b.moved)
+	require.Equal(t, []string{"far to 20m"}, b.moved)
 	require.Equal(t, []uint64{1}, b.acked[hours])
 }
 
@@ -286,7 +286,7 @@ func TestMachine_Postpone(t *testing.T) {
 	b.comes(slot, &Message{Kind: Change, ID: "n", Due: first, Next: at(2 * time.Hour)})
 	b.comes(slot, msg)
 	b.pass(10 * time.Second)
-	require.Equal(t, []string{"n to minutes"}, b.moved)
+	require.Equal(t, []string{"n to 20m"}, b.moved)
 	require.Equal(t, Stamp{Due: at(time.Hour), Ticket: true, Then: []Due{at(2 * time.Hour)}}, msg.Stamp())
 }
 
@@ -340,7 +340,7 @@ func TestMachine_DestinationsThatRefuse(t *testing.T) {
 	next.To = "silent"
 	b.comes(slot, next)
 	b.pass(time.Second)
-	require.Equal(t, "next to seconds", b.moved[len(b.moved)-1], "it does not wait in memory")
+	require.Equal(t, "next to 4s", b.moved[len(b.moved)-1], "it does not wait in memory")
 }
 
 func TestMachine_FindsWhatWasLeft(t *testing.T) {
@@ -349,7 +349,7 @@ func TestMachine_FindsWhatWasLeft(t *testing.T) {
 	old.Ticket = true
 	b.full[slot] = 2
 	b.pending = nil
-	b.mono += 150 * time.Second // nobody led
+	b.mono += 118 * time.Second // nobody led
 	b.pending = nil
 	b.m = New(Config{Wheel: Default(), Tenure: "me", Budget: 64 << 20}, b, b.now())
 	b.withheld = true
@@ -408,8 +408,8 @@ func TestMachine_PostponedBetweenTurns(t *testing.T) {
 	b := leading(t)
 	old, slot := b.in("old", 3*time.Minute)
 	old.Ticket = true
-	next := Due{At: old.Due.At + (96 * time.Minute).Milliseconds(), Since: old.Due.Since}
-	b.pass(40 * time.Minute)
+	next := Due{At: old.Due.At + (34 * time.Minute).Milliseconds(), Since: old.Due.Since}
+	b.pass(10 * time.Minute)
 	b.full[slot], b.withheld = 2, true
 	b.m.look(slot, false)
 	b.pass(time.Second)
@@ -418,7 +418,7 @@ func TestMachine_PostponedBetweenTurns(t *testing.T) {
 	b.comes(slot, old)
 	b.full[slot], b.withheld = 0, false
 	b.pass(5 * time.Second)
-	require.Equal(t, []string{"old to minutes"}, b.moved)
+	require.Equal(t, []string{"old to 1m"}, b.moved)
 	b.pass(5 * time.Minute)
 	require.Empty(t, b.m.changes)
 	require.Zero(t, b.consumed[slot])

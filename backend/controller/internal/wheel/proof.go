@@ -56,16 +56,14 @@ func (m *Machine) mark(now Now, v *visit) {
 	if !v.ticketed && !sought || !v.opened || v.slot == Intake || m.frozen {
 		return
 	}
-	begin := m.cfg.Wheel.begin(v.turn)
 	wanted := last.id == MarkID{}
 	if v.slot.Level == 0 && !v.resting {
-		first := begin.Add(-markFirst)
-		for _, at := range [...]time.Time{first, begin} {
-			if !now.Clock.Earliest.Before(at) {
-				wanted = last.at.Before(at)
-			}
+		wanted = false
+		enough := m.cfg.Wheel.end(v.turn).Add(-MarkedBefore)
+		at := m.cfg.Wheel.begin(v.turn).Add(-markEvery)
+		for more := true; more && !now.Clock.Earliest.Before(at); at = at.Add(markEvery) {
+			wanted, more = last.at.Before(at), at.Before(enough)
 		}
-		wanted = wanted && !now.Clock.Earliest.Before(first)
 	}
 	lost := len(v.sent) > 0 && now.Mono-max(last.mono, v.touched) > markAgain // a purge took it, or it was not written
 	if !wanted && !lost && !sought {

@@ -44,7 +44,7 @@ var noTurn = Turn{Level: -1}
 const (
 	// mostOfTurn is how many messages of a slot are in hand at a time in its turn, by level; where they
 	// are large, fewer.
-	mostOfSeconds, mostOfMinutes, mostOfOthers = 32000, 8192, 1024
+	mostOfSeconds, mostOfMinutes, mostOfOthers = 48000, 8192, 1024
 	// mostAtRest is how many of a slot that is looked at between its turns, and of the intake.
 	mostAtRest = 32
 	// mostUnknown is how many while the size of messages is unknown.
@@ -60,9 +60,9 @@ const (
 	renewAfter = 2 * time.Minute
 	// markAgain is how long a mark is waited for while nothing else comes.
 	markAgain = 2 * time.Second
-	// markFirst is how long before a turn of seconds its first mark is written. The second follows with
-	// the turn. See MarkedBefore.
-	markFirst = 1500 * time.Millisecond
+	// markEvery is how long before a turn of seconds its first mark is written, and how soon each of the
+	// next follows, until one is enough for the end of the turn. See MarkedBefore.
+	markEvery = 1500 * time.Millisecond
 )
 
 // prefetchFor is how many messages of a visit may be in hand.

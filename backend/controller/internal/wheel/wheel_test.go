@@ -12,7 +12,7 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func TestWheel_Default(t *testing.T) {
 	w := Default()
-	require.Len(t, w.Slots(), 252)
+	require.Len(t, w.Slots(), 119)
 	for i, l := range w {
 		require.GreaterOrEqual(t, l.linger(), 80*time.Second, "%s: what a process wrote that is gone may come late", l.Name)
 		require.Less(t, l.Lead+l.Width+l.linger(), time.Duration(l.Slots)*l.Width, "%s: consumed for one turn at a time", l.Name)
@@ -38,24 +38,26 @@ func TestWheel_Place(t *testing.T) {
 		{-time.Hour, 0, 0},
 		{0, 0, 0},
 		{time.Millisecond, 0, 0},
-		{2999 * time.Millisecond, 0, 0},
-		{3 * time.Second, 0, 3 * time.Second},
-		{150 * time.Second, 0, 150 * time.Second},
-		{150*time.Second + time.Millisecond, 1, 2 * time.Minute},
-		{75 * time.Minute, 1, 75 * time.Minute},
-		{76 * time.Minute, 2, time.Hour},
-		{27 * time.Hour, 2, 27 * time.Hour},
-		{36 * time.Hour, 3, 36 * time.Hour},
-		{30 * 24 * time.Hour, 3, 29*24*time.Hour + 12*time.Hour},
+		{3999 * time.Millisecond, 0, 0},
+		{4 * time.Second, 0, 4 * time.Second},
+		{122 * time.Second, 0, 2 * time.Minute},
+		{122*time.Second + time.Millisecond, 1, 2 * time.Minute},
+		{31 * time.Minute, 1, 31 * time.Minute},
+		{32 * time.Minute, 2, 20 * time.Minute},
+		{155 * time.Minute, 2, 140 * time.Minute},
+		{3 * time.Hour, 3, 2 * time.Hour},
+		{17*time.Hour + 30*time.Minute, 3, 16 * time.Hour},
+		{36 * time.Hour, 4, 36 * time.Hour},
+		{6 * 24 * time.Hour, 4, 6 * 24 * time.Hour},
 	} {
 		to := w.Place(noon, noon.Add(c.delay))
 		require.Equal(t, c.level, to.Level, c.delay)
 		require.Equal(t, noon.Add(c.begin).UnixMilli(), w.begin(to).UnixMilli(), c.delay)
 	}
 	far := w.Place(noon, time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC))
-	require.Equal(t, w.at(4, noon.Add(300*24*time.Hour)), far, "it goes round the last level again")
+	require.Equal(t, w.at(4, noon.Add(6*24*time.Hour)), far, "it goes round the last level again")
 	early := w.Place(time.UnixMilli(-1), time.UnixMilli(-1))
-	require.Equal(t, Slot{0, 79}, w.Slot(early), "also before 1970")
+	require.Equal(t, Slot{0, 51}, w.Slot(early), "also before 1970")
 }
 
 func TestWheel_NoTurnIsMissedOrMixed(t *testing.T) {
@@ -76,7 +78,7 @@ func TestWheel_NoTurnIsMissedOrMixed(t *testing.T) {
 		require.True(t, w.WriteBy(turn).After(noon))
 		require.Equal(t, again, w.Upcoming(w.Slot(turn), noon))
 	}
-	require.Equal(t, w.at(0, noon.Add(7*time.Second)), w.Upcoming(w.Slot(w.at(0, noon.Add(7*time.Second))), noon))
+	require.Equal(t, w.at(0, noon.Add(11*time.Second)), w.Upcoming(w.Slot(w.at(0, noon.Add(11*time.Second))), noon))
 }
 
 func TestWheel_OpenWithAnUncertainTime(t *testing.T) {

@@ -109,7 +109,7 @@ func TestPolicies_DelayedRetry(t *testing.T) {
 	for _, p := range problems {
 		found += p.String() + "\n"
 	}
-	for _, name := range []string{"intake", "wait.seconds.00"} {
+	for _, name := range []string{"intake", "wait.4s.00"} {
 		require.Contains(t, found, `queue "`+cfg.Prefix+`.controller.`+name+`": `+want)
 	}
 	require.Contains(t, found, `queue "`+cfg.Prefix+`.unroutable": `+want)

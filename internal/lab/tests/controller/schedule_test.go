@@ -124,8 +124,8 @@ func slotsSchedule(t *testing.T, w *workbench) {
 	require.ErrorIs(t, idle.Cancel(t.Context(), p.tickets["kept 0"]), delayer.ErrTooLate, "it was delivered")
 	lost, err := idle.Schedule(t.Context(), "", queue, 20*24*time.Hour, amqp091.Publishing{})
 	require.NoError(t, err)
-	for i := range 32 {
-		_, err = w.Ch.QueuePurge(fmt.Sprintf("%s.controller.wait.days.%02d", w.opts.Prefix, i), false)
+	for i := range days.slots {
+		_, err = w.Ch.QueuePurge(days.queue(w.opts.Prefix, i), false)
 		require.NoError(t, err)
 	}
 	require.NoError(t, idle.Cancel(t.Context(), lost), "a message that does not exist")

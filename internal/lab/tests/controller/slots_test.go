@@ -27,11 +27,11 @@ type ring struct {
 }
 
 var (
-	seconds = ring{"seconds", 80, 3 * time.Second}
-	minutes = ring{"minutes", 96, time.Minute}
-	hours   = ring{"hours", 32, time.Hour}
-	days    = ring{"days", 32, 24 * time.Hour}
-	months  = ring{"months", 12, 30 * 24 * time.Hour}
+	seconds  = ring{"4s", 52, 4 * time.Second}
+	minutes  = ring{"1m", 34, time.Minute}
+	twenties = ring{"20m", 9, 20 * time.Minute}
+	hours    = ring{"2h", 10, 2 * time.Hour}
+	days     = ring{"12h", 14, 12 * time.Hour}
 )
 
 // index is of the slot that serves after this time.
@@ -54,7 +54,7 @@ func slots(t *testing.T) (w *workbench, cfg backend.Config) {
 	cfg.Management, cfg.Declare = rabbittest.Broker(t).Management(), delayer.Off
 	all, err := backend.Topology(cfg)
 	require.NoError(t, err)
-	const rings = "slots=80x3s+96x1m0s+32x1h0m0s+32x24h0m0s+12x720h0m0s,"
+	const rings = "slots=52x4s+34x1m0s+9x20m0s+10x2h0m0s+14x12h0m0s,"
 	require.Contains(t, fmt.Sprint(all), rings, "the rings above are the wheel's")
 	_, err = backend.Apply(t.Context(), cfg)
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func slots(t *testing.T) (w *workbench, cfg backend.Config) {
 	return w, cfg
 }
 
-// TestSlots declares the slots once for all: there are 252.
+// TestSlots declares the slots once for all: there are 119.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	w, cfg := slots(t)
@@ -188,14 +188,15 @@ func slotsStragglers(t *testing.T, w *workbench) {
 		require.Equal(t, "straggler", rabbittest.Next(w, got).MessageId)
 	}
 	arrives(w.slot(seconds, -15*time.Second))
-	arrives(w.slot(minutes, -15*time.Minute))
-	arrives(w.slot(hours, -3*time.Hour))
+	arrives(w.slot(minutes, -time.Minute))
+	arrives(w.slot(twenties, -4*time.Minute))
+	arrives(w.slot(hours, -20*time.Minute))
 	require.NoError(t, d.Close())
 
 	// Nobody ran for longer than slots are consumed after their turns. The next controller counts what is
 	// in them: each has its message by then, and the broker has noticed that the last consumer is gone.
 	for _, slot := range []string{
-		w.slot(seconds, -time.Minute), w.slot(minutes, -50*time.Minute), w.slot(days, -20*24*time.Hour),
+		w.slot(seconds, -time.Minute), w.slot(minutes, -10*time.Minute), w.slot(days, -3*24*time.Hour),
 	} {
 		w.Publish("", slot, stamped)
 		w.holds(slot, 1)
@@ -223,7 +224,7 @@ func slotsStragglersInASlowSlot(t *testing.T, w *workbench) {
 	overdue := w.stamped(d, queue)
 	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
 	require.NoError(t, d.Close())
-	slot := w.slot(minutes, -45*time.Minute)
+	slot := w.slot(minutes, -10*time.Minute)
 	w.Publish("", slot, overdue)
 	w.holds(slot, 1)
 	_, err := b.Ctl(t.Context(), "eval", fmt.Sprintf(
@@ -310,10 +311,9 @@ func slotsAreDeletedOrPurged(t *testing.T, w *workbench) {
 		w.publish(d, queue, a, fmt.Sprint(i), time.Duration(i+1)*time.Second)
 	}
 	w.settle(got, a)
-	for i := range months.slots { // nobody consumes these yet
-		_, err := w.Ch.QueueDelete(months.queue(w.opts.Prefix, i), false, false, false)
-		require.NoError(t, err)
-	}
+	// Nobody consumes this one yet.
+	_, err := w.Ch.QueueDelete(w.slot(days, 6*24*time.Hour), false, false, false)
+	require.NoError(t, err)
 	require.NoError(t, d.Publish(t.Context(), "", queue, 200*24*time.Hour, amqp091.Publishing{}), "it is returned, and published again")
 	require.NoError(t, d.Close())
 }
@@ -340,7 +340,7 @@ func slotsAreFull(t *testing.T, w *workbench) {
 	}
 	d := w.slots(delayer.On)
 	queue := w.queue()
-	clearPolicy := w.policy(b, "months", `{"max-length":1}`)
+	clearPolicy := w.policy(b, days.level, `{"max-length":1}`)
 	publish := func() error { return d.Publish(t.Context(), "", queue, 200*24*time.Hour, amqp091.Publishing{}) }
 	var err error
 	taken := 0
@@ -354,8 +354,7 @@ func slotsAreFull(t *testing.T, w *workbench) {
 	require.ErrorIs(t, err, delayer.ErrRefused)
 	require.NoError(t, clearPolicy())
 	require.Eventually(t, func() bool { return publish() == nil }, patience, 100*time.Millisecond)
-	month := (time.Now().Add(200*24*time.Hour).UnixMilli() / (30 * 24 * time.Hour).Milliseconds()) % 12
-	w.holds(fmt.Sprintf("%s.controller.wait.months.%02d", w.opts.Prefix, month), taken+1)
+	w.holds(w.slot(days, 6*24*time.Hour), taken+1)
 	require.NoError(t, d.Close())
 }
 
@@ -366,7 +365,7 @@ func slotsExpireUnderAPolicy(t *testing.T, w *workbench) {
 		rabbittest.Skipf(t, "needs rabbitmqctl to set a policy")
 	}
 	d := w.slots(delayer.On)
-	clearPolicy := w.policy(b, "seconds", `{"message-ttl":500}`)
+	clearPolicy := w.policy(b, seconds.level, `{"message-ttl":500}`)
 	queue := w.queue()
 	p := w.planner(d, queue)
 	for i := range 10 {
