@@ -25,8 +25,8 @@
 //
 // # How a message waits in slots
 //
-// With wheel: slots each queue is for a stretch of time: 3 seconds, a minute, an hour, a day or 30
-// days. Publish puts a message into the slot of its due time, by the broker's clock. Shortly before
+// With wheel: slots each queue is for a stretch of time: 4 seconds, a minute, 20 minutes, 2 hours
+// or 12. Publish puts a message into the slot of its due time, by the broker's clock. Shortly before
 // that time a controller consumes the slot. It holds the messages unacknowledged and publishes each
 // when it is due. A message of a longer slot that is not due within two and a half minutes, or of a
 // minute with more messages than memory holds, first goes down to a shorter slot. Nothing expires,
@@ -37,14 +37,14 @@
 // has lost everything, and the next leads. A controller that stood still publishes nothing before its
 // channels have answered. So a message arrives twice only if the leader dies, loses a channel or is
 // stopped after its publish and before its acknowledgement, which follows within a quarter of a second,
-// or within four where there are many.
+// or within five where there are many.
 //
-// A slot is consumed for a while after its time (87 seconds to a month, by level). Who writes a
+// A slot is consumed for a while after its time (82 seconds to 12 hours, by level). Who writes a
 // message as late as that, because a process or the network stood still, finds a consumer there. A
 // message that could not be written in time, because the broker blocked publishers, gets another
 // slot. If it was written, and confirmed when its slot may have been closed, Publish returns ErrUnknown:
-// it is stored, and comes at the latest when the slot has its next turn, after 4 minutes, 96 minutes,
-// 32 hours, 32 days or 360 days. What lies in a slot at other times, because no controller ran, is
+// it is stored, and comes at the latest when the slot has its next turn, after 208 seconds, 34 minutes,
+// 3 hours, 20 hours or 7 days. What lies in a slot at other times, because no controller ran, is
 // looked for when one begins to lead.
 //
 // Due times in slots are by the broker's clock. Publisher and controller learn that clock and its

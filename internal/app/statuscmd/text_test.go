@@ -165,19 +165,19 @@ func TestPage_Due(t *testing.T) {
 	}
 	waiting := 1000
 	one := status.Backend{Waiting: &waiting, Due: []status.Due{
-		at(12, 22, 11, 57, 2*time.Second, 1), at(12, 22, 11, 59, 2*time.Second, 2), at(12, 22, 12, 0, time.Minute, 100), at(12, 22, 13, 0, time.Hour, 10),
-		at(12, 23, 1, 0, time.Hour, 10), at(12, 24, 0, 0, 24*time.Hour, 10), at(12, 26, 0, 0, 720*time.Hour, 20), at(13, 25, 0, 0, 720*time.Hour, 20),
+		at(12, 22, 11, 57, 2*time.Second, 1), at(12, 22, 11, 59, 2*time.Second, 2), at(12, 22, 12, 0, time.Minute, 100), at(12, 22, 12, 40, 20*time.Minute, 10),
+		at(12, 22, 22, 0, 2*time.Hour, 10), at(12, 24, 0, 0, 12*time.Hour, 10), at(12, 31, 12, 0, 12*time.Hour, 20), at(13, 2, 0, 0, 12*time.Hour, 20),
 	}}
 	var b strings.Builder
 	view{width: 60, now: now}.due(&b, one)
-	require.Equal(t, `DUE                           MESSAGES  
-overdue, for 3m 5s                   3  #
-12:00                              100  ###################
-13:00 to 14:00                      10  #
-Dec 23 01:00 to 02:00               10  #
-Dec 24                              10  #
-Dec 26 to Jan 25 2027               20  ###
-Jan 25 2027 to Feb 24 2027          20  ###
+	require.Equal(t, `DUE                                 MESSAGES  
+overdue, for 3m 5s                         3  #
+12:00                                    100  #############
+12:40 to 13:00                            10  #
+22:00 to Dec 23 00:00                     10  #
+Dec 24 00:00 to 12:00                     10  #
+Dec 31 12:00 to Jan 1 2027 00:00          20  ##
+Jan 2 2027 00:00 to 12:00                 20  ##
 `, b.String())
 	b.Reset()
 	view{width: 60, now: now}.due(&b, status.Backend{Due: []status.Due{}})
@@ -187,5 +187,5 @@ Jan 25 2027 to Feb 24 2027          20  ###
 	require.Equal(t, " (also under this prefix): at most 1 message waits", title(one))
 	waiting = 0
 	require.Equal(t, " (also under this prefix): 0 messages wait", title(one))
-	require.Equal(t, "Dec 24 01:00 to Dec 25 01:00", dueSpan(one.Due[5], now.In(time.FixedZone("CET", 3600))))
+	require.Equal(t, "Dec 24 01:00 to 13:00", dueSpan(one.Due[5], now.In(time.FixedZone("CET", 3600))))
 }

@@ -17,9 +17,9 @@ func TestNames_OneShardIsNotNamed(t *testing.T) {
 	one, two := New("p", 1, 0).names, New("p", 2, 0).names
 	two.shard = 1
 	slot := wheel.Slot{Level: 1, Index: 7}
-	require.Equal(t, []string{"p.controller.wait.minutes.07", "~d:slot:minutes-07", "p.controller.intake", "p.controller.enter"},
+	require.Equal(t, []string{"p.controller.wait.1m.07", "~d:slot:1m-07", "p.controller.intake", "p.controller.enter"},
 		[]string{one.queue(slot), one.slotKey(slot), one.queue(wheel.Intake), one.enter()})
-	require.Equal(t, []string{"p.controller.1.wait.minutes.07", "~d:slot-1:minutes-07", "p.controller.1.intake", "p.controller.1.enter"},
+	require.Equal(t, []string{"p.controller.1.wait.1m.07", "~d:slot-1:1m-07", "p.controller.1.intake", "p.controller.1.enter"},
 		[]string{two.queue(slot), two.slotKey(slot), two.queue(wheel.Intake), two.enter()})
 	for _, shared := range []func(names) string{names.marker, names.enterSlots, names.clock, names.steps} {
 		require.Equal(t, shared(one), shared(two))
