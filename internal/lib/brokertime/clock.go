@@ -5,7 +5,8 @@
 // broker's clock showed a certain second at some moment between sending and receiving, which bounds
 // the offset of that clock to our monotonic one. A question that arrives just when a second is
 // full halves the interval. So the first answer gives a second, about ten more a millisecond. After
-// that a few questions every five seconds make up for drift.
+// that a few questions every five seconds make up for drift, or every fifteen while nobody needs the time
+// ([Clock.Use]).
 //
 // What is promised: the broker's clock shows a time between the two that Read returns, if neither
 // clock drifts by more than 200 ppm. Whether this machine's wall clock is right does not matter. While
@@ -28,6 +29,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -57,7 +59,8 @@ type Clock struct {
 	cfg     Config
 	wire    wire
 	instant func() Instant
-	wake    chan struct{} // buffered: the time is wanted, and not known
+	wake    chan struct{} // buffered: the time is wanted, and not known, or not well
+	used    atomic.Int64  // when it was last needed, by instant
 
 	mu       sync.Mutex
 	estimate estimate
@@ -70,7 +73,33 @@ func New(cfg Config) *Clock { return newClock(cfg, newShared(cfg)) }
 func newClock(cfg Config, w wire) *Clock {
 	epoch := time.Now()
 	instant := func() Instant { return InstantAt(time.Now(), epoch) }
-	return &Clock{cfg: cfg, wire: w, instant: instant, wake: make(chan struct{}, 1)}
+	c := &Clock{cfg: cfg, wire: w, instant: instant, wake: make(chan struct{}, 1)}
+	c.used.Store(int64(-usedFor))
+	return c
+}
+
+// usedFor is how long the time is kept well known after it was needed.
+const usedFor = time.Minute
+
+// Use says that somebody needs the time now, and may do so soon again: for a minute questions are asked
+// more often. It is safe for concurrent use.
+func (c *Clock) Use() {
+	now := c.instant().Mono
+	last := time.Duration(c.used.Load())
+	if now-last < time.Second {
+		return
+	}
+	c.used.Store(int64(now))
+	if now-last >= usedFor {
+		c.wakeUp()
+	}
+}
+
+func (c *Clock) wakeUp() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
 }
 
 // A Reading is what is known of the broker's clock at a moment.
@@ -93,10 +122,7 @@ func (c *Clock) Read() (r Reading, ok bool) {
 	now := c.instant()
 	b, ok := c.estimate.now(now)
 	if !ok {
-		select {
-		case c.wake <- struct{}{}:
-		default:
-		}
+		c.wakeUp()
 		return r, false
 	}
 	shown := func(offset time.Duration) time.Time { return time.Unix(0, int64(now.Mono+offset)) }
@@ -257,6 +283,9 @@ func (c *Clock) wait(ctx context.Context, failed bool) bool {
 func (c *Clock) pause() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.instant()
-	return c.estimate.next(now) - now.Mono
+	now, pause := c.instant(), longRest
+	if now.Mono-time.Duration(c.used.Load()) < usedFor {
+		pause = rest
+	}
+	return c.estimate.next(now, pause) - now.Mono
 }

@@ -29,6 +29,13 @@ func (c *clock) now() wheel.Now {
 	return now
 }
 
+// used says that there are messages: for a while the time is kept well known.
+func (c *clock) used() {
+	if known := c.broker.Load(); known != nil {
+		known.Use()
+	}
+}
+
 const lookAgain = 50 * time.Millisecond
 
 // until is how long after now a time is, and when now was. What passes between two readings of the time
@@ -41,6 +48,7 @@ func until(due time.Time, now wheel.Now) (left time.Duration, at time.Time) {
 
 // wait returns once the broker's time is known, or ctx ends: then it is not.
 func (c *clock) wait(ctx context.Context) wheel.Now {
+	c.used()
 	for {
 		now := c.now()
 		if now.Known {
@@ -63,6 +71,7 @@ const (
 
 // waitBriefly is wait for one of many messages.
 func (c *clock) waitBriefly(ctx context.Context) wheel.Now {
+	c.used()
 	now := c.now()
 	vain := time.Duration(c.vain.Load())
 	if now.Known || vain != 0 && now.Mono-vain < notAgainFor {

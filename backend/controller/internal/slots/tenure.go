@@ -148,6 +148,9 @@ func (t *tenure) weigh() {
 	if t.over {
 		messages, bytes = 0, 0
 	}
+	if messages > 1 { // one is the summons
+		t.clock.used()
+	}
 	t.gate.Set(t.over || !t.machine.Full())
 	if held := t.session.Observer.Held; held != nil && messages != t.told.messages {
 		held(delayer.HeldEvent{Backend: t.session.Backend, Messages: messages - t.told.messages, Bytes: int(bytes - t.told.bytes)})
