@@ -129,7 +129,9 @@ func (e *Engine) connect(ctx context.Context) error {
 func (e *Engine) start() {
 	e.closing, e.stop = context.WithCancel(context.Background())
 	e.running.Go(func() { e.keeper.Run(e.closing) })
-	e.mover = e.startMover()
+	if e.mover = e.startMover(); e.mover == nil {
+		e.keeper.Expect(0) // otherwise the one that is at work looks for all
+	}
 	if e.policies != nil {
 		e.running.Go(func() { e.policies.Run(e.closing, e.keeper.Busy) })
 	}

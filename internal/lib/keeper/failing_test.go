@@ -37,6 +37,7 @@ func logged(t *testing.T, test func(t *testing.T, k *Keeper, o *fakeBroker, line
 		o := &fakeBroker{}
 		k := New(Config{Backend: "test", Log: log, Objects: o, Topology: topology.Plan{Queues: []topology.Queue{{Name: "q"}}}})
 		require.NoError(t, k.Open(t.Context()))
+		k.Expect(0)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); k.Run(ctx) }()

@@ -118,7 +118,6 @@ func every(p topology.Plan) time.Duration {
 
 // Open declares the topology for the first time.
 func (k *Keeper) Open(ctx context.Context) error {
-	k.Expect(0)
 	k.declared = time.Now()
 	return k.Declare(ctx, k.cfg.Topology)
 }

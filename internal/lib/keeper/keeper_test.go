@@ -116,6 +116,7 @@ func keptOf(t *testing.T, queues int, test func(t *testing.T, k *Keeper, o *fake
 			Topology: topology.Plan{Queues: slices.Repeat([]topology.Queue{{Name: "q"}}, queues)},
 		})
 		require.NoError(t, k.Open(t.Context()))
+		k.Expect(0)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); k.Run(ctx) }()

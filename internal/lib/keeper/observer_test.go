@@ -26,6 +26,7 @@ func TestKeeper_Observer(t *testing.T) {
 			},
 		})
 		require.NoError(t, k.Open(t.Context()))
+		k.Expect(0)
 		require.NoError(t, k.Ensure(t.Context()))
 		require.Empty(t, redeclared, "the first declaration, and none, are not again")
 

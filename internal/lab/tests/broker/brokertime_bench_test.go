@@ -6,9 +6,6 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
@@ -31,15 +28,7 @@ func BenchmarkClock_Idle(b *testing.B) {
 					run.Go(func() { c.Run(ctx) })
 				}
 			}
-			const settle, measured = 30 * time.Second, 2 * time.Minute
-			time.Sleep(settle)
-			before, err := node.CPU()
-			require.NoError(b, err)
-			time.Sleep(measured)
-			after, err := node.CPU()
-			require.NoError(b, err)
-			b.ReportMetric(float64((after-before).Microseconds())/1e3/measured.Seconds(), "broker-ms/s")
-			b.ReportMetric(0, "ns/op")
+			rabbittest.ReportAtRest(b, node)
 		})
 	}
 }

@@ -3,7 +3,6 @@ package controller_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,11 +11,12 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// BenchmarkIdle shows what controllers of slots cost the broker that have nothing to do. Read
-// broker-ms/s, less that of no controller: 10 are a percent of a core.
+// BenchmarkIdle shows what slots cost a broker when there is nothing to do: the broker alone; with the
+// queues and a Delayer that runs no controller; with one controller, and with five.
 // go test -bench Idle -benchtime 1x.
 func BenchmarkIdle(b *testing.B) {
 	node := rabbittest.Alone(b)
+	b.Run("nothing", func(b *testing.B) { rabbittest.ReportAtRest(b, node) })
 	for _, controllers := range []int{0, 1, 5} {
 		b.Run(fmt.Sprintf("controllers=%d", controllers), func(b *testing.B) {
 			for range max(1, controllers) {
@@ -28,15 +28,7 @@ func BenchmarkIdle(b *testing.B) {
 				require.NoError(b, err)
 				b.Cleanup(func() { require.NoError(b, d.Close()) })
 			}
-			const settle, measured = 30 * time.Second, 2 * time.Minute
-			time.Sleep(settle)
-			before, err := node.CPU()
-			require.NoError(b, err)
-			time.Sleep(measured)
-			after, err := node.CPU()
-			require.NoError(b, err)
-			b.ReportMetric(float64((after-before).Microseconds())/1e3/measured.Seconds(), "broker-ms/s")
-			b.ReportMetric(0, "ns/op")
+			rabbittest.ReportAtRest(b, node)
 		})
 	}
 }
