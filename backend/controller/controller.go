@@ -43,8 +43,8 @@
 // message as late as that, because a process or the network stood still, finds a consumer there. A
 // message that could not be written in time, because the broker blocked publishers, gets another
 // slot. If it was written, and confirmed when its slot may have been closed, Publish returns ErrUnknown:
-// it is stored, and comes at the latest when the slot has its next turn, after 208 seconds, 34 minutes,
-// 3 hours, 20 hours or 7 days. What lies in a slot at other times, because no controller ran, is
+// it is stored, and comes at the latest when the slot has its next turn, after 208 seconds, 40 minutes,
+// 200 minutes, 22 hours or 7 days. What lies in a slot at other times, because no controller ran, is
 // looked for when one begins to lead.
 //
 // Due times in slots are by the broker's clock. Publisher and controller learn that clock and its

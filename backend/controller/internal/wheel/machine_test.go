@@ -408,8 +408,8 @@ func TestMachine_PostponedBetweenTurns(t *testing.T) {
 	b := leading(t)
 	old, slot := b.in("old", 3*time.Minute)
 	old.Ticket = true
-	next := Due{At: old.Due.At + (34 * time.Minute).Milliseconds(), Since: old.Due.Since}
-	b.pass(10 * time.Minute)
+	next := Due{At: old.Due.At + (40 * time.Minute).Milliseconds(), Since: old.Due.Since}
+	b.pass(15 * time.Minute)
 	b.full[slot], b.withheld = 2, true
 	b.m.look(slot, false)
 	b.pass(time.Second)

@@ -55,7 +55,8 @@ func (w Wheel) String() string {
 //     turn can go down as soon as its slot is consumed, and no change for one of them is written to
 //     that slot any more: see [Machine].
 //   - The first level lingers for longer than a broker takes to notice that a process is gone, and for
-//     as long again: what that process had written may come late.
+//     as long again: what that process had written may come late. The others linger for longer than most
+//     alarms of a broker last: their next turn is far.
 //   - The second level is reached with a delay of more than two minutes: a usual burst takes one hop.
 //     The third is with more than half an hour.
 //   - A slot of the first level is held in memory: 64,000 messages at 16,000 a second.
@@ -63,9 +64,9 @@ func Default() Wheel {
 	const day = 24 * time.Hour
 	return Wheel{
 		{Name: "4s", Slots: 52, Width: 4 * time.Second, Reach: 122 * time.Second, Lead: 4 * time.Second},
-		{Name: "1m", Slots: 34, Width: time.Minute, Reach: 31 * time.Minute, Lead: 48 * time.Second},
-		{Name: "20m", Slots: 9, Width: 20 * time.Minute, Reach: 155 * time.Minute, Lead: 10 * time.Minute},
-		{Name: "2h", Slots: 10, Width: 2 * time.Hour, Reach: 17*time.Hour + 30*time.Minute, Lead: 30 * time.Minute},
+		{Name: "1m", Slots: 40, Width: time.Minute, Reach: 31 * time.Minute, Lead: 48 * time.Second},
+		{Name: "20m", Slots: 10, Width: 20 * time.Minute, Reach: 155 * time.Minute, Lead: 10 * time.Minute},
+		{Name: "2h", Slots: 11, Width: 2 * time.Hour, Reach: 17*time.Hour + 30*time.Minute, Lead: 30 * time.Minute},
 		{Name: "12h", Slots: 14, Width: 12 * time.Hour, Reach: 6 * day, Lead: 5 * time.Hour},
 	}
 }

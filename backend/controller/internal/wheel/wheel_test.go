@@ -12,7 +12,7 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func TestWheel_Default(t *testing.T) {
 	w := Default()
-	require.Len(t, w.Slots(), 119)
+	require.Len(t, w.Slots(), 127)
 	for i, l := range w {
 		require.GreaterOrEqual(t, l.linger(), 80*time.Second, "%s: what a process wrote that is gone may come late", l.Name)
 		require.Less(t, l.Lead+l.Width+l.linger(), time.Duration(l.Slots)*l.Width, "%s: consumed for one turn at a time", l.Name)

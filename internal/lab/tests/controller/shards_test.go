@@ -49,7 +49,7 @@ func TestShards(t *testing.T) {
 	}
 	first := open()
 	settles("one leads all", func() bool { return first.leads(shards) })
-	for other, says := range map[int]string{0: "12h0m0s,quorum", 2: "720h0m0s,shards=2,quorum"} { // 0: the default
+	for other, says := range map[int]string{0: "12h0m0s,quorum", 2: "12h0m0s,shards=2,quorum"} { // 0: the default
 		conflicting := cfg
 		conflicting.Controller.Shards = other
 		_, err := backend.Open(t.Context(), conflicting)

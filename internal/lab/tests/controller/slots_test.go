@@ -28,9 +28,9 @@ type ring struct {
 
 var (
 	seconds  = ring{"4s", 52, 4 * time.Second}
-	minutes  = ring{"1m", 34, time.Minute}
-	twenties = ring{"20m", 9, 20 * time.Minute}
-	hours    = ring{"2h", 10, 2 * time.Hour}
+	minutes  = ring{"1m", 40, time.Minute}
+	twenties = ring{"20m", 10, 20 * time.Minute}
+	hours    = ring{"2h", 11, 2 * time.Hour}
 	days     = ring{"12h", 14, 12 * time.Hour}
 )
 
@@ -54,7 +54,7 @@ func slots(t *testing.T) (w *workbench, cfg backend.Config) {
 	cfg.Management, cfg.Declare = rabbittest.Broker(t).Management(), delayer.Off
 	all, err := backend.Topology(cfg)
 	require.NoError(t, err)
-	const rings = "slots=52x4s+34x1m0s+9x20m0s+10x2h0m0s+14x12h0m0s,"
+	const rings = "slots=52x4s+40x1m0s+10x20m0s+11x2h0m0s+14x12h0m0s,"
 	require.Contains(t, fmt.Sprint(all), rings, "the rings above are the wheel's")
 	_, err = backend.Apply(t.Context(), cfg)
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func slots(t *testing.T) (w *workbench, cfg backend.Config) {
 	return w, cfg
 }
 
-// TestSlots declares the slots once for all: there are 119.
+// TestSlots declares the slots once for all: there are 127.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	w, cfg := slots(t)
@@ -188,7 +188,7 @@ func slotsStragglers(t *testing.T, w *workbench) {
 		require.Equal(t, "straggler", rabbittest.Next(w, got).MessageId)
 	}
 	arrives(w.slot(seconds, -15*time.Second))
-	arrives(w.slot(minutes, -time.Minute))
+	arrives(w.slot(minutes, -7*time.Minute))
 	arrives(w.slot(twenties, -4*time.Minute))
 	arrives(w.slot(hours, -20*time.Minute))
 	require.NoError(t, d.Close())
@@ -196,7 +196,7 @@ func slotsStragglers(t *testing.T, w *workbench) {
 	// Nobody ran for longer than slots are consumed after their turns. The next controller counts what is
 	// in them: each has its message by then, and the broker has noticed that the last consumer is gone.
 	for _, slot := range []string{
-		w.slot(seconds, -time.Minute), w.slot(minutes, -10*time.Minute), w.slot(days, -3*24*time.Hour),
+		w.slot(seconds, -time.Minute), w.slot(minutes, -20*time.Minute), w.slot(days, -3*24*time.Hour),
 	} {
 		w.Publish("", slot, stamped)
 		w.holds(slot, 1)
@@ -224,7 +224,7 @@ func slotsStragglersInASlowSlot(t *testing.T, w *workbench) {
 	overdue := w.stamped(d, queue)
 	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
 	require.NoError(t, d.Close())
-	slot := w.slot(minutes, -10*time.Minute)
+	slot := w.slot(minutes, -20*time.Minute)
 	w.Publish("", slot, overdue)
 	w.holds(slot, 1)
 	_, err := b.Ctl(t.Context(), "eval", fmt.Sprintf(
