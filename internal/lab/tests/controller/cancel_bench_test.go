@@ -3,6 +3,7 @@ package controller_test
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -21,9 +22,11 @@ import (
 )
 
 // BenchmarkCancel schedules messages, cancels every tenth, postpones every thousandth, and accounts for
-// each. Two controllers run in processes of their own, of which one is killed while messages come. It
-// reports the rates, the broker's processor time for a change, how late messages are, and the most
-// memory of the controller that stays. For a million, in a quarter of an hour:
+// each. Two controllers run in processes of their own. When a fiftieth has been delivered both are killed
+// and two others started; when half has been, the one of these that leads is killed. It reports the
+// rates, the broker's processor time for a change, how late messages are, also those that were due in the
+// ten seconds from each of the two moments on, and the memory of the leader: at rest, and at most. For a
+// million, in a quarter of an hour:
 //
 //	go test ./internal/lab/tests/controller -run '^$' -bench Cancel -benchtime 1000000x -timeout 1h
 //
@@ -40,37 +43,106 @@ func BenchmarkCancel(b *testing.B) {
 	require.NoError(b, err)
 	got, err := ch.Consume(a.queue, "", true, false, false, false, nil)
 	require.NoError(b, err)
-	stays, killed := startController(b, opts, 1), startController(b, opts, 1)
+	first := startPair(b, ch, opts)
 
 	b.ResetTimer()
 	a.schedule()
 	a.change()
-	a.receive(got, func() { require.NoError(b, killed.Process.Kill()) })
+	b.ReportMetric(first.leads.rss(), "rest-MB")
+	b.ReportMetric(first.leads.heap(), "rest-heap-MB")
+	var second pair
+	a.receive(got, []func(){0: func() {
+		first.leads.kill()
+		first.other.kill()
+		a.moments = append(a.moments, moment{"start", time.Now()})
+		second = startPair(b, ch, opts)
+	}, 1: func() {
+		b.ReportMetric(second.leads.heap(), "heap-MB")
+		b.ReportMetric(second.leads.rss(), "rss-MB")
+		a.moments = append(a.moments, moment{"kill", time.Now()})
+		second.leads.kill()
+	}})
 	b.StopTimer()
 	a.report()
-	b.ReportMetric(highWater(stays.Process.Pid), "controller-MB")
-	_ = stays.Process.Kill()
-	require.Error(b, stays.Wait())
-	require.Error(b, killed.Wait())
+	b.ReportMetric(highWater(second.other.Process.Pid), "controller-MB")
+	second.other.kill()
 	_, _ = ch.QueueDelete(a.queue, false, false, false)
 	require.NoError(b, conn.Close())
+}
+
+// A pair is two controllers.
+type pair struct{ leads, other process }
+
+// startPair starts them, the second when the first consumes the intake.
+func startPair(b *testing.B, ch *amqp091.Channel, opts delayer.Options) (p pair) {
+	p.leads = startProcess(b, opts)
+	require.Eventually(b, func() bool {
+		q, err := ch.QueueDeclarePassive(opts.Prefix+".controller.intake", true, false, false, false, nil)
+		return err == nil && q.Consumers > 0
+	}, patience, 10*time.Millisecond)
+	p.other = startProcess(b, opts)
+	return p
+}
+
+// A process is a controller that tells how much memory it has.
+type process struct {
+	*testing.B
+	*exec.Cmd
+	in  io.Writer
+	out io.Reader
+}
+
+func startProcess(b *testing.B, opts delayer.Options) process {
+	child := controllerCommand(b, opts, 1)
+	in, err := child.StdinPipe()
+	require.NoError(b, err)
+	out, err := child.StdoutPipe()
+	require.NoError(b, err)
+	require.NoError(b, child.Start())
+	b.Cleanup(func() { _ = child.Process.Kill() }) // fails where it has ended
+	return process{b, child, in, out}
+}
+
+func (p process) kill() {
+	require.NoError(p.B, p.Process.Kill())
+	require.Error(p.B, p.Wait())
+}
+
+// heap and rss are in MB.
+func (p process) heap() float64 {
+	_, err := io.WriteString(p.in, "\n")
+	require.NoError(p.B, err)
+	var bytes float64
+	_, err = fmt.Fscanln(p.out, &bytes)
+	require.NoError(p.B, err)
+	return bytes / (1 << 20)
+}
+
+func (p process) rss() float64 { return memory(p.Process.Pid, "VmRSS:") }
+
+func controllerCommand(tb testing.TB, opts delayer.Options, shards int) *exec.Cmd {
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), controllerVariable+"="+settings(tb, opts, "", shards))
+	child.Stderr = os.Stderr
+	return child
 }
 
 // startController starts a controller in a process of its own.
 func startController(tb testing.TB, opts delayer.Options, shards int) *exec.Cmd {
 	tb.Helper()
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), controllerVariable+"="+settings(tb, opts, "", shards))
-	child.Stderr = os.Stderr
+	child := controllerCommand(tb, opts, shards)
 	require.NoError(tb, child.Start())
 	tb.Cleanup(func() { _ = child.Process.Kill() }) // fails where it has ended
 	return child
 }
 
-// highWater is the most memory that a process has had, in MB; 0 where the system does not tell.
-func highWater(pid int) float64 {
+// highWater is the most memory that a process has had, in MB.
+func highWater(pid int) float64 { return memory(pid, "VmHWM:") }
+
+// memory is what the system says of a process, in MB; 0 where it does not tell.
+func memory(pid int, what string) float64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	_, after, _ := strings.Cut(string(status), what)
 	var kilobytes float64
 	_, _ = fmt.Sscan(after, &kilobytes)
 	return kilobytes / (1 << 10)
@@ -80,8 +152,15 @@ func highWater(pid int) float64 {
 type agenda struct {
 	*testing.B
 	delayer.Delayer
-	queue string
-	items []item
+	queue   string
+	items   []item
+	moments []moment
+}
+
+// A moment is when something was done to the controllers.
+type moment struct {
+	what string
+	at   time.Time
 }
 
 type item struct {
@@ -89,6 +168,7 @@ type item struct {
 	ticket delayer.Ticket
 	gone   bool // Cancel returned nil
 	came   int
+	late   time.Duration // when it first came
 }
 
 const (
@@ -168,8 +248,8 @@ func (a *agenda) each(what string, of func(int) bool, do func(int) error) (done 
 }
 
 // receive takes all that comes, until what is missing has had its time, and a while for what must not
-// come. It calls halfway in between.
-func (a *agenda) receive(got <-chan amqp091.Delivery, halfway func()) {
+// come. It calls the first when a fiftieth has come, and the second halfway.
+func (a *agenda) receive(got <-chan amqp091.Delivery, then []func()) {
 	const after = 5 * time.Second
 	missing := 0
 	var last time.Time
@@ -181,8 +261,9 @@ func (a *agenda) receive(got <-chan amqp091.Delivery, halfway func()) {
 			last = due
 		}
 	}
-	half := sync.OnceFunc(halfway)
+	soon, half := sync.OnceFunc(then[0]), sync.OnceFunc(then[1])
 	defer half()
+	defer soon()
 	var late []time.Duration
 	for timer, all := time.NewTimer(0), missing; ; {
 		quiet := after
@@ -195,9 +276,13 @@ func (a *agenda) receive(got <-chan amqp091.Delivery, halfway func()) {
 			it := &a.items[binary.BigEndian.Uint64(m.Body)]
 			late = append(late, time.Since(it.due))
 			if it.came++; it.came == 1 && !it.gone {
+				it.late = late[len(late)-1]
 				missing--
 			}
-			if missing == all/2 {
+			if missing <= all-all/50 {
+				soon()
+			}
+			if missing <= all/2 {
 				half()
 			}
 		case <-timer.C:
@@ -223,6 +308,15 @@ func (a *agenda) report() {
 		case it.came > 1:
 			twice++
 		}
+	}
+	for _, m := range a.moments {
+		var worst time.Duration
+		for i := range a.items {
+			if it := &a.items[i]; it.came > 0 && it.due.After(m.at) && it.due.Before(m.at.Add(10*time.Second)) {
+				worst = max(worst, it.late)
+			}
+		}
+		a.ReportMetric(worst.Seconds(), "s-late-after-"+m.what)
 	}
 	a.ReportMetric(float64(gone), "cancelled")
 	a.ReportMetric(float64(cancelledCame), "cancelled-delivered")

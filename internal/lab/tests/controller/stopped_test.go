@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -62,8 +63,16 @@ func child() (ok bool, err error) {
 	return false, nil
 }
 
-// controllerChild delivers until it is killed.
+// controllerChild delivers until it is killed. For each line of its input it prints how many bytes are on
+// its heap.
 func controllerChild(opts delayer.Options, s childSettings) error {
+	go func() {
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			fmt.Println(m.HeapAlloc)
+		}
+	}()
 	return controller.Serve(context.Background(), controller.Config{Options: opts, Shards: s.Shards})
 }
 
