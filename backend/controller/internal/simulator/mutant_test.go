@@ -99,7 +99,6 @@ var among = flag.Uint64("among", 1000, "how many seeds to find mutants with")
 var mutants = []mutant{
 	{name: "it acknowledges before a message is stored", careless: true, shell: func(t *tenure) wheel.Shell { return early{t} }},
 	{name: "it acknowledges changes at once", careless: true, received: atOnce(wheel.Change)},
-	{name: "it holds no summons", careless: true, received: atOnce(wheel.Summons)},
 	{name: "its marks overtake", shell: func(t *tenure) wheel.Shell { return overtaking{t} }},
 	{name: "its marks are too early", accepts: func(n wheel.Now) wheel.Now {
 		n.Clock.From = n.Clock.From.Add(-4 * time.Second) // changes are accepted when marks have been written
