@@ -182,7 +182,7 @@ type Config struct {
 	// for each message, at least 1 MiB. It may be more by a few messages. Each shard has its part of it,
 	// whether this process leads it or not. Default: 64 MiB.
 	Memory int `yaml:"memory"`
-	// Shards of slots, 1 to 16: each is a wheel of its own, with its own 252 queues and its own leader.
+	// Shards of slots, 1 to 16: each is a wheel of its own, with its own 127 queues and its own leader.
 	// Messages are spread over them by their ids, leaders over the processes that run controllers. All
 	// Delayers of a prefix must have as many. Default: 1, which is enough for some 16,000 messages a
 	// second.
