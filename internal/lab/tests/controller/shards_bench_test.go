@@ -34,13 +34,19 @@ const (
 
 // BenchmarkShards publishes through one Delayer, with as many controllers as there are shards in processes
 // of their own, on a cluster of three nodes: as fast as confirmed, and as fast as 99 of 100 messages are
-// at most 100 ms late. Read it with -benchtime 1x -timeout 30m.
+// at most 100 ms late. Read it with -benchtime 1x -timeout 30m. With -short it only stays alive.
 func BenchmarkShards(b *testing.B) {
 	urls, brokers := clusterOfThree(b)
 	for _, shards := range []int{1, 2, 4} {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
+			if testing.Short() && shards != 2 {
+				b.Skip("-short")
+			}
 			r := newShardsRig(b, urls, brokers, shards)
 			r.run(2000, 500, time.Second, 3*time.Second) // warm
+			if testing.Short() {
+				return
+			}
 			const burst = 20_000
 			m := r.run(burst, 0, time.Second, 15*time.Second)
 			b.ReportMetric(burst/m.published.Seconds(), "published/s")
