@@ -107,14 +107,13 @@ func (r *rules) refuse(l letter, now time.Time, why error) letter {
 
 // left is what remains of a delay.
 func (r *rules) left(delay time.Duration, d *amqp091.Delivery, now time.Time) time.Duration {
+	ms, received := xdelay.Integer(d.Headers[receivedHeader])
 	published := d.Timestamp.Add(time.Second) // in whole seconds: it was at most a second after that
-	if ms, is := xdelay.Integer(d.Headers[receivedHeader]); is {
+	switch {
+	case !r.trust, !received && d.Timestamp.IsZero():
+		return delay
+	case received:
 		published = time.UnixMilli(ms).Add(time.Millisecond)
-	} else if d.Timestamp.IsZero() {
-		return delay
-	}
-	if !r.trust {
-		return delay
 	}
 	return min(max(delay-now.Sub(published), 0), delay)
 }

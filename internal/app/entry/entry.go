@@ -69,6 +69,7 @@ type Runner struct {
 	in        *broker.Conn // consumes
 	control   *broker.Control
 	publisher *broker.Publisher
+	allowed   bool // this user may publish with the user-id of another
 	served    []*forwarder
 }
 
@@ -99,7 +100,8 @@ func (r *Runner) open(ctx context.Context) error {
 		return err
 	}
 	r.publisher = broker.NewPublisher("", func() {}, out)
-	return nil
+	r.allowed, err = impersonates(ctx, asking)
+	return err
 }
 
 // Control declares and asks.
@@ -111,18 +113,14 @@ func (r *Runner) Add(ctx context.Context, e Entry) error {
 	if err := declare(ctx); err != nil {
 		return err
 	}
-	out := r.control.Conn()
-	impersonate, err := impersonates(ctx, out)
-	if err != nil {
-		return err
-	}
+	conn := r.control.Conn()
 	r.served = append(r.served, &forwarder{
 		rules: rules{
-			Names: e.Names, to: e.To, limits: r.cfg.Delayer.Limits(), user: out.User(), impersonate: impersonate,
-			trust: e.TrustTimestamps, keep: e.KeepXDelay, turns: turns(out),
+			Names: e.Names, to: e.To, limits: r.cfg.Delayer.Limits(), user: conn.User(), impersonate: r.allowed,
+			trust: e.TrustTimestamps, keep: e.KeepXDelay, turns: turns(conn),
 		},
 		delayer: r.cfg.Delayer, direct: r.publisher.PublishDirect, declare: declare, log: r.log.With("exchange", e.Exchange),
-		frame: func() int { size, _, _ := out.Server(); return size },
+		frame: func() int { size, _, _ := conn.Server(); return size },
 	})
 	return nil
 }
@@ -151,8 +149,8 @@ func (r *Runner) refuseCircle(ctx context.Context, to string) error {
 	queue := NamesOf(r.cfg.Settings.Prefix, to).Queue
 	presence, err := delivery.Exists(ctx, r.control, "", queue)
 	if err == nil && presence == delivery.There {
-		err = engine.ConfigError("serve.exchanges", fmt.Errorf("to: %q is an entry itself, with queue %q: messages would go in a circle", to, queue),
-			"name the exchange that consumers bind to")
+		cause := fmt.Errorf("to: %q is an entry itself, with queue %q: messages would go in a circle", to, queue)
+		err = engine.ConfigError("serve.exchanges", cause, "name the exchange that consumers bind to")
 	}
 	return err
 }
@@ -167,7 +165,8 @@ func (r *Runner) declareTarget(ctx context.Context, s Spec) error {
 		return err
 	}
 	r.log.Info("an exchange is declared: consumers bind their queues to it", "exchange", s.To, "type", s.kind())
-	return objects.Of(r.control, "").Apply(ctx, topology.Plan{Exchanges: []topology.Exchange{{Name: s.To, Kind: s.kind()}}})
+	target := topology.Plan{Exchanges: []topology.Exchange{{Name: s.To, Kind: s.kind()}}}
+	return objects.Of(r.control, "").Apply(ctx, target)
 }
 
 // turns reports whether consumers see x-delay with its sign turned on what the plugin has

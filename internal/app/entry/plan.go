@@ -104,7 +104,9 @@ func named(prefix, what, exchange string) string { return prefix + ".serve." + w
 // NamesOf are the queues of the entry of an exchange.
 func NamesOf(prefix, exchange string) Names {
 	return Names{
-		Queue: named(prefix, "queue", exchange), Back: named(prefix, "back", exchange), Parked: named(prefix, "parked", exchange),
+		Queue:  named(prefix, "queue", exchange),
+		Back:   named(prefix, "back", exchange),
+		Parked: named(prefix, "parked", exchange),
 	}
 }
 
@@ -115,25 +117,41 @@ func (s Spec) kind() string {
 	return s.Type
 }
 
-// plan has the exchange and what is behind it, but not To. No queue drops a message: a full one refuses.
-// The Expiration of a message runs only in the first, and then it comes back.
+func arguments() amqp091.Table {
+	return amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": objects.NeverGivenUp, "x-overflow": "reject-publish"}
+}
+
+// QueueArguments are those of the first queue of an entry, which never drops a message: a full one refuses.
+// The Expiration of a message, which the plugin does not count, runs there. What expires goes to the
+// exchange expired.
+func QueueArguments(expired string) amqp091.Table {
+	args := arguments()
+	args["x-max-length"] = objects.NeverFull
+	args["x-dead-letter-exchange"] = expired
+	args["x-dead-letter-strategy"] = "at-least-once"
+	return args
+}
+
+// Side lists what an entry needs beside its exchange and its first queue.
+func Side(n Names, expired string) topology.Plan {
+	return topology.Plan{
+		Exchanges: []topology.Exchange{{Name: expired, Kind: topology.Fanout}},
+		Queues:    []topology.Queue{{Name: n.Back, Args: arguments()}, {Name: n.Parked, Args: arguments()}},
+		Bindings:  []topology.Binding{{Source: expired, Target: n.Back}},
+	}
+}
+
+// plan has the exchange and what is behind it, but not To.
 //
 // A direct exchange leads nowhere by itself: which keys there will be is not known. So what it cannot
 // route, which is all, takes its alternate exchange. Processes that disagree about the destination are told
 // apart by the marker.
 func (s Spec) plan(prefix string) topology.Plan {
 	n, expired := NamesOf(prefix, s.Name), named(prefix, "expired", s.Name)
-	args := func() amqp091.Table {
-		return amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": objects.NeverGivenUp, "x-overflow": "reject-publish"}
-	}
-	first := args()
-	first["x-max-length"], first["x-dead-letter-exchange"], first["x-dead-letter-strategy"] = objects.NeverFull, expired, "at-least-once"
-	p := topology.Plan{
-		Markers:   []topology.Marker{{Name: named(prefix, "entry", s.Name), Config: fmt.Sprintf("%s:serve,%s,to=%s", prefix, s.kind(), s.To)}},
-		Exchanges: []topology.Exchange{{Name: expired, Kind: topology.Fanout}},
-		Queues:    []topology.Queue{{Name: n.Back, Args: args()}, {Name: n.Parked, Args: args()}, {Name: n.Queue, Args: first}},
-		Bindings:  []topology.Binding{{Source: expired, Target: n.Back}},
-	}
+	p := Side(n, expired)
+	p.Queues = append(p.Queues, topology.Queue{Name: n.Queue, Args: QueueArguments(expired)})
+	config := fmt.Sprintf("%s:serve,%s,to=%s", prefix, s.kind(), s.To)
+	p.Markers = []topology.Marker{{Name: named(prefix, "entry", s.Name), Config: config}}
 	entry, lead := topology.Exchange{Name: s.Name, Kind: s.kind()}, topology.Binding{Source: s.Name, Target: n.Queue}
 	switch entry.Kind {
 	case amqp091.ExchangeTopic:

@@ -62,7 +62,8 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 	}, nil
 }
 
-// late is the error of a message that was confirmed late, if it may have come to its slot when that was at rest.
+// late is the error of a message that was confirmed late, if it may have come to its slot when that was
+// at rest.
 func (w *Wheel) late(now wheel.Now, to wheel.Turn) error {
 	if !w.wheel.Late(now, to) {
 		return nil

@@ -62,7 +62,8 @@ var errClosing = errors.New("closing")
 func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
 		wheel: c.wheel, names: c.names, session: c.session, gate: c.gate, clock: c.clock,
-		queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, answers: map[string]bool{}, sharing: map[string]int{}, wake: make(chan struct{}, 1),
+		queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, wake: make(chan struct{}, 1),
+		answers: map[string]bool{}, sharing: map[string]int{},
 	}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
 	publish, abandon := context.WithCancel(context.Background())

@@ -16,7 +16,7 @@ import (
 // names are those of the broker's objects:
 //
 //	<prefix>.controller                  the marker that holds the configuration
-//	<prefix>.controller.wait.4s.05  the queue of a slot
+//	<prefix>.controller.wait.4s.05       the queue of a slot
 //	<prefix>.controller.enter.slots      the exchange in front of all slots
 //	<prefix>.controller.intake           the queue of what has no slot yet; who consumes it leads
 //	<prefix>.controller.enter            the exchange in front of it

@@ -39,13 +39,10 @@ type Bridge struct {
 }
 
 // names are the objects of one bridge.
-type names struct{ bridge, back, behind, parked string }
+type names struct{ bridge, behind string }
 
 func namesOf(prefix, exchange string) names {
-	return names{
-		bridge: record.Bridge(prefix, exchange), back: record.Back(prefix, exchange),
-		behind: record.Behind(prefix, exchange), parked: record.Parked(prefix, exchange),
-	}
+	return names{bridge: record.Bridge(prefix, exchange), behind: record.Behind(prefix, exchange)}
 }
 
 // Open connects, looks for what the switch has made, and declares the rest. Its errors are those of
@@ -79,9 +76,10 @@ func (b *Bridge) prepare(ctx context.Context) error {
 			}
 		}
 	}
+	prefix := b.cfg.Settings.Prefix
 	return b.runner.Add(ctx, entry.Entry{
-		Exchange: b.cfg.Exchange, Names: entry.Names{Queue: b.names.bridge, Back: b.names.back, Parked: b.names.parked},
-		To: entry.Destinations{To: b.names.behind}, Plan: record.BridgeSide(b.cfg.Settings.Prefix, b.cfg.Exchange),
+		Exchange: b.cfg.Exchange, Names: record.BridgeNames(prefix, b.cfg.Exchange),
+		To: entry.Destinations{To: b.names.behind}, Plan: record.BridgeSide(prefix, b.cfg.Exchange),
 		TrustTimestamps: b.cfg.TrustTimestamps, KeepXDelay: b.cfg.KeepXDelay,
 	})
 }

@@ -8,7 +8,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -47,28 +47,19 @@ func Back(prefix, exchange string) string { return Bridge(prefix, exchange) + ".
 // Parked is the name of the queue for messages that a bridge cannot pass on.
 func Parked(prefix, exchange string) string { return Bridge(prefix, exchange) + ".parked" }
 
-// BridgeArguments are those of the bridge's queue, which never drops a message. The Expiration of a
-// message, which the plugin does not count, runs there: what expires goes to the queue Back.
-func BridgeArguments(queue string) amqp091.Table {
-	return amqp091.Table{
-		"x-queue-type":           "quorum",
-		"x-delivery-limit":       objects.NeverGivenUp,
-		"x-max-length":           objects.NeverFull,
-		"x-overflow":             "reject-publish",
-		"x-dead-letter-exchange": queue + ".expired",
-		"x-dead-letter-strategy": "at-least-once",
-	}
+// BridgeNames are the queues of a bridge, which is an entry.
+func BridgeNames(prefix, exchange string) entry.Names {
+	return entry.Names{Queue: Bridge(prefix, exchange), Back: Back(prefix, exchange), Parked: Parked(prefix, exchange)}
 }
+
+func expired(queue string) string { return queue + ".expired" }
+
+// BridgeArguments are those of the bridge's queue.
+func BridgeArguments(queue string) amqp091.Table { return entry.QueueArguments(expired(queue)) }
 
 // BridgeSide lists what a bridge needs beside its queue.
 func BridgeSide(prefix, exchange string) topology.Plan {
-	back, expired := Back(prefix, exchange), Bridge(prefix, exchange)+".expired"
-	args := amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": objects.NeverGivenUp, "x-overflow": "reject-publish"}
-	return topology.Plan{
-		Exchanges: []topology.Exchange{{Name: expired, Kind: topology.Fanout}},
-		Queues:    []topology.Queue{{Name: back, Args: args}, {Name: Parked(prefix, exchange), Args: args}},
-		Bindings:  []topology.Binding{{Source: expired, Target: back}},
-	}
+	return entry.Side(BridgeNames(prefix, exchange), expired(Bridge(prefix, exchange)))
 }
 
 // BridgePlan lists all that a bridge needs but the exchange behind: its queue, and BridgeSide.
