@@ -97,10 +97,27 @@ const endTimeout = 5 * time.Second
 // EndConsuming closes a consumer's channel, which gives back what is not acknowledged. Where a quorum
 // queue has no majority the channel closes when the broker gives up, or with its connection.
 func EndConsuming(ch *amqp091.Channel, queue, tag string) {
+	end(ch, func() error { return Settle(ch, queue, tag) })
+}
+
+// EndActive is EndConsuming for a queue with a single active consumer. Nothing is cancelled before the
+// channel closes: the next consumer would be active before it gets what is given back. What is stored behind
+// the acknowledgements is another consumer of the channel, which waits, and ends with it.
+func EndActive(ch *amqp091.Channel, queue string) {
+	end(ch, func() error {
+		const autoAck, exclusive, noLocal = false, false, false
+		if _, err := ch.Consume(queue, "", autoAck, exclusive, noLocal, waitForAnswer, nil); err != nil {
+			return err
+		}
+		return settled(ch, queue)
+	})
+}
+
+func end(ch *amqp091.Channel, settle func() error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = Settle(ch, queue, tag) // fails if the channel is lost
+		_ = settle() // fails if the channel is lost
 		_ = ch.Close()
 	}()
 	select {
@@ -120,6 +137,10 @@ func Settle(ch *amqp091.Channel, queue, tag string) error {
 	if err := ch.Cancel(tag, waitForAnswer); err != nil {
 		return err
 	}
+	return settled(ch, queue)
+}
+
+func settled(ch *amqp091.Channel, queue string) error {
 	const durable, autoDelete, exclusive = true, false, false
 	_, err := ch.QueueDeclarePassive(queue, durable, autoDelete, exclusive, waitForAnswer, nil)
 	return err

@@ -19,11 +19,12 @@ type openChannel struct {
 
 	returns chan amqp091.Return
 
-	opened      time.Time
-	sent        atomic.Int64 // messages, ever
-	replacing   sync.Once
-	renew       chan struct{}  // closed when another channel is to take its place
-	unconfirmed sync.WaitGroup // messages without a confirm
+	opened    time.Time
+	sent      atomic.Int64 // messages, ever,
+	done      atomic.Int64 // and those of them that are confirmed, or will never be
+	pending   sync.WaitGroup
+	replacing sync.Once
+	renew     chan struct{} // closed when another channel is to take its place
 
 	mu      sync.Mutex
 	waiting map[string]amqp091.Return // returned, not yet asked for; by delayer.Header
@@ -50,6 +51,20 @@ func newOpenChannel(ch *amqp091.Channel, socket *wire, window int) *openChannel 
 	return o
 }
 
+// begin counts a message, settled notes that it is confirmed, or will never be.
+func (o *openChannel) begin() {
+	o.pending.Add(1)
+	o.sent.Add(1)
+}
+
+func (o *openChannel) settled() {
+	o.done.Add(1)
+	o.pending.Done()
+}
+
+// unconfirmed is how many messages have no confirm yet.
+func (o *openChannel) unconfirmed() int64 { return o.sent.Load() - o.done.Load() }
+
 // renewAfter is the least time between two channels, where the broker refuses messages.
 const renewAfter = time.Second
 
@@ -75,7 +90,7 @@ func (o *openChannel) isReplaced() bool {
 
 // retire closes a replaced channel once all its messages are confirmed.
 func (o *openChannel) retire() {
-	o.unconfirmed.Wait()
+	o.pending.Wait()
 	_ = o.ch.Close() // fails only where it is closed already
 }
 

@@ -102,11 +102,13 @@ func (c *consumer) handle(d *amqp091.Delivery) {
 	m, err := stamp.ReadMessage(d)
 	switch {
 	case err == nil:
+		m.Unwrap()
 		c.route(m)
 	case isPing(d):
 		acknowledge(d)
 	default:
-		c.work(func() { c.keep(m.Delivery, err) })
+		under := message.UnderUserKey(d)
+		c.work(func() { c.keep(under, err) })
 	}
 }
 

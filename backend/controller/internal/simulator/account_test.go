@@ -71,7 +71,7 @@ func (p *process) healthy() bool {
 			return false
 		}
 	}
-	return p.alive && !p.stopped && !p.cut && p.tenure != nil
+	return p.alive && !p.stopped && !p.cut && p.tenure != nil && !p.tenure.over
 }
 
 // ended notes that a tenure has ended.
@@ -221,7 +221,7 @@ func (a *account) rest() {
 			leaders++
 			held--
 		}
-		if held != 0 || s != (wheel.Sizes{Visits: s.Visits, Marks: min(s.Marks, len(b.queues)), Surveys: min(s.Surveys, 2)}) {
+		if held != 0 || s != (wheel.Sizes{Visits: s.Visits, Marks: min(s.Marks, len(b.queues)), Surveys: min(s.Surveys, len(a.w.wheel))}) {
 			a.problem("%s does not rest: %d messages, %+v", p.name, held, s)
 		}
 	}

@@ -44,7 +44,7 @@ type item struct {
 	msg    wheel.Message // its exported fields
 	of     *record       // nil: it is no user's
 	by     incarnation   // which has stamped it
-	at     int64         // its position in the queue
+	again  bool          // it was delivered before
 	choice time.Duration // when it was decided to deliver it,
 	own    bool          // by the clock of the process that has published it
 	asleep bool          // by one that had lost its connection while it stood still
@@ -89,7 +89,7 @@ func (b *broker) disk() time.Duration {
 	return b.w.short(100*time.Microsecond, 4*time.Millisecond) + b.w.short(0, b.slow)
 }
 
-// A queue is a quorum queue with a single active consumer: the oldest one. Whatever is done to it goes
+// A queue is a quorum queue with a single active consumer, the first of the list. Whatever is done to it goes
 // through its log.
 type queue struct {
 	b         *broker
@@ -99,7 +99,7 @@ type queue struct {
 	ready     []*item
 	returned  []*item // these are served first
 	consumers []*consumer
-	position  int64
+	cancelled []*consumer // some of these have messages
 }
 
 // A channel consumes one queue. At the broker it has messages that are not acknowledged; at its client
@@ -135,8 +135,6 @@ func (b *broker) newChannel(c *conn, s wheel.Slot) *channel {
 // store adds a message at the end.
 func (q *queue) store(it *item, then func()) {
 	q.log.send(q.b.disk(), func() {
-		q.position++
-		it.at = q.position
 		q.ready = append(q.ready, it)
 		then()
 		q.serve()
@@ -156,11 +154,25 @@ func (ch *channel) consume(prefetch int) {
 	})
 }
 
+// cancel ends a consumer. Who follows the active one is not certain: with RabbitMQ 3.10 who has waited for the
+// longest, with 4.0 another.
 func (q *queue) cancel(ch *channel) {
-	q.consumers = slices.DeleteFunc(q.consumers, func(c *consumer) bool { return c.channel == ch })
+	active := len(q.consumers) > 0 && q.consumers[0].channel == ch
+	defer func() {
+		if n := len(q.consumers); active && n > 1 {
+			next := q.b.w.rand.IntN(n)
+			q.consumers[0], q.consumers[next] = q.consumers[next], q.consumers[0]
+		}
+	}()
+	q.consumers = slices.DeleteFunc(q.consumers, func(c *consumer) bool {
+		if c.channel == ch {
+			q.cancelled = append(q.cancelled, c)
+		}
+		return c.channel == ch
+	})
 }
 
-// serve delivers to the oldest consumer.
+// serve delivers to the active consumer.
 func (q *queue) serve() {
 	for len(q.consumers) > 0 && q.consumers[0].has < q.consumers[0].prefetch && len(q.returned)+len(q.ready) > 0 {
 		from := &q.returned
@@ -202,8 +214,29 @@ func (ch *channel) acked(tag uint64, multiple bool) {
 	q.serve()
 }
 
+// release ends a channel as the shell does: it closes it once all is stored that was acknowledged before. Then
+// the client is told.
+func (ch *channel) release(then func()) {
+	c, b := ch.conn, ch.conn.b
+	c.toBroker(func() {
+		ch.acks.send(0, func() {
+			ch.queue.log.send(b.disk(), func() {
+				c.toClient(func() {
+					c.toBroker(func() {
+						ch.end()
+						c.toClient(then)
+					})
+				})
+			})
+		})
+	})
+}
+
 // end ends a channel: what was not acknowledged goes back, and the next consumer is active.
 func (ch *channel) end() {
+	if ch.gone {
+		return
+	}
 	ch.gone, ch.acks.dead = true, true
 	q := ch.queue
 	q.log.send(q.b.w.short(0, 50*time.Millisecond), func() { q.forget(ch) })
@@ -212,17 +245,20 @@ func (ch *channel) end() {
 
 func (q *queue) forget(ch *channel) {
 	q.cancel(ch)
-	for _, u := range ch.unacked {
+	for _, u := range ch.unacked { // behind what others have given back, also if that came later
+		u.has--
+		u.again = true
 		q.returned = append(q.returned, u.item)
 	}
-	slices.SortFunc(q.returned, func(a, b *item) int { return int(a.at - b.at) })
 	ch.unacked = nil
 	q.serve()
 }
 
-// count is the answer to a passive declaration.
+// count is the answer to a passive declaration. Of consumers it counts the active one, and those that were
+// cancelled and still have messages.
 func (q *queue) count() (ready, consumers int) {
-	return len(q.ready) + len(q.returned), len(q.consumers)
+	q.cancelled = slices.DeleteFunc(q.cancelled, func(c *consumer) bool { return c.has == 0 })
+	return len(q.ready) + len(q.returned), min(len(q.consumers), 1) + len(q.cancelled)
 }
 
 // A conn is a connection of a process.
@@ -291,9 +327,7 @@ func (c *conn) close() {
 	c.open, c.up.dead, c.closed = false, true, c.b.w.now
 	c.b.conns = slices.DeleteFunc(c.b.conns, func(other *conn) bool { return other == c })
 	for _, ch := range c.channels {
-		if !ch.gone {
-			ch.end()
-		}
+		ch.end()
 	}
 	c.toClient(c.leave)
 }

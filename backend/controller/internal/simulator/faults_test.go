@@ -183,9 +183,13 @@ func (w *world) breakSomething() {
 		w.meddleWithQueue()
 		return
 	}
-	switch w.rand.IntN(16) {
+	switch w.rand.IntN(17) {
 	case 0:
 		w.kill(p)
+	case 16:
+		if p.tenure != nil {
+			p.tenure.Surrender("it hands over")
+		}
 	case 1:
 		w.stop(p, w.short(time.Second, 3*time.Minute))
 	case 2, 13:

@@ -101,7 +101,7 @@ var mutants = []mutant{
 	{name: "it acknowledges changes at once", careless: true, received: atOnce(wheel.Change)},
 	{name: "its marks overtake", shell: func(t *tenure) wheel.Shell { return overtaking{t} }},
 	{name: "its marks are too early", accepts: func(n wheel.Now) wheel.Now {
-		n.Clock.From = n.Clock.From.Add(-4 * time.Second) // changes are accepted when marks have been written
+		n.Clock.From = n.Clock.From.Add(-wheel.AcceptedBefore) // changes are accepted when marks have been written
 		return n
 	}},
 	{name: "a prefetch drops what is in hand", careless: true, shell: func(t *tenure) wheel.Shell { return wider{t} }},

@@ -213,10 +213,13 @@ func (p *process) notice(number int, seen bool) {
 }
 
 // ticks reports whether the machine is to be called.
-func (p *process) ticks() bool { return p.tenure != nil && p.alive && !p.stopped }
+func (p *process) ticks() bool { return p.tenure != nil && !p.tenure.over && p.alive && !p.stopped }
 
 func (p *process) tick() {
 	t := p.tenure
+	for len(t.endings) > 0 && t.endings[0].until <= p.w.now {
+		t.ended(t.endings[0])
+	}
 	for len(t.counts) > 0 && t.counts[0].until <= p.w.now {
 		t.counted(t.counts[0], 0, 0, false)
 	}
@@ -233,7 +236,7 @@ func (p *process) tick() {
 // weigh stops reading while the memory is full.
 func (p *process) weigh() {
 	was := p.full
-	if p.full = p.tenure != nil && p.tenure.machine.Full(); was && !p.full && p.tenure != nil {
+	if p.full = p.tenure != nil && !p.tenure.over && p.tenure.machine.Full(); was && !p.full && p.tenure != nil {
 		p.tenure.conn.back.pump()
 	}
 }
@@ -252,13 +255,21 @@ type tenure struct {
 	conn     *conn
 	pub      *conn
 	channels map[wheel.Slot]*channel
+	tasks    map[wheel.Slot][]func() // the first is running
+	endings  []*ending
 	counts   []*counting
 	over     bool
 }
 
+// An ending is a channel that is being closed. For that is waited a while.
+type ending struct {
+	wheel.Slot
+	until time.Duration
+}
+
 func (p *process) begin() {
 	p.tenures++
-	t := &tenure{process: p, name: fmt.Sprintf("%s%d.%d", p.name, p.number, p.tenures), pub: p.pub, channels: map[wheel.Slot]*channel{}}
+	t := &tenure{process: p, name: fmt.Sprintf("%s%d.%d", p.name, p.number, p.tenures), pub: p.pub, channels: map[wheel.Slot]*channel{}, tasks: map[wheel.Slot][]func(){}}
 	p.tenure, p.nextTick = t, p.w.now
 	t.conn = p.w.broker.connect(p, false, func() { t.end("the consuming connection is lost") })
 	p.trace("begin", "%s", t.name)
@@ -272,14 +283,49 @@ func (p *process) begin() {
 	t.machine = wheel.New(cfg, shell, p.sees())
 }
 
-// end ends a tenure: another one begins later.
+// end ends a tenure whose connection is lost.
 func (t *tenure) end(why string) {
+	t.stop(why)
+	t.leave()
+}
+
+// stop has nothing more be begun.
+func (t *tenure) stop(why string) {
 	if t.over {
 		return
 	}
 	t.trace("end", "%s: %s", t.name, why)
-	t.over, t.tenure, t.full = true, nil, false
+	t.over, t.counts = true, nil
+	t.weigh()
 	t.w.account.ended(t.process, why)
+}
+
+// close acknowledges what is done, and gives back the rest.
+func (t *tenure) close() {
+	if t.tenure != t {
+		return
+	}
+	t.machine.Flush(t.sees())
+	left := 0
+	for _, s := range append(t.w.wheel.Slots(), wheel.Intake) {
+		if t.channels[s] != nil {
+			left++
+			t.release(s, func() {
+				if left--; left == 0 {
+					t.leave()
+				}
+			})
+		}
+	}
+	t.soon(releasedWithin, t.leave)
+}
+
+// leave ends a tenure: another one begins later.
+func (t *tenure) leave() {
+	if t.tenure != t {
+		return
+	}
+	t.tenure = nil
 	if t.conn.alive {
 		t.conn.drop()
 	}
@@ -289,7 +335,7 @@ func (t *tenure) end(why string) {
 // receive hands a message to the machine.
 func (p *process) receive(ch *channel, tag uint64, it *item) {
 	t := p.tenure
-	if ch.closed || t == nil || t.conn != ch.conn {
+	if ch.closed || t == nil || t.over || t.conn != ch.conn {
 		return
 	}
 	msg := it.msg
@@ -353,7 +399,7 @@ const always = time.Duration(1 << 61)
 // stored tells the machine what became of a message.
 func (t *tenure) stored(m *wheel.Message) func(wheel.Outcome) {
 	return func(o wheel.Outcome) {
-		if !t.over {
+		if t.tenure == t { // also while it is being closed
 			t.machine.Stored(t.sees(), m, o)
 			t.tickSoon()
 		}
@@ -362,41 +408,89 @@ func (t *tenure) stored(m *wheel.Message) func(wheel.Outcome) {
 
 // Consume implements [wheel.Shell].
 func (t *tenure) Consume(s wheel.Slot, prefetch int) {
+	if t.over {
+		return
+	}
 	t.trace("consume", "%s, %d", name(s), prefetch)
 	ch := t.channels[s]
 	if ch == nil {
 		ch = t.w.broker.newChannel(t.conn, s)
 		t.channels[s] = ch
 	}
-	t.conn.toBroker(func() { ch.consume(prefetch) })
+	t.task(s, func() {
+		t.conn.toBroker(func() { ch.consume(prefetch) })
+		t.next(s)
+	})
+}
+
+// task does something with a queue, one thing after the other.
+func (t *tenure) task(s wheel.Slot, do func()) {
+	t.tasks[s] = append(t.tasks[s], do)
+	if len(t.tasks[s]) == 1 {
+		do()
+	}
+}
+
+func (t *tenure) next(s wheel.Slot) {
+	if t.tasks[s] = t.tasks[s][1:]; len(t.tasks[s]) > 0 {
+		t.tasks[s][0]()
+	}
 }
 
 // Release implements [wheel.Shell].
 func (t *tenure) Release(s wheel.Slot) {
+	if t.over {
+		return
+	}
 	t.trace("release", "%s", name(s))
+	t.release(s, func() {})
+}
+
+// releasedWithin is how long it is waited for a queue that does not answer.
+const releasedWithin = 5 * time.Second
+
+func (t *tenure) release(s wheel.Slot, then func()) {
 	ch := t.channels[s]
 	delete(t.channels, s)
 	ch.closed = true
-	t.conn.toBroker(func() { ch.acks.send(0, ch.end) }) // after what was acknowledged
+	t.task(s, func() {
+		e := &ending{s, t.w.now + releasedWithin}
+		t.endings = append(t.endings, e)
+		ch.release(func() { t.ended(e); then() })
+	})
+}
+
+func (t *tenure) ended(e *ending) {
+	if i := slices.Index(t.endings, e); i >= 0 {
+		t.endings = slices.Delete(t.endings, i, i+1)
+		t.next(e.Slot)
+	}
 }
 
 // Ack implements [wheel.Shell].
 func (t *tenure) Ack(s wheel.Slot, tag uint64, multiple bool) {
 	t.trace("ack", "%s tag %d %v", name(s), tag, multiple)
-	ch := t.channels[s]
-	t.conn.toBroker(func() { ch.ack(tag, multiple) })
+	if ch := t.channels[s]; ch != nil {
+		t.conn.toBroker(func() { ch.ack(tag, multiple) })
+	}
 }
 
 // Count implements [wheel.Shell].
 func (t *tenure) Count(s wheel.Slot) {
+	if t.over {
+		return
+	}
 	q := t.w.broker.named[s]
 	c := &counting{s, t.w.now + 10*time.Second}
 	t.counts = append(t.counts, c)
-	t.conn.toBroker(func() {
-		q.log.send(0, func() {
-			ready, consumers := q.count()
-			t.conn.toClient(func() { t.counted(c, ready, consumers, true) })
+	t.task(s, func() {
+		t.conn.toBroker(func() {
+			q.log.send(0, func() {
+				ready, consumers := q.count()
+				t.conn.toClient(func() { t.counted(c, ready, consumers, true) })
+			})
 		})
+		t.next(s)
 	})
 }
 
@@ -417,6 +511,9 @@ func (t *tenure) counted(c *counting, ready, consumers int, ok bool) {
 
 // Verify implements [wheel.Shell]: the broker answers on the connection that consumes.
 func (t *tenure) Verify() {
+	if t.over {
+		return
+	}
 	t.trace("verify", "")
 	t.conn.toBroker(func() {
 		t.conn.toClient(func() {
@@ -430,6 +527,9 @@ func (t *tenure) Verify() {
 
 // Move implements [wheel.Shell].
 func (t *tenure) Move(m *wheel.Message, to wheel.Turn, within time.Duration) {
+	if t.over {
+		return
+	}
 	it := t.stamped(m, m.Body.(*delivery).of)
 	s := t.w.wheel.Slot(to)
 	t.trace("move", "%s within %v: %s", name(s), within, it)
@@ -438,12 +538,18 @@ func (t *tenure) Move(m *wheel.Message, to wheel.Turn, within time.Duration) {
 
 // Keep implements [wheel.Shell].
 func (t *tenure) Keep(m *wheel.Message) {
+	if t.over {
+		return
+	}
 	keep := func(answer func(wheel.Outcome)) { t.w.broker.kept++; answer(wheel.Accepted) }
 	t.write(t.pub, always, keep, t.stored(m))
 }
 
 // Deliver implements [wheel.Shell].
 func (t *tenure) Deliver(m *wheel.Message) {
+	if t.over {
+		return
+	}
 	it := t.stamped(m, m.Body.(*delivery).of)
 	it.choice, it.own = t.w.now, m.Own && m.OwnDue <= t.mono()
 	it.asleep = !t.conn.open && t.conn.closed < t.woke
@@ -464,6 +570,9 @@ func (t *tenure) Deliver(m *wheel.Message) {
 
 // Mark implements [wheel.Shell].
 func (t *tenure) Mark(s wheel.Slot, id wheel.MarkID) {
+	if t.over {
+		return
+	}
 	it := &item{msg: wheel.Message{Kind: wheel.Mark, Mark: id, Size: 100}}
 	t.trace("mark", "%s: %d", name(s), id.Number)
 	t.write(t.pub, always, into(t.w.broker.named[s], it), func(wheel.Outcome) {})
@@ -471,13 +580,19 @@ func (t *tenure) Mark(s wheel.Slot, id wheel.MarkID) {
 
 // Summon implements [wheel.Shell].
 func (t *tenure) Summon() {
+	if t.over {
+		return
+	}
 	it := &item{msg: wheel.Message{Kind: wheel.Summons, Size: 100}}
 	t.trace("summon", "")
 	t.write(t.pub, always, into(t.w.broker.named[wheel.Intake], it), func(wheel.Outcome) {})
 }
 
-// Surrender implements [wheel.Shell].
-func (t *tenure) Surrender(why string) { t.end(why) }
+// Surrender implements [wheel.Shell]. What is being published may take a moment.
+func (t *tenure) Surrender(why string) {
+	t.stop(why)
+	t.soon(t.w.short(0, time.Second), t.close)
+}
 
 var names = map[wheel.Slot]string{wheel.Intake: "intake"}
 

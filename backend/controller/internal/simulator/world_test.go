@@ -150,7 +150,7 @@ func (w *world) runUntil(end time.Duration) {
 func (w *world) quiet(until time.Duration) time.Duration {
 	led := false
 	for _, p := range w.processes {
-		if p.tenure == nil {
+		if p.tenure == nil || p.tenure.over {
 			return 0
 		}
 		m := p.tenure.machine

@@ -197,9 +197,10 @@ func (t *tenure) stored(now wheel.Now, c *carried, err error) {
 // Keep implements [wheel.Shell].
 func (t *tenure) Keep(m *wheel.Message) {
 	c := carriedBy(m)
+	d := c.message.Delivery
 	t.session.Warn("the controller got a foreign message; it is kept as unroutable",
-		message.Attr(c.outer), "error", c.foreign, "routing_key", c.outer.RoutingKey, "queue", t.session.Settler.Stage.Unroutable())
-	t.fly(c, func(ctx context.Context) error { return t.session.Settler.Keep(ctx, c.outer) })
+		message.Attr(d), "error", c.foreign, "routing_key", d.RoutingKey, "queue", t.session.Settler.Stage.Unroutable())
+	t.fly(c, func(ctx context.Context) error { return t.session.Settler.Keep(ctx, d) })
 }
 
 // Mark implements [wheel.Shell].

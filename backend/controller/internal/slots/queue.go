@@ -118,7 +118,7 @@ func (q *queue) pump(messages <-chan amqp091.Delivery) {
 				return
 			}
 			for _, c := range batch {
-				q.tenure.machine.Delivered(now, q.slot, c.outer.DeliveryTag, &c.wheel)
+				q.tenure.machine.Delivered(now, q.slot, c.tag, &c.wheel)
 			}
 		})
 	}
@@ -137,10 +137,10 @@ func (q *queue) acknowledge() {
 	q.upTo, q.single = 0, q.single[:0]
 }
 
-// release ends the consumer. What is not acknowledged goes back.
+// release ends the consumer. What is not acknowledged goes back, in the same step in which another is active.
 func (q *queue) release() {
 	if q.channel != nil {
-		broker.EndConsuming(q.channel, q.name, q.tag)
+		broker.EndActive(q.channel, q.name)
 	}
 }
 

@@ -74,7 +74,7 @@ func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.
 			return next, nil
 		}
 		if _, same := wheel.PostponedTo(now, t.due, left+sameWithin); same {
-			return t.due, errSame
+			return t.due, nil // it is written nevertheless: by the clock of who has published it, it may be due a little earlier
 		}
 		earlier := d.fail(op, t, delayer.ErrOutOfRange, errors.New("that is before the time of the ticket, and a message can only be postponed"))
 		earlier.Hint = "to make a message earlier: Cancel, and Schedule it anew"
@@ -89,9 +89,6 @@ func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.
 // sameWithin is how much earlier a time may be that counts as the same. What a process knows of the
 // broker's time begins with a second, within which [brokertime.Reading].From may go back.
 const sameWithin = time.Second
-
-// errSame says that a change changes nothing.
-var errSame = errors.New("it is due then")
 
 func (d *Delayer) fail(op string, t ticket, kind, cause error) *delayer.Error {
 	return &delayer.Error{Op: op, Backend: d.backend, Object: "message " + t.id, Kind: kind, Cause: cause}
@@ -131,9 +128,7 @@ func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(wheel
 		case !wheel.InTime(now, t.due):
 			err = d.fail(op, t, delayer.ErrTooLate, fmt.Errorf("it can be changed until %v before it is due", wheel.AcceptedBefore))
 		default:
-			if next, err = to(now); err == errSame { //nolint:errorlint // it is not wrapped
-				return next, nil
-			}
+			next, err = to(now)
 		}
 		if err == nil {
 			err = d.write(ctx, now, t, changeText(t.id, t.due, next))

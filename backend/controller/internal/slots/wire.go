@@ -8,7 +8,6 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -48,16 +47,16 @@ const besideBody = 1 << 10
 type carried struct {
 	wheel   wheel.Message
 	message stamp.Message
-	kind    string            // of what is no user's
-	foreign error             // why it is foreign
-	outer   *amqp091.Delivery // as it came
+	kind    string // of what is no user's
+	foreign error  // why it is foreign
+	tag     uint64 // of the delivery
 }
 
 func carriedBy(m *wheel.Message) *carried { return m.Body.(*carried) }
 
 // read reads a delivery.
 func read(d *amqp091.Delivery) *carried {
-	c := &carried{outer: d}
+	c := &carried{tag: d.DeliveryTag}
 	c.wheel.Body = c
 	text, _ := d.Headers[message.Stamp].(string)
 	c.wheel.Size = len(d.Body) + len(text) + besideBody
@@ -72,6 +71,7 @@ func read(d *amqp091.Delivery) *carried {
 		c.wheel.Kind = wheel.Foreign
 		return c
 	}
+	c.message.Unwrap()
 	s := &c.message.Stamp
 	c.wheel.Kind, c.wheel.ID, c.wheel.Ticket = wheel.User, c.message.Envelope.ID, s.Ticket
 	c.wheel.Due, c.wheel.Then = wheel.Due{At: s.At, Since: s.Since}, dues(s.Then)
@@ -137,7 +137,6 @@ func (c *carried) follow() {
 	}
 	by, e := time.Duration(at-s.At)*time.Millisecond, &c.message.Envelope
 	e.Due, e.Delay, s.At = e.Due.Add(by), e.Delay+by, at
-	c.message.Delivery.Headers[delayer.Header] = e.String()
 }
 
 // next is the message as it is published to wait again, with what the machine says of it now.

@@ -79,7 +79,7 @@ func TestRead_User(t *testing.T) {
 	again := read(received(c.next("guest")))
 	require.False(t, again.wheel.Own, "no process may use the clock of another")
 	require.Equal(t, "the user's", again.message.Delivery.RoutingKey)
-	require.Equal(t, "1", again.outer.Headers["mine"])
+	require.Equal(t, amqp091.Table{"mine": "1"}, again.message.Delivery.Headers, "ours are not among the user's")
 	require.Equal(t, c.message.Envelope, again.message.Envelope)
 	require.Equal(t, c.wheel.Due, again.wheel.Due)
 	require.Equal(t, c.wheel.Then, again.wheel.Then)

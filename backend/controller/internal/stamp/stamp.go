@@ -97,7 +97,7 @@ func Expired(headers amqp091.Table) bool {
 
 // A Message has come to a controller.
 type Message struct {
-	Delivery *amqp091.Delivery // under the user's routing key
+	Delivery *amqp091.Delivery // as it came, and after Unwrap as the user published it
 	Envelope message.Envelope
 	Stamp    Stamp
 }
@@ -105,17 +105,32 @@ type Message struct {
 // ReadMessage reads the headers of a delivery. The error says why the message is foreign. Delivery is
 // set then too.
 func ReadMessage(d *amqp091.Delivery) (m Message, err error) {
-	m.Delivery = message.UnderUserKey(d)
+	m.Delivery = d
 	if m.Stamp, err = Read(d.Headers); err == nil {
 		m.Envelope, err = delayer.ParseHeader(d.Headers)
 	}
 	return m, err
 }
 
+// Unwrap changes the delivery to what the user published: it is under the user's routing key, and without
+// our headers. A controller holds many messages, and most have no other headers.
+func (m Message) Unwrap() {
+	d := m.Delivery
+	if m.Stamp.Key != nil {
+		d.RoutingKey = *m.Stamp.Key
+	}
+	delete(d.Headers, message.Stamp)
+	delete(d.Headers, delayer.Header)
+	if len(d.Headers) == 0 {
+		d.Headers = nil
+	}
+	d.Exchange, d.ConsumerTag = "", ""
+}
+
 // Wait returns the message as it is published to wait again, with the next stamp. user is that of the
 // connection that publishes it.
 func (m Message) Wait(user string, next Stamp) amqp091.Publishing {
-	return message.SealAgain(m.Delivery, user, next.Header())
+	return message.SealAgain(m.Delivery, user, m.Envelope, next.Header())
 }
 
 // Deliver returns the message as it is published to its destinations.
@@ -124,5 +139,5 @@ func (m Message) Deliver(user string) amqp091.Publishing {
 	if len(m.Stamp.BCC) > 0 {
 		bcc = amqp091.Table{"BCC": m.Stamp.BCC}
 	}
-	return message.SealAgain(m.Delivery, user, bcc, m.Stamp.To...)
+	return message.SealAgain(m.Delivery, user, m.Envelope, bcc, m.Stamp.To...)
 }

@@ -24,13 +24,18 @@ type change struct {
 	timers int           // how often it is to be looked at
 	sought time.Duration // since when its message is looked for
 	users  int           // messages in hand that it has decided about
-	acked  time.Duration
+	acked  time.Duration // when the last of those was acknowledged,
+	from   []Slot        // and to which queues they were
 }
 
 const (
 	// keptFor is how long after its message's acknowledgement, or after its due time, a change is
-	// acknowledged. By then that acknowledgement is stored, or a channel was lost and all come again.
+	// acknowledged. By then that acknowledgement is stored, or a channel was lost and all come again; or
+	// its queue has no majority: see stored.
 	keptFor = 15 * time.Second
+	// storedAfter is how long after an acknowledgement a mark is written that comes back only if that is
+	// stored. It is shorter than keptFor, so that a mark does for the changes of some seconds.
+	storedAfter = 5 * time.Second
 	// rememberedFor is how long a change is remembered after that. A copy of its message may be on its
 	// way from a controller that has died.
 	rememberedFor = 2 * time.Minute
@@ -130,6 +135,8 @@ func (m *Machine) settle(now Now, c *change) {
 		m.settleAt(now.Mono+keptFor, c)
 	case since < keptFor:
 		m.settleAt(c.acked+keptFor, c)
+	case len(c.told) > 0 && !m.stored(c):
+		m.settleAt(now.Mono+time.Second, c)
 	case len(c.told) > 0:
 		c.told = slices.DeleteFunc(c.told, func(msg *Message) bool {
 			if msg.kept {
@@ -145,6 +152,26 @@ func (m *Machine) settle(now Now, c *change) {
 	default:
 		delete(m.changes, c.key)
 	}
+}
+
+// stored reports whether the acknowledgements of all messages are stored that a change has decided about. If
+// the queue of one has no majority, its acknowledgement is lost with the channel, and the message comes again;
+// the change would not. So a mark must have come back from that queue that was written later, or it was
+// counted since.
+func (m *Machine) stored(c *change) bool {
+	is, need := true, c.acked+storedAfter
+	for _, s := range c.from {
+		switch v := m.visits[s]; {
+		case s == Intake: // no mark is written there
+			is = is && m.summons.came >= need
+		case v == nil:
+			is = is && m.survey[s] == nil
+		case v.back.mono < need:
+			v.markAfter = max(v.markAfter, need)
+			is = false
+		}
+	}
+	return is
 }
 
 // orphan reports whether no message comes any more for a change. It may have been postponed to this due time,

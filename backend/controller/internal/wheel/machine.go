@@ -9,6 +9,7 @@ package wheel
 import (
 	"cmp"
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -332,6 +333,10 @@ func (m *Machine) done(now Now, msg *Message) {
 	for _, c := range msg.used {
 		c.users--
 		c.acked = now.Mono
+		v.used = now.Mono
+		if !slices.Contains(c.from, v.slot) {
+			c.from = append(c.from, v.slot)
+		}
 	}
 	msg.used = nil
 }

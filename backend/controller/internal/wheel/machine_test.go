@@ -249,6 +249,38 @@ func TestMachine_Cancel(t *testing.T) {
 	require.Empty(t, b.m.waiting)
 }
 
+// TestMachine_CancelledWithoutAMajority: if the queue of a message stores no acknowledgement, the message comes
+// again. So the change stays, which is in another queue.
+func TestMachine_CancelledWithoutAMajority(t *testing.T) {
+	b := leading(t)
+	_, stuck := b.in("", 0) // it was due then, and is postponed
+	msg, slot := b.in("m", 3*time.Second)
+	require.NotEqual(t, stuck, slot)
+	msg.Ticket = true
+	b.comes(stuck, msg)
+	b.comes(slot, &Message{Kind: Change, ID: "m", Due: msg.Due})
+	b.deaf = &stuck
+	b.pass(15 * time.Second)
+	require.Empty(t, b.delivered)
+	require.Contains(t, b.acked[stuck], uint64(1), "which is not stored")
+	for range 6 {
+		other, slot := b.in("other", 2*time.Second) // so that marks come back from other queues
+		other.Ticket = true
+		b.comes(slot, other)
+		b.pass(5 * time.Second)
+	}
+	require.NotContains(t, b.acked[slot], uint64(1))
+	require.Zero(t, b.tags[stuck], "it is released, and consumed anew")
+	b.comes(stuck, &Message{ID: "m", Due: msg.Due, Ticket: true, To: "queue"})
+	b.pass(5 * time.Second)
+	require.NotContains(t, fmt.Sprint(b.delivered), "m at")
+	b.deaf = nil
+	b.pass(30 * time.Second)
+	require.Contains(t, b.acked[slot], uint64(1))
+	b.pass(time.Hour)
+	require.Empty(t, b.m.changes)
+}
+
 func TestMachine_NotWithoutProof(t *testing.T) {
 	b := leading(t)
 	b.withheld = true

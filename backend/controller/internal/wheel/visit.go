@@ -29,6 +29,7 @@ type visit struct {
 	back      mark   // the last that came back
 	began     time.Duration
 	stored    time.Duration // when a message with a ticket was last moved here
+	used      time.Duration // when one was last acknowledged that a change has decided about
 	markAfter time.Duration // a mark is wanted that is written then, or later
 }
 
@@ -226,7 +227,7 @@ func (m *Machine) release(now Now, v *visit) {
 		m.bytes -= int64(msg.Size)
 		m.unlearn(msg)
 	}
-	if !v.resting || m.survey[v.slot] != nil {
+	if !v.resting || m.survey[v.slot] != nil || v.back.mono < v.used+storedAfter && v.used > 0 {
 		m.look(v.slot, false)
 	}
 }

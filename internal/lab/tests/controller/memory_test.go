@@ -53,7 +53,10 @@ func slotsLargeAfterSmall(t *testing.T, w *workbench) {
 				rabbittest.Next(w, got)
 			}
 			t.Logf("at most %d KiB, the last %v late", most.Load()>>10, time.Since(begin.Add(13*time.Second)))
-			require.Less(t, most.Load(), int64(memory+4*large))
+			// What the client has read is counted once the machine is told. While that waits for a processor, a
+			// megabyte more comes each millisecond.
+			const readBefore = 24
+			require.Less(t, most.Load(), int64(memory+readBefore*large), "of %d MiB", many)
 			require.NoError(t, c.Close())
 			require.NoError(t, d.Close())
 		})

@@ -205,6 +205,21 @@ func (p *planner) half(n int, delay time.Duration) {
 	})
 }
 
+// slotsPostponeByLittle: while the broker's time becomes better known, what is a little later may seem to be
+// earlier than before. It is not early by the clock of the process that has published it.
+func slotsPostponeByLittle(t *testing.T, w *workbench) {
+	d := w.slots(delayer.On)
+	queue := w.queue()
+	p := w.planner(d, queue)
+	const messages, delay, known, little = 20, 10 * time.Second, 3 * time.Second, 100 * time.Millisecond
+	together(messages, func(i int) { p.schedule(fmt.Sprint(i), delay) })
+	scheduled := time.Now()
+	time.Sleep(known)
+	together(messages, func(i int) { p.postpone(fmt.Sprint(i), delay-time.Since(scheduled)+little) })
+	t.Logf("late by %v", w.settle(w.Consume(queue), p.messages))
+	require.NoError(t, d.Close())
+}
+
 // slotsEarlier: a message cannot be made earlier, whatever was done to it before. Cancel and Schedule
 // do that.
 func slotsEarlier(t *testing.T, w *workbench) {

@@ -82,6 +82,7 @@ func TestSlots(t *testing.T) {
 		{"stragglers in a slow slot", slotsStragglersInASlowSlot},
 		{"cancel and postpone", slotsSchedule},
 		{"postpone the largest", slotsPostponeTheLargest},
+		{"postpone by little", slotsPostponeByLittle},
 		{"earlier", slotsEarlier},
 		{"after a lost connection", slotsAfterALostConnection},
 		{"tickets of others", slotsTicketsOfOthers},
