@@ -10,6 +10,8 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
 )
 
 // The groups of an account's messages under goneReplies, beside those of every fault.
@@ -213,10 +215,11 @@ func (r *Run) converse(ctx context.Context, group int, lasts time.Duration) erro
 }
 
 // request declares a reply queue and deletes it: after messages have arrived, or before they are
-// due. It returns when they have been due.
+// due. It returns when they have been due. A copy of a message is not another message, and one whose
+// outcome is unknown may arrive: a broker that is behind makes both, and no queue may go before.
 func (r *Run) request(ctx context.Context, name string, delay time.Duration, group int) error {
 	const goesWithConsumer = true
-	client, took := r.receiver.client, make(chan struct{}, 2)
+	client, took := r.receiver.client, make(chan int, 16)
 	err := client.Do(ctx, func(ch *amqp091.Channel) error {
 		_, err := ch.QueueDeclare(name, durable, goesWithConsumer, exclusive, noWait, nil)
 		return err
@@ -226,7 +229,11 @@ func (r *Run) request(ctx context.Context, name string, delay time.Duration, gro
 	}
 	stop, err := client.Consume(ctx, name, func(d amqp091.Delivery, at time.Time) {
 		r.receiver.arrived(d, at)
-		took <- struct{}{}
+		id, _ := r.receiver.number(d.Body)
+		select {
+		case took <- id:
+		default: // copies of what has arrived
+		}
 	})
 	if err != nil {
 		return err
@@ -245,17 +252,35 @@ func (r *Run) request(ctx context.Context, name string, delay time.Duration, gro
 		return err
 	}
 	enough := time.After(delay + mostToReply)
-	_, second := r.tell("", name, delay, group)
-	for _, refused := range []error{first, second} {
-		if refused != nil {
-			continue
-		}
-		select {
-		case <-took:
-		case <-enough: // it is missing
-		}
+	other, second := r.tell("", name, delay, group)
+	if !allTaken(took, enough, stored(id, first, other, second)) {
+		return nil // the queue stays until the end: what is late or unknown may come yet
 	}
 	return remove()
+}
+
+// stored are the numbers of those of two messages that may have been stored.
+func stored(id int, first error, other int, second error) map[int]bool {
+	may := map[int]bool{}
+	for id, err := range map[int]error{id: first, other: second} {
+		if err == nil || !delayer.SafeToRetry(err) {
+			may[id] = true
+		}
+	}
+	return may
+}
+
+// allTaken waits until all these messages have arrived, each once or more. It returns false after enough.
+func allTaken(took <-chan int, enough <-chan time.Time, missing map[int]bool) bool {
+	for len(missing) > 0 {
+		select {
+		case id := <-took:
+			delete(missing, id)
+		case <-enough:
+			return false
+		}
+	}
+	return true
 }
 
 // judgeGone compares what the others met with while reply queues were deleted in time, and while

@@ -56,3 +56,24 @@ func TestCostOfEach(t *testing.T) {
 	assert.Zero(t, costOfEach(calm, talk{took: 2 * time.Second, messages: 10, bytes: 2000}), "it only took longer")
 	assert.EqualValues(t, 500, costOfEach(calm, talk{took: 2 * time.Second, messages: 10, bytes: 7000}))
 }
+
+// TestAllTaken: a second copy of one message is not the other one.
+func TestAllTaken(t *testing.T) {
+	unknown := &delayer.Error{Kind: delayer.ErrUnknown}
+	refused := &delayer.Error{Kind: delayer.ErrRefused}
+	// Each wait has channels of its own: what it leaves in them is random where both are ready.
+	wait := func(missing map[int]bool, over bool, ids ...int) bool {
+		took, enough := make(chan int, len(ids)), make(chan time.Time, 1)
+		for _, id := range ids {
+			took <- id
+		}
+		if over {
+			enough <- time.Time{}
+		}
+		return allTaken(took, enough, missing)
+	}
+	const over = true
+	assert.False(t, wait(stored(1, nil, 2, nil), over, 1, 1))
+	assert.True(t, wait(stored(1, nil, 2, unknown), !over, 1, 2))
+	assert.True(t, wait(stored(1, nil, 2, refused), !over, 1), "it was not stored")
+}
