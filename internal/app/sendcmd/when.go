@@ -46,11 +46,11 @@ func until(delay *cli.Delay, at *moment, now time.Time) (time.Duration, error) {
 // kept is how long the backend makes a message wait, and why that is longer than asked for.
 func kept(l delayer.Limits, delay time.Duration) (longer time.Duration, why string) {
 	longer, err := message.RoundUp(delay, l)
-	switch later := longer - delay; {
+	switch later := (longer - delay).Round(time.Millisecond); { // as exactly as the due time is printed
 	case err != nil: // Publish says what is wrong
 		return delay, ""
 	case later == 0:
-		return delay, ""
+		return longer, ""
 	case len(l.Tiers) > 0:
 		return longer, fmt.Sprintf(" (%v later than asked for: the next tier is %v)", later, cli.Short(longer))
 	default:

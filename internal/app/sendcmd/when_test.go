@@ -69,6 +69,8 @@ func TestKept(t *testing.T) {
 		{ticks, 0, 0, ""},
 		{ticks, 2 * time.Second, 2 * time.Second, ""},
 		{ticks, 1500 * time.Millisecond, 2 * time.Second, " (500ms later than asked for: delays are multiples of 1s)"},
+		{ticks, 1734870979, 2 * time.Second, " (265ms later than asked for: delays are multiples of 1s)"},
+		{ticks, 2*time.Second - 1, 2 * time.Second, ""},
 		{delayer.Limits{}, 1, 1, ""},
 		{tiers, 0, 0, ""},
 		{tiers, time.Minute, time.Minute, ""},

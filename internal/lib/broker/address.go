@@ -30,9 +30,10 @@ type Options struct {
 
 	Observer delayer.Observer // is told of the connection's states
 
-	// LargeFrames lets a connection read messages whose headers exceed the frame size. It has no
-	// effect with TLS. Such a connection must not publish.
-	LargeFrames bool
+	// AnyHeaders lets a connection read messages whose headers exceed the frame size, or that
+	// amqp091-go cannot read: those get [UnreadableHeader]. It has no effect with TLS. Such a connection
+	// must not publish.
+	AnyHeaders bool
 
 	// Gate stops the connection from being read; nil: it is always read.
 	Gate *Gate

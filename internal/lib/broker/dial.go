@@ -68,7 +68,7 @@ func connectionName(use string, host func() (string, error)) string {
 func dial(ctx context.Context, to address, opts Options, deadline time.Time) (connState, error) {
 	// amqp091-go takes no context: closing the socket ends the handshake.
 	var socket *wire
-	large := opts.LargeFrames && to.uri.Scheme == "amqp"
+	foreign := opts.AnyHeaders && to.uri.Scheme == "amqp"
 	unhook := func() bool { return true }
 	cfg := amqp091.Config{
 		TLSClientConfig: opts.TLS.Clone(), // amqp091-go writes the address's host name into it
@@ -80,8 +80,8 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (co
 			}
 			socket = &wire{Conn: dialed}
 			var s net.Conn = socket
-			if large {
-				s = &largeFrames{Conn: s}
+			if foreign {
+				s = newAnyHeaders(s)
 			}
 			if opts.Gate != nil {
 				s = newGated(s, opts.Gate)
@@ -91,8 +91,8 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (co
 		},
 	}
 	cfg.Properties.SetClientConnectionName(connectionName(opts.Name, os.Hostname))
-	if large {
-		cfg.FrameSize = largeFrame
+	if foreign {
+		cfg.FrameSize = largestFrame
 	}
 	conn, err := amqp091.DialConfig(to.raw, cfg)
 	unhook()

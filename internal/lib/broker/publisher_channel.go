@@ -173,7 +173,7 @@ func (c *publisherChannel) await(ctx context.Context, req *request) error {
 func (c *publisherChannel) finish(w writeResult, req *request) error {
 	err := c.outcome(w, req)
 	c.learn(req, err)
-	w.channel.unconfirmed.Done()
+	w.channel.settled()
 	c.release(req.slots)
 	req.recycle()
 	return err
@@ -271,7 +271,7 @@ func (c *publisherChannel) settle(req *request, w writeResult) {
 	if w.err == nil {
 		<-w.confirm.Done()
 		w.channel.returned(req.msg.Message.Headers[delayer.Header])
-		w.channel.unconfirmed.Done()
+		w.channel.settled()
 	}
 	c.release(req.slots)
 }
@@ -336,15 +336,11 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 				runtime.Gosched() // whoever is about to publish goes along
 			}
 			var late <-chan time.Time
-			var confirmed <-chan struct{}
 			if len(requests) == 0 {
-				late, confirmed = o.gathering.idle()
+				late = o.gathering.idle(o.unconfirmed())
 			}
 			select {
 			case <-late:
-				o.gathering.end()
-			case <-confirmed:
-				o.gathering.end()
 			case req := <-requests:
 				if o.ch.IsClosed() && c.putBack(req) {
 					<-o.closed
@@ -400,15 +396,13 @@ func (c *publisherChannel) write(o *openChannel, req *request) {
 	if c.body, ok = req.take(c.body); !ok {
 		return // the caller left and freed the slot
 	}
-	o.unconfirmed.Add(1)
-	o.sent.Add(1)
+	o.begin()
 	confirm, err := o.ch.PublishWithDeferredConfirm(req.msg.Exchange, req.msg.Key, !req.msg.Optional, notImmediate, req.msg.Message)
 	if err != nil {
-		o.unconfirmed.Done()
+		o.settled()
 	}
 	switch {
 	case err == nil:
-		o.gathering.written = confirm
 		if req.msg.Written != nil {
 			req.msg.Written()
 		}

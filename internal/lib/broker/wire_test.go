@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -63,39 +62,48 @@ func TestWire(t *testing.T) {
 	require.Equal(t, []string{"a", "bc", "d", "e"}, s.writes)
 }
 
-// TestGathering_Idle: what comes shortly after a write goes out a moment later, together. Only what was
-// written first, or comes after a pause, goes at once.
+// TestGathering_Idle: what comes shortly after a write goes out a moment later, together, unless it
+// is half of those that are unconfirmed at a time.
 func TestGathering_Idle(t *testing.T) {
 	s := &socket{}
 	w := &wire{Conn: s}
 	g := newGathering(w)
-	begin := func(text string) {
+	publish := func(text string, unconfirmed int64) (late <-chan time.Time) {
 		g.begin()
 		send(t, w, text)
-		g.written = &amqp091.DeferredConfirmation{} // that never comes
+		return g.idle(unconfirmed)
 	}
-	begin("a")
-	late, _ := g.idle()
-	require.Nil(t, late)
-	require.Equal(t, []string{"a"}, s.writes, "the first")
+	soon := func() { g.ended = time.Now().Add(time.Hour) } // after a write, however slow this test is
+	require.Nil(t, publish("a", 1))
+	soon()
+	require.Nil(t, publish("b", 1))
+	require.Equal(t, []string{"a", "b"}, s.writes, "one after the other")
 
-	g.at = time.Now().Add(-gatherFor)
-	begin("b")
-	late, _ = g.idle()
-	require.Nil(t, late)
-	require.Equal(t, []string{"a", "b"}, s.writes, "after a pause")
+	soon()
+	require.Nil(t, publish("c", 4))
+	soon()
+	require.NotNil(t, publish("d", 4))
+	require.Nil(t, publish("e", 4))
+	require.Equal(t, []string{"a", "b", "c", "de"}, s.writes, "half of four")
 
-	g.at = time.Now().Add(time.Hour)
-	begin("c")
-	late, _ = g.idle()
-	require.NotNil(t, late)
-	begin("d")
-	g.at = time.Now()
-	if late, _ = g.idle(); late != nil {
+	g.ended = time.Now().Add(-gatherFor)
+	require.Nil(t, publish("f", 1))
+	require.Equal(t, "f", s.writes[4], "after a pause")
+
+	g.ended = time.Now()
+	if late := publish("g", 1); late != nil {
 		<-late
-		g.end()
+		require.Nil(t, g.idle(1))
 	}
-	require.Equal(t, []string{"a", "b", "cd"}, s.writes, "what came meanwhile went along")
+	require.Equal(t, "g", s.writes[5], "when its time is over")
+
+	for range 200 {
+		g.ended = time.Time{}
+		require.Nil(t, publish("h", 1))
+	}
+	soon()
+	require.Nil(t, publish("i", 1), "the crowd is forgotten")
+	require.Nil(t, g.idle(1), "nothing is gathered")
 }
 
 // TestWire_Large: what is gathered is bounded, and goes before a message that is larger.

@@ -19,10 +19,9 @@ func Again(d *amqp091.Delivery, user string) amqp091.Publishing {
 	return received(d, user, headers)
 }
 
-// SealAgain is Seal for a received message, whose own header stays.
-func SealAgain(d *amqp091.Delivery, user string, more amqp091.Table, keys ...any) amqp091.Publishing {
-	header, _ := d.Headers[delayer.Header].(string)
-	sealed := seal(received(d, user, d.Headers), header, more, keys)
+// SealAgain is Seal for a received message.
+func SealAgain(d *amqp091.Delivery, user string, e Envelope, more amqp091.Table, keys ...any) amqp091.Publishing {
+	sealed := Seal(received(d, user, d.Headers), e, more, keys...)
 	forgetDeliveries(sealed.Headers)
 	return sealed
 }

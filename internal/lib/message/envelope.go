@@ -81,10 +81,6 @@ func Recycle(sealed amqp091.Publishing) {
 // those in more, and with keys added to its BCC. It does not modify msg or its headers. msg must be
 // valid.
 func Seal(msg amqp091.Publishing, e Envelope, more amqp091.Table, keys ...any) amqp091.Publishing {
-	return seal(msg, e.String(), more, keys)
-}
-
-func seal(msg amqp091.Publishing, header string, more amqp091.Table, keys []any) amqp091.Publishing {
 	headers := spare.Get().(amqp091.Table)
 	for name, value := range msg.Headers {
 		headers[name] = widen(value)
@@ -93,7 +89,7 @@ func seal(msg amqp091.Publishing, header string, more amqp091.Table, keys []any)
 		delete(headers, name)
 	}
 	maps.Copy(headers, more)
-	headers[delayer.Header] = header
+	headers[delayer.Header] = e.String()
 	if len(keys) > 0 {
 		if own, ok := headers["BCC"].([]any); ok {
 			keys = append(own[:len(own):len(own)], keys...)

@@ -113,7 +113,7 @@ func TestValidateTakesWhatAMQPCan(t *testing.T) {
 func TestOwns(t *testing.T) {
 	for name, want := range map[string]bool{
 		"p.delivery": true, "p.": true, "p": false, "px.delivery": false, "": false,
-		"p.migration": true, "p.migration.behind.1": false, "p.migrations": true,
+		"p.serve.back": true, "p.serve.back.1": false, "p.serve.queue.1": true, "p.serve.backs.1": true,
 	} {
 		assert.Equal(t, want, Owns("p", name), name)
 	}

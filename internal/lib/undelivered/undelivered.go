@@ -55,7 +55,7 @@ func OpenParked(ctx context.Context, opts broker.Options, queue string) (*Client
 
 func open(ctx context.Context, c *Client) (*Client, error) {
 	reading := c.opts
-	reading.LargeFrames = true
+	reading.AnyHeaders = true
 	conn, err := broker.Dial(ctx, reading)
 	if err != nil {
 		return nil, err

@@ -79,7 +79,30 @@ func Of(headers amqp091.Table) (time.Duration, error) {
 	if n, ok := Integer(value); ok {
 		return ofInteger(n)
 	}
-	return 0, fmt.Errorf("header %s is a %T: the plugin takes it for no delay (write an integer, in milliseconds)", Header, value)
+	return 0, fmt.Errorf("header %s is %s: the plugin takes it for no delay (write an integer, in milliseconds)", Header, Kind(value))
+}
+
+// Kind names the AMQP type of a header's value that is no number, for those who know no Go: a boolean.
+func Kind(value any) string {
+	switch value.(type) {
+	case bool:
+		return "a boolean"
+	case amqp091.Decimal:
+		return "a decimal"
+	case time.Time:
+		return "a timestamp"
+	case amqp091.Table:
+		return "a table"
+	case []any:
+		return "an array"
+	case []byte:
+		return "bytes"
+	case string:
+		return "a text"
+	case nil:
+		return "void"
+	}
+	return "a number"
 }
 
 // Integer is the value of an integer of any width that amqp091-go has.

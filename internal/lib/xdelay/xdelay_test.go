@@ -57,8 +57,8 @@ func TestOf_Errors(t *testing.T) {
 		"words":      {"5s", `"5s"`}, "empty": {"", `""`}, "a space": {" 5", `" 5"`}, "a fraction": {"5.0", `"5.0"`},
 		"only a sign": {"-", `"-"`}, "bytes": {[]byte("x"), `"x"`}, "a line break": {"5\n", `"5\n"`},
 		"NaN": {math.NaN(), "NaN"}, "infinity": {math.Inf(1), "+Inf"}, "negative infinity": {math.Inf(-1), "-Inf"},
-		"bool": {true, "bool"}, "time": {time.Unix(0, 0), "time.Time"}, "table": {amqp091.Table{}, "amqp091.Table"},
-		"array": {[]any{1}, "[]interface"}, "decimal": {amqp091.Decimal{Value: 1}, "amqp091.Decimal"},
+		"bool": {true, "bool"}, "time": {time.Unix(0, 0), "a timestamp"}, "table": {amqp091.Table{}, "a table"},
+		"array": {[]any{1}, "an array"}, "decimal": {amqp091.Decimal{Value: 1}, "a decimal"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Of(amqp091.Table{Header: c.value})

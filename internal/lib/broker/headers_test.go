@@ -1,0 +1,77 @@
+package broker
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// properties is a frame with a content type, a table of headers and an id of a message.
+func properties(table string) []byte {
+	body := append(make([]byte, 12), 0xa0, 0x80, 4)
+	body = append(body, "text"...)
+	body = append(binary.BigEndian.AppendUint32(body, uint32(len(table))), table...)
+	body = append(body, "\x02id"...)
+	frame := binary.BigEndian.AppendUint32([]byte{frameHeader, 0, 1}, uint32(len(body)))
+	return append(append(frame, body...), 0xce)
+}
+
+// sized is text with its length in four bytes in front.
+func sized(text string) string {
+	return string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text
+}
+
+// nested is a field of arrays in one another.
+func nested(depth int) string {
+	field := "V"
+	for range depth {
+		field = "A" + sized(field)
+	}
+	return field
+}
+
+func TestReadable(t *testing.T) {
+	for name, c := range map[string]struct {
+		table    string
+		readable bool
+	}{
+		"empty":          {"", true},
+		"types":          {"\x01at\x01\x01bb1\x01cB1\x01ds12\x01eu12\x01fI1234\x01gi1234\x01hl12345678\x01jf1234\x01kd12345678\x01lD12345\x01mT12345678\x01nV", true},
+		"sized types":    {"\x01aS" + sized("text") + "\x01bx" + sized("bytes") + "\x01cF" + sized("\x01aV"), true},
+		"without a name": {"\x00V", true},
+		"deep":           {"\x01a" + nested(32), true},
+		"too deep":       {"\x01a" + nested(33), false},
+		"wide":           {"\x01aA" + sized(strings.Repeat("V", 8192)), true},
+		"too wide":       {"\x01aA" + sized(strings.Repeat("V", 8193)), false},
+		"entries":        {strings.Repeat("\x01aV", 8192), true},
+		"too many":       {strings.Repeat("\x01aV", 8193), false},
+		"unknown type":   {"\x01aL12345678", false},
+		"cut off":        {"\x01aI12", false},
+		"name only":      {"\x01a", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			frame := properties(c.table)
+			got := readable(bytes.Clone(frame))
+			if c.readable {
+				assert.Equal(t, frame, got)
+				return
+			}
+			assert.Equal(t, properties("\x14"+UnreadableHeader+"x"+sized(c.table)), got)
+		})
+	}
+}
+
+// FuzzReadable: it never panics, and what it returns is a frame whose headers it takes for readable.
+func FuzzReadable(f *testing.F) {
+	f.Add(properties("\x01a"+nested(33)), "\x01aV")
+	f.Fuzz(func(t *testing.T, frame []byte, table string) {
+		for _, frame := range [][]byte{properties(table), append(bytes.Repeat([]byte{2}, frameHead+1), frame...)} {
+			once := readable(bytes.Clone(frame))
+			require.Equal(t, once, readable(bytes.Clone(once)))
+		}
+	})
+}
