@@ -1,0 +1,222 @@
+// Package api publishes by HTTP, through a Delayer. The types of its requests and answers are also what
+// its description, as of OpenAPI 3.1, is made of.
+//
+// A request is let in by [API.ServeHTTP], which knows tokens and limits but nothing of messages, and then
+// done by an operation, which knows messages and nothing of HTTP.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/entry"
+	"github.com/delayer-go/delayer/internal/app/tokens"
+	"github.com/delayer-go/delayer/internal/lib/message"
+)
+
+// Parts are what an API is made of, beside its configuration.
+type Parts struct {
+	Delayer delayer.Delayer // the caller closes it
+	Prefix  string          // of the Delayer
+	Ready   func() error    // why nothing can be published, or nil
+	// Answered is called for each request that was answered. A route is a method and a path, or "other".
+	Answered func(route string, status int, took time.Duration)
+	Log      *slog.Logger
+}
+
+// An API is the HTTP API, as a handler.
+type API struct {
+	Parts
+	cfg        Config
+	files      Files
+	mux        *http.ServeMux
+	slots      chan struct{} // of the requests under way
+	bodyWithin time.Duration // how long the body of a request may take to come
+	foreign    *http.CrossOriginProtection
+}
+
+// New makes the API of a configuration that was checked, with its files.
+func New(cfg Config, files Files, p Parts) *API {
+	a := &API{
+		Parts: p, cfg: cfg, files: files, mux: http.NewServeMux(), slots: make(chan struct{}, cfg.MaxRequests),
+		bodyWithin: usualBodyWithin, foreign: http.NewCrossOriginProtection(),
+	}
+	a.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
+	a.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := p.Ready(); err != nil {
+			say(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		say(w, http.StatusOK, "ok")
+	})
+	a.register(humago.New(a.mux, description()))
+	return a
+}
+
+func say(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text + "\n"))
+}
+
+// description is what huma makes of the API. There is no page that shows it: that would load scripts from
+// elsewhere.
+func description() huma.Config {
+	cfg := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "Delayer", Version: "1",
+				Description: "Publishes messages to RabbitMQ that arrive later.",
+			},
+			Components: &huma.Components{
+				Schemas:         huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}},
+			},
+			Security: []map[string][]string{{"token": {}}},
+		},
+		OpenAPIPath: "/openapi", DefaultFormat: jsonType,
+		Formats:      map[string]huma.Format{jsonType: format(), "json": format()}, // the second is for problem+json
+		Transformers: []huma.Transformer{ofHuma},
+	}
+	return cfg
+}
+
+// Tracing is the context of a trace, which goes into the headers of messages.
+type Tracing struct {
+	Traceparent string `header:"traceparent" doc:"W3C trace context. It arrives in the headers of the message"`
+	Tracestate  string `header:"tracestate"`
+	Baggage     string `header:"baggage"`
+}
+
+// Posted is the request of one message.
+type Posted struct {
+	IdempotencyKey string `header:"Idempotency-Key" doc:"The message id. Consumers can tell by it that a message came twice; the broker keeps both"`
+	Tracing
+	Body Message
+}
+
+// PostedBatch is the request of several messages.
+type PostedBatch struct {
+	IdempotencyKey string `header:"Idempotency-Key" doc:"The message ids: this text with a full stop and the index of the message, from 0"`
+	Tracing
+	Body struct {
+		Messages Messages `json:"messages" nullable:"false" maxItems:"1000"`
+	}
+}
+
+// An Accepted message is in the broker.
+type Accepted struct {
+	ID     string    `json:"id" doc:"The message id"`
+	Due    time.Time `json:"due" doc:"When it is due, by the clock of this server"`
+	Ticket string    `json:"ticket,omitempty" doc:"To cancel or postpone it, where the backend can and there is time left to do so"`
+}
+
+// AcceptedAnswer answers Posted.
+type AcceptedAnswer struct{ Body Accepted }
+
+// A Result is that of one message of a batch.
+type Result struct {
+	Status  int        `json:"status" doc:"201, or the status of the problem"`
+	ID      string     `json:"id,omitempty"`
+	Due     *time.Time `json:"due,omitempty"`
+	Problem *Problem   `json:"problem,omitempty"`
+}
+
+// BatchAnswer answers PostedBatch.
+type BatchAnswer struct {
+	Status     int
+	RetryAfter string `header:"Retry-After"`
+	Body       struct {
+		Results []Result `json:"results" nullable:"false" doc:"One for each message, in their order"`
+	}
+}
+
+// publish publishes a message.
+func (a *API) publish(ctx context.Context, in *Posted) (*AcceptedAnswer, error) {
+	now := time.Now()
+	m, problem := a.message(ctx, &in.Body, in.IdempotencyKey, &in.Tracing, now)
+	if problem != nil {
+		return nil, problem
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+	defer cancel()
+	ticket, err := a.send(ctx, &m)
+	if err != nil {
+		problem := a.problem(err)
+		if !problem.SafeToRetry {
+			problem.ID, problem.Ticket = m.Publishing.MessageId, string(ticket)
+		}
+		return nil, problem
+	}
+	return &AcceptedAnswer{Accepted{ID: m.Publishing.MessageId, Due: due(now, m.Delay), Ticket: string(ticket)}}, nil
+}
+
+// problem is what clients are told of an error of the Delayer.
+func (a *API) problem(err error) *Problem {
+	p := problemOf(err)
+	if p.Kind == internal.name {
+		a.Log.Error("a request failed", "error", err)
+	}
+	return p
+}
+
+// send asks for a ticket where one would be of use.
+func (a *API) send(ctx context.Context, m *delayer.Message) (delayer.Ticket, error) {
+	if before := a.Delayer.Limits().CancelBefore; before > 0 && m.Delay > before {
+		return a.Delayer.Schedule(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
+	}
+	return "", a.Delayer.Publish(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
+}
+
+func due(now time.Time, delay time.Duration) time.Time {
+	return now.Add(delay).UTC().Truncate(time.Millisecond)
+}
+
+// message is what a request asks to publish, if its bearer may.
+func (a *API) message(ctx context.Context, asked *Message, key string, trace *Tracing, now time.Time) (delayer.Message, *Problem) {
+	m, err := asked.message(key, now)
+	if err != nil {
+		return m, invalid.problemf("%v", err)
+	}
+	if problem := a.permit(bearer(ctx), &m); problem != nil {
+		return m, problem
+	}
+	trace.into(&m.Publishing)
+	return m, nil
+}
+
+// permit refuses what a token is not for, and for everybody what belongs to the Delayer. At the default
+// exchange CC and BCC name queues too.
+func (a *API) permit(t *tokens.Token, m *delayer.Message) *Problem {
+	allowed, what, names := t.Exchange, "exchange", []string{m.Exchange}
+	if m.Exchange == "" {
+		allowed, what, names = t.Queue, "queue", append(message.Copies(m.Publishing.Headers), m.Key)
+	}
+	for _, name := range names {
+		if !allowed(name) || entry.Owns(a.Prefix, name) {
+			return forbidden.problemf("nothing may be published to %s %.255q with this token", what, name)
+		}
+	}
+	return nil
+}
+
+// into puts the context of a trace into the headers of a message, unless they have one.
+func (t *Tracing) into(msg *amqp091.Publishing) {
+	for name, value := range map[string]string{"traceparent": t.Traceparent, "tracestate": t.Tracestate, "baggage": t.Baggage} {
+		if _, has := msg.Headers[name]; has || value == "" {
+			continue
+		}
+		if msg.Headers == nil {
+			msg.Headers = amqp091.Table{}
+		}
+		msg.Headers[name] = value
+	}
+}

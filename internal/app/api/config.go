@@ -1,0 +1,131 @@
+package api
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/app/tokens"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+)
+
+// Config is the section serve.http of a configuration.
+type Config struct {
+	// Listen is a host and a port. Empty: there is no HTTP API.
+	Listen string `yaml:"listen"`
+	// Tokens is a file that says who may do what: see package tokens. Without one Listen must be of this
+	// machine alone, and whoever reaches it may do all.
+	Tokens string `yaml:"tokens"`
+	// TLS has the files of the certificate. Without them there is no encryption.
+	TLS TLS `yaml:"tls"`
+	// MaxBody is how many bytes the body of a request has at most. Default: 1 MiB.
+	MaxBody int `yaml:"max_body"`
+	// MaxRequests is how many requests are under way at a time. Default: 256.
+	MaxRequests int `yaml:"max_requests"`
+	// Timeout is how long a request waits for the broker. Default: 10s.
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+// TLS names files in PEM. They are read again when they change.
+type TLS struct {
+	CertFile string `yaml:"cert_file"`
+	KeyFile  string `yaml:"key_file"`
+}
+
+// DefaultConfig is a configuration without an address.
+func DefaultConfig() Config {
+	return Config{MaxBody: 1 << 20, MaxRequests: 256, Timeout: 10 * time.Second}
+}
+
+const (
+	mostBody     = 128 << 20 // RabbitMQ takes no more
+	mostRequests = 1 << 16
+	mostTimeout  = 10 * time.Minute
+)
+
+// Check returns what is wrong, as ErrConfig.
+func (c Config) Check() error {
+	fail := func(key, hint, format string, args ...any) error {
+		return engine.ConfigError("serve.http."+key, fmt.Errorf(format, args...), hint)
+	}
+	if c.Listen == "" {
+		if c != DefaultConfig() {
+			return fail("listen", "write listen: 127.0.0.1:8080", "there is no address to listen at")
+		}
+		return nil
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	switch {
+	case err != nil:
+		return engine.ConfigError("serve.http.listen", err, "write a host and a port, such as 127.0.0.1:8080")
+	case c.Tokens == "" && !loopback(host):
+		return fail("tokens", "give a file of tokens, or listen at 127.0.0.1", "there is none, and everybody who reaches %s could publish", c.Listen)
+	case (c.TLS.CertFile == "") != (c.TLS.KeyFile == ""):
+		return fail("tls", "give both or none", "one of cert_file and key_file is missing")
+	case c.MaxBody <= 0 || c.MaxBody > mostBody:
+		return fail("max_body", "leave it out for 1048576", "%d is not between 1 and %d", c.MaxBody, mostBody)
+	case c.MaxRequests <= 0 || c.MaxRequests > mostRequests:
+		return fail("max_requests", "leave it out for 256", "%d is not between 1 and %d", c.MaxRequests, mostRequests)
+	case c.Timeout <= 0 || c.Timeout > mostTimeout:
+		return fail("timeout", "leave it out for 10s", "%s is not between 0 and %s", c.Timeout, mostTimeout)
+	}
+	return nil
+}
+
+// loopback reports whether only this machine reaches a host.
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// Files are what a Config names. They are read before anything is served, and again when they change.
+type Files struct {
+	tokens      *tokens.File // nil: everybody may do all
+	certificate *certificate // nil: no TLS
+}
+
+// Open reads the files. Errors are ErrConfig.
+func (c Config) Open() (f Files, err error) {
+	if c.Tokens != "" {
+		if f.tokens, err = tokens.Open(c.Tokens); err != nil {
+			return f, err
+		}
+	}
+	if c.TLS.CertFile != "" {
+		f.certificate = &certificate{files: c.TLS}
+		_, err = f.certificate.read()
+	}
+	return f, err
+}
+
+// certificate is the server's.
+type certificate struct {
+	files   TLS
+	current atomic.Pointer[tls.Certificate]
+}
+
+// read reads it again, and reports whether it is another one.
+func (c *certificate) read() (changed bool, err error) {
+	pair, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
+	if err != nil {
+		return false, engine.ConfigError("serve.http.tls", err, "give a certificate and its key in PEM")
+	}
+	last := c.current.Swap(&pair)
+	return last == nil || !last.Leaf.Equal(pair.Leaf), nil
+}
+
+var errNoCertificate = errors.New("no certificate")
+
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if pair := c.current.Load(); pair != nil {
+		return pair, nil
+	}
+	return nil, errNoCertificate
+}

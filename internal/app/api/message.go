@@ -1,0 +1,312 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/cli"
+)
+
+// A Time is when a message is due.
+type Time struct {
+	Delay *Delay `json:"delay,omitempty" example:"30m" doc:"How long the message waits: a number with a unit, such as 250ms, 90s, 30m, 36h or 2d. A fraction of the backend's resolution is rounded up"`
+	Due   *Due   `json:"due,omitempty" format:"date-time" example:"2027-01-31T18:00:00Z" doc:"Instead of delay: when the message is due, as of RFC 3339, by the clock of this server. The past means at once"`
+}
+
+// A Delay is one as people write it.
+type Delay cli.Delay
+
+// UnmarshalText reads it.
+func (d *Delay) UnmarshalText(text []byte) error {
+	if err := (*cli.Delay)(d).UnmarshalText(text); err != nil {
+		return fmt.Errorf("delay is %.64q: %w", text, err)
+	}
+	return nil
+}
+
+// A Due is a time in RFC 3339.
+type Due time.Time
+
+// UnmarshalText reads it.
+func (d *Due) UnmarshalText(text []byte) error {
+	at, err := time.Parse(time.RFC3339, string(text))
+	if err != nil {
+		return fmt.Errorf("due is %.64q: write a time such as 2027-01-31T18:00:00Z", text)
+	}
+	*d = Due(at)
+	return nil
+}
+
+// left is the delay from a time on.
+func (t *Time) left(now time.Time) (time.Duration, error) {
+	switch {
+	case t.Delay != nil && t.Due != nil:
+		return 0, errors.New("delay and due are both there: write one")
+	case t.Delay != nil:
+		return time.Duration(*t.Delay), nil
+	case t.Due == nil:
+		return 0, nil
+	}
+	left := time.Time(*t.Due).Sub(now)
+	if left == math.MaxInt64 { // what Sub returns for more
+		return 0, errors.New("due is more than 292 years away")
+	}
+	return max(left, 0), nil
+}
+
+// A Message is what is published.
+type Message struct {
+	Exchange string `json:"exchange,omitempty" example:"orders" doc:"The exchange to publish to when the message is due. Empty: the default exchange, with the name of a queue as key"`
+	Key      string `json:"key,omitempty" example:"order.expired" doc:"The routing key"`
+	Time
+
+	Text   *string         `json:"text,omitempty" example:"order 17" doc:"The body, as UTF-8. Of text, json and base64, write at most one"`
+	JSON   json.RawMessage `json:"json,omitempty" doc:"The body, as JSON. It arrives byte for byte as it is written here, with content_type application/json unless you set another"`
+	Base64 []byte          `json:"base64,omitempty" doc:"The body, in base64"`
+
+	Headers    Headers    `json:"headers,omitempty" doc:"Texts, true and false, null, numbers, lists and objects. A number without fraction or exponent arrives as an AMQP long-long-int, another as a double"`
+	Properties Properties `json:"properties,omitempty"`
+}
+
+// Properties of a message, beside its headers.
+type Properties struct {
+	MessageID       string     `json:"message_id,omitempty" maxLength:"255" doc:"Consumers recognise a copy by it. Default: the header Idempotency-Key, or else a random one"`
+	ContentType     string     `json:"content_type,omitempty" maxLength:"255"`
+	ContentEncoding string     `json:"content_encoding,omitempty" maxLength:"255"`
+	CorrelationID   string     `json:"correlation_id,omitempty" maxLength:"255"`
+	ReplyTo         string     `json:"reply_to,omitempty" maxLength:"255"`
+	Type            string     `json:"type,omitempty" maxLength:"255"`
+	AppID           string     `json:"app_id,omitempty" maxLength:"255"`
+	DeliveryMode    uint8      `json:"delivery_mode,omitempty" maximum:"2" doc:"1 transient, 2 persistent (the default)"`
+	Priority        uint8      `json:"priority,omitempty" maximum:"255" doc:"At most max_priority of /v1/limits"`
+	Timestamp       *time.Time `json:"timestamp,omitempty" doc:"In whole seconds"`
+}
+
+// errBodies refuses more than one body.
+var errBodies = errors.New("text, json and base64: write one of them")
+
+// publishing is the message as it goes to a Delayer. key is the header Idempotency-Key, or "".
+func (m *Message) publishing(key string) (amqp091.Publishing, error) {
+	p := &m.Properties
+	msg := amqp091.Publishing{
+		MessageId: p.MessageID, ContentType: p.ContentType, ContentEncoding: p.ContentEncoding, CorrelationId: p.CorrelationID,
+		ReplyTo: p.ReplyTo, Type: p.Type, AppId: p.AppID, DeliveryMode: p.DeliveryMode, Priority: p.Priority,
+		Headers: amqp091.Table(m.Headers),
+	}
+	if p.Timestamp != nil {
+		msg.Timestamp = *p.Timestamp
+	}
+	switch {
+	case key != "" && p.MessageID != "" && key != p.MessageID:
+		return msg, errors.New("the header Idempotency-Key and properties.message_id differ: write one")
+	case key != "":
+		msg.MessageId = key
+	case p.MessageID == "":
+		msg.MessageId = rand.Text()
+	}
+	switch {
+	case m.Text != nil && (m.JSON != nil || m.Base64 != nil), m.JSON != nil && m.Base64 != nil:
+		return msg, errBodies
+	case m.Text != nil:
+		msg.Body = []byte(*m.Text)
+	case m.JSON != nil:
+		msg.Body = m.JSON
+		if msg.ContentType == "" {
+			msg.ContentType = jsonType
+		}
+	default:
+		msg.Body = m.Base64
+	}
+	return msg, nil
+}
+
+// message is the message with what is left of its delay.
+func (m *Message) message(key string, now time.Time) (delayer.Message, error) {
+	left, err := m.left(now)
+	if err != nil {
+		return delayer.Message{}, err
+	}
+	msg, err := m.publishing(key)
+	return delayer.Message{Exchange: m.Exchange, Key: m.Key, Delay: left, Publishing: msg}, err
+}
+
+// Messages are those of a batch.
+type Messages []Message
+
+// mostMessages is how many a batch has at most. Each costs memory before any is published.
+const mostMessages = 1000
+
+// UnmarshalJSON stops at the first that is too much.
+func (list *Messages) UnmarshalJSON(data []byte) error {
+	dec := decoder(data)
+	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
+		return errors.New("messages is not a list")
+	}
+	for dec.More() {
+		if len(*list) == mostMessages {
+			return fmt.Errorf("messages has more than %d", mostMessages)
+		}
+		var m Message
+		if err := dec.Decode(&m); err != nil {
+			return fmt.Errorf("messages[%d]: %w", len(*list), plain(err))
+		}
+		*list = append(*list, m)
+	}
+	return nil
+}
+
+// Headers are those of a message.
+type Headers amqp091.Table
+
+// Schema says that a header may be any JSON.
+func (Headers) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
+}
+
+// mostHeaders is more, in bytes, than a frame of the broker takes. What is read of them needs many times
+// the memory.
+const mostHeaders = 128 << 10
+
+// UnmarshalJSON reads them.
+func (h *Headers) UnmarshalJSON(data []byte) error {
+	if len(data) > mostHeaders {
+		return fmt.Errorf("headers have %d bytes, at most %d can fit into a frame", len(data), mostHeaders)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var values map[string]any
+	if err := dec.Decode(&values); err != nil {
+		return errors.New("headers is not an object")
+	}
+	table, err := tableOf(values)
+	*h = Headers(table)
+	return err
+}
+
+func tableOf(values map[string]any) (amqp091.Table, error) {
+	table := make(amqp091.Table, len(values))
+	for name, value := range values {
+		field, err := fieldOf(value)
+		if err != nil {
+			return nil, fmt.Errorf("header %.64q: %w", name, err)
+		}
+		table[name] = field
+	}
+	return table, nil
+}
+
+// fieldOf is a value of JSON as AMQP has it.
+func fieldOf(value any) (any, error) {
+	switch v := value.(type) {
+	case json.Number:
+		return number(v.String())
+	case map[string]any:
+		return tableOf(v)
+	case []any:
+		for i, item := range v {
+			field, err := fieldOf(item)
+			if err != nil {
+				return nil, err
+			}
+			v[i] = field
+		}
+	}
+	return value, nil
+}
+
+func number(text string) (any, error) {
+	if !strings.ContainsAny(text, ".eE") {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%.40s does not fit into 64 bits", text)
+		}
+		return n, nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%.40s does not fit into a double", text)
+	}
+	return f, nil
+}
+
+const jsonType = "application/json"
+
+// format reads requests strictly: a field that is not known is an error, and so is what is not UTF-8, which
+// would be replaced.
+func format() huma.Format {
+	return huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: decode}
+}
+
+func decode(data []byte, into any) error {
+	if !utf8.Valid(data) {
+		return errors.New("the request is not UTF-8 (a body of other bytes can be written as base64)")
+	}
+	dec := decoder(data)
+	if err := dec.Decode(into); err != nil {
+		return plain(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more than one JSON value")
+	}
+	return nil
+}
+
+func decoder(data []byte) *json.Decoder {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	return dec
+}
+
+// plain says what is wrong without words of Go.
+func plain(err error) error {
+	var wrongType *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	var base64 base64.CorruptInputError
+	switch {
+	case errors.As(err, &wrongType):
+		field := strings.TrimPrefix(wrongType.Field, reflect.TypeFor[Time]().Name()+".") // it is embedded
+		return fmt.Errorf("%s: want %s, got %s", cmp.Or(field, "the request"), typeName(wrongType.Type), wrongType.Value)
+	case errors.As(err, &base64):
+		return fmt.Errorf("base64: %w", base64)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("not JSON, at byte %d: %w", syntax.Offset, syntax)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("not JSON: it ends too early")
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+}
+
+func typeName(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == reflect.TypeFor[Delay]():
+		return "a text such as 90s"
+	case t == reflect.TypeFor[Due](), t == reflect.TypeFor[time.Time]():
+		return "a text such as 2027-01-31T18:00:00Z"
+	case t.Kind() == reflect.String:
+		return "a text"
+	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map:
+		return "an object"
+	case t == reflect.TypeFor[[]byte]():
+		return "a text"
+	}
+	return "a whole number from 0 to 255"
+}

@@ -1,0 +1,221 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/delayertest"
+)
+
+// A logbook keeps what is logged, and tells who waits for a line.
+type logbook struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	lines chan map[string]any
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Write(p)
+	var line map[string]any
+	_ = json.Unmarshal(p, &line)
+	l.lines <- line
+	return len(p), nil
+}
+
+// next waits for a line with this message.
+func (l *logbook) next(t *testing.T, msg string) map[string]any {
+	t.Helper()
+	for {
+		select {
+		case line := <-l.lines:
+			if line["msg"] == msg {
+				return line
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("never logged:", msg)
+		}
+	}
+}
+
+// A server is an API that is served.
+type server struct {
+	address string
+	log     *logbook
+	stop    func() error
+}
+
+func serveAPI(t *testing.T, with func(*Config), d delayer.Delayer, changes ...func(*API)) *server {
+	t.Helper()
+	l := &logbook{lines: make(chan map[string]any, 1000)}
+	a := apiOf(t, with, Parts{Delayer: d, Ready: func() error { return nil }})
+	a.Log = slog.New(slog.NewJSONHandler(l, nil))
+	for _, change := range changes {
+		change(a)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- a.Serve(ctx) }()
+	s := &server{log: l, stop: sync.OnceValue(func() error { cancel(); return <-ended })}
+	t.Cleanup(func() { assert.NoError(t, s.stop()) })
+	s.address = l.next(t, "the HTTP API is served")["http"].(string)
+	return s
+}
+
+const fine = `{"key": "q", "delay": "1h", "text": "a body that is nobody's business"}`
+
+func post(t *testing.T, client *http.Client, address, token string) (status int) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address+"/v1/messages", strings.NewReader(fine))
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+token)
+	answer, err := client.Do(request)
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, answer.Body)
+	_ = answer.Body.Close()
+	return answer.StatusCode
+}
+
+// TestServe_Files: tokens and the certificate are read again after SIGHUP, and none of them is logged.
+func TestServe_Files(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	write := func(secret string) {
+		sum := sha256.Sum256([]byte(secret))
+		require.NoError(t, os.WriteFile(path("tokens"), []byte("tokens: [{name: me, sha256: "+hex.EncodeToString(sum[:])+", rights: [publish], queues: [q]}]"), 0o600))
+	}
+	write("s3cret")
+	first := newCertificate(t, path("cert"), path("key"))
+	d := delayertest.New(delayertest.Config{})
+	s := serveAPI(t, func(c *Config) {
+		c.Tokens, c.TLS = path("tokens"), TLS{path("cert"), path("key")}
+	}, d)
+	client := func(trusted *x509.Certificate) *http.Client {
+		pool := x509.NewCertPool()
+		pool.AddCert(trusted)
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}
+		return &http.Client{Transport: transport}
+	}
+	address := "https://" + s.address
+	assert.Equal(t, 201, post(t, client(first), address, "s3cret"))
+	assert.Equal(t, 401, post(t, client(first), address, "n3w"))
+	hangup := func() {
+		self, err := os.FindProcess(os.Getpid())
+		require.NoError(t, err)
+		require.NoError(t, self.Signal(syscall.SIGHUP))
+	}
+	write("n3w")
+	second := newCertificate(t, path("cert"), path("key"))
+	hangup()
+	seen := []any{s.log.next(t, "a file has changed, and was read")["what"], s.log.next(t, "a file has changed, and was read")["what"]}
+	assert.ElementsMatch(t, []any{"tokens", "certificate"}, seen)
+	assert.Equal(t, 401, post(t, client(second), address, "s3cret"))
+	assert.Equal(t, 201, post(t, client(second), address, "n3w"))
+	require.NoError(t, os.Remove(path("tokens")))
+	hangup()
+	s.log.next(t, "a file cannot be read again; what it said before is valid")
+	assert.Equal(t, 201, post(t, client(second), address, "n3w"))
+	require.NoError(t, s.stop())
+	assert.NotContains(t, s.log.text.String(), "s3cret")
+	assert.NotContains(t, s.log.text.String(), "nobody's business")
+	assert.Len(t, d.Published(), 3)
+}
+
+// newCertificate writes one for 127.0.0.1.
+func newCertificate(t *testing.T, certFile, keyFile string) *x509.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	require.NoError(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+	parsed, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return parsed
+}
+
+// TestServe_Drains: what is under way when it is told to stop is answered, and no more is taken.
+func TestServe_Drains(t *testing.T) {
+	d := delayertest.New(delayertest.Config{Limits: delayer.Limits{Max: time.Hour}})
+	b := blocked{d, make(chan struct{}), make(chan struct{})}
+	s := serveAPI(t, nil, b)
+	status := make(chan int, 1)
+	go func() {
+		status <- post(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, "http://"+s.address, "")
+	}()
+	<-b.began
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.stop() }()
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		conn, err := net.Dial("tcp", s.address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		require.Error(t, err, "it still listens")
+	}, time.Minute, time.Millisecond)
+	close(b.let)
+	assert.Equal(t, 201, <-status)
+	require.NoError(t, <-stopped)
+	assert.Len(t, d.Published(), 1)
+}
+
+func TestServe_AddressInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close() //nolint:errcheck // the test's end
+	a := apiOf(t, func(c *Config) { c.Listen = taken.Addr().String() }, Parts{})
+	require.ErrorContains(t, a.Serve(t.Context()), "serve.http.listen: listen tcp")
+}
+
+// TestServe_SlowClient: a client that does not send what it has announced is answered, and its place is free.
+func TestServe_SlowClient(t *testing.T) {
+	d := delayertest.New(delayertest.Config{})
+	s := serveAPI(t, func(c *Config) { c.MaxRequests = 1 }, d, func(a *API) { a.bodyWithin = 50 * time.Millisecond })
+	conn, err := net.Dial("tcp", s.address)
+	require.NoError(t, err)
+	defer conn.Close() //nolint:errcheck // the test's end
+	_, err = fmt.Fprintf(conn, "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
+	require.NoError(t, err)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer answer.Body.Close() //nolint:errcheck // the test's end
+	assert.Equal(t, http.StatusRequestTimeout, answer.StatusCode)
+	assert.Equal(t, 201, post(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, "http://"+s.address, ""))
+	assert.Len(t, d.Published(), 1)
+}

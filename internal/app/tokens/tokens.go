@@ -1,0 +1,173 @@
+// Package tokens reads who may use what by HTTP. A file lists bearer tokens by their SHA-256, each with its
+// rights and the exchanges and queues that it may publish to. So the file itself opens nothing.
+package tokens
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/delayer-go/delayer/internal/app/entry"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/strict"
+)
+
+// A Right is a kind of request.
+type Right string
+
+const (
+	// Publish is the right to publish messages.
+	Publish Right = "publish"
+	// Cancel is the right to cancel and postpone what a ticket names. A ticket is no secret, and does not
+	// say where its message goes: this right is for every message of the prefix.
+	Cancel Right = "cancel"
+)
+
+var rights = []Right{Publish, Cancel}
+
+// A Token is what its bearer may do.
+type Token struct {
+	Name   string
+	rights []Right
+	// exchanges and queues match the names that messages may go to. Queues are reached through the
+	// default exchange.
+	exchanges, queues func(name string) bool
+	sum               [sha256.Size]byte
+}
+
+// Anybody may do all: for a server that only its own machine reaches.
+func Anybody() *Token {
+	all := func(string) bool { return true }
+	return &Token{Name: "anybody", rights: rights, exchanges: all, queues: all}
+}
+
+// Has reports whether a token has a right.
+func (t *Token) Has(r Right) bool { return slices.Contains(t.rights, r) }
+
+// Exchange reports whether messages may go to an exchange. The default exchange is none: see Queue.
+func (t *Token) Exchange(name string) bool { return name != "" && t.exchanges(name) }
+
+// Queue reports whether messages may go to a queue, through the default exchange.
+func (t *Token) Queue(name string) bool { return name != "" && t.queues(name) }
+
+// written is a token as the file has it.
+type written struct {
+	Name      string   `yaml:"name"`
+	SHA256    string   `yaml:"sha256"`
+	Rights    []string `yaml:"rights"`
+	Exchanges []string `yaml:"exchanges"`
+	Queues    []string `yaml:"queues"`
+}
+
+// Parse reads the text of a file. Errors are ErrConfig, and quote no hash: somebody may have written a
+// token in its place.
+func Parse(text []byte) ([]*Token, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {
+		return nil, engine.ConfigError("tokens", errors.New("the file is not YAML"), "want tokens: and a list")
+	}
+	var file struct {
+		Tokens []written `yaml:"tokens"`
+	}
+	if _, err := strict.Decode("", doc.Content[0], &file); err != nil {
+		return nil, err
+	}
+	var list []*Token
+	for i, w := range file.Tokens {
+		t, err := w.token()
+		if err == nil && slices.ContainsFunc(list, func(other *Token) bool { return other.sum == t.sum || other.Name == t.Name }) {
+			err = errors.New("its name or its sha256 is there twice")
+		}
+		if err != nil {
+			return nil, engine.ConfigError(fmt.Sprintf("tokens[%d] (name: %.64q)", i, w.Name), err, "docs/http.md has an example")
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+func (w written) token() (*Token, error) {
+	t := &Token{Name: w.Name, exchanges: entry.Matches(w.Exchanges), queues: entry.Matches(w.Queues)}
+	sum, err := hex.DecodeString(w.SHA256)
+	switch {
+	case w.Name == "":
+		return nil, errors.New("name is empty")
+	case err != nil || len(sum) != len(t.sum):
+		return nil, errors.New("sha256 is not 64 hexadecimal digits: write the hash of the token, not the token")
+	case len(w.Rights) == 0:
+		return nil, errors.New("rights is empty: write rights: [publish]")
+	case slices.Contains(w.Rights, string(Publish)) != (len(w.Exchanges)+len(w.Queues) > 0):
+		return nil, errors.New("the right publish and a list of exchanges or queues belong together")
+	case slices.Contains(w.Exchanges, ""), slices.Contains(w.Queues, ""):
+		return nil, errors.New("a name is empty (queues has the names that the default exchange may be used for)")
+	}
+	copy(t.sum[:], sum)
+	for _, name := range w.Rights {
+		if !slices.Contains(rights, Right(name)) {
+			return nil, fmt.Errorf("rights: %.64q is not known (known: %s)", name, rights)
+		}
+		t.rights = append(t.rights, Right(name))
+	}
+	return t, nil
+}
+
+// A File keeps the tokens of a file.
+type File struct {
+	path string
+	list atomic.Pointer[[]*Token]
+	text []byte // as it was last read, with or without success; for Read alone
+}
+
+// Open reads a file.
+func Open(path string) (*File, error) {
+	f := &File{path: path}
+	if _, err := f.Read(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Read reads the file again, and reports whether there are other tokens now. After an error those from
+// before are still valid. It is for one goroutine.
+func (f *File) Read() (changed bool, err error) {
+	text, err := os.ReadFile(f.path)
+	if err != nil {
+		return false, engine.ConfigError("serve.http.tokens", err, "give a file that this process may read")
+	}
+	if f.text != nil && bytes.Equal(text, f.text) {
+		return false, nil
+	}
+	f.text = text
+	list, err := Parse(text)
+	if err != nil {
+		return false, err
+	}
+	f.list.Store(&list)
+	return true, nil
+}
+
+// Bearer returns the token of an Authorization header, or nil. Every hash is compared in full, so the time
+// that it takes tells nothing.
+func (f *File) Bearer(authorization string) *Token {
+	scheme, secret, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Bearer") || secret == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(strings.TrimSpace(secret)))
+	var found *Token
+	for _, t := range *f.list.Load() {
+		if subtle.ConstantTimeCompare(sum[:], t.sum[:]) == 1 {
+			found = t
+		}
+	}
+	return found
+}
