@@ -10,7 +10,7 @@
 //	})
 //
 // Release the service first, then run `delayer migrate switch`, which makes the exchange an
-// ordinary one. For services that cannot be released there is `delayer migrate bridge`. For
+// ordinary one. For services that cannot be released there is `delayer serve`. For
 // wagslane/go-rabbitmq, package gorabbitmq does the same as this one.
 //
 // # What is the same

@@ -16,14 +16,15 @@ import (
 
 func TestMigrateSteps_Usage(t *testing.T) {
 	for args, says := range map[string]string{
-		"prepare":                                "--exchange",
-		"switch --exchange x":                    "--mode",
-		"rollback":                               "--exchange",
-		"status --pending":                       "--pending needs --rabbitmqctl",
-		"status --output yaml":                   "--output must be one of",
-		"retire --exchange x --force y":          `--force: "y" is not the exchange's name, "x"`,
-		"switch --exchange x --mode no":          "--mode must be one of",
-		"switch --exchange= --mode bridge --yes": "the name is empty",
+		"prepare":                                    "--exchange",
+		"switch --exchange x":                        "--mode",
+		"rollback":                                   "--exchange",
+		"status --pending":                           "--pending needs --rabbitmqctl",
+		"status --output yaml":                       "--output must be one of",
+		"retire --exchange x --force y":              `--force: "y" is not the exchange's name, "x"`,
+		"switch --exchange x --mode no":              "--mode must be one of",
+		"switch --exchange= --mode serve --yes":      "the name is empty",
+		"switch --exchange x --mode in-place --to y": "--to is for --mode serve",
 	} {
 		status, _, stderr := command(t.Context(), t, append([]string{"migrate"}, strings.Fields(args)...)...)
 		require.Equal(t, exitUsage, status, args)
@@ -85,11 +86,15 @@ func TestMigrateSteps(t *testing.T) {
 	stdout, _ = step(exitOK, "rollback", x)
 	require.Contains(t, stdout, "an exchange of the plugin now")
 
-	stdout, _ = step(exitOK, "switch", x, "--mode=bridge", "--yes", "--rabbitmqctl="+rabbitmqctl)
+	stdout, _ = step(exitOK, "switch", x, "--mode=serve", "--yes", "--rabbitmqctl="+rabbitmqctl)
 	require.Contains(t, stdout, "it was there all the time")
-	require.Contains(t, stdout, record.Bridge("delayer", "orders"))
-	_, stderr = step(exitFailed, "retire", x)
-	require.Contains(t, stderr, "leads to a bridge")
+	_, section, _ := strings.Cut(stdout, "undoes it until then\n")
+	serving := configFile(t, "url: "+address+"\nmanagement: "+b.Management()+"\nbinaryladder:\n  steps: [1s, 2s, 4s, 8s, 16s, 32s]\n"+section)
+	require.NoError(t, ch.Publish("orders", "key", false, false, amqp091.Publishing{MessageId: "for serve"}))
+	stdout, _ = step(exitOK, "status")
+	require.Contains(t, stdout, "delayer serve: it is not running for this exchange. Then drain or evacuate, then retire")
+	s := serve(t, "serve", "--config", serving)
+	require.Eventually(t, func() bool { d, ok, err := ch.Get("q", true); return ok && err == nil && d.MessageId == "for serve" }, time.Minute, 100*time.Millisecond)
 	code, stdout, stderr := command(t.Context(), t, "status", "--config", config, "--fail-if=others>0")
 	require.Equal(t, exitOK, code, "%s%s", stdout, stderr)
 	stdout, _ = step(exitOK, "status", "--output=json", "--pending", ctl)
@@ -98,7 +103,27 @@ func TestMigrateSteps(t *testing.T) {
 	require.Len(t, status.Exchanges, 1)
 	require.Equal(t, record.Switched, status.Exchanges[0].Step)
 	require.Zero(t, *status.Exchanges[0].Pending)
+	require.Equal(t, "retire", status.Exchanges[0].Next)
+	require.Equal(t, "orders.delivery", status.Exchanges[0].Target)
 
+	_, stderr = step(exitFailed, "switch", x, "--mode=in-place", "--yes", ctl)
+	require.Contains(t, stderr, "rollback first")
+	stdout, _ = step(exitOK, "rollback", x, ctl)
+	require.Contains(t, stdout, "take the exchange out of its configuration, and run this again")
+	_, stderr = step(exitFailed, "rollback", x, ctl)
+	require.Contains(t, stderr, "is consumed")
+	require.Equal(t, exitOK, s.stop())
+	stdout, _ = step(exitOK, "rollback", x, ctl)
+	require.Contains(t, stdout, "what delayer serve needed was removed")
+	step(exitOK, "switch", x, "--mode=serve", "--to=elsewhere", "--yes", ctl)
+	stdout, _ = step(exitOK, "retire", x, ctl)
+	require.Contains(t, stdout, "exchange orders is retired: the plugin is not needed for it, and its record is deleted\ndelayer serve goes on")
+	require.NoError(t, ch.ExchangeDelete("orders", false, false))
+	_, err = ch.QueueDelete("delayer.serve.queue.orders", false, false, false)
+	require.NoError(t, err)
+	require.NoError(t, ch.ExchangeDeclare("orders", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
+	require.NoError(t, ch.QueueBind("q", "#", "orders", false, nil))
+	step(exitOK, "prepare", x)
 	step(exitOK, "switch", x, "--mode=in-place", "--yes", ctl)
 	stdout, _ = step(exitOK, "status")
 	require.Contains(t, stdout, "drain or evacuate, then retire")

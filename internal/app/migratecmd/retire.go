@@ -57,19 +57,20 @@ func (c *retireCmd) retire(ctx context.Context, s cli.Streams, m *session, swapp
 		return fmt.Errorf("exchange %q is half changed: %s was interrupted (run it again first)", c.Exchange, map[record.Step]string{
 			record.Switching: "delayer migrate switch --mode " + string(r.Mode), record.Restoring: "delayer migrate rollback",
 		}[r.Step])
-	case r.Step == record.Switched && r.Mode == record.Bridging:
-		return fmt.Errorf("exchange %q leads to a bridge (when its publishers use the library: switch --mode in-place, let the bridge empty its queue, stop it, and run retire again)", c.Exchange)
 	}
 	if err := c.nothingPending(ctx, m); err != nil {
 		return err
 	}
-	if r.Bridged {
-		if err := m.removeBridge(ctx, swapper, c.Force != ""); err != nil {
+	if r.Step == record.Switched {
+		if err := swapper.Settle(ctx); err != nil {
 			return err
 		}
-		fmt.Fprintln(s.Out, "what the bridge needed was removed")
-	}
-	if r.Step != record.Switched {
+	} else {
+		if r.Target != "" {
+			if err := m.removeServe(ctx, s, swapper, c.Force != ""); err != nil {
+				return err
+			}
+		}
 		done, err := c.before(ctx, s, m, found)
 		if err == nil && !done {
 			err = c.deleteOld(ctx, s, m)
@@ -78,14 +79,18 @@ func (c *retireCmd) retire(ctx context.Context, s cli.Streams, m *session, swapp
 			return err
 		}
 	}
-	record := ""
+	gone := ""
 	if found {
 		if err := journal.Delete(); err != nil {
 			return err
 		}
-		record = ", and its record is deleted"
+		gone = ", and its record is deleted"
 	}
-	_, err := fmt.Fprintf(s.Out, "exchange %s is retired: the plugin is not needed for it%s\n", cli.Shown(c.Exchange), record)
+	end := ""
+	if r.Step == record.Switched && r.Target != "" {
+		end = "delayer serve goes on passing on what is published to it\n"
+	}
+	_, err := fmt.Fprintf(s.Out, "exchange %s is retired: the plugin is not needed for it%s\n%s", cli.Shown(c.Exchange), gone, end)
 	return err
 }
 

@@ -177,8 +177,8 @@ func (m *session) checkPolicies(ctx context.Context, p topology.Plan) error {
 	}
 }
 
-// removeBridge removes what a bridge left. Messages that were kept as unroutable are no matter.
-func (m *session) removeBridge(ctx context.Context, s *swap.Swapper, force bool) error {
+// removeServe removes what delayer serve needed. Messages that were kept as unroutable are no matter.
+func (m *session) removeServe(ctx context.Context, s cli.Streams, swapper *swap.Swapper, force bool) error {
 	plan, err := backend.Topology(m.cfg)
 	if err != nil {
 		return err
@@ -194,7 +194,11 @@ func (m *session) removeBridge(ctx context.Context, s *swap.Swapper, force bool)
 		}
 		left.Waiting += d.Messages
 	}
-	return s.RemoveBridge(ctx, m.wire(), left)
+	if err := swapper.RemoveServe(ctx, m.wire(), left); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(s.Out, "what delayer serve needed was removed")
+	return err
 }
 
 // known refuses an exchange that does not exist and for which nothing waits: its name is mistyped. It

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
@@ -35,9 +36,10 @@ type ExchangeStatus struct {
 	Step     record.Step `json:"step"` // "" for one of the plugin without a record
 	Mode     record.Mode `json:"mode,omitempty"`
 	Since    *time.Time  `json:"since,omitempty"`
-	Busy     bool        `json:"busy,omitempty"`          // a tool works on it
-	Pending  *int        `json:"pending,omitempty"`       // in the plugin, on all nodes that were asked
-	Bridge   *int        `json:"bridge_queued,omitempty"` // messages in the queues of a bridge
+	Busy     bool        `json:"busy,omitempty"`         // a tool works on it
+	Pending  *int        `json:"pending,omitempty"`      // in the plugin, on all nodes that were asked
+	Serve    *int        `json:"serve_queued,omitempty"` // messages in the queues of delayer serve
+	Target   string      `json:"target,omitempty"`       // the exchange where delayer serve passes messages on
 	Next     string      `json:"next"`
 }
 
@@ -104,18 +106,25 @@ func (m *session) statusOf(ctx context.Context, e record.Entry) (*ExchangeStatus
 	r := e.Record
 	since := r.Since[r.Step]
 	st := &ExchangeStatus{Exchange: r.Former.Name, Step: r.Step, Mode: r.Mode, Since: &since, Next: nextStep(r)}
-	if !r.Bridged {
+	if st.Target = r.Target; r.Target == "" {
 		return st, nil
 	}
 	s := &swap.Swapper{Prefix: m.settings.Prefix, Exchange: r.Former.Name}
-	depths, err := s.BridgeDepths(ctx, m.wire())
-	total := 0
+	depths, err := s.ServeDepths(ctx, m.wire())
+	total, consumers := 0, 0
 	for _, d := range depths {
 		total += d.Messages
+		consumers += d.Consumers
 	}
-	st.Bridge = &total
+	st.Serve = &total
+	if consumers == 0 && r.Step == record.Switched {
+		st.Next = "delayer serve: it is not running for this exchange. Then " + st.Next
+	}
 	return st, err
 }
+
+// waits is what to do while the plugin still holds messages.
+const waits = "drain or evacuate, then retire"
 
 func nextStep(r record.Record) string {
 	switch r.Step {
@@ -126,12 +135,9 @@ func nextStep(r record.Record) string {
 	case record.Restoring:
 		return "rollback again: it was interrupted"
 	case record.Restored:
-		return "rollback again, once the bridge's queue is empty: it removes the rest"
+		return "rollback again, once serve's queues are empty and it does not serve the exchange: it removes them"
 	}
-	if r.Mode == record.Bridging {
-		return "bridge; when publishers use the library: switch --mode in-place"
-	}
-	return "drain or evacuate, then retire"
+	return waits
 }
 
 // addPending counts what waits in the plugin, and says which nodes did not answer.
@@ -145,8 +151,8 @@ func (m *session) addPending(ctx context.Context, s cli.Streams, all []*Exchange
 	for _, st := range all {
 		rows := pendingOf(tables, m.vhost, st.Exchange)
 		st.Pending = &rows
-		if rows == 0 && err == nil && st.Step == record.Switched && st.Mode == record.InPlace {
-			st.Next = "retire"
+		if rows == 0 && err == nil && st.Step == record.Switched {
+			st.Next = strings.Replace(st.Next, waits, "retire", 1)
 		}
 	}
 	return nil
@@ -157,7 +163,7 @@ func writeStatus(out io.Writer, all []*ExchangeStatus) error {
 		_, err := fmt.Fprintln(out, "no exchange of the plugin, and no migration of this prefix")
 		return err
 	}
-	t, now := cli.NewTable("EXCHANGE", "STEP", "MODE", "SINCE", "IN PLUGIN", "IN BRIDGE", "NEXT"), time.Now()
+	t, now := cli.NewTable("EXCHANGE", "STEP", "MODE", "SINCE", "IN PLUGIN", "IN SERVE", "NEXT"), time.Now()
 	number := func(n *int) string {
 		if n == nil {
 			return "-"
@@ -169,7 +175,7 @@ func writeStatus(out io.Writer, all []*ExchangeStatus) error {
 		if st.Since != nil {
 			since = cli.Ago(*st.Since, now)
 		}
-		t.Add(cli.Shown(st.Exchange), cli.OrDash(string(st.Step)), cli.OrDash(string(st.Mode)), since, number(st.Pending), number(st.Bridge), st.Next)
+		t.Add(cli.Shown(st.Exchange), cli.OrDash(string(st.Step)), cli.OrDash(string(st.Mode)), since, number(st.Pending), number(st.Serve), st.Next)
 	}
 	return t.Write(out)
 }

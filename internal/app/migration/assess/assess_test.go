@@ -76,7 +76,7 @@ func TestFindings(t *testing.T) {
 			q.Features = append(q.Features, inventory.Feature{Name: "khepri_db", State: "enabled"})
 		}, Warning, "switch: RabbitMQ 3.13.7 has an early Khepri"},
 		"4.2, flags unseen":       {func(q *Question) { q.Version, q.Features = "4.2.0", nil }, Warning, "whether it is on cannot be seen"},
-		"before 4.0":              {func(*Question) {}, Warning, "mode bridge: before RabbitMQ 4.0"},
+		"before 4.0":              {func(*Question) {}, Warning, "mode serve: before RabbitMQ 4.0"},
 		"3.9":                     {func(q *Question) { q.Version = "3.9.29" }, Warning, "tested from 3.10 on"},
 		"no quorum queues":        {func(q *Question) { q.Features[0].State = "disabled" }, Blocker, "feature flag quorum_queue"},
 		"node down":               {func(q *Question) { q.Nodes = append(q.Nodes, inventory.Node{Name: "rabbit@b"}) }, Blocker, "node rabbit@b: it does not run"},
@@ -103,7 +103,10 @@ func TestFindings(t *testing.T) {
 		"another alternate": {func(q *Question) {
 			another(q, inventory.Exchange{Name: "delayer.in", Type: "direct", Durable: true, Arguments: amqp091.Table{"alternate-exchange": "x"}})
 		}, Blocker, `its alternate exchange is "x"`},
-		"transient": {func(q *Question) { another(q, inventory.Exchange{Name: "delayer.in", Type: "direct"}) }, Blocker, "it is transient, auto-delete or internal"},
+		"transient": {func(q *Question) { another(q, inventory.Exchange{Name: "delayer.in", Type: "direct"}) }, Blocker, "it is transient or internal"},
+		"auto-delete in use": {func(q *Question) {
+			another(q, inventory.Exchange{Name: "delayer.in", Type: "direct", Durable: true, AutoDelete: true})
+		}, Blocker, "its auto-delete is true, and false is needed"},
 		"prefix of another": {func(q *Question) {
 			another(q, inventory.Exchange{Name: "delayer.marker", Type: "fanout", Arguments: amqp091.Table{"alternate-exchange": "delayer:other"}})
 		}, Blocker, "prefix delayer: a Delayer of another configuration uses it"},
@@ -177,7 +180,7 @@ func TestNothingInTheWay(t *testing.T) {
 	a := Assess(q)
 	require.True(t, a.Ready)
 	for _, f := range a.Findings {
-		require.Contains(t, []string{"applications", "x-delay", "mode bridge", "switch"}, f.About, "%+v", f)
+		require.Contains(t, []string{"applications", "x-delay", "mode serve", "switch"}, f.About, "%+v", f)
 	}
 	require.Len(t, a.Unseen, 2, "the delays")
 }

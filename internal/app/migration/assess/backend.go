@@ -135,7 +135,7 @@ func delayFindings(q Question, a *Assessment) []Finding {
 			Span(latest.Round(time.Second))), ""})
 	}
 	return append(found,
-		Finding{Note, "x-delay", "one that is zero or negative is delivered at once, by the plugin, the bridge and package migrate. One above 4294967295 is delivered at once by the plugin, in silence; package migrate refuses it, and the bridge parks it", ""})
+		Finding{Note, "x-delay", "one that is zero or negative is delivered at once, by the plugin, delayer serve and package migrate. One above 4294967295 is delivered at once by the plugin, in silence; package migrate refuses it, and delayer serve parks it", ""})
 }
 
 // configuredFinding says that the configuration does not take the delays as they are.

@@ -56,8 +56,10 @@ func exchangeDiffers(want topology.Exchange, have inventory.Exchange) string {
 		return fmt.Sprintf("it is of type %s, and %s is needed", have.Type, want.Kind)
 	case alternate != want.Alternate:
 		return fmt.Sprintf("its alternate exchange is %q, and %q is needed", alternate, want.Alternate)
-	case !have.Durable || have.AutoDelete || have.Internal:
-		return "it is transient, auto-delete or internal"
+	case !have.Durable || have.Internal:
+		return "it is transient or internal"
+	case have.AutoDelete != want.AutoDelete: // the gate of a Delayer's delivery is
+		return fmt.Sprintf("its auto-delete is %v, and %v is needed", have.AutoDelete, want.AutoDelete)
 	}
 	return ""
 }

@@ -107,11 +107,12 @@ func exchangeFindings(q Question) []Finding {
 			add(Note, fmt.Sprintf("it is the alternate exchange of %q; it stays so, as the switch keeps the name", other), "")
 		}
 		if len(d.In) > 0 {
-			add(Note, "other exchanges lead to it; the switch carries these bindings over. An x-delay that comes that way is delayed by the bridge; "+
-				"without the bridge, those who publish to the other exchanges must use the library too", "")
+			add(Note, "other exchanges lead to it; the switch carries these bindings over. An x-delay that comes that way is delayed by delayer serve; "+
+				"without it, those who publish to the other exchanges must use the library too", "")
 		}
 		if !d.Durable {
-			add(Warning, "it is transient: it, and all that waits for it, is gone after a restart of the broker", "migrate between two restarts")
+			add(Warning, "it is transient: it, and all that waits for it, is gone after a restart of the broker. To delayer serve it is switched as without --rabbitmqctl, and is durable then",
+				"migrate between two restarts")
 		}
 		if d.AutoDelete {
 			add(Warning, "it is auto-delete: RabbitMQ deletes it with its last binding, and then loses what waits for it", "keep one binding until retire")

@@ -25,8 +25,8 @@ func series(q Question) []Finding {
 		found = append(found, khepri(q, about))
 	}
 	if !atLeast(q.Version, 4, 0) {
-		found = append(found, Finding{Warning, "mode bridge", "before RabbitMQ 4.0 consumers see x-delay as it was published, so what waits in the plugin at the switch " +
-			"waits a second time behind the bridge: late, not lost", "evacuate right after the switch, or switch in place"})
+		found = append(found, Finding{Warning, "mode serve", "before RabbitMQ 4.0 consumers see x-delay as it was published, so what waits in the plugin at the switch " +
+			"waits a second time in delayer serve: late, not lost", "evacuate right after the switch with --leave 10s; or, if all publishers set timestamps, use trust_timestamps; or switch in place"})
 	}
 	if !atLeast(q.Version, 3, 10) {
 		found = append(found, Finding{Warning, about, "Delayer is tested from 3.10 on", "rehearse on a broker of your own"})
@@ -101,8 +101,8 @@ func neighbours(q Question) []Finding {
 		for _, d := range q.Delayed {
 			switch d.Name {
 			case s.TargetExchange:
-				found = append(found, Finding{Warning, fmt.Sprintf("shovel %q", s.Name), fmt.Sprintf("it publishes to %s: an x-delay of its messages is delayed by the bridge alone", exchangeNamed(d.Name)),
-					"take the bridge, or move the shovel's target"})
+				found = append(found, Finding{Warning, fmt.Sprintf("shovel %q", s.Name), fmt.Sprintf("it publishes to %s: an x-delay of its messages is delayed by delayer serve alone", exchangeNamed(d.Name)),
+					"take --mode serve, or move the shovel's target"})
 			case s.SourceExchange:
 				found = append(found, Finding{Note, fmt.Sprintf("shovel %q", s.Name), fmt.Sprintf("it consumes from %s through a queue of its own; the switch carries its binding over", exchangeNamed(d.Name)), ""})
 			}

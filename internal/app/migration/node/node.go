@@ -71,16 +71,18 @@ func (c Clock) Until(due int64) time.Duration {
 type Reshaping struct {
 	Vhost, Exchange string
 	Lock, Token     string // the queue that is the tool's lock, and what tells it from another tool's
-	Behind, Bridge  string // the exchange that has the bindings of a front, and the queue of its bridge
+	Behind, Queue   string // the exchange that has the bindings of a front, and the queue that a front leads to
 	Hold            string // the exchange that may stand for it meanwhile
 	Routes          string // the type by which the plugin routes
 	Type            string // what the exchange becomes
+	Alternate       string // its alternate exchange by argument; "": none
 	AutoDelete      bool
+	Internal        bool
 	Shape           string // "plain", "front" or "delayed"
 }
 
 // Reshape changes the type of an exchange in one transaction of the cluster. The exchange keeps its
-// name, arguments and bindings: no publisher sees it missing, and nothing that falls due meanwhile is
+// name and bindings: no publisher sees it missing, and nothing that falls due meanwhile is
 // lost. To a front and from one its bindings change too; a message may be routed twice in that
 // instant. In Khepri the exchange Hold has its bindings too, for two seconds.
 //
@@ -88,7 +90,8 @@ type Reshaping struct {
 // gone. After an error the change may have been made, or not; it may be repeated.
 func (c *Control) Reshape(ctx context.Context, r Reshaping) error {
 	var in [][]byte
-	for _, text := range []string{r.Vhost, r.Exchange, r.Lock, r.Token, r.Behind, r.Hold, r.Bridge, r.Routes, r.Type, strconv.FormatBool(r.AutoDelete), r.Shape} {
+	for _, text := range []string{r.Vhost, r.Exchange, r.Lock, r.Token, r.Behind, r.Hold, r.Queue, r.Routes, r.Type, r.Alternate,
+		strconv.FormatBool(r.AutoDelete), strconv.FormatBool(r.Internal), r.Shape} {
 		in = append(in, []byte(text))
 	}
 	inKhepri, err := programs.ReadFile("programs/khepri.erl")

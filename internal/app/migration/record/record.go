@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/lib/messagejson"
 )
@@ -21,7 +23,7 @@ const (
 	Switching Step = "switching" // the exchange is about to change, or is half changed
 	Switched  Step = "switched"  // the exchange is ours
 	Restoring Step = "restoring" // the exchange is about to be the plugin's again, or is half so
-	Restored  Step = "restored"  // the exchange is the plugin's again; a bridge may have left something
+	Restored  Step = "restored"  // the exchange is the plugin's again; what delayer serve needed is still there
 )
 
 // A Mode is how an exchange is switched.
@@ -29,8 +31,8 @@ type Mode string
 
 // The modes.
 const (
-	InPlace  Mode = "in-place" // the exchange becomes an ordinary one with its former bindings
-	Bridging Mode = "bridge"   // the exchange leads to the queue of a bridge
+	InPlace Mode = "in-place" // the exchange becomes an ordinary one with its former bindings
+	Serving Mode = "serve"    // the exchange leads to the queue of delayer serve
 )
 
 // A Record is the state of the migration of one exchange.
@@ -41,8 +43,19 @@ type Record struct {
 	Former inventory.Definition // what a rollback makes of the exchange; bindings as last seen
 	Since  map[Step]time.Time   // when each step was last begun
 
-	// Bridged: a bridge was put before the exchange, and what it needs has not been removed yet.
-	Bridged bool
+	// Target is the exchange that has the former bindings, where delayer serve passes messages on. It is set
+	// from before the switch until what serve needs is removed; "" without serve.
+	Target string
+}
+
+// Spec is the entry by which delayer serve passes on what is published to the exchange. Publishers may
+// declare the exchange as they declared the plugin's, with the type that it routes by.
+func (r Record) Spec() entry.Spec {
+	kind := r.Former.DelayedType()
+	if !slices.Contains(inventory.KnownTypes, kind) {
+		kind = amqp091.ExchangeFanout
+	}
+	return entry.Spec{Name: r.Former.Name, Type: kind, To: r.Target, MoveBindings: true}
 }
 
 // To returns the record of the next step.
@@ -61,18 +74,18 @@ func (r Record) To(step Step, now time.Time) Record {
 }
 
 // format is the version of what JSON holds.
-const format = 1
+const format = 2
 
 // The wire types are what a record is as JSON. Arguments carry their types, and names any bytes.
 type (
 	wire struct {
-		Format  int                `json:"format"`
-		Number  int64              `json:"number"`
-		Step    Step               `json:"step"`
-		Mode    Mode               `json:"mode,omitempty"`
-		Former  wireDefinition     `json:"former"`
-		Since   map[Step]time.Time `json:"since"`
-		Bridged bool               `json:"bridged,omitempty"`
+		Format int                `json:"format"`
+		Number int64              `json:"number"`
+		Step   Step               `json:"step"`
+		Mode   Mode               `json:"mode,omitempty"`
+		Former wireDefinition     `json:"former"`
+		Since  map[Step]time.Time `json:"since"`
+		Target messagejson.Text   `json:"target,omitempty"`
 	}
 	wireDefinition struct {
 		Name       messagejson.Text    `json:"name"`
@@ -98,7 +111,7 @@ type (
 func (r Record) MarshalJSON() ([]byte, error) {
 	x := r.Former.Exchange
 	return json.Marshal(wire{
-		Format: format, Number: r.Number, Step: r.Step, Mode: r.Mode, Since: r.Since, Bridged: r.Bridged,
+		Format: format, Number: r.Number, Step: r.Step, Mode: r.Mode, Since: r.Since, Target: messagejson.Text(r.Target),
 		Former: wireDefinition{
 			Name: messagejson.Text(x.Name), Type: x.Type, Durable: x.Durable, AutoDelete: x.AutoDelete, Internal: x.Internal,
 			Arguments: messagejson.Headers(x.Arguments), Policy: messagejson.Text(x.Policy),
@@ -120,7 +133,7 @@ func (r *Record) UnmarshalJSON(raw []byte) error {
 	}
 	d := w.Former
 	*r = Record{
-		Number: w.Number, Step: w.Step, Mode: w.Mode, Since: w.Since, Bridged: w.Bridged,
+		Number: w.Number, Step: w.Step, Mode: w.Mode, Since: w.Since, Target: string(w.Target),
 		Former: inventory.Definition{
 			Exchange: inventory.Exchange{
 				Name: string(d.Name), Type: d.Type, Durable: d.Durable, AutoDelete: d.AutoDelete, Internal: d.Internal,

@@ -16,7 +16,7 @@ import (
 // done when all is verified.
 func (s *Swapper) change(ctx context.Context, st state, begun record.Record, to Shape, done record.Step) (Result, error) {
 	result := Result{To: to}
-	st.onNode = s.Node != nil && st.is != nil && slices.Contains(inventory.KnownTypes, st.former.DelayedType())
+	st.onNode = s.onNode(st)
 	if st.onNode {
 		if err := s.Node.CanReshape(ctx, s.reshaping(st, to)); err != nil {
 			return result, err
@@ -33,6 +33,12 @@ func (s *Swapper) change(ctx context.Context, st state, begun record.Record, to 
 	return result, s.Journal.Save(ctx, begun.To(done, s.Now()))
 }
 
+// onNode reports whether the node changes the exchange. It cannot make a transient one durable, as a front
+// is.
+func (s *Swapper) onNode(st state) bool {
+	return s.Node != nil && st.is != nil && slices.Contains(inventory.KnownTypes, st.former.DelayedType()) && (st.target == "" || st.former.Durable)
+}
+
 // prepare writes the record and does what comes before the gap, until the bindings are those that
 // were prepared. After an error the exchange is as it was.
 func (s *Swapper) prepare(ctx context.Context, st state, begun *record.Record, to Shape) (state, error) {
@@ -43,7 +49,7 @@ func (s *Swapper) prepare(ctx context.Context, st state, begun *record.Record, t
 			return st, err
 		}
 		if err := s.Broker.Perform(ctx, Plan(s.Prefix, st, to).Before); err != nil {
-			return st, errors.Join(explainExclusive(err, to, st.onNode), s.undo(ctx, st, before))
+			return st, errors.Join(s.explain(err, st, to), s.undo(ctx, st, before))
 		}
 		same, err := s.refresh(ctx, &st)
 		if err != nil || same {
@@ -64,8 +70,8 @@ func (s *Swapper) refresh(ctx context.Context, st *state) (same bool, err error)
 	if now.Out, now.In, err = s.API.Bindings(ctx, s.Exchange); err != nil {
 		return false, err
 	}
-	st.linked = s.linked(now.Out)
-	now = own(now, s.Prefix)
+	st.linked = s.linked(*st, now.Out)
+	now = own(now, s.Prefix, st.behindName(s.Prefix))
 	out, in := missing(now.Out, st.former.Out), missing(now.In, st.former.In)
 	st.former.Out, st.former.In = union(st.former.Out, out), union(st.former.In, in)
 	return len(out)+len(in) == 0, nil
@@ -100,7 +106,7 @@ func (s *Swapper) undo(ctx context.Context, st state, before record.Record) erro
 }
 
 func (st state) isFront() bool {
-	return st.record.Mode == record.Bridging && st.record.Step != record.Restored
+	return st.record.Mode == record.Serving && st.record.Step != record.Restored
 }
 
 // swap changes the exchange, does what follows, and verifies it. It does not stop when ctx ends.
@@ -110,7 +116,7 @@ func (s *Swapper) swap(ctx context.Context, st state, to Shape, result *Result) 
 	if !s.Journal.Locked() {
 		return s.again(errLost)
 	}
-	result.Changed = st.is == nil || !sameExchange(*st.is, shaped(st.former.Exchange, to))
+	result.Changed = st.is == nil || !sameExchange(*st.is, shaped(s.Prefix, st.former.Exchange, to))
 	plan := Plan(s.Prefix, st, to)
 	var failed error
 	if st.onNode {
@@ -164,7 +170,7 @@ func (s *Swapper) repair(ctx context.Context, st *state, plan Change, result *Re
 	if err != nil {
 		return err
 	}
-	behind, hold := record.Behind(s.Prefix, s.Exchange), record.Hold(s.Prefix, s.Exchange)
+	behind, hold := st.behindName(s.Prefix), record.Hold(s.Prefix, s.Exchange)
 	for _, b := range refused {
 		// What does not exist is what the binding leads to, or comes from: the end that is neither the
 		// exchange nor one of ours.
@@ -206,18 +212,18 @@ func (s *Swapper) whole(ctx context.Context, st *state, to Shape, result *Result
 	if err != nil {
 		return false, err
 	}
-	st.is, st.linked = &now.Exchange, s.linked(now.Out)
+	st.is, st.linked = &now.Exchange, s.linked(*st, now.Out)
 	wanted := append(st.former.Out, st.former.In...)
 	if to == Front { // one that can never be had is wanted while the exchange behind lacks any
-		behind, err := s.behindNow(ctx)
+		behind, err := s.behindNow(ctx, *st)
 		if err != nil {
 			return false, err
 		}
-		wanted = slices.Concat(bridgeBindings(s.Prefix, st.former), st.former.In, missing(st.former.Out, behind))
+		wanted = slices.Concat(leads(s.Prefix, st.former), st.former.In, missing(st.former.Out, behind))
 	}
 	lacking := missing(wanted, append(now.Out, now.In...))
 	result.Repaired += len(lacking)
-	return len(lacking) == 0 && sameExchange(now.Exchange, shaped(st.former.Exchange, to)), nil
+	return len(lacking) == 0 && sameExchange(now.Exchange, shaped(s.Prefix, st.former.Exchange, to)), nil
 }
 
 // putBack restores the plugin's exchange after the new one was refused.
@@ -240,7 +246,7 @@ func (s *Swapper) putBack(ctx context.Context, st state, why error) error {
 		return fmt.Errorf("%w (putting it back failed too: run delayer migrate rollback)", errors.Join(why, err))
 	}
 	back := latest.To(record.Restored, s.Now())
-	if !back.Bridged {
+	if back.Target == "" {
 		back = latest.To(record.Prepared, s.Now())
 	}
 	return fmt.Errorf("%w (the exchange was put back with its bindings: nothing was switched)", errors.Join(why, s.Journal.Save(ctx, back)))

@@ -237,14 +237,16 @@ func (w *fakeBroker) Reshape(_ context.Context, r node.Reshaping) error {
 		return err
 	}
 	x := w.exchanges[r.Exchange]
-	x.Type, x.Arguments = r.Type, maps.Clone(x.Arguments)
+	x.Type, x.AutoDelete, x.Internal, x.Arguments = r.Type, r.AutoDelete, r.Internal, maps.Clone(x.Arguments)
 	delete(x.Arguments, delayedType)
-	delete(x.Arguments, frontMark)
+	delete(x.Arguments, alternate)
+	if r.Alternate != "" {
+		x.Arguments[alternate] = r.Alternate
+	}
 	switch Shape(r.Shape) {
 	case Delayed:
 		x.Arguments[delayedType] = r.Routes
 	case Front:
-		x.Arguments[frontMark] = true
 		w.feed(r)
 	}
 	w.exchanges[r.Exchange] = x
@@ -254,10 +256,10 @@ func (w *fakeBroker) Reshape(_ context.Context, r node.Reshaping) error {
 	return nil
 }
 
-// feed lets an exchange lead to its bridge, and to nothing else.
+// feed lets an exchange lead to serve's queue, and to nothing else.
 func (w *fakeBroker) feed(r node.Reshaping) {
 	out, _, _ := w.Bindings(context.Background(), r.Exchange)
-	out = slices.DeleteFunc(out, func(b inventory.BindingInfo) bool { return b.Target == r.Bridge || b.Target == r.Exchange })
+	out = slices.DeleteFunc(out, func(b inventory.BindingInfo) bool { return b.Target == r.Queue || b.Target == r.Exchange })
 	for _, b := range out {
 		if b.Target != r.Behind {
 			b.Source = r.Behind
@@ -266,7 +268,7 @@ func (w *fakeBroker) feed(r node.Reshaping) {
 	}
 	former := inventory.Definition{Out: out}
 	former.Name, former.Arguments = r.Exchange, amqp091.Table{delayedType: r.Routes}
-	for _, b := range bridgeBindings("p", former) {
+	for _, b := range leads("p", former) {
 		w.bindings[identity(b)] = b
 	}
 	for _, b := range out {
@@ -274,10 +276,10 @@ func (w *fakeBroker) feed(r node.Reshaping) {
 	}
 }
 
-// release lets an exchange lead to the one behind instead of its bridge.
+// release lets an exchange lead to the one behind instead of serve's queue.
 func (w *fakeBroker) release(r node.Reshaping) {
 	out, _, _ := w.Bindings(context.Background(), r.Exchange)
-	fed := slices.DeleteFunc(out, func(b inventory.BindingInfo) bool { return b.Target != r.Bridge })
+	fed := slices.DeleteFunc(out, func(b inventory.BindingInfo) bool { return b.Target != r.Queue })
 	if len(fed) == 0 {
 		return
 	}

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lib/broker"
@@ -35,12 +37,14 @@ func (w Wire) Depth(ctx context.Context, queue string) (Depth, error) {
 	return d, err
 }
 
-// BridgeDepths are those of a bridge's queues. A bridge holds what it has not acknowledged: its
-// queues are empty only without consumers.
-func (s *Swapper) BridgeDepths(ctx context.Context, w Wire) ([]Depth, error) {
+// ServeDepths are those of the queues that serve has for the exchange: of what is published, of what comes
+// back, and of what is parked. Serve holds what it has not acknowledged: they are empty only without
+// consumers.
+func (s *Swapper) ServeDepths(ctx context.Context, w Wire) ([]Depth, error) {
+	n := entry.NamesOf(s.Prefix, s.Exchange)
 	var all []Depth
-	for _, q := range record.BridgePlan(s.Prefix, s.Exchange).Queues {
-		d, err := w.Depth(ctx, q.Name)
+	for _, name := range []string{n.Queue, n.Back, n.Parked} {
+		d, err := w.Depth(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -49,29 +53,29 @@ func (s *Swapper) BridgeDepths(ctx context.Context, w Wire) ([]Depth, error) {
 	return all, nil
 }
 
-// Left is what the Delayer still holds when a bridge is removed.
+// Left is what the Delayer still holds when what serve needed is removed.
 type Left struct {
 	Waiting int // messages in its queues, for any destination
 	// ByName: the Delayer asks for an exchange by name when a message is due. No other can take its
-	// place, so what waits for the exchange behind must be delivered first.
+	// place, so what waits for the target must be delivered first.
 	ByName bool
-	Force  bool // remove the bridge although messages may wait for it
+	Force  bool // remove it although messages may wait for it
 }
 
-// RemoveBridge deletes what a bridge has left, once no message can be in it. What waits in the
-// Delayer for the exchange behind is delivered to the exchange itself from then on.
-func (s *Swapper) RemoveBridge(ctx context.Context, w Wire, left Left) error {
-	depths, err := s.BridgeDepths(ctx, w)
+// RemoveServe deletes what serve has for the exchange, once no message can be in it. What waits in the
+// Delayer for the target is delivered to the exchange itself from then on.
+func (s *Swapper) RemoveServe(ctx context.Context, w Wire, left Left) error {
+	depths, err := s.ServeDepths(ctx, w)
 	if err != nil {
 		return err
 	}
-	const untilEmpty = "keep the bridge running until it is empty, stop it, and run this again"
+	const op, untilEmpty = "remove what delayer serve had for", "keep delayer serve running until it is empty, take the exchange out of its configuration, and run this again"
 	for _, d := range depths {
 		switch {
 		case d.Messages > 0:
-			return s.fail("remove the bridge of", delayer.ErrConflict, untilEmpty, "queue %q has %s", d.Queue, cli.Count(d.Messages, "message"))
+			return s.fail(op, delayer.ErrConflict, untilEmpty, "queue %q has %s", d.Queue, cli.Count(d.Messages, "message"))
 		case d.Consumers > 0:
-			return s.fail("remove the bridge of", delayer.ErrConflict, "its queue is empty: stop the bridge, and run this again", "a bridge consumes queue %q", d.Queue)
+			return s.fail(op, delayer.ErrConflict, "it is empty: take the exchange out of the configuration of delayer serve, start that anew, and run this again", "queue %q is consumed", d.Queue)
 		}
 		var holds bool // as its leader sees it; see [objects.Holds]
 		_, err := w.there(ctx, fmt.Sprintf("queue %q", d.Queue), func(ch *amqp091.Channel) (err error) {
@@ -82,45 +86,45 @@ func (s *Swapper) RemoveBridge(ctx context.Context, w Wire, left Left) error {
 			return err
 		}
 		if holds {
-			return s.fail("remove the bridge of", delayer.ErrConflict, untilEmpty, "messages are in queue %q, of which the broker counts none", d.Queue)
+			return s.fail(op, delayer.ErrConflict, untilEmpty, "messages are in queue %q, of which the broker counts none", d.Queue)
 		}
 	}
-	ops, err := s.inherit(ctx, left)
+	r, _ := s.Journal.Record()
+	ops, err := s.inherit(ctx, r.Target, left)
 	if err != nil {
 		return err
 	}
-	ops = append(ops, Op{Verb: Delete, Exchange: inventory.Exchange{Name: record.Behind(s.Prefix, s.Exchange)}})
+	ops = append(ops, Op{Verb: Delete, Exchange: inventory.Exchange{Name: r.Target}})
 	for _, d := range depths {
 		if err := w.DeleteQueue(ctx, d.Queue); err != nil {
 			return err
 		}
 	}
-	for _, x := range record.BridgePlan(s.Prefix, s.Exchange).Exchanges {
+	for _, x := range slices.Backward(r.Spec().Side(s.Prefix).AllExchanges()) { // the marker last
 		ops = append(ops, Op{Verb: Delete, Exchange: inventory.Exchange{Name: x.Name}})
 	}
 	if err := w.Perform(ctx, ops); err != nil {
 		return err
 	}
-	r, _ := s.Journal.Record()
 	step := r.Step
 	if step == record.Restored {
 		step = record.Prepared
 	}
 	r = r.To(step, s.Now())
-	r.Bridged = false
+	r.Target = ""
 	return s.Journal.Save(ctx, r)
 }
 
-// inherit leads what waits for the exchange behind to the exchange itself. It refuses while messages
-// may wait for a bridge. A Delayer binds each destination to the delivery stage, from its first
+// inherit leads what waits for the target to the exchange itself. It refuses while messages may wait for
+// serve. A Delayer binds each destination to the delivery stage, from its first
 // message on: where there is no binding, nothing waits.
-func (s *Swapper) inherit(ctx context.Context, left Left) (ops []Op, err error) {
+func (s *Swapper) inherit(ctx context.Context, target string, left Left) (ops []Op, err error) {
 	if left.Waiting == 0 {
 		return nil, nil
 	}
 	const anyMode = false
 	stage := delivery.NewStage(s.Prefix, anyMode)
-	back, behind := record.Back(s.Prefix, s.Exchange), record.Behind(s.Prefix, s.Exchange)
+	back := entry.NamesOf(s.Prefix, s.Exchange).Back
 	there, err := s.Broker.Exists(ctx, s.Exchange)
 	if err != nil {
 		return nil, err
@@ -135,16 +139,16 @@ func (s *Swapper) inherit(ctx context.Context, left Left) (ops []Op, err error) 
 			switch {
 			case !b.ToExchange && b.Target == back:
 				awaited = back
-			case b.ToExchange && b.Target == behind && there && !left.ByName:
+			case b.ToExchange && b.Target == target && there && !left.ByName:
 				b.Target = s.Exchange
 				ops = append(ops, Op{Verb: Bind, Binding: b})
-			case b.ToExchange && b.Target == behind:
-				awaited = cmp.Or(awaited, behind)
+			case b.ToExchange && b.Target == target:
+				awaited = cmp.Or(awaited, target)
 			}
 		}
 	}
 	if awaited != "" && !left.Force {
-		return nil, s.fail("remove the bridge of", delayer.ErrConflict,
+		return nil, s.fail("remove what delayer serve had for", delayer.ErrConflict,
 			"run this again when they are delivered; --force leaves those without a destination in the unroutable queue",
 			"the Delayer has %s that may be for %q", cli.Count(left.Waiting, "message"), awaited)
 	}

@@ -45,7 +45,6 @@ func (o Op) String() string {
 // run sends the operation. With noWait it does not wait for the answer; a queue's declaration
 // always waits.
 func (o Op) run(ch *amqp091.Channel, noWait bool) error {
-	b := o.Binding
 	switch o.Verb {
 	case Declare:
 		x := o.Exchange
@@ -57,15 +56,9 @@ func (o Op) run(ch *amqp091.Channel, noWait bool) error {
 		_, err := ch.QueueDeclare(o.Queue.Name, durable, !autoDelete, !exclusive, waitForAnswer, o.Queue.Args)
 		return err
 	case Bind:
-		if b.ToExchange {
-			return ch.ExchangeBind(b.Target, b.Key, b.Source, noWait, b.Arguments)
-		}
-		return ch.QueueBind(b.Target, b.Key, b.Source, noWait, b.Arguments)
+		return o.Binding.Bind(ch, noWait)
 	case Unbind:
-		if b.ToExchange {
-			return ch.ExchangeUnbind(b.Target, b.Key, b.Source, noWait, b.Arguments)
-		}
-		return ch.QueueUnbind(b.Target, b.Key, b.Source, b.Arguments)
+		return o.Binding.Unbind(ch, noWait)
 	}
 	return fmt.Errorf("unknown operation %q", o.Verb)
 }

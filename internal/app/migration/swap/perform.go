@@ -128,16 +128,22 @@ func explain(err error) error {
 	return broker.Explain("migrate", "", "", err)
 }
 
-// explainExclusive says what to do about an exclusive queue that keeps an exchange from a shape.
-func explainExclusive(err error, to Shape, onNode bool) error {
+// explain says what to do about what keeps an exchange from a shape: an exclusive queue, or a
+// configuration of delayer serve that is another one.
+func (s *Swapper) explain(err error, st state, to Shape) error {
 	var known *delayer.Error
+	if broker.Code(err) == amqp091.PreconditionFailed && to == Front {
+		marker := st.spec().Marker(s.Prefix)
+		return s.fail("switch", delayer.ErrConflict, fmt.Sprintf("let its entry have type: %s and to: %s, or give --to; then stop delayer serve, and delete exchange %q",
+			st.spec().Type, st.target, marker.Name), "delayer serve was configured in another way for it: %w", err)
+	}
 	if broker.Code(err) != amqp091.ResourceLocked || !errors.As(err, &known) {
 		return err
 	}
 	switch {
 	case to == Front:
-		known.Hint = "a bridge cannot feed an exclusive queue, because only its own connection can bind it: use --mode in-place, or let its consumer declare it without exclusive"
-	case !onNode:
+		known.Hint = "delayer serve cannot feed an exclusive queue, because only its own connection can bind it: use --mode in-place, or let its consumer declare it without exclusive"
+	case !st.onNode:
 		known.Hint = "give --rabbitmqctl, which keeps the bindings of an exclusive queue; or close that consumer, and let it bind its queue again after this"
 	}
 	return err

@@ -3,6 +3,7 @@ package swap
 import (
 	"slices"
 
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 )
@@ -18,12 +19,12 @@ type Change struct {
 // deleted.
 func Plan(prefix string, from state, to Shape) Change {
 	from.onNode = from.onNode && from.is != nil
-	p := planner{state: from, prefix: prefix, to: to, want: shaped(from.former.Exchange, to)}
+	p := planner{state: from, prefix: prefix, to: to, want: shaped(prefix, from.former.Exchange, to)}
 	switch {
 	case to == Front:
-		p.link = bridgeBindings(prefix, from.former)
-	case !p.onNode || p.record.Bridged || p.linked: // else its bindings stay
-		p.link = connectors(from.former, record.Behind(prefix, from.former.Name))
+		p.link = leads(prefix, from.former)
+	case !p.onNode || p.target != "" || p.linked: // else its bindings stay
+		p.link = connectors(from.former, from.behindName(prefix))
 	}
 	return Change{Before: p.before(), Gap: p.gap(), After: p.after()}
 }
@@ -41,29 +42,29 @@ func (p *planner) untouched() bool { return p.is != nil && p.is.Delayed() && p.t
 
 func (p *planner) before() []Op {
 	ops := p.proofs()
-	if p.record.Bridged || p.to == Front || len(p.link) > 0 { // the exchange behind is needed
-		back := behind(p.prefix, p.former)
-		if p.untouched() && !p.record.Bridged && !p.linked { // what an earlier attempt left may have other bindings
+	if p.to == Front { // first: they may be refused
+		ops = append(ops, p.side()...)
+	}
+	if p.target != "" || len(p.link) > 0 { // the exchange behind is needed
+		back := p.behind(p.prefix)
+		if p.untouched() && p.target == "" && !p.linked { // what an earlier attempt left may have other bindings
 			ops = append(ops, Op{Verb: Delete, Exchange: back.Exchange})
 		}
 		ops = append(ops, Op{Verb: Declare, Exchange: back.Exchange})
 		ops = append(ops, each(Bind, back.Out)...)
 		ops = append(ops, p.thin()...)
 	}
-	if p.to == Front {
-		ops = append(ops, bridgeSide(p.prefix, p.former.Name)...)
-	}
 	return append(ops, p.holds()...)
 }
 
 // thin lets the exchange behind route for the one that will be deleted, and removes its other
 // bindings: to delete an exchange with 2,000 takes the broker two seconds, in which it loses
-// messages. A front leads to its bridge alone, and an exchange that stays keeps its bindings.
+// messages. A front leads to serve's queue alone, and an exchange that stays keeps its bindings.
 func (p *planner) thin() []Op {
-	link := connectors(p.former, record.Behind(p.prefix, p.former.Name))
+	link := connectors(p.former, p.behindName(p.prefix))
 	switch {
 	case p.is == nil || sameExchange(*p.is, p.want) || len(link) == 0 || len(link) >= len(p.former.Out),
-		p.record.Bridged && !(p.to == Front && p.is.Delayed()),
+		p.target != "" && !(p.to == Front && p.is.Delayed()),
 		p.onNode && p.to != Front:
 		return nil
 	}
@@ -74,19 +75,18 @@ func (p *planner) thin() []Op {
 func Undo(prefix string, st state, lost []inventory.BindingInfo) []Op {
 	p := planner{state: st, prefix: prefix}
 	ops := each(Bind, lost)
-	if !st.record.Bridged {
-		ops = append(ops, Op{Verb: Delete, Exchange: behind(prefix, st.former).Exchange})
+	if st.record.Target == "" {
+		ops = append(ops, Op{Verb: Delete, Exchange: st.behind(prefix).Exchange})
 	}
 	return append(ops, Op{Verb: Delete, Exchange: p.hold()})
 }
 
-// bridgeSide declares the bridge's queues. What expires there must have its place before a bridge
-// runs.
-func bridgeSide(prefix, exchange string) []Op {
-	side := record.BridgePlan(prefix, exchange)
+// side declares what serve needs. What expires in its queue must have its place before serve runs.
+func (p *planner) side() []Op {
+	side := p.spec().Side(p.prefix)
 	var ops []Op
-	for _, x := range side.Exchanges {
-		ops = append(ops, Op{Verb: Declare, Exchange: inventory.Exchange{Name: x.Name, Type: x.Kind, Durable: true}})
+	for _, x := range side.AllExchanges() {
+		ops = append(ops, Op{Verb: Declare, Exchange: inventory.Exchange{Name: x.Name, Type: x.Kind, Durable: true, Arguments: x.Args()}})
 	}
 	for _, q := range side.Queues {
 		ops = append(ops, Op{Verb: DeclareQueue, Queue: q})
@@ -96,6 +96,9 @@ func bridgeSide(prefix, exchange string) []Op {
 	}
 	return ops
 }
+
+// spec is the entry of serve.
+func (st state) spec() entry.Spec { return record.Record{Former: st.former, Target: st.target}.Spec() }
 
 // proofs repeat what is there: they change nothing, and need the permissions that the gap needs.
 // Bindings with arguments are left out: the API does not tell the types of numbers, and a binding
@@ -167,10 +170,10 @@ func (p *planner) after() []Op {
 	switch {
 	case p.to == Front:
 		ops = each(Unbind, p.stray)
-	case p.record.Bridged: // the exchange behind stays for what the Delayer still holds
-		ops = slices.Concat(direct, each(Unbind, p.link), each(Unbind, bridgeBindings(p.prefix, p.former)))
+	case p.target != "": // the target stays for what serve and the Delayer still hold
+		ops = slices.Concat(direct, each(Unbind, p.link), each(Unbind, leads(p.prefix, p.former)))
 	default:
-		ops = append(direct, Op{Verb: Delete, Exchange: behind(p.prefix, p.former).Exchange})
+		ops = append(direct, Op{Verb: Delete, Exchange: p.behind(p.prefix).Exchange})
 	}
 	return append(ops, Op{Verb: Delete, Exchange: p.hold()})
 }

@@ -1,8 +1,40 @@
-// Package swap lets an exchange change hands: from the plugin to an ordinary exchange or to a
-// bridge, and back. Its bindings are carried over. What waits in the plugin is delivered to the new
+// Package swap lets an exchange change hands: from the plugin to an ordinary exchange or to delayer
+// serve, and back. Its bindings are carried over. What waits in the plugin is delivered to the new
 // exchange, because the plugin looks its exchange up by name.
 //
-// A swap that was killed is finished, or undone, from its record.
+// # States
+//
+// They are those of the record. A step that was killed is finished by the same command, or undone by a
+// rollback.
+//
+//	            ┌─ switch in place ─→ switched ─┬─ retire ─→ (no record)
+//	prepared ───┤                               └─ rollback ─→ prepared
+//	            └─ switch to serve ─→ switched ─┬─ retire ─→ (no record; what serve needs stays)
+//	                                            └─ rollback ─→ restored ─ rollback again ─→ prepared
+//
+// From one way to the other leads a rollback alone. A restored exchange may be switched to serve again;
+// in place, once what serve needed is removed.
+//
+// # Delayer serve
+//
+//	before   publishers ─→ exchange (plugin) ─→ queues
+//	after    publishers ─→ exchange ─→ serve's queue ─→ serve ─→ (Delayer) ─→ target ─→ queues
+//
+// The exchange becomes what serve declares for the entry that [record.Record.Spec] describes: durable, of
+// the type by which it routed, leading to serve's queue. The target gets its bindings, its flags aside.
+//
+//   - All that is published is in exactly one of three places: the plugin's table, the queues of serve and
+//     the Delayer, or the queues of consumers. On the node what routes from now on is added before what
+//     routed is removed. So nothing is lost, and what is routed in between may come twice.
+//   - Nobody gets a message early: the exchange is an ordinary one only once nothing but serve's queue is
+//     bound to it. Who binds to it later is moved to the target: by a switch that is repeated, and by serve
+//     (package rebind).
+//   - Nothing depends on whether serve runs. It may be configured before the switch: it then finds the
+//     plugin's exchange, leaves it as it is and waits at its queue. After the switch messages wait there
+//     until it runs. Its marker is declared by whoever comes first, so that both agree on the target.
+//   - A rollback leads the exchange to its queues again. What serve and the Delayer hold still goes to the
+//     target, whose bindings stay. They are removed by a second rollback, once serve does not read its
+//     queues any more, they are empty, and the Delayer holds nothing that only they could deliver.
 package swap
 
 import (
@@ -12,6 +44,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lib/messagejson"
@@ -23,46 +56,39 @@ type Shape string
 // The shapes.
 const (
 	Plain   Shape = "plain"   // an ordinary exchange with the former bindings
-	Front   Shape = "front"   // leads to the bridge's queue
+	Front   Shape = "front"   // leads to the queue of delayer serve
 	Delayed Shape = "delayed" // the plugin's again
 )
 
 // shaped returns the exchange of a shape, without its bindings. former is the plugin's.
-func shaped(former inventory.Exchange, to Shape) inventory.Exchange {
+func shaped(prefix string, former inventory.Exchange, to Shape) inventory.Exchange {
 	x := former
 	x.Policy = ""
-	switch to {
-	case Delayed:
+	if to == Delayed {
 		return x
-	case Front:
-		// The plugin routes what is due by the former type. RabbitMQ looks up bindings of a topic and of
-		// a direct exchange in tables that hold no others.
-		x.Type = amqp091.ExchangeFanout
-		if kind := former.DelayedType(); kind == amqp091.ExchangeTopic || kind == amqp091.ExchangeDirect {
-			x.Type = kind
-		}
-	case Plain:
-		x.Type = former.DelayedType()
 	}
-	x.Arguments = maps.Clone(former.Arguments)
+	x.Type, x.Arguments = former.DelayedType(), maps.Clone(former.Arguments)
 	delete(x.Arguments, delayedType)
-	if to == Front {
-		x.Arguments[frontMark] = true
+	if to == Front { // as serve declares it
+		front := record.Record{Former: inventory.Definition{Exchange: former}}.Spec().Front(prefix).Exchanges[0]
+		x.Type, x.Durable, x.AutoDelete, x.Internal = front.Kind, true, false, false
+		delete(x.Arguments, alternate)
+		maps.Copy(x.Arguments, front.Args())
 	}
 	return x
 }
 
 const (
 	delayedType = "x-delayed-type"
-	// frontMark is an argument that tells a front from an ordinary exchange of the same type.
-	frontMark = "x-delayer-front"
+	alternate   = "alternate-exchange"
 )
 
 // behind is the exchange that has the former bindings. It keeps the alternate exchange too: a
 // message that reaches it has been routed, as far as the exchange before it knows.
-func behind(prefix string, former inventory.Definition) inventory.Definition {
-	x := shaped(former.Exchange, Plain)
-	x.Name, x.Durable, x.AutoDelete, x.Internal = record.Behind(prefix, former.Name), true, false, false
+func (st state) behind(prefix string) inventory.Definition {
+	former := st.former
+	x := shaped(prefix, former.Exchange, Plain)
+	x.Name, x.Durable, x.AutoDelete, x.Internal = st.behindName(prefix), true, false, false
 	d := inventory.Definition{Exchange: x}
 	for _, b := range former.Out {
 		b.Source = x.Name
@@ -71,10 +97,10 @@ func behind(prefix string, former inventory.Definition) inventory.Definition {
 	return d
 }
 
-// bridgeBindings lead from the front to the bridge's queue: what is published from now on, and what
-// the plugin delivers.
-func bridgeBindings(prefix string, former inventory.Definition) []inventory.BindingInfo {
-	to := inventory.BindingInfo{Source: former.Name, Target: record.Bridge(prefix, former.Name)}
+// leads are the bindings from the front to serve's queue: for what is published from now on, and for what
+// the plugin delivers, which routes by the former type and knows no new alternate exchange.
+func leads(prefix string, former inventory.Definition) []inventory.BindingInfo {
+	to := inventory.BindingInfo{Source: former.Name, Target: entry.NamesOf(prefix, former.Name).Queue}
 	switch former.DelayedType() {
 	case amqp091.ExchangeTopic:
 		to.Key = "#"
@@ -117,8 +143,8 @@ func perKey(former inventory.Definition, to inventory.BindingInfo) []inventory.B
 
 // own removes the bindings that are ours from a definition, and those to itself from Out: they are
 // in In, and an exchange behind would lead back with them.
-func own(d inventory.Definition, prefix string) inventory.Definition {
-	ours := []string{record.Behind(prefix, d.Name), record.Bridge(prefix, d.Name), record.Hold(prefix, d.Name)}
+func own(d inventory.Definition, prefix, behind string) inventory.Definition {
+	ours := []string{behind, entry.NamesOf(prefix, d.Name).Queue, record.Hold(prefix, d.Name)}
 	d.Out = slices.DeleteFunc(slices.Clone(d.Out), func(b inventory.BindingInfo) bool {
 		return slices.Contains(ours, b.Target) || b.ToExchange && b.Target == d.Name
 	})

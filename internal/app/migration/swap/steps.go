@@ -1,10 +1,14 @@
 package swap
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 )
@@ -24,30 +28,43 @@ func (s *Swapper) Prepare(ctx context.Context) (bool, error) {
 	return true, s.Journal.Save(ctx, record.Record{Former: st.former}.To(record.Prepared, s.Now()))
 }
 
+// DefaultTarget is the exchange that consumers bind to after a switch to serve.
+func DefaultTarget(exchange string) string { return exchange + ".delivery" }
+
 // Switch makes the exchange ours. Where that was begun, it is finished; where it was done, what
-// came since is moved.
-func (s *Swapper) Switch(ctx context.Context, mode record.Mode) (Result, error) {
+// came since is moved. target, of mode Serving, is the exchange that gets its bindings: "" is the one of
+// the record, or else DefaultTarget.
+func (s *Swapper) Switch(ctx context.Context, mode record.Mode, target string) (Result, error) {
 	r, _ := s.Journal.Record()
 	switch {
 	case r.Step == record.Restoring:
 		return Result{}, s.fail("switch", delayer.ErrConflict, "run delayer migrate rollback first: it finishes that", "a rollback of it was interrupted")
 	case r.Step == record.Switching && r.Mode != mode:
 		return Result{}, s.fail("switch", delayer.ErrConflict, "finish that with the same command, or run delayer migrate rollback", "a switch with --mode %s was interrupted", r.Mode)
-	case r.Step == record.Switched && r.Mode == record.InPlace && mode == record.Bridging:
-		return Result{}, s.fail("switch", delayer.ErrConflict, "run delayer migrate rollback first, and switch then", "it was switched in place")
+	case r.Step == record.Switched && r.Mode != mode:
+		return Result{}, s.fail("switch", delayer.ErrConflict, "run delayer migrate rollback first, and switch then", "it was switched with --mode %s", r.Mode)
+	case r.Target != "" && mode == record.InPlace:
+		return Result{}, s.fail("switch", delayer.ErrConflict, "run delayer migrate rollback again first: it removes that", "what delayer serve needed for it is still there")
+	case r.Target != "" && target != "" && target != r.Target:
+		return Result{}, s.fail("switch", delayer.ErrConflict, "leave out --to", "its target is exchange %q already", r.Target)
+	}
+	before := r
+	if mode == record.Serving {
+		r.Target = cmp.Or(r.Target, target, DefaultTarget(s.Exchange))
 	}
 	st, err := s.look(ctx, r)
 	if err != nil {
 		return Result{}, err
 	}
+	st.record = before
 	if r.Step != record.Switching && r.Step != record.Switched {
 		err = s.mustBeDelayed("switch", st)
 	}
 	to := Plain
-	if mode == record.Bridging {
+	if mode == record.Serving {
 		to = Front
 		if err == nil {
-			err = s.mustNotCircle(st.former)
+			err = s.mayServe(ctx, st)
 		}
 	}
 	if err == nil {
@@ -57,7 +74,7 @@ func (s *Swapper) Switch(ctx context.Context, mode record.Mode) (Result, error) 
 		return Result{}, err
 	}
 	begun := r.To(record.Switching, s.Now())
-	begun.Mode, begun.Bridged = mode, r.Bridged || mode == record.Bridging
+	begun.Mode = mode
 	return s.change(ctx, st, begun, to, record.Switched)
 }
 
@@ -78,7 +95,7 @@ func (s *Swapper) mustBeKnown(st state, to Shape) error {
 		return nil
 	}
 	for _, shape := range []Shape{to, Delayed, Plain, Front} {
-		if st.is.Type == shaped(st.former.Exchange, shape).Type {
+		if st.is.Type == shaped(s.Prefix, st.former.Exchange, shape).Type {
 			return nil
 		}
 	}
@@ -86,16 +103,42 @@ func (s *Swapper) mustBeKnown(st state, to Shape) error {
 		"someone has declared it as type %s, which it never was", st.is.Type)
 }
 
-// mustNotCircle refuses a bridge where an exchange that this one leads to leads back: each round
-// would go through the bridge's queue, for ever.
-func (s *Swapper) mustNotCircle(d inventory.Definition) error {
-	for _, b := range d.Out {
-		if b.ToExchange && slices.ContainsFunc(d.In, func(in inventory.BindingInfo) bool { return in.Source == b.Target }) {
+// mayServe refuses what serve would, a target that is something else already, and a circle: an exchange
+// that this one leads to leads back, so each round would go through serve's queue, for ever.
+func (s *Swapper) mayServe(ctx context.Context, st state) error {
+	if err := entry.Check([]entry.Spec{st.spec()}); err != nil {
+		return s.fail("switch", delayer.ErrConflict, "use --mode in-place, or another --to", "delayer serve refuses it: %w", err)
+	}
+	for _, b := range st.former.Out {
+		if b.ToExchange && slices.ContainsFunc(st.former.In, func(in inventory.BindingInfo) bool { return in.Source == b.Target }) {
 			return s.fail("switch", delayer.ErrConflict, "use --mode in-place, or remove one of the two bindings",
-				"exchange %q is bound to it and it to that: messages would circle through the bridge", b.Target)
+				"exchange %q is bound to it and it to that: messages would circle through delayer serve", b.Target)
 		}
 	}
-	return nil
+	if st.record.Target != "" {
+		return nil
+	}
+	there, err := s.Broker.Exists(ctx, st.target)
+	if err == nil && there {
+		err = s.fail("switch", delayer.ErrConflict, "give another one with --to", "its bindings would go to exchange %q, which exists already", st.target)
+	}
+	return err
+}
+
+// Settle ends the migration of an exchange of serve: the plugin has nothing left for it, so a direct
+// exchange needs no bindings beside its alternate exchange. Others stay as they are.
+func (s *Swapper) Settle(ctx context.Context) error {
+	r, _ := s.Journal.Record()
+	if r.Target == "" || r.Spec().Type != amqp091.ExchangeDirect {
+		return nil
+	}
+	out, _, err := s.API.Bindings(ctx, s.Exchange)
+	if err != nil {
+		return err
+	}
+	queue := entry.NamesOf(s.Prefix, s.Exchange).Queue
+	out = slices.DeleteFunc(out, func(b inventory.BindingInfo) bool { return b.ToExchange || b.Target != queue })
+	return s.Broker.Perform(ctx, each(Unbind, out))
 }
 
 // Rollback makes the exchange the plugin's again, with its bindings of now.
@@ -121,7 +164,7 @@ func (s *Swapper) Rollback(ctx context.Context) (Result, error) {
 		}
 	}
 	done := record.Prepared
-	if r.Bridged {
+	if r.Target != "" {
 		done = record.Restored
 	}
 	return s.change(ctx, st, r.To(record.Restoring, s.Now()), Delayed, done)

@@ -1,6 +1,7 @@
 package swap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
@@ -67,9 +69,10 @@ const (
 // state is what an exchange has, and its record says.
 type state struct {
 	record record.Record
+	target string                  // the exchange of serve that has the former bindings; "" without serve
 	former inventory.Definition    // the plugin's exchange, with all bindings to carry over
 	is     *inventory.Exchange     // nil if it is missing
-	stray  []inventory.BindingInfo // of a front, not ours: what they route goes around the bridge, and is early
+	stray  []inventory.BindingInfo // of a front, not ours: what they route goes around serve, and is early
 	linked bool                    // it leads to the exchange behind, which an earlier attempt left
 	onNode bool                    // it is not deleted: the node changes its type
 }
@@ -77,7 +80,7 @@ type state struct {
 // look reads the exchange, and what an interrupted change has left. r is the record, with the
 // plugin's exchange in it, or zero.
 func (s *Swapper) look(ctx context.Context, r record.Record) (state, error) {
-	st := state{record: r, former: r.Former}
+	st := state{record: r, target: r.Target, former: r.Former}
 	there, err := s.Broker.Exists(ctx, s.Exchange)
 	if err != nil {
 		return st, err
@@ -88,8 +91,8 @@ func (s *Swapper) look(ctx context.Context, r record.Record) (state, error) {
 			return st, err
 		}
 		st.is = &now.Exchange
-		st.linked = s.linked(now.Out)
-		now = own(now, s.Prefix)
+		st.linked = s.linked(st, now.Out)
+		now = own(now, s.Prefix, st.behindName(s.Prefix))
 	}
 	if r.Step == "" {
 		st.former = now
@@ -112,7 +115,7 @@ func (s *Swapper) gather(ctx context.Context, st *state, now inventory.Definitio
 	}
 	if st.isFront() {
 		st.stray = now.Out
-		out, err := s.behindNow(ctx)
+		out, err := s.behindNow(ctx, *st)
 		if err != nil {
 			return err
 		}
@@ -123,8 +126,8 @@ func (s *Swapper) gather(ctx context.Context, st *state, now inventory.Definitio
 }
 
 // behindNow returns the bindings of the exchange behind, as if they were the exchange's own.
-func (s *Swapper) behindNow(ctx context.Context) ([]inventory.BindingInfo, error) {
-	name := record.Behind(s.Prefix, s.Exchange)
+func (s *Swapper) behindNow(ctx context.Context, st state) ([]inventory.BindingInfo, error) {
+	name := st.behindName(s.Prefix)
 	there, err := s.Broker.Exists(ctx, name)
 	if err != nil || !there {
 		return nil, err
@@ -136,17 +139,24 @@ func (s *Swapper) behindNow(ctx context.Context) ([]inventory.BindingInfo, error
 	return out, err
 }
 
-func (s *Swapper) linked(out []inventory.BindingInfo) bool {
-	behind := record.Behind(s.Prefix, s.Exchange)
+// behindName is the name of the exchange that has the former bindings.
+func (st state) behindName(prefix string) string {
+	return cmp.Or(st.target, record.Behind(prefix, st.former.Name))
+}
+
+func (s *Swapper) linked(st state, out []inventory.BindingInfo) bool {
+	behind := st.behindName(s.Prefix)
 	return slices.ContainsFunc(out, func(b inventory.BindingInfo) bool { return b.ToExchange && b.Target == behind })
 }
 
 func (s *Swapper) reshaping(st state, to Shape) node.Reshaping {
+	x := shaped(s.Prefix, st.former.Exchange, to)
+	other, _ := x.Arguments[alternate].(string)
 	return node.Reshaping{
 		Vhost: s.Vhost, Exchange: s.Exchange, Lock: record.Lock(s.Prefix, s.Exchange), Token: s.Journal.Token(),
-		Behind: record.Behind(s.Prefix, s.Exchange), Hold: record.Hold(s.Prefix, s.Exchange), Bridge: record.Bridge(s.Prefix, s.Exchange),
-		Routes: st.former.DelayedType(), Type: shaped(st.former.Exchange, to).Type,
-		AutoDelete: st.former.AutoDelete, Shape: string(to),
+		Behind: st.behindName(s.Prefix), Hold: record.Hold(s.Prefix, s.Exchange), Queue: entry.NamesOf(s.Prefix, s.Exchange).Queue,
+		Routes: st.former.DelayedType(), Type: x.Type, AutoDelete: x.AutoDelete, Internal: x.Internal, Alternate: other,
+		Shape: string(to),
 	}
 }
 

@@ -67,14 +67,14 @@ func TestSwap_Identity(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		d := definitions(t)
-		mode := rapid.SampledFrom([]record.Mode{record.InPlace, record.Bridging}).Draw(t, "mode")
+		mode := rapid.SampledFrom([]record.Mode{record.InPlace, record.Serving}).Draw(t, "mode")
 		before := newFakeBroker(d)
 		before.onNode = rapid.Bool().Draw(t, "on the node")
-		mutual := func(w *fakeBroker) error { _, err := w.swapper(name).Switch(t.Context(), mode); return err }
+		mutual := func(w *fakeBroker) error { _, err := w.swapper(name).Switch(t.Context(), mode, ""); return err }
 		back := func(w *fakeBroker) error { _, err := w.swapper(name).Rollback(t.Context()); return err }
 		after := everywhere(t, before, mutual, func(w *fakeBroker) { requireSwitched(t, before, w, d, mode) })
 		last := everywhere(t, after, back, func(w *fakeBroker) { requireRestored(t, before, w, mode) })
-		stays := before.onNode && slices.Contains(inventory.KnownTypes, d.DelayedType())
+		stays := before.onNode && slices.Contains(inventory.KnownTypes, d.DelayedType()) && (d.Durable || mode == record.InPlace)
 		require.Equal(t, !stays, last.deleted[name], "on the node there is no gap")
 	})
 }
@@ -105,22 +105,36 @@ func requireSwitched(t *rapid.T, before, w *fakeBroker, d inventory.Definition, 
 		require.Contains(t, w.exchanges, other, "an exchange that deletes itself")
 	}
 	x := w.exchanges[name]
-	require.Equal(t, [3]bool{d.Durable, d.AutoDelete, d.Internal}, [3]bool{x.Durable, x.AutoDelete, x.Internal})
-	require.Equal(t, d.Arguments["alternate-exchange"], x.Arguments["alternate-exchange"])
 	if mode == record.InPlace {
+		require.Equal(t, [3]bool{d.Durable, d.AutoDelete, d.Internal}, [3]bool{x.Durable, x.AutoDelete, x.Internal})
+		require.Equal(t, d.Arguments["alternate-exchange"], x.Arguments["alternate-exchange"])
 		require.Equal(t, d.DelayedType(), x.Type)
 		require.Equal(t, before.bindings, w.bindings)
 		require.Equal(t, len(before.exchanges), len(w.exchanges))
 		return
 	}
-	require.Equal(t, shaped(d.Exchange, Front).Type, x.Type)
+	front := w.record.Spec().Front("p").Exchanges[0]
+	require.Equal(t, inventory.Exchange{Name: name, Type: front.Kind, Durable: true, Arguments: x.Arguments}, x, "as serve declares it")
+	require.Equal(t, front.Args()["alternate-exchange"], x.Arguments["alternate-exchange"])
 	out, in, _ := w.Bindings(t.Context(), name)
 	require.True(t, sameBindings(d.In, in))
-	require.True(t, sameBindings(own(inventory.Definition{Exchange: x, Out: out}, "p").Out, nil), "%v", out)
-	require.Subset(t, out, bridgeBindings("p", own(d, "p")))
-	atBehind, err := w.swapper(name).behindNow(t.Context())
+	require.True(t, sameBindings(own(inventory.Definition{Exchange: x, Out: out}, "p", DefaultTarget(name)).Out, nil), "%v", out)
+	require.Subset(t, out, leads("p", own(d, "p", "")))
+	require.Equal(t, DefaultTarget(name), w.record.Target)
+	atTarget := w.atTarget(t)
+	require.True(t, sameBindings(own(d, "p", "").Out, atTarget), "%v", atTarget)
+}
+
+// atTarget are the bindings of the default target, as if they were the exchange's own.
+func (w *fakeBroker) atTarget(t require.TestingT) []inventory.BindingInfo {
+	out, err := w.swapper(name).behindNow(context.Background(), state{target: DefaultTarget(name)})
 	require.NoError(t, err)
-	require.True(t, sameBindings(own(d, "p").Out, atBehind), "%v", atBehind)
+	return out
+}
+
+// ours reports whether a binding is beside the exchange: in serve, or of its target.
+func ours(b inventory.BindingInfo) bool {
+	return b.Source == DefaultTarget(name) || strings.HasPrefix(b.Source, "p.migration.") || strings.HasPrefix(b.Source, "p.serve.")
 }
 
 func requireRestored(t *rapid.T, before, w *fakeBroker, mode record.Mode) {
@@ -128,12 +142,12 @@ func requireRestored(t *rapid.T, before, w *fakeBroker, mode record.Mode) {
 		require.Equal(t, before.exchanges[other], w.exchanges[other])
 	}
 	bindings := maps.Clone(w.bindings)
-	maps.DeleteFunc(bindings, func(_ string, b inventory.BindingInfo) bool { return strings.HasPrefix(b.Source, "p.migration.") })
+	maps.DeleteFunc(bindings, func(_ string, b inventory.BindingInfo) bool { return ours(b) })
 	require.Equal(t, before.bindings, bindings)
 	want := record.Prepared
-	if mode == record.Bridging {
+	if mode == record.Serving {
 		want = record.Restored
-		require.Contains(t, w.exchanges, record.Behind("p", name), "the Delayer may hold messages for it")
+		require.Contains(t, w.exchanges, DefaultTarget(name), "the Delayer may hold messages for it")
 	}
 	require.Equal(t, want, w.record.Step)
 }
@@ -150,14 +164,14 @@ func topic(out ...string) inventory.Definition {
 
 // eachKill switches a small broker, in each mode and on both ways, killed after each operation in turn.
 func eachKill(t *testing.T, then func(before, killed *fakeBroker, mode record.Mode, kill int)) {
-	for _, mode := range []record.Mode{record.InPlace, record.Bridging} {
+	for _, mode := range []record.Mode{record.InPlace, record.Serving} {
 		for _, onNode := range []bool{false, true} {
 			before := newFakeBroker(topic("a", "b", "c"))
 			before.onNode = onNode
 			for kill := 1; ; kill++ {
 				w := before.copy()
 				w.left = kill
-				if _, err := w.swapper(name).Switch(t.Context(), mode); err == nil {
+				if _, err := w.swapper(name).Switch(t.Context(), mode, ""); err == nil {
 					break
 				}
 				w.left = -1
@@ -190,7 +204,7 @@ func TestSwitch_RefusedBefore(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := w.swapper(name).Switch(t.Context(), record.InPlace)
+	_, err := w.swapper(name).Switch(t.Context(), record.InPlace, "")
 	require.ErrorIs(t, err, refused)
 	require.Equal(t, before.exchanges, w.exchanges)
 	require.Equal(t, before.bindings, w.bindings)
@@ -208,7 +222,7 @@ func TestSwitch_PutBack(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := w.swapper(name).Switch(t.Context(), record.InPlace)
+	_, err := w.swapper(name).Switch(t.Context(), record.InPlace, "")
 	require.ErrorIs(t, err, refused)
 	require.ErrorContains(t, err, "put back")
 	require.True(t, w.deleted[name])
@@ -222,9 +236,9 @@ func TestSwitch_Meanwhile(t *testing.T) {
 	w := newFakeBroker(topic("a", "b"))
 	w.queues["new"] = true
 	fresh := inventory.BindingInfo{Source: name, Target: "new", Key: "n"}
-	w.before[Op{Verb: Declare, Exchange: behind("p", topic("a", "b")).Exchange}.String()] = func() { w.bindings[identity(fresh)] = fresh }
+	w.before[Op{Verb: Declare, Exchange: state{former: topic("a", "b")}.behind("p").Exchange}.String()] = func() { w.bindings[identity(fresh)] = fresh }
 	w.before[Op{Verb: Delete, Exchange: inventory.Exchange{Name: name}}.String()] = func() { w.deleteQueue("a") }
-	result, err := w.swapper(name).Switch(t.Context(), record.InPlace)
+	result, err := w.swapper(name).Switch(t.Context(), record.InPlace, "")
 	require.NoError(t, err)
 	require.Contains(t, w.bindings, identity(fresh))
 	require.Equal(t, []inventory.BindingInfo{{Source: name, Target: "a", Key: "k.a"}}, result.Gone)
@@ -237,51 +251,57 @@ func TestSwitch_ApplicationDeclares(t *testing.T) {
 	d := topic("a", "b")
 	w := newFakeBroker(d)
 	s := w.swapper(name)
-	w.before[Op{Verb: Declare, Exchange: shaped(d.Exchange, Plain)}.String()] = func() { w.left = 0 }
-	_, err := s.Switch(t.Context(), record.InPlace)
+	w.before[Op{Verb: Declare, Exchange: shaped("p", d.Exchange, Plain)}.String()] = func() { w.left = 0 }
+	_, err := s.Switch(t.Context(), record.InPlace, "")
 	require.ErrorIs(t, err, errKilled)
 	require.NotContains(t, w.exchanges, name)
 	w.left = -1
 	w.exchanges[name] = d.Exchange
-	_, err = s.Switch(t.Context(), record.InPlace)
+	_, err = s.Switch(t.Context(), record.InPlace, "")
 	require.NoError(t, err)
 	require.Equal(t, "topic", w.exchanges[name].Type)
 	require.Len(t, w.bindings, 2)
 
 	w = newFakeBroker(d)
-	w.before[Op{Verb: Declare, Exchange: shaped(d.Exchange, Plain)}.String()] = func() { w.left = 0 }
-	_, err = w.swapper(name).Switch(t.Context(), record.InPlace)
+	w.before[Op{Verb: Declare, Exchange: shaped("p", d.Exchange, Plain)}.String()] = func() { w.left = 0 }
+	_, err = w.swapper(name).Switch(t.Context(), record.InPlace, "")
 	require.ErrorIs(t, err, errKilled)
 	w.left = -1
 	w.exchanges[name] = inventory.Exchange{Name: name, Type: "headers"}
-	_, err = w.swapper(name).Switch(t.Context(), record.InPlace)
+	_, err = w.swapper(name).Switch(t.Context(), record.InPlace, "")
 	require.ErrorContains(t, err, "someone has declared it as type headers")
 }
 
-// TestSwitch_Stray: a queue that is bound to the front gets its messages through the bridge, once
+// TestSwitch_Stray: a queue that is bound to the front gets its messages through serve, once
 // the switch is repeated.
 func TestSwitch_Stray(t *testing.T) {
 	w := newFakeBroker(topic("a"))
 	switchTo := func(mode record.Mode) Result {
-		result, err := w.swapper(name).Switch(t.Context(), mode)
+		result, err := w.swapper(name).Switch(t.Context(), mode, "")
 		require.NoError(t, err)
 		return result
 	}
-	require.True(t, switchTo(record.Bridging).Changed)
+	require.True(t, switchTo(record.Serving).Changed)
 	w.queues["late"] = true
 	stray := inventory.BindingInfo{Source: name, Target: "late", Key: "l"}
 	w.bindings[identity(stray)] = stray
-	require.False(t, switchTo(record.Bridging).Changed)
+	require.False(t, switchTo(record.Serving).Changed)
 	require.NotContains(t, w.bindings, identity(stray))
-	atBehind, err := w.swapper(name).behindNow(t.Context())
-	require.NoError(t, err)
-	require.True(t, sameBindings([]inventory.BindingInfo{stray, {Source: name, Target: "a", Key: "k.a"}}, atBehind))
+	atTarget := w.atTarget(t)
+	require.True(t, sameBindings([]inventory.BindingInfo{stray, {Source: name, Target: "a", Key: "k.a"}}, atTarget))
 
-	require.True(t, switchTo(record.InPlace).Changed, "the bridge is left")
+	_, err := w.swapper(name).Switch(t.Context(), record.InPlace, "")
+	require.ErrorContains(t, err, "it was switched with --mode serve (run delayer migrate rollback first")
+	_, err = w.swapper(name).Rollback(t.Context())
+	require.NoError(t, err)
 	out, _, err := w.Bindings(t.Context(), name)
 	require.NoError(t, err)
-	require.True(t, sameBindings(out, atBehind), "%v", out)
-	require.Contains(t, w.exchanges, record.Behind("p", name))
+	require.True(t, sameBindings(out, atTarget), "%v", out)
+	_, err = w.swapper(name).Switch(t.Context(), record.InPlace, "")
+	require.ErrorContains(t, err, "what delayer serve needed for it is still there")
+	_, err = w.swapper(name).Switch(t.Context(), record.Serving, "elsewhere")
+	require.ErrorContains(t, err, "its target is exchange")
+	require.True(t, switchTo(record.Serving).Changed)
 }
 
 // TestSwitch_NodeFails: what cannot be done is refused before anything is changed. Where it is not
@@ -292,21 +312,21 @@ func TestSwitch_NodeFails(t *testing.T) {
 	broken := &brokenNode{fakeBroker: w, refuses: true}
 	s := w.swapper(name)
 	s.Node = broken
-	_, err := s.Switch(t.Context(), record.InPlace)
+	_, err := s.Switch(t.Context(), record.InPlace, "")
 	require.ErrorIs(t, err, errBroken)
 	require.Equal(t, before, w)
 
-	for _, mode := range []record.Mode{record.InPlace, record.Bridging} {
+	for _, mode := range []record.Mode{record.InPlace, record.Serving} {
 		for _, does := range []bool{false, true} {
 			w = before.copy()
 			s, broken = w.swapper(name), &brokenNode{fakeBroker: w, does: does}
 			s.Node = broken
-			_, err = s.Switch(t.Context(), mode)
+			_, err = s.Switch(t.Context(), mode, "")
 			require.ErrorIs(t, err, errBroken)
 			require.ErrorContains(t, err, "run the same command again")
 			require.Equal(t, record.Switching, w.record.Step)
 			s.Node = w
-			_, err = s.Switch(t.Context(), mode)
+			_, err = s.Switch(t.Context(), mode, "")
 			require.NoError(t, err)
 			require.Empty(t, w.deleted[name])
 			_, err = s.Rollback(t.Context())
@@ -345,13 +365,13 @@ func (n *brokenNode) Reshape(ctx context.Context, r node.Reshaping) error {
 func TestSwitch_Mixed(t *testing.T) {
 	eachKill(t, func(before, w *fakeBroker, mode record.Mode, kill int) {
 		w.onNode = !before.onNode
-		_, err := w.swapper(name).Switch(t.Context(), mode)
+		_, err := w.swapper(name).Switch(t.Context(), mode, "")
 		require.NoError(t, err, "%s, killed after %d operations", mode, kill)
 		_, err = w.swapper(name).Rollback(t.Context())
 		require.NoError(t, err)
 		bindings := maps.Clone(w.bindings)
 		maps.DeleteFunc(bindings, func(_ string, b inventory.BindingInfo) bool {
-			return strings.HasPrefix(b.Source, "p.migration.")
+			return ours(b)
 		})
 		require.Equal(t, before.bindings, bindings, "%s, killed after %d operations", mode, kill)
 	})
@@ -360,9 +380,9 @@ func TestSwitch_Mixed(t *testing.T) {
 func TestSwitch_MayNot(t *testing.T) {
 	plain := topic("a")
 	plain.Type = "topic"
-	_, err := newFakeBroker(plain).swapper(name).Switch(t.Context(), record.InPlace)
+	_, err := newFakeBroker(plain).swapper(name).Switch(t.Context(), record.InPlace, "")
 	require.ErrorContains(t, err, "its type is topic")
-	_, err = newFakeBroker(topic()).swapper("another").Switch(t.Context(), record.InPlace)
+	_, err = newFakeBroker(topic()).swapper("another").Switch(t.Context(), record.InPlace, "")
 	require.ErrorContains(t, err, "does not exist")
 	_, err = newFakeBroker(topic()).swapper(name).Rollback(t.Context())
 	require.ErrorContains(t, err, "no record")
@@ -370,13 +390,23 @@ func TestSwitch_MayNot(t *testing.T) {
 	circle := topic()
 	circle.Out = []inventory.BindingInfo{{Source: name, Target: "x", ToExchange: true}}
 	circle.In = []inventory.BindingInfo{{Source: "x", Target: name, ToExchange: true}}
-	_, err = newFakeBroker(circle).swapper(name).Switch(t.Context(), record.Bridging)
+	_, err = newFakeBroker(circle).swapper(name).Switch(t.Context(), record.Serving, "")
 	require.ErrorContains(t, err, "circle")
 
+	taken := newFakeBroker(topic())
+	taken.exchanges["taken"] = inventory.Exchange{Name: "taken", Type: "topic"}
+	_, err = taken.swapper(name).Switch(t.Context(), record.Serving, "taken")
+	require.ErrorContains(t, err, `"taken", which exists already (give another one with --to)`)
+	long := topic()
+	long.Name = strings.Repeat("x", 101)
+	_, err = newFakeBroker(long).swapper(long.Name).Switch(t.Context(), record.Serving, "")
+	require.ErrorContains(t, err, "longer than 100 bytes")
+	require.Nil(t, taken.record)
+
 	w := newFakeBroker(topic("a"))
-	_, err = w.swapper(name).Switch(t.Context(), record.InPlace)
+	_, err = w.swapper(name).Switch(t.Context(), record.InPlace, "")
 	require.NoError(t, err)
-	_, err = w.swapper(name).Switch(t.Context(), record.Bridging)
+	_, err = w.swapper(name).Switch(t.Context(), record.Serving, "")
 	require.ErrorContains(t, err, "rollback first")
 	s := w.swapper(name)
 	s.Plugin = func(context.Context) error { return errPlugin }
@@ -395,7 +425,7 @@ func TestPlan_Gap(t *testing.T) {
 			d.Out = append(d.Out, inventory.BindingInfo{Source: name, Target: fmt.Sprint(i), Key: fmt.Sprint(i % 2)})
 		}
 		require.Len(t, Plan("p", state{former: d, is: &d.Exchange}, Plain).Gap, want, kind)
-		require.Len(t, Plan("p", state{former: d, is: &d.Exchange}, Front).Gap, map[bool]int{true: 4, false: 3}[kind == "direct"], kind)
+		require.Len(t, Plan("p", state{former: d, is: &d.Exchange, target: "to"}, Front).Gap, map[bool]int{true: 4, false: 3}[kind == "direct"], kind)
 	}
 	require.True(t, slices.ContainsFunc(Plan("p", state{former: topic("a")}, Plain).Gap, func(op Op) bool { return op.Verb == Declare }))
 }

@@ -18,7 +18,7 @@ import (
 // (µs), and the most memory that it takes (MB). The broker's memory is that before and after. For a
 // million: -benchtime 1000000x
 func BenchmarkEvacuate(b *testing.B) {
-	r := newRehearsal(b, "bridge", build(b)) // its exchange routes by topic
+	r := newRehearsal(b, "serve", build(b)) // its exchange routes by topic
 	r.ctl = r.Broker.CtlCommand()
 	kind := r.kinds[0]
 	r.fillDays(kind, b.N)

@@ -19,8 +19,8 @@ import (
 const managementPlugin = "rabbitmq_management"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(bridgeVariable) != "" {
-		if err := bridgeChild(); err != nil {
+	if os.Getenv(serveVariable) != "" {
+		if err := serveChild(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

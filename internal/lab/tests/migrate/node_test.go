@@ -252,7 +252,7 @@ func TestReshape_NotLocked(t *testing.T) {
 	r.delayed("topic", false, nil)
 	reshaping := node.Reshaping{
 		Vhost: "/", Exchange: r.name, Lock: record.Lock(r.prefix, r.name), Token: "another's", Behind: record.Behind(r.prefix, r.name),
-		Hold: record.Hold(r.prefix, r.name), Bridge: record.Bridge(r.prefix, r.name), Routes: "topic", Type: "topic", Shape: "plain",
+		Hold: record.Hold(r.prefix, r.name), Queue: r.served().Queue, Routes: "topic", Type: "topic", Shape: "plain",
 	}
 	require.ErrorContains(t, r.control().Reshape(t.Context(), reshaping), "the node does not see this tool's lock")
 	require.True(t, r.definition().Delayed())

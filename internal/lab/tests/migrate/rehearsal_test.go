@@ -20,8 +20,10 @@ import (
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/evacuate"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
+	"github.com/delayer-go/delayer/internal/app/migration/swap"
 	"github.com/delayer-go/delayer/internal/lab/account"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
@@ -64,7 +66,7 @@ type rehearsal struct {
 func TestRehearsal(t *testing.T) {
 	needPlugin(t)
 	program := build(t)
-	for name, way := range map[string]func(*rehearsal){"code": (*rehearsal).code, "bridge": (*rehearsal).bridge, "evacuation": (*rehearsal).evacuation} {
+	for name, way := range map[string]func(*rehearsal){"code": (*rehearsal).code, "serve": (*rehearsal).serve, "evacuation": (*rehearsal).evacuation} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			way(newRehearsal(t, name, program))
@@ -85,7 +87,7 @@ func full(t testing.TB) int {
 
 func newRehearsal(t testing.TB, name, program string) *rehearsal {
 	b := needPlugin(t)
-	kinds := map[string][]string{"code": {"direct"}, "bridge": {"topic"}, "evacuation": {"headers"}}[name]
+	kinds := map[string][]string{"code": {"direct"}, "serve": {"topic"}, "evacuation": {"headers"}}[name]
 	all := []string{"topic", "direct", "fanout", "headers"}
 	if inKhepri(t, b) {
 		all = all[1:]
@@ -133,8 +135,11 @@ func (r *rehearsal) configure() {
 	for step := 100 * time.Millisecond; step < r.far(); step *= 2 {
 		steps = append(steps, step)
 	}
-	text := fmt.Sprintf("url: %q\nmanagement: %q\nprefix: %s\nbackend: binaryladder\nbinaryladder: {tick: 100ms, steps: %q}\n",
-		r.Broker.URL(), management(r.TB, r.Broker), rabbittest.Prefix(r.TB), binaryladder.List(steps...))
+	text := fmt.Sprintf("url: %q\nmanagement: %q\nprefix: %s\nbackend: binaryladder\nbinaryladder: {tick: 100ms, steps: %q}\nserve:\n  exchanges:\n",
+		r.Broker.URL(), management(r.TB, r.Broker), r.Prefix, binaryladder.List(steps...))
+	for _, kind := range r.kinds {
+		text += fmt.Sprintf("    - {name: %q, type: %s, to: %q, move_bindings: true}\n", r.exchange(kind), kind, swap.DefaultTarget(r.exchange(kind)))
+	}
 	r.config = filepath.Join(r.TempDir(), "delayer.yaml")
 	require.NoError(r, os.WriteFile(r.config, []byte(text), 0o600))
 	var err error
@@ -143,7 +148,7 @@ func (r *rehearsal) configure() {
 	r.cfg.Logger = slog.New(slog.DiscardHandler) // each failure is a publisher's error
 }
 
-func (r *rehearsal) exchange(kind string) string { return r.cfg.Prefix + ` "it's" ` + kind }
+func (r *rehearsal) exchange(kind string) string { return r.Prefix + ` "it's" ` + kind }
 func (r *rehearsal) queue(kind string) string    { return r.exchange(kind) + " queue" }
 
 // bind routes every message once.
@@ -170,8 +175,10 @@ func (r *rehearsal) tidy() {
 	all := plan.Add(evacuate.Plan(r.cfg.Prefix))
 	for _, kind := range r.kinds {
 		x := r.exchange(kind)
-		all = all.Add(record.BridgePlan(r.cfg.Prefix, x)).Add(record.Plan(r.cfg.Prefix, x)).Add(topology.Plan{
-			Exchanges: []topology.Exchange{{Name: x}, {Name: record.Behind(r.cfg.Prefix, x)}}, Queues: []topology.Queue{{Name: r.queue(kind)}},
+		side := entry.Spec{Name: x, Type: kind}.Side(r.cfg.Prefix)
+		side.Exchanges, side.Markers = side.AllExchanges(), nil
+		all = all.Add(side).Add(record.Plan(r.cfg.Prefix, x)).Add(topology.Plan{
+			Exchanges: []topology.Exchange{{Name: x}, {Name: swap.DefaultTarget(x)}, {Name: record.Behind(r.cfg.Prefix, x)}}, Queues: []topology.Queue{{Name: r.queue(kind)}},
 		})
 	}
 	ch, err := conn.Channel()
@@ -290,36 +297,38 @@ func (r *rehearsal) retire() {
 	}
 }
 
-// bridge: the publishers know nothing.
-func (r *rehearsal) bridge() {
+// serve: the publishers know nothing, and do not stop before the exchanges are retired. Meanwhile the
+// processes that serve are killed, and one rollback is made.
+func (r *rehearsal) serve() {
 	stop := r.publishers(r.raw)
-	r.pending(r.scale(4*time.Second, 20*time.Second), r.scale(12*time.Second, 90*time.Second), 0)
-	r.switched("bridge")
-	var bridges []*bridgeProcess
-	for _, kind := range r.kinds {
-		bridges = append(bridges, r.startBridge(kind))
-		if full(r.TB) > 0 {
-			bridges = append(bridges, r.startBridge(kind))
-		}
-	}
+	r.pending(r.scale(12*time.Second, 90*time.Second), r.scale(24*time.Second, 150*time.Second), 0)
+	r.wholeStep("assess", "--rabbitmqctl", r.ctl)
+	all := []*serveProcess{r.startServe(), r.startServe()} // before the switch, or after it
+	r.switched("serve")
 	for range r.kills {
-		for _, b := range bridges {
+		for _, s := range all {
 			select {
 			case <-r.Context().Done():
-			case <-time.After(time.Second):
+			case <-time.After(r.scale(300*time.Millisecond, time.Second)):
 			}
-			b.kill()
+			s.kill()
 		}
 	}
+	for _, kind := range r.kinds {
+		r.step("rollback", "--exchange", r.exchange(kind), "--rabbitmqctl", r.ctl)
+	}
+	r.switches("serve")
+	r.step("evacuate", append(r.selection(), "--rabbitmqctl", r.ctl, "--leave", "10s")...)
 	r.drain()
+	r.retire()
 	stop()
 	r.allArrive()
-	r.switches("in-place") // the bridge is taken out
-	for _, b := range bridges {
-		b.stop()
+	for _, s := range all {
+		s.stop()
 	}
-	r.report("bridge")
-	r.retire()
+	r.evacuated = len(r.moved)
+	assert.NotZero(r, r.evacuated)
+	r.report("serve")
 }
 
 // evacuation: as code, and what the plugin has is moved.

@@ -71,35 +71,36 @@ func (r *rehearsal) tryStep(step string, args ...string) (said string, err error
 	return out.String(), err
 }
 
-// A bridgeProcess is one that is started again when it ends.
-type bridgeProcess struct {
+// A serveProcess is one that is started again when it ends.
+type serveProcess struct {
 	r    *rehearsal
-	kind string
 	cmd  *exec.Cmd
 	said *bytes.Buffer
 }
 
-func (r *rehearsal) startBridge(kind string) *bridgeProcess {
-	b := &bridgeProcess{r: r, kind: kind}
-	b.start()
-	return b
+func (r *rehearsal) startServe() *serveProcess {
+	s := &serveProcess{r: r}
+	s.start()
+	return s
 }
 
-func (b *bridgeProcess) start() {
-	b.cmd, b.said = b.r.command("bridge", "--exchange", b.r.exchange(b.kind))
-	require.NoError(b.r, b.cmd.Start())
+func (s *serveProcess) start() {
+	s.cmd, s.said = exec.Command(s.r.program, "serve", "--config", s.r.config), &bytes.Buffer{}
+	s.cmd.Stdout, s.cmd.Stderr = s.said, s.said
+	require.NoError(s.r, s.cmd.Start())
 }
 
 // kill kills it with SIGKILL, and starts it again.
-func (b *bridgeProcess) kill() {
-	_ = b.cmd.Process.Kill()
-	_ = b.cmd.Wait()
-	b.r.killed++
-	b.start()
+func (s *serveProcess) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	s.r.killed++
+	s.start()
 }
 
 // stop asks it to end.
-func (b *bridgeProcess) stop() {
-	assert.NoError(b.r, b.cmd.Process.Signal(syscall.SIGTERM))
-	assert.NoError(b.r, b.cmd.Wait(), "%s", b.said)
+func (s *serveProcess) stop() {
+	assert.NoError(s.r, s.cmd.Process.Signal(syscall.SIGTERM))
+	assert.NoError(s.r, s.cmd.Wait(), "%s", s.said)
+	s.r.Logf("serve\n%s", s.said)
 }

@@ -10,6 +10,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
@@ -17,6 +18,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // A swapRig is a user's exchange in a vhost, and what the tool has.
@@ -44,17 +46,20 @@ func newSwapRigAt(t *testing.T, vhost string) *swapRig {
 	r := &swapRig{user, t, conn, api, at, vhost, prefix, prefix + ` it's "E"/é`, false}
 	t.Cleanup(func() {
 		w := swap.Wire{Conn: conn}
-		for _, q := range []string{record.Queue(prefix, r.name), record.Bridge(prefix, r.name), record.Back(prefix, r.name), record.Parked(prefix, r.name)} {
+		for _, q := range []string{record.Queue(prefix, r.name), r.served().Queue, r.served().Back, r.served().Parked} {
 			_ = w.DeleteQueue(context.Background(), q)
 		}
-		_ = w.Perform(context.Background(), []swap.Op{
-			{Verb: swap.Delete, Exchange: inventory.Exchange{Name: r.name}},
-			{Verb: swap.Delete, Exchange: inventory.Exchange{Name: record.Behind(prefix, r.name)}},
-			{Verb: swap.Delete, Exchange: inventory.Exchange{Name: record.Bridge(prefix, r.name) + ".expired"}},
-		})
+		for _, x := range append(entry.Spec{Name: r.name, Type: "direct"}.Side(prefix).AllExchanges(),
+			topology.Exchange{Name: r.name}, topology.Exchange{Name: record.Behind(prefix, r.name)}, topology.Exchange{Name: r.target()}) {
+			_ = w.Perform(context.Background(), []swap.Op{{Verb: swap.Delete, Exchange: inventory.Exchange{Name: x.Name}}})
+		}
 	})
 	return r
 }
+
+// served are the queues of delayer serve, and target is where it passes messages on.
+func (r *swapRig) served() entry.Names { return entry.NamesOf(r.prefix, r.name) }
+func (r *swapRig) target() string      { return swap.DefaultTarget(r.name) }
 
 // tool runs f with a swapper that holds the lock.
 func (r *swapRig) tool(f func(*swap.Swapper)) {
@@ -79,7 +84,7 @@ func (r *swapRig) switches(mode record.Mode) (result swap.Result) {
 	r.Helper()
 	r.tool(func(s *swap.Swapper) {
 		var err error
-		result, err = s.Switch(r.Context(), mode)
+		result, err = s.Switch(r.Context(), mode, "")
 		require.NoError(r, err)
 	})
 	return result

@@ -15,12 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/app/migration/swap"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
-	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 // kinds are the types by which the plugin's exchanges route in these tests.
@@ -154,8 +154,8 @@ func TestSwap_Load(t *testing.T) {
 		mode   record.Mode
 		onNode bool
 	}{
-		"in-place": {record.InPlace, false}, "bridge": {record.Bridging, false},
-		"in-place on the node": {record.InPlace, true}, "bridge on the node": {record.Bridging, true},
+		"in-place": {record.InPlace, false}, "serve": {record.Serving, false},
+		"in-place on the node": {record.InPlace, true}, "serve on the node": {record.Serving, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -194,14 +194,14 @@ func TestSwap_Load(t *testing.T) {
 				}
 			}
 			want := len(load.lost)
-			sum := func() int { return r.depth(queue) + r.depth(record.Bridge(r.prefix, r.name)) }
+			sum := func() int { return r.depth(queue) + r.depth(r.served().Queue) }
 			require.Eventually(t, func() bool { return sum() >= want }, time.Minute, 50*time.Millisecond, "%d of %d", sum(), want)
-			if twice := sum() - want; c.mode == record.Bridging && c.onNode {
+			if twice := sum() - want; c.mode == record.Serving && c.onNode {
 				t.Logf("%d came twice", twice)
 			} else {
 				require.Zero(t, twice)
 			}
-			load.collect(r, queue, record.Bridge(r.prefix, r.name))
+			load.collect(r, queue, r.served().Queue)
 		})
 	}
 }
@@ -319,7 +319,7 @@ func (d dying) Exists(ctx context.Context, name string) (bool, error) {
 // TestSwap_Killed: the tool is killed after each operation in turn; the same command run again
 // finishes, and a rollback undoes.
 func TestSwap_Killed(t *testing.T) {
-	for _, mode := range []record.Mode{record.InPlace, record.Bridging} {
+	for _, mode := range []record.Mode{record.InPlace, record.Serving} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			r := newSwapRig(t)
@@ -334,7 +334,7 @@ func TestSwap_Killed(t *testing.T) {
 				var err error
 				r.tool(func(s *swap.Swapper) {
 					s.Broker = dying{swap.Wire{Conn: r.conn}, &left}
-					_, err = s.Switch(t.Context(), mode)
+					_, err = s.Switch(t.Context(), mode, "")
 				})
 				if err != nil {
 					require.ErrorIs(t, err, errDead)
@@ -364,9 +364,9 @@ func TestSwap_Exclusive(t *testing.T) {
 		onNode bool
 		says   string
 	}{
-		"in-place":           {record.InPlace, false, "give --rabbitmqctl"},
-		"bridge":             {record.Bridging, false, "a bridge cannot feed an exclusive queue"},
-		"bridge on the node": {record.Bridging, true, "a bridge cannot feed an exclusive queue"},
+		"in-place":          {record.InPlace, false, "give --rabbitmqctl"},
+		"serve":             {record.Serving, false, "delayer serve cannot feed an exclusive queue"},
+		"serve on the node": {record.Serving, true, "delayer serve cannot feed an exclusive queue"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -377,11 +377,11 @@ func TestSwap_Exclusive(t *testing.T) {
 			exclusive := r.exclusive()
 			before := r.definition()
 			r.refuses(exclusive, c.says, record.Prepared, func(s *swap.Swapper) error {
-				_, err := s.Switch(t.Context(), c.mode)
+				_, err := s.Switch(t.Context(), c.mode, "")
 				return err
 			})
 			require.Equal(t, before, r.definition())
-			there, err := swap.Wire{Conn: r.conn}.Exists(t.Context(), record.Behind(r.prefix, r.name))
+			there, err := swap.Wire{Conn: r.conn}.Exists(t.Context(), r.target())
 			require.NoError(t, err)
 			require.False(t, there)
 			r.publish(r.name, "k", 1, time.Second, nil)
@@ -390,21 +390,21 @@ func TestSwap_Exclusive(t *testing.T) {
 	}
 }
 
-// TestSwap_ExclusiveBridge: a consumer that binds an exclusive queue to a bridge's exchange keeps it
+// TestSwap_ExclusiveServe: a consumer that binds an exclusive queue to an exchange of serve keeps it
 // there until it is closed. Nothing is changed before.
-func TestSwap_ExclusiveBridge(t *testing.T) {
+func TestSwap_ExclusiveServe(t *testing.T) {
 	t.Parallel()
 	r := newSwapRig(t)
 	r.onNode = true
 	r.delayed("topic", false, nil)
 	r.queue("q", r.name, "k", nil)
 	before := r.definition()
-	r.switches(record.Bridging)
+	r.switches(record.Serving)
 	exclusive := r.exclusive()
 	front := r.definition()
 	for says, step := range map[string]func(*swap.Swapper) error{
-		"a bridge cannot feed an exclusive queue": func(s *swap.Swapper) error { _, err := s.Switch(t.Context(), record.Bridging); return err },
-		"close that consumer, and let it bind":    func(s *swap.Swapper) error { _, err := s.Rollback(t.Context()); return err },
+		"delayer serve cannot feed an exclusive queue": func(s *swap.Swapper) error { _, err := s.Switch(t.Context(), record.Serving, ""); return err },
+		"close that consumer, and let it bind":         func(s *swap.Swapper) error { _, err := s.Rollback(t.Context()); return err },
 	} {
 		r.refuses(exclusive, says, record.Switched, step)
 		require.Equal(t, front, r.definition())
@@ -437,7 +437,7 @@ func (r *swapRig) refuses(queue, says string, at record.Step, step func(*swap.Sw
 	})
 }
 
-// TestSwap_FrontPending: what waits in the plugin reaches the bridge's queue when it is due. The
+// TestSwap_FrontPending: what waits in the plugin reaches serve's queue when it is due. The
 // plugin routes it by the former type.
 func TestSwap_FrontPending(t *testing.T) {
 	for _, kind := range kinds {
@@ -446,40 +446,46 @@ func TestSwap_FrontPending(t *testing.T) {
 			r := newSwapRig(t)
 			r.delayed(kind, false, nil)
 			queue := r.queue("q", r.name, "a.key", amqp091.Table{"x-match": "all", "h": true})
-			bridged := func() (gap time.Duration) {
+			served := func() (gap time.Duration) {
 				for delay := 5 * time.Second; ; delay *= 2 { // until the switch is faster
-					for _, q := range []string{queue, record.Bridge(r.prefix, r.name)} {
+					for _, q := range []string{queue, r.served().Queue} {
 						r.Fresh(func(ch *amqp091.Channel) error { _, err := ch.QueuePurge(q, false); return err })
 					}
 					due := time.Now().Add(delay)
 					r.publish(r.name, "a.key", 3, delay, amqp091.Table{"h": true})
-					gap = r.switches(record.Bridging).Gap
+					gap = r.switches(record.Serving).Gap
 					if time.Now().Before(due) {
 						break
 					}
 					r.rollsBack()
 				}
 				r.publish(r.name, "a.key", 2, 0, amqp091.Table{"h": true})
-				r.arrives(record.Bridge(r.prefix, r.name), 5)
+				r.arrives(r.served().Queue, 5)
 				require.Zero(t, r.depth(queue))
 				return gap
 			}
-			bridged()
+			served()
 			r.onNode = true
-			r.switches(record.InPlace)
-			r.publish(r.name, "a.key", 1, 0, amqp091.Table{"h": true})
-			r.arrives(queue, 1)
 			r.rollsBack()
-			require.Zero(t, bridged())
-			r.switches(record.InPlace)
+			if r.delivers(kind) {
+				r.publish(r.name, "a.key", 1, 0, amqp091.Table{"h": true})
+				r.arrives(queue, 1)
+			}
+			require.Zero(t, served())
+			before := r.definition()
+			front := entry.Spec{Name: r.name, Type: kind, To: r.target()}.Front(r.prefix).Exchanges[0]
+			require.NoError(t, r.Ch.ExchangeDeclare(r.name, kind, true, false, false, false, front.Args()), "as serve declares it")
+			require.Equal(t, before, r.definition())
+			r.tool(func(s *swap.Swapper) { require.NoError(t, s.Settle(t.Context())) })
 			r.publish(r.name, "a.key", 1, 0, amqp091.Table{"h": true})
-			r.arrives(queue, 1)
-			require.Equal(t, 5, r.depth(record.Bridge(r.prefix, r.name)))
+			r.publish(r.name, "another.key", 1, 0, nil)
+			r.arrives(r.served().Queue, 7)
+			require.Zero(t, r.depth(queue))
 		})
 	}
 }
 
-// TestSwap_Front: what is published to a front is in the bridge's queue, what the plugin held too.
+// TestSwap_Front: what is published to a front is in serve's queue, what the plugin held too.
 func TestSwap_Front(t *testing.T) {
 	t.Parallel()
 	r := newSwapRig(t)
@@ -487,79 +493,71 @@ func TestSwap_Front(t *testing.T) {
 	queue := r.queue("q", r.name, "", amqp091.Table{"x-match": "any", "h": true})
 	r.publish(r.name, "k", 3, 3*time.Second, amqp091.Table{"h": true})
 	r.tool(func(s *swap.Swapper) {
-		_, err := s.Switch(t.Context(), record.Bridging)
+		_, err := s.Switch(t.Context(), record.Serving, "")
 		require.NoError(t, err)
 	})
 	r.publish(r.name, "k", 2, time.Hour, nil)
-	r.arrives(record.Bridge(r.prefix, r.name), 5)
+	r.arrives(r.served().Queue, 5)
 	require.Zero(t, r.depth(queue))
-	r.publish(record.Behind(r.prefix, r.name), "k", 1, 0, amqp091.Table{"h": true})
+	r.publish(r.target(), "k", 1, 0, amqp091.Table{"h": true})
 	r.arrives(queue, 1)
 
 	late := r.queue("late", r.name, "", amqp091.Table{"h": "late"})
 	r.tool(func(s *swap.Swapper) {
-		_, err := s.Switch(t.Context(), record.Bridging)
+		_, err := s.Switch(t.Context(), record.Serving, "")
 		require.NoError(t, err)
 	})
 	require.False(t, slices.ContainsFunc(r.definition().Out, func(b inventory.BindingInfo) bool { return b.Target == late }))
-	r.publish(record.Behind(r.prefix, r.name), "k", 1, 0, amqp091.Table{"h": "late"})
+	r.publish(r.target(), "k", 1, 0, amqp091.Table{"h": "late"})
 	r.arrives(late, 1)
 
 	r.tool(func(s *swap.Swapper) {
 		_, err := s.Rollback(t.Context())
 		require.NoError(t, err)
 		require.True(t, r.definition().Delayed())
-		require.ErrorContains(t, s.RemoveBridge(t.Context(), swap.Wire{Conn: r.conn}, swap.Left{}), "has 5 messages")
-		_, err = r.Ch.QueuePurge(record.Bridge(r.prefix, r.name), false)
+		require.ErrorContains(t, s.RemoveServe(t.Context(), swap.Wire{Conn: r.conn}, swap.Left{}), "has 5 messages")
+		_, err = r.Ch.QueuePurge(r.served().Queue, false)
 		require.NoError(t, err)
-		require.NoError(t, s.RemoveBridge(t.Context(), swap.Wire{Conn: r.conn}, swap.Left{}))
+		require.NoError(t, s.RemoveServe(t.Context(), swap.Wire{Conn: r.conn}, swap.Left{}))
 		latest, _ := s.Journal.Record()
 		require.Equal(t, record.Prepared, latest.Step)
-		require.False(t, latest.Bridged)
+		require.Empty(t, latest.Target)
 	})
 }
 
-// TestSwap_BridgeLeft: the end of a bridge waits for no message of others. What waits for the exchange
-// behind is delivered by the exchange, and only what a bridge must deliver holds it up.
-func TestSwap_BridgeLeft(t *testing.T) {
+// TestSwap_Left: the end of serve waits for no message of others. What waits for the target is delivered
+// by the exchange, and only what serve must deliver holds it up.
+func TestSwap_Left(t *testing.T) {
 	t.Parallel()
 	r := newSwapRig(t)
-	r.delayed("topic", false, nil)
+	r.delayed("fanout", false, nil)
 	queue := r.queue("q", r.name, "k", nil)
 	d := rabbittest.Open(t, ladder(r.url, r.prefix))
 	const another, soon, late = "another", 2 * time.Second, time.Hour
 	require.NoError(t, d.Publish(t.Context(), "", r.Queue(another, nil), late, amqp091.Publishing{}))
 	remove := func(left swap.Left) (err error) {
-		r.tool(func(s *swap.Swapper) { err = s.RemoveBridge(t.Context(), swap.Wire{Conn: r.conn}, left) })
+		r.tool(func(s *swap.Swapper) { err = s.RemoveServe(t.Context(), swap.Wire{Conn: r.conn}, left) })
 		return err
 	}
-	bridge := func() {
-		r.switches(record.Bridging)
-		control := broker.NewControl(r.conn)
-		require.NoError(t, objects.Of(control, "test").Apply(t.Context(), record.BridgeSide(r.prefix, r.name)))
-	}
-	bridge()
-	r.switches(record.InPlace)
-	require.NoError(t, remove(swap.Left{Waiting: 1}), "nothing waits for the bridge")
-
+	r.switches(record.Serving)
 	r.rollsBack()
-	bridge()
-	behind := record.Behind(r.prefix, r.name)
-	require.NoError(t, d.Publish(t.Context(), behind, "k", soon, amqp091.Publishing{MessageId: "soon"}))
-	r.switches(record.InPlace)
-	require.ErrorContains(t, remove(swap.Left{Waiting: 2, ByName: true}), "the Delayer has 2 messages that may be for \""+behind)
+	require.NoError(t, remove(swap.Left{Waiting: 1}), "nothing waits for serve")
+
+	r.switches(record.Serving)
+	require.NoError(t, d.Publish(t.Context(), r.target(), "k", soon, amqp091.Publishing{MessageId: "soon"}))
+	r.rollsBack()
+	require.ErrorContains(t, remove(swap.Left{Waiting: 2, ByName: true}), fmt.Sprintf("the Delayer has 2 messages that may be for %q", r.target()))
 	require.NoError(t, remove(swap.Left{Waiting: 2}))
-	there, err := swap.Wire{Conn: r.conn}.Exists(t.Context(), behind)
+	there, err := swap.Wire{Conn: r.conn}.Exists(t.Context(), r.target())
 	require.NoError(t, err)
 	require.False(t, there)
 	require.Equal(t, "soon", rabbittest.Next(t, r.Consume(queue)).MessageId)
 
-	r.rollsBack()
-	bridge()
-	back := record.Back(r.prefix, r.name)
+	r.switches(record.Serving)
+	back := r.served().Back
 	require.NoError(t, d.Publish(t.Context(), "", back, late, amqp091.Publishing{}))
-	r.switches(record.InPlace)
-	require.ErrorContains(t, remove(swap.Left{Waiting: 2}), "the Delayer has 2 messages that may be for \""+back)
+	r.rollsBack()
+	require.ErrorContains(t, remove(swap.Left{Waiting: 2}), fmt.Sprintf("the Delayer has 2 messages that may be for %q", back))
 	require.NoError(t, remove(swap.Left{Waiting: 2, Force: true}))
 }
 
@@ -582,7 +580,7 @@ func TestSwap_Permissions(t *testing.T) {
 	defer r.conn.Close()
 	before := r.definition()
 	r.tool(func(s *swap.Swapper) {
-		_, err := s.Switch(t.Context(), record.InPlace)
+		_, err := s.Switch(t.Context(), record.InPlace, "")
 		require.ErrorIs(t, err, delayer.ErrAccess)
 		require.ErrorContains(t, err, "configure")
 		latest, _ := s.Journal.Record()

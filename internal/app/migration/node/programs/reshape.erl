@@ -1,7 +1,7 @@
 % Changes the type of an exchange in one transaction: it keeps its name and its bindings, and no
-% publisher sees it missing. For a bridge its bindings change too. What routes from now on is always
+% publisher sees it missing. For delayer serve its bindings change too. What routes from now on is always
 % added before what routed is removed: a message may be routed twice then, but never lost.
-[Vhost, Name, Lock, Token, BehindName, HoldName, QueueName, Routes, TypeName, AutoDelete, To, InKhepri] = In,
+[Vhost, Name, Lock, Token, BehindName, HoldName, QueueName, Routes, TypeName, Alternate, AutoDelete, IsInternal, To, InKhepri] = In,
 io:put_chars(["now ", integer_to_list(erlang:system_time(millisecond)), "\n"]),
 Exchange = rabbit_misc:r(Vhost, exchange, Name),
 Behind = rabbit_misc:r(Vhost, exchange, BehindName),
@@ -19,12 +19,10 @@ Khepri = try rabbit_khepri:is_enabled() catch error:undef -> false end,
 % Of the series that run the plugin, these have the paths and the tables that the transaction needs.
 Khepri andalso (lists:member(lists:sublist(rabbit_misc:version(), 4), ["4.0.", "4.1.", "4.2."]) orelse exit({khepri, rabbit_misc:version()})),
 Type = rabbit_exchange:check_type(TypeName),
-Own = [<<"x-delayed-type">>, <<"x-delayer-front">>],
-Mark = case To of
-    <<"delayed">> -> [{<<"x-delayed-type">>, longstr, Routes}];
-    <<"front">> -> [{<<"x-delayer-front">>, bool, true}];
-    _ -> []
-end,
+[Deletes, Internal] = [Word =:= <<"true">> || Word <- [AutoDelete, IsInternal]],
+Own = [<<"x-delayed-type">>, <<"alternate-exchange">>],
+Mark = [{Argument, longstr, Value} || {Argument, Value, true} <- [
+    {<<"x-delayed-type">>, Routes, To =:= <<"delayed">>}, {<<"alternate-exchange">>, Alternate, Alternate =/= <<>>}]],
 % #binding{source, key, destination, args}
 Bindings = fun rabbit_binding:list_for_source/1,
 Leads = fun(B) -> element(4, B) end,
@@ -69,15 +67,14 @@ end,
 RouteType = rabbit_exchange:check_type(Routes),
 Types = ['x-delayed-message', Type, fanout, RouteType],
 Known = fun(X) -> lists:member(element(3, X), Types) orelse mnesia:abort(other_type) end,
-Set = fun(X, Deletes) ->
+Set = fun(X, Flag) ->
     Known(X),
     Fill(),
     Arguments = [A || A <- element(7, X), not lists:member(element(1, A), Own)] ++ Mark,
-    X1 = setelement(7, setelement(5, setelement(3, X, Type), Deletes), Arguments),
+    X1 = setelement(7, setelement(6, setelement(5, setelement(3, X, Type), Flag), Internal), Arguments),
     element(4, X1) andalso mnesia:write(rabbit_durable_exchange, setelement(11, X1, undefined), write),
     mnesia:write(rabbit_exchange, rabbit_exchange_decorator:set(X1), write)
 end,
-Deletes = AutoDelete =:= <<"true">>,
 InMnesia = fun(check, _, _) -> Transaction(Known);
     (flag, Flag, _) -> Transaction(fun(X) -> Set(X, Flag) end);
     (change, Flag, Stay) ->
@@ -121,7 +118,7 @@ InTree = fun InTree(_, _, _, _, 0) -> exit(bindings_change);
         Own1 = maps:filter(fun(_, Set) -> Leads(hd(sets:to_list(Set))) =/= Hold end, Read),
         All = lists:append([sets:to_list(Set) || Set <- maps:values(Own1)]),
         Plain = setelement(7, X, [A || A <- element(7, X), not lists:member(element(1, A), Own)]),
-        New = #{At(Exchange) => setelement(7, setelement(5, setelement(3, Plain, Type), Flag), element(7, Plain) ++ Mark)},
+        New = #{At(Exchange) => setelement(7, setelement(6, setelement(5, setelement(3, Plain, Type), Flag), Internal), element(7, Plain) ++ Mark)},
         Ready = Stay =:= any orelse lists:all(fun(B) -> lists:member(Leads(B), Stay) end, All),
         Again = fun(Now) -> InTree(Do, Flag, Stay, Now, Times - 1) end,
         if
@@ -160,6 +157,10 @@ Front = fun Front(0) -> exit(bindings_change);
         [Remove(B) || B <- All],
         Change(Stays) orelse Front(Times - 1)
 end,
+% A direct front leads to the queue by its alternate exchange, which it is about to lose.
+Hand = fun() ->
+    To =:= <<"delayed">> andalso [Add({binding, Exchange, Key, Queue, []}) || Had <- [Bindings(Behind)], Had =/= [], Key <- Keys(Had)]
+end,
 % An exchange that deletes itself with its last binding must not do so here.
 Leave = fun([]) -> ok;
     (Fed) ->
@@ -174,7 +175,7 @@ Work = fun() ->
     case To of
         <<>> -> Store(check, Deletes, any);
         <<"front">> -> Front(100);
-        _ -> Change(any), Leave([B || B <- Bindings(Exchange), Leads(B) =:= Queue])
+        _ -> Hand(), Change(any), Leave([B || B <- Bindings(Exchange), Leads(B) =:= Queue])
     end
 end,
 % It goes on to its end if rabbitmqctl is gone.

@@ -25,8 +25,8 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/app/entry"
-	"github.com/delayer-go/delayer/internal/app/migration/bridge"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
+	"github.com/delayer-go/delayer/internal/app/migration/rebind"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/app/migration/swap"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
@@ -38,25 +38,29 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// bridgePatience bounds what hangs, and measures nothing.
-const bridgePatience = time.Minute
+// servePatience bounds what hangs, and measures nothing.
+const servePatience = time.Minute
 
-// A crossing is an exchange of the plugin with a queue behind it, and a bridge for it.
+// A crossing is an exchange of the plugin with a queue behind it, and delayer serve for it.
 type crossing struct {
 	*rabbittest.Rig
 	cfg        backend.Config
 	management string
 	exchange   string
+	kind       string
 	queue      string
 	conn       *broker.Conn
+	prefetch   int
+	names      entry.Names
 }
 
 func newCrossing(t testing.TB, kind string) *crossing {
-	c := &crossing{Rig: rabbittest.NewRig(t, needPlugin(t))}
+	c := &crossing{Rig: rabbittest.NewRig(t, needPlugin(t)), prefetch: 100}
 	c.cfg.URL, c.management = c.Broker.URL(), management(t, c.Broker) // the Delayer does without: it would wait for policies
 	c.cfg.Prefix, c.cfg.Logger = c.Prefix, slog.New(slog.DiscardHandler)
 	c.cfg.BinaryLadder = binaryladder.Config{Tick: 20 * time.Millisecond, Steps: "20ms,40ms,80ms,160ms,320ms,640ms,1280ms,2560ms"}
 	c.exchange, c.queue = c.Exchange("the exchange", "x-delayed-message", amqp091.Table{"x-delayed-type": kind}), c.Queue("the queue", nil)
+	c.kind, c.names = kind, entry.NamesOf(c.Prefix, c.exchange)
 	c.Bind(c.queue, "order.*", c.exchange, nil)
 	var err error
 	c.conn, err = broker.Dial(t.Context(), broker.Options{URL: c.Broker.URL(), Logger: c.cfg.Logger})
@@ -68,19 +72,23 @@ func newCrossing(t testing.TB, kind string) *crossing {
 
 // tidy removes everything.
 func (c *crossing) tidy() {
-	ctx, cancel := context.WithTimeout(context.Background(), bridgePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), servePatience)
 	defer cancel()
 	rabbittest.Remove(c, c.cfg)
 	conn, err := broker.Dial(ctx, broker.Options{URL: c.Broker.URL(), Logger: c.cfg.Logger})
 	require.NoError(c, err)
 	control := broker.NewControl(conn)
 	defer control.Close()
-	plan := record.BridgeSide(c.cfg.Prefix, c.exchange).Add(topology.Plan{
-		Exchanges: []topology.Exchange{{Name: c.exchange}, {Name: record.Behind(c.cfg.Prefix, c.exchange)}},
-		Queues: []topology.Queue{{Name: c.queue}, {Name: record.Bridge(c.cfg.Prefix, c.exchange)},
-			{Name: record.Queue(c.cfg.Prefix, c.exchange)}},
+	plan := c.spec().Side(c.cfg.Prefix).Add(topology.Plan{
+		Exchanges: []topology.Exchange{{Name: c.exchange}, {Name: c.spec().To}},
+		Queues:    []topology.Queue{{Name: c.queue}, {Name: record.Queue(c.cfg.Prefix, c.exchange)}},
 	})
 	assert.NoError(c, objects.Of(control, "test").Remove(ctx, plan))
+}
+
+// spec is the entry of the exchange.
+func (c *crossing) spec() entry.Spec {
+	return entry.Spec{Name: c.exchange, Type: c.kind, To: swap.DefaultTarget(c.exchange)}
 }
 
 func (c *crossing) api() *inventory.API {
@@ -89,7 +97,7 @@ func (c *crossing) api() *inventory.API {
 	return inventoryOf(c, c.management, vhost)
 }
 
-// swap makes the exchange lead to the bridge.
+// swap makes the exchange lead to serve.
 func (c *crossing) swap() {
 	c.Helper()
 	k, err := record.Open(c.Context(), c.conn, c.cfg.Prefix, c.exchange)
@@ -100,30 +108,35 @@ func (c *crossing) swap() {
 	}
 	_, err = s.Prepare(c.Context())
 	require.NoError(c, err)
-	_, err = s.Switch(c.Context(), record.Bridging)
+	_, err = s.Switch(c.Context(), record.Serving, "")
 	require.NoError(c, err)
 }
 
-// cross runs a bridge until stop is called or the test ends.
-func (c *crossing) cross(change func(*bridge.Config)) (stop func()) {
+// cross serves the exchange until stop is called or the test ends.
+func (c *crossing) cross(change func(*entry.Spec)) (stop func()) {
 	c.Helper()
 	settings, err := engine.Resolve(c.cfg.Options, "")
 	require.NoError(c, err)
 	d, err := backend.Open(c.Context(), c.cfg)
 	require.NoError(c, err)
-	cfg := bridge.Config{Config: entry.Config{Settings: settings, Delayer: d, Prefetch: 100}, Exchange: c.exchange}
+	spec := c.spec()
 	if change != nil {
-		change(&cfg)
+		change(&spec)
 	}
-	b, err := bridge.Open(c.Context(), cfg)
+	r, err := entry.Open(c.Context(), entry.Config{Settings: settings, Delayer: d, Prefetch: c.prefetch})
 	require.NoError(c, err)
+	require.NoError(c, r.Add(c.Context(), []entry.Spec{spec}))
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { defer close(ended); b.Run(ctx) }()
+	var running sync.WaitGroup
+	running.Go(func() { r.Run(ctx) })
+	if spec.MoveBindings {
+		m := rebind.Mover{Spec: spec, Prefix: c.Prefix, API: c.api(), Control: r.Control(), Log: c.cfg.Logger}
+		running.Go(func() { m.Run(ctx) })
+	}
 	stop = sync.OnceFunc(func() {
 		cancel()
-		<-ended
-		b.Close()
+		running.Wait()
+		r.Close()
 		assert.NoError(c, d.Close())
 	})
 	c.Cleanup(stop)
@@ -158,9 +171,9 @@ func seen(d amqp091.Delivery, without ...string) amqp091.Delivery {
 	return d
 }
 
-// TestBridge_AsThePlugin publishes the same messages to an exchange of the plugin before and after
-// it is switched to a bridge: consumers see the same.
-func TestBridge_AsThePlugin(t *testing.T) {
+// TestServe_AsThePlugin publishes the same messages to an exchange of the plugin before and after
+// it is switched to serve: consumers see the same.
+func TestServe_AsThePlugin(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"topic", "headers"} {
 		t.Run(kind, func(t *testing.T) {
@@ -200,7 +213,7 @@ func TestBridge_AsThePlugin(t *testing.T) {
 			}
 			before := publish()
 			c.swap()
-			stop := c.cross(func(cfg *bridge.Config) { cfg.KeepXDelay = true })
+			stop := c.cross(func(s *entry.Spec) { s.KeepXDelay = true })
 			exact := publish()
 			for id, want := range before {
 				assert.Equal(t, seen(want), seen(exact[id]), id)
@@ -220,9 +233,9 @@ func TestBridge_AsThePlugin(t *testing.T) {
 	}
 }
 
-// TestBridge_Pending: what waited in the plugin when the exchange was switched arrives, once, and
+// TestServe_Pending: what waited in the plugin when the exchange was switched arrives, once, and
 // does not wait again.
-func TestBridge_Pending(t *testing.T) {
+func TestServe_Pending(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, "fanout")
 	if c.major() < 4 {
@@ -238,16 +251,15 @@ func TestBridge_Pending(t *testing.T) {
 	assert.False(t, time.Now().Before(due.Add(-time.Millisecond)), "early")
 }
 
-// TestBridge_Expired: the expiration that runs in the bridge's queue takes no message.
-func TestBridge_Expired(t *testing.T) {
+// TestServe_Expired: the expiration that runs in serve's queue takes no message.
+func TestServe_Expired(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, "topic")
 	c.swap()
-	c.cross(nil)() // declares what belongs to a bridge, and stops
 	c.PublishDelayed(c.exchange, "order.new", amqp091.Publishing{MessageId: "at once", Expiration: "50"})
 	began := time.Now()
 	c.PublishDelayed(c.exchange, "order.new", amqp091.Publishing{MessageId: "later", Expiration: "50", Headers: amqp091.Table{"x-delay": int32(500)}})
-	require.Eventually(t, func() bool { return c.count(record.Back(c.cfg.Prefix, c.exchange)) == 2 }, bridgePatience, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return c.count(c.names.Back) == 2 }, servePatience, 20*time.Millisecond)
 	c.cross(nil)
 	deliveries, came := c.Consume(c.queue), map[string]amqp091.Delivery{}
 	for len(came) < 2 {
@@ -262,9 +274,9 @@ func TestBridge_Expired(t *testing.T) {
 	}
 }
 
-// TestBridge_Parked: what cannot pass is parked, the rest goes on, and an operator can send it
+// TestServe_Parked: what cannot pass is parked, the rest goes on, and an operator can send it
 // again.
-func TestBridge_Parked(t *testing.T) {
+func TestServe_Parked(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, "topic")
 	c.swap()
@@ -274,8 +286,8 @@ func TestBridge_Parked(t *testing.T) {
 	}
 	deliveries := c.Consume(c.queue)
 	assert.Equal(t, "good", rabbittest.Next(c, deliveries).MessageId)
-	parked := record.Parked(c.cfg.Prefix, c.exchange)
-	require.Eventually(t, func() bool { return c.count(parked) == 3 }, bridgePatience, 20*time.Millisecond)
+	parked := c.names.Parked
+	require.Eventually(t, func() bool { return c.count(parked) == 3 }, servePatience, 20*time.Millisecond)
 
 	client, err := undelivered.OpenParked(t.Context(), broker.Options{URL: c.cfg.URL, Logger: c.cfg.Logger}, parked)
 	require.NoError(t, err)
@@ -307,13 +319,13 @@ func TestBridge_Parked(t *testing.T) {
 	assert.Contains(t, reasons["unreadable"], `"soon"`)
 	assert.Contains(t, reasons["too long"], "8589934592")
 	assert.Contains(t, reasons["beyond the ladder"], "delay out of range")
-	require.Eventually(t, func() bool { return c.count(parked) == 3 }, bridgePatience, 20*time.Millisecond, "they are parked again, not delivered at once")
+	require.Eventually(t, func() bool { return c.count(parked) == 3 }, servePatience, 20*time.Millisecond, "they are parked again, not delivered at once")
 	assert.Zero(t, c.count(c.queue))
 }
 
-// TestBridge_MovesBindings: what others bind to the exchange itself goes behind the bridge. An
-// exclusive queue, which the bridge cannot bind, keeps none of the others from it.
-func TestBridge_MovesBindings(t *testing.T) {
+// TestServe_MovesBindings: what others bind to the exchange itself goes to the target. An exclusive
+// queue, which serve cannot bind, keeps none of the others from it.
+func TestServe_MovesBindings(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, "topic")
 	c.swap()
@@ -325,15 +337,13 @@ func TestBridge_MovesBindings(t *testing.T) {
 	exclusive, err := c.Ch.QueueDeclare("", false, true, true, false, nil) // the broker's name comes before the other
 	require.NoError(t, err)
 	require.NoError(t, c.Ch.QueueBind(exclusive.Name, "nothing", c.exchange, false, nil))
-	require.NoError(t, c.Ch.QueueUnbind(record.Bridge(c.cfg.Prefix, c.exchange), "", c.exchange, nil))
-	c.cross(func(cfg *bridge.Config) { cfg.API = c.api() })
+	c.cross(func(s *entry.Spec) { s.MoveBindings = true })
 	require.Eventually(t, func() bool {
 		d, err := c.api().Definition(t.Context(), c.exchange)
-		lead := record.Bridge(c.cfg.Prefix, c.exchange)
-		around := func(b inventory.BindingInfo) bool { return b.Target != lead && b.Target != exclusive.Name }
-		leads := func(b inventory.BindingInfo) bool { return b.Target == lead }
+		around := func(b inventory.BindingInfo) bool { return b.Target != c.names.Queue && b.Target != exclusive.Name }
+		leads := func(b inventory.BindingInfo) bool { return b.Target == c.names.Queue }
 		return err == nil && slices.ContainsFunc(d.Out, leads) && !slices.ContainsFunc(d.Out, around)
-	}, bridgePatience, 50*time.Millisecond)
+	}, servePatience, 50*time.Millisecond)
 	deliveries := c.Consume(late)
 	began := time.Now()
 	c.PublishDelayed(c.exchange, "other.one", amqp091.Publishing{MessageId: "m", Headers: amqp091.Table{"x-delay": int32(300)}})
@@ -341,24 +351,59 @@ func TestBridge_MovesBindings(t *testing.T) {
 	assert.False(t, time.Since(began) < 300*time.Millisecond, "early")
 }
 
-func TestBridge_NotSwitched(t *testing.T) {
+// TestServe_BeforeTheSwitch: serve leaves an exchange that is still the plugin's as it is, and passes
+// messages on as soon as the exchange is switched.
+func TestServe_BeforeTheSwitch(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, "topic")
-	settings, err := engine.Resolve(c.cfg.Options, "")
+	c.cross(nil)
+	d, err := c.api().Definition(t.Context(), c.exchange)
 	require.NoError(t, err)
-	_, err = bridge.Open(t.Context(), bridge.Config{Config: entry.Config{Settings: settings, Prefetch: 1}, Exchange: c.exchange})
-	require.ErrorIs(t, err, delayer.ErrNotFound)
-	assert.ErrorContains(t, err, "delayer migrate switch")
+	require.True(t, d.Delayed())
+	require.Len(t, d.Out, 1)
+	c.swap()
+	began := time.Now()
+	c.PublishDelayed(c.exchange, "order.new", amqp091.Publishing{MessageId: "m", Headers: amqp091.Table{"x-delay": int32(300)}})
+	assert.Equal(t, "m", rabbittest.Next(c, c.Consume(c.queue)).MessageId)
+	assert.False(t, time.Since(began) < 300*time.Millisecond, "early")
 }
 
-// bridgeVariable makes the test binary a bridge, with these settings in JSON.
-const bridgeVariable = "DELAYER_TEST_BRIDGE"
+// TestServe_Elsewhere: a switch finds out that serve is configured with another destination before it
+// changes anything.
+func TestServe_Elsewhere(t *testing.T) {
+	t.Parallel()
+	c := newCrossing(t, "topic")
+	c.cross(func(s *entry.Spec) { s.To = "elsewhere" })
+	k, err := record.Open(t.Context(), c.conn, c.cfg.Prefix, c.exchange)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, k.Close()) }()
+	s := &swap.Swapper{
+		Prefix: c.cfg.Prefix, Exchange: c.exchange, API: c.api(), Broker: swap.Wire{Conn: c.conn}, Journal: k, Now: time.Now,
+	}
+	before, err := c.api().Definition(t.Context(), c.exchange)
+	require.NoError(t, err)
+	_, err = s.Switch(t.Context(), record.Serving, "")
+	require.ErrorIs(t, err, delayer.ErrConflict)
+	require.ErrorContains(t, err, "delayer serve was configured in another way")
+	after, err := c.api().Definition(t.Context(), c.exchange)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	r, _ := k.Record()
+	require.Equal(t, record.Prepared, r.Step)
+	require.Empty(t, r.Target)
+}
 
-type bridgeSettings struct{ URL, Prefix, Exchange string }
+// serveVariable makes the test binary a process that serves, with these settings in JSON.
+const serveVariable = "DELAYER_TEST_SERVE"
 
-func bridgeChild() error {
-	var s bridgeSettings
-	if err := json.Unmarshal([]byte(os.Getenv(bridgeVariable)), &s); err != nil {
+type serveSettings struct {
+	URL, Prefix string
+	Spec        entry.Spec
+}
+
+func serveChild() error {
+	var s serveSettings
+	if err := json.Unmarshal([]byte(os.Getenv(serveVariable)), &s); err != nil {
 		return err
 	}
 	ctx, cfg := context.Background(), backend.Config{BinaryLadder: binaryladder.Config{Tick: 20 * time.Millisecond, Steps: "20ms,40ms,80ms,160ms,320ms,640ms,1280ms,2560ms"}}
@@ -371,23 +416,26 @@ func bridgeChild() error {
 	if err != nil {
 		return err
 	}
-	b, err := bridge.Open(ctx, bridge.Config{Config: entry.Config{Settings: settings, Delayer: d, Prefetch: 200}, Exchange: s.Exchange})
+	r, err := entry.Open(ctx, entry.Config{Settings: settings, Delayer: d, Prefetch: 200})
 	if err != nil {
 		return err
 	}
-	b.Run(ctx)
+	if err := r.Add(ctx, []entry.Spec{s.Spec}); err != nil {
+		return err
+	}
+	r.Run(ctx)
 	return nil
 }
 
-// TestBridge_Killed kills bridges, two at a time, under load: nothing is lost and nothing is early.
-func TestBridge_Killed(t *testing.T) {
+// TestServe_Killed kills processes that serve, two at a time, under load: nothing is lost and nothing is early.
+func TestServe_Killed(t *testing.T) {
 	c := newCrossing(t, "topic")
 	c.swap()
-	settings, err := json.Marshal(bridgeSettings{c.cfg.URL, c.cfg.Prefix, c.exchange})
+	settings, err := json.Marshal(serveSettings{c.cfg.URL, c.cfg.Prefix, c.spec()})
 	require.NoError(t, err)
 	start := func() *exec.Cmd {
 		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), bridgeVariable+"="+string(settings))
+		child.Env = append(os.Environ(), serveVariable+"="+string(settings))
 		child.Stderr = os.Stderr
 		require.NoError(t, child.Start())
 		return child

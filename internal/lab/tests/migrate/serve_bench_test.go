@@ -7,14 +7,12 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/app/migration/bridge"
-	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// BenchmarkBridge measures how fast a bridge passes on what waits in its queue (msg/s), and with
+// BenchmarkServe measures how fast delayer serve passes on what waits in its queue (msg/s), and with
 // one message at a time how much later it arrives than its delay says (ms).
-func BenchmarkBridge(b *testing.B) {
+func BenchmarkServe(b *testing.B) {
 	for name, delay := range map[string]int32{"at once": 0, "delayed": 1000} {
 		b.Run(name, func(b *testing.B) {
 			c := newCrossing(b, "topic")
@@ -29,7 +27,8 @@ func BenchmarkBridge(b *testing.B) {
 				}
 			}
 			b.ResetTimer()
-			stop := c.cross(func(cfg *bridge.Config) { cfg.Prefetch = 500 })
+			c.prefetch = 500
+			stop := c.cross(nil)
 			began := time.Now()
 			deliveries := c.Consume(c.queue)
 			for range b.N {
@@ -37,7 +36,7 @@ func BenchmarkBridge(b *testing.B) {
 			}
 			took := time.Since(began) - time.Duration(delay)*time.Millisecond
 			b.ReportMetric(float64(b.N)/took.Seconds(), "msg/s")
-			require.Zero(b, c.count(record.Bridge(c.cfg.Prefix, c.exchange)))
+			require.Zero(b, c.count(c.names.Queue))
 			lateness(b, c, deliveries)
 			stop()
 		})

@@ -1,0 +1,138 @@
+// Package rebind moves bindings that others make on an exchange of delayer serve to where it passes messages
+// on. Services that bind their queues when they start, as they did to the exchange of the plugin, need no
+// release then: what they bind to the exchange itself would get messages at once, and again when they are
+// due.
+package rebind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/entry"
+	"github.com/delayer-go/delayer/internal/app/migration/inventory"
+	"github.com/delayer-go/delayer/internal/app/migration/record"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+)
+
+const (
+	// lookEvery is how often the bindings of the exchange are looked at.
+	lookEvery = 5 * time.Second
+	// askEvery is how often at most the API is asked whether the exchange is the plugin's: the broker
+	// scans the plugin's table for the answer.
+	askEvery = time.Minute
+)
+
+// A Mover moves the bindings of one entry.
+type Mover struct {
+	Spec    entry.Spec
+	Prefix  string
+	API     *inventory.API
+	Control *broker.Control // binds, and holds the lock of the exchange meanwhile
+	Log     *slog.Logger
+
+	asked time.Time
+}
+
+// Run looks every five seconds, until ctx ends.
+func (m *Mover) Run(ctx context.Context) {
+	for {
+		if err := m.look(ctx); err != nil && ctx.Err() == nil {
+			m.Log.Warn("the bindings of an exchange could not be looked at, or not all of them be moved", "exchange", m.Spec.Name, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// look changes something only while the exchange leads to serve and nobody else works on it: delayer
+// migrate moves bindings too.
+func (m *Mover) look(ctx context.Context) error {
+	out, _, err := m.API.Bindings(ctx, m.Spec.Name)
+	if err != nil || !slices.ContainsFunc(out, m.astray) {
+		return err
+	}
+	if !slices.ContainsFunc(out, m.leads) { // the plugin's, or a direct exchange, which needs no binding
+		if time.Since(m.asked) < askEvery {
+			return nil
+		}
+		m.asked = time.Now()
+		if d, err := m.API.Definition(ctx, m.Spec.Name); err != nil || d.Delayed() {
+			return err
+		}
+	}
+	lock, err := record.Open(ctx, m.Control.Conn(), m.Prefix, m.Spec.Name)
+	if errors.Is(err, delayer.ErrConflict) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	r, migrated := lock.Record()
+	if migrated && (r.Step != record.Switched || r.Mode != record.Serving) {
+		return nil
+	}
+	if out, _, err = m.API.Bindings(ctx, m.Spec.Name); err != nil {
+		return err
+	}
+	return m.move(ctx, out)
+}
+
+func (m *Mover) queue() string { return entry.NamesOf(m.Prefix, m.Spec.Name).Queue }
+
+// leads reports whether a binding leads to serve.
+func (m *Mover) leads(b inventory.BindingInfo) bool { return !b.ToExchange && b.Target == m.queue() }
+
+// astray reports whether a binding leads elsewhere. One of the exchange to itself leads nowhere.
+func (m *Mover) astray(b inventory.BindingInfo) bool {
+	return !m.leads(b) && !(b.ToExchange && b.Target == m.Spec.Name)
+}
+
+func (m *Mover) move(ctx context.Context, out []inventory.BindingInfo) error {
+	var errs []error
+	for _, b := range out {
+		if !m.astray(b) {
+			continue
+		}
+		if err := m.moveOne(ctx, b); err != nil { // an exclusive queue is bound by its own connection alone
+			errs = append(errs, fmt.Errorf("%q is bound to the exchange itself, and gets messages at once and twice: %w", b.Target, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// moveOne binds to the target before it unbinds: nothing is lost meanwhile. What the plugin still holds
+// for a key of a direct exchange finds its way by a binding of that key.
+func (m *Mover) moveOne(ctx context.Context, b inventory.BindingInfo) error {
+	moved, lead := b, inventory.BindingInfo{Source: b.Source, Target: m.queue(), Key: b.Key}
+	moved.Source = m.Spec.To
+	var err error
+	if direct := b.ToExchange && b.Target == m.Spec.To; !direct {
+		err = m.bind(ctx, moved)
+	}
+	if err == nil && m.Spec.Type == amqp091.ExchangeDirect {
+		err = m.bind(ctx, lead)
+	}
+	if err != nil {
+		return err
+	}
+	m.Log.Warn("a binding on an exchange has gone around delayer serve; it is moved", "exchange", m.Spec.Name,
+		"target", b.Target, "key", b.Key, "to", m.Spec.To)
+	return m.Control.Do(ctx, func(ch *amqp091.Channel) error { return b.Unbind(ch, waitForAnswer) })
+}
+
+func (m *Mover) bind(ctx context.Context, b inventory.BindingInfo) error {
+	return m.Control.Do(ctx, func(ch *amqp091.Channel) error { return b.Bind(ch, waitForAnswer) })
+}
+
+const waitForAnswer = false // the noWait argument of amqp091-go's methods
