@@ -1,0 +1,46 @@
+#!/bin/sh
+# Installs what runs examples/clients, where it is missing: RabbitMQ's clients for Python, PHP, Ruby, C and, beside a
+# JDK, Java from the packages of Debian or Ubuntu, and the one for Node.js from npm, into bin/clients. Exit status 1
+# says that some could not be installed: the tests of those are skipped.
+set -u
+
+what="RabbitMQ's clients"
+. "$(dirname "$0")/packages.sh"
+
+amqplib=2.3.1
+folder=$(dirname "$0")/../bin/clients
+jar=/usr/share/java/amqp-client.jar
+
+# have_packages asks the system's Python, which packages are for.
+have_packages() {
+	/usr/bin/python3 -c 'import pika, kombu' && php -r 'require "PhpAmqpLib/autoload.php";' &&
+		ruby -e 'require "bunny"' && have amqp-publish && { ! have javac || [ -f "$jar" ]; }
+} >/dev/null 2>&1
+
+packages() {
+	if ! have apt-get; then
+		echo "Only the packages of Debian and Ubuntu are known here; examples/clients/README.md names others." >&2
+		return 1
+	fi
+	set -- python3-pika python3-kombu php-cli php-amqplib ruby-bunny amqp-tools
+	if have javac; then
+		set -- "$@" librabbitmq-client-java
+	fi
+	with_apt "$@"
+}
+
+# for_node leaves a Node.js that is not there alone: with npm, Debian's is four hundred packages.
+for_node() {
+	if ! have npm; then
+		echo "There is no npm to install amqplib with." >&2
+		return 1
+	fi
+	grep -qs "\"version\": \"$amqplib\"" "$folder/node_modules/amqplib/package.json" ||
+		limited npm install --prefix "$folder" --no-save --ignore-scripts --no-audit --no-fund "amqplib@$amqplib"
+}
+
+status=0
+have_packages || packages || status=1
+for_node || status=1
+[ "$status" = 0 ] && echo "RabbitMQ's clients are installed."
+exit "$status"
