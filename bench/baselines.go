@@ -2,6 +2,10 @@ package bench
 
 import (
 	"context"
+	"errors"
+	"fmt"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/bench/internal/baseline"
@@ -17,6 +21,8 @@ import (
 //   - per-message-ttl: one queue, the delay as the message's own expiration. Only the head of a
 //     queue expires.
 //   - undelayed: a plain confirmed publish to the destination.
+//   - plugin-client: an x-delayed-message exchange and the header x-delay, without package plugin, as
+//     publishers in other languages use it. It is what delayer serve replaces.
 func Baselines(queueType string) []Subject {
 	// Pace is for two cores and quorum queues.
 	subjects := []Subject{
@@ -24,6 +30,7 @@ func Baselines(queueType string) []Subject {
 		{Backend: baseline.TopEntry, Ladder: true, Pace: 450},
 		{Backend: baseline.PerMessageTTL, Blocks: true},
 		{Backend: baseline.Undelayed, Undelayed: true},
+		{Backend: PluginClient},
 	}
 	for i := range subjects {
 		s := &subjects[i]
@@ -34,8 +41,28 @@ func Baselines(queueType string) []Subject {
 			}
 		}
 		s.QueueType, s.Baseline = queueType, true
-		s.Open = func(ctx context.Context, env Env) (delayer.Delayer, error) { return baseline.Open(ctx, config(env)) }
+		s.Open = func(ctx context.Context, env Env) (delayer.Delayer, error) {
+			d, err := baseline.Open(ctx, config(env))
+			var refused *amqp091.Error
+			if s.Backend == PluginClient && errors.As(err, &refused) && refused.Code == amqp091.CommandInvalid {
+				return nil, fmt.Errorf("%w: the broker has no exchange type x-delayed-message", ErrSkip)
+			}
+			return d, err
+		}
 		s.Remove = func(ctx context.Context, env Env) error { return baseline.Remove(ctx, config(env)) }
 	}
 	return subjects
+}
+
+// PluginClient is the name of the baseline that publishes to the plugin with a plain client.
+const PluginClient = "plugin-client"
+
+// OpenClient opens a plain client, as [Baselines] have: it publishes to an exchange that reads the header
+// x-delay. What is due there comes to the exchange behind, to which the destination is bound. Both must
+// be there.
+func OpenClient(ctx context.Context, env Env, exchange, behind string) (delayer.Delayer, error) {
+	return baseline.Open(ctx, baseline.Config{
+		URL: env.URL, Name: baseline.XDelay, Prefix: env.Prefix, Destination: env.Destination,
+		Exchange: exchange, Behind: behind, Existing: true,
+	})
 }

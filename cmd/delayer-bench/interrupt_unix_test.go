@@ -59,20 +59,3 @@ func interruptWhenDeclared(t *testing.T, process *os.Process) {
 		time.Minute, 100*time.Millisecond)
 	assert.NoError(t, process.Signal(syscall.SIGINT))
 }
-
-// benchObjects are the queues and exchanges of any benchmark.
-func benchObjects(t *testing.T) string {
-	var found []string
-	for _, what := range []string{"list_queues", "list_exchanges"} {
-		out, err := rabbittest.Broker(t).Ctl(t.Context(), "--quiet", what, "name")
-		if !assert.NoError(t, err) {
-			return ""
-		}
-		for line := range strings.Lines(out) {
-			if strings.HasPrefix(line, "bench-") {
-				found = append(found, strings.TrimSpace(line))
-			}
-		}
-	}
-	return strings.Join(found, "\n")
-}

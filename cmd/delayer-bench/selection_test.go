@@ -141,11 +141,25 @@ func TestAFullRunLeavesOutOnlyWhatNobodyNamed(t *testing.T) {
 func TestEveryBackendIsASubject(t *testing.T) {
 	var found []string
 	for _, c := range candidates("quorum", shapes(nil, nil)) {
-		if !c.Baseline {
+		if !c.Baseline && !c.named {
 			found = append(found, c.Backend)
 		}
 	}
 	assert.Equal(t, backend.Names(), slices.Compact(found))
+}
+
+// TestServeIsNamed: what stands in front of a backend is measured on request.
+func TestServeIsNamed(t *testing.T) {
+	names := func(flags ...string) (all []string) {
+		for _, s := range chosen(t, append(flags, "--queue-type", "quorum")...).Subjects {
+			all = append(all, s.Name())
+		}
+		return all
+	}
+	assert.NotContains(t, names(), "serve ladder")
+	assert.NotContains(t, names(), "plugin-client")
+	assert.Equal(t, []string{"serve ladder", "serve slots", "plugin-client"}, names("--backend", "serve,plugin-client"))
+	assert.Equal(t, []string{"serve slots"}, names("--backend", "serve/slots"))
 }
 
 // TestTheControllersWheel: without a name it is the backend's default, or what the queue type leaves.

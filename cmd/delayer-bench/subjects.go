@@ -21,6 +21,7 @@ type candidate struct {
 	bench.Subject
 	group string // how several variants are selected together: "source"
 	usual string // measured with this type of queue only, unless it is named; "": with each
+	named bool   // measured only if it is named
 
 	// With --full, unless it is named:
 	only    []string // these scenarios; nil: all
@@ -94,8 +95,9 @@ func candidates(queueType string, ladders []shape) []candidate {
 			out = append(out, c)
 		}
 	}
+	out = append(out, serves(queueType)...)
 	for _, s := range bench.Baselines(queueType) {
-		c := candidate{Subject: s, oneType: s.Blocks}
+		c := candidate{Subject: s, oneType: s.Blocks, named: s.Backend == bench.PluginClient}
 		if s.Pace > 0 && s.Pace < slow {
 			c.only, c.oneType = []string{"accuracy", "hol"}, true
 		}
@@ -139,7 +141,7 @@ func (c candidate) config(env bench.Env) (cfg backend.Config, err error) {
 // selected says whether the subject is measured. names are those of --backend.
 func (c candidate) selected(names []string) bool {
 	if len(names) == 0 {
-		return !c.Undelayed && (c.usual == "" || c.usual == c.QueueType)
+		return !c.Undelayed && !c.named && (c.usual == "" || c.usual == c.QueueType)
 	}
 	return slices.Contains(names, c.Backend) || slices.Contains(names, c.fullName())
 }

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -32,6 +33,8 @@ const (
 	TopEntry      = "top-entry"
 	BitEntry      = "bit-entry"
 	Undelayed     = "undelayed"
+	XDelay        = "x-delay"       // an exchange that is there: see Config.Exchange
+	PluginClient  = "plugin-client" // bench.PluginClient
 )
 
 // Config says which baseline to open, and where.
@@ -42,6 +45,9 @@ type Config struct {
 	QueueType   string // "quorum" or "classic": where messages wait
 	Destination string // the existing queue that every message goes to, a single word without dots
 
+	// Exchange delays what is published to it by its header x-delay, and Behind has what is due. Only for
+	// XDelay.
+	Exchange, Behind string
 	// Tick is the resolution of the ladders in whole milliseconds; 0 is a second, as published.
 	Tick time.Duration
 	// Existing says that everything may be there already, with messages in it: then Open removes
@@ -64,6 +70,20 @@ func designOf(cfg Config) (design, error) {
 		return ttlDesign(cfg), nil
 	case TopEntry, BitEntry:
 		return ladderDesign(cfg), nil
+	case XDelay:
+		return design{
+			topology: topology{bindings: []binding{{from: cfg.Behind, key: cfg.Destination, to: cfg.Destination, toQueue: true}}},
+			limits:   xDelayLimits, route: xDelay(cfg.Exchange, cfg.Destination),
+		}, nil
+	case PluginClient:
+		delayed := cfg.Prefix + ".delayed"
+		return design{
+			topology: topology{
+				exchanges: []exchange{{name: delayed, kind: "x-delayed-message", args: amqp091.Table{"x-delayed-type": amqp091.ExchangeDirect}}},
+				bindings:  []binding{{from: delayed, key: cfg.Destination, to: cfg.Destination, toQueue: true}},
+			},
+			limits: xDelayLimits, route: xDelay(delayed, cfg.Destination),
+		}, nil
 	case Undelayed:
 		return design{
 			limits: delayer.Limits{Max: 1<<63 - 1 - time.Millisecond, Resolution: time.Millisecond},
@@ -71,6 +91,22 @@ func designOf(cfg Config) (design, error) {
 		}, nil
 	}
 	return design{}, fmt.Errorf("unknown baseline %q", cfg.Name)
+}
+
+// xDelayLimits are those of the header x-delay: an unsigned 32-bit number of milliseconds.
+var xDelayLimits = delayer.Limits{Max: (1<<32 - 1) * time.Millisecond, Resolution: time.Millisecond}
+
+// xDelay publishes to an exchange that reads the header x-delay.
+func xDelay(exchange, destination string) func(int64, *amqp091.Publishing) (string, string) {
+	return func(ms int64, msg *amqp091.Publishing) (string, string) {
+		headers := maps.Clone(msg.Headers)
+		if headers == nil {
+			headers = amqp091.Table{}
+		}
+		headers["x-delay"] = ms
+		msg.Headers = headers
+		return exchange, destination
+	}
 }
 
 // ttlDesign is one queue for all delays, which the message's own expiration ends.
@@ -81,7 +117,7 @@ func ttlDesign(cfg Config) design {
 	in, out, wait := cfg.Prefix+".in", cfg.Prefix+".out", cfg.Prefix+".wait"
 	return design{
 		topology: topology{
-			exchanges: []exchange{{in, amqp091.ExchangeDirect}, {out, amqp091.ExchangeDirect}},
+			exchanges: []exchange{{name: in, kind: amqp091.ExchangeDirect}, {name: out, kind: amqp091.ExchangeDirect}},
 			queues:    []queue{{wait, waitingArgs(cfg.QueueType, out, 0)}},
 			bindings: []binding{
 				{from: in, key: cfg.Destination, to: wait, toQueue: true},

@@ -45,13 +45,13 @@ func ladderDesign(cfg Config) design {
 func ladderTopology(cfg Config) topology {
 	var t topology
 	root := ladderExchange(cfg.Prefix, -1)
-	t.exchanges = append(t.exchanges, exchange{root, amqp091.ExchangeTopic})
+	t.exchanges = append(t.exchanges, exchange{name: root, kind: amqp091.ExchangeTopic})
 	t.bindings = append(t.bindings, binding{from: root, key: "#." + cfg.Destination, to: cfg.Destination, toQueue: true})
 	for level := range levels {
 		here, below := ladderExchange(cfg.Prefix, level), ladderExchange(cfg.Prefix, level-1)
 		wait := cfg.Prefix + ".wait-" + strconv.Itoa(level)
 		ttl := cfg.tick() << level
-		t.exchanges = append(t.exchanges, exchange{here, amqp091.ExchangeTopic})
+		t.exchanges = append(t.exchanges, exchange{name: here, kind: amqp091.ExchangeTopic})
 		t.queues = append(t.queues, queue{wait, waitingArgs(cfg.QueueType, below, ttl)})
 		t.bindings = append(t.bindings,
 			binding{from: here, key: ladderPattern(level, "1"), to: wait, toQueue: true},

@@ -14,7 +14,10 @@ type topology struct {
 	bindings  []binding
 }
 
-type exchange struct{ name, kind string }
+type exchange struct {
+	name, kind string
+	args       amqp091.Table
+}
 
 type queue struct {
 	name string
@@ -49,7 +52,7 @@ func waitingArgs(queueType, next string, ttl time.Duration) amqp091.Table {
 
 func (t topology) declare(ch *amqp091.Channel) error {
 	for _, e := range t.exchanges {
-		if err := ch.ExchangeDeclare(e.name, e.kind, durable, autoDelete, internal, wait, nil); err != nil {
+		if err := ch.ExchangeDeclare(e.name, e.kind, durable, autoDelete, internal, wait, e.args); err != nil {
 			return fmt.Errorf("exchange %s: %w", e.name, err)
 		}
 	}
