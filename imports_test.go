@@ -83,8 +83,11 @@ var places = []place{
 	{"internal/app/flags", []string{"", "backend", "internal/lib/engine"}, nil, "what opens a Delayer is for every command"},
 	{"internal/app/service", []string{"", "backend", "status", "outbox", "metrics"}, []string{amqp, pgx, prometheus}, "what serves metrics is for every command that runs for long"},
 	{"internal/app/entry", []string{"", "topology", "internal/lib", "internal/app/cli"}, []string{amqp}, "an entry takes a Delayer, whichever backend it is"},
+	{"internal/app/tokens", []string{"internal/lib/engine", "internal/lib/strict", "internal/app/entry"}, []string{"go.yaml.in/yaml/v3"}, "who may do what is known before anything is done"},
+	{"internal/app/api", []string{"", "internal/lib/engine", "internal/lib/message", "internal/app/cli", "internal/app/entry", "internal/app/tokens"},
+		[]string{amqp, "github.com/danielgtaylor/huma/v2"}, "an API takes a Delayer, whichever backend it is"},
 	{"internal/app/migration", []string{"", "topology", "internal/lib", "internal/app/migration", "internal/app/entry", "internal/app/cli"}, []string{amqp, xsync}, "a migration takes a Delayer, whichever backend it is"},
-	{"internal/app/*", []string{"", "topology", "backend", "status", "outbox", "internal/lib", "internal/app/cli", "internal/app/flags", "internal/app/service", "internal/app/entry", "internal/app/migration"},
+	{"internal/app/*", []string{"", "topology", "backend", "status", "outbox", "internal/lib", "internal/app/cli", "internal/app/flags", "internal/app/service", "internal/app/entry", "internal/app/api", "internal/app/migration"},
 		[]string{amqp, pgx}, "a group of commands knows no other group, and starts no broker"},
 	{"internal/lab", []string{"", "backend", "internal/lab"}, []string{amqp, pgx, xsync, "github.com/ory/dockertest/v3", "github.com/stretchr/testify", "go.uber.org/goleak"}, "tests and benchmarks: nobody else imports it"},
 	{"internal/lab/rabbit", []string{"", "backend", "internal/lab/amqpclient", "internal/lab/rabbit"}, []string{amqp, "github.com/ory/dockertest/v3", "github.com/stretchr/testify", "go.uber.org/goleak"}, "what starts a broker needs no database"},
@@ -92,7 +95,7 @@ var places = []place{
 	{"internal/lab/amqpclient", []string{""}, []string{amqp}, "the library is not tested with itself"},
 
 	{"cmd/delayer", []string{"backend", "internal/app"}, []string{kong}, "a table of groups of commands"},
-	{"cmd/delayer-bench", []string{"", "backend", "bench", "internal/app/cli", "internal/lab/rabbit"}, []string{kong, "github.com/michaelklishin/rabbit-hole/v3"}, "the command is the outermost layer"},
+	{"cmd/delayer-bench", []string{"", "backend", "bench", "internal/app/cli", "internal/app/entry", "internal/lib/broker", "internal/lib/engine", "internal/lab/rabbit"}, []string{kong, "github.com/michaelklishin/rabbit-hole/v3"}, "the command is the outermost layer"},
 	{"cmd/faults", []string{"", "backend", "internal/lab"}, []string{kong}, "the command is the outermost layer"},
 
 	{"examples", []string{"", "backend", "retry", "once", "outbox", "metrics", "gorabbitmq", "watermilldelay"},
@@ -123,7 +126,7 @@ func TestImports(t *testing.T) {
 
 // startBrokers are the folders whose tests may start brokers and databases: nobody's module counts
 // what they import.
-var startBrokers = []string{"internal/lab", "internal/app", "cmd", "bench", "conformance", "examples"}
+var startBrokers = []string{"internal/lab", "internal/app", "cmd", "bench", "conformance", "examples", "backend/controller/internal/simulator"}
 
 // TestImports_OfTests: `go mod tidy` counts what the tests of an imported package import. Those that
 // start a broker would bring docker into the go.sum of our users.

@@ -21,7 +21,7 @@ as_root() {
 # Debian starts a service when it installs it, unless this file says no.
 policy=/usr/sbin/policy-rc.d
 
-# with_apt PACKAGE installs a package, and starts no service of its.
+# with_apt PACKAGE … installs packages, and starts no service of theirs.
 with_apt() {
 	as_root apt-get update || echo "apt-get update failed: going on with the lists that are here" >&2
 	if [ ! -e "$policy" ]; then
@@ -29,7 +29,7 @@ with_apt() {
 		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
 		as_root chmod 755 "$policy"
 	fi
-	as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y --no-install-recommends "$1"
+	as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y --no-install-recommends "$@"
 }
 
 # from_packages APT DNF BREW installs by the package manager that there is. Status 1: there is none of them.

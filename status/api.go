@@ -198,6 +198,11 @@ func (r *Reader) queues(ctx context.Context, text string) ([]apiQueue, error) {
 // parkedSuffix ends the default names of queues of parked messages.
 const parkedSuffix = ".parked"
 
+// isParked reports whether a queue is one of those, or one of delayer serve.
+func isParked(prefix, name string) bool {
+	return strings.HasSuffix(name, parkedSuffix) || strings.HasPrefix(name, prefix+".serve"+parkedSuffix+".")
+}
+
 func (r *Reader) askParked(ctx context.Context, s *Status, _ map[string]objects.State) error {
 	switch {
 	case len(r.cfg.Parked) > 0:
@@ -211,7 +216,7 @@ func (r *Reader) askParked(ctx context.Context, s *Status, _ map[string]objects.
 	}
 	s.Parked = []Queue{}
 	for _, q := range found {
-		if strings.HasSuffix(q.Name, parkedSuffix) {
+		if isParked(r.settings.Prefix, q.Name) {
 			s.Parked = append(s.Parked, Queue{Name: q.Name, Messages: q.Ready, Consumers: q.Consumers})
 		}
 	}
@@ -222,8 +227,11 @@ func (r *Reader) askParked(ctx context.Context, s *Status, _ map[string]objects.
 // nobody will look at.
 func forgotten(prefix string, q apiQueue) bool {
 	rest, is := strings.CutPrefix(q.Name, prefix+".")
-	if !is || q.Exclusive || q.Ready+q.Held == 0 || strings.HasSuffix(rest, parkedSuffix) {
+	if !is || q.Exclusive || q.Ready+q.Held == 0 || isParked(prefix, q.Name) {
 		return false
+	}
+	if strings.HasPrefix(rest, "serve.") {
+		return q.Consumers == 0
 	}
 	ofMigration, is := strings.CutPrefix(rest, "migration.")
 	_, err := hex.DecodeString(ofMigration) // the record of an exchange, see internal/app/migration/record

@@ -28,8 +28,8 @@ type Config struct {
 	// Plugin counts what waits in the plugin's exchange. The broker reads the plugin's whole table
 	// for that, and counts only on the node that answers. It needs the management API.
 	Plugin bool
-	// Parked are the queues of parked messages. Default: those whose names end in .parked, from the
-	// management API.
+	// Parked are the queues of parked messages. Default: those whose names end in .parked and those of
+	// delayer serve, from the management API.
 	Parked []string
 }
 

@@ -50,7 +50,7 @@ func vhost(t *testing.T, b *rabbit.Broker) string {
 }
 
 // command runs the command line.
-func command(ctx context.Context, t *testing.T, args ...string) (status int, stdout, stderr string) {
+func command(ctx context.Context, t testing.TB, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	status = run(ctx, args, strings.NewReader("from stdin"), &out, &errs)

@@ -21,7 +21,7 @@ import (
 )
 
 // configFile writes a configuration into a folder of the test's own.
-func configFile(t *testing.T, text string) string {
+func configFile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "delayer.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
@@ -29,7 +29,7 @@ func configFile(t *testing.T, text string) string {
 }
 
 // channel is a channel to the broker at url that ends with the test.
-func channel(t *testing.T, url string) *amqp091.Channel {
+func channel(t testing.TB, url string) *amqp091.Channel {
 	t.Helper()
 	conn, err := amqp091.Dial(url)
 	require.NoError(t, err)

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -123,6 +125,15 @@ serve:
 	assert.NotContains(t, d.Headers, "x-delayer-due")
 	assert.NotContains(t, d.Headers, "x-delayer-exchange")
 
+	confirm, err := ch.PublishWithDeferredConfirm("topic", "key", true, false, amqp091.Publishing{
+		MessageId: "expires", Expiration: "3600000", Headers: amqp091.Table{"x-delay": int32(300)},
+	})
+	require.NoError(t, err)
+	require.True(t, confirm.Wait())
+	d = next("topic")
+	require.Equal(t, "expires", d.MessageId, "it passes twice")
+	require.Equal(t, "3600000", d.Expiration)
+
 	parked := func(config, queue string) string {
 		_, found, errs := command(t.Context(), t, "messages", "list", queue, "--config", config)
 		return found + errs
@@ -140,6 +151,8 @@ serve:
 			}
 		}, time.Minute, 50*time.Millisecond)
 	}
+	s.eventually(t, `delayer_entry_seconds_count{action="parked",exchange="any"} 3`)
+	s.eventually(t, `delayer_entry_messages{exchange="fanout",state="parked"} 0`) // asked for once: not the newest
 	elsewhere := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\nbinaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}\n"+
 		"serve: {exchanges: [{name: topic, to: elsewhere}]}\n", url, prefix))
 	status, _, stderr := command(t.Context(), t, "serve", "--config", elsewhere)
@@ -148,10 +161,46 @@ serve:
 	require.Equal(t, exitOK, s.stop())
 }
 
+// TestServe_Rereads: SIGHUP adds and takes away exchanges. A file that cannot be served changes nothing.
+func TestServe_Rereads(t *testing.T) {
+	t.Parallel()
+	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
+	head := "url: " + url + "\nprefix: " + prefix + "\nserve:\n  exchanges:\n"
+	path := configFile(t, head+"    - {name: a, to: a.delivery}\n")
+	s := serve(t, "serve", "--config", path)
+	ch := channel(t, url)
+	readers := func(exchange string) int {
+		q, err := ch.QueueDeclarePassive(prefix+".serve.queue."+exchange, true, false, false, false, nil)
+		if err != nil { // not there yet; that closed the channel
+			ch = channel(t, url)
+		}
+		return q.Consumers
+	}
+	require.Eventually(t, func() bool { return readers("a") == 1 }, time.Minute, 20*time.Millisecond)
+	hangUp := func(text string) {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		self, err := os.FindProcess(os.Getpid())
+		require.NoError(t, err)
+		require.NoError(t, self.Signal(syscall.SIGHUP))
+	}
+	hangUp(head + "    - {name: a, to: elsewhere}\n    - {name: b, to: b.delivery}\n") // a has another destination
+	require.Eventually(t, func() bool { return strings.Contains(s.logged(), "exchanges are served as before") }, time.Minute, 20*time.Millisecond)
+	assert.Zero(t, readers("b"))
+	assert.Equal(t, 1, readers("a"))
+	hangUp(head + "    - {name: b, to: b.delivery}\n")
+	require.Eventually(t, func() bool { return readers("b") == 1 && readers("a") == 0 }, time.Minute, 20*time.Millisecond)
+
+	in := consume(t, ch, "queue")
+	require.NoError(t, ch.QueueBind("queue", "#", "b.delivery", false, nil))
+	require.NoError(t, ch.Publish("b", "key", true, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": 1}, Body: []byte("later")}))
+	require.Equal(t, "later", string((<-in).Body))
+	require.Equal(t, exitOK, s.stop())
+}
+
 func TestServe_Configuration(t *testing.T) {
 	for text, want := range map[string]string{
 		"serve: 5":                                                     "open serve: invalid configuration: line 2 is not a mapping",
-		"serve: {exchange: []}":                                        "open serve.exchange: invalid configuration: line 2: unknown key (known: exchanges, prefetch)",
+		"serve: {exchange: []}":                                        "open serve.exchange: invalid configuration: line 2: unknown key (known: exchanges, prefetch, http)",
 		"serve: {prefetch: 0}":                                         "0 is not between 1 and 65535",
 		"serve: {exchanges: []}":                                       "there is nothing to serve",
 		"serve: {exchanges: [{name: a}]}":                              "write to: the exchange that consumers bind to; or allow",
@@ -163,6 +212,11 @@ func TestServe_Configuration(t *testing.T) {
 		"serve: {exchanges: [{name: a, to: b, trust_timestamps: ja}]}": "invalid configuration",
 		"serve: {exchanges: [{name: amq.topic, to: b}]}":               "belong to the broker",
 		"serve: {exchanges: [{to: b}]}":                                "name is empty",
+		"serve: {http: {}}":                                            "there is nothing to serve",
+		"serve: {http: {listen: ':80'}}":                               "open serve.http.tokens: invalid configuration: there is none, and everybody who reaches :80 could publish",
+		"serve: {http: {listen: 'localhost:80', token: x}}":            "open serve.http.token: invalid configuration: line 2: unknown key (known: listen, tokens",
+		"serve: {http: {listen: 'localhost:80', timeout: 10}}":         "durations have a unit",
+		"serve: {http: {listen: ':80', tokens: /nowhere/tokens}}":      "open serve.http.tokens: invalid configuration: open /nowhere/tokens",
 	} {
 		status, _, stderr := command(t.Context(), t, "serve", "--config", configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\n"+text+"\nbackend: binaryladder\n"))
 		assert.Equal(t, exitFailed, status, text)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,11 +28,13 @@ import (
 // A runningService is a command that serves its metrics.
 type runningService struct {
 	address string
+	http    <-chan string // the address of its HTTP API, once that is served
+	logged  func() string
 	stop    func() (status int)
 }
 
 // serve runs a command with --listen and --log json until stop.
-func serve(t *testing.T, args ...string) runningService {
+func serve(t testing.TB, args ...string) runningService {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	logged, log := io.Pipe()
@@ -40,16 +43,31 @@ func serve(t *testing.T, args ...string) runningService {
 		ended <- run(ctx, append(args, "--listen", "127.0.0.1:0", "--log", "json"), strings.NewReader(""), io.Discard, log)
 		_ = log.Close()
 	}()
-	addresses := make(chan string, 1)
+	addresses, apis := make(chan string, 1), make(chan string, 1)
+	var mu sync.Mutex
+	var all strings.Builder
 	go func() {
 		for lines := bufio.NewScanner(logged); lines.Scan(); {
-			var line struct{ Msg, Address string }
-			if assert.NoError(t, json.Unmarshal(lines.Bytes(), &line), lines.Text()) && line.Address != "" {
+			mu.Lock()
+			all.WriteString(lines.Text() + "\n")
+			mu.Unlock()
+			var line struct{ Msg, Address, HTTP string }
+			if !assert.NoError(t, json.Unmarshal(lines.Bytes(), &line), lines.Text()) {
+				continue
+			}
+			if line.Address != "" {
 				addresses <- line.Address
+			}
+			if line.HTTP != "" {
+				apis <- line.HTTP
 			}
 		}
 	}()
-	s := runningService{stop: func() int { cancel(); return <-ended }}
+	s := runningService{http: apis, stop: func() int { cancel(); return <-ended }, logged: func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return all.String()
+	}}
 	select {
 	case s.address = <-addresses:
 	case status := <-ended:
@@ -190,7 +208,7 @@ func TestService_AddressInUse(t *testing.T) {
 
 func TestService_UsageErrors(t *testing.T) {
 	for _, args := range [][]string{
-		{"serve", "--pprof"}, {"outbox", "run", "--pprof"}, {"migrate", "bridge", "--exchange", "x", "--pprof"},
+		{"serve", "--pprof"}, {"outbox", "run", "--pprof"},
 		{"serve", "--log", "xml"},
 	} {
 		status, _, stderr := command(t.Context(), t, args...)

@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/xdelay"
 )
@@ -30,6 +32,8 @@ var actions = [...]string{straight: "at_once", delayed: "delayed", tour: "delaye
 // A letter is a message with what to do about it.
 type letter struct {
 	*amqp091.Delivery
+	read   time.Time
+	from   string // the queue that it was read from
 	action action
 	to     string // its destination, an exchange
 	delay  time.Duration
@@ -53,7 +57,7 @@ type rules struct {
 
 // stateHeader is the header of a message on its way back to the entry, with what the header of
 // package attempt has no room for.
-const stateHeader = "x-delayer-bridge"
+const stateHeader = "x-delayer-entry"
 
 // userHeader has the user-id that the broker does not let this user publish.
 const userHeader = "x-delayer-user-id"
@@ -64,8 +68,11 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 	if queue == r.Back {
 		*d, due = r.restore(*d, now)
 	}
-	l := letter{Delivery: d}
+	l := letter{Delivery: d, from: queue}
 	l.out, l.odd = r.publishing(d)
+	if _, is := d.Headers[broker.UnreadableHeader]; is {
+		return r.refuse(l, now, errors.New(unreadable))
+	}
 	asked, err := read(d.Headers, now)
 	if err == nil {
 		l.to, err = r.to.of(d.Headers)
@@ -97,6 +104,8 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 	}
 	return l
 }
+
+const unreadable = "its headers cannot be read: a table is nested too deeply, or has too many entries"
 
 // refuse parks a message.
 func (r *rules) refuse(l letter, now time.Time, why error) letter {

@@ -20,7 +20,7 @@ var (
 	clean = rules{
 		Names:  Names{Queue: "p.in", Back: "p.back", Parked: "p.parked"},
 		to:     Destinations{To: "behind"},
-		limits: delayer.Limits{MaxPriority: 4}, user: "bridge", turns: true,
+		limits: delayer.Limits{MaxPriority: 4}, user: "serve", turns: true,
 	}
 )
 
@@ -53,7 +53,7 @@ func TestDecide(t *testing.T) {
 		"expiration only":   {message: func(d *amqp091.Delivery) { d.Expiration = "9" }, want: straight},
 		"high priority":     {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.Priority = 9 }, want: tour, delay: 5 * time.Millisecond},
 		"another user":      {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.UserId = "alice" }, want: delayed, delay: 5 * time.Millisecond},
-		"our user":          {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.UserId = "bridge" }, want: delayed, delay: 5 * time.Millisecond},
+		"our user":          {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.UserId = "serve" }, want: delayed, delay: 5 * time.Millisecond},
 		"as another user":   {rules: func(r *rules) { r.impersonate = true }, headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.UserId = "alice" }, want: tour, delay: 5 * time.Millisecond},
 		"header kept":       {rules: func(r *rules) { r.keep = true }, headers: amqp091.Table{"x-delay": 5}, want: tour, delay: 5 * time.Millisecond},
 		"timestamp trusted": {rules: func(r *rules) { r.trust = true }, headers: amqp091.Table{"x-delay": int32(5000)}, message: func(d *amqp091.Delivery) { d.Timestamp = now.Add(-3 * time.Second) }, want: delayed, delay: 3 * time.Second},

@@ -14,11 +14,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -35,24 +35,11 @@ type Config struct {
 	Settings engine.Settings // broker and prefix
 	Delayer  delayer.Delayer // of the same broker; the caller closes it
 	Prefetch int             // how many messages of an entry are under way at a time
-}
 
-// An Entry is an exchange whose messages are passed on.
-type Entry struct {
-	Exchange string // for logs
-	Names    Names
-	To       Destinations
-
-	// Plan is declared again where a queue of it turns out to be gone. It need not have all that the
-	// entry needs.
-	Plan topology.Plan
-
-	// TrustTimestamps counts a delay from when the broker, or the publisher, says that the message was
-	// published, not from when it is read here. If that clock is behind ours, messages are early.
-	TrustTimestamps bool
-	// KeepXDelay gives consumers the x-delay header that the plugin leaves. Each delayed message then
-	// comes back here when it is due.
-	KeepXDelay bool
+	// Passed is called for each message that was passed on, unless it is nil. exchange is the entry, action
+	// at_once, delayed, delayed_to_come_back or parked, and took the time from when the message was read
+	// until it was confirmed where it went.
+	Passed func(exchange, action string, took time.Duration)
 }
 
 // Names are the queues of an entry.
@@ -73,7 +60,7 @@ type Runner struct {
 	served    []*forwarder
 }
 
-// Open connects. Declare the queues, and serve them with Run. Its errors are those of package delayer.
+// Open connects. Its errors are those of package delayer.
 func Open(ctx context.Context, cfg Config) (*Runner, error) {
 	r := &Runner{cfg: cfg, log: cfg.Settings.BrokerOptions("").Slog()}
 	if err := r.open(ctx); err != nil {
@@ -85,7 +72,7 @@ func Open(ctx context.Context, cfg Config) (*Runner, error) {
 
 func (r *Runner) open(ctx context.Context) error {
 	reading := r.cfg.Settings.BrokerOptions("entry")
-	reading.LargeFrames = true
+	reading.AnyHeaders = true
 	var err error
 	if r.in, err = broker.Dial(ctx, reading); err != nil {
 		return err
@@ -107,38 +94,62 @@ func (r *Runner) open(ctx context.Context) error {
 // Control declares and asks.
 func (r *Runner) Control() *broker.Control { return r.control }
 
-// Add has an entry served by Run. Its plan is declared.
-func (r *Runner) Add(ctx context.Context, e Entry) error {
-	declare := func(ctx context.Context) error { return objects.Of(r.control, "").Apply(ctx, e.Plan) }
-	if err := declare(ctx); err != nil {
-		return err
-	}
-	conn := r.control.Conn()
-	r.served = append(r.served, &forwarder{
-		rules: rules{
-			Names: e.Names, to: e.To, limits: r.cfg.Delayer.Limits(), user: conn.User(), impersonate: r.allowed,
-			trust: e.TrustTimestamps, keep: e.KeepXDelay, turns: turns(conn),
-		},
-		delayer: r.cfg.Delayer, direct: r.publisher.PublishDirect, declare: declare, log: r.log.With("exchange", e.Exchange),
-		frame: func() int { size, _, _ := conn.Server(); return size },
-	})
-	return nil
-}
-
-// AddAll has specs served by Run. Where an exchange of theirs is missing it is declared.
-func (r *Runner) AddAll(ctx context.Context, specs []Spec) error {
+// Add has entries served by Run. What they need is declared. An exchange that is still the plugin's stays
+// as it is, with a warning: nothing is published to its entry before `delayer migrate switch`.
+func (r *Runner) Add(ctx context.Context, specs []Spec) error {
 	for _, s := range specs {
 		if err := r.refuseCircle(ctx, s.To); err != nil {
 			return err
 		}
-		if err := r.Add(ctx, s.entry(r.cfg.Settings.Prefix, specs)); err != nil {
+		if err := r.declare(ctx, s); err != nil {
 			return err
 		}
-		if err := r.declareTarget(ctx, s); err != nil {
-			return err
-		}
+		r.served = append(r.served, r.forwarder(s, specs))
 	}
 	return nil
+}
+
+func (r *Runner) forwarder(s Spec, all []Spec) *forwarder {
+	prefix, conn := r.cfg.Settings.Prefix, r.control.Conn()
+	return &forwarder{
+		rules: rules{
+			Names: NamesOf(prefix, s.Name), to: s.destinations(prefix, all), limits: r.cfg.Delayer.Limits(), user: conn.User(),
+			impersonate: r.allowed, trust: s.TrustTimestamps, keep: s.KeepXDelay, turns: turns(conn),
+		},
+		exchange: s.Name, delayer: r.cfg.Delayer, direct: r.publisher.PublishDirect, log: r.log.With("exchange", s.Name),
+		declare: func(ctx context.Context) error { return r.declare(ctx, s) },
+		frame:   func() int { size, _, _ := conn.Server(); return size },
+		passed: func(action string, took time.Duration) {
+			if r.cfg.Passed != nil {
+				r.cfg.Passed(s.Name, action, took)
+			}
+		},
+	}
+}
+
+// declare declares what an entry needs. The exchange that consumers bind to comes with the switch if the
+// plugin has the exchange before it.
+func (r *Runner) declare(ctx context.Context, s Spec) error {
+	objects := objects.Of(r.control, "")
+	if err := objects.Apply(ctx, s.Side(r.cfg.Settings.Prefix)); err != nil {
+		return err
+	}
+	err := objects.Apply(ctx, s.Front(r.cfg.Settings.Prefix))
+	if isPlugins(err) {
+		r.log.Warn("an exchange is still the x-delayed-message plugin's, which delays what is published to it; its messages come here after delayer migrate switch --mode serve",
+			"exchange", s.Name)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return r.declareTarget(ctx, s)
+}
+
+// isPlugins reports whether an exchange could not be declared because it is one of the plugin.
+func isPlugins(err error) bool {
+	var refused *amqp091.Error
+	return errors.As(err, &refused) && refused.Code == amqp091.PreconditionFailed && strings.Contains(refused.Reason, "current is ''x-delayed-message''")
 }
 
 // refuseCircle refuses a destination that is an entry of another process.
@@ -211,26 +222,26 @@ func (r *Runner) Run(ctx context.Context) {
 		}
 	}
 	running.Wait()
-	var counts []any
-	for action, n := range r.Counts() {
-		counts = append(counts, action, n)
-	}
-	r.log.Info("stopped; what was not passed on is back in the broker", counts...)
+	r.log.Info("stopped; what was not passed on is back in the broker")
 }
 
-// Counts are how many messages were passed on, by what was done with them.
-func (r *Runner) Counts() iter.Seq2[string, int64] {
-	return func(yield func(string, int64) bool) {
-		for a, name := range actions {
-			sum := int64(0)
-			for _, f := range r.served {
-				sum += f.counts[a].Load()
+// Depths asks the broker how many messages lie in the queues of each entry, waiting or parked. What is
+// under way is not among them.
+func (r *Runner) Depths(ctx context.Context, tell func(exchange, state string, messages int)) error {
+	for _, f := range r.served {
+		sums := map[string]int{}
+		for queue, state := range map[string]string{f.Queue: "waiting", f.Back: "waiting", f.Parked: "parked"} {
+			q, err := r.control.Queue(ctx, queue)
+			if err != nil {
+				return err
 			}
-			if !yield(name, sum) {
-				return
-			}
+			sums[state] += q.Messages
+		}
+		for state, n := range sums {
+			tell(f.exchange, state, n)
 		}
 	}
+	return nil
 }
 
 func (r *Runner) consume(ctx context.Context, f *forwarder, queue string) {

@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -23,10 +25,15 @@ type Spec struct {
 	// Allow lists exchanges, instead of To: a header of each message, [ExchangeHeader], names one. In a name
 	// of the list * stands for any text.
 	Allow []string `yaml:"allow"`
-	// TrustTimestamps is that of [Entry].
+	// TrustTimestamps counts a delay from when the broker, or the publisher, says that the message was
+	// published, not from when it is read here. If that clock is behind ours, messages are early.
 	TrustTimestamps bool `yaml:"trust_timestamps"`
-	// KeepXDelay is that of [Entry].
+	// KeepXDelay gives consumers the x-delay header that the plugin leaves. Each delayed message then
+	// comes back here when it is due.
 	KeepXDelay bool `yaml:"keep_x_delay"`
+	// MoveBindings asks for bindings that others make on the exchange to be moved to To. A [Runner]
+	// does not: that needs the management API.
+	MoveBindings bool `yaml:"move_bindings"`
 }
 
 var types = []string{amqp091.ExchangeDirect, amqp091.ExchangeTopic, amqp091.ExchangeFanout, amqp091.ExchangeHeaders}
@@ -68,35 +75,37 @@ func (s Spec) check(all []Spec) error {
 		return fmt.Errorf("write to or allow, not both")
 	case isEntry(s.To):
 		return fmt.Errorf("to: %q is an entry itself: messages would go in a circle", s.To)
+	case s.To == "" && s.MoveBindings:
+		return fmt.Errorf("move_bindings: write to, where they are moved")
 	case slices.Contains(s.Allow, ""):
 		return fmt.Errorf("allow has an empty name: the default exchange would reach every queue")
 	}
 	return nil
 }
 
-// entry is what serves a spec under a prefix. Messages are not passed on to other entries.
-func (s Spec) entry(prefix string, all []Spec) Entry {
-	e := Entry{
-		Exchange: s.Name, Names: NamesOf(prefix, s.Name), Plan: s.plan(prefix), To: Destinations{To: s.To},
-		TrustTimestamps: s.TrustTimestamps, KeepXDelay: s.KeepXDelay,
+// destinations are where its messages may go: not to other entries.
+func (s Spec) destinations(prefix string, all []Spec) Destinations {
+	if s.To != "" {
+		return Destinations{To: s.To}
 	}
-	if s.To == "" {
-		allowed := pattern(s.Allow)
-		e.To.Allow = func(name string) bool {
-			isEntry := slices.ContainsFunc(all, func(s Spec) bool { return s.Name == name })
-			return allowed.MatchString(name) && !isEntry && !strings.HasPrefix(name, prefix+".") // those are ours
-		}
-	}
-	return e
+	allowed := Matches(s.Allow)
+	return Destinations{Allow: func(name string) bool {
+		isEntry := slices.ContainsFunc(all, func(s Spec) bool { return s.Name == name })
+		return allowed(name) && !isEntry && !Owns(prefix, name)
+	}}
 }
 
-// pattern matches the names of a list.
-func pattern(list []string) *regexp.Regexp {
+// Owns reports whether a name is of the Delayer with a prefix: nobody is let to publish there.
+func Owns(prefix, name string) bool { return strings.HasPrefix(name, prefix+".") }
+
+// Matches returns whether a name is in a list, in whose names * stands for any text.
+func Matches(list []string) func(name string) bool {
 	var names []string
 	for _, name := range list {
 		names = append(names, strings.ReplaceAll(regexp.QuoteMeta(name), `\*`, ".*"))
 	}
-	return regexp.MustCompile(`(?s)\A(?:` + strings.Join(names, "|") + `)\z`)
+	match := regexp.MustCompile(`(?s)\A(?:` + strings.Join(names, "|") + `)\z`)
+	return func(name string) bool { return len(list) > 0 && match.MatchString(name) }
 }
 
 func named(prefix, what, exchange string) string { return prefix + ".serve." + what + "." + exchange }
@@ -117,14 +126,23 @@ func (s Spec) kind() string {
 	return s.Type
 }
 
+// backArguments let the broker move to the parked messages what cannot be published again.
+func backArguments(parked string) amqp091.Table {
+	args := arguments()
+	args["x-dead-letter-exchange"] = ""
+	args["x-dead-letter-routing-key"] = parked
+	args["x-dead-letter-strategy"] = "at-least-once"
+	return args
+}
+
 func arguments() amqp091.Table {
 	return amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": objects.NeverGivenUp, "x-overflow": "reject-publish"}
 }
 
-// QueueArguments are those of the first queue of an entry, which never drops a message: a full one refuses.
-// The Expiration of a message, which the plugin does not count, runs there. What expires goes to the
-// exchange expired.
-func QueueArguments(expired string) amqp091.Table {
+// intake are the arguments of the first queue of an entry, which never drops a message: a full one
+// refuses. The Expiration of a message, which the plugin does not count, runs there. What expires goes to
+// the exchange expired.
+func intake(expired string) amqp091.Table {
 	args := arguments()
 	args["x-max-length"] = objects.NeverFull
 	args["x-dead-letter-exchange"] = expired
@@ -132,35 +150,50 @@ func QueueArguments(expired string) amqp091.Table {
 	return args
 }
 
-// Side lists what an entry needs beside its exchange and its first queue.
-func Side(n Names, expired string) topology.Plan {
-	return topology.Plan{
+// Side is all that an entry needs behind its exchange, but To. Processes that disagree about the
+// destination are told apart by the marker.
+func (s Spec) Side(prefix string) topology.Plan {
+	n, expired := NamesOf(prefix, s.Name), named(prefix, "expired", s.Name)
+	p := topology.Plan{
+		Markers:   []topology.Marker{s.Marker(prefix)},
 		Exchanges: []topology.Exchange{{Name: expired, Kind: topology.Fanout}},
-		Queues:    []topology.Queue{{Name: n.Back, Args: arguments()}, {Name: n.Parked, Args: arguments()}},
-		Bindings:  []topology.Binding{{Source: expired, Target: n.Back}},
+		Queues: []topology.Queue{
+			{Name: n.Queue, Args: intake(expired)},
+			{Name: n.Back, Args: backArguments(n.Parked)},
+			{Name: n.Parked, Args: arguments()},
+		},
+		Bindings: []topology.Binding{{Source: expired, Target: n.Back}},
 	}
+	if s.kind() == amqp091.ExchangeDirect {
+		all := topology.Exchange{Name: named(prefix, "all", s.Name), Kind: topology.Fanout}
+		p.Exchanges, p.Bindings = append(p.Exchanges, all), append(p.Bindings, topology.Binding{Source: all.Name, Target: n.Queue})
+	}
+	return p
 }
 
-// plan has the exchange and what is behind it, but not To.
-//
-// A direct exchange leads nowhere by itself: which keys there will be is not known. So what it cannot
-// route, which is all, takes its alternate exchange. Processes that disagree about the destination are told
-// apart by the marker.
-func (s Spec) plan(prefix string) topology.Plan {
-	n, expired := NamesOf(prefix, s.Name), named(prefix, "expired", s.Name)
-	p := Side(n, expired)
-	p.Queues = append(p.Queues, topology.Queue{Name: n.Queue, Args: QueueArguments(expired)})
-	config := fmt.Sprintf("%s:serve,%s,to=%s", prefix, s.kind(), s.To)
-	p.Markers = []topology.Marker{{Name: named(prefix, "entry", s.Name), Config: config}}
-	entry, lead := topology.Exchange{Name: s.Name, Kind: s.kind()}, topology.Binding{Source: s.Name, Target: n.Queue}
-	switch entry.Kind {
+// Marker says what an entry passes on, and where.
+func (s Spec) Marker(prefix string) topology.Marker {
+	return topology.Marker{Name: named(prefix, "entry", s.Name), Config: fmt.Sprintf("%s:serve,%s,to=%s", prefix, s.kind(), s.To)}
+}
+
+// Front is the exchange, and how all that is published to it gets to the first queue of Side. A direct
+// exchange leads nowhere by itself: which keys there will be is not known. So what it cannot route takes
+// its alternate exchange.
+func (s Spec) Front(prefix string) topology.Plan {
+	x, lead := topology.Exchange{Name: s.Name, Kind: s.kind()}, topology.Binding{Source: s.Name, Target: NamesOf(prefix, s.Name).Queue}
+	switch x.Kind {
+	case amqp091.ExchangeDirect:
+		x.Alternate = named(prefix, "all", s.Name)
+		return topology.Plan{Exchanges: []topology.Exchange{x}}
 	case amqp091.ExchangeTopic:
 		lead.Key = "#"
-	case amqp091.ExchangeDirect:
-		entry.Alternate = named(prefix, "all", s.Name)
-		lead.Source = entry.Alternate
-		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: entry.Alternate, Kind: topology.Fanout})
 	}
-	p.Exchanges, p.Bindings = append(p.Exchanges, entry), append(p.Bindings, lead)
-	return p
+	return topology.Plan{Exchanges: []topology.Exchange{x}, Bindings: []topology.Binding{lead}}
+}
+
+// Remove deletes what serving an exchange declares: its queues with their messages, the exchange, and To.
+func Remove(ctx context.Context, control *broker.Control, prefix string, s Spec) error {
+	p := s.Side(prefix).Add(s.Front(prefix))
+	p.Exchanges = append(p.Exchanges, topology.Exchange{Name: s.To})
+	return objects.Of(control, "").Remove(ctx, p)
 }

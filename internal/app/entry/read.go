@@ -51,7 +51,7 @@ func readDelay(value any) (time.Duration, error) {
 	var d cli.Delay
 	text, is := value.(string)
 	if !is {
-		return 0, fmt.Errorf("header %s is a %T: write a text such as 90s, 30m or 2d", DelayHeader, value)
+		return 0, fmt.Errorf("header %s is %s: write a text such as 90s, 30m or 2d", DelayHeader, xdelay.Kind(value))
 	}
 	if err := d.UnmarshalText([]byte(text)); err != nil {
 		return 0, fmt.Errorf("header %s is %.64q: %w", DelayHeader, text, err)
@@ -84,7 +84,8 @@ func readDue(value any, now time.Time) (time.Duration, error) {
 	default:
 		ms, is := xdelay.Integer(value)
 		if !is {
-			return 0, fmt.Errorf("header %s is a %T: write a timestamp, milliseconds since 1970, or a time such as 2027-01-31T18:00:00Z", DueHeader, value)
+			return 0, fmt.Errorf("header %s is %s: write a timestamp, milliseconds since 1970, or a time such as 2027-01-31T18:00:00Z",
+				DueHeader, xdelay.Kind(value))
 		}
 		const year1973 = 100_000_000_000 // seconds of the years up to 5138 are less
 		if ms < year1973 {

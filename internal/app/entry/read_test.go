@@ -27,11 +27,11 @@ func TestRead(t *testing.T) {
 		"x-delay, negative": {headers: amqp091.Table{"x-delay": int32(-1)}},
 		"x-delay, 2^63":     {headers: amqp091.Table{"x-delay": "9223372036854775808"}, err: "above"},
 		"x-delay, NaN":      {headers: amqp091.Table{"x-delay": math.NaN()}, err: "NaN"},
-		"x-delay, table":    {headers: amqp091.Table{"x-delay": amqp091.Table{}}, err: "is a amqp091.Table"},
-		"x-delay, decimal":  {headers: amqp091.Table{"x-delay": amqp091.Decimal{Value: 5}}, err: "is a amqp091.Decimal"},
+		"x-delay, table":    {headers: amqp091.Table{"x-delay": amqp091.Table{}}, err: "is a table"},
+		"x-delay, decimal":  {headers: amqp091.Table{"x-delay": amqp091.Decimal{Value: 5}}, err: "is a decimal"},
 		"text":              {headers: amqp091.Table{DelayHeader: "1d12h"}, want: 36 * time.Hour},
 		"text, no unit":     {headers: amqp091.Table{DelayHeader: "30"}, err: "must be a time with its unit"},
-		"text, a number":    {headers: amqp091.Table{DelayHeader: int32(30)}, err: "is a int32: write a text"},
+		"text, a number":    {headers: amqp091.Table{DelayHeader: int32(30)}, err: "is a number: write a text"},
 		"text, negative":    {headers: amqp091.Table{DelayHeader: "-1s"}, err: "negative"},
 		"due, timestamp":    {headers: amqp091.Table{DueHeader: due}, want: 90 * time.Second},
 		"due, ms":           {headers: amqp091.Table{DueHeader: due.UnixMilli()}, want: 90 * time.Second},
@@ -40,7 +40,7 @@ func TestRead(t *testing.T) {
 		"due, past":         {headers: amqp091.Table{DueHeader: now.Add(-time.Hour)}},
 		"due, seconds":      {headers: amqp091.Table{DueHeader: due.Unix()}, err: "looks like seconds"},
 		"due, words":        {headers: amqp091.Table{DueHeader: "tomorrow"}, err: "write a time such as"},
-		"due, bool":         {headers: amqp091.Table{DueHeader: true}, err: "is a bool"},
+		"due, bool":         {headers: amqp091.Table{DueHeader: true}, err: "is a boolean"},
 		"due, too far":      {headers: amqp091.Table{DueHeader: int64(math.MaxInt64)}, err: "292 years"},
 		"due, 2^63":         {headers: amqp091.Table{DueHeader: "9223372036854775808"}, err: "out of range"},
 		"two":               {headers: amqp091.Table{"x-delay": 1, DueHeader: due}, err: "two of the headers"},
@@ -59,7 +59,7 @@ func TestRead(t *testing.T) {
 
 func TestDestinations(t *testing.T) {
 	specs := []Spec{{Name: "any", Allow: []string{"billing.*", "exact", "any", "p*"}}}
-	to := specs[0].entry("p", specs).To
+	to := specs[0].destinations("p", specs)
 	for name, want := range map[string]bool{
 		"billing.in": true, "billing.": true, "billing": false, "exact": true, "exactly": false, "": false, "any": false, "xbilling.in": false,
 		"billing.a\nb": true, "payments": true, "p.delivery": false,

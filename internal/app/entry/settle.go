@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -20,14 +19,14 @@ import (
 // A forwarder passes messages on: each until it is confirmed where it goes.
 type forwarder struct {
 	rules
-	delayer delayer.Delayer
-	direct  func(context.Context, broker.Publishing) error
-	declare func(context.Context) error // the queues
-	frame   func() int                  // the negotiated frame size; 0: unknown
-	log     *slog.Logger
-	quiet   quiet
-
-	counts [len(actions)]atomic.Int64 // messages that were passed on, by action
+	exchange string
+	delayer  delayer.Delayer
+	direct   func(context.Context, broker.Publishing) error
+	declare  func(context.Context) error // the queues
+	frame    func() int                  // the negotiated frame size; 0: unknown
+	passed   func(action string, took time.Duration)
+	log      *slog.Logger
+	quiet    quiet
 }
 
 const (
@@ -58,7 +57,12 @@ func (f *forwarder) settle(stop, alive context.Context, l letter, written func()
 		if !errors.Is(err, delayer.ErrNotSent) {
 			written() // its place is lost: others need not wait
 		}
-		if hopeless(l.action, err, time.Since(began)) {
+		if l.action == park && errors.Is(err, errNoCopy) {
+			f.reject(l)
+			return
+		}
+		chosen := f.to.To == "" && (l.action == straight || l.action == delayed)
+		if hopeless(l.action, err, time.Since(began)) || chosen && errors.Is(err, delayer.ErrUnroutable) {
 			l = f.refuse(l, time.Now(), err)
 			continue
 		}
@@ -74,8 +78,8 @@ func (f *forwarder) settle(stop, alive context.Context, l letter, written func()
 	}
 }
 
-// hopeless reports whether a message is to be parked. A missing exchange or permission, an alarm,
-// a policy and full waiting queues concern all messages: they wait.
+// hopeless reports whether a message is to be parked. A missing exchange (unless the publisher chose it) or
+// permission, an alarm, a policy and full waiting queues concern all messages: they wait.
 func hopeless(a action, err error, tried time.Duration) bool {
 	switch {
 	case a == park:
@@ -117,8 +121,12 @@ func (f *forwarder) pass(ctx context.Context, l letter, written func()) error {
 	return err
 }
 
-// errTooLarge: such a message would close the connection.
-var errTooLarge = errors.New("its properties and headers do not fit into a frame")
+var (
+	// errNoCopy: the message cannot be published, but the broker can move it.
+	errNoCopy     = errors.New("the message cannot be published again")
+	errTooLarge   = fmt.Errorf("%w: its properties and headers do not fit into a frame", errNoCopy) // which would close the connection
+	errUnreadable = fmt.Errorf("%w: %s", errNoCopy, unreadable)
+)
 
 func (f *forwarder) publish(ctx context.Context, p broker.Publishing) error {
 	if frame := f.frame(); frame > 0 && !message.Fits(&p.Message, frame) {
@@ -127,9 +135,11 @@ func (f *forwarder) publish(ctx context.Context, p broker.Publishing) error {
 	return f.direct(ctx, p)
 }
 
-// park publishes a message to the queue of parked messages. If even that is impossible the message
-// stays where it is.
+// park publishes a message to the queue of parked messages.
 func (f *forwarder) park(ctx context.Context, l letter) error {
+	if _, is := l.Headers[broker.UnreadableHeader]; is {
+		return errUnreadable
+	}
 	const noDelay, defaultExchange = 0, ""
 	msg := message.Seal(l.trip, message.NewEnvelope(time.Now(), noDelay, defaultExchange), nil)
 	to := broker.Publishing{Key: f.Parked, Message: msg}
@@ -144,6 +154,17 @@ func (f *forwarder) park(ctx context.Context, l letter) error {
 		f.log.Warn("a message is parked", message.Attr(l.Delivery), "queue", f.Parked, "reason", attempt.Bound(l.reason))
 	}
 	return err
+}
+
+// reject has the broker move a message as it is to the parked ones. It comes through the queue Back,
+// where it is decided about once more.
+func (f *forwarder) reject(l letter) {
+	const again = false
+	_ = l.Reject(again)
+	if l.from == f.Back {
+		f.log.Warn("a message is parked as it is", message.Attr(l.Delivery), "queue", f.Parked, "reason", attempt.Bound(l.reason))
+		f.passed(actions[park], time.Since(l.read))
+	}
 }
 
 // A quiet logs at most one line a second.
@@ -186,7 +207,10 @@ func (f *forwarder) serve(stop, alive context.Context, queue string, messages <-
 			if stop.Err() != nil {
 				return // not begun: closing the channel gives it back
 			}
-			if l := f.decide(queue, &d, time.Now()); l.action == delayed || l.action == tour {
+			now := time.Now()
+			l := f.decide(queue, &d, now)
+			l.read = now
+			if l.action == delayed || l.action == tour {
 				line <- l
 			} else {
 				f.begin(stop, alive, &running, l)
@@ -267,6 +291,6 @@ func (f *forwarder) message(l letter) delayer.Message {
 // done acknowledges a message that is confirmed where it went. That fails only where the channel is
 // lost: then the message comes again.
 func (f *forwarder) done(l letter) {
-	f.counts[l.action].Add(1)
 	_ = l.Ack(false)
+	f.passed(actions[l.action], time.Since(l.read))
 }

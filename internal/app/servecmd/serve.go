@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"sync"
+	"syscall"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/app/api"
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/flags"
@@ -31,12 +35,22 @@ type config struct {
 	Exchanges []entry.Spec `yaml:"exchanges"`
 	// Prefetch is how many messages of an exchange are under way at a time. Default: 500.
 	Prefetch int `yaml:"prefetch"`
+	// HTTP is the HTTP API, if it has an address to listen at.
+	HTTP api.Config `yaml:"http"`
 }
+
+// nothing reports whether there is neither an exchange nor an API to serve.
+func (c config) nothing() bool { return len(c.Exchanges) == 0 && c.HTTP.Listen == "" }
 
 const (
 	usualPrefetch = 500
 	mostPrefetch  = 1<<16 - 1
 )
+
+func defaultConfig() config { return config{Prefetch: usualPrefetch, HTTP: api.DefaultConfig()} }
+
+var errNothing = engine.ConfigError("serve.exchanges", errors.New("there is nothing to serve"),
+	"write backend: controller, or serve: {exchanges: [{name: orders, to: orders.delivery}]}, or serve: {http: {listen: 127.0.0.1:8080}}; docs/serve.md has more")
 
 // Run serves until SIGTERM or Ctrl-C. The exit status is then 0.
 func (c *Serve) Run(ctx context.Context, s cli.Streams) error {
@@ -48,20 +62,22 @@ func (c *Serve) Run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if cfg.Backend == "" && len(serves.Exchanges) == 0 {
+	if cfg.Backend == "" && serves.nothing() {
 		cfg.Backend = controller.Name
 	}
-	if cfg.Backend != controller.Name && len(serves.Exchanges) == 0 {
-		return engine.ConfigError("serve.exchanges", errors.New("there is nothing to serve"),
-			"write backend: controller, or serve: {exchanges: [{name: orders, to: orders.delivery}]}; docs/serve.md has more")
+	if cfg.Backend != controller.Name && serves.nothing() {
+		return errNothing
 	}
+	reread := make(chan os.Signal, 1)
+	signal.Notify(reread, syscall.SIGHUP) // which ends nothing, also where nothing is read again
+	defer signal.Stop(reread)
 	running, err := c.Start(ctx, s.Err)
 	if err != nil {
 		return err
 	}
 	defer running.Close()
 	running.Configure(&cfg)
-	if len(serves.Exchanges) == 0 {
+	if serves.nothing() {
 		running.Log.Info("a controller starts")
 		if err := backend.ServeController(ctx, cfg); err != nil {
 			return err
@@ -69,14 +85,22 @@ func (c *Serve) Run(ctx context.Context, s cli.Streams) error {
 		running.Log.Info("the controller has stopped; the messages that it held are back in the broker")
 		return nil
 	}
-	return serve(ctx, cfg, serves, running)
+	return c.serve(ctx, cfg, serves, running, reread)
 }
 
-// serve passes on what is published to exchanges. With backend controller it also turns the wheel.
-func serve(ctx context.Context, cfg backend.Config, serves config, running *service.Service) error {
+// serve passes on what is published to exchanges and by HTTP. With backend controller it also turns the
+// wheel.
+func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, running *service.Service, reread <-chan os.Signal) error {
 	cfg.Controller.Run = delayer.On // services that publish leave that to this process
 	settings, err := engine.Resolve(cfg.Options, "")
 	if err != nil {
+		return err
+	}
+	files, err := serves.HTTP.Open()
+	if err != nil {
+		return err
+	}
+	if _, err := movers(settings, serves.Exchanges); err != nil { // before anything is declared
 		return err
 	}
 	running.Log.Info("connecting, and declaring what is missing")
@@ -85,25 +109,33 @@ func serve(ctx context.Context, cfg backend.Config, serves config, running *serv
 		return err
 	}
 	defer d.Close() //nolint:errcheck // what is not confirmed is still in the queue of its entry
-	r, err := entry.Open(ctx, entry.Config{Settings: settings, Delayer: d, Prefetch: serves.Prefetch})
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	times, passed := service.NewEntryTimes()
+	e := &entries{path: c.Config, cfg: entry.Config{Settings: settings, Delayer: d, Passed: passed}, log: running.Log}
+	first, err := e.open(ctx, serves)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	if err := r.AddAll(ctx, serves.Exchanges); err != nil {
-		return err
+	running.Register(times)
+	running.Register(service.NewEntryGauges(ctx, e.depths))
+	var passing sync.WaitGroup
+	passing.Go(func() { e.run(ctx, first, reread) })
+	if serves.HTTP.Listen != "" {
+		times, answered := service.NewHTTPTimes()
+		running.Register(times)
+		err = api.New(serves.HTTP, files, api.Parts{
+			Delayer: d, Prefix: settings.Prefix, Ready: running.Ready, Answered: answered, Log: running.Log,
+		}).Serve(ctx)
+		stop() // if it could not serve, nothing goes on
 	}
-	running.Register(service.NewBridgeCounter(r.Counts()))
-	for _, e := range serves.Exchanges {
-		running.Log.Info("an exchange is served", "exchange", e.Name, "to", e.To, "allow", e.Allow)
-	}
-	r.Run(ctx)
-	return nil
+	passing.Wait()
+	return err
 }
 
 // readConfig reads the section serve of a file; without a file there is none.
 func readConfig(path string) (config, error) {
-	cfg := config{Prefetch: usualPrefetch}
+	cfg := defaultConfig()
 	if path == "" {
 		return cfg, nil
 	}
@@ -115,7 +147,7 @@ func readConfig(path string) (config, error) {
 }
 
 func parseConfig(text []byte) (config, error) {
-	cfg := config{Prefetch: usualPrefetch}
+	cfg := defaultConfig()
 	if _, err := strict.Section(text, "serve", &cfg); err != nil {
 		return cfg, err
 	}
@@ -125,5 +157,5 @@ func parseConfig(text []byte) (config, error) {
 	if err := entry.Check(cfg.Exchanges); err != nil {
 		return cfg, engine.ConfigError("serve.exchanges", err, "")
 	}
-	return cfg, nil
+	return cfg, cfg.HTTP.Check()
 }

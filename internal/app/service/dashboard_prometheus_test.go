@@ -75,9 +75,15 @@ func eventful(t *testing.T) *httptest.Server {
 		queues.last = append(queues.last, gauge(queues.descs[0], many, state))
 	}
 	outbox.last = []prometheus.Metric{gauge(outbox.descs[0], many, "failed"), gauge(outbox.descs[1], many)}
-	bridged := int64(0)
+	times, passed := NewEntryTimes()
+	answers, answered := NewHTTPTimes()
+	entries := NewEntryGauges(t.Context(), func(_ context.Context, tell func(exchange, state string, messages int)) error {
+		tell("e", "waiting", many)
+		tell("e", "parked", many)
+		return nil
+	})
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(m, queues, outbox, NewBridgeCounter(func(yield func(string, int64) bool) { yield("at_once", bridged) }))
+	registry.MustRegister(m, queues, outbox, times, entries, answers)
 	o := m.Observer()
 	o.Connection(delayer.ConnectionEvent{Now: delayer.ConnectionUp})
 	o.Connection(delayer.ConnectionEvent{Backend: "b", Now: delayer.ConnectionUp})
@@ -85,7 +91,8 @@ func eventful(t *testing.T) *httptest.Server {
 	o.PolicyFault(delayer.PolicyFaultEvent{Backend: "b", Now: delayer.ErrConflict})
 	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		bridged++
+		answered("GET /v1/limits", http.StatusOK, late)
+		passed("e", "at_once", late)
 		for _, err := range []error{nil, delayer.ErrUnknown, errors.New("other")} {
 			o.Published(r.Context(), delayer.PublishEvent{Backend: "b", Took: late, Err: err})
 			o.Delivered(delayer.DeliveryEvent{Backend: "b", Lateness: late, Err: err})

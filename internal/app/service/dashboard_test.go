@@ -23,8 +23,10 @@ var desc = regexp.MustCompile(`fqName: "(\w+)".*variableLabels: \{([\w,]*)\}`)
 func exposed(t *testing.T) map[string][]string {
 	t.Helper()
 	descs := make(chan *prometheus.Desc, 100)
+	times, _ := NewEntryTimes()
+	answers, _ := NewHTTPTimes()
 	for _, c := range []prometheus.Collector{
-		metrics.New(), NewQueueGauges(t.Context(), backend.Config{}), NewOutboxGauges(t.Context(), nil), NewBridgeCounter(nil),
+		metrics.New(), NewQueueGauges(t.Context(), backend.Config{}), NewOutboxGauges(t.Context(), nil), NewEntryGauges(t.Context(), nil), times, answers,
 	} {
 		c.Describe(descs)
 	}
@@ -35,7 +37,7 @@ func exposed(t *testing.T) map[string][]string {
 		require.NotNil(t, found, d.String())
 		name, labels := found[1], strings.Split(found[2], ",")
 		all[name] = labels
-		if slices.Contains([]string{"delayer_confirm_seconds", "delayer_lateness_seconds", "delayer_retry_handler_seconds"}, name) { // histograms
+		if slices.Contains([]string{"delayer_confirm_seconds", "delayer_lateness_seconds", "delayer_retry_handler_seconds", "delayer_entry_seconds", "delayer_http_request_seconds"}, name) { // histograms
 			all[name+"_count"], all[name+"_sum"], all[name+"_bucket"] = labels, labels, append(slices.Clone(labels), "le")
 		}
 	}

@@ -2,8 +2,8 @@ package service
 
 import (
 	"context"
-	"iter"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -146,24 +146,36 @@ func NewOutboxGauges(ctx context.Context, pool *pgxpool.Pool) *Gauges {
 	}
 }
 
-// A BridgeCounter counts what a bridge has passed on: messages without a delay go through no
-// Delayer, whose Observer would count them.
-type BridgeCounter struct {
-	messages *prometheus.Desc
-	counts   iter.Seq2[string, int64]
+// NewEntryTimes returns what to register, and what to call for each message that an entry passes on.
+func NewEntryTimes() (prometheus.Collector, func(exchange, action string, took time.Duration)) {
+	times := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "delayer_entry_seconds", Help: "Time from reading a message of an entry until it was confirmed where it goes.",
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30},
+	}, []string{"exchange", "action"})
+	return times, func(exchange, action string, took time.Duration) {
+		times.WithLabelValues(exchange, action).Observe(took.Seconds())
+	}
 }
 
-// NewBridgeCounter reads the counts when they are collected.
-func NewBridgeCounter(counts iter.Seq2[string, int64]) *BridgeCounter {
-	return &BridgeCounter{prometheus.NewDesc("delayer_bridge_messages_total", "Messages that a bridge has passed on, by how.", []string{"action"}, nil), counts}
+// NewEntryGauges returns the gauges of what lies in front of entries.
+func NewEntryGauges(ctx context.Context, depths func(ctx context.Context, tell func(exchange, state string, messages int)) error) *Gauges {
+	messages := prometheus.NewDesc("delayer_entry_messages", "Messages in the queues of an entry.", []string{"exchange", "state"}, nil)
+	return &Gauges{
+		ctx: ctx, descs: []*prometheus.Desc{messages},
+		Ask: func(ctx context.Context) (all []prometheus.Metric, err error) {
+			err = depths(ctx, func(exchange, state string, n int) { all = append(all, gauge(messages, float64(n), exchange, state)) })
+			return all, err
+		},
+	}
 }
 
-// Describe implements [prometheus.Collector].
-func (c *BridgeCounter) Describe(out chan<- *prometheus.Desc) { out <- c.messages }
-
-// Collect implements [prometheus.Collector].
-func (c *BridgeCounter) Collect(out chan<- prometheus.Metric) {
-	for action, n := range c.counts {
-		out <- prometheus.MustNewConstMetric(c.messages, prometheus.CounterValue, float64(n), action)
+// NewHTTPTimes returns what to register, and what to call for each request of an HTTP API that was answered.
+func NewHTTPTimes() (prometheus.Collector, func(route string, status int, took time.Duration)) {
+	times := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "delayer_http_request_seconds", Help: "Time from the head of a request until it was answered.",
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30},
+	}, []string{"route", "status"})
+	return times, func(route string, status int, took time.Duration) {
+		times.WithLabelValues(route, strconv.Itoa(status)).Observe(took.Seconds())
 	}
 }

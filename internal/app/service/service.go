@@ -54,6 +54,7 @@ type Service struct {
 // Start takes the address before the command begins its work. Close ends what it starts.
 func (f *Flags) Start(ctx context.Context, stderr io.Writer) (*Service, error) {
 	s := &Service{Log: slog.New(slog.NewTextHandler(stderr, nil)), running: ctx}
+	s.observer.Connection = s.connections.change
 	if f.Log == "json" {
 		s.Log = slog.New(slog.NewJSONHandler(stderr, nil))
 	}
@@ -103,11 +104,7 @@ func (s *Service) handler(profiles bool) http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		err := s.connections.ready()
-		if s.running.Err() != nil {
-			err = errors.New("stopping")
-		}
-		if err != nil {
+		if err := s.Ready(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
@@ -122,6 +119,14 @@ func (s *Service) handler(profiles bool) http.Handler {
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
 	return mux
+}
+
+// Ready returns why the broker cannot be used, or nil.
+func (s *Service) Ready() error {
+	if s.running.Err() != nil {
+		return errors.New("stopping")
+	}
+	return s.connections.ready()
 }
 
 // Configure gives a Delayer the log and the observer, and serves what its queues hold.

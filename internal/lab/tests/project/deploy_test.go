@@ -120,7 +120,9 @@ func TestKubernetes(t *testing.T) {
 	require.Equal(t, instruction(t, "EXPOSE"), fmt.Sprint(at(t, pod, "containers.0.ports.0.containerPort")))
 	var image []any
 	require.NoError(t, json.Unmarshal([]byte(instruction(t, "CMD")), &image))
-	require.Equal(t, image, at(t, pod, "containers.0.args"), "as the image does by itself")
+	require.Equal(t, append(image, "--config", "/etc/delayer/delayer.yaml"), at(t, pod, "containers.0.args"), "as the image does by itself, with a configuration")
+	require.Equal(t, at(t, pod, "volumes.0.name"), at(t, pod, "containers.0.volumeMounts.0.name"))
+	require.Equal(t, "/etc/delayer", at(t, pod, "containers.0.volumeMounts.0.mountPath"))
 
 	require.Equal(t, "policy/v1", at(t, budget, "apiVersion"))
 	require.Equal(t, "PodDisruptionBudget", at(t, budget, "kind"))
@@ -129,5 +131,9 @@ func TestKubernetes(t *testing.T) {
 
 	kustomization := parse[any](t, "deploy/kubernetes/kustomization.yaml")[0]
 	require.Equal(t, "serve.yaml", at(t, kustomization, "resources.0"))
+	require.Equal(t, at(t, pod, "volumes.0.configMap.name"), at(t, kustomization, "configMapGenerator.0.name"))
+	require.Equal(t, "delayer.yaml", at(t, kustomization, "configMapGenerator.0.files.0"))
+	compose, here := parse[any](t, "deploy/delayer.yaml")[0], parse[any](t, "deploy/kubernetes/delayer.yaml")[0]
+	require.Equal(t, at(t, compose, "serve.exchanges"), at(t, here, "serve.exchanges"))
 	require.Equal(t, at(t, pod, "containers.0.image"), at(t, kustomization, "images.0.name"))
 }

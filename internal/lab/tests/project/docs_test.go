@@ -47,6 +47,24 @@ func TestDocs_Start(t *testing.T) {
 	}
 }
 
+// TestDocs_Languages: docs/languages.md shows the programs in other languages as they are, and the page beside
+// them names each.
+func TestDocs_Languages(t *testing.T) {
+	files, err := filepath.Glob(root + "examples/clients/*elayed*")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		name := filepath.Base(file)
+		source := read(t, "examples/clients/"+name)
+		var shown bool
+		for _, b := range docs.Blocks(read(t, "docs/languages.md")) {
+			shown = shown || b.Text == source
+		}
+		assert.True(t, shown, name)
+		assert.Contains(t, read(t, "examples/clients/README.md"), "["+name+"]("+name+")")
+	}
+}
+
 // TestDocs_Testing: docs/testing.md shows all functions of a test that runs, as they are.
 func TestDocs_Testing(t *testing.T) {
 	source := read(t, "delayertest/shop_test.go")

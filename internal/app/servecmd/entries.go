@@ -1,0 +1,115 @@
+package servecmd
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/delayer-go/delayer/internal/app/entry"
+	"github.com/delayer-go/delayer/internal/app/migration/rebind"
+)
+
+// entries serve the exchanges of a file, as it was when it was last read.
+type entries struct {
+	path    string       // of the file
+	cfg     entry.Config // all but Prefetch
+	log     *slog.Logger
+	current atomic.Pointer[shift]
+}
+
+// A shift serves one version of the file.
+type shift struct {
+	runner *entry.Runner // nil: no exchange is served
+	movers []*rebind.Mover
+}
+
+// open declares what a version of the file needs.
+func (e *entries) open(ctx context.Context, serves config) (*shift, error) {
+	s := &shift{}
+	if len(serves.Exchanges) == 0 {
+		return s, nil
+	}
+	var err error
+	if s.movers, err = movers(e.cfg.Settings, serves.Exchanges); err != nil {
+		return nil, err
+	}
+	cfg := e.cfg
+	cfg.Prefetch = serves.Prefetch
+	if s.runner, err = entry.Open(ctx, cfg); err != nil {
+		return nil, err
+	}
+	if err := s.runner.Add(ctx, serves.Exchanges); err != nil {
+		s.runner.Close()
+		return nil, err
+	}
+	for _, m := range s.movers {
+		m.Control, m.Log = s.runner.Control(), e.log
+	}
+	for _, spec := range serves.Exchanges {
+		e.log.Info("an exchange is served", "exchange", spec.Name, "to", spec.To, "allow", spec.Allow)
+	}
+	return s, nil
+}
+
+// run serves until ctx ends, and closes what open has opened.
+func (s *shift) run(ctx context.Context) {
+	if s.runner == nil {
+		return
+	}
+	var running sync.WaitGroup
+	for _, m := range s.movers {
+		running.Go(func() { m.Run(ctx) })
+	}
+	s.runner.Run(ctx)
+	running.Wait()
+	s.runner.Close()
+}
+
+// run serves until ctx ends. With each signal it reads the file again: what it says is opened, the shift
+// before ends, with what it has under way, and then the next begins. So no message is overtaken.
+func (e *entries) run(ctx context.Context, s *shift, reread <-chan os.Signal) {
+	for s != nil {
+		e.current.Store(s)
+		serving, stop := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() { defer close(ended); s.run(serving) }()
+		next := e.next(ctx, reread)
+		stop()
+		<-ended
+		s = next
+	}
+}
+
+// next is the shift of the next version of the file that can be served, or nil once ctx has ended.
+func (e *entries) next(ctx context.Context, reread <-chan os.Signal) *shift {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-reread:
+		}
+		serves, err := readConfig(e.path)
+		if err == nil && serves.nothing() {
+			err = errNothing
+		}
+		var s *shift
+		if err == nil {
+			s, err = e.open(ctx, serves)
+		}
+		if err == nil {
+			e.log.Info("the configuration was read again: exchanges and prefetch are as it says, the rest is as it was at the start")
+			return s
+		}
+		e.log.Error("the configuration cannot be served; exchanges are served as before", "error", err)
+	}
+}
+
+// depths are those of what is served now: see [entry.Runner.Depths].
+func (e *entries) depths(ctx context.Context, tell func(exchange, state string, messages int)) error {
+	if s := e.current.Load(); s != nil && s.runner != nil {
+		return s.runner.Depths(ctx, tell)
+	}
+	return nil
+}
