@@ -84,7 +84,7 @@ var places = []place{
 	{"internal/app/service", []string{"", "backend", "status", "outbox", "metrics"}, []string{amqp, pgx, prometheus}, "what serves metrics is for every command that runs for long"},
 	{"internal/app/entry", []string{"", "topology", "internal/lib", "internal/app/cli"}, []string{amqp}, "an entry takes a Delayer, whichever backend it is"},
 	{"internal/app/tokens", []string{"internal/lib/engine", "internal/lib/strict", "internal/app/entry"}, []string{"go.yaml.in/yaml/v3"}, "who may do what is known before anything is done"},
-	{"internal/app/api", []string{"", "internal/lib/engine", "internal/lib/message", "internal/app/cli", "internal/app/entry", "internal/app/tokens"},
+	{"internal/app/api", []string{"", "internal/lib/engine", "internal/lib/message", "internal/lib/messagejson", "internal/app/cli", "internal/app/entry", "internal/app/tokens"},
 		[]string{amqp, "github.com/danielgtaylor/huma/v2"}, "an API takes a Delayer, whichever backend it is"},
 	{"internal/app/migration", []string{"", "topology", "internal/lib", "internal/app/migration", "internal/app/entry", "internal/app/cli"}, []string{amqp, xsync}, "a migration takes a Delayer, whichever backend it is"},
 	{"internal/app/*", []string{"", "topology", "backend", "status", "outbox", "internal/lib", "internal/app/cli", "internal/app/flags", "internal/app/service", "internal/app/entry", "internal/app/api", "internal/app/migration"},

@@ -11,7 +11,6 @@ import (
 	"io"
 	"math"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/lib/messagejson"
 )
 
 // A Time is when a message is due.
@@ -188,61 +188,12 @@ func (h *Headers) UnmarshalJSON(data []byte) error {
 	if len(data) > mostHeaders {
 		return fmt.Errorf("headers have %d bytes, at most %d can fit into a frame", len(data), mostHeaders)
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	var values map[string]any
-	if err := dec.Decode(&values); err != nil {
-		return errors.New("headers is not an object")
-	}
-	table, err := tableOf(values)
-	*h = Headers(table)
-	return err
-}
-
-func tableOf(values map[string]any) (amqp091.Table, error) {
-	table := make(amqp091.Table, len(values))
-	for name, value := range values {
-		field, err := fieldOf(value)
-		if err != nil {
-			return nil, fmt.Errorf("header %.64q: %w", name, err)
-		}
-		table[name] = field
-	}
-	return table, nil
-}
-
-// fieldOf is a value of JSON as AMQP has it.
-func fieldOf(value any) (any, error) {
-	switch v := value.(type) {
-	case json.Number:
-		return number(v.String())
-	case map[string]any:
-		return tableOf(v)
-	case []any:
-		for i, item := range v {
-			field, err := fieldOf(item)
-			if err != nil {
-				return nil, err
-			}
-			v[i] = field
-		}
-	}
-	return value, nil
-}
-
-func number(text string) (any, error) {
-	if !strings.ContainsAny(text, ".eE") {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%.40s does not fit into 64 bits", text)
-		}
-		return n, nil
-	}
-	f, err := strconv.ParseFloat(text, 64)
+	table, err := messagejson.Table(data)
 	if err != nil {
-		return nil, fmt.Errorf("%.40s does not fit into a double", text)
+		return fmt.Errorf("headers: %w", err)
 	}
-	return f, nil
+	*h = Headers(table)
+	return nil
 }
 
 const jsonType = "application/json"

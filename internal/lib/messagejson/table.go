@@ -1,0 +1,69 @@
+package messagejson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+// Table reads a JSON object as an AMQP table. Its values carry no types, unlike those of [Headers]: a
+// number without fraction and exponent is an int64, with every digit, and another a float64.
+func Table(text []byte) (amqp091.Table, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var values map[string]any
+	if err := decoder.Decode(&values); err != nil {
+		return nil, errors.New("it is not a JSON object")
+	}
+	return untypedTable(values)
+}
+
+func untypedTable(values map[string]any) (amqp091.Table, error) {
+	table := make(amqp091.Table, len(values))
+	for name, value := range values {
+		field, err := untypedField(value)
+		if err != nil {
+			return nil, fmt.Errorf("%.64q: %w", name, err)
+		}
+		table[name] = field
+	}
+	return table, nil
+}
+
+func untypedField(value any) (any, error) {
+	switch v := value.(type) {
+	case json.Number:
+		return number(v.String())
+	case map[string]any:
+		return untypedTable(v)
+	case []any:
+		for i, item := range v {
+			field, err := untypedField(item)
+			if err != nil {
+				return nil, err
+			}
+			v[i] = field
+		}
+	}
+	return value, nil // text, bool, nil or the list
+}
+
+func number(text string) (any, error) {
+	if !strings.ContainsAny(text, ".eE") {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%.40s does not fit into 64 bits", text)
+		}
+		return n, nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%.40s does not fit into a double", text)
+	}
+	return f, nil
+}
