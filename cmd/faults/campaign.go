@@ -207,7 +207,7 @@ func (c *campaign) each(ctx context.Context, todo []faults.Fault) error {
 
 func (c *campaign) print(r faults.Row) {
 	c.rows, c.all = append(c.rows, r), append(c.all, r)
-	c.failed = c.failed || len(r.Problems) > 0
+	c.failed = c.failed || len(r.Problems)+len(r.Slow) > 0
 	fmt.Fprintln(c.out, r)
 	if text := r.Outcomes(); c.Verbose && text != "" {
 		fmt.Fprintln(c.out, text)

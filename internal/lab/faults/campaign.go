@@ -125,6 +125,7 @@ type Row struct {
 	Took      time.Duration
 	Notes     []string
 	Problems  []string // violations of the contract
+	Slow      []string // times that a Delayer explains, or a machine that does other work
 }
 
 // Run injects one fault for all Subjects that it concerns, at the same time. The error is about the
@@ -270,7 +271,7 @@ const mostOverrun = 30 * time.Second
 
 func (c Campaign) row(f Fault, r *Run) Row {
 	t := r.Totals()
-	row := Row{Fault: f, Subject: r.Subject.Name, QueueType: r.Subject.QueueType, Totals: t, Problems: r.problems}
+	row := Row{Fault: f, Subject: r.Subject.Name, QueueType: r.Subject.QueueType, Totals: t, Problems: r.problems, Slow: r.slow}
 	say := func(bad bool, format string, args ...any) {
 		if bad {
 			row.Problems = append(row.Problems, fmt.Sprintf(format, args...))
@@ -366,7 +367,7 @@ func (s *Scene) connections(ctx context.Context) (left int, err error) {
 
 // settleGoroutines waits until no more than there were are left, or a while.
 func settleGoroutines(before int) int {
-	const patience = 10 * time.Second
+	const patience = time.Minute
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(20 * time.Millisecond) {
 		if n := runtime.NumGoroutine(); n <= before {
 			return n

@@ -105,8 +105,8 @@ func killed(t *testing.T, c faults.Campaign) {
 	assert.Positive(t, ofSlots.Postponed)
 }
 
-// replyQueuesGone: a Delayer that holds everybody up while it mends one destination is noticed, and
-// no other.
+// replyQueuesGone: a Delayer that holds everybody up while it mends one destination is noticed. That
+// no other does so is asked by the long campaign: here a busy machine could hold them up as well.
 func replyQueuesGone(t *testing.T, c faults.Campaign) {
 	t.Helper()
 	broken := subjects()[0]
@@ -117,7 +117,7 @@ func replyQueuesGone(t *testing.T, c faults.Campaign) {
 			return nil, err
 		}
 		conn, err := amqp091.Dial(c.Broker.URL())
-		return &mender{Delayer: d, conn: conn, closed: make(chan struct{})}, err
+		return &mender{Delayer: d, conn: conn, waits: make(chan struct{}, 1)}, err
 	}
 	c.Subjects = append(c.Subjects, broken)
 	c.Hold = 4 * time.Second
@@ -128,55 +128,71 @@ func replyQueuesGone(t *testing.T, c faults.Campaign) {
 	for _, r := range rows {
 		t.Log(r)
 		assert.Equal(t, r.Totals.Confirmed, r.Totals.Delivered+r.Totals.Kept, "every confirmed message arrives, or is kept as unroutable")
-		if r.Subject != broken.Name {
-			assert.Empty(t, r.Problems, r.Subject)
-			continue
+		assert.Empty(t, r.Problems, r.Subject)
+		if r.Subject == broken.Name {
+			assert.Contains(t, strings.Join(r.Slow, "\n"), "others were held up")
 		}
-		require.NotEmpty(t, r.Problems)
-		assert.Contains(t, r.Problems[0], "others were held up")
 	}
 }
 
-// A mender lets nobody publish while it looks for a queue that is gone.
+// A mender finds a reply queue gone, once, and lets nobody publish meanwhile: for longer than the
+// slowest Publish before explains.
 type mender struct {
 	delayer.Delayer
 	conn   *amqp091.Connection
+	once   sync.Once
 	busy   sync.RWMutex
-	closed chan struct{}
+	waits  chan struct{} // somebody is held up
+	timing sync.Mutex
+	most   time.Duration // that a Publish took
 }
 
 func (m *mender) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
-	m.busy.RLock()
-	defer m.busy.RUnlock()
-	if exchange == "" {
-		const before = 100 * time.Millisecond // it is due, when a queue in use is still there
-		time.AfterFunc(delay-before, func() { m.mend(key) })
+	began := time.Now()
+	if strings.Contains(key, "-reply-") && m.gone(key) {
+		m.once.Do(m.mend)
 	}
-	return m.Delayer.Publish(ctx, exchange, key, delay, msg)
+	if !m.busy.TryRLock() {
+		if strings.Contains(exchange, "-by-") {
+			select {
+			case m.waits <- struct{}{}:
+			default:
+			}
+		}
+		m.busy.RLock()
+	}
+	defer m.busy.RUnlock()
+	err := m.Delayer.Publish(ctx, exchange, key, delay, msg)
+	m.timing.Lock()
+	defer m.timing.Unlock()
+	m.most = max(m.most, time.Since(began))
+	return err
 }
 
-func (m *mender) mend(queue string) {
+func (m *mender) gone(queue string) bool {
 	ch, err := m.conn.Channel()
 	if err != nil {
-		return // closed
+		return false // closed
 	}
-	if _, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil); err == nil {
-		_ = ch.Close()
-		return
-	}
-	const mending = time.Second
-	m.busy.Lock()
-	defer m.busy.Unlock()
-	select {
-	case <-time.After(mending):
-	case <-m.closed:
-	}
+	defer ch.Close() //nolint:errcheck // closed by the broker where the queue is gone
+	_, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+	return err != nil
 }
 
-func (m *mender) Close() error {
-	close(m.closed)
-	return errors.Join(m.Delayer.Close(), m.conn.Close())
+// mend is called in the midst of the campaign's phase. Its time begins when somebody of that phase
+// waits, however late that is.
+func (m *mender) mend() {
+	const more = 5 * time.Second // the judge allows three
+	m.busy.Lock()
+	defer m.busy.Unlock()
+	m.timing.Lock()
+	most := m.most
+	m.timing.Unlock()
+	<-m.waits
+	<-time.After(most + more)
 }
+
+func (m *mender) Close() error { return errors.Join(m.Delayer.Close(), m.conn.Close()) }
 
 func TestFaultsOfACluster(t *testing.T) {
 	if os.Getenv("DELAYER_BROKER") == rabbit.Docker {

@@ -61,9 +61,11 @@ func goneReplies(ctx context.Context, s *Scene) error {
 	s.mended()
 	s.finally = func() {
 		for i, r := range s.Runs {
-			said, problems := judgeGone(r.Account.Messages(), calm.of[i], gone.of[i])
-			s.Note("%s: %s", r.Subject.Name, said)
-			r.problems = problems
+			messages := r.Account.Messages()
+			said, problems := judgeGone(messages)
+			times, slow := judgeOthers(messages, calm.of[i], gone.of[i])
+			s.Note("%s: %s; %s", r.Subject.Name, said, times)
+			r.problems, r.slow = problems, slow
 		}
 	}
 	s.Note("each message for a reply queue that was gone made Delayers send %d bytes more", costOfEach(calm, gone))
@@ -283,9 +285,10 @@ func allTaken(took <-chan int, enough <-chan time.Time, missing map[int]bool) bo
 	return true
 }
 
-// judgeGone compares what the others met with while reply queues were deleted in time, and while
-// they were gone. The messages for those must be refused or kept as unroutable, and no other.
-func judgeGone(messages []course, calm, gone phase) (said string, problems []string) {
+// judgeGone counts what became of messages. Those for reply queues that were gone must be refused or
+// kept as unroutable, and no other. Which of the two, and how many came before their queue was
+// deleted, depends on how busy the machine is.
+func judgeGone(messages []course) (said string, problems []string) {
 	var astray, kept, refused int
 	for _, m := range messages {
 		switch {
@@ -300,10 +303,16 @@ func judgeGone(messages []course, calm, gone phase) (said string, problems []str
 	if astray > 0 {
 		problems = append(problems, fmt.Sprintf("%d were kept as unroutable whose destination was there", astray))
 	}
-	if kept == 0 {
-		problems = append(problems, "no message was kept as unroutable whose reply queue was deleted")
+	if kept+refused == 0 {
+		problems = append(problems, "no message was refused or kept as unroutable whose reply queue was deleted")
 	}
-	said = fmt.Sprintf("for reply queues that were gone %d messages were kept and %d refused; the others' median and longest", kept, refused)
+	return fmt.Sprintf("for reply queues that were gone %d messages were kept and %d refused", kept, refused), problems
+}
+
+// judgeOthers compares what the others met with while reply queues were deleted in time, and while
+// they were gone.
+func judgeOthers(messages []course, calm, gone phase) (said string, slow []string) {
+	said = "the others' median and longest"
 	for _, c := range []struct {
 		what string
 		of   func(course) (time.Duration, bool)
@@ -312,10 +321,10 @@ func judgeGone(messages []course, calm, gone phase) (said string, problems []str
 		figures := fmt.Sprintf("%s %s before, %s meanwhile", c.what, before, meanwhile)
 		said += "; " + figures
 		if before.heldUp(meanwhile) {
-			problems = append(problems, "others were held up while reply queues were gone, median and longest: "+figures)
+			slow = append(slow, "others were held up while reply queues were gone, median and longest: "+figures)
 		}
 	}
-	return said, problems
+	return said, slow
 }
 
 func publishTime(m course) (time.Duration, bool) { return m.Answered - m.Asked, m.Answered > 0 }
@@ -347,8 +356,8 @@ func times(messages []course, p phase, of func(course) (time.Duration, bool)) (s
 	return spread{list[len(list)/2], list[len(list)-1]}
 }
 
-// heldUp reports whether the times of a later phase are longer than a machine explains that is busy
-// with other things, too.
+// heldUp reports whether the times of a later phase are longer than a machine explains that has
+// nothing else to do.
 func (s spread) heldUp(later spread) bool {
 	const times, more = 4, 250 * time.Millisecond
 	return later.median > times*s.median+more || later.longest > s.longest+inFlight

@@ -10,45 +10,56 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/account"
 )
 
-// TestJudgeGone: others are as fast as before and none of theirs is unroutable, and what finds no
-// queue is kept.
+// TestJudgeGone: what finds no queue is kept or refused, and nothing else is.
 func TestJudgeGone(t *testing.T) {
+	orphan := course{Group: orphans, Outcome: account.Confirmed, Kept: true}
+	_, problems := judgeGone([]course{orphan})
+	assert.Empty(t, problems)
+
+	astray := orphan
+	astray.Group = replies
+	_, problems = judgeGone([]course{orphan, astray})
+	assert.Equal(t, []string{"1 were kept as unroutable whose destination was there"}, problems)
+	astray.Copies = 1
+	_, problems = judgeGone([]course{orphan, astray})
+	assert.Empty(t, problems, "a copy of what has arrived")
+
+	refused := orphan
+	refused.Kept, refused.Outcome, refused.Err = false, account.Refused, delayer.ErrUnroutable
+	said, problems := judgeGone([]course{refused})
+	assert.Contains(t, said, "0 messages were kept and 1 refused")
+	assert.Empty(t, problems, "a busy machine deletes the queue when the first message has come")
+	refused.Outcome, refused.Err = account.Confirmed, nil
+	_, problems = judgeGone([]course{refused})
+	assert.Equal(t, []string{"no message was refused or kept as unroutable whose reply queue was deleted"}, problems)
+}
+
+// TestJudgeOthers: they are as fast as before.
+func TestJudgeOthers(t *testing.T) {
 	calm, gone := phase{0, time.Minute}, phase{time.Minute, 2 * time.Minute}
 	other := func(p phase, publish, late time.Duration) course {
 		asked := p.from + time.Second
 		return course{Group: others, Intended: asked, Asked: asked, Answered: asked + publish,
 			Outcome: account.Confirmed, Copies: 1, Arrived: asked + late}
 	}
-	orphan := course{Group: orphans, Asked: gone.from, Answered: gone.from, Outcome: account.Confirmed, Kept: true}
 	const quick, slow = 5 * time.Millisecond, 880 * time.Millisecond
 	judged := func(more ...course) []string {
-		_, problems := judgeGone(append([]course{other(calm, quick, quick), orphan}, more...), calm, gone)
-		return problems
+		_, slow := judgeOthers(append([]course{other(calm, quick, quick)}, more...), calm, gone)
+		return slow
 	}
 	assert.Empty(t, judged(other(gone, quick, quick)))
 	assert.Empty(t, judged(other(gone, quick, quick), other(gone, slow, slow), other(gone, quick, quick)), "one of many")
 	assert.Empty(t, judged(other(phase{from: 3 * time.Minute}, slow, slow)), "not in this phase")
-	problem := func(want string, more ...course) {
+	heldUp := func(want string, more ...course) {
 		t.Helper()
-		problems := judged(more...)
-		if assert.Len(t, problems, 1) {
-			assert.Contains(t, problems[0], want)
+		slow := judged(more...)
+		if assert.Len(t, slow, 1) {
+			assert.Contains(t, slow[0], want)
 		}
 	}
-	problem("Publish 5ms and 5ms before, 880ms and 880ms meanwhile", other(gone, slow, quick))
-	problem("lateness 5ms and 5ms before, 880ms and 880ms meanwhile", other(gone, quick, slow))
-	problem("lateness 5ms and 5ms before, 5ms and 4s meanwhile", other(gone, quick, quick), other(gone, quick, quick), other(gone, quick, 4*time.Second))
-	astray := orphan
-	astray.Group = replies
-	problem("1 were kept as unroutable whose destination was there", astray)
-	astray.Copies = 1
-	assert.Empty(t, judged(astray), "a copy of what has arrived")
-
-	refused := orphan
-	refused.Kept, refused.Outcome, refused.Err = false, account.Refused, delayer.ErrUnroutable
-	said, problems := judgeGone([]course{refused}, calm, gone)
-	assert.Contains(t, said, "0 messages were kept and 1 refused")
-	assert.Equal(t, []string{"no message was kept as unroutable whose reply queue was deleted"}, problems)
+	heldUp("Publish 5ms and 5ms before, 880ms and 880ms meanwhile", other(gone, slow, quick))
+	heldUp("lateness 5ms and 5ms before, 880ms and 880ms meanwhile", other(gone, quick, slow))
+	heldUp("lateness 5ms and 5ms before, 5ms and 4s meanwhile", other(gone, quick, quick), other(gone, quick, quick), other(gone, quick, 4*time.Second))
 }
 
 func TestCostOfEach(t *testing.T) {

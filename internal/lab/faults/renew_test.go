@@ -27,7 +27,7 @@ func TestRun_AwaitRenews(t *testing.T) {
 	r.receiver.pause()
 	require.NoError(t, r.AwaitConfirmed(t.Context(), 10))
 	r.Stop()
-	r.Await(t.Context(), time.Second)
+	r.await(t.Context(), time.Second, time.Minute)
 	totals := r.Totals()
 	require.Equal(t, totals.Confirmed, totals.Delivered)
 }

@@ -30,6 +30,9 @@ func (r Row) String() string {
 	for _, problem := range r.Problems {
 		b.WriteString("\n    PROBLEM: " + problem)
 	}
+	for _, slow := range r.Slow {
+		b.WriteString("\n    SLOW: " + slow)
+	}
 	return b.String()
 }
 

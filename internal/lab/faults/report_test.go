@@ -52,11 +52,12 @@ func TestUpdated_FewerColumns(t *testing.T) {
 }
 
 func TestTheTableSaysWhatTheAccountSays(t *testing.T) {
-	r := Row{Fault: Fault{Name: "flood"}, Subject: "ladder", QueueType: "quorum", Problems: []string{"wet"}, Totals: Totals{
+	r := Row{Fault: Fault{Name: "flood"}, Subject: "ladder", QueueType: "quorum", Problems: []string{"wet"}, Slow: []string{"snail"}, Totals: Totals{
 		Sent: 10, Confirmed: 9, Delivered: 7, Kept: 1, Twice: 2, Early: []int{1, 2, 3}, Missing: []int{4}, Deleted: 5, Cancelled: 8,
 		Outage: 1500 * time.Millisecond, LatestBy: 2 * time.Second, AfterEnd: time.Second,
 	}}
 	assert.Equal(t, "| flood | ladder | quorum | 10 | 9 | 7 (+8 cancelled) | 1 | 2 | 3 | 1 (+5 deleted) | 1.5 s | 2.0 s | 1.0 s |", r.markdown())
 	assert.Contains(t, r.String(), "PROBLEM: wet")
+	assert.Contains(t, r.String(), "SLOW: snail")
 	assert.Contains(t, r.String(), "2.0 s     1.0 s")
 }

@@ -92,6 +92,7 @@ type Run struct {
 
 	onClose  []func()
 	problems []string // that a fault has found itself
+	slow     []string // see Row
 }
 
 // Start declares the destinations, opens the Delayer through the first urls and publishes until
@@ -248,8 +249,13 @@ func (r *Run) Totals() Totals {
 // new channel: a quorum queue whose leader was killed may have counted messages as given to a consumer
 // that never got them, and tells only with the next delivery.
 func (r *Run) Await(ctx context.Context, patience time.Duration) {
-	for arrived := -1; ; {
-		if r.Account.Await(ctx, patience/2) != nil {
+	r.await(ctx, patience/2, patience/2)
+}
+
+// await renews first after one time, and gives up after another without an arrival since.
+func (r *Run) await(ctx context.Context, patience, renewed time.Duration) {
+	for arrived := -1; ; patience = renewed {
+		if r.Account.Await(ctx, patience) != nil {
 			return
 		}
 		now := r.Account.Counts()
