@@ -23,9 +23,9 @@ import (
 
 // Parts are what an API is made of, beside its configuration.
 type Parts struct {
-	Delayer delayer.Delayer // the caller closes it
-	Prefix  string          // of the Delayer
-	Ready   func() error    // why nothing can be published, or nil
+	Delayer delayer.Delayer      // the caller closes it
+	Prefix  string               // of the Delayer
+	Health  func(*http.ServeMux) // adds what is asked without a token: whether the process works
 	// Answered is called for each request that was answered. A route is a method and a path, or "other".
 	Answered func(route string, status int, took time.Duration)
 	Log      *slog.Logger
@@ -48,22 +48,9 @@ func New(cfg Config, files Files, p Parts) *API {
 		Parts: p, cfg: cfg, files: files, mux: http.NewServeMux(), slots: make(chan struct{}, cfg.MaxRequests),
 		bodyWithin: usualBodyWithin, foreign: http.NewCrossOriginProtection(),
 	}
-	a.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
-	a.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := p.Ready(); err != nil {
-			say(w, http.StatusServiceUnavailable, err.Error())
-			return
-		}
-		say(w, http.StatusOK, "ok")
-	})
+	p.Health(a.mux)
 	a.register(humago.New(a.mux, description()))
 	return a
-}
-
-func say(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text + "\n"))
 }
 
 // description is what huma makes of the API. There is no page that shows it: that would load scripts from

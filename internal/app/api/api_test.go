@@ -30,7 +30,6 @@ type rig struct {
 	*testing.T
 	*delayertest.Delayer
 	api   *API
-	ready error
 	token string // of requests; "" is none
 }
 
@@ -42,7 +41,7 @@ func newRig(t *testing.T, with func(*Config), limits ...delayer.Limits) *rig {
 		cfg.Limits = limits[0]
 	}
 	r.Delayer = delayertest.New(cfg)
-	r.api = apiOf(t, with, Parts{Delayer: r.Delayer, Ready: func() error { return r.ready }})
+	r.api = apiOf(t, with, Parts{Delayer: r.Delayer})
 	return r
 }
 
@@ -58,6 +57,9 @@ func apiOf(t testing.TB, with func(*Config), p Parts) *API {
 	require.NoError(t, err)
 	p.Answered = func(string, int, time.Duration) {}
 	p.Prefix, p.Log = "delayer", slog.New(slog.DiscardHandler)
+	p.Health = func(mux *http.ServeMux) {
+		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	}
 	return New(cfg, files, p)
 }
 
@@ -388,9 +390,6 @@ func TestPaths(t *testing.T) {
 	r.refused(w, 405, "no_such_method", "POST")
 	assert.Equal(t, "POST", w.Header().Get("Allow"))
 	assert.Equal(t, "ok\n", r.ask(http.MethodGet, "/healthz", "").Body.String())
-	assert.Equal(t, 200, r.ask(http.MethodGet, "/readyz", "").Code)
-	r.ready = errors.New("not connected to the broker")
-	assert.Equal(t, 503, r.ask(http.MethodGet, "/readyz", "").Code)
 	limits := read[Limits](t, r.ask(http.MethodGet, "/v1/limits", ""))
 	assert.Equal(t, int64(1000), limits.CancelBefore)
 	assert.Equal(t, 1<<20, limits.MaxBody)

@@ -102,14 +102,7 @@ func (s *Service) serve(listener net.Listener, profiles bool) {
 func (s *Service) handler(profiles bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := s.Ready(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
+	s.Health(mux)
 	if profiles {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -121,8 +114,21 @@ func (s *Service) handler(profiles bool) http.Handler {
 	return mux
 }
 
-// Ready returns why the broker cannot be used, or nil.
-func (s *Service) Ready() error {
+// Health adds /healthz, whether the process works, and /readyz, whether the broker can be used.
+func (s *Service) Health(mux *http.ServeMux) {
+	ok := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
+	mux.HandleFunc("GET /healthz", ok)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		ok(w, r)
+	})
+}
+
+// ready returns why the broker cannot be used, or nil.
+func (s *Service) ready() error {
 	if s.running.Err() != nil {
 		return errors.New("stopping")
 	}

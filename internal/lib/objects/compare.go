@@ -33,6 +33,7 @@ type Actual struct {
 type Object struct {
 	Kind                  string // of an exchange; "" for queues
 	Transient, AutoDelete bool
+	Internal              bool          // an exchange that nobody publishes to
 	Args                  amqp091.Table // integers are int64
 }
 
@@ -108,6 +109,9 @@ func differences(want, got Object) string {
 	}
 	if got.AutoDelete != want.AutoDelete {
 		note("auto_delete", got.AutoDelete, want.AutoDelete)
+	}
+	if got.Internal {
+		note("internal", true, false)
 	}
 	all := amqp091.Table{}
 	maps.Copy(all, want.Args)

@@ -82,6 +82,8 @@ func TestCompare(t *testing.T) {
 		}, []string{`differs: queue "p.wait": durable is false, want true; auto_delete is true, want false; x-expires is 5, want not set; x-message-ttl is not set, want 1001`}},
 		"another type": {func(a *objects.Actual) { a.Exchanges["p.delivery"] = objects.Object{Kind: "topic"} },
 			[]string{`differs: exchange "p.delivery": its type is topic, want direct`}},
+		"internal": {func(a *objects.Actual) { a.Exchanges["p.delivery"] = objects.Object{Kind: "direct", Internal: true} },
+			[]string{`differs: exchange "p.delivery": internal is true, want false`}},
 		"surplus from us": {func(a *objects.Actual) { a.Bindings = append(a.Bindings, binding("p.in", "b", "work")) },
 			[]string{`surplus: binding from exchange "p.in" to queue "work" with key "b": no Delayer has made it`}},
 		"surplus to us": {func(a *objects.Actual) { a.Bindings = append(a.Bindings, binding("orders", "b", "p.wait")) },
@@ -119,7 +121,7 @@ func TestRead(t *testing.T) {
 		asked = append(asked, path)
 		answer, known := map[string]string{
 			"bindings/%2F":         `[{"source":"p.in","destination":"p.wait","destination_type":"queue","routing_key":"a","arguments":{}},{"source":"a","destination":"b","destination_type":"exchange","routing_key":"","arguments":{"n":9007199254740993}}]`,
-			"exchanges/%2F/p.in":   `{"type":"direct","durable":true,"auto_delete":false,"arguments":{"alternate-exchange":"p.unroutable"}}`,
+			"exchanges/%2F/p.in":   `{"type":"direct","durable":true,"auto_delete":false,"internal":true,"arguments":{"alternate-exchange":"p.unroutable"}}`,
 			"queues/%2F/p.wait":    `{"type":"quorum","durable":true,"auto_delete":false,"arguments":{"x-queue-type":"quorum","x-message-ttl":1001}}`,
 			"queues/%2F/p.discard": `{"type":"classic","durable":false,"auto_delete":true,"arguments":[]}`,
 		}[path]
@@ -134,7 +136,7 @@ func TestRead(t *testing.T) {
 	got, err := objects.Read(t.Context(), api, "/", wanted().Plan)
 	require.NoError(t, err)
 	require.Equal(t, objects.Actual{
-		Exchanges: map[string]objects.Object{"p.in": {Kind: "direct", Args: amqp091.Table{"alternate-exchange": "p.unroutable"}}},
+		Exchanges: map[string]objects.Object{"p.in": {Kind: "direct", Internal: true, Args: amqp091.Table{"alternate-exchange": "p.unroutable"}}},
 		Queues: map[string]objects.Object{
 			"p.wait":    {Args: amqp091.Table{"x-queue-type": "quorum", "x-message-ttl": int64(1001)}},
 			"p.discard": {Transient: true, AutoDelete: true, Args: amqp091.Table{}},

@@ -38,10 +38,11 @@ func read(ctx context.Context, api *management.Client, into map[string]Object, k
 		Type       string               `json:"type"`
 		Durable    bool                 `json:"durable"`
 		AutoDelete bool                 `json:"auto_delete"`
+		Internal   bool                 `json:"internal"`
 		Arguments  management.Arguments `json:"arguments"`
 	}
 	err := api.Get(ctx, management.Request{
-		Op: "look at", Path: management.Path(kind, vhost, name), Query: url.Values{"columns": {"type,durable,auto_delete,arguments"}},
+		Op: "look at", Path: management.Path(kind, vhost, name), Query: url.Values{"columns": {"type,durable,auto_delete,internal,arguments"}},
 	}, &o)
 	if errors.Is(err, delayer.ErrNotFound) {
 		return nil
@@ -52,7 +53,7 @@ func read(ctx context.Context, api *management.Client, into map[string]Object, k
 	if kind == "queues" {
 		o.Type = "" // it is among the arguments
 	}
-	into[name] = Object{Kind: o.Type, Transient: !o.Durable, AutoDelete: o.AutoDelete, Args: o.Arguments.Table()}
+	into[name] = Object{Kind: o.Type, Transient: !o.Durable, AutoDelete: o.AutoDelete, Internal: o.Internal, Args: o.Arguments.Table()}
 	return nil
 }
 

@@ -99,14 +99,14 @@ func TestFindings(t *testing.T) {
 		"operator policy harms": {func(q *Question) {
 			q.OperatorPolicies = []inventory.Policy{{Pattern: "^delayer", ApplyTo: "queues", Definition: map[string]any{"message-ttl": 5.0}}}
 		}, Blocker, "message-ttl to 5"},
-		"exchange in use": {func(q *Question) { another(q, inventory.Exchange{Name: "delayer.in", Type: "fanout", Durable: true}) }, Blocker, `exchange "delayer.in": the name is needed and in use: it is of type fanout, and direct is needed`},
+		"exchange in use": {func(q *Question) { another(q, inventory.Exchange{Name: "delayer.in", Type: "fanout", Durable: true}) }, Blocker, `exchange "delayer.in": the name is needed and in use: its type is fanout, want direct`},
 		"another alternate": {func(q *Question) {
 			another(q, inventory.Exchange{Name: "delayer.in", Type: "direct", Durable: true, Arguments: amqp091.Table{"alternate-exchange": "x"}})
-		}, Blocker, `its alternate exchange is "x"`},
-		"transient": {func(q *Question) { another(q, inventory.Exchange{Name: "delayer.in", Type: "direct"}) }, Blocker, "it is transient or internal"},
+		}, Blocker, `alternate-exchange is "x", want not set`},
+		"transient": {func(q *Question) { another(q, inventory.Exchange{Name: "delayer.in", Type: "direct"}) }, Blocker, "durable is false, want true"},
 		"auto-delete in use": {func(q *Question) {
 			another(q, inventory.Exchange{Name: "delayer.in", Type: "direct", Durable: true, AutoDelete: true})
-		}, Blocker, "its auto-delete is true, and false is needed"},
+		}, Blocker, "auto_delete is true, want false"},
 		"prefix of another": {func(q *Question) {
 			another(q, inventory.Exchange{Name: "delayer.marker", Type: "fanout", Arguments: amqp091.Table{"alternate-exchange": "delayer:other"}})
 		}, Blocker, "prefix delayer: a Delayer of another configuration uses it"},
