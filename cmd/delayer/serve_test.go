@@ -185,6 +185,8 @@ func TestServe_Rereads(t *testing.T) {
 	}
 	hangUp(head + "    - {name: a, to: elsewhere}\n    - {name: b, to: b.delivery}\n") // a has another destination
 	require.Eventually(t, func() bool { return strings.Contains(s.logged(), "exchanges are served as before") }, time.Minute, 20*time.Millisecond)
+	hangUp("serve: [")
+	require.Eventually(t, func() bool { return strings.Contains(s.logged(), "want YAML or JSON") }, time.Minute, 20*time.Millisecond)
 	assert.Zero(t, readers("b"))
 	assert.Equal(t, 1, readers("a"))
 	hangUp(head + "    - {name: b, to: b.delivery}\n")

@@ -1,11 +1,13 @@
 package api
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -107,18 +109,32 @@ func (c Config) Open() (f Files, err error) {
 
 // certificate is the server's.
 type certificate struct {
-	files   TLS
-	current atomic.Pointer[tls.Certificate]
+	files     TLS
+	current   atomic.Pointer[tls.Certificate]
+	cert, key []byte // as they were last read, with or without success; for read alone
 }
 
-// read reads it again, and reports whether it is another one.
+// read reads it again, and reports whether it is another one. It is for one goroutine.
 func (c *certificate) read() (changed bool, err error) {
-	pair, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
+	const hint = "give a certificate and its key in PEM"
+	cert, err := os.ReadFile(c.files.CertFile)
 	if err != nil {
-		return false, engine.ConfigError("serve.http.tls", err, "give a certificate and its key in PEM")
+		return false, engine.ConfigError("serve.http.tls", err, hint)
 	}
-	last := c.current.Swap(&pair)
-	return last == nil || !last.Leaf.Equal(pair.Leaf), nil
+	key, err := os.ReadFile(c.files.KeyFile)
+	if err != nil {
+		return false, engine.ConfigError("serve.http.tls", err, hint)
+	}
+	if c.cert != nil && bytes.Equal(cert, c.cert) && bytes.Equal(key, c.key) {
+		return false, nil
+	}
+	c.cert, c.key = cert, key
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return false, engine.ConfigError("serve.http.tls", err, hint)
+	}
+	c.current.Store(&pair)
+	return true, nil
 }
 
 var errNoCertificate = errors.New("no certificate")

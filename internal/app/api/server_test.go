@@ -76,7 +76,7 @@ type server struct {
 func serveAPI(t *testing.T, with func(*Config), d delayer.Delayer, changes ...func(*API)) *server {
 	t.Helper()
 	l := &logbook{lines: make(chan map[string]any, 1000)}
-	a := apiOf(t, with, Parts{Delayer: d, Ready: func() error { return nil }})
+	a := apiOf(t, with, Parts{Delayer: d})
 	a.Log = slog.New(slog.NewJSONHandler(l, nil))
 	for _, change := range changes {
 		change(a)
@@ -148,6 +148,25 @@ func TestServe_Files(t *testing.T) {
 	assert.NotContains(t, s.log.text.String(), "s3cret")
 	assert.NotContains(t, s.log.text.String(), "nobody's business")
 	assert.Len(t, d.Published(), 3)
+}
+
+// TestCertificate_Unchanged: what is the same is not parsed again.
+func TestCertificate_Unchanged(t *testing.T) {
+	dir := t.TempDir()
+	c := certificate{files: TLS{filepath.Join(dir, "cert"), filepath.Join(dir, "key")}}
+	newCertificate(t, c.files.CertFile, c.files.KeyFile)
+	changed, err := c.read()
+	require.NoError(t, err)
+	require.True(t, changed)
+	first := c.current.Load()
+	changed, err = c.read()
+	require.NoError(t, err)
+	require.False(t, changed)
+	require.Same(t, first, c.current.Load())
+	require.NoError(t, os.WriteFile(c.files.KeyFile, []byte("no key"), 0o600))
+	_, err = c.read()
+	require.ErrorContains(t, err, "serve.http.tls")
+	require.Same(t, first, c.current.Load(), "what was read before stays valid")
 }
 
 // newCertificate writes one for 127.0.0.1.

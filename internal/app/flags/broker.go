@@ -2,6 +2,7 @@
 package flags
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
 // File selects a configuration.
@@ -20,10 +22,23 @@ type File struct {
 
 // Load reads the file and the environment; without a file, the environment.
 func (f *File) Load() (backend.Config, error) {
-	if f.Config == "" {
-		return backend.FromEnv(backend.Config{}, os.Environ())
+	cfg, _, err := f.Read()
+	return cfg, err
+}
+
+// Read does what Load does, and also returns the text of the file: it may have sections that are none of the
+// Delayers'. Without a file the text is empty.
+func (f *File) Read() (cfg backend.Config, text []byte, err error) {
+	if f.Config != "" {
+		if text, err = os.ReadFile(f.Config); err != nil {
+			return cfg, nil, engine.ConfigError(f.Config, err, "give an existing file")
+		}
 	}
-	return backend.Load(f.Config)
+	if cfg, err = backend.Parse(bytes.NewReader(text)); err != nil {
+		return cfg, nil, err
+	}
+	cfg, err = backend.FromEnv(cfg, os.Environ())
+	return cfg, text, err
 }
 
 // Broker says which broker, and what its Delayers are.
@@ -34,11 +49,17 @@ type Broker struct {
 
 // Load reads the configuration; the flag overrides it.
 func (f *Broker) Load() (backend.Config, error) {
-	cfg, err := f.File.Load()
-	if err != nil {
-		return cfg, err
+	cfg, _, err := f.Read()
+	return cfg, err
+}
+
+// Read is [File.Read]; the flag overrides the configuration.
+func (f *Broker) Read() (cfg backend.Config, text []byte, err error) {
+	if cfg, text, err = f.File.Read(); err != nil {
+		return cfg, nil, err
 	}
-	return f.override(cfg)
+	cfg, err = f.override(cfg)
+	return cfg, text, err
 }
 
 func (f *Broker) override(cfg backend.Config) (backend.Config, error) {

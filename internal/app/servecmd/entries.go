@@ -7,50 +7,55 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/rebind"
 )
 
 // entries serve the exchanges of a file, as it was when it was last read.
 type entries struct {
-	path    string       // of the file
-	cfg     entry.Config // all but Prefetch
+	read    func() (backend.Config, config, error) // the file
+	cfg     entry.Config                           // all but Prefetch
 	log     *slog.Logger
 	current atomic.Pointer[shift]
 }
 
 // A shift serves one version of the file.
 type shift struct {
+	config
 	runner *entry.Runner // nil: no exchange is served
 	movers []*rebind.Mover
 }
 
-// open declares what a version of the file needs.
-func (e *entries) open(ctx context.Context, serves config) (*shift, error) {
-	s := &shift{}
-	if len(serves.Exchanges) == 0 {
-		return s, nil
-	}
-	var err error
-	if s.movers, err = movers(e.cfg.Settings, serves.Exchanges); err != nil {
-		return nil, err
+// plan is the shift of a version of the file, which open has to open.
+func (e *entries) plan(serves config) (*shift, error) {
+	movers, err := movers(e.cfg.Settings, serves.Exchanges)
+	return &shift{config: serves, movers: movers}, err
+}
+
+// open declares what a shift needs.
+func (e *entries) open(ctx context.Context, s *shift) error {
+	if len(s.Exchanges) == 0 {
+		return nil
 	}
 	cfg := e.cfg
-	cfg.Prefetch = serves.Prefetch
-	if s.runner, err = entry.Open(ctx, cfg); err != nil {
-		return nil, err
+	cfg.Prefetch = s.Prefetch
+	runner, err := entry.Open(ctx, cfg)
+	if err != nil {
+		return err
 	}
-	if err := s.runner.Add(ctx, serves.Exchanges); err != nil {
-		s.runner.Close()
-		return nil, err
+	if err := runner.Add(ctx, s.Exchanges); err != nil {
+		runner.Close()
+		return err
 	}
+	s.runner = runner
 	for _, m := range s.movers {
 		m.Control, m.Log = s.runner.Control(), e.log
 	}
-	for _, spec := range serves.Exchanges {
+	for _, spec := range s.Exchanges {
 		e.log.Info("an exchange is served", "exchange", spec.Name, "to", spec.To, "allow", spec.Allow)
 	}
-	return s, nil
+	return nil
 }
 
 // run serves until ctx ends, and closes what open has opened.
@@ -90,20 +95,29 @@ func (e *entries) next(ctx context.Context, reread <-chan os.Signal) *shift {
 			return nil
 		case <-reread:
 		}
-		serves, err := readConfig(e.path)
-		if err == nil && serves.nothing() {
-			err = errNothing
-		}
-		var s *shift
-		if err == nil {
-			s, err = e.open(ctx, serves)
-		}
+		s, err := e.again(ctx)
 		if err == nil {
 			e.log.Info("the configuration was read again: exchanges and prefetch are as it says, the rest is as it was at the start")
 			return s
 		}
 		e.log.Error("the configuration cannot be served; exchanges are served as before", "error", err)
 	}
+}
+
+// again opens what the file says now.
+func (e *entries) again(ctx context.Context) (*shift, error) {
+	_, serves, err := e.read()
+	if err != nil {
+		return nil, err
+	}
+	if serves.nothing() {
+		return nil, errNothing
+	}
+	s, err := e.plan(serves)
+	if err != nil {
+		return nil, err
+	}
+	return s, e.open(ctx, s)
 }
 
 // depths are those of what is served now: see [entry.Runner.Depths].

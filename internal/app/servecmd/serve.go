@@ -54,11 +54,7 @@ var errNothing = engine.ConfigError("serve.exchanges", errors.New("there is noth
 
 // Run serves until SIGTERM or Ctrl-C. The exit status is then 0.
 func (c *Serve) Run(ctx context.Context, s cli.Streams) error {
-	cfg, err := c.Load()
-	if err != nil {
-		return err
-	}
-	serves, err := readConfig(c.Config)
+	cfg, serves, err := c.read()
 	if err != nil {
 		return err
 	}
@@ -100,7 +96,10 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 	if err != nil {
 		return err
 	}
-	if _, err := movers(settings, serves.Exchanges); err != nil { // before anything is declared
+	times, passed := service.NewEntryTimes()
+	e := &entries{read: c.read, cfg: entry.Config{Settings: settings, Passed: passed}, log: running.Log}
+	first, err := e.plan(serves) // before anything is declared
+	if err != nil {
 		return err
 	}
 	running.Log.Info("connecting, and declaring what is missing")
@@ -111,10 +110,8 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 	defer d.Close() //nolint:errcheck // what is not confirmed is still in the queue of its entry
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	times, passed := service.NewEntryTimes()
-	e := &entries{path: c.Config, cfg: entry.Config{Settings: settings, Delayer: d, Passed: passed}, log: running.Log}
-	first, err := e.open(ctx, serves)
-	if err != nil {
+	e.cfg.Delayer = d
+	if err := e.open(ctx, first); err != nil {
 		return err
 	}
 	running.Register(times)
@@ -125,7 +122,7 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 		times, answered := service.NewHTTPTimes()
 		running.Register(times)
 		err = api.New(serves.HTTP, files, api.Parts{
-			Delayer: d, Prefix: settings.Prefix, Ready: running.Ready, Answered: answered, Log: running.Log,
+			Delayer: d, Prefix: settings.Prefix, Health: running.Health, Answered: answered, Log: running.Log,
 		}).Serve(ctx)
 		stop() // if it could not serve, nothing goes on
 	}
@@ -133,17 +130,13 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 	return err
 }
 
-// readConfig reads the section serve of a file; without a file there is none.
-func readConfig(path string) (config, error) {
-	cfg := defaultConfig()
-	if path == "" {
-		return cfg, nil
+// read reads the configuration; without a file there is no section serve.
+func (c *Serve) read() (cfg backend.Config, serves config, err error) {
+	cfg, text, err := c.Read()
+	if err == nil {
+		serves, err = parseConfig(text)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return cfg, engine.ConfigError(path, err, "give an existing file")
-	}
-	return parseConfig(text)
+	return cfg, serves, err
 }
 
 func parseConfig(text []byte) (config, error) {
