@@ -474,6 +474,7 @@ func TestConfig(t *testing.T) {
 		"one of cert_file and key_file":                  func(c *Config) { c.TLS.CertFile = "x" },
 		"max_body":                                       func(c *Config) { c.MaxBody = 0 },
 		"max_requests":                                   func(c *Config) { c.MaxRequests = -1 },
+		"max_connections":                                func(c *Config) { c.MaxConnections = 0 },
 		"timeout":                                        func(c *Config) { c.Timeout = time.Hour },
 	} {
 		cfg := DefaultConfig()

@@ -38,6 +38,7 @@ func (a *API) Serve(ctx context.Context) error {
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: a.files.certificate.get}
 	}
 	a.greet(listener.Addr())
+	listener = limit(listener, a.cfg.MaxConnections)
 	ended := make(chan error, 1)
 	go func() { ended <- a.accept(server, listener) }()
 	watching, stop := context.WithCancel(ctx)
