@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer/bench/report"
 	"github.com/delayer-go/delayer/internal/lab/account"
 )
 
@@ -90,6 +91,38 @@ func TestProbesAreJudged(t *testing.T) {
 	}
 	assert.True(t, assess(cold).Passed, "the first second is for settling")
 	assert.False(t, assess(steady(1, 100, 0, 0)[:1:1][:0:0]).Passed, "nothing is no success")
+}
+
+// TestAProbeHasASecondAttempt: one disturbance is not the limit, two are.
+func TestAProbeHasASecondAttempt(t *testing.T) {
+	tried := func(disturbed int) report.Run {
+		r := topRate{
+			common: quickly(0), from: 2 * time.Second, to: 2 * time.Second, length: 2 * time.Second,
+			limit: 100 * time.Millisecond, first: 10, most: 10, budget: time.Hour,
+		}
+		probes, asked := 0, 0
+		m := &memory{fate: func(d time.Duration) []time.Duration {
+			if d == warmUpDelay {
+				return []time.Duration{d}
+			}
+			if asked++; asked%20 == 1 {
+				probes++
+			}
+			if probes <= disturbed {
+				d += time.Second
+			}
+			return []time.Duration{d}
+		}}
+		r.concurrency = 1
+		run, err := played(t, r, Subject{}, m, nil)
+		require.NoError(t, err)
+		return run.Run
+	}
+	assert.InDelta(t, 10, tried(0).MaxRate, 0)
+	assert.Len(t, tried(0).Probes, 1)
+	assert.InDelta(t, 10, tried(1).MaxRate, 0)
+	assert.Len(t, tried(1).Probes, 2)
+	assert.Less(t, tried(2).MaxRate, 10.0)
 }
 
 func TestChosenScenarios(t *testing.T) {

@@ -271,20 +271,9 @@ const mostOverrun = 30 * time.Second
 
 func (c Campaign) row(f Fault, r *Run) Row {
 	t := r.Totals()
-	row := Row{Fault: f, Subject: r.Subject.Name, QueueType: r.Subject.QueueType, Totals: t, Problems: r.problems, Slow: r.slow}
-	say := func(bad bool, format string, args ...any) {
-		if bad {
-			row.Problems = append(row.Problems, fmt.Sprintf(format, args...))
-		}
-	}
-	say(len(t.Early) > 0, "%d early, the earliest by %v: %s", len(t.Early), t.EarliestBy, r.describe(t.early))
-	say(len(t.Missing) > 0 && r.Subject.QueueType == Quorum, "%d missing: %s", len(t.Missing), r.describe(t.missing))
-	say(t.Untrue > 0, "%d delivered that Publish had said are not stored", t.Untrue)
-	say(t.Revived > 0, "%d delivered that Cancel had said are not", t.Revived)
-	say(t.Strangers > 0, "%d messages delivered that nobody published", t.Strangers)
-	overrun := t.Slowest - r.load.Patience
-	say(overrun > mostOverrun, "Publish returned %v after its context had ended", overrun)
-	return row
+	problems := t.broken(r.Subject.QueueType, r.load.Patience, r.describe)
+	return Row{Fault: f, Subject: r.Subject.Name, QueueType: r.Subject.QueueType, Totals: t,
+		Problems: append(r.problems, problems...), Slow: r.slow}
 }
 
 // misrouted tells messages that are missing from those that nobody sends on.

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -121,6 +122,24 @@ func (t *Totals) add(m course, mended time.Duration) {
 	if m.Answered > 0 {
 		t.Slowest = max(t.Slowest, m.Answered-m.Asked)
 	}
+}
+
+// broken says which promises are broken, a line for each. patience is how long the context of each
+// Publish lasted; describe tells of messages. Classic queues may lose messages with their broker.
+func (t *Totals) broken(queueType string, patience time.Duration, describe func([]course) string) (problems []string) {
+	say := func(bad bool, format string, args ...any) {
+		if bad {
+			problems = append(problems, fmt.Sprintf(format, args...))
+		}
+	}
+	say(len(t.Early) > 0, "%d early, the earliest by %v: %s", len(t.Early), t.EarliestBy, describe(t.early))
+	say(len(t.Missing) > 0 && queueType == Quorum, "%d missing: %s", len(t.Missing), describe(t.missing))
+	say(t.Untrue > 0, "%d delivered that Publish had said are not stored", t.Untrue)
+	say(t.Revived > 0, "%d delivered that Cancel had said are not", t.Revived)
+	say(t.Strangers > 0, "%d messages delivered that nobody published", t.Strangers)
+	overrun := t.Slowest - patience
+	say(overrun > mostOverrun, "Publish returned %v after its context had ended", overrun)
+	return problems
 }
 
 // outage is the longest time without a confirm between two times.

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -48,6 +49,37 @@ func TestTotals(t *testing.T) {
 		LatestBy: time.Second, AfterEnd: time.Second, Slowest: 3 * time.Second,
 		Errors: map[string]int{"refused by the broker": 1},
 	}, got)
+}
+
+// TestTotals_Broken: each promise is judged, by itself.
+func TestTotals_Broken(t *testing.T) {
+	const patience = 5 * time.Second
+	describe := func(list []course) string { return fmt.Sprint(numbers(list)) }
+	judged := func(queueType string, messages ...course) []string {
+		total := totals(messages, nil, 0)
+		return total.broken(queueType, patience, describe)
+	}
+	kept, lost := confirmed(1, time.Second, 2*time.Second), confirmed(1, time.Second, 0)
+	outcome := func(o account.Outcome) course { return with(kept, func(m *course) { m.Outcome = o }) }
+	answered := func(after time.Duration) course {
+		return with(kept, func(m *course) { m.Answered = m.Asked + after })
+	}
+	assert.Empty(t, judged(Quorum, kept, outcome(account.Unknown), with(lost, func(m *course) { m.Outcome = account.Refused })))
+	assert.Empty(t, judged(Quorum, answered(patience+mostOverrun)))
+	assert.Empty(t, judged("classic", lost), "its broker may lose what it has")
+	for _, c := range []struct {
+		is   course
+		want string
+	}{
+		{confirmed(1, time.Second, 999*time.Millisecond), "1 early, the earliest by 1ms: [1]"},
+		{lost, "1 missing: [1]"},
+		{outcome(account.Refused), "1 delivered that Publish had said are not stored"},
+		{outcome(account.Cancelled), "1 delivered that Cancel had said are not"},
+		{course{ID: nobodys, Copies: 1, Arrived: 1}, "1 messages delivered that nobody published"},
+		{answered(patience + mostOverrun + 1), "Publish returned " + (mostOverrun + 1).String() + " after its context had ended"},
+	} {
+		assert.Equal(t, []string{c.want}, judged(Quorum, kept, c.is))
+	}
 }
 
 // TestTotals_AfterEnd: what was due while something was broken counts from when that was mended.
