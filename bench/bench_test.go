@@ -19,7 +19,7 @@ import (
 )
 
 // small is enough to see a scenario at work.
-var small = common{messages: 30, concurrency: 8, warmUp: 5, patience: 5 * time.Second}
+var small = common{messages: 30, concurrency: 8, warmUp: 5, patience: time.Minute}
 
 func shortly() accuracy {
 	return accuracy{common: small, from: time.Second, to: 2 * time.Second, step: time.Second}
@@ -116,11 +116,13 @@ func TestAccuracy_Broker(t *testing.T) {
 
 func TestHOL_Broker(t *testing.T) {
 	r := newBenchmarks(t)
-	hol := hol{common: small, long: 4 * time.Second, short: time.Second}
+	// On a busy machine, too, blocked messages are late by more than half of the difference, and others by less.
+	hol := hol{common: small, long: 16 * time.Second, short: time.Second}
+	half := milliseconds(hol.long-hol.short) / 2
 	got := r.run(hol, r.subject(baseline.PerMessageTTL, "classic"), r.subject(baseline.BitEntry, "classic"))
 	blocked, ladder := got.Runs[0], got.Runs[1]
-	assert.Greater(t, blocked.Lateness.P50, 2000.0, "the short messages should have waited for the long one")
-	assert.Less(t, ladder.Lateness.P50, 1000.0, "the ladder should not block")
+	assert.Greater(t, blocked.Lateness.P50, half, "the short messages should have waited for the long one")
+	assert.Less(t, ladder.Lateness.P50, half, "the ladder should not block")
 	for _, run := range got.Runs {
 		assert.Equal(t, small.messages+1, run.Delivered)
 		assert.Zero(t, run.Early+run.Lost+run.Duplicated)
@@ -203,9 +205,9 @@ func TestASubjectThatCannotBeOpenedIsReported(t *testing.T) {
 func TestRate_Broker(t *testing.T) {
 	r := newBenchmarks(t)
 	got := r.run(topRate{
-		common: common{concurrency: 32, warmUp: 5, patience: 5 * time.Second},
+		common: common{concurrency: 32, warmUp: 5, patience: time.Minute},
 		from:   time.Second, to: time.Second, length: 500 * time.Millisecond, settle: 100 * time.Millisecond,
-		limit: 5 * time.Second, first: 50, most: 200, budget: time.Minute,
+		limit: time.Minute, first: 50, most: 200, budget: 10 * time.Minute, // a busy machine passes
 	}, r.subject(baseline.BitEntry, "classic"))
 	run := got.Runs[0]
 	assert.Empty(t, run.Error)

@@ -149,7 +149,7 @@ func heap() uint64 {
 // that was stopped, and what it would have called, until its time has come, up to ten seconds of
 // what was closed.
 func settleHeap(most uint64) (size uint64) {
-	const patience = 20 * time.Second
+	const patience = time.Minute
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		if size = heap(); size <= most || time.Since(began) > patience {
 			return size

@@ -74,5 +74,5 @@ func TestNothingIsLeftWhenTheParentIsKilled(t *testing.T) {
 	require.Eventually(t, func() bool {
 		left, err := os.ReadDir(temp)
 		return err == nil && len(left) == 0
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 }

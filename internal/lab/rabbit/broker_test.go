@@ -205,7 +205,7 @@ func TestAContainerRemovedUnderUsIsAnErrorAndNoDeadlock(t *testing.T) {
 			}
 		}
 	}
-	require.Eventually(t, func() bool { return b.Run(t.Context()) != nil }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return b.Run(t.Context()) != nil }, time.Minute, 50*time.Millisecond)
 	_, err = b.RSS()
 	assert.Error(t, err)
 }

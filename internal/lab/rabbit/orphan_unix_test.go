@@ -52,7 +52,7 @@ func TestNothingIsLeftWhenTheParentIsKilled(t *testing.T) {
 			assert.Eventually(t, func() bool {
 				left, err := os.ReadDir(temp)
 				return err == nil && len(left) == 0 && noneAlive(began) && len(containersOf(t, kind, child.Process.Pid)) == 0
-			}, 20*time.Second, 50*time.Millisecond, "processes %v, containers %v", began, containers)
+			}, time.Minute, 50*time.Millisecond, "processes %v, containers %v", began, containers)
 			t.Logf("all gone after %v", time.Since(killed))
 		})
 	}

@@ -154,7 +154,7 @@ func TestPublish_StrangersObject(t *testing.T) {
 			require.NoError(t, publish("before"), "which declares the bindings of its route")
 			test.replace(t, ch, prefix)
 
-			const most = 200 // a look is due after 100 to 150 ms, and a message takes lookEvery
+			const most = 1200 // a minute: a look is due after 100 to 150 ms, and a message takes lookEvery
 			look, accepted := time.Tick(lookEvery), 0
 			for ; ; accepted++ {
 				err := publish("before")

@@ -75,7 +75,9 @@ func TestPoster_Outcomes(t *testing.T) {
 func TestPoster_Later(t *testing.T) {
 	t.Parallel()
 	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
-	msg := to(declare(t, c, nil))
+	queue := declare(t, c, amqp091.Table{"x-queue-type": "quorum"})
+	resume := rabbittest.Suspend(t, rabbittest.Broker(t), queue) // or all may be written before the last is posted
+	msg := to(queue)
 	const messages = 5000 // more than a channel has slots
 	box := newPostbox(messages + 1)
 	b := p.NewPoster(box.answer)
@@ -87,6 +89,7 @@ func TestPoster_Later(t *testing.T) {
 	}
 	msg.Written = func() { before.Store(written.Load()) }
 	b.Post(msg, messages)
+	resume()
 	<-box.done
 	require.Less(t, before.Load(), int64(messages-1000))
 }

@@ -137,9 +137,9 @@ func TestStuck_NoChannelLeft(t *testing.T) {
 	require.NoError(t, p.PublishDirect(within(t), to(good)))
 }
 
-// seconds is long for a message that nothing is wrong with.
+// seconds is long for a message that nothing is wrong with, on a busy machine.
 func seconds(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }

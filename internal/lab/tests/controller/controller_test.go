@@ -227,12 +227,15 @@ func TestController_DestinationDeleted(t *testing.T) {
 	kinds(t, func(t *testing.T, w *workbench) {
 		d := w.start()
 		defer func() { require.NoError(t, d.Close()) }()
-		queue := w.queue()
 		unroutable := w.Consume(w.opts.Prefix + ".unroutable")
-		due := time.Now().Add(500 * time.Millisecond)
-		require.NoError(t, d.Publish(t.Context(), "", queue, 500*time.Millisecond, amqp091.Publishing{MessageId: "lost"}))
-		_, err := w.Ch.QueueDelete(queue, false, false, false)
-		require.NoError(t, err)
+		var queue string
+		var due time.Time
+		for delay := 500 * time.Millisecond; !time.Now().Before(due); delay *= 2 { // or it may have come before
+			queue, due = w.queue(), time.Now().Add(delay)
+			require.NoError(t, d.Publish(t.Context(), "", queue, delay, amqp091.Publishing{MessageId: "lost"}))
+			_, err := w.Ch.QueueDelete(queue, false, false, false)
+			require.NoError(t, err)
+		}
 		select {
 		case m := <-unroutable:
 			require.False(t, time.Now().Before(due))
