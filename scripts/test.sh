@@ -55,8 +55,24 @@ else
 fi
 status=$?
 
+# not_run says first how many tests did not run, and in which packages, by reason.
+not_run() {
+	awk -F ': skipped: ' 'NF > 1 {
+		split($2, part, ": ")
+		reason = substr($2, length(part[1]) + 3)
+		n = split(part[1], names, ", ")
+		tests[reason] += n; all += n
+		if (!seen[reason, $1]++) packages[reason] = packages[reason] (packages[reason] == "" ? "" : ", ") $1
+	}
+	END {
+		if (all) { print all, all == 1 ? "test did not run:" : "tests did not run:"; fflush() }
+		for (reason in tests) printf "%6d in %s: %s\n", tests[reason], packages[reason], reason | "sort -k1,1nr"
+	}' "$summary"
+}
+
 echo
 echo "Summary"
+not_run | sed 's/^/  /'
 if [ -s "$summary" ]; then sed 's/^/  /' "$summary"; fi
 if [ "$status" = 0 ]; then echo "  every test that ran passed"; else echo "  FAILED"; fi
 exit "$status"
