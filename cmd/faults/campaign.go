@@ -116,7 +116,7 @@ func (c *campaign) brokerOptions() rabbit.Options {
 
 // oneNode does the faults of one broker, and churn.
 func (c *campaign) oneNode(ctx context.Context) error {
-	all := slices.Concat(faults.OneNode(), faults.Destinations(), faults.Strangers(), faults.Controllers())
+	all := slices.Concat(faults.OneNode(), faults.Destinations(), faults.Strangers(), faults.Controllers(), faults.Services())
 	todo, err := c.chosen(all)
 	if err != nil || len(todo) == 0 && !c.churns() {
 		return err

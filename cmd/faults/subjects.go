@@ -18,6 +18,9 @@ import (
 // quarter is the tick of the ladders: short delays then take a few hops.
 const quarter = 250 * time.Millisecond
 
+// delays are what messages ask for, in turn.
+var delays = []time.Duration{quarter, 3 * quarter, 2 * time.Second, 5 * quarter, 4 * time.Second, 7 * quarter, quarter}
+
 // subjects returns the Delayers under test. They log nothing. Those that can also get messages with
 // the delay long, if that is not 0.
 func subjects(delayerCommand string, long time.Duration) []faults.Subject {
@@ -55,7 +58,12 @@ func subjects(delayerCommand string, long time.Duration) []faults.Subject {
 	shards.Controller.Shards = 2
 	all = append(all,
 		alone("controller alone", rounds, quiet, delayerCommand), alone("slots alone", slots, quiet, delayerCommand),
-		alone("slots alone, 2 shards", shards, quiet, delayerCommand))
+		alone("slots alone, 2 shards", shards, quiet, delayerCommand),
+		faults.Serve(func(args ...string) *exec.Cmd {
+			cmd := exec.Command(delayerCommand, args...)
+			dieWithParent(cmd)
+			return cmd
+		}, append([]time.Duration{0}, delays...)...))
 	for i, s := range all {
 		if long > 0 && s.Name != "fixedtiers" { // which has no such tier
 			all[i].Delays = append(s.Delays, long)
@@ -65,9 +73,8 @@ func subjects(delayerCommand string, long time.Duration) []faults.Subject {
 }
 
 func subject(name string, cfg backend.Config) faults.Subject {
-	delays := []time.Duration{quarter, 3 * quarter, 2 * time.Second, 5 * quarter, 4 * time.Second, 7 * quarter, quarter}
 	if cfg.Backend == "fixedtiers" {
-		delays = cfg.FixedTiers.Tiers
+		return faults.NewSubject(name, cfg, cfg.FixedTiers.Tiers...)
 	}
 	return faults.NewSubject(name, cfg, delays...)
 }

@@ -20,6 +20,7 @@ type Fault struct {
 	Cluster bool                                // done to a cluster of three nodes
 	Classic bool                                // shown for classic queues too: there a crash loses messages, and how many is measured
 	Alone   bool                                // for Subjects with controllers in processes of their own, and only those
+	Serve   bool                                // for Subjects that are clients of delayer serve, and only those
 	User    bool                                // the Delayer logs in as a user of its own
 	Inject  func(context.Context, *Scene) error `json:"-"`
 }
@@ -91,14 +92,21 @@ const mostOutage = 3 * time.Minute
 
 // work returns once every Delayer has confirmed n more messages.
 func (s *Scene) work(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, mostOutage, fmt.Errorf("it does not publish again within %v", mostOutage))
-	defer cancel()
-	for _, r := range s.Runs {
-		if err := r.AwaitConfirmed(ctx, n); err != nil {
-			return err
+	return within(ctx, "publish", func(ctx context.Context) error {
+		for _, r := range s.Runs {
+			if err := r.AwaitConfirmed(ctx, n); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
+}
+
+// within bounds how long something needs to work again.
+func within(ctx context.Context, what string, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, mostOutage, fmt.Errorf("it does not %s again within %v", what, mostOutage))
+	defer cancel()
+	return f(ctx)
 }
 
 // A Campaign injects faults, and accounts for every message.
@@ -229,7 +237,7 @@ func (c Campaign) start(ctx context.Context, f Fault, s *Scene) error {
 }
 
 func (f Fault) concerns(s Subject) bool {
-	return f.Alone == (s.Controller != nil) && (s.QueueType == Quorum || f.Classic)
+	return f.Alone == (s.Controller != nil) && f.Serve == s.Serve && (s.QueueType == Quorum || f.Classic)
 }
 
 // disturb injects the fault and publishes until enough messages were confirmed.

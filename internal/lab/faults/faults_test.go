@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -89,6 +91,7 @@ func TestFaultsOfABroker(t *testing.T) {
 	c := short(t)
 	c.Broker = rabbittest.Alone(t)
 	t.Run("killed", func(t *testing.T) { killed(t, c) })
+	t.Run("serve killed", func(t *testing.T) { serveKilled(t, c) })
 	t.Run("network", func(t *testing.T) { expect(t, c, faults.Fault{Name: "network", Inject: faults.Network}) })
 	t.Run("churn", func(t *testing.T) { churn(t, c.Broker) })
 	t.Run("reply queues gone", func(t *testing.T) { replyQueuesGone(t, c) })
@@ -103,6 +106,19 @@ func killed(t *testing.T, c faults.Campaign) {
 	ofSlots := rows[len(rows)-1].Totals
 	assert.Positive(t, ofSlots.Cancelled)
 	assert.Positive(t, ofSlots.Postponed)
+}
+
+// serveKilled: what clients publish with a header comes once the broker has confirmed it, whichever process
+// is killed meanwhile.
+func serveKilled(t *testing.T, c faults.Campaign) {
+	t.Helper()
+	command := filepath.Join(t.TempDir(), "delayer")
+	out, err := exec.Command("go", "build", "-o", command, "github.com/delayer-go/delayer/cmd/delayer").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	s := faults.Serve(func(args ...string) *exec.Cmd { return exec.Command(command, args...) }, 0, 100*time.Millisecond, time.Second)
+	c.Subjects, c.Times = []faults.Subject{s}, 4
+	rows := expect(t, c, named(t, faults.Services(), "serve killed"))
+	require.Equal(t, []string{s.Name + ": SIGKILL 2 times to each of 2 processes, and 1 times to the broker"}, rows[0].Notes)
 }
 
 // replyQueuesGone: a Delayer that holds everybody up while it mends one destination is noticed. That

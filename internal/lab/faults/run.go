@@ -34,6 +34,8 @@ type Subject struct {
 	// Controller is the command of a controller in a process of its own; nil where there is none to
 	// be run.
 	Controller func(url, prefix string) *exec.Cmd
+	// Serve says that the Delayer is clients of delayer serve.
+	Serve bool
 	// Unroutable is the name of the queue for unroutable messages.
 	Unroutable func(prefix string) string
 }
@@ -128,7 +130,9 @@ func Start(ctx context.Context, s Subject, delayerURLs, consumerURLs []string, l
 func (r *Run) Queue() string { return r.Prefix + "-in" }
 
 // Exchange leads to the queue as well.
-func (r *Run) Exchange() string { return r.Prefix + "-to" }
+func (r *Run) Exchange() string { return exchangeOf(r.Prefix) }
+
+func exchangeOf(prefix string) string { return prefix + "-to" }
 
 // Pause holds the publishers, and returns when none is publishing any more; Resume lets them go on.
 func (r *Run) Pause() { r.gate.close() }
