@@ -66,7 +66,7 @@ install-postgresql: ## install PostgreSQL from the system's packages
 install-plugin: ## fetch and check the x-delayed-message plugin (SERIES=4.0 IMAGE=1 FOLDER= MIRROR= FILE= DIGEST=)
 	@SERIES='$(SERIES)' IMAGE='$(IMAGE)' FOLDER='$(FOLDER)' MIRROR='$(MIRROR)' FILE='$(FILE)' DIGEST='$(DIGEST)' scripts/install-plugin.sh
 
-install-chromium: ## install Chromium from the system's packages: a test looks at report.html in it
+install-chromium: ## install Chromium from the system's packages: tests look at pages in it
 	@scripts/install-chromium.sh
 
 install-clients: ## install clients of RabbitMQ in other languages: tests run examples/clients with them

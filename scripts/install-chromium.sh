@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs Chromium from the system's packages where there is none, for the test that looks at report.html. Exit status 1
+# Installs Chromium from the system's packages where there is none, for the tests that look at pages. Exit status 1
 # says that it could not: nothing else needs it.
 set -u
 

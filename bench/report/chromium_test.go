@@ -4,12 +4,10 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -18,56 +16,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lab/chromium"
 )
-
-// browserDeadline is for all that a test does in its browser, the start included, on a slow machine.
-const browserDeadline = 5 * time.Minute
-
-// chromiums are the names under which systems have it.
-var chromiums = []string{
-	"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless-shell",
-	"/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-}
-
-// findChromium returns one that runs, or skips the test. Where a package is only a hint to install another one, the
-// name exists and the browser does not.
-func findChromium(t *testing.T) string {
-	t.Helper()
-	for _, name := range chromiums {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			continue
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), browserDeadline)
-		defer cancel()
-		if err := exec.CommandContext(ctx, path, "--version").Run(); err == nil {
-			return path
-		}
-	}
-	rabbittest.Skipf(t, "there is no Chromium here (make install-chromium)")
-	return ""
-}
-
-// browser starts a Chromium of the test's own, with a profile of its own, that ends with the test.
-func browser(t *testing.T) context.Context {
-	t.Helper()
-	path := findChromium(t)
-	ctx, cancel := context.WithTimeout(context.Background(), browserDeadline)
-	t.Cleanup(cancel)
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(browserDeadline),
-		chromedp.NoSandbox, // it opens our own page only, and containers often allow no sandbox
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-	)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	require.NoError(t, chromedp.Do(ctx), "starting %s", path)
-	t.Cleanup(func() { require.NoError(t, chromedp.Cancel(ctx), "ending the browser") })
-	return ctx
-}
 
 // A look is how a page is looked at.
 type look struct {
@@ -144,8 +94,8 @@ func (e *eventLog) wrong(own string) []string {
 }
 
 func TestPageInChromium(t *testing.T) {
-	chromium := browser(t)
-	t.Run("mistakes are found", func(t *testing.T) { findsMistakes(chromium, t) })
+	browser := chromium.Start(t)
+	t.Run("mistakes are found", func(t *testing.T) { findsMistakes(browser, t) })
 	full, _ := rendered(t, "full", full())
 	empty, _ := rendered(t, "empty", empty())
 	for _, l := range []look{
@@ -153,24 +103,24 @@ func TestPageInChromium(t *testing.T) {
 		{703, "light", "print"}, {703, "dark", "print"}, // A4 within its margins: a browser shrinks what is wider
 	} {
 		t.Run(l.String(), func(t *testing.T) {
-			require.Empty(t, strings.Join(inspect(chromium, t, full, l), "\n"))
-			require.Empty(t, strings.Join(inspect(chromium, t, empty, l), "\n"), "of a report without runs")
+			require.Empty(t, strings.Join(inspect(browser, t, full, l), "\n"))
+			require.Empty(t, strings.Join(inspect(browser, t, empty, l), "\n"), "of a report without runs")
 		})
 	}
 }
 
 // findsMistakes inspects a page with one of each mistake: an inspection that finds nothing would prove nothing.
-func findsMistakes(chromium context.Context, t *testing.T) {
+func findsMistakes(browser context.Context, t *testing.T) {
 	t.Helper()
 	path := write(t, "broken", brokenPage)
-	wrong := strings.Join(inspect(chromium, t, path, look{360, "dark", "screen"}), "\n")
+	wrong := strings.Join(inspect(browser, t, path, look{360, "dark", "screen"}), "\n")
 	for _, want := range []string{
 		"overflows", "without a title", "without a table", "without a scope", "without a caption", "cannot be focused",
 		"cut off", "contrast", "overlap", "not dark", "request: file:///nowhere.png", "console: error", "exception: ",
 	} {
 		require.Contains(t, wrong, want)
 	}
-	wrong = strings.Join(inspect(chromium, t, path, look{703, "dark", "print"}), "\n")
+	wrong = strings.Join(inspect(browser, t, path, look{703, "dark", "print"}), "\n")
 	require.Contains(t, wrong, "not printed")
 }
 

@@ -27,9 +27,16 @@ type httpClient struct {
 // ask returns the status and the object of an answer.
 func (c httpClient) ask(method, path, body string) (status int, answer map[string]any) {
 	c.Helper()
+	return c.askAs("", method, path, body)
+}
+
+// askAs is ask with a token.
+func (c httpClient) askAs(token, method, path, body string) (status int, answer map[string]any) {
+	c.Helper()
 	request, err := http.NewRequestWithContext(c.Context(), method, c.base+path, bytes.NewBufferString(body))
 	require.NoError(c, err)
 	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+token)
 	got, err := http.DefaultClient.Do(request)
 	require.NoError(c, err)
 	defer got.Body.Close() //nolint:errcheck // it is read

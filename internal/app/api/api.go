@@ -29,6 +29,8 @@ type Parts struct {
 	// Answered is called for each request that was answered. A route is a method and a path, or "other".
 	Answered func(route string, status int, took time.Duration)
 	Log      *slog.Logger
+	// Page is a page for browsers, which knows by itself who may see it; nil: there is none.
+	Page http.Handler
 }
 
 // An API is the HTTP API, as a handler.
@@ -49,8 +51,21 @@ func New(cfg Config, files Files, p Parts) *API {
 		bodyWithin: usualBodyWithin, foreign: http.NewCrossOriginProtection(),
 	}
 	p.Health(a.mux)
+	if p.Page != nil {
+		a.mux.HandleFunc("GET /{$}", a.page)
+		a.mux.HandleFunc("/page/", a.page)
+	}
 	a.register(humago.New(a.mux, description()))
 	return a
+}
+
+// page answers a browser. Without tokens only this machine may ask: see here.
+func (a *API) page(w http.ResponseWriter, r *http.Request) {
+	if a.files.tokens == nil && !here(r.Host) {
+		write(w, forbidden.problemf("another name of this machine: without tokens only requests to localhost are answered"))
+		return
+	}
+	a.Page.ServeHTTP(w, r)
 }
 
 // description is what huma makes of the API. There is no page that shows it: that would load scripts from

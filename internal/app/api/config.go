@@ -22,6 +22,8 @@ type Config struct {
 	// Tokens is a file that says who may do what: see package tokens. Without one Listen must be of this
 	// machine alone, and whoever reaches it may do all.
 	Tokens string `yaml:"tokens"`
+	// Page says that there is a page for browsers at /. Without Tokens it only shows.
+	Page bool `yaml:"page"`
 	// TLS has the files of the certificate. Without them there is no encryption.
 	TLS TLS `yaml:"tls"`
 	// MaxBody is how many bytes the body of a request has at most. Default: 1 MiB.
@@ -97,6 +99,9 @@ type Files struct {
 	tokens      *tokens.File // nil: everybody may do all
 	certificate *certificate // nil: no TLS
 }
+
+// Tokens are the file of tokens, or nil.
+func (f Files) Tokens() *tokens.File { return f.tokens }
 
 // Open reads the files. Errors are ErrConfig.
 func (c Config) Open() (f Files, err error) {

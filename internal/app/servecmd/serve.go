@@ -18,6 +18,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/flags"
+	"github.com/delayer-go/delayer/internal/app/page"
 	"github.com/delayer-go/delayer/internal/app/service"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/strict"
@@ -97,6 +98,10 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 		return err
 	}
 	times, passed := service.NewEntryTimes()
+	rates := page.NewRates()
+	if serves.HTTP.Page {
+		rates.Watch(&cfg)
+	}
 	e := &entries{read: c.read, cfg: entry.Config{Settings: settings, Passed: passed}, log: running.Log}
 	first, err := e.plan(serves) // before anything is declared
 	if err != nil {
@@ -121,9 +126,15 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 	if serves.HTTP.Listen != "" {
 		times, answered := service.NewHTTPTimes()
 		running.Register(times)
-		err = api.New(serves.HTTP, files, api.Parts{
-			Delayer: d, Prefix: settings.Prefix, Health: running.Health, Answered: answered, Log: running.Log,
-		}).Serve(ctx)
+		parts := api.Parts{Delayer: d, Prefix: settings.Prefix, Health: running.Health, Answered: answered, Log: running.Log}
+		if serves.HTTP.Page {
+			figures := page.NewFigures(cfg, e.depths)
+			defer figures.Close()
+			parts.Page = page.New(page.Parts{
+				Figures: figures, Rates: rates, Tokens: files.Tokens(), Encrypted: serves.HTTP.TLS.CertFile != "", Log: running.Log,
+			})
+		}
+		err = api.New(serves.HTTP, files, parts).Serve(ctx)
 		stop() // if it could not serve, nothing goes on
 	}
 	passing.Wait()

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/delayer-go/delayer/internal/app/remarks"
 	"github.com/delayer-go/delayer/status"
 )
 
@@ -109,7 +110,7 @@ func (c condition) holds(s status.Status) (string, error) {
 	n, ok := numbers[c.name](s)
 	if !ok {
 		reasons := ""
-		if list := unknowns(s); list != nil {
+		if list := remarks.Unknowns(s); list != nil {
 			reasons = " (" + strings.Join(list, "; ") + ")"
 		}
 		return "", fmt.Errorf("%s: %s is not known%s", c.text, c.name, reasons)
@@ -118,20 +119,4 @@ func (c condition) holds(s status.Status) (string, error) {
 		return "", nil
 	}
 	return fmt.Sprintf("%s: %s is %d", c.text, c.name, n), nil
-}
-
-// unknowns has a sentence for each reason.
-func unknowns(s status.Status) (list []string) {
-	var reasons []string
-	what := map[string][]string{}
-	for _, u := range s.Unknown {
-		if what[u.Why] == nil {
-			reasons = append(reasons, u.Why)
-		}
-		what[u.Why] = append(what[u.Why], u.What)
-	}
-	for _, why := range reasons {
-		list = append(list, "not known: "+strings.Join(what[why], ", ")+": "+why)
-	}
-	return list
 }

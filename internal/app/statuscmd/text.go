@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
-	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/app/remarks"
 	"github.com/delayer-go/delayer/status"
 )
 
@@ -97,7 +97,7 @@ func (v view) controllers(b *strings.Builder, one status.Backend) {
 	}
 	switch n := *one.Controllers; {
 	case n == 0:
-		b.WriteString(v.wrong("no controller runs: messages wait until one does (delayer serve)\n"))
+		b.WriteString(v.wrong(remarks.NoController + "\n"))
 	case one.Held == nil:
 		fmt.Fprintf(b, "%s at work; what they hold is not known\n", cli.Count(n, "controller"))
 	default:
@@ -144,49 +144,12 @@ func (v view) aside(b *strings.Builder, s status.Status) {
 
 // notes are sentences on what is in the way, and on what is not known.
 func (v view) notes(b *strings.Builder, s status.Status) {
-	var list []string
-	wrong := map[string]bool{}
-	alarm := func(note string) {
-		wrong[note] = true
-		list = append(list, note)
-	}
-	if s.Unroutable != nil && s.Unroutable.Messages > 0 {
-		list = append(list, "unroutable messages: see which and why with delayer messages list, send them with delayer messages retry")
-	}
-	for _, q := range s.Parked {
-		if q.Messages > 0 {
-			list = append(list, fmt.Sprintf("parked messages: see which and why with delayer messages list %s", cli.Shown(q.Name)))
+	for i, note := range remarks.Of(s) {
+		if i == 0 {
+			b.WriteByte('\n')
 		}
-	}
-	if s.Misrouted != nil && s.Misrouted.Consumers == 0 && s.Misrouted.Messages > 0 {
-		alarm("no Delayer sends misrouted messages on: start one, or send those that are due with delayer messages retry")
-	}
-	for _, one := range s.Backends {
-		if len(one.Missing) > 0 {
-			alarm(fmt.Sprintf("%s: %s missing, %s first: is this the configuration of the Delayers? (delayer topology verify)",
-				one.Name, cli.Count(len(one.Missing), "queue"), cli.Shown(one.Missing[0])))
-		}
-	}
-	const most = 3 // one policy may harm every queue
-	for _, p := range s.Policies[:min(most, len(s.Policies))] {
-		alarm("policy: " + p)
-	}
-	if more := len(s.Policies) - most; more > 0 {
-		alarm(fmt.Sprintf("policies: and %d more, see delayer topology verify", more))
-	}
-	if len(s.Policies) > 0 {
-		alarm("policies: " + objects.PolicyRemedy(s.Prefix))
-	}
-	if s.Policies != nil && len(s.Policies) == 0 {
-		list = append(list, "policies: none does harm")
-	}
-	list = append(list, unknowns(s)...)
-	if len(list) > 0 {
-		b.WriteByte('\n')
-	}
-	for _, note := range list {
-		text := cli.Wrap("", "  ", note, v.width-1)
-		if wrong[note] {
+		text := cli.Wrap("", "  ", note.Text, v.width-1)
+		if note.Wrong {
 			text = v.wrong(text)
 		}
 		b.WriteString(text)

@@ -30,9 +30,13 @@ const (
 	// Cancel is the right to cancel and postpone what a ticket names. A ticket is no secret, and does not
 	// say where its message goes: this right is for every message of the prefix.
 	Cancel Right = "cancel"
+	// View is the right to look at the page: at every message that was not delivered too.
+	View Right = "view"
+	// Act is the right to do what the page offers. It needs View.
+	Act Right = "act"
 )
 
-var rights = []Right{Publish, Cancel}
+var rights = []Right{Publish, Cancel, View, Act}
 
 // A Token is what its bearer may do.
 type Token struct {
@@ -117,6 +121,9 @@ func (w written) token() (*Token, error) {
 		}
 		t.rights = append(t.rights, Right(name))
 	}
+	if t.Has(Act) && !t.Has(View) {
+		return nil, errors.New("the right act needs the right view")
+	}
 	return t, nil
 }
 
@@ -170,4 +177,14 @@ func (f *File) Bearer(authorization string) *Token {
 		}
 	}
 	return found
+}
+
+// Current is what the file says now of a token that it had, or nil.
+func (f *File) Current(of *Token) *Token {
+	for _, t := range *f.list.Load() {
+		if t.sum == of.sum {
+			return t
+		}
+	}
+	return nil
 }

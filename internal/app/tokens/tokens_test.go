@@ -85,7 +85,8 @@ func TestParse_Errors(t *testing.T) {
 		"tokens: [{name: a, " + good + ", rights: [publish]}]":                                           "belong together",
 		"tokens: [{name: a, " + good + ", rights: [cancel], queues: [q]}]":                               "belong together",
 		"tokens: [{name: a, " + good + ", rights: [fly], exchanges: [e]}]":                               "belong together",
-		"tokens: [{name: a, " + good + ", rights: [publish, fly], exchanges: [e]}]":                      `"fly" is not known (known: [publish cancel])`,
+		"tokens: [{name: a, " + good + ", rights: [publish, fly], exchanges: [e]}]":                      `"fly" is not known (known: [publish cancel view act])`,
+		"tokens: [{name: a, " + good + ", rights: [act]}]":                                               "needs the right view",
 		"tokens: [{name: a, " + good + ", rights: [publish], exchanges: ['']}]":                          "a name is empty",
 		"tokens: [{name: a, " + good + ", rights: [cancel]}, {name: b, " + good + ", rights: [cancel]}]": "there twice",
 	} {

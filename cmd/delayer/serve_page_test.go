@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/lab/chromium"
+	"github.com/delayer-go/delayer/internal/lab/faults"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+)
+
+// A tab is one of a browser.
+type tab struct {
+	*testing.T
+	ctx context.Context
+}
+
+func (p tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.Helper()
+	require.NoError(p, chromedp.Do(p.ctx, steps...))
+}
+
+// text is what is to be read.
+func (p tab) text() string {
+	p.Helper()
+	text, err := chromedp.Run(p.ctx, chromedp.Text("body"))
+	require.NoError(p, err)
+	return text
+}
+
+// eventually opens an address again and again until the page says so.
+func (p tab) eventually(address string, want ...string) {
+	p.Helper()
+	require.EventuallyWithT(p, func(ct *assert.CollectT) {
+		require.NoError(ct, chromedp.Do(p.ctx, chromedp.Navigate(address)))
+		text, err := chromedp.Run(p.ctx, chromedp.Text("body"))
+		require.NoError(ct, err)
+		for _, one := range want {
+			require.Contains(ct, text, one)
+		}
+	}, time.Minute, 100*time.Millisecond)
+}
+
+// TestServe_Page: in a browser somebody logs in, sees what waits in the picture, and the last figures while
+// the broker is away.
+func TestServe_Page(t *testing.T) {
+	t.Parallel()
+	browser := chromium.Start(t)
+	b, prefix := rabbittest.Broker(t), rabbittest.Prefix(t)
+	proxy, err := faults.NewProxy(b.URL())
+	require.NoError(t, err)
+	t.Cleanup(proxy.Close)
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	const sumOfSecret = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
+	require.NoError(t, os.WriteFile(tokens, []byte("tokens: [{name: alice, sha256: "+sumOfSecret+", rights: [view, publish], queues: ['*']}]"), 0o600))
+	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf(`
+url: %s
+prefix: %s
+backend: controller
+serve:
+  http: {listen: 127.0.0.1:0, page: true, tokens: %s}
+`, proxy.URL(b.URL()), prefix, tokens)))
+	base := "http://" + rabbittest.Next(t, s.http)
+	queue := prefix + "-queue"
+	consume(t, channel(t, b.URL()), queue)
+
+	p := tab{t, browser}
+	p.do(chromedp.Navigate(base), chromedp.SendKeys("#token", "wrong"), chromedp.Click("button"), chromedp.WaitVisible("[role=alert]"))
+	assert.Contains(t, p.text(), "There is no such token.")
+	p.do(chromedp.SendKeys("#token", "secret"), chromedp.Click("button"), chromedp.WaitVisible(".facts"))
+	assert.Contains(t, p.text(), "alice, read only")
+	assert.Contains(t, p.text(), "1 controller at work")
+
+	c := httpClient{t, base}
+	status, answer := c.askAs("secret", http.MethodPost, "/v1/messages", fmt.Sprintf(`{"key": %q, "delay": "10m"}`, queue))
+	require.Equal(t, http.StatusCreated, status, answer)
+	p.do(chromedp.WaitVisible(".panel rect")) // the script has replaced the picture
+	assert.Contains(t, p.text(), "1 next hour, by minute")
+
+	_, err = chromedp.Call(browser, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	require.NoError(t, err)
+	p.eventually(base, "1 next hour, by minute")
+	proxy.Set(faults.Down)
+	proxy.Cut()
+	p.eventually(base, "The broker does not answer.", "1 next hour, by minute")
+	proxy.Set(faults.Pass)
+	require.EventuallyWithT(t, func(ct *assert.CollectT) { // connections come back within seconds
+		require.NoError(ct, chromedp.Do(p.ctx, chromedp.Navigate(base)))
+		text, err := chromedp.Run(p.ctx, chromedp.Text("body"))
+		require.NoError(ct, err)
+		require.NotContains(ct, text, "does not answer")
+	}, time.Minute, 100*time.Millisecond)
+	p.do(chromedp.Click(".who button"), chromedp.WaitVisible("#token"))
+	require.Equal(t, exitOK, s.stop())
+}

@@ -1,0 +1,183 @@
+package page
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/app/tokens"
+)
+
+const (
+	sessionFor   = 12 * time.Hour
+	mostSessions = 1000 // the oldest ends when there would be more
+	mostForm     = 256 << 10
+	formWithin   = 10 * time.Second
+)
+
+// A visitor is who looks at the page.
+type visitor struct {
+	Name string // "" if nobody is asked for it
+	Act  bool   // has the right to act
+	Form string // goes with each form, so that no other site can send one
+
+	session string
+}
+
+// sessions are those who are logged in, by their cookies. They are in memory alone.
+type sessions struct {
+	mu  sync.Mutex
+	all map[string]session
+}
+
+type session struct {
+	token *tokens.Token
+	ends  time.Time
+}
+
+func (s *sessions) start(token *tokens.Token, now time.Time) (id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[string]session{}
+	}
+	oldest := ""
+	for id, one := range s.all {
+		if now.After(one.ends) {
+			delete(s.all, id)
+		} else if oldest == "" || one.ends.Before(s.all[oldest].ends) {
+			oldest = id
+		}
+	}
+	if len(s.all) >= mostSessions {
+		delete(s.all, oldest)
+	}
+	id = rand.Text()
+	s.all[id] = session{token, now.Add(sessionFor)}
+	return id
+}
+
+func (s *sessions) find(id string, now time.Time) *tokens.Token {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one, there := s.all[id]; there && now.Before(one.ends) {
+		return one.token
+	}
+	return nil
+}
+
+func (s *sessions) end(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, id)
+}
+
+// cookie is the name of the session's. With TLS a browser takes it from this host alone.
+func (p *Page) cookie() string {
+	if p.Encrypted {
+		return "__Host-delayer"
+	}
+	return "delayer"
+}
+
+func (p *Page) setCookie(w http.ResponseWriter, value string, seconds int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: p.cookie(), Value: value, Path: "/", MaxAge: seconds,
+		HttpOnly: true, Secure: p.Encrypted, SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// visitor is who sends a request, or nil. A session ends with its token.
+func (p *Page) visitor(r *http.Request) *visitor {
+	if p.Tokens == nil {
+		return &visitor{}
+	}
+	c, err := r.Cookie(p.cookie())
+	if err != nil {
+		return nil
+	}
+	token := p.sessions.find(c.Value, p.now())
+	if token != nil {
+		token = p.Tokens.Current(token)
+	}
+	if token == nil || !token.Has(tokens.View) {
+		return nil
+	}
+	return &visitor{Name: token.Name, Act: token.Has(tokens.Act), Form: p.formToken(c.Value), session: c.Value}
+}
+
+func (p *Page) formToken(session string) string {
+	m := hmac.New(sha256.New, p.key[:])
+	m.Write([]byte(session))
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+// with lets those in who have a right. A request that changes something must come from the page itself.
+func (p *Page) with(right tokens.Right, do func(http.ResponseWriter, *http.Request, *visitor)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v := p.visitor(r)
+		switch {
+		case v == nil && r.Method == http.MethodGet:
+			http.Redirect(w, r, "/page/login", http.StatusSeeOther)
+		case v == nil:
+			p.fail(w, nil, http.StatusUnauthorized, "You are not logged in, or not any more. Nothing was done.")
+		case right == tokens.Act && !v.Act:
+			p.fail(w, v, http.StatusForbidden, "You may look, but not act: your token has not the right act.")
+		case r.Method == http.MethodGet:
+			do(w, r, v)
+		case !p.form(w, r) || !hmac.Equal([]byte(r.PostForm.Get("form")), []byte(v.Form)):
+			p.fail(w, v, http.StatusForbidden, "This request does not come from this page, or the page is too old. Nothing was done: open the page again.")
+		default:
+			do(w, r, v)
+		}
+	}
+}
+
+// form reads the form of a request, unless another site has sent it.
+func (p *Page) form(w http.ResponseWriter, r *http.Request) bool {
+	if p.foreign.Check(r) != nil {
+		return false
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formWithin)) // a recorder of a test has none
+	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+	return r.ParseForm() == nil
+}
+
+func (p *Page) loginForm(w http.ResponseWriter, r *http.Request) {
+	if p.visitor(r) != nil {
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return
+	}
+	p.show(w, http.StatusOK, "login", frame{Title: "Log in", Content: ""})
+}
+
+func (p *Page) login(w http.ResponseWriter, r *http.Request) {
+	if p.Tokens == nil || !p.form(w, r) {
+		p.fail(w, nil, http.StatusForbidden, "This request does not come from this page.")
+		return
+	}
+	token := p.Tokens.Bearer("Bearer " + r.PostForm.Get("token"))
+	switch {
+	case token == nil:
+		p.Log.Warn("a login at the page failed: there is no such token", "from", r.RemoteAddr)
+		p.show(w, http.StatusUnauthorized, "login", frame{Title: "Log in", Content: "There is no such token."})
+		return
+	case !token.Has(tokens.View):
+		p.Log.Warn("a login at the page failed: the token has not the right view", "who", token.Name, "from", r.RemoteAddr)
+		p.show(w, http.StatusForbidden, "login", frame{Title: "Log in", Content: "This token has not the right view."})
+		return
+	}
+	p.setCookie(w, p.sessions.start(token, p.now()), int(sessionFor.Seconds()))
+	p.Log.Info("somebody logged in at the page", "who", token.Name, "from", r.RemoteAddr)
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+func (p *Page) logout(w http.ResponseWriter, r *http.Request, v *visitor) {
+	p.sessions.end(v.session)
+	p.setCookie(w, "", -1)
+	http.Redirect(w, r, "/page/login", http.StatusSeeOther)
+}

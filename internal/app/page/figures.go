@@ -1,0 +1,164 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/status"
+)
+
+const (
+	readEvery  = 5 * time.Second  // the least time between two reads, however many look
+	readWithin = 10 * time.Second // for one read
+	patience   = 2 * time.Second  // a browser waits so long for newer figures
+	oldAfter   = 2 * readEvery    // when figures are not shown without a try to get newer ones
+)
+
+// Depths tells how many messages lie in the queues of each exchange that is served, by their state: waiting
+// or parked.
+type Depths func(ctx context.Context, tell func(exchange, state string, messages int)) error
+
+// An Entry is an exchange that is served.
+type Entry struct {
+	Exchange        string
+	Waiting, Parked int
+}
+
+// A source is read for figures: a [status.Reader].
+type source interface {
+	Read(ctx context.Context) (status.Status, error)
+	Close() error
+}
+
+// Figures keep the last status. They are read again only when somebody looks, over a connection of their own.
+type Figures struct {
+	ctx    context.Context // ends with Close
+	stop   context.CancelFunc
+	open   func(context.Context) (source, error)
+	depths Depths
+	now    func() time.Time
+
+	mu      sync.Mutex
+	last    look
+	began   time.Time     // of the last read
+	reading chan struct{} // closed when the read that is under way ends; nil: there is none
+	done    sync.WaitGroup
+	source  source // for the read that is under way; nil until the broker has answered once
+}
+
+// A look is what is known.
+type look struct {
+	status.Status
+	Entries []Entry // by name
+	Known   bool    // there was an answer
+	Err     error   // of the last read, if it failed: Status is older then
+	Old     bool    // there is no answer although somebody looks
+}
+
+// NewFigures reads those of a configuration, until Close.
+func NewFigures(cfg backend.Config, depths Depths) *Figures {
+	cfg.Observer, cfg.Logger = delayer.Observer{}, slog.New(slog.DiscardHandler) // the connection is of no interest
+	return newFigures(func(ctx context.Context) (source, error) { return status.Open(ctx, status.Config{Backend: cfg}) }, depths, time.Now)
+}
+
+func newFigures(open func(context.Context) (source, error), depths Depths, now func() time.Time) *Figures {
+	f := &Figures{open: open, depths: depths, now: now}
+	f.ctx, f.stop = context.WithCancel(context.Background())
+	return f
+}
+
+// Close ends what is under way, and the connection.
+func (f *Figures) Close() {
+	f.stop()
+	f.done.Wait()
+	if f.source != nil {
+		_ = f.source.Close() // nothing was written
+	}
+}
+
+// look returns what is known, and has it read again if that is some seconds ago. It waits a little for that
+// if what is known is old.
+func (f *Figures) look(ctx context.Context) look {
+	f.mu.Lock()
+	now := f.now()
+	if f.reading == nil && now.Sub(f.began) >= readEvery && f.ctx.Err() == nil {
+		f.began, f.reading = now, make(chan struct{})
+		f.done.Go(f.read)
+	}
+	reading, last := f.reading, f.last
+	f.mu.Unlock()
+	if reading == nil || last.Known && now.Sub(last.Time) < oldAfter {
+		return last.at(now)
+	}
+	select {
+	case <-reading:
+	case <-ctx.Done():
+	case <-time.After(patience):
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last.at(now)
+}
+
+func (l look) at(now time.Time) look {
+	l.Old = l.Err != nil || l.Known && now.Sub(l.Time) > 3*readEvery
+	return l
+}
+
+func (f *Figures) read() {
+	ctx, cancel := context.WithTimeout(f.ctx, readWithin)
+	defer cancel()
+	found, err := f.ask(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		f.last = found
+	}
+	f.last.Err = err
+	close(f.reading)
+	f.reading = nil
+}
+
+func (f *Figures) ask(ctx context.Context) (found look, err error) {
+	if f.source == nil {
+		if f.source, err = f.open(ctx); err != nil {
+			f.source = nil
+			return found, err
+		}
+	}
+	if found.Status, err = f.source.Read(ctx); err != nil {
+		return found, err
+	}
+	entries := map[string]*Entry{}
+	err = f.depths(ctx, func(exchange, state string, messages int) {
+		if entries[exchange] == nil {
+			entries[exchange] = &Entry{Exchange: exchange}
+		}
+		if state == "parked" {
+			entries[exchange].Parked = messages
+		} else {
+			entries[exchange].Waiting = messages
+		}
+	})
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		found.Entries = append(found.Entries, *entries[name])
+	}
+	found.Known = true
+	return found, err
+}
+
+// Why says for people what the error is.
+func (l look) Why() string {
+	if l.Err == nil || errors.Is(l.Err, context.DeadlineExceeded) {
+		return "It did not answer in time."
+	}
+	return strings.TrimPrefix(l.Err.Error(), "delayer: ")
+}

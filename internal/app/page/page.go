@@ -1,0 +1,134 @@
+// Package page shows in a browser what waits, what was not delivered and who is at work: the page of delayer
+// serve. Whoever has the right may also act.
+//
+// It is made on the server. A script only replaces the figures by newer ones. Nothing is loaded from
+// elsewhere, and what comes from messages and names is text.
+package page
+
+import (
+	"bytes"
+	"crypto/rand"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/tokens"
+)
+
+// Parts are what a page is made of.
+type Parts struct {
+	Figures *Figures
+	Rates   *Rates
+	Tokens  *tokens.File // nil: whoever reaches the page may look, and nobody may act
+	// Encrypted says that browsers come by TLS.
+	Encrypted bool
+	Log       *slog.Logger
+}
+
+// A Page answers browsers.
+type Page struct {
+	Parts
+	mux      *http.ServeMux
+	sessions sessions
+	key      [32]byte // for the tokens of forms
+	foreign  *http.CrossOriginProtection
+	now      func() time.Time
+}
+
+// New makes a page.
+func New(p Parts) *Page {
+	page := &Page{Parts: p, foreign: http.NewCrossOriginProtection(), now: time.Now, mux: http.NewServeMux()}
+	page.routes()
+	_, _ = rand.Read(page.key[:]) // which never fails
+	return page
+}
+
+//go:embed assets
+var files embed.FS
+
+// static are files that need no right.
+var static = map[string]string{"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+// ServeHTTP implements [http.Handler], for / and what is below /page/.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	guard(w.Header())
+	p.mux.ServeHTTP(w, r)
+}
+
+func (p *Page) routes() {
+	for name, kind := range static {
+		text, _ := fs.ReadFile(files, "assets/"+name)
+		p.mux.HandleFunc("GET /page/"+name, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind+"; charset=utf-8")
+			w.Header().Set("Cache-Control", "no-cache")
+			_, _ = w.Write(text)
+		})
+	}
+	p.mux.HandleFunc("GET /{$}", p.with(tokens.View, p.overview))
+	p.mux.HandleFunc("GET /page/login", p.loginForm)
+	p.mux.HandleFunc("POST /page/login", p.login)
+	p.mux.HandleFunc("POST /page/logout", p.with(tokens.View, p.logout))
+	p.mux.HandleFunc("/page/", func(w http.ResponseWriter, r *http.Request) {
+		p.fail(w, p.visitor(r), http.StatusNotFound, "There is no such page.")
+	})
+}
+
+// guard sets what every answer has. Nothing of another site is loaded, and no other site shows the page.
+func guard(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "+
+		"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer a form would be sent without its origin
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// A frame is what every page shows around its content.
+type frame struct {
+	Title   string
+	At      string // the path of the navigation's current page
+	Visitor *visitor
+	Now     time.Time
+	Live    bool // a script may replace the figures
+	Version string
+	Content any
+}
+
+var templates = func() map[string]*template.Template {
+	base := template.Must(template.New("base.gohtml").Funcs(functions).ParseFS(files, "assets/base.gohtml"))
+	all := map[string]*template.Template{}
+	list, _ := fs.Glob(files, "assets/*.gohtml")
+	for _, path := range list {
+		name := strings.TrimSuffix(strings.TrimPrefix(path, "assets/"), ".gohtml")
+		all[name] = template.Must(template.Must(base.Clone()).ParseFS(files, path))
+	}
+	return all
+}()
+
+// show answers with a page.
+func (p *Page) show(w http.ResponseWriter, status int, name string, f frame) {
+	f.Now, f.Version = p.now(), cli.Version()
+	var b bytes.Buffer
+	if err := templates[name].ExecuteTemplate(&b, "base.gohtml", f); err != nil {
+		p.Log.Error("a page cannot be shown", "page", name, "error", err)
+		http.Error(w, "an error of the server; its log says more", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}
+
+// A problem is why something was not done.
+type problem struct{ Text string }
+
+// fail answers that something is not possible.
+func (p *Page) fail(w http.ResponseWriter, v *visitor, status int, format string, args ...any) {
+	p.show(w, status, "problem", frame{Title: http.StatusText(status), Visitor: v, Content: problem{Text: fmt.Sprintf(format, args...)}})
+}

@@ -1,0 +1,325 @@
+package page
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/tokens"
+	"github.com/delayer-go/delayer/status"
+)
+
+// asked is the time of all tests.
+var asked = time.Date(2026, 11, 23, 14, 0, 30, 0, time.UTC)
+
+// evil is in every text that is not the page's own.
+const evil = `<script>alert("1")</script>'"&`
+
+func ptr(n int) *int { return &n }
+
+// sample is a status with something of everything.
+func sample(name string) status.Status {
+	minute := func(n int) time.Time { return asked.Truncate(time.Minute).Add(time.Duration(n) * time.Minute) }
+	return status.Status{
+		Time: asked, Broker: status.Broker{Address: "amqp://rabbit1:5672/" + name, Version: "4.3.6" + name}, Prefix: name, Waiting: ptr(21143),
+		Backends: []status.Backend{
+			{
+				Name: "controller" + name, Configured: true, Waiting: ptr(1143), Controllers: ptr(2), Held: ptr(5),
+				Queues: []status.Queue{{Name: name, Messages: 1143}},
+				Due: []status.Due{
+					{From: minute(-4), To: minute(-3), Messages: 3}, {From: minute(0), To: minute(1), Messages: 100}, {From: minute(1), To: minute(2), Messages: 900},
+					{From: minute(40), To: minute(60), Messages: 110}, {From: minute(8 * 60), To: minute(10 * 60), Messages: 10}, {From: minute(3 * 24 * 60), To: minute(3*24*60 + 720), Messages: 20},
+				},
+				Each: []status.Controller{{Connection: "10.0.0.7:5123 -> 10.0.0.1:5672", User: name, Held: 5}, {Connection: name, User: "control"}},
+			},
+			{
+				Name: "binaryladder" + name, Waiting: ptr(20000),
+				Queues:  []status.Queue{{Name: name, Wait: 1000, Messages: 19000}, {Name: "b", Wait: 750_000, Messages: 1000}},
+				Missing: []string{name},
+			},
+			{Name: "fixedtiers", Controllers: ptr(0)},
+		},
+		Misrouted: &status.Queue{Name: name, Messages: 1}, Unroutable: &status.Queue{Name: name, Messages: 3},
+		Parked:   []status.Queue{{Name: name + ".parked", Messages: 4}},
+		Policies: []string{name}, Unknown: []status.Unknown{{What: name, Why: name}},
+	}
+}
+
+// A reader is a broker that answers what a test says.
+type reader struct {
+	status status.Status
+	err    error
+	reads  int
+}
+
+func (r *reader) Read(context.Context) (status.Status, error) { r.reads++; return r.status, r.err }
+func (r *reader) Close() error                                { return nil }
+
+// A site is a page under test, at a time that the test moves.
+type site struct {
+	*Page
+	*testing.T
+	broker *reader
+	at     time.Time
+	cookie string
+	log    strings.Builder
+}
+
+func newSite(t *testing.T, s status.Status, tokensFile string) *site {
+	t.Helper()
+	w := &site{T: t, broker: &reader{status: s}, at: asked}
+	now := func() time.Time { return w.at }
+	figures := newFigures(func(context.Context) (source, error) { return w.broker, nil }, func(_ context.Context, tell func(string, string, int)) error {
+		tell("orders"+evil, "waiting", 7)
+		tell("orders"+evil, "parked", 8)
+		return nil
+	}, now)
+	t.Cleanup(figures.Close)
+	rates := NewRates()
+	rates.now, rates.watched = now, true
+	p := Parts{Figures: figures, Rates: rates, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
+	if tokensFile != "" {
+		path := filepath.Join(t.TempDir(), "tokens")
+		require.NoError(t, os.WriteFile(path, []byte(tokensFile), 0o600))
+		var err error
+		p.Tokens, err = tokens.Open(path)
+		require.NoError(t, err)
+	}
+	w.Page = New(p)
+	w.now = now
+	return w
+}
+
+// ask sends a request with the cookie of the last login.
+func (w *site) ask(method, path string, form url.Values, heads ...string) *httptest.ResponseRecorder {
+	w.Helper()
+	r := httptest.NewRequest(method, "http://localhost:8080"+path, strings.NewReader(form.Encode()))
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if w.cookie != "" {
+		r.AddCookie(&http.Cookie{Name: w.Page.cookie(), Value: w.cookie})
+	}
+	for i := 0; i+1 < len(heads); i += 2 {
+		r.Header.Set(heads[i], heads[i+1])
+	}
+	answer := httptest.NewRecorder()
+	w.ServeHTTP(answer, r)
+	assert.Contains(w, answer.Header().Get("Content-Security-Policy"), "default-src 'none'")
+	return answer
+}
+
+func (w *site) body(path string) string {
+	w.Helper()
+	answer := w.ask(http.MethodGet, path, nil)
+	require.Equal(w, http.StatusOK, answer.Code, answer.Body)
+	return answer.Body.String()
+}
+
+func hashOf(secret string) string {
+	s := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(s[:])
+}
+
+func twoTokens() string {
+	return "tokens: [{name: alice, sha256: " + hashOf("a") + ", rights: [view, act]}, {name: bob, sha256: " + hashOf("b") +
+		", rights: [view]}, {name: shop, sha256: " + hashOf("s") + ", rights: [cancel]}]"
+}
+
+// login sends the form, and keeps the cookie.
+func (w *site) login(token string) *httptest.ResponseRecorder {
+	w.Helper()
+	answer := w.ask(http.MethodPost, "/page/login", url.Values{"token": {token}}, "Origin", "http://localhost:8080")
+	for _, c := range answer.Result().Cookies() {
+		assert.True(w, c.HttpOnly)
+		assert.Equal(w, http.SameSiteStrictMode, c.SameSite)
+		w.cookie = c.Value
+	}
+	return answer
+}
+
+func TestOverview(t *testing.T) {
+	w := newSite(t, sample("delayer"), "")
+	for range 100 {
+		w.Rates.delivered(delayer.DeliveryEvent{Lateness: 3 * time.Millisecond})
+	}
+	w.at = w.at.Add(time.Minute)
+	text := w.body("/")
+	for _, want := range []string{
+		`<span class="figure">21,143</span>`, "messages, at most", `next hour, by minute`, `<strong>1,110</strong>`, // of which 110 in 20 minutes
+		`14:01: 900`, "leaves its queue within", `<td class="number">19,000</td>`, "3 messages overdue, for 4m 30s",
+		"no controller runs", "2 controllers at work", "10.0.0.7:5123", "policy: delayer", "1 queue missing", "100 messages, by this process", "2.9 ms",
+		"read only", "to be passed on", `datetime="2026-11-23T14:00:30Z"`,
+	} {
+		assert.Contains(t, text, want)
+	}
+	assert.NotContains(t, text, "method=\"post\"", "nobody may do anything")
+	assert.NotContains(t, text, "style=", "the policy forbids it")
+}
+
+// TestOverview_Escapes: what is not ours is text.
+func TestOverview_Escapes(t *testing.T) {
+	text := newSite(t, sample(evil), "").body("/")
+	assert.Equal(t, 1, strings.Count(text, "<script"), "the page's own")
+	assert.Greater(t, strings.Count(text, "&lt;script&gt;alert"), 10)
+}
+
+// TestFigures_Once: however many look, the broker is asked once in some seconds, and its last answer is kept
+// while it is away.
+func TestFigures_Once(t *testing.T) {
+	w := newSite(t, sample("delayer"), "")
+	for range 10 {
+		w.body("/")
+	}
+	assert.Equal(t, 1, w.broker.reads)
+	w.at, w.broker.err = w.at.Add(time.Minute), errors.New("delayer: it is gone")
+	text := w.body("/")
+	assert.Equal(t, 2, w.broker.reads)
+	for _, want := range []string{"The broker does not answer.", "it is gone", "14:00:30 UTC", "21,143", `class="old"`} {
+		assert.Contains(t, text, want)
+	}
+	w.at, w.broker.err = w.at.Add(time.Minute), nil
+	w.broker.status.Time = w.at
+	assert.NotContains(t, w.body("/"), "does not answer")
+	empty := newSite(t, status.Status{}, "")
+	empty.broker.err = context.DeadlineExceeded
+	assert.Contains(t, empty.body("/"), "It did not answer in time.")
+}
+
+func TestAccess(t *testing.T) {
+	w := newSite(t, sample("delayer"), twoTokens())
+	answer := w.ask(http.MethodGet, "/", nil)
+	assert.Equal(t, "/page/login", answer.Header().Get("Location"))
+	assert.Contains(t, w.body("/page/login"), `type="password"`)
+
+	assert.Equal(t, http.StatusUnauthorized, w.login("wrong").Code)
+	assert.Equal(t, http.StatusForbidden, w.login("s").Code, "it has not the right view")
+	assert.Empty(t, w.cookie)
+	answer = w.ask(http.MethodPost, "/page/login", url.Values{"token": {"a"}}, "Sec-Fetch-Site", "cross-site")
+	assert.Equal(t, http.StatusForbidden, answer.Code)
+	assert.Empty(t, answer.Result().Cookies())
+
+	assert.Equal(t, http.StatusSeeOther, w.login("b").Code)
+	assert.Contains(t, w.body("/"), "bob, read only")
+	bobs := w.cookie
+	w.login("a")
+	text := w.body("/")
+	assert.Contains(t, text, "alice")
+	assert.NotEqual(t, bobs, w.cookie)
+	assert.NotContains(t, w.log.String(), "token=")
+
+	form := w.visitor(&http.Request{Header: http.Header{"Cookie": {w.Page.cookie() + "=" + w.cookie}}}).Form
+	for name, heads := range map[string][]string{
+		"another site":      {"Sec-Fetch-Site", "cross-site"},
+		"another origin":    {"Origin", "http://evil.example"},
+		"the wrong token":   {"Sec-Fetch-Site", "same-origin", "wrong", "wrong"},
+		"a sandboxed frame": {"Origin", "null"},
+	} {
+		sent := url.Values{"form": {form}}
+		if len(heads) > 2 {
+			sent = url.Values{"form": {strings.Repeat("0", 64)}}
+		}
+		assert.Equal(t, http.StatusForbidden, w.ask(http.MethodPost, "/page/logout", sent, heads...).Code, name)
+	}
+	w.body("/") // still logged in
+	assert.Equal(t, http.StatusSeeOther, w.ask(http.MethodPost, "/page/logout", url.Values{"form": {form}}, "Sec-Fetch-Site", "same-origin").Code)
+	assert.Equal(t, http.StatusSeeOther, w.ask(http.MethodGet, "/", nil).Code, "the session has ended")
+	assert.Equal(t, http.StatusUnauthorized, w.ask(http.MethodPost, "/page/logout", url.Values{"form": {form}}).Code)
+
+	w.login("a")
+	w.at = w.at.Add(sessionFor + time.Second)
+	assert.Equal(t, http.StatusSeeOther, w.ask(http.MethodGet, "/", nil).Code, "a cookie of yesterday")
+}
+
+// TestAccess_TokenGone: a session ends with its token, and has the rights that the token has now.
+func TestAccess_TokenGone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	write := func(text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }
+	write(twoTokens())
+	file, err := tokens.Open(path)
+	require.NoError(t, err)
+	w := newSite(t, sample("delayer"), "")
+	w.Tokens = file
+	w.login("a")
+	write("tokens: [{name: alice, sha256: " + hashOf("a") + ", rights: [view]}]")
+	_, err = file.Read()
+	require.NoError(t, err)
+	assert.Contains(t, w.body("/"), "alice, read only")
+	write("tokens: [{name: bob, sha256: " + hashOf("b") + ", rights: [view]}]")
+	_, err = file.Read()
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusSeeOther, w.ask(http.MethodGet, "/", nil).Code)
+}
+
+func TestSessions_Bounded(t *testing.T) {
+	var s sessions
+	first := s.start(&tokens.Token{}, asked)
+	for i := range mostSessions {
+		s.start(&tokens.Token{}, asked.Add(time.Duration(i+1)*time.Second))
+	}
+	assert.Len(t, s.all, mostSessions)
+	assert.Nil(t, s.find(first, asked), "the oldest has ended")
+	assert.NotNil(t, s.find(s.start(&tokens.Token{}, asked), asked))
+}
+
+func TestDuePanels_Empty(t *testing.T) {
+	for _, p := range duePanels(nil, asked) {
+		assert.Equal(t, "0", p.Sum)
+		assert.Empty(t, p.Bars)
+		assert.Len(t, p.Ticks, 5)
+	}
+}
+
+// TestDuePanels_About: of a slot that reaches beyond a picture only a share is in it.
+func TestDuePanels_About(t *testing.T) {
+	list := duePanels([]status.Due{{From: asked.Add(30 * time.Minute), To: asked.Add(90 * time.Minute), Messages: 60}, {From: asked.Add(-time.Hour), To: asked, Messages: 9}}, asked)
+	assert.Equal(t, "about 30", list[0].Sum)
+	assert.Equal(t, "60", list[1].Sum)
+	assert.Equal(t, "60", list[2].Sum)
+}
+
+func TestRates(t *testing.T) {
+	at := asked
+	r := NewRates()
+	r.now = func() time.Time { return at }
+	for i := range 1000 {
+		r.delivered(delayer.DeliveryEvent{Lateness: time.Duration(i) * time.Millisecond})
+		r.delivered(delayer.DeliveryEvent{Err: errors.New("refused")})
+	}
+	r.delivered(delayer.DeliveryEvent{Lateness: -time.Second}) // clocks may differ
+	assert.Zero(t, r.hour().N, "the minute is not over")
+	at = at.Add(time.Minute)
+	h := r.hour()
+	assert.Equal(t, 1001, h.N)
+	assert.InEpsilon(t, 500*time.Millisecond, h.P50, 0.1)
+	assert.InEpsilon(t, 990*time.Millisecond, h.P99, 0.1)
+	assert.InDelta(t, 1001.0/60, h.Now, 1e-9)
+	at = at.Add(time.Minute)
+	assert.Zero(t, r.hour().Now)
+	at = at.Add(time.Hour)
+	assert.Zero(t, r.hour().N)
+}
+
+func TestNumbers(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1234: "-1,234", -123: "-123"} {
+		assert.Equal(t, want, number(n))
+	}
+	assert.Equal(t, "0.25", perSecond(0.25))
+	assert.Equal(t, "2", perSecond(2))
+	assert.Equal(t, "1,200", perSecond(1200.3))
+	assert.Equal(t, "1m30s", brief(90*time.Second))
+}

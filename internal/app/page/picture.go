@@ -1,0 +1,234 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/status"
+)
+
+// A panel is a picture of a stretch of time in equal bins, each with a bar.
+type panel struct {
+	Title, Sum, Peak string
+	Bars             []bar
+	Ticks            []time.Time // evenly spaced, from the left edge to the right one
+	Layout           string      // of the ticks
+	Rows             []row       // the same in a table
+}
+
+// A bar is in thousandths of the width, and hundredths of the height.
+type bar struct {
+	X, Y, W, H float64
+	Label      string
+}
+
+type row struct{ When, Value string }
+
+// height and width of the picture, before the browser stretches it.
+const wide, high = 1000.0, 100.0
+
+// draw adds a bar for each bin that has something. The highest takes the whole height.
+func (p *panel) draw(values []float64, at func(bin int) string, value func(float64) string) {
+	most := 0.0
+	for _, v := range values {
+		most = max(most, v)
+	}
+	width := wide / float64(len(values))
+	for i, v := range values {
+		if v <= 0 {
+			continue
+		}
+		h := max(v/most*high, 2) // that there is something must be seen
+		p.Bars = append(p.Bars, bar{
+			X: round(float64(i)*width + width*0.1), W: round(width * 0.8), Y: round(high - h), H: round(h),
+			Label: at(i) + ": " + value(v),
+		})
+		p.Rows = append(p.Rows, row{at(i), value(v)})
+	}
+	if most > 0 {
+		p.Peak = value(most)
+	}
+}
+
+func round(x float64) float64 { return math.Round(x*10) / 10 }
+
+func (p *panel) ticks(from time.Time, width time.Duration) {
+	const gaps = 4
+	for i := range gaps + 1 {
+		p.Ticks = append(p.Ticks, from.Add(width*time.Duration(i)/gaps))
+	}
+}
+
+const day = 24 * time.Hour
+
+// duePanels are what is due in the next hour, in the next day, and in all. What is overdue is in none.
+func duePanels(due []status.Due, now time.Time) []panel {
+	last := now
+	for _, d := range due {
+		if d.To.After(last) {
+			last = d.To
+		}
+	}
+	today := now.UTC().Truncate(day)
+	days := max(8, 4*int(math.Ceil(float64(last.Sub(today))/float64(4*day)))) // so that each tick is a day
+	list := []panel{
+		duePanel(due, now, now.UTC().Truncate(time.Minute), time.Minute, 60),
+		duePanel(due, now, now.UTC().Truncate(time.Hour), time.Hour, 24),
+		duePanel(due, now, today, day, days),
+	}
+	for i, text := range []string{"next hour, by minute", "next 24 hours, by hour", fmt.Sprintf("next %d days, by day", days)} {
+		list[i].Title = text
+	}
+	list[2].Layout = "Jan 2"
+	return list
+}
+
+func duePanel(due []status.Due, now, from time.Time, bin time.Duration, bins int) panel {
+	values, sum, about := make([]float64, bins), 0.0, ""
+	for _, d := range due {
+		if !d.To.After(now) {
+			continue
+		}
+		begin := d.From
+		if begin.Before(from) {
+			begin = from
+		}
+		for i := range values {
+			at := from.Add(time.Duration(i) * bin)
+			share := overlap(begin, d.To, at, at.Add(bin))
+			values[i] += share * float64(d.Messages)
+			sum += share * float64(d.Messages)
+		}
+		if end := from.Add(time.Duration(bins) * bin); begin.Before(end) && d.To.After(end) {
+			about = "about "
+		}
+	}
+	p := panel{Sum: about + number(int(math.Round(sum))), Layout: "15:04"}
+	p.ticks(from, bin*time.Duration(bins))
+	p.draw(values, func(i int) string {
+		at := from.Add(time.Duration(i) * bin)
+		switch bin {
+		case day:
+			return at.Format("Mon 2 Jan")
+		case time.Hour:
+			return at.Format("Mon 15:04")
+		}
+		return at.Format("15:04")
+	}, func(v float64) string {
+		if v < 1 {
+			return "fewer than 1"
+		}
+		return number(int(math.Round(v)))
+	})
+	return p
+}
+
+// overlap is how much of one stretch is in another.
+func overlap(from, to, in, until time.Time) float64 {
+	begin, end := from, to
+	if begin.Before(in) {
+		begin = in
+	}
+	if end.After(until) {
+		end = until
+	}
+	if !end.After(begin) || !to.After(from) {
+		return 0
+	}
+	return float64(end.Sub(begin)) / float64(to.Sub(from))
+}
+
+// A rough row is of a backend whose queues tell only how long a message stays in them.
+type rough struct {
+	Within   string
+	Messages int
+	Share    int // of the fullest, in thousandths
+}
+
+// roughly groups queues by how long a message stays in them.
+func roughly(queues []status.Queue) (rows []rough) {
+	limits := []struct {
+		most time.Duration
+		name string
+	}{{time.Second, "up to 1 s"}, {time.Minute, "up to 1 min"}, {time.Hour, "up to 1 h"}, {day, "up to 1 day"}, {math.MaxInt64, "longer"}}
+	most := 0
+	for i, limit := range limits {
+		rows = append(rows, rough{Within: limit.name})
+		for _, q := range queues {
+			wait := time.Duration(q.Wait) * time.Millisecond
+			if q.Wait > 0 && wait <= limit.most && (i == 0 || wait > limits[i-1].most) {
+				rows[i].Messages += q.Messages
+			}
+		}
+		most = max(most, rows[i].Messages)
+	}
+	for i := range rows {
+		rows[i].Share = rows[i].Messages * 1000 / max(most, 1)
+		if rows[i].Messages > 0 {
+			rows[i].Share = max(rows[i].Share, 4)
+		}
+	}
+	return rows
+}
+
+// ratePanels are what was delivered a second in each minute, and how late.
+func ratePanels(h hour) []panel {
+	rates, late := make([]float64, len(h.Each)), make([]float64, len(h.Each))
+	for i := range h.Each {
+		m := &h.Each[i]
+		rates[i] = float64(m.n) / 60
+		if m.n > 0 {
+			late[i] = float64(m.late.quantile(0.99, m.n))
+		}
+	}
+	at := func(i int) string { return h.From.Add(time.Duration(i) * time.Minute).Format("15:04") }
+	list := []panel{{Title: "delivered a second, by minute", Layout: "15:04"}, {Title: "p99 late, by minute", Layout: "15:04"}}
+	list[0].draw(rates, at, perSecond)
+	list[1].draw(late, at, func(v float64) string { return brief(time.Duration(v)) })
+	for i := range list {
+		list[i].ticks(h.From, time.Hour)
+	}
+	return list
+}
+
+// number has a comma between thousands.
+func number(n int) string {
+	digits := strconv.Itoa(n)
+	var b strings.Builder
+	for i, c := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
+			b.WriteByte(',')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// perSecond is a rate.
+func perSecond(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v < 10:
+		return cmp.Or(strings.TrimRight(strings.TrimRight(strconv.FormatFloat(v, 'f', 2, 64), "0"), "."), "0")
+	}
+	return number(int(math.Round(v)))
+}
+
+// brief is a duration with two or three digits and one unit.
+func brief(d time.Duration) string {
+	switch {
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return cli.Short(d.Round(time.Second))
+}

@@ -1,0 +1,77 @@
+// Package remarks says in sentences what is wrong with a status, and what mends it: for delayer status, and
+// for the page of delayer serve. It is pure.
+package remarks
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/status"
+)
+
+// A Remark is a sentence for people.
+type Remark struct {
+	Text  string
+	Wrong bool // somebody must do something
+}
+
+// NoController is what to say where messages need a controller and none is at work.
+const NoController = "no controller runs: messages wait until one does (delayer serve)"
+
+// Of returns what there is to say of a status, beside its numbers.
+func Of(s status.Status) (list []Remark) {
+	say := func(format string, args ...any) { list = append(list, Remark{Text: fmt.Sprintf(format, args...)}) }
+	alarm := func(format string, args ...any) { list = append(list, Remark{fmt.Sprintf(format, args...), true}) }
+	if s.Unroutable != nil && s.Unroutable.Messages > 0 {
+		say("unroutable messages: see which and why with delayer messages list, send them with delayer messages retry")
+	}
+	for _, q := range s.Parked {
+		if q.Messages > 0 {
+			say("parked messages: see which and why with delayer messages list %s", cli.Shown(q.Name))
+		}
+	}
+	if s.Misrouted != nil && s.Misrouted.Consumers == 0 && s.Misrouted.Messages > 0 {
+		alarm("no Delayer sends misrouted messages on: start one, or send those that are due with delayer messages retry")
+	}
+	for _, one := range s.Backends {
+		if len(one.Missing) > 0 {
+			alarm("%s: %s missing, %s first: is this the configuration of the Delayers? (delayer topology verify)",
+				one.Name, cli.Count(len(one.Missing), "queue"), cli.Shown(one.Missing[0]))
+		}
+	}
+	const most = 3 // one policy may harm every queue
+	for _, p := range s.Policies[:min(most, len(s.Policies))] {
+		alarm("policy: %s", p)
+	}
+	if more := len(s.Policies) - most; more > 0 {
+		alarm("policies: and %d more, see delayer topology verify", more)
+	}
+	if len(s.Policies) > 0 {
+		alarm("policies: %s", objects.PolicyRemedy(s.Prefix))
+	}
+	if s.Policies != nil && len(s.Policies) == 0 {
+		say("policies: none does harm")
+	}
+	for _, text := range Unknowns(s) {
+		say("%s", text)
+	}
+	return list
+}
+
+// Unknowns has a sentence for each reason why something is not known.
+func Unknowns(s status.Status) (list []string) {
+	var reasons []string
+	what := map[string][]string{}
+	for _, u := range s.Unknown {
+		if what[u.Why] == nil {
+			reasons = append(reasons, u.Why)
+		}
+		what[u.Why] = append(what[u.Why], u.What)
+	}
+	for _, why := range reasons {
+		list = append(list, "not known: "+strings.Join(what[why], ", ")+": "+why)
+	}
+	return list
+}
