@@ -103,9 +103,12 @@ serve:
 	assert.Equal(t, "unroutable", answer["kind"], "nothing is bound for the key")
 
 	status, answer = c.ask(http.MethodPost, "/v1/messages/batch",
-		fmt.Sprintf(`{"messages": [%s, %s, {"key": "%s-nowhere"}]}`, message("0s", "a"), message("100ms", "b"), prefix))
+		fmt.Sprintf(`{"messages": [%s, %s, {"key": "%s-nowhere"}, %s]}`, message("0s", "a"), message("100ms", "b"), prefix, message("10s", "never")))
 	require.Equal(t, http.StatusMultiStatus, status, answer)
-	require.Len(t, answer["results"], 3)
+	results := answer["results"].([]any)
+	require.Len(t, results, 4)
+	status, _ = c.ask(http.MethodDelete, "/v1/messages/"+results[3].(map[string]any)["ticket"].(string), "")
+	require.Equal(t, http.StatusNoContent, status, "one of a batch can be cancelled")
 	for _, want := range []string{"a", "b"} {
 		require.Equal(t, want, string(next().Body))
 	}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -129,6 +130,7 @@ type Result struct {
 	Status  int        `json:"status" doc:"201, or the status of the problem"`
 	ID      string     `json:"id,omitempty"`
 	Due     *time.Time `json:"due,omitempty"`
+	Ticket  string     `json:"ticket,omitempty"`
 	Problem *Problem   `json:"problem,omitempty"`
 }
 
@@ -152,13 +154,18 @@ func (a *API) publish(ctx context.Context, in *Posted) (*AcceptedAnswer, error) 
 	defer cancel()
 	ticket, err := a.send(ctx, &m)
 	if err != nil {
-		problem := a.problem(err)
-		if !problem.SafeToRetry {
-			problem.ID, problem.Ticket = m.Publishing.MessageId, string(ticket)
-		}
-		return nil, problem
+		return nil, a.unsent(err, &m, ticket)
 	}
 	return &AcceptedAnswer{Accepted{ID: m.Publishing.MessageId, Due: due(now, m.Delay), Ticket: string(ticket)}}, nil
+}
+
+// unsent is what clients are told of a message that was not confirmed.
+func (a *API) unsent(err error, m *delayer.Message, ticket delayer.Ticket) *Problem {
+	problem := a.problem(err)
+	if !problem.SafeToRetry {
+		problem.ID, problem.Ticket = m.Publishing.MessageId, string(ticket)
+	}
+	return problem
 }
 
 // problem is what clients are told of an error of the Delayer.
@@ -172,10 +179,49 @@ func (a *API) problem(err error) *Problem {
 
 // send asks for a ticket where one would be of use.
 func (a *API) send(ctx context.Context, m *delayer.Message) (delayer.Ticket, error) {
-	if before := a.Delayer.Limits().CancelBefore; before > 0 && m.Delay > before {
+	if cancellable(a.Delayer.Limits(), m) {
 		return a.Delayer.Schedule(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
 	}
 	return "", a.Delayer.Publish(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
+}
+
+// cancellable reports whether there is time to cancel a message.
+func cancellable(l delayer.Limits, m *delayer.Message) bool {
+	return l.CancelBefore > 0 && m.Delay > l.CancelBefore
+}
+
+// scheduledAtOnce is how many messages of a batch are on their way with a ticket: each waits for its confirm.
+const scheduledAtOnce = 32
+
+// sendAll does what send does for each message, and returns a ticket and an error for each. Where messages
+// with the same delay keep their order, each waits for the confirm of the one before it.
+func (a *API) sendAll(ctx context.Context, messages []delayer.Message) ([]delayer.Ticket, []error) {
+	limits, tickets, errs := a.Delayer.Limits(), make([]delayer.Ticket, len(messages)), make([]error, len(messages))
+	atOnce := scheduledAtOnce
+	if limits.Ordered {
+		atOnce = 1
+	}
+	room := make(chan struct{}, atOnce)
+	var others []delayer.Message
+	var at []int
+	var scheduling sync.WaitGroup
+	for i := range messages {
+		m := &messages[i]
+		if !cancellable(limits, m) {
+			others, at = append(others, *m), append(at, i)
+			continue
+		}
+		room <- struct{}{}
+		scheduling.Go(func() {
+			tickets[i], errs[i] = a.Delayer.Schedule(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
+			<-room
+		})
+	}
+	for i, err := range a.Delayer.PublishBatch(ctx, others) {
+		errs[at[i]] = err
+	}
+	scheduling.Wait()
+	return tickets, errs
 }
 
 func due(now time.Time, delay time.Duration) time.Time {

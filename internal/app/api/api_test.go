@@ -252,8 +252,8 @@ func TestBatch(t *testing.T) {
 	r := newRig(t, nil)
 	r.FailNext(nil, delayer.ErrUnroutable, delayer.ErrUnknown)
 	w := r.ask(http.MethodPost, "/v1/messages/batch", `{"messages": [
-		{"key": "a", "delay": "1h"}, {"key": "b"}, {"key": "c", "delay": "1s", "due": "2027-01-01T00:00:00Z"}, {"key": "d"},
-		{"key": "delayer.unroutable"}, {"key": "e", "properties": {"message_id": "key.5"}}, {"key": "f", "properties": {"message_id": "mine"}}]}`,
+		{"key": "a", "delay": "1h"}, {"key": "b", "delay": "1h"}, {"key": "c", "delay": "1s", "due": "2027-01-01T00:00:00Z"},
+		{"key": "d", "delay": "1h"}, {"key": "delayer.unroutable"}, {"key": "e", "delay": "1h", "properties": {"message_id": "key.5"}}, {"key": "f", "properties": {"message_id": "mine"}}]}`,
 		"Idempotency-Key", "key")
 	require.Equal(t, http.StatusMultiStatus, w.Code, w.Body.String())
 	results := read[struct{ Results []Result }](t, w).Results
@@ -271,11 +271,16 @@ func TestBatch(t *testing.T) {
 	assert.Equal(t, []string{"key.0", "unroutable", "invalid", "unknown", "forbidden", "key.5", "invalid"}, seen)
 	assert.Equal(t, "key.3", results[3].Problem.ID)
 	assert.False(t, results[3].Problem.SafeToRetry)
+	assert.NotEmpty(t, results[3].Problem.Ticket, "it may be stored, and can be cancelled")
 
 	batch := func(body string) *httptest.ResponseRecorder {
 		return r.ask(http.MethodPost, "/v1/messages/batch", body)
 	}
-	assert.Equal(t, http.StatusCreated, batch(`{"messages": [{"key": "a"}, {"key": "b"}]}`).Code)
+	w = batch(`{"messages": [{"key": "a"}, {"key": "b", "delay": "1h"}, {"key": "c", "delay": "1s"}]}`)
+	assert.Equal(t, http.StatusCreated, w.Code)
+	results = read[struct{ Results []Result }](t, w).Results
+	assert.Empty(t, results[0].Ticket+results[2].Ticket, "there is no time to cancel them")
+	assert.Equal(t, http.StatusNoContent, r.ask(http.MethodDelete, "/v1/messages/"+results[1].Ticket, "").Code)
 	r.FailNext(delayer.ErrNotSent, delayer.ErrNotSent)
 	w = batch(`{"messages": [{"key": "a"}, {"key": "b"}]}`)
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
@@ -287,6 +292,48 @@ func TestBatch(t *testing.T) {
 	many := strings.Repeat(`{"key": "q"},`, mostMessages) + `{"key": "q"}`
 	r.refused(batch(`{"messages": [`+many+`]}`), 422, "invalid", "more than 1000")
 	assert.Len(t, r.Published(), before, "nothing is published of a batch that is not understood")
+}
+
+// TestBatch_Order: where messages with the same delay keep their order, those of a batch do too. Where they do
+// not, none waits for another.
+func TestBatch_Order(t *testing.T) {
+	const many = 2 * scheduledAtOnce
+	body := `{"messages": [{"key": "0", "delay": "1h"}`
+	for i := 1; i < many; i++ {
+		body += fmt.Sprintf(`, {"key": "%d", "delay": "1h"}`, i)
+	}
+	r := newRig(t, nil)
+	require.Equal(t, http.StatusCreated, r.ask(http.MethodPost, "/v1/messages/batch", body+"]}").Code)
+	for i, m := range r.Published() {
+		require.Equal(t, fmt.Sprint(i), m.Key)
+	}
+
+	r = newRig(t, nil, delayer.Limits{Max: 24 * time.Hour, CancelBefore: time.Second})
+	b := together{r.Delayer, make(chan struct{}, scheduledAtOnce), make(chan struct{})}
+	r.api = apiOf(t, nil, Parts{Delayer: b})
+	answered := make(chan *httptest.ResponseRecorder, 1)
+	go func() { answered <- r.ask(http.MethodPost, "/v1/messages/batch", body+"]}") }()
+	for range scheduledAtOnce {
+		<-b.began
+	}
+	close(b.let)
+	require.Equal(t, http.StatusCreated, (<-answered).Code)
+	require.Len(t, r.Published(), many)
+}
+
+// together keeps messages until it lets them go.
+type together struct {
+	*delayertest.Delayer
+	began, let chan struct{}
+}
+
+func (b together) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
+	select {
+	case b.began <- struct{}{}:
+	case <-b.let:
+	}
+	<-b.let
+	return b.Delayer.Schedule(ctx, exchange, key, delay, msg)
 }
 
 func TestCancelAndPostpone(t *testing.T) {

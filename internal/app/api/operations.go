@@ -81,18 +81,15 @@ func (a *API) publishBatch(ctx context.Context, in *PostedBatch) (*BatchAnswer, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
-	for i, err := range a.Delayer.PublishBatch(ctx, sent) {
-		m, r := sent[i], &results[at[i]]
-		if err == nil {
-			t := due(now, m.Delay)
-			*r = Result{Status: http.StatusCreated, ID: m.Publishing.MessageId, Due: &t}
+	tickets, errs := a.sendAll(ctx, sent)
+	for i, err := range errs {
+		m, r := &sent[i], &results[at[i]]
+		if err != nil {
+			r.fail(a.unsent(err, m, tickets[i]))
 			continue
 		}
-		problem := a.problem(err)
-		if !problem.SafeToRetry {
-			problem.ID = m.Publishing.MessageId
-		}
-		r.fail(problem)
+		t := due(now, m.Delay)
+		*r = Result{Status: http.StatusCreated, ID: m.Publishing.MessageId, Due: &t, Ticket: string(tickets[i])}
 	}
 	return answerTo(results), nil
 }
