@@ -158,6 +158,13 @@ serve:
 	status, _, stderr := command(t.Context(), t, "serve", "--config", elsewhere)
 	assert.Equal(t, exitFailed, status)
 	assert.Contains(t, stderr, "serve.entry.topic\": conflicts with what the broker holds")
+	circle := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\nbinaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}\n"+
+		"serve: {exchanges: [{name: fanout.delivery, to: fanout}]}\n", url, prefix))
+	status, _, stderr = command(t.Context(), t, "serve", "--config", circle)
+	assert.Equal(t, exitFailed, status)
+	assert.Contains(t, stderr, `to: "fanout" is an entry itself`)
+	publish("fanout", "still served", nil)
+	require.Equal(t, "still served", next("fanout").MessageId)
 	require.Equal(t, exitOK, s.stop())
 }
 

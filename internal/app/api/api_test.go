@@ -433,6 +433,7 @@ func TestPaths(t *testing.T) {
 	for _, path := range []string{"/", "/v1", "/v1/messages/", "/v1/messages/a/b", "/docs", "/schemas/Message.json", "/%00"} {
 		r.refused(r.ask(http.MethodGet, path, ""), 404, "no_such_path", "")
 	}
+	r.refused(r.ask(http.MethodDelete, "/v1/messages/%00%2f..", ""), 404, "ticket", "")
 	w := r.ask(http.MethodPut, "/v1/messages", "")
 	r.refused(w, 405, "no_such_method", "POST")
 	assert.Equal(t, "POST", w.Header().Get("Allow"))
@@ -573,6 +574,15 @@ func FuzzPublish(f *testing.F) {
 	f.Add(`{"exchange": "e", "key": "k", "delay": "1h", "text": "x", "headers": {"a": [1, {"b": 1.5}]}, "properties": {"priority": 1}}`, false)
 	f.Add(`{"messages": [{"key": "q", "json": {"a": null}}, {"key": "q", "base64": "/w=="}]}`, true)
 	f.Add(`{"key": "q", "due": "2027-01-31T18:00:00Z", "headers": {"CC": ["a"]}}`, false)
+	for _, body := range []string{
+		``, `null`, `[]`, `{`, `{"key": "q"} {`, `{"key": "q", "key": "r"}`, "{\"key\": \"\xff\"}", `{"key": "\ud800"}`, `{"key": "q", "headers": {"": 1e400}}`,
+		`{"key": "q", "headers": {"a": ` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}}`, `{"key": "q", "delay": "9223372036854775807ns"}`,
+		`{"key": "q", "delay": "-1s"}`, `{"key": "q", "due": "9999-12-31T23:59:59Z"}`, `{"key": "q", "headers": {"x-death": [{"count": 1}], "x-delayer": 5, "x-delay": 5}}`,
+		`{"key": "q", "properties": {"timestamp": "0000-01-01T00:00:00Z", "message_id": "` + strings.Repeat("x", 256) + `"}}`,
+	} {
+		f.Add(body, false)
+		f.Add(`{"messages": [`+body+`]}`, true)
+	}
 	f.Fuzz(func(t *testing.T, body string, batch bool) {
 		r := newRig(t, nil)
 		path := "/v1/messages"

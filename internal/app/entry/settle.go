@@ -57,7 +57,7 @@ func (f *forwarder) settle(stop, alive context.Context, l letter, written func()
 		if !errors.Is(err, delayer.ErrNotSent) {
 			written() // its place is lost: others need not wait
 		}
-		if l.action == park && errors.Is(err, errNoCopy) {
+		if l.action == park && (errors.Is(err, errNoCopy) || errors.Is(err, delayer.ErrInvalid)) { // such as a body above the broker's limit
 			f.reject(l)
 			return
 		}

@@ -251,6 +251,19 @@ func TestForwarder_TooLarge(t *testing.T) {
 	})
 }
 
+// TestForwarder_CannotBeParked: the broker moves what it does not take from us, as a body above a limit that
+// was lowered.
+func TestForwarder_CannotBeParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScripted()
+		s.answer = func(string, broker.Publishing, time.Duration) error { return fail(delayer.ErrInvalid) }
+		stop := s.run(s.message(1, nil), s.message(2, int32(5000)), s.message(3, "soon"))
+		synctest.Wait()
+		assert.Subset(t, s.seen(), []string{"reject 1", "reject 2", "reject 3"})
+		stop()
+	})
+}
+
 // TestForwarder_Drains: what is under way when the entry stops has ten seconds; the rest goes back.
 func TestForwarder_Drains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
