@@ -31,8 +31,7 @@ type Options struct {
 	Observer delayer.Observer // is told of the connection's states
 
 	// AnyHeaders lets a connection read messages whose headers exceed the frame size, or that
-	// amqp091-go cannot read: those get [UnreadableHeader]. It has no effect with TLS. Such a connection
-	// must not publish.
+	// amqp091-go cannot read: those get [UnreadableHeader]. Such a connection must not publish.
 	AnyHeaders bool
 
 	// Gate stops the connection from being read; nil: it is always read.
@@ -104,7 +103,7 @@ func parseURL(raw string) (amqp091.URI, error) {
 	if !found {
 		return amqp091.URI{}, badURL("no scheme", form)
 	}
-	if scheme != "amqp" && scheme != "amqps" {
+	if scheme != unencrypted && scheme != encrypted {
 		return amqp091.URI{}, badURL(fmt.Sprintf("scheme %.20q is not AMQP", scheme), form)
 	}
 	uri, err := amqp091.ParseURI(raw)
@@ -145,7 +144,7 @@ func WantTLS(list string) error {
 		return err
 	}
 	for _, a := range all {
-		if a.uri.Scheme != "amqps" {
+		if a.uri.Scheme != encrypted {
 			return badURL(fmt.Sprintf("%v is not encrypted, but TLS files are given", a), "write amqps://, or leave out tls")
 		}
 		if a.uri.CACertFile != "" || a.uri.CertFile != "" || a.uri.KeyFile != "" || a.uri.ServerName != "" {

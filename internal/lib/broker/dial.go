@@ -6,10 +6,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
+
+// The schemes of addresses.
+const unencrypted, encrypted = "amqp", "amqps"
 
 // dialTimeout is for TCP, TLS and the AMQP handshake together.
 const dialTimeout = 30 * time.Second
@@ -68,33 +73,28 @@ func connectionName(use string, host func() (string, error)) string {
 func dial(ctx context.Context, to address, opts Options, deadline time.Time) (connState, error) {
 	// amqp091-go takes no context: closing the socket ends the handshake.
 	var socket *wire
-	foreign := opts.AnyHeaders && to.uri.Scheme == "amqp"
 	unhook := func() bool { return true }
 	cfg := amqp091.Config{
-		TLSClientConfig: opts.TLS.Clone(), // amqp091-go writes the address's host name into it
-		Properties:      amqp091.NewConnectionProperties(),
-		Dial: func(network, addr string) (net.Conn, error) {
-			dialed, err := (&net.Dialer{Deadline: deadline}).DialContext(ctx, network, addr)
+		Properties: amqp091.NewConnectionProperties(),
+		Dial: func(network, _ string) (net.Conn, error) {
+			dialed, err := (&net.Dialer{Deadline: deadline}).DialContext(ctx, network, net.JoinHostPort(to.uri.Host, strconv.Itoa(to.uri.Port)))
 			if err != nil {
 				return nil, err
 			}
 			socket = &wire{Conn: dialed}
-			var s net.Conn = socket
-			if foreign {
-				s = newAnyHeaders(s)
-			}
-			if opts.Gate != nil {
-				s = newGated(s, opts.Gate)
-			}
 			unhook = context.AfterFunc(ctx, func() { _ = socket.Close() })
-			return s, s.SetDeadline(deadline)
+			s, err := layers(socket, to, opts, deadline)
+			if err != nil {
+				_ = socket.Close()
+			}
+			return s, err
 		},
 	}
 	cfg.Properties.SetClientConnectionName(connectionName(opts.Name, os.Hostname))
-	if foreign {
+	if opts.AnyHeaders {
 		cfg.FrameSize = largestFrame
 	}
-	conn, err := amqp091.DialConfig(to.raw, cfg)
+	conn, err := amqp091.DialConfig(unencrypted+strings.TrimPrefix(to.raw, to.uri.Scheme), cfg) // it would begin TLS once more
 	unhook()
 	if ctx.Err() != nil {
 		if conn != nil {
@@ -103,4 +103,24 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (co
 		return connState{}, context.Cause(ctx)
 	}
 	return connState{conn: conn, wire: socket}, err
+}
+
+// layers puts on a socket what a connection needs. All of that ends by the deadline.
+func layers(socket net.Conn, to address, opts Options, deadline time.Time) (s net.Conn, err error) {
+	if err := socket.SetDeadline(deadline); err != nil {
+		return nil, err
+	}
+	s = socket
+	if to.uri.Scheme == encrypted {
+		if s, err = secure(s, to.uri, opts.TLS); err != nil {
+			return nil, err
+		}
+	}
+	if opts.AnyHeaders {
+		s = newAnyHeaders(s)
+	}
+	if opts.Gate != nil {
+		s = newGated(s, opts.Gate)
+	}
+	return s, s.SetDeadline(deadline)
 }

@@ -16,7 +16,7 @@ const largestFrame = 64 << 20
 const UnreadableHeader = "x-delayer-unreadable"
 
 // anyHeaders is a connection that can read messages whatever their headers are. The connection must not
-// publish, and it cannot use TLS.
+// publish.
 //
 // RabbitMQ exceeds the negotiated size of frames itself: x-death may make a message's headers larger than a
 // frame, and amqp091-go then closes the connection (501). So we raise the limit in connection.tune and

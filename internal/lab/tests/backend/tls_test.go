@@ -26,6 +26,7 @@ import (
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
 // An authority issues certificates into files.
@@ -156,6 +157,31 @@ func TestTLS(t *testing.T) {
 		cfg.URL, cfg.TLSFiles = elsewhere.String(), good
 		cfg.TLSFiles.ServerName = "rabbit.test"
 		rabbittest.Open(t, cfg)
+	})
+	t.Run("reads any headers", func(t *testing.T) {
+		address := *elsewhere
+		address.RawQuery = url.Values{"cacertfile": {ca.file}, "certfile": {cert}, "keyfile": {key}, "server_name_indication": {"rabbit.test"}}.Encode()
+		conn, err := broker.Dial(within(t), broker.Options{URL: address.String(), Logger: silent, AnyHeaders: true})
+		require.NoError(t, err)
+		defer conn.Close()
+		ch, err := conn.Channel(within(t))
+		require.NoError(t, err)
+		in := consume(t, ch, "any")
+		deep := any("bottom")
+		for range 40 {
+			deep = []any{deep}
+		}
+		writing, err := broker.Dial(within(t), broker.Options{URL: address.String(), Logger: silent})
+		require.NoError(t, err)
+		defer writing.Close()
+		out, err := writing.Channel(within(t))
+		require.NoError(t, err)
+		for _, headers := range []amqp091.Table{{"deep": deep}, {"wide": make([]any, 9000)}, {"plain": "readable"}} {
+			require.NoError(t, out.Publish("", "any", true, false, amqp091.Publishing{Headers: headers}))
+		}
+		require.Contains(t, (<-in).Headers, broker.UnreadableHeader)
+		require.Contains(t, (<-in).Headers, broker.UnreadableHeader)
+		require.Equal(t, amqp091.Table{"plain": "readable"}, (<-in).Headers)
 	})
 }
 
