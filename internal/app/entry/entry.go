@@ -117,8 +117,9 @@ func (r *Runner) forwarder(s Spec, all []Spec) *forwarder {
 			impersonate: r.allowed, trust: s.TrustTimestamps, keep: s.KeepXDelay, turns: turns(conn),
 		},
 		exchange: s.Name, delayer: r.cfg.Delayer, direct: r.publisher.PublishDirect, log: r.log.With("exchange", s.Name),
-		declare: func(ctx context.Context) error { return r.declare(ctx, s) },
-		frame:   func() int { size, _, _ := conn.Server(); return size },
+		declare:  func(ctx context.Context) error { return r.declare(ctx, s) },
+		prefetch: r.cfg.Prefetch,
+		frame:    func() int { size, _, _ := conn.Server(); return size },
 		passed: func(action string, took time.Duration) {
 			if r.cfg.Passed != nil {
 				r.cfg.Passed(s.Name, action, took)

@@ -23,6 +23,7 @@ type forwarder struct {
 	delayer  delayer.Delayer
 	direct   func(context.Context, broker.Publishing) error
 	declare  func(context.Context) error // the queues
+	prefetch int                         // how many messages of a queue are under way at a time
 	frame    func() int                  // the negotiated frame size; 0: unknown
 	passed   func(action string, took time.Duration)
 	log      *slog.Logger
@@ -192,8 +193,10 @@ func (f *forwarder) serve(stop, alive context.Context, queue string, messages <-
 	alive, abandon := context.WithCancel(alive)
 	defer abandon()
 	defer context.AfterFunc(stop, func() { time.AfterFunc(drainTimeout, abandon) })()
+	acks, ended, acknowledged := newGatherer(f.prefetch), make(chan struct{}), make(chan struct{})
+	go func() { defer close(acknowledged); acks.run(ended) }()
 	var running sync.WaitGroup
-	defer running.Wait()
+	defer func() { running.Wait(); close(ended); <-acknowledged }()
 	line := make(chan letter, mostAtOnce)
 	defer close(line)
 	running.Go(func() { f.delay(stop, alive, &running, line) })
@@ -208,6 +211,7 @@ func (f *forwarder) serve(stop, alive context.Context, queue string, messages <-
 				return // not begun: closing the channel gives it back
 			}
 			now := time.Now()
+			acks.begin(&d)
 			l := f.decide(queue, &d, now)
 			l.read = now
 			if l.action == delayed || l.action == tour {

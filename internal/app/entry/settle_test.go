@@ -131,7 +131,7 @@ func TestForwarder_KeepsTheOrderOfWhatGoesStraight(t *testing.T) {
 		s := newScripted()
 		var messages []amqp091.Delivery
 		for i := range 200 {
-			messages = append(messages, s.message(uint64(i), nil))
+			messages = append(messages, s.message(uint64(i+1), nil))
 		}
 		stop := s.run(messages...)
 		synctest.Wait()
