@@ -232,3 +232,25 @@ func TestServe_Configuration(t *testing.T) {
 		assert.Contains(t, stderr, want, text)
 	}
 }
+
+// TestServe_TrustTimestamps: what has waited since the broker got the message counts, by the broker's clock.
+func TestServe_TrustTimestamps(t *testing.T) {
+	t.Parallel()
+	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
+	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\nbinaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}\n"+
+		"serve: {exchanges: [{name: front, to: behind, trust_timestamps: true}]}\n", url, prefix))
+	s := serve(t, "serve", "--config", config)
+	require.Eventually(t, func() bool {
+		return channel(t, url).ExchangeDeclarePassive("behind", "topic", true, false, false, false, nil) == nil
+	}, time.Minute, 20*time.Millisecond)
+	ch := channel(t, url)
+	in := consume(t, ch, "queue")
+	require.NoError(t, ch.QueueBind("queue", "#", "behind", false, nil))
+	received, delay := time.Now().Add(-10*time.Minute), 10*time.Minute+time.Second
+	require.NoError(t, ch.Publish("front", "key", true, false, amqp091.Publishing{
+		Headers: amqp091.Table{"x-delay": delay.Milliseconds(), "timestamp_in_ms": received.UnixMilli()}, // as the broker writes it
+	}))
+	rabbittest.Next(t, in)
+	assert.GreaterOrEqual(t, time.Since(received), delay)
+	require.Equal(t, exitOK, s.stop())
+}

@@ -48,11 +48,12 @@ type rules struct {
 	Names
 	to          Destinations
 	limits      delayer.Limits
-	user        string // of the connection
-	impersonate bool   // this user may publish with the user-id of another
-	trust       bool   // a timestamp is when the message was published
-	keep        bool   // every delayed message comes back, and gets its x-delay header
-	turns       bool   // the plugin of this broker turns the sign of the header
+	user        string                               // of the connection
+	impersonate bool                                 // this user may publish with the user-id of another
+	trust       bool                                 // a timestamp is when the message was published
+	brokers     func() (earliest time.Time, ok bool) // a time that the broker's clock has reached; asked for if trust is set
+	keep        bool                                 // every delayed message comes back, and gets its x-delay header
+	turns       bool                                 // the plugin of this broker turns the sign of the header
 }
 
 // stateHeader is the header of a message on its way back to the entry, with what the header of
@@ -114,17 +115,29 @@ func (r *rules) refuse(l letter, now time.Time, why error) letter {
 	return l
 }
 
-// left is what remains of a delay.
+// left is what remains of a delay. The time that the broker wrote is compared with the broker's clock, and
+// as long as that is not known the delay counts from now. The publisher's is compared with this machine's.
 func (r *rules) left(delay time.Duration, d *amqp091.Delivery, now time.Time) time.Duration {
 	ms, received := xdelay.Integer(d.Headers[receivedHeader])
-	published := d.Timestamp.Add(time.Second) // in whole seconds: it was at most a second after that
 	switch {
-	case !r.trust, !received && d.Timestamp.IsZero():
+	case !r.trust:
 		return delay
 	case received:
-		published = time.UnixMilli(ms).Add(time.Millisecond)
+		earliest, known := r.brokers()
+		if !known {
+			return delay
+		}
+		return rest(delay, time.UnixMilli(ms).Add(time.Millisecond), earliest)
+	case d.Timestamp.IsZero():
+		return delay
 	}
-	return min(max(delay-now.Sub(published), 0), delay)
+	return rest(delay, d.Timestamp.Add(time.Second), now) // in whole seconds: it was at most a second after that
+}
+
+// rest is what remains of a delay at a time, by the clock that says when it began.
+func rest(delay time.Duration, began, now time.Time) time.Duration {
+	waited := max(now.Sub(began), 0) // a clock may be ahead
+	return max(delay-waited, 0)
 }
 
 // receivedHeader is written by the broker where its message interceptor says so: when it got the

@@ -197,6 +197,11 @@ func TestDecide_NeverEarly(t *testing.T) {
 		published := now.Add(-waited)
 		d := incoming(amqp091.Table{"x-delay": delay.Milliseconds()})
 		d.Timestamp = time.Unix(published.Unix(), 0)
+		behind := time.Duration(rapid.Int64Range(-int64(time.Hour), int64(time.Hour)).Draw(t, "behind")) // the broker's clock
+		r.brokers = func() (time.Time, bool) { return now.Add(-behind), true }
+		if rapid.Bool().Draw(t, "received") {
+			d.Headers[receivedHeader] = published.Add(-behind).UnixMilli()
+		}
 		l := r.decide(r.Queue, &d, now)
 		require.False(t, now.Add(l.delay).Before(published.Add(delay)))
 		require.LessOrEqual(t, l.delay, delay)

@@ -56,7 +56,8 @@ type Runner struct {
 	in        *broker.Conn // consumes
 	control   *broker.Control
 	publisher *broker.Publisher
-	allowed   bool // this user may publish with the user-id of another
+	allowed   bool   // this user may publish with the user-id of another
+	clock     *clock // nil: no entry trusts the times of its messages
 	served    []*forwarder
 }
 
@@ -94,9 +95,14 @@ func (r *Runner) open(ctx context.Context) error {
 // Control declares and asks.
 func (r *Runner) Control() *broker.Control { return r.control }
 
-// Add has entries served by Run. What they need is declared. An exchange that is still the plugin's stays
+// Add has entries served by Run, and is called once. What they need is declared. An exchange that is still the plugin's stays
 // as it is, with a warning: nothing is published to its entry before `delayer migrate switch`.
 func (r *Runner) Add(ctx context.Context, specs []Spec) error {
+	if trusting(specs) {
+		if err := r.learnTime(ctx); err != nil {
+			return err
+		}
+	}
 	for _, s := range specs {
 		if err := r.refuseCircle(ctx, s.To); err != nil {
 			return err
@@ -114,7 +120,7 @@ func (r *Runner) forwarder(s Spec, all []Spec) *forwarder {
 	return &forwarder{
 		rules: rules{
 			Names: NamesOf(prefix, s.Name), to: s.destinations(prefix, all), limits: r.cfg.Delayer.Limits(), user: conn.User(),
-			impersonate: r.allowed, trust: s.TrustTimestamps, keep: s.KeepXDelay, turns: turns(conn),
+			impersonate: r.allowed, trust: s.TrustTimestamps, brokers: r.clock.earliest, keep: s.KeepXDelay, turns: turns(conn),
 		},
 		exchange: s.Name, delayer: r.cfg.Delayer, direct: r.publisher.PublishDirect, log: r.log.With("exchange", s.Name),
 		declare:  func(ctx context.Context) error { return r.declare(ctx, s) },
@@ -265,6 +271,7 @@ func (r *Runner) consume(ctx context.Context, f *forwarder, queue string) {
 
 // Close ends the connections. Call it after Run.
 func (r *Runner) Close() {
+	r.clock.close()
 	if r.publisher != nil {
 		r.publisher.Close()
 	}

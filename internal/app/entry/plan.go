@@ -26,7 +26,8 @@ type Spec struct {
 	// of the list * stands for any text.
 	Allow []string `yaml:"allow"`
 	// TrustTimestamps counts a delay from when the broker, or the publisher, says that the message was
-	// published, not from when it is read here. If that clock is behind ours, messages are early.
+	// published, not from when it is read here. What the broker says is compared with the broker's clock. If
+	// the publisher's is behind ours, messages are early.
 	TrustTimestamps bool `yaml:"trust_timestamps"`
 	// KeepXDelay gives consumers the x-delay header that the plugin leaves. Each delayed message then
 	// comes back here when it is due.

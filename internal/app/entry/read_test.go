@@ -71,16 +71,35 @@ func TestDestinations(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestDecide_Received: the broker's time counts if it is trusted, before the publisher's.
+// TestDecide_Received: the time that the broker wrote counts if it is trusted, before the publisher's, and
+// by the broker's clock.
 func TestDecide_Received(t *testing.T) {
-	d := incoming(amqp091.Table{"x-delay": int32(5000), receivedHeader: now.Add(-2 * time.Second).UnixMilli()})
-	d.Timestamp = now.Add(-time.Hour)
-	trusting := clean
-	trusting.trust = true
-	l := trusting.decide(trusting.Queue, &d, now)
-	assert.Equal(t, 3*time.Second+time.Millisecond, l.delay, "it was received up to a millisecond later")
-	l = clean.decide(clean.Queue, &d, now)
-	assert.Equal(t, 5*time.Second, l.delay)
+	const delay, hour = 5 * time.Second, time.Hour
+	const later = time.Millisecond // it was received up to a millisecond later
+	clock := func(at time.Time, known bool) func() (time.Time, bool) {
+		return func() (time.Time, bool) { return at, known }
+	}
+	for name, c := range map[string]struct {
+		trust   bool
+		brokers func() (time.Time, bool)
+		ago     time.Duration // it was received, by our clock
+		want    time.Duration
+	}{
+		"not trusted":                  {false, nil, 2 * time.Second, delay},
+		"the same clock":               {true, clock(now, true), 2 * time.Second, delay - 2*time.Second + later},
+		"the broker's is behind":       {true, clock(now.Add(-hour), true), hour + 2*time.Second, delay - 2*time.Second + later},
+		"the broker's is ahead":        {true, clock(now.Add(hour), true), 2*time.Second - hour, delay - 2*time.Second + later},
+		"the broker's is not known":    {true, clock(time.Time{}, false), hour, delay},
+		"long ago":                     {true, clock(now, true), hour, 0},
+		"in the future":                {true, clock(now, true), -hour, delay},
+		"in a future beyond reckoning": {true, clock(now, true), -math.MaxInt64, delay},
+	} {
+		d := incoming(amqp091.Table{"x-delay": int32(5000), receivedHeader: now.Add(-c.ago).UnixMilli()})
+		d.Timestamp = now.Add(-hour)
+		r := clean
+		r.trust, r.brokers = c.trust, c.brokers
+		assert.Equal(t, c.want, r.decide(r.Queue, &d, now).delay, name)
+	}
 }
 
 func FuzzRead(f *testing.F) {
