@@ -14,15 +14,10 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
-// Names for the bare booleans of amqp091-go.
-const (
-	durable       = true
-	autoDelete    = true
-	exclusive     = true
-	waitForAnswer = false
-)
+const waitForAnswer = false // for the bare boolean of amqp091-go
 
 // accept asks the Delayer for what the first failure will ask for. The ctx has ended, so that nothing
 // is sent. What may pass, such as a lost connection, is no answer.
@@ -94,14 +89,12 @@ func (r *Retrier) refuseStream(ctx context.Context, key, queue string) error {
 func (r *Retrier) declareParked(ctx context.Context) error {
 	_, err := r.control.Queue(ctx, r.cfg.Parked)
 	if notFound(err) {
-		err = r.control.Do(ctx, func(ch *amqp091.Channel) error {
-			_, err := ch.QueueDeclare(r.cfg.Parked, durable, !autoDelete, !exclusive, waitForAnswer, amqp091.Table{
-				"x-queue-type":     "quorum",
-				"x-delivery-limit": objects.NeverGivenUp,
-				"x-overflow":       "reject-publish", // if a policy sets a max-length, keep the oldest messages
-			})
-			return err
-		})
+		parked := topology.Queue{Name: r.cfg.Parked, Args: amqp091.Table{
+			"x-queue-type":     "quorum",
+			"x-delivery-limit": objects.NeverGivenUp,
+			"x-overflow":       "reject-publish", // if a policy sets a max-length, keep the oldest messages
+		}}
+		err = objects.Of(r.control, "").Apply(ctx, topology.Plan{Queues: []topology.Queue{parked}})
 	}
 	return broker.Explain("declare", "", fmt.Sprintf("queue %q", r.cfg.Parked), err)
 }

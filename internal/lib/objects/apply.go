@@ -41,9 +41,34 @@ type Live struct {
 // Of returns the objects of the broker that a control connection leads to. Errors name the backend.
 func Of(control *broker.Control, backend string) Live { return Live{control, backend} }
 
-// Apply declares the objects of p. Existing objects with the same arguments stay as they are. The
-// error names the object. With ErrConflict it also names the actual and the wanted configuration.
-func (l Live) Apply(ctx context.Context, p topology.Plan) error { return l.apply(ctx, p, !look) }
+// Apply declares the objects of p. Existing objects with the same arguments stay as they are. If a
+// quorum queue was missing, Apply settles them: see [Settle]. The error names the object. With
+// ErrConflict it also names the actual and the wanted configuration.
+func (l Live) Apply(ctx context.Context, p topology.Plan) error {
+	queues := quorum(p)
+	settled := len(queues) == 0 || l.has(ctx, queues)
+	if err := l.apply(ctx, p, !look); err != nil || settled {
+		return err
+	}
+	last := queues[len(queues)-1].Name
+	err := l.control.Do(ctx, func(ch *amqp091.Channel) error { return settle(ch, last) })
+	return broker.Explain("declare", l.backend, describe("queue", last), err)
+}
+
+// has reports whether all queues are certainly there. It asks once for all of them.
+func (l Live) has(ctx context.Context, queues []topology.Queue) bool {
+	err := l.control.Do(ctx, func(ch *amqp091.Channel) error {
+		return inOneGo(ch, func() error {
+			for _, q := range queues {
+				if err := lookForQueue(ch, q.Name, !waitForAnswer); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	return err == nil
+}
 
 func (l Live) apply(ctx context.Context, p topology.Plan, look bool) error {
 	err := soon(ctx, func() error {
@@ -103,15 +128,7 @@ func (l *located) Unwrap() error { return l.err }
 // look for each object alone.
 func (l Live) Check(ctx context.Context, p topology.Plan) (missing []string, err error) {
 	err = l.control.Do(ctx, func(ch *amqp091.Channel) error {
-		err := declare(ch, p, look, !waitForAnswer)
-		if err == nil { // answered after all that was sent before
-			const noLimit, noSize, wholeChannel = 0, 0, false
-			err = ch.Qos(noLimit, noSize, wholeChannel)
-		}
-		if err != nil {
-			return errUnequal
-		}
-		return nil
+		return inOneGo(ch, func() error { return declare(ch, p, look, !waitForAnswer) })
 	})
 	if !errors.Is(err, errUnequal) {
 		return nil, broker.Explain("look at", l.backend, "topology", err)
@@ -128,6 +145,19 @@ func (l Live) Check(ctx context.Context, p topology.Plan) (missing []string, err
 
 // errUnequal: the channel or the connection was lost.
 var errUnequal = errors.New("not declared")
+
+// inOneGo sends commands that do not wait for their answers, and returns when the broker has done them.
+func inOneGo(ch *amqp091.Channel, send func() error) error {
+	err := send()
+	if err == nil { // answered after all that was sent before
+		const noLimit, noSize, wholeChannel = 0, 0, false
+		err = ch.Qos(noLimit, noSize, wholeChannel)
+	}
+	if err != nil {
+		return errUnequal
+	}
+	return nil
+}
 
 func declare(ch *amqp091.Channel, p topology.Plan, look, noWait bool) error {
 	for _, x := range p.AllExchanges() {
@@ -159,11 +189,16 @@ func declareExchange(ch *amqp091.Channel, x topology.Exchange, look, noWait bool
 
 func declareQueue(ch *amqp091.Channel, q topology.Queue, look, noWait bool) error {
 	if look {
-		if _, err := ch.QueueDeclarePassive(q.Name, durable, !autoDelete, !exclusive, noWait, nil); err != nil {
+		if err := lookForQueue(ch, q.Name, noWait); err != nil {
 			return err
 		}
 	}
 	_, err := ch.QueueDeclare(q.Name, durable, !autoDelete, !exclusive, noWait, q.Args)
+	return err
+}
+
+func lookForQueue(ch *amqp091.Channel, name string, noWait bool) error {
+	_, err := ch.QueueDeclarePassive(name, durable, !autoDelete, !exclusive, noWait, nil)
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -93,6 +94,9 @@ func (s *store) take(ctx context.Context) (err error) {
 			return err
 		}
 		counts[i] = declared.Messages
+	}
+	if err := objects.Settle(ctx, s.reading, Plan(s.prefix).Queues[len(counts)-1].Name); err != nil {
+		return err
 	}
 	s.leftover, s.refused = counts[0], counts[1]
 	const noSize, wholeChannel = 0, false

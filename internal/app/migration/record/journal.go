@@ -24,6 +24,7 @@ import (
 // else uses: while it is open the lock is held.
 type Journal struct {
 	prefix, exchange string
+	conn             *broker.Conn
 	ch               *amqp091.Channel
 	latest           Record
 	found            bool
@@ -47,7 +48,7 @@ func Open(ctx context.Context, conn *broker.Conn, prefix, exchange string) (*Jou
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{prefix: prefix, exchange: exchange, ch: ch, token: rand.Text()}
+	j := &Journal{prefix: prefix, exchange: exchange, conn: conn, ch: ch, token: rand.Text()}
 	if err := j.lock(); err != nil {
 		_ = ch.Close()
 		return nil, err
@@ -147,6 +148,11 @@ func (j *Journal) save(ctx context.Context, r Record) error {
 	q := Plan(j.prefix, j.exchange).Queues[0]
 	if _, err := j.ch.QueueDeclare(q.Name, durable, !autoDelete, !exclusive, waitForAnswer, q.Args); err != nil {
 		return err
+	}
+	if !j.found { // the queue may be new
+		if err := objects.Settle(ctx, j.conn, q.Name); err != nil {
+			return err
+		}
 	}
 	const defaultExchange, mandatory, immediate = "", true, false
 	confirm, err := j.ch.PublishWithDeferredConfirmWithContext(ctx, defaultExchange, q.Name, mandatory, immediate, amqp091.Publishing{

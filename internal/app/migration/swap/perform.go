@@ -10,6 +10,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 // A Performer does what a Change asks for.
@@ -41,6 +42,18 @@ func (w Wire) on(ctx context.Context, f func(*amqp091.Channel) error) error {
 // Perform sends all operations without waiting for an answer, and then asks one question: the
 // broker answers it after the rest.
 func (w Wire) Perform(ctx context.Context, ops []Op) error {
+	if err := w.perform(ctx, ops); err != nil {
+		return err
+	}
+	for _, op := range ops {
+		if op.Verb == DeclareQueue {
+			return objects.Settle(ctx, w.Conn, op.Queue.Name)
+		}
+	}
+	return nil
+}
+
+func (w Wire) perform(ctx context.Context, ops []Op) error {
 	return w.on(ctx, func(ch *amqp091.Channel) (err error) {
 		closed := ch.NotifyClose(make(chan *amqp091.Error, 1))
 		const noWait = true
