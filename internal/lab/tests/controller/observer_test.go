@@ -77,7 +77,7 @@ func TestObserver_ADelayersLife(t *testing.T) {
 	gone := rabbittest.Prefix(t)
 	_, err := w.Ch.QueueDeclare(gone, true, false, false, false, nil)
 	require.NoError(t, err)
-	require.NoError(t, d.Publish(t.Context(), "", gone, time.Second, msg)) // not due before the queue is deleted
+	require.NoError(t, d.Publish(t.Context(), "", gone, 10*time.Second, msg)) // not due before the queue is deleted
 	_, err = w.Ch.QueueDelete(gone, false, false, false)
 	require.NoError(t, err)
 	require.Equal(t, delayer.MisroutedEvent{Backend: "controller", Key: gone, Outcome: delayer.KeptUnroutable}, <-seen.misrouted)
