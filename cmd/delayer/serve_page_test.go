@@ -11,6 +11,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -18,6 +19,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/faults"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
+
+// sumOfSecret is the SHA-256 of the token "secret".
+const sumOfSecret = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
 
 // A tab is one of a browser.
 type tab struct {
@@ -61,7 +65,6 @@ func TestServe_Page(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(proxy.Close)
 	tokens := filepath.Join(t.TempDir(), "tokens")
-	const sumOfSecret = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
 	require.NoError(t, os.WriteFile(tokens, []byte("tokens: [{name: alice, sha256: "+sumOfSecret+", rights: [view, publish], queues: ['*']}]"), 0o600))
 	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf(`
 url: %s
@@ -101,5 +104,47 @@ serve:
 		require.NotContains(ct, text, "does not answer")
 	}, time.Minute, 100*time.Millisecond)
 	p.do(chromedp.Click(".who button"), chromedp.WaitVisible("#token"))
+	require.Equal(t, exitOK, s.stop())
+}
+
+// TestServe_PageUndelivered: what was not delivered is seen, sent again and deleted with clicks.
+func TestServe_PageUndelivered(t *testing.T) {
+	t.Parallel()
+	browser := chromium.Start(t)
+	m := newMailbox(t)
+	queue := m.prefix + "-'\"/ü<script>alert(1)</script>"
+	in := consume(t, channel(t, m.url), queue)
+	for _, id := range []string{"one", "two", "three"} {
+		m.put(id, "", queue, time.Now(), amqp091.Publishing{MessageId: id, Body: []byte("<script>" + id)})
+	}
+	m.put("four", "", queue+"-gone", time.Now(), amqp091.Publishing{MessageId: "four"})
+	m.holds(4)
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(tokens, []byte("tokens: [{name: alice, sha256: "+sumOfSecret+", rights: [view, act]}]"), 0o600))
+	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf(
+		"url: %s\nprefix: %s\nbackend: fixedtiers\nfixedtiers: {tiers: [2s]}\nserve: {http: {listen: 127.0.0.1:0, page: true, tokens: %s}}\n", m.url, m.prefix, tokens)))
+	base := "http://" + rabbittest.Next(t, s.http)
+	list := base + "/page/queue?queue=" + m.queue()
+
+	p := tab{t, browser}
+	p.do(chromedp.Navigate(base), chromedp.SendKeys("#token", "secret"), chromedp.Click("main button"), chromedp.WaitVisible(".facts"))
+	p.eventually(list, "4 messages, the oldest first", "one", "four", "queue was gone, is there now: retry", "no such queue")
+	p.do(chromedp.Click("tbody tr:nth-child(2) a"), chromedp.WaitVisible("pre"))
+	assert.Contains(t, p.text(), "<script>two")
+	p.do(chromedp.Click("button[value=retry]"), chromedp.WaitVisible(".narrow button"))
+	assert.Contains(t, p.text(), "Retry 1 message?")
+	p.do(chromedp.Click(".narrow button"), chromedp.WaitVisible("h1[role=status]"))
+	require.Equal(t, "two", rabbittest.Next(t, in).MessageId)
+	p.eventually(base+"/page/job", "1 of 1 sent")
+	p.eventually(list, "3 messages, the oldest first")
+	p.do(chromedp.Click("tbody tr:nth-child(1) input"), chromedp.Click("button[value=delete]"), chromedp.WaitVisible(".narrow button"))
+	assert.Contains(t, p.text(), "Delete 1 message?")
+	p.do(chromedp.Click(".narrow button"))
+	p.eventually(base+"/page/job", "1 of 1 deleted")
+	p.eventually(list, "2 messages, the oldest first")
+	p.do(chromedp.Click("input[value=all]"), chromedp.Click("button[value=retry]"), chromedp.WaitVisible(".narrow button"), chromedp.Click(".narrow button"))
+	require.Equal(t, "three", rabbittest.Next(t, in).MessageId)
+	p.eventually(base+"/page/job", "1 of 2 sent", "no such queue")
+	m.holds(1)
 	require.Equal(t, exitOK, s.stop())
 }

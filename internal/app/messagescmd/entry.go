@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
-	"github.com/delayer-go/delayer/internal/lib/attempt"
-	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/app/kept"
 	"github.com/delayer-go/delayer/internal/lib/messagejson"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
@@ -35,10 +34,10 @@ type entry struct {
 }
 
 // entries are of a list of messages.
-func (l *look) entries(ctx context.Context, list []*undelivered.Kept) ([]entry, error) {
-	all := make([]entry, len(list))
+func entries(ctx context.Context, client *undelivered.Client, list []*undelivered.Kept) ([]entry, error) {
+	all, look := make([]entry, len(list)), kept.NewLook(client)
 	for i, m := range list {
-		why, err := l.why(ctx, m)
+		why, err := look.Why(ctx, m)
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +52,7 @@ func (l *look) entries(ctx context.Context, list []*undelivered.Kept) ([]entry, 
 		switch p := m.Parked; {
 		case p != nil:
 			e.Queue, e.Attempts, e.First, e.LastError = messagejson.Text(p.Queue), p.Failures, p.First, p.LastError()
-		case !l.client.Parked():
+		case !client.Parked():
 			e.Due, e.Since = m.Envelope.Due, m.Came
 		}
 		all[i] = e
@@ -74,77 +73,6 @@ func (e *entry) ids() string {
 		return "-"
 	}
 	return strings.Join(ids, " ")
-}
-
-// A look finds out why messages are in the queue. It asks for each destination once.
-type look struct {
-	client *undelivered.Client
-	known  map[[2]string]delivery.Presence
-}
-
-// mostLooks bounds the questions. Further destinations are shown without an answer.
-const mostLooks = 200
-
-func newLook(client *undelivered.Client) *look {
-	return &look{client: client, known: map[[2]string]delivery.Presence{}}
-}
-
-// why returns the reason, as far as it can be known.
-func (l *look) why(ctx context.Context, m *undelivered.Kept) (string, error) {
-	switch {
-	case m.Parked != nil:
-		return m.Parked.Reason, nil
-	case l.client.Parked():
-		return "no " + attempt.Header + " header: not parked by package retry", nil
-	case !m.Ours:
-		return "no x-delayer header: not a Delayer's", nil
-	}
-	what := "exchange"
-	if m.Envelope.Exchange == "" {
-		what = "queue"
-	}
-	there, err := l.there(ctx, m)
-	switch {
-	case err != nil:
-		return "", err
-	case there == delivery.Gone:
-		return "no such " + what, nil
-	case m.Early():
-		return "it was misrouted: retry", nil
-	case there == delivery.There:
-		return what + " was gone, is there now: retry", nil
-	}
-	return what + " was gone", nil
-}
-
-// there asks for the destination of a message.
-func (l *look) there(ctx context.Context, m *undelivered.Kept) (delivery.Presence, error) {
-	exchange, key, _ := m.Destination()
-	if exchange != "" {
-		key = ""
-	}
-	at := [2]string{exchange, key}
-	there, asked := l.known[at]
-	if asked || len(l.known) == mostLooks {
-		return there, nil
-	}
-	there, err := l.client.Exists(ctx, exchange, key)
-	if err == nil {
-		l.known[at] = there
-	}
-	return there, err
-}
-
-// destination is where retry sends a message.
-func destination(m *undelivered.Kept) string {
-	switch exchange, key, known := m.Destination(); {
-	case !known:
-		return "unknown"
-	case exchange == "":
-		return "queue " + cli.Shown(key)
-	default:
-		return "exchange " + cli.Shown(exchange)
-	}
 }
 
 // A tally counts messages by text.

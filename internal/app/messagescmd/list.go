@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/kept"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
 
@@ -49,7 +50,7 @@ func (c *listCmd) Run(ctx context.Context, s cli.Streams) error {
 			return err
 		}
 		l.Total = total
-		if l.Messages, err = newLook(client).entries(ctx, list); err != nil {
+		if l.Messages, err = entries(ctx, client, list); err != nil {
 			return err
 		}
 		if c.JSON() {
@@ -91,7 +92,7 @@ func unroutableTable(entries []entry, list []*undelivered.Kept) *cli.Table {
 		if e.Exchange != nil && *e.Exchange == "" {
 			key = "-" // it is the destination
 		}
-		t.Add(destination(list[i]), key, e.ids(), cli.Ago(e.Due, now), cli.Age(e.Since, now), cli.Size(e.Size), e.Why)
+		t.Add(kept.Destination(list[i]), key, e.ids(), cli.Ago(e.Due, now), cli.Age(e.Since, now), cli.Size(e.Size), e.Why)
 	}
 	return t
 }

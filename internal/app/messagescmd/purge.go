@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/kept"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
 
@@ -32,7 +33,7 @@ func (c *purgeCmd) Run(ctx context.Context, s cli.Streams) error {
 		_, _, err := c.walk(ctx, client, s, func(m *undelivered.Kept) error {
 			m.Forget()
 			found = append(found, m)
-			what[destination(m)]++
+			what[kept.Destination(m)]++
 			return nil
 		}, func() error { return c.remove(ctx, client.Queue(), s, found, what) })
 		return err

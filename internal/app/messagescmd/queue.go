@@ -7,12 +7,9 @@ import (
 	"io"
 	"slices"
 
-	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/backend/controller"
-	"github.com/delayer-go/delayer/backend/plugin"
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/flags"
-	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/app/kept"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
@@ -51,22 +48,11 @@ func (f *queueFlags) open(ctx context.Context) (*undelivered.Client, error) {
 	}
 	ctx, cancel := f.Within(ctx)
 	defer cancel()
-	opts := settings.BrokerOptions("messages")
-	if f.Queue != nil && *f.Queue != cfg.UnroutableQueue() {
-		return undelivered.OpenParked(ctx, opts, *f.Queue)
+	queue := cfg.UnroutableQueue()
+	if f.Queue != nil {
+		queue = *f.Queue
 	}
-	if cfg.Backend == "plugin" && cfg.Plugin.Exchange != "" {
-		return nil, errors.New("with plugin.exchange no message is kept as unroutable: that exchange drops it (leave plugin.exchange out, or give the prefix's other backend with --backend)")
-	}
-	rules, err := misroutedRules(cfg)
-	if err != nil {
-		return nil, err
-	}
-	client, err := undelivered.OpenUnroutable(ctx, opts, cfg.Prefix)
-	if err == nil {
-		client.Rules = rules
-	}
-	return client, err
+	return kept.Open(ctx, cfg, settings, queue)
 }
 
 // with runs a command on the queue.
@@ -136,19 +122,3 @@ func (f *queueFlags) walk(
 
 // nothing is for a walk that ends with the last message.
 func nothing() error { return nil }
-
-// misroutedRules returns the rules that compute remaining delays with this configuration.
-func misroutedRules(cfg backend.Config) (delivery.Rules, error) {
-	t, err := backend.Topology(cfg)
-	if err != nil {
-		return delivery.Rules{}, err
-	}
-	rules := delivery.Rules{TTL: delivery.TTLs(t)}
-	switch cfg.Backend {
-	case controller.Name:
-		rules.Own = delivery.WhenDue
-	case plugin.Name:
-		rules.Own = delivery.DeliveredByPlugin
-	}
-	return rules, nil
-}

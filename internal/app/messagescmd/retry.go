@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/kept"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
@@ -35,7 +36,7 @@ func (c *retryCmd) Run(ctx context.Context, s cli.Streams) error {
 			return err
 		}
 		defer sender.Close()
-		r := retrial{retryCmd: c, client: client, sender: sender, look: newLook(client), sent: tally{}, stay: tally{}}
+		r := retrial{retryCmd: c, client: client, sender: sender, look: kept.NewLook(client), sent: tally{}, stay: tally{}}
 		r.total, r.read, err = c.walk(ctx, client, s, func(m *undelivered.Kept) error { return r.visit(ctx, m) }, nothing)
 		if err != nil && r.total == 0 {
 			return err
@@ -59,7 +60,7 @@ type retrial struct {
 	*retryCmd
 	client     *undelivered.Client
 	sender     *undelivered.Sender
-	look       *look
+	look       *kept.Look
 	total      int
 	read       int   // of them; fewer after an interrupt
 	visited    int   // of those: they were selected
@@ -83,10 +84,10 @@ func (r *retrial) visit(ctx context.Context, m *undelivered.Kept) error {
 	case err != nil:
 		return fmt.Errorf("%w; it is still in %s, and may be at its destination as well", err, r.client.Queue())
 	case why != "":
-		r.stay[destination(m)+": "+why]++
+		r.stay[kept.Destination(m)+": "+why]++
 		return nil
 	}
-	r.sent[destination(m)]++
+	r.sent[kept.Destination(m)]++
 	if r.DryRun {
 		return nil
 	}
@@ -98,7 +99,7 @@ func (r *retrial) foresee(ctx context.Context, m *undelivered.Kept) (stays strin
 	if why, err := r.sender.Unfit(ctx, m); why != "" || err != nil {
 		return why, err
 	}
-	there, err := r.look.there(ctx, m)
+	there, err := r.look.There(ctx, m)
 	if err != nil || there != delivery.Gone {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/kept"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
 
@@ -70,7 +71,7 @@ func (c *showCmd) Run(ctx context.Context, s cli.Streams) error {
 			return fmt.Errorf("there is no such message: %s in %s, none of them selected", cli.Count(total, "message"), client.Queue())
 		}
 		all.Total = total
-		entries, err := newLook(client).entries(ctx, []*undelivered.Kept{first})
+		entries, err := entries(ctx, client, []*undelivered.Kept{first})
 		if err != nil {
 			return err
 		}
@@ -78,7 +79,7 @@ func (c *showCmd) Run(ctx context.Context, s cli.Streams) error {
 		if c.JSON() {
 			return cli.WriteJSON(s.Out, all)
 		}
-		_, err = io.WriteString(s.Out, page(all, destination(first)))
+		_, err = io.WriteString(s.Out, page(all, kept.Destination(first)))
 		return err
 	})
 }

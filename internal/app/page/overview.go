@@ -115,14 +115,14 @@ func facts(s status.Status, rates *deliveries) []fact {
 	}
 	list := []fact{waiting}
 	if s.Unroutable != nil {
-		list = append(list, fact{Name: "unroutable", Value: number(s.Unroutable.Messages), Note: "their destination was gone", Wrong: s.Unroutable.Messages > 0})
+		list = append(list, fact{Name: "unroutable", Value: number(s.Unroutable.Messages), Note: "their destination was gone", Link: undeliveredPath, Wrong: s.Unroutable.Messages > 0})
 	}
 	if s.Parked != nil {
 		n := 0
 		for _, q := range s.Parked {
 			n += q.Messages
 		}
-		list = append(list, fact{Name: "parked", Value: number(n), Note: "given up, kept for a person", Wrong: n > 0})
+		list = append(list, fact{Name: "parked", Value: number(n), Note: "given up, kept for a person", Link: undeliveredPath, Wrong: n > 0})
 	}
 	if rates != nil {
 		list = append(list, fact{Name: "delivered a second", Value: perSecond(rates.Now), Note: "by this process, in the last minute"})

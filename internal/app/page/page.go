@@ -24,6 +24,7 @@ import (
 // Parts are what a page is made of.
 type Parts struct {
 	Figures *Figures
+	Backlog *Backlog
 	Rates   *Rates
 	Tokens  *tokens.File // nil: whoever reaches the page may look, and nobody may act
 	// Encrypted says that browsers come by TLS.
@@ -74,6 +75,11 @@ func (p *Page) routes() {
 	p.mux.HandleFunc("GET /page/login", p.loginForm)
 	p.mux.HandleFunc("POST /page/login", p.login)
 	p.mux.HandleFunc("POST /page/logout", p.with(tokens.View, p.logout))
+	p.mux.HandleFunc("GET /page/undelivered", p.with(tokens.View, p.undelivered))
+	p.mux.HandleFunc("GET /page/queue", p.with(tokens.View, p.list))
+	p.mux.HandleFunc("GET /page/message", p.with(tokens.View, p.message))
+	p.mux.HandleFunc("GET /page/job", p.with(tokens.View, p.progress))
+	p.mux.HandleFunc("POST /page/act", p.with(tokens.Act, p.act))
 	p.mux.HandleFunc("/page/", func(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, p.visitor(r), http.StatusNotFound, "There is no such page.")
 	})
@@ -96,6 +102,7 @@ type frame struct {
 	Visitor *visitor
 	Now     time.Time
 	Live    bool // a script may replace the figures
+	Again   bool // the browser loads it again after a second
 	Version string
 	Content any
 }

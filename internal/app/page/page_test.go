@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,8 @@ type site struct {
 	broker *reader
 	at     time.Time
 	cookie string
+	heap   []*item // what the queues hold
+	sent   []string
 	log    strings.Builder
 }
 
@@ -91,7 +94,17 @@ func newSite(t *testing.T, s status.Status, tokensFile string) *site {
 	t.Cleanup(figures.Close)
 	rates := NewRates()
 	rates.now, rates.watched = now, true
-	p := Parts{Figures: figures, Rates: rates, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
+	backlog := newBacklog(func(_ context.Context, _ string, _ bool, visit func(*item) error) error {
+		for _, m := range slices.Clone(w.heap) {
+			m.ID = m.Message
+			if err := visit(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, now)
+	t.Cleanup(backlog.Close)
+	p := Parts{Figures: figures, Backlog: backlog, Rates: rates, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
 	if tokensFile != "" {
 		path := filepath.Join(t.TempDir(), "tokens")
 		require.NoError(t, os.WriteFile(path, []byte(tokensFile), 0o600))
@@ -263,6 +276,146 @@ func TestAccess_TokenGone(t *testing.T) {
 	_, err = file.Read()
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusSeeOther, w.ask(http.MethodGet, "/", nil).Code)
+}
+
+// put puts a message into the queues. stays is why it cannot be sent.
+func (w *site) put(name, stays string, body []byte) {
+	m := &item{To: name, Key: name, Message: name, Attempts: name, Size: len(body), Since: asked}
+	m.why = func(context.Context) (string, error) { return name, nil }
+	m.whole = func() whole { return whole{Properties: name, Headers: name, Failures: name, Body: body} }
+	m.remove = func() error {
+		w.heap = slices.DeleteFunc(w.heap, func(other *item) bool { return other == m })
+		return nil
+	}
+	m.retry = func(context.Context) (string, error) {
+		if stays != "" {
+			return stays, nil
+		}
+		w.sent = append(w.sent, name)
+		return "", m.remove()
+	}
+	w.heap = append(w.heap, m)
+}
+
+// act sends a form of the page, and waits for what it begins.
+func (w *site) act(form url.Values) *httptest.ResponseRecorder {
+	w.Helper()
+	form.Set("form", w.formToken(w.cookie))
+	answer := w.ask(http.MethodPost, "/page/act", form, "Sec-Fetch-Site", "same-origin")
+	w.Backlog.done.Wait()
+	return answer
+}
+
+const unroutable = "/page/queue?queue=delayer.unroutable"
+
+func undeliveredSample() status.Status {
+	s := sample("delayer")
+	s.Unroutable.Name = "delayer.unroutable"
+	return s
+}
+
+func TestUndelivered(t *testing.T) {
+	w := newSite(t, undeliveredSample(), twoTokens())
+	w.login("a")
+	for _, name := range []string{"a", "b", "c", evil} {
+		w.put(name, "", []byte(`{"n": "`+name+`"}`))
+	}
+	w.put("full", "the queue refuses it", []byte{0xff, 0, 1})
+	text := w.body("/page/undelivered")
+	for _, want := range []string{"delayer.unroutable", "delayer.serve.parked.orders", "delayer.parked"} {
+		assert.Contains(t, text, want)
+	}
+	text = w.body(unroutable)
+	assert.Contains(t, text, "5 messages, the oldest first")
+	assert.Contains(t, text, `value="b.0"`)
+	assert.NotContains(t, text, "<script>alert")
+	text = w.body("/page/message?queue=delayer.unroutable&id=" + url.QueryEscape(evil+".0"))
+	assert.NotContains(t, text, "<script>alert")
+	assert.Equal(t, 8, strings.Count(text, "&lt;script&gt;alert")-strings.Count(text, `value="&lt;script`))
+	assert.Contains(t, w.body("/page/message?queue=delayer.unroutable&id=full.0"), "ff 00 01")
+	file := w.ask(http.MethodGet, "/page/message?queue=delayer.unroutable&id=full.0&as=file", nil)
+	assert.Equal(t, "application/octet-stream", file.Header().Get("Content-Type"))
+	assert.Contains(t, file.Header().Get("Content-Disposition"), "attachment")
+	assert.Equal(t, []byte{0xff, 0, 1}, file.Body.Bytes())
+	assert.Equal(t, http.StatusNotFound, w.ask(http.MethodGet, "/page/message?queue=delayer.unroutable&id=gone.0", nil).Code)
+	assert.Equal(t, http.StatusNotFound, w.ask(http.MethodGet, "/page/queue?queue=orders", nil).Code, "it is not one of those that the page shows")
+
+	selected := url.Values{"queue": {"delayer.unroutable"}, "action": {"retry"}, "id": {"a.0", "full.0", "gone.0"}}
+	answer := w.act(selected)
+	assert.Contains(t, answer.Body.String(), "Retry 3 messages?")
+	assert.Empty(t, w.sent, "it asks first")
+	selected.Set("sure", "yes")
+	assert.Equal(t, "/page/job", w.act(selected).Header().Get("Location"))
+	assert.Equal(t, []string{"a"}, w.sent)
+	text = w.body("/page/job")
+	for _, want := range []string{"1 of 3 sent", "full: the queue refuses it", "1 was not in the queue any more"} {
+		assert.Contains(t, text, want)
+	}
+	assert.Contains(t, w.log.String(), "who=alice action=retry queue=delayer.unroutable asked=3 done=1 stay=1 gone=1")
+
+	w.act(url.Values{"queue": {"delayer.unroutable"}, "action": {"delete"}, "which": {"all"}, "count": {"2"}, "sure": {"yes"}})
+	assert.Len(t, w.heap, 2, "those that came after the question stay")
+	assert.Contains(t, w.body("/page/job"), "2 of 2 deleted")
+	assert.Equal(t, []string{"a"}, w.sent)
+	for _, form := range []url.Values{
+		{"queue": {"delayer.unroutable"}, "action": {"retry"}, "sure": {"yes"}},
+		{"queue": {"delayer.unroutable"}, "action": {"other"}, "id": {"b.0"}, "sure": {"yes"}},
+		{"queue": {"delayer.unroutable"}, "action": {"delete"}, "which": {"all"}, "count": {"-1"}, "sure": {"yes"}},
+	} {
+		assert.Equal(t, http.StatusBadRequest, w.act(form).Code, form)
+	}
+	assert.Len(t, w.heap, 2)
+
+	w.login("b")
+	assert.NotContains(t, w.body(unroutable), "Delete")
+	assert.Equal(t, http.StatusForbidden, w.act(selected).Code, "bob may only look")
+}
+
+// TestBacklog_Once: of two who do the same at once, the second does nothing.
+func TestBacklog_Once(t *testing.T) {
+	w := newSite(t, undeliveredSample(), "")
+	going, held := make(chan struct{}), make(chan struct{})
+	w.put("a", "", nil)
+	w.heap[0].retry = func(context.Context) (string, error) { close(going); <-held; return "", nil }
+	ended := make(chan job, 1)
+	require.True(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, nil, func(j job) { ended <- j }))
+	<-going
+	assert.False(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, nil, nil))
+	assert.Contains(t, w.body("/page/job"), `http-equiv="refresh"`)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorContains(t, w.Backlog.walk(ctx, "q", false, nil), "somebody else")
+	close(held)
+	assert.Equal(t, 1, (<-ended).Done)
+}
+
+// TestBacklog_Alike: messages that are alike are not one.
+func TestBacklog_Alike(t *testing.T) {
+	w := newSite(t, undeliveredSample(), "")
+	w.put("a", "", nil)
+	w.put("a", "", nil)
+	var ids []string
+	require.NoError(t, w.Backlog.walk(t.Context(), "q", false, func(m *item) error { ids = append(ids, m.ID); return nil }))
+	assert.Equal(t, []string{"a.0", "a.1"}, ids)
+}
+
+func TestReadable(t *testing.T) {
+	for name, c := range map[string]struct {
+		body       string
+		text, form string
+		cut        bool
+	}{
+		"nothing":         {"", "", "text", false},
+		"JSON":            {`{"a":1}`, "{\n  \"a\": 1\n}", "JSON", false},
+		"text":            {"grüße", "grüße", "text", false},
+		"a long one":      {strings.Repeat("x", mostText+1), strings.Repeat("x", mostText), "text", true},
+		"a cut character": {strings.Repeat("x", mostText-1) + "ü", strings.Repeat("x", mostText-1), "text", true},
+	} {
+		text, form, cut := readable([]byte(c.body))
+		assert.Equal(t, c.text, text, name)
+		assert.Equal(t, c.form, form, name)
+		assert.Equal(t, c.cut, cut, name)
+	}
 }
 
 func TestSessions_Bounded(t *testing.T) {

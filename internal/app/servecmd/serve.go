@@ -130,8 +130,13 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 		if serves.HTTP.Page {
 			figures := page.NewFigures(cfg, e.depths)
 			defer figures.Close()
+			backlog, err := page.NewBacklog(cfg)
+			if err != nil {
+				return err
+			}
+			defer backlog.Close()
 			parts.Page = page.New(page.Parts{
-				Figures: figures, Rates: rates, Tokens: files.Tokens(), Encrypted: serves.HTTP.TLS.CertFile != "", Log: running.Log,
+				Figures: figures, Backlog: backlog, Rates: rates, Tokens: files.Tokens(), Encrypted: serves.HTTP.TLS.CertFile != "", Log: running.Log,
 			})
 		}
 		err = api.New(serves.HTTP, files, parts).Serve(ctx)
