@@ -154,6 +154,25 @@ func TestServe_BadInput(t *testing.T) {
 		delete(parked, m.ID)
 	}
 	assert.Empty(t, parked)
+
+	// What a retry can send is parked for the same reason once more. What the broker moved as it is stays.
+	queue := prefix + ".serve.parked.to.entry"
+	status, list, errs = command(t.Context(), t, "messages", "retry", queue, "--config", config)
+	assert.Equal(t, exitFailed, status)
+	assert.Contains(t, errs, "3 messages stay: mend what is named above")
+	assert.Regexp(t, `3 +stay +.*it has no header x-delayer-retry, so it is not known where it was read: export and purge it`, list)
+	publish("after the retry", amqp091.Table{})
+	require.Equal(t, "after the retry", rabbittest.Next(t, in).MessageId)
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		require.NoError(t, err)
+		assert.Equal(t, len(found.Messages), q.Messages)
+	}, time.Minute, 50*time.Millisecond)
+	status, list, errs = command(t.Context(), t, "messages", "list", queue, "--config", config)
+	require.Equal(t, exitOK, status, errs)
+	for _, id := range []string{"deep", "wide", "full", "words"} {
+		assert.Contains(t, list, id)
+	}
 	require.Equal(t, exitOK, s.stop())
 }
 

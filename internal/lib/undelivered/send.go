@@ -73,7 +73,7 @@ func (s *Sender) again(m *Kept) amqp091.Publishing {
 func (s *Sender) Unfit(ctx context.Context, m *Kept) (string, error) {
 	switch {
 	case s.client.Parked() && m.Parked == nil:
-		return "it has no header " + attempt.Header + ", so its queue is not known", nil
+		return "it has no header " + attempt.Header + ", so it is not known where it was read: export and purge it", nil
 	case s.client.Parked():
 		return "", nil
 	case m.waited():

@@ -139,7 +139,7 @@ func ofInteger(n int64) (time.Duration, error) {
 }
 
 func tooLong(value string) error {
-	return fmt.Errorf("header %s is %s, above %d: the plugin delivers such a message at once (give Delayer.Publish the delay)",
+	return fmt.Errorf("header %s is %s, above %d: the plugin delivers such a message at once (a longer delay needs another way: Delayer itself, or the header x-delayer-delay of delayer serve)",
 		Header, value, math.MaxUint32)
 }
 
