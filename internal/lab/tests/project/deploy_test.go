@@ -95,8 +95,8 @@ func at(t *testing.T, document any, path string) any {
 
 func TestKubernetes(t *testing.T) {
 	documents := parse[any](t, "deploy/kubernetes/serve.yaml")
-	require.Len(t, documents, 2)
-	deployment, budget := documents[0], documents[1]
+	require.Len(t, documents, 3)
+	deployment, service, budget := documents[0], documents[1], documents[2]
 	for path, want := range map[string]any{
 		"apiVersion": "apps/v1", "kind": "Deployment", "spec.replicas": 2,
 		"spec.template.metadata.labels":                                          at(t, deployment, "spec.selector.matchLabels"),
@@ -129,11 +129,20 @@ func TestKubernetes(t *testing.T) {
 	require.Less(t, at(t, budget, "spec.minAvailable"), at(t, deployment, "spec.replicas"), "or no machine can be emptied")
 	require.Equal(t, at(t, deployment, "spec.selector"), at(t, budget, "spec.selector"))
 
+	require.Equal(t, "Service", at(t, service, "kind"))
+	require.Equal(t, at(t, deployment, "spec.selector.matchLabels"), at(t, service, "spec.selector"))
+	require.Equal(t, at(t, pod, "containers.0.ports.1.name"), at(t, service, "spec.ports.0.targetPort"))
+
 	kustomization := parse[any](t, "deploy/kubernetes/kustomization.yaml")[0]
 	require.Equal(t, "serve.yaml", at(t, kustomization, "resources.0"))
 	require.Equal(t, at(t, pod, "volumes.0.configMap.name"), at(t, kustomization, "configMapGenerator.0.name"))
 	require.Equal(t, "delayer.yaml", at(t, kustomization, "configMapGenerator.0.files.0"))
 	compose, here := parse[any](t, "deploy/delayer.yaml")[0], parse[any](t, "deploy/kubernetes/delayer.yaml")[0]
 	require.Equal(t, at(t, compose, "serve.exchanges"), at(t, here, "serve.exchanges"))
+	require.Equal(t, fmt.Sprintf(":%v", at(t, pod, "containers.0.ports.1.containerPort")), at(t, here, "serve.http.listen"))
+	require.Equal(t, at(t, pod, "volumes.1.name"), at(t, pod, "containers.0.volumeMounts.1.name"))
+	require.Equal(t, at(t, pod, "containers.0.env.0.valueFrom.secretKeyRef.name"), at(t, pod, "volumes.1.secret.secretName"), "one Secret has both")
+	tokens := fmt.Sprintf("%v/%v", at(t, pod, "containers.0.volumeMounts.1.mountPath"), at(t, pod, "volumes.1.secret.items.0.path"))
+	require.Equal(t, tokens, at(t, here, "serve.http.tokens"))
 	require.Equal(t, at(t, pod, "containers.0.image"), at(t, kustomization, "images.0.name"))
 }
