@@ -254,7 +254,8 @@ func (b *Backlog) run(j *job, ids map[string]bool) error {
 			return nil
 		}
 		visited++
-		stays, err := "", error(nil)
+		var stays string
+		var err error
 		if j.Sending() {
 			sending, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), sendFor) // it is finished
 			stays, err = m.retry(sending)
