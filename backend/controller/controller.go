@@ -71,12 +71,12 @@
 // long (30 minutes by default). The longest queue may wait ten years. More levels mean fewer hops
 // for a long delay.
 //
-// A controller holds messages with their bodies in memory. With rounds these are up to 9,216 messages.
-// With slots they are up to 64 MiB of messages, or what memory says, and a few more. When memory is full
-// the controller does not read its connection until something has left. If nothing leaves for 30 s, as
-// while an alarm blocks publishers, that connection is lost, and made again. Of the 64 MiB a Delayer
-// needs several times as much for what it has just read and written. For messages of many megabytes
-// another backend is better suited.
+// A controller holds messages with their bodies and headers in memory. With rounds these are up to
+// 9,216 messages. With slots they are up to 64 MiB of messages, or what memory says, and a few more.
+// When memory is full the controller does not read its connection until something has left. If nothing
+// leaves for 30 s, as while an alarm blocks publishers, that connection is lost, and made again. Of the
+// 64 MiB a Delayer needs several times as much for what it has just read and written. For messages of
+// many megabytes another backend is better suited.
 //
 // # Guarantees
 //
@@ -178,8 +178,8 @@ type Config struct {
 	// Run starts a controller beside the Delayer. Default: On. With Off another process must run
 	// one ([Serve], or `delayer serve`). Messages wait until one does.
 	Run delayer.Toggle `yaml:"run"`
-	// Memory is how many bytes of messages the controllers of slots of a process hold, with about 1 KiB
-	// for each message, at least 1 MiB. It may be more by a few messages. Each shard has its part of it,
+	// Memory is how many bytes of messages the controllers of slots of a process hold, headers included,
+	// with about 1 KiB more for each message, at least 1 MiB. It may be more by a few messages. Each shard has its part of it,
 	// whether this process leads it or not. Default: 64 MiB.
 	Memory int `yaml:"memory"`
 	// Shards of slots, 1 to 16: each is a wheel of its own, with its own 127 queues and its own leader.

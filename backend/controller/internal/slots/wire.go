@@ -39,8 +39,14 @@ func changeText(id string, due, next wheel.Due) string {
 	return fmt.Sprintf("%s %s %d %d %d %d", kindOfChange, id, due.At, due.Since, next.At, next.Since)
 }
 
-// besideBody is about how much larger a message is in memory than its body and its stamp.
-const besideBody = 1 << 10
+const (
+	// besideBody is about how much larger a message is in memory than its body, its stamp and the user's
+	// headers.
+	besideBody = 1 << 10
+	// besideField is about how much larger a header is in memory than its name and a value with bytes of
+	// its own: 80 to 120 bytes, and half of that in a list.
+	besideField = 100
+)
 
 // A carried message is one delivery, with what the machine knows of it. The body of a wheel.Message
 // points to the carried message that it is of.
@@ -68,9 +74,10 @@ func read(d *amqp091.Delivery) *carried {
 		c.foreign = fmt.Errorf("its id is %.64q", c.message.Envelope.ID)
 	}
 	if c.foreign != nil {
-		c.wheel.Kind = wheel.Foreign
+		c.wheel.Kind, c.wheel.Size = wheel.Foreign, c.wheel.Size+held(d.Headers)
 		return c
 	}
+	c.wheel.Size += held(c.message.Delivery.Headers)
 	c.message.Unwrap()
 	s := &c.message.Stamp
 	c.wheel.Kind, c.wheel.ID, c.wheel.Ticket = wheel.User, c.message.Envelope.ID, s.Ticket
@@ -81,6 +88,25 @@ func read(d *amqp091.Delivery) *carried {
 		c.wheel.To = exchange + "\x00" + c.message.Delivery.RoutingKey
 	}
 	return c
+}
+
+// held is about how many bytes of memory the value of a header takes, beside its field.
+func held(value any) (bytes int) {
+	switch v := value.(type) {
+	case string:
+		return len(v)
+	case []byte:
+		return len(v)
+	case amqp091.Table:
+		for name, value := range v {
+			bytes += besideField + len(name) + held(value)
+		}
+	case []any:
+		for _, value := range v {
+			bytes += besideField + held(value)
+		}
+	}
+	return bytes
 }
 
 // readKind reads what is no user's message. It is false for what no Delayer has written.

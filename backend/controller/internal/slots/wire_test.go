@@ -96,6 +96,30 @@ func TestRead_User(t *testing.T) {
 	require.Equal(t, envelope.Delay+time.Minute, later.Delay)
 }
 
+// TestRead_Size: what the memory holds is counted, also if it is in headers.
+func TestRead_Size(t *testing.T) {
+	size := func(headers amqp091.Table) int {
+		s := stamp.Stamp{To: []any{"~d:=x"}}
+		s.Clock, s.Due = stamp.Own(time.Minute)
+		sent := message.Seal(amqp091.Publishing{Headers: headers}, message.NewEnvelope(time.Now(), 0, ""), s.Header())
+		return read(received(sent)).wheel.Size
+	}
+	foreign := func(headers amqp091.Table) int { return read(&amqp091.Delivery{Headers: headers}).wheel.Size }
+	const large = 100_000
+	many := []any{}
+	for range large / besideField {
+		many = append(many, int64(1))
+	}
+	for name, value := range map[string]any{
+		"string": string(make([]byte, large)), "bytes": make([]byte, large), "list": many,
+		"nested": amqp091.Table{"list": []any{amqp091.Table{"b": make([]byte, large)}}},
+	} {
+		headers := amqp091.Table{"mine": value}
+		require.InDelta(t, large+size(nil), size(headers), 1000, name)
+		require.InDelta(t, large+foreign(nil), foreign(headers), 1000, name)
+	}
+}
+
 func TestRead_Own(t *testing.T) {
 	s := stamp.Stamp{To: []any{"~d:=x"}, Left: time.Second}
 	s.Clock, s.Due = stamp.Own(time.Minute)
