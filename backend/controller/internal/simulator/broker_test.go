@@ -183,9 +183,9 @@ func (q *queue) serve() {
 		*from = (*from)[1:]
 		c.tag++
 		c.has++
-		tag, ch := c.tag, c.channel
+		tag, ch, again := c.tag, c.channel, it.again
 		ch.unacked = append(ch.unacked, unacked{tag, it, c})
-		ch.conn.toClient(func() { ch.conn.p.receive(ch, tag, it) })
+		ch.conn.toClient(func() { ch.conn.p.receive(ch, tag, it, again) })
 	}
 }
 

@@ -333,13 +333,13 @@ func (t *tenure) leave() {
 }
 
 // receive hands a message to the machine.
-func (p *process) receive(ch *channel, tag uint64, it *item) {
+func (p *process) receive(ch *channel, tag uint64, it *item, again bool) {
 	t := p.tenure
 	if ch.closed || t == nil || t.over || t.conn != ch.conn {
 		return
 	}
 	msg := it.msg
-	msg.Body = &delivery{it, ch, tag}
+	msg.Body, msg.Again = &delivery{it, ch, tag}, again
 	msg.Own = it.by == incarnation{p, p.number} && msg.OwnDue != 0
 	p.trace("receive", "%s tag %d: %s", name(ch.queue.slot), tag, it)
 	if it.of != nil && it.msg.Due == (wheel.Due{}) { // it was published without the broker's time, and waits from now on

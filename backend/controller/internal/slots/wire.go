@@ -63,7 +63,7 @@ func carriedBy(m *wheel.Message) *carried { return m.Body.(*carried) }
 // read reads a delivery.
 func read(d *amqp091.Delivery) *carried {
 	c := &carried{tag: d.DeliveryTag}
-	c.wheel.Body = c
+	c.wheel.Body, c.wheel.Again = c, d.Redelivered
 	text, _ := d.Headers[message.Stamp].(string)
 	c.wheel.Size = len(d.Body) + len(text) + besideBody
 	if kind, is := d.Headers[kindHeader].(string); is && text == "" && c.readKind(kind) {

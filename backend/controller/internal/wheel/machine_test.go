@@ -208,6 +208,27 @@ func TestMachine_Delivers(t *testing.T) {
 	}
 }
 
+// TestMachine_MarkGivenBack: it may come before what was stored before it, and proves nothing.
+func TestMachine_MarkGivenBack(t *testing.T) {
+	b := leading(t)
+	msg, slot := b.in("m", 2500*time.Millisecond)
+	msg.Ticket = true
+	b.deaf = &slot
+	b.comes(slot, msg)
+	b.pass(3 * time.Second)
+	require.NotEmpty(t, b.m.visits[slot].sent)
+	for _, sent := range b.m.visits[slot].sent {
+		b.comes(slot, &Message{Kind: Mark, Mark: sent.id, Again: true})
+	}
+	b.pass(time.Second)
+	require.Empty(t, b.delivered)
+	b.comes(slot, &Message{Kind: Change, ID: "m", Due: msg.Due})
+	b.deaf = nil
+	b.pass(markAgain + time.Second)
+	require.Empty(t, b.delivered, "it was cancelled")
+	require.Contains(t, b.acked[slot], uint64(1))
+}
+
 func TestMachine_MovesDown(t *testing.T) {
 	b := leading(t)
 	msg, slot := b.in("m", 30*time.Minute)

@@ -30,6 +30,8 @@ type Message struct {
 	Size int // bytes in memory
 	Body any
 
+	Again bool // its queue has delivered it before
+
 	Due           // of a message; of a change, that of the message that it is for. Zero: none was known
 	Ticket bool   // it may be dropped or postponed
 	Then   []Due  // it was postponed to these as well, the first first: it is delivered at the last

@@ -75,10 +75,15 @@ func (m *Machine) mark(now Now, v *visit) {
 	m.shell.Mark(v.slot, next.id)
 }
 
-// marked notes a mark that came back.
+// marked notes a mark that came back. One that was given back proves nothing: what is given back goes behind
+// what was given back before, so the mark may have overtaken what it was stored behind. It is written again.
 func (m *Machine) marked(msg *Message) {
 	v := msg.visit
 	for i, sent := range v.sent {
+		if sent.id == msg.Mark && msg.Again {
+			v.sent = v.sent[i+1:]
+			return
+		}
 		if sent.id == msg.Mark {
 			v.back, v.sent, m.heard = sent, v.sent[i+1:], max(m.heard, sent.mono)
 			m.readUntil(v.slot, v.turn.Number)
