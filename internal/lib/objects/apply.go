@@ -55,17 +55,17 @@ func (l Live) Apply(ctx context.Context, p topology.Plan) error {
 	return broker.Explain("declare", l.backend, describe("queue", last), err)
 }
 
-// has reports whether all queues are certainly there. It asks once for all of them.
+// has reports whether all queues are certainly there. It waits for each answer: of a queue that is not
+// there the broker closes the channel, and closes the connection if more commands come on it (504,
+// "expected 'channel.open'").
 func (l Live) has(ctx context.Context, queues []topology.Queue) bool {
 	err := l.control.Do(ctx, func(ch *amqp091.Channel) error {
-		return inOneGo(ch, func() error {
-			for _, q := range queues {
-				if err := lookForQueue(ch, q.Name, !waitForAnswer); err != nil {
-					return err
-				}
+		for _, q := range queues {
+			if err := lookForQueue(ch, q.Name, waitForAnswer); err != nil {
+				return err
 			}
-			return nil
-		})
+		}
+		return nil
 	})
 	return err == nil
 }
@@ -128,7 +128,15 @@ func (l *located) Unwrap() error { return l.err }
 // look for each object alone.
 func (l Live) Check(ctx context.Context, p topology.Plan) (missing []string, err error) {
 	err = l.control.Do(ctx, func(ch *amqp091.Channel) error {
-		return inOneGo(ch, func() error { return declare(ch, p, look, !waitForAnswer) })
+		err := declare(ch, p, look, !waitForAnswer)
+		if err == nil { // answered after all that was sent before
+			const noLimit, noSize, wholeChannel = 0, 0, false
+			err = ch.Qos(noLimit, noSize, wholeChannel)
+		}
+		if err != nil {
+			return errUnequal
+		}
+		return nil
 	})
 	if !errors.Is(err, errUnequal) {
 		return nil, broker.Explain("look at", l.backend, "topology", err)
@@ -145,19 +153,6 @@ func (l Live) Check(ctx context.Context, p topology.Plan) (missing []string, err
 
 // errUnequal: the channel or the connection was lost.
 var errUnequal = errors.New("not declared")
-
-// inOneGo sends commands that do not wait for their answers, and returns when the broker has done them.
-func inOneGo(ch *amqp091.Channel, send func() error) error {
-	err := send()
-	if err == nil { // answered after all that was sent before
-		const noLimit, noSize, wholeChannel = 0, 0, false
-		err = ch.Qos(noLimit, noSize, wholeChannel)
-	}
-	if err != nil {
-		return errUnequal
-	}
-	return nil
-}
 
 func declare(ch *amqp091.Channel, p topology.Plan, look, noWait bool) error {
 	for _, x := range p.AllExchanges() {
