@@ -38,8 +38,9 @@ all() {
 		race=
 		echo "race detector: off, there is no C compiler" >"$summary"
 	fi
-	# The simulator has one goroutine a seed: the race detector finds nothing there, and takes ten times as long.
-	go test -vet=off -count=1 "$@" ./backend/controller/internal/simulator || simulated=failed
+	# Without the race detector: the simulator, which has one goroutine a seed and would take ten times as long, and
+	# the faults that the conformance suite must notice, some of which the detector notices first.
+	go test -vet=off -count=1 "$@" ./backend/controller/internal/simulator ./conformance || simulated=failed
 	go test $race -vet=off -count=1 -p 4 -parallel 4 -timeout 40m "$@" \
 		./internal/lab/tests/migrate ./internal/lab/faults ./cmd/delayer ./internal/lab/tests/conformance ./internal/lab/tests/controller \
 		./internal/lab/tests/backend ./bench ./internal/lab/tests/project ./internal/lab/tests/satellites ./internal/lab/rabbit \
@@ -54,8 +55,24 @@ else
 fi
 status=$?
 
+# not_run says first how many tests did not run, and in which packages, by reason.
+not_run() {
+	awk -F ': skipped: ' 'NF > 1 {
+		split($2, part, ": ")
+		reason = substr($2, length(part[1]) + 3)
+		n = split(part[1], names, ", ")
+		tests[reason] += n; all += n
+		if (!seen[reason, $1]++) packages[reason] = packages[reason] (packages[reason] == "" ? "" : ", ") $1
+	}
+	END {
+		if (all) { print all, all == 1 ? "test did not run:" : "tests did not run:"; fflush() }
+		for (reason in tests) printf "%6d in %s: %s\n", tests[reason], packages[reason], reason | "sort -k1,1nr"
+	}' "$summary"
+}
+
 echo
 echo "Summary"
+not_run | sed 's/^/  /'
 if [ -s "$summary" ]; then sed 's/^/  /' "$summary"; fi
 if [ "$status" = 0 ]; then echo "  every test that ran passed"; else echo "  FAILED"; fi
 exit "$status"
