@@ -142,13 +142,20 @@ func (g *gatherer) Ack(tag uint64, _ bool) error {
 // Nack implements [amqp091.Acknowledger]. Nothing that stands for the message is written before.
 func (g *gatherer) Nack(tag uint64, multiple, requeue bool) error {
 	defer g.over(tag)
-	return g.channel.Nack(tag, multiple, requeue)
+	return g.acknowledger().Nack(tag, multiple, requeue)
 }
 
 // Reject implements [amqp091.Acknowledger].
 func (g *gatherer) Reject(tag uint64, requeue bool) error {
 	defer g.over(tag)
-	return g.channel.Reject(tag, requeue)
+	return g.acknowledger().Reject(tag, requeue)
+}
+
+// acknowledger is that of the channel. The next message may begin meanwhile.
+func (g *gatherer) acknowledger() amqp091.Acknowledger {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.channel
 }
 
 // over notes that a message needs no acknowledgement any more.

@@ -3,6 +3,7 @@ package entry
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,3 +185,30 @@ func TestGatherer(t *testing.T) {
 		require.Empty(t, channel.all)
 	})
 }
+
+// TestGatherer_RejectBesideNext: the next message may begin while one is rejected.
+func TestGatherer_RejectBesideNext(t *testing.T) {
+	g := newGatherer(100)
+	var rejected sync.WaitGroup
+	for tag := uint64(1); tag <= 100; tag++ {
+		d := amqp091.Delivery{Acknowledger: rejecting{}, DeliveryTag: tag}
+		g.begin(&d)
+		rejected.Go(func() {
+			if tag%2 == 0 {
+				_ = d.Reject(false)
+			} else {
+				_ = d.Nack(false, true)
+			}
+		})
+	}
+	rejected.Wait()
+	require.Empty(t, g.acks.open)
+}
+
+// rejecting takes what is given back.
+type rejecting struct {
+	amqp091.Acknowledger // nil: nothing else is called
+}
+
+func (rejecting) Reject(uint64, bool) error     { return nil }
+func (rejecting) Nack(uint64, bool, bool) error { return nil }
