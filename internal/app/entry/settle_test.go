@@ -81,7 +81,23 @@ func each(ctx context.Context, d delayer.Delayer, messages []delayer.Message) (r
 func (*scripted) Limits() delayer.Limits { return clean.limits }
 func (*scripted) Close() error           { return nil }
 
-func (s *scripted) Ack(tag uint64, _ bool) error     { s.note("ack %d", tag); return nil }
+// Ack notes each message that the acknowledgement stands for.
+func (s *scripted) Ack(tag uint64, multiple bool) error {
+	first := tag
+	if multiple {
+		first = 1
+	}
+	for ; first <= tag; first++ {
+		over := slices.ContainsFunc(s.seen(), func(event string) bool {
+			return slices.Contains([]string{fmt.Sprint("ack ", first), fmt.Sprint("nack ", first), fmt.Sprint("reject ", first)}, event)
+		})
+		if !over {
+			s.note("ack %d", first)
+		}
+	}
+	return nil
+}
+
 func (s *scripted) Nack(tag uint64, _, _ bool) error { s.note("nack %d", tag); return nil }
 func (s *scripted) Reject(tag uint64, again bool) error {
 	if again {
