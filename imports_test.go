@@ -47,6 +47,7 @@ var places = []place{
 	{"internal/lib/broker", []string{""}, []string{amqp}, "the wire knows nothing of delays"},
 	{"internal/lib/message", []string{""}, []string{amqp}, "what may go on the wire is pure"},
 	{"internal/lib/messagejson", nil, []string{amqp}, "a format of messages knows no broker and no table"},
+	{"internal/lib/format", nil, nil, "how a figure is written knows nothing of what it counts"},
 	{"internal/lib/attempt", []string{""}, []string{amqp}, "what a failed message carries is pure"},
 	{"internal/lib/xdelay", nil, []string{amqp}, "what a header means is pure"},
 	{"internal/lib/schema", nil, []string{pgx}, "only what keeps something in PostgreSQL links a driver"},
@@ -75,7 +76,7 @@ var places = []place{
 
 	{"delayertest", []string{"", "internal/lib/message"}, []string{amqp}, "unit tests of users link a Delayer in memory, and no backend"},
 	{"conformance", []string{"", "conformance", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp}, "the library is not tested with itself, and the suite knows no backend"},
-	{"bench", []string{"", "bench", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp, xsync}, "the benchmark takes subjects and a broker: it starts none"},
+	{"bench", []string{"", "bench", "internal/lib/format", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp, xsync}, "the benchmark takes subjects and a broker: it starts none"},
 
 	{"internal/lib/strict", []string{"internal/lib/engine"}, []string{"go.yaml.in/yaml/v3"}, "who reads a configuration links a YAML reader, and nobody else"},
 
@@ -88,7 +89,7 @@ var places = []place{
 		[]string{amqp, "github.com/danielgtaylor/huma/v2"}, "an API takes a Delayer, whichever backend it is"},
 	{"internal/app/kept", []string{"backend", "backend/controller", "backend/plugin", "internal/lib", "internal/app/cli"}, nil, "what was not delivered is read by a command and by a page"},
 	{"internal/app/remarks", []string{"status", "internal/lib/objects", "internal/app/cli"}, nil, "what is said of a status is pure"},
-	{"internal/app/page", []string{"", "backend", "backend/controller", "status", "internal/lib/engine", "internal/lib/undelivered", "internal/app/cli", "internal/app/kept", "internal/app/remarks", "internal/app/tokens"}, nil, "a page shows what others read"},
+	{"internal/app/page", []string{"", "backend", "backend/controller", "status", "internal/lib/engine", "internal/lib/format", "internal/lib/undelivered", "internal/app/cli", "internal/app/kept", "internal/app/remarks", "internal/app/tokens"}, nil, "a page shows what others read"},
 	{"internal/app/migration", []string{"", "topology", "internal/lib", "internal/app/migration", "internal/app/entry", "internal/app/cli"}, []string{amqp, xsync}, "a migration takes a Delayer, whichever backend it is"},
 	{"internal/app/*", []string{"", "topology", "backend", "status", "outbox", "internal/lib", "internal/app/cli", "internal/app/flags", "internal/app/service", "internal/app/entry", "internal/app/api", "internal/app/page", "internal/app/kept", "internal/app/remarks", "internal/app/migration"},
 		[]string{amqp, pgx}, "a group of commands knows no other group, and starts no broker"},

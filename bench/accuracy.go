@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
 	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // accuracy asks how late messages of mixed delays are, and what they cost.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
 	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // depth, which is scenario backlog, asks what waiting messages cost. Messages are published that

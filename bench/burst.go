@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
 	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // burst asks how long it takes until the last of many messages arrives that are all due in the same

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
 	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // crash kills the broker (SIGKILL) while messages wait and move. It asks how many are lost, how

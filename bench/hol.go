@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
 	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // hol asks whether a long delay blocks the short ones behind it (head-of-line blocking): one

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
 	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // hops asks what each further hop of a ladder costs. Messages have delays with so many set bits in

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
 	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // mix asks whether long delays block short ones where both come mixed: one message in every waits

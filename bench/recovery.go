@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
 	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // recovery asks how long a restart takes with many messages waiting, and how late those are that

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
 	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // A scenario asks one question of a subject. Each has a file of its own.

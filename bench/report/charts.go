@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // A figure is a chart, or several with the same axes, with its table.

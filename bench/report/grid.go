@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // A grid is a table as text, ready for any renderer.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 //go:embed page.gohtml

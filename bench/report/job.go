@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // A condition is part of the job: a subject that breaks it in any run can win nothing.

@@ -3,7 +3,7 @@ package report
 import (
 	"slices"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // A measure is one figure of a run: a column of the tables and a value in report.bench.

@@ -5,7 +5,7 @@ import (
 	"html/template"
 	"strings"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // A mountain is one subject's distribution of lateness: its height is the share of messages on the

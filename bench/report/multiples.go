@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // multiples draws the panels with the same axes. The curves of the other subjects are faint behind

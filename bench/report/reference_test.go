@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // docs/backends.md takes its rates from the reference report.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // A Run is one scenario with one subject. A field that the scenario did not measure is left out of

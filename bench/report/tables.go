@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // A table is all runs of one scenario with one type of queue.

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/delayer-go/delayer/bench/internal/format"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // heading is the report's first line: what was measured, and on what.

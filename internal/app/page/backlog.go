@@ -16,6 +16,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/kept"
 	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/format"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
 
@@ -112,7 +113,7 @@ func (b *Backlog) Close() {
 }
 
 // errTooMany says what to do instead.
-var errTooMany = fmt.Errorf("it has more than %s messages, and they are shown only if all can be read: use delayer messages", number(mostRead))
+var errTooMany = fmt.Errorf("it has more than %s messages, and they are shown only if all can be read: use delayer messages", format.Thousands(mostRead))
 
 func read(ctx context.Context, client *undelivered.Client, sender *undelivered.Sender, visit func(*item) error) error {
 	reader, total, err := client.Read(ctx)

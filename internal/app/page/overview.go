@@ -10,6 +10,7 @@ import (
 
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/remarks"
+	"github.com/delayer-go/delayer/internal/lib/format"
 	"github.com/delayer-go/delayer/status"
 )
 
@@ -108,21 +109,21 @@ func (o *overview) backend(b status.Backend) {
 func facts(s status.Status, rates *deliveries) []fact {
 	waiting := fact{Name: "waiting", Value: "unknown", Note: "not all of it can be counted"}
 	if s.Waiting != nil {
-		waiting.Value, waiting.Note = number(*s.Waiting), "messages"
+		waiting.Value, waiting.Note = format.Thousands(*s.Waiting), "messages"
 		if *s.Waiting > 0 && slices.ContainsFunc(s.Backends, func(b status.Backend) bool { return b.Due != nil }) {
 			waiting.Note = "messages, at most: cancelled ones are counted until their slot is read"
 		}
 	}
 	list := []fact{waiting}
 	if s.Unroutable != nil {
-		list = append(list, fact{Name: "unroutable", Value: number(s.Unroutable.Messages), Note: "their destination was gone", Link: undeliveredPath, Wrong: s.Unroutable.Messages > 0})
+		list = append(list, fact{Name: "unroutable", Value: format.Thousands(s.Unroutable.Messages), Note: "their destination was gone", Link: undeliveredPath, Wrong: s.Unroutable.Messages > 0})
 	}
 	if s.Parked != nil {
 		n := 0
 		for _, q := range s.Parked {
 			n += q.Messages
 		}
-		list = append(list, fact{Name: "parked", Value: number(n), Note: "given up, kept for a person", Link: undeliveredPath, Wrong: n > 0})
+		list = append(list, fact{Name: "parked", Value: format.Thousands(n), Note: "given up, kept for a person", Link: undeliveredPath, Wrong: n > 0})
 	}
 	if rates != nil {
 		list = append(list, fact{Name: "delivered a second", Value: perSecond(rates.Now), Note: "by this process, in the last minute"})
@@ -137,7 +138,7 @@ func facts(s status.Status, rates *deliveries) []fact {
 
 // functions are those of the templates.
 var functions = template.FuncMap{
-	"number": number,
+	"number": format.Thousands,
 	"when":   when,
 	"clock":  func(t time.Time) template.HTML { return stamp(t, t.UTC().Format("15:04:05")+" UTC") },
 	"tick":   func(t time.Time, layout string) template.HTML { return stamp(t, t.UTC().Format(layout)) },

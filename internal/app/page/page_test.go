@@ -21,6 +21,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/tokens"
+	"github.com/delayer-go/delayer/internal/lib/format"
 	"github.com/delayer-go/delayer/status"
 )
 
@@ -469,7 +470,7 @@ func TestRates(t *testing.T) {
 
 func TestNumbers(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1234: "-1,234", -123: "-123"} {
-		assert.Equal(t, want, number(n))
+		assert.Equal(t, want, format.Thousands(n))
 	}
 	assert.Equal(t, "0.25", perSecond(0.25))
 	assert.Equal(t, "2", perSecond(2))

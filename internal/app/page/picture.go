@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/lib/format"
 	"github.com/delayer-go/delayer/status"
 )
 
@@ -108,7 +109,7 @@ func duePanel(due []status.Due, now, from time.Time, bin time.Duration, bins int
 			about = "about "
 		}
 	}
-	p := panel{Sum: about + number(int(math.Round(sum))), Layout: "15:04"}
+	p := panel{Sum: about + format.Thousands(int(math.Round(sum))), Layout: "15:04"}
 	p.ticks(from, bin*time.Duration(bins))
 	p.draw(values, func(i int) string {
 		at := from.Add(time.Duration(i) * bin)
@@ -123,7 +124,7 @@ func duePanel(due []status.Due, now, from time.Time, bin time.Duration, bins int
 		if v < 1 {
 			return "fewer than 1"
 		}
-		return number(int(math.Round(v)))
+		return format.Thousands(int(math.Round(v)))
 	})
 	return p
 }
@@ -196,19 +197,6 @@ func ratePanels(h hour) []panel {
 	return list
 }
 
-// number has a comma between thousands.
-func number(n int) string {
-	digits := strconv.Itoa(n)
-	var b strings.Builder
-	for i, c := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
-			b.WriteByte(',')
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
-}
-
 // perSecond is a rate.
 func perSecond(v float64) string {
 	switch {
@@ -217,7 +205,7 @@ func perSecond(v float64) string {
 	case v < 10:
 		return cmp.Or(strings.TrimRight(strings.TrimRight(strconv.FormatFloat(v, 'f', 2, 64), "0"), "."), "0")
 	}
-	return number(int(math.Round(v)))
+	return format.Thousands(int(math.Round(v)))
 }
 
 // brief is a duration with two or three digits and one unit.
