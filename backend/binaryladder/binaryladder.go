@@ -21,7 +21,14 @@
 // its set bits. 10 s is 8 s and then 2 s. The delay is a topic key, 1.0.1.0.<destination>, with
 // marks that tell it from a user's key. Each step is a topic exchange that decides by its bit
 // whether the message waits or passes on. This is the ladder that NServiceBus and others use. It
-// costs the broker more than twice as much (docs/results/3.10/report.md, accuracy).
+// costs the broker more than twice as much (docs/results/3.10/report.md, accuracy). A list of
+// steps that double from the tick on has fewer levels: 1s, 2s, 4s, 8s are four, and delays up to 15 s.
+//
+// With routing topic [Topology] has a second ladder, which Open does not declare, for publishers
+// that have no Delayer and write the key themselves, without marks. Below are the exchanges of four
+// levels. A 1 waits in <prefix>.ladder.Q3 and so on. See docs/seeds.md.
+//
+//	publish 1.0.1.0.work to <prefix>.ladder.N3 ─→ N2 ─→ N1 ─→ N0 ─→ <prefix>.ladder.exchange ─ #.work ─→ as bound
 //
 // # Limits
 //
@@ -92,8 +99,8 @@ type Config struct {
 	Tick time.Duration `yaml:"tick"`
 	// Routing is source (the default) or topic.
 	Routing Routing `yaml:"routing"`
-	// Steps are calendar (the default with routing source), binary (the only ones with routing
-	// topic), or durations. See [Steps].
+	// Steps are calendar (the default with routing source), binary (the default with routing topic,
+	// which needs steps that double), or durations. See [Steps].
 	Steps Steps `yaml:"steps"`
 }
 
@@ -134,7 +141,8 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 }
 
 // Topology returns what Open declares; with declare: false also the links that are otherwise
-// declared when they are first used. It asks no broker. Errors are ErrConfig.
+// declared when they are first used; with routing topic also the ladder for plain keys. It asks no
+// broker. Errors are ErrConfig.
 func Topology(cfg Config) (topology.Plan, error) {
 	b, s, err := newBlueprint(cfg)
 	if err != nil {
@@ -143,6 +151,9 @@ func Topology(cfg Config) (topology.Plan, error) {
 	own := b.plan()
 	if !s.Declare.Enabled() {
 		own = own.Add(keeper.Complete(b.links(), b.needs))
+	}
+	if b.routing == Topic {
+		own = own.Add(b.plain())
 	}
 	return s.Whole(own), nil
 }
@@ -191,10 +202,13 @@ func (c Config) ladder() (*ladder, error) {
 	switch {
 	case c.Routing != Source && c.Routing != Topic:
 		return nil, badConfig("routing", "%q is neither source nor topic", string(c.Routing))
-	case c.Routing == Topic && c.Steps != Binary:
-		return nil, badConfig("steps", "%.64q needs routing: source, because a word of a topic key is one bit", string(c.Steps))
 	}
-	return c.Steps.ladder(c.Tick)
+	l, err := c.Steps.ladder(c.Tick)
+	if err == nil && c.Routing == Topic && !l.doubles() {
+		return nil, badConfig("steps", "%.64q needs routing: source, because a word of a topic key is one bit: "+
+			"the steps must double from the tick on, as those of binary do", string(c.Steps))
+	}
+	return l, err
 }
 
 func badConfig(field, format string, args ...any) error {

@@ -23,6 +23,16 @@ type ladder struct {
 	groups []group
 }
 
+// doubles reports whether the steps are those of the bits of a delay in ticks.
+func (l *ladder) doubles() bool {
+	for i, step := range l.steps {
+		if step != l.tick<<i {
+			return false
+		}
+	}
+	return true
+}
+
 // outside stands for no step: where messages come from and go to.
 const outside = -1
 

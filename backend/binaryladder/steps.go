@@ -14,8 +14,9 @@ import (
 // set of them that adds up to its delay.
 //
 //	calendar      what people's delays are made of (the default with routing source)
-//	binary        each twice the one before (the only one with routing topic)
+//	binary        each twice the one before (the default with routing topic)
 //	1s,2s,4s      these; every multiple of the tick up to their sum must be a sum of some of them
+//	              (routing topic: each twice the one before, the first is the tick)
 //	+45m,+50m     those of calendar, and these
 //
 // In a configuration file a list may also be a list: [1s, 2s, 4s].

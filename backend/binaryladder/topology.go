@@ -3,6 +3,7 @@ package binaryladder
 import (
 	"crypto/sha256"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -18,6 +19,15 @@ import (
 //	<prefix>.ladder.wait.1m      the queue of a step
 //	<prefix>.ladder.step.1m      source: where that queue dead-letters to
 //	                             topic:  where the bit of that step is decided
+//
+// and with routing topic, for publishers that write the bits of the delay into the routing key
+// (levels count from 0):
+//
+//	<prefix>.ladder.N3           where the bit of level 3 is decided; they publish to the highest
+//	<prefix>.ladder.Q3           the queue of level 3
+//	<prefix>.ladder.due          quorum only: what is due passes through here, so that none stalls a queue
+//	<prefix>.ladder.due.gate     quorum only: the way to the discard queue, for as long as there is the next one
+//	<prefix>.ladder.exchange     what is bound here gets them
 type names struct{ prefix string }
 
 func (n names) marker() string { return n.prefix + ".ladder" }
@@ -25,6 +35,11 @@ func (n names) enter() string  { return n.prefix + ".ladder.enter" }
 func (n names) exchange(step time.Duration) string {
 	return n.prefix + ".ladder.step." + objects.DurationName(step)
 }
+
+func (n names) level(level int) string      { return fmt.Sprintf("%s.ladder.N%d", n.prefix, level) }
+func (n names) levelQueue(level int) string { return fmt.Sprintf("%s.ladder.Q%d", n.prefix, level) }
+func (n names) due() string                 { return n.prefix + ".ladder.due" }
+func (n names) plain() string               { return n.prefix + ".ladder.exchange" }
 
 func (n names) queue(step time.Duration) string {
 	return n.prefix + ".ladder.wait." + objects.DurationName(step)
@@ -88,4 +103,41 @@ func (b blueprint) decision(step int) []topology.Binding {
 		{Source: x, Key: b.ladder.topicPattern(step, 1), Target: b.names.queue(b.ladder.steps[step])},
 		{Source: x, Key: b.ladder.topicPattern(step, 0), Target: b.after(step), ToExchange: true},
 	}
+}
+
+// plain is the ladder for keys without marks: 1.0.1.0.work waits 8 s and then 2 s, and goes where
+// #.work is bound. It has queues of its own: a Delayer's messages carry keys of their users, which
+// would be taken for bits.
+//
+// A key of too few words finds no way at some level, and is misrouted. Behind the last level it is as
+// with the tiers that a binding leads to: nothing may be bound there, and messages that no queue takes
+// would stall a quorum queue (see delivery.Stage.Discard).
+func (b blueprint) plain() topology.Plan {
+	n := b.names
+	p := topology.Plan{Exchanges: []topology.Exchange{{Name: n.plain(), Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}
+	next := n.plain()
+	if b.kind == delayer.Quorum {
+		next = n.due()
+		p = p.Add(b.stage.Copying(next, n.plain()))
+	}
+	for level, step := range b.ladder.steps {
+		x, q := n.level(level), objects.WaitingQueue(n.levelQueue(level), b.kind, step, next)
+		words := strings.Repeat("*.", len(b.ladder.steps)-1-level)
+		p = p.Add(topology.Plan{
+			Exchanges: []topology.Exchange{{Name: x, Kind: topology.Topic, Alternate: b.stage.Unroutable()}},
+			Queues:    []topology.Queue{q},
+			Bindings: []topology.Binding{
+				{Source: x, Key: words + "1.#", Target: q.Name},
+				{Source: x, Key: words + "0.#", Target: next, ToExchange: true},
+			},
+		})
+		next = x
+	}
+	for i := range p.Exchanges {
+		p.Exchanges[i].Optional = true
+	}
+	for i := range p.Queues {
+		p.Queues[i].Optional = true
+	}
+	return p
 }

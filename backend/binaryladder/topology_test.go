@@ -1,6 +1,7 @@
 package binaryladder
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,45 @@ func TestTopicTopology(t *testing.T) {
 		{Source: "p.ladder.step.2s", Key: "~d.~0.#", Target: "p.ladder.step.1s", ToExchange: true},
 	}, p.Bindings)
 	require.Empty(t, b.leaving("p.ladder.wait.2s", 1))
+}
+
+// TestPlainTopology: the seed's ladder, of two levels.
+func TestPlainTopology(t *testing.T) {
+	b := small(t, Topic)
+	queue := func(name string, ms int64, after string) topology.Queue {
+		q := waiting(name, ms, after)
+		q.Optional = true
+		return q
+	}
+	require.Equal(t, topology.Plan{
+		Exchanges: []topology.Exchange{
+			{Name: "p.ladder.exchange", Kind: "topic", Alternate: "p.unroutable", Optional: true},
+			{Name: "p.ladder.due", Kind: "fanout", Alternate: "p.unroutable", Optional: true},
+			{Name: "p.ladder.due.gate", Kind: "direct", Alternate: "p.discard", AutoDelete: true, Optional: true},
+			{Name: "p.ladder.N0", Kind: "topic", Alternate: "p.unroutable", Optional: true},
+			{Name: "p.ladder.N1", Kind: "topic", Alternate: "p.unroutable", Optional: true},
+		},
+		Queues: []topology.Queue{queue("p.ladder.Q0", 1000, "p.ladder.due"), queue("p.ladder.Q1", 2000, "p.ladder.N0")},
+		Bindings: []topology.Binding{
+			{Source: "p.ladder.due.gate", Key: "~d:gate", Target: "p.ladder.exchange", ToExchange: true},
+			{Source: "p.ladder.due", Target: "p.ladder.exchange", ToExchange: true},
+			{Source: "p.ladder.due", Target: "p.ladder.due.gate", ToExchange: true},
+			{Source: "p.ladder.N0", Key: "*.1.#", Target: "p.ladder.Q0"},
+			{Source: "p.ladder.N0", Key: "*.0.#", Target: "p.ladder.due", ToExchange: true},
+			{Source: "p.ladder.N1", Key: "1.#", Target: "p.ladder.Q1"},
+			{Source: "p.ladder.N1", Key: "0.#", Target: "p.ladder.N0", ToExchange: true},
+		},
+	}, b.plain())
+
+	b.kind = delayer.Classic
+	require.Equal(t, "p.ladder.exchange", b.plain().Queues[0].Args["x-dead-letter-exchange"], "as drawn")
+	require.Len(t, b.plain().Exchanges, 3)
+
+	for routing, plain := range map[Routing]bool{Source: false, Topic: true} {
+		p, err := Topology(Config{Options: delayer.Options{URL: "amqp://localhost"}, Routing: routing, Steps: "1s,2s"})
+		require.NoError(t, err)
+		require.Equal(t, plain, slices.ContainsFunc(p.Queues, func(q topology.Queue) bool { return q.Name == "delayer.ladder.Q1" }))
+	}
 }
 
 func TestClassicQueuesHaveTheExactTTL(t *testing.T) {

@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -174,4 +175,65 @@ func TestStage_RouteWithoutADelayer(t *testing.T) {
 	for range n {
 		r.Take(cfg.Prefix + ".misrouted")
 	}
+}
+
+// TestLadder_PlainKeys: the ladder of four levels that the first founding document draws, with its
+// keys. Here a tick is 100 ms instead of a second. Each delay that four bits can write passes the queues
+// of its bits, and the key stays as it was.
+func TestLadder_PlainKeys(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			plainKeys(t, kind)
+		})
+	}
+}
+
+func plainKeys(t *testing.T, kind delayer.QueueType) {
+	r := rabbittest.NewRig(t, rabbittest.Broker(t))
+	cfg := backend.Config{
+		Options:      delayer.Options{URL: r.Broker.URL(), Prefix: rabbittest.Prefix(t), QueueType: kind},
+		BinaryLadder: binaryladder.Config{Routing: "topic", Tick: tick, Steps: binaryladder.List(tick, 2*tick, 4*tick, 8*tick)},
+	}
+	_, err := backend.Apply(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = backend.Remove(within(t), cfg, true) })
+	work, top := r.Queue("work", nil), cfg.Prefix+".ladder.N3"
+	r.Bind(work, "#.d", cfg.Prefix+".ladder.exchange", nil)
+	in := r.Consume(work)
+	began, waits := map[string]time.Time{}, map[string]time.Duration{}
+	for ticks := range 16 {
+		key := strings.Join(strings.Split(fmt.Sprintf("%04b", ticks), ""), ".") + ".d"
+		began[key], waits[key] = time.Now(), time.Duration(ticks)*tick
+		r.Publish(top, key, amqp091.Publishing{})
+	}
+	for range 16 {
+		d := rabbittest.Next(t, in)
+		require.Contains(t, waits, d.RoutingKey, "once")
+		require.GreaterOrEqual(t, time.Since(began[d.RoutingKey]), waits[d.RoutingKey], d.RoutingKey)
+		require.ElementsMatch(t, bitsOf(cfg.Prefix, d.RoutingKey), queuesOf(d), d.RoutingKey)
+		delete(waits, d.RoutingKey)
+	}
+	r.Publish(top, "0.0.1", amqp091.Publishing{}) // a word is missing: kept, not lost
+	r.Take(cfg.Prefix + ".misrouted")
+}
+
+// bitsOf are the queues of the bits that are set in a key of four.
+func bitsOf(prefix, key string) (queues []string) {
+	for i, bit := range strings.Split(key, ".")[:4] {
+		if bit == "1" {
+			queues = append(queues, fmt.Sprintf("%s.ladder.Q%d", prefix, 3-i))
+		}
+	}
+	return queues
+}
+
+// queuesOf are the queues in which a message expired. Their order in x-death says nothing.
+func queuesOf(d amqp091.Delivery) (queues []string) {
+	deaths, _ := d.Headers["x-death"].([]any)
+	for _, death := range deaths {
+		queues = append(queues, death.(amqp091.Table)["queue"].(string))
+	}
+	return queues
 }

@@ -57,12 +57,14 @@ func suiteSubjects() []subject {
 	ladder := backend.Config{BinaryLadder: binaryladder.Config{
 		Tick: 10 * time.Millisecond, Steps: "10ms,20ms,40ms,80ms,160ms,320ms,640ms,1280ms,2560ms,5120ms,10240ms,20480ms",
 	}}
+	topic := ladder
+	topic.BinaryLadder.Routing = "topic"
 	var out []subject
 	for _, kind := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
 		for _, s := range []subject{
 			{name: "binaryladder/calendar", cfg: backend.Config{BinaryLadder: binaryladder.Config{Tick: 100 * time.Millisecond}}},
 			{name: "binaryladder/list", cfg: ladder},
-			{name: "binaryladder/topic", cfg: backend.Config{BinaryLadder: binaryladder.Config{Tick: 10 * time.Millisecond, Routing: "topic"}}},
+			{name: "binaryladder/topic", cfg: topic},
 			{name: "controller/rounds", cfg: backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Tick: 100 * time.Millisecond}}},
 			{name: "fixedtiers/up", cfg: backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers}}},
 			{name: "fixedtiers/exact", cfg: backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers, Rounding: "exact"}}},
