@@ -91,6 +91,48 @@ func TestHopsNeverExceedWhatRemains(t *testing.T) {
 	})
 }
 
+// arrival is when a message is delivered that was published at a time, if each of its triggers comes so
+// much later than its queue's TTL, in turn. The controller looks at its clock on each.
+func arrival(s schedule, published time.Time, delay time.Duration, late func() time.Duration) (now time.Time, lastLate time.Duration) {
+	const expired = true
+	now = published
+	for m := (stamp.Stamp{}).Next(now, delay, 0); ; {
+		remaining := m.Remaining(now, expired)
+		switch level := s.next(remaining); level {
+		case deliver:
+			return now, lastLate
+		case inMemory:
+			return now.Add(remaining), 0
+		default:
+			m = m.Next(now, remaining, s.ttl(level))
+			lastLate = late()
+			now = now.Add(s.ttl(level) + lastLate)
+		}
+	}
+}
+
+// TestEachTriggerSetsTheTimeRight is what the fourth founding document shows of one queue, T'b − T'a =
+// Tb − Ta, of any number of rounds: however late triggers come, their lateness does not add up.
+func TestEachTriggerSetsTheTimeRight(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := newSchedule(rapid.IntRange(1, 20).Draw(t, "levels"), time.Duration(rapid.Int64Range(10, 1000).Draw(t, "tick_ms"))*time.Millisecond)
+		require.NoError(t, err)
+		delay := time.Duration(rapid.Int64Range(0, int64(100*s.ttl(s.levels-1))).Draw(t, "delay"))
+		most := rapid.SampledFrom([]time.Duration{0, overhead, time.Minute}).Draw(t, "most")
+		late := func() time.Duration { return time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, "late")) }
+		ta := zero
+		tb := ta.Add(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "apart")))
+		a, lateA := arrival(s, ta, delay, late)
+		b, lateB := arrival(s, tb, delay, late)
+		require.GreaterOrEqual(t, a.Sub(ta), delay, "never early")
+		require.LessOrEqual(t, a.Sub(ta), delay+lateA, "only by the last trigger")
+		require.LessOrEqual(t, b.Sub(tb), delay+lateB)
+		if most <= overhead {
+			require.Equal(t, tb.Sub(ta), b.Sub(a), "no later than the schedule allows for: exact")
+		}
+	})
+}
+
 func TestAScheduleThatCannotBe(t *testing.T) {
 	for _, c := range []struct {
 		levels       int
