@@ -20,6 +20,8 @@ import (
 //   - top-entry: the same ladder, entered at the top whatever the delay. Celery does so.
 //   - per-message-ttl: one queue, the delay as the message's own expiration. Only the head of a
 //     queue expires.
+//   - mixed-tiers: four such queues, for delays up to 1, 5, 10 and 20 s. Similar delays block each
+//     other for less long.
 //   - undelayed: a plain confirmed publish to the destination.
 //   - plugin-client: an x-delayed-message exchange and the header x-delay, without package plugin, as
 //     publishers in other languages use it. It is what delayer serve replaces.
@@ -29,6 +31,7 @@ func Baselines(queueType string) []Subject {
 		{Backend: baseline.BitEntry, Ladder: true, Pace: 7000},
 		{Backend: baseline.TopEntry, Ladder: true, Pace: 450},
 		{Backend: baseline.PerMessageTTL, Blocks: true},
+		{Backend: MixedTiers, Blocks: true},
 		{Backend: baseline.Undelayed, Undelayed: true},
 		{Backend: PluginClient},
 	}
@@ -54,8 +57,11 @@ func Baselines(queueType string) []Subject {
 	return subjects
 }
 
-// PluginClient is the name of the baseline that publishes to the plugin with a plain client.
-const PluginClient = "plugin-client"
+// Names of baselines that are measured only where they are asked for.
+const (
+	PluginClient = "plugin-client" // publishes to the plugin with a plain client
+	MixedTiers   = "mixed-tiers"
+)
 
 // OpenClient opens a plain client, as [Baselines] have: it publishes to an exchange that reads the header
 // x-delay. What is due there comes to the exchange behind, to which the destination is bound. Both must

@@ -97,7 +97,7 @@ func candidates(queueType string, ladders []shape) []candidate {
 	}
 	out = append(out, serves(queueType)...)
 	for _, s := range bench.Baselines(queueType) {
-		c := candidate{Subject: s, oneType: s.Blocks, named: s.Backend == bench.PluginClient}
+		c := candidate{Subject: s, oneType: s.Blocks, named: s.Backend == bench.PluginClient || s.Backend == bench.MixedTiers}
 		if s.Pace > 0 && s.Pace < slow {
 			c.only, c.oneType = []string{"accuracy", "hol"}, true
 		}

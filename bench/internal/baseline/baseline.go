@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,6 +31,7 @@ import (
 // The baselines by name.
 const (
 	PerMessageTTL = "per-message-ttl"
+	MixedTiers    = "mixed-tiers"
 	TopEntry      = "top-entry"
 	BitEntry      = "bit-entry"
 	Undelayed     = "undelayed"
@@ -67,7 +69,10 @@ type design struct {
 func designOf(cfg Config) (design, error) {
 	switch cfg.Name {
 	case PerMessageTTL:
-		return ttlDesign(cfg), nil
+		return ttlDesign(cfg, 0), nil
+	case MixedTiers:
+		const second = 1000
+		return ttlDesign(cfg, second, 5*second, 10*second, 20*second), nil
 	case TopEntry, BitEntry:
 		return ladderDesign(cfg), nil
 	case XDelay:
@@ -109,26 +114,32 @@ func xDelay(exchange, destination string) func(int64, *amqp091.Publishing) (stri
 	}
 }
 
-// ttlDesign is one queue for all delays, which the message's own expiration ends.
+// ttlDesign is a queue for delays up to each of these, in milliseconds, and the last one also for those
+// beyond. The message's own expiration ends its delay.
 //
-// The queue dead-letters to a direct exchange of its own rather than to the default exchange: the
+// The queues dead-letter to a direct exchange of their own rather than to the default exchange: the
 // routing key is then the destination's name on both sides, and nothing is rewritten.
-func ttlDesign(cfg Config) design {
-	in, out, wait := cfg.Prefix+".in", cfg.Prefix+".out", cfg.Prefix+".wait"
+func ttlDesign(cfg Config, tiers ...int64) design {
+	out := cfg.Prefix + ".out"
+	in := func(tier int) string { return fmt.Sprintf("%s.in-%d", cfg.Prefix, tiers[tier]) }
+	t := topology{
+		exchanges: []exchange{{name: out, kind: amqp091.ExchangeDirect}},
+		bindings:  []binding{{from: out, key: cfg.Destination, to: cfg.Destination, toQueue: true}},
+	}
+	for tier, longest := range tiers {
+		wait := fmt.Sprintf("%s.wait-%d", cfg.Prefix, longest)
+		t.exchanges = append(t.exchanges, exchange{name: in(tier), kind: amqp091.ExchangeDirect})
+		t.queues = append(t.queues, queue{wait, waitingArgs(cfg.QueueType, out, 0)})
+		t.bindings = append(t.bindings, binding{from: in(tier), key: cfg.Destination, to: wait, toQueue: true})
+	}
 	return design{
-		topology: topology{
-			exchanges: []exchange{{name: in, kind: amqp091.ExchangeDirect}, {name: out, kind: amqp091.ExchangeDirect}},
-			queues:    []queue{{wait, waitingArgs(cfg.QueueType, out, 0)}},
-			bindings: []binding{
-				{from: in, key: cfg.Destination, to: wait, toQueue: true},
-				{from: out, key: cfg.Destination, to: cfg.Destination, toQueue: true},
-			},
-		},
+		topology: t,
 		// An expiration is an unsigned 32-bit number of milliseconds.
 		limits: delayer.Limits{Max: (1<<32 - 1) * time.Millisecond, Resolution: time.Millisecond},
-		route: func(ticks int64, msg *amqp091.Publishing) (string, string) {
-			msg.Expiration = strconv.FormatInt(ticks, 10)
-			return in, cfg.Destination
+		route: func(ms int64, msg *amqp091.Publishing) (string, string) {
+			msg.Expiration = strconv.FormatInt(ms, 10)
+			tier, _ := slices.BinarySearch(tiers, ms)
+			return in(min(tier, len(tiers)-1)), cfg.Destination
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package baseline
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -57,4 +58,21 @@ func TestLadderTopologyIsTheSeeds(t *testing.T) {
 		"x-queue-type": "quorum", "x-dead-letter-exchange": "p.level-2", "x-message-ttl": int64(8000),
 		"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
 	}, third.args)
+}
+
+// TestMixedTiers: a delay waits in the first queue that is for delays so long, with its own expiration.
+func TestMixedTiers(t *testing.T) {
+	plan, err := designOf(Config{Name: MixedTiers, Prefix: "p", QueueType: "classic", Destination: "q"})
+	require.NoError(t, err)
+	require.Len(t, plan.topology.queues, 4)
+	assert.NotContains(t, plan.topology.queues[3].args, "x-message-ttl", "the message's own ends its delay")
+	for ms, want := range map[int64]string{
+		0: "p.in-1000", 1000: "p.in-1000", 1001: "p.in-5000", 5000: "p.in-5000", 7000: "p.in-10000", 20_000: "p.in-20000", 30_000: "p.in-20000",
+	} {
+		var msg amqp091.Publishing
+		entry, key := plan.route(ms, &msg)
+		assert.Equal(t, want, entry, "%d ms", ms)
+		assert.Equal(t, "q", key)
+		assert.Equal(t, strconv.FormatInt(ms, 10), msg.Expiration)
+	}
 }
