@@ -120,6 +120,7 @@ type Campaign struct {
 	Hold     time.Duration // see Scene
 	Patience time.Duration // without an arrival, until what has not come is missing
 	Leave    bool          // what was declared, because the broker ends with the campaign
+	Beside   bool          // other campaigns go on in this process: goroutines that are left are not counted
 	Seed     uint64
 	Logf     func(format string, args ...any)
 }
@@ -344,6 +345,9 @@ func (c Campaign) clear(ctx context.Context, s *Scene, goroutines int) (problems
 	}
 	s.close()
 	s.Proxy = nil
+	if c.Beside {
+		return problems, errors.Join(err, asked)
+	}
 	if n := settleGoroutines(goroutines); n > goroutines {
 		problems = append(problems, fmt.Sprintf("%d goroutines before, %d after", goroutines, n))
 	}

@@ -53,7 +53,8 @@ func subject(name string, cfg backend.Config) faults.Subject {
 func short(t *testing.T) faults.Campaign {
 	return faults.Campaign{
 		Subjects: subjects(), Messages: 200, Times: 2, Hold: time.Second, Patience: 90 * time.Second, Logf: t.Logf,
-		Load: faults.Load{Publishers: 8, Rate: 80, Patience: 5 * time.Second},
+		Load:   faults.Load{Publishers: 8, Rate: 80, Patience: 5 * time.Second},
+		Beside: true, // TestMain looks for goroutines that are left
 	}
 }
 
@@ -86,16 +87,20 @@ func named(t *testing.T, all []faults.Fault, name string) faults.Fault {
 	return faults.Fault{}
 }
 
-// TestFaultsOfABroker: all on one broker, because starting one is what takes time.
-func TestFaultsOfABroker(t *testing.T) {
+// TestFaults_Killed: on one broker, because starting one is what takes time.
+func TestFaults_Killed(t *testing.T) {
+	t.Parallel()
 	c := short(t)
-	c.Broker = rabbittest.Alone(t)
-	t.Run("killed", func(t *testing.T) { killed(t, c) })
-	t.Run("serve killed", func(t *testing.T) { serveKilled(t, c) })
-	t.Run("network", func(t *testing.T) { expect(t, c, faults.Fault{Name: "network", Inject: faults.Network}) })
-	t.Run("churn", func(t *testing.T) { churn(t, c.Broker) })
-	t.Run("reply queues gone", func(t *testing.T) { replyQueuesGone(t, c) })
-	t.Run("second attempt", func(t *testing.T) { secondAttempt(t, c.Broker) })
+	c.Broker = rabbittest.Own(t, rabbit.Options{Args: soon})
+	t.Run("broker", func(t *testing.T) { killed(t, c) })
+	t.Run("serve", func(t *testing.T) { serveKilled(t, c) })
+}
+
+func TestFaults_Network(t *testing.T) {
+	t.Parallel()
+	c := short(t)
+	c.Broker = rabbittest.Ours(t)
+	expect(t, c, faults.Fault{Name: "network", Inject: faults.Network})
 }
 
 // killed: also what was cancelled stays cancelled, and what was postponed comes at its later time.
@@ -121,10 +126,12 @@ func serveKilled(t *testing.T, c faults.Campaign) {
 	require.Equal(t, []string{s.Name + ": SIGKILL 2 times to each of 2 processes, and 1 times to the broker"}, rows[0].Notes)
 }
 
-// replyQueuesGone: a Delayer that holds everybody up while it mends one destination is noticed. That
+// TestFaults_ReplyQueuesGone: a Delayer that holds everybody up while it mends one destination is noticed. That
 // no other does so is asked by the long campaign: here a busy machine could hold them up as well.
-func replyQueuesGone(t *testing.T, c faults.Campaign) {
-	t.Helper()
+func TestFaults_ReplyQueuesGone(t *testing.T) {
+	t.Parallel()
+	c := short(t)
+	c.Broker = rabbittest.Ours(t)
 	broken := subjects()[0]
 	broken.Name = "broken"
 	broken.Open = func(ctx context.Context, urls []string, prefix string) (delayer.Delayer, error) {
@@ -211,6 +218,7 @@ func (m *mender) mend() {
 func (m *mender) Close() error { return errors.Join(m.Delayer.Close(), m.conn.Close()) }
 
 func TestFaultsOfACluster(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("DELAYER_BROKER") == rabbit.Docker {
 		rabbittest.Skipf(t, "a cluster is of private nodes, and DELAYER_BROKER=%s", rabbit.Docker)
 	}
@@ -260,10 +268,10 @@ func leadersAreSpread(t *testing.T, cluster *rabbit.Cluster) {
 	}
 }
 
-// churn: what a Delayer has is gone when it is closed, also while it publishes. The long campaign does it for ten
-// minutes; what is left of goroutines TestMain sees, too.
-func churn(t *testing.T, b *rabbit.Broker) {
-	t.Helper()
+// TestFaults_Churn: what a Delayer has is gone when it is closed, also while it publishes. The long campaign does it for ten
+// minutes; what is left of goroutines TestMain sees, too. It counts them, so it runs beside no other.
+func TestFaults_Churn(t *testing.T) {
+	b := rabbittest.Ours(t)
 	for _, s := range subjects() {
 		grown, err := faults.Churn(t.Context(), s, b, 0)
 		require.NoError(t, err)

@@ -14,11 +14,12 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// secondAttempt: a queue that dead-letters at least once tries again what was not confirmed.
+// TestFaults_SecondAttempt: a queue that dead-letters at least once tries again what was not confirmed.
 // RabbitMQ 3.10 to 3.12 forget the BCC keys in between, by which the ladder finds its way. Such a message is misrouted,
 // and the Delayer sends it on. Later versions remember.
-func secondAttempt(t *testing.T, b *rabbit.Broker) {
-	t.Helper()
+func TestFaults_SecondAttempt(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Ours(t)
 	s, prefix := subjects()[0], rabbittest.Prefix(t)
 	queue, next := prefix+"-in", prefix+".ladder.wait.100ms"
 	d, err := s.Open(t.Context(), []string{b.URL()}, prefix)

@@ -15,6 +15,7 @@ import (
 
 // TestRun_AwaitRenews: a receiver that gets nothing any more is no loss of the Delayer's.
 func TestRun_AwaitRenews(t *testing.T) {
+	t.Parallel()
 	urls := []string{rabbittest.Broker(t).URL()}
 	const delay = 100 * time.Millisecond
 	ladder := NewSubject("binaryladder", backend.Config{
