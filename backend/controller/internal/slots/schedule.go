@@ -98,12 +98,25 @@ func (d *Delayer) fail(op string, t ticket, kind, cause error) *delayer.Error {
 func (d *Delayer) read(op string, text delayer.Ticket) (ticket, error) {
 	t, err := d.tickets.read(text)
 	if err != nil {
-		return t, &delayer.Error{
-			Op: op, Backend: d.backend, Object: fmt.Sprintf("ticket %.120q", text), Kind: delayer.ErrTicket, Cause: err,
-			Hint: "use the text that Schedule or Postpone has returned, on the same vhost and with the prefix " + d.wheel.names.prefix,
-		}
+		return t, d.wheel.notOurs(op, d.backend, text, err)
 	}
 	return t, nil
+}
+
+func (w *Wheel) notOurs(op, backend string, text delayer.Ticket, why error) error {
+	return &delayer.Error{
+		Op: op, Backend: backend, Object: fmt.Sprintf("ticket %.120q", text), Kind: delayer.ErrTicket, Cause: why,
+		Hint: "use the text that Schedule or Postpone has returned, on the same vhost and with the prefix " + w.names.prefix,
+	}
+}
+
+// ReadTicket returns the id and the due time that a ticket names. It asks no broker. The error is ErrTicket.
+func (w *Wheel) ReadTicket(vhost, backend string, text delayer.Ticket) (id string, due time.Time, err error) {
+	t, err := newTickets(vhost, w.names.prefix, w.String()).read(text)
+	if err != nil {
+		return "", time.Time{}, w.notOurs("read", backend, text, err)
+	}
+	return t.id, time.UnixMilli(t.due.At).UTC(), nil
 }
 
 // time returns the moment with the broker's time. After a lost connection it may take a while to be known.

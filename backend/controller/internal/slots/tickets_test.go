@@ -30,6 +30,21 @@ func TestTickets_RoundTrip(t *testing.T) {
 	})
 }
 
+// TestReadTicket: without a broker, and with the reason if it is another's.
+func TestReadTicket(t *testing.T) {
+	w := New("delayer", 1, 1<<20)
+	of := func(vhost string) delayer.Ticket {
+		return newTickets(vhost, "delayer", w.String()).write(ticket{id: "ABC1", due: wheel.Due{At: 1795329200000, Since: 1795329100000}})
+	}
+	id, due, err := w.ReadTicket("/", "controller", of("/"))
+	require.NoError(t, err)
+	require.Equal(t, "ABC1", id)
+	require.Equal(t, int64(1795329200000), due.UnixMilli())
+	_, _, err = w.ReadTicket("/", "controller", of("other"))
+	require.ErrorIs(t, err, delayer.ErrTicket)
+	require.ErrorIs(t, err, errVhost)
+}
+
 func TestTickets_RefuseOthers(t *testing.T) {
 	good := ticket{id: "ABC1", due: wheel.Due{At: 1795329200000, Since: 1795329100000}}
 	text := ourTickets.write(good)
