@@ -93,11 +93,14 @@ func (r *Reader) askControllers(ctx context.Context, s *Status, _ map[string]obj
 			if q.Consumers == 0 {
 				continue
 			}
-			if err := r.consumers(ctx, q.Name, each); err != nil {
+			if err := r.consumers(ctx, q, each); err != nil {
 				return err
 			}
 		}
 		if err := r.held(ctx, each); err != nil {
+			return err
+		}
+		if err := r.name(ctx, each); err != nil {
 			return err
 		}
 		b.Each, b.Held = []Controller{}, new(int)
@@ -109,25 +112,49 @@ func (r *Reader) askControllers(ctx context.Context, s *Status, _ map[string]obj
 	return nil
 }
 
+// A consumer is one of a queue, as the API lists it.
+type consumer struct {
+	Activity string `json:"activity_status"` // of a single active consumer: single_active, or waiting
+	Channel  struct {
+		Connection string `json:"connection_name"`
+		User       string `json:"user"`
+	} `json:"channel_details"`
+}
+
 // consumers adds the connections that consume a queue.
-func (r *Reader) consumers(ctx context.Context, queue string, each map[string]*Controller) error {
+func (r *Reader) consumers(ctx context.Context, queue Queue, each map[string]*Controller) error {
 	var q struct {
-		Consumers []struct {
-			Channel struct {
-				Connection string `json:"connection_name"`
-				User       string `json:"user"`
-			} `json:"channel_details"`
-		} `json:"consumer_details"`
+		Consumers []consumer `json:"consumer_details"`
 	}
-	if err := r.get(ctx, &q, "queues", r.vhost, queue); err != nil {
+	if err := r.get(ctx, &q, "queues", r.vhost, queue.Name); err != nil {
 		return err
 	}
 	for _, c := range q.Consumers {
-		if c.Channel.Connection != "" {
-			each[c.Channel.Connection] = &Controller{Connection: c.Channel.Connection, User: c.Channel.User}
+		name := c.Channel.Connection
+		if name == "" {
+			continue
+		}
+		if each[name] == nil {
+			each[name] = &Controller{Connection: name, User: c.Channel.User}
+		}
+		if queue.Intake {
+			each[name].Leads = c.leads()
 		}
 	}
 	return nil
+}
+
+// leads reports whether a consumer of the intake gets its messages, or nil if all of them do.
+func (c consumer) leads() *bool {
+	var leads bool
+	switch c.Activity {
+	case "single_active":
+		leads = true
+	case "waiting":
+	default:
+		return nil
+	}
+	return &leads
 }
 
 // held counts the unacknowledged messages of connections.
@@ -146,6 +173,29 @@ func (r *Reader) held(ctx context.Context, each map[string]*Controller) error {
 		}
 		for _, ch := range channels {
 			c.Held += ch.Unacknowledged
+		}
+	}
+	return nil
+}
+
+// name says which processes connections are of, and since when. Those that have ended meanwhile stay
+// without.
+func (r *Reader) name(ctx context.Context, each map[string]*Controller) error {
+	for name, c := range each {
+		var about struct {
+			Name  string `json:"user_provided_name"`
+			Since int64  `json:"connected_at"` // ms since 1970
+		}
+		err := r.api.Get(ctx, management.Request{
+			Op: op, Path: management.Path("connections", name), Query: url.Values{"columns": {"user_provided_name,connected_at"}},
+		}, &about)
+		if err != nil && !errors.Is(err, delayer.ErrNotFound) {
+			return err
+		}
+		c.Name = about.Name
+		if about.Since > 0 {
+			since := time.UnixMilli(about.Since).UTC()
+			c.Since = &since
 		}
 	}
 	return nil

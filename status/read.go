@@ -172,6 +172,7 @@ func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.
 			if len(turns) > 0 {
 				b.Due = dueTimes(turns, states, s.Time)
 			}
+			b.date(turns)
 		}
 		if p.exchange != "" && !there { // and configured
 			b.Missing = append(b.Missing, "exchange "+p.exchange)
@@ -234,12 +235,25 @@ func describe(p part, states map[string]objects.State) (Backend, map[topology.Ro
 	return b, keeps
 }
 
+// date says when the messages of slots are due.
+func (b *Backend) date(turns map[string]controller.Turn) {
+	for i := range b.Queues {
+		q := &b.Queues[i]
+		if turn, is := turns[q.Name]; is {
+			from, to := turn.Begin.UTC(), turn.End.UTC()
+			q.From, q.To = &from, &to
+		}
+	}
+}
+
 func queue(q topology.Queue, state objects.State) Queue {
 	wait, _ := q.Args["x-message-ttl"].(int64)
 	if q.Args["x-queue-type"] == string(delayer.Quorum) && wait > 0 {
 		wait-- // see objects.WaitingQueue
 	}
-	return Queue{Name: q.Name, Wait: wait, Messages: state.Messages, Consumers: state.Consumers}
+	return Queue{
+		Name: q.Name, Wait: wait, Messages: state.Messages, Consumers: state.Consumers, Intake: q.Role == topology.Intake,
+	}
 }
 
 // nothing returns an error if the broker has nothing of this configuration.

@@ -80,13 +80,27 @@ type Queue struct {
 	Wait      int64 `json:"wait_ms"`
 	Messages  int   `json:"messages"` // not counting those that consumers hold
 	Consumers int   `json:"consumers"`
+	// Intake is the queue that controllers consume: from there messages go to another one, or to a
+	// controller's memory, at once.
+	Intake bool `json:"intake,omitempty"`
+	// From and To are those of a slot: its messages are due from From on, before To. See Backend.Due.
+	From *time.Time `json:"due_from,omitempty"`
+	To   *time.Time `json:"due_to,omitempty"`
 }
 
-// A Controller is a process that consumes the intake.
+// A Controller consumes the intake. Of several shards a process has one for each.
 type Controller struct {
 	Connection string `json:"connection"` // its name at the broker, such as 10.0.0.7:4242 -> 10.0.0.2:5672
 	User       string `json:"user"`
 	Held       int    `json:"held"` // messages that it has received and not yet published
+	// Name is what the process calls the connection: it ends in machine, program and process id, such
+	// as "delayer shop controller, web1 orders[4711]".
+	Name string `json:"name"`
+	// Since is when it has connected; nil if not known.
+	Since *time.Time `json:"since"`
+	// Leads says that messages come from this one, and that the others stand by; nil where all work
+	// alike, as with rounds, or if not known.
+	Leads *bool `json:"leads"`
 }
 
 // An Unknown is a value that could not be read, and why.

@@ -127,6 +127,36 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", d/day, d%day/time.Hour)
 }
 
+// Stretch is a stretch of time as people write it, in the time zone of now: 12:31:04, 12:31, 14:00 to 16:00,
+// Nov 25 00:00 to 12:00, 22:00 to Nov 26 00:00. Up to a minute it is its beginning. A time of another day
+// has its date, one of another year its year.
+func Stretch(from, to, now time.Time) string {
+	const layout = "15:04"
+	from, to = from.In(now.Location()), to.In(now.Location())
+	switch width := to.Sub(from); {
+	case width < time.Minute:
+		return dated(from, now, time.TimeOnly)
+	case width == time.Minute:
+		return dated(from, now, layout)
+	case width <= time.Hour:
+		return dated(from, now, layout) + " to " + to.Format(layout)
+	default:
+		return dated(from, now, layout) + " to " + dated(to, from, layout)
+	}
+}
+
+// dated is a time with its date where that is not today's.
+func dated(at, now time.Time, layout string) string {
+	date := "Jan 2"
+	if at.Year() != now.Year() {
+		date = "Jan 2 2006"
+	}
+	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return at.Format(layout)
+	}
+	return at.Format(date + " " + layout)
+}
+
 // Short is a duration without units that are zero: 1h, 12m30s, 250ms.
 func Short(d time.Duration) string {
 	text := d.String()

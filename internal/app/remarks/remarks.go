@@ -5,6 +5,7 @@ package remarks
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/lib/objects"
@@ -15,6 +16,8 @@ import (
 type Remark struct {
 	Text  string
 	Wrong bool // somebody must do something
+	// Undelivered says that it is about messages that were not delivered, which the page lists.
+	Undelivered bool
 }
 
 // NoController is what to say where messages need a controller and none is at work.
@@ -23,17 +26,26 @@ const NoController = "no controller runs: messages wait until one does (delayer 
 // Of returns what there is to say of a status, beside its numbers.
 func Of(s status.Status) (list []Remark) {
 	say := func(format string, args ...any) { list = append(list, Remark{Text: fmt.Sprintf(format, args...)}) }
-	alarm := func(format string, args ...any) { list = append(list, Remark{fmt.Sprintf(format, args...), true}) }
+	alarm := func(format string, args ...any) {
+		list = append(list, Remark{Text: fmt.Sprintf(format, args...), Wrong: true})
+	}
+	stays := func(format string, args ...any) {
+		list = append(list, Remark{Text: fmt.Sprintf(format, args...), Wrong: true, Undelivered: true})
+	}
 	if s.Unroutable != nil && s.Unroutable.Messages > 0 {
-		say("unroutable messages: see which and why with delayer messages list, send them with delayer messages retry")
+		stays("unroutable messages: see which and why with delayer messages list, send them with delayer messages retry")
 	}
 	for _, q := range s.Parked {
 		if q.Messages > 0 {
-			say("parked messages: see which and why with delayer messages list %s", cli.Shown(q.Name))
+			stays("parked messages: see which and why with delayer messages list %s", cli.Shown(q.Name))
 		}
 	}
 	if s.Misrouted != nil && s.Misrouted.Consumers == 0 && s.Misrouted.Messages > 0 {
 		alarm("no Delayer sends misrouted messages on: start one, or send those that are due with delayer messages retry")
+	}
+	if len(s.Others) > 0 {
+		alarm("messages in queues of another configuration, or of a migration, %s first: let a Delayer with that configuration run "+
+			"until they are delivered, or run the migration's step again", cli.Shown(s.Others[0].Name))
 	}
 	for _, one := range s.Backends {
 		if len(one.Missing) > 0 {
@@ -74,4 +86,38 @@ func Unknowns(s status.Status) (list []string) {
 		list = append(list, "not known: "+strings.Join(what[why], ", ")+": "+why)
 	}
 	return list
+}
+
+// Process names the process of a controller: machine, program and process id, or the address that it comes
+// from.
+func Process(c status.Controller) string {
+	if _, process, named := strings.Cut(c.Name, ", "); named {
+		return process
+	}
+	from, _, _ := strings.Cut(c.Connection, " -> ")
+	return from
+}
+
+// Does says what a controller does.
+func Does(c status.Controller) string {
+	switch {
+	case c.Leads == nil:
+		return "works"
+	case *c.Leads:
+		return "leads"
+	}
+	return "stands by"
+}
+
+// Wait is how long messages stay in a queue, or "-" if the queue does not say.
+func Wait(q status.Queue) string {
+	if q.Wait == 0 {
+		return "-"
+	}
+	const day = 24 * time.Hour
+	d := time.Duration(q.Wait) * time.Millisecond
+	if d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	return cli.Short(d)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -112,7 +111,7 @@ func byState(s status.Status) map[string]int {
 			sums["overdue"] += *n // of those that wait
 		}
 		for _, q := range b.Queues {
-			if strings.HasPrefix(q.Name, s.Prefix+".controller.") && strings.HasSuffix(q.Name, ".intake") { // of each shard
+			if q.Intake {
 				sums["intake"] += q.Messages
 			} else {
 				sums["waiting"] += q.Messages

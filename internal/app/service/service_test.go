@@ -66,7 +66,7 @@ func TestByState(t *testing.T) {
 	found := status.Status{
 		Prefix: "p", Misrouted: &status.Queue{Messages: 2}, Unroutable: &status.Queue{Messages: 1},
 		Backends: []status.Backend{{Queues: []status.Queue{
-			{Name: "p.controller.intake", Messages: 1}, {Name: "p.controller.1.intake", Messages: 2},
+			{Name: "p.controller.intake", Messages: 1, Intake: true}, {Name: "p.controller.1.intake", Messages: 2, Intake: true},
 			{Name: "p.controller.wait.01", Messages: 4}, {Name: "p.controller.1.wait.02", Messages: 5},
 		}}},
 	}

@@ -20,7 +20,7 @@ func (v view) due(b *strings.Builder, one status.Backend) {
 	}
 	for _, d := range one.Due {
 		if d.To.After(v.now) {
-			rows = append(rows, barred{[]string{dueSpan(d, v.now)}, d.Messages, false})
+			rows = append(rows, barred{[]string{cli.Stretch(d.From, d.To, v.now)}, d.Messages, false})
 		}
 	}
 	most := 0
@@ -28,33 +28,6 @@ func (v view) due(b *strings.Builder, one status.Backend) {
 		most = max(most, r.messages)
 	}
 	v.bars(b, []string{"DUE"}, most, rows)
-}
-
-// dueSpan is a time as people write it, in the time zone of now: 12:31, 14:00 to 16:00, Nov 25 00:00 to
-// 12:00, 22:00 to Nov 26 00:00. A time of another day has its date, one of another year its year.
-func dueSpan(d status.Due, now time.Time) string {
-	const layout = "15:04"
-	from, to := d.From.In(now.Location()), d.To.In(now.Location())
-	switch width := d.To.Sub(d.From); {
-	case width <= time.Minute:
-		return dated(from, now, layout)
-	case width <= time.Hour:
-		return dated(from, now, layout) + " to " + to.Format(layout)
-	default:
-		return dated(from, now, layout) + " to " + dated(to, from, layout)
-	}
-}
-
-// dated is a time with its date where that is not today's.
-func dated(at, now time.Time, layout string) string {
-	date := "Jan 2"
-	if at.Year() != now.Year() {
-		date = "Jan 2 2006"
-	}
-	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return at.Format(layout)
-	}
-	return at.Format(date + " " + layout)
 }
 
 // A view says how a status is shown.

@@ -67,27 +67,26 @@ func (v view) queues(b *strings.Builder, one status.Backend) {
 		}
 		most = max(most, q.Messages)
 	}
-	wait := 7
+	head, wait := "WAIT", 7
+	if one.Due != nil {
+		head = "DUE"
+	}
 	for _, q := range list {
-		wait = max(wait, len(waitOf(q)))
+		wait = max(wait, len(v.leaves(q)))
 	}
 	rows := make([]barred, len(list))
 	for i, q := range list {
-		rows[i] = barred{[]string{cli.Shown(q.Name), rightAligned(waitOf(q), wait)}, q.Messages, false}
+		rows[i] = barred{[]string{cli.Shown(q.Name), rightAligned(v.leaves(q), wait)}, q.Messages, false}
 	}
-	v.bars(b, []string{"QUEUE", rightAligned("WAIT", wait)}, most, rows)
+	v.bars(b, []string{"QUEUE", rightAligned(head, wait)}, most, rows)
 }
 
-func waitOf(q status.Queue) string {
-	if q.Wait == 0 {
-		return "-"
+// leaves is when messages leave a queue: of a slot, when they are due; otherwise, after how long.
+func (v view) leaves(q status.Queue) string {
+	if q.From != nil {
+		return cli.Stretch(*q.From, *q.To, v.now)
 	}
-	const day = 24 * time.Hour
-	d := time.Duration(q.Wait) * time.Millisecond
-	if d%day == 0 {
-		return fmt.Sprintf("%dd", d/day)
-	}
-	return cli.Short(d)
+	return remarks.Wait(q)
 }
 
 // controllers says who is at work in a backend that needs controllers.
@@ -102,10 +101,13 @@ func (v view) controllers(b *strings.Builder, one status.Backend) {
 		fmt.Fprintf(b, "%s at work; what they hold is not known\n", cli.Count(n, "controller"))
 	default:
 		fmt.Fprintf(b, "%s at work, %s held\n", cli.Count(n, "controller"), cli.Count(*one.Held, "message"))
-		t := cli.NewTable("CONTROLLER", "USER", rightAligned("HOLDS", 10))
+		t := cli.NewTable("CONTROLLER", "DOES", "SINCE", "USER", rightAligned("HOLDS", 10))
 		for _, c := range one.Each {
-			from, _, _ := strings.Cut(c.Connection, " -> ")
-			t.Add(cli.Shown(from), cli.Shown(c.User), rightAligned(strconv.Itoa(c.Held), 10))
+			since := "-"
+			if c.Since != nil {
+				since = cli.Age(*c.Since, v.now)
+			}
+			t.Add(cli.Plain(remarks.Process(c), ""), remarks.Does(c), since, cli.Shown(c.User), rightAligned(strconv.Itoa(c.Held), 10))
 		}
 		_ = t.Write(b) // a Builder takes all
 	}

@@ -9,19 +9,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/remarks"
 	"github.com/delayer-go/delayer/status"
 )
 
 // sample is a status with something of everything.
 func sample() status.Status {
 	number := func(n int) *int { return &n }
+	since, yes, no := time.Date(2026, 1, 2, 11, 0, 0, 0, time.UTC), true, false
 	return status.Status{
 		Time: time.Date(2026, 1, 2, 14, 0, 0, 0, time.UTC), Broker: status.Broker{Address: "amqp://rabbit1:5672/", Version: "4.0.5"}, Prefix: "delayer",
 		Backends: []status.Backend{
 			{
 				Name: "controller", Configured: true, Waiting: number(12), Controllers: number(2), Held: number(5),
-				Queues: []status.Queue{{Name: "delayer.controller.intake", Consumers: 2}, {Name: "delayer.controller.wait.03", Wait: 8000, Messages: 12}},
-				Each:   []status.Controller{{Connection: "10.0.0.7:5123 -> 10.0.0.1:5672", User: "control", Held: 5}, {Connection: "10.0.0.8:5123 -> 10.0.0.1:5672", User: "control"}},
+				Queues: []status.Queue{{Name: "delayer.controller.intake", Consumers: 2, Intake: true}, {Name: "delayer.controller.wait.03", Wait: 8000, Messages: 12}},
+				Each: []status.Controller{
+					{Connection: "10.0.0.7:5123 -> 10.0.0.1:5672", User: "control", Held: 5, Name: "delayer p controller, web1 orders[4711]", Since: &since, Leads: &yes},
+					{Connection: "10.0.0.8:5123 -> 10.0.0.1:5672", User: "control", Leads: &no}, {Connection: "10.0.0.9:5123 -> 10.0.0.1:5672", User: "control"},
+				},
 			},
 			{
 				Name: "binaryladder", Waiting: number(1201),
@@ -49,9 +54,10 @@ controller: 12 messages wait in 1 of 2 queues
 QUEUE                          WAIT    MESSAGES  
 delayer.controller.wait.03       8s          12  ##############################
 2 controllers at work, 5 messages held
-CONTROLLER     USER          HOLDS
-10.0.0.7:5123  control           5
-10.0.0.8:5123  control           0
+CONTROLLER         DOES       SINCE  USER          HOLDS
+web1 orders[4711]  leads      3h 0m  control           5
+10.0.0.8:5123      stands by  -      control           0
+10.0.0.9:5123      works      -      control           0
 
 binaryladder (also under this prefix): 1201 messages wait in 2 of 4 queues
 QUEUE                          WAIT    MESSAGES  
@@ -71,6 +77,9 @@ unroutable messages: see which and why with delayer messages list, send them
 parked messages: see which and why with delayer messages list mail.parked
 no Delayer sends misrouted messages on: start one, or send those that are due
   with delayer messages retry
+messages in queues of another configuration, or of a migration,
+  delayer.ladder.wait.7s first: let a Delayer with that configuration run until
+  they are delivered, or run the migration's step again
 binaryladder: 1 queue missing, delayer.ladder.wait.2s first: is this the
   configuration of the Delayers? (delayer topology verify)
 policy: queue "delayer.ladder.wait.1s": a policy sets message-ttl to 500, which
@@ -108,7 +117,7 @@ func TestPage_Colour(t *testing.T) {
 			require.NotContains(t, line, "not known")
 		}
 	}
-	require.Equal(t, map[bool]int{true: 14, false: strings.Count(text, "\n") - 14}, lines, coloured)
+	require.Equal(t, map[bool]int{true: 20, false: strings.Count(text, "\n") - 20}, lines, coloured)
 	for _, is := range []string{"delayer.unroutable ", "delayer.misrouted ", "mail.parked ", "delayer.ladder.wait.7s ", "no Delayer sends", "binaryladder: 1 queue missing", "policy: ", "policies: "} {
 		require.Contains(t, coloured, "\n"+red+is)
 	}
@@ -133,6 +142,19 @@ func TestClock(t *testing.T) {
 	require.Equal(t, "14:00:00, every 2s\n", clock(s, last, now, 2*time.Second), "the clock was set back")
 }
 
+// TestPage_Slots: with all queues, those of slots say when they are due.
+func TestPage_Slots(t *testing.T) {
+	noon := time.Date(2026, 12, 22, 12, 0, 0, 0, time.UTC)
+	later := noon.Add(20 * time.Minute)
+	one := status.Backend{Due: []status.Due{}, Queues: []status.Queue{{Name: "intake", Intake: true}, {Name: "q", Messages: 1, From: &noon, To: &later}}}
+	var b strings.Builder
+	view{width: 50, all: true, now: noon}.queues(&b, one)
+	require.Equal(t, `QUEUE              DUE    MESSAGES  
+intake               -           0  
+q       12:00 to 12:20           1  #############
+`, b.String())
+}
+
 // TestPage_LongWaits: a controller's waits have seconds, up to days.
 func TestPage_LongWaits(t *testing.T) {
 	one := status.Backend{Queues: []status.Queue{{Name: "q", Wait: 1000, Messages: 1}, {Name: "r", Wait: 65_536_000, Messages: 1}}}
@@ -152,7 +174,7 @@ func TestWaitOf(t *testing.T) {
 		if want == "90m" {
 			want = "1h30m"
 		}
-		require.Equal(t, want, waitOf(status.Queue{Wait: d.Milliseconds()}))
+		require.Equal(t, want, remarks.Wait(status.Queue{Wait: d.Milliseconds()}))
 	}
 }
 
@@ -187,5 +209,6 @@ Jan 2 2027 00:00 to 12:00                 20  ##
 	require.Equal(t, " (also under this prefix): at most 1 message waits", title(one))
 	waiting = 0
 	require.Equal(t, " (also under this prefix): 0 messages wait", title(one))
-	require.Equal(t, "Dec 24 01:00 to 13:00", dueSpan(one.Due[5], now.In(time.FixedZone("CET", 3600))))
+	require.Equal(t, "Dec 24 01:00 to 13:00", cli.Stretch(one.Due[5].From, one.Due[5].To, now.In(time.FixedZone("CET", 3600))))
+	require.Equal(t, "12:00:05", cli.Stretch(now, now.Add(4*time.Second), now))
 }
