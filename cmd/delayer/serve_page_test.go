@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,9 @@ import (
 
 // sumOfSecret is the SHA-256 of the token "secret".
 const sumOfSecret = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
+
+// sumOfBob is the SHA-256 of the token "bob".
+const sumOfBob = "81b637d8fcd2c6da6359e6963113a1170de795e4b725b84d1e0b4cfd9ec58ce9"
 
 // A tab is one of a browser.
 type tab struct {
@@ -55,8 +59,14 @@ func (p tab) eventually(address string, want ...string) {
 	}, time.Minute, 100*time.Millisecond)
 }
 
-// TestServe_Page: in a browser somebody logs in, sees what waits in the picture, and the last figures while
-// the broker is away.
+// login logs in on the page of an address.
+func (p tab) login(base, token string) {
+	p.Helper()
+	p.do(chromedp.Navigate(base), chromedp.SendKeys("#token", token), chromedp.Click("main button"), chromedp.WaitVisible(".facts"))
+}
+
+// TestServe_Page: in a browser somebody logs in, sees what waits in the picture and in its queue, cancels and
+// postpones by ticket, and sees the last figures while the broker is away.
 func TestServe_Page(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
@@ -65,7 +75,7 @@ func TestServe_Page(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(proxy.Close)
 	tokens := filepath.Join(t.TempDir(), "tokens")
-	require.NoError(t, os.WriteFile(tokens, []byte("tokens: [{name: alice, sha256: "+sumOfSecret+", rights: [view, publish], queues: ['*']}]"), 0o600))
+	require.NoError(t, os.WriteFile(tokens, []byte("tokens: [{name: alice, sha256: "+sumOfSecret+", rights: [view, publish], queues: ['*']}, {name: bob, sha256: "+sumOfBob+", rights: [view, act]}]"), 0o600))
 	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf(`
 url: %s
 prefix: %s
@@ -75,7 +85,7 @@ serve:
 `, proxy.URL(b.URL()), prefix, tokens)))
 	base := "http://" + rabbittest.Next(t, s.http)
 	queue := prefix + "-queue"
-	consume(t, channel(t, b.URL()), queue)
+	in := consume(t, channel(t, b.URL()), queue)
 
 	p := tab{t, browser}
 	p.do(chromedp.Navigate(base), chromedp.SendKeys("#token", "wrong"), chromedp.Click("button"), chromedp.WaitVisible("[role=alert]"))
@@ -84,11 +94,32 @@ serve:
 	assert.Contains(t, p.text(), "alice, read only")
 	assert.Contains(t, p.text(), "1 controller at work")
 
-	c := httpClient{t, base}
-	status, answer := c.askAs("secret", http.MethodPost, "/v1/messages", fmt.Sprintf(`{"key": %q, "delay": "10m"}`, queue))
-	require.Equal(t, http.StatusCreated, status, answer)
+	publish := func(id string, delay time.Duration) (ticket string) {
+		t.Helper()
+		status, answer := httpClient{t, base}.askAs("secret", http.MethodPost, "/v1/messages",
+			fmt.Sprintf(`{"key": %q, "delay": %q, "properties": {"message_id": %q}}`, queue, delay, id))
+		require.Equal(t, http.StatusCreated, status, answer)
+		return answer["ticket"].(string)
+	}
+	later := publish("later", 10*time.Minute)
 	p.do(chromedp.WaitVisible(".panel rect")) // the script has replaced the picture
 	assert.Contains(t, p.text(), "1 next hour, by minute")
+
+	p.eventually(base+"/page/waiting", "1 message in 1 of 128 queues", "controller.wait.1m.")
+	p.do(chromedp.SendKeys("#ticket", later), chromedp.Click(".find button"), chromedp.WaitVisible(".whole"))
+	assert.Contains(t, p.text(), "You may look, but not cancel or postpone")
+	p.do(chromedp.Click(".who button"), chromedp.WaitVisible("#token"))
+	p.login(base, "bob")
+	p.do(chromedp.Navigate(base+"/page/ticket?ticket=nothing"), chromedp.WaitVisible("h1"))
+	assert.Contains(t, p.text(), "A message that waits cannot be found by its id")
+	p.do(chromedp.Navigate(base+"/page/ticket?ticket=d2.nothing"), chromedp.WaitVisible("h1"))
+	assert.Contains(t, p.text(), "It is not a ticket, or damaged.")
+	p.do(chromedp.Navigate(base+"/page/ticket?ticket="+later), chromedp.SendKeys("#by", "1h"), chromedp.Click("button[value=postpone]"),
+		chromedp.WaitVisible(".narrow button"), chromedp.Click(".narrow button"), chromedp.WaitVisible("h1[role=status]"))
+	assert.Contains(t, p.text(), "1 message postponed")
+	p.do(chromedp.Click("pre + p a"), chromedp.WaitVisible(".whole"))
+	assert.Regexp(t, `in 1h [89]m`, p.text())
+	cancelled := cancelOne(p, base, publish)
 
 	_, err = chromedp.Call(browser, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	require.NoError(t, err)
@@ -103,8 +134,35 @@ serve:
 		require.NoError(ct, err)
 		require.NotContains(ct, text, "does not answer")
 	}, time.Minute, 100*time.Millisecond)
+	for id := ""; id != "last"; {
+		id = rabbittest.Next(t, in).MessageId
+		require.NotEqual(t, cancelled, id)
+	}
+	require.Contains(t, s.logged(), `"who":"bob","action":"cancel"`)
 	p.do(chromedp.Click(".who button"), chromedp.WaitVisible("#token"))
 	require.Equal(t, exitOK, s.stop())
+}
+
+// cancelOne cancels a message with clicks, and returns its id. The message "last" is due after it.
+func cancelOne(p tab, base string, publish func(id string, delay time.Duration) (ticket string)) string {
+	p.Helper()
+	for delay := 8 * time.Second; ; delay *= 2 { // the machine may be slow
+		id := fmt.Sprintf("cancelled, of %s", delay)
+		ticket := publish(id, delay)
+		p.do(chromedp.Navigate(base+"/page/ticket?ticket="+ticket), chromedp.WaitVisible(".whole"))
+		text := p.text()
+		if strings.Contains(text, "Cancel…") {
+			p.do(chromedp.Click("button[value=cancel]"), chromedp.WaitVisible(".narrow button"))
+			assert.Contains(p, p.text(), "Cancel 1 message?")
+			p.do(chromedp.Click(".narrow button"), chromedp.WaitVisible("h1[role=status]"))
+			text = p.text()
+		}
+		if strings.Contains(text, "1 message cancelled") {
+			publish("last", delay+time.Second)
+			return id
+		}
+		require.Regexp(p, "too late|not any more", text)
+	}
 }
 
 // TestServe_PageUndelivered: what was not delivered is seen, sent again and deleted with clicks.

@@ -47,6 +47,7 @@ type Backlog struct {
 type item struct {
 	ID                         string // names it for as long as it is unchanged
 	To, Key, Message, Attempts string
+	Own                        string // its id in the header of Delayer
 	Due, Since                 time.Time
 	Size                       int
 
@@ -142,7 +143,7 @@ func read(ctx context.Context, client *undelivered.Client, sender *undelivered.S
 
 func itemOf(m *undelivered.Kept, client *undelivered.Client, look *kept.Look, sender *undelivered.Sender) *item {
 	i := &item{
-		ID: fingerprint(m), To: kept.Destination(m), Key: m.RoutingKey, Message: m.MessageId, Size: m.Size, Since: m.Came,
+		ID: fingerprint(m), To: kept.Destination(m), Key: m.RoutingKey, Message: m.MessageId, Own: m.Envelope.ID, Size: m.Size, Since: m.Came,
 		why:    func(ctx context.Context) (string, error) { return look.Why(ctx, m) },
 		remove: m.Remove,
 		whole:  func() whole { return wholeOf(m) },

@@ -61,6 +61,7 @@ type look struct {
 	Known   bool    // there was an answer
 	Err     error   // of the last read, if it failed: Status is older then
 	Old     bool    // there is no answer although somebody looks
+	History history // what waited before; ends with Status
 }
 
 // NewFigures reads those of a configuration, until Close.
@@ -120,6 +121,7 @@ func (f *Figures) read() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err == nil {
+		found.History = f.last.History.add(found.Status)
 		f.last = found
 	}
 	f.last.Err = err

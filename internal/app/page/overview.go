@@ -18,7 +18,8 @@ import (
 type overview struct {
 	look
 	Facts   []fact
-	Wrong   []string
+	Wrong   []remarks.Remark
+	Fine    string // what is not wrong
 	Notes   []string
 	Due     []panel // nil: the queues do not tell
 	Overdue string
@@ -69,14 +70,35 @@ func (p *Page) overviewOf(l look) overview {
 		o.backend(b)
 	}
 	o.Facts = facts(l.Status, o.Rates)
+	for _, e := range l.Entries {
+		if e.Parked > 0 && l.Parked == nil { // which has its queue too
+			o.Wrong = append(o.Wrong, remarks.Remark{
+				Text: fmt.Sprintf("%s published to %s could not be passed on", cli.Count(e.Parked, "message"), cli.Shown(e.Exchange)), Undelivered: true,
+			})
+		}
+	}
 	for _, remark := range remarks.Of(l.Status) {
 		if remark.Wrong {
-			o.Wrong = append(o.Wrong, remark.Text)
+			o.Wrong = append(o.Wrong, remark)
 		} else {
 			o.Notes = append(o.Notes, remark.Text)
 		}
 	}
+	o.Fine = fine(l.Status)
 	return o
+}
+
+// fine says what was looked at where nothing is wrong.
+func fine(s status.Status) string {
+	list := []string{"no queue is missing"}
+	if slices.ContainsFunc(s.Backends, func(b status.Backend) bool { return b.Controllers != nil }) {
+		list = append(list, "a controller is at work")
+	}
+	last := "no message is left undelivered"
+	if s.Parked == nil {
+		last = "no message is unroutable"
+	}
+	return "Nothing: " + strings.Join(list, ", ") + " and " + last + "."
 }
 
 // backend adds what a backend tells.
@@ -85,8 +107,8 @@ func (o *overview) backend(b status.Backend) {
 	case b.Due != nil:
 		o.Due = duePanels(b.Due, o.Time)
 		if n, since := b.Overdue(o.Time); n != nil && *n > 0 && o.Time.Sub(since) >= time.Minute {
-			o.Wrong = append(o.Wrong, fmt.Sprintf("%s overdue, for %s: see whether a controller runs, and what its log says",
-				cli.Count(*n, "message"), cli.Age(since, o.Time)))
+			o.Wrong = append(o.Wrong, remarks.Remark{Text: fmt.Sprintf("%s overdue, for %s: see whether a controller runs, and what its log says",
+				messages(*n), cli.Age(since, o.Time))})
 		}
 	case slices.ContainsFunc(b.Queues, func(q status.Queue) bool { return q.Wait > 0 }):
 		o.Rough = append(o.Rough, roughRows{b.Name, roughly(b.Queues)})
@@ -98,32 +120,35 @@ func (o *overview) backend(b status.Backend) {
 	switch {
 	case *b.Controllers == 0:
 		w.Text, w.Wrong = remarks.NoController, true
-		o.Wrong = append(o.Wrong, b.Name+": "+remarks.NoController)
-	case *b.Controllers > 1:
-		w.Text += ": one of each shard leads, the others stand by"
+		o.Wrong = append(o.Wrong, remarks.Remark{Text: b.Name + ": " + remarks.NoController})
+	case b.Each == nil && *b.Controllers > 1 && b.Due != nil:
+		w.Text += ": one of each shard leads, the others stand by. Which is known with management"
 	}
 	o.Workers = append(o.Workers, w)
 }
 
 // facts are the numbers that one looks at first.
 func facts(s status.Status, rates *deliveries) []fact {
-	waiting := fact{Name: "waiting", Value: "unknown", Note: "not all of it can be counted"}
-	if s.Waiting != nil {
-		waiting.Value, waiting.Note = format.Thousands(*s.Waiting), "messages"
-		if *s.Waiting > 0 && slices.ContainsFunc(s.Backends, func(b status.Backend) bool { return b.Due != nil }) {
-			waiting.Note = "messages, at most: cancelled ones are counted until their slot is read"
-		}
+	list := []fact{waitingFact(s)}
+	if s.Waiting == nil || *s.Waiting > 0 {
+		list[0].Link = waitingPath
 	}
-	list := []fact{waiting}
+	undelivered := func(name string, n int, note string) {
+		f := fact{Name: name, Value: format.Thousands(n), Note: note, Wrong: n > 0}
+		if n > 0 {
+			f.Link = undeliveredPath
+		}
+		list = append(list, f)
+	}
 	if s.Unroutable != nil {
-		list = append(list, fact{Name: "unroutable", Value: format.Thousands(s.Unroutable.Messages), Note: "their destination was gone", Link: undeliveredPath, Wrong: s.Unroutable.Messages > 0})
+		undelivered("unroutable", s.Unroutable.Messages, "their destination was gone")
 	}
 	if s.Parked != nil {
 		n := 0
 		for _, q := range s.Parked {
 			n += q.Messages
 		}
-		list = append(list, fact{Name: "parked", Value: format.Thousands(n), Note: "given up, kept for a person", Link: undeliveredPath, Wrong: n > 0})
+		undelivered("parked", n, "given up, kept for a person")
 	}
 	if rates != nil {
 		list = append(list, fact{Name: "delivered a second", Value: perSecond(rates.Now), Note: "by this process, in the last minute"})
@@ -136,6 +161,18 @@ func facts(s status.Status, rates *deliveries) []fact {
 	return list
 }
 
+// waitingFact is how many wait.
+func waitingFact(s status.Status) fact {
+	f := fact{Name: "waiting", Value: "unknown", Note: "not all of it can be counted"}
+	if s.Waiting != nil {
+		f.Value, f.Note = format.Thousands(*s.Waiting), "messages"
+		if *s.Waiting > 0 && slices.ContainsFunc(s.Backends, func(b status.Backend) bool { return b.Due != nil }) {
+			f.Note = "messages, at most: cancelled ones are counted until their slot is read"
+		}
+	}
+	return f
+}
+
 // functions are those of the templates.
 var functions = template.FuncMap{
 	"number": format.Thousands,
@@ -143,8 +180,15 @@ var functions = template.FuncMap{
 	"clock":  func(t time.Time) template.HTML { return stamp(t, t.UTC().Format("15:04:05")+" UTC") },
 	"tick":   func(t time.Time, layout string) template.HTML { return stamp(t, t.UTC().Format(layout)) },
 	"ago":    func(t, now time.Time) string { return cli.Ago(t, now) },
-	"short":  func(text string) string { before, _, _ := strings.Cut(text, " -> "); return before },
-	"name":   cli.Shown,
+	"since": func(t *time.Time, now time.Time) template.HTML {
+		if t == nil {
+			return "–"
+		}
+		return when(*t, now)
+	},
+	"process": remarks.Process,
+	"does":    remarks.Does,
+	"name":    cli.Shown,
 }
 
 // stamp is a time for browsers. The text is ours.

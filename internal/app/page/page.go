@@ -26,6 +26,7 @@ type Parts struct {
 	Figures *Figures
 	Backlog *Backlog
 	Rates   *Rates
+	Tickets *Tickets     // nil: messages have none
 	Tokens  *tokens.File // nil: whoever reaches the page may look, and nobody may act
 	// Encrypted says that browsers come by TLS.
 	Encrypted bool
@@ -72,6 +73,9 @@ func (p *Page) routes() {
 		})
 	}
 	p.mux.HandleFunc("GET /{$}", p.with(tokens.View, p.overview))
+	p.mux.HandleFunc("GET /page/waiting", p.with(tokens.View, p.waiting))
+	p.mux.HandleFunc("GET /page/ticket", p.with(tokens.View, p.ticket))
+	p.mux.HandleFunc("POST /page/ticket", p.with(tokens.Act, p.changeTicket))
 	p.mux.HandleFunc("GET /page/login", p.loginForm)
 	p.mux.HandleFunc("POST /page/login", p.login)
 	p.mux.HandleFunc("POST /page/logout", p.with(tokens.View, p.logout))

@@ -1,0 +1,158 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller"
+)
+
+// A wheel does what a test asks for.
+type wheel struct {
+	delayer.Delayer
+	err       error
+	cancelled []delayer.Ticket
+	postponed time.Duration
+}
+
+func (w *wheel) Cancel(_ context.Context, t delayer.Ticket) error {
+	w.cancelled = append(w.cancelled, t)
+	return w.err
+}
+
+func (w *wheel) Postpone(_ context.Context, _ delayer.Ticket, d time.Duration) (delayer.Ticket, error) {
+	w.postponed = d
+	return "d2.next", w.err
+}
+
+// withTickets is a page whose messages have two tickets: d2.one, due in an hour, and d2.next, in three.
+func withTickets(t *testing.T) (*site, *wheel) {
+	w, by := newSite(t, undeliveredSample(), twoTokens()), &wheel{}
+	w.Tickets = &Tickets{by: by, before: 5 * time.Second, read: func(t delayer.Ticket) (controller.Scheduled, error) {
+		switch t {
+		case "d2.one":
+			return controller.Scheduled{ID: "ID1", Due: asked.Add(time.Hour)}, nil
+		case "d2.next":
+			return controller.Scheduled{ID: "ID1", Due: asked.Add(3 * time.Hour)}, nil
+		}
+		return controller.Scheduled{}, &delayer.Error{Op: "read", Kind: delayer.ErrTicket, Cause: errors.New("it is of another vhost"), Hint: "use the right one"}
+	}}
+	w.login("a")
+	return w, by
+}
+
+// change sends a form of the page of a ticket.
+func (w *site) change(form url.Values) *httptest.ResponseRecorder {
+	w.Helper()
+	form.Set("form", w.formToken(w.cookie))
+	return w.ask(http.MethodPost, "/page/ticket", form, "Sec-Fetch-Site", "same-origin")
+}
+
+func TestTicket(t *testing.T) {
+	w, by := withTickets(t)
+	text := w.body("/page/ticket?ticket=+d2.one+")
+	for _, want := range []string{"23 Nov 15:00:30 UTC, in 1h 0m", "ID1", "until <time", "15:00:25", "Cancel…", "Postpone…", "prefix <code>delayer</code>", `min="2026-11-23T15:00:31"`} {
+		assert.Contains(t, text, want)
+	}
+	form := url.Values{"ticket": {"d2.one"}, "action": {"cancel"}}
+	assert.Contains(t, w.change(form).Body.String(), "Cancel 1 message?")
+	assert.Empty(t, by.cancelled, "it asks first")
+	form.Set("sure", "yes")
+	assert.Contains(t, w.change(form).Body.String(), "1 message cancelled")
+	assert.Equal(t, []delayer.Ticket{"d2.one"}, by.cancelled)
+	assert.Contains(t, w.log.String(), "who=alice action=cancel message=ID1 asked=1 done=1 error=\"\"")
+
+	answer := w.change(url.Values{"ticket": {"d2.one"}, "action": {"postpone"}, "by": {"2h"}}).Body.String()
+	assert.Contains(t, answer, "Postpone 1 message?")
+	assert.Contains(t, answer, `value="2026-11-23T17:00:30Z"`)
+	answer = w.change(url.Values{"ticket": {"d2.one"}, "action": {"postpone"}, "at": {"2026-11-23T17:00:30Z"}, "sure": {"yes"}}).Body.String()
+	assert.Contains(t, answer, "1 message postponed")
+	assert.Contains(t, answer, "d2.next")
+	assert.Contains(t, answer, "17:00:30 UTC, in 3h 0m")
+	assert.Equal(t, 3*time.Hour, by.postponed)
+	assert.Contains(t, w.log.String(), "who=alice action=postpone message=ID1 asked=1 done=1")
+
+	w.login("b")
+	text = w.body("/page/ticket?ticket=d2.one")
+	assert.NotContains(t, text, "Cancel…")
+	assert.Contains(t, text, "the right <code>act</code>")
+	assert.Equal(t, http.StatusForbidden, w.change(form).Code, "bob may only look")
+	w.login("a")
+	form.Set("form", "wrong")
+	assert.Equal(t, http.StatusForbidden, w.ask(http.MethodPost, "/page/ticket", form, "Sec-Fetch-Site", "same-origin").Code)
+	assert.Len(t, by.cancelled, 1)
+
+	w.at = w.at.Add(time.Hour - time.Second)
+	text = w.body("/page/ticket?ticket=d2.one")
+	assert.Contains(t, text, "not any more: only until 5s before it is due")
+	assert.NotContains(t, text, "Cancel…")
+}
+
+// TestTicket_Fails: whatever goes wrong is said in words.
+func TestTicket_Fails(t *testing.T) {
+	w, by := withTickets(t)
+	for err, want := range map[error]string{
+		delayer.ErrTooLate: "It is too late, and nothing was done", delayer.ErrUnknown: "Do it again: that does no harm", delayer.ErrNotSent: "Nothing was done: the broker cannot be reached",
+		&delayer.Error{Kind: delayer.ErrOutOfRange, Cause: errors.New("before it")}: "Nothing was done: before it.", delayer.ErrConflict: "The broker has not taken it",
+	} {
+		by.err = err
+		answer := w.change(url.Values{"ticket": {"d2.one"}, "action": {"cancel"}, "sure": {"yes"}})
+		assert.GreaterOrEqual(t, answer.Code, http.StatusBadRequest, err)
+		assert.Contains(t, answer.Body.String(), want)
+	}
+	assert.Contains(t, w.log.String(), "asked=1 done=0 error=")
+	for want, form := range map[string]url.Values{
+		"It is of another vhost.":       {"ticket": {"d2.other"}, "action": {"cancel"}},
+		"This cannot be understood":     {"ticket": {"d2.one"}, "action": {"other"}},
+		"one of them":                   {"ticket": {"d2.one"}, "action": {"postpone"}},
+		"That is not later":             {"ticket": {"d2.one"}, "action": {"postpone"}, "by": {"-1h"}},
+		"is no time such as 2027-01-31": {"ticket": {"d2.one"}, "action": {"postpone"}, "at": {"tomorrow"}},
+		"a time with its unit":          {"ticket": {"d2.one"}, "action": {"postpone"}, "by": {"5"}},
+	} {
+		answer := w.change(form)
+		assert.Equal(t, http.StatusBadRequest, answer.Code)
+		assert.Contains(t, answer.Body.String(), want)
+	}
+	assert.Contains(t, w.body("/page/ticket?ticket=d2.other"), "It is of another vhost.")
+	assert.Equal(t, http.StatusBadRequest, w.ask(http.MethodGet, "/page/ticket?ticket=", nil).Code)
+	assert.NotContains(t, w.body("/page/ticket?ticket="+url.QueryEscape(evil)), "<script>alert")
+}
+
+// TestTicket_MessageID: an id is looked for among what was not delivered, and the page says what it cannot know.
+func TestTicket_MessageID(t *testing.T) {
+	w, _ := withTickets(t)
+	w.put("order-17", "", nil)
+	text := w.body("/page/ticket?ticket=order-17")
+	for _, want := range []string{"Not a ticket", "cannot be found by its id", "With the ticket", "It is among the messages that were not delivered", "id=order-17.0"} {
+		assert.Contains(t, text, want)
+	}
+	assert.Contains(t, w.body("/page/ticket?ticket=order-18"), "It is not among the")
+	w.broker.status.Unroutable.Messages = mostRead + 1
+	w.at = w.at.Add(time.Hour)
+	w.broker.status.Time = w.at
+	assert.Contains(t, w.body("/page/ticket?ticket=order-18"), "Not looked through: delayer.unroutable (it has 10,001 messages)")
+
+	w.Tickets = nil
+	assert.Contains(t, w.body("/page/ticket?ticket=d2.one"), "Messages of this backend have no tickets")
+	assert.Contains(t, w.body("/page/waiting"), "Messages of this backend have no tickets")
+	assert.Equal(t, http.StatusNotImplemented, w.change(url.Values{"ticket": {"d2.one"}, "action": {"cancel"}, "sure": {"yes"}}).Code)
+}
+
+func TestLater(t *testing.T) {
+	for want, given := range map[string][2]string{
+		"2026-11-23T14:01:30Z": {"1m", ""}, "2026-11-25T14:00:30Z": {" 2d ", ""}, "2026-11-23T15:00:00Z": {"", "2026-11-23T15:00"},
+		"2026-11-23T15:00:01Z": {"", "2026-11-23T15:00:01"}, "2026-11-23T14:30:00Z": {"", "2026-11-23T15:30:00+01:00"},
+	} {
+		to, wrong := later(asked, given[0], given[1])
+		assert.Empty(t, wrong)
+		assert.Equal(t, want, to.Format(time.RFC3339))
+	}
+}

@@ -1,0 +1,162 @@
+package page
+
+import (
+	"html"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/delayer-go/delayer/internal/app/remarks"
+	"github.com/delayer-go/delayer/status"
+)
+
+// slotOf is a queue of messages due from a time after asked on.
+func slotOf(name string, from, width time.Duration, n int) status.Queue {
+	begin, end := asked.Add(from), asked.Add(from+width)
+	return status.Queue{Name: name, Messages: n, From: &begin, To: &end}
+}
+
+// shards is a status of two wheels, with what is in front of a controller.
+func shards() status.Status {
+	return status.Status{Time: asked, Prefix: "p", Waiting: ptr(1071), Unroutable: &status.Queue{Name: "p.unroutable"}, Backends: []status.Backend{{
+		Name: "controller", Configured: true, Waiting: ptr(1071), Controllers: ptr(1), Held: ptr(8),
+		Queues: []status.Queue{
+			{Name: "p.0.intake", Intake: true, Messages: 1}, slotOf("p.0.20m.1", 20*time.Minute, 20*time.Minute, 1000), slotOf("p.1.20m.1", 20*time.Minute, 20*time.Minute, 50),
+			slotOf("p.0.4s.2", 4*time.Second, 4*time.Second, 17), slotOf("p.0.4s.3", 8*time.Second, 4*time.Second, 0), slotOf("p.0.1m.4", -5*time.Minute, time.Minute, 3),
+		},
+		Due: []status.Due{{From: asked.Add(4 * time.Second), To: asked.Add(8 * time.Second), Messages: 17}},
+	}}}
+}
+
+func TestWaiting(t *testing.T) {
+	w := newSite(t, shards(), "")
+	text := w.body("/page/waiting")
+	for _, want := range []string{
+		"1,071 messages in 5 of 6 queues", "<strong>14:20 to 14:40</strong>", "p.0.20m.1, p.1.20m.1", `<td class="number">1,050</td>`, "<strong>14:00:34</strong>",
+		"overdue, for 5m 0s", "in 4.0 s", "with controllers", "known from the second look on", "Messages of this backend have no tickets", `aria-current="page">Waiting`,
+	} {
+		assert.Contains(t, squeezed(text), want)
+	}
+	assert.NotContains(t, text, "p.0.4s.3", "it is empty")
+
+	rows := waitingOf(look{Status: shards(), Known: true}, false).Parts[0].Rows
+	var order, byNumber []string
+	for _, r := range rows {
+		order = append(order, r.What)
+	}
+	for _, r := range waitingOf(look{Status: shards(), Known: true}, true).Parts[0].Rows {
+		byNumber = append(byNumber, r.What)
+	}
+	assert.Equal(t, []string{"at once", "13:55", "14:00:34", "14:20 to 14:40"}, order)
+	assert.Equal(t, []string{"14:20 to 14:40", "14:00:34", "13:55", "at once"}, byNumber)
+	assert.Contains(t, w.body("/page/waiting?by=number"), `aria-sort="descending"`)
+
+	w.at = w.at.Add(10 * time.Second)
+	next := shards()
+	next.Time, next.Waiting, next.Backends[0].Queues[1].Messages = w.at, ptr(1171), 1100
+	w.broker.status = next
+	text = html.UnescapeString(w.body("/page/waiting"))
+	for _, want := range []string{"change in 10.0 s", "in 10.0 s: +10 a second", `<span class="figure">+100</span>`} {
+		assert.Contains(t, text, want)
+	}
+}
+
+// squeezed has no tags within a line that is looked for.
+func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// TestWaiting_Escapes: names are text, and other backends say what their queues tell.
+func TestWaiting_Escapes(t *testing.T) {
+	s := sample(evil)
+	s.Others = []status.Queue{{Name: evil, Messages: 1}}
+	text := newSite(t, s, "").body("/page/waiting")
+	assert.Equal(t, 1, strings.Count(text, "<script"), "the page's own")
+	assert.NotContains(t, text, "style=", "the policy forbids it")
+	for _, want := range []string{"<strong>12m30s</strong>", "<strong>1s</strong>", "How many wait is not known", "Also under this prefix"} {
+		assert.Contains(t, text, want)
+	}
+}
+
+func TestNextFact(t *testing.T) {
+	ladder := func(n int) status.Status {
+		return status.Status{Time: asked, Backends: []status.Backend{{Waiting: &n, Queues: []status.Queue{{Wait: 4000, Messages: n}, {Wait: 1000}, {Wait: 2000, Messages: n}}}}}
+	}
+	overdue := shards()
+	overdue.Backends[0].Due[0].From = asked.Add(-time.Second)
+	unknown := status.Status{Backends: []status.Backend{{Name: "plugin"}}}
+	for want, s := range map[string]status.Status{
+		"≤ 2s, then one leaves its queue, and may wait in another": ladder(3), "–, nothing waits": ladder(0),
+		"–, the queues do not tell": unknown, "in 4.0 s, at 14:00:34 UTC, or soon after": shards(), "now, until 14:00:38 UTC": overdue,
+	} {
+		got := nextFact(s)
+		assert.Equal(t, want, got.Value+", "+got.Note)
+	}
+}
+
+// TestHistory: changes are told over the last minutes, and otherwise since the last look.
+func TestHistory(t *testing.T) {
+	var h history
+	look := func(after time.Duration, n int) {
+		s := shards()
+		s.Time, s.Waiting = asked.Add(after), &n
+		h = h.add(s)
+	}
+	look(0, 1)
+	assert.Len(t, h, 1)
+	look(3*time.Hour, 2)
+	assert.Len(t, h, 2, "the last look counts, however long ago")
+	for i := range 100 {
+		look(3*time.Hour+time.Duration(i+1)*5*time.Second, 3+i)
+	}
+	assert.Len(t, h, 61)
+	assert.Equal(t, changeOver, h[60].at.Sub(h[0].at))
+	look(time.Hour, 1000)
+	assert.Len(t, h, 1, "the clock was set back")
+
+	q := slotOf("q", 0, time.Minute, 5)
+	h = history{}.add(status.Status{Time: asked, Backends: []status.Backend{{Queues: []status.Queue{q}}}})
+	assert.Equal(t, 5, h[0].queues[placeOf(q)])
+	later := q.From.Add(time.Hour)
+	q.From = &later
+	assert.Zero(t, h[0].queues[placeOf(q)], "the slot serves another time")
+}
+
+// TestOverview_Fine: what the page says is fine is so.
+func TestOverview_Fine(t *testing.T) {
+	s := shards()
+	s.Backends[0].Queues = nil
+	w := newSite(t, s, "")
+	assert.NotContains(t, w.body("/"), "✓", "messages to orders could not be passed on")
+	assert.Contains(t, w.body("/"), "8 messages published to")
+
+	o := w.overviewOf(look{Status: s, Known: true})
+	assert.Empty(t, o.Wrong)
+	assert.Equal(t, "Nothing: no queue is missing, a controller is at work and no message is unroutable.", o.Fine)
+	s.Parked, s.Policies, s.Backends[0].Controllers = []status.Queue{}, []string{}, nil
+	assert.Equal(t, "Nothing: no queue is missing and no message is left undelivered.", fine(s))
+	s.Parked = []status.Queue{{Name: "mail.parked", Messages: 1}}
+	assert.Equal(t, []remarks.Remark{{Text: "parked messages: see which and why with delayer messages list mail.parked", Wrong: true, Undelivered: true}},
+		w.overviewOf(look{Status: s, Known: true}).Wrong)
+	s.Parked = nil
+	for _, f := range facts(s, nil) {
+		assert.Equal(t, f.Name == "waiting", f.Link != "", f.Name)
+	}
+}
+
+// TestOverview_Who: who leads and who stands by, and since when.
+func TestOverview_Who(t *testing.T) {
+	s, yes, no := shards(), true, false
+	since := asked.Add(-time.Hour)
+	s.Backends[0].Each = []status.Controller{
+		{Connection: "10.0.0.7:1 -> 10.0.0.1:5672", Name: "delayer p controller, web1 orders[7]", Since: &since, Leads: &yes}, {Connection: "10.0.0.8:1 -> 10.0.0.1:5672", Leads: &no},
+	}
+	text := newSite(t, s, "").body("/")
+	for _, want := range []string{
+		`<th scope="row">web1 orders[7]</th><td class="nowrap">leads</td>`, "1h 0m ago", `<th scope="row">10.0.0.8:1</th><td class="nowrap">stands by</td><td>–</td>`,
+	} {
+		assert.Contains(t, text, want)
+	}
+	assert.Equal(t, http.StatusOK, newSite(t, s, "").ask(http.MethodGet, "/page/waiting", nil).Code)
+}
