@@ -46,6 +46,7 @@ type Config struct {
 	Logger  *slog.Logger
 	Control *broker.Control // its connection owns the queue of the answers
 	Shared  Shared          // the queue of the questions
+	Wall    Wall            // nil: this machine's
 
 	// Publish publishes a question, mandatory and with a confirm. It returns the errors of
 	// [broker.Publisher.PublishDirect]. It is not the connection of Control, which the broker must
@@ -72,7 +73,13 @@ func New(cfg Config) *Clock { return newClock(cfg, newShared(cfg)) }
 
 func newClock(cfg Config, w wire) *Clock {
 	epoch := time.Now()
-	instant := func() Instant { return InstantAt(time.Now(), epoch) }
+	if cfg.Wall == nil {
+		cfg.Wall = thisWall
+	}
+	instant := func() Instant {
+		now := time.Now()
+		return Instant{now.Sub(epoch), cfg.Wall(now)}
+	}
 	c := &Clock{cfg: cfg, wire: w, instant: instant, wake: make(chan struct{}, 1)}
 	c.used.Store(int64(-usedFor))
 	return c

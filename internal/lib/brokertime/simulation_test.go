@@ -44,13 +44,9 @@ func act(t *testing.T, test func(s *simulation)) {
 // start starts a process and lets it learn the time.
 func (s *simulation) start() *process {
 	f := &fakeBroker{ahead: s.ahead, there: time.Millisecond}
-	p := &process{Clock: newClock(Config{Prefix: "p", Logger: slog.New(slog.DiscardHandler)}, f), f: f}
-	mono := p.instant
-	p.instant = func() Instant {
-		now := mono()
-		now.Wall = now.Wall.Add(time.Duration(p.wall.Load()))
-		return now
-	}
+	p := &process{f: f}
+	wall := func(now time.Time) time.Time { return now.Round(0).Add(time.Duration(p.wall.Load())) }
+	p.Clock = newClock(Config{Prefix: "p", Logger: slog.New(slog.DiscardHandler), Wall: wall}, f)
 	p.read = max(0, len(s.log)-1) // only the end
 	p.catchUp(s.log)
 	p.began()

@@ -15,6 +15,7 @@ import (
 // A clock tells the moment, by the clocks of this process and what is known of the broker's. It is
 // opened after the engine, whose connections it uses.
 type clock struct {
+	wall   brokertime.Wall
 	broker atomic.Pointer[brokertime.Clock]
 	vain   atomic.Int64 // when it was last waited for in vain, by [stamp.Reading]
 }
@@ -22,7 +23,7 @@ type clock struct {
 // now is this moment.
 func (c *clock) now() wheel.Now {
 	at := time.Now()
-	now := wheel.Now{Mono: stamp.Reading(at), Wall: at.Round(0)}
+	now := wheel.Now{Mono: stamp.Reading(at), Wall: c.wall(at)}
 	if known := c.broker.Load(); known != nil {
 		now.Clock, now.Known = known.Read()
 	}
@@ -90,7 +91,7 @@ func (c *clock) open(ctx context.Context, w *Wheel, s engine.Settings, e *engine
 	shared := w.names.shared()
 	shared.Restore = e.Keeper().Redeclare
 	asks := brokertime.New(brokertime.Config{
-		Backend: s.Backend, Prefix: s.Prefix, Logger: s.BrokerOptions("").Slog(), Control: e.Control(), Shared: shared, Publish: e.PublishDirect,
+		Backend: s.Backend, Prefix: s.Prefix, Logger: s.BrokerOptions("").Slog(), Control: e.Control(), Shared: shared, Publish: e.PublishDirect, Wall: c.wall,
 	})
 	log, err := brokertime.OpenLog(ctx, asks, brokertime.LogConfig{
 		Queue: w.names.steps(), Exchange: w.names.enterSlots(), Key: stepsKey, Conn: e.Control().Conn(),

@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // TestUntil: this process stands still after it has read the broker's time.
 func TestUntil(t *testing.T) {
-	now := new(clock).now()
+	now := (&clock{wall: brokertime.WallOf(t.Context())}).now()
 	due := time.Now().Add(10 * time.Second)
 	now.Mono -= time.Second
 	left, at := until(due, now)

@@ -12,6 +12,7 @@ import (
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
@@ -72,7 +73,7 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 	if err != nil {
 		return nil, err
 	}
-	knows := &clock{}
+	knows := &clock{wall: brokertime.WallOf(ctx)}
 	how := &strategy{wheel: w, limits: w.Limits(c.MaxPriority()), clock: knows}
 	e, err := c.Start(ctx, how)
 	if err != nil {

@@ -86,13 +86,13 @@ func startPair(b *testing.B, ch *amqp091.Channel, opts delayer.Options) (p pair)
 
 // A process is a controller that tells how much memory it has.
 type process struct {
-	*testing.B
+	testing.TB
 	*exec.Cmd
 	in  io.Writer
 	out io.Reader
 }
 
-func startProcess(b *testing.B, opts delayer.Options) process {
+func startProcess(b testing.TB, opts delayer.Options) process {
 	child := controllerCommand(b, opts, 1)
 	in, err := child.StdinPipe()
 	require.NoError(b, err)
@@ -104,17 +104,17 @@ func startProcess(b *testing.B, opts delayer.Options) process {
 }
 
 func (p process) kill() {
-	require.NoError(p.B, p.Process.Kill())
-	require.Error(p.B, p.Wait())
+	require.NoError(p.TB, p.Process.Kill())
+	require.Error(p.TB, p.Wait())
 }
 
 // heap and rss are in MB.
 func (p process) heap() float64 {
 	_, err := io.WriteString(p.in, "\n")
-	require.NoError(p.B, err)
+	require.NoError(p.TB, err)
 	var bytes float64
 	_, err = fmt.Fscanln(p.out, &bytes)
-	require.NoError(p.B, err)
+	require.NoError(p.TB, err)
 	return bytes / (1 << 20)
 }
 

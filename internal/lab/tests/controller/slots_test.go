@@ -97,6 +97,7 @@ func TestSlots(t *testing.T) {
 		{"expire under a policy", slotsExpireUnderAPolicy},
 		{"foreign messages are kept", slotsForeignMessagesAreKept},
 		{"are deleted or purged", slotsAreDeletedOrPurged},
+		{"hosts' clocks are set", slotsHostClocksAreSet},
 		{"broker's clock was set", slotsBrokersClockWasSet}, // last: what it records stays
 	} {
 		t.Run(c.name, func(t *testing.T) {

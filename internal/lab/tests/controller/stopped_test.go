@@ -21,6 +21,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // These make the test binary a publisher, or a controller, with these settings in JSON.
@@ -64,16 +65,20 @@ func child() (ok bool, err error) {
 }
 
 // controllerChild delivers until it is killed. For each line of its input it prints how many bytes are on
-// its heap.
+// its heap, and sets its wall clock if the line says by how much that is ahead.
 func controllerChild(opts delayer.Options, s childSettings) error {
+	var clock wall
 	go func() {
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			if ahead, err := time.ParseDuration(in.Text()); err == nil {
+				clock.set(ahead)
+			}
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			fmt.Println(m.HeapAlloc)
 		}
 	}()
-	return controller.Serve(context.Background(), controller.Config{Options: opts, Shards: s.Shards})
+	return controller.Serve(brokertime.WithWall(context.Background(), clock.shows), controller.Config{Options: opts, Shards: s.Shards})
 }
 
 // publisherChild publishes until its input ends, and prints the ids of what was confirmed.
