@@ -302,6 +302,18 @@ func TestMachine_CancelledWithoutAMajority(t *testing.T) {
 	require.Empty(t, b.m.changes)
 }
 
+// TestMachine_ChangeForNobody: its message was never published. It is neither kept for ever nor looked for.
+func TestMachine_ChangeForNobody(t *testing.T) {
+	b := leading(t)
+	msg, slot := b.in("never published", 2500*time.Millisecond)
+	b.comes(slot, &Message{Kind: Change, ID: msg.ID, Due: msg.Due})
+	b.comes(slot, &Message{Kind: Change, ID: msg.ID, Due: msg.Due, Next: Due{At: msg.At + 1000, Since: msg.Since}})
+	b.pass(time.Minute)
+	require.Subset(t, b.acked[slot], []uint64{1, 2})
+	b.pass(5 * time.Minute)
+	require.Equal(t, Sizes{Visits: len(b.m.visits), Marks: len(b.m.ticketed)}, b.m.Sizes())
+}
+
 func TestMachine_NotWithoutProof(t *testing.T) {
 	b := leading(t)
 	b.withheld = true
@@ -341,6 +353,29 @@ func TestMachine_Postpone(t *testing.T) {
 	b.pass(10 * time.Second)
 	require.Equal(t, []string{"n to 20m"}, b.moved)
 	require.Equal(t, Stamp{Due: at(time.Hour), Ticket: true, Then: []Due{at(2 * time.Hour)}}, msg.Stamp())
+}
+
+// TestMachine_PostponedByOneTicket: a thousand times. The message carries the latest of these times, and may
+// be cancelled by the ticket of each.
+func TestMachine_PostponedByOneTicket(t *testing.T) {
+	const times = 1000
+	b := leading(t)
+	msg, slot := b.in("m", 2*time.Second)
+	msg.Ticket = true
+	first := msg.Due
+	at := func(i int) Due {
+		return Due{At: first.At + (time.Hour + time.Duration(i)*time.Second).Milliseconds(), Since: first.Since}
+	}
+	for i := range times { // in any order
+		b.comes(slot, &Message{Kind: Change, ID: "m", Due: first, Next: at(i * 7 % times)})
+	}
+	b.comes(slot, msg)
+	b.pass(10 * time.Second)
+	require.Equal(t, []string{"m to 20m"}, b.moved, "in one step")
+	stamp := msg.Stamp()
+	require.Equal(t, at(times-MostThen), stamp.Due)
+	require.Len(t, stamp.Then, MostThen-1)
+	require.Equal(t, at(times-1), stamp.Then[MostThen-2])
 }
 
 // TestMachine_PostponedToTheSameTime: by the broker's clock; by the clock of the process it was due before.

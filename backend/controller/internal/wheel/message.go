@@ -159,9 +159,7 @@ func (m *Message) postpone(now Now, to []Due) bool {
 	}
 	slices.SortFunc(all, func(a, b Due) int { return now.shown(a).Compare(now.shown(b)) })
 	all = slices.Compact(all)
-	if len(all) > MostThen { // those of the middle go: the first and the last are what was promised
-		all = append(all[:MostThen-1], all[len(all)-1])
-	}
+	all = all[max(0, len(all)-MostThen):] // the last is what was promised, and the newest tickets are for the latest
 	m.Due, m.Then, m.Own = all[0], all[1:], false
 	return true
 }
