@@ -1,11 +1,12 @@
 package entry
 
 import (
-	"math"
 	"sync"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/internal/lib/acks"
 )
 
 const (
@@ -16,76 +17,30 @@ const (
 	aloneAfter = 100 * time.Millisecond
 )
 
-// acks decide which messages of a channel to acknowledge together. A quorum queue stores each
-// acknowledgement in its log; one that stands for all messages up to a tag costs no more than one of a
-// single message.
-type acks struct {
-	most int             // how many that are done may wait, so that the broker goes on delivering
-	open map[uint64]bool // the tags of what is under way
-	done []finished      // what is not acknowledged; the first done first
-}
-
-// finished is a message that is confirmed where it went.
-type finished struct {
-	tag   uint64
-	since time.Time
-}
-
-// newAcks decide for a channel with so many messages under way at a time.
-func newAcks(prefetch int) acks { return acks{most: max(1, prefetch/4), open: map[uint64]bool{}} }
-
-// finish notes that a message is done. It reports whether those that are done are too many to wait.
-func (a *acks) finish(tag uint64, now time.Time) (full bool) {
-	delete(a.open, tag)
-	a.done = append(a.done, finished{tag, now})
-	return len(a.done) >= a.most
-}
-
-// take returns what is to be acknowledged now: all messages up to a tag, if that is not 0, and single ones
-// behind a message that is under way. Those wait for it, but not for long, and not if they are many.
-func (a *acks) take(now time.Time) (upTo uint64, single []uint64) {
-	first := uint64(math.MaxUint64)
-	for tag := range a.open {
-		first = min(first, tag)
-	}
-	var behind []finished
-	for _, f := range a.done {
-		if f.tag < first {
-			upTo = max(upTo, f.tag)
-		} else {
-			behind = append(behind, f)
-		}
-	}
-	a.done = nil
-	for _, f := range behind {
-		if len(behind) >= a.most || now.Sub(f.since) >= aloneAfter {
-			single = append(single, f.tag)
-		} else {
-			a.done = append(a.done, f)
-		}
-	}
-	return upTo, single
-}
-
 // A gatherer acknowledges the messages of a channel, several at a time.
 type gatherer struct {
-	channel amqp091.Acknowledger
+	most  int           // how many that are done may wait, so that the broker goes on delivering
+	began time.Time     // the times of acks are since then
+	some  chan struct{} // signalled when a message is done,
+	full  chan struct{} // and when those that are must not wait
 
-	mu   sync.Mutex
-	acks acks
-	some chan struct{} // signalled when a message is done,
-	full chan struct{} // and when those that are must not wait
+	mu      sync.Mutex
+	channel amqp091.Acknowledger // nil before the first message
+	acks    acks.Acks
 }
 
+// newGatherer returns that of a channel with so many messages under way at a time.
 func newGatherer(prefetch int) *gatherer {
-	return &gatherer{acks: newAcks(prefetch), some: make(chan struct{}, 1), full: make(chan struct{}, 1)}
+	return &gatherer{most: max(1, prefetch/4), began: time.Now(), some: make(chan struct{}, 1), full: make(chan struct{}, 1)}
 }
 
 // begin notes a message that is under way from now on. What becomes of it is the gatherer's to tell.
 func (g *gatherer) begin(d *amqp091.Delivery) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.acks.open[d.DeliveryTag] = true
+	if g.channel == nil {
+		g.acks = acks.New(d.DeliveryTag)
+	}
 	g.channel, d.Acknowledger = d.Acknowledger, g
 }
 
@@ -114,8 +69,12 @@ func (g *gatherer) run(ended <-chan struct{}) {
 func (g *gatherer) flush(now time.Time) (waiting bool) {
 	g.mu.Lock()
 	channel := g.channel
-	upTo, single := g.acks.take(now)
-	waiting = len(g.acks.done) > 0
+	upTo, within := g.acks.UpTo(), aloneAfter
+	if g.acks.Waiting() >= g.most {
+		within = 0
+	}
+	single := g.acks.Overdue(now.Sub(g.began), within)
+	waiting = g.acks.Waiting() > 0
 	g.mu.Unlock()
 	const multiple = true
 	if upTo > 0 {
@@ -130,7 +89,8 @@ func (g *gatherer) flush(now time.Time) (waiting bool) {
 // Ack implements [amqp091.Acknowledger]: the message is done.
 func (g *gatherer) Ack(tag uint64, _ bool) error {
 	g.mu.Lock()
-	full := g.acks.finish(tag, time.Now())
+	g.acks.Done(tag, time.Since(g.began))
+	full := g.acks.Waiting() >= g.most
 	g.mu.Unlock()
 	signal(g.some)
 	if full {
@@ -162,7 +122,7 @@ func (g *gatherer) acknowledger() amqp091.Acknowledger {
 func (g *gatherer) over(tag uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.acks.open, tag)
+	g.acks.Over(tag)
 }
 
 func signal(c chan struct{}) {

@@ -1,8 +1,6 @@
 package entry
 
 import (
-	"cmp"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,125 +8,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
-
-func TestAcks(t *testing.T) {
-	const lately, longAgo = time.Millisecond, aloneAfter
-	for name, c := range map[string]struct {
-		open     []uint64
-		done     []uint64
-		since    time.Duration // each is done
-		prefetch int
-		upTo     uint64
-		single   []uint64
-		wait     []uint64
-	}{
-		"nothing is done":              {open: []uint64{1, 2}},
-		"all are done":                 {done: []uint64{2, 1, 3}, upTo: 3},
-		"some are done":                {open: []uint64{4, 5}, done: []uint64{1, 2, 3}, upTo: 3},
-		"the first is not done":        {open: []uint64{1}, done: []uint64{2, 3}, since: lately, wait: []uint64{2, 3}},
-		"the first takes long":         {open: []uint64{1}, done: []uint64{2, 3}, since: longAgo, single: []uint64{2, 3}},
-		"one in the middle takes long": {open: []uint64{3}, done: []uint64{1, 4, 2}, since: longAgo, upTo: 2, single: []uint64{4}},
-		"many wait":                    {open: []uint64{1}, done: []uint64{2, 3, 4}, since: lately, prefetch: 12, single: []uint64{2, 3, 4}},
-		"one at a time":                {done: []uint64{7}, prefetch: 1, upTo: 7},
-	} {
-		now := time.Now()
-		a := newAcks(cmp.Or(c.prefetch, 100))
-		for _, tag := range c.open {
-			a.open[tag] = true
-		}
-		for _, tag := range c.done {
-			a.finish(tag, now.Add(-c.since))
-		}
-		upTo, single := a.take(now)
-		require.Equal(t, c.upTo, upTo, name)
-		require.Equal(t, c.single, single, name)
-		var wait []uint64
-		for _, f := range a.done {
-			wait = append(wait, f.tag)
-		}
-		require.Equal(t, c.wait, wait, name)
-	}
-}
-
-// TestAcks_AnyOrder: the broker gets an acknowledgement of each message once, and of none that is not done.
-func TestAcks_AnyOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		prefetch := rapid.IntRange(1, 40).Draw(t, "prefetch")
-		now := time.Now()
-		a, next := newAcks(prefetch), uint64(1)
-		unacked, done := map[uint64]bool{}, map[uint64]bool{} // what the broker knows; what is stored
-		ack := func(tag uint64, multiple bool) {
-			require.True(t, unacked[tag], "the broker closes the channel over %d", tag)
-			for known := range unacked {
-				if known == tag || multiple && known < tag {
-					require.True(t, done[known], "%d is not done", known)
-					delete(unacked, known)
-				}
-			}
-		}
-		take := func() {
-			upTo, single := a.take(now)
-			if upTo > 0 {
-				ack(upTo, true)
-			}
-			for _, tag := range single {
-				ack(tag, false)
-			}
-		}
-		open := func() uint64 {
-			tags := []uint64{}
-			for tag := range a.open {
-				tags = append(tags, tag)
-			}
-			slices.Sort(tags)
-			return rapid.SampledFrom(tags).Draw(t, "tag")
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"deliver": func(*rapid.T) {
-				if len(unacked) < prefetch {
-					unacked[next], a.open[next] = true, true
-					next++
-				}
-			},
-			"finish": func(*rapid.T) {
-				if len(a.open) > 0 {
-					tag := open()
-					done[tag] = true
-					a.finish(tag, now)
-				}
-			},
-			"give back": func(*rapid.T) {
-				if len(a.open) > 0 {
-					tag := open()
-					delete(unacked, tag)
-					delete(a.open, tag)
-				}
-			},
-			"take": func(t *rapid.T) {
-				now = now.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "ms")) * time.Millisecond)
-				take()
-			},
-			"": func(t *rapid.T) {
-				full := 0
-				for tag := range unacked {
-					if done[tag] {
-						full++
-					}
-				}
-				require.Equal(t, full, len(a.done), "what is done is acknowledged in the end")
-			},
-		})
-		for len(a.open) > 0 {
-			tag := open()
-			done[tag] = true
-			a.finish(tag, now)
-		}
-		take()
-		require.Empty(t, unacked)
-	})
-}
 
 // A written acknowledgement.
 type written struct {
@@ -202,7 +82,10 @@ func TestGatherer_RejectBesideNext(t *testing.T) {
 		})
 	}
 	rejected.Wait()
-	require.Empty(t, g.acks.open)
+	d := amqp091.Delivery{Acknowledger: noting{all: make(chan written, 1)}, DeliveryTag: 101}
+	g.begin(&d)
+	require.NoError(t, d.Ack(false))
+	require.Equal(t, uint64(101), g.acks.UpTo(), "nothing before it is under way")
 }
 
 // rejecting takes what is given back.

@@ -324,7 +324,7 @@ func (m *Machine) Stored(now Now, msg *Message, o Outcome) {
 // done acknowledges a message.
 func (m *Machine) done(now Now, msg *Message) {
 	v := msg.visit
-	v.acks.done(msg.tag, now.Mono)
+	v.acks.Done(msg.tag, now.Mono)
 	v.inHand--
 	m.inHand--
 	m.hold(msg, -1)

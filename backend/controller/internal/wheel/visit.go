@@ -3,6 +3,8 @@ package wheel
 import (
 	"slices"
 	"time"
+
+	"github.com/delayer-go/delayer/internal/lib/acks"
 )
 
 // A visit is a queue that is consumed: in the turn of its slot, or between its turns, for what earlier
@@ -19,7 +21,8 @@ type visit struct {
 	ticketed bool // marks are wanted in its turn
 	prefetch int
 
-	acks    acks
+	acks    acks.Acks
+	looked  time.Duration // when it was last looked for what waits alone
 	inHand  int           // messages that are not acknowledged
 	changes int           // of those, changes that are kept
 	aside   []*Message    // and those for a later turn
@@ -166,7 +169,7 @@ func (m *Machine) visit(now Now, v *visit) {
 
 // enter and leave keep the list of visits.
 func (m *Machine) enter(now Now, v *visit) {
-	v.acks, v.touched, v.began, v.ticketed = newAcks(), now.Mono, now.Mono, m.ticketed[v.turn]
+	v.acks, v.touched, v.began, v.ticketed = acks.New(1), now.Mono, now.Mono, m.ticketed[v.turn]
 	m.visits[v.slot] = v
 	at, _ := slices.BinarySearchFunc(m.order, v, compareVisits)
 	m.order = slices.Insert(m.order, at, v)
@@ -363,5 +366,38 @@ func (m *Machine) renew(now Now) {
 			m.visit(now, &visit{slot: v.slot, turn: v.turn, resting: v.resting, open: v.open})
 			return // one at a time
 		}
+	}
+}
+
+const (
+	// ackWithin is how long what is done waits for what came before it: longer than a slot of seconds lasts,
+	// where prefixes suffice. A few are not worth the risk that they come again: they wait for ackSoon.
+	ackWithin = 5 * time.Second
+	ackSoon   = 250 * time.Millisecond
+	ackFew    = 256
+)
+
+// Flush acknowledges all that is done. It is called when the tenure ends.
+func (m *Machine) Flush(now Now) {
+	for _, v := range m.order {
+		m.flush(v, now.Mono+2*ackWithin)
+	}
+}
+
+// flush acknowledges what is done of a visit, by a time.
+func (m *Machine) flush(v *visit, now time.Duration) {
+	if tag := v.acks.UpTo(); tag != 0 {
+		m.shell.Ack(v.slot, tag, true)
+	}
+	if v.acks.Waiting() == 0 || now-v.looked < ackSoon {
+		return
+	}
+	v.looked = now
+	within := ackWithin
+	if v.acks.Waiting() <= ackFew {
+		within = ackSoon
+	}
+	for _, tag := range v.acks.Overdue(now, within) {
+		m.shell.Ack(v.slot, tag, false)
 	}
 }
