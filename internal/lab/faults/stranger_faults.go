@@ -177,7 +177,7 @@ func replaceWaiting(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// mostReplaced is how many queues of a run a stranger takes: slots are 236.
+// mostReplaced is how many queues of a run a stranger takes: slots are 127.
 const mostReplaced = 5
 
 // A binding leads from an exchange to a queue.
