@@ -38,10 +38,8 @@ func (s overtaking) Mark(to wheel.Slot, id wheel.MarkID) {
 	q := s.w.broker.named[to]
 	it := &item{msg: wheel.Message{Kind: wheel.Mark, Mark: id}}
 	s.write(s.pub, always, func(func(wheel.Outcome)) {
-		q.log.send(0, func() {
-			q.returned = append([]*item{it}, q.returned...)
-			q.serve()
-		})
+		q.returned = append([]*item{it}, q.returned...)
+		q.serve()
 	}, func(wheel.Outcome) {})
 }
 
@@ -75,6 +73,18 @@ func (s blind) Count(of wheel.Slot) {
 			s.machine.Counted(s.sees(), of, 0, 0, true)
 		}
 	})
+}
+
+// reading is busy with what was changed before: as long as it reads that, it writes no marks.
+type reading struct {
+	*tenure
+	since time.Duration
+}
+
+func (s reading) Mark(to wheel.Slot, id wheel.MarkID) {
+	if s.w.now-s.since > 90*time.Second {
+		s.tenure.Mark(to, id)
+	}
 }
 
 // certain takes what may have failed for stored.
@@ -126,6 +136,7 @@ var mutants = []mutant{
 		return n
 	}},
 	{name: "a late confirm is certain", confirmed: func(wheel.Written) wheel.Written { return wheel.Certain }},
+	{name: "it reads for 90 s before it proves anything", shell: func(t *tenure) wheel.Shell { return reading{t, t.w.now} }},
 	{name: "it leads unbidden", careless: true, shell: func(t *tenure) wheel.Shell {
 		t.w.after(time.Second, func() {
 			if !t.over {

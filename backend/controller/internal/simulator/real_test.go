@@ -227,6 +227,15 @@ func (c *client) gone() {
 	c.has = nil
 }
 
+func (c *client) names() (names string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, g := range c.has {
+		names += g.Name
+	}
+	return names
+}
+
 func (r *actual) state() (s state) {
 	for _, c := range r.clients {
 		c.mu.Lock()
@@ -412,6 +421,19 @@ func (l liar) found(p *play) bool {
 	return false
 }
 
+// What is given back goes behind what was given back before, and comes again in that order, also after the
+// broker was killed. So a message may come before others that were stored before it, and a mark that was given
+// back proves nothing.
+var givenBackAgain = []act{
+	{what: publish, n: 6},
+	{what: consume, n: 6},
+	{what: lose, client: 0},
+	{what: consume, n: 2},
+	{what: release, client: 1},
+	{what: consume, n: 3},
+	{what: lose, client: 2},
+}
+
 // TestModel_LikeABroker compares the model with RabbitMQ, and then with models that lie.
 func TestModel_LikeABroker(t *testing.T) {
 	b := rabbittest.Alone(t)
@@ -419,9 +441,10 @@ func TestModel_LikeABroker(t *testing.T) {
 	like := plan.Queues[slices.IndexFunc(plan.Queues, func(q topology.Queue) bool { return q.Role == topology.Waiting })]
 	const plays, acts = 30, 40
 	var all []*play
-	for i := range plays {
+	for i := range plays + 1 {
 		all = append(all, &play{rand: rand.New(rand.NewPCG(uint64(i), 0)), model: &modelled{bench: newBench()}, real: newReal(t, b, like, i)})
 	}
+	back, all := all[plays], all[:plays]
 	declared := time.Now()
 	each := func(f func(p *play)) {
 		var running sync.WaitGroup
@@ -438,6 +461,9 @@ func TestModel_LikeABroker(t *testing.T) {
 		}
 	}
 	each(some)
+	for _, a := range givenBackAgain {
+		require.True(t, back.next(t, a))
+	}
 	if t.Failed() {
 		return
 	}
@@ -449,6 +475,8 @@ func TestModel_LikeABroker(t *testing.T) {
 			some(p)
 		}
 	})
+	require.True(t, back.next(t, act{what: kill}) && back.next(t, act{what: consume, n: 6}))
+	require.Equal(t, "612345", back.real.clients[3].names())
 	for _, l := range liars {
 		if !t.Failed() && !slices.ContainsFunc(all, l.found) {
 			t.Errorf("it is not seen that %s", l.name)
