@@ -141,14 +141,19 @@ func (c *Control) try(j *job, ch *amqp091.Channel) (*amqp091.Channel, error) {
 }
 
 // connectionLost reports whether err is a lost connection rather than the broker's answer to the
-// call.
+// call. With 504 the broker closes it because amqp091-go has written a command on a channel that the
+// broker had closed meanwhile: the call of another channel may be what was answered so.
 func connectionLost(err error) bool {
 	var amqpErr *amqp091.Error
 	if !errors.As(err, &amqpErr) {
 		var netErr net.Error
 		return errors.As(err, &netErr) || errors.Is(err, io.EOF)
 	}
-	return !amqpErr.Server || amqpErr.Code == amqp091.ConnectionForced || amqpErr.Code == amqp091.InternalError
+	switch amqpErr.Code {
+	case amqp091.ConnectionForced, amqp091.ChannelError, amqp091.InternalError:
+		return true
+	}
+	return !amqpErr.Server
 }
 
 // Explain turns an error of Do into one that names the operation, the object and the remedy.

@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -51,4 +52,23 @@ func TestLimited(t *testing.T) {
 		Reason: "PRECONDITION_FAILED - inequivalent arg 'x-max-length' for queue 'queue limit' in vhost '/': received none but current is the value '5' of type 'long'",
 	}
 	require.ErrorIs(t, Explain("declare", "", "queue q", other), delayer.ErrConflict)
+}
+
+// TestConnectionLost: what the broker answers when it closes the connection concerns no call of it. The call
+// is made again.
+func TestConnectionLost(t *testing.T) {
+	server := func(code int) error { return fmt.Errorf("wrapped: %w", &amqp091.Error{Code: code, Server: true}) }
+	for err, lost := range map[error]bool{
+		server(amqp091.ConnectionForced):   true,
+		server(amqp091.InternalError):      true,
+		server(amqp091.ChannelError):       true, // another channel of it was written to while the broker closed that
+		server(amqp091.NotFound):           false,
+		server(amqp091.PreconditionFailed): false,
+		server(amqp091.NotAllowed):         false,
+		amqp091.ErrClosed:                  true,
+		io.EOF:                             true,
+		errors.New("x"):                    false,
+	} {
+		require.Equal(t, lost, connectionLost(err), "%v", err)
+	}
 }
