@@ -13,7 +13,7 @@ jar=/usr/share/java/amqp-client.jar
 
 # have_packages asks the system's Python, which packages are for.
 have_packages() {
-	/usr/bin/python3 -c 'import pika, kombu' && php -r 'require "PhpAmqpLib/autoload.php";' &&
+	/usr/bin/python3 -c 'import pika, kombu, celery' && php -r 'require "PhpAmqpLib/autoload.php";' &&
 		ruby -e 'require "bunny"' && have amqp-publish && { ! have javac || [ -f "$jar" ]; }
 } >/dev/null 2>&1
 
@@ -22,7 +22,7 @@ packages() {
 		echo "Only the packages of Debian and Ubuntu are known here; examples/clients/README.md names others." >&2
 		return 1
 	fi
-	set -- python3-pika python3-kombu php-cli php-amqplib ruby-bunny amqp-tools
+	set -- python3-pika python3-kombu python3-celery php-cli php-amqplib ruby-bunny amqp-tools
 	if have javac; then
 		set -- "$@" librabbitmq-client-java
 	fi

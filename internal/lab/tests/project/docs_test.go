@@ -53,8 +53,11 @@ func TestDocs_Languages(t *testing.T) {
 	files, err := filepath.Glob(root + "examples/clients/*elayed*")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	for _, file := range files {
-		name := filepath.Base(file)
+	celery, err := filepath.Glob(root + "examples/clients/celery/*.py")
+	require.NoError(t, err)
+	require.NotEmpty(t, celery)
+	for _, file := range append(files, celery...) {
+		name := strings.TrimPrefix(filepath.ToSlash(file), root+"examples/clients/")
 		source := read(t, "examples/clients/"+name)
 		var shown bool
 		for _, b := range docs.Blocks(read(t, "docs/languages.md")) {
