@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -44,6 +45,16 @@ func (c httpClient) askAs(token, method, path, body string) (status int, answer 
 		require.NoError(c, json.NewDecoder(got.Body).Decode(&answer))
 	}
 	return got.StatusCode, answer
+}
+
+// ticketID is the end of the id in a ticket, which is followed by a checksum.
+func ticketID(t *testing.T, ticket string) string {
+	t.Helper()
+	const id, checksum = 20, 4
+	text, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(ticket, "d2."))
+	require.NoError(t, err)
+	require.Greater(t, len(text), id+checksum)
+	return string(text[len(text)-id-checksum : len(text)-checksum])
 }
 
 // TestServe_HTTP: what is published by HTTP arrives, can be cancelled and postponed, and waits for no broker
@@ -89,6 +100,9 @@ serve:
 	assert.Equal(t, "id of later", d.MessageId)
 
 	cancelled, postponed := publish("10s", "cancelled"), publish("10s", "postponed")
+	mine, others := ticketID(t, cancelled), ticketID(t, postponed)
+	require.Regexp(t, "^[A-Z2-7]{20}$", mine, "nobody can guess the ticket of another message")
+	require.NotEqual(t, mine[:10], others[:10])
 	status, _ := c.ask(http.MethodDelete, "/v1/messages/"+cancelled, "")
 	require.Equal(t, http.StatusNoContent, status)
 	status, answer := c.ask(http.MethodPatch, "/v1/messages/"+postponed, `{"delay": "1h"}`)

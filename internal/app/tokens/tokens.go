@@ -27,8 +27,7 @@ type Right string
 const (
 	// Publish is the right to publish messages.
 	Publish Right = "publish"
-	// Cancel is the right to cancel and postpone what a ticket names. A ticket is no secret, and does not
-	// say where its message goes: this right is for every message of the prefix.
+	// Cancel is the right to cancel and postpone what the bearer has a ticket of. Nobody can guess one.
 	Cancel Right = "cancel"
 	// View is the right to look at the page: at every message that was not delivered too.
 	View Right = "view"

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,24 +75,31 @@ func (e *Engine) Close() error {
 
 // Publish implements [delayer.Delayer].
 func (e *Engine) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+	const anyID = ""
+	return e.PublishAs(ctx, anyID, exchange, key, delay, msg)
+}
+
+// PublishAs is Publish with an id for our header; "": any.
+func (e *Engine) PublishAs(ctx context.Context, id, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
 	published := e.settings.Observer.Published
 	if published == nil {
-		return e.locate(e.publish(ctx, exchange, key, delay, msg), exchange, key)
+		return e.locate(e.publish(ctx, id, exchange, key, delay, msg), exchange, key)
 	}
 	began := time.Now()
-	err := e.locate(e.publish(ctx, exchange, key, delay, msg), exchange, key)
+	err := e.locate(e.publish(ctx, id, exchange, key, delay, msg), exchange, key)
 	published(ctx, delayer.PublishEvent{
 		Backend: e.settings.Backend, Exchange: exchange, Key: key, Delay: delay, Took: time.Since(began), Err: err,
 	})
 	return err
 }
 
-func (e *Engine) publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+func (e *Engine) publish(ctx context.Context, id, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
 	waits, err := e.accept(exchange, key, delay, &msg)
 	if err != nil {
 		return err
 	}
 	envelope := message.NewEnvelope(time.Now().Add(delay), delay, exchange)
+	envelope.ID = cmp.Or(id, envelope.ID)
 	for attempt := 1; ; attempt++ {
 		err := e.attempt(ctx, exchange, key, waits, msg, envelope)
 		switch {
