@@ -176,6 +176,53 @@ func TestServe_BadInput(t *testing.T) {
 	require.Equal(t, exitOK, s.stop())
 }
 
+// TestServe_Circle: somebody binds what is behind an entry to the entry. Messages end as parked ones, and
+// those of others pass.
+func TestServe_Circle(t *testing.T) {
+	t.Parallel()
+	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
+	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+
+		"binaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}\n"+
+		"serve: {exchanges: [{name: a, to: a.out}, {name: b, to: b.out}, {name: c, to: c.out}]}\n", url, prefix))
+	s := serve(t, "serve", "--config", config)
+	require.Eventually(t, func() bool {
+		return channel(t, url).ExchangeDeclarePassive("c.out", "topic", true, false, false, false, nil) == nil
+	}, time.Minute, 20*time.Millisecond)
+	ch := channel(t, url)
+	bind := func(to, from string) { t.Helper(); require.NoError(t, ch.ExchangeBind(to, "#", from, false, nil)) }
+	in := consume(t, ch, "queue")
+	require.NoError(t, ch.QueueBind("queue", "#", "c.out", false, nil))
+	bind("c", "b.out") // no circle: one entry behind another
+	require.NoError(t, ch.Publish("b", "key", true, false, amqp091.Publishing{MessageId: "on", Headers: amqp091.Table{"x-delay": 20}}))
+	require.Equal(t, "on", rabbittest.Next(t, in).MessageId)
+
+	parked := func() (found string) {
+		for _, queue := range []string{"a", "b", "c"} {
+			_, list, _ := command(t.Context(), t, "messages", "list", prefix+".serve.parked."+queue, "--config", config)
+			found += list
+		}
+		return found
+	}
+	bind("a", "a.out") // to itself
+	bind("b", "c.out") // b to c, and back
+	for exchange, reason := range map[string]string{
+		"a": `it came back through exchange "a.out"`,
+		"b": "it goes in a circle",
+	} {
+		for id, headers := range map[string]amqp091.Table{"at once": nil, "later": {"x-delay": 20}} {
+			require.NoError(t, ch.Publish(exchange, "key", true, false, amqp091.Publishing{MessageId: id, Headers: headers}))
+		}
+		require.EventuallyWithT(t, func(t *assert.CollectT) {
+			assert.Contains(t, parked(), reason)
+		}, time.Minute, 50*time.Millisecond)
+	}
+	s.eventuallyLike(t, `delayer_entry_seconds_count\{action="parked",exchange="a"\} 2`)
+	assert.Eventually(t, func() bool {
+		return strings.Contains(s.logged(), `"msg":"a message is parked","exchange":"a","message":"later","queue":"`+prefix+`.serve.parked.a","reason":"it goes in a circle`)
+	}, time.Minute, 20*time.Millisecond, s.logged())
+	require.Equal(t, exitOK, s.stop())
+}
+
 // TestServe_BodyTooLarge: a body above max_message_size is refused where it is published. One that was taken
 // before the limit was lowered is parked. Nothing else waits for either.
 func TestServe_BodyTooLarge(t *testing.T) {

@@ -46,6 +46,7 @@ type letter struct {
 // rules decide. They are pure.
 type rules struct {
 	Names
+	spec        Spec
 	to          Destinations
 	limits      delayer.Limits
 	user        string                               // of the connection
@@ -85,7 +86,7 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 		l.odd = fmt.Sprintf("header %q is not known (write %q): such a message goes at once", name, xdelay.Header)
 	}
 	if asked.delay == 0 {
-		return l
+		return r.hop(l, now)
 	}
 	l.delay = asked.delay
 	if !asked.absolute {
@@ -96,14 +97,40 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 		if _, is := l.out.Headers[xdelay.Header]; is && r.turns {
 			l.out.Headers[xdelay.Header] = -asked.delay.Milliseconds()
 		}
-		return l
+		return r.hop(l, now)
 	}
 	l.action = delayed
 	delete(l.out.Headers, xdelay.Header)
 	if r.keep || !r.carried(d) {
+		if !r.turns && d.Exchange == r.to.To { // it would ask for its delay each time
+			return r.refuse(l, now, r.circle(d))
+		}
 		l.action, l.trip = tour, r.returning(d, now, "", true)
 	}
 	return l
+}
+
+// mostHops is how many entries a message may pass at once, one after the other. A circle of several
+// exchanges that are bound to each other multiplies it each time.
+const mostHops = 8
+
+// hop counts, for a message that goes at once, whether it goes in a circle: somebody may have bound the
+// destination to the entry. What a publisher publishes here has passed nothing yet. What comes through a
+// binding was published to another exchange.
+func (r *rules) hop(l letter, now time.Time) letter {
+	if l.from != r.Queue || l.Exchange == r.spec.Name {
+		return l
+	}
+	passed, _ := xdelay.Integer(l.Headers[message.Hops])
+	if passed >= mostHops {
+		return r.refuse(l, now, r.circle(l.Delivery))
+	}
+	l.out.Headers[message.Hops] = max(passed, 0) + 1
+	return l
+}
+
+func (r *rules) circle(d *amqp091.Delivery) error {
+	return fmt.Errorf("it goes in a circle: it came back through exchange %.120q, from which a binding leads to %.120q", d.Exchange, r.spec.Name)
 }
 
 const unreadable = "its headers cannot be read: a table is nested too deeply, or has too many entries"
@@ -156,7 +183,7 @@ func (r *rules) publishing(d *amqp091.Delivery) (msg amqp091.Publishing, odd str
 		user = d.UserId
 	}
 	msg = message.Again(d, user)
-	for _, name := range [...]string{ExchangeHeader, DelayHeader, DueHeader} {
+	for _, name := range [...]string{ExchangeHeader, DelayHeader, DueHeader, message.Hops} {
 		delete(msg.Headers, name)
 	}
 	if d.UserId != "" && d.UserId != msg.UserId {
@@ -182,6 +209,7 @@ func (r *rules) returning(d *amqp091.Delivery, now time.Time, reason string, due
 		}
 	}
 	delete(msg.Headers, xdelay.Header)
+	delete(msg.Headers, message.Hops) // whoever sends it from the parked ones has mended the circle
 	msg.Headers[stateHeader] = state
 	return msg
 }

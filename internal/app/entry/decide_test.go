@@ -18,8 +18,8 @@ import (
 var (
 	now   = time.UnixMilli(1_700_000_000_500)
 	clean = rules{
-		Names:  Names{Queue: "p.in", Back: "p.back", Parked: "p.parked"},
-		to:     Destinations{To: "behind"},
+		Names: Names{Queue: "p.in", Back: "p.back", Parked: "p.parked"},
+		spec:  Spec{Name: "orders"}, to: Destinations{To: "behind"},
 		limits: delayer.Limits{MaxPriority: 4}, user: "serve", turns: true,
 	}
 )
@@ -124,6 +124,43 @@ func TestDecide_Tour(t *testing.T) {
 	due = r.decide(r.Back, &again, now)
 	assert.Equal(t, straight, due.action)
 	assert.Equal(t, "5000", due.out.Headers["x-delay"], "as it was published")
+}
+
+// TestDecide_Circle: a message that comes back through a binding, again and again, is parked. One that
+// consumers publish again is not.
+func TestDecide_Circle(t *testing.T) {
+	lap := func(r rules, from string, headers amqp091.Table) letter {
+		d := incoming(headers)
+		d.Exchange = from
+		return r.decide(r.Queue, &d, now)
+	}
+	l, laps := lap(clean, "orders", amqp091.Table{"a": "b"}), 0
+	for ; l.action == straight; laps++ {
+		require.Less(t, laps, 100, "it goes on for ever")
+		l = lap(clean, "another", l.out.Headers)
+	}
+	require.Equal(t, park, l.action)
+	assert.Contains(t, l.reason, `it came back through exchange "another", from which a binding leads to "orders"`)
+	assert.Equal(t, mostHops+1, laps)
+	assert.Equal(t, "b", l.trip.Headers["a"])
+	assert.NotContains(t, l.trip.Headers, message.Hops, "a retry begins anew")
+
+	count := func(n any) amqp091.Table { return amqp091.Table{message.Hops: n} }
+	assert.NotContains(t, lap(clean, "orders", count(int64(99))).out.Headers, message.Hops, "it is published here")
+	assert.NotContains(t, message.Seal(amqp091.Publishing{Headers: count(int64(7))}, message.Envelope{}, nil).Headers, message.Hops)
+	for _, forged := range []any{int64(math.MinInt64), "9", nil, 7.5} {
+		assert.EqualValues(t, 1, lap(clean, "another", count(forged)).out.Headers[message.Hops], forged)
+	}
+	assert.Equal(t, park, lap(clean, "another", count(int64(math.MaxInt64))).action)
+
+	kept := clean
+	kept.keep = true
+	asks := amqp091.Table{"x-delay": int32(5)}
+	assert.Equal(t, tour, lap(kept, "behind", asks).action, "it comes back with a delay that is over")
+	kept.turns = false
+	assert.Equal(t, park, lap(kept, "behind", asks).action, "it would come back with its delay")
+	assert.Equal(t, tour, lap(kept, "orders", asks).action)
+	assert.Equal(t, delayed, lap(clean, "behind", asks).action)
 }
 
 func TestDecide_ParkedAndSentAgain(t *testing.T) {

@@ -119,10 +119,10 @@ func (r *Runner) forwarder(s Spec, all []Spec) *forwarder {
 	prefix, conn := r.cfg.Settings.Prefix, r.control.Conn()
 	return &forwarder{
 		rules: rules{
-			Names: NamesOf(prefix, s.Name), to: s.destinations(prefix, all), limits: r.cfg.Delayer.Limits(), user: conn.User(),
+			Names: NamesOf(prefix, s.Name), spec: s, to: s.destinations(prefix, all), limits: r.cfg.Delayer.Limits(), user: conn.User(),
 			impersonate: r.allowed, trust: s.TrustTimestamps, brokers: r.clock.earliest, keep: s.KeepXDelay, turns: turns(conn),
 		},
-		exchange: s.Name, delayer: r.cfg.Delayer, direct: r.publisher.PublishDirect, log: r.log.With("exchange", s.Name),
+		delayer: r.cfg.Delayer, direct: r.publisher.PublishDirect, log: r.log.With("exchange", s.Name),
 		declare:  func(ctx context.Context) error { return r.declare(ctx, s) },
 		prefetch: r.cfg.Prefetch,
 		frame:    func() int { size, _, _ := conn.Server(); return size },
@@ -245,7 +245,7 @@ func (r *Runner) Depths(ctx context.Context, tell func(exchange, state string, m
 			sums[state] += q.Messages
 		}
 		for state, n := range sums {
-			tell(f.exchange, state, n)
+			tell(f.spec.Name, state, n)
 		}
 	}
 	return nil

@@ -19,7 +19,6 @@ import (
 // A forwarder passes messages on: each until it is confirmed where it goes.
 type forwarder struct {
 	rules
-	exchange string
 	delayer  delayer.Delayer
 	direct   func(context.Context, broker.Publishing) error
 	declare  func(context.Context) error // the queues

@@ -26,6 +26,7 @@ var stripped = [...]string{
 	delayer.Header,
 	Stamp,
 	Came,
+	Hops,
 }
 
 // Attr names a message in a log by its MessageId, or else by the id in our header. It is empty, and
@@ -48,6 +49,10 @@ func Stripped(name string) bool { return slices.Contains(stripped[:], name) }
 // Came is the header of messages in the unroutable queue with the time when the last waiting queue
 // released the message, or when it was moved there. Consumers never see it.
 const Came = "x-delayer-came"
+
+// Hops is the header in which package entry counts the entries that a message passes at once, one
+// after the other. A message that is published through a Delayer begins anew.
+const Hops = "x-delayer-hops"
 
 // An Envelope is the content of our header.
 type Envelope = delayer.Envelope
