@@ -170,6 +170,31 @@ serve:
 	require.Equal(t, exitOK, s.stop())
 }
 
+// TestServe_AllowDiffers: a process that serves an exchange with another list than others says so, until they
+// have the same.
+func TestServe_AllowDiffers(t *testing.T) {
+	t.Parallel()
+	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
+	start := func(allow string) runningService {
+		return serve(t, "serve", "--config", configFile(t, "url: "+url+"\nprefix: "+prefix+"\nserve: {exchanges: [{name: later, allow: ["+allow+"]}]}\n"))
+	}
+	says := func(s runningService, text string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return strings.Contains(s.logged(), text) }, time.Minute, 20*time.Millisecond, text)
+	}
+	first := start("a")
+	require.Eventually(t, func() bool {
+		q, err := channel(t, url).QueueDeclarePassive(prefix+".serve.queue.later", true, false, false, false, nil)
+		return err == nil && q.Consumers == 1
+	}, time.Minute, 20*time.Millisecond)
+	second := start(`a, "b.*"`)
+	says(second, "serve this exchange with another list allow")
+	says(second, `"processes":2,"others":1`)
+	require.Equal(t, exitOK, first.stop())
+	says(second, "have the same list allow")
+	require.Equal(t, exitOK, second.stop())
+}
+
 // TestServe_Rereads: SIGHUP adds and takes away exchanges. A file that cannot be served changes nothing.
 func TestServe_Rereads(t *testing.T) {
 	t.Parallel()

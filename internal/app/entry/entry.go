@@ -227,6 +227,9 @@ func (r *Runner) Run(ctx context.Context) {
 		for _, queue := range []string{f.Queue, f.Back} {
 			running.Go(func() { r.consume(ctx, f, queue) })
 		}
+		if len(f.spec.Allow) > 0 {
+			running.Go(func() { r.agree(ctx, f) })
+		}
 	}
 	running.Wait()
 	r.log.Info("stopped; what was not passed on is back in the broker")

@@ -73,6 +73,14 @@ func TestDestinations(t *testing.T) {
 
 // TestDecide_Received: the time that the broker wrote counts if it is trusted, before the publisher's, and
 // by the broker's clock.
+// TestAllowQueue: one list has one queue, however it is written.
+func TestAllowQueue(t *testing.T) {
+	queue := func(allow ...string) string { return Spec{Name: "x", Allow: allow}.allowQueue("p").Name }
+	assert.Equal(t, queue("b.*", "a"), queue("a", "a", "b.*"))
+	assert.NotEqual(t, queue("a"), queue("b"))
+	assert.Regexp(t, `^p\.serve\.allow\.x\.[0-9a-f]{8}$`, queue("a"))
+}
+
 func TestDecide_Received(t *testing.T) {
 	const delay, hour = 5 * time.Second, time.Hour
 	const later = time.Millisecond // it was received up to a millisecond later
