@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -109,6 +110,17 @@ func parseURL(raw string) (amqp091.URI, error) {
 	uri, err := amqp091.ParseURI(raw)
 	if err != nil {
 		return uri, badURL("malformed", "percent-encode reserved characters in user name, password and vhost; "+form)
+	}
+	for _, mechanism := range uri.AuthMechanism {
+		switch strings.ToUpper(mechanism) {
+		case "PLAIN", "AMQPLAIN":
+		case "EXTERNAL": // the certificate says who it is
+			if u, err := url.Parse(raw); err == nil && u.User == nil {
+				uri.Username = ""
+			}
+		default:
+			return uri, badURL(fmt.Sprintf("auth_mechanism %.20q is not known", mechanism), "write external, to log in by certificate, or leave it out")
+		}
 	}
 	if strings.HasSuffix(raw, ",") {
 		return uri, badURL("nothing after a comma", "percent-encode a comma that belongs to the vhost; "+form)

@@ -32,11 +32,26 @@ func TestParseURLs(t *testing.T) {
 		"amqp://u:hunter2@one/,":             "nothing after a comma",
 		"amqp://u:hun%ter2@one/":             "percent-encode reserved characters",
 		"amqp://u:hunter2@one:port/":         "malformed",
+		"amqps://one/?auth_mechanism=magic":  `auth_mechanism "magic" is not known`,
 	} {
 		_, err := parseURLs(list)
 		require.ErrorIs(t, err, delayer.ErrConfig, list)
 		require.ErrorContains(t, err, want, list)
 		require.NotContains(t, err.Error(), "ter2", list)
+	}
+}
+
+func TestUser(t *testing.T) {
+	for list, want := range map[string]string{
+		"amqp://one/":      "guest",
+		"amqp://ann:p@one": "ann",
+		"amqps://one/?auth_mechanism=external,amqps://two/?auth_mechanism=EXTERNAL": "", // the certificate's
+		"amqps://ann@one/?auth_mechanism=external":                                  "ann",
+		"amqps://one/?auth_mechanism=plain":                                         "guest",
+	} {
+		user, err := User(list)
+		require.NoError(t, err, list)
+		require.Equal(t, want, user, list)
 	}
 }
 

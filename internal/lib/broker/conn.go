@@ -254,7 +254,8 @@ func (c *Conn) fail(op string, err error) error {
 	return dialError(op, c.opts.Backend, endpoints(c.all), err)
 }
 
-// User is the user name of the connection, the same at every address.
+// User is the user name of the connection, the same at every address; "" if it is not known: a certificate says
+// who we are, and the address does not repeat it.
 func (c *Conn) User() string { return c.all[0].uri.Username }
 
 // Endpoint is the address, without credentials, where we are connected or were last.

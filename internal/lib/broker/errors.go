@@ -28,6 +28,9 @@ func classify(err error) (hint string, kind error) {
 	if !errors.As(err, &amqpErr) {
 		return "is RabbitMQ running there, and does the port match the scheme?", delayer.ErrUnavailable
 	}
+	if errors.Is(amqpErr, amqp091.ErrSASL) {
+		return "the broker offers none of the mechanisms of auth_mechanism: for external enable the plugin rabbitmq_auth_mechanism_ssl, and auth_mechanisms must list EXTERNAL", delayer.ErrAccess
+	}
 	if errors.Is(amqpErr, amqp091.ErrVhost) {
 		return "does the virtual host exist, and may the user enter it?", delayer.ErrAccess
 	}

@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -24,9 +25,11 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
 // An authority issues certificates into files.
@@ -82,28 +85,32 @@ func (a *authority) issue(name string) (cert, key string) {
 }
 
 // encrypted is a broker that speaks TLS to those with a certificate of its authority.
-func encrypted(t *testing.T, ca *authority) string {
+func encrypted(t *testing.T, ca *authority) (b *rabbit.Broker, address string) {
 	t.Helper()
 	cert, key := ca.issue("server")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	at := l.Addr().String()
 	require.NoError(t, l.Close())
-	b := rabbittest.Own(t, rabbit.Options{Choice: rabbit.Node, Config: fmt.Sprintf(
-		"listeners.ssl.default = %s\nssl_options.cacertfile = %s\nssl_options.certfile = %s\nssl_options.keyfile = %s\n"+
+	b = rabbittest.Own(t, rabbit.Options{Choice: rabbit.Node, Plugins: []string{byCertificate}, Config: fmt.Sprintf(
+		"auth_mechanisms.1 = PLAIN\nauth_mechanisms.2 = EXTERNAL\nssl_cert_login_from = common_name\nlisteners.ssl.default = %s\nssl_options.cacertfile = %s\nssl_options.certfile = %s\nssl_options.keyfile = %s\n"+
 			"ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true\n", at, ca.file, cert, key)})
 	u, err := url.Parse(b.URL())
 	require.NoError(t, err)
 	u.Scheme, u.Host = "amqps", at
-	return u.String()
+	return b, u.String()
 }
+
+// byCertificate is the plugin with which users log in by a certificate.
+const byCertificate = "rabbitmq_auth_mechanism_ssl"
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	ca, stranger := newAuthority(t, "ca"), newAuthority(t, "stranger")
 	cert, key := ca.issue("client")
 	good := delayer.TLSFiles{CAFile: ca.file, CertFile: cert, KeyFile: key}
-	cfg := backend.Config{Options: delayer.Options{URL: encrypted(t, ca), Prefix: "tls", Logger: silent}, BinaryLadder: binaryladder.Config{Tick: 100 * time.Millisecond, Steps: "100ms,200ms"}}
+	node, address := encrypted(t, ca)
+	cfg := backend.Config{Options: delayer.Options{URL: address, Prefix: "tls", Logger: silent}, BinaryLadder: binaryladder.Config{Tick: 100 * time.Millisecond, Steps: "100ms,200ms"}}
 
 	_, port, err := net.SplitHostPort(mustParse(t, cfg.URL).Host)
 	require.NoError(t, err)
@@ -151,6 +158,49 @@ func TestTLS(t *testing.T) {
 		in := consume(t, ch, "arrivals")
 		require.NoError(t, d.Publish(within(t), "", "arrivals", 100*time.Millisecond, amqp091.Publishing{}))
 		<-in
+	})
+	t.Run("by certificate", func(t *testing.T) {
+		if !node.HasPlugin(byCertificate) {
+			rabbittest.Skipf(t, "this RabbitMQ has no plugin %s", byCertificate)
+		}
+		for _, ask := range [][]string{{"add_user", "client", "not used"}, {"clear_password", "client"}, {"set_permissions", "client", ".*", ".*", ".*"}} {
+			_, err := node.Ctl(within(t), ask...)
+			require.NoError(t, err)
+		}
+		cfg := cfg
+		cfg.TLSFiles, cfg.Prefix = good, "certificate"
+		at := mustParse(t, cfg.URL)
+		at.RawQuery = "auth_mechanism=external"
+		at.User = nil
+		cfg.URL = at.String()
+		d := rabbittest.Open(t, cfg)
+		users, err := node.Ctl(within(t), "--silent", "list_connections", "user", "auth_mechanism")
+		require.NoError(t, err)
+		require.Contains(t, users, "client\tEXTERNAL")
+		require.ErrorIs(t, d.Publish(within(t), "", "named", 0, amqp091.Publishing{UserId: "client"}), delayer.ErrInvalid, "it does not know its name")
+
+		at.User = url.User("client") // so it does
+		cfg.URL = at.String()
+		named := rabbittest.Open(t, cfg)
+		settings, err := engine.Resolve(cfg.Options, "")
+		require.NoError(t, err)
+		conn, err := broker.Dial(within(t), settings.BrokerOptions("test"))
+		require.NoError(t, err)
+		defer conn.Close()
+		runner, err := entry.Open(within(t), entry.Config{Settings: settings, Delayer: named, Prefetch: 10})
+		require.NoError(t, err)
+		defer runner.Close()
+		require.NoError(t, runner.Add(within(t), []entry.Spec{{Name: "front", To: "behind"}}))
+		running, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); runner.Run(running) }()
+		defer func() { stop(); <-ended }()
+		ch, err := conn.Channel(within(t))
+		require.NoError(t, err)
+		in := consume(t, ch, "named")
+		require.NoError(t, ch.QueueBind("named", "#", "behind", false, nil))
+		require.NoError(t, ch.Publish("front", "key", true, false, amqp091.Publishing{UserId: "client", Headers: amqp091.Table{"x-delay": 100}}))
+		require.Equal(t, "client", (<-in).UserId)
 	})
 	t.Run("by another name", func(t *testing.T) {
 		cfg := cfg
