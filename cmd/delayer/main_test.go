@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -32,8 +33,12 @@ func TestMain(m *testing.M) {
 	rabbittest.Main(postgrestest.Wrap(m), withPlugin)
 }
 
-// withPlugin is a broker on which `delayer migrate` finds something to do.
-var withPlugin = rabbit.Options{Plugins: []string{rabbittest.DelayedMessages, "rabbitmq_management"}}
+// withPlugin is a broker on which `delayer migrate` finds something to do. What was on its way to a queue at
+// the moment that this was deleted comes again after ten seconds, not three minutes.
+var withPlugin = rabbit.Options{
+	Plugins: []string{rabbittest.DelayedMessages, "rabbitmq_management"},
+	Args:    rabbit.DeadLetterRetry(10 * time.Second),
+}
 
 // vhost makes a virtual host for a test of names without a prefix, and returns its address.
 func vhost(t *testing.T, b *rabbit.Broker) string {

@@ -76,8 +76,8 @@ func (m *mailbox) exported(args ...string) []map[string]any {
 	return all
 }
 
-// holds waits until there are n messages. Where a message was on its way to a queue at the moment that this was
-// deleted, the broker tries again after three minutes.
+// holds waits until there are n messages. A broker that is not ours publishes one that was on its way to a queue
+// which was deleted again after three minutes.
 func (m *mailbox) holds(n int) {
 	m.t.Helper()
 	require.Eventually(m.t, func() bool { return m.Count(m.queue()) == n }, 4*time.Minute, 20*time.Millisecond)
