@@ -59,8 +59,8 @@ func stuck(t *trial) {
 	t.truthful(resume(), slices.Concat([]outcome{left}, waiting), fate{})
 }
 
-// batchStuck publishes to many destinations, one of which confirms nothing. When the messages for the
-// others have arrived, it ends the ctx.
+// batchStuck publishes to many destinations, one of which confirms nothing. Some time after the messages
+// for the others have arrived, it ends the ctx: a message may arrive before it is confirmed.
 func batchStuck(t *trial) {
 	const messages, queues, noDelay = 600, 10, 0
 	name, resume := t.stuckQueue()
@@ -100,6 +100,10 @@ func batchStuck(t *trial) {
 			if in := in(j); in != nil {
 				in.await([]string{j.msg.MessageId}, deadline)
 			}
+		}
+		select {
+		case <-time.After(several):
+		case <-ctx.Done():
 		}
 	}()
 	outs := map[*receiver][]outcome{}
