@@ -7,6 +7,7 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
@@ -133,6 +134,42 @@ func TestStatus(t *testing.T) {
 	}, time.Minute, 100*time.Millisecond)
 	require.Empty(t, read().Policies)
 	require.Empty(t, read().Unknown)
+}
+
+// TestStatus_Leads: of two processes with slots one leads and one stands by, by name and since when.
+func TestStatus_Leads(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	if b.Management() == "" {
+		rabbittest.Skipf(t, "the broker has no management API that is known")
+	}
+	cfg := config(t)
+	cfg.Backend, cfg.Management = "controller", b.Management()
+	rabbittest.Open(t, cfg)
+	rabbittest.Open(t, cfg)
+	r, err := status.Open(within(t), status.Config{Backend: cfg})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // the API is some seconds behind
+		s, err := r.Read(within(t))
+		require.NoError(c, err)
+		require.Len(c, s.Backends[0].Each, 2)
+		leads := 0
+		for _, one := range s.Backends[0].Each {
+			require.NotNil(c, one.Leads)
+			if *one.Leads {
+				leads++
+			}
+			assert.Contains(c, one.Name, "delayer "+cfg.Prefix+" controller, ")
+			assert.NotNil(c, one.Since)
+		}
+		require.Equal(c, 1, leads)
+	}, time.Minute, 100*time.Millisecond)
+	s, err := r.Read(within(t))
+	require.NoError(t, err)
+	for _, q := range s.Backends[0].Queues {
+		require.Equal(t, q.Intake, q.From == nil, "%s is a slot, or the intake", q.Name)
+	}
 }
 
 // TestStatus_Plugin: what waits in the plugin's exchange is known if that is asked for.
