@@ -24,6 +24,8 @@ type visitor struct {
 	Name string // "" if nobody is asked for it
 	Act  bool   // has the right to act
 	Form string // goes with each form, so that no other site can send one
+	// Proxied says that a proxy named the visitor, and that one cannot log out here.
+	Proxied bool
 
 	session string
 }
@@ -96,6 +98,9 @@ func (p *Page) visitor(r *http.Request) *visitor {
 	if p.Tokens == nil {
 		return &visitor{}
 	}
+	if v := p.proxied(r); v != nil {
+		return v
+	}
 	c, err := r.Cookie(p.cookie())
 	if err != nil {
 		return nil
@@ -108,6 +113,23 @@ func (p *Page) visitor(r *http.Request) *visitor {
 		return nil
 	}
 	return &visitor{Name: token.Name, Act: token.Has(tokens.Act), Form: p.formToken(c.Value), session: c.Value}
+}
+
+// proxied is whom a trusted proxy names, or nil.
+func (p *Page) proxied(r *http.Request) *visitor {
+	if p.Proxy == nil {
+		return nil
+	}
+	name, err := p.Proxy.User(r)
+	if err != nil {
+		p.unheard.Do(func() {
+			p.Log.Warn("a header with a user's name is not believed; further ones are not logged", "from", r.RemoteAddr, "error", err)
+		})
+	}
+	if name == "" {
+		return nil
+	}
+	return &visitor{Name: name, Act: p.Proxy.Act(name), Form: p.formToken("the proxy's user " + name), Proxied: true}
 }
 
 func (p *Page) formToken(session string) string {
@@ -126,7 +148,7 @@ func (p *Page) with(right tokens.Right, do func(http.ResponseWriter, *http.Reque
 		case v == nil:
 			p.fail(w, nil, http.StatusUnauthorized, "You are not logged in, or not any more. Nothing was done.")
 		case right == tokens.Act && !v.Act:
-			p.fail(w, v, http.StatusForbidden, "You may look, but not act: your token has not the right act.")
+			p.fail(w, v, http.StatusForbidden, "You may look, but not act: you have not the right act.")
 		case r.Method == http.MethodGet:
 			do(w, r, v)
 		case !p.form(w, r) || !hmac.Equal([]byte(r.PostForm.Get("form")), []byte(v.Form)):

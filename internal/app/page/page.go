@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
@@ -26,8 +27,9 @@ type Parts struct {
 	Figures *Figures
 	Backlog *Backlog
 	Rates   *Rates
-	Tickets *Tickets     // nil: messages have none
-	Tokens  *tokens.File // nil: whoever reaches the page may look, and nobody may act
+	Tickets *Tickets        // nil: messages have none
+	Tokens  *tokens.File    // nil: whoever reaches the page may look, and nobody may act
+	Proxy   *tokens.Trusted // may name users; nil: there is none
 	// Encrypted says that browsers come by TLS.
 	Encrypted bool
 	Log       *slog.Logger
@@ -41,6 +43,7 @@ type Page struct {
 	key      [32]byte // for the tokens of forms
 	foreign  *http.CrossOriginProtection
 	now      func() time.Time
+	unheard  sync.Once // a header that is not believed is logged once
 }
 
 // New makes a page.
@@ -55,7 +58,7 @@ func New(p Parts) *Page {
 var files embed.FS
 
 // static are files that need no right.
-var static = map[string]string{"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
+var static = map[string]string{"style.css": "text/css", "live.js": "text/javascript", "select.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 // ServeHTTP implements [http.Handler], for / and what is below /page/.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -106,6 +109,7 @@ type frame struct {
 	Visitor *visitor
 	Now     time.Time
 	Live    bool // a script may replace the figures
+	Selects bool // a script may select all messages
 	Again   bool // the browser loads it again after a second
 	Version string
 	Content any

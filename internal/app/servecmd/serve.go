@@ -136,7 +136,8 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 			}
 			defer backlog.Close()
 			parts.Page = page.New(page.Parts{
-				Figures: figures, Backlog: backlog, Rates: rates, Tickets: page.NewTickets(cfg, d), Tokens: files.Tokens(), Encrypted: serves.HTTP.TLS.CertFile != "", Log: running.Log,
+				Figures: figures, Backlog: backlog, Rates: rates, Tickets: page.NewTickets(cfg, d), Tokens: files.Tokens(), Proxy: files.Proxy(),
+				Encrypted: serves.HTTP.TLS.CertFile != "", Log: running.Log,
 			})
 		}
 		err = api.New(serves.HTTP, files, parts).Serve(ctx)
