@@ -191,7 +191,7 @@ func TestServe_PageUndelivered(t *testing.T) {
 	assert.Contains(t, p.text(), "<script>two")
 	p.do(chromedp.Click("button[value=retry]"), chromedp.WaitVisible(".narrow button"))
 	assert.Contains(t, p.text(), "Retry 1 message?")
-	p.do(chromedp.Click(".narrow button"), chromedp.WaitVisible("h1[role=status]"))
+	p.do(chromedp.Click(".narrow button"), chromedp.WaitVisible("h1 [role=status]"))
 	require.Equal(t, "two", rabbittest.Next(t, in).MessageId)
 	p.eventually(base+"/page/job", "1 of 1 sent")
 	p.eventually(list, "3 messages, the oldest first")

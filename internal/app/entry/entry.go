@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -190,12 +189,7 @@ func (r *Runner) declareTarget(ctx context.Context, s Spec) error {
 // turns reports whether consumers see x-delay with its sign turned on what the plugin has
 // delivered. Before RabbitMQ 4.0 they see it as it was published: the plugin changes only the
 // decoded form of the headers.
-func turns(conn *broker.Conn) bool {
-	_, _, version := conn.Server()
-	major, _, _ := strings.Cut(version, ".")
-	n, err := strconv.Atoi(major)
-	return err == nil && n >= 4
-}
+func turns(conn *broker.Conn) bool { return conn.From(4) }
 
 const waitForAnswer = false // the noWait argument of amqp091-go's methods
 

@@ -16,24 +16,25 @@ import (
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/kept"
 	"github.com/delayer-go/delayer/internal/lib/engine"
-	"github.com/delayer-go/delayer/internal/lib/format"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
 
 const (
-	// mostRead is how many messages of a queue are read at most. They are all read, because only then does the
-	// queue keep its order.
-	mostRead  = 10_000
-	mostShown = 200
-	lookFor   = 30 * time.Second // for all of them
-	sendFor   = 10 * time.Second // for the confirm of one
+	// mostSought is how many messages of a queue are looked at, where somebody looks for some of them.
+	mostSought = 100_000
+	mostShown  = 200
+	lookFor    = time.Minute      // for all of them
+	sendFor    = 10 * time.Second // for the confirm of one
 )
+
+// errEnough ends a visit early.
+var errEnough = errors.New("enough")
 
 // A Backlog opens queues of messages that were not delivered.
 type Backlog struct {
-	// walk reads the messages of a queue, from the oldest on, and returns those that were not removed.
-	walk func(ctx context.Context, queue string, send bool, visit func(*item) error) error
-	turn chan struct{} // two walks at a time would see a part of the messages each
+	// walk visits the messages of a queue, from the oldest on, until errEnough. Those that were not removed
+	// are then in the queue as they were. total is how many it had.
+	walk func(ctx context.Context, queue string, send bool, visit func(*item) error) (total int, err error)
 	now  func() time.Time
 
 	ctx  context.Context // ends with Close
@@ -41,6 +42,9 @@ type Backlog struct {
 	done sync.WaitGroup
 	mu   sync.Mutex
 	job  *job // the last one; nil: there was none
+	asks map[string]ask
+	// turns has one for each queue: two walks at a time would see a part of the messages each.
+	turns map[string]chan struct{}
 }
 
 // An item is a message that was not delivered. Its functions are for the visit alone.
@@ -48,6 +52,8 @@ type item struct {
 	ID                         string // names it for as long as it is unchanged
 	To, Key, Message, Attempts string
 	Own                        string // its id in the header of Delayer
+	Exchange                   string // that it was published to, if that is Known
+	Known                      bool
 	Due, Since                 time.Time
 	Size                       int
 
@@ -69,32 +75,34 @@ func NewBacklog(cfg backend.Config) (*Backlog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newBacklog(func(ctx context.Context, queue string, send bool, visit func(*item) error) error {
+	last := readings{back: map[string]int{}}
+	return newBacklog(func(ctx context.Context, queue string, send bool, visit func(*item) error) (int, error) {
 		client, err := kept.Open(ctx, cfg, settings, queue)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		defer client.Close()
 		var sender *undelivered.Sender
 		if send {
 			if sender, err = client.Sender(ctx); err != nil {
-				return err
+				return 0, err
 			}
 			defer sender.Close()
 		}
-		return read(ctx, client, sender, visit)
+		return last.read(ctx, client, sender, visit)
 	}, time.Now), nil
 }
 
-func newBacklog(walk func(context.Context, string, bool, func(*item) error) error, now func() time.Time) *Backlog {
-	b := &Backlog{now: now, turn: make(chan struct{}, 1)}
+func newBacklog(walk func(context.Context, string, bool, func(*item) error) (int, error), now func() time.Time) *Backlog {
+	b := &Backlog{now: now, turns: map[string]chan struct{}{}, asks: map[string]ask{}}
 	b.ctx, b.stop = context.WithCancel(context.Background())
-	b.walk = func(ctx context.Context, queue string, send bool, visit func(*item) error) error {
+	b.walk = func(ctx context.Context, queue string, send bool, visit func(*item) error) (int, error) {
+		turn := b.turn(queue)
 		select {
-		case b.turn <- struct{}{}:
-			defer func() { <-b.turn }()
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
 		case <-ctx.Done():
-			return errors.New("somebody else is at work on it, or looks at it")
+			return 0, errors.New("somebody else is at work on it, or looks at it")
 		}
 		seen := map[string]int{}
 		return walk(ctx, queue, send, func(m *item) error {
@@ -107,37 +115,59 @@ func newBacklog(walk func(context.Context, string, bool, func(*item) error) erro
 	return b
 }
 
+func (b *Backlog) turn(queue string) chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.turns[queue] == nil {
+		b.turns[queue] = make(chan struct{}, 1)
+	}
+	return b.turns[queue]
+}
+
 // Close ends what is under way. The message that is being sent is finished.
 func (b *Backlog) Close() {
 	b.stop()
 	b.done.Wait()
 }
 
-// errTooMany says what to do instead.
-var errTooMany = fmt.Errorf("it has more than %s messages, and they are shown only if all can be read: use delayer messages", format.Thousands(mostRead))
+// readings are how queues were read the last time.
+type readings struct {
+	mu   sync.Mutex
+	back map[string]int // how many messages were returned, which is how many must be read at least
+}
 
-func read(ctx context.Context, client *undelivered.Client, sender *undelivered.Sender, visit func(*item) error) error {
+// read visits messages.
+func (last *readings) read(ctx context.Context, client *undelivered.Client, sender *undelivered.Sender, visit func(*item) error) (int, error) {
+	last.mu.Lock()
+	soon := max(last.back[client.Queue()], mostShown)
+	last.mu.Unlock()
 	reader, total, err := client.Read(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	defer reader.Close()
-	if total > mostRead {
-		return errTooMany
-	}
+	reader.Soon(soon)
+	defer func() {
+		reader.Close()
+		last.mu.Lock()
+		defer last.mu.Unlock()
+		last.back[client.Queue()] = reader.Returned()
+	}()
 	look := kept.NewLook(client)
-	for {
+	for enough := false; ; {
 		m, err := reader.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			return nil
+			return total, nil
 		}
-		if err == nil {
-			err = visit(itemOf(m, client, look, sender))
-			m.Forget()
+		if err == nil && !enough {
+			if err = visit(itemOf(m, client, look, sender)); errors.Is(err, errEnough) {
+				reader.Enough()
+				enough, err = true, nil
+			}
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
+		m.Forget()
 	}
 }
 
@@ -155,8 +185,8 @@ func itemOf(m *undelivered.Kept, client *undelivered.Client, look *kept.Look, se
 			return "", m.Remove()
 		},
 	}
-	if _, key, known := m.Published(); known {
-		i.Key = key
+	if exchange, key, known := m.Published(); known {
+		i.Exchange, i.Key, i.Known = exchange, key, true
 	}
 	if m.Ours && !client.Parked() {
 		i.Due = m.Envelope.Due
@@ -228,7 +258,7 @@ func (b *Backlog) last() *job {
 }
 
 // start begins a job, unless one is under way. ids are the messages; nil: the first j.Asked of the queue.
-func (b *Backlog) start(j job, ids map[string]bool, ended func(job)) bool {
+func (b *Backlog) start(j job, ids map[string]bool, begun func(), ended func(job)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.job != nil && !b.job.Finished || b.ctx.Err() != nil {
@@ -236,6 +266,7 @@ func (b *Backlog) start(j job, ids map[string]bool, ended func(job)) bool {
 	}
 	j.Began, j.Stay = b.now(), map[string]int{}
 	b.job = &j
+	begun() // before it ends
 	b.done.Go(func() {
 		err := b.run(&j, ids)
 		b.mu.Lock()
@@ -250,9 +281,12 @@ func (b *Backlog) start(j job, ids map[string]bool, ended func(job)) bool {
 }
 
 func (b *Backlog) run(j *job, ids map[string]bool) error {
-	visited := 0
-	err := b.walk(b.ctx, j.Queue, j.Sending(), func(m *item) error {
-		if ids == nil && visited == j.Asked || ids != nil && !ids[m.ID] {
+	visited, read := 0, 0
+	_, err := b.walk(b.ctx, j.Queue, j.Sending(), func(m *item) error {
+		if read++; ids != nil && !ids[m.ID] {
+			if read >= mostSought {
+				return errEnough
+			}
 			return nil
 		}
 		visited++
@@ -274,6 +308,9 @@ func (b *Backlog) run(j *job, ids map[string]bool) error {
 			j.Stay[m.To+": "+stays]++
 		default:
 			j.Done++
+		}
+		if visited == j.Asked {
+			return errEnough
 		}
 		return nil
 	})

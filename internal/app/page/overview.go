@@ -189,6 +189,12 @@ var functions = template.FuncMap{
 	"process": remarks.Process,
 	"does":    remarks.Does,
 	"name":    cli.Shown,
+	"add": func(n ...int) (sum int) {
+		for _, one := range n {
+			sum += one
+		}
+		return sum
+	},
 }
 
 // stamp is a time for browsers. The text is ours.

@@ -95,14 +95,17 @@ func newSite(t *testing.T, s status.Status, tokensFile string) *site {
 	t.Cleanup(figures.Close)
 	rates := NewRates()
 	rates.now, rates.watched = now, true
-	backlog := newBacklog(func(_ context.Context, _ string, _ bool, visit func(*item) error) error {
-		for _, m := range slices.Clone(w.heap) {
+	backlog := newBacklog(func(_ context.Context, _ string, _ bool, visit func(*item) error) (int, error) {
+		all := slices.Clone(w.heap)
+		for _, m := range all {
 			m.ID = m.Message
-			if err := visit(m); err != nil {
-				return err
+			if err := visit(m); errors.Is(err, errEnough) {
+				break
+			} else if err != nil {
+				return 0, err
 			}
 		}
-		return nil
+		return len(all), nil
 	}, now)
 	t.Cleanup(backlog.Close)
 	p := Parts{Figures: figures, Backlog: backlog, Rates: rates, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
@@ -379,13 +382,14 @@ func TestBacklog_Once(t *testing.T) {
 	w.put("a", "", nil)
 	w.heap[0].retry = func(context.Context) (string, error) { close(going); <-held; return "", nil }
 	ended := make(chan job, 1)
-	require.True(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, nil, func(j job) { ended <- j }))
+	require.True(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, nil, func() {}, func(j job) { ended <- j }))
 	<-going
-	assert.False(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, nil, nil))
+	assert.False(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, nil, nil, nil))
 	assert.Contains(t, w.body("/page/job"), `http-equiv="refresh"`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorContains(t, w.Backlog.walk(ctx, "q", false, nil), "somebody else")
+	_, err := w.Backlog.walk(ctx, "q", false, nil)
+	require.ErrorContains(t, err, "somebody else")
 	close(held)
 	assert.Equal(t, 1, (<-ended).Done)
 }
@@ -396,7 +400,9 @@ func TestBacklog_Alike(t *testing.T) {
 	w.put("a", "", nil)
 	w.put("a", "", nil)
 	var ids []string
-	require.NoError(t, w.Backlog.walk(t.Context(), "q", false, func(m *item) error { ids = append(ids, m.ID); return nil }))
+	total, err := w.Backlog.walk(t.Context(), "q", false, func(m *item) error { ids = append(ids, m.ID); return nil })
+	require.NoError(t, err)
+	assert.Equal(t, 2, total)
 	assert.Equal(t, []string{"a.0", "a.1"}, ids)
 }
 

@@ -147,11 +147,11 @@ func (p *Page) findByID(ctx context.Context, l look, a *answer) {
 		if pile.Messages == 0 {
 			continue
 		}
-		if read+pile.Messages > mostRead {
+		if read+pile.Messages > mostSought {
 			left = append(left, fmt.Sprintf("%s (it has %s)", cli.Shown(pile.Queue), messages(pile.Messages)))
 			continue
 		}
-		err := p.Backlog.walk(ctx, pile.Queue, false, func(m *item) error {
+		_, err := p.Backlog.walk(ctx, pile.Queue, false, func(m *item) error {
 			read++
 			if m.Message == a.Text || m.Own == a.Text {
 				a.Found = append(a.Found, foundMessage{*m, pile.Queue})

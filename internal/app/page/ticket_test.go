@@ -135,10 +135,10 @@ func TestTicket_MessageID(t *testing.T) {
 		assert.Contains(t, text, want)
 	}
 	assert.Contains(t, w.body("/page/ticket?ticket=order-18"), "It is not among the")
-	w.broker.status.Unroutable.Messages = mostRead + 1
+	w.broker.status.Unroutable.Messages = mostSought + 1
 	w.at = w.at.Add(time.Hour)
 	w.broker.status.Time = w.at
-	assert.Contains(t, w.body("/page/ticket?ticket=order-18"), "Not looked through: delayer.unroutable (it has 10,001 messages)")
+	assert.Contains(t, w.body("/page/ticket?ticket=order-18"), "Not looked through: delayer.unroutable (it has 100,001 messages)")
 
 	w.Tickets = nil
 	assert.Contains(t, w.body("/page/ticket?ticket=d2.one"), "Messages of this backend have no tickets")

@@ -2,12 +2,16 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
@@ -65,11 +69,77 @@ type listed struct {
 	Why, Bytes string
 }
 
+// Elsewhere is the exchange that the message was published to, if that is not where it goes to.
+func (l listed) Elsewhere() string {
+	if to := "exchange " + cli.Shown(l.Exchange); l.Known && l.Exchange != "" && l.To != to {
+		return to
+	}
+	return ""
+}
+
 // listing is what a queue holds.
 type listing struct {
 	Queue    string
-	Messages []listed
-	Total    int
+	Messages []listed // some of those that match
+	Filter   filter
+	Total    int // in the queue
+	Sought   int // those that were looked at
+	Matching int // of those that were looked at
+	From     int // how many of them are before Messages
+	// Exchanges, Keys and Reasons are those of Messages, to choose from.
+	Exchanges, Keys, Reasons []string
+}
+
+// All is how many messages an action concerns that is for all.
+func (l listing) All() int {
+	if l.Filter.Any() {
+		return l.Matching
+	}
+	return l.Total
+}
+
+// Sure reports whether all of the queue was looked at, where that matters.
+func (l listing) Sure() bool { return !l.Filter.Any() || l.Sought >= l.Total }
+
+// Last is the number of the last message that is shown.
+func (l listing) Last() int { return l.From + len(l.Messages) }
+
+// Before and After are where the messages before and after these begin; -1: there are none.
+func (l listing) Before() int {
+	if l.From == 0 {
+		return -1
+	}
+	return max(0, l.From-mostShown)
+}
+
+// After is described at Before.
+func (l listing) After() int {
+	if l.Last() >= min(l.All(), mostSought) || len(l.Messages) < mostShown {
+		return -1
+	}
+	return l.Last()
+}
+
+// seek visits the messages that match a filter, among the first mostSought, and returns how many messages were
+// looked at, and how many there are.
+func (p *Page) seek(ctx context.Context, queue string, f filter, visit func(m *item, why func() (string, error)) error) (sought, total int, err error) {
+	matches, err := f.match(p.now())
+	if err != nil {
+		return 0, 0, err
+	}
+	total, err = p.Backlog.walk(ctx, queue, false, func(m *item) error {
+		sought++
+		why := sync.OnceValues(func() (string, error) { return m.why(ctx) })
+		match, err := matches(m, why)
+		if err == nil && match {
+			err = visit(m, why)
+		}
+		if err == nil && sought == mostSought {
+			return errEnough
+		}
+		return err
+	})
+	return sought, total, err
 }
 
 func (p *Page) list(w http.ResponseWriter, r *http.Request, v *visitor) {
@@ -77,22 +147,71 @@ func (p *Page) list(w http.ResponseWriter, r *http.Request, v *visitor) {
 	if !ok {
 		return
 	}
-	l := listing{Queue: queue}
+	if p.busy(w, v, queue) {
+		return
+	}
+	l := listing{Queue: queue, Filter: filterOf(r.Form)}
+	l.From, _ = strconv.Atoi(r.Form.Get("from"))
+	l.From = min(max(l.From, 0), mostSought)
 	ctx, cancel := context.WithTimeout(r.Context(), lookFor)
 	defer cancel()
-	err := p.Backlog.walk(ctx, queue, false, func(m *item) error {
-		if l.Total++; l.Total > mostShown {
+	var err error
+	l.Sought, l.Total, err = p.seek(ctx, queue, l.Filter, func(m *item, why func() (string, error)) error {
+		l.Matching++
+		if l.Matching <= l.From || len(l.Messages) == mostShown {
 			return nil
 		}
-		why, err := m.why(ctx)
-		l.Messages = append(l.Messages, listed{*m, why, cli.Size(m.Size)})
+		text, err := why()
+		l.Messages = append(l.Messages, listed{*m, m.reason(text), cli.Size(m.Size)})
+		if err == nil && len(l.Messages) == mostShown && !l.Filter.Any() {
+			return errEnough
+		}
 		return err
 	})
 	if err != nil {
-		p.fail(w, v, http.StatusServiceUnavailable, "The queue %q cannot be read: %v.", queue, err)
+		p.unread(w, v, queue, err)
 		return
 	}
-	p.show(w, http.StatusOK, "queue", frame{Title: queue, At: undeliveredPath, Visitor: v, Content: l})
+	l.choices()
+	p.show(w, http.StatusOK, "queue", frame{Title: queue, At: undeliveredPath, Visitor: v, Selects: v.Act, Content: l})
+}
+
+// choices collects what the filter may be set to.
+func (l *listing) choices() {
+	exchanges, keys, reasons := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, m := range l.Messages {
+		if m.Known {
+			exchanges[cmp.Or(m.Exchange, defaultExchange)] = true
+		}
+		keys[m.Key], reasons[m.Why] = m.Key != "", true
+	}
+	delete(keys, "")
+	const most = 20
+	some := func(from map[string]bool) []string {
+		list := slices.Sorted(maps.Keys(from))
+		return list[:min(most, len(list))]
+	}
+	l.Exchanges, l.Keys, l.Reasons = some(exchanges), some(keys), some(reasons)
+}
+
+// busy answers that nobody can look at a queue while an action is under way there.
+func (p *Page) busy(w http.ResponseWriter, v *visitor, queue string) bool {
+	j := p.Backlog.last()
+	if j == nil || j.Finished || j.Queue != queue {
+		return false
+	}
+	p.show(w, http.StatusConflict, "job", frame{Title: "Progress", At: undeliveredPath, Visitor: v, Again: true, Content: j})
+	return true
+}
+
+// unread answers that a queue cannot be read.
+func (p *Page) unread(w http.ResponseWriter, v *visitor, queue string, err error) {
+	switch {
+	case errors.Is(err, errAge):
+		p.fail(w, v, http.StatusBadRequest, "This is no filter: %v.", err)
+	default:
+		p.fail(w, v, http.StatusServiceUnavailable, "The queue %q cannot be read: %v.", queue, err)
+	}
 }
 
 // one is a message as it is shown.
@@ -111,23 +230,30 @@ func (p *Page) message(w http.ResponseWriter, r *http.Request, v *visitor) {
 	if !ok {
 		return
 	}
+	if p.busy(w, v, queue) {
+		return
+	}
 	found, id := one{Queue: queue}, r.FormValue("id")
 	ctx, cancel := context.WithTimeout(r.Context(), lookFor)
 	defer cancel()
-	err := p.Backlog.walk(ctx, queue, false, func(m *item) error {
+	file := r.FormValue("as") == "file"
+	_, _, err := p.seek(ctx, queue, filter{}, func(m *item, why func() (string, error)) error {
 		if m.ID != id {
 			return nil
 		}
-		why, err := m.why(ctx)
-		found.listed, found.whole = listed{*m, why, cli.Size(m.Size)}, m.whole()
-		return err
+		text, err := why()
+		found.listed, found.whole = listed{*m, m.reason(text), cli.Size(m.Size)}, m.whole()
+		if !file && len(found.Body) > mostText { // the whole may have 100 MiB
+			found.Body = bytes.Clone(found.Body[:mostText+1])
+		}
+		return cmp.Or(err, errEnough)
 	})
 	switch {
 	case err != nil:
-		p.fail(w, v, http.StatusServiceUnavailable, "The queue %q cannot be read: %v.", queue, err)
+		p.unread(w, v, queue, err)
 	case found.ID == "":
 		p.fail(w, v, http.StatusNotFound, "That message is not in the queue any more.")
-	case r.FormValue("as") == "file":
+	case file:
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Content-Disposition", `attachment; filename="message-`+found.ID+`"`)
 		_, _ = w.Write(found.Body)
@@ -162,11 +288,15 @@ func readable(body []byte) (text, form string, cut bool) {
 type order struct {
 	Action, Queue string
 	IDs           []string // nil: all
-	Count         int
+	Filter        filter   // of all
+	Asked         string   // the question, where a filter was set
+	Count, Sought int
 }
 
 // Sending tells retry from delete.
 func (a order) Sending() bool { return a.Action == "retry" }
+
+const nothingDone = "Nothing was done."
 
 // act asks whether somebody is sure, and begins then.
 func (p *Page) act(w http.ResponseWriter, r *http.Request, v *visitor) {
@@ -174,36 +304,95 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, v *visitor) {
 	if !ok {
 		return
 	}
-	a := order{Action: r.PostForm.Get("action"), Queue: queue, IDs: r.PostForm["id"]}
-	count, err := strconv.Atoi(r.PostForm.Get("count"))
-	all := r.PostForm.Get("which") == "all"
-	if a.Count = len(a.IDs); all {
-		a.IDs, a.Count = nil, count
-	}
+	a := order{Action: r.PostForm.Get("action"), Queue: queue}
 	switch {
-	case a.Action != "retry" && a.Action != "delete", all && (err != nil || count < 1 || count > mostRead):
-		p.fail(w, v, http.StatusBadRequest, "This cannot be understood. Nothing was done.")
-		return
-	case a.Count == 0:
-		p.fail(w, v, http.StatusBadRequest, "No message is selected. Nothing was done.")
-		return
-	case r.PostForm.Get("sure") != "yes":
-		p.show(w, http.StatusOK, "confirm", frame{Title: "Are you sure?", At: undeliveredPath, Visitor: v, Content: a})
-		return
-	}
-	var ids map[string]bool
-	if !all {
-		ids = map[string]bool{}
+	case a.Action != "retry" && a.Action != "delete":
+		p.fail(w, v, http.StatusBadRequest, "This cannot be understood. "+nothingDone)
+	case r.PostForm.Get("asked") != "":
+		p.actOn(w, r, v, a)
+	case r.PostForm.Get("which") == "all":
+		p.actOnAll(w, r, v, a)
+	default:
+		a.IDs = r.PostForm["id"]
+		ids := map[string]bool{}
 		for _, id := range a.IDs {
 			ids[id] = true
 		}
 		a.Count = len(ids)
+		p.sure(w, r, v, a, ids)
 	}
-	if !p.Backlog.start(job{Who: v.Name, Queue: queue, Action: a.Action, Asked: a.Count}, ids, p.ended) {
-		p.fail(w, v, http.StatusConflict, "Something is under way already. Nothing was done: wait for it, and try again.")
+}
+
+// actOn does what was asked about messages that were counted.
+func (p *Page) actOn(w http.ResponseWriter, r *http.Request, v *visitor, a order) {
+	name := r.PostForm.Get("asked")
+	asked, there := p.Backlog.asked(name)
+	if !there || asked.who != v.Name || asked.queue != a.Queue || asked.action != a.Action {
+		p.fail(w, v, http.StatusConflict, "That question was answered already, or is too old. "+nothingDone)
 		return
 	}
+	a.Count = len(asked.ids)
+	if p.begin(w, r, v, a, asked.ids) {
+		p.Backlog.answered(name)
+	}
+}
+
+// actOnAll is for the oldest messages of a queue, or for those that match a filter: they are counted first, and
+// then exactly those are meant.
+func (p *Page) actOnAll(w http.ResponseWriter, r *http.Request, v *visitor, a order) {
+	if a.Filter = filterOf(r.PostForm); !a.Filter.Any() {
+		var err error
+		if a.Count, err = strconv.Atoi(r.PostForm.Get("count")); err != nil || a.Count < 1 {
+			p.fail(w, v, http.StatusBadRequest, "This cannot be understood. "+nothingDone)
+			return
+		}
+		p.sure(w, r, v, a, nil)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), lookFor)
+	defer cancel()
+	ids := map[string]bool{}
+	var err error
+	a.Sought, _, err = p.seek(ctx, a.Queue, a.Filter, func(m *item, _ func() (string, error)) error {
+		ids[m.ID] = true
+		return nil
+	})
+	if err != nil {
+		p.unread(w, v, a.Queue, err)
+		return
+	}
+	if a.Count = len(ids); a.Count > 0 {
+		a.Asked = p.Backlog.ask(ask{who: v.Name, queue: a.Queue, action: a.Action, ids: ids})
+	}
+	p.sure(w, r, v, a, ids)
+}
+
+// sure asks, or begins if somebody is sure. ids are the messages; nil: the oldest.
+func (p *Page) sure(w http.ResponseWriter, r *http.Request, v *visitor, a order, ids map[string]bool) {
+	switch {
+	case a.Count == 0 && a.Filter.Any():
+		p.fail(w, v, http.StatusConflict, "No message matches any more. "+nothingDone)
+	case a.Count == 0:
+		p.fail(w, v, http.StatusBadRequest, "No message is selected. "+nothingDone)
+	case r.PostForm.Get("sure") != "yes" || a.Asked != "":
+		p.show(w, http.StatusOK, "confirm", frame{Title: "Are you sure?", At: undeliveredPath, Visitor: v, Content: a})
+	default:
+		p.begin(w, r, v, a, ids)
+	}
+}
+
+// begin does it, and reports whether nothing else is under way.
+func (p *Page) begin(w http.ResponseWriter, r *http.Request, v *visitor, a order, ids map[string]bool) bool {
+	j := job{Who: v.Name, Queue: a.Queue, Action: a.Action, Asked: a.Count}
+	begun := func() {
+		p.Log.Info("an action of the page has begun", "who", j.Who, "action", j.Action, "queue", j.Queue, "asked", j.Asked)
+	}
+	if !p.Backlog.start(j, ids, begun, p.ended) {
+		p.fail(w, v, http.StatusConflict, "Something is under way already. "+nothingDone+" Wait for it, and try again.")
+		return false
+	}
 	http.Redirect(w, r, "/page/job", http.StatusSeeOther)
+	return true
 }
 
 // ended leaves a line in the log.

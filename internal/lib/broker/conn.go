@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -279,6 +281,14 @@ func (c *Conn) Server() (frameSize int, product, version string) {
 	product, _ = conn.Properties["product"].(string)
 	version, _ = conn.Properties["version"].(string)
 	return conn.Config.FrameSize, product, version
+}
+
+// From reports whether the broker is of a series from this one on, such as 4 for 4.0.
+func (c *Conn) From(series int) bool {
+	_, _, version := c.Server()
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	return err == nil && n >= series
 }
 
 // channelMax is how many channels the connection may have at a time. 0 means any number, or that

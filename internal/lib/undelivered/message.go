@@ -101,6 +101,14 @@ func (m *Kept) waits(now time.Time) string {
 	return ""
 }
 
+// returned reports whether a quorum queue has had the message back before. Classic queues, which put messages
+// where they were, do not count that.
+func (m *Kept) returned() bool {
+	_, counted := m.Headers["x-delivery-count"]
+	_, acquired := m.Headers["x-acquired-count"] // from RabbitMQ 4.0 on
+	return m.Redelivered && (counted || acquired)
+}
+
 // Forget drops the body to free memory.
 func (m *Kept) Forget() { m.Body = nil }
 

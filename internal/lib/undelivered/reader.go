@@ -13,14 +13,14 @@ import (
 
 const (
 	// A window is how many messages one channel gets. It bounds this process's memory, because
-	// amqp091-go buffers all that the broker sends. The first is small; the next ones hold about
-	// windowBytes of bodies as large as those before on average.
-	firstWindow = 16
+	// amqp091-go buffers all that the broker sends. The first is one message, whose body may have
+	// 100 MiB; the next ones hold about windowBytes of bodies as large as those before on average.
+	firstWindow = 1
 	largerBy    = 8 // at most, each
 	windowSize  = 1000
 	windowBytes = 4 << 20
-	// mostWindows is below 2047, the number of channels that brokers allow on a connection. With
-	// more messages, windows are larger.
+	// mostWindows is half of 2047, the number of channels that brokers allow on a connection. With
+	// more messages, windows are larger, after the first windowSize messages.
 	mostWindows = 1000
 	// idleFor is how long to wait for a message before the queue is counted again.
 	idleFor = 5 * time.Second
@@ -31,33 +31,48 @@ const (
 // A Reader reads each queue once, from the oldest message on. It holds the messages that it has
 // read. Close returns those that were not removed to the queue, in their order.
 //
-// The order is kept only if all are read: a quorum queue puts returned messages behind those
-// returned before.
+// A quorum queue delivers first what was returned to it, and puts what is returned behind what was
+// returned before. So its order is kept if all are read, or all up to one that was never returned:
+// [Reader.Enough] reads so far.
 type Reader struct {
 	client  *Client
 	queues  []*queue // still to be read
 	windows []*window
+	enough  bool
+	last    *Kept
 }
 
 // A queue is read in windows.
 type queue struct {
-	name string
-	left int // messages still to be read
-	size int // of the next window
-	read int // messages that were read,
-	sum  int // and the bytes of their bodies
-	min  int // of a window
-	back int // messages given back
+	name    string
+	left    int  // messages still to be read
+	size    int  // of the next window
+	read    int  // messages that were read,
+	sum     int  // and the bytes of their bodies
+	min     int  // of a window
+	soon    int  // how many are read in any case
+	got     int  // messages that windows were asked for
+	sparing bool // windows are small again, after Enough
+	back    int  // how many it will have once the windows that were closed are back
 }
 
-// grow sets the size of the next window.
-func (q *queue) grow() {
-	if q.read == 0 {
-		q.size = max(firstWindow, q.min)
-		return
+// grow sets the size of the next window. After Enough windows begin with one message again: what a window
+// gets and nobody wants must be read the next time too.
+func (q *queue) grow(enough bool) {
+	switch {
+	case q.read == 0, enough && !q.sparing && q.got >= q.soon:
+		q.size, q.sparing = firstWindow, enough
+	default:
+		fits := windowBytes / max(q.sum/q.read, 1)
+		q.size = max(min(fits, q.size*largerBy, windowSize), 1)
+		if q.read >= windowSize {
+			q.size = max(q.size, q.min)
+		}
 	}
-	fits := windowBytes / max(q.sum/q.read, 1)
-	q.size = max(min(fits, q.size*largerBy, windowSize), q.min, 1)
+	if q.got < q.soon {
+		q.size = min(q.size, q.soon-q.got)
+	}
+	q.got += q.size
 }
 
 // A window is a channel with a consumer that gets so many messages, and no more until some are
@@ -67,8 +82,9 @@ type window struct {
 	ch   *amqp091.Channel
 	in   <-chan amqp091.Delivery
 	lost <-chan *amqp091.Error
-	room int // how many more it will be given
-	held int // messages read and not removed
+	room int    // how many more it will be given
+	held int    // messages read and not removed
+	tag  uint64 // of the last one
 }
 
 // Read starts to read the messages that are now in the queues, and returns how many there are.
@@ -85,10 +101,32 @@ func (b *Client) Read(ctx context.Context) (*Reader, int, error) {
 	return r, total, nil
 }
 
-// Next returns the next message, io.EOF after the last.
+// Soon says how many messages of the last queue will be read in any case, so that the broker sends no more
+// than these before it is known whether they are wanted.
+func (r *Reader) Soon(n int) { r.queues[len(r.queues)-1].soon = n }
+
+// Enough says that no more messages are wanted. Next still returns those that must be read so that the queue
+// keeps its order.
+func (r *Reader) Enough() { r.enough = true }
+
+// Returned is how many messages of the last queue Close has returned. Whoever reads it the next time must
+// read as many at least.
+func (r *Reader) Returned() (n int) {
+	for _, w := range r.windows {
+		if w.of.name == r.client.Queue() {
+			n += w.held
+		}
+	}
+	return n
+}
+
+// Next returns the next message, io.EOF after the last, or after Enough.
 func (r *Reader) Next(ctx context.Context) (*Kept, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
+	}
+	if r.enough && (r.last == nil || !r.last.returned()) {
+		return nil, io.EOF
 	}
 	for len(r.queues) > 0 && r.queues[0].left == 0 {
 		r.queues = r.queues[1:]
@@ -112,7 +150,9 @@ func (r *Reader) Next(ctx context.Context) (*Kept, error) {
 			q.sum += len(d.Body)
 			w.room--
 			w.held++
-			return newKept(r.client, d, w), nil
+			w.tag = d.DeliveryTag
+			r.last = newKept(r.client, d, w)
+			return r.last, nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-time.After(idleFor):
@@ -133,20 +173,26 @@ func (r *Reader) current(ctx context.Context, q *queue) (*window, error) {
 	if n := len(r.windows); n > 0 && r.windows[n-1].room > 0 && r.windows[n-1].of == q {
 		return r.windows[n-1], nil
 	}
-	q.grow()
+	if n := len(r.windows); n > 0 && r.windows[n-1].ch.IsClosed() { // another connection would begin anew
+		return nil, r.windows[n-1].cause()
+	}
+	q.grow(r.enough)
 	ch, err := r.client.conn.Channel(ctx)
 	if err != nil {
 		return nil, err
 	}
-	w := &window{of: q, ch: ch, room: q.size, lost: ch.NotifyClose(make(chan *amqp091.Error, 1))}
-	r.windows = append(r.windows, w)
 	const noSize, wholeChannel = 0, false
 	if err := ch.Qos(q.size, noSize, wholeChannel); err != nil {
 		return nil, err
 	}
+	w := &window{of: q, ch: ch, room: q.size, lost: ch.NotifyClose(make(chan *amqp091.Error, 1))}
 	const autoAck, noLocal = false, false
 	w.in, err = ch.Consume(q.name, consumerTag, autoAck, !exclusive, noLocal, waitForAnswer, nil)
-	return w, err
+	if err != nil {
+		return nil, err
+	}
+	r.windows = append(r.windows, w)
+	return w, nil
 }
 
 const consumerTag = "delayer-messages"
@@ -168,16 +214,42 @@ func (w *window) cause() error {
 func (r *Reader) Close() {
 	for _, w := range r.windows { // first, or a window with room would get messages that another returns
 		_ = broker.Settle(w.ch, w.of.name, consumerTag) // fails only if the channel is lost
+		for d := range w.in {                           // it had come, and nobody has read it
+			w.of.left--
+			w.held++
+			w.tag = d.DeliveryTag
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
 	defer cancel()
+	limited, counted := r.client.conn.From(4), map[*queue]bool{}
 	for _, w := range r.windows { // one after the other, to keep the order
-		if err := w.ch.Close(); err != nil {
-			continue
+		if q := w.of; !counted[q] {
+			q.back, _ = r.client.count(ctx, q.name) // an error ends the wait below too
+			if q.back == 0 {                        // which a quorum queue also says that is slow
+				q.back = max(0, q.left)
+			}
+			counted[q] = true
 		}
-		w.of.back += w.held
-		r.settle(ctx, w.of)
+		if w.giveBack(limited) == nil {
+			w.of.back += w.held
+			r.settle(ctx, w.of)
+		}
 	}
+}
+
+// giveBack returns what the window holds, and ends the window. To close a channel is to have failed: from
+// RabbitMQ 4.0 on that counts towards the delivery limit of a quorum queue, 20 by default, and a message
+// beyond that is gone. A nack does not count there. Before 4.0 nothing has a limit by default, and a nack
+// would put messages at the end of the queue, or into another order.
+func (w *window) giveBack(limited bool) error {
+	const all, requeue = true, true
+	if limited && w.held > 0 {
+		if err := w.ch.Nack(w.tag, all, requeue); err != nil {
+			return err
+		}
+	}
+	return w.ch.Close()
 }
 
 // settle waits until the queue has the returned messages, at most until ctx ends. It does no harm

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -167,8 +168,10 @@ func TestUndelivered_QueueDeleted(t *testing.T) {
 	r, _, err := c.Read(within(t))
 	require.NoError(t, err)
 	rig.Take(c.Queue()) // the reader waits for one more than it will get
-	_, err = r.Next(within(t))
-	require.NoError(t, err)
+	for range 2 {
+		_, err = r.Next(within(t))
+		require.NoError(t, err)
+	}
 	_, err = rig.Channel().QueueDelete(c.Queue(), false, false, waitForAnswer)
 	require.NoError(t, err)
 	for err == nil {
@@ -243,4 +246,59 @@ func TestUndelivered_LargeBodies(t *testing.T) {
 	}
 	_, err = reader.Next(t.Context())
 	require.ErrorIs(t, err, io.EOF)
+}
+
+// TestUndelivered_HeadKeepsOrder: looking at a part of a queue, more of it and less, changes neither the order
+// nor the number of its messages, nor are they counted as failed; and it is not read further each time.
+func TestUndelivered_HeadKeepsOrder(t *testing.T) {
+	const n, shown = 1000, 50
+	for _, kind := range []string{"quorum", "classic"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			c := unroutable(t, rabbittest.Prefix(t))
+			r := rabbittest.NewRig(t, rabbittest.Broker(t))
+			r.Declare(c.Queue(), amqp091.Table{"x-queue-type": kind})
+			all := make([]amqp091.Publishing, n)
+			for i := range all {
+				all[i] = amqp091.Publishing{MessageId: strconv.Itoa(i), DeliveryMode: amqp091.Persistent}
+			}
+			r.Publish("", c.Queue(), all...)
+			awaitKept(t, c, n)
+			soon := shown
+			look := func(want int) (read int) {
+				reader, total, err := c.Read(within(t))
+				require.NoError(t, err)
+				require.Equal(t, n, total)
+				reader.Soon(soon)
+				for ; ; read++ {
+					m, err := reader.Next(within(t))
+					if errors.Is(err, io.EOF) {
+						break
+					}
+					require.NoError(t, err)
+					require.Equal(t, strconv.Itoa(read), m.MessageId)
+					if read+1 == want {
+						reader.Enough()
+					}
+				}
+				reader.Close()
+				soon = max(shown, reader.Returned())
+				return read
+			}
+			for _, want := range []int{shown, 1, 100, 3, shown, 300, 10} {
+				require.GreaterOrEqual(t, look(want), want)
+			}
+			before := soon
+			for range 20 { // which is the delivery limit of a quorum queue, from RabbitMQ 4.0 on
+				look(1)
+			}
+			require.LessOrEqual(t, soon, before+20)
+			soon = shown // another process does not know how much was returned
+			look(shown)
+			in := r.Consume(c.Queue())
+			for i := range n {
+				require.Equal(t, strconv.Itoa(i), rabbittest.Next(t, in).MessageId)
+			}
+		})
+	}
 }

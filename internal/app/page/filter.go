@@ -1,0 +1,110 @@
+package page
+
+import (
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/app/entry"
+)
+
+// A filter says which messages of a queue somebody looks for. Its fields are as they were typed.
+type filter struct {
+	Exchange string // with * for any text, or defaultExchange
+	Key      string // with * for any text
+	Reason   string // a part of it
+	Age      string // of those that have been here for at least so long
+}
+
+const defaultExchange = "(default)"
+
+// filterOf is that of a request.
+func filterOf(form url.Values) filter {
+	field := func(name string) string { return strings.TrimSpace(form.Get(name)) }
+	return filter{field("exchange"), field("key"), field("reason"), field("age")}
+}
+
+// Any reports whether a filter leaves something out.
+func (f filter) Any() bool { return f != filter{} }
+
+// Query is the filter in an address, after other parameters.
+func (f filter) Query() string {
+	v := url.Values{}
+	for name, text := range map[string]string{"exchange": f.Exchange, "key": f.Key, "reason": f.Reason, "age": f.Age} {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	if len(v) == 0 {
+		return ""
+	}
+	return "&" + v.Encode()
+}
+
+// String says it in words.
+func (f filter) String() string {
+	var parts []string
+	for _, one := range [][2]string{{"exchange ", f.Exchange}, {"key ", f.Key}, {"reason with ", f.Reason}, {"here for at least ", f.Age}} {
+		if one[1] != "" {
+			parts = append(parts, one[0]+one[1])
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// match returns what tells whether a message is one of those. why is asked only where the reason counts.
+func (f filter) match(now time.Time) (func(m *item, why func() (string, error)) (bool, error), error) {
+	least, err := age(f.Age)
+	if err != nil {
+		return nil, err
+	}
+	exchange, key := entry.Matches([]string{f.Exchange}), entry.Matches([]string{f.Key})
+	if f.Exchange == defaultExchange {
+		exchange = func(name string) bool { return name == "" }
+	}
+	reason := strings.ToLower(f.Reason)
+	return func(m *item, why func() (string, error)) (bool, error) {
+		switch {
+		case f.Exchange != "" && (!m.Known || !exchange(m.Exchange)),
+			f.Key != "" && !key(m.Key),
+			f.Age != "" && (m.Since.IsZero() || now.Sub(m.Since) < least):
+			return false, nil
+		case reason == "":
+			return true, nil
+		}
+		text, err := why()
+		return strings.Contains(strings.ToLower(m.reason(text)), reason), err
+	}, nil
+}
+
+var errAge = errors.New("an age is a number with a unit, such as 90s, 30m, 2h or 3d")
+
+// age reads a duration that may have days. None is 0.
+func age(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if days, is := strings.CutSuffix(text, "d"); is {
+		n, err := strconv.Atoi(days)
+		const most = 10_000
+		if err != nil || n < 0 || n > most {
+			return 0, errAge
+		}
+		return time.Duration(n) * day, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, errAge
+	}
+	return d, nil
+}
+
+// reason is what the page says of why a message is here.
+func (m *item) reason(why string) string {
+	if m.Attempts != "" {
+		return m.Attempts + ", " + why
+	}
+	return why
+}
