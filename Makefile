@@ -1,6 +1,6 @@
 # Type `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help example test unit simulate test-matrix faults bench bench-go fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-plugin install-chromium install-clients
+.PHONY: help example test unit simulate test-matrix faults bench bench-go fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-plugin install-chromium install-checkers install-clients
 
 # Run at an exact version and outside of our module, whose requirements it must not become.
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -71,6 +71,9 @@ install-plugin: ## fetch and check the x-delayed-message plugin (SERIES=4.0 IMAG
 
 install-chromium: ## install Chromium from the system's packages: tests look at pages in it
 	@scripts/install-chromium.sh
+
+install-checkers: ## install from npm what the pages of delayer serve are checked with: axe-core, html-validate
+	@scripts/install-checkers.sh
 
 install-clients: ## install clients of RabbitMQ in other languages: tests run examples/clients with them
 	@scripts/install-clients.sh

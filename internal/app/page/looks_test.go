@@ -1,0 +1,278 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/lab/chromium"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/status"
+)
+
+// shots is a folder for pictures of all pages: go test ./internal/app/page -run Pages -shots /tmp/shots
+var shots = flag.String("shots", "", "write a picture of each page, light and dark, wide and narrow, into this folder")
+
+// checkers is where scripts/install-checkers.sh puts what pages are checked with.
+const checkers = "../../../bin/checkers/node_modules"
+
+// checker is the path of a file of theirs. Where it is not there, the test is skipped.
+func checker(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(checkers, name))
+	require.NoError(t, err)
+	if _, err := os.Stat(path); err != nil {
+		rabbittest.Skipf(t, "not run: there is no %s (make install-checkers)", filepath.Base(name))
+	}
+	return path
+}
+
+// links are the addresses that HTML of ours leads to.
+var links = regexp.MustCompile(`href="(/[^"]*)"`)
+
+// crawl returns the HTML of all pages that can be reached from the first by links, one for each path, by
+// their addresses.
+func (w *site) crawl() map[string]string {
+	w.Helper()
+	found, paths, todo := map[string]string{}, map[string]bool{}, []string{"/", unroutable + "&exchange=*&age=1s", "/page/message?queue=delayer.unroutable&id=m1.0", "/page/ticket?ticket=m1"}
+	for len(todo) > 0 {
+		address := todo[0]
+		todo = todo[1:]
+		at, err := url.Parse(address)
+		require.NoError(w, err)
+		if paths[at.Path] || static[filepath.Base(at.Path)] != "" || at.Query().Has("as") {
+			continue
+		}
+		paths[at.Path], found[address] = true, w.body(address)
+		for _, link := range links.FindAllStringSubmatch(found[address], -1) {
+			todo = append(todo, html.UnescapeString(link[1]))
+		}
+	}
+	return found
+}
+
+// furnished is a page with something of everything.
+func furnished(t *testing.T) *site {
+	t.Helper()
+	w := filled(t, 50)
+	for i, m := range w.heap {
+		m.To, m.Key, m.Message = "exchange "+m.Exchange, fmt.Sprintf("order.%d", i), fmt.Sprintf("m%d", i)
+		m.Attempts, m.Since, m.Size = "", asked.Add(-time.Duration(i*i+3)*time.Minute), 417+i
+		m.why = func(context.Context) (string, error) { return "exchange was gone, is there now: retry", nil }
+		m.whole = func() whole {
+			return whole{Properties: "{\n  \"content_type\": \"application/json\"\n}", Headers: "{}", Failures: "attempt 1: no\n", Body: []byte(`{"order": 4711, "note": "` + evil + `"}`)}
+		}
+	}
+	w.act(url.Values{"queue": {"delayer.unroutable"}, "action": {"delete"}, "id": {"m0.0", "gone.0"}, "sure": {"yes"}})
+	return w
+}
+
+// TestPages_Valid: the HTML of each page is valid.
+func TestPages_Valid(t *testing.T) {
+	t.Parallel()
+	validator := checker(t, "html-validate/bin/html-validate.mjs")
+	w := furnished(t)
+	all := w.crawl()
+	form := url.Values{"queue": {"delayer.unroutable"}, "action": {"delete"}, "id": {"m1.0"}}
+	all["confirm"] = w.act(form).Body.String()
+	form.Del("id")
+	form.Set("which", "all")
+	form.Set("exchange", "orders")
+	all["confirm a filter"] = w.act(form).Body.String()
+	all["problem"] = w.ask(http.MethodGet, "/page/none", nil).Body.String()
+	away := newSite(t, status.Status{}, twoTokens())
+	away.broker.err = context.DeadlineExceeded
+	all["login"] = away.body("/page/login")
+	all["wrong login"] = away.login("wrong").Body.String()
+	away.login("b")
+	all["away"] = away.body("/")
+	folder := t.TempDir()
+	for address, text := range all {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, url.PathEscape(address)+".html"), []byte(text), 0o600))
+	}
+	require.Greater(t, len(all), 9)
+	const taste = "no-implicit-button-type:off" // a button submits its form, as HTML says
+	out, err := exec.CommandContext(t.Context(), "node", validator, "--preset", "standard,a11y", "--rule", taste, folder).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "wrong.html"), []byte(`<!DOCTYPE html><p><div>`), 0o600))
+	out, err = exec.CommandContext(t.Context(), "node", validator, "--preset", "standard", "--rule", taste, folder).CombinedOutput()
+	require.Error(t, err, "what is wrong must be found: %s", out)
+}
+
+// A viewport is how a page is looked at.
+type viewport struct {
+	scheme      string
+	wide, scale int64
+}
+
+// TestPages_Accessible: axe-core finds nothing on any page, light and dark, wide and narrow; and nothing is
+// wider than the window.
+func TestPages_Accessible(t *testing.T) {
+	t.Parallel()
+	axe, err := os.ReadFile(checker(t, "axe-core/axe.min.js"))
+	require.NoError(t, err)
+	browser := chromium.Start(t)
+	w := furnished(t)
+	server := httptest.NewServer(w)
+	t.Cleanup(server.Close)
+	b := looker{t, browser, server.URL, string(axe)}
+	b.as(viewport{"light", 1280, 1})
+	b.open("/page/login")
+	require.Empty(t, b.wrong())
+	b.do(chromedp.SendKeys("#token", "a"), chromedp.Click("main button"), chromedp.WaitVisible(".facts"))
+	for address := range w.crawl() {
+		for _, v := range []viewport{{"light", 1280, 1}, {"dark", 360, 2}} {
+			b.as(v)
+			b.open(address)
+			assert.Empty(t, b.wrong(), "%s, %s, %d px", address, v.scheme, v.wide)
+		}
+	}
+	b.open(unroutable)
+	b.do(chromedp.Click("tbody tr:nth-child(2) input"), chromedp.Click("button[value=delete]"), chromedp.WaitVisible(".narrow button"))
+	assert.Empty(t, b.wrong())
+	b.do(chromedp.Navigate("data:text/html,<title></title><img src=x><p style='color:%23eee;width:9999px'>pale"))
+	for _, want := range []string{"image-alt", "color-contrast", "wider than the window"} {
+		assert.Contains(t, strings.Join(b.wrong(), "\n"), want, "what is wrong must be found")
+	}
+}
+
+// A looker looks at pages in a browser.
+type looker struct {
+	*testing.T
+	tab       context.Context
+	base, axe string
+}
+
+func (b looker) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	require.NoError(b, chromedp.Do(b.tab, steps...))
+}
+
+func (b looker) open(address string) { b.Helper(); b.do(chromedp.Navigate(b.base + address)) }
+
+func (b looker) as(v viewport) {
+	b.Helper()
+	const high = 900
+	b.do(chromedp.EmulateViewport(v.wide, high, chromedp.EmulateScale(float64(v.scale))))
+	_, err := chromedp.Call(b.tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v.scheme}},
+	})
+	require.NoError(b, err)
+}
+
+// wrong is what axe-core finds, and whether one must scroll to the side.
+func (b looker) wrong() (list []string) {
+	b.Helper()
+	text, err := chromedp.Run(b.tab, chromedp.Evaluate[string](b.axe+`;
+axe.run(document, {resultTypes: ["violations"]}).then((found) => {
+  const wrong = found.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.target + " " + n.failureSummary).join("; "));
+  const root = document.documentElement;
+  if (root.scrollWidth > root.clientWidth) wrong.push("wider than the window: " + root.scrollWidth);
+  return JSON.stringify(wrong);
+})`, chromedp.EvalAwaitPromise))
+	require.NoError(b, err)
+	require.NoError(b, json.Unmarshal([]byte(text), &list))
+	return list
+}
+
+// scene is a status as one may look at it, with n messages waiting.
+func scene(n int) status.Status {
+	minute := func(i int) time.Time { return asked.Truncate(time.Minute).Add(time.Duration(i) * time.Minute) }
+	s := status.Status{
+		Time: asked, Broker: status.Broker{Address: "amqp://rabbit1:5672/", Version: "4.3.6"}, Prefix: "delayer", Waiting: &n,
+		Backends:   []status.Backend{{Name: "controller", Configured: true, Waiting: &n, Controllers: ptr(2), Held: ptr(min(n, 12))}},
+		Misrouted:  &status.Queue{Name: "delayer.misrouted"},
+		Unroutable: &status.Queue{Name: "delayer.unroutable", Messages: min(n, 3)},
+		Parked:     []status.Queue{{Name: "invoices.parked", Messages: min(n, 50)}}, Policies: []string{},
+	}
+	b := &s.Backends[0]
+	b.Each = []status.Controller{{Connection: "10.0.0.7:41834 -> 10.0.0.1:5672", User: "delayer", Held: min(n, 12)}, {Connection: "10.0.0.8:51720 -> 10.0.0.1:5672", User: "delayer"}}
+	b.Due = []status.Due{}
+	left := n
+	add := func(from, to, messages int) {
+		messages = min(messages, left)
+		if left -= messages; messages > 0 {
+			b.Due = append(b.Due, status.Due{From: minute(from), To: minute(to), Messages: messages})
+		}
+	}
+	for i := range 30 {
+		add(i, i+1, n/200+(i*i*7919)%(n/150+2))
+	}
+	for i := range 4 {
+		add(30+20*i, 50+20*i, n/25+(i*7919)%(n/40+2))
+	}
+	for i := range 12 {
+		add(110+120*i, 230+120*i, n/40+(i*i*7919)%(n/60+2))
+	}
+	for i := range 14 {
+		add(1550+720*i, 2270+720*i, cmp.Or(n/(30+3*i), 1))
+	}
+	b.Due = append(b.Due, status.Due{From: minute(12000), To: minute(12720), Messages: left})
+	return s
+}
+
+// TestPages_Shots writes pictures to look at, where it is asked to.
+func TestPages_Shots(t *testing.T) {
+	if *shots == "" {
+		t.Skip("without -shots nobody looks")
+	}
+	require.NoError(t, os.MkdirAll(*shots, 0o755))
+	browser := chromium.Start(t)
+	w := furnished(t)
+	server := httptest.NewServer(w)
+	t.Cleanup(server.Close)
+	b := looker{T: t, tab: browser, base: server.URL}
+	take := func(name string) {
+		for _, v := range []viewport{{"light", 1280, 1}, {"dark", 1280, 1}, {"light", 360, 2}, {"dark", 360, 2}} {
+			b.as(v)
+			picture, err := chromedp.Run(b.tab, chromedp.FullScreenshot(100))
+			require.NoError(t, err)
+			file := filepath.Join(*shots, fmt.Sprintf("%s-%s-%d.png", name, v.scheme, v.wide))
+			require.NoError(t, os.WriteFile(file, picture, 0o600))
+		}
+	}
+	b.as(viewport{"light", 1280, 1})
+	b.open("/page/login")
+	take("login")
+	b.do(chromedp.SendKeys("#token", "a"), chromedp.Click("main button"), chromedp.WaitVisible(".facts"))
+	all := w.crawl()
+	for _, address := range slices.Sorted(func(yield func(string) bool) {
+		for address := range all {
+			if !yield(address) {
+				return
+			}
+		}
+	}) {
+		b.open(address)
+		at, _, _ := strings.Cut(strings.Trim(strings.TrimPrefix(address, "/page"), "/"), "?")
+		take(cmp.Or(at, "overview"))
+	}
+	b.open(unroutable)
+	b.do(chromedp.Click("tbody tr:nth-child(2) input"), chromedp.Click("button[value=delete]"), chromedp.WaitVisible(".narrow button"))
+	take("confirm")
+	for _, n := range []int{0, 50, 1_000_000} {
+		w.broker.status, w.at = scene(n), w.at.Add(time.Minute)
+		w.broker.status.Time = w.at
+		b.open("/")
+		take(fmt.Sprintf("overview-%d", n))
+	}
+}
