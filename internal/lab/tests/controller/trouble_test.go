@@ -14,6 +14,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/lab/account"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
@@ -67,7 +68,8 @@ func TestController_ClocksOfNodesDiffer(t *testing.T) {
 // TestController_CloseDuringAnAlarm has the broker block whoever publishes, for longer than Close may
 // take, while messages from this process and from another are in the controller.
 func TestController_CloseDuringAnAlarm(t *testing.T) {
-	b := rabbittest.Alone(t)
+	t.Parallel()
+	b := rabbittest.Own(t, rabbit.Options{})
 	w := &workbench{rabbittest.NewRig(t, b), options(t, delayer.Quorum)}
 	w.opts.URL = b.URL()
 	d := w.open(controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 3 * time.Second, Run: delayer.On})
