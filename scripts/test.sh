@@ -44,7 +44,7 @@ all() {
 	go test -vet=off -count=1 "$@" ./backend/controller/internal/simulator || simulated=failed
 	go test -vet=off -count=1 -run '^TestBroken$' "$@" ./conformance || simulated=failed
 	go test $race -vet=off -count=1 -p 4 -parallel 4 -timeout 40m "$@" \
-		./internal/lab/tests/migrate ./internal/lab/faults ./cmd/delayer ./internal/lab/tests/conformance ./internal/lab/tests/controller \
+		./internal/lab/tests/conformance ./internal/lab/tests/controller ./internal/lab/tests/migrate ./internal/lab/faults ./cmd/delayer \
 		./internal/lab/tests/backend ./bench ./internal/lab/tests/project ./internal/lab/tests/satellites ./internal/lab/rabbit \
 		./internal/lab/tests/... ./cmd/... ./... && [ "$simulated" = passed ]
 }
