@@ -56,8 +56,7 @@ type schedule struct {
 func ticketed(check func(*schedule)) func(*trial) {
 	return func(t *trial) {
 		if t.lim.CancelBefore <= 0 {
-			t.Logf("does not apply: Limits.CancelBefore is 0")
-			return
+			t.Passf("does not apply: Limits.CancelBefore is 0")
 		}
 		check(&schedule{trial: t, in: t.queue(t.name("queue")), tickets: map[string]delayer.Ticket{}})
 	}
@@ -222,9 +221,8 @@ func postpones(s *schedule) {
 func postponesEarlier(s *schedule) {
 	far, near := s.delay(s.later()+2*s.lim.Resolution), s.short()
 	if far-near < several+s.lim.Resolution { // less than the resolution counts as the same
-		s.Logf("does not apply: no delay is much shorter than %v", far)
 		s.sentinel(s.in)
-		return
+		s.Passf("does not apply: no delay is much shorter than %v", far)
 	}
 	refused := 0
 	s.present = s.put(10, "earlier", far)

@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -59,9 +60,42 @@ func TestCorrect(t *testing.T) {
 				for name, sub := range r.subtests {
 					assert.Empty(t, sub.skipped, name)
 				}
+				want := slices.Clone(inapplicable[name])
+				if !limits.ExactTiers {
+					want = append(want, "exact-tiers")
+				}
+				assert.ElementsMatch(t, want, passedOver(r), "cases that show nothing")
 			})
 		})
 	}
+}
+
+// ofTickets are the cases of Delayers that can cancel.
+var ofTickets = []string{
+	"cancel", "cancel-too-late", "debounce", "postpone", "postpone-cancelled", "postpone-earlier",
+	"postpone-older-ticket", "postpone-one-ticket-twice", "tickets",
+}
+
+// inapplicable are the cases for which the kinds of limits of TestCorrect leave nothing to show. All but
+// "exact tiers" also lack exact-tiers.
+var inapplicable = map[string][]string{
+	"exact tiers":         {"rounding-up"},
+	"a short maximum":     ofTickets,
+	"without maximum":     {"beyond-maximum"},
+	"one tier":            {"no-head-of-line-blocking", "postpone-earlier", "priorities-do-not-block"},
+	"no priorities":       {"priorities-do-not-block"},
+	"promising not much":  append([]string{"destination-comes-and-goes", "priorities-do-not-block", "same-delay-keeps-order"}, ofTickets...),
+	"keeping unroutables": {"destination-comes-and-goes"},
+}
+
+// passedOver are the cases that said that they show nothing of their Delayer.
+func passedOver(r *recorder) (names []string) {
+	for name, sub := range r.subtests {
+		if sub.passed != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // handless is a World that can do nothing to its broker.
@@ -88,14 +122,12 @@ func TestUnableIsSkippedWithItsReason(t *testing.T) {
 			"connection-cut": "cut: no hands", "own-exchange-deleted": "delete an exchange: no hands", "broker-restart": "restart: no hands",
 			"destination-stuck": "suspend a queue: no hands", "batch-destination-stuck": "suspend a queue: no hands",
 		}
-		r := &recorder{only: map[string]bool{}}
-		for name := range reasons {
-			r.only[name] = true
-		}
+		r := &recorder{}
 		conformance.RunOn(r, h)
 		assert.Empty(t, r.failed())
-		for name, reason := range reasons {
-			assert.Equal(t, reason, r.subtests[name].skipped, name)
+		assert.Len(t, r.subtests, len(conformance.Cases()))
+		for name, sub := range r.subtests {
+			assert.Equal(t, reasons[name], sub.skipped, "%s: the others need no hands", name)
 		}
 	})
 }

@@ -16,6 +16,7 @@ type recorder struct {
 	failures []string
 	logs     []string
 	skipped  string
+	passed   string // over
 	subtests map[string]*recorder
 }
 
@@ -41,6 +42,13 @@ func (r *recorder) Fatalf(format string, args ...any) {
 func (r *recorder) Skipf(format string, args ...any) {
 	r.mu.Lock()
 	r.skipped = fmt.Sprintf(format, args...)
+	r.mu.Unlock()
+	runtime.Goexit()
+}
+
+func (r *recorder) Passf(format string, args ...any) {
+	r.mu.Lock()
+	r.passed = fmt.Sprintf(format, args...)
 	r.mu.Unlock()
 	runtime.Goexit()
 }

@@ -248,6 +248,9 @@ type tester interface {
 	Fatalf(format string, args ...any)
 	// Skipf ends the case as one that could not be run.
 	Skipf(format string, args ...any)
+	// Passf ends the case as one that shows nothing of this Delayer. It is not a failure where no case
+	// may be skipped.
+	Passf(format string, args ...any)
 	Failed() bool
 	// Run runs f as a subtest, and returns when it has ended. It may be called by several
 	// goroutines at a time.
@@ -265,6 +268,11 @@ func (g goTest) Skipf(format string, args ...any) {
 	if g.skip != nil {
 		g.skip(g.T, sprintf(format, args...))
 	}
+	g.T.Skipf(format, args...)
+}
+
+func (g goTest) Passf(format string, args ...any) {
+	g.T.Helper()
 	g.T.Skipf(format, args...)
 }
 
