@@ -85,6 +85,7 @@ func (c *campaign) prepare(command string) error {
 	c.plan = faults.Campaign{
 		Load:     faults.Load{Publishers: 16, Rate: c.Rate, Patience: 5 * time.Second},
 		Messages: c.Messages, Times: c.Times, Hold: c.Hold, Patience: c.Patience, Seed: c.Seed, Logf: c.logf,
+		Redeliver: c.Redeliver,
 	}
 	for _, s := range subjects(command, c.Long) {
 		if chosen.MatchString(s.Name) {
@@ -220,7 +221,7 @@ func (c *campaign) write() error {
 	if c.Write == "" || len(c.rows) == 0 {
 		return nil
 	}
-	run := fmt.Sprintf("`%s`, %s, seed %d", c.command(), c.began.Format(time.DateOnly), c.Seed)
+	run := fmt.Sprintf("`%s`, %s, seed %d", commandLine(os.Args[1:]), c.began.Format(time.DateOnly), c.Seed)
 	section := c.broker
 	if c.Backend != "" {
 		var only []string
@@ -234,10 +235,9 @@ func (c *campaign) write() error {
 	return faults.UpdatePage(c.Write, section, run, c.rows)
 }
 
-// command is the command line that repeats the campaign, without this machine's paths.
-func (c *campaign) command() string {
+// commandLine is that which repeats the campaign, without this machine's paths.
+func commandLine(args []string) string {
 	command := "go run ./cmd/faults"
-	args := os.Args[1:]
 	for i := 0; i < len(args); i++ {
 		switch name, _, joined := strings.Cut(args[i], "="); {
 		case name == "--verbose", name == "--write" && joined:

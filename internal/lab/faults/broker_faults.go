@@ -10,7 +10,7 @@ import (
 // OneNode are the faults of a single broker, and of the network before it.
 func OneNode() []Fault {
 	return []Fault{
-		{Name: "none", About: "nothing breaks, for comparison", Classic: true},
+		{Name: "none", Once: true, About: "nothing breaks, for comparison", Classic: true},
 		{Name: "broker killed", About: "SIGKILL and start again, at random moments", Classic: true, Inject: killBroker},
 		{Name: "broker restarted", About: "stopped in good order and started again", Classic: true, Inject: restartBroker},
 		{Name: "due while down", About: "killed, and away for longer than messages wait", Inject: downWhileDue},

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ type Fault struct {
 	Alone   bool                                // for Subjects with controllers in processes of their own, and only those
 	Serve   bool                                // for Subjects that are clients of delayer serve, and only those
 	User    bool                                // the Delayer logs in as a user of its own
+	Once    bool                                // nothing crashes and no connection is lost: no message may come twice
 	Inject  func(context.Context, *Scene) error `json:"-"`
 }
 
@@ -121,8 +123,11 @@ type Campaign struct {
 	Patience time.Duration // without an arrival, until what has not come is missing
 	Leave    bool          // what was declared, because the broker ends with the campaign
 	Beside   bool          // other campaigns go on in this process: goroutines that are left are not counted
-	Seed     uint64
-	Logf     func(format string, args ...any)
+	// Redeliver is after how long the broker repeats a dead-lettering that was refused or unroutable.
+	// 0 is its default, three minutes.
+	Redeliver time.Duration
+	Seed      uint64
+	Logf      func(format string, args ...any)
 }
 
 // A Row is the result of one Fault with one Subject.
@@ -278,11 +283,20 @@ const mostClosing = 40 * time.Second
 // hangs for longer.
 const mostOverrun = 30 * time.Second
 
+// latest is how late a message may be once nothing is broken any more, or where nothing was. What was
+// refused or unroutable goes on when the broker repeats it. It looks once in each interval for what has
+// waited for one, so that takes up to two (rabbit_fifo_dlx_worker:redeliver_messages/1). A busy machine
+// has a minute to spare.
+func (c Campaign) latest() time.Duration {
+	const usual, busy = 3 * time.Minute, time.Minute
+	return 2*cmp.Or(c.Redeliver, usual) + busy
+}
+
 func (c Campaign) row(f Fault, r *Run) Row {
 	t := r.Totals()
-	problems := t.broken(r.Subject.QueueType, r.load.Patience, r.describe)
+	p := promises{queueType: r.Subject.QueueType, once: f.Once, patience: r.load.Patience, latest: c.latest()}
 	return Row{Fault: f, Subject: r.Subject.Name, QueueType: r.Subject.QueueType, Totals: t,
-		Problems: append(r.problems, problems...), Slow: r.slow}
+		Problems: append(r.problems, t.broken(p, r.describe)...), Slow: append(r.slow, t.slow(p)...)}
 }
 
 // misrouted tells messages that are missing from those that nobody sends on.

@@ -10,7 +10,7 @@ import (
 // Controllers are the faults of controllers in processes of their own.
 func Controllers() []Fault {
 	return []Fault{
-		{Name: "controllers elsewhere", Alone: true, About: "nothing breaks, for comparison", Inject: serveElsewhere},
+		{Name: "controllers elsewhere", Once: true, Alone: true, About: "nothing breaks, for comparison", Inject: serveElsewhere},
 		{Name: "controller killed", Alone: true, About: "SIGKILL and start again, at random moments", Inject: killControllers},
 		{Name: "controller paused", Alone: true, About: "one of two: SIGSTOP for longer than the heartbeat", Inject: pauseController},
 	}

@@ -124,22 +124,39 @@ func (t *Totals) add(m course, mended time.Duration) {
 	}
 }
 
-// broken says which promises are broken, a line for each. patience is how long the context of each
-// Publish lasted; describe tells of messages. Classic queues may lose messages with their broker.
-func (t *Totals) broken(queueType string, patience time.Duration, describe func([]course) string) (problems []string) {
+// promises are what a run is held to: those of docs/reliability.md.
+type promises struct {
+	queueType string        // classic queues may lose messages with their broker
+	once      bool          // at least once is once, since nothing crashed and no connection was lost
+	patience  time.Duration // how long the context of each Publish lasted
+	latest    time.Duration // how late a message may be, from the end of the fault on
+}
+
+// broken says which promises are broken, a line for each. describe tells of messages.
+func (t *Totals) broken(p promises, describe func([]course) string) (problems []string) {
 	say := func(bad bool, format string, args ...any) {
 		if bad {
 			problems = append(problems, fmt.Sprintf(format, args...))
 		}
 	}
 	say(len(t.Early) > 0, "%d early, the earliest by %v: %s", len(t.Early), t.EarliestBy, describe(t.early))
-	say(len(t.Missing) > 0 && queueType == Quorum, "%d missing: %s", len(t.Missing), describe(t.missing))
+	say(len(t.Missing) > 0 && p.queueType == Quorum, "%d missing: %s", len(t.Missing), describe(t.missing))
 	say(t.Untrue > 0, "%d delivered that Publish had said are not stored", t.Untrue)
 	say(t.Revived > 0, "%d delivered that Cancel had said are not", t.Revived)
 	say(t.Strangers > 0, "%d messages delivered that nobody published", t.Strangers)
-	overrun := t.Slowest - patience
+	say(t.Twice > 0 && p.once, "%d extra copies, although nothing crashed and no connection was lost", t.Twice)
+	overrun := t.Slowest - p.patience
 	say(overrun > mostOverrun, "Publish returned %v after its context had ended", overrun)
 	return problems
+}
+
+// slow says what took longer than promised. A machine that does other work may explain it.
+func (t *Totals) slow(p promises) (lines []string) {
+	if t.AfterEnd > p.latest {
+		lines = append(lines, fmt.Sprintf("a message came %v after nothing was broken any more, and %v is promised",
+			t.AfterEnd.Round(time.Millisecond), p.latest))
+	}
+	return lines
 }
 
 // outage is the longest time without a confirm between two times.

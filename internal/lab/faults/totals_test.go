@@ -3,6 +3,7 @@ package faults
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,9 +56,11 @@ func TestTotals(t *testing.T) {
 func TestTotals_Broken(t *testing.T) {
 	const patience = 5 * time.Second
 	describe := func(list []course) string { return fmt.Sprint(numbers(list)) }
+	p := promises{patience: patience}
 	judged := func(queueType string, messages ...course) []string {
 		total := totals(messages, nil, 0)
-		return total.broken(queueType, patience, describe)
+		p.queueType = queueType
+		return total.broken(p, describe)
 	}
 	kept, lost := confirmed(1, time.Second, 2*time.Second), confirmed(1, time.Second, 0)
 	outcome := func(o account.Outcome) course { return with(kept, func(m *course) { m.Outcome = o }) }
@@ -80,6 +83,65 @@ func TestTotals_Broken(t *testing.T) {
 	} {
 		assert.Equal(t, []string{c.want}, judged(Quorum, kept, c.is))
 	}
+	twice := with(kept, func(m *course) { m.Copies = 3 })
+	assert.Empty(t, judged(Quorum, twice), "at least once, after a crash or a lost connection")
+	p.once = true
+	assert.Empty(t, judged(Quorum, kept))
+	assert.Equal(t, []string{"2 extra copies, although nothing crashed and no connection was lost"}, judged(Quorum, twice))
+}
+
+// TestTotals_Slow: what is late after the end is seen, what was late before is not.
+func TestTotals_Slow(t *testing.T) {
+	p := promises{latest: 40 * time.Second}
+	slow := func(mended, after time.Duration) []string {
+		total := totals([]course{confirmed(1, time.Second, after)}, nil, mended)
+		return total.slow(p)
+	}
+	assert.Empty(t, slow(0, 41*time.Second))
+	assert.Equal(t, []string{"a message came 40.001s after nothing was broken any more, and 40s is promised"}, slow(0, 41*time.Second+time.Millisecond))
+	assert.Empty(t, slow(time.Minute, 99*time.Second), "39 s after the end")
+	assert.Len(t, slow(time.Minute, 100*time.Second), 1)
+	assert.Equal(t, 7*time.Minute, Campaign{}.latest())
+	assert.Equal(t, 100*time.Second, Campaign{Redeliver: 20 * time.Second}.latest())
+}
+
+// TestCampaign_Row: a row has what the fault has found itself, and all that the account shows.
+func TestCampaign_Row(t *testing.T) {
+	publishedLongAgo := time.Now().Add(-time.Hour)
+	r := &Run{
+		Account: account.New[int](publishedLongAgo), Subject: Subject{Name: "it", QueueType: Quorum},
+		problems: []string{"found by the fault"}, slow: []string{"seen by the fault"}, load: Load{Patience: time.Second},
+	}
+	r.Account.Ask(course{ID: 1, Asked: time.Second, Delay: time.Second})
+	r.Account.Answer(1, 2*time.Second, nil)
+	r.Account.Arrive(1, 30*time.Minute)
+	r.Account.Arrive(1, 31*time.Minute)
+	r.Account.Ask(course{ID: 2, Asked: time.Second, Delay: time.Second})
+	r.Account.Answer(2, time.Minute, nil)
+	row := Campaign{}.row(Fault{Name: "none", Once: true}, r)
+	assert.Equal(t, "it", row.Subject)
+	if assert.Len(t, row.Problems, 4) {
+		assert.Equal(t, "found by the fault", row.Problems[0])
+		assert.Contains(t, row.Problems[1], "1 missing:  [2 asked")
+		assert.Contains(t, row.Problems[2], "1 extra copies")
+		assert.Contains(t, row.Problems[3], "Publish returned 58s after its context had ended")
+	}
+	if assert.Len(t, row.Slow, 2) {
+		assert.Equal(t, "seen by the fault", row.Slow[0])
+		assert.Contains(t, row.Slow[1], "29m58s after nothing was broken any more, and 7m0s is promised")
+	}
+	assert.Len(t, Campaign{}.row(Fault{Name: "broker killed"}, r).Problems, 3, "there it may come twice")
+}
+
+// TestFaults_Once: where nothing crashes and no connection is lost, a second copy breaks a promise.
+func TestFaults_Once(t *testing.T) {
+	var once []string
+	for _, f := range slices.Concat(OneNode(), Destinations(), Strangers(), Controllers(), Services(), ThreeNodes()) {
+		if f.Once {
+			once = append(once, f.Name)
+		}
+	}
+	assert.Equal(t, []string{"none", "destination deleted", "reply queues gone", "destination full", "waiting queues full", "controllers elsewhere"}, once)
 }
 
 // TestTotals_AfterEnd: what was due while something was broken counts from when that was mended.
