@@ -32,8 +32,8 @@ type probe struct {
 
 func (r topRate) about() report.Scenario {
 	return report.Scenario{Name: "rate", Question: fmt.Sprintf("up to what rate are 99 %% at most %v late?", r.limit),
-		Setup: fmt.Sprintf("rates from %s on, doubled and then bisected, each for %v; messages due after %s, %d publishers; lateness at the highest rate that passed",
-			pace(r.first), r.length, span(r.from, r.to), r.concurrency)}
+		Setup: fmt.Sprintf("rates from %s on, doubled and then bisected to %.0f %%, each for %v; messages due after %s, %d publishers; lateness at the highest rate that passed",
+			pace(r.first), 100*(exact-1), r.length, span(r.from, r.to), r.concurrency)}
 }
 
 // takes no subject that blocks: with delays of different lengths all of its messages are late at
@@ -44,9 +44,12 @@ func (r topRate) delays(Subject) []time.Duration { return every(r.from, r.to, ti
 
 // estimate is about as many probes as it takes from the first rate to that of a fast broker.
 func (r topRate) estimate(Subject) time.Duration {
-	const probes = 12
+	const probes = 14
 	return overhead + min(r.budget, probes*(r.length+r.to+linger))
 }
+
+// exact ends a search: the lowest rate that failed is so much more than the highest that passed.
+const exact = 1.05
 
 // attempts at each rate: a disturbance, such as something else on the machine, can only make a
 // probe fail.
@@ -56,10 +59,10 @@ func (r topRate) run(ctx context.Context, s *trial) (result, error) {
 	if err := s.warmUp(ctx, r.common); err != nil {
 		return result{}, err
 	}
-	const least, accuracy, probes = 8, 1.15, 16
+	const least, probes = 8, 24
 	var tried []probe
 	began := time.Now()
-	look := search{first: r.first, least: least, most: r.most, accuracy: accuracy, probes: probes}
+	look := search{first: r.first, least: least, most: r.most, accuracy: exact, probes: probes}
 	_, err := look.run(func(rate float64) (passed bool, err error) {
 		if time.Since(began) > r.budget {
 			return false, errOverBudget
@@ -108,12 +111,27 @@ func (r topRate) assess(rate float64, samples []sample) probe {
 	case c.Lost+c.Duplicated+c.Early+c.Failed > 0 || c.Delivered == 0:
 		p.Reason = "lost"
 	case late && lag(settled) > r.limit/2:
-		p.Reason = "publisher"
+		p.Reason = r.heldUp(settled)
 	case late:
 		p.Reason = "late"
 	}
 	p.Passed = p.Reason == ""
 	return p
+}
+
+// heldUp says why publishing fell behind: nearly all publishers were waiting for confirms, or the
+// benchmark itself could do no more.
+func (r topRate) heldUp(samples []sample) (reason string) {
+	const nearly = 0.9
+	waiting, first, last := time.Duration(0), samples[0].Asked, time.Duration(0)
+	for _, m := range samples {
+		waiting += m.Answered - m.Asked
+		first, last = min(first, m.Asked), max(last, m.Answered)
+	}
+	if float64(waiting) >= nearly*float64(r.concurrency)*float64(last-first) {
+		return "confirms"
+	}
+	return "generator"
 }
 
 // lag is by how much publishing was behind its schedule, at p99.

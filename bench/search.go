@@ -3,7 +3,7 @@ package bench
 import "math"
 
 // A search looks for the highest rate that passes: by doubling, or halving where the first fails,
-// and then by bisection.
+// and then by bisection. It ends when the rates that pass and fail are close, or out of probes.
 type search struct {
 	first    float64 // messages per second
 	least    float64 // below which to give up

@@ -41,9 +41,10 @@ var usual = sizes{
 	mix:      mix{common: common{messages: 2000, rate: 400}, long: 15 * time.Second, short: time.Second, every: 10},
 	burst:    burst{common: common{messages: 20_000}, spread: 10 * time.Second, lead: 4 * time.Second},
 	rate: topRate{
-		// Short, so that a rate is soon in full swing, and still one hop or two.
-		from: time.Second, to: 3 * time.Second, length: 4 * time.Second, settle: time.Second,
-		limit: 100 * time.Millisecond, first: 500, most: 64_000, budget: 2 * time.Minute,
+		// Short, so that a rate is soon in full swing, and still one hop or two. What counts is published
+		// while as many messages leave as come.
+		from: time.Second, to: 3 * time.Second, length: 6 * time.Second, settle: 3 * time.Second,
+		limit: 100 * time.Millisecond, first: 500, most: 64_000, budget: 3 * time.Minute,
 	},
 	backlog: depth{
 		common: common{messages: 100_000}, probes: 1000, probeRate: 200,
@@ -65,7 +66,7 @@ var full = func() sizes {
 	s.hol.long = 8 * time.Second
 	s.mix.messages, s.mix.rate, s.mix.long = 1000, 300, 6*time.Second
 	s.burst.spread = 8 * time.Second
-	s.rate.first, s.rate.to, s.rate.length, s.rate.budget = 1000, 2*time.Second, 3*time.Second, 20*time.Second
+	s.rate.first, s.rate.to, s.rate.length, s.rate.settle, s.rate.budget = 4000, 2*time.Second, 4*time.Second, 2*time.Second, 2*time.Minute
 	s.backlog.probes = 500
 	s.crash.from, s.crash.to = 4*time.Second, 8*time.Second
 	return s

@@ -80,6 +80,12 @@ func (r row) notes() []string {
 		if run.Kept > 0 {
 			note("%s more were unroutable while the broker started, and are kept", format.Thousands(run.Kept))
 		}
+		if grown := run.MemoryPerMessage * float64(run.Waiting); run.vagueMemory() && grown > 0 {
+			note("the broker's %s MB of memory grew by %s MB, too little for a figure",
+				format.Figure((float64(run.BrokerRSS)-grown)/1e6), format.Figure(grown/1e6))
+		} else if run.vagueMemory() {
+			note("the broker's memory did not grow: no figure")
+		}
 		switch {
 		case run.Error != "":
 			note("%s", run.Error)
@@ -112,20 +118,39 @@ func lowestFailed(r Run) (lowest Probe, failed bool) {
 	return lowest, failed
 }
 
-// limit says what happened above the highest rate.
+// closer is how far apart the two ends of a finished search are, and some more for rounding.
+const closer = 1.06
+
+// limit says between which rates the limit is, and what happened above it.
 func limit(r Run) string {
 	lowest, failed := lowestFailed(r)
 	if !failed {
 		return "no rate that was tried failed"
 	}
-	at := fmt.Sprintf("at %s msg/s ", format.Figure(lowest.Rate))
-	switch lowest.Reason {
-	case "late":
-		return at + fmt.Sprintf("p99 was %s ms late", format.Figure(lowest.Lateness.P99))
-	case "publisher":
-		return at + "publishing fell behind: confirms came too slowly"
+	text := fmt.Sprintf("at %s msg/s %s", format.Figure(lowest.Rate), lowest.failure())
+	if r.MaxRate == 0 {
+		return text
 	}
-	return at + "messages were lost, doubled or early, or could not be published"
+	text = fmt.Sprintf("the limit is between %s and %s msg/s: ", format.Figure(r.MaxRate), format.Figure(lowest.Rate)) + text
+	if lowest.Rate > closer*r.MaxRate {
+		text += "; there was no time to look closer"
+	}
+	return text
+}
+
+// failure says why a probe failed.
+func (p Probe) failure() string {
+	switch p.Reason {
+	case "late":
+		return fmt.Sprintf("p99 was %s ms late", format.Figure(p.Lateness.P99))
+	case "confirms":
+		return "confirms came too slowly"
+	case "generator":
+		return "the benchmark itself could not keep the rate"
+	case "publisher":
+		return "publishing fell behind"
+	}
+	return "messages were lost, doubled or early, or could not be published"
 }
 
 // delays has the lateness of each delay, if there were several.

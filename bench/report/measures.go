@@ -13,6 +13,9 @@ type measure struct {
 	higher     bool     // higher is better
 	fault      bool     // counts what must not happen; repetitions are summed
 	value      func(Run) (v float64, known bool)
+	// vague says that the run was measured and gave no figure: it may be better than those that did.
+	// nil: never.
+	vague func(Run) bool
 }
 
 // measures are the columns, in order.
@@ -27,7 +30,7 @@ var measures = []measure{
 	{name: "drained in", unit: "ms", scenarios: []string{"burst"},
 		value: positive(func(r Run) float64 { return r.DrainMS })},
 	{name: "memory", unit: "B/msg", scenarios: []string{"backlog"},
-		value: positive(func(r Run) float64 { return r.MemoryPerMessage })},
+		value: memoryOf, vague: Run.vagueMemory},
 	{name: "disk", unit: "B/msg", scenarios: []string{"backlog"},
 		value: positive(func(r Run) float64 { return r.DiskPerMessage })},
 	{name: "CPU, most hops", unit: "µs/msg", scenarios: []string{"hops"}, value: positive(costliest)},
@@ -50,6 +53,21 @@ func published(r Run) (float64, bool) { return r.PublishPerS, r.PublishPerS > 0 
 // positive reads a figure that is 0 where it was not measured.
 func positive(of func(Run) float64) func(Run) (float64, bool) {
 	return func(r Run) (float64, bool) { return of(r), of(r) > 0 }
+}
+
+// A broker's memory moves by some per cent by itself. What waits is told from that if it made the
+// broker grow by a tenth.
+const memoryPart = 0.1
+
+func memoryOf(r Run) (float64, bool) {
+	return r.MemoryPerMessage, r.MemoryPerMessage != 0 && !r.vagueMemory()
+}
+
+// vagueMemory reports whether the broker grew too little for a figure, or shrank. Older reports have 0
+// for that.
+func (r Run) vagueMemory() bool {
+	grown := r.MemoryPerMessage * float64(r.Waiting)
+	return r.Scenario == "backlog" && r.Waiting > 0 && r.BrokerRSS > 0 && grown < memoryPart*(float64(r.BrokerRSS)-grown)
 }
 
 func lateness(of func(Lateness) float64) func(Run) (float64, bool) {

@@ -39,9 +39,9 @@ func TestBackendsPageHasTheRatesOfTheReference(t *testing.T) {
 }
 
 func rateText(r Run) string {
-	text := format.Figure(r.MaxRate) + "/s"
-	if _, failed := lowestFailed(r); !failed {
-		return "at least " + text
+	lowest, failed := lowestFailed(r)
+	if !failed {
+		return "at least " + format.Figure(r.MaxRate) + "/s"
 	}
-	return text
+	return format.Figure(r.MaxRate) + "–" + format.Figure(lowest.Rate) + "/s"
 }

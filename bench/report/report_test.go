@@ -122,9 +122,50 @@ func TestLimitOfARate(t *testing.T) {
 	}}
 	assert.Equal(t, "at 1,000 msg/s p99 was 123 ms late", limit(run))
 	run.Probes = run.Probes[:2]
-	assert.Equal(t, "at 2,000 msg/s publishing fell behind: confirms came too slowly", limit(run))
-	run.MaxRate = 2000
+	assert.Equal(t, "at 2,000 msg/s publishing fell behind", limit(run), "an older report")
+	run.MaxRate, run.Probes[1].Reason = 500, "confirms"
+	assert.Equal(t, "the limit is between 500 and 2,000 msg/s: at 2,000 msg/s confirms came too slowly; there was no time to look closer", limit(run))
+	run.Probes[1].Rate, run.Probes[1].Reason = 525, "generator"
+	assert.Equal(t, "the limit is between 500 and 525 msg/s: at 525 msg/s the benchmark itself could not keep the rate", limit(run))
+	run.MaxRate = 525
 	assert.Equal(t, "no rate that was tried failed", limit(run), "the second attempt passed")
 	run.Probes, run.MaxRate = run.Probes[:1], 500
 	assert.Equal(t, "no rate that was tried failed", limit(run))
+}
+
+// TestVagueMemory: a figure that cannot be had wins nothing, and nobody wins beside it.
+func TestVagueMemory(t *testing.T) {
+	ran := func(subject string, before, grown float64) Run {
+		return did("backlog", subject, func(r *Run) {
+			r.Messages, r.BodyBytes, r.Waiting = 100_000, 64, 100_000
+			r.MemoryPerMessage, r.BrokerRSS = grown/100_000, int64(before+grown)
+		})
+	}
+	memory := func(runs ...Run) (texts []string, winners string, notes int) {
+		all := tables(&Report{Runs: runs})
+		require.Len(t, all, 1)
+		for _, row := range all[0].rows {
+			texts = append(texts, cellOf(t, all[0].grid, row.name, "memory").Text)
+		}
+		return texts, all[0].winners(find("memory")), len(all[0].grid.Notes)
+	}
+	const before = 200e6
+	enough, small, shrunk := ran("a", before, 20.1e6), ran("b", before, 19.9e6), ran("c", before, -1e6)
+	more, dropped := ran("d", before, 90e6), ran("e", before, 0)
+
+	texts, winners, notes := memory(enough, more)
+	assert.Equal(t, []string{"201", "900"}, texts)
+	assert.Equal(t, "a 201", winners)
+	assert.Zero(t, notes)
+	for _, vague := range []Run{small, shrunk, dropped} {
+		texts, winners, notes = memory(enough, more, vague)
+		assert.Equal(t, []string{"201", "900", "–"}, texts)
+		assert.Equal(t, "nobody", winners, "the third may take the least")
+		assert.Equal(t, 1, notes)
+	}
+	assert.Contains(t, rowsOf([]Run{small})[0].notes()[0], "the broker's 200 MB of memory grew by 20 MB, too little for a figure")
+	assert.Contains(t, rowsOf([]Run{shrunk})[0].notes()[0], "the broker's memory did not grow: no figure")
+	shrunk.BrokerRSS, shrunk.MemoryPerMessage = 0, 0
+	_, winners, _ = memory(enough, more, shrunk)
+	assert.Equal(t, "a 201", winners, "a broker whose memory is not known tells nothing of the third")
 }

@@ -34,7 +34,8 @@ const (
 const how = "Only a subject that does the job can win. What is within a tenth or a millisecond of the best wins too. The job:"
 
 // wins says which rows win at the measure. At least two must have been measured, with the settings
-// of the first.
+// of the first. None wins where one that does the job was measured and has no figure: it may be the
+// best.
 func (m measure) wins(rows []row, fit func(row) bool) []bool {
 	best, measured := math.Inf(1), 0
 	if m.higher {
@@ -44,7 +45,13 @@ func (m measure) wins(rows []row, fit func(row) bool) []bool {
 	for i, row := range rows {
 		v, known := m.of(row.runs)
 		values[i] = math.NaN()
-		if !known || row.setting != rows[0].setting {
+		if row.setting != rows[0].setting {
+			continue
+		}
+		if m.vague != nil && fit(row) && slices.ContainsFunc(row.runs, m.vague) {
+			return make([]bool, len(rows))
+		}
+		if !known {
 			continue
 		}
 		measured++
