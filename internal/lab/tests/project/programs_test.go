@@ -34,6 +34,7 @@ func TestPrograms(t *testing.T) {
 			"edited: version 1", "edited: version 2", "edited: version 3", "edited: version 4", "edited: version 5", "indexed: version 5"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b, prefix := rabbittest.Broker(t), rabbittest.Prefix(t)
 			cmd := exec.Command("go", "run", "../../../../examples/"+name)
 			cmd.Env = append(os.Environ(), "DELAYER_URL="+b.URL(), "DELAYER_PREFIX="+prefix, "DELAYER_BINARYLADDER_STEPS="+shortLadder)
