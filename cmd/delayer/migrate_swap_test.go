@@ -9,8 +9,8 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/app/migratecmd"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
+	"github.com/delayer-go/delayer/internal/app/migration/standing"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
@@ -98,7 +98,7 @@ func TestMigrateSteps(t *testing.T) {
 	code, stdout, stderr := command(t.Context(), t, "status", "--config", config, "--fail-if=others>0")
 	require.Equal(t, exitOK, code, "%s%s", stdout, stderr)
 	stdout, _ = step(exitOK, "status", "--output=json", "--pending", ctl)
-	var status struct{ Exchanges []migratecmd.ExchangeStatus }
+	var status struct{ Exchanges []standing.Exchange }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &status))
 	require.Len(t, status.Exchanges, 1)
 	require.Equal(t, record.Switched, status.Exchanges[0].Step)

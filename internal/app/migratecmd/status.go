@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +12,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
-	"github.com/delayer-go/delayer/internal/app/migration/swap"
+	"github.com/delayer-go/delayer/internal/app/migration/standing"
 )
 
 // statusCmd is `delayer migrate status`.
@@ -28,19 +27,6 @@ func (c *statusCmd) Validate() error {
 		return errors.New("--pending needs --rabbitmqctl: the management API counts one node only")
 	}
 	return c.commonFlags.Validate()
-}
-
-// ExchangeStatus is how far the migration of one exchange is.
-type ExchangeStatus struct {
-	Exchange string      `json:"exchange"`
-	Step     record.Step `json:"step"` // "" for one of the plugin without a record
-	Mode     record.Mode `json:"mode,omitempty"`
-	Since    *time.Time  `json:"since,omitempty"`
-	Busy     bool        `json:"busy,omitempty"`         // a tool works on it
-	Pending  *int        `json:"pending,omitempty"`      // in the plugin, on all nodes that were asked
-	Serve    *int        `json:"serve_queued,omitempty"` // messages in the queues of delayer serve
-	Target   string      `json:"target,omitempty"`       // the exchange where delayer serve passes messages on
-	Next     string      `json:"next"`
 }
 
 // Run prints a line for each exchange that is migrated, or could be.
@@ -66,82 +52,17 @@ func (c *statusCmd) Run(ctx context.Context, s cli.Streams) error {
 }
 
 // status lists the records, and the exchanges of the plugin without one.
-func (m *session) status(ctx context.Context) ([]*ExchangeStatus, error) {
-	queues, err := m.api.QueuesNamed(ctx, record.Names(m.settings.Prefix))
-	if err != nil {
-		return nil, err
-	}
-	entries, err := record.List(ctx, m.conn, m.settings.Prefix, queues)
+func (m *session) status(ctx context.Context) ([]*standing.Exchange, error) {
+	begun, err := standing.Read(ctx, m.conn, m.api, m.settings.Prefix)
 	if err != nil {
 		return nil, err
 	}
 	delayed, err := m.api.Delayed(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := []*ExchangeStatus{}
-	for _, e := range entries {
-		st, err := m.statusOf(ctx, e)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, st)
-	}
-	for _, x := range delayed {
-		queue := record.Queue(m.settings.Prefix, x.Name)
-		switch i := slices.IndexFunc(entries, func(e record.Entry) bool { return e.Queue == queue }); {
-		case i < 0:
-			all = append(all, &ExchangeStatus{Exchange: x.Name, Next: "prepare"})
-		case entries[i].Held:
-			all[i].Exchange = x.Name
-		}
-	}
-	return all, nil
-}
-
-func (m *session) statusOf(ctx context.Context, e record.Entry) (*ExchangeStatus, error) {
-	if e.Held {
-		return &ExchangeStatus{Exchange: "queue " + e.Queue, Busy: true, Next: "wait: a tool works on it"}, nil
-	}
-	r := e.Record
-	since := r.Since[r.Step]
-	st := &ExchangeStatus{Exchange: r.Former.Name, Step: r.Step, Mode: r.Mode, Since: &since, Next: nextStep(r)}
-	if st.Target = r.Target; r.Target == "" {
-		return st, nil
-	}
-	s := &swap.Swapper{Prefix: m.settings.Prefix, Exchange: r.Former.Name}
-	depths, err := s.ServeDepths(ctx, m.wire())
-	total, consumers := 0, 0
-	for _, d := range depths {
-		total += d.Messages
-		consumers += d.Consumers
-	}
-	st.Serve = &total
-	if consumers == 0 && r.Step == record.Switched {
-		st.Next = "delayer serve: it is not running for this exchange. Then " + st.Next
-	}
-	return st, err
-}
-
-// waits is what to do while the plugin still holds messages.
-const waits = "drain or evacuate, then retire"
-
-func nextStep(r record.Record) string {
-	switch r.Step {
-	case record.Prepared:
-		return "switch"
-	case record.Switching:
-		return "switch --mode " + string(r.Mode) + " again, or rollback: it was interrupted"
-	case record.Restoring:
-		return "rollback again: it was interrupted"
-	case record.Restored:
-		return "rollback again, once serve's queues are empty and it does not serve the exchange: it removes them"
-	}
-	return waits
+	return standing.With(begun, m.settings.Prefix, delayed), err
 }
 
 // addPending counts what waits in the plugin, and says which nodes did not answer.
-func (m *session) addPending(ctx context.Context, s cli.Streams, all []*ExchangeStatus) error {
+func (m *session) addPending(ctx context.Context, s cli.Streams, all []*standing.Exchange) error {
 	tables, err := m.control.Pending(ctx)
 	if errors.Is(err, node.ErrUnreached) {
 		fmt.Fprintln(s.Err, "the counts are too low:", err)
@@ -152,13 +73,13 @@ func (m *session) addPending(ctx context.Context, s cli.Streams, all []*Exchange
 		rows := pendingOf(tables, m.vhost, st.Exchange)
 		st.Pending = &rows
 		if rows == 0 && err == nil && st.Step == record.Switched {
-			st.Next = strings.Replace(st.Next, waits, "retire", 1)
+			st.Next = strings.Replace(st.Next, standing.Waits, "retire", 1)
 		}
 	}
 	return nil
 }
 
-func writeStatus(out io.Writer, all []*ExchangeStatus) error {
+func writeStatus(out io.Writer, all []*standing.Exchange) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(out, "no exchange of the plugin, and no migration of this prefix")
 		return err

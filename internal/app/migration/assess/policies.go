@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lib/objects"
@@ -115,7 +116,7 @@ func permissions(q Question) []Finding {
 		if refused := refusedNames(k); len(refused) > 0 {
 			found = append(found, Finding{
 				Blocker, "user " + q.User, fmt.Sprintf("permission to %s is missing for %s (it has %q)", k.name, few(refused), k.granted),
-				fmt.Sprintf("rabbitmqctl set_permissions -p %s %s … with a pattern that matches them; docs/security.md has those for each role", quote(q.Vhost), quote(q.User)),
+				fmt.Sprintf("rabbitmqctl set_permissions -p %s %s … with a pattern that matches them; docs/security.md has those for each role", cli.Quote(q.Vhost), cli.Quote(q.User)),
 			})
 		}
 	}
@@ -150,14 +151,6 @@ func few(names []string) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
-}
-
-// quote is a word as a shell reads it.
-func quote(word string) string {
-	if word != "" && !strings.ContainsAny(word, " \t\n'\"\\$`!*?[](){}<>|&;#~") {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // A pattern is a regular expression of the broker's: of a policy, or of permissions.

@@ -109,6 +109,14 @@ func (a *API) Delayed(ctx context.Context) ([]Exchange, error) {
 	return delayed, nil
 }
 
+// Enabled reports whether the broker knows the plugin's type of exchange. The broker does not scan the
+// plugin's table for the answer.
+func (a *API) Enabled(ctx context.Context) (bool, error) {
+	var v Inventory
+	err := a.lookOverview(ctx, &v)
+	return slices.Contains(v.ExchangeTypes, DelayedMessage), err
+}
+
 // exchanges lists those of the vhost in one request, sorted by name. Pages would make the broker
 // scan the plugin's table once for each page.
 func (a *API) exchanges(ctx context.Context) ([]apiExchange, error) {
