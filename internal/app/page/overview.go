@@ -195,6 +195,9 @@ var functions = template.FuncMap{
 		}
 		return sum
 	},
+	"rate":  perSecond,
+	"what":  what,
+	"words": func(text string) []string { return strings.Split(text, " ") },
 }
 
 // stamp is a time for browsers. The text is ours.

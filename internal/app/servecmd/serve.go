@@ -128,17 +128,15 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 		running.Register(times)
 		parts := api.Parts{Delayer: d, Prefix: settings.Prefix, Health: running.Health, Answered: answered, Log: running.Log}
 		if serves.HTTP.Page {
-			figures := page.NewFigures(cfg, e.depths)
-			defer figures.Close()
-			backlog, err := page.NewBacklog(cfg)
+			shown, err := page.Open(cfg, e.depths)
 			if err != nil {
 				return err
 			}
-			defer backlog.Close()
-			parts.Page = page.New(page.Parts{
-				Figures: figures, Backlog: backlog, Rates: rates, Tickets: page.NewTickets(cfg, d), Tokens: files.Tokens(), Proxy: files.Proxy(),
-				Encrypted: serves.HTTP.TLS.CertFile != "", Log: running.Log,
-			})
+			defer shown.Close()
+			shown.Rates, shown.Tickets, shown.Tokens = rates, page.NewTickets(cfg, d), files.Tokens()
+			shown.Proxy = files.Proxy()
+			shown.Encrypted, shown.Log = serves.HTTP.TLS.CertFile != "", running.Log
+			parts.Page = page.New(shown)
 		}
 		err = api.New(serves.HTTP, files, parts).Serve(ctx)
 		stop() // if it could not serve, nothing goes on
