@@ -221,7 +221,7 @@ func slotsPostponeByLittle(t *testing.T, w *workbench) {
 }
 
 // slotsEarlier: a message cannot be made earlier, whatever was done to it before. Cancel and Schedule
-// do that.
+// do that. It was number 2 of where the wheel failed before: see docs/wheel.md.
 func slotsEarlier(t *testing.T, w *workbench) {
 	d := w.slots(delayer.On)
 	queue := w.queue()
@@ -251,7 +251,8 @@ func slotsEarlier(t *testing.T, w *workbench) {
 }
 
 // slotsAfterALostConnection: who leads next reads only what is due soon, however much was cancelled and
-// postponed before. So what has a ticket comes long before what is due later.
+// postponed before. So what has a ticket comes long before what is due later. It was number 3 of where the
+// wheel failed before.
 func slotsAfterALostConnection(t *testing.T, w *workbench) {
 	b := rabbittest.Broker(t)
 	if !b.Owned() {
