@@ -3,10 +3,13 @@ package backend_test
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
@@ -123,11 +126,16 @@ func TestPublish_WholeTopologyDeleted(t *testing.T) {
 // live are the objects of the broker.
 func live(t *testing.T) objects.Live {
 	t.Helper()
+	return objects.Of(control(t), "test")
+}
+
+func control(t *testing.T) *broker.Control {
+	t.Helper()
 	conn, err := broker.Dial(within(t), broker.Options{URL: rabbittest.Broker(t).URL(), Name: t.Name(), Logger: silent})
 	require.NoError(t, err)
 	control := broker.NewControl(conn)
 	t.Cleanup(control.Close)
-	return objects.Of(control, "test")
+	return control
 }
 
 // TestCheck: who looks at objects declares none that is missing, so that the loss is known. What is
@@ -173,4 +181,39 @@ func TestCheck(t *testing.T) {
 	_, err = live.Check(within(t), plan)
 	require.ErrorIs(t, err, delayer.ErrConflict)
 	require.ErrorContains(t, err, plan.Queues[2].Name)
+}
+
+// TestCheck_DisturbsNobody: where something is missing the broker closes the channel of who looks, and the
+// connection (504) if one more command comes on it. That is seen in some of a hundred looks. Who asks
+// something else on that connection is answered nevertheless.
+func TestCheck_DisturbsNobody(t *testing.T) {
+	t.Parallel()
+	control, prefix := control(t), rabbittest.Prefix(t)
+	live, there := objects.Of(control, "test"), topology.Exchange{Name: prefix + ".there", Kind: topology.Direct}
+	missing := topology.Exchange{Name: prefix + ".missing", Kind: topology.Direct}
+	queue := topology.Queue{Name: prefix}
+	here := topology.Plan{Exchanges: []topology.Exchange{there}, Queues: []topology.Queue{queue}}
+	t.Cleanup(func() { require.NoError(t, live.Remove(within(t), here)) })
+	require.NoError(t, live.Apply(within(t), here))
+	plan := topology.Plan{Exchanges: append([]topology.Exchange{missing}, slices.Repeat([]topology.Exchange{there}, 300)...)}
+	const checks, others = 40, 2
+	ctx, stop := context.WithCancel(within(t))
+	var asking sync.WaitGroup
+	for range others {
+		asking.Go(func() {
+			for ctx.Err() == nil {
+				_, err := control.Queue(ctx, queue.Name)
+				if ctx.Err() == nil {
+					assert.NoError(t, err)
+				}
+			}
+		})
+	}
+	for range checks {
+		names, err := live.Check(ctx, plan)
+		require.NoError(t, err)
+		require.Equal(t, []string{`exchange "` + missing.Name + `"`}, names)
+	}
+	stop()
+	asking.Wait()
 }
