@@ -23,9 +23,10 @@
 //
 // The cases run in the order of [Cases], each as a subtest, several at a time. Those that disturb
 // the broker come last and alone. Optional abilities depend on the Limits: a declared ability is
-// tested, an undeclared one must fail with an error, and if neither applies the case logs why. No
-// case asks for a backend's name. A case that the World cannot do, such as to restart a broker that
-// is not ours, is reported through [Harness].Skip with the reason.
+// tested, an undeclared one must fail with an error, and if neither applies the case is skipped and
+// says why, without [Harness].Skip. No case asks for a backend's name. A case that the World cannot
+// do, such as to restart a broker that is not ours, is reported through [Harness].Skip with the
+// reason.
 //
 // The suite asserts that no message is early, lost, or, except after a failure, delivered twice. It
 // does not ask how late messages are: that is for the benchmark. To check that nothing more
