@@ -436,7 +436,8 @@ var givenBackAgain = []act{
 
 // TestModel_LikeABroker compares the model with RabbitMQ, and then with models that lie.
 func TestModel_LikeABroker(t *testing.T) {
-	b := rabbittest.Alone(t)
+	t.Parallel() // it waits for the broker; TestSimulate computes
+	b := rabbittest.Own(t, rabbit.Options{})
 	plan := slots.New("", 1, 1<<20).Plan()
 	like := plan.Queues[slices.IndexFunc(plan.Queues, func(q topology.Queue) bool { return q.Role == topology.Waiting })]
 	const plays, acts = 30, 40

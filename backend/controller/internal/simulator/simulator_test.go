@@ -24,6 +24,7 @@ var (
 // TestSimulate runs seeds of which none may have a problem. A seed that has one is run again alone:
 // go test ./backend/controller/internal/simulator -run TestSimulate -v -seed N -trace.
 func TestSimulate(t *testing.T) {
+	t.Parallel()
 	if *seed != 0 {
 		o := options{Seed: *seed}
 		if *trace {
