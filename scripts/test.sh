@@ -44,8 +44,8 @@ all() {
 	go test -vet=off -count=1 "$@" ./backend/controller/internal/simulator || simulated=failed
 	go test -vet=off -count=1 -run '^TestBroken$' "$@" ./conformance || simulated=failed
 	go test $race -vet=off -count=1 -p 4 -parallel 4 -timeout 40m "$@" \
-		./internal/lab/tests/conformance ./internal/lab/tests/controller ./internal/lab/tests/migrate ./internal/lab/faults ./cmd/delayer \
-		./internal/lab/tests/backend ./bench ./internal/lab/tests/project ./internal/lab/tests/satellites ./internal/lab/rabbit \
+		./internal/lab/tests/conformance ./internal/lab/tests/controller ./internal/lab/tests/broker ./internal/lab/faults \
+		./internal/lab/tests/backend ./internal/lab/tests/migrate ./cmd/delayer ./bench ./internal/lab/tests/project ./internal/lab/tests/satellites ./internal/lab/rabbit \
 		./internal/lab/tests/... ./cmd/... ./... && [ "$simulated" = passed ]
 }
 
