@@ -126,7 +126,7 @@ func (x Exchange) Commands() []string {
 	case "":
 		return []string{"delayer migrate assess --config delayer.yaml" + control, run("prepare", "")}
 	case record.Prepared:
-		return []string{run("switch", control)}
+		return []string{run("switch", control+" --mode "+string(record.InPlace))}
 	case record.Switching:
 		return []string{run("switch", control+mode)}
 	case record.Restoring, record.Restored:

@@ -18,7 +18,7 @@ func TestCommands(t *testing.T) {
 		"one of the plugin": {Exchange{Exchange: "orders"}, []string{
 			begin + `assess --config delayer.yaml --rabbitmqctl "$R"`, begin + "prepare --config delayer.yaml --exchange=orders",
 		}},
-		"prepared":    {Exchange{Exchange: "-o'r $(x)", Step: record.Prepared}, []string{begin + `switch --config delayer.yaml --exchange='-o'\''r $(x)' --rabbitmqctl "$R"`}},
+		"prepared":    {Exchange{Exchange: "-o'r $(x)", Step: record.Prepared}, []string{begin + `switch --config delayer.yaml --exchange='-o'\''r $(x)' --rabbitmqctl "$R" --mode in-place`}},
 		"interrupted": {Exchange{Exchange: "o", Step: record.Switching, Mode: record.Serving}, []string{begin + `switch --config delayer.yaml --exchange=o --rabbitmqctl "$R" --mode serve`}},
 		"switched": {Exchange{Exchange: "o", Step: record.Switched}, []string{
 			begin + `drain --config delayer.yaml --exchange=o --rabbitmqctl "$R"`, begin + `retire --config delayer.yaml --exchange=o --rabbitmqctl "$R"`,
