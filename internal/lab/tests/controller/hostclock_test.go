@@ -36,7 +36,7 @@ func (p process) setWall(ahead time.Duration) {
 // wheel failed before.
 func slotsHostClocksAreSet(t *testing.T, w *workbench) {
 	const ahead, behind = 40 * time.Second, -60 * time.Second
-	const delay, much = 2500 * time.Millisecond, 20 * time.Second
+	const delay, much = 1200 * time.Millisecond, 20 * time.Second
 	var publishers wall
 	publishers.set(ahead)
 	leader := startProcess(t, w.opts)
@@ -48,7 +48,7 @@ func slotsHostClocksAreSet(t *testing.T, w *workbench) {
 	w.settle(got, a)
 
 	a = newMessages()
-	for round := range 6 {
+	for round := range 4 {
 		publishers.set(ahead * time.Duration(round%2))
 		leader.setWall(behind * time.Duration((round+1)%2))
 		for i := range 10 {
