@@ -16,9 +16,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/migration/inventory"
+	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lab/chromium"
 	"github.com/delayer-go/delayer/internal/lab/faults"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
 // sumOfSecret is the SHA-256 of the token "secret".
@@ -205,4 +210,74 @@ func TestServe_PageUndelivered(t *testing.T) {
 	p.eventually(base+"/page/job", "1 of 2 sent", "no such queue")
 	m.holds(1)
 	require.Equal(t, exitOK, s.stop())
+}
+
+// TestServe_PageTopology: what was declared, what differs from the plan, what a policy would do, who retries
+// and how far a migration is, in a browser.
+func TestServe_PageTopology(t *testing.T) {
+	t.Parallel()
+	b, prefix := rabbittest.Ours(t), rabbittest.Prefix(t)
+	browser := chromium.Start(t)
+	address := vhost(t, b)
+	vhostName := address[strings.LastIndex(address, "/")+1:]
+	config := configFile(t, fmt.Sprintf(`
+url: %s
+management: %s
+prefix: %s
+declare: false
+backend: binaryladder
+binaryladder: {steps: [1s, 2s, 4s]}
+serve:
+  http: {listen: 127.0.0.1:0, page: true}
+`, address, b.Management(), prefix))
+	code, _, stderr := command(t.Context(), t, "topology", "apply", "--config", config)
+	require.Equal(t, exitOK, code, stderr)
+	ch := channel(t, address)
+	queue := "work '\"/遅延<script>alert(1)</script>"
+	for _, name := range []string{queue, queue + ".parked"} {
+		_, err := ch.QueueDeclare(name, true, false, false, false, nil)
+		require.NoError(t, err)
+	}
+	_, err := ch.Consume(queue, "", true, false, false, false, nil)
+	require.NoError(t, err)
+	require.NoError(t, ch.Confirm(false))
+	sent, err := ch.PublishWithDeferredConfirm("", queue+".parked", false, false, amqp091.Publishing{Body: []byte("given up")})
+	require.NoError(t, err)
+	require.True(t, sent.Wait())
+	exchange := "orders <script>'"
+	begin(t, address, prefix, exchange)
+	s := serve(t, "serve", "--config", config)
+	base := "http://" + rabbittest.Next(t, s.http)
+
+	_, err = ch.QueueDelete(prefix+".ladder.wait.4s", false, false, false)
+	require.NoError(t, err)
+	require.NoError(t, ch.QueueBind(queue, "mine", prefix+".ladder.step.1s", false, nil))
+	_, err = b.Ctl(t.Context(), "set_policy", "-p", vhostName, "early", `^`+prefix+`\.ladder\.wait\.2s`, `{"message-ttl":5}`)
+	require.NoError(t, err)
+
+	p := tab{t, browser}
+	p.eventually(base+"/page/migration", exchange, "prepared", `switch --config delayer.yaml --exchange='orders <script>'\'''`)
+	p.eventually(base+"/page/retries", "work", "遅延", "given up")
+	p.do(chromedp.Click("tbody a"), chromedp.WaitVisible("#attempts"))
+	assert.Contains(t, p.text(), "1 message given up.")
+	assert.Contains(t, p.text(), "not parked by package retry")
+	p.eventually(base+"/page/topology", `queue "`+prefix+`.ladder.wait.4s"`, "it does not exist", "made by others",
+		"which would make messages early", "3 queues, quorum, 1s to 4s", "1 of 3 harmed by a policy, 1 of 3 missing")
+	p.do(chromedp.WaitVisible(".drawing .wrong rect"), chromedp.WaitVisible(".drawing .dead-letter"))
+	require.Equal(t, exitOK, s.stop())
+}
+
+// begin begins a migration as delayer migrate prepare does: it writes the record.
+func begin(t *testing.T, address, prefix, exchange string) {
+	t.Helper()
+	settings, err := engine.Resolve(delayer.Options{URL: address, Prefix: prefix}, "")
+	require.NoError(t, err)
+	conn, err := broker.Dial(t.Context(), settings.BrokerOptions("test"))
+	require.NoError(t, err)
+	defer conn.Close()
+	journal, err := record.Open(t.Context(), conn, prefix, exchange)
+	require.NoError(t, err)
+	r := record.Record{Former: inventory.Definition{Exchange: inventory.Exchange{Name: exchange, Type: "fanout"}}}
+	require.NoError(t, journal.Save(t.Context(), r.To(record.Prepared, time.Now())))
+	require.NoError(t, journal.Close())
 }
