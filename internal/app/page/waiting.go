@@ -170,7 +170,7 @@ func nextFact(s status.Status) fact {
 	}
 	switch {
 	case due != nil && due.From.After(s.Time):
-		next.Value, next.Note = "in "+brief(due.From.Sub(s.Time)), "at "+cli.Stretch(due.From, due.From, s.Time)+" UTC, or soon after"
+		next.Value, next.Note = cli.Ago(due.From, s.Time), "at "+cli.Stretch(due.From, due.From, s.Time)+" UTC, or soon after"
 	case due != nil:
 		next.Value, next.Note = "now", "until "+cli.Stretch(due.To, due.To, s.Time)+" UTC"
 	case wait != nil:

@@ -36,7 +36,7 @@ func TestWaiting(t *testing.T) {
 	text := w.body("/page/waiting")
 	for _, want := range []string{
 		"1,071 messages in 5 of 6 queues", "<strong>14:20 to 14:40</strong>", "p.0.20m.1, p.1.20m.1", `<td class="number">1,050</td>`, "<strong>14:00:34</strong>",
-		"overdue, for 5m 0s", "in 4.0 s", "with controllers", "known from the second look on", "Messages of this backend have no tickets", `aria-current="page">Waiting`,
+		"overdue, for 5m 0s", "in 4s", "with controllers", "known from the second look on", "Messages of this backend have no tickets", `aria-current="page">Waiting`,
 	} {
 		assert.Contains(t, squeezed(text), want)
 	}
@@ -88,7 +88,7 @@ func TestNextFact(t *testing.T) {
 	unknown := status.Status{Backends: []status.Backend{{Name: "plugin"}}}
 	for want, s := range map[string]status.Status{
 		"≤ 2s, then one leaves its queue, and may wait in another": ladder(3), "–, nothing waits": ladder(0),
-		"–, the queues do not tell": unknown, "in 4.0 s, at 14:00:34 UTC, or soon after": shards(), "now, until 14:00:38 UTC": overdue,
+		"–, the queues do not tell": unknown, "in 4s, at 14:00:34 UTC, or soon after": shards(), "now, until 14:00:38 UTC": overdue,
 	} {
 		got := nextFact(s)
 		assert.Equal(t, want, got.Value+", "+got.Note)
