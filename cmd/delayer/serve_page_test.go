@@ -120,7 +120,7 @@ serve:
 	p.do(chromedp.Navigate(base+"/page/ticket?ticket=d2.nothing"), chromedp.WaitVisible("h1"))
 	assert.Contains(t, p.text(), "It is not a ticket, or damaged.")
 	p.do(chromedp.Navigate(base+"/page/ticket?ticket="+later), chromedp.SendKeys("#by", "1h"), chromedp.Click("button[value=postpone]"),
-		chromedp.WaitVisible(".narrow button"), chromedp.Click(".narrow button"), chromedp.WaitVisible("h1[role=status]"))
+		chromedp.WaitVisible(".narrow button"), chromedp.Click(".narrow button"), chromedp.WaitVisible("h1 [role=status]"))
 	assert.Contains(t, p.text(), "1 message postponed")
 	p.do(chromedp.Click("pre + p a"), chromedp.WaitVisible(".whole"))
 	assert.Regexp(t, `in 1h \d+m`, p.text())
@@ -159,7 +159,7 @@ func cancelOne(p tab, base string, publish func(id string, delay time.Duration) 
 		if strings.Contains(text, "Cancel…") {
 			p.do(chromedp.Click("button[value=cancel]"), chromedp.WaitVisible(".narrow button"))
 			assert.Contains(p, p.text(), "Cancel 1 message?")
-			p.do(chromedp.Click(".narrow button"), chromedp.WaitVisible("h1[role=status]"))
+			p.do(chromedp.Click(".narrow button"), chromedp.WaitVisible("h1 [role=status]"))
 			text = p.text()
 		}
 		if strings.Contains(text, "1 message cancelled") {
@@ -202,7 +202,7 @@ func TestServe_PageUndelivered(t *testing.T) {
 	p.eventually(list, "3 messages, the oldest first")
 	p.do(chromedp.Click("tbody tr:nth-child(1) input"), chromedp.Click("button[value=delete]"), chromedp.WaitVisible(".narrow button"))
 	assert.Contains(t, p.text(), "Delete 1 message?")
-	p.do(chromedp.Click(".narrow button"))
+	p.do(chromedp.Click(".narrow button"), chromedp.WaitVisible("h1 [role=status]"))
 	p.eventually(base+"/page/job", "1 of 1 deleted")
 	p.eventually(list, "2 messages, the oldest first")
 	p.do(chromedp.Click("input[value=all]"), chromedp.Click("button[value=retry]"), chromedp.WaitVisible(".narrow button"), chromedp.Click(".narrow button"))

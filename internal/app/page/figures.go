@@ -20,6 +20,13 @@ const (
 	readWithin = 10 * time.Second // for one read
 	patience   = 2 * time.Second  // a browser waits so long for newer figures
 	oldAfter   = 2 * readEvery    // when figures are not shown without a try to get newer ones
+
+	// The broker works for the page for a small part of its time, however much there is to read: a read that
+	// takes d is paid for by share times d. What is saved while nobody looks is for the first reads.
+	share     = 150
+	mostSaved = 5 * time.Second // of reading
+	mostEvery = time.Minute     // between two reads, however long one takes
+	staleFrom = mostEvery + 2*readWithin
 )
 
 // Depths tells how many messages lie in the queues of each exchange that is served, by their state: waiting
@@ -49,6 +56,7 @@ type Figures struct {
 	mu      sync.Mutex
 	last    look
 	began   time.Time     // of the last read
+	saved   time.Duration // of reading, at that time; below 0 it is owed
 	reading chan struct{} // closed when the read that is under way ends; nil: there is none
 	done    sync.WaitGroup
 	source  source // for the read that is under way; nil until the broker has answered once
@@ -71,7 +79,7 @@ func NewFigures(cfg backend.Config, depths Depths) *Figures {
 }
 
 func newFigures(open func(context.Context) (source, error), depths Depths, now func() time.Time) *Figures {
-	f := &Figures{open: open, depths: depths, now: now}
+	f := &Figures{open: open, depths: depths, now: now, saved: mostSaved}
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	return f
 }
@@ -90,7 +98,8 @@ func (f *Figures) Close() {
 func (f *Figures) look(ctx context.Context) look {
 	f.mu.Lock()
 	now := f.now()
-	if f.reading == nil && now.Sub(f.began) >= readEvery && f.ctx.Err() == nil {
+	if f.reading == nil && f.due(now) && f.ctx.Err() == nil {
+		f.saved = min(mostSaved, f.saved+now.Sub(f.began)/share)
 		f.began, f.reading = now, make(chan struct{})
 		f.done.Go(f.read)
 	}
@@ -109,8 +118,14 @@ func (f *Figures) look(ctx context.Context) look {
 	return f.last.at(now)
 }
 
+// due reports whether it is time to read. A broker that was away may be back.
+func (f *Figures) due(now time.Time) bool {
+	since := now.Sub(f.began)
+	return since >= mostEvery || since >= readEvery && (f.last.Err != nil || f.saved+since/share > 0)
+}
+
 func (l look) at(now time.Time) look {
-	l.Old = l.Err != nil || l.Known && now.Sub(l.Time) > 3*readEvery
+	l.Old = l.Err != nil || l.Known && now.Sub(l.Time) > staleFrom
 	return l
 }
 
@@ -123,6 +138,7 @@ func (f *Figures) read() {
 	if err == nil {
 		found.History = f.last.History.add(found.Status)
 		f.last = found
+		f.saved -= f.now().Sub(f.began)
 	}
 	f.last.Err = err
 	close(f.reading)

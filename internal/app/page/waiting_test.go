@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"html"
 	"net/http"
 	"strings"
@@ -160,3 +161,37 @@ func TestOverview_Who(t *testing.T) {
 	}
 	assert.Equal(t, http.StatusOK, newSite(t, s, "").ask(http.MethodGet, "/page/waiting", nil).Code)
 }
+
+// TestFigures_Share: however long a read takes, the broker works for the page for a small part of its time.
+func TestFigures_Share(t *testing.T) {
+	at, reads := asked, 0
+	const takes, looks = 300 * time.Millisecond, time.Hour / time.Second
+	var f *Figures
+	f = newFigures(func(context.Context) (source, error) {
+		return slow{func() { reads++; at = at.Add(takes) }}, nil
+	}, func(context.Context, func(string, string, int)) error { return nil }, func() time.Time { return at })
+	defer f.Close()
+	for range looks {
+		f.look(t.Context())
+		f.done.Wait()
+		at = at.Add(time.Second)
+	}
+	assert.Greater(t, reads, int(looks*time.Second/mostEvery))
+	assert.Less(t, time.Duration(reads)*takes, looks*time.Second/100)
+	at = at.Add(time.Hour)
+	before := reads
+	for range 10 {
+		f.look(t.Context())
+		f.done.Wait()
+		at = at.Add(readEvery)
+	}
+	assert.Equal(t, 10, reads-before, "it was saved for")
+	f.saved, f.last.Err = -time.Hour, context.DeadlineExceeded
+	assert.True(t, f.due(f.began.Add(readEvery)), "the broker may be back")
+}
+
+// slow is a broker that takes its time.
+type slow struct{ read func() }
+
+func (s slow) Read(context.Context) (status.Status, error) { s.read(); return shards(), nil }
+func (s slow) Close() error                                { return nil }
