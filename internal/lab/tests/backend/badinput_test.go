@@ -238,7 +238,7 @@ var badFiles = map[string]badText{
 	"a number as a step":    {"url: amqp://h/\nbinaryladder: {steps: [60]}", `"60" is no duration`, "such as 1s"},
 	"steps by a word":       {"url: amqp://h/\nbinaryladder: {steps: weekly}", `"weekly" is no duration`, "calendar and binary"},
 	"some steps added":      {"url: amqp://h/\nbinaryladder: {steps: [1s, +45m]}", `"45m"`, "either all steps have a plus, or none"},
-	"steps with topics":     {"url: amqp://h/\nbinaryladder: {steps: [1s, 2s], routing: topic}", "binaryladder.steps", "needs routing: source"},
+	"steps with topics":     {"url: amqp://h/\nbinaryladder: {steps: [1s, 2s, 3s], routing: topic}", "binaryladder.steps", "needs routing: source"},
 	"a long tick":           {"url: amqp://h/\nbinaryladder: {tick: 87601h}", "87601h0m0s is not", "to ten years"},
 	"half a millisecond":    {"url: amqp://h/\nbinaryladder: {tick: 500us}", "500µs is not a whole number of milliseconds", "from 1ms"},
 	"an unknown routing":    {"url: amqp://h/\nbinaryladder: {routing: direct}", `"direct" is neither source nor topic`, "source"},
