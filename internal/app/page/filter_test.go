@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/status"
 )
 
 func TestFilter(t *testing.T) {
@@ -153,4 +156,25 @@ func TestAsks_Bounded(t *testing.T) {
 	w.at = w.at.Add(askedFor)
 	_, there = w.Backlog.asked(second)
 	assert.False(t, there, "it is too old")
+}
+
+// TestUndelivered_OddNames: a link leads to a queue whatever its name is.
+func TestUndelivered_OddNames(t *testing.T) {
+	const longest = 255
+	odd := `a'"/&?#%2F+ <b> ` + "\u202e"
+	odd += strings.Repeat("語", (longest-len(odd)-len(".parked"))/len("語")) + ".parked"
+	s := undeliveredSample()
+	s.Unroutable, s.Parked = nil, []status.Queue{{Name: odd, Messages: 1}}
+	w := newSite(t, s, "")
+	w.put("a", "", nil)
+	found := links.FindAllStringSubmatch(w.body("/page/undelivered"), -1)
+	var shown []string
+	for _, link := range found {
+		path := html.UnescapeString(link[1])
+		if at, err := url.Parse(path); assert.NoError(t, err) && at.Path == "/page/queue" {
+			shown = append(shown, at.Query().Get("queue"))
+			assert.Contains(t, w.body(path), "1 message, the oldest first")
+		}
+	}
+	assert.Contains(t, shown, odd)
 }

@@ -1,12 +1,16 @@
 package page
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"html"
+	"image"
+	"image/color"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -24,6 +28,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lab/chromium"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/status"
@@ -173,8 +178,12 @@ func (b looker) as(v viewport) {
 	b.Helper()
 	const high = 900
 	b.do(chromedp.EmulateViewport(v.wide, high, chromedp.EmulateScale(float64(v.scale))))
+	media := "screen"
+	if v.scheme == "print" {
+		media = v.scheme
+	}
 	_, err := chromedp.Call(b.tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v.scheme}},
+		Media: media, Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v.scheme}},
 	})
 	require.NoError(b, err)
 }
@@ -195,17 +204,21 @@ axe.run(document, {resultTypes: ["violations"]}).then((found) => {
 }
 
 // scene is a status as one may look at it, with n messages waiting.
-func scene(n int) status.Status {
-	minute := func(i int) time.Time { return asked.Truncate(time.Minute).Add(time.Duration(i) * time.Minute) }
+func scene(n int, at time.Time) status.Status {
+	minute := func(i int) time.Time { return at.Truncate(time.Minute).Add(time.Duration(i) * time.Minute) }
 	s := status.Status{
-		Time: asked, Broker: status.Broker{Address: "amqp://rabbit1:5672/", Version: "4.3.6"}, Prefix: "delayer", Waiting: &n,
+		Time: at, Broker: status.Broker{Address: "amqp://rabbit1:5672/", Version: "4.3.6"}, Prefix: "delayer", Waiting: &n,
 		Backends:   []status.Backend{{Name: "controller", Configured: true, Waiting: &n, Controllers: ptr(2), Held: ptr(min(n, 12))}},
 		Misrouted:  &status.Queue{Name: "delayer.misrouted"},
 		Unroutable: &status.Queue{Name: "delayer.unroutable", Messages: min(n, 3)},
 		Parked:     []status.Queue{{Name: "invoices.parked", Messages: min(n, 50)}}, Policies: []string{},
 	}
 	b := &s.Backends[0]
-	b.Each = []status.Controller{{Connection: "10.0.0.7:41834 -> 10.0.0.1:5672", User: "delayer", Held: min(n, 12)}, {Connection: "10.0.0.8:51720 -> 10.0.0.1:5672", User: "delayer"}}
+	since, leads, stands := minute(-2900), true, false
+	b.Each = []status.Controller{
+		{Connection: "10.0.0.7:41834 -> 10.0.0.1:5672", Name: "delayer controller, web1 delayer[4711]", User: "delayer", Held: min(n, 12), Since: &since, Leads: &leads},
+		{Connection: "10.0.0.8:51720 -> 10.0.0.1:5672", Name: "delayer controller, web2 delayer[815]", User: "delayer", Since: &since, Leads: &stands},
+	}
 	b.Due = []status.Due{}
 	left := n
 	add := func(from, to, messages int) {
@@ -230,6 +243,34 @@ func scene(n int) status.Status {
 	return s
 }
 
+// smaller is a picture in its 256 most frequent colours.
+func smaller(t *testing.T, text []byte) []byte {
+	t.Helper()
+	from, err := png.Decode(bytes.NewReader(text))
+	require.NoError(t, err)
+	count := map[color.Color]int{}
+	for y := range from.Bounds().Dy() {
+		for x := range from.Bounds().Dx() {
+			count[from.At(x, y)]++
+		}
+	}
+	var palette color.Palette
+	for c := range count {
+		palette = append(palette, c)
+	}
+	slices.SortFunc(palette, func(a, b color.Color) int { return count[b] - count[a] })
+	const most = 256
+	to := image.NewPaletted(from.Bounds(), palette[:min(most, len(palette))])
+	for y := range from.Bounds().Dy() {
+		for x := range from.Bounds().Dx() {
+			to.Set(x, y, from.At(x, y))
+		}
+	}
+	var out bytes.Buffer
+	require.NoError(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, to))
+	return out.Bytes()
+}
+
 // TestPages_Shots writes pictures to look at, where it is asked to.
 func TestPages_Shots(t *testing.T) {
 	if *shots == "" {
@@ -242,7 +283,7 @@ func TestPages_Shots(t *testing.T) {
 	t.Cleanup(server.Close)
 	b := looker{T: t, tab: browser, base: server.URL}
 	take := func(name string) {
-		for _, v := range []viewport{{"light", 1280, 1}, {"dark", 1280, 1}, {"light", 360, 2}, {"dark", 360, 2}} {
+		for _, v := range []viewport{{"print", 703, 1}, {"dark", 1280, 1}, {"light", 360, 2}, {"dark", 360, 2}, {"light", 1280, 1}} {
 			b.as(v)
 			picture, err := chromedp.Run(b.tab, chromedp.FullScreenshot(100))
 			require.NoError(t, err)
@@ -270,9 +311,25 @@ func TestPages_Shots(t *testing.T) {
 	b.do(chromedp.Click("tbody tr:nth-child(2) input"), chromedp.Click("button[value=delete]"), chromedp.WaitVisible(".narrow button"))
 	take("confirm")
 	for _, n := range []int{0, 50, 1_000_000} {
-		w.broker.status, w.at = scene(n), w.at.Add(time.Minute)
-		w.broker.status.Time = w.at
+		for i := range 50 * 60 { // for an hour
+			if i%50 == 0 {
+				w.at = w.at.Add(time.Minute)
+			}
+			for range 1 + i*i%7 + i/500 {
+				w.Rates.delivered(delayer.DeliveryEvent{Lateness: time.Duration(i%9+1) * time.Millisecond})
+			}
+		}
+		w.at, w.odd = w.at.Add(time.Minute), ""
+		w.broker.status = scene(n, w.at)
 		b.open("/")
 		take(fmt.Sprintf("overview-%d", n))
+	}
+	for _, scheme := range []string{"light", "dark"} { // of the README
+		const wide, high = 1200, 900
+		b.as(viewport{scheme, wide, 1})
+		b.do(chromedp.EmulateViewport(wide, high))
+		picture, err := chromedp.Run(b.tab, chromedp.CaptureScreenshot())
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(*shots, "page-"+scheme+".png"), smaller(t, picture), 0o600))
 	}
 }
