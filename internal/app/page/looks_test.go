@@ -325,7 +325,7 @@ func TestPages_Shots(t *testing.T) {
 		take(fmt.Sprintf("overview-%d", n))
 	}
 	for _, scheme := range []string{"light", "dark"} { // of the README
-		const wide, high = 1200, 900
+		const wide, high = 1200, 1030
 		b.as(viewport{scheme, wide, 1})
 		b.do(chromedp.EmulateViewport(wide, high))
 		picture, err := chromedp.Run(b.tab, chromedp.CaptureScreenshot())
