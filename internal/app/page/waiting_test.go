@@ -166,8 +166,7 @@ func TestOverview_Who(t *testing.T) {
 func TestFigures_Share(t *testing.T) {
 	at, reads := asked, 0
 	const takes, looks = 300 * time.Millisecond, time.Hour / time.Second
-	var f *Figures
-	f = newFigures(func(context.Context) (source, error) {
+	f := newFigures(func(context.Context) (source, error) {
 		return slow{func() { reads++; at = at.Add(takes) }}, nil
 	}, func(context.Context, func(string, string, int)) error { return nil }, func() time.Time { return at })
 	defer f.Close()
