@@ -9,6 +9,7 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
@@ -112,6 +113,7 @@ var lastSlotsTests = []slotsTest{
 // TestSlots runs them on a few wheels, beside one another.
 func TestSlots(t *testing.T) {
 	t.Parallel()
+	t.Cleanup(func() { rabbittest.Evidence(t, rabbittest.Broker(t)) })
 	var wheels [3]func(slotsTest)
 	for i := range wheels {
 		w, cfg := slots(t)
@@ -234,8 +236,7 @@ func slotsStragglers(t *testing.T, w *workbench) {
 	for _, slot := range []string{
 		w.slot(seconds, -time.Minute), w.slot(minutes, -20*time.Minute), w.slot(days, -3*24*time.Hour),
 	} {
-		w.Publish("", slot, stamped)
-		w.holds(slot, 1)
+		w.alone(slot, stamped)
 	}
 	again := w.slots(delayer.On)
 	for range 3 {
@@ -261,8 +262,7 @@ func slotsStragglersInASlowSlot(t *testing.T, w *workbench) {
 	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
 	require.NoError(t, d.Close())
 	slot := w.slot(minutes, -20*time.Minute)
-	w.Publish("", slot, overdue)
-	w.holds(slot, 1)
+	w.alone(slot, overdue)
 	_, err := b.Ctl(t.Context(), "eval", fmt.Sprintf(
 		`S = binary_to_existing_atom(<<"%%2F_%s">>), ok = sys:suspend(S), spawn(fun() -> timer:sleep(5000), sys:resume(S) end).`, slot))
 	require.NoError(t, err)
@@ -293,13 +293,23 @@ func slotsDeliveredJustBeforeClose(t *testing.T, w *workbench) {
 	require.NoError(t, err)
 }
 
+// alone puts a message into a slot that nobody consumes, and waits until it is there. What other tests have cancelled
+// may lie in that slot.
+func (w *workbench) alone(slot string, msg amqp091.Publishing) {
+	w.Helper()
+	_, err := w.Ch.QueuePurge(slot, false)
+	require.NoError(w, err)
+	w.Publish("", slot, msg)
+	w.holds(slot, 1)
+}
+
 // holds waits until a queue holds so many messages.
 func (w *workbench) holds(queue string, messages int) {
 	w.Helper()
-	require.Eventually(w, func() bool {
+	require.EventuallyWithT(w, func(c *assert.CollectT) {
 		q, err := w.Ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-		require.NoError(w, err)
-		return q.Messages == messages
+		require.NoError(c, err)
+		require.Equal(c, messages, q.Messages, "in %s, with %d consumers", queue, q.Consumers)
 	}, patience, 100*time.Millisecond)
 }
 
