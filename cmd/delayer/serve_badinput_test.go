@@ -88,13 +88,10 @@ func answers() map[string]answer {
 func TestServe_BadInput(t *testing.T) {
 	t.Parallel()
 	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
-	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+
-		"binaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}\n"+
+	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
 		"serve: {prefetch: 3, exchanges: [{name: to.entry, allow: ['to.*']}, {name: to.other, to: to.there}]}\n", url, prefix))
 	s := serve(t, "serve", "--config", config)
-	require.Eventually(t, func() bool {
-		return channel(t, url).ExchangeDeclarePassive("to.there", "topic", true, false, false, false, nil) == nil
-	}, time.Minute, 20*time.Millisecond)
+	declared(t, url, "to.there")
 	ch := channel(t, url)
 	in := consume(t, ch, "queue")
 	require.NoError(t, ch.QueueBind("queue", "#", "to.there", false, nil))
@@ -181,13 +178,10 @@ func TestServe_BadInput(t *testing.T) {
 func TestServe_Circle(t *testing.T) {
 	t.Parallel()
 	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
-	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+
-		"binaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}\n"+
+	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
 		"serve: {exchanges: [{name: a, to: a.out}, {name: b, to: b.out}, {name: c, to: c.out}]}\n", url, prefix))
 	s := serve(t, "serve", "--config", config)
-	require.Eventually(t, func() bool {
-		return channel(t, url).ExchangeDeclarePassive("c.out", "topic", true, false, false, false, nil) == nil
-	}, time.Minute, 20*time.Millisecond)
+	declared(t, url, "c.out")
 	ch := channel(t, url)
 	bind := func(to, from string) { t.Helper(); require.NoError(t, ch.ExchangeBind(to, "#", from, false, nil)) }
 	in := consume(t, ch, "queue")

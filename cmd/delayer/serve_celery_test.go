@@ -33,12 +33,9 @@ func TestServe_Celery(t *testing.T) {
 		rabbittest.Skipf(t, "there is no Python with Celery here (make install-clients)")
 	}
 	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
-	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+
-		"binaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}\n"+
+	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
 		"serve: {exchanges: [{name: orders, to: orders.delivery}]}\n", url, prefix)))
-	require.Eventually(t, func() bool {
-		return channel(t, url).ExchangeDeclarePassive("orders.delivery", "topic", true, false, false, false, nil) == nil
-	}, time.Minute, 20*time.Millisecond)
+	declared(t, url, "orders.delivery")
 
 	program := func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, python, args...)

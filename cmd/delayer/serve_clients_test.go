@@ -78,13 +78,10 @@ var printed = regexp.MustCompile(`(?s)^Hello from (\w+), after ([0-9.]+ m?s)\n$`
 func TestServe_Clients(t *testing.T) {
 	t.Parallel()
 	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
-	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+
-		"binaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}\n"+
+	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
 		"serve: {http: {listen: 127.0.0.1:0}, exchanges: [{name: orders, to: orders.delivery}]}\n", url, prefix)))
 	api := rabbittest.Next(t, s.http)
-	require.Eventually(t, func() bool {
-		return channel(t, url).ExchangeDeclarePassive("orders.delivery", "topic", true, false, false, false, nil) == nil
-	}, time.Minute, 20*time.Millisecond)
+	declared(t, url, "orders.delivery")
 
 	t.Run("each", func(t *testing.T) {
 		for _, c := range clients {

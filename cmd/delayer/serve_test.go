@@ -55,6 +55,17 @@ func TestServe_Nothing(t *testing.T) {
 	require.Contains(t, stderr, "set DELAYER_URL")
 }
 
+// quickLadder configures a ladder for delays of a second or two, in steps of 20 ms.
+const quickLadder = "binaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}\n"
+
+// declared waits until serve has declared an exchange.
+func declared(t *testing.T, url, exchange string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return channel(t, url).ExchangeDeclarePassive(exchange, "topic", true, false, false, false, nil) == nil
+	}, time.Minute, 20*time.Millisecond, exchange)
+}
+
 // TestServe_Exchanges: who publishes with a header, and knows nothing else, is delayed.
 func TestServe_Exchanges(t *testing.T) {
 	t.Parallel()
@@ -62,8 +73,7 @@ func TestServe_Exchanges(t *testing.T) {
 	config := configFile(t, fmt.Sprintf(`
 url: %s
 prefix: %s
-binaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}
-serve:
+`+quickLadder+`serve:
   exchanges:
     - {name: topic, to: topic.delivery}
     - {name: direct, type: direct, to: direct.delivery}
@@ -72,13 +82,10 @@ serve:
     - {name: any, allow: ["topic.*", any]}
 `, url, prefix))
 	s := serve(t, "serve", "--config", config)
-	var ch *amqp091.Channel
 	for _, exchange := range []string{"topic", "direct", "fanout", "headers", "any"} {
-		require.Eventually(t, func() bool {
-			ch = channel(t, url)
-			return ch.ExchangeDeclarePassive(exchange, "topic", true, false, false, false, nil) == nil
-		}, time.Minute, 20*time.Millisecond, exchange)
+		declared(t, url, exchange)
 	}
+	ch := channel(t, url)
 	require.NoError(t, ch.Confirm(false))
 	publish := func(exchange, id string, headers amqp091.Table) {
 		t.Helper()
@@ -155,12 +162,12 @@ serve:
 	}
 	s.eventually(t, `delayer_entry_seconds_count{action="parked",exchange="any"} 3`)
 	s.eventually(t, `delayer_entry_messages{exchange="fanout",state="parked"} 0`) // asked for once: not the newest
-	elsewhere := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\nbinaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}\n"+
+	elsewhere := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
 		"serve: {exchanges: [{name: topic, to: elsewhere}]}\n", url, prefix))
 	status, _, stderr := command(t.Context(), t, "serve", "--config", elsewhere)
 	assert.Equal(t, exitFailed, status)
 	assert.Contains(t, stderr, "serve.entry.topic\": conflicts with what the broker holds")
-	circle := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\nbinaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}\n"+
+	circle := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
 		"serve: {exchanges: [{name: fanout.delivery, to: fanout}]}\n", url, prefix))
 	status, _, stderr = command(t.Context(), t, "serve", "--config", circle)
 	assert.Equal(t, exitFailed, status)
@@ -180,7 +187,9 @@ func TestServe_AllowDiffers(t *testing.T) {
 	}
 	says := func(s runningService, text string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return strings.Contains(s.logged(), text) }, time.Minute, 20*time.Millisecond, text)
+		if !assert.Eventually(t, func() bool { return strings.Contains(s.logged(), text) }, time.Minute, 20*time.Millisecond, text) {
+			t.Fatal(s.logged())
+		}
 	}
 	first := start("a")
 	require.Eventually(t, func() bool {
@@ -264,12 +273,10 @@ func TestServe_Configuration(t *testing.T) {
 func TestServe_TrustTimestamps(t *testing.T) {
 	t.Parallel()
 	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
-	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\nbinaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}\n"+
+	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
 		"serve: {exchanges: [{name: front, to: behind, trust_timestamps: true}]}\n", url, prefix))
 	s := serve(t, "serve", "--config", config)
-	require.Eventually(t, func() bool {
-		return channel(t, url).ExchangeDeclarePassive("behind", "topic", true, false, false, false, nil) == nil
-	}, time.Minute, 20*time.Millisecond)
+	declared(t, url, "behind")
 	ch := channel(t, url)
 	in := consume(t, ch, "queue")
 	require.NoError(t, ch.QueueBind("queue", "#", "behind", false, nil))
