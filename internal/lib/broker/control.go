@@ -88,6 +88,19 @@ func (c *Control) Queue(ctx context.Context, name string) (amqp091.Queue, error)
 	})
 }
 
+// slowAfter is how long a queue may take to answer. RabbitMQ answers 0 for a quorum queue that takes
+// longer than 250 ms (rabbit_quorum_queue:stat/2 in 3.10 to 4.0).
+const slowAfter = 200 * time.Millisecond
+
+// Count is [Control.Queue], and says whether the numbers are known. They are not if RabbitMQ may have
+// answered 0 for a quorum queue that is slow, as one is that is read from disk after a start, or that
+// handles a body of 100 MiB.
+func (c *Control) Count(ctx context.Context, name string) (q amqp091.Queue, known bool, err error) {
+	asked := time.Now()
+	q, err = c.Queue(ctx, name)
+	return q, err == nil && (q.Messages > 0 || time.Since(asked) < slowAfter), err
+}
+
 // Conn is the connection that Do works on.
 func (c *Control) Conn() *Conn { return c.conn }
 

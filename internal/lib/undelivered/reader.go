@@ -85,6 +85,8 @@ type window struct {
 	room int    // how many more it will be given
 	held int    // messages read and not removed
 	tag  uint64 // of the last one
+	// ended: it has no consumer any more, and what that got is in the channel in.
+	ended bool
 }
 
 // Read starts to read the messages that are now in the queues, and returns how many there are.
@@ -142,6 +144,10 @@ func (r *Reader) Next(ctx context.Context) (*Kept, error) {
 	for {
 		select {
 		case d, ok := <-w.in:
+			if !ok && w.ended { // someone else has taken them
+				q.left = 0
+				return r.Next(ctx)
+			}
 			if !ok {
 				return nil, r.client.explain("read", q.name, w.cause())
 			}
@@ -160,9 +166,13 @@ func (r *Reader) Next(ctx context.Context) (*Kept, error) {
 			if err != nil {
 				return nil, err
 			}
-			if count == 0 { // someone else has taken them
-				q.left = 0
-				return r.Next(ctx)
+			if count > 0 {
+				continue
+			}
+			// Either someone else has taken them, or one is on its way to us: 100 MiB take their time.
+			// The broker answers behind it.
+			if err := w.end(); err != nil {
+				return nil, r.client.explain("read", q.name, err)
 			}
 		}
 	}
@@ -213,8 +223,8 @@ func (w *window) cause() error {
 // has them. If the connection is lost, the broker returns them by itself.
 func (r *Reader) Close() {
 	for _, w := range r.windows { // first, or a window with room would get messages that another returns
-		_ = broker.Settle(w.ch, w.of.name, consumerTag) // fails only if the channel is lost
-		for d := range w.in {                           // it had come, and nobody has read it
+		_ = w.end()           // fails only if the channel is lost
+		for d := range w.in { // it had come, and nobody has read it
 			w.of.left--
 			w.held++
 			w.tag = d.DeliveryTag
@@ -226,9 +236,6 @@ func (r *Reader) Close() {
 	for _, w := range r.windows { // one after the other, to keep the order
 		if q := w.of; !counted[q] {
 			q.back, _ = r.client.count(ctx, q.name) // an error ends the wait below too
-			if q.back == 0 {                        // which a quorum queue also says that is slow
-				q.back = max(0, q.left)
-			}
 			counted[q] = true
 		}
 		if w.giveBack(limited) == nil {
@@ -236,6 +243,15 @@ func (r *Reader) Close() {
 			r.settle(ctx, w.of)
 		}
 	}
+}
+
+// end ends the consumer of the window. What the broker had sent it has come then.
+func (w *window) end() error {
+	if w.ended {
+		return nil
+	}
+	w.ended = true
+	return broker.Settle(w.ch, w.of.name, consumerTag)
 }
 
 // giveBack returns what the window holds, and ends the window. To close a channel is to have failed: from

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -99,14 +100,26 @@ func (b *Client) Count(ctx context.Context) (total int, err error) {
 	return total, nil
 }
 
-// count counts one queue. Those before the last may be missing.
+// count counts one queue, and waits for one that is slow. Those before the last may be missing.
 func (b *Client) count(ctx context.Context, queue string) (int, error) {
-	q, err := b.control.Queue(ctx, queue)
-	if broker.Code(err) == amqp091.NotFound && queue != b.Queue() {
-		return 0, nil
+	for {
+		q, known, err := b.control.Count(ctx, queue)
+		if known || err != nil {
+			if broker.Code(err) == amqp091.NotFound && queue != b.Queue() {
+				return 0, nil
+			}
+			return q.Messages, b.explain("look at", queue, err)
+		}
+		select {
+		case <-ctx.Done():
+			return 0, b.explain("look at", queue, fmt.Errorf("it did not answer: %w", context.Cause(ctx)))
+		case <-time.After(slowFor):
+		}
 	}
-	return q.Messages, b.explain("look at", queue, err)
 }
+
+// slowFor is how long to wait until a queue that was slow is asked again.
+const slowFor = 50 * time.Millisecond
 
 // explain names the queue, and what to do if it does not exist.
 func (b *Client) explain(op, queue string, err error) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -153,18 +152,12 @@ func (q *queue) verify() error {
 	return q.channel.Qos(max(1, q.prefetch), noSize, wholeChannel) // for consumers to come
 }
 
-// slowAfter is how long a queue may take to answer. RabbitMQ answers 0 for a quorum queue that takes
-// longer than 250 ms, as one does that is read from disk after a start; see objects.Holds.
-const slowAfter = 200 * time.Millisecond
-
 // count returns how many messages are in a queue that nobody has, and how many consume it. ok is false if
 // that is not known.
 func (t *tenure) count(ctx context.Context, name string) (ready, consumers int, ok bool) {
-	asked := time.Now()
-	found, err := t.session.Control.Queue(ctx, name)
+	found, known, err := t.session.Control.Count(ctx, name)
 	if broker.Code(err) == amqp091.NotFound {
 		return 0, 0, true
 	}
-	slow := found.Messages == 0 && time.Since(asked) > slowAfter
-	return found.Messages, found.Consumers, err == nil && !slow
+	return found.Messages, found.Consumers, known
 }

@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/faults"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -161,6 +163,61 @@ func TestUndelivered_ConnectionLost(t *testing.T) {
 	require.Error(t, first.Remove())
 	r.Close()
 	awaitKept(t, other, 3)
+}
+
+// TestUndelivered_SlowQueue: RabbitMQ counts 0 messages in a quorum queue that does not answer within 250 ms.
+func TestUndelivered_SlowQueue(t *testing.T) {
+	t.Parallel()
+	c, _ := kept(t, 1)
+	resume := rabbittest.Suspend(t, rabbittest.Broker(t), c.Queue())
+	soon, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, _, err := c.Read(soon)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	resume()
+	r, total, err := c.Read(within(t))
+	require.NoError(t, err)
+	defer r.Close()
+	require.Equal(t, 1, total)
+}
+
+// TestUndelivered_SlowLine: a large message is on its way for longer than the reader waits before it asks
+// whether somebody else has taken it. The queue counts 0 by then.
+func TestUndelivered_SlowLine(t *testing.T) {
+	t.Parallel()
+	c, rig := kept(t, 0)
+	const size = 12 << 20 // more than all buffers between the broker and the reader
+	rig.Publish("", c.Queue(), amqp091.Publishing{Body: make([]byte, size)})
+	awaitKept(t, c, 1)
+	proxy, _ := proxied(t)
+	slow, err := undelivered.OpenUnroutable(within(t), options(t, proxy.URL(rabbittest.Broker(t).URL())), strings.TrimSuffix(c.Queue(), ".unroutable"))
+	require.NoError(t, err)
+	defer slow.Close()
+	r, _, err := slow.Read(within(t))
+	require.NoError(t, err)
+	defer r.Close()
+	proxy.Set(faults.Slow)
+	came := make(chan error, 1)
+	go func() {
+		m, err := r.Next(within(t))
+		if err == nil && m.Size != size {
+			err = fmt.Errorf("it has %d bytes", m.Size)
+		}
+		came <- err
+	}()
+	eventually := func(is func() bool, otherwise string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return len(came) > 0 || is() }, patience, 20*time.Millisecond, otherwise)
+	}
+	eventually(func() bool {
+		q, err := rig.Channel().QueueDeclarePassive(c.Queue(), true, false, false, false, nil)
+		return err == nil && q.Consumers == 1
+	}, "nobody reads")
+	asked := proxy.Asked()
+	const question = 64 // bytes: more than some heartbeats
+	eventually(func() bool { return proxy.Asked() > asked+question }, "nobody asks whether it was taken")
+	proxy.Set(faults.Pass)
+	require.NoError(t, rabbittest.Next(t, came))
 }
 
 func TestUndelivered_QueueDeleted(t *testing.T) {
