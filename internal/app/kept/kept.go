@@ -13,6 +13,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/management"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
 
@@ -20,7 +21,11 @@ import (
 func Open(ctx context.Context, cfg backend.Config, settings engine.Settings, queue string) (*undelivered.Client, error) {
 	opts := settings.BrokerOptions("messages")
 	if queue != cfg.UnroutableQueue() {
-		return undelivered.OpenParked(ctx, opts, queue)
+		client, err := undelivered.OpenParked(ctx, opts, queue)
+		if err == nil && settings.Management != "" {
+			client.Limit = func(ctx context.Context) (int64, error) { return deliveryLimit(ctx, settings, queue) }
+		}
+		return client, err
 	}
 	if cfg.Backend == "plugin" && cfg.Plugin.Exchange != "" {
 		return nil, errors.New("with plugin.exchange no message is kept as unroutable: that exchange drops it (leave plugin.exchange out, or give the prefix's other backend with --backend)")
@@ -34,6 +39,32 @@ func Open(ctx context.Context, cfg backend.Config, settings engine.Settings, que
 		client.Rules = r
 	}
 	return client, err
+}
+
+// deliveryLimit asks the management API. Where a queue has an argument and a policy, the smaller one counts.
+func deliveryLimit(ctx context.Context, settings engine.Settings, queue string) (int64, error) {
+	api, vhost, err := settings.API()
+	if err != nil {
+		return 0, err
+	}
+	var found struct {
+		Arguments management.Arguments `json:"arguments"`
+		Effective management.Arguments `json:"effective_policy_definition"`
+	}
+	err = api.Get(ctx, management.Request{Op: "look at the queue", Path: management.Path("queues", vhost, queue)}, &found)
+	if err != nil {
+		return 0, err
+	}
+	argument, has := found.Arguments["x-delivery-limit"].(int64)
+	policy, set := found.Effective["delivery-limit"].(int64)
+	switch {
+	case !has && !set:
+		return undelivered.DefaultLimit, nil
+	case !has || set && policy >= 0 && (argument < 0 || policy < argument):
+		return policy, nil
+	default:
+		return argument, nil
+	}
 }
 
 // rules returns the rules that compute remaining delays with this configuration.

@@ -157,6 +157,9 @@ func (r *Reader) Next(ctx context.Context) (*Kept, error) {
 			w.room--
 			w.held++
 			w.tag = d.DeliveryTag
+			if err := r.client.spared(ctx, d.Headers); err != nil {
+				return nil, err
+			}
 			r.last = newKept(r.client, d, w)
 			return r.last, nil
 		case <-ctx.Done():
@@ -256,8 +259,8 @@ func (w *window) end() error {
 
 // giveBack returns what the window holds, and ends the window. To close a channel is to have failed: from
 // RabbitMQ 4.0 on that counts towards the delivery limit of a quorum queue, 20 by default, and a message
-// beyond that is gone. A nack does not count there. Before 4.0 nothing has a limit by default, and a nack
-// would put messages at the end of the queue, or into another order.
+// beyond that is gone. From 4.3 on a nack does not count; before, see [Client.spared]. Before 4.0 nothing has a
+// limit by default, and a nack would put messages at the end of the queue, or into another order.
 func (w *window) giveBack(limited bool) error {
 	const all, requeue = true, true
 	if limited && w.held > 0 {

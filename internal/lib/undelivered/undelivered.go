@@ -25,6 +25,10 @@ import (
 type Client struct {
 	Rules delivery.Rules // compute remaining delays; set before Read
 
+	// Limit asks for the delivery limit of the queue of parked messages; negative: it has none. nil: it cannot be
+	// known, and is taken to be [DefaultLimit]. Set before Read.
+	Limit func(context.Context) (int64, error)
+
 	opts    broker.Options
 	prefix  string // "" for parked messages
 	stage   delivery.Stage

@@ -19,6 +19,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -305,6 +306,46 @@ func TestUndelivered_LargeBodies(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
+// TestUndelivered_DeliveryLimit: RabbitMQ 4.0 to 4.2 deletes what is looked at more often than 20 times, in a queue
+// that says nothing else. Looking ends before.
+func TestUndelivered_DeliveryLimit(t *testing.T) {
+	t.Parallel()
+	r := rabbittest.NewRig(t, rabbittest.Broker(t))
+	queue := r.Queue("parked", amqp091.Table{"x-queue-type": "quorum"})
+	r.Publish("", queue, amqp091.Publishing{})
+	c, err := undelivered.OpenParked(within(t), options(t, r.Broker.URL()), queue)
+	require.NoError(t, err)
+	defer c.Close()
+	awaitKept(t, c, 1)
+	look := func() error {
+		reader, total, err := c.Read(within(t))
+		require.NoError(t, err)
+		require.Equal(t, 1, total)
+		defer reader.Close()
+		_, err = reader.Next(within(t))
+		return err
+	}
+	const many = undelivered.DefaultLimit + 10
+	for range many {
+		if err = look(); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		return // looking is not counted here, or there is no limit
+	}
+	require.ErrorIs(t, err, delayer.ErrConflict)
+	require.ErrorContains(t, err, "has been given back 15 times, and RabbitMQ deletes it at the queue's delivery limit of 20")
+	require.ErrorContains(t, err, "management")
+	c.Limit = func(context.Context) (int64, error) { return 18, nil }
+	require.ErrorContains(t, look(), "limit of 18")
+	for _, limit := range []int64{-1, 1000} { // it had another one all the time
+		c.Limit = func(context.Context) (int64, error) { return limit, nil }
+		require.NoError(t, look())
+	}
+	awaitKept(t, c, 1)
+}
+
 // TestUndelivered_HeadKeepsOrder: looking at a part of a queue, more of it and less, changes neither the order
 // nor the number of its messages, nor are they counted as failed; and it is not read further each time.
 func TestUndelivered_HeadKeepsOrder(t *testing.T) {
@@ -314,7 +355,11 @@ func TestUndelivered_HeadKeepsOrder(t *testing.T) {
 			t.Parallel()
 			c := unroutable(t, rabbittest.Prefix(t))
 			r := rabbittest.NewRig(t, rabbittest.Broker(t))
-			r.Declare(c.Queue(), amqp091.Table{"x-queue-type": kind})
+			args := amqp091.Table{"x-queue-type": kind}
+			if kind == "quorum" {
+				args["x-delivery-limit"] = objects.NeverGivenUp // as a Delayer declares it
+			}
+			r.Declare(c.Queue(), args)
 			all := make([]amqp091.Publishing, n)
 			for i := range all {
 				all[i] = amqp091.Publishing{MessageId: strconv.Itoa(i), DeliveryMode: amqp091.Persistent}
@@ -346,10 +391,10 @@ func TestUndelivered_HeadKeepsOrder(t *testing.T) {
 				require.GreaterOrEqual(t, look(want), want)
 			}
 			before := soon
-			for range 20 { // which is the delivery limit of a quorum queue, from RabbitMQ 4.0 on
+			for range 25 { // 20 is the default limit of a quorum queue, from RabbitMQ 4.0 on
 				look(1)
 			}
-			require.LessOrEqual(t, soon, before+20)
+			require.LessOrEqual(t, soon, before+25)
 			soon = shown // another process does not know how much was returned
 			look(shown)
 			in := r.Consume(c.Queue())
