@@ -3,7 +3,6 @@ package conformance_test
 
 import (
 	"context"
-	"log/slog"
 	"net/url"
 	"slices"
 	"sync"
@@ -41,9 +40,6 @@ var options = rabbit.Options{
 }
 
 func TestMain(m *testing.M) { rabbittest.Main(m, options) }
-
-// silent is the logger of tests that break connections on purpose.
-var silent = slog.New(slog.DiscardHandler)
 
 // A subject is a configuration that the suite runs on.
 type subject struct {
@@ -117,7 +113,13 @@ func TestConformance(t *testing.T) {
 					rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
 				}
 				cfg := s.cfg
-				cfg.URL, cfg.Prefix, cfg.Logger = b.URL(), rabbittest.Prefix(t), silent
+				var said rabbittest.Logbook
+				cfg.URL, cfg.Prefix, cfg.Logger = b.URL(), rabbittest.Prefix(t), said.Logger()
+				t.Cleanup(func() {
+					if t.Failed() {
+						t.Logf("its Delayers said, with those that the cases broke on purpose:\n%s", &said)
+					}
+				})
 				conform(t, b, cfg, s.world, func(step func() error) error {
 					leave()
 					return m.together(step)
