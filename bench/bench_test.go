@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -112,6 +113,47 @@ func TestAccuracy_Broker(t *testing.T) {
 		assert.Positive(t, run.Lateness.Min, "%s arrived at the very moment it was due", name)
 	}
 	r.nothingLeft()
+}
+
+// TestReceiving_Broker: messages come by an exchange from a quorum queue to several consumers, and nothing is left.
+func TestReceiving_Broker(t *testing.T) {
+	r := newBenchmarks(t)
+	rig := rabbittest.NewRig(t, r.broker)
+	to := make(chan string, 1)
+	s := r.subject(baseline.Undelayed, "quorum")
+	s.Hops = func(_ time.Duration, delays ...time.Duration) []int { return slices.Repeat([]int{3}, len(delays)) }
+	open := s.Open
+	s.Open = func(ctx context.Context, env Env) (delayer.Delayer, error) {
+		d, err := open(ctx, env)
+		return literal{d, rig, to}, err
+	}
+	got, err := runner{Benchmark{
+		Target: targetOf(r.broker), Subjects: []Subject{s}, Receiving: Receiving{Exchange: true, Quorum: true, Consumers: 3},
+	}, []scenario{shortly()}}.run(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, got.Problems())
+	require.Equal(t, small.messages, got.Runs[0].Delivered)
+	require.InDelta(t, 3, got.Runs[0].Hops, 0)
+	require.Contains(t, got.Scenarios[0].Setup, "published to an exchange, received from a quorum queue with acknowledgements, by 3 consumers")
+	const durable, autoDelete, internal, noWait = true, false, false, false
+	err = rig.Channel().ExchangeDeclarePassive(rabbittest.Next(t, to), amqp091.ExchangeDirect, durable, autoDelete, internal, noWait, nil)
+	require.ErrorContains(t, err, "NOT_FOUND", "it is removed")
+}
+
+// literal publishes where it is told to, at once.
+type literal struct {
+	delayer.Delayer
+	rig *rabbittest.Rig
+	to  chan string // the first exchange
+}
+
+func (l literal) Publish(_ context.Context, exchange, key string, _ time.Duration, msg amqp091.Publishing) error {
+	select {
+	case l.to <- exchange:
+	default:
+	}
+	l.rig.Publish(exchange, key, msg)
+	return nil
 }
 
 func TestHOL_Broker(t *testing.T) {

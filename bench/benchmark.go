@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +32,7 @@ type Benchmark struct {
 	From, To    time.Duration   // the delays of accuracy, in whole milliseconds
 	Step        time.Duration   // between two of these; 1 s, or 1 ms if one of them is no whole second
 	Delays      []time.Duration // the delays of accuracy, instead of a range
+	Receiving   Receiving
 
 	// Skip excludes a scenario–subject pair; nil excludes none. The report names the excluded.
 	Skip func(scenario string, s Subject) bool
@@ -75,6 +75,7 @@ type runner struct {
 func (r runner) run(ctx context.Context) (*report.Report, error) {
 	out := r.newReport()
 	began := time.Now()
+	all, stolen := ticks()
 	r.scenarios = r.possible(out)
 	out.GeneratorPerS, out.GeneratorCPU = generator(ctx)
 	meter := newMeter(ctx, r.Target)
@@ -101,6 +102,9 @@ func (r runner) run(ctx context.Context) (*report.Report, error) {
 		}
 		track.done(i, run)
 	}
+	if now, taken := ticks(); now > all {
+		out.Machine.Steal = 100 * (taken - stolen) / (now - all)
+	}
 	out.Partial = ctx.Err() != nil
 	out.Seconds = time.Since(began).Seconds()
 	return out, raw.close()
@@ -111,9 +115,12 @@ func (r runner) newReport() *report.Report {
 		SchemaVersion: report.SchemaVersion,
 		Started:       time.Now().Truncate(time.Second),
 		Command:       r.Command,
-		Machine:       report.Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()},
-		Broker:        report.Broker{Product: r.Target.Product, Version: r.Target.Version, How: r.Target.How, MemorySource: r.Target.MemorySource},
-		Runs:          []report.Run{},
+		Machine:       machine(),
+		Broker: report.Broker{
+			Product: r.Target.Product, Version: r.Target.Version, How: r.Target.How, Platform: r.Target.Platform,
+			MemorySource: r.Target.MemorySource,
+		},
+		Runs: []report.Run{},
 	}
 	for _, s := range r.scenarios {
 		about := s.about()
@@ -122,6 +129,9 @@ func (r runner) newReport() *report.Report {
 			if s.takes(subject) && r.excludes(about.Name, subject) {
 				excluded = append(excluded, subject.Name()+" ("+subject.QueueType+")")
 			}
+		}
+		if text := r.Receiving.String(); text != "" {
+			about.Setup += "; " + text
 		}
 		if len(excluded) > 0 {
 			about.Setup += "; left out: " + strings.Join(excluded, ", ")
@@ -215,7 +225,7 @@ func (r runner) inTrial(
 	trial, err := openTrial(ctx, step.subject, Env{
 		URL: r.Target.URL, Prefix: prefix, Destination: prefix + "-due",
 		Delays: distinct(append(step.scenario.delays(step.subject), warmUpDelay)), Tick: need.tick,
-	}, need.outage, m)
+	}, r.Receiving, need.outage, m)
 	if err != nil {
 		return result{}, nil, err
 	}

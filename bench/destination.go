@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,19 +13,47 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/amqpclient"
 )
 
-// A destination is the queue that messages are delayed to, and its only consumer, on a connection
-// of its own so that publishing and consuming do not slow each other down.
+// A Receiving is how the messages of a benchmark are received. Its zero value costs a broker the least: they
+// are published to a classic queue by its name, and one consumer gets them without acknowledging.
+type Receiving struct {
+	// Exchange: they are published to a direct exchange, to which the queue is bound. Baselines, and
+	// serve, lead to a queue by an exchange of their own in any case.
+	Exchange bool
+	// Quorum: the queue is a quorum queue, and each message is acknowledged.
+	Quorum bool
+	// Consumers is how many there are, each on a channel of its own; 1 where 0.
+	Consumers int
+}
+
+// String is for the report; "" for the zero value.
+func (r Receiving) String() string {
+	var parts []string
+	if r.Exchange {
+		parts = append(parts, "published to an exchange")
+	}
+	if r.Quorum {
+		parts = append(parts, "received from a quorum queue with acknowledgements")
+	}
+	if r.Consumers > 1 {
+		parts = append(parts, fmt.Sprintf("by %d consumers", r.Consumers))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// A destination is the queue that messages are delayed to, and its only consumers, on a connection
+// of their own so that publishing and consuming do not slow each other down.
 //
-// Usually messages need no acknowledgement, and the loss of the consumer is an error. In an outage
-// the consumer returns: it reconnects, and acknowledges each message once it is recorded. Otherwise
-// messages on their way to it when the broker was killed would look lost; they may come twice
+// Usually messages need no acknowledgement, and the loss of the consumers is an error. In an outage
+// they return: they reconnect, and acknowledge each message once it is recorded. Otherwise
+// messages on their way when the broker was killed would look lost; they may come twice
 // instead.
 type destination struct {
-	url, queue string
-	returns    bool
-	arrival    func(id string)
-	done       chan struct{} // closed when nothing more can arrive
-	quit       context.CancelFunc
+	Receiving
+	url, exchange, queue string // exchange: "" for the default exchange
+	returns              bool
+	arrival              func(id string)
+	done                 chan struct{} // closed when nothing more can arrive
+	quit                 context.CancelFunc
 
 	mu   sync.Mutex
 	conn *amqp091.Connection
@@ -40,9 +69,12 @@ const (
 	unacknowledged = 200
 )
 
-func openDestination(ctx context.Context, env Env, returns bool, arrival func(id string)) (*destination, error) {
+func openDestination(ctx context.Context, env Env, r Receiving, returns bool, arrival func(id string)) (*destination, error) {
 	d := &destination{
-		url: env.URL, queue: env.Destination, returns: returns, arrival: arrival, done: make(chan struct{}),
+		Receiving: r, url: env.URL, queue: env.Destination, returns: returns, arrival: arrival, done: make(chan struct{}),
+	}
+	if r.Exchange {
+		d.exchange = env.Destination + "-exchange"
 	}
 	deliveries, err := d.connect(ctx)
 	if err != nil {
@@ -54,7 +86,7 @@ func openDestination(ctx context.Context, env Env, returns bool, arrival func(id
 }
 
 // connect dials, declares the queue and consumes.
-func (d *destination) connect(ctx context.Context) (<-chan amqp091.Delivery, error) {
+func (d *destination) connect(ctx context.Context) ([]<-chan amqp091.Delivery, error) {
 	conn, err := amqpclient.Dial(ctx, d.url, d.queue)
 	if err != nil {
 		return nil, err
@@ -74,42 +106,73 @@ func (d *destination) connect(ctx context.Context) (<-chan amqp091.Delivery, err
 	return deliveries, nil
 }
 
-func (d *destination) consume(conn *amqp091.Connection) (*amqp091.Channel, <-chan amqp091.Delivery, error) {
-	const durable, autoDelete, exclusive, noLocal, noWait = true, false, false, false, false
-	ch, err := conn.Channel()
-	if err != nil {
-		return nil, nil, err
-	}
-	const noSize, wholeChannel = 0, false
-	if err := ch.Qos(unacknowledged, noSize, wholeChannel); err != nil {
-		return nil, nil, err
-	}
-	// An explicit type: a virtual host may have another as its default.
-	args := amqp091.Table{"x-queue-type": "classic"}
-	if _, err := ch.QueueDeclare(d.queue, durable, autoDelete, exclusive, noWait, args); err != nil {
-		return nil, nil, err
-	}
-	deliveries, err := ch.Consume(d.queue, "", !d.returns, exclusive, noLocal, noWait, nil)
-	return ch, deliveries, err
-}
-
-// run records what arrives until the connection is lost; if the consumer returns, until ctx ends.
-func (d *destination) run(ctx context.Context, deliveries <-chan amqp091.Delivery) {
-	defer close(d.done)
-	for deliveries != nil {
-		for delivery := range deliveries {
-			d.arrival(delivery.MessageId)
-			if d.returns {
-				const multiple = false
-				_ = delivery.Ack(multiple) // what cannot be acknowledged comes again, and is counted
+func (d *destination) consume(conn *amqp091.Connection) (ch *amqp091.Channel, all []<-chan amqp091.Delivery, err error) {
+	for range max(1, d.Consumers) {
+		if ch, err = conn.Channel(); err != nil {
+			return nil, nil, err
+		}
+		if len(all) == 0 {
+			if err = d.declare(ch); err != nil {
+				return nil, nil, err
 			}
 		}
-		deliveries = d.reconnect(ctx)
+		const noSize, wholeChannel = 0, false
+		if err = ch.Qos(unacknowledged, noSize, wholeChannel); err != nil {
+			return nil, nil, err
+		}
+		const exclusive, noLocal, noWait = false, false, false
+		deliveries, err := ch.Consume(d.queue, "", !d.acknowledges(), exclusive, noLocal, noWait, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, deliveries)
+	}
+	return ch, all, nil
+}
+
+func (d *destination) acknowledges() bool { return d.returns || d.Quorum }
+
+func (d *destination) declare(ch *amqp091.Channel) error {
+	const durable, autoDelete, exclusive, internal, noWait = true, false, false, false, false
+	// An explicit type: a virtual host may have another as its default.
+	args := amqp091.Table{"x-queue-type": "classic"}
+	if d.Quorum {
+		args["x-queue-type"] = "quorum"
+	}
+	if _, err := ch.QueueDeclare(d.queue, durable, autoDelete, exclusive, noWait, args); err != nil || d.exchange == "" {
+		return err
+	}
+	if err := ch.ExchangeDeclare(d.exchange, amqp091.ExchangeDirect, durable, autoDelete, internal, noWait, nil); err != nil {
+		return err
+	}
+	return ch.QueueBind(d.queue, d.queue, d.exchange, noWait, nil)
+}
+
+// run records what arrives until the connection is lost; if the consumers return, until ctx ends.
+func (d *destination) run(ctx context.Context, all []<-chan amqp091.Delivery) {
+	defer close(d.done)
+	for all != nil {
+		var consumers sync.WaitGroup
+		for _, deliveries := range all {
+			consumers.Go(func() { d.receive(deliveries) })
+		}
+		consumers.Wait()
+		all = d.reconnect(ctx)
 	}
 }
 
-// reconnect tries until it succeeds. It returns nil if ctx ends or the consumer does not return.
-func (d *destination) reconnect(ctx context.Context) <-chan amqp091.Delivery {
+func (d *destination) receive(deliveries <-chan amqp091.Delivery) {
+	for delivery := range deliveries {
+		d.arrival(delivery.MessageId)
+		if d.acknowledges() {
+			const multiple = false
+			_ = delivery.Ack(multiple) // what cannot be acknowledged comes again, and is counted
+		}
+	}
+}
+
+// reconnect tries until it succeeds. It returns nil if ctx ends or the consumers do not return.
+func (d *destination) reconnect(ctx context.Context) []<-chan amqp091.Delivery {
 	for d.returns && ctx.Err() == nil {
 		if deliveries, err := d.connect(ctx); err == nil {
 			return deliveries
@@ -125,18 +188,21 @@ func (d *destination) current() (*amqp091.Connection, *amqp091.Channel) {
 	return d.conn, d.ch
 }
 
-// lost says that the consumer is gone for good: missing messages may have arrived unseen.
+// lost says that a consumer is gone for good: missing messages may have arrived unseen.
 func (d *destination) lost() bool {
 	_, ch := d.current()
 	return !d.returns && ch.IsClosed()
 }
 
-// remove deletes the queue and closes the connection.
+// remove deletes the queue and the exchange, and closes the connection.
 func (d *destination) remove() error {
 	d.quit()
 	const ifUnused, ifEmpty, noWait = false, false, false
 	conn, ch := d.current()
 	_, deleted := ch.QueueDelete(d.queue, ifUnused, ifEmpty, noWait)
+	if d.exchange != "" {
+		deleted = errors.Join(deleted, ch.ExchangeDelete(d.exchange, ifUnused, noWait))
+	}
 	closed := conn.CloseDeadline(time.Now().Add(closeTimeout))
 	<-d.done
 	return errors.Join(deleted, closed)

@@ -76,7 +76,7 @@ func (t *trial) publishOne(ctx context.Context, l load, i, id int, intended time
 		m.Delay, m.Intended = l.delayAt(m.Asked), m.Asked
 	}
 	t.recorder.Ask(m)
-	err := t.delayer.Publish(ctx, "", t.destination.queue, m.Delay, amqp091.Publishing{
+	err := t.delayer.Publish(ctx, t.destination.exchange, t.destination.queue, m.Delay, amqp091.Publishing{
 		MessageId:    strconv.Itoa(id),
 		DeliveryMode: amqp091.Persistent,
 		Body:         t.body,

@@ -40,6 +40,12 @@ type Subject struct {
 	// nothing is declared while measuring; nobody waits for it. tick is Env.Tick.
 	Prime func(longest, tick time.Duration) []time.Duration
 
+	// Hops is how many queues a message waits in, one after the other, with each of the delays; tick is Env.Tick. nil:
+	// not known before.
+	Hops func(tick time.Duration, delays ...time.Duration) []int
+	// Moves says that the subject calls Env.Moved.
+	Moves bool
+
 	// Pace is a rough guess of the messages per second that the subject takes at saturation, for
 	// estimates of the time left. 0: publishing takes no time worth mentioning.
 	Pace float64
@@ -55,6 +61,8 @@ type Env struct {
 	Delays []time.Duration
 	// Tick is the resolution that the delays need; 0 if a second is fine enough.
 	Tick time.Duration
+	// Moved is to be called for each message that goes on from one queue to another to wait there.
+	Moved func()
 	// Existing says that the topology exists already, with messages in it. If opening fails,
 	// nothing may be removed.
 	Existing bool

@@ -16,6 +16,8 @@ type Target struct {
 	Product string // "RabbitMQ"
 	Version string
 	How     string // "private node", "container", …
+	// Platform is what the broker says that it runs on, such as "Erlang/OTP 25.2.3".
+	Platform string
 
 	// CPU is the processor time used since the broker was started.
 	CPU func() (time.Duration, error)
@@ -48,7 +50,7 @@ func Given(ctx context.Context, url, how string) (Target, error) {
 		}
 		return fmt.Sprintf("(unknown %s)", key)
 	}
-	return Target{URL: url, Product: said("product"), Version: said("version"), How: how}, nil
+	return Target{URL: url, Product: said("product"), Version: said("version"), How: how, Platform: said("platform")}, nil
 }
 
 // read returns what a function of the Target returns, or 0 where it is not known.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -21,6 +22,8 @@ type trial struct {
 	meter       meter
 	body        []byte
 	started     reading // when measuring began
+	moved       atomic.Int64
+	movedBefore int64 // it began
 }
 
 const (
@@ -35,17 +38,18 @@ const (
 )
 
 // openTrial declares the destination and opens the subject. Nothing is left in the broker if it fails.
-func openTrial(ctx context.Context, s Subject, env Env, returns bool, m meter) (*trial, error) {
+func openTrial(ctx context.Context, s Subject, env Env, r Receiving, returns bool, m meter) (*trial, error) {
 	t := &trial{subject: s, env: env, recorder: newRecorder(), meter: m}
+	t.env.Moved = func() { t.moved.Add(1) }
 	var err error
-	t.destination, err = openDestination(ctx, env, returns, t.recorder.arrival)
+	t.destination, err = openDestination(ctx, env, r, returns, t.recorder.arrival)
 	if err != nil {
 		return nil, err
 	}
 	// Interrupted in its middle, it would leave what it has declared.
 	openCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTimeout)
 	defer cancel()
-	t.delayer, err = s.Open(openCtx, env)
+	t.delayer, err = s.Open(openCtx, t.env)
 	if err != nil {
 		return nil, errors.Join(err, t.destination.remove())
 	}
@@ -86,7 +90,7 @@ func (t *trial) warmUp(ctx context.Context, c common) error {
 	if err := t.recorder.await(ctx, t.destination.done, c.patience); err != nil {
 		return err
 	}
-	t.started = t.meter.read()
+	t.started, t.movedBefore = t.meter.read(), t.moved.Load()
 	return nil
 }
 
@@ -113,6 +117,7 @@ func (t *trial) finish(
 		err = errConsumerLost
 	}
 	run := summarise(t.recorder.samples(), counted)
+	run.Hops = t.hops(run.samples)
 	c.settings(&run)
 	run.BrokerCPU = t.meter.perMessage(t.started, ended, run.Published)
 	run.BrokerRSS = read(t.meter.target.Memory)
@@ -121,6 +126,27 @@ func (t *trial) finish(
 		err = published
 	}
 	return run, err
+}
+
+// hops is in how many queues the messages waited on average; 0 if that is not known.
+func (t *trial) hops(of []sample) float64 {
+	switch {
+	case len(of) == 0:
+		return 0
+	case t.subject.Moves:
+		return 1 + float64(t.moved.Load()-t.movedBefore)/float64(len(of))
+	case t.subject.Hops == nil:
+		return 0
+	}
+	delays := make([]time.Duration, len(of))
+	for i, m := range of {
+		delays[i] = m.Delay
+	}
+	sum := 0
+	for _, n := range t.subject.Hops(t.env.Tick, delays...) {
+		sum += n
+	}
+	return float64(sum) / float64(len(of))
 }
 
 var errConsumerLost = errors.New("the consumer's connection was lost: what is missing may have arrived unseen")

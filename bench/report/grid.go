@@ -51,7 +51,8 @@ func (t table) figures() grid {
 		g.Notes = append(g.Notes, row.notes()...)
 	}
 	for _, m := range measures {
-		if !m.in(t.scenario.Name) {
+		known := slices.ContainsFunc(t.rows, func(r row) bool { return len(m.values(r.runs)) > 0 })
+		if !m.in(t.scenario.Name) || m.sparing && !known {
 			continue
 		}
 		g.Head = append(g.Head, column{Name: m.name, Unit: m.unit, Fault: m.fault})

@@ -71,8 +71,8 @@ func took(r *Report) string { return duration(1000 * r.Seconds).Round(time.Secon
 // facts are what somebody needs who would repeat it.
 func facts(r *Report) []fact {
 	out := []fact{
-		{"broker", fmt.Sprintf("%s %s, %s", r.Broker.Product, r.Broker.Version, r.Broker.How)},
-		{"machine", fmt.Sprintf("%d cores, %s/%s, %s", r.Machine.CPUs, r.Machine.OS, r.Machine.Arch, r.Machine.Go)},
+		{"broker", list(fmt.Sprintf("%s %s", r.Broker.Product, r.Broker.Version), r.Broker.How, r.Broker.Platform)},
+		{"machine", list(fmt.Sprintf("%d cores", r.Machine.CPUs), r.Machine.Model, r.Machine.OS+"/"+r.Machine.Arch, r.Machine.Kernel, r.Machine.Go)},
 		{"began", r.Started.UTC().Format(time.RFC3339)},
 		{"took", took(r)},
 	}
@@ -88,7 +88,18 @@ func facts(r *Report) []fact {
 		out = append(out, fact{"without a broker", fmt.Sprintf("%s msg/s, %s µs of own CPU a message",
 			format.Figure(r.GeneratorPerS), format.Figure(r.GeneratorCPU))})
 	}
+	if r.Machine.SyncMS > 0 {
+		out = append(out, fact{"4 KiB written and synced in", format.Figure(r.Machine.SyncMS) + " ms"})
+	}
+	if r.Machine.Steal > 0 {
+		out = append(out, fact{"taken by other machines", format.Figure(r.Machine.Steal) + " % of the processors' time"})
+	}
 	return append(out, fact{"schema", fmt.Sprintf("report.json version %d", r.SchemaVersion)})
+}
+
+// list joins what is known.
+func list(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
 
 // slug makes a name fit for an id.

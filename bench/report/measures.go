@@ -13,6 +13,8 @@ type measure struct {
 	higher     bool     // higher is better
 	fault      bool     // counts what must not happen; repetitions are summed
 	value      func(Run) (v float64, known bool)
+	// sparing: it has no column where no run of the table has the figure.
+	sparing bool
 	// vague says that the run was measured and gave no figure: it may be better than those that did.
 	// nil: never.
 	vague func(Run) bool
@@ -25,6 +27,9 @@ var measures = []measure{
 		value: positive(func(r Run) float64 { return r.BrokerCPU })},
 	{name: "own CPU", unit: "µs/msg", scenarios: []string{"accuracy"},
 		value: positive(func(r Run) float64 { return r.ProcessCPU })},
+	{name: "both", unit: "µs/msg", scenarios: []string{"accuracy"}, value: bothCPU, sparing: true},
+	{name: "queues", unit: "each", scenarios: []string{"accuracy", "burst"}, sparing: true,
+		value: positive(func(r Run) float64 { return r.Hops })},
 	{name: "in time to", unit: "msg/s", scenarios: []string{"rate"}, higher: true,
 		value: func(r Run) (float64, bool) { return r.MaxRate, len(r.Probes) > 0 }},
 	{name: "drained in", unit: "ms", scenarios: []string{"burst"},
@@ -45,6 +50,12 @@ var measures = []measure{
 	{name: "lost", unit: "msg", fault: true, value: counted(func(r Run) int { return r.Lost })},
 	{name: "twice", unit: "msg", fault: true, value: counted(func(r Run) int { return r.Duplicated })},
 	{name: "early", unit: "msg", fault: true, value: counted(func(r Run) int { return r.Early })},
+}
+
+// bothCPU is the broker's processor time and this process's: a controller in this process does what others leave to
+// the broker.
+func bothCPU(r Run) (float64, bool) {
+	return r.BrokerCPU + r.ProcessCPU, r.BrokerCPU > 0 && r.ProcessCPU > 0
 }
 
 // published is unknown where a rate was asked for: that is no result.

@@ -41,14 +41,24 @@ type Machine struct {
 	Arch string `json:"arch"`
 	CPUs int    `json:"cpus"`
 	Go   string `json:"go"`
+
+	// Model is the processor's, and Kernel the system's; "" where they are not known.
+	Model  string `json:"model,omitempty"`
+	Kernel string `json:"kernel,omitempty"`
+	// Steal is the part of the processors' time in per cent that other machines on the same host took
+	// while it was measured; 0 where it is not known.
+	Steal float64 `json:"steal_percent,omitempty"`
+	// SyncMS is how long it takes to write 4 KiB to a temporary file and sync it: the median of 25.
+	SyncMS float64 `json:"sync_ms,omitempty"`
 }
 
 // Broker is the RabbitMQ that was measured.
 type Broker struct {
 	Product  string `json:"product"`
 	Version  string `json:"version"`
-	How      string `json:"how"`      // how it was found
-	Measured bool   `json:"measured"` // its processor time is known
+	How      string `json:"how"`                // how it was found
+	Platform string `json:"platform,omitempty"` // such as "Erlang/OTP 25.2.3"
+	Measured bool   `json:"measured"`           // its processor time is known
 	// IdleCPU is the processor time in per cent of one core that the broker used before anything
 	// was published. It is subtracted from broker_cpu_us_per_msg.
 	IdleCPU float64 `json:"idle_cpu_percent"`

@@ -29,6 +29,7 @@ type Run struct {
 	BrokerCPU      float64         `json:"broker_cpu_us_per_msg"`  // 0 if it was not measured
 	ProcessCPU     float64         `json:"process_cpu_us_per_msg"` // of the process that publishes, consumes and, for the controller, delays
 	BrokerRSS      int64           `json:"broker_rss_bytes"`       // at the end; 0 if it was not measured
+	Hops           float64         `json:"hops,omitempty"`         // queues that a message waits in, one after the other: the mean; 0 if not known
 	Lateness       Lateness        `json:"lateness_ms"`
 	LatenessByStep []DelayLateness `json:"lateness_by_delay,omitempty"`
 	MaxRate        float64         `json:"max_rate_per_s,omitempty"` // scenario rate: the highest that passed; 0 if none did

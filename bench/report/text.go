@@ -31,7 +31,10 @@ func legend(r *Report) string {
 			format.Figure(r.Broker.IdleCPU))
 	}
 	if slices.ContainsFunc(r.Runs, func(run Run) bool { return run.ProcessCPU > 0 }) {
-		legend += " Own CPU is this process's: it publishes and consumes, and delays where the controller runs in it."
+		legend += " Own CPU is this process's: it publishes and consumes, and delays where the controller runs in it. Both is the sum."
+	}
+	if slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Hops > 0 }) {
+		legend += " Queues is in how many a message waits, one after the other, on average."
 	}
 	if r.GeneratorPerS > 0 {
 		legend += fmt.Sprintf(" Without a broker the benchmark itself reaches %s msg/s.", format.Figure(r.GeneratorPerS))
@@ -143,7 +146,7 @@ func length(widths []int, gap string) int {
 // them.
 func (g grid) narrowed() (lean grid, left []string) {
 	lean = g
-	for _, name := range []string{"own CPU", "p90", "max"} {
+	for _, name := range []string{"own CPU", "p90", "queues", "max"} {
 		if length(lean.widths(lean.lines()), " ") <= textWidth {
 			break
 		}

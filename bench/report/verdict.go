@@ -31,13 +31,15 @@ const (
 )
 
 // how says how the rules are applied.
-const how = "Only a subject that does the job can win. What is within a tenth or a millisecond of the best wins too. The job:"
+const how = "Only a subject that does the job can win. Whose figure is within a tenth or a millisecond of the best, " +
+	"or whose repetitions overlap with the best's, is not told apart from it, and wins too. Of a killed broker " +
+	"nobody wins who does not claim to survive it: one kill is luck. The job:"
 
 // wins says which rows win at the measure. At least two must have been measured, with the settings
 // of the first. None wins where one that does the job was measured and has no figure: it may be the
 // best.
 func (m measure) wins(rows []row, fit func(row) bool) []bool {
-	best, measured := math.Inf(1), 0
+	best, at, measured := math.Inf(1), -1, 0
 	if m.higher {
 		best = math.Inf(-1)
 	}
@@ -55,21 +57,32 @@ func (m measure) wins(rows []row, fit func(row) bool) []bool {
 			continue
 		}
 		measured++
-		if fit(row) && v > 0 != m.fault { // a rate of nothing and a fault cannot win
+		declared := m.fault && slices.ContainsFunc(row.runs, func(r Run) bool { return r.LossDeclared })
+		if fit(row) && !declared && v > 0 != m.fault { // a rate of nothing and a fault cannot win
 			values[i] = v
-			if m.higher {
-				best = max(best, v)
-			} else {
-				best = min(best, v)
+			if m.higher == (v > best) && v != best {
+				best, at = v, i
 			}
 		}
 	}
 	won := make([]bool, len(rows))
 	for i, v := range values {
 		apart := math.Abs(v - best)
-		won[i] = measured >= 2 && (apart <= tiePart*best || m.unit == "ms" && apart <= tieMS)
+		won[i] = measured >= 2 && (apart <= tiePart*best || m.unit == "ms" && apart <= tieMS ||
+			at >= 0 && !math.IsNaN(v) && m.overlap(rows[i].runs, rows[at].runs))
 	}
 	return won
+}
+
+// overlap reports whether the repetitions of two subjects overlap: then their medians tell nothing apart. One
+// repetition is no spread.
+func (m measure) overlap(a, b []Run) bool {
+	if len(m.values(a)) < 2 || len(m.values(b)) < 2 {
+		return false
+	}
+	_, lowestA, highestA := m.spread(a)
+	_, lowestB, highestB := m.spread(b)
+	return lowestA <= highestB && lowestB <= highestA
 }
 
 // ruled says whether a rule asks for the measure in the scenario: only such a column has winners.

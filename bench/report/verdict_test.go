@@ -2,6 +2,7 @@ package report
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,9 +106,25 @@ func TestVerdict_OutagesAreForgivenWhereDeclared(t *testing.T) {
 	}
 	runs := []Run{accurate("fast", 1, 10), accurate("safe", 50, 300), crash("fast", 654, 0), crash("safe", 0, 52)}
 	assert.Equal(t, map[string]string{
-		"accuracy: p99, ms": "fast 1.0", "accuracy: CPU, µs/msg": "fast 10", "crash: lost, msg": "safe 0",
-	}, winners(t, runs...), "what a crash lost wins no crash; twice is what at least once allows")
+		"accuracy: p99, ms": "fast 1.0", "accuracy: CPU, µs/msg": "fast 10", "crash: lost, msg": "nobody",
+	}, winners(t, runs...), "who lost nothing once does not claim to; twice is what at least once allows")
 	assert.Empty(t, verdictOf(&Report{Runs: runs}).Contests[0].Unfit)
+	runs = append(runs, did("crash", "claims", func(r *Run) { r.Outage = true }))
+	assert.Equal(t, "claims 0", winners(t, runs...)["crash: lost, msg"])
+}
+
+// Two subjects whose repetitions overlap are not told apart, whatever their medians.
+func TestVerdict_OverlapIsEqual(t *testing.T) {
+	var runs []Run
+	for i := range 3 {
+		for subject, cpu := range map[string][]float64{"a": {100, 100, 160}, "b": {150, 150, 155}, "c": {170, 170, 170}} {
+			r := accurate(subject, 10, cpu[i])
+			r.Repetition = i + 1
+			runs = append(runs, r)
+		}
+	}
+	slices.SortFunc(runs, func(a, b Run) int { return strings.Compare(a.Backend, b.Backend) })
+	assert.Equal(t, "a 100, b 150", winners(t, runs...)["accuracy: CPU, µs/msg"])
 }
 
 func TestVerdict_NobodyWinsAlone(t *testing.T) {

@@ -33,6 +33,9 @@ type benchCmd struct {
 	Step        time.Duration   `placeholder:"STEP" help:"Step between two delays of accuracy (1s; 1ms if FROM or TO is no whole second)."`
 	Steps       []string        `sep:"none" placeholder:"STEPS" help:"Measure binaryladder with these steps, each with every --tick: calendar, binary, or a list such as 1s,2s,4s. Repeat the flag for several."`
 	Tick        []time.Duration `placeholder:"TICK" help:"Measure binaryladder with these ticks, each with every --steps."`
+	Destination string          `default:"queue" placeholder:"KIND" help:"What messages are published to: a queue, by its name, or an exchange that leads to it (default ${default})."`
+	Consume     string          `default:"classic" placeholder:"TYPE" help:"What is consumed: a classic queue, without acknowledgements, or a quorum queue, with (default ${default})."`
+	Consumers   int             `default:"1" placeholder:"N" help:"Consumers of that queue (default ${default})."`
 	Concurrency int             `default:"256" placeholder:"N" help:"Publishers, each waiting for its confirm (default ${default})."`
 	Repeat      int             `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians."`
 }

@@ -94,3 +94,16 @@ func (s shape) prime(longest, wanted time.Duration) []time.Duration {
 	}
 	return out
 }
+
+// hops counts the steps of each delay.
+func (s shape) hops(wanted time.Duration, delays ...time.Duration) []int {
+	plans, err := binaryladder.Hops(s.config(wanted), delays...)
+	if err != nil {
+		return nil // Open says why
+	}
+	out := make([]int, len(plans))
+	for i, plan := range plans {
+		out[i] = len(plan)
+	}
+	return out
+}

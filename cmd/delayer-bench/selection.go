@@ -15,6 +15,7 @@ func (c *benchCmd) benchmark() (bench.Benchmark, error) {
 	b := bench.Benchmark{
 		Scenarios: c.Scenario, Repeat: c.Repeat, Messages: c.Messages, Rate: c.Rate, Concurrency: c.Concurrency, Body: c.Body,
 		From: c.Delays.from, To: c.Delays.to, Delays: c.Delays.list, Step: c.Step,
+		Receiving: bench.Receiving{Exchange: c.Destination == "exchange", Quorum: c.Consume == "quorum", Consumers: c.Consumers},
 	}
 	types := []string{"quorum", "classic"}
 	switch {
@@ -48,7 +49,8 @@ func (c *benchCmd) benchmark() (bench.Benchmark, error) {
 
 // check refuses invalid values, and flags that no chosen scenario uses.
 func (c *benchCmd) check() error {
-	const mostBody = 16 << 20 // RabbitMQ 4 takes no larger message
+	const mostBody = 16 << 20  // RabbitMQ 4 takes no larger message
+	const mostConsumers = 1000 // each has a channel; brokers allow 2047 on a connection
 	fraction := func(d time.Duration) bool { return d%time.Millisecond != 0 }
 	only := func(names ...string) bool {
 		return len(c.Scenario) > 0 &&
@@ -61,6 +63,8 @@ func (c *benchCmd) check() error {
 		return fmt.Errorf("--rate: %g is negative (leave it out to publish as fast as confirmed)", c.Rate)
 	case c.Concurrency < 1:
 		return fmt.Errorf("--concurrency: %d (at least 1)", c.Concurrency)
+	case c.Consumers < 1 || c.Consumers > mostConsumers:
+		return fmt.Errorf("--consumers: %d (1 to %d)", c.Consumers, mostConsumers)
 	case c.Repeat < 1:
 		return fmt.Errorf("--repeat: %d (at least 1)", c.Repeat)
 	case c.Body < 0 || c.Body > mostBody:
@@ -91,6 +95,8 @@ func (c *benchCmd) check() error {
 		values, known []string
 	}{
 		{"--queue-type", c.QueueType, []string{"quorum", "classic"}},
+		{"--destination", []string{c.Destination}, []string{"queue", "exchange"}},
+		{"--consume", []string{c.Consume}, []string{"classic", "quorum"}},
 		{"--backend", c.Backend, subjectNames()},
 		{"--scenario", c.Scenario, bench.Scenarios()},
 	} {

@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/backend/fixedtiers"
+	"github.com/delayer-go/delayer/backend/plugin"
 	"github.com/delayer-go/delayer/bench"
 )
 
@@ -38,11 +40,12 @@ func variants(ladders []shape) map[string][]candidate {
 			wheel(controller.Rounds, candidate{Subject: bench.Subject{Pace: 5000}, usual: "classic"}),
 			wheel(controller.Slots, candidate{usual: "quorum"}),
 		},
-		fixedtiers.Name: {{configure: tierEach}},
+		fixedtiers.Name: {{Subject: bench.Subject{Hops: once}, configure: tierEach}},
+		plugin.Name:     {{Subject: bench.Subject{Hops: once}}},
 	}
 	for _, s := range ladders {
 		c := candidate{
-			Subject: bench.Subject{Variant: s.variant, Ladder: true, Tick: s.tick, Prime: s.prime}, group: string(s.routing),
+			Subject: bench.Subject{Variant: s.variant, Ladder: true, Tick: s.tick, Prime: s.prime, Hops: s.hops}, group: string(s.routing),
 			configure: func(env bench.Env, cfg *backend.Config) error { cfg.BinaryLadder = s.config(env.Tick); return nil },
 		}
 		if s.routing == binaryladder.Topic {
@@ -53,9 +56,15 @@ func variants(ladders []shape) map[string][]candidate {
 	return out
 }
 
+// once is the Hops of what waits in one place.
+func once(_ time.Duration, delays ...time.Duration) []int {
+	return slices.Repeat([]int{1}, len(delays))
+}
+
 func wheel(wheel controller.Wheel, c candidate) candidate {
-	c.Variant, c.group = string(wheel), string(wheel)
-	c.configure = func(_ bench.Env, cfg *backend.Config) error {
+	c.Variant, c.group, c.Moves = string(wheel), string(wheel), true
+	c.configure = func(env bench.Env, cfg *backend.Config) error {
+		cfg.Observer.Round = func(delayer.RoundEvent) { env.Moved() }
 		if wheel == controller.Slots && cfg.QueueType != delayer.Quorum {
 			return fmt.Errorf("%w: slots are quorum queues", bench.ErrSkip)
 		}
