@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -24,40 +26,85 @@ var errNoAPI = errors.New("no management API is given")
 // that the broker's own answers are shown even if the API does not answer.
 const apiPatience = 20 * time.Second
 
-// readAPI reads what AMQP does not show. A question that fails is in Unknown.
-func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objects.State) {
+// said is what the API says that needs no answer of the broker's own. It is asked for while queues are read.
+type said struct {
+	away      error // why the API does not answer
+	policies  []string
+	noPolicy  error      // why policies is nil
+	consumers []consumer // nil: there are too many to list
+	parked    []apiQueue
+	noParked  error
+	prefixed  []apiQueue // whose names contain the prefix
+	noOthers  error
+}
+
+// mostListed is how many consumers are listed at once. Where a broker has more, those of each queue are
+// asked for: the broker looks at all of a virtual host for the list.
+const mostListed = 1000
+
+// askAPI asks what does not depend on other answers, side by side.
+func (r *Reader) askAPI(ctx context.Context) (s said) {
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	consumers := 0
+	if consumers, s.away = r.reachable(ctx); s.away != nil {
+		return s
+	}
+	var all sync.WaitGroup
+	all.Go(func() { s.policies, s.noPolicy = r.policies(ctx) })
+	all.Go(func() {
+		if consumers <= mostListed {
+			s.consumers, _ = r.allConsumers(ctx) // or else those of each queue
+		}
+		if len(r.cfg.Parked) == 0 {
+			s.parked, s.noParked = r.queues(ctx, parkedSuffix)
+		}
+		s.prefixed, s.noOthers = r.queues(ctx, r.settings.Prefix+".")
+	})
+	all.Wait()
+	return s
+}
+
+// readAPI adds what AMQP does not show. A question that failed is in Unknown.
+func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objects.State, a said) {
 	patient, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
-	r.away = r.reachable(patient)
+	s.Policies = a.policies
 	for _, question := range []struct {
 		what string
-		ctx  context.Context
-		ask  func(context.Context, *Status, map[string]objects.State) error
+		ask  func() error
 	}{
-		{"policies", patient, r.askPolicies},
-		{"what controllers hold", patient, r.askControllers},
-		{"parked messages", patient, r.askParked},
-		{"queues of other configurations", patient, r.askOthers},
-		{"what waits in the plugin", ctx, r.askPlugin},
+		{"policies", func() error { return cmp.Or(a.away, a.noPolicy) }},
+		{"what controllers hold", func() error { return r.askControllers(patient, s, a) }},
+		{"parked messages", func() error { return r.addParked(s, a) }},
+		{"queues of other configurations", func() error { return r.addOthers(s, states, a) }},
+		{"what waits in the plugin", func() error { return r.askPlugin(ctx, s, a.away) }},
 	} {
-		if err := question.ask(question.ctx, s, states); err != nil {
+		if err := question.ask(); err != nil {
 			s.unknown(question.what, err)
 		}
 	}
 }
 
-// reachable asks who the user is, so that an API that does not answer is reported only once.
-func (r *Reader) reachable(ctx context.Context) error {
+// reachable asks how many consumers the broker has, so that an API that does not answer is reported
+// only once.
+func (r *Reader) reachable(ctx context.Context) (consumers int, err error) {
 	if r.api == nil {
-		return errNoAPI
+		return 0, errNoAPI
 	}
-	return r.get(ctx, &struct{}{}, "whoami")
+	var overview struct {
+		Totals struct {
+			Consumers int `json:"consumers"`
+		} `json:"object_totals"`
+	}
+	err = r.api.Get(ctx, management.Request{
+		Op: op, Path: "overview", Query: url.Values{"columns": {"object_totals.consumers"}},
+	}, &overview)
+	return overview.Totals.Consumers, err
 }
 
-func (r *Reader) askPolicies(ctx context.Context, s *Status, _ map[string]objects.State) error {
-	if r.away != nil {
-		return r.away
-	}
+// policies returns what policies harm.
+func (r *Reader) policies(ctx context.Context) ([]string, error) {
 	found := []string{}
 	for _, p := range r.parts {
 		if !p.configured {
@@ -65,18 +112,17 @@ func (r *Reader) askPolicies(ctx context.Context, s *Status, _ map[string]object
 		}
 		harm, err := r.settings.Problems(ctx, p.plan)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, h := range harm {
 			found = append(found, h.String())
 		}
 	}
-	s.Policies = found
-	return nil
+	return found, nil
 }
 
 // askControllers groups the consumers of a backend's queues by their connections.
-func (r *Reader) askControllers(ctx context.Context, s *Status, _ map[string]objects.State) error {
+func (r *Reader) askControllers(ctx context.Context, s *Status, a said) error {
 	for i := range s.Backends {
 		b := &s.Backends[i]
 		switch {
@@ -85,17 +131,22 @@ func (r *Reader) askControllers(ctx context.Context, s *Status, _ map[string]obj
 		case *b.Controllers == 0:
 			b.Each, b.Held = []Controller{}, new(int)
 			continue
-		case r.away != nil:
-			return r.away
+		case a.away != nil:
+			return a.away
 		}
 		each := map[string]*Controller{}
 		for _, q := range b.Queues {
 			if q.Consumers == 0 {
 				continue
 			}
-			if err := r.consumers(ctx, q, each); err != nil {
-				return err
+			list := a.of(q.Name)
+			if a.consumers == nil {
+				var err error
+				if list, err = r.consumers(ctx, q.Name); err != nil {
+					return err
+				}
 			}
+			add(list, q.Intake, each)
 		}
 		if err := r.held(ctx, each); err != nil {
 			return err
@@ -119,17 +170,46 @@ type consumer struct {
 		Connection string `json:"connection_name"`
 		User       string `json:"user"`
 	} `json:"channel_details"`
+	Queue struct {
+		Name string `json:"name"`
+	} `json:"queue"`
 }
 
-// consumers adds the connections that consume a queue.
-func (r *Reader) consumers(ctx context.Context, queue Queue, each map[string]*Controller) error {
+// of returns the consumers of a queue.
+func (a said) of(queue string) (list []consumer) {
+	for _, c := range a.consumers {
+		if c.Queue.Name == queue {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// allConsumers lists those of the virtual host.
+func (r *Reader) allConsumers(ctx context.Context) ([]consumer, error) {
+	list := []consumer{}
+	err := r.api.Get(ctx, management.Request{
+		Op: op, Path: management.Path("consumers", r.vhost),
+		Query: url.Values{"columns": {"queue.name,activity_status,channel_details.connection_name,channel_details.user"}},
+	}, &list)
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// consumers lists those of a queue.
+func (r *Reader) consumers(ctx context.Context, queue string) ([]consumer, error) {
 	var q struct {
 		Consumers []consumer `json:"consumer_details"`
 	}
-	if err := r.get(ctx, &q, "queues", r.vhost, queue.Name); err != nil {
-		return err
-	}
-	for _, c := range q.Consumers {
+	err := r.get(ctx, &q, "queues", r.vhost, queue)
+	return q.Consumers, err
+}
+
+// add adds the connections of consumers.
+func add(list []consumer, intake bool, each map[string]*Controller) {
+	for _, c := range list {
 		name := c.Channel.Connection
 		if name == "" {
 			continue
@@ -137,11 +217,10 @@ func (r *Reader) consumers(ctx context.Context, queue Queue, each map[string]*Co
 		if each[name] == nil {
 			each[name] = &Controller{Connection: name, User: c.Channel.User}
 		}
-		if queue.Intake {
+		if intake {
 			each[name].Leads = c.leads()
 		}
 	}
-	return nil
 }
 
 // leads reports whether a consumer of the intake gets its messages, or nil if all of them do.
@@ -202,7 +281,7 @@ func (r *Reader) name(ctx context.Context, each map[string]*Controller) error {
 }
 
 // askPlugin counts what waits in the plugin's exchange.
-func (r *Reader) askPlugin(ctx context.Context, s *Status, _ map[string]objects.State) error {
+func (r *Reader) askPlugin(ctx context.Context, s *Status, away error) error {
 	for i := range s.Backends {
 		b := &s.Backends[i]
 		if b.Waiting != nil {
@@ -212,8 +291,8 @@ func (r *Reader) askPlugin(ctx context.Context, s *Status, _ map[string]objects.
 		switch {
 		case !r.cfg.Plugin:
 			return errors.New("not asked for: the broker would read the plugin's whole table")
-		case r.away != nil:
-			return r.away
+		case away != nil:
+			return away
 		}
 		var x struct {
 			Delayed *int `json:"messages_delayed"`
@@ -253,19 +332,16 @@ func isParked(prefix, name string) bool {
 	return strings.HasSuffix(name, parkedSuffix) || strings.HasPrefix(name, prefix+".serve"+parkedSuffix+".")
 }
 
-func (r *Reader) askParked(ctx context.Context, s *Status, _ map[string]objects.State) error {
-	switch {
-	case len(r.cfg.Parked) > 0:
+// addParked adds the queues of parked messages that the API has found.
+func (r *Reader) addParked(s *Status, a said) error {
+	if len(r.cfg.Parked) > 0 {
 		return nil
-	case r.away != nil:
-		return r.away
 	}
-	found, err := r.queues(ctx, parkedSuffix)
-	if err != nil {
+	if err := cmp.Or(a.away, a.noParked); err != nil {
 		return err
 	}
 	s.Parked = []Queue{}
-	for _, q := range found {
+	for _, q := range a.parked {
 		if isParked(r.settings.Prefix, q.Name) {
 			s.Parked = append(s.Parked, Queue{Name: q.Name, Messages: q.Ready, Consumers: q.Consumers})
 		}
@@ -288,18 +364,14 @@ func forgotten(prefix string, q apiQueue) bool {
 	return !is || err != nil && q.Consumers == 0
 }
 
-// askOthers finds queues under the prefix that no backend here has. What a migration is at work on
+// addOthers adds queues under the prefix that no backend here has. What a migration is at work on
 // is for delayer migrate status.
-func (r *Reader) askOthers(ctx context.Context, s *Status, states map[string]objects.State) error {
-	if r.away != nil {
-		return r.away
-	}
-	found, err := r.queues(ctx, r.settings.Prefix+".")
-	if err != nil {
+func (r *Reader) addOthers(s *Status, states map[string]objects.State, a said) error {
+	if err := cmp.Or(a.away, a.noOthers); err != nil {
 		return err
 	}
 	s.Others = []Queue{}
-	for _, q := range found {
+	for _, q := range a.prefixed {
 		_, known := states[q.Name]
 		if !known && forgotten(r.settings.Prefix, q) {
 			s.Others = append(s.Others, Queue{Name: q.Name, Messages: q.Ready + q.Held, Consumers: q.Consumers})

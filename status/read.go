@@ -41,7 +41,6 @@ type Reader struct {
 	parts    []part // the configured backend first
 	conn     *engine.Connected
 	api      *management.Client // nil without an address
-	away     error              // why the API does not answer, at the last Read
 	vhost    string
 }
 
@@ -124,7 +123,15 @@ func parts(cfg backend.Config, prefix string) ([]part, error) {
 // this prefix, or not those of Parked, and [delayer.ErrAccess].
 func (r *Reader) Read(ctx context.Context) (Status, error) {
 	s := Status{Time: time.Now().UTC().Truncate(time.Millisecond), Prefix: r.settings.Prefix, Broker: r.broker()}
+	api := make(chan said, 1) // the API is asked meanwhile
+	asking, stop := context.WithCancel(ctx)
+	go func() { api <- r.askAPI(asking) }()
 	states, err := r.readQueues(ctx, &s)
+	if err != nil {
+		stop()
+	}
+	answers := <-api
+	stop()
 	if err != nil {
 		return s, err
 	}
@@ -134,12 +141,19 @@ func (r *Reader) Read(ctx context.Context) (Status, error) {
 	if err := r.readParked(ctx, &s); err != nil {
 		return s, err
 	}
-	r.readAPI(ctx, &s, states)
+	r.readAPI(ctx, &s, states, answers)
 	if ctx.Err() != nil {
 		return s, broker.Explain(op, "", s.Broker.Address, context.Cause(ctx))
 	}
 	s.sum()
 	return s, nil
+}
+
+// Answers returns an error unless the broker answers. It costs one round trip, where Read costs
+// hundreds. Errors are [delayer.ErrUnavailable] and [delayer.ErrAccess].
+func (r *Reader) Answers(ctx context.Context) error {
+	_, err := r.declared(ctx, r.parts[0])
+	return err
 }
 
 func (r *Reader) broker() Broker {
