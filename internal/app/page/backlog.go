@@ -51,6 +51,7 @@ type Backlog struct {
 type item struct {
 	ID                         string // names it for as long as it is unchanged
 	To, Key, Message, Attempts string
+	Last                       string // the error of its last attempt
 	Own                        string // its id in the header of Delayer
 	Exchange                   string // that it was published to, if that is Known
 	Known                      bool
@@ -192,7 +193,7 @@ func itemOf(m *undelivered.Kept, client *undelivered.Client, look *kept.Look, se
 		i.Due = m.Envelope.Due
 	}
 	if p := m.Parked; p != nil {
-		i.Attempts, i.Since = cli.Count(p.Failures, "attempt"), p.First
+		i.Attempts, i.Since, i.Last = cli.Count(p.Failures, "attempt"), p.First, p.LastError()
 	}
 	return i
 }

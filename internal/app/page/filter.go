@@ -101,10 +101,13 @@ func age(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// reason is what the page says of why a message is here.
+// reason is what the page says of why a message is here: with the last error, which tells most.
 func (m *item) reason(why string) string {
-	if m.Attempts != "" {
-		return m.Attempts + ", " + why
+	if m.Attempts != "" && !strings.Contains(why, m.Attempts) {
+		why = m.Attempts + ", " + why
+	}
+	if m.Last != "" {
+		why += ": " + m.Last
 	}
 	return why
 }

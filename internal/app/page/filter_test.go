@@ -178,3 +178,12 @@ func TestUndelivered_OddNames(t *testing.T) {
 	}
 	assert.Contains(t, shown, odd)
 }
+
+// TestItem_Reason: why a message was given up is told with its last error, and a long one is cut in the list.
+func TestItem_Reason(t *testing.T) {
+	m := &item{Attempts: "3 attempts", Last: "503"}
+	assert.Equal(t, "all 3 attempts failed: 503", m.reason("all 3 attempts failed"))
+	assert.Equal(t, "3 attempts, permanent error: 503", m.reason("permanent error"))
+	assert.Equal(t, "no such queue", (&item{}).reason("no such queue"))
+	assert.Equal(t, strings.Repeat("ü", 160)+"…", listed{Why: strings.Repeat("ü", 161)}.Brief())
+}

@@ -69,6 +69,7 @@ type reader struct {
 }
 
 func (r *reader) Read(context.Context) (status.Status, error) { r.reads++; return r.status, r.err }
+func (r *reader) Answers(context.Context) error               { return r.err }
 func (r *reader) Close() error                                { return nil }
 
 // A site is a page under test, at a time that the test moves.
@@ -286,7 +287,7 @@ func TestAccess_TokenGone(t *testing.T) {
 
 // put puts a message into the queues. stays is why it cannot be sent.
 func (w *site) put(name, stays string, body []byte) {
-	m := &item{To: name, Key: name, Message: name, Attempts: name, Size: len(body), Since: asked}
+	m := &item{To: name, Key: name, Message: name, Attempts: name, Last: name, Size: len(body), Since: asked}
 	m.why = func(context.Context) (string, error) { return name, nil }
 	m.whole = func() whole { return whole{Properties: name, Headers: name, Failures: name, Body: body} }
 	m.remove = func() error {

@@ -93,6 +93,9 @@ func (p *Page) parked(w http.ResponseWriter, r *http.Request, v *visitor) {
 	var err error
 	g.Sought, g.Total, err = p.seek(ctx, queue, filter{}, func(m *item, why func() (string, error)) error {
 		reason, err := why()
+		if m.Last != "" {
+			reason += ": " + m.Last
+		}
 		reasons[reason]++
 		attempts[cmp.Or(m.Attempts, "not known")]++
 		if m.Attempts != "" && !m.Since.IsZero() {

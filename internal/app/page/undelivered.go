@@ -69,6 +69,15 @@ type listed struct {
 	Why, Bytes string
 }
 
+// Brief is why it is here, cut for a list.
+func (l listed) Brief() string {
+	const most = 160
+	if text := []rune(l.Why); len(text) > most {
+		return string(text[:most]) + "…"
+	}
+	return l.Why
+}
+
 // Elsewhere is the exchange that the message was published to, if that is not where it goes to.
 func (l listed) Elsewhere() string {
 	if to := "exchange " + cli.Shown(l.Exchange); l.Known && l.Exchange != "" && l.To != to {
