@@ -174,6 +174,7 @@ func (p *Page) loginForm(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}
+	p.Figures.prepare()
 	p.show(w, http.StatusOK, "login", frame{Title: "Log in", Content: ""})
 }
 

@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	readEvery  = 5 * time.Second  // the least time between two reads, however many look
-	readWithin = 10 * time.Second // for one read
-	patience   = 2 * time.Second  // a browser waits so long for newer figures
-	oldAfter   = 2 * readEvery    // when figures are not shown without a try to get newer ones
+	readEvery  = 5 * time.Second       // the least time between two reads, however many look
+	readWithin = 10 * time.Second      // for one read
+	patience   = 2 * time.Second       // a browser waits so long for the first figures, and for newer ones than old ones
+	briefly    = 80 * time.Millisecond // and so long for newer ones than others
+	oldAfter   = mostEvery
 
 	// The broker works for the page for a small part of its time, however much there is to read: a read that
 	// takes d is paid for by share times d. What is saved while nobody looks is for the first reads.
@@ -42,6 +43,7 @@ type Entry struct {
 // A source is read for figures: a [status.Reader].
 type source interface {
 	Read(ctx context.Context) (status.Status, error)
+	Answers(ctx context.Context) error
 	Close() error
 }
 
@@ -56,10 +58,11 @@ type Figures struct {
 	mu      sync.Mutex
 	last    look
 	began   time.Time     // of the last read
+	asked   time.Time     // when the broker was last asked for anything
 	saved   time.Duration // of reading, at that time; below 0 it is owed
-	reading chan struct{} // closed when the read that is under way ends; nil: there is none
+	reading chan struct{} // closed when what is under way ends; nil: there is nothing
 	done    sync.WaitGroup
-	source  source // for the read that is under way; nil until the broker has answered once
+	source  source // for what is under way; nil until the broker has answered once
 }
 
 // A look is what is known.
@@ -98,24 +101,39 @@ func (f *Figures) Close() {
 func (f *Figures) look(ctx context.Context) look {
 	f.mu.Lock()
 	now := f.now()
-	if f.reading == nil && f.due(now) && f.ctx.Err() == nil {
+	switch {
+	case f.reading != nil || f.ctx.Err() != nil:
+	case f.due(now):
 		f.saved = min(mostSaved, f.saved+now.Sub(f.began)/share)
-		f.began, f.reading = now, make(chan struct{})
+		f.began, f.asked, f.reading = now, now, make(chan struct{})
 		f.done.Go(f.read)
+	case now.Sub(f.asked) >= readEvery: // that the broker is away is seen before the next read
+		f.asked, f.reading = now, make(chan struct{})
+		f.done.Go(f.probe)
 	}
-	reading, last := f.reading, f.last
+	reading, last, wait := f.reading, f.last, patience
 	f.mu.Unlock()
-	if reading == nil || last.Known && now.Sub(last.Time) < oldAfter {
+	switch age := now.Sub(last.Time); {
+	case reading == nil || last.Known && age < 2*readEvery:
 		return last.at(now)
+	case last.Known && age < oldAfter:
+		wait = briefly
 	}
 	select {
 	case <-reading:
 	case <-ctx.Done():
-	case <-time.After(patience):
+	case <-time.After(wait):
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last.at(now)
+}
+
+// prepare has the figures read for somebody who is about to look, and does not wait for them.
+func (f *Figures) prepare() {
+	ctx, cancel := context.WithCancel(f.ctx)
+	cancel()
+	f.look(ctx)
 }
 
 // due reports whether it is time to read. A broker that was away may be back.
@@ -141,6 +159,20 @@ func (f *Figures) read() {
 		f.saved -= f.now().Sub(f.began)
 	}
 	f.last.Err = err
+	close(f.reading)
+	f.reading = nil
+}
+
+// probe asks only whether the broker answers.
+func (f *Figures) probe() {
+	ctx, cancel := context.WithTimeout(f.ctx, readWithin)
+	defer cancel()
+	err := f.source.Answers(ctx) // there was a read, or else one were due
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.last.Err = err
+	}
 	close(f.reading)
 	f.reading = nil
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"html"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -167,7 +169,7 @@ func TestFigures_Share(t *testing.T) {
 	at, reads := asked, 0
 	const takes, looks = 300 * time.Millisecond, time.Hour / time.Second
 	f := newFigures(func(context.Context) (source, error) {
-		return slow{func() { reads++; at = at.Add(takes) }}, nil
+		return slow{func() status.Status { reads++; at = at.Add(takes); return shards() }}, nil
 	}, func(context.Context, func(string, string, int)) error { return nil }, func() time.Time { return at })
 	defer f.Close()
 	for range looks {
@@ -190,7 +192,66 @@ func TestFigures_Share(t *testing.T) {
 }
 
 // slow is a broker that takes its time.
-type slow struct{ read func() }
+type slow struct{ read func() status.Status }
 
-func (s slow) Read(context.Context) (status.Status, error) { s.read(); return shards(), nil }
+func (s slow) Read(context.Context) (status.Status, error) { return s.read(), nil }
+func (s slow) Answers(context.Context) error               { return nil }
 func (s slow) Close() error                                { return nil }
+
+// TestFigures_Wait: figures of the last minute are shown if newer ones do not come at once. Older ones are not,
+// and a login has the first ones read.
+func TestFigures_Wait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const takes = time.Second
+		f := newFigures(func(context.Context) (source, error) {
+			return slow{func() status.Status {
+				began := time.Now()
+				time.Sleep(takes)
+				return status.Status{Time: began}
+			}}, nil
+		}, func(context.Context, func(string, string, int)) error { return nil }, time.Now)
+		defer f.Close()
+		waits := func() time.Duration {
+			began := time.Now()
+			assert.True(t, f.look(t.Context()).Known)
+			return time.Since(began)
+		}
+		f.prepare()
+		assert.Equal(t, takes, waits(), "nothing is known yet")
+		assert.Zero(t, waits())
+		time.Sleep(3 * readEvery)
+		assert.Equal(t, briefly, waits())
+		f.done.Wait()
+		time.Sleep(2 * mostEvery)
+		assert.Equal(t, takes, waits(), "what is known is old")
+		time.Sleep(2 * mostEvery)
+		f.prepare()
+		f.done.Wait()
+		assert.Zero(t, waits(), "it was read while somebody logged in")
+	})
+}
+
+// TestFigures_Away: that the broker is away is seen within seconds, also where it is long until the next read.
+func TestFigures_Away(t *testing.T) {
+	w := newSite(t, sample("delayer"), "")
+	w.body("/")
+	w.Figures.saved = -time.Hour
+	w.at, w.broker.err = w.at.Add(readEvery), context.DeadlineExceeded
+	w.body("/")
+	w.Figures.done.Wait()
+	assert.Equal(t, 1, w.broker.reads)
+	assert.Contains(t, w.body("/"), "The broker does not answer.")
+}
+
+// TestFigures_Unread: while the first figures are read, the page says so.
+func TestFigures_Unread(t *testing.T) {
+	w := newSite(t, sample("delayer"), "")
+	w.Figures.began, w.Figures.reading = w.at, make(chan struct{}) // which does not end
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, path := range []string{"/", "/page/waiting", "/page/undelivered"} {
+		answer := httptest.NewRecorder()
+		w.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost:8080"+path, nil))
+		assert.Contains(t, answer.Body.String(), "The figures are being read.", path)
+	}
+}
