@@ -184,6 +184,18 @@ func TestServe_PageBadInput(t *testing.T) {
 	}
 }
 
+// TestServe_PageDefaults: with the prefix that holds if none is given, what is unroutable can be looked at.
+func TestServe_PageDefaults(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf(
+		"url: %s\nbackend: fixedtiers\nfixedtiers: {tiers: [2s]}\nserve: {http: {listen: 127.0.0.1:0, page: true}}\n", vhost(t, rabbittest.Ours(t)))))
+	p := &person{T: t, base: "http://" + rabbittest.Next(t, s.http)}
+	status, text := p.get("/page/queue?queue=delayer.unroutable")
+	assert.Equal(t, http.StatusOK, status, text)
+	assert.Contains(t, text, "0 messages")
+	require.Equal(t, exitOK, s.stop())
+}
+
 // TestServe_PageMany: of 500 messages the selected are deleted, and those that match a filter, and no others.
 // The rest is as it was.
 func TestServe_PageMany(t *testing.T) {

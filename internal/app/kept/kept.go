@@ -34,7 +34,7 @@ func Open(ctx context.Context, cfg backend.Config, settings engine.Settings, que
 	if err != nil {
 		return nil, err
 	}
-	client, err := undelivered.OpenUnroutable(ctx, opts, cfg.Prefix)
+	client, err := undelivered.OpenUnroutable(ctx, opts, settings.Prefix)
 	if err == nil {
 		client.Rules = r
 	}
