@@ -91,9 +91,13 @@ var files embed.FS
 // static are files that need no right.
 var static = map[string]string{"style.css": "text/css", "live.js": "text/javascript", "select.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
+// sendWithin is for an answer, once it is known. A message may have 100 MiB.
+const sendWithin = time.Minute
+
 // ServeHTTP implements [http.Handler], for / and what is below /page/.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	guard(w.Header())
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lookFor + sendWithin)) // a recorder of a test has none
 	p.mux.ServeHTTP(w, r)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/app/remarks"
 	"github.com/delayer-go/delayer/status"
@@ -241,6 +242,23 @@ func TestFigures_Away(t *testing.T) {
 	w.Figures.done.Wait()
 	assert.Equal(t, 1, w.broker.reads)
 	assert.Contains(t, w.body("/"), "The broker does not answer.")
+}
+
+// TestPage_LongLook: a look may take longer than the server grants others.
+func TestPage_LongLook(t *testing.T) {
+	w := newSite(t, undeliveredSample(), "")
+	w.put("a", "", nil)
+	server := httptest.NewUnstartedServer(w)
+	server.Config.WriteTimeout = time.Nanosecond
+	server.Start()
+	defer server.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+unroutable, nil)
+	require.NoError(t, err)
+	request.Host = "localhost"
+	answer, err := server.Client().Do(request)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	assert.Equal(t, http.StatusOK, answer.StatusCode)
 }
 
 // TestFigures_Unread: while the first figures are read, the page says so.
