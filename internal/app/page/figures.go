@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	readEvery  = 5 * time.Second       // the least time between two reads, however many look
-	readWithin = 10 * time.Second      // for one read
-	patience   = 2 * time.Second       // a browser waits so long for the first figures, and for newer ones than old ones
-	briefly    = 80 * time.Millisecond // and so long for newer ones than others
-	oldAfter   = mostEvery
+	readEvery  = 5 * time.Second         // the least time between two reads, however many look
+	readWithin = 10 * time.Second        // for one read
+	patience   = 2 * time.Second         // a browser waits so long for the first figures, and for newer ones than old ones
+	briefly    = 80 * time.Millisecond   // and so long for newer ones than others
+	oldAfter   = mostEvery + 2*readEvery // which those of two looks apart never are
 
 	// The broker works for the page for a small part of its time, however much there is to read: a read that
 	// takes d is paid for by share times d. What is saved while nobody looks is for the first reads.
@@ -107,7 +107,7 @@ func (f *Figures) look(ctx context.Context) look {
 		f.saved = min(mostSaved, f.saved+now.Sub(f.began)/share)
 		f.began, f.asked, f.reading = now, now, make(chan struct{})
 		f.done.Go(f.read)
-	case now.Sub(f.asked) >= readEvery: // that the broker is away is seen before the next read
+	case f.last.Known && now.Sub(f.asked) >= readEvery: // that the broker is away is seen before the next read
 		f.asked, f.reading = now, make(chan struct{})
 		f.done.Go(f.probe)
 	}

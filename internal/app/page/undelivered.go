@@ -55,12 +55,18 @@ func (p *Page) undelivered(w http.ResponseWriter, r *http.Request, v *visitor) {
 
 // queue is that of a request, if the page shows it.
 func (p *Page) queue(w http.ResponseWriter, r *http.Request, v *visitor) (string, bool) {
-	name := r.FormValue("queue")
-	if !slices.ContainsFunc(p.Figures.look(r.Context()).piles(), func(one pile) bool { return one.Queue == name }) {
+	name, l := r.FormValue("queue"), p.Figures.look(r.Context())
+	switch {
+	case slices.ContainsFunc(l.piles(), func(one pile) bool { return one.Queue == name }):
+		return name, true
+	case !l.Known && l.Err == nil:
+		p.fail(w, v, http.StatusServiceUnavailable, "The queues are being read. Load the page again.")
+	case !l.Known:
+		p.fail(w, v, http.StatusServiceUnavailable, "The broker does not answer. %s", l.Why())
+	default:
 		p.fail(w, v, http.StatusNotFound, "The page shows no queue of that name.")
-		return "", false
 	}
-	return name, true
+	return "", false
 }
 
 // listed is a message in the list.

@@ -272,4 +272,9 @@ func TestFigures_Unread(t *testing.T) {
 		w.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost:8080"+path, nil))
 		assert.Contains(t, answer.Body.String(), "The figures are being read.", path)
 	}
+	answer := httptest.NewRecorder()
+	w.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost:8080"+unroutable, nil))
+	assert.Contains(t, answer.Body.String(), "The queues are being read.")
+	w.Figures.reading, w.Figures.last.Err = nil, context.DeadlineExceeded
+	assert.Contains(t, w.ask(http.MethodGet, unroutable, nil).Body.String(), "The broker does not answer.")
 }
