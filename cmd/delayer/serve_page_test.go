@@ -128,10 +128,10 @@ serve:
 
 	_, err = chromedp.Call(browser, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	require.NoError(t, err)
-	p.eventually(base, "1 next hour, by minute")
+	p.eventually(base, "next hour, by minute")
 	proxy.Set(faults.Down)
 	proxy.Cut()
-	p.eventually(base, "The broker does not answer.", "1 next hour, by minute")
+	p.eventually(base, "The broker does not answer.", "next hour, by minute")
 	proxy.Set(faults.Pass)
 	require.EventuallyWithT(t, func(ct *assert.CollectT) { // connections come back within seconds
 		require.NoError(ct, chromedp.Do(p.ctx, chromedp.Navigate(base)))
