@@ -1,6 +1,6 @@
 # Type `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help example test unit simulate test-matrix faults bench bench-go fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-plugin install-chromium install-checkers install-clients
+.PHONY: help example test unit simulate test-matrix faults bench bench-go fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-plugin install-chromium install-checkers install-clients install-faketime
 
 # Run at an exact version and outside of our module, whose requirements it must not become.
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -77,3 +77,6 @@ install-checkers: ## install from npm what the pages of delayer serve are checke
 
 install-clients: ## install clients of RabbitMQ in other languages: tests run examples/clients with them
 	@scripts/install-clients.sh
+
+install-faketime: ## install libfaketime from the system's packages: tests put a broker's clock forward
+	@scripts/install-faketime.sh

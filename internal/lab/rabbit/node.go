@@ -29,6 +29,7 @@ type privateNode struct {
 	folder  string
 	ports   nodePorts
 	env     []string
+	clock   *clock // nil: the machine's
 
 	script *exec.Cmd
 	gone   chan struct{} // closed when the script has ended
@@ -60,7 +61,14 @@ func newNode(in install, spec nodeSpec) (*privateNode, error) {
 		install:   in, folder: folder, ports: spec.ports,
 		gone: make(chan struct{}),
 	}
-	n.env = nodeEnvironment(folder, spec.ports, spec.options.Args)
+	args := spec.options.Args
+	if spec.options.Clock {
+		if n.clock, err = newClock(folder); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(folder))
+		}
+		args = strings.TrimSpace(args + " " + clockArgs)
+	}
+	n.env = nodeEnvironment(folder, spec.ports, args)
 	if spec.guest {
 		n.install.epmd = ""
 	}
@@ -76,6 +84,9 @@ func newNode(in install, spec nodeSpec) (*privateNode, error) {
 func (n *privateNode) startScript() error {
 	n.script = exec.Command("sh", "-c", nodeScript, "node.sh", n.folder, n.install.epmd, n.install.server)
 	n.script.Env = append(slices.Clip(n.env), preload(n.pluginSet))
+	if n.clock != nil {
+		n.script.Env = append(n.script.Env, n.clock.environment()...)
+	}
 	n.script.Dir = n.folder
 	n.script.Stdout = n.lifeline
 	n.script.Stderr = n.lifeline
@@ -103,11 +114,17 @@ func (n *privateNode) startScript() error {
 func (n *privateNode) how() string { return "private node" }
 func (n *privateNode) owned() bool { return true }
 
+func (n *privateNode) movable() *clock { return n.clock }
+
 func (n *privateNode) url() *url.URL {
-	return &url.URL{
+	u := &url.URL{
 		Scheme: "amqp", User: url.UserPassword("guest", "guest"),
 		Host: loopback + ":" + strconv.Itoa(n.ports.amqp), Path: "/",
 	}
+	if n.clock != nil {
+		u.RawQuery = "heartbeat=0" // two steps forward would be two that were missed
+	}
+	return u
 }
 
 func (n *privateNode) management() string {

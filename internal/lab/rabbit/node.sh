@@ -6,6 +6,8 @@
 #
 # Standard input is the lifeline: each line "run" starts the server; its end means that the parent is
 # gone. Lines of output that begin with @delayer are for the parent, the others are the server's.
+#
+# With DELAYER_FAKETIME, the path of libfaketime, the server has a clock of its own.
 folder=$1 epmd=$2 server=$3
 
 # RabbitMQ before 4.0 sets files aside for each quorum queue, three on one node. Where none is left, the
@@ -27,9 +29,14 @@ job=
 # The pid is written before the look at "gone", and "gone" before the pid is read: so whichever comes
 # first, no server outlives this script. exec keeps the pid all the way to the Erlang VM.
 run() {
-	sh -c 'echo $$ >"$0/pid"; [ -e "$0/gone" ] && exit; echo "@delayer up $$"; exec "$1"' \
+	sh -c 'echo $$ >"$0/pid"; [ -e "$0/gone" ] && exit; echo "@delayer up $$"
+		[ -n "$DELAYER_FAKETIME" ] && export LD_PRELOAD="$DELAYER_FAKETIME"; exec "$1"' \
 		"$folder" "$server" </dev/null 2>&1
 	code=$?
+	if [ -n "$DELAYER_FAKETIME" ]; then # the library leaves two files in memory, named after its process
+		pid=$(cat "$folder/pid")
+		rm -f "/dev/shm/faketime_shm_$pid" "/dev/shm/sem.faketime_sem_$pid"
+	fi
 	rm -f "$folder/pid"
 	echo "@delayer down $code"
 }

@@ -28,6 +28,9 @@ type Options struct {
 	// InMemory keeps the data of a private node in memory, where this machine has room for it.
 	// Writing to disk is then free. The data outlives the node's process, but not the machine.
 	InMemory bool
+	// Clock makes a private node whose clock [Broker.Forward] puts forward. It needs libfaketime;
+	// without it, the error of [Start] matches [ErrNone]. Other kinds of brokers have no such clock.
+	Clock bool
 	// Choice is [Given], [Docker] or [Node] to force one, or [None]; empty means DELAYER_BROKER,
 	// else the order.
 	Choice string

@@ -118,6 +118,26 @@ func Own(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	return b
 }
 
+// Clocked returns a private node for this test alone whose clock [rabbit.Broker.Forward] puts forward.
+// It ends with the test. Where there is none to be had, the test is skipped: other tests need none.
+func Clocked(t testing.TB, o rabbit.Options) *rabbit.Broker {
+	t.Helper()
+	o.InMemory, o.Choice, o.Clock = isTest(t), rabbit.Node, true
+	b, err := rabbit.Start(context.Background(), o)
+	if errors.Is(err, rabbit.ErrNone) {
+		Skipf(t, "%v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Errorf("closing the test's broker: %v", err)
+		}
+	})
+	return b
+}
+
 // Alone returns a broker to be stopped and killed by a test that runs beside no other: one that does
 // not call t.Parallel. It is the package's, where that is ours, and otherwise one of the test's own.
 // A test that fails may leave it stopped, paused or under an alarm: the next finds it started again.
