@@ -194,6 +194,30 @@ var timeFaults = []fault{
 	{name: "shortens a delay that is too long", cases: []string{"beyond-maximum"}, open: changing(func(c *call) {
 		c.delay = min(c.delay, idealLimits().Max)
 	})},
+	{name: "shortens delays above 10 s to 10 s", cases: []string{"long-delays-wait", "long-delays-arrive"}, open: changing(func(c *call) {
+		c.delay = min(c.delay, 10*time.Second)
+	})},
+	{name: "confirms those above 10 s and loses them", cases: []string{"long-delays-wait", "long-delays-arrive"}, open: losesAbove(10 * time.Second)},
+	{name: "loses those of more than a quarter of an hour", cases: []string{"long-delays-arrive"}, open: losesAbove(15 * time.Minute)},
+	{name: "ends a day a minute early", cases: []string{"long-delays-arrive"}, open: changing(func(c *call) {
+		if c.delay >= 24*time.Hour {
+			c.delay -= time.Minute
+		}
+	})},
+	{name: "delivers a day twice", cases: []string{"long-delays-arrive"}, open: with(func(d delayer.Delayer, c call) error {
+		if c.delay >= 24*time.Hour {
+			if err := c.on(d); err != nil {
+				return err
+			}
+		}
+		return c.on(d)
+	})},
+	{name: "refuses a day", cases: []string{"long-delays-wait", "long-delays-arrive"}, open: with(func(d delayer.Delayer, c call) error {
+		if c.delay >= 24*time.Hour {
+			return &delayer.Error{Op: "publish", Kind: delayer.ErrOutOfRange}
+		}
+		return c.on(d)
+	})},
 	{name: "overflows", cases: []string{"beyond-maximum"}, open: changing(func(c *call) {
 		if c.delay+idealLimits().Resolution < 0 {
 			c.delay = 0
@@ -206,6 +230,16 @@ var timeFaults = []fault{
 		}
 		return c.on(d)
 	})},
+}
+
+// losesAbove confirms messages with a longer delay, and loses them.
+func losesAbove(most time.Duration) func(*broker) *broken {
+	return with(func(d delayer.Delayer, c call) error {
+		if c.delay > most && c.delay <= idealLimits().Max {
+			return nil
+		}
+		return c.on(d)
+	})
 }
 
 // headOfLine delays each message until those before it are due, as one queue with expirations does.

@@ -18,10 +18,11 @@ import (
 // A broker adds to package delayertest exchanges and queues, to which messages are routed, and
 // connections that can be lost.
 type broker struct {
-	limits  delayer.Limits
-	stalls  bool                 // an unroutable message blocks those behind it: a fault
-	delayed *delayertest.Delayer // the first that is opened; it stays open
-	checks  *delayertest.Delayer // refuses what is invalid, and delivers nothing
+	limits   delayer.Limits
+	realTime bool                 // not in a bubble
+	stalls   bool                 // an unroutable message blocks those behind it: a fault
+	delayed  *delayertest.Delayer // the first that is opened; it stays open
+	checks   *delayertest.Delayer // refuses what is invalid, and delivers nothing
 
 	mu         sync.Mutex
 	exchanges  map[string]*exchange

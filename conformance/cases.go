@@ -34,6 +34,7 @@ var cases = []testCase{
 	{Case: Case{"priorities-do-not-block", "messages of different priority must not block one another"}, check: priorities},
 	{Case: Case{"same-delay-keeps-order", "messages with the same delay from one publisher must arrive in the order of publishing"}, check: keepsOrder},
 	{Case: Case{"rounding-up", "a delay between two multiples of the resolution must be rounded up, never down"}, check: roundingUp},
+	{Case: Case{"long-delays-wait", "a message with a delay of hours or years must be taken, wait, and hold up none with a shorter delay"}, check: longWaits},
 	{Case: Case{"exact-tiers", "a delay that is no tier must be refused where only the tiers exist"}, check: exactTiers},
 
 	{Case: Case{"zero-delay", "a message without delay must arrive at once, by the same rules"}, check: zeroDelay},
@@ -88,6 +89,7 @@ var cases = []testCase{
 	{Case: Case{"closed-while-publishing", "Close must let what is being published end, and Publish say truly what became of it"}, check: closedWhilePublishing},
 	{Case: Case{"no-goroutine-left", "no goroutine of a Delayer may be left after Close"}, check: noGoroutineLeft},
 
+	{Case: Case{"long-delays-arrive", "a message with a delay of hours or years must arrive, once, when the broker's clock has come so far, and not before"}, check: longArrives, alone: true},
 	{Case: Case{"connection-cut", "when connections die while publishing, every nil must be delivered, every error be true, and publishing work again"}, check: connectionCut, alone: true},
 	{Case: Case{"own-exchange-deleted", "when an exchange of the Delayer's own is deleted, messages that wait must arrive, or be kept as unroutable, and publishing must work again"}, check: ownExchangeDeleted, alone: true},
 	{Case: Case{"broker-restart", "messages that wait while the broker restarts must all arrive, or be kept as unroutable, none early, and publishing must work again"}, check: brokerRestart, alone: true, restarts: true},

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +19,10 @@ type Harness struct {
 	// World opens a view of the broker that Open's Delayers publish to. The suite closes it. It is
 	// called once a case, and by several cases at a time.
 	World func(ctx context.Context) (World, error)
+
+	// Only lists the names of the cases to run; nil is all. So a run beside the one of all cases can try
+	// other configurations, or another broker, such as one whose [Clock] can be put forward.
+	Only []string
 
 	// User is the name that the Delayer's connections log in with. It is published as UserId, which
 	// the broker compares; "" leaves that property out.
@@ -56,6 +61,12 @@ func Run(t *testing.T, h Harness) {
 
 // run runs the cases that can run together, several at a time, and then the others one by one.
 func run(t tester, h Harness) {
+	t.Helper()
+	for _, name := range h.Only {
+		if !slices.ContainsFunc(cases, func(c testCase) bool { return c.Name == name }) {
+			t.Fatalf("conformance: Harness.Only names %q, which is no case", name)
+		}
+	}
 	if h.Patience == 0 {
 		h.Patience = 30 * time.Second
 	}
@@ -72,7 +83,7 @@ func run(t tester, h Harness) {
 		return d, err
 	})
 	for _, c := range cases {
-		if c.alone {
+		if c.alone || h.leavesOut(c) {
 			continue
 		}
 		room <- struct{}{}
@@ -86,7 +97,7 @@ func run(t tester, h Harness) {
 		_ = d.Close() // the cases about Close check what it returns
 	}
 	for _, c := range cases {
-		if c.alone {
+		if c.alone && !h.leavesOut(c) {
 			if c.restarts && h.BeforeRestart != nil {
 				h.BeforeRestart()
 			}
@@ -94,3 +105,5 @@ func run(t tester, h Harness) {
 		}
 	}
 }
+
+func (h Harness) leavesOut(c testCase) bool { return h.Only != nil && !slices.Contains(h.Only, c.Name) }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +23,9 @@ func harness(b *broker) conformance.Harness {
 
 // TestRun runs the suite as a user of it does, in real time.
 func TestRun(t *testing.T) {
-	h := harness(newBroker(idealLimits()))
+	b := newBroker(idealLimits())
+	b.realTime = true
+	h := harness(b)
 	h.Concurrency = 40
 	conformance.Run(t, h)
 }
@@ -76,13 +79,16 @@ var ofTickets = []string{
 	"postpone-older-ticket", "postpone-one-ticket-twice", "tickets",
 }
 
+// ofLongDelays are the cases of Delayers that can wait for longer than any case.
+var ofLongDelays = []string{"long-delays-arrive", "long-delays-wait"}
+
 // inapplicable are the cases for which the kinds of limits of TestCorrect leave nothing to show. All but
 // "exact tiers" also lack exact-tiers.
 var inapplicable = map[string][]string{
 	"exact tiers":         {"rounding-up"},
-	"a short maximum":     ofTickets,
+	"a short maximum":     append(ofLongDelays, ofTickets...),
 	"without maximum":     {"beyond-maximum"},
-	"one tier":            {"no-head-of-line-blocking", "postpone-earlier", "priorities-do-not-block"},
+	"one tier":            append(ofLongDelays, "no-head-of-line-blocking", "postpone-earlier", "priorities-do-not-block"),
 	"no priorities":       {"priorities-do-not-block"},
 	"promising not much":  append([]string{"destination-comes-and-goes", "priorities-do-not-block", "same-delay-keeps-order"}, ofTickets...),
 	"keeping unroutables": {"destination-comes-and-goes"},
@@ -106,6 +112,9 @@ func (handless) Restart(context.Context) error { return conformance.Unable("rest
 func (handless) DeclareStuckQueue(context.Context, string) (func(context.Context) error, error) {
 	return nil, conformance.Unable("suspend a queue: no hands")
 }
+func (handless) Clock(context.Context) (conformance.Clock, error) {
+	return nil, conformance.Unable("put the clock forward: no hands")
+}
 func (handless) DeleteOwnExchange(context.Context) error {
 	return conformance.Unable("delete an exchange: no hands")
 }
@@ -119,7 +128,8 @@ func TestUnableIsSkippedWithItsReason(t *testing.T) {
 			return handless{w}, err
 		}
 		reasons := map[string]string{
-			"connection-cut": "cut: no hands", "own-exchange-deleted": "delete an exchange: no hands", "broker-restart": "restart: no hands",
+			"long-delays-arrive": "put the clock forward: no hands",
+			"connection-cut":     "cut: no hands", "own-exchange-deleted": "delete an exchange: no hands", "broker-restart": "restart: no hands",
 			"destination-stuck": "suspend a queue: no hands", "batch-destination-stuck": "suspend a queue: no hands",
 		}
 		r := &recorder{}
@@ -130,6 +140,22 @@ func TestUnableIsSkippedWithItsReason(t *testing.T) {
 			assert.Equal(t, reasons[name], sub.skipped, "%s: the others need no hands", name)
 		}
 	})
+}
+
+func TestOnly(t *testing.T) {
+	for only, failures := range map[string]int{"arrives": 0, "closed": 0, "long-delays-arrive": 0, "unheard-of": 1} {
+		synctest.Test(t, func(t *testing.T) {
+			h := harness(newBroker(idealLimits()))
+			h.Only = []string{only}
+			r := &recorder{}
+			var running sync.WaitGroup
+			running.Go(func() { conformance.RunOn(r, h) })
+			running.Wait()
+			assert.Len(t, r.failures, failures, only)
+			assert.Len(t, r.subtests, 1-failures, only)
+			assert.Empty(t, r.failed(), only)
+		})
+	}
 }
 
 func TestCasesAreDocumented(t *testing.T) {

@@ -57,7 +57,20 @@ type World interface {
 	// this World work again.
 	Restart(ctx context.Context) error
 
+	// Clock returns the broker's clock, if it can be put forward.
+	Clock(ctx context.Context) (Clock, error)
+
 	Close() error
+}
+
+// A Clock is that of a broker under libfaketime, in a virtual machine, or in memory. A case with delays
+// of years then takes seconds. It is called while no other case runs.
+type Clock interface {
+	// Now is what the broker's clock shows. It may be ahead of that by what a step of Forward takes,
+	// never behind.
+	Now() time.Time
+	// Forward makes the clock show d more, as if so much time had passed, and returns once it does.
+	Forward(ctx context.Context, d time.Duration) error
 }
 
 // An Arrival is a message that reached a consumer.

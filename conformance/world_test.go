@@ -155,6 +155,23 @@ func (w *world) Restart(context.Context) error {
 	return nil
 }
 
+// Clock returns that of a bubble, in which waiting takes no time.
+func (w *world) Clock(context.Context) (conformance.Clock, error) {
+	if w.realTime {
+		return nil, conformance.Unable("put the clock forward: the time is real")
+	}
+	return bubble{}, nil
+}
+
+type bubble struct{}
+
+func (bubble) Now() time.Time { return time.Now() }
+
+func (bubble) Forward(_ context.Context, d time.Duration) error {
+	time.Sleep(d)
+	return nil
+}
+
 func (w *world) Close() error {
 	for _, end := range w.stuck {
 		end()

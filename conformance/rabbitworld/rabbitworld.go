@@ -46,6 +46,10 @@ type Config struct {
 	// Restart stops the broker, starts it again, and returns once it answers. If it is nil, the
 	// cases that need it are skipped. Like Cut it may return [conformance.Unable].
 	Restart func(ctx context.Context) error
+
+	// Clock is the broker's, if it can be put forward: see [conformance.Clock]. Connections need the
+	// heartbeat 0 then, at both ends. If it is nil, the cases that need it are skipped.
+	Clock conformance.Clock
 }
 
 // Worlds opens the Worlds of one run of the suite.
@@ -282,6 +286,13 @@ func (w *world) Restart(ctx context.Context) error {
 		return err
 	}
 	return w.client.Do(ctx, func(ch *amqp091.Channel) error { return ch.Confirm(noWait) }) // the broker answers
+}
+
+func (w *world) Clock(context.Context) (conformance.Clock, error) {
+	if w.broker.cfg.Clock == nil {
+		return nil, conformance.Unable("put the clock forward: Config.Clock is nil")
+	}
+	return w.broker.cfg.Clock, nil
 }
 
 // Close deletes what was declared, and closes the connection.
