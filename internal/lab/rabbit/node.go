@@ -46,7 +46,13 @@ func startSpec(ctx context.Context, spec nodeSpec, o Options) (*Broker, error) {
 		return nil, err
 	}
 	o.Logf("starting a private node of %s", in.server)
-	return begin(ctx, n, o)
+	b, err := begin(ctx, n, o)
+	if err == nil && n.clock != nil {
+		if err = settleClock(ctx, b); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
+	}
+	return b, err
 }
 
 // newNode prepares the folder and starts the script, which from then on owns the folder.

@@ -26,6 +26,11 @@ if [ -n "$epmd" ]; then
 fi
 job=
 
+# forget removes two files that libfaketime leaves in memory, named after its process.
+forget() {
+	[ -z "$DELAYER_FAKETIME" ] || rm -f "/dev/shm/faketime_shm_$1" "/dev/shm/sem.faketime_sem_$1"
+}
+
 # The pid is written before the look at "gone", and "gone" before the pid is read: so whichever comes
 # first, no server outlives this script. exec keeps the pid all the way to the Erlang VM.
 run() {
@@ -33,10 +38,7 @@ run() {
 		[ -n "$DELAYER_FAKETIME" ] && export LD_PRELOAD="$DELAYER_FAKETIME"; exec "$1"' \
 		"$folder" "$server" </dev/null 2>&1
 	code=$?
-	if [ -n "$DELAYER_FAKETIME" ]; then # the library leaves two files in memory, named after its process
-		pid=$(cat "$folder/pid")
-		rm -f "/dev/shm/faketime_shm_$pid" "/dev/shm/sem.faketime_sem_$pid"
-	fi
+	forget "$(cat "$folder/pid")"
 	rm -f "$folder/pid"
 	echo "@delayer down $code"
 }
@@ -48,7 +50,9 @@ while read -r command; do
 done
 
 : >"$folder/gone"
-[ -r "$folder/pid" ] && kill -KILL "$(cat "$folder/pid")" 2>/dev/null
+pid=
+[ -r "$folder/pid" ] && pid=$(cat "$folder/pid") && kill -KILL "$pid" 2>/dev/null
 [ -n "$job" ] && wait "$job"
+[ -n "$pid" ] && forget "$pid" # where the parent is gone, run may have ended at its first word to it
 [ -n "$epmd_pid" ] && kill -KILL "$epmd_pid" 2>/dev/null
 rm -rf "$folder"
