@@ -73,13 +73,13 @@ const stepping = `begin
 			receive after 2 -> ok end,
 			case erlang:statistics(total_active_tasks_all) of
 				Tasks when Tasks =< 1 -> Rest(Quiet - 1, Tries - 1);
-				_ -> Rest(10, Tries - 1)
+				_ -> Rest(4, Tries - 1)
 			end;
 		Rest(_, _) -> ok
 	end,
-	Rest(10, 250),
+	Rest(4, 50),
 	ok = file:rename("%s", "%s"),
-	Rest(10, 250),
+	Rest(4, 50),
 	os:system_time(millisecond)
 end.`
 
