@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,23 @@ func TestMessagesAddressAndUsageSurvive(t *testing.T) {
 }
 
 // usageOf is the CPU time that a broker says it has used, which is at least what a boot takes.
+// TestContainer_InMemory: what the suites write does not wait for the disk, and is still there after a
+// restart.
+func TestContainer_InMemory(t *testing.T) {
+	for inMemory, want := range map[bool]*regexp.Regexp{true: regexp.MustCompile("tmpfs"), false: regexp.MustCompile("overlay|ext|btrfs|xfs|zfs")} {
+		t.Run(fmt.Sprint(inMemory), func(t *testing.T) {
+			b := startKind(t, rabbit.Options{Choice: rabbit.Docker, InMemory: inMemory})
+			out, err := b.Ctl(t.Context(), "eval", `os:cmd("stat -f -c %T /var/lib/rabbitmq/mnesia").`)
+			require.NoError(t, err)
+			assert.Regexp(t, want, out)
+			queue := rabbittest.Prefix(t)
+			publishOne(t, b.URL(), queue)
+			require.NoError(t, b.Restart(t.Context()))
+			assert.Equal(t, 1, messagesIn(t, b.URL(), queue))
+		})
+	}
+}
+
 func usageOf(t *testing.T, b *rabbit.Broker) time.Duration {
 	t.Helper()
 	cpu, err := b.CPU()

@@ -14,6 +14,9 @@ if [ -w /etc/security/limits.d ]; then
 	echo "* - nofile $(ulimit -Sn)" >/etc/security/limits.d/delayer.conf
 fi
 
+# The engine mounts memory as root's folder, and the server may be another user.
+[ -z "${DELAYER_IN_MEMORY:-}" ] || chmod 1777 "$DELAYER_IN_MEMORY"
+
 run() {
 	"$@" </dev/null 2>&1
 	echo "@delayer down $?"

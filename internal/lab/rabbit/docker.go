@@ -26,6 +26,8 @@ const (
 	// The broker lets its default user guest in from its own loopback only; a user of another name
 	// may come from outside of the container.
 	containerUser = "delayer"
+	// The server's data, in the images that we know.
+	containerData = "/var/lib/rabbitmq/mnesia"
 	pingTimeout   = 5 * time.Second
 )
 
@@ -97,19 +99,24 @@ func newContainer(ctx context.Context, client *docker.Client, o Options) (*conta
 	if err != nil {
 		return nil, err
 	}
+	env, memory := containerEnvironment(o), map[string]string(nil)
+	if keepsInMemory(client, o) {
+		env, memory = append(env, "DELAYER_IN_MEMORY="+containerData), map[string]string{containerData: ""}
+	}
 	created, err := client.CreateContainer(docker.CreateContainerOptions{
 		Context: ctx,
 		Config: &docker.Config{
 			Image:        o.Image,
 			Entrypoint:   []string{"sh", "-c", containerScript, "container.sh"},
 			Cmd:          append(image.Config.Entrypoint, image.Config.Cmd...),
-			Env:          containerEnvironment(o),
+			Env:          env,
 			ExposedPorts: map[docker.Port]struct{}{containerPort: {}, managementPort: {}},
 			Labels:       map[string]string{"delayer.pid": strconv.Itoa(os.Getpid())},
 			OpenStdin:    true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true,
 		},
 		HostConfig: &docker.HostConfig{
 			AutoRemove: true,
+			Tmpfs:      memory,
 			PortBindings: map[docker.Port][]docker.PortBinding{
 				containerPort:  {{HostIP: bindAddress(client)}},
 				managementPort: {{HostIP: bindAddress(client)}},
@@ -124,6 +131,16 @@ func newContainer(ctx context.Context, client *docker.Client, o Options) (*conta
 		return nil, errors.Join(err, c.remove())
 	}
 	return c, nil
+}
+
+// keepsInMemory tells whether the engine keeps the data in memory: where it was asked for, and the
+// engine's machine has the room. A file system in memory may take half of it.
+func keepsInMemory(client *docker.Client, o Options) bool {
+	if !o.InMemory {
+		return false
+	}
+	info, err := client.Info()
+	return err == nil && info.MemTotal >= 2*roomInMemory
 }
 
 func containerEnvironment(o Options) []string {

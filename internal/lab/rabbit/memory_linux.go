@@ -2,10 +2,7 @@ package rabbit
 
 import "syscall"
 
-const (
-	sharedMemory = "/dev/shm" // Linux has a file system in memory here
-	roomInMemory = 4 << 30    // bytes; in a container it often has few
-)
+const sharedMemory = "/dev/shm" // Linux has a file system in memory here; in a container it is often small
 
 // nodeRoot is where the folder of a node is made: "" is the system's folder for temporary files.
 func nodeRoot(inMemory bool) string {

@@ -25,8 +25,8 @@ type Options struct {
 	// Args are arguments of the Erlang VM of a broker of our own, such as [DeadLetterRetry]. A
 	// broker at AMQP_URL has its own.
 	Args string
-	// InMemory keeps the data of a private node in memory, where this machine has room for it.
-	// Writing to disk is then free. The data outlives the node's process, but not the machine.
+	// InMemory keeps the data of a broker of our own in memory, where its machine has room for it.
+	// Writing to disk is then free. The data outlives the server's process, but not the machine.
 	InMemory bool
 	// Clock makes a private node whose clock [Broker.Forward] puts forward. It needs libfaketime;
 	// without it, the error of [Start] matches [ErrNone]. Other kinds of brokers have no such clock.
