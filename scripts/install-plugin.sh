@@ -72,10 +72,11 @@ if [ -z "${IMAGE:-}" ]; then
 fi
 mkdir "$part/image"
 mv "$file" "$part/image/"
+# The patterns are for the image: what this machine has must not replace them (set -f).
 docker build --tag "rabbitmq:$SERIES-delayed" --file - "$part/image" <<END
 FROM rabbitmq:$SERIES
 COPY ${file##*/} /tmp/
-RUN set -e; for core in $(for folder in $folders; do printf '%s/rabbit-[0-9]* ' "$folder"; done); do \\
+RUN set -e; for core in $(set -f; for folder in $folders; do printf '%s/rabbit-[0-9]* ' "$folder"; done); do \\
 	if [ -e "\$core" ]; then mv /tmp/${file##*/} "\${core%/*}/"; exit 0; fi; done; exit 1
 END
 echo "built rabbitmq:$SERIES-delayed; tests take it with DELAYER_RABBITMQ_IMAGE=rabbitmq:$SERIES-delayed"
