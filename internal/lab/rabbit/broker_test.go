@@ -234,6 +234,9 @@ func TestQuickly(t *testing.T) {
 		rabbittest.Skipf(t, "there is no erl_call")
 	}
 	b, name := rabbittest.Alone(t), rabbittest.Prefix(t)
+	if b.How() != "private node" {
+		rabbittest.Skipf(t, "the broker is not a private node, whose files it needs")
+	}
 	quickly := func(args ...string) string {
 		t.Helper()
 		out, ok := rabbit.Quickly(t, b, args...)
@@ -276,4 +279,37 @@ func TestQuickly(t *testing.T) {
 	assert.Equal(t, "[]\n", quickly("eval", `rabbit_policy:list()`))
 	quickly("set_vm_memory_high_watermark", "0.25")
 	assert.Equal(t, "0.25\n", quickly("eval", "vm_memory_monitor:get_vm_memory_high_watermark()."))
+}
+
+// TestQuickly_Container: in Docker rabbitmqctl takes a minute on a busy machine, and the suites call it
+// often.
+func TestQuickly_Container(t *testing.T) {
+	b, name := startKind(t, rabbit.Options{Choice: rabbit.Docker, InMemory: true}), rabbittest.Prefix(t)
+	if _, ok := rabbit.Quickly(t, b, "eval", "ok."); !ok {
+		rabbittest.Skipf(t, "the image has no erl_call")
+	}
+	publishOne(t, b.URL(), name)
+	conn, err := amqp091.Dial(b.URL())
+	require.NoError(t, err)
+	closed := conn.NotifyClose(make(chan *amqp091.Error, 1))
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{name + "\n", []string{"list_queues", "name"}},
+		{`{ok,"it's",<<"%s is">>}` + "\n", []string{"eval", `{ok, "it's", <<"%s is">>}.`}},
+		{"", []string{"close_all_connections", "enough"}},
+	} {
+		out, ok := rabbit.Quickly(t, b, c.args...)
+		assert.True(t, ok, "%q", c.args)
+		assert.Equal(t, c.want, out)
+	}
+	assert.ErrorContains(t, <-closed, "enough")
+	shell := exec.CommandContext(t.Context(), "sh", "-c", b.EvalCommand()+` -q eval 'io:format("it is ~s", ["here"]).'`)
+	said, err := shell.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	assert.Contains(t, string(said), "it is here")
+	require.NoError(t, b.Stop(t.Context()))
+	_, ok := rabbit.Quickly(t, b, "eval", "ok.")
+	assert.False(t, ok, "there is no broker that could do it")
 }

@@ -220,6 +220,16 @@ func (n *privateNode) ctl(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
+func (n *privateNode) quickly(ctx context.Context, args []string) (out string, ok bool) {
+	return quickly(ctx, args, func(ctx context.Context, input string) (string, error) {
+		cmd := exec.CommandContext(ctx, "erl_call", "-sname", n.ports.node(), "-e") // it reads the cookie in HOME
+		cmd.Env = n.env
+		cmd.Stdin = strings.NewReader(input)
+		answer, err := cmd.Output()
+		return string(answer), err
+	})
+}
+
 // ctlCommand is rabbitmqctl in the node's environment.
 func (n *privateNode) ctlCommand() []string {
 	if n.install.ctl == "" {

@@ -1,12 +1,9 @@
-//go:build unix
-
 package rabbit
 
 import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,22 +16,19 @@ const quickTimeout = 20 * time.Second
 // quickly does what rabbitmqctl would do, within milliseconds, by the functions that rabbitmqctl
 // calls. rabbitmqctl starts a virtual machine each time, which takes a second of processor time.
 // It returns false if the command is none of the common ones, or failed: rabbitmqctl then knows
-// what to say. erl_call is in most packages of Erlang.
-func (n *privateNode) quickly(ctx context.Context, args []string) (out string, ok bool) {
+// what to say. call is `erl_call -e`, which is in most packages of Erlang, with its input.
+func quickly(ctx context.Context, args []string, call func(ctx context.Context, input string) (string, error)) (out string, ok bool) {
 	expression := quick(args)
 	if expression == "" {
 		return "", false
 	}
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "erl_call", "-sname", n.ports.node(), "-e") // it reads the cookie in HOME
-	cmd.Env = n.env
-	cmd.Stdin = strings.NewReader("base64:encode_to_string(iolist_to_binary(" + expression + ")).\n")
-	answer, err := cmd.Output()
+	answer, err := call(ctx, "base64:encode_to_string(iolist_to_binary("+expression+")).\n")
 	if err != nil {
 		return "", false
 	}
-	return answered(string(answer))
+	return answered(answer)
 }
 
 // answered reads what erl_call prints of a string, in base64 so that it prints it as one.
