@@ -14,7 +14,7 @@ import (
 // TestDrain_Nodes ends once the plugin has delivered its last message, and knows when that is.
 func TestDrain_Nodes(t *testing.T) {
 	t.Parallel()
-	d := newDelayed(t, "topic")
+	d := newDelayed(t, topicOrFanout(t))
 	const delay = 20 * time.Second
 	d.publish("key", delay, amqp091.Publishing{})
 	due := time.Now().Add(delay)

@@ -216,7 +216,7 @@ func TestNode_LargeBody(t *testing.T) {
 // A removal that comes too late proves nothing, and is tried again with more time.
 func TestNode_RemovedFirst(t *testing.T) {
 	t.Parallel()
-	d := newDelayed(t, "topic")
+	d := newDelayed(t, topicOrFanout(t))
 	in := d.Consume(d.queue)
 	for delay := 5 * time.Second; ; delay *= 2 {
 		stays := "stays " + delay.String()

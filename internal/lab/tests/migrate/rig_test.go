@@ -187,3 +187,13 @@ func inKhepri(t testing.TB, b *rabbit.Broker) bool {
 	require.NoError(t, err)
 	return v.Enabled(inventory.Khepri)
 }
+
+// topicOrFanout is the type of an exchange of the plugin from which the broker delivers: in Khepri that
+// is not topic.
+func topicOrFanout(t testing.TB) string {
+	t.Helper()
+	if inKhepri(t, needPlugin(t)) {
+		return "fanout"
+	}
+	return "topic"
+}

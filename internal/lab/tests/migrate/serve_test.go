@@ -175,7 +175,7 @@ func seen(d amqp091.Delivery, without ...string) amqp091.Delivery {
 // it is switched to serve: consumers see the same.
 func TestServe_AsThePlugin(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"topic", "headers"} {
+	for _, kind := range []string{topicOrFanout(t), "headers"} {
 		t.Run(kind, func(t *testing.T) {
 			c := newCrossing(t, kind)
 			uri, err := amqp091.ParseURI(c.cfg.URL)
