@@ -31,7 +31,7 @@
 //   - A fraction of a millisecond is rounded up; the plugin cuts it off.
 //   - A DeliveryMode of 0 is persistent.
 //   - Expiration is refused: it would run while the message waits.
-//   - Consumers get no x-delay header. The plugin leaves it there, from RabbitMQ 4.0 on as a
+//   - Consumers get no x-delay header. The plugin leaves it there, from RabbitMQ 3.13 on as a
 //     negative number.
 package migrate
 

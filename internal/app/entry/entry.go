@@ -187,9 +187,9 @@ func (r *Runner) declareTarget(ctx context.Context, s Spec) error {
 }
 
 // turns reports whether consumers see x-delay with its sign turned on what the plugin has
-// delivered. Before RabbitMQ 4.0 they see it as it was published: the plugin changes only the
+// delivered. Before RabbitMQ 3.13 they see it as it was published: the plugin changes only the
 // decoded form of the headers.
-func turns(conn *broker.Conn) bool { return conn.From(4) }
+func turns(conn *broker.Conn) bool { return conn.FromMinor(3, 13) }
 
 const waitForAnswer = false // the noWait argument of amqp091-go's methods
 

@@ -40,7 +40,7 @@ that declare the exchange as x-delayed-message when they start get a channel err
 const serveWarning = `After this, messages to exchange %s wait in a queue until delayer serve runs for it.
 Applications that declare the exchange as x-delayed-message when they start get a channel error from
 now on. A queue that an application binds to it gets messages at once and twice, until serve with
-move_bindings moves that, which takes it some seconds. Before RabbitMQ 4.0, what waits in the plugin
+move_bindings moves that, which takes it some seconds. Before RabbitMQ 3.13, what waits in the plugin
 now waits a second time: evacuate first, or switch in place.
 `
 

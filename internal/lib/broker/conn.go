@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -284,11 +282,14 @@ func (c *Conn) Server() (frameSize int, product, version string) {
 }
 
 // From reports whether the broker is of a series from this one on, such as 4 for 4.0.
-func (c *Conn) From(series int) bool {
+func (c *Conn) From(series int) bool { return c.FromMinor(series, 0) }
+
+// FromMinor is From of a series such as 3.13.
+func (c *Conn) FromMinor(major, minor int) bool {
 	_, _, version := c.Server()
-	major, _, _ := strings.Cut(version, ".")
-	n, err := strconv.Atoi(major)
-	return err == nil && n >= series
+	var first, second int
+	_, err := fmt.Sscanf(version, "%d.%d", &first, &second)
+	return err == nil && (first > major || first == major && second >= minor)
 }
 
 // channelMax is how many channels the connection may have at a time. 0 means any number, or that

@@ -76,7 +76,7 @@ func TestFindings(t *testing.T) {
 			q.Features = append(q.Features, inventory.Feature{Name: "khepri_db", State: "enabled"})
 		}, Warning, "switch: RabbitMQ 3.13.7 has an early Khepri"},
 		"4.2, flags unseen":       {func(q *Question) { q.Version, q.Features = "4.2.0", nil }, Warning, "whether it is on cannot be seen"},
-		"before 4.0":              {func(*Question) {}, Warning, "mode serve: before RabbitMQ 4.0"},
+		"before 3.13":             {func(*Question) {}, Warning, "mode serve: before RabbitMQ 3.13"},
 		"3.9":                     {func(q *Question) { q.Version = "3.9.29" }, Warning, "tested from 3.10 on"},
 		"no quorum queues":        {func(q *Question) { q.Features[0].State = "disabled" }, Blocker, "feature flag quorum_queue"},
 		"node down":               {func(q *Question) { q.Nodes = append(q.Nodes, inventory.Node{Name: "rabbit@b"}) }, Blocker, "node rabbit@b: it does not run"},

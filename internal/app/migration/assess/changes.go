@@ -30,7 +30,7 @@ func changes(q Question, judged []Backend) []Change {
 		order = "in any order"
 	}
 	all := []Change{
-		{"header", "x-delay, its sign turned from RabbitMQ 4.0 on", strings.Join(headers, ", ")},
+		{"header", "x-delay, its sign turned from RabbitMQ 3.13 on", strings.Join(headers, ", ")},
 		{"equal delays", "in the order of publishing", order},
 		{"mandatory", "every delayed message is returned", "returned if the exchange is missing"},
 		{"unroutable when due", "dropped", "no binding: dropped; no exchange: kept in " + delayer.Options{Prefix: q.Prefix}.UnroutableQueue()},

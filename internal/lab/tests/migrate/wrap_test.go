@@ -1,7 +1,6 @@
 package migrate_test
 
 import (
-	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -90,23 +89,9 @@ func TestXDelay_BesideThePlugin(t *testing.T) {
 	}
 }
 
-// major is the broker's major version.
-func (c *crossing) major() (major int) {
-	major, _ = c.version()
-	return major
-}
-
 // since reports whether the broker is of this series or a later one.
 func (c *crossing) since(major, minor int) bool {
-	m, n := c.version()
-	return m > major || m == major && n >= minor
-}
-
-func (c *crossing) version() (major, minor int) {
-	_, _, version := c.conn.Server()
-	_, err := fmt.Sscanf(version, "%d.%d.", &major, &minor)
-	require.NoError(c, err)
-	return major, minor
+	return c.conn.FromMinor(major, minor)
 }
 
 // TestWrap publishes in each shape to an exchange that was the plugin's.
