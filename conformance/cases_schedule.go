@@ -103,11 +103,15 @@ func (s *schedule) cancel(by delayer.Delayer, o outcome) bool {
 	return false
 }
 
-// postpone makes a message later. What it returns is to be expected then.
+// postpone makes a message later. What it returns is to be expected then: the message as it was, if a slow machine
+// has come to it too late.
 func (s *schedule) postpone(o outcome, delay time.Duration) outcome {
 	s.Helper()
 	before := time.Now()
 	ticket, err := s.postponed(s.tickets[o.id()], delay)
+	if errors.Is(err, delayer.ErrTooLate) && time.Until(o.before.Add(o.delay)) < s.lim.CancelBefore+several {
+		return o
+	}
 	if err != nil {
 		s.errorf("message %s: Postpone returned %v", o.id(), err)
 		return o
