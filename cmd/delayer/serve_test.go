@@ -205,8 +205,8 @@ func TestServe_AllowDiffers(t *testing.T) {
 }
 
 // TestServe_Rereads: SIGHUP adds and takes away exchanges. A file that cannot be served changes nothing.
+// It runs beside no other test: the signal reaches all that is served in this process.
 func TestServe_Rereads(t *testing.T) {
-	t.Parallel()
 	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
 	head := "url: " + url + "\nprefix: " + prefix + "\nserve:\n  exchanges:\n"
 	path := configFile(t, head+"    - {name: a, to: a.delivery}\n")
