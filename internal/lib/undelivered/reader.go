@@ -40,6 +40,7 @@ type Reader struct {
 	windows []*window
 	enough  bool
 	last    *Kept
+	limit   *int64 // that [Client.Limit] has answered; nil: it was not asked yet
 }
 
 // A queue is read in windows.
@@ -157,7 +158,7 @@ func (r *Reader) Next(ctx context.Context) (*Kept, error) {
 			w.room--
 			w.held++
 			w.tag = d.DeliveryTag
-			if err := r.client.spared(ctx, d.Headers); err != nil {
+			if err := r.spared(ctx, d.Headers); err != nil {
 				return nil, err
 			}
 			r.last = newKept(r.client, d, w)
@@ -259,7 +260,7 @@ func (w *window) end() error {
 
 // giveBack returns what the window holds, and ends the window. To close a channel is to have failed: from
 // RabbitMQ 4.0 on that counts towards the delivery limit of a quorum queue, 20 by default, and a message
-// beyond that is gone. From 4.3 on a nack does not count; before, see [Client.spared]. Before 4.0 nothing has a
+// beyond that is gone. From 4.3 on a nack does not count; before, see [Reader.spared]. Before 4.0 nothing has a
 // limit by default, and a nack would put messages at the end of the queue, or into another order.
 func (w *window) giveBack(limited bool) error {
 	const all, requeue = true, true
