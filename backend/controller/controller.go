@@ -266,7 +266,7 @@ type shape interface {
 
 const (
 	leastMemory = 1 << 20 // of a shard
-	mostShards  = 16      // 4,032 queues
+	mostShards  = 16      // 2,032 slots
 )
 
 // newShape checks a configuration. The broker accepts every topology that passes.

@@ -12,7 +12,8 @@ import (
 )
 
 // BenchmarkIdle shows what slots cost a broker when there is nothing to do: the broker alone; with the
-// queues and a Delayer that runs no controller; with one controller, and with five.
+// queues and a Delayer that runs no controller; with one controller, and with five; and with the queues
+// that are left when all are gone.
 // go test -bench Idle -benchtime 1x.
 func BenchmarkIdle(b *testing.B) {
 	node := rabbittest.Alone(b)
@@ -31,4 +32,5 @@ func BenchmarkIdle(b *testing.B) {
 			rabbittest.ReportAtRest(b, node)
 		})
 	}
+	b.Run("queues", func(b *testing.B) { rabbittest.ReportAtRest(b, node) })
 }
