@@ -98,7 +98,7 @@ func (p *person) ended() (body string) {
 	p.Helper()
 	require.Eventually(p, func() bool {
 		_, body = p.get("/page/job")
-		return !strings.Contains(body, "loads again by itself")
+		return !strings.Contains(body, `data-next="1000"`) // which a browser looks at again
 	}, time.Minute, 20*time.Millisecond)
 	return body
 }

@@ -18,8 +18,7 @@ import (
 const (
 	readEvery  = 5 * time.Second         // the least time between two reads, however many look
 	readWithin = 10 * time.Second        // for one read
-	patience   = 2 * time.Second         // a browser waits so long for the first figures, and for newer ones than old ones
-	briefly    = 80 * time.Millisecond   // and so long for newer ones than others
+	briefly    = 80 * time.Millisecond   // a browser waits so long for newer figures than those that are known
 	oldAfter   = mostEvery + 2*readEvery // which those of two looks apart never are
 
 	// The broker works for the page for a small part of its time, however much there is to read: a read that
@@ -27,7 +26,6 @@ const (
 	share     = 150
 	mostSaved = 5 * time.Second // of reading
 	mostEvery = time.Minute     // between two reads, however long one takes
-	staleFrom = mostEvery + 2*readWithin
 )
 
 // Depths tells how many messages lie in the queues of each exchange that is served, by their state: waiting
@@ -71,7 +69,7 @@ type look struct {
 	Entries []Entry // by name
 	Known   bool    // there was an answer
 	Err     error   // of the last read, if it failed: Status is older then
-	Old     bool    // there is no answer although somebody looks
+	Coming  bool    // there is none yet, or an old one, and the broker is being asked
 	History history // what waited before; ends with Status
 }
 
@@ -96,9 +94,14 @@ func (f *Figures) Close() {
 	}
 }
 
-// look returns what is known, and has it read again if that is some seconds ago. It waits a little for that
-// if what is known is old.
-func (f *Figures) look(ctx context.Context) look {
+// look returns what is known, and has it read again if that is some seconds ago. It waits briefly for that if
+// what is known is old.
+func (f *Figures) look(ctx context.Context) look { return f.lookFor(ctx, briefly) }
+
+// known is [Figures.look] for those who can say nothing without figures: it waits for the first ones.
+func (f *Figures) known(ctx context.Context) look { return f.lookFor(ctx, readWithin) }
+
+func (f *Figures) lookFor(ctx context.Context, first time.Duration) look {
 	f.mu.Lock()
 	now := f.now()
 	switch {
@@ -111,22 +114,25 @@ func (f *Figures) look(ctx context.Context) look {
 		f.asked, f.reading = now, make(chan struct{})
 		f.done.Go(f.probe)
 	}
-	reading, last, wait := f.reading, f.last, patience
+	reading, last, wait := f.reading, f.last, first
 	f.mu.Unlock()
-	switch age := now.Sub(last.Time); {
-	case reading == nil || last.Known && age < 2*readEvery:
-		return last.at(now)
-	case last.Known && age < oldAfter:
+	age := now.Sub(last.Time)
+	if reading == nil || last.Known && age < 2*readEvery {
+		return last
+	}
+	if last.Known {
 		wait = briefly
 	}
 	select {
 	case <-reading:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.last
 	case <-ctx.Done():
 	case <-time.After(wait):
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.last.at(now)
+	last.Coming = last.Err == nil && (!last.Known || age >= oldAfter)
+	return last
 }
 
 // prepare has the figures read for somebody who is about to look, and does not wait for them.
@@ -140,11 +146,6 @@ func (f *Figures) prepare() {
 func (f *Figures) due(now time.Time) bool {
 	since := now.Sub(f.began)
 	return since >= mostEvery || since >= readEvery && (f.last.Err != nil || f.saved+since/share > 0)
-}
-
-func (l look) at(now time.Time) look {
-	l.Old = l.Err != nil || l.Known && now.Sub(l.Time) > staleFrom
-	return l
 }
 
 func (f *Figures) read() {
@@ -205,9 +206,12 @@ func (f *Figures) ask(ctx context.Context) (found look, err error) {
 	return found, err
 }
 
+// Old reports whether what is known is older than it should be: the broker was asked in vain.
+func (l look) Old() bool { return l.Err != nil }
+
 // Why says for people what the error is.
 func (l look) Why() string {
-	if l.Err == nil || errors.Is(l.Err, context.DeadlineExceeded) {
+	if errors.Is(l.Err, context.DeadlineExceeded) {
 		return "It did not answer in time."
 	}
 	return strings.TrimPrefix(l.Err.Error(), "delayer: ")

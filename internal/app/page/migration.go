@@ -89,13 +89,16 @@ type migrationView struct {
 func (p *Page) migration(w http.ResponseWriter, r *http.Request, v *visitor) {
 	m := p.Migration
 	view := migrationView{Prefix: m.prefix, Managed: m.managed}
+	again := false
 	if m.managed {
 		view.reading = m.stands.look(r.Context())
+		again = view.Coming
 		view.Rows = view.Value.Exchanges
 		if view.Value.Enabled && r.FormValue("plugin") == "list" {
 			listed := m.delayed.look(r.Context())
+			again = again || listed.Coming
 			view.Listed, view.Rows = &listed, standing.With(view.Rows, m.prefix, listed.Value)
 		}
 	}
-	p.show(w, http.StatusOK, "migration", frame{Title: "Migration", At: migrationPath, Visitor: v, Content: view})
+	p.show(w, http.StatusOK, "migration", frame{Title: "Migration", At: migrationPath, Visitor: v, Again: again, Content: view})
 }

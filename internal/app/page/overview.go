@@ -54,7 +54,7 @@ type worker struct {
 
 func (p *Page) overview(w http.ResponseWriter, r *http.Request, v *visitor) {
 	l := p.Figures.look(r.Context())
-	p.show(w, http.StatusOK, "overview", frame{Title: "Overview", At: "/", Visitor: v, Live: true, Content: p.overviewOf(l)})
+	p.show(w, http.StatusOK, "overview", frame{Title: "Overview", At: "/", Visitor: v, Live: true, Again: l.Coming, Content: p.overviewOf(l)})
 }
 
 func (p *Page) overviewOf(l look) overview {

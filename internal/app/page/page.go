@@ -147,9 +147,9 @@ type frame struct {
 	At      string // the path of the navigation's current page
 	Visitor *visitor
 	Now     time.Time
-	Live    bool // a script may replace the figures
+	Live    bool // a script replaces the figures every five seconds
 	Selects bool // a script may select all messages
-	Again   bool // the browser loads it again after a second
+	Again   bool // newer figures come within seconds: the browser looks again after one, also without a script
 	Version string
 	Content any
 }

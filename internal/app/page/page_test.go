@@ -124,8 +124,17 @@ func newSite(t *testing.T, s status.Status, tokensFile string) *site {
 	return w
 }
 
-// ask sends a request with the cookie of the last login.
-func (w *site) ask(method, path string, form url.Values, heads ...string) *httptest.ResponseRecorder {
+// ask sends a request with the cookie of the last login. As a browser does, it looks again while figures are read.
+func (w *site) ask(method, path string, form url.Values, heads ...string) (answer *httptest.ResponseRecorder) {
+	w.Helper()
+	require.EventuallyWithT(w, func(c *assert.CollectT) {
+		answer = w.once(method, path, form, heads...)
+		require.NotContains(c, answer.Body.String(), "are being read")
+	}, time.Minute, time.Millisecond)
+	return answer
+}
+
+func (w *site) once(method, path string, form url.Values, heads ...string) *httptest.ResponseRecorder {
 	w.Helper()
 	r := httptest.NewRequest(method, "http://localhost:8080"+path, strings.NewReader(form.Encode()))
 	if form != nil {

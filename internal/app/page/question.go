@@ -28,11 +28,11 @@ type question[T any] struct {
 
 // A reading is what is known.
 type reading[T any] struct {
-	Value T
-	Time  time.Time // when it was asked for
-	Known bool      // there was an answer
-	Err   error     // of the last question, if it failed: Value is older then
-	Old   bool      // there is no answer although somebody looks
+	Value  T
+	Time   time.Time // when it was asked for
+	Known  bool      // there was an answer
+	Err    error     // of the last question, if it failed: Value is older then
+	Coming bool      // there is none yet, or an old one, and the broker is being asked
 }
 
 func newQuestion[T any](every, within time.Duration, now func() time.Time, ask func(context.Context, T) (T, error)) *question[T] {
@@ -47,8 +47,8 @@ func (q *question[T]) Close() {
 	q.done.Wait()
 }
 
-// look returns what is known, and asks again if that was some time ago. It waits a little for the answer
-// if what is known is old.
+// look returns what is known, and asks again if that was some time ago. It waits briefly for the
+// answer if what is known is old.
 func (q *question[T]) look(ctx context.Context) reading[T] {
 	q.mu.Lock()
 	now := q.now()
@@ -59,21 +59,18 @@ func (q *question[T]) look(ctx context.Context) reading[T] {
 	going, last := q.going, q.last
 	q.mu.Unlock()
 	if going == nil || last.Known && now.Sub(last.Time) < 2*q.every {
-		return q.at(last, now)
+		return last
 	}
 	select {
 	case <-going:
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.last
 	case <-ctx.Done():
-	case <-time.After(patience):
+	case <-time.After(briefly):
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.at(q.last, now)
-}
-
-func (q *question[T]) at(a reading[T], now time.Time) reading[T] {
-	a.Old = a.Err != nil || a.Known && now.Sub(a.Time) > 3*q.every
-	return a
+	last.Coming = last.Err == nil
+	return last
 }
 
 func (q *question[T]) read() {
@@ -93,12 +90,12 @@ func (q *question[T]) read() {
 	q.going = nil
 }
 
+// Old reports whether what is known is older than it should be: the broker was asked in vain.
+func (a reading[T]) Old() bool { return a.Err != nil }
+
 // What says in a few words what is wrong where there is no answer.
 func (a reading[T]) What() string {
-	switch {
-	case !a.Known && a.Err == nil:
-		return "The answer is under way."
-	case errors.Is(a.Err, delayer.ErrAccess):
+	if errors.Is(a.Err, delayer.ErrAccess) {
 		return "The broker refuses to tell."
 	}
 	return "The broker does not answer."
@@ -106,10 +103,7 @@ func (a reading[T]) What() string {
 
 // Why says for people what the error is.
 func (a reading[T]) Why() string {
-	switch {
-	case a.Err == nil && !a.Known:
-		return "Load the page again."
-	case a.Err == nil || errors.Is(a.Err, context.DeadlineExceeded):
+	if errors.Is(a.Err, context.DeadlineExceeded) {
 		return "It did not answer in time."
 	}
 	return strings.TrimPrefix(a.Err.Error(), "delayer: ")

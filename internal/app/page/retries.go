@@ -55,7 +55,7 @@ func (p *Page) retries(w http.ResponseWriter, r *http.Request, v *visitor) {
 	if view.Managed {
 		view.reading = p.Retries.queues.look(r.Context())
 	}
-	p.show(w, http.StatusOK, "retries", frame{Title: "Retries", At: retriesPath, Visitor: v, Live: true, Content: view})
+	p.show(w, http.StatusOK, "retries", frame{Title: "Retries", At: retriesPath, Visitor: v, Live: true, Again: view.Coming, Content: view})
 }
 
 // A tally is how often there is something.

@@ -88,7 +88,7 @@ type foundMessage struct {
 // ticket says what is known by a ticket or an id.
 func (p *Page) ticket(w http.ResponseWriter, r *http.Request, v *visitor) {
 	text := strings.TrimSpace(r.FormValue("ticket"))
-	l := p.Figures.look(r.Context())
+	l := p.Figures.known(r.Context())
 	a := answer{Title: "This is no ticket"}
 	a.Text = text
 	looksLike := strings.HasPrefix(text, "d1.") || strings.HasPrefix(text, "d2.")
@@ -200,7 +200,7 @@ func (p *Page) changeTicket(w http.ResponseWriter, r *http.Request, v *visitor) 
 		p.fail(w, v, http.StatusNotImplemented, "Nothing was done. %s", noTickets)
 		return
 	}
-	c, wrong := p.changeOf(r, p.Figures.look(r.Context()).Prefix)
+	c, wrong := p.changeOf(r, p.Figures.known(r.Context()).Prefix)
 	switch {
 	case wrong != "":
 		p.fail(w, v, http.StatusBadRequest, "Nothing was done. %s", wrong)

@@ -82,7 +82,7 @@ func (p *Page) topology(w http.ResponseWriter, r *http.Request, v *visitor) {
 		view.Remedy = objects.PolicyRemedy(t.prefix)
 	}
 	view.Drawing = draw(t.plan, t.prefix, marks(view.Value))
-	p.show(w, http.StatusOK, "topology", frame{Title: "Topology and policies", At: topologyPath, Visitor: v, Content: view})
+	p.show(w, http.StatusOK, "topology", frame{Title: "Topology and policies", At: topologyPath, Visitor: v, Again: view.Coming, Content: view})
 }
 
 // split tells policies from other differences. more is how many there are beside the most of each.

@@ -46,7 +46,7 @@ func (l look) piles() (list []pile) {
 
 func (p *Page) undelivered(w http.ResponseWriter, r *http.Request, v *visitor) {
 	l := p.Figures.look(r.Context())
-	p.show(w, http.StatusOK, "undelivered", frame{Title: "Not delivered", At: undeliveredPath, Visitor: v, Live: true, Content: struct {
+	p.show(w, http.StatusOK, "undelivered", frame{Title: "Not delivered", At: undeliveredPath, Visitor: v, Live: true, Again: l.Coming, Content: struct {
 		look
 		Piles []pile
 		Job   *job
@@ -55,7 +55,7 @@ func (p *Page) undelivered(w http.ResponseWriter, r *http.Request, v *visitor) {
 
 // queue is that of a request, if the page shows it.
 func (p *Page) queue(w http.ResponseWriter, r *http.Request, v *visitor) (string, bool) {
-	name, l := r.FormValue("queue"), p.Figures.look(r.Context())
+	name, l := r.FormValue("queue"), p.Figures.known(r.Context())
 	switch {
 	case slices.ContainsFunc(l.piles(), func(one pile) bool { return one.Queue == name }):
 		return name, true

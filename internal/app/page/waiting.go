@@ -95,7 +95,7 @@ func (p *Page) waiting(w http.ResponseWriter, r *http.Request, v *visitor) {
 	l := p.Figures.look(r.Context())
 	content := waitingOf(l, r.FormValue("by") == "number")
 	content.Tickets = p.Tickets.limit() > 0
-	p.show(w, http.StatusOK, "waiting", frame{Title: "Waiting", At: waitingPath, Visitor: v, Live: true, Content: content})
+	p.show(w, http.StatusOK, "waiting", frame{Title: "Waiting", At: waitingPath, Visitor: v, Live: true, Again: l.Coming, Content: content})
 }
 
 func waitingOf(l look, byNumber bool) waiting {

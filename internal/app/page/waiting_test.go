@@ -199,8 +199,8 @@ func (s slow) Read(context.Context) (status.Status, error) { return s.read(), ni
 func (s slow) Answers(context.Context) error               { return nil }
 func (s slow) Close() error                                { return nil }
 
-// TestFigures_Wait: figures of the last minute are shown if newer ones do not come at once. Older ones are not,
-// and a login has the first ones read.
+// TestFigures_Wait: no look waits long. Figures of the last minute are shown if newer ones do not come at once;
+// of older ones it is said that newer are coming. A login has the first ones read.
 func TestFigures_Wait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes = time.Second
@@ -212,23 +212,30 @@ func TestFigures_Wait(t *testing.T) {
 			}}, nil
 		}, func(context.Context, func(string, string, int)) error { return nil }, time.Now)
 		defer f.Close()
-		waits := func() time.Duration {
+		looks := func(wait time.Duration, known, coming bool) {
+			t.Helper()
 			began := time.Now()
-			assert.True(t, f.look(t.Context()).Known)
-			return time.Since(began)
+			l := f.look(t.Context())
+			assert.Equal(t, [2]bool{known, coming}, [2]bool{l.Known, l.Coming})
+			assert.Equal(t, wait, time.Since(began))
+			assert.False(t, l.Old())
 		}
-		f.prepare()
-		assert.Equal(t, takes, waits(), "nothing is known yet")
-		assert.Zero(t, waits())
+		looks(briefly, false, true)
+		began := time.Now()
+		assert.True(t, f.known(t.Context()).Known)
+		assert.Equal(t, takes-briefly, time.Since(began), "who needs figures waits for the first ones")
+		looks(0, true, false)
 		time.Sleep(3 * readEvery)
-		assert.Equal(t, briefly, waits())
+		looks(briefly, true, false)
 		f.done.Wait()
 		time.Sleep(2 * mostEvery)
-		assert.Equal(t, takes, waits(), "what is known is old")
+		looks(briefly, true, true) // what is known is old
+		f.done.Wait()
+		looks(0, true, false)
 		time.Sleep(2 * mostEvery)
 		f.prepare()
 		f.done.Wait()
-		assert.Zero(t, waits(), "it was read while somebody logged in")
+		looks(0, true, false) // it was read while somebody logged in
 	})
 }
 
@@ -261,20 +268,27 @@ func TestPage_LongLook(t *testing.T) {
 	assert.Equal(t, http.StatusOK, answer.StatusCode)
 }
 
-// TestFigures_Unread: while the first figures are read, the page says so.
+// TestFigures_Unread: while the first figures are read, each page says so, and the browser looks again by itself.
 func TestFigures_Unread(t *testing.T) {
 	w := newSite(t, sample("delayer"), "")
-	w.Figures.began, w.Figures.reading = w.at, make(chan struct{}) // which does not end
+	never := make(chan struct{})
+	w.Figures.began, w.Figures.reading = w.at, never
+	w.Retries.queues.going, w.Topology.verified.going, w.Migration.stands.going = never, never, never
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, path := range []string{"/", "/page/waiting", "/page/undelivered"} {
+	for _, path := range []string{"/", waitingPath, undeliveredPath, retriesPath, topologyPath, migrationPath} {
 		answer := httptest.NewRecorder()
 		w.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost:8080"+path, nil))
-		assert.Contains(t, answer.Body.String(), "The figures are being read.", path)
+		for _, want := range []string{"The figures are being read", `<body data-next="1000">`, `<noscript><meta http-equiv="refresh" content="1"></noscript>`, "/page/live.js"} {
+			assert.Contains(t, answer.Body.String(), want, path)
+		}
 	}
 	answer := httptest.NewRecorder()
 	w.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost:8080"+unroutable, nil))
 	assert.Contains(t, answer.Body.String(), "The queues are being read.")
 	w.Figures.reading, w.Figures.last.Err = nil, context.DeadlineExceeded
+	w.Retries.queues.going, w.Topology.verified.going, w.Migration.stands.going = nil, nil, nil
 	assert.Contains(t, w.ask(http.MethodGet, unroutable, nil).Body.String(), "The broker does not answer.")
+	assert.Contains(t, w.body("/"), `<body data-next="5000">`, "it is looked at all the time")
+	assert.Contains(t, w.body(topologyPath), "<body>", "it is compared again when somebody wants that")
 }
