@@ -10,7 +10,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
-// accuracy asks how late messages of mixed delays are, and what they cost.
+// accuracy asks how late messages of mixed delays are at a steady rate. It is an open loop: a message is late from
+// when it should have been published, whatever became of those before it.
 type accuracy struct {
 	common
 	from, to time.Duration   // delays
@@ -28,7 +29,7 @@ func (a accuracy) about() report.Scenario {
 	if tick := a.needs().tick; tick > 0 {
 		setup += fmt.Sprintf("; ladders have a tick of %v where none was asked for", tick)
 	}
-	return report.Scenario{Name: "accuracy", Question: "how late, how fast, at what cost?", Setup: setup}
+	return report.Scenario{Name: "accuracy", Question: "how late, at a steady rate?", Setup: setup}
 }
 
 func (a accuracy) delays(Subject) []time.Duration {

@@ -28,12 +28,12 @@ import (
 func Baselines(queueType string) []Subject {
 	// Pace is for two cores and quorum queues.
 	subjects := []Subject{
-		{Backend: baseline.BitEntry, Ladder: true, Pace: 7000},
-		{Backend: baseline.TopEntry, Ladder: true, Pace: 450},
-		{Backend: baseline.PerMessageTTL, Blocks: true},
-		{Backend: MixedTiers, Blocks: true},
-		{Backend: baseline.Undelayed, Undelayed: true},
-		{Backend: PluginClient},
+		{Backend: baseline.BitEntry, Ladder: true, Pace: 7000, About: "a topic exchange and a queue for each bit of a delay, entered at its highest bit, as NServiceBus does"},
+		{Backend: baseline.TopEntry, Ladder: true, Pace: 450, About: "the same, entered at the top whatever the delay, as Celery does"},
+		{Backend: baseline.PerMessageTTL, Blocks: true, About: "one queue; the delay is the message's own expiration"},
+		{Backend: MixedTiers, Blocks: true, About: "four such queues, for delays up to 1, 5, 10 and 20 s"},
+		{Backend: baseline.Undelayed, Undelayed: true, About: "published to the destination at once: the floor"},
+		{Backend: PluginClient, About: "a plain client that publishes to the plugin with the header x-delay"},
 	}
 	for i := range subjects {
 		s := &subjects[i]

@@ -159,7 +159,7 @@ func (l literal) Publish(_ context.Context, exchange, key string, _ time.Duratio
 func TestHOL_Broker(t *testing.T) {
 	r := newBenchmarks(t)
 	// On a busy machine, too, blocked messages are late by more than half of the difference, and others by less.
-	hol := hol{common: small, long: 16 * time.Second, short: time.Second}
+	hol := hol{common: small, long: 8 * time.Second, short: time.Second}
 	half := milliseconds(hol.long-hol.short) / 2
 	got := r.run(hol, r.subject(baseline.PerMessageTTL, "classic"), r.subject(baseline.BitEntry, "classic"))
 	blocked, ladder := got.Runs[0], got.Runs[1]

@@ -29,9 +29,9 @@ type Benchmark struct {
 	Rate        float64         // messages per second
 	Concurrency int             // publishers, each waiting for its confirm; 256 where 0
 	Body        int             // bytes of each message; 64 where 0
-	From, To    time.Duration   // the delays of accuracy, in whole milliseconds
+	From, To    time.Duration   // the delays of accuracy and cost, in whole milliseconds
 	Step        time.Duration   // between two of these; 1 s, or 1 ms if one of them is no whole second
-	Delays      []time.Duration // the delays of accuracy, instead of a range
+	Delays      []time.Duration // the delays of accuracy and cost, instead of a range
 	Receiving   Receiving
 
 	// Skip excludes a scenario–subject pair; nil excludes none. The report names the excluded.
@@ -122,6 +122,12 @@ func (r runner) newReport() *report.Report {
 		},
 		Runs: []report.Run{},
 	}
+	for _, s := range r.Subjects {
+		named := report.Subject{Name: s.Name(), About: s.About}
+		if s.About != "" && !slices.Contains(out.Subjects, named) {
+			out.Subjects = append(out.Subjects, named)
+		}
+	}
 	for _, s := range r.scenarios {
 		about := s.about()
 		var excluded []string
@@ -172,6 +178,7 @@ type step struct {
 	scenario   scenario
 	subject    Subject
 	repetition int
+	afresh     bool // the first of its scenario: what the one before did to the broker is none of its business
 }
 
 // steps rotates the subjects from one repetition to the next, so that none is always the first.
@@ -179,10 +186,12 @@ func (r runner) steps() []step {
 	var out []step
 	for repetition := range max(1, r.Repeat) {
 		for _, scenario := range r.scenarios {
+			afresh := len(out) > 0
 			for i := range r.Subjects {
 				subject := r.Subjects[(i+repetition)%len(r.Subjects)]
 				if scenario.takes(subject) && !r.excludes(scenario.about().Name, subject) {
-					out = append(out, step{scenario, subject, repetition + 1})
+					out = append(out, step{scenario, subject, repetition + 1, afresh})
+					afresh = false
 				}
 			}
 		}
@@ -211,13 +220,9 @@ func (r runner) inTrial(
 	ctx context.Context, step step, m meter, watch func(*trial) (stop func()),
 ) (run result, left, err error) {
 	need := step.scenario.needs()
-	if need.fresh && r.Target.Start != nil {
-		err := r.Target.Stop(ctx)
-		if err == nil {
-			err = r.Target.Start(ctx)
-		}
-		if err != nil {
-			return result{}, nil, fmt.Errorf("restart the broker, to begin with fresh memory: %w", err)
+	if (need.fresh || step.afresh) && r.Target.Start != nil {
+		if err := restart(ctx, r.Target); err != nil {
+			return result{}, nil, fmt.Errorf("restart the broker, to begin afresh: %w", err)
 		}
 	}
 	// Unique, so that the objects of a run are no other's, on a broker that others use too.
@@ -234,4 +239,19 @@ func (r runner) inTrial(
 	defer stop()
 	run, err = step.scenario.run(ctx, trial)
 	return run, nil, err
+}
+
+// rest is how long a broker is left alone after its start, which goes on after it takes connections.
+const rest = 2 * time.Second
+
+// restart lets a broker forget what was done before: memory that it was once given, what it keeps of queues that are
+// gone, and what went wrong in it.
+func restart(ctx context.Context, broker Target) error {
+	if err := broker.Stop(ctx); err != nil {
+		return err
+	}
+	if err := broker.Start(ctx); err != nil {
+		return err
+	}
+	return pause(ctx, rest)
 }

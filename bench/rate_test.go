@@ -139,8 +139,8 @@ func TestChosenScenarios(t *testing.T) {
 		b    Benchmark
 		want []string
 	}{
-		{Benchmark{Size: Quick}, []string{"accuracy", "hol"}},
-		{Benchmark{}, []string{"accuracy", "hol", "rate"}},
+		{Benchmark{Size: Quick}, []string{"accuracy", "cost", "hol"}},
+		{Benchmark{}, []string{"accuracy", "cost", "hol", "rate"}},
 		{Benchmark{Scenarios: []string{"crash", "hops"}}, []string{"hops", "crash"}},
 		{Benchmark{Size: Full}, Scenarios()},
 	} {
@@ -152,9 +152,9 @@ func TestChosenScenarios(t *testing.T) {
 		}
 		assert.Equal(t, c.want, names)
 	}
-	assert.Equal(t, []string{"accuracy", "hol", "hol-mix", "burst", "rate", "backlog", "hops", "crash", "recovery"}, Scenarios())
+	assert.Equal(t, []string{"accuracy", "cost", "hol", "hol-mix", "burst", "rate", "backlog", "hops", "crash", "recovery"}, Scenarios())
 	_, err := Benchmark{Scenarios: []string{"rumour"}}.Run(t.Context())
-	require.ErrorContains(t, err, "known: accuracy, hol")
+	require.ErrorContains(t, err, "known: accuracy, cost, hol")
 	_, err = Benchmark{From: 2 * time.Second, To: time.Second}.Estimate()
 	require.ErrorContains(t, err, "begins with the shorter")
 }

@@ -101,6 +101,38 @@ func TestAMixHasBothAndJudgesTheShort(t *testing.T) {
 	assert.InDelta(t, 100, run.PublishPerS, 5)
 }
 
+// In an open loop a subject that cannot keep the rate is late for it. In a closed one it is asked for less, and
+// looks as good as any: its lateness is not published.
+func TestOnlyAnOpenLoopShowsThatASubjectIsSlow(t *testing.T) {
+	const n, takes, rate = 100, 100 * time.Millisecond, 100
+	slow := func() *memory { return &memory{fate: onTime, slow: takes} }
+	open := accuracy{common: quickly(n), from: time.Second, to: time.Second, step: time.Second}
+	closed := cost{open}
+	open.rate = rate
+	run, err := played(t, open, Subject{}, slow(), nil)
+	require.NoError(t, err)
+	workers := time.Duration(quickly(n).concurrency)
+	assert.InDelta(t, milliseconds(n*takes/workers-n*time.Second/rate), run.Lateness.Max, 100)
+	run, err = played(t, closed, Subject{}, slow(), nil)
+	require.NoError(t, err)
+	assert.Less(t, run.Lateness.Max, 1.0)
+	assert.InDelta(t, float64(workers)/takes.Seconds(), run.PublishPerS, 2)
+	assert.Equal(t, "cost", closed.about().Name)
+	assert.Contains(t, closed.about().Setup, "as fast as confirmed")
+}
+
+// What one scenario does to a broker is not seen in the next.
+func TestEachScenarioBeginsAfresh(t *testing.T) {
+	b := Benchmark{Subjects: []Subject{{Backend: "a"}, {Backend: "b"}}, Scenarios: []string{"accuracy", "cost"}, Repeat: 2}
+	scenarios, err := b.chosen()
+	require.NoError(t, err)
+	var afresh []bool
+	for _, s := range (runner{b, scenarios}).steps() {
+		afresh = append(afresh, s.afresh)
+	}
+	assert.Equal(t, []bool{false, false, true, false, true, false, true, false}, afresh, "the first has a broker that was just started")
+}
+
 func TestHopsHaveSoManyBits(t *testing.T) {
 	for hops := 1; hops <= 16; hops++ {
 		ms := hopsDelay(hops).Milliseconds()

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// A Size is how much a [Benchmark] does. The zero Size runs accuracy, hol and rate.
+// A Size is how much a [Benchmark] does. The zero Size runs accuracy, cost, hol and rate.
 type Size int
 
 // The other sizes.
 const (
-	Quick Size = iota + 1 // a small accuracy and hol: on two cores less than three minutes for the subjects of delayer-bench with one type of queue
+	Quick Size = iota + 1 // a small accuracy, cost and hol: on two cores less than three minutes for the subjects of delayer-bench with one type of queue
 	Full                  // every scenario, each as small as its question allows
 )
 
@@ -22,6 +22,7 @@ type sizes struct {
 	run      []string // the scenarios that are run unless others are named
 	warmUp   int
 	accuracy accuracy
+	cost     cost
 	hol      hol
 	mix      mix
 	burst    burst
@@ -34,9 +35,10 @@ type sizes struct {
 
 // usual is the zero Size. A scenario that is named has these sizes too.
 var usual = sizes{
-	run:      []string{"accuracy", "hol", "rate"},
+	run:      []string{"accuracy", "cost", "hol", "rate"},
 	warmUp:   500,
-	accuracy: accuracy{common: common{messages: 20_000}, from: time.Second, to: 15 * time.Second},
+	accuracy: accuracy{common: common{messages: 20_000, rate: 1000}, from: time.Second, to: 15 * time.Second},
+	cost:     cost{accuracy{common: common{messages: 20_000}, from: time.Second, to: 15 * time.Second}},
 	hol:      hol{common: common{messages: 1000}, long: 30 * time.Second, short: time.Second},
 	mix:      mix{common: common{messages: 2000, rate: 400}, long: 15 * time.Second, short: time.Second, every: 10},
 	burst:    burst{common: common{messages: 20_000}, spread: 10 * time.Second, lead: 4 * time.Second},
@@ -63,6 +65,7 @@ var full = func() sizes {
 	s := usual
 	s.run = nil // all
 	s.accuracy.messages, s.accuracy.to = 10_000, 7*time.Second
+	s.cost.messages, s.cost.to = 10_000, 7*time.Second
 	s.hol.long = 8 * time.Second
 	s.mix.messages, s.mix.rate, s.mix.long = 1000, 300, 6*time.Second
 	s.burst.spread = 8 * time.Second
@@ -77,10 +80,11 @@ var full = func() sizes {
 // messages a second on two cores.
 var quick = func() sizes {
 	s := usual
-	s.run = []string{"accuracy", "hol"}
+	s.run = []string{"accuracy", "cost", "hol"}
 	s.warmUp = 200
-	s.accuracy.messages, s.accuracy.to = 5_000, 5*time.Second
-	s.hol.messages, s.hol.long = 500, 5*time.Second
+	s.accuracy.messages, s.accuracy.to = 2_000, 3*time.Second
+	s.cost.messages, s.cost.to = 3_000, 3*time.Second
+	s.hol.messages, s.hol.long = 500, 3*time.Second
 	return s
 }()
 
@@ -123,20 +127,22 @@ const publishers = 256
 // scenarios returns all scenarios with the settings of a Benchmark.
 func (s sizes) scenarios(b Benchmark) []scenario {
 	for _, c := range []*common{
-		&s.accuracy.common, &s.hol.common, &s.mix.common, &s.burst.common, &s.rate.common, &s.backlog.common,
+		&s.accuracy.common, &s.cost.common, &s.hol.common, &s.mix.common, &s.burst.common, &s.rate.common, &s.backlog.common,
 		&s.hops.common, &s.crash.common, &s.recovery.common,
 	} {
 		c.messages, c.rate = cmp.Or(b.Messages, c.messages), cmp.Or(b.Rate, c.rate)
 		c.concurrency, c.bodySize, c.warmUp, c.patience = cmp.Or(b.Concurrency, publishers), b.Body, s.warmUp, patience
 	}
-	a := &s.accuracy
-	if b.To > 0 {
-		a.from, a.to = b.From, b.To
+	s.cost.rate = 0
+	for _, a := range []*accuracy{&s.accuracy, &s.cost.accuracy} {
+		if b.To > 0 {
+			a.from, a.to = b.From, b.To
+		}
+		a.of, a.step = b.Delays, time.Second
+		if a.from%time.Second != 0 || a.to%time.Second != 0 {
+			a.step = time.Millisecond
+		}
+		a.step = cmp.Or(b.Step, a.step)
 	}
-	a.of, a.step = b.Delays, time.Second
-	if a.from%time.Second != 0 || a.to%time.Second != 0 {
-		a.step = time.Millisecond
-	}
-	a.step = cmp.Or(b.Step, a.step)
-	return []scenario{s.accuracy, s.hol, s.mix, s.burst, s.rate, s.backlog, s.hops, s.crash, s.recovery}
+	return []scenario{s.accuracy, s.cost, s.hol, s.mix, s.burst, s.rate, s.backlog, s.hops, s.crash, s.recovery}
 }

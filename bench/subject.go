@@ -14,6 +14,7 @@ type Subject struct {
 	Backend   string // "binaryladder", "per-message-ttl", …
 	Variant   string // "source", "topic"; "" if there is only one
 	QueueType string // "classic" or "quorum": where messages wait
+	About     string // what it does, in a few words, for the report
 
 	// Open declares what the subject needs, under env.Prefix, and opens it. If the error matches
 	// [ErrSkip], this broker lacks what the subject needs.

@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/url"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/lab/amqpclient"
@@ -27,6 +29,8 @@ type Target struct {
 	MemorySource string
 	// Disk is the space that the broker's data takes, in bytes.
 	Disk func() (int64, error)
+	// Written is how many bytes the broker has had written to disk since it was started.
+	Written func() (int64, error)
 
 	// Stop, Kill and Start are for a broker that nobody else uses: set all three, or none. It keeps
 	// its address and its data. Stop returns when the process has ended in good order, Kill when it
@@ -51,6 +55,16 @@ func Given(ctx context.Context, url, how string) (Target, error) {
 		return fmt.Sprintf("(unknown %s)", key)
 	}
 	return Target{URL: url, Product: said("product"), Version: said("version"), How: how, Platform: said("platform")}, nil
+}
+
+// local says whether the broker is reached over the loopback interface.
+func (t Target) local() bool {
+	at, err := url.Parse(t.URL)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(at.Hostname())
+	return at.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // read returns what a function of the Target returns, or 0 where it is not known.

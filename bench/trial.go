@@ -122,6 +122,8 @@ func (t *trial) finish(
 	run.BrokerCPU = t.meter.perMessage(t.started, ended, run.Published)
 	run.BrokerRSS = read(t.meter.target.Memory)
 	run.ProcessCPU = ownPerMessage(t.started, ended, run.Published)
+	run.Written = bytesPerMessage(t.started.written, ended.written, run.Published)
+	run.Network = bytesPerMessage(t.started.sent, ended.sent, run.Published)
 	if published != nil {
 		err = published
 	}

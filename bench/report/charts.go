@@ -24,7 +24,8 @@ type chart func(id string, t table) *figure
 
 // charts are the figures of each scenario. A scenario without an entry is shown as a table.
 var charts = map[string][]chart{
-	"accuracy": {distribution, brokerCPU.chart, throughput.chart, byDelay},
+	"accuracy": {distribution, byDelay, brokerCPU.chart},
+	"cost":     {brokerCPU.chart, throughput.chart},
 	"hol":      {blocking},
 	"hol-mix":  {blocking},
 	"burst":    {drain.chart, distribution},

@@ -65,15 +65,15 @@ func some(n int, what string) string {
 	return format.Thousands(n) + " " + what
 }
 
-// A subject is what is measured, with one type of queue.
-type subject struct{ name, queueType string }
+// A contestant is a subject with one type of queue.
+type contestant struct{ name, queueType string }
 
-func subjectOf(r Run) subject { return subject{r.Subject(), r.QueueType} }
+func contestantOf(r Run) contestant { return contestant{r.Subject(), r.QueueType} }
 
 // unfit says of each subject that does not do the job which conditions it breaks, each with the
 // first scenario in which it does.
-func unfit(r *Report) map[subject]string {
-	out := map[subject]string{}
+func unfit(r *Report) map[contestant]string {
+	out := map[contestant]string{}
 	for _, runs := range groupBy(r.Runs, func(run Run) string { return run.QueueType + run.Subject() }) {
 		var broken []string
 		for _, c := range job {
@@ -85,7 +85,7 @@ func unfit(r *Report) map[subject]string {
 			}
 		}
 		if len(broken) > 0 {
-			out[subjectOf(runs[0])] = strings.Join(broken, ", ")
+			out[contestantOf(runs[0])] = strings.Join(broken, ", ")
 		}
 	}
 	return out

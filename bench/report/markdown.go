@@ -17,6 +17,12 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	if r.Command != "" {
 		fmt.Fprintf(&b, "\n    %s\n", r.Command)
 	}
+	if len(r.Subjects) > 0 {
+		b.WriteString("\n")
+	}
+	for _, s := range r.Subjects {
+		fmt.Fprintf(&b, "- `%s`: %s\n", s.Name, s.About)
+	}
 	writeVerdict(&b, verdictOf(r))
 	for _, t := range tables(r) {
 		fmt.Fprintf(&b, "\n## %s: %s\n\n%s.\n\n", t.grid.Title, t.scenario.Question, t.scenario.Setup)

@@ -20,16 +20,24 @@ type measure struct {
 	vague func(Run) bool
 }
 
+// timed are the scenarios that tell how late messages are. In cost a subject that is slow is asked for less: to
+// compare how late two are there would favour the slower one.
+var timed = []string{"accuracy", "hol", "hol-mix", "burst", "rate", "backlog", "hops", "crash", "recovery"}
+
 // measures are the columns, in order.
 var measures = []measure{
-	{name: "publish", unit: "msg/s", scenarios: []string{"accuracy", "backlog"}, higher: true, value: published},
-	{name: "CPU", unit: "µs/msg", scenarios: []string{"accuracy", "burst"},
+	{name: "publish", unit: "msg/s", scenarios: []string{"accuracy", "cost", "backlog"}, higher: true, value: published, sparing: true},
+	{name: "CPU", unit: "µs/msg", scenarios: []string{"accuracy", "cost", "burst"},
 		value: positive(func(r Run) float64 { return r.BrokerCPU })},
-	{name: "own CPU", unit: "µs/msg", scenarios: []string{"accuracy"},
+	{name: "own CPU", unit: "µs/msg", scenarios: []string{"accuracy", "cost"},
 		value: positive(func(r Run) float64 { return r.ProcessCPU })},
-	{name: "both", unit: "µs/msg", scenarios: []string{"accuracy"}, value: bothCPU, sparing: true},
-	{name: "queues", unit: "each", scenarios: []string{"accuracy", "burst"}, sparing: true,
+	{name: "both", unit: "µs/msg", scenarios: []string{"accuracy", "cost"}, value: bothCPU, sparing: true},
+	{name: "queues", unit: "each", scenarios: []string{"accuracy", "cost", "burst"}, sparing: true,
 		value: positive(func(r Run) float64 { return r.Hops })},
+	{name: "written", unit: "B/msg", scenarios: []string{"cost"}, sparing: true,
+		value: positive(func(r Run) float64 { return r.Written })},
+	{name: "network", unit: "B/msg", scenarios: []string{"cost"}, sparing: true,
+		value: positive(func(r Run) float64 { return r.Network })},
 	{name: "in time to", unit: "msg/s", scenarios: []string{"rate"}, higher: true,
 		value: func(r Run) (float64, bool) { return r.MaxRate, len(r.Probes) > 0 }},
 	{name: "drained in", unit: "ms", scenarios: []string{"burst"},
@@ -43,10 +51,10 @@ var measures = []measure{
 		value: positive(func(r Run) float64 { return r.DownMS })},
 	{name: "serves after", unit: "ms", scenarios: []string{"crash", "recovery"},
 		value: positive(func(r Run) float64 { return r.ServesMS })},
-	{name: "late p50", unit: "ms", value: lateness(func(l Lateness) float64 { return l.P50 })},
-	{name: "p90", unit: "ms", value: lateness(func(l Lateness) float64 { return l.P90 })},
-	{name: "p99", unit: "ms", value: lateness(func(l Lateness) float64 { return l.P99 })},
-	{name: "max", unit: "ms", value: lateness(func(l Lateness) float64 { return l.Max })},
+	{name: "late p50", unit: "ms", scenarios: timed, value: lateness(func(l Lateness) float64 { return l.P50 })},
+	{name: "p90", unit: "ms", scenarios: timed, value: lateness(func(l Lateness) float64 { return l.P90 })},
+	{name: "p99", unit: "ms", scenarios: timed, value: lateness(func(l Lateness) float64 { return l.P99 })},
+	{name: "max", unit: "ms", scenarios: timed, value: lateness(func(l Lateness) float64 { return l.Max })},
 	{name: "lost", unit: "msg", fault: true, value: counted(func(r Run) int { return r.Lost })},
 	{name: "twice", unit: "msg", fault: true, value: counted(func(r Run) int { return r.Duplicated })},
 	{name: "early", unit: "msg", fault: true, value: counted(func(r Run) int { return r.Early })},

@@ -12,7 +12,7 @@ import (
 var pictureStyle string
 
 // ErrNoPicture is returned by WritePicture for a report that holds nothing to draw.
-var ErrNoPicture = errors.New("nothing for a picture: it takes runs of hol or hol-mix, or of accuracy with the broker's CPU (delayer-bench --scenario accuracy,hol)")
+var ErrNoPicture = errors.New("nothing for a picture: it takes runs of hol or hol-mix, or of cost with the broker's CPU (delayer-bench --scenario cost,hol)")
 
 // Sizes of the picture, in its own units, which are pixels where it is not scaled.
 const (
@@ -74,7 +74,7 @@ func pictureParts(r *Report) []part {
 		title, key = "", ""
 	}
 	const mostBars = 6 // the columns are then about equally high
-	for _, t := range pictured(r, "accuracy") {
+	for _, t := range pictured(r, "cost") {
 		if rows := brokerCPU.rows(t); len(rows) > 0 {
 			rows = rows[:min(mostBars, len(rows))]
 			out = append(out, part{"What a message costs the broker", "its processor time", barWords(rows),

@@ -28,6 +28,7 @@ type Report struct {
 	GeneratorCPU  float64 `json:"generator_cpu_us_per_msg"`
 
 	Scenarios []Scenario `json:"scenarios"`
+	Subjects  []Subject  `json:"subjects,omitempty"` // that were to be measured; older reports have none
 	Runs      []Run      `json:"runs"`
 	Skipped   []Skip     `json:"skipped,omitempty"`
 
@@ -72,6 +73,12 @@ type Scenario struct {
 	Name     string `json:"name"`
 	Question string `json:"question"`
 	Setup    string `json:"setup"`
+}
+
+// A Subject is what is measured, in words.
+type Subject struct {
+	Name  string `json:"name"` // that of [Run.Subject]
+	About string `json:"about"`
 }
 
 // A Skip is a subject or a whole scenario that could not be measured on this broker.

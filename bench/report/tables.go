@@ -28,7 +28,7 @@ type row struct {
 // tables groups the runs of a report, in the order in which they were made.
 func tables(r *Report) []table {
 	without := unfit(r)
-	fit := func(row row) bool { return without[subjectOf(row.runs[0])] == "" }
+	fit := func(row row) bool { return without[contestantOf(row.runs[0])] == "" }
 	var out []table
 	for _, runs := range groupBy(r.Runs, func(run Run) string { return run.Scenario + run.QueueType }) {
 		t := table{scenario: Scenario{Name: runs[0].Scenario}, queueType: runs[0].QueueType, rows: rowsOf(runs), fit: fit}

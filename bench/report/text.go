@@ -146,7 +146,7 @@ func length(widths []int, gap string) int {
 // them.
 func (g grid) narrowed() (lean grid, left []string) {
 	lean = g
-	for _, name := range []string{"own CPU", "p90", "queues", "max"} {
+	for _, name := range []string{"network", "written", "own CPU", "p90", "queues", "max"} {
 		if length(lean.widths(lean.lines()), " ") <= textWidth {
 			break
 		}

@@ -14,7 +14,7 @@ type rule struct{ question, scenario, measure string }
 // rules are the verdict, with the conditions in job.
 var rules = []rule{
 	{"how late under load?", "accuracy", "p99"},
-	{"what does a message cost the broker?", "accuracy", "CPU"},
+	{"what does a message cost the broker?", "cost", "CPU"},
 	{"up to what rate in time?", "rate", "in time to"},
 	{"how soon is a burst over?", "burst", "drained in"},
 	{"what does a waiting message take?", "backlog", "memory"},
@@ -114,7 +114,7 @@ func verdictOf(r *Report) verdict {
 	for _, runs := range groupBy(r.Runs, func(run Run) string { return run.QueueType }) {
 		c := contest{Rules: rulesGrid(runs[0].QueueType, tables)}
 		for _, own := range groupBy(runs, Run.Subject) {
-			if why := without[subjectOf(own[0])]; why != "" {
+			if why := without[contestantOf(own[0])]; why != "" {
 				c.Unfit = append(c.Unfit, own[0].Subject()+": "+why)
 			}
 		}

@@ -18,19 +18,19 @@ import (
 // benchCmd is `delayer-bench run`, the default. A flag at its zero value takes the default of the
 // chosen size; see package bench.
 type benchCmd struct {
-	Quick       bool            `xor:"size" help:"A small run: accuracy and hol, quorum queues. Less than three minutes on two cores."`
+	Quick       bool            `xor:"size" help:"A small run: accuracy, cost and hol, quorum queues. Less than three minutes on two cores."`
 	Full        bool            `xor:"size" help:"The reference run: every scenario, in some 40 minutes. Subjects that would take minutes are left out, unless named."`
 	Out         string          `default:"report" placeholder:"DIR" help:"Where to write report.json, report.md, report.html, report.bench and samples.csv.gz (default ${default})."`
 	Backend     []string        `placeholder:"NAME" help:"Measure only these: ${subjects}. Default: all, the controller with slots on quorum queues and with rounds on classic ones."`
-	Scenario    []string        `placeholder:"NAME" help:"Run only these: ${scenarios}. Default: accuracy, hol and rate."`
+	Scenario    []string        `placeholder:"NAME" help:"Run only these: ${scenarios}. Default: accuracy, cost, hol and rate."`
 	QueueType   []string        `placeholder:"TYPE" help:"Type of the queues in which messages wait: quorum (at-least-once), classic. Default: both; quorum with --quick."`
 	URL         string          `env:"DELAYER_URL" placeholder:"AMQP" help:"Measure the broker at this URL. Other users of this machine can see it: put a password into ${env}. Default: one in Docker, or a private node."`
 	Management  string          `placeholder:"HTTP" help:"The management API of that broker, such as http://host:15672, for its memory. Without a user it takes that of the AMQP URL. Default: port 15672 of the broker."`
-	Rate        float64         `placeholder:"N" help:"Publish N messages per second. Default: as fast as confirmed, or as the scenario needs. Not for burst and rate."`
+	Rate        float64         `placeholder:"N" help:"Publish N messages per second. Default: as the scenario needs. Not for burst, cost and rate."`
 	Messages    int             `placeholder:"N" help:"Messages of each run; in backlog and recovery, those that wait. Default: as the scenario needs. Not for rate."`
 	Body        int             `placeholder:"BYTES" help:"Size of each message's body (64)."`
-	Delays      delays          `placeholder:"FROM-TO" help:"Delays of accuracy, such as 100ms-15s (1s-15s; 1s-5s with --quick), or a list: 1s,5s,1m."`
-	Step        time.Duration   `placeholder:"STEP" help:"Step between two delays of accuracy (1s; 1ms if FROM or TO is no whole second)."`
+	Delays      delays          `placeholder:"FROM-TO" help:"Delays of accuracy and cost, such as 100ms-15s (1s-15s; 1s-3s with --quick), or a list: 1s,5s,1m."`
+	Step        time.Duration   `placeholder:"STEP" help:"Step between two delays of accuracy and cost (1s; 1ms if FROM or TO is no whole second)."`
 	Steps       []string        `sep:"none" placeholder:"STEPS" help:"Measure binaryladder with these steps, each with every --tick: calendar, binary, or a list such as 1s,2s,4s. Repeat the flag for several."`
 	Tick        []time.Duration `placeholder:"TICK" help:"Measure binaryladder with these ticks, each with every --steps."`
 	Destination string          `default:"queue" placeholder:"KIND" help:"What messages are published to: a queue, by its name, or an exchange that leads to it (default ${default})."`

@@ -46,6 +46,14 @@ func shapes(steps []string, ticks []time.Duration) []shape {
 	return out
 }
 
+// about says what the ladder is.
+func (s shape) about() string {
+	if s.routing == binaryladder.Topic {
+		return "a ladder: a TTL queue for each bit of a delay; topic exchanges compare the bits in the routing key"
+	}
+	return "a ladder: a TTL queue for each step of a delay; a message carries its way as routing keys"
+}
+
 // stepsName shortens a list for tables.
 func stepsName(steps string) string {
 	if n := strings.Count(steps, ","); n > 0 {

@@ -60,7 +60,7 @@ func (c *benchCmd) check() error {
 	case c.Messages < 0:
 		return fmt.Errorf("--messages: %d is negative", c.Messages)
 	case c.Rate < 0:
-		return fmt.Errorf("--rate: %g is negative (leave it out to publish as fast as confirmed)", c.Rate)
+		return fmt.Errorf("--rate: %g is negative (scenario cost publishes as fast as confirmed)", c.Rate)
 	case c.Concurrency < 1:
 		return fmt.Errorf("--concurrency: %d (at least 1)", c.Concurrency)
 	case c.Consumers < 1 || c.Consumers > mostConsumers:
@@ -75,10 +75,11 @@ func (c *benchCmd) check() error {
 		return fmt.Errorf("--step: --delays is a list, and only a range has steps")
 	case c.Messages > 0 && only("rate"):
 		return fmt.Errorf("--messages: scenario rate determines the number")
-	case c.Rate > 0 && only("rate", "burst"):
-		return fmt.Errorf("--rate: scenario %s has rates of its own", strings.Join(c.Scenario, ", "))
-	case (c.Delays.to > 0 || len(c.Delays.list) > 0 || c.Step > 0) && len(c.Scenario) > 0 && !slices.Contains(c.Scenario, "accuracy"):
-		return fmt.Errorf("--delays and --step: only scenario accuracy has them, and it is not chosen")
+	case c.Rate > 0 && only("rate", "burst", "cost"):
+		return fmt.Errorf("--rate: scenario %s has a pace of its own", strings.Join(c.Scenario, ", "))
+	case (c.Delays.to > 0 || len(c.Delays.list) > 0 || c.Step > 0) && len(c.Scenario) > 0 &&
+		!slices.Contains(c.Scenario, "accuracy") && !slices.Contains(c.Scenario, "cost"):
+		return fmt.Errorf("--delays and --step: only scenarios accuracy and cost have them, and neither is chosen")
 	}
 	for _, tick := range c.Tick {
 		if tick < time.Millisecond || fraction(tick) {

@@ -38,9 +38,9 @@ func serves(queueType string) []candidate {
 		c.QueueType = queueType
 		behind := c // what serve publishes through
 		c.group, c.named = c.Variant, true
-		c.Backend, c.Open, c.Remove = "library", behind.openLibrary, behind.removeServe
+		c.Backend, c.Open, c.Remove, c.About = "library", behind.openLibrary, behind.removeServe, "the library with that backend, delivering through an exchange as serve does"
 		out = append(out, c)
-		c.Backend, c.Open = "serve", behind.openServe
+		c.Backend, c.Open, c.About = "serve", behind.openServe, "a plain client with the header x-delay, and delayer serve with that backend"
 		out = append(out, c)
 	}
 	return out

@@ -37,19 +37,19 @@ type candidate struct {
 func variants(ladders []shape) map[string][]candidate {
 	out := map[string][]candidate{
 		controller.Name: {
-			wheel(controller.Rounds, candidate{Subject: bench.Subject{Pace: 5000}, usual: "classic"}),
-			wheel(controller.Slots, candidate{usual: "quorum"}),
+			wheel(controller.Rounds, candidate{Subject: bench.Subject{Pace: 5000, About: "a controller in the benchmark's process sends messages round a wheel of TTL queues"}, usual: "classic"}),
+			wheel(controller.Slots, candidate{Subject: bench.Subject{About: "messages wait in slots of time; a controller in the benchmark's process takes those that are due soon"}, usual: "quorum"}),
 		},
-		fixedtiers.Name: {{Subject: bench.Subject{Hops: once}, configure: tierEach}},
-		plugin.Name:     {{Subject: bench.Subject{Hops: once}}},
+		fixedtiers.Name: {{Subject: bench.Subject{Hops: once, About: "a TTL queue for each delay of the benchmark"}, configure: tierEach}},
+		plugin.Name:     {{Subject: bench.Subject{Hops: once, About: "the x-delayed-message plugin: one copy, on one node"}}},
 	}
 	for _, s := range ladders {
 		c := candidate{
-			Subject: bench.Subject{Variant: s.variant, Ladder: true, Tick: s.tick, Prime: s.prime, Hops: s.hops}, group: string(s.routing),
+			Subject: bench.Subject{Variant: s.variant, About: s.about(), Ladder: true, Tick: s.tick, Prime: s.prime, Hops: s.hops}, group: string(s.routing),
 			configure: func(env bench.Env, cfg *backend.Config) error { cfg.BinaryLadder = s.config(env.Tick); return nil },
 		}
 		if s.routing == binaryladder.Topic {
-			c.Pace, c.only = 7000, []string{"accuracy"}
+			c.Pace, c.only = 7000, []string{"accuracy", "cost"}
 		}
 		out[binaryladder.Name] = append(out[binaryladder.Name], c)
 	}
@@ -108,7 +108,7 @@ func candidates(queueType string, ladders []shape) []candidate {
 	for _, s := range bench.Baselines(queueType) {
 		c := candidate{Subject: s, oneType: s.Blocks, named: s.Backend == bench.PluginClient || s.Backend == bench.MixedTiers}
 		if s.Pace > 0 && s.Pace < slow {
-			c.only, c.oneType = []string{"accuracy", "hol"}, true
+			c.only, c.oneType = []string{"accuracy", "cost", "hol"}, true
 		}
 		out = append(out, c)
 	}

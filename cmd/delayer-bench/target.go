@@ -24,7 +24,7 @@ func openTarget(
 			release = func() { _ = b.Close() }
 			target = bench.Target{
 				URL: b.URL(), Product: b.Product(), Version: b.Version(), How: b.How(),
-				CPU: b.CPU, Memory: b.RSS, Disk: b.Disk,
+				CPU: b.CPU, Memory: b.RSS, Disk: b.Disk, Written: b.Written,
 			}
 			if b.Owned() {
 				target.Stop, target.Kill, target.Start = b.Stop, b.Kill, b.Run

@@ -226,6 +226,15 @@ func (b *Broker) RSS() (int64, error) {
 	return u.rss, err
 }
 
+// Written is how many bytes the broker's processes have had written to disk since the last Start, as Linux counts
+// them; 0 where that is not told, as of a container.
+func (b *Broker) Written() (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u, err := b.host.usage()
+	return u.written, err
+}
+
 // Ctl runs rabbitmqctl against this broker, or what comes to the same, and returns what it printed.
 // RabbitMQ takes connections a moment before it calls itself running. Ctl waits for that.
 func (b *Broker) Ctl(ctx context.Context, args ...string) (string, error) {
@@ -304,7 +313,8 @@ func (b *Broker) keepUsage() {
 type usage struct {
 	cpu        time.Duration
 	rss        int64
-	cumulative bool // cpu includes the server processes before the current one
+	written    int64 // to disk; 0 where that is not known
+	cumulative bool  // cpu includes the server processes before the current one
 }
 
 func running(h host) bool {

@@ -14,6 +14,7 @@ func treeUsage(root int) (usage, error) {
 	for _, p := range descendants(all, root) {
 		total.cpu += p.cpu
 		total.rss += p.rss
+		total.written += written(p.pid)
 	}
 	if total.rss == 0 {
 		return total, fmt.Errorf("rabbit: the broker's process %d is not running", root)
