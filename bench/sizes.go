@@ -64,7 +64,7 @@ var usual = sizes{
 var full = func() sizes {
 	s := usual
 	s.run = nil // all
-	s.accuracy.messages, s.accuracy.to = 10_000, 7*time.Second
+	s.accuracy.messages, s.accuracy.to = 5_000, 7*time.Second
 	s.cost.messages, s.cost.to = 10_000, 7*time.Second
 	s.hol.long = 8 * time.Second
 	s.mix.messages, s.mix.rate, s.mix.long = 1000, 300, 6*time.Second
@@ -82,8 +82,8 @@ var quick = func() sizes {
 	s := usual
 	s.run = []string{"accuracy", "cost", "hol"}
 	s.warmUp = 200
-	s.accuracy.messages, s.accuracy.to = 2_000, 3*time.Second
-	s.cost.messages, s.cost.to = 3_000, 3*time.Second
+	s.accuracy.messages, s.accuracy.to = 2_000, 2*time.Second
+	s.cost.messages, s.cost.to = 3_000, 2*time.Second
 	s.hol.messages, s.hol.long = 500, 3*time.Second
 	return s
 }()

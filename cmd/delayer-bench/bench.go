@@ -19,7 +19,7 @@ import (
 // chosen size; see package bench.
 type benchCmd struct {
 	Quick       bool            `xor:"size" help:"A small run: accuracy, cost and hol, quorum queues. Less than three minutes on two cores."`
-	Full        bool            `xor:"size" help:"The reference run: every scenario, in some 40 minutes. Subjects that would take minutes are left out, unless named."`
+	Full        bool            `xor:"size" help:"The reference run: every scenario, in some 45 minutes. Subjects that would take minutes are left out, unless named."`
 	Out         string          `default:"report" placeholder:"DIR" help:"Where to write report.json, report.md, report.html, report.bench and samples.csv.gz (default ${default})."`
 	Backend     []string        `placeholder:"NAME" help:"Measure only these: ${subjects}. Default: all, the controller with slots on quorum queues and with rounds on classic ones."`
 	Scenario    []string        `placeholder:"NAME" help:"Run only these: ${scenarios}. Default: accuracy, cost, hol and rate."`
@@ -29,7 +29,7 @@ type benchCmd struct {
 	Rate        float64         `placeholder:"N" help:"Publish N messages per second. Default: as the scenario needs. Not for burst, cost and rate."`
 	Messages    int             `placeholder:"N" help:"Messages of each run; in backlog and recovery, those that wait. Default: as the scenario needs. Not for rate."`
 	Body        int             `placeholder:"BYTES" help:"Size of each message's body (64)."`
-	Delays      delays          `placeholder:"FROM-TO" help:"Delays of accuracy and cost, such as 100ms-15s (1s-15s; 1s-3s with --quick), or a list: 1s,5s,1m."`
+	Delays      delays          `placeholder:"FROM-TO" help:"Delays of accuracy and cost, such as 100ms-15s (1s-15s; 1s-2s with --quick), or a list: 1s,5s,1m."`
 	Step        time.Duration   `placeholder:"STEP" help:"Step between two delays of accuracy and cost (1s; 1ms if FROM or TO is no whole second)."`
 	Steps       []string        `sep:"none" placeholder:"STEPS" help:"Measure binaryladder with these steps, each with every --tick: calendar, binary, or a list such as 1s,2s,4s. Repeat the flag for several."`
 	Tick        []time.Duration `placeholder:"TICK" help:"Measure binaryladder with these ticks, each with every --steps."`
