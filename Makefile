@@ -1,6 +1,6 @@
 # Type `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help example test unit simulate test-matrix faults bench bench-go fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-plugin install-chromium install-checkers install-clients install-faketime
+.PHONY: help example test unit simulate test-matrix faults bench bench-go results fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-plugin install-chromium install-checkers install-clients install-faketime
 
 # Run at an exact version and outside of our module, whose requirements it must not become.
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -40,6 +40,9 @@ bench: broker ## compare the strategies on a real broker, in under three minutes
 
 bench-go: broker ## run the Go benchmarks: time and allocations of a publish
 	go test -vet=off -run '^$$' -bench . -benchmem -p 1 $(BENCHFLAGS) $(BENCHMARKED)
+
+results: ## make the reference reports of docs/results again, for hours, in Docker (SERIES='3.10 4.3' IMAGE= FLAGS=)
+	@SERIES='$(SERIES)' IMAGE='$(IMAGE)' FLAGS='$(FLAGS)' scripts/results.sh
 
 lint: ## check the code with golangci-lint, and where the pages' links lead
 	$(GOLANGCI_LINT) run

@@ -110,6 +110,9 @@ func TestPages_Valid(t *testing.T) {
 	all["wrong login"] = away.login("wrong").Body.String()
 	away.login("b")
 	all["away"] = away.body("/")
+	w.Figures.set(look{}, make(chan struct{}))
+	all["coming"] = w.once(http.MethodGet, "/", nil).Body.String()
+	require.Contains(t, all["coming"], "are being read")
 	folder := t.TempDir()
 	for address, text := range all {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, url.PathEscape(address)+".html"), []byte(text), 0o600))
@@ -154,6 +157,19 @@ func TestPages_Accessible(t *testing.T) {
 	b.open(unroutable)
 	b.do(chromedp.Click("tbody tr:nth-child(2) input"), chromedp.Click("button[value=delete]"), chromedp.WaitVisible(".narrow button"))
 	assert.Empty(t, b.wrong())
+	last := w.Figures.look(t.Context())
+	last.Err = context.DeadlineExceeded
+	for _, scheme := range []string{"light", "dark"} {
+		b.as(viewport{scheme, 1280, 1})
+		w.Figures.set(last, nil)
+		b.open("/")
+		b.do(chromedp.WaitVisible(".old .facts"))
+		assert.Empty(t, b.wrong(), "the last figures, in grey")
+		w.Figures.set(look{}, make(chan struct{}))
+		b.open("/")
+		b.do(chromedp.WaitVisible(".coming"))
+		assert.Empty(t, b.wrong(), "no figures yet")
+	}
 	b.do(chromedp.Navigate("data:text/html,<title></title><img src=x><p style='color:%23eee;width:9999px'>pale"))
 	for _, want := range []string{"image-alt", "color-contrast", "wider than the window"} {
 		assert.Contains(t, strings.Join(b.wrong(), "\n"), want, "what is wrong must be found")
@@ -310,6 +326,15 @@ func TestPages_Shots(t *testing.T) {
 	b.open(unroutable)
 	b.do(chromedp.Click("tbody tr:nth-child(2) input"), chromedp.Click("button[value=delete]"), chromedp.WaitVisible(".narrow button"))
 	take("confirm")
+	last := w.Figures.look(t.Context())
+	last.Err = context.DeadlineExceeded
+	w.Figures.set(last, nil)
+	b.open("/")
+	take("overview-away")
+	w.Figures.set(look{}, make(chan struct{}))
+	b.open("/")
+	take("overview-coming")
+	w.Figures.set(last, nil)
 	for _, n := range []int{0, 50, 1_000_000} {
 		for i := range 50 * 60 { // for an hour
 			if i%50 == 0 {

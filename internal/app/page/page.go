@@ -149,7 +149,7 @@ type frame struct {
 	Now     time.Time
 	Live    bool // a script replaces the figures every five seconds
 	Selects bool // a script may select all messages
-	Again   bool // newer figures come within seconds: the browser looks again after one, also without a script
+	Again   bool // newer figures come within seconds: a script looks again after one
 	Version string
 	Content any
 }

@@ -397,7 +397,7 @@ func TestBacklog_Once(t *testing.T) {
 	require.True(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, nil, func() {}, func(j job) { ended <- j }))
 	<-going
 	assert.False(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, nil, nil, nil))
-	assert.Contains(t, w.body("/page/job"), `http-equiv="refresh"`)
+	assert.Contains(t, w.body("/page/job"), `data-next="1000"`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := w.Backlog.walk(ctx, "q", false, nil)

@@ -268,18 +268,25 @@ func TestPage_LongLook(t *testing.T) {
 	assert.Equal(t, http.StatusOK, answer.StatusCode)
 }
 
-// TestFigures_Unread: while the first figures are read, each page says so, and the browser looks again by itself.
+// set makes figures be known, and be read: nil, they are not.
+func (f *Figures) set(known look, reading chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last, f.began, f.reading = known, f.now(), reading
+}
+
+// TestFigures_Unread: while the first figures are read, each page says so, and a script looks again after a second.
 func TestFigures_Unread(t *testing.T) {
 	w := newSite(t, sample("delayer"), "")
 	never := make(chan struct{})
-	w.Figures.began, w.Figures.reading = w.at, never
+	w.Figures.set(look{}, never)
 	w.Retries.queues.going, w.Topology.verified.going, w.Migration.stands.going = never, never, never
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, path := range []string{"/", waitingPath, undeliveredPath, retriesPath, topologyPath, migrationPath} {
 		answer := httptest.NewRecorder()
 		w.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost:8080"+path, nil))
-		for _, want := range []string{"The figures are being read", `<body data-next="1000">`, `<noscript><meta http-equiv="refresh" content="1"></noscript>`, "/page/live.js"} {
+		for _, want := range []string{"The figures are being read", `<body data-next="1000">`, "<noscript> Load the page again.</noscript>", "/page/live.js"} {
 			assert.Contains(t, answer.Body.String(), want, path)
 		}
 	}
