@@ -27,6 +27,7 @@ type table struct {
 
 	full      map[Slot]int // what Count answers
 	consumed  map[Slot]int
+	asked     int // how often Consume was called
 	tags      map[Slot]uint64
 	acked     map[Slot][]uint64
 	delivered []string
@@ -98,7 +99,7 @@ func (b *table) in(id string, left time.Duration) (*Message, Slot) {
 	return &Message{ID: id, Due: due, To: "queue"}, Default().Slot(to)
 }
 
-func (b *table) Consume(s Slot, prefetch int) { b.consumed[s] = prefetch }
+func (b *table) Consume(s Slot, prefetch int) { b.consumed[s] = prefetch; b.asked++ }
 func (b *table) Release(s Slot) {
 	delete(b.consumed, s)
 	delete(b.tags, s)
@@ -578,6 +579,16 @@ func TestMachine_ChangesKeepNothingAway(t *testing.T) {
 		b.comes(slot, &Message{Kind: Change, ID: fmt.Sprint(held), Due: first.Due})
 	}
 	require.Equal(t, 1000, held, "the queue would deliver no more")
+
+	for range 1000 {
+		msg, slot := b.in("m", 2*time.Second)
+		b.comes(slot, msg)
+	}
+	b.asked = 0
+	for i := range 60_000 {
+		b.comes(slot, &Message{Kind: Change, ID: fmt.Sprint("more", i), Due: first.Due})
+	}
+	require.Less(t, b.asked, 20, "the broker is asked once for many")
 }
 
 // TestWheel_Late: the broker's clock is set forward while a message waits to be stored.

@@ -110,7 +110,7 @@ func (m *Machine) makeRoom(now Now) {
 	full := func(v *visit) bool { return v.opened && v.inHand >= v.prefetch && now.Mono-v.touched > unclear }
 	for _, v := range m.order {
 		if full(v) {
-			m.widen(v)
+			m.widen(v, 1)
 		}
 	}
 	m.unproven = slices.DeleteFunc(m.unproven, func(msg *Message) bool {

@@ -95,17 +95,17 @@ func (m *Machine) weigh(v *visit, msg *Message) {
 		m.average = max(m.average, size/8)
 	}
 	if v.opened && v.inHand > v.prefetch/2 {
-		m.widen(v)
+		m.widen(v, m.prefetchFor(v)/8)
 	}
 }
 
-// widen takes more messages of a queue, where memory permits: what is known of their size may have
-// changed, and held changes are small and must not keep messages away.
-func (m *Machine) widen(v *visit) {
+// widen takes more messages of a queue, so many at least, where memory permits: what is known of their size
+// may have changed, and held changes are small and must not keep messages away. Each time is a question to the broker.
+func (m *Machine) widen(v *visit, least int) {
 	if v.slot == Intake {
 		return // another candidate would be given it
 	}
-	if most := m.prefetchFor(v) + v.changes; most > v.prefetch && m.bytes < m.cfg.Budget/2 {
+	if most := m.prefetchFor(v) + v.changes; most >= v.prefetch+max(1, least) && m.bytes < m.cfg.Budget/2 {
 		v.prefetch = min(most, max(4*v.prefetch, v.prefetch+v.changes))
 		m.shell.Consume(v.slot, v.prefetch)
 	}
