@@ -47,18 +47,18 @@ func pageOf(t *testing.T, m *mailbox, people ...string) (base string) {
 
 // A person is logged in at the page, without a browser.
 type person struct {
-	*testing.T
+	testing.TB
 	http.Client
 	base, form string
 }
 
 var formToken = regexp.MustCompile(`name="form" value="([0-9a-f]+)"`)
 
-func newPerson(t *testing.T, base, name string) *person {
+func newPerson(t testing.TB, base, name string) *person {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
-	p := &person{T: t, Client: http.Client{Jar: jar}, base: base}
+	p := &person{TB: t, Client: http.Client{Jar: jar}, base: base}
 	status, body := p.post("/page/login", url.Values{"token": {name}})
 	require.Equal(t, http.StatusOK, status)
 	found := formToken.FindStringSubmatch(body)
@@ -189,7 +189,7 @@ func TestServe_PageDefaults(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf(
 		"url: %s\nbackend: fixedtiers\nfixedtiers: {tiers: [2s]}\nserve: {http: {listen: 127.0.0.1:0, page: true}}\n", vhost(t, rabbittest.Ours(t)))))
-	p := &person{T: t, base: "http://" + rabbittest.Next(t, s.http)}
+	p := &person{TB: t, base: "http://" + rabbittest.Next(t, s.http)}
 	status, text := p.get("/page/queue?queue=delayer.unroutable")
 	assert.Equal(t, http.StatusOK, status, text)
 	assert.Contains(t, text, "0 messages")
