@@ -26,16 +26,20 @@ func shortly() accuracy {
 	return accuracy{common: small, from: time.Second, to: 2 * time.Second, step: time.Second}
 }
 
-// Benchmarks run on the tests' broker, beside those of other tests, and know what they declared.
+// benchmarks run on a broker of the tests, and know what they declared.
 type benchmarks struct {
 	*testing.T
 	broker   *rabbit.Broker
+	target   Target
 	prefixes []string
 }
 
+// newBenchmarks share their broker with other tests, so they cannot take it down: a benchmark of several scenarios
+// restarts a broker that it can.
 func newBenchmarks(t *testing.T) *benchmarks {
 	t.Parallel()
-	return &benchmarks{T: t, broker: rabbittest.Broker(t)}
+	broker := rabbittest.Broker(t)
+	return &benchmarks{T: t, broker: broker, target: targetOf(broker)}
 }
 
 func (r *benchmarks) subject(name, queueType string) Subject {
@@ -54,28 +58,19 @@ func (r *benchmarks) subject(name, queueType string) Subject {
 
 func (r *benchmarks) run(s scenario, subjects ...Subject) *report.Report {
 	r.Helper()
-	got := r.benchmark(targetOf(r.broker), []scenario{s}, subjects...)
+	got := r.benchmark([]scenario{s}, subjects...)
 	require.Len(r, got.Runs, len(subjects))
 	return got
 }
 
-func (r *benchmarks) benchmark(target Target, scenarios []scenario, subjects ...Subject) *report.Report {
+func (r *benchmarks) benchmark(scenarios []scenario, subjects ...Subject) *report.Report {
 	r.Helper()
-	got, err := runner{Benchmark{Target: target, Subjects: subjects}, scenarios}.run(r.Context())
+	got, err := runner{Benchmark{Target: r.target, Subjects: subjects}, scenarios}.run(r.Context())
 	require.NoError(r, err)
 	return got
 }
 
 func targetOf(b *rabbit.Broker) Target {
-	t := shared(b)
-	if b.Owned() {
-		t.Stop, t.Kill, t.Start = b.Stop, b.Kill, b.Run
-	}
-	return t
-}
-
-// shared is a broker that may not be taken down: other tests use it as well.
-func shared(b *rabbit.Broker) Target {
 	return Target{URL: b.URL(), Product: b.Product(), Version: b.Version(), How: b.How(), CPU: b.CPU, Memory: b.RSS, Disk: b.Disk}
 }
 
@@ -98,7 +93,7 @@ func (r *benchmarks) nothingLeft() {
 func TestAccuracy_Broker(t *testing.T) {
 	r := newBenchmarks(t)
 	var raw bytes.Buffer
-	got, err := runner{Benchmark{Target: targetOf(r.broker), Samples: &raw, Subjects: []Subject{
+	got, err := runner{Benchmark{Target: r.target, Samples: &raw, Subjects: []Subject{
 		r.subject(baseline.Undelayed, "classic"), r.subject(baseline.PerMessageTTL, "quorum"),
 		r.subject(baseline.TopEntry, "classic"), r.subject(baseline.BitEntry, "quorum"),
 	}}, []scenario{shortly()}}.run(t.Context())
@@ -128,7 +123,7 @@ func TestReceiving_Broker(t *testing.T) {
 		return literal{d, rig, to}, err
 	}
 	got, err := runner{Benchmark{
-		Target: targetOf(r.broker), Subjects: []Subject{s}, Receiving: Receiving{Exchange: true, Quorum: true, Consumers: 3},
+		Target: r.target, Subjects: []Subject{s}, Receiving: Receiving{Exchange: true, Quorum: true, Consumers: 3},
 	}, []scenario{shortly()}}.run(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, got.Problems())
@@ -205,7 +200,7 @@ func TestInterruptionLeavesAPartialReportAndNoQueues(t *testing.T) {
 	r := newBenchmarks(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	got, err := runner{Benchmark{
-		Target: targetOf(r.broker), Subjects: []Subject{r.subject(baseline.Undelayed, "classic"), r.subject(baseline.TopEntry, "classic")},
+		Target: r.target, Subjects: []Subject{r.subject(baseline.Undelayed, "classic"), r.subject(baseline.TopEntry, "classic")},
 		Progress: func(e Event) {
 			if e.Step == 2 && e.Published > int64(small.warmUp) {
 				interrupt()
@@ -229,7 +224,7 @@ func TestInterruptionWhileOpening(t *testing.T) {
 		assert.NoError(t, ctx.Err(), "what is half open cannot be removed")
 		return open(ctx, env)
 	}
-	got, err := runner{Benchmark{Target: targetOf(r.broker), Subjects: []Subject{subject}}, []scenario{shortly()}}.run(ctx)
+	got, err := runner{Benchmark{Target: r.target, Subjects: []Subject{subject}}, []scenario{shortly()}}.run(ctx)
 	require.NoError(t, err)
 	assert.True(t, got.Partial)
 	assert.Empty(t, got.Problems())
@@ -265,7 +260,7 @@ func TestASubjectThatTheBrokerLacksIsNamed(t *testing.T) {
 	lacking := Subject{Backend: "lacking", QueueType: "classic", Open: func(context.Context, Env) (delayer.Delayer, error) {
 		return nil, fmt.Errorf("%w: no such thing here", ErrSkip)
 	}}
-	got := r.benchmark(targetOf(r.broker), []scenario{shortly(), hol{}}, lacking)
+	got := r.benchmark([]scenario{shortly(), hol{}}, lacking)
 	assert.Empty(t, got.Runs)
 	assert.Empty(t, got.Problems())
 	require.Len(t, got.Skipped, 1, "once, however many scenarios there are")

@@ -50,8 +50,13 @@ func shortLadder(env Env) binaryladder.Config {
 	return binaryladder.Config{Tick: tick, Steps: binaryladder.List(steps...)}
 }
 
-// aloneBenchmarks has a broker that nobody else uses meanwhile.
-func aloneBenchmarks(t *testing.T) *benchmarks { return &benchmarks{T: t, broker: rabbittest.Alone(t)} }
+// aloneBenchmarks have a broker that nobody else uses meanwhile, and may take it down.
+func aloneBenchmarks(t *testing.T) *benchmarks {
+	broker := rabbittest.Alone(t)
+	target := targetOf(broker)
+	target.Stop, target.Kill, target.Start = broker.Stop, broker.Kill, broker.Run
+	return &benchmarks{T: t, broker: broker, target: target}
+}
 
 // unhurried is a load for a busy machine: nothing is lost because it is slow.
 func unhurried(n int) common {
@@ -115,7 +120,7 @@ func TestBurstMixHops_Broker(t *testing.T) {
 	} {
 		t.Run(s.about().Name, func(t *testing.T) {
 			r := newBenchmarks(t)
-			got := r.benchmark(shared(r.broker), []scenario{s}, r.ours("quorum"))
+			got := r.benchmark([]scenario{s}, r.ours("quorum"))
 			require.Len(t, got.Runs, 1)
 			require.Empty(t, got.Problems())
 			assert.Equal(t, got.Runs[0].Published, got.Runs[0].Delivered)
@@ -127,7 +132,7 @@ func TestBurstMixHops_Broker(t *testing.T) {
 
 func TestOutage_BrokerNotOurs(t *testing.T) {
 	r := newBenchmarks(t)
-	got := r.benchmark(shared(r.broker), []scenario{crash{}, recovery{}}, r.ours("quorum"))
+	got := r.benchmark([]scenario{crash{}, recovery{}}, r.ours("quorum"))
 	assert.Empty(t, got.Runs)
 	assert.Len(t, got.Skipped, 2)
 	assert.Empty(t, got.Problems())
