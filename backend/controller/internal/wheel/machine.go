@@ -121,7 +121,10 @@ func (m *Machine) Leads() bool { return m.leading && !m.over }
 
 // Full reports whether so much is in memory that nothing more should be taken. Changes do not count:
 // they are small, and stay until their messages are due.
-func (m *Machine) Full() bool { return m.bytes-m.kept >= m.cfg.Budget && m.inHand > few }
+func (m *Machine) Full() bool { return m.taken() >= m.cfg.Budget && m.inHand > few }
+
+// taken is how much is in memory beside changes.
+func (m *Machine) taken() int64 { return m.bytes - m.kept }
 
 // Held is how much is in memory.
 func (m *Machine) Held() (messages int, bytes int64) {
@@ -257,7 +260,7 @@ func (m *Machine) holds(now Now, msg *Message, left time.Duration) bool {
 	case left <= near, v.slot.Level == 0, msg.Kind == Change:
 		return true
 	}
-	return v.fits && m.bytes < m.cfg.Budget/2
+	return v.fits && m.taken() < m.cfg.Budget/2
 }
 
 // move publishes a message to the slot of its due time.

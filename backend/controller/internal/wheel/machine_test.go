@@ -591,6 +591,47 @@ func TestMachine_ChangesKeepNothingAway(t *testing.T) {
 	require.Less(t, b.asked, 20, "the broker is asked once for many")
 }
 
+// TestMachine_ChangesFillMemory: messages that are due wait for a mark, and that is behind the changes of their
+// minute. With these, or by themselves, they take more than half of the memory.
+func TestMachine_ChangesFillMemory(t *testing.T) {
+	for _, messages := range []int{100, 300} { // of each of two slots
+		t.Run(fmt.Sprint(messages), func(t *testing.T) {
+			const changes, size = 600, 1 << 10
+			b := leading(t)
+			b.m.cfg.Budget = 1 << 20
+			later, _ := b.in("later", 100*time.Second)
+			minute := Default().Slot(Default().at(1, time.UnixMilli(later.At)))
+			b.deaf = &minute
+			came := map[Slot]int{}
+			fill := func(s Slot, most int, next func(i int) *Message) {
+				for ; came[s] < most && came[s]-len(b.acked[s]) < b.consumed[s]; came[s]++ {
+					b.comes(s, next(came[s]))
+				}
+			}
+			for range 150 {
+				b.pass(time.Second)
+				held := b.m.inHand
+				for _, due := range []Due{later.Due, {At: later.At - 4000, Since: later.Since}} {
+					fill(Default().Slot(Default().at(0, time.UnixMilli(due.At))), messages, func(i int) *Message {
+						return &Message{ID: fmt.Sprint(i), Due: due, To: "queue", Ticket: true, Size: size}
+					})
+				}
+				if held < 2*messages {
+					continue // the minute comes when memory holds these, as where a leader starts
+				}
+				fill(minute, changes, func(i int) *Message {
+					return &Message{Kind: Change, ID: fmt.Sprint("of another", i), Due: later.Due, Size: size}
+				})
+				if came[minute] == changes {
+					b.deaf = nil
+				}
+			}
+			require.Equal(t, changes, came[minute], "the mark is behind them")
+			require.Len(t, b.delivered, 2*messages)
+		})
+	}
+}
+
 // TestWheel_Late: the broker's clock is set forward while a message waits to be stored.
 func TestWheel_Late(t *testing.T) {
 	b := newTable(t)

@@ -82,7 +82,7 @@ func (m *Machine) prefetchFor(v *visit) int {
 	case v.slot.Level == 1:
 		most = mostOfMinutes
 	}
-	return int(min(int64(most), max(min(m.cfg.Budget/2, m.cfg.Budget-m.bytes)/m.average, mostUnknown)))
+	return int(min(int64(most), max(min(m.cfg.Budget/2, m.cfg.Budget-m.taken())/m.average, mostUnknown)))
 }
 
 // weigh keeps the average size of about the last 64 messages; one that is larger counts at once.
@@ -100,12 +100,14 @@ func (m *Machine) weigh(v *visit, msg *Message) {
 }
 
 // widen takes more messages of a queue, so many at least, where memory permits: what is known of their size
-// may have changed, and held changes are small and must not keep messages away. Each time is a question to the broker.
+// may have changed. Held changes must not keep messages away, nor the mark that tells that they are all: if a
+// visit has room for nothing else, it gets some whatever is in memory. Each time is a question to the broker.
 func (m *Machine) widen(v *visit, least int) {
 	if v.slot == Intake {
 		return // another candidate would be given it
 	}
-	if most := m.prefetchFor(v) + v.changes; most >= v.prefetch+max(1, least) && m.bytes < m.cfg.Budget/2 {
+	room := m.taken() < m.cfg.Budget/2 || v.changes >= v.prefetch
+	if most := m.prefetchFor(v) + v.changes; most >= v.prefetch+max(1, least) && room {
 		v.prefetch = min(most, max(4*v.prefetch, v.prefetch+v.changes))
 		m.shell.Consume(v.slot, v.prefetch)
 	}
