@@ -280,13 +280,13 @@ func (t *tenure) Verify() {
 		t.end(errors.New("this process stood still, with its memory full"))
 		return
 	}
-	asked := make([]*queue, 0, len(t.queues))
-	for _, q := range t.queues {
-		asked = append(asked, q)
+	answers := make(chan error, len(t.queues))
+	for s, q := range t.queues {
+		t.task(s, func() { answers <- q.verify() }) // two calls at a time on a channel would swap their answers
 	}
 	t.working.Go(func() {
-		for _, q := range asked {
-			if err := q.verify(); err != nil {
+		for range cap(answers) {
+			if err := <-answers; err != nil {
 				t.end(err)
 				return
 			}
