@@ -131,30 +131,32 @@ func span(d time.Duration) string {
 // Nov 25 00:00 to 12:00, 22:00 to Nov 26 00:00. Up to a minute it is its beginning. A time of another day
 // has its date, one of another year its year.
 func Stretch(from, to, now time.Time) string {
+	return StretchBy(from.In(now.Location()), to.In(now.Location()), now, Dated)
+}
+
+// StretchBy is [Stretch] with another way to write a time and, where it differs from that of near, its date.
+func StretchBy(from, to, now time.Time, write func(t, near time.Time, layout string) string) string {
 	const layout = "15:04"
-	from, to = from.In(now.Location()), to.In(now.Location())
 	switch width := to.Sub(from); {
 	case width < time.Minute:
-		return dated(from, now, time.TimeOnly)
+		return write(from, now, time.TimeOnly)
 	case width == time.Minute:
-		return dated(from, now, layout)
-	case width <= time.Hour:
-		return dated(from, now, layout) + " to " + to.Format(layout)
+		return write(from, now, layout)
 	default:
-		return dated(from, now, layout) + " to " + dated(to, from, layout)
+		return write(from, now, layout) + " to " + write(to, from, layout)
 	}
 }
 
-// dated is a time with its date where that is not today's.
-func dated(at, now time.Time, layout string) string {
+// Dated is a time with its date where that is not the date of near, and its year where that is another one.
+func Dated(t, near time.Time, layout string) string {
 	date := "Jan 2"
-	if at.Year() != now.Year() {
+	if t.Year() != near.Year() {
 		date = "Jan 2 2006"
 	}
-	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return at.Format(layout)
+	if t.Format(time.DateOnly) == near.Format(time.DateOnly) {
+		return t.Format(layout)
 	}
-	return at.Format(date + " " + layout)
+	return t.Format(date + " " + layout)
 }
 
 // Short is a duration without units that are zero: 1h, 12m30s, 250ms.

@@ -66,8 +66,16 @@ type item struct {
 
 // whole is all that a message consists of.
 type whole struct {
-	Properties, Headers, Failures string
-	Body                          []byte
+	Properties, Headers string
+	Failures            []failure
+	Body                []byte
+}
+
+// A failure is of one attempt.
+type failure struct {
+	Attempt int
+	At      time.Time
+	Error   string
 }
 
 // NewBacklog opens the queues of a configuration, until Close.
@@ -211,11 +219,9 @@ func wholeOf(m *undelivered.Kept) whole {
 	c := m.Content()
 	w := whole{Properties: laidOut(c.Properties), Headers: laidOut(c.Headers), Body: c.Body}
 	if m.Parked != nil {
-		var b strings.Builder
 		for _, f := range m.Parked.History {
-			fmt.Fprintf(&b, "attempt %d, %s: %s\n", f.Attempt, f.At.UTC().Format(time.RFC3339), f.Error)
+			w.Failures = append(w.Failures, failure(f))
 		}
-		w.Failures = b.String()
 	}
 	return w
 }

@@ -84,7 +84,7 @@ func furnished(t *testing.T) *site {
 		m.Attempts, m.Since, m.Size = "", asked.Add(-time.Duration(i*i+3)*time.Minute), 417+i
 		m.why = func(context.Context) (string, error) { return "exchange was gone, is there now: retry", nil }
 		m.whole = func() whole {
-			return whole{Properties: "{\n  \"content_type\": \"application/json\"\n}", Headers: "{}", Failures: "attempt 1: no\n", Body: []byte(`{"order": 4711, "note": "` + evil + `"}`)}
+			return whole{Properties: "{\n  \"content_type\": \"application/json\"\n}", Headers: "{}", Failures: []failure{{Attempt: 1, At: asked.Add(-time.Hour), Error: "no: " + evil}, {Attempt: 2, At: asked, Error: "timeout\nafter 5s"}}, Body: []byte(`{"order": 4711, "note": "` + evil + `"}`)}
 		}
 	}
 	w.act(url.Values{"queue": {"delayer.unroutable"}, "action": {"delete"}, "id": {"m0.0", "gone.0"}, "sure": {"yes"}})
@@ -217,6 +217,77 @@ axe.run(document, {resultTypes: ["violations"]}).then((found) => {
 	require.NoError(b, err)
 	require.NoError(b, json.Unmarshal([]byte(text), &list))
 	return list
+}
+
+// TestPages_Times: times are written, and typed, in the reader's zone. In UTC they are as they were sent, and
+// without a script too.
+func TestPages_Times(t *testing.T) {
+	t.Parallel()
+	browser := chromium.Start(t)
+	w, by := withTickets(t)
+	w.broker.status.Backends = shards().Backends
+	w.put("m1", "", nil)
+	server := httptest.NewServer(w)
+	t.Cleanup(server.Close)
+	b := looker{T: t, tab: browser, base: server.URL}
+	in := func(zone string) {
+		_, err := chromedp.Call(b.tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone})
+		require.NoError(t, err)
+	}
+	read := func(script string) (text string) {
+		text, err := chromedp.Run(b.tab, chromedp.Evaluate[string](script, chromedp.EvalAwaitPromise))
+		require.NoError(t, err)
+		return text
+	}
+	text := func() string { return read("document.body.innerText") }
+	w.body("/") // whoever looks finds figures
+	in("America/St_Johns")
+	b.open("/page/login")
+	b.do(chromedp.SendKeys("#token", "a"), chromedp.Click("main button"), chromedp.WaitVisible(".facts"))
+	for range 2 {
+		assert.Contains(t, text(), "read 10:30:30 UTC-3:30")
+		assert.Contains(t, text(), "Times are in America/St_Johns. Made 10:30:30 UTC-3:30.")
+		const panels, hours, days = "[...document.querySelectorAll('.panel')]", "[1].textContent", "[2].textContent"
+		assert.Contains(t, read(panels+hours), "Mon 10:30")
+		assert.Contains(t, read(panels+hours), "from (America/St_Johns)")
+		assert.Contains(t, read(panels+days), "day in UTC")
+		assert.Contains(t, read("document.querySelectorAll('.panel')[1].querySelector('rect title').textContent"), "Mon 10:30: ")
+		assert.Equal(t, "2026-11-23T14:00:30Z", read("document.querySelector('footer time').title"))
+		read("refresh().then(() => '')") // the newer figures
+	}
+	b.open("/page/waiting")
+	for _, want := range []string{"10:50 to 11:10", "10:30:34", "due (America/St_Johns)", "at 10:30:34 UTC-3:30, or soon after"} {
+		assert.Contains(t, text(), want)
+	}
+	b.open(unroutable)
+	assert.Contains(t, text(), "Nov 23 10:30:30 UTC-3:30, now")
+	b.open("/page/ticket?ticket=d2.one")
+	assert.Contains(t, text(), "Nov 23 11:30:30 UTC-3:30, in 1h 0m")
+	assert.Contains(t, text(), "or due at, in America/St_Johns")
+	assert.Equal(t, "2026-11-23T11:30:31", read("at.min"))
+	read("at.value = '2026-11-24T20:30'")
+	b.do(chromedp.Click("button[value=postpone]"), chromedp.WaitVisible(".narrow button"))
+	assert.Contains(t, text(), "It is due Nov 24 20:30:00 UTC-3:30, in 1d 9h then.")
+	b.do(chromedp.Click(".narrow button"), chromedp.WaitVisible("h1 [role=status]"))
+	assert.Equal(t, 33*time.Hour+59*time.Minute+30*time.Second, by.postponed)
+
+	in("UTC")
+	for _, address := range []string{"/", "/page/waiting", unroutable, "/page/ticket?ticket=d2.one"} {
+		b.open(address)
+		const all = "JSON.stringify([...%s.querySelectorAll('time')].map((time) => time.textContent))"
+		shown := read(fmt.Sprintf(all, "document"))
+		assert.Equal(t, read("fetch(location.href).then((r) => r.text()).then((text) => "+
+			fmt.Sprintf(all, "new DOMParser().parseFromString(text, 'text/html')")+")"), shown, address)
+		assert.Contains(t, shown, "14:00:30 UTC")
+	}
+	in("America/St_Johns")
+	_, err := chromedp.Call(b.tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	require.NoError(t, err)
+	b.open("/")
+	found, err := chromedp.Run(b.tab, chromedp.Text("body"))
+	require.NoError(t, err)
+	assert.Contains(t, found, "read 14:00:30 UTC")
+	assert.Contains(t, found, "Times are in UTC.")
 }
 
 // scene is a status as one may look at it, with n messages waiting.

@@ -26,12 +26,14 @@ type overview struct {
 	Rough   []roughRows
 	Rates   *deliveries
 	Workers []worker
+	Began   time.Time // of this process
 }
 
 // A fact is a number with a name.
 type fact struct {
-	Name, Value, Note, Link string
-	Wrong                   bool
+	Name, Value, Link string
+	Note              any // a text, or one with times
+	Wrong             bool
 }
 
 type roughRows struct {
@@ -58,7 +60,7 @@ func (p *Page) overview(w http.ResponseWriter, r *http.Request, v *visitor) {
 }
 
 func (p *Page) overviewOf(l look) overview {
-	o := overview{look: l}
+	o := overview{look: l, Began: p.began}
 	if p.Rates.watched {
 		h := p.Rates.hour()
 		o.Rates = &deliveries{hour: h, Panels: ratePanels(h)}
@@ -177,9 +179,7 @@ func waitingFact(s status.Status) fact {
 var functions = template.FuncMap{
 	"number": format.Thousands,
 	"when":   when,
-	"clock":  func(t time.Time) template.HTML { return stamp(t, t.UTC().Format("15:04:05")+" UTC") },
-	"tick":   func(t time.Time, layout string) template.HTML { return stamp(t, t.UTC().Format(layout)) },
-	"ago":    func(t, now time.Time) string { return cli.Ago(t, now) },
+	"clock":  func(t time.Time) template.HTML { return stamp(t, clockLayout) },
 	"since": func(t *time.Time, now time.Time) template.HTML {
 		if t == nil {
 			return "–"
@@ -198,17 +198,4 @@ var functions = template.FuncMap{
 	"rate":  perSecond,
 	"what":  what,
 	"words": func(text string) []string { return strings.Split(text, " ") },
-}
-
-// stamp is a time for browsers. The text is ours.
-func stamp(t time.Time, text string) template.HTML {
-	return template.HTML(fmt.Sprintf(`<time datetime=%q>%s</time>`, t.UTC().Format(time.RFC3339), template.HTMLEscapeString(text)))
-}
-
-// when is a time with how far it is from now.
-func when(t, now time.Time) template.HTML {
-	if t.IsZero() {
-		return "–"
-	}
-	return stamp(t, t.UTC().Format("2 Jan 15:04:05")+" UTC, "+cli.Ago(t, now))
 }

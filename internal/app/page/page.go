@@ -74,12 +74,13 @@ type Page struct {
 	key      [32]byte // for the tokens of forms
 	foreign  *http.CrossOriginProtection
 	now      func() time.Time
+	began    time.Time // when this process did
 	unheard  sync.Once // a header that is not believed is logged once
 }
 
 // New makes a page.
 func New(p Parts) *Page {
-	page := &Page{Parts: p, foreign: http.NewCrossOriginProtection(), now: time.Now, mux: http.NewServeMux()}
+	page := &Page{Parts: p, foreign: http.NewCrossOriginProtection(), now: time.Now, began: time.Now(), mux: http.NewServeMux()}
 	page.routes()
 	_, _ = rand.Read(page.key[:]) // which never fails
 	return page
@@ -89,7 +90,7 @@ func New(p Parts) *Page {
 var files embed.FS
 
 // static are files that need no right.
-var static = map[string]string{"style.css": "text/css", "live.js": "text/javascript", "select.js": "text/javascript", "icon.svg": "image/svg+xml"}
+var static = map[string]string{"style.css": "text/css", "live.js": "text/javascript", "times.js": "text/javascript", "select.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 // sendWithin is for an answer, once it is known. A message may have 100 MiB.
 const sendWithin = time.Minute

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"html/template"
 	"math"
 	"strconv"
 	"strings"
@@ -17,9 +18,13 @@ import (
 type panel struct {
 	Title, Sum, Peak string
 	Bars             []bar
-	Ticks            []time.Time // evenly spaced, from the left edge to the right one
-	Layout           string      // of the ticks
-	Rows             []row       // the same in a table
+	Ticks            []template.HTML // evenly spaced, from the left edge to the right one
+	Rows             []row           // the same in a table
+	Days             bool            // each bar is a day in UTC
+
+	from   time.Time
+	bin    time.Duration
+	layout string // of the bars
 }
 
 // A bar is in thousandths of the width, and hundredths of the height.
@@ -28,13 +33,16 @@ type bar struct {
 	Label      string
 }
 
-type row struct{ When, Value string }
+type row struct {
+	When  template.HTML
+	Value string
+}
 
 // height and width of the picture, before the browser stretches it.
 const wide, high = 1000.0, 100.0
 
 // draw adds a bar for each bin that has something. The highest takes the whole height.
-func (p *panel) draw(values []float64, at func(bin int) string, value func(float64) string) {
+func (p *panel) draw(values []float64, value func(float64) string) {
 	most := 0.0
 	for _, v := range values {
 		most = max(most, v)
@@ -45,11 +53,12 @@ func (p *panel) draw(values []float64, at func(bin int) string, value func(float
 			continue
 		}
 		h := max(v/most*high, 2) // that there is something must be seen
+		at := p.from.Add(time.Duration(i) * p.bin)
 		p.Bars = append(p.Bars, bar{
 			X: round(float64(i)*width + width*0.1), W: round(width * 0.8), Y: round(high - h), H: round(h),
-			Label: at(i) + ": " + value(v),
+			Label: at.Format(p.layout) + ": " + value(v),
 		})
-		p.Rows = append(p.Rows, row{at(i), value(v)})
+		p.Rows = append(p.Rows, row{stamp(at, p.layout), value(v)})
 	}
 	if most > 0 {
 		p.Peak = value(most)
@@ -58,10 +67,10 @@ func (p *panel) draw(values []float64, at func(bin int) string, value func(float
 
 func round(x float64) float64 { return math.Round(x*10) / 10 }
 
-func (p *panel) ticks(from time.Time, width time.Duration) {
+func (p *panel) ticks(width time.Duration, layout string) {
 	const gaps = 4
 	for i := range gaps + 1 {
-		p.Ticks = append(p.Ticks, from.Add(width*time.Duration(i)/gaps))
+		p.Ticks = append(p.Ticks, stamp(p.from.Add(width*time.Duration(i)/gaps), layout))
 	}
 }
 
@@ -77,50 +86,41 @@ func duePanels(due []status.Due, now time.Time) []panel {
 	}
 	today := now.UTC().Truncate(day)
 	days := max(8, 4*int(math.Ceil(float64(last.Sub(today))/float64(4*day)))) // so that each tick is a day
-	list := []panel{
-		duePanel(due, now, now.UTC().Truncate(time.Minute), time.Minute, 60),
-		duePanel(due, now, now.UTC().Truncate(time.Hour), time.Hour, 24),
-		duePanel(due, now, today, day, days),
+	hour, each := now.UTC().Truncate(time.Hour), now.UTC().Truncate(time.Minute)
+	return []panel{
+		duePanel(panel{Title: "next hour, by minute", from: each, bin: time.Minute, layout: "15:04"}, 60, due, now),
+		duePanel(panel{Title: "next 24 hours, by hour", from: hour, bin: time.Hour, layout: "Mon 15:04"}, 24, due, now),
+		duePanel(panel{Title: fmt.Sprintf("next %d days, by day in UTC", days), from: today, bin: day, layout: "Mon Jan 2", Days: true}, days, due, now),
 	}
-	for i, text := range []string{"next hour, by minute", "next 24 hours, by hour", fmt.Sprintf("next %d days, by day", days)} {
-		list[i].Title = text
-	}
-	list[2].Layout = "Jan 2"
-	return list
 }
 
-func duePanel(due []status.Due, now, from time.Time, bin time.Duration, bins int) panel {
+func duePanel(p panel, bins int, due []status.Due, now time.Time) panel {
 	values, sum, about := make([]float64, bins), 0.0, ""
 	for _, d := range due {
 		if !d.To.After(now) {
 			continue
 		}
 		begin := d.From
-		if begin.Before(from) {
-			begin = from
+		if begin.Before(p.from) {
+			begin = p.from
 		}
 		for i := range values {
-			at := from.Add(time.Duration(i) * bin)
-			share := overlap(begin, d.To, at, at.Add(bin))
+			at := p.from.Add(time.Duration(i) * p.bin)
+			share := overlap(begin, d.To, at, at.Add(p.bin))
 			values[i] += share * float64(d.Messages)
 			sum += share * float64(d.Messages)
 		}
-		if end := from.Add(time.Duration(bins) * bin); begin.Before(end) && d.To.After(end) {
+		if end := p.from.Add(time.Duration(bins) * p.bin); begin.Before(end) && d.To.After(end) {
 			about = "about "
 		}
 	}
-	p := panel{Sum: about + format.Thousands(int(math.Round(sum))), Layout: "15:04"}
-	p.ticks(from, bin*time.Duration(bins))
-	p.draw(values, func(i int) string {
-		at := from.Add(time.Duration(i) * bin)
-		switch bin {
-		case day:
-			return at.Format("Mon 2 Jan")
-		case time.Hour:
-			return at.Format("Mon 15:04")
-		}
-		return at.Format("15:04")
-	}, func(v float64) string {
+	p.Sum = about + format.Thousands(int(math.Round(sum)))
+	ticks := "15:04"
+	if p.Days {
+		ticks = "Jan 2"
+	}
+	p.ticks(p.bin*time.Duration(bins), ticks)
+	p.draw(values, func(v float64) string {
 		if v < 1 {
 			return "fewer than 1"
 		}
@@ -187,13 +187,13 @@ func ratePanels(h hour) []panel {
 			late[i] = float64(m.late.quantile(0.99, m.n))
 		}
 	}
-	at := func(i int) string { return h.From.Add(time.Duration(i) * time.Minute).Format("15:04") }
-	list := []panel{{Title: "delivered a second, by minute", Layout: "15:04"}, {Title: "p99 late, by minute", Layout: "15:04"}}
-	list[0].draw(rates, at, perSecond)
-	list[1].draw(late, at, func(v float64) string { return brief(time.Duration(v)) })
+	list := []panel{{Title: "delivered a second, by minute"}, {Title: "p99 late, by minute"}}
 	for i := range list {
-		list[i].ticks(h.From, time.Hour)
+		list[i].from, list[i].bin, list[i].layout = h.From, time.Minute, "15:04"
+		list[i].ticks(time.Hour, "15:04")
 	}
+	list[0].draw(rates, perSecond)
+	list[1].draw(late, func(v float64) string { return brief(time.Duration(v)) })
 	return list
 }
 

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"html/template"
 	"net/http"
 	"slices"
 	"strings"
@@ -82,10 +83,11 @@ type waitingPart struct {
 
 // A waitingRow is a queue, or the same slot of several shards.
 type waitingRow struct {
-	What, When, Queue string
-	Messages, Share   int // of the fullest, in thousandths
-	Change            string
-	Wrong             bool
+	What            template.HTML
+	When, Queue     string
+	Messages, Share int // of the fullest, in thousandths
+	Change          string
+	Wrong           bool
 
 	order  int64
 	before int
@@ -170,9 +172,9 @@ func nextFact(s status.Status) fact {
 	}
 	switch {
 	case due != nil && due.From.After(s.Time):
-		next.Value, next.Note = cli.Ago(due.From, s.Time), "at "+cli.Stretch(due.From, due.From, s.Time)+" UTC, or soon after"
+		next.Value, next.Note = cli.Ago(due.From, s.Time), "at "+dated(due.From, s.Time, clockLayout)+", or soon after"
 	case due != nil:
-		next.Value, next.Note = "now", "until "+cli.Stretch(due.To, due.To, s.Time)+" UTC"
+		next.Value, next.Note = "now", "until "+dated(due.To, s.Time, clockLayout)
 	case wait != nil:
 		next.Value, next.Note = "≤ "+remarks.Wait(*wait), "then one leaves its queue, and may wait in another"
 	}
@@ -247,7 +249,7 @@ func rowOf(q status.Queue, now time.Time) waitingRow {
 	r := waitingRow{Queue: q.Name}
 	switch {
 	case q.From != nil:
-		r.What, r.When, r.order = cli.Stretch(*q.From, *q.To, now), cli.Ago(*q.From, now), q.From.UnixMilli()
+		r.What, r.When, r.order = stretch(*q.From, *q.To, now), cli.Ago(*q.From, now), q.From.UnixMilli()
 		switch {
 		case !q.To.After(now):
 			r.Wrong = now.Sub(*q.From) >= time.Minute
@@ -258,8 +260,8 @@ func rowOf(q status.Queue, now time.Time) waitingRow {
 	case q.Intake:
 		r.What, r.When = "at once", "to a controller"
 	default:
-		r.What, r.order = remarks.Wait(q), q.Wait
-		r.When = "within " + r.What
+		r.When, r.order = "within "+remarks.Wait(q), q.Wait
+		r.What = template.HTML(remarks.Wait(q)) // a duration
 	}
 	return r
 }

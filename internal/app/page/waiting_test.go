@@ -2,9 +2,11 @@ package page
 
 import (
 	"context"
+	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,20 +41,20 @@ func TestWaiting(t *testing.T) {
 	w := newSite(t, shards(), "")
 	text := w.body("/page/waiting")
 	for _, want := range []string{
-		"1,071 messages in 5 of 6 queues", "<strong>14:20 to 14:40</strong>", "p.0.20m.1, p.1.20m.1", `<td class="number">1,050</td>`, "<strong>14:00:34</strong>",
-		"overdue, for 5m 0s", "in 4s", "with controllers", "known from the second look on", "Messages of this backend have no tickets", `aria-current="page">Waiting`,
+		"1,071 messages in 5 of 6 queues", "14:20 to 14:40 in 20m 0s", "p.0.20m.1, p.1.20m.1", "1,050", "14:00:34 in 4s",
+		"overdue, for 5m 0s", "in 4s", "with controllers", "known from the second look on", "Messages of this backend have no tickets", "Waiting",
 	} {
-		assert.Contains(t, squeezed(text), want)
+		assert.Contains(t, plain(text), want)
 	}
 	assert.NotContains(t, text, "p.0.4s.3", "it is empty")
 
 	rows := waitingOf(look{Status: shards(), Known: true}, false).Parts[0].Rows
 	var order, byNumber []string
 	for _, r := range rows {
-		order = append(order, r.What)
+		order = append(order, plain(string(r.What)))
 	}
 	for _, r := range waitingOf(look{Status: shards(), Known: true}, true).Parts[0].Rows {
-		byNumber = append(byNumber, r.What)
+		byNumber = append(byNumber, plain(string(r.What)))
 	}
 	assert.Equal(t, []string{"at once", "13:55", "14:00:34", "14:20 to 14:40"}, order)
 	assert.Equal(t, []string{"14:20 to 14:40", "14:00:34", "13:55", "at once"}, byNumber)
@@ -68,15 +70,19 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// squeezed has no tags within a line that is looked for.
-func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
+var tag = regexp.MustCompile(`<[^>]*>`)
+
+// plain is HTML as one reads it.
+func plain(text string) string {
+	return strings.Join(strings.Fields(tag.ReplaceAllString(text, "")), " ")
+}
 
 // TestWaiting_Escapes: names are text, and other backends say what their queues tell.
 func TestWaiting_Escapes(t *testing.T) {
 	s := sample(evil)
 	s.Others = []status.Queue{{Name: evil, Messages: 1}}
 	text := newSite(t, s, "").body("/page/waiting")
-	assert.Equal(t, 1, strings.Count(text, "<script"), "the page's own")
+	assert.NotContains(t, text, "<script>", "all but the page's own is text")
 	assert.NotContains(t, text, "style=", "the policy forbids it")
 	for _, want := range []string{"<strong>12m30s</strong>", "<strong>1s</strong>", "How many wait is not known", "Also under this prefix"} {
 		assert.Contains(t, text, want)
@@ -95,7 +101,7 @@ func TestNextFact(t *testing.T) {
 		"–, the queues do not tell": unknown, "in 4s, at 14:00:34 UTC, or soon after": shards(), "now, until 14:00:38 UTC": overdue,
 	} {
 		got := nextFact(s)
-		assert.Equal(t, want, got.Value+", "+got.Note)
+		assert.Equal(t, want, plain(fmt.Sprint(got.Value, ", ", got.Note)))
 	}
 }
 

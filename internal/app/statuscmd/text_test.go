@@ -211,4 +211,6 @@ Jan 2 2027 00:00 to 12:00                 20  ##
 	require.Equal(t, " (also under this prefix): 0 messages wait", title(one))
 	require.Equal(t, "Dec 24 01:00 to 13:00", cli.Stretch(one.Due[5].From, one.Due[5].To, now.In(time.FixedZone("CET", 3600))))
 	require.Equal(t, "12:00:05", cli.Stretch(now, now.Add(4*time.Second), now))
+	midnight := now.Truncate(24 * time.Hour)
+	require.Equal(t, "Dec 21 23:40 to Dec 22 00:00", cli.Stretch(midnight.Add(-20*time.Minute), midnight, now))
 }

@@ -3,13 +3,6 @@
 const patience = 5000;
 let timer;
 
-// localise says times of this page in the reader's zone too.
-function localise(root) {
-  for (const time of root.querySelectorAll("time[datetime]")) {
-    time.title = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
-  }
-}
-
 // next looks again when the page says, if it does.
 function next() {
   clearTimeout(timer);
@@ -34,7 +27,7 @@ async function refresh() {
   if (!fresh) return next();
   const open = [...old.querySelectorAll("details")].map((d) => d.open);
   fresh.querySelectorAll("details").forEach((d, i) => { d.open = open[i] ?? false; });
-  localise(fresh);
+  localise(page);
   old.replaceWith(fresh);
   document.querySelector("footer").replaceWith(page.querySelector("footer"));
   if (page.body.dataset.next) document.body.dataset.next = page.body.dataset.next;
@@ -42,6 +35,5 @@ async function refresh() {
   next();
 }
 
-localise(document);
 next();
 document.addEventListener("visibilitychange", () => { if (document.body.dataset.next) refresh(); });
