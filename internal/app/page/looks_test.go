@@ -25,6 +25,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -217,6 +218,48 @@ axe.run(document, {resultTypes: ["violations"]}).then((found) => {
 	require.NoError(b, err)
 	require.NoError(b, json.Unmarshal([]byte(text), &list))
 	return list
+}
+
+// TestPages_Keyboard: with keys alone one logs in, finds a message and deletes it, and sees where one is.
+func TestPages_Keyboard(t *testing.T) {
+	t.Parallel()
+	browser := chromium.Start(t)
+	w := filled(t, 3)
+	server := httptest.NewServer(w)
+	t.Cleanup(server.Close)
+	b := looker{T: t, tab: browser, base: server.URL}
+	// to presses Tab until an element has the focus, and a frame around it.
+	to := func(selector string, how ...chromedp.KeyOption) {
+		t.Helper()
+		for range 100 {
+			b.do(chromedp.KeyEvent(kb.Tab, how...))
+			there, err := chromedp.Run(b.tab, chromedp.Evaluate[bool](fmt.Sprintf(
+				"document.activeElement.matches(%q) && getComputedStyle(document.activeElement).outlineStyle === 'solid'", selector)))
+			require.NoError(t, err)
+			if there {
+				return
+			}
+		}
+		require.Fail(t, "cannot be reached with Tab: "+selector)
+	}
+	w.body("/") // whoever looks finds figures
+	b.open("/page/login")
+	b.do(chromedp.KeyEvent("a"+kb.Enter), chromedp.WaitVisible("nav"))
+	to(".skip")
+	b.do(chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("main:focus"))
+	b.open("/")
+	to("a[href='/page/undelivered']")
+	b.do(chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("[aria-current][href='/page/undelivered']"))
+	to("tbody a")
+	b.do(chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("#every"))
+	to("tbody tr:nth-child(2) input")
+	b.do(chromedp.KeyEvent(" "))
+	to("button[value=delete]", chromedp.KeyModifiers(chromedp.ModifierShift))
+	b.do(chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(".narrow button"))
+	to(".narrow button")
+	b.do(chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("h1 [role=status]"))
+	w.Backlog.done.Wait()
+	assert.Len(t, w.heap, 2)
 }
 
 // TestPages_Times: times are written, and typed, in the reader's zone. In UTC they are as they were sent, and
