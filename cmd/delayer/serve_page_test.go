@@ -20,7 +20,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lab/chromium"
-	"github.com/delayer-go/delayer/internal/lab/faults"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
@@ -71,14 +71,11 @@ func (p tab) login(base, token string) {
 }
 
 // TestServe_Page: in a browser somebody logs in, sees what waits in the picture and in its queue, cancels and
-// postpones by ticket, and sees the last figures while the broker is away.
+// postpones by ticket, and sees the last figures while the broker is stopped, and new ones once it runs again.
 func TestServe_Page(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
-	b, prefix := rabbittest.Broker(t), rabbittest.Prefix(t)
-	proxy, err := faults.NewProxy(b.URL())
-	require.NoError(t, err)
-	t.Cleanup(proxy.Close)
+	b, prefix := rabbittest.Own(t, rabbit.Options{}), rabbittest.Prefix(t)
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(tokens, []byte("tokens: [{name: alice, sha256: "+sumOfSecret+", rights: [view, publish], queues: ['*']}, {name: bob, sha256: "+sumOfBob+", rights: [view, act]}]"), 0o600))
 	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf(`
@@ -87,7 +84,7 @@ prefix: %s
 backend: controller
 serve:
   http: {listen: 127.0.0.1:0, page: true, tokens: %s}
-`, proxy.URL(b.URL()), prefix, tokens)))
+`, b.URL(), prefix, tokens)))
 	base := "http://" + rabbittest.Next(t, s.http)
 	queue := prefix + "-queue"
 	in := consume(t, channel(t, b.URL()), queue)
@@ -126,24 +123,23 @@ serve:
 	assert.Regexp(t, `in 1h \d+m`, p.text())
 	cancelled := cancelOne(p, base, publish)
 
-	_, err = chromedp.Call(browser, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	require.NoError(t, err)
-	p.eventually(base, "next hour, by minute")
-	proxy.Set(faults.Down)
-	proxy.Cut()
-	p.eventually(base, "The broker does not answer.", "next hour, by minute")
-	proxy.Set(faults.Pass)
-	require.EventuallyWithT(t, func(ct *assert.CollectT) { // connections come back within seconds
-		require.NoError(ct, chromedp.Do(p.ctx, chromedp.Navigate(base)))
-		text, err := chromedp.Run(p.ctx, chromedp.Text("body"))
-		require.NoError(ct, err)
-		require.NotContains(ct, text, "does not answer")
-	}, time.Minute, 100*time.Millisecond)
 	for id := ""; id != "last"; {
 		id = rabbittest.Next(t, in).MessageId
 		require.NotEqual(t, cancelled, id)
 	}
 	require.Contains(t, s.logged(), `"who":"bob","action":"cancel"`)
+
+	p.eventually(base, "next hour, by minute")
+	require.NoError(t, b.Stop(t.Context()))
+	p.do(chromedp.WaitVisible("#live.old .alarm")) // the script has looked again
+	assert.Contains(t, p.text(), "The broker does not answer. These are the figures of ")
+	assert.Contains(t, p.text(), "next hour, by minute")
+	require.NoError(t, b.Run(t.Context()))
+	p.do(chromedp.WaitVisible("#live:not(.old) .facts"))
+	assert.Contains(t, p.text(), "bob", "the session is as it was")
+	_, err := chromedp.Call(browser, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	require.NoError(t, err)
+	p.eventually(base, "next hour, by minute", "Times are in UTC.")
 	p.do(chromedp.Click(".who button"), chromedp.WaitVisible("#token"))
 	require.Equal(t, exitOK, s.stop())
 }
