@@ -29,7 +29,8 @@ import (
 // BenchmarkPageWaiting has b.N messages wait in slots, and three people look at the page every five seconds,
 // for two minutes. It reports how long the first answer took, and when the figures were there (first-ms,
 // known-ms), how long half of the others and the slowest one took (p50-ms, max-ms), and what the broker did
-// meanwhile and in the two minutes before (broker-ms/s, idle-ms/s: 10 are a percent of a core).
+// meanwhile and in the two minutes before (broker-ms/s, idle-ms/s: 10 are a percent of a core). In these first
+// minutes the page has more read than later: what was saved while nobody looked.
 //
 //	go test ./cmd/delayer -run '^$' -bench PageWaiting -benchtime 1000000x -timeout 30m
 func BenchmarkPageWaiting(b *testing.B) {
