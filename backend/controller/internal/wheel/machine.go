@@ -27,7 +27,7 @@ type Shell interface {
 	// Count asks how many messages are in a queue that nobody has, and how many consume it: Counted
 	// says it.
 	Count(s Slot)
-	// Verify asks whether what is consumed is still this machine's: Verified follows if it is.
+	// Verify asks whether what is consumed is still this machine's: one Verified follows if it is.
 	Verify()
 
 	// Move publishes a message, with its Stamp of now, to the slot of a turn, or drops it unless it is
@@ -76,7 +76,7 @@ type Machine struct {
 	last   Now  // the last tick
 	slow   Now  // the last slow tick
 	told   Now  // when the broker's clock was last looked at
-	frozen bool // this process stood still: it may have lost everything
+	unsure int  // this process stood still, and may have lost everything: questions that are not answered
 
 	visits   map[Slot]*visit
 	order    []*visit       // the same, so that a run can be repeated
@@ -125,6 +125,9 @@ func (m *Machine) Full() bool { return m.taken() >= m.cfg.Budget && m.inHand > f
 
 // taken is how much is in memory beside changes.
 func (m *Machine) taken() int64 { return m.bytes - m.kept }
+
+// frozen reports whether nothing may be published: this process stood still, and another may lead by now.
+func (m *Machine) frozen() bool { return m.unsure > 0 }
 
 // Held is how much is in memory.
 func (m *Machine) Held() (messages int, bytes int64) {
@@ -375,19 +378,19 @@ func (m *Machine) hold(msg *Message, by int) {
 	}
 }
 
-// thawed is false, and the message waits, while nothing may be published: this process stood still, and
-// another may lead by now.
+// thawed is false, and the message waits, while nothing may be published.
 func (m *Machine) thawed(now Now, msg *Message) bool {
-	if m.frozen {
+	if m.frozen() {
 		m.wait(now, msg, unclear)
 	}
-	return !m.frozen
+	return !m.frozen()
 }
 
-// Verified says that all that was consumed still is.
+// Verified answers Verify: all that was consumed then still was. What is asked later is for what came later.
 func (m *Machine) Verified(now Now) {
 	m.at(now)
-	m.frozen, m.recheck = false, true
+	m.unsure--
+	m.recheck = true
 }
 
 // Tick does what is due, and returns when it must be called next. It may be called at any time.
@@ -400,7 +403,7 @@ func (m *Machine) Tick(now Now) (next time.Duration) {
 		m.tend(now)
 		m.slow = now
 	}
-	if m.recheck && !m.frozen && now.Known {
+	if m.recheck && !m.frozen() && now.Known {
 		m.recheck = false
 		m.tryAgain(now)
 	}
@@ -433,7 +436,7 @@ func (m *Machine) pace() time.Duration {
 // at notices that this process stood still.
 func (m *Machine) at(now Now) {
 	if passed := max(now.Mono-m.last.Mono, now.Wall.Sub(m.last.Wall)); passed > stoodStill {
-		m.frozen = true
+		m.unsure++
 		m.shell.Verify()
 	}
 	m.last = now
@@ -484,7 +487,7 @@ func (h *waitingHeap) Pop() any {
 // tend looks at what changes slowly.
 func (m *Machine) tend(now Now) {
 	m.summon(now)
-	if m.frozen && m.Full() { // nothing is read: no answer could come
+	if m.frozen() && m.Full() { // nothing is read: no answer could come
 		m.surrender("this process stood still, and its memory is full")
 	}
 	if !m.leading || m.over || !now.Known {

@@ -405,6 +405,23 @@ func TestMachine_StoodStill(t *testing.T) {
 	require.Len(t, b.delivered, 1)
 }
 
+// TestMachine_StoodStillAgain: what was answered before it stood still once more says nothing.
+func TestMachine_StoodStillAgain(t *testing.T) {
+	b := leading(t)
+	b.wall += time.Minute
+	b.pass(time.Second)
+	b.wall += time.Minute
+	b.m.Verified(b.now())
+	msg, slot := b.in("x", 2*time.Second)
+	b.comes(slot, msg)
+	b.pass(3 * time.Second)
+	require.Equal(t, 2, b.verifies)
+	require.Empty(t, b.delivered)
+	b.m.Verified(b.now())
+	b.pass(time.Second)
+	require.Len(t, b.delivered, 1)
+}
+
 func TestMachine_DestinationsThatRefuse(t *testing.T) {
 	b := leading(t)
 	for i := range 2000 {
@@ -633,6 +650,25 @@ func TestMachine_ChangesFillMemory(t *testing.T) {
 }
 
 // TestWheel_Late: the broker's clock is set forward while a message waits to be stored.
+// TestWheel_Late: the broker's clock is set forward while a message waits to be stored.
+// TestMachine_MoreChangesThanMemory: all messages of some seconds were cancelled. Held changes take what
+// memory messages may take, and the mark is behind further ones.
+func TestMachine_MoreChangesThanMemory(t *testing.T) {
+	b := leading(t)
+	b.m.cfg.Budget = 100_000
+	b.comes(Intake, &Message{Kind: User, Size: 1000, Due: b.now().reckon(time.Second), To: "queue"}) // its size is known
+	msg, slot := b.in("x", 3*time.Second)
+	b.withheld = true
+	taken := 0
+	for ; taken < 300 && taken < b.consumed[slot]; taken++ {
+		b.comes(slot, &Message{Kind: Change, ID: fmt.Sprintf("m%d", taken), Due: msg.Due, Size: 1000})
+		b.pass(time.Millisecond)
+	}
+	b.pass(time.Second)
+	require.Equal(t, 300, taken, "it takes no more than %d", b.consumed[slot])
+	require.Greater(t, b.consumed[slot], 300)
+}
+
 func TestWheel_Late(t *testing.T) {
 	b := newTable(t)
 	to, _, within := Default().Enter(b.now(), 4*time.Minute)

@@ -53,7 +53,7 @@ func (m *Machine) mark(now Now, v *visit) {
 		last = &v.sent[n-1]
 	}
 	sought := last.mono < v.markAfter
-	if !v.ticketed && !sought || !v.opened || v.slot == Intake || m.frozen {
+	if !v.ticketed && !sought || !v.opened || v.slot == Intake || m.frozen() {
 		return
 	}
 	wanted := last.id == MarkID{}
@@ -125,7 +125,7 @@ func (m *Machine) makeRoom(now Now) {
 // proven reports whether all changes are known that were accepted for what is due then. If not, it
 // sees to it that they will be.
 func (m *Machine) proven(now Now, d Due) bool {
-	if !now.Known || m.frozen || m.surveys() {
+	if !now.Known || m.frozen() || m.surveys() {
 		return false
 	}
 	due, proven := now.shown(d), true
