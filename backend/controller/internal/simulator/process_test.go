@@ -377,9 +377,8 @@ func (p *process) write(c *conn, within time.Duration, store func(answer func(wh
 // stamped is what is published of a message.
 func (p *process) stamped(m *wheel.Message, of *record) *item {
 	it := &item{of: of, msg: wheel.Message{Kind: m.Kind, ID: m.ID, Size: m.Size, To: m.To, Next: m.Next, Mark: m.Mark}}
-	s := m.Stamp()
-	it.msg.Due, it.msg.Ticket, it.msg.Then, it.msg.OwnDue = s.Due, s.Ticket, s.Then, s.OwnDue
-	if s.Own {
+	it.msg.Due, it.msg.Ticket, it.msg.Then, it.msg.OwnDue = m.Due, m.Ticket, m.Then, m.OwnDue
+	if m.Own {
 		it.by = incarnation{p, p.number}
 	}
 	return it

@@ -170,7 +170,7 @@ func (c *carried) next(user string) amqp091.Publishing {
 	if c.wheel.Kind != wheel.User {
 		return small(c.kind)
 	}
-	was, is := c.message.Stamp, c.wheel.Stamp()
+	was, is := c.message.Stamp, &c.wheel
 	next := stamp.Stamp{
 		Clock: stamp.Foreign, At: is.At, Since: is.Since, Ticket: is.Ticket, Then: pairs(is.Then),
 		Key: &c.message.Delivery.RoutingKey, To: was.To, BCC: was.BCC,

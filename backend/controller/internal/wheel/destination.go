@@ -32,11 +32,10 @@ const (
 
 // deliver publishes a message that is due, or has it wait for its destination.
 func (m *Machine) deliver(now Now, msg *Message) {
+	msg.decided = true
 	if !m.thawed(now, msg) {
-		msg.decided = true
 		return
 	}
-	msg.decided = true
 	d := m.dests[msg.To]
 	if d == nil {
 		d = &destination{name: msg.To, heard: now.Mono}
@@ -55,15 +54,6 @@ func (m *Machine) deliver(now Now, msg *Message) {
 		msg.flying = true
 		m.shell.Deliver(msg)
 	}
-}
-
-// delivering is the destination that has answered, if the message was being delivered.
-func (m *Message) delivering(in *Machine) *destination {
-	if !m.flying {
-		return nil
-	}
-	m.flying = false
-	return in.dests[m.To]
 }
 
 // fail makes a destination pause.

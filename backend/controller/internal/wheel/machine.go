@@ -7,7 +7,6 @@
 package wheel
 
 import (
-	"cmp"
 	"container/heap"
 	"slices"
 	"time"
@@ -30,7 +29,7 @@ type Shell interface {
 	// Verify asks whether what is consumed is still this machine's: one Verified follows if it is.
 	Verify()
 
-	// Move publishes a message, with its Stamp of now, to the slot of a turn, or drops it unless it is
+	// Move publishes a message as it is now to the slot of a turn, or drops it unless it is
 	// written within a time; Keep to the unroutable messages; Deliver to its destination. Stored says
 	// what became of it. They do not change the message.
 	Move(m *Message, to Turn, within time.Duration)
@@ -73,10 +72,10 @@ type Machine struct {
 	summoned time.Duration // when the last was written
 	answered time.Duration // when the last came
 
-	last   Now  // the last tick
-	slow   Now  // the last slow tick
-	told   Now  // when the broker's clock was last looked at
-	unsure int  // this process stood still, and may have lost everything: questions that are not answered
+	last   Now // the last tick
+	slow   Now // the last slow tick
+	told   Now // when the broker's clock was last looked at
+	unsure int // this process stood still, and may have lost everything: questions that are not answered
 
 	visits   map[Slot]*visit
 	order    []*visit       // the same, so that a run can be repeated
@@ -84,8 +83,7 @@ type Machine struct {
 	read     map[Slot]int64 // all turns of the slot before this number have been read in this tenure
 	survey   map[Slot]*look // for what may have been left in slots between their turns
 	next     []Slot         // of those, to be counted,
-	asked    map[Slot]*look // being counted, for this look,
-	failed   []Slot         // and to be counted again
+	asked    map[Slot]*look // and being counted, for this look
 	ticketed map[Turn]bool  // marks are wanted: some message or change in hand is due in this turn
 	marks    int64          // that were written
 	heard    time.Duration  // when the latest of those was written that came back
@@ -109,8 +107,7 @@ func New(cfg Config, shell Shell, now Now) *Machine {
 		asked: map[Slot]*look{}, tickets: map[string]int{},
 		ticketed: map[Turn]bool{}, changes: map[changeKey]*change{}, dests: map[string]*destination{},
 	}
-	m.enter(now, &visit{slot: Intake, turn: noTurn, open: true, prefetch: mostAtRest})
-	shell.Consume(Intake, mostAtRest)
+	m.visit(now, &visit{slot: Intake, turn: noTurn, open: true})
 	m.summoned = now.Mono
 	shell.Summon()
 	return m
@@ -240,7 +237,9 @@ func (m *Machine) decide(now Now, msg *Message) {
 	case v.resting && !due.Before(m.cfg.Wheel.begin(v.turn)) && len(msg.used) == 0: // else it would go back as it was
 		m.head(msg)
 	case m.holds(now, msg, left):
-		m.expect(due, msg.Ticket || msg.Kind == Change)
+		if msg.Ticket || msg.Kind == Change {
+			m.expect(due)
+		}
 		if msg.Kind == Change {
 			m.keep(now, msg)
 			return
@@ -306,9 +305,12 @@ func (m *Machine) Stored(now Now, msg *Message, o Outcome) {
 		return
 	}
 	m.at(now)
-	d := msg.delivering(m)
+	var d *destination // that it was being delivered to
+	if msg.flying {
+		d = m.dests[msg.To]
+	}
 	moving := msg.moving
-	msg.moving = false
+	msg.flying, msg.moving = false, false
 	switch {
 	case o == Accepted:
 		if moving {
@@ -444,12 +446,11 @@ func (m *Machine) at(now Now) {
 
 // again goes on with a message that has waited.
 func (m *Machine) again(now Now, msg *Message) {
-	switch {
-	case msg.Kind == User && msg.decided:
+	if msg.Kind == User && msg.decided {
 		m.deliver(now, msg)
-	default:
-		m.take(now, msg)
+		return
 	}
+	m.take(now, msg)
 }
 
 // wait goes on with a message after a while.
@@ -500,7 +501,6 @@ func (m *Machine) tend(now Now) {
 		return
 	}
 	m.turn(now)
-	m.next, m.failed = append(m.next, m.failed...), nil
 	m.countSome()
 	for _, v := range m.order {
 		m.mark(now, v)
@@ -532,10 +532,6 @@ func (m *Machine) compare(now Now) {
 			v.unread()
 		}
 	}
-}
-
-func compareSlots(a, b Slot) int {
-	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Index, b.Index))
 }
 
 // lead begins to turn the wheel: what comes from the intake comes only to one.

@@ -353,7 +353,10 @@ func TestMachine_Postpone(t *testing.T) {
 	b.comes(slot, msg)
 	b.pass(10 * time.Second)
 	require.Equal(t, []string{"n to 20m"}, b.moved)
-	require.Equal(t, Stamp{Due: at(time.Hour), Ticket: true, Then: []Due{at(2 * time.Hour)}}, msg.Stamp())
+	require.Equal(t, at(time.Hour), msg.Due)
+	require.Equal(t, []Due{at(2 * time.Hour)}, msg.Then)
+	require.True(t, msg.Ticket)
+	require.False(t, msg.Own)
 }
 
 // TestMachine_PostponedByOneTicket: a thousand times. The message carries the latest of these times, and may
@@ -373,10 +376,9 @@ func TestMachine_PostponedByOneTicket(t *testing.T) {
 	b.comes(slot, msg)
 	b.pass(10 * time.Second)
 	require.Equal(t, []string{"m to 20m"}, b.moved, "in one step")
-	stamp := msg.Stamp()
-	require.Equal(t, at(times-MostThen), stamp.Due)
-	require.Len(t, stamp.Then, MostThen-1)
-	require.Equal(t, at(times-1), stamp.Then[MostThen-2])
+	require.Equal(t, at(times-MostThen), msg.Due)
+	require.Len(t, msg.Then, MostThen-1)
+	require.Equal(t, at(times-1), msg.Then[MostThen-2])
 }
 
 // TestMachine_PostponedToTheSameTime: by the broker's clock; by the clock of the process it was due before.

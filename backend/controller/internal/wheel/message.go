@@ -23,7 +23,8 @@ const (
 // reckoned. The zero value is none.
 type Due struct{ At, Since int64 }
 
-// A Message is one delivery. Who delivers it fills in the exported fields; Body is of no interest here.
+// A Message is one delivery. Who delivers it fills in the exported fields; Body is of no interest here. The
+// machine changes Due to OwnDue: they say when the message is due that is published.
 type Message struct {
 	Kind Kind
 	ID   string
@@ -132,20 +133,6 @@ func (m *Message) left(now Now) (left time.Duration, ok bool) {
 
 // age is how long the message is unacknowledged.
 func (m *Message) age(now Now) time.Duration { return now.Mono - m.came }
-
-// A Stamp says when a message is due that is published. Its fields are those of [Message].
-type Stamp struct {
-	Due
-	Ticket bool
-	Then   []Due
-	Own    bool
-	OwnDue time.Duration
-}
-
-// Stamp is what the message carries to its next queue.
-func (m *Message) Stamp() Stamp {
-	return Stamp{Due: m.Due, Ticket: m.Ticket, Then: m.Then, Own: m.Own, OwnDue: m.OwnDue}
-}
 
 // postpone makes the message due when it is due next, by its own list and what changes say. It is false
 // if there is no later time: the message is to be delivered.

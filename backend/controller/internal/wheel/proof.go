@@ -26,23 +26,9 @@ const (
 )
 
 // expect makes marks be written for what is due at a time.
-func (m *Machine) expect(due time.Time, wanted bool) {
-	if !wanted {
-		return
-	}
+func (m *Machine) expect(due time.Time) {
 	for level := range m.cfg.Wheel {
-		m.want(m.cfg.Wheel.at(level, due))
-	}
-}
-
-// want makes marks be written in a turn.
-func (m *Machine) want(t Turn) {
-	if m.ticketed[t] {
-		return
-	}
-	m.ticketed[t] = true
-	if v := m.visits[m.cfg.Wheel.Slot(t)]; v != nil && v.turn == t {
-		v.ticketed = true
+		m.ticketed[m.cfg.Wheel.at(level, due)] = true
 	}
 }
 
@@ -53,7 +39,7 @@ func (m *Machine) mark(now Now, v *visit) {
 		last = &v.sent[n-1]
 	}
 	sought := last.mono < v.markAfter
-	if !v.ticketed && !sought || !v.opened || v.slot == Intake || m.frozen() {
+	if !m.ticketed[v.turn] && !sought || !v.consumed || v.slot == Intake || m.frozen() {
 		return
 	}
 	wanted := last.id == MarkID{}
@@ -79,18 +65,17 @@ func (m *Machine) mark(now Now, v *visit) {
 // what was given back before, so the mark may have overtaken what it was stored behind. It is written again.
 func (m *Machine) marked(msg *Message) {
 	v := msg.visit
-	for i, sent := range v.sent {
-		if sent.id == msg.Mark && msg.Again {
-			v.sent = v.sent[i+1:]
-			return
-		}
-		if sent.id == msg.Mark {
-			v.back, v.sent, m.heard = sent, v.sent[i+1:], max(m.heard, sent.mono)
-			m.readUntil(v.slot, v.turn.Number)
-			v.ending = v.resting
-			return
-		}
+	i := slices.IndexFunc(v.sent, func(sent mark) bool { return sent.id == msg.Mark })
+	if i < 0 {
+		return // it was written for another turn, or by another tenure
 	}
+	back := v.sent[i]
+	v.sent = v.sent[i+1:]
+	if msg.Again {
+		return
+	}
+	v.back, m.heard, v.ending = back, max(m.heard, back.mono), v.resting
+	m.readUntil(v.slot, v.turn.Number)
 }
 
 // tryAgain decides about messages for which something may have been proved.
@@ -107,7 +92,7 @@ func (m *Machine) tryAgain(now Now) {
 // that is consumed now. So they do while memory is full: then nothing is read, and no mark could come. And so do
 // those of a deaf visit, which then can be renewed.
 func (m *Machine) makeRoom(now Now) {
-	full := func(v *visit) bool { return v.opened && v.inHand >= v.prefetch && now.Mono-v.touched > unclear }
+	full := func(v *visit) bool { return v.consumed && v.inHand >= v.prefetch && now.Mono-v.touched > unclear }
 	for _, v := range m.order {
 		if full(v) {
 			m.widen(v, 1)
@@ -162,7 +147,7 @@ func (m *Machine) hasRead(now Now, t Turn, due time.Time) bool {
 		}
 		return false
 	}
-	m.want(v.turn)
+	m.ticketed[v.turn] = true
 	if v.turn != t || v.resting || v.back == (mark{}) {
 		return false
 	}

@@ -1,6 +1,7 @@
 package wheel
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -15,10 +16,8 @@ type visit struct {
 	resting  bool // between turns
 	open     bool // it is its turn
 	ending   bool // it is released once nothing but what is aside is in hand
-	asked    bool // it is being counted before it is opened
-	opened   bool // it is consumed
+	consumed bool // otherwise it is being counted before that
 	fits     bool // memory can hold all of it
-	ticketed bool // marks are wanted in its turn
 	prefetch int
 
 	acks    acks.Acks
@@ -94,7 +93,7 @@ func (m *Machine) weigh(v *visit, msg *Message) {
 		m.average += (size - m.average) / 64
 		m.average = max(m.average, size/8)
 	}
-	if v.opened && v.inHand > v.prefetch/2 {
+	if v.consumed && v.inHand > v.prefetch/2 {
 		m.widen(v, m.prefetchFor(v)/8)
 	}
 }
@@ -124,7 +123,7 @@ func (m *Machine) turn(now Now) {
 	for _, v := range m.order {
 		deaf := m.deaf(v)
 		quiet := v.ending || deaf || !v.resting && now.Mono-v.touched >= quietFor
-		if !v.open && v.opened && quiet && (v.inHand == len(v.aside) || deaf && v.inHand == len(v.aside)+v.changes) {
+		if !v.open && v.consumed && quiet && (v.inHand == len(v.aside) || deaf && v.inHand == len(v.aside)+v.changes) {
 			over = append(over, v)
 		}
 	}
@@ -162,7 +161,6 @@ func (m *Machine) turns(now Now) {
 func (m *Machine) visit(now Now, v *visit) {
 	m.enter(now, v)
 	if v.slot.Level > 0 && !v.resting {
-		v.asked = true
 		m.shell.Count(v.slot)
 		return
 	}
@@ -171,35 +169,34 @@ func (m *Machine) visit(now Now, v *visit) {
 
 // enter and leave keep the list of visits.
 func (m *Machine) enter(now Now, v *visit) {
-	v.acks, v.touched, v.began, v.ticketed = acks.New(1), now.Mono, now.Mono, m.ticketed[v.turn]
+	v.acks, v.touched, v.began = acks.New(1), now.Mono, now.Mono
 	m.visits[v.slot] = v
-	at, _ := slices.BinarySearchFunc(m.order, v, compareVisits)
-	m.order = slices.Insert(m.order, at, v)
+	m.order = append(m.order, v)
+	slices.SortFunc(m.order, func(a, b *visit) int {
+		return cmp.Or(cmp.Compare(a.slot.Level, b.slot.Level), cmp.Compare(a.slot.Index, b.slot.Index))
+	})
 }
 
 func (m *Machine) leave(v *visit) {
 	delete(m.visits, v.slot)
-	at, _ := slices.BinarySearchFunc(m.order, v, compareVisits)
-	m.order = slices.Delete(m.order, at, at+1)
+	m.order = slices.DeleteFunc(m.order, func(other *visit) bool { return other == v })
 }
 
-func compareVisits(a, b *visit) int { return compareSlots(a.slot, b.slot) }
-
 func (m *Machine) consume(v *visit) {
-	v.opened, v.prefetch = true, m.prefetchFor(v)
+	v.consumed, v.prefetch = true, m.prefetchFor(v)
 	m.shell.Consume(v.slot, v.prefetch)
 }
 
 // resume makes a visit one for another turn: what it was for is still in hand.
 func (m *Machine) resume(now Now, v *visit, t Turn) {
-	v.turn, v.resting, v.ending, v.ticketed = t, false, false, m.ticketed[t]
+	v.turn, v.resting, v.ending = t, false, false
 	v.unread() // its marks were for the other turn
 	aside := v.aside
 	v.aside = nil
 	for _, msg := range aside {
 		m.take(now, msg)
 	}
-	if v.opened {
+	if v.consumed {
 		m.consume(v)
 	}
 }
@@ -333,9 +330,7 @@ func (m *Machine) Counted(now Now, s Slot, ready, consumers int, ok bool) {
 	switch v := m.visits[s]; {
 	case v == nil:
 		m.found(now, s, l, ready, consumers, ok)
-		m.countSome()
-	case v.asked:
-		v.asked = false
+	case !v.consumed:
 		v.fits = ok && ready <= m.prefetchFor(v)
 		m.consume(v)
 	}
@@ -344,18 +339,20 @@ func (m *Machine) Counted(now Now, s Slot, ready, consumers int, ok bool) {
 // found says what is in a slot between its turns, as it was when it was counted for a look.
 func (m *Machine) found(now Now, s Slot, l *look, ready, consumers int, ok bool) {
 	switch {
+	case !ok || !now.Known:
+		m.next = append(m.next, s) // a while later
+		return
 	case m.survey[s] == nil:
 	case m.survey[s] != l:
 		m.next = append(m.next, s)
-	case !ok || !now.Known:
-		m.failed = append(m.failed, s)
 	case ready == 0 && consumers == 0:
 		m.readUntil(s, m.cfg.Wheel.Upcoming(s, now.Clock.Earliest).Number)
 	default: // who has died may still have some
 		v := &visit{slot: s, turn: m.cfg.Wheel.Upcoming(s, now.Clock.Latest), resting: true}
-		m.want(v.turn) // a mark tells that all was read
+		m.ticketed[v.turn] = true // a mark tells that all was read
 		m.visit(now, v)
 	}
+	m.countSome()
 }
 
 // renew consumes a queue anew, now and then, that delivers nothing, and a deaf one with nothing but changes in hand.
@@ -363,7 +360,7 @@ func (m *Machine) renew(now Now) {
 	for _, v := range m.order {
 		idle := v.inHand == 0 && now.Mono-v.touched >= renewAfter
 		deaf := v.inHand == v.changes && m.deaf(v)
-		if v.opened && v.slot != Intake && (idle || deaf) {
+		if v.consumed && v.slot != Intake && (idle || deaf) {
 			m.release(now, v)
 			m.visit(now, &visit{slot: v.slot, turn: v.turn, resting: v.resting, open: v.open})
 			return // one at a time

@@ -85,8 +85,13 @@ type Turn struct {
 
 // Slot is the slot that serves in this turn.
 func (w Wheel) Slot(t Turn) Slot {
-	slots := int64(w[t.Level].Slots)
-	return Slot{t.Level, int(((t.Number % slots) + slots) % slots)}
+	return Slot{t.Level, int(w[t.Level].lap(t.Number))}
+}
+
+// lap is how far a number of widths goes round the ring beyond whole laps.
+func (l Level) lap(number int64) int64 {
+	slots := int64(l.Slots)
+	return (number%slots + slots) % slots
 }
 
 // Slots lists all slots.
@@ -157,8 +162,7 @@ func (w Wheel) Open(earliest, latest time.Time) []Turn {
 func (w Wheel) Upcoming(s Slot, now time.Time) Turn {
 	l := w[s.Level]
 	next := Turn{s.Level, w.at(s.Level, now.Add(l.Lead)).Number + 1}
-	slots := int64(l.Slots)
-	next.Number += (((int64(s.Index) - next.Number) % slots) + slots) % slots
+	next.Number += l.lap(int64(s.Index) - next.Number)
 	return next
 }
 
@@ -166,8 +170,7 @@ func (w Wheel) Upcoming(s Slot, now time.Time) Turn {
 // before it until the slot is at rest.
 func (w Wheel) Serves(s Slot, now time.Time) (begin, end time.Time) {
 	l := w[s.Level]
-	slots, last := int64(l.Slots), w.at(s.Level, now.Add(l.Reach)).Number
-	back := (((last - int64(s.Index)) % slots) + slots) % slots
-	begin = w.begin(Turn{s.Level, last - back})
+	last := w.at(s.Level, now.Add(l.Reach)).Number
+	begin = w.begin(Turn{s.Level, last - l.lap(last-int64(s.Index))})
 	return begin, begin.Add(l.Width)
 }
