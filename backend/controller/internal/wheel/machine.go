@@ -79,7 +79,6 @@ type Machine struct {
 
 	visits   map[Slot]*visit
 	order    []*visit       // the same, so that a run can be repeated
-	openFor  [2]Turn        // the turns of seconds for which visits were opened
 	read     map[Slot]int64 // all turns of the slot before this number have been read in this tenure
 	survey   map[Slot]*look // for what may have been left in slots between their turns
 	next     []Slot         // of those, to be counted,
@@ -107,7 +106,7 @@ func New(cfg Config, shell Shell, now Now) *Machine {
 		asked: map[Slot]*look{}, tickets: map[string]int{},
 		ticketed: map[Turn]bool{}, changes: map[changeKey]*change{}, dests: map[string]*destination{},
 	}
-	m.visit(now, &visit{slot: Intake, turn: noTurn, open: true})
+	m.visit(now, &visit{slot: Intake, turn: noTurn})
 	m.summoned = now.Mono
 	shell.Summon()
 	return m

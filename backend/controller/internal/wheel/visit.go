@@ -14,7 +14,6 @@ type visit struct {
 	slot     Slot
 	turn     Turn // whose messages are expected; between turns, the next
 	resting  bool // between turns
-	open     bool // it is its turn
 	ending   bool // it is released once nothing but what is aside is in hand
 	consumed bool // otherwise it is being counted before that
 	fits     bool // memory can hold all of it
@@ -115,39 +114,21 @@ func (m *Machine) widen(v *visit, least int) {
 // turn opens and closes visits.
 func (m *Machine) turn(now Now) {
 	w := m.cfg.Wheel
-	if at := [2]Turn{w.at(0, now.Clock.Earliest), w.at(0, now.Clock.Latest)}; at != m.openFor {
-		m.openFor = at // all begin and end with a turn of seconds
-		m.turns(now)
-	}
-	var over []*visit
-	for _, v := range m.order {
-		deaf := m.deaf(v)
-		quiet := v.ending || deaf || !v.resting && now.Mono-v.touched >= quietFor
-		if !v.open && v.consumed && quiet && (v.inHand == len(v.aside) || deaf && v.inHand == len(v.aside)+v.changes) {
-			over = append(over, v)
-		}
-	}
-	for _, v := range over {
-		m.release(now, v)
-	}
-}
-
-// turns opens visits, when some turn has come.
-func (m *Machine) turns(now Now) {
-	w := m.cfg.Wheel
-	for _, v := range m.order {
-		v.open = v.slot == Intake
-	}
 	for _, t := range w.Open(now.Clock.Earliest, now.Clock.Latest) {
-		switch v := m.visits[w.Slot(t)]; {
+		s := w.Slot(t)
+		switch v := m.visits[s]; {
 		case v == nil:
-			m.visit(now, &visit{slot: w.Slot(t), turn: t, open: true})
+			m.visit(now, &visit{slot: s, turn: t})
 		case v.turn != t || v.resting:
 			m.resume(now, v, t)
 		}
-		v := m.visits[w.Slot(t)]
-		if v.open = true; m.survey[v.slot] != nil {
-			m.seen(v.slot)
+		if m.survey[s] != nil {
+			m.seen(s)
+		}
+	}
+	for _, v := range slices.Clone(m.order) {
+		if m.ends(now, v) {
+			m.release(now, v)
 		}
 	}
 	for t := range m.ticketed {
@@ -155,6 +136,18 @@ func (m *Machine) turns(now Now) {
 			delete(m.ticketed, t)
 		}
 	}
+}
+
+// ends reports whether a visit is to end: it is not its turn, and nothing is in hand but what goes back.
+func (m *Machine) ends(now Now, v *visit) bool {
+	switch {
+	case v.slot == Intake, !v.consumed, !v.resting && now.Clock.Earliest.Before(m.cfg.Wheel.closes(v.turn)):
+		return false
+	case m.deaf(v):
+		return v.inHand == len(v.aside)+v.changes
+	}
+	quiet := v.ending || !v.resting && now.Mono-v.touched >= quietFor
+	return quiet && v.inHand == len(v.aside)
 }
 
 // visit begins to consume a queue, or first asks how many messages are in it.
@@ -362,7 +355,7 @@ func (m *Machine) renew(now Now) {
 		deaf := v.inHand == v.changes && m.deaf(v)
 		if v.consumed && v.slot != Intake && (idle || deaf) {
 			m.release(now, v)
-			m.visit(now, &visit{slot: v.slot, turn: v.turn, resting: v.resting, open: v.open})
+			m.visit(now, &visit{slot: v.slot, turn: v.turn, resting: v.resting})
 			return // one at a time
 		}
 	}
