@@ -30,9 +30,6 @@ type flight struct {
 
 // Deliver implements [wheel.Shell].
 func (t *tenure) Deliver(m *wheel.Message) {
-	if t.over {
-		return
-	}
 	c := carriedBy(m)
 	c.follow()
 	if t.session.Keeper.Doubted() {
@@ -59,27 +56,20 @@ func (t *tenure) deliver(c *carried) {
 
 // Move implements [wheel.Shell].
 func (t *tenure) Move(m *wheel.Message, to wheel.Turn, within time.Duration) {
-	if t.over {
-		return
-	}
 	c := carriedBy(m)
 	c.follow()
 	msg := t.toSlot(t.wheel.wheel.Slot(to), c.next(t.session.Settler.User))
 	msg.Before = time.Now().Add(within)
 	if t.session.Keeper.Doubted() {
-		t.move(c, to, msg)
+		t.fly(c, func(ctx context.Context) error {
+			err := t.session.Settler.Publish(ctx, msg)
+			t.round(to, err)
+			return err
+		})
 		return
 	}
 	t.flying.Add(1)
 	t.poster.PostLater(msg, &flight{carried: c, sealed: msg.Message, to: &to}) // what is due goes first
-}
-
-func (t *tenure) move(c *carried, to wheel.Turn, msg broker.Publishing) {
-	t.fly(c, func(ctx context.Context) error {
-		err := t.session.Settler.Publish(ctx, msg)
-		t.round(to, err)
-		return err
-	})
 }
 
 // round tells the observer.
@@ -111,7 +101,7 @@ func (t *tenure) land(now wheel.Now, f *flight, err error) {
 			delete(t.sharing, c.wheel.To)
 		}
 	}
-	if errors.Is(err, broker.ErrReturned) && !t.over { // the topology may be gone, or this is its end
+	if errors.Is(err, broker.ErrReturned) && t.ctx.Err() == nil { // the topology may be gone, or this is its end
 		t.deliverAgain(f)
 		return
 	}
@@ -161,20 +151,22 @@ func (t *tenure) deliverAgain(f *flight) {
 
 // fly publishes something of a message in the background, and says what became of it.
 func (t *tenure) fly(c *carried, publish func(ctx context.Context) error) {
-	if t.over {
-		return
-	}
-	t.flying.Add(1)
-	go func() {
-		defer t.flying.Done()
-		ctx, cancel := context.WithTimeout(t.publish, attemptFor)
-		defer cancel()
+	t.beside(attemptFor, func(ctx context.Context) {
 		err := t.session.Keeper.Ensure(ctx)
 		if err == nil {
 			err = publish(ctx)
 		}
 		t.happened(func(now wheel.Now) { t.stored(now, c, err) })
-	}()
+	})
+}
+
+// beside publishes something in a goroutine of its own.
+func (t *tenure) beside(within time.Duration, publish func(ctx context.Context)) {
+	t.flying.Go(func() {
+		ctx, cancel := context.WithTimeout(t.publish, within)
+		defer cancel()
+		publish(ctx)
+	})
 }
 
 // stored tells the machine what became of a message.
@@ -216,14 +208,7 @@ const tryFor = 5 * time.Second
 
 // try publishes a message that may get lost.
 func (t *tenure) try(msg broker.Publishing) {
-	if t.over {
-		return
-	}
-	t.flying.Add(1)
-	go func() {
-		defer t.flying.Done()
-		ctx, cancel := context.WithTimeout(t.publish, tryFor)
-		defer cancel()
+	t.beside(tryFor, func(ctx context.Context) {
 		err := t.session.Keeper.Ensure(ctx)
 		if err == nil {
 			err = t.session.Settler.Publish(ctx, msg)
@@ -231,5 +216,5 @@ func (t *tenure) try(msg broker.Publishing) {
 		if err != nil && t.ctx.Err() == nil {
 			t.session.Warn("the controller cannot write to its queues; messages with a ticket wait for that", "error", err)
 		}
-	}()
+	})
 }

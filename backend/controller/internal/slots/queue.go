@@ -1,7 +1,6 @@
 package slots
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -113,8 +112,8 @@ func (q *queue) pump(messages <-chan amqp091.Delivery) {
 			}
 		}
 		q.tenure.happened(func(now wheel.Now) {
-			if q.tenure.over || q.tenure.queues[q.slot] != q {
-				return
+			if q.tenure.queues[q.slot] != q {
+				return // it was released
 			}
 			for _, c := range batch {
 				q.tenure.machine.Delivered(now, q.slot, c.tag, &c.wheel)
@@ -150,14 +149,4 @@ func (q *queue) verify() error {
 	}
 	const wholeChannel, noSize = false, 0
 	return q.channel.Qos(max(1, q.prefetch), noSize, wholeChannel) // for consumers to come
-}
-
-// count returns how many messages are in a queue that nobody has, and how many consume it. ok is false if
-// that is not known.
-func (t *tenure) count(ctx context.Context, name string) (ready, consumers int, ok bool) {
-	found, known, err := t.session.Control.Count(ctx, name)
-	if broker.Code(err) == amqp091.NotFound {
-		return 0, 0, true
-	}
-	return found.Messages, found.Consumers, known
 }

@@ -119,7 +119,7 @@ func (t *tenure) stand(channel *amqp091.Channel) error {
 func (t *tenure) leads() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.over && t.machine.Leads()
+	return t.machine.Leads()
 }
 
 // handOver lets the next candidate lead. The next tenure here waits behind all others.

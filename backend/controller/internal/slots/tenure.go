@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
@@ -28,7 +30,6 @@ type tenure struct {
 
 	mu      sync.Mutex
 	machine *wheel.Machine
-	over    bool // nothing is begun any more
 	queues  map[wheel.Slot]*queue
 	tasks   map[wheel.Slot][]func() // the first is running
 	working sync.WaitGroup          // tasks, and consumers
@@ -146,13 +147,10 @@ func (t *tenure) happened(f func(now wheel.Now)) {
 // mu.
 func (t *tenure) weigh() {
 	messages, bytes := t.machine.Held()
-	if t.over {
-		messages, bytes = 0, 0
-	}
 	if messages > 1 { // one is the summons
 		t.clock.used()
 	}
-	t.gate.Set(t.over || !t.machine.Full())
+	t.gate.Set(!t.machine.Full())
 	if held := t.session.Observer.Held; held != nil && messages != t.told.messages {
 		held(delayer.HeldEvent{Backend: t.session.Backend, Messages: messages - t.told.messages, Bytes: int(bytes - t.told.bytes)})
 	}
@@ -165,9 +163,7 @@ func (t *tenure) close(abandon func()) {
 	if cause := context.Cause(t.ctx); errors.Is(cause, errClosing) || errors.Is(cause, errHandedOver) {
 		drain = settle.DrainTimeout
 	}
-	t.mu.Lock()
-	t.over = true
-	t.mu.Unlock()
+	t.do(func(wheel.Now) { t.machine.End() })
 	drained := make(chan struct{})
 	go func() { t.flying.Wait(); close(drained) }()
 	select {
@@ -179,7 +175,7 @@ func (t *tenure) close(abandon func()) {
 	t.do(func(now wheel.Now) {
 		t.machine.Flush(now)
 		for s := range t.queues {
-			t.release(s)
+			t.Release(s)
 		}
 	})
 	t.working.Wait()
@@ -211,9 +207,6 @@ func (t *tenure) task(s wheel.Slot, f func()) {
 
 // Consume implements [wheel.Shell].
 func (t *tenure) Consume(s wheel.Slot, prefetch int) {
-	if t.over {
-		return
-	}
 	q := t.queues[s]
 	if q == nil {
 		q = &queue{tenure: t, slot: s, name: t.names.queue(s)}
@@ -228,12 +221,6 @@ func (t *tenure) Consume(s wheel.Slot, prefetch int) {
 
 // Release implements [wheel.Shell].
 func (t *tenure) Release(s wheel.Slot) {
-	if !t.over {
-		t.release(s)
-	}
-}
-
-func (t *tenure) release(s wheel.Slot) {
 	q := t.queues[s]
 	delete(t.queues, s)
 	q.acknowledge()
@@ -256,26 +243,17 @@ func (t *tenure) Ack(s wheel.Slot, tag uint64, multiple bool) {
 	}
 }
 
-// Count implements [wheel.Shell].
+// Count implements [wheel.Shell]. A queue that is gone has no messages.
 func (t *tenure) Count(s wheel.Slot) {
-	if t.over {
-		return
-	}
 	t.task(s, func() {
-		ready, consumers, ok := t.count(t.ctx, t.names.queue(s))
-		t.happened(func(now wheel.Now) {
-			if !t.over {
-				t.machine.Counted(now, s, ready, consumers, ok)
-			}
-		})
+		found, known, err := t.session.Control.Count(t.ctx, t.names.queue(s))
+		known = known || broker.Code(err) == amqp091.NotFound
+		t.happened(func(now wheel.Now) { t.machine.Counted(now, s, found.Messages, found.Consumers, known) })
 	})
 }
 
 // Verify implements [wheel.Shell]. While reading is stopped no answer could come.
 func (t *tenure) Verify() {
-	if t.over {
-		return
-	}
 	if !t.gate.Open() {
 		t.end(errors.New("this process stood still, with its memory full"))
 		return
@@ -291,10 +269,6 @@ func (t *tenure) Verify() {
 				return
 			}
 		}
-		t.happened(func(now wheel.Now) {
-			if !t.over {
-				t.machine.Verified(now)
-			}
-		})
+		t.happened(t.machine.Verified)
 	})
 }

@@ -40,7 +40,7 @@ type Shell interface {
 	Mark(s Slot, id MarkID)
 	Summon()
 
-	// Surrender ends the tenure: all queues are released at once, and the machine is not asked again.
+	// Surrender ends the tenure: see End. All queues are released at once.
 	Surrender(why string)
 }
 
@@ -117,7 +117,7 @@ func (m *Machine) Leads() bool { return m.leading && !m.over }
 
 // Full reports whether so much is in memory that nothing more should be taken. Changes do not count:
 // they are small, and stay until their messages are due.
-func (m *Machine) Full() bool { return m.taken() >= m.cfg.Budget && m.inHand > few }
+func (m *Machine) Full() bool { return !m.over && m.taken() >= m.cfg.Budget && m.inHand > few }
 
 // taken is how much is in memory beside changes.
 func (m *Machine) taken() int64 { return m.bytes - m.kept }
@@ -125,10 +125,16 @@ func (m *Machine) taken() int64 { return m.bytes - m.kept }
 // frozen reports whether nothing may be published: this process stood still, and another may lead by now.
 func (m *Machine) frozen() bool { return m.unsure > 0 }
 
-// Held is how much is in memory.
+// Held is how much is in memory; nothing once the tenure has ended.
 func (m *Machine) Held() (messages int, bytes int64) {
+	if m.over {
+		return 0, 0
+	}
 	return m.inHand, m.bytes
 }
+
+// End ends the tenure. The machine asks for nothing more, except that it acknowledges what is stored yet.
+func (m *Machine) End() { m.over = true }
 
 const (
 	// near is the remaining delay that is always waited for in memory.
@@ -301,6 +307,9 @@ func (m *Machine) due(now Now, msg *Message) {
 // Stored says what became of a message that was to be moved, kept or delivered.
 func (m *Machine) Stored(now Now, msg *Message, o Outcome) {
 	if m.over {
+		if o == Accepted {
+			m.done(now, msg)
+		}
 		return
 	}
 	m.at(now)
@@ -389,6 +398,9 @@ func (m *Machine) thawed(now Now, msg *Message) bool {
 
 // Verified answers Verify: all that was consumed then still was. What is asked later is for what came later.
 func (m *Machine) Verified(now Now) {
+	if m.over {
+		return
+	}
 	m.at(now)
 	m.unsure--
 	m.recheck = true

@@ -557,6 +557,25 @@ func TestMachine_DeafQueue(t *testing.T) {
 	require.Equal(t, 1, messages, "the summons")
 }
 
+// TestMachine_AfterItsEnd: what is stored yet is acknowledged, and nothing else is asked for.
+func TestMachine_AfterItsEnd(t *testing.T) {
+	b := leading(t)
+	msg, slot := b.in("silent", time.Second)
+	msg.To = "silent"
+	b.comes(slot, msg)
+	b.pass(2 * time.Second)
+	require.Len(t, b.delivered, 1)
+	b.m.End()
+	messages, _ := b.m.Held()
+	require.Zero(t, messages)
+	b.comes(slot, &Message{ID: "late", Due: msg.Due, To: "queue"})
+	b.m.Stored(b.now(), msg, Accepted)
+	b.pass(time.Second)
+	b.m.Flush(b.now())
+	require.Len(t, b.delivered, 1)
+	require.Contains(t, b.acked[slot], msg.tag)
+}
+
 // TestMachine_StoodStillAndFull: nothing is read while memory is full, so no answer could come.
 func TestMachine_StoodStillAndFull(t *testing.T) {
 	b := leading(t)
