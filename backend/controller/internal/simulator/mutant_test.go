@@ -135,7 +135,7 @@ var mutants = []mutant{
 		n.Clock.Steps = nil
 		return n
 	}},
-	{name: "a late confirm is certain", confirmed: func(wheel.Written) wheel.Written { return wheel.Certain }},
+	{name: "a late confirm is certain", confirmed: func(wheel.Fate) wheel.Fate { return wheel.Certain }},
 	{name: "it reads for 90 s before it proves anything", shell: func(t *tenure) wheel.Shell { return reading{t, t.w.now} }},
 	{name: "it leads unbidden", careless: true, shell: func(t *tenure) wheel.Shell {
 		t.w.after(time.Second, func() {

@@ -109,7 +109,7 @@ const (
 func (p *process) cancel(r *record, t pass) {
 	r.asking++
 	over := p.w.setBack(t)
-	p.change(r, t, wheel.Due{}, 0, notSent, func(f fate) {
+	p.change(r, t, wheel.Due{}, p.w.wheel.Request(t.due), notSent, func(f fate) {
 		r.asking--
 		p.trace("cancel", "%s: %v", r.id(), f)
 		r.cancelled = r.cancelled || f == done && !over
@@ -131,7 +131,7 @@ func (p *process) postpone(r *record, t pass, delay time.Duration) {
 	r.asking++
 	r.perhapsAt = max(r.perhapsAt, last)
 	over := p.w.setBack(t)
-	p.change(r, t, next, 0, notSent, func(f fate) {
+	p.change(r, t, next, p.w.wheel.Request(t.due), notSent, func(f fate) {
 		r.asking--
 		p.trace("postpone", "%s: %v", r.id(), f)
 		if over && f == done {
@@ -153,54 +153,43 @@ func (w *world) setBack(t pass) bool { return w.plan.steps > 0 && w.now > t.at-w
 
 // change writes a change until it is certain what becomes of it. before is what is known of earlier
 // attempts.
-func (p *process) change(r *record, t pass, next wheel.Due, attempt int, before fate, then func(fate)) {
-	const attempts = 4
-	now, asked := p.now(), p.now()
-	if lie := p.w.mutant.accepts; lie != nil {
-		asked = lie(now)
-	}
-	worst := func(f fate) fate {
-		if before == unknown {
-			return unknown
-		}
-		return f
-	}
-	switch {
-	case attempt == attempts, !now.Known, p.pub == nil:
+func (p *process) change(r *record, t pass, next wheel.Due, q *wheel.Request, before fate, then func(fate)) {
+	now := p.asks()
+	if !now.Known || p.pub == nil {
 		then(before)
 		return
-	case !wheel.InTime(asked, t.due):
-		then(worst(tooLate))
+	}
+	to, within, inTime := q.Begin(now)
+	if !inTime {
+		if before == notSent {
+			before = tooLate
+		}
+		then(before)
 		return
 	}
-	to, within := p.w.wheel.PlacesOf(now, t.due)
 	p.writeAll(r, t, next, to, within, func(o wheel.Outcome) {
-		again := func(f fate) { p.change(r, t, next, attempt+1, f, then) }
-		switch o {
-		case wheel.Refused:
-			again(before)
-		case wheel.Unknown:
-			p.soon(500*time.Millisecond, func() { again(unknown) })
-		case wheel.Accepted:
-			later := p.now()
-			after := later.Mono - now.Mono
-			if lie := p.w.mutant.accepts; lie != nil {
-				later = lie(later)
-			}
-			is := wheel.Confirmed(later, t.due, after)
-			if lie := p.w.mutant.confirmed; lie != nil {
-				is = lie(is)
-			}
-			switch is {
-			case wheel.Certain:
-				then(done)
-			case wheel.Again:
-				again(unknown)
-			case wheel.Uncertain:
-				then(unknown)
-			}
+		f, again := q.Ended(p.asks(), o, false)
+		if lie := p.w.mutant.confirmed; lie != nil && o == wheel.Accepted {
+			f, again = lie(f), false
+		}
+		is := [...]fate{wheel.Certain: done, wheel.Uncertain: unknown, wheel.Unsent: notSent}[f]
+		switch {
+		case !again:
+			then(is)
+		case o == wheel.Unknown:
+			p.soon(500*time.Millisecond, func() { p.change(r, t, next, q, is, then) })
+		default:
+			p.change(r, t, next, q, is, then)
 		}
 	})
+}
+
+// asks is what somebody knows who asks whether a change is in time.
+func (p *process) asks() wheel.Now {
+	if lie := p.w.mutant.accepts; lie != nil {
+		return lie(p.now())
+	}
+	return p.now()
 }
 
 // writeAll writes a change to one place after the other.

@@ -30,10 +30,10 @@ type mutant struct {
 	shell     func(*tenure) wheel.Shell
 	config    func(*wheel.Config)
 	received  func(t *tenure, ch *channel, tag uint64, m *wheel.Message)
-	now       func(wheel.Now) wheel.Now         // of machines
-	accepts   func(wheel.Now) wheel.Now         // of who asks whether a change is in time
-	confirmed func(wheel.Written) wheel.Written // of who has written one
-	careless  bool                              // it acknowledges twice, which brokers do not forgive
+	now       func(wheel.Now) wheel.Now   // of machines
+	accepts   func(wheel.Now) wheel.Now   // of who asks whether a change is in time
+	confirmed func(wheel.Fate) wheel.Fate // of who has written one
+	careless  bool                        // it acknowledges twice, which brokers do not forgive
 }
 
 // A result is what came of a run.

@@ -130,71 +130,73 @@ func (d *Delayer) time(ctx context.Context, op string) (wheel.Now, error) {
 	return now, &delayer.Error{Op: op, Backend: d.backend, Kind: delayer.ErrNotSent, Cause: fmt.Errorf("%w: %w", errNoTime, context.Cause(ctx))}
 }
 
-// attempts is how often a change is written: twice is as good as once.
-const attempts = 3
-
 // change writes what is to become of a message: the due time that to returns, or none. It returns that
 // once it is certain that the change is known before the message is decided about.
 func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(wheel.Now) (wheel.Due, error)) (next wheel.Due, err error) {
-	for attempt, stored := 1, false; ; attempt++ {
-		now, err := d.time(ctx, op)
-		switch {
-		case err != nil:
-		case !wheel.InTime(now, t.due):
-			err = d.fail(op, t, delayer.ErrTooLate, fmt.Errorf("it can be changed until %v before it is due", wheel.AcceptedBefore))
-		default:
-			next, err = to(now)
-		}
-		if err == nil {
-			err = d.write(ctx, now, t, changeText(t.id, t.due, next))
-		}
-		again, result := d.judge(op, t, now, err, &stored)
-		if !again || attempt == attempts || ctx.Err() != nil {
-			return next, result
+	for request := d.wheel.wheel.Request(t.due); ; {
+		next, err = d.attempt(ctx, op, t, request, to)
+		outcome, forGood := d.outcome(err)
+		fate, again := request.Ended(d.clock.now(), outcome, forGood)
+		if !again || ctx.Err() != nil {
+			return next, d.result(op, t, fate, err)
 		}
 	}
 }
 
-// judge returns whether to write a change again after an attempt, and what the attempt means. stored: an
-// earlier one may be stored, and from now on this one too.
-func (d *Delayer) judge(op string, t ticket, began wheel.Now, err error, stored *bool) (again bool, result error) {
-	if err == nil {
-		now := d.clock.now()
-		switch wheel.Confirmed(now, t.due, max(now.Mono-began.Mono, now.Wall.Sub(began.Wall))) {
-		case wheel.Certain:
-			return false, nil
-		case wheel.Again:
-			again, err = true, errors.New("the broker took too long to confirm it")
-		case wheel.Uncertain:
-			err = errors.New("it was confirmed too late")
-		}
-		*stored = true
-		return again, d.fail(op, t, delayer.ErrUnknown, fmt.Errorf("it is stored, but may come too late: %w", err))
+// attempt writes the change once.
+func (d *Delayer) attempt(ctx context.Context, op string, t ticket, request *wheel.Request, to func(wheel.Now) (wheel.Due, error)) (next wheel.Due, err error) {
+	now, err := d.time(ctx, op)
+	if err != nil {
+		return next, err
 	}
-	unknown := errors.Is(err, delayer.ErrUnknown)
+	turns, within, inTime := request.Begin(now)
+	if !inTime {
+		return next, d.fail(op, t, delayer.ErrTooLate, fmt.Errorf("it can be changed until %v before it is due", wheel.AcceptedBefore))
+	}
+	if next, err = to(now); err != nil {
+		return next, err
+	}
+	return next, d.write(ctx, t, turns, time.Now().Add(within), changeText(t.id, t.due, next))
+}
+
+// outcome is what an error of attempt means. What could not be written for good is not tried again.
+func (d *Delayer) outcome(err error) (o wheel.Outcome, forGood bool) {
 	gone := errors.Is(err, broker.ErrReturned) || errors.Is(err, delayer.ErrUnroutable) || delivery.TopologyLost(err)
 	if gone {
 		d.Keeper().Doubt()
 	}
-	if *stored && !unknown {
-		return gone, d.fail(op, t, delayer.ErrUnknown, fmt.Errorf("it may be stored; writing it again failed: %s", err.Error())) // not %w: the kind is another
+	switch {
+	case err == nil:
+		return wheel.Accepted, false
+	case errors.Is(err, delayer.ErrUnknown):
+		return wheel.Unknown, false
 	}
-	*stored = *stored || unknown
-	var known *delayer.Error
-	if errors.As(err, &known) {
-		known.Op, known.Object = op, "message "+t.id
-	}
-	return unknown || gone || errors.Is(err, broker.ErrStale), err
+	return wheel.Refused, !gone && !errors.Is(err, broker.ErrStale)
 }
 
-// write publishes a change to the slot of its message's due time.
-func (d *Delayer) write(ctx context.Context, now wheel.Now, t ticket, text string) error {
+// result is the error of a request; err is that of its last attempt.
+func (d *Delayer) result(op string, t ticket, fate wheel.Fate, err error) error {
+	var known *delayer.Error
+	switch {
+	case fate == wheel.Certain:
+		return nil
+	case err == nil:
+		return d.fail(op, t, delayer.ErrUnknown, errors.New("it is stored, but may come too late: the broker took long to confirm it"))
+	case fate == wheel.Uncertain && !errors.Is(err, delayer.ErrUnknown): // not %w: the kind is another
+		return d.fail(op, t, delayer.ErrUnknown, fmt.Errorf("it may be stored; writing it again failed: %s", err.Error()))
+	case errors.As(err, &known):
+		known.Op, known.Object = op, "message "+t.id
+	}
+	return err
+}
+
+// write publishes a change to the slots in which it is looked for.
+func (d *Delayer) write(ctx context.Context, t ticket, turns []wheel.Turn, before time.Time, text string) error {
 	if err := d.Keeper().Ensure(ctx); err != nil {
 		return err
 	}
-	to, within := d.wheel.wheel.PlacesOf(now, t.due)
-	before, names := time.Now().Add(within), d.wheel.names.of(t.id)
-	for i, turn := range to {
+	names := d.wheel.names.of(t.id)
+	for i, turn := range turns {
 		err := d.PublishDirect(ctx, broker.Publishing{
 			Exchange: names.enterSlots(), Key: names.slotKey(d.wheel.wheel.Slot(turn)), Before: before,
 			Sole: true, Message: small(text),

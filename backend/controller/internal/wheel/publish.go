@@ -30,46 +30,85 @@ func (w Wheel) PlaceOf(now Now, due Due) (to Turn, within time.Duration) {
 	return to, w.WriteBy(to).Sub(now.Clock.Latest)
 }
 
-// PlacesOf returns where a change is to be written for what is due then, one after the other. Shortly after the
-// broker's clock was set forward, who decides about the message may not have noticed that, and expect
-// changes where it was due before.
-func (w Wheel) PlacesOf(now Now, due Due) (to []Turn, within time.Duration) {
-	first, within := w.PlaceOf(now, due)
-	by := now.recent(due)
+// A Request is a Cancel or a Postpone that is being made. Its change is written, perhaps again, until it is
+// certain what comes of that: a Request decides, as [Machine] does, and does nothing.
+type Request struct {
+	wheel    Wheel
+	due      Due // the change is for the message that is due then
+	began    Now // the last attempt
+	attempts int
+	stored   bool // a change may be stored
+}
+
+// A Fate is what comes of a request.
+type Fate int
+
+// The fates.
+const (
+	Certain   Fate = iota // the change is known before its message is decided about
+	Uncertain             // it may be known, or too late, or be stored nowhere
+	Unsent                // it is stored nowhere
+)
+
+// mostAttempts is how often a change is written: twice is as good as once.
+const mostAttempts = 3
+
+// Request returns a request for a message at one of its due times.
+func (w Wheel) Request(due Due) *Request { return &Request{wheel: w, due: due} }
+
+// Begin begins an attempt. It returns where the change is to be written, one after the other, and within which
+// time. ok is false if it is too late for that.
+func (r *Request) Begin(now Now) (to []Turn, within time.Duration, ok bool) {
+	r.began = now
+	r.attempts++
+	if !r.inTime(now) {
+		return nil, 0, false
+	}
+	to, within = r.places(now)
+	return to, within, true
+}
+
+// Ended says what comes of the request after an attempt, and whether to make another. A change that took long to
+// be confirmed is written again: it may be where nobody expects it any more. What was refused for good is not.
+func (r *Request) Ended(now Now, o Outcome, forGood bool) (f Fate, again bool) {
+	switch o {
+	case Accepted:
+		took := max(now.Mono-r.began.Mono, now.Wall.Sub(r.began.Wall))
+		if r.inTime(now) && took <= WrittenWithin {
+			return Certain, false
+		}
+		r.stored, again = true, r.inTime(now)
+	case Unknown:
+		r.stored, again = true, true
+	case Refused:
+		again = !forGood
+	}
+	f = Unsent
+	if r.stored {
+		f = Uncertain
+	}
+	return f, again && r.attempts < mostAttempts
+}
+
+// inTime reports whether the message can still be changed. It is asked before a change is written, and again
+// after its confirm. Who decides about the message may not have noticed yet that the broker's clock was set
+// back: From counts that. Or this process may have been told of a step forward that it has not noticed
+// itself: then the message is due sooner than it seems.
+func (r *Request) inTime(now Now) bool {
+	return now.Known && !now.Clock.From.Add(AcceptedBefore+now.recent(r.due)).After(now.shown(r.due))
+}
+
+// places is where the change is to be written. Shortly after the broker's clock was set forward, who decides about
+// the message may not have noticed that, and expect changes where it was due before.
+func (r *Request) places(now Now) (to []Turn, within time.Duration) {
+	w := r.wheel
+	first, within := w.PlaceOf(now, r.due)
+	by := now.recent(r.due)
 	if by == 0 {
 		return []Turn{first}, within
 	}
-	before := w.Place(now.Clock.Earliest.Add(-by), now.shown(due).Add(-by))
+	before := w.Place(now.Clock.Earliest.Add(-by), now.shown(r.due).Add(-by))
 	return []Turn{first, before}, min(within, w.WriteBy(before).Sub(now.Clock.Latest.Add(-by)))
-}
-
-// InTime reports whether what is due then can still be changed. It is asked before a change is
-// written, and again after its confirm. Who decides about the message may not have noticed yet that the
-// broker's clock was set back: From counts that. Or this process may have been told of a step forward
-// that it has not noticed itself: then the message is due sooner than it seems.
-func InTime(now Now, due Due) bool {
-	return now.Known && !now.Clock.From.Add(AcceptedBefore+now.recent(due)).After(now.shown(due))
-}
-
-// Written is what became of a change that was confirmed.
-type Written int
-
-// What became of it.
-const (
-	Certain   Written = iota // it will be known before its message is decided about
-	Again                    // it is to be written again: it may be where nobody expects it any more
-	Uncertain                // it may be known too late
-)
-
-// Confirmed says what became of a change that was written a while ago, and confirmed just now.
-func Confirmed(now Now, due Due, after time.Duration) Written {
-	switch {
-	case !InTime(now, due):
-		return Uncertain
-	case after > WrittenWithin:
-		return Again
-	}
-	return Certain
 }
 
 // PostponedTo is the due time of a message that is postponed, by so long from now. ok is false if that

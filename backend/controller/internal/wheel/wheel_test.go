@@ -91,3 +91,41 @@ func TestWheel_OpenWithAnUncertainTime(t *testing.T) {
 		slots[w.Slot(turn)] = true
 	}
 }
+
+// TestRequest: what comes of a change by what came of its attempts.
+func TestRequest(t *testing.T) {
+	b := newTable(t)
+	due := b.now().reckon(time.Minute)
+	for name, c := range map[string]struct {
+		took    time.Duration
+		answers []Outcome
+		forGood bool
+		fate    Fate
+	}{
+		"confirmed":               {time.Second, []Outcome{Accepted}, false, Certain},
+		"confirmed too late":      {56 * time.Second, []Outcome{Accepted}, false, Uncertain},
+		"always slow":             {WrittenWithin + time.Second, []Outcome{Accepted, Accepted, Accepted}, false, Uncertain},
+		"unknown, then confirmed": {time.Second, []Outcome{Unknown, Accepted}, false, Certain},
+		"unknown, then refused":   {time.Second, []Outcome{Unknown, Refused}, true, Uncertain},
+		"refused for good":        {time.Second, []Outcome{Refused}, true, Unsent},
+		"refused again and again": {time.Second, []Outcome{Refused, Refused, Refused}, false, Unsent},
+		"refused, then confirmed": {time.Second, []Outcome{Refused, Accepted}, false, Certain},
+	} {
+		b.mono = 0
+		r := Default().Request(due)
+		for i, o := range c.answers {
+			to, _, inTime := r.Begin(b.now())
+			require.True(t, inTime, name)
+			require.Len(t, to, 1, name)
+			b.mono += c.took
+			fate, again := r.Ended(b.now(), o, c.forGood && o == Refused)
+			require.Equal(t, i < len(c.answers)-1, again, name)
+			if !again {
+				require.Equal(t, c.fate, fate, name)
+			}
+		}
+	}
+	b.mono = 56 * time.Second
+	_, _, inTime := Default().Request(due).Begin(b.now())
+	require.False(t, inTime)
+}
