@@ -163,7 +163,7 @@ func (m *Machine) stored(c *change) bool {
 	for _, s := range c.from {
 		switch v := m.visits[s]; {
 		case s == Intake: // no mark is written there
-			is = is && m.summons.came >= need
+			is = is && m.summons != nil && m.summons.came >= need
 		case v == nil:
 			is = is && m.survey[s] == nil
 		case v.back.mono < need:

@@ -303,6 +303,23 @@ func TestMachine_CancelledWithoutAMajority(t *testing.T) {
 	require.Empty(t, b.m.changes)
 }
 
+// TestMachine_CancelledInTheIntake: it leads by that message, and its summons is lost.
+func TestMachine_CancelledInTheIntake(t *testing.T) {
+	b := newTable(t)
+	b.pending, b.lost = nil, true
+	msg, slot := b.in("m", 2*time.Second)
+	msg.Ticket = true
+	b.comes(Intake, msg)
+	b.pass(time.Second)
+	drop := b.comes(slot, &Message{Kind: Change, ID: "m", Due: msg.Due})
+	b.pass(50 * time.Second)
+	require.Equal(t, []uint64{1}, b.acked[Intake])
+	require.NotContains(t, b.acked[slot], drop.tag, "nothing tells that this is stored")
+	b.lost = false
+	b.pass(2 * time.Minute)
+	require.Contains(t, b.acked[slot], drop.tag)
+}
+
 // TestMachine_ChangeForNobody: its message was never published. It is neither kept for ever nor looked for.
 func TestMachine_ChangeForNobody(t *testing.T) {
 	b := leading(t)
