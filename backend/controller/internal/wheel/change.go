@@ -74,9 +74,6 @@ func (m *Machine) keep(now Now, msg *Message) {
 
 // unlearn forgets what a change says that is in another slot now. Who has used it has done so.
 func (m *Machine) unlearn(msg *Message) {
-	if msg.Kind != Change {
-		return
-	}
 	c := m.changes[msg.key()]
 	if c == nil {
 		return

@@ -181,11 +181,8 @@ func (m *Machine) Delivered(now Now, s Slot, tag uint64, msg *Message) {
 	}
 	m.at(now)
 	msg.visit, msg.tag, msg.came = v, tag, now.Mono
-	v.inHand++
-	m.inHand++
-	m.hold(msg, 1)
+	m.hold(msg)
 	v.touched = now.Mono
-	m.bytes += int64(msg.Size)
 	m.weigh(v, msg)
 	if s == Intake && !m.leading {
 		m.lead(now)
@@ -341,11 +338,8 @@ func (m *Machine) Stored(now Now, msg *Message, o Outcome) {
 func (m *Machine) done(now Now, msg *Message) {
 	v := msg.visit
 	v.acks.Done(msg.tag, now.Mono)
-	v.inHand--
-	m.inHand--
-	m.hold(msg, -1)
+	m.letGo(msg)
 	v.touched = now.Mono
-	m.bytes -= int64(msg.Size)
 	for _, c := range msg.used {
 		c.users--
 		c.acked = now.Mono
@@ -360,14 +354,15 @@ func (m *Machine) done(now Now, msg *Message) {
 // moved notes that a message is in another slot now. If that may have been closed meanwhile, it is looked
 // at. And what was read of that slot did not have this change.
 func (m *Machine) moved(now Now, msg *Message) {
-	s := m.cfg.Wheel.Slot(msg.to)
-	v := m.visits[s]
-	if v == nil && !(now.Known && now.Clock.Latest.Before(m.cfg.Wheel.opens(msg.to))) {
-		m.look(s, false)
+	if msg.Kind == Change {
+		m.unlearn(msg)
 	}
-	m.unlearn(msg)
-	switch {
+	s := m.cfg.Wheel.Slot(msg.to)
+	switch v := m.visits[s]; {
 	case v == nil:
+		if !now.Known || !now.Clock.Latest.Before(m.cfg.Wheel.opens(msg.to)) {
+			m.look(s, false)
+		}
 	case msg.Kind == Change:
 		v.unread()
 	case msg.Ticket:
@@ -375,15 +370,24 @@ func (m *Machine) moved(now Now, msg *Message) {
 	}
 }
 
-// hold counts the messages with a ticket that are in hand.
-func (m *Machine) hold(msg *Message, by int) {
-	if by > 0 {
-		msg.counted = msg.Kind == User && msg.Ticket
+// hold and letGo count what is in hand.
+func (m *Machine) hold(msg *Message) {
+	msg.visit.inHand++
+	m.inHand++
+	m.bytes += int64(msg.Size)
+	if msg.counted = msg.Kind == User && msg.Ticket; msg.counted {
+		m.tickets[msg.ID]++
 	}
+}
+
+func (m *Machine) letGo(msg *Message) {
+	msg.visit.inHand--
+	m.inHand--
+	m.bytes -= int64(msg.Size)
 	if !msg.counted {
 		return
 	}
-	if m.tickets[msg.ID] += by; m.tickets[msg.ID] == 0 {
+	if m.tickets[msg.ID]--; m.tickets[msg.ID] == 0 {
 		delete(m.tickets, msg.ID)
 	}
 }

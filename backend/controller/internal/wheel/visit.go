@@ -217,10 +217,10 @@ func (m *Machine) release(now Now, v *visit) {
 		}
 	}
 	for _, msg := range v.aside { // they go back
-		m.hold(msg, -1)
-		m.inHand--
-		m.bytes -= int64(msg.Size)
-		m.unlearn(msg)
+		m.letGo(msg)
+		if msg.Kind == Change {
+			m.unlearn(msg)
+		}
 	}
 	if !v.resting || m.survey[v.slot] != nil || v.back.mono < v.used+storedAfter && v.used > 0 {
 		m.look(v.slot, false)
