@@ -34,31 +34,39 @@ func (m *Machine) expect(due time.Time) {
 
 // mark writes a mark into a slot if one is wanted.
 func (m *Machine) mark(now Now, v *visit) {
-	last := &v.back
+	last := v.back
 	if n := len(v.sent); n > 0 {
-		last = &v.sent[n-1]
+		last = v.sent[n-1]
 	}
 	sought := last.mono < v.markAfter
 	if !m.ticketed[v.turn] && !sought || !v.consumed || v.slot == Intake || m.frozen() {
 		return
 	}
-	wanted := last.id == MarkID{}
-	if v.slot.Level == 0 && !v.resting {
-		wanted = false
-		enough := m.cfg.Wheel.end(v.turn).Add(-MarkedBefore)
-		at := m.cfg.Wheel.begin(v.turn).Add(-markEvery)
-		for more := true; more && !now.Clock.Earliest.Before(at); at = at.Add(markEvery) {
-			wanted, more = last.at.Before(at), at.Before(enough)
-		}
-	}
 	lost := len(v.sent) > 0 && now.Mono-max(last.mono, v.touched) > markAgain // a purge took it, or it was not written
-	if !wanted && !lost && !sought {
+	if !sought && !lost && !m.proves(now, v, last) {
 		return
 	}
 	m.marks++
 	next := mark{id: MarkID{m.cfg.Tenure, m.marks}, at: now.Clock.Earliest, mono: now.Mono}
 	v.sent = append(v.sent, next)
 	m.shell.Mark(v.slot, next.id)
+}
+
+// proves reports whether a mark that is written now proves more than the last one.
+func (m *Machine) proves(now Now, v *visit, last mark) bool {
+	if v.slot.Level > 0 || v.resting {
+		return last == mark{}
+	}
+	enough := m.cfg.Wheel.end(v.turn).Add(-MarkedBefore)
+	for at := m.cfg.Wheel.begin(v.turn).Add(-markEvery); !now.Clock.Earliest.Before(at); at = at.Add(markEvery) {
+		if last.at.Before(at) {
+			return true
+		}
+		if !at.Before(enough) {
+			return false
+		}
+	}
+	return false
 }
 
 // marked notes a mark that came back. One that was given back proves nothing: what is given back goes behind

@@ -1,0 +1,124 @@
+package wheel
+
+import ()
+
+// A look is for what may have been left in a slot between its turns.
+type look struct {
+	first bool // it may be of an earlier tenure
+}
+
+// look has a slot looked at, as it is from now on: what it was counted for before may be older.
+func (m *Machine) look(s Slot, first bool) {
+	was := m.survey[s]
+	m.survey[s] = &look{first: first || was != nil && was.first}
+	m.next = append(m.next, s)
+}
+
+// surveyAll looks at all slots. Another mark tells of those that are being looked at already.
+func (m *Machine) surveyAll() {
+	for _, v := range m.order {
+		if v.resting {
+			v.unread()
+		}
+	}
+	for _, s := range m.cfg.Wheel.Slots() {
+		m.look(s, true)
+	}
+}
+
+// surveys reports whether something may be left that nobody has seen.
+func (m *Machine) surveys() bool {
+	for _, l := range m.survey {
+		if l.first {
+			return true
+		}
+	}
+	return false
+}
+
+// seen ends the look at a slot.
+func (m *Machine) seen(s Slot) {
+	delete(m.survey, s)
+	m.recheck = true
+}
+
+// countSome counts some of the slots that are looked at.
+func (m *Machine) countSome() {
+	busy := len(m.asked)
+	for _, v := range m.order {
+		if v.resting && m.survey[v.slot] != nil { // not all of it has been read
+			busy++
+		}
+	}
+	for ; busy < counting && len(m.next) > 0; m.next = m.next[1:] {
+		s := m.next[0]
+		l := m.survey[s]
+		if l == nil || m.asked[s] != nil {
+			continue
+		}
+		if v := m.visits[s]; v != nil {
+			if !v.resting { // it is its turn
+				m.seen(s)
+			}
+			continue
+		}
+		m.asked[s] = l
+		m.shell.Count(s)
+		busy++
+	}
+}
+
+// Counted answers Count. ok is false if that failed, or the answer is not certain.
+func (m *Machine) Counted(now Now, s Slot, ready, consumers int, ok bool) {
+	if m.over {
+		return
+	}
+	m.at(now)
+	if s == Intake {
+		if ok && consumers == 0 { // see renewAfter
+			m.surrender("the broker has forgotten the consumer of the intake")
+		}
+		return
+	}
+	l := m.asked[s]
+	delete(m.asked, s)
+	switch v := m.visits[s]; {
+	case v == nil:
+		m.found(now, s, l, ready, consumers, ok)
+	case !v.consumed:
+		v.fits = ok && ready <= m.prefetchFor(v)
+		m.consume(v)
+	}
+}
+
+// found says what is in a slot between its turns, as it was when it was counted for a look.
+func (m *Machine) found(now Now, s Slot, l *look, ready, consumers int, ok bool) {
+	switch {
+	case !ok || !now.Known:
+		m.next = append(m.next, s) // a while later
+		return
+	case m.survey[s] == nil:
+	case m.survey[s] != l:
+		m.next = append(m.next, s)
+	case ready == 0 && consumers == 0:
+		m.readUntil(s, m.cfg.Wheel.Upcoming(s, now.Clock.Earliest).Number)
+	default: // who has died may still have some
+		v := &visit{slot: s, turn: m.cfg.Wheel.Upcoming(s, now.Clock.Latest), resting: true}
+		m.ticketed[v.turn] = true // a mark tells that all was read
+		m.visit(now, v)
+	}
+	m.countSome()
+}
+
+// head ends a visit between turns: a message of the next turn is behind all that was left.
+func (m *Machine) head(msg *Message) {
+	v := msg.visit
+	v.ending, v.aside = true, append(v.aside, msg)
+	m.readUntil(v.slot, v.turn.Number)
+}
+
+// readUntil notes that all turns of a slot before this one have been read.
+func (m *Machine) readUntil(s Slot, number int64) {
+	m.read[s] = max(m.read[s], number)
+	m.seen(s)
+}
