@@ -486,10 +486,38 @@ func TestMachine_FindsWhatWasLeft(t *testing.T) {
 	require.Equal(t, slot, same)
 	b.comes(slot, next)
 	b.withheld = false
+	require.Equal(t, []string{"old to 4s"}, b.moved, "it does not wait there for its proof")
+	_, open := b.in("", 0)
+	b.comes(open, &Message{ID: old.ID, Due: old.Due, Ticket: true, To: "queue"})
 	b.pass(5 * time.Second)
 	require.Len(t, b.delivered, 1)
 	require.Zero(t, b.consumed[slot], "it is left alone until its turn")
 	require.Equal(t, []uint64{1}, slices.DeleteFunc(b.acked[slot], func(tag uint64) bool { return tag > 2 }))
+}
+
+// TestMachine_MuchWasLeft: thousands of messages with tickets, in a slot that is at rest. Nothing is proved before
+// all have been read, and few of them are in hand at a time.
+func TestMachine_MuchWasLeft(t *testing.T) {
+	const left = 3000
+	b := newTable(t)
+	b.pending = nil
+	due := b.now().reckon(-20 * time.Minute)
+	s := Default().Slot(Default().at(1, time.UnixMilli(due.At)))
+	b.full[s], b.deaf = left, &s
+	again := func() *Message { return &Message{ID: "m", Due: due, Ticket: true, To: "queue"} }
+	b.comes(Intake, &Message{Kind: Summons})
+	for came, moved := 0, 0; b.mono < 10*time.Second; b.pass(10 * time.Millisecond) {
+		for ; came < left && came-len(b.acked[s]) < b.consumed[s]; came++ {
+			b.comes(s, again())
+		}
+		for ; moved < len(b.moved); moved++ {
+			b.comes(Default().Slot(Default().at(0, b.shows())), again())
+		}
+		if came == left {
+			b.deaf = nil // the mark is behind them
+		}
+	}
+	require.Len(t, b.delivered, left)
 }
 
 // TestMachine_OfTheNextTurn: a message of the slot's next turn comes to who still consumes it for this

@@ -138,6 +138,10 @@ func (m *Machine) due(now Now, msg *Message) {
 	}
 	if msg.Ticket && !msg.decided {
 		if !m.proven(now, msg.Due) {
+			if msg.visit.resting && now.Known && m.surveys() { // nothing is proved before this visit has ended
+				m.move(now, msg)
+				return
+			}
 			m.unproven = append(m.unproven, msg)
 			return
 		}
