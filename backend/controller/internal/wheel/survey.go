@@ -1,7 +1,5 @@
 package wheel
 
-import ()
-
 // A look is for what may have been left in a slot between its turns.
 type look struct {
 	first bool // it may be of an earlier tenure
