@@ -39,7 +39,7 @@ var usual = sizes{
 	warmUp:   500,
 	accuracy: accuracy{common: common{messages: 20_000, rate: 1000}, from: time.Second, to: 15 * time.Second},
 	cost:     cost{accuracy{common: common{messages: 20_000}, from: time.Second, to: 15 * time.Second}},
-	hol:      hol{common: common{messages: 1000}, long: 30 * time.Second, short: time.Second},
+	hol:      hol{common: common{messages: 1000, rate: 400}, long: 30 * time.Second, short: time.Second},
 	mix:      mix{common: common{messages: 2000, rate: 400}, long: 15 * time.Second, short: time.Second, every: 10},
 	burst:    burst{common: common{messages: 20_000}, spread: 10 * time.Second, lead: 4 * time.Second},
 	rate: topRate{
@@ -54,7 +54,7 @@ var usual = sizes{
 		settle: 5500 * time.Millisecond, from: time.Second, to: 3 * time.Second,
 	},
 	hops:  hops{common: common{messages: 1000, rate: 500}, bits: []int{1, 4, 8, 16}},
-	crash: crash{common: common{messages: 5000}, from: 5 * time.Second, to: 15 * time.Second, settle: 3 * time.Second},
+	crash: crash{common: common{messages: 5000, rate: 1000}, from: 5 * time.Second, to: 15 * time.Second, settle: 3 * time.Second},
 	recovery: recovery{
 		common: common{messages: 100_000}, due: 1000, from: 5 * time.Second, to: 10 * time.Second, settle: 3 * time.Second,
 	},

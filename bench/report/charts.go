@@ -64,7 +64,7 @@ func distribution(id string, t table) *figure {
 	f := figure{ID: id, Title: "How late", Key: keyLate, Table: subjects("How late, "+t.grid.Title, lateColumns("p50")...)}
 	var rows []mountain
 	for _, row := range t.rows {
-		if run := row.first(); run.Delivered > 0 {
+		if run := row.first(); run.Delivered > 0 && !run.closedLoop() {
 			f.Table.Rows = append(f.Table.Rows, texts(append([]string{row.name}, run.Lateness.texts()...)...))
 			rows = append(rows, mountain{row.name, class(run), run.Lateness, run.Distribution})
 		}

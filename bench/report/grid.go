@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/delayer-go/delayer/internal/lib/format"
 )
@@ -49,6 +50,7 @@ func (t table) figures() grid {
 	for _, row := range t.rows {
 		g.Rows = append(g.Rows, texts(row.name))
 		g.Notes = append(g.Notes, row.notes()...)
+		g.Notes = append(g.Notes, t.spread(row)...)
 	}
 	for _, m := range measures {
 		known := slices.ContainsFunc(t.rows, func(r row) bool { return len(m.values(r.runs)) > 0 })
@@ -72,7 +74,7 @@ func (t table) figures() grid {
 func (r row) notes() []string {
 	var out []string
 	note := func(format string, args ...any) {
-		out = append(out, r.runs[0].Subject()+": "+fmt.Sprintf(format, args...))
+		out = append(out, r.runs[0].name()+": "+fmt.Sprintf(format, args...))
 	}
 	for _, run := range r.runs {
 		if run.Early > 0 {
@@ -96,17 +98,21 @@ func (r row) notes() []string {
 			note("kept %s of %s msg/s; its lateness counts from the schedule", format.Figure(run.PublishPerS), format.Figure(run.Rate))
 		}
 	}
-	if len(r.runs) > 1 {
-		note("median of %d runs; publish %s msg/s, p99 %s ms", len(r.runs),
-			r.spread(func(r Run) float64 { return r.PublishPerS }), r.spread(func(r Run) float64 { return r.Lateness.P99 }))
-	}
 	return out
 }
 
-// spread is the lowest and the highest value; 0 was not measured.
-func (r row) spread(value func(Run) float64) string {
-	_, lowest, highest := measure{value: positive(value)}.spread(r.runs)
-	return format.Figure(lowest) + "–" + format.Figure(highest)
+// spread says between which figures the repetitions of a row lie.
+func (t table) spread(r row) []string {
+	var each []string
+	for _, m := range measures {
+		if _, lowest, highest := m.spread(r.runs); m.in(t.scenario.Name) && !m.fault && highest > lowest {
+			each = append(each, m.name+" "+format.Figure(lowest)+"–"+format.Figure(highest))
+		}
+	}
+	if len(each) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: medians of %d runs, between %s", r.name, len(r.runs), strings.Join(each, ", "))}
 }
 
 // lowestFailed is the lowest rate that failed above the highest that passed, if one did.
@@ -157,7 +163,7 @@ func (p Probe) failure() string {
 // delays has the lateness of each delay, if there were several.
 func (t table) delays() grid {
 	return t.detail("delay", "p50 / p99 late in ms, by delay", func(r Run) (head, cells []string) {
-		if len(r.LatenessByStep) < 2 {
+		if len(r.LatenessByStep) < 2 || r.closedLoop() {
 			return nil, nil
 		}
 		for _, step := range r.LatenessByStep {

@@ -28,6 +28,7 @@ type page struct {
 	When     string
 	Verdict  verdict
 	Legend   string
+	Named    []Subject
 	Sections []section
 	Facts    []fact
 }
@@ -53,7 +54,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		Report: r, Style: template.CSS(pageStyle),
 		Heading: fmt.Sprintf("Delayed messages on %s %s", r.Broker.Product, r.Broker.Version),
 		When:    fmt.Sprintf("%s, %s, in %s", r.Started.UTC().Format("2 January 2006, 15:04 UTC"), r.Broker.How, took(r)),
-		Verdict: verdictOf(r), Legend: legend(r), Facts: facts(r),
+		Verdict: verdictOf(r), Legend: legend(r), Named: r.named(), Facts: facts(r),
 	}
 	for i, t := range tables(r) {
 		at := slices.IndexFunc(p.Sections, func(s section) bool { return s.Name == t.scenario.Name })

@@ -20,8 +20,8 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	if len(r.Subjects) > 0 {
 		b.WriteString("\n")
 	}
-	for _, s := range r.Subjects {
-		fmt.Fprintf(&b, "- `%s`: %s\n", s.Name, s.About)
+	for _, s := range r.named() {
+		fmt.Fprintf(&b, "- **%s**: %s.\n", s.Name, s.About)
 	}
 	writeVerdict(&b, verdictOf(r))
 	for _, t := range tables(r) {

@@ -28,7 +28,7 @@ func TestPictureIsSVGThatStandsAlone(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"✕ late", "✓ in time", "What a message costs the broker", "RabbitMQ 3.10.8, 2 cores, quorum queues",
-		"per-message-ttl", "binaryladder source", "172 µs"} {
+		"per-message-ttl", "binaryladder", "172 µs"} {
 		assert.Contains(t, out.String(), want)
 	}
 	assert.NotContains(t, out.String(), "var(", "an image has no page to take colours from")

@@ -23,7 +23,7 @@ func example() *Report {
 	run := func(backend, variant string, rate, cpu float64) Run {
 		return Run{
 			Scenario: "accuracy", Backend: backend, Variant: variant, QueueType: "quorum", Repetition: 1,
-			Messages: 2, Concurrency: 64, DelayMinMS: 1000, DelayMaxMS: 2000,
+			Messages: 2, Rate: 5000, Concurrency: 64, DelayMinMS: 1000, DelayMaxMS: 2000,
 			Counts:      Counts{Published: 2, Delivered: 2},
 			Lateness:    Lateness{Min: 4, P50: 4, P90: 8, P99: 8, Max: 8},
 			PublishPerS: rate, BrokerCPU: cpu, ProcessCPU: cpu / 4, BrokerRSS: 123456789,
@@ -56,7 +56,7 @@ func example() *Report {
 		Broker: Broker{Product: "RabbitMQ", Version: "3.10.8", How: "private node", Measured: true,
 			IdleCPU: 1.25},
 		Scenarios: []Scenario{
-			{Name: "accuracy", Question: "how late?", Setup: "2 messages due after 1s–2s, as fast as confirmed, 64 publishers"},
+			{Name: "accuracy", Question: "how late?", Setup: "2 messages due after 1s–2s, 5,000/s, 64 publishers"},
 			{Name: "hol", Question: "does it block?", Setup: "one long, then short ones"},
 		},
 		Runs:    []Run{good, second, lossy, broken, floor, hol, hops},
@@ -101,7 +101,7 @@ func TestRepetitionsBecomeMedians(t *testing.T) {
 	grid := tables(&r)[0].grid
 	assert.Equal(t, "200", cellOf(t, grid, "b", "publish").Text)
 	assert.Equal(t, "3", cellOf(t, grid, "b", "lost").Text, "what was lost is summed: a median would hide it")
-	assert.Contains(t, grid.Notes[0], "median of 3 runs; publish 100–300 msg/s")
+	assert.Contains(t, grid.Notes[0], "b: medians of 3 runs, between publish 100–300")
 	assert.Zero(t, median(nil))
 	assert.Equal(t, 1.5, median([]float64{2, 1}))
 }

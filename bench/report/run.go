@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/delayer-go/delayer/internal/lib/format"
@@ -147,6 +148,29 @@ type Point struct {
 
 // Subject is the name of what was measured: backend and variant.
 func (r Run) Subject() string { return strings.TrimSpace(r.Backend + " " + r.Variant) }
+
+// name is the subject's on the pages.
+func (r Run) name() string { return plainName(r.Subject()) }
+
+// plainNames are what pages say instead of a name that one must have read about.
+var plainNames = strings.NewReplacer(
+	"binaryladder source", "binaryladder",
+	"bit-entry", "NServiceBus ladder",
+	"top-entry", "Celery ladder",
+)
+
+func plainName(subject string) string { return plainNames.Replace(subject) }
+
+// named are the subjects with their names on the pages. Where --backend calls one otherwise, it is said.
+func (r *Report) named() []Subject {
+	out := slices.Clone(r.Subjects)
+	for i, s := range out {
+		if out[i].Name = plainName(s.Name); out[i].Name != s.Name {
+			out[i].About += ". With --backend it is " + strings.Replace(s.Name, " ", "/", 1)
+		}
+	}
+	return out
+}
 
 // keptRate says whether the run was published at the rate asked for, give or take 2 %.
 func (r Run) keptRate() bool { return r.PublishPerS >= 0.98*r.Rate }

@@ -20,7 +20,7 @@ func did(scenario, subject string, shape func(*Run)) Run {
 }
 
 func accurate(subject string, p99, cpu float64) Run {
-	return did("accuracy", subject, func(r *Run) { r.Lateness.P99, r.BrokerCPU = p99, cpu })
+	return did("accuracy", subject, func(r *Run) { r.Rate, r.Lateness.P99, r.BrokerCPU = 1000, p99, cpu })
 }
 
 // withCost adds what each run of accuracy would have cost.
@@ -108,6 +108,17 @@ func only(rules map[string]string, scenarios ...string) map[string]string {
 		}
 	}
 	return out
+}
+
+// A closed loop asks a slow subject for less: how late it was is neither published nor judged.
+func TestVerdict_ClosedLoop(t *testing.T) {
+	closed := func(subject string, p99 float64) Run {
+		return did("accuracy", subject, func(r *Run) { r.Lateness.P99, r.BrokerCPU = p99, 1 })
+	}
+	r := &Report{Runs: []Run{closed("a", 10), closed("b", 14_000)}}
+	v := verdictOf(r)
+	assert.Empty(t, v.Contests)
+	assert.Equal(t, "–", cellOf(t, tables(r)[0].grid, "a", "p99").Text)
 }
 
 func TestVerdict_OutagesAreForgivenWhereDeclared(t *testing.T) {

@@ -160,6 +160,8 @@ func TestServeIsNamed(t *testing.T) {
 	assert.NotContains(t, names(), "plugin-client")
 	assert.Equal(t, []string{"serve ladder", "serve slots", "plugin-client"}, names("--backend", "serve,plugin-client"))
 	assert.Equal(t, []string{"serve slots"}, names("--backend", "serve/slots"))
+	assert.Equal(t, []string{"fixedtiers"}, names("--backend", "fixedtiers"), "what rounds up is measured on request")
+	assert.Equal(t, []string{"fixedtiers few"}, names("--backend", "fixedtiers/few"))
 }
 
 // TestTheControllersWheel: without a name it is the backend's default, or what the queue type leaves.

@@ -40,8 +40,12 @@ func variants(ladders []shape) map[string][]candidate {
 			wheel(controller.Rounds, candidate{Subject: bench.Subject{Pace: 5000, About: "a controller in the benchmark's process sends messages round a wheel of TTL queues"}, usual: "classic"}),
 			wheel(controller.Slots, candidate{Subject: bench.Subject{About: "messages wait in slots of time; a controller in the benchmark's process takes those that are due soon"}, usual: "quorum"}),
 		},
-		fixedtiers.Name: {{Subject: bench.Subject{Hops: once, About: "a TTL queue for each delay of the benchmark"}, configure: tierEach}},
-		plugin.Name:     {{Subject: bench.Subject{Hops: once, About: "the x-delayed-message plugin: one copy, on one node"}}},
+		fixedtiers.Name: {
+			{Subject: bench.Subject{Hops: once, About: "a TTL queue for each delay of the benchmark"}, configure: tierEach},
+			{Subject: bench.Subject{Variant: fewTiers, Hops: once, About: "TTL queues for 1, 2, 5, 10, 20, 30 and 60 s: what is between two waits for the longer one"},
+				group: fewTiers, named: true, configure: tierFew},
+		},
+		plugin.Name: {{Subject: bench.Subject{Hops: once, About: "the x-delayed-message plugin: one copy, on one node"}}},
 	}
 	for _, s := range ladders {
 		c := candidate{
@@ -81,6 +85,19 @@ func tierEach(env bench.Env, cfg *backend.Config) error {
 		return fmt.Errorf("%w: more different delays than the %d tiers that there may be", bench.ErrSkip, most)
 	}
 	cfg.FixedTiers.Tiers = env.Delays
+	return nil
+}
+
+// fewTiers is the variant of fixedtiers that has tiers of its own, as a team chooses them.
+const fewTiers = "few"
+
+func tierFew(env bench.Env, cfg *backend.Config) error {
+	for _, seconds := range []time.Duration{1, 2, 5, 10, 20, 30, 60} {
+		cfg.FixedTiers.Tiers = append(cfg.FixedTiers.Tiers, seconds*time.Second)
+	}
+	if longest := cfg.FixedTiers.Tiers[len(cfg.FixedTiers.Tiers)-1]; slices.Max(env.Delays) > longest {
+		return fmt.Errorf("%w: its longest tier is %v", bench.ErrSkip, longest)
+	}
 	return nil
 }
 
@@ -152,7 +169,7 @@ func (c candidate) selected(names []string) bool {
 	if len(names) == 0 {
 		return !c.Undelayed && !c.named && (c.usual == "" || c.usual == c.QueueType)
 	}
-	return slices.Contains(names, c.Backend) || slices.Contains(names, c.fullName())
+	return slices.Contains(names, c.fullName()) || c.group != fewTiers && slices.Contains(names, c.Backend)
 }
 
 func (c candidate) fullName() string { return strings.TrimSuffix(c.Backend+"/"+c.group, "/") }
