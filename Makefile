@@ -41,8 +41,8 @@ bench: broker ## compare the strategies on a real broker, in under three minutes
 bench-go: broker ## run the Go benchmarks: time and allocations of a publish
 	go test -vet=off -run '^$$' -bench . -benchmem -p 1 $(BENCHFLAGS) $(BENCHMARKED)
 
-results: ## make the reference reports of docs/results again, for hours, in Docker (SERIES='3.10 4.3' IMAGE= FLAGS=)
-	@SERIES='$(SERIES)' IMAGE='$(IMAGE)' FLAGS='$(FLAGS)' scripts/results.sh
+results: ## make the reference reports of docs/results again, for hours, in Docker (SERIES='3.10 4.3' PARTS=full IMAGE= FLAGS= REPEAT=)
+	@SERIES='$(SERIES)' PARTS='$(PARTS)' IMAGE='$(IMAGE)' FLAGS='$(FLAGS)' REPEAT='$(REPEAT)' scripts/results.sh
 
 lint: ## check the code with golangci-lint, and where the pages' links lead
 	$(GOLANGCI_LINT) run

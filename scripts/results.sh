@@ -1,30 +1,76 @@
 #!/bin/sh
-# Makes the reference reports of docs/results again: `delayer-bench --full` on each RabbitMQ series, in a
-# container of its own, and the picture of the README from the first of them. `make results` runs it, on a machine
-# that does nothing else. The exit status is 1 if a report could not be made. Variables:
+# Makes the reference reports of docs/results again, and the picture of the README from the first of them.
+# `make results` runs it, on a machine that does nothing else. Each RabbitMQ series is a container of its own; with
+# DELAYER_BROKER=node the one of this machine is measured. The exit status is 1 if a report could not be made.
+# Variables:
 #
 #   SERIES  only these: "3.10 4.3"
 #   IMAGE   the images, with %s for the series: 'rabbitmq:%s-delayed' for one with the plugin
-#   FLAGS   for delayer-bench: '--queue-type quorum'
+#   PARTS   only these (default: full user delays):
+#             full    every scenario, every strategy and the baselines: 3.10/report.md
+#             user    an exchange, a quorum queue with acknowledgements, three sizes, one consumer and four: 3.10/user
+#             delays  those that people write, and those between tiers: 3.10/delays
+#             hour    a second to an hour, evenly; it takes some five hours: 3.10/delays
+#   FLAGS   more for delayer-bench in part full: '--queue-type quorum'
+#   REPEAT  how often the parts user and delays measure each (3 and 1)
 set -u
 
 failed=0 first=
-for series in ${SERIES:-3.10 3.13 4.0 4.2 4.3}; do
-	# shellcheck disable=SC2059 # the variable is the format
-	image=$(printf "${IMAGE:-rabbitmq:%s}" "$series")
-	if ! docker image inspect "$image" >/dev/null 2>&1 && ! docker pull --quiet "$image" >/dev/null 2>&1; then
-		echo "$series: not measured: there is no image $image here, and it cannot be pulled" >&2
-		failed=1
-		continue
-	fi
-	out=docs/results/$series
-	# shellcheck disable=SC2086 # several flags
-	DELAYER_BROKER=docker DELAYER_RABBITMQ_IMAGE="$image" go run ./cmd/delayer-bench --full --out "$out" ${FLAGS:-} || failed=1
-	first=${first:-$out}
-done
+measure() {
+	out=docs/results/$1
+	shift
+	go run ./cmd/delayer-bench --out "$out" "$@" || failed=1
+}
+
+part() {
+	ours=binaryladder/source,fixedtiers,controller/slots,plugin,undelayed
+	case $2 in
+	full)
+		# shellcheck disable=SC2086 # several flags
+		measure "$1" --full ${FLAGS:-}
+		first=${first:-docs/results/$1}
+		;;
+	user)
+		for how in 100/1 1024/1 65536/1 1024/4; do
+			measure "$1/user/body-${how%/*}-consumers-${how#*/}" --queue-type quorum --backend "$ours" \
+				--scenario accuracy,cost --rate 200 --messages 1000 --delays 1s-3s --repeat "${REPEAT:-3}" \
+				--destination exchange --consume quorum --body "${how%/*}" --consumers "${how#*/}"
+		done
+		;;
+	delays)
+		for delays in people:1s,2s,3s,5s,10s,15s,20s,30s,45s between:4s,7s,11s,13s,16s,17s,19s,23s,26s,28s; do
+			measure "$1/delays/${delays%%:*}" --queue-type quorum --backend "$ours,fixedtiers/few" \
+				--scenario accuracy --rate 500 --messages 5000 --delays "${delays#*:}" --repeat "${REPEAT:-1}"
+		done
+		;;
+	hour)
+		measure "$1/delays/hour" --queue-type quorum --backend binaryladder/source,controller/slots,plugin,undelayed \
+			--scenario accuracy --rate 20 --messages 18000 --delays 4s-1h --step 4s
+		;;
+	*) echo "there is no part $2: full, user, delays, hour" >&2 && exit 1 ;;
+	esac
+}
+
+parts() {
+	for part in ${PARTS:-full user delays}; do part "$1" "$part"; done
+}
+
+if [ "${DELAYER_BROKER:-}" = node ]; then
+	parts "$(rabbitmqctl version | sed -n 's/^\([0-9]*\.[0-9]*\)\..*/\1/p')"
+else
+	for series in ${SERIES:-3.10 3.13 4.0 4.2 4.3}; do
+		# shellcheck disable=SC2059 # the variable is the format
+		image=$(printf "${IMAGE:-rabbitmq:%s}" "$series")
+		if ! docker image inspect "$image" >/dev/null 2>&1 && ! docker pull --quiet "$image" >/dev/null 2>&1; then
+			echo "$series: not measured: there is no image $image here, and it cannot be pulled" >&2
+			failed=1
+			continue
+		fi
+		export DELAYER_BROKER=docker DELAYER_RABBITMQ_IMAGE="$image"
+		parts "$series"
+	done
+fi
 if [ -n "$first" ]; then
 	go run ./cmd/delayer-bench render "$first/report.json" --picture docs/results/comparison.svg || failed=1
-else
-	echo 'nothing was run: start a Docker engine, and docker pull rabbitmq:4.3' >&2
 fi
 exit "$failed"
