@@ -159,6 +159,19 @@ func TestChosenScenarios(t *testing.T) {
 	require.ErrorContains(t, err, "begins with the shorter")
 }
 
+// TestLatenessIsOfOpenLoops: a subject that is slow is not asked for less where it counts how late it is.
+func TestLatenessIsOfOpenLoops(t *testing.T) {
+	for _, s := range []sizes{usual, full, quick} {
+		for name, rate := range map[string]float64{
+			"accuracy": s.accuracy.rate, "hol": s.hol.rate, "hol-mix": s.mix.rate, "hops": s.hops.rate,
+			"backlog": s.backlog.probeRate, "crash": s.crash.rate,
+		} {
+			assert.Positive(t, rate, name)
+		}
+		assert.Zero(t, s.cost.rate)
+	}
+}
+
 func TestSettingsReachTheScenarios(t *testing.T) {
 	chosen, err := Benchmark{
 		Scenarios: []string{"accuracy", "backlog"}, Messages: 70_000, Body: 4, Rate: 5, From: 100 * time.Millisecond, To: 15 * time.Second,

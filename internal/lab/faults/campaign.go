@@ -353,19 +353,25 @@ func (c Campaign) clear(ctx context.Context, s *Scene, goroutines int) (problems
 		}
 		err = errors.Join(err, r.Close()) // its destinations last: nothing is bound to them any more
 	}
-	left, asked := s.connections(ctx)
-	if left > 0 {
-		problems = append(problems, fmt.Sprintf("%d connections of closed Delayers are left", left))
-	}
+	connections, asked := s.connections(ctx)
 	s.close()
 	s.Proxy = nil
-	if c.Beside {
-		return problems, errors.Join(err, asked)
+	now := goroutines
+	if !c.Beside {
+		now = settleGoroutines(goroutines)
 	}
-	if n := settleGoroutines(goroutines); n > goroutines {
-		problems = append(problems, fmt.Sprintf("%d goroutines before, %d after", goroutines, n))
+	return left(connections, goroutines, now), errors.Join(err, asked)
+}
+
+// left says what closed Delayers have left: connections, and goroutines that there were not before.
+func left(connections, before, now int) (problems []string) {
+	if connections > 0 {
+		problems = append(problems, fmt.Sprintf("%d connections of closed Delayers are left", connections))
 	}
-	return problems, errors.Join(err, asked)
+	if now > before {
+		problems = append(problems, fmt.Sprintf("%d goroutines before, %d after", before, now))
+	}
+	return problems
 }
 
 // connections counts those of Delayers that the broker or the cluster still has.

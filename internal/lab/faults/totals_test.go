@@ -133,6 +133,18 @@ func TestCampaign_Row(t *testing.T) {
 	assert.Len(t, Campaign{}.row(Fault{Name: "broker killed"}, r).Problems, 3, "there it may come twice")
 }
 
+// TestLeft: a Delayer that closes slowly, or leaves something behind, is noticed.
+func TestLeft(t *testing.T) {
+	var row Row
+	row.closing(&Run{closed: mostClosing})
+	assert.Empty(t, row.Problems)
+	row.closing(&Run{closed: mostClosing + time.Second})
+	assert.Equal(t, []string{"Close took 41s"}, row.Problems)
+	assert.Empty(t, left(0, 7, 7))
+	assert.Empty(t, left(0, 7, 6), "what was there before has ended")
+	assert.Equal(t, []string{"1 connections of closed Delayers are left", "7 goroutines before, 8 after"}, left(1, 7, 8))
+}
+
 // TestFaults_Once: where nothing crashes and no connection is lost, a second copy breaks a promise.
 func TestFaults_Once(t *testing.T) {
 	var once []string
