@@ -4,12 +4,17 @@
 #
 #   test.sh [ARGUMENT …]       all tests, on a real broker, with the race detector
 #   test.sh unit [ARGUMENT …]  the tests that need no broker; the summary names the others
+#   test.sh summary FILE       only the summary of a run that wrote FILE
 #
 # The arguments are handed to go test.
 set -u
 
-summary=$(mktemp)
-trap 'rm -f "$summary"' EXIT
+if [ "${1:-}" = summary ]; then
+	summary=$2
+else
+	summary=$(mktemp)
+	trap 'rm -f "$summary"' EXIT
+fi
 export DELAYER_TEST_SUMMARY="$summary"
 unset DELAYER_URL # the broker of a service is not for tests: theirs is at AMQP_URL
 
@@ -53,12 +58,14 @@ all() {
 		./internal/lab/tests/... ./cmd/... ./... && [ "$simulated" = passed ]
 }
 
-if [ "${1:-}" = unit ]; then
+case ${1:-} in
+summary) ;;
+unit)
 	shift
 	unit "$@"
-else
-	all "$@"
-fi
+	;;
+*) all "$@" ;;
+esac
 status=$?
 
 # not_run says first how many tests did not run, and in which packages, by reason.
@@ -76,9 +83,33 @@ not_run() {
 	}' "$summary"
 }
 
+# untested says what of Delayer the tests that did not run would have tested, and on which RabbitMQ all others ran.
+untested() {
+	awk '
+	function say(what) { if (!said[what]++) print "not tested: " what }
+	/: skipped: / {
+		if (/delayed_message/) say("the backend plugin, the way off it, and serve in its place")
+		if (/Docker/) say("the images, and a broker in a container")
+		if (match($0, /needs RabbitMQ [0-9.]+/)) say("what only RabbitMQ " substr($0, RSTART + 15, RLENGTH - 15) " and later can do")
+		if (/libfaketime|LONG_DELAYS/) say("delays of hours to years on a real broker")
+		if (/PostgreSQL/) say("the outbox")
+		if (/cluster/) say("a cluster of three nodes")
+		if (/Chromium/) say("the pages in a browser")
+		if (/install-clients/) say("publishers in other languages")
+		if (/no broker, as/) say("everything that RabbitMQ does")
+	}
+	match($0, /broker: RabbitMQ [0-9.]+/) { tested[substr($0, RSTART + 17, RLENGTH - 17)] = 1 }
+	END {
+		for (version in tested) { list = list (list == "" ? "" : ", ") version }
+		if (list != "") say("every RabbitMQ but " list " (make test-matrix)")
+	}' "$summary"
+}
+
 echo
 echo "Summary"
 not_run | sed 's/^/  /'
+untested | sed 's/^/  /'
 if [ -s "$summary" ]; then sed 's/^/  /' "$summary"; fi
+if [ "${1:-}" = summary ]; then exit; fi
 if [ "$status" = 0 ]; then echo "  every test that ran passed"; else echo "  FAILED"; fi
 exit "$status"

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,6 +32,34 @@ func read(t *testing.T, path string) string {
 	text, err := os.ReadFile(root + path)
 	require.NoError(t, err)
 	return string(text)
+}
+
+// TestSummary: who reads how a run of the tests ended learns first what it says nothing about.
+func TestSummary(t *testing.T) {
+	of := func(lines ...string) string {
+		file := filepath.Join(t.TempDir(), "summary")
+		require.NoError(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+		said, err := exec.Command("sh", root+"scripts/test.sh", "summary", file).CombinedOutput()
+		require.NoError(t, err, string(said))
+		return string(said)
+	}
+	said := of("backend: broker: RabbitMQ 3.10.8, private node",
+		"backend: skipped: TestA, TestB: the broker has no plugin rabbitmq_delayed_message_exchange",
+		"project: skipped: TestC: needs a broker in Docker (DELAYER_BROKER=docker)",
+		"broker: skipped: TestD: needs RabbitMQ 4.3", "longdelays: skipped: TestE: no libfaketime on this machine")
+	assert.Contains(t, said, `
+Summary
+  5 tests did not run:
+       2 in backend: the broker has no plugin rabbitmq_delayed_message_exchange
+`)
+	assert.Contains(t, said, `
+  not tested: the backend plugin, the way off it, and serve in its place
+  not tested: the images, and a broker in a container
+  not tested: what only RabbitMQ 4.3 and later can do
+  not tested: delays of hours to years on a real broker
+  not tested: every RabbitMQ but 3.10.8 (make test-matrix)
+`)
+	assert.NotContains(t, of("backend: skipped: TestA: there is no curl"), "not tested")
 }
 
 // parse reads the only document of a file, or all of them.
