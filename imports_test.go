@@ -98,6 +98,7 @@ var places = []place{
 	{"internal/lab", []string{"", "backend", "internal/lab"}, []string{amqp, pgx, xsync, "github.com/ory/dockertest/v3", "github.com/stretchr/testify", "go.uber.org/goleak"}, "tests and benchmarks: nobody else imports it"},
 	{"internal/lab/rabbit", []string{"", "backend", "internal/lab/amqpclient", "internal/lab/rabbit"}, []string{amqp, "github.com/ory/dockertest/v3", "github.com/stretchr/testify", "go.uber.org/goleak"}, "what starts a broker needs no database"},
 	{"internal/lab/chromium", []string{"internal/lab/rabbit/rabbittest"}, []string{"github.com/chromedp/chromedp", "github.com/stretchr/testify"}, "a browser knows no page"},
+	{"internal/lab/routing", nil, []string{amqp}, "where a message is routed is pure"},
 	{"internal/lab/account", []string{""}, []string{amqp}, "what Delayers are judged by is pure"},
 	{"internal/lab/amqpclient", []string{""}, []string{amqp}, "the library is not tested with itself"},
 

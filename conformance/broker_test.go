@@ -3,7 +3,6 @@ package conformance_test
 import (
 	"context"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/conformance"
 	"github.com/delayer-go/delayer/delayertest"
+	"github.com/delayer-go/delayer/internal/lab/routing"
 )
 
 // A broker adds to package delayertest exchanges and queues, to which messages are routed, and
@@ -25,8 +25,7 @@ type broker struct {
 	checks   *delayertest.Delayer // refuses what is invalid, and delivers nothing
 
 	mu         sync.Mutex
-	exchanges  map[string]*exchange
-	queues     map[string]*queue
+	table      routing.Table[*queue]
 	due        []amqp091.Delivery // but not routed yet
 	forgotten  time.Time          // messages published before are lost
 	unroutable []conformance.Arrival
@@ -55,7 +54,7 @@ func idealLimits() delayer.Limits {
 // newBroker returns a broker whose Delayers have these limits.
 func newBroker(limits delayer.Limits) *broker {
 	b := &broker{
-		limits: limits, exchanges: map[string]*exchange{}, queues: map[string]*queue{},
+		limits: limits, table: routing.New[*queue](),
 		delayed: delayertest.New(delayertest.Config{Limits: limits, Timers: true}),
 		checks:  delayertest.New(delayertest.Config{Limits: limits}),
 		up:      make(chan struct{}), cut: make(chan struct{}),
@@ -143,7 +142,7 @@ func (b *broker) release() {
 		e, _ := delayer.ParseHeader(m.Headers)
 		switch {
 		case e.Due.Add(-e.Delay).Before(b.forgotten):
-		case b.exists(m.Exchange, m.RoutingKey):
+		case b.table.Exists(m.Exchange, m.RoutingKey):
 			if e.Delay > 0 {
 				m.Headers["x-death"] = []any{amqp091.Table{"queue": "memory", "count": int64(1)}}
 			}
@@ -173,11 +172,11 @@ func (b *broker) routePlain(m delayer.Message) {
 
 // route delivers a message to the queues of its keys.
 func (b *broker) route(m amqp091.Delivery) {
-	reached := b.reached(m.Exchange, m.RoutingKey, m.Headers)
+	reached := b.table.Reached(m.Exchange, m.RoutingKey, m.Headers)
 	delete(m.Headers, "BCC")
-	for _, name := range reached {
-		if q := b.queues[name]; q == nil || q.full {
-			continue // deleted while the binding is still there, or it has refused the message
+	for _, q := range reached {
+		if q.full {
+			continue
 		} else if q.consumer == nil || q.isStuck() {
 			q.backlog = append(q.backlog, arrival(m))
 		} else {
@@ -210,40 +209,12 @@ func (q *queue) consume(arrived func(conformance.Arrival)) {
 func (b *broker) blocks(exchange, key string, headers amqp091.Table) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, name := range b.reached(exchange, key, headers) {
-		if q := b.queues[name]; q != nil && q.isStuck() {
+	for _, q := range b.table.Reached(exchange, key, headers) {
+		if q.isStuck() {
 			return q.stuck
 		}
 	}
 	return nil
-}
-
-// exists reports whether a destination is there.
-func (b *broker) exists(exchange, key string) bool {
-	if exchange == "" {
-		return b.queues[key] != nil
-	}
-	return b.exchanges[exchange] != nil
-}
-
-// reached returns the queues that a message is routed to.
-func (b *broker) reached(exchange, key string, headers amqp091.Table) []string {
-	keys := []string{key}
-	for _, name := range []string{"CC", "BCC"} {
-		list, _ := headers[name].([]any)
-		for _, k := range list {
-			keys = append(keys, k.(string))
-		}
-	}
-	reached := map[string]bool{}
-	for _, k := range keys {
-		if e := b.exchanges[exchange]; e != nil {
-			e.match(k, headers, reached)
-		} else if exchange == "" && b.queues[k] != nil {
-			reached[k] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(reached))
 }
 
 // arrival returns a copy for one consumer, with headers of its own.

@@ -59,6 +59,29 @@ func Run(t *testing.T, h Harness) {
 	run(goTest{t, h.Skip}, h)
 }
 
+// RunCase runs one case as t itself, without a subtest. So it can be called in a bubble of
+// testing/synctest, where delays of hours cost a Delayer in memory nothing.
+func RunCase(t *testing.T, h Harness, name string) {
+	t.Helper()
+	i := slices.IndexFunc(cases, func(c testCase) bool { return c.Name == name })
+	if i < 0 {
+		t.Fatalf("conformance: %q is no case", name)
+	}
+	c := cases[i]
+	c.own = true
+	try(goTest{t, h.Skip}, h.withDefaults(), c, nil)
+}
+
+func (h Harness) withDefaults() Harness {
+	if h.Patience == 0 {
+		h.Patience = 30 * time.Second
+	}
+	if h.Concurrency == 0 {
+		h.Concurrency = 8
+	}
+	return h
+}
+
 // run runs the cases that can run together, several at a time, and then the others one by one.
 func run(t tester, h Harness) {
 	t.Helper()
@@ -67,12 +90,7 @@ func run(t tester, h Harness) {
 			t.Fatalf("conformance: Harness.Only names %q, which is no case", name)
 		}
 	}
-	if h.Patience == 0 {
-		h.Patience = 30 * time.Second
-	}
-	if h.Concurrency == 0 {
-		h.Concurrency = 8
-	}
+	h = h.withDefaults()
 	var wg sync.WaitGroup
 	room := make(chan struct{}, h.Concurrency)
 	ctx, cancel := context.WithTimeout(context.Background(), caseTime)

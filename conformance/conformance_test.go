@@ -73,6 +73,15 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
+// TestRunCase runs one case in a bubble, without a recorder: there *testing.T has no subtests.
+func TestRunCase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, b := time.Now(), newBroker(idealLimits())
+		conformance.RunCase(t, harness(b), "long-delays-arrive")
+		assert.Greater(t, time.Since(began), idealLimits().Max)
+	})
+}
+
 // ofTickets are the cases of Delayers that can cancel.
 var ofTickets = []string{
 	"cancel", "cancel-too-late", "debounce", "postpone", "postpone-cancelled", "postpone-earlier",

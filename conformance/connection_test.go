@@ -120,9 +120,9 @@ func (c *connection) send(ctx context.Context, exchange, key string, delay time.
 func (b *broker) reports(exchange, key string, delay time.Duration, msg amqp091.Publishing) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	routable := b.exists(exchange, key)
+	routable := b.table.Exists(exchange, key)
 	if delay == 0 {
-		routable = len(b.reached(exchange, key, msg.Headers)) > 0
+		routable = len(b.table.Reached(exchange, key, msg.Headers)) > 0
 	}
 	return b.limits.ReportsUnroutable && !routable
 }
@@ -131,7 +131,7 @@ func (b *broker) reports(exchange, key string, delay time.Duration, msg amqp091.
 func (b *broker) refuses(exchange, key string, headers amqp091.Table) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.ContainsFunc(b.reached(exchange, key, headers), func(name string) bool { return b.queues[name] != nil && b.queues[name].full })
+	return slices.ContainsFunc(b.table.Reached(exchange, key, headers), func(q *queue) bool { return q.full })
 }
 
 // travel takes as long as a message does over a connection, and fails if that or ctx ends first.

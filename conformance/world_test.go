@@ -3,7 +3,6 @@ package conformance_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,7 +32,7 @@ func (w *world) DeclareFullQueue(ctx context.Context, name string) error {
 	err := w.DeclareQueue(ctx, name)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.broker.queues[name].full = true
+	w.table.Queues[name].full = true
 	return err
 }
 
@@ -42,7 +41,7 @@ func (w *world) DeclareStuckQueue(ctx context.Context, name string) (resume func
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	stuck := make(chan struct{})
-	w.broker.queues[name].stuck = stuck
+	w.table.Queues[name].stuck = stuck
 	end := sync.OnceFunc(func() { close(stuck) })
 	w.mine.Lock()
 	w.stuck = append(w.stuck, end)
@@ -56,8 +55,8 @@ func (w *world) DeclareQueue(_ context.Context, name string) error {
 	w.mine.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.broker.queues[name] == nil {
-		w.broker.queues[name] = &queue{}
+	if w.table.Queues[name] == nil {
+		w.table.Queues[name] = &queue{}
 	}
 	return nil
 }
@@ -65,10 +64,7 @@ func (w *world) DeclareQueue(_ context.Context, name string) error {
 func (w *world) DeleteQueue(_ context.Context, name string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.broker.queues, name)
-	for _, e := range w.broker.exchanges {
-		e.bindings = slices.DeleteFunc(e.bindings, func(b binding) bool { return b.queue == name })
-	}
+	w.table.DeleteQueue(name)
 	return nil
 }
 
@@ -78,39 +74,27 @@ func (w *world) DeclareExchange(_ context.Context, name, kind string) error {
 	w.mine.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.broker.exchanges[name] == nil {
-		w.broker.exchanges[name] = &exchange{kind: kind}
-	}
+	w.table.DeclareExchange(name, kind)
 	return nil
 }
 
 func (w *world) DeleteExchange(_ context.Context, name string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.broker.exchanges, name)
+	w.table.DeleteExchange(name)
 	return nil
 }
 
 func (w *world) Bind(_ context.Context, queue, key, exchange string, args amqp091.Table) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e := w.broker.exchanges[exchange]
-	if e == nil || w.broker.queues[queue] == nil {
-		return errAbsent
-	}
-	e.bindings = append(e.bindings, binding{queue, key, args})
-	return nil
+	return w.table.Bind(queue, key, exchange, args)
 }
 
 func (w *world) Unbind(_ context.Context, queue, key, exchange string, args amqp091.Table) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e := w.broker.exchanges[exchange]
-	if e == nil {
-		return errAbsent
-	}
-	e.bindings = slices.DeleteFunc(e.bindings, binding{queue, key, args}.equal)
-	return nil
+	return w.table.Unbind(queue, key, exchange, args)
 }
 
 func (w *world) Publish(_ context.Context, exchange, key string, msg amqp091.Publishing) error {
@@ -123,7 +107,7 @@ func (w *world) Publish(_ context.Context, exchange, key string, msg amqp091.Pub
 func (w *world) Consume(_ context.Context, queue string, arrived func(conformance.Arrival)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	q := w.broker.queues[queue]
+	q := w.table.Queues[queue]
 	if q == nil {
 		return errAbsent
 	}
