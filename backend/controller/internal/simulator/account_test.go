@@ -19,12 +19,30 @@ type account struct {
 
 // stats tell what runs were made of.
 type stats struct {
-	Published, Delivered, Twice, Cancelled, TooLate, Postponed, Faults, Tenures, Events, Foreign int
+	Published, Delivered, Twice, Cancelled, Postponed, TooLate, Faults, Tenures, Events, Foreign int
 
 	Late       time.Duration // the latest
 	LateUnhurt time.Duration // and the latest of those that no fault explains
 	Bytes      int64         // most in memory, of the budget
 	Simulated  time.Duration
+	Skipped    time.Duration // of it, since nothing could happen
+}
+
+// add counts a run among others.
+func (s *stats) add(o stats) {
+	s.Published += o.Published
+	s.Delivered += o.Delivered
+	s.Twice += o.Twice
+	s.Cancelled += o.Cancelled
+	s.Postponed += o.Postponed
+	s.TooLate += o.TooLate
+	s.Faults += o.Faults
+	s.Tenures += o.Tenures
+	s.Events += o.Events
+	s.Foreign += o.Foreign
+	s.Late, s.LateUnhurt, s.Bytes = max(s.Late, o.Late), max(s.LateUnhurt, o.LateUnhurt), max(s.Bytes, o.Bytes)
+	s.Simulated += o.Simulated
+	s.Skipped += o.Skipped
 }
 
 // A fault is something that was broken for a while, for one destination or for all.
@@ -61,6 +79,13 @@ func (a *account) hurt(p *process, d time.Duration, stalls bool, what string) {
 		if f := &a.faults[len(a.faults)-1]; other != p && other.healthy() {
 			f.excuses = min(f.until, a.w.now+takenOver)
 		}
+	}
+}
+
+// changed counts what became of a change.
+func (a *account) changed(f fate) {
+	if f == tooLate {
+		a.TooLate++
 	}
 }
 

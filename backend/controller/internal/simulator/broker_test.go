@@ -59,6 +59,7 @@ type broker struct {
 	queues []*queue
 	named  map[wheel.Slot]*queue
 	dests  []*destination
+	route  func(*item) []*destination
 	conns  []*conn
 	kept   int // unroutable messages
 }
@@ -71,10 +72,9 @@ func newBroker(w *world) *broker {
 		b.queues, b.named[s] = append(b.queues, q), q
 	}
 	for range w.plan.destinations {
-		d := &destination{}
-		d.log = link{w: w, held: func() bool { return d.silent || b.down }}
-		b.dests = append(b.dests, d)
+		b.newDestination(w.account.delivered)
 	}
+	b.route = func(it *item) []*destination { return b.dests[int(it.msg.To[0]-'A'):][:1] }
 	return b
 }
 
@@ -82,6 +82,36 @@ func newBroker(w *world) *broker {
 type destination struct {
 	refuses, silent bool
 	log             link
+	arrived         func(*item)
+}
+
+func (b *broker) newDestination(arrived func(*item)) *destination {
+	d := &destination{arrived: arrived}
+	d.log = link{w: b.w, held: func() bool { return d.silent || b.down }}
+	b.dests = append(b.dests, d)
+	return d
+}
+
+// deliver stores a message at its destinations. It is refused if one of them refuses it.
+func (b *broker) deliver(it *item) func(answer func(wheel.Outcome)) {
+	return func(answer func(wheel.Outcome)) {
+		to, outcome := b.route(it), wheel.Accepted
+		left := len(to) + 1
+		settle := func() {
+			if left--; left == 0 {
+				answer(outcome)
+			}
+		}
+		for _, d := range to {
+			if d.refuses {
+				outcome = wheel.Refused
+				settle()
+				continue
+			}
+			d.log.send(b.disk(), func() { d.arrived(it); settle() })
+		}
+		settle()
+	}
 }
 
 // disk is how long it takes to store something.

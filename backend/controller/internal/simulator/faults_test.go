@@ -102,7 +102,7 @@ func (w *world) users() {
 		w.account.records = append(w.account.records, r)
 		ticket := w.chance(w.plan.tickets)
 		w.at(w.between(0, w.plan.length), func(p *process) {
-			p.publish(r, ticket)
+			p.publish(r, ticket, func(wheel.Outcome) {})
 			if ticket {
 				w.meddle(r)
 			}
@@ -135,10 +135,10 @@ func (w *world) meddle(r *record) {
 				t = r.tickets[w.rand.IntN(len(r.tickets))]
 			}
 			if w.chance(0.5) {
-				p.cancel(r, t)
+				p.cancel(r, t, w.account.changed)
 				return
 			}
-			p.postpone(r, t, w.delay())
+			p.postpone(r, t, w.delay(), w.account.changed)
 			w.meddle(r)
 		})
 	}

@@ -104,7 +104,20 @@ func atOnce(kind wheel.Kind) func(*tenure, *channel, uint64, *wheel.Message) {
 	}
 }
 
-var among = flag.Uint64("among", 1000, "how many seeds to find mutants with")
+var (
+	among  = flag.Uint64("among", 1000, "how many seeds to find mutants with")
+	choice = flag.String("mutant", "", "run this mutant instead of what is right, to see how it fails")
+)
+
+// chosen is the mutant to run: none unless one is asked for.
+func chosen() mutant {
+	for _, m := range append(mutants, mutant{}) {
+		if m.name == *choice {
+			return m
+		}
+	}
+	panic("there is no such mutant: " + *choice)
+}
 
 var mutants = []mutant{
 	{name: "it acknowledges before a message is stored", careless: true, shell: func(t *tenure) wheel.Shell { return early{t} }},

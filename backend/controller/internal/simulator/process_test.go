@@ -553,18 +553,7 @@ func (t *tenure) Deliver(m *wheel.Message) {
 	it.choice, it.own = t.w.now, m.Own && m.OwnDue <= t.mono()
 	it.asleep = !t.conn.open && t.conn.closed < t.woke
 	t.trace("deliver", "%s", it)
-	d := t.w.broker.dests[int(m.To[0]-'A')]
-	store := func(answer func(wheel.Outcome)) {
-		if d.refuses {
-			answer(wheel.Refused)
-			return
-		}
-		d.log.send(t.w.broker.disk(), func() {
-			t.w.account.delivered(it)
-			answer(wheel.Accepted)
-		})
-	}
-	t.write(t.pub, always, store, t.stored(m))
+	t.write(t.pub, always, t.w.broker.deliver(it), t.stored(m))
 }
 
 // Mark implements [wheel.Shell].

@@ -26,7 +26,7 @@ var (
 func TestSimulate(t *testing.T) {
 	t.Parallel()
 	if *seed != 0 {
-		o := options{Seed: *seed}
+		o := options{Seed: *seed, mutant: chosen()}
 		if *trace {
 			o.Trace = os.Stdout
 		}
@@ -41,6 +41,8 @@ func TestSimulate(t *testing.T) {
 	next.Store(*from)
 	began := time.Now()
 	var running sync.WaitGroup
+	var mu sync.Mutex
+	var all stats
 	for range runtime.GOMAXPROCS(0) {
 		running.Go(func() {
 			for bad.Load() < mostBad {
@@ -48,10 +50,14 @@ func TestSimulate(t *testing.T) {
 				if s >= *from+uint64(*seeds) {
 					return
 				}
-				if r := simulate(options{Seed: s}); len(r.Problems) > 0 {
+				r := simulate(options{Seed: s, mutant: chosen()})
+				if len(r.Problems) > 0 {
 					bad.Add(1)
 					t.Errorf("seed %d: %s", s, r.Problems[0])
 				}
+				mu.Lock()
+				all.add(r.stats)
+				mu.Unlock()
 				if done := s - *from + 1; done%progressEvery == 0 {
 					t.Logf("%d of %d seeds, %.0f a second", done, *seeds, float64(done)/time.Since(began).Seconds())
 				}
@@ -59,6 +65,8 @@ func TestSimulate(t *testing.T) {
 		})
 	}
 	running.Wait()
+	took := time.Since(began)
+	t.Logf("%.1f days in %.1f s: %.2f days a second; %+v", all.Simulated.Hours()/24, took.Seconds(), all.Simulated.Hours()/24/took.Seconds(), all)
 }
 
 const (

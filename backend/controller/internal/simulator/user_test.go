@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 )
 
@@ -18,7 +20,6 @@ type record struct {
 	to          int // its destination
 	confirmed   bool
 	confirmedAt time.Duration
-	refused     bool // it was never published
 
 	tickets   []pass
 	cancelled bool          // a Cancel returned nil
@@ -29,6 +30,7 @@ type record struct {
 	perhapsAt time.Duration // of the latest that was asked for
 	deliverd  []delivered
 	stranger  bool // somebody took it away
+	payload   amqp091.Delivery
 }
 
 // A pass is a ticket for a message at one of its due times.
@@ -44,28 +46,30 @@ type delivered struct {
 	asleep     bool
 }
 
-func (r *record) id() string { return fmt.Sprintf("m%d", r.n) }
+func (r *record) id() string          { return fmt.Sprintf("m%d", r.n) }
+func (r *record) destination() string { return string(rune('A' + r.to)) }
 
-// publish is Publish, or with a ticket Schedule.
-func (p *process) publish(r *record, ticket bool) {
+// publish is Publish, or with a ticket Schedule. then is told whether it is stored, once.
+func (p *process) publish(r *record, ticket bool, then func(wheel.Outcome)) {
 	now, w := p.now(), p.w
 	r.p, r.at, r.called = p, incarnation{p, p.number}, w.now
 	r.notBefore = w.clock.passed(w.now) + r.delay
 	r.last = w.clock.after(r.delay)
 	if ticket && !now.Known || p.pub == nil {
-		r.refused = true
+		then(wheel.Refused)
 		return
 	}
-	it := &item{of: r, by: r.at, msg: wheel.Message{ID: r.id(), Size: r.size, To: string(rune('A' + r.to)), Ticket: ticket}}
+	it := &item{of: r, by: r.at, msg: wheel.Message{ID: r.id(), Size: r.size, To: r.destination(), Ticket: ticket}}
 	it.msg.OwnDue = now.Mono + r.delay
-	p.enter(r, it)
+	p.enter(r, it, then)
 }
 
 // enter writes a message to its slot, or where the broker's clock is unknown to the intake.
-func (p *process) enter(r *record, it *item) {
+func (p *process) enter(r *record, it *item, then func(wheel.Outcome)) {
 	now, w := p.now(), p.w
 	if p.pub == nil {
-		return // Publish has returned an error: unknown, if it had written something
+		then(wheel.Refused)
+		return
 	}
 	left := it.msg.OwnDue - now.Mono
 	to, within, turn := wheel.Intake, always, wheel.Turn{}
@@ -80,17 +84,20 @@ func (p *process) enter(r *record, it *item) {
 	p.write(p.pub, within, into(w.broker.named[to], it), func(o wheel.Outcome) {
 		switch {
 		case o == wheel.Accepted && p.mono() > by && w.wheel.Late(p.now(), turn):
-			p.trace("late", "%s: it may be where nobody looks", it) // Publish returns an error: unknown
+			p.trace("late", "%s: it may be where nobody looks", it)
+			then(wheel.Unknown)
 		case o == wheel.Accepted:
 			p.trace("confirmed", "%s", it)
 			r.confirmed, r.confirmedAt = true, p.w.now
 			if it.msg.Ticket {
 				r.tickets = append(r.tickets, pass{it.msg.Due, r.last})
 			}
+			then(o)
 		case o == wheel.Refused:
-			p.enter(r, it)
+			p.enter(r, it, then)
 		case o == wheel.Unknown:
 			p.trace("unknown", "%s", it)
+			then(o)
 		}
 	})
 }
@@ -103,10 +110,11 @@ const (
 	tooLate
 	notSent
 	unknown // it may take effect or not
+	earlier // it was to be postponed to an earlier time
 )
 
 // cancel is Cancel.
-func (p *process) cancel(r *record, t pass) {
+func (p *process) cancel(r *record, t pass, then func(fate)) {
 	r.asking++
 	over := p.w.setBack(t)
 	p.change(r, t, wheel.Due{}, p.w.wheel.Request(t.due), notSent, func(f fate) {
@@ -114,18 +122,21 @@ func (p *process) cancel(r *record, t pass) {
 		p.trace("cancel", "%s: %v", r.id(), f)
 		r.cancelled = r.cancelled || f == done && !over
 		r.perhaps = r.perhaps || f == unknown || f == done && over
+		then(f)
 	})
 }
 
-// postpone is Postpone.
-func (p *process) postpone(r *record, t pass, delay time.Duration) {
+// postpone is Postpone. If it is done, the last of the record's tickets is the new one.
+func (p *process) postpone(r *record, t pass, delay time.Duration, then func(fate)) {
 	now := p.now()
 	if !now.Known {
+		then(notSent)
 		return
 	}
 	next, ok := wheel.PostponedTo(now, t.due, delay)
 	if !ok {
-		return // it is earlier
+		then(earlier)
+		return
 	}
 	called, last := p.w.now, p.w.clock.after(delay)
 	r.asking++
@@ -138,12 +149,14 @@ func (p *process) postpone(r *record, t pass, delay time.Duration) {
 			f = unknown
 		}
 		if f == done {
+			p.w.account.Postponed++
 			r.notBefore = max(r.notBefore, p.w.clock.passed(called)+delay)
 			r.tickets = append(r.tickets, pass{next, last})
 		}
 		if f == done || f == unknown {
 			r.last = max(r.last, last)
 		}
+		then(f)
 	})
 }
 
@@ -215,4 +228,6 @@ func (p *process) writeAll(r *record, t pass, next wheel.Due, to []wheel.Turn, w
 	})
 }
 
-func (f fate) String() string { return [...]string{"done", "too late", "not sent", "unknown"}[f] }
+func (f fate) String() string {
+	return [...]string{"done", "too late", "not sent", "unknown", "earlier"}[f]
+}

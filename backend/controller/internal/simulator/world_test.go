@@ -131,6 +131,7 @@ func (w *world) runUntil(end time.Duration) {
 		case next-w.now > 40*time.Second && w.now-w.busy > time.Second && w.quiet(next-30*time.Second) > w.now:
 			until := w.quiet(next - 30*time.Second)
 			w.trace("world", "skip", "%v", until-w.now)
+			w.account.Skipped += until - w.now
 			w.now = until
 		case first != nil && first.nextTick < next:
 			w.now = max(w.now, first.nextTick)
