@@ -81,6 +81,7 @@ type Machine struct {
 	survey   map[Slot]*look // for what may have been left in slots between their turns
 	next     []Slot         // of those, to be counted,
 	asked    map[Slot]*look // and being counted, for this look
+	turned   [2]Turn        // the turns of seconds, at the earliest and the latest, for which visits were opened
 	ticketed map[Turn]bool  // marks are wanted: some message or change in hand is due in this turn
 	marks    int64          // that were written
 	heard    time.Duration  // when the latest of those was written that came back

@@ -114,6 +114,24 @@ func (m *Machine) widen(v *visit, least int) {
 // turn opens and closes visits.
 func (m *Machine) turn(now Now) {
 	w := m.cfg.Wheel
+	if at := [2]Turn{w.at(0, now.Clock.Earliest), w.at(0, now.Clock.Latest)}; at != m.turned {
+		m.turned = at // every slot opens with a turn of seconds
+		m.open(now)
+	}
+	var over []*visit
+	for _, v := range m.order {
+		if m.ends(now, v) {
+			over = append(over, v)
+		}
+	}
+	for _, v := range over {
+		m.release(now, v)
+	}
+}
+
+// open opens visits whose turn has come.
+func (m *Machine) open(now Now) {
+	w := m.cfg.Wheel
 	for _, t := range w.Open(now.Clock.Earliest, now.Clock.Latest) {
 		s := w.Slot(t)
 		switch v := m.visits[s]; {
@@ -124,11 +142,6 @@ func (m *Machine) turn(now Now) {
 		}
 		if m.survey[s] != nil {
 			m.seen(s)
-		}
-	}
-	for _, v := range slices.Clone(m.order) {
-		if m.ends(now, v) {
-			m.release(now, v)
 		}
 	}
 	for t := range m.ticketed {
