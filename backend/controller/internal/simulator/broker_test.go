@@ -355,6 +355,9 @@ func (c *conn) close() {
 		return
 	}
 	c.open, c.up.dead, c.closed = false, true, c.b.w.now
+	if !c.publishes {
+		c.b.w.account.lost = append(c.b.w.account.lost, c.b.w.now)
+	}
 	c.b.conns = slices.DeleteFunc(c.b.conns, func(other *conn) bool { return other == c })
 	for _, ch := range c.channels {
 		ch.end()

@@ -203,7 +203,7 @@ func (w *world) breakSomething() {
 	case 5:
 		w.crash(w.between(time.Second, 20*time.Second))
 	case 6:
-		w.during(w.short(time.Second, 6*time.Minute), -1, "alarm", func(on bool) {
+		w.during(w.short(time.Second, 6*time.Minute), -1, stalls, "alarm", func(on bool) {
 			b.alarm = on
 			for _, c := range slices.Clone(b.conns) {
 				c.up.pump()
@@ -211,7 +211,7 @@ func (w *world) breakSomething() {
 		})
 	case 7:
 		slow := w.short(10*time.Millisecond, 3*time.Second)
-		w.during(w.short(time.Second, time.Minute), -1, fmt.Sprintf("disks take up to %v", slow), func(on bool) {
+		w.during(w.short(time.Second, time.Minute), -1, !stalls, fmt.Sprintf("disks take up to %v", slow), func(on bool) {
 			b.slow = 0
 			if on {
 				b.slow = slow
@@ -221,10 +221,10 @@ func (w *world) breakSomething() {
 		w.stick(w.short(time.Second, 3*time.Minute))
 	case 9:
 		to := w.rand.IntN(len(b.dests))
-		w.during(w.short(time.Second, 2*time.Minute), to, "a destination refuses", func(on bool) { b.dests[to].refuses = on })
+		w.during(w.short(time.Second, 2*time.Minute), to, stalls, "a destination refuses", func(on bool) { b.dests[to].refuses = on })
 	case 10:
 		to := w.rand.IntN(len(b.dests))
-		w.during(w.short(time.Second, 2*time.Minute), to, "a destination is silent", func(on bool) {
+		w.during(w.short(time.Second, 2*time.Minute), to, stalls, "a destination is silent", func(on bool) {
 			b.dests[to].silent = on
 			b.dests[to].log.pump()
 		})
@@ -239,12 +239,15 @@ func (w *world) breakSomething() {
 	}
 }
 
+// stalls: destinations, or queues, may not answer for so long that they are left alone for a while.
+const stalls = true
+
 // during breaks something for a while.
-func (w *world) during(d time.Duration, to int, what string, broken func(bool)) {
-	w.account.fault(d+time.Second, to, true, "%s", what)
+func (w *world) during(d time.Duration, to int, stalls bool, what string, broken func(bool)) {
+	w.account.fault(d+time.Second, to, stalls, "%s", what)
 	broken(true)
 	w.after(d, func() {
-		w.trace("fault", "over", "%s", what)
+		w.trace("fault", "mends", "%s", what)
 		broken(false)
 	})
 }
@@ -390,7 +393,7 @@ func (w *world) stick(d time.Duration) {
 			stuck = append(stuck, q)
 		}
 	}
-	w.during(d, -1, fmt.Sprintf("%d queues have no majority", len(stuck)), func(on bool) {
+	w.during(d, -1, stalls, fmt.Sprintf("%d queues have no majority", len(stuck)), func(on bool) {
 		for _, q := range stuck {
 			q.stuck = on
 			q.log.pump()

@@ -305,6 +305,7 @@ func (t *tenure) close() {
 	if t.tenure != t {
 		return
 	}
+	t.w.account.lost = append(t.w.account.lost, t.w.now)
 	t.machine.Flush(t.sees())
 	left := 0
 	for _, s := range append(t.w.wheel.Slots(), wheel.Intake) {
@@ -377,6 +378,9 @@ func (p *process) write(c *conn, within time.Duration, store func(answer func(wh
 // stamped is what is published of a message.
 func (p *process) stamped(m *wheel.Message, of *record) *item {
 	it := &item{of: of, msg: wheel.Message{Kind: m.Kind, ID: m.ID, Size: m.Size, To: m.To, Next: m.Next, Mark: m.Mark}}
+	if of != nil && m.Body.(*delivery).msg.Due == (wheel.Due{}) {
+		of.drift = (p.w.now - of.called) / drifts
+	}
 	it.msg.Due, it.msg.Ticket, it.msg.Then, it.msg.OwnDue = m.Due, m.Ticket, m.Then, m.OwnDue
 	if m.Own {
 		it.by = incarnation{p, p.number}

@@ -26,6 +26,7 @@ type record struct {
 	perhaps   bool          // one is not certain
 	asking    int           // changes that are not answered; their process may be killed
 	notBefore time.Duration // by the broker's clock, had it not been set
+	drift     time.Duration // of the clocks that counted until the broker's time was known
 	last      time.Duration // true time of the latest due time that it has, or may have
 	perhapsAt time.Duration // of the latest that was asked for
 	deliverd  []delivered

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
@@ -20,6 +22,7 @@ import (
 type options struct {
 	Seed   uint64
 	Trace  io.Writer // a line for each event; nil: none
+	Of     string    // the message that the trace is of; "": all
 	mutant mutant
 }
 
@@ -177,10 +180,27 @@ func (w *world) quiet(until time.Duration) time.Duration {
 	return until
 }
 
+// trace writes a line: the time, what the broker's clock shows, who, and what. Of one message it writes what names
+// that, and what happens to processes and the broker.
 func (w *world) trace(who, event, format string, args ...any) {
-	if w.Trace != nil {
-		fmt.Fprintf(w.Trace, "%14.6f %-8s %-10s %s\n", w.now.Seconds(), who, event, fmt.Sprintf(format, args...))
+	if w.Trace == nil {
+		return
 	}
+	what := fmt.Sprintf(format, args...)
+	if w.Of == "" || slices.Contains(strings.FieldsFunc(what, func(r rune) bool { return r == ' ' || r == ':' || r == ',' }), w.Of) || forAll[event] {
+		fmt.Fprintf(w.Trace, "%s %s %-8s %-10s %s\n", since(w.now), w.clock.shown().UTC().Format("02T15:04:05.000"), who, event, what)
+	}
+}
+
+// forAll are the events that concern all messages.
+var forAll = map[string]bool{
+	"start": true, "kill": true, "wake": true, "joined": true, "lost": true, "begin": true, "end": true, "notice": true, "skip": true,
+	"breaks": true, "mends": true, "closes": true, "is up": true, "PROBLEM": true,
+}
+
+// since is a time of a run, as in a trace.
+func since(d time.Duration) string {
+	return fmt.Sprintf("%dd %02d:%02d:%09.6f", d/day, d/time.Hour%24, d/time.Minute%60, (d % time.Minute).Seconds())
 }
 
 // between is a random duration, short the same with most of them near the beginning.
