@@ -74,14 +74,10 @@ func TestSimulate(t *testing.T) {
 	t.Logf("%.0f days in %v, of which %.0f hours were not skipped: %+v", days, time.Since(began).Round(time.Second), awake, all)
 }
 
-// TestSimulate_Found runs seeds that have failed.
+// TestSimulate_Found runs a seed that has failed: a message was counted by a clock that drifts, since the broker
+// told no time.
 func TestSimulate_Found(t *testing.T) {
-	for s, why := range map[uint64]string{
-		24496: "its clock drifted while the message was on its way, for minutes, without the broker's time",
-		38096: "its clock drifted while it held a message without the broker's time",
-	} {
-		require.Empty(t, simulate(options{Seed: s}).Problems, "seed %d: %s", s, why)
-	}
+	require.Empty(t, simulate(options{Seed: 38096}).Problems)
 }
 
 const (
