@@ -162,12 +162,19 @@ func (w *world) trouble() {
 	}
 }
 
+// noticed is how long it takes until a process notices that the broker's clock was set.
+const noticed = 25 * time.Second
+
 func (w *world) setClock(number int, by time.Duration) {
-	w.account.fault(time.Minute, -1, false, "the broker's clock is set by %v", by)
+	excuse := time.Minute
+	if by > 0 { // what is overdue may wait until everybody must have noticed
+		excuse = brokertime.NoticedWithin + noticed
+	}
+	w.account.fault(excuse, -1, false, "the broker's clock is set by %v", by)
 	w.clock.steps[number].by = by
 	w.clock.offset += by
 	for _, p := range w.processes {
-		w.after(w.between(0, 25*time.Second), func() { p.notice(number, true) })
+		w.after(w.between(0, noticed), func() { p.notice(number, true) })
 	}
 }
 
