@@ -109,7 +109,7 @@ func TestBenchWritesItsReport(t *testing.T) {
 	status, stdout, stderr := command(t.Context(), t, "--quick", "--out", dir, "--url", broker.URL(),
 		"--backend", "binaryladder,per-message-ttl", "--scenario", "accuracy", "--messages", "40", "--delays", "1s-2s")
 	require.Equal(t, cli.OK, status, stderr)
-	assert.Contains(t, stdout, "binaryladder source")
+	assert.Contains(t, stdout, "\n binaryladder   ")
 	assert.Contains(t, stdout, "wrote "+filepath.Join(dir, "report.json"))
 	assert.Contains(t, stderr, "[1/3] accuracy, binaryladder source, quorum   p50 ")
 	assert.NotContains(t, stderr, "\r", "no live line where there is no terminal")
