@@ -24,8 +24,8 @@ const (
 	// The broker works for the page for a small part of its time, however much there is to read: a read that
 	// takes d is paid for by share times d. What is saved while nobody looks is for the first reads.
 	share     = 150
-	mostSaved = time.Second // of reading
-	mostEvery = time.Minute // between two reads, however long one takes
+	mostSaved = 5 * time.Second // of reading
+	mostEvery = time.Minute     // between two reads, however long one takes
 )
 
 // Depths tells how many messages lie in the queues of each exchange that is served, by their state: waiting
