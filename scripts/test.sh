@@ -50,7 +50,7 @@ all() {
 	# Without the race detector: the simulator, which has one goroutine a seed and would take ten times as long, and
 	# the faults that the conformance suite must notice, some of which the detector notices first.
 	simulated=passed
-	GOGC=400 go test -vet=off -count=1 "$@" ./backend/controller/internal/simulator || simulated=failed
+	go test -vet=off -count=1 "$@" ./backend/controller/internal/simulator || simulated=failed
 	go test -vet=off -count=1 -run '^TestBroken$' "$@" ./conformance || simulated=failed
 	go test -p "$(($(processors) + 1))" $race -vet=off -count=1 -parallel 4 -timeout 40m "$@" \
 		./internal/lab/tests/conformance ./internal/lab/tests/controller ./internal/lab/tests/broker ./internal/lab/faults \
