@@ -36,11 +36,17 @@ type said struct {
 	noParked  error
 	prefixed  []apiQueue // whose names contain the prefix
 	noOthers  error
+	asked     bool // for policies and prefixed; not: there was nothing wrong with them
 }
 
 // mostListed is how many consumers are listed at once. Where a broker has more, those of each queue are
 // asked for: the broker looks at all of a virtual host for the list.
 const mostListed = 1000
+
+// calmFor is how long nobody asks again for policies and for queues of other configurations, once there was
+// nothing wrong with them. They hardly change, and the broker lists all its queues for each: half of the cost
+// of a Read.
+const calmFor = time.Minute
 
 // askAPI asks what does not depend on other answers, side by side.
 func (r *Reader) askAPI(ctx context.Context) (s said) {
@@ -50,8 +56,13 @@ func (r *Reader) askAPI(ctx context.Context) (s said) {
 	if consumers, s.away = r.reachable(ctx); s.away != nil {
 		return s
 	}
+	calm := time.Since(r.calm) < calmFor
 	var all sync.WaitGroup
-	all.Go(func() { s.policies, s.noPolicy = r.policies(ctx) })
+	all.Go(func() {
+		if s.policies = []string{}; !calm {
+			s.policies, s.noPolicy = r.policies(ctx)
+		}
+	})
 	all.Go(func() {
 		if consumers <= mostListed {
 			s.consumers, _ = r.allConsumers(ctx) // or else those of each queue
@@ -59,7 +70,9 @@ func (r *Reader) askAPI(ctx context.Context) (s said) {
 		if len(r.cfg.Parked) == 0 {
 			s.parked, s.noParked = r.queues(ctx, parkedSuffix)
 		}
-		s.prefixed, s.noOthers = r.queues(ctx, r.settings.Prefix+".")
+		if s.asked = !calm; s.asked {
+			s.prefixed, s.noOthers = r.queues(ctx, r.settings.Prefix+".")
+		}
 	})
 	all.Wait()
 	return s
@@ -83,6 +96,11 @@ func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objec
 		if err := question.ask(); err != nil {
 			s.unknown(question.what, err)
 		}
+	}
+	if calm := s.Policies != nil && len(s.Policies) == 0 && s.Others != nil && len(s.Others) == 0; !calm {
+		r.calm = time.Time{}
+	} else if a.asked {
+		r.calm = time.Now()
 	}
 }
 

@@ -1,9 +1,18 @@
 package status
 
 import (
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
 func TestForgotten(t *testing.T) {
@@ -31,4 +40,56 @@ func TestForgotten(t *testing.T) {
 	require.False(t, forgotten("p", apiQueue{Name: "p.x"}))
 	require.False(t, forgotten("p", apiQueue{Name: "p.x", Held: 1, Exclusive: true}))
 	require.True(t, forgotten("p", apiQueue{Name: "p.x", Held: 1}))
+}
+
+// TestReader_Calm: what hardly changes is asked for again after a minute, and at once while something is wrong.
+func TestReader_Calm(t *testing.T) {
+	asked := map[string]int{}
+	var mu sync.Mutex
+	queues := `{"items": [], "page_count": 1}`
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		what := strings.TrimPrefix(r.URL.Path, "/api/") + r.FormValue("name")
+		asked[what]++
+		switch {
+		case what == "overview":
+			_, _ = w.Write([]byte(`{}`))
+		case strings.HasSuffix(what, "/p."):
+			_, _ = w.Write([]byte(queues))
+		case strings.HasPrefix(what, "queues"):
+			_, _ = w.Write([]byte(`{"items": [], "page_count": 1}`))
+		default:
+			_, _ = w.Write([]byte(`[]`))
+		}
+	}))
+	t.Cleanup(api.Close)
+	cfg := backend.Config{Backend: "binaryladder", Options: delayer.Options{URL: "amqp://u:p@localhost/", Prefix: "p", Management: strings.Replace(api.URL, "//", "//u:p@", 1)}}
+	settings, err := engine.Resolve(cfg.Options, cfg.Backend)
+	require.NoError(t, err)
+	r := &Reader{cfg: Config{Backend: cfg}, settings: settings, parts: []part{{name: cfg.Backend, configured: true}}}
+	r.api, r.vhost, err = settings.API()
+	require.NoError(t, err)
+	read := func() (s Status, again map[string]int) {
+		clear(asked)
+		r.readAPI(t.Context(), &s, nil, r.askAPI(t.Context()))
+		require.Empty(t, s.Unknown)
+		require.Empty(t, s.Policies)
+		require.NotNil(t, s.Policies)
+		return s, maps.Clone(asked)
+	}
+	const policies, others, parked = "queues//p", "queues//p.", "queues//.parked"
+	_, again := read()
+	require.Equal(t, map[string]int{"overview": 1, "consumers//": 1, policies: 1, others: 1, parked: 1}, again)
+	s, again := read()
+	require.Equal(t, map[string]int{"overview": 1, "consumers//": 1, parked: 1}, again)
+	require.Equal(t, []Queue{}, s.Others)
+
+	r.calm = r.calm.Add(-calmFor)
+	queues = `{"items": [{"name": "p.old", "messages_ready": 3}], "page_count": 1}`
+	for range 2 {
+		s, again = read()
+		require.Equal(t, 1, again[policies])
+		require.Equal(t, []Queue{{Name: "p.old", Messages: 3}}, s.Others)
+	}
 }

@@ -42,6 +42,7 @@ type Reader struct {
 	conn     *engine.Connected
 	api      *management.Client // nil without an address
 	vhost    string
+	calm     time.Time // when nothing was wrong with what is asked for once in calmFor
 }
 
 // A part is a backend with its topology.

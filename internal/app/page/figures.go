@@ -21,10 +21,11 @@ const (
 	briefly    = 80 * time.Millisecond   // a browser waits so long for newer figures than those that are known
 	oldAfter   = mostEvery + 2*readEvery // which those of two looks apart never are
 
-	// The broker works for the page for a small part of its time, however much there is to read: a read that
-	// takes d is paid for by share times d. What is saved while nobody looks is for the first reads.
-	share     = 150
-	mostSaved = 5 * time.Second // of reading
+	// The broker works for the page for less than a hundredth of its time, however much there is to read: a read
+	// that takes d is paid for by share times d. It costs the broker more than d, as it answers on several cores.
+	// What is saved while nobody looks is for the first reads, and small: in two minutes it is not to be seen.
+	share     = 300
+	mostSaved = 200 * time.Millisecond // of reading
 	mostEvery = time.Minute     // between two reads, however long one takes
 )
 

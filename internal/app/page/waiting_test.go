@@ -171,31 +171,31 @@ func TestOverview_Who(t *testing.T) {
 	assert.Equal(t, http.StatusOK, newSite(t, s, "").ask(http.MethodGet, "/page/waiting", nil).Code)
 }
 
-// TestFigures_Share: however long a read takes, the broker works for the page for a small part of its time.
+// TestFigures_Share: however long a read takes, the broker works for the page for a small part of its time, also
+// in the first minutes after nobody has looked.
 func TestFigures_Share(t *testing.T) {
-	at, reads := asked, 0
-	const takes, looks = 300 * time.Millisecond, time.Hour / time.Second
-	f := newFigures(func(context.Context) (source, error) {
-		return slow{func() status.Status { reads++; at = at.Add(takes); return shards() }}, nil
-	}, func(context.Context, func(string, string, int)) error { return nil }, func() time.Time { return at })
-	defer f.Close()
-	for range looks {
-		f.look(t.Context())
-		f.done.Wait()
-		at = at.Add(time.Second)
+	for _, takes := range []time.Duration{20 * time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond} {
+		at, reads := asked, 0
+		f := newFigures(func(context.Context) (source, error) {
+			return slow{func() status.Status { reads++; at = at.Add(takes); return shards() }}, nil
+		}, func(context.Context, func(string, string, int)) error { return nil }, func() time.Time { return at })
+		share := func(over time.Duration) float64 { // of the time, in hundredths
+			before := reads
+			for end := at.Add(over); at.Before(end); at = at.Add(time.Second) {
+				f.look(t.Context())
+				f.done.Wait()
+			}
+			return 100 * float64(reads-before) * takes.Seconds() / over.Seconds()
+		}
+		assert.Less(t, share(2*time.Minute), 0.8, "%s", takes)
+		assert.Less(t, share(time.Hour), 0.6, "%s", takes)
+		assert.Greater(t, reads, int(time.Hour/mostEvery), "%s", takes)
+		at = at.Add(time.Hour)
+		assert.Less(t, share(2*time.Minute), 0.8, "%s", takes)
+		f.saved, f.last.Err = -time.Hour, context.DeadlineExceeded
+		assert.True(t, f.due(f.began.Add(readEvery)), "the broker may be back")
+		f.Close()
 	}
-	assert.Greater(t, reads, int(looks*time.Second/mostEvery))
-	assert.Less(t, time.Duration(reads)*takes, looks*time.Second/100)
-	at = at.Add(time.Hour)
-	before := reads
-	for range 10 {
-		f.look(t.Context())
-		f.done.Wait()
-		at = at.Add(readEvery)
-	}
-	assert.Equal(t, 10, reads-before, "it was saved for")
-	f.saved, f.last.Err = -time.Hour, context.DeadlineExceeded
-	assert.True(t, f.due(f.began.Add(readEvery)), "the broker may be back")
 }
 
 // slow is a broker that takes its time.
@@ -232,6 +232,7 @@ func TestFigures_Wait(t *testing.T) {
 		assert.Equal(t, takes-briefly, time.Since(began), "who needs figures waits for the first ones")
 		looks(0, true, false)
 		time.Sleep(3 * readEvery)
+		f.saved = 0
 		looks(briefly, true, false)
 		f.done.Wait()
 		time.Sleep(2 * mostEvery)
