@@ -53,7 +53,7 @@ var cases = []testCase{
 	{Case: Case{"destination-stuck", "a destination that confirms nothing must cost nobody else, also if it gets the first message of a Delayer"}, check: stuck, own: true},
 	{Case: Case{"batch-destination-stuck", "a destination that confirms nothing must hold up no other message of a batch"}, check: batchStuck, own: true},
 
-	{Case: Case{"odd-routing-keys", "a routing key is the user's own, also where it looks like one of a backend's"}, check: oddKeys},
+	{Case: Case{"odd-routing-keys", "a routing key must stay the user's own, also where it looks like one of a backend's"}, check: oddKeys},
 	{Case: Case{"odd-names", "a queue or exchange may be called anything, also what looks like a backend's key"}, check: oddNames},
 	{Case: Case{"topic-bindings", "a topic exchange must route a delayed message to the queues that a plain one reaches, and no others"}, check: topicBindings},
 	{Case: Case{"similar-queue-names", "a queue whose name is part of another's must get its own messages and no others"}, check: similarNames},
