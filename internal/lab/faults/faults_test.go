@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -126,6 +127,69 @@ func serveKilled(t *testing.T, c faults.Campaign) {
 	rows := expect(t, c, named(t, faults.Services(), "serve killed"))
 	require.Equal(t, []string{s.Name + ": SIGKILL 2 times to each of 2 processes, and 1 times to the broker"}, rows[0].Notes)
 }
+
+// TestFaults_Misrouted: of messages that are missing it is said if they are where a Delayer was to send them on.
+func TestFaults_Misrouted(t *testing.T) {
+	t.Parallel()
+	c := short(t)
+	c.Broker = rabbittest.Ours(t)
+	var opened []*straying
+	straysTo := func(name, exchange string) faults.Subject {
+		return faults.Subject{
+			Name: name, QueueType: faults.Quorum, Delays: []time.Duration{0}, Unroutable: func(string) string { return "" },
+			Open: func(_ context.Context, _ []string, prefix string) (delayer.Delayer, error) {
+				d := &straying{ch: rabbittest.Channel(t, c.Broker), exchange: exchange, misrouted: prefix + ".misrouted"}
+				opened = append(opened, d)
+				_, err := d.ch.QueueDeclare(d.misrouted, true, false, false, false, nil)
+				return d, errors.Join(err, d.ch.Confirm(false))
+			},
+			Remove: func(_ context.Context, _ []string, prefix string) error {
+				_, err := rabbittest.Channel(t, c.Broker).QueueDelete(prefix+".misrouted", false, false, false)
+				return err
+			},
+		}
+	}
+	c.Subjects = []faults.Subject{straysTo("misroutes", ""), straysTo("loses", "amq.direct")}
+	c.Messages, c.Patience = 20, 2*time.Second
+	rows, err := c.Run(t.Context(), named(t, faults.OneNode(), "none"))
+	require.NoError(t, err)
+	require.Len(t, rows, 2)
+	for _, r := range rows {
+		assert.NotEmpty(t, r.Totals.Missing, r.Subject)
+	}
+	note := fmt.Sprintf("%d messages are still in the misrouted queue", opened[0].strays)
+	assert.Contains(t, rows[0].Problems, note)
+	assert.NotContains(t, strings.Join(rows[1].Problems, "\n"), "in the misrouted queue")
+}
+
+// A straying Delayer delays nothing, and publishes each fifth message elsewhere.
+type straying struct {
+	delayer.Delayer
+	ch                  *amqp091.Channel
+	exchange, misrouted string
+
+	mu                sync.Mutex
+	published, strays int
+}
+
+func (s *straying) Publish(ctx context.Context, exchange, key string, _ time.Duration, msg amqp091.Publishing) error {
+	const each = 5
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.published++; s.published%each == 0 {
+		s.strays++
+		exchange, key = s.exchange, s.misrouted
+	}
+	confirm, err := s.ch.PublishWithDeferredConfirm(exchange, key, false, false, msg)
+	if err != nil {
+		return err
+	}
+	_, err = confirm.WaitContext(ctx)
+	return err
+}
+
+func (s *straying) Limits() delayer.Limits { return delayer.Limits{} }
+func (s *straying) Close() error           { return nil }
 
 // TestFaults_ReplyQueuesGone: a Delayer that holds everybody up while it mends one destination is noticed. That
 // no other does so is asked by the long campaign: here a busy machine could hold them up as well.
