@@ -133,7 +133,7 @@ func (r runner) newReport() *report.Report {
 		var excluded []string
 		for _, subject := range r.Subjects {
 			if s.takes(subject) && r.excludes(about.Name, subject) {
-				excluded = append(excluded, subject.Name()+" ("+subject.QueueType+")")
+				excluded = append(excluded, subject.plainName()+" ("+subject.QueueType+")")
 			}
 		}
 		if text := r.Receiving.String(); text != "" {

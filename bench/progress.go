@@ -12,7 +12,7 @@ import (
 type Event struct {
 	Step, Steps int // the run's number, from 1
 	Scenario    string
-	Subject     string
+	Subject     string // its name in tables
 	QueueType   string
 
 	Published, Arrived int64         // messages so far, warm-up included
@@ -45,7 +45,7 @@ func (t *tracker) event(i int) Event {
 	left := max(0, s.scenario.estimate(s.subject)-time.Since(t.began)) + estimate(t.steps[i+1:])
 	return Event{
 		Step: i + 1, Steps: len(t.steps), Left: left,
-		Scenario: s.scenario.about().Name, Subject: s.subject.Name(), QueueType: s.subject.QueueType,
+		Scenario: s.scenario.about().Name, Subject: s.subject.plainName(), QueueType: s.subject.QueueType,
 	}
 }
 

@@ -73,8 +73,13 @@ type Env struct {
 // subject needs. The subject is then skipped, and the report says why.
 var ErrSkip = errors.New("skipped")
 
-// Name is the subject in tables: backend and variant.
-func (s Subject) Name() string { return report.Run{Backend: s.Backend, Variant: s.Variant}.Subject() }
+// Name is what --backend calls the subject: backend and variant.
+func (s Subject) Name() string { return s.run().Subject() }
+
+// plainName is the subject in tables and progress.
+func (s Subject) plainName() string { return s.run().Name() }
+
+func (s Subject) run() report.Run { return report.Run{Backend: s.Backend, Variant: s.Variant} }
 
 // publishTime guesses how long n messages take to publish.
 func (s Subject) publishTime(n int, rate float64) time.Duration {

@@ -74,7 +74,7 @@ func (t table) figures() grid {
 func (r row) notes() []string {
 	var out []string
 	note := func(format string, args ...any) {
-		out = append(out, r.runs[0].name()+": "+fmt.Sprintf(format, args...))
+		out = append(out, r.runs[0].Name()+": "+fmt.Sprintf(format, args...))
 	}
 	for _, run := range r.runs {
 		if run.Early > 0 {

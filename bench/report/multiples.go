@@ -69,7 +69,7 @@ func blockingPanels(id string, t table) []panel {
 			p.verdict = "✕ late"
 		}
 		p.words = fmt.Sprintf("%s: %s; half of the short ones at most %s ms late, 99 %% at most %s ms.",
-			run.name(), p.verdict[len("✓ "):], format.Figure(run.Lateness.P50), format.Figure(run.Lateness.P99))
+			run.Name(), p.verdict[len("✓ "):], format.Figure(run.Lateness.P50), format.Figure(run.Lateness.P99))
 		for _, at := range run.Points {
 			p.own = append(p.own, point{x: at.DueMS / 1000, y: at.ArrivedMS / 1000})
 			ends = append(ends, at.DueMS/1000, at.ArrivedMS/1000)

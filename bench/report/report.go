@@ -95,7 +95,7 @@ func (s Skip) String() string {
 	if s.Scenario != "" {
 		return fmt.Sprintf("skipped: scenario %s: %s", s.Scenario, s.Reason)
 	}
-	return fmt.Sprintf("skipped: %s, %s queues: %s", Run{Backend: s.Backend, Variant: s.Variant}.name(), s.QueueType, s.Reason)
+	return fmt.Sprintf("skipped: %s, %s queues: %s", Run{Backend: s.Backend, Variant: s.Variant}.Name(), s.QueueType, s.Reason)
 }
 
 // Problems lists what makes the benchmark fail, one line each: the runs with a [Run.Problem], and
@@ -104,7 +104,7 @@ func (r *Report) Problems() []string {
 	var out []string
 	for _, run := range r.Runs {
 		if problem := run.Problem(); problem != "" {
-			out = append(out, fmt.Sprintf("%s, %s, %s queues: %s", run.Scenario, run.name(), run.QueueType, problem))
+			out = append(out, fmt.Sprintf("%s, %s, %s queues: %s", run.Scenario, run.Name(), run.QueueType, problem))
 		}
 	}
 	for _, left := range r.Leftovers {

@@ -146,13 +146,13 @@ type Point struct {
 	ArrivedMS float64 `json:"arrived_ms"`
 }
 
-// Subject is the name of what was measured: backend and variant.
+// Subject is what --backend calls what was measured: backend and variant.
 func (r Run) Subject() string { return strings.TrimSpace(r.Backend + " " + r.Variant) }
 
-// name is the subject's on the pages.
-func (r Run) name() string { return plainName(r.Subject()) }
+// Name is the subject's in tables, on pages and while it is measured.
+func (r Run) Name() string { return plainName(r.Subject()) }
 
-// plainNames are what pages say instead of a name that one must have read about.
+// plainNames are what is said instead of a name that one must have read about.
 var plainNames = strings.NewReplacer(
 	"binaryladder source", "binaryladder",
 	"bit-entry", "NServiceBus ladder",

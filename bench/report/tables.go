@@ -55,7 +55,7 @@ func rowsOf(runs []Run) []row {
 	}
 	var out []row
 	for _, own := range groupBy(runs, func(r Run) string { return r.Subject() + setting(r) }) {
-		out = append(out, row{own[0].name() + setting(own[0]), own, setting(own[0])})
+		out = append(out, row{own[0].Name() + setting(own[0]), own, setting(own[0])})
 	}
 	return out
 }

@@ -115,7 +115,7 @@ func verdictOf(r *Report) verdict {
 		c := contest{Rules: rulesGrid(runs[0].QueueType, tables)}
 		for _, own := range groupBy(runs, Run.Subject) {
 			if why := without[contestantOf(own[0])]; why != "" {
-				c.Unfit = append(c.Unfit, own[0].name()+": "+why)
+				c.Unfit = append(c.Unfit, own[0].Name()+": "+why)
 			}
 		}
 		if len(c.Rules.Rows)+len(c.Unfit) > 0 {

@@ -53,4 +53,4 @@ func roughly(left time.Duration) string {
 }
 
 // nameWidth aligns what follows a run's name.
-const nameWidth = len("accuracy, binaryladder source, classic")
+const nameWidth = len("accuracy, NServiceBus ladder, classic")

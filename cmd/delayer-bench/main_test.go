@@ -111,7 +111,7 @@ func TestBenchWritesItsReport(t *testing.T) {
 	require.Equal(t, cli.OK, status, stderr)
 	assert.Contains(t, stdout, "\n binaryladder   ")
 	assert.Contains(t, stdout, "wrote "+filepath.Join(dir, "report.json"))
-	assert.Contains(t, stderr, "[1/3] accuracy, binaryladder source, quorum   p50 ")
+	assert.Contains(t, stderr, "[1/3] accuracy, binaryladder, quorum         p50 ")
 	assert.NotContains(t, stderr, "\r", "no live line where there is no terminal")
 
 	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
