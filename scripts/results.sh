@@ -57,12 +57,15 @@ parts() {
 
 if [ "${DELAYER_BROKER:-}" = node ]; then
 	parts "$(rabbitmqctl version | sed -n 's/^\([0-9]*\.[0-9]*\)\..*/\1/p')"
+elif ! docker info >/dev/null 2>&1; then
+	echo "nothing was measured: there is no Docker engine (start one, or measure this machine's RabbitMQ: DELAYER_BROKER=node make results)" >&2
+	failed=1
 else
 	for series in ${SERIES:-3.10 3.13 4.0 4.2 4.3}; do
 		# shellcheck disable=SC2059 # the variable is the format
 		image=$(printf "${IMAGE:-rabbitmq:%s}" "$series")
 		if ! docker image inspect "$image" >/dev/null 2>&1 && ! docker pull --quiet "$image" >/dev/null 2>&1; then
-			echo "$series: not measured: there is no image $image here, and it cannot be pulled" >&2
+			echo "$series: not measured: there is no image $image here, and it cannot be pulled (name yours with IMAGE)" >&2
 			failed=1
 			continue
 		fi

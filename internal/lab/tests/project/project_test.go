@@ -159,6 +159,23 @@ func TestRelease_Reproducible(t *testing.T) {
 	}
 }
 
+// TestResults_NoBroker: who can measure nothing learns what to do.
+func TestResults_NoBroker(t *testing.T) {
+	run := func(docker string) (said string) {
+		bin := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(bin, "docker"), []byte("#!/bin/sh\n"+docker+"\n"), 0o700))
+		cmd := exec.Command("sh", root+"scripts/results.sh")
+		cmd.Env = append(os.Environ(), "DELAYER_BROKER=", "SERIES=4.3", "IMAGE=", "PATH="+bin+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		require.Error(t, err, "%s", out)
+		return string(out)
+	}
+	require.Equal(t, "nothing was measured: there is no Docker engine "+
+		"(start one, or measure this machine's RabbitMQ: DELAYER_BROKER=node make results)\n", run("exit 1"))
+	require.Equal(t, "4.3: not measured: there is no image rabbitmq:4.3 here, and it cannot be pulled (name yours with IMAGE)\n",
+		run(`[ "$1" = info ]`))
+}
+
 func TestReleaseNotes(t *testing.T) {
 	notes, err := exec.CommandContext(t.Context(), root+"scripts/release-notes.sh", "Unreleased").Output()
 	require.NoError(t, err)
