@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/migration/evacuate"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
+	"github.com/delayer-go/delayer/internal/lab/account"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 )
@@ -47,20 +49,21 @@ func (d *delayed) waiting(cfg backend.Config) (all []amqp091.Delivery) {
 	return all
 }
 
-// evacuated publishes messages and evacuates them before they are due. If that takes too long the
-// plugin delivers them, and it is tried again with more time.
-func (d *delayed) evacuated(j evacuate.Job, in []<-chan amqp091.Delivery, messages int, publish func(delay time.Duration)) {
+// evacuated publishes messages and evacuates them before any is due. If that takes too long the
+// plugin delivers some, and it is tried again with more time. It returns how many came twice meanwhile.
+func (d *delayed) evacuated(j evacuate.Job, in []<-chan amqp091.Delivery, messages int, publish func(delay time.Duration)) (twice int) {
 	d.Helper()
 	for delay := 10 * time.Second; ; delay *= 2 {
 		publish(delay)
 		account, err := j.Run(d.Context())
 		require.NoError(d, err)
-		if account.Moved == messages {
+		if account.Moved == messages && account.Twice == 0 {
 			require.Equal(d, messages, account.Published)
-			return
+			return twice
 		}
+		twice += account.Twice
 		for _, queue := range in {
-			d.receive(queue, messages)
+			d.receive(queue, messages+account.Twice)
 		}
 	}
 }
@@ -332,38 +335,82 @@ func TestEvacuate_InternalOverdue(t *testing.T) {
 	d.receive(d.Consume(d.queue), messages)
 }
 
-// TestEvacuate_NotEarly: each message arrives after its due time, which the plugin kept.
-func TestEvacuate_NotEarly(t *testing.T) {
-	t.Parallel()
-	d := newDelayed(t, "fanout")
-	in := d.Consume(d.queue)
-	j := d.job()
-	const messages = 500
-	dues := make([]time.Time, messages)
-	attempt := 0
-	d.evacuated(j, []<-chan amqp091.Delivery{in}, messages, func(first time.Duration) {
-		attempt++
-		for i := range messages {
-			delay := first + time.Duration(i)*7*time.Millisecond
-			dues[i] = time.Now().Add(delay)
-			d.publish("key", delay, amqp091.Publishing{MessageId: fmt.Sprint(attempt, i)})
+// hesitant are a job's nodes that wait before they remove rows.
+type hesitant struct {
+	evacuate.Nodes
+	wait func(rows int)
+}
+
+func (h hesitant) Remove(ctx context.Context, name, vhost string, list []node.Entry) (int, node.Clock, error) {
+	h.wait(len(list))
+	return h.Nodes.Remove(ctx, name, vhost, list)
+}
+
+// noted consumes from the exchange's queue. It notes when messages arrive, and passes them on.
+func (d *delayed) noted(all *account.Account[string], most int) <-chan amqp091.Delivery {
+	d.Helper()
+	in, out := d.Consume(d.queue), make(chan amqp091.Delivery, most)
+	var noting sync.WaitGroup
+	noting.Go(func() {
+		for {
+			select {
+			case got, open := <-in:
+				if !open {
+					return
+				}
+				all.Arrive(got.MessageId, all.Now())
+				out <- got
+			case <-d.Context().Done():
+				return
+			}
 		}
 	})
-	arrived := make([]bool, messages)
-	for n := 0; n < messages; {
-		got := d.receive(in, 1)[0]
-		at := time.Now()
-		var of, i int
-		_, err := fmt.Sscan(got.MessageId, &of, &i)
-		require.NoError(t, err)
-		if of != attempt { // it came twice: it fell due between being copied and being removed
-			continue
+	d.Cleanup(noting.Wait)
+	return out
+}
+
+// TestEvacuate_NotEarly: no message arrives before its due time, which the plugin kept. Each arrives once, but for
+// those that fell due between being copied and being removed: they are counted, and arrive twice.
+func TestEvacuate_NotEarly(t *testing.T) {
+	t.Parallel()
+	const messages, fall = 500, 50 // due between being copied and being removed, at least
+	d, all := newDelayed(t, "fanout"), account.New[string](time.Now())
+	j, in, attempt := d.job(), d.noted(all, 100*messages), 0
+	publish := func(first time.Duration) {
+		attempt++
+		for i := range messages {
+			m := account.Course[string]{ID: fmt.Sprint(attempt, i), Delay: first + time.Duration(i)*7*time.Millisecond}
+			m.Asked = all.At(time.Now().Truncate(time.Millisecond)) // a broker counts in milliseconds
+			all.Ask(m)
+			d.publish("key", m.Delay, amqp091.Publishing{MessageId: m.ID})
+			all.Answer(m.ID, all.Now(), nil)
 		}
-		n++
-		assert.False(t, at.Before(dues[i]), "message %d is early by %v", i, dues[i].Sub(at))
-		assert.False(t, arrived[i], "message %d came twice", i)
-		arrived[i] = true
 	}
+	twice, copied := 0, 0
+	for first := 2 * time.Second; copied < messages; first *= 2 { // some were due before they were copied
+		publish(first)
+		came, slow := 0, j
+		slow.Nodes = hesitant{j.Nodes, func(rows int) {
+			copied = rows
+			came += len(d.receive(in, fall))
+		}}
+		did, err := slow.Run(t.Context())
+		require.NoError(t, err)
+		twice += did.Twice
+		d.receive(in, messages+did.Twice-came)
+	}
+	assert.GreaterOrEqual(t, twice, fall)
+	twice += d.evacuated(j, []<-chan amqp091.Delivery{in}, messages, publish)
+	for _, got := range d.receive(in, messages) {
+		assert.NotNil(t, got.Headers[evacuate.RowHeader], "%s was in time, and came by the plugin", got.MessageId)
+	}
+	v := all.Verdict()
+	assert.Empty(t, v.Early)
+	assert.Empty(t, v.Missing)
+	assert.Empty(t, v.Strangers)
+	assert.Len(t, v.Twice, twice)
+	assert.Equal(t, twice, v.Extra, "none came three times")
+	t.Logf("%d attempts, %d came twice", attempt, twice)
 }
 
 // TestEvacuate_Settled: what a run has published is out of its queue when it ends.
