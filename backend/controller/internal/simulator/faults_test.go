@@ -25,6 +25,7 @@ type plan struct {
 	budget       int64
 	large        float64 // of the messages
 	delays       []delays
+	together     time.Duration // when all messages are due, within seconds; 0: each has a delay of its own
 }
 
 // delays are a range from which delays are taken, so often.
@@ -63,6 +64,9 @@ func (w *world) choosePlan() {
 		p.strangers, p.faults = true, 4
 	case 4:
 		p.budget, p.large, p.messages = 4<<20, 0.2, 400
+		if w.chance(0.5) { // many changes, and much that waits for the mark behind them
+			p.tickets, p.together = 1, p.length+w.between(10*time.Second, 3*time.Minute)
+		}
 	}
 	w.plan = p
 }
@@ -100,8 +104,11 @@ func (w *world) users() {
 			r.size = int(w.plan.largest())
 		}
 		w.account.records = append(w.account.records, r)
-		ticket := w.chance(w.plan.tickets)
-		w.at(w.between(0, w.plan.length), func(p *process) {
+		ticket, at := w.chance(w.plan.tickets), w.between(0, w.plan.length)
+		if w.plan.together > 0 {
+			r.delay = w.plan.together - at + w.between(0, 4*time.Second)
+		}
+		w.at(at, func(p *process) {
 			p.publish(r, ticket, func(wheel.Outcome) {})
 			if ticket {
 				w.meddle(r)

@@ -95,6 +95,18 @@ func (s certain) Deliver(m *wheel.Message) {
 	s.machine.Stored(s.sees(), m, wheel.Accepted)
 }
 
+// stingy takes no more of a slot while half of the memory is full, whatever it has of that slot.
+type stingy struct{ *tenure }
+
+func (s stingy) Consume(from wheel.Slot, prefetch int) {
+	if s.channels[from] != nil {
+		if _, held := s.machine.Held(); held >= s.w.plan.budget/2 {
+			return
+		}
+	}
+	s.tenure.Consume(from, prefetch)
+}
+
 // atOnce acknowledges messages of a kind when they come.
 func atOnce(kind wheel.Kind) func(*tenure, *channel, uint64, *wheel.Message) {
 	return func(t *tenure, ch *channel, tag uint64, m *wheel.Message) {
@@ -150,6 +162,7 @@ var mutants = []mutant{
 	}},
 	{name: "a late confirm is certain", confirmed: func(wheel.Fate) wheel.Fate { return wheel.Certain }},
 	{name: "it reads for 90 s before it proves anything", shell: func(t *tenure) wheel.Shell { return reading{t, t.w.now} }},
+	{name: "changes keep away the mark behind them", shell: func(t *tenure) wheel.Shell { return stingy{t} }},
 	{name: "it leads unbidden", careless: true, shell: func(t *tenure) wheel.Shell {
 		t.w.after(time.Second, func() {
 			if !t.over {

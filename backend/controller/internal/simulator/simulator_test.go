@@ -25,7 +25,7 @@ var (
 )
 
 // TestSimulate runs seeds of which none may have a problem. A seed that has one is run again alone, with a line
-// for each event: make simulate SIMULATEFLAGS='-seed 69 -trace'. With -of m204 it is the lines of one message.
+// for each event: make simulate SIMULATEFLAGS='-seed 21 -trace'. With -of m256 it is the lines of one message.
 func TestSimulate(t *testing.T) {
 	t.Parallel()
 	if *seed != 0 {
