@@ -26,7 +26,7 @@ const (
 	// What is saved while nobody looks is for the first reads, and small: in two minutes it is not to be seen.
 	share     = 300
 	mostSaved = 200 * time.Millisecond // of reading
-	mostEvery = time.Minute     // between two reads, however long one takes
+	mostEvery = time.Minute            // between two reads, however long one takes
 )
 
 // Depths tells how many messages lie in the queues of each exchange that is served, by their state: waiting
