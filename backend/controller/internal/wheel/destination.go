@@ -11,7 +11,8 @@ import (
 // messages: while it pauses, they go back into the wheel.
 type destination struct {
 	name    string
-	flying  int // messages that are being delivered
+	flying  int   // messages that are being delivered
+	bytes   int64 // of them
 	heard   time.Duration
 	waiting []*Message
 	streak  int           // of refusals
@@ -22,6 +23,9 @@ const (
 	// mostFlying is how many messages of a destination are being delivered at a time: few enough that one
 	// that is silent takes nothing from others (see the shell). fewFlying is for after it has refused one.
 	mostFlying, fewFlying = 150, 8
+	// flyingShare is the part of the memory that they may take: nothing else is read while memory is full, and
+	// what a silent destination has stays there. One message may be larger.
+	flyingShare = 16
 	// firstRefused and longestRefused are how long a destination pauses.
 	firstRefused, longestRefused = time.Second, 20 * time.Second
 	// silentFor is how long a destination may take to answer.
@@ -41,19 +45,26 @@ func (m *Machine) deliver(now Now, msg *Message) {
 		d = &destination{name: msg.To, heard: now.Mono}
 		m.dests[msg.To] = d
 	}
+	full := d.flying >= mostFlying || !m.fits(d, msg)
 	switch {
-	case now.Mono < d.until, d.streak > 0 && d.flying >= fewFlying, msg.age(now) > heldFor && msg.tries > 0:
+	case now.Mono < d.until, d.streak > 0 && (full || d.flying >= fewFlying), msg.age(now) > heldFor && msg.tries > 0:
 		m.later(now, msg, d)
-	case d.flying >= mostFlying:
+	case full:
 		d.waiting = append(d.waiting, msg)
 	default:
 		if d.flying == 0 {
 			d.heard = now.Mono
 		}
 		d.flying++
+		d.bytes += int64(msg.Size)
 		msg.flying = true
 		m.shell.Deliver(msg)
 	}
+}
+
+// fits reports whether memory permits that a message is delivered beside those that are.
+func (m *Machine) fits(d *destination, msg *Message) bool {
+	return d.flying == 0 || d.bytes+int64(msg.Size) <= m.cfg.Budget/flyingShare
 }
 
 // fail makes a destination pause.
@@ -65,9 +76,10 @@ func (d *destination) fail(now Now) {
 	d.until = now.Mono + min(firstRefused<<min(d.streak-1, 10), longestRefused)
 }
 
-// answeredBy notes an answer, and goes on with what waits.
-func (m *Machine) answeredBy(now Now, d *destination, o Outcome) {
+// answeredBy notes an answer for a message, and goes on with what waits.
+func (m *Machine) answeredBy(now Now, d *destination, msg *Message, o Outcome) {
 	d.flying--
+	d.bytes -= int64(msg.Size)
 	d.heard = now.Mono
 	if o == Accepted {
 		d.streak, d.until = 0, 0
@@ -79,7 +91,7 @@ func (m *Machine) answeredBy(now Now, d *destination, o Outcome) {
 }
 
 func (m *Machine) goOn(now Now, d *destination) {
-	for len(d.waiting) > 0 && (d.flying < mostFlying || d.streak > 0) {
+	for len(d.waiting) > 0 && (d.flying < mostFlying && m.fits(d, d.waiting[0]) || d.streak > 0) {
 		next := d.waiting[0]
 		d.waiting = d.waiting[1:]
 		m.deliver(now, next)

@@ -468,6 +468,28 @@ func TestMachine_DestinationsThatRefuse(t *testing.T) {
 	require.Equal(t, "next to 4s", b.moved[len(b.moved)-1], "it does not wait in memory")
 }
 
+// TestMachine_SilentTakesLittleMemory: what a destination does not answer for stays in memory, and that is for all.
+func TestMachine_SilentTakesLittleMemory(t *testing.T) {
+	b := leading(t)
+	b.m.cfg.Budget = 1 << 20
+	const many, size = 30, 30_000
+	for i := range many {
+		msg, slot := b.in(fmt.Sprint(i), 0)
+		msg.To, msg.Size = "silent", size
+		b.comes(slot, msg)
+	}
+	b.pass(2 * silentFor)
+	require.LessOrEqual(t, b.m.bytes, b.m.cfg.Budget/flyingShare)
+	require.Equal(t, many, len(b.moved)+b.m.dests["silent"].flying, "the others are in the wheel")
+	require.NotEmpty(t, b.moved)
+
+	large, slot := b.in("large", 0)
+	large.Size = size * many
+	b.comes(slot, large)
+	b.pass(time.Second)
+	require.Contains(t, b.delivered[len(b.delivered)-1], "large at", "one may be larger")
+}
+
 func TestMachine_FindsWhatWasLeft(t *testing.T) {
 	b := newTable(t)
 	old, slot := b.in("old", 10*time.Second)

@@ -183,7 +183,7 @@ func (m *Machine) Stored(now Now, msg *Message, o Outcome) {
 		m.wait(now, msg, min(firstPause<<min(msg.tries, 6), longestPause))
 	}
 	if d != nil {
-		m.answeredBy(now, d, o)
+		m.answeredBy(now, d, msg, o)
 	}
 }
 
