@@ -45,11 +45,20 @@ func (m *Machine) deliver(now Now, msg *Message) {
 		d = &destination{name: msg.To, heard: now.Mono}
 		m.dests[msg.To] = d
 	}
-	full := d.flying >= mostFlying || !m.fits(d, msg)
+	if len(d.waiting) > 0 { // it does not overtake: a large one would wait for as long as smaller ones come
+		d.waiting = append(d.waiting, msg)
+		return
+	}
+	m.attempt(now, msg, d)
+}
+
+// attempt delivers a message, which is the next of its destination.
+func (m *Machine) attempt(now Now, msg *Message, d *destination) {
+	room := m.room(d, msg)
 	switch {
-	case now.Mono < d.until, d.streak > 0 && (full || d.flying >= fewFlying), msg.age(now) > heldFor && msg.tries > 0:
+	case now.Mono < d.until, d.streak > 0 && (!room || d.flying >= fewFlying), msg.age(now) > heldFor && msg.tries > 0:
 		m.later(now, msg, d)
-	case full:
+	case !room:
 		d.waiting = append(d.waiting, msg)
 	default:
 		if d.flying == 0 {
@@ -62,9 +71,9 @@ func (m *Machine) deliver(now Now, msg *Message) {
 	}
 }
 
-// fits reports whether memory permits that a message is delivered beside those that are.
-func (m *Machine) fits(d *destination, msg *Message) bool {
-	return d.flying == 0 || d.bytes+int64(msg.Size) <= m.cfg.Budget/flyingShare
+// room reports whether a message may be delivered beside those that are.
+func (m *Machine) room(d *destination, msg *Message) bool {
+	return d.flying == 0 || d.flying < mostFlying && d.bytes+int64(msg.Size) <= m.cfg.Budget/flyingShare
 }
 
 // fail makes a destination pause.
@@ -91,10 +100,12 @@ func (m *Machine) answeredBy(now Now, d *destination, msg *Message, o Outcome) {
 }
 
 func (m *Machine) goOn(now Now, d *destination) {
-	for len(d.waiting) > 0 && (d.flying < mostFlying && m.fits(d, d.waiting[0]) || d.streak > 0) {
+	for len(d.waiting) > 0 && (m.room(d, d.waiting[0]) || d.streak > 0) {
 		next := d.waiting[0]
 		d.waiting = d.waiting[1:]
-		m.deliver(now, next)
+		if m.thawed(now, next) {
+			m.attempt(now, next, d)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package wheel
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -488,6 +489,29 @@ func TestMachine_SilentTakesLittleMemory(t *testing.T) {
 	b.comes(slot, large)
 	b.pass(time.Second)
 	require.Contains(t, b.delivered[len(b.delivered)-1], "large at", "one may be larger")
+}
+
+// TestMachine_LargeIsNotOvertaken: smaller messages for its destination do not keep a large one waiting.
+func TestMachine_LargeIsNotOvertaken(t *testing.T) {
+	b := leading(t)
+	b.m.cfg.Budget = 1 << 20
+	send := func(id string, size int) *Message {
+		msg, slot := b.in(id, 0)
+		msg.To, msg.Size = "silent", size // it is answered for below
+		b.comes(slot, msg)
+		b.pass(10 * time.Millisecond)
+		return msg
+	}
+	flying := []*Message{send("small", 30_000), send("small", 30_000)}
+	send("large", 100_000)
+	for range 20 {
+		b.m.Stored(b.now(), flying[0], Accepted)
+		flying = append(flying[1:], send("small", 30_000))
+		if strings.HasPrefix(b.delivered[len(b.delivered)-1], "large") {
+			return
+		}
+	}
+	t.Fatal("it waits for as long as others come")
 }
 
 func TestMachine_FindsWhatWasLeft(t *testing.T) {
