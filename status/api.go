@@ -56,13 +56,11 @@ func (r *Reader) askAPI(ctx context.Context) (s said) {
 	if consumers, s.away = r.reachable(ctx); s.away != nil {
 		return s
 	}
-	calm := time.Since(r.calm) < calmFor
+	s.policies, s.asked = []string{}, time.Since(r.calm) >= calmFor
 	var all sync.WaitGroup
-	all.Go(func() {
-		if s.policies = []string{}; !calm {
-			s.policies, s.noPolicy = r.policies(ctx)
-		}
-	})
+	if s.asked {
+		all.Go(func() { s.policies, s.noPolicy = r.policies(ctx) })
+	}
 	all.Go(func() {
 		if consumers <= mostListed {
 			s.consumers, _ = r.allConsumers(ctx) // or else those of each queue
@@ -70,7 +68,7 @@ func (r *Reader) askAPI(ctx context.Context) (s said) {
 		if len(r.cfg.Parked) == 0 {
 			s.parked, s.noParked = r.queues(ctx, parkedSuffix)
 		}
-		if s.asked = !calm; s.asked {
+		if s.asked {
 			s.prefixed, s.noOthers = r.queues(ctx, r.settings.Prefix+".")
 		}
 	})
