@@ -125,7 +125,13 @@ func (p *process) unplugged() {
 
 // What time it is.
 
-func (p *process) mono() time.Duration { return p.w.now + p.w.now*time.Duration(p.ppm)/1_000_000 }
+// mono drifts from the broker's clock while time is not skipped. A machine that ticks never sees what would
+// come together in days: it would take that for a step of the clock.
+func (p *process) mono() time.Duration {
+	skipped := p.w.account.Skipped
+	drift := (p.w.now-skipped)*time.Duration(p.ppm) + skipped*time.Duration(p.w.clock.ppm)
+	return p.w.now + drift/1_000_000
+}
 
 // learnClock says that the broker's clock is known anew, soon, to a second. What is known of its steps
 // stays, also where a process starts anew: else one that starts after a step, and before any other has
