@@ -38,5 +38,5 @@ func ExampleRead() {
 	// Output:
 	// RabbitMQ false
 	// true false
-	// BenchmarkAccuracy/subject=binaryladder_source/queues=quorum/messages=10000
+	// BenchmarkAccuracy/subject=binaryladder_source/queues=quorum/messages=5000
 }
