@@ -85,6 +85,7 @@ func tierEach(env bench.Env, cfg *backend.Config) error {
 		return fmt.Errorf("%w: more different delays than the %d tiers that there may be", bench.ErrSkip, most)
 	}
 	cfg.FixedTiers.Tiers = env.Delays
+	cfg.FixedTiers.MaxLength = 10_000_000 // a backlog may be of more than the million that a tier holds by default
 	return nil
 }
 
