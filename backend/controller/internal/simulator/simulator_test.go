@@ -21,7 +21,7 @@ var (
 	trace = flag.Bool("trace", false, "print each event of it")
 	of    = flag.String("of", "", "trace this message alone, as m17, and what breaks")
 	from  = flag.Uint64("from", 1, "the first seed")
-	seeds = flag.Int("seeds", 2000, "how many to run")
+	seeds = flag.Int("seeds", 1500, "how many to run")
 )
 
 // TestSimulate runs seeds of which none may have a problem. A seed that has one is run again alone, with a line
