@@ -118,7 +118,7 @@ func (m *Machine) Leads() bool { return m.leading && !m.over }
 const few = 4
 
 // Full reports whether so much is in memory that nothing more should be taken. Changes do not count:
-// they are small, and stay until their messages are due; see keptShare.
+// they are small, and stay until their messages are due.
 func (m *Machine) Full() bool { return !m.over && m.taken() >= m.cfg.Budget && m.inHand > few }
 
 // taken is how much is in memory beside changes.

@@ -779,24 +779,6 @@ func TestMachine_MoreChangesThanMemory(t *testing.T) {
 	require.Greater(t, b.consumed[slot], 300)
 }
 
-// TestMachine_ChangesOfAMinute: of a slot of minutes an eighth of the memory is filled with changes. Others wait
-// where those of the next seconds are.
-func TestMachine_ChangesOfAMinute(t *testing.T) {
-	const changes, size = 600, 1 << 10
-	b := leading(t)
-	b.m.cfg.Budget = 1 << 20
-	due, _ := b.in("", 100*time.Second)
-	minute := Default().at(1, time.UnixMilli(due.At))
-	b.pass(10 * time.Second) // it is consumed
-	for i := range changes {
-		b.comes(Default().Slot(minute), &Message{Kind: Change, ID: fmt.Sprint(i), Due: due.Due, Size: size})
-		b.pass(time.Millisecond)
-	}
-	require.Equal(t, int64(1<<20/keptShare), b.m.kept)
-	require.Len(t, b.moved, changes-1<<20/keptShare/size)
-	require.True(t, strings.HasSuffix(b.moved[0], " to 4s"), b.moved[0])
-}
-
 // TestWheel_Late: the broker's clock is set forward while a message waits to be stored.
 func TestWheel_Late(t *testing.T) {
 	b := newTable(t)

@@ -17,8 +17,6 @@ const (
 	// must be known to wait for longer.
 	unclear = 200 * time.Millisecond
 	precise = 20 * time.Millisecond
-	// keptShare is the part of the memory that changes of slots of minutes may take, beside messages.
-	keptShare = 8
 
 	firstPause   = 100 * time.Millisecond // after a message could not be published
 	longestPause = 5 * time.Second
@@ -112,10 +110,8 @@ func (m *Machine) holds(now Now, msg *Message, left time.Duration) bool {
 	switch {
 	case msg.age(now)+left > heldFor, left > longestHeld:
 		return false
-	case left <= near, v.slot.Level == 0:
+	case left <= near, v.slot.Level == 0, msg.Kind == Change:
 		return true
-	case msg.Kind == Change:
-		return m.kept < m.cfg.Budget/keptShare
 	}
 	return v.fits && m.taken() < m.cfg.Budget/2
 }

@@ -8,7 +8,7 @@ import (
 const (
 	// slowTick is how often the machine looks at what changes slowly, and idleTick while nothing is in
 	// hand.
-	slowTick, idleTick = 200 * time.Millisecond, time.Second
+	slowTick, idleTick = 100 * time.Millisecond, time.Second
 	// stoodStill is less than a broker waits for a heartbeat. A client's heartbeat is 10 s, and the
 	// broker waits for two.
 	stoodStill = 5 * time.Second
