@@ -101,6 +101,15 @@ func (s *Swapper) look(ctx context.Context, r record.Record) (state, error) {
 	return st, s.gather(ctx, &st, now)
 }
 
+// lookAgain reads what is there now.
+func (s *Swapper) lookAgain(ctx context.Context, st state) (state, error) {
+	r := st.record
+	r.Target = st.target
+	now, err := s.look(ctx, r)
+	now.record = st.record
+	return now, err
+}
+
 // gather unites the bindings from all places where an interrupted change may have left them. A
 // binding too many is better than one too few.
 func (s *Swapper) gather(ctx context.Context, st *state, now inventory.Definition) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
@@ -359,6 +360,54 @@ func (n *brokenNode) Reshape(ctx context.Context, r node.Reshaping) error {
 		_ = n.fakeBroker.Reshape(ctx, r)
 	}
 	return errBroken
+}
+
+// TestSwitch_StillAtWork: a tool was killed, and its program on the node goes on while the next tool reads the exchange.
+// What is bound to a front then goes around serve: it is early.
+func TestSwitch_StillAtWork(t *testing.T) {
+	for _, kind := range []string{"topic", "direct", "fanout", "headers"} {
+		d := topic("a", "b")
+		d.Arguments = amqp091.Table{delayedType: kind}
+		w := newFakeBroker(d)
+		s := w.swapper(name)
+		s.Node = &busyNode{fakeBroker: w}
+		_, err := s.Switch(t.Context(), record.Serving, "")
+		require.ErrorIs(t, err, errBroken)
+		require.True(t, w.exchanges[name].Delayed(), "its program is at work")
+
+		queue := entry.NamesOf("p", name).Queue
+		w.refuse = func(op Op) error {
+			if b := op.Binding; op.Verb == Bind && b.Source == name && b.Target != queue && !w.exchanges[name].Delayed() {
+				return fmt.Errorf("%s: %v makes messages early", kind, op)
+			}
+			return nil
+		}
+		_, err = s.Switch(t.Context(), record.Serving, "")
+		require.NoError(t, err)
+	}
+}
+
+// A busyNode does the first change when it is next asked whether it can make one: a program waits for the one before.
+type busyNode struct {
+	*fakeBroker
+	first *node.Reshaping // that is not done yet
+	began bool
+}
+
+func (n *busyNode) CanReshape(ctx context.Context, r node.Reshaping) error {
+	if n.first != nil {
+		_ = n.fakeBroker.Reshape(ctx, *n.first)
+		n.first = nil
+	}
+	return n.fakeBroker.CanReshape(ctx, r)
+}
+
+func (n *busyNode) Reshape(ctx context.Context, r node.Reshaping) error {
+	if !n.began {
+		n.first, n.began = &r, true
+		return errBroken
+	}
+	return n.fakeBroker.Reshape(ctx, r)
 }
 
 // TestSwitch_Mixed: a change that was killed on one way is finished on the other.
