@@ -17,13 +17,13 @@ import (
 func (s *Swapper) change(ctx context.Context, st state, begun record.Record, to Shape, done record.Step) (Result, error) {
 	result := Result{To: to}
 	if s.onNode(st) {
-		if err := s.Node.CanReshape(ctx, s.reshaping(st, to)); err != nil {
-			return result, err
-		}
+		err := s.Node.CanReshape(ctx, s.reshaping(st, to))
 		// That has waited for the program of a tool that was killed, which goes on to its end. What was read before
 		// may be what it has changed since: to bind a front to what was behind it makes messages early.
-		var err error
-		if st, err = s.lookAgain(ctx, st); err != nil {
+		if err == nil {
+			st, err = s.look(ctx, st.record, st.target)
+		}
+		if err != nil {
 			return result, err
 		}
 		st.onNode = s.onNode(st)

@@ -18,7 +18,7 @@ func (s *Swapper) Prepare(ctx context.Context) (bool, error) {
 	if _, found := s.Journal.Record(); found {
 		return false, nil
 	}
-	st, err := s.look(ctx, record.Record{})
+	st, err := s.look(ctx, record.Record{}, "")
 	if err != nil {
 		return false, err
 	}
@@ -48,15 +48,14 @@ func (s *Swapper) Switch(ctx context.Context, mode record.Mode, target string) (
 	case r.Target != "" && target != "" && target != r.Target:
 		return Result{}, s.fail("switch", delayer.ErrConflict, "leave out --to", "its target is exchange %q already", r.Target)
 	}
-	before := r
-	if mode == record.Serving {
-		r.Target = cmp.Or(r.Target, target, DefaultTarget(s.Exchange))
+	target = cmp.Or(r.Target, target, DefaultTarget(s.Exchange))
+	if mode != record.Serving {
+		target = r.Target
 	}
-	st, err := s.look(ctx, r)
+	st, err := s.look(ctx, r, target)
 	if err != nil {
 		return Result{}, err
 	}
-	st.record = before
 	if r.Step != record.Switching && r.Step != record.Switched {
 		err = s.mustBeDelayed("switch", st)
 	}
@@ -74,7 +73,7 @@ func (s *Swapper) Switch(ctx context.Context, mode record.Mode, target string) (
 		return Result{}, err
 	}
 	begun := r.To(record.Switching, s.Now())
-	begun.Mode = mode
+	begun.Mode, begun.Target = mode, target
 	return s.change(ctx, st, begun, to, record.Switched)
 }
 
@@ -147,7 +146,7 @@ func (s *Swapper) Rollback(ctx context.Context) (Result, error) {
 	if !found {
 		return Result{}, s.fail("rollback", delayer.ErrConflict, "delayer migrate status shows what there is", "it has no record: nothing was switched, or it was retired")
 	}
-	st, err := s.look(ctx, r)
+	st, err := s.look(ctx, r, r.Target)
 	if err != nil {
 		return Result{}, err
 	}

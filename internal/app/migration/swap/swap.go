@@ -78,9 +78,9 @@ type state struct {
 }
 
 // look reads the exchange, and what an interrupted change has left. r is the record, with the
-// plugin's exchange in it, or zero.
-func (s *Swapper) look(ctx context.Context, r record.Record) (state, error) {
-	st := state{record: r, target: r.Target, former: r.Former}
+// plugin's exchange in it, or zero. target is the one that it has, or gets.
+func (s *Swapper) look(ctx context.Context, r record.Record, target string) (state, error) {
+	st := state{record: r, target: target, former: r.Former}
 	there, err := s.Broker.Exists(ctx, s.Exchange)
 	if err != nil {
 		return st, err
@@ -99,15 +99,6 @@ func (s *Swapper) look(ctx context.Context, r record.Record) (state, error) {
 		return st, nil
 	}
 	return st, s.gather(ctx, &st, now)
-}
-
-// lookAgain reads what is there now.
-func (s *Swapper) lookAgain(ctx context.Context, st state) (state, error) {
-	r := st.record
-	r.Target = st.target
-	now, err := s.look(ctx, r)
-	now.record = st.record
-	return now, err
 }
 
 // gather unites the bindings from all places where an interrupted change may have left them. A
