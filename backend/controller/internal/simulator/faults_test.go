@@ -25,7 +25,9 @@ type plan struct {
 	budget       int64
 	large        float64 // of the messages
 	delays       []delays
-	together     time.Duration // when all messages are due, within seconds; 0: each has a delay of its own
+	together     time.Duration // when all messages are due; 0: each has a delay of its own
+	spread       time.Duration // within so long
+	fewer        int           // see wheel.Config
 }
 
 // delays are a range from which delays are taken, so often.
@@ -65,7 +67,10 @@ func (w *world) choosePlan() {
 	case 4:
 		p.budget, p.large, p.messages = 4<<20, 0.2, 400
 		if w.chance(0.5) { // many changes, and much that waits for the mark behind them
-			p.tickets, p.together = 1, p.length+w.between(10*time.Second, 3*time.Minute)
+			p.tickets, p.together, p.spread = 1, p.length+w.between(10*time.Second, 3*time.Minute), 4*time.Second
+			if w.chance(0.5) { // a slot of minutes is drained for long, and much of it is held
+				p.spread, p.messages, p.fewer = time.Minute, 800, 256
+			}
 		}
 	}
 	w.plan = p
@@ -106,7 +111,7 @@ func (w *world) users() {
 		w.account.records = append(w.account.records, r)
 		ticket, at := w.chance(w.plan.tickets), w.between(0, w.plan.length)
 		if w.plan.together > 0 {
-			r.delay = w.plan.together - at + w.between(0, 4*time.Second)
+			r.delay = w.plan.together - at + w.between(0, w.plan.spread)
 		}
 		w.at(at, func(p *process) {
 			p.publish(r, ticket, func(wheel.Outcome) {})

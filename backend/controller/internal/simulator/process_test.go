@@ -279,7 +279,7 @@ func (p *process) begin() {
 	p.tenure, p.nextTick = t, p.w.now
 	t.conn = p.w.broker.connect(p, false, func() { t.end("the consuming connection is lost") })
 	p.trace("begin", "%s", t.name)
-	cfg, shell := wheel.Config{Wheel: p.w.wheel, Tenure: t.name, Budget: p.w.plan.budget}, wheel.Shell(t)
+	cfg, shell := wheel.Config{Wheel: p.w.wheel, Tenure: t.name, Budget: p.w.plan.budget, Fewer: p.w.plan.fewer}, wheel.Shell(t)
 	if change := p.w.mutant.config; change != nil {
 		change(&cfg)
 	}

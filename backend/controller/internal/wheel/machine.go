@@ -57,6 +57,9 @@ type Config struct {
 	Wheel  Wheel
 	Tenure string // names this machine, and no other ever
 	Budget int64  // bytes in memory
+	// Fewer divides how many messages of a slot are in hand at a time, for a simulator whose slots hold
+	// hundreds. 0 is 1.
+	Fewer int
 }
 
 // A Machine is one candidate for the lead. The zero value is not ready: use [New].
@@ -100,6 +103,7 @@ type Machine struct {
 
 // New returns a machine. Its shell consumes nothing yet.
 func New(cfg Config, shell Shell, now Now) *Machine {
+	cfg.Fewer = max(1, cfg.Fewer)
 	m := &Machine{
 		cfg: cfg, shell: shell, last: now, visits: map[Slot]*visit{}, read: map[Slot]int64{}, survey: map[Slot]*look{},
 		asked: map[Slot]*look{}, tickets: map[string]int{},

@@ -789,3 +789,22 @@ func TestWheel_Late(t *testing.T) {
 	b.ahead = 35 * time.Minute
 	require.True(t, Default().Late(b.now(), to))
 }
+
+// TestMachine_FullSlot: what is done waits for what came before it, but not while it keeps away what is behind.
+func TestMachine_FullSlot(t *testing.T) {
+	b := leading(t)
+	b.m.cfg.Budget = 1 << 20
+	due, _ := b.in("", 100*time.Second)
+	slot := Default().Slot(Default().at(1, time.UnixMilli(due.At)))
+	b.full[slot] = 10_000 // more than memory can hold: they are moved
+	b.pass(10 * time.Second)
+	b.comes(slot, &Message{Kind: Change, ID: "held", Due: due.Due})
+	moved := 0
+	for ; moved+1 < b.consumed[slot]; moved++ {
+		b.comes(slot, &Message{ID: fmt.Sprint(moved), Due: due.Due, To: "queue", Size: 1 << 10})
+	}
+	require.Greater(t, moved, ackFew)
+	b.pass(time.Second)
+	require.Len(t, b.moved, moved)
+	require.Len(t, b.acked[slot], moved+1, "and the mark behind them")
+}

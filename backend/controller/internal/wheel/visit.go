@@ -80,6 +80,7 @@ func (m *Machine) prefetchFor(v *visit) int {
 	case v.slot.Level == 1:
 		most = mostOfMinutes
 	}
+	most = max(most/m.cfg.Fewer, mostUnknown)
 	return int(min(int64(most), max(min(m.cfg.Budget/2, m.cfg.Budget-m.taken())/m.average, mostUnknown)))
 }
 
@@ -255,7 +256,8 @@ func (m *Machine) renew(now Now) {
 
 const (
 	// ackWithin is how long what is done waits for what came before it: longer than a slot of seconds lasts,
-	// where prefixes suffice. A few are not worth the risk that they come again: they wait for ackSoon.
+	// where prefixes suffice. A few are not worth the risk that they come again: they wait for ackSoon. So do
+	// all that keep away what is behind them.
 	ackWithin = 5 * time.Second
 	ackSoon   = 250 * time.Millisecond
 	ackFew    = 256
@@ -277,8 +279,8 @@ func (m *Machine) flush(v *visit, now time.Duration) {
 		return
 	}
 	v.looked = now
-	within := ackWithin
-	if v.acks.Waiting() <= ackFew {
+	within, full := ackWithin, v.inHand+v.acks.Waiting() >= v.prefetch
+	if full || v.acks.Waiting() <= ackFew/m.cfg.Fewer {
 		within = ackSoon
 	}
 	for _, tag := range v.acks.Overdue(now, within) {
