@@ -808,3 +808,48 @@ func TestMachine_FullSlot(t *testing.T) {
 	require.Len(t, b.moved, moved)
 	require.Len(t, b.acked[slot], moved+1, "and the mark behind them")
 }
+
+// TestMachine_NextTurn: what comes for the next turn of a slot, while its consumer leaves, does not keep it.
+func TestMachine_NextTurn(t *testing.T) {
+	b := leading(t)
+	w := Default()
+	turn := w.at(0, b.shows())
+	slot := w.Slot(turn)
+	overdue, _ := b.in("", time.Second)
+	b.pass(w.closes(turn).Sub(b.shows()) - time.Second)
+	b.comes(slot, overdue)
+	b.pass(time.Second)
+	require.NotZero(t, b.consumed[slot])
+	turn.Number += int64(w[0].Slots)
+	due, in := b.in("", w.begin(turn).Sub(b.shows()))
+	require.Equal(t, slot, in)
+	b.comes(slot, due)
+	b.comes(slot, &Message{Kind: Change, ID: "next", Due: due.Due})
+	b.pass(10 * time.Second)
+	require.Zero(t, b.consumed[slot])
+	messages, _ := b.m.Held()
+	require.Equal(t, 1, messages, "the summons")
+}
+
+// TestMachine_PostponedToTheNextTurn: a message that was postponed is stored as such before it leaves its slot.
+func TestMachine_PostponedToTheNextTurn(t *testing.T) {
+	b := leading(t)
+	w := Default()
+	turn := w.at(0, b.shows())
+	slot := w.Slot(turn)
+	msg, _ := b.in("m", time.Second)
+	msg.Ticket = true
+	next := Due{At: w.begin(turn).Add(time.Duration(w[0].Slots) * w[0].Width).UnixMilli(), Since: msg.Since}
+	b.pass(w.closes(turn).Sub(b.shows()) - 2*markAgain)
+	b.withheld = true
+	b.comes(slot, msg)
+	b.comes(slot, &Message{Kind: Change, ID: "m", Due: msg.Due, Next: next})
+	for b.shows().Before(w.closes(turn)) {
+		b.pass(100 * time.Millisecond)
+		b.comes(slot, &Message{Kind: Mark}) // it is not idle
+	}
+	require.Empty(t, b.moved)
+	b.withheld = false
+	b.pass(2 * markAgain)
+	require.Equal(t, []string{"m to 4s"}, b.moved)
+}

@@ -110,10 +110,19 @@ func (m *Machine) holds(now Now, msg *Message, left time.Duration) bool {
 	switch {
 	case msg.age(now)+left > heldFor, left > longestHeld:
 		return false
-	case left <= near, v.slot.Level == 0, msg.Kind == Change:
+	case left <= near:
 		return true
+	case v.slot.Level == 0, msg.Kind == Change:
+		return !m.forLater(v, now.shown(msg.Due))
 	}
 	return v.fits && m.taken() < m.cfg.Budget/2
+}
+
+// forLater reports whether what is due then is for a later turn of a slot. In memory it would keep the slot open until
+// that turn, and so would all that comes meanwhile.
+func (m *Machine) forLater(v *visit, due time.Time) bool {
+	w, level := m.cfg.Wheel, v.slot.Level
+	return v.slot != Intake && w.at(level, due).Number >= v.turn.Number+int64(w[level].Slots)
 }
 
 // move publishes a message to the slot of its due time.
@@ -122,8 +131,9 @@ func (m *Machine) move(now Now, msg *Message) {
 		return
 	}
 	to, within := m.cfg.Wheel.PlaceOf(now, msg.Due)
-	if v := msg.visit; m.cfg.Wheel.Slot(to) == v.slot && to != v.turn {
-		v.ending, v.aside = true, append(v.aside, msg) // it would come again at once
+	// It would come again at once. But if it was postponed, it would go back as it was.
+	if v := msg.visit; m.cfg.Wheel.Slot(to) == v.slot && to != v.turn && len(msg.used) == 0 {
+		v.ending, v.aside = true, append(v.aside, msg)
 		return
 	}
 	msg.to, msg.moving = to, true
