@@ -208,6 +208,20 @@ func messagesIn(t *testing.T, url, queue string) int {
 	return q.Messages
 }
 
+// TestBroker_Upgrade: what was in the old container is in the new one.
+func TestBroker_Upgrade(t *testing.T) {
+	b := startKind(t, rabbit.Options{Choice: rabbit.Docker, InMemory: true})
+	r, old := rabbittest.NewRig(t, b), b.URL()
+	queue := r.Queue("kept", amqp091.Table{"x-queue-type": "quorum"})
+	r.Publish("", queue, amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: []byte("kept")})
+	require.NoError(t, r.Conn.Close())
+	image := strings.TrimSuffix(strings.TrimPrefix(b.How(), "Docker container ("), ")")
+	require.NoError(t, b.Upgrade(t.Context(), image))
+	require.NotEqual(t, old, b.URL())
+	r.Connect(b.URL())
+	require.Equal(t, "kept", string(r.Take(queue).Body))
+}
+
 func TestAContainerRemovedUnderUsIsAnErrorAndNoDeadlock(t *testing.T) {
 	b := startKind(t, rabbit.Options{Choice: rabbit.Docker})
 	pool, err := dockertest.NewPool("")

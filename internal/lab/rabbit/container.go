@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,7 +14,7 @@ import (
 	"github.com/ory/dockertest/v3/docker"
 )
 
-func (c *container) how() string               { return "Docker container (" + c.image + ")" }
+func (c *container) how() string               { return "Docker container (" + c.options.Image + ")" }
 func (c *container) url() *url.URL             { return c.at }
 func (c *container) owned() bool               { return true }
 func (c *container) run(context.Context) error { return c.lifeline.run() }
@@ -91,23 +92,30 @@ func (c *container) disk() (int64, error) {
 
 // exec runs a command in the container and returns what it printed.
 func (c *container) exec(ctx context.Context, command ...string) (string, error) {
-	created, err := c.client.CreateExec(docker.CreateExecOptions{
-		Context: ctx, Container: c.id, Cmd: command, AttachStdout: true, AttachStderr: true,
-	})
 	var out bytes.Buffer
+	err := c.pipe(ctx, nil, &out, command...)
+	return out.String(), err
+}
+
+// pipe runs a command in the container with its input and output, of which either may be nil.
+func (c *container) pipe(ctx context.Context, in io.Reader, out io.Writer, command ...string) error {
+	created, err := c.client.CreateExec(docker.CreateExecOptions{
+		Context: ctx, Container: c.id, Cmd: command, AttachStdin: in != nil, AttachStdout: true, AttachStderr: true,
+	})
+	var said bytes.Buffer // on its standard error
 	if err == nil {
-		err = c.client.StartExec(created.ID, docker.StartExecOptions{Context: ctx, OutputStream: &out, ErrorStream: &out})
+		err = c.client.StartExec(created.ID, docker.StartExecOptions{Context: ctx, InputStream: in, OutputStream: out, ErrorStream: &said})
 	}
 	if err == nil {
 		var result *docker.ExecInspect
 		if result, err = c.client.InspectExec(created.ID); err == nil && result.ExitCode != 0 {
-			err = fmt.Errorf("exit status %d: %s", result.ExitCode, out.String())
+			err = fmt.Errorf("exit status %d: %s", result.ExitCode, said.String())
 		}
 	}
 	if err != nil {
 		err = fmt.Errorf("rabbit: %s: %w", strings.Join(command, " "), err)
 	}
-	return out.String(), err
+	return err
 }
 
 func (c *container) ctlCommand() []string { return []string{"docker", "exec", c.id, "rabbitmqctl"} }

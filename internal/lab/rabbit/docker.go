@@ -36,13 +36,14 @@ const (
 type container struct {
 	*lifeline
 	pluginSet
-	client *docker.Client
-	image  string
-	id     string
-	at     *url.URL
-	api    *url.URL // of management; nil without that plugin
-	stream docker.CloseWaiter
-	gone   chan struct{} // closed when the stream, and so the container, has ended
+	client   *docker.Client
+	options  Options
+	id       string
+	hostname string // RabbitMQ's data bear it
+	at       *url.URL
+	api      *url.URL // of management; nil without that plugin
+	stream   docker.CloseWaiter
+	gone     chan struct{} // closed when the stream, and so the container, has ended
 }
 
 func startDocker(ctx context.Context, o Options) (*Broker, error) {
@@ -53,7 +54,7 @@ func startDocker(ctx context.Context, o Options) (*Broker, error) {
 	if err := ensureImage(ctx, client, o); err != nil {
 		return nil, err
 	}
-	c, err := newContainer(ctx, client, o)
+	c, err := newContainer(ctx, client, o, "")
 	if err != nil {
 		return nil, fmt.Errorf("no container of %s: %w", o.Image, err)
 	}
@@ -93,8 +94,8 @@ func ensureImage(ctx context.Context, client *docker.Client, o Options) error {
 }
 
 // newContainer creates and starts the container, with the script in front of the image's own
-// command.
-func newContainer(ctx context.Context, client *docker.Client, o Options) (*container, error) {
+// command. Without a host name it gets one of its own.
+func newContainer(ctx context.Context, client *docker.Client, o Options, hostname string) (*container, error) {
 	image, err := client.InspectImage(o.Image)
 	if err != nil {
 		return nil, err
@@ -107,6 +108,7 @@ func newContainer(ctx context.Context, client *docker.Client, o Options) (*conta
 		Context: ctx,
 		Config: &docker.Config{
 			Image:        o.Image,
+			Hostname:     hostname,
 			Entrypoint:   []string{"sh", "-c", containerScript, "container.sh"},
 			Cmd:          append(image.Config.Entrypoint, image.Config.Cmd...),
 			Env:          env,
@@ -126,7 +128,7 @@ func newContainer(ctx context.Context, client *docker.Client, o Options) (*conta
 	if err != nil {
 		return nil, err
 	}
-	c := &container{lifeline: newLifeline(), client: client, image: o.Image, id: created.ID, gone: make(chan struct{})}
+	c := &container{lifeline: newLifeline(), client: client, options: o, id: created.ID, gone: make(chan struct{})}
 	if err := c.start(ctx); err != nil {
 		return nil, errors.Join(err, c.remove())
 	}
@@ -199,6 +201,7 @@ func (c *container) locate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.hostname = state.Config.Hostname
 	c.at = c.published(state, containerPort, "amqp")
 	if c.at == nil {
 		return errors.New("the engine has not published port 5672")

@@ -41,17 +41,19 @@ const (
 // A rehearsal is one way off the plugin, with the program delayer as an operator runs it.
 type rehearsal struct {
 	*rabbittest.Rig
-	fillers []*amqp091.Connection // fill the plugin, in turn
-	cfg     backend.Config
-	config  string // the file
-	program string
-	ctl     string
-	kinds   []string
-	many    int             // messages are pending
-	kills   []time.Duration // after which a step is killed, in turn
-	account *account.Account[string]
-	user    string
-	running sync.WaitGroup
+	fillers   []*amqp091.Connection // fill the plugin, in turn
+	cfg       backend.Config
+	config    string // the file
+	program   string
+	ctl       string
+	kinds     []string
+	many      int             // messages are pending
+	kills     []time.Duration // after which a step is killed, in turn
+	account   *account.Account[string]
+	user      string
+	running   sync.WaitGroup // consumers,
+	consumers []func()       // which these cancel
+	lives     int            // the number of the next message of the series live, of each kind
 
 	mishaps
 
@@ -193,12 +195,14 @@ func (r *rehearsal) tidy() {
 
 // publishers publish to all exchanges until stop is called.
 func (r *rehearsal) publishers(of func() channelPublisher) (stop func()) {
+	const most = 1_000_000 // in a test
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	for _, kind := range r.kinds {
-		p := of()
-		all.Go(func() { r.produce(ctx, kind, p) })
+		p, from := of(), r.lives
+		all.Go(func() { r.produce(ctx, kind, from, p) })
 	}
+	r.lives += most
 	stop = sync.OnceFunc(func() {
 		cancel()
 		all.Wait()

@@ -92,11 +92,11 @@ func (r *rehearsal) fill(series, kind string, n int, from, to time.Duration) {
 }
 
 // produce publishes until ctx ends. What fails is tried again, as an application does.
-func (r *rehearsal) produce(ctx context.Context, kind string, p channelPublisher) {
+func (r *rehearsal) produce(ctx context.Context, kind string, from int, p channelPublisher) {
 	const pause, longest = 20 * time.Millisecond, 3000
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
-	for i := 0; ctx.Err() == nil; i++ {
+	for i := from; ctx.Err() == nil; i++ {
 		l, began := letter{live, kind, i}, time.Now()
 		for {
 			err := r.produceOne(l, time.Duration(i*37%longest)*time.Millisecond, p)
@@ -129,14 +129,27 @@ func (r *rehearsal) produceOne(l letter, delay time.Duration, p channelPublisher
 	return p.PublishWithContext(ctx, r.exchange(l.kind), l.key(), atOnce, false, msg)
 }
 
-// consume notes all that arrives for an exchange until the connection is closed.
+// consume notes all that arrives for an exchange until the connection is closed, or rest is called.
 func (r *rehearsal) consume(kind string) {
-	deliveries := r.Consume(r.queue(kind))
+	const autoAck, exclusive, noLocal, noWait = true, false, false, false
+	ch := r.Channel()
+	deliveries, err := ch.Consume(r.queue(kind), kind, autoAck, exclusive, noLocal, noWait, nil)
+	require.NoError(r, err)
+	r.consumers = append(r.consumers, func() { require.NoError(r, ch.Cancel(kind, noWait)) })
 	r.running.Go(func() {
 		for d := range deliveries {
 			r.arrived(d)
 		}
 	})
+}
+
+// rest ends the consumers, and returns when all is noted that they were sent.
+func (r *rehearsal) rest() {
+	for _, cancel := range r.consumers {
+		cancel()
+	}
+	r.consumers = nil
+	r.running.Wait()
 }
 
 // allArrive waits until nothing is missing.
