@@ -93,18 +93,17 @@ func (c *container) disk() (int64, error) {
 // exec runs a command in the container and returns what it printed.
 func (c *container) exec(ctx context.Context, command ...string) (string, error) {
 	var out bytes.Buffer
-	err := c.pipe(ctx, nil, &out, command...)
+	err := c.pipe(ctx, nil, &out, &out, command...)
 	return out.String(), err
 }
 
-// pipe runs a command in the container with its input and output, of which either may be nil.
-func (c *container) pipe(ctx context.Context, in io.Reader, out io.Writer, command ...string) error {
+// pipe runs a command in the container, with an input or nil. The error has what it said.
+func (c *container) pipe(ctx context.Context, in io.Reader, out io.Writer, said *bytes.Buffer, command ...string) error {
 	created, err := c.client.CreateExec(docker.CreateExecOptions{
 		Context: ctx, Container: c.id, Cmd: command, AttachStdin: in != nil, AttachStdout: true, AttachStderr: true,
 	})
-	var said bytes.Buffer // on its standard error
 	if err == nil {
-		err = c.client.StartExec(created.ID, docker.StartExecOptions{Context: ctx, InputStream: in, OutputStream: out, ErrorStream: &said})
+		err = c.client.StartExec(created.ID, docker.StartExecOptions{Context: ctx, InputStream: in, OutputStream: out, ErrorStream: said})
 	}
 	if err == nil {
 		var result *docker.ExecInspect

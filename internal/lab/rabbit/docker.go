@@ -51,14 +51,25 @@ func startDocker(ctx context.Context, o Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
+	const itsOwn = ""
+	c, err := containerOf(ctx, client, o, itsOwn)
+	if err != nil {
+		return nil, err
+	}
+	return begin(ctx, c, o)
+}
+
+// containerOf is a new container, of an image that is pulled if it is not here. Without a host name it gets one of
+// its own.
+func containerOf(ctx context.Context, client *docker.Client, o Options, hostname string) (*container, error) {
 	if err := ensureImage(ctx, client, o); err != nil {
 		return nil, err
 	}
-	c, err := newContainer(ctx, client, o, "")
+	c, err := newContainer(ctx, client, o, hostname)
 	if err != nil {
 		return nil, fmt.Errorf("no container of %s: %w", o.Image, err)
 	}
-	return begin(ctx, c, o)
+	return c, nil
 }
 
 // engine asks whether one answers: a pool is made without looking.
@@ -94,7 +105,7 @@ func ensureImage(ctx context.Context, client *docker.Client, o Options) error {
 }
 
 // newContainer creates and starts the container, with the script in front of the image's own
-// command. Without a host name it gets one of its own.
+// command.
 func newContainer(ctx context.Context, client *docker.Client, o Options, hostname string) (*container, error) {
 	image, err := client.InspectImage(o.Image)
 	if err != nil {

@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,12 +23,9 @@ func (b *Broker) Upgrade(ctx context.Context, image string) error {
 	}
 	o := old.options
 	o.Image = image
-	if err := ensureImage(ctx, old.client, o); err != nil {
-		return err
-	}
-	c, err := newContainer(ctx, old.client, o, old.hostname)
+	c, err := containerOf(ctx, old.client, o, old.hostname)
 	if err != nil {
-		return fmt.Errorf("no container of %s: %w", image, err)
+		return err
 	}
 	if err := old.copyData(ctx, c); err != nil {
 		return errors.Join(err, c.close())
@@ -41,11 +39,11 @@ func (c *container) copyData(ctx context.Context, to *container) error {
 	read, write := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		err := c.pipe(ctx, nil, write, "tar", "-C", containerData, "-cf", "-", ".")
+		err := c.pipe(ctx, nil, write, &bytes.Buffer{}, "tar", "-C", containerData, "-cf", "-", ".")
 		_ = write.CloseWithError(err)
 		done <- err
 	}()
-	err := to.pipe(ctx, read, io.Discard, "tar", "-C", containerData, "-xpf", "-")
+	err := to.pipe(ctx, read, io.Discard, &bytes.Buffer{}, "tar", "-C", containerData, "-xpf", "-")
 	_ = read.CloseWithError(err)
 	return errors.Join(err, <-done)
 }

@@ -172,9 +172,19 @@ func (r *Rig) send(exchange, key string, mandatory bool, messages []amqp091.Publ
 // Consume returns what arrives in a queue, acknowledged.
 func (r *Rig) Consume(queue string) <-chan amqp091.Delivery {
 	r.Helper()
-	in, err := r.Channel().Consume(queue, "", autoAck, exclusive, noLocal, noWait, nil)
-	require.NoError(r, err)
+	in, _ := r.ConsumeUntil(queue)
 	return in
+}
+
+// ConsumeUntil is Consume until cancel is called. The channel is closed when all has been received that was sent
+// until then.
+func (r *Rig) ConsumeUntil(queue string) (in <-chan amqp091.Delivery, cancel func()) {
+	r.Helper()
+	const tag = "rig"
+	ch := r.Channel()
+	in, err := ch.Consume(queue, tag, autoAck, exclusive, noLocal, noWait, nil)
+	require.NoError(r, err)
+	return in, func() { require.NoError(r, ch.Cancel(tag, noWait)) }
 }
 
 // Count is how many messages wait in a queue that nobody holds.

@@ -131,11 +131,8 @@ func (r *rehearsal) produceOne(l letter, delay time.Duration, p channelPublisher
 
 // consume notes all that arrives for an exchange until the connection is closed, or rest is called.
 func (r *rehearsal) consume(kind string) {
-	const autoAck, exclusive, noLocal, noWait = true, false, false, false
-	ch := r.Channel()
-	deliveries, err := ch.Consume(r.queue(kind), kind, autoAck, exclusive, noLocal, noWait, nil)
-	require.NoError(r, err)
-	r.consumers = append(r.consumers, func() { require.NoError(r, ch.Cancel(kind, noWait)) })
+	deliveries, cancel := r.ConsumeUntil(r.queue(kind))
+	r.consumers = append(r.consumers, cancel)
 	r.running.Go(func() {
 		for d := range deliveries {
 			r.arrived(d)
