@@ -37,7 +37,7 @@ func (t *tenure) Deliver(m *wheel.Message) {
 		t.deliver(c)
 		return
 	}
-	msg := t.session.Settler.Delivery(c.message)
+	msg := t.session.Settler.Delivery(*c.message)
 	to := c.wheel.To
 	f := &flight{carried: c, sealed: msg.Message, shares: t.answers[to] && t.sharing[to] < mostSharing}
 	if f.shares {
@@ -51,7 +51,7 @@ func (t *tenure) Deliver(m *wheel.Message) {
 
 // deliver takes the steps that it needs.
 func (t *tenure) deliver(c *carried) {
-	t.fly(c, func(ctx context.Context) error { return t.session.Settler.Deliver(ctx, c.message, c.wheel.To) })
+	t.fly(c, func(ctx context.Context) error { return t.session.Settler.Deliver(ctx, *c.message, c.wheel.To) })
 }
 
 // Move implements [wheel.Shell].
@@ -107,7 +107,7 @@ func (t *tenure) land(now wheel.Now, f *flight, err error) {
 	}
 	if f.to == nil {
 		t.answered(c.wheel.To, err)
-		t.session.Settler.Tell(c.message, err)
+		t.session.Settler.Tell(*c.message, err)
 	} else {
 		t.round(*f.to, err)
 	}

@@ -52,8 +52,8 @@ const (
 // points to the carried message that it is of.
 type carried struct {
 	wheel   wheel.Message
-	message stamp.Message
-	kind    string // of what is no user's
+	message *stamp.Message // nil: a change, a mark or a summons, of which only kind is kept
+	kind    string
 	foreign error  // why it is foreign
 	tag     uint64 // of the delivery
 }
@@ -69,7 +69,9 @@ func read(d *amqp091.Delivery) *carried {
 	if kind, is := d.Headers[kindHeader].(string); is && text == "" && c.readKind(kind) {
 		return c
 	}
-	c.message, c.foreign = stamp.ReadMessage(d)
+	var m stamp.Message
+	m, c.foreign = stamp.ReadMessage(d)
+	c.message = &m
 	if c.foreign == nil && !validID(c.message.Envelope.ID) {
 		c.foreign = fmt.Errorf("its id is %.64q", c.message.Envelope.ID)
 	}
@@ -157,8 +159,11 @@ func pairs(list []wheel.Due) (pairs [][2]int64) {
 
 // follow makes what consumers see of a message's due time that to which it was postponed.
 func (c *carried) follow() {
+	if c.wheel.Kind != wheel.User || !c.wheel.Ticket {
+		return
+	}
 	s, at := &c.message.Stamp, c.wheel.Due.At
-	if c.wheel.Kind != wheel.User || !c.wheel.Ticket || s.At == 0 || s.At == at {
+	if s.At == 0 || s.At == at {
 		return
 	}
 	by, e := time.Duration(at-s.At)*time.Millisecond, &c.message.Envelope
