@@ -94,6 +94,14 @@ func TestProbesAreJudged(t *testing.T) {
 	lost[7].Copies = 0
 	assert.Equal(t, "lost", assess(lost).Reason, "also in the beginning that does not count otherwise")
 
+	early := func(by time.Duration) []sample {
+		s := steady(300, 100, 0, 0)
+		s[7].Arrived -= by
+		return s
+	}
+	assert.True(t, assess(early(time.Millisecond-1)).Passed, "a TTL is no more precise")
+	assert.Equal(t, "lost", assess(early(time.Millisecond)).Reason)
+
 	cold := steady(300, 100, 0, 0)
 	for i := range 100 {
 		cold[i].Arrived += time.Minute

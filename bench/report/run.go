@@ -117,7 +117,7 @@ type DelayLateness struct {
 // A Probe is one rate that scenario rate tried. The Reason why it failed is "late" (p99 was above
 // the limit), "confirms" (they came too slowly to keep the rate), "generator" (the benchmark itself
 // could not keep it), in older reports "publisher" (one of these two), or "lost" (messages were lost,
-// doubled, early or failed to publish).
+// doubled, early by a millisecond or failed to publish).
 type Probe struct {
 	Rate        float64  `json:"rate"`
 	Passed      bool     `json:"passed"`
