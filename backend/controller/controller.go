@@ -72,11 +72,11 @@
 // for a long delay.
 //
 // A controller holds messages with their bodies and headers in memory. With rounds these are up to
-// 9,216 messages. With slots they are up to 32 MiB of messages, or half of what memory says, and a few
-// more; the other half is for the garbage that Go leaves until it collects it. When memory is full the controller does not read its connection until something has left. If nothing
-// leaves for 30 s, as while an alarm blocks publishers, that connection is lost, and made again. For
-// messages of many megabytes another backend is better suited: what a Delayer has just read and written
-// of them comes on top.
+// 9,216 messages. With slots they are up to 64 MiB of messages, or what memory says, and a few more.
+// When memory is full the controller does not read its connection until something has left. If nothing
+// leaves for 30 s, as while an alarm blocks publishers, that connection is lost, and made again. Of the
+// 64 MiB a Delayer needs several times as much for what it has just read and written. For messages of
+// many megabytes another backend is better suited.
 //
 // # Guarantees
 //
@@ -178,10 +178,9 @@ type Config struct {
 	// Run starts a controller beside the Delayer. Default: On. With Off another process must run
 	// one ([Serve], or `delayer serve`). Messages wait until one does.
 	Run delayer.Toggle `yaml:"run"`
-	// Memory is about how many bytes the messages take that the controllers of slots of a process hold.
-	// Half of it is messages, each with its headers and about 1 KiB, and a few more than fit. The other half is what Go
-	// leaves as garbage, unless GOGC is larger than 100. Changes are not counted. Each shard has its part of it,
-	// whether this process leads it or not, at least 2 MiB. Default: 64 MiB.
+	// Memory is how many bytes of messages the controllers of slots of a process hold, headers included,
+	// with about 1 KiB more for each message, at least 1 MiB. It may be more by a few messages. Each shard has its part of it,
+	// whether this process leads it or not. Default: 64 MiB.
 	Memory int `yaml:"memory"`
 	// Shards of slots, 1 to 16: each is a wheel of its own, with its own 127 queues and its own leader.
 	// Messages are spread over them by their ids, leaders over the processes that run controllers. All
@@ -266,7 +265,7 @@ type shape interface {
 }
 
 const (
-	leastMemory = 2 << 20 // of a shard
+	leastMemory = 1 << 20 // of a shard
 	mostShards  = 16      // 2,032 slots
 )
 
@@ -287,7 +286,7 @@ func newShape(cfg Config) (shape, engine.Settings, error) {
 			return nil, s, engine.ConfigError(Name+".shards", err, "")
 		}
 		if least := cfg.Shards * leastMemory; cfg.Memory < least {
-			err := fmt.Errorf("%d bytes are less than %d, 2 MiB for each shard", cfg.Memory, least)
+			err := fmt.Errorf("%d bytes are less than %d, 1 MiB for each shard", cfg.Memory, least)
 			return nil, s, engine.ConfigError(Name+".memory", err, "")
 		}
 		if s.QueueType != delayer.Quorum {

@@ -18,20 +18,16 @@ import (
 
 // A Wheel is a wheel of slots under a prefix.
 type Wheel struct {
-	wheel wheel.Wheel
-	names names
-	held  int64 // bytes of messages that the controllers of a process hold
+	wheel  wheel.Wheel
+	names  names
+	memory int64 // bytes of messages that the controllers of a process hold
 }
 
-// garbage is how many bytes a process needs for each that is held: Go collects what was left when that is as
-// much as what is used.
-const garbage = 2
-
-// New returns the wheel of a prefix, of so many shards. The messages that the controllers of a process
-// hold take so many bytes of memory, garbage included.
+// New returns the wheel of a prefix, of so many shards. The controllers of a process hold so many bytes
+// of messages in memory.
 func New(prefix string, shards int, memory int64) *Wheel {
 	w := wheel.Default()
-	return &Wheel{wheel: w, names: names{prefix: prefix, wheel: w, shards: shards}, held: memory / garbage}
+	return &Wheel{wheel: w, names: names{prefix: prefix, wheel: w, shards: shards}, memory: memory}
 }
 
 // Limits returns what controllers of this wheel can do. maxPriority is the broker's.

@@ -72,7 +72,7 @@ func (c *controller) serve(ctx context.Context) error {
 	t.poster = c.session.Publisher.NewPoster(t.posted)
 	defer context.AfterFunc(ctx, func() { t.end(errClosing) })()
 	t.mu.Lock()
-	budget := c.wheel.held / int64(c.names.shards)
+	budget := c.wheel.memory / int64(c.names.shards)
 	t.machine = wheel.New(wheel.Config{Wheel: c.wheel.wheel, Tenure: rand.Text(), Budget: budget}, t, c.clock.now())
 	t.mu.Unlock()
 	c.serving.Store(t)

@@ -59,7 +59,7 @@ func (w Wheel) String() string {
 //     alarms of a broker last: their next turn is far.
 //   - The second level is reached with a delay of more than two minutes: a usual burst takes one hop.
 //     The third is with more than half an hour.
-//   - A slot of the first level is held in memory: 64,000 messages at 16,000 a second, if that has room.
+//   - A slot of the first level is held in memory: 64,000 messages at 16,000 a second.
 func Default() Wheel {
 	const day = 24 * time.Hour
 	return Wheel{

@@ -17,7 +17,7 @@ import (
 // slotsLargeAfterSmall: a controller that has learned that messages are small does not take gigabytes when
 // they are large. With tickets it cannot deliver before it has read a mark that is behind them all.
 func slotsLargeAfterSmall(t *testing.T, w *workbench, schedule bool) {
-	const hold, large, many = 8 << 20, 1 << 20, 60
+	const memory, large, many = 8 << 20, 1 << 20, 60
 	d := w.slots(delayer.Off)
 	queue := w.queue()
 	got := w.Consume(queue)
@@ -40,7 +40,7 @@ func slotsLargeAfterSmall(t *testing.T, w *workbench, schedule bool) {
 		now := held.Add(int64(e.Bytes))
 		most.Store(max(most.Load(), now))
 	}
-	c := w.open(controller.Config{Wheel: controller.Slots, Memory: 2 * hold})
+	c := w.open(controller.Config{Wheel: controller.Slots, Memory: memory})
 	// Each portion of 8 MiB waits for marks of its own: on a busy machine there are long gaps.
 	const gap = 3 * rabbittest.Patience
 	for range 500 + many {
@@ -54,7 +54,7 @@ func slotsLargeAfterSmall(t *testing.T, w *workbench, schedule bool) {
 	// What the client has read is counted once the machine is told. While that waits for a processor, a
 	// megabyte more comes each millisecond.
 	const readBefore = 24
-	require.Less(t, most.Load(), int64(hold+readBefore*large), "of %d MiB", many)
+	require.Less(t, most.Load(), int64(memory+readBefore*large), "of %d MiB", many)
 	require.NoError(t, c.Close())
 	require.NoError(t, d.Close())
 }
