@@ -696,7 +696,22 @@ func TestMachine_MemoryIsBounded(t *testing.T) {
 	b.comes(slot, msg)
 	b.pass(6 * time.Second)
 	_, slot = b.in("m", 2*time.Second)
-	require.LessOrEqual(t, b.consumed[slot], 300)
+	require.LessOrEqual(t, b.consumed[slot], 450)
+}
+
+// TestMachine_BurstInOneSlot: all that is due within seconds is in memory when it is due, if that has room for it.
+func TestMachine_BurstInOneSlot(t *testing.T) {
+	b := leading(t)
+	const size, many = 2 << 10, 64 << 20 / (2 << 10) * 3 / 4
+	_, slot := b.in("m", 20*time.Second)
+	b.pass(16 * time.Second)
+	came := 0
+	for ; came < many && came < b.consumed[slot]; came++ {
+		msg, _ := b.in(fmt.Sprint(came), 4*time.Second)
+		msg.Size = size
+		b.comes(slot, msg)
+	}
+	require.Equal(t, many, came, "the queue would deliver no more")
 }
 
 // TestMachine_ChangesKeepNothingAway: a leader that starts knows no sizes, and may get changes only.

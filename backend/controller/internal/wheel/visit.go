@@ -81,7 +81,16 @@ func (m *Machine) prefetchFor(v *visit) int {
 		most = mostOfMinutes
 	}
 	most = max(most/m.cfg.Fewer, mostUnknown)
-	return int(min(int64(most), max(min(m.cfg.Budget/2, m.cfg.Budget-m.taken())/m.average, mostUnknown)))
+	left := m.cfg.Budget - m.taken() + int64(v.inHand-v.changes)*m.average // without what it has itself
+	return int(min(int64(most), max(min(m.share(v), left)/m.average, mostUnknown)))
+}
+
+// share is how many bytes of memory a visit may have. What is due in seconds comes before the rest.
+func (m *Machine) share(v *visit) int64 {
+	if v.slot.Level == 0 {
+		return m.cfg.Budget / 8 * 7
+	}
+	return m.cfg.Budget / 2
 }
 
 // weigh keeps the average size of about the last 64 messages; one that is larger counts at once.
@@ -105,7 +114,7 @@ func (m *Machine) widen(v *visit, least int) {
 	if v.slot == Intake {
 		return // another candidate would be given it
 	}
-	room := m.taken() < m.cfg.Budget/2 || v.changes >= v.prefetch
+	room := m.taken() < m.share(v) || v.changes >= v.prefetch
 	if most := m.prefetchFor(v) + v.changes; most >= v.prefetch+max(1, least) && room {
 		v.prefetch = min(most, max(4*v.prefetch, v.prefetch+v.changes))
 		m.shell.Consume(v.slot, v.prefetch)
