@@ -69,9 +69,8 @@ func read(d *amqp091.Delivery) *carried {
 	if kind, is := d.Headers[kindHeader].(string); is && text == "" && c.readKind(kind) {
 		return c
 	}
-	var m stamp.Message
-	m, c.foreign = stamp.ReadMessage(d)
-	c.message = &m
+	c.message = new(stamp.Message)
+	*c.message, c.foreign = stamp.ReadMessage(d)
 	if c.foreign == nil && !validID(c.message.Envelope.ID) {
 		c.foreign = fmt.Errorf("its id is %.64q", c.message.Envelope.ID)
 	}

@@ -115,7 +115,7 @@ func (m *Machine) holds(now Now, msg *Message, left time.Duration) bool {
 	case v.slot.Level == 0, msg.Kind == Change:
 		return !m.forLater(v, now.shown(msg.Due))
 	}
-	return v.fits && m.taken() < m.cfg.Budget/2
+	return v.fits && m.taken() < m.share(v)
 }
 
 // forLater reports whether what is due then is for a later turn of a slot. In memory it would keep the slot open until
