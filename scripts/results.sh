@@ -6,13 +6,14 @@
 #
 #   SERIES  only these: "3.10 4.3"
 #   IMAGE   the images, with %s for the series: 'rabbitmq:%s-delayed' for one with the plugin
-#   PARTS   only these (default: full user delays):
+#   PARTS   only these (default: full repeated user delays):
 #             full    every scenario, every strategy and the baselines: 3.10/report.md
+#             repeated  accuracy, cost and burst of these, REPEAT times: medians and what they vary by: 3.10/repeated
 #             user    an exchange, a quorum queue with acknowledgements, three sizes, one consumer and four: 3.10/user
 #             delays  those that people write, and those between tiers: 3.10/delays
 #             hour    a second to an hour, evenly; it takes some five hours: 3.10/delays
-#   FLAGS   more for delayer-bench in part full: '--queue-type quorum'
-#   REPEAT  how often the parts user and delays measure each (3 and 1)
+#   FLAGS   more for delayer-bench in parts full and repeated: '--queue-type quorum'
+#   REPEAT  how often the parts repeated, user and delays measure each (3, 3 and 1)
 set -u
 
 failed=0 first=
@@ -29,6 +30,10 @@ part() {
 		# shellcheck disable=SC2086 # several flags
 		measure "$1" --full ${FLAGS:-}
 		first=${first:-docs/results/$1}
+		;;
+	repeated)
+		# shellcheck disable=SC2086 # several flags
+		measure "$1/repeated" --full --scenario accuracy,cost,burst --repeat "${REPEAT:-3}" ${FLAGS:-}
 		;;
 	user)
 		for how in 100/1 1024/1 65536/1 1024/4; do
@@ -47,12 +52,12 @@ part() {
 		measure "$1/delays/hour" --queue-type quorum --backend binaryladder/source,controller/slots,plugin,undelayed \
 			--scenario accuracy --rate 20 --messages 18000 --delays 4s-1h --step 4s
 		;;
-	*) echo "there is no part $2: full, user, delays, hour" >&2 && exit 1 ;;
+	*) echo "there is no part $2: full, repeated, user, delays, hour" >&2 && exit 1 ;;
 	esac
 }
 
 parts() {
-	for part in ${PARTS:-full user delays}; do part "$1" "$part"; done
+	for part in ${PARTS:-full repeated user delays}; do part "$1" "$part"; done
 }
 
 if [ "${DELAYER_BROKER:-}" = node ]; then
