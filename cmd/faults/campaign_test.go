@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,4 +126,29 @@ func TestClock(t *testing.T) {
 	text, err := os.ReadFile(overlay)
 	require.NoError(t, err)
 	assert.Contains(t, string(text), `{"Replace":{"/a/time.go":"`)
+}
+
+// TestShiftedClock_Fails: a program with a wrong clock that could not do its faults has no rows, and no promise
+// of theirs is kept.
+func TestShiftedClock_Fails(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the program is a shell script")
+	}
+	run := func(rows string, exit int) (int, error) {
+		program := filepath.Join(t.TempDir(), "program")
+		script := fmt.Sprintf("#!/bin/sh\necho none: FAILED: why >&2\necho '{\"Now\":%d,\"Rows\":%s}'\nexit %d\n", time.Now().Add(time.Hour).Unix(), rows, exit)
+		require.NoError(t, os.WriteFile(program, []byte(script), 0o700))
+		got, err := (&campaign{}).inShiftedClock(t.Context(), program, "+")
+		return len(got), err
+	}
+	_, err := run("null", 1)
+	require.ErrorContains(t, err, "none: FAILED: why")
+	_, err = run(`[{"Subject":"a"}]`, 1)
+	require.ErrorContains(t, err, "none: FAILED: why", "a row, and no promise that it has broken")
+	n, err := run(`[{"Subject":"a"},{"Subject":"b","Problems":["1 early"]}]`, 1)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	n, err = run(`[{"Subject":"a"}]`, 0)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
 }

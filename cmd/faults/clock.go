@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,7 +134,8 @@ type shiftedResult struct {
 func (c *campaign) inShiftedClock(ctx context.Context, program, sign string) ([]faults.Row, error) {
 	cmd := exec.CommandContext(ctx, program, "--json", "--churn=0", "--fault=^(none|controllers elsewhere)$",
 		fmt.Sprintf("--messages=%d", c.Messages), fmt.Sprintf("--rate=%d", c.Rate), "--backend="+c.Backend,
-		fmt.Sprintf("--patience=%v", c.Patience), fmt.Sprintf("--seed=%d", c.Seed), fmt.Sprintf("--long=%v", c.Long))
+		fmt.Sprintf("--patience=%v", c.Patience), fmt.Sprintf("--seed=%d", c.Seed), fmt.Sprintf("--long=%v", c.Long),
+		fmt.Sprintf("--redeliver=%v", c.Redeliver))
 	cmd.Env = append(os.Environ(), clockVariable+"="+sign)
 	dieWithParent(cmd)
 	var out, errs bytes.Buffer
@@ -147,6 +149,10 @@ func (c *campaign) inShiftedClock(ctx context.Context, program, sign string) ([]
 		return nil, fmt.Errorf("the clock was off by %d s only", off)
 	}
 	c.broker = cmp.Or(c.broker, result.Broker)
+	said := func(r faults.Row) bool { return len(r.Problems)+len(r.Slow) > 0 }
+	if failed != nil && !slices.ContainsFunc(result.Rows, said) { // what failed is no promise: it could not be tried
+		return nil, fmt.Errorf("%w: %s", failed, errs.Bytes())
+	}
 	return result.Rows, nil
 }
 

@@ -11,8 +11,8 @@ import (
 func OneNode() []Fault {
 	return []Fault{
 		{Name: "none", Once: true, About: "nothing breaks, for comparison", Classic: true},
-		{Name: "broker killed", About: "SIGKILL and start again, at random moments", Classic: true, Inject: killBroker},
-		{Name: "broker restarted", About: "stopped in good order and started again", Classic: true, Inject: restartBroker},
+		{Name: "broker killed", Kills: true, About: "SIGKILL and start again, at random moments", Classic: true, Inject: killBroker},
+		{Name: "broker restarted", Stops: true, About: "stopped in good order and started again", Classic: true, Inject: restartBroker},
 		{Name: "due while down", About: "killed, and away for longer than messages wait", Inject: downWhileDue},
 		{Name: "connections cut", About: "closed by the network (FIN), at random moments", Inject: cut},
 		{Name: "half-open", About: "no packet passes, and no FIN", Inject: halfOpen},

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
@@ -24,7 +25,15 @@ type Fault struct {
 	Serve   bool                                // for Subjects that are clients of delayer serve, and only those
 	User    bool                                // the Delayer logs in as a user of its own
 	Once    bool                                // nothing crashes and no connection is lost: no message may come twice
+	Kills   bool                                // the broker is killed: whose Limits do not promise it may lose messages
+	Stops   bool                                // the same, where it is stopped in good order and started again
+	Astray  bool                                // a destination, or what leads to it, may be gone: messages may be kept as unroutable
 	Inject  func(context.Context, *Scene) error `json:"-"`
+}
+
+// loses reports whether a Delayer may lose messages when this is done to its broker.
+func (f Fault) loses(l delayer.Limits) bool {
+	return f.Kills && !l.SurvivesCrash || f.Stops && !l.SurvivesRestart
 }
 
 // A Scene holds the targets of a Fault.
@@ -294,7 +303,9 @@ func (c Campaign) latest() time.Duration {
 
 func (c Campaign) row(f Fault, r *Run) Row {
 	t := r.Totals()
-	p := promises{queueType: r.Subject.QueueType, once: f.Once, patience: r.load.Patience, latest: c.latest()}
+	p := promises{
+		lossy: f.loses(r.limits), astray: f.Astray, once: f.Once, patience: r.load.Patience, latest: c.latest(),
+	}
 	return Row{Fault: f, Subject: r.Subject.Name, QueueType: r.Subject.QueueType, Totals: t,
 		Problems: append(r.problems, t.broken(p, r.describe)...), Slow: append(r.slow, t.slow(p)...)}
 }

@@ -72,7 +72,6 @@ func expect(t *testing.T, c faults.Campaign, f faults.Fault) []faults.Row {
 		assert.Empty(t, r.Problems, "%s, %s", f.Name, r.Subject)
 		assert.Equal(t, r.Totals.Confirmed, r.Totals.Delivered+r.Totals.Kept+r.Totals.Deleted,
 			"every confirmed message arrives, is kept as unroutable, or had just come to a reply queue that was deleted")
-		assert.Zero(t, r.Totals.Kept, "%s, %s: no destination was gone", f.Name, r.Subject)
 		assert.GreaterOrEqual(t, r.Totals.Confirmed, 100, "what was accounted for is more than nothing")
 	}
 	return rows

@@ -89,6 +89,7 @@ type Run struct {
 	ended    time.Duration
 	closed   time.Duration // how long Close of the Delayer took
 
+	limits      delayer.Limits
 	cancels     bool          // whether the Delayer's messages can be cancelled
 	ticketDelay time.Duration // of the messages that have a ticket
 
@@ -112,8 +113,9 @@ func Start(ctx context.Context, s Subject, delayerURLs, consumerURLs []string, l
 	if r.Delayer, err = s.Open(ctx, delayerURLs, r.Prefix); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", s.Name, err), r.receiver.close())
 	}
-	r.cancels = r.Delayer.Limits().CancelBefore > 0
-	r.ticketDelay = r.Delayer.Limits().CancelBefore + toCancel
+	r.limits = r.Delayer.Limits()
+	r.cancels = r.limits.CancelBefore > 0
+	r.ticketDelay = r.limits.CancelBefore + toCancel
 	if err := r.receiver.collect(ctx, consumerURLs, s.Unroutable(r.Prefix)); err != nil {
 		return nil, errors.Join(err, r.CloseDelayer(), r.receiver.close())
 	}

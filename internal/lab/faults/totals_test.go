@@ -57,9 +57,8 @@ func TestTotals_Broken(t *testing.T) {
 	const patience = 5 * time.Second
 	describe := func(list []course) string { return fmt.Sprint(numbers(list)) }
 	p := promises{patience: patience}
-	judged := func(queueType string, messages ...course) []string {
+	judged := func(messages ...course) []string {
 		total := totals(messages, nil, 0)
-		p.queueType = queueType
 		return total.broken(p, describe)
 	}
 	kept, lost := confirmed(1, time.Second, 2*time.Second), confirmed(1, time.Second, 0)
@@ -67,27 +66,49 @@ func TestTotals_Broken(t *testing.T) {
 	answered := func(after time.Duration) course {
 		return with(kept, func(m *course) { m.Answered = m.Asked + after })
 	}
-	assert.Empty(t, judged(Quorum, kept, outcome(account.Unknown), with(lost, func(m *course) { m.Outcome = account.Refused })))
-	assert.Empty(t, judged(Quorum, answered(patience+mostOverrun)))
-	assert.Empty(t, judged("classic", lost), "its broker may lose what it has")
+	astray := with(lost, func(m *course) { m.Kept = true })
+	assert.Empty(t, judged(kept, outcome(account.Unknown), with(lost, func(m *course) { m.Outcome = account.Refused })))
+	assert.Empty(t, judged(answered(patience+mostOverrun)))
 	for _, c := range []struct {
 		is   course
 		want string
 	}{
 		{confirmed(1, time.Second, 999*time.Millisecond), "1 early, the earliest by 1ms: [1]"},
 		{lost, "1 missing: [1]"},
+		{astray, "1 kept as unroutable, although no destination was gone"},
 		{outcome(account.Refused), "1 delivered that Publish had said are not stored"},
 		{outcome(account.Cancelled), "1 delivered that Cancel had said are not"},
 		{course{ID: nobodys, Copies: 1, Arrived: 1}, "1 messages delivered that nobody published"},
 		{answered(patience + mostOverrun + 1), "Publish returned " + (mostOverrun + 1).String() + " after its context had ended"},
 	} {
-		assert.Equal(t, []string{c.want}, judged(Quorum, kept, c.is))
+		assert.Equal(t, []string{c.want}, judged(kept, c.is))
 	}
+	p.lossy, p.astray = true, true
+	assert.Empty(t, judged(lost), "who does not claim that it survives this may lose what it has")
+	assert.Empty(t, judged(astray), "a destination was gone")
+	p.lossy, p.astray = false, false
 	twice := with(kept, func(m *course) { m.Copies = 3 })
-	assert.Empty(t, judged(Quorum, twice), "at least once, after a crash or a lost connection")
+	assert.Empty(t, judged(twice), "at least once, after a crash or a lost connection")
 	p.once = true
-	assert.Empty(t, judged(Quorum, kept))
-	assert.Equal(t, []string{"2 extra copies, although nothing crashed and no connection was lost"}, judged(Quorum, twice))
+	assert.Empty(t, judged(kept))
+	assert.Equal(t, []string{"2 extra copies, although nothing crashed and no connection was lost"}, judged(twice))
+}
+
+// TestFault_Loses: only where the broker is taken down, and only who does not claim to survive that.
+func TestFault_Loses(t *testing.T) {
+	restart, both := delayer.Limits{SurvivesRestart: true}, delayer.Limits{SurvivesRestart: true, SurvivesCrash: true}
+	loses := func(name string) (who []bool) {
+		for _, f := range slices.Concat(OneNode(), Destinations()) {
+			if f.Name == name {
+				who = append(who, f.loses(delayer.Limits{}), f.loses(restart), f.loses(both))
+			}
+		}
+		return who
+	}
+	assert.Equal(t, []bool{false, false, false}, loses("none"))
+	assert.Equal(t, []bool{true, false, false}, loses("broker restarted"))
+	assert.Equal(t, []bool{true, true, false}, loses("broker killed"))
+	assert.Equal(t, []bool{false, false, false}, loses("destination full"))
 }
 
 // TestTotals_Slow: what is late after the end is seen, what was late before is not.
