@@ -125,6 +125,14 @@ func (a *account) delivered(it *item) {
 	a.early(r, d)
 }
 
+// cancelled notes that Cancel has returned nil.
+func (a *account) cancelled(r *record) {
+	r.cancelled = true
+	if len(r.deliverd) > 0 && !r.stranger {
+		a.problem("%s was delivered, and Cancel returned nil after that", r.id())
+	}
+}
+
 // early judges by the broker's clock; what a process has counted, by its own, which drifts.
 func (a *account) early(r *record, d delivered) {
 	by, drift := r.notBefore-a.w.clock.passed(d.choice), r.drift

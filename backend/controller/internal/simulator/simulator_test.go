@@ -80,6 +80,25 @@ func TestSimulate_Found(t *testing.T) {
 	require.Empty(t, simulate(options{Seed: 38096}).Problems)
 }
 
+// TestAccount_Cancelled: whichever comes first, a nil of Cancel and a delivery of the message exclude each other.
+func TestAccount_Cancelled(t *testing.T) {
+	problems := func(happen ...func(*account, *record)) []string {
+		w := &world{}
+		w.clock.w = w
+		a, r := &account{w: w}, &record{n: 1, confirmed: true}
+		for _, f := range happen {
+			f(a, r)
+		}
+		return a.problems
+	}
+	cancelled := func(a *account, r *record) { a.cancelled(r) }
+	delivered := func(a *account, r *record) { a.delivered(&item{of: r}) }
+	require.Empty(t, problems(cancelled))
+	require.Empty(t, problems(delivered))
+	require.Len(t, problems(cancelled, delivered), 1)
+	require.Len(t, problems(delivered, cancelled), 1)
+}
+
 const (
 	mostBad       = 20 // seeds are enough to look at
 	progressEvery = 10_000

@@ -121,7 +121,9 @@ func (p *process) cancel(r *record, t pass, then func(fate)) {
 	p.change(r, t, wheel.Due{}, p.w.wheel.Request(t.due), notSent, func(f fate) {
 		r.asking--
 		p.trace("cancel", "%s: %v", r.id(), f)
-		r.cancelled = r.cancelled || f == done && !over
+		if f == done && !over {
+			p.w.account.cancelled(r)
+		}
 		r.perhaps = r.perhaps || f == unknown || f == done && over
 		then(f)
 	})
