@@ -74,8 +74,7 @@ func (d depth) run(ctx context.Context, t *trial) (result, error) {
 	t.addBacklog(&run)
 	run.MemoryPerMessage = growth(memory, memoryAfter, run.Waiting)
 	run.DiskPerMessage = growth(disk, diskAfter, run.Waiting)
-	// The processor times are of both kinds of messages, and of settling.
-	run.BrokerCPU, run.ProcessCPU = 0, 0
+	run.unpriced() // both kinds of messages, and settling
 	return run, err
 }
 

@@ -168,11 +168,11 @@ func TestHOL_Broker(t *testing.T) {
 	r.nothingLeft()
 }
 
-// hasty delivers after half a second, whatever the delay.
+// hasty delivers after the delay of the warm-up, whatever was asked for.
 type hasty struct{ delayer.Delayer }
 
-func (h hasty) Publish(ctx context.Context, exchange, key string, _ time.Duration, msg amqp091.Publishing) error {
-	return h.Delayer.Publish(ctx, exchange, key, 500*time.Millisecond, msg)
+func (h hasty) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+	return h.Delayer.Publish(ctx, exchange, key, min(delay, warmUpDelay), msg)
 }
 
 func TestEarlyFailsAnythingButABaseline(t *testing.T) {

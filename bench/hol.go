@@ -41,7 +41,6 @@ func (h hol) run(ctx context.Context, t *trial) (result, error) {
 	}
 	run, err := t.finish(ctx, h.common, func(m sample) bool { return m.Delay == h.short }, err)
 	run.Points = pointsOf(run.samples)
-	// Most of the run waits for one message: the broker's work meanwhile is not the cost of one.
-	run.BrokerCPU = 0
+	run.unpriced() // most of the run waits for one message
 	return run, err
 }

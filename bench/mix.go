@@ -37,7 +37,7 @@ func (m mix) run(ctx context.Context, t *trial) (result, error) {
 	err := t.publish(ctx, load{delays: m.mixed(), rate: m.rate, workers: m.concurrency})
 	run, err := t.finish(ctx, m.common, func(s sample) bool { return s.Delay == m.short }, err)
 	run.Points = pointsOf(run.samples)
-	run.BrokerCPU = 0 // see hol: waiting for the last long ones is most of the run
+	run.unpriced() // waiting for the last long ones is most of the run
 	run.PublishPerS = publishRate(run.samples)
 	return run, err
 }

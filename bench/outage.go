@@ -24,8 +24,8 @@ const (
 )
 
 // An outage is a broker taken down and brought back. down is the time until it took connections,
-// and serves until a client that opened the subject anew had a message confirmed; both from the
-// beginning of taking it down.
+// and serves until a client that opened the subject anew had a message confirmed, 0 if none had;
+// both from the beginning of taking it down.
 type outage struct{ down, serves time.Duration }
 
 // secondAttempt is how long a quorum queue waits before it tries an unroutable message again, three
@@ -42,7 +42,7 @@ func (t *trial) finishOutage(ctx context.Context, c common, o outage, survives b
 	run, err := t.finish(ctx, c, nil, published)
 	run.Outage, run.LossDeclared = true, !survives
 	run.DownMS, run.ServesMS = milliseconds(o.down), milliseconds(o.serves)
-	run.BrokerCPU = 0 // the processor time of a boot is not the cost of a message
+	run.unpriced() // a boot is not the cost of a message
 	if run.Lost > 0 && t.delayer.Limits().KeepsUnroutable {
 		run.Kept = min(run.Lost, t.kept(ctx))
 		run.Lost -= run.Kept
@@ -80,9 +80,11 @@ func (t *trial) takeDown(ctx context.Context, down func(context.Context) error) 
 		return o, fmt.Errorf("take the broker down and up: %w", err)
 	}
 	o.down = time.Since(began)
-	err := t.reopen(ctx)
+	if err := t.reopen(ctx); err != nil {
+		return o, err
+	}
 	o.serves = time.Since(began)
-	return o, err
+	return o, nil
 }
 
 // reopen opens the subject anew, as a client would that starts now, until a message is confirmed.

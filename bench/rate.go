@@ -152,6 +152,7 @@ func lag(samples []sample) time.Duration {
 func (r topRate) summary(s *trial, tried []probe) result {
 	run := result{samples: s.recorder.samples()}
 	run.Counts, run.BrokerRSS = count(run.samples), read(s.meter.target.Memory)
+	run.Hops = s.hops(run.samples)
 	r.settings(&run)
 	for _, m := range run.samples {
 		run.EarlyByMS = max(run.EarlyByMS, milliseconds(m.EarlyBy()))

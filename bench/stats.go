@@ -126,7 +126,7 @@ func percentile(sorted []time.Duration, p float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
 	}
-	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
+	rank := int(math.Ceil(p * float64(len(sorted)) / 100)) // 99.9 / 100 is a little more than 0.999
 	return sorted[max(rank, 1)-1]
 }
 

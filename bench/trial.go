@@ -90,7 +90,24 @@ func (t *trial) warmUp(ctx context.Context, c common) error {
 	if err := t.recorder.await(ctx, t.destination.done, c.patience); err != nil {
 		return err
 	}
+	if err := t.warm(); err != nil {
+		return err
+	}
 	t.started, t.movedBefore = t.meter.read(), t.moved.Load()
+	return nil
+}
+
+// warm is an error if the warm-up broke a promise. No figure has its messages, so nobody else would see that; and
+// one that does not come would be awaited until the end of the run.
+func (t *trial) warm() error {
+	c := count(t.recorder.samplesOf(warmUp, 0))
+	switch {
+	case c.Lost > 0:
+		return fmt.Errorf("warm-up: of %d messages %d were lost", c.Published, c.Lost)
+	case !t.subject.Baseline && (c.Failed > 0 || c.Early > 0 || c.Duplicated > 0):
+		return fmt.Errorf("warm-up: of %d messages %d could not be published, %d were early, and %d came twice",
+			c.Published+c.Failed, c.Failed, c.Early, c.Duplicated)
+	}
 	return nil
 }
 
@@ -129,6 +146,9 @@ func (t *trial) finish(
 	}
 	return run, err
 }
+
+// unpriced takes away what a message costs: what was measured was not of its messages alone.
+func (r *result) unpriced() { r.BrokerCPU, r.ProcessCPU, r.Written, r.Network = 0, 0, 0, 0 }
 
 // hops is in how many queues the messages waited on average; 0 if that is not known.
 func (t *trial) hops(of []sample) float64 {

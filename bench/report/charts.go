@@ -85,7 +85,7 @@ var (
 	drain      = barChart{"drained in", "Until the last of the burst arrived", "Counted from when all were due; shorter is better."}
 	memory     = barChart{"memory", "Memory of a waiting message", "By how much the broker grew, a message; shorter is better."}
 	disk       = barChart{"disk", "Disk of a waiting message", "By how much the broker's folder grew, a message; shorter is better."}
-	downtime   = barChart{"serves after", "Until it serves again", "From the end of the broker to the first confirm; shorter is better."}
+	downtime   = barChart{"serves after", "Until it serves again", "From when the broker is told to end to the first confirm; shorter is better."}
 )
 
 // chart draws a bar for each subject that has the figure.
