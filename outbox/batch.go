@@ -31,10 +31,10 @@ ORDER BY next_try, id LIMIT $1 FOR UPDATE SKIP LOCKED`
 	remove = `DELETE FROM delayer_outbox WHERE id = ANY($1)`
 
 	// A row without an error waits until its delay fits. The largest count of attempts stays as it
-	// is.
+	// is. So does a row that is held: its batch may have left it, and then anybody may change it.
 	postpone = `
 UPDATE delayer_outbox o SET attempts = o.attempts + (f.tried AND o.attempts < 2147483647)::integer, error = f.error,
-	next_try = clock_timestamp() + f.pause * interval '1 microsecond'
+	next_try = CASE o.next_try WHEN 'infinity' THEN o.next_try ELSE clock_timestamp() + f.pause * interval '1 microsecond' END
 FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[]) AS f (id, error, pause, tried) WHERE o.id = f.id`
 
 	// Rows that are ready belong to another relay already. A row whose next try is infinity is held.
