@@ -10,7 +10,8 @@
 //
 // What is promised: the broker's clock shows a time between the two that Read returns, if neither
 // clock drifts by more than 200 ppm. Whether this machine's wall clock is right does not matter. While
-// it was set, or the machine suspended, and no answer has come since, Read returns nothing. If the
+// the machine was suspended, or, but on Linux, that clock was set, and no answer has come since, Read
+// returns nothing. If the
 // broker's clock is set, that is noticed by one of the next questions, within some 25 seconds, and
 // logged. Until then what is returned is what the clock would show if it had not been set. A virtual
 // machine that was paused together with its wall clock takes that for a step of the broker's.
@@ -69,12 +70,17 @@ type Clock struct {
 }
 
 // New returns a Clock that knows nothing yet.
-func New(cfg Config) *Clock { return newClock(cfg, newShared(cfg)) }
+func New(cfg Config) *Clock {
+	if cfg.Wall == nil {
+		cfg.Wall = thisWall()
+	}
+	return newClock(cfg, newShared(cfg))
+}
 
 func newClock(cfg Config, w wire) *Clock {
 	epoch := time.Now()
 	if cfg.Wall == nil {
-		cfg.Wall = thisWall
+		cfg.Wall = wallClock
 	}
 	instant := func() Instant {
 		now := time.Now()
@@ -121,8 +127,8 @@ type Reading struct {
 }
 
 // Read returns what is known. ok is false before the first answer, when there was none for a minute,
-// and until the next one, which Run asks for at once, when this machine was suspended or its wall clock
-// was set by a second or more.
+// and until the next one, which Run asks for at once, when this machine was suspended for a second or more,
+// or, but on Linux, its wall clock was set by as much.
 func (c *Clock) Read() (r Reading, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,6 +223,7 @@ func (c *Clock) note(stepped time.Duration, now Instant) {
 	}
 	if c.estimate.resting {
 		c.history.settle()
+		c.history.verified()
 	}
 }
 

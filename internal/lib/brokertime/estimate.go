@@ -37,7 +37,7 @@ type answer struct {
 // monotonic clock.
 type bounds struct{ lo, hi time.Duration }
 
-// of returns what an answer says, as of when the question was sent.
+// bounds returns what an answer says, as of when the question was sent.
 func (a answer) bounds() bounds {
 	shown := time.Duration(a.second.Unix()) * time.Second
 	return bounds{lo: shown - a.received.Mono, hi: shown + time.Second - a.sent.Mono}

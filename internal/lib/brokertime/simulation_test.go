@@ -185,6 +185,24 @@ func TestSimulation_SetForwardAgain(t *testing.T) {
 	})
 }
 
+// TestSimulation_StartedBetween: a process starts after a step and before that is recorded, and is alone when the
+// clock is set again.
+func TestSimulation_StartedBetween(t *testing.T) {
+	act(t, func(s *simulation) {
+		s.start()
+		s.set(time.Hour)
+		s.pass(100 * time.Millisecond)
+		require.Empty(t, s.log)
+		alone := s.start()
+		s.pass(5 * time.Minute)
+		require.NotEmpty(t, s.log)
+		s.all = []*process{alone}
+		w := s.publish(alone, 20*time.Minute)
+		s.set(30 * time.Minute)
+		s.delivered(alone, w, exact+time.Second)
+	})
+}
+
 // TestSimulation_SetBack: what waits is late by as much, and what is published in the next two minutes.
 func TestSimulation_SetBack(t *testing.T) {
 	act(t, func(s *simulation) {

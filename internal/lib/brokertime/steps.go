@@ -81,10 +81,11 @@ type history struct {
 	seen   time.Duration // seen by this process, settled
 	until  time.Time     // of the last step that it saw
 	last   time.Duration // the last step, which is still being measured; 0: none
+	news   int           // how often the clock is yet to be verified until this process has seen all that is recorded, or never will
 }
 
 // began forgets what was recorded before this process looked at the clock.
-func (h *history) began() { h.shared, h.seen, h.last = 0, 0, 0 }
+func (h *history) began() { h.shared, h.seen, h.last, h.news = 0, 0, 0, 0 }
 
 // step notes one more step. At first it is known to a second only.
 func (h *history) step(by time.Duration, until time.Time) {
@@ -103,6 +104,18 @@ func (h *history) read(record Steps) {
 	if more := record.total() - h.record.total(); more > 0 {
 		h.shared += more
 		h.record = record
+		h.news = 2 // the first may have begun before
+	}
+}
+
+// verified notes that what is known of the clock was verified. A step that was recorded before, and not seen by now,
+// was before this process looked at the clock. It must not stand for the next one.
+func (h *history) verified() {
+	if h.news == 0 {
+		return
+	}
+	if h.news--; h.news == 0 {
+		h.seen = max(h.seen, h.shared)
 	}
 }
 

@@ -105,3 +105,21 @@ func TestHistory_NoLessThanWhatWasSeen(t *testing.T) {
 		}
 	})
 }
+
+// TestHistory_RecordedLate: a step before this process began is recorded after that, and another follows.
+func TestHistory_RecordedLate(t *testing.T) {
+	var h history
+	h.began()
+	h.read(Steps{{time.Hour, noon}})
+	h.verified()
+	h.verified()
+	h.step(time.Minute, noon.Add(2*time.Hour))
+	require.Equal(t, time.Hour+time.Minute, h.steps().total())
+	var sees history // the same step itself, after it has read the record
+	sees.read(Steps{{time.Hour, noon}})
+	sees.step(time.Hour, noon)
+	sees.settle()
+	sees.verified()
+	sees.verified()
+	require.Equal(t, time.Hour, sees.steps().total())
+}
