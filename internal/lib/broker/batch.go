@@ -66,7 +66,7 @@ func (b *Batch) submit(ctx context.Context, msg *Publishing) (*request, *publish
 		if err != nil {
 			return nil, nil, err
 		}
-		req, err := channel.submit(ctx, *msg, slots)
+		req, err := channel.submit(ctx, newRequest(*msg, slots, ctx.Done() != nil))
 		return req, channel, err
 	}
 }

@@ -44,6 +44,7 @@ type connState struct {
 	conn    *amqp091.Connection // nil while there is none
 	wire    *wire               // its socket
 	lastErr error               // why there is none
+	refused bool                // the broker was reached and refused: to try again soon will not help
 	blocked bool                // a memory or disk alarm of the broker blocks publishing
 }
 
@@ -97,6 +98,11 @@ func (c *Conn) keep(up connState) {
 		lost := c.watch(up)
 		if lost == nil {
 			_ = up.conn.CloseDeadline(time.Now().Add(time.Duration(c.goodbye.Load())))
+		}
+		// amqp091-go closes the socket only once its channels are closed. That waits for who writes, and a write into
+		// a full socket for minutes.
+		_ = up.wire.Close()
+		if lost == nil {
 			return
 		}
 		c.set(connState{lastErr: lost})
@@ -148,6 +154,7 @@ func (c *Conn) watch(up connState) error {
 func (c *Conn) redial() connState {
 	pause := firstPause
 	first := c.where() + 1
+	var refused refusals
 	for {
 		select {
 		case <-c.ctx.Done():
@@ -161,7 +168,7 @@ func (c *Conn) redial() connState {
 		if c.ctx.Err() != nil {
 			return connState{}
 		}
-		c.set(connState{lastErr: err})
+		c.set(connState{lastErr: err, refused: refused.note(err)})
 		pause = min(2*pause, longestPause)
 		if c.outages.lasts(time.Now()) {
 			c.log.Warn("still no connection", "broker", endpoints(c.all), "error", plain(err))
@@ -225,7 +232,7 @@ func (c *Conn) channel(ctx context.Context) (*amqp091.Channel, *wire, error) {
 				return nil, nil, c.fail("open channel", err)
 			}
 			state.lastErr = err
-		} else if permanent(state.lastErr) {
+		} else if state.refused {
 			return nil, nil, c.fail("connect", state.lastErr)
 		}
 		select {

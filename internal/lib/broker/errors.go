@@ -109,6 +109,21 @@ func permanent(err error) bool {
 	return errors.Is(kind, delayer.ErrAccess)
 }
 
+// refusals tells a broker that refuses from one that is cut off while it greets us. RabbitMQ closes the socket without
+// a word where the password is wrong, and so does whatever else ends a handshake then.
+type refusals struct{ silent int }
+
+// note takes the error of an attempt, and reports whether the broker refuses. One silence is no answer. A virtual host
+// RabbitMQ refuses in words.
+func (r *refusals) note(err error) bool {
+	if errors.Is(err, amqp091.ErrCredentials) {
+		r.silent++
+	} else {
+		r.silent = 0
+	}
+	return permanent(err) && r.silent != 1 && !errors.Is(err, amqp091.ErrVhost)
+}
+
 // dialError is the error of Open and Publish for a broker that cannot be reached.
 func dialError(op, backend, endpoint string, err error) *delayer.Error {
 	hint, kind := classify(err)

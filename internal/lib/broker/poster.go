@@ -153,7 +153,8 @@ func (b *Poster) hand(m *posted) {
 	const wait = true
 	err := channel.slot(b.ctx, wait)
 	if err == nil {
-		m.request, err = channel.submit(context.Background(), m.msg, 1)
+		const one, leaves = 1, false // whoever posts does not touch the message before it is answered
+		m.request, err = channel.submit(b.ctx, newRequest(m.msg, one, leaves))
 	}
 	if err != nil {
 		p.pending.Done()

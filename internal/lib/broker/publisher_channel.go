@@ -36,6 +36,7 @@ type publisherChannel struct {
 	requests chan *request // buffered: the writer finds the next without waking its caller first
 	slots    chan struct{} // one for each message without a confirm
 	gate     chan struct{} // held while waiting for slots of a channel of a pool
+	first    *request      // the writer's, before those: it was left to this channel by the last
 	body     []byte        // the writer's copy of a body
 
 	ctx      context.Context
@@ -133,7 +134,7 @@ func (c *publisherChannel) release(slots int) {
 
 // publish publishes a message and waits for its confirm. It needs slots.
 func (c *publisherChannel) publish(ctx context.Context, msg Publishing, slots int) error {
-	req, err := c.submit(ctx, msg, slots)
+	req, err := c.submit(ctx, newRequest(msg, slots, ctx.Done() != nil))
 	if err != nil {
 		return err
 	}
@@ -142,16 +143,15 @@ func (c *publisherChannel) publish(ctx context.Context, msg Publishing, slots in
 
 // submit hands a message to the goroutine that writes. It needs slots, which await frees; so does
 // submit with an error.
-func (c *publisherChannel) submit(ctx context.Context, msg Publishing, slots int) (*request, error) {
-	req := newRequest(msg, slots, ctx.Done() != nil)
+func (c *publisherChannel) submit(ctx context.Context, req *request) (*request, error) {
 	select {
 	case c.requests <- req:
 		return req, nil
 	case <-ctx.Done():
-		c.release(slots)
+		c.release(req.slots)
 		return nil, c.fail(delayer.ErrNotSent, c.conn.gaveUp(ctx), "")
 	case <-c.done:
-		c.release(slots)
+		c.release(req.slots)
 		return nil, c.fail(delayer.ErrClosed, nil, "")
 	}
 }
@@ -312,6 +312,10 @@ const waitForAnswer = false // the noWait argument of amqp091-go's methods
 
 // refuse answers one request while there is no channel, or waits a moment.
 func (c *publisherChannel) refuse(err error) {
+	if req := c.first; req != nil {
+		c.first = nil
+		req.answer(c.fail(delayer.ErrNotSent, err, ""))
+	}
 	select {
 	case <-c.ctx.Done():
 	case <-time.After(firstPause):
@@ -332,48 +336,54 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 			requests = nil
 		}
 		for same := true; same; {
-			if len(requests) == 0 && o.gathering.on {
-				runtime.Gosched() // whoever is about to publish goes along
+			var req *request
+			if !state.blocked {
+				req, c.first = c.first, nil
 			}
-			var late <-chan time.Time
-			if len(requests) == 0 {
-				late = o.gathering.idle(o.unconfirmed())
-			}
-			select {
-			case <-late:
-			case req := <-requests:
-				if o.ch.IsClosed() && c.putBack(req) {
-					<-o.closed
+			if req == nil {
+				if len(requests) == 0 && o.gathering.on {
+					runtime.Gosched() // whoever is about to publish goes along
+				}
+				var late <-chan time.Time
+				if len(requests) == 0 {
+					late = o.gathering.idle(o.unconfirmed())
+				}
+				select {
+				case <-late:
+				case req = <-requests:
+				case <-changed:
+					same = false
+				case <-o.closed:
 					c.report(o)
 					return false
-				}
-				if o.isReplaced() && c.putBack(req) {
+				case <-o.renew:
+					return true
+				case <-c.ctx.Done():
 					return true
 				}
-				o.gathering.begin()
-				c.write(o, req)
-			case <-changed:
-				same = false
-			case <-o.closed:
+			}
+			switch {
+			case req == nil || c.give(o, req):
+			case o.ch.IsClosed():
+				<-o.closed
 				c.report(o)
 				return false
-			case <-o.renew:
-				return true
-			case <-c.ctx.Done():
+			default:
 				return true
 			}
 		}
 	}
 }
 
-// putBack leaves a request to the next channel. There is room for it, unless many callers have left.
-func (c *publisherChannel) putBack(req *request) bool {
-	select {
-	case c.requests <- req:
-		return true
-	default:
+// give writes a request. It is false if the next channel has to: there it comes before those that came later.
+func (c *publisherChannel) give(o *openChannel, req *request) bool {
+	if o.ch.IsClosed() || o.isReplaced() {
+		c.first = req
 		return false
 	}
+	o.gathering.begin()
+	c.write(o, req)
+	return true
 }
 
 // report logs the loss of a channel, unless its connection logs it or it concerns only callers who

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/faults"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/objects"
@@ -135,4 +136,38 @@ func TestControl_LostEachTime(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	t.Logf("%d calls", calls.Load())
 	require.LessOrEqual(t, calls.Load(), int64(8)) // two at once, and after 200, 400, 800 ms and so on, less up to half
+}
+
+// TestConn_FullSocket: a connection is lost while a message is being written into a socket that is full. Nobody waits
+// until that write has ended by itself.
+func TestConn_FullSocket(t *testing.T) {
+	t.Parallel()
+	proxy, address := proxied(t)
+	o := options(t, at(t, address)+"?heartbeat=1")
+	down := make(chan struct{}, 100)
+	o.Observer.Connection = func(e delayer.ConnectionEvent) {
+		if e.Now == delayer.ConnectionDown {
+			down <- struct{}{}
+		}
+	}
+	conn, err := broker.Dial(within(t), o)
+	require.NoError(t, err)
+	p := broker.NewPublisher("test", noReset, conn)
+	require.ErrorIs(t, p.Publish(within(t), to("nowhere")), delayer.ErrUnroutable, "it has its channel")
+	proxy.Set(faults.Slow)
+	const moreThanItTakes = 32 << 20
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	published := make(chan error, 1)
+	go func() { published <- p.Publish(ctx, sized("nowhere", moreThanItTakes)) }()
+	<-down
+	cancel()
+	require.Error(t, <-published)
+	closed := make(chan struct{})
+	go func() { p.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(patience):
+		t.Fatal("Close waits for the socket")
+	}
 }

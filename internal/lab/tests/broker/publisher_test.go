@@ -135,6 +135,19 @@ func TestPublish_MemoryAlarm(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, c.Do(ctx, func(ch *amqp091.Channel) error { return ch.Qos(1, 0, false) }), "control is not blocked")
 
+	for range 2 { // the second finds the channel full of what the first has withdrawn
+		poster, closed := p.NewPoster(func([]broker.Answer) {}), make(chan struct{})
+		for i := range 1100 { // more than a channel has slots
+			poster.Post(to(queue), i)
+		}
+		go func() { poster.Close(); close(closed) }()
+		select {
+		case <-closed:
+		case <-time.After(patience):
+			t.Fatal("Close waits for the end of the alarm")
+		}
+	}
+
 	alarm(t, b, "0.6")
 	require.NoError(t, p.Publish(ctx, to(queue)), "publishing goes on by itself")
 }

@@ -1,0 +1,34 @@
+package broker
+
+import (
+	"fmt"
+	"testing"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+)
+
+// TestServe_KeepsOrder: a channel is replaced while messages wait for it. The next one has them in the order in which
+// they came, whichever of the two is noticed first.
+func TestServe_KeepsOrder(t *testing.T) {
+	for range 100 {
+		c := &publisherChannel{
+			conn: &Conn{changed: make(chan struct{})}, requests: make(chan *request, 3), ctx: t.Context(),
+		}
+		for i := range cap(c.requests) {
+			c.requests <- &request{msg: Publishing{Key: fmt.Sprint(i)}}
+		}
+		renew := make(chan struct{})
+		close(renew)
+		o := &openChannel{ch: &amqp091.Channel{}, closed: make(chan struct{}), renew: renew, gathering: newGathering(&wire{})}
+		require.True(t, c.serve(o), "it lives")
+		var left []string
+		if c.first != nil {
+			left = append(left, c.first.msg.Key)
+		}
+		for len(c.requests) > 0 {
+			left = append(left, (<-c.requests).msg.Key)
+		}
+		require.Equal(t, []string{"0", "1", "2"}, left)
+	}
+}
