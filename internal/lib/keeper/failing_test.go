@@ -106,11 +106,15 @@ func TestKeeper_FailingForCallers(t *testing.T) {
 func TestKeeper_SharedErrorIsACopy(t *testing.T) {
 	logged(t, func(t *testing.T, k *Keeper, o *fakeBroker, _ func(string) int) {
 		o.set(func() { o.fail = errForbidden })
-		require.Error(t, k.Redeclare(t.Context()))
-		var one, two *delayer.Error
+		var first, one, two *delayer.Error
+		require.ErrorAs(t, k.Redeclare(t.Context()), &first)
 		require.ErrorAs(t, k.Ensure(t.Context()), &one)
 		require.ErrorAs(t, k.Ensure(t.Context()), &two)
 		require.NotSame(t, one, two)
+		require.NotSame(t, first, one)
+		first.Object = "its own"
+		require.ErrorAs(t, k.Ensure(t.Context()), &two)
+		require.NotEqual(t, "its own", two.Object)
 	})
 }
 

@@ -195,10 +195,20 @@ func (k *Keeper) renew(ctx context.Context, age, share time.Duration) error {
 	}()
 	select {
 	case err := <-done:
-		return err
+		return own(err)
 	case <-ctx.Done():
 		return k.gaveUp(ctx)
 	}
+}
+
+// own is an error that its receiver may change, as who adds a destination to it: others have the same.
+func own(err error) error {
+	var known *delayer.Error
+	if errors.As(err, &known) {
+		one := *known
+		return &one
+	}
+	return err
 }
 
 // Wait returns once no declaration is under way. It is for after the connection was closed.
@@ -247,12 +257,7 @@ func (k *Keeper) refused(share time.Duration) error {
 	if k.refusal == nil || k.declares.wait(now) == 0 || now.Sub(k.declares.at) >= share {
 		return nil
 	}
-	var known *delayer.Error
-	if errors.As(k.refusal, &known) {
-		own := *known // each caller adds its destination
-		return &own
-	}
-	return k.refusal
+	return own(k.refusal)
 }
 
 // learn notes the outcome of a declaration, and tells the Observer.

@@ -17,7 +17,19 @@ import (
 type clock struct {
 	wall   brokertime.Wall
 	broker atomic.Pointer[brokertime.Clock]
-	vain   atomic.Int64 // when it was last waited for in vain, by [stamp.Reading]
+	vain   atomic.Int64  // when it was last waited for in vain, by [stamp.Reading]
+	closed chan struct{} // nobody asks for the time any more
+}
+
+func newClock(wall brokertime.Wall) *clock { return &clock{wall: wall, closed: make(chan struct{})} }
+
+func (c *clock) isClosed() bool {
+	select {
+	case <-c.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 // now is this moment.
@@ -47,7 +59,7 @@ func until(due time.Time, now wheel.Now) (left time.Duration, at time.Time) {
 	return due.Sub(at), at
 }
 
-// wait returns once the broker's time is known, or ctx ends: then it is not.
+// wait returns once the broker's time is known, or ctx ends, or the clock is closed: then it is not.
 func (c *clock) wait(ctx context.Context) wheel.Now {
 	c.used()
 	for {
@@ -57,6 +69,8 @@ func (c *clock) wait(ctx context.Context) wheel.Now {
 		}
 		select {
 		case <-time.After(lookAgain):
+		case <-c.closed:
+			return now
 		case <-ctx.Done():
 			return now
 		}
@@ -107,5 +121,5 @@ func (c *clock) open(ctx context.Context, w *Wheel, s engine.Settings, e *engine
 	asking, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { asks.Run(asking) })
-	return func() { cancel(); log.Close(); running.Wait() }, nil
+	return func() { close(c.closed); cancel(); log.Close(); running.Wait() }, nil
 }

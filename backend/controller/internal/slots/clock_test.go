@@ -1,20 +1,53 @@
 package slots
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // TestUntil: this process stands still after it has read the broker's time.
 func TestUntil(t *testing.T) {
-	now := (&clock{wall: brokertime.WallOf(t.Context())}).now()
+	now := newClock(brokertime.WallOf(t.Context())).now()
 	due := time.Now().Add(10 * time.Second)
 	now.Mono -= time.Second
 	left, at := until(due, now)
 	require.InDelta(t, 11*time.Second, left, float64(500*time.Millisecond))
 	require.Zero(t, due.Sub(at.Add(left)), "by the monotonic clock")
+}
+
+// TestClock_Closed: nobody waits for the time once it is not asked for any more.
+func TestClock_Closed(t *testing.T) {
+	d := &Delayer{backend: "controller", clock: newClock(brokertime.WallOf(t.Context()))}
+	waits := make(chan error)
+	go func() {
+		_, err := d.time(context.Background(), "cancel")
+		waits <- err
+	}()
+	close(d.clock.closed)
+	require.ErrorIs(t, <-waits, delayer.ErrClosed)
+}
+
+// TestGranted: what AMQP cannot say would be cut off to 16 bits, and 65,536 to no limit.
+func TestGranted(t *testing.T) {
+	require.Equal(t, 8192, granted(8192))
+	require.Equal(t, 65535, granted(65536))
+}
+
+// TestResult_IsItsOwn: an error that others have too is not changed, and says what is to be mended.
+func TestResult_IsItsOwn(t *testing.T) {
+	d := &Delayer{backend: "controller"}
+	shared := &delayer.Error{Op: "declare", Object: `queue "q"`, Kind: delayer.ErrConflict}
+	err := d.result("cancel", ticket{id: "m"}, wheel.Unsent, shared)
+	require.ErrorContains(t, err, `declare queue "q"`)
+	nameless := &delayer.Error{Op: "publish", Kind: delayer.ErrNotSent}
+	err = d.result("cancel", ticket{id: "m"}, wheel.Unsent, nameless)
+	require.ErrorContains(t, err, "cancel message m")
+	require.Equal(t, "publish", nameless.Op)
 }

@@ -3,6 +3,7 @@ package slots
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -44,7 +45,7 @@ func (q *queue) consume(prefetch int) error {
 		<-q.pumped
 	}
 	const wholeChannel, noSize = false, 0
-	if err := q.channel.Qos(prefetch, noSize, wholeChannel); err != nil {
+	if err := q.channel.Qos(granted(prefetch), noSize, wholeChannel); err != nil {
 		return err
 	}
 	q.times++
@@ -62,6 +63,10 @@ func (q *queue) consume(prefetch int) error {
 	})
 	return nil
 }
+
+// granted is what AMQP can say of a prefetch. A consumer that begins is given so many beside what is in hand: more
+// than any slot lacks.
+func granted(prefetch int) int { return min(prefetch, math.MaxUint16) }
 
 // open opens the channel, and ends the tenure when it is lost.
 func (q *queue) open() error {
@@ -148,5 +153,5 @@ func (q *queue) verify() error {
 		return nil
 	}
 	const wholeChannel, noSize = false, 0
-	return q.channel.Qos(max(1, q.prefetch), noSize, wholeChannel) // for consumers to come
+	return q.channel.Qos(max(1, granted(q.prefetch)), noSize, wholeChannel) // for consumers to come
 }

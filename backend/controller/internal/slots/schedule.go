@@ -124,8 +124,11 @@ func (w *Wheel) ReadTicket(vhost, backend string, text delayer.Ticket) (id strin
 // time returns the moment with the broker's time. After a lost connection it may take a while to be known.
 func (d *Delayer) time(ctx context.Context, op string) (wheel.Now, error) {
 	now := d.clock.wait(ctx)
-	if now.Known {
+	switch {
+	case now.Known:
 		return now, nil
+	case d.clock.isClosed():
+		return now, &delayer.Error{Op: op, Backend: d.backend, Kind: delayer.ErrClosed}
 	}
 	return now, &delayer.Error{Op: op, Backend: d.backend, Kind: delayer.ErrNotSent, Cause: fmt.Errorf("%w: %w", errNoTime, context.Cause(ctx))}
 }
@@ -184,8 +187,10 @@ func (d *Delayer) result(op string, t ticket, fate wheel.Fate, err error) error 
 		return d.fail(op, t, delayer.ErrUnknown, errors.New("it is stored, but may come too late: the broker took long to confirm it"))
 	case fate == wheel.Uncertain && !errors.Is(err, delayer.ErrUnknown): // not %w: the kind is another
 		return d.fail(op, t, delayer.ErrUnknown, fmt.Errorf("it may be stored; writing it again failed: %s", err.Error()))
-	case errors.As(err, &known):
-		known.Op, known.Object = op, "message "+t.id
+	case errors.As(err, &known) && known.Object == "": // else it names what is to be mended
+		own := *known
+		own.Op, own.Object = op, "message "+t.id
+		return &own
 	}
 	return err
 }

@@ -73,7 +73,7 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 	if err != nil {
 		return nil, err
 	}
-	knows := &clock{wall: brokertime.WallOf(ctx)}
+	knows := newClock(brokertime.WallOf(ctx))
 	how := &strategy{wheel: w, limits: w.Limits(c.MaxPriority()), clock: knows}
 	e, err := c.Start(ctx, how)
 	if err != nil {
