@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -87,6 +88,18 @@ func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 	}
 }
 
+// delivered reports whether a message has left a queue that it had come to by one of these exchanges, which lead to
+// destinations. So it was delivered before: its destination is an exchange behind which it has waited again, as in
+// the tiers of docs/tiers.md. To send it there once more would send it round for ever.
+func delivered(headers amqp091.Table, by ...string) bool {
+	deaths, _ := headers["x-death"].([]any)
+	return slices.ContainsFunc(deaths, func(entry any) bool {
+		death, _ := entry.(amqp091.Table)
+		exchange, _ := death["exchange"].(string)
+		return exchange != "" && slices.Contains(by, exchange)
+	})
+}
+
 // An origin says when a message came to the misrouted queue.
 type origin int
 
@@ -104,6 +117,7 @@ type facts struct {
 	remaining time.Duration
 	came      origin
 	vouched   bool // this process has bound the destination and has not seen it gone since
+	delivered bool // it came to its destination before, and that has sent it round
 }
 
 // An action is what to do with a message.
@@ -119,7 +133,7 @@ const (
 // gone when it was due. Whether that destination may have it now is for an operator to decide.
 func decide(f facts) action {
 	switch {
-	case !f.ours, f.reserved, !f.known:
+	case !f.ours, f.reserved, !f.known, f.delivered:
 		return keep
 	case f.remaining > 0:
 		return wait

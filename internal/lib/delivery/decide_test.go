@@ -36,6 +36,8 @@ func TestDecide(t *testing.T) {
 		"due, in an outage":             {with(func(f *facts) { f.came = outage }), keep},
 		"due, before":                   {due, keep},
 		"due, before, though vouched":   {with(func(f *facts) { f.vouched = true }), keep},
+		"delivered before":              {with(func(f *facts) { f.delivered, f.came = true, live }), keep},
+		"delivered before, by a clock":  {with(func(f *facts) { f.delivered, f.remaining = true, 1 }), keep},
 		"to an object of ours, waiting": {with(func(f *facts) { f.reserved, f.remaining = true, 1 }), keep},
 	} {
 		require.Equal(t, c.want, decide(c.facts), name)
@@ -44,6 +46,24 @@ func TestDecide(t *testing.T) {
 
 func death(queue, reason string) amqp091.Table {
 	return amqp091.Table{"queue": queue, "reason": reason}
+}
+
+func TestDelivered(t *testing.T) {
+	by := func(exchange any) any { return amqp091.Table{"queue": "q", "reason": "expired", "exchange": exchange} }
+	for name, c := range map[string]struct {
+		deaths any
+		want   bool
+	}{
+		"nowhere":             {nil, false},
+		"waited":              {[]any{by("p.enter")}, false},
+		"waited, then a tier": {[]any{by("p.delivery"), by("p.enter")}, true},
+		"sent on, then there": {[]any{by("orders")}, true},
+		"by the default one":  {[]any{by("")}, false},
+		"nonsense":            {[]any{1, by(2), amqp091.Table{}}, false},
+		"no list":             {"x", false},
+	} {
+		require.Equal(t, c.want, delivered(amqp091.Table{"x-death": c.deaths}, "p.delivery", "orders", ""), name)
+	}
 }
 
 func TestRemaining(t *testing.T) {

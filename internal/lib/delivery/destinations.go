@@ -261,7 +261,7 @@ func (r *Route) bindings(s Stage) []topology.Binding {
 func (d *Destinations) explain(r *Route, err error) error {
 	var amqpErr *amqp091.Error
 	if errors.As(err, &amqpErr) && amqpErr.Code == amqp091.NotFound && d.stage.owns(amqpErr.Reason) {
-		return &delayer.Error{Op: "publish", Backend: d.backend, Object: r.String(), Kind: errTopologyLost, Cause: amqpErr}
+		return Lost(d.backend, r.String(), amqpErr)
 	}
 	var known *delayer.Error
 	if err := broker.Explain("publish", d.backend, r.String(), err); errors.As(err, &known) && errors.Is(known, delayer.ErrUnroutable) {
@@ -284,9 +284,15 @@ func (s Stage) owns(reason string) bool {
 }
 
 // errTopologyLost: an object of ours is gone. It is a NotSent to the caller.
-var errTopologyLost = fmt.Errorf("%w: the delivery exchange was deleted", delayer.ErrNotSent)
+var errTopologyLost = fmt.Errorf("%w: an exchange or a queue of this Delayer was deleted", delayer.ErrNotSent)
 
-// TopologyLost reports whether Bind failed because objects of ours are gone and must be declared
+// Lost is the error of a message that cannot be published while an object of ours is gone. Of such a 404 the
+// destination knows nothing.
+func Lost(backend, object string, cause error) error {
+	return &delayer.Error{Op: "publish", Backend: backend, Object: object, Kind: errTopologyLost, Cause: cause}
+}
+
+// TopologyLost reports whether a message was not published because objects of ours are gone and must be declared
 // again.
 func TopologyLost(err error) bool { return errors.Is(err, errTopologyLost) }
 

@@ -34,6 +34,8 @@ type MoverConfig struct {
 	// Resend sends messages on. Without it all messages are moved to the unroutable queue.
 	Resend bool
 	Rules  Rules
+	// Delivering are exchanges from which messages go to their destinations, beside those of the stage.
+	Delivering []string
 
 	// Leaving returns the bindings by which messages leave a waiting queue, for keys of so many
 	// words. It is nil if the plan of Open has them all.

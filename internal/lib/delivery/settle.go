@@ -86,10 +86,16 @@ func (m *Mover) read(d *amqp091.Delivery, came origin) *letter {
 		l.ours = m.cfg.Resend
 		l.reserved = message.Owns(m.stage.prefix, cmp.Or(l.envelope.Exchange, d.RoutingKey))
 		l.remaining, l.known = m.cfg.Rules.Remaining(l.envelope, d.Headers)
+		l.delivered = delivered(d.Headers, m.leadsTo(l.envelope.Exchange)...)
 		l.vouched = came == outage && m.cfg.Destinations.Vouches(l.envelope.Exchange, d.RoutingKey)
 	}
 	l.action = decide(l.facts)
 	return l
+}
+
+// leadsTo are the exchanges by which messages come to the destinations behind an exchange.
+func (m *Mover) leadsTo(exchange string) []string {
+	return append([]string{m.stage.Exchange(), m.stage.Exchanges(), exchange}, m.cfg.Delivering...)
 }
 
 func (l *letter) place() string { return Place(l.envelope.Exchange, l.RoutingKey) }

@@ -177,13 +177,22 @@ func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.D
 		return broker.Publishing{Exchange: exchange, Key: key, Direct: true, Message: message.Seal(msg, envelope, nil)}, limit, nil
 	}
 	own, _ := msg.Headers["BCC"].([]any)
-	entry, err := e.strategy.Enter(ctx, Wait{
+	entry, err := e.enter(ctx, Wait{
 		Delay: delay, Key: key, Words: message.Words(key), Destinations: destinations, Envelope: envelope, BCC: own,
 	})
 	if err != nil {
 		return p, limit, err
 	}
 	return e.seal(entry, key, msg, envelope), entry.deadline(), nil
+}
+
+// enter is the strategy's. What it declares now leads to objects of ours: if one is not found, it was deleted.
+func (e *Engine) enter(ctx context.Context, w Wait) (Entry, error) {
+	entry, err := e.strategy.Enter(ctx, w)
+	if broker.Code(err) == amqp091.NotFound {
+		err = delivery.Lost(e.settings.Backend, "", err)
+	}
+	return entry, err
 }
 
 // explain says what to do about a message without delay that no queue took, and about a delayed one

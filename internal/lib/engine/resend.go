@@ -17,12 +17,18 @@ func (e *Engine) startMover() *delivery.Mover {
 	if !ok || e.settings.IgnoreMisrouted {
 		return nil
 	}
+	plan := e.settings.Whole(e.strategy.Plan())
 	cfg := delivery.MoverConfig{
 		Destinations: dests.Destinations, Control: e.control, Publisher: e.publisher, Observer: e.settings.Observer,
 		Resend:  e.settings.Resend.Enabled(),
-		Rules:   delivery.Rules{TTL: delivery.TTLs(e.settings.Whole(e.strategy.Plan()))},
+		Rules:   delivery.Rules{TTL: delivery.TTLs(plan)},
 		Watch:   func() { e.keeper.Expect(0) },
 		Restore: e.keeper.Restore, Delay: e.resend,
+	}
+	for _, x := range plan.Exchanges {
+		if x.DelayedKind != "" {
+			cfg.Delivering = append(cfg.Delivering, x.Name)
+		}
 	}
 	if s, ok := e.strategy.(Reckoner); ok {
 		cfg.Rules.Own = s.Remaining
@@ -64,7 +70,7 @@ func (e *Engine) resendOnce(ctx context.Context, was message.Envelope, key strin
 	}
 	here := was
 	here.Due = time.Now().Add(waits)
-	entry, err := e.strategy.Enter(ctx, Wait{Delay: waits, Key: key, Words: message.Words(key), Destinations: destinations, Envelope: here})
+	entry, err := e.enter(ctx, Wait{Delay: waits, Key: key, Words: message.Words(key), Destinations: destinations, Envelope: here})
 	if err != nil {
 		return err
 	}

@@ -193,6 +193,26 @@ func TestOpen_ConflictWithLongPrefix(t *testing.T) {
 	require.ErrorContains(t, err, "declared as another configuration")
 }
 
+// TestPublish_WaitingDeleted: a queue or an exchange is gone that leads to a destination which is there, and Publish
+// makes the binding to it only now.
+func TestPublish_WaitingDeleted(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	d, ch, queue := rabbittest.Open(t, cfg), channel(t), rabbittest.Prefix(t)
+	in := consume(t, ch, queue)
+	arrives := func(delay time.Duration) {
+		t.Helper()
+		require.NoError(t, d.Publish(within(t), "", queue, delay, amqp091.Publishing{}))
+		<-in
+	}
+	arrives(200 * time.Millisecond)
+	_, err := ch.QueueDelete(cfg.Prefix+".ladder.wait.100ms", false, false, false)
+	require.NoError(t, err)
+	arrives(100 * time.Millisecond)
+	require.NoError(t, ch.ExchangeDelete(cfg.Prefix+".ladder.step.400ms", false, false))
+	arrives(400 * time.Millisecond)
+}
+
 // TestPublish_TopologyDeleted: Publish notices, declares it again and loses nothing.
 func TestPublish_TopologyDeleted(t *testing.T) {
 	t.Parallel()
