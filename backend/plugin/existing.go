@@ -30,6 +30,11 @@ var _ engine.Direct = (*existing)(nil)
 func (*existing) Plan() topology.Plan { return topology.Plan{} }
 func (s *existing) Reset()            { s.seen.Store(0) }
 
+// Exchange implements [engine.Direct]. How it routes is its owner's business.
+func (s *existing) Exchange() topology.Exchange {
+	return topology.Exchange{Name: s.exchange, Kind: delayedMessage, DelayedKind: topology.Direct}
+}
+
 func (*existing) Limits() delayer.Limits { return guarantees() }
 
 func (*existing) Growth() message.Growth { return growth(0) }

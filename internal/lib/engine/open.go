@@ -96,11 +96,15 @@ func (e *Engine) open(ctx context.Context, c *Connected) error {
 	if err := e.connect(ctx); err != nil {
 		return err
 	}
-	if _, ok := e.strategy.(Direct); ok || c.settings.management == nil {
+	if c.settings.management == nil {
 		return nil
 	}
+	watched := keep.Topology
+	if d, ok := e.strategy.(Direct); ok {
+		watched = topology.Plan{Exchanges: []topology.Exchange{d.Exchange()}}
+	}
 	look := func(ctx context.Context) error {
-		return c.settings.management.Check(ctx, c.settings.Prefix, keep.Topology, log)
+		return c.settings.management.Check(ctx, c.settings.Prefix, watched, log)
 	}
 	e.policies = objects.NewPolicyWatch(objects.PolicyWatchConfig{
 		Backend: c.settings.Backend, Logger: log, Every: keep.Every, Look: look, Observer: c.settings.Observer,

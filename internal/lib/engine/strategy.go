@@ -78,6 +78,8 @@ func (bound) Accept(string) error { return nil }
 // it, and nothing is bound.
 type Direct interface {
 	Strategy
+	// Exchange is that exchange, which somebody else has declared.
+	Exchange() topology.Exchange
 	// Accept returns an error if messages for an exchange cannot be taken.
 	Accept(exchange string) error
 	// Exists makes sure that the destination exists, as of at most 100 ms ago.

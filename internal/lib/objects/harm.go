@@ -3,7 +3,6 @@ package objects
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -23,9 +22,12 @@ func Harm(p topology.Plan, a Policies) []Difference {
 	var found []Difference
 	for _, x := range p.Exchanges {
 		if d := a.Exchanges[x.Name]; d["alternate-exchange"] != nil && x.Alternate == "" {
+			effect := "take messages that must be returned"
+			if x.DelayedKind != "" {
+				effect = "get a copy of every delayed message at once"
+			}
 			found = append(found, Difference{
-				Kind: IsHarmed, Object: describe("exchange", x.Name),
-				Detail: "a policy sets alternate-exchange, which would take messages that must be returned",
+				Kind: IsHarmed, Object: describe("exchange", x.Name), Detail: "a policy sets alternate-exchange, which would " + effect,
 			})
 		}
 	}
@@ -48,9 +50,6 @@ func queueHarm(q topology.Queue, d Policy) []Difference {
 	if q.Args["x-queue-type"] == topology.Stream { // to which no other keys apply
 		if less(d, q, "max-length-bytes") {
 			bad("max-length-bytes", "make it forget what is above it")
-		}
-		if shorter(d, q) {
-			bad("max-age", "make it forget too early")
 		}
 		return found
 	}
@@ -110,23 +109,4 @@ func less(d Policy, q topology.Queue, key string) bool {
 	}
 	own, ok := q.Args["x-"+key].(int64)
 	return !ok || value < float64(own)
-}
-
-// shorter reports whether a policy's max-age is shorter than the argument of a stream that has one.
-func shorter(d Policy, q topology.Queue) bool {
-	value, _ := d["max-age"].(string)
-	own, _ := q.Args["x-max-age"].(string)
-	return value != "" && own != "" && age(value) < age(own)
-}
-
-// age reads a max-age, such as 7D. It is 0 if the text is none.
-func age(text string) time.Duration {
-	const day = 24 * time.Hour
-	units := map[byte]time.Duration{'Y': 365 * day, 'M': 30 * day, 'D': day, 'h': time.Hour, 'm': time.Minute, 's': time.Second}
-	last := len(text) - 1
-	n, err := strconv.Atoi(text[:last])
-	if err != nil {
-		return 0
-	}
-	return time.Duration(n) * units[text[last]]
 }

@@ -71,6 +71,25 @@ func TestExistingExchange_NoDelay(t *testing.T) {
 	require.ErrorIs(t, err, delayer.ErrUnroutable)
 }
 
+// TestExistingExchange_Policy: what would make messages early there is seen, as where the exchange is ours.
+func TestExistingExchange_Policy(t *testing.T) {
+	t.Parallel()
+	r := newPluginUser(t)
+	opts := r.options()
+	if opts.Management = r.Broker.Management(); opts.Management == "" {
+		rabbittest.Skipf(t, "needs a broker of our own with rabbitmq_management")
+	}
+	exchange := r.exchange("x-delayed-message", delayedTopic)
+	lift := setPolicy(t, r.Broker, exchange, `{"alternate-exchange":"amq.fanout"}`)
+	_, err := r.tryOpen(opts, plugin.Config{Exchange: exchange})
+	require.ErrorIs(t, err, delayer.ErrConflict)
+	require.ErrorContains(t, err, "a copy of every delayed message")
+	lift()
+	p, err := r.tryOpen(opts, plugin.Config{Exchange: exchange})
+	require.NoError(t, err)
+	require.NoError(t, p.Close())
+}
+
 func TestExistingExchange_OtherDestination(t *testing.T) {
 	t.Parallel()
 	r := newPluginUser(t)
