@@ -14,6 +14,7 @@ import (
 // binary steps the topic key says the same steps.
 func FuzzLadder(f *testing.F) {
 	f.Add("calendar", int64(time.Second), int64(90*time.Minute))
+	f.Add("calendar", int64(23*time.Second), int64(time.Minute))
 	f.Add("binary", int64(time.Millisecond), int64(1300*time.Millisecond))
 	f.Add("1s,2s,4s,5s", int64(time.Second), int64(7*time.Second))
 	f.Add("+45m,+1m1s", int64(100*time.Millisecond), int64(time.Hour+1))

@@ -39,6 +39,9 @@ const outside = -1
 // newLadder checks steps and prepares the plans of a ladder. The broker accepts every ladder that
 // passes.
 func newLadder(tick time.Duration, label string, steps []time.Duration) (*ladder, error) {
+	if len(steps) == 0 {
+		return nil, badConfig("tick", "no step of the %s is a multiple of %v: take a tick that divides a minute, or steps: binary", label, tick)
+	}
 	l := &ladder{tick: tick, label: label, steps: steps}
 	ticks := make([]int64, len(steps))
 	sum := int64(0)

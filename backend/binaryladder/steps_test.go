@@ -37,6 +37,8 @@ func TestSteps_Refused(t *testing.T) {
 		{time.Second, "1s,2s,5s", []string{"4s is no sum of steps of the list: add a step of 4s"}},
 		{time.Second, "1s,1h", []string{"2s is no sum of steps of the list: add a step of 2s"}},
 		{7 * time.Second, Calendar, []string{"with a tick of 7s, 28s is no sum of steps of the calendar: add a step of 28s"}},
+		{23 * time.Second, Calendar, []string{"binaryladder.tick", "no step of the calendar is a multiple of 23s"}},
+		{5 * 365 * day, Calendar, []string{"binaryladder.tick", "no step of the calendar"}},
 		{time.Millisecond, "+721h0m0.001s", []string{"plans with 721h1ms would need a table of more than", "make it a multiple of a longer unit"}},
 		{time.Microsecond, Calendar, []string{"binaryladder.tick", "1µs is not a whole number of milliseconds"}},
 		{-time.Second, Calendar, []string{"binaryladder.tick"}},
