@@ -26,6 +26,9 @@ const usualBodyWithin = 10 * time.Second
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	answer := &recorder{ResponseWriter: w}
+	if r.ContentLength != 0 { // where nobody reads the body, net/http does, before the answer goes out
+		_ = http.NewResponseController(w).SetReadDeadline(began.Add(a.bodyWithin)) // a recorder of a test has none
+	}
 	_, route := a.mux.Handler(r)
 	defer func() { a.Answered(cmp.Or(route, "other"), cmp.Or(answer.status, http.StatusOK), time.Since(began)) }()
 	switch {
@@ -111,8 +114,6 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) *Problem {
 	if r.ContentLength > limit {
 		return tooLarge.problemf("the request has %d bytes, at most %d are taken", r.ContentLength, limit)
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(a.bodyWithin)) // a recorder of a test has none
 	var body bytes.Buffer
 	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
 	_, err = body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
@@ -127,7 +128,7 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) *Problem {
 	case body.Len() == 0:
 		return malformed.problemf("the request has no body: write a JSON object")
 	}
-	_ = control.SetReadDeadline(time.Time{})
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // else it would end the request's context
 	r.Body = io.NopCloser(&body)
 	return nil
 }

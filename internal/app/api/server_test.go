@@ -271,3 +271,27 @@ func TestServe_SlowClient(t *testing.T) {
 	assert.Equal(t, 201, post(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, "http://"+s.address, ""))
 	assert.Len(t, d.Published(), 1)
 }
+
+// TestServe_UnreadBody: a client that never sends what it has announced does not keep its connection either where
+// nobody wants that: without a token, or at a path that has no use for it.
+func TestServe_UnreadBody(t *testing.T) {
+	for head, want := range map[string]int{
+		"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain": http.StatusUnsupportedMediaType,
+		"POST /v1/messages HTTP/1.1\r\nHost: elsewhere":                             http.StatusForbidden,
+		"GET /healthz HTTP/1.1\r\nHost: localhost":                                  http.StatusOK,
+		"GET /nowhere HTTP/1.1\r\nHost: localhost":                                  http.StatusNotFound,
+	} {
+		s := serveAPI(t, func(c *Config) { c.MaxConnections = 1 }, delayertest.New(delayertest.Config{}), func(a *API) { a.bodyWithin = 50 * time.Millisecond })
+		conn, err := net.Dial("tcp", s.address)
+		require.NoError(t, err)
+		require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+		_, err = fmt.Fprintf(conn, "%s\r\nContent-Length: 1000\r\n\r\n", head)
+		require.NoError(t, err)
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err, head)
+		require.Equal(t, want, answer.StatusCode, head)
+		require.NoError(t, answer.Body.Close())
+		require.NoError(t, conn.Close())
+		require.NoError(t, s.stop())
+	}
+}

@@ -264,3 +264,23 @@ func FuzzDecide(f *testing.F) {
 		}
 	})
 }
+
+func TestMatches(t *testing.T) {
+	for pattern, names := range map[string]map[string]bool{
+		"orders":  {"orders": true, "orders.eu": false, "": false},
+		"orders*": {"orders": true, "orders.eu": true, "my.orders": false},
+		"*eu":     {"eu": true, "orders.eu": true, "eu.x": false},
+		"a*b*c":   {"abc": true, "a.b.b.c": true, "ab": false, "acb": false, "abcd": false},
+		"aa*aa":   {"aaaa": true, "aaa": false},
+		"*":       {"": true, "x\ny": true},
+		"**":      {"": true, "x": true},
+		"\xff*":   {"\xff": true, "\xfe": false},
+		"a.c":     {"abc": false},
+		"":        {"": true, "x": false},
+	} {
+		for name, want := range names {
+			assert.Equal(t, want, Matches([]string{"other", pattern})(name), "%q %q", pattern, name)
+		}
+	}
+	assert.False(t, Matches(nil)("x"))
+}

@@ -98,6 +98,10 @@ func (r *Runner) Control() *broker.Control { return r.control }
 // as it is, with a warning: nothing is published to its entry before `delayer migrate switch`.
 func (r *Runner) Add(ctx context.Context, specs []Spec) error {
 	if trusting(specs) {
+		if r.cfg.Delayer.Limits().ExactTiers {
+			why := errors.New("trust_timestamps leaves any part of a delay, and the configuration takes no other delays than its tiers")
+			return engine.ConfigError("serve.exchanges", why, "set rounding: up, take another backend, or leave trust_timestamps out")
+		}
 		if err := r.learnTime(ctx); err != nil {
 			return err
 		}

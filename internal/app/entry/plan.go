@@ -3,7 +3,6 @@ package entry
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -101,12 +100,25 @@ func Owns(prefix, name string) bool { return strings.HasPrefix(name, prefix+".")
 
 // Matches returns whether a name is in a list, in whose names * stands for any text.
 func Matches(list []string) func(name string) bool {
-	var names []string
-	for _, name := range list {
-		names = append(names, strings.ReplaceAll(regexp.QuoteMeta(name), `\*`, ".*"))
+	return func(name string) bool {
+		return slices.ContainsFunc(list, func(pattern string) bool { return like(name, pattern) })
 	}
-	match := regexp.MustCompile(`(?s)\A(?:` + strings.Join(names, "|") + `)\z`)
-	return func(name string) bool { return len(list) > 0 && match.MatchString(name) }
+}
+
+// like: names are bytes, and need not be UTF-8, which a regular expression wants.
+func like(name, pattern string) bool {
+	parts := strings.Split(pattern, "*")
+	last := len(parts) - 1
+	rest, ok := strings.CutPrefix(name, parts[0])
+	if last == 0 {
+		return ok && rest == ""
+	}
+	for _, part := range parts[1:last] {
+		var found bool
+		_, rest, found = strings.Cut(rest, part)
+		ok = ok && found
+	}
+	return ok && strings.HasSuffix(rest, parts[last])
 }
 
 func named(prefix, what, exchange string) string { return prefix + ".serve." + what + "." + exchange }

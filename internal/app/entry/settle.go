@@ -114,11 +114,20 @@ func (f *forwarder) pass(ctx context.Context, l letter, written func()) error {
 		})
 	case delayed, tour:
 		m := f.message(l)
-		err = f.delayer.Publish(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
+		err = f.delayer.Publish(ctx, m.Exchange, m.Key, f.left(l), m.Publishing)
 	case park:
 		err = f.park(ctx, l)
 	}
 	return err
+}
+
+// left is what is left of the delay of a message that is tried again: it has waited here since it was read. Tiers that
+// take no other delay get the whole again.
+func (f *forwarder) left(l letter) time.Duration {
+	if f.limits.ExactTiers {
+		return l.delay
+	}
+	return max(time.Millisecond, l.delay-time.Since(l.read))
 }
 
 var (

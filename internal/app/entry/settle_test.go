@@ -199,6 +199,31 @@ func TestForwarder_Waits(t *testing.T) {
 	}
 }
 
+// TestForwarder_WaitedHere: a delay counts from when the message is read, also where it takes long to pass it on.
+func TestForwarder_WaitedHere(t *testing.T) {
+	for delay, want := range map[time.Duration]time.Duration{2 * time.Hour: time.Hour, time.Minute: time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			s, back := newScripted(), time.Now().Add(time.Hour)
+			var asked time.Duration
+			s.answer = func(_ string, _ broker.Publishing, delay time.Duration) error {
+				asked = delay
+				if time.Now().Before(back) {
+					return fail(delayer.ErrConflict)
+				}
+				return nil
+			}
+			stop := s.run(s.message(1, delay.Milliseconds()))
+			time.Sleep(time.Second)
+			synctest.Wait()
+			time.Sleep(time.Hour + longestPause)
+			synctest.Wait()
+			assert.Len(t, s.seen(), 2, "published and acknowledged")
+			assert.InDelta(t, want, asked, float64(longestPause))
+			stop()
+		})
+	}
+}
+
 func TestForwarder_Parks(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind  error

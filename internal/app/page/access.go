@@ -164,9 +164,12 @@ func (p *Page) form(w http.ResponseWriter, r *http.Request) bool {
 	if p.foreign.Check(r) != nil {
 		return false
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formWithin)) // a recorder of a test has none
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(formWithin)) // a recorder of a test has none
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
-	return r.ParseForm() == nil
+	err := r.ParseForm()
+	_ = control.SetReadDeadline(time.Time{}) // else it would end the request's context
+	return err == nil
 }
 
 func (p *Page) loginForm(w http.ResponseWriter, r *http.Request) {

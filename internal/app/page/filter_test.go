@@ -1,12 +1,16 @@
 package page
 
 import (
+	"errors"
 	"fmt"
 	"html"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -186,4 +190,31 @@ func TestItem_Reason(t *testing.T) {
 	assert.Equal(t, "3 attempts, permanent error: 503", m.reason("permanent error"))
 	assert.Equal(t, "no such queue", (&item{}).reason("no such queue"))
 	assert.Equal(t, strings.Repeat("ü", 160)+"…", listed{Why: strings.Repeat("ü", 161)}.Brief())
+}
+
+// TestFilter_NotUTF8: names of RabbitMQ are bytes, and so is what an address asks for.
+func TestFilter_NotUTF8(t *testing.T) {
+	matches, err := filter{Key: "\xff*"}.match(asked)
+	require.NoError(t, err)
+	for key, want := range map[string]bool{"\xff.b": true, "a.b": false} {
+		got, err := matches(&item{Key: key}, nil)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	w := filled(t, 1)
+	assert.Contains(t, w.body(unroutable+"&key=%ff"), "0 of 1 match")
+}
+
+// TestPage_GetHasNoBody: a form in the body of a GET is not read, and its files fill no disk.
+func TestPage_GetHasNoBody(t *testing.T) {
+	w := filled(t, 1)
+	for _, path := range []string{"/page/waiting", "/page/ticket", unroutable} {
+		body := iotest.ErrReader(errors.New("it was read"))
+		r := httptest.NewRequest(http.MethodGet, "http://localhost:8080"+path, body)
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+		r.AddCookie(&http.Cookie{Name: w.Page.cookie(), Value: w.cookie})
+		w.ServeHTTP(httptest.NewRecorder(), r)
+		_, err := r.Body.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF, path)
+	}
 }

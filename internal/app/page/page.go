@@ -99,6 +99,9 @@ const sendWithin = time.Minute
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	guard(w.Header())
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(lookFor + sendWithin)) // a recorder of a test has none
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		r.Body = http.NoBody // FormValue would read a form in it, and write its files to disk
+	}
 	p.mux.ServeHTTP(w, r)
 }
 
