@@ -72,6 +72,9 @@ func (c *drainCmd) counter(ctx context.Context, s cli.Streams) (func(context.Con
 	if err != nil {
 		return nil, fmt.Errorf("%w; or give --rabbitmqctl, which also knows when the last message is due", err)
 	}
+	if err := api.Reachable(ctx); err != nil {
+		return nil, err
+	}
 	fmt.Fprintln(s.Err, "Without --rabbitmqctl only the node that answers is counted, only exchanges that are still the plugin's, and when the last message is due is not known.")
 	return c.byAPI(api), nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -26,7 +27,7 @@ import (
 
 // commonFlags are those of every step.
 type commonFlags struct {
-	flags.Managed `set:"wait=How long to wait for a connection, for another tool that works on the exchange, and for each answer"`
+	flags.Managed `set:"wait=How long to wait for a connection, for another tool that works on the exchange, and for each answer that needs no scan of the plugin's table"`
 	Rabbitmqctl   string `placeholder:"COMMAND" help:"How to run rabbitmqctl on a node, such as 'kubectl exec rabbit-0 -- rabbitmqctl'. It is run without a shell."`
 }
 
@@ -39,7 +40,9 @@ func (f *commonFlags) api(cfg backend.Config) (*inventory.API, error) {
 		return nil, err
 	}
 	client, vhost, err := settings.API()
-	return inventory.New(client, vhost), err
+	api := inventory.New(client, vhost)
+	api.Within = f.Timeout
+	return api, err
 }
 
 // settings are those of a configuration. control is nil without --rabbitmqctl.
@@ -177,22 +180,99 @@ func (m *session) checkPolicies(ctx context.Context, p topology.Plan) error {
 	}
 }
 
-// removeServe removes what delayer serve needed. Messages that were kept as unroutable are no matter.
+// A delayed counts what a Delayer still has.
+type delayed struct {
+	Queues interface {
+		Depth(ctx context.Context, queue string) (swap.Depth, error)
+		Holds(ctx context.Context, queue string) (bool, error)
+	}
+	API interface {
+		Unacknowledged(ctx context.Context, queues []string) (int, error)
+	}
+	Say      io.Writer
+	Consumed []topology.Role // of queues from which controllers take messages before they are due
+	Late     time.Duration   // by which the API is
+}
+
+// statsLate is by how much the management API is late at most: queues tell every five seconds, and it collects as often.
+const statsLate = 11 * time.Second
+
+// count counts the messages that wait, or that a controller has in hand. Those that were kept as unroutable are no matter.
+func (d delayed) count(ctx context.Context, p topology.Plan) (int, error) {
+	var queues, consumed []string
+	for _, q := range p.Queues {
+		if q.Role == topology.Waiting || q.Role == topology.Intake || q.Role == topology.Misrouted {
+			queues = append(queues, q.Name)
+		}
+		if slices.Contains(d.Consumed, q.Role) {
+			consumed = append(consumed, q.Name)
+		}
+	}
+	if n, err := d.ready(ctx, queues); err != nil || n > 0 {
+		return n, err
+	}
+	if consumed == nil {
+		return d.unseen(ctx, queues)
+	}
+	fmt.Fprintf(d.Say, "looking whether a controller has messages in hand, which takes %v\n", d.Late)
+	select {
+	case <-time.After(d.Late):
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	if n, err := d.API.Unacknowledged(ctx, consumed); err != nil || n > 0 {
+		return n, err
+	}
+	return d.ready(ctx, queues) // a controller may have put some back
+}
+
+// ready counts what is in queues, twice: a message may move from one that was not looked at yet to one that was.
+func (d delayed) ready(ctx context.Context, queues []string) (most int, err error) {
+	for range 2 {
+		n := 0
+		for _, name := range queues {
+			depth, err := d.Queues.Depth(ctx, name)
+			if err != nil {
+				return 0, err
+			}
+			n += depth.Messages
+		}
+		most = max(most, n)
+		queues = slices.Clone(queues)
+		slices.Reverse(queues)
+	}
+	return most, nil
+}
+
+// unseen counts the queues of which the broker counts no message, and which have some; see [objects.Holds].
+func (d delayed) unseen(ctx context.Context, queues []string) (n int, err error) {
+	for _, name := range queues {
+		switch holds, err := d.Queues.Holds(ctx, name); {
+		case err != nil:
+			return 0, err
+		case holds:
+			n++
+		}
+	}
+	return n, nil
+}
+
+// removeServe removes what delayer serve needed.
 func (m *session) removeServe(ctx context.Context, s cli.Streams, swapper *swap.Swapper, force bool) error {
 	plan, err := backend.Topology(m.cfg)
 	if err != nil {
 		return err
 	}
 	left := swap.Left{ByName: m.cfg.Backend == controller.Name, Force: force}
-	for _, q := range plan.Queues {
-		if q.Name == m.settings.UnroutableQueue() {
-			continue
-		}
-		d, err := m.wire().Depth(ctx, q.Name)
-		if err != nil {
-			return err
-		}
-		left.Waiting += d.Messages
+	d := delayed{Queues: m.wire(), API: m.api, Say: s.Err, Late: statsLate}
+	switch {
+	case left.ByName && m.cfg.Controller.Wheel == controller.Rounds:
+		d.Consumed = []topology.Role{topology.Waiting, topology.Intake}
+	case left.ByName: // in the intake of slots the leader holds its summons
+		d.Consumed = []topology.Role{topology.Waiting}
+	}
+	if left.Waiting, err = d.count(ctx, plan); err != nil {
+		return err
 	}
 	if err := swapper.RemoveServe(ctx, m.wire(), left); err != nil {
 		return err

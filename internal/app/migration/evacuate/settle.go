@@ -189,7 +189,8 @@ func (r *run) publish(ctx context.Context, d amqp091.Delivery) (_ staged, why st
 		return s, err.Error(), nil //nolint:nilerr // it is the reason
 	}
 	err = r.Delayer.Publish(ctx, s.Exchange, key, r.remaining(s), msg)
-	for _, final := range []error{delayer.ErrInvalid, delayer.ErrOutOfRange, delayer.ErrUnroutable, delayer.ErrAccess, delayer.ErrConflict} {
+	// A policy or a queue that conflicts concerns all messages: the run ends, and nothing more is taken out of the plugin.
+	for _, final := range []error{delayer.ErrInvalid, delayer.ErrOutOfRange, delayer.ErrUnroutable, delayer.ErrAccess} {
 		if errors.Is(err, final) && delayer.SafeToRetry(err) {
 			return s, reason(err), nil
 		}

@@ -1,6 +1,7 @@
 package evacuate
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
@@ -38,6 +40,29 @@ func TestStaged_Original(t *testing.T) {
 	assert.Equal(t, "key", key)
 	assert.Equal(t, amqp091.Table{"CC": []any{"cc"}, "BCC": []any{"bcc"}, RowHeader: "00"}, msg.Headers)
 	assert.Equal(t, "body", string(msg.Body))
+}
+
+// A refusing Delayer publishes nothing.
+type refusing struct {
+	delayer.Delayer // nil: nothing else is called
+	kind            error
+}
+
+func (r refusing) Publish(context.Context, string, string, time.Duration, amqp091.Publishing) error {
+	return &delayer.Error{Op: "publish", Kind: r.kind}
+}
+
+// TestPublish_Final: what concerns one message alone is put aside. What concerns all ends the run, or all would be
+// taken out of the plugin for nothing.
+func TestPublish_Final(t *testing.T) {
+	msg := newStaged("rabbit@a", row()).publishing()
+	for kind, aside := range map[error]bool{
+		delayer.ErrInvalid: true, delayer.ErrUnroutable: true, delayer.ErrConflict: false, delayer.ErrUnavailable: false,
+	} {
+		r := &run{Job: Job{Delayer: refusing{kind: kind}}}
+		_, why, err := r.publish(t.Context(), amqp091.Delivery{Headers: msg.Headers, Body: msg.Body})
+		require.Equal(t, []bool{aside, !aside}, []bool{why != "", err != nil}, "%v", kind)
+	}
 }
 
 func TestParseStaged_Refuses(t *testing.T) {

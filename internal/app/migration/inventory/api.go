@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/management"
@@ -18,11 +20,14 @@ import (
 type API struct {
 	client *management.Client
 	vhost  string
+
+	// Within is how long an answer may take for which the broker does not scan the plugin's table. 0: until ctx ends.
+	Within time.Duration
 }
 
 // New is the API of a vhost. It asks nothing yet. A client without a timeout of its own is best: a
 // broker that scans the plugin's table takes its time.
-func New(client *management.Client, vhost string) *API { return &API{client, vhost} }
+func New(client *management.Client, vhost string) *API { return &API{client: client, vhost: vhost} }
 
 // Definition returns an exchange with all its bindings. An exchange or vhost that does not exist is
 // an error that names it.
@@ -30,7 +35,7 @@ func New(client *management.Client, vhost string) *API { return &API{client, vho
 // Where the exchange is one of the plugin, the broker scans the plugin's table for the answer.
 func (a *API) Definition(ctx context.Context, exchange string) (Definition, error) {
 	var x apiExchange
-	err := a.get(ctx, &x, "exchanges", a.vhost, exchange)
+	err := a.scan(ctx, &x, "exchanges", a.vhost, exchange)
 	if errors.Is(err, delayer.ErrNotFound) {
 		if err = a.Reachable(ctx); err == nil { // so it is not the vhost that does not exist
 			err = &delayer.Error{
@@ -121,7 +126,7 @@ func (a *API) Enabled(ctx context.Context) (bool, error) {
 // scan the plugin's table once for each page.
 func (a *API) exchanges(ctx context.Context) ([]apiExchange, error) {
 	var all []apiExchange
-	err := a.get(ctx, &all, "exchanges", a.vhost)
+	err := a.scan(ctx, &all, "exchanges", a.vhost)
 	if errors.Is(err, delayer.ErrNotFound) {
 		err = a.Reachable(ctx)
 	}
@@ -132,7 +137,18 @@ func (a *API) exchanges(ctx context.Context) ([]apiExchange, error) {
 // op is the operation that an error names.
 const op = "look at"
 
+// get asks what the broker knows at once.
 func (a *API) get(ctx context.Context, into any, path ...string) error {
+	if a.Within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, a.Within)
+		defer cancel()
+	}
+	return a.scan(ctx, into, path...)
+}
+
+// scan may have the broker scan the plugin's table.
+func (a *API) scan(ctx context.Context, into any, path ...string) error {
 	return a.client.Get(ctx, management.Request{Op: op, Path: management.Path(path...)}, into)
 }
 
@@ -172,6 +188,23 @@ func (a *API) QueuesNamed(ctx context.Context, start string) ([]string, error) {
 	return names, err
 }
 
+// Unacknowledged counts what consumers of queues have and have not acknowledged. The API is up to some ten seconds late.
+func (a *API) Unacknowledged(ctx context.Context, queues []string) (n int, err error) {
+	type held struct {
+		Name     string `json:"name"`
+		Messages int    `json:"messages_unacknowledged"`
+	}
+	const all = ""
+	r := management.Request{Op: op, Path: management.Path("queues", a.vhost), Query: url.Values{"columns": {"name,messages_unacknowledged"}}}
+	found, err := management.List[held](ctx, a.client, r, all)
+	for _, q := range found {
+		if slices.Contains(queues, q.Name) {
+			n += q.Messages
+		}
+	}
+	return n, err
+}
+
 // Published returns how many messages clients have published to an exchange since its statistics
 // began. The API counts them a few seconds late.
 func (a *API) Published(ctx context.Context, exchange string) (int64, error) {
@@ -180,7 +213,7 @@ func (a *API) Published(ctx context.Context, exchange string) (int64, error) {
 			In int64 `json:"publish_in"`
 		} `json:"message_stats"`
 	}
-	err := a.get(ctx, &x, "exchanges", a.vhost, exchange)
+	err := a.scan(ctx, &x, "exchanges", a.vhost, exchange)
 	return x.Stats.In, err
 }
 

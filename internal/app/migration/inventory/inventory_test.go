@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -157,4 +159,26 @@ func TestLook_TablesGone(t *testing.T) {
 	_, err = a.Look(t.Context(), "app", nil)
 	require.ErrorIs(t, err, delayer.ErrUnavailable)
 	require.ErrorContains(t, err, "khepri_db was enabled while the plugin ran")
+}
+
+// TestAPI_Silent: an API that takes connections and answers nothing is given up. Only where the broker may be scanning
+// the plugin's table does that take as long as ctx.
+func TestAPI_Silent(t *testing.T) {
+	asked := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	a := open(t, server.URL, "/", nil)
+	a.Within = 50 * time.Millisecond
+	require.ErrorIs(t, a.Reachable(t.Context()), context.DeadlineExceeded)
+	_, _, err := a.Bindings(t.Context(), "x")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	ctx, cancel := context.WithCancel(t.Context())
+	<-asked
+	<-asked
+	go func() { <-asked; time.AfterFunc(4*a.Within, cancel) }()
+	_, err = a.Pending(ctx)
+	require.ErrorIs(t, err, context.Canceled)
 }

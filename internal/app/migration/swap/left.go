@@ -37,6 +37,15 @@ func (w Wire) Depth(ctx context.Context, queue string) (Depth, error) {
 	return d, err
 }
 
+// Holds reports whether the leader of a queue has a message; see [objects.Holds].
+func (w Wire) Holds(ctx context.Context, queue string) (holds bool, err error) {
+	_, err = w.there(ctx, fmt.Sprintf("queue %q", queue), func(ch *amqp091.Channel) (err error) {
+		holds, err = objects.Holds(ch, queue)
+		return err
+	})
+	return holds, err
+}
+
 // ServeDepths are those of the queues that serve has for the exchange: of what is published, of what comes
 // back, and of what is parked. Serve holds what it has not acknowledged: they are empty only without
 // consumers.
@@ -55,7 +64,7 @@ func (s *Swapper) ServeDepths(ctx context.Context, w Wire) ([]Depth, error) {
 
 // Left is what the Delayer still holds when what serve needed is removed.
 type Left struct {
-	Waiting int // messages in its queues, for any destination
+	Waiting int // messages in its queues, or that a controller has taken from them, for any destination
 	// ByName: the Delayer asks for an exchange by name when a message is due. No other can take its
 	// place, so what waits for the target must be delivered first.
 	ByName bool
@@ -77,11 +86,7 @@ func (s *Swapper) RemoveServe(ctx context.Context, w Wire, left Left) error {
 		case d.Consumers > 0:
 			return s.fail(op, delayer.ErrConflict, "it is empty: take the exchange out of the configuration of delayer serve, start that anew, and run this again", "queue %q is consumed", d.Queue)
 		}
-		var holds bool // as its leader sees it; see [objects.Holds]
-		_, err := w.there(ctx, fmt.Sprintf("queue %q", d.Queue), func(ch *amqp091.Channel) (err error) {
-			holds, err = objects.Holds(ch, d.Queue)
-			return err
-		})
+		holds, err := w.Holds(ctx, d.Queue)
 		if err != nil {
 			return err
 		}
