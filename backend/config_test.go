@@ -99,7 +99,8 @@ func TestFromEnv(t *testing.T) {
 		"DELAYER_BACKEND=", "DELAYER_BROKER=node", "DELAYER_RABBITMQ_IMAGE=x", "HOME=/h", "DELAYER_TEST_SUMMARY=f",
 		"DELAYER_SERVICE_HOST=10.0.0.1", "DELAYER_SERVICE_PORT=5672", "DELAYER_SERVICE_PORT_AMQP=5672", "DELAYER_PORT=tcp://10.0.0.1:5672",
 		"DELAYER_PORT_5672_TCP=tcp://10.0.0.1:5672", "DELAYER_PORT_5672_TCP_PROTO=tcp", "DELAYER_PORT_5672_TCP_PORT=5672",
-		"DELAYER_PORT_5672_TCP_ADDR=10.0.0.1",
+		"DELAYER_PORT_5672_TCP_ADDR=10.0.0.1", "DELAYER_SERVE_SERVICE_HOST=10.0.0.2", "DELAYER_SERVE_SERVICE_PORT_HTTP=80",
+		"DELAYER_SERVE_PORT=tcp://10.0.0.2:80", "DELAYER_SERVE_PORT_80_TCP_ADDR=10.0.0.2",
 	})
 	require.NoError(t, err)
 	require.Equal(t, Config{Options: delayer.Options{URL: "amqp://u:p@h/", Prefix: "env", QueueType: "classic"}, BinaryLadder: binaryladder.Config{Tick: 250 * time.Millisecond, Steps: "+43m"}}, cfg)

@@ -17,15 +17,16 @@ import (
 const envPrefix = "DELAYER_"
 
 // notConfig matches DELAYER_ variables that are no configuration: those of this project's tests and
-// benchmarks, and those that Kubernetes sets for a Service named delayer.
+// benchmarks, and those that Kubernetes sets for a Service whose name is delayer, or begins with delayer-.
 var notConfig = regexp.MustCompile(`^DELAYER_(POSTGRES|BROKER|RABBITMQ_IMAGE|TEST_.*|` +
-	`SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+	`(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?))$`)
 
 // FromEnv overlays cfg with the variables of environ ("KEY=value") that begin with DELAYER_: the
 // key's path in capitals with underscores, as in DELAYER_URL, DELAYER_QUEUE_TYPE or
 // DELAYER_BINARYLADDER_TICK. A variable that is set but empty counts as unset. Unknown variables
 // are errors, so that a misspelt one is not ignored. Those that Kubernetes sets for a Service named
-// delayer (DELAYER_SERVICE_HOST, DELAYER_PORT_5672_TCP_ADDR) are ignored. Errors are ErrConfig.
+// delayer or delayer-serve (DELAYER_SERVICE_HOST, DELAYER_SERVE_PORT_80_TCP_ADDR) are ignored. Errors
+// are ErrConfig.
 func FromEnv(cfg Config, environ []string) (Config, error) {
 	known := fields(&cfg)
 	for _, entry := range environ {
