@@ -58,8 +58,8 @@ type Delayer interface {
 	Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (Ticket, error)
 
 	// Cancel returns nil once it is certain that the message is not delivered: not when a broker or
-	// a controller crashes, nor by a process that stood still meanwhile. A controller must run within
-	// seven days; docs/cancelling.md has the other limits.
+	// a controller crashes, nor by a process that stood still meanwhile. docs/cancelling.md has the
+	// limits.
 	//
 	// Cancelling twice is no error. After Postpone, use the new ticket. An older one cancels the
 	// message too, as long as it is not too late by that ticket's own time.

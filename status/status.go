@@ -58,7 +58,7 @@ type Backend struct {
 	Queues  []Queue `json:"queues"` // in the order of the backend
 	// Due is how many messages are due when, in order, counted as Waiting is; nil if the queues do
 	// not tell. Those of backend controller do: each queue is a slot of time. The times are the
-	// broker's; this machine's clock is assumed to agree. Slots of three seconds are summed to
+	// broker's; this machine's clock is assumed to agree. Slots of four seconds are summed to
 	// minutes, except overdue ones. Times may overlap: an hour's slot keeps the messages that it got
 	// before the slots of its minutes began.
 	Due []Due `json:"due"`

@@ -81,6 +81,12 @@ func TestPermissions_Documented(t *testing.T) {
 		defer d.Close() //nolint:errcheck // the test's end
 		require.NoError(t, d.Publish(within(t), "", queue, 300*time.Millisecond, amqp091.Publishing{}))
 		<-in
+		exchange := queue // the permissions are for one name
+		require.NoError(t, ch.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil))
+		t.Cleanup(func() { _ = ch.ExchangeDelete(exchange, false, false) })
+		require.NoError(t, ch.QueueBind(queue, "", exchange, false, nil))
+		require.NoError(t, d.Publish(within(t), exchange, "", 300*time.Millisecond, amqp091.Publishing{}))
+		<-in
 	}
 	t.Run("declare", func(t *testing.T) {
 		var log rabbittest.Logbook
