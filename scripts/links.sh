@@ -1,7 +1,8 @@
 #!/bin/sh
 # Checks the links of all pages to files of this repository: the file exists, and has the heading.
 cd "$(dirname "$0")/.." || exit
-git ls-files '*.md' | xargs awk '
+pages=$(git ls-files '*.md') && [ -n "$pages" ] || { echo "no pages: is this a clone, of this user's?" >&2; exit 1; }
+echo "$pages" | xargs awk '
 # slug is the anchor that GitHub gives a heading.
 function slug(text) {
 	text = tolower(text)

@@ -61,7 +61,12 @@ parts() {
 }
 
 if [ "${DELAYER_BROKER:-}" = node ]; then
-	parts "$(rabbitmqctl version | sed -n 's/^\([0-9]*\.[0-9]*\)\..*/\1/p')"
+	series=$(rabbitmqctl version | sed -n 's/^\([0-9]*\.[0-9]*\)\..*/\1/p')
+	if [ -z "$series" ]; then
+		echo "nothing was measured: rabbitmqctl does not tell its version (run this as root or rabbitmq)" >&2
+		exit 1
+	fi
+	parts "$series"
 elif ! docker info >/dev/null 2>&1; then
 	echo "nothing was measured: there is no Docker engine (start one, or measure this machine's RabbitMQ: DELAYER_BROKER=node make results)" >&2
 	failed=1

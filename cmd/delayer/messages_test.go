@@ -227,7 +227,9 @@ func TestMessages_KeepsOrder(t *testing.T) {
 	m.holds(n)
 	check := func(how string) {
 		t.Helper()
-		for i, one := range m.exported() {
+		all := m.exported()
+		require.Len(t, all, n, how)
+		for i, one := range all {
 			require.Equal(t, fmt.Sprint("id", i), one["id"], how)
 		}
 	}

@@ -61,8 +61,12 @@ const quickLadder = "binaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms,
 // declared waits until serve has declared an exchange.
 func declared(t *testing.T, url, exchange string) {
 	t.Helper()
+	conn, err := amqp091.Dial(url)
+	require.NoError(t, err)
+	defer conn.Close() //nolint:errcheck // the test's end
 	require.Eventually(t, func() bool {
-		return channel(t, url).ExchangeDeclarePassive(exchange, "topic", true, false, false, false, nil) == nil
+		ch, err := conn.Channel() // the broker closes it where there is no such exchange
+		return err == nil && ch.ExchangeDeclarePassive(exchange, "topic", true, false, false, false, nil) == nil
 	}, time.Minute, 20*time.Millisecond, exchange)
 }
 

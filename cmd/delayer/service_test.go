@@ -63,7 +63,7 @@ func serve(t testing.TB, args ...string) runningService {
 			}
 		}
 	}()
-	s := runningService{http: apis, stop: func() int { cancel(); return <-ended }, logged: func() string {
+	s := runningService{http: apis, stop: sync.OnceValue(func() int { cancel(); return <-ended }), logged: func() string {
 		mu.Lock()
 		defer mu.Unlock()
 		return all.String()
@@ -73,7 +73,7 @@ func serve(t testing.TB, args ...string) runningService {
 	case status := <-ended:
 		t.Fatal("it ended with", status)
 	}
-	t.Cleanup(cancel)
+	t.Cleanup(func() { s.stop() })
 	return s
 }
 

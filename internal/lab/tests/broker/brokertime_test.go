@@ -108,9 +108,10 @@ func TestUndelivered_BrokersTimeRestricted(t *testing.T) {
 		t.Cleanup(client.Close)
 		s := senderOf(t, client)
 		m := undelivered.Kept{Ours: true, Delivery: amqp091.Delivery{RoutingKey: "q"}}
-		m.Envelope.Due = time.Now().Add(5 * time.Second)
-		for early := true; early; { // the time goes on
-			stays, err := s.Unfit(within(t), &m)
+		m.Envelope.Due = time.Now().Add(2 * time.Second)
+		ctx, look := within(t), time.Tick(50*time.Millisecond)
+		for early := true; early; <-look { // the time goes on
+			stays, err := s.Unfit(ctx, &m)
 			require.NoError(t, err)
 			if early = stays != ""; !early {
 				require.False(t, time.Now().Before(m.Envelope.Due))

@@ -96,7 +96,11 @@ func BenchmarkFullDestination(b *testing.B) {
 }
 
 func besideAFullOne(b *testing.B, wheel controller.Wheel) {
-	const refused, rate = 20_000, 20
+	const rate = 20
+	refused := 20_000
+	if testing.Short() {
+		refused = 100
+	}
 	opts := options(b, delayer.Quorum)
 	var published atomic.Int64
 	opts.Observer = delayer.Observer{

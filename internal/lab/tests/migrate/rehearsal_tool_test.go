@@ -88,6 +88,8 @@ func (s *serveProcess) start() {
 	s.cmd, s.said = exec.Command(s.r.program, "serve", "--config", s.r.config), &bytes.Buffer{}
 	s.cmd.Stdout, s.cmd.Stderr = s.said, s.said
 	require.NoError(s.r, s.cmd.Start())
+	child := s.cmd.Process
+	s.r.Cleanup(func() { _ = child.Kill() }) // where the test ends before
 }
 
 // kill kills it with SIGKILL, and starts it again.

@@ -438,6 +438,7 @@ func TestServe_Killed(t *testing.T) {
 		child.Env = append(os.Environ(), serveVariable+"="+string(settings))
 		child.Stderr = os.Stderr
 		require.NoError(t, child.Start())
+		t.Cleanup(func() { _ = child.Process.Kill() }) // where the test ends before
 		return child
 	}
 	const total, delay = 4000, 700 * time.Millisecond

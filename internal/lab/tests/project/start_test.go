@@ -65,6 +65,7 @@ func TestStart_Worker(t *testing.T) {
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // where the test ends before
 	seen := map[string]bool{}
 	for lines := bufio.NewScanner(stdout); !seen["bad: attempt 3 of 3"] && lines.Scan(); {
 		seen[lines.Text()] = true

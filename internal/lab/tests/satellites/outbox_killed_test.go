@@ -56,6 +56,7 @@ func TestRelay_Killed(t *testing.T) {
 		child.Env = append(os.Environ(), relayVariable+"="+string(settings))
 		child.Stderr = os.Stderr
 		require.NoError(t, child.Start())
+		t.Cleanup(func() { _ = child.Process.Kill() }) // where the test ends before
 		return child
 	}
 	ids := names(3000)
