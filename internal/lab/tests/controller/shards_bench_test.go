@@ -44,7 +44,7 @@ func BenchmarkShards(b *testing.B) {
 			}
 			r := newShardsRig(b, urls, brokers, shards)
 			if testing.Short() {
-				r.run(100, 500, time.Second, time.Second)
+				r.run(100, 500, time.Second, 2*time.Second)
 				return
 			}
 			r.run(2000, 500, time.Second, 3*time.Second) // warm
