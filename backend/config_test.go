@@ -100,7 +100,7 @@ func TestFromEnv(t *testing.T) {
 		"DELAYER_SERVICE_HOST=10.0.0.1", "DELAYER_SERVICE_PORT=5672", "DELAYER_SERVICE_PORT_AMQP=5672", "DELAYER_PORT=tcp://10.0.0.1:5672",
 		"DELAYER_PORT_5672_TCP=tcp://10.0.0.1:5672", "DELAYER_PORT_5672_TCP_PROTO=tcp", "DELAYER_PORT_5672_TCP_PORT=5672",
 		"DELAYER_PORT_5672_TCP_ADDR=10.0.0.1", "DELAYER_SERVE_SERVICE_HOST=10.0.0.2", "DELAYER_SERVE_SERVICE_PORT_HTTP=80",
-		"DELAYER_SERVE_PORT=tcp://10.0.0.2:80", "DELAYER_SERVE_PORT_80_TCP_ADDR=10.0.0.2",
+		"DELAYER_SERVE_SERVICE_PORT=80", "DELAYER_SERVE_PORT=tcp://10.0.0.2:80", "DELAYER_SERVE_PORT_80_TCP_ADDR=10.0.0.2",
 	})
 	require.NoError(t, err)
 	require.Equal(t, Config{Options: delayer.Options{URL: "amqp://u:p@h/", Prefix: "env", QueueType: "classic"}, BinaryLadder: binaryladder.Config{Tick: 250 * time.Millisecond, Steps: "+43m"}}, cfg)
@@ -118,6 +118,8 @@ func TestFromEnv(t *testing.T) {
 		"DELAYER_CONTROLLER_RUN=maybe":               `"maybe" is neither true nor false`,
 		"DELAYER_BACKND=x":                           "DELAYER_BACKND: invalid configuration: unknown variable (known, each with DELAYER_ before it: URL, MANAGEMENT,",
 		"DELAYER_PORT_X=1":                           "DELAYER_PORT_X: invalid configuration: unknown variable",
+		"DELAYER_HTTP_PORT=8080":                     "DELAYER_HTTP_PORT: invalid configuration: unknown variable", // no Service has it
+		"DELAYER_PORT=8080":                          "DELAYER_PORT: invalid configuration: unknown variable",
 		"DELAYER_BINARYLADDER_TICK=5":                `"5" is not a duration`,
 		"DELAYER_CONTROLLER_LEVELS=x":                `"x" is not a whole number`,
 		"DELAYER_CONTROLLER_LEVELS=0":                "leave it unset",

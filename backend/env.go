@@ -16,10 +16,35 @@ import (
 
 const envPrefix = "DELAYER_"
 
-// notConfig matches DELAYER_ variables that are no configuration: those of this project's tests and
-// benchmarks, and those that Kubernetes sets for a Service whose name is delayer, or begins with delayer-.
-var notConfig = regexp.MustCompile(`^DELAYER_(POSTGRES|BROKER|RABBITMQ_IMAGE|TEST_.*|` +
-	`(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?))$`)
+// ours matches the DELAYER_ variables of this project's tests and benchmarks, which are no
+// configuration.
+var ours = regexp.MustCompile(`^DELAYER_(POSTGRES|BROKER|RABBITMQ_IMAGE|TEST_.*)$`)
+
+// What Kubernetes sets in each pod for a Service, after its name: https://kubernetes.io/docs/concepts/
+// services-networking/service/#environment-variables.
+const serviceHost = "_SERVICE_HOST"
+
+var afterService = regexp.MustCompile(`^(_SERVICE_HOST|_SERVICE_PORT(_.+)?|_PORT|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+// services lists the names of the Services that Kubernetes tells a pod about, as they begin its
+// variables. Without its _SERVICE_HOST there is no Service, and a DELAYER_HTTP_PORT was typed by a
+// person.
+func services(environ []string) (names []string) {
+	for _, entry := range environ {
+		variable, _, _ := strings.Cut(entry, "=")
+		if name, ok := strings.CutSuffix(variable, serviceHost); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func ofService(variable string, services []string) bool {
+	return slices.ContainsFunc(services, func(service string) bool {
+		rest, ok := strings.CutPrefix(variable, service)
+		return ok && afterService.MatchString(rest)
+	})
+}
 
 // FromEnv overlays cfg with the variables of environ ("KEY=value") that begin with DELAYER_: the
 // key's path in capitals with underscores, as in DELAYER_URL, DELAYER_QUEUE_TYPE or
@@ -28,10 +53,10 @@ var notConfig = regexp.MustCompile(`^DELAYER_(POSTGRES|BROKER|RABBITMQ_IMAGE|TES
 // delayer or delayer-serve (DELAYER_SERVICE_HOST, DELAYER_SERVE_PORT_80_TCP_ADDR) are ignored. Errors
 // are ErrConfig.
 func FromEnv(cfg Config, environ []string) (Config, error) {
-	known := fields(&cfg)
+	known, others := fields(&cfg), services(environ)
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) || value == "" || notConfig.MatchString(name) {
+		if !strings.HasPrefix(name, envPrefix) || value == "" || ours.MatchString(name) || ofService(name, others) {
 			continue
 		}
 		at := slices.IndexFunc(known, func(f field) bool { return f.env() == name })
