@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,8 +32,10 @@ import (
 //
 //	go test ./internal/lab/tests/controller -run '^$' -bench Cancel -benchtime 1000000x -timeout 1h
 //
-// With DELAYER_TEST_WAIT=1h in the environment, and a longer timeout, all wait for an hour longer.
+// With DELAYER_TEST_WAIT=1h in the environment, and a longer timeout, all wait for an hour longer. GOMEMLIMIT in
+// the environment is for the controllers alone.
 func BenchmarkCancel(b *testing.B) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
 	opts := options(b, delayer.Quorum)
 	d := rabbittest.Open(b, backend.Config{Options: opts, Backend: controller.Name, Controller: controller.Config{Run: delayer.Off}})
 	conn, err := amqp091.Dial(opts.URL)
