@@ -101,7 +101,7 @@ const lookEvery = 30 * time.Second
 // message that is given back counts towards a delivery limit.
 func (r *Retrier) count(ctx context.Context) {
 	for ctx.Err() == nil {
-		if q, err := r.control.Queue(ctx, r.cfg.Parked); err == nil {
+		if q, known, _ := r.control.Count(ctx, r.cfg.Parked); known {
 			r.cfg.Observer.Parked(delayer.ParkedEvent{Queue: r.cfg.Queue, Messages: q.Messages})
 		}
 		pause(ctx, lookEvery)
@@ -211,7 +211,10 @@ func (r *Retrier) settle(stop, alive context.Context, f *failure) bool {
 	held, release := context.WithTimeout(alive, r.cfg.Hold)
 	defer release()
 	deadline, _ := held.Deadline()
-	over := func() bool { return stop.Err() != nil || alive.Err() != nil || time.Until(deadline) <= 0 }
+	waiting, wake := context.WithCancel(alive)
+	defer wake()
+	defer context.AfterFunc(stop, wake)()
+	over := func() bool { return waiting.Err() != nil || stop.Err() != nil || time.Until(deadline) <= 0 }
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		err := r.publish(held, f)
 		if err == nil {
@@ -221,7 +224,7 @@ func (r *Retrier) settle(stop, alive context.Context, f *failure) bool {
 		if !over() {
 			next := min(wait/2+rand.N(wait/2), time.Until(deadline))
 			r.cfg.Logger.Warn("a failed message is not confirmed where it is to wait", f.name, "error", err, "again_in", next)
-			pause(stop, next)
+			pause(waiting, next)
 		}
 		if over() {
 			r.cfg.Logger.Warn("a failed message goes back to its queue", f.name, "error", err)

@@ -117,6 +117,20 @@ func TestServe_LostChannelEndsHandlers(t *testing.T) {
 	})
 }
 
+// TestServe_LostChannelEndsPauses: a message that is held keeps nobody from connecting again.
+func TestServe_LostChannelEndsPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &fake{answer: func(int, string) error { return &delayer.Error{Kind: delayer.ErrRefused} }}
+		s := serving(t, d, 3, failing(errTest))
+		time.Sleep(3 * time.Minute) // the pauses are of half a minute and more
+		lost := time.Now()
+		s.lose()
+		close(s.messages)
+		<-s.done
+		assert.Zero(t, time.Since(lost))
+	})
+}
+
 func TestServe_HeldMessageBlocksNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &fake{answer: func(int, string) error { return &delayer.Error{Kind: delayer.ErrRefused} }}

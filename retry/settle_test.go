@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"runtime"
@@ -107,14 +108,15 @@ func TestDo_Outcomes(t *testing.T) {
 		key     string
 		text    string
 	}{
-		"error":        {failing(errTest), "q", "broken"},
-		"permanent":    {failing(Permanent(errTest)), "q.parked", "broken"},
-		"panic":        {func(context.Context, amqp091.Delivery) error { panic("oh") }, "q", "panic: oh"},
-		"Goexit":       {func(context.Context, amqp091.Delivery) error { runtime.Goexit(); return nil }, "q", "runtime.Goexit"},
-		"nil panic":    {func(context.Context, amqp091.Delivery) error { var e error; return errors.New(e.Error()) }, "q", "panic: runtime error"},
-		"Error panics": {failing(broken), "q", ""},
-		"no UTF-8":     {failing(errors.New("a\xffb")), "q", "a\uFFFDb"},
-		"timeout":      {func(ctx context.Context, _ amqp091.Delivery) error { <-ctx.Done(); return ctx.Err() }, "q", "deadline exceeded"},
+		"error":         {failing(errTest), "q", "broken"},
+		"permanent":     {failing(Permanent(errTest)), "q.parked", "broken"},
+		"panic":         {func(context.Context, amqp091.Delivery) error { panic("oh") }, "q", "panic: oh"},
+		"Goexit":        {func(context.Context, amqp091.Delivery) error { runtime.Goexit(); return nil }, "q", "runtime.Goexit"},
+		"nil panic":     {func(context.Context, amqp091.Delivery) error { var e error; return errors.New(e.Error()) }, "q", "panic: runtime error"},
+		"Error panics":  {failing(broken), "q", ""},
+		"Unwrap panics": {failing((*fs.PathError)(nil)), "q", ""},
+		"no UTF-8":      {failing(errors.New("a\xffb")), "q", "a\uFFFDb"},
+		"timeout":       {func(ctx context.Context, _ amqp091.Delivery) error { <-ctx.Done(); return ctx.Err() }, "q", "deadline exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -486,4 +488,19 @@ func TestConfig_Refused(t *testing.T) {
 	err := Consume(t.Context(), nil, good, failing(nil))
 	require.ErrorIs(t, err, delayer.ErrConfig)
 	require.ErrorContains(t, err, "delayer")
+}
+
+// TestDo_HandlerKeepsItsHeaders: what a handler does to the headers that it sees is not retried.
+func TestDo_HandlerKeepsItsHeaders(t *testing.T) {
+	d := &fake{}
+	spoils := func(_ context.Context, m amqp091.Delivery) error {
+		m.Headers["decoded"] = struct{}{} // AMQP has no such type
+		delete(m.Headers, "kind")
+		return errTest
+	}
+	in := amqp091.Delivery{Headers: amqp091.Table{"kind": "order"}}
+	require.True(t, retrier(t, d, intervals(3*time.Second)).Do(t.Context(), in, spoils))
+	require.Equal(t, []string{"q"}, d.keys())
+	assert.Equal(t, "order", d.sent[0].msg.Headers["kind"])
+	assert.NotContains(t, d.sent[0].msg.Headers, "decoded")
 }

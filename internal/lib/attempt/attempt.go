@@ -115,15 +115,16 @@ func Parked(d *amqp091.Delivery, now time.Time) (s State, ok bool) {
 	return read(t, now), true
 }
 
-// Seen returns the delivery as a handler is to see it: as it was at the first attempt. d is not modified.
+// Seen returns the delivery as a handler is to see it: as it was at the first attempt. d is not modified,
+// nor are its headers by what the handler does to those that it sees.
 func (s State) Seen(d amqp091.Delivery) amqp091.Delivery {
+	d.Headers = maps.Clone(d.Headers)
 	if _, again := d.Headers[Header]; !again {
 		return d
 	}
 	o := s.Original
 	d.Exchange, d.RoutingKey, d.Expiration = o.Exchange, o.Key, o.Expiration
 	d.Priority, d.DeliveryMode = o.Priority, o.DeliveryMode
-	d.Headers = maps.Clone(d.Headers)
 	delete(d.Headers, Header)
 	delete(d.Headers, delayer.Header)
 	delete(d.Headers, "x-delay") // of the plugin's
