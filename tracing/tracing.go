@@ -115,22 +115,16 @@ func (d *traced) Publish(ctx context.Context, exchange, key string, delay time.D
 	return err
 }
 
-// PublishBatch implements [delayer.Delayer]. Each message has a span. The messages are published in
-// groups, so that few spans are open at a time.
+// PublishBatch implements [delayer.Delayer]. Each message has a span, which ends when the batch does.
 func (d *traced) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
-	const group = 1000
-	results := make([]error, 0, len(messages))
-	for some := range slices.Chunk(messages, group) {
-		some = slices.Clone(some)
-		spans := make([]trace.Span, len(some))
-		for i := range some {
-			_, spans[i] = d.begin(ctx, &some[i])
-		}
-		errs := d.delayer.PublishBatch(ctx, some)
-		for i, err := range errs {
-			end(spans[i], err)
-		}
-		results = append(results, errs...)
+	messages = slices.Clone(messages)
+	spans := make([]trace.Span, len(messages))
+	for i := range messages {
+		_, spans[i] = d.begin(ctx, &messages[i])
+	}
+	results := d.delayer.PublishBatch(ctx, messages)
+	for i, err := range results {
+		end(spans[i], err)
 	}
 	return results
 }

@@ -121,6 +121,25 @@ func TestWrap_Whole(t *testing.T) {
 	require.ErrorIs(t, d.Close(), io.EOF)
 }
 
+// TestWrap_PublishBatch_Whole: a message waits for none to another destination, so a batch stays one.
+func TestWrap_PublishBatch_Whole(t *testing.T) {
+	tracer, _ := newTracer()
+	d := &batches{}
+	tracer.Wrap(d).PublishBatch(t.Context(), make([]delayer.Message, 2500))
+	require.Equal(t, []int{2500}, d.sizes)
+}
+
+type batches struct {
+	delayer.Delayer // nil: nothing else is called
+
+	sizes []int
+}
+
+func (b *batches) PublishBatch(_ context.Context, messages []delayer.Message) []error {
+	b.sizes = append(b.sizes, len(messages))
+	return make([]error, len(messages))
+}
+
 func TestWrap_PublishBatch(t *testing.T) {
 	tracer, spans := newTracer()
 	d := delayertest.New(delayertest.Config{})
