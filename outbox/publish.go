@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/delayer-go/delayer"
 )
 
@@ -118,14 +120,17 @@ func (r *Relay) settleLate(got result) {
 	defer r.slow.ended(got.destination())
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
-	var err error
 	r.heard(got)
-	if got.err == nil {
-		_, err = r.pool.Exec(ctx, remove, []int64{got.id})
-	} else {
-		wait := pause(got.attempts+1, r.cfg.MaxPause)
-		_, err = r.pool.Exec(ctx, postpone, []int64{got.id}, []*string{errorText(got.err)}, []int64{microseconds(wait)}, []bool{false})
-	}
+	// The batch may still hold the row's lock. What it then writes is an error with a stricter isolation.
+	err := pgx.BeginTxFunc(ctx, r.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
+		if got.err == nil {
+			_, err = tx.Exec(ctx, remove, []int64{got.id})
+		} else {
+			wait := pause(got.attempts+1, r.cfg.MaxPause)
+			_, err = tx.Exec(ctx, postpone, []int64{got.id}, []*string{errorText(got.err)}, []int64{microseconds(wait)}, []bool{false})
+		}
+		return err
+	})
 	if err != nil {
 		r.cfg.Logger.Warn("outbox: a row that was published late was not settled; it is published again", "row", got.id, "error", err)
 	}

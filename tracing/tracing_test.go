@@ -1,6 +1,7 @@
 package tracing_test
 
 import (
+	"context"
 	"io"
 	"slices"
 	"testing"

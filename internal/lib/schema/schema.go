@@ -45,7 +45,7 @@ type Querier interface {
 
 // Apply brings the tables to the newest version, in one transaction. Several may call it at once.
 func (s Schema) Apply(ctx context.Context, conn Beginner) error {
-	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	err := begin(ctx, conn, func(tx pgx.Tx) error {
 		// Any number will do; all components share it, because they share delayer_migrations.
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(7263541)"); err != nil {
 			return err
@@ -60,6 +60,18 @@ func (s Schema) Apply(ctx context.Context, conn Beginner) error {
 		return fmt.Errorf("%s: migrate: %w", s.Component, err)
 	}
 	return nil
+}
+
+// begin runs f in a transaction that sees what others have committed while it waited for a lock, also
+// where the database's default isolation is stricter. A pgx.Tx keeps its own.
+func begin(ctx context.Context, conn Beginner, f func(pgx.Tx) error) error {
+	type beginner interface {
+		BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
+	}
+	if conn, ok := conn.(beginner); ok {
+		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, f)
+	}
+	return pgx.BeginFunc(ctx, conn, f)
 }
 
 func (s Schema) applyAfter(ctx context.Context, tx pgx.Tx, have int) error {

@@ -3,6 +3,8 @@ package satellites_test
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +31,17 @@ func database(t testing.TB) (*pgxpool.Pool, string) {
 	pool := postgrestest.Pool(t, address)
 	require.NoError(t, outbox.Migrate(t.Context(), pool))
 	return pool, address
+}
+
+// with returns a database's address with a parameter added.
+func with(t testing.TB, address, name, value string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	q := u.Query()
+	q.Set(name, value)
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // pgx takes a + for what it is
+	return u.String()
 }
 
 // config is that of a Delayer on a broker. What a relay does depends on no step.

@@ -16,16 +16,20 @@ import (
 )
 
 func TestMigrate_TwiceAndAtOnce(t *testing.T) {
-	pool := postgrestest.Pool(t, postgrestest.URL(t))
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() { assert.NoError(t, outbox.Migrate(t.Context(), pool)) })
-		all.Go(func() { assert.NoError(t, pgstore.Migrate(t.Context(), pool)) })
+	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
+		t.Run(isolation, func(t *testing.T) {
+			pool := postgrestest.Pool(t, with(t, postgrestest.URL(t), "default_transaction_isolation", isolation))
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() { assert.NoError(t, outbox.Migrate(t.Context(), pool)) })
+				all.Go(func() { assert.NoError(t, pgstore.Migrate(t.Context(), pool)) })
+			}
+			all.Wait()
+			require.NoError(t, outbox.Migrate(t.Context(), pool))
+			_, err := outbox.ReadLag(t.Context(), pool)
+			require.NoError(t, err)
+		})
 	}
-	all.Wait()
-	require.NoError(t, outbox.Migrate(t.Context(), pool))
-	_, err := outbox.ReadLag(t.Context(), pool)
-	require.NoError(t, err)
 }
 
 func TestMigrate_ByHand(t *testing.T) {

@@ -20,6 +20,28 @@ import (
 	"github.com/delayer-go/delayer/outbox"
 )
 
+// TestRelay_ExecModes: pgx writes what has no type of its own differently in each of its modes. Behind a
+// pooler in transaction mode the last two are usual.
+func TestRelay_ExecModes(t *testing.T) {
+	b := rabbittest.Broker(t)
+	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			_, address := database(t)
+			pool := postgrestest.Pool(t, with(t, address, "default_query_exec_mode", mode))
+			name, deliveries := queue(t, b)
+			relay(t, pool, rabbittest.Open(t, config(t, b)), outbox.Config{})
+			body := []byte{0, 1, 255}
+			require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+				return outbox.Enqueue(t.Context(), tx, "", name, 0, amqp091.Publishing{Headers: amqp091.Table{"k": "v"}, Body: body})
+			}))
+			d := rabbittest.Next(t, deliveries)
+			assert.Equal(t, body, d.Body)
+			assert.Equal(t, "v", d.Headers["k"])
+			empty(t, pool)
+		})
+	}
+}
+
 func TestRelay_CommitAndRollback(t *testing.T) {
 	pool, _ := database(t)
 	b := rabbittest.Broker(t)
