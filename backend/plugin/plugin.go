@@ -50,8 +50,8 @@
 // [delayer.Header], and no headers of dead-lettering. The delivery's exchange field names the
 // exchange where the message waited. See package delayer.
 //
-// Also the plugin's header x-delay: the milliseconds that the message waited, as a negative number
-// of 32 bits, which wraps around above 24 days. With an exchange of yours it is still positive before
+// Also the plugin's header x-delay: the milliseconds that the message waited, as a negative number. Before
+// RabbitMQ 4.0 it has 32 bits, and wraps around above 24 days. With an exchange of yours it is still positive before
 // RabbitMQ 4.0, where the plugin's change is sent only for messages with BCC. Such a message is
 // delayed again if it is dead-lettered to an x-delayed-message exchange. Publish removes the header.
 package plugin

@@ -8,7 +8,6 @@ import (
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/controller"
-	"github.com/delayer-go/delayer/backend/plugin"
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
@@ -74,11 +73,8 @@ func rules(cfg backend.Config) (delivery.Rules, error) {
 		return delivery.Rules{}, err
 	}
 	r := delivery.Rules{TTL: delivery.TTLs(t)}
-	switch cfg.Backend {
-	case controller.Name:
+	if cfg.Backend == controller.Name {
 		r.Own = delivery.WhenDue
-	case plugin.Name:
-		r.Own = delivery.DeliveredByPlugin
 	}
 	return r, nil
 }

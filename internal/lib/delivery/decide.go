@@ -1,14 +1,15 @@
 package delivery
 
 import (
-	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -26,6 +27,9 @@ type Rules struct {
 // Remaining returns the part of the delay that a message has not waited for. ok is false if that is
 // unknown.
 func (r Rules) Remaining(e message.Envelope, headers amqp091.Table) (remaining time.Duration, ok bool) {
+	if deliveredByPlugin(headers) { // also where another backend has taken over its prefix
+		return 0, true
+	}
 	if r.Own != nil {
 		if remaining, ok = r.Own(headers); ok {
 			return max(0, remaining), true
@@ -62,16 +66,25 @@ func WhenDue(headers amqp091.Table) (remaining time.Duration, ok bool) {
 	return 0, !died && !held
 }
 
-// DeliveredByPlugin is the Own of backend plugin. Nothing remains once the plugin has delivered a
-// message: it negates x-delay then.
-func DeliveredByPlugin(headers amqp091.Table) (remaining time.Duration, ok bool) {
-	delay := reflect.ValueOf(headers["x-delay"])
-	return 0, delay.CanInt() && delay.Int() < 0
+// deliveredByPlugin reports whether backend plugin published a message, and the plugin has delivered it: it
+// negates x-delay then. Ours has 64 bits. Before RabbitMQ 4.0 the plugin's has 32, into which more than 24
+// days wrap around, and may be positive again.
+func deliveredByPlugin(headers amqp091.Table) bool {
+	switch delay := headers["x-delay"].(type) {
+	case int32:
+		return true
+	case int64:
+		return delay < 0
+	}
+	return false
 }
 
-// TTLs looks up the TTLs of a plan's waiting queues.
+// TTLs looks up the TTLs of a plan's waiting queues. Those of the same prefix that another Delayer has for
+// other tiers or steps are named in the same way, with the time in the name.
 func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 	ttls := map[string]time.Duration{}
+	type affixes struct{ before, after string }
+	named := map[affixes]bool{}
 	for _, q := range p.Queues {
 		ms, ok := q.Args["x-message-ttl"].(int64)
 		if !ok {
@@ -80,11 +93,25 @@ func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 		if q.Args["x-queue-type"] == string(delayer.Quorum) {
 			ms-- // see objects.WaitingQueue
 		}
-		ttls[q.Name] = time.Duration(max(0, ms)) * time.Millisecond
+		ttl := time.Duration(max(0, ms)) * time.Millisecond
+		ttls[q.Name] = ttl
+		name := objects.DurationName(ttl)
+		if at := strings.LastIndex(q.Name, "."+name); name != "" && at >= 0 {
+			named[affixes{q.Name[:at+1], q.Name[at+1+len(name):]}] = true
+		}
 	}
 	return func(queue string) (time.Duration, bool) {
-		ttl, ok := ttls[queue]
-		return ttl, ok
+		if ttl, ok := ttls[queue]; ok {
+			return ttl, true
+		}
+		for affix := range named {
+			name, ok := strings.CutPrefix(queue, affix.before)
+			name, ok2 := strings.CutSuffix(name, affix.after)
+			if ttl, err := time.ParseDuration(name); ok && ok2 && err == nil && objects.DurationName(ttl) == name {
+				return ttl, true
+			}
+		}
+		return 0, false
 	}
 }
 

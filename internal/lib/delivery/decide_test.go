@@ -103,6 +103,33 @@ func TestRemaining(t *testing.T) {
 	require.Equal(t, time.Second, got)
 }
 
+// TestTTLs_OfOthers: the tiers of Delayers of a prefix may differ, and any of them may move what is misrouted.
+func TestTTLs_OfOthers(t *testing.T) {
+	plan := topology.Plan{Queues: []topology.Queue{
+		objects.WaitingQueue("1m.1m.queue", delayer.Quorum, time.Minute, "x"), objects.WaitingQueue("p.wait.1s", delayer.Classic, time.Second, "x"),
+		objects.WaitingQueue("p.Q3", delayer.Classic, 8*time.Second, "x"),
+	}}
+	ttl := TTLs(plan)
+	for queue, want := range map[string]time.Duration{
+		"1m.1m.queue": time.Minute, "1m.1h30m.queue": 90 * time.Minute, "p.wait.250ms": 250 * time.Millisecond, "p.Q3": 8 * time.Second,
+		"p.Q4": 0, "1h.1m.queue": 0, "1m.60s.queue": 0, "1m.queue": 0, "p.wait.": 0, "p.wait.-1s": 0, "p.wait.0s": 0, "other": 0,
+	} {
+		got, ok := ttl(queue)
+		require.Equal(t, []any{want, want > 0}, []any{got, ok}, queue)
+	}
+}
+
+// TestDeliveredByPlugin: what has 32 bits is the plugin's, also where it has wrapped around.
+func TestRemaining_DeliveredByPlugin(t *testing.T) {
+	for value, want := range map[any]bool{
+		int32(-5000): true, int32(1702967295): true, int64(-2592000000): true, int64(2592000001): false, nil: false, "-5": false,
+	} {
+		remaining, ok := Rules{}.Remaining(message.Envelope{Delay: time.Second}, amqp091.Table{"x-delay": value})
+		require.True(t, ok)
+		require.Equal(t, want, remaining == 0, "%T %v", value, value)
+	}
+}
+
 func TestPausesGrow(t *testing.T) {
 	var got []time.Duration
 	for n := range 9 {
