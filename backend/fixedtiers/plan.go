@@ -3,18 +3,17 @@ package fixedtiers
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 const (
-	maxTiers  = 100
-	maxPrefix = 128
-	maxTier   = objects.MaxTTL - time.Millisecond // a quorum queue gets a millisecond more
+	maxTiers = 100
+	maxTier  = objects.MaxTTL - time.Millisecond // a quorum queue gets a millisecond more
 )
 
 // newBlueprint checks a configuration. The broker accepts every topology that passes.
@@ -41,9 +40,10 @@ func (b blueprint) full(delay time.Duration) string {
 }
 
 func (b blueprint) check(cfg Config) error {
+	if err := message.ValidatePrefix(cfg.Prefix); err != nil {
+		return badConfig("prefix", "%v", err)
+	}
 	switch {
-	case len(cfg.Prefix) > maxPrefix || strings.HasPrefix(cfg.Prefix, "amq."):
-		return badConfig("prefix", `%.140q: want at most %d bytes that do not begin with "amq."`, cfg.Prefix, maxPrefix)
 	case len(cfg.Tiers) > maxTiers:
 		return badConfig("tiers", "%d tiers are more than %d: use binaryladder, which takes any delay", len(cfg.Tiers), maxTiers)
 	case cfg.Rounding != Up && cfg.Rounding != Exact:

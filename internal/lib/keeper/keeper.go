@@ -296,8 +296,7 @@ func (k *Keeper) forget() {
 // Expect notes that a message will wait for this delay.
 func (k *Keeper) Expect(delay time.Duration) {
 	until := k.now() + int64(min(delay, 100*365*24*time.Hour)+lookAfter)
-	if until > k.busyUntil.Load() {
-		k.busyUntil.Store(until) // concurrent values differ little
+	for was := k.busyUntil.Load(); until > was && !k.busyUntil.CompareAndSwap(was, until); was = k.busyUntil.Load() {
 	}
 }
 
