@@ -118,7 +118,7 @@ func TestService_Controller(t *testing.T) {
 		require.Contains(t, body, want)
 	}
 	s.eventually(t, `delayer_connections{backend="controller",state="up"} 4`)
-	s.eventually(t, `delayer_messages{state="waiting"} 0`)
+	s.eventually(t, `delayer_messages{prefix="`+prefix+`",state="waiting"} 0`)
 
 	status, _, stderr := command(t.Context(), t, "send", "--config", config, "--key", prefix+"-queue", "--delay", "50ms", "--body", "later")
 	require.Equal(t, exitOK, status, stderr)
@@ -138,8 +138,8 @@ func TestService_Status(t *testing.T) {
 	status, _, stderr := command(t.Context(), t, "send", "--config", config, "--key", prefix+"-queue", "--delay", "1h", "--body", "later")
 	require.Equal(t, exitOK, status, stderr)
 	s := serve(t, "status", "--config", config, "--watch", "--every", "100ms")
-	s.eventually(t, `delayer_messages{state="waiting"} 1`)
-	s.eventually(t, `delayer_messages{state="unroutable"} 0`)
+	s.eventually(t, `delayer_messages{prefix="`+prefix+`",state="waiting"} 1`)
+	s.eventually(t, `delayer_messages{prefix="`+prefix+`",state="unroutable"} 0`)
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
 		status, body := s.get(t, "/readyz")
 		require.Equal(t, http.StatusOK, status, body)

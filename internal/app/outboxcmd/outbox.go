@@ -89,7 +89,7 @@ func (c *runCmd) Run(ctx context.Context, s cli.Streams) error {
 	}
 	defer running.Close()
 	running.Configure(&cfg)
-	running.Register(service.NewOutboxGauges(ctx, pool))
+	running.Register(service.NewOutboxGauges(ctx, running.Log, pool))
 	d, err := backend.Open(ctx, cfg)
 	if err != nil {
 		return err

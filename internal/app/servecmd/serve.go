@@ -120,7 +120,7 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 		return err
 	}
 	running.Register(times)
-	running.Register(service.NewEntryGauges(ctx, e.depths))
+	running.Register(service.NewEntryGauges(ctx, running.Log, e.depths))
 	var passing sync.WaitGroup
 	passing.Go(func() { e.run(ctx, first, reread) })
 	if serves.HTTP.Listen != "" {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strconv"
@@ -17,20 +18,24 @@ import (
 )
 
 const (
-	askEvery  = 30 * time.Second // the least time between two questions for gauges that cost something
-	askWithin = 5 * time.Second  // for the answer: a scrape waits for it
+	askEvery   = 30 * time.Second // the least time between two questions for gauges that cost something
+	askWithin  = 25 * time.Second // for the answer: 16 shards have 2,000 queues, each of which is asked twice
+	scrapeWait = 2 * time.Second  // a scrape waits for the answer; Prometheus gives up after five where it asks every five
 )
 
-// Gauges are asked for when they are collected, at most every askEvery. While nobody answers there
-// are none.
+// Gauges are asked for when they are collected, at most every askEvery. Who waits for too long gets those of
+// the last answer. Once nobody has answered there are none, and a line in the log.
 type Gauges struct {
 	descs []*prometheus.Desc
-	Ask   func(context.Context) ([]prometheus.Metric, error)
-	ctx   context.Context // ends when the command is told to stop
+	Ask   func(context.Context) ([]prometheus.Metric, error) // one call at a time
+	ctx   context.Context                                    // ends when the command is told to stop
+	log   *slog.Logger
 
-	mu   sync.Mutex
-	next time.Time
-	last []prometheus.Metric
+	mu     sync.Mutex
+	next   time.Time
+	asking chan struct{} // closed with the answer; nil while nothing is asked
+	failed bool
+	last   []prometheus.Metric
 }
 
 // Describe implements [prometheus.Collector].
@@ -42,16 +47,51 @@ func (a *Gauges) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (a *Gauges) Collect(out chan<- prometheus.Metric) {
+	if asking := a.begin(); asking != nil {
+		select {
+		case <-asking:
+		case <-time.After(scrapeWait):
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now := time.Now(); !now.Before(a.next) && a.ctx.Err() == nil {
-		ctx, cancel := context.WithTimeout(a.ctx, askWithin)
-		defer cancel()
-		a.last, _ = a.Ask(ctx) // the log says already that the broker or the database is away
-		a.next = now.Add(askEvery)
-	}
 	for _, m := range a.last {
 		out <- m
+	}
+}
+
+// begin asks if it is time to. It returns what is closed with the answer, if that is still to come.
+func (a *Gauges) begin() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asking == nil && !time.Now().Before(a.next) && a.ctx.Err() == nil {
+		a.next, a.asking = time.Now().Add(askEvery), make(chan struct{})
+		go a.ask()
+	}
+	return a.asking
+}
+
+func (a *Gauges) ask() {
+	ctx, cancel := context.WithTimeout(a.ctx, askWithin)
+	defer cancel()
+	all, err := a.Ask(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil && !a.failed && a.ctx.Err() == nil {
+		a.log.Warn("gauges are left out until they can be asked for", "error", err)
+	}
+	a.last, a.failed = all, err != nil
+	close(a.asking)
+	a.asking = nil
+}
+
+// end waits for a question that is still out, once ctx has ended.
+func (a *Gauges) end() {
+	a.mu.Lock()
+	asking := a.asking
+	a.mu.Unlock()
+	if asking != nil {
+		<-asking
 	}
 }
 
@@ -70,10 +110,13 @@ type QueueGauges struct {
 
 // NewQueueGauges asks once they are collected, until ctx ends or Close.
 func NewQueueGauges(ctx context.Context, cfg backend.Config) *QueueGauges {
+	c := &QueueGauges{}
+	c.log = cfg.Logger
 	cfg.Observer, cfg.Logger = delayer.Observer{}, slog.New(slog.DiscardHandler) // the connection is of no interest
 	cfg.Management = ""                                                          // AMQP tells all that is counted here
-	messages := prometheus.NewDesc("delayer_messages", "Messages in the queues of the Delayer's prefix, by what they are there for.", []string{"state"}, nil)
-	c := &QueueGauges{cfg: cfg}
+	c.cfg = cfg
+	messages := prometheus.NewDesc("delayer_messages", "Messages in the queues of the Delayer's prefix, by what they are there for.", []string{"prefix", "state"}, nil)
+	prefix := cmp.Or(cfg.Prefix, delayer.DefaultOptions().Prefix)
 	c.descs = []*prometheus.Desc{messages}
 	c.ctx, c.stop = context.WithCancel(ctx)
 	c.Ask = func(ctx context.Context) (all []prometheus.Metric, err error) {
@@ -87,7 +130,7 @@ func NewQueueGauges(ctx context.Context, cfg backend.Config) *QueueGauges {
 			return nil, err
 		}
 		for state, n := range byState(found) {
-			all = append(all, gauge(messages, float64(n), state))
+			all = append(all, gauge(messages, float64(n), prefix, state))
 		}
 		return all, nil
 	}
@@ -97,8 +140,7 @@ func NewQueueGauges(ctx context.Context, cfg backend.Config) *QueueGauges {
 // Close ends the connection. A Collect afterwards tells what the last one did.
 func (c *QueueGauges) Close() {
 	c.stop()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.end()
 	if c.reader != nil {
 		_ = c.reader.Close() // nothing was written
 	}
@@ -127,11 +169,11 @@ func byState(s status.Status) map[string]int {
 }
 
 // NewOutboxGauges returns the gauges of what an outbox holds.
-func NewOutboxGauges(ctx context.Context, pool *pgxpool.Pool) *Gauges {
+func NewOutboxGauges(ctx context.Context, log *slog.Logger, pool *pgxpool.Pool) *Gauges {
 	messages := prometheus.NewDesc("delayer_outbox_messages", "Messages in the outbox.", []string{"state"}, nil)
 	oldest := prometheus.NewDesc("delayer_outbox_oldest_seconds", "How long the oldest message that could be published has been in the outbox.", nil, nil)
 	return &Gauges{
-		ctx: ctx, descs: []*prometheus.Desc{messages, oldest},
+		ctx: ctx, log: log, descs: []*prometheus.Desc{messages, oldest},
 		Ask: func(ctx context.Context) ([]prometheus.Metric, error) {
 			lag, err := outbox.ReadLag(ctx, pool)
 			if err != nil {
@@ -157,10 +199,10 @@ func NewEntryTimes() (prometheus.Collector, func(exchange, action string, took t
 }
 
 // NewEntryGauges returns the gauges of what lies in front of entries.
-func NewEntryGauges(ctx context.Context, depths func(ctx context.Context, tell func(exchange, state string, messages int)) error) *Gauges {
+func NewEntryGauges(ctx context.Context, log *slog.Logger, depths func(ctx context.Context, tell func(exchange, state string, messages int)) error) *Gauges {
 	messages := prometheus.NewDesc("delayer_entry_messages", "Messages in the queues of an entry.", []string{"exchange", "state"}, nil)
 	return &Gauges{
-		ctx: ctx, descs: []*prometheus.Desc{messages},
+		ctx: ctx, log: log, descs: []*prometheus.Desc{messages},
 		Ask: func(ctx context.Context) (all []prometheus.Metric, err error) {
 			err = depths(ctx, func(exchange, state string, n int) { all = append(all, gauge(messages, float64(n), exchange, state)) })
 			return all, err
