@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -168,4 +169,30 @@ func TestSend_Interrupted(t *testing.T) {
 	status := run(ctx, []string{"send", "--url", "amqp://127.0.0.1:1", "--key", "k", "--delay", "1s", "--body", "-"}, stdin, &out, &errs)
 	require.Equal(t, exitInterrupted, status, errs.String())
 	require.Empty(t, out.String())
+}
+
+// TestSend_Unknown: what may be stored is named, so that it can be sent again with the same id.
+func TestSend_Unknown(t *testing.T) {
+	t.Parallel()
+	b, prefix := rabbittest.Ours(t), rabbittest.Prefix(t)
+	queue := prefix + "-queue"
+	_, err := channel(t, b.URL()).QueueDeclare(queue, true, false, false, false, amqp091.Table{"x-queue-type": "quorum"})
+	require.NoError(t, err)
+	suspend := func(what string) {
+		_, err := b.Ctl(context.WithoutCancel(t.Context()), "eval", fmt.Sprintf("sys:%s('%%2F_%s').", what, queue))
+		require.NoError(t, err)
+	}
+	send := []string{"send", "--config", configFile(t, "url: "+b.URL()+"\nprefix: "+prefix+"\n"), "--key", queue, "--body", "x", "--delay", "0s"}
+	suspend("suspend") // it confirms nothing
+	defer suspend("resume")
+	status, _, stderr := command(t.Context(), t, append(send, "--timeout", "2s", "--message-id", "mine")...)
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "outcome unknown")
+	require.Contains(t, stderr, "if it was sent, it has message-id mine, due 2")
+
+	ctx, interrupt := context.WithTimeout(t.Context(), 2*time.Second)
+	defer interrupt()
+	status, _, stderr = command(ctx, t, send...)
+	require.Equal(t, exitInterrupted, status)
+	require.Regexp(t, "^delayer send: interrupted: .*outcome unknown.*if it was sent, it has message-id ", stderr)
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/delayer-go/delayer"
 )
 
 // Exit statuses.
@@ -144,7 +146,11 @@ func report(ctx context.Context, command string, err error, stderr io.Writer) in
 	if err == nil {
 		return OK
 	}
-	if ctx.Err() != nil && !errors.Is(err, ErrInterrupted) {
+	switch {
+	case ctx.Err() == nil || errors.Is(err, ErrInterrupted):
+	case errors.Is(err, delayer.ErrUnknown): // what may have been done is told
+		err = fmt.Errorf("%w: %w", ErrInterrupted, err)
+	default:
 		err = ErrInterrupted
 	}
 	fmt.Fprintf(stderr, "%s: %s\n", command, strings.TrimPrefix(err.Error(), "delayer: ")) // of the library

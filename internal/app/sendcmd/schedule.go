@@ -54,7 +54,7 @@ type Cancel struct {
 // cancelledTicket is what cancel says of a ticket.
 type cancelledTicket struct {
 	Ticket    delayer.Ticket `json:"ticket"`
-	Cancelled bool           `json:"cancelled"`
+	Cancelled *bool          `json:"cancelled"` // null if that is not known
 	Error     string         `json:"error,omitempty"`
 }
 
@@ -64,10 +64,15 @@ func (c *Cancel) Run(ctx context.Context, s cli.Streams) error {
 	failed := 0
 	err := c.with(ctx, func(ctx context.Context, by delayer.Delayer) error {
 		for _, ticket := range c.Tickets {
-			one := cancelledTicket{Ticket: ticket, Cancelled: true}
-			if err := by.Cancel(ctx, ticket); err != nil {
-				one.Cancelled, one.Error = false, err.Error()
+			err := by.Cancel(ctx, ticket)
+			is := err == nil
+			one := cancelledTicket{Ticket: ticket, Cancelled: &is}
+			if err != nil {
+				one.Error = err.Error()
 				failed++
+			}
+			if errors.Is(err, delayer.ErrUnknown) {
+				one.Cancelled = nil
 			}
 			done = append(done, one)
 		}
@@ -88,7 +93,10 @@ func (c *Cancel) print(s cli.Streams, done []cancelledTicket) error {
 	}
 	for _, one := range done {
 		said := "cancelled"
-		if !one.Cancelled {
+		switch {
+		case one.Cancelled == nil:
+			said = "perhaps cancelled: " + one.Error
+		case !*one.Cancelled:
 			said = "not cancelled: " + one.Error
 		}
 		if _, err := fmt.Fprintf(s.Out, "%s  %s\n", one.Ticket, said); err != nil {

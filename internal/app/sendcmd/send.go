@@ -62,6 +62,9 @@ func (c *Send) Validate() error {
 // Run sends one message and says when it is due.
 func (c *Send) Run(ctx context.Context, s cli.Streams) error {
 	said, err := c.send(ctx, s)
+	if errors.Is(err, delayer.ErrUnknown) { // to send it again with its id, or to cancel it
+		err = fmt.Errorf("%w: if it was sent, it has message-id %s, %s", err, said.MessageID, said.scheduled)
+	}
 	if err != nil {
 		return err
 	}
