@@ -30,8 +30,8 @@ func OpenURL(ctx context.Context, url string) (delayer.Delayer, error) {
 	return Open(ctx, Config{Options: delayer.Options{URL: url}})
 }
 
-// Limits returns what a Delayer of this configuration can do. It asks no broker: with quorum queues
-// of RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
+// Limits returns what a Delayer of this configuration can do. It asks no broker: with a ladder
+// or tiers of quorum queues on RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
 func Limits(cfg Config) (delayer.Limits, error) {
 	r, err := cfg.row()
 	if err != nil {

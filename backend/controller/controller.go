@@ -243,22 +243,21 @@ func Topology(cfg Config) (topology.Plan, error) {
 	return s.Whole(w.Plan()), nil
 }
 
-// Limits returns what controllers of this configuration can do. It asks no broker: with quorum
-// queues of RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
+// Limits returns what controllers of this configuration can do. It asks no broker. Errors are ErrConfig.
 func Limits(cfg Config) (delayer.Limits, error) {
 	w, _, err := newShape(cfg)
 	if err != nil {
 		return delayer.Limits{}, err
 	}
-	return w.Limits(engine.AnyPriority), nil
+	return w.Limits(), nil
 }
 
 // A shape is a wheel of one configuration.
 type shape interface {
 	// Plan is the topology, without the delivery stage.
 	Plan() topology.Plan
-	// Limits returns what controllers of this wheel can do. maxPriority is the broker's.
-	Limits(maxPriority uint8) delayer.Limits
+	// Limits returns what controllers of this wheel can do.
+	Limits() delayer.Limits
 	// Open opens a Delayer, with a controller beside it if runs is true. After an error nothing is left
 	// open.
 	Open(ctx context.Context, s engine.Settings, runs bool) (delayer.Delayer, error)

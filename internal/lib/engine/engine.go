@@ -178,7 +178,7 @@ func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.D
 	}
 	own, _ := msg.Headers["BCC"].([]any)
 	entry, err := e.enter(ctx, Wait{
-		Delay: delay, Key: key, Words: message.Words(key), Destinations: destinations, Envelope: envelope, BCC: own,
+		Delay: delay, Key: key, Words: message.Words(key), Destinations: destinations, Envelope: envelope, BCC: own, Priority: msg.Priority,
 	})
 	if err != nil {
 		return p, limit, err

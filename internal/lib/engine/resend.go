@@ -70,7 +70,7 @@ func (e *Engine) resendOnce(ctx context.Context, was message.Envelope, key strin
 	}
 	here := was
 	here.Due = time.Now().Add(waits)
-	entry, err := e.enter(ctx, Wait{Delay: waits, Key: key, Words: message.Words(key), Destinations: destinations, Envelope: here})
+	entry, err := e.enter(ctx, Wait{Delay: waits, Key: key, Words: message.Words(key), Destinations: destinations, Envelope: here, Priority: msg.Priority})
 	if err != nil {
 		return err
 	}

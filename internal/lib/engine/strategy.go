@@ -51,6 +51,7 @@ type Wait struct {
 	Destinations []any         // the delivery keys of its destinations, strings
 	Envelope     message.Envelope
 	BCC          []any // the user's own, strings
+	Priority     uint8
 }
 
 // AnyPriority is the [delayer.Limits].MaxPriority of a backend whose waiting messages never block
@@ -110,12 +111,16 @@ type Entry struct {
 
 	Optional bool // not mandatory: the exchange would return every message
 	Foreign  bool // the exchange is not ours
+	Ordered  bool // in the queue no message may overtake another: it has no priority there
 }
 
 // seal returns how a message that waits is published. An exchange of ours leads it into one queue.
 func (e *Engine) seal(to Entry, key string, msg amqp091.Publishing, envelope message.Envelope) broker.Publishing {
 	if to.Key != nil {
 		key = *to.Key
+	}
+	if to.Ordered {
+		msg.Priority = 0
 	}
 	return broker.Publishing{
 		Exchange: to.Exchange, Key: key, Before: to.Before, Optional: to.Optional, Direct: to.Foreign,

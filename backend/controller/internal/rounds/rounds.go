@@ -30,8 +30,8 @@ func New(prefix string, kind delayer.QueueType, levels int, tick time.Duration) 
 	return &Wheel{schedule: s, names: names{prefix}, kind: kind}, nil
 }
 
-// Limits returns what controllers of this wheel can do. maxPriority is the broker's.
-func (w *Wheel) Limits(maxPriority uint8) delayer.Limits {
+// Limits returns what controllers of this wheel can do.
+func (w *Wheel) Limits() delayer.Limits {
 	quorum := w.kind == delayer.Quorum
 	return delayer.Limits{
 		Max:               stamp.Longest,
@@ -43,7 +43,7 @@ func (w *Wheel) Limits(maxPriority uint8) delayer.Limits {
 		ReportsUnroutable: true,
 		KeepsUnroutable:   true,
 		ExactTopics:       true,
-		MaxPriority:       maxPriority,
+		MaxPriority:       engine.AnyPriority, // messages wait without it
 	}
 }
 
@@ -54,7 +54,7 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 	if err != nil {
 		return nil, err
 	}
-	e, err := c.Start(ctx, &strategy{wheel: w, limits: w.Limits(c.MaxPriority())})
+	e, err := c.Start(ctx, &strategy{wheel: w, limits: w.Limits()})
 	if err != nil || !runs {
 		return engine.Opened(e, err)
 	}

@@ -26,7 +26,7 @@ func (s *strategy) Plan() topology.Plan    { return s.wheel.Plan() }
 // Growth implements [engine.Strategy]. The delivery keys and the user's BCC travel in a header of
 // ours, beside the times of the stamp.
 func (s *strategy) Growth() message.Growth {
-	const times = 160
+	const times = 160 + len(" p255")
 	return message.Growth{Hops: 1, NameSize: len(s.wheel.names.wait(0)), HeaderSize: times, Carried: true}
 }
 
@@ -41,7 +41,8 @@ func (s *strategy) Enter(_ context.Context, m engine.Wait) (engine.Entry, error)
 		exchange, hop = s.wheel.names.wait(level), s.wheel.schedule.ttl(level)
 	}
 	first := stamp.Stamp{To: m.Destinations, BCC: m.BCC}.Next(now, remaining, hop)
-	return engine.Entry{Exchange: exchange, Headers: first.Header()}, nil
+	first.Priority = m.Priority
+	return engine.Entry{Exchange: exchange, Headers: first.Header(), Ordered: true}, nil
 }
 
 // Remaining implements [engine.Reckoner]. A misrouted message with a stamp was between two waiting

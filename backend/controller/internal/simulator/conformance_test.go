@@ -5,7 +5,6 @@ package simulator
 import (
 	"context"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -88,7 +87,7 @@ func newModel() *model {
 	w.broker = newBroker(w)
 	m := &model{
 		world: w, began: time.Now(), wake: make(chan struct{}, 1), over: make(chan struct{}),
-		limits: slots.New("model", 1, w.plan.budget).Limits(math.MaxUint8),
+		limits: slots.New("model", 1, w.plan.budget).Limits(),
 		table:  routing.New[*sink](), tickets: map[delayer.Ticket]ticket{}, numbers: map[string]int{},
 	}
 	w.broker.route = m.route

@@ -30,8 +30,8 @@ func New(prefix string, shards int, memory int64) *Wheel {
 	return &Wheel{wheel: w, names: names{prefix: prefix, wheel: w, shards: shards}, memory: memory}
 }
 
-// Limits returns what controllers of this wheel can do. maxPriority is the broker's.
-func (w *Wheel) Limits(maxPriority uint8) delayer.Limits {
+// Limits returns what controllers of this wheel can do.
+func (w *Wheel) Limits() delayer.Limits {
 	return delayer.Limits{
 		Max:               stamp.Longest,
 		Resolution:        time.Millisecond,
@@ -42,7 +42,7 @@ func (w *Wheel) Limits(maxPriority uint8) delayer.Limits {
 		ReportsUnroutable: true,
 		KeepsUnroutable:   true,
 		ExactTopics:       true,
-		MaxPriority:       maxPriority,
+		MaxPriority:       engine.AnyPriority, // messages wait without it
 		CancelBefore:      wheel.AcceptedBefore,
 	}
 }
@@ -74,7 +74,7 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 		return nil, err
 	}
 	knows := newClock(brokertime.WallOf(ctx))
-	how := &strategy{wheel: w, limits: w.Limits(c.MaxPriority()), clock: knows}
+	how := &strategy{wheel: w, limits: w.Limits(), clock: knows}
 	e, err := c.Start(ctx, how)
 	if err != nil {
 		return nil, err

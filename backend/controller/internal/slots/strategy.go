@@ -29,7 +29,7 @@ func (s *strategy) Plan() topology.Plan    { return s.wheel.Plan() }
 // Growth implements [engine.Strategy]. The user's key and BCC, the delivery keys and the times travel in
 // a header of ours. Where a ticket is postponed several times, so do those times.
 func (s *strategy) Growth() message.Growth {
-	const longestKey, times, later = 255, 160, len(" n16725225600000,16725225600000")
+	const longestKey, times, later = 255, 160 + len(" p255"), len(" n16725225600000,16725225600000")
 	return message.Growth{HeaderSize: times + len("255:") + longestKey + wheel.MostThen*later, Carried: true}
 }
 
@@ -41,14 +41,14 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 	// The engine took the time before it bound the destination: binding is part of the delay.
 	left, at := until(m.Envelope.Due.Add(stamp.Whole(m.Delay)-m.Delay), now)
 	r := receiptOf(ctx)
-	first := stamp.Stamp{Ticket: r != nil, Key: &m.Key, To: m.Destinations, BCC: m.BCC}
+	first := stamp.Stamp{Ticket: r != nil, Priority: m.Priority, Key: &m.Key, To: m.Destinations, BCC: m.BCC}
 	first.Clock, first.Due = stamp.Own(stamp.Reading(at) + left)
 	if !now.Known {
 		if r != nil {
 			return engine.Entry{}, &delayer.Error{Op: "schedule", Backend: "controller", Kind: delayer.ErrNotSent, Cause: errNoTime}
 		}
 		first.Left = left
-		return engine.Entry{Exchange: names.enter(), Headers: first.Header()}, nil
+		return engine.Entry{Exchange: names.enter(), Headers: first.Header(), Ordered: true}, nil
 	}
 	to, due, within := s.wheel.wheel.Enter(now, left)
 	first.At, first.Since = due.At, due.Since
@@ -57,7 +57,7 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 	}
 	key := names.slotKey(s.wheel.wheel.Slot(to))
 	return engine.Entry{
-		Exchange: names.enterSlots(), Key: &key, Headers: first.Header(), Before: at.Add(within),
+		Exchange: names.enterSlots(), Key: &key, Headers: first.Header(), Before: at.Add(within), Ordered: true,
 		Late: func(context.Context) error { return s.wheel.late(s.clock.now(), to) },
 	}, nil
 }

@@ -47,9 +47,13 @@ type Stamp struct {
 	Since  int64         // what that clock showed, at most, when it was reckoned
 	Ticket bool          // the message may be changed
 	Then   [][2]int64    // At and Since of due times after this one, to which it was postponed
-	Key    *string       // the user's routing key; nil: the message has kept it
-	To     []any         // the delivery keys of its destinations, strings
-	BCC    []any         // the user's own BCC, which the broker takes away, strings
+	// Priority is the message's, which waits without one: from RabbitMQ 4.0 on quorum queues would change
+	// the order of what waits.
+	Priority uint8
+
+	Key *string // the user's routing key; nil: the message has kept it
+	To  []any   // the delivery keys of its destinations, strings
+	BCC []any   // the user's own BCC, which the broker takes away, strings
 }
 
 // Foreign is the Clock of a stamp whose Due no process may use.
@@ -119,6 +123,9 @@ func (m Message) Unwrap() {
 	if m.Stamp.Key != nil {
 		d.RoutingKey = *m.Stamp.Key
 	}
+	if m.Stamp.Priority > 0 {
+		d.Priority = m.Stamp.Priority
+	}
 	delete(d.Headers, message.Stamp)
 	delete(d.Headers, delayer.Header)
 	if len(d.Headers) == 0 {
@@ -130,7 +137,10 @@ func (m Message) Unwrap() {
 // Wait returns the message as it is published to wait again, with the next stamp. user is that of the
 // connection that publishes it.
 func (m Message) Wait(user string, next Stamp) amqp091.Publishing {
-	return message.SealAgain(m.Delivery, user, m.Envelope, next.Header())
+	next.Priority = m.Delivery.Priority
+	msg := message.SealAgain(m.Delivery, user, m.Envelope, next.Header())
+	msg.Priority = 0
+	return msg
 }
 
 // Deliver returns the message as it is published to its destinations.

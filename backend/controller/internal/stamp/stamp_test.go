@@ -18,6 +18,8 @@ func TestStamp_RoundTrip(t *testing.T) {
 		{Clock: "c", Due: 0, To: []any{"~d:=x", "~d:=y.."}},
 		{Clock: "c", To: []any{"~d:=x"}, At: 7, Since: 6, Ticket: true, Key: &key},
 		{Clock: "c", To: []any{"~d:=x"}, At: 7, Since: 6, Ticket: true, Then: [][2]int64{{8, 7}, {9, 7}}},
+		{Clock: "c", To: []any{"~d:=x"}, Priority: 9, Then: [][2]int64{{8, 7}}},
+		{Clock: "c", To: []any{"~d:=x"}, Priority: 255},
 		{Clock: "c", To: []any{"~d:=3: x"}, BCC: []any{" d1:a", "b1:", "\xff\n"}, Key: &none},
 	} {
 		got, err := Read(s.Header())
@@ -36,6 +38,9 @@ func TestRead_SaysWhatIsWrong(t *testing.T) {
 		"- c 5 0 1 0 0 - nx,1 d5:~d:=x":   "lacks its times",
 		"- c 5 0 1 0 0 - n0,1 d5:~d:=x":   "impossible later due time",
 		"- c 5 0 1 0 0 - n1,-1 d5:~d:=x":  "impossible later due time",
+		"- c 5 0 1 0 0 - p256 d5:~d:=x":   "lacks its times",
+		"- c 5 0 1 0 0 - p9":              "has no destination",
+		"- c 5 0 1 0 0 - pd5:~d:=x":       "lacks its times",
 		"- c 5 0 1 0 0 x d5:~d:=x":        "lacks its times",
 		"-  5 0 1 0 0 - d5:~d:=x":         "lacks its times",
 		"- c 5 -1 1 0 0 - d5:~d:=x":       "impossible times",

@@ -16,13 +16,13 @@ import (
 // A stamp is written as a text, since a table of as many fields costs the broker and its clients
 // several times more to read. It begins as [message.Stamp] says. Then come the clock, the due time,
 // the hop and what is left after it in ns, the due time by the broker's clock and since when in ms,
-// and t for a ticket or - for none. Later due times, the destinations and the BCC follow, each with its
-// letter:
+// and t for a ticket or - for none. The priority, if there is one, later due times, the destinations and the
+// BCC follow, each with its letter:
 //
-//	3:key 5BQ2… 71034 0 5000000000 1795329200000 1795329195000 - n1795329210000,1795329195000 d26:~d:=… b5:copy1
+//	3:key 5BQ2… 71034 0 5000000000 1795329200000 1795329195000 - p9 n1795329210000,1795329195000 d26:~d:=… b5:copy1
 const (
-	withTicket, withoutTicket = 't', '-'
-	aNext, aDestination, aBCC = 'n', 'd', 'b'
+	withTicket, withoutTicket            = 't', '-'
+	aPriority, aNext, aDestination, aBCC = 'p', 'n', 'd', 'b'
 )
 
 // Header is the stamp as a message carries it.
@@ -40,6 +40,9 @@ func (s Stamp) text() string {
 		of = withTicket
 	}
 	text = append(text, ' ', of)
+	if s.Priority > 0 {
+		text = strconv.AppendInt(append(text, ' ', aPriority), int64(s.Priority), 10)
+	}
 	for _, next := range s.Then {
 		text = strconv.AppendInt(append(text, ' ', aNext), next[0], 10)
 		text = strconv.AppendInt(append(text, ','), next[1], 10)
@@ -101,10 +104,31 @@ func parse(text string) (s Stamp, err error) {
 		return s, errTimes
 	}
 	s.Ticket = rest[0] == withTicket
-	if rest, err = s.parseThen(rest[1:]); err != nil {
+	if rest, err = s.parsePriority(rest[1:]); err != nil {
+		return s, err
+	}
+	if rest, err = s.parseThen(rest); err != nil {
 		return s, err
 	}
 	return s, s.parseKeys(rest)
+}
+
+// parsePriority reads the priority, if there is one, and returns what follows.
+func (s *Stamp) parsePriority(text string) (rest string, err error) {
+	number, there := strings.CutPrefix(text, " p")
+	if !there {
+		return text, nil
+	}
+	number, rest, more := strings.Cut(number, " ")
+	if more {
+		rest = " " + rest
+	}
+	priority, err := strconv.ParseUint(number, 10, 8)
+	if err != nil {
+		return "", errTimes
+	}
+	s.Priority = uint8(priority)
+	return rest, nil
 }
 
 // parseThen reads the later due times, and returns what follows.

@@ -98,6 +98,7 @@ var slotsTests = []slotsTest{
 	onSlots("another wheel is a conflict", slotsAnotherWheelIsAConflict),
 	onSlots("delivered just before Close", slotsDeliveredJustBeforeClose),
 	{"stand-alone permissions", func(t *testing.T, w *workbench, cfg backend.Config) { standAlonePermissions(t, w, cfg.Controller) }},
+	onSlots("have no priorities", slotsHaveNoPriorities),
 	onSlots("are full", slotsAreFull),
 	onSlots("foreign messages are kept", slotsForeignMessagesAreKept),
 }
@@ -160,6 +161,46 @@ func slotsDeclaredByOthers(t *testing.T, w *workbench, cfg backend.Config) {
 		require.NoError(t, err)
 		require.Empty(t, problems)
 	}
+}
+
+// slotsHaveNoPriorities: from RabbitMQ 4.0 on a message with a priority would overtake others in a slot, and marks.
+func slotsHaveNoPriorities(t *testing.T, w *workbench) {
+	d := w.slots(delayer.Off)
+	queue := w.queue()
+	const first, last = 10, 6
+	delay := 15 * time.Second
+	due := time.Now().Add(delay)
+	for p := range uint8(first) {
+		require.NoError(t, d.Publish(t.Context(), "", queue, delay, amqp091.Publishing{Priority: p}))
+	}
+	for p := uint8(first); p < first+last; p++ {
+		_, err := d.Schedule(t.Context(), "", queue, delay, amqp091.Publishing{Priority: p})
+		require.NoError(t, err)
+	}
+	ch, err := w.Conn.Channel()
+	require.NoError(t, err)
+	waiting := make(chan amqp091.Delivery)
+	for at := time.Duration(0); at <= delay+seconds.width; at += seconds.width {
+		in, err := ch.Consume(w.slot(seconds, at), "", false, false, false, false, nil)
+		require.NoError(t, err)
+		go func() {
+			for m := range in {
+				waiting <- m
+			}
+		}()
+	}
+	for range first + last {
+		require.Zero(t, rabbittest.Next(t, waiting).Priority)
+	}
+	require.NoError(t, ch.Close()) // which gives them back
+	require.NoError(t, d.Close())
+	d = w.slots(delayer.On)
+	came := map[uint8]bool{}
+	for got := w.Consume(queue); len(came) < first+last; {
+		came[rabbittest.Next(t, got).Priority] = true
+		require.False(t, time.Now().Before(due), "early")
+	}
+	require.NoError(t, d.Close())
 }
 
 func slotsDeliver(t *testing.T, w *workbench) {
