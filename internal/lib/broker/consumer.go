@@ -102,9 +102,10 @@ func EndConsuming(ch *amqp091.Channel, queue, tag string) {
 
 // EndActive is EndConsuming for a queue with a single active consumer. Nothing is cancelled before the
 // channel closes: the next consumer would be active before it gets what is given back. What is stored behind
-// the acknowledgements is another consumer of the channel, which waits, and ends with it.
-func EndActive(ch *amqp091.Channel, queue string) {
-	end(ch, func() error {
+// the acknowledgements is another consumer of the channel, which waits, and ends with it. It reports whether the
+// queue has answered, as only one that has a leader does.
+func EndActive(ch *amqp091.Channel, queue string) (answered bool) {
+	return end(ch, func() error {
 		const autoAck, exclusive, noLocal = false, false, false
 		if _, err := ch.Consume(queue, "", autoAck, exclusive, noLocal, waitForAnswer, nil); err != nil {
 			return err
@@ -113,17 +114,18 @@ func EndActive(ch *amqp091.Channel, queue string) {
 	})
 }
 
-func end(ch *amqp091.Channel, settle func() error) {
-	ended := make(chan struct{})
+func end(ch *amqp091.Channel, settle func() error) (settled bool) {
+	ended := make(chan bool, 1)
 	go func() {
-		defer close(ended)
-		_ = settle() // fails if the channel is lost
+		err := settle() // fails if the channel is lost
 		_ = ch.Close()
+		ended <- err == nil
 	}()
 	select {
-	case <-ended:
+	case settled = <-ended:
 	case <-time.After(endTimeout):
 	}
+	return settled
 }
 
 // Settle cancels a consumer and returns once the broker will not forget what was acknowledged. A

@@ -33,13 +33,13 @@ func (t *tenure) Deliver(m *wheel.Message) {
 	c := carriedBy(m)
 	c.follow()
 	if t.session.Keeper.Doubted() {
-		clear(t.answers) // the channel may be another
+		clear(t.takes) // the channel may be another
 		t.deliver(c)
 		return
 	}
 	msg := t.session.Settler.Delivery(*c.message)
 	to := c.wheel.To
-	f := &flight{carried: c, sealed: msg.Message, shares: t.answers[to] && t.sharing[to] < mostSharing}
+	f := &flight{carried: c, sealed: msg.Message, shares: t.takes[to] && t.sharing[to] < mostSharing}
 	if f.shares {
 		t.sharing[to]++
 	} else {
@@ -130,13 +130,13 @@ const (
 // of its own: see [broker.Publishing].
 func (t *tenure) answered(to string, err error) {
 	if err != nil {
-		delete(t.answers, to)
+		delete(t.takes, to)
 		return
 	}
-	if len(t.answers) == mostAnswers {
-		clear(t.answers)
+	if len(t.takes) == mostAnswers {
+		clear(t.takes)
 	}
-	t.answers[to] = true
+	t.takes[to] = true
 }
 
 // deliverAgain takes the steps that a message needs that no queue has taken.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -142,8 +143,10 @@ func (q *queue) acknowledge() {
 
 // release ends the consumer. What is not acknowledged goes back, in the same step in which another is active.
 func (q *queue) release() {
-	if q.channel != nil {
-		broker.EndActive(q.channel, q.name)
+	if q.channel != nil && broker.EndActive(q.channel, q.name) {
+		q.tenure.mu.Lock()
+		q.tenure.released[q.slot] = time.Now()
+		q.tenure.mu.Unlock()
 	}
 }
 

@@ -28,17 +28,18 @@ type tenure struct {
 	ctx context.Context // ends with the tenure
 	end context.CancelCauseFunc
 
-	mu      sync.Mutex
-	machine *wheel.Machine
-	queues  map[wheel.Slot]*queue
-	tasks   map[wheel.Slot][]func() // the first is running
-	working sync.WaitGroup          // tasks, and consumers
-	flying  sync.WaitGroup          // messages that are being published,
-	publish context.Context         // until this ends
-	poster  *broker.Poster
-	answers map[string]bool // destinations that have taken a message
-	sharing map[string]int  // messages of each that share the channel
-	told    struct {
+	mu       sync.Mutex
+	machine  *wheel.Machine
+	queues   map[wheel.Slot]*queue
+	tasks    map[wheel.Slot][]func()  // the first is running
+	released map[wheel.Slot]time.Time // when a queue last answered that is not consumed any more
+	working  sync.WaitGroup           // tasks, and consumers
+	flying   sync.WaitGroup           // messages that are being published,
+	publish  context.Context          // until this ends
+	poster   *broker.Poster
+	takes    map[string]bool // destinations that have taken a message
+	sharing  map[string]int  // messages of each that share the channel
+	told     struct {
 		messages int
 		bytes    int64
 	}
@@ -64,7 +65,7 @@ func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
 		wheel: c.wheel, names: c.names, session: c.session, gate: c.gate, clock: c.clock,
 		queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, wake: make(chan struct{}, 1),
-		answers: map[string]bool{}, sharing: map[string]int{},
+		takes: map[string]bool{}, released: map[wheel.Slot]time.Time{}, sharing: map[string]int{},
 	}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
 	publish, abandon := context.WithCancel(context.Background())
@@ -247,9 +248,38 @@ func (t *tenure) Ack(s wheel.Slot, tag uint64, multiple bool) {
 func (t *tenure) Count(s wheel.Slot) {
 	t.task(s, func() {
 		found, known, err := t.session.Control.Count(t.ctx, t.names.queue(s))
+		if known && found.Messages == 0 && found.Consumers == 0 && s != wheel.Intake {
+			if known = t.led(s); known {
+				found, known, err = t.session.Control.Count(t.ctx, t.names.queue(s))
+			}
+		}
 		known = known || broker.Code(err) == amqp091.NotFound
 		t.happened(func(now wheel.Now) { t.machine.Counted(now, s, found.Messages, found.Consumers, known) })
 	})
+}
+
+// leadsFor is for how long a queue is taken to have a leader once it has answered.
+const leadsFor = time.Second
+
+// led reports whether a queue has a leader. Of one that has none RabbitMQ says at once that it is empty
+// (rabbit_quorum_queue:stat), as after a restart before it has been elected. It consumes only by the leader.
+func (t *tenure) led(s wheel.Slot) bool {
+	t.mu.Lock()
+	released := t.released[s]
+	delete(t.released, s)
+	t.mu.Unlock()
+	if time.Since(released) < leadsFor {
+		return true
+	}
+	ch, err := t.session.In.Channel(t.ctx)
+	if err != nil {
+		return false
+	}
+	const one, noSize, wholeChannel = 1, 0, false
+	if err := ch.Qos(one, noSize, wholeChannel); err != nil {
+		return false
+	}
+	return broker.EndActive(ch, t.names.queue(s)) // what it has taken goes back
 }
 
 // Verify implements [wheel.Shell]. While reading is stopped no answer could come.

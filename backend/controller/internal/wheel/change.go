@@ -33,9 +33,9 @@ const (
 	// acknowledged. By then that acknowledgement is stored, or a channel was lost and all come again; or
 	// its queue has no majority: see stored.
 	keptFor = 15 * time.Second
-	// storedAfter is how long after an acknowledgement a mark is written that comes back only if that is
-	// stored. It is shorter than keptFor, so that a mark does for the changes of some seconds.
-	storedAfter = 5 * time.Second
+	// storedAfter is how long after something was done a mark is written that comes back only if its
+	// acknowledgement, which waits for as long as ackWithin, is stored. It is shorter than keptFor, so that a mark does for the changes of some seconds.
+	storedAfter = ackWithin + time.Second
 	// rememberedFor is how long a change is remembered after that. A copy of its message may be on its
 	// way from a controller that has died.
 	rememberedFor = 2 * time.Minute

@@ -231,6 +231,55 @@ func TestMachine_MarkGivenBack(t *testing.T) {
 	require.Contains(t, b.acked[slot], uint64(1))
 }
 
+// TestMachine_ConsumedAnew: the first mark that comes to another consumer of a slot may have overtaken what was on
+// its way to the one before.
+func TestMachine_ConsumedAnew(t *testing.T) {
+	b := leading(t)
+	msg, slot := b.in("m", 2500*time.Millisecond)
+	msg.Ticket = true
+	b.deaf = &slot
+	b.comes(slot, msg)
+	b.m.anew(b.m.visits[slot], 2*b.consumed[slot])
+	b.pass(3 * time.Second)
+	sent := b.m.visits[slot].sent
+	require.NotEmpty(t, sent)
+	b.comes(slot, &Message{Kind: Mark, Mark: sent[len(sent)-1].id})
+	b.pass(time.Second)
+	require.Empty(t, b.delivered)
+	b.comes(slot, &Message{Kind: Change, ID: "m", Due: msg.Due, Again: true})
+	b.deaf = nil
+	b.pass(markAgain + time.Second)
+	require.Empty(t, b.delivered, "it was cancelled")
+	require.Contains(t, b.acked[slot], uint64(1))
+}
+
+// TestMachine_OrphanOfRenewed: a change waits for its message, which may be in a slot that is silent, also when that
+// is consumed anew.
+func TestMachine_OrphanOfRenewed(t *testing.T) {
+	b := leading(t)
+	_, was := b.in("m", 5*time.Second)
+	msg, slot := b.in("m", 20*time.Second)
+	require.NotEqual(t, was, slot)
+	b.pass(time.Second)
+	silent := b.m.visits[was]
+	require.NotNil(t, silent)
+	b.deaf = &was
+	b.pass(18 * time.Second)
+	b.comes(slot, &Message{Kind: Change, ID: "m", Due: msg.Due})
+	for i := range 70 {
+		if other, in := b.in(fmt.Sprint(i), 6*time.Second); i%10 == 0 { // for which other slots get marks
+			other.Ticket = true
+			b.comes(in, other)
+		}
+		b.pass(time.Second)
+		require.NotContains(t, b.acked[slot], uint64(1))
+	}
+	require.NotSame(t, silent, b.m.visits[was], "it was consumed anew")
+	b.deaf = nil
+	b.pass(markAgain + keptFor + 3*time.Second)
+	require.Contains(t, b.acked[slot], uint64(1), "it never came")
+}
+
 func TestMachine_MovesDown(t *testing.T) {
 	b := leading(t)
 	msg, slot := b.in("m", 30*time.Minute)
@@ -821,7 +870,7 @@ func TestMachine_FullSlot(t *testing.T) {
 	require.Greater(t, moved, ackFew)
 	b.pass(time.Second)
 	require.Len(t, b.moved, moved)
-	require.Len(t, b.acked[slot], moved+1, "and the mark behind them")
+	require.Len(t, b.acked[slot], moved+2, "and the marks behind them, of which the first was for another consumer")
 }
 
 // TestMachine_NextTurn: what comes for the next turn of a slot, while its consumer leaves, does not keep it.

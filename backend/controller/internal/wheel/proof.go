@@ -79,7 +79,8 @@ func (m *Machine) marked(msg *Message) {
 	}
 	back := v.sent[i]
 	v.sent = v.sent[i+1:]
-	if msg.Again {
+	if fence := v.fence; fence || msg.Again {
+		v.fence = false
 		return
 	}
 	v.back, m.heard, v.ending = back, max(m.heard, back.mono), v.resting

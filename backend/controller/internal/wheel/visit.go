@@ -28,6 +28,7 @@ type visit struct {
 
 	sent      []mark // that have not come back, the first sent first
 	back      mark   // the last that came back
+	fence     bool   // the next that comes back proves nothing: see anew
 	began     time.Duration
 	stored    time.Duration // when a message with a ticket was last moved here
 	used      time.Duration // when one was last acknowledged that a change has decided about
@@ -116,9 +117,16 @@ func (m *Machine) widen(v *visit, least int) {
 	}
 	room := m.taken() < m.share(v) || v.changes >= v.prefetch
 	if most := m.prefetchFor(v) + v.changes; most >= v.prefetch+max(1, least) && room {
-		v.prefetch = min(most, max(4*v.prefetch, v.prefetch+v.changes))
-		m.shell.Consume(v.slot, v.prefetch)
+		m.anew(v, min(most, max(4*v.prefetch, v.prefetch+v.changes)))
 	}
+}
+
+// anew consumes a queue that is being consumed. In a cluster RabbitMQ delivers by the member on the channel's node, and that may be
+// behind: what was on its way to the former consumer is given back then, after a mark has come to the new one. So that
+// mark is only a fence: what is given back is in the queue when the next is written.
+func (m *Machine) anew(v *visit, prefetch int) {
+	v.prefetch, v.fence = prefetch, true
+	m.shell.Consume(v.slot, prefetch)
 }
 
 // turn opens and closes visits.
@@ -185,7 +193,7 @@ func (m *Machine) visit(now Now, v *visit) {
 
 // enter and leave keep the list of visits.
 func (m *Machine) enter(now Now, v *visit) {
-	v.acks, v.touched, v.began = acks.New(1), now.Mono, now.Mono
+	v.acks, v.touched, v.began = acks.New(1), now.Mono, cmp.Or(v.began, now.Mono)
 	m.visits[v.slot] = v
 	m.order = append(m.order, v)
 	slices.SortFunc(m.order, func(a, b *visit) int {
@@ -213,7 +221,7 @@ func (m *Machine) resume(now Now, v *visit, t Turn) {
 		m.take(now, msg)
 	}
 	if v.consumed {
-		m.consume(v)
+		m.anew(v, m.prefetchFor(v))
 	}
 }
 
@@ -257,7 +265,7 @@ func (m *Machine) renew(now Now) {
 		deaf := v.inHand == v.changes && m.deaf(v)
 		if v.consumed && v.slot != Intake && (idle || deaf) {
 			m.release(now, v)
-			m.visit(now, &visit{slot: v.slot, turn: v.turn, resting: v.resting})
+			m.visit(now, &visit{slot: v.slot, turn: v.turn, resting: v.resting, began: v.began, stored: v.stored, used: v.used})
 			return // one at a time
 		}
 	}

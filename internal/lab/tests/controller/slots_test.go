@@ -92,6 +92,7 @@ var slotsTests = []slotsTest{
 	onSlots("deliver", slotsDeliver),
 	onSlots("from the intake", slotsFromTheIntake),
 	onSlots("stragglers in a slow slot", slotsStragglersInASlowSlot),
+	onSlots("stragglers in a slot without a leader", slotsStragglersWithoutALeader),
 	onSlots("a stopped publisher", slotsPublisherStopped),
 	onSlots("observer", slotsObserver),
 	onSlots("stragglers", slotsStragglers),
@@ -287,6 +288,40 @@ func slotsStragglers(t *testing.T, w *workbench) {
 	w.publish(again, queue, a, "also", 100*time.Millisecond)
 	w.settle(w.Consume(queue), a)
 	require.NoError(t, again.Close())
+}
+
+// slotsStragglersWithoutALeader: of a quorum queue that has no leader the broker says at once that it is empty.
+func slotsStragglersWithoutALeader(t *testing.T, w *workbench) {
+	b := rabbittest.Broker(t)
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to stop a queue")
+	}
+	d := w.slots(delayer.On)
+	queue := w.queue()
+	got := w.Consume(queue)
+	overdue := w.stamped(d, queue)
+	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
+	require.NoError(t, d.Close())
+	slot := w.slot(seconds, -100*time.Second) // its next turn is 108 s from now
+	w.alone(slot, overdue)
+	server := func(what string) {
+		_, err := b.Ctl(context.WithoutCancel(t.Context()), "eval", fmt.Sprintf("ra:%s_server(quorum_queues, {'%%2F_%s', node()}).", what, slot))
+		require.NoError(t, err)
+	}
+	server("stop")
+	q, err := w.Ch.QueueDeclarePassive(slot, true, false, false, false, nil)
+	require.NoError(t, err)
+	require.Zero(t, q.Messages)
+	d = w.slots(delayer.On)
+	a := newMessages()
+	other := w.queue()
+	w.publish(d, other, a, "other", 2*time.Second)
+	w.settle(w.Consume(other), a)
+	server("restart")
+	began := time.Now()
+	require.Equal(t, "straggler", rabbittest.Next(w, got).MessageId)
+	require.Less(t, time.Since(began), time.Minute)
+	require.NoError(t, d.Close())
 }
 
 // slotsStragglersInASlowSlot: the broker counts 0 messages for a quorum queue that does not answer within
