@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -284,6 +285,61 @@ func TestMessagesRetry_Interrupted(t *testing.T) {
 	require.Eventually(t, func() bool { return seen.Load() >= n }, time.Minute, 20*time.Millisecond)
 	require.Zero(t, m.Count(queue))
 	require.EqualValues(t, n, seen.Load(), "each once")
+}
+
+// TestMessagesExport_Interrupted: what was written is whole lines, and said not to be all.
+func TestMessagesExport_Interrupted(t *testing.T) {
+	t.Parallel()
+	m := newMailbox(t)
+	const n = 600
+	for i := range n {
+		m.put(fmt.Sprint("id", i), "", m.prefix+"-q", time.Now(), amqp091.Publishing{})
+	}
+	m.holds(n)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	out, errs := &interrupting{interrupt: interrupt}, bytes.Buffer{}
+	status := run(ctx, []string{"messages", "export", "--config", m.config}, nil, out, &errs)
+	require.Equal(t, exitInterrupted, status, errs.String())
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	for _, line := range lines {
+		require.True(t, json.Valid([]byte(line)), line)
+	}
+	require.Less(t, len(lines), n)
+	require.Contains(t, errs.String(), fmt.Sprintf("exported %d messages of %s, which are not all; they are still there", len(lines), m.queue()))
+	m.holds(n)
+}
+
+// interrupting interrupts with the first that is written.
+type interrupting struct {
+	bytes.Buffer
+	interrupt func()
+}
+
+func (w *interrupting) Write(p []byte) (int, error) {
+	w.interrupt()
+	return w.Buffer.Write(p)
+}
+
+// TestMessages_Misrouted: the commands say where the messages are, and show a time that RFC 3339 has no year for.
+func TestMessages_Misrouted(t *testing.T) {
+	t.Parallel()
+	m := newMailbox(t)
+	m.put("kept", "", m.prefix+"-q", time.Now(), amqp091.Publishing{})
+	m.holds(1)
+	require.NoError(t, m.d.Close()) // which would look at misrouted ones
+	misrouted := m.prefix + ".misrouted"
+	m.Publish("", misrouted, amqp091.Publishing{Headers: amqp091.Table{delayer.Header: "far 9223372036854775807 0 "}})
+	status, stdout, stderr := m.run("list", "--output", "json")
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stdout, `"due": 9223372036854775`)
+	status, stdout, stderr = m.run("list")
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stdout, "2 messages in "+misrouted+" and "+m.queue()+".")
+	status, stdout, stderr = m.run("purge", "--yes")
+	require.Equal(t, exitOK, status, stderr)
+	require.Contains(t, stdout, "deleted 2 messages from "+misrouted+" and "+m.queue())
+	m.holds(0)
 }
 
 func TestMessages_Errors(t *testing.T) {

@@ -23,8 +23,8 @@ type entry struct {
 	Why       string            `json:"why"`
 
 	// Of an unroutable message.
-	Due   time.Time `json:"due,omitzero"`
-	Since time.Time `json:"since,omitzero"` // it is in the queue
+	Due   messagejson.Instant `json:"due,omitzero"`
+	Since messagejson.Instant `json:"since,omitzero"` // it is in the queue
 
 	// Of a parked message.
 	Queue     messagejson.Text `json:"queue,omitempty"`    // in which it failed
@@ -53,7 +53,7 @@ func entries(ctx context.Context, client *undelivered.Client, list []*undelivere
 		case p != nil:
 			e.Queue, e.Attempts, e.First, e.LastError = messagejson.Text(p.Queue), p.Failures, p.First, p.LastError()
 		case !client.Parked():
-			e.Due, e.Since = m.Envelope.Due, m.Came
+			e.Due, e.Since = messagejson.Instant(m.Envelope.Due), messagejson.Instant(m.Came)
 		}
 		all[i] = e
 	}

@@ -42,9 +42,12 @@ func (c *exportCmd) export(ctx context.Context, client *undelivered.Client, s cl
 		m.Forget()
 		_, err = lines.Write(append(line, '\n'))
 		return err
-	}, lines.Flush)
-	if err == nil {
-		_, err = fmt.Fprintf(s.Err, "exported %s of %s; they are still there\n", cli.Count(n, "message"), client.Queue())
+	}, nothing)
+	all := ""
+	if err != nil {
+		all = ", which are not all"
 	}
-	return err
+	err = errors.Join(err, lines.Flush())
+	_, said := fmt.Fprintf(s.Err, "exported %s of %s%s; they are still there\n", cli.Count(n, "message"), client.Where(), all)
+	return errors.Join(err, said)
 }

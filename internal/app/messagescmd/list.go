@@ -64,17 +64,17 @@ func (c *listCmd) Run(ctx context.Context, s cli.Streams) error {
 			_ = t.Write(s.Out) // the next line says
 			fmt.Fprintln(s.Out)
 		}
-		_, err = fmt.Fprintln(s.Out, c.summary(l))
+		_, err = fmt.Fprintln(s.Out, c.summary(l, client.Where()))
 		return err
 	})
 }
 
 // summary says how many messages there are, and how many are shown.
-func (c *listCmd) summary(l listing) string {
+func (c *listCmd) summary(l listing, where string) string {
 	if l.Total == 0 {
 		return l.Queue + " is empty."
 	}
-	text := fmt.Sprintf("%s in %s", cli.Count(l.Total, "message"), l.Queue)
+	text := fmt.Sprintf("%s in %s", cli.Count(l.Total, "message"), where)
 	if c.filtered() {
 		text += fmt.Sprintf(", %d of them selected", l.Selected)
 	}
@@ -92,7 +92,7 @@ func unroutableTable(entries []entry, list []*undelivered.Kept) *cli.Table {
 		if e.Exchange != nil && *e.Exchange == "" {
 			key = "-" // it is the destination
 		}
-		t.Add(kept.Destination(list[i]), key, e.ids(), cli.Ago(e.Due, now), cli.Age(e.Since, now), cli.Size(e.Size), e.Why)
+		t.Add(kept.Destination(list[i]), key, e.ids(), cli.Ago(time.Time(e.Due), now), cli.Age(time.Time(e.Since), now), cli.Size(e.Size), e.Why)
 	}
 	return t
 }

@@ -35,7 +35,7 @@ func (c *purgeCmd) Run(ctx context.Context, s cli.Streams) error {
 			found = append(found, m)
 			what[kept.Destination(m)]++
 			return nil
-		}, func() error { return c.remove(ctx, client.Queue(), s, found, what) })
+		}, func() error { return c.remove(ctx, client.Where(), s, found, what) })
 		return err
 	})
 }

@@ -142,6 +142,6 @@ func (r *retrial) report(out io.Writer) error {
 		last = fmt.Sprintf(", %d not reached", unreached)
 	}
 	_, err := fmt.Fprintf(out, "%s in %s: %d %s, %d %s, %d not selected%s.\n",
-		cli.Count(r.total, "message"), r.client.Queue(), r.sent.sum(), sent, r.stay.sum(), stay, unselected, last)
+		cli.Count(r.total, "message"), r.client.Where(), r.sent.sum(), sent, r.stay.sum(), stay, unselected, last)
 	return err
 }

@@ -68,7 +68,7 @@ func (c *showCmd) Run(ctx context.Context, s cli.Streams) error {
 		case err != nil:
 			return err
 		case first == nil:
-			return fmt.Errorf("there is no such message: %s in %s, none of them selected", cli.Count(total, "message"), client.Queue())
+			return fmt.Errorf("there is no such message: %s in %s, none of them selected", cli.Count(total, "message"), client.Where())
 		}
 		all.Total = total
 		entries, err := entries(ctx, client, []*undelivered.Kept{first})
@@ -119,8 +119,8 @@ func page(all showing, destination string) string {
 		add("Published to", fmt.Sprintf("exchange %q, routing key %q", string(*m.Exchange), string(m.Key)))
 	}
 	add("Id", string(m.ID))
-	at("Due", m.Due)
-	at("Here since", m.Since)
+	at("Due", time.Time(m.Due))
+	at("Here since", time.Time(m.Since))
 	if m.Attempts > 0 {
 		add("Attempts", strconv.Itoa(m.Attempts))
 	}

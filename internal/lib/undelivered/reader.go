@@ -3,6 +3,7 @@ package undelivered
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -24,6 +25,8 @@ const (
 	mostWindows = 1000
 	// idleFor is how long to wait for a message before the queue is counted again.
 	idleFor = 5 * time.Second
+	// silentFor is how long a queue may have messages and deliver none.
+	silentFor = time.Minute
 	// settleFor bounds how long Close waits for the queue to have the returned messages again.
 	settleFor = 10 * time.Second
 )
@@ -93,6 +96,7 @@ type window struct {
 // Read starts to read the messages that are now in the queues, and returns how many there are.
 func (b *Client) Read(ctx context.Context) (*Reader, int, error) {
 	r, total := &Reader{client: b}, 0
+	b.held = nil
 	for _, name := range b.queues {
 		count, err := b.count(ctx, name)
 		if err != nil {
@@ -100,6 +104,9 @@ func (b *Client) Read(ctx context.Context) (*Reader, int, error) {
 		}
 		r.queues = append(r.queues, &queue{name: name, left: count, min: count/mostWindows + 1})
 		total += count
+		if count > 0 {
+			b.held = append(b.held, name)
+		}
 	}
 	return r, total, nil
 }
@@ -142,7 +149,7 @@ func (r *Reader) Next(ctx context.Context) (*Kept, error) {
 	if err != nil {
 		return nil, r.client.explain("read", q.name, err)
 	}
-	for {
+	for waited := time.Duration(0); ; {
 		select {
 		case d, ok := <-w.in:
 			if !ok && w.ended { // someone else has taken them
@@ -169,6 +176,10 @@ func (r *Reader) Next(ctx context.Context) (*Kept, error) {
 			count, err := r.client.count(ctx, q.name)
 			if err != nil {
 				return nil, err
+			}
+			if waited += idleFor; count > 0 && waited >= silentFor {
+				return nil, r.client.explain("read", q.name, fmt.Errorf("it has %d messages and delivers none: "+
+					"is it one with a single active consumer? Its messages cannot be looked at", count))
 			}
 			if count > 0 {
 				continue

@@ -9,9 +9,11 @@
 package undelivered
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -33,6 +35,7 @@ type Client struct {
 	prefix  string // "" for parked messages
 	stage   delivery.Stage
 	queues  []string
+	held    []string     // those that Read has found messages in
 	missing string       // what to do where the last of queues does not exist; the others may be missing
 	conn    *broker.Conn // what is read
 	control *broker.Control
@@ -82,6 +85,9 @@ func (b *Client) Close() {
 
 // Queue is the name of the unroutable queue, or that of the parked messages.
 func (b *Client) Queue() string { return b.queues[len(b.queues)-1] }
+
+// Where names the queues that Read has found messages in, for people; where there were none, as Queue.
+func (b *Client) Where() string { return cmp.Or(strings.Join(b.held, " and "), b.Queue()) }
 
 // Parked reports whether the messages are parked ones, not unroutable ones.
 func (b *Client) Parked() bool { return b.prefix == "" }
