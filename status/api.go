@@ -387,9 +387,16 @@ func (r *Reader) addOthers(s *Status, states map[string]objects.State, a said) e
 		return err
 	}
 	s.Others = []Queue{}
+	var longer []string // prefixes of other Delayers that begin with this one
+	for _, q := range a.prefixed {
+		if of, is := strings.CutSuffix(q.Name, ".misrouted"); is && of != r.settings.Prefix {
+			longer = append(longer, of+".")
+		}
+	}
 	for _, q := range a.prefixed {
 		_, known := states[q.Name]
-		if !known && forgotten(r.settings.Prefix, q) {
+		others := slices.ContainsFunc(longer, func(prefix string) bool { return strings.HasPrefix(q.Name, prefix) })
+		if !known && !others && forgotten(r.settings.Prefix, q) {
 			s.Others = append(s.Others, Queue{Name: q.Name, Messages: q.Ready + q.Held, Consumers: q.Consumers})
 		}
 	}

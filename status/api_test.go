@@ -92,4 +92,7 @@ func TestReader_Calm(t *testing.T) {
 		require.Equal(t, 1, again[policies])
 		require.Equal(t, []Queue{{Name: "p.old", Messages: 3}}, s.Others)
 	}
+	queues = `{"items": [{"name": "p.misrouted"}, {"name": "p.mail.misrouted"}, {"name": "p.mail.ladder.wait.1h", "messages_ready": 3}], "page_count": 1}`
+	s, _ = read()
+	require.Empty(t, s.Others, "another Delayer's, whose prefix is p.mail")
 }
