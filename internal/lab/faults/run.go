@@ -110,7 +110,11 @@ func Start(ctx context.Context, s Subject, delayerURLs, consumerURLs []string, l
 	if r.receiver, err = openReceiver(ctx, r, consumerURLs); err != nil {
 		return nil, err
 	}
-	if r.Delayer, err = s.Open(ctx, delayerURLs, r.Prefix); err != nil {
+	err = within(ctx, "open", func(ctx context.Context) (err error) {
+		r.Delayer, err = s.Open(ctx, delayerURLs, r.Prefix)
+		return err
+	})
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", s.Name, err), r.receiver.close())
 	}
 	r.limits = r.Delayer.Limits()

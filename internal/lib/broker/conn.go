@@ -309,6 +309,13 @@ func (c *Conn) channelMax() int {
 	return int(state.conn.Config.ChannelMax)
 }
 
+// Drop gives up the connection, on which the broker does not answer. Another follows.
+func (c *Conn) Drop() {
+	if state, _ := c.now(); state.conn != nil {
+		_ = state.wire.Close()
+	}
+}
+
 // Close closes the connection, waiting up to two seconds for the broker's answer, and ends the
 // goroutine.
 func (c *Conn) Close() {

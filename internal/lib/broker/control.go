@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -33,6 +34,16 @@ type job struct {
 	run    func(*amqp091.Channel) error
 	ctx    context.Context // of the caller; the job is not started once it has ended
 	result chan error
+	closed atomic.Pointer[error] // for which the broker has closed the connection
+}
+
+// gaveUp returns why ctx ended, and what the broker has answered until then.
+func (j *job) gaveUp(ctx context.Context, conn *Conn) error {
+	err := conn.gaveUp(ctx)
+	if closed := j.closed.Load(); closed != nil {
+		err = fmt.Errorf("%w, and each time the broker closed the connection: %w", err, plain(*closed))
+	}
+	return err
 }
 
 // NewControl takes over conn: Close closes it.
@@ -62,7 +73,7 @@ func (c *Control) Do(ctx context.Context, f func(*amqp091.Channel) error) error 
 	case err := <-j.result:
 		return err
 	case <-ctx.Done():
-		return c.conn.gaveUp(ctx)
+		return j.gaveUp(ctx, c.conn)
 	}
 }
 
@@ -137,7 +148,7 @@ func (c *Control) try(j *job, ch *amqp091.Channel) (*amqp091.Channel, error) {
 			select {
 			case <-time.After(jitter(pause)):
 			case <-ctx.Done():
-				return ch, c.conn.gaveUp(ctx)
+				return ch, j.gaveUp(ctx, c.conn)
 			}
 		}
 		if ch == nil || ch.IsClosed() {
@@ -149,6 +160,9 @@ func (c *Control) try(j *job, ch *amqp091.Channel) (*amqp091.Channel, error) {
 		err := j.run(ch)
 		if err == nil || !connectionLost(err) || ctx.Err() != nil {
 			return ch, err
+		}
+		if Code(err) == amqp091.InternalError {
+			j.closed.Store(&err)
 		}
 	}
 }
@@ -182,7 +196,11 @@ func Explain(op, backend, object string, err error) error {
 		return &delayer.Error{Op: op, Backend: backend, Object: object, Kind: delayer.ErrClosed}
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return &delayer.Error{Op: op, Backend: backend, Object: object, Kind: delayer.ErrNotSent, Cause: err}
+		hint := ""
+		if Code(err) == amqp091.InternalError {
+			hint = "the broker's log says why"
+		}
+		return &delayer.Error{Op: op, Backend: backend, Object: object, Kind: delayer.ErrNotSent, Cause: err, Hint: hint}
 	}
 	hint, kind := classify(err)
 	return &delayer.Error{Op: op, Backend: backend, Object: object, Kind: kind, Cause: plain(err), Hint: hint}

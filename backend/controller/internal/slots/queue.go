@@ -19,6 +19,8 @@ type queue struct {
 	name    string
 	channel *amqp091.Channel // nil before it is open; written with mu held
 
+	consumed bool // with mu held: the broker has answered
+
 	upTo   uint64   // acknowledged, but not written yet: all up to this one
 	single []uint64 // and these
 
@@ -57,6 +59,9 @@ func (q *queue) consume(prefetch int) error {
 		close(q.pumped)
 		return err
 	}
+	q.tenure.mu.Lock()
+	q.consumed = true
+	q.tenure.mu.Unlock()
 	pumped := q.pumped
 	q.tenure.working.Go(func() {
 		defer close(pumped)
@@ -152,9 +157,6 @@ func (q *queue) release() {
 
 // verify returns once the channel has answered.
 func (q *queue) verify() error {
-	if q.channel == nil {
-		return nil
-	}
 	const wholeChannel, noSize = false, 0
 	return q.channel.Qos(max(1, granted(q.prefetch)), noSize, wholeChannel) // for consumers to come
 }

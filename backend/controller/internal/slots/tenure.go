@@ -52,6 +52,9 @@ const (
 	// drainBriefly is for what is being published when a tenure ends without the controller, and is not
 	// handed over.
 	drainBriefly = time.Second
+	// endWithin is for the consumers to end. A queue without a majority does not answer for a minute and more, and
+	// meanwhile this process could not lead again.
+	endWithin = 6 * time.Second
 	// ticksApart is the least time between two ticks: what comes meanwhile is done together.
 	ticksApart = 2 * time.Millisecond
 	// acksApart is the least time between two writes of acknowledgements.
@@ -179,7 +182,14 @@ func (t *tenure) close(abandon func()) {
 			t.Release(s)
 		}
 	})
-	t.working.Wait()
+	ended := make(chan struct{})
+	go func() { t.working.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(endWithin):
+		t.session.In.Drop()
+		<-ended
+	}
 }
 
 // Surrender implements [wheel.Shell].
@@ -289,11 +299,16 @@ func (t *tenure) Verify() {
 		return
 	}
 	answers := make(chan error, len(t.queues))
+	asked := 0
 	for s, q := range t.queues {
+		if !q.consumed { // it holds nothing, and may have no majority: then it does not answer
+			continue
+		}
+		asked++
 		t.task(s, func() { answers <- q.verify() }) // two calls at a time on a channel would swap their answers
 	}
 	t.working.Go(func() {
-		for range cap(answers) {
+		for range asked {
 			if err := <-answers; err != nil {
 				t.end(err)
 				return

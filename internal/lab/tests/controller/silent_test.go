@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -44,4 +45,27 @@ func slotsSilentDestination(t *testing.T, w *workbench) {
 	resume()
 	w.settle(w.Consume(stuck), a)
 	require.NoError(t, d.Close())
+}
+
+// slotsSilentSlot: a slot without a majority answers no consumer. The process does not wait for it when it ends.
+func slotsSilentSlot(t *testing.T, w *workbench) {
+	b := rabbittest.Broker(t)
+	if !b.Owned() {
+		rabbittest.Skipf(t, "needs rabbitmqctl to suspend a queue")
+	}
+	silent := w.slot(seconds, 2*seconds.width)
+	suspend := func(what string) {
+		_, err := b.Ctl(context.WithoutCancel(t.Context()), "eval", fmt.Sprintf("sys:%s('%%2F_%s').", what, silent))
+		require.NoError(t, err)
+	}
+	suspend("suspend")
+	defer suspend("resume")
+	d := w.slots(delayer.On)
+	queue, a := w.queue(), newMessages()
+	got := w.Consume(queue)
+	w.publish(d, queue, a, "after it", 4*seconds.width) // its slot is consumed when the silent one is
+	w.settle(got, a)
+	began := time.Now()
+	require.NoError(t, d.Close())
+	require.Less(t, time.Since(began), 15*time.Second)
 }

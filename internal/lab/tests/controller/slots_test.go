@@ -79,6 +79,7 @@ var slotsTests = []slotsTest{
 	{"declared by others", slotsDeclaredByOthers},
 	onSlots("after a lost connection", slotsAfterALostConnection),
 	onSlots("silent destination", slotsSilentDestination),
+	onSlots("silent slot", slotsSilentSlot),
 	onSlots("large after small", func(t *testing.T, w *workbench) { slotsLargeAfterSmall(t, w, false) }),
 	onSlots("large after small, with tickets", func(t *testing.T, w *workbench) { slotsLargeAfterSmall(t, w, true) }),
 	onSlots("cancel and postpone", slotsSchedule),
