@@ -27,6 +27,7 @@ type Fault struct {
 	Once    bool                                // nothing crashes and no connection is lost: no message may come twice
 	Kills   bool                                // the broker is killed: whose Limits do not promise it may lose messages
 	Stops   bool                                // the same, where it is stopped in good order and started again
+	Refuses bool                                // a destination refuses messages
 	Astray  bool                                // a destination, or what leads to it, may be gone: messages may be kept as unroutable
 	Inject  func(context.Context, *Scene) error `json:"-"`
 }
@@ -304,10 +305,18 @@ func (c Campaign) latest() time.Duration {
 func (c Campaign) row(f Fault, r *Run) Row {
 	t := r.Totals()
 	p := promises{
-		lossy: f.loses(r.limits), astray: f.Astray, once: f.Once, patience: r.load.Patience, latest: c.latest(),
+		lossy: f.loses(r.limits), astray: f.Astray || f.Refuses && c.misroutes(r.Subject), once: f.Once, patience: r.load.Patience, latest: c.latest(),
 	}
 	return Row{Fault: f, Subject: r.Subject.Name, QueueType: r.Subject.QueueType, Totals: t,
 		Problems: append(r.problems, t.broken(p, r.describe)...), Slow: append(r.slow, t.slow(p)...)}
+}
+
+// misroutes reports whether the broker forgets in a second attempt by which way a message was to go. It is misrouted
+// then, and a Delayer tries to send it on for some two minutes.
+func (c Campaign) misroutes(s Subject) bool {
+	major, rest, _ := strings.Cut(c.Broker.Version(), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	return major == "3" && slices.Contains([]string{"10", "11", "12"}, minor) && !strings.HasPrefix(s.Name, "controller")
 }
 
 // misrouted tells messages that are missing from those that nobody sends on.
