@@ -41,7 +41,7 @@ type job struct {
 func (j *job) gaveUp(ctx context.Context, conn *Conn) error {
 	err := conn.gaveUp(ctx)
 	if closed := j.closed.Load(); closed != nil {
-		err = fmt.Errorf("%w, and each time the broker closed the connection: %w", err, plain(*closed))
+		err = fmt.Errorf("%w, and the broker closed the connection: %w", err, plain(*closed))
 	}
 	return err
 }
@@ -154,6 +154,9 @@ func (c *Control) try(j *job, ch *amqp091.Channel) (*amqp091.Channel, error) {
 		if ch == nil || ch.IsClosed() {
 			var err error
 			if ch, err = c.conn.Channel(ctx); err != nil {
+				if ctx.Err() != nil {
+					err = j.gaveUp(ctx, c.conn)
+				}
 				return nil, err
 			}
 		}

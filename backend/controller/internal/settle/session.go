@@ -30,6 +30,9 @@ type Session struct {
 	Observer  delayer.Observer
 	Backend   string
 
+	// Look opens a connection for questions upon which the broker may close it.
+	Look func(context.Context) (*broker.Conn, error)
+
 	warned atomic.Int64 // when Warn last logged, by [stamp.Reading]
 }
 
@@ -49,6 +52,11 @@ func Connect(ctx context.Context, s engine.Settings, e *engine.Engine, gate *bro
 	at := &Session{
 		In: in, Control: e.Control(), Publisher: broker.NewPublisher(s.Backend, e.Keeper().Reconnected, out),
 		Keeper: e.Keeper(), Log: opts.Slog(), Observer: s.Observer, Backend: s.Backend,
+	}
+	at.Look = func(ctx context.Context) (*broker.Conn, error) {
+		opts := s.BrokerOptions("controller look")
+		opts.Observer, opts.Logger = delayer.Observer{}, slog.New(slog.DiscardHandler) // it says nothing of the others
+		return broker.Dial(ctx, opts)
 	}
 	at.Settler = &Settler{
 		Backend: s.Backend, Stage: s.Stage(), User: in.User(), Publisher: at.Publisher, Keeper: at.Keeper,

@@ -140,6 +140,7 @@ type channel struct {
 	gone    bool // at the broker
 	closed  bool // at the client
 	tag     uint64
+	times   int // that it was consumed
 	unacked []unacked
 	acks    link
 }
@@ -152,7 +153,7 @@ type unacked struct {
 
 type consumer struct {
 	*channel
-	prefetch, has int
+	number, prefetch, has int
 }
 
 func (b *broker) newChannel(c *conn, s wheel.Slot) *channel {
@@ -179,7 +180,8 @@ func (ch *channel) consume(prefetch int) {
 			return
 		}
 		q.cancel(ch)
-		q.consumers = append(q.consumers, &consumer{channel: ch, prefetch: prefetch})
+		ch.times++
+		q.consumers = append(q.consumers, &consumer{channel: ch, number: ch.times, prefetch: prefetch})
 		q.serve()
 	})
 }
@@ -215,7 +217,7 @@ func (q *queue) serve() {
 		c.has++
 		tag, ch, again := c.tag, c.channel, it.again
 		ch.unacked = append(ch.unacked, unacked{tag, it, c})
-		ch.conn.toClient(func() { ch.conn.p.receive(ch, tag, it, again) })
+		ch.conn.toClient(func() { ch.conn.p.receive(c, tag, it, again) })
 	}
 }
 

@@ -340,17 +340,21 @@ func (t *tenure) leave() {
 }
 
 // receive hands a message to the machine.
-func (p *process) receive(ch *channel, tag uint64, it *item, again bool) {
+func (p *process) receive(c *consumer, tag uint64, it *item, again bool) {
+	ch := c.channel
 	t := p.tenure
 	if ch.closed || t == nil || t.over || t.conn != ch.conn {
 		return
 	}
 	msg := it.msg
-	msg.Body, msg.Again = &delivery{it, ch, tag}, again
+	msg.Body, msg.Again, msg.Consumer = &delivery{it, ch, tag}, again, c.number
 	msg.Own = it.by == incarnation{p, p.number} && msg.OwnDue != 0
 	p.trace("receive", "%s tag %d: %s", name(ch.queue.slot), tag, it)
 	if it.of != nil && it.msg.Due == (wheel.Due{}) { // it was published without the broker's time, and waits from now on
 		it.of.last = max(it.of.last, p.w.clock.after(it.msg.Left))
+	}
+	if it.of != nil && it.of.received == 0 {
+		it.of.received = p.w.now
 	}
 	if see := p.w.mutant.received; see != nil {
 		see(t, ch, tag, &msg)

@@ -62,10 +62,10 @@ func (q *queue) consume(prefetch int) error {
 	q.tenure.mu.Lock()
 	q.consumed = true
 	q.tenure.mu.Unlock()
-	pumped := q.pumped
+	pumped, consumer := q.pumped, q.times
 	q.tenure.working.Go(func() {
 		defer close(pumped)
-		q.pump(messages)
+		q.pump(messages, consumer)
 	})
 	return nil
 }
@@ -107,8 +107,8 @@ func (q *queue) open() error {
 // mostAtOnce is how many deliveries are taken together.
 const mostAtOnce = 64
 
-// pump takes the deliveries of one consumer.
-func (q *queue) pump(messages <-chan amqp091.Delivery) {
+// pump takes the deliveries of a consumer.
+func (q *queue) pump(messages <-chan amqp091.Delivery, consumer int) {
 	batch := make([]*carried, 0, mostAtOnce)
 	for d := range messages {
 		batch = append(batch[:0], read(&d))
@@ -127,6 +127,7 @@ func (q *queue) pump(messages <-chan amqp091.Delivery) {
 				return // it was released
 			}
 			for _, c := range batch {
+				c.wheel.Consumer = consumer
 				q.tenure.machine.Delivered(now, q.slot, c.tag, &c.wheel)
 			}
 		})

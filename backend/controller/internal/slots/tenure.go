@@ -31,11 +31,12 @@ type tenure struct {
 	mu       sync.Mutex
 	machine  *wheel.Machine
 	queues   map[wheel.Slot]*queue
-	tasks    map[wheel.Slot][]func()  // the first is running
-	released map[wheel.Slot]time.Time // when a queue last answered that is not consumed any more
-	working  sync.WaitGroup           // tasks, and consumers
-	flying   sync.WaitGroup           // messages that are being published,
-	publish  context.Context          // until this ends
+	tasks    map[wheel.Slot][]func()      // the first is running
+	released map[wheel.Slot]time.Time     // when a queue last answered that is not consumed any more
+	looks    func() (*broker.Conn, error) // the connection for queues that may have no leader
+	working  sync.WaitGroup               // tasks, and consumers
+	flying   sync.WaitGroup               // messages that are being published,
+	publish  context.Context              // until this ends
 	poster   *broker.Poster
 	takes    map[string]bool // destinations that have taken a message
 	sharing  map[string]int  // messages of each that share the channel
@@ -74,6 +75,7 @@ func (c *controller) serve(ctx context.Context) error {
 	publish, abandon := context.WithCancel(context.Background())
 	t.publish = publish
 	t.poster = c.session.Publisher.NewPoster(t.posted)
+	t.looks = sync.OnceValues(func() (*broker.Conn, error) { return c.session.Look(t.ctx) })
 	defer context.AfterFunc(ctx, func() { t.end(errClosing) })()
 	t.mu.Lock()
 	budget := c.wheel.memory / int64(c.names.shards)
@@ -190,6 +192,9 @@ func (t *tenure) close(abandon func()) {
 		t.session.In.Drop()
 		<-ended
 	}
+	if conn, err := t.looks(); err == nil { // it fails, as the tenure is over, if there is none
+		conn.Close()
+	}
 }
 
 // Surrender implements [wheel.Shell].
@@ -260,7 +265,7 @@ func (t *tenure) Count(s wheel.Slot) {
 		found, known, err := t.session.Control.Count(t.ctx, t.names.queue(s))
 		if known && found.Messages == 0 && found.Consumers == 0 && s != wheel.Intake {
 			if known = t.led(s); known {
-				found, known, err = t.session.Control.Count(t.ctx, t.names.queue(s))
+				found, known, err = t.countAgain(s)
 			}
 		}
 		known = known || broker.Code(err) == amqp091.NotFound
@@ -272,7 +277,8 @@ func (t *tenure) Count(s wheel.Slot) {
 const leadsFor = time.Second
 
 // led reports whether a queue has a leader. Of one that has none RabbitMQ says at once that it is empty
-// (rabbit_quorum_queue:stat), as after a restart before it has been elected. It consumes only by the leader.
+// (rabbit_quorum_queue:stat), as after a restart before it has been elected. It consumes only by the leader; where
+// there is none it may close the connection, which is another for that reason.
 func (t *tenure) led(s wheel.Slot) bool {
 	t.mu.Lock()
 	released := t.released[s]
@@ -281,15 +287,37 @@ func (t *tenure) led(s wheel.Slot) bool {
 	if time.Since(released) < leadsFor {
 		return true
 	}
-	ch, err := t.session.In.Channel(t.ctx)
-	if err != nil {
-		return false
+	asked := time.Now()
+	conn, err := t.looks()
+	if err == nil {
+		var ch *amqp091.Channel
+		if ch, err = conn.Channel(t.ctx); err == nil {
+			const one, noSize, wholeChannel = 1, 0, false
+			err = ch.Qos(one, noSize, wholeChannel)
+		}
+		if err == nil && broker.EndActive(ch, t.names.queue(s)) { // what it has taken goes back
+			return true
+		}
 	}
-	const one, noSize, wholeChannel = 1, 0, false
-	if err := ch.Qos(one, noSize, wholeChannel); err != nil {
-		return false
+	select { // it is counted again at once
+	case <-time.After(time.Until(asked.Add(leadsFor))):
+	case <-t.ctx.Done():
 	}
-	return broker.EndActive(ch, t.names.queue(s)) // what it has taken goes back
+	return false
+}
+
+// countAgain counts a queue that has just had a consumer, which is counted until the broker has noticed that its
+// channel is closed.
+func (t *tenure) countAgain(s wheel.Slot) (found amqp091.Queue, known bool, err error) {
+	const tries, apart = 10, 5 * time.Millisecond
+	for try := range tries {
+		found, known, err = t.session.Control.Count(t.ctx, t.names.queue(s))
+		if found.Consumers == 0 || found.Messages > 0 || try == tries-1 {
+			break
+		}
+		time.Sleep(apart)
+	}
+	return found, known, err
 }
 
 // Verify implements [wheel.Shell]. While reading is stopped no answer could come.

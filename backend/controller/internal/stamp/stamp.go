@@ -81,7 +81,7 @@ func (s Stamp) Remaining(now time.Time, expired bool) time.Duration {
 	return s.Hop + s.Left
 }
 
-// Next is the stamp for the next hop, by this process's clock. It lacks what only slots use.
+// Next is the stamp for the next hop, by this process's clock. It lacks the priority, and what only slots use.
 func (s Stamp) Next(now time.Time, remaining, hop time.Duration) Stamp {
 	return Stamp{
 		Clock: clock, Due: Reading(now) + remaining, Hop: hop, Left: remaining - hop, To: s.To, BCC: s.BCC,

@@ -31,7 +31,8 @@ type Message struct {
 	Size int // bytes in memory
 	Body any
 
-	Again bool // its queue has delivered it before
+	Again    bool // its queue has delivered it before
+	Consumer int  // to which it came: how often the slot had been consumed since the visit began
 
 	Due           // of a message; of a change, that of the message that it is for. Zero: none was known
 	Ticket bool   // it may be dropped or postponed

@@ -71,6 +71,11 @@ func (m *Machine) proves(now Now, v *visit, last mark) bool {
 
 // marked notes a mark that came back. One that was given back proves nothing: what is given back goes behind
 // what was given back before, so the mark may have overtaken what it was stored behind. It is written again.
+//
+// The first mark that comes to another consumer of the visit proves nothing either, nor do those that were written
+// before it came. In a cluster RabbitMQ delivers by the member on the channel's node, which may be behind: what was on
+// its way to the former consumer is given back then, behind what has come to the new one. What is given back is in the
+// queue when the next mark is written.
 func (m *Machine) marked(msg *Message) {
 	v := msg.visit
 	i := slices.IndexFunc(v.sent, func(sent mark) bool { return sent.id == msg.Mark })
@@ -79,8 +84,11 @@ func (m *Machine) marked(msg *Message) {
 	}
 	back := v.sent[i]
 	v.sent = v.sent[i+1:]
-	if fence := v.fence; fence || msg.Again {
-		v.fence = false
+	if msg.Consumer > v.passed {
+		v.passed, v.sent = msg.Consumer, nil
+		return
+	}
+	if msg.Again {
 		return
 	}
 	v.back, m.heard, v.ending = back, max(m.heard, back.mono), v.resting

@@ -28,7 +28,7 @@ type visit struct {
 
 	sent      []mark // that have not come back, the first sent first
 	back      mark   // the last that came back
-	fence     bool   // the next that comes back proves nothing: see anew
+	passed    int    // the last consumer to which one came
 	began     time.Duration
 	stored    time.Duration // when a message with a ticket was last moved here
 	used      time.Duration // when one was last acknowledged that a change has decided about
@@ -117,16 +117,9 @@ func (m *Machine) widen(v *visit, least int) {
 	}
 	room := m.taken() < m.share(v) || v.changes >= v.prefetch
 	if most := m.prefetchFor(v) + v.changes; most >= v.prefetch+max(1, least) && room {
-		m.anew(v, min(most, max(4*v.prefetch, v.prefetch+v.changes)))
+		v.prefetch = min(most, max(4*v.prefetch, v.prefetch+v.changes))
+		m.shell.Consume(v.slot, v.prefetch)
 	}
-}
-
-// anew consumes a queue that is being consumed. In a cluster RabbitMQ delivers by the member on the channel's node, and that may be
-// behind: what was on its way to the former consumer is given back then, after a mark has come to the new one. So that
-// mark is only a fence: what is given back is in the queue when the next is written.
-func (m *Machine) anew(v *visit, prefetch int) {
-	v.prefetch, v.fence = prefetch, true
-	m.shell.Consume(v.slot, prefetch)
 }
 
 // turn opens and closes visits.
@@ -193,7 +186,7 @@ func (m *Machine) visit(now Now, v *visit) {
 
 // enter and leave keep the list of visits.
 func (m *Machine) enter(now Now, v *visit) {
-	v.acks, v.touched, v.began = acks.New(1), now.Mono, cmp.Or(v.began, now.Mono)
+	v.acks, v.touched, v.began, v.passed = acks.New(1), now.Mono, cmp.Or(v.began, now.Mono), 1
 	m.visits[v.slot] = v
 	m.order = append(m.order, v)
 	slices.SortFunc(m.order, func(a, b *visit) int {
@@ -221,7 +214,7 @@ func (m *Machine) resume(now Now, v *visit, t Turn) {
 		m.take(now, msg)
 	}
 	if v.consumed {
-		m.anew(v, m.prefetchFor(v))
+		m.consume(v)
 	}
 }
 

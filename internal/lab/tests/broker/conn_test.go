@@ -135,7 +135,7 @@ func TestControl_LostEachTime(t *testing.T) {
 	})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, broker.Explain("declare", "test", `queue "q"`, err),
-		`declare test queue "q": not sent: context deadline exceeded, and each time the broker closed the connection: `)
+		`declare test queue "q": not sent: context deadline exceeded, and the broker closed the connection: `)
 	require.ErrorContains(t, broker.Explain("declare", "test", `queue "q"`, err), "541 INTERNAL_ERROR (the broker's log says why)")
 	t.Logf("%d calls", calls.Load())
 	require.LessOrEqual(t, calls.Load(), int64(8)) // two at once, and after 200, 400, 800 ms and so on, less up to half
