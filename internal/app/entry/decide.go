@@ -186,6 +186,9 @@ func (r *rules) publishing(d *amqp091.Delivery) (msg amqp091.Publishing, odd str
 	for _, name := range [...]string{ExchangeHeader, DelayHeader, DueHeader, message.Hops} {
 		delete(msg.Headers, name)
 	}
+	if r.trust { // whoever publishes it again would otherwise have its delay count from now
+		delete(msg.Headers, receivedHeader)
+	}
 	if d.UserId != "" && d.UserId != msg.UserId {
 		msg.Headers[userHeader] = d.UserId
 		odd = fmt.Sprintf("the user-id %q goes into header %s, because the broker lets user %q publish its own only "+
@@ -224,7 +227,7 @@ func (r *rules) restore(d amqp091.Delivery, now time.Time) (was amqp091.Delivery
 		return unexpired(d), false
 	}
 	state, ok := d.Headers[stateHeader].(amqp091.Table)
-	if !ok {
+	if !ok || r.rejected(&d) { // a publisher may have written that
 		return d, false
 	}
 	known := attempt.Of(r.Back, &d, now)
@@ -248,10 +251,13 @@ func (r *rules) restore(d amqp091.Delivery, now time.Time) (was amqp091.Delivery
 	return d, due
 }
 
-// expired reports whether a message has just expired in the entry's queue.
-func (r *rules) expired(d *amqp091.Delivery) bool {
+// expired reports whether a message has just expired in the entry's queue, and rejected whether it was rejected there.
+func (r *rules) expired(d *amqp091.Delivery) bool  { return r.died(d, "expired") }
+func (r *rules) rejected(d *amqp091.Delivery) bool { return r.died(d, "rejected") }
+
+func (r *rules) died(d *amqp091.Delivery, reason string) bool {
 	death, ok := lastDeath(d.Headers)
-	return ok && death["queue"] == r.Queue && death["reason"] == "expired"
+	return ok && death["queue"] == r.Queue && death["reason"] == reason
 }
 
 func lastDeath(headers amqp091.Table) (amqp091.Table, bool) {

@@ -200,6 +200,16 @@ func TestDecide_Expired(t *testing.T) {
 	assert.NotContains(t, l.Headers, "x-first-death-queue")
 	assert.Contains(t, headers, "x-death", "the delivery's table is not modified")
 
+	d = incoming(amqp091.Table{
+		"x-death": []any{death(clean.Queue, "rejected")}, "x-delay": "soon", stateHeader: amqp091.Table{},
+		attempt.Header: amqp091.Table{"queue": clean.Back, "user_id": "admin"},
+	})
+	r := clean
+	r.impersonate = true
+	l = r.decide(clean.Back, &d, now)
+	assert.Equal(t, park, l.action, "nor is one of what was too large to be parked")
+	assert.Empty(t, l.UserId)
+
 	d = incoming(amqp091.Table{"x-death": []any{death(clean.Queue, "expired"), death("theirs", "rejected")}})
 	l = clean.decide(clean.Back, &d, now)
 	assert.Equal(t, straight, l.action)
@@ -221,6 +231,16 @@ func TestDecide_UserID(t *testing.T) {
 	assert.Equal(t, "alice", l.out.UserId)
 	assert.NotContains(t, l.out.Headers, userHeader)
 	assert.Empty(t, l.odd)
+}
+
+// TestDecide_TrustedTime: whoever publishes a message again has its delay begin anew, also where the broker leaves a
+// header that is there.
+func TestDecide_TrustedTime(t *testing.T) {
+	d := incoming(amqp091.Table{receivedHeader: now.UnixMilli()})
+	assert.Contains(t, clean.decide(clean.Queue, &d, now).out.Headers, receivedHeader)
+	r := clean
+	r.trust = true
+	assert.NotContains(t, r.decide(r.Queue, &d, now).out.Headers, receivedHeader)
 }
 
 // TestDecide_NeverEarly: whatever a timestamp says, a publisher whose clock is not behind gets no

@@ -209,12 +209,22 @@ func impersonates(ctx context.Context, conn *broker.Conn) (bool, error) {
 	if err := ch.Confirm(waitForAnswer); err != nil {
 		return false, err
 	}
+	closed := ch.NotifyClose(make(chan *amqp091.Error, 1))
 	const nobody, nowhere = "delayer.nobody", "delayer.nowhere"
 	confirm, err := ch.PublishWithDeferredConfirm("", nowhere, !mandatory, !immediate, amqp091.Publishing{UserId: conn.User() + nobody})
 	if err != nil {
 		return false, err
 	}
-	return confirm.WaitContext(ctx)
+	is, err := confirm.WaitContext(ctx)
+	if is || err != nil {
+		return is, err
+	}
+	if err := <-closed; err != nil && err.Code == amqp091.PreconditionFailed {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	return false, amqp091.ErrClosed
 }
 
 // Run passes messages on until ctx ends. Then it takes no more, waits up to ten seconds for those

@@ -36,7 +36,7 @@ const (
 	// refusedFor is how long a message is tried that its destination refuses, as a full queue does,
 	// before it is parked: it must not keep others from passing. It is tried at the beginning and at
 	// the end of that time: one full queue is enough for a refusal, and the others of the exchange
-	// get a copy with each attempt.
+	// get a copy with each attempt. So they do if one of the queues does not confirm.
 	refusedFor = time.Minute
 )
 
@@ -67,7 +67,7 @@ func (f *forwarder) settle(stop, alive context.Context, l letter, written func()
 			continue
 		}
 		again := pause
-		if l.action == straight && errors.Is(err, delayer.ErrRefused) {
+		if l.action == straight && (errors.Is(err, delayer.ErrRefused) || errors.Is(err, delayer.ErrUnknown) && errors.Is(err, context.DeadlineExceeded)) {
 			again = refusedFor
 		}
 		f.quiet.warn(f.log, "a message cannot be passed on; it is tried again", message.Attr(l.Delivery), "within", again, "error", err)
