@@ -223,7 +223,10 @@ func (d delayed) count(ctx context.Context, p topology.Plan) (int, error) {
 	if n, err := d.API.Unacknowledged(ctx, consumed); err != nil || n > 0 {
 		return n, err
 	}
-	return d.ready(ctx, queues) // a controller may have put some back
+	if n, err := d.ready(ctx, queues); err != nil || n > 0 { // a controller may have put some back
+		return n, err
+	}
+	return d.unseen(ctx, queues)
 }
 
 // ready counts what is in queues, twice: a message may move from one that was not looked at yet to one that was.
@@ -302,7 +305,7 @@ func known(ctx context.Context, j evacuate.Job, queues ...string) error {
 			continue
 		}
 		for _, queue := range queues {
-			if d, err := w.Depth(ctx, queue); err != nil || d.Messages > 0 {
+			if holds, err := w.Holds(ctx, queue); err != nil || holds {
 				return err
 			}
 		}

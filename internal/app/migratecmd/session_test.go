@@ -65,13 +65,14 @@ func TestDelayed_Count(t *testing.T) {
 		consumed []topology.Role
 		want     int
 	}{
-		"in a queue":           {scriptedDelayer{ready: []int{5, 3}}, nil, 5},
-		"on its way":           {scriptedDelayer{ready: []int{0, 1}}, nil, 1},
-		"not counted":          {scriptedDelayer{ready: []int{0, 0}, holding: true}, nil, 1},
-		"nowhere":              {scriptedDelayer{ready: []int{0, 0}}, nil, 0},
-		"in a controller":      {scriptedDelayer{ready: []int{0, 0}, held: 7}, controllers, 7},
-		"put back by one":      {scriptedDelayer{ready: []int{0, 0, 2, 2}}, controllers, 2},
-		"with one and nowhere": {scriptedDelayer{ready: []int{0, 0, 0, 0}}, controllers, 0},
+		"in a queue":            {scriptedDelayer{ready: []int{5, 3}}, nil, 5},
+		"on its way":            {scriptedDelayer{ready: []int{0, 1}}, nil, 1},
+		"not counted":           {scriptedDelayer{ready: []int{0, 0}, holding: true}, nil, 1},
+		"nowhere":               {scriptedDelayer{ready: []int{0, 0}}, nil, 0},
+		"in a controller":       {scriptedDelayer{ready: []int{0, 0}, held: 7}, controllers, 7},
+		"put back by one":       {scriptedDelayer{ready: []int{0, 0, 2, 2}}, controllers, 2},
+		"not counted, with one": {scriptedDelayer{ready: []int{0, 0, 0, 0}, holding: true}, controllers, 1},
+		"with one and nowhere":  {scriptedDelayer{ready: []int{0, 0, 0, 0}}, controllers, 0},
 	} {
 		n, err := delayed{Queues: &c.has, API: &c.has, Say: io.Discard, Consumed: c.consumed}.count(t.Context(), plan)
 		require.NoError(t, err, name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/errgroup"
@@ -89,11 +90,12 @@ func (s *store) take(ctx context.Context) (err error) {
 	}
 	counts := [2]int{}
 	for i, q := range Plan(s.prefix).Queues {
-		declared, err := s.channel.QueueDeclare(q.Name, durable, !autoDelete, !exclusive, waitForAnswer, q.Args)
-		if err != nil {
+		if _, err := s.channel.QueueDeclare(q.Name, durable, !autoDelete, !exclusive, waitForAnswer, q.Args); err != nil {
 			return err
 		}
-		counts[i] = declared.Messages
+		if counts[i], err = s.count(ctx, q.Name); err != nil {
+			return err
+		}
 	}
 	if err := objects.Settle(ctx, s.reading, Plan(s.prefix).Queues[len(counts)-1].Name); err != nil {
 		return err
@@ -105,6 +107,34 @@ func (s *store) take(ctx context.Context) (err error) {
 	}
 	s.in, err = s.channel.Consume(Staging(s.prefix), consumerTag, !autoAck, !exclusive, !noLocal, waitForAnswer, nil)
 	return err
+}
+
+// givenBack is how long the broker may take to put back what an earlier run had in hand.
+const givenBack = 30 * time.Second
+
+// count counts a queue. A queue without a leader, as after a restart of its node, seems to be empty: so its leader is
+// asked first. What a run that was killed had in hand is not counted before it is back, and its consumer is gone.
+func (s *store) count(ctx context.Context, queue string) (int, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, givenBack, errors.New("others consume it, or it does not answer"))
+	defer cancel()
+	for {
+		holds, err := objects.Holds(s.channel, queue)
+		if err != nil {
+			return 0, err
+		}
+		q, err := s.channel.QueueDeclarePassive(queue, durable, !autoDelete, !exclusive, waitForAnswer, nil)
+		if err != nil {
+			return 0, err
+		}
+		if q.Consumers == 0 && (q.Messages > 0 || !holds) {
+			return q.Messages, nil
+		}
+		select {
+		case <-time.After(givenBack / 600):
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
 }
 
 const consumerTag = "evacuate"

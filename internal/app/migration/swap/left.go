@@ -3,6 +3,7 @@ package swap
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -37,13 +38,27 @@ func (w Wire) Depth(ctx context.Context, queue string) (Depth, error) {
 	return d, err
 }
 
-// Holds reports whether the leader of a queue has a message; see [objects.Holds].
+// Holds reports whether the leader of a queue has a message; see [objects.Holds]. That of a queue with a single active
+// consumer is asked for by another consumer: nobody may get from it.
 func (w Wire) Holds(ctx context.Context, queue string) (holds bool, err error) {
-	_, err = w.there(ctx, fmt.Sprintf("queue %q", queue), func(ch *amqp091.Channel) (err error) {
+	object, single := fmt.Sprintf("queue %q", queue), false
+	_, err = w.there(ctx, object, func(ch *amqp091.Channel) (err error) {
 		holds, err = objects.Holds(ch, queue)
+		single = broker.Code(err) == amqp091.ResourceLocked
 		return err
 	})
-	return holds, err
+	if !single {
+		return holds, err
+	}
+	ch, err := w.Conn.Channel(ctx)
+	if err != nil {
+		return false, err
+	}
+	if !broker.EndActive(ch, queue) {
+		return false, &delayer.Error{Op: "look at", Object: object, Kind: delayer.ErrUnavailable, Cause: errors.New("it does not answer"), Hint: "has it a leader?"}
+	}
+	d, err := w.Depth(ctx, queue)
+	return d.Messages > 0, err
 }
 
 // ServeDepths are those of the queues that serve has for the exchange: of what is published, of what comes
@@ -80,17 +95,20 @@ func (s *Swapper) RemoveServe(ctx context.Context, w Wire, left Left) error {
 	}
 	const op, untilEmpty = "remove what delayer serve had for", "keep delayer serve running until it is empty, take the exchange out of its configuration, and run this again"
 	for _, d := range depths {
+		holds, err := w.Holds(ctx, d.Queue)
+		if err != nil {
+			return err
+		}
+		// Only now: the broker counts neither messages nor consumers of a queue that has no leader.
+		if d, err = w.Depth(ctx, d.Queue); err != nil {
+			return err
+		}
 		switch {
 		case d.Messages > 0:
 			return s.fail(op, delayer.ErrConflict, untilEmpty, "queue %q has %s", d.Queue, cli.Count(d.Messages, "message"))
 		case d.Consumers > 0:
 			return s.fail(op, delayer.ErrConflict, "it is empty: take the exchange out of the configuration of delayer serve, start that anew, and run this again", "queue %q is consumed", d.Queue)
-		}
-		holds, err := w.Holds(ctx, d.Queue)
-		if err != nil {
-			return err
-		}
-		if holds {
+		case holds:
 			return s.fail(op, delayer.ErrConflict, untilEmpty, "messages are in queue %q, of which the broker counts none", d.Queue)
 		}
 	}
