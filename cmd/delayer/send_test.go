@@ -183,14 +183,16 @@ func TestSend_Unknown(t *testing.T) {
 		require.NoError(t, err)
 	}
 	send := []string{"send", "--config", configFile(t, "url: "+b.URL()+"\nprefix: "+prefix+"\n"), "--key", queue, "--body", "x", "--delay", "0s"}
+	status, _, stderr := command(t.Context(), t, send...) // which declares all
+	require.Equal(t, exitOK, status, stderr)
 	suspend("suspend") // it confirms nothing
 	defer suspend("resume")
-	status, _, stderr := command(t.Context(), t, append(send, "--timeout", "2s", "--message-id", "mine")...)
+	status, _, stderr = command(t.Context(), t, append(send, "--timeout", "8s", "--message-id", "mine")...)
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, stderr, "outcome unknown")
 	require.Contains(t, stderr, "if it was sent, it has message-id mine, due 2")
 
-	ctx, interrupt := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, interrupt := context.WithTimeout(t.Context(), 8*time.Second)
 	defer interrupt()
 	status, _, stderr = command(ctx, t, send...)
 	require.Equal(t, exitInterrupted, status)

@@ -48,6 +48,9 @@ func (c *exportCmd) export(ctx context.Context, client *undelivered.Client, s cl
 		all = ", which are not all"
 	}
 	err = errors.Join(err, lines.Flush())
-	_, said := fmt.Fprintf(s.Err, "exported %s of %s%s; they are still there\n", cli.Count(n, "message"), client.Where(), all)
-	return errors.Join(err, said)
+	if n > 0 || err == nil {
+		_, said := fmt.Fprintf(s.Err, "exported %s of %s%s; they are still there\n", cli.Count(n, "message"), client.Where(), all)
+		err = errors.Join(err, said)
+	}
+	return err
 }

@@ -12,7 +12,7 @@ type Command struct {
 
 // Help says which messages these are.
 func (c *Command) Help() string {
-	return "Unroutable messages are those whose destination was gone when they were due. They are in the queue PREFIX.unroutable, which is read if no QUEUE is given. " +
+	return "Unroutable messages are those whose destination was gone when they were due. They are in the queues PREFIX.misrouted and PREFIX.unroutable, which are read if no QUEUE is given. " +
 		"Parked messages are those that package retry has given up. They are in a QUEUE that is usually named after the consumer's, such as orders.parked. " +
 		"A command takes messages out while it looks at them, and gives back in the old order what it does not remove."
 }

@@ -35,13 +35,14 @@ func (c *purgeCmd) Run(ctx context.Context, s cli.Streams) error {
 			found = append(found, m)
 			what[kept.Destination(m)]++
 			return nil
-		}, func() error { return c.remove(ctx, client.Where(), s, found, what) })
+		}, func() error { return c.remove(ctx, client, s, found, what) })
 		return err
 	})
 }
 
 // remove deletes the found messages if the user agrees.
-func (c *purgeCmd) remove(ctx context.Context, queue string, s cli.Streams, found []*undelivered.Kept, what tally) error {
+func (c *purgeCmd) remove(ctx context.Context, client *undelivered.Client, s cli.Streams, found []*undelivered.Kept, what tally) error {
+	queue := client.Where()
 	switch {
 	case c.JSON():
 	case len(found) == 0:
@@ -68,7 +69,7 @@ func (c *purgeCmd) remove(ctx context.Context, queue string, s cli.Streams, foun
 		}
 	}
 	if c.JSON() {
-		return cli.WriteJSON(s.Out, map[string]any{"queue": queue, "deleted": what})
+		return cli.WriteJSON(s.Out, map[string]any{"queue": client.Queue(), "deleted": what})
 	}
 	_, err := fmt.Fprintf(s.Out, "\ndeleted %s from %s\n", cli.Count(len(found), "message"), queue)
 	return err

@@ -83,6 +83,8 @@ func (c *runCmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	defer pool.Close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // before the pool waits for what asks it
 	running, err := c.Start(ctx, s.Err)
 	if err != nil {
 		return err

@@ -80,7 +80,9 @@ func (a *Gauges) ask() {
 	if err != nil && !a.failed && a.ctx.Err() == nil {
 		a.log.Warn("gauges are left out until they can be asked for", "error", err)
 	}
-	a.last, a.failed = all, err != nil
+	if a.last, a.failed = all, err != nil; a.failed {
+		a.last = nil
+	}
 	close(a.asking)
 	a.asking = nil
 }

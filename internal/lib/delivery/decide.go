@@ -19,7 +19,7 @@ type Rules struct {
 	// TTL returns how long messages wait in a queue of ours.
 	TTL func(queue string) (time.Duration, bool)
 
-	// Own is asked first: what the backend knows beyond x-death. ok is false if it knows nothing.
+	// Own is asked before x-death: what the backend knows beyond it. ok is false if it knows nothing.
 	// It may be nil.
 	Own func(amqp091.Table) (remaining time.Duration, ok bool)
 }

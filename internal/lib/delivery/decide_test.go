@@ -119,7 +119,7 @@ func TestTTLs_OfOthers(t *testing.T) {
 	}
 }
 
-// TestDeliveredByPlugin: what has 32 bits is the plugin's, also where it has wrapped around.
+// TestRemaining_DeliveredByPlugin: what has 32 bits is the plugin's, also where it has wrapped around.
 func TestRemaining_DeliveredByPlugin(t *testing.T) {
 	for value, want := range map[any]bool{
 		int32(-5000): true, int32(1702967295): true, int64(-2592000000): true, int64(2592000001): false, nil: false, "-5": false,

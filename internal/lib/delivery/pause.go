@@ -8,7 +8,7 @@ import (
 const (
 	firstPause   = time.Second
 	longestPause = time.Minute
-	patience     = 6 // attempts to send a message to a destination that refuses it, about a minute
+	patience     = 6 // attempts to send a message to a destination that refuses it, in half a minute
 	copies       = 2 // of a message whose attempts may each have stored one, a minute apart
 )
 

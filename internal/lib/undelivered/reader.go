@@ -25,8 +25,8 @@ const (
 	mostWindows = 1000
 	// idleFor is how long to wait for a message before the queue is counted again.
 	idleFor = 5 * time.Second
-	// silentFor is how long a queue may have messages and deliver none.
-	silentFor = time.Minute
+	// silentFor is how long a queue may have messages and deliver none: one of 128 MiB may be on its way.
+	silentFor = 10 * time.Minute
 	// settleFor bounds how long Close waits for the queue to have the returned messages again.
 	settleFor = 10 * time.Second
 )
