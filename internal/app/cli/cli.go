@@ -14,8 +14,6 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/delayer-go/delayer"
 )
 
 // Exit statuses.
@@ -146,11 +144,7 @@ func report(ctx context.Context, command string, err error, stderr io.Writer) in
 	if err == nil {
 		return OK
 	}
-	switch {
-	case ctx.Err() == nil || errors.Is(err, ErrInterrupted):
-	case errors.Is(err, delayer.ErrUnknown): // what may have been done is told
-		err = fmt.Errorf("%w: %w", ErrInterrupted, err)
-	default:
+	if ctx.Err() != nil && !errors.Is(err, ErrInterrupted) {
 		err = ErrInterrupted
 	}
 	fmt.Fprintf(stderr, "%s: %s\n", command, strings.TrimPrefix(err.Error(), "delayer: ")) // of the library

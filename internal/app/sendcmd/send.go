@@ -64,6 +64,9 @@ func (c *Send) Run(ctx context.Context, s cli.Streams) error {
 	said, err := c.send(ctx, s)
 	if errors.Is(err, delayer.ErrUnknown) { // to send it again with its id, or to cancel it
 		err = fmt.Errorf("%w: if it was sent, it has message-id %s, %s", err, said.MessageID, said.scheduled)
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", cli.ErrInterrupted, err)
+		}
 	}
 	if err != nil {
 		return err
