@@ -17,7 +17,8 @@ import (
 	"github.com/delayer-go/delayer/bench/report"
 )
 
-// memory is a Delayer without a broker. fate says what becomes of a message: when each copy arrives.
+// memory is a Delayer without a broker. fate says what becomes of a message: when each copy arrives. It is called by
+// one publisher at a time.
 type memory struct {
 	delayer.Delayer // nil: nothing else is called
 
@@ -26,10 +27,14 @@ type memory struct {
 	slow    time.Duration // how long Publish takes
 	err     error
 	timers  sync.WaitGroup
+	mu      sync.Mutex
 }
 
 func (m *memory) Publish(_ context.Context, _, _ string, delay time.Duration, msg amqp091.Publishing) error {
-	for _, after := range m.fate(delay) {
+	m.mu.Lock()
+	copies := m.fate(delay)
+	m.mu.Unlock()
+	for _, after := range copies {
 		m.timers.Go(func() {
 			time.Sleep(after)
 			m.arrival(msg.MessageId)
