@@ -510,21 +510,27 @@ func slotsForeignMessagesAreKept(t *testing.T, w *workbench) {
 	w.stamped(d, queue)
 	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
 	unroutable := w.Consume(w.opts.Prefix + ".unroutable")
+	// Others may come too: a second copy of a message of a test that has killed a controller, and whose queue is gone.
+	const ours = "ours"
 	forged := []amqp091.Table{
 		nil, {message.Stamp: "x"}, {message.Stamp: amqp091.Table{"clock": "c"}}, {"x-delayer-wheel": "change x"},
 		{"x-delayer-wheel": "change x 0 0 0 0"}, {"x-delayer-wheel": "mark"}, {"x-delayer-wheel": "summons of mine"},
 	}
 	for _, to := range []string{w.opts.Prefix + ".controller.intake", w.slot(seconds, 0), w.slot(minutes, 0)} {
 		for _, headers := range forged {
-			w.Publish("", to, amqp091.Publishing{Headers: headers, Expiration: "100000", Body: []byte("as it was")})
+			w.Publish("", to, amqp091.Publishing{AppId: ours, Headers: headers, Expiration: "100000", Body: []byte("as it was")})
 		}
 		// These pretend well. They are a mark and a change that nobody waits for.
-		w.Publish("", to, amqp091.Publishing{Headers: amqp091.Table{"x-delayer-wheel": "mark somebody 1"}})
+		w.Publish("", to, amqp091.Publishing{AppId: ours, Headers: amqp091.Table{"x-delayer-wheel": "mark somebody 1"}})
 		change := fmt.Sprintf("change nobody %d %d 0 0", time.Now().UnixMilli(), time.Now().UnixMilli())
-		w.Publish("", to, amqp091.Publishing{Headers: amqp091.Table{"x-delayer-wheel": change}})
-		for range forged {
+		w.Publish("", to, amqp091.Publishing{AppId: ours, Headers: amqp091.Table{"x-delayer-wheel": change}})
+		for kept := 0; kept < len(forged); {
 			m := rabbittest.Next(w, unroutable)
-			require.Equal(t, "as it was", string(m.Body))
+			if m.AppId != ours {
+				continue
+			}
+			kept++
+			require.Equal(t, "as it was", string(m.Body), "with %v", m.Headers)
 			require.Empty(t, m.Expiration, "it shall stay")
 		}
 	}
@@ -532,7 +538,9 @@ func slotsForeignMessagesAreKept(t *testing.T, w *workbench) {
 	w.publish(d, queue, a, "behind", 100*time.Millisecond)
 	w.settle(got, a)
 	require.NoError(t, d.Close())
-	require.Empty(t, unroutable)
+	for len(unroutable) > 0 {
+		require.NotEqual(t, ours, (<-unroutable).AppId)
+	}
 }
 
 // slotsFromTheIntake: a publisher that does not know the broker's time leaves it to a controller
