@@ -18,19 +18,19 @@ import (
 
 // A Fault is a failure that is injected while messages are published, wait and arrive.
 type Fault struct {
-	Name    string
-	About   string                              // one line for the table's readers
-	Cluster bool                                // done to a cluster of three nodes
-	Classic bool                                // shown for classic queues too: there a crash loses messages, and how many is measured
-	Alone   bool                                // for Subjects with controllers in processes of their own, and only those
-	Serve   bool                                // for Subjects that are clients of delayer serve, and only those
-	User    bool                                // the Delayer logs in as a user of its own
-	Once    bool                                // nothing crashes and no connection is lost: no message may come twice
-	Kills   bool                                // the broker is killed: whose Limits do not promise it may lose messages
-	Stops   bool                                // the same, where it is stopped in good order and started again
-	Refuses bool                                // a destination refuses messages
-	Astray  bool                                // a destination, or what leads to it, may be gone: messages may be kept as unroutable
-	Inject  func(context.Context, *Scene) error `json:"-"`
+	Name       string
+	About      string                              // one line for the table's readers
+	Cluster    bool                                // done to a cluster of three nodes
+	Classic    bool                                // shown for classic queues too: there a crash loses messages, and how many is measured
+	Alone      bool                                // for Subjects with controllers in processes of their own, and only those
+	Serve      bool                                // for Subjects that are clients of delayer serve, and only those
+	User       bool                                // the Delayer logs in as a user of its own
+	Once       bool                                // nothing crashes and no connection is lost: no message may come twice
+	Kills      bool                                // the broker is killed: whose Limits do not promise it may lose messages
+	Stops      bool                                // the same, where it is stopped in good order and started again
+	Refuses    bool                                // a destination refuses messages
+	Unroutable bool                                // a destination, or what leads to it, may be gone: messages may be kept as unroutable
+	Inject     func(context.Context, *Scene) error `json:"-"`
 }
 
 // loses reports whether a Delayer may lose messages when this is done to its broker.
@@ -306,7 +306,7 @@ func (c Campaign) latest() time.Duration {
 func (c Campaign) row(f Fault, r *Run) Row {
 	t := r.Totals()
 	p := promises{
-		lossy: f.loses(r.limits), astray: f.Astray || f.Refuses && c.misroutes(r.Subject), once: f.Once, patience: r.load.Patience, latest: c.latest(),
+		lossy: f.loses(r.limits), unroutable: f.Unroutable || f.Refuses && c.misroutes(r.Subject), once: f.Once, patience: r.load.Patience, latest: c.latest(),
 	}
 	return Row{Fault: f, Subject: r.Subject.Name, QueueType: r.Subject.QueueType, Totals: t,
 		Problems: append(r.problems, t.broken(p, r.describe)...), Slow: append(r.slow, t.slow(p)...)}

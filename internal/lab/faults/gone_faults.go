@@ -289,19 +289,19 @@ func allTaken(took <-chan int, enough <-chan time.Time, missing map[int]bool) bo
 // kept as unroutable, and no other. Which of the two, and how many came before their queue was
 // deleted, depends on how busy the machine is.
 func judgeGone(messages []course) (said string, problems []string) {
-	var astray, kept, refused int
+	var misplaced, kept, refused int
 	for _, m := range messages {
 		switch {
 		case m.Group != orphans && m.Kept && m.Copies == 0: // a queue may go before it has confirmed what arrived
-			astray++
+			misplaced++
 		case m.Group == orphans && m.Kept:
 			kept++
 		case m.Group == orphans && m.Err != nil:
 			refused++
 		}
 	}
-	if astray > 0 {
-		problems = append(problems, fmt.Sprintf("%d were kept as unroutable whose destination was there", astray))
+	if misplaced > 0 {
+		problems = append(problems, fmt.Sprintf("%d were kept as unroutable whose destination was there", misplaced))
 	}
 	if kept+refused == 0 {
 		problems = append(problems, "no message was refused or kept as unroutable whose reply queue was deleted")

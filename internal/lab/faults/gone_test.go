@@ -16,12 +16,12 @@ func TestJudgeGone(t *testing.T) {
 	_, problems := judgeGone([]course{orphan})
 	assert.Empty(t, problems)
 
-	astray := orphan
-	astray.Group = replies
-	_, problems = judgeGone([]course{orphan, astray})
+	misplaced := orphan
+	misplaced.Group = replies
+	_, problems = judgeGone([]course{orphan, misplaced})
 	assert.Equal(t, []string{"1 were kept as unroutable whose destination was there"}, problems)
-	astray.Copies = 1
-	_, problems = judgeGone([]course{orphan, astray})
+	misplaced.Copies = 1
+	_, problems = judgeGone([]course{orphan, misplaced})
 	assert.Empty(t, problems, "a copy of what has arrived")
 
 	refused := orphan

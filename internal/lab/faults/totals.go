@@ -126,11 +126,11 @@ func (t *Totals) add(m course, mended time.Duration) {
 
 // promises are what a run is held to: those of docs/reliability.md.
 type promises struct {
-	lossy    bool          // the broker was taken down, and the Delayer does not claim that messages survive that
-	astray   bool          // a destination may have been gone: a message may be kept as unroutable
-	once     bool          // at least once is once, since nothing crashed and no connection was lost
-	patience time.Duration // how long the context of each Publish lasted
-	latest   time.Duration // how late a message may be, from the end of the fault on
+	lossy      bool          // the broker was taken down, and the Delayer does not claim that messages survive that
+	unroutable bool          // a destination may have been gone: a message may be kept as unroutable
+	once       bool          // at least once is once, since nothing crashed and no connection was lost
+	patience   time.Duration // how long the context of each Publish lasted
+	latest     time.Duration // how late a message may be, from the end of the fault on
 }
 
 // broken says which promises are broken, a line for each. describe tells of messages.
@@ -142,7 +142,7 @@ func (t *Totals) broken(p promises, describe func([]course) string) (problems []
 	}
 	say(len(t.Early) > 0, "%d early, the earliest by %v: %s", len(t.Early), t.EarliestBy, describe(t.early))
 	say(len(t.Missing) > 0 && !p.lossy, "%d missing: %s", len(t.Missing), describe(t.missing))
-	say(t.Kept > 0 && !p.astray, "%d kept as unroutable, although no destination was gone", t.Kept)
+	say(t.Kept > 0 && !p.unroutable, "%d kept as unroutable, although no destination was gone", t.Kept)
 	say(t.Untrue > 0, "%d delivered that Publish had said are not stored", t.Untrue)
 	say(t.Revived > 0, "%d delivered that Cancel had said are not", t.Revived)
 	say(t.Strangers > 0, "%d messages delivered that nobody published", t.Strangers)

@@ -66,7 +66,7 @@ func TestTotals_Broken(t *testing.T) {
 	answered := func(after time.Duration) course {
 		return with(kept, func(m *course) { m.Answered = m.Asked + after })
 	}
-	astray := with(lost, func(m *course) { m.Kept = true })
+	unroutable := with(lost, func(m *course) { m.Kept = true })
 	assert.Empty(t, judged(kept, outcome(account.Unknown), with(lost, func(m *course) { m.Outcome = account.Refused })))
 	assert.Empty(t, judged(answered(patience+mostOverrun)))
 	for _, c := range []struct {
@@ -75,7 +75,7 @@ func TestTotals_Broken(t *testing.T) {
 	}{
 		{confirmed(1, time.Second, 999*time.Millisecond), "1 early, the earliest by 1ms: [1]"},
 		{lost, "1 missing: [1]"},
-		{astray, "1 kept as unroutable, although no destination was gone"},
+		{unroutable, "1 kept as unroutable, although no destination was gone"},
 		{outcome(account.Refused), "1 delivered that Publish had said are not stored"},
 		{outcome(account.Cancelled), "1 delivered that Cancel had said are not"},
 		{course{ID: nobodys, Copies: 1, Arrived: 1}, "1 messages delivered that nobody published"},
@@ -83,10 +83,10 @@ func TestTotals_Broken(t *testing.T) {
 	} {
 		assert.Equal(t, []string{c.want}, judged(kept, c.is))
 	}
-	p.lossy, p.astray = true, true
+	p.lossy, p.unroutable = true, true
 	assert.Empty(t, judged(lost), "who does not claim that it survives this may lose what it has")
-	assert.Empty(t, judged(astray), "a destination was gone")
-	p.lossy, p.astray = false, false
+	assert.Empty(t, judged(unroutable), "a destination was gone")
+	p.lossy, p.unroutable = false, false
 	twice := with(kept, func(m *course) { m.Copies = 3 })
 	assert.Empty(t, judged(twice), "at least once, after a crash or a lost connection")
 	p.once = true
