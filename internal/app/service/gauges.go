@@ -28,7 +28,8 @@ const (
 type Gauges struct {
 	descs []*prometheus.Desc
 	Ask   func(context.Context) ([]prometheus.Metric, error) // one call at a time
-	ctx   context.Context                                    // ends when the command is told to stop
+	ctx   context.Context                                    // ends when the command is told to stop, or with Close
+	stop  context.CancelFunc
 	log   *slog.Logger
 
 	mu     sync.Mutex
@@ -36,6 +37,13 @@ type Gauges struct {
 	asking chan struct{} // closed with the answer; nil while nothing is asked
 	failed bool
 	last   []prometheus.Metric
+}
+
+// newGauges returns gauges that can be asked for until ctx ends, or Close.
+func newGauges(ctx context.Context, log *slog.Logger, ask func(context.Context) ([]prometheus.Metric, error), descs ...*prometheus.Desc) *Gauges {
+	g := &Gauges{descs: descs, Ask: ask, log: log}
+	g.ctx, g.stop = context.WithCancel(ctx)
+	return g
 }
 
 // Describe implements [prometheus.Collector].
@@ -87,8 +95,9 @@ func (a *Gauges) ask() {
 	a.asking = nil
 }
 
-// end waits for a question that is still out, once ctx has ended.
-func (a *Gauges) end() {
+// Close ends a question that is still out. A Collect afterwards tells what the last one did.
+func (a *Gauges) Close() {
+	a.stop()
 	a.mu.Lock()
 	asking := a.asking
 	a.mu.Unlock()
@@ -104,24 +113,19 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 // QueueGauges are the gauges of what a Delayer's queues hold. They are asked for over a connection of
 // their own, which comes back by itself.
 type QueueGauges struct {
-	Gauges
+	*Gauges
 	cfg    backend.Config
 	reader *status.Reader // nil until the broker has answered once
-	stop   context.CancelFunc
 }
 
-// NewQueueGauges asks once they are collected, until ctx ends or Close.
+// NewQueueGauges asks once they are collected.
 func NewQueueGauges(ctx context.Context, cfg backend.Config) *QueueGauges {
-	c := &QueueGauges{}
-	c.log = cfg.Logger
-	cfg.Observer, cfg.Logger = delayer.Observer{}, slog.New(slog.DiscardHandler) // the connection is of no interest
-	cfg.Management = ""                                                          // AMQP tells all that is counted here
-	c.cfg = cfg
 	messages := prometheus.NewDesc("delayer_messages", "Messages in the queues of the Delayer's prefix, by what they are there for.", []string{"prefix", "state"}, nil)
 	prefix := cmp.Or(cfg.Prefix, delayer.DefaultOptions().Prefix)
-	c.descs = []*prometheus.Desc{messages}
-	c.ctx, c.stop = context.WithCancel(ctx)
-	c.Ask = func(ctx context.Context) (all []prometheus.Metric, err error) {
+	c := &QueueGauges{cfg: cfg}
+	c.cfg.Observer, c.cfg.Logger = delayer.Observer{}, slog.New(slog.DiscardHandler) // the connection is of no interest
+	c.cfg.Management = ""                                                            // AMQP tells all that is counted here
+	c.Gauges = newGauges(ctx, cfg.Logger, func(ctx context.Context) (all []prometheus.Metric, err error) {
 		if c.reader == nil {
 			if c.reader, err = status.Open(ctx, status.Config{Backend: c.cfg}); err != nil {
 				return nil, err
@@ -135,14 +139,13 @@ func NewQueueGauges(ctx context.Context, cfg backend.Config) *QueueGauges {
 			all = append(all, gauge(messages, float64(n), prefix, state))
 		}
 		return all, nil
-	}
+	}, messages)
 	return c
 }
 
-// Close ends the connection. A Collect afterwards tells what the last one did.
+// Close ends the connection too.
 func (c *QueueGauges) Close() {
-	c.stop()
-	c.end()
+	c.Gauges.Close()
 	if c.reader != nil {
 		_ = c.reader.Close() // nothing was written
 	}
@@ -174,19 +177,16 @@ func byState(s status.Status) map[string]int {
 func NewOutboxGauges(ctx context.Context, log *slog.Logger, pool *pgxpool.Pool) *Gauges {
 	messages := prometheus.NewDesc("delayer_outbox_messages", "Messages in the outbox.", []string{"state"}, nil)
 	oldest := prometheus.NewDesc("delayer_outbox_oldest_seconds", "How long the oldest message that could be published has been in the outbox.", nil, nil)
-	return &Gauges{
-		ctx: ctx, log: log, descs: []*prometheus.Desc{messages, oldest},
-		Ask: func(ctx context.Context) ([]prometheus.Metric, error) {
-			lag, err := outbox.ReadLag(ctx, pool)
-			if err != nil {
-				return nil, err
-			}
-			return []prometheus.Metric{
-				gauge(messages, float64(lag.Ready), "ready"), gauge(messages, float64(lag.Waiting), "waiting"),
-				gauge(messages, float64(lag.Failed), "failed"), gauge(oldest, lag.Oldest.Seconds()),
-			}, nil
-		},
-	}
+	return newGauges(ctx, log, func(ctx context.Context) ([]prometheus.Metric, error) {
+		lag, err := outbox.ReadLag(ctx, pool)
+		if err != nil {
+			return nil, err
+		}
+		return []prometheus.Metric{
+			gauge(messages, float64(lag.Ready), "ready"), gauge(messages, float64(lag.Waiting), "waiting"),
+			gauge(messages, float64(lag.Failed), "failed"), gauge(oldest, lag.Oldest.Seconds()),
+		}, nil
+	}, messages, oldest)
 }
 
 // NewEntryTimes returns what to register, and what to call for each message that an entry passes on.
@@ -203,13 +203,10 @@ func NewEntryTimes() (prometheus.Collector, func(exchange, action string, took t
 // NewEntryGauges returns the gauges of what lies in front of entries.
 func NewEntryGauges(ctx context.Context, log *slog.Logger, depths func(ctx context.Context, tell func(exchange, state string, messages int)) error) *Gauges {
 	messages := prometheus.NewDesc("delayer_entry_messages", "Messages in the queues of an entry.", []string{"exchange", "state"}, nil)
-	return &Gauges{
-		ctx: ctx, log: log, descs: []*prometheus.Desc{messages},
-		Ask: func(ctx context.Context) (all []prometheus.Metric, err error) {
-			err = depths(ctx, func(exchange, state string, n int) { all = append(all, gauge(messages, float64(n), exchange, state)) })
-			return all, err
-		},
-	}
+	return newGauges(ctx, log, func(ctx context.Context) (all []prometheus.Metric, err error) {
+		err = depths(ctx, func(exchange, state string, n int) { all = append(all, gauge(messages, float64(n), exchange, state)) })
+		return all, err
+	}, messages)
 }
 
 // NewHTTPTimes returns what to register, and what to call for each request of an HTTP API that was answered.

@@ -21,7 +21,7 @@ func TestGauges_SlowAnswer(t *testing.T) {
 		var log bytes.Buffer
 		desc := prometheus.NewDesc("g", "A gauge.", nil, nil)
 		takes, fails, asked := time.Duration(0), false, 0
-		g := &Gauges{ctx: t.Context(), log: slog.New(slog.NewTextHandler(&log, nil)), Ask: func(ctx context.Context) ([]prometheus.Metric, error) {
+		g := newGauges(t.Context(), slog.New(slog.NewTextHandler(&log, nil)), func(ctx context.Context) ([]prometheus.Metric, error) {
 			asked++
 			n := float64(asked)
 			select {
@@ -32,7 +32,7 @@ func TestGauges_SlowAnswer(t *testing.T) {
 				return nil, errors.New("away")
 			}
 			return []prometheus.Metric{gauge(desc, n)}, nil
-		}}
+		}, desc)
 		collect := func() (n int, took time.Duration) {
 			out, began := make(chan prometheus.Metric, 9), time.Now()
 			g.Collect(out)
@@ -55,6 +55,17 @@ func TestGauges_SlowAnswer(t *testing.T) {
 		takes, fails = scrapeWait/2, false
 		time.Sleep(askEvery)
 		require.Equal(t, []any{1, scrapeWait / 2}, pair(collect()))
+
+		takes = time.Hour
+		time.Sleep(askEvery)
+		before := asked + 1
+		require.Equal(t, []any{1, scrapeWait}, pair(collect()))
+		began := time.Now()
+		g.Close()
+		require.Zero(t, time.Since(began), "the question is given up")
+		time.Sleep(askEvery)
+		collect()
+		require.Equal(t, before, asked, "nobody is asked any more")
 	})
 }
 

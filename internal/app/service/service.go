@@ -45,7 +45,7 @@ type Service struct {
 	running  context.Context // ends when the command is told to stop
 
 	registry    *prometheus.Registry // nil: nothing is served
-	queues      *QueueGauges         // nil: nothing is served, or there is no Delayer
+	gauges      []interface{ Close() }
 	connections connections
 	server      *http.Server
 	done        chan struct{} // closed when the server has ended
@@ -139,15 +139,18 @@ func (s *Service) ready() error {
 func (s *Service) Configure(cfg *backend.Config) {
 	cfg.Logger, cfg.Observer = s.Log, s.observer
 	if s.registry != nil {
-		s.queues = NewQueueGauges(s.running, *cfg)
-		s.Register(s.queues)
+		s.Register(NewQueueGauges(s.running, *cfg))
 	}
 }
 
-// Register serves more metrics.
+// Register serves more metrics, until Close closes them where they can be closed.
 func (s *Service) Register(c prometheus.Collector) {
-	if s.registry != nil {
-		s.registry.MustRegister(c)
+	if s.registry == nil {
+		return
+	}
+	s.registry.MustRegister(c)
+	if g, is := c.(interface{ Close() }); is {
+		s.gauges = append(s.gauges, g)
 	}
 }
 
@@ -163,8 +166,8 @@ func (s *Service) Close() {
 		_ = s.server.Close()
 	}
 	<-s.done
-	if s.queues != nil {
-		s.queues.Close()
+	for _, g := range s.gauges {
+		g.Close()
 	}
 }
 
