@@ -262,10 +262,13 @@ func (t *tenure) Ack(s wheel.Slot, tag uint64, multiple bool) {
 // Count implements [wheel.Shell]. A queue that is gone has no messages.
 func (t *tenure) Count(s wheel.Slot) {
 	t.task(s, func() {
-		found, known, err := t.session.Control.Count(t.ctx, t.names.queue(s))
+		count := func(ctx context.Context) (amqp091.Queue, bool, error) {
+			return t.session.Control.Count(ctx, t.names.queue(s))
+		}
+		found, known, err := count(t.ctx)
 		if known && found.Messages == 0 && found.Consumers == 0 && s != wheel.Intake {
 			if known = t.led(s); known {
-				found, known, err = t.countAgain(s)
+				found, known, err = broker.CountAfter(t.ctx, count)
 			}
 		}
 		known = known || broker.Code(err) == amqp091.NotFound
@@ -276,9 +279,7 @@ func (t *tenure) Count(s wheel.Slot) {
 // leadsFor is for how long a queue is taken to have a leader once it has answered.
 const leadsFor = time.Second
 
-// led reports whether a queue has a leader. Of one that has none RabbitMQ says at once that it is empty
-// (rabbit_quorum_queue:stat), as after a restart before it has been elected. It consumes only by the leader; where
-// there is none it may close the connection, which is another for that reason.
+// led reports whether a queue has a leader. Of one that has none RabbitMQ says that it is empty.
 func (t *tenure) led(s wheel.Slot) bool {
 	t.mu.Lock()
 	released := t.released[s]
@@ -288,14 +289,8 @@ func (t *tenure) led(s wheel.Slot) bool {
 		return true
 	}
 	asked := time.Now()
-	conn, err := t.looks()
-	if err == nil {
-		var ch *amqp091.Channel
-		if ch, err = conn.Channel(t.ctx); err == nil {
-			const one, noSize, wholeChannel = 1, 0, false
-			err = ch.Qos(one, noSize, wholeChannel)
-		}
-		if err == nil && broker.EndActive(ch, t.names.queue(s)) { // what it has taken goes back
+	if conn, err := t.looks(); err == nil {
+		if led, _ := broker.AskLeader(t.ctx, conn, t.names.queue(s)); led {
 			return true
 		}
 	}
@@ -304,20 +299,6 @@ func (t *tenure) led(s wheel.Slot) bool {
 	case <-t.ctx.Done():
 	}
 	return false
-}
-
-// countAgain counts a queue that has just had a consumer, which is counted until the broker has noticed that its
-// channel is closed.
-func (t *tenure) countAgain(s wheel.Slot) (found amqp091.Queue, known bool, err error) {
-	const tries, apart = 10, 5 * time.Millisecond
-	for try := range tries {
-		found, known, err = t.session.Control.Count(t.ctx, t.names.queue(s))
-		if found.Consumers == 0 || found.Messages > 0 || try == tries-1 {
-			break
-		}
-		time.Sleep(apart)
-	}
-	return found, known, err
 }
 
 // Verify implements [wheel.Shell]. While reading is stopped no answer could come.

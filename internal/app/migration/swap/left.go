@@ -50,15 +50,18 @@ func (w Wire) Holds(ctx context.Context, queue string) (holds bool, err error) {
 	if !single {
 		return holds, err
 	}
-	ch, err := w.Conn.Channel(ctx)
+	led, err := broker.AskLeader(ctx, w.Conn, queue)
 	if err != nil {
 		return false, err
 	}
-	if !broker.EndActive(ch, queue) {
+	if !led {
 		return false, &delayer.Error{Op: "look at", Object: object, Kind: delayer.ErrUnavailable, Cause: errors.New("it does not answer"), Hint: "has it a leader?"}
 	}
-	d, err := w.Depth(ctx, queue)
-	return d.Messages > 0, err
+	q, _, err := broker.CountAfter(ctx, func(ctx context.Context) (amqp091.Queue, bool, error) {
+		d, err := w.Depth(ctx, queue)
+		return amqp091.Queue{Messages: d.Messages, Consumers: d.Consumers}, true, err
+	})
+	return q.Messages > 0, err
 }
 
 // ServeDepths are those of the queues that serve has for the exchange: of what is published, of what comes
