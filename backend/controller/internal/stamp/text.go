@@ -119,10 +119,7 @@ func (s *Stamp) parsePriority(text string) (rest string, err error) {
 	if !there {
 		return text, nil
 	}
-	number, rest, more := strings.Cut(number, " ")
-	if more {
-		rest = " " + rest
-	}
+	number, rest = cutField(number)
 	priority, err := strconv.ParseUint(number, 10, 8)
 	if err != nil {
 		return "", errTimes
@@ -134,10 +131,7 @@ func (s *Stamp) parsePriority(text string) (rest string, err error) {
 // parseThen reads the later due times, and returns what follows.
 func (s *Stamp) parseThen(text string) (rest string, err error) {
 	for strings.HasPrefix(text, " n") {
-		next, rest, more := strings.Cut(text[len(" n"):], " ")
-		if more {
-			rest = " " + rest
-		}
+		next, rest := cutField(text[len(" n"):])
 		at, since, _ := strings.Cut(next, ",")
 		var due [2]int64
 		if due[0], err = strconv.ParseInt(at, 10, 64); err != nil {
@@ -149,6 +143,15 @@ func (s *Stamp) parseThen(text string) (rest string, err error) {
 		s.Then, text = append(s.Then, due), rest
 	}
 	return text, nil
+}
+
+// cutField returns what is before the next space, and the rest from that space on.
+func cutField(text string) (field, rest string) {
+	end := strings.IndexByte(text, ' ')
+	if end < 0 {
+		return text, ""
+	}
+	return text[:end], text[end:]
 }
 
 // parseKeys reads the destinations and the BCC.

@@ -34,7 +34,8 @@ const (
 	// its queue has no majority: see stored.
 	keptFor = 15 * time.Second
 	// storedAfter is how long after something was done a mark is written that comes back only if its
-	// acknowledgement, which waits for as long as ackWithin, is stored. It is shorter than keptFor, so that a mark does for the changes of some seconds.
+	// acknowledgement, which waits for as long as ackWithin, is stored. It is shorter than keptFor, so
+	// that a mark does for the changes of some seconds.
 	storedAfter = ackWithin + time.Second
 	// rememberedFor is how long a change is remembered after that. A copy of its message may be on its
 	// way from a controller that has died.

@@ -109,13 +109,13 @@ func (s *store) take(ctx context.Context) (err error) {
 	return err
 }
 
-// givenBack is how long the broker may take to put back what an earlier run had in hand.
-const givenBack = 30 * time.Second
+// countWithin is how long the broker may take to put back what an earlier run had in hand.
+const countWithin = 30 * time.Second
 
 // count counts a queue. A queue without a leader, as after a restart of its node, seems to be empty: so its leader is
 // asked first. What a run that was killed had in hand is not counted before it is back, and its consumer is gone.
 func (s *store) count(ctx context.Context, queue string) (int, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, givenBack, errors.New("others consume it, or it does not answer"))
+	ctx, cancel := context.WithTimeoutCause(ctx, countWithin, errors.New("others consume it, or it does not answer"))
 	defer cancel()
 	for {
 		holds, err := objects.Holds(s.channel, queue)
@@ -130,7 +130,7 @@ func (s *store) count(ctx context.Context, queue string) (int, error) {
 			return q.Messages, nil
 		}
 		select {
-		case <-time.After(givenBack / 600):
+		case <-time.After(countWithin / 600):
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		}
