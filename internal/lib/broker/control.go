@@ -161,11 +161,14 @@ func (c *Control) try(j *job, ch *amqp091.Channel) (*amqp091.Channel, error) {
 			}
 		}
 		err := j.run(ch)
-		if err == nil || !connectionLost(err) || ctx.Err() != nil {
+		if err == nil || !connectionLost(err) {
 			return ch, err
 		}
 		if Code(err) == amqp091.InternalError {
 			j.closed.Store(&err)
+		}
+		if ctx.Err() != nil {
+			return ch, j.gaveUp(ctx, c.conn)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (co
 			if err != nil {
 				return nil, err
 			}
-			socket = &wire{Conn: dialed}
+			socket = &wire{Conn: dialed, made: time.Now()}
 			unhook = context.AfterFunc(ctx, func() { _ = socket.Close() })
 			s, err := layers(socket, to, opts, deadline)
 			if err != nil {

@@ -40,6 +40,12 @@ type Publishing struct {
 	// Before is when the message must have been written, zero where that does not matter. A message
 	// that waited for longer, because the broker blocks publishers, is not sent (ErrStale).
 	Before time.Time
+
+	// Decided is when it was decided that the message is to be written, zero where that does not matter. A
+	// connection that was made later does not send it (ErrStale): this process may have stood still in between,
+	// for longer than its clocks tell, and what it had consumed be another's. A connection that the broker still
+	// knows tells that it stood still for no longer than two heartbeats.
+	Decided time.Time
 }
 
 // Publisher publishes with confirms, and mandatory unless a message says otherwise. It is safe for

@@ -402,6 +402,10 @@ func (c *publisherChannel) write(o *openChannel, req *request) {
 		req.answer(c.fail(delayer.ErrNotSent, ErrStale, "the broker blocks publishers"))
 		return
 	}
+	if decided := req.msg.Decided; !decided.IsZero() && o.gathering.wire.made.After(decided) {
+		req.answer(c.fail(delayer.ErrNotSent, ErrStale, "the connection was lost"))
+		return
+	}
 	var ok bool
 	if c.body, ok = req.take(c.body); !ok {
 		return // the caller left and freed the slot

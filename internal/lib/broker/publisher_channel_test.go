@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -31,4 +32,17 @@ func TestServe_KeepsOrder(t *testing.T) {
 		}
 		require.Equal(t, []string{"0", "1", "2"}, left)
 	}
+}
+
+// TestWrite_DecidedBefore: what was decided before a connection was made is not sent over it.
+func TestWrite_DecidedBefore(t *testing.T) {
+	made := time.Now()
+	c := &publisherChannel{conn: &Conn{changed: make(chan struct{})}, slots: make(chan struct{}, 1), ctx: t.Context()}
+	o := &openChannel{ch: &amqp091.Channel{}, gathering: newGathering(&wire{made: made})}
+	c.slots <- struct{}{}
+	const one, leaves = 1, false
+	req := newRequest(Publishing{Decided: made.Add(-time.Second)}, one, leaves)
+	c.write(o, req)
+	require.ErrorIs(t, (<-req.written).err, ErrStale)
+	require.Zero(t, o.sent.Load())
 }

@@ -11,6 +11,7 @@ import (
 // broker.
 type wire struct {
 	net.Conn
+	made time.Time
 
 	mu        sync.Mutex
 	gatherers int    // that have not released

@@ -179,7 +179,7 @@ func (a *account) judge(r *record) {
 	if len(r.deliverd) > 1 {
 		a.Twice++
 		later := max(r.deliverd[0].choice, r.deliverd[1].choice)
-		meanwhile := func(at time.Duration) bool { return r.received <= at && at <= later } // by who had it
+		meanwhile := func(at time.Duration) bool { return r.given <= at && at <= later } // by who had it
 		if !slices.ContainsFunc(a.lost, meanwhile) {
 			a.problem("%s was delivered twice, at %s and %s, and nobody had lost it", r.id(), since(r.deliverd[0].at), since(r.deliverd[1].at))
 		}

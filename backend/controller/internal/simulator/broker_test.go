@@ -216,6 +216,9 @@ func (q *queue) serve() {
 		c.tag++
 		c.has++
 		tag, ch, again := c.tag, c.channel, it.again
+		if it.of != nil && it.of.given == 0 {
+			it.of.given = q.b.w.now
+		}
 		ch.unacked = append(ch.unacked, unacked{tag, it, c})
 		ch.conn.toClient(func() { ch.conn.p.receive(c, tag, it, again) })
 	}

@@ -464,6 +464,9 @@ func (q *queue) lose(all ...[]*item) {
 		if it.of != nil {
 			it.of.stranger = true
 		}
+		if it.msg.Kind == wheel.Foreign { // or it was kept before, and comes again
+			q.b.w.account.Foreign--
+		}
 	}
 }
 

@@ -353,9 +353,6 @@ func (p *process) receive(c *consumer, tag uint64, it *item, again bool) {
 	if it.of != nil && it.msg.Due == (wheel.Due{}) { // it was published without the broker's time, and waits from now on
 		it.of.last = max(it.of.last, p.w.clock.after(it.msg.Left))
 	}
-	if it.of != nil && it.of.received == 0 {
-		it.of.received = p.w.now
-	}
 	if see := p.w.mutant.received; see != nil {
 		see(t, ch, tag, &msg)
 	}

@@ -15,7 +15,7 @@ type record struct {
 	p           *process // that has published it
 	at          incarnation
 	called      time.Duration
-	received    time.Duration // the first time, by a leader
+	given       time.Duration // by the broker to a leader, the first time
 	delay       time.Duration
 	size        int
 	to          int // its destination

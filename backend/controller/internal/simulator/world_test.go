@@ -116,6 +116,11 @@ func (w *world) pop() event {
 	return top
 }
 
+// restless is how long something that has happened may have a machine do more: it acknowledges within ackSoon. It is
+// less than a tick of an idle machine, which opens and closes a slot every other second: else chance decided whether
+// time is ever skipped.
+const restless = 500 * time.Millisecond
+
 // runUntil lets time pass. The ticks of the processes are no events: while nothing else is to happen,
 // and nothing waits that could be due, time is skipped.
 func (w *world) runUntil(end time.Duration) {
@@ -131,7 +136,7 @@ func (w *world) runUntil(end time.Duration) {
 			}
 		}
 		switch {
-		case next-w.now > 40*time.Second && w.now-w.busy > time.Second && w.quiet(next-30*time.Second) > w.now:
+		case next-w.now > 40*time.Second && w.now-w.busy > restless && w.quiet(next-30*time.Second) > w.now:
 			until := w.quiet(next - 30*time.Second)
 			w.trace("world", "skip", "%v", until-w.now)
 			w.account.Skipped += until - w.now

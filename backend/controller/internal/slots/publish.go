@@ -59,7 +59,8 @@ func (t *tenure) Move(m *wheel.Message, to wheel.Turn, within time.Duration) {
 	c := carriedBy(m)
 	c.follow()
 	msg := t.toSlot(t.wheel.wheel.Slot(to), c.next(t.session.Settler.User))
-	msg.Before = time.Now().Add(within)
+	msg.Decided = time.Now()
+	msg.Before = msg.Decided.Add(within)
 	if t.session.Keeper.Doubted() {
 		t.fly(c, func(ctx context.Context) error {
 			err := t.session.Settler.Publish(ctx, msg)
@@ -77,6 +78,10 @@ func (t *tenure) round(to wheel.Turn, err error) {
 	if round := t.session.Observer.Round; round != nil && err == nil {
 		round(delayer.RoundEvent{Backend: t.session.Backend, Wait: t.wheel.wheel[to.Level].Width})
 	}
+}
+
+func (t *tenure) toIntake(msg amqp091.Publishing) broker.Publishing {
+	return broker.Publishing{Exchange: t.names.enter(), Sole: true, Message: msg}
 }
 
 func (t *tenure) toSlot(s wheel.Slot, msg amqp091.Publishing) broker.Publishing {
@@ -196,12 +201,17 @@ func (t *tenure) Keep(m *wheel.Message) {
 }
 
 // Mark implements [wheel.Shell].
-func (t *tenure) Mark(s wheel.Slot, id wheel.MarkID) { t.try(t.toSlot(s, small(markText(id)))) }
+func (t *tenure) Mark(s wheel.Slot, id wheel.MarkID) {
+	msg := small(markText(id))
+	if s == wheel.Intake {
+		t.try(t.toIntake(msg))
+		return
+	}
+	t.try(t.toSlot(s, msg))
+}
 
 // Summon implements [wheel.Shell].
-func (t *tenure) Summon() {
-	t.try(broker.Publishing{Exchange: t.names.enter(), Sole: true, Message: small(kindOfSummons)})
-}
+func (t *tenure) Summon() { t.try(t.toIntake(small(kindOfSummons))) }
 
 // tryFor is how long a mark or a summons is tried: the machine writes another then.
 const tryFor = 5 * time.Second

@@ -31,12 +31,12 @@ type tenure struct {
 	mu       sync.Mutex
 	machine  *wheel.Machine
 	queues   map[wheel.Slot]*queue
-	tasks    map[wheel.Slot][]func()      // the first is running
-	released map[wheel.Slot]time.Time     // when a queue last answered that is not consumed any more
-	looks    func() (*broker.Conn, error) // the connection for queues that may have no leader
-	working  sync.WaitGroup               // tasks, and consumers
-	flying   sync.WaitGroup               // messages that are being published,
-	publish  context.Context              // until this ends
+	tasks    map[wheel.Slot][]func()  // the first is running
+	released map[wheel.Slot]time.Time // when a queue last answered that is not consumed any more
+	looking  chan *broker.Conn        // has the connection for queues that may have no leader, or nil
+	working  sync.WaitGroup           // tasks, and consumers
+	flying   sync.WaitGroup           // messages that are being published,
+	publish  context.Context          // until this ends
 	poster   *broker.Poster
 	takes    map[string]bool // destinations that have taken a message
 	sharing  map[string]int  // messages of each that share the channel
@@ -69,13 +69,13 @@ func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
 		wheel: c.wheel, names: c.names, session: c.session, gate: c.gate, clock: c.clock,
 		queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, wake: make(chan struct{}, 1),
-		takes: map[string]bool{}, released: map[wheel.Slot]time.Time{}, sharing: map[string]int{},
+		takes: map[string]bool{}, released: map[wheel.Slot]time.Time{}, sharing: map[string]int{}, looking: make(chan *broker.Conn, 1),
 	}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
 	publish, abandon := context.WithCancel(context.Background())
 	t.publish = publish
 	t.poster = c.session.Publisher.NewPoster(t.posted)
-	t.looks = sync.OnceValues(func() (*broker.Conn, error) { return c.session.Look(t.ctx) })
+	t.looking <- nil
 	defer context.AfterFunc(ctx, func() { t.end(errClosing) })()
 	t.mu.Lock()
 	budget := c.wheel.memory / int64(c.names.shards)
@@ -192,7 +192,7 @@ func (t *tenure) close(abandon func()) {
 		t.session.In.Drop()
 		<-ended
 	}
-	if conn, err := t.looks(); err == nil { // it fails, as the tenure is over, if there is none
+	if conn := <-t.looking; conn != nil {
 		conn.Close()
 	}
 }
@@ -289,16 +289,32 @@ func (t *tenure) led(s wheel.Slot) bool {
 		return true
 	}
 	asked := time.Now()
-	if conn, err := t.looks(); err == nil {
-		if led, _ := broker.AskLeader(t.ctx, conn, t.names.queue(s)); led {
+	conn, err := t.look()
+	if err == nil {
+		var led bool
+		if led, err = broker.AskLeader(t.ctx, conn, t.names.queue(s)); led {
 			return true
 		}
+	}
+	if t.ctx.Err() == nil {
+		t.session.Warn("a queue does not answer; messages with a ticket wait for it", "queue", t.names.queue(s), "error", err)
 	}
 	select { // it is counted again at once
 	case <-time.After(time.Until(asked.Add(leadsFor))):
 	case <-t.ctx.Done():
 	}
 	return false
+}
+
+// look returns the connection for queues that may have no leader. If it cannot be made the next one tries again.
+func (t *tenure) look() (*broker.Conn, error) {
+	conn := <-t.looking
+	var err error
+	if conn == nil {
+		conn, err = t.session.Look(t.ctx)
+	}
+	t.looking <- conn
+	return conn, err
 }
 
 // Verify implements [wheel.Shell]. While reading is stopped no answer could come.

@@ -17,10 +17,11 @@ const (
 	setBack = 200 * time.Millisecond
 )
 
-// lead begins to turn the wheel: what comes from the intake comes only to one.
+// lead begins to turn the wheel: what comes from the intake comes only to one. What earlier tenures have left in
+// slots is looked for when a mark has come back from the intake: see survey.
 func (m *Machine) lead(now Now) {
-	m.leading, m.answered = true, now.Mono
-	m.surveyAll()
+	m.leading = true
+	m.mark(now, m.visits[Intake])
 }
 
 // summon writes a summons now and then. The leader holds one unacknowledged: if its connection is lost

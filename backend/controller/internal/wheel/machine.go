@@ -81,6 +81,8 @@ type Machine struct {
 	visits   map[Slot]*visit
 	order    []*visit       // the same, so that a run can be repeated
 	read     map[Slot]int64 // all turns of the slot before this number have been read in this tenure
+	surveyAt time.Duration  // when all slots are looked at for the first time; 0: unknown yet
+	surveyed bool           // that has begun
 	survey   map[Slot]*look // for what may have been left in slots between their turns
 	next     []Slot         // of those, to be counted,
 	asked    map[Slot]*look // and being counted, for this look

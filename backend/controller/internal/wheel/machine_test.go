@@ -22,8 +22,8 @@ type table struct {
 	wall     time.Duration // ahead of mono
 	ahead    time.Duration // the broker's clock, of mono
 	unknown  bool
-	withheld bool  // marks do not come back
-	deaf     *Slot // those to this slot do not
+	withheld bool  // marks do not come back, but from the intake
+	deaf     *Slot // those to this queue do not
 	lost     bool  // nor do summonses
 	steps    brokertime.Steps
 
@@ -151,7 +151,7 @@ func (b *table) Deliver(m *Message) {
 
 func (b *table) Mark(s Slot, id MarkID) {
 	b.marks = append(b.marks, s)
-	if !b.withheld && (b.deaf == nil || *b.deaf != s) {
+	if (s == Intake || !b.withheld) && (b.deaf == nil || *b.deaf != s) {
 		b.pending = append(b.pending, func() { b.comes(s, &Message{Kind: Mark, Mark: id}) })
 	}
 }
@@ -174,10 +174,33 @@ func TestMachine_LeadsOnceItGetsSomething(t *testing.T) {
 	b.pass(time.Second)
 	require.True(t, b.m.Leads())
 	require.Greater(t, len(b.consumed), 30)
-	require.Empty(t, b.acked[Intake], "the next one must get it")
+	require.NotContains(t, b.acked[Intake], uint64(1), "the next one must get it")
 	b.comes(Intake, &Message{Kind: Summons})
 	b.pass(time.Second)
-	require.Equal(t, []uint64{1}, b.acked[Intake], "one is enough")
+	require.Contains(t, b.acked[Intake], uint64(1), "one is enough")
+}
+
+// TestMachine_SurveysAfterItsMark: what an earlier tenure has written may be stored only when the broker's alarm ends.
+// So no slot is found to be empty before something of this tenure was stored.
+func TestMachine_SurveysAfterItsMark(t *testing.T) {
+	b := newTable(t)
+	intake := Intake
+	b.deaf = &intake
+	b.pass(time.Minute)
+	require.True(t, b.m.Leads())
+	require.True(t, b.m.surveys())
+	require.Empty(t, b.m.survey)
+	require.Greater(t, len(b.marks), 10, "a mark may be lost")
+	written := b.mono
+	b.m.mark(b.now(), b.m.visits[Intake])
+	id := b.m.visits[Intake].sent[len(b.m.visits[Intake].sent)-1].id
+	b.mono += 3 * time.Second
+	b.comes(Intake, &Message{Kind: Mark, Mark: id})
+	b.pass(2 * time.Second)
+	require.Empty(t, b.m.survey, "others had written on other connections")
+	b.pass(20 * time.Second)
+	require.False(t, b.m.surveys())
+	require.Less(t, b.mono, written+30*time.Second)
 }
 
 // TestMachine_SummonsAgain: its summons is lost, and nobody leads.
@@ -369,7 +392,7 @@ func TestMachine_CancelledInTheIntake(t *testing.T) {
 	b.pass(time.Second)
 	drop := b.comes(slot, &Message{Kind: Change, ID: "m", Due: msg.Due})
 	b.pass(50 * time.Second)
-	require.Equal(t, []uint64{1}, b.acked[Intake])
+	require.Contains(t, b.acked[Intake], msg.tag)
 	require.NotContains(t, b.acked[slot], drop.tag, "nothing tells that this is stored")
 	b.lost = false
 	b.pass(2 * time.Minute)

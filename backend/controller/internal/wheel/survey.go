@@ -1,5 +1,7 @@
 package wheel
 
+import "time"
+
 // A look is for what may have been left in a slot between its turns.
 type look struct {
 	first bool // it may be of an earlier tenure
@@ -10,6 +12,21 @@ func (m *Machine) look(s Slot, first bool) {
 	was := m.survey[s]
 	m.survey[s] = &look{first: first || was != nil && was.first}
 	m.next = append(m.next, s)
+}
+
+// surveyLate is how long after the first mark the survey begins, at most.
+const surveyLate = 5 * time.Second
+
+// surveyFirst looks at all slots once a mark of this tenure has come back from the intake. An alarm of the broker keeps
+// what earlier tenures have written, and stores it when it ends: in slots that were found to be empty by then. A copy of
+// a message would lie there that was dropped meanwhile, and nobody would know that any more when it is found. While
+// nothing that is written is stored nothing could be delivered either. Others had written on other connections: if the
+// mark has waited, they are waited for as long again.
+func (m *Machine) surveyFirst(now Now) {
+	if !m.surveyed && m.surveyAt > 0 && now.Mono >= m.surveyAt {
+		m.surveyed = true
+		m.surveyAll()
+	}
 }
 
 // surveyAll looks at all slots. Another mark tells of those that are being looked at already.
@@ -26,6 +43,9 @@ func (m *Machine) surveyAll() {
 
 // surveys reports whether something may be left that nobody has seen.
 func (m *Machine) surveys() bool {
+	if !m.surveyed {
+		return true
+	}
 	for _, l := range m.survey {
 		if l.first {
 			return true

@@ -33,8 +33,11 @@ func (m *Machine) Delivered(now Now, s Slot, tag uint64, msg *Message) {
 	m.hold(msg)
 	v.touched = now.Mono
 	m.weigh(v, msg)
-	if s == Intake && !m.leading {
-		m.lead(now)
+	if s == Intake {
+		if !m.leading {
+			m.lead(now)
+		}
+		m.answered = now.Mono
 	}
 	m.take(now, msg)
 }
@@ -43,13 +46,16 @@ func (m *Machine) Delivered(now Now, s Slot, tag uint64, msg *Message) {
 func (m *Machine) take(now Now, msg *Message) {
 	switch msg.Kind {
 	case Summons:
-		m.answered = now.Mono
+		if msg.visit.slot != Intake { // somebody has put it there
+			m.done(now, msg)
+			return
+		}
 		if m.summons != nil {
 			m.done(now, m.summons)
 		}
 		m.summons = msg
 	case Mark:
-		m.marked(msg)
+		m.marked(now, msg)
 		m.done(now, msg)
 	case Foreign:
 		if m.thawed(now, msg) {

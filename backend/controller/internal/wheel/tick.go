@@ -48,7 +48,7 @@ func (m *Machine) Tick(now Now) (next time.Duration) {
 
 // pace is how often the machine looks at what changes slowly.
 func (m *Machine) pace() time.Duration {
-	if len(m.survey)+len(m.dests) > 0 || m.inHand > 1 { // one is the summons
+	if m.leading && !m.surveyed || len(m.survey)+len(m.dests) > 0 || m.inHand > 1 { // one is the summons
 		return slowTick
 	}
 	return idleTick
@@ -70,6 +70,7 @@ func (m *Machine) tend(now Now) {
 		return
 	}
 	m.turn(now)
+	m.surveyFirst(now)
 	m.countSome()
 	for _, v := range m.order {
 		m.mark(now, v)

@@ -267,7 +267,8 @@ func (m *Machine) renew(now Now) {
 const (
 	// ackWithin is how long what is done waits for what came before it: longer than a slot of seconds lasts,
 	// where prefixes suffice. A few are not worth the risk that they come again: they wait for ackSoon. So do
-	// all that keep away what is behind them.
+	// all that keep away what is behind them. In the intake and at rest nothing waits: few messages are in hand there,
+	// and the first of them often stays, as the summons does, or a change.
 	ackWithin = 5 * time.Second
 	ackSoon   = 250 * time.Millisecond
 	ackFew    = 256
@@ -285,12 +286,15 @@ func (m *Machine) flush(v *visit, now time.Duration) {
 	if tag := v.acks.UpTo(); tag != 0 {
 		m.shell.Ack(v.slot, tag, true)
 	}
-	if v.acks.Waiting() == 0 || now-v.looked < ackSoon {
+	within, atOnce := ackWithin, v.resting || v.slot == Intake
+	if v.acks.Waiting() == 0 || now-v.looked < ackSoon && !atOnce {
 		return
 	}
 	v.looked = now
-	within, full := ackWithin, v.inHand+v.acks.Waiting() >= v.prefetch
-	if full || v.acks.Waiting() <= ackFew/m.cfg.Fewer {
+	switch full := v.inHand+v.acks.Waiting() >= v.prefetch; {
+	case atOnce:
+		within = 0
+	case full || v.acks.Waiting() <= ackFew/m.cfg.Fewer:
 		within = ackSoon
 	}
 	for _, tag := range v.acks.Overdue(now, within) {
