@@ -101,7 +101,7 @@ func (h hops) measure(ctx context.Context, t *trial, bits int) (report.HopCost, 
 	ended := t.meter.read()
 	samples := t.recorder.samplesOf(measured, first)
 	return report.HopCost{
-		Hops: bits, DelayMS: milliseconds(delay),
+		Hops: bits, Queues: t.hops(samples), DelayMS: milliseconds(delay),
 		BrokerCPU: meter.perMessage(began, ended, len(samples)), Lateness: latenessOf(samples),
 	}, err
 }

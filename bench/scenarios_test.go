@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"io"
 	"math/bits"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -145,9 +146,11 @@ func TestHopsHaveSoManyBits(t *testing.T) {
 }
 
 func TestEachNumberOfHopsHasItsCost(t *testing.T) {
-	run, err := played(t, hops{common: quickly(10), bits: []int{1, 4}}, Subject{Ladder: true}, &memory{fate: onTime}, nil)
+	three := func(_ time.Duration, delays ...time.Duration) []int { return slices.Repeat([]int{3}, len(delays)) }
+	run, err := played(t, hops{common: quickly(10), bits: []int{1, 4}}, Subject{Ladder: true, Hops: three}, &memory{fate: onTime}, nil)
 	require.NoError(t, err)
 	require.Len(t, run.ByHops, 2)
+	assert.InDelta(t, 3, run.ByHops[1].Queues, 0, "of a ladder that has not a level for each bit")
 	assert.Equal(t, 4, run.ByHops[1].Hops)
 	assert.InDelta(t, 1031, run.ByHops[1].DelayMS, 0)
 	assert.Equal(t, 20, run.Delivered)

@@ -174,16 +174,20 @@ func (t table) delays() grid {
 	})
 }
 
-// hops has the cost and the lateness of each number of hops.
+// hops has the cost and the lateness of each number of set bits.
 func (t table) hops() grid {
-	return t.detail("set bits", "broker CPU in µs/msg · p99 late in ms, by set bits of the delay", func(r Run) (head, cells []string) {
+	return t.detail("set bits", "broker CPU in µs/msg · p99 late in ms · queues that the message waits in, by set bits of the delay", func(r Run) (head, cells []string) {
 		for _, cost := range r.ByHops {
 			cpu := "–"
 			if cost.BrokerCPU > 0 {
 				cpu = format.Figure(cost.BrokerCPU)
 			}
 			head = append(head, fmt.Sprint(cost.Hops))
-			cells = append(cells, cpu+" · "+format.Figure(cost.Lateness.P99))
+			queues := "–"
+			if cost.Queues > 0 {
+				queues = format.Figure(cost.Queues)
+			}
+			cells = append(cells, cpu+" · "+format.Figure(cost.Lateness.P99)+" · "+queues)
 		}
 		return head, cells
 	})

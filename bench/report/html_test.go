@@ -63,7 +63,7 @@ func TestPageHasOnlyWhatTheReportHolds(t *testing.T) {
 	r.Runs = r.Runs[:1]
 	_, text := rendered(t, "one", r)
 	assert.Contains(t, text, "How late")
-	for _, absent := range []string{"Due against arrival", "Lost when", "Cost against hops", "NaN", "Inf", "%!"} {
+	for _, absent := range []string{"Due against arrival", "Lost when", "Cost by set bits", "NaN", "Inf", "%!"} {
 		assert.NotContains(t, text, absent)
 	}
 	r.Runs[0].Distribution, r.Runs[0].BrokerCPU = nil, 0

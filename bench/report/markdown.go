@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 )
 
 // WriteMarkdown writes report.md: the verdict and the tables for a wiki, with winners in bold. It
@@ -12,8 +11,9 @@ import (
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", heading(r))
-	fmt.Fprintf(&b, "%s, %d s on %d cores (%s/%s, %s).\n", r.Started.UTC().Format(time.RFC1123),
-		int(r.Seconds), r.Machine.CPUs, r.Machine.OS, r.Machine.Arch, r.Machine.Go)
+	for _, f := range facts(r) {
+		fmt.Fprintf(&b, "- %s: %s\n", f.Name, f.Value)
+	}
 	if r.Command != "" {
 		fmt.Fprintf(&b, "\n    %s\n", r.Command)
 	}

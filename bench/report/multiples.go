@@ -143,14 +143,14 @@ func byDelay(id string, t table) *figure {
 }
 
 func hopCost(id string, t table) *figure {
-	f := figure{ID: id, Title: "Cost against hops", Key: "Broker CPU a message; lower is better. The others are faint behind.", Table: t.byHops}
-	return curves(f, t, "set bits of the delay", costAxis, "number of hops",
+	f := figure{ID: id, Title: "Cost by set bits", Key: "Broker CPU a message; lower is better. The others are faint behind.", Table: t.byHops}
+	return curves(f, t, "set bits of the delay", costAxis, "number of set bits",
 		hopPoints(func(h HopCost) float64 { return h.BrokerCPU }))
 }
 
 func hopLateness(id string, t table) *figure {
-	f := figure{ID: id, Title: "Lateness against hops", Key: "p99; lower is better. The others are faint behind.", Table: t.byHops}
-	return curves(f, t, "set bits of the delay", lateAxis, "number of hops",
+	f := figure{ID: id, Title: "Lateness by set bits", Key: "p99; lower is better. The others are faint behind.", Table: t.byHops}
+	return curves(f, t, "set bits of the delay", lateAxis, "number of set bits",
 		hopPoints(func(h HopCost) float64 { return h.Lateness.P99 }))
 }
 

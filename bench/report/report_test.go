@@ -45,7 +45,7 @@ func example() *Report {
 	hol.Scenario, hol.QueueType, hol.Rate, hol.LatenessByStep = "hol", "classic", 10000, nil
 	hops := run("binaryladder", "source", 500, 0)
 	hops.Scenario, hops.Rate, hops.LatenessByStep = "hops", 500, nil
-	hops.ByHops = []HopCost{{Hops: 1, BrokerCPU: 200, Lateness: Lateness{P99: 4}}, {Hops: 16, Lateness: Lateness{P99: 9}}}
+	hops.ByHops = []HopCost{{Hops: 1, Queues: 1, BrokerCPU: 200, Lateness: Lateness{P99: 4}}, {Hops: 16, Lateness: Lateness{P99: 9}}}
 	return &Report{
 		SchemaVersion: SchemaVersion,
 		Started:       time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),

@@ -126,9 +126,10 @@ type Probe struct {
 	Lateness    Lateness `json:"lateness_ms"`
 }
 
-// A HopCost is the cost of delays with one number of hops.
+// A HopCost is the cost of a delay with so many set bits.
 type HopCost struct {
-	Hops      int      `json:"hops"` // set bits of the delay in milliseconds: the hops of a ladder with one bit a level
+	Hops      int      `json:"hops"`             // set bits of the delay in milliseconds: the hops of a ladder with one bit a level
+	Queues    float64  `json:"queues,omitempty"` // that a message of the subject's waits in, one after the other; 0 if not known
 	DelayMS   float64  `json:"delay_ms"`
 	BrokerCPU float64  `json:"broker_cpu_us_per_msg,omitempty"`
 	Lateness  Lateness `json:"lateness_ms"`

@@ -18,7 +18,7 @@ var rules = []rule{
 	{"up to what rate in time?", "rate", "in time to"},
 	{"how soon is a burst over?", "burst", "drained in"},
 	{"what does a waiting message take?", "backlog", "memory"},
-	{"what do the most hops cost?", "hops", "CPU, most hops"},
+	{"what does a delay of many set bits cost?", "hops", "CPU, most set bits"},
 	{"what does a killed broker lose?", "crash", "lost"},
 	{"how soon does it serve after a restart?", "recovery", "serves after"},
 }

@@ -168,7 +168,7 @@ func (c candidate) config(env bench.Env) (cfg backend.Config, err error) {
 // selected says whether the subject is measured. names are those of --backend.
 func (c candidate) selected(names []string) bool {
 	if len(names) == 0 {
-		return !c.Undelayed && !c.named && (c.usual == "" || c.usual == c.QueueType)
+		return !c.named && (c.usual == "" || c.usual == c.QueueType)
 	}
 	return slices.Contains(names, c.fullName()) || c.group != fewTiers && slices.Contains(names, c.Backend)
 }

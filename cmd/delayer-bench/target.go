@@ -23,7 +23,7 @@ func openTarget(
 		if err == nil {
 			release = func() { _ = b.Close() }
 			target = bench.Target{
-				URL: b.URL(), Product: b.Product(), Version: b.Version(), How: b.How(),
+				URL: b.URL(), Product: b.Product(), Version: b.Version(), How: b.How(), Platform: b.Platform(),
 				CPU: b.CPU, Memory: b.RSS, Disk: b.Disk, Written: b.Written,
 			}
 			if b.Owned() {

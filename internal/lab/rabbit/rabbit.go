@@ -111,6 +111,9 @@ func (b *Broker) Product() string { return b.about.product }
 // Version is the broker's version, such as "3.10.8".
 func (b *Broker) Version() string { return b.about.version }
 
+// Platform is what the broker says that it runs on, such as "Erlang/OTP 25.2.3".
+func (b *Broker) Platform() string { return b.about.platform }
+
 // String is what a report says of the broker: "RabbitMQ 3.10.8, private node".
 func (b *Broker) String() string {
 	return fmt.Sprintf("%s %s, %s", b.Product(), b.Version(), b.How())

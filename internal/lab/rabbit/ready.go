@@ -18,7 +18,7 @@ const (
 )
 
 // about is what a broker says of itself in the AMQP handshake.
-type about struct{ product, version string }
+type about struct{ product, version, platform string }
 
 // awaitReady polls with AMQP handshakes: the listener opens before logins work, so a TCP connect
 // would be too early. It gives up when the server's process ends, with the server's last words.
@@ -49,7 +49,8 @@ func handshake(ctx context.Context, u *url.URL) (about, error) {
 	}
 	product, _ := conn.Properties["product"].(string)
 	version, _ := conn.Properties["version"].(string)
-	return about{product, version}, conn.Close()
+	platform, _ := conn.Properties["platform"].(string)
+	return about{product, version, platform}, conn.Close()
 }
 
 // hasDelayedExchange finds out by declaring one: a missing exchange type costs the connection
