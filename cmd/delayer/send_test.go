@@ -187,12 +187,12 @@ func TestSend_Unknown(t *testing.T) {
 	require.Equal(t, exitOK, status, stderr)
 	suspend("suspend") // it confirms nothing
 	defer suspend("resume")
-	status, _, stderr = command(t.Context(), t, append(send, "--timeout", "8s", "--message-id", "mine")...)
+	status, _, stderr = command(t.Context(), t, append(send, "--timeout", "15s", "--message-id", "mine")...)
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, stderr, "outcome unknown")
 	require.Contains(t, stderr, "if it was sent, it has message-id mine, due 2")
 
-	ctx, interrupt := context.WithTimeout(t.Context(), 8*time.Second)
+	ctx, interrupt := context.WithTimeout(t.Context(), 15*time.Second)
 	defer interrupt()
 	status, _, stderr = command(ctx, t, send...)
 	require.Equal(t, exitInterrupted, status)

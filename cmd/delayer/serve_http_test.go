@@ -70,7 +70,7 @@ url: %s
 prefix: %s
 backend: controller
 serve:
-  http: {listen: 127.0.0.1:0, timeout: 2s}
+  http: {listen: 127.0.0.1:0, timeout: 5s}
 `, proxy.URL(b.URL()), prefix))
 	s := serve(t, "serve", "--config", config)
 	c := httpClient{t, "http://" + rabbittest.Next(t, s.http)}
@@ -90,16 +90,16 @@ serve:
 	}
 
 	began := time.Now()
-	require.Empty(t, publish("700ms", "later"))
+	require.Empty(t, publish("3s", "later"))
 	require.Empty(t, publish("0s", "at once"))
 	require.Equal(t, "at once", string(next().Body))
 	d := next()
 	require.Equal(t, "later", string(d.Body))
-	assert.GreaterOrEqual(t, time.Since(began), 700*time.Millisecond)
+	assert.GreaterOrEqual(t, time.Since(began), 3*time.Second)
 	assert.Equal(t, int64(7), d.Headers["n"])
 	assert.Equal(t, "id of later", d.MessageId)
 
-	cancelled, postponed := publish("10s", "cancelled"), publish("10s", "postponed")
+	cancelled, postponed := publish("30s", "cancelled"), publish("30s", "postponed")
 	mine, others := ticketID(t, cancelled), ticketID(t, postponed)
 	require.Regexp(t, "^[A-Z2-7]{20}$", mine, "nobody can guess the ticket of another message")
 	require.NotEqual(t, mine[:10], others[:10])
@@ -117,7 +117,7 @@ serve:
 	assert.Equal(t, "unroutable", answer["kind"], "nothing is bound for the key")
 
 	status, answer = c.ask(http.MethodPost, "/v1/messages/batch",
-		fmt.Sprintf(`{"messages": [%s, %s, {"key": "%s-nowhere"}, %s]}`, message("0s", "a"), message("100ms", "b"), prefix, message("10s", "never")))
+		fmt.Sprintf(`{"messages": [%s, %s, {"key": "%s-nowhere"}, %s]}`, message("0s", "a"), message("2s", "b"), prefix, message("30s", "never")))
 	require.Equal(t, http.StatusMultiStatus, status, answer)
 	results := answer["results"].([]any)
 	require.Len(t, results, 4)

@@ -71,11 +71,13 @@ func problems(t *testing.T, cfg backend.Config) (list []string) {
 func TestRemove_RefusesWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
+	const delay = 25600 * time.Millisecond // in one queue, however long it takes to look there
+	cfg.BinaryLadder.Steps = "100ms,200ms,400ms,800ms,1600ms,3200ms,6400ms,12800ms,25600ms"
 	d, err := backend.Open(within(t), cfg)
 	require.NoError(t, err)
 	queue := rabbittest.Prefix(t)
 	consume(t, channel(t), queue)
-	require.NoError(t, d.Publish(within(t), "", queue, 1500*time.Millisecond, amqp091.Publishing{}))
+	require.NoError(t, d.Publish(within(t), "", queue, delay, amqp091.Publishing{}))
 	err = backend.Remove(within(t), cfg, false)
 	require.ErrorIs(t, err, delayer.ErrConflict)
 	require.ErrorContains(t, err, "messages: 1, in "+cfg.Prefix+".ladder.wait.")

@@ -146,7 +146,7 @@ func TestControl_LostEachTime(t *testing.T) {
 func TestConn_FullSocket(t *testing.T) {
 	t.Parallel()
 	proxy, address := proxied(t)
-	o := options(t, at(t, address)+"?heartbeat=1")
+	o := options(t, at(t, address)+"?heartbeat=3")
 	down := make(chan struct{}, 100)
 	o.Observer.Connection = func(e delayer.ConnectionEvent) {
 		if e.Now == delayer.ConnectionDown {

@@ -285,6 +285,7 @@ func TestMover_Outage(t *testing.T) {
 	require.NoError(t, err)
 	m := s.start(c)
 	arrived, kept := s.Consume(s.queue), s.Consume(s.stage.Unroutable())
+	sentOn := s.Consume(other)
 	for range 2 {
 		require.Eventually(t, m.Watched, time.Minute, 10*time.Millisecond)
 		s.Cut("mover of " + s.Prefix)
@@ -295,7 +296,7 @@ func TestMover_Outage(t *testing.T) {
 		select {
 		case d := <-kept:
 			require.Equal(t, "not-known", string(d.Body))
-		case d := <-s.Consume(other):
+		case d := <-sentOn:
 			require.Equal(t, "not-known", string(d.Body))
 		case <-time.After(time.Minute):
 			t.Fatal("nothing comes")

@@ -111,8 +111,9 @@ func TestStuck_Many(t *testing.T) {
 		require.NoError(t, p.Publish(seconds(t), to(good)))
 		require.NoError(t, p.PublishDirect(seconds(t), to(good)), "nor afterwards")
 	}
-	require.EqualValues(t, 128, unknown.Load())
-	require.EqualValues(t, 1100-128, unsent.Load())
+	require.Positive(t, unknown.Load())
+	require.LessOrEqual(t, unknown.Load(), int64(128), "they were sent")
+	require.EqualValues(t, 1100, unknown.Load()+unsent.Load())
 }
 
 // TestStuck_NoChannelLeft: as many destinations do not confirm as there are channels. Another has to

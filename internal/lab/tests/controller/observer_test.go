@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -116,9 +117,10 @@ func slotsObserver(t *testing.T, w *workbench) {
 	require.NoError(t, d.Publish(t.Context(), "", queue, time.Hour, amqp091.Publishing{}))
 	require.NoError(t, d.Close())
 	require.Len(t, seen.published, 2)
-	require.Len(t, seen.delivered, 1)
-	require.NoError(t, seen.delivered[0].Err)
-	require.Greater(t, seen.delivered[0].Lateness, -time.Millisecond, "the header has whole milliseconds")
+	ours := slices.DeleteFunc(seen.delivered, func(e delayer.DeliveryEvent) bool { return e.Key != queue }) // the wheel is others' too
+	require.Len(t, ours, 1)
+	require.NoError(t, ours[0].Err)
+	require.Greater(t, ours[0].Lateness, -time.Millisecond, "the header has whole milliseconds")
 	require.Positive(t, seen.came)
 	require.Zero(t, seen.held, "nothing is held after Close")
 	require.Zero(t, seen.bytes)

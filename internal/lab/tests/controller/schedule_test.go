@@ -89,7 +89,7 @@ func slotsSchedule(t *testing.T, w *workbench) {
 	queue := w.queue()
 	got := w.Consume(queue)
 	p := w.planner(d, queue)
-	const short, long = 10 * time.Second, 14 * time.Second
+	const short, long = 18 * time.Second, 24 * time.Second
 	together(20, func(i int) {
 		p.schedule(fmt.Sprint("kept ", i), short)
 		p.schedule(fmt.Sprint("gone ", i), short)
@@ -180,7 +180,7 @@ func slotsControllersAreKilled(t *testing.T, w *workbench) {
 	queue, marker := w.queue(), w.queue()
 	p, first := w.planner(d, queue), w.Consume(marker)
 	child := startController(t, w.opts, 1)
-	const delay = 10 * time.Second
+	const delay = 15 * time.Second
 	p.half(20, delay)
 	_, err := p.Schedule(t.Context(), "", marker, time.Millisecond, amqp091.Publishing{})
 	require.NoError(t, err)
@@ -196,6 +196,10 @@ func slotsControllersAreKilled(t *testing.T, w *workbench) {
 	again := w.slots(delayer.On)
 	p.schedule("last", time.Second)
 	t.Logf("late by %v", w.settle(got, p.messages))
+	select { // what was killed had not acknowledged it
+	case <-first:
+	case <-time.After(10 * time.Second): // or it had
+	}
 	require.NoError(t, again.Close())
 	require.NoError(t, d.Close())
 }
@@ -216,7 +220,7 @@ func slotsPostponeByLittle(t *testing.T, w *workbench) {
 	d := w.slots(delayer.On)
 	queue := w.queue()
 	p := w.planner(d, queue)
-	const messages, delay, known, little = 20, 10 * time.Second, 3 * time.Second, 100 * time.Millisecond
+	const messages, delay, known, little = 20, 20 * time.Second, 3 * time.Second, 100 * time.Millisecond
 	together(messages, func(i int) { p.schedule(fmt.Sprint(i), delay) })
 	scheduled := time.Now()
 	time.Sleep(known)

@@ -59,7 +59,7 @@ func TestShards(t *testing.T) {
 
 	queue := w.queue()
 	p, got := w.planner(first, queue), w.Consume(queue)
-	p.half(30, 9*time.Second)
+	p.half(30, 20*time.Second)
 	second := open() // takes its share while these are held
 	w.settle(got, p.messages)
 	settles("two share them", func() bool { return first.leads(2) && second.leads(1) })

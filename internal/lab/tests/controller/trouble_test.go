@@ -113,7 +113,7 @@ func TestController_UnroutableExchangeDeleted(t *testing.T) {
 		require.NoError(t, w.Ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
 		require.NoError(t, w.Ch.QueueBind(queue, "key", exchange, false, nil))
 		missing := map[string]bool{}
-		first := time.Now().Add(10 * time.Second)
+		first := time.Now().Add(20 * time.Second)
 		last := first
 		var publishing sync.WaitGroup
 		for i := range messages {
