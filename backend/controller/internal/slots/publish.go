@@ -25,6 +25,7 @@ type flight struct {
 	carried *carried
 	sealed  amqp091.Publishing
 	to      *wheel.Turn // nil: it is delivered
+	slot    string      // the queue of that turn
 	shares  bool        // a channel with those to other destinations
 }
 
@@ -58,7 +59,8 @@ func (t *tenure) deliver(c *carried) {
 func (t *tenure) Move(m *wheel.Message, to wheel.Turn, within time.Duration) {
 	c := carriedBy(m)
 	c.follow()
-	msg := t.toSlot(t.wheel.wheel.Slot(to), c.next(t.session.Settler.User))
+	s := t.wheel.wheel.Slot(to)
+	msg := t.toSlot(s, c.next(t.session.Settler.User))
 	msg.Decided = time.Now()
 	msg.Before = msg.Decided.Add(within)
 	if t.session.Keeper.Doubted() {
@@ -70,7 +72,7 @@ func (t *tenure) Move(m *wheel.Message, to wheel.Turn, within time.Duration) {
 		return
 	}
 	t.flying.Add(1)
-	t.poster.PostLater(msg, &flight{carried: c, sealed: msg.Message, to: &to}) // what is due goes first
+	t.poster.PostLater(msg, &flight{carried: c, sealed: msg.Message, to: &to, slot: t.names.queue(s)}) // what is due goes first
 }
 
 // round tells the observer.
@@ -84,8 +86,13 @@ func (t *tenure) toIntake(msg amqp091.Publishing) broker.Publishing {
 	return broker.Publishing{Exchange: t.names.enter(), Sole: true, Message: msg}
 }
 
+// toSlot is a message for a slot. One that has not answered may have no majority: it has a channel of its own.
 func (t *tenure) toSlot(s wheel.Slot, msg amqp091.Publishing) broker.Publishing {
-	return broker.Publishing{Exchange: t.names.enterSlots(), Key: t.names.slotKey(s), Sole: true, Message: msg}
+	to := broker.Publishing{Exchange: t.names.enterSlots(), Key: t.names.slotKey(s), Sole: true, Message: msg}
+	if queue := t.names.queue(s); !t.takes[queue] {
+		to.Apart = queue
+	}
+	return to
 }
 
 // posted takes answers of the poster.
@@ -114,6 +121,7 @@ func (t *tenure) land(now wheel.Now, f *flight, err error) {
 		t.answered(c.wheel.To, err)
 		t.session.Settler.Tell(*c.message, err)
 	} else {
+		t.answered(f.slot, err)
 		t.round(*f.to, err)
 	}
 	if err == nil {
@@ -131,8 +139,8 @@ const (
 	mostAnswers = 10_000
 )
 
-// answered notes whether a destination answers. One that has not, or has refused a message, has a channel
-// of its own: see [broker.Publishing].
+// answered notes whether a destination answers, or a slot. One that has not, or has refused a message, has a
+// channel of its own: see [broker.Publishing].
 func (t *tenure) answered(to string, err error) {
 	if err != nil {
 		delete(t.takes, to)
@@ -204,26 +212,32 @@ func (t *tenure) Keep(m *wheel.Message) {
 func (t *tenure) Mark(s wheel.Slot, id wheel.MarkID) {
 	msg := small(markText(id))
 	if s == wheel.Intake {
-		t.try(t.toIntake(msg))
+		t.try(t.toIntake(msg), func() {})
 		return
 	}
-	t.try(t.toSlot(s, msg))
+	t.try(t.toSlot(s, msg), func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.answered(t.names.queue(s), nil)
+	})
 }
 
 // Summon implements [wheel.Shell].
-func (t *tenure) Summon() { t.try(t.toIntake(small(kindOfSummons))) }
+func (t *tenure) Summon() { t.try(t.toIntake(small(kindOfSummons)), func() {}) }
 
 // tryFor is how long a mark or a summons is tried: the machine writes another then.
 const tryFor = 5 * time.Second
 
-// try publishes a message that may get lost.
-func (t *tenure) try(msg broker.Publishing) {
+// try publishes a message that may get lost. stored is called if it was not.
+func (t *tenure) try(msg broker.Publishing, stored func()) {
 	t.beside(tryFor, func(ctx context.Context) {
 		err := t.session.Keeper.Ensure(ctx)
 		if err == nil {
 			err = t.session.Settler.Publish(ctx, msg)
 		}
-		if err != nil && t.ctx.Err() == nil {
+		if err == nil {
+			stored()
+		} else if t.ctx.Err() == nil {
 			t.session.Warn("the controller cannot write to its queues; messages with a ticket wait for that", "error", err)
 		}
 	})

@@ -38,7 +38,7 @@ type tenure struct {
 	flying   sync.WaitGroup           // messages that are being published,
 	publish  context.Context          // until this ends
 	poster   *broker.Poster
-	takes    map[string]bool // destinations that have taken a message
+	takes    map[string]bool // destinations, and slots, that have taken a message
 	sharing  map[string]int  // messages of each that share the channel
 	told     struct {
 		messages int
