@@ -11,7 +11,7 @@
 #             repeated  accuracy, cost and burst of these, REPEAT times: medians and what they vary by: 3.10/repeated
 #             user    an exchange, a quorum queue with acknowledgements, three sizes, one consumer and four: 3.10/user
 #             delays  those that people write, and those between tiers: 3.10/delays
-#             hour    a second to an hour, evenly; it takes some five hours: 3.10/delays
+#             hour    four seconds to an hour, evenly; it takes some five hours: 3.10/delays
 #   FLAGS   more for delayer-bench in parts full and repeated: '--queue-type quorum'
 #   REPEAT  how often the parts repeated, user and delays measure each (3, 3 and 1)
 set -u

@@ -33,7 +33,8 @@ func (c *benchCmd) benchmark() (bench.Benchmark, error) {
 	excluded := map[string]candidate{}
 	for _, queueType := range types {
 		for _, candidate := range candidates(queueType, shapes(c.Steps, c.Tick)) {
-			if candidate.selected(c.Backend) {
+			floor := c.Full && len(c.Backend) == 0 && candidate.Undelayed
+			if candidate.selected(c.Backend) || floor {
 				b.Subjects = append(b.Subjects, candidate.Subject)
 				excluded[candidate.Name()] = candidate
 			}

@@ -124,7 +124,7 @@ func candidates(queueType string, ladders []shape) []candidate {
 	}
 	out = append(out, serves(queueType)...)
 	for _, s := range bench.Baselines(queueType) {
-		c := candidate{Subject: s, oneType: s.Blocks, named: s.Backend == bench.PluginClient || s.Backend == bench.MixedTiers}
+		c := candidate{Subject: s, oneType: s.Blocks || s.Undelayed, named: s.Backend == bench.PluginClient || s.Backend == bench.MixedTiers}
 		if s.Pace > 0 && s.Pace < slow {
 			c.only, c.oneType = []string{"accuracy", "cost", "hol"}, true
 		}
@@ -168,7 +168,7 @@ func (c candidate) config(env bench.Env) (cfg backend.Config, err error) {
 // selected says whether the subject is measured. names are those of --backend.
 func (c candidate) selected(names []string) bool {
 	if len(names) == 0 {
-		return !c.named && (c.usual == "" || c.usual == c.QueueType)
+		return !c.Undelayed && !c.named && (c.usual == "" || c.usual == c.QueueType)
 	}
 	return slices.Contains(names, c.fullName()) || c.group != fewTiers && slices.Contains(names, c.Backend)
 }
