@@ -19,7 +19,7 @@ import (
 )
 
 func TestCommandLine_RepeatsTheCampaign(t *testing.T) {
-	assert.Equal(t, "go run ./cmd/faults --fault ^none$ --seed=7",
+	assert.Equal(t, "go run ./cmd/faults --fault '^none$' --seed=7",
 		commandLine([]string{"--fault", "^none$", "--write", "/home/me/page.md", "--verbose", "--write=/tmp/x", "--seed=7"}))
 	assert.Equal(t, "go run ./cmd/faults", commandLine([]string{"--write"}))
 }
