@@ -584,7 +584,13 @@ func (t *tenure) Summon() {
 	}
 	it := &item{msg: wheel.Message{Kind: wheel.Summons, Size: 100}}
 	t.trace("summon", "")
-	t.write(t.pub, always, into(t.w.broker.named[wheel.Intake], it), func(wheel.Outcome) {})
+	wrote := t.sees().Mono
+	t.write(t.pub, always, into(t.w.broker.named[wheel.Intake], it), func(o wheel.Outcome) {
+		if o == wheel.Accepted && t.tenure == t {
+			t.machine.Summoned(t.sees(), wrote)
+			t.tickSoon()
+		}
+	})
 }
 
 // Surrender implements [wheel.Shell]. What is being published may take a moment.

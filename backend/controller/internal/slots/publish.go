@@ -9,6 +9,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -80,10 +81,6 @@ func (t *tenure) round(to wheel.Turn, err error) {
 	if round := t.session.Observer.Round; round != nil && err == nil {
 		round(delayer.RoundEvent{Backend: t.session.Backend, Wait: t.wheel.wheel[to.Level].Width})
 	}
-}
-
-func (t *tenure) toIntake(msg amqp091.Publishing) broker.Publishing {
-	return broker.Publishing{Exchange: t.names.enter(), Sole: true, Message: msg}
 }
 
 // toSlot is a message for a slot. One that has not answered may have no majority: it has a channel of its own.
@@ -210,34 +207,37 @@ func (t *tenure) Keep(m *wheel.Message) {
 
 // Mark implements [wheel.Shell].
 func (t *tenure) Mark(s wheel.Slot, id wheel.MarkID) {
-	msg := small(markText(id))
-	if s == wheel.Intake {
-		t.try(t.toIntake(msg), func() {})
-		return
-	}
-	t.try(t.toSlot(s, msg), func() {
+	t.try(t.toSlot(s, small(markText(id))), func(err error) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.answered(t.names.queue(s), nil)
+		t.answered(t.names.queue(s), err)
 	})
 }
 
-// Summon implements [wheel.Shell].
-func (t *tenure) Summon() { t.try(t.toIntake(small(kindOfSummons)), func() {}) }
+// Summon implements [wheel.Shell]. The body matters: while an alarm lasts RabbitMQ blocks a connection that publishes,
+// but only once it has read a message's header, and a message without a body is stored by then.
+func (t *tenure) Summon() {
+	wrote, msg := stamp.Reading(time.Now()), small(kindOfSummons)
+	msg.Body = []byte(kindOfSummons)
+	t.try(broker.Publishing{Exchange: t.names.enter(), Sole: true, Message: msg}, func(err error) {
+		if err == nil {
+			t.happened(func(now wheel.Now) { t.machine.Summoned(now, wrote) })
+		}
+	})
+}
 
 // tryFor is how long a mark or a summons is tried: the machine writes another then.
 const tryFor = 5 * time.Second
 
-// try publishes a message that may get lost. stored is called if it was not.
-func (t *tenure) try(msg broker.Publishing, stored func()) {
+// try publishes a message that may get lost. done is told what became of it.
+func (t *tenure) try(msg broker.Publishing, done func(error)) {
 	t.beside(tryFor, func(ctx context.Context) {
 		err := t.session.Keeper.Ensure(ctx)
 		if err == nil {
 			err = t.session.Settler.Publish(ctx, msg)
 		}
-		if err == nil {
-			stored()
-		} else if t.ctx.Err() == nil {
+		done(err)
+		if err != nil && t.ctx.Err() == nil {
 			t.session.Warn("the controller cannot write to its queues; messages with a ticket wait for that", "error", err)
 		}
 	})

@@ -11,6 +11,8 @@ const (
 	summonEvery      = time.Minute
 	missedAfter      = 20 * time.Second
 	summonEveryOther = 15 * time.Second
+	// storedWithin is how long the first of a tenure is waited for, until another is written.
+	storedWithin = 5 * time.Second
 	// stepped is by how much the broker's clock may disagree with what was known of it, and setBack how
 	// much later it may be than was known.
 	stepped = 10 * time.Second
@@ -18,10 +20,10 @@ const (
 )
 
 // lead begins to turn the wheel: what comes from the intake comes only to one. What earlier tenures have left in
-// slots is looked for when a mark has come back from the intake: see survey.
+// slots is looked for when a summons of this one is stored: see surveyFirst.
 func (m *Machine) lead(now Now) {
-	m.leading = true
-	m.mark(now, m.visits[Intake])
+	m.leading, m.led, m.summoned = true, now.Mono, now.Mono
+	m.shell.Summon()
 }
 
 // summon writes a summons now and then. The leader holds one unacknowledged: if its connection is lost
@@ -30,6 +32,9 @@ func (m *Machine) summon(now Now) {
 	every := summonEveryOther
 	if m.leading {
 		every = summonEvery
+		if m.surveyAt == 0 {
+			every = storedWithin
+		}
 		if m.Full() {
 			m.answered = max(m.answered, now.Mono) // nothing is read
 		}

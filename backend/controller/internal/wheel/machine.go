@@ -34,8 +34,9 @@ type Shell interface {
 	Keep(m *Message)
 	Deliver(m *Message)
 
-	// Mark publishes a mark to a slot, Summon a summons to the intake. If that fails nobody is told.
+	// Mark publishes a mark to a slot. If that fails nobody is told.
 	Mark(s Slot, id MarkID)
+	// Summon publishes a summons to the intake. Summoned says when it is stored; else nobody is told.
 	Summon()
 
 	// Surrender ends the tenure: see End. All queues are released at once.
@@ -71,7 +72,8 @@ type Machine struct {
 	over     bool
 	summons  *Message      // that is held: whoever gets it next leads
 	summoned time.Duration // when the last was written
-	answered time.Duration // when the last came
+	answered time.Duration // when something last came from the intake
+	led      time.Duration // since when it leads
 
 	last   Now // the last tick
 	slow   Now // the last slow tick
@@ -81,7 +83,7 @@ type Machine struct {
 	visits   map[Slot]*visit
 	order    []*visit       // the same, so that a run can be repeated
 	read     map[Slot]int64 // all turns of the slot before this number have been read in this tenure
-	surveyAt time.Duration  // when all slots are looked at for the first time; 0: unknown yet
+	surveyAt time.Duration  // when all slots are looked at for the first time; 0: nothing of this tenure is stored yet
 	surveyed bool           // that has begun
 	survey   map[Slot]*look // for what may have been left in slots between their turns
 	next     []Slot         // of those, to be counted,
@@ -146,8 +148,12 @@ type Sizes struct{ Visits, Marks, Surveys, Waiting, Unproven, Changes, Tickets, 
 
 // Sizes tells how much is kept.
 func (m *Machine) Sizes() Sizes {
+	surveys := len(m.survey)
+	if m.leading && !m.surveyed {
+		surveys++
+	}
 	return Sizes{
-		Visits: len(m.visits), Marks: len(m.ticketed), Surveys: len(m.survey), Waiting: len(m.waiting),
+		Visits: len(m.visits), Marks: len(m.ticketed), Surveys: surveys, Waiting: len(m.waiting),
 		Unproven: len(m.unproven), Changes: len(m.changes), Tickets: len(m.tickets), Destinations: len(m.dests),
 	}
 }

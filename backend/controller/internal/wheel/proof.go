@@ -39,11 +39,7 @@ func (m *Machine) mark(now Now, v *visit) {
 		last = v.sent[n-1]
 	}
 	sought := last.mono < v.markAfter
-	wanted := m.ticketed[v.turn] || sought
-	if v.slot == Intake {
-		wanted = m.surveyAt == 0
-	}
-	if !wanted || !v.consumed || m.frozen() {
+	if !m.ticketed[v.turn] && !sought || !v.consumed || v.slot == Intake || m.frozen() {
 		return
 	}
 	lost := len(v.sent) > 0 && now.Mono-max(last.mono, v.touched) > markAgain // a purge took it, or it was not written
@@ -58,7 +54,7 @@ func (m *Machine) mark(now Now, v *visit) {
 
 // proves reports whether a mark that is written now proves more than the last one.
 func (m *Machine) proves(now Now, v *visit, last mark) bool {
-	if v.slot.Level != 0 || v.resting {
+	if v.slot.Level > 0 || v.resting {
 		return last == mark{}
 	}
 	enough := m.cfg.Wheel.end(v.turn).Add(-MarkedBefore)
@@ -80,7 +76,7 @@ func (m *Machine) proves(now Now, v *visit, last mark) bool {
 // before it came. In a cluster RabbitMQ delivers by the member on the channel's node, which may be behind: what was on
 // its way to the former consumer is given back then, behind what has come to the new one. What is given back is in the
 // queue when the next mark is written.
-func (m *Machine) marked(now Now, msg *Message) {
+func (m *Machine) marked(msg *Message) {
 	v := msg.visit
 	i := slices.IndexFunc(v.sent, func(sent mark) bool { return sent.id == msg.Mark })
 	if i < 0 {
@@ -93,10 +89,6 @@ func (m *Machine) marked(now Now, msg *Message) {
 		return
 	}
 	if msg.Again {
-		return
-	}
-	if v.slot == Intake {
-		m.surveyAt = now.Mono + min(max(1, now.Mono-back.mono), surveyLate)
 		return
 	}
 	v.back, m.heard, v.ending = back, max(m.heard, back.mono), v.resting

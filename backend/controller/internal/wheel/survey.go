@@ -14,14 +14,25 @@ func (m *Machine) look(s Slot, first bool) {
 	m.next = append(m.next, s)
 }
 
-// surveyLate is how long after the first mark the survey begins, at most.
+// surveyLate is how long after the first summons was stored the survey begins, at most.
 const surveyLate = 5 * time.Second
 
-// surveyFirst looks at all slots once a mark of this tenure has come back from the intake. An alarm of the broker keeps
-// what earlier tenures have written, and stores it when it ends: in slots that were found to be empty by then. A copy of
-// a message would lie there that was dropped meanwhile, and nobody would know that any more when it is found. While
-// nothing that is written is stored nothing could be delivered either. Others had written on other connections: if the
-// mark has waited, they are waited for as long again.
+// Summoned says that a summons is stored that was written at a time. With the first of this tenure all slots are
+// looked at. An alarm of the broker keeps back what earlier tenures have written, and stores it when it ends: in slots
+// that were found to be empty by then. A copy of a message would lie there that was dropped meanwhile, and nobody
+// would know that any more when it is found. While nothing is stored nothing can be delivered either. Others had
+// written on other connections: if the summons has waited, they are waited for as long again.
+func (m *Machine) Summoned(now Now, wrote time.Duration) {
+	if m.over {
+		return
+	}
+	m.at(now)
+	if m.leading && m.surveyAt == 0 && wrote >= m.led {
+		m.surveyAt = now.Mono + min(max(1, now.Mono-m.led), surveyLate)
+	}
+}
+
+// surveyFirst looks at all slots when it is time to.
 func (m *Machine) surveyFirst(now Now) {
 	if !m.surveyed && m.surveyAt > 0 && now.Mono >= m.surveyAt {
 		m.surveyed = true

@@ -55,7 +55,7 @@ func (m *Machine) take(now Now, msg *Message) {
 		}
 		m.summons = msg
 	case Mark:
-		m.marked(now, msg)
+		m.marked(msg)
 		m.done(now, msg)
 	case Foreign:
 		if m.thawed(now, msg) {
