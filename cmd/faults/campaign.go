@@ -243,7 +243,7 @@ func commandLine(args []string) string {
 		case name == "--verbose", name == "--write" && joined:
 		case name == "--write":
 			i++ // and the file
-		case strings.ContainsAny(args[i], "|^$*? "): // of a pattern
+		case strings.ContainsAny(args[i], "|^$*?()[];&\" "): // of a pattern
 			command += " '" + args[i] + "'"
 		default:
 			command += " " + args[i]
