@@ -30,17 +30,16 @@ func (c *benchCmd) benchmark() (bench.Benchmark, error) {
 	if err := c.check(); err != nil {
 		return b, err
 	}
-	excluded := map[string]candidate{}
+	whole, excluded := c.Full && len(c.Backend) == 0, map[string]candidate{}
 	for _, queueType := range types {
 		for _, candidate := range candidates(queueType, shapes(c.Steps, c.Tick)) {
-			floor := c.Full && len(c.Backend) == 0 && candidate.Undelayed
-			if candidate.selected(c.Backend) || floor {
+			if candidate.selected(c.Backend) || whole && candidate.Undelayed {
 				b.Subjects = append(b.Subjects, candidate.Subject)
 				excluded[candidate.Name()] = candidate
 			}
 		}
 	}
-	if c.Full && len(c.Backend) == 0 {
+	if whole {
 		b.Skip = func(scenario string, s bench.Subject) bool {
 			return excluded[s.Name()].excluded(scenario, s.QueueType == types[0])
 		}

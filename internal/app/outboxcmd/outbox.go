@@ -83,13 +83,11 @@ func (c *runCmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	defer pool.Close()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop() // before the pool waits for what asks it
 	running, err := c.Start(ctx, s.Err)
 	if err != nil {
 		return err
 	}
-	defer running.Close()
+	defer running.Close() // before the pool waits for what asks it
 	running.Configure(&cfg)
 	running.Register(service.NewOutboxGauges(ctx, running.Log, pool))
 	d, err := backend.Open(ctx, cfg)
