@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -178,15 +177,10 @@ func TestSend_Unknown(t *testing.T) {
 	queue := prefix + "-queue"
 	_, err := channel(t, b.URL()).QueueDeclare(queue, true, false, false, false, amqp091.Table{"x-queue-type": "quorum"})
 	require.NoError(t, err)
-	suspend := func(what string) {
-		_, err := b.Ctl(context.WithoutCancel(t.Context()), "eval", fmt.Sprintf("sys:%s('%%2F_%s').", what, queue))
-		require.NoError(t, err)
-	}
 	send := []string{"send", "--config", configFile(t, "url: "+b.URL()+"\nprefix: "+prefix+"\n"), "--key", queue, "--body", "x", "--delay", "0s"}
 	status, _, stderr := command(t.Context(), t, send...) // which declares all
 	require.Equal(t, exitOK, status, stderr)
-	suspend("suspend") // it confirms nothing
-	defer suspend("resume")
+	rabbittest.Suspend(t, b, queue) // it confirms nothing
 	status, _, stderr = command(t.Context(), t, append(send, "--timeout", "15s", "--message-id", "mine")...)
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, stderr, "outcome unknown")

@@ -2,7 +2,6 @@ package backend_test
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"testing"
 	"time"
@@ -54,12 +53,7 @@ func TestRemove_ObeysContext(t *testing.T) {
 	cfg.QueueType = delayer.Quorum
 	_, err := backend.Apply(within(t), cfg)
 	require.NoError(t, err)
-	suspend := func(what string) {
-		t.Helper()
-		_, err := b.Ctl(within(t), "eval", fmt.Sprintf(`ok = sys:%s('%%2F_%s.ladder.wait.400ms').`, what, cfg.Prefix))
-		require.NoError(t, err)
-	}
-	suspend("suspend")
+	resume := rabbittest.Suspend(t, b, cfg.Prefix+".ladder.wait.400ms")
 	enough := within(t)
 	ctx, cancel := context.WithTimeout(enough, time.Second)
 	defer cancel()
@@ -68,6 +62,6 @@ func TestRemove_ObeysContext(t *testing.T) {
 	t.Logf("after %v: %v", time.Since(began), err)
 	require.ErrorIs(t, err, delayer.ErrNotSent)
 	require.NoError(t, enough.Err(), "the queue does not answer")
-	suspend("resume")
+	resume()
 	require.NoError(t, backend.Remove(within(t), cfg, true))
 }

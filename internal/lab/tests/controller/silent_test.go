@@ -1,7 +1,6 @@
 package controller_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -49,19 +48,10 @@ func slotsSilentDestination(t *testing.T, w *workbench) {
 
 // slotsSilentSlot: a slot without a majority answers no consumer. The process does not wait for it when it ends.
 func slotsSilentSlot(t *testing.T, w *workbench) {
-	b := rabbittest.Broker(t)
-	if !b.Owned() {
-		rabbittest.Skipf(t, "needs rabbitmqctl to suspend a queue")
-	}
 	due := time.Now().Add(20 * time.Second)
 	// The second gets a mark, for a message that is due in its minute.
 	for _, silent := range []string{w.slot(seconds, 2*seconds.width), w.slot(minutes, time.Until(due))} {
-		suspend := func(what string) {
-			_, err := b.Ctl(context.WithoutCancel(t.Context()), "eval", fmt.Sprintf("sys:%s('%%2F_%s').", what, silent))
-			require.NoError(t, err)
-		}
-		suspend("suspend")
-		defer suspend("resume")
+		rabbittest.Suspend(t, rabbittest.Broker(t), silent)
 	}
 	d := w.slots(delayer.On)
 	queue, a := w.queue(), newMessages()
