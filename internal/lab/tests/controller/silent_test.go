@@ -46,20 +46,22 @@ func slotsSilentDestination(t *testing.T, w *workbench) {
 	require.NoError(t, d.Close())
 }
 
-// slotsSilentSlot: a slot without a majority answers no consumer. The process does not wait for it when it ends.
+// slotsSilentSlot: a slot without a majority answers no consumer. The process does not wait for it when it ends, and
+// nobody else waits for it meanwhile.
 func slotsSilentSlot(t *testing.T, w *workbench) {
-	due := time.Now().Add(20 * time.Second)
-	// The second gets a mark, for a message that is due in its minute.
-	for _, silent := range []string{w.slot(seconds, 2*seconds.width), w.slot(minutes, time.Until(due))} {
-		rabbittest.Suspend(t, rabbittest.Broker(t), silent)
-	}
 	d := w.slots(delayer.On)
 	queue, a := w.queue(), newMessages()
 	got := w.Consume(queue)
+	w.publish(d, queue, a, "before", time.Second) // from now on the queue has no channel of its own
+	due := time.Now().Add(5 * seconds.width)
+	// The first is consumed from now on, and nothing is due in it. The second gets a mark, for a message that is due in
+	// its minute.
+	for _, silent := range []string{w.slot(seconds, 3*seconds.width), w.slot(minutes, time.Until(due))} {
+		rabbittest.Suspend(t, rabbittest.Broker(t), silent)
+	}
 	_, err := d.Schedule(t.Context(), "", w.queue(), time.Until(due), amqp091.Publishing{})
 	require.NoError(t, err)
-	w.publish(d, queue, a, "before", time.Second)       // from now on the queue has no channel of its own
-	w.publish(d, queue, a, "after it", time.Until(due)) // its slot is consumed when the silent one is
+	w.publish(d, queue, a, "after it", time.Until(due))
 	t.Logf("beside silent slots late by %v", w.settle(got, a))
 	began := time.Now()
 	require.NoError(t, d.Close())
