@@ -85,8 +85,13 @@ func (s *shared) open(ctx context.Context) error {
 	return err
 }
 
+// atOnce is the TTL of a question, also in a queue that has none yet. Up to RabbitMQ 4.0 a quorum queue that is
+// being declared takes messages before it has its arguments (rabbit_quorum_queue:start_cluster/1 in 3.10.8). A
+// question without a TTL would stay for ever, and so would all behind it.
+const atOnce = "0"
+
 func (s *shared) send(ctx context.Context, question message.Envelope) error {
-	msg := message.Seal(amqp091.Publishing{DeliveryMode: amqp091.Transient}, question, nil, s.back.Queue())
+	msg := message.Seal(amqp091.Publishing{DeliveryMode: amqp091.Transient, Expiration: atOnce}, question, nil, s.back.Queue())
 	err := s.publish(ctx, broker.Publishing{Exchange: s.Exchange, Key: s.Key, Message: msg})
 	s.missing = errors.Is(err, delayer.ErrUnroutable)
 	return err

@@ -44,15 +44,26 @@ func Of(control *broker.Control, backend string) Live { return Live{control, bac
 // Apply declares the objects of p. Existing objects with the same arguments stay as they are. If a
 // quorum queue was missing, Apply settles them: see [Settle]. The error names the object. With
 // ErrConflict it also names the actual and the wanted configuration.
+//
+// It binds nothing before. Another process may be declaring the same queue, which the broker then calls
+// existing before it has its arguments. Up to RabbitMQ 4.0 a message that comes in that moment has no
+// TTL: it never expires, and nothing behind it does.
 func (l Live) Apply(ctx context.Context, p topology.Plan) error {
 	queues := quorum(p)
-	settled := len(queues) == 0 || l.has(ctx, queues)
-	if err := l.apply(ctx, p, !look); err != nil || settled {
+	if len(queues) == 0 || l.has(ctx, queues) {
+		return l.apply(ctx, p, !look)
+	}
+	bindings := topology.Plan{Bindings: p.Bindings}
+	p.Bindings = nil
+	if err := l.apply(ctx, p, !look); err != nil {
 		return err
 	}
 	last := queues[len(queues)-1].Name
 	err := l.control.Do(ctx, func(ch *amqp091.Channel) error { return settle(ch, last) })
-	return broker.Explain("declare", l.backend, describe("queue", last), err)
+	if err != nil {
+		return broker.Explain("declare", l.backend, describe("queue", last), err)
+	}
+	return l.apply(ctx, bindings, !look)
 }
 
 // has reports whether all queues are certainly there. It waits for each answer: of a queue that is not
