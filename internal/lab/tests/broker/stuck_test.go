@@ -55,6 +55,27 @@ func TestStuck_First(t *testing.T) {
 	}
 }
 
+// TestStuck_NeverConfirmed: a message that is never confirmed does not keep away others for ever, once its destination
+// leads elsewhere.
+func TestStuck_NeverConfirmed(t *testing.T) {
+	t.Parallel()
+	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
+	stuck, good := declare(t, c, amqp091.Table{"x-queue-type": "quorum"}), declare(t, c, nil)
+	const key = "never-confirmed"
+	bind := func(bind func(ch *amqp091.Channel) error) { require.NoError(t, c.Do(within(t), bind)) }
+	bind(func(ch *amqp091.Channel) error { return ch.QueueBind(stuck, key, "amq.direct", false, nil) })
+	msg := to(key)
+	msg.Exchange = "amq.direct"
+	require.NoError(t, p.PublishDirect(within(t), msg))
+	rabbittest.Suspend(t, rabbittest.Broker(t), stuck)
+	large := sized(key, 1000) // than which none was larger: it is alone
+	large.Exchange = msg.Exchange
+	sendTo(t, p, large)
+	bind(func(ch *amqp091.Channel) error { return ch.QueueUnbind(stuck, key, "amq.direct", nil) })
+	bind(func(ch *amqp091.Channel) error { return ch.QueueBind(good, key, "amq.direct", false, nil) })
+	require.NoError(t, p.PublishDirect(within(t), msg))
+}
+
 // TestStuck_Larger: so does the largest body that the Publisher has seen, and the first message to
 // an exchange.
 func TestStuck_Larger(t *testing.T) {
