@@ -77,7 +77,7 @@ func consume(ctx context.Context, conn *Conn, c Consuming) error {
 			}
 		case <-stop:
 		}
-		dead(errConsumerEnded)
+		dead(ErrConsumerEnded)
 	}()
 	c.Serve(alive, messages)
 	if ch.IsClosed() {
@@ -182,5 +182,5 @@ func settled(ch *amqp091.Channel, queue string) error {
 	return err
 }
 
-// errConsumerEnded: the broker has sent basic.cancel, which has no reason.
-var errConsumerEnded = errors.New("the broker ended the consumer: was the queue deleted?")
+// ErrConsumerEnded means that the broker has sent basic.cancel, which has no reason.
+var ErrConsumerEnded = errors.New("the broker ended the consumer: was the queue deleted?")

@@ -1,7 +1,6 @@
 package slots
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -31,8 +30,6 @@ type queue struct {
 }
 
 const waitForAnswer = false // the noWait argument of amqp091-go's methods
-
-var errConsumerEnded = errors.New("the broker ended a consumer: was its queue deleted?")
 
 // consume begins to consume, or does so with another prefetch. The former consumer is cancelled first,
 // and all that it got is taken before anything of the next: so the order of the queue is kept.
@@ -94,7 +91,7 @@ func (q *queue) open() error {
 			}
 		case _, is := <-cancelled:
 			if is {
-				q.tenure.end(fmt.Errorf("queue %s: %w", q.name, errConsumerEnded))
+				q.tenure.end(fmt.Errorf("queue %s: %w", q.name, broker.ErrConsumerEnded))
 			}
 		}
 	}()
