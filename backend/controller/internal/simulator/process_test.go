@@ -242,7 +242,7 @@ func (p *process) tick() {
 // weigh stops reading while the memory is full.
 func (p *process) weigh() {
 	was := p.full
-	if p.full = p.tenure != nil && !p.tenure.over && p.tenure.machine.Full(); was && !p.full && p.tenure != nil {
+	if p.full = !p.w.mutant.hungry && p.tenure != nil && !p.tenure.over && p.tenure.machine.Full(); was && !p.full && p.tenure != nil {
 		p.tenure.conn.back.pump()
 	}
 }
@@ -556,7 +556,9 @@ func (t *tenure) Keep(m *wheel.Message) {
 }
 
 // Deliver implements [wheel.Shell].
-func (t *tenure) Deliver(m *wheel.Message) {
+func (t *tenure) Deliver(m *wheel.Message) { t.deliver(m, t.stored(m)) }
+
+func (t *tenure) deliver(m *wheel.Message, done func(wheel.Outcome)) {
 	if t.over {
 		return
 	}
@@ -564,7 +566,7 @@ func (t *tenure) Deliver(m *wheel.Message) {
 	it.choice, it.own = t.w.now, m.Own && m.OwnDue <= t.mono()
 	it.asleep = !t.conn.open && t.conn.closed < t.woke
 	t.trace("deliver", "%s", it)
-	t.write(t.pub, always, t.w.broker.deliver(it), t.stored(m))
+	t.write(t.pub, always, t.w.broker.deliver(it), done)
 }
 
 // Mark implements [wheel.Shell].

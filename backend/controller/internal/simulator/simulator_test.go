@@ -5,6 +5,7 @@
 package simulator
 
 import (
+	"cmp"
 	"flag"
 	"os"
 	"runtime"
@@ -17,7 +18,7 @@ import (
 )
 
 var (
-	seed  = flag.Uint64("seed", 0, "run this seed alone")
+	seed  = flag.Uint64("seed", 0, "run this seed alone; with a mutant alone it is one that finds it")
 	trace = flag.Bool("trace", false, "print each event of it")
 	of    = flag.String("of", "", "trace this message alone, as m17, and what breaks")
 	from  = flag.Uint64("from", 1, "the first seed")
@@ -28,8 +29,8 @@ var (
 // for each event: make simulate SIMULATEFLAGS='-seed 21 -trace'. With -of m256 it is the lines of one message.
 func TestSimulate(t *testing.T) {
 	t.Parallel()
-	if *seed != 0 {
-		o := options{Seed: *seed, mutant: chosen()}
+	if m := chosen(); cmp.Or(*seed, m.seed) != 0 {
+		o := options{Seed: cmp.Or(*seed, m.seed), mutant: m}
 		if *trace {
 			o.Trace, o.Of = os.Stdout, *of
 		}
@@ -54,7 +55,7 @@ func TestSimulate(t *testing.T) {
 				if s >= *from+uint64(*seeds) {
 					return
 				}
-				r := simulate(options{Seed: s, mutant: chosen()})
+				r := simulate(options{Seed: s})
 				if len(r.Problems) > 0 {
 					bad.Add(1)
 					t.Errorf("seed %d: %s (again: make simulate SIMULATEFLAGS='-seed %d -trace')", s, r.Problems[0], s)

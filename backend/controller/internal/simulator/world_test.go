@@ -30,6 +30,7 @@ type options struct {
 // So there is no switch in what is proved. Nil functions change nothing.
 type mutant struct {
 	name      string
+	seed      uint64 // of a run that finds it
 	shell     func(*tenure) wheel.Shell
 	config    func(*wheel.Config)
 	received  func(t *tenure, ch *channel, tag uint64, m *wheel.Message)
@@ -37,6 +38,7 @@ type mutant struct {
 	accepts   func(wheel.Now) wheel.Now   // of who asks whether a change is in time
 	confirmed func(wheel.Fate) wheel.Fate // of who has written one
 	careless  bool                        // it acknowledges twice, which brokers do not forgive
+	hungry    bool                        // it reads on although its memory is full
 }
 
 // A result is what came of a run.
