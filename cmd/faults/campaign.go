@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/lab/faults"
+	"github.com/delayer-go/delayer/internal/lab/postgres"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
@@ -63,7 +64,16 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 		return false, fmt.Errorf("go build: %w: %s", err, said)
 	}
 	c := &campaign{options: o, out: out, began: time.Now()}
-	if err := c.prepare(command); err != nil {
+	database, err := postgres.Start(ctx)
+	switch {
+	case err == nil:
+		defer func() { _ = database.Close() }()
+		err = c.prepare(command, database.URL())
+	case errors.Is(err, postgres.ErrNone):
+		fmt.Fprintf(out, "skipped: outbox: %v\n", err)
+		err = c.prepare(command, "")
+	}
+	if err != nil {
 		return false, err
 	}
 	fmt.Fprintf(out, "seed %d\n%s\n", o.Seed, faults.Heading())
@@ -77,7 +87,7 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	return !c.failed, nil
 }
 
-func (c *campaign) prepare(command string) error {
+func (c *campaign) prepare(command, database string) error {
 	chosen, err := regexp.Compile(c.Backend)
 	if err != nil {
 		return err
@@ -87,7 +97,7 @@ func (c *campaign) prepare(command string) error {
 		Messages: c.Messages, Times: c.Times, Hold: c.Hold, Patience: c.Patience, Seed: c.Seed, Logf: c.logf,
 		Redeliver: c.Redeliver,
 	}
-	for _, s := range subjects(command, c.Long) {
+	for _, s := range subjects(command, database, c.Long) {
 		if chosen.MatchString(s.Name) {
 			c.plan.Subjects = append(c.plan.Subjects, s)
 		}

@@ -33,12 +33,13 @@ func names(list []faults.Subject) (names []string) {
 
 // TestSubjects: every backend is under test, and a message in eight waits long where that is asked for.
 func TestSubjects(t *testing.T) {
-	all := names(subjects("delayer", 0))
+	all := names(subjects("delayer", "postgres://", 0))
 	for _, name := range backend.Names() {
 		assert.Contains(t, strings.Join(all, ", "), name)
 	}
-	assert.Subset(t, all, []string{"binaryladder source", "binaryladder topic", "fixedtiers", "controller", "controller slots", "controller alone", "slots alone"})
-	with, without := subjects("delayer", time.Hour), subjects("delayer", 0)
+	assert.Subset(t, all, []string{"binaryladder source", "binaryladder topic", "fixedtiers", "controller", "controller slots", "controller alone", "slots alone", "retry, binaryladder", "outbox, binaryladder"})
+	assert.NotContains(t, names(subjects("delayer", "", 0)), "outbox, binaryladder")
+	with, without := subjects("delayer", "postgres://", time.Hour), subjects("delayer", "postgres://", 0)
 	for i, s := range with {
 		if s.Name == "fixedtiers" {
 			assert.Equal(t, without[i].Delays, s.Delays, "which has no such tier")
@@ -50,7 +51,7 @@ func TestSubjects(t *testing.T) {
 
 func TestCampaign_ChoosesSubjectsAndFaults(t *testing.T) {
 	c := &campaign{options: options{Backend: "^controller slots$|^plugin$", Fault: "killed$", Messages: 3, Rate: 5, Redeliver: 20 * time.Second, Churn: time.Minute}, out: &bytes.Buffer{}}
-	require.NoError(t, c.prepare("delayer"))
+	require.NoError(t, c.prepare("delayer", ""))
 	assert.Equal(t, []string{"controller slots", "plugin"}, names(c.plan.Subjects))
 	assert.Equal(t, faults.Load{Publishers: 16, Rate: 5, Patience: 5 * time.Second}, c.plan.Load)
 	assert.Equal(t, 20*time.Second, c.plan.Redeliver, "lateness is judged by it")
@@ -69,7 +70,7 @@ func TestCampaign_ChoosesSubjectsAndFaults(t *testing.T) {
 	c.Churn = 0
 	assert.False(t, c.churns())
 	for _, bad := range []*campaign{{options: options{Backend: "("}}, {options: options{Fault: "("}}} {
-		if bad.prepare("delayer") == nil {
+		if bad.prepare("delayer", "") == nil {
 			_, err = bad.chosen(nil)
 			require.Error(t, err)
 		}

@@ -22,7 +22,7 @@ func (c *campaign) churn(ctx context.Context, b *rabbit.Broker) error {
 	}
 	var todo []faults.Subject
 	for _, s := range c.plan.Subjects {
-		if s.Controller == nil && !s.Serve && s.QueueType != "classic" {
+		if s.Controller == nil && !s.Serve && !s.Indirect && s.QueueType != "classic" {
 			todo = append(todo, s)
 		}
 	}

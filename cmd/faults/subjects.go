@@ -15,19 +15,18 @@ import (
 	labsubjects "github.com/delayer-go/delayer/internal/lab/subjects"
 )
 
-// quarter is the tick of the ladders: short delays then take a few hops.
+// quarter is the tick of the ladder of bits and of rounds: short delays then take a few hops.
 const quarter = 250 * time.Millisecond
 
 // delays are what messages ask for, in turn.
 var delays = []time.Duration{quarter, 3 * quarter, 2 * time.Second, 5 * quarter, 4 * time.Second, 7 * quarter, quarter}
 
 // subjects returns the Delayers under test. They log nothing. Those that can also get messages with
-// the delay long, if that is not 0.
-func subjects(delayerCommand string, long time.Duration) []faults.Subject {
+// the delay long, if that is not 0. Without a database there is no outbox among them.
+func subjects(delayerCommand, database string, long time.Duration) []faults.Subject {
 	quiet := slog.New(slog.DiscardHandler)
-	ladder := backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Tick: quarter, Steps: "250ms,500ms,1s,2s,4s,8s,16s,32s,64s"}}
-	topic := ladder
-	topic.BinaryLadder.Routing, topic.BinaryLadder.Steps = binaryladder.Topic, binaryladder.Binary
+	ladder := backend.Config{Backend: "binaryladder"}
+	topic := backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Tick: quarter, Routing: binaryladder.Topic, Steps: binaryladder.Binary}}
 	tiers := backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: []time.Duration{500 * time.Millisecond, time.Second, 3 * time.Second}}}
 	rounds := backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 4, Tick: quarter}}
 	slots := backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Slots}}
@@ -64,6 +63,11 @@ func subjects(delayerCommand string, long time.Duration) []faults.Subject {
 			dieWithParent(cmd)
 			return cmd
 		}, append([]time.Duration{0}, delays...)...))
+	ladder.QueueType, ladder.Logger = faults.Quorum, quiet
+	all = append(all, faults.Retry(ladder, delays...))
+	if database != "" {
+		all = append(all, faults.Outbox(database, ladder, delays...))
+	}
 	for i, s := range all {
 		if long > 0 && s.Name != "fixedtiers" { // which has no such tier
 			all[i].Delays = append(s.Delays, long)

@@ -25,6 +25,7 @@ type Fault struct {
 	Alone      bool                                // for Subjects with controllers in processes of their own, and only those
 	Serve      bool                                // for Subjects that are clients of delayer serve, and only those
 	User       bool                                // the Delayer logs in as a user of its own
+	Answers    bool                                // it is over, or judged, by what a Delayer's Publish answers: not for Subjects that are Indirect
 	Once       bool                                // nothing crashes and no connection is lost: no message may come twice
 	Kills      bool                                // the broker is killed: whose Limits do not promise it may lose messages
 	Stops      bool                                // the same, where it is stopped in good order and started again
@@ -254,7 +255,7 @@ func (c Campaign) start(ctx context.Context, f Fault, s *Scene) error {
 }
 
 func (f Fault) concerns(s Subject) bool {
-	return f.Alone == (s.Controller != nil) && f.Serve == s.Serve && (s.QueueType == Quorum || f.Classic)
+	return f.Alone == (s.Controller != nil) && f.Serve == s.Serve && (s.QueueType == Quorum || f.Classic) && !(f.Answers && s.Indirect)
 }
 
 // disturb injects the fault and publishes until enough messages were confirmed.
@@ -285,9 +286,9 @@ func (c Campaign) disturb(ctx context.Context, f Fault, s *Scene) error {
 	return nil
 }
 
-// mostClosing bounds Close: ten seconds for confirms, two to close each connection, and a busy
-// machine.
-const mostClosing = 40 * time.Second
+// mostClosing bounds Close: ten seconds for confirms, two to close each connection, half a minute for the confirm
+// that package retry awaits before, and a busy machine.
+const mostClosing = 70 * time.Second
 
 // mostOverrun bounds how long after the end of its context a Publish returns. It should return at
 // once, but a busy machine may run no goroutine for seconds. A Publish that ignores its context

@@ -15,10 +15,10 @@ import (
 func Destinations() []Fault {
 	return []Fault{
 		{Name: "destination deleted", Once: true, Unroutable: true, About: "queue and exchange deleted, and declared again", Inject: deleteDestination},
-		{Name: "reply queues gone", Once: true, Unroutable: true, About: "temporary queues deleted while messages for them wait, which may hold up no other", Inject: goneReplies},
+		{Name: "reply queues gone", Answers: true, Once: true, Unroutable: true, About: "temporary queues deleted while messages for them wait, which may hold up no other", Inject: goneReplies},
 		{Name: "destination full", Once: true, Refuses: true, About: "x-max-length with reject-publish, and nobody consumes for a while", Inject: fillDestination},
 		{Name: "destination forbidden", About: "write permission on it taken away, and given back", User: true, Inject: forbidDestination},
-		{Name: "waiting queues full", Once: true, About: "an operator's max-length for the queues where messages wait, until Publish answers that they refuse messages", Inject: fillWaiting},
+		{Name: "waiting queues full", Answers: true, Once: true, About: "an operator's max-length for the queues where messages wait, until Publish answers that they refuse messages", Inject: fillWaiting},
 		{Name: "topology deleted", Unroutable: true, About: "every exchange and queue of the Delayer deleted under it", Inject: deleteTopology},
 	}
 }

@@ -22,22 +22,32 @@ import (
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/lab/faults"
+	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{Args: soon}) }
+func TestMain(m *testing.M) { rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{Args: soon}) }
 
 // soon makes a broker repeat a dead-lettering that found no way while it started after two seconds instead of three
 // minutes. What is asked here is whether a message is lost; the long campaign asks it of a broker as it comes.
 var soon = rabbit.DeadLetterRetry(2 * time.Second)
 
+// tick is that of the backends of the short campaign.
+const tick = 100 * time.Millisecond
+
 // subjects are the backends of the short campaign. `make faults` does it to all.
 func subjects() []faults.Subject {
-	const tick = 100 * time.Millisecond
 	return []faults.Subject{
-		subject("binaryladder", backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Tick: tick, Steps: "100ms,200ms,400ms,800ms,1600ms,3200ms"}}),
+		subject("binaryladder", ladder()),
 		subject("controller rounds", backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 4, Tick: tick}}),
+	}
+}
+
+func ladder() backend.Config {
+	return backend.Config{
+		Backend: "binaryladder", BinaryLadder: binaryladder.Config{Tick: tick, Steps: "100ms,200ms,400ms,800ms,1600ms,3200ms"},
+		Options: delayer.Options{QueueType: delayer.Quorum, Logger: slog.New(slog.DiscardHandler)},
 	}
 }
 
@@ -104,10 +114,12 @@ func TestFaults_Network(t *testing.T) {
 	expect(t, c, faults.Fault{Name: "network", Inject: faults.Network})
 }
 
-// killed: also what was cancelled stays cancelled, and what was postponed comes at its later time.
+// killed: also what was cancelled stays cancelled, and what was postponed comes at its later time. What an application
+// has in a queue of its own, or in a database, comes too.
 func killed(t *testing.T, c faults.Campaign) {
 	t.Helper()
-	c.Subjects = append(c.Subjects, slots())
+	delay := 700 * time.Millisecond
+	c.Subjects = append(c.Subjects, faults.Retry(ladder(), delay), faults.Outbox(postgrestest.URL(t), ladder(), delay), slots())
 	rows := expect(t, c, named(t, faults.OneNode(), "broker killed"))
 	ofSlots := rows[len(rows)-1].Totals
 	assert.Positive(t, ofSlots.Cancelled)

@@ -36,6 +36,8 @@ type Subject struct {
 	Controller func(url, prefix string) *exec.Cmd
 	// Serve says that the Delayer is clients of delayer serve.
 	Serve bool
+	// Indirect says that Publish stores a message before a Delayer gets it, in an application's queue or database.
+	Indirect bool
 	// Unroutable is the name of the queue for unroutable messages.
 	Unroutable func(prefix string) string
 }

@@ -19,7 +19,7 @@ func Strangers() []Fault {
 		{Name: "destination suspended", About: "it confirms nothing for a while, as without a majority", Inject: suspendDestination},
 		{Name: "permission revoked", About: "to configure, and the connections cut; given back after a while", User: true, Inject: revokePermission},
 		{Name: "stage deleted", About: "the exchanges behind the last hop deleted while nobody publishes", Inject: deleteStage},
-		{Name: "stranger's queue", About: "the queues where messages wait deleted, and declared with another TTL", Inject: replaceWaiting},
+		{Name: "stranger's queue", Answers: true, About: "the queues where messages wait deleted, and declared with another TTL", Inject: replaceWaiting},
 	}
 }
 
