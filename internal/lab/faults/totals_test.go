@@ -160,7 +160,7 @@ func TestLeft(t *testing.T) {
 	row.closing(&Run{closed: mostClosing})
 	assert.Empty(t, row.Problems)
 	row.closing(&Run{closed: mostClosing + time.Second})
-	assert.Equal(t, []string{"Close took 41s"}, row.Problems)
+	assert.Equal(t, []string{"Close took 1m11s"}, row.Problems)
 	assert.Empty(t, left(0, 7, 7))
 	assert.Empty(t, left(0, 7, 6), "what was there before has ended")
 	assert.Equal(t, []string{"1 connections of closed Delayers are left", "7 goroutines before, 8 after"}, left(1, 7, 8))
@@ -175,6 +175,19 @@ func TestFaults_Once(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{"none", "destination deleted", "reply queues gone", "destination full", "waiting queues full", "controllers elsewhere"}, once)
+}
+
+// TestFaults_Indirect: what a Delayer's own answers end or judge is not done to an application before it.
+func TestFaults_Indirect(t *testing.T) {
+	var without []string
+	for _, f := range slices.Concat(OneNode(), Destinations(), Strangers(), ThreeNodes()) {
+		if s := (Subject{QueueType: Quorum}); f.concerns(s) {
+			if s.Indirect = true; !f.concerns(s) {
+				without = append(without, f.Name)
+			}
+		}
+	}
+	assert.Equal(t, []string{"reply queues gone", "waiting queues full", "stranger's queue"}, without)
 }
 
 // TestTotals_AfterEnd: what was due while something was broken counts from when that was mended.
