@@ -47,22 +47,16 @@ func workOf(prefix string) string { return prefix + "-work" }
 // A worker consumes a queue with package retry.
 type worker struct {
 	delayer.Delayer
-	queue   string
-	stop    context.CancelFunc
-	running sync.WaitGroup
-	failed  error // it could not begin: then nothing arrives
+	background
+	queue string
 }
 
 func (w *worker) open(ctx context.Context, urls []string) error {
-	client, err := openClient(ctx, urls)
-	if err != nil {
-		return err
-	}
-	err = client.Do(ctx, func(ch *amqp091.Channel) error {
+	err := doOnce(ctx, urls, func(ch *amqp091.Channel) error {
 		_, err := ch.QueueDeclare(w.queue, durable, autoDelete, exclusive, noWait, amqp091.Table{amqp091.QueueTypeArg: amqp091.QueueTypeQuorum})
 		return err
 	})
-	if err = errors.Join(err, client.Close()); err != nil {
+	if err != nil {
 		return err
 	}
 	const again, attempts = time.Second, 1000 // where the destination is gone, full or silent for long
@@ -70,9 +64,7 @@ func (w *worker) open(ctx context.Context, urls []string) error {
 		URL: strings.Join(urls, ","), Queue: w.queue, Policy: retry.Policy{First: again, MaxAttempts: attempts},
 		Concurrency: 16, HandlerTimeout: 5 * time.Second, StopTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
 	}
-	working, stop := context.WithCancel(context.Background())
-	w.stop = stop
-	w.running.Go(func() { w.failed = retry.Consume(working, w.Delayer, cfg, w.handle) })
+	w.begin(func(ctx context.Context) error { return retry.Consume(ctx, w.Delayer, cfg, w.handle) })
 	return nil
 }
 
@@ -101,21 +93,31 @@ func (w *worker) handle(ctx context.Context, m amqp091.Delivery) error {
 }
 
 // Close ends the consumer, and then the Delayer.
-func (w *worker) Close() error {
-	w.stop()
-	w.running.Wait()
-	return errors.Join(w.failed, w.Delayer.Close())
-}
+func (w *worker) Close() error { return errors.Join(w.end(), w.Delayer.Close()) }
 
 func removeWork(ctx context.Context, urls []string, prefix string) error {
-	client, err := openClient(ctx, urls)
-	if err != nil {
-		return err
-	}
-	err = client.Do(ctx, func(ch *amqp091.Channel) error {
+	return doOnce(ctx, urls, func(ch *amqp091.Channel) error {
 		return errors.Join(deleteQueue(ch, workOf(prefix)), deleteQueue(ch, workOf(prefix)+".parked"))
 	})
-	return errors.Join(err, client.Close())
+}
+
+// A background runs something until its end.
+type background struct {
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	failed  error // it could not begin: then nothing arrives
+}
+
+func (b *background) begin(run func(context.Context) error) {
+	ctx, stop := context.WithCancel(context.Background())
+	b.stop = stop
+	b.running.Go(func() { b.failed = run(ctx) })
+}
+
+func (b *background) end() error {
+	b.stop()
+	b.running.Wait()
+	return b.failed
 }
 
 // Outbox is an application that writes its messages into a database, and a relay. Each prefix has a schema of its own
@@ -134,10 +136,14 @@ func Outbox(database string, cfg backend.Config, delays ...time.Duration) Subjec
 			pool.Close()
 			return nil, err
 		}
-		r := &relayed{Delayer: d, pool: pool}
-		if err := r.open(); err != nil {
-			return nil, errors.Join(err, r.Close())
+		const soon = 5 * time.Second // is tried again what cannot be published
+		relay, err := outbox.NewRelay(pool, d, outbox.Config{MaxPause: soon, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			pool.Close()
+			return nil, errors.Join(err, d.Close())
 		}
+		r := &relayed{Delayer: d, pool: pool}
+		r.begin(relay.Run)
 		return r, nil
 	}
 	s.Remove = func(ctx context.Context, urls []string, prefix string) error {
@@ -149,22 +155,8 @@ func Outbox(database string, cfg backend.Config, delays ...time.Duration) Subjec
 // A relayed Delayer is behind an outbox.
 type relayed struct {
 	delayer.Delayer
-	pool    *pgxpool.Pool
-	stop    context.CancelFunc
-	running sync.WaitGroup
-	failed  error // it could not begin
-}
-
-func (r *relayed) open() error {
-	relaying, stop := context.WithCancel(context.Background())
-	r.stop = stop
-	const soon = 5 * time.Second // is tried again what cannot be published
-	relay, err := outbox.NewRelay(r.pool, r.Delayer, outbox.Config{MaxPause: soon, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
-	}
-	r.running.Go(func() { r.failed = relay.Run(relaying) })
-	return nil
+	background
+	pool *pgxpool.Pool
 }
 
 // Publish commits a message.
@@ -179,10 +171,8 @@ func (r *relayed) Publish(ctx context.Context, exchange, key string, delay time.
 
 // Close ends the relay, and then what it needs.
 func (r *relayed) Close() error {
-	r.stop()
-	r.running.Wait()
 	defer r.pool.Close()
-	return errors.Join(r.failed, r.Delayer.Close())
+	return errors.Join(r.end(), r.Delayer.Close())
 }
 
 // openSchema connects to a schema, which it makes if need be.

@@ -40,6 +40,15 @@ func openClient(ctx context.Context, urls []string) (*amqpclient.Client, error) 
 	return amqpclient.Open(ctx, amqpclient.Options{URLs: urls, Name: "faults", Retry: passes})
 }
 
+// doOnce does something on a connection of its own.
+func doOnce(ctx context.Context, urls []string, do func(*amqp091.Channel) error) error {
+	client, err := openClient(ctx, urls)
+	if err != nil {
+		return err
+	}
+	return errors.Join(client.Do(ctx, do), client.Close())
+}
+
 // openReceiver declares the destinations and consumes.
 func openReceiver(ctx context.Context, r *Run, urls []string) (*receiver, error) {
 	client, err := openClient(ctx, urls)

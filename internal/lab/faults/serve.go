@@ -126,11 +126,7 @@ func (d *serving) Close() error {
 
 // removeServing deletes what the services have declared for their exchanges.
 func removeServing(ctx context.Context, urls []string, prefix string) error {
-	client, err := openClient(ctx, urls)
-	if err != nil {
-		return err
-	}
-	err = client.Do(ctx, func(ch *amqp091.Channel) error {
+	return doOnce(ctx, urls, func(ch *amqp091.Channel) error {
 		for _, x := range []string{toOne(prefix), toAny(prefix)} {
 			for _, what := range []string{"queue", "back", "parked"} {
 				if err := deleteQueue(ch, prefix+".serve."+what+"."+x); err != nil {
@@ -145,7 +141,6 @@ func removeServing(ctx context.Context, urls []string, prefix string) error {
 		}
 		return nil
 	})
-	return errors.Join(err, client.Close())
 }
 
 // A service is a process of delayer serve that is started again whenever it has ended, as Docker,

@@ -29,8 +29,9 @@ var (
 // for each event: make simulate SIMULATEFLAGS='-seed 21 -trace'. With -of m256 it is the lines of one message.
 func TestSimulate(t *testing.T) {
 	t.Parallel()
-	if m := chosen(); cmp.Or(*seed, m.seed) != 0 {
-		o := options{Seed: cmp.Or(*seed, m.seed), mutant: m}
+	m := chosen()
+	if s := cmp.Or(*seed, m.seed); s != 0 {
+		o := options{Seed: s, mutant: m}
 		if *trace {
 			o.Trace, o.Of = os.Stdout, *of
 		}
