@@ -45,6 +45,9 @@ type Config struct {
 type Objects interface {
 	// Apply declares the objects of p. Existing objects with the same arguments stay as they are.
 	Apply(ctx context.Context, p topology.Plan) error
+	// Restore is Apply for objects of which some may be gone, and of which another process may be
+	// declaring the same.
+	Restore(ctx context.Context, p topology.Plan) error
 	// Missing names the exchanges and queues of p that do not exist.
 	Missing(ctx context.Context, p topology.Plan) ([]string, error)
 	// Check names the exchanges and queues of p that do not exist, and declares nothing then. If there
@@ -77,6 +80,7 @@ type Keeper struct {
 
 	doubts    atomic.Uint64 // how often the topology was doubted: it may be gone
 	settled   atomic.Uint64 // how many of them were before a declaration that succeeded
+	gone      atomic.Bool   // something in the broker gave the doubt, and not only a lost connection
 	relink    atomic.Bool   // and the objects declared on use
 	declaring chan struct{} // held while the topology is declared
 	declared  time.Time     // when it was last declared; guarded by declaring
@@ -124,15 +128,22 @@ func (k *Keeper) Open(ctx context.Context) error {
 
 // Declare declares p. In an imported topology it only makes sure that p exists.
 func (k *Keeper) Declare(ctx context.Context, p topology.Plan) error {
+	return k.declare(ctx, p, k.cfg.Objects.Apply)
+}
+
+func (k *Keeper) declare(ctx context.Context, p topology.Plan, how func(context.Context, topology.Plan) error) error {
 	if k.cfg.Imported {
 		return k.exists(ctx, p)
 	}
-	return k.cfg.Objects.Apply(ctx, p)
+	return how(ctx, p)
 }
 
 // Doubt notes that the topology may be gone, as when a message was returned. The next Ensure
 // declares it again.
-func (k *Keeper) Doubt() { k.doubts.Add(1) }
+func (k *Keeper) Doubt() {
+	k.gone.Store(true)
+	k.doubts.Add(1)
+}
 
 // Doubted reports whether the topology may be gone: Ensure would declare it.
 func (k *Keeper) Doubted() bool { return k.doubted() }
@@ -141,7 +152,7 @@ func (k *Keeper) doubted() bool { return k.doubts.Load() != k.settled.Load() }
 
 // Reconnected is Doubt after a lost connection. What has failed before is tried again soon.
 func (k *Keeper) Reconnected() {
-	k.Doubt()
+	k.doubts.Add(1)
 	k.mu.Lock()
 	k.declares.changed()
 	k.repairing.changed()
@@ -221,7 +232,11 @@ func (k *Keeper) Wait() {
 func (k *Keeper) declareAgain(ctx context.Context) error {
 	doubts := k.doubts.Load() // a loss meanwhile is another one
 	k.forget()
-	err := k.Declare(ctx, k.cfg.Topology)
+	how := k.cfg.Objects.Apply
+	if k.gone.Swap(false) {
+		how = k.cfg.Objects.Restore
+	}
+	err := k.declare(ctx, k.cfg.Topology, how)
 	k.learn(err)
 	if err != nil {
 		k.Doubt()

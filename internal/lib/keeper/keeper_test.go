@@ -22,6 +22,7 @@ type fakeBroker struct {
 	has      bool
 	linked   bool
 	declares int
+	restores int // of the declarations
 	attempts int
 	looks    int
 	fail     error         // the answer to each declaration
@@ -49,6 +50,11 @@ func (o *fakeBroker) Apply(ctx context.Context, p topology.Plan) error {
 	o.has = o.has || len(p.Queues) > 0
 	o.linked = o.linked || len(p.Bindings) > 0
 	return nil
+}
+
+func (o *fakeBroker) Restore(ctx context.Context, p topology.Plan) error {
+	o.set(func() { o.restores++ })
+	return o.Apply(ctx, p)
 }
 
 func (o *fakeBroker) Check(ctx context.Context, p topology.Plan) ([]string, error) {
@@ -179,6 +185,26 @@ func TestKeeper_Doubt(t *testing.T) {
 		has, linked := o.state()
 		require.True(t, has)
 		require.True(t, linked, "at once, not with the next look")
+	})
+}
+
+// TestKeeper_Restore: what may be gone is declared so that another process may do the same. After a lost
+// connection, which all processes lose at once, that would be work for nothing.
+func TestKeeper_Restore(t *testing.T) {
+	kept(t, func(t *testing.T, k *Keeper, o *fakeBroker, _ *links) {
+		k.Reconnected()
+		require.NoError(t, k.Ensure(t.Context()))
+		require.Equal(t, 2, o.count(), "Open, and now")
+		require.Zero(t, o.restores)
+		k.Doubt()
+		k.Reconnected()
+		o.set(func() { o.fail = errors.New("no connection") })
+		require.Error(t, k.Ensure(t.Context()))
+		require.Equal(t, 1, o.restores)
+		o.set(func() { o.fail = nil })
+		time.Sleep(firstPause)
+		require.NoError(t, k.Ensure(t.Context()))
+		require.Equal(t, 2, o.restores, "the first attempt failed")
 	})
 }
 

@@ -45,17 +45,25 @@ func Of(control *broker.Control, backend string) Live { return Live{control, bac
 // quorum queue was missing, Apply settles them: see [Settle]. The error names the object. With
 // ErrConflict it also names the actual and the wanted configuration.
 //
-// It binds nothing before. Another process may be declaring the same queue, which the broker then calls
-// existing before it has its arguments. Up to RabbitMQ 4.0 a message that comes in that moment has no
-// TTL: it never expires, and nothing behind it does.
+// Another process may be declaring the same queues. The broker calls a queue existing before it has its
+// arguments. Up to RabbitMQ 4.0 a message that comes in that moment has no TTL: it never expires, and
+// nothing behind it does. So exchanges are declared after the queues are settled, and bindings last: who
+// finds all queues and exchanges finds queues that have their arguments.
 func (l Live) Apply(ctx context.Context, p topology.Plan) error {
-	queues := quorum(p)
-	if len(queues) == 0 || l.has(ctx, queues) {
+	if queues := quorum(p); len(queues) == 0 || l.has(ctx, queues, p.Exchanges) {
 		return l.apply(ctx, p, !look)
 	}
-	bindings := topology.Plan{Bindings: p.Bindings}
-	p.Bindings = nil
-	if err := l.apply(ctx, p, !look); err != nil {
+	return l.Restore(ctx, p)
+}
+
+// Restore is Apply for objects of which some were found missing. It settles the queues also if it finds
+// them all: another process may have found the same, and be declaring them.
+func (l Live) Restore(ctx context.Context, p topology.Plan) error {
+	queues := quorum(p)
+	if len(queues) == 0 {
+		return l.apply(ctx, p, !look)
+	}
+	if err := l.apply(ctx, topology.Plan{Markers: p.Markers, Queues: p.Queues}, !look); err != nil {
 		return err
 	}
 	last := queues[len(queues)-1].Name
@@ -63,14 +71,19 @@ func (l Live) Apply(ctx context.Context, p topology.Plan) error {
 	if err != nil {
 		return broker.Explain("declare", l.backend, describe("queue", last), err)
 	}
-	return l.apply(ctx, bindings, !look)
+	return l.apply(ctx, topology.Plan{Exchanges: p.Exchanges, Bindings: p.Bindings}, !look)
 }
 
-// has reports whether all queues are certainly there. It waits for each answer: of a queue that is not
+// has reports whether all of them are certainly there. It waits for each answer: of an object that is not
 // there the broker closes the channel, and closes the connection if more commands come on it (504,
 // "expected 'channel.open'").
-func (l Live) has(ctx context.Context, queues []topology.Queue) bool {
+func (l Live) has(ctx context.Context, queues []topology.Queue, exchanges []topology.Exchange) bool {
 	err := l.control.Do(ctx, func(ch *amqp091.Channel) error {
+		for _, x := range exchanges {
+			if err := lookForExchange(ch, x, waitForAnswer); err != nil {
+				return err
+			}
+		}
 		for _, q := range queues {
 			if err := lookForQueue(ch, q.Name, waitForAnswer); err != nil {
 				return err
@@ -186,7 +199,7 @@ func declare(ch *amqp091.Channel, p topology.Plan, look, noWait bool) error {
 
 func declareExchange(ch *amqp091.Channel, x topology.Exchange, look, noWait bool) error {
 	if look {
-		if err := ch.ExchangeDeclarePassive(x.Name, x.Kind, durable, x.AutoDelete, !internal, noWait, nil); err != nil {
+		if err := lookForExchange(ch, x, noWait); err != nil {
 			return err
 		}
 	}
@@ -201,6 +214,10 @@ func declareQueue(ch *amqp091.Channel, q topology.Queue, look, noWait bool) erro
 	}
 	_, err := ch.QueueDeclare(q.Name, durable, !autoDelete, !exclusive, noWait, q.Args)
 	return err
+}
+
+func lookForExchange(ch *amqp091.Channel, x topology.Exchange, noWait bool) error {
+	return ch.ExchangeDeclarePassive(x.Name, x.Kind, durable, x.AutoDelete, !internal, noWait, nil)
 }
 
 func lookForQueue(ch *amqp091.Channel, name string, noWait bool) error {

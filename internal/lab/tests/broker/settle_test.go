@@ -1,12 +1,19 @@
 package broker_test
 
 import (
+	"bytes"
+	"context"
+	"io"
+	"net"
 	"net/url"
+	"sync"
 	"testing"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/topology"
@@ -51,4 +58,93 @@ func TestApply_SettleRefused(t *testing.T) {
 		require.NotContains(t, ctl("list_queues", "name"), queue+".settle.")
 		require.NoError(t, live.Remove(within(t), plan))
 	}
+}
+
+// TestApply_Order: who finds the queues and the exchanges of a plan finds queues that have their TTL. They
+// are settled after they were declared, and before the exchange is. See [objects.Live.Apply].
+func TestApply_Order(t *testing.T) {
+	t.Parallel()
+	queue := rabbittest.Prefix(t)
+	url, sent := recorded(t, rabbittest.Broker(t).URL())
+	_, c := open(t, url, noReset)
+	live := objects.Of(c, "test")
+	plan := topology.Plan{
+		Exchanges: []topology.Exchange{{Name: queue + ".enter", Kind: topology.Direct}},
+		Queues:    []topology.Queue{objects.WaitingQueue(queue, delayer.Quorum, time.Second, queue+".next")},
+		Bindings:  []topology.Binding{{Source: queue + ".enter", Key: "wait", Target: queue}},
+	}
+	t.Cleanup(func() { require.NoError(t, live.Remove(within(t), plan)) })
+	settles := func(do func(context.Context, topology.Plan) error) bool {
+		sent.take()
+		require.NoError(t, do(within(t), plan))
+		text := sent.take()
+		settled := bytes.Index(text, []byte(queue+".settle."))
+		bound := bytes.LastIndex(text, []byte("wait"))
+		require.Less(t, settled, bound, "the binding is last: %q", text)
+		if settled < 0 {
+			return false
+		}
+		require.Less(t, bytes.Index(text, []byte("x-message-ttl")), settled, "the queue is first: %q", text)
+		require.Equal(t, 2, bytes.Count(text[settled:], []byte(queue+".enter")), "the exchange is declared and bound then: %q", text)
+		return true
+	}
+	require.True(t, settles(live.Apply), "all is missing")
+	require.False(t, settles(live.Apply), "all is there")
+	require.True(t, settles(live.Restore), "all is there, but was not before")
+	require.NoError(t, c.Do(within(t), func(ch *amqp091.Channel) error {
+		return ch.ExchangeDelete(queue+".enter", false, waitForAnswer)
+	}))
+	require.True(t, settles(live.Apply), "another process is not as far yet")
+}
+
+// A wire keeps what a client sends.
+type wire struct {
+	mu   sync.Mutex
+	sent bytes.Buffer
+}
+
+func (w *wire) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sent.Write(b)
+}
+
+// take returns what was sent since the last time.
+func (w *wire) take() []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer w.sent.Reset()
+	return bytes.Clone(w.sent.Bytes())
+}
+
+// recorded returns a URL that leads to the broker, and what is sent to it.
+func recorded(t *testing.T, broker string) (string, *wire) {
+	t.Helper()
+	u, err := url.Parse(broker)
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	host, sent := u.Host, &wire{}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", host)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			pass := func(to io.Writer, from, other net.Conn) {
+				_, _ = io.Copy(to, from)
+				_, _ = from.Close(), other.Close()
+			}
+			go pass(io.MultiWriter(sent, server), client, server)
+			go pass(client, server, client)
+		}
+	}()
+	u.Host = l.Addr().String()
+	return u.String(), sent
 }
