@@ -54,6 +54,10 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
+	chosen, err := regexp.Compile(o.Backend)
+	if err != nil {
+		return false, err
+	}
 	folder, err := os.MkdirTemp("", "delayer-faults-")
 	if err != nil {
 		return false, err
@@ -64,18 +68,19 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 		return false, fmt.Errorf("go build: %w: %s", err, said)
 	}
 	c := &campaign{options: o, out: out, began: time.Now()}
-	database, err := postgres.Start(ctx)
-	switch {
-	case err == nil:
-		defer func() { _ = database.Close() }()
-		err = c.prepare(command, database.URL())
-	case errors.Is(err, postgres.ErrNone):
-		fmt.Fprintf(out, "skipped: outbox: %v\n", err)
-		err = c.prepare(command, "")
+	database := ""
+	if chosen.MatchString(outboxName) {
+		switch own, err := postgres.Start(ctx); {
+		case err == nil:
+			defer func() { _ = own.Close() }()
+			database = own.URL()
+		case errors.Is(err, postgres.ErrNone):
+			fmt.Fprintf(out, "skipped: outbox: %v\n", err)
+		default:
+			return false, err
+		}
 	}
-	if err != nil {
-		return false, err
-	}
+	c.prepare(chosen, subjects(command, database, o.Long))
 	fmt.Fprintf(out, "seed %d\n%s\n", o.Seed, faults.Heading())
 	if err := errors.Join(c.oneNode(ctx), c.clocks(ctx, folder), c.cluster(ctx)); err != nil {
 		return false, err
@@ -87,22 +92,18 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	return !c.failed, nil
 }
 
-func (c *campaign) prepare(command, database string) error {
-	chosen, err := regexp.Compile(c.Backend)
-	if err != nil {
-		return err
-	}
+// prepare plans the campaign, with the chosen of all subjects.
+func (c *campaign) prepare(chosen *regexp.Regexp, all []faults.Subject) {
 	c.plan = faults.Campaign{
 		Load:     faults.Load{Publishers: 16, Rate: c.Rate, Patience: 5 * time.Second},
 		Messages: c.Messages, Times: c.Times, Hold: c.Hold, Patience: c.Patience, Seed: c.Seed, Logf: c.logf,
 		Redeliver: c.Redeliver,
 	}
-	for _, s := range subjects(command, database, c.Long) {
+	for _, s := range all {
 		if chosen.MatchString(s.Name) {
 			c.plan.Subjects = append(c.plan.Subjects, s)
 		}
 	}
-	return nil
 }
 
 func (c *campaign) logf(format string, args ...any) {

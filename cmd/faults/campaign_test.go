@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -37,8 +38,8 @@ func TestSubjects(t *testing.T) {
 	for _, name := range backend.Names() {
 		assert.Contains(t, strings.Join(all, ", "), name)
 	}
-	assert.Subset(t, all, []string{"binaryladder source", "binaryladder topic", "fixedtiers", "controller", "controller slots", "controller alone", "slots alone", "retry, binaryladder", "outbox, binaryladder"})
-	assert.NotContains(t, names(subjects("delayer", "", 0)), "outbox, binaryladder")
+	assert.Subset(t, all, []string{"binaryladder source", "binaryladder topic", "fixedtiers", "controller", "controller slots", "controller alone", "slots alone", "retry, binaryladder", outboxName})
+	assert.NotContains(t, names(subjects("delayer", "", 0)), outboxName)
 	with, without := subjects("delayer", "postgres://", time.Hour), subjects("delayer", "postgres://", 0)
 	for i, s := range with {
 		if s.Name == "fixedtiers" {
@@ -51,7 +52,7 @@ func TestSubjects(t *testing.T) {
 
 func TestCampaign_ChoosesSubjectsAndFaults(t *testing.T) {
 	c := &campaign{options: options{Backend: "^controller slots$|^plugin$", Fault: "killed$", Messages: 3, Rate: 5, Redeliver: 20 * time.Second, Churn: time.Minute}, out: &bytes.Buffer{}}
-	require.NoError(t, c.prepare("delayer", ""))
+	c.prepare(regexp.MustCompile(c.Backend), subjects("delayer", "", 0))
 	assert.Equal(t, []string{"controller slots", "plugin"}, names(c.plan.Subjects))
 	assert.Equal(t, faults.Load{Publishers: 16, Rate: 5, Patience: 5 * time.Second}, c.plan.Load)
 	assert.Equal(t, 20*time.Second, c.plan.Redeliver, "lateness is judged by it")
@@ -69,12 +70,11 @@ func TestCampaign_ChoosesSubjectsAndFaults(t *testing.T) {
 	assert.True(t, c.churns())
 	c.Churn = 0
 	assert.False(t, c.churns())
-	for _, bad := range []*campaign{{options: options{Backend: "("}}, {options: options{Fault: "("}}} {
-		if bad.prepare("delayer", "") == nil {
-			_, err = bad.chosen(nil)
-			require.Error(t, err)
-		}
-	}
+	c.Fault = "("
+	_, err = c.chosen(nil)
+	require.Error(t, err)
+	_, err = run(t.Context(), options{Backend: "("}, c.out)
+	require.Error(t, err)
 }
 
 // TestCampaign_FailsByAnyRow: a broken promise and a late message fail the command.

@@ -21,6 +21,9 @@ const quarter = 250 * time.Millisecond
 // delays are what messages ask for, in turn.
 var delays = []time.Duration{quarter, 3 * quarter, 2 * time.Second, 5 * quarter, 4 * time.Second, 7 * quarter, quarter}
 
+// outboxName is the name of the subject that needs a database.
+const outboxName = "outbox, binaryladder"
+
 // subjects returns the Delayers under test. They log nothing. Those that can also get messages with
 // the delay long, if that is not 0. Without a database there is no outbox among them.
 func subjects(delayerCommand, database string, long time.Duration) []faults.Subject {
