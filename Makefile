@@ -5,7 +5,8 @@
 # Run at an exact version and outside of our module, whose requirements it must not become.
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-# The packages that have benchmarks: to build the tests of all others takes longer than to run these.
+# The packages that have benchmarks: to build the tests of all others takes longer than to run
+# these.
 BENCHMARKED = $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 
 help: ## list these targets

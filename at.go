@@ -14,8 +14,8 @@ import (
 // with the delay that is left until then, which the resolution rounds up. A time that has passed is
 // a delay of 0.
 //
-// The clock is this process's, as with [time.Until]: its monotonic one if at has such a reading,
-// as time.Now().Add has, else its wall clock. A broker whose clock differs changes nothing, since it
+// The clock is this process's, as with [time.Until]: its monotonic one if at has such a reading, as
+// time.Now().Add has, else its wall clock. A broker whose clock differs changes nothing, since it
 // only measures the delay.
 //
 // The zero time, and one that is further away than Limits().Max, are refused with [ErrOutOfRange].

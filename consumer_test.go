@@ -29,9 +29,9 @@ func servesOutboxAndMetrics(path string) bool {
 	return path == "github.com/jackc/" || path == "github.com/prometheus/"
 }
 
-// TestConsumer_GoSum holds the number of modules that a consumer must trust. go mod tidy also counts
-// those that the tests of imported packages import: tests that need a broker or a database are
-// therefore in internal/lab/tests.
+// TestConsumer_GoSum holds the number of modules that a consumer must trust. go mod tidy also
+// counts those that the tests of imported packages import: tests that need a broker or a database
+// are therefore in internal/lab/tests.
 func TestConsumer_GoSum(t *testing.T) {
 	const (
 		ours = 10 // two lines each: amqp091-go and its goleak, yaml, testify, rapid

@@ -35,14 +35,14 @@ type Delayer interface {
 	Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error
 
 	// PublishBatch publishes messages and returns one result for each, at its index: what Publish
-	// would return, so nil only after the broker's confirm. A message that fails does not stop those
-	// behind it. If ctx ends, the results say which messages may be stored ([ErrUnknown]) and which
-	// are not ([ErrNotSent]).
+	// would return, so nil only after the broker's confirm. A message that fails does not stop
+	// those behind it. If ctx ends, the results say which messages may be stored ([ErrUnknown]) and
+	// which are not ([ErrNotSent]).
 	//
 	// From one goroutine this is many times faster than Publish: up to some hundred messages are
 	// unconfirmed at a time. The delay of a message begins when it is sent. For messages with the
-	// same delay and destination the order is that of one goroutine that calls Publish for each (see
-	// [Limits].Ordered). Messages without a delay wait for none to another destination. One
+	// same delay and destination the order is that of one goroutine that calls Publish for each
+	// (see [Limits].Ordered). Messages without a delay wait for none to another destination. One
 	// connection is used, also where there are several.
 	//
 	// messages is not modified, and not read any more once PublishBatch has returned.
@@ -64,24 +64,25 @@ type Delayer interface {
 	// Cancelling twice is no error. After Postpone, use the new ticket. An older one cancels the
 	// message too, as long as it is not too late by that ticket's own time.
 	//
-	// Errors: ErrTicket; ErrTooLate from [Limits].CancelBefore before the time that t says; ErrUnknown
-	// means that it may be cancelled. After ErrUnknown and ErrNotSent the same call may be made
-	// again.
+	// Errors: ErrTicket; ErrTooLate from [Limits].CancelBefore before the time that t says;
+	// ErrUnknown means that it may be cancelled. After ErrUnknown and ErrNotSent the same call may
+	// be made again.
 	Cancel(ctx context.Context, t Ticket) error
 
 	// Postpone makes the message due later: once delay has passed from now, instead of when t says.
 	// It returns the ticket to be used from then on. The body is not sent again. A message may be
 	// postponed a thousand times and more, as a debounce does.
 	//
-	// A time before the one that t says is refused with ErrOutOfRange, and nothing is written: to make
-	// a message earlier, Cancel it, and Schedule it anew. The same time is no error, and returns t. The
-	// same is what differs by less than [Limits].Resolution, or than the backend can tell the time.
+	// A time before the one that t says is refused with ErrOutOfRange, and nothing is written: to
+	// make a message earlier, Cancel it, and Schedule it anew. The same time is no error, and
+	// returns t. The same is what differs by less than [Limits].Resolution, or than the backend can
+	// tell the time.
 	//
 	// An older ticket knows only its own time: shortly before that it is too late for Cancel and
 	// Postpone, however much later the message is due. If several calls use the same ticket, the
-	// message is due at the latest of their times, and each of the tickets that they return can cancel
-	// it. A Cancel counts more than any Postpone: to postpone a cancelled message returns nil, and the
-	// message stays cancelled.
+	// message is due at the latest of their times, and each of the tickets that they return can
+	// cancel it. A Cancel counts more than any Postpone: to postpone a cancelled message returns
+	// nil, and the message stays cancelled.
 	//
 	// Errors are those of Cancel, and ErrOutOfRange. With an error there is no new ticket.
 	Postpone(ctx context.Context, t Ticket, delay time.Duration) (Ticket, error)
@@ -105,8 +106,8 @@ type Message struct {
 }
 
 // A Ticket names a scheduled message, for Cancel and Postpone. It is a text of at most 120 letters,
-// digits and "-", "_", ".", which may be stored, and used by any process with the same prefix on the
-// same broker.
+// digits and "-", "_", ".", which may be stored, and used by any process with the same prefix on
+// the same broker.
 //
 // A checksum guards it against damage, not against forgery: who may publish to the exchanges of the
 // prefix may cancel what waits there, with or without a ticket.

@@ -42,7 +42,8 @@
 // gone when it is due is kept in the queue that [Options].UnroutableQueue names. An exchange that
 // exists drops a message that nothing is bound for, unless it has an alternate exchange.
 //
-// An error that is not [ErrUnknown] guarantees that the message was not stored. [SafeToRetry] tells.
+// An error that is not [ErrUnknown] guarantees that the message was not stored. [SafeToRetry]
+// tells.
 //
 // # What it needs
 //

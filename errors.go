@@ -2,23 +2,23 @@ package delayer
 
 import "errors"
 
-// The kinds of errors, for errors.Is. Each error of a Delayer is an *[Error] of one of these kinds, or
-// of the kind [errors.ErrUnsupported]: this backend cannot do it, and nothing was sent.
-// An error that is not [ErrUnknown] guarantees that the message was not stored. One error can be of
-// two kinds: see [ErrRefused].
+// The kinds of errors, for errors.Is. Each error of a Delayer is an *[Error] of one of these kinds,
+// or of the kind [errors.ErrUnsupported]: this backend cannot do it, and nothing was sent. An error
+// that is not [ErrUnknown] guarantees that the message was not stored. One error can be of two
+// kinds: see [ErrRefused].
 var (
 	// ErrInvalid means that the message or its address cannot be published. The same call will fail
 	// again.
 	ErrInvalid = errors.New("invalid message")
-	// ErrOutOfRange means that the delay is negative, longer than [Limits].Max, or not a tier; or that
-	// Postpone would make a message earlier.
+	// ErrOutOfRange means that the delay is negative, longer than [Limits].Max, or not a tier; or
+	// that Postpone would make a message earlier.
 	ErrOutOfRange = errors.New("delay out of range")
 	// ErrUnroutable means that the destination does not exist. For a message without a delay it
 	// also means that nothing is bound there for its key.
 	ErrUnroutable = errors.New("unroutable")
-	// ErrRefused means that the broker refused the message with a nack, as it does if a queue is full.
-	// One queue is enough for that, and others of the same exchange, or of CC and BCC, may have
-	// stored the message. So the error is ErrUnknown too, except for a delayed message of a
+	// ErrRefused means that the broker refused the message with a nack, as it does if a queue is
+	// full. One queue is enough for that, and others of the same exchange, or of CC and BCC, may
+	// have stored the message. So the error is ErrUnknown too, except for a delayed message of a
 	// [Delayer] with quorum queues: it waits in one queue, and was not stored.
 	ErrRefused = errors.New("refused by the broker")
 	// ErrNotSent means that the message did not leave this process: ctx ended first, or there was
@@ -37,17 +37,19 @@ var (
 	ErrConflict = errors.New("conflicts with what the broker holds")
 	// ErrAccess means that the broker refused the credentials, or that the user lacks a permission.
 	ErrAccess = errors.New("access refused")
-	// ErrUnavailable means that the broker, or its management API, cannot be reached or does not answer.
+	// ErrUnavailable means that the broker, or its management API, cannot be reached or does not
+	// answer.
 	ErrUnavailable = errors.New("broker unavailable")
 	// ErrNotFound means that the broker answers and lacks what is asked for: a queue that a command
 	// names, the topology of a prefix that is not declared by the program, a virtual host, or the
 	// exchange type of a plugin. The destination of a message is [ErrUnroutable].
 	ErrNotFound = errors.New("not found")
 	// ErrTooLate means that a message cannot be cancelled or postponed by this ticket any more: by
-	// that it is due in less than [Limits].CancelBefore, or was due before. It is delivered, or was,
-	// unless another call has cancelled or postponed it.
+	// that it is due in less than [Limits].CancelBefore, or was due before. It is delivered, or
+	// was, unless another call has cancelled or postponed it.
 	ErrTooLate = errors.New("too late")
-	// ErrTicket means that a text is no [Ticket] of this Delayer: it is damaged, or of another prefix.
+	// ErrTicket means that a text is no [Ticket] of this Delayer: it is damaged, or of another
+	// prefix.
 	ErrTicket = errors.New("not a ticket of this Delayer")
 )
 

@@ -13,7 +13,8 @@ import (
 	"github.com/delayer-go/delayer/backend"
 )
 
-// A message that arrives later: where the code said ch.PublishWithContext, it says d.Publish with a delay.
+// A message that arrives later: where the code said ch.PublishWithContext, it says d.Publish with a
+// delay.
 func Example() {
 	ctx := context.Background()
 	d, err := backend.OpenURL(ctx, "amqp://guest:guest@localhost:5672/")
@@ -28,7 +29,8 @@ func Example() {
 	}
 }
 
-// Publishing again after an error that leaves it open whether the message was stored may deliver it twice.
+// Publishing again after an error that leaves it open whether the message was stored may deliver it
+// twice.
 func ExampleSafeToRetry() {
 	ctx := context.Background()
 	d, err := backend.OpenURL(ctx, os.Getenv("DELAYER_URL"))

@@ -9,8 +9,9 @@ import (
 )
 
 // NoTickets answers Schedule, Cancel and Postpone for a [Delayer] whose messages cannot be
-// cancelled: it sends nothing, and returns an [*Error] that matches [errors.ErrUnsupported] and says
-// which backend can. Embed it to implement Delayer without them, with a [Limits].CancelBefore of 0.
+// cancelled: it sends nothing, and returns an [*Error] that matches [errors.ErrUnsupported] and
+// says which backend can. Embed it to implement Delayer without them, with a [Limits].CancelBefore
+// of 0.
 type NoTickets struct {
 	Backend string // the name in the errors
 }

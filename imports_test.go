@@ -137,8 +137,8 @@ func TestImports(t *testing.T) {
 // what they import.
 var startBrokers = []string{"internal/lab", "internal/app", "cmd", "bench", "conformance", "examples", "backend/controller/internal/simulator"}
 
-// TestImports_OfTests: `go mod tidy` counts what the tests of an imported package import. Those that
-// start a broker would bring docker into the go.sum of our users.
+// TestImports_OfTests: `go mod tidy` counts what the tests of an imported package import. Those
+// that start a broker would bring docker into the go.sum of our users.
 func TestImports_OfTests(t *testing.T) {
 	for _, p := range list(t) {
 		path := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")

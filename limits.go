@@ -49,8 +49,8 @@ type Limits struct {
 
 	// MaxPriority is the highest message priority. A higher one is refused with [ErrInvalid]. It is
 	// below 9 where messages of a high priority could block others: in quorum queues of RabbitMQ
-	// 4.0 to 4.2, with a TTL. It is that of the broker to which the Delayer was opened: open it again after an
-	// upgrade to one of these.
+	// 4.0 to 4.2, with a TTL. It is that of the broker to which the Delayer was opened: open it
+	// again after an upgrade to one of these.
 	MaxPriority uint8
 
 	// CancelBefore is how long before it is due by its ticket, at the latest, a message can be

@@ -27,12 +27,12 @@ type Observer struct {
 	// when that failed. It is also called when an object is found to have other arguments.
 	Redeclared func(RedeclareEvent)
 
-	// PolicyFault is called when a policy is found that makes messages early or loses them, and when
-	// it is gone. Delayed messages are refused in between.
+	// PolicyFault is called when a policy is found that makes messages early or loses them, and
+	// when it is gone. Delayed messages are refused in between.
 	PolicyFault func(PolicyFaultEvent)
 
-	// Misrouted is called when a message that ended before its destination was moved on. One process
-	// of a prefix moves them for all.
+	// Misrouted is called when a message that ended before its destination was moved on. One
+	// process of a prefix moves them for all.
 	Misrouted func(MisroutedEvent)
 
 	// Held is called when a controller takes a message into its memory, and when the message leaves
@@ -46,12 +46,12 @@ type Observer struct {
 	// destination.
 	Delivered func(DeliveryEvent)
 
-	// Handled is called by package retry, not by a Delayer: when a handler has run and it is settled
-	// what becomes of its message.
+	// Handled is called by package retry, not by a Delayer: when a handler has run and it is
+	// settled what becomes of its message.
 	Handled func(HandledEvent)
 
-	// Parked is called by package retry, with what its queue of parked messages holds: at the start,
-	// and every 30 s.
+	// Parked is called by package retry, with what its queue of parked messages holds: at the
+	// start, and every 30 s.
 	Parked func(ParkedEvent)
 }
 
@@ -174,8 +174,8 @@ type HandledEvent struct {
 	Took    time.Duration // until it returned
 	Outcome Handling
 	Err     error // of the handler
-	// Due is when the message was due by its [Header]: for the first time, or as a retry. It is zero
-	// if no Delayer has published it.
+	// Due is when the message was due by its [Header]: for the first time, or as a retry. It is
+	// zero if no Delayer has published it.
 	Due time.Time
 }
 

@@ -17,7 +17,8 @@ type Options struct {
 	// Management is the address of the broker's management API, as http://user:password@host:15672
 	// or https://. The user needs the tag monitoring. If it is given, Open refuses policies that
 	// would make messages early or lose them, and the Delayer looks for such policies every few
-	// seconds while messages wait. Without it nobody sees such policies: AMQP does not show them. Default: none.
+	// seconds while messages wait. Without it nobody sees such policies: AMQP does not show them.
+	// Default: none.
 	Management string `yaml:"management"`
 
 	// TLSFiles are used with amqps:// addresses.

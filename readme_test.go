@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadme_Example: the code that a reader copies is the body of Example, which internal/lab/tests/project runs.
+// TestReadme_Example: the code that a reader copies is the body of Example, which
+// internal/lab/tests/project runs.
 func TestReadme_Example(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSignatures_NameNothingInternal: users cannot name what is in an internal package, so no exported
-// declaration of a public package does.
+// TestSignatures_NameNothingInternal: users cannot name what is in an internal package, so no
+// exported declaration of a public package does.
 func TestSignatures_NameNothingInternal(t *testing.T) {
 	publicFiles(t, func(files *token.FileSet, file *ast.File) {
 		internal := internalImports(file)
@@ -37,8 +37,8 @@ func TestSignatures_NameNothingInternal(t *testing.T) {
 	})
 }
 
-// TestSignatures_Constructors: Open has a ctx and holds connections, New has none and holds none, and
-// Close returns an error.
+// TestSignatures_Constructors: Open has a ctx and holds connections, New has none and holds none,
+// and Close returns an error.
 func TestSignatures_Constructors(t *testing.T) {
 	publicFiles(t, func(files *token.FileSet, file *ast.File) {
 		for _, decl := range file.Decls {

@@ -20,8 +20,8 @@ const envPrefix = "DELAYER_"
 // configuration.
 var ours = regexp.MustCompile(`^DELAYER_(POSTGRES|BROKER|RABBITMQ_IMAGE|TEST_.*)$`)
 
-// What Kubernetes sets in each pod for a Service, after its name: https://kubernetes.io/docs/concepts/
-// services-networking/service/#environment-variables.
+// What Kubernetes sets in each pod for a Service, after its name:
+// https://kubernetes.io/docs/concepts/ services-networking/service/#environment-variables.
 const serviceHost = "_SERVICE_HOST"
 
 var afterService = regexp.MustCompile(`^(_SERVICE_HOST|_SERVICE_PORT(_.+)?|_PORT|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
@@ -50,8 +50,8 @@ func ofService(variable string, services []string) bool {
 // key's path in capitals with underscores, as in DELAYER_URL, DELAYER_QUEUE_TYPE or
 // DELAYER_BINARYLADDER_TICK. A variable that is set but empty counts as unset. Unknown variables
 // are errors, so that a misspelt one is not ignored. Those that Kubernetes sets for a Service named
-// delayer or delayer-serve (DELAYER_SERVICE_HOST, DELAYER_SERVE_PORT_80_TCP_ADDR) are ignored. Errors
-// are ErrConfig.
+// delayer or delayer-serve (DELAYER_SERVICE_HOST, DELAYER_SERVE_PORT_80_TCP_ADDR) are ignored.
+// Errors are ErrConfig.
 func FromEnv(cfg Config, environ []string) (Config, error) {
 	known, others := fields(&cfg), services(environ)
 	for _, entry := range environ {

@@ -12,7 +12,8 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// FuzzParse: what is accepted says the same when it is written down again, as a file and as variables.
+// FuzzParse: what is accepted says the same when it is written down again, as a file and as
+// variables.
 func FuzzParse(f *testing.F) {
 	f.Add("url: amqp://localhost/\nbinaryladder: {steps: [1ms, 2ms], tick: 1ms}")
 	f.Add(`{"prefix": 5, "binaryladder": []}`)
@@ -38,7 +39,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzFromEnv: whatever a variable says, it is taken as it is or refused, and never shown if it may be a password.
+// FuzzFromEnv: whatever a variable says, it is taken as it is or refused, and never shown if it may
+// be a password.
 func FuzzFromEnv(f *testing.F) {
 	f.Add("URL", "amqp://u:p@h/")
 	f.Add("BINARYLADDER_TICK", "250ms")

@@ -24,14 +24,14 @@ type Problem struct {
 // String is a sentence.
 func (p Problem) String() string { return p.Object + ": " + p.Detail }
 
-// Verify asks the management API of the configuration for what [Open] declares. It returns a Problem
-// for each queue, exchange or binding that is missing or has other arguments, for each binding of
-// our objects that no Delayer has made, and for each policy that would make messages early or
-// late, lose them or misroute them. Bindings that Delayers make when they first need them may be
-// missing, except with Declare off.
+// Verify asks the management API of the configuration for what [Open] declares. It returns a
+// Problem for each queue, exchange or binding that is missing or has other arguments, for each
+// binding of our objects that no Delayer has made, and for each policy that would make messages
+// early or late, lose them or misroute them. Bindings that Delayers make when they first need them
+// may be missing, except with Declare off.
 //
-// The error is ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where the
-// API does not answer.
+// The error is ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where
+// the API does not answer.
 func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 	settings, p, err := cfg.objects()
 	if err != nil {
@@ -63,10 +63,10 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 	return problems, nil
 }
 
-// Apply declares what [Topology] returns: what [Open] declares, with Declare off all bindings that a
-// Delayer may ever use, and for fixedtiers the queues that administrators bind. It returns the names
-// of the exchanges and queues that did not exist before, and is safe to repeat. Errors are those of
-// [Open].
+// Apply declares what [Topology] returns: what [Open] declares, with Declare off all bindings that
+// a Delayer may ever use, and for fixedtiers the queues that administrators bind. It returns the
+// names of the exchanges and queues that did not exist before, and is safe to repeat. Errors are
+// those of [Open].
 func Apply(ctx context.Context, cfg Config) (created []string, err error) {
 	err = cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
 		ours := objects.Of(c.Control(), s.Backend)
@@ -78,13 +78,13 @@ func Apply(ctx context.Context, cfg Config) (created []string, err error) {
 	return created, err
 }
 
-// Remove deletes the queues and exchanges that [Topology] returns. Other backends of the same prefix
-// lose the queues for misrouted and unroutable messages as well.
+// Remove deletes the queues and exchanges that [Topology] returns. Other backends of the same
+// prefix lose the queues for misrouted and unroutable messages as well.
 //
 // If messages are in one of the queues, or if a Delayer or a controller consumes one, the error is
 // ErrConflict and nothing is deleted. With force the messages are deleted too: [InUse] counts them.
-// Close all Delayers of the prefix first: those that are open declare the topology again. Other errors
-// are those of [Open].
+// Close all Delayers of the prefix first: those that are open declare the topology again. Other
+// errors are those of [Open].
 func Remove(ctx context.Context, cfg Config, force bool) error {
 	return cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
 		ours := objects.Of(c.Control(), s.Backend)
@@ -108,8 +108,8 @@ type Use struct {
 	Consumed []string // the queues that a Delayer or a controller consumes
 }
 
-// InUse returns what is in the queues that [Remove] deletes, and which of them are consumed. Errors are
-// those of [Open].
+// InUse returns what is in the queues that [Remove] deletes, and which of them are consumed. Errors
+// are those of [Open].
 func InUse(ctx context.Context, cfg Config) (use Use, err error) {
 	err = cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) (err error) {
 		use, err = used(ctx, objects.Of(c.Control(), s.Backend), p)
@@ -137,8 +137,8 @@ func (u Use) String() string {
 	return strings.Join(says, "; ")
 }
 
-// used looks at the queues that messages or Delayers may be in. A count of 0 is not believed before the
-// queue has answered otherwise: see [objects.Holds].
+// used looks at the queues that messages or Delayers may be in. A count of 0 is not believed before
+// the queue has answered otherwise: see [objects.Holds].
 func used(ctx context.Context, ours objects.Live, p topology.Plan) (Use, error) {
 	p = topology.Plan{Queues: slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool {
 		return q.Role == topology.Clock || q.Role == topology.Record

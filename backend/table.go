@@ -17,8 +17,8 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// table has the backends in the order of the configuration. Everything that lists backends reads it:
-// the commands, the conformance suite, fault campaigns, benchmarks and tables.
+// table has the backends in the order of the configuration. Everything that lists backends reads
+// it: the commands, the conformance suite, fault campaigns, benchmarks and tables.
 var table = []row{
 	of(binaryladder.Name, binaryladder.About(), binaryladder.Open, binaryladder.Topology, binaryladder.Limits,
 		func(c *Config) (*binaryladder.Config, *delayer.Options) {

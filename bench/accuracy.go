@@ -10,8 +10,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
-// accuracy asks how late messages of mixed delays are at a steady rate. It is an open loop: a message is late from
-// when it should have been published, whatever became of those before it.
+// accuracy asks how late messages of mixed delays are at a steady rate. It is an open loop: a
+// message is late from when it should have been published, whatever became of those before it.
 type accuracy struct {
 	common
 	from, to time.Duration   // delays

@@ -100,8 +100,8 @@ func (t *trial) addBacklog(run *result) {
 	run.PublishPerS = publishRate(waiting[len(waiting)*9/10:])
 }
 
-// growth is by how many bytes the broker grew for each of n messages, negative where it shrank; 0 is
-// unknown.
+// growth is by how many bytes the broker grew for each of n messages, negative where it shrank; 0
+// is unknown.
 func growth(before, after int64, n int) float64 {
 	if before == 0 || after == 0 || n == 0 {
 		return 0

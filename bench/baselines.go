@@ -23,8 +23,8 @@ import (
 //   - mixed-tiers: four such queues, for delays up to 1, 5, 10 and 20 s. Similar delays block each
 //     other for less long.
 //   - undelayed: a plain confirmed publish to the destination.
-//   - plugin-client: an x-delayed-message exchange and the header x-delay, without package plugin, as
-//     publishers in other languages use it. It is what delayer serve replaces.
+//   - plugin-client: an x-delayed-message exchange and the header x-delay, without package plugin,
+//     as publishers in other languages use it. It is what delayer serve replaces.
 func Baselines(queueType string) []Subject {
 	// Pace is for two cores and quorum queues.
 	subjects := []Subject{
@@ -63,9 +63,9 @@ const (
 	MixedTiers   = "mixed-tiers"
 )
 
-// OpenClient opens a plain client, as [Baselines] have: it publishes to an exchange that reads the header
-// x-delay. What is due there comes to the exchange behind, to which the destination is bound. Both must
-// be there.
+// OpenClient opens a plain client, as [Baselines] have: it publishes to an exchange that reads the
+// header x-delay. What is due there comes to the exchange behind, to which the destination is
+// bound. Both must be there.
 func OpenClient(ctx context.Context, env Env, exchange, behind string) (delayer.Delayer, error) {
 	return baseline.Open(ctx, baseline.Config{
 		URL: env.URL, Name: baseline.XDelay, Prefix: env.Prefix, Destination: env.Destination,

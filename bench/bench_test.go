@@ -34,8 +34,8 @@ type benchmarks struct {
 	prefixes []string
 }
 
-// newBenchmarks share their broker with other tests, so they cannot take it down: a benchmark of several scenarios
-// restarts a broker that it can.
+// newBenchmarks share their broker with other tests, so they cannot take it down: a benchmark of
+// several scenarios restarts a broker that it can.
 func newBenchmarks(t *testing.T) *benchmarks {
 	t.Parallel()
 	broker := rabbittest.Broker(t)
@@ -110,7 +110,8 @@ func TestAccuracy_Broker(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestReceiving_Broker: messages come by an exchange from a quorum queue to several consumers, and nothing is left.
+// TestReceiving_Broker: messages come by an exchange from a quorum queue to several consumers, and
+// nothing is left.
 func TestReceiving_Broker(t *testing.T) {
 	r := newBenchmarks(t)
 	rig := rabbittest.NewRig(t, r.broker)
@@ -153,7 +154,8 @@ func (l literal) Publish(_ context.Context, exchange, key string, _ time.Duratio
 
 func TestHOL_Broker(t *testing.T) {
 	r := newBenchmarks(t)
-	// On a busy machine, too, blocked messages are late by more than half of the difference, and others by less.
+	// On a busy machine, too, blocked messages are late by more than half of the difference, and
+	// others by less.
 	hol := hol{common: small, long: 8 * time.Second, short: time.Second}
 	half := milliseconds(hol.long-hol.short) / 2
 	got := r.run(hol, r.subject(baseline.PerMessageTTL, "classic"), r.subject(baseline.BitEntry, "classic"))

@@ -241,11 +241,12 @@ func (r runner) inTrial(
 	return run, nil, err
 }
 
-// rest is how long a broker is left alone after its start, which goes on after it takes connections.
+// rest is how long a broker is left alone after its start, which goes on after it takes
+// connections.
 const rest = 2 * time.Second
 
-// restart lets a broker forget what was done before: memory that it was once given, what it keeps of queues that are
-// gone, and what went wrong in it.
+// restart lets a broker forget what was done before: memory that it was once given, what it keeps
+// of queues that are gone, and what went wrong in it.
 func restart(ctx context.Context, broker Target) error {
 	if err := broker.Stop(ctx); err != nil {
 		return err

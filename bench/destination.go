@@ -13,11 +13,12 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/amqpclient"
 )
 
-// A Receiving is how the messages of a benchmark are received. Its zero value costs a broker the least: they
-// are published to a classic queue by its name, and one consumer gets them without acknowledging.
+// A Receiving is how the messages of a benchmark are received. Its zero value costs a broker the
+// least: they are published to a classic queue by its name, and one consumer gets them without
+// acknowledging.
 type Receiving struct {
-	// Exchange: they are published to a direct exchange, to which the queue is bound. Baselines, and
-	// serve, lead to a queue by an exchange of their own in any case.
+	// Exchange: they are published to a direct exchange, to which the queue is bound. Baselines,
+	// and serve, lead to a queue by an exchange of their own in any case.
 	Exchange bool
 	// Quorum: the queue is a quorum queue, and each message is acknowledged.
 	Quorum bool

@@ -17,8 +17,8 @@ import (
 	"github.com/delayer-go/delayer/bench/report"
 )
 
-// memory is a Delayer without a broker. fate says what becomes of a message: when each copy arrives. It is called by
-// one publisher at a time.
+// memory is a Delayer without a broker. fate says what becomes of a message: when each copy
+// arrives. It is called by one publisher at a time.
 type memory struct {
 	delayer.Delayer // nil: nothing else is called
 

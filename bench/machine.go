@@ -40,8 +40,8 @@ func kernel() string {
 	return "Linux " + strings.TrimSpace(string(text))
 }
 
-// syncTime is how long it takes to write 4 KiB to a temporary file and sync it: the median; 0 if that fails. A broker's
-// quorum queues do so all the time, perhaps on another disk.
+// syncTime is how long it takes to write 4 KiB to a temporary file and sync it: the median; 0 if
+// that fails. A broker's quorum queues do so all the time, perhaps on another disk.
 func syncTime() time.Duration {
 	const times, size = 25, 4 << 10
 	f, err := os.CreateTemp("", "delayer-bench-")
@@ -64,8 +64,8 @@ func syncTime() time.Duration {
 	return took[times/2]
 }
 
-// ticks are the processors' time since the machine started, all of it and what other machines on the same host have
-// taken of it: the columns of /proc/stat. Both are 0 where that is not known.
+// ticks are the processors' time since the machine started, all of it and what other machines on
+// the same host have taken of it: the columns of /proc/stat. Both are 0 where that is not known.
 func ticks() (all, stolen float64) {
 	text, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(text), "\n")
@@ -87,8 +87,8 @@ func ticks() (all, stolen float64) {
 	return all, stolen
 }
 
-// loopbackBytes is how many bytes have gone over the loopback interface since the machine started; 0 where that is not
-// known.
+// loopbackBytes is how many bytes have gone over the loopback interface since the machine started;
+// 0 where that is not known.
 func loopbackBytes() int64 {
 	text, _ := os.ReadFile("/sys/class/net/lo/statistics/tx_bytes")
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)

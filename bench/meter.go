@@ -72,7 +72,8 @@ func ownPerMessage(from, to reading, n int) float64 {
 	return (to.own - from.own).Seconds() * 1e6 / float64(n)
 }
 
-// bytesPerMessage is what each of n messages took between two readings of bytes; 0 if it is not known.
+// bytesPerMessage is what each of n messages took between two readings of bytes; 0 if it is not
+// known.
 func bytesPerMessage(from, to int64, n int) float64 {
 	if from == 0 || to < from || n == 0 {
 		return 0

@@ -16,8 +16,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// BenchmarkPublish is the path of a message from Publish to its confirm, through every backend as it is by default.
-// Read it with benchstat: go test ./bench -run xxx -bench Publish -benchmem -count 10.
+// BenchmarkPublish is the path of a message from Publish to its confirm, through every backend as
+// it is by default. Read it with benchstat: go test ./bench -run xxx -bench
+// Publish -benchmem -count 10.
 func BenchmarkPublish(b *testing.B) {
 	for _, name := range []string{"binaryladder", "fixedtiers", "controller"} {
 		b.Run("backend="+name, func(b *testing.B) { benchPublish(b, name) })

@@ -119,8 +119,9 @@ func (r topRate) assess(rate float64, samples []sample) probe {
 	return p
 }
 
-// tooEarly reports whether a message fails its probe. RabbitMQ counts TTLs in milliseconds, so a baseline that relies
-// on them alone is early by less than one, at any rate. The report counts such messages; the rate is known all the same.
+// tooEarly reports whether a message fails its probe. RabbitMQ counts TTLs in milliseconds, so a
+// baseline that relies on them alone is early by less than one, at any rate. The report counts such
+// messages; the rate is known all the same.
 func tooEarly(m sample) bool { return m.EarlyBy() >= time.Millisecond }
 
 // heldUp says why publishing fell behind: nearly all publishers were waiting for confirms, or the

@@ -167,7 +167,8 @@ func TestChosenScenarios(t *testing.T) {
 	require.ErrorContains(t, err, "begins with the shorter")
 }
 
-// TestLatenessIsOfOpenLoops: a subject that is slow is not asked for less where it counts how late it is.
+// TestLatenessIsOfOpenLoops: a subject that is slow is not asked for less where it counts how late
+// it is.
 func TestLatenessIsOfOpenLoops(t *testing.T) {
 	for _, s := range []sizes{usual, full, quick} {
 		for name, rate := range map[string]float64{

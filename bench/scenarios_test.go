@@ -18,8 +18,8 @@ import (
 	"github.com/delayer-go/delayer/bench/report"
 )
 
-// played runs a scenario against a Delayer without a broker, in the time of a synctest bubble. tune may change the
-// trial before.
+// played runs a scenario against a Delayer without a broker, in the time of a synctest bubble. tune
+// may change the trial before.
 func played(t *testing.T, sc scenario, subject Subject, m *memory, tune func(*trial)) (run result, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestAMixHasBothAndJudgesTheShort(t *testing.T) {
 	assert.InDelta(t, 100, run.PublishPerS, 5)
 }
 
-// In an open loop a subject that cannot keep the rate is late for it. In a closed one it is asked for less, and
-// looks as good as any: its lateness is not published.
+// In an open loop a subject that cannot keep the rate is late for it. In a closed one it is asked
+// for less, and looks as good as any: its lateness is not published.
 func TestOnlyAnOpenLoopShowsThatASubjectIsSlow(t *testing.T) {
 	const n, takes, rate = 100, 100 * time.Millisecond, 100
 	slow := func() *memory { return &memory{fate: onTime, slow: takes} }
@@ -188,7 +188,8 @@ func TestABacklogIsNotAwaitedAndNotCounted(t *testing.T) {
 	assert.Empty(t, run.Problem())
 }
 
-// TestTheWarmUpKeepsPromises: no figure has its messages, and what a subject breaks there is broken.
+// TestTheWarmUpKeepsPromises: no figure has its messages, and what a subject breaks there is
+// broken.
 func TestTheWarmUpKeepsPromises(t *testing.T) {
 	asked := 0
 	twice := func(d time.Duration) []time.Duration {
@@ -235,7 +236,8 @@ func TestABacklogThatArrivesIsEarly(t *testing.T) {
 	assert.Contains(t, run.Problem(), "5 early")
 }
 
-// heavy is a broker that grows by 50,000 bytes of memory and 25,000 of disk from one look to the next.
+// heavy is a broker that grows by 50,000 bytes of memory and 25,000 of disk from one look to the
+// next.
 func heavy() Target {
 	var memory, disk, written int64 = 1 << 20, 1 << 20, 0
 	return Target{
@@ -383,8 +385,9 @@ func TestTheGeneratorRecordsWhatItGenerates(t *testing.T) {
 	assert.Equal(t, report.Counts{Published: 1000, Delivered: 1000}, count(recorder.samples()))
 }
 
-// BenchmarkGenerator is the rate at which the benchmark itself can publish and record, without a broker: it must be
-// several times that of any subject, or the subject would not be what is measured.
+// BenchmarkGenerator is the rate at which the benchmark itself can publish and record, without a
+// broker: it must be several times that of any subject, or the subject would not be what is
+// measured.
 func BenchmarkGenerator(b *testing.B) {
 	b.ReportAllocs()
 	recorder, err := publishLoopback(b.Context(), b.N)

@@ -43,8 +43,8 @@ var usual = sizes{
 	mix:      mix{common: common{messages: 2000, rate: 400}, long: 15 * time.Second, short: time.Second, every: 10},
 	burst:    burst{common: common{messages: 20_000}, spread: 10 * time.Second, lead: 4 * time.Second},
 	rate: topRate{
-		// Short, so that a rate is soon in full swing, and still one hop or two. What counts is published
-		// while as many messages leave as come.
+		// Short, so that a rate is soon in full swing, and still one hop or two. What counts is
+		// published while as many messages leave as come.
 		from: time.Second, to: 3 * time.Second, length: 6 * time.Second, settle: 3 * time.Second,
 		limit: 100 * time.Millisecond, first: 500, most: 64_000, budget: 3 * time.Minute,
 	},

@@ -41,8 +41,8 @@ type Subject struct {
 	// nothing is declared while measuring; nobody waits for it. tick is Env.Tick.
 	Prime func(longest, tick time.Duration) []time.Duration
 
-	// Hops is how many queues a message waits in, one after the other, with each of the delays; tick is Env.Tick. nil:
-	// not known before.
+	// Hops is how many queues a message waits in, one after the other, with each of the delays;
+	// tick is Env.Tick. nil: not known before.
 	Hops func(tick time.Duration, delays ...time.Duration) []int
 	// Moves says that the subject calls Env.Moved.
 	Moves bool

@@ -37,7 +37,8 @@ const (
 	warmUpDelay = time.Second
 )
 
-// openTrial declares the destination and opens the subject. Nothing is left in the broker if it fails.
+// openTrial declares the destination and opens the subject. Nothing is left in the broker if it
+// fails.
 func openTrial(ctx context.Context, s Subject, env Env, r Receiving, returns bool, m meter) (*trial, error) {
 	t := &trial{subject: s, env: env, recorder: newRecorder(), meter: m}
 	t.env.Moved = func() { t.moved.Add(1) }
@@ -97,8 +98,8 @@ func (t *trial) warmUp(ctx context.Context, c common) error {
 	return nil
 }
 
-// warm is an error if the warm-up broke a promise. No figure has its messages, so nobody else would see that; and
-// one that does not come would be awaited until the end of the run.
+// warm is an error if the warm-up broke a promise. No figure has its messages, so nobody else would
+// see that; and one that does not come would be awaited until the end of the run.
 func (t *trial) warm() error {
 	c := count(t.recorder.samplesOf(warmUp, 0))
 	switch {

@@ -338,8 +338,8 @@ func lossyWhenUnknown(*broker) func(*broker) *broken {
 	})
 }
 
-// losesWhileClosing returns nil instead of ErrClosed. Its Close waits for such a message: without that
-// the publishers might end before there is one.
+// losesWhileClosing returns nil instead of ErrClosed. Its Close waits for such a message: without
+// that the publishers might end before there is one.
 func losesWhileClosing(*broker) *broken {
 	late := make(chan struct{}, 1)
 	return &broken{

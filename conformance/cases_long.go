@@ -36,8 +36,8 @@ func (t *trial) near() time.Duration {
 	return t.short()
 }
 
-// longWaits publishes messages with long delays, and behind them one that arrives. It needs no clock,
-// and shows what becomes of long delays in the first seconds.
+// longWaits publishes messages with long delays, and behind them one that arrives. It needs no
+// clock, and shows what becomes of long delays in the first seconds.
 func longWaits(t *trial) {
 	far := t.far()
 	in := t.queue(t.name("queue"))
@@ -48,8 +48,8 @@ func longWaits(t *trial) {
 	t.only(in, slices.Concat(outs, behind), false)
 }
 
-// longArrives puts the broker's clock forward until messages with long delays are due. By that clock
-// none may be early.
+// longArrives puts the broker's clock forward until messages with long delays are due. By that
+// clock none may be early.
 func longArrives(t *trial) {
 	far := t.far()
 	clock, err := t.w.Clock(t.ctx)
@@ -75,9 +75,10 @@ func longArrives(t *trial) {
 	t.only(in, outs, false)
 }
 
-// forward puts the clock forward until a message arrives, and ends the case if it is missing. A message
-// that passes several queues reaches the next one at the end of a step. So it may be late by a step for
-// each of them, and longer where the broker is slow. Right before it is due it gets time to be early.
+// forward puts the clock forward until a message arrives, and ends the case if it is missing. A
+// message that passes several queues reaches the next one at the end of a step. So it may be late
+// by a step for each of them, and longer where the broker is slow. Right before it is due it gets
+// time to be early.
 func (t *trial) forward(clock Clock, in *receiver, o outcome) {
 	t.Helper()
 	const (

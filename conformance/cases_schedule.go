@@ -103,8 +103,8 @@ func (s *schedule) cancel(by delayer.Delayer, o outcome) bool {
 	return false
 }
 
-// postpone makes a message later. What it returns is to be expected then: the message as it was, if a slow machine
-// has come to it too late.
+// postpone makes a message later. What it returns is to be expected then: the message as it was, if
+// a slow machine has come to it too late.
 func (s *schedule) postpone(o outcome, delay time.Duration) outcome {
 	s.Helper()
 	before := time.Now()
@@ -272,8 +272,8 @@ func olderTicket(s *schedule) {
 	s.last(s.delay(more))
 }
 
-// oneTicketTwice postpones each message twice by its first ticket, to the longer delay first or last.
-// Some are postponed by the newer ticket too, in between and by less.
+// oneTicketTwice postpones each message twice by its first ticket, to the longer delay first or
+// last. Some are postponed by the newer ticket too, in between and by less.
 func oneTicketTwice(s *schedule) {
 	const messages = 12
 	for i, o := range s.put(messages, "twice", s.unhurried()) {
@@ -304,7 +304,8 @@ func oneTicketTwice(s *schedule) {
 	s.last(s.delay(s.unhurried() + 2*several))
 }
 
-// postponesCancelled postpones what is cancelled, also by a ticket that is newer than that of Cancel.
+// postponesCancelled postpones what is cancelled, also by a ticket that is newer than that of
+// Cancel.
 func postponesCancelled(s *schedule) {
 	for i, o := range s.put(10, "gone", s.unhurried()) {
 		newest := s.tickets[o.id()]

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// stuckQueue declares a queue that confirms nothing until resume is called, which returns a receiver
-// of what arrives there.
+// stuckQueue declares a queue that confirms nothing until resume is called, which returns a
+// receiver of what arrives there.
 func (t *trial) stuckQueue() (name string, resume func() *receiver) {
 	t.Helper()
 	name = t.name("stuck")
@@ -24,8 +24,8 @@ func (t *trial) stuckQueue() (name string, resume func() *receiver) {
 }
 
 // stuck does not ask for an error: a backend may confirm a message before it is routed. The first
-// caller has left when the others come. Nothing is delayed to the stuck queue: RabbitMQ itself makes
-// what dead-letters from a quorum queue wait for a first message to such a destination.
+// caller has left when the others come. Nothing is delayed to the stuck queue: RabbitMQ itself
+// makes what dead-letters from a quorum queue wait for a first message to such a destination.
 func stuck(t *trial) {
 	const callers, rounds, noDelay = 3, 10, 0
 	name, resume := t.stuckQueue()
@@ -59,8 +59,9 @@ func stuck(t *trial) {
 	t.truthful(resume(), slices.Concat([]outcome{left}, waiting), fate{})
 }
 
-// batchStuck publishes to many destinations, one of which confirms nothing. Some time after the messages
-// for the others have arrived, it ends the ctx: a message may arrive before it is confirmed.
+// batchStuck publishes to many destinations, one of which confirms nothing. Some time after the
+// messages for the others have arrived, it ends the ctx: a message may arrive before it is
+// confirmed.
 func batchStuck(t *trial) {
 	const messages, queues, noDelay = 600, 10, 0
 	name, resume := t.stuckQueue()

@@ -20,8 +20,9 @@ type Harness struct {
 	// called once a case, and by several cases at a time.
 	World func(ctx context.Context) (World, error)
 
-	// Only lists the names of the cases to run; nil is all. So a run beside the one of all cases can try
-	// other configurations, or another broker, such as one whose [Clock] can be put forward.
+	// Only lists the names of the cases to run; nil is all. So a run beside the one of all cases
+	// can try other configurations, or another broker, such as one whose [Clock] can be put
+	// forward.
 	Only []string
 
 	// User is the name that the Delayer's connections log in with. It is published as UserId, which

@@ -90,8 +90,8 @@ var ofTickets = []string{
 // ofLongDelays are the cases of Delayers that can wait for longer than any case.
 var ofLongDelays = []string{"long-delays-arrive", "long-delays-wait"}
 
-// inapplicable are the cases for which the kinds of limits of TestCorrect leave nothing to show. All but
-// "exact tiers" also lack exact-tiers.
+// inapplicable are the cases for which the kinds of limits of TestCorrect leave nothing to show.
+// All but "exact tiers" also lack exact-tiers.
 var inapplicable = map[string][]string{
 	"exact tiers":         {"rounding-up"},
 	"a short maximum":     append(ofLongDelays, ofTickets...),

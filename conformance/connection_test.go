@@ -78,8 +78,8 @@ func (c *connection) Schedule(ctx context.Context, exchange, key string, delay t
 	return t, err
 }
 
-// send takes the message to the broker, calls store if its destination exists, and takes the confirm
-// back.
+// send takes the message to the broker, calls store if its destination exists, and takes the
+// confirm back.
 func (c *connection) send(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing, store func() error) error {
 	up, cut := c.broker.connection()
 	select {

@@ -248,8 +248,8 @@ type tester interface {
 	Fatalf(format string, args ...any)
 	// Skipf ends the case as one that could not be run.
 	Skipf(format string, args ...any)
-	// Passf ends the case as one that shows nothing of this Delayer. It is not a failure where no case
-	// may be skipped.
+	// Passf ends the case as one that shows nothing of this Delayer. It is not a failure where no
+	// case may be skipped.
 	Passf(format string, args ...any)
 	Failed() bool
 	// Run runs f as a subtest, and returns when it has ended. It may be called by several

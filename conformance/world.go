@@ -20,8 +20,8 @@ type World interface {
 	// DeclareFullQueue declares a queue that is full: it refuses every message with a nack.
 	DeclareFullQueue(ctx context.Context, name string) error
 	// DeclareStuckQueue declares a queue that neither confirms nor delivers, as one whose replicas
-	// have lost their majority, until resume is called or the World is closed. Then it does both with
-	// all that was sent to it. resume may be called more than once.
+	// have lost their majority, until resume is called or the World is closed. Then it does both
+	// with all that was sent to it. resume may be called more than once.
 	DeclareStuckQueue(ctx context.Context, name string) (resume func(ctx context.Context) error, err error)
 	// DeleteQueue deletes a queue with all it holds.
 	DeleteQueue(ctx context.Context, name string) error
@@ -63,11 +63,11 @@ type World interface {
 	Close() error
 }
 
-// A Clock is that of a broker under libfaketime, in a virtual machine, or in memory. A case with delays
-// of years then takes seconds. It is called while no other case runs.
+// A Clock is that of a broker under libfaketime, in a virtual machine, or in memory. A case with
+// delays of years then takes seconds. It is called while no other case runs.
 type Clock interface {
-	// Now is what the broker's clock shows. It may be ahead of that by what a step of Forward takes,
-	// never behind.
+	// Now is what the broker's clock shows. It may be ahead of that by what a step of Forward
+	// takes, never behind.
 	Now() time.Time
 	// Forward makes the clock show d more, as if so much time had passed, and returns once it does.
 	Forward(ctx context.Context, d time.Duration) error

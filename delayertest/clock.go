@@ -8,18 +8,18 @@ import (
 )
 
 // Handle makes f receive every message that comes due from now on, one after the other. With
-// [Config].Timers it is called in a goroutine of its own, without them by Advance. f may publish; it
-// must not call Advance.
+// [Config].Timers it is called in a goroutine of its own, without them by Advance. f may publish;
+// it must not call Advance.
 func (d *Delayer) Handle(f func(amqp091.Delivery)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.handle = f
 }
 
-// Advance moves the time by a duration, and returns the messages that came due in it, in the order of
-// their due times. Those without a delay come due with Advance(0). While a handler receives a message,
-// the time is that at which the message was due: what the handler publishes comes due in the same
-// call, if the duration is long enough.
+// Advance moves the time by a duration, and returns the messages that came due in it, in the order
+// of their due times. Those without a delay come due with Advance(0). While a handler receives a
+// message, the time is that at which the message was due: what the handler publishes comes due in
+// the same call, if the duration is long enough.
 //
 // With [Config].Timers it sleeps. A negative duration panics.
 func (d *Delayer) Advance(by time.Duration) []amqp091.Delivery {
@@ -40,8 +40,8 @@ func (d *Delayer) Advance(by time.Duration) []amqp091.Delivery {
 	return slices.Clone(d.delivered[before:])
 }
 
-// Now returns the time by the clock of the Delayer, for a program that can be given a clock. It begins
-// at the time of New.
+// Now returns the time by the clock of the Delayer, for a program that can be given a clock. It
+// begins at the time of New.
 func (d *Delayer) Now() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package delayertest has a Delayer in memory, for the unit tests of programs that use one: no broker,
-// and no waiting. It passes the conformance suite, as the backends do.
+// Package delayertest has a Delayer in memory, for the unit tests of programs that use one: no
+// broker, and no waiting. It passes the conformance suite, as the backends do.
 //
 // What was published is in [Delayer.Published]. Time stands still until the test moves it with
-// [Delayer.Advance], which returns the messages that came due; in a bubble of testing/synctest it is
-// the bubble's time ([Config].Timers). [Delayer.FailNext] makes calls fail.
+// [Delayer.Advance], which returns the messages that came due; in a bubble of testing/synctest it
+// is the bubble's time ([Config].Timers). [Delayer.FailNext] makes calls fail.
 //
 // Every destination exists. Nothing is routed: a message arrives once, with the exchange and the
 // routing key that it was published to. Bindings, CC and BCC play no part; a test of these needs a
@@ -30,8 +30,8 @@ type Config struct {
 	Limits delayer.Limits
 
 	// Timers makes messages come due by themselves, as the time of package time passes. It is meant
-	// for a bubble of testing/synctest, in which New must then be called. Default: the Delayer has a
-	// clock of its own, which only Advance moves.
+	// for a bubble of testing/synctest, in which New must then be called. Default: the Delayer has
+	// a clock of its own, which only Advance moves.
 	Timers bool
 }
 
@@ -93,8 +93,8 @@ func New(cfg Config) *Delayer {
 // it starts again after Close.
 func (d *Delayer) Open() *Delayer { return &Delayer{broker: d.broker} }
 
-// Published returns all messages that were stored, in their order and as they were given: also those
-// that were delivered or cancelled since, and none that was refused.
+// Published returns all messages that were stored, in their order and as they were given: also
+// those that were delivered or cancelled since, and none that was refused.
 func (d *Delayer) Published() []delayer.Message {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,9 +116,10 @@ func (d *Delayer) Waiting() []delayer.Message {
 }
 
 // FailNext sets the answers to the next calls that would send something, one each: a kind of error,
-// such as [delayer.ErrRefused], or nil for a call that succeeds. A message of PublishBatch counts as a
-// call. With [delayer.ErrUnknown] the message is stored, or the call done; with any other kind it is
-// not. As with a broker, an [delayer.ErrRefused] of a message without a delay is ErrUnknown too.
+// such as [delayer.ErrRefused], or nil for a call that succeeds. A message of PublishBatch counts
+// as a call. With [delayer.ErrUnknown] the message is stored, or the call done; with any other kind
+// it is not. As with a broker, an [delayer.ErrRefused] of a message without a delay is ErrUnknown
+// too.
 func (d *Delayer) FailNext(kinds ...error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,8 +129,8 @@ func (d *Delayer) FailNext(kinds ...error) {
 // Limits implements [delayer.Delayer].
 func (d *Delayer) Limits() delayer.Limits { return d.limits }
 
-// Close implements [delayer.Delayer]: this Delayer takes no more messages. Those that wait still come
-// due, and the test can ask for all that it could before.
+// Close implements [delayer.Delayer]: this Delayer takes no more messages. Those that wait still
+// come due, and the test can ask for all that it could before.
 func (d *Delayer) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

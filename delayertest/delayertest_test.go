@@ -225,8 +225,8 @@ func TestOpen(t *testing.T) {
 	assert.NoError(t, d.Publish(t.Context(), "", "q", time.Hour, text("z")))
 }
 
-// TestTimers: Advance works in a bubble too, beside what comes due by itself, and a slow handler keeps
-// no time from passing.
+// TestTimers: Advance works in a bubble too, beside what comes due by itself, and a slow handler
+// keeps no time from passing.
 func TestTimers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := delayertest.New(delayertest.Config{Timers: true})

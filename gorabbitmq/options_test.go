@@ -16,8 +16,8 @@ import (
 // refused are the options that no message can have.
 var refused = map[string]bool{"Mandatory": true, "Immediate": true}
 
-// TestRead_EveryOption: each option is in the message, or refused by its name. That of a newer version of
-// go-rabbitmq, which nobody has thought of, fails here.
+// TestRead_EveryOption: each option is in the message, or refused by its name. That of a newer
+// version of go-rabbitmq, which nobody has thought of, fails here.
 func TestRead_EveryOption(t *testing.T) {
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[rabbitmq.PublishOptions]()) {
 		value := sample(t, field)

@@ -37,7 +37,8 @@ UPDATE delayer_outbox o SET attempts = o.attempts + (f.tried AND o.attempts < 21
 	next_try = CASE o.next_try WHEN 'infinity' THEN o.next_try ELSE clock_timestamp() + f.pause * interval '1 microsecond' END
 FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[]) AS f (id, error, pause, tried) WHERE o.id = f.id`
 
-	// Rows that are ready belong to another relay already. A row whose next try is infinity is held.
+	// Rows that are ready belong to another relay already. A row whose next try is infinity is
+	// held.
 	nextTry = `
 SELECT ceil(extract(epoch FROM min(next_try) - clock_timestamp()) * 1000000)::bigint
 FROM delayer_outbox WHERE next_try > now() AND next_try < 'infinity'`

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// A cursor remembers up to where the index of the table was read, so that a relay does not read from
-// its beginning each time. Vacuum cannot remove the index entries of published rows while an older
-// transaction is open anywhere in the database: without a cursor each look passes over all of them.
+// A cursor remembers up to where the index of the table was read, so that a relay does not read
+// from its beginning each time. Vacuum cannot remove the index entries of published rows while an
+// older transaction is open anywhere in the database: without a cursor each look passes over all of
+// them.
 //
 // Rows can appear before the cursor: a transaction commits later than another that enqueued after
-// it, or a relay that had locked rows is killed. A notification says when its transaction began, and
-// moves the cursor back there. Every [Config].Poll, or later if that takes long, a look begins at
-// the beginning.
+// it, or a relay that had locked rows is killed. A notification says when its transaction began,
+// and moves the cursor back there. Every [Config].Poll, or later if that takes long, a look begins
+// at the beginning.
 type cursor struct {
 	mu     sync.Mutex
 	after  place // a zero place is the beginning

@@ -65,7 +65,8 @@ func Enqueue(ctx context.Context, tx Execer, exchange, key string, delay time.Du
 	if body == nil {
 		body = []byte{}
 	}
-	// A string: with the protocols that PgBouncer is used with, pgx writes bytes as bytea, which is no JSON.
+	// A string: with the protocols that PgBouncer is used with, pgx writes bytes as bytea, which is
+	// no JSON.
 	if _, err := tx.Exec(ctx, enqueue, string(text), body, microseconds(delay)); err != nil {
 		return fmt.Errorf("outbox: enqueue: %w", tables.Explain(err))
 	}

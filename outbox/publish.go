@@ -74,8 +74,8 @@ func (r *Relay) publish(ctx context.Context, items []*item) {
 	})
 }
 
-// confirms takes results until each message has its own, or no more are to be waited for. It removes
-// from unconfirmed those that have one.
+// confirms takes results until each message has its own, or no more are to be waited for. It
+// removes from unconfirmed those that have one.
 func (r *Relay) confirms(results <-chan result, unconfirmed map[*item]bool) {
 	works, others := false, 0 // others: to destinations that are not known to be slow
 	for _, known := range unconfirmed {
@@ -121,7 +121,8 @@ func (r *Relay) settleLate(got result) {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
 	r.heard(got)
-	// The batch may still hold the row's lock. What it then writes is an error with a stricter isolation.
+	// The batch may still hold the row's lock. What it then writes is an error with a stricter
+	// isolation.
 	err := pgx.BeginTxFunc(ctx, r.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
 		if got.err == nil {
 			_, err = tx.Exec(ctx, remove, []int64{got.id})

@@ -10,8 +10,8 @@ import (
 
 // slow knows the destinations that have left a message unconfirmed while the broker has confirmed
 // others, as a quorum queue without a majority does. Their rows are held off, so that a batch waits
-// for none of them, and few copies go there. After a pause that doubles one row is published, unless
-// one is unconfirmed yet. Any answer ends it.
+// for none of them, and few copies go there. After a pause that doubles one row is published,
+// unless one is unconfirmed yet. Any answer ends it.
 type slow struct {
 	most time.Duration // the longest pause
 
@@ -33,8 +33,8 @@ var (
 	errHeld        = errors.New("not tried: its destination does not confirm other messages")
 )
 
-// hold returns how long a row waits, or 0 if it may be published. known says that its destination is
-// slow.
+// hold returns how long a row waits, or 0 if it may be published. known says that its destination
+// is slow.
 func (s *slow) hold(to message.Destination, now time.Time) (wait time.Duration, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

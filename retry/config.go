@@ -52,8 +52,8 @@ type Config struct {
 	// their own ctx ends. Default: 30s.
 	StopTimeout time.Duration `yaml:"stop_timeout"`
 	// Hold is how long a message is held if the broker does not confirm its retry. It is published
-	// again with growing pauses, and goes back to its queue after Hold: the handler then runs again.
-	// At least 1m. Default: 5m.
+	// again with growing pauses, and goes back to its queue after Hold: the handler then runs
+	// again. At least 1m. Default: 5m.
 	Hold time.Duration `yaml:"hold"`
 
 	// Observer is told of each run of the handler (Handled) and of what is parked (Parked). The

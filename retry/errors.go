@@ -58,9 +58,9 @@ func waitOf(err error) (wait time.Duration, asked bool) {
 	return wait, asked
 }
 
-// marks calls decides for err and for those that it wraps. An error that decides speaks for all that
-// it wraps; of joined errors each is asked. errors.As ends at the first, whatever it says. An error whose
-// method panics, as one of a nil pointer does, has no mark.
+// marks calls decides for err and for those that it wraps. An error that decides speaks for all
+// that it wraps; of joined errors each is asked. errors.As ends at the first, whatever it says. An
+// error whose method panics, as one of a nil pointer does, has no mark.
 func marks(err error, decides func(error) bool) {
 	defer func() { _ = recover() }()
 	if err == nil || decides(err) {

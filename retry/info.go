@@ -34,12 +34,14 @@ func Info(ctx context.Context) Attempt {
 }
 
 // Last reports whether the message will be parked if the handler that was given ctx fails with err
-// now: because err is permanent, or because the attempts, [Policy].MaxAge or the longest delay allow
-// no other. Ask shortly before the handler returns, such as to note in a database that the work has
-// failed for good: its answer is kept to, however long that takes. It is true for a ctx of no handler.
+// now: because err is permanent, or because the attempts, [Policy].MaxAge or the longest delay
+// allow no other. Ask shortly before the handler returns, such as to note in a database that the
+// work has failed for good: its answer is kept to, however long that takes. It is true for a ctx of
+// no handler.
 //
-// Two cases remain. An attempt that is interrupted, as by a lost connection, is made again after all.
-// And a message whose headers leave no room for a retry's is parked although another attempt was due.
+// Two cases remain. An attempt that is interrupted, as by a lost connection, is made again after
+// all. And a message whose headers leave no room for a retry's is parked although another attempt
+// was due.
 func Last(ctx context.Context, err error) bool {
 	run, _ := ctx.Value(infoKey{}).(*run)
 	if run == nil {

@@ -58,8 +58,8 @@ func (p Policy) attempts() int {
 
 // Validate checks the policy against the limits of a Delayer. Without Jitter, listed intervals must
 // be delays of the backend. Computed waits are rounded up to its resolution or next tier; with
-// [delayer.Limits].ExactTiers they must be tiers. All waits must be within its longest delay. [Open]
-// and [Consume] call Validate.
+// [delayer.Limits].ExactTiers they must be tiers. All waits must be within its longest delay.
+// [Open] and [Consume] call Validate.
 func (p Policy) Validate(l delayer.Limits) error {
 	if key, err := p.check(); err != nil {
 		return configError(key, err)

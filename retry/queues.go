@@ -19,8 +19,8 @@ import (
 
 const waitForAnswer = false // for the bare boolean of amqp091-go
 
-// accept asks the Delayer for what the first failure will ask for. The ctx has ended, so that nothing
-// is sent. What may pass, such as a lost connection, is no answer.
+// accept asks the Delayer for what the first failure will ask for. The ctx has ended, so that
+// nothing is sent. What may pass, such as a lost connection, is no answer.
 func (r *Retrier) accept() error {
 	ended, end := context.WithCancel(context.Background())
 	end()

@@ -19,8 +19,9 @@ import (
 )
 
 // A Handler handles one message. If it returns nil, the message is acknowledged; if it returns an
-// error, panics or calls [runtime.Goexit], the message is retried or parked. It must not acknowledge
-// the message itself. It may see a message more than once, also after it has returned nil.
+// error, panics or calls [runtime.Goexit], the message is retried or parked. It must not
+// acknowledge the message itself. It may see a message more than once, also after it has returned
+// nil.
 //
 // ctx ends after [Config].HandlerTimeout, when the connection is lost, and [Config].StopTimeout
 // after the consumer was told to stop. In the last two cases the broker delivers the message again.
@@ -38,10 +39,9 @@ type Retrier struct {
 }
 
 // Open connects, checks that the queue exists, and declares the queue for parked messages. d
-// publishes the retries; the caller closes it after the Retrier. Open asks d by two calls of Publish
-// whose ctx has ended: they send nothing, and d's Observer sees them fail. ctx bounds the opening
-// only.
-// Errors are [delayer.ErrConfig], also for queues that d refuses and for streams;
+// publishes the retries; the caller closes it after the Retrier. Open asks d by two calls of
+// Publish whose ctx has ended: they send nothing, and d's Observer sees them fail. ctx bounds the
+// opening only. Errors are [delayer.ErrConfig], also for queues that d refuses and for streams;
 // [delayer.ErrUnroutable] if the queue does not exist; [delayer.ErrAccess] and
 // [delayer.ErrUnavailable].
 func Open(ctx context.Context, d delayer.Delayer, cfg Config) (*Retrier, error) {
@@ -97,8 +97,8 @@ func (r *Retrier) Close() error {
 // lookEvery is how often the parked messages are counted for the Observer.
 const lookEvery = 30 * time.Second
 
-// count tells the Observer how many messages are parked, until ctx ends. It reads none of them: each
-// message that is given back counts towards a delivery limit.
+// count tells the Observer how many messages are parked, until ctx ends. It reads none of them:
+// each message that is given back counts towards a delivery limit.
 func (r *Retrier) count(ctx context.Context) {
 	for ctx.Err() == nil {
 		if q, known, _ := r.control.Count(ctx, r.cfg.Parked); known {

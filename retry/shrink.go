@@ -24,8 +24,8 @@ func (f *failure) forget() bool {
 	return true
 }
 
-// shrink leaves out more of a message that is too large to be parked: the history, then headers, and
-// with each call twice as many. Those that cannot be sent at all go first, then the largest. It
+// shrink leaves out more of a message that is too large to be parked: the history, then headers,
+// and with each call twice as many. Those that cannot be sent at all go first, then the largest. It
 // returns false if nothing is left that may go: such a message always fits.
 func (f *failure) shrink() bool {
 	if f.forget() {

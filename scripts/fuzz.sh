@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs every fuzz test for a while, one after the other: FUZZTIME each, a minute by default. What one finds is written
-# below its package's testdata/fuzz, and is from then on a test of `make test`.
+# Runs every fuzz test for a while, one after the other: FUZZTIME each, a minute by default. What
+# one finds is written below its package's testdata/fuzz, and is from then on a test of `make test`.
 set -u
 cd "$(dirname "$0")/.." || exit
 

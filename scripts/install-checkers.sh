@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs what tests of the page check it with, from npm into bin/checkers: axe-core looks in the browser for what keeps
-# people out, html-validate reads the HTML. Exit status 1 says that it could not: the tests say then that they did not
-# run. Nothing else needs them.
+# Installs what tests of the page check it with, from npm into bin/checkers: axe-core looks in the
+# browser for what keeps people out, html-validate reads the HTML. Exit status 1 says that it could
+# not: the tests say then that they did not run. Nothing else needs them.
 set -u
 
 what="the checkers of the page"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs Chromium from the system's packages where there is none, for the tests that look at pages. Exit status 1
-# says that it could not: nothing else needs it.
+# Installs Chromium from the system's packages where there is none, for the tests that look at
+# pages. Exit status 1 says that it could not: nothing else needs it.
 set -u
 
 what=Chromium

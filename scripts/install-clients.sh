@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs what runs examples/clients, where it is missing: RabbitMQ's clients for Python, PHP, Ruby, C and, beside a
-# JDK, Java from the packages of Debian or Ubuntu, and the one for Node.js from npm, into bin/clients. Exit status 1
-# says that some could not be installed: the tests of those are skipped.
+# Installs what runs examples/clients, where it is missing: RabbitMQ's clients for Python, PHP,
+# Ruby, C and, beside a JDK, Java from the packages of Debian or Ubuntu, and the one for Node.js
+# from npm, into bin/clients. Exit status 1 says that some could not be installed: the tests of
+# those are skipped.
 set -u
 
 what="RabbitMQ's clients"

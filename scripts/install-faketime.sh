@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs libfaketime from the system's packages where there is none, for the tests of long delays: they put the
-# clock of a broker forward. Exit status 1 says that it could not: nothing else needs it.
+# Installs libfaketime from the system's packages where there is none, for the tests of long delays:
+# they put the clock of a broker forward. Exit status 1 says that it could not: nothing else needs
+# it.
 set -u
 
 what=libfaketime

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fetches a release of the plugin rabbitmq_delayed_message_exchange, checks its SHA-256, and puts it where
-# RabbitMQ finds it. `make install-plugin` runs it. Variables:
+# Fetches a release of the plugin rabbitmq_delayed_message_exchange, checks its SHA-256, and puts it
+# where RabbitMQ finds it. `make install-plugin` runs it. Variables:
 #
 #   SERIES  of RabbitMQ, such as 4.0. Default: that of the installed one
 #   FOLDER  the plugin folder. Default: that of the installed RabbitMQ
@@ -40,7 +40,8 @@ if [ -n "${FILE:-}" ]; then
 else
 	fetch "${MIRROR:-https://api.github.com}/repos/rabbitmq/rabbitmq-delayed-message-exchange/releases?per_page=100" >"$part/releases" ||
 		fail "the releases cannot be reached $hint"
-	# Of each asset the digest comes before the address. The newest patch of the series is the last line.
+	# Of each asset the digest comes before the address. The newest patch of the series is the last
+	# line.
 	found=$(tr ',{}' '\n\n\n' <"$part/releases" | awk -F '"' -v want="/$plugin-$SERIES." '
 		$2 == "digest" { digest = $4 }
 		$2 == "browser_download_url" {

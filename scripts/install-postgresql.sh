@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes sure that there is a PostgreSQL to test the outbox on, and installs one only where there is none.
+# Makes sure that there is a PostgreSQL to test the outbox on, and installs one only where there is
+# none.
 #
 #   install-postgresql.sh            install PostgreSQL from the system's packages
 #   install-postgresql.sh --missing  only if there is neither POSTGRES_URL nor an initdb; a failure is

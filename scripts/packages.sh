@@ -32,7 +32,8 @@ with_apt() {
 	as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y --no-install-recommends "$@"
 }
 
-# from_packages APT DNF BREW installs by the package manager that there is. Status 1: there is none of them.
+# from_packages APT DNF BREW installs by the package manager that there is. Status 1: there is none
+# of them.
 from_packages() {
 	if have apt-get; then
 		with_apt "$1"

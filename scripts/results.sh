@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes the reference reports of docs/results again, and the picture of the README from the first of them.
-# `make results` runs it, on a machine that does nothing else. Each RabbitMQ series is a container of its own; with
-# DELAYER_BROKER=node the one of this machine is measured. The exit status is 1 if a report could not be made.
-# Variables:
+# Makes the reference reports of docs/results again, and the picture of the README from the first of
+# them. `make results` runs it, on a machine that does nothing else. Each RabbitMQ series is a
+# container of its own; with DELAYER_BROKER=node the one of this machine is measured. The exit
+# status is 1 if a report could not be made. Variables:
 #
 #   SERIES  only these: "3.10 4.3"
 #   IMAGE   the images, with %s for the series: 'rabbitmq:%s-delayed' for one with the plugin

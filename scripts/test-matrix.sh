@@ -1,7 +1,8 @@
 #!/bin/sh
-# Runs the conformance suite and the short faults on each RabbitMQ series, in containers of the image
-# rabbitmq:SERIES, and prints how many tests passed, for docs/compatibility.md. `make test-matrix` runs it.
-# The exit status is 1 if a test failed, or if nothing was run. Variables:
+# Runs the conformance suite and the short faults on each RabbitMQ series, in containers of the
+# image rabbitmq:SERIES, and prints how many tests passed, for docs/compatibility.md.
+# `make test-matrix` runs it. The exit status is 1 if a test failed, or if nothing was run.
+# Variables:
 #
 #   SERIES  only these: "4.0 4.3". 4.3-strict is 4.3 with every deprecated feature denied
 #   SUITES  only these: conformance, faults

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the tests, and ends with what a reader must know of the run: which brokers it had, and what was
-# skipped. Its exit status is that of go test.
+# Runs the tests, and ends with what a reader must know of the run: which brokers it had, and what
+# was skipped. Its exit status is that of go test.
 #
 #   test.sh [ARGUMENT …]       all tests, on a real broker, with the race detector
 #   test.sh unit [ARGUMENT …]  the tests that need no broker; the summary names the others
@@ -18,11 +18,12 @@ fi
 export DELAYER_TEST_SUMMARY="$summary"
 unset DELAYER_URL # the broker of a service is not for tests: theirs is at AMQP_URL
 
-# The compiler and the tests collect garbage a quarter as often: to build takes 15 % less processor time.
+# The compiler and the tests collect garbage a quarter as often: to build takes 15 % less processor
+# time.
 export GOGC="${GOGC:-400}"
 
-# With the race detector each test binary, of which there are some seventy, sleeps for a second before it
-# exits, in case a goroutine that is still at work has a race. Tests leave none at work.
+# With the race detector each test binary, of which there are some seventy, sleeps for a second
+# before it exits, in case a goroutine that is still at work has a race. Tests leave none at work.
 export GORACE="${GORACE:-atexit_sleep_ms=10}"
 
 unit() {
@@ -36,19 +37,21 @@ have_race() {
 	[ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC | cut -d ' ' -f 1)" >/dev/null 2>&1
 }
 
-# The packages that take longest come first. Most tests wait most of the time, so one package more than
-# there are processors is tested beside the others, each with brokers of its own, and up to four tests of each.
-# With two on two processors these were idle for a third of the time. With four, whatever waits for a broker
-# waited for a processor: 25 of them at a time, and each test took three times as long. `make lint` vets: to
-# vet again takes 40 seconds of processor time where nothing is cached.
+# The packages that take longest come first. Most tests wait most of the time, so one package more
+# than there are processors is tested beside the others, each with brokers of its own, and up to
+# four tests of each. With two on two processors these were idle for a third of the time. With four,
+# whatever waits for a broker waited for a processor: 25 of them at a time, and each test took three
+# times as long. `make lint` vets: to vet again takes 40 seconds of processor time where nothing is
+# cached.
 all() {
 	race=-race
 	if ! have_race; then
 		race=
 		echo "race detector: off, there is no C compiler" >"$summary"
 	fi
-	# Without the race detector: the simulator, which has one goroutine a seed and would take ten times as long, and
-	# the faults that the conformance suite must notice, some of which the detector notices first.
+	# Without the race detector: the simulator, which has one goroutine a seed and would take ten
+	# times as long, and the faults that the conformance suite must notice, some of which the
+	# detector notices first.
 	simulated=passed
 	go test -vet=off -count=1 "$@" ./backend/controller/internal/simulator || simulated=failed
 	go test -vet=off -count=1 -run '^TestBroken$' "$@" ./conformance || simulated=failed
@@ -83,7 +86,8 @@ not_run() {
 	}' "$summary"
 }
 
-# untested says what of Delayer the tests that did not run would have tested, and on which RabbitMQ all others ran.
+# untested says what of Delayer the tests that did not run would have tested, and on which RabbitMQ
+# all others ran.
 untested() {
 	awk '
 	function say(what) { if (!said[what]++) print "not tested: " what }

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Looks for known vulnerabilities in what this module calls, and fails if there are any. Where the database cannot be
-# reached it says so and goes on: that is no finding. VULN_DB names another database, as govulncheck -db
-# takes it.
+# Looks for known vulnerabilities in what this module calls, and fails if there are any. Where the
+# database cannot be reached it says so and goes on: that is no finding. VULN_DB names another
+# database, as govulncheck -db takes it.
 #
 #   vuln.sh [FILE]   what was not done is also appended to FILE
 set -u

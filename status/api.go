@@ -26,7 +26,8 @@ var errNoAPI = errors.New("no management API is given")
 // that the broker's own answers are shown even if the API does not answer.
 const apiPatience = 20 * time.Second
 
-// said is what the API says that needs no answer of the broker's own. It is asked for while queues are read.
+// said is what the API says that needs no answer of the broker's own. It is asked for while queues
+// are read.
 type said struct {
 	away      error // why the API does not answer
 	policies  []string
@@ -39,13 +40,13 @@ type said struct {
 	asked     bool // for policies and prefixed; not: there was nothing wrong with them
 }
 
-// mostListed is how many consumers are listed at once. Where a broker has more, those of each queue are
-// asked for: the broker looks at all of a virtual host for the list.
+// mostListed is how many consumers are listed at once. Where a broker has more, those of each queue
+// are asked for: the broker looks at all of a virtual host for the list.
 const mostListed = 1000
 
-// calmFor is how long nobody asks again for policies and for queues of other configurations, once there was
-// nothing wrong with them. They hardly change, and the broker lists all its queues for each: half of the cost
-// of a Read.
+// calmFor is how long nobody asks again for policies and for queues of other configurations, once
+// there was nothing wrong with them. They hardly change, and the broker lists all its queues for
+// each: half of the cost of a Read.
 const calmFor = time.Minute
 
 // askAPI asks what does not depend on other answers, side by side.
@@ -273,8 +274,8 @@ func (r *Reader) held(ctx context.Context, each map[string]*Controller) error {
 	return nil
 }
 
-// name says which processes connections are of, and since when. Those that have ended meanwhile stay
-// without.
+// name says which processes connections are of, and since when. Those that have ended meanwhile
+// stay without.
 func (r *Reader) name(ctx context.Context, each map[string]*Controller) error {
 	for name, c := range each {
 		var about struct {
@@ -365,8 +366,8 @@ func (r *Reader) addParked(s *Status, a said) error {
 	return nil
 }
 
-// forgotten reports whether a queue under the prefix, which no backend here has, holds messages that
-// nobody will look at.
+// forgotten reports whether a queue under the prefix, which no backend here has, holds messages
+// that nobody will look at.
 func forgotten(prefix string, q apiQueue) bool {
 	rest, is := strings.CutPrefix(q.Name, prefix+".")
 	if !is || q.Exclusive || q.Ready+q.Held == 0 || isParked(prefix, q.Name) {

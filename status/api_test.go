@@ -42,7 +42,8 @@ func TestForgotten(t *testing.T) {
 	require.True(t, forgotten("p", apiQueue{Name: "p.x", Held: 1}))
 }
 
-// TestReader_Calm: what hardly changes is asked for again after a minute, and at once while something is wrong.
+// TestReader_Calm: what hardly changes is asked for again after a minute, and at once while
+// something is wrong.
 func TestReader_Calm(t *testing.T) {
 	asked := map[string]int{}
 	var mu sync.Mutex

@@ -28,8 +28,8 @@ type Config struct {
 	// Plugin counts what waits in the plugin's exchange. The broker reads the plugin's whole table
 	// for that, and counts only on the node that answers. It needs the management API.
 	Plugin bool
-	// Parked are the queues of parked messages. Default: those whose names end in .parked and those of
-	// delayer serve, from the management API.
+	// Parked are the queues of parked messages. Default: those whose names end in .parked and those
+	// of delayer serve, from the management API.
 	Parked []string
 }
 
@@ -120,8 +120,8 @@ func parts(cfg backend.Config, prefix string) ([]part, error) {
 }
 
 // Read asks the broker. A value that cannot be read is in Unknown. Errors are
-// [delayer.ErrUnavailable] if the broker does not answer, [delayer.ErrNotFound] if it has no queues of
-// this prefix, or not those of Parked, and [delayer.ErrAccess].
+// [delayer.ErrUnavailable] if the broker does not answer, [delayer.ErrNotFound] if it has no queues
+// of this prefix, or not those of Parked, and [delayer.ErrAccess].
 func (r *Reader) Read(ctx context.Context) (Status, error) {
 	s := Status{Time: time.Now().UTC().Truncate(time.Millisecond), Prefix: r.settings.Prefix, Broker: r.broker()}
 	api := make(chan said, 1) // the API is asked meanwhile

@@ -10,8 +10,8 @@
 // broker over AMQP, and are exact. With [delayer.Options].Management, the management API adds what
 // AMQP does not show: what controllers hold, policies, parked messages, queues of other
 // configurations. The API lags by up to five seconds. A Reader asks for policies and for queues of
-// other configurations at most once a minute while there is nothing wrong with them. A value that is
-// not known is nil, and Unknown says why.
+// other configurations at most once a minute while there is nothing wrong with them. A value that
+// is not known is nil, and Unknown says why.
 package status
 
 import "time"
@@ -21,8 +21,8 @@ type Status struct {
 	Time   time.Time `json:"time"`
 	Broker Broker    `json:"broker"`
 	Prefix string    `json:"prefix"`
-	// Waiting is how many messages wait in all backends; nil if it is not known for one of them. For
-	// slots it is an upper limit: see Backend.Waiting.
+	// Waiting is how many messages wait in all backends; nil if it is not known for one of them.
+	// For slots it is an upper limit: see Backend.Waiting.
 	Waiting *int `json:"waiting"`
 	// Backends are the configured one, first, and others whose queues exist under this prefix.
 	Backends []Backend `json:"backends"`
@@ -59,13 +59,14 @@ type Backend struct {
 	// Due is how many messages are due when, in order, counted as Waiting is; nil if the queues do
 	// not tell. Those of backend controller do: each queue is a slot of time. The times are the
 	// broker's; this machine's clock is assumed to agree. Slots of four seconds are summed to
-	// minutes, except overdue ones. Times may overlap: an hour's slot keeps the messages that it got
-	// before the slots of its minutes began.
+	// minutes, except overdue ones. Times may overlap: an hour's slot keeps the messages that it
+	// got before the slots of its minutes began.
 	Due []Due `json:"due"`
 	// Missing are the queues, or the plugin's exchange, that the configured backend needs and the
 	// broker does not have.
 	Missing []string `json:"missing"`
-	// Controllers is how many controllers are running, of each shard; nil for a backend that needs none.
+	// Controllers is how many controllers are running, of each shard; nil for a backend that needs
+	// none.
 	Controllers *int `json:"controllers"`
 	// Held is how many messages the controllers hold; nil if not known, or for a backend that needs
 	// none.
@@ -84,7 +85,8 @@ type Queue struct {
 	// Intake is the queue that controllers consume: from there messages go to another one, or to a
 	// controller's memory, at once.
 	Intake bool `json:"intake,omitempty"`
-	// From and To are those of a slot: its messages are due from From on, before To. See Backend.Due.
+	// From and To are those of a slot: its messages are due from From on, before To. See
+	// Backend.Due.
 	From *time.Time `json:"due_from,omitempty"`
 	To   *time.Time `json:"due_to,omitempty"`
 }
@@ -94,8 +96,8 @@ type Controller struct {
 	Connection string `json:"connection"` // its name at the broker, such as 10.0.0.7:4242 -> 10.0.0.2:5672
 	User       string `json:"user"`
 	Held       int    `json:"held"` // messages that it has received and not yet published
-	// Name is what the process calls the connection: it ends in machine, program and process id, such
-	// as "delayer shop controller, web1 orders[4711]".
+	// Name is what the process calls the connection: it ends in machine, program and process id,
+	// such as "delayer shop controller, web1 orders[4711]".
 	Name string `json:"name"`
 	// Since is when it has connected; nil if not known.
 	Since *time.Time `json:"since"`

@@ -94,8 +94,9 @@ type Marker struct {
 // Exchange is the marker as an exchange.
 func (m Marker) Exchange() Exchange { return Exchange{Name: m.Name, Kind: Fanout, Alternate: m.Config} }
 
-// A Plan is a set of exchanges, queues and bindings. They are declared in the order of the fields, but
-// the queues before the exchanges where a quorum queue is missing, and in each field in its own order.
+// A Plan is a set of exchanges, queues and bindings. They are declared in the order of the fields,
+// but the queues before the exchanges where a quorum queue is missing, and in each field in its own
+// order.
 type Plan struct {
 	Markers   []Marker
 	Exchanges []Exchange

@@ -115,7 +115,8 @@ func (d *traced) Publish(ctx context.Context, exchange, key string, delay time.D
 	return err
 }
 
-// PublishBatch implements [delayer.Delayer]. Each message has a span, which ends when the batch does.
+// PublishBatch implements [delayer.Delayer]. Each message has a span, which ends when the batch
+// does.
 func (d *traced) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
 	messages = slices.Clone(messages)
 	spans := make([]trace.Span, len(messages))

@@ -122,7 +122,8 @@ func TestWrap_Whole(t *testing.T) {
 	require.ErrorIs(t, d.Close(), io.EOF)
 }
 
-// TestWrap_PublishBatch_Whole: a message waits for none to another destination, so a batch stays one.
+// TestWrap_PublishBatch_Whole: a message waits for none to another destination, so a batch stays
+// one.
 func TestWrap_PublishBatch_Whole(t *testing.T) {
 	tracer, _ := newTracer()
 	d := &batches{}

@@ -21,8 +21,9 @@
 // its set bits. 10 s is 8 s and then 2 s. The delay is a topic key, 1.0.1.0.<destination>, with
 // marks that tell it from a user's key. Each step is a topic exchange that decides by its bit
 // whether the message waits or passes on. This is the ladder that NServiceBus and others use. It
-// costs the broker three times as much on RabbitMQ 3.10 (docs/results/3.10/report.md, cost). A list of
-// steps that double from the tick on has fewer levels: 1s, 2s, 4s, 8s are four, and delays up to 15 s.
+// costs the broker three times as much on RabbitMQ 3.10 (docs/results/3.10/report.md, cost). A list
+// of steps that double from the tick on has fewer levels: 1s, 2s, 4s, 8s are four, and delays up to
+// 15 s.
 //
 // With routing topic [Topology] has a second ladder, which Open does not declare, for publishers
 // that have no Delayer and write the key themselves, without marks. Below are the exchanges of four
@@ -33,7 +34,8 @@
 // # Limits
 //
 // Delays from one tick to the sum of the steps, or ten years if that is less, rounded up to a tick:
-// ten years by default, 8.5 with steps binary. A step is at most ten years. A tick is at least 1 ms.
+// ten years by default, 8.5 with steps binary. A step is at most ten years. A tick is at least 1
+// ms.
 //
 // # Guarantees
 //
@@ -91,8 +93,8 @@ func About() delayer.About {
 
 // Config is the shape of a ladder. A zero field means its default.
 type Config struct {
-	// Options are common to all backends. A backend.Config, and so a file, has them at its top level:
-	// there this field must be zero.
+	// Options are common to all backends. A backend.Config, and so a file, has them at its top
+	// level: there this field must be zero.
 	Options delayer.Options `yaml:"-"`
 
 	// Tick is the resolution, a whole number of milliseconds. Default: 1s.

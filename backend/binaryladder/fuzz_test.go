@@ -10,8 +10,8 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// FuzzLadder: a ladder that is accepted leads any delay within it over steps that add up to it, and with
-// binary steps the topic key says the same steps.
+// FuzzLadder: a ladder that is accepted leads any delay within it over steps that add up to it, and
+// with binary steps the topic key says the same steps.
 func FuzzLadder(f *testing.F) {
 	f.Add("calendar", int64(time.Second), int64(90*time.Minute))
 	f.Add("calendar", int64(23*time.Second), int64(time.Minute))

@@ -74,8 +74,8 @@ func (g *group) appendSet(dst []int16, sum int64) []int16 {
 }
 
 // newGroups divides steps, ascending and in ticks, into groups so that plans and tables together
-// cost least. If a table would be too large it returns no groups, and the number of the longest step
-// that is no multiple of a longer unit.
+// cost least. If a table would be too large it returns no groups, and the number of the longest
+// step that is no multiple of a longer unit.
 func newGroups(steps []int64) (groups []group, irregular int) {
 	units, below := unitsOf(steps), sumsBelow(steps)
 	cuts := make([]cut, len(steps)+1)

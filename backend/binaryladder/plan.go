@@ -99,8 +99,8 @@ func (l *ladder) ticks(delay time.Duration) int64 {
 // rounded up to a tick, and no fewer do. delay must be between 0 and the longest.
 //
 // From the shortest group to the longest it computes how few steps make the part of the delay below
-// the next group's unit, and that part with one, two, … of these units, which the longer groups then
-// need not make.
+// the next group's unit, and that part with one, two, … of these units, which the longer groups
+// then need not make.
 func (l *ladder) plan(dst []int16, delay time.Duration) []int16 {
 	var amounts [mostGroups]int64 // of each group, in its units, without what the next leaves to it
 	var cells [mostGroups]int64   // one more than the most units that the next group can leave

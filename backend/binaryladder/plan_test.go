@@ -56,8 +56,8 @@ func TestPlan_RoundingUp(t *testing.T) {
 	require.Empty(t, l.plan(nil, 0))
 }
 
-// solve is how many different steps, ascending and in ticks, add up to so many ticks: by trying them
-// all, which is slow.
+// solve is how many different steps, ascending and in ticks, add up to so many ticks: by trying
+// them all, which is slow.
 func solve(steps []int64, ticks int64) int {
 	below := sumsBelow(steps)
 	best := len(steps) + 1

@@ -107,7 +107,8 @@ var ranges = []struct {
 	{"1–30 d", day, 30 * day, 61 * time.Second},
 }
 
-// hopsOf counts the hops of the plans of a ladder: the mean of each column, and of people's delays last.
+// hopsOf counts the hops of the plans of a ladder: the mean of each column, and of people's delays
+// last.
 func hopsOf(l *ladder) []float64 {
 	var out []float64
 	mean := func(delays []time.Duration) {
@@ -143,7 +144,8 @@ func roundNumbers() Steps {
 	return List(steps...)
 }
 
-// TestCalendar_Hops holds the table in docs/backends.md to what is counted, and calendar to what it is for.
+// TestCalendar_Hops holds the table in docs/backends.md to what is counted, and calendar to what it
+// is for.
 func TestCalendar_Hops(t *testing.T) {
 	var table strings.Builder
 	row := func(cells ...string) { fmt.Fprintln(&table, "| "+strings.Join(cells, " | ")+" |") }

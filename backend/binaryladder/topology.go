@@ -109,9 +109,9 @@ func (b blueprint) decision(step int) []topology.Binding {
 // #.work is bound. It has queues of its own: a Delayer's messages carry keys of their users, which
 // would be taken for bits.
 //
-// A key of too few words finds no way at some level, and is misrouted. Behind the last level it is as
-// with the tiers that a binding leads to: nothing may be bound there, and messages that no queue takes
-// would stall a quorum queue (see delivery.Stage.Discard).
+// A key of too few words finds no way at some level, and is misrouted. Behind the last level it is
+// as with the tiers that a binding leads to: nothing may be bound there, and messages that no queue
+// takes would stall a quorum queue (see delivery.Stage.Discard).
 func (b blueprint) plain() topology.Plan {
 	n := b.names
 	p := topology.Plan{Exchanges: []topology.Exchange{{Name: n.plain(), Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}

@@ -26,43 +26,45 @@
 // # How a message waits in slots
 //
 // With wheel: slots each queue is for a stretch of time: 4 seconds, a minute, 20 minutes, 2 hours
-// or 12. Publish puts a message into the slot of its due time, by the broker's clock. Shortly before
-// that time a controller consumes the slot. It holds the messages unacknowledged and publishes each
-// when it is due. A message of a longer slot that is not due within two and a half minutes, or of a
-// minute with more messages than memory holds, first goes down to a shorter slot. Nothing expires,
-// unless a policy has set a message-ttl: then it goes to the intake, and from there to a slot again.
+// or 12. Publish puts a message into the slot of its due time, by the broker's clock. Shortly
+// before that time a controller consumes the slot. It holds the messages unacknowledged and
+// publishes each when it is due. A message of a longer slot that is not due within two and a half
+// minutes, or of a minute with more messages than memory holds, first goes down to a shorter slot.
+// Nothing expires, unless a policy has set a message-ttl: then it goes to the intake, and from
+// there to a slot again.
 //
-// One controller leads: the one to which the intake delivers. It alone consumes slots. The others stand
-// by. If the leader dies, or is not heard of for two heartbeats (20 to 30 s), or loses a channel, it
-// has lost everything, and the next leads. A controller that stood still publishes nothing before its
-// channels have answered. So a message arrives twice only if the leader dies, loses a channel or is
-// stopped after its publish and before its acknowledgement, which follows within a quarter of a second,
-// or within five where there are many.
+// One controller leads: the one to which the intake delivers. It alone consumes slots. The others
+// stand by. If the leader dies, or is not heard of for two heartbeats (20 to 30 s), or loses a
+// channel, it has lost everything, and the next leads. A controller that stood still publishes
+// nothing before its channels have answered. So a message arrives twice only if the leader dies,
+// loses a channel or is stopped after its publish and before its acknowledgement, which follows
+// within a quarter of a second, or within five where there are many.
 //
 // A slot is consumed for a while after its time (82 seconds to 12 hours, by level). Who writes a
 // message as late as that, because a process or the network stood still, finds a consumer there. A
 // message that could not be written in time, because the broker blocked publishers, gets another
-// slot. If it was written, and confirmed when its slot may have been closed, Publish returns ErrUnknown:
-// it is stored, and comes at the latest when the slot has its next turn, after 208 seconds, 40 minutes,
-// 200 minutes, 22 hours or 7 days. What lies in a slot at other times, because no controller ran, is
-// looked for when one begins to lead.
+// slot. If it was written, and confirmed when its slot may have been closed, Publish returns
+// ErrUnknown: it is stored, and comes at the latest when the slot has its next turn, after 208
+// seconds, 40 minutes, 200 minutes, 22 hours or 7 days. What lies in a slot at other times, because
+// no controller ran, is looked for when one begins to lead.
 //
 // Due times in slots are by the broker's clock. Publisher and controller learn that clock and its
-// uncertainty: half a second at first, a few milliseconds after some ten seconds. The uncertainty of
-// both is added to the delay. A process that delivers what it has published uses its own monotonic
-// clock instead. Neither needs a machine whose clock is right. If the broker's clock is set forward,
-// the step is added to the due times of messages that were published before. A stream records it for
-// controllers that start later. Only a step that no Delayer of the prefix lives to notice makes
-// messages early. A step back makes them late. The nodes of a cluster need NTP. While the broker does
-// not tell its time, new messages wait in the intake; those in slots wait, late but never early.
+// uncertainty: half a second at first, a few milliseconds after some ten seconds. The uncertainty
+// of both is added to the delay. A process that delivers what it has published uses its own
+// monotonic clock instead. Neither needs a machine whose clock is right. If the broker's clock is
+// set forward, the step is added to the due times of messages that were published before. A stream
+// records it for controllers that start later. Only a step that no Delayer of the prefix lives to
+// notice makes messages early. A step back makes them late. The nodes of a cluster need NTP. While
+// the broker does not tell its time, new messages wait in the intake; those in slots wait, late but
+// never early.
 //
 // # Tickets
 //
-// With wheel: slots messages can be changed. Cancel and Postpone write a small message, the change, into
-// the slot of the message's due time. It comes down the wheel as messages do, and meets its message in
-// the memory of the leader. A message with a ticket is delivered only when the leader has read all
-// changes that were accepted for it: it writes marks into the slots in which one may be, and waits for
-// them to come back. docs/wheel.md tells why that is enough.
+// With wheel: slots messages can be changed. Cancel and Postpone write a small message, the change,
+// into the slot of the message's due time. It comes down the wheel as messages do, and meets its
+// message in the memory of the leader. A message with a ticket is delivered only when the leader
+// has read all changes that were accepted for it: it writes marks into the slots in which one may
+// be, and waits for them to come back. docs/wheel.md tells why that is enough.
 //
 // # Limits
 //
@@ -72,22 +74,23 @@
 // for a long delay.
 //
 // A controller holds messages with their bodies and headers in memory. With rounds these are up to
-// 9,216 messages. With slots they are up to 64 MiB of messages, or what memory says, and a few more.
-// When memory is full the controller does not read its connection until something has left. If nothing
-// leaves for 30 s, as while an alarm blocks publishers, that connection is lost, and made again. Of the
-// 64 MiB a Delayer needs several times as much for what it has just read and written. For messages of
-// many megabytes another backend is better suited.
+// 9,216 messages. With slots they are up to 64 MiB of messages, or what memory says, and a few
+// more. When memory is full the controller does not read its connection until something has left.
+// If nothing leaves for 30 s, as while an alarm blocks publishers, that connection is lost, and
+// made again. Of the 64 MiB a Delayer needs several times as much for what it has just read and
+// written. For messages of many megabytes another backend is better suited.
 //
 // # Guarantees
 //
 // Quorum queues (the default) are replicated, and TTL queues dead-letter at least once: a confirmed
-// message survives crashes of the broker. Classic queues, which only rounds can have, keep what waits
-// over a clean restart. But messages that expire while the broker starts may be lost, because classic
-// queues dead-letter at most once. A crash also loses those whose write had not reached the disk.
+// message survives crashes of the broker. Classic queues, which only rounds can have, keep what
+// waits over a clean restart. But messages that expire while the broker starts may be lost, because
+// classic queues dead-letter at most once. A crash also loses those whose write had not reached the
+// disk.
 //
 // A crash of a controller loses nothing. What it held is delivered by others: at once, or, if its
-// whole machine is gone, after the broker has missed its heartbeats (20 to 30 s). After a crash or a
-// lost connection a message may be delivered twice; both copies carry the same id in
+// whole machine is gone, after the broker has missed its heartbeats (20 to 30 s). After a crash or
+// a lost connection a message may be delivered twice; both copies carry the same id in
 // [delayer.Header].
 //
 // A message that its destination refuses, as a full queue may, is tried again every few seconds and
@@ -97,10 +100,10 @@
 //
 // # Clocks of rounds
 //
-// With rounds no clocks of two machines are compared, neither of a broker's nodes nor of controllers.
-// (Slots compare the broker's clock: see above, and docs/clocks.md.) The process that sent a message
-// to a queue knows by its own monotonic clock when it is due. If the message comes back to that
-// process, there is no drift.
+// With rounds no clocks of two machines are compared, neither of a broker's nodes nor of
+// controllers. (Slots compare the broker's clock: see above, and docs/clocks.md.) The process that
+// sent a message to a queue knows by its own monotonic clock when it is due. If the message comes
+// back to that process, there is no drift.
 //
 // To any other controller, or the same program started again, what remains is what remained before
 // the last queue, less that queue's TTL. So each change of hands adds the time of a hop, usually a
@@ -163,12 +166,12 @@ const (
 
 // Config is the shape of the queues. A field that is zero takes its default.
 type Config struct {
-	// Options are common to all backends. A backend.Config, and so a file, has them at its top level:
-	// there this field must be zero.
+	// Options are common to all backends. A backend.Config, and so a file, has them at its top
+	// level: there this field must be zero.
 	Options delayer.Options `yaml:"-"`
 
-	// Wheel says where messages wait: "slots" or "rounds". Default: "slots", which are quorum queues;
-	// with classic queues, levels or a tick, say "rounds".
+	// Wheel says where messages wait: "slots" or "rounds". Default: "slots", which are quorum
+	// queues; with classic queues, levels or a tick, say "rounds".
 	Wheel Wheel `yaml:"wheel"`
 	// Levels of rounds, 1 to 28; more levels mean fewer hops for a long delay. Default: 20.
 	Levels int `yaml:"levels"`
@@ -178,14 +181,15 @@ type Config struct {
 	// Run starts a controller beside the Delayer. Default: On. With Off another process must run
 	// one ([Serve], or `delayer serve`). Messages wait until one does.
 	Run delayer.Toggle `yaml:"run"`
-	// Memory is how many bytes of messages the controllers of slots of a process hold, headers included,
-	// with about 1 KiB more for each message, at least 1 MiB. It may be more by a few messages. Each shard has its part of it,
-	// whether this process leads it or not. Default: 64 MiB.
+	// Memory is how many bytes of messages the controllers of slots of a process hold, headers
+	// included, with about 1 KiB more for each message, at least 1 MiB. It may be more by a few
+	// messages. Each shard has its part of it, whether this process leads it or not. Default: 64
+	// MiB.
 	Memory int `yaml:"memory"`
-	// Shards of slots, 1 to 16: each is a wheel of its own, with its own 127 queues and its own leader.
-	// Messages are spread over them by their ids, leaders over the processes that run controllers. All
-	// Delayers of a prefix must have as many. Default: 1, which is enough for some 16,000 messages a
-	// second.
+	// Shards of slots, 1 to 16: each is a wheel of its own, with its own 127 queues and its own
+	// leader. Messages are spread over them by their ids, leaders over the processes that run
+	// controllers. All Delayers of a prefix must have as many. Default: 1, which is enough for some
+	// 16,000 messages a second.
 	Shards int `yaml:"shards"`
 }
 
@@ -243,7 +247,8 @@ func Topology(cfg Config) (topology.Plan, error) {
 	return s.Whole(w.Plan()), nil
 }
 
-// Limits returns what controllers of this configuration can do. It asks no broker. Errors are ErrConfig.
+// Limits returns what controllers of this configuration can do. It asks no broker. Errors are
+// ErrConfig.
 func Limits(cfg Config) (delayer.Limits, error) {
 	w, _, err := newShape(cfg)
 	if err != nil {
@@ -258,8 +263,8 @@ type shape interface {
 	Plan() topology.Plan
 	// Limits returns what controllers of this wheel can do.
 	Limits() delayer.Limits
-	// Open opens a Delayer, with a controller beside it if runs is true. After an error nothing is left
-	// open.
+	// Open opens a Delayer, with a controller beside it if runs is true. After an error nothing is
+	// left open.
 	Open(ctx context.Context, s engine.Settings, runs bool) (delayer.Delayer, error)
 }
 

@@ -9,16 +9,16 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
-// A Scheduled message is what a ticket names. Whether the message still waits, and where it goes, a ticket
-// does not tell.
+// A Scheduled message is what a ticket names. Whether the message still waits, and where it goes, a
+// ticket does not tell.
 type Scheduled struct {
 	ID  string    // see [delayer.Envelope]
 	Due time.Time // when it was due by the time of this ticket, by the broker's clock
 }
 
-// ReadTicket reads a ticket, for whoever looks at what waits. It asks no broker. Errors are ErrConfig,
-// ErrTicket, whose cause says why it is no ticket of this configuration, and [errors.ErrUnsupported] for
-// [Rounds], which have none.
+// ReadTicket reads a ticket, for whoever looks at what waits. It asks no broker. Errors are
+// ErrConfig, ErrTicket, whose cause says why it is no ticket of this configuration, and
+// [errors.ErrUnsupported] for [Rounds], which have none.
 func ReadTicket(cfg Config, t delayer.Ticket) (Scheduled, error) {
 	w, s, err := newShape(cfg)
 	if err != nil {

@@ -13,10 +13,10 @@
 //	Publish ─→ delay.enter ─→ delay.1m.queue ─TTL→ <prefix>.delivery ─→ destination
 //
 // Without a Delayer, an existing exchange can be routed through a tier with bindings alone. For
-// that [Topology] has a second set of queues, which Open does not declare. `delayer topology print
-// --backend fixedtiers --output definitions` prints it for the broker to import. Bind such a queue
-// to the exchange, and bind the consumers' queues to delay.exchange, with the keys that the messages
-// are published with. See docs/tiers.md.
+// that [Topology] has a second set of queues, which Open does not declare.
+// `delayer topology print --backend fixedtiers --output definitions` prints it for the broker to
+// import. Bind such a queue to the exchange, and bind the consumers' queues to delay.exchange, with
+// the keys that the messages are published with. See docs/tiers.md.
 //
 //	an existing exchange ─→ delay.route.1m.queue ─TTL→ delay.exchange ─→ as bound
 //
@@ -93,8 +93,8 @@ func About() delayer.About {
 
 // Config is the shape of the tiers. A zero field means its default.
 type Config struct {
-	// Options are common to all backends. A backend.Config, and so a file, has them at its top level:
-	// there this field must be zero.
+	// Options are common to all backends. A backend.Config, and so a file, has them at its top
+	// level: there this field must be zero.
 	Options delayer.Options `yaml:"-"`
 
 	// Tiers are the delays: at most 100, in any order, each a whole number of milliseconds up to

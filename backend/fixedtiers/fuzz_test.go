@@ -12,8 +12,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
-// FuzzTiers: tiers that are accepted are in order, each once, have a name each, and any delay up to the longest waits
-// in the first that is long enough.
+// FuzzTiers: tiers that are accepted are in order, each once, have a name each, and any delay up to
+// the longest waits in the first that is long enough.
 func FuzzTiers(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 5, 0, 0, 0, 1}, int64(3*time.Millisecond), "delay")
 	f.Add([]byte{0, 0, 0, 0}, int64(0), "")

@@ -27,7 +27,8 @@ func newBlueprint(cfg Config) (blueprint, engine.Settings, error) {
 		names: names{cfg.Prefix}, kind: s.QueueType, stage: s.Stage(), owner: s.Prefix, rounding: cfg.Rounding,
 		tiers: slices.Sorted(slices.Values(cfg.Tiers)), maxLength: cfg.MaxLength, early: cfg.Overflow == Early,
 	}
-	// A message for a tier's queue would expire there, and its delivery key would lead it there again.
+	// A message for a tier's queue would expire there, and its delivery key would lead it there
+	// again.
 	s.Reserved = append(s.Reserved, cfg.Prefix)
 	s.RefusedHint = b.full
 	return b, s, b.check(cfg)

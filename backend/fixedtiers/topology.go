@@ -80,8 +80,8 @@ func (b blueprint) plan() topology.Plan {
 // can fill or stall the queues of the other.
 //
 // What quorum queues dead-letter goes to the discard queue as well as to the exchange that people
-// bind to. That exchange may route nothing, and messages that no queue takes would stall a tier (see
-// delivery.Stage.Discard).
+// bind to. That exchange may route nothing, and messages that no queue takes would stall a tier
+// (see delivery.Stage.Discard).
 func (b blueprint) routes() topology.Plan {
 	n := b.names
 	p := topology.Plan{Exchanges: []topology.Exchange{{Name: n.exchange(), Kind: topology.Topic, Alternate: b.stage.Unroutable(), Optional: true}}}

@@ -5,9 +5,9 @@
 //
 // # How a message waits
 //
-// A message waits in a table of the plugin, on the node that the publisher is connected to. It is in
-// no queue. When it is due, the plugin routes it by the bindings that the exchange then has. Messages
-// do not block each other.
+// A message waits in a table of the plugin, on the node that the publisher is connected to. It is
+// in no queue. When it is due, the plugin routes it by the bindings that the exchange then has.
+// Messages do not block each other.
 //
 //	Publish ─→ <prefix>.plugin.wait ─(x-delay)→ <prefix>.delivery ─→ destination
 //
@@ -28,8 +28,8 @@
 // Disabling the plugin deletes all that waits.
 //
 // A clean restart keeps what waits. But messages that are due while the broker starts are lost if
-// their destination is not ready, and quorum queues are not ready at first. A crash may lose what was
-// confirmed in the two seconds before it, because the plugin writes its table to disk after the
+// their destination is not ready, and quorum queues are not ready at first. A crash may lose what
+// was confirmed in the two seconds before it, because the plugin writes its table to disk after the
 // confirm. A due message is removed from the table when it is handed to its queue, before the queue
 // has stored it. docs/results/faults.md has the numbers.
 //
@@ -50,10 +50,11 @@
 // [delayer.Header], and no headers of dead-lettering. The delivery's exchange field names the
 // exchange where the message waited. See package delayer.
 //
-// Also the plugin's header x-delay: the milliseconds that the message waited, as a negative number. Before
-// RabbitMQ 4.0 it has 32 bits, and wraps around above 24 days. With an exchange of yours it is still positive before
-// RabbitMQ 4.0, where the plugin's change is sent only for messages with BCC. Such a message is
-// delayed again if it is dead-lettered to an x-delayed-message exchange. Publish removes the header.
+// Also the plugin's header x-delay: the milliseconds that the message waited, as a negative number.
+// Before RabbitMQ 4.0 it has 32 bits, and wraps around above 24 days. With an exchange of yours it
+// is still positive before RabbitMQ 4.0, where the plugin's change is sent only for messages with
+// BCC. Such a message is delayed again if it is dead-lettered to an x-delayed-message exchange.
+// Publish removes the header.
 package plugin
 
 import (
@@ -78,8 +79,8 @@ func About() delayer.About {
 
 // Config says in which exchange messages wait. A zero field means its default.
 type Config struct {
-	// Options are common to all backends. A backend.Config, and so a file, has them at its top level:
-	// there this field must be zero.
+	// Options are common to all backends. A backend.Config, and so a file, has them at its top
+	// level: there this field must be zero.
 	Options delayer.Options `yaml:"-"`
 
 	// Exchange names an existing x-delayed-message exchange, which is then the only destination.

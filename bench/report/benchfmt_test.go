@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// parsed reads Go's benchmark format as strictly as its specification allows: settings, units, results.
+// parsed reads Go's benchmark format as strictly as its specification allows: settings, units,
+// results.
 func parsed(t *testing.T, text string) (settings, units map[string]string, results map[string]map[string]float64) {
 	t.Helper()
 	setting := regexp.MustCompile(`^([a-z][^\sA-Z]*): (.+)$`)

@@ -109,7 +109,8 @@ func TestPageInChromium(t *testing.T) {
 	}
 }
 
-// findsMistakes inspects a page with one of each mistake: an inspection that finds nothing would prove nothing.
+// findsMistakes inspects a page with one of each mistake: an inspection that finds nothing would
+// prove nothing.
 func findsMistakes(browser context.Context, t *testing.T) {
 	t.Helper()
 	path := write(t, "broken", brokenPage)

@@ -7,8 +7,8 @@ import (
 	"github.com/delayer-go/delayer/bench/report"
 )
 
-// A trait is what the fixture's figures of a subject are made from. They are test data: plausible, and measured by
-// nobody.
+// A trait is what the fixture's figures of a subject are made from. They are test data: plausible,
+// and measured by nobody.
 type trait struct {
 	backend, variant    string
 	baseline            bool
@@ -109,7 +109,8 @@ func full() *report.Report {
 	return r
 }
 
-// scenario is what the subject's run of that scenario would look like; none where it does not take it.
+// scenario is what the subject's run of that scenario would look like; none where it does not take
+// it.
 func (t trait) scenario(name, queueType string) []report.Run {
 	if t.backend == "undelayed" && name != "accuracy" && name != "cost" {
 		return nil
@@ -154,7 +155,8 @@ func (t trait) scenario(name, queueType string) []report.Run {
 	return []report.Run{r}
 }
 
-// blocking has one message in ten with a delay of 10 s; behind one of these others wait where the subject blocks.
+// blocking has one message in ten with a delay of 10 s; behind one of these others wait where the
+// subject blocks.
 func (t trait) blocking(r report.Run, name string) report.Run {
 	r.Messages, r.Published, r.Delivered, r.DelayMinMS, r.DelayMaxMS, r.Rate, r.PublishPerS = 1000, 1000, 1000, 1000, 10_000, 100, 100
 	head := 0.0

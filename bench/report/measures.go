@@ -15,13 +15,13 @@ type measure struct {
 	value      func(Run) (v float64, known bool)
 	// sparing: it has no column where no run of the table has the figure.
 	sparing bool
-	// vague says that the run was measured and gave no figure: it may be better than those that did.
-	// nil: never.
+	// vague says that the run was measured and gave no figure: it may be better than those that
+	// did. nil: never.
 	vague func(Run) bool
 }
 
-// timed are the scenarios that tell how late messages are. In cost a subject that is slow is asked for less: to
-// compare how late two are there would favour the slower one.
+// timed are the scenarios that tell how late messages are. In cost a subject that is slow is asked
+// for less: to compare how late two are there would favour the slower one.
 var timed = []string{"accuracy", "hol", "hol-mix", "burst", "rate", "backlog", "hops", "crash", "recovery"}
 
 // measures are the columns, in order.
@@ -60,8 +60,8 @@ var measures = []measure{
 	{name: "early", unit: "msg", fault: true, value: counted(func(r Run) int { return r.Early })},
 }
 
-// bothCPU is the broker's processor time and this process's: a controller in this process does what others leave to
-// the broker.
+// bothCPU is the broker's processor time and this process's: a controller in this process does what
+// others leave to the broker.
 func bothCPU(r Run) (float64, bool) {
 	return r.BrokerCPU + r.ProcessCPU, r.BrokerCPU > 0 && r.ProcessCPU > 0
 }
@@ -82,8 +82,8 @@ func memoryOf(r Run) (float64, bool) {
 	return r.MemoryPerMessage, r.MemoryPerMessage != 0 && !r.vagueMemory()
 }
 
-// vagueMemory reports whether the broker grew too little for a figure, or shrank. Older reports have 0
-// for that.
+// vagueMemory reports whether the broker grew too little for a figure, or shrank. Older reports
+// have 0 for that.
 func (r Run) vagueMemory() bool {
 	grown := r.MemoryPerMessage * float64(r.Waiting)
 	return r.Scenario == "backlog" && r.Waiting > 0 && r.BrokerRSS > 0 && grown < memoryPart*(float64(r.BrokerRSS)-grown)
@@ -97,7 +97,8 @@ func counted(of func(Run) int) func(Run) (float64, bool) {
 	return func(r Run) (float64, bool) { return float64(of(r)), r.Published > 0 }
 }
 
-// costliest is the broker's processor time for a message whose delay has the most set bits that were tried.
+// costliest is the broker's processor time for a message whose delay has the most set bits that
+// were tried.
 func costliest(r Run) float64 {
 	if len(r.ByHops) == 0 {
 		return 0
@@ -105,8 +106,8 @@ func costliest(r Run) float64 {
 	return slices.MaxFunc(r.ByHops, func(a, b HopCost) int { return a.Hops - b.Hops }).BrokerCPU
 }
 
-// closedLoop reports whether a subject that was slow was asked for less, as in scenario cost. In older reports accuracy
-// was so: how late it was says nothing beside another subject.
+// closedLoop reports whether a subject that was slow was asked for less, as in scenario cost. In
+// older reports accuracy was so: how late it was says nothing beside another subject.
 func (r Run) closedLoop() bool {
 	return r.Scenario == "cost" || r.Scenario == "accuracy" && r.Rate == 0
 }

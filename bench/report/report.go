@@ -46,8 +46,8 @@ type Machine struct {
 	// Model is the processor's, and Kernel the system's; "" where they are not known.
 	Model  string `json:"model,omitempty"`
 	Kernel string `json:"kernel,omitempty"`
-	// Steal is the part of the processors' time in per cent that other machines on the same host took
-	// while it was measured; 0 where it is not known.
+	// Steal is the part of the processors' time in per cent that other machines on the same host
+	// took while it was measured; 0 where it is not known.
 	Steal float64 `json:"steal_percent,omitempty"`
 	// SyncMS is how long it takes to write 4 KiB to a temporary file and sync it: the median of 25.
 	SyncMS float64 `json:"sync_ms,omitempty"`

@@ -46,8 +46,8 @@ type Run struct {
 
 	// Waiting is how many messages were waiting when memory and disk were read.
 	Waiting int `json:"waiting,omitempty"`
-	// MemoryPerMessage is by how many bytes the broker's memory grew for each waiting message. It is
-	// negative where that shrank.
+	// MemoryPerMessage is by how many bytes the broker's memory grew for each waiting message. It
+	// is negative where that shrank.
 	MemoryPerMessage float64 `json:"broker_memory_bytes_per_msg,omitempty"`
 	// DiskPerMessage is by how many bytes the broker's data folder grew for each waiting message.
 	DiskPerMessage float64 `json:"broker_disk_bytes_per_msg,omitempty"`
@@ -116,8 +116,8 @@ type DelayLateness struct {
 
 // A Probe is one rate that scenario rate tried. The Reason why it failed is "late" (p99 was above
 // the limit), "confirms" (they came too slowly to keep the rate), "generator" (the benchmark itself
-// could not keep it), in older reports "publisher" (one of these two), or "lost" (messages were lost,
-// doubled, early by a millisecond or failed to publish).
+// could not keep it), in older reports "publisher" (one of these two), or "lost" (messages were
+// lost, doubled, early by a millisecond or failed to publish).
 type Probe struct {
 	Rate        float64  `json:"rate"`
 	Passed      bool     `json:"passed"`
@@ -162,7 +162,8 @@ var plainNames = strings.NewReplacer(
 
 func plainName(subject string) string { return plainNames.Replace(subject) }
 
-// named are the subjects with their names on the pages. Where --backend calls one otherwise, it is said.
+// named are the subjects with their names on the pages. Where --backend calls one otherwise, it is
+// said.
 func (r *Report) named() []Subject {
 	out := slices.Clone(r.Subjects)
 	for i, s := range out {

@@ -74,8 +74,8 @@ func (m measure) wins(rows []row, fit func(row) bool) []bool {
 	return won
 }
 
-// overlap reports whether the repetitions of two subjects overlap: then their medians tell nothing apart. One
-// repetition is no spread.
+// overlap reports whether the repetitions of two subjects overlap: then their medians tell nothing
+// apart. One repetition is no spread.
 func (m measure) overlap(a, b []Run) bool {
 	if len(m.values(a)) < 2 || len(m.values(b)) < 2 {
 		return false

@@ -35,7 +35,8 @@ func withCost(runs []Run) []Run {
 	return out
 }
 
-// winners maps each rule that was measured to what is written of its winners, in the first type of queue.
+// winners maps each rule that was measured to what is written of its winners, in the first type of
+// queue.
 func winners(t *testing.T, runs ...Run) map[string]string {
 	t.Helper()
 	v := verdictOf(&Report{Runs: withCost(runs)})

@@ -15,7 +15,8 @@ import (
 // substitution is a list that the shell makes.
 var substitution = regexp.MustCompile(`"\$\([^"]*"`)
 
-// TestDocs_Commands: each `delayer-bench …` in a code block of the documentation is one that the command takes.
+// TestDocs_Commands: each `delayer-bench …` in a code block of the documentation is one that the
+// command takes.
 func TestDocs_Commands(t *testing.T) {
 	seen := 0
 	for path, text := range docs.Pages(t, "../..") {

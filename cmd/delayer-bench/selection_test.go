@@ -164,7 +164,8 @@ func TestServeIsNamed(t *testing.T) {
 	assert.Equal(t, []string{"fixedtiers few"}, names("--backend", "fixedtiers/few"))
 }
 
-// TestTheControllersWheel: without a name it is the backend's default, or what the queue type leaves.
+// TestTheControllersWheel: without a name it is the backend's default, or what the queue type
+// leaves.
 func TestTheControllersWheel(t *testing.T) {
 	controllers := func(flags ...string) (names []string) {
 		for _, s := range chosen(t, flags...).Subjects {

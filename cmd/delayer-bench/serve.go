@@ -20,9 +20,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
-// serves are delayer serve in front of a backend: a plain client publishes with the header x-delay to an
-// exchange whose entry this process serves. Before each is what to compare it with: the library with that
-// backend, which delivers through the same kind of exchange.
+// serves are delayer serve in front of a backend: a plain client publishes with the header x-delay
+// to an exchange whose entry this process serves. Before each is what to compare it with: the
+// library with that backend, which delivers through the same kind of exchange.
 func serves(queueType string) []candidate {
 	var out []candidate
 	for _, c := range []candidate{

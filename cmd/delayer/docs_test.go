@@ -13,7 +13,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/docs"
 )
 
-// TestDocs_Status: docs/operating.md shows the fields that `delayer status --output json` has, and no other.
+// TestDocs_Status: docs/operating.md shows the fields that `delayer status --output json` has, and
+// no other.
 func TestDocs_Status(t *testing.T) {
 	for _, b := range docs.Blocks(docs.Pages(t, "../..")["docs/operating.md"]) {
 		if b.Lang == "json" {
@@ -30,7 +31,8 @@ func TestDocs_Status(t *testing.T) {
 	t.Fatal("docs/operating.md shows no JSON")
 }
 
-// TestDocs_Commands: each `delayer …` in a code block of the documentation is one that the command takes.
+// TestDocs_Commands: each `delayer …` in a code block of the documentation is one that the command
+// takes.
 func TestDocs_Commands(t *testing.T) {
 	seen := 0
 	for path, text := range docs.Pages(t, "../..") {

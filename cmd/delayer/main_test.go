@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	rabbittest.Main(postgrestest.Wrap(m), withPlugin)
 }
 
-// withPlugin is a broker on which `delayer migrate` finds something to do. What was on its way to a queue at
-// the moment that this was deleted comes again after ten seconds, not three minutes.
+// withPlugin is a broker on which `delayer migrate` finds something to do. What was on its way to a
+// queue at the moment that this was deleted comes again after ten seconds, not three minutes.
 var withPlugin = rabbit.Options{
 	Plugins: []string{rabbittest.DelayedMessages, "rabbitmq_management"},
 	Args:    rabbit.DeadLetterRetry(10 * time.Second),

@@ -77,8 +77,8 @@ func (m *mailbox) exported(args ...string) []map[string]any {
 	return all
 }
 
-// holds waits until there are n messages. A broker that is not ours publishes one that was on its way to a queue
-// which was deleted again after three minutes.
+// holds waits until there are n messages. A broker that is not ours publishes one that was on its
+// way to a queue which was deleted again after three minutes.
 func (m *mailbox) holds(n int) {
 	m.t.Helper()
 	require.Eventually(m.t, func() bool { return m.Count(m.queue()) == n }, 4*time.Minute, 20*time.Millisecond)
@@ -91,8 +91,8 @@ func (m *mailbox) put(id, exchange, key string, due time.Time, msg amqp091.Publi
 	m.Publish(m.queue()+".keep", key, msg)
 }
 
-// TestMessages_Unroutable follows three messages and a stray one from where their destinations are gone
-// to where they should be.
+// TestMessages_Unroutable follows three messages and a stray one from where their destinations are
+// gone to where they should be.
 func TestMessages_Unroutable(t *testing.T) {
 	t.Parallel()
 	m := newMailbox(t)
@@ -321,7 +321,8 @@ func (w *interrupting) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestMessages_Misrouted: the commands say where the messages are, and show a time that RFC 3339 has no year for.
+// TestMessages_Misrouted: the commands say where the messages are, and show a time that RFC 3339
+// has no year for.
 func TestMessages_Misrouted(t *testing.T) {
 	t.Parallel()
 	m := newMailbox(t)

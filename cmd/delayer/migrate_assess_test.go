@@ -35,7 +35,8 @@ func TestMigrateAssess_Usage(t *testing.T) {
 	}
 }
 
-// TestMigrateAssess on a broker with the plugin: for people and for scripts, before and after something is in the way.
+// TestMigrateAssess on a broker with the plugin: for people and for scripts, before and after
+// something is in the way.
 func TestMigrateAssess(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Ours(t)

@@ -24,8 +24,8 @@ type answer struct {
 	parked  string // part of the reason, or ""
 }
 
-// answers are to messages to an entry that lets publishers choose an exchange whose name begins with to.
-// Each has the header that names to.there, unless it has another.
+// answers are to messages to an entry that lets publishers choose an exchange whose name begins
+// with to. Each has the header that names to.there, unless it has another.
 func answers() map[string]answer {
 	type table = amqp091.Table
 	x := func(value any, after time.Duration, parked string) answer {
@@ -83,8 +83,8 @@ func answers() map[string]answer {
 	}
 }
 
-// TestServe_BadInput: whatever a publisher writes is delivered as it asks for or parked with a reason,
-// and the messages of others pass.
+// TestServe_BadInput: whatever a publisher writes is delivered as it asks for or parked with a
+// reason, and the messages of others pass.
 func TestServe_BadInput(t *testing.T) {
 	t.Parallel()
 	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
@@ -152,7 +152,8 @@ func TestServe_BadInput(t *testing.T) {
 	}
 	assert.Empty(t, parked)
 
-	// What a retry can send is parked for the same reason once more. What the broker moved as it is stays.
+	// What a retry can send is parked for the same reason once more. What the broker moved as it is
+	// stays.
 	queue := prefix + ".serve.parked.to.entry"
 	status, list, errs = command(t.Context(), t, "messages", "retry", queue, "--config", config)
 	assert.Equal(t, exitFailed, status)
@@ -173,8 +174,8 @@ func TestServe_BadInput(t *testing.T) {
 	require.Equal(t, exitOK, s.stop())
 }
 
-// TestServe_Circle: somebody binds what is behind an entry to the entry. Messages end as parked ones, and
-// those of others pass.
+// TestServe_Circle: somebody binds what is behind an entry to the entry. Messages end as parked
+// ones, and those of others pass.
 func TestServe_Circle(t *testing.T) {
 	t.Parallel()
 	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
@@ -217,8 +218,8 @@ func TestServe_Circle(t *testing.T) {
 	require.Equal(t, exitOK, s.stop())
 }
 
-// TestServe_BodyTooLarge: a body above max_message_size is refused where it is published. One that was taken
-// before the limit was lowered is parked. Nothing else waits for either.
+// TestServe_BodyTooLarge: a body above max_message_size is refused where it is published. One that
+// was taken before the limit was lowered is parked. Nothing else waits for either.
 func TestServe_BodyTooLarge(t *testing.T) {
 	t.Parallel()
 	const most = 100_000

@@ -17,7 +17,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// TestServe_Celery: a task of Celery comes to its worker when it is due, and not before: no worker holds it.
+// TestServe_Celery: a task of Celery comes to its worker when it is due, and not before: no worker
+// holds it.
 func TestServe_Celery(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

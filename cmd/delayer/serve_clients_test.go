@@ -46,7 +46,8 @@ var (
 	}
 )
 
-// environment is what clients run with: packages of npm are where scripts/install-clients.sh puts them.
+// environment is what clients run with: packages of npm are where scripts/install-clients.sh puts
+// them.
 func environment(t *testing.T, url, api string) []string {
 	t.Helper()
 	modules, err := filepath.Abs("../../bin/clients/node_modules")
@@ -74,7 +75,8 @@ func (c client) command(ctx context.Context, t *testing.T, url, api string) *exe
 // printed is what a client says at the end.
 var printed = regexp.MustCompile(`(?s)^Hello from (\w+), after ([0-9.]+ m?s)\n$`)
 
-// TestServe_Clients: programs in other languages publish with a header, and get their message when it is due.
+// TestServe_Clients: programs in other languages publish with a header, and get their message when
+// it is due.
 func TestServe_Clients(t *testing.T) {
 	t.Parallel()
 	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)

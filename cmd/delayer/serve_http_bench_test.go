@@ -14,8 +14,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// BenchmarkHTTP measures how many messages a second go through `delayer serve` by HTTP (msg/s), from clients
-// of this process that keep their connections: one message a request, and a hundred.
+// BenchmarkHTTP measures how many messages a second go through `delayer serve` by HTTP (msg/s),
+// from clients of this process that keep their connections: one message a request, and a hundred.
 func BenchmarkHTTP(b *testing.B) {
 	url, prefix := rabbittest.Broker(b).URL(), rabbittest.Prefix(b)
 	queue := prefix + "-queue"

@@ -57,8 +57,8 @@ func ticketID(t *testing.T, ticket string) string {
 	return string(text[len(text)-id-checksum : len(text)-checksum])
 }
 
-// TestServe_HTTP: what is published by HTTP arrives, can be cancelled and postponed, and waits for no broker
-// that is away.
+// TestServe_HTTP: what is published by HTTP arrives, can be cancelled and postponed, and waits for
+// no broker that is away.
 func TestServe_HTTP(t *testing.T) {
 	t.Parallel()
 	b, prefix := rabbittest.Broker(t), rabbittest.Prefix(t)

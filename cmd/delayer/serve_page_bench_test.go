@@ -26,11 +26,12 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-// BenchmarkPageWaiting has b.N messages wait in slots, and three people look at the page every five seconds,
-// for two minutes. It reports how long the first answer took, and when the figures were there (first-ms,
-// known-ms), how long half of the others and the slowest one took (p50-ms, max-ms), and what the broker did
-// meanwhile and in the two minutes before (broker-ms/s, idle-ms/s: 10 are a percent of a core). In these first
-// minutes the page has more read than later: what was saved while nobody looked.
+// BenchmarkPageWaiting has b.N messages wait in slots, and three people look at the page every five
+// seconds, for two minutes. It reports how long the first answer took, and when the figures were
+// there (first-ms, known-ms), how long half of the others and the slowest one took (p50-ms,
+// max-ms), and what the broker did meanwhile and in the two minutes before (broker-ms/s, idle-ms/s:
+// 10 are a percent of a core). In these first minutes the page has more read than later: what was
+// saved while nobody looked.
 //
 //	go test ./cmd/delayer -run '^$' -bench PageWaiting -benchtime 1000000x -timeout 30m
 func BenchmarkPageWaiting(b *testing.B) {
@@ -98,9 +99,9 @@ func filled(b *testing.B, opts delayer.Options, to string, n int) {
 	require.NoError(b, d.Close())
 }
 
-// BenchmarkPageRetry has b.N messages of 0.5 kB that were not delivered, and sends all of them again from the
-// page. It reports how long the list took and how long sending (list-ms, send-s), how many a second, what the
-// broker spent for each (broker-µs), and the memory of `delayer serve`.
+// BenchmarkPageRetry has b.N messages of 0.5 kB that were not delivered, and sends all of them
+// again from the page. It reports how long the list took and how long sending (list-ms, send-s),
+// how many a second, what the broker spent for each (broker-µs), and the memory of `delayer serve`.
 //
 //	go test ./cmd/delayer -run '^$' -bench PageRetry -benchtime 100000x -timeout 30m
 func BenchmarkPageRetry(b *testing.B) {
@@ -142,7 +143,8 @@ func BenchmarkPageRetry(b *testing.B) {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
-// A servedPage is that of a `delayer serve` in a process of its own, and somebody who is logged in there.
+// A servedPage is that of a `delayer serve` in a process of its own, and somebody who is logged in
+// there.
 type servedPage struct {
 	*person
 	pid int

@@ -184,7 +184,8 @@ func TestServe_PageBadInput(t *testing.T) {
 	}
 }
 
-// TestServe_PageDefaults: with the prefix that holds if none is given, what is unroutable can be looked at.
+// TestServe_PageDefaults: with the prefix that holds if none is given, what is unroutable can be
+// looked at.
 func TestServe_PageDefaults(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf(
@@ -196,8 +197,8 @@ func TestServe_PageDefaults(t *testing.T) {
 	require.Equal(t, exitOK, s.stop())
 }
 
-// TestServe_PageMany: of 500 messages the selected are deleted, and those that match a filter, and no others.
-// The rest is as it was.
+// TestServe_PageMany: of 500 messages the selected are deleted, and those that match a filter, and
+// no others. The rest is as it was.
 func TestServe_PageMany(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)

@@ -70,8 +70,9 @@ func (p tab) login(base, token string) {
 	p.do(chromedp.Navigate(base), chromedp.SendKeys("#token", token), chromedp.Click("main button"), chromedp.WaitVisible(".facts"))
 }
 
-// TestServe_Page: in a browser somebody logs in, sees what waits in the picture and in its queue, cancels and
-// postpones by ticket, and sees the last figures while the broker is stopped, and new ones once it runs again.
+// TestServe_Page: in a browser somebody logs in, sees what waits in the picture and in its queue,
+// cancels and postpones by ticket, and sees the last figures while the broker is stopped, and new
+// ones once it runs again.
 func TestServe_Page(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
@@ -208,8 +209,8 @@ func TestServe_PageUndelivered(t *testing.T) {
 	require.Equal(t, exitOK, s.stop())
 }
 
-// TestServe_PageTopology: what was declared, what differs from the plan, what a policy would do, who retries
-// and how far a migration is, in a browser.
+// TestServe_PageTopology: what was declared, what differs from the plan, what a policy would do,
+// who retries and how far a migration is, in a browser.
 func TestServe_PageTopology(t *testing.T) {
 	t.Parallel()
 	b, prefix := rabbittest.Ours(t), rabbittest.Prefix(t)

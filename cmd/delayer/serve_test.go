@@ -181,8 +181,8 @@ prefix: %s
 	require.Equal(t, exitOK, s.stop())
 }
 
-// TestServe_AllowDiffers: a process that serves an exchange with another list than others says so, until they
-// have the same.
+// TestServe_AllowDiffers: a process that serves an exchange with another list than others says so,
+// until they have the same.
 func TestServe_AllowDiffers(t *testing.T) {
 	t.Parallel()
 	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
@@ -208,8 +208,8 @@ func TestServe_AllowDiffers(t *testing.T) {
 	require.Equal(t, exitOK, second.stop())
 }
 
-// TestServe_Rereads: SIGHUP adds and takes away exchanges. A file that cannot be served changes nothing.
-// It runs beside no other test: the signal reaches all that is served in this process.
+// TestServe_Rereads: SIGHUP adds and takes away exchanges. A file that cannot be served changes
+// nothing. It runs beside no other test: the signal reaches all that is served in this process.
 func TestServe_Rereads(t *testing.T) {
 	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
 	head := "url: " + url + "\nprefix: " + prefix + "\nserve:\n  exchanges:\n"
@@ -273,7 +273,8 @@ func TestServe_Configuration(t *testing.T) {
 	}
 }
 
-// TestServe_TrustTimestamps: what has waited since the broker got the message counts, by the broker's clock.
+// TestServe_TrustTimestamps: what has waited since the broker got the message counts, by the
+// broker's clock.
 func TestServe_TrustTimestamps(t *testing.T) {
 	t.Parallel()
 	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)

@@ -85,8 +85,8 @@ func imported(t *testing.T, b *rabbit.Broker, queueType string) (address, config
 	return address, config
 }
 
-// TestTopologyPrint_ImportedAndUsed is how an administrator delays what others publish: definitions are imported, two
-// bindings are made, and messages arrive a tier later.
+// TestTopologyPrint_ImportedAndUsed is how an administrator delays what others publish: definitions
+// are imported, two bindings are made, and messages arrive a tier later.
 func TestTopologyPrint_ImportedAndUsed(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Own(t, rabbit.Options{})
@@ -150,7 +150,8 @@ func TestTopologyPrint_ImportedAndUsed(t *testing.T) {
 	}
 }
 
-// TestTopologyRemove_InUse: the queues of a process that runs are deleted only if that is said twice.
+// TestTopologyRemove_InUse: the queues of a process that runs are deleted only if that is said
+// twice.
 func TestTopologyRemove_InUse(t *testing.T) {
 	t.Parallel()
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)

@@ -32,7 +32,8 @@ func names(list []faults.Subject) (names []string) {
 	return names
 }
 
-// TestSubjects: every backend is under test, and a message in eight waits long where that is asked for.
+// TestSubjects: every backend is under test, and a message in eight waits long where that is asked
+// for.
 func TestSubjects(t *testing.T) {
 	all := names(subjects("delayer", "postgres://", 0))
 	for _, name := range backend.Names() {
@@ -95,7 +96,8 @@ func TestCampaign_FailsByAnyRow(t *testing.T) {
 	}
 }
 
-// TestCampaign_WritesItsSection: what some backends were tried with alone replaces no row of the others.
+// TestCampaign_WritesItsSection: what some backends were tried with alone replaces no row of the
+// others.
 func TestCampaign_WritesItsSection(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, os.WriteFile(page, []byte("<!-- make faults: begin -->\n<!-- make faults: end -->\n"), 0o600))
@@ -129,8 +131,8 @@ func TestClock(t *testing.T) {
 	assert.Contains(t, string(text), `{"Replace":{"/a/time.go":"`)
 }
 
-// TestShiftedClock_Fails: a program with a wrong clock that could not do its faults has no rows, and no promise
-// of theirs is kept.
+// TestShiftedClock_Fails: a program with a wrong clock that could not do its faults has no rows, and
+// no promise of theirs is kept.
 func TestShiftedClock_Fails(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the program is a shell script")

@@ -47,8 +47,8 @@ type Config struct {
 	// cases that need it are skipped. Like Cut it may return [conformance.Unable].
 	Restart func(ctx context.Context) error
 
-	// Clock is the broker's, if it can be put forward: see [conformance.Clock]. Connections need the
-	// heartbeat 0 then, at both ends. If it is nil, the cases that need it are skipped.
+	// Clock is the broker's, if it can be put forward: see [conformance.Clock]. Connections need
+	// the heartbeat 0 then, at both ends. If it is nil, the cases that need it are skipped.
 	Clock conformance.Clock
 }
 
@@ -178,7 +178,8 @@ func (w *world) DeclareQueue(ctx context.Context, name string) error {
 	return w.declare(ctx, name, amqp091.Table{amqp091.QueueTypeArg: w.broker.cfg.QueueType})
 }
 
-// DeclareFullQueue declares a classic queue. A quorum queue takes some messages more than its maximum.
+// DeclareFullQueue declares a classic queue. A quorum queue takes some messages more than its
+// maximum.
 func (w *world) DeclareFullQueue(ctx context.Context, name string) error {
 	return w.declare(ctx, name, amqp091.Table{
 		amqp091.QueueTypeArg: amqp091.QueueTypeClassic, amqp091.QueueMaxLenArg: int64(0), amqp091.QueueOverflowArg: amqp091.QueueOverflowRejectPublish,

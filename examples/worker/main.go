@@ -1,5 +1,6 @@
-// Command worker handles the messages of a queue until it is interrupted. A message that fails comes
-// again after 3 s, then after 10 s, and is then parked. It serves metrics. docs/start.md shows it.
+// Command worker handles the messages of a queue until it is interrupted. A message that fails
+// comes again after 3 s, then after 10 s, and is then parked. It serves metrics. docs/start.md
+// shows it.
 package main
 
 import (

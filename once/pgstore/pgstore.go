@@ -89,12 +89,12 @@ func (s *Store) Check(ctx context.Context) error { return tables.Check(ctx, s.db
 // mark waits for another transaction that marks the same id, and inserts nothing if that commits.
 const mark = `INSERT INTO delayer_once (scope, id) VALUES ($1, $2) ON CONFLICT DO NOTHING`
 
-// maxLength bounds what goes into the index as it is. PostgreSQL refuses an entry of more than about
-// 2,700 bytes.
+// maxLength bounds what goes into the index as it is. PostgreSQL refuses an entry of more than
+// about 2,700 bytes.
 const maxLength = 255
 
-// key returns what stands for an id. A longer one than AMQP's MessageId can be, as from a header, is
-// hashed.
+// key returns what stands for an id. A longer one than AMQP's MessageId can be, as from a header,
+// is hashed.
 func key(id string) []byte {
 	if len(id) <= maxLength {
 		return []byte(id)

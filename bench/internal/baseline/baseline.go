@@ -47,8 +47,8 @@ type Config struct {
 	QueueType   string // "quorum" or "classic": where messages wait
 	Destination string // the existing queue that every message goes to, a single word without dots
 
-	// Exchange delays what is published to it by its header x-delay, and Behind has what is due. Only for
-	// XDelay.
+	// Exchange delays what is published to it by its header x-delay, and Behind has what is due.
+	// Only for XDelay.
 	Exchange, Behind string
 	// Tick is the resolution of the ladders in whole milliseconds; 0 is a second, as published.
 	Tick time.Duration
@@ -114,8 +114,8 @@ func xDelay(exchange, destination string) func(int64, *amqp091.Publishing) (stri
 	}
 }
 
-// ttlDesign is a queue for delays up to each of these, in milliseconds, and the last one also for those
-// beyond. The message's own expiration ends its delay.
+// ttlDesign is a queue for delays up to each of these, in milliseconds, and the last one also for
+// those beyond. The message's own expiration ends its delay.
 //
 // The queues dead-letter to a direct exchange of their own rather than to the default exchange: the
 // routing key is then the destination's name on both sides, and nothing is rewritten.

@@ -60,7 +60,8 @@ func TestLadderTopologyIsTheSeeds(t *testing.T) {
 	}, third.args)
 }
 
-// TestMixedTiers: a delay waits in the first queue that is for delays so long, with its own expiration.
+// TestMixedTiers: a delay waits in the first queue that is for delays so long, with its own
+// expiration.
 func TestMixedTiers(t *testing.T) {
 	plan, err := designOf(Config{Name: MixedTiers, Prefix: "p", QueueType: "classic", Destination: "q"})
 	require.NoError(t, err)

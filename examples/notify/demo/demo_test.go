@@ -91,8 +91,8 @@ func (s *stage) becomes(want map[string]int) {
 	require.True(s.t, ok, "%v", got)
 }
 
-// TestMain's broker repeats a dead-lettering early. After a restart a waiting queue may dead-letter before the
-// queue of orders is ready; RabbitMQ publishes such a message again after three minutes.
+// TestMain's broker repeats a dead-lettering early. After a restart a waiting queue may dead-letter
+// before the queue of orders is ready; RabbitMQ publishes such a message again after three minutes.
 func TestMain(m *testing.M) {
 	rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{Args: rabbit.DeadLetterRetry(10 * time.Second)})
 }
@@ -144,8 +144,8 @@ func (c *calls) answer(order int64, attempt int) (status int) {
 	return http.StatusServiceUnavailable
 }
 
-// TestKilled: every order ends in state S, once, or in F and parked, whatever is killed, and no attempt
-// is made before its time. The sweep does not run.
+// TestKilled: every order ends in state S, once, or in F and parked, whatever is killed, and no
+// attempt is made before its time. The sweep does not run.
 func TestKilled(t *testing.T) {
 	b := rabbittest.Alone(t)
 	defer rabbittest.Evidence(t, b)

@@ -1,6 +1,6 @@
-// Command demo runs examples/notify and shows the states of its orders change, while it kills the worker and
-// the relay with kill -9. It uses the RabbitMQ at AMQP_URL and the PostgreSQL at POSTGRES_URL, in a
-// database of its own there, or starts private ones as the tests do.
+// Command demo runs examples/notify and shows the states of its orders change, while it kills the
+// worker and the relay with kill -9. It uses the RabbitMQ at AMQP_URL and the PostgreSQL at
+// POSTGRES_URL, in a database of its own there, or starts private ones as the tests do.
 package main
 
 import (

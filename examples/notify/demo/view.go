@@ -44,8 +44,8 @@ func ended(list []order) bool {
 	return len(list) > 0
 }
 
-// A view draws the orders. A terminal shows one table, which changes; a file gets a line for each change,
-// and the table at the end.
+// A view draws the orders. A terminal shows one table, which changes; a file gets a line for each
+// change, and the table at the end.
 type view struct {
 	out    io.Writer
 	live   bool

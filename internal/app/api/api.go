@@ -1,8 +1,8 @@
-// Package api publishes by HTTP, through a Delayer. The types of its requests and answers are also what
-// its description, as of OpenAPI 3.1, is made of.
+// Package api publishes by HTTP, through a Delayer. The types of its requests and answers are also
+// what its description, as of OpenAPI 3.1, is made of.
 //
-// A request is let in by [API.ServeHTTP], which knows tokens and limits but nothing of messages, and then
-// done by an operation, which knows messages and nothing of HTTP.
+// A request is let in by [API.ServeHTTP], which knows tokens and limits but nothing of messages,
+// and then done by an operation, which knows messages and nothing of HTTP.
 package api
 
 import (
@@ -27,7 +27,8 @@ type Parts struct {
 	Delayer delayer.Delayer      // the caller closes it
 	Prefix  string               // of the Delayer
 	Health  func(*http.ServeMux) // adds what is asked without a token: whether the process works
-	// Answered is called for each request that was answered. A route is a method and a path, or "other".
+	// Answered is called for each request that was answered. A route is a method and a path, or
+	// "other".
 	Answered func(route string, status int, took time.Duration)
 	Log      *slog.Logger
 	// Page is a page for browsers, which knows by itself who may see it; nil: there is none.
@@ -69,8 +70,8 @@ func (a *API) page(w http.ResponseWriter, r *http.Request) {
 	a.Page.ServeHTTP(w, r)
 }
 
-// description is what huma makes of the API. There is no page that shows it: that would load scripts from
-// elsewhere.
+// description is what huma makes of the API. There is no page that shows it: that would load
+// scripts from elsewhere.
 func description() huma.Config {
 	cfg := huma.Config{
 		OpenAPI: &huma.OpenAPI{
@@ -190,11 +191,12 @@ func cancellable(l delayer.Limits, m *delayer.Message) bool {
 	return l.CancelBefore > 0 && m.Delay > l.CancelBefore
 }
 
-// scheduledAtOnce is how many messages of a batch are on their way with a ticket: each waits for its confirm.
+// scheduledAtOnce is how many messages of a batch are on their way with a ticket: each waits for
+// its confirm.
 const scheduledAtOnce = 32
 
-// sendAll does what send does for each message, and returns a ticket and an error for each. Where messages
-// with the same delay keep their order, each waits for the confirm of the one before it.
+// sendAll does what send does for each message, and returns a ticket and an error for each. Where
+// messages with the same delay keep their order, each waits for the confirm of the one before it.
 func (a *API) sendAll(ctx context.Context, messages []delayer.Message) ([]delayer.Ticket, []error) {
 	limits, tickets, errs := a.Delayer.Limits(), make([]delayer.Ticket, len(messages)), make([]error, len(messages))
 	atOnce := scheduledAtOnce
@@ -241,8 +243,8 @@ func (a *API) message(ctx context.Context, asked *Message, key string, trace *Tr
 	return m, nil
 }
 
-// permit refuses what a token is not for, and for everybody what belongs to the Delayer. At the default
-// exchange CC and BCC name queues too.
+// permit refuses what a token is not for, and for everybody what belongs to the Delayer. At the
+// default exchange CC and BCC name queues too.
 func (a *API) permit(t *tokens.Token, m *delayer.Message) *Problem {
 	allowed, what, names := t.Exchange, "exchange", []string{m.Exchange}
 	if m.Exchange == "" {

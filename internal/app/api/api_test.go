@@ -294,8 +294,8 @@ func TestBatch(t *testing.T) {
 	assert.Len(t, r.Published(), before, "nothing is published of a batch that is not understood")
 }
 
-// TestBatch_Order: where messages with the same delay keep their order, those of a batch do too. Where they do
-// not, none waits for another.
+// TestBatch_Order: where messages with the same delay keep their order, those of a batch do too.
+// Where they do not, none waits for another.
 func TestBatch_Order(t *testing.T) {
 	const many = 2 * scheduledAtOnce
 	body := `{"messages": [{"key": "0", "delay": "1h"}`
@@ -413,7 +413,8 @@ tokens:
 	assert.Equal(t, 200, r.ask(http.MethodGet, "/openapi.json", "").Code)
 }
 
-// TestNoTokens: pages of other sites that a browser on this machine shows are no users of this machine.
+// TestNoTokens: pages of other sites that a browser on this machine shows are no users of this
+// machine.
 func TestNoTokens(t *testing.T) {
 	r := newRig(t, nil)
 	r.refused(r.post(`{"key": "q"}`, "Origin", "https://evil.example"), 403, "forbidden", "another site")

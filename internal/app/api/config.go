@@ -20,8 +20,8 @@ import (
 type Config struct {
 	// Listen is a host and a port. Empty: there is no HTTP API.
 	Listen string `yaml:"listen"`
-	// Tokens is a file that says who may do what: see package tokens. Without one Listen must be of this
-	// machine alone, and whoever reaches it may do all.
+	// Tokens is a file that says who may do what: see package tokens. Without one Listen must be of
+	// this machine alone, and whoever reaches it may do all.
 	Tokens string `yaml:"tokens"`
 	// Page says that there is a page for browsers at /. Without Tokens it only shows.
 	Page bool `yaml:"page"`
@@ -33,7 +33,8 @@ type Config struct {
 	MaxBody int `yaml:"max_body"`
 	// MaxRequests is how many requests are under way at a time. Default: 256.
 	MaxRequests int `yaml:"max_requests"`
-	// MaxConnections is how many connections are open at a time. Others wait until one closes. Default: 1000.
+	// MaxConnections is how many connections are open at a time. Others wait until one closes.
+	// Default: 1000.
 	MaxConnections int `yaml:"max_connections"`
 	// Timeout is how long a request waits for the broker. Default: 10s.
 	Timeout time.Duration `yaml:"timeout"`
@@ -104,7 +105,8 @@ func loopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// Files are what a Config names. They are read before anything is served, and again when they change.
+// Files are what a Config names. They are read before anything is served, and again when they
+// change.
 type Files struct {
 	tokens      *tokens.File // nil: everybody may do all
 	certificate *certificate // nil: no TLS

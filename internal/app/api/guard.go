@@ -71,8 +71,8 @@ func (a *API) enter(w http.ResponseWriter, r *http.Request, route string) {
 	a.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), bearerKey{}, token)))
 }
 
-// admit knows a request by its token. Without a file of tokens everybody may do all, who is on this machine:
-// a page that a browser there shows is not.
+// admit knows a request by its token. Without a file of tokens everybody may do all, who is on this
+// machine: a page that a browser there shows is not.
 func (a *API) admit(r *http.Request, route string) (*tokens.Token, *Problem) {
 	if a.files.tokens == nil {
 		if err := a.foreign.Check(r); err != nil || !here(r.Host) {
@@ -90,8 +90,8 @@ func (a *API) admit(r *http.Request, route string) (*tokens.Token, *Problem) {
 	return token, nil
 }
 
-// here reports whether a request names this machine by its loopback. A page of another site can have a name
-// that leads here.
+// here reports whether a request names this machine by its loopback. A page of another site can
+// have a name that leads here.
 func here(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -100,8 +100,8 @@ func here(hostport string) bool {
 	return loopback(host)
 }
 
-// readBody reads a body in full, up to the limit: a request whose head says that it is larger is not read
-// at all.
+// readBody reads a body in full, up to the limit: a request whose head says that it is larger is
+// not read at all.
 func (a *API) readBody(w http.ResponseWriter, r *http.Request) *Problem {
 	if r.Method != http.MethodPost && r.Method != http.MethodPatch {
 		return nil

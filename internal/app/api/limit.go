@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// limit bounds how many connections of a listener are open at a time. The next is taken when one closes; until
-// then it waits in the queue of the operating system.
+// limit bounds how many connections of a listener are open at a time. The next is taken when one
+// closes; until then it waits in the queue of the operating system.
 func limit(l net.Listener, most int) net.Listener {
 	return &limited{Listener: l, open: make(chan struct{}, most), closed: make(chan struct{})}
 }

@@ -179,8 +179,8 @@ func (Headers) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
 }
 
-// mostHeaders is more, in bytes, than a frame of the broker takes. What is read of them needs many times
-// the memory.
+// mostHeaders is more, in bytes, than a frame of the broker takes. What is read of them needs many
+// times the memory.
 const mostHeaders = 128 << 10
 
 // UnmarshalJSON reads them.
@@ -198,8 +198,8 @@ func (h *Headers) UnmarshalJSON(data []byte) error {
 
 const jsonType = "application/json"
 
-// format reads requests strictly: a field that is not known is an error, and so is what is not UTF-8, which
-// would be replaced.
+// format reads requests strictly: a field that is not known is an error, and so is what is not
+// UTF-8, which would be replaced.
 func format() huma.Format {
 	return huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: decode}
 }

@@ -26,7 +26,8 @@ func (a *API) register(h huma.API) {
 	operation := func(id, method, path, summary string, status int, problems ...int) huma.Operation {
 		op := huma.Operation{
 			OperationID: id, Method: method, Path: path, Summary: summary, DefaultStatus: status,
-			// The requests are decoded strictly, and read in full before they come here: see ServeHTTP.
+			// The requests are decoded strictly, and read in full before they come here: see
+			// ServeHTTP.
 			SkipValidateBody: true, MaxBodyBytes: -1, BodyReadTimeout: -1,
 			Responses: map[string]*huma.Response{},
 		}

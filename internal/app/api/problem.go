@@ -80,7 +80,8 @@ var details = map[string]string{
 	"internal":    "an error of the server; its log says more",
 }
 
-// problem is what is said of an error. Of one that guarantees that nothing was stored, safe is true.
+// problem is what is said of an error. Of one that guarantees that nothing was stored, safe is
+// true.
 func (k kind) problem(safe bool, detail string) *Problem {
 	if k.quiet {
 		detail = details[k.name]
@@ -129,8 +130,8 @@ func (p *Problem) ContentType(string) string { return problemType }
 
 const problemType = "application/problem+json"
 
-// ofHuma turns what huma says of a request that it could not read into a Problem: it would quote the
-// request.
+// ofHuma turns what huma says of a request that it could not read into a Problem: it would quote
+// the request.
 func ofHuma(_ huma.Context, _ string, v any) (any, error) {
 	m, is := v.(*huma.ErrorModel)
 	if !is {

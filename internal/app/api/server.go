@@ -22,8 +22,8 @@ const (
 	drainWithin   = 15 * time.Second
 )
 
-// Serve answers requests until ctx ends. Then it takes no more, and waits some seconds for those that are
-// under way.
+// Serve answers requests until ctx ends. Then it takes no more, and waits some seconds for those
+// that are under way.
 func (a *API) Serve(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", a.cfg.Listen)
 	if err != nil {

@@ -105,7 +105,8 @@ func post(t *testing.T, client *http.Client, address, token string) (status int)
 	return answer.StatusCode
 }
 
-// TestServe_Files: tokens and the certificate are read again after SIGHUP, and none of them is logged.
+// TestServe_Files: tokens and the certificate are read again after SIGHUP, and none of them is
+// logged.
 func TestServe_Files(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -222,8 +223,8 @@ func TestServe_AddressInUse(t *testing.T) {
 	require.ErrorContains(t, a.Serve(t.Context()), "serve.http.listen: listen tcp")
 }
 
-// TestServe_Connections: one above the limit waits until another closes, and none keeps the server from
-// stopping.
+// TestServe_Connections: one above the limit waits until another closes, and none keeps the server
+// from stopping.
 func TestServe_Connections(t *testing.T) {
 	s := serveAPI(t, func(c *Config) { c.MaxConnections = 1 }, delayertest.New(delayertest.Config{}))
 	dial := func() net.Conn {
@@ -255,7 +256,8 @@ func TestServe_Connections(t *testing.T) {
 	require.NoError(t, s.stop())
 }
 
-// TestServe_SlowClient: a client that does not send what it has announced is answered, and its place is free.
+// TestServe_SlowClient: a client that does not send what it has announced is answered, and its
+// place is free.
 func TestServe_SlowClient(t *testing.T) {
 	d := delayertest.New(delayertest.Config{})
 	s := serveAPI(t, func(c *Config) { c.MaxRequests = 1 }, d, func(a *API) { a.bodyWithin = 50 * time.Millisecond })
@@ -272,8 +274,8 @@ func TestServe_SlowClient(t *testing.T) {
 	assert.Len(t, d.Published(), 1)
 }
 
-// TestServe_UnreadBody: a client that never sends what it has announced does not keep its connection either where
-// nobody wants that: without a token, or at a path that has no use for it.
+// TestServe_UnreadBody: a client that never sends what it has announced does not keep its
+// connection either where nobody wants that: without a token, or at a path that has no use for it.
 func TestServe_UnreadBody(t *testing.T) {
 	for head, want := range map[string]int{
 		"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain": http.StatusUnsupportedMediaType,

@@ -138,8 +138,8 @@ func (p Program) path(err error) string {
 	return p.Name
 }
 
-// report prints an error behind the name of its command. Whatever fails after an interrupt is due to
-// that.
+// report prints an error behind the name of its command. Whatever fails after an interrupt is due
+// to that.
 func report(ctx context.Context, command string, err error, stderr io.Writer) int {
 	if err == nil {
 		return OK

@@ -47,7 +47,8 @@ func first(text string, most int) string {
 	return text
 }
 
-// Plain escapes what could steer a terminal: all characters that are not printed, except those to keep.
+// Plain escapes what could steer a terminal: all characters that are not printed, except those to
+// keep.
 func Plain(text, keep string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -61,8 +62,8 @@ func Plain(text, keep string) string {
 	return b.String()
 }
 
-// Wrap breaks a text between words into lines of at most width characters. The first line begins with
-// first, the others with indent.
+// Wrap breaks a text between words into lines of at most width characters. The first line begins
+// with first, the others with indent.
 func Wrap(first, indent, text string, width int) string {
 	var b strings.Builder
 	b.WriteString(first)
@@ -127,14 +128,15 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", d/day, d%day/time.Hour)
 }
 
-// Stretch is a stretch of time as people write it, in the time zone of now: 12:31:04, 12:31, 14:00 to 16:00,
-// Nov 25 00:00 to 12:00, 22:00 to Nov 26 00:00. Up to a minute it is its beginning. A time of another day
-// has its date, one of another year its year.
+// Stretch is a stretch of time as people write it, in the time zone of now: 12:31:04, 12:31, 14:00
+// to 16:00, Nov 25 00:00 to 12:00, 22:00 to Nov 26 00:00. Up to a minute it is its beginning. A
+// time of another day has its date, one of another year its year.
 func Stretch(from, to, now time.Time) string {
 	return StretchBy(from.In(now.Location()), to.In(now.Location()), now, Dated)
 }
 
-// StretchBy is [Stretch] with another way to write a time and, where it differs from that of near, its date.
+// StretchBy is [Stretch] with another way to write a time and, where it differs from that of near,
+// its date.
 func StretchBy(from, to, now time.Time, write func(t, near time.Time, layout string) string) string {
 	const layout = "15:04"
 	switch width := to.Sub(from); {
@@ -147,7 +149,8 @@ func StretchBy(from, to, now time.Time, write func(t, near time.Time, layout str
 	}
 }
 
-// Dated is a time with its date where that is not the date of near, and its year where that is another one.
+// Dated is a time with its date where that is not the date of near, and its year where that is
+// another one.
 func Dated(t, near time.Time, layout string) string {
 	date := "Jan 2"
 	if t.Year() != near.Year() {

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// ackWithin is how long a message that is done waits to be acknowledged together with others. If this
-	// process is killed meanwhile, it comes again.
+	// ackWithin is how long a message that is done waits to be acknowledged together with others.
+	// If this process is killed meanwhile, it comes again.
 	ackWithin = 10 * time.Millisecond
 	// aloneAfter is how long it waits for one before it that is still under way.
 	aloneAfter = 100 * time.Millisecond
@@ -34,7 +34,8 @@ func newGatherer(prefetch int) *gatherer {
 	return &gatherer{most: max(1, prefetch/4), began: time.Now(), some: make(chan struct{}, 1), full: make(chan struct{}, 1)}
 }
 
-// begin notes a message that is under way from now on. What becomes of it is the gatherer's to tell.
+// begin notes a message that is under way from now on. What becomes of it is the gatherer's to
+// tell.
 func (g *gatherer) begin(d *amqp091.Delivery) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -44,8 +45,8 @@ func (g *gatherer) begin(d *amqp091.Delivery) {
 	g.channel, d.Acknowledger = d.Acknowledger, g
 }
 
-// run acknowledges what is done, until ended closes and all of it is acknowledged. That fails only where
-// the channel is lost: then it comes again.
+// run acknowledges what is done, until ended closes and all of it is acknowledged. That fails only
+// where the channel is lost: then it comes again.
 func (g *gatherer) run(ended <-chan struct{}) {
 	for {
 		select {

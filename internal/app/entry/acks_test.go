@@ -27,7 +27,8 @@ func (n noting) Ack(tag uint64, multiple bool) error {
 	return nil
 }
 
-// TestGatherer: what is done within a while is acknowledged together, and what fills the prefetch at once.
+// TestGatherer: what is done within a while is acknowledged together, and what fills the prefetch
+// at once.
 func TestGatherer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		channel := noting{all: make(chan written, 100)}

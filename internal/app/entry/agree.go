@@ -16,9 +16,10 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// Processes that serve an entry with different lists of what is allowed are no error: so a list changes, one
-// process after the other. But if it lasts, what one passes on is parked by another. Each process
-// consumes a queue that is named after its list, so each can count those that agree with it.
+// Processes that serve an entry with different lists of what is allowed are no error: so a list
+// changes, one process after the other. But if it lasts, what one passes on is parked by another.
+// Each process consumes a queue that is named after its list, so each can count those that agree
+// with it.
 
 const (
 	lookAround = 30 * time.Second // at the other processes
@@ -26,8 +27,8 @@ const (
 	goneAfter  = 2 * time.Minute  // without a process
 )
 
-// allowQueue is the queue of the processes with the same list. Its order, and what is there twice, mean
-// nothing.
+// allowQueue is the queue of the processes with the same list. Its order, and what is there twice,
+// mean nothing.
 func (s Spec) allowQueue(prefix string) topology.Queue {
 	list := slices.Compact(slices.Sorted(slices.Values(s.Allow)))
 	sum := sha256.Sum256([]byte(strings.Join(list, "\n")))
@@ -38,8 +39,8 @@ func (s Spec) allowQueue(prefix string) topology.Queue {
 	}
 }
 
-// agree logs, until ctx ends, when other processes begin to disagree about what is allowed, and when they
-// end.
+// agree logs, until ctx ends, when other processes begin to disagree about what is allowed, and
+// when they end.
 func (r *Runner) agree(ctx context.Context, f *forwarder) {
 	queue := f.spec.allowQueue(r.cfg.Settings.Prefix)
 	declare := func(ctx context.Context) {
@@ -79,8 +80,8 @@ func (r *Runner) agree(ctx context.Context, f *forwarder) {
 	})
 }
 
-// others counts the processes that serve an entry, and those of them with another list. Those are looked
-// for twice: who stops does not leave both queues at once.
+// others counts the processes that serve an entry, and those of them with another list. Those are
+// looked for twice: who stops does not leave both queues at once.
 func (r *Runner) others(ctx, alive context.Context, queue, same string) (all, others int, err error) {
 	for range 2 {
 		serve, err := r.control.Queue(ctx, queue)

@@ -19,7 +19,8 @@ type clock struct {
 	run   sync.WaitGroup
 }
 
-// clockPlan is what the broker's time is asked for with: a question expires in a queue, which dates it.
+// clockPlan is what the broker's time is asked for with: a question expires in a queue, which dates
+// it.
 func clockPlan(prefix string) topology.Plan {
 	p := clockOf(prefix).Plan()
 	p.Exchanges = append(p.Exchanges, topology.Exchange{Name: clockOf(prefix).Exchange, Kind: topology.Direct})
@@ -36,8 +37,8 @@ func trusting(specs []Spec) bool {
 	return slices.ContainsFunc(specs, func(s Spec) bool { return s.TrustTimestamps })
 }
 
-// learnTime declares what is missing and returns once the broker's time is known, to a second. It is known
-// better ten seconds later.
+// learnTime declares what is missing and returns once the broker's time is known, to a second. It
+// is known better ten seconds later.
 func (r *Runner) learnTime(ctx context.Context) error {
 	prefix, shared := r.cfg.Settings.Prefix, clockOf(r.cfg.Settings.Prefix)
 	shared.Restore = func(ctx context.Context) error { return objects.Of(r.control, "").Apply(ctx, clockPlan(prefix)) }

@@ -114,9 +114,9 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 // exchanges that are bound to each other multiplies it each time.
 const mostHops = 8
 
-// hop counts, for a message that goes at once, whether it goes in a circle: somebody may have bound the
-// destination to the entry. What a publisher publishes here has passed nothing yet. What comes through a
-// binding was published to another exchange.
+// hop counts, for a message that goes at once, whether it goes in a circle: somebody may have bound
+// the destination to the entry. What a publisher publishes here has passed nothing yet. What comes
+// through a binding was published to another exchange.
 func (r *rules) hop(l letter, now time.Time) letter {
 	if l.from != r.Queue || l.Exchange == r.spec.Name {
 		return l
@@ -142,8 +142,9 @@ func (r *rules) refuse(l letter, now time.Time, why error) letter {
 	return l
 }
 
-// left is what remains of a delay. The time that the broker wrote is compared with the broker's clock, and
-// as long as that is not known the delay counts from now. The publisher's is compared with this machine's.
+// left is what remains of a delay. The time that the broker wrote is compared with the broker's
+// clock, and as long as that is not known the delay counts from now. The publisher's is compared
+// with this machine's.
 func (r *rules) left(delay time.Duration, d *amqp091.Delivery, now time.Time) time.Duration {
 	ms, received := xdelay.Integer(d.Headers[receivedHeader])
 	switch {
@@ -251,7 +252,8 @@ func (r *rules) restore(d amqp091.Delivery, now time.Time) (was amqp091.Delivery
 	return d, due
 }
 
-// expired reports whether a message has just expired in the entry's queue, and rejected whether it was rejected there.
+// expired reports whether a message has just expired in the entry's queue, and rejected whether it
+// was rejected there.
 func (r *rules) expired(d *amqp091.Delivery) bool  { return r.died(d, "expired") }
 func (r *rules) rejected(d *amqp091.Delivery) bool { return r.died(d, "rejected") }
 

@@ -126,8 +126,8 @@ func TestDecide_Tour(t *testing.T) {
 	assert.Equal(t, "5000", due.out.Headers["x-delay"], "as it was published")
 }
 
-// TestDecide_Circle: a message that comes back through a binding, again and again, is parked. One that
-// consumers publish again is not.
+// TestDecide_Circle: a message that comes back through a binding, again and again, is parked. One
+// that consumers publish again is not.
 func TestDecide_Circle(t *testing.T) {
 	lap := func(r rules, from string, headers amqp091.Table) letter {
 		d := incoming(headers)
@@ -233,8 +233,8 @@ func TestDecide_UserID(t *testing.T) {
 	assert.Empty(t, l.odd)
 }
 
-// TestDecide_TrustedTime: whoever publishes a message again has its delay begin anew, also where the broker leaves a
-// header that is there.
+// TestDecide_TrustedTime: whoever publishes a message again has its delay begin anew, also where
+// the broker leaves a header that is there.
 func TestDecide_TrustedTime(t *testing.T) {
 	d := incoming(amqp091.Table{receivedHeader: now.UnixMilli()})
 	assert.Contains(t, clean.decide(clean.Queue, &d, now).out.Headers, receivedHeader)

@@ -1,13 +1,13 @@
 // Package entry passes on what is published to an exchange: messages that ask for a delay through a
-// Delayer, all others at once. So services that know nothing of Delayer delay messages with a header, as
-// they did with the x-delayed-message plugin.
+// Delayer, all others at once. So services that know nothing of Delayer delay messages with a
+// header, as they did with the x-delayed-message plugin.
 //
 //	publisher → exchange → queue → here ─┬→ Delayer → destination
 //	                                     └→ destination
 //
-// A message is acknowledged once it is confirmed where it goes: at least once. Any number of processes
-// may serve an entry. What cannot be passed on goes to a queue of parked messages, which `delayer
-// messages` reads.
+// A message is acknowledged once it is confirmed where it goes: at least once. Any number of
+// processes may serve an entry. What cannot be passed on goes to a queue of parked messages, which
+// `delayer messages` reads.
 package entry
 
 import (
@@ -35,9 +35,9 @@ type Config struct {
 	Delayer  delayer.Delayer // of the same broker; the caller closes it
 	Prefetch int             // how many messages of an entry are under way at a time
 
-	// Passed is called for each message that was passed on, unless it is nil. exchange is the entry, action
-	// at_once, delayed, delayed_to_come_back or parked, and took the time from when the message was read
-	// until it was confirmed where it went.
+	// Passed is called for each message that was passed on, unless it is nil. exchange is the
+	// entry, action at_once, delayed, delayed_to_come_back or parked, and took the time from when
+	// the message was read until it was confirmed where it went.
 	Passed func(exchange, action string, took time.Duration)
 }
 
@@ -94,8 +94,9 @@ func (r *Runner) open(ctx context.Context) error {
 // Control declares and asks.
 func (r *Runner) Control() *broker.Control { return r.control }
 
-// Add has entries served by Run, and is called once. What they need is declared. An exchange that is still the plugin's stays
-// as it is, with a warning: nothing is published to its entry before `delayer migrate switch`.
+// Add has entries served by Run, and is called once. What they need is declared. An exchange that
+// is still the plugin's stays as it is, with a warning: nothing is published to its entry before
+// `delayer migrate switch`.
 func (r *Runner) Add(ctx context.Context, specs []Spec) error {
 	if trusting(specs) {
 		if r.cfg.Delayer.Limits().ExactTiers {
@@ -137,8 +138,8 @@ func (r *Runner) forwarder(s Spec, all []Spec) *forwarder {
 	}
 }
 
-// declare declares what an entry needs. The exchange that consumers bind to comes with the switch if the
-// plugin has the exchange before it.
+// declare declares what an entry needs. The exchange that consumers bind to comes with the switch
+// if the plugin has the exchange before it.
 func (r *Runner) declare(ctx context.Context, s Spec) error {
 	objects := objects.Of(r.control, "")
 	if err := objects.Apply(ctx, s.Side(r.cfg.Settings.Prefix)); err != nil {
@@ -243,8 +244,8 @@ func (r *Runner) Run(ctx context.Context) {
 	r.log.Info("stopped; what was not passed on is back in the broker")
 }
 
-// Depths asks the broker how many messages lie in the queues of each entry, waiting or parked. What is
-// under way is not among them.
+// Depths asks the broker how many messages lie in the queues of each entry, waiting or parked. What
+// is under way is not among them.
 func (r *Runner) Depths(ctx context.Context, tell func(exchange, state string, messages int)) error {
 	for _, f := range r.served {
 		sums := map[string]int{}

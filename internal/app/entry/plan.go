@@ -13,7 +13,8 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// A Spec is an exchange that publishers publish to, with a header that says how long their messages wait.
+// A Spec is an exchange that publishers publish to, with a header that says how long their messages
+// wait.
 type Spec struct {
 	// Name is that of the exchange. It is declared if it is not there.
 	Name string `yaml:"name"`
@@ -21,15 +22,15 @@ type Spec struct {
 	Type string `yaml:"type"`
 	// To is the exchange that consumers bind to. It is declared if it is not there.
 	To string `yaml:"to"`
-	// Allow lists exchanges, instead of To: a header of each message, [ExchangeHeader], names one. In a name
-	// of the list * stands for any text.
+	// Allow lists exchanges, instead of To: a header of each message, [ExchangeHeader], names one.
+	// In a name of the list * stands for any text.
 	Allow []string `yaml:"allow"`
-	// TrustTimestamps counts a delay from when the broker, or the publisher, says that the message was
-	// published, not from when it is read here. What the broker says is compared with the broker's clock. If
-	// the publisher's is behind ours, messages are early.
+	// TrustTimestamps counts a delay from when the broker, or the publisher, says that the message
+	// was published, not from when it is read here. What the broker says is compared with the
+	// broker's clock. If the publisher's is behind ours, messages are early.
 	TrustTimestamps bool `yaml:"trust_timestamps"`
-	// KeepXDelay gives consumers the x-delay header that the plugin leaves. Each delayed message then
-	// comes back here when it is due.
+	// KeepXDelay gives consumers the x-delay header that the plugin leaves. Each delayed message
+	// then comes back here when it is due.
 	KeepXDelay bool `yaml:"keep_x_delay"`
 	// MoveBindings asks for bindings that others make on the exchange to be moved to To. A [Runner]
 	// does not: that needs the management API.
@@ -153,8 +154,8 @@ func arguments() amqp091.Table {
 }
 
 // intake are the arguments of the first queue of an entry, which never drops a message: a full one
-// refuses. The Expiration of a message, which the plugin does not count, runs there. What expires goes to
-// the exchange expired.
+// refuses. The Expiration of a message, which the plugin does not count, runs there. What expires
+// goes to the exchange expired.
 func intake(expired string) amqp091.Table {
 	args := arguments()
 	args["x-max-length"] = objects.NeverFull
@@ -189,9 +190,9 @@ func (s Spec) Marker(prefix string) topology.Marker {
 	return topology.Marker{Name: named(prefix, "entry", s.Name), Config: fmt.Sprintf("%s:serve,%s,to=%s", prefix, s.kind(), s.To)}
 }
 
-// Front is the exchange, and how all that is published to it gets to the first queue of Side. A direct
-// exchange leads nowhere by itself: which keys there will be is not known. So what it cannot route takes
-// its alternate exchange.
+// Front is the exchange, and how all that is published to it gets to the first queue of Side. A
+// direct exchange leads nowhere by itself: which keys there will be is not known. So what it cannot
+// route takes its alternate exchange.
 func (s Spec) Front(prefix string) topology.Plan {
 	x, lead := topology.Exchange{Name: s.Name, Kind: s.kind()}, topology.Binding{Source: s.Name, Target: NamesOf(prefix, s.Name).Queue}
 	switch x.Kind {
@@ -204,7 +205,8 @@ func (s Spec) Front(prefix string) topology.Plan {
 	return topology.Plan{Exchanges: []topology.Exchange{x}, Bindings: []topology.Binding{lead}}
 }
 
-// Remove deletes what serving an exchange declares: its queues with their messages, the exchange, and To.
+// Remove deletes what serving an exchange declares: its queues with their messages, the exchange,
+// and To.
 func Remove(ctx context.Context, control *broker.Control, prefix string, s Spec) error {
 	p := s.Side(prefix).Add(s.Front(prefix))
 	p.Exchanges = append(p.Exchanges, topology.Exchange{Name: s.To})

@@ -13,8 +13,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/xdelay"
 )
 
-// Headers by which a publisher says when a message is to arrive, beside the plugin's x-delay, and where.
-// Consumers do not see them.
+// Headers by which a publisher says when a message is to arrive, beside the plugin's x-delay, and
+// where. Consumers do not see them.
 const (
 	DelayHeader    = "x-delayer-delay"    // a text: 30m
 	DueHeader      = "x-delayer-due"      // a time: an AMQP timestamp, milliseconds since 1970, or RFC 3339
@@ -27,8 +27,8 @@ type wish struct {
 	absolute bool // until a time, whenever the message was published
 }
 
-// read returns what the headers of a message ask for. What cannot be understood is an error: nothing is
-// early in silence.
+// read returns what the headers of a message ask for. What cannot be understood is an error:
+// nothing is early in silence.
 func read(headers amqp091.Table, now time.Time) (w wish, err error) {
 	_, x := headers[xdelay.Header]
 	delay, relative := headers[DelayHeader]

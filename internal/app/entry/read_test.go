@@ -71,9 +71,9 @@ func TestDestinations(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestDecide_Received: the time that the broker wrote counts if it is trusted, before the publisher's, and
-// by the broker's clock.
-// TestAllowQueue: one list has one queue, however it is written.
+// TestDecide_Received: the time that the broker wrote counts if it is trusted, before the
+// publisher's, and by the broker's clock. TestAllowQueue: one list has one queue, however it is
+// written.
 func TestAllowQueue(t *testing.T) {
 	queue := func(allow ...string) string { return Spec{Name: "x", Allow: allow}.allowQueue("p").Name }
 	assert.Equal(t, queue("b.*", "a"), queue("a", "a", "b.*"))

@@ -34,9 +34,9 @@ const (
 	longestPause   = 5 * time.Second
 	confirmTimeout = 30 * time.Second
 	// refusedFor is how long a message is tried that its destination refuses, as a full queue does,
-	// before it is parked: it must not keep others from passing. It is tried at the beginning and at
-	// the end of that time: one full queue is enough for a refusal, and the others of the exchange
-	// get a copy with each attempt. So they do if one of the queues does not confirm.
+	// before it is parked: it must not keep others from passing. It is tried at the beginning and
+	// at the end of that time: one full queue is enough for a refusal, and the others of the
+	// exchange get a copy with each attempt. So they do if one of the queues does not confirm.
 	refusedFor = time.Minute
 )
 
@@ -78,8 +78,9 @@ func (f *forwarder) settle(stop, alive context.Context, l letter, written func()
 	}
 }
 
-// hopeless reports whether a message is to be parked. A missing exchange (unless the publisher chose it) or
-// permission, an alarm, a policy and full waiting queues concern all messages: they wait.
+// hopeless reports whether a message is to be parked. A missing exchange (unless the publisher
+// chose it) or permission, an alarm, a policy and full waiting queues concern all messages: they
+// wait.
 func hopeless(a action, err error, tried time.Duration) bool {
 	switch {
 	case a == park:
@@ -121,8 +122,8 @@ func (f *forwarder) pass(ctx context.Context, l letter, written func()) error {
 	return err
 }
 
-// left is what is left of the delay of a message that is tried again: it has waited here since it was read. Tiers that
-// take no other delay get the whole again.
+// left is what is left of the delay of a message that is tried again: it has waited here since it
+// was read. Tiers that take no other delay get the whole again.
 func (f *forwarder) left(l letter) time.Duration {
 	if f.limits.ExactTiers {
 		return l.delay
@@ -165,8 +166,8 @@ func (f *forwarder) park(ctx context.Context, l letter) error {
 	return err
 }
 
-// reject has the broker move a message as it is to the parked ones. It comes through the queue Back,
-// where it is decided about once more.
+// reject has the broker move a message as it is to the parked ones. It comes through the queue
+// Back, where it is decided about once more.
 func (f *forwarder) reject(l letter) {
 	const again = false
 	_ = l.Reject(again)
@@ -256,8 +257,8 @@ func (f *forwarder) begin(stop, alive context.Context, running *sync.WaitGroup, 
 // mostAtOnce is how many delayed messages are published together.
 const mostAtOnce = 512
 
-// delay publishes messages through the Delayer in the order in which they came: those that come while
-// some are on their way follow together. What fails is settled beside the others.
+// delay publishes messages through the Delayer in the order in which they came: those that come
+// while some are on their way follow together. What fails is settled beside the others.
 func (f *forwarder) delay(stop, alive context.Context, running *sync.WaitGroup, line <-chan letter) {
 	for l := range line {
 		letters := []letter{l}

@@ -199,7 +199,8 @@ func TestForwarder_Waits(t *testing.T) {
 	}
 }
 
-// TestForwarder_WaitedHere: a delay counts from when the message is read, also where it takes long to pass it on.
+// TestForwarder_WaitedHere: a delay counts from when the message is read, also where it takes long
+// to pass it on.
 func TestForwarder_WaitedHere(t *testing.T) {
 	for delay, want := range map[time.Duration]time.Duration{2 * time.Hour: time.Hour, time.Minute: time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -292,8 +293,8 @@ func TestForwarder_TooLarge(t *testing.T) {
 	})
 }
 
-// TestForwarder_CannotBeParked: the broker moves what it does not take from us, as a body above a limit that
-// was lowered.
+// TestForwarder_CannotBeParked: the broker moves what it does not take from us, as a body above a
+// limit that was lowered.
 func TestForwarder_CannotBeParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScripted()

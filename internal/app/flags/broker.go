@@ -26,8 +26,8 @@ func (f *File) Load() (backend.Config, error) {
 	return cfg, err
 }
 
-// Read does what Load does, and also returns the text of the file: it may have sections that are none of the
-// Delayers'. Without a file the text is empty.
+// Read does what Load does, and also returns the text of the file: it may have sections that are
+// none of the Delayers'. Without a file the text is empty.
 func (f *File) Read() (cfg backend.Config, text []byte, err error) {
 	if f.Config != "" {
 		if text, err = os.ReadFile(f.Config); err != nil {
@@ -69,8 +69,8 @@ func (f *Broker) override(cfg backend.Config) (backend.Config, error) {
 	return cfg, nil
 }
 
-// OpenBriefly opens a Delayer for a command that ends soon. No controller runs in it: that would take
-// messages only to give them back.
+// OpenBriefly opens a Delayer for a command that ends soon. No controller runs in it: that would
+// take messages only to give them back.
 func OpenBriefly(ctx context.Context, cfg backend.Config) (delayer.Delayer, error) {
 	cfg.Logger = slog.New(slog.DiscardHandler) // the error is enough
 	cfg.Controller.Run = delayer.Off

@@ -1,5 +1,5 @@
-// Package kept opens the queues of messages that were not delivered, and says why they were not: for delayer
-// messages, and for the page of delayer serve.
+// Package kept opens the queues of messages that were not delivered, and says why they were not:
+// for delayer messages, and for the page of delayer serve.
 package kept
 
 import (
@@ -16,7 +16,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
 
-// Open connects to a queue: the one for unroutable messages of a configuration, or one of parked messages.
+// Open connects to a queue: the one for unroutable messages of a configuration, or one of parked
+// messages.
 func Open(ctx context.Context, cfg backend.Config, settings engine.Settings, queue string) (*undelivered.Client, error) {
 	opts := settings.BrokerOptions("messages")
 	if queue != cfg.UnroutableQueue() {
@@ -40,7 +41,8 @@ func Open(ctx context.Context, cfg backend.Config, settings engine.Settings, que
 	return client, err
 }
 
-// deliveryLimit asks the management API. Where a queue has an argument and a policy, the smaller one counts.
+// deliveryLimit asks the management API. Where a queue has an argument and a policy, the smaller
+// one counts.
 func deliveryLimit(ctx context.Context, settings engine.Settings, queue string) (int64, error) {
 	api, vhost, err := settings.API()
 	if err != nil {

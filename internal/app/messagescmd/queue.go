@@ -87,9 +87,9 @@ func (f *queueFlags) selects(m *undelivered.Kept) bool {
 
 func (f *queueFlags) filtered() bool { return f.Exchange != nil || f.Key != nil || len(f.ID) > 0 }
 
-// walk reads the whole queue, which keeps its order, and visits the selected messages. after is called
-// once all were read, before they are returned to the queue. total is how many the queue had at the start,
-// and read how many of them were read, also if that was interrupted.
+// walk reads the whole queue, which keeps its order, and visits the selected messages. after is
+// called once all were read, before they are returned to the queue. total is how many the queue had
+// at the start, and read how many of them were read, also if that was interrupted.
 func (f *queueFlags) walk(
 	ctx context.Context, client *undelivered.Client, s cli.Streams, visit func(*undelivered.Kept) error, after func() error,
 ) (total, read int, err error) {

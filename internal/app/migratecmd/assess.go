@@ -100,7 +100,8 @@ func (c *assessCmd) look(ctx context.Context, cfg backend.Config, q *assess.Ques
 	if err := api.Reachable(reaching); err != nil {
 		return err
 	}
-	// The broker counts what waits: two seconds for each exchange of the plugin and 100,000 messages.
+	// The broker counts what waits: two seconds for each exchange of the plugin and 100,000
+	// messages.
 	if q.Inventory, err = api.Look(ctx, user, append(assess.OtherQueues(), q.Prefix)); err != nil {
 		return err
 	}

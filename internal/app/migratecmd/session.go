@@ -194,10 +194,12 @@ type delayed struct {
 	Late     time.Duration   // by which the API is
 }
 
-// statsLate is by how much the management API is late at most: queues tell every five seconds, and it collects as often.
+// statsLate is by how much the management API is late at most: queues tell every five seconds, and
+// it collects as often.
 const statsLate = 11 * time.Second
 
-// count counts the messages that wait, or that a controller has in hand. Those that were kept as unroutable are no matter.
+// count counts the messages that wait, or that a controller has in hand. Those that were kept as
+// unroutable are no matter.
 func (d delayed) count(ctx context.Context, p topology.Plan) (int, error) {
 	var queues, consumed []string
 	for _, q := range p.Queues {
@@ -229,7 +231,8 @@ func (d delayed) count(ctx context.Context, p topology.Plan) (int, error) {
 	return d.unseen(ctx, queues)
 }
 
-// ready counts what is in queues, twice: a message may move from one that was not looked at yet to one that was.
+// ready counts what is in queues, twice: a message may move from one that was not looked at yet to
+// one that was.
 func (d delayed) ready(ctx context.Context, queues []string) (most int, err error) {
 	for range 2 {
 		n := 0
@@ -247,7 +250,8 @@ func (d delayed) ready(ctx context.Context, queues []string) (most int, err erro
 	return most, nil
 }
 
-// unseen counts the queues of which the broker counts no message, and which have some; see [objects.Holds].
+// unseen counts the queues of which the broker counts no message, and which have some; see
+// [objects.Holds].
 func (d delayed) unseen(ctx context.Context, queues []string) (n int, err error) {
 	for _, name := range queues {
 		switch holds, err := d.Queues.Holds(ctx, name); {
@@ -284,8 +288,9 @@ func (m *session) removeServe(ctx context.Context, s cli.Streams, swapper *swap.
 	return err
 }
 
-// known refuses an exchange that does not exist and for which nothing waits: its name is mistyped. It
-// refuses none while one of the queues has messages: an earlier run may have left what waited there.
+// known refuses an exchange that does not exist and for which nothing waits: its name is mistyped.
+// It refuses none while one of the queues has messages: an earlier run may have left what waited
+// there.
 func known(ctx context.Context, j evacuate.Job, queues ...string) error {
 	if len(j.Exchanges) == 0 {
 		return nil

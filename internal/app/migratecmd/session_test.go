@@ -56,7 +56,8 @@ func (s *scriptedDelayer) Unacknowledged(context.Context, []string) (int, error)
 	return s.held, nil
 }
 
-// TestDelayed_Count: what is in no queue may be on its way to one, or in the memory of a controller.
+// TestDelayed_Count: what is in no queue may be on its way to one, or in the memory of a
+// controller.
 func TestDelayed_Count(t *testing.T) {
 	plan := topology.Plan{Queues: []topology.Queue{{Name: "wait"}, {Name: "unroutable", Role: topology.Unroutable}}}
 	controllers := []topology.Role{topology.Waiting}

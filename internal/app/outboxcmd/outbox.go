@@ -32,7 +32,8 @@ type postgresFlags struct {
 
 var errNoPostgres = errors.New("no database is configured (set DELAYER_POSTGRES or give --postgres)")
 
-// open connects when a connection is first used. The parser's error quotes its input, so it is not shown.
+// open connects when a connection is first used. The parser's error quotes its input, so it is not
+// shown.
 func (f *postgresFlags) open(ctx context.Context) (*pgxpool.Pool, error) {
 	address := f.Postgres
 	if address == "" {
@@ -72,7 +73,8 @@ func (c *runCmd) Validate() error {
 	return c.Flags.Validate()
 }
 
-// Run relays until SIGTERM or Ctrl-C. To be told to stop is how it ends in good order: the exit status is 0.
+// Run relays until SIGTERM or Ctrl-C. To be told to stop is how it ends in good order: the exit
+// status is 0.
 func (c *runCmd) Run(ctx context.Context, s cli.Streams) error {
 	cfg, err := c.Load()
 	if err != nil {

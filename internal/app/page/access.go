@@ -137,7 +137,8 @@ func (p *Page) formToken(session string) string {
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// with lets those in who have a right. A request that changes something must come from the page itself.
+// with lets those in who have a right. A request that changes something must come from the page
+// itself.
 func (p *Page) with(right tokens.Right, do func(http.ResponseWriter, *http.Request, *visitor)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v := p.visitor(r)

@@ -10,7 +10,8 @@ const (
 	askedFor      = 10 * time.Minute
 )
 
-// An ask is a question whether somebody is sure, about messages that were counted. Exactly those are meant.
+// An ask is a question whether somebody is sure, about messages that were counted. Exactly those
+// are meant.
 type ask struct {
 	who, queue, action string
 	ids                map[string]bool

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// mostSought is how many messages of a queue are looked at, where somebody looks for some of them.
+	// mostSought is how many messages of a queue are looked at, where somebody looks for some of
+	// them.
 	mostSought = 100_000
 	mostShown  = 200
 	lookFor    = time.Minute      // for all of them
@@ -32,8 +33,8 @@ var errEnough = errors.New("enough")
 
 // A Backlog opens queues of messages that were not delivered.
 type Backlog struct {
-	// walk visits the messages of a queue, from the oldest on, until errEnough. Those that were not removed
-	// are then in the queue as they were. total is how many it had.
+	// walk visits the messages of a queue, from the oldest on, until errEnough. Those that were not
+	// removed are then in the queue as they were. total is how many it had.
 	walk func(ctx context.Context, queue string, send bool, visit func(*item) error) (total int, err error)
 	now  func() time.Time
 
@@ -264,7 +265,8 @@ func (b *Backlog) last() *job {
 	return &j
 }
 
-// start begins a job, unless one is under way. ids are the messages; nil: the first j.Asked of the queue.
+// start begins a job, unless one is under way. ids are the messages; nil: the first j.Asked of the
+// queue.
 func (b *Backlog) start(j job, ids map[string]bool, begun func(), ended func(job)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

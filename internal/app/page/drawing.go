@@ -13,8 +13,8 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// A drawing is a topology as a picture: exchanges and queues in a column, in the order in which messages
-// pass them, and arrows between them. Objects that differ in a number only are one box.
+// A drawing is a topology as a picture: exchanges and queues in a column, in the order in which
+// messages pass them, and arrows between them. Objects that differ in a number only are one box.
 type drawing struct {
 	Width, Height, BoxWidth int
 	Boxes                   []box
@@ -148,7 +148,8 @@ func (l lane) top() int    { return min(l.leaves[0], l.enters) }
 func (l lane) bottom() int { return max(l.leaves[len(l.leaves)-1], l.enters) }
 func (l lane) length() int { return l.bottom() - l.top() }
 
-// lanes are the arrows that do not lead to the next box. What leads to that is drawn between the two.
+// lanes are the arrows that do not lead to the next box. What leads to that is drawn between the
+// two.
 func (d *drawing) lanes() (lanes []lane) {
 	for i, b := range d.Boxes {
 		straight := false
@@ -177,8 +178,8 @@ func down(kind wayKind, from, to int) arrow {
 	return arrow{kind, fmt.Sprintf("M%d %dV%d", x, from, to-tip), fmt.Sprintf("M%d %dl-4 -%dh8z", x, to, tip)}
 }
 
-// arrows lead along a lane. The farthest on each side draws it, and the others join: dashes of two lines
-// would fill each other's gaps.
+// arrows lead along a lane. The farthest on each side draws it, and the others join: dashes of two
+// lines would fill each other's gaps.
 func (l lane) arrows(x int) (list []arrow) {
 	const right, bend = boxWidth + 1, 4
 	first, last := l.leaves[0], l.leaves[len(l.leaves)-1]

@@ -21,16 +21,17 @@ const (
 	briefly    = 80 * time.Millisecond   // a browser waits so long for newer figures than those that are known
 	oldAfter   = mostEvery + 2*readEvery // which those of two looks apart never are
 
-	// The broker works for the page for less than a hundredth of its time, however much there is to read: a read
-	// that takes d is paid for by share times d. It costs the broker more than d, as it answers on several cores.
-	// What is saved while nobody looks is for the first reads, and small: in two minutes it is not to be seen.
+	// The broker works for the page for less than a hundredth of its time, however much there is to
+	// read: a read that takes d is paid for by share times d. It costs the broker more than d, as
+	// it answers on several cores. What is saved while nobody looks is for the first reads, and
+	// small: in two minutes it is not to be seen.
 	share     = 300
 	mostSaved = 200 * time.Millisecond // of reading
 	mostEvery = time.Minute            // between two reads, however long one takes
 )
 
-// Depths tells how many messages lie in the queues of each exchange that is served, by their state: waiting
-// or parked.
+// Depths tells how many messages lie in the queues of each exchange that is served, by their state:
+// waiting or parked.
 type Depths func(ctx context.Context, tell func(exchange, state string, messages int)) error
 
 // An Entry is an exchange that is served.
@@ -46,7 +47,8 @@ type source interface {
 	Close() error
 }
 
-// Figures keep the last status. They are read again only when somebody looks, over a connection of their own.
+// Figures keep the last status. They are read again only when somebody looks, over a connection of
+// their own.
 type Figures struct {
 	ctx    context.Context // ends with Close
 	stop   context.CancelFunc
@@ -95,11 +97,12 @@ func (f *Figures) Close() {
 	}
 }
 
-// look returns what is known, and has it read again if that is some seconds ago. It waits briefly for that if
-// what is known is old.
+// look returns what is known, and has it read again if that is some seconds ago. It waits briefly
+// for that if what is known is old.
 func (f *Figures) look(ctx context.Context) look { return f.lookFor(ctx, briefly) }
 
-// known is [Figures.look] for those who can say nothing without figures: it waits for the first ones.
+// known is [Figures.look] for those who can say nothing without figures: it waits for the first
+// ones.
 func (f *Figures) known(ctx context.Context) look { return f.lookFor(ctx, readWithin) }
 
 func (f *Figures) lookFor(ctx context.Context, first time.Duration) look {

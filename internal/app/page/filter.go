@@ -54,7 +54,8 @@ func (f filter) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// match returns what tells whether a message is one of those. why is asked only where the reason counts.
+// match returns what tells whether a message is one of those. why is asked only where the reason
+// counts.
 func (f filter) match(now time.Time) (func(m *item, why func() (string, error)) (bool, error), error) {
 	least, err := age(f.Age)
 	if err != nil {

@@ -183,7 +183,8 @@ func TestUndelivered_OddNames(t *testing.T) {
 	assert.Contains(t, shown, odd)
 }
 
-// TestItem_Reason: why a message was given up is told with its last error, and a long one is cut in the list.
+// TestItem_Reason: why a message was given up is told with its last error, and a long one is cut in
+// the list.
 func TestItem_Reason(t *testing.T) {
 	m := &item{Attempts: "3 attempts", Last: "503"}
 	assert.Equal(t, "all 3 attempts failed: 503", m.reason("all 3 attempts failed"))

@@ -39,7 +39,8 @@ import (
 	"github.com/delayer-go/delayer/status"
 )
 
-// shots is a folder for pictures of all pages: go test ./internal/app/page -run Pages -shots /tmp/shots
+// shots is a folder for pictures of all pages: go test ./internal/app/page -run Pages -shots
+// /tmp/shots
 var shots = flag.String("shots", "", "write a picture of each page, light and dark, wide and narrow, into this folder")
 
 // checkers is where scripts/install-checkers.sh puts what pages are checked with.
@@ -59,8 +60,8 @@ func checker(t *testing.T, name string) string {
 // links are the addresses that HTML of ours leads to.
 var links = regexp.MustCompile(`href="(/[^"]*)"`)
 
-// crawl returns the HTML of all pages that can be reached from the first by links, one for each path, by
-// their addresses.
+// crawl returns the HTML of all pages that can be reached from the first by links, one for each
+// path, by their addresses.
 func (w *site) crawl() map[string]string {
 	w.Helper()
 	found, paths, todo := map[string]string{}, map[string]bool{}, []string{"/", unroutable + "&exchange=*&age=1s", "/page/message?queue=delayer.unroutable&id=m1.0", "/page/ticket?ticket=m1"}
@@ -147,8 +148,8 @@ type viewport struct {
 	wide, scale int64
 }
 
-// TestPages_Accessible: axe-core finds nothing on any page, light and dark, wide and narrow; and nothing is
-// wider than the window.
+// TestPages_Accessible: axe-core finds nothing on any page, light and dark, wide and narrow; and
+// nothing is wider than the window.
 func TestPages_Accessible(t *testing.T) {
 	t.Parallel()
 	axe, err := os.ReadFile(checker(t, "axe-core/axe.min.js"))
@@ -234,7 +235,8 @@ axe.run(document, {resultTypes: ["violations"]}).then((found) => {
 	return list
 }
 
-// TestPages_Keyboard: with keys alone one logs in, finds a message and deletes it, and sees where one is.
+// TestPages_Keyboard: with keys alone one logs in, finds a message and deletes it, and sees where
+// one is.
 func TestPages_Keyboard(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
@@ -276,8 +278,8 @@ func TestPages_Keyboard(t *testing.T) {
 	assert.Len(t, w.heap, 2)
 }
 
-// TestPages_Times: times are written, and typed, in the reader's zone. In UTC they are as they were sent, and
-// without a script too.
+// TestPages_Times: times are written, and typed, in the reader's zone. In UTC they are as they were
+// sent, and without a script too.
 func TestPages_Times(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)

@@ -1,8 +1,8 @@
-// Package page shows in a browser what waits, what was not delivered and who is at work: the page of delayer
-// serve. Whoever has the right may also act.
+// Package page shows in a browser what waits, what was not delivered and who is at work: the page
+// of delayer serve. Whoever has the right may also act.
 //
-// It is made on the server. A script only replaces the figures by newer ones. Nothing is loaded from
-// elsewhere, and what comes from messages and names is text.
+// It is made on the server. A script only replaces the figures by newer ones. Nothing is loaded
+// from elsewhere, and what comes from messages and names is text.
 package page
 
 import (
@@ -135,7 +135,8 @@ func (p *Page) routes() {
 	})
 }
 
-// guard sets what every answer has. Nothing of another site is loaded, and no other site shows the page.
+// guard sets what every answer has. Nothing of another site is loaded, and no other site shows the
+// page.
 func guard(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "+
 		"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")

@@ -124,7 +124,8 @@ func newSite(t *testing.T, s status.Status, tokensFile string) *site {
 	return w
 }
 
-// ask sends a request with the cookie of the last login. As a browser does, it looks again while figures are read.
+// ask sends a request with the cookie of the last login. As a browser does, it looks again while
+// figures are read.
 func (w *site) ask(method, path string, form url.Values, heads ...string) (answer *httptest.ResponseRecorder) {
 	w.Helper()
 	require.EventuallyWithT(w, func(c *assert.CollectT) {
@@ -207,8 +208,8 @@ func TestOverview_Escapes(t *testing.T) {
 	assert.Greater(t, strings.Count(text, "&lt;script&gt;alert"), 10)
 }
 
-// TestFigures_Once: however many look, the broker is asked once in some seconds, and its last answer is kept
-// while it is away.
+// TestFigures_Once: however many look, the broker is asked once in some seconds, and its last
+// answer is kept while it is away.
 func TestFigures_Once(t *testing.T) {
 	w := newSite(t, sample("delayer"), "")
 	for range 10 {

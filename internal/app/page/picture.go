@@ -76,7 +76,8 @@ func (p *panel) ticks(width time.Duration, layout string) {
 
 const day = 24 * time.Hour
 
-// duePanels are what is due in the next hour, in the next day, and in all. What is overdue is in none.
+// duePanels are what is due in the next hour, in the next day, and in all. What is overdue is in
+// none.
 func duePanels(due []status.Due, now time.Time) []panel {
 	last := now
 	for _, d := range due {

@@ -27,8 +27,8 @@ type Tickets struct {
 	before time.Duration
 }
 
-// NewTickets are those of the messages of a Delayer that was opened with a configuration, or nil if it has
-// none. The caller closes the Delayer.
+// NewTickets are those of the messages of a Delayer that was opened with a configuration, or nil if
+// it has none. The caller closes the Delayer.
 func NewTickets(cfg backend.Config, by delayer.Delayer) *Tickets {
 	before := by.Limits().CancelBefore
 	if before == 0 {
@@ -131,7 +131,8 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// findByID looks for an id among what was not delivered, as far as that is no more than a list reads.
+// findByID looks for an id among what was not delivered, as far as that is no more than a list
+// reads.
 func (p *Page) findByID(ctx context.Context, l look, a *answer) {
 	a.Title = "Not a ticket: a message id?"
 	a.Says = append(a.Says, "A message that waits cannot be found by its id: RabbitMQ does not look into queues.")
@@ -230,8 +231,8 @@ func (p *Page) changeOf(r *http.Request, prefix string) (c change, wrong string)
 	return c, "This cannot be understood."
 }
 
-// later is the time that a message is postponed to, by so much after due or at a time in UTC, or what is
-// wrong with that.
+// later is the time that a message is postponed to, by so much after due or at a time in UTC, or
+// what is wrong with that.
 func later(due time.Time, by, at string) (to time.Time, wrong string) {
 	by, at = strings.TrimSpace(by), strings.TrimSpace(at)
 	switch {
@@ -260,8 +261,8 @@ func later(due time.Time, by, at string) (to time.Time, wrong string) {
 	return to.UTC(), ""
 }
 
-// do cancels or postpones, says how that went, and leaves a line in the log. It returns the status of the
-// answer.
+// do cancels or postpones, says how that went, and leaves a line in the log. It returns the status
+// of the answer.
 func (p *Page) do(ctx context.Context, c *change, who string) (status int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ticketWithin) // a browser that goes away ends nothing
 	defer cancel()

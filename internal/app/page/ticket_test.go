@@ -33,7 +33,8 @@ func (w *wheel) Postpone(_ context.Context, _ delayer.Ticket, d time.Duration) (
 	return "d2.next", w.err
 }
 
-// withTickets is a page whose messages have two tickets: d2.one, due in an hour, and d2.next, in three.
+// withTickets is a page whose messages have two tickets: d2.one, due in an hour, and d2.next, in
+// three.
 func withTickets(t *testing.T) (*site, *wheel) {
 	w, by := newSite(t, undeliveredSample(), twoTokens()), &wheel{}
 	w.Tickets = &Tickets{by: by, before: 5 * time.Second, read: func(t delayer.Ticket) (controller.Scheduled, error) {
@@ -126,7 +127,8 @@ func TestTicket_Fails(t *testing.T) {
 	assert.NotContains(t, w.body("/page/ticket?ticket="+url.QueryEscape(evil)), "<script>alert")
 }
 
-// TestTicket_MessageID: an id is looked for among what was not delivered, and the page says what it cannot know.
+// TestTicket_MessageID: an id is looked for among what was not delivered, and the page says what it
+// cannot know.
 func TestTicket_MessageID(t *testing.T) {
 	w, _ := withTickets(t)
 	w.put("order-17", "", nil)

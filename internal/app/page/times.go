@@ -9,13 +9,15 @@ import (
 	"github.com/delayer-go/delayer/internal/app/cli"
 )
 
-// Times are written in UTC. A script writes them in the reader's zone, by the same layouts: assets/times.js.
+// Times are written in UTC. A script writes them in the reader's zone, by the same layouts:
+// assets/times.js.
 const (
 	clockLayout = "15:04:05 MST"
 	whenLayout  = "Jan 2 15:04:05 MST"
 )
 
-// stamp is a time by a layout of package time. One without hours is of a day in UTC, which scripts leave as it is.
+// stamp is a time by a layout of package time. One without hours is of a day in UTC, which scripts
+// leave as it is.
 func stamp(t time.Time, layout string) template.HTML {
 	t = t.UTC()
 	if !strings.Contains(layout, "15") {

@@ -135,8 +135,8 @@ func (l listing) After() int {
 	return l.Last()
 }
 
-// seek visits the messages that match a filter, among the first mostSought, and returns how many messages were
-// looked at, and how many there are.
+// seek visits the messages that match a filter, among the first mostSought, and returns how many
+// messages were looked at, and how many there are.
 func (p *Page) seek(ctx context.Context, queue string, f filter, visit func(m *item, why func() (string, error)) error) (sought, total int, err error) {
 	matches, err := f.match(p.now())
 	if err != nil {
@@ -278,7 +278,8 @@ func (p *Page) message(w http.ResponseWriter, r *http.Request, v *visitor) {
 	}
 }
 
-// readable is a body as text: JSON laid out, other text as it is, and what is none in hexadecimal digits.
+// readable is a body as text: JSON laid out, other text as it is, and what is none in hexadecimal
+// digits.
 func readable(body []byte) (text, form string, cut bool) {
 	var b bytes.Buffer
 	if len(body) <= mostText && json.Indent(&b, body, "", "  ") == nil && len(body) > 0 && b.Len() <= 4*mostText {
@@ -352,8 +353,8 @@ func (p *Page) actOn(w http.ResponseWriter, r *http.Request, v *visitor, a order
 	}
 }
 
-// actOnAll is for the oldest messages of a queue, or for those that match a filter: they are counted first, and
-// then exactly those are meant.
+// actOnAll is for the oldest messages of a queue, or for those that match a filter: they are
+// counted first, and then exactly those are meant.
 func (p *Page) actOnAll(w http.ResponseWriter, r *http.Request, v *visitor, a order) {
 	if a.Filter = filterOf(r.PostForm); !a.Filter.Any() {
 		var err error

@@ -171,8 +171,8 @@ func TestOverview_Who(t *testing.T) {
 	assert.Equal(t, http.StatusOK, newSite(t, s, "").ask(http.MethodGet, "/page/waiting", nil).Code)
 }
 
-// TestFigures_Share: however long a read takes, the broker works for the page for a small part of its time, also
-// in the first minutes after nobody has looked.
+// TestFigures_Share: however long a read takes, the broker works for the page for a small part of
+// its time, also in the first minutes after nobody has looked.
 func TestFigures_Share(t *testing.T) {
 	for _, takes := range []time.Duration{20 * time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond} {
 		at, reads := asked, 0
@@ -205,8 +205,8 @@ func (s slow) Read(context.Context) (status.Status, error) { return s.read(), ni
 func (s slow) Answers(context.Context) error               { return nil }
 func (s slow) Close() error                                { return nil }
 
-// TestFigures_Wait: no look waits long. Figures of the last minute are shown if newer ones do not come at once;
-// of older ones it is said that newer are coming. A login has the first ones read.
+// TestFigures_Wait: no look waits long. Figures of the last minute are shown if newer ones do not
+// come at once; of older ones it is said that newer are coming. A login has the first ones read.
 func TestFigures_Wait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes = time.Second
@@ -246,7 +246,8 @@ func TestFigures_Wait(t *testing.T) {
 	})
 }
 
-// TestFigures_Away: that the broker is away is seen within seconds, also where it is long until the next read.
+// TestFigures_Away: that the broker is away is seen within seconds, also where it is long until the
+// next read.
 func TestFigures_Away(t *testing.T) {
 	w := newSite(t, sample("delayer"), "")
 	w.body("/")
@@ -282,7 +283,8 @@ func (f *Figures) set(known look, reading chan struct{}) {
 	f.last, f.began, f.reading = known, f.now(), reading
 }
 
-// TestFigures_Unread: while the first figures are read, each page says so, and a script looks again after a second.
+// TestFigures_Unread: while the first figures are read, each page says so, and a script looks again
+// after a second.
 func TestFigures_Unread(t *testing.T) {
 	w := newSite(t, sample("delayer"), "")
 	never := make(chan struct{})

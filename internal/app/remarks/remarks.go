@@ -1,5 +1,5 @@
-// Package remarks says in sentences what is wrong with a status, and what mends it: for delayer status, and
-// for the page of delayer serve. It is pure.
+// Package remarks says in sentences what is wrong with a status, and what mends it: for delayer
+// status, and for the page of delayer serve. It is pure.
 package remarks
 
 import (
@@ -88,8 +88,8 @@ func Unknowns(s status.Status) (list []string) {
 	return list
 }
 
-// Process names the process of a controller: machine, program and process id, or the address that it comes
-// from.
+// Process names the process of a controller: machine, program and process id, or the address that
+// it comes from.
 func Process(c status.Controller) string {
 	if _, process, named := strings.Cut(c.Name, ", "); named {
 		return process

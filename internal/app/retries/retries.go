@@ -1,5 +1,6 @@
-// Package retries reads what the broker knows of the queues that package retry consumes: for the page of
-// delayer serve. The rest, such as at which attempt a message succeeded, only their consumers know.
+// Package retries reads what the broker knows of the queues that package retry consumes: for the
+// page of delayer serve. The rest, such as at which attempt a message succeeded, only their
+// consumers know.
 package retries
 
 import (
@@ -24,8 +25,8 @@ type Queue struct {
 	Handling int // messages that consumers hold
 	Workers  int // consumers
 	Given    int // messages that were given up: those in Parked
-	// Ended are attempts that have ended since the broker counts, and Rate is how many do a second: messages
-	// that consumers have acknowledged. nil: the broker does not count them.
+	// Ended are attempts that have ended since the broker counts, and Rate is how many do a second:
+	// messages that consumers have acknowledged. nil: the broker does not count them.
 	Ended *int
 	Rate  *float64
 }
@@ -36,8 +37,8 @@ const Most = 200
 // suffix ends the names of queues of parked messages, unless a consumer gives another one.
 const suffix = ".parked"
 
-// Read finds queues of parked messages by their names, and asks for the queues in front of them. The fullest
-// come first. more is how many there are beside.
+// Read finds queues of parked messages by their names, and asks for the queues in front of them.
+// The fullest come first. more is how many there are beside.
 func Read(ctx context.Context, settings engine.Settings) (list []Queue, more int, err error) {
 	api, vhost, err := settings.API()
 	if err != nil {
@@ -87,8 +88,8 @@ type counted struct {
 	} `json:"message_stats"`
 }
 
-// pick returns the queues of those of parked messages, the fullest first. Those of delayer serve are not of
-// package retry.
+// pick returns the queues of those of parked messages, the fullest first. Those of delayer serve
+// are not of package retry.
 func pick(found []parked, prefix string) (list []Queue, more int) {
 	for _, p := range found {
 		name, is := strings.CutSuffix(p.Name, suffix)

@@ -72,8 +72,9 @@ func (s *shift) run(ctx context.Context) {
 	s.runner.Close()
 }
 
-// run serves until ctx ends. With each signal it reads the file again: what it says is opened, the shift
-// before ends, with what it has under way, and then the next begins. So no message is overtaken.
+// run serves until ctx ends. With each signal it reads the file again: what it says is opened, the
+// shift before ends, with what it has under way, and then the next begins. So no message is
+// overtaken.
 func (e *entries) run(ctx context.Context, s *shift, reread <-chan os.Signal) {
 	for s != nil {
 		e.current.Store(s)

@@ -1,5 +1,5 @@
-// Package servecmd runs what stands beside a broker, and asks a command that listens whether it is well:
-// delayer serve and health.
+// Package servecmd runs what stands beside a broker, and asks a command that listens whether it is
+// well: delayer serve and health.
 package servecmd
 
 import (
@@ -85,8 +85,8 @@ func (c *Serve) Run(ctx context.Context, s cli.Streams) error {
 	return c.serve(ctx, cfg, serves, running, reread)
 }
 
-// serve passes on what is published to exchanges and by HTTP. With backend controller it also turns the
-// wheel.
+// serve passes on what is published to exchanges and by HTTP. With backend controller it also turns
+// the wheel.
 func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, running *service.Service, reread <-chan os.Signal) error {
 	cfg.Controller.Run = delayer.On // services that publish leave that to this process
 	settings, err := engine.Resolve(cfg.Options, "")

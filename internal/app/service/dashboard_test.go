@@ -53,8 +53,8 @@ var (
 // ofPrometheus are labels that Prometheus adds.
 var ofPrometheus = []string{"job", "instance"}
 
-// checkExpr checks that the metrics of an expression, and their labels, are exposed. It reads names and labels,
-// and no grammar: a real Prometheus must be asked for that.
+// checkExpr checks that the metrics of an expression, and their labels, are exposed. It reads names
+// and labels, and no grammar: a real Prometheus must be asked for that.
 func checkExpr(t *testing.T, expr string, exposed map[string][]string) {
 	t.Helper()
 	found := samples.FindAllStringSubmatch(expr, -1)
@@ -117,7 +117,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestMetricsPage: the table has each metric with its labels, and nothing else; the alerts ask for what there is.
+// TestMetricsPage: the table has each metric with its labels, and nothing else; the alerts ask for
+// what there is.
 func TestMetricsPage(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/metrics.md")
 	require.NoError(t, err)

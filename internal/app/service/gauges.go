@@ -23,8 +23,8 @@ const (
 	scrapeWait = 2 * time.Second  // a scrape waits for the answer; Prometheus gives up after five where it asks every five
 )
 
-// Gauges are asked for when they are collected, at most every askEvery. Who waits for too long gets those of
-// the last answer. Once nobody has answered there are none, and a line in the log.
+// Gauges are asked for when they are collected, at most every askEvery. Who waits for too long gets
+// those of the last answer. Once nobody has answered there are none, and a line in the log.
 type Gauges struct {
 	descs []*prometheus.Desc
 	Ask   func(context.Context) ([]prometheus.Metric, error) // one call at a time
@@ -110,8 +110,8 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 }
 
-// QueueGauges are the gauges of what a Delayer's queues hold. They are asked for over a connection of
-// their own, which comes back by itself.
+// QueueGauges are the gauges of what a Delayer's queues hold. They are asked for over a connection
+// of their own, which comes back by itself.
 type QueueGauges struct {
 	*Gauges
 	cfg    backend.Config
@@ -189,7 +189,8 @@ func NewOutboxGauges(ctx context.Context, log *slog.Logger, pool *pgxpool.Pool) 
 	}, messages, oldest)
 }
 
-// NewEntryTimes returns what to register, and what to call for each message that an entry passes on.
+// NewEntryTimes returns what to register, and what to call for each message that an entry passes
+// on.
 func NewEntryTimes() (prometheus.Collector, func(exchange, action string, took time.Duration)) {
 	times := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "delayer_entry_seconds", Help: "Time from reading a message of an entry until it was confirmed where it goes.",
@@ -209,7 +210,8 @@ func NewEntryGauges(ctx context.Context, log *slog.Logger, depths func(ctx conte
 	}, messages)
 }
 
-// NewHTTPTimes returns what to register, and what to call for each request of an HTTP API that was answered.
+// NewHTTPTimes returns what to register, and what to call for each request of an HTTP API that was
+// answered.
 func NewHTTPTimes() (prometheus.Collector, func(route string, status int, took time.Duration)) {
 	times := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "delayer_http_request_seconds", Help: "Time from the head of a request until it was answered.",

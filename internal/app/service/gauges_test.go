@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGauges_SlowAnswer: a scrape ends before Prometheus gives up, and gets what was known last. One who has
-// not answered is asked no second time meanwhile, and named in the log once.
+// TestGauges_SlowAnswer: a scrape ends before Prometheus gives up, and gets what was known last.
+// One who has not answered is asked no second time meanwhile, and named in the log once.
 func TestGauges_SlowAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

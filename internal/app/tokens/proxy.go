@@ -13,14 +13,15 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
-// Proxy is the section serve.http.proxy of a configuration: who may say by a header which user looks at the
-// page.
+// Proxy is the section serve.http.proxy of a configuration: who may say by a header which user
+// looks at the page.
 type Proxy struct {
 	// Header is the name of the header. Empty: no proxy is trusted.
 	Header string `yaml:"header"`
 	// From are the addresses, or networks, that the header is taken from.
 	From []string `yaml:"from"`
-	// Act are the users who have the right act. * stands for any text. All users have the right view.
+	// Act are the users who have the right act. * stands for any text. All users have the right
+	// view.
 	Act []string `yaml:"act"`
 }
 
@@ -83,8 +84,8 @@ var (
 
 const longestName = 256
 
-// User is the name that a request's proxy says. "" without an error: there is no such header. With an error
-// the header must not be believed.
+// User is the name that a request's proxy says. "" without an error: there is no such header. With
+// an error the header must not be believed.
 func (t *Trusted) User(r *http.Request) (string, error) {
 	values := r.Header.Values(t.header)
 	if len(values) == 0 {

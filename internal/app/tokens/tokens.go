@@ -1,5 +1,6 @@
-// Package tokens reads who may use what by HTTP. A file lists bearer tokens by their SHA-256, each with its
-// rights and the exchanges and queues that it may publish to. So the file itself opens nothing.
+// Package tokens reads who may use what by HTTP. A file lists bearer tokens by their SHA-256, each
+// with its rights and the exchanges and queues that it may publish to. So the file itself opens
+// nothing.
 package tokens
 
 import (
@@ -27,7 +28,8 @@ type Right string
 const (
 	// Publish is the right to publish messages.
 	Publish Right = "publish"
-	// Cancel is the right to cancel and postpone what the bearer has a ticket of. Nobody can guess one.
+	// Cancel is the right to cancel and postpone what the bearer has a ticket of. Nobody can guess
+	// one.
 	Cancel Right = "cancel"
 	// View is the right to look at the page: at every message that was not delivered too.
 	View Right = "view"
@@ -71,8 +73,8 @@ type written struct {
 	Queues    []string `yaml:"queues"`
 }
 
-// Parse reads the text of a file. Errors are ErrConfig, and quote no hash: somebody may have written a
-// token in its place.
+// Parse reads the text of a file. Errors are ErrConfig, and quote no hash: somebody may have
+// written a token in its place.
 func Parse(text []byte) ([]*Token, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {
@@ -142,8 +144,8 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Read reads the file again, and reports whether there are other tokens now. After an error those from
-// before are still valid. It is for one goroutine.
+// Read reads the file again, and reports whether there are other tokens now. After an error those
+// from before are still valid. It is for one goroutine.
 func (f *File) Read() (changed bool, err error) {
 	text, err := os.ReadFile(f.path)
 	if err != nil {
@@ -161,8 +163,8 @@ func (f *File) Read() (changed bool, err error) {
 	return true, nil
 }
 
-// Bearer returns the token of an Authorization header, or nil. Every hash is compared in full, so the time
-// that it takes tells nothing.
+// Bearer returns the token of an Authorization header, or nil. Every hash is compared in full, so
+// the time that it takes tells nothing.
 func (f *File) Bearer(authorization string) *Token {
 	scheme, secret, _ := strings.Cut(authorization, " ")
 	if !strings.EqualFold(scheme, "Bearer") || secret == "" {

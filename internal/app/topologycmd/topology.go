@@ -195,7 +195,8 @@ func (c *removeCmd) Run(ctx context.Context, s cli.Streams) error {
 	return err
 }
 
-// use is what would be lost. It refuses to take the queues from a process that runs, unless told twice.
+// use is what would be lost. It refuses to take the queues from a process that runs, unless told
+// twice.
 func (c *removeCmd) use(ctx context.Context, cfg backend.Config) (backend.Use, error) {
 	ctx, cancel := c.Within(ctx)
 	defer cancel()

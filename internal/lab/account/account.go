@@ -1,6 +1,6 @@
 // Package account keeps an account of messages: what was published, what the publisher was told,
-// and what arrived, when and how often. The conformance suite, the benchmark, the fault campaign and
-// the rehearsal of a migration judge Delayers by it.
+// and what arrived, when and how often. The conformance suite, the benchmark, the fault campaign
+// and the rehearsal of a migration judge Delayers by it.
 package account
 
 import (
@@ -41,8 +41,8 @@ func OutcomeOf(err error) Outcome {
 }
 
 // An Account has all messages of a run, each under an id that is its own. Its methods are safe for
-// concurrent use. What they tell of a message may come in any order: an arrival before the answer of
-// Publish, or before Ask.
+// concurrent use. What they tell of a message may come in any order: an arrival before the answer
+// of Publish, or before Ask.
 //
 // Times are durations on the monotonic clock since the account's epoch, and never 0.
 type Account[ID comparable] struct {
@@ -138,8 +138,8 @@ func (a *Account[ID]) Arrive(id ID, at time.Duration) {
 	a.note(id, func(m *Course[ID]) { a.arrive(m, at) })
 }
 
-// Redelivered notes a delivery that the broker marks as one that the consumer was given before. It is
-// a copy only if there was none: the first may have been lost on its way.
+// Redelivered notes a delivery that the broker marks as one that the consumer was given before. It
+// is a copy only if there was none: the first may have been lost on its way.
 func (a *Account[ID]) Redelivered(id ID, at time.Duration) {
 	a.note(id, func(m *Course[ID]) {
 		if m.Copies == 0 {

@@ -83,8 +83,9 @@ func (c *Client) connect(ctx context.Context) (*amqp091.Connection, error) {
 // errLost marks an error whose cause is a lost connection.
 var errLost = errors.New("no connection")
 
-// Do runs f on a channel that nobody else uses; f may close it. Do runs f again after each loss of the
-// connection and each error that Options.Retry accepts, until ctx ends. So f must be idempotent.
+// Do runs f on a channel that nobody else uses; f may close it. Do runs f again after each loss of
+// the connection and each error that Options.Retry accepts, until ctx ends. So f must be
+// idempotent.
 func (c *Client) Do(ctx context.Context, f func(*amqp091.Channel) error) error {
 	for {
 		err := c.once(ctx, f)
@@ -120,8 +121,8 @@ func (c *Client) once(ctx context.Context, f func(*amqp091.Channel) error) error
 	return err
 }
 
-// channel returns the idle channel, or a new one: to open one costs the broker more than most of what
-// is done on it.
+// channel returns the idle channel, or a new one: to open one costs the broker more than most of
+// what is done on it.
 func (c *Client) channel(conn *amqp091.Connection) (*amqp091.Channel, error) {
 	c.mu.Lock()
 	ch := c.idle

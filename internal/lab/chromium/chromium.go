@@ -23,8 +23,8 @@ var names = []string{
 	"/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 }
 
-// find returns one that runs, or skips the test. Where a package is only a hint to install another one, the
-// name exists and the browser does not.
+// find returns one that runs, or skips the test. Where a package is only a hint to install another
+// one, the name exists and the browser does not.
 func find(t *testing.T) string {
 	t.Helper()
 	for _, name := range names {

@@ -1,4 +1,5 @@
-// Package docs reads README.md, docs/*.md and docs/results/*.md, so that tests run what the pages show.
+// Package docs reads README.md, docs/*.md and docs/results/*.md, so that tests run what the pages
+// show.
 package docs
 
 import (
@@ -14,8 +15,8 @@ import (
 // A Block is a code block of a page. Lang is empty where it says none.
 type Block struct{ Lang, Text string }
 
-// Pages returns the text of README.md, docs/*.md and docs/results/*.md by path, as docs/start.md. root is the way from
-// the test's folder to the folder of go.mod.
+// Pages returns the text of README.md, docs/*.md and docs/results/*.md by path, as docs/start.md.
+// root is the way from the test's folder to the folder of go.mod.
 func Pages(t testing.TB, root string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))

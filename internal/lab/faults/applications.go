@@ -19,8 +19,8 @@ import (
 	"github.com/delayer-go/delayer/retry"
 )
 
-// Retry is an application that delays by failing: it takes a message from a queue, fails for as long as the
-// message says, and passes it on in the second attempt.
+// Retry is an application that delays by failing: it takes a message from a queue, fails for as
+// long as the message says, and passes it on in the second attempt.
 func Retry(cfg backend.Config, delays ...time.Duration) Subject {
 	s := NewSubject("retry, "+cfg.Backend, cfg, delays...)
 	s.Indirect = true
@@ -120,8 +120,8 @@ func (b *background) end() error {
 	return b.failed
 }
 
-// Outbox is an application that writes its messages into a database, and a relay. Each prefix has a schema of its own
-// there.
+// Outbox is an application that writes its messages into a database, and a relay. Each prefix has a
+// schema of its own there.
 func Outbox(database string, cfg backend.Config, delays ...time.Duration) Subject {
 	s := NewSubject("outbox, "+cfg.Backend, cfg, delays...)
 	s.Indirect = true

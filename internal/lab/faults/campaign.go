@@ -135,8 +135,8 @@ type Campaign struct {
 	Patience time.Duration // without an arrival, until what has not come is missing
 	Leave    bool          // what was declared, because the broker ends with the campaign
 	Beside   bool          // other campaigns go on in this process: goroutines that are left are not counted
-	// Redeliver is after how long the broker repeats a dead-lettering that was refused or unroutable.
-	// 0 is its default, three minutes.
+	// Redeliver is after how long the broker repeats a dead-lettering that was refused or
+	// unroutable. 0 is its default, three minutes.
 	Redeliver time.Duration
 	Seed      uint64
 	Logf      func(format string, args ...any)
@@ -286,8 +286,8 @@ func (c Campaign) disturb(ctx context.Context, f Fault, s *Scene) error {
 	return nil
 }
 
-// mostClosing bounds Close: ten seconds for confirms, two to close each connection, half a minute for the confirm
-// that package retry awaits before, and a busy machine.
+// mostClosing bounds Close: ten seconds for confirms, two to close each connection, half a minute
+// for the confirm that package retry awaits before, and a busy machine.
 const mostClosing = 70 * time.Second
 
 // mostOverrun bounds how long after the end of its context a Publish returns. It should return at
@@ -295,10 +295,10 @@ const mostClosing = 70 * time.Second
 // hangs for longer.
 const mostOverrun = 30 * time.Second
 
-// latest is how late a message may be once nothing is broken any more, or where nothing was. What was
-// refused or unroutable goes on when the broker repeats it. It looks once in each interval for what has
-// waited for one, so that takes up to two (rabbit_fifo_dlx_worker:redeliver_messages/1). A busy machine
-// has a minute to spare.
+// latest is how late a message may be once nothing is broken any more, or where nothing was. What
+// was refused or unroutable goes on when the broker repeats it. It looks once in each interval for
+// what has waited for one, so that takes up to two (rabbit_fifo_dlx_worker:redeliver_messages/1). A
+// busy machine has a minute to spare.
 func (c Campaign) latest() time.Duration {
 	const usual, busy = 3 * time.Minute, time.Minute
 	return 2*cmp.Or(c.Redeliver, usual) + busy
@@ -313,8 +313,8 @@ func (c Campaign) row(f Fault, r *Run) Row {
 		Problems: append(r.problems, t.broken(p, r.describe)...), Slow: append(r.slow, t.slow(p)...)}
 }
 
-// misroutes reports whether the broker forgets in a second attempt by which way a message was to go. It is misrouted
-// then, and a Delayer tries to send it on for some two minutes.
+// misroutes reports whether the broker forgets in a second attempt by which way a message was to
+// go. It is misrouted then, and a Delayer tries to send it on for some two minutes.
 func (c Campaign) misroutes(s Subject) bool {
 	major, rest, _ := strings.Cut(c.Broker.Version(), ".")
 	minor, _, _ := strings.Cut(rest, ".")

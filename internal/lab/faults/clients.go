@@ -27,8 +27,8 @@ type request struct {
 	Seconds  float64        `json:"seconds"` // how long it may take to connect
 }
 
-// A client publishes with a confirm, one message at a time, and knows nothing of Delayer. It connects
-// again before the next message. An error matches ErrNotSent or ErrUnknown.
+// A client publishes with a confirm, one message at a time, and knows nothing of Delayer. It
+// connects again before the next message. An error matches ErrNotSent or ErrUnknown.
 type client interface {
 	publish(ctx context.Context, q request) error
 	close()
@@ -38,7 +38,8 @@ func unsuccessful(kind error, cause error) error {
 	return &delayer.Error{Op: "publish", Kind: kind, Cause: cause}
 }
 
-// python is the command of a Python that has pika, or "". A system's packages may be for the second only.
+// python is the command of a Python that has pika, or "". A system's packages may be for the second
+// only.
 func python() string {
 	for _, command := range []string{"python3", "/usr/bin/python3"} {
 		if exec.Command(command, "-c", "import pika").Run() == nil {

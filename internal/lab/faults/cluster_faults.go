@@ -73,8 +73,8 @@ func killLeader(ctx context.Context, s *Scene) error {
 	return s.killIntake(ctx)
 }
 
-// killIntake kills the node that leads the intake of controllers, where there is one, several times: at
-// first the publishers' connection is often to the same node, and goes with it.
+// killIntake kills the node that leads the intake of controllers, where there is one, several
+// times: at first the publishers' connection is often to the same node, and goes with it.
 func (s *Scene) killIntake(ctx context.Context) error {
 	const times, intake = 4, ".controller.intake"
 	for range times {

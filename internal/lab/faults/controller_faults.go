@@ -24,7 +24,8 @@ func (s *Scene) startController(r *Run) (process, error) {
 	return process{cmd}, cmd.Start()
 }
 
-// startControllers starts one for each run. After an error those that were started are among the answer.
+// startControllers starts one for each run. After an error those that were started are among the
+// answer.
 func (s *Scene) startControllers() (started []process, err error) {
 	err = s.each(func(r *Run) error {
 		p, err := s.startController(r)
@@ -44,8 +45,9 @@ func (p process) end() {
 
 func serveElsewhere(_ context.Context, s *Scene) error { return s.each(s.serveToTheEnd) }
 
-// each does something for all runs. A fault takes each of its steps for all of them: while it was at work on one
-// after the other, the messages of the last were as late as the fault takes for all others, 48 s of 52.9 once.
+// each does something for all runs. A fault takes each of its steps for all of them: while it was
+// at work on one after the other, the messages of the last were as late as the fault takes for all
+// others, 48 s of 52.9 once.
 func (s *Scene) each(do func(*Run) error) error {
 	for _, r := range s.Runs {
 		if err := do(r); err != nil {

@@ -29,8 +29,9 @@ import (
 
 func TestMain(m *testing.M) { rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{Args: soon}) }
 
-// soon makes a broker repeat a dead-lettering that found no way while it started after two seconds instead of three
-// minutes. What is asked here is whether a message is lost; the long campaign asks it of a broker as it comes.
+// soon makes a broker repeat a dead-lettering that found no way while it started after two seconds
+// instead of three minutes. What is asked here is whether a message is lost; the long campaign asks
+// it of a broker as it comes.
 var soon = rabbit.DeadLetterRetry(2 * time.Second)
 
 // tick is that of the backends of the short campaign.
@@ -114,8 +115,8 @@ func TestFaults_Network(t *testing.T) {
 	expect(t, c, faults.Fault{Name: "network", Inject: faults.Network})
 }
 
-// killed: also what was cancelled stays cancelled, and what was postponed comes at its later time. What an application
-// has in a queue of its own, or in a database, comes too.
+// killed: also what was cancelled stays cancelled, and what was postponed comes at its later time.
+// What an application has in a queue of its own, or in a database, comes too.
 func killed(t *testing.T, c faults.Campaign) {
 	t.Helper()
 	delay := 700 * time.Millisecond
@@ -126,8 +127,8 @@ func killed(t *testing.T, c faults.Campaign) {
 	assert.Positive(t, ofSlots.Postponed)
 }
 
-// serveKilled: what clients publish with a header comes once the broker has confirmed it, whichever process
-// is killed meanwhile.
+// serveKilled: what clients publish with a header comes once the broker has confirmed it, whichever
+// process is killed meanwhile.
 func serveKilled(t *testing.T, c faults.Campaign) {
 	t.Helper()
 	command := filepath.Join(t.TempDir(), "delayer")
@@ -139,7 +140,8 @@ func serveKilled(t *testing.T, c faults.Campaign) {
 	require.Equal(t, []string{s.Name + ": SIGKILL 2 times to each of 2 processes, and 1 times to the broker"}, rows[0].Notes)
 }
 
-// TestFaults_Misrouted: of messages that are missing it is said if they are where a Delayer was to send them on.
+// TestFaults_Misrouted: of messages that are missing it is said if they are where a Delayer was to
+// send them on.
 func TestFaults_Misrouted(t *testing.T) {
 	t.Parallel()
 	c := short(t)
@@ -202,8 +204,9 @@ func (s *straying) Publish(ctx context.Context, exchange, key string, _ time.Dur
 func (s *straying) Limits() delayer.Limits { return delayer.Limits{} }
 func (s *straying) Close() error           { return nil }
 
-// TestFaults_ReplyQueuesGone: a Delayer that holds everybody up while it mends one destination is noticed. That
-// no other does so is asked by the long campaign: here a busy machine could hold them up as well.
+// TestFaults_ReplyQueuesGone: a Delayer that holds everybody up while it mends one destination is
+// noticed. That no other does so is asked by the long campaign: here a busy machine could hold them
+// up as well.
 func TestFaults_ReplyQueuesGone(t *testing.T) {
 	t.Parallel()
 	c := short(t)
@@ -311,8 +314,9 @@ func TestFaultsOfACluster(t *testing.T) {
 	expect(t, c, faults.Fault{Name: "leader lost", Cluster: true, Inject: faults.LoseLeader})
 }
 
-// leadersAreSpread: each node leads some of the waiting queues, whichever one declared them. Two dozen
-// tell that from all on one node, also where one leads the other queues; each is a Raft group of three.
+// leadersAreSpread: each node leads some of the waiting queues, whichever one declared them. Two
+// dozen tell that from all on one node, also where one leads the other queues; each is a Raft group
+// of three.
 func leadersAreSpread(t *testing.T, cluster *rabbit.Cluster) {
 	t.Helper()
 	prefix := rabbittest.Prefix(t)
@@ -345,8 +349,9 @@ func leadersAreSpread(t *testing.T, cluster *rabbit.Cluster) {
 	}
 }
 
-// TestFaults_Churn: what a Delayer has is gone when it is closed, also while it publishes. The long campaign does it for ten
-// minutes; what is left of goroutines TestMain sees, too. It counts them, so it runs beside no other.
+// TestFaults_Churn: what a Delayer has is gone when it is closed, also while it publishes. The long
+// campaign does it for ten minutes; what is left of goroutines TestMain sees, too. It counts them,
+// so it runs beside no other.
 func TestFaults_Churn(t *testing.T) {
 	b := rabbittest.Ours(t)
 	for _, s := range subjects() {

@@ -30,10 +30,10 @@ const (
 	mostToReply = 30 * time.Second       // after it was due
 )
 
-// goneReplies makes temporary reply queues, with two delayed messages for each. It does so twice, at
-// the same pace: first the queues are deleted when both messages have arrived, which shows what that
-// costs everybody else. Then each is deleted before the first is due, and the second is published
-// afterwards. That may not hold up the others.
+// goneReplies makes temporary reply queues, with two delayed messages for each. It does so twice,
+// at the same pace: first the queues are deleted when both messages have arrived, which shows what
+// that costs everybody else. Then each is deleted before the first is due, and the second is
+// published afterwards. That may not hold up the others.
 func goneReplies(ctx context.Context, s *Scene) error {
 	ctx, end := context.WithCancel(ctx)
 	var publishing sync.WaitGroup
@@ -217,8 +217,9 @@ func (r *Run) converse(ctx context.Context, group int, lasts time.Duration) erro
 }
 
 // request declares a reply queue and deletes it: after messages have arrived, or before they are
-// due. It returns when they have been due. A copy of a message is not another message, and one whose
-// outcome is unknown may arrive: a broker that is behind makes both, and no queue may go before.
+// due. It returns when they have been due. A copy of a message is not another message, and one
+// whose outcome is unknown may arrive: a broker that is behind makes both, and no queue may go
+// before.
 func (r *Run) request(ctx context.Context, name string, delay time.Duration, group int) error {
 	const goesWithConsumer = true
 	client, took := r.receiver.client, make(chan int, 16)
@@ -272,7 +273,8 @@ func stored(id int, first error, other int, second error) map[int]bool {
 	return may
 }
 
-// allTaken waits until all these messages have arrived, each once or more. It returns false after enough.
+// allTaken waits until all these messages have arrived, each once or more. It returns false after
+// enough.
 func allTaken(took <-chan int, enough <-chan time.Time, missing map[int]bool) bool {
 	for len(missing) > 0 {
 		select {
@@ -285,8 +287,8 @@ func allTaken(took <-chan int, enough <-chan time.Time, missing map[int]bool) bo
 	return true
 }
 
-// judgeGone counts what became of messages. Those for reply queues that were gone must be refused or
-// kept as unroutable, and no other. Which of the two, and how many came before their queue was
+// judgeGone counts what became of messages. Those for reply queues that were gone must be refused
+// or kept as unroutable, and no other. Which of the two, and how many came before their queue was
 // deleted, depends on how busy the machine is.
 func judgeGone(messages []course) (said string, problems []string) {
 	var misplaced, kept, refused int

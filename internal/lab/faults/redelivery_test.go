@@ -13,8 +13,8 @@ import (
 )
 
 // TestFaults_SecondAttempt: a queue that dead-letters at least once tries again what was refused.
-// RabbitMQ 3.10 to 3.12 forget the BCC keys in between, by which the ladder finds its way. Such a message is misrouted,
-// and the Delayer sends it on. Later versions remember.
+// RabbitMQ 3.10 to 3.12 forget the BCC keys in between, by which the ladder finds its way. Such a
+// message is misrouted, and the Delayer sends it on. Later versions remember.
 func TestFaults_SecondAttempt(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Ours(t)

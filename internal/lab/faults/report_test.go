@@ -12,7 +12,8 @@ func row(fault, subject string, sent int) Row {
 	return Row{Fault: Fault{Name: fault}, Subject: subject, QueueType: "quorum", Totals: Totals{Sent: sent}}
 }
 
-// TestACampaignMayBeMadeInParts: each fault's rows are those of its last run, and every broker has a section.
+// TestACampaignMayBeMadeInParts: each fault's rows are those of its last run, and every broker has
+// a section.
 func TestACampaignMayBeMadeInParts(t *testing.T) {
 	page := "before\n" + beginTable + "\n" + endTable + "\nafter\n"
 	const node, docker = "RabbitMQ 3.10.8, private node", "RabbitMQ 4.3.0, Docker"

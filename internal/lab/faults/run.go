@@ -36,7 +36,8 @@ type Subject struct {
 	Controller func(url, prefix string) *exec.Cmd
 	// Serve says that the Delayer is clients of delayer serve.
 	Serve bool
-	// Indirect says that Publish stores a message before a Delayer gets it, in an application's queue or database.
+	// Indirect says that Publish stores a message before a Delayer gets it, in an application's
+	// queue or database.
 	Indirect bool
 	// Unroutable is the name of the queue for unroutable messages.
 	Unroutable func(prefix string) string
@@ -69,8 +70,9 @@ type Load struct {
 	Patience   time.Duration // of each Publish
 }
 
-// A Run is one Subject under load: publishers, a consumer, and the account of its messages. Half of the messages go
-// to a queue through the default exchange, half to the same queue through an exchange.
+// A Run is one Subject under load: publishers, a consumer, and the account of its messages. Half of
+// the messages go to a queue through the default exchange, half to the same queue through an
+// exchange.
 type Run struct {
 	Subject Subject
 	Prefix  string
@@ -257,9 +259,9 @@ func (r *Run) Totals() Totals {
 }
 
 // Await returns once every confirmed message has arrived or is kept as unroutable, and what was
-// cancelled would have, or when none has for patience. Halfway through its patience it consumes on a
-// new channel: a quorum queue whose leader was killed may have counted messages as given to a consumer
-// that never got them, and tells only with the next delivery.
+// cancelled would have, or when none has for patience. Halfway through its patience it consumes on
+// a new channel: a quorum queue whose leader was killed may have counted messages as given to a
+// consumer that never got them, and tells only with the next delivery.
 func (r *Run) Await(ctx context.Context, patience time.Duration) {
 	r.await(ctx, patience/2, patience/2)
 }
@@ -339,7 +341,8 @@ func (r *Run) Close() error {
 	return errors.Join(err, r.receiver.close())
 }
 
-// endProcesses ends the controllers that a fault has left running, and removes what it has declared.
+// endProcesses ends the controllers that a fault has left running, and removes what it has
+// declared.
 func (r *Run) endProcesses() {
 	for _, end := range r.onClose {
 		end()

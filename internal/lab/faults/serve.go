@@ -42,7 +42,8 @@ func Serve(command func(args ...string) *exec.Cmd, delays ...time.Duration) Subj
 	return s
 }
 
-// The exchanges that clients publish to. The first leads to the run's, the other to what a header says.
+// The exchanges that clients publish to. The first leads to the run's, the other to what a header
+// says.
 func toOne(prefix string) string { return prefix + "-orders" }
 func toAny(prefix string) string { return prefix + "-later" }
 

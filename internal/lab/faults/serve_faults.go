@@ -15,8 +15,8 @@ func Services() []Fault {
 	}
 }
 
-// killServing kills each process and the broker, whatever the others do meanwhile: the processes twice as
-// often as the broker.
+// killServing kills each process and the broker, whatever the others do meanwhile: the processes
+// twice as often as the broker.
 func killServing(ctx context.Context, s *Scene) error {
 	for _, r := range s.Runs {
 		d := r.Delayer.(*serving)
@@ -89,8 +89,8 @@ func (s *Scene) killBrokers(ctx context.Context, waits []time.Duration) error {
 	return nil
 }
 
-// judgeTwice finds messages that came twice, though they were published when nothing was broken any more: a
-// second copy is promised not to come but after a crash or a lost connection.
+// judgeTwice finds messages that came twice, though they were published when nothing was broken any
+// more: a second copy is promised not to come but after a crash or a lost connection.
 func judgeTwice(messages []course, mended time.Duration) (problems []string) {
 	var twice []int
 	for _, m := range messages {

@@ -61,7 +61,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestService_StartsAgain: whatever ends it, and whoever has killed it waits for the next one to serve.
+// TestService_StartsAgain: whatever ends it, and whoever has killed it waits for the next one to
+// serve.
 func TestService_StartsAgain(t *testing.T) {
 	const says = "echo an exchange is served >&2; echo an exchange is served >&2; "
 	sh := func(then string) *service {

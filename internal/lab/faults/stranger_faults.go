@@ -51,7 +51,8 @@ func (s *Scene) suspend(ctx context.Context, what, queue string) error {
 const mostOfIdle = 0.5
 
 // revokePermission takes the permission to configure away and cuts the connections, so that nothing
-// can be declared again. Meanwhile nobody publishes for a while: then nothing may keep the broker busy.
+// can be declared again. Meanwhile nobody publishes for a while: then nothing may keep the broker
+// busy.
 func revokePermission(ctx context.Context, s *Scene) error {
 	for _, r := range s.Runs {
 		r.Pause()
@@ -89,8 +90,8 @@ func revokePermission(ctx context.Context, s *Scene) error {
 	return err
 }
 
-// deleteStage deletes the delivery exchanges and the discard queue while nobody publishes, and waits
-// until what was on its way has arrived.
+// deleteStage deletes the delivery exchanges and the discard queue while nobody publishes, and
+// waits until what was on its way has arrived.
 func deleteStage(ctx context.Context, s *Scene) error {
 	for _, r := range s.Runs {
 		r.Pause()
@@ -121,8 +122,8 @@ var waiting = regexp.MustCompile(`\.(wait|delay)\.`)
 
 // replaceWaiting does what a stranger may: he deletes the queues where messages wait, and declares
 // others of their names. A Delayer sees that when it looks, and refuses messages from then on. What
-// passes through such a queue before is early, so nothing is on its way before, and until then nobody
-// publishes what is accounted for.
+// passes through such a queue before is early, so nothing is on its way before, and until then
+// nobody publishes what is accounted for.
 func replaceWaiting(ctx context.Context, s *Scene) error {
 	for _, r := range s.Runs {
 		r.Pause()
@@ -210,9 +211,9 @@ func (s *Scene) deadLetterExchanges(ctx context.Context) (map[string]string, err
 	return exchanges, err
 }
 
-// replace declares a queue anew, with a TTL that makes messages early. All else is as it was: a queue
-// without its bindings would be found, because messages for it are returned. A controller that
-// consumes it may be faster, and declare it as it was.
+// replace declares a queue anew, with a TTL that makes messages early. All else is as it was: a
+// queue without its bindings would be found, because messages for it are returned. A controller
+// that consumes it may be faster, and declare it as it was.
 func (r *Run) replace(ctx context.Context, name, after string, bound []binding) (err error) {
 	const attempts = 20
 	args := amqp091.Table{"x-message-ttl": int64(1), "x-dead-letter-exchange": after}

@@ -18,7 +18,8 @@ type course = account.Course[int]
 const inFlight = 3 * time.Second
 
 // A span says which messages an operator has deleted, or may have: asked for before a time, and due
-// between two. Without dueTo they may be due at any later time. An id says that it is that one only.
+// between two. Without dueTo they may be due at any later time. An id says that it is that one
+// only.
 type span struct {
 	asked, dueFrom, dueTo time.Duration
 	id                    int
@@ -28,8 +29,8 @@ func (s span) covers(m course) bool {
 	return (s.id == 0 || s.id == m.ID) && m.Asked < s.asked && m.Due() > s.dueFrom && (s.dueTo == 0 || m.Due() < s.dueTo)
 }
 
-// deletedWaiting notes that an operator deleted, from one time to another, the queues where messages
-// wait.
+// deletedWaiting notes that an operator deleted, from one time to another, the queues where
+// messages wait.
 func (r *Run) deletedWaiting(from, to time.Time) {
 	r.deleted = append(r.deleted, span{asked: r.Account.At(to), dueFrom: r.Account.At(from) - inFlight})
 }
@@ -79,8 +80,8 @@ type Totals struct {
 	early, missing []course
 }
 
-// totals adds up. Messages that were deleted, or may have been, are not missing, and not revived if they
-// come after all.
+// totals adds up. Messages that were deleted, or may have been, are not missing, and not revived if
+// they come after all.
 func totals(messages []course, deleted []span, mended time.Duration) Totals {
 	isDeleted := func(m course) bool {
 		return slices.ContainsFunc(deleted, func(s span) bool { return s.covers(m) })
@@ -108,8 +109,8 @@ func numbers(messages []course) (list []int) {
 	return list
 }
 
-// add adds what one message tells of times and errors. What a stopped broker keeps back in the socket
-// may come much later: LatestBy and AfterEnd are of confirmed messages.
+// add adds what one message tells of times and errors. What a stopped broker keeps back in the
+// socket may come much later: LatestBy and AfterEnd are of confirmed messages.
 func (t *Totals) add(m course, mended time.Duration) {
 	t.EarliestBy = max(t.EarliestBy, m.EarlyBy())
 	if m.Outcome == account.Confirmed && m.Copies > 0 {
@@ -176,8 +177,8 @@ func outage(messages []course, began, ended time.Duration) (longest time.Duratio
 	return longest
 }
 
-// caughtUp looks at the messages that were due from one time to another and came after it: how many,
-// and how long after it half of them and all of them had come.
+// caughtUp looks at the messages that were due from one time to another and came after it: how
+// many, and how long after it half of them and all of them had come.
 func caughtUp(messages []course, from, to time.Duration) (late int, half, last time.Duration) {
 	var after []time.Duration
 	for _, m := range messages {

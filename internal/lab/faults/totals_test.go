@@ -27,7 +27,8 @@ func with(m course, change func(m *course)) course {
 	return m
 }
 
-// TestTotals: a campaign is worth as much as what it adds up. The rules are those of package account.
+// TestTotals: a campaign is worth as much as what it adds up. The rules are those of package
+// account.
 func TestTotals(t *testing.T) {
 	refused := &delayer.Error{Op: "publish", Kind: delayer.ErrRefused}
 	got := totals([]course{
@@ -94,7 +95,8 @@ func TestTotals_Broken(t *testing.T) {
 	assert.Equal(t, []string{"2 extra copies, although nothing crashed and no connection was lost"}, judged(twice))
 }
 
-// TestFault_Loses: only where the broker is taken down, and only who does not claim to survive that.
+// TestFault_Loses: only where the broker is taken down, and only who does not claim to survive
+// that.
 func TestFault_Loses(t *testing.T) {
 	restart, both := delayer.Limits{SurvivesRestart: true}, delayer.Limits{SurvivesRestart: true, SurvivesCrash: true}
 	loses := func(name string) (who []bool) {
@@ -177,7 +179,8 @@ func TestFaults_Once(t *testing.T) {
 	assert.Equal(t, []string{"none", "destination deleted", "reply queues gone", "destination full", "waiting queues full", "controllers elsewhere"}, once)
 }
 
-// TestFaults_Indirect: what a Delayer's own answers end or judge is not done to an application before it.
+// TestFaults_Indirect: what a Delayer's own answers end or judge is not done to an application
+// before it.
 func TestFaults_Indirect(t *testing.T) {
 	var without []string
 	for _, f := range slices.Concat(OneNode(), Destinations(), Strangers(), ThreeNodes()) {

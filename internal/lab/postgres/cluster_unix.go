@@ -92,7 +92,8 @@ func (c *cluster) start(bin string) error {
 	return nil
 }
 
-// leaveRoot makes the script run as the user that Debian's package comes with, who then owns the folder.
+// leaveRoot makes the script run as the user that Debian's package comes with, who then owns the
+// folder.
 func (c *cluster) leaveRoot() error {
 	u, err := user.Lookup(superuser)
 	if err != nil {
@@ -123,8 +124,8 @@ func (c *cluster) url() string {
 	return at.String()
 }
 
-// close lets go of the script's input and waits for it to have cleaned up. The folder itself may be in
-// one that only root writes to.
+// close lets go of the script's input and waits for it to have cleaned up. The folder itself may be
+// in one that only root writes to.
 func (c *cluster) close() error {
 	c.once.Do(func() { _ = c.in.Close() })
 	<-c.gone

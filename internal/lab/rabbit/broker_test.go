@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 	rabbittest.Main(m, rabbit.Options{})
 }
 
-// kinds are the brokers of our own; each test of their behaviour runs on those that this machine offers.
+// kinds are the brokers of our own; each test of their behaviour runs on those that this machine
+// offers.
 var kinds = []string{rabbit.Node, rabbit.Docker}
 
 func eachKind(t *testing.T, o rabbit.Options, test func(t *testing.T, b *rabbit.Broker)) {
@@ -103,7 +104,8 @@ func TestMessagesAddressAndUsageSurvive(t *testing.T) {
 		assert.Equal(t, url, b.URL())
 		assert.Equal(t, 1, messagesIn(t, url, queue), "after a restart")
 
-		// Killed last: RabbitMQ before 4.0 forgets a queue declared less than two seconds before a crash.
+		// Killed last: RabbitMQ before 4.0 forgets a queue declared less than two seconds before a
+		// crash.
 		publishOne(t, url, queue)
 		before := usageOf(t, b)
 		began = time.Now()
@@ -123,8 +125,8 @@ func TestMessagesAddressAndUsageSurvive(t *testing.T) {
 }
 
 // usageOf is the CPU time that a broker says it has used, which is at least what a boot takes.
-// TestContainer_InMemory: what the suites write does not wait for the disk, and is still there after a
-// restart.
+// TestContainer_InMemory: what the suites write does not wait for the disk, and is still there
+// after a restart.
 func TestContainer_InMemory(t *testing.T) {
 	for inMemory, want := range map[bool]*regexp.Regexp{true: regexp.MustCompile("tmpfs"), false: regexp.MustCompile("overlay|ext|btrfs|xfs|zfs")} {
 		t.Run(fmt.Sprint(inMemory), func(t *testing.T) {
@@ -295,8 +297,8 @@ func TestQuickly(t *testing.T) {
 	assert.Equal(t, "0.25\n", quickly("eval", "vm_memory_monitor:get_vm_memory_high_watermark()."))
 }
 
-// TestQuickly_Container: in Docker rabbitmqctl takes a minute on a busy machine, and the suites call it
-// often.
+// TestQuickly_Container: in Docker rabbitmqctl takes a minute on a busy machine, and the suites
+// call it often.
 func TestQuickly_Container(t *testing.T) {
 	b, name := startKind(t, rabbit.Options{Choice: rabbit.Docker, InMemory: true}), rabbittest.Prefix(t)
 	if _, ok := rabbit.Quickly(t, b, "eval", "ok."); !ok {

@@ -9,7 +9,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
-// childVariable makes the test binary start a broker of the kind it names, say so, and wait to be killed.
+// childVariable makes the test binary start a broker of the kind it names, say so, and wait to be
+// killed.
 const childVariable = "DELAYER_TEST_CHILD"
 
 func childMain() bool {

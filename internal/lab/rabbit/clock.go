@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// ErrNoClock means that the broker's clock is the machine's: it was not started with [Options].Clock.
+// ErrNoClock means that the broker's clock is the machine's: it was not started with
+// [Options].Clock.
 var ErrNoClock = errors.New("the broker's clock cannot be put forward")
 
 // A clock is that of a node under libfaketime, which reads in a file how far it is ahead of the
@@ -26,8 +27,9 @@ type clock struct {
 // seem to have taken too long.
 var clockArgs = strings.Join([]string{
 	"+S 1:1", // Forward asks the VM something, which wakes a scheduler: this one
-	// Without it the VM takes a step for the beginning of a drift and corrects it, at up to 1 % of the steps that follow.
-	// So erlang:system_time, by which a quorum queue reckons, was seconds behind or ahead of this clock.
+	// Without it the VM takes a step for the beginning of a drift and corrects it, at up to 1 % of
+	// the steps that follow. So erlang:system_time, by which a quorum queue reckons, was seconds
+	// behind or ahead of this clock.
 	"+c false",
 	"-rabbit heartbeat 0", // the client asks for the same: see url
 	"-rabbit consumer_timeout undefined",
@@ -38,7 +40,8 @@ var clockArgs = strings.Join([]string{
 // faketimeFolders are where the packages of Debian, Fedora and Alpine have the library.
 var faketimeFolders = []string{"/usr/lib/*/faketime", "/usr/lib64/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime"}
 
-// newClock returns a clock that is ahead by nothing. Without libfaketime the error matches [ErrNone].
+// newClock returns a clock that is ahead by nothing. Without libfaketime the error matches
+// [ErrNone].
 func newClock(folder string) (*clock, error) {
 	for _, in := range faketimeFolders {
 		if found, _ := filepath.Glob(filepath.Join(in, "libfaketimeMT.so.1")); len(found) > 0 {
@@ -67,9 +70,9 @@ func (c *clock) prepare() error {
 // next ends the name of the file that is to replace the clock's.
 const next = ".next"
 
-// stepping makes the VM itself replace the file. It does so between two stretches in which the VM has
-// nothing else to do: a message on its way from queue to queue would seem to need a year for that, and
-// what became due has moved on when it returns.
+// stepping makes the VM itself replace the file. It does so between two stretches in which the VM
+// has nothing else to do: a message on its way from queue to queue would seem to need a year for
+// that, and what became due has moved on when it returns.
 const stepping = `begin
 	Rest = fun Rest(_, 0) -> ok;
 		Rest(Quiet, Tries) when Quiet > 0 ->
@@ -110,8 +113,8 @@ func (b *Broker) Now() time.Time {
 }
 
 // Forward puts the clock of a broker that was started with [Options].Clock forward by d, as if so
-// much time had passed at once, and returns when the broker has done what became due. One caller at a
-// time.
+// much time had passed at once, and returns when the broker has done what became due. One caller at
+// a time.
 func (b *Broker) Forward(ctx context.Context, d time.Duration) error {
 	c := b.clock()
 	if c == nil {

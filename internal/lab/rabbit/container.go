@@ -80,7 +80,8 @@ func (c *container) quickly(ctx context.Context, args []string) (out string, ok 
 	})
 }
 
-// erlCall evaluates $3, with the cookie of the server. Two of one name cannot be connected at a time.
+// erlCall evaluates $3, with the cookie of the server. Two of one name cannot be connected at a
+// time.
 const erlCall = `printf '%s\n' "$3" | HOME=/var/lib/rabbitmq erl_call -h "call$$" -sname "rabbit@$(hostname)" `
 
 func (c *container) disk() (int64, error) {

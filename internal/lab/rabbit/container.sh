@@ -1,13 +1,13 @@
-# Runs RabbitMQ in a container for a parent that may die at any moment. This is the container's first
-# process: when it ends, all others do, and the engine removes the container.
+# Runs RabbitMQ in a container for a parent that may die at any moment. This is the container's
+# first process: when it ends, all others do, and the engine removes the container.
 #
 #   sh container.sh SERVER [ARGUMENT …]
 #
-# Standard input is the lifeline: its end means that the parent is gone. Each line is a command. Lines of
-# output that begin with @delayer are for the parent, the others are the server's.
+# Standard input is the lifeline: its end means that the parent is gone. Each line is a command.
+# Lines of output that begin with @delayer are for the parent, the others are the server's.
 
-# RabbitMQ before 4.0 sets files aside for each quorum queue, three on one node. Where none is left, the
-# node's classic queues stand still.
+# RabbitMQ before 4.0 sets files aside for each quorum queue, three on one node. Where none is left,
+# the node's classic queues stand still.
 ulimit -Sn 65536 2>/dev/null || ulimit -Sn "$(ulimit -Hn)"
 # An image may start its server through su, which sets PAM's limits instead.
 if [ -w /etc/security/limits.d ]; then
@@ -49,7 +49,8 @@ usage() {
 	echo "@delayer usage $cpu $rss"
 }
 
-# A thread goes on until one of its process takes the signal. Its state is behind its name's parenthesis.
+# A thread goes on until one of its process takes the signal. Its state is behind its name's
+# parenthesis.
 pause() {
 	kill -s STOP "$1"
 	for stat in /proc/"$1"/task/*/stat; do

@@ -59,8 +59,8 @@ func startDocker(ctx context.Context, o Options) (*Broker, error) {
 	return begin(ctx, c, o)
 }
 
-// containerOf is a new container, of an image that is pulled if it is not here. Without a host name it gets one of
-// its own.
+// containerOf is a new container, of an image that is pulled if it is not here. Without a host name
+// it gets one of its own.
 func containerOf(ctx context.Context, client *docker.Client, o Options, hostname string) (*container, error) {
 	if err := ensureImage(ctx, client, o); err != nil {
 		return nil, err

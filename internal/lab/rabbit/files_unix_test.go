@@ -15,7 +15,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// TestFiles: a broker may open more files than a shell's usual 1,024, as far as the machine lets it.
+// TestFiles: a broker may open more files than a shell's usual 1,024, as far as the machine lets
+// it.
 func TestFiles(t *testing.T) {
 	const few, enough = 1024, 65536
 	var was syscall.Rlimit

@@ -4,17 +4,18 @@
 #
 # Without EPMD the node uses that of another, which runs on the same port.
 #
-# Standard input is the lifeline: each line "run" starts the server; its end means that the parent is
-# gone. Lines of output that begin with @delayer are for the parent, the others are the server's.
+# Standard input is the lifeline: each line "run" starts the server; its end means that the parent
+# is gone. Lines of output that begin with @delayer are for the parent, the others are the server's.
 #
 # With DELAYER_FAKETIME, the path of libfaketime, the server has a clock of its own.
 folder=$1 epmd=$2 server=$3
 
-# RabbitMQ before 4.0 sets files aside for each quorum queue, three on one node. Where none is left, the
-# node's classic queues stand still.
+# RabbitMQ before 4.0 sets files aside for each quorum queue, three on one node. Where none is left,
+# the node's classic queues stand still.
 ulimit -Sn 65536 2>/dev/null || ulimit -Sn "$(ulimit -Hn)"
 
-# epmd in the foreground is a child to kill; the one that Erlang starts by itself would stay for ever.
+# epmd in the foreground is a child to kill; the one that Erlang starts by itself would stay for
+# ever.
 epmd_pid=
 if [ -n "$epmd" ]; then
 	"$epmd" -address 127.0.0.1 -port "$ERL_EPMD_PORT" >/dev/null 2>&1 &
@@ -31,8 +32,8 @@ forget() {
 	[ -z "$DELAYER_FAKETIME" ] || rm -f "/dev/shm/faketime_shm_$1" "/dev/shm/sem.faketime_sem_$1"
 }
 
-# The pid is written before the look at "gone", and "gone" before the pid is read: so whichever comes
-# first, no server outlives this script. exec keeps the pid all the way to the Erlang VM.
+# The pid is written before the look at "gone", and "gone" before the pid is read: so whichever
+# comes first, no server outlives this script. exec keeps the pid all the way to the Erlang VM.
 run() {
 	sh -c 'echo $$ >"$0/pid"; [ -e "$0/gone" ] && exit; echo "@delayer up $$"
 		[ -n "$DELAYER_FAKETIME" ] && export LD_PRELOAD="$DELAYER_FAKETIME"; exec "$1"' \

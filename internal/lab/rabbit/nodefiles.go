@@ -119,8 +119,8 @@ func preload(plugins []string) string {
 		strings.Join(append([]string{"rabbit"}, plugins...), ","))
 }
 
-// preloading reads of each application which modules it has and which applications it needs. The VMs
-// that the server starts do not inherit it.
+// preloading reads of each application which modules it has and which applications it needs. The
+// VMs that the server starts do not inherit it.
 const preloading = `
 os:unsetenv("ERL_AFLAGS"),
 Add = fun Add(App, Apps) when is_map_key(App, Apps) -> Apps;

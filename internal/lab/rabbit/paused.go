@@ -33,8 +33,8 @@ func isPaused(pid int) bool {
 // The state is the first of the fields behind the name in a line of proc(5).
 const statState = 0
 
-// statFields are the fields behind the name in a line of proc(5). The name in parentheses may contain
-// anything, parentheses too.
+// statFields are the fields behind the name in a line of proc(5). The name in parentheses may
+// contain anything, parentheses too.
 func statFields(text string) []string {
 	return strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPause_NothingRunsAfterIt: while the processors are busy, SIGSTOP alone takes effect some milliseconds later.
+// TestPause_NothingRunsAfterIt: while the processors are busy, SIGSTOP alone takes effect some
+// milliseconds later.
 func TestPause_NothingRunsAfterIt(t *testing.T) {
 	const busy, rounds = 6, 20
 	var n *privateNode

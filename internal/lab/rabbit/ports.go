@@ -16,9 +16,9 @@ const (
 	highestPort = 32000
 )
 
-// reserved are UDP sockets on the numbers of the ports that this process has handed out. Nobody uses
-// them for UDP. They keep other processes that start brokers from the same ports, also before the
-// broker listens and while it is down. They are closed when the process ends.
+// reserved are UDP sockets on the numbers of the ports that this process has handed out. Nobody
+// uses them for UDP. They keep other processes that start brokers from the same ports, also before
+// the broker listens and while it is down. They are closed when the process ends.
 var reserved struct {
 	sync.Mutex
 	sockets []net.PacketConn

@@ -29,7 +29,8 @@ type Options struct {
 	// Writing to disk is then free. The data outlives the server's process, but not the machine.
 	InMemory bool
 	// Clock makes a private node whose clock [Broker.Forward] puts forward. It needs libfaketime;
-	// without it, the error of [Start] matches [ErrNone]. Other kinds of brokers have no such clock.
+	// without it, the error of [Start] matches [ErrNone]. Other kinds of brokers have no such
+	// clock.
 	Clock bool
 	// Choice is [Given], [Docker] or [Node] to force one, or [None]; empty means DELAYER_BROKER,
 	// else the order.
@@ -229,8 +230,8 @@ func (b *Broker) RSS() (int64, error) {
 	return u.rss, err
 }
 
-// Written is how many bytes the broker's processes have had written to disk since the last Start, as Linux counts
-// them; 0 where that is not told, as of a container.
+// Written is how many bytes the broker's processes have had written to disk since the last Start,
+// as Linux counts them; 0 where that is not told, as of a container.
 func (b *Broker) Written() (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -250,7 +251,8 @@ func (b *Broker) Ctl(ctx context.Context, args ...string) (string, error) {
 	}
 }
 
-// notRunning is what rabbitmqctl says of a node that has not started, or has been stopped by stop_app.
+// notRunning is what rabbitmqctl says of a node that has not started, or has been stopped by
+// stop_app.
 const notRunning = "requires the 'rabbit' app to be running"
 
 // CutConnections makes the broker close all connections of its clients.
@@ -259,9 +261,9 @@ func (b *Broker) CutConnections(ctx context.Context) error {
 	return err
 }
 
-// Suspend makes a quorum queue of the vhost "/" confirm nothing and deliver nothing, as one that has
-// lost the majority of its replicas, until resume is called. It is for a single node, on which the
-// queue is one process.
+// Suspend makes a quorum queue of the vhost "/" confirm nothing and deliver nothing, as one that
+// has lost the majority of its replicas, until resume is called. It is for a single node, on which
+// the queue is one process.
 func (b *Broker) Suspend(ctx context.Context, queue string) (resume func(context.Context) error, err error) {
 	do := func(ctx context.Context, what string) error {
 		_, err := b.Ctl(ctx, "eval", fmt.Sprintf("ok = sys:%s('%%2F_%s').", what, queue))
@@ -280,9 +282,9 @@ func (b *Broker) CtlCommand() string {
 	return line(h.ctlCommand())
 }
 
-// EvalCommand is a command line that understands `-q eval EXPRESSION` as rabbitmqctl does. Where the
-// host has a way, it starts no virtual machine, which takes a second of processor time. Elsewhere it
-// is CtlCommand.
+// EvalCommand is a command line that understands `-q eval EXPRESSION` as rabbitmqctl does. Where
+// the host has a way, it starts no virtual machine, which takes a second of processor time.
+// Elsewhere it is CtlCommand.
 func (b *Broker) EvalCommand() string {
 	if h, ok := b.host.(interface{ evalCommand() []string }); ok {
 		return line(h.evalCommand())

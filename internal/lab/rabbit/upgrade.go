@@ -8,9 +8,10 @@ import (
 	"io"
 )
 
-// Upgrade stops a broker in Docker, and goes on with its data in a container of another image, as an
-// operator upgrades RabbitMQ in place. Its addresses and commands change, as do its version and plugins:
-// nobody else may use the broker meanwhile. If it fails the broker is down, and Close removes it.
+// Upgrade stops a broker in Docker, and goes on with its data in a container of another image, as
+// an operator upgrades RabbitMQ in place. Its addresses and commands change, as do its version and
+// plugins: nobody else may use the broker meanwhile. If it fails the broker is down, and Close
+// removes it.
 func (b *Broker) Upgrade(ctx context.Context, image string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -66,8 +66,8 @@ func parseStat(text string) (p process, err error) {
 	return p, err
 }
 
-// written is how many bytes a process has had written to disk: write_bytes of proc_pid_io(5); 0 where that is not
-// told.
+// written is how many bytes a process has had written to disk: write_bytes of proc_pid_io(5); 0
+// where that is not told.
 func written(pid int) int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	_, after, _ := strings.Cut(string(text), "\nwrite_bytes: ")

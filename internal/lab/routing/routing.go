@@ -1,5 +1,5 @@
-// Package routing is the part of a broker that leads messages to queues: exchanges, bindings, CC and
-// BCC, in memory.
+// Package routing is the part of a broker that leads messages to queues: exchanges, bindings, CC
+// and BCC, in memory.
 package routing
 
 import (

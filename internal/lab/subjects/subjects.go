@@ -16,8 +16,8 @@ type Subject struct {
 	Config backend.Config
 }
 
-// Others returns each backend that none of the listed configurations is of, with its defaults and each
-// queue type that it takes. A backend whose messages wait in an exchange is there once.
+// Others returns each backend that none of the listed configurations is of, with its defaults and
+// each queue type that it takes. A backend whose messages wait in an exchange is there once.
 func Others(listed ...backend.Config) []Subject {
 	var others []Subject
 	for _, name := range backend.Names() {

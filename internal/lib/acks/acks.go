@@ -1,6 +1,7 @@
-// Package acks decides when to acknowledge the messages of a channel. An acknowledgement that stands for
-// all messages up to a tag costs the broker no more than that of a single message. So what is done waits
-// for what came before it; but not for long, since it would come again if this process died. It is pure.
+// Package acks decides when to acknowledge the messages of a channel. An acknowledgement that
+// stands for all messages up to a tag costs the broker no more than that of a single message. So
+// what is done waits for what came before it; but not for long, since it would come again if this
+// process died. It is pure.
 package acks
 
 import (
@@ -22,7 +23,8 @@ type finished struct {
 	since time.Duration
 }
 
-// New returns the acknowledgements of a channel whose first message has this tag. The next has the next.
+// New returns the acknowledgements of a channel whose first message has this tag. The next has the
+// next.
 func New(first uint64) Acks { return Acks{first: first, behind: map[uint64]bool{}} }
 
 // Done notes that a message is stored elsewhere. now is by any clock that goes on.
@@ -38,8 +40,8 @@ func (a *Acks) Over(tag uint64) { a.behind[tag] = true }
 // Waiting is how many messages are done, and not acknowledged.
 func (a *Acks) Waiting() int { return a.lone }
 
-// UpTo returns the tag up to which all is done, 0 if there is nothing new. The broker closes the channel
-// if that tag was acknowledged before.
+// UpTo returns the tag up to which all is done, 0 if there is nothing new. The broker closes the
+// channel if that tag was acknowledged before.
 func (a *Acks) UpTo() (last uint64) {
 	for a.lone > 0 {
 		acked, done := a.behind[a.first]
@@ -59,7 +61,8 @@ func (a *Acks) UpTo() (last uint64) {
 	return last
 }
 
-// Overdue returns, in order, the tags that have waited for as long. Each is to be acknowledged alone.
+// Overdue returns, in order, the tags that have waited for as long. Each is to be acknowledged
+// alone.
 func (a *Acks) Overdue(now, within time.Duration) (tags []uint64) {
 	for len(a.order) > 0 && now-a.order[0].since >= within {
 		tag := a.order[0].tag

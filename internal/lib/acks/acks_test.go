@@ -40,7 +40,8 @@ func TestAcks(t *testing.T) {
 	}
 }
 
-// TestAcks_AnyOrder: the broker gets an acknowledgement of each message once, and of none that is not done.
+// TestAcks_AnyOrder: the broker gets an acknowledgement of each message once, and of none that is
+// not done.
 func TestAcks_AnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const within = 100 * time.Millisecond

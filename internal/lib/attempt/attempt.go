@@ -115,8 +115,8 @@ func Parked(d *amqp091.Delivery, now time.Time) (s State, ok bool) {
 	return read(t, now), true
 }
 
-// Seen returns the delivery as a handler is to see it: as it was at the first attempt. d is not modified,
-// nor are its headers by those that the handler sets or deletes.
+// Seen returns the delivery as a handler is to see it: as it was at the first attempt. d is not
+// modified, nor are its headers by those that the handler sets or deletes.
 func (s State) Seen(d amqp091.Delivery) amqp091.Delivery {
 	d.Headers = maps.Clone(d.Headers)
 	if _, again := d.Headers[Header]; !again {

@@ -99,8 +99,8 @@ func (c *Conn) keep(up connState) {
 		if lost == nil {
 			_ = up.conn.CloseDeadline(time.Now().Add(time.Duration(c.goodbye.Load())))
 		}
-		// amqp091-go closes the socket only once its channels are closed. That waits for who writes, and a write into
-		// a full socket for minutes.
+		// amqp091-go closes the socket only once its channels are closed. That waits for who
+		// writes, and a write into a full socket for minutes.
 		_ = up.wire.Close()
 		if lost == nil {
 			return
@@ -261,8 +261,8 @@ func (c *Conn) fail(op string, err error) error {
 	return dialError(op, c.opts.Backend, endpoints(c.all), err)
 }
 
-// User is the user name of the connection, the same at every address; "" if it is not known: a certificate says
-// who we are, and the address does not repeat it.
+// User is the user name of the connection, the same at every address; "" if it is not known: a
+// certificate says who we are, and the address does not repeat it.
 func (c *Conn) User() string { return c.all[0].uri.Username }
 
 // Endpoint is the address, without credentials, where we are connected or were last.

@@ -94,16 +94,16 @@ const consumerTag = "delayer"
 // endTimeout is how long the end of a consumer may take.
 const endTimeout = 5 * time.Second
 
-// EndConsuming closes a consumer's channel, which gives back what is not acknowledged. Where a quorum
-// queue has no majority the channel closes when the broker gives up, or with its connection.
+// EndConsuming closes a consumer's channel, which gives back what is not acknowledged. Where a
+// quorum queue has no majority the channel closes when the broker gives up, or with its connection.
 func EndConsuming(ch *amqp091.Channel, queue, tag string) {
 	end(ch, func() error { return Settle(ch, queue, tag) })
 }
 
-// EndActive is EndConsuming for a queue with a single active consumer. Nothing is cancelled before the
-// channel closes: the next consumer would be active before it gets what is given back. What is stored behind
-// the acknowledgements is another consumer of the channel, which waits, and ends with it. It reports whether the
-// queue has answered, as only one that has a leader does.
+// EndActive is EndConsuming for a queue with a single active consumer. Nothing is cancelled before
+// the channel closes: the next consumer would be active before it gets what is given back. What is
+// stored behind the acknowledgements is another consumer of the channel, which waits, and ends with
+// it. It reports whether the queue has answered, as only one that has a leader does.
 func EndActive(ch *amqp091.Channel, queue string) (answered bool) {
 	return end(ch, func() error {
 		const autoAck, exclusive, noLocal = false, false, false
@@ -114,10 +114,11 @@ func EndActive(ch *amqp091.Channel, queue string) (answered bool) {
 	})
 }
 
-// AskLeader reports whether the leader of a queue with a single active consumer answers. A queue that has none is
-// said to be empty at once (rabbit_quorum_queue:stat), as after a restart before one is elected. It is asked by another
-// consumer, on a channel of conn: where there is no leader RabbitMQ may close that connection. If no other consumes
-// the queue, this one gets a message, and gives it back. Count the queue by [CountAfter] then.
+// AskLeader reports whether the leader of a queue with a single active consumer answers. A queue
+// that has none is said to be empty at once (rabbit_quorum_queue:stat), as after a restart before
+// one is elected. It is asked by another consumer, on a channel of conn: where there is no leader
+// RabbitMQ may close that connection. If no other consumes the queue, this one gets a message, and
+// gives it back. Count the queue by [CountAfter] then.
 func AskLeader(ctx context.Context, conn *Conn, queue string) (answered bool, err error) {
 	ch, err := conn.Channel(ctx)
 	if err != nil {
@@ -131,8 +132,9 @@ func AskLeader(ctx context.Context, conn *Conn, queue string) (answered bool, er
 	return EndActive(ch, queue), nil
 }
 
-// CountAfter counts a queue that has just had a consumer. That one is counted, and what it has taken is not, until the
-// broker has noticed that its channel is closed, some milliseconds later. What others have stays uncounted.
+// CountAfter counts a queue that has just had a consumer. That one is counted, and what it has
+// taken is not, until the broker has noticed that its channel is closed, some milliseconds later.
+// What others have stays uncounted.
 func CountAfter(ctx context.Context, count func(context.Context) (q amqp091.Queue, known bool, err error)) (q amqp091.Queue, known bool, err error) {
 	const tries, apart = 10, 5 * time.Millisecond
 	for try := range tries {
@@ -163,8 +165,8 @@ func end(ch *amqp091.Channel, settle func() error) (settled bool) {
 }
 
 // Settle cancels a consumer and returns once the broker will not forget what was acknowledged. A
-// channel of a quorum queue keeps further acknowledgements back while 32 of them are not stored, and
-// forgets them when it is closed (rabbit_fifo_client, settle). So there are two round trips:
+// channel of a quorum queue keeps further acknowledgements back while 32 of them are not stored,
+// and forgets them when it is closed (rabbit_fifo_client, settle). So there are two round trips:
 //
 //   - Cancelling the consumer is stored behind all that was sent before.
 //   - The queue answers the question for its length behind the news that those are stored, upon

@@ -99,13 +99,13 @@ func (c *Control) Queue(ctx context.Context, name string) (amqp091.Queue, error)
 	})
 }
 
-// slowAfter is how long a queue may take to answer. RabbitMQ answers 0 for a quorum queue that takes
-// longer than 250 ms (rabbit_quorum_queue:stat/2 in 3.10 to 4.0).
+// slowAfter is how long a queue may take to answer. RabbitMQ answers 0 for a quorum queue that
+// takes longer than 250 ms (rabbit_quorum_queue:stat/2 in 3.10 to 4.0).
 const slowAfter = 200 * time.Millisecond
 
-// Count is [Control.Queue], and says whether the numbers are known. They are not if RabbitMQ may have
-// answered 0 for a quorum queue that is slow, as one is that is read from disk after a start, or that
-// handles a body of 100 MiB.
+// Count is [Control.Queue], and says whether the numbers are known. They are not if RabbitMQ may
+// have answered 0 for a quorum queue that is slow, as one is that is read from disk after a start,
+// or that handles a body of 100 MiB.
 func (c *Control) Count(ctx context.Context, name string) (q amqp091.Queue, known bool, err error) {
 	asked := time.Now()
 	q, err = c.Queue(ctx, name)
@@ -174,8 +174,8 @@ func (c *Control) try(j *job, ch *amqp091.Channel) (*amqp091.Channel, error) {
 }
 
 // connectionLost reports whether err is a lost connection rather than the broker's answer to the
-// call. With 504 the broker closes it because amqp091-go has written a command on a channel that the
-// broker had closed meanwhile: the call of another channel may be what was answered so.
+// call. With 504 the broker closes it because amqp091-go has written a command on a channel that
+// the broker had closed meanwhile: the call of another channel may be what was answered so.
 func connectionLost(err error) bool {
 	var amqpErr *amqp091.Error
 	if !errors.As(err, &amqpErr) {

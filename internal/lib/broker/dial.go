@@ -59,8 +59,8 @@ func attemptDeadline(ctx context.Context, left int) time.Time {
 	return deadline
 }
 
-// connectionName adds the process to what a connection is for: delayer shop publish, web1 orders[4711].
-// The management page and list_connections show it.
+// connectionName adds the process to what a connection is for: delayer shop publish, web1
+// orders[4711]. The management page and list_connections show it.
 func connectionName(use string, host func() (string, error)) string {
 	machine, err := host()
 	if err != nil {

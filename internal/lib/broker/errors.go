@@ -109,12 +109,13 @@ func permanent(err error) bool {
 	return errors.Is(kind, delayer.ErrAccess)
 }
 
-// refusals tells a broker that refuses from one that is cut off while it greets us. RabbitMQ closes the socket without
-// a word where the password is wrong, and so does whatever else ends a handshake then.
+// refusals tells a broker that refuses from one that is cut off while it greets us. RabbitMQ closes
+// the socket without a word where the password is wrong, and so does whatever else ends a handshake
+// then.
 type refusals struct{ silent int }
 
-// note takes the error of an attempt, and reports whether the broker refuses. One silence is no answer. A virtual host
-// RabbitMQ refuses in words.
+// note takes the error of an attempt, and reports whether the broker refuses. One silence is no
+// answer. A virtual host RabbitMQ refuses in words.
 func (r *refusals) note(err error) bool {
 	if errors.Is(err, amqp091.ErrCredentials) {
 		r.silent++
@@ -201,8 +202,8 @@ func (f failures) classify() (hint string, kind error) {
 	return hint, kind
 }
 
-// Code returns the reply code of the broker's error in the chain of err, or 0. It is NotFound only for
-// what does not exist; see [Absent].
+// Code returns the reply code of the broker's error in the chain of err, or 0. It is NotFound only
+// for what does not exist; see [Absent].
 func Code(err error) int {
 	var amqpErr *amqp091.Error
 	switch {
@@ -214,8 +215,8 @@ func Code(err error) int {
 	return amqpErr.Code
 }
 
-// Absent reports whether the broker has answered 404 for a queue that exists: its node is down, or it
-// is a stream in the first half second after the broker has started.
+// Absent reports whether the broker has answered 404 for a queue that exists: its node is down, or
+// it is a stream in the first half second after the broker has started.
 func Absent(err error) bool {
 	var amqpErr *amqp091.Error
 	if !errors.As(err, &amqpErr) || amqpErr.Code != amqp091.NotFound {

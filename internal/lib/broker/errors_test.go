@@ -54,8 +54,8 @@ func TestLimited(t *testing.T) {
 	require.ErrorIs(t, Explain("declare", "", "queue q", other), delayer.ErrConflict)
 }
 
-// TestConnectionLost: what the broker answers when it closes the connection concerns no call of it. The call
-// is made again.
+// TestConnectionLost: what the broker answers when it closes the connection concerns no call of it.
+// The call is made again.
 func TestConnectionLost(t *testing.T) {
 	server := func(code int) error { return fmt.Errorf("wrapped: %w", &amqp091.Error{Code: code, Server: true}) }
 	for err, lost := range map[error]bool{

@@ -15,16 +15,16 @@ const largestFrame = 64 << 20
 // their table as the broker sent it, in bytes.
 const UnreadableHeader = "x-delayer-unreadable"
 
-// anyHeaders is a connection that can read messages whatever their headers are. The connection must not
-// publish.
+// anyHeaders is a connection that can read messages whatever their headers are. The connection must
+// not publish.
 //
-// RabbitMQ exceeds the negotiated size of frames itself: x-death may make a message's headers larger than a
-// frame, and amqp091-go then closes the connection (501). So we raise the limit in connection.tune and
-// restore it in connection.tune-ok.
+// RabbitMQ exceeds the negotiated size of frames itself: x-death may make a message's headers
+// larger than a frame, and amqp091-go then closes the connection (501). So we raise the limit in
+// connection.tune and restore it in connection.tune-ok.
 //
-// RabbitMQ takes tables that amqp091-go reads as a syntax error, which also ends the connection. The
-// broker would deliver the message again, and nothing behind it would ever come. So we put another table in
-// the place of such a one.
+// RabbitMQ takes tables that amqp091-go reads as a syntax error, which also ends the connection.
+// The broker would deliver the message again, and nothing behind it would ever come. So we put
+// another table in the place of such a one.
 type anyHeaders struct {
 	net.Conn
 	in      *bufio.Reader

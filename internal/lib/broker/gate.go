@@ -8,8 +8,8 @@ import (
 )
 
 // A Gate stops a connection from being read, for as long as it is shut: what has come is more than
-// memory can take. A connection that is not read for its read deadline, 30 s after the last frame, is
-// lost: the broker gives up writing to it as well by then.
+// memory can take. A connection that is not read for its read deadline, 30 s after the last frame,
+// is lost: the broker gives up writing to it as well by then.
 type Gate struct {
 	mu     sync.Mutex
 	open   bool

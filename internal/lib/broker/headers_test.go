@@ -65,7 +65,8 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// FuzzReadable: it never panics, and what it returns is a frame whose headers it takes for readable.
+// FuzzReadable: it never panics, and what it returns is a frame whose headers it takes for
+// readable.
 func FuzzReadable(f *testing.F) {
 	f.Add(properties("\x01a"+nested(33)), "\x01aV")
 	f.Fuzz(func(t *testing.T, frame []byte, table string) {

@@ -9,7 +9,8 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// TestDial_NotAMQP: the management API, given as the broker's address, waits for a request of HTTP and then hangs up.
+// TestDial_NotAMQP: the management API, given as the broker's address, waits for a request of HTTP
+// and then hangs up.
 func TestDial_NotAMQP(t *testing.T) {
 	t.Parallel()
 	hangsUp, err := net.Listen("tcp", "127.0.0.1:0")

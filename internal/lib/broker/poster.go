@@ -8,9 +8,9 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// A Poster publishes many messages without a goroutine for each. Messages are written in the order in
-// which they were posted, and answered when the broker has confirmed them, in any order: one that is
-// not confirmed holds up no other, until there are 1,024 of them.
+// A Poster publishes many messages without a goroutine for each. Messages are written in the order
+// in which they were posted, and answered when the broker has confirmed them, in any order: one
+// that is not confirmed holds up no other, until there are 1,024 of them.
 type Poster struct {
 	publisher *Publisher
 	answer    func([]Answer)
@@ -53,8 +53,8 @@ const (
 	fewLater = 64
 )
 
-// NewPoster returns a Poster, which is to be closed. answer is called from goroutines of the Poster,
-// with each tag once.
+// NewPoster returns a Poster, which is to be closed. answer is called from goroutines of the
+// Poster, with each tag once.
 func (p *Publisher) NewPoster(answer func([]Answer)) *Poster {
 	b := &Poster{publisher: p, answer: answer, more: make(chan struct{}, 1), begun: make(chan struct{}, 1), wrote: make(chan struct{})}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
@@ -63,8 +63,8 @@ func (p *Publisher) NewPoster(answer func([]Answer)) *Poster {
 	return b
 }
 
-// Post publishes a message to an exchange of ours. It never waits. msg must not be changed before it is
-// answered.
+// Post publishes a message to an exchange of ours. It never waits. msg must not be changed before
+// it is answered.
 func (b *Poster) Post(msg Publishing, tag any) { b.post(&b.queue, msg, tag) }
 
 // PostLater is Post for a message that others may overtake.

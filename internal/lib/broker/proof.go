@@ -10,8 +10,8 @@ import (
 )
 
 // proof records which bodies the broker accepts. It closes a channel because of a message that it
-// does not accept, and the outcome of the others on that channel is then unknown. AMQP does not tell
-// max_message_size, so a message whose body is larger than any before is alone on its channel.
+// does not accept, and the outcome of the others on that channel is then unknown. AMQP does not
+// tell max_message_size, so a message whose body is larger than any before is alone on its channel.
 type proof struct {
 	size  atomic.Int64 // the largest body that was confirmed
 	limit atomic.Int64 // max_message_size, once the broker has named it; otherwise 0

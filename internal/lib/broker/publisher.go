@@ -27,9 +27,10 @@ type Publishing struct {
 	Sole          bool   // one quorum queue can take it and no other queue: a nack guarantees that it was not stored
 	Message       amqp091.Publishing
 
-	// Apart names the message's destination if that is not known to answer: it has a channel of its own, as
-	// that of a direct message. RabbitMQ waits up to 65 s for the first message of a channel to a quorum
-	// queue, and does nothing else of that channel meanwhile (rabbit_fifo_client:enqueue/4).
+	// Apart names the message's destination if that is not known to answer: it has a channel of its
+	// own, as that of a direct message. RabbitMQ waits up to 65 s for the first message of a
+	// channel to a quorum queue, and does nothing else of that channel meanwhile
+	// (rabbit_fifo_client:enqueue/4).
 	Apart string
 
 	// Written is called, unless it is nil, once messages that are published from now on come after
@@ -41,10 +42,11 @@ type Publishing struct {
 	// that waited for longer, because the broker blocks publishers, is not sent (ErrStale).
 	Before time.Time
 
-	// Decided is when it was decided that the message is to be written, zero where that does not matter. A
-	// connection that was made later does not send it (ErrStale): this process may have stood still in between,
-	// for longer than its clocks tell, and what it had consumed be another's. A connection that the broker still
-	// knows tells that it stood still for no longer than two heartbeats.
+	// Decided is when it was decided that the message is to be written, zero where that does not
+	// matter. A connection that was made later does not send it (ErrStale): this process may have
+	// stood still in between, for longer than its clocks tell, and what it had consumed be
+	// another's. A connection that the broker still knows tells that it stood still for no longer
+	// than two heartbeats.
 	Decided time.Time
 }
 
@@ -85,9 +87,9 @@ func (p *Publisher) start(c *publisherChannel) *publisherChannel {
 }
 
 // Publish returns nil once the broker has confirmed the message. The error's kind is ErrNotSent,
-// ErrUnroutable (the message was returned), ErrRefused (a nack; it is ErrUnknown too unless the message
-// is Sole), ErrInvalid (the broker does not accept the message), ErrUnknown or ErrClosed; it carries no
-// destination. After it returns, msg is not read any more.
+// ErrUnroutable (the message was returned), ErrRefused (a nack; it is ErrUnknown too unless the
+// message is Sole), ErrInvalid (the broker does not accept the message), ErrUnknown or ErrClosed;
+// it carries no destination. After it returns, msg is not read any more.
 func (p *Publisher) Publish(ctx context.Context, msg Publishing) error {
 	if err := p.enter(ctx); err != nil {
 		return err
@@ -144,8 +146,8 @@ func (p *Publisher) shared() *publisherChannel {
 	return p.channels[p.turn%len(p.channels)]
 }
 
-// acquire returns the channel for a message, with slots: its stream's, the shared one, or one of the
-// pool. Without wait it fails with errBusy instead of waiting.
+// acquire returns the channel for a message, with slots: its stream's, the shared one, or one of
+// the pool. Without wait it fails with errBusy instead of waiting.
 func (p *Publisher) acquire(ctx context.Context, msg *Publishing, shared *publisherChannel, wait bool) (c *publisherChannel, slots int, err error) {
 	switch {
 	case msg.Stream != "":
@@ -212,13 +214,13 @@ func returnedError(r amqp091.Return) error {
 
 // stream returns the channel for the messages to a stream. Streams have channels of their own:
 //
-// A RabbitMQ channel numbers its messages twice: all of them, and those to each stream. When a stream
-// gets another leader, RabbitMQ 3.10 to 3.13 sends those without a confirm again under the first number
-// (rabbit_stream_queue:resend_all/1; mended in 4.0). The new leader then takes the next messages for
-// duplicates, as far as the two numbers differ: it confirms them and stores nothing. On a channel
-// that writes to one stream only they do not differ. A message that was returned has the first
-// number alone, so the channel is replaced. Not seen is a stream that was deleted and declared again
-// between two messages, and whose leader then changes.
+// A RabbitMQ channel numbers its messages twice: all of them, and those to each stream. When a
+// stream gets another leader, RabbitMQ 3.10 to 3.13 sends those without a confirm again under the
+// first number (rabbit_stream_queue:resend_all/1; mended in 4.0). The new leader then takes the
+// next messages for duplicates, as far as the two numbers differ: it confirms them and stores
+// nothing. On a channel that writes to one stream only they do not differ. A message that was
+// returned has the first number alone, so the channel is replaced. Not seen is a stream that was
+// deleted and declared again between two messages, and whose leader then changes.
 func (p *Publisher) stream(name string) (*publisherChannel, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

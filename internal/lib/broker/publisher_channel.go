@@ -228,8 +228,9 @@ func (c *publisherChannel) outcome(w writeResult, req *request) error {
 	return c.refused(req.msg.Sole)
 }
 
-// refused is the outcome of a message that the broker has refused with a nack. One queue that refuses
-// the message is enough for a nack: others may have it. So may a classic queue whose process has died.
+// refused is the outcome of a message that the broker has refused with a nack. One queue that
+// refuses the message is enough for a nack: others may have it. So may a classic queue whose
+// process has died.
 func (c *publisherChannel) refused(sole bool) error {
 	if sole {
 		return c.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")
@@ -265,8 +266,9 @@ func (c *publisherChannel) closed(w writeResult, req *request) error {
 	return c.fail(kind, plain(cause), hint)
 }
 
-// lostAfter is for how long a confirm is awaited when its caller has left. It may never come: the first message to
-// a destination is alone on its channel, and nothing else could be published there until the connection is lost.
+// lostAfter is for how long a confirm is awaited when its caller has left. It may never come: the
+// first message to a destination is alone on its channel, and nothing else could be published there
+// until the connection is lost.
 const lostAfter = 30 * time.Second
 
 // settle cleans up after a caller who has left. The slot is free once the message is confirmed or
@@ -336,9 +338,9 @@ func (c *publisherChannel) refuse(err error) {
 	}
 }
 
-// serve writes requests to the channel until it is lost or not needed any more. alive is false if it
-// was lost. What waits is written together, and what comes within [gatherFor]. While the broker blocks
-// the connection it takes no request: one that is not sent can still be withdrawn.
+// serve writes requests to the channel until it is lost or not needed any more. alive is false if
+// it was lost. What waits is written together, and what comes within [gatherFor]. While the broker
+// blocks the connection it takes no request: one that is not sent can still be withdrawn.
 func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 	defer o.gathering.end()
 	for {
@@ -387,7 +389,8 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 	}
 }
 
-// give writes a request. It is false if the next channel has to: there it comes before those that came later.
+// give writes a request. It is false if the next channel has to: there it comes before those that
+// came later.
 func (c *publisherChannel) give(o *openChannel, req *request) bool {
 	if o.ch.IsClosed() || o.isReplaced() {
 		c.first = req

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestServe_KeepsOrder: a channel is replaced while messages wait for it. The next one has them in the order in which
-// they came, whichever of the two is noticed first.
+// TestServe_KeepsOrder: a channel is replaced while messages wait for it. The next one has them in
+// the order in which they came, whichever of the two is noticed first.
 func TestServe_KeepsOrder(t *testing.T) {
 	for range 100 {
 		c := &publisherChannel{

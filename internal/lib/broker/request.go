@@ -41,8 +41,8 @@ func newRequest(msg Publishing, slots int, copied bool) *request {
 	return r
 }
 
-// recycle gives the request up for reuse. Only a caller who has the confirm may call it: nobody else
-// knows the request then.
+// recycle gives the request up for reuse. Only a caller who has the confirm may call it: nobody
+// else knows the request then.
 func (r *request) recycle() {
 	r.msg = Publishing{}
 	requests.Put(r)

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWithdraw: a caller either takes its message back, or the writer has a copy of all that it reads.
+// TestWithdraw: a caller either takes its message back, or the writer has a copy of all that it
+// reads.
 func TestWithdraw(t *testing.T) {
 	body, header := []byte("body"), []byte("header")
 	list := []any{"x", header, amqp091.Table{"n": int64(1), "bytes": header}}

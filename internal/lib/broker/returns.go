@@ -9,8 +9,8 @@ import (
 )
 
 // Returns consumes a queue to which messages of this process come back. It is exclusive to the
-// control connection. Each consumer has its own queue and its own channel. So a consumer that nobody
-// owns any more takes nothing from another. One goroutine uses it.
+// control connection. Each consumer has its own queue and its own channel. So a consumer that
+// nobody owns any more takes nothing from another. One goroutine uses it.
 type Returns struct {
 	Control  *Control
 	Name     string // of the queue, before a part that is random

@@ -18,8 +18,8 @@ type Stream struct {
 
 const (
 	streamPrefetch = 2000
-	// acknowledgeAt messages are acknowledged together. Fewer are after acknowledgeEvery: the broker
-	// closes a channel that leaves a message unacknowledged for its consumer_timeout.
+	// acknowledgeAt messages are acknowledged together. Fewer are after acknowledgeEvery: the
+	// broker closes a channel that leaves a message unacknowledged for its consumer_timeout.
 	acknowledgeAt    = streamPrefetch / 4
 	acknowledgeEvery = 500 * time.Millisecond
 )

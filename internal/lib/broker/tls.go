@@ -10,9 +10,10 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// secure begins TLS on a socket, as amqp091-go does for amqps. Done here, what reads and writes frames can
-// be between the two. The broker's certificate must be for the host of the address unless cfg, or the
-// address, has another name. cfg is not changed; nil takes what the parameters of the address say.
+// secure begins TLS on a socket, as amqp091-go does for amqps. Done here, what reads and writes
+// frames can be between the two. The broker's certificate must be for the host of the address
+// unless cfg, or the address, has another name. cfg is not changed; nil takes what the parameters
+// of the address say.
 func secure(socket net.Conn, to amqp091.URI, cfg *tls.Config) (net.Conn, error) {
 	if cfg = cfg.Clone(); cfg == nil {
 		var err error

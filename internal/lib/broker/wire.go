@@ -61,13 +61,13 @@ type gathering struct {
 func newGathering(w *wire) gathering { return gathering{wire: w, late: time.NewTimer(gatherFor)} }
 
 const (
-	// gatherFor is how long what comes is gathered after a write: each write wakes the broker several
-	// times, and has a quorum queue write to disk. Half of a crowd does not wait: the other half may
-	// be waiting for its confirms before it publishes again. So who publishes one message after the
-	// other never waits.
+	// gatherFor is how long what comes is gathered after a write: each write wakes the broker
+	// several times, and has a quorum queue write to disk. Half of a crowd does not wait: the other
+	// half may be waiting for its confirms before it publishes again. So who publishes one message
+	// after the other never waits.
 	gatherFor = time.Millisecond
-	// remembered is how much of a larger crowd counts after each write: of a hundred one is left after
-	// some 200 writes.
+	// remembered is how much of a larger crowd counts after each write: of a hundred one is left
+	// after some 200 writes.
 	remembered = 0.98
 )
 

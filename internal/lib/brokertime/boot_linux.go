@@ -6,7 +6,8 @@ import (
 	"unsafe"
 )
 
-// sinceBoot is how long ago the machine was booted, also while it was suspended: CLOCK_BOOTTIME, which nobody can set.
+// sinceBoot is how long ago the machine was booted, also while it was suspended: CLOCK_BOOTTIME,
+// which nobody can set.
 func sinceBoot() (time.Duration, bool) {
 	const bootTime = 7 // CLOCK_BOOTTIME of clock_gettime(2)
 	var t syscall.Timespec

@@ -3,25 +3,25 @@
 // AMQP tells the broker's time in whole seconds only: a message that expires at once is
 // dead-lettered, and x-death says when. A question is such a message. Its answer says that the
 // broker's clock showed a certain second at some moment between sending and receiving, which bounds
-// the offset of that clock to our monotonic one. A question that arrives just when a second is
-// full halves the interval. So the first answer gives a second, about ten more a millisecond. After
-// that a few questions every five seconds make up for drift, or every fifteen while nobody needs the time
-// ([Clock.Use]).
+// the offset of that clock to our monotonic one. A question that arrives just when a second is full
+// halves the interval. So the first answer gives a second, about ten more a millisecond. After that
+// a few questions every five seconds make up for drift, or every fifteen while nobody needs the
+// time ([Clock.Use]).
 //
 // What is promised: the broker's clock shows a time between the two that Read returns, if neither
-// clock drifts by more than 200 ppm. Whether this machine's wall clock is right does not matter. While
-// the machine was suspended, or, but on Linux, that clock was set, and no answer has come since, Read
-// returns nothing. If the
-// broker's clock is set, that is noticed by one of the next questions, within some 25 seconds, and
-// logged. Until then what is returned is what the clock would show if it had not been set. A virtual
-// machine that was paused together with its wall clock takes that for a step of the broker's.
+// clock drifts by more than 200 ppm. Whether this machine's wall clock is right does not matter.
+// While the machine was suspended, or, but on Linux, that clock was set, and no answer has come
+// since, Read returns nothing. If the broker's clock is set, that is noticed by one of the next
+// questions, within some 25 seconds, and logged. Until then what is returned is what the clock
+// would show if it had not been set. A virtual machine that was paused together with its wall clock
+// takes that for a step of the broker's.
 //
 // A step forward makes a time of the broker's come too soon. [Steps] tell how much later it is. A
 // [Log] tells them to processes that start later. Steps of less than some ten milliseconds and
 // round trips are not noticed. A step back makes times late, and is not made up for.
 //
-// In a cluster each node has a clock. A Clock learns that of the node that leads the queue [Shared],
-// which is the same for all.
+// In a cluster each node has a clock. A Clock learns that of the node that leads the queue
+// [Shared], which is the same for all.
 package brokertime
 
 import (
@@ -94,8 +94,8 @@ func newClock(cfg Config, w wire) *Clock {
 // usedFor is how long the time is kept well known after it was needed.
 const usedFor = time.Minute
 
-// Use says that somebody needs the time now, and may do so soon again: for a minute questions are asked
-// more often. It is safe for concurrent use.
+// Use says that somebody needs the time now, and may do so soon again: for a minute questions are
+// asked more often. It is safe for concurrent use.
 func (c *Clock) Use() {
 	now := c.instant().Mono
 	last := time.Duration(c.used.Load())
@@ -120,15 +120,15 @@ type Reading struct {
 	Earliest, Latest time.Time // what it shows is between them
 	Steps            Steps     // by which it was set forward, as far as known
 
-	// From is where a delay is counted from, so that it ends early for no other process. It is Latest
-	// and more: a step forward so short that no question tells it; and, for two minutes after the clock
-	// was set back, that step, which others may not have noticed.
+	// From is where a delay is counted from, so that it ends early for no other process. It is
+	// Latest and more: a step forward so short that no question tells it; and, for two minutes
+	// after the clock was set back, that step, which others may not have noticed.
 	From time.Time
 }
 
-// Read returns what is known. ok is false before the first answer, when there was none for a minute,
-// and until the next one, which Run asks for at once, when this machine was suspended for a second or more,
-// or, but on Linux, its wall clock was set by as much.
+// Read returns what is known. ok is false before the first answer, when there was none for a
+// minute, and until the next one, which Run asks for at once, when this machine was suspended for a
+// second or more, or, but on Linux, its wall clock was set by as much.
 func (c *Clock) Read() (r Reading, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,7 +180,8 @@ func sane(t time.Time) bool {
 	return t.After(time.Unix(0, 0)) && t.Year() < 2200
 }
 
-// answer waits for a question to come back. Others, for which nobody waits any more, may come before.
+// answer waits for a question to come back. Others, for which nobody waits any more, may come
+// before.
 func (c *Clock) answer(ctx context.Context, question string) (amqp091.Delivery, error) {
 	for {
 		select {

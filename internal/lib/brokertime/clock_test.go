@@ -158,8 +158,8 @@ func TestClock_BrokersClockIsSet(t *testing.T) {
 	}
 }
 
-// TestClock_Use: while nobody needs the time, few questions are asked. Who needs it again knows it well
-// at once, and better soon. Also a step is noticed within 25 s that begins while nobody does.
+// TestClock_Use: while nobody needs the time, few questions are asked. Who needs it again knows it
+// well at once, and better soon. Also a step is noticed within 25 s that begins while nobody does.
 func TestClock_Use(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeBroker{there: time.Millisecond}

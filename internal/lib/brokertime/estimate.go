@@ -6,23 +6,26 @@ const (
 	// driftEvery: one clock gains or loses at most 1 ns on the other in so many, which is 200 ppm.
 	// NTP slews a clock by up to 500 ppm for a while, a quartz is off by 20 to 100.
 	driftEvery = 5000
-	// fine, and twice the round trip, is how wide an interval may be that is not narrowed any more. It
-	// is also how far outside of it the ends are verified. No question can tell what is less than the
-	// round trip.
+	// fine, and twice the round trip, is how wide an interval may be that is not narrowed any more.
+	// It is also how far outside of it the ends are verified. No question can tell what is less
+	// than the round trip.
 	fine = time.Millisecond
-	// mostHalvings is how many questions in a row halve the interval: on a slow network it may never
-	// become fine.
+	// mostHalvings is how many questions in a row halve the interval: on a slow network it may
+	// never become fine.
 	mostHalvings = 16
 	// rest is the pause once the interval is fine and was verified. It widens by 2 ms meanwhile.
 	rest = 5 * time.Second
-	// longRest is that pause while nobody needs the time. It widens by 6 ms meanwhile. With the questions
-	// that follow, one of which shows any step that can be seen, it is less than the 25 s that are promised.
+	// longRest is that pause while nobody needs the time. It widens by 6 ms meanwhile. With the
+	// questions that follow, one of which shows any step that can be seen, it is less than the 25 s
+	// that are promised.
 	longRest = 15 * time.Second
-	// widest, and the round trip, is how wide an interval may be that is used. The first answer gives a
-	// second and its round trip, and drift adds 24 ms until that is stale. An interval is wider where the
-	// machine was suspended, or its wall clock was set: by how much nobody knows before the next answer.
+	// widest, and the round trip, is how wide an interval may be that is used. The first answer
+	// gives a second and its round trip, and drift adds 24 ms until that is stale. An interval is
+	// wider where the machine was suspended, or its wall clock was set: by how much nobody knows
+	// before the next answer.
 	widest = time.Second + 50*time.Millisecond
-	// staleAfter is for how long nothing needs to be heard of a clock until it is not known any more.
+	// staleAfter is for how long nothing needs to be heard of a clock until it is not known any
+	// more.
 	staleAfter = time.Minute
 )
 

@@ -24,15 +24,15 @@ func (i Instant) AtLeast(since Instant) time.Duration {
 	return min(i.Mono-since.Mono, i.Wall.Sub(since.Wall))
 }
 
-// A Wall is a clock that goes on while the machine is suspended: what it shows at a moment that time.Now has told,
-// without a monotonic reading. Only the time between two of its readings counts.
+// A Wall is a clock that goes on while the machine is suspended: what it shows at a moment that
+// time.Now has told, without a monotonic reading. Only the time between two of its readings counts.
 type Wall func(now time.Time) time.Time
 
 func wallClock(now time.Time) time.Time { return now.Round(0) }
 
-// thisWall returns the Wall of this machine. If the wall clock is set together with the broker's, as on one machine,
-// that looks as if the machine had been suspended, and the step is not noticed. So it is taken only where there is
-// no clock that nobody can set.
+// thisWall returns the Wall of this machine. If the wall clock is set together with the broker's,
+// as on one machine, that looks as if the machine had been suspended, and the step is not noticed.
+// So it is taken only where there is no clock that nobody can set.
 func thisWall() Wall {
 	boot, ok := sinceBoot()
 	if !ok {
@@ -42,8 +42,8 @@ func thisWall() Wall {
 	return m.wall
 }
 
-// A machine knows how long it was suspended: by how much more time has passed since it was booted than by its
-// monotonic clock.
+// A machine knows how long it was suspended: by how much more time has passed since it was booted
+// than by its monotonic clock.
 type machine struct {
 	epoch     time.Time
 	boot      time.Duration // at the epoch

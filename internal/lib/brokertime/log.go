@@ -15,8 +15,8 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// A Log tells the steps of the broker's clock to processes that start later. It is a stream: reading
-// takes nothing away, and all read the same order.
+// A Log tells the steps of the broker's clock to processes that start later. It is a stream:
+// reading takes nothing away, and all read the same order.
 //
 // Its last entry is a record: all steps that are known. So only the end is read, and what is older
 // may be dropped. Each process that runs sees to that: while the last entry is none, or knows less
@@ -122,9 +122,9 @@ func (l *Log) write(ctx context.Context, e entry) error {
 	})
 }
 
-// read reads from an offset on, until ctx ends, again after each lost channel. From "last" on it ends
-// where the end of the log is no record. It tells when it begins, or may not, and when it has read the
-// greeting of this process.
+// read reads from an offset on, until ctx ends, again after each lost channel. From "last" on it
+// ends where the end of the log is no record. It tells when it begins, or may not, and when it has
+// read the greeting of this process.
 func (l *Log) read(ctx context.Context, offset string, begun, greeted chan<- error) {
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()

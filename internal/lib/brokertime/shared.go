@@ -13,9 +13,9 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// Shared is a queue that the questions of many processes go through. Its leader dates the answers, so
-// that all learn one node's clock, whichever node they are connected to. If another node becomes the
-// leader, that is a step of the clock, by as much as the two differ.
+// Shared is a queue that the questions of many processes go through. Its leader dates the answers,
+// so that all learn one node's clock, whichever node they are connected to. If another node becomes
+// the leader, that is a step of the clock, by as much as the two differ.
 type Shared struct {
 	Queue         string
 	Exchange, Key string // lead to the queue
@@ -46,12 +46,13 @@ type wire interface {
 	send(ctx context.Context, question message.Envelope) error
 	// answers receives questions that have expired; nil before open.
 	answers() <-chan amqp091.Delivery
-	// lost notes that answers was closed, or an answer did not come: something may have been deleted.
+	// lost notes that answers was closed, or an answer did not come: something may have been
+	// deleted.
 	lost()
 }
 
-// shared is a wire through a Shared. Answers come back by the second routing key of a question, which
-// is the name of a queue that is exclusive to the control connection.
+// shared is a wire through a Shared. Answers come back by the second routing key of a question,
+// which is the name of a queue that is exclusive to the control connection.
 type shared struct {
 	Shared
 	publish func(context.Context, broker.Publishing) error
@@ -85,9 +86,10 @@ func (s *shared) open(ctx context.Context) error {
 	return err
 }
 
-// atOnce is the TTL of a question, also in a queue that has none yet. Up to RabbitMQ 4.0 a quorum queue that is
-// being declared takes messages before it has its arguments (rabbit_quorum_queue:start_cluster/1 in 3.10.8). A
-// question without a TTL would stay for ever, and so would all behind it.
+// atOnce is the TTL of a question, also in a queue that has none yet. Up to RabbitMQ 4.0 a quorum
+// queue that is being declared takes messages before it has its arguments
+// (rabbit_quorum_queue:start_cluster/1 in 3.10.8). A question without a TTL would stay for ever,
+// and so would all behind it.
 const atOnce = "0"
 
 func (s *shared) send(ctx context.Context, question message.Envelope) error {

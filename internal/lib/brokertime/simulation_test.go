@@ -156,8 +156,8 @@ func TestSimulation_SetForward(t *testing.T) {
 	}
 }
 
-// TestSimulation_AwareAtOnce: a message that is published shortly after a step is late by no more than
-// the step, if that was short, and not at all otherwise.
+// TestSimulation_AwareAtOnce: a message that is published shortly after a step is late by no more
+// than the step, if that was short, and not at all otherwise.
 func TestSimulation_AwareAtOnce(t *testing.T) {
 	for by, late := range map[time.Duration]time.Duration{10 * time.Second: 10 * time.Second, time.Hour: 0} {
 		act(t, func(s *simulation) {
@@ -185,8 +185,8 @@ func TestSimulation_SetForwardAgain(t *testing.T) {
 	})
 }
 
-// TestSimulation_StartedBetween: a process starts after a step and before that is recorded, and is alone when the
-// clock is set again.
+// TestSimulation_StartedBetween: a process starts after a step and before that is recorded, and is
+// alone when the clock is set again.
 func TestSimulation_StartedBetween(t *testing.T) {
 	act(t, func(s *simulation) {
 		s.start()
@@ -203,7 +203,8 @@ func TestSimulation_StartedBetween(t *testing.T) {
 	})
 }
 
-// TestSimulation_SetBack: what waits is late by as much, and what is published in the next two minutes.
+// TestSimulation_SetBack: what waits is late by as much, and what is published in the next two
+// minutes.
 func TestSimulation_SetBack(t *testing.T) {
 	act(t, func(s *simulation) {
 		publisher, controller := s.start(), s.start()
@@ -253,7 +254,8 @@ func TestSimulation_SetByLittle(t *testing.T) {
 	})
 }
 
-// TestSimulation_SetWhileDisconnected: the consumers are lost, and the broker comes back with another time.
+// TestSimulation_SetWhileDisconnected: the consumers are lost, and the broker comes back with
+// another time.
 func TestSimulation_SetWhileDisconnected(t *testing.T) {
 	for _, by := range []time.Duration{300 * time.Millisecond, 30 * time.Second} {
 		act(t, func(s *simulation) {
@@ -282,8 +284,8 @@ func TestSimulation_PublisherHearsNothing(t *testing.T) {
 	})
 }
 
-// TestSimulation_WallClockIsSet: that of the publisher's machine, or of the controller's. Each knows
-// the time again after a round trip, if anyone asks it.
+// TestSimulation_WallClockIsSet: that of the publisher's machine, or of the controller's. Each
+// knows the time again after a round trip, if anyone asks it.
 func TestSimulation_WallClockIsSet(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, -time.Minute, 40 * time.Second, 20 * time.Hour} {
 		act(t, func(s *simulation) {

@@ -19,15 +19,15 @@ const (
 	// minute of the last answer it does not know the time any more; an answer that shows the step
 	// comes within some 25 s.
 	NoticedWithin = 2 * time.Minute
-	// mostSteps are kept apart. A clock that is set again and again makes messages late, not the list
-	// long.
+	// mostSteps are kept apart. A clock that is set again and again makes messages late, not the
+	// list long.
 	mostSteps = 32
 )
 
 // Shift is how much later, by the clock of now, a time is that was reckoned when the broker's clock
 // was taken to show since: a duration that was counted from since ends later by each step forward
-// that followed. It is never too little. A time that was reckoned shortly after a step may be shifted
-// by that step although it knew of it.
+// that followed. It is never too little. A time that was reckoned shortly after a step may be
+// shifted by that step although it knew of it.
 func (s Steps) Shift(since time.Time) (by time.Duration) {
 	for _, step := range s {
 		if since.Add(by).Before(step.Until) {
@@ -108,8 +108,8 @@ func (h *history) read(record Steps) {
 	}
 }
 
-// verified notes that what is known of the clock was verified. A step that was recorded before, and not seen by now,
-// was before this process looked at the clock. It must not stand for the next one.
+// verified notes that what is known of the clock was verified. A step that was recorded before, and
+// not seen by now, was before this process looked at the clock. It must not stand for the next one.
 func (h *history) verified() {
 	if h.news == 0 {
 		return

@@ -41,8 +41,8 @@ func TestSteps_AreNotTooMany(t *testing.T) {
 	require.Equal(t, Steps{{200 * time.Millisecond, noon.Add(19 * time.Second)}}, slewed)
 }
 
-// TestHistory_OneStepSeenByMany: each process sees the same step, to other milliseconds, and records
-// what is missing.
+// TestHistory_OneStepSeenByMany: each process sees the same step, to other milliseconds, and
+// records what is missing.
 func TestHistory_OneStepSeenByMany(t *testing.T) {
 	var a, b, late history
 	a.step(time.Hour+time.Second, noon)
@@ -70,7 +70,8 @@ func TestHistory_OneStepSeenByMany(t *testing.T) {
 	require.Equal(t, time.Hour+time.Minute+4*time.Millisecond, late.steps().total())
 }
 
-// TestHistory_NoLessThanWhatWasSeen: whatever the order in which processes see steps and read records.
+// TestHistory_NoLessThanWhatWasSeen: whatever the order in which processes see steps and read
+// records.
 func TestHistory_NoLessThanWhatWasSeen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		processes := make([]history, rapid.IntRange(1, 4).Draw(t, "processes"))
@@ -106,7 +107,8 @@ func TestHistory_NoLessThanWhatWasSeen(t *testing.T) {
 	})
 }
 
-// TestHistory_RecordedLate: a step before this process began is recorded after that, and another follows.
+// TestHistory_RecordedLate: a step before this process began is recorded after that, and another
+// follows.
 func TestHistory_RecordedLate(t *testing.T) {
 	var h history
 	h.began()

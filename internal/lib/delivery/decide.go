@@ -19,8 +19,8 @@ type Rules struct {
 	// TTL returns how long messages wait in a queue of ours.
 	TTL func(queue string) (time.Duration, bool)
 
-	// Own is asked before x-death: what the backend knows beyond it. ok is false if it knows nothing.
-	// It may be nil.
+	// Own is asked before x-death: what the backend knows beyond it. ok is false if it knows
+	// nothing. It may be nil.
 	Own func(amqp091.Table) (remaining time.Duration, ok bool)
 }
 
@@ -66,9 +66,9 @@ func WhenDue(headers amqp091.Table) (remaining time.Duration, ok bool) {
 	return 0, !died && !held
 }
 
-// deliveredByPlugin reports whether backend plugin published a message, and the plugin has delivered it: it
-// negates x-delay then. Ours has 64 bits. Before RabbitMQ 4.0 the plugin's has 32, into which more than 24
-// days wrap around, and may be positive again.
+// deliveredByPlugin reports whether backend plugin published a message, and the plugin has
+// delivered it: it negates x-delay then. Ours has 64 bits. Before RabbitMQ 4.0 the plugin's has 32,
+// into which more than 24 days wrap around, and may be positive again.
 func deliveredByPlugin(headers amqp091.Table) bool {
 	switch delay := headers["x-delay"].(type) {
 	case int32:
@@ -79,8 +79,8 @@ func deliveredByPlugin(headers amqp091.Table) bool {
 	return false
 }
 
-// TTLs looks up the TTLs of a plan's waiting queues. Those of the same prefix that another Delayer has for
-// other tiers or steps are named in the same way, with the time in the name.
+// TTLs looks up the TTLs of a plan's waiting queues. Those of the same prefix that another Delayer
+// has for other tiers or steps are named in the same way, with the time in the name.
 func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 	ttls := map[string]time.Duration{}
 	type affixes struct{ before, after string }
@@ -115,9 +115,10 @@ func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 	}
 }
 
-// delivered reports whether a message has left a queue that it had come to by one of these exchanges, which lead to
-// destinations. So it was delivered before: its destination is an exchange behind which it has waited again, as in
-// the tiers of docs/tiers.md. To send it there once more would send it round for ever.
+// delivered reports whether a message has left a queue that it had come to by one of these
+// exchanges, which lead to destinations. So it was delivered before: its destination is an exchange
+// behind which it has waited again, as in the tiers of docs/tiers.md. To send it there once more
+// would send it round for ever.
 func delivered(headers amqp091.Table, by ...string) bool {
 	deaths, _ := headers["x-death"].([]any)
 	return slices.ContainsFunc(deaths, func(entry any) bool {

@@ -103,7 +103,8 @@ func TestRemaining(t *testing.T) {
 	require.Equal(t, time.Second, got)
 }
 
-// TestTTLs_OfOthers: the tiers of Delayers of a prefix may differ, and any of them may move what is misrouted.
+// TestTTLs_OfOthers: the tiers of Delayers of a prefix may differ, and any of them may move what is
+// misrouted.
 func TestTTLs_OfOthers(t *testing.T) {
 	plan := topology.Plan{Queues: []topology.Queue{
 		objects.WaitingQueue("1m.1m.queue", delayer.Quorum, time.Minute, "x"), objects.WaitingQueue("p.wait.1s", delayer.Classic, time.Second, "x"),
@@ -119,7 +120,8 @@ func TestTTLs_OfOthers(t *testing.T) {
 	}
 }
 
-// TestRemaining_DeliveredByPlugin: what has 32 bits is the plugin's, also where it has wrapped around.
+// TestRemaining_DeliveredByPlugin: what has 32 bits is the plugin's, also where it has wrapped
+// around.
 func TestRemaining_DeliveredByPlugin(t *testing.T) {
 	for value, want := range map[any]bool{
 		int32(-5000): true, int32(1702967295): true, int64(-2592000000): true, int64(2592000001): false, nil: false, "-5": false,

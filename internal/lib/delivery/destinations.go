@@ -286,14 +286,14 @@ func (s Stage) owns(reason string) bool {
 // errTopologyLost: an object of ours is gone. It is a NotSent to the caller.
 var errTopologyLost = fmt.Errorf("%w: an exchange or a queue of this Delayer was deleted", delayer.ErrNotSent)
 
-// Lost is the error of a message that cannot be published while an object of ours is gone. Of such a 404 the
-// destination knows nothing.
+// Lost is the error of a message that cannot be published while an object of ours is gone. Of such
+// a 404 the destination knows nothing.
 func Lost(backend, object string, cause error) error {
 	return &delayer.Error{Op: "publish", Backend: backend, Object: object, Kind: errTopologyLost, Cause: cause}
 }
 
-// TopologyLost reports whether a message was not published because objects of ours are gone and must be declared
-// again.
+// TopologyLost reports whether a message was not published because objects of ours are gone and
+// must be declared again.
 func TopologyLost(err error) bool { return errors.Is(err, errTopologyLost) }
 
 // String names the destination for errors and logs.

@@ -31,7 +31,8 @@ func (s *slow) Do(context.Context, func(*amqp091.Channel) error) error {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// TestDestinations_SlowFirstBinding: a route that takes long to bind, as in a reconnect, is looked after from then on.
+// TestDestinations_SlowFirstBinding: a route that takes long to bind, as in a reconnect, is looked
+// after from then on.
 func TestDestinations_SlowFirstBinding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		control := &slow{}
@@ -48,7 +49,8 @@ func TestDestinations_SlowFirstBinding(t *testing.T) {
 	})
 }
 
-// TestDestinations_Forget: a route is dropped ten minutes after its last message was due, and made anew on use.
+// TestDestinations_Forget: a route is dropped ten minutes after its last message was due, and made
+// anew on use.
 func TestDestinations_Forget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		control := &slow{}
@@ -75,7 +77,8 @@ func (n nowhere) Do(context.Context, func(*amqp091.Channel) error) error {
 	return &amqp091.Error{Code: amqp091.NotFound, Reason: "NOT_FOUND - no queue 'gone' in vhost '/'"}
 }
 
-// TestDestinations_NeverThere: a name that never existed takes no memory, and nobody warns of it later.
+// TestDestinations_NeverThere: a name that never existed takes no memory, and nobody warns of it
+// later.
 func TestDestinations_NeverThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder

@@ -10,8 +10,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-// FuzzKey: a delivery key fits into AMQP's 255 bytes, has as many words as the user's, is never a key that a user may
-// have, and leads to one destination.
+// FuzzKey: a delivery key fits into AMQP's 255 bytes, has as many words as the user's, is never a
+// key that a user may have, and leads to one destination.
 func FuzzKey(f *testing.F) {
 	f.Add("orders", "", "a.b.c", "x", "")
 	f.Add("", "orders", "", "orders", "")

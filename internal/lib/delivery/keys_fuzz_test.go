@@ -9,8 +9,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-// FuzzKeysOfOneDestinationLeadToNoOther: whatever a message's names, keys and headers are, if they are accepted, then
-// none of its own keys is one of ours, and the key that we give it is that of its destination alone.
+// FuzzKeysOfOneDestinationLeadToNoOther: whatever a message's names, keys and headers are, if they
+// are accepted, then none of its own keys is one of ours, and the key that we give it is that of
+// its destination alone.
 func FuzzKeysOfOneDestinationLeadToNoOther(f *testing.F) {
 	f.Add("orders", "a.b", "q", "c.c", "x", "orders")
 	f.Add("", "queue", "xqueue", "", "", "queue")

@@ -15,10 +15,10 @@ import (
 //	<prefix>.misrouted.lock  its owner may consume the misrouted queue
 //	<prefix>.misrouted.live  its owner has settled all messages that were there when it began
 //
-// A process that waits for the lock asks for the second one. If that is held until an outage begins,
-// all messages in the queue came during or after the outage. To declare a queue that another
-// connection owns is a channel error, and a line in the broker's log. So the second one is bound to
-// an exchange, and a message that is returned from there says that it is gone.
+// A process that waits for the lock asks for the second one. If that is held until an outage
+// begins, all messages in the queue came during or after the outage. To declare a queue that
+// another connection owns is a channel error, and a line in the broker's log. So the second one is
+// bound to an exchange, and a message that is returned from there says that it is gone.
 type lock struct {
 	control   control
 	publisher publisher

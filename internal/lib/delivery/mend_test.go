@@ -22,8 +22,8 @@ func TestRepairs_OncePerGap(t *testing.T) {
 	})
 }
 
-// TestMover_MendsOneDestination: a message that has missed its bindings costs those of its own destination,
-// however many others are bound.
+// TestMover_MendsOneDestination: a message that has missed its bindings costs those of its own
+// destination, however many others are bound.
 func TestMover_MendsOneDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		control := &slow{}

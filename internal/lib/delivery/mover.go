@@ -34,14 +34,15 @@ type MoverConfig struct {
 	// Resend sends messages on. Without it all messages are moved to the unroutable queue.
 	Resend bool
 	Rules  Rules
-	// Delivering are exchanges from which messages go to their destinations, beside those of the stage.
+	// Delivering are exchanges from which messages go to their destinations, beside those of the
+	// stage.
 	Delivering []string
 
 	// Leaving returns the bindings by which messages leave a waiting queue, for keys of so many
 	// words. It is nil if the plan of Open has them all.
 	Leaving func(queue string, words int) topology.Plan
-	// Watch is called every minute while this Mover is at work: as long as one Delayer of the prefix
-	// runs, its topology is looked after.
+	// Watch is called every minute while this Mover is at work: as long as one Delayer of the
+	// prefix runs, its topology is looked after.
 	Watch func()
 	// Restore declares objects that are gone.
 	Restore func(context.Context, topology.Plan) error
@@ -102,8 +103,8 @@ func StartMover(cfg MoverConfig) *Mover {
 	return m
 }
 
-// Watched reports whether a Mover, this one or another process's, is at work and has settled what was
-// there when it began. It stays true over an outage: what is there afterwards came during it.
+// Watched reports whether a Mover, this one or another process's, is at work and has settled what
+// was there when it began. It stays true over an outage: what is there afterwards came during it.
 func (m *Mover) Watched() bool { return m.watched.Load() }
 
 // Close stops taking messages and waits up to five seconds for those that are being published. The

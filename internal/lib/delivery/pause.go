@@ -24,8 +24,8 @@ const (
 // tries counts the failed attempts to move a message.
 type tries struct{ failed, unsure int }
 
-// note counts an attempt. It returns the pause before the next one. over: that goes to the unroutable
-// queue.
+// note counts an attempt. It returns the pause before the next one. over: that goes to the
+// unroutable queue.
 func (t *tries) note(f failure) (pause time.Duration, over bool) {
 	t.failed++
 	if f != unsure {

@@ -12,9 +12,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
-// Send publishes a message that is due straight to its destination. The broker refuses what a client
-// publishes to an internal exchange. So what an exchange refuses is sent through a binding, as a
-// delayed message is. The errors are those of [broker.Publisher.PublishDirect].
+// Send publishes a message that is due straight to its destination. The broker refuses what a
+// client publishes to an internal exchange. So what an exchange refuses is sent through a binding,
+// as a delayed message is. The errors are those of [broker.Publisher.PublishDirect].
 func (s Stage) Send(ctx context.Context, control control, p publisher, exchange, key string, msg amqp091.Publishing) error {
 	refused := p.PublishDirect(ctx, broker.Publishing{Exchange: exchange, Key: key, Message: msg})
 	if exchange == "" || broker.Code(refused) != amqp091.AccessRefused {

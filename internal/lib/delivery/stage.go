@@ -96,17 +96,17 @@ const gateKey = message.Reserved + ":gate"
 // it for delivered. So it goes only as long as the target exists, whoever deletes that and whoever
 // runs then:
 //
-//   - The way to the discard queue begins at a gate, <from>.gate. The gate is an auto-delete exchange
-//     whose only binding leads to the target. No message has its key.
+//   - The way to the discard queue begins at a gate, <from>.gate. The gate is an auto-delete
+//     exchange whose only binding leads to the target. No message has its key.
 //   - So the gate routes nothing by itself, and all goes to its alternate exchange: the discard
 //     exchange.
 //   - With the target the broker deletes the gate's only binding, with that the gate, and with the
 //     gate the binding from here to it. All of that is one transaction. What comes then matches
 //     nothing, and goes to the alternate exchange as any message without a route.
 //
-// The order of the bindings matters: nothing leads to the gate before something leads to the target.
-// Somebody who removes only the binding to the target, and nothing else, opens a gap: a Delayer makes
-// these bindings again every few seconds.
+// The order of the bindings matters: nothing leads to the gate before something leads to the
+// target. Somebody who removes only the binding to the target, and nothing else, opens a gap: a
+// Delayer makes these bindings again every few seconds.
 func (s Stage) Copying(from, target string) topology.Plan {
 	gate := from + ".gate"
 	return topology.Plan{

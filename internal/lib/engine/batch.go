@@ -16,8 +16,8 @@ import (
 )
 
 // PublishBatch implements [delayer.Delayer]. Messages without a delay go to their destinations
-// directly, and a destination may not confirm for long. So the messages of each are published beside
-// those of others, and so are all that have a delay.
+// directly, and a destination may not confirm for long. So the messages of each are published
+// beside those of others, and so are all that have a delay.
 func (e *Engine) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
 	results := make([]error, len(messages))
 	if !slices.ContainsFunc(messages, func(m delayer.Message) bool { return m.Delay == 0 }) {
@@ -64,7 +64,8 @@ func sequences(messages []delayer.Message) [][]int {
 }
 
 // publishInOrder publishes messages one behind the other. Those that were certainly not stored,
-// because objects of ours are gone or the broker blocks publishers, are sent again behind the others.
+// because objects of ours are gone or the broker blocks publishers, are sent again behind the
+// others.
 func (e *Engine) publishInOrder(ctx context.Context, messages []delayer.Message, results []error, todo iter.Seq[int]) {
 	var began map[int]time.Time // only of those on their way: a batch may be large
 	if e.settings.Observer.Published != nil {

@@ -186,7 +186,8 @@ func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.D
 	return e.seal(entry, key, msg, envelope), entry.deadline(), nil
 }
 
-// enter is the strategy's. What it declares now leads to objects of ours: if one is not found, it was deleted.
+// enter is the strategy's. What it declares now leads to objects of ours: if one is not found, it
+// was deleted.
 func (e *Engine) enter(ctx context.Context, w Wait) (Entry, error) {
 	entry, err := e.strategy.Enter(ctx, w)
 	if broker.Code(err) == amqp091.NotFound {

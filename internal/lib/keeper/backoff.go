@@ -44,8 +44,8 @@ func (b *backoff) succeeded() (again bool) {
 	return again
 }
 
-// changed notes that the next answer may be another one: the connection is back. The next attempt is
-// made a second after the last one at most.
+// changed notes that the next answer may be another one: the connection is back. The next attempt
+// is made a second after the last one at most.
 func (b *backoff) changed() {
 	if next := b.at.Add(firstPause); next.Before(b.until) {
 		b.until, b.pause = next, firstPause/2

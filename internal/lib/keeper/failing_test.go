@@ -154,8 +154,8 @@ func TestKeeper_Reconnected(t *testing.T) {
 	})
 }
 
-// TestKeeper_ReconnectedAgainAndAgain: each time the broker refuses, which must not cost it more than
-// an attempt a second.
+// TestKeeper_ReconnectedAgainAndAgain: each time the broker refuses, which must not cost it more
+// than an attempt a second.
 func TestKeeper_ReconnectedAgainAndAgain(t *testing.T) {
 	logged(t, func(t *testing.T, k *Keeper, o *fakeBroker, _ func(string) int) {
 		o.set(func() { o.has, o.fail, o.attempts = false, errForbidden, 0 })

@@ -34,8 +34,8 @@ type Config struct {
 	// Forget makes Publish bind each destination again before its next use; nil if nothing is
 	// bound.
 	Forget func()
-	// Every is the least time between two looks for what is missing. 0: five seconds, and more for a
-	// large topology.
+	// Every is the least time between two looks for what is missing. 0: five seconds, and more for
+	// a large topology.
 	Every time.Duration
 	// Observer is told what is missing and what is declared again.
 	Observer delayer.Observer
@@ -50,8 +50,9 @@ type Objects interface {
 	Restore(ctx context.Context, p topology.Plan) error
 	// Missing names the exchanges and queues of p that do not exist.
 	Missing(ctx context.Context, p topology.Plan) ([]string, error)
-	// Check names the exchanges and queues of p that do not exist, and declares nothing then. If there
-	// are none it declares p, which finds those with other arguments, and makes bindings that are gone.
+	// Check names the exchanges and queues of p that do not exist, and declares nothing then. If
+	// there are none it declares p, which finds those with other arguments, and makes bindings that
+	// are gone.
 	Check(ctx context.Context, p topology.Plan) (missing []string, err error)
 }
 
@@ -67,8 +68,8 @@ const (
 	lookEvery = 5 * time.Second // between two turns of Run, plus up to half of it at random
 	perSecond = 25              // questions at most, on average
 
-	// bindingsALook is how many bindings of the topology a look makes again. Where the metadata is in
-	// Khepri (RabbitMQ 4.x) each is a Raft command, also if the binding is there.
+	// bindingsALook is how many bindings of the topology a look makes again. Where the metadata is
+	// in Khepri (RabbitMQ 4.x) each is a Raft command, also if the binding is there.
 	bindingsALook = 64
 
 	lookAfter = 10 * time.Minute // how long the topology is watched after the last message was due
@@ -92,8 +93,8 @@ type Keeper struct {
 	epoch     time.Time
 	busyUntil atomic.Int64 // nanoseconds since epoch: until when the topology is watched
 
-	// Two signals: only what has changed wakes Run. What has failed is tried again after a pause, or
-	// Run would wake itself.
+	// Two signals: only what has changed wakes Run. What has failed is tried again after a pause,
+	// or Run would wake itself.
 	renewed chan struct{} // the topology was declared again: its bindings on use may be gone
 	back    chan struct{} // a connection is back: what has failed may work now
 
@@ -113,8 +114,8 @@ func New(cfg Config) *Keeper {
 }
 
 // every is the least time between two looks: each declares every exchange and queue, and some
-// bindings. That costs the broker 2.8 ms for the 141 objects of the default ladder, 10.4 ms for 270 of
-// the slots with 64 bindings (RabbitMQ 3.10.8, two cores).
+// bindings. That costs the broker 2.8 ms for the 141 objects of the default ladder, 10.4 ms for 270
+// of the slots with 64 bindings (RabbitMQ 3.10.8, two cores).
 func every(p topology.Plan) time.Duration {
 	questions := len(p.AllExchanges()) + len(p.Queues) + min(len(p.Bindings), bindingsALook)
 	return max(lookEvery, time.Duration(questions)*time.Second/perSecond)
@@ -169,9 +170,9 @@ func (k *Keeper) Ensure(ctx context.Context) error {
 	return k.Renew(ctx, math.MaxInt64)
 }
 
-// Redeclare declares the topology again, of which something may be gone. Callers that doubt it at the
-// same time share one declaration, and for up to a minute the error of one that failed: they are
-// loops, and nobody waits for them.
+// Redeclare declares the topology again, of which something may be gone. Callers that doubt it at
+// the same time share one declaration, and for up to a minute the error of one that failed: they
+// are loops, and nobody waits for them.
 func (k *Keeper) Redeclare(ctx context.Context) error {
 	k.Doubt()
 	return k.renew(ctx, math.MaxInt64, longestPause)
@@ -212,7 +213,8 @@ func (k *Keeper) renew(ctx context.Context, age, share time.Duration) error {
 	}
 }
 
-// own is an error that its receiver may change, as who adds a destination to it: others have the same.
+// own is an error that its receiver may change, as who adds a destination to it: others have the
+// same.
 func own(err error) error {
 	var known *delayer.Error
 	if errors.As(err, &known) {
@@ -263,8 +265,8 @@ func (k *Keeper) gaveUp(ctx context.Context) error {
 	return &delayer.Error{Op: "publish", Backend: k.cfg.Backend, Kind: delayer.ErrNotSent, Cause: context.Cause(ctx)}
 }
 
-// refused returns the error of the last declaration while it is shared: thousands of callers must not
-// declare one after the other what the broker has just refused.
+// refused returns the error of the last declaration while it is shared: thousands of callers must
+// not declare one after the other what the broker has just refused.
 func (k *Keeper) refused(share time.Duration) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

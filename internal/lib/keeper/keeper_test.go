@@ -188,8 +188,8 @@ func TestKeeper_Doubt(t *testing.T) {
 	})
 }
 
-// TestKeeper_Restore: what may be gone is declared so that another process may do the same. After a lost
-// connection, which all processes lose at once, that would be work for nothing.
+// TestKeeper_Restore: what may be gone is declared so that another process may do the same. After a
+// lost connection, which all processes lose at once, that would be work for nothing.
 func TestKeeper_Restore(t *testing.T) {
 	kept(t, func(t *testing.T, k *Keeper, o *fakeBroker, _ *links) {
 		k.Reconnected()

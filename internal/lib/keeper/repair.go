@@ -46,8 +46,8 @@ func (k *Keeper) pause() time.Duration {
 }
 
 // repair declares what is missing, and makes the bindings that were declared on use before the last
-// loss. With look it finds out first, if the last look was long enough ago or has failed, or if there is
-// a doubt.
+// loss. With look it finds out first, if the last look was long enough ago or has failed, or if
+// there is a doubt.
 func (k *Keeper) repair(ctx context.Context, look bool) {
 	if k.hold(ctx, k.looking) != nil {
 		return
@@ -119,9 +119,9 @@ func (k *Keeper) next() topology.Plan {
 	return p
 }
 
-// find doubts the topology if one of its objects is gone. It tells of each loss once. Its error says
-// what is wrong with objects that are there. Only a conflict says something of the topology: a user who
-// may not declare any more can still publish.
+// find doubts the topology if one of its objects is gone. It tells of each loss once. Its error
+// says what is wrong with objects that are there. Only a conflict says something of the topology: a
+// user who may not declare any more can still publish.
 func (k *Keeper) find(ctx context.Context) error {
 	missing, err := k.look(ctx)
 	if err != nil {

@@ -27,7 +27,8 @@ func (a *answers) RoundTrip(*http.Request) (*http.Response, error) {
 	return res.Result(), nil
 }
 
-// TestGet_AsksAgain: the management API of 3.10 answers 500 for a moment where a stream is declared.
+// TestGet_AsksAgain: the management API of 3.10 answers 500 for a moment where a stream is
+// declared.
 func TestGet_AsksAgain(t *testing.T) {
 	get := func(limit time.Duration, given ...int) (took time.Duration, err error) {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// FuzzSeal: of a message that is accepted, every header arrives but those that a delivery leaves, none of our keys was
-// the user's, and what the caller gave is not touched.
+// FuzzSeal: of a message that is accepted, every header arrives but those that a delivery leaves,
+// none of our keys was the user's, and what the caller gave is not touched.
 func FuzzSeal(f *testing.F) {
 	f.Add("x", "k", "note", "value", []byte("a,b"), int64(1), "copy")
 	f.Add("", "~d.1", "x-death", "", []byte("~d:=x"), int64(-1), "")

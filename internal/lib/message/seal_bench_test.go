@@ -7,8 +7,8 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// BenchmarkSeal is what every Publish does to a message: an envelope of its own, and the headers copied, of which
-// there are as many as a message that was received has.
+// BenchmarkSeal is what every Publish does to a message: an envelope of its own, and the headers
+// copied, of which there are as many as a message that was received has.
 func BenchmarkSeal(b *testing.B) {
 	for name, headers := range map[string]amqp091.Table{
 		"headers=0": nil,

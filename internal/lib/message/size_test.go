@@ -30,8 +30,8 @@ func TestWhatADeliveryLeftIsNotCounted(t *testing.T) {
 	require.NoError(t, Validate("x", "k", &msg, Limits{FrameSize: 4 << 10}), "it is stripped")
 }
 
-// TestFrameSize: no frame of a message is larger than computed, neither as it is published nor with what
-// the broker has added after all hops, and one of them is about as large.
+// TestFrameSize: no frame of a message is larger than computed, neither as it is published nor with
+// what the broker has added after all hops, and one of them is about as large.
 func TestFrameSize(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringN(0, 60, 255)

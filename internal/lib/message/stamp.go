@@ -8,8 +8,8 @@ import (
 )
 
 // Stamp is the header in which backend/controller writes when a message is due and where it goes: a
-// text that begins with the user's routing key, if the message waits under another, or a -. Consumers
-// never see it, except in messages of the unroutable queue.
+// text that begins with the user's routing key, if the message waits under another, or a -.
+// Consumers never see it, except in messages of the unroutable queue.
 const Stamp = "x-delayer-stamp"
 
 // kept stands for the routing key of a message that has kept it.

@@ -165,8 +165,8 @@ func Copies(headers amqp091.Table) []string {
 	return keys
 }
 
-// Owns reports whether a name is that of an object of the Delayer with this prefix. By the queues that it
-// names serve.back, messages come back to delayer serve: they may go there.
+// Owns reports whether a name is that of an object of the Delayer with this prefix. By the queues
+// that it names serve.back, messages come back to delayer serve: they may go there.
 func Owns(prefix, name string) bool {
 	rest, is := strings.CutPrefix(name, prefix)
 	return is && strings.HasPrefix(rest, ".") && !strings.HasPrefix(rest, ".serve.back.")

@@ -11,8 +11,8 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// Table reads a JSON object as an AMQP table. Its values carry no types, unlike those of [Headers]: a
-// number without fraction and exponent is an int64, with every digit, and another a float64.
+// Table reads a JSON object as an AMQP table. Its values carry no types, unlike those of [Headers]:
+// a number without fraction and exponent is an int64, with every digit, and another a float64.
 func Table(text []byte) (amqp091.Table, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

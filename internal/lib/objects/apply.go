@@ -45,10 +45,10 @@ func Of(control *broker.Control, backend string) Live { return Live{control, bac
 // quorum queue was missing, Apply settles them: see [Settle]. The error names the object. With
 // ErrConflict it also names the actual and the wanted configuration.
 //
-// Another process may be declaring the same queues. The broker calls a queue existing before it has its
-// arguments. Up to RabbitMQ 4.0 a message that comes in that moment has no TTL: it never expires, and
-// nothing behind it does. So exchanges are declared after the queues are settled, and bindings last: who
-// finds all queues and exchanges finds queues that have their arguments.
+// Another process may be declaring the same queues. The broker calls a queue existing before it has
+// its arguments. Up to RabbitMQ 4.0 a message that comes in that moment has no TTL: it never
+// expires, and nothing behind it does. So exchanges are declared after the queues are settled, and
+// bindings last: who finds all queues and exchanges finds queues that have their arguments.
 func (l Live) Apply(ctx context.Context, p topology.Plan) error {
 	if queues := quorum(p); len(queues) == 0 || l.has(ctx, queues, p.Exchanges) {
 		return l.apply(ctx, p, !look)
@@ -56,8 +56,8 @@ func (l Live) Apply(ctx context.Context, p topology.Plan) error {
 	return l.Restore(ctx, p)
 }
 
-// Restore is Apply for objects of which some were found missing. It settles the queues also if it finds
-// them all: another process may have found the same, and be declaring them.
+// Restore is Apply for objects of which some were found missing. It settles the queues also if it
+// finds them all: another process may have found the same, and be declaring them.
 func (l Live) Restore(ctx context.Context, p topology.Plan) error {
 	queues := quorum(p)
 	if len(queues) == 0 {
@@ -74,9 +74,9 @@ func (l Live) Restore(ctx context.Context, p topology.Plan) error {
 	return l.apply(ctx, topology.Plan{Exchanges: p.Exchanges, Bindings: p.Bindings}, !look)
 }
 
-// has reports whether all of them are certainly there. It waits for each answer: of an object that is not
-// there the broker closes the channel, and closes the connection if more commands come on it (504,
-// "expected 'channel.open'").
+// has reports whether all of them are certainly there. It waits for each answer: of an object that
+// is not there the broker closes the channel, and closes the connection if more commands come on it
+// (504, "expected 'channel.open'").
 func (l Live) has(ctx context.Context, queues []topology.Queue, exchanges []topology.Exchange) bool {
 	err := l.control.Do(ctx, func(ch *amqp091.Channel) error {
 		for _, x := range exchanges {
@@ -142,14 +142,14 @@ type located struct {
 func (l *located) Error() string { return l.err.Error() }
 func (l *located) Unwrap() error { return l.err }
 
-// Check looks whether the objects of p are there and as p says. It names those that are missing, and
-// declares nothing then. With ErrConflict an object has other arguments.
+// Check looks whether the objects of p are there and as p says. It names those that are missing,
+// and declares nothing then. With ErrConflict an object has other arguments.
 //
 // Each object is looked for and, since AMQP shows neither arguments nor bindings, declared, with no
 // round trip between: what was deleted between a look at all and a declaration of all would be
-// declared again, and nobody would know that its messages are lost. Only the last of these commands is
-// answered, unless something is wrong, and none asks a queue for its length. So it costs less than to
-// look for each object alone.
+// declared again, and nobody would know that its messages are lost. Only the last of these commands
+// is answered, unless something is wrong, and none asks a queue for its length. So it costs less
+// than to look for each object alone.
 func (l Live) Check(ctx context.Context, p topology.Plan) (missing []string, err error) {
 	err = l.control.Do(ctx, func(ch *amqp091.Channel) error {
 		err := declare(ch, p, look, !waitForAnswer)

@@ -37,7 +37,8 @@ func NewPolicyAPI(address, vhost string, transport http.RoundTripper) (*PolicyAP
 }
 
 // Check returns ErrConflict if policies make messages of a plan early, lose or misroute them, and
-// ErrUnavailable or ErrAccess if the API does not answer. It logs a policy that makes them late, once.
+// ErrUnavailable or ErrAccess if the API does not answer. It logs a policy that makes them late,
+// once.
 func (m *PolicyAPI) Check(ctx context.Context, prefix string, p topology.Plan, log *slog.Logger) error {
 	all, err := m.Problems(ctx, prefix, p)
 	if err != nil {

@@ -28,8 +28,8 @@ func (a *slowAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-// TestProblems_WaitsForTheAPI: a queue whose policies are not known yet is not one without policies. A wait that was in
-// vain is not repeated until they were known.
+// TestProblems_WaitsForTheAPI: a queue whose policies are not known yet is not one without
+// policies. A wait that was in vain is not repeated until they were known.
 func TestProblems_WaitsForTheAPI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := &slowAPI{}

@@ -30,7 +30,8 @@ const (
 	lookTimeout = 30 * time.Second // for one look
 )
 
-// A PolicyWatch looks for policies again and again. It knows whether delayed messages may be published.
+// A PolicyWatch looks for policies again and again. It knows whether delayed messages may be
+// published.
 type PolicyWatch struct {
 	cfg   PolicyWatchConfig
 	fault atomic.Pointer[delayer.Error]

@@ -15,17 +15,17 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// Settle is for whoever has just declared quorum queues, and has not called [Live.Apply], which does
-// the same. It declares one more, and deletes that again.
+// Settle is for whoever has just declared quorum queues, and has not called [Live.Apply], which
+// does the same. It declares one more, and deletes that again.
 //
 // RabbitMQ (seen with 3.10 to 4.3) writes down which quorum queues a node has when the next one is
-// declared, or up to a second later (names.dets of Ra). A node that is killed before starts the queue
-// that was declared last without its messages, although they were confirmed, and up to 4.2 without a
-// leader: it confirms nothing any more.
+// declared, or up to a second later (names.dets of Ra). A node that is killed before starts the
+// queue that was declared last without its messages, although they were confirmed, and up to 4.2
+// without a leader: it confirms nothing any more.
 //
-// The other queue's name begins with that of queue, so the permissions for queue are mostly enough. The
-// broker deletes it after a minute if the caller cannot. A broker that refuses it is no error: the
-// queues are then safe a second later. An error is a lost connection.
+// The other queue's name begins with that of queue, so the permissions for queue are mostly enough.
+// The broker deletes it after a minute if the caller cannot. A broker that refuses it is no error:
+// the queues are then safe a second later. An error is a lost connection.
 func Settle(ctx context.Context, conn *broker.Conn, queue string) error {
 	ch, err := conn.Channel(ctx)
 	if err != nil {

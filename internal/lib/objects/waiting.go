@@ -23,8 +23,8 @@ const MaxTTL = 10 * 365 * 24 * time.Hour
 const NeverFull = int64(1) << 40
 
 // NeverGivenUp is an x-delivery-limit that is never reached. From RabbitMQ 4.0 on a quorum queue
-// drops a message after 20 deliveries by default. To look at a message is a delivery, and so is each
-// that a consumer gives back when it stops.
+// drops a message after 20 deliveries by default. To look at a message is a delivery, and so is
+// each that a consumer gives back when it stops.
 const NeverGivenUp = int64(1) << 30
 
 // WaitingQueue is a queue where messages wait for ttl and are then dead-lettered to exchange. They

@@ -1,6 +1,6 @@
-// Package schema applies and checks the PostgreSQL tables of the packages that have some. Each component
-// has numbered SQL files; each file notes its number in the table delayer_migrations, so that it makes no
-// difference whether a function applied it or a person did.
+// Package schema applies and checks the PostgreSQL tables of the packages that have some. Each
+// component has numbered SQL files; each file notes its number in the table delayer_migrations, so
+// that it makes no difference whether a function applied it or a person did.
 package schema
 
 import (
@@ -62,8 +62,8 @@ func (s Schema) Apply(ctx context.Context, conn Beginner) error {
 	return nil
 }
 
-// begin runs f in a transaction that sees what others have committed while it waited for a lock, also
-// where the database's default isolation is stricter. A pgx.Tx keeps its own.
+// begin runs f in a transaction that sees what others have committed while it waited for a lock,
+// also where the database's default isolation is stricter. A pgx.Tx keeps its own.
 func begin(ctx context.Context, conn Beginner, f func(pgx.Tx) error) error {
 	type beginner interface {
 		BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
@@ -120,8 +120,8 @@ func version(ctx context.Context, q Querier, component string) (int, error) {
 	return have, err
 }
 
-// Check returns an error that matches s.Err unless the tables have at least the newest version known here.
-// A newer one is taken: programs are replaced after the database was migrated.
+// Check returns an error that matches s.Err unless the tables have at least the newest version
+// known here. A newer one is taken: programs are replaced after the database was migrated.
 func (s Schema) Check(ctx context.Context, q Querier) error {
 	have, err := version(ctx, q, s.Component)
 	if err != nil {

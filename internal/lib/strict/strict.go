@@ -1,5 +1,5 @@
-// Package strict decodes YAML into structs: a key that is unknown, and a value that would be cut off, are
-// errors that name the key.
+// Package strict decodes YAML into structs: a key that is unknown, and a value that would be cut
+// off, are errors that name the key.
 package strict
 
 import (
@@ -19,8 +19,8 @@ import (
 // Inline is the yaml tag of a struct whose keys stand beside the others.
 const Inline = ",inline"
 
-// Decode decodes a mapping, and returns the paths of its keys. path is that of the mapping, as in "serve.",
-// or "". Keys of others are passed over. Errors are ErrConfig.
+// Decode decodes a mapping, and returns the paths of its keys. path is that of the mapping, as in
+// "serve.", or "". Keys of others are passed over. Errors are ErrConfig.
 func Decode(path string, node *yaml.Node, into any, others ...string) (named []string, err error) {
 	if named, err = knownKeys(node, reflect.TypeOf(into).Elem(), path, others); err != nil {
 		return nil, err

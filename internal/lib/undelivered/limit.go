@@ -17,11 +17,11 @@ const DefaultLimit = 20
 // spare is how many deliveries a look leaves to a message.
 const spare = 5
 
-// spared refuses to read on where that would use up a message. From RabbitMQ 4.0 to 4.2 whatever a consumer gives
-// back counts towards the delivery limit of a quorum queue, and a message beyond that is deleted. Queues that Delayer
-// declares have a limit that is never reached (objects.NeverGivenUp), but a queue of parked messages may be the
-// user's own. Measured on 4.0.5: of 30 looks at a message, by nack, reject, get or a closed channel, the 22nd found
-// nothing.
+// spared refuses to read on where that would use up a message. From RabbitMQ 4.0 to 4.2 whatever a
+// consumer gives back counts towards the delivery limit of a quorum queue, and a message beyond
+// that is deleted. Queues that Delayer declares have a limit that is never reached
+// (objects.NeverGivenUp), but a queue of parked messages may be the user's own. Measured on 4.0.5:
+// of 30 looks at a message, by nack, reject, get or a closed channel, the 22nd found nothing.
 func (r *Reader) spared(ctx context.Context, headers amqp091.Table) error {
 	b := r.client
 	count, _ := headers["x-delivery-count"].(int64)

@@ -23,8 +23,8 @@ type Kept struct {
 	Ours     bool
 	Envelope message.Envelope
 
-	// Parked is what package retry knows of the message, in a queue of parked ones. Nil if it was not
-	// package retry that parked it.
+	// Parked is what package retry knows of the message, in a queue of parked ones. Nil if it was
+	// not package retry that parked it.
 	Parked *attempt.State
 
 	// Came is when the last waiting queue released it, in whole seconds by the broker's clock, or
@@ -57,7 +57,8 @@ func newKept(c *Client, d amqp091.Delivery, w *window) *Kept {
 }
 
 // Destination is where the message is to be sent: an exchange, or with "" the queue that key names.
-// A parked message goes to the queue in which it failed. known is false if the message does not tell.
+// A parked message goes to the queue in which it failed. known is false if the message does not
+// tell.
 func (m *Kept) Destination() (exchange, key string, known bool) {
 	switch {
 	case !m.client.Parked():
@@ -101,8 +102,8 @@ func (m *Kept) waits(now time.Time) string {
 	return ""
 }
 
-// returned reports whether a quorum queue has had the message back before. Classic queues, which put messages
-// where they were, do not count that.
+// returned reports whether a quorum queue has had the message back before. Classic queues, which
+// put messages where they were, do not count that.
 func (m *Kept) returned() bool {
 	_, counted := m.Headers["x-delivery-count"]
 	_, acquired := m.Headers["x-acquired-count"] // from RabbitMQ 4.0 on
@@ -123,8 +124,8 @@ func (m *Kept) Remove() error {
 	return nil
 }
 
-// Content is what a message consists of, as JSON. Header values carry their AMQP type, and text that is
-// not UTF-8 is in base64; only in the name of a header are such bytes replaced.
+// Content is what a message consists of, as JSON. Header values carry their AMQP type, and text
+// that is not UTF-8 is in base64; only in the name of a header are such bytes replaced.
 type Content struct {
 	Properties messagejson.Properties `json:"properties"`
 	Headers    messagejson.Headers    `json:"headers"`

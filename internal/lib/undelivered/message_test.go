@@ -15,8 +15,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-// TestWaits: what remains of a delay is known without a clock; where something remains, the clock must say twice that it
-// is over.
+// TestWaits: what remains of a delay is known without a clock; where something remains, the clock
+// must say twice that it is over.
 func TestWaits(t *testing.T) {
 	due := time.Unix(1000, 0)
 	c := &Client{prefix: "p", Rules: delivery.Rules{TTL: func(queue string) (time.Duration, bool) { return time.Minute, queue == "wait" }}}

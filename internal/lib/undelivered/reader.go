@@ -25,7 +25,8 @@ const (
 	mostWindows = 1000
 	// idleFor is how long to wait for a message before the queue is counted again.
 	idleFor = 5 * time.Second
-	// silentFor is how long a queue may have messages and deliver none: one of 128 MiB may be on its way.
+	// silentFor is how long a queue may have messages and deliver none: one of 128 MiB may be on
+	// its way.
 	silentFor = 10 * time.Minute
 	// settleFor bounds how long Close waits for the queue to have the returned messages again.
 	settleFor = 10 * time.Second
@@ -60,8 +61,8 @@ type queue struct {
 	back    int  // how many it will have once the windows that were closed are back
 }
 
-// grow sets the size of the next window. After Enough windows begin with one message again: what a window
-// gets and nobody wants must be read the next time too.
+// grow sets the size of the next window. After Enough windows begin with one message again: what a
+// window gets and nobody wants must be read the next time too.
 func (q *queue) grow(enough bool) {
 	switch {
 	case q.read == 0, enough && !q.sparing && q.got >= q.soon:
@@ -111,16 +112,16 @@ func (b *Client) Read(ctx context.Context) (*Reader, int, error) {
 	return r, total, nil
 }
 
-// Soon says how many messages of the last queue will be read in any case, so that the broker sends no more
-// than these before it is known whether they are wanted.
+// Soon says how many messages of the last queue will be read in any case, so that the broker sends
+// no more than these before it is known whether they are wanted.
 func (r *Reader) Soon(n int) { r.queues[len(r.queues)-1].soon = n }
 
-// Enough says that no more messages are wanted. Next still returns those that must be read so that the queue
-// keeps its order.
+// Enough says that no more messages are wanted. Next still returns those that must be read so that
+// the queue keeps its order.
 func (r *Reader) Enough() { r.enough = true }
 
-// Returned is how many messages of the last queue Close has returned. Whoever reads it the next time must
-// read as many at least.
+// Returned is how many messages of the last queue Close has returned. Whoever reads it the next
+// time must read as many at least.
 func (r *Reader) Returned() (n int) {
 	for _, w := range r.windows {
 		if w.of.name == r.client.Queue() {
@@ -184,8 +185,8 @@ func (r *Reader) Next(ctx context.Context) (*Kept, error) {
 			if count > 0 {
 				continue
 			}
-			// Either someone else has taken them, or one is on its way to us: 100 MiB take their time.
-			// The broker answers behind it.
+			// Either someone else has taken them, or one is on its way to us: 100 MiB take their
+			// time. The broker answers behind it.
 			if err := w.end(); err != nil {
 				return nil, r.client.explain("read", q.name, err)
 			}
@@ -269,10 +270,11 @@ func (w *window) end() error {
 	return broker.Settle(w.ch, w.of.name, consumerTag)
 }
 
-// giveBack returns what the window holds, and ends the window. To close a channel is to have failed: from
-// RabbitMQ 4.0 on that counts towards the delivery limit of a quorum queue, 20 by default, and a message
-// beyond that is gone. From 4.3 on a nack does not count; before, see [Reader.spared]. Before 4.0 nothing has a
-// limit by default, and a nack would put messages at the end of the queue, or into another order.
+// giveBack returns what the window holds, and ends the window. To close a channel is to have
+// failed: from RabbitMQ 4.0 on that counts towards the delivery limit of a quorum queue, 20 by
+// default, and a message beyond that is gone. From 4.3 on a nack does not count; before, see
+// [Reader.spared]. Before 4.0 nothing has a limit by default, and a nack would put messages at the
+// end of the queue, or into another order.
 func (w *window) giveBack(limited bool) error {
 	const all, requeue = true, true
 	if limited && w.held > 0 {

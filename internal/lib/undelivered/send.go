@@ -40,8 +40,8 @@ func (b *Client) Sender(ctx context.Context) (*Sender, error) {
 func (s *Sender) Close() { s.publisher.Close() }
 
 // Send publishes the message to its destination, mandatory, and returns once that is confirmed.
-// stays says why it was not, or not by all queues that it is for. With stays or an error, the message
-// must not be removed.
+// stays says why it was not, or not by all queues that it is for. With stays or an error, the
+// message must not be removed.
 func (s *Sender) Send(ctx context.Context, m *Kept) (stays string, err error) {
 	if stays, err = s.Unfit(ctx, m); stays != "" || err != nil {
 		return stays, err
@@ -68,8 +68,8 @@ func (s *Sender) again(m *Kept) amqp091.Publishing {
 	return message.Seal(fresh.Publishing(&m.Delivery, anyPriority), message.NewEnvelope(time.Now(), noDelay, defaultExchange), nil)
 }
 
-// Unfit says why a message cannot be sent to any destination, or "". It asks the broker for the time
-// if a message may have to wait longer.
+// Unfit says why a message cannot be sent to any destination, or "". It asks the broker for the
+// time if a message may have to wait longer.
 func (s *Sender) Unfit(ctx context.Context, m *Kept) (string, error) {
 	switch {
 	case s.client.Parked() && m.Parked == nil:
@@ -137,8 +137,8 @@ func refused(exchange string, m *Kept) string {
 	return "a queue there refuses it: is it full? Other queues may have it, and get it again with the next retry"
 }
 
-// refusal distinguishes what the destination says of a message from an unknown outcome. One message is published at a
-// time, so a channel error is about that one.
+// refusal distinguishes what the destination says of a message from an unknown outcome. One message
+// is published at a time, so a channel error is about that one.
 func (s *Sender) refusal(exchange, key string, m *Kept, err error) (stays string, failed error) {
 	switch c := broker.Code(err); {
 	case errors.Is(err, delayer.ErrUnroutable) && exchange == "":

@@ -27,8 +27,8 @@ import (
 type Client struct {
 	Rules delivery.Rules // compute remaining delays; set before Read
 
-	// Limit asks for the delivery limit of the queue of parked messages; negative: it has none. nil: it cannot be
-	// known, and is taken to be [DefaultLimit]. Set before Read.
+	// Limit asks for the delivery limit of the queue of parked messages; negative: it has none.
+	// nil: it cannot be known, and is taken to be [DefaultLimit]. Set before Read.
 	Limit func(context.Context) (int64, error)
 
 	opts    broker.Options
@@ -86,7 +86,8 @@ func (b *Client) Close() {
 // Queue is the name of the unroutable queue, or that of the parked messages.
 func (b *Client) Queue() string { return b.queues[len(b.queues)-1] }
 
-// Where names the queues that Read has found messages in, for people; where there were none, as Queue.
+// Where names the queues that Read has found messages in, for people; where there were none, as
+// Queue.
 func (b *Client) Where() string { return cmp.Or(strings.Join(b.held, " and "), b.Queue()) }
 
 // Parked reports whether the messages are parked ones, not unroutable ones.

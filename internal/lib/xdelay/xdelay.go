@@ -42,8 +42,8 @@ const Header = "x-delay"
 // Max is the longest delay of the plugin.
 const Max = math.MaxUint32 * time.Millisecond
 
-// Take returns the delay that headers ask for, and the headers without x-delay: a copy, if they have
-// it. A header that is misspelt is an error, and so is a value that [Of] refuses.
+// Take returns the delay that headers ask for, and the headers without x-delay: a copy, if they
+// have it. A header that is misspelt is an error, and so is a value that [Of] refuses.
 func Take(headers amqp091.Table) (time.Duration, amqp091.Table, error) {
 	if name := Misspelt(headers); name != "" {
 		return 0, nil, fmt.Errorf("header %q: the plugin reads %q only, and delivers such a message at once (rename the header)", name, Header)
@@ -82,7 +82,8 @@ func Of(headers amqp091.Table) (time.Duration, error) {
 	return 0, fmt.Errorf("header %s is %s: the plugin takes it for no delay (write an integer, in milliseconds)", Header, Kind(value))
 }
 
-// Kind names the AMQP type of a header's value that is no number, for those who know no Go: a boolean.
+// Kind names the AMQP type of a header's value that is no number, for those who know no Go: a
+// boolean.
 func Kind(value any) string {
 	switch value.(type) {
 	case bool:

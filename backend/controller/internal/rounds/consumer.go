@@ -25,9 +25,9 @@ const (
 	postponedFor = 5 * time.Second
 )
 
-// A consumer takes the messages of one channel, until the channel is lost. The broker then redelivers
-// what is not acknowledged. One goroutine takes, holds and releases; each publish has its own, since
-// other messages are behind.
+// A consumer takes the messages of one channel, until the channel is lost. The broker then
+// redelivers what is not acknowledged. One goroutine takes, holds and releases; each publish has
+// its own, since other messages are behind.
 type consumer struct {
 	at      *controller
 	alive   context.Context // ends when nothing can be acknowledged any more
@@ -147,8 +147,9 @@ func (c *consumer) route(m stamp.Message) {
 }
 
 // deliver sends a message that is due to its destination. If the destination refuses it, as a full
-// queue may, or no queue takes it, it goes through a queue and is tried again. So do those behind it,
-// untried, while the destination is left alone: messages for one must not delay those for others.
+// queue may, or no queue takes it, it goes through a queue and is tried again. So do those behind
+// it, untried, while the destination is left alone: messages for one must not delay those for
+// others.
 func (c *consumer) deliver(m stamp.Message) {
 	t := c.at.pauses.begin(m, time.Now())
 	wait := t.wait
@@ -192,8 +193,8 @@ func (c *consumer) wait(d *amqp091.Delivery, level int, msg amqp091.Publishing) 
 	}
 }
 
-// offer publishes a message until it is taken, and acknowledges it, or until it is refused, which is
-// the error then.
+// offer publishes a message until it is taken, and acknowledges it, or until it is refused, which
+// is the error then.
 func (c *consumer) offer(d *amqp091.Delivery, publish func() error) error {
 	var refused error
 	err := c.retry(d, func() error {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A memory holds messages until they are due. It is bounded in messages and in bytes, because what is
-// held is unacknowledged at the broker. It is pure, and not safe for concurrent use.
+// A memory holds messages until they are due. It is bounded in messages and in bytes, because what
+// is held is unacknowledged at the broker. It is pure, and not safe for concurrent use.
 type memory[T any] struct {
 	most, mostBytes int
 

@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// shortestLeft is for how long a destination is left alone that has refused a message. It doubles
-	// with each further refusal, up to longestLeft: 16 s, not 20, since by default there are rounds of
-	// that length, which bring a message back once in a pause.
+	// shortestLeft is for how long a destination is left alone that has refused a message. It
+	// doubles with each further refusal, up to longestLeft: 16 s, not 20, since by default there
+	// are rounds of that length, which bring a message back once in a pause.
 	shortestLeft = time.Second
 	longestLeft  = 16 * time.Second
-	// apart is by how much each message waits for longer than the one before it, up to longestLeft: the
-	// shorter pauses would bring thousands back again and again.
+	// apart is by how much each message waits for longer than the one before it, up to longestLeft:
+	// the shorter pauses would bring thousands back again and again.
 	apart = 2 * time.Millisecond
-	// rememberedFor is for how long after its pause a destination is remembered. Until then what was
-	// refused has come again.
+	// rememberedFor is for how long after its pause a destination is remembered. Until then what
+	// was refused has come again.
 	rememberedFor = time.Minute
-	// mostPausing bounds the memory. A message that a further destination refuses waits for the longest
-	// pause.
+	// mostPausing bounds the memory. A message that a further destination refuses waits for the
+	// longest pause.
 	mostPausing = 10_000
 )
 
-// pauses leave destinations alone that refuse messages, as full queues do. Each refused message costs
-// two publishes, and thousands of them delay those for all other destinations. After a pause one
-// message is tried. The others follow once it was taken. They are safe for concurrent use.
+// pauses leave destinations alone that refuse messages, as full queues do. Each refused message
+// costs two publishes, and thousands of them delay those for all other destinations. After a pause
+// one message is tried. The others follow once it was taken. They are safe for concurrent use.
 type pauses struct {
 	mu    sync.Mutex
 	of    map[string]*pause
@@ -74,9 +74,9 @@ func (p *pauses) begin(m stamp.Message, now time.Time) try {
 	return t
 }
 
-// end notes what became of a message: the error of [settle.Settler.Deliver]. If the message was refused it
-// returns how long it should wait, otherwise 0. Messages that were tried at the same time prolong the
-// pause once.
+// end notes what became of a message: the error of [settle.Settler.Deliver]. If the message was
+// refused it returns how long it should wait, otherwise 0. Messages that were tried at the same
+// time prolong the pause once.
 func (p *pauses) end(t try, err error, now time.Time) (wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,8 +121,8 @@ func (p *pauses) sweep(now time.Time) {
 	}
 }
 
-// destination names what may refuse a message: a queue, or an exchange together with the routing keys,
-// since one queue behind an exchange may be full while others are not.
+// destination names what may refuse a message: a queue, or an exchange together with the routing
+// keys, since one queue behind an exchange may be full while others are not.
 func destination(m stamp.Message) string {
 	var name strings.Builder
 	name.WriteString(m.Delivery.RoutingKey)

@@ -65,8 +65,8 @@ func TestPauses_AtTheSameTime(t *testing.T) {
 	require.Zero(t, p.begin(full, now).wait, "and the pause is the first's")
 }
 
-// TestPauses_Many: what comes for one destination comes back spread, and most of it after the longest
-// pause.
+// TestPauses_Many: what comes for one destination comes back spread, and most of it after the
+// longest pause.
 func TestPauses_Many(t *testing.T) {
 	p, now, full := newPauses(), time.Now(), forQueue("full")
 	p.end(p.begin(full, now), delayer.ErrRefused, now)

@@ -1,6 +1,6 @@
-// Package rounds is the controller's wheel of rounds: queues whose messages expire after 2^k ticks. A
-// message comes back to a controller after each of them, and is sent to the next, or held for its last
-// moments and delivered. What users need to know of it is on the page of package controller.
+// Package rounds is the controller's wheel of rounds: queues whose messages expire after 2^k ticks.
+// A message comes back to a controller after each of them, and is sent to the next, or held for its
+// last moments and delivered. What users need to know of it is on the page of package controller.
 package rounds
 
 import (
@@ -20,8 +20,8 @@ type Wheel struct {
 	kind     delayer.QueueType
 }
 
-// New checks the geometry: 1 to 28 levels, and a tick of whole milliseconds up to a minute. The broker
-// accepts the topology of every Wheel. Errors are ErrConfig.
+// New checks the geometry: 1 to 28 levels, and a tick of whole milliseconds up to a minute. The
+// broker accepts the topology of every Wheel. Errors are ErrConfig.
 func New(prefix string, kind delayer.QueueType, levels int, tick time.Duration) (*Wheel, error) {
 	s, err := newSchedule(levels, tick)
 	if err != nil {

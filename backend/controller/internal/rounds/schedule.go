@@ -29,7 +29,8 @@ type schedule struct {
 	memory time.Duration // shorter delays wait in the controller's memory
 }
 
-// newSchedule checks the geometry. The broker accepts every schedule that passes. Errors are ErrConfig.
+// newSchedule checks the geometry. The broker accepts every schedule that passes. Errors are
+// ErrConfig.
 func newSchedule(levels int, tick time.Duration) (schedule, error) {
 	s := schedule{levels: levels, tick: tick, spare: overhead, memory: max(tick, shortest) + overhead}
 	switch {

@@ -91,8 +91,8 @@ func TestHopsNeverExceedWhatRemains(t *testing.T) {
 	})
 }
 
-// arrival is when a message is delivered that was published at a time, if each of its triggers comes so
-// much later than its queue's TTL, in turn. The controller looks at its clock on each.
+// arrival is when a message is delivered that was published at a time, if each of its triggers
+// comes so much later than its queue's TTL, in turn. The controller looks at its clock on each.
 func arrival(s schedule, published time.Time, delay time.Duration, late func() time.Duration) (now time.Time, lastLate time.Duration) {
 	const expired = true
 	now = published
@@ -111,8 +111,9 @@ func arrival(s schedule, published time.Time, delay time.Duration, late func() t
 	}
 }
 
-// TestEachTriggerSetsTheTimeRight is what the fourth founding document shows of one queue, T'b − T'a =
-// Tb − Ta, of any number of rounds: however late triggers come, their lateness does not add up.
+// TestEachTriggerSetsTheTimeRight is what the fourth founding document shows of one queue, T'b −
+// T'a = Tb − Ta, of any number of rounds: however late triggers come, their lateness does not add
+// up.
 func TestEachTriggerSetsTheTimeRight(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := newSchedule(rapid.IntRange(1, 20).Draw(t, "levels"), time.Duration(rapid.Int64Range(10, 1000).Draw(t, "tick_ms"))*time.Millisecond)

@@ -48,8 +48,9 @@ func (p *pulse) run(ctx context.Context) {
 	}
 }
 
-// A tenure says whether the messages of a channel are still those of the controller that consumes it. The
-// broker gives them to another one while this process, or its machine, is stopped. It is safe for concurrent use.
+// A tenure says whether the messages of a channel are still those of the controller that consumes
+// it. The broker gives them to another one while this process, or its machine, is stopped. It is
+// safe for concurrent use.
 type tenure struct {
 	pulse *pulse
 	ask   func() error

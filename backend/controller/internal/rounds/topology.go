@@ -29,10 +29,10 @@ func (w *Wheel) config() string {
 	return fmt.Sprintf("%s:controller,levels=%d,tick=%v,%s", w.names.prefix, w.schedule.levels, w.schedule.tick, w.kind)
 }
 
-// Plan is the topology, without the delivery stage. Every exchange is a fanout with one queue behind
-// it: messages keep the user's keys, and no key needs a binding. The exchanges that we publish to have
-// no alternate exchange, so that a message is returned if its queue is gone. The exchange that queues
-// dead-letter to has one.
+// Plan is the topology, without the delivery stage. Every exchange is a fanout with one queue
+// behind it: messages keep the user's keys, and no key needs a binding. The exchanges that we
+// publish to have no alternate exchange, so that a message is returned if its queue is gone. The
+// exchange that queues dead-letter to has one.
 func (w *Wheel) Plan() topology.Plan {
 	intake := topology.Queue{Name: w.names.intake(), Role: topology.Intake, Args: amqp091.Table{
 		"x-queue-type": string(w.kind),

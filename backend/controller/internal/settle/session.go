@@ -18,8 +18,8 @@ import (
 // DrainTimeout is for what is being published when a controller closes.
 const DrainTimeout = 10 * time.Second
 
-// A Session is a controller's at the broker. It consumes over one connection and publishes over another:
-// an alarm blocks only the connections that publish.
+// A Session is a controller's at the broker. It consumes over one connection and publishes over
+// another: an alarm blocks only the connections that publish.
 type Session struct {
 	In        *broker.Conn
 	Control   *broker.Control // the engine's
@@ -65,8 +65,8 @@ func Connect(ctx context.Context, s engine.Settings, e *engine.Engine, gate *bro
 	return at, nil
 }
 
-// Close waits for what is being published, and returns to the broker what was not. Whoever consumes must
-// have been told to end.
+// Close waits for what is being published, and returns to the broker what was not. Whoever consumes
+// must have been told to end.
 func (s *Session) Close(running *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() { running.Wait(); close(done) }()

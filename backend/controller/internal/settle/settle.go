@@ -1,6 +1,7 @@
-// Package settle publishes what a controller has taken: messages that are due to their destinations,
-// and foreign ones to the queue for unroutable messages. Each call is one attempt, and returns what
-// became of it. When to try again, and when to acknowledge, is the caller's business.
+// Package settle publishes what a controller has taken: messages that are due to their
+// destinations, and foreign ones to the queue for unroutable messages. Each call is one attempt,
+// and returns what became of it. When to try again, and when to acknowledge, is the caller's
+// business.
 package settle
 
 import (
@@ -31,7 +32,8 @@ type Keeper interface {
 	Doubt()
 }
 
-// Objects looks for objects of the broker: [github.com/delayer-go/delayer/internal/lib/objects.Live].
+// Objects looks for objects of the broker:
+// [github.com/delayer-go/delayer/internal/lib/objects.Live].
 type Objects interface {
 	Missing(ctx context.Context, p topology.Plan) ([]string, error)
 }
@@ -51,8 +53,8 @@ type Settler struct {
 
 // Refused reports whether an error of Deliver, Keep or Publish says that no queue has taken the
 // message: a queue refuses it, as a full one may (then others may have it), or it was returned. It
-// should wait for a while, and others need not wait for it. After any other error it is unknown whether
-// the message is stored, or the fault is not the message's: try again soon.
+// should wait for a while, and others need not wait for it. After any other error it is unknown
+// whether the message is stored, or the fault is not the message's: try again soon.
 func Refused(err error) bool {
 	return errors.Is(err, delayer.ErrRefused) || errors.Is(err, broker.ErrReturned)
 }
@@ -60,8 +62,8 @@ func Refused(err error) bool {
 // declaredFor is the time after a declaration in which a returned message causes no other.
 const declaredFor = time.Second
 
-// Publish publishes to an exchange of ours. A message that is returned is published once more, with the
-// topology declared anew.
+// Publish publishes to an exchange of ours. A message that is returned is published once more, with
+// the topology declared anew.
 func (s *Settler) Publish(ctx context.Context, msg broker.Publishing) error {
 	return s.again(ctx, func() error { return s.Publisher.Publish(ctx, msg) })
 }
@@ -77,8 +79,8 @@ func (s *Settler) again(ctx context.Context, publish func() error) error {
 	return publish()
 }
 
-// Deliver publishes a message that is due to its destinations, and tells the Observer. apart is as in
-// [broker.Publishing].
+// Deliver publishes a message that is due to its destinations, and tells the Observer. apart is as
+// in [broker.Publishing].
 func (s *Settler) Deliver(ctx context.Context, m stamp.Message, apart string) error {
 	err := s.deliver(ctx, m, apart)
 	s.Tell(m, err)
@@ -104,8 +106,8 @@ func (s *Settler) Delivery(m stamp.Message) broker.Publishing {
 	return msg
 }
 
-// deliver: a message without a matching binding goes to the alternate exchange, and so to the queue for
-// unroutable messages. It is returned in two cases:
+// deliver: a message without a matching binding goes to the alternate exchange, and so to the queue
+// for unroutable messages. It is returned in two cases:
 //
 //   - The path to that queue is broken. The message is stored nowhere.
 //   - A binding led to an exchange of the user's, which has no queue for it. There it ends, as a
@@ -133,8 +135,8 @@ func (s *Settler) deliver(ctx context.Context, m stamp.Message, apart string) er
 	return nil
 }
 
-// Keep publishes a foreign message unchanged to the unroutable queue, where an operator sees it. Only
-// its Expiration is removed.
+// Keep publishes a foreign message unchanged to the unroutable queue, where an operator sees it.
+// Only its Expiration is removed.
 //
 // A returned message is identified by [delayer.Header]. A foreign message lacks it or shares it
 // with another. So foreign messages are published one at a time, on a channel without others. Only

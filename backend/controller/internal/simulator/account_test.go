@@ -67,11 +67,12 @@ func (a *account) fault(d time.Duration, to int, stalls bool, format string, arg
 	a.Faults++
 }
 
-// takenOver is how long another process may take to go on where one has vanished: the broker notices that
-// its connections are silent.
+// takenOver is how long another process may take to go on where one has vanished: the broker
+// notices that its connections are silent.
 const takenOver = silentMost + 5*time.Second
 
-// hurt notes that a process is broken. If another is at work, that is an excuse until it has taken over.
+// hurt notes that a process is broken. If another is at work, that is an excuse until it has taken
+// over.
 func (a *account) hurt(p *process, d time.Duration, stalls bool, what string) {
 	a.fault(d, -1, stalls, "%s %s", p.name, what)
 	for _, other := range a.w.processes {
@@ -186,15 +187,16 @@ func (a *account) judge(r *record) {
 	}
 }
 
-// inTime is how late a message may be once nothing is broken. Destinations that did not answer pause for up
-// to 20 s, some messages for twice that, and are tried again then: for these it is inTimeStalled.
+// inTime is how late a message may be once nothing is broken. Destinations that did not answer
+// pause for up to 20 s, some messages for twice that, and are tried again then: for these it is
+// inTimeStalled.
 const (
 	inTime        = 30 * time.Second
 	inTimeStalled = 50 * time.Second
 )
 
-// late judges how late a message is: not by more than is allowed in any stretch in which nothing was
-// broken.
+// late judges how late a message is: not by more than is allowed in any stretch in which nothing
+// was broken.
 func (a *account) late(r *record, at time.Duration) {
 	since := max(r.last, r.confirmedAt) + a.w.plan.steppedBy
 	if late := at - since; late > 0 {

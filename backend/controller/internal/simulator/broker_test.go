@@ -119,8 +119,8 @@ func (b *broker) disk() time.Duration {
 	return b.w.short(100*time.Microsecond, 4*time.Millisecond) + b.w.short(0, b.slow)
 }
 
-// A queue is a quorum queue with a single active consumer, the first of the list. Whatever is done to it goes
-// through its log.
+// A queue is a quorum queue with a single active consumer, the first of the list. Whatever is done
+// to it goes through its log.
 type queue struct {
 	b         *broker
 	slot      wheel.Slot
@@ -132,8 +132,8 @@ type queue struct {
 	cancelled []*consumer // some of these have messages
 }
 
-// A channel consumes one queue. At the broker it has messages that are not acknowledged; at its client
-// it belongs to a visit of a tenure.
+// A channel consumes one queue. At the broker it has messages that are not acknowledged; at its
+// client it belongs to a visit of a tenure.
 type channel struct {
 	conn    *conn
 	queue   *queue
@@ -186,8 +186,8 @@ func (ch *channel) consume(prefetch int) {
 	})
 }
 
-// cancel ends a consumer. Who follows the active one is not certain: with RabbitMQ 3.10 who has waited for the
-// longest, with 4.0 another.
+// cancel ends a consumer. Who follows the active one is not certain: with RabbitMQ 3.10 who has
+// waited for the longest, with 4.0 another.
 func (q *queue) cancel(ch *channel) {
 	active := len(q.consumers) > 0 && q.consumers[0].channel == ch
 	defer func() {
@@ -249,8 +249,8 @@ func (ch *channel) acked(tag uint64, multiple bool) {
 	q.serve()
 }
 
-// release ends a channel as the shell does: it closes it once all is stored that was acknowledged before. Then
-// the client is told.
+// release ends a channel as the shell does: it closes it once all is stored that was acknowledged
+// before. Then the client is told.
 func (ch *channel) release(then func()) {
 	c, b := ch.conn, ch.conn.b
 	c.toBroker(func() {
@@ -289,8 +289,8 @@ func (q *queue) forget(ch *channel) {
 	q.serve()
 }
 
-// count is the answer to a passive declaration. Of consumers it counts the active one, and those that were
-// cancelled and still have messages.
+// count is the answer to a passive declaration. Of consumers it counts the active one, and those
+// that were cancelled and still have messages.
 func (q *queue) count() (ready, consumers int) {
 	q.cancelled = slices.DeleteFunc(q.cancelled, func(c *consumer) bool { return c.has == 0 })
 	return len(q.ready) + len(q.returned), min(len(q.consumers), 1) + len(q.cancelled)

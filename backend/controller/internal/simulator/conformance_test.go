@@ -21,10 +21,10 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/routing"
 )
 
-// TestConformance: the model passes the suite that the backends pass on a real broker. Its broker, its
-// processes with their machines, and what users of processes do are those of all seeds, in the time of a
-// bubble. What the engine does on a connection before that is package delayertest's here: it refuses,
-// seals and reads messages.
+// TestConformance: the model passes the suite that the backends pass on a real broker. Its broker,
+// its processes with their machines, and what users of processes do are those of all seeds, in the
+// time of a bubble. What the engine does on a connection before that is package delayertest's here:
+// it refuses, seals and reads messages.
 func TestConformance(t *testing.T) {
 	for _, c := range conformance.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
@@ -49,7 +49,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// A model is a world without plan. What happens in it is called for from outside, while time passes.
+// A model is a world without plan. What happens in it is called for from outside, while time
+// passes.
 type model struct {
 	mu sync.Mutex
 	*world
@@ -79,7 +80,8 @@ type sink struct {
 	consumer func(conformance.Arrival)
 }
 
-// newModel begins with one process at work. All clocks are that of the bubble: they are on one host.
+// newModel begins with one process at work. All clocks are that of the bubble: they are on one
+// host.
 func newModel() *model {
 	w := &world{options: options{mutant: chosen()}, rand: rand.New(rand.NewPCG(1, 0)), wheel: wheel.Default()}
 	w.plan = plan{latency: time.Millisecond, hiccup: time.Millisecond, budget: 64 << 20}

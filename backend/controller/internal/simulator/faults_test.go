@@ -486,7 +486,8 @@ func simulate(o options) result {
 	return result{w.account.problems, w.account.stats}
 }
 
-// end is when everything that is planned by now has come, and what is remembered of it is forgotten.
+// end is when everything that is planned by now has come, and what is remembered of it is
+// forgotten.
 func (w *world) end() time.Duration {
 	end := w.plan.length
 	for _, r := range w.account.records {

@@ -50,8 +50,8 @@ func (ch *channel) has() (ids []string) {
 	return ids
 }
 
-// TestBroker_OneIsActive: the oldest consumer has all, as many as its prefetch; then the next, and what was
-// given back comes first, in its order.
+// TestBroker_OneIsActive: the oldest consumer has all, as many as its prefetch; then the next, and
+// what was given back comes first, in its order.
 func TestBroker_OneIsActive(t *testing.T) {
 	b := newBench()
 	first, second := b.client(2), b.client(10)
@@ -128,7 +128,8 @@ func TestBroker_Crash(t *testing.T) {
 	require.Len(t, survived, 4, "none, one, two or three of those that were not confirmed")
 }
 
-// TestBroker_Stuck: a queue without a majority neither stores nor delivers; an alarm stops who publishes.
+// TestBroker_Stuck: a queue without a majority neither stores nor delivers; an alarm stops who
+// publishes.
 func TestBroker_Stuck(t *testing.T) {
 	b := newBench()
 	ch := b.client(10)

@@ -107,7 +107,8 @@ func (s stingy) Consume(from wheel.Slot, prefetch int) {
 	s.tenure.Consume(from, prefetch)
 }
 
-// queueing has one queue of attempts for all destinations: what is refused is tried again before anything else.
+// queueing has one queue of attempts for all destinations: what is refused is tried again before
+// anything else.
 type queueing struct {
 	*tenure
 	waiting []*wheel.Message // the first is being tried

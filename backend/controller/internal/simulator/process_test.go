@@ -125,17 +125,18 @@ func (p *process) unplugged() {
 
 // What time it is.
 
-// mono drifts from the broker's clock while time is not skipped. A machine that ticks never sees what would
-// come together in days: it would take that for a step of the clock.
+// mono drifts from the broker's clock while time is not skipped. A machine that ticks never sees
+// what would come together in days: it would take that for a step of the clock.
 func (p *process) mono() time.Duration {
 	skipped := p.w.account.Skipped
 	drift := (p.w.now-skipped)*time.Duration(p.ppm) + skipped*time.Duration(p.w.clock.ppm)
 	return p.w.now + drift/1_000_000
 }
 
-// learnClock says that the broker's clock is known anew, soon, to a second. What is known of its steps
-// stays, also where a process starts anew: else one that starts after a step, and before any other has
-// seen it, would know nothing of it, and be early. That is a limit of brokertime, and not tried here.
+// learnClock says that the broker's clock is known anew, soon, to a second. What is known of its
+// steps stays, also where a process starts anew: else one that starts after a step, and before any
+// other has seen it, would know nothing of it, and be early. That is a limit of brokertime, and not
+// tried here.
 func (p *process) learnClock(in time.Duration) {
 	p.knownFrom, p.share = p.w.now+in, p.w.rand.Float64()
 }

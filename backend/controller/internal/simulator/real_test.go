@@ -27,8 +27,8 @@ import (
 
 func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
 
-// The same is done, at random, to the queue of a slot in the model and on a real broker. After each act both
-// are left alone until they rest, and then whatever can be seen of them must be equal.
+// The same is done, at random, to the queue of a slot in the model and on a real broker. After each
+// act both are left alone until they rest, and then whatever can be seen of them must be equal.
 
 // An act is one thing that clients do to a queue. They are numbered as they come.
 type act struct {
@@ -294,9 +294,9 @@ func (p *play) choose() act {
 	}
 }
 
-// like reports whether the model's queue is as the broker's. In which order messages come that were given back is
-// not certain: what was on its way to a consumer that was cancelled is given back before the rest. So the model
-// takes over that order.
+// like reports whether the model's queue is as the broker's. In which order messages come that were
+// given back is not certain: what was on its way to a consumer that was cancelled is given back
+// before the rest. So the model takes over that order.
 func (m *modelled) like(is state) bool {
 	for i, ch := range m.clients {
 		for j, u := range ch.unacked {
@@ -421,9 +421,9 @@ func (l liar) found(p *play) bool {
 	return false
 }
 
-// What is given back goes behind what was given back before, and comes again in that order, also after the
-// broker was killed. So a message may come before others that were stored before it, and a mark that was given
-// back proves nothing.
+// What is given back goes behind what was given back before, and comes again in that order, also
+// after the broker was killed. So a message may come before others that were stored before it, and
+// a mark that was given back proves nothing.
 var givenBackAgain = []act{
 	{what: publish, n: 6},
 	{what: consume, n: 6},

@@ -25,8 +25,9 @@ var (
 	seeds = flag.Int("seeds", 1500, "how many to run")
 )
 
-// TestSimulate runs seeds of which none may have a problem. A seed that has one is run again alone, with a line
-// for each event: make simulate SIMULATEFLAGS='-seed 21 -trace'. With -of m256 it is the lines of one message.
+// TestSimulate runs seeds of which none may have a problem. A seed that has one is run again alone,
+// with a line for each event: make simulate SIMULATEFLAGS='-seed 21 -trace'. With -of m256 it is
+// the lines of one message.
 func TestSimulate(t *testing.T) {
 	t.Parallel()
 	m := chosen()
@@ -76,13 +77,14 @@ func TestSimulate(t *testing.T) {
 	t.Logf("%.0f days in %v, of which %.0f hours were not skipped: %+v", days, time.Since(began).Round(time.Second), awake, all)
 }
 
-// TestSimulate_Found runs a seed that has failed: a message was counted by a clock that drifts, since the broker
-// told no time.
+// TestSimulate_Found runs a seed that has failed: a message was counted by a clock that drifts,
+// since the broker told no time.
 func TestSimulate_Found(t *testing.T) {
 	require.Empty(t, simulate(options{Seed: 38096}).Problems)
 }
 
-// TestAccount_Cancelled: whichever comes first, a nil of Cancel and a delivery of the message exclude each other.
+// TestAccount_Cancelled: whichever comes first, a nil of Cancel and a delivery of the message
+// exclude each other.
 func TestAccount_Cancelled(t *testing.T) {
 	problems := func(happen ...func(*account, *record)) []string {
 		w := &world{}

@@ -164,8 +164,9 @@ func (p *process) postpone(r *record, t pass, delay time.Duration, then func(fat
 	})
 }
 
-// setBack reports whether a ticket is for a due time that is over, and the broker's clock was set back since.
-// Then it is in the future again, and a change is accepted that comes to nothing. See docs/clocks.md.
+// setBack reports whether a ticket is for a due time that is over, and the broker's clock was set
+// back since. Then it is in the future again, and a change is accepted that comes to nothing. See
+// docs/clocks.md.
 func (w *world) setBack(t pass) bool { return w.plan.steps > 0 && w.now > t.at-wheel.AcceptedBefore }
 
 // change writes a change until it is certain what becomes of it. before is what is known of earlier

@@ -1,5 +1,6 @@
-// Package simulator tries machines of internal/wheel against a model of a broker and of all that can
-// break around it, in simulated time. One goroutine and one seed: a run that fails can be run again.
+// Package simulator tries machines of internal/wheel against a model of a broker and of all that
+// can break around it, in simulated time. One goroutine and one seed: a run that fails can be run
+// again.
 //
 // A run has users at some processes who publish, cancel and postpone; each process is a candidate
 // for the lead as well. Faults come and go. Then all is healed, what was due is awaited, and the
@@ -26,8 +27,8 @@ type options struct {
 	mutant mutant
 }
 
-// A mutant is a protocol with a fault: what a machine or a user would do wrong is done wrong around it.
-// So there is no switch in what is proved. Nil functions change nothing.
+// A mutant is a protocol with a fault: what a machine or a user would do wrong is done wrong around
+// it. So there is no switch in what is proved. Nil functions change nothing.
 type mutant struct {
 	name      string
 	seed      uint64 // of a run that finds it
@@ -118,13 +119,13 @@ func (w *world) pop() event {
 	return top
 }
 
-// restless is how long something that has happened may have a machine do more: it acknowledges within ackSoon. It is
-// less than a tick of an idle machine, which opens and closes a slot every other second: else chance decided whether
-// time is ever skipped.
+// restless is how long something that has happened may have a machine do more: it acknowledges
+// within ackSoon. It is less than a tick of an idle machine, which opens and closes a slot every
+// other second: else chance decided whether time is ever skipped.
 const restless = 500 * time.Millisecond
 
-// runUntil lets time pass. The ticks of the processes are no events: while nothing else is to happen,
-// and nothing waits that could be due, time is skipped.
+// runUntil lets time pass. The ticks of the processes are no events: while nothing else is to
+// happen, and nothing waits that could be due, time is skipped.
 func (w *world) runUntil(end time.Duration) {
 	for w.now < end && len(w.account.problems) == 0 {
 		next := end
@@ -187,8 +188,8 @@ func (w *world) quiet(until time.Duration) time.Duration {
 	return until
 }
 
-// trace writes a line: the time, what the broker's clock shows, who, and what. Of one message it writes what names
-// that, and what happens to processes and the broker.
+// trace writes a line: the time, what the broker's clock shows, who, and what. Of one message it
+// writes what names that, and what happens to processes and the broker.
 func (w *world) trace(who, event, format string, args ...any) {
 	if w.Trace == nil {
 		return

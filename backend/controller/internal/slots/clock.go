@@ -51,15 +51,17 @@ func (c *clock) used() {
 
 const lookAgain = 50 * time.Millisecond
 
-// until is how long after now a time is, and when now was. What passes between two readings of the time
-// would otherwise make a message early: due is what is left, from what now says of the broker's clock.
+// until is how long after now a time is, and when now was. What passes between two readings of the
+// time would otherwise make a message early: due is what is left, from what now says of the
+// broker's clock.
 func until(due time.Time, now wheel.Now) (left time.Duration, at time.Time) {
 	at = time.Now()
 	at = at.Add(now.Mono - stamp.Reading(at))
 	return due.Sub(at), at
 }
 
-// wait returns once the broker's time is known, or ctx ends, or the clock is closed: then it is not.
+// wait returns once the broker's time is known, or ctx ends, or the clock is closed: then it is
+// not.
 func (c *clock) wait(ctx context.Context) wheel.Now {
 	c.used()
 	for {

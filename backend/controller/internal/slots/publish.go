@@ -15,8 +15,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-// What the machine wants published is posted: a Poster says later what became of it. What needs more than
-// one step, because something is missing, is published in a goroutine of its own.
+// What the machine wants published is posted: a Poster says later what became of it. What needs
+// more than one step, because something is missing, is published in a goroutine of its own.
 
 // attemptFor is how long one attempt to publish may take.
 const attemptFor = 5 * time.Minute
@@ -83,7 +83,8 @@ func (t *tenure) round(to wheel.Turn, err error) {
 	}
 }
 
-// toSlot is a message for a slot. One that has not answered may have no majority: it has a channel of its own.
+// toSlot is a message for a slot. One that has not answered may have no majority: it has a channel
+// of its own.
 func (t *tenure) toSlot(s wheel.Slot, msg amqp091.Publishing) broker.Publishing {
 	to := broker.Publishing{Exchange: t.names.enterSlots(), Key: t.names.slotKey(s), Sole: true, Message: msg}
 	if queue := t.names.queue(s); !t.takes[queue] {
@@ -128,16 +129,17 @@ func (t *tenure) land(now wheel.Now, f *flight, err error) {
 }
 
 const (
-	// mostSharing is how many messages of a destination share the channel. If a quorum queue has 32 of one
-	// channel that it has not stored (quorum_commands_soft_limit), RabbitMQ soon stops reading that channel's
-	// connection, whoever its messages are for. More go over a channel of the destination's own.
+	// mostSharing is how many messages of a destination share the channel. If a quorum queue has 32
+	// of one channel that it has not stored (quorum_commands_soft_limit), RabbitMQ soon stops
+	// reading that channel's connection, whoever its messages are for. More go over a channel of
+	// the destination's own.
 	mostSharing = 30
 	// mostAnswers is how many destinations are known to answer. Beyond that all prove it again.
 	mostAnswers = 10_000
 )
 
-// answered notes whether a destination answers, or a slot. One that has not, or has refused a message, has a
-// channel of its own: see [broker.Publishing].
+// answered notes whether a destination answers, or a slot. One that has not, or has refused a
+// message, has a channel of its own: see [broker.Publishing].
 func (t *tenure) answered(to string, err error) {
 	if err != nil {
 		delete(t.takes, to)
@@ -214,8 +216,9 @@ func (t *tenure) Mark(s wheel.Slot, id wheel.MarkID) {
 	})
 }
 
-// Summon implements [wheel.Shell]. The body matters: while an alarm lasts RabbitMQ blocks a connection that publishes,
-// but only once it has read a message's header, and a message without a body is stored by then.
+// Summon implements [wheel.Shell]. The body matters: while an alarm lasts RabbitMQ blocks a
+// connection that publishes, but only once it has read a message's header, and a message without a
+// body is stored by then.
 func (t *tenure) Summon() {
 	wrote, msg := stamp.Reading(time.Now()), small(kindOfSummons)
 	msg.Body = []byte(kindOfSummons)

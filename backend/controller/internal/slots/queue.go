@@ -31,8 +31,9 @@ type queue struct {
 
 const waitForAnswer = false // the noWait argument of amqp091-go's methods
 
-// consume begins to consume, or does so with another prefetch. The former consumer is cancelled first,
-// and all that it got is taken before anything of the next: so the order of the queue is kept.
+// consume begins to consume, or does so with another prefetch. The former consumer is cancelled
+// first, and all that it got is taken before anything of the next: so the order of the queue is
+// kept.
 func (q *queue) consume(prefetch int) error {
 	if q.channel == nil {
 		if err := q.open(); err != nil {
@@ -67,8 +68,8 @@ func (q *queue) consume(prefetch int) error {
 	return nil
 }
 
-// granted is what AMQP can say of a prefetch. A consumer that begins is given so many beside what is in hand: more
-// than any slot lacks.
+// granted is what AMQP can say of a prefetch. A consumer that begins is given so many beside what
+// is in hand: more than any slot lacks.
 func granted(prefetch int) int { return min(prefetch, math.MaxUint16) }
 
 // open opens the channel, and ends the tenure when it is lost.
@@ -131,8 +132,8 @@ func (q *queue) pump(messages <-chan amqp091.Delivery, consumer int) {
 	}
 }
 
-// acknowledge writes what is acknowledged. The caller holds mu. It fails only if the channel is lost. The
-// single ones come first: the broker closes a channel that acknowledges one twice.
+// acknowledge writes what is acknowledged. The caller holds mu. It fails only if the channel is
+// lost. The single ones come first: the broker closes a channel that acknowledges one twice.
 func (q *queue) acknowledge() {
 	const multiple = true
 	for _, tag := range q.single {
@@ -144,7 +145,8 @@ func (q *queue) acknowledge() {
 	q.upTo, q.single = 0, q.single[:0]
 }
 
-// release ends the consumer. What is not acknowledged goes back, in the same step in which another is active.
+// release ends the consumer. What is not acknowledged goes back, in the same step in which another
+// is active.
 func (q *queue) release() {
 	if q.channel != nil && broker.EndActive(q.channel, q.name) {
 		q.tenure.mu.Lock()

@@ -38,7 +38,8 @@ func (d *Delayer) Schedule(ctx context.Context, exchange, key string, delay time
 	}
 	// A message without delay waits nowhere. Its ticket is always too late.
 	at := now.Clock.Earliest.UnixMilli()
-	// Who has seen ids of other messages cannot guess this one: a ticket is known to whom it is given.
+	// Who has seen ids of other messages cannot guess this one: a ticket is known to whom it is
+	// given.
 	const length = 20 // of 5 bits; ids may have 23
 	r := &receipt{ticket{id: rand.Text()[:length], due: wheel.Due{At: at, Since: at}}}
 	err = d.PublishAs(context.WithValue(ctx, receiptKey{}, r), r.ticket.id, exchange, key, delay, msg)
@@ -112,7 +113,8 @@ func (w *Wheel) notOurs(op, backend string, text delayer.Ticket, why error) erro
 	}
 }
 
-// ReadTicket returns the id and the due time that a ticket names. It asks no broker. The error is ErrTicket.
+// ReadTicket returns the id and the due time that a ticket names. It asks no broker. The error is
+// ErrTicket.
 func (w *Wheel) ReadTicket(vhost, backend string, text delayer.Ticket) (id string, due time.Time, err error) {
 	t, err := newTickets(vhost, w.names.prefix, w.String()).read(text)
 	if err != nil {
@@ -121,7 +123,8 @@ func (w *Wheel) ReadTicket(vhost, backend string, text delayer.Ticket) (id strin
 	return t.id, time.UnixMilli(t.due.At).UTC(), nil
 }
 
-// time returns the moment with the broker's time. After a lost connection it may take a while to be known.
+// time returns the moment with the broker's time. After a lost connection it may take a while to be
+// known.
 func (d *Delayer) time(ctx context.Context, op string) (wheel.Now, error) {
 	now := d.clock.wait(ctx)
 	switch {
@@ -133,8 +136,8 @@ func (d *Delayer) time(ctx context.Context, op string) (wheel.Now, error) {
 	return now, &delayer.Error{Op: op, Backend: d.backend, Kind: delayer.ErrNotSent, Cause: fmt.Errorf("%w: %w", errNoTime, context.Cause(ctx))}
 }
 
-// change writes what is to become of a message: the due time that to returns, or none. It returns that
-// once it is certain that the change is known before the message is decided about.
+// change writes what is to become of a message: the due time that to returns, or none. It returns
+// that once it is certain that the change is known before the message is decided about.
 func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(wheel.Now) (wheel.Due, error)) (next wheel.Due, err error) {
 	for request := d.wheel.wheel.Request(t.due); ; {
 		next, err = d.attempt(ctx, op, t, request, to)

@@ -1,6 +1,6 @@
-// Package slots is the controller's wheel of slots on a broker: its queues, publishing to them, and the
-// shell that runs the machine of package wheel. What users need to know of it is on the page of package
-// controller; docs/wheel.md has the protocol.
+// Package slots is the controller's wheel of slots on a broker: its queues, publishing to them, and
+// the shell that runs the machine of package wheel. What users need to know of it is on the page of
+// package controller; docs/wheel.md has the protocol.
 package slots
 
 import (
@@ -23,8 +23,8 @@ type Wheel struct {
 	memory int64 // bytes of messages that the controllers of a process hold
 }
 
-// New returns the wheel of a prefix, of so many shards. The controllers of a process hold so many bytes
-// of messages in memory.
+// New returns the wheel of a prefix, of so many shards. The controllers of a process hold so many
+// bytes of messages in memory.
 func New(prefix string, shards int, memory int64) *Wheel {
 	w := wheel.Default()
 	return &Wheel{wheel: w, names: names{prefix: prefix, wheel: w, shards: shards}, memory: memory}

@@ -26,15 +26,15 @@ type strategy struct {
 func (s *strategy) Limits() delayer.Limits { return s.limits }
 func (s *strategy) Plan() topology.Plan    { return s.wheel.Plan() }
 
-// Growth implements [engine.Strategy]. The user's key and BCC, the delivery keys and the times travel in
-// a header of ours. Where a ticket is postponed several times, so do those times.
+// Growth implements [engine.Strategy]. The user's key and BCC, the delivery keys and the times
+// travel in a header of ours. Where a ticket is postponed several times, so do those times.
 func (s *strategy) Growth() message.Growth {
 	const longestKey, times, later = 255, 160 + len(" p255"), len(" n16725225600000,16725225600000")
 	return message.Growth{HeaderSize: times + len("255:") + longestKey + wheel.MostThen*later, Carried: true}
 }
 
-// Enter sends a message to the slot of its due time. While the broker's time is unknown it goes to the
-// intake, and a controller places it.
+// Enter sends a message to the slot of its due time. While the broker's time is unknown it goes to
+// the intake, and a controller places it.
 func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
 	now := s.clock.waitBriefly(ctx)
 	names := s.wheel.names.of(m.Envelope.ID)
@@ -62,8 +62,8 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 	}, nil
 }
 
-// late is the error of a message that was confirmed late, if it may have come to its slot when that was
-// at rest.
+// late is the error of a message that was confirmed late, if it may have come to its slot when that
+// was at rest.
 func (w *Wheel) late(now wheel.Now, to wheel.Turn) error {
 	if !w.wheel.Late(now, to) {
 		return nil
@@ -73,8 +73,8 @@ func (w *Wheel) late(now wheel.Now, to wheel.Turn) error {
 		time.Duration(level.Slots)*level.Width)
 }
 
-// Remaining implements [engine.Reckoner]. No message of a slot is misrouted by the broker. One with a
-// stamp was moved by somebody.
+// Remaining implements [engine.Reckoner]. No message of a slot is misrouted by the broker. One with
+// a stamp was moved by somebody.
 func (s *strategy) Remaining(headers amqp091.Table) (time.Duration, bool) {
 	if _, stamped := headers[message.Stamp]; !stamped {
 		return delivery.WhenDue(headers)

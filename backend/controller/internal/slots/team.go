@@ -13,8 +13,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
-// A team is the controllers of a process, one for each shard. They share the clock. Each has its own
-// connections, so that one whose memory is full, and which does not read, stops no other.
+// A team is the controllers of a process, one for each shard. They share the clock. Each has its
+// own connections, so that one whose memory is full, and which does not read, stops no other.
 type team struct {
 	of []*controller
 
@@ -51,9 +51,9 @@ func (t *team) close() {
 // lookEvery is how often a process looks whether it leads more than its share.
 const lookEvery = 3 * time.Second
 
-// share hands shards over to other processes, one after the other, while this one leads more than its
-// share: otherwise the process that was started first would lead them all. Who has waited for a shard for
-// the longest gets it, and hands it on if that is too much for it.
+// share hands shards over to other processes, one after the other, while this one leads more than
+// its share: otherwise the process that was started first would lead them all. Who has waited for a
+// shard for the longest gets it, and hands it on if that is too much for it.
 func (t *team) share(ctx context.Context) {
 	var leads seniority
 	for {
@@ -78,15 +78,16 @@ func (t *team) share(ctx context.Context) {
 	}
 }
 
-// fair is how many shards one of so many processes leads. None is counted by a broker that takes too long.
+// fair is how many shards one of so many processes leads. None is counted by a broker that takes
+// too long.
 func fair(shards, processes int) int {
 	processes = max(1, processes)
 	return (shards + processes - 1) / processes
 }
 
-// A seniority lists the shards that a process leads, those first that it has led for the longest. The
-// newest is handed over: a shard that nobody has room for then goes round all processes until one has,
-// and those that are settled stay.
+// A seniority lists the shards that a process leads, those first that it has led for the longest.
+// The newest is handed over: a shard that nobody has room for then goes round all processes until
+// one has, and those that are settled stay.
 type seniority []int
 
 func (s *seniority) note(shards int, leads func(shard int) bool) {
@@ -102,9 +103,9 @@ func (s seniority) newest() int { return s[len(s)-1] }
 
 var errHandedOver = errors.New("another process leads this shard")
 
-// stand makes this tenure one of the candidates that are counted, for as long as the channel lasts. A
-// broker does not count the consumers of the intake: of a quorum queue with a single active consumer it
-// tells that one only.
+// stand makes this tenure one of the candidates that are counted, for as long as the channel lasts.
+// A broker does not count the consumers of the intake: of a quorum queue with a single active
+// consumer it tells that one only.
 func (t *tenure) stand(channel *amqp091.Channel) error {
 	const one, noSize, wholeChannel = 1, 0, false
 	if err := channel.Qos(one, noSize, wholeChannel); err != nil {

@@ -50,11 +50,11 @@ type tenure struct {
 }
 
 const (
-	// drainBriefly is for what is being published when a tenure ends without the controller, and is not
-	// handed over.
+	// drainBriefly is for what is being published when a tenure ends without the controller, and is
+	// not handed over.
 	drainBriefly = time.Second
-	// endWithin is for the consumers to end. A queue without a majority does not answer for a minute and more, and
-	// meanwhile this process could not lead again.
+	// endWithin is for the consumers to end. A queue without a majority does not answer for a
+	// minute and more, and meanwhile this process could not lead again.
 	endWithin = 6 * time.Second
 	// ticksApart is the least time between two ticks: what comes meanwhile is done together.
 	ticksApart = 2 * time.Millisecond
@@ -149,8 +149,8 @@ func (t *tenure) happened(f func(now wheel.Now)) {
 	}
 }
 
-// weigh stops reading while too much is in memory, and tells the observer how much is. The caller holds
-// mu.
+// weigh stops reading while too much is in memory, and tells the observer how much is. The caller
+// holds mu.
 func (t *tenure) weigh() {
 	messages, bytes := t.machine.Held()
 	if messages > 1 { // one is the summons
@@ -306,7 +306,8 @@ func (t *tenure) led(s wheel.Slot) bool {
 	return false
 }
 
-// look returns the connection for queues that may have no leader. If it cannot be made the next one tries again.
+// look returns the connection for queues that may have no leader. If it cannot be made the next one
+// tries again.
 func (t *tenure) look() (*broker.Conn, error) {
 	conn := <-t.looking
 	var err error

@@ -11,8 +11,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
-// TestTenure_LooksAgain: the connection for queues that may have no leader cannot be made, as where the user has as many
-// as are permitted. It is made when it can be: until then nothing with a ticket is delivered.
+// TestTenure_LooksAgain: the connection for queues that may have no leader cannot be made, as where
+// the user has as many as are permitted. It is made when it can be: until then nothing with a
+// ticket is delivered.
 func TestTenure_LooksAgain(t *testing.T) {
 	made, refused := new(broker.Conn), errors.New("connection limit")
 	answers := []error{refused, refused, nil}

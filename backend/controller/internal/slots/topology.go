@@ -37,7 +37,8 @@ type names struct {
 	shards, shard int
 }
 
-// of returns the names of the shard of a message, and of all that concerns it: its changes have its id.
+// of returns the names of the shard of a message, and of all that concerns it: its changes have its
+// id.
 func (n names) of(id string) names {
 	n.shard = int(crc32.ChecksumIEEE([]byte(id)) % uint32(n.shards))
 	return n
@@ -79,8 +80,8 @@ func (n names) queue(s wheel.Slot) string {
 }
 
 // slotKey leads from the exchange of the slots to a slot. It takes the place of the user's routing
-// key, which travels in the stamp: for a message with two keys RabbitMQ 3.10 walks all bindings of a
-// direct exchange (rabbit_router, match_routing_key), and a topic exchange costs 4.3 more.
+// key, which travels in the stamp: for a message with two keys RabbitMQ 3.10 walks all bindings of
+// a direct exchange (rabbit_router, match_routing_key), and a topic exchange costs 4.3 more.
 func (n names) slotKey(s wheel.Slot) string {
 	return fmt.Sprintf("%s:slot%s:%s-%02d", message.Reserved, n.number("-"), n.wheel[s.Level].Name, s.Index)
 }
@@ -109,14 +110,14 @@ func (w *Wheel) config() string {
 	return fmt.Sprintf("%s:controller,slots=%v,%s", w.names.prefix, w, delayer.Quorum)
 }
 
-// Plan is the topology, without the delivery stage. The exchanges have no alternate exchange, so that a
-// message is returned if its queue is gone.
+// Plan is the topology, without the delivery stage. The exchanges have no alternate exchange, so
+// that a message is returned if its queue is gone.
 //
-// One consumer at a time takes the messages of a queue: of the intake, so that one controller leads; of
-// a slot, so that the next waits until the last is gone. The nodes of a cluster share the slots;
-// otherwise the node that declares them leads them all. Nothing expires in a slot unless a policy has
-// set a message-ttl, and then it goes to the intake, and from there to a slot again. Without the
-// exchange it would be lost.
+// One consumer at a time takes the messages of a queue: of the intake, so that one controller
+// leads; of a slot, so that the next waits until the last is gone. The nodes of a cluster share the
+// slots; otherwise the node that declares them leads them all. Nothing expires in a slot unless a
+// policy has set a message-ttl, and then it goes to the intake, and from there to a slot again.
+// Without the exchange it would be lost.
 func (w *Wheel) Plan() topology.Plan {
 	shared := w.names
 	p := topology.Plan{

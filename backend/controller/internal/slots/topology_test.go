@@ -26,8 +26,8 @@ func TestNames_OneShardIsNotNamed(t *testing.T) {
 	}
 }
 
-// TestNames_Of: this is the protocol. A process that reckons otherwise writes changes where they do not
-// meet their messages.
+// TestNames_Of: this is the protocol. A process that reckons otherwise writes changes where they do
+// not meet their messages.
 func TestNames_Of(t *testing.T) {
 	n := New("p", 4, 0).names
 	for id, shard := range map[string]int{"": 0, "A": 3, "01JD3Z6S8V": 3, "2WQ7G5FKMR": 2} {
@@ -93,8 +93,8 @@ func TestFair(t *testing.T) {
 	require.Equal(t, 3, fair(3, 0), "its own candidate is not counted yet")
 }
 
-// TestSeniority: whatever the order in which processes wait for each shard, the shards come to be spread,
-// and then stay.
+// TestSeniority: whatever the order in which processes wait for each shard, the shards come to be
+// spread, and then stay.
 func TestSeniority(t *testing.T) {
 	for shards := 1; shards <= 8; shards++ {
 		for processes := 1; processes <= 6; processes++ {

@@ -40,11 +40,11 @@ func changeText(id string, due, next wheel.Due) string {
 }
 
 const (
-	// besideBody is about how much larger a message is in memory than its body, its stamp and the user's
-	// headers.
+	// besideBody is about how much larger a message is in memory than its body, its stamp and the
+	// user's headers.
 	besideBody = 1 << 10
-	// besideField is about how much larger a header is in memory than its name and a value with bytes of
-	// its own: 80 to 120 bytes, and half of that in a list.
+	// besideField is about how much larger a header is in memory than its name and a value with
+	// bytes of its own: 80 to 120 bytes, and half of that in a list.
 	besideField = 100
 )
 

@@ -47,8 +47,8 @@ type Stamp struct {
 	Since  int64         // what that clock showed, at most, when it was reckoned
 	Ticket bool          // the message may be changed
 	Then   [][2]int64    // At and Since of due times after this one, to which it was postponed
-	// Priority is the message's, which waits without one: from RabbitMQ 4.0 on quorum queues would change
-	// the order of what waits.
+	// Priority is the message's, which waits without one: from RabbitMQ 4.0 on quorum queues would
+	// change the order of what waits.
 	Priority uint8
 
 	Key *string // the user's routing key; nil: the message has kept it
@@ -81,7 +81,8 @@ func (s Stamp) Remaining(now time.Time, expired bool) time.Duration {
 	return s.Hop + s.Left
 }
 
-// Next is the stamp for the next hop, by this process's clock. It lacks the priority, and what only slots use.
+// Next is the stamp for the next hop, by this process's clock. It lacks the priority, and what only
+// slots use.
 func (s Stamp) Next(now time.Time, remaining, hop time.Duration) Stamp {
 	return Stamp{
 		Clock: clock, Due: Reading(now) + remaining, Hop: hop, Left: remaining - hop, To: s.To, BCC: s.BCC,
@@ -106,8 +107,8 @@ type Message struct {
 	Stamp    Stamp
 }
 
-// ReadMessage reads the headers of a delivery. The error says why the message is foreign. Delivery is
-// set then too.
+// ReadMessage reads the headers of a delivery. The error says why the message is foreign. Delivery
+// is set then too.
 func ReadMessage(d *amqp091.Delivery) (m Message, err error) {
 	m.Delivery = d
 	if m.Stamp, err = Read(d.Headers); err == nil {
@@ -116,8 +117,8 @@ func ReadMessage(d *amqp091.Delivery) (m Message, err error) {
 	return m, err
 }
 
-// Unwrap changes the delivery to what the user published: it is under the user's routing key, and without
-// our headers. A controller holds many messages, and most have no other headers.
+// Unwrap changes the delivery to what the user published: it is under the user's routing key, and
+// without our headers. A controller holds many messages, and most have no other headers.
 func (m Message) Unwrap() {
 	d := m.Delivery
 	if m.Stamp.Key != nil {
@@ -134,8 +135,8 @@ func (m Message) Unwrap() {
 	d.Exchange, d.ConsumerTag = "", ""
 }
 
-// Wait returns the message as it is published to wait again, with the next stamp. user is that of the
-// connection that publishes it.
+// Wait returns the message as it is published to wait again, with the next stamp. user is that of
+// the connection that publishes it.
 func (m Message) Wait(user string, next Stamp) amqp091.Publishing {
 	next.Priority = m.Delivery.Priority
 	msg := message.SealAgain(m.Delivery, user, m.Envelope, next.Header())

@@ -16,8 +16,8 @@ import (
 // A stamp is written as a text, since a table of as many fields costs the broker and its clients
 // several times more to read. It begins as [message.Stamp] says. Then come the clock, the due time,
 // the hop and what is left after it in ns, the due time by the broker's clock and since when in ms,
-// and t for a ticket or - for none. The priority, if there is one, later due times, the destinations and the
-// BCC follow, each with its letter:
+// and t for a ticket or - for none. The priority, if there is one, later due times, the
+// destinations and the BCC follow, each with its letter:
 //
 //	3:key 5BQ2… 71034 0 5000000000 1795329200000 1795329195000 - p9 n1795329210000,1795329195000 d26:~d:=… b5:copy1
 const (

@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// A changeKey names a message at one of its due times: a change for another of them is not for this.
+// A changeKey names a message at one of its due times: a change for another of them is not for
+// this.
 type changeKey struct {
 	id string
 	at int64
 }
 
-// A change is what is known of a message at a due time. What several say counts together: it is dropped
-// if one says so, and else it is due at each time that one names, one after the other.
+// A change is what is known of a message at a due time. What several say counts together: it is
+// dropped if one says so, and else it is due at each time that one names, one after the other.
 type change struct {
 	key  changeKey
 	due  Due
@@ -30,15 +31,15 @@ type change struct {
 
 const (
 	// keptFor is how long after its message's acknowledgement, or after its due time, a change is
-	// acknowledged. By then that acknowledgement is stored, or a channel was lost and all come again; or
-	// its queue has no majority: see stored.
+	// acknowledged. By then that acknowledgement is stored, or a channel was lost and all come
+	// again; or its queue has no majority: see stored.
 	keptFor = 15 * time.Second
-	// storedAfter is how long after something was done a mark is written that comes back only if its
-	// acknowledgement, which waits for as long as ackWithin, is stored. It is shorter than keptFor, so
-	// that a mark does for the changes of some seconds.
+	// storedAfter is how long after something was done a mark is written that comes back only if
+	// its acknowledgement, which waits for as long as ackWithin, is stored. It is shorter than
+	// keptFor, so that a mark does for the changes of some seconds.
 	storedAfter = ackWithin + time.Second
-	// rememberedFor is how long a change is remembered after that. A copy of its message may be on its
-	// way from a controller that has died.
+	// rememberedFor is how long a change is remembered after that. A copy of its message may be on
+	// its way from a controller that has died.
 	rememberedFor = 2 * time.Minute
 	// orphanEvery is how often the message of a change is looked for.
 	orphanEvery = time.Second
@@ -152,10 +153,10 @@ func (m *Machine) settle(now Now, c *change) {
 	}
 }
 
-// stored reports whether the acknowledgements of all messages are stored that a change has decided about. If
-// the queue of one has no majority, its acknowledgement is lost with the channel, and the message comes again;
-// the change would not. So a mark must have come back from that queue that was written later, or it was
-// counted since.
+// stored reports whether the acknowledgements of all messages are stored that a change has decided
+// about. If the queue of one has no majority, its acknowledgement is lost with the channel, and the
+// message comes again; the change would not. So a mark must have come back from that queue that was
+// written later, or it was counted since.
 func (m *Machine) stored(c *change) bool {
 	is, need := true, c.acked+storedAfter
 	for _, s := range c.from {
@@ -172,9 +173,9 @@ func (m *Machine) stored(c *change) bool {
 	return is
 }
 
-// orphan reports whether no message comes any more for a change. It may have been postponed to this due time,
-// by another change, and still be where it was due before: in hand, or in a slot that does not deliver. So
-// marks must have come back from all slots.
+// orphan reports whether no message comes any more for a change. It may have been postponed to this
+// due time, by another change, and still be where it was due before: in hand, or in a slot that
+// does not deliver. So marks must have come back from all slots.
 func (m *Machine) orphan(now Now, c *change) bool {
 	if c.sought == 0 {
 		c.sought = now.Mono

@@ -20,11 +20,12 @@ type destination struct {
 }
 
 const (
-	// mostFlying is how many messages of a destination are being delivered at a time: few enough that one
-	// that is silent takes nothing from others (see the shell). fewFlying is for after it has refused one.
+	// mostFlying is how many messages of a destination are being delivered at a time: few enough
+	// that one that is silent takes nothing from others (see the shell). fewFlying is for after it
+	// has refused one.
 	mostFlying, fewFlying = 150, 8
-	// flyingShare is the part of the memory that they may take: nothing else is read while memory is full, and
-	// what a silent destination has stays there. One message may be larger.
+	// flyingShare is the part of the memory that they may take: nothing else is read while memory
+	// is full, and what a silent destination has stays there. One message may be larger.
 	flyingShare = 16
 	// firstRefused and longestRefused are how long a destination pauses.
 	firstRefused, longestRefused = time.Second, 20 * time.Second

@@ -5,29 +5,30 @@ import (
 )
 
 const (
-	// summonEvery is how often a leader makes sure that the intake delivers; missedAfter how long it
-	// waits. A candidate cannot know whether anybody leads: its summons may be lost, or was purged, or
-	// the intake was deleted and declared again. So it writes another, and looks whether it is consumed.
+	// summonEvery is how often a leader makes sure that the intake delivers; missedAfter how long
+	// it waits. A candidate cannot know whether anybody leads: its summons may be lost, or was
+	// purged, or the intake was deleted and declared again. So it writes another, and looks whether
+	// it is consumed.
 	summonEvery      = time.Minute
 	missedAfter      = 20 * time.Second
 	summonEveryOther = 15 * time.Second
 	// storedWithin is how long the first of a tenure is waited for, until another is written.
 	storedWithin = 5 * time.Second
-	// stepped is by how much the broker's clock may disagree with what was known of it, and setBack how
-	// much later it may be than was known.
+	// stepped is by how much the broker's clock may disagree with what was known of it, and setBack
+	// how much later it may be than was known.
 	stepped = 10 * time.Second
 	setBack = 200 * time.Millisecond
 )
 
-// lead begins to turn the wheel: what comes from the intake comes only to one. What earlier tenures have left in
-// slots is looked for when a summons of this one is stored: see surveyFirst.
+// lead begins to turn the wheel: what comes from the intake comes only to one. What earlier tenures
+// have left in slots is looked for when a summons of this one is stored: see surveyFirst.
 func (m *Machine) lead(now Now) {
 	m.leading, m.led, m.summoned = true, now.Mono, now.Mono
 	m.shell.Summon()
 }
 
-// summon writes a summons now and then. The leader holds one unacknowledged: if its connection is lost
-// the next candidate gets it, and so learns that it leads.
+// summon writes a summons now and then. The leader holds one unacknowledged: if its connection is
+// lost the next candidate gets it, and so learns that it leads.
 func (m *Machine) summon(now Now) {
 	every := summonEveryOther
 	if m.leading {
@@ -52,9 +53,10 @@ func (m *Machine) summon(now Now) {
 	}
 }
 
-// compare notices that the broker's clock was set, also while it was unknown. Then what is in hand may
-// not be due for long, and slots may have lost their turn: another tenure takes all anew. After a short
-// step back, what marks have proved counts no more, since changes are accepted for longer than was known.
+// compare notices that the broker's clock was set, also while it was unknown. Then what is in hand
+// may not be due for long, and slots may have lost their turn: another tenure takes all anew. After
+// a short step back, what marks have proved counts no more, since changes are accepted for longer
+// than was known.
 func (m *Machine) compare(now Now) {
 	was := m.told
 	m.told = now

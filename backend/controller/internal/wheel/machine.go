@@ -1,9 +1,9 @@
-// Package wheel is a hierarchical timing wheel whose slots are queues, and the controller that turns
-// it. docs/wheel.md tells its protocol and its invariants.
+// Package wheel is a hierarchical timing wheel whose slots are queues, and the controller that
+// turns it. docs/wheel.md tells its protocol and its invariants.
 //
-// A [Machine] is one candidate for the lead, from when its process has a connection until it loses any
-// channel. It is pure: what happens comes in by its methods, with the time, and what is to be done goes
-// out through its [Shell]. So a simulator can run it against a model of a broker.
+// A [Machine] is one candidate for the lead, from when its process has a connection until it loses
+// any channel. It is pure: what happens comes in by its methods, with the time, and what is to be
+// done goes out through its [Shell]. So a simulator can run it against a model of a broker.
 package wheel
 
 import (
@@ -13,8 +13,8 @@ import (
 // A Shell does what a machine decides. No method may block, or call the machine. What is asked of a
 // shell that has lost its connection is not done.
 type Shell interface {
-	// Consume consumes a queue, with so many messages unacknowledged at most. If it is consumed, only
-	// the number changes: what is not acknowledged stays.
+	// Consume consumes a queue, with so many messages unacknowledged at most. If it is consumed,
+	// only the number changes: what is not acknowledged stays.
 	Consume(s Slot, prefetch int)
 	// Release ends that. What is not acknowledged goes back to the queue.
 	Release(s Slot)
@@ -27,16 +27,17 @@ type Shell interface {
 	// Verify asks whether what is consumed is still this machine's: one Verified follows if it is.
 	Verify()
 
-	// Move publishes a message as it is now to the slot of a turn, or drops it unless it is
-	// written within a time; Keep to the unroutable messages; Deliver to its destination. Stored says
-	// what became of it. They do not change the message.
+	// Move publishes a message as it is now to the slot of a turn, or drops it unless it is written
+	// within a time; Keep to the unroutable messages; Deliver to its destination. Stored says what
+	// became of it. They do not change the message.
 	Move(m *Message, to Turn, within time.Duration)
 	Keep(m *Message)
 	Deliver(m *Message)
 
 	// Mark publishes a mark to a slot. If that fails nobody is told.
 	Mark(s Slot, id MarkID)
-	// Summon publishes a summons to the intake. Summoned says when it is stored; else nobody is told.
+	// Summon publishes a summons to the intake. Summoned says when it is stored; else nobody is
+	// told.
 	Summon()
 
 	// Surrender ends the tenure: see End. All queues are released at once.
@@ -58,8 +59,8 @@ type Config struct {
 	Wheel  Wheel
 	Tenure string // names this machine, and no other ever
 	Budget int64  // bytes in memory
-	// Fewer divides how many messages of a slot are in hand at a time, for a simulator whose slots hold
-	// hundreds. 0 is 1.
+	// Fewer divides how many messages of a slot are in hand at a time, for a simulator whose slots
+	// hold hundreds. 0 is 1.
 	Fewer int
 }
 
@@ -125,8 +126,8 @@ func (m *Machine) Leads() bool { return m.leading && !m.over }
 // few messages are in hand whatever their size.
 const few = 4
 
-// Full reports whether so much is in memory that nothing more should be taken. Changes do not count:
-// they are small, and stay until their messages are due.
+// Full reports whether so much is in memory that nothing more should be taken. Changes do not
+// count: they are small, and stay until their messages are due.
 func (m *Machine) Full() bool { return !m.over && m.taken() >= m.cfg.Budget && m.inHand > few }
 
 // taken is how much is in memory beside changes.
@@ -140,7 +141,8 @@ func (m *Machine) Held() (messages int, bytes int64) {
 	return m.inHand, m.bytes
 }
 
-// End ends the tenure. The machine asks for nothing more, except that it acknowledges what is stored yet.
+// End ends the tenure. The machine asks for nothing more, except that it acknowledges what is
+// stored yet.
 func (m *Machine) End() { m.over = true }
 
 // Sizes are how much a machine keeps. At rest there are visits, and nothing else.

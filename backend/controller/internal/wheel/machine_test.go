@@ -186,8 +186,9 @@ func TestMachine_LeadsOnceItGetsSomething(t *testing.T) {
 	require.Contains(t, b.acked[Intake], uint64(1), "one is enough")
 }
 
-// TestMachine_SurveysAfterItsSummons: what an earlier tenure has written may be stored only when the broker's alarm
-// ends. So no slot is found to be empty before something of this tenure was stored.
+// TestMachine_SurveysAfterItsSummons: what an earlier tenure has written may be stored only when
+// the broker's alarm ends. So no slot is found to be empty before something of this tenure was
+// stored.
 func TestMachine_SurveysAfterItsSummons(t *testing.T) {
 	b := newTable(t)
 	before := b.mono
@@ -264,8 +265,8 @@ func TestMachine_MarkGivenBack(t *testing.T) {
 	require.Contains(t, b.acked[slot], uint64(1))
 }
 
-// TestMachine_ConsumedAnew: marks that come to another consumer of a slot may have overtaken what was on its way to
-// the one before, if they were written before the first of them came.
+// TestMachine_ConsumedAnew: marks that come to another consumer of a slot may have overtaken what
+// was on its way to the one before, if they were written before the first of them came.
 func TestMachine_ConsumedAnew(t *testing.T) {
 	b := leading(t)
 	msg, slot := b.in("m", 2500*time.Millisecond)
@@ -289,8 +290,8 @@ func TestMachine_ConsumedAnew(t *testing.T) {
 	require.Contains(t, b.acked[slot], uint64(1))
 }
 
-// TestMachine_OrphanOfRenewed: a change waits for its message, which may be in a slot that is silent, also when that
-// is consumed anew.
+// TestMachine_OrphanOfRenewed: a change waits for its message, which may be in a slot that is
+// silent, also when that is consumed anew.
 func TestMachine_OrphanOfRenewed(t *testing.T) {
 	b := leading(t)
 	_, was := b.in("m", 5*time.Second)
@@ -357,8 +358,8 @@ func TestMachine_Cancel(t *testing.T) {
 	require.Empty(t, b.m.waiting)
 }
 
-// TestMachine_CancelledWithoutAMajority: if the queue of a message stores no acknowledgement, the message comes
-// again. So the change stays, which is in another queue.
+// TestMachine_CancelledWithoutAMajority: if the queue of a message stores no acknowledgement, the
+// message comes again. So the change stays, which is in another queue.
 func TestMachine_CancelledWithoutAMajority(t *testing.T) {
 	b := leading(t)
 	_, stuck := b.in("", 0) // it was due then, and is postponed
@@ -406,7 +407,8 @@ func TestMachine_CancelledInTheIntake(t *testing.T) {
 	require.Contains(t, b.acked[slot], drop.tag)
 }
 
-// TestMachine_ChangeForNobody: its message was never published. It is neither kept for ever nor looked for.
+// TestMachine_ChangeForNobody: its message was never published. It is neither kept for ever nor
+// looked for.
 func TestMachine_ChangeForNobody(t *testing.T) {
 	b := leading(t)
 	msg, slot := b.in("never published", 2500*time.Millisecond)
@@ -462,8 +464,8 @@ func TestMachine_Postpone(t *testing.T) {
 	require.False(t, msg.Own)
 }
 
-// TestMachine_PostponedByOneTicket: a thousand times. The message carries the latest of these times, and may
-// be cancelled by the ticket of each.
+// TestMachine_PostponedByOneTicket: a thousand times. The message carries the latest of these
+// times, and may be cancelled by the ticket of each.
 func TestMachine_PostponedByOneTicket(t *testing.T) {
 	const times = 1000
 	b := leading(t)
@@ -484,7 +486,8 @@ func TestMachine_PostponedByOneTicket(t *testing.T) {
 	require.Equal(t, at(times-1), msg.Then[MostThen-2])
 }
 
-// TestMachine_PostponedToTheSameTime: by the broker's clock; by the clock of the process it was due before.
+// TestMachine_PostponedToTheSameTime: by the broker's clock; by the clock of the process it was due
+// before.
 func TestMachine_PostponedToTheSameTime(t *testing.T) {
 	b := leading(t)
 	msg, slot := b.in("m", 2*time.Second)
@@ -554,7 +557,8 @@ func TestMachine_DestinationsThatRefuse(t *testing.T) {
 	require.Equal(t, "next to 4s", b.moved[len(b.moved)-1], "it does not wait in memory")
 }
 
-// TestMachine_SilentTakesLittleMemory: what a destination does not answer for stays in memory, and that is for all.
+// TestMachine_SilentTakesLittleMemory: what a destination does not answer for stays in memory, and
+// that is for all.
 func TestMachine_SilentTakesLittleMemory(t *testing.T) {
 	b := leading(t)
 	b.m.cfg.Budget = 1 << 20
@@ -576,7 +580,8 @@ func TestMachine_SilentTakesLittleMemory(t *testing.T) {
 	require.Contains(t, b.delivered[len(b.delivered)-1], "large at", "one may be larger")
 }
 
-// TestMachine_LargeIsNotOvertaken: smaller messages for its destination do not keep a large one waiting.
+// TestMachine_LargeIsNotOvertaken: smaller messages for its destination do not keep a large one
+// waiting.
 func TestMachine_LargeIsNotOvertaken(t *testing.T) {
 	b := leading(t)
 	b.m.cfg.Budget = 1 << 20
@@ -626,8 +631,8 @@ func TestMachine_FindsWhatWasLeft(t *testing.T) {
 	require.Equal(t, []uint64{1}, slices.DeleteFunc(b.acked[slot], func(tag uint64) bool { return tag > 2 }))
 }
 
-// TestMachine_MuchWasLeft: thousands of messages with tickets, in a slot that is at rest. Nothing is proved before
-// all have been read, and few of them are in hand at a time.
+// TestMachine_MuchWasLeft: thousands of messages with tickets, in a slot that is at rest. Nothing
+// is proved before all have been read, and few of them are in hand at a time.
 func TestMachine_MuchWasLeft(t *testing.T) {
 	const left = 3000
 	b := newTable(t)
@@ -651,8 +656,8 @@ func TestMachine_MuchWasLeft(t *testing.T) {
 	require.Len(t, b.delivered, left)
 }
 
-// TestMachine_OfTheNextTurn: a message of the slot's next turn comes to who still consumes it for this
-// one. It must not go back to the end of that queue, to come again at once.
+// TestMachine_OfTheNextTurn: a message of the slot's next turn comes to who still consumes it for
+// this one. It must not go back to the end of that queue, to come again at once.
 func TestMachine_OfTheNextTurn(t *testing.T) {
 	b := leading(t)
 	w := Default()
@@ -686,8 +691,8 @@ func TestMachine_LooksAgain(t *testing.T) {
 	require.Positive(t, b.consumed[slot])
 }
 
-// TestMachine_PostponedBetweenTurns: a message does not go back with the due time that it had, when the change
-// that has postponed it is acknowledged.
+// TestMachine_PostponedBetweenTurns: a message does not go back with the due time that it had, when
+// the change that has postponed it is acknowledged.
 func TestMachine_PostponedBetweenTurns(t *testing.T) {
 	b := leading(t)
 	old, slot := b.in("old", 3*time.Minute)
@@ -708,7 +713,8 @@ func TestMachine_PostponedBetweenTurns(t *testing.T) {
 	require.Zero(t, b.consumed[slot])
 }
 
-// TestMachine_DeafQueue: a queue that was deleted and declared again delivers nothing to who consumed the first.
+// TestMachine_DeafQueue: a queue that was deleted and declared again delivers nothing to who
+// consumed the first.
 func TestMachine_DeafQueue(t *testing.T) {
 	b := leading(t)
 	msg, slot := b.in("m", 2*time.Second)
@@ -784,7 +790,8 @@ func TestMachine_MemoryIsBounded(t *testing.T) {
 	require.LessOrEqual(t, b.consumed[slot], 450)
 }
 
-// TestMachine_BurstInOneSlot: all that is due within seconds is in memory when it is due, if that has room for it.
+// TestMachine_BurstInOneSlot: all that is due within seconds is in memory when it is due, if that
+// has room for it.
 func TestMachine_BurstInOneSlot(t *testing.T) {
 	b := leading(t)
 	const size, many = 2 << 10, 64 << 20 / (2 << 10) * 3 / 4
@@ -799,7 +806,8 @@ func TestMachine_BurstInOneSlot(t *testing.T) {
 	require.Equal(t, many, came, "the queue would deliver no more")
 }
 
-// TestMachine_ChangesKeepNothingAway: a leader that starts knows no sizes, and may get changes only.
+// TestMachine_ChangesKeepNothingAway: a leader that starts knows no sizes, and may get changes
+// only.
 func TestMachine_ChangesKeepNothingAway(t *testing.T) {
 	b := leading(t)
 	first, slot := b.in("m", 2*time.Second)
@@ -820,8 +828,8 @@ func TestMachine_ChangesKeepNothingAway(t *testing.T) {
 	require.Less(t, b.asked, 20, "the broker is asked once for many")
 }
 
-// TestMachine_ChangesFillMemory: messages that are due wait for a mark, and that is behind the changes of their
-// minute. With these, or by themselves, they take more than half of the memory.
+// TestMachine_ChangesFillMemory: messages that are due wait for a mark, and that is behind the
+// changes of their minute. With these, or by themselves, they take more than half of the memory.
 func TestMachine_ChangesFillMemory(t *testing.T) {
 	for _, messages := range []int{100, 300} { // of each of two slots
 		t.Run(fmt.Sprint(messages), func(t *testing.T) {
@@ -861,8 +869,8 @@ func TestMachine_ChangesFillMemory(t *testing.T) {
 	}
 }
 
-// TestMachine_MoreChangesThanMemory: all messages of some seconds were cancelled. Held changes take what
-// memory messages may take, and the mark is behind further ones.
+// TestMachine_MoreChangesThanMemory: all messages of some seconds were cancelled. Held changes take
+// what memory messages may take, and the mark is behind further ones.
 func TestMachine_MoreChangesThanMemory(t *testing.T) {
 	b := leading(t)
 	b.m.cfg.Budget = 100_000
@@ -890,7 +898,8 @@ func TestWheel_Late(t *testing.T) {
 	require.True(t, Default().Late(b.now(), to))
 }
 
-// TestMachine_FullSlot: what is done waits for what came before it, but not while it keeps away what is behind.
+// TestMachine_FullSlot: what is done waits for what came before it, but not while it keeps away
+// what is behind.
 func TestMachine_FullSlot(t *testing.T) {
 	b := leading(t)
 	b.m.cfg.Budget = 1 << 20
@@ -909,7 +918,8 @@ func TestMachine_FullSlot(t *testing.T) {
 	require.Len(t, b.acked[slot], moved+2, "and the marks behind them, the first was for another consumer")
 }
 
-// TestMachine_NextTurn: what comes for the next turn of a slot, while its consumer leaves, does not keep it.
+// TestMachine_NextTurn: what comes for the next turn of a slot, while its consumer leaves, does not
+// keep it.
 func TestMachine_NextTurn(t *testing.T) {
 	b := leading(t)
 	w := Default()
@@ -931,7 +941,8 @@ func TestMachine_NextTurn(t *testing.T) {
 	require.Equal(t, 1, messages, "the summons")
 }
 
-// TestMachine_PostponedToTheNextTurn: a message that was postponed is stored as such before it leaves its slot.
+// TestMachine_PostponedToTheNextTurn: a message that was postponed is stored as such before it
+// leaves its slot.
 func TestMachine_PostponedToTheNextTurn(t *testing.T) {
 	b := leading(t)
 	w := Default()

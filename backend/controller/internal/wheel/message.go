@@ -19,12 +19,12 @@ const (
 	Foreign             // not ours: it is kept with the unroutable messages
 )
 
-// A Due is a due time by the broker's clock, in ms since 1970, and what that clock showed when it was
-// reckoned. The zero value is none.
+// A Due is a due time by the broker's clock, in ms since 1970, and what that clock showed when it
+// was reckoned. The zero value is none.
 type Due struct{ At, Since int64 }
 
-// A Message is one delivery. Who delivers it fills in the exported fields; Body is of no interest here. The
-// machine changes Due to OwnDue: they say when the message is due that is published.
+// A Message is one delivery. Who delivers it fills in the exported fields; Body is of no interest
+// here. The machine changes Due to OwnDue: they say when the message is due that is published.
 type Message struct {
 	Kind Kind
 	ID   string
@@ -81,7 +81,8 @@ func (n Now) shown(d Due) time.Time {
 // Until is how long it is until something is due, at most. The broker's clock must be known.
 func (n Now) Until(d Due) time.Duration { return n.shown(d).Sub(n.Clock.Earliest) }
 
-// unsettled reports whether some process may not have noticed yet that the broker's clock was set forward.
+// unsettled reports whether some process may not have noticed yet that the broker's clock was set
+// forward.
 func (n Now) unsettled() bool {
 	last := len(n.Clock.Steps) - 1
 	return last >= 0 && n.Clock.Latest.Before(n.Clock.Steps[last].Until.Add(n.Clock.Steps[last].By))
@@ -109,14 +110,14 @@ func ceilMillis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// ownFor is the longest delay that the clock of the process counts for which stamped the message. It may
-// gain or lose 200 ppm on the broker's.
+// ownFor is the longest delay that the clock of the process counts for which stamped the message.
+// It may gain or lose 200 ppm on the broker's.
 const ownFor = 15 * time.Minute
 
-// left is how much of the delay is left, at most. ok is false while that is unknown. By the broker's
-// clock everybody knows it. The process that stamped the message also knows it by its own clock, and
-// more precisely. But that clock may have stopped for a while, with the machine; so what is over by
-// the broker's clock is over.
+// left is how much of the delay is left, at most. ok is false while that is unknown. By the
+// broker's clock everybody knows it. The process that stamped the message also knows it by its own
+// clock, and more precisely. But that clock may have stopped for a while, with the machine; so what
+// is over by the broker's clock is over.
 func (m *Message) left(now Now) (left time.Duration, ok bool) {
 	unknown, own := m.Due == Due{}, m.OwnDue-now.Mono
 	switch counts := m.Own && (unknown || m.At-m.Since <= ownFor.Milliseconds()); {
@@ -135,8 +136,8 @@ func (m *Message) left(now Now) (left time.Duration, ok bool) {
 // age is how long the message is unacknowledged.
 func (m *Message) age(now Now) time.Duration { return now.Mono - m.came }
 
-// postpone makes the message due when it is due next, by its own list and what changes say. It is false
-// if there is no later time: the message is to be delivered.
+// postpone makes the message due when it is due next, by its own list and what changes say. It is
+// false if there is no later time: the message is to be delivered.
 func (m *Message) postpone(now Now, to []Due) bool {
 	all := slices.DeleteFunc(slices.Concat(m.Then, to), func(d Due) bool {
 		by := now.shown(d).Sub(now.shown(m.Due))

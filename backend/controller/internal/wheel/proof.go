@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// A message with a ticket is delivered only when all changes have been read that were accepted for it.
-// The leader writes a mark into each slot in which such a change may be, and waits until it comes back:
-// then it has read all that was stored before. A change is accepted if it was confirmed AcceptedBefore
-// the message is due. So a mark is enough that was written within MarkedBefore of that time, or later.
+// A message with a ticket is delivered only when all changes have been read that were accepted for
+// it. The leader writes a mark into each slot in which such a change may be, and waits until it
+// comes back: then it has read all that was stored before. A change is accepted if it was confirmed
+// AcceptedBefore the message is due. So a mark is enough that was written within MarkedBefore of
+// that time, or later.
 //
 //	        AcceptedBefore            MarkedBefore            due
 //	──────────────┼───────────────────────┼────────────────────┼──→ the broker's time
@@ -20,8 +21,8 @@ import (
 const (
 	AcceptedBefore = 5 * time.Second
 	MarkedBefore   = 3 * time.Second
-	// WrittenWithin is how long the confirm of a change may take. What is confirmed later is written
-	// again: it may be in a slot in which nobody expects it any more.
+	// WrittenWithin is how long the confirm of a change may take. What is confirmed later is
+	// written again: it may be in a slot in which nobody expects it any more.
 	WrittenWithin = 10 * time.Second
 )
 
@@ -69,13 +70,14 @@ func (m *Machine) proves(now Now, v *visit, last mark) bool {
 	return false
 }
 
-// marked notes a mark that came back. One that was given back proves nothing: what is given back goes behind
-// what was given back before, so the mark may have overtaken what it was stored behind. It is written again.
+// marked notes a mark that came back. One that was given back proves nothing: what is given back
+// goes behind what was given back before, so the mark may have overtaken what it was stored behind.
+// It is written again.
 //
-// The first mark that comes to another consumer of the visit proves nothing either, nor do those that were written
-// before it came. In a cluster RabbitMQ delivers by the member on the channel's node, which may be behind: what was on
-// its way to the former consumer is given back then, behind what has come to the new one. What is given back is in the
-// queue when the next mark is written.
+// The first mark that comes to another consumer of the visit proves nothing either, nor do those
+// that were written before it came. In a cluster RabbitMQ delivers by the member on the channel's
+// node, which may be behind: what was on its way to the former consumer is given back then, behind
+// what has come to the new one. What is given back is in the queue when the next mark is written.
 func (m *Machine) marked(msg *Message) {
 	v := msg.visit
 	i := slices.IndexFunc(v.sent, func(sent mark) bool { return sent.id == msg.Mark })
@@ -105,9 +107,9 @@ func (m *Machine) tryAgain(now Now) {
 }
 
 // makeRoom takes more of visits that are full while nothing comes: the mark may be behind further
-// messages. Where memory does not permit it, due messages about which nothing is proved yet go to a slot
-// that is consumed now. So they do while memory is full: then nothing is read, and no mark could come. And so do
-// those of a deaf visit, which then can be renewed.
+// messages. Where memory does not permit it, due messages about which nothing is proved yet go to a
+// slot that is consumed now. So they do while memory is full: then nothing is read, and no mark
+// could come. And so do those of a deaf visit, which then can be renewed.
 func (m *Machine) makeRoom(now Now) {
 	full := func(v *visit) bool { return v.consumed && v.inHand >= v.prefetch && now.Mono-v.touched > unclear }
 	for _, v := range m.order {
@@ -144,14 +146,16 @@ func (m *Machine) proven(now Now, d Due) bool {
 	return proven
 }
 
-// reads is hasRead for where a change is written by who has not noticed that the broker's clock was set
-// forward. If that slot is at rest, all that may be decided is decided when everybody has noticed.
+// reads is hasRead for where a change is written by who has not noticed that the broker's clock was
+// set forward. If that slot is at rest, all that may be decided is decided when everybody has
+// noticed.
 func (m *Machine) reads(now Now, was Turn, due time.Time) bool {
 	v := m.visits[m.cfg.Wheel.Slot(was)]
 	return v != nil && v.turn == was && m.hasRead(now, was, due)
 }
 
-// hasRead reports whether a slot holds no change that was accepted for what is due then, in this turn.
+// hasRead reports whether a slot holds no change that was accepted for what is due then, in this
+// turn.
 func (m *Machine) hasRead(now Now, t Turn, due time.Time) bool {
 	s := m.cfg.Wheel.Slot(t)
 	v := m.visits[s]

@@ -10,28 +10,29 @@ import (
 // broker's clock, which must be known.
 
 // Enter places a message that has so long to wait: in the slot of which turn, due when, and within
-// which time it must be written. A message that was not is placed anew. For one that is confirmed later, ask
-// Late.
+// which time it must be written. A message that was not is placed anew. For one that is confirmed
+// later, ask Late.
 func (w Wheel) Enter(now Now, left time.Duration) (to Turn, due Due, within time.Duration) {
 	due = now.reckon(left)
 	to, within = w.PlaceOf(now, due)
 	return to, due, min(within, brokertime.NoticedWithin) // if the broker's clock was set since, that is known by then
 }
 
-// Late reports whether a message that was confirmed just now may be in a slot that is not consumed any more.
+// Late reports whether a message that was confirmed just now may be in a slot that is not consumed
+// any more.
 func (w Wheel) Late(now Now, to Turn) bool {
 	return !now.Known || now.Clock.Latest.After(w.WriteBy(to))
 }
 
-// PlaceOf returns the turn in whose slot something waits that is due then. It must be written within a
-// time, or nobody may expect it there any more.
+// PlaceOf returns the turn in whose slot something waits that is due then. It must be written
+// within a time, or nobody may expect it there any more.
 func (w Wheel) PlaceOf(now Now, due Due) (to Turn, within time.Duration) {
 	to = w.Place(now.Clock.Earliest, now.shown(due))
 	return to, w.WriteBy(to).Sub(now.Clock.Latest)
 }
 
-// A Request is a Cancel or a Postpone that is being made. Its change is written, perhaps again, until it is
-// certain what comes of that: a Request decides, as [Machine] does, and does nothing.
+// A Request is a Cancel or a Postpone that is being made. Its change is written, perhaps again,
+// until it is certain what comes of that: a Request decides, as [Machine] does, and does nothing.
 type Request struct {
 	wheel    Wheel
 	due      Due // the change is for the message that is due then
@@ -56,8 +57,8 @@ const mostAttempts = 3
 // Request returns a request for a message at one of its due times.
 func (w Wheel) Request(due Due) *Request { return &Request{wheel: w, due: due} }
 
-// Begin begins an attempt. It returns where the change is to be written, one after the other, and within which
-// time. ok is false if it is too late for that.
+// Begin begins an attempt. It returns where the change is to be written, one after the other, and
+// within which time. ok is false if it is too late for that.
 func (r *Request) Begin(now Now) (to []Turn, within time.Duration, ok bool) {
 	r.began = now
 	r.attempts++
@@ -68,8 +69,9 @@ func (r *Request) Begin(now Now) (to []Turn, within time.Duration, ok bool) {
 	return to, within, true
 }
 
-// Ended says what comes of the request after an attempt, and whether to make another. A change that took long to
-// be confirmed is written again: it may be where nobody expects it any more. What was refused for good is not.
+// Ended says what comes of the request after an attempt, and whether to make another. A change that
+// took long to be confirmed is written again: it may be where nobody expects it any more. What was
+// refused for good is not.
 func (r *Request) Ended(now Now, o Outcome, forGood bool) (f Fate, again bool) {
 	switch o {
 	case Accepted:
@@ -90,16 +92,17 @@ func (r *Request) Ended(now Now, o Outcome, forGood bool) (f Fate, again bool) {
 	return f, again && r.attempts < mostAttempts
 }
 
-// inTime reports whether the message can still be changed. It is asked before a change is written, and again
-// after its confirm. Who decides about the message may not have noticed yet that the broker's clock was set
-// back: From counts that. Or this process may have been told of a step forward that it has not noticed
-// itself: then the message is due sooner than it seems.
+// inTime reports whether the message can still be changed. It is asked before a change is written,
+// and again after its confirm. Who decides about the message may not have noticed yet that the
+// broker's clock was set back: From counts that. Or this process may have been told of a step
+// forward that it has not noticed itself: then the message is due sooner than it seems.
 func (r *Request) inTime(now Now) bool {
 	return now.Known && !now.Clock.From.Add(AcceptedBefore+now.recent(r.due)).After(now.shown(r.due))
 }
 
-// places is where the change is to be written. Shortly after the broker's clock was set forward, who decides about
-// the message may not have noticed that, and expect changes where it was due before.
+// places is where the change is to be written. Shortly after the broker's clock was set forward,
+// who decides about the message may not have noticed that, and expect changes where it was due
+// before.
 func (r *Request) places(now Now) (to []Turn, within time.Duration) {
 	w := r.wheel
 	first, within := w.PlaceOf(now, r.due)
@@ -111,8 +114,8 @@ func (r *Request) places(now Now) (to []Turn, within time.Duration) {
 	return []Turn{first, before}, min(within, w.WriteBy(before).Sub(now.Clock.Latest.Add(-by)))
 }
 
-// PostponedTo is the due time of a message that is postponed, by so long from now. ok is false if that
-// is earlier than it is due.
+// PostponedTo is the due time of a message that is postponed, by so long from now. ok is false if
+// that is earlier than it is due.
 func PostponedTo(now Now, was Due, delay time.Duration) (next Due, ok bool) {
 	next = now.reckon(delay)
 	return next, !now.shown(next).Before(now.shown(was))

@@ -17,11 +17,12 @@ func (m *Machine) look(s Slot, first bool) {
 // surveyLate is how long after the first summons was stored the survey begins, at most.
 const surveyLate = 5 * time.Second
 
-// Summoned says that a summons is stored that was written at a time. With the first of this tenure all slots are
-// looked at. An alarm of the broker keeps back what earlier tenures have written, and stores it when it ends: in slots
-// that were found to be empty by then. A copy of a message would lie there that was dropped meanwhile, and nobody
-// would know that any more when it is found. While nothing is stored nothing can be delivered either. Others had
-// written on other connections: if the summons has waited, they are waited for as long again.
+// Summoned says that a summons is stored that was written at a time. With the first of this tenure
+// all slots are looked at. An alarm of the broker keeps back what earlier tenures have written, and
+// stores it when it ends: in slots that were found to be empty by then. A copy of a message would
+// lie there that was dropped meanwhile, and nobody would know that any more when it is found. While
+// nothing is stored nothing can be delivered either. Others had written on other connections: if
+// the summons has waited, they are waited for as long again.
 func (m *Machine) Summoned(now Now, wrote time.Duration) {
 	if m.over {
 		return

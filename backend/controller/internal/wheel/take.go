@@ -8,13 +8,13 @@ import (
 const (
 	// near is the remaining delay that is always waited for in memory.
 	near = 3 * time.Second
-	// longestHeld is the longest remaining delay that is waited for in memory, heldFor the longest time
-	// that a message stays unacknowledged for it. The broker closes the channel of a consumer that holds
-	// a message for 30 minutes.
+	// longestHeld is the longest remaining delay that is waited for in memory, heldFor the longest
+	// time that a message stays unacknowledged for it. The broker closes the channel of a consumer
+	// that holds a message for 30 minutes.
 	longestHeld = 150 * time.Second
 	heldFor     = 5 * time.Minute
-	// unclear is how long a message waits until the clock is looked at again, and precise how well it
-	// must be known to wait for longer.
+	// unclear is how long a message waits until the clock is looked at again, and precise how well
+	// it must be known to wait for longer.
 	unclear = 200 * time.Millisecond
 	precise = 20 * time.Millisecond
 
@@ -124,8 +124,8 @@ func (m *Machine) holds(now Now, msg *Message, left time.Duration) bool {
 	return v.fits && m.taken() < m.share(v)
 }
 
-// forLater reports whether what is due then is for a later turn of a slot. In memory it would keep the slot open until
-// that turn, and so would all that comes meanwhile.
+// forLater reports whether what is due then is for a later turn of a slot. In memory it would keep
+// the slot open until that turn, and so would all that comes meanwhile.
 func (m *Machine) forLater(v *visit, due time.Time) bool {
 	w, level := m.cfg.Wheel, v.slot.Level
 	return v.slot != Intake && w.at(level, due).Number >= v.turn.Number+int64(w[level].Slots)
@@ -220,8 +220,8 @@ func (m *Machine) done(now Now, msg *Message) {
 	msg.used = nil
 }
 
-// moved notes that a message is in another slot now. If that may have been closed meanwhile, it is looked
-// at. And what was read of that slot did not have this change.
+// moved notes that a message is in another slot now. If that may have been closed meanwhile, it is
+// looked at. And what was read of that slot did not have this change.
 func (m *Machine) moved(now Now, msg *Message) {
 	if msg.Kind == Change {
 		m.unlearn(msg)

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// slowTick is how often the machine looks at what changes slowly, and idleTick while nothing is in
-	// hand.
+	// slowTick is how often the machine looks at what changes slowly, and idleTick while nothing is
+	// in hand.
 	slowTick, idleTick = 100 * time.Millisecond, time.Second
 	// stoodStill is less than a broker waits for a heartbeat. A client's heartbeat is 10 s, and the
 	// broker waits for two.
@@ -89,7 +89,8 @@ func (m *Machine) at(now Now) {
 	m.last = now
 }
 
-// frozen reports whether nothing may be published: this process stood still, and another may lead by now.
+// frozen reports whether nothing may be published: this process stood still, and another may lead
+// by now.
 func (m *Machine) frozen() bool { return m.unsure > 0 }
 
 // thawed is false, and the message waits, while nothing may be published.
@@ -100,7 +101,8 @@ func (m *Machine) thawed(now Now, msg *Message) bool {
 	return !m.frozen()
 }
 
-// Verified answers Verify: all that was consumed then still was. What is asked later is for what came later.
+// Verified answers Verify: all that was consumed then still was. What is asked later is for what
+// came later.
 func (m *Machine) Verified(now Now) {
 	if m.over {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/acks"
 )
 
-// A visit is a queue that is consumed: in the turn of its slot, or between its turns, for what earlier
-// tenures have left in it.
+// A visit is a queue that is consumed: in the turn of its slot, or between its turns, for what
+// earlier tenures have left in it.
 type visit struct {
 	slot     Slot
 	turn     Turn // whose messages are expected; between turns, the next
@@ -45,8 +45,8 @@ type mark struct {
 var noTurn = Turn{Level: -1}
 
 const (
-	// mostOfTurn is how many messages of a slot are in hand at a time in its turn, by level; where they
-	// are large, fewer.
+	// mostOfTurn is how many messages of a slot are in hand at a time in its turn, by level; where
+	// they are large, fewer.
 	mostOfSeconds, mostOfMinutes, mostOfOthers = 48000, 8192, 1024
 	// mostAtRest is how many of a slot that is looked at between its turns, and of the intake.
 	mostAtRest = 32
@@ -57,14 +57,14 @@ const (
 
 	// quietFor is how long a visit must be idle whose turn is over.
 	quietFor = 2 * time.Second
-	// renewAfter is how long a visit may be idle at all. If a queue is deleted and declared again within
-	// milliseconds, RabbitMQ moves the consumer to the new one without telling it, and drops what that
-	// delivers.
+	// renewAfter is how long a visit may be idle at all. If a queue is deleted and declared again
+	// within milliseconds, RabbitMQ moves the consumer to the new one without telling it, and drops
+	// what that delivers.
 	renewAfter = 2 * time.Minute
 	// markAgain is how long a mark is waited for while nothing else comes.
 	markAgain = 2 * time.Second
-	// markEvery is how long before a turn of seconds its first mark is written, and how soon each of the
-	// next follows, until one is enough for the end of the turn. See MarkedBefore.
+	// markEvery is how long before a turn of seconds its first mark is written, and how soon each
+	// of the next follows, until one is enough for the end of the turn. See MarkedBefore.
 	markEvery = 1500 * time.Millisecond
 )
 
@@ -108,9 +108,10 @@ func (m *Machine) weigh(v *visit, msg *Message) {
 	}
 }
 
-// widen takes more messages of a queue, so many at least, where memory permits: what is known of their size
-// may have changed. Held changes must not keep messages away, nor the mark that tells that they are all: if a
-// visit has room for nothing else, it gets some whatever is in memory. Each time is a question to the broker.
+// widen takes more messages of a queue, so many at least, where memory permits: what is known of
+// their size may have changed. Held changes must not keep messages away, nor the mark that tells
+// that they are all: if a visit has room for nothing else, it gets some whatever is in memory. Each
+// time is a question to the broker.
 func (m *Machine) widen(v *visit, least int) {
 	if v.slot == Intake {
 		return // another candidate would be given it
@@ -162,7 +163,8 @@ func (m *Machine) open(now Now) {
 	}
 }
 
-// ends reports whether a visit is to end: it is not its turn, and nothing is in hand but what goes back.
+// ends reports whether a visit is to end: it is not its turn, and nothing is in hand but what goes
+// back.
 func (m *Machine) ends(now Now, v *visit) bool {
 	switch {
 	case v.slot == Intake, !v.consumed, !v.resting && now.Clock.Earliest.Before(m.cfg.Wheel.closes(v.turn)):
@@ -221,8 +223,8 @@ func (m *Machine) resume(now Now, v *visit, t Turn) {
 // unread forgets what the marks of a visit have proved.
 func (v *visit) unread() { v.sent, v.back = nil, mark{} }
 
-// deaf reports whether nothing comes from a queue, not even a mark, while much later ones have come from others:
-// somebody may have deleted it.
+// deaf reports whether nothing comes from a queue, not even a mark, while much later ones have come
+// from others: somebody may have deleted it.
 func (m *Machine) deaf(v *visit) bool { return len(v.sent) > 0 && m.heard-v.sent[0].mono > missedAfter }
 
 // release ends a visit. Something may have come to its queue at the last moment.
@@ -251,7 +253,8 @@ func (m *Machine) release(now Now, v *visit) {
 	}
 }
 
-// renew consumes a queue anew, now and then, that delivers nothing, and a deaf one with nothing but changes in hand.
+// renew consumes a queue anew, now and then, that delivers nothing, and a deaf one with nothing but
+// changes in hand.
 func (m *Machine) renew(now Now) {
 	for _, v := range m.order {
 		idle := v.inHand == 0 && now.Mono-v.touched >= renewAfter
@@ -265,10 +268,11 @@ func (m *Machine) renew(now Now) {
 }
 
 const (
-	// ackWithin is how long what is done waits for what came before it: longer than a slot of seconds lasts,
-	// where prefixes suffice. A few are not worth the risk that they come again: they wait for ackSoon. So do
-	// all that keep away what is behind them. In the intake and at rest nothing waits: few messages are in hand there,
-	// and the first of them often stays, as the summons does, or a change.
+	// ackWithin is how long what is done waits for what came before it: longer than a slot of
+	// seconds lasts, where prefixes suffice. A few are not worth the risk that they come again:
+	// they wait for ackSoon. So do all that keep away what is behind them. In the intake and at
+	// rest nothing waits: few messages are in hand there, and the first of them often stays, as the
+	// summons does, or a change.
 	ackWithin = 5 * time.Second
 	ackSoon   = 250 * time.Millisecond
 	ackFew    = 256

@@ -49,16 +49,17 @@ func (w Wheel) String() string {
 }
 
 // Default is the wheel of every topology. Each queue costs the broker processor time although it is
-// empty, and each hop of a message costs as much as some seconds of a queue. What is chosen with care:
+// empty, and each hop of a message costs as much as some seconds of a queue. What is chosen with
+// care:
 //
 //   - Each level reaches a turn of the next one, its lead, and settled more. So all messages of a
 //     turn can go down as soon as its slot is consumed, and no change for one of them is written to
 //     that slot any more: see [Machine].
-//   - The first level lingers for longer than a broker takes to notice that a process is gone, and for
-//     as long again: what that process had written may come late. The others linger for longer than most
-//     alarms of a broker last: their next turn is far.
-//   - The second level is reached with a delay of more than two minutes: a usual burst takes one hop.
-//     The third is with more than half an hour.
+//   - The first level lingers for longer than a broker takes to notice that a process is gone, and
+//     for as long again: what that process had written may come late. The others linger for longer
+//     than most alarms of a broker last: their next turn is far.
+//   - The second level is reached with a delay of more than two minutes: a usual burst takes one
+//     hop. The third is with more than half an hour.
 //   - A slot of the first level is held in memory: 64,000 messages at 16,000 a second.
 func Default() Wheel {
 	const day = 24 * time.Hour
@@ -166,8 +167,8 @@ func (w Wheel) Upcoming(s Slot, now time.Time) Turn {
 	return next
 }
 
-// Serves is the turn whose messages are in a slot: the one that publishers write for, from one reach
-// before it until the slot is at rest.
+// Serves is the turn whose messages are in a slot: the one that publishers write for, from one
+// reach before it until the slot is at rest.
 func (w Wheel) Serves(s Slot, now time.Time) (begin, end time.Time) {
 	l := w[s.Level]
 	last := w.at(s.Level, now.Add(l.Reach)).Number

@@ -21,8 +21,9 @@ func TestWheel_Default(t *testing.T) {
 			require.GreaterOrEqual(t, l.linger(), keptFor+rememberedFor/2, "changes are in hand until then")
 			continue
 		}
-		// What is due in a turn is within reach of the level below when its slot is opened. By then the
-		// last change for it was confirmed that was placed here. Both clocks may be a second off.
+		// What is due in a turn is within reach of the level below when its slot is opened. By then
+		// the last change for it was confirmed that was placed here. Both clocks may be a second
+		// off.
 		below := w[i-1].Reach
 		require.GreaterOrEqual(t, below, l.Width+l.Lead+WrittenWithin+2*time.Second, "%s", l.Name)
 	}

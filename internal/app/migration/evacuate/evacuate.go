@@ -1,8 +1,8 @@
 // Package evacuate takes pending messages out of the x-delayed-message plugin, and waits until the
 // plugin has none left.
 //
-// An evacuation works in batches. Each batch is in two stages, so that it can be killed at any point
-// and run again without a loss:
+// An evacuation works in batches. Each batch is in two stages, so that it can be killed at any
+// point and run again without a loss:
 //
 //	plugin's table ─ copied, confirmed ─→ queue <prefix>.migration.evacuated ─ through the Delayer ─→ waits there
 //	   └ then removed
@@ -14,7 +14,8 @@
 // acknowledgement. Both copies then have the same [RowHeader].
 //
 // Messages that the Delayer refuses go to the queue <prefix>.migration.refused, and are tried again
-// in the next run. Messages that it would refuse and that the plugin can deliver stay in the plugin.
+// in the next run. Messages that it would refuse and that the plugin can deliver stay in the
+// plugin.
 package evacuate
 
 import (
@@ -96,8 +97,8 @@ type run struct {
 	account  Account
 }
 
-// Run evacuates. The account is valid with an error, too. Nodes that cannot be reached are left out,
-// and named by the error.
+// Run evacuates. The account is valid with an error, too. Nodes that cannot be reached are left
+// out, and named by the error.
 func (j Job) Run(ctx context.Context) (Account, error) {
 	r := &run{Job: j, clocks: map[string]node.Clock{}, account: Account{Left: map[string]int{}, Refused: map[string]int{}}}
 	s, err := openStore(ctx, j.Broker, j.Prefix)
@@ -111,7 +112,8 @@ func (j Job) Run(ctx context.Context) (Account, error) {
 }
 
 // all finishes what earlier runs have left, and evacuates each node. What is in the queue comes
-// before the count of the tables, which takes seconds: nothing else would deliver it when it is due.
+// before the count of the tables, which takes seconds: nothing else would deliver it when it is
+// due.
 func (r *run) all(ctx context.Context) error {
 	if err := r.recover(ctx); err != nil {
 		return err

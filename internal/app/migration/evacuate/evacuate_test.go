@@ -10,8 +10,8 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 )
 
-// TestFitting_Soon: a batch waits while the one before it is published. What is due soon by then stays
-// in the plugin, and comes once.
+// TestFitting_Soon: a batch waits while the one before it is published. What is due soon by then
+// stays in the plugin, and comes once.
 func TestFitting_Soon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &run{Job: Job{Leave: time.Minute}, clocks: map[string]node.Clock{"rabbit@a": {Node: 1000, Local: time.Now()}}}

@@ -119,9 +119,9 @@ func (r *run) retryRefused(ctx context.Context) error {
 
 // publishAll publishes messages through the Delayer, and acknowledges them once it has them.
 //
-// whole: they are all that the channel holds, in their order. Then many are acknowledged at a time. A
-// channel keeps acknowledgements back while the queue has not applied those before, and forgets them
-// when it is closed (rabbit_fifo_client): the messages would be published again.
+// whole: they are all that the channel holds, in their order. Then many are acknowledged at a time.
+// A channel keeps acknowledgements back while the queue has not applied those before, and forgets
+// them when it is closed (rabbit_fifo_client): the messages would be published again.
 func (r *run) publishAll(ctx context.Context, deliveries []amqp091.Delivery, whole bool) error {
 	for chunk := range slices.Chunk(deliveries, width) {
 		places, done := make([]int, len(chunk)), make([]bool, len(chunk))
@@ -189,7 +189,8 @@ func (r *run) publish(ctx context.Context, d amqp091.Delivery) (_ staged, why st
 		return s, err.Error(), nil //nolint:nilerr // it is the reason
 	}
 	err = r.Delayer.Publish(ctx, s.Exchange, key, r.remaining(s), msg)
-	// A policy or a queue that conflicts concerns all messages: the run ends, and nothing more is taken out of the plugin.
+	// A policy or a queue that conflicts concerns all messages: the run ends, and nothing more is
+	// taken out of the plugin.
 	for _, final := range []error{delayer.ErrInvalid, delayer.ErrOutOfRange, delayer.ErrUnroutable, delayer.ErrAccess} {
 		if errors.Is(err, final) && delayer.SafeToRetry(err) {
 			return s, reason(err), nil
@@ -210,8 +211,8 @@ func reason(err error) string {
 }
 
 // shortest is the delay of a message that is due. Without one it would go straight to its exchange,
-// by other rules than the rest: an internal exchange refuses it, and what the exchange does not route
-// comes back. With one it is delivered as all others are.
+// by other rules than the rest: an internal exchange refuses it, and what the exchange does not
+// route comes back. With one it is delivered as all others are.
 const shortest = time.Millisecond
 
 // remaining is how long the message has to wait. Of a node that is no longer there, the clock is

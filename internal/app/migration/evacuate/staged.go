@@ -13,8 +13,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-// RowHeader is the header of evacuated messages that their consumers see beside [delayer.Header]. It
-// is the id of the row in the plugin's table: copies of a message carry the same.
+// RowHeader is the header of evacuated messages that their consumers see beside [delayer.Header].
+// It is the id of the row in the plugin's table: copies of a message carry the same.
 const RowHeader = "x-delayer-row"
 
 // The further headers of a message in our queues. The message's own properties and headers are in
@@ -79,8 +79,8 @@ func parseStaged(headers amqp091.Table, body []byte) (s staged, err error) {
 	return s, nil
 }
 
-// original returns the message as it was published, with RowHeader and without x-delay. A row has the
-// keys of CC, which its headers have too, and those of BCC, which the broker has taken away.
+// original returns the message as it was published, with RowHeader and without x-delay. A row has
+// the keys of CC, which its headers have too, and those of BCC, which the broker has taken away.
 func (s staged) original() (key string, msg amqp091.Publishing, err error) {
 	if msg, err = node.DecodeProperties(s.Properties); err != nil {
 		return "", msg, err

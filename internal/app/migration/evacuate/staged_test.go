@@ -52,8 +52,8 @@ func (r refusing) Publish(context.Context, string, string, time.Duration, amqp09
 	return &delayer.Error{Op: "publish", Kind: r.kind}
 }
 
-// TestPublish_Final: what concerns one message alone is put aside. What concerns all ends the run, or all would be
-// taken out of the plugin for nothing.
+// TestPublish_Final: what concerns one message alone is put aside. What concerns all ends the run,
+// or all would be taken out of the plugin for nothing.
 func TestPublish_Final(t *testing.T) {
 	msg := newStaged("rabbit@a", row()).publishing()
 	for kind, aside := range map[error]bool{

@@ -82,8 +82,8 @@ func (s *store) take(ctx context.Context) (err error) {
 		return err
 	}
 	s.lost = s.channel.NotifyClose(make(chan *amqp091.Error, 1))
-	// A lock: an exclusive queue belongs to one connection, and is gone with it. An exclusive consumer
-	// would not do: quorum queues let others consume beside it (seen on RabbitMQ 3.10.8).
+	// A lock: an exclusive queue belongs to one connection, and is gone with it. An exclusive
+	// consumer would not do: quorum queues let others consume beside it (seen on RabbitMQ 3.10.8).
 	_, err = s.channel.QueueDeclare(record.Names(s.prefix)+"evacuate.lock", !durable, !autoDelete, exclusive, waitForAnswer, amqp091.Table{"x-queue-type": "classic"})
 	if err != nil {
 		return err
@@ -112,8 +112,9 @@ func (s *store) take(ctx context.Context) (err error) {
 // countWithin is how long the broker may take to put back what an earlier run had in hand.
 const countWithin = 30 * time.Second
 
-// count counts a queue. A queue without a leader, as after a restart of its node, seems to be empty: so its leader is
-// asked first. What a run that was killed had in hand is not counted before it is back, and its consumer is gone.
+// count counts a queue. A queue without a leader, as after a restart of its node, seems to be
+// empty: so its leader is asked first. What a run that was killed had in hand is not counted before
+// it is back, and its consumer is gone.
 func (s *store) count(ctx context.Context, queue string) (int, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, countWithin, errors.New("others consume it, or it does not answer"))
 	defer cancel()
@@ -189,8 +190,8 @@ func (s *store) publish(ctx context.Context, queue string, msg amqp091.Publishin
 	return err
 }
 
-// parallel calls f for each item, width at a time, and returns the first error. After it, no further
-// call begins.
+// parallel calls f for each item, width at a time, and returns the first error. After it, no
+// further call begins.
 func parallel[T any](list []T, f func(T) error) error {
 	all, failed := errgroup.WithContext(context.Background())
 	all.SetLimit(width)

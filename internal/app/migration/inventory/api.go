@@ -21,7 +21,8 @@ type API struct {
 	client *management.Client
 	vhost  string
 
-	// Within is how long an answer may take for which the broker does not scan the plugin's table. 0: until ctx ends.
+	// Within is how long an answer may take for which the broker does not scan the plugin's table.
+	// 0: until ctx ends.
 	Within time.Duration
 }
 
@@ -114,8 +115,8 @@ func (a *API) Delayed(ctx context.Context) ([]Exchange, error) {
 	return delayed, nil
 }
 
-// Enabled reports whether the broker knows the plugin's type of exchange. The broker does not scan the
-// plugin's table for the answer.
+// Enabled reports whether the broker knows the plugin's type of exchange. The broker does not scan
+// the plugin's table for the answer.
 func (a *API) Enabled(ctx context.Context) (bool, error) {
 	var v Inventory
 	err := a.lookOverview(ctx, &v)
@@ -188,7 +189,8 @@ func (a *API) QueuesNamed(ctx context.Context, start string) ([]string, error) {
 	return names, err
 }
 
-// Unacknowledged counts what consumers of queues have and have not acknowledged. The API is up to some ten seconds late.
+// Unacknowledged counts what consumers of queues have and have not acknowledged. The API is up to
+// some ten seconds late.
 func (a *API) Unacknowledged(ctx context.Context, queues []string) (n int, err error) {
 	type held struct {
 		Name     string `json:"name"`

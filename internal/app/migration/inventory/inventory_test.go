@@ -161,8 +161,8 @@ func TestLook_TablesGone(t *testing.T) {
 	require.ErrorContains(t, err, "khepri_db was enabled while the plugin ran")
 }
 
-// TestAPI_Silent: an API that takes connections and answers nothing is given up. Only where the broker may be scanning
-// the plugin's table does that take as long as ctx.
+// TestAPI_Silent: an API that takes connections and answers nothing is given up. Only where the
+// broker may be scanning the plugin's table does that take as long as ctx.
 func TestAPI_Silent(t *testing.T) {
 	asked := make(chan string, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

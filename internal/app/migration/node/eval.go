@@ -13,13 +13,14 @@ import (
 //go:embed programs/*.erl
 var programs embed.FS
 
-// launcher is what rabbitmqctl evaluates. It runs a program on a node of the cluster and prints what
-// that prints between two markers, which no warning looks like. It has no single quote, because
-// some wrappers around rabbitmqctl put its arguments between such. %s is base64 words and commas.
+// launcher is what rabbitmqctl evaluates. It runs a program on a node of the cluster and prints
+// what that prints between two markers, which no warning looks like. It has no single quote,
+// because some wrappers around rabbitmqctl put its arguments between such. %s is base64 words and
+// commas.
 //
-// A program is compiled on the node, as RabbitMQ compiles its feature flags: interpreted, the loops over
-// rows took most of the broker's processor time. Its module stays, some kilobytes until the node's next
-// start.
+// A program is compiled on the node, as RabbitMQ compiles its feature flags: interpreted, the loops
+// over rows took most of the broker's processor time. Its module stays, some kilobytes until the
+// node's next start.
 //
 // What a program prints on another node goes through a process of the node that rabbitmqctl asks:
 // between the nodes and rabbitmqctl, only that connection is certain to be possible.
@@ -49,8 +50,8 @@ const (
 	ends   = "@@delayer-end@@"
 )
 
-// expression is the argument of rabbitmqctl eval that runs a program on a node, "" for the node that
-// rabbitmqctl asks.
+// expression is the argument of rabbitmqctl eval that runs a program on a node, "" for the node
+// that rabbitmqctl asks.
 func expression(node, program string, timeout time.Duration, in [][]byte) string {
 	words := []string{word([]byte(node)), word(fmt.Append(nil, timeout.Milliseconds())), word([]byte(program))}
 	for _, data := range in {

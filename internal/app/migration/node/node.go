@@ -61,8 +61,8 @@ type Clock struct {
 	Local time.Time
 }
 
-// Until returns how long it is, at most, until the node's clock shows due. It is negative if due has
-// passed.
+// Until returns how long it is, at most, until the node's clock shows due. It is negative if due
+// has passed.
 func (c Clock) Until(due int64) time.Duration {
 	return time.Duration(due-c.Node)*time.Millisecond - time.Since(c.Local)
 }

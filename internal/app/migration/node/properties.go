@@ -10,9 +10,9 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// DecodeProperties reads the properties of a message as AMQP 0-9-1 encodes them in a content header:
-// sixteen flags, then the properties that are there, in the order of the flags. The header values
-// have the types that amqp091-go gives them.
+// DecodeProperties reads the properties of a message as AMQP 0-9-1 encodes them in a content
+// header: sixteen flags, then the properties that are there, in the order of the flags. The header
+// values have the types that amqp091-go gives them.
 func DecodeProperties(encoded []byte) (msg amqp091.Publishing, err error) {
 	d := decoder{rest: encoded}
 	flags := d.uint16()

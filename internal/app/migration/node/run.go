@@ -22,9 +22,9 @@ const (
 	mostOutput = 1 << 30
 	// mostStderr bounds what is kept of the standard error.
 	mostStderr = 8 << 10
-	// wait bounds how long the output may go on after the command has ended. A body of megabytes takes
-	// some seconds to be read on a busy machine. A child that holds the output is ended with the
-	// command, where the system has process groups.
+	// wait bounds how long the output may go on after the command has ended. A body of megabytes
+	// takes some seconds to be read on a busy machine. A child that holds the output is ended with
+	// the command, where the system has process groups.
 	wait = 20 * time.Second
 )
 
@@ -100,8 +100,8 @@ func (c *Control) explain(err error, started bool, stderr, stdout *tail) error {
 	return fmt.Errorf("%s: %w%s", c.name(), err, said)
 }
 
-// read calls line with each line between the markers. The tail keeps what comes before them, such as
-// warnings, until there is a result.
+// read calls line with each line between the markers. The tail keeps what comes before them, such
+// as warnings, until there is a result.
 func (t *tail) read(from io.Reader, line func(fields)) error {
 	in := bufio.NewReaderSize(io.LimitReader(from, mostOutput), 64<<10)
 	var failed error

@@ -41,8 +41,8 @@ type Batch struct {
 	Clock Clock
 }
 
-// Rows reads rows in the order of their due times. It changes nothing. A batch may be empty although
-// further rows follow: a call looks at a bounded number of rows.
+// Rows reads rows in the order of their due times. It changes nothing. A batch may be empty
+// although further rows follow: a call looks at a bounded number of rows.
 func (c *Control) Rows(ctx context.Context, node string, q Query) (Batch, error) {
 	b, last := Batch{}, false
 	in := [][]byte{
@@ -144,8 +144,9 @@ const MostRemoved = 8000
 
 const (
 	idSize = 16 // of a row's id
-	// givenSize is how many bytes of each id the command has. That a row which was not asked for, of
-	// a million that are due in the same time, has those of one that was is a chance of 1 in 10⁹.
+	// givenSize is how many bytes of each id the command has. That a row which was not asked for,
+	// of a million that are due in the same time, has those of one that was is a chance of 1 in
+	// 10⁹.
 	givenSize = 8
 )
 

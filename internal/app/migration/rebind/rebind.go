@@ -1,7 +1,7 @@
-// Package rebind moves bindings that others make on an exchange of delayer serve to where it passes messages
-// on. Services that bind their queues when they start, as they did to the exchange of the plugin, need no
-// release then: what they bind to the exchange itself would get messages at once, and again when they are
-// due.
+// Package rebind moves bindings that others make on an exchange of delayer serve to where it passes
+// messages on. Services that bind their queues when they start, as they did to the exchange of the
+// plugin, need no release then: what they bind to the exchange itself would get messages at once,
+// and again when they are due.
 package rebind
 
 import (
@@ -24,8 +24,8 @@ import (
 const (
 	// lookEvery is how often the bindings of the exchange are looked at.
 	lookEvery = 5 * time.Second
-	// askEvery is how often at most the API is asked whether the exchange is the plugin's: the broker
-	// scans the plugin's table for the answer.
+	// askEvery is how often at most the API is asked whether the exchange is the plugin's: the
+	// broker scans the plugin's table for the answer.
 	askEvery = time.Minute
 )
 
@@ -54,8 +54,8 @@ func (m *Mover) Run(ctx context.Context) {
 	}
 }
 
-// look changes something only while the exchange leads to serve and nobody else works on it: delayer
-// migrate moves bindings too.
+// look changes something only while the exchange leads to serve and nobody else works on it:
+// delayer migrate moves bindings too.
 func (m *Mover) look(ctx context.Context) error {
 	out, _, err := m.API.Bindings(ctx, m.Spec.Name)
 	if err != nil || !slices.ContainsFunc(out, m.astray) {
@@ -111,8 +111,8 @@ func (m *Mover) move(ctx context.Context, out []inventory.BindingInfo) error {
 	return errors.Join(errs...)
 }
 
-// moveOne binds to the target before it unbinds: nothing is lost meanwhile. What the plugin still holds
-// for a key of a direct exchange finds its way by a binding of that key.
+// moveOne binds to the target before it unbinds: nothing is lost meanwhile. What the plugin still
+// holds for a key of a direct exchange finds its way by a binding of that key.
 func (m *Mover) moveOne(ctx context.Context, b inventory.BindingInfo) error {
 	moved, lead := b, inventory.BindingInfo{Source: b.Source, Target: m.queue(), Key: b.Key}
 	moved.Source = m.Spec.To

@@ -83,10 +83,10 @@ func (j *Journal) read(ctx context.Context, conn *broker.Conn) error {
 	return j.ch.Confirm(waitForAnswer)
 }
 
-// givenBack is how long Open waits for the record if its queue is there and empty. The tool that had
-// it before has given up the lock, but the broker may not have put the record back yet. Taken for a
-// migration that never began, it would be overwritten. A queue that stays empty is of a tool that was
-// killed before it wrote its first record, and before it changed anything.
+// givenBack is how long Open waits for the record if its queue is there and empty. The tool that
+// had it before has given up the lock, but the broker may not have put the record back yet. Taken
+// for a migration that never began, it would be overwritten. A queue that stays empty is of a tool
+// that was killed before it wrote its first record, and before it changed anything.
 const givenBack = 5 * time.Second
 
 // ErrLocked means that another tool holds the lock of an exchange.
@@ -189,7 +189,8 @@ func (j *Journal) Delete() error {
 	return nil
 }
 
-// Token tells this lock from one that another tool holds later. It is an argument of the lock's queue.
+// Token tells this lock from one that another tool holds later. It is an argument of the lock's
+// queue.
 func (j *Journal) Token() string { return j.token }
 
 // Locked reports whether the lock is still held: it is lost with the connection.

@@ -10,15 +10,17 @@ import (
 // Queue is the name of the queue that holds the record of an exchange.
 func Queue(prefix, exchange string) string { return Names(prefix) + hash(exchange) }
 
-// Behind is the name of the exchange that has the former bindings during a switch in place, so that one
-// binding leads to all of them at once. To delayer serve an exchange with a name of the user's has them.
+// Behind is the name of the exchange that has the former bindings during a switch in place, so that
+// one binding leads to all of them at once. To delayer serve an exchange with a name of the user's
+// has them.
 func Behind(prefix, exchange string) string { return Names(prefix) + "behind." + hash(exchange) }
 
 // Hold is the name of an exchange that routes nothing. While the exchange is away, exchanges bound
 // to it are bound there, so that none of them deletes itself.
 func Hold(prefix, exchange string) string { return Names(prefix) + "hold." + hash(exchange) }
 
-// Lock is the name of a queue that belongs to the connection of the tool that works on the exchange.
+// Lock is the name of a queue that belongs to the connection of the tool that works on the
+// exchange.
 func Lock(prefix, exchange string) string { return Queue(prefix, exchange) + ".lock" }
 
 // Names is how the names of all objects of migrations begin.

@@ -43,13 +43,13 @@ type Record struct {
 	Former inventory.Definition // what a rollback makes of the exchange; bindings as last seen
 	Since  map[Step]time.Time   // when each step was last begun
 
-	// Target is the exchange that has the former bindings, where delayer serve passes messages on. It is set
-	// from before the switch until what serve needs is removed; "" without serve.
+	// Target is the exchange that has the former bindings, where delayer serve passes messages on.
+	// It is set from before the switch until what serve needs is removed; "" without serve.
 	Target string
 }
 
-// Spec is the entry by which delayer serve passes on what is published to the exchange. Publishers may
-// declare the exchange as they declared the plugin's, with the type that it routes by.
+// Spec is the entry by which delayer serve passes on what is published to the exchange. Publishers
+// may declare the exchange as they declared the plugin's, with the type that it routes by.
 func (r Record) Spec() entry.Spec {
 	kind := r.Former.DelayedType()
 	if !slices.Contains(inventory.KnownTypes, kind) {

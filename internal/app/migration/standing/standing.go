@@ -1,5 +1,5 @@
-// Package standing says where the migration of each exchange stands, and what is next: for delayer migrate
-// status, and for the page of delayer serve.
+// Package standing says where the migration of each exchange stands, and what is next: for delayer
+// migrate status, and for the page of delayer serve.
 package standing
 
 import (
@@ -53,8 +53,8 @@ func Read(ctx context.Context, conn *broker.Conn, api *inventory.API, prefix str
 	return all, nil
 }
 
-// With returns those whose migration has begun, and after them those of the plugin's exchanges whose migration
-// has not.
+// With returns those whose migration has begun, and after them those of the plugin's exchanges
+// whose migration has not.
 func With(begun []*Exchange, prefix string, delayed []inventory.Exchange) []*Exchange {
 	all := slices.Clone(begun)
 	for _, x := range delayed {
@@ -108,8 +108,8 @@ func next(r record.Record) string {
 	return Waits
 }
 
-// Commands are those that are next, for a shell, in which R is how rabbitmqctl is run. There are none while
-// a tool works on the exchange.
+// Commands are those that are next, for a shell, in which R is how rabbitmqctl is run. There are
+// none while a tool works on the exchange.
 func (x Exchange) Commands() []string {
 	if x.Busy {
 		return nil

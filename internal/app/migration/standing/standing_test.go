@@ -30,8 +30,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestWith: what is busy gets the name of its exchange, which its record does not tell then; what was given
-// is not changed.
+// TestWith: what is busy gets the name of its exchange, which its record does not tell then; what
+// was given is not changed.
 func TestWith(t *testing.T) {
 	busy := &Exchange{Exchange: "queue q", Busy: true, queue: record.Queue("p", "b")}
 	begun := []*Exchange{{Exchange: "a", Step: record.Prepared, queue: record.Queue("p", "a")}, busy}

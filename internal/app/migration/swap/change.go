@@ -18,8 +18,9 @@ func (s *Swapper) change(ctx context.Context, st state, begun record.Record, to 
 	result := Result{To: to}
 	if s.onNode(st) {
 		err := s.Node.CanReshape(ctx, s.reshaping(st, to))
-		// That has waited for the program of a tool that was killed, which goes on to its end. What was read before
-		// may be what it has changed since: to bind a front to what was behind it makes messages early.
+		// That has waited for the program of a tool that was killed, which goes on to its end. What
+		// was read before may be what it has changed since: to bind a front to what was behind it
+		// makes messages early.
 		if err == nil {
 			st, err = s.look(ctx, st.record, st.target)
 		}
@@ -39,8 +40,8 @@ func (s *Swapper) change(ctx context.Context, st state, begun record.Record, to 
 	return result, s.Journal.Save(ctx, begun.To(done, s.Now()))
 }
 
-// onNode reports whether the node changes the exchange. It cannot make a transient one durable, as a front
-// is.
+// onNode reports whether the node changes the exchange. It cannot make a transient one durable, as
+// a front is.
 func (s *Swapper) onNode(st state) bool {
 	return s.Node != nil && st.is != nil && slices.Contains(inventory.KnownTypes, st.former.DelayedType()) && (st.target == "" || st.former.Durable)
 }
@@ -178,8 +179,8 @@ func (s *Swapper) repair(ctx context.Context, st *state, plan Change, result *Re
 	}
 	behind, hold := st.behindName(s.Prefix), record.Hold(s.Prefix, s.Exchange)
 	for _, b := range refused {
-		// What does not exist is what the binding leads to, or comes from: the end that is neither the
-		// exchange nor one of ours.
+		// What does not exist is what the binding leads to, or comes from: the end that is neither
+		// the exchange nor one of ours.
 		exists, end := s.Broker.Exists, b.Source
 		if slices.Contains([]string{s.Exchange, behind, hold}, b.Source) {
 			end = b.Target

@@ -38,8 +38,8 @@ func (w Wire) Depth(ctx context.Context, queue string) (Depth, error) {
 	return d, err
 }
 
-// Holds reports whether the leader of a queue has a message; see [objects.Holds]. That of a queue with a single active
-// consumer is asked for by another consumer: nobody may get from it.
+// Holds reports whether the leader of a queue has a message; see [objects.Holds]. That of a queue
+// with a single active consumer is asked for by another consumer: nobody may get from it.
 func (w Wire) Holds(ctx context.Context, queue string) (holds bool, err error) {
 	object, single := fmt.Sprintf("queue %q", queue), false
 	_, err = w.there(ctx, object, func(ch *amqp091.Channel) (err error) {
@@ -64,9 +64,9 @@ func (w Wire) Holds(ctx context.Context, queue string) (holds bool, err error) {
 	return q.Messages > 0, err
 }
 
-// ServeDepths are those of the queues that serve has for the exchange: of what is published, of what comes
-// back, and of what is parked. Serve holds what it has not acknowledged: they are empty only without
-// consumers.
+// ServeDepths are those of the queues that serve has for the exchange: of what is published, of
+// what comes back, and of what is parked. Serve holds what it has not acknowledged: they are empty
+// only without consumers.
 func (s *Swapper) ServeDepths(ctx context.Context, w Wire) ([]Depth, error) {
 	n := entry.NamesOf(s.Prefix, s.Exchange)
 	var all []Depth
@@ -89,8 +89,8 @@ type Left struct {
 	Force  bool // remove it although messages may wait for it
 }
 
-// RemoveServe deletes what serve has for the exchange, once no message can be in it. What waits in the
-// Delayer for the target is delivered to the exchange itself from then on.
+// RemoveServe deletes what serve has for the exchange, once no message can be in it. What waits in
+// the Delayer for the target is delivered to the exchange itself from then on.
 func (s *Swapper) RemoveServe(ctx context.Context, w Wire, left Left) error {
 	depths, err := s.ServeDepths(ctx, w)
 	if err != nil {
@@ -141,9 +141,9 @@ func (s *Swapper) RemoveServe(ctx context.Context, w Wire, left Left) error {
 	return s.Journal.Save(ctx, r)
 }
 
-// inherit leads what waits for the target to the exchange itself. It refuses while messages may wait for
-// serve. A Delayer binds each destination to the delivery stage, from its first
-// message on: where there is no binding, nothing waits.
+// inherit leads what waits for the target to the exchange itself. It refuses while messages may
+// wait for serve. A Delayer binds each destination to the delivery stage, from its first message
+// on: where there is no binding, nothing waits.
 func (s *Swapper) inherit(ctx context.Context, target string, left Left) (ops []Op, err error) {
 	if left.Waiting == 0 {
 		return nil, nil

@@ -4,37 +4,41 @@
 //
 // # States
 //
-// They are those of the record. A step that was killed is finished by the same command, or undone by a
-// rollback.
+// They are those of the record. A step that was killed is finished by the same command, or undone
+// by a rollback.
 //
 //	            ┌─ switch in place ─→ switched ─┬─ retire ─→ (no record)
 //	prepared ───┤                               └─ rollback ─→ prepared
 //	            └─ switch to serve ─→ switched ─┬─ retire ─→ (no record; what serve needs stays)
 //	                                            └─ rollback ─→ restored ─ rollback again ─→ prepared
 //
-// From one way to the other leads a rollback alone. A restored exchange may be switched to serve again;
-// in place, once what serve needed is removed.
+// From one way to the other leads a rollback alone. A restored exchange may be switched to serve
+// again; in place, once what serve needed is removed.
 //
 // # Delayer serve
 //
 //	before   publishers ─→ exchange (plugin) ─→ queues
 //	after    publishers ─→ exchange ─→ serve's queue ─→ serve ─→ (Delayer) ─→ target ─→ queues
 //
-// The exchange becomes what serve declares for the entry that [record.Record.Spec] describes: durable, of
-// the type by which it routed, leading to serve's queue. The target gets its bindings, its flags aside.
+// The exchange becomes what serve declares for the entry that [record.Record.Spec] describes:
+// durable, of the type by which it routed, leading to serve's queue. The target gets its bindings,
+// its flags aside.
 //
-//   - All that is published is in exactly one of three places: the plugin's table, the queues of serve and
-//     the Delayer, or the queues of consumers. On the node what routes from now on is added before what
-//     routed is removed. So nothing is lost, and what is routed in between may come twice.
-//   - Nobody gets a message early: the exchange is an ordinary one only once nothing but serve's queue is
-//     bound to it. Who binds to it later is moved to the target: by a switch that is repeated, and by serve
-//     (package rebind).
-//   - Nothing depends on whether serve runs. It may be configured before the switch: it then finds the
-//     plugin's exchange, leaves it as it is and waits at its queue. After the switch messages wait there
-//     until it runs. Its marker is declared by whoever comes first, so that both agree on the target.
-//   - A rollback leads the exchange to its queues again. What serve and the Delayer hold still goes to the
-//     target, whose bindings stay. They are removed by a second rollback, once serve does not read its
-//     queues any more, they are empty, and the Delayer holds nothing that only they could deliver.
+//   - All that is published is in exactly one of three places: the plugin's table, the queues of
+//     serve and the Delayer, or the queues of consumers. On the node what routes from now on is
+//     added before what routed is removed. So nothing is lost, and what is routed in between may
+//     come twice.
+//   - Nobody gets a message early: the exchange is an ordinary one only once nothing but serve's
+//     queue is bound to it. Who binds to it later is moved to the target: by a switch that is
+//     repeated, and by serve (package rebind).
+//   - Nothing depends on whether serve runs. It may be configured before the switch: it then finds
+//     the plugin's exchange, leaves it as it is and waits at its queue. After the switch messages
+//     wait there until it runs. Its marker is declared by whoever comes first, so that both agree
+//     on the target.
+//   - A rollback leads the exchange to its queues again. What serve and the Delayer hold still goes
+//     to the target, whose bindings stay. They are removed by a second rollback, once serve does
+//     not read its queues any more, they are empty, and the Delayer holds nothing that only they
+//     could deliver.
 package swap
 
 import (
@@ -97,8 +101,9 @@ func (st state) behind(prefix string) inventory.Definition {
 	return d
 }
 
-// leads are the bindings from the front to serve's queue: for what is published from now on, and for what
-// the plugin delivers, which routes by the former type and knows no new alternate exchange.
+// leads are the bindings from the front to serve's queue: for what is published from now on, and
+// for what the plugin delivers, which routes by the former type and knows no new alternate
+// exchange.
 func leads(prefix string, former inventory.Definition) []inventory.BindingInfo {
 	to := inventory.BindingInfo{Source: former.Name, Target: entry.NamesOf(prefix, former.Name).Queue}
 	switch former.DelayedType() {

@@ -32,8 +32,8 @@ func (s *Swapper) Prepare(ctx context.Context) (bool, error) {
 func DefaultTarget(exchange string) string { return exchange + ".delivery" }
 
 // Switch makes the exchange ours. Where that was begun, it is finished; where it was done, what
-// came since is moved. target, of mode Serving, is the exchange that gets its bindings: "" is the one of
-// the record, or else DefaultTarget.
+// came since is moved. target, of mode Serving, is the exchange that gets its bindings: "" is the
+// one of the record, or else DefaultTarget.
 func (s *Swapper) Switch(ctx context.Context, mode record.Mode, target string) (Result, error) {
 	r, _ := s.Journal.Record()
 	switch {
@@ -102,8 +102,9 @@ func (s *Swapper) mustBeKnown(st state, to Shape) error {
 		"someone has declared it as type %s, which it never was", st.is.Type)
 }
 
-// mayServe refuses what serve would, a target that is something else already, and a circle: an exchange
-// that this one leads to leads back, so each round would go through serve's queue, for ever.
+// mayServe refuses what serve would, a target that is something else already, and a circle: an
+// exchange that this one leads to leads back, so each round would go through serve's queue, for
+// ever.
 func (s *Swapper) mayServe(ctx context.Context, st state) error {
 	if err := entry.Check([]entry.Spec{st.spec()}); err != nil {
 		return s.fail("switch", delayer.ErrConflict, "use --mode in-place, or another --to", "delayer serve refuses it: %w", err)
@@ -124,8 +125,8 @@ func (s *Swapper) mayServe(ctx context.Context, st state) error {
 	return err
 }
 
-// Settle ends the migration of an exchange of serve: the plugin has nothing left for it, so a direct
-// exchange needs no bindings beside its alternate exchange. Others stay as they are.
+// Settle ends the migration of an exchange of serve: the plugin has nothing left for it, so a
+// direct exchange needs no bindings beside its alternate exchange. Others stay as they are.
 func (s *Swapper) Settle(ctx context.Context) error {
 	r, _ := s.Journal.Record()
 	if r.Target == "" || r.Spec().Type != amqp091.ExchangeDirect {

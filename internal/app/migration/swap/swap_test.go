@@ -163,7 +163,8 @@ func topic(out ...string) inventory.Definition {
 	return d
 }
 
-// eachKill switches a small broker, in each mode and on both ways, killed after each operation in turn.
+// eachKill switches a small broker, in each mode and on both ways, killed after each operation in
+// turn.
 func eachKill(t *testing.T, then func(before, killed *fakeBroker, mode record.Mode, kill int)) {
 	for _, mode := range []record.Mode{record.InPlace, record.Serving} {
 		for _, onNode := range []bool{false, true} {
@@ -362,8 +363,8 @@ func (n *brokenNode) Reshape(ctx context.Context, r node.Reshaping) error {
 	return errBroken
 }
 
-// TestSwitch_StillAtWork: a tool was killed, and its program on the node goes on while the next tool reads the exchange.
-// What is bound to a front then goes around serve: it is early.
+// TestSwitch_StillAtWork: a tool was killed, and its program on the node goes on while the next
+// tool reads the exchange. What is bound to a front then goes around serve: it is early.
 func TestSwitch_StillAtWork(t *testing.T) {
 	for _, kind := range []string{"topic", "direct", "fanout", "headers"} {
 		d := topic("a", "b")
@@ -387,7 +388,8 @@ func TestSwitch_StillAtWork(t *testing.T) {
 	}
 }
 
-// A busyNode does the first change when it is next asked whether it can make one: a program waits for the one before.
+// A busyNode does the first change when it is next asked whether it can make one: a program waits
+// for the one before.
 type busyNode struct {
 	*fakeBroker
 	first *node.Reshaping // that is not done yet

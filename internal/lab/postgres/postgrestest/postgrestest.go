@@ -1,4 +1,5 @@
-// Package postgrestest gives the tests of a package a PostgreSQL, beside the RabbitMQ of rabbittest.
+// Package postgrestest gives the tests of a package a PostgreSQL, beside the RabbitMQ of
+// rabbittest.
 //
 //	func TestMain(m *testing.M) { rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{}) }
 //
@@ -7,8 +8,8 @@
 //		…
 //	}
 //
-// The server starts when the first test asks for it and is shared by the package's tests. Each test has a
-// database of its own.
+// The server starts when the first test asks for it and is shared by the package's tests. Each test
+// has a database of its own.
 package postgrestest
 
 import (
@@ -56,8 +57,9 @@ func (w wrapped) Run() int {
 	return code
 }
 
-// URL returns the address of an empty database, which is dropped after the test. Without a server the test
-// fails if CI=true; otherwise, and with DELAYER_BROKER=none, it is skipped, which the summary says.
+// URL returns the address of an empty database, which is dropped after the test. Without a server
+// the test fails if CI=true; otherwise, and with DELAYER_BROKER=none, it is skipped, which the
+// summary says.
 func URL(t testing.TB) string {
 	t.Helper()
 	s := server(t)

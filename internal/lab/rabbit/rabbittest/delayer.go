@@ -26,8 +26,8 @@ func Open(t testing.TB, cfg backend.Config) delayer.Delayer {
 	return d
 }
 
-// Remove deletes the topology of a configuration, with all messages. Its Delayers must be closed. An
-// exchange of the user's is left alone.
+// Remove deletes the topology of a configuration, with all messages. Its Delayers must be closed.
+// An exchange of the user's is left alone.
 func Remove(t testing.TB, cfg backend.Config) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)

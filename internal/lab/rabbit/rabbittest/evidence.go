@@ -9,9 +9,9 @@ import (
 )
 
 // Evidence logs, if the test has failed, what the broker knows of messages that did not come: the
-// queues, the processes that dead-letter at least once, and the errors in its log, the newest first.
-// Such a process may have died and left its queue alone (rabbitmq-server issue 16652). Call it before
-// the topology is removed.
+// queues, the processes that dead-letter at least once, and the errors in its log, the newest
+// first. Such a process may have died and left its queue alone (rabbitmq-server issue 16652). Call
+// it before the topology is removed.
 func Evidence(t testing.TB, b *rabbit.Broker) {
 	t.Helper()
 	if !t.Failed() || !b.Owned() {

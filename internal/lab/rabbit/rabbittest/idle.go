@@ -9,9 +9,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
-// ReportAtRest reports how much processor time a broker takes in two minutes in which nothing is done,
-// from half a minute on, as broker-ms/s: 10 are a percent of a core. An empty broker takes some itself. With
-// -short it only stays alive.
+// ReportAtRest reports how much processor time a broker takes in two minutes in which nothing is
+// done, from half a minute on, as broker-ms/s: 10 are a percent of a core. An empty broker takes
+// some itself. With -short it only stays alive.
 func ReportAtRest(b *testing.B, node *rabbit.Broker) {
 	b.Helper()
 	settle, measured := 30*time.Second, 2*time.Minute

@@ -46,7 +46,8 @@ var shared struct {
 	skipped map[string][]string // tests by reason
 }
 
-// Main runs the tests of m, a *testing.M or what wraps one, ends the broker, looks for goroutines that were left, and exits.
+// Main runs the tests of m, a *testing.M or what wraps one, ends the broker, looks for goroutines
+// that were left, and exits.
 func Main(m interface{ Run() int }, o rabbit.Options) {
 	shared.options = o
 	code := m.Run()
@@ -67,7 +68,8 @@ func Main(m interface{ Run() int }, o rabbit.Options) {
 	os.Exit(code)
 }
 
-// left returns the goroutines that are left. Some end a while after what they are of, as one that closes a connection.
+// left returns the goroutines that are left. Some end a while after what they are of, as one that
+// closes a connection.
 func left() (err error) {
 	const most = 10 * time.Second
 	for began := time.Now(); time.Since(began) < most; {
@@ -129,8 +131,9 @@ func Own(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	return b
 }
 
-// Clocked returns a private node for this test alone whose clock [rabbit.Broker.Forward] puts forward.
-// It ends with the test. Where there is none to be had, the test is skipped: other tests need none.
+// Clocked returns a private node for this test alone whose clock [rabbit.Broker.Forward] puts
+// forward. It ends with the test. Where there is none to be had, the test is skipped: other tests
+// need none.
 func Clocked(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	t.Helper()
 	o.InMemory, o.Choice, o.Clock = isTest(t), rabbit.Node, true
@@ -149,9 +152,10 @@ func Clocked(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	return b
 }
 
-// Alone returns a broker to be stopped and killed by a test that runs beside no other: one that does
-// not call t.Parallel. It is the package's, where that is ours, and otherwise one of the test's own.
-// A test that fails may leave it stopped, paused or under an alarm: the next finds it started again.
+// Alone returns a broker to be stopped and killed by a test that runs beside no other: one that
+// does not call t.Parallel. It is the package's, where that is ours, and otherwise one of the
+// test's own. A test that fails may leave it stopped, paused or under an alarm: the next finds it
+// started again.
 func Alone(t testing.TB) *rabbit.Broker {
 	t.Helper()
 	b := Ours(t)
@@ -171,8 +175,8 @@ func mend(t testing.TB, b *rabbit.Broker) {
 	}
 }
 
-// Ours returns a broker that may be given users, policies and virtual hosts while other tests use it:
-// the package's, where that is ours, and otherwise one of the test's own.
+// Ours returns a broker that may be given users, policies and virtual hosts while other tests use
+// it: the package's, where that is ours, and otherwise one of the test's own.
 func Ours(t testing.TB) *rabbit.Broker {
 	t.Helper()
 	if b := Broker(t); b.Owned() {

@@ -23,8 +23,8 @@ const (
 // Patience bounds what hangs, and measures nothing.
 const Patience = time.Minute
 
-// A Rig is the user of a broker in a test: a connection, what is declared over it, and what arrives.
-// All is gone when the test ends. What fails ends the test.
+// A Rig is the user of a broker in a test: a connection, what is declared over it, and what
+// arrives. All is gone when the test ends. What fails ends the test.
 type Rig struct {
 	testing.TB
 	Broker *rabbit.Broker
@@ -77,8 +77,8 @@ func (r *Rig) Channel() *amqp091.Channel {
 	return ch
 }
 
-// Fresh runs f on a channel of its own, over another connection than Conn: what f may break is not what
-// the test uses. It tells nothing of errors, since what is to be deleted may be gone.
+// Fresh runs f on a channel of its own, over another connection than Conn: what f may break is not
+// what the test uses. It tells nothing of errors, since what is to be deleted may be gone.
 func (r *Rig) Fresh(f func(ch *amqp091.Channel) error) {
 	if r.spare == nil || r.spare.IsClosed() {
 		conn, err := amqpclient.Dial(context.Background(), r.url, r.Name())
@@ -176,8 +176,8 @@ func (r *Rig) Consume(queue string) <-chan amqp091.Delivery {
 	return in
 }
 
-// ConsumeUntil is Consume until cancel is called. The channel is closed when all has been received that was sent
-// until then.
+// ConsumeUntil is Consume until cancel is called. The channel is closed when all has been received
+// that was sent until then.
 func (r *Rig) ConsumeUntil(queue string) (in <-chan amqp091.Delivery, cancel func()) {
 	r.Helper()
 	const tag = "rig"
@@ -210,8 +210,8 @@ func (r *Rig) Take(queue string) (d amqp091.Delivery) {
 	return d
 }
 
-// Cut closes the connections of the broker whose names begin with name, and waits for one if there is
-// none yet.
+// Cut closes the connections of the broker whose names begin with name, and waits for one if there
+// is none yet.
 func (r *Rig) Cut(name string) {
 	r.Helper()
 	require.Eventually(r, func() bool { return Cut(r.Context(), r.Broker, name) == nil }, Patience, 100*time.Millisecond)

@@ -20,8 +20,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// A badPublish is a call of Publish that cannot be right. The error has the kind, names what is wrong with
-// names, and says with out what would be right.
+// A badPublish is a call of Publish that cannot be right. The error has the kind, names what is
+// wrong with names, and says with out what would be right.
 type badPublish struct {
 	exchange, key string
 	delay         time.Duration

@@ -16,8 +16,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// BenchmarkPublishBatch compares one goroutine that publishes one by one with one that publishes a slice.
-// turns/msg is how often a client waited for the broker: a conversation changes its direction twice a turn.
+// BenchmarkPublishBatch compares one goroutine that publishes one by one with one that publishes a
+// slice. turns/msg is how often a client waited for the broker: a conversation changes its
+// direction twice a turn.
 func BenchmarkPublishBatch(b *testing.B) {
 	direct := rabbittest.Broker(b).URL()
 	for _, by := range []string{"one", "batch"} {

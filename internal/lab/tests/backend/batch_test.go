@@ -58,8 +58,9 @@ func TestPublishBatch_BindingLost(t *testing.T) {
 	}
 }
 
-// TestPublishBatch_ClosedWhilePreparing: Close waits for the messages that were sent, and a batch that waits
-// for a connection before it sends the next must not keep it from that. The broker is there and silent.
+// TestPublishBatch_ClosedWhilePreparing: Close waits for the messages that were sent, and a batch
+// that waits for a connection before it sends the next must not keep it from that. The broker is
+// there and silent.
 func TestPublishBatch_ClosedWhilePreparing(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -92,7 +93,8 @@ func TestPublishBatch_ClosedWhilePreparing(t *testing.T) {
 	}
 }
 
-// TestPublishBatch_OneErrorForTheRest: a million messages that were not begun must not have an error each.
+// TestPublishBatch_OneErrorForTheRest: a million messages that were not begun must not have an
+// error each.
 func TestPublishBatch_OneErrorForTheRest(t *testing.T) {
 	t.Parallel()
 	d := rabbittest.Open(t, config(t))

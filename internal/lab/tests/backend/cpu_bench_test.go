@@ -16,9 +16,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
-// BenchmarkBrokerCPU compares what a message through a tier costs the broker, from publishing to its arrival, with
-// one through a bare queue with a TTL and a dead-letter exchange: the least that TTL and dead-lettering can cost.
-// Read broker-µs/msg: go test -bench BrokerCPU -benchtime 20000x.
+// BenchmarkBrokerCPU compares what a message through a tier costs the broker, from publishing to
+// its arrival, with one through a bare queue with a TTL and a dead-letter exchange: the least that
+// TTL and dead-lettering can cost. Read broker-µs/msg: go test -bench BrokerCPU -benchtime 20000x.
 func BenchmarkBrokerCPU(b *testing.B) {
 	for _, kind := range []delayer.QueueType{delayer.Classic, delayer.Quorum} {
 		b.Run("queues="+string(kind), func(b *testing.B) {

@@ -17,8 +17,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
-// TestDelayer_DeclaringFails again and again, while nobody publishes: neither the broker nor the log is
-// kept busy.
+// TestDelayer_DeclaringFails again and again, while nobody publishes: neither the broker nor the
+// log is kept busy.
 func TestDelayer_DeclaringFails(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Ours(t)
@@ -96,8 +96,8 @@ func vhostChannel(t *testing.T, b *rabbit.Broker, vhost string) *amqp091.Channel
 	return rabbittest.NewRigAt(t, b, u.String()).Ch
 }
 
-// replace is what a stranger does: he deletes the queue of a step, and declares it with a TTL that makes
-// messages early. All else is as it was, so that nothing is missing and nothing is returned.
+// replace is what a stranger does: he deletes the queue of a step, and declares it with a TTL that
+// makes messages early. All else is as it was, so that nothing is missing and nothing is returned.
 func replace(t *testing.T, ch *amqp091.Channel, prefix, step string) {
 	t.Helper()
 	queue := prefix + ".ladder.wait." + step
@@ -110,8 +110,8 @@ func replace(t *testing.T, ch *amqp091.Channel, prefix, step string) {
 	require.NoError(t, ch.QueueBind(queue, "~d:>"+step, prefix+".ladder.enter", false, nil))
 }
 
-// TestPublish_StrangersObject: an exchange or a queue of ours that is somebody else's by now. Nothing
-// is missing, no message is returned, and no management API tells. The next look finds it.
+// TestPublish_StrangersObject: an exchange or a queue of ours that is somebody else's by now.
+// Nothing is missing, no message is returned, and no management API tells. The next look finds it.
 func TestPublish_StrangersObject(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

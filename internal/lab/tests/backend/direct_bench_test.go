@@ -12,8 +12,8 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// BenchmarkPublishDirect compares publishing without a delay, to one queue and to many in turn, with
-// amqp091-go with deferred confirms.
+// BenchmarkPublishDirect compares publishing without a delay, to one queue and to many in turn,
+// with amqp091-go with deferred confirms.
 func BenchmarkPublishDirect(b *testing.B) {
 	for _, kind := range []delayer.QueueType{delayer.Classic, delayer.Quorum} {
 		for _, destinations := range []int{1, 200} {

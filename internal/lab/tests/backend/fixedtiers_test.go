@@ -24,7 +24,8 @@ func tiers(t testing.TB, queueType delayer.QueueType, f fixedtiers.Config) backe
 	}
 }
 
-// TestFixedTiers_FullTier: nothing that was confirmed is lost, nothing is early, and the rest is an error that says what is full.
+// TestFixedTiers_FullTier: nothing that was confirmed is lost, nothing is early, and the rest is an
+// error that says what is full.
 func TestFixedTiers_FullTier(t *testing.T) {
 	t.Parallel()
 	for _, queueType := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {

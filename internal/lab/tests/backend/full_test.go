@@ -12,8 +12,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// TestPublish_FullDestination: what it refuses is not lost. It arrives when there is room, or, up to RabbitMQ 3.12, whose
-// second attempt forgets BCC, is kept as unroutable.
+// TestPublish_FullDestination: what it refuses is not lost. It arrives when there is room, or, up
+// to RabbitMQ 3.12, whose second attempt forgets BCC, is kept as unroutable.
 func TestPublish_FullDestination(t *testing.T) {
 	t.Parallel()
 	if !rabbittest.Broker(t).Owned() {

@@ -12,10 +12,11 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// BenchmarkQuorumHop shows what one quorum queue costs the broker by itself: a message is published into it,
-// confirmed, received, and acknowledged together with those of its 10 ms. Nothing that keeps messages in a
-// quorum queue on their way can cost less. The rate decides most of it: what comes at one time is written to the
-// log together. Read broker-µs/msg: go test -bench QuorumHop -benchtime 12000x.
+// BenchmarkQuorumHop shows what one quorum queue costs the broker by itself: a message is published
+// into it, confirmed, received, and acknowledged together with those of its 10 ms. Nothing that
+// keeps messages in a quorum queue on their way can cost less. The rate decides most of it: what
+// comes at one time is written to the log together. Read broker-µs/msg: go test -bench
+// QuorumHop -benchtime 12000x.
 func BenchmarkQuorumHop(b *testing.B) {
 	for _, rate := range []int{2000, 4000} {
 		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) { hop(b, rate) })

@@ -15,8 +15,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// pieces are what strange names and keys are made of: our own form, wildcards, separators, and characters that
-// something might read otherwise.
+// pieces are what strange names and keys are made of: our own form, wildcards, separators, and
+// characters that something might read otherwise.
 var pieces = []string{"~d", "~d:", ":=", ">0", "0>end", ".", "#", "*", "x", "q", "é", "\x00", " ", "'", "\"", "%", "/", "~", "=", "amq.", "\n"}
 
 func strange(r *rand.Rand) string {
@@ -27,8 +27,8 @@ func strange(r *rand.Rand) string {
 	return b.String()
 }
 
-// TestPublish_StrangeNames publishes under random names, keys and headers: what arrives is where it was sent,
-// or nowhere.
+// TestPublish_StrangeNames publishes under random names, keys and headers: what arrives is where it
+// was sent, or nowhere.
 func TestPublish_StrangeNames(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

@@ -139,7 +139,8 @@ func TestStatus(t *testing.T) {
 	require.Empty(t, read().Unknown)
 }
 
-// TestStatus_Leads: of two processes with slots one leads and one stands by, by name and since when.
+// TestStatus_Leads: of two processes with slots one leads and one stands by, by name and since
+// when.
 func TestStatus_Leads(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Broker(t)

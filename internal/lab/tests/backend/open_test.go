@@ -18,8 +18,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// The broker tries again after ten seconds, not three minutes, and has the management API: tests that
-// need either would otherwise boot a node each.
+// The broker tries again after ten seconds, not three minutes, and has the management API: tests
+// that need either would otherwise boot a node each.
 func TestMain(m *testing.M) {
 	rabbittest.Main(m, rabbit.Options{
 		Plugins: []string{rabbittest.DelayedMessages, "rabbitmq_management"},
@@ -193,8 +193,8 @@ func TestOpen_ConflictWithLongPrefix(t *testing.T) {
 	require.ErrorContains(t, err, "declared as another configuration")
 }
 
-// TestPublish_WaitingDeleted: a queue or an exchange is gone that leads to a destination which is there, and Publish
-// makes the binding to it only now.
+// TestPublish_WaitingDeleted: a queue or an exchange is gone that leads to a destination which is
+// there, and Publish makes the binding to it only now.
 func TestPublish_WaitingDeleted(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

@@ -22,8 +22,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 )
 
-// documented makes a user with the permissions that docs/security.md gives that role, and returns its URL. The
-// documentation's prefix and destination are replaced by the test's.
+// documented makes a user with the permissions that docs/security.md gives that role, and returns
+// its URL. The documentation's prefix and destination are replaced by the test's.
 func documented(t *testing.T, b *rabbit.Broker, role, prefix, destination string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../../docs/security.md")
@@ -160,7 +160,8 @@ func TestOpen_ImportedTopology(t *testing.T) {
 	require.ErrorContains(t, err, "9 words; with declare: false it may have eight")
 }
 
-// TestErrors_NoPassword in the errors and the log of a Delayer that cannot be opened, or loses its broker.
+// TestErrors_NoPassword in the errors and the log of a Delayer that cannot be opened, or loses its
+// broker.
 func TestErrors_NoPassword(t *testing.T) {
 	t.Parallel()
 	var log rabbittest.Logbook
@@ -195,7 +196,8 @@ func TestErrors_NoPassword(t *testing.T) {
 	}
 }
 
-// TestPermissions_Destinations: the documented limit of permissions, and the boundary that prefixes are.
+// TestPermissions_Destinations: the documented limit of permissions, and the boundary that prefixes
+// are.
 func TestPermissions_Destinations(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Broker(t)
@@ -218,7 +220,8 @@ func TestPermissions_Destinations(t *testing.T) {
 	}))
 	require.Equal(t, "theirs", string((<-in).Body))
 
-	// One with a prefix of its own does not: it cannot bind the queue, and not publish into this prefix.
+	// One with a prefix of its own does not: it cannot bind the queue, and not publish into this
+	// prefix.
 	mine := config(t)
 	own := "^" + mine.Prefix + "[.:]"
 	mine.URL = newUser(t, b, own, own, own)

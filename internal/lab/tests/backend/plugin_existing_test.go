@@ -71,7 +71,8 @@ func TestExistingExchange_NoDelay(t *testing.T) {
 	require.ErrorIs(t, err, delayer.ErrUnroutable)
 }
 
-// TestExistingExchange_Policy: what would make messages early there is seen, as where the exchange is ours.
+// TestExistingExchange_Policy: what would make messages early there is seen, as where the exchange
+// is ours.
 func TestExistingExchange_Policy(t *testing.T) {
 	t.Parallel()
 	r := newPluginUser(t)

@@ -16,8 +16,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// The conformance suite on an exchange of our own is in internal/lab/tests/conformance. An exchange of the
-// user has one destination only, so the suite does not fit it: plugin_existing_test.go is about those.
+// The conformance suite on an exchange of our own is in internal/lab/tests/conformance. An exchange
+// of the user has one destination only, so the suite does not fit it: plugin_existing_test.go is
+// about those.
 
 // A pluginUser has an exchange of their own for the plugin, and queues.
 type pluginUser struct {

@@ -116,12 +116,13 @@ func TestPolicies_DelayedRetry(t *testing.T) {
 	require.Contains(t, found, `queue "`+cfg.Prefix+`.unroutable": `+want)
 }
 
-// TestPolicies_Removed: a quorum queue that was full tells those that dead-letter to it when there is
-// room again, also when that is because the policy is gone.
+// TestPolicies_Removed: a quorum queue that was full tells those that dead-letter to it when there
+// is room again, also when that is because the policy is gone.
 func TestPolicies_Removed(t *testing.T) {
 	t.Parallel()
-	// What was refused is tried again after ten seconds instead of three minutes. If the refusal were never taken back, 32
-	// messages would pass each time, and all of them in a minute and a half.
+	// What was refused is tried again after ten seconds instead of three minutes. If the refusal
+	// were never taken back, 32 messages would pass each time, and all of them in a minute and a
+	// half.
 	b, ch := rabbittest.Broker(t), channel(t)
 	const durable, autoDelete, exclusive, internal, noWait = true, false, false, false, false
 	exchange := rabbittest.Prefix(t)

@@ -20,10 +20,10 @@ import (
 // publishers is how many goroutines publish at a time, and so the window of unconfirmed messages.
 const publishers = 64
 
-// BenchmarkPublish compares publishing through a Ladder with what it costs at least: amqp091-go with
-// deferred confirms, as many goroutines, one connection, the same keys to the same ladder. Read the two
-// side by side: go test -bench Publish -benchmem -count 10, then benchstat -col /by. Observed: while package
-// metrics counts.
+// BenchmarkPublish compares publishing through a Ladder with what it costs at least: amqp091-go
+// with deferred confirms, as many goroutines, one connection, the same keys to the same ladder.
+// Read the two side by side: go test -bench Publish -benchmem -count 10, then benchstat -col /by.
+// Observed: while package metrics counts.
 func BenchmarkPublish(b *testing.B) {
 	for _, kind := range []delayer.QueueType{delayer.Classic, delayer.Quorum} {
 		b.Run("queues="+string(kind), func(b *testing.B) {

@@ -10,7 +10,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// TestPublish_RefusedByOneQueue: a nack says that one of several queues refuses the message. Another may have it.
+// TestPublish_RefusedByOneQueue: a nack says that one of several queues refuses the message.
+// Another may have it.
 func TestPublish_RefusedByOneQueue(t *testing.T) {
 	t.Parallel()
 	r := rabbittest.NewRig(t, rabbittest.Broker(t))

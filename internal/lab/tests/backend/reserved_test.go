@@ -15,8 +15,8 @@ import (
 	"github.com/delayer-go/delayer/tracing"
 )
 
-// entries are the calls by which a message gets into a Delayer. A method that is added to the interface
-// belongs here.
+// entries are the calls by which a message gets into a Delayer. A method that is added to the
+// interface belongs here.
 var entries = map[string]func(t *testing.T, d delayer.Delayer, m delayer.Message) error{
 	"Publish": func(t *testing.T, d delayer.Delayer, m delayer.Message) error {
 		return d.Publish(within(t), m.Exchange, m.Key, m.Delay, m.Publishing)
@@ -35,8 +35,8 @@ var entries = map[string]func(t *testing.T, d delayer.Delayer, m delayer.Message
 	},
 }
 
-// TestPublish_ReservedNames: no entry of any backend takes a message for an exchange or a queue of its
-// own, where it would go round for ever or vanish. Nor does a wrapper.
+// TestPublish_ReservedNames: no entry of any backend takes a message for an exchange or a queue of
+// its own, where it would go round for ever or vanish. Nor does a wrapper.
 func TestPublish_ReservedNames(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Broker(t)

@@ -15,7 +15,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// TestLoad_BackendSwitchedByOneLine runs one program with one file, of which nothing but the backend's line changes.
+// TestLoad_BackendSwitchedByOneLine runs one program with one file, of which nothing but the
+// backend's line changes.
 func TestLoad_BackendSwitchedByOneLine(t *testing.T) {
 	t.Parallel()
 	for _, example := range []string{"../../../../backend/testdata/delayer.yaml", "../../../../backend/testdata/delayer.json"} {

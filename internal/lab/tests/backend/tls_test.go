@@ -133,7 +133,8 @@ func TestTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg
 			cfg.URL, cfg.TLSFiles = c.url, c.files
-			// A broker that does not like our certificate closes the connection, which may overtake its reason.
+			// A broker that does not like our certificate closes the connection, which may overtake
+			// its reason.
 			err := until(t, func() error { _, err := backend.Open(within(t), cfg); return err }, func(err error) bool { return errors.Is(err, c.kind) })
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "guest")

@@ -22,8 +22,8 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// lookEvery is how often a test looks for what must happen: without a pause the broker would be busy
-// with answers.
+// lookEvery is how often a test looks for what must happen: without a pause the broker would be
+// busy with answers.
 const lookEvery = 50 * time.Millisecond
 
 // watchedLadder has the steps that double from 100 ms on.
@@ -93,7 +93,8 @@ func routed(t *testing.T, exchange, key string) bool {
 	}
 }
 
-// TestPublish_WholeTopologyDeleted while nobody publishes: it is there again, and the next Publish finds it.
+// TestPublish_WholeTopologyDeleted while nobody publishes: it is there again, and the next Publish
+// finds it.
 func TestPublish_WholeTopologyDeleted(t *testing.T) {
 	t.Parallel()
 	var log rabbittest.Logbook
@@ -183,9 +184,9 @@ func TestCheck(t *testing.T) {
 	require.ErrorContains(t, err, plan.Queues[2].Name)
 }
 
-// TestCheck_DisturbsNobody: where something is missing the broker closes the channel of who looks, and the
-// connection (504) if one more command comes on it. That is seen in some of a hundred looks. Who asks
-// something else on that connection is answered nevertheless.
+// TestCheck_DisturbsNobody: where something is missing the broker closes the channel of who looks,
+// and the connection (504) if one more command comes on it. That is seen in some of a hundred
+// looks. Who asks something else on that connection is answered nevertheless.
 func TestCheck_DisturbsNobody(t *testing.T) {
 	t.Parallel()
 	control, prefix := control(t), rabbittest.Prefix(t)

@@ -101,7 +101,8 @@ func TestBatch_Concurrent(t *testing.T) {
 	require.Equal(t, batches*messages+1, count(t, c, queue))
 }
 
-// TestBatch_Bounded has a broker that hardly answers: a batch goes no further than its unconfirmed messages.
+// TestBatch_Bounded has a broker that hardly answers: a batch goes no further than its unconfirmed
+// messages.
 func TestBatch_Bounded(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Broker(t)

@@ -11,7 +11,8 @@ import (
 )
 
 // BenchmarkClock_Idle shows what processes that do nothing but know the time cost the broker. Read
-// broker-ms/s, less that of no clock: 10 are a percent of a core. go test -bench Clock_Idle -benchtime 1x.
+// broker-ms/s, less that of no clock: 10 are a percent of a core. go test -bench
+// Clock_Idle -benchtime 1x.
 func BenchmarkClock_Idle(b *testing.B) {
 	node := rabbittest.Alone(b)
 	const most = 20

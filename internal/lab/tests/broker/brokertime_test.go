@@ -78,8 +78,8 @@ func TestClock_Shared(t *testing.T) {
 	becomes(t, third, 2*time.Second)
 }
 
-// TestClock_QueueWithoutTTL: a question expires at once also in a queue that does not make it, as one that another process
-// is declaring may not yet. There it would hold up all that follow.
+// TestClock_QueueWithoutTTL: a question expires at once also in a queue that does not make it, as
+// one that another process is declaring may not yet. There it would hold up all that follow.
 func TestClock_QueueWithoutTTL(t *testing.T) {
 	t.Parallel()
 	r := newStepsRig(t, rabbittest.Broker(t).URL(), 1<<20)
@@ -106,8 +106,8 @@ func TestClock_Restart(t *testing.T) {
 	becomes(t, c, 40*time.Millisecond)
 }
 
-// TestUndelivered_BrokersTimeRestricted: names that begin with <prefix>.clock are enough to ask, and
-// nothing is left behind.
+// TestUndelivered_BrokersTimeRestricted: names that begin with <prefix>.clock are enough to ask,
+// and nothing is left behind.
 func TestUndelivered_BrokersTimeRestricted(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Ours(t)

@@ -67,8 +67,8 @@ func TestDial_ContextEnded(t *testing.T) {
 	require.NoError(t, (<-accepted).Close())
 }
 
-// TestAsk_CallerLeaves: what is asked goes on after its caller has left, and touches nothing of his.
-// The race detector sees it if it does.
+// TestAsk_CallerLeaves: what is asked goes on after its caller has left, and touches nothing of
+// his. The race detector sees it if it does.
 func TestAsk_CallerLeaves(t *testing.T) {
 	t.Parallel()
 	_, c := open(t, rabbittest.Broker(t).URL(), noReset)
@@ -141,8 +141,8 @@ func TestControl_LostEachTime(t *testing.T) {
 	require.LessOrEqual(t, calls.Load(), int64(8)) // two at once, and after 200, 400, 800 ms and so on, less up to half
 }
 
-// TestConn_FullSocket: a connection is lost while a message is being written into a socket that is full. Nobody waits
-// until that write has ended by itself.
+// TestConn_FullSocket: a connection is lost while a message is being written into a socket that is
+// full. Nobody waits until that write has ended by itself.
 func TestConn_FullSocket(t *testing.T) {
 	t.Parallel()
 	proxy, address := proxied(t)

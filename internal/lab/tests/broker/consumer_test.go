@@ -61,8 +61,8 @@ func TestConsume_LostConnection(t *testing.T) {
 		"what was not acknowledged is in the queue again")
 }
 
-// TestConsume_EndsWithWhatIsAcknowledged: a channel of a quorum queue keeps acknowledgements back while
-// 32 of them are not stored yet. It must not be closed before they are.
+// TestConsume_EndsWithWhatIsAcknowledged: a channel of a quorum queue keeps acknowledgements back
+// while 32 of them are not stored yet. It must not be closed before they are.
 func TestConsume_EndsWithWhatIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Broker(t)

@@ -14,8 +14,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-// TestValidate_LargestMessageIsConsumed sends messages with 60 keys in CC through 12 queues: the largest
-// that Validate accepts arrives, and one that is a little larger closes the consumer's connection.
+// TestValidate_LargestMessageIsConsumed sends messages with 60 keys in CC through 12 queues: the
+// largest that Validate accepts arrives, and one that is a little larger closes the consumer's
+// connection.
 func TestValidate_LargestMessageIsConsumed(t *testing.T) {
 	t.Parallel()
 	const hops = 12

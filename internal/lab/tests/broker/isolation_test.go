@@ -19,8 +19,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-// innocents publishes messages that nothing is wrong with until the test is over, and fails if one is
-// not confirmed. It returns once some are.
+// innocents publishes messages that nothing is wrong with until the test is over, and fails if one
+// is not confirmed. It returns once some are.
 func innocents(t *testing.T, publish func(context.Context, broker.Publishing) error, queue string) (stop func()) {
 	t.Helper()
 	const publishers = 16
@@ -64,7 +64,8 @@ func nested(depth int) any {
 	return v
 }
 
-// oddities are messages out of the ordinary. What is wrong with them, AMQP, RabbitMQ or amqp091-go decide.
+// oddities are messages out of the ordinary. What is wrong with them, AMQP, RabbitMQ or amqp091-go
+// decide.
 func oddities() map[string]amqp091.Publishing {
 	bad := "\xff\xfe\x00a"
 	of := func(v any) amqp091.Publishing { return amqp091.Publishing{Headers: amqp091.Table{"k": v}} }
@@ -198,8 +199,8 @@ func TestPublish_RefusingExchange(t *testing.T) {
 	stop()
 }
 
-// TestPublish_DeletedExchange: an exchange that has taken messages is deleted. Nothing becomes unknown
-// but what is for it.
+// TestPublish_DeletedExchange: an exchange that has taken messages is deleted. Nothing becomes
+// unknown but what is for it.
 func TestPublish_DeletedExchange(t *testing.T) {
 	t.Parallel()
 	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
@@ -232,16 +233,16 @@ func TestPublish_DeletedExchange(t *testing.T) {
 		}
 		require.NoError(t, c.Do(ctx, func(ch *amqp091.Channel) error { return ch.ExchangeDelete(exchange, false, waitForAnswer) }))
 		for range cap(lost) {
-			// In Khepri the bindings are gone a moment before the exchange, and a message may not be sent
-			// since others have lost the channel.
+			// In Khepri the bindings are gone a moment before the exchange, and a message may not
+			// be sent since others have lost the channel.
 			require.Regexp(t, "404 NOT_FOUND - no exchange '"+exchange+"|returned: 312 NO_ROUTE|: not sent: ", <-lost)
 		}
 		stop()
 	}
 }
 
-// TestPublish_AfterARefusal: the channel that a refusal has closed takes no message with it. Of 3,000
-// one was not sent before that was so.
+// TestPublish_AfterARefusal: the channel that a refusal has closed takes no message with it. Of
+// 3,000 one was not sent before that was so.
 func TestPublish_AfterARefusal(t *testing.T) {
 	t.Parallel()
 	p, c := open(t, rabbittest.Broker(t).URL(), noReset)

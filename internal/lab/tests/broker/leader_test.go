@@ -12,8 +12,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
-// TestPublish_ToAStreamWhoseLeaderIsReplaced: RabbitMQ before 4.0 confirms what it does not store, if a
-// channel that writes to a stream also writes elsewhere (rabbit_stream_queue:resend_all/1).
+// TestPublish_ToAStreamWhoseLeaderIsReplaced: RabbitMQ before 4.0 confirms what it does not store,
+// if a channel that writes to a stream also writes elsewhere (rabbit_stream_queue:resend_all/1).
 func TestPublish_ToAStreamWhoseLeaderIsReplaced(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Broker(t)

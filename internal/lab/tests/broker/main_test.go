@@ -1,6 +1,6 @@
-// Package broker_test tests package broker on a real broker, and what is near it: packages amqpclient,
-// brokertime, delivery, engine, objects, undelivered and rabbitworld. To start another broker for each
-// would take longer.
+// Package broker_test tests package broker on a real broker, and what is near it: packages
+// amqpclient, brokertime, delivery, engine, objects, undelivered and rabbitworld. To start another
+// broker for each would take longer.
 package broker_test
 
 import (

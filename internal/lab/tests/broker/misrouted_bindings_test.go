@@ -26,8 +26,8 @@ func (s *staged) bindings() int {
 	return n
 }
 
-// TestDestinations_ExchangeGone: what is left of a destination exchange that is gone leads to the fork, from where
-// nothing is lost, and all is bound again when it is back.
+// TestDestinations_ExchangeGone: what is left of a destination exchange that is gone leads to the
+// fork, from where nothing is lost, and all is bound again when it is back.
 func TestDestinations_ExchangeGone(t *testing.T) {
 	t.Parallel()
 	s := newStaged(t)
@@ -58,7 +58,8 @@ func TestDestinations_ExchangeGone(t *testing.T) {
 	}
 }
 
-// TestDestinations_NameWithQuotes: a queue that is named like an object of ours in quotes is a destination.
+// TestDestinations_NameWithQuotes: a queue that is named like an object of ours in quotes is a
+// destination.
 func TestDestinations_NameWithQuotes(t *testing.T) {
 	t.Parallel()
 	s := newStaged(t)

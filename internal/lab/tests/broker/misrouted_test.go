@@ -52,7 +52,8 @@ func (s *staged) control() *broker.Control {
 	return c
 }
 
-// config is that of a Mover with connections of its own, in a process that has bound no destination.
+// config is that of a Mover with connections of its own, in a process that has bound no
+// destination.
 func (s *staged) config() delivery.MoverConfig {
 	p := broker.NewPublisher("test", func() {}, s.dial("publish "+s.Prefix))
 	s.Cleanup(p.Close)
@@ -95,7 +96,8 @@ func (p publishing) PublishDirect(ctx context.Context, msg broker.Publishing) er
 	return p.Publisher.PublishDirect(ctx, msg)
 }
 
-// hasWaited reads a header of the tests: brokers from 4.0 on drop an x-death that a client publishes.
+// hasWaited reads a header of the tests: brokers from 4.0 on drop an x-death that a client
+// publishes.
 func hasWaited(headers amqp091.Table) (time.Duration, bool) {
 	e, _ := delayer.ParseHeader(headers)
 	waited, ok := headers["waited"].(int64)
@@ -240,8 +242,8 @@ func TestMover_ResendOff(t *testing.T) {
 	require.Zero(t, s.Count(s.queue))
 }
 
-// TestMover_RefusedByOneQueue: the other queues of an exchange get a copy with each attempt, so there are two of them, a
-// minute apart.
+// TestMover_RefusedByOneQueue: the other queues of an exchange get a copy with each attempt, so
+// there are two of them, a minute apart.
 func TestMover_RefusedByOneQueue(t *testing.T) {
 	t.Parallel()
 	s := newStaged(t)
@@ -268,7 +270,8 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestMover_Outage: what came while the connection was lost is sent on where this process knows its destination.
+// TestMover_Outage: what came while the connection was lost is sent on where this process knows its
+// destination.
 func TestMover_Outage(t *testing.T) {
 	t.Parallel()
 	s := newStaged(t)

@@ -116,7 +116,8 @@ func TestPublish_AfterClose(t *testing.T) {
 	p.Close()
 }
 
-// TestPublish_MemoryAlarm has a memory alarm block the connection: Publish obeys ctx, Close returns.
+// TestPublish_MemoryAlarm has a memory alarm block the connection: Publish obeys ctx, Close
+// returns.
 func TestPublish_MemoryAlarm(t *testing.T) {
 	b := rabbittest.Alone(t)
 	p, c := open(t, b.URL(), noReset)
@@ -164,8 +165,8 @@ func short(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestPublish_LostConnections cuts all connections while messages are published: what was nil is there, and
-// nothing of what was certainly not stored.
+// TestPublish_LostConnections cuts all connections while messages are published: what was nil is
+// there, and nothing of what was certainly not stored.
 func TestPublish_LostConnections(t *testing.T) {
 	b := rabbittest.Alone(t)
 	p, c := open(t, b.URL(), noReset)

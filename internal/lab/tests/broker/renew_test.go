@@ -12,8 +12,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// TestPublish_RefusalRenewsChannel: the broker may refuse on a channel what it takes on another. It lists the
-// channels of all connections, so it runs beside no other test.
+// TestPublish_RefusalRenewsChannel: the broker may refuse on a channel what it takes on another. It
+// lists the channels of all connections, so it runs beside no other test.
 func TestPublish_RefusalRenewsChannel(t *testing.T) {
 	b := rabbittest.Broker(t)
 	if !b.Owned() {

@@ -20,8 +20,8 @@ import (
 
 const tick = 100 * time.Millisecond
 
-// These tests delete exchanges and queues of a Delayer and declare them again, as another process of the
-// same prefix would: nothing is missing then, but the bindings are.
+// These tests delete exchanges and queues of a Delayer and declare them again, as another process
+// of the same prefix would: nothing is missing then, but the bindings are.
 
 // A mended is an open Delayer with a destination.
 type mended struct {
@@ -41,8 +41,8 @@ func setUp(t *testing.T, cfg backend.Config) *mended {
 	return b
 }
 
-// arrives publishes a message and waits for it. direct says that it must not have been misrouted: one that
-// is sent on says in its header that it had to wait for less.
+// arrives publishes a message and waits for it. direct says that it must not have been misrouted:
+// one that is sent on says in its header that it had to wait for less.
 func (b *mended) arrives(exchange string, delay time.Duration, direct bool) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -61,7 +61,8 @@ func (b *mended) arrives(exchange string, delay time.Duration, direct bool) {
 	}
 }
 
-// replace deletes an exchange, or the queue of that name, and declares it as it was, without bindings.
+// replace deletes an exchange, or the queue of that name, and declares it as it was, without
+// bindings.
 func (b *mended) replace(suffix string) {
 	b.Helper()
 	plan, err := backend.Topology(b.cfg)
@@ -125,8 +126,8 @@ func TestLadder_ObjectsDeclaredAgainByOthers(t *testing.T) {
 	}
 }
 
-// TestResendOff: a misrouted message is left to an operator, and the bindings that it missed are made again
-// all the same.
+// TestResendOff: a misrouted message is left to an operator, and the bindings that it missed are
+// made again all the same.
 func TestResendOff(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, backend.Config{

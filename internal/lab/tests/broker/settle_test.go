@@ -19,7 +19,8 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// TestApply_CrashRightAfter: what is confirmed right after its queue was declared is there after a crash.
+// TestApply_CrashRightAfter: what is confirmed right after its queue was declared is there after a
+// crash.
 func TestApply_CrashRightAfter(t *testing.T) {
 	b := rabbittest.Alone(t)
 	queue := rabbittest.Prefix(t)
@@ -60,8 +61,9 @@ func TestApply_SettleRefused(t *testing.T) {
 	}
 }
 
-// TestApply_Order: who finds the queues and the exchanges of a plan finds queues that have their TTL. They
-// are settled after they were declared, and before the exchange is. See [objects.Live.Apply].
+// TestApply_Order: who finds the queues and the exchanges of a plan finds queues that have their
+// TTL. They are settled after they were declared, and before the exchange is. See
+// [objects.Live.Apply].
 func TestApply_Order(t *testing.T) {
 	t.Parallel()
 	queue := rabbittest.Prefix(t)

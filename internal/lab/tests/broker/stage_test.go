@@ -50,7 +50,8 @@ func (b *mended) all(n int) {
 	}
 }
 
-// reopen ends the Delayer, and opens another one that knows nothing of it, with between between them.
+// reopen ends the Delayer, and opens another one that knows nothing of it, with between between
+// them.
 func (b *mended) reopen(between func()) {
 	b.Helper()
 	require.NoError(b, b.d.Close())
@@ -121,8 +122,8 @@ func TestStage_BindingRemoved(t *testing.T) {
 	b.all(50)
 }
 
-// TestStage_WayToExchangesRemoved: the one binding that can be missed without a message being misrouted
-// is made again by a Delayer that never published.
+// TestStage_WayToExchangesRemoved: the one binding that can be missed without a message being
+// misrouted is made again by a Delayer that never published.
 func TestStage_WayToExchangesRemoved(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, ladder())
@@ -178,8 +179,8 @@ func TestStage_RouteWithoutADelayer(t *testing.T) {
 }
 
 // TestLadder_PlainKeys: the ladder of four levels that the first founding document draws, with its
-// keys. Here a tick is 100 ms instead of a second. Each delay that four bits can write passes the queues
-// of its bits, and the key stays as it was.
+// keys. Here a tick is 100 ms instead of a second. Each delay that four bits can write passes the
+// queues of its bits, and the key stays as it was.
 func TestLadder_PlainKeys(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {

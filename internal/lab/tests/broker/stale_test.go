@@ -60,7 +60,8 @@ func (s *slotted) Enter(context.Context, engine.Wait) (engine.Entry, error) {
 	return s.enter(s.asked), nil
 }
 
-// start returns an engine of the strategy, and publishes with it to a queue, also as a batch of one.
+// start returns an engine of the strategy, and publishes with it to a queue, also as a batch of
+// one.
 func (s *slotted) start(t *testing.T, b *rabbit.Broker) (publish, batch func() error) {
 	t.Helper()
 	s.prefix = rabbittest.Prefix(t)
@@ -98,8 +99,8 @@ func TestEngine_ChoosesAnew(t *testing.T) {
 	require.Equal(t, 4, s.asked)
 }
 
-// TestEngine_ConfirmedLate: the broker reads a message only after its time. The strategy is told, and
-// if it can do nothing about that, Publish does not return nil.
+// TestEngine_ConfirmedLate: the broker reads a message only after its time. The strategy is told,
+// and if it can do nothing about that, Publish does not return nil.
 func TestEngine_ConfirmedLate(t *testing.T) {
 	b := rabbittest.Alone(t)
 	told := 0

@@ -10,8 +10,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
-// BenchmarkLog_Open shows how long a process that starts takes to read the steps of the broker's clock
-// from a stream that is full.
+// BenchmarkLog_Open shows how long a process that starts takes to read the steps of the broker's
+// clock from a stream that is full.
 func BenchmarkLog_Open(b *testing.B) {
 	r := newStepsRig(b, rabbittest.Broker(b).URL(), 10<<20)
 	var all errgroup.Group

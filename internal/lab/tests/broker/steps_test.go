@@ -106,7 +106,8 @@ func (r *stepsRig) step(by time.Duration) brokertime.Steps {
 	return steps
 }
 
-// entries reads the stream from an offset on until last, and returns the number of the first that it read.
+// entries reads the stream from an offset on until last, and returns the number of the first that
+// it read.
 func (r *stepsRig) entries(offset string, last func(body string) bool) (first int64) {
 	ctx, cancel := context.WithCancel(within(r))
 	defer cancel()

@@ -17,7 +17,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
-// stuckQueue is a quorum queue that confirms nothing, as one without a majority, until the test ends.
+// stuckQueue is a quorum queue that confirms nothing, as one without a majority, until the test
+// ends.
 func stuckQueue(t *testing.T, c *broker.Control) string {
 	t.Helper()
 	queue := declare(t, c, amqp091.Table{"x-queue-type": "quorum"})
@@ -55,8 +56,8 @@ func TestStuck_First(t *testing.T) {
 	}
 }
 
-// TestStuck_NeverConfirmed: a message that is never confirmed does not keep away others for ever, once its destination
-// leads elsewhere.
+// TestStuck_NeverConfirmed: a message that is never confirmed does not keep away others for ever,
+// once its destination leads elsewhere.
 func TestStuck_NeverConfirmed(t *testing.T) {
 	t.Parallel()
 	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
@@ -94,8 +95,8 @@ func TestStuck_Larger(t *testing.T) {
 	require.NoError(t, p.PublishDirect(seconds(t), first))
 }
 
-// TestStuck_Many: more callers than a channel has slots, to a queue that has answered until then. The
-// broker would stop reading the whole connection if all of their messages were sent.
+// TestStuck_Many: more callers than a channel has slots, to a queue that has answered until then.
+// The broker would stop reading the whole connection if all of their messages were sent.
 func TestStuck_Many(t *testing.T) {
 	t.Parallel()
 	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
@@ -137,8 +138,8 @@ func TestStuck_Many(t *testing.T) {
 	require.EqualValues(t, 1100, unknown.Load()+unsent.Load())
 }
 
-// TestStuck_NoChannelLeft: as many destinations do not confirm as there are channels. Another has to
-// wait, and is told why. Exchanges of ours have a channel of their own.
+// TestStuck_NoChannelLeft: as many destinations do not confirm as there are channels. Another has
+// to wait, and is told why. Exchanges of ours have a channel of their own.
 func TestStuck_NoChannelLeft(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Own(t, rabbit.Options{Config: "channel_max = 4"})

@@ -166,7 +166,8 @@ func TestUndelivered_ConnectionLost(t *testing.T) {
 	awaitKept(t, other, 3)
 }
 
-// TestUndelivered_SlowQueue: RabbitMQ counts 0 messages in a quorum queue that does not answer within 250 ms.
+// TestUndelivered_SlowQueue: RabbitMQ counts 0 messages in a quorum queue that does not answer
+// within 250 ms.
 func TestUndelivered_SlowQueue(t *testing.T) {
 	t.Parallel()
 	c, _ := kept(t, 1)
@@ -182,8 +183,8 @@ func TestUndelivered_SlowQueue(t *testing.T) {
 	require.Equal(t, 1, total)
 }
 
-// TestUndelivered_SlowLine: a large message is on its way for longer than the reader waits before it asks
-// whether somebody else has taken it. The queue counts 0 by then.
+// TestUndelivered_SlowLine: a large message is on its way for longer than the reader waits before
+// it asks whether somebody else has taken it. The queue counts 0 by then.
 func TestUndelivered_SlowLine(t *testing.T) {
 	t.Parallel()
 	c, rig := kept(t, 0)
@@ -242,8 +243,8 @@ func TestUndelivered_QueueDeleted(t *testing.T) {
 }
 
 // TestUndelivered_HeadersLargerThanAFrame: the broker lets x-death grow beyond its own limit, and
-// closes the connection of a consumer of such a message with 501. It is read here, not sent, and can
-// be removed.
+// closes the connection of a consumer of such a message with 501. It is read here, not sent, and
+// can be removed.
 func TestUndelivered_HeadersLargerThanAFrame(t *testing.T) {
 	c, rig := kept(t, 1)
 	wait := rig.Exchange("wait", "fanout", nil)
@@ -306,8 +307,8 @@ func TestUndelivered_LargeBodies(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// TestUndelivered_DeliveryLimit: RabbitMQ 4.0 to 4.2 deletes what is looked at more often than 20 times, in a queue
-// that says nothing else. Looking ends before.
+// TestUndelivered_DeliveryLimit: RabbitMQ 4.0 to 4.2 deletes what is looked at more often than 20
+// times, in a queue that says nothing else. Looking ends before.
 func TestUndelivered_DeliveryLimit(t *testing.T) {
 	t.Parallel()
 	r := rabbittest.NewRig(t, rabbittest.Broker(t))
@@ -346,8 +347,9 @@ func TestUndelivered_DeliveryLimit(t *testing.T) {
 	awaitKept(t, c, 1)
 }
 
-// TestUndelivered_HeadKeepsOrder: looking at a part of a queue, more of it and less, changes neither the order
-// nor the number of its messages, nor are they counted as failed; and it is not read further each time.
+// TestUndelivered_HeadKeepsOrder: looking at a part of a queue, more of it and less, changes
+// neither the order nor the number of its messages, nor are they counted as failed; and it is not
+// read further each time.
 func TestUndelivered_HeadKeepsOrder(t *testing.T) {
 	const n, shown = 1000, 50
 	for _, kind := range []string{"quorum", "classic"} {

@@ -1,4 +1,5 @@
-// Package conformance_test runs the conformance suite on every backend, as package backend opens it.
+// Package conformance_test runs the conformance suite on every backend, as package backend opens
+// it.
 package conformance_test
 
 import (
@@ -30,8 +31,9 @@ import (
 // ask how late a message is; the long campaign of cmd/faults keeps RabbitMQ's three minutes.
 const retry = 20 * time.Second
 
-// patience is longer than the broker takes to repeat a dead-lettering: it looks once in every retry for
-// what was published so long ago (rabbit_fifo_dlx_worker:redeliver_messages/1), so up to twice that.
+// patience is longer than the broker takes to repeat a dead-lettering: it looks once in every retry
+// for what was published so long ago (rabbit_fifo_dlx_worker:redeliver_messages/1), so up to twice
+// that.
 const patience = 2*retry + 30*time.Second
 
 var options = rabbit.Options{
@@ -87,15 +89,16 @@ func suiteSubjects() []subject {
 	}, out...)
 }
 
-// watchEvery is longer than most cases last: two dozen Delayers, of up to 70 queues each, are open at a
-// time. To look at all of that every five seconds keeps the broker busy.
+// watchEvery is longer than most cases last: two dozen Delayers, of up to 70 queues each, are open
+// at a time. To look at all of that every five seconds keeps the broker busy.
 const watchEvery = 10 * time.Second
 
-// atATime is how many subjects are at work on the broker until they meet: they wait most of the time.
+// atATime is how many subjects are at work on the broker until they meet: they wait most of the
+// time.
 const atATime = 3
 
-// TestConformance runs all subjects on one broker. They meet before the case that restarts it, so that
-// it restarts once, with the messages of all of them.
+// TestConformance runs all subjects on one broker. They meet before the case that restarts it, so
+// that it restarts once, with the messages of all of them.
 func TestConformance(t *testing.T) {
 	b := rabbittest.Broker(t)
 	all := suiteSubjects()
@@ -137,8 +140,8 @@ func conform(
 ) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
-	// It keeps the topology while the suite opens and closes its own. It waits at the meeting with many
-	// others: looking at the topology as often as usual would keep the broker busy.
+	// It keeps the topology while the suite opens and closes its own. It waits at the meeting with
+	// many others: looking at the topology as often as usual would keep the broker busy.
 	first, err := backend.Open(engine.WithWatchEvery(ctx, time.Minute), cfg)
 	require.NoError(t, err)
 	world := rabbitworld.Config{

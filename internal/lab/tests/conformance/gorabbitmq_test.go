@@ -14,8 +14,8 @@ import (
 	"github.com/delayer-go/delayer/conformance"
 )
 
-// goRabbitWorld consumes and publishes through wagslane/go-rabbitmq: what its users read and write is
-// what a Delayer delivers and takes. All else is the World beneath.
+// goRabbitWorld consumes and publishes through wagslane/go-rabbitmq: what its users read and write
+// is what a Delayer delivers and takes. All else is the World beneath.
 type goRabbitWorld struct {
 	conformance.World
 	url string
@@ -80,7 +80,8 @@ func (w *goRabbitWorld) Consume(_ context.Context, queue string, arrived func(co
 	return nil
 }
 
-// Publish sends what go-rabbitmq has options for. Its Table is another type than amqp091's, also inside.
+// Publish sends what go-rabbitmq has options for. Its Table is another type than amqp091's, also
+// inside.
 func (w *goRabbitWorld) Publish(ctx context.Context, exchange, key string, msg amqp091.Publishing) error {
 	confirms, err := w.publisher.PublishWithDeferredConfirmWithContext(ctx, msg.Body, []string{key},
 		rabbitmq.WithPublishOptionsExchange(exchange),
@@ -111,8 +112,8 @@ func (w *goRabbitWorld) Publish(ctx context.Context, exchange, key string, msg a
 	return nil
 }
 
-// DeleteQueue ends the queue's consumers: go-rabbitmq's wait for a queue that was deleted to come back, and
-// would then take what is meant for the next.
+// DeleteQueue ends the queue's consumers: go-rabbitmq's wait for a queue that was deleted to come
+// back, and would then take what is meant for the next.
 func (w *goRabbitWorld) DeleteQueue(ctx context.Context, name string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A meeting is where subjects that share a broker wait for one another, and then do a step together.
+// A meeting is where subjects that share a broker wait for one another, and then do a step
+// together.
 type meeting struct {
 	mu      sync.Mutex
 	members int // that have not left

@@ -23,17 +23,17 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// BenchmarkCancel schedules messages, cancels every tenth, postpones every thousandth, and accounts for
-// each. Two controllers run in processes of their own. When a fiftieth has been delivered both are killed
-// and two others started; when half has been, the one of these that leads is killed. It reports the
-// rates, the broker's processor time for a change, how late messages are, also those that were due in the
-// ten seconds from each of the two moments on, and the memory of the leader: at rest, and at most. For a
-// million, in a quarter of an hour:
+// BenchmarkCancel schedules messages, cancels every tenth, postpones every thousandth, and accounts
+// for each. Two controllers run in processes of their own. When a fiftieth has been delivered both
+// are killed and two others started; when half has been, the one of these that leads is killed. It
+// reports the rates, the broker's processor time for a change, how late messages are, also those
+// that were due in the ten seconds from each of the two moments on, and the memory of the leader:
+// at rest, and at most. For a million, in a quarter of an hour:
 //
 //	go test ./internal/lab/tests/controller -run '^$' -bench Cancel -benchtime 1000000x -timeout 1h
 //
-// With DELAYER_TEST_WAIT=1h in the environment, and a longer timeout, all wait for an hour longer. GOMEMLIMIT in
-// the environment is for the controllers alone.
+// With DELAYER_TEST_WAIT=1h in the environment, and a longer timeout, all wait for an hour longer.
+// GOMEMLIMIT in the environment is for the controllers alone.
 func BenchmarkCancel(b *testing.B) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
 	opts := options(b, delayer.Quorum)
@@ -77,8 +77,8 @@ func BenchmarkCancel(b *testing.B) {
 // A pair is two controllers.
 type pair struct{ leads, other process }
 
-// startPair starts them, the second when the first consumes the intake. Those who were killed have gone from there
-// before: otherwise the second might lead.
+// startPair starts them, the second when the first consumes the intake. Those who were killed have
+// gone from there before: otherwise the second might lead.
 func startPair(b *testing.B, ch *amqp091.Channel, opts delayer.Options) (p pair) {
 	consumed := func(is bool) {
 		require.Eventually(b, func() bool {
@@ -256,8 +256,8 @@ func (a *agenda) each(what string, of func(int) bool, do func(int) error) (done 
 	return count.Load()
 }
 
-// receive takes all that comes, until what is missing has had its time, and a while for what must not
-// come. It calls the first when a fiftieth has come, and the second halfway.
+// receive takes all that comes, until what is missing has had its time, and a while for what must
+// not come. It calls the first when a fiftieth has come, and the second halfway.
 func (a *agenda) receive(got <-chan amqp091.Delivery, then []func()) {
 	const after = 5 * time.Second
 	missing := 0

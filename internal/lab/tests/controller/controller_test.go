@@ -85,8 +85,8 @@ func (w *workbench) publish(d delayer.Delayer, queue string, a *messages, id str
 	require.NoError(w, err)
 }
 
-// settle waits for every message of the account. None may be early, or come that was cancelled or not
-// published; how often one may come says the caller.
+// settle waits for every message of the account. None may be early, or come that was cancelled or
+// not published; how often one may come says the caller.
 func (w *workbench) settle(got <-chan amqp091.Delivery, a *messages) (late []time.Duration) {
 	w.Helper()
 	for a.Counts().Undone > 0 {

@@ -31,9 +31,9 @@ func (p process) setWall(ahead time.Duration) {
 	require.NoError(p.TB, err)
 }
 
-// slotsHostClocksAreSet: the wall clocks of a publisher's machine, and of a controller's, are set again and
-// again while both are at work. No message is early, and none is late by as much. It was number 4 of where the
-// wheel failed before.
+// slotsHostClocksAreSet: the wall clocks of a publisher's machine, and of a controller's, are set
+// again and again while both are at work. No message is early, and none is late by as much. It was
+// number 4 of where the wheel failed before.
 func slotsHostClocksAreSet(t *testing.T, w *workbench) {
 	const ahead, behind = 40 * time.Second, -60 * time.Second
 	const delay, much = 1200 * time.Millisecond, 20 * time.Second

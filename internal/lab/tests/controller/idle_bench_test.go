@@ -11,10 +11,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// BenchmarkIdle shows what slots cost a broker when there is nothing to do: the broker alone; with the
-// queues and a Delayer that runs no controller; with one controller, and with five; and with the queues
-// that are left when all are gone.
-// go test -bench Idle -benchtime 1x.
+// BenchmarkIdle shows what slots cost a broker when there is nothing to do: the broker alone; with
+// the queues and a Delayer that runs no controller; with one controller, and with five; and with
+// the queues that are left when all are gone. go test -bench Idle -benchtime 1x.
 func BenchmarkIdle(b *testing.B) {
 	node := rabbittest.Alone(b)
 	b.Run("nothing", func(b *testing.B) { rabbittest.ReportAtRest(b, node) })

@@ -18,8 +18,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// BenchmarkLateness publishes 500 messages a second, due after 0.1 to 10 s, and reports how late they come, from
-// the time at which each was to be published. Give it a number: -benchtime 10000x.
+// BenchmarkLateness publishes 500 messages a second, due after 0.1 to 10 s, and reports how late
+// they come, from the time at which each was to be published. Give it a number: -benchtime 10000x.
 func BenchmarkLateness(b *testing.B) {
 	for _, kind := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
 		b.Run("queues="+string(kind), func(b *testing.B) {
@@ -86,9 +86,9 @@ func report(b *testing.B, late []time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkFullDestination has 20,000 messages due for a queue that refuses them, and then publishes
-// 20 a second to another, due after 1 to 3 s. It reports how late those come, and how often the
-// controller has published meanwhile. Give it a number: -benchtime 1200x is a minute.
+// BenchmarkFullDestination has 20,000 messages due for a queue that refuses them, and then
+// publishes 20 a second to another, due after 1 to 3 s. It reports how late those come, and how
+// often the controller has published meanwhile. Give it a number: -benchtime 1200x is a minute.
 func BenchmarkFullDestination(b *testing.B) {
 	for _, wheel := range []controller.Wheel{controller.Slots, controller.Rounds} {
 		b.Run("wheel="+string(wheel), func(b *testing.B) { besideAFullOne(b, wheel) })

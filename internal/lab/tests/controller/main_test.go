@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	// What was unroutable comes again after this time. The long campaign of cmd/faults keeps RabbitMQ's
-	// three minutes.
+	// What was unroutable comes again after this time. The long campaign of cmd/faults keeps
+	// RabbitMQ's three minutes.
 	rabbittest.Main(m, rabbit.Options{Args: rabbit.DeadLetterRetry(2 * time.Second)})
 }
 

@@ -14,8 +14,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// slotsLargeAfterSmall: a controller that has learned that messages are small does not take gigabytes when
-// they are large. With tickets it cannot deliver before it has read a mark that is behind them all.
+// slotsLargeAfterSmall: a controller that has learned that messages are small does not take
+// gigabytes when they are large. With tickets it cannot deliver before it has read a mark that is
+// behind them all.
 func slotsLargeAfterSmall(t *testing.T, w *workbench, schedule bool) {
 	const memory, large, many = 8 << 20, 1 << 20, 60
 	d := w.slots(delayer.Off)
@@ -51,8 +52,8 @@ func slotsLargeAfterSmall(t *testing.T, w *workbench, schedule bool) {
 		}
 	}
 	t.Logf("at most %d KiB, the last %v late", most.Load()>>10, time.Since(due))
-	// What the client has read is counted once the machine is told. While that waits for a processor, a
-	// megabyte more comes each millisecond.
+	// What the client has read is counted once the machine is told. While that waits for a
+	// processor, a megabyte more comes each millisecond.
 	const readBefore = 40
 	require.Less(t, most.Load(), int64(memory+readBefore*large), "of %d MiB", many)
 	require.NoError(t, c.Close())

@@ -61,8 +61,8 @@ func (e *events) note(change func()) {
 	change()
 }
 
-// TestObserver_ADelayersLife: what is published, sent on, held, delivered, kept as unroutable, refused and returned
-// to the broker at the end.
+// TestObserver_ADelayersLife: what is published, sent on, held, delivered, kept as unroutable,
+// refused and returned to the broker at the end.
 func TestObserver_ADelayersLife(t *testing.T) {
 	t.Parallel()
 	w := setUp(t, delayer.Quorum)

@@ -134,8 +134,8 @@ func slotsSchedule(t *testing.T, w *workbench) {
 	require.NoError(t, idle.Close())
 }
 
-// slotsPostponeTheLargest: a message whose headers leave no room may be postponed by the same ticket as
-// often as a message can say. With all these times it is moved to a longer slot.
+// slotsPostponeTheLargest: a message whose headers leave no room may be postponed by the same
+// ticket as often as a message can say. With all these times it is moved to a longer slot.
 func slotsPostponeTheLargest(t *testing.T, w *workbench) {
 	moved := make(chan time.Duration, 1)
 	w.opts.Observer.Round = func(e delayer.RoundEvent) {
@@ -173,8 +173,8 @@ func slotsRefuseTickets(t *testing.T, s delayer.Delayer, good delayer.Ticket) {
 	}
 }
 
-// slotsControllersAreKilled: one is killed that has read what was cancelled, and the next one starts only
-// after the messages were due.
+// slotsControllersAreKilled: one is killed that has read what was cancelled, and the next one
+// starts only after the messages were due.
 func slotsControllersAreKilled(t *testing.T, w *workbench) {
 	d := w.slots(delayer.Off)
 	queue, marker := w.queue(), w.queue()
@@ -214,8 +214,9 @@ func (p *planner) half(n int, delay time.Duration) {
 	})
 }
 
-// slotsPostponeByLittle: while the broker's time becomes better known, what is a little later may seem to be
-// earlier than before. It is not early by the clock of the process that has published it.
+// slotsPostponeByLittle: while the broker's time becomes better known, what is a little later may
+// seem to be earlier than before. It is not early by the clock of the process that has published
+// it.
 func slotsPostponeByLittle(t *testing.T, w *workbench) {
 	d := w.slots(delayer.On)
 	queue := w.queue()
@@ -229,8 +230,8 @@ func slotsPostponeByLittle(t *testing.T, w *workbench) {
 	require.NoError(t, d.Close())
 }
 
-// slotsEarlier: a message cannot be made earlier, whatever was done to it before. Cancel and Schedule
-// do that. It was number 2 of where the wheel failed before: see docs/wheel.md.
+// slotsEarlier: a message cannot be made earlier, whatever was done to it before. Cancel and
+// Schedule do that. It was number 2 of where the wheel failed before: see docs/wheel.md.
 func slotsEarlier(t *testing.T, w *workbench) {
 	d := w.slots(delayer.On)
 	queue := w.queue()
@@ -259,9 +260,9 @@ func slotsEarlier(t *testing.T, w *workbench) {
 	require.NoError(t, d.Close())
 }
 
-// slotsAfterALostConnection: who leads next reads only what is due soon, however much was cancelled and
-// postponed before. So what has a ticket comes long before what is due later. It was number 3 of where the
-// wheel failed before.
+// slotsAfterALostConnection: who leads next reads only what is due soon, however much was cancelled
+// and postponed before. So what has a ticket comes long before what is due later. It was number 3
+// of where the wheel failed before.
 func slotsAfterALostConnection(t *testing.T, w *workbench) {
 	b := rabbittest.Broker(t)
 	if !b.Owned() {
@@ -300,7 +301,8 @@ func slotsAfterALostConnection(t *testing.T, w *workbench) {
 	require.NoError(t, d.Close())
 }
 
-// slotsTicketsOfOthers: a ticket of another vhost, or of a Delayer with another prefix, changes nothing.
+// slotsTicketsOfOthers: a ticket of another vhost, or of a Delayer with another prefix, changes
+// nothing.
 func slotsTicketsOfOthers(t *testing.T, w *workbench) {
 	b := rabbittest.Broker(t)
 	if !b.Owned() {

@@ -25,16 +25,17 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// These name a cluster: the URLs of its nodes, separated by spaces, and a command that prints how much
-// processor time they have used, in ns. Without them it is one of three private nodes.
+// These name a cluster: the URLs of its nodes, separated by spaces, and a command that prints how
+// much processor time they have used, in ns. Without them it is one of three private nodes.
 const (
 	clusterVariable    = "DELAYER_TEST_CLUSTER"
 	clusterCPUVariable = "DELAYER_TEST_CLUSTER_CPU"
 )
 
-// BenchmarkShards publishes through one Delayer, with as many controllers as there are shards in processes
-// of their own, on a cluster of three nodes: as fast as confirmed, and as fast as 99 of 100 messages are
-// at most 100 ms late. Read it with -benchtime 1x -timeout 30m. With -short it only stays alive.
+// BenchmarkShards publishes through one Delayer, with as many controllers as there are shards in
+// processes of their own, on a cluster of three nodes: as fast as confirmed, and as fast as 99 of
+// 100 messages are at most 100 ms late. Read it with -benchtime 1x -timeout 30m. With -short it
+// only stays alive.
 func BenchmarkShards(b *testing.B) {
 	urls, brokers := clusterOfThree(b)
 	for _, shards := range []int{1, 2, 4} {

@@ -16,8 +16,8 @@ import (
 	"github.com/delayer-go/delayer/status"
 )
 
-// A member is a Delayer with controllers. While no message is due, what it holds is the summons of each
-// shard that it leads.
+// A member is a Delayer with controllers. While no message is due, what it holds is the summons of
+// each shard that it leads.
 type member struct {
 	delayer.Delayer
 	held atomic.Int64
@@ -25,8 +25,8 @@ type member struct {
 
 func (m *member) leads(shards int64) bool { return m.held.Load() == shards }
 
-// TestShards: messages of all shards come, and what was cancelled does not, while leaders are spread over
-// three processes, one is killed, and another ends.
+// TestShards: messages of all shards come, and what was cancelled does not, while leaders are
+// spread over three processes, one is killed, and another ends.
 func TestShards(t *testing.T) {
 	t.Parallel()
 	const shards = 3

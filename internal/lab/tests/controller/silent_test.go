@@ -46,16 +46,16 @@ func slotsSilentDestination(t *testing.T, w *workbench) {
 	require.NoError(t, d.Close())
 }
 
-// slotsSilentSlot: a slot without a majority answers no consumer. The process does not wait for it when it ends, and
-// nobody else waits for it meanwhile.
+// slotsSilentSlot: a slot without a majority answers no consumer. The process does not wait for it
+// when it ends, and nobody else waits for it meanwhile.
 func slotsSilentSlot(t *testing.T, w *workbench) {
 	d := w.slots(delayer.On)
 	queue, a := w.queue(), newMessages()
 	got := w.Consume(queue)
 	w.publish(d, queue, a, "before", time.Second) // from now on the queue has no channel of its own
 	due := time.Now().Add(5 * seconds.width)
-	// The first is consumed from now on, and nothing is due in it. The second gets a mark, for a message that is due in
-	// its minute.
+	// The first is consumed from now on, and nothing is due in it. The second gets a mark, for a
+	// message that is due in its minute.
 	for _, silent := range []string{w.slot(seconds, 3*seconds.width), w.slot(minutes, time.Until(due))} {
 		rabbittest.Suspend(t, rabbittest.Broker(t), silent)
 	}

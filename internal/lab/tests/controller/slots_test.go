@@ -74,7 +74,8 @@ func onSlots(name string, test func(t *testing.T, w *workbench)) slotsTest {
 	return slotsTest{name, func(t *testing.T, w *workbench, _ backend.Config) { test(t, w) }}
 }
 
-// slotsTests begin with one that needs what an administrator has declared, and those that wait for long.
+// slotsTests begin with one that needs what an administrator has declared, and those that wait for
+// long.
 var slotsTests = []slotsTest{
 	{"declared by others", slotsDeclaredByOthers},
 	onSlots("after a lost connection", slotsAfterALostConnection),
@@ -105,8 +106,9 @@ var slotsTests = []slotsTest{
 	onSlots("foreign messages are kept", slotsForeignMessagesAreKept),
 }
 
-// lastSlotsTests run one after the other. RabbitMQ 3.10.8 was seen to lose its log of all quorum queues (ra_log_wal)
-// for a moment, when slots were purged and deleted while much was written. What the clock's test records stays.
+// lastSlotsTests run one after the other. RabbitMQ 3.10.8 was seen to lose its log of all quorum
+// queues (ra_log_wal) for a moment, when slots were purged and deleted while much was written. What
+// the clock's test records stays.
 var lastSlotsTests = []slotsTest{
 	onSlots("are deleted or purged", slotsAreDeletedOrPurged),
 	onSlots("hosts' clocks are set", slotsHostClocksAreSet),
@@ -165,7 +167,8 @@ func slotsDeclaredByOthers(t *testing.T, w *workbench, cfg backend.Config) {
 	}
 }
 
-// slotsHaveNoPriorities: from RabbitMQ 4.0 on a message with a priority would overtake others in a slot, and marks.
+// slotsHaveNoPriorities: from RabbitMQ 4.0 on a message with a priority would overtake others in a
+// slot, and marks.
 func slotsHaveNoPriorities(t *testing.T, w *workbench) {
 	d := w.slots(delayer.Off)
 	queue := w.queue()
@@ -278,8 +281,9 @@ func slotsStragglers(t *testing.T, w *workbench) {
 	arrives(w.slot(hours, -20*time.Minute))
 	require.NoError(t, d.Close())
 
-	// Nobody ran for longer than slots are consumed after their turns. The next controller counts what is
-	// in them: each has its message by then, and the broker has noticed that the last consumer is gone.
+	// Nobody ran for longer than slots are consumed after their turns. The next controller counts
+	// what is in them: each has its message by then, and the broker has noticed that the last
+	// consumer is gone.
 	for _, slot := range []string{
 		w.slot(seconds, -time.Minute), w.slot(minutes, -20*time.Minute), w.slot(days, -3*24*time.Hour),
 	} {
@@ -295,7 +299,8 @@ func slotsStragglers(t *testing.T, w *workbench) {
 	require.NoError(t, again.Close())
 }
 
-// slotsStragglersWithoutALeader: of a quorum queue that has no leader the broker says at once that it is empty.
+// slotsStragglersWithoutALeader: of a quorum queue that has no leader the broker says at once that
+// it is empty.
 func slotsStragglersWithoutALeader(t *testing.T, w *workbench) {
 	b := rabbittest.Broker(t)
 	if !b.Owned() {
@@ -330,8 +335,8 @@ func slotsStragglersWithoutALeader(t *testing.T, w *workbench) {
 	require.NoError(t, d.Close())
 }
 
-// slotsStragglersInASlowSlot: the broker counts 0 messages for a quorum queue that does not answer within
-// 250 ms, as while it is read from disk after a start.
+// slotsStragglersInASlowSlot: the broker counts 0 messages for a quorum queue that does not answer
+// within 250 ms, as while it is read from disk after a start.
 func slotsStragglersInASlowSlot(t *testing.T, w *workbench) {
 	b := rabbittest.Broker(t)
 	if !b.Owned() {
@@ -353,8 +358,8 @@ func slotsStragglersInASlowSlot(t *testing.T, w *workbench) {
 	require.NoError(t, d.Close())
 }
 
-// slotsDeliveredJustBeforeClose: what was delivered is acknowledged when Close returns. What is held
-// goes back.
+// slotsDeliveredJustBeforeClose: what was delivered is acknowledged when Close returns. What is
+// held goes back.
 func slotsDeliveredJustBeforeClose(t *testing.T, w *workbench) {
 	d := w.slots(delayer.On)
 	queue := w.queue()
@@ -375,8 +380,8 @@ func slotsDeliveredJustBeforeClose(t *testing.T, w *workbench) {
 	require.NoError(t, err)
 }
 
-// alone puts a message into a slot that nobody consumes, and waits until it is there. What other tests have cancelled
-// may lie in that slot.
+// alone puts a message into a slot that nobody consumes, and waits until it is there. What other
+// tests have cancelled may lie in that slot.
 func (w *workbench) alone(slot string, msg amqp091.Publishing) {
 	w.Helper()
 	_, err := w.Ch.QueuePurge(slot, false)
@@ -506,8 +511,8 @@ func slotsExpireUnderAPolicy(t *testing.T, w *workbench) {
 	require.NoError(t, d.Close())
 }
 
-// slotsForeignMessagesAreKept: what somebody puts into a queue by hand is for an operator to see, whatever
-// it pretends to be.
+// slotsForeignMessagesAreKept: what somebody puts into a queue by hand is for an operator to see,
+// whatever it pretends to be.
 func slotsForeignMessagesAreKept(t *testing.T, w *workbench) {
 	d := w.slots(delayer.On)
 	queue := w.queue()
@@ -515,7 +520,8 @@ func slotsForeignMessagesAreKept(t *testing.T, w *workbench) {
 	w.stamped(d, queue)
 	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
 	kept, cancel := w.ConsumeUntil(w.opts.Prefix + ".unroutable")
-	// Others may come too: a second copy of a message of a test that has killed a controller, and whose queue is gone.
+	// Others may come too: a second copy of a message of a test that has killed a controller, and
+	// whose queue is gone.
 	const ours = "ours"
 	forged := []amqp091.Table{
 		nil, {message.Stamp: "x"}, {message.Stamp: amqp091.Table{"clock": "c"}}, {"x-delayer-wheel": "change x"},

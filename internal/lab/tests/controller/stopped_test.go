@@ -30,8 +30,8 @@ const (
 	controllerVariable = "DELAYER_TEST_CONTROLLER"
 )
 
-// stoppedVariable says for how long a publisher is stopped. The default is longer than the turn of a
-// slot, and shorter than a broker waits for heartbeats.
+// stoppedVariable says for how long a publisher is stopped. The default is longer than the turn of
+// a slot, and shorter than a broker waits for heartbeats.
 const stoppedVariable = "DELAYER_TEST_STOPPED"
 
 type childSettings struct {
@@ -64,8 +64,8 @@ func child() (ok bool, err error) {
 	return false, nil
 }
 
-// controllerChild delivers until it is killed. For each line of its input it prints how many bytes are on
-// its heap, and sets its wall clock if the line says by how much that is ahead.
+// controllerChild delivers until it is killed. For each line of its input it prints how many bytes
+// are on its heap, and sets its wall clock if the line says by how much that is ahead.
 func controllerChild(opts delayer.Options, s childSettings) error {
 	var clock wall
 	go func() {
@@ -105,9 +105,9 @@ func publisherChild(opts delayer.Options, s childSettings) error {
 	return d.Close()
 }
 
-// slotsPublisherStopped: a publisher is stopped while it has chosen slots and has not written yet, until
-// their turns are over. What it then writes is delivered at once, not when the slots have their next
-// turn two minutes later.
+// slotsPublisherStopped: a publisher is stopped while it has chosen slots and has not written yet,
+// until their turns are over. What it then writes is delivered at once, not when the slots have
+// their next turn two minutes later.
 func slotsPublisherStopped(t *testing.T, w *workbench) {
 	if _, err := exec.LookPath("kill"); err != nil {
 		rabbittest.Skipf(t, "needs kill: %v", err)

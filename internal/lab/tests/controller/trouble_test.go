@@ -30,7 +30,8 @@ func fromAnotherProcess(id, queue string, hop, left time.Duration) amqp091.Publi
 	}}
 }
 
-// stampOfAnother is a stamp that another process has written. at and since are by the broker's clock.
+// stampOfAnother is a stamp that another process has written. at and since are by the broker's
+// clock.
 func stampOfAnother(queue string, hop, left time.Duration, at, since time.Time) string {
 	key := delivery.Key("", queue, message.Words(queue))
 	return fmt.Sprintf("- another-process 1 %d %d %d %d - d%d:%s", hop, left, at.UnixMilli(), since.UnixMilli(), len(key), key)
@@ -46,8 +47,8 @@ func (w *workbench) bound(d delayer.Delayer) (queue string, got <-chan amqp091.D
 	return queue, got
 }
 
-// TestController_ClocksOfNodesDiffer: by the clock of the node that dated its death, the message has
-// been in the intake for an hour.
+// TestController_ClocksOfNodesDiffer: by the clock of the node that dated its death, the message
+// has been in the intake for an hour.
 func TestController_ClocksOfNodesDiffer(t *testing.T) {
 	t.Parallel()
 	const left = 3 * time.Second
@@ -65,8 +66,8 @@ func TestController_ClocksOfNodesDiffer(t *testing.T) {
 	w.settle(got, a)
 }
 
-// TestController_CloseDuringAnAlarm has the broker block whoever publishes, for longer than Close may
-// take, while messages from this process and from another are in the controller.
+// TestController_CloseDuringAnAlarm has the broker block whoever publishes, for longer than Close
+// may take, while messages from this process and from another are in the controller.
 func TestController_CloseDuringAnAlarm(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Own(t, rabbit.Options{})
@@ -161,8 +162,8 @@ func TestController_UnroutableExchangeDeleted(t *testing.T) {
 	})
 }
 
-// deleteExchange connects again if the broker has closed the connection: RabbitMQ 4.3 fails with 541 if the
-// exchange is declared in the same moment (rabbit_db_exchange:delete_in_khepri).
+// deleteExchange connects again if the broker has closed the connection: RabbitMQ 4.3 fails with
+// 541 if the exchange is declared in the same moment (rabbit_db_exchange:delete_in_khepri).
 func (w *workbench) deleteExchange(name string) {
 	w.Helper()
 	err := w.Ch.ExchangeDelete(name, false, false)
@@ -174,10 +175,10 @@ func (w *workbench) deleteExchange(name string) {
 	require.NoError(w, err)
 }
 
-// routesAgain waits until an exchange leads to a queue again. RabbitMQ 4.3 may have broken it: after an error
-// 541 the exchange and its binding are listed, and yet what is published to it is returned with 312, for
-// good. The controller keeps its messages meanwhile. So the exchange is deleted once more, to be
-// declared anew.
+// routesAgain waits until an exchange leads to a queue again. RabbitMQ 4.3 may have broken it:
+// after an error 541 the exchange and its binding are listed, and yet what is published to it is
+// returned with 312, for good. The controller keeps its messages meanwhile. So the exchange is
+// deleted once more, to be declared anew.
 func (w *workbench) routesAgain(exchange string) {
 	w.Helper()
 	tick, broken, give := time.Tick(100*time.Millisecond), time.Now().Add(patience/4), time.Now().Add(2*patience)
@@ -192,8 +193,8 @@ func (w *workbench) routesAgain(exchange string) {
 }
 
 // TestController_ExchangeWithoutQueue takes what is published to it, as it would without a delay:
-// nothing is kept, and nothing comes later. Close may come between the return of the message and its
-// acknowledgement. Then the message is in the intake again, and the next controller settles it.
+// nothing is kept, and nothing comes later. Close may come between the return of the message and
+// its acknowledgement. Then the message is in the intake again, and the next controller settles it.
 func TestController_ExchangeWithoutQueue(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, w *workbench) {

@@ -1,5 +1,5 @@
-// Package longdelays_test runs the conformance suite's case of long delays on a broker whose clock is
-// put forward, and reads in the messages that arrive which queues they have passed.
+// Package longdelays_test runs the conformance suite's case of long delays on a broker whose clock
+// is put forward, and reads in the messages that arrive which queues they have passed.
 package longdelays_test
 
 import (
@@ -39,10 +39,10 @@ type subject struct {
 	cfg  backend.Config
 }
 
-// subjects are the backends whose messages wait in the broker alone. What waits with a controller is
-// compared with this process's clock, which goes on as before. A message is late by up to a step of the
-// clock in each queue that it passes: so there is no ladder here with a queue for each bit, which passes
-// many. docs/testing.md says what else is left out.
+// subjects are the backends whose messages wait in the broker alone. What waits with a controller
+// is compared with this process's clock, which goes on as before. A message is late by up to a step
+// of the clock in each queue that it passes: so there is no ladder here with a queue for each bit,
+// which passes many. docs/testing.md says what else is left out.
 func subjects() []subject {
 	const day = 24 * time.Hour
 	tiers := func(kind delayer.QueueType, rounding fixedtiers.Rounding) backend.Config {
@@ -136,8 +136,8 @@ func (s seenBy) Consume(ctx context.Context, queue string, arrived func(conforma
 	})
 }
 
-// assertPassed compares the delay of a message with what the broker says: x-death names the queues that
-// it has passed, and each queue's arguments hold its TTL.
+// assertPassed compares the delay of a message with what the broker says: x-death names the queues
+// that it has passed, and each queue's arguments hold its TTL.
 func assertPassed(t *testing.T, b *rabbit.Broker, m amqp091.Delivery) {
 	said, err := delayer.ParseHeader(m.Headers)
 	require.NoError(t, err)

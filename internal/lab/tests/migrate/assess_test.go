@@ -163,7 +163,8 @@ func TestLook(t *testing.T) {
 	}, time.Minute, 100*time.Millisecond)
 }
 
-// TestLook_WrongUser: each has an error of its own, or a list of what it may not see; none with the password.
+// TestLook_WrongUser: each has an error of its own, or a list of what it may not see; none with the
+// password.
 func TestLook_WrongUser(t *testing.T) {
 	t.Parallel()
 	b := needPlugin(t)
@@ -225,7 +226,8 @@ func TestLook_WithoutPlugin(t *testing.T) {
 	require.Empty(t, a.Plugin)
 }
 
-// TestLook_Khepri: a broker whose plugin has lost its tables cannot list exchanges. That is said, and what mends it.
+// TestLook_Khepri: a broker whose plugin has lost its tables cannot list exchanges. That is said,
+// and what mends it.
 func TestLook_Khepri(t *testing.T) {
 	t.Parallel()
 	if version := needPlugin(t).Version(); !strings.HasPrefix(version, "4.") {

@@ -18,9 +18,9 @@ import (
 // held are messages that wait on a node while it is down.
 const held = "held"
 
-// TestCluster migrates an exchange whose messages wait on all three nodes of a cluster. It is switched
-// and rolled back while all run, and switched again while one is down: that one is named wherever its
-// messages matter, and what it has is neither lost nor forgotten.
+// TestCluster migrates an exchange whose messages wait on all three nodes of a cluster. It is
+// switched and rolled back while all run, and switched again while one is down: that one is named
+// wherever its messages matter, and what it has is neither lost nor forgotten.
 func TestCluster(t *testing.T) {
 	needPlugin(t)
 	t.Parallel()

@@ -14,9 +14,9 @@ import (
 )
 
 // BenchmarkEvacuate measures how fast delayer migrate evacuate takes messages out of the plugin
-// (msg/s, with all that it does before and after), its processor time and the broker's for a message
-// (µs), and the most memory that it takes (MB). The broker's memory is that before and after. For a
-// million: -benchtime 1000000x
+// (msg/s, with all that it does before and after), its processor time and the broker's for a
+// message (µs), and the most memory that it takes (MB). The broker's memory is that before and
+// after. For a million: -benchtime 1000000x
 func BenchmarkEvacuate(b *testing.B) {
 	r := newRehearsal(b, "serve", build(b)) // its exchange routes by topic
 	r.ctl = r.Broker.CtlCommand()
@@ -70,8 +70,9 @@ func (r *rehearsal) countLadder() (n int) {
 	return n
 }
 
-// highWater is the most memory that a process has had, in MB; 0 where the system does not tell. What
-// a process's usage says at its end includes its children, and rabbitmqctl is larger than the tool.
+// highWater is the most memory that a process has had, in MB; 0 where the system does not tell.
+// What a process's usage says at its end includes its children, and rabbitmqctl is larger than the
+// tool.
 func highWater(pid int) float64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, after, _ := strings.Cut(string(status), "VmHWM:")

@@ -50,7 +50,8 @@ func (d *delayed) waiting(cfg backend.Config) (all []amqp091.Delivery) {
 }
 
 // evacuated publishes messages and evacuates them before any is due. If that takes too long the
-// plugin delivers some, and it is tried again with more time. It returns how many came twice meanwhile.
+// plugin delivers some, and it is tried again with more time. It returns how many came twice
+// meanwhile.
 func (d *delayed) evacuated(j evacuate.Job, in []<-chan amqp091.Delivery, messages int, publish func(delay time.Duration)) (twice int) {
 	d.Helper()
 	for delay := 10 * time.Second; ; delay *= 2 {
@@ -255,8 +256,8 @@ func (l looked) Pending(ctx context.Context) ([]node.Table, error) {
 	return l.Nodes.Pending(ctx)
 }
 
-// TestEvacuate_Killed: a run that ends before or after the removal is finished by the next, and each
-// message waits in the Delayer once.
+// TestEvacuate_Killed: a run that ends before or after the removal is finished by the next, and
+// each message waits in the Delayer once.
 func TestEvacuate_Killed(t *testing.T) {
 	for name, k := range map[string]killed{"before the removal": {before: true}, "after the removal": {after: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -369,8 +370,9 @@ func (d *delayed) noted(all *account.Account[string], most int) <-chan amqp091.D
 	return out
 }
 
-// TestEvacuate_NotEarly: no message arrives before its due time, which the plugin kept. Each arrives once, but for
-// those that fell due between being copied and being removed: they are counted, and arrive twice.
+// TestEvacuate_NotEarly: no message arrives before its due time, which the plugin kept. Each
+// arrives once, but for those that fell due between being copied and being removed: they are
+// counted, and arrive twice.
 func TestEvacuate_NotEarly(t *testing.T) {
 	t.Parallel()
 	const messages, fall = 500, 50 // due between being copied and being removed, at least

@@ -56,8 +56,9 @@ func inventoryOf(t testing.TB, address, vhost string) *inventory.API {
 	return inventory.New(client, vhost)
 }
 
-// rabbitmqctl is a command line that evaluates programs on the broker's node, as --rabbitmqctl takes
-// it. It stands for rabbitmqctl, which takes a hundred times as long. Without one the test is skipped.
+// rabbitmqctl is a command line that evaluates programs on the broker's node, as --rabbitmqctl
+// takes it. It stands for rabbitmqctl, which takes a hundred times as long. Without one the test is
+// skipped.
 func rabbitmqctl(t testing.TB, b *rabbit.Broker) string {
 	t.Helper()
 	command := b.EvalCommand()

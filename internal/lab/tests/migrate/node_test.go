@@ -172,8 +172,8 @@ func dues(rows []node.Row) (list []int64) {
 	return list
 }
 
-// TestNode_Cost: the plugin's process, which delivers nothing meanwhile, removes a row in few steps. An
-// interpreted program takes it some 7,000.
+// TestNode_Cost: the plugin's process, which delivers nothing meanwhile, removes a row in few
+// steps. An interpreted program takes it some 7,000.
 func TestNode_Cost(t *testing.T) {
 	t.Parallel()
 	d := newDelayed(t, "topic")

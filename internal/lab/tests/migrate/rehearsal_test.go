@@ -63,8 +63,8 @@ type rehearsal struct {
 }
 
 // TestRehearsal goes each way off the plugin with messages pending, publishers and consumers that
-// go on, and a tool that is killed in every step. It is short; DELAYER_TEST_REHEARSAL=20000 runs the full
-// one, whose table is in docs/results/migration.md.
+// go on, and a tool that is killed in every step. It is short; DELAYER_TEST_REHEARSAL=20000 runs
+// the full one, whose table is in docs/results/migration.md.
 func TestRehearsal(t *testing.T) {
 	needPlugin(t)
 	program := build(t)
@@ -229,8 +229,8 @@ func (r *rehearsal) scale(short, long time.Duration) time.Duration {
 	return short
 }
 
-// far is when the last of the series days is due, which no rehearsal awaits. A short one has an hour
-// for days: its ladder is shorter.
+// far is when the last of the series days is due, which no rehearsal awaits. A short one has an
+// hour for days: its ladder is shorter.
 func (r *rehearsal) far() time.Duration {
 	if _, benchmark := r.TB.(*testing.B); benchmark {
 		return 50 * time.Hour
@@ -301,8 +301,8 @@ func (r *rehearsal) retire() {
 	}
 }
 
-// serve: the publishers know nothing, and do not stop before the exchanges are retired. Meanwhile the
-// processes that serve are killed, and one rollback is made.
+// serve: the publishers know nothing, and do not stop before the exchanges are retired. Meanwhile
+// the processes that serve are killed, and one rollback is made.
 func (r *rehearsal) serve() {
 	stop := r.publishers(r.raw)
 	inDays := r.many / len(r.kinds) / 3
@@ -352,8 +352,9 @@ func (r *rehearsal) evacuation() {
 	r.retire()
 }
 
-// inDays looks for what is due in days: so many messages of each exchange wait in the Delayer, as they were published.
-// How many of the others were moved, and have arrived, depends on how long the steps took.
+// inDays looks for what is due in days: so many messages of each exchange wait in the Delayer, as
+// they were published. How many of the others were moved, and have arrived, depends on how long the
+// steps took.
 func (r *rehearsal) inDays(each int) {
 	r.Helper()
 	inLadder := r.inLadder()
@@ -374,7 +375,8 @@ func (r *rehearsal) inPlugin() (n int) {
 	return n
 }
 
-// inLadder takes all messages out of the Delayer's queues, and counts those that are due in days by their id.
+// inLadder takes all messages out of the Delayer's queues, and counts those that are due in days by
+// their id.
 func (r *rehearsal) inLadder() map[string]int {
 	plan, err := backend.Topology(r.cfg)
 	require.NoError(r, err)

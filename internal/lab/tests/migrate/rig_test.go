@@ -179,8 +179,8 @@ func (r *swapRig) delivers(kind string) bool {
 	return kind != "topic" || !inKhepri(r.t, r.Broker)
 }
 
-// inKhepri reports whether the broker keeps its exchanges in Khepri. A topic exchange of the plugin has
-// no table there, and what is due is dropped.
+// inKhepri reports whether the broker keeps its exchanges in Khepri. A topic exchange of the plugin
+// has no table there, and what is due is dropped.
 func inKhepri(t testing.TB, b *rabbit.Broker) bool {
 	t.Helper()
 	v, err := apiOf(t, b, "/").Look(t.Context(), userOf(t, b), nil)
@@ -188,8 +188,8 @@ func inKhepri(t testing.TB, b *rabbit.Broker) bool {
 	return v.Enabled(inventory.Khepri)
 }
 
-// topicOrFanout is the type of an exchange of the plugin from which the broker delivers: in Khepri that
-// is not topic.
+// topicOrFanout is the type of an exchange of the plugin from which the broker delivers: in Khepri
+// that is not topic.
 func topicOrFanout(t testing.TB) string {
 	t.Helper()
 	if inKhepri(t, needPlugin(t)) {

@@ -17,9 +17,10 @@ import (
 // without Mnesia.
 const roadVariable = "DELAYER_TEST_ROAD"
 
-// TestRoad goes the whole road of an operator whose RabbitMQ 3.13 has the plugin, with messages pending: an
-// upgrade to 4.2 with it, each step from the plugin to delayer serve, the metadata store, and an upgrade
-// to 4.3, which has no plugin. Publishers publish to the exchange that they always knew.
+// TestRoad goes the whole road of an operator whose RabbitMQ 3.13 has the plugin, with messages
+// pending: an upgrade to 4.2 with it, each step from the plugin to delayer serve, the metadata
+// store, and an upgrade to 4.3, which has no plugin. Publishers publish to the exchange that they
+// always knew.
 func TestRoad(t *testing.T) {
 	images := strings.Fields(os.Getenv(roadVariable))
 	if len(images) != 3 {

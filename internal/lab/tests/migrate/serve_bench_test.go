@@ -10,8 +10,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// BenchmarkServe measures how fast delayer serve passes on what waits in its queue (msg/s), and with
-// one message at a time how much later it arrives than its delay says (ms).
+// BenchmarkServe measures how fast delayer serve passes on what waits in its queue (msg/s), and
+// with one message at a time how much later it arrives than its delay says (ms).
 func BenchmarkServe(b *testing.B) {
 	for name, delay := range map[string]int32{"at once": 0, "delayed": 1000} {
 		b.Run(name, func(b *testing.B) {

@@ -351,8 +351,8 @@ func TestServe_MovesBindings(t *testing.T) {
 	assert.False(t, time.Since(began) < 300*time.Millisecond, "early")
 }
 
-// TestServe_BeforeTheSwitch: serve leaves an exchange that is still the plugin's as it is, and passes
-// messages on as soon as the exchange is switched.
+// TestServe_BeforeTheSwitch: serve leaves an exchange that is still the plugin's as it is, and
+// passes messages on as soon as the exchange is switched.
 func TestServe_BeforeTheSwitch(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, "topic")
@@ -368,8 +368,8 @@ func TestServe_BeforeTheSwitch(t *testing.T) {
 	assert.False(t, time.Since(began) < 300*time.Millisecond, "early")
 }
 
-// TestServe_Elsewhere: a switch finds out that serve is configured with another destination before it
-// changes anything.
+// TestServe_Elsewhere: a switch finds out that serve is configured with another destination before
+// it changes anything.
 func TestServe_Elsewhere(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, "topic")
@@ -427,7 +427,8 @@ func serveChild() error {
 	return nil
 }
 
-// TestServe_Killed kills processes that serve, two at a time, under load: nothing is lost and nothing is early.
+// TestServe_Killed kills processes that serve, two at a time, under load: nothing is lost and
+// nothing is early.
 func TestServe_Killed(t *testing.T) {
 	c := newCrossing(t, "topic")
 	c.swap()

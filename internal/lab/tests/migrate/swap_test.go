@@ -390,8 +390,8 @@ func TestSwap_Exclusive(t *testing.T) {
 	}
 }
 
-// TestSwap_ExclusiveServe: a consumer that binds an exclusive queue to an exchange of serve keeps it
-// there until it is closed. Nothing is changed before.
+// TestSwap_ExclusiveServe: a consumer that binds an exclusive queue to an exchange of serve keeps
+// it there until it is closed. Nothing is changed before.
 func TestSwap_ExclusiveServe(t *testing.T) {
 	t.Parallel()
 	r := newSwapRig(t)
@@ -525,8 +525,8 @@ func TestSwap_Front(t *testing.T) {
 	})
 }
 
-// TestSwap_Left: the end of serve waits for no message of others. What waits for the target is delivered
-// by the exchange, and only what serve must deliver holds it up.
+// TestSwap_Left: the end of serve waits for no message of others. What waits for the target is
+// delivered by the exchange, and only what serve must deliver holds it up.
 func TestSwap_Left(t *testing.T) {
 	t.Parallel()
 	r := newSwapRig(t)

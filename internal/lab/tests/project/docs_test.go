@@ -4,6 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -47,8 +49,8 @@ func TestDocs_Start(t *testing.T) {
 	}
 }
 
-// TestDocs_Languages: docs/languages.md shows the programs in other languages as they are, and the page beside
-// them names each.
+// TestDocs_Languages: docs/languages.md shows the programs in other languages as they are, and the
+// page beside them names each.
 func TestDocs_Languages(t *testing.T) {
 	files, err := filepath.Glob(root + "examples/clients/*elayed*")
 	require.NoError(t, err)
@@ -209,4 +211,40 @@ func TestDocs_Go(t *testing.T) {
 		}
 	}
 	require.Greater(t, seen, 40)
+}
+
+// TestProse_Width: lines of prose, in pages and in comments, have 100 columns at most. Code, tables
+// and what the tools write may be wider.
+func TestProse_Width(t *testing.T) {
+	const columns = 100
+	code := regexp.MustCompile("`[^`]*`")
+	wide := func(line string) bool { // it could have been broken
+		line = code.ReplaceAllStringFunc(line, func(s string) string { return strings.Repeat("x", len([]rune(s))) })
+		runes := []rune(strings.ReplaceAll(line, "\t", "    "))
+		return len(runes) > columns && strings.Contains(string(runes[columns:]), " ")
+	}
+	for page, text := range docs.Pages(t, root) {
+		text, _, _ = strings.Cut(text, "<!-- make faults: begin -->")
+		fenced := false
+		for line := range strings.Lines(text) {
+			fence := strings.HasPrefix(strings.TrimSpace(line), "```")
+			fenced = fenced != fence
+			if !fenced && !strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "    ") && wide(line) {
+				t.Errorf("%s: %s", page, line)
+			}
+		}
+	}
+	comment := regexp.MustCompile(`^\s*// \S`)
+	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for line := range strings.Lines(string(text)) {
+			if comment.MatchString(line) && wide(line) {
+				t.Errorf("%s: %s", path, line)
+			}
+		}
+		return err
+	}))
 }

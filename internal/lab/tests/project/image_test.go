@@ -32,8 +32,8 @@ func docker(ctx context.Context, t *testing.T, args ...string) string {
 	return strings.TrimSpace(stdout.String())
 }
 
-// brokersContainer is the one of the package's broker, if that is in Docker. Where no engine answers, no
-// node is booted to find that out.
+// brokersContainer is the one of the package's broker, if that is in Docker. Where no engine
+// answers, no node is booted to find that out.
 func brokersContainer(t *testing.T) string {
 	asked := os.Getenv("DELAYER_BROKER") == rabbit.Docker
 	err := exec.CommandContext(t.Context(), "docker", "version").Run()
@@ -43,8 +43,8 @@ func brokersContainer(t *testing.T) string {
 	return docker(t.Context(), t, "ps", "--quiet", "--filter", fmt.Sprintf("label=delayer.pid=%d", os.Getpid()))
 }
 
-// image builds the Dockerfile's last stage with a command that Go has built here: the image that the
-// build begins with cannot be had everywhere.
+// image builds the Dockerfile's last stage with a command that Go has built here: the image that
+// the build begins with cannot be had everywhere.
 func image(t *testing.T) string {
 	dir, name := t.TempDir(), strings.ToLower(rabbittest.Prefix(t))
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, root+"cmd/delayer")

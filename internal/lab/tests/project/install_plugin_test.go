@@ -107,8 +107,8 @@ func TestInstallPlugin(t *testing.T) {
 	}
 }
 
-// TestInstallPlugin_Image: the image is searched for its RabbitMQ by patterns. What this machine has
-// installed does not replace them.
+// TestInstallPlugin_Image: the image is searched for its RabbitMQ by patterns. What this machine
+// has installed does not replace them.
 func TestInstallPlugin_Image(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		rabbittest.Skipf(t, "curl: %v", err)

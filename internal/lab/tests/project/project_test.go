@@ -86,8 +86,8 @@ type workflow struct {
 	}
 }
 
-// TestWorkflows: what they use is pinned, and what they run is there. They have one version of Go, of
-// the image's series.
+// TestWorkflows: what they use is pinned, and what they run is there. They have one version of Go,
+// of the image's series.
 func TestWorkflows(t *testing.T) {
 	pinned := regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40}$`)
 	runs, versions := "", map[string]bool{}

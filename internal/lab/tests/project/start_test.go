@@ -18,8 +18,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// started builds an example of docs/start.md, with some of its source replaced, and returns the command, with the
-// broker in its environment, and a Delayer of the same prefix.
+// started builds an example of docs/start.md, with some of its source replaced, and returns the
+// command, with the broker in its environment, and a Delayer of the same prefix.
 func started(t *testing.T, name string, replace ...string) (*exec.Cmd, delayer.Delayer) {
 	t.Helper()
 	source, err := os.ReadFile("../../../../examples/" + name + "/main.go")

@@ -27,7 +27,8 @@ type brokerRetry struct {
 	in           <-chan amqp091.Delivery
 }
 
-// newBrokerRetry declares the queues of the recipe of docs/retries.md, with short times, and consumes.
+// newBrokerRetry declares the queues of the recipe of docs/retries.md, with short times, and
+// consumes.
 func newBrokerRetry(t *testing.T, kind string) *brokerRetry {
 	r := &brokerRetry{Rig: rabbittest.NewRig(t, rabbittest.NeedSeries(t, 4, 3))}
 	r.parked = r.Queue("parked", amqp091.Table{"x-queue-type": "quorum"})
@@ -64,8 +65,8 @@ func (r *brokerRetry) next(wait time.Duration, from time.Time) amqp091.Delivery 
 	return d
 }
 
-// TestBrokerRetry_Reject: a rejected message waits for the minimum times its deliveries, at most for the
-// maximum, and is parked beyond the limit.
+// TestBrokerRetry_Reject: a rejected message waits for the minimum times its deliveries, at most
+// for the maximum, and is parked beyond the limit.
 func TestBrokerRetry_Reject(t *testing.T) {
 	t.Parallel()
 	r := newBrokerRetry(t, "failed")
@@ -83,8 +84,8 @@ func TestBrokerRetry_Reject(t *testing.T) {
 	require.Equal(t, []any{"order 42", "delivery_limit"}, []any{d.MessageId, d.Headers["x-first-death-reason"]})
 }
 
-// TestBrokerRetry_Nack: a nack is not counted, so it never ends. It waits for the minimum each time, or not at
-// all with the type failed.
+// TestBrokerRetry_Nack: a nack is not counted, so it never ends. It waits for the minimum each
+// time, or not at all with the type failed.
 func TestBrokerRetry_Nack(t *testing.T) {
 	t.Parallel()
 	for kind, wait := range map[string]time.Duration{"failed": 0, "all": retryMin, "returned": retryMin} {
@@ -107,7 +108,8 @@ func TestBrokerRetry_Nack(t *testing.T) {
 	}
 }
 
-// TestBrokerRetry_ClosedChannel: all that was prefetched has failed once, also what no handler has seen.
+// TestBrokerRetry_ClosedChannel: all that was prefetched has failed once, also what no handler has
+// seen.
 func TestBrokerRetry_ClosedChannel(t *testing.T) {
 	t.Parallel()
 	r := newBrokerRetry(t, "failed")

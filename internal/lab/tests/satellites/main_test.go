@@ -1,6 +1,6 @@
-// Package satellites_test tests on a broker, and on PostgreSQL, what is built on a Delayer: packages
-// retry and gorabbitmq, outbox, once, and watermilldelay with Watermill's own suite. They share a
-// broker and a database server, which take longer to start than most of the tests.
+// Package satellites_test tests on a broker, and on PostgreSQL, what is built on a Delayer:
+// packages retry and gorabbitmq, outbox, once, and watermilldelay with Watermill's own suite. They
+// share a broker and a database server, which take longer to start than most of the tests.
 package satellites_test
 
 import (

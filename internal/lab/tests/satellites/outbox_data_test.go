@@ -148,7 +148,8 @@ func TestOutbox_InfiniteTimesAreShown(t *testing.T) {
 	assert.Equal(t, outbox.Lag{Ready: 1, Waiting: 1, Failed: 3}, lag)
 }
 
-// TestRelay_PublishedStaysPublished: what fails after publishing does not bring back what was published.
+// TestRelay_PublishedStaysPublished: what fails after publishing does not bring back what was
+// published.
 func TestRelay_PublishedStaysPublished(t *testing.T) {
 	pool, _ := database(t)
 	// The database refuses to note a failure.

@@ -11,7 +11,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/docs"
 )
 
-// TestDocs_SQL: what docs/outbox.md says to type for a message that cannot be published does what it says.
+// TestDocs_SQL: what docs/outbox.md says to type for a message that cannot be published does what
+// it says.
 func TestDocs_SQL(t *testing.T) {
 	pool, _ := database(t)
 	enqueue(t, pool, "nowhere", time.Hour, "m")

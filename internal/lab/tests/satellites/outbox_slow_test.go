@@ -17,8 +17,9 @@ import (
 	"github.com/delayer-go/delayer/outbox"
 )
 
-// TestRelay_SlowDestination: rows for a queue that does not confirm lie among those for another. These are
-// published at once, and none of them twice. When the queue confirms again, it gets its own.
+// TestRelay_SlowDestination: rows for a queue that does not confirm lie among those for another.
+// These are published at once, and none of them twice. When the queue confirms again, it gets its
+// own.
 func TestRelay_SlowDestination(t *testing.T) {
 	pool, _ := database(t)
 	b := rabbittest.Broker(t)
@@ -71,8 +72,8 @@ func TestRelay_SlowDestination(t *testing.T) {
 	}
 }
 
-// TestRelay_HeldWhileUnconfirmed: who sees that a message is not confirmed may hold its row, and the row stays held
-// when the publish fails after all.
+// TestRelay_HeldWhileUnconfirmed: who sees that a message is not confirmed may hold its row, and
+// the row stays held when the publish fails after all.
 func TestRelay_HeldWhileUnconfirmed(t *testing.T) {
 	pool, _ := database(t)
 	fail := make(chan struct{})

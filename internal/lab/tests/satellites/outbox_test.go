@@ -20,8 +20,8 @@ import (
 	"github.com/delayer-go/delayer/outbox"
 )
 
-// TestRelay_ExecModes: pgx writes what has no type of its own differently in each of its modes. Behind a
-// pooler in transaction mode the last two are usual.
+// TestRelay_ExecModes: pgx writes what has no type of its own differently in each of its modes.
+// Behind a pooler in transaction mode the last two are usual.
 func TestRelay_ExecModes(t *testing.T) {
 	b := rabbittest.Broker(t)
 	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {

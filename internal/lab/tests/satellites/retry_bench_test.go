@@ -23,9 +23,9 @@ func (s *service) fill(n int) {
 	s.Publish("", s.cfg.Queue, messages...)
 }
 
-// BenchmarkConsume compares a handler that never fails with a bare consumer of the same prefetch: at
-// least 0.95 of its throughput is wanted. Both acknowledge each message. They take turns, because a
-// machine is not as busy at one moment as at another: try -benchtime 100000x.
+// BenchmarkConsume compares a handler that never fails with a bare consumer of the same prefetch:
+// at least 0.95 of its throughput is wanted. Both acknowledge each message. They take turns,
+// because a machine is not as busy at one moment as at another: try -benchtime 100000x.
 func BenchmarkConsume(b *testing.B) {
 	const rounds = 10
 	n := max(b.N/rounds, 2)

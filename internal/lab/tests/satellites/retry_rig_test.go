@@ -29,8 +29,8 @@ type retryError string
 
 func (e retryError) Error() string { return string(e) }
 
-// A service is a queue, bound to a topic exchange of its own, with a Delayer and a configuration for
-// it.
+// A service is a queue, bound to a topic exchange of its own, with a Delayer and a configuration
+// for it.
 type service struct {
 	*rabbittest.Rig
 	d      delayer.Delayer

@@ -337,7 +337,8 @@ func TestConsume_StopFinishesWhatRuns(t *testing.T) {
 	assert.Equal(t, []string{"1", "2", "3"}, ids, "the failed one was settled, the others given back")
 }
 
-// TestOpen_QueuesThatCannotBeRetried: what would be refused at the first failure is refused at once.
+// TestOpen_QueuesThatCannotBeRetried: what would be refused at the first failure is refused at
+// once.
 func TestOpen_QueuesThatCannotBeRetried(t *testing.T) {
 	t.Parallel()
 	s := newService(t, ladder())

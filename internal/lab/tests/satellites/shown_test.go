@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asShown: the function name of this package is what the page of a package shows as its example, but
-// for the words of here that stand for words of there. An example's own package may not start a
+// asShown: the function name of this package is what the page of a package shows as its example,
+// but for the words of here that stand for words of there. An example's own package may not start a
 // broker, so a copy of it is run here.
 func asShown(t *testing.T, name, folder, example string, words map[string]string) {
 	t.Helper()

@@ -80,7 +80,8 @@ func TestWatermill_DelayedQueue(t *testing.T) {
 	}, nil)
 }
 
-// TestMarshal_AsWatermillAMQP: its DefaultMarshaler writes the same but for the MessageId, and reads it.
+// TestMarshal_AsWatermillAMQP: its DefaultMarshaler writes the same but for the MessageId, and
+// reads it.
 func TestMarshal_AsWatermillAMQP(t *testing.T) {
 	msg := message.NewMessage("id", message.Payload("body"))
 	msg.Metadata.Set("a", "b")
@@ -92,7 +93,8 @@ func TestMarshal_AsWatermillAMQP(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestStringHeaders_AreNeeded: watermill-amqp's DefaultMarshaler refuses the headers that RabbitMQ adds.
+// TestStringHeaders_AreNeeded: watermill-amqp's DefaultMarshaler refuses the headers that RabbitMQ
+// adds.
 func TestStringHeaders_AreNeeded(t *testing.T) {
 	delivery := amqp091.Delivery{Headers: amqp091.Table{"a": "b", "x-death": []any{amqp091.Table{"count": int64(1)}}}}
 	_, err := amqp.DefaultMarshaler{}.Unmarshal(delivery)
