@@ -37,13 +37,6 @@ func (g *Gate) Set(open bool) {
 	g.open = open
 }
 
-// Open reports whether it is open.
-func (g *Gate) Open() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.open
-}
-
 // gated is a socket behind a Gate.
 type gated struct {
 	net.Conn
