@@ -11,6 +11,7 @@
 #             repeated  accuracy, cost and burst of these, REPEAT times: medians and what they vary by: 3.10/repeated
 #             user    an exchange, a quorum queue with acknowledgements, three sizes, one consumer and four: 3.10/user
 #             delays  those that people write, and those between tiers: 3.10/delays
+#             million a million that wait, and a restart with them: 3.10/million
 #             hour    four seconds to an hour, evenly; it takes some five hours: 3.10/delays
 #   FLAGS   more for delayer-bench in parts full and repeated: '--queue-type quorum'
 #   REPEAT  how often the parts repeated, user and delays measure each (3, 3 and 1)
@@ -48,11 +49,15 @@ part() {
 				--scenario accuracy --rate 500 --messages 5000 --delays "${delays#*:}" --repeat "${REPEAT:-1}"
 		done
 		;;
+	million)
+		measure "$1/million" --queue-type quorum --scenario backlog,recovery --messages 1000000 \
+			--backend binaryladder/source,fixedtiers,controller/slots,plugin
+		;;
 	hour)
 		measure "$1/delays/hour" --queue-type quorum --backend binaryladder/source,controller/slots,plugin,undelayed \
 			--scenario accuracy --rate 20 --messages 18000 --delays 4s-1h --step 4s
 		;;
-	*) echo "there is no part $2: full, repeated, user, delays, hour" >&2 && exit 1 ;;
+	*) echo "there is no part $2: full, repeated, user, delays, million, hour" >&2 && exit 1 ;;
 	esac
 }
 

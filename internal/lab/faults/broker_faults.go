@@ -10,16 +10,16 @@ import (
 // OneNode are the faults of a single broker, and of the network before it.
 func OneNode() []Fault {
 	return []Fault{
-		{Name: "none", Once: true, About: "nothing breaks, for comparison", Classic: true},
-		{Name: "broker killed", Kills: true, About: "SIGKILL and start again, at random moments", Classic: true, Inject: killBroker},
-		{Name: "broker restarted", Stops: true, About: "stopped in good order and started again", Classic: true, Inject: restartBroker},
-		{Name: "due while down", About: "killed, and away for longer than messages wait", Inject: downWhileDue},
-		{Name: "connections cut", About: "closed by the network (FIN), at random moments", Inject: cut},
-		{Name: "half-open", About: "no packet passes, and no FIN", Inject: halfOpen},
-		{Name: "slow", About: "1 KB a second in each direction", Inject: slow},
-		{Name: "reset in a frame", About: "RST in the middle of a frame, at random moments", Inject: resetMidFrame},
-		{Name: "memory alarm", About: "the broker blocks publishers", Inject: alarm("set_vm_memory_high_watermark", "0.00001", "0.4")},
-		{Name: "disk alarm", About: "the broker blocks publishers", Inject: alarm("set_disk_free_limit", "1000000000000000", "50000000")},
+		{Name: "none", Once: true, About: "nothing breaks, for comparison", OneCopy: true},
+		{Name: "broker killed", Kills: true, About: "SIGKILL and start again, at random moments", OneCopy: true, Inject: killBroker},
+		{Name: "broker restarted", Stops: true, About: "stopped in good order and started again", OneCopy: true, Inject: restartBroker},
+		{Name: "due while down", Kills: true, OneCopy: true, About: "killed, and away for longer than messages wait", Inject: downWhileDue},
+		{Name: "connections cut", OneCopy: true, About: "closed by the network (FIN), at random moments", Inject: cut},
+		{Name: "half-open", OneCopy: true, About: "no packet passes, and no FIN", Inject: halfOpen},
+		{Name: "slow", OneCopy: true, About: "1 KB a second in each direction", Inject: slow},
+		{Name: "reset in a frame", OneCopy: true, About: "RST in the middle of a frame, at random moments", Inject: resetMidFrame},
+		{Name: "memory alarm", OneCopy: true, About: "the broker blocks publishers", Inject: alarm("set_vm_memory_high_watermark", "0.00001", "0.4")},
+		{Name: "disk alarm", OneCopy: true, About: "the broker blocks publishers", Inject: alarm("set_disk_free_limit", "1000000000000000", "50000000")},
 	}
 }
 

@@ -21,7 +21,7 @@ type Fault struct {
 	Name       string
 	About      string                              // one line for the table's readers
 	Cluster    bool                                // done to a cluster of three nodes
-	Classic    bool                                // shown for classic queues too: there a crash loses messages, and how many is measured
+	OneCopy    bool                                // for Subjects without quorum queues too: a crash loses some of theirs, and how many is measured
 	Alone      bool                                // for Subjects with controllers in processes of their own, and only those
 	Serve      bool                                // for Subjects that are clients of delayer serve, and only those
 	User       bool                                // the Delayer logs in as a user of its own
@@ -255,7 +255,7 @@ func (c Campaign) start(ctx context.Context, f Fault, s *Scene) error {
 }
 
 func (f Fault) concerns(s Subject) bool {
-	return f.Alone == (s.Controller != nil) && f.Serve == s.Serve && (s.QueueType == Quorum || f.Classic) && !(f.Answers && s.Indirect)
+	return f.Alone == (s.Controller != nil) && f.Serve == s.Serve && (s.QueueType == Quorum || f.OneCopy) && !(f.Answers && s.Indirect)
 }
 
 // disturb injects the fault and publishes until enough messages were confirmed.
