@@ -52,7 +52,7 @@
 //
 // Also the plugin's header x-delay: the milliseconds that the message waited, as a negative number.
 // Before RabbitMQ 4.0 it has 32 bits, and wraps around above 24 days. With an exchange of yours it
-// is still positive before RabbitMQ 4.0, where the plugin's change is sent only for messages with
+// is still positive before RabbitMQ 3.13, where the plugin's change is sent only for messages with
 // BCC. Such a message is delayed again if it is dead-lettered to an x-delayed-message exchange.
 // Publish removes the header.
 package plugin

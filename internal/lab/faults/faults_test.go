@@ -52,7 +52,7 @@ func ladder() backend.Config {
 	}
 }
 
-// slots takes longer: its 200 queues, and messages with tickets, which are due after seconds.
+// slots takes longer: its 127 slots, and messages with tickets, which are due after seconds.
 func slots() faults.Subject {
 	return subject("controller slots", backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Slots}})
 }
