@@ -159,8 +159,14 @@ func (c *Client) retries(err error) bool {
 }
 
 func (c *Client) disconnect() error {
-	err := c.conn.CloseDeadline(time.Now().Add(closeTimeout))
-	if errors.Is(err, amqp091.ErrClosed) {
+	return closing(c.conn.CloseDeadline(time.Now().Add(closeTimeout)))
+}
+
+// closing returns an error of closing a connection, unless the broker has closed it meanwhile.
+// RabbitMQ 4.3 does (541) where a consumer begins again while its queue is being deleted.
+func closing(err error) error {
+	var answer *amqp091.Error
+	if errors.Is(err, amqp091.ErrClosed) || errors.As(err, &answer) && answer.Server {
 		return nil
 	}
 	return err

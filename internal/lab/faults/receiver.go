@@ -171,8 +171,13 @@ func deleteQueue(ch *amqp091.Channel, name string) error {
 	return err
 }
 
-// close removes the destinations and ends the consumers.
+// close ends the consumers and removes the destinations: a consumer begins again where its queue is
+// gone.
 func (c *receiver) close() error {
+	c.pause()
+	if c.ignore != nil {
+		c.ignore()
+	}
 	const enough = time.Minute
 	ctx, cancel := context.WithTimeout(context.Background(), enough)
 	defer cancel()
