@@ -80,8 +80,11 @@ func (c *receiver) declare(ctx context.Context, more amqp091.Table) error {
 }
 
 // resume consumes from the destination until pause is called.
-func (c *receiver) resume(ctx context.Context) (err error) {
-	c.pause, err = c.client.Consume(ctx, c.run.Queue(), c.arrived)
+func (c *receiver) resume(ctx context.Context) error {
+	pause, err := c.client.Consume(ctx, c.run.Queue(), c.arrived)
+	if err == nil {
+		c.pause = pause
+	}
 	return err
 }
 
@@ -108,8 +111,11 @@ func (c *receiver) collect(ctx context.Context, urls []string, queue string) (er
 }
 
 // notice consumes the unroutable queue until ignore is called.
-func (c *receiver) notice(ctx context.Context) (err error) {
-	c.ignore, err = c.unroutable.Consume(ctx, c.run.Subject.Unroutable(c.run.Prefix), c.kept)
+func (c *receiver) notice(ctx context.Context) error {
+	ignore, err := c.unroutable.Consume(ctx, c.run.Subject.Unroutable(c.run.Prefix), c.kept)
+	if err == nil {
+		c.ignore = ignore
+	}
 	return err
 }
 
