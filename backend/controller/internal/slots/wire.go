@@ -158,13 +158,11 @@ func pairs(list []wheel.Due) (pairs [][2]int64) {
 
 // follow makes what consumers see of a message's due time that to which it was postponed.
 func (c *carried) follow() {
-	if c.wheel.Kind != wheel.User || !c.wheel.Ticket {
+	at := c.wheel.PostponedTo
+	if at == 0 || c.message.Stamp.At == at {
 		return
 	}
-	s, at := &c.message.Stamp, c.wheel.Due.At
-	if s.At == 0 || s.At == at {
-		return
-	}
+	s := &c.message.Stamp
 	by, e := time.Duration(at-s.At)*time.Millisecond, &c.message.Envelope
 	e.Due, e.Delay, s.At = e.Due.Add(by), e.Delay+by, at
 }

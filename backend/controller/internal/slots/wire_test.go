@@ -86,7 +86,8 @@ func TestRead_User(t *testing.T) {
 	require.Equal(t, first.To, again.message.Stamp.To)
 	require.Equal(t, first.BCC, again.message.Stamp.BCC)
 
-	c.wheel.Due.At += 60_000 // as the machine postpones it
+	c.wheel.PostponedTo = c.wheel.Due.At + 60_000
+	c.wheel.Ticket, c.wheel.Due = false, wheel.Due{At: 1, Since: 1} // its destination pauses since
 	c.follow()
 	c.follow()
 	require.Equal(t, envelope.Due.Add(time.Minute), c.message.Envelope.Due, "consumers see the later time")

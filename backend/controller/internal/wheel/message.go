@@ -43,6 +43,8 @@ type Message struct {
 	OwnDue time.Duration // whose clock says that it is due then
 	Left   time.Duration // without a Due: what remained of its delay when it came
 
+	PostponedTo int64 // the latest At to which Due was postponed since it came; 0: it was not
+
 	Next Due    // of a change: the message is due then instead; zero: it is dropped
 	Mark MarkID // of a mark
 
@@ -149,7 +151,7 @@ func (m *Message) postpone(now Now, to []Due) bool {
 	slices.SortFunc(all, func(a, b Due) int { return now.shown(a).Compare(now.shown(b)) })
 	all = slices.Compact(all)
 	all = all[max(0, len(all)-MostThen):] // the last is what was promised, and the newest tickets are for the latest
-	m.Due, m.Then, m.Own = all[0], all[1:], false
+	m.Due, m.Then, m.Own, m.PostponedTo = all[0], all[1:], false, all[0].At
 	return true
 }
 
