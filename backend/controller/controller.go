@@ -26,45 +26,21 @@
 // # How a message waits in slots
 //
 // With wheel: slots each queue is for a stretch of time: 4 seconds, a minute, 20 minutes, 2 hours
-// or 12. Publish puts a message into the slot of its due time, by the broker's clock. Shortly
-// before that time a controller consumes the slot. It holds the messages unacknowledged and
-// publishes each when it is due. A message of a longer slot that is not due within two and a half
-// minutes, or of a minute with more messages than memory holds, first goes down to a shorter slot.
-// Nothing expires, unless a policy has set a message-ttl: then it goes to the intake, and from
-// there to a slot again.
+// or 12. Publish puts a message into the slot of its due time, by the broker's clock. One
+// controller leads. It takes the message from there shortly before, holds it unacknowledged, and
+// publishes it when it is due. Others stand by. docs/wheel.md tells how, and what may be late;
+// docs/clocks.md what happens when a clock is set.
 //
-// One controller leads: the one to which the intake delivers. It alone consumes slots. The others
-// stand by. If the leader dies, or is not heard of for two heartbeats (20 to 30 s), or loses a
-// channel, it has lost everything, and the next leads. A controller that stood still publishes
-// nothing before its channels have answered. So a message arrives twice only if the leader dies,
-// loses a channel or is stopped after its publish and before its acknowledgement, which follows
-// within a quarter of a second, or within five where there are many.
-//
-// A slot is consumed for a while after its time (82 seconds to 12 hours, by level). Who writes a
-// message as late as that, because a process or the network stood still, finds a consumer there. A
-// message that could not be written in time, because the broker blocked publishers, gets another
-// slot. If it was written, and confirmed when its slot may have been closed, Publish returns
-// ErrUnknown: it is stored, and comes at the latest when the slot has its next turn, after 208
-// seconds, 40 minutes, 200 minutes, 22 hours or 7 days. What lies in a slot at other times, because
-// no controller ran, is looked for when one begins to lead.
-//
-// Due times in slots are by the broker's clock. Publisher and controller learn that clock and its
-// uncertainty: half a second at first, a few milliseconds after some ten seconds. The uncertainty
-// of both is added to the delay. A process that delivers what it has published uses its own
-// monotonic clock instead. Neither needs a machine whose clock is right. If the broker's clock is
-// set forward, the step is added to the due times of messages that were published before. A stream
-// records it for controllers that start later. Only a step that no Delayer of the prefix lives to
-// notice makes messages early. A step back makes them late. The nodes of a cluster need NTP. While
-// the broker does not tell its time, new messages wait in the intake; those in slots wait, late but
-// never early.
+// A message arrives twice only if the leader dies, loses a channel or is stopped after its publish
+// and before its acknowledgement, which follows within a quarter of a second, or within five where
+// there are many. If Publish returns ErrUnknown, the message may come only when the slot has its
+// next turn, after 208 seconds, 40 minutes, 200 minutes, 22 hours or 7 days.
 //
 // # Tickets
 //
 // With wheel: slots messages can be changed. Cancel and Postpone write a small message, the change,
-// into the slot of the message's due time. It comes down the wheel as messages do, and meets its
-// message in the memory of the leader. A message with a ticket is delivered only when the leader
-// has read all changes that were accepted for it: it writes marks into the slots in which one may
-// be, and waits for them to come back. docs/wheel.md tells why that is enough.
+// into the slot of the message's due time. A message with a ticket is delivered only when the
+// leader has read all changes that were accepted for it.
 //
 // # Limits
 //

@@ -104,14 +104,7 @@ func (c *Clock) Use() {
 	}
 	c.used.Store(int64(now))
 	if now-last >= usedFor {
-		c.wakeUp()
-	}
-}
-
-func (c *Clock) wakeUp() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
+		offer(c.wake, struct{}{})
 	}
 }
 
@@ -135,7 +128,7 @@ func (c *Clock) Read() (r Reading, ok bool) {
 	now := c.instant()
 	b, ok := c.estimate.now(now)
 	if !ok {
-		c.wakeUp()
+		offer(c.wake, struct{}{})
 		return r, false
 	}
 	shown := func(offset time.Duration) time.Time { return time.Unix(0, int64(now.Mono+offset)) }

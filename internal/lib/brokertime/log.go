@@ -104,9 +104,9 @@ func received(ctx context.Context, from <-chan error) error {
 }
 
 // offer sends what fits.
-func offer(to chan<- error, err error) {
+func offer[T any](to chan<- T, what T) {
 	select {
-	case to <- err:
+	case to <- what:
 	default:
 	}
 }

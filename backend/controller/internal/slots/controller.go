@@ -10,7 +10,6 @@ import (
 
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/internal/lib/broker"
-	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
 // A controller is a candidate for the lead of a shard.
@@ -21,30 +20,7 @@ type controller struct {
 	gate    *broker.Gate
 	clock   *clock
 	serving atomic.Pointer[tenure]
-
-	cancel  context.CancelFunc
 	running sync.WaitGroup
-}
-
-// start starts a controller; close ends it.
-func start(ctx context.Context, w *Wheel, n names, s engine.Settings, e *engine.Engine, knows *clock) (*controller, error) {
-	gate := broker.NewGate()
-	session, err := settle.Connect(ctx, s, e, gate)
-	if err != nil {
-		return nil, err
-	}
-	c := &controller{wheel: w, names: n, session: session, gate: gate, clock: knows}
-	running, cancel := context.WithCancel(context.Background())
-	c.cancel = cancel
-	c.running.Go(func() { c.run(running) })
-	return c, nil
-}
-
-// close stops taking messages, waits for those that are being published, and returns the others to
-// the broker.
-func (c *controller) close() {
-	c.cancel()
-	c.session.Close(&c.running)
 }
 
 const (

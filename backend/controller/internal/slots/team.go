@@ -10,6 +10,8 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
@@ -27,11 +29,14 @@ func startAll(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine
 	running, cancel := context.WithCancel(context.Background())
 	t := &team{cancel: cancel}
 	for _, n := range w.names.all() {
-		c, err := start(ctx, w, n, s, e, knows)
+		gate := broker.NewGate()
+		session, err := settle.Connect(ctx, s, e, gate)
 		if err != nil {
 			t.close()
 			return nil, err
 		}
+		c := &controller{wheel: w, names: n, session: session, gate: gate, clock: knows}
+		c.running.Go(func() { c.run(running) })
 		t.of = append(t.of, c)
 	}
 	if len(t.of) > 1 {
@@ -40,10 +45,12 @@ func startAll(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine
 	return t, nil
 }
 
+// close stops taking messages, waits for those that are being published, and returns the others to
+// the broker.
 func (t *team) close() {
 	t.cancel()
 	for _, c := range t.of {
-		t.running.Go(c.close)
+		t.running.Go(func() { c.session.Close(&c.running) })
 	}
 	t.running.Wait()
 }

@@ -104,45 +104,56 @@ func parse(text string) (s Stamp, err error) {
 		return s, errTimes
 	}
 	s.Ticket = rest[0] == withTicket
-	if rest, err = s.parsePriority(rest[1:]); err != nil {
-		return s, err
-	}
-	if rest, err = s.parseThen(rest); err != nil {
-		return s, err
-	}
-	return s, s.parseKeys(rest)
+	return s, s.parseFields(rest[1:])
 }
 
-// parsePriority reads the priority, if there is one, and returns what follows.
-func (s *Stamp) parsePriority(text string) (rest string, err error) {
-	number, there := strings.CutPrefix(text, " p")
-	if !there {
-		return text, nil
+// parseFields reads what follows, each field with its letter.
+func (s *Stamp) parseFields(text string) (err error) {
+	for text != "" {
+		const before = len(" d")
+		if len(text) < before || text[0] != ' ' {
+			return errKeys
+		}
+		letter, field := text[1], ""
+		text = text[before:]
+		switch letter {
+		case aPriority:
+			var priority uint64
+			field, text = cutField(text)
+			if priority, err = strconv.ParseUint(field, 10, 8); err != nil {
+				return errTimes
+			}
+			s.Priority = uint8(priority)
+		case aNext:
+			field, text = cutField(text)
+			at, since, _ := strings.Cut(field, ",")
+			due, err := parseDue(at, since)
+			if err != nil {
+				return errTimes
+			}
+			s.Then = append(s.Then, due)
+		case aDestination, aBCC:
+			key, rest, ok := message.CutKey(text)
+			if !ok {
+				return errKeys
+			}
+			list := &s.To
+			if letter == aBCC {
+				list = &s.BCC
+			}
+			*list, text = append(*list, key), rest
+		default:
+			return errKeys
+		}
 	}
-	number, rest = cutField(number)
-	priority, err := strconv.ParseUint(number, 10, 8)
-	if err != nil {
-		return "", errTimes
-	}
-	s.Priority = uint8(priority)
-	return rest, nil
+	return nil
 }
 
-// parseThen reads the later due times, and returns what follows.
-func (s *Stamp) parseThen(text string) (rest string, err error) {
-	for strings.HasPrefix(text, " n") {
-		next, rest := cutField(text[len(" n"):])
-		at, since, _ := strings.Cut(next, ",")
-		var due [2]int64
-		if due[0], err = strconv.ParseInt(at, 10, 64); err != nil {
-			return "", errTimes
-		}
-		if due[1], err = strconv.ParseInt(since, 10, 64); err != nil {
-			return "", errTimes
-		}
-		s.Then, text = append(s.Then, due), rest
+func parseDue(at, since string) (due [2]int64, err error) {
+	if due[0], err = strconv.ParseInt(at, 10, 64); err == nil {
+		due[1], err = strconv.ParseInt(since, 10, 64)
 	}
-	return text, nil
+	return due, err
 }
 
 // cutField returns what is before the next space, and the rest from that space on.
@@ -152,28 +163,6 @@ func cutField(text string) (field, rest string) {
 		return text, ""
 	}
 	return text[:end], text[end:]
-}
-
-// parseKeys reads the destinations and the BCC.
-func (s *Stamp) parseKeys(text string) error {
-	for text != "" {
-		const before = len(" d")
-		if len(text) <= before || text[0] != ' ' {
-			return errKeys
-		}
-		list := &s.To
-		if text[1] == aBCC {
-			list = &s.BCC
-		} else if text[1] != aDestination {
-			return errKeys
-		}
-		key, rest, ok := message.CutKey(text[before:])
-		if !ok {
-			return errKeys
-		}
-		*list, text = append(*list, key), rest
-	}
-	return nil
 }
 
 // check refuses what no controller writes.

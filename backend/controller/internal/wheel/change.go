@@ -74,6 +74,27 @@ func (m *Machine) keep(now Now, msg *Message) {
 	}
 }
 
+// unkeep is false if a change is not kept.
+func (m *Machine) unkeep(msg *Message) bool {
+	if !msg.kept {
+		return false
+	}
+	msg.kept = false
+	msg.visit.changes--
+	m.kept -= int64(msg.Size)
+	return true
+}
+
+// passOn moves what a change has kept for as long as a consumer may hold a message: a queue may not
+// answer for hours. It comes again.
+func (m *Machine) passOn(now Now, c *change) {
+	for _, msg := range slices.Clone(c.told) {
+		if now.Known && msg.age(now) >= heldFor && m.unkeep(msg) {
+			m.move(now, msg)
+		}
+	}
+}
+
 // unlearn forgets what a change says that is in another slot now. Who has used it has done so.
 func (m *Machine) unlearn(msg *Message) {
 	c := m.changes[msg.key()]
@@ -126,8 +147,10 @@ func (m *Machine) settle(now Now, c *change) {
 	case now.Known && now.Until(c.due) > 0:
 		m.settleAt(now.Mono+now.Until(c.due), c)
 	case c.users > 0 || !m.proven(now, c.due):
+		m.passOn(now, c)
 		m.settleAt(now.Mono+time.Second, c)
 	case c.acked == 0 && !m.orphan(now, c):
+		m.passOn(now, c)
 		m.settleAt(now.Mono+orphanEvery, c)
 	case c.acked == 0: // no message: it was delivered before, or never published
 		c.acked = now.Mono
@@ -135,15 +158,15 @@ func (m *Machine) settle(now Now, c *change) {
 	case since < keptFor:
 		m.settleAt(c.acked+keptFor, c)
 	case len(c.told) > 0 && !m.stored(c):
+		m.passOn(now, c)
 		m.settleAt(now.Mono+time.Second, c)
 	case len(c.told) > 0:
 		c.told = slices.DeleteFunc(c.told, func(msg *Message) bool {
-			if msg.kept {
-				msg.visit.changes--
-				m.kept -= int64(msg.Size)
+			kept := m.unkeep(msg)
+			if kept {
 				m.done(now, msg)
 			}
-			return msg.kept
+			return kept
 		})
 		m.settleAt(now.Mono+rememberedFor, c)
 	case since < rememberedFor:

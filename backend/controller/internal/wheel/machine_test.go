@@ -464,6 +464,24 @@ func TestMachine_Postpone(t *testing.T) {
 	require.False(t, msg.Own)
 }
 
+// TestMachine_PostponedWhileItsDestinationPauses: consumers see the time to which it was postponed,
+// and not the one at which it is tried again.
+func TestMachine_PostponedWhileItsDestinationPauses(t *testing.T) {
+	b := leading(t)
+	other, slot := b.in("other", time.Second)
+	other.To = "full"
+	b.comes(slot, other)
+	msg, slot := b.in("m", time.Second)
+	msg.Ticket, msg.To = true, "full"
+	next := Due{At: msg.At + 500, Since: msg.Since}
+	b.comes(slot, msg)
+	b.comes(slot, &Message{Kind: Change, ID: "m", Due: msg.Due, Next: next})
+	b.pass(1900 * time.Millisecond)
+	require.Contains(t, b.moved, "m to 4s")
+	require.NotEqual(t, next.At, msg.At)
+	require.Equal(t, next.At, msg.PostponedTo)
+}
+
 // TestMachine_PostponedByOneTicket: a thousand times. The message carries the latest of these
 // times, and may be cancelled by the ticket of each.
 func TestMachine_PostponedByOneTicket(t *testing.T) {
@@ -737,6 +755,21 @@ func TestMachine_DeafQueue(t *testing.T) {
 	require.Zero(t, b.m.kept)
 	messages, _ := b.m.Held()
 	require.Equal(t, 1, messages, "the summons")
+}
+
+// TestMachine_ChangeIsPassedOn: nothing tells for long that a change is not needed any more, as
+// while a slot has no majority. No consumer holds it for longer than the broker permits.
+func TestMachine_ChangeIsPassedOn(t *testing.T) {
+	b := leading(t)
+	b.withheld = true
+	msg, slot := b.in("m", 2*time.Second)
+	drop := b.comes(slot, &Message{Kind: Change, ID: "m", Due: msg.Due})
+	b.pass(heldFor - time.Minute)
+	require.Empty(t, b.moved)
+	b.pass(2 * time.Minute)
+	require.Equal(t, []string{"m to 4s"}, b.moved)
+	require.Contains(t, b.acked[slot], drop.tag)
+	require.Zero(t, b.m.kept)
 }
 
 // TestMachine_AfterItsEnd: what is stored yet is acknowledged, and nothing else is asked for.

@@ -97,15 +97,6 @@ func (m *Machine) marked(msg *Message) {
 	m.readUntil(v.slot, v.turn.Number)
 }
 
-// tryAgain decides about messages for which something may have been proved.
-func (m *Machine) tryAgain(now Now) {
-	again := m.unproven
-	m.unproven = nil
-	for _, msg := range again {
-		m.decide(now, msg)
-	}
-}
-
 // makeRoom takes more of visits that are full while nothing comes: the mark may be behind further
 // messages. Where memory does not permit it, due messages about which nothing is proved yet go to a
 // slot that is consumed now. So they do while memory is full: then nothing is read, and no mark

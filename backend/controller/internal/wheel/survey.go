@@ -98,7 +98,8 @@ func (m *Machine) countSome() {
 	}
 }
 
-// Counted answers Count. ok is false if that failed, or the answer is not certain.
+// Counted answers Count: what was in a queue when it was counted. ok is false if that failed, or
+// the answer is not certain.
 func (m *Machine) Counted(now Now, s Slot, ready, consumers int, ok bool) {
 	if m.over {
 		return
@@ -106,29 +107,24 @@ func (m *Machine) Counted(now Now, s Slot, ready, consumers int, ok bool) {
 	m.at(now)
 	if s == Intake {
 		if ok && consumers == 0 { // see renewAfter
-			m.surrender("the broker has forgotten the consumer of the intake")
+			m.surrender("the broker knows no consumer of the intake: it has forgotten it, or the queue has no leader")
 		}
 		return
 	}
-	l := m.asked[s]
+	l, v := m.asked[s], m.visits[s]
 	delete(m.asked, s)
-	switch v := m.visits[s]; {
-	case v == nil:
-		m.found(now, s, l, ready, consumers, ok)
-	case !v.consumed:
-		v.fits = ok && ready <= m.prefetchFor(v)
-		m.consume(v)
-	}
-}
-
-// found says what is in a slot between its turns, as it was when it was counted for a look.
-func (m *Machine) found(now Now, s Slot, l *look, ready, consumers int, ok bool) {
 	switch {
+	case v != nil:
+		if !v.consumed {
+			v.fits = ok && ready <= m.prefetchFor(v)
+			m.consume(v)
+		}
+		return
 	case !ok || !now.Known:
 		m.next = append(m.next, s) // a while later
 		return
 	case m.survey[s] == nil:
-	case m.survey[s] != l:
+	case m.survey[s] != l: // it was counted for a look before
 		m.next = append(m.next, s)
 	case ready == 0 && consumers == 0:
 		m.readUntil(s, m.cfg.Wheel.Upcoming(s, now.Clock.Earliest).Number)

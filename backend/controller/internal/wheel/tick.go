@@ -25,8 +25,11 @@ func (m *Machine) Tick(now Now) (next time.Duration) {
 		m.slow = now
 	}
 	if m.recheck && !m.frozen() && now.Known {
-		m.recheck = false
-		m.tryAgain(now)
+		again := m.unproven
+		m.recheck, m.unproven = false, nil
+		for _, msg := range again {
+			m.decide(now, msg)
+		}
 	}
 	for len(m.waiting) > 0 && m.waiting[0].at <= now.Mono && !m.over {
 		w := heap.Pop(&m.waiting).(waiting)

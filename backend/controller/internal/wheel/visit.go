@@ -235,9 +235,8 @@ func (m *Machine) release(now Now, v *visit) {
 	if v.changes > 0 { // it is deaf
 		for _, c := range m.changes {
 			for _, msg := range c.told {
-				if msg.kept && msg.visit == v {
+				if msg.visit == v && m.unkeep(msg) {
 					v.aside = append(v.aside, msg)
-					m.kept -= int64(msg.Size)
 				}
 			}
 		}
