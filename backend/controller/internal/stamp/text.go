@@ -108,19 +108,20 @@ func parse(text string) (s Stamp, err error) {
 }
 
 // parseFields reads what follows, each field with its letter.
-func (s *Stamp) parseFields(text string) (err error) {
+func (s *Stamp) parseFields(text string) error {
 	for text != "" {
 		const before = len(" d")
 		if len(text) < before || text[0] != ' ' {
 			return errKeys
 		}
-		letter, field := text[1], ""
+		var field string
+		letter := text[1]
 		text = text[before:]
 		switch letter {
 		case aPriority:
-			var priority uint64
 			field, text = cutField(text)
-			if priority, err = strconv.ParseUint(field, 10, 8); err != nil {
+			priority, err := strconv.ParseUint(field, 10, 8)
+			if err != nil {
 				return errTimes
 			}
 			s.Priority = uint8(priority)

@@ -235,7 +235,7 @@ func TestProse_Width(t *testing.T) {
 		}
 	}
 	comment := regexp.MustCompile(`^\s*// \S`)
-	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" {
 			return err
 		}
