@@ -21,6 +21,8 @@ func ExampleHandler() {
 	fmt.Println(handle(context.Background(), d))
 	fmt.Println(handle(context.Background(), amqp091.Delivery{Exchange: "orders", RoutingKey: "paid"}))
 	// Output:
-	// handled hello <nil> <nil> once: message from exchange "orders" with key "paid": the message
-	// has no id (set MessageId when publishing, or publish through a Delayer)
+	// handled hello
+	// <nil>
+	// <nil>
+	// once: message from exchange "orders" with key "paid": the message has no id (set MessageId when publishing, or publish through a Delayer)
 }
