@@ -2,8 +2,6 @@ package backend_test
 
 import (
 	"context"
-	"net"
-	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -23,7 +21,8 @@ func BenchmarkPublishBatch(b *testing.B) {
 	direct := rabbittest.Broker(b).URL()
 	for _, by := range []string{"one", "batch"} {
 		b.Run("by="+by, func(b *testing.B) {
-			count, through := listen(b, direct)
+			count := &counter{}
+			through := rabbittest.Between(b, direct, count.seen)
 			d, queue := batchLadder(b, through)
 			messages := make([]delayer.Message, b.N)
 			for i := range messages {
@@ -65,8 +64,13 @@ func batchLadder(b *testing.B, url string) (d delayer.Delayer, queue string) {
 // A counter counts how often the direction changes in which bytes go.
 type counter struct {
 	mu      sync.Mutex
-	last    net.Conn
+	last    direction
 	changes int
+}
+
+type direction struct {
+	connection int
+	toBroker   bool
 }
 
 func (c *counter) reset() {
@@ -81,49 +85,11 @@ func (c *counter) turns() float64 {
 	return float64(c.changes) / 2
 }
 
-// listen returns a URL whose connections are forwarded to a broker.
-func listen(b *testing.B, broker string) (*counter, string) {
-	b.Helper()
-	u, err := url.Parse(broker)
-	require.NoError(b, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(b, err)
-	b.Cleanup(func() { _ = l.Close() })
-	host, c := u.Host, &counter{}
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", host)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			go c.forward(server, client)
-			go c.forward(client, server)
-		}
-	}()
-	u.Host = l.Addr().String()
-	return c, u.String()
-}
-
-func (c *counter) forward(to, from net.Conn) {
-	defer to.Close() //nolint:errcheck // the other direction may have
-	for buf := make([]byte, 64<<10); ; {
-		n, err := from.Read(buf)
-		if err != nil {
-			return
-		}
-		c.mu.Lock()
-		if c.last != to {
-			c.last = to
-			c.changes++
-		}
-		c.mu.Unlock()
-		if _, err := to.Write(buf[:n]); err != nil {
-			return
-		}
+func (c *counter) seen(connection int, toBroker bool, _ []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if goes := (direction{connection, toBroker}); c.last != goes {
+		c.last = goes
+		c.changes++
 	}
 }

@@ -3,8 +3,6 @@ package broker_test
 import (
 	"bytes"
 	"context"
-	"io"
-	"net"
 	"net/url"
 	"sync"
 	"testing"
@@ -67,7 +65,12 @@ func TestApply_SettleRefused(t *testing.T) {
 func TestApply_Order(t *testing.T) {
 	t.Parallel()
 	queue := rabbittest.Prefix(t)
-	url, sent := recorded(t, rabbittest.Broker(t).URL())
+	sent := &wire{}
+	url := rabbittest.Between(t, rabbittest.Broker(t).URL(), func(_ int, toBroker bool, b []byte) {
+		if toBroker {
+			sent.write(b)
+		}
+	})
 	_, c := open(t, url, noReset)
 	live := objects.Of(c, "test")
 	plan := topology.Plan{
@@ -105,10 +108,10 @@ type wire struct {
 	sent bytes.Buffer
 }
 
-func (w *wire) Write(b []byte) (int, error) {
+func (w *wire) write(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.sent.Write(b)
+	w.sent.Write(b) // never fails
 }
 
 // take returns what was sent since the last time.
@@ -117,36 +120,4 @@ func (w *wire) take() []byte {
 	defer w.mu.Unlock()
 	defer w.sent.Reset()
 	return bytes.Clone(w.sent.Bytes())
-}
-
-// recorded returns a URL that leads to the broker, and what is sent to it.
-func recorded(t *testing.T, broker string) (string, *wire) {
-	t.Helper()
-	u, err := url.Parse(broker)
-	require.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	host, sent := u.Host, &wire{}
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", host)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			pass := func(to io.Writer, from, other net.Conn) {
-				_, _ = io.Copy(to, from)
-				_, _ = from.Close(), other.Close()
-			}
-			go pass(io.MultiWriter(sent, server), client, server)
-			go pass(client, server, client)
-		}
-	}()
-	u.Host = l.Addr().String()
-	return u.String(), sent
 }
