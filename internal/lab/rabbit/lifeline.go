@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,10 @@ type lifeline struct {
 	down    chan struct{} // closed when the server process is gone
 	answers chan []string // the script's other lines, in fields
 }
+
+// colour is how a server on a terminal colours its output. What it said last goes into errors, and
+// with them into reports.
+var colour = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 func newLifeline() *lifeline {
 	down := make(chan struct{})
@@ -107,6 +112,7 @@ func (l *lifeline) remember(text string) {
 	if len(l.tail) == tailLines {
 		l.tail = l.tail[1:]
 	}
+	text = colour.ReplaceAllString(text, "")
 	l.tail = append(l.tail, text[:min(len(text), tailLength)])
 }
 

@@ -26,7 +26,7 @@ func TestLifelineTellsTheServersOutputFromTheScripts(t *testing.T) {
 	assert.Equal(t, "run\n", in.String())
 
 	// However the output is cut.
-	for _, piece := range []string{"Starting br", "oker…\n@dela", "yer up 12\r\n@delayer usage 3 4\nhalf"} {
+	for _, piece := range []string{"\x1b[38;5;160mStarting br", "oker…\x1b[0m\n@dela", "yer up 12\r\n@delayer usage 3 4\nhalf"} {
 		n, err := l.Write([]byte(piece))
 		require.NoError(t, err)
 		assert.Equal(t, len(piece), n)
