@@ -12,9 +12,11 @@
 #             user    an exchange, a quorum queue with acknowledgements, three sizes, one consumer and four: 3.10/user
 #             delays  those that people write, and those between tiers: 3.10/delays
 #             million a million that wait, and a restart with them: 3.10/million
+#             wheel   slots as fast as confirmed, at 4,000 a second and at 10,000: 3.10/wheel
+#             steps   the ladder's steps at rates, of delays that people write, and of a millisecond: 3.10/steps
 #             hour    four seconds to an hour, evenly; it takes some five hours: 3.10/delays
 #   FLAGS   more for delayer-bench in parts full and repeated: '--queue-type quorum'
-#   REPEAT  how often the parts repeated, user and delays measure each (3, 3 and 1)
+#   REPEAT  how often the parts repeated, user, wheel (3), delays and steps (1) measure each
 set -u
 
 failed=0 first=
@@ -53,11 +55,31 @@ part() {
 		measure "$1/million" --queue-type quorum --scenario backlog,recovery --messages 1000000 \
 			--backend binaryladder/source,fixedtiers,controller/slots,plugin
 		;;
+	wheel)
+		measure "$1/wheel/fast" --queue-type quorum --scenario cost --messages 20000 --delays 1s-15s --repeat "${REPEAT:-3}" \
+			--backend binaryladder/source,controller/slots,controller/rounds,plugin,bit-entry --steps calendar --steps binary
+		measure "$1/wheel/steady" --queue-type quorum --scenario accuracy --messages 120000 --rate 4000 --delays 60s-120s \
+			--repeat "${REPEAT:-3}" --backend controller/slots,plugin,undelayed
+		measure "$1/wheel/busy" --queue-type quorum --scenario accuracy --messages 100000 --rate 10000 --delays 1s-3s \
+			--repeat "${REPEAT:-3}" --backend controller/slots,plugin,binaryladder/source
+		;;
+	steps)
+		measure "$1/steps/steady" --queue-type quorum --scenario accuracy --messages 120000 --rate 4000 --delays 60s-120s \
+			--repeat "${REPEAT:-1}" --backend binaryladder/source --steps calendar --steps binary
+		# The delays of people and the steps of calendar, a sixtieth of them, so that the run ends.
+		measure "$1/steps/people" --queue-type quorum --scenario accuracy --messages 120000 --rate 2000 \
+			--delays 250ms,500ms,750ms,1s,1500ms,2s,3s,5s,10s,15s,20s,30s,45s,1m,90s,2m --tick 250ms \
+			--repeat "${REPEAT:-1}" --backend binaryladder/source,plugin --steps binary \
+			--steps 250ms,500ms,750ms,1s,1250ms,1500ms,1750ms,2s,3s,5s,8s,10s,12500ms,15s,18500ms,20s,24s,28s,30s,34s,39500ms,45s,50500ms,56s,1m,90s,2m,3m,4m,6m,8m,12m
+		measure "$1/steps/tick" --queue-type quorum --scenario accuracy --messages 5000 --rate 400 --delays 100ms-15s --tick 1ms \
+			--repeat 3 --backend binaryladder/source --steps calendar \
+			--steps "$(seq -s, -f %gms 63),$(seq -s, -f %gms 64 64 4096),8192ms"
+		;;
 	hour)
 		measure "$1/delays/hour" --queue-type quorum --backend binaryladder/source,controller/slots,plugin,undelayed \
 			--scenario accuracy --rate 20 --messages 18000 --delays 4s-1h --step 4s
 		;;
-	*) echo "there is no part $2: full, repeated, user, delays, million, hour" >&2 && exit 1 ;;
+	*) echo "there is no part $2: full, repeated, user, delays, million, wheel, steps, hour" >&2 && exit 1 ;;
 	esac
 }
 
