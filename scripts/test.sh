@@ -37,28 +37,35 @@ have_race() {
 	[ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC | cut -d ' ' -f 1)" >/dev/null 2>&1
 }
 
-# The packages that take longest come first. Most tests wait most of the time, so one package more
-# than there are processors is tested beside the others, each with brokers of its own, and up to
-# four tests of each. With two on two processors these were idle for a third of the time. With four,
-# whatever waits for a broker waited for a processor: 25 of them at a time, and each test took three
-# times as long. `make lint` vets: to vet again takes 40 seconds of processor time where nothing is
-# cached.
+# The packages that take longest come first. Most tests wait most of the time, so two packages more
+# than there are processors are tested beside each other, each with brokers of its own, and up to
+# three tests of each. With three packages and four tests of each, two processors were idle for a
+# quarter of the time. With four of each, whatever waits for a broker waited for a processor: 25 of
+# them at a time, and each test took three times as long. `make lint` vets: to vet again takes 40
+# seconds of processor time where nothing is cached.
 all() {
 	race=-race
 	if ! have_race; then
 		race=
 		echo "race detector: off, there is no C compiler" >"$summary"
 	fi
-	# Without the race detector: the simulator, which has one goroutine a seed and would take ten
-	# times as long, and the faults that the conformance suite must notice, some of which the
-	# detector notices first.
-	simulated=passed
-	go test -vet=off -count=1 "$@" ./backend/controller/internal/simulator || simulated=failed
-	go test -vet=off -count=1 -run '^TestBroken$' "$@" ./conformance || simulated=failed
-	go test -p "$(($(processors) + 1))" $race -vet=off -count=1 -parallel 4 -timeout 15m "$@" \
-		./internal/lab/tests/conformance ./internal/lab/tests/controller ./internal/lab/tests/broker ./internal/lab/faults \
-		./internal/lab/tests/backend ./internal/lab/tests/migrate ./cmd/delayer ./bench ./internal/lab/tests/project ./internal/lab/tests/satellites ./internal/lab/rabbit \
-		./internal/lab/tests/... ./cmd/... ./... && [ "$simulated" = passed ]
+	# Beside the others, and without the race detector: the simulator, which has one goroutine a seed
+	# and would take ten times as long, and the faults that the conformance suite must notice, some of
+	# which the detector notices first.
+	(
+		simulated=0
+		go test -vet=off -count=1 "$@" ./backend/controller/internal/simulator || simulated=1
+		go test -vet=off -count=1 -run '^TestBroken$' "$@" ./conformance || simulated=1
+		exit $simulated
+	) &
+	simulator=$!
+	go test -p "$(($(processors) + 2))" $race -vet=off -count=1 -parallel 3 -timeout 15m "$@" \
+		./cmd/delayer ./internal/lab/tests/conformance ./internal/lab/tests/controller ./internal/lab/tests/broker \
+		./internal/lab/faults ./internal/lab/tests/backend ./bench ./internal/lab/rabbit ./internal/lab/tests/satellites \
+		./cmd/delayer-bench ./internal/lab/tests/migrate ./internal/lab/tests/project ./internal/app/page ./examples/notify/demo \
+		./internal/lab/tests/... ./cmd/... ./...
+	tested=$?
+	wait "$simulator" && [ "$tested" = 0 ]
 }
 
 case ${1:-} in
