@@ -52,13 +52,13 @@ all() {
 	# Beside the others, and without the race detector: the simulator, which has one goroutine a seed
 	# and would take ten times as long, and the faults that the conformance suite must notice, some of
 	# which the detector notices first.
-	(
-		simulated=0
-		go test -vet=off -count=1 "$@" ./backend/controller/internal/simulator || simulated=1
-		go test -vet=off -count=1 -run '^TestBroken$' "$@" ./conformance || simulated=1
-		exit $simulated
-	) &
+	{
+		go test -vet=off -count=1 "$@" ./backend/controller/internal/simulator &&
+			go test -vet=off -count=1 -run '^TestBroken$' "$@" ./conformance
+	} &
 	simulator=$!
+	# An interrupt does not reach what runs in the background: all of it is ended by another signal.
+	trap 'trap "" TERM; kill 0; exit 130' INT
 	go test -p "$(($(processors) + 2))" $race -vet=off -count=1 -parallel 3 -timeout 15m "$@" \
 		./cmd/delayer ./internal/lab/tests/conformance ./internal/lab/tests/controller ./internal/lab/tests/broker \
 		./internal/lab/faults ./internal/lab/tests/backend ./bench ./internal/lab/rabbit ./internal/lab/tests/satellites \
