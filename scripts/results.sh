@@ -16,7 +16,8 @@
 #             steps   the ladder's steps at rates, of delays that people write, and of a millisecond: 3.10/steps
 #             hour    four seconds to an hour, evenly; it takes some five hours: 3.10/delays
 #   FLAGS   more for delayer-bench in parts full and repeated: '--queue-type quorum'
-#   REPEAT  how often the parts repeated, user, wheel (3), delays and steps (1) measure each
+#   REPEAT  how often the parts repeated, user, wheel (3), delays and steps (1; of a millisecond 3)
+#           measure each
 set -u
 
 failed=0 first=
@@ -72,7 +73,7 @@ part() {
 			--repeat "${REPEAT:-1}" --backend binaryladder/source,plugin --steps binary \
 			--steps 250ms,500ms,750ms,1s,1250ms,1500ms,1750ms,2s,3s,5s,8s,10s,12500ms,15s,18500ms,20s,24s,28s,30s,34s,39500ms,45s,50500ms,56s,1m,90s,2m,3m,4m,6m,8m,12m
 		measure "$1/steps/tick" --queue-type quorum --scenario accuracy --messages 5000 --rate 400 --delays 100ms-15s --tick 1ms \
-			--repeat 3 --backend binaryladder/source --steps calendar \
+			--repeat "${REPEAT:-3}" --backend binaryladder/source --steps calendar \
 			--steps "$(seq -s, -f %gms 63),$(seq -s, -f %gms 64 64 4096),8192ms"
 		;;
 	hour)
