@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -94,7 +95,9 @@ func (s *stage) becomes(want map[string]int) {
 // TestMain's broker repeats a dead-lettering early. After a restart a waiting queue may dead-letter
 // before the queue of orders is ready; RabbitMQ publishes such a message again after three minutes.
 func TestMain(m *testing.M) {
-	rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{Args: rabbit.DeadLetterRetry(10 * time.Second)})
+	rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{
+		Args: rabbit.DeadLetterRetry(10 * time.Second), Plugins: []string{rabbittest.DelayedMessages}, // for TestKilled_Many
+	})
 }
 
 // shortLadder is enough for the policies here. Each process looks at every queue when it starts.
@@ -119,14 +122,22 @@ type calls struct {
 	failed map[[2]int64]time.Time // by order and attempt: when it first failed
 	heard  map[int64]bool         // orders with a call that succeeded
 	early  []string
+
+	calls, again int
+	made         map[[2]int64]bool // by order and attempt
 }
 
 func (c *calls) answer(order int64, attempt int) (status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failed == nil {
-		c.failed, c.heard = map[[2]int64]time.Time{}, map[int64]bool{}
+		c.failed, c.heard, c.made = map[[2]int64]time.Time{}, map[int64]bool{}, map[[2]int64]bool{}
 	}
+	c.calls++
+	if c.made[[2]int64{order, int64(attempt)}] {
+		c.again++
+	}
+	c.made[[2]int64{order, int64(attempt)}] = true
 	now := time.Now()
 	if attempt > 1 {
 		before, ok := c.failed[[2]int64{order, int64(attempt - 1)}]
@@ -144,37 +155,87 @@ func (c *calls) answer(order int64, attempt int) (status int) {
 	return http.StatusServiceUnavailable
 }
 
+// ordersVariable makes TestKilled_Many run, with so many orders for each backend. `make results
+// PARTS=retries` sets it.
+const ordersVariable = "DELAYER_TEST_ORDERS"
+
 // TestKilled: every order ends in state S, once, or in F and parked, whatever is killed, and no
 // attempt is made before its time. The sweep does not run.
-func TestKilled(t *testing.T) {
+func TestKilled(t *testing.T) { killed(t, 1, 50, shortLadder) }
+
+// TestKilled_Many is TestKilled for docs/results/retries.md. It logs a row of the table there for
+// each backend. Messages that the plugin loses while the broker starts are counted, and sent again
+// by the sweep.
+func TestKilled_Many(t *testing.T) {
+	text := os.Getenv(ordersVariable)
+	if text == "" {
+		t.Skip("with " + ordersVariable + "=10000 it takes some ten minutes")
+	}
+	orders, err := strconv.Atoi(text)
+	require.NoError(t, err, ordersVariable)
+	const cycles = 3
+	for _, env := range [][]string{
+		{"DELAYER_BACKEND=binaryladder", shortLadder},
+		{"DELAYER_BACKEND=fixedtiers", "DELAYER_FIXEDTIERS_TIERS=1s,2s"},
+		{"DELAYER_BACKEND=controller"},
+		{"DELAYER_BACKEND=plugin"},
+	} {
+		t.Run(env[0], func(t *testing.T) {
+			if env[0] == "DELAYER_BACKEND=plugin" {
+				rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
+			}
+			killed(t, cycles, orders/cycles/faultsOfCycle, env...)
+		})
+	}
+}
+
+// faultsOfCycle is how often something is killed in a cycle, each time after a burst of orders.
+const faultsOfCycle = 6
+
+func killed(t *testing.T, cycles, burst int, env ...string) {
 	b := rabbittest.Alone(t)
 	defer rabbittest.Evidence(t, b)
-	const burst = 50
 	var c calls
-	s := newStage(t, c.answer, "NOTIFY_POLICY=1s,2s", "NOTIFY_OVERDUE=24h")
+	began := time.Now()
+	s := newStage(t, c.answer, append(env, "NOTIFY_POLICY=1s,2s", "NOTIFY_OVERDUE=24h")...)
 	_, err := s.pool.Exec(t.Context(), watch)
 	require.NoError(t, err)
 	relay, worker := s.keep("relay"), s.keep("worker")
-	faults := []func(context.Context) error{worker.kill, relay.kill, b.Restart, worker.kill, relay.kill, worker.kill}
-	for _, fault := range faults {
-		s.run("save", strconv.Itoa(burst))
-		require.NoError(t, fault(t.Context()))
+	faults := [faultsOfCycle]func(context.Context) error{worker.kill, relay.kill, b.Restart, worker.kill, relay.kill, worker.kill}
+	for range cycles {
+		for _, fault := range faults {
+			s.run("save", strconv.Itoa(burst))
+			require.NoError(t, fault(t.Context()))
+		}
 	}
-	orders := burst * len(faults)
+	orders := cycles * burst * len(faults)
 	var states map[string]int
-	require.Eventually(t, func() bool {
+	ended := func() bool {
 		var err error
 		states, err = s.states()
 		return assert.NoError(t, err) && states[sent]+states[failed] == orders
-	}, patience, 100*time.Millisecond, "every order ends")
-	t.Log(states)
+	}
+	swept := 0
+	if slices.Contains(env, "DELAYER_BACKEND=plugin") && !within(ended) {
+		swept = orders - states[sent] - states[failed]
+		_, err := s.pool.Exec(t.Context(), "UPDATE orders SET overdue = now()")
+		require.NoError(t, err)
+		s.run("sweep")
+	}
+	require.Eventually(t, ended, patience, 100*time.Millisecond, "every order ends")
+	took := time.Since(began)
 	assert.Positive(t, states[sent])
 	assert.Positive(t, states[failed])
 	assert.Equal(t, states[sent], s.number("SELECT count(*) FROM sent_log"), "each is sent once")
 	assert.Equal(t, states[sent], s.number("SELECT count(DISTINCT id) FROM sent_log"))
-	rows, err := s.pool.Query(t.Context(), "SELECT id FROM orders WHERE state = 'S'")
-	require.NoError(t, err)
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	inState := func(state string) (ids []int64, err error) {
+		rows, err := s.pool.Query(context.Background(), "SELECT id FROM orders WHERE state = $1", state)
+		if err != nil {
+			return nil, err
+		}
+		return pgx.CollectRows(rows, pgx.RowTo[int64])
+	}
+	ids, err := inState(sent)
 	require.NoError(t, err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,20 +243,33 @@ func TestKilled(t *testing.T) {
 	for _, id := range ids {
 		assert.True(t, c.heard[id], "order %d is sent, and the service did not answer with success", id)
 	}
+	ids, err = inState(failed)
+	require.NoError(t, err)
 	ch := rabbittest.Channel(t, b)
-	parked := map[string]bool{}
+	parked, copies := map[string]bool{}, 0
 	require.Eventually(t, func() bool { // the state comes before the message is parked
-		d, ok, err := ch.Get(s.queue+".parked", true)
-		if assert.NoError(t, err) && ok {
+		for {
+			d, ok, err := ch.Get(s.queue+".parked", true)
+			if !assert.NoError(t, err) || !ok {
+				break
+			}
 			parked[string(d.Body)] = true
+			copies++
 		}
-		rows, err := s.pool.Query(context.Background(), "SELECT id::text FROM orders WHERE state = 'F'")
-		if !assert.NoError(t, err) {
-			return false
+		return !slices.ContainsFunc(ids, func(id int64) bool { return !parked[strconv.FormatInt(id, 10)] })
+	}, patience, 20*time.Millisecond, "what has failed is parked")
+	t.Logf("%v | sent %d | failed and parked %d | sent by the sweep %d | calls %d, %d of them again | parked twice %d | parked and sent %d | took %v",
+		env[0], states[sent], states[failed], swept, c.calls, c.again, copies-len(parked), len(parked)-len(ids), took.Round(time.Second))
+}
+
+// within reports whether something happens in less than patience.
+func within(happens func() bool) bool {
+	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+		if happens() {
+			return true
 		}
-		failed, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		return assert.NoError(t, err) && !slices.ContainsFunc(failed, func(id string) bool { return !parked[id] })
-	}, patience, time.Millisecond, "what has failed is parked")
+	}
+	return false
 }
 
 func TestStates(t *testing.T) {
