@@ -15,6 +15,16 @@
 #             wheel   slots as fast as confirmed, at 4,000 a second and at 10,000: 3.10/wheel
 #             steps   the ladder's steps at rates, of delays that people write, and of a millisecond: 3.10/steps
 #             hour    four seconds to an hour, evenly; it takes an hour and a half: 3.10/delays/hour
+#             serve   serve before the ladder and before slots: 3.10/serve
+#             often   rate, hol, crash and recovery, REPEAT times: 3.10/often
+#           and these, whose figures are read from what they print: 3.10/hop.txt and so on
+#             hop     the Go benchmarks of one hop, of publishing, and of the controller at rest
+#             change  a million messages, of which 100,000 are cancelled: a quarter of an hour
+#             shards  1, 2 and 4 of them, on a cluster of private nodes
+#             retries ten thousand orders, with everything killed, and what a handler costs
+#             outbox  what a relay publishes
+#             migrate rehearsals with 20,000 messages, and an evacuation of a million: an hour
+#           make faults makes docs/results/faults.md
 #   FLAGS   more for delayer-bench in parts full and repeated: '--queue-type quorum'
 #   REPEAT  how often the parts repeated, user, wheel (3), delays and steps (1; of a millisecond 3)
 #           measure each
@@ -27,7 +37,18 @@ measure() {
 	go run ./cmd/delayer-bench --out "$out" "$@" || { failed=1 && return 1; }
 }
 
+# bench runs Go tests and keeps what they print, but for what their programs log.
+bench() {
+	out=docs/results/$1.txt
+	shift
+	mkdir -p "$(dirname "$out")"
+	go test -vet=off -count=1 -timeout 3h "$@" >"$out.raw" 2>&1 || failed=1
+	grep -Ev '^    (delayer|notify): ' "$out.raw" | tee "$out"
+	rm "$out.raw"
+}
+
 part() {
+	tests=./internal/lab/tests
 	ours=binaryladder/source,fixedtiers,controller/slots,plugin,undelayed
 	case $2 in
 	full)
@@ -85,7 +106,35 @@ part() {
 		done
 		for pid in $of; do wait "$pid" || failed=1; done
 		;;
-	*) echo "there is no part $2: full, repeated, user, delays, million, wheel, steps, hour" >&2 && exit 1 ;;
+	serve)
+		both=undelayed,binaryladder/source,controller/slots,serve
+		measure "$1/serve/steady" --queue-type quorum --scenario accuracy --messages 12000 --rate 2000 --delays 1s-5s \
+			--repeat "${REPEAT:-3}" --backend "$both"
+		measure "$1/serve/fast" --queue-type quorum --scenario cost --messages 20000 --delays 1s-5s \
+			--repeat "${REPEAT:-3}" --backend "$both"
+		measure "$1/serve/busy" --queue-type quorum --scenario accuracy --messages 64000 --rate 8000 --delays 1s-5s \
+			--repeat "${REPEAT:-3}" --backend serve
+		;;
+	often)
+		measure "$1/often" --full --scenario rate,hol,crash,recovery --repeat "${REPEAT:-3}" --queue-type quorum --backend "$ours"
+		;;
+	hop)
+		bench "$1/hop" -run '^$' -bench 'QuorumHop' -benchtime 12000x -count 3 "$tests/backend"
+		bench "$1/publish" -run '^$' -bench '^BenchmarkPublish$' -benchtime 25000x -count "${REPEAT:-3}" "$tests/backend"
+		bench "$1/idle" -run '^$' -bench 'Idle|FullDestination' -benchtime 1x "$tests/controller"
+		;;
+	change) bench "$1/change" -run '^$' -bench Cancel -benchtime 1000000x "$tests/controller" ;;
+	shards) bench "$1/shards" -run '^$' -bench Shards -benchtime 1x "$tests/controller" ;;
+	retries)
+		DELAYER_TEST_ORDERS=10000 bench "$1/retries" -v -run '^TestKilled_Many$' ./examples/notify/demo
+		bench "$1/consume" -run '^$' -bench '^BenchmarkConsume$' -benchtime 60000x -count "${REPEAT:-3}" "$tests/satellites"
+		;;
+	outbox) bench "$1/outbox" -run '^$' -bench Relay -benchtime 30000x -count "${REPEAT:-3}" "$tests/satellites" ;;
+	migrate)
+		DELAYER_TEST_REHEARSAL=20000 bench "$1/rehearsal" -v -run '^TestRehearsal$' "$tests/migrate"
+		bench "$1/migrate" -run '^$' -bench 'Evacuate|Serve' -benchtime 1000000x "$tests/migrate"
+		;;
+	*) echo "there is no part $2: see scripts/results.sh" >&2 && exit 1 ;;
 	esac
 }
 
