@@ -112,8 +112,11 @@ func (t *tenure) land(now wheel.Now, f *flight, err error) {
 		}
 	}
 	if errors.Is(err, broker.ErrReturned) && t.ctx.Err() == nil { // the topology may be gone, or this is its end
-		t.deliverAgain(f)
-		return
+		if f.to == nil {
+			t.deliver(c)
+			return
+		}
+		t.session.Keeper.Doubt() // the next attempt declares it
 	}
 	if f.to == nil {
 		t.answered(c.wheel.To, err)
@@ -151,33 +154,23 @@ func (t *tenure) answered(to string, err error) {
 	t.takes[to] = true
 }
 
-// deliverAgain takes the steps that a message needs that no queue has taken.
-func (t *tenure) deliverAgain(f *flight) {
-	if f.to == nil {
-		t.deliver(f.carried)
-		return
-	}
-	t.session.Keeper.Doubt()
-	t.fly(f.carried, func(context.Context) error { return broker.ErrReturned })
-}
-
 // fly publishes something of a message in the background, and says what became of it.
 func (t *tenure) fly(c *carried, publish func(ctx context.Context) error) {
-	t.beside(attemptFor, func(ctx context.Context) {
-		err := t.session.Keeper.Ensure(ctx)
-		if err == nil {
-			err = publish(ctx)
-		}
+	t.beside(attemptFor, publish, func(err error) {
 		t.happened(func(now wheel.Now) { t.stored(now, c, err) })
 	})
 }
 
 // beside publishes something in a goroutine of its own.
-func (t *tenure) beside(within time.Duration, publish func(ctx context.Context)) {
+func (t *tenure) beside(within time.Duration, publish func(ctx context.Context) error, done func(error)) {
 	t.flying.Go(func() {
 		ctx, cancel := context.WithTimeout(t.publish, within)
 		defer cancel()
-		publish(ctx)
+		err := t.session.Keeper.Ensure(ctx)
+		if err == nil {
+			err = publish(ctx)
+		}
+		done(err)
 	})
 }
 
@@ -234,11 +227,7 @@ const tryFor = 5 * time.Second
 
 // try publishes a message that may get lost. done is told what became of it.
 func (t *tenure) try(msg broker.Publishing, done func(error)) {
-	t.beside(tryFor, func(ctx context.Context) {
-		err := t.session.Keeper.Ensure(ctx)
-		if err == nil {
-			err = t.session.Settler.Publish(ctx, msg)
-		}
+	t.beside(tryFor, func(ctx context.Context) error { return t.session.Settler.Publish(ctx, msg) }, func(err error) {
 		done(err)
 		if err != nil && t.ctx.Err() == nil {
 			t.session.Warn("the controller cannot write to its queues; messages with a ticket wait for that", "error", err)

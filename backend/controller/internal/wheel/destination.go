@@ -38,9 +38,6 @@ const (
 // deliver publishes a message that is due, or has it wait for its destination.
 func (m *Machine) deliver(now Now, msg *Message) {
 	msg.decided = true
-	if !m.thawed(now, msg) {
-		return
-	}
 	d := m.dests[msg.To]
 	if d == nil {
 		d = &destination{name: msg.To, heard: now.Mono}
@@ -55,6 +52,9 @@ func (m *Machine) deliver(now Now, msg *Message) {
 
 // attempt delivers a message, which is the next of its destination.
 func (m *Machine) attempt(now Now, msg *Message, d *destination) {
+	if !m.thawed(now, msg) {
+		return
+	}
 	room := m.room(d, msg)
 	switch {
 	case now.Mono < d.until, d.streak > 0 && (!room || d.flying >= fewFlying), msg.age(now) > heldFor && msg.tries > 0:
@@ -104,9 +104,7 @@ func (m *Machine) goOn(now Now, d *destination) {
 	for len(d.waiting) > 0 && (m.room(d, d.waiting[0]) || d.streak > 0) {
 		next := d.waiting[0]
 		d.waiting = d.waiting[1:]
-		if m.thawed(now, next) {
-			m.attempt(now, next, d)
-		}
+		m.attempt(now, next, d)
 	}
 }
 

@@ -178,27 +178,17 @@ func (m *Machine) ends(now Now, v *visit) bool {
 
 // visit begins to consume a queue, or first asks how many messages are in it.
 func (m *Machine) visit(now Now, v *visit) {
-	m.enter(now, v)
-	if v.slot.Level > 0 && !v.resting {
-		m.shell.Count(v.slot)
-		return
-	}
-	m.consume(v)
-}
-
-// enter and leave keep the list of visits.
-func (m *Machine) enter(now Now, v *visit) {
 	v.acks, v.touched, v.began, v.passed = acks.New(1), now.Mono, cmp.Or(v.began, now.Mono), 1
 	m.visits[v.slot] = v
 	m.order = append(m.order, v)
 	slices.SortFunc(m.order, func(a, b *visit) int {
 		return cmp.Or(cmp.Compare(a.slot.Level, b.slot.Level), cmp.Compare(a.slot.Index, b.slot.Index))
 	})
-}
-
-func (m *Machine) leave(v *visit) {
-	delete(m.visits, v.slot)
-	m.order = slices.DeleteFunc(m.order, func(other *visit) bool { return other == v })
+	if v.slot.Level > 0 && !v.resting {
+		m.shell.Count(v.slot)
+		return
+	}
+	m.consume(v)
 }
 
 func (m *Machine) consume(v *visit) {
@@ -231,7 +221,8 @@ func (m *Machine) deaf(v *visit) bool { return len(v.sent) > 0 && m.heard-v.sent
 func (m *Machine) release(now Now, v *visit) {
 	m.flush(v, now.Mono+2*ackWithin) // also what is done only just now
 	m.shell.Release(v.slot)
-	m.leave(v)
+	delete(m.visits, v.slot)
+	m.order = slices.DeleteFunc(m.order, func(other *visit) bool { return other == v })
 	if v.changes > 0 { // it is deaf
 		for _, c := range m.changes {
 			for _, msg := range c.told {
