@@ -58,7 +58,7 @@ var places = []place{
 	{"backend/controller", []string{"", "topology", "internal/lib", "backend/controller"}, []string{amqp}, "it wires its two wheels"},
 	{"backend/controller/internal/wheel", []string{"internal/lib/acks", "internal/lib/brokertime"}, nil, "the machine is pure: it knows the reading of a clock, and no broker"},
 	{"backend/controller/internal/slots", []string{"", "topology", "internal/lib", "backend/controller/internal"}, []string{amqp}, "it runs the machine"},
-	{"backend/controller/internal/stamp", []string{"", "internal/lib/message"}, []string{amqp}, "the header of what waits is pure"},
+	{"backend/controller/internal/stamp", []string{"", "internal/lib/message", "internal/lib/brokertime"}, []string{amqp}, "the header of what waits is pure"},
 	{"backend/controller/internal/simulator", nil, nil, "what proves the wheel is made of tests only"},
 	{"backend/controller/internal/settle", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp"}, []string{amqp}, "it publishes for both wheels, and knows neither"},
 	{"backend/controller/internal/rounds", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp", "backend/controller/internal/settle"},

@@ -5,6 +5,18 @@ import (
 	"time"
 )
 
+// A Due is a due time by the broker's clock, in ms since 1970, and what that clock showed when it
+// was reckoned. The zero value is none.
+type Due struct{ At, Since int64 }
+
+// LatestDue is after every due time: in the year 2500.
+const LatestDue = 16_725_225_600_000
+
+// Valid reports whether a Due may have been written by a Delayer.
+func (d Due) Valid() bool {
+	return d.At > 0 && d.At <= LatestDue && d.Since > 0 && d.Since <= LatestDue
+}
+
 // A Step is that the broker's clock was set forward.
 type Step struct {
 	By    time.Duration `json:"by"`    // at most

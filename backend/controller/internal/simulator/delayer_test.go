@@ -15,6 +15,7 @@ import (
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 	"github.com/delayer-go/delayer/delayertest"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // A member is a Delayer: a process of the model's.
@@ -138,7 +139,7 @@ func (d *member) send(c *call) {
 		return
 	}
 	it := &item{of: c.r, msg: wheel.Message{ID: c.r.id(), Size: c.r.size, To: c.r.destination()}, choice: d.now}
-	c.r.tickets = []pass{{due: wheel.Due{At: d.clock.shown().UnixMilli(), Since: d.clock.shown().UnixMilli()}}}
+	c.r.tickets = []pass{{due: brokertime.Due{At: d.clock.shown().UnixMilli(), Since: d.clock.shown().UnixMilli()}}}
 	if d.p.pub == nil {
 		c.answer <- notWritten
 		return

@@ -351,7 +351,7 @@ func (p *process) receive(c *consumer, tag uint64, it *item, again bool) {
 	msg.Body, msg.Again, msg.Consumer = &delivery{it, ch, tag}, again, c.number
 	msg.Own = it.by == incarnation{p, p.number} && msg.OwnDue != 0
 	p.trace("receive", "%s tag %d: %s", name(ch.queue.slot), tag, it)
-	if it.of != nil && it.msg.Due == (wheel.Due{}) { // it was published without the broker's time, and waits from now on
+	if it.of != nil && it.msg.Due == (brokertime.Due{}) { // it was published without the broker's time, and waits from now on
 		it.of.last = max(it.of.last, p.w.clock.after(it.msg.Left))
 	}
 	if see := p.w.mutant.received; see != nil {
@@ -386,7 +386,7 @@ func (p *process) write(c *conn, within time.Duration, store func(answer func(wh
 // stamped is what is published of a message.
 func (p *process) stamped(m *wheel.Message, of *record) *item {
 	it := &item{of: of, msg: wheel.Message{Kind: m.Kind, ID: m.ID, Size: m.Size, To: m.To, Next: m.Next, Mark: m.Mark}}
-	if of != nil && m.Body.(*delivery).msg.Due == (wheel.Due{}) {
+	if of != nil && m.Body.(*delivery).msg.Due == (brokertime.Due{}) {
 		of.drift = (p.w.now - of.called) / drifts
 	}
 	it.msg.Due, it.msg.Ticket, it.msg.Then, it.msg.OwnDue = m.Due, m.Ticket, m.Then, m.OwnDue
@@ -620,7 +620,7 @@ func (it *item) String() string {
 	case wheel.Summons:
 		return "summons"
 	case wheel.Change:
-		if m.Next == (wheel.Due{}) {
+		if m.Next == (brokertime.Due{}) {
 			return fmt.Sprintf("drop %s at %s", m.ID, clockOf(m.Due))
 		}
 		return fmt.Sprintf("postpone %s from %s to %s", m.ID, clockOf(m.Due), clockOf(m.Next))
@@ -631,4 +631,4 @@ func (it *item) String() string {
 	return fmt.Sprintf("message %s due %s", m.ID, clockOf(m.Due))
 }
 
-func clockOf(d wheel.Due) string { return time.UnixMilli(d.At).UTC().Format("02T15:04:05.000") }
+func clockOf(d brokertime.Due) string { return time.UnixMilli(d.At).UTC().Format("02T15:04:05.000") }

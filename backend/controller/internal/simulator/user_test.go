@@ -7,6 +7,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // A record is what the account knows of a message.
@@ -37,7 +38,7 @@ type record struct {
 
 // A pass is a ticket for a message at one of its due times.
 type pass struct {
-	due wheel.Due
+	due brokertime.Due
 	at  time.Duration // true time
 }
 
@@ -119,7 +120,7 @@ const (
 func (p *process) cancel(r *record, t pass, then func(fate)) {
 	r.asking++
 	over := p.w.setBack(t)
-	p.change(r, t, wheel.Due{}, p.w.wheel.Request(t.due), notSent, func(f fate) {
+	p.change(r, t, brokertime.Due{}, p.w.wheel.Request(t.due), notSent, func(f fate) {
 		r.asking--
 		p.trace("cancel", "%s: %v", r.id(), f)
 		if f == done && !over {
@@ -171,7 +172,7 @@ func (w *world) setBack(t pass) bool { return w.plan.steps > 0 && w.now > t.at-w
 
 // change writes a change until it is certain what becomes of it. before is what is known of earlier
 // attempts.
-func (p *process) change(r *record, t pass, next wheel.Due, q *wheel.Request, before fate, then func(fate)) {
+func (p *process) change(r *record, t pass, next brokertime.Due, q *wheel.Request, before fate, then func(fate)) {
 	now := p.asks()
 	if !now.Known || p.pub == nil {
 		then(before)
@@ -211,7 +212,7 @@ func (p *process) asks() wheel.Now {
 }
 
 // writeAll writes a change to one place after the other.
-func (p *process) writeAll(r *record, t pass, next wheel.Due, to []wheel.Turn, within time.Duration, then func(wheel.Outcome)) {
+func (p *process) writeAll(r *record, t pass, next brokertime.Due, to []wheel.Turn, within time.Duration, then func(wheel.Outcome)) {
 	it := &item{of: r, msg: wheel.Message{Kind: wheel.Change, ID: r.id(), Size: 150, Due: t.due, Next: next}}
 	s, began := p.w.wheel.Slot(to[0]), p.mono()
 	p.trace("change", "%s: %s", name(s), it)

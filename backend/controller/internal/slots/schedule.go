@@ -13,6 +13,7 @@ import (
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 )
 
@@ -41,7 +42,7 @@ func (d *Delayer) Schedule(ctx context.Context, exchange, key string, delay time
 	// Who has seen ids of other messages cannot guess this one: a ticket is known to whom it is
 	// given.
 	const length = 20 // of 5 bits; ids may have 23
-	r := &receipt{ticket{id: rand.Text()[:length], due: wheel.Due{At: at, Since: at}}}
+	r := &receipt{ticket{id: rand.Text()[:length], due: brokertime.Due{At: at, Since: at}}}
 	err = d.PublishAs(context.WithValue(ctx, receiptKey{}, r), r.ticket.id, exchange, key, delay, msg)
 	if err != nil && !errors.Is(err, delayer.ErrUnknown) {
 		return "", err
@@ -56,7 +57,7 @@ func (d *Delayer) Cancel(ctx context.Context, text delayer.Ticket) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.change(ctx, op, t, func(wheel.Now) (wheel.Due, error) { return wheel.Due{}, nil })
+	_, err = d.change(ctx, op, t, func(wheel.Now) (brokertime.Due, error) { return brokertime.Due{}, nil })
 	return err
 }
 
@@ -71,7 +72,7 @@ func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.
 		return "", d.fail(op, t, delayer.ErrOutOfRange, fmt.Errorf("%v is not between 0 and %v", delay, stamp.Longest))
 	}
 	began := time.Now()
-	next, err := d.change(ctx, op, t, func(now wheel.Now) (wheel.Due, error) {
+	next, err := d.change(ctx, op, t, func(now wheel.Now) (brokertime.Due, error) {
 		left, _ := until(began.Add(stamp.Whole(delay)), now)
 		if next, later := wheel.PostponedTo(now, t.due, left); later {
 			return next, nil
@@ -138,7 +139,7 @@ func (d *Delayer) time(ctx context.Context, op string) (wheel.Now, error) {
 
 // change writes what is to become of a message: the due time that to returns, or none. It returns
 // that once it is certain that the change is known before the message is decided about.
-func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(wheel.Now) (wheel.Due, error)) (next wheel.Due, err error) {
+func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(wheel.Now) (brokertime.Due, error)) (next brokertime.Due, err error) {
 	for request := d.wheel.wheel.Request(t.due); ; {
 		next, err = d.attempt(ctx, op, t, request, to)
 		outcome, forGood := d.outcome(err)
@@ -150,7 +151,7 @@ func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(wheel
 }
 
 // attempt writes the change once.
-func (d *Delayer) attempt(ctx context.Context, op string, t ticket, request *wheel.Request, to func(wheel.Now) (wheel.Due, error)) (next wheel.Due, err error) {
+func (d *Delayer) attempt(ctx context.Context, op string, t ticket, request *wheel.Request, to func(wheel.Now) (brokertime.Due, error)) (next brokertime.Due, err error) {
 	now, err := d.time(ctx, op)
 	if err != nil {
 		return next, err

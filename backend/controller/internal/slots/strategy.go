@@ -10,6 +10,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -42,7 +43,7 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 	left, at := until(m.Envelope.Due.Add(stamp.Whole(m.Delay)-m.Delay), now)
 	r := receiptOf(ctx)
 	first := stamp.Stamp{Ticket: r != nil, Priority: m.Priority, Key: &m.Key, To: m.Destinations, BCC: m.BCC}
-	first.Clock, first.Due = stamp.Own(stamp.Reading(at) + left)
+	first.Clock, first.OwnDue = stamp.Own(stamp.Reading(at) + left)
 	if !now.Known {
 		if r != nil {
 			return engine.Entry{}, &delayer.Error{Op: "schedule", Backend: "controller", Kind: delayer.ErrNotSent, Cause: errNoTime}
@@ -51,7 +52,7 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 		return engine.Entry{Exchange: names.enter(), Headers: first.Header(), Ordered: true}, nil
 	}
 	to, due, within := s.wheel.wheel.Enter(now, left)
-	first.At, first.Since = due.At, due.Since
+	first.Due = due
 	if r != nil {
 		r.ticket = ticket{id: m.Envelope.ID, due: due}
 	}
@@ -86,9 +87,9 @@ func (s *strategy) Remaining(headers amqp091.Table) (time.Duration, bool) {
 	now := s.clock.now()
 	switch {
 	case at.Own():
-		return at.Due - now.Mono, true
-	case at.At == 0:
+		return at.OwnDue - now.Mono, true
+	case at.Due == brokertime.Due{}:
 		return at.Left, true
 	}
-	return now.Until(wheel.Due{At: at.At, Since: at.Since}), now.Known
+	return now.Until(at.Due), now.Known
 }

@@ -10,8 +10,7 @@ import (
 	"strings"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
-	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // A ticket names a message that may be changed. Its text is "d2." and the base64 (URL, without
@@ -26,7 +25,7 @@ import (
 //	checksum  4 bytes
 type ticket struct {
 	id  string
-	due wheel.Due
+	due brokertime.Due
 }
 
 const (
@@ -107,18 +106,14 @@ func ticketFields(b []byte) (t ticket, ok bool) {
 		return t, false
 	}
 	before, more := binary.Varint(b[size:])
-	if more <= 0 || before < -stamp.Latest || before > stamp.Latest {
+	if more <= 0 || before < -brokertime.LatestDue || before > brokertime.LatestDue {
 		return t, false
 	}
-	t = ticket{id: string(b[size+more:]), due: wheel.Due{At: at, Since: at - before}}
-	return t, validID(t.id) && validDue(t.due)
+	t = ticket{id: string(b[size+more:]), due: brokertime.Due{At: at, Since: at - before}}
+	return t, validID(t.id) && t.due.Valid()
 }
 
 // validID reports whether an id may be one of ours.
 func validID(id string) bool {
 	return id != "" && len(id) <= longestID && !strings.ContainsAny(id, " \x00")
-}
-
-func validDue(d wheel.Due) bool {
-	return d.At > 0 && d.At <= stamp.Latest && d.Since > 0 && d.Since <= stamp.Latest
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -78,7 +79,7 @@ func TestWheel_ShardsAreConfiguration(t *testing.T) {
 	require.Equal(t, "p:controller,slots="+wheel.Default().String()+",quorum", New("p", 1, 0).config())
 	require.Equal(t, "p:controller,slots="+wheel.Default().String()+",shards=3,quorum", New("p", 3, 0).config())
 	of := newTickets("/", "p", New("p", 3, 0).String())
-	_, err := newTickets("/", "p", New("p", 1, 0).String()).read(of.write(ticket{id: "A", due: wheel.Due{At: 1, Since: 1}}))
+	_, err := newTickets("/", "p", New("p", 1, 0).String()).read(of.write(ticket{id: "A", due: brokertime.Due{At: 1, Since: 1}}))
 	require.ErrorIs(t, err, errWheel)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
@@ -35,7 +36,7 @@ func markText(id wheel.MarkID) string {
 	return kindOfMark + " " + id.Tenure + " " + strconv.FormatInt(id.Number, 10)
 }
 
-func changeText(id string, due, next wheel.Due) string {
+func changeText(id string, due, next brokertime.Due) string {
 	return fmt.Sprintf("%s %s %d %d %d %d", kindOfChange, id, due.At, due.Since, next.At, next.Since)
 }
 
@@ -82,8 +83,8 @@ func read(d *amqp091.Delivery) *carried {
 	c.message.Unwrap()
 	s := &c.message.Stamp
 	c.wheel.Kind, c.wheel.ID, c.wheel.Ticket = wheel.User, c.message.Envelope.ID, s.Ticket
-	c.wheel.Due, c.wheel.Then = wheel.Due{At: s.At, Since: s.Since}, dues(s.Then)
-	c.wheel.Own, c.wheel.OwnDue, c.wheel.Left = s.Own(), s.Due, s.Left
+	c.wheel.Due, c.wheel.Then, c.wheel.Left = s.Due, s.Then, s.Left
+	c.wheel.Own, c.wheel.OwnDue = s.Own(), s.OwnDue
 	c.wheel.To = s.To[0].(string)
 	if exchange := c.message.Envelope.Exchange; exchange != "" {
 		c.wheel.To = exchange + "\x00" + c.message.Delivery.RoutingKey
@@ -130,8 +131,8 @@ func (c *carried) readKind(text string) bool {
 				return false
 			}
 		}
-		due, next := wheel.Due{At: times[0], Since: times[1]}, wheel.Due{At: times[2], Since: times[3]}
-		if !validID(word[1]) || !validDue(due) || next != (wheel.Due{}) && !validDue(next) {
+		due, next := brokertime.Due{At: times[0], Since: times[1]}, brokertime.Due{At: times[2], Since: times[3]}
+		if !validID(word[1]) || !due.Valid() || next != (brokertime.Due{}) && !next.Valid() {
 			return false
 		}
 		c.wheel.Kind, c.wheel.ID, c.wheel.Due, c.wheel.Next = wheel.Change, word[1], due, next
@@ -140,20 +141,6 @@ func (c *carried) readKind(text string) bool {
 	}
 	c.kind = text
 	return true
-}
-
-func dues(pairs [][2]int64) (list []wheel.Due) {
-	for _, p := range pairs {
-		list = append(list, wheel.Due{At: p[0], Since: p[1]})
-	}
-	return list
-}
-
-func pairs(list []wheel.Due) (pairs [][2]int64) {
-	for _, d := range list {
-		pairs = append(pairs, [2]int64{d.At, d.Since})
-	}
-	return pairs
 }
 
 // follow makes what consumers see of a message's due time that to which it was postponed.
@@ -174,11 +161,11 @@ func (c *carried) next(user string) amqp091.Publishing {
 	}
 	was, is := c.message.Stamp, &c.wheel
 	next := stamp.Stamp{
-		Clock: stamp.Foreign, At: is.At, Since: is.Since, Ticket: is.Ticket, Then: pairs(is.Then),
+		Clock: stamp.Foreign, Due: is.Due, Ticket: is.Ticket, Then: is.Then,
 		Key: &c.message.Delivery.RoutingKey, To: was.To, BCC: was.BCC,
 	}
 	if is.Own {
-		next.Clock, next.Due = stamp.Own(is.OwnDue)
+		next.Clock, next.OwnDue = stamp.Own(is.OwnDue)
 	}
 	return c.message.Wait(user, next)
 }

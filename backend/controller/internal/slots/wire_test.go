@@ -10,6 +10,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
@@ -18,10 +19,10 @@ func received(p amqp091.Publishing) *amqp091.Delivery {
 }
 
 func TestRead_Small(t *testing.T) {
-	due, next := wheel.Due{At: 1795329200000, Since: 1795329100000}, wheel.Due{At: 1795329300000, Since: 1795329100001}
+	due, next := brokertime.Due{At: 1795329200000, Since: 1795329100000}, brokertime.Due{At: 1795329300000, Since: 1795329100001}
 	for text, want := range map[string]wheel.Message{
 		changeText("ABC1", due, next):                  {Kind: wheel.Change, ID: "ABC1", Due: due, Next: next},
-		changeText("ABC1", due, wheel.Due{}):           {Kind: wheel.Change, ID: "ABC1", Due: due},
+		changeText("ABC1", due, brokertime.Due{}):      {Kind: wheel.Change, ID: "ABC1", Due: due},
 		markText(wheel.MarkID{Tenure: "T", Number: 9}): {Kind: wheel.Mark, Mark: wheel.MarkID{Tenure: "T", Number: 9}},
 		kindOfSummons: {Kind: wheel.Summons},
 	} {
@@ -63,8 +64,8 @@ func TestRead_Foreign(t *testing.T) {
 func TestRead_User(t *testing.T) {
 	key := "the user's"
 	first := stamp.Stamp{
-		Clock: "another", Due: 5, At: 1795329200000, Since: 1795329100000, Ticket: true,
-		Then: [][2]int64{{1795329300000, 1795329100001}}, Key: &key, To: []any{"~d:=x", "~d:=y"}, BCC: []any{"b"},
+		Clock: "another", OwnDue: 5, Due: brokertime.Due{At: 1795329200000, Since: 1795329100000}, Ticket: true,
+		Then: []brokertime.Due{{At: 1795329300000, Since: 1795329100001}}, Key: &key, To: []any{"~d:=x", "~d:=y"}, BCC: []any{"b"},
 	}
 	envelope := delayer.Envelope{ID: "ABC1", Due: time.UnixMilli(1795329200000), Delay: time.Second, Exchange: "orders"}
 	sent := message.Seal(amqp091.Publishing{Body: []byte("body"), Headers: amqp091.Table{"mine": "1"}}, envelope, first.Header())
@@ -72,7 +73,7 @@ func TestRead_User(t *testing.T) {
 	require.NoError(t, c.foreign)
 	require.Equal(t, wheel.Message{
 		Kind: wheel.User, ID: "ABC1", Size: c.wheel.Size, Body: c, To: "orders\x00the user's", Ticket: true, OwnDue: 5,
-		Due: wheel.Due{At: 1795329200000, Since: 1795329100000}, Then: []wheel.Due{{At: 1795329300000, Since: 1795329100001}},
+		Due: brokertime.Due{At: 1795329200000, Since: 1795329100000}, Then: []brokertime.Due{{At: 1795329300000, Since: 1795329100001}},
 	}, c.wheel)
 	require.Greater(t, c.wheel.Size, len("body"))
 
@@ -87,7 +88,7 @@ func TestRead_User(t *testing.T) {
 	require.Equal(t, first.BCC, again.message.Stamp.BCC)
 
 	c.wheel.PostponedTo = c.wheel.Due.At + 60_000
-	c.wheel.Ticket, c.wheel.Due = false, wheel.Due{At: 1, Since: 1} // its destination pauses since
+	c.wheel.Ticket, c.wheel.Due = false, brokertime.Due{At: 1, Since: 1} // its destination pauses since
 	c.follow()
 	c.follow()
 	require.Equal(t, envelope.Due.Add(time.Minute), c.message.Envelope.Due, "consumers see the later time")
@@ -101,7 +102,7 @@ func TestRead_User(t *testing.T) {
 func TestRead_Size(t *testing.T) {
 	size := func(headers amqp091.Table) int {
 		s := stamp.Stamp{To: []any{"~d:=x"}}
-		s.Clock, s.Due = stamp.Own(time.Minute)
+		s.Clock, s.OwnDue = stamp.Own(time.Minute)
 		sent := message.Seal(amqp091.Publishing{Headers: headers}, message.NewEnvelope(time.Now(), 0, ""), s.Header())
 		return read(received(sent)).wheel.Size
 	}
@@ -123,7 +124,7 @@ func TestRead_Size(t *testing.T) {
 
 func TestRead_Own(t *testing.T) {
 	s := stamp.Stamp{To: []any{"~d:=x"}, Left: time.Second}
-	s.Clock, s.Due = stamp.Own(time.Minute)
+	s.Clock, s.OwnDue = stamp.Own(time.Minute)
 	c := read(received(message.Seal(amqp091.Publishing{}, message.NewEnvelope(time.Now(), 0, ""), s.Header())))
 	require.True(t, c.wheel.Own)
 	require.Equal(t, time.Minute, c.wheel.OwnDue)

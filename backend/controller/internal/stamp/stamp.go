@@ -10,14 +10,12 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // Longest is the longest delay. No sum of delays and times overflows an int64 of nanoseconds.
 const Longest = 200 * 365 * 24 * time.Hour
-
-// Latest is after every due time: ms since 1970, in the year 2500.
-const Latest = 16_725_225_600_000
 
 // Whole rounds a delay up to whole milliseconds, the resolution of a controller.
 func Whole(delay time.Duration) time.Duration {
@@ -40,13 +38,14 @@ func Reading(t time.Time) time.Duration { return t.Sub(clockStart) }
 // A Stamp is what a message carries in the header [message.Stamp] while it waits.
 type Stamp struct {
 	Clock  string        // the process that wrote it
-	Due    time.Duration // the due time, by that process's clock
+	OwnDue time.Duration // the due time, by that process's clock
 	Hop    time.Duration // the TTL of the queue that the message was sent to; 0: straight to the intake
 	Left   time.Duration // what remains of the delay after that
-	At     int64         // the due time in ms by the broker's clock; 0: it was not known
-	Since  int64         // what that clock showed, at most, when it was reckoned
-	Ticket bool          // the message may be changed
-	Then   [][2]int64    // At and Since of due times after this one, to which it was postponed
+
+	brokertime.Due                  // zero: it was not known
+	Ticket         bool             // the message may be changed
+	Then           []brokertime.Due // after this one, to which it was postponed
+
 	// Priority is the message's, which waits without one: from RabbitMQ 4.0 on quorum queues would
 	// change the order of what waits.
 	Priority uint8
@@ -56,13 +55,13 @@ type Stamp struct {
 	BCC []any   // the user's own BCC, which the broker takes away, strings
 }
 
-// Foreign is the Clock of a stamp whose Due no process may use.
+// Foreign is the Clock of a stamp whose OwnDue no process may use.
 const Foreign = "broker"
 
-// Own returns what a stamp of this process says as Clock and Due.
+// Own returns what a stamp of this process says as Clock and OwnDue.
 func Own(due time.Duration) (string, time.Duration) { return clock, due }
 
-// Own reports whether this process wrote the stamp, so that Due is by its clock.
+// Own reports whether this process wrote the stamp, so that OwnDue is by its clock.
 func (s Stamp) Own() bool { return s.Clock == clock }
 
 // Remaining is how much of the delay is left now.
@@ -74,7 +73,7 @@ func (s Stamp) Own() bool { return s.Clock == clock }
 func (s Stamp) Remaining(now time.Time, expired bool) time.Duration {
 	switch {
 	case s.Own():
-		return s.Due - Reading(now)
+		return s.OwnDue - Reading(now)
 	case expired:
 		return s.Left
 	}
@@ -85,7 +84,7 @@ func (s Stamp) Remaining(now time.Time, expired bool) time.Duration {
 // slots use.
 func (s Stamp) Next(now time.Time, remaining, hop time.Duration) Stamp {
 	return Stamp{
-		Clock: clock, Due: Reading(now) + remaining, Hop: hop, Left: remaining - hop, To: s.To, BCC: s.BCC,
+		Clock: clock, OwnDue: Reading(now) + remaining, Hop: hop, Left: remaining - hop, To: s.To, BCC: s.BCC,
 	}
 }
 

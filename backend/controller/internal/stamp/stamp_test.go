@@ -8,17 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 func TestStamp_RoundTrip(t *testing.T) {
 	key, none := "users key", ""
 	for _, s := range []Stamp{
-		{Clock: "c", Due: 5, Hop: time.Second, Left: -time.Millisecond, To: []any{"~d:=x"}, BCC: []any{"a", ""}},
-		{Clock: "c", Due: 0, To: []any{"~d:=x", "~d:=y.."}},
-		{Clock: "c", To: []any{"~d:=x"}, At: 7, Since: 6, Ticket: true, Key: &key},
-		{Clock: "c", To: []any{"~d:=x"}, At: 7, Since: 6, Ticket: true, Then: [][2]int64{{8, 7}, {9, 7}}},
-		{Clock: "c", To: []any{"~d:=x"}, Priority: 9, Then: [][2]int64{{8, 7}}},
+		{Clock: "c", OwnDue: 5, Hop: time.Second, Left: -time.Millisecond, To: []any{"~d:=x"}, BCC: []any{"a", ""}},
+		{Clock: "c", OwnDue: 0, To: []any{"~d:=x", "~d:=y.."}},
+		{Clock: "c", To: []any{"~d:=x"}, Due: brokertime.Due{At: 7, Since: 6}, Ticket: true, Key: &key},
+		{Clock: "c", To: []any{"~d:=x"}, Due: brokertime.Due{At: 7, Since: 6}, Ticket: true, Then: []brokertime.Due{{At: 8, Since: 7}, {At: 9, Since: 7}}},
+		{Clock: "c", To: []any{"~d:=x"}, Priority: 9, Then: []brokertime.Due{{At: 8, Since: 7}}},
 		{Clock: "c", To: []any{"~d:=x"}, Priority: 255},
 		{Clock: "c", To: []any{"~d:=3: x"}, BCC: []any{" d1:a", "b1:", "\xff\n"}, Key: &none},
 	} {
@@ -45,7 +46,8 @@ func TestRead_SaysWhatIsWrong(t *testing.T) {
 		"-  5 0 1 0 0 - d5:~d:=x":         "lacks its times",
 		"- c 5 -1 1 0 0 - d5:~d:=x":       "impossible times",
 		"- c 5 0 1 -1 0 - d5:~d:=x":       "an impossible due time",
-		"- c 5 0 1 0 -1 - d5:~d:=x":       "reckoned at an impossible time",
+		"- c 5 0 1 0 -1 - d5:~d:=x":       "an impossible due time",
+		"- c 5 0 1 7 0 - d5:~d:=x":        "an impossible due time",
 		"- c 5 0 1 0 0 - d6:~d:=x":        "keys that cannot be read",
 		"- c 5 0 1 0 0 - d5:~d:=x ":       "keys that cannot be read",
 		"- c 5 0 1 0 0 - x5:~d:=x":        "keys that cannot be read",
@@ -95,7 +97,7 @@ func TestStamp_RemainingIsNeverTooShort(t *testing.T) {
 		remaining, hop := draw("remaining", Longest), draw("hop", time.Hour)
 		mine := Stamp{To: []any{"~d:=x"}}.Next(sent, remaining, hop)
 		theirs := mine
-		theirs.Clock, theirs.Due = "another", draw("another clock", Longest)
+		theirs.Clock, theirs.OwnDue = "another", draw("another clock", Longest)
 
 		longer := draw("longer", time.Hour)
 		came := sent.Add(hop + longer)

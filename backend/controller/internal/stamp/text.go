@@ -10,6 +10,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
@@ -32,7 +33,7 @@ func (s Stamp) text() string {
 	const usual = 192 // bytes
 	text := message.AppendUserKey(make([]byte, 0, usual), s.Key)
 	text = append(append(text, ' '), s.Clock...)
-	for _, number := range [...]int64{int64(s.Due), int64(s.Hop), int64(s.Left), s.At, s.Since} {
+	for _, number := range [...]int64{int64(s.OwnDue), int64(s.Hop), int64(s.Left), s.At, s.Since} {
 		text = strconv.AppendInt(append(text, ' '), number, 10)
 	}
 	of := byte(withoutTicket)
@@ -44,8 +45,8 @@ func (s Stamp) text() string {
 		text = strconv.AppendInt(append(text, ' ', aPriority), int64(s.Priority), 10)
 	}
 	for _, next := range s.Then {
-		text = strconv.AppendInt(append(text, ' ', aNext), next[0], 10)
-		text = strconv.AppendInt(append(text, ','), next[1], 10)
+		text = strconv.AppendInt(append(text, ' ', aNext), next.At, 10)
+		text = strconv.AppendInt(append(text, ','), next.Since, 10)
 	}
 	for _, key := range s.To {
 		text = message.AppendKey(append(text, ' ', aDestination), key.(string))
@@ -99,7 +100,8 @@ func parse(text string) (s Stamp, err error) {
 			return s, errTimes
 		}
 	}
-	s.Due, s.Hop, s.Left, s.At, s.Since = time.Duration(times[0]), time.Duration(times[1]), time.Duration(times[2]), times[3], times[4]
+	s.OwnDue, s.Hop, s.Left = time.Duration(times[0]), time.Duration(times[1]), time.Duration(times[2])
+	s.Due = brokertime.Due{At: times[3], Since: times[4]}
 	if rest == "" || rest[0] != withTicket && rest[0] != withoutTicket {
 		return s, errTimes
 	}
@@ -128,11 +130,14 @@ func (s *Stamp) parseFields(text string) error {
 		case aNext:
 			field, text = cutField(text)
 			at, since, _ := strings.Cut(field, ",")
-			due, err := parseDue(at, since)
-			if err != nil {
+			var next brokertime.Due
+			var bad [2]error
+			next.At, bad[0] = strconv.ParseInt(at, 10, 64)
+			next.Since, bad[1] = strconv.ParseInt(since, 10, 64)
+			if errors.Join(bad[:]...) != nil {
 				return errTimes
 			}
-			s.Then = append(s.Then, due)
+			s.Then = append(s.Then, next)
 		case aDestination, aBCC:
 			key, rest, ok := message.CutKey(text)
 			if !ok {
@@ -150,13 +155,6 @@ func (s *Stamp) parseFields(text string) error {
 	return nil
 }
 
-func parseDue(at, since string) (due [2]int64, err error) {
-	if due[0], err = strconv.ParseInt(at, 10, 64); err == nil {
-		due[1], err = strconv.ParseInt(since, 10, 64)
-	}
-	return due, err
-}
-
 // cutField returns what is before the next space, and the rest from that space on.
 func cutField(text string) (field, rest string) {
 	end := strings.IndexByte(text, ' ')
@@ -171,13 +169,11 @@ func (s Stamp) check() error {
 	switch {
 	case s.Clock == "":
 		return errTimes
-	case s.Hop < 0 || s.Hop > Longest || s.Left > Longest || s.Left < -Longest || s.Due < 0:
+	case s.Hop < 0 || s.Hop > Longest || s.Left > Longest || s.Left < -Longest || s.OwnDue < 0:
 		return errors.New("has impossible times")
-	case s.At < 0 || s.At > Latest:
+	case s.Due != brokertime.Due{} && !s.Due.Valid():
 		return errors.New("has an impossible due time")
-	case s.Since < 0 || s.Since > Latest:
-		return errors.New("was reckoned at an impossible time")
-	case slices.ContainsFunc(s.Then, func(d [2]int64) bool { return d[0] <= 0 || d[0] > Latest || d[1] <= 0 || d[1] > Latest }):
+	case slices.ContainsFunc(s.Then, func(d brokertime.Due) bool { return !d.Valid() }):
 		return errors.New("has an impossible later due time")
 	case len(s.To) == 0:
 		return errors.New("has no destination")

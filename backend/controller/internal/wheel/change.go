@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"slices"
 	"time"
+
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // A changeKey names a message at one of its due times: a change for another of them is not for
@@ -17,9 +19,9 @@ type changeKey struct {
 // dropped if one says so, and else it is due at each time that one names, one after the other.
 type change struct {
 	key  changeKey
-	due  Due
+	due  brokertime.Due
 	drop bool
-	next []Due
+	next []brokertime.Due
 
 	told   []*Message    // that say so, not acknowledged
 	timers int           // how often it is to be looked at
@@ -57,8 +59,8 @@ func (m *Machine) learn(msg *Message) {
 	if slices.Contains(c.told, msg) {
 		return // it was taken again
 	}
-	c.drop = c.drop || msg.Next == Due{}
-	if msg.Next != (Due{}) {
+	c.drop = c.drop || msg.Next == brokertime.Due{}
+	if msg.Next != (brokertime.Due{}) {
 		c.next = append(c.next, msg.Next)
 	}
 	c.told = append(c.told, msg)
@@ -123,7 +125,7 @@ func (m *Machine) dropped(now Now, msg *Message) bool {
 
 // postponed moves the due time of a message on, if it was postponed.
 func (m *Machine) postponed(now Now, msg *Message) bool {
-	var to []Due
+	var to []brokertime.Due
 	c := m.changes[msg.key()]
 	if c != nil {
 		c.use(msg)

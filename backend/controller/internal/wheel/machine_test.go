@@ -413,7 +413,7 @@ func TestMachine_ChangeForNobody(t *testing.T) {
 	b := leading(t)
 	msg, slot := b.in("never published", 2500*time.Millisecond)
 	b.comes(slot, &Message{Kind: Change, ID: msg.ID, Due: msg.Due})
-	b.comes(slot, &Message{Kind: Change, ID: msg.ID, Due: msg.Due, Next: Due{At: msg.At + 1000, Since: msg.Since}})
+	b.comes(slot, &Message{Kind: Change, ID: msg.ID, Due: msg.Due, Next: brokertime.Due{At: msg.At + 1000, Since: msg.Since}})
 	b.pass(time.Minute)
 	require.Subset(t, b.acked[slot], []uint64{1, 2})
 	b.pass(5 * time.Minute)
@@ -441,7 +441,9 @@ func TestMachine_Postpone(t *testing.T) {
 	msg, slot := b.in("m", 2*time.Second)
 	msg.Ticket = true
 	first := msg.Due
-	at := func(after time.Duration) Due { return Due{At: first.At + after.Milliseconds(), Since: first.Since} }
+	at := func(after time.Duration) brokertime.Due {
+		return brokertime.Due{At: first.At + after.Milliseconds(), Since: first.Since}
+	}
 	b.comes(slot, msg)
 	for i := range 1000 { // a debounce
 		b.comes(slot, &Message{Kind: Change, ID: "m", Due: at(time.Duration(i) * time.Millisecond), Next: at(time.Duration(i+1) * time.Millisecond)})
@@ -459,7 +461,7 @@ func TestMachine_Postpone(t *testing.T) {
 	b.pass(10 * time.Second)
 	require.Equal(t, []string{"n to 20m"}, b.moved)
 	require.Equal(t, at(time.Hour), msg.Due)
-	require.Equal(t, []Due{at(2 * time.Hour)}, msg.Then)
+	require.Equal(t, []brokertime.Due{at(2 * time.Hour)}, msg.Then)
 	require.True(t, msg.Ticket)
 	require.False(t, msg.Own)
 }
@@ -473,7 +475,7 @@ func TestMachine_PostponedWhileItsDestinationPauses(t *testing.T) {
 	b.comes(slot, other)
 	msg, slot := b.in("m", time.Second)
 	msg.Ticket, msg.To = true, "full"
-	next := Due{At: msg.At + 500, Since: msg.Since}
+	next := brokertime.Due{At: msg.At + 500, Since: msg.Since}
 	b.comes(slot, msg)
 	b.comes(slot, &Message{Kind: Change, ID: "m", Due: msg.Due, Next: next})
 	b.pass(1900 * time.Millisecond)
@@ -490,8 +492,8 @@ func TestMachine_PostponedByOneTicket(t *testing.T) {
 	msg, slot := b.in("m", 2*time.Second)
 	msg.Ticket = true
 	first := msg.Due
-	at := func(i int) Due {
-		return Due{At: first.At + (time.Hour + time.Duration(i)*time.Second).Milliseconds(), Since: first.Since}
+	at := func(i int) brokertime.Due {
+		return brokertime.Due{At: first.At + (time.Hour + time.Duration(i)*time.Second).Milliseconds(), Since: first.Since}
 	}
 	for i := range times { // in any order
 		b.comes(slot, &Message{Kind: Change, ID: "m", Due: first, Next: at(i * 7 % times)})
@@ -715,7 +717,7 @@ func TestMachine_PostponedBetweenTurns(t *testing.T) {
 	b := leading(t)
 	old, slot := b.in("old", 3*time.Minute)
 	old.Ticket = true
-	next := Due{At: old.Due.At + (40 * time.Minute).Milliseconds(), Since: old.Due.Since}
+	next := brokertime.Due{At: old.Due.At + (40 * time.Minute).Milliseconds(), Since: old.Due.Since}
 	b.pass(15 * time.Minute)
 	b.full[slot], b.withheld = 2, true
 	b.m.look(slot, false)
@@ -881,7 +883,7 @@ func TestMachine_ChangesFillMemory(t *testing.T) {
 			for range 150 {
 				b.pass(time.Second)
 				held := b.m.inHand
-				for _, due := range []Due{later.Due, {At: later.At - 4000, Since: later.Since}} {
+				for _, due := range []brokertime.Due{later.Due, {At: later.At - 4000, Since: later.Since}} {
 					fill(Default().Slot(Default().at(0, time.UnixMilli(due.At))), messages, func(i int) *Message {
 						return &Message{ID: fmt.Sprint(i), Due: due, To: "queue", Ticket: true, Size: size}
 					})
@@ -983,7 +985,7 @@ func TestMachine_PostponedToTheNextTurn(t *testing.T) {
 	slot := w.Slot(turn)
 	msg, _ := b.in("m", time.Second)
 	msg.Ticket = true
-	next := Due{At: w.begin(turn).Add(time.Duration(w[0].Slots) * w[0].Width).UnixMilli(), Since: msg.Since}
+	next := brokertime.Due{At: w.begin(turn).Add(time.Duration(w[0].Slots) * w[0].Width).UnixMilli(), Since: msg.Since}
 	b.pass(w.closes(turn).Sub(b.shows()) - 2*markAgain)
 	b.withheld = true
 	b.comes(slot, msg)

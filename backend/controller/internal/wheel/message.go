@@ -19,10 +19,6 @@ const (
 	Foreign             // not ours: it is kept with the unroutable messages
 )
 
-// A Due is a due time by the broker's clock, in ms since 1970, and what that clock showed when it
-// was reckoned. The zero value is none.
-type Due struct{ At, Since int64 }
-
 // A Message is one delivery. Who delivers it fills in the exported fields; Body is of no interest
 // here. The machine changes Due to OwnDue: they say when the message is due that is published.
 type Message struct {
@@ -34,10 +30,10 @@ type Message struct {
 	Again    bool // its queue has delivered it before
 	Consumer int  // to which it came: how often the slot had been consumed since the visit began
 
-	Due           // of a message; of a change, that of the message that it is for. Zero: none was known
-	Ticket bool   // it may be dropped or postponed
-	Then   []Due  // it was postponed to these as well, the first first: it is delivered at the last
-	To     string // its destination
+	brokertime.Due                  // of a message; of a change, that of the message that it is for. Zero: none was known
+	Ticket         bool             // it may be dropped or postponed
+	Then           []brokertime.Due // it was postponed to these as well, the first first: it is delivered at the last
+	To             string           // its destination
 
 	Own    bool          // it was stamped by this process,
 	OwnDue time.Duration // whose clock says that it is due then
@@ -45,8 +41,8 @@ type Message struct {
 
 	PostponedTo int64 // the latest At to which Due was postponed since it came; 0: it was not
 
-	Next Due    // of a change: the message is due then instead; zero: it is dropped
-	Mark MarkID // of a mark
+	Next brokertime.Due // of a change: the message is due then instead; zero: it is dropped
+	Mark MarkID         // of a mark
 
 	visit   *visit
 	tag     uint64
@@ -76,12 +72,12 @@ type Now struct {
 }
 
 // shown is what the broker's clock shows when something is due.
-func (n Now) shown(d Due) time.Time {
+func (n Now) shown(d brokertime.Due) time.Time {
 	return time.UnixMilli(d.At).Add(n.Clock.Steps.Shift(time.UnixMilli(d.Since)))
 }
 
 // Until is how long it is until something is due, at most. The broker's clock must be known.
-func (n Now) Until(d Due) time.Duration { return n.shown(d).Sub(n.Clock.Earliest) }
+func (n Now) Until(d brokertime.Due) time.Duration { return n.shown(d).Sub(n.Clock.Earliest) }
 
 // unsettled reports whether some process may not have noticed yet that the broker's clock was set
 // forward.
@@ -91,7 +87,7 @@ func (n Now) unsettled() bool {
 }
 
 // recent is by how much such a step has moved what is due then.
-func (n Now) recent(d Due) time.Duration {
+func (n Now) recent(d brokertime.Due) time.Duration {
 	if !n.unsettled() {
 		return 0
 	}
@@ -100,8 +96,8 @@ func (n Now) recent(d Due) time.Duration {
 }
 
 // reckon is the due time of what has so long to wait, by the broker's clock.
-func (n Now) reckon(left time.Duration) Due {
-	return Due{At: ceilMillis(n.Clock.From.Add(left)), Since: ceilMillis(n.Clock.Latest)}
+func (n Now) reckon(left time.Duration) brokertime.Due {
+	return brokertime.Due{At: ceilMillis(n.Clock.From.Add(left)), Since: ceilMillis(n.Clock.Latest)}
 }
 
 // ceilMillis is a time in ms, rounded up.
@@ -121,7 +117,7 @@ const ownFor = 15 * time.Minute
 // clock, and more precisely. But that clock may have stopped for a while, with the machine; so what
 // is over by the broker's clock is over.
 func (m *Message) left(now Now) (left time.Duration, ok bool) {
-	unknown, own := m.Due == Due{}, m.OwnDue-now.Mono
+	unknown, own := m.Due == brokertime.Due{}, m.OwnDue-now.Mono
 	switch counts := m.Own && (unknown || m.At-m.Since <= ownFor.Milliseconds()); {
 	case counts && (unknown || !now.Known):
 		return own, true
@@ -140,15 +136,15 @@ func (m *Message) age(now Now) time.Duration { return now.Mono - m.came }
 
 // postpone makes the message due when it is due next, by its own list and what changes say. It is
 // false if there is no later time: the message is to be delivered.
-func (m *Message) postpone(now Now, to []Due) bool {
-	all := slices.DeleteFunc(slices.Concat(m.Then, to), func(d Due) bool {
+func (m *Message) postpone(now Now, to []brokertime.Due) bool {
+	all := slices.DeleteFunc(slices.Concat(m.Then, to), func(d brokertime.Due) bool {
 		by := now.shown(d).Sub(now.shown(m.Due))
 		return by < 0 || by == 0 && !m.Own // its own clock may show the time that it had a little earlier
 	})
 	if len(all) == 0 {
 		return false
 	}
-	slices.SortFunc(all, func(a, b Due) int { return now.shown(a).Compare(now.shown(b)) })
+	slices.SortFunc(all, func(a, b brokertime.Due) int { return now.shown(a).Compare(now.shown(b)) })
 	all = slices.Compact(all)
 	all = all[max(0, len(all)-MostThen):] // the last is what was promised, and the newest tickets are for the latest
 	m.Due, m.Then, m.Own, m.PostponedTo = all[0], all[1:], false, all[0].At

@@ -3,6 +3,8 @@ package wheel
 import (
 	"slices"
 	"time"
+
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // A message with a ticket is delivered only when all changes have been read that were accepted for
@@ -119,7 +121,7 @@ func (m *Machine) makeRoom(now Now) {
 
 // proven reports whether all changes are known that were accepted for what is due then. If not, it
 // sees to it that they will be.
-func (m *Machine) proven(now Now, d Due) bool {
+func (m *Machine) proven(now Now, d brokertime.Due) bool {
 	if !now.Known || m.frozen() || m.surveys() {
 		return false
 	}

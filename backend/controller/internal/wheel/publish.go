@@ -12,7 +12,7 @@ import (
 // Enter places a message that has so long to wait: in the slot of which turn, due when, and within
 // which time it must be written. A message that was not is placed anew. For one that is confirmed
 // later, ask Late.
-func (w Wheel) Enter(now Now, left time.Duration) (to Turn, due Due, within time.Duration) {
+func (w Wheel) Enter(now Now, left time.Duration) (to Turn, due brokertime.Due, within time.Duration) {
 	due = now.reckon(left)
 	to, within = w.PlaceOf(now, due)
 	return to, due, min(within, brokertime.NoticedWithin) // if the broker's clock was set since, that is known by then
@@ -26,7 +26,7 @@ func (w Wheel) Late(now Now, to Turn) bool {
 
 // PlaceOf returns the turn in whose slot something waits that is due then. It must be written
 // within a time, or nobody may expect it there any more.
-func (w Wheel) PlaceOf(now Now, due Due) (to Turn, within time.Duration) {
+func (w Wheel) PlaceOf(now Now, due brokertime.Due) (to Turn, within time.Duration) {
 	to = w.Place(now.Clock.Earliest, now.shown(due))
 	return to, w.WriteBy(to).Sub(now.Clock.Latest)
 }
@@ -35,8 +35,8 @@ func (w Wheel) PlaceOf(now Now, due Due) (to Turn, within time.Duration) {
 // until it is certain what comes of that: a Request decides, as [Machine] does, and does nothing.
 type Request struct {
 	wheel    Wheel
-	due      Due // the change is for the message that is due then
-	began    Now // the last attempt
+	due      brokertime.Due // the change is for the message that is due then
+	began    Now            // the last attempt
 	attempts int
 	stored   bool // a change may be stored
 }
@@ -55,7 +55,7 @@ const (
 const mostAttempts = 3
 
 // Request returns a request for a message at one of its due times.
-func (w Wheel) Request(due Due) *Request { return &Request{wheel: w, due: due} }
+func (w Wheel) Request(due brokertime.Due) *Request { return &Request{wheel: w, due: due} }
 
 // Begin begins an attempt. It returns where the change is to be written, one after the other, and
 // within which time. ok is false if it is too late for that.
@@ -116,7 +116,7 @@ func (r *Request) places(now Now) (to []Turn, within time.Duration) {
 
 // PostponedTo is the due time of a message that is postponed, by so long from now. ok is false if
 // that is earlier than it is due.
-func PostponedTo(now Now, was Due, delay time.Duration) (next Due, ok bool) {
+func PostponedTo(now Now, was brokertime.Due, delay time.Duration) (next brokertime.Due, ok bool) {
 	next = now.reckon(delay)
 	return next, !now.shown(next).Before(now.shown(was))
 }

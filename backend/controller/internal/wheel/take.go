@@ -3,6 +3,8 @@ package wheel
 import (
 	"slices"
 	"time"
+
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 const (
@@ -86,7 +88,7 @@ func (m *Machine) decide(now Now, msg *Message) {
 		m.wait(now, msg, min(left, unclear))
 		return
 	}
-	if msg.Due == (Due{}) {
+	if msg.Due == (brokertime.Due{}) {
 		msg.Due = now.reckon(left)
 	}
 	due := now.shown(msg.Due)
