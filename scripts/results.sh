@@ -37,14 +37,14 @@ measure() {
 	go run ./cmd/delayer-bench --out "$out" "$@" || { failed=1 && return 1; }
 }
 
-# bench runs Go tests and keeps what they print, but for what their programs log.
+# bench runs Go tests and keeps what they say, without what their programs log.
 bench() {
 	out=docs/results/$1.txt
 	shift
 	mkdir -p "$(dirname "$out")"
-	go test -vet=off -count=1 -timeout 3h "$@" >"$out.raw" 2>&1 || failed=1
-	grep -Ev '^    (delayer|notify): ' "$out.raw" | tee "$out"
-	rm "$out.raw"
+	go test -vet=off -count=1 -timeout 3h "$@" >"$out.all" 2>&1 || failed=1
+	grep -E '^(Benchmark|broker:|cpu:|ok|FAIL|skipped:| *---| +[a-z_]+_test\.go)' "$out.all" | tee "$out"
+	rm "$out.all"
 }
 
 part() {
