@@ -18,7 +18,8 @@
 #             serve   serve before the ladder and before slots: 3.10/serve
 #             often   rate, hol, crash and recovery, REPEAT times: 3.10/often
 #           and these, whose figures are read from what they print: 3.10/hop.txt and so on
-#             hop     the Go benchmarks of one hop, of publishing, and of the controller at rest
+#             hop     one hop, and what publishing costs
+#             idle    controllers at rest, and beside a full destination: a quarter of an hour
 #             change  a million messages, of which 100,000 are cancelled: a quarter of an hour
 #             shards  1, 2 and 4 of them, on a cluster of private nodes
 #             retries ten thousand orders, with everything killed, and what a handler costs
@@ -43,7 +44,7 @@ bench() {
 	shift
 	mkdir -p "$(dirname "$out")"
 	go test -vet=off -count=1 -timeout 3h "$@" >"$out.all" 2>&1 || failed=1
-	grep -E '^(Benchmark|broker:|cpu:|ok|FAIL|skipped:| *---| +[a-z_]+_test\.go)' "$out.all" | tee "$out"
+	grep -E '^(Benchmark|broker:|PostgreSQL|cpu:|ok|FAIL|skipped:| *---| +[a-z_]+_test\.go)' "$out.all" | tee "$out"
 	rm "$out.all"
 }
 
@@ -119,10 +120,10 @@ part() {
 		measure "$1/often" --full --scenario rate,hol,crash,recovery --repeat "${REPEAT:-3}" --queue-type quorum --backend "$ours"
 		;;
 	hop)
-		bench "$1/hop" -run '^$' -bench 'QuorumHop' -benchtime 12000x -count 3 "$tests/backend"
+		bench "$1/hop" -run '^$' -bench QuorumHop -benchtime 12000x -count 3 "$tests/backend"
 		bench "$1/publish" -run '^$' -bench '^BenchmarkPublish$' -benchtime 25000x -count "${REPEAT:-3}" "$tests/backend"
-		bench "$1/idle" -run '^$' -bench 'Idle|FullDestination' -benchtime 1x "$tests/controller"
 		;;
+	idle) bench "$1/idle" -run '^$' -bench 'Idle|FullDestination' -benchtime 1x "$tests/controller" ;;
 	change) bench "$1/change" -run '^$' -bench Cancel -benchtime 1000000x "$tests/controller" ;;
 	shards) bench "$1/shards" -run '^$' -bench Shards -benchtime 1x "$tests/controller" ;;
 	retries)
