@@ -27,8 +27,7 @@
 #             migrate rehearsals with 20,000 messages, and an evacuation of a million: an hour
 #           make faults makes docs/results/faults.md
 #   FLAGS   more for delayer-bench in parts full and repeated: '--queue-type quorum'
-#   REPEAT  how often the parts repeated, user, wheel (3), delays and steps (1; of a millisecond 3)
-#           measure each
+#   REPEAT  how often the parts measure each: 3 by default, but delays and steps 1 (of a millisecond 3)
 set -u
 
 failed=0 first=
@@ -100,10 +99,11 @@ part() {
 		;;
 	hour)
 		# Side by side, each beside a broker of its own: one after the other they take five hours.
+		of=
 		for backend in binaryladder/source controller/slots plugin undelayed; do
 			measure "$1/delays/hour/$backend" --queue-type quorum --backend "$backend" \
 				--scenario accuracy --rate 20 --messages 18000 --delays 4s-1h --step 4s &
-			of="${of:-} $!"
+			of="$of $!"
 		done
 		for pid in $of; do wait "$pid" || failed=1; done
 		;;
