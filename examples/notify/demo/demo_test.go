@@ -123,8 +123,8 @@ type calls struct {
 	heard  map[int64]bool         // orders with a call that succeeded
 	early  []string
 
-	calls, again int
-	made         map[[2]int64]bool // by order and attempt
+	all  int
+	made map[[2]int64]bool // by order and attempt: those that were made once, or again
 }
 
 func (c *calls) answer(order int64, attempt int) (status int) {
@@ -133,10 +133,7 @@ func (c *calls) answer(order int64, attempt int) (status int) {
 	if c.failed == nil {
 		c.failed, c.heard, c.made = map[[2]int64]time.Time{}, map[int64]bool{}, map[[2]int64]bool{}
 	}
-	c.calls++
-	if c.made[[2]int64{order, int64(attempt)}] {
-		c.again++
-	}
+	c.all++
 	c.made[[2]int64{order, int64(attempt)}] = true
 	now := time.Now()
 	if attempt > 1 {
@@ -259,7 +256,7 @@ func killed(t *testing.T, cycles, burst int, env ...string) {
 		return !slices.ContainsFunc(ids, func(id int64) bool { return !parked[strconv.FormatInt(id, 10)] })
 	}, patience, 20*time.Millisecond, "what has failed is parked")
 	t.Logf("%v | sent %d | failed and parked %d | sent by the sweep %d | calls %d, %d of them again | parked twice %d | parked and sent %d | took %v",
-		env[0], states[sent], states[failed], swept, c.calls, c.again, copies-len(parked), len(parked)-len(ids), took.Round(time.Second))
+		env[0], states[sent], states[failed], swept, c.all, c.all-len(c.made), copies-len(parked), len(parked)-len(ids), took.Round(time.Second))
 }
 
 // within reports whether something happens in less than patience.
