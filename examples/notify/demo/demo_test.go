@@ -133,8 +133,9 @@ func (c *calls) answer(order int64, attempt int) (status int) {
 	if c.failed == nil {
 		c.failed, c.heard, c.made = map[[2]int64]time.Time{}, map[int64]bool{}, map[[2]int64]bool{}
 	}
+	at := [2]int64{order, int64(attempt)}
 	c.all++
-	c.made[[2]int64{order, int64(attempt)}] = true
+	c.made[at] = true
 	now := time.Now()
 	if attempt > 1 {
 		before, ok := c.failed[[2]int64{order, int64(attempt - 1)}]
@@ -146,7 +147,7 @@ func (c *calls) answer(order int64, attempt int) (status int) {
 		c.heard[order] = true
 		return http.StatusOK
 	}
-	if at := [2]int64{order, int64(attempt)}; c.failed[at].IsZero() {
+	if c.failed[at].IsZero() {
 		c.failed[at] = now
 	}
 	return http.StatusServiceUnavailable
@@ -155,6 +156,8 @@ func (c *calls) answer(order int64, attempt int) (status int) {
 // ordersVariable makes TestKilled_Many run, with so many orders for each backend. `make results
 // PARTS=retries` sets it.
 const ordersVariable = "DELAYER_TEST_ORDERS"
+
+const onPlugin = "DELAYER_BACKEND=plugin"
 
 // TestKilled: every order ends in state S, once, or in F and parked, whatever is killed, and no
 // attempt is made before its time. The sweep does not run.
@@ -175,10 +178,10 @@ func TestKilled_Many(t *testing.T) {
 		{"DELAYER_BACKEND=binaryladder", shortLadder},
 		{"DELAYER_BACKEND=fixedtiers", "DELAYER_FIXEDTIERS_TIERS=1s,2s"},
 		{"DELAYER_BACKEND=controller"},
-		{"DELAYER_BACKEND=plugin"},
+		{onPlugin},
 	} {
 		t.Run(env[0], func(t *testing.T) {
-			if env[0] == "DELAYER_BACKEND=plugin" {
+			if env[0] == onPlugin {
 				rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
 			}
 			killed(t, cycles, orders/cycles/faultsOfCycle, env...)
@@ -213,7 +216,7 @@ func killed(t *testing.T, cycles, burst int, env ...string) {
 		return assert.NoError(t, err) && states[sent]+states[failed] == orders
 	}
 	swept := 0
-	if slices.Contains(env, "DELAYER_BACKEND=plugin") && !within(ended) {
+	if slices.Contains(env, onPlugin) && !within(ended) {
 		swept = orders - states[sent] - states[failed]
 		_, err := s.pool.Exec(t.Context(), "UPDATE orders SET overdue = now()")
 		require.NoError(t, err)
