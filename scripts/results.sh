@@ -18,13 +18,13 @@
 #             serve   serve before the ladder and before slots: 3.10/serve
 #             often   rate, hol, crash and recovery, REPEAT times: 3.10/often
 #           and these, whose figures are read from what they print: 3.10/hop.txt and so on
-#             hop     one hop, and what publishing costs
+#             hop     one hop, what of it costs, what one queue takes, and what publishing costs
 #             idle    controllers at rest, and beside a full destination: a quarter of an hour
 #             change  a million messages, of which 100,000 are cancelled: a quarter of an hour
 #             shards  1, 2 and 4 of them, on a cluster of private nodes
 #             retries ten thousand orders, with everything killed, and what a handler costs
 #             outbox  what a relay publishes
-#             migrate rehearsals with 20,000 messages, and an evacuation of a million: an hour
+#             migrate rehearsals with 20,000 messages, a switch under load, and an evacuation of a million: an hour
 #           make faults makes docs/results/faults.md
 #   FLAGS   more for delayer-bench in parts full and repeated: '--queue-type quorum'
 #   REPEAT  how often the parts measure each: 3 by default, but delays and steps 1 (of a millisecond 3)
@@ -121,6 +121,8 @@ part() {
 		;;
 	hop)
 		bench "$1/hop" -run '^$' -bench QuorumHop -benchtime 12000x -count 3 "$tests/backend"
+		bench "$1/one-hop" -run '^$' -bench 'BenchmarkHop$' -benchtime 6000x -count "${REPEAT:-3}" "$tests/backend"
+		bench "$1/one-queue" -run '^$' -bench OneQueue -benchtime 60000x -count "${REPEAT:-3}" "$tests/backend"
 		bench "$1/publish" -run '^$' -bench '^BenchmarkPublish$' -benchtime 25000x -count "${REPEAT:-3}" "$tests/backend"
 		;;
 	idle) bench "$1/idle" -run '^$' -bench 'Idle|FullDestination' -benchtime 1x "$tests/controller" ;;
@@ -133,6 +135,7 @@ part() {
 	outbox) bench "$1/outbox" -run '^$' -bench Relay -benchtime 30000x -count "${REPEAT:-3}" "$tests/satellites" ;;
 	migrate)
 		DELAYER_TEST_REHEARSAL=20000 bench "$1/rehearsal" -v -run '^TestRehearsal$' "$tests/migrate"
+		bench "$1/switch" -v -run '^TestSwap_Load$' "$tests/migrate"
 		bench "$1/migrate" -run '^$' -bench 'Evacuate|Serve' -benchtime 1000000x "$tests/migrate"
 		;;
 	*) echo "there is no part $2: see scripts/results.sh" >&2 && exit 1 ;;
