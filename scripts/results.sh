@@ -43,7 +43,7 @@ bench() {
 	shift
 	mkdir -p "$(dirname "$out")"
 	go test -vet=off -count=1 -timeout 3h "$@" >"$out.all" 2>&1 || failed=1
-	grep -E '^(Benchmark|broker:|PostgreSQL|cpu:|ok|FAIL|skipped:| *---| +[a-z_]+_test\.go)' "$out.all" | tee "$out"
+	grep -E '^(\||Benchmark|broker:|PostgreSQL|cpu:|ok|FAIL|skipped:| *---| +[a-z_]+_test\.go)' "$out.all" | tee "$out"
 	rm "$out.all"
 }
 
