@@ -107,6 +107,11 @@ func (r *Report) Problems() []string {
 			out = append(out, fmt.Sprintf("%s, %s, %s queues: %s", run.Scenario, run.Name(), run.QueueType, problem))
 		}
 	}
+	return append(out, r.left()...)
+}
+
+func (r *Report) left() []string {
+	var out []string
 	for _, left := range r.Leftovers {
 		out = append(out, "left in the broker: "+left)
 	}

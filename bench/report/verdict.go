@@ -166,7 +166,8 @@ func remarks(r *Report) []string {
 	if len(r.Runs) == 0 {
 		out = append(out, "Nothing was measured.")
 	}
-	switch n := len(r.Problems()); n {
+	left := r.left()
+	switch n := len(r.Problems()) - len(left); n {
 	case 0:
 	case 1:
 		out = append(out, "1 run failed: see the notes below the tables.")
@@ -176,5 +177,5 @@ func remarks(r *Report) []string {
 	if r.Partial {
 		out = append(out, "The benchmark was interrupted: runs are missing.")
 	}
-	return out
+	return append(out, left...)
 }

@@ -168,9 +168,9 @@ func TestVerdict_SettingsAreNotCompared(t *testing.T) {
 func TestVerdict_SaysWhatIsMissing(t *testing.T) {
 	assert.Equal(t, []string{"Nothing was measured."}, verdictOf(&Report{}).Remarks)
 	failed := did("accuracy", "ours", func(r *Run) { r.Lost = 2 })
-	v := verdictOf(&Report{Partial: true, Runs: []Run{failed, accurate("theirs", 1, 1)}})
+	v := verdictOf(&Report{Partial: true, Runs: []Run{failed, accurate("theirs", 1, 1)}, Leftovers: []string{"no broker"}})
 	assert.Equal(t, []string{"1 run failed: see the notes below the tables.",
-		"The benchmark was interrupted: runs are missing."}, v.Remarks)
+		"The benchmark was interrupted: runs are missing.", "left in the broker: no broker"}, v.Remarks)
 }
 
 func TestVerdict_QueueTypesAreSeparate(t *testing.T) {
