@@ -17,6 +17,7 @@ func BenchmarkServe(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			c := newCrossing(b, "topic")
 			c.swap()
+			require.NoError(b, c.Ch.Confirm(false))
 			for i := range b.N {
 				confirm, err := c.Ch.PublishWithDeferredConfirm(c.exchange, "order.new", false, false, amqp091.Publishing{
 					Headers: amqp091.Table{"x-delay": delay}, DeliveryMode: 2, Body: make([]byte, 1000),
