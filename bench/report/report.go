@@ -100,14 +100,16 @@ func (s Skip) String() string {
 
 // Problems lists what makes the benchmark fail, one line each: the runs with a [Run.Problem], and
 // what could not be removed from the broker.
-func (r *Report) Problems() []string {
+func (r *Report) Problems() []string { return append(r.failed(), r.left()...) }
+
+func (r *Report) failed() []string {
 	var out []string
 	for _, run := range r.Runs {
 		if problem := run.Problem(); problem != "" {
 			out = append(out, fmt.Sprintf("%s, %s, %s queues: %s", run.Scenario, run.Name(), run.QueueType, problem))
 		}
 	}
-	return append(out, r.left()...)
+	return out
 }
 
 func (r *Report) left() []string {

@@ -166,8 +166,7 @@ func remarks(r *Report) []string {
 	if len(r.Runs) == 0 {
 		out = append(out, "Nothing was measured.")
 	}
-	left := r.left()
-	switch n := len(r.Problems()) - len(left); n {
+	switch n := len(r.failed()); n {
 	case 0:
 	case 1:
 		out = append(out, "1 run failed: see the notes below the tables.")
@@ -177,5 +176,5 @@ func remarks(r *Report) []string {
 	if r.Partial {
 		out = append(out, "The benchmark was interrupted: runs are missing.")
 	}
-	return append(out, left...)
+	return append(out, r.left()...)
 }

@@ -166,41 +166,23 @@ func (h hop) run(b *testing.B, node *rabbit.Broker) {
 // publisher declares the way to a queue, and returns what publishes one message on it and waits for
 // the confirm.
 func (h hop) publisher(r *rabbittest.Rig, queue string) func() error {
-	ch, exchange, first, delay := r.Channel(), "", queue, time.Duration(0)
-	require.NoError(r, ch.Confirm(false))
-	headers := amqp091.Table{delayer.Header: "0123456789abcdef 1795234405786 "}
+	if h.tier {
+		return h.byTier(r, queue)
+	}
+	first, delay, headers := queue, time.Duration(0), amqp091.Table{delayer.Header: "0123456789abcdef 1795234405786 "}
 	if h.header > 0 {
 		headers["further"] = strings.Repeat("x", h.header)
 	}
 	if h.waiting != "" {
-		delay = waits
-	}
-	if h.tier {
-		d := rabbittest.Open(r, backend.Config{
-			Options: delayer.Options{URL: r.Broker.URL(), Prefix: r.Prefix, QueueType: h.waiting},
-			Backend: fixedtiers.Name, FixedTiers: fixedtiers.Config{Prefix: r.Prefix, Tiers: []time.Duration{waits}},
-		})
-		return func() error {
-			return d.Publish(r.Context(), "", queue, waits, amqp091.Publishing{Body: bodyOf(h.body, delay)})
-		}
-	}
-	if h.waiting != "" {
 		// Two keys, as a message of Delayer has them: that of the waiting queue, and that behind it.
 		key := r.Prefix + ".key"
-		dead := r.Exchange("dead", h.exchange, nil)
-		wait := objects.WaitingQueue(r.Prefix+"-wait", h.waiting, waits, dead)
-		if h.waiting == delayer.Quorum {
-			wait.Args["x-dead-letter-strategy"] = h.strategy
-		}
-		r.Declare(wait.Name, wait.Args)
-		r.Bind(queue, key, dead, nil)
-		for i := range h.bindings {
-			r.Bind(queue, fmt.Sprintf("%s.%d", key, i), dead, nil)
-		}
-		first, headers["BCC"] = wait.Name, []any{key}
+		headers["BCC"] = []any{key}
+		first, delay = h.wait(r, key, queue), waits
 	}
+	ch := r.Channel()
+	require.NoError(r, ch.Confirm(false))
 	return func() error {
-		confirm, err := ch.PublishWithDeferredConfirm(exchange, first, true, false, amqp091.Publishing{
+		confirm, err := ch.PublishWithDeferredConfirm("", first, true, false, amqp091.Publishing{
 			DeliveryMode: amqp091.Persistent, Headers: headers, Body: bodyOf(h.body, delay),
 		})
 		if err == nil && !confirm.Wait() {
@@ -208,6 +190,31 @@ func (h hop) publisher(r *rabbittest.Rig, queue string) func() error {
 		}
 		return err
 	}
+}
+
+func (h hop) byTier(r *rabbittest.Rig, queue string) func() error {
+	d := rabbittest.Open(r, backend.Config{
+		Options: delayer.Options{URL: r.Broker.URL(), Prefix: r.Prefix, QueueType: h.waiting},
+		Backend: fixedtiers.Name, FixedTiers: fixedtiers.Config{Prefix: r.Prefix, Tiers: []time.Duration{waits}},
+	})
+	return func() error {
+		return d.Publish(r.Context(), "", queue, waits, amqp091.Publishing{Body: bodyOf(h.body, waits)})
+	}
+}
+
+// wait declares a waiting queue, from which messages with a key go to another queue.
+func (h hop) wait(r *rabbittest.Rig, key, queue string) (name string) {
+	dead := r.Exchange("dead", h.exchange, nil)
+	wait := objects.WaitingQueue(r.Prefix+"-wait", h.waiting, waits, dead)
+	if h.waiting == delayer.Quorum {
+		wait.Args["x-dead-letter-strategy"] = h.strategy
+	}
+	r.Declare(wait.Name, wait.Args)
+	r.Bind(queue, key, dead, nil)
+	for i := range h.bindings {
+		r.Bind(queue, fmt.Sprintf("%s.%d", key, i), dead, nil)
+	}
+	return wait.Name
 }
 
 // publishAll leaves as many messages unconfirmed at a time as delayer-bench has publishers.
