@@ -20,8 +20,9 @@ const (
 	mandatory, immediate                     = true, false
 )
 
-// Patience bounds what hangs, and measures nothing.
-const Patience = time.Minute
+// Patience bounds what hangs, and measures nothing. On a slow machine that tests much at a time a
+// minute passes soon.
+const Patience = 3 * time.Minute
 
 // A Rig is the user of a broker in a test: a connection, what is declared over it, and what
 // arrives. All is gone when the test ends. What fails ends the test.

@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
 
 // patience ends a test that waits in vain.
-const patience = time.Minute
+const patience = rabbittest.Patience
 
 // waitForAnswer is the noWait argument of amqp091-go.
 const waitForAnswer = false

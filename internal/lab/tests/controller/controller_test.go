@@ -22,7 +22,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = time.Minute
+const patience = rabbittest.Patience
 
 // A workbench is where the tests publish to and receive from, with plain amqp091-go.
 type workbench struct {
