@@ -24,9 +24,16 @@ const (
 	// them.
 	mostSought = 100_000
 	mostShown  = 200
-	lookFor    = time.Minute      // for all of them
-	sendFor    = 10 * time.Second // for the confirm of one
+	lookFor    = time.Minute // for all of them
+	// The confirm of a message is waited for so long, and a second more for each MiB: it may have a
+	// hundred. What is given up is still in the queue, and may have arrived as well.
+	confirmFor = 10 * time.Second
+	slowest    = 1 << 20 // bytes a second
 )
+
+func confirmWithin(size int) time.Duration {
+	return confirmFor + time.Duration(size)*time.Second/slowest
+}
 
 // errEnough ends a visit early.
 var errEnough = errors.New("enough")
@@ -302,7 +309,7 @@ func (b *Backlog) run(j *job, ids map[string]bool) error {
 		var stays string
 		var err error
 		if j.Sending() {
-			sending, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), sendFor) // it is finished
+			sending, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), confirmWithin(m.Size)) // it is finished
 			stays, err = m.retry(sending)
 			cancel()
 		} else {

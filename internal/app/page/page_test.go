@@ -409,6 +409,23 @@ func TestBacklog_Once(t *testing.T) {
 	assert.Equal(t, 1, (<-ended).Done)
 }
 
+// TestBacklog_Large: the larger a message is, the longer its confirm is waited for.
+func TestBacklog_Large(t *testing.T) {
+	w := newSite(t, undeliveredSample(), "")
+	w.put("a", "", nil)
+	w.heap[0].Size = 100 << 20
+	var within time.Duration
+	w.heap[0].retry = func(ctx context.Context) (string, error) {
+		deadline, _ := ctx.Deadline()
+		within = time.Until(deadline)
+		return "", nil
+	}
+	ended := make(chan job, 1)
+	require.True(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, nil, func() {}, func(j job) { ended <- j }))
+	<-ended
+	assert.Greater(t, within, 100*time.Second)
+}
+
 // TestBacklog_Alike: messages that are alike are not one.
 func TestBacklog_Alike(t *testing.T) {
 	w := newSite(t, undeliveredSample(), "")
