@@ -48,6 +48,7 @@ func (g *given) owned() bool                { return false }
 func (g *given) run(context.Context) error  { return nil }
 func (g *given) ended() <-chan struct{}     { return nil }
 func (g *given) logTail() string            { return "" }
+func (g *given) complaints() []string       { return nil }
 func (g *given) stop(context.Context) error { return ErrNotOwned }
 func (g *given) kill() error                { return ErrNotOwned }
 func (g *given) pause(bool) error           { return ErrNotOwned }

@@ -14,6 +14,8 @@ const (
 	forUs      = "@delayer " // how a script's line to this process begins
 	tailLines  = 30
 	tailLength = 500 // bytes of one line
+	// mostTrouble is how many warnings and errors are kept.
+	mostTrouble = 60
 )
 
 // A lifeline is the conversation with the script that runs a server, over the script's standard
@@ -24,6 +26,7 @@ type lifeline struct {
 	mu      sync.Mutex
 	partial []byte
 	tail    []string
+	trouble []string
 	down    chan struct{} // closed when the server process is gone
 	answers chan []string // the script's other lines, in fields
 }
@@ -31,6 +34,13 @@ type lifeline struct {
 // colour is how a server on a terminal colours its output. What it said last goes into errors, and
 // with them into reports.
 var colour = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// Of the server's warnings and errors two kinds are nobody's trouble: a channel error is an answer
+// to its client, and a quorum queue that is deleted leaves segments that cannot be written any more.
+var (
+	serious  = regexp.MustCompile(`\[(warning|error)\]`)
+	ordinary = regexp.MustCompile(`Channel error on connection|operation \S+ caused a channel exception|segment_writer: `)
+)
 
 func newLifeline() *lifeline {
 	down := make(chan struct{})
@@ -109,17 +119,26 @@ func (l *lifeline) line(text string) {
 }
 
 func (l *lifeline) remember(text string) {
-	if len(l.tail) == tailLines {
-		l.tail = l.tail[1:]
-	}
 	text = colour.ReplaceAllString(text, "")
-	l.tail = append(l.tail, text[:min(len(text), tailLength)])
+	text = text[:min(len(text), tailLength)]
+	l.tail = last(tailLines, append(l.tail, text))
+	if serious.MatchString(text) && !ordinary.MatchString(text) {
+		l.trouble = last(mostTrouble, append(l.trouble, text))
+	}
 }
+
+func last(n int, lines []string) []string { return lines[max(len(lines)-n, 0):] }
 
 func (l *lifeline) logTail() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Join(l.tail, "\n")
+}
+
+func (l *lifeline) complaints() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.trouble)
 }
 
 // answer waits for the script's line that begins with word, and returns the words after it.

@@ -55,6 +55,18 @@ func TestLifelineKeepsTheLastLinesOnly(t *testing.T) {
 	assert.Len(t, lines[tailLines-2], tailLength)
 }
 
+func TestLifelineKeepsComplaints(t *testing.T) {
+	l := newLifeline()
+	_, _ = l.Write([]byte("[info] <0.1.0> closing AMQP connection\n" +
+		"\x1b[38;5;160m[error] <0.1.0> missed heartbeats from client, timeout: 10s\x1b[0m\n" +
+		"[error] <0.2.0> Channel error on connection <0.1.0>, channel 1:\n" +
+		"[error] <0.2.0> operation queue.declare caused a channel exception not_found: no queue\n" +
+		strings.Repeat("[info] more\n", tailLines)))
+	assert.Equal(t, []string{"[error] <0.1.0> missed heartbeats from client, timeout: 10s"}, l.complaints())
+	_, _ = l.Write([]byte(strings.Repeat("[warning] again\n", 2*mostTrouble)))
+	assert.Len(t, l.complaints(), mostTrouble)
+}
+
 func TestLifelineWhoseScriptIsGone(t *testing.T) {
 	l := newLifeline()
 	l.in = brokenInput{}

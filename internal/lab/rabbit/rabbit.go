@@ -73,6 +73,7 @@ type host interface {
 	run(ctx context.Context) error // start the server process; it need not be ready
 	ended() <-chan struct{}        // closed when the server process that run started is gone
 	logTail() string               // what the server said last
+	complaints() []string          // the warnings and errors among what it said
 	stop(ctx context.Context) error
 	kill() error
 	pause(paused bool) error // stop the process without ending it, or let it go on
@@ -101,6 +102,11 @@ func (b *Broker) Management() string {
 	}
 	return ""
 }
+
+// Complaints are the last warnings and errors that the server has logged, without channel errors:
+// Complaints are the last warnings and errors that the server has logged, such as why it closed a
+// connection. There are none of a broker at AMQP_URL, whose log is not ours to read.
+func (b *Broker) Complaints() []string { return b.host.complaints() }
 
 // How says where the broker comes from: "AMQP_URL", "Docker container (rabbitmq:4.0)" or "private
 // node".

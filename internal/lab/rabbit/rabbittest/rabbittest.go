@@ -52,6 +52,9 @@ func Main(m interface{ Run() int }, o rabbit.Options) {
 	shared.options = o
 	code := m.Run()
 	if b := shared.broker; b != nil {
+		if said := b.Complaints(); code != 0 && len(said) > 0 {
+			fmt.Printf("what the broker complained of:\n%s\n", strings.Join(said, "\n"))
+		}
 		if err := b.Close(); err != nil {
 			fmt.Fprintf(os.Stderr, "broker: %v\n", err)
 			code = max(code, 1)
