@@ -111,10 +111,9 @@ func TestServe_PageBadInput(t *testing.T) {
 	queue := m.prefix + evil
 	queue += strings.Repeat("語", (longest-len(queue))/len("語"))
 	in := consume(t, channel(t, m.url), queue)
-	size := 100 << 20
-	if strings.HasPrefix(m.Broker.Version(), "4.") {
-		size = 15 << 20 // it takes no larger ones
-	}
+	// Brokers from 4.0 on take no larger ones. With 100 MiB the race detector held up the whole process
+	// so long that its heartbeats were missed, and the broker reset its connections.
+	const size = 15 << 20
 	deep := amqp091.Table{"bottom": evil}
 	for range 10 {
 		deep = amqp091.Table{evil: deep}
