@@ -102,6 +102,7 @@ func TestRepetitionsBecomeMedians(t *testing.T) {
 	assert.Equal(t, "200", cellOf(t, grid, "b", "publish").Text)
 	assert.Equal(t, "3", cellOf(t, grid, "b", "lost").Text, "what was lost is summed: a median would hide it")
 	assert.Contains(t, grid.Notes[0], "b: medians of 3 runs, between publish 100–300")
+	assert.Contains(t, legend(&r), "Lost, twice and early are those of all repetitions together")
 	assert.Zero(t, median(nil))
 	assert.Equal(t, 1.5, median([]float64{2, 1}))
 }

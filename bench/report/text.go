@@ -36,6 +36,9 @@ func legend(r *Report) string {
 	if slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Hops > 0 }) {
 		legend += " Queues is in how many a message waits, one after the other, on average."
 	}
+	if slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Repetition > 1 }) {
+		legend += " Lost, twice and early are those of all repetitions together; other figures are medians."
+	}
 	if r.GeneratorPerS > 0 {
 		legend += fmt.Sprintf(" Without a broker the benchmark itself reaches %s msg/s.", format.Figure(r.GeneratorPerS))
 	}
