@@ -25,12 +25,12 @@ const (
 	mostSought = 100_000
 	mostShown  = 200
 	lookFor    = time.Minute // for all of them
-	// The confirm of a message is waited for so long, and a second more for each MiB: it may have a
-	// hundred. What is given up is still in the queue, and may have arrived as well.
 	confirmFor = 10 * time.Second
 	slowest    = 1 << 20 // bytes a second
 )
 
+// confirmWithin is how long the confirm of a message is waited for: one may have 100 MiB. What is
+// given up is still in the queue, and may have arrived as well.
 func confirmWithin(size int) time.Duration {
 	return confirmFor + time.Duration(size)*time.Second/slowest
 }

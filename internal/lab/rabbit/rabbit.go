@@ -103,7 +103,6 @@ func (b *Broker) Management() string {
 	return ""
 }
 
-// Complaints are the last warnings and errors that the server has logged, without channel errors:
 // Complaints are the last warnings and errors that the server has logged, such as why it closed a
 // connection. There are none of a broker at AMQP_URL, whose log is not ours to read.
 func (b *Broker) Complaints() []string { return b.host.complaints() }
