@@ -117,7 +117,8 @@ part() {
 			--repeat "${REPEAT:-3}" --backend serve
 		;;
 	often)
-		measure "$1/often" --full --scenario rate,hol,crash,recovery --repeat "${REPEAT:-3}" --queue-type quorum --backend "$ours"
+		measure "$1/often" --full --scenario rate,hol,crash,recovery --repeat "${REPEAT:-3}" --queue-type quorum \
+			--backend binaryladder/source,fixedtiers,controller/slots,plugin
 		;;
 	hop)
 		bench "$1/hop" -run '^$' -bench QuorumHop -benchtime 12000x -count 3 "$tests/backend"
