@@ -199,9 +199,8 @@ func (refusing) Nack(uint64, bool, bool) error { return errRefusing }
 func (refusing) Reject(uint64, bool) error     { return errRefusing }
 
 const (
-	firstPause     = time.Second
-	longestPause   = time.Minute
-	confirmTimeout = 30 * time.Second
+	firstPause   = time.Second
+	longestPause = time.Minute
 )
 
 // settle publishes a failed message, again and again with growing pauses, and returns true once the
@@ -257,7 +256,7 @@ func (r *Retrier) report(f *failure) {
 // publish publishes a retry, or parks the message, and returns nil once that is confirmed. A
 // message that the Delayer refuses to delay is parked.
 func (r *Retrier) publish(ctx context.Context, f *failure) error {
-	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	ctx, cancel := broker.Attempt(ctx, len(f.delivery.Body))
 	defer cancel()
 	if f.decision.park == "" {
 		err := r.retry(ctx, f)

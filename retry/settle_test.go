@@ -288,6 +288,17 @@ func TestSettle_ConfirmedLater(t *testing.T) {
 	})
 }
 
+// TestSettle_LargeMessage: the confirm of a large message takes long on a slow link, and is waited
+// for: otherwise it would be sent again and again.
+func TestSettle_LargeMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &fake{answer: func(int, string) error { time.Sleep(40 * time.Second); return nil }}
+		large := amqp091.Delivery{Body: make([]byte, 16<<20)}
+		require.True(t, retrier(t, d, intervals(3*time.Second)).Do(t.Context(), large, failing(errTest)))
+		assert.Len(t, d.sent, 1)
+	})
+}
+
 func TestSettle_StopGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &fake{answer: func(int, string) error { return &delayer.Error{Kind: delayer.ErrRefused} }}

@@ -30,9 +30,8 @@ type forwarder struct {
 }
 
 const (
-	firstPause     = 100 * time.Millisecond // after a message could not be passed on
-	longestPause   = 5 * time.Second
-	confirmTimeout = 30 * time.Second
+	firstPause   = 100 * time.Millisecond // after a message could not be passed on
+	longestPause = 5 * time.Second
 	// refusedFor is how long a message is tried that its destination refuses, as a full queue does,
 	// before it is parked: it must not keep others from passing. It is tried at the beginning and
 	// at the end of that time: one full queue is enough for a refusal, and the others of the
@@ -104,7 +103,7 @@ func wait(stop, alive context.Context, d time.Duration) bool {
 
 // pass makes one attempt.
 func (f *forwarder) pass(ctx context.Context, l letter, written func()) error {
-	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	ctx, cancel := broker.Attempt(ctx, len(l.Body))
 	defer cancel()
 	var err error
 	switch l.action {
@@ -284,12 +283,13 @@ func (f *forwarder) delay(stop, alive context.Context, running *sync.WaitGroup, 
 }
 
 func (f *forwarder) publishAll(ctx context.Context, letters []letter) []error {
-	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
-	defer cancel()
-	messages := make([]delayer.Message, len(letters))
+	messages, bytes := make([]delayer.Message, len(letters)), 0
 	for i, l := range letters {
 		messages[i] = f.message(l)
+		bytes += len(l.Body)
 	}
+	ctx, cancel := broker.Attempt(ctx, bytes)
+	defer cancel()
 	return f.delayer.PublishBatch(ctx, messages)
 }
 

@@ -329,6 +329,29 @@ func TestForwarder_Drains(t *testing.T) {
 	})
 }
 
+// TestForwarder_LargeMessages: the confirms of large messages take long on a slow link, and are
+// waited for: otherwise they would be sent again and again.
+func TestForwarder_LargeMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScripted()
+		s.delayer = slow{s, 20 * time.Second}
+		var messages []amqp091.Delivery
+		for tag := range uint64(3) {
+			m := s.message(tag+1, int32(5000))
+			m.Body = make([]byte, 16<<20)
+			messages = append(messages, m)
+		}
+		stop := s.run(messages...)
+		synctest.Wait()
+		time.Sleep(3 * 20 * time.Second) // one after the other
+		synctest.Wait()
+		assert.ElementsMatch(t, []string{
+			"m1 delayed 5s", "ack 1", "m2 delayed 5s", "ack 2", "m3 delayed 5s", "ack 3",
+		}, s.seen())
+		stop()
+	})
+}
+
 // slow is a Delayer that takes its time.
 type slow struct {
 	*scripted

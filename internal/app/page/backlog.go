@@ -15,6 +15,7 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/kept"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
@@ -25,15 +26,7 @@ const (
 	mostSought = 100_000
 	mostShown  = 200
 	lookFor    = time.Minute // for all of them
-	confirmFor = 10 * time.Second
-	slowest    = 1 << 20 // bytes a second
 )
-
-// confirmWithin is how long the confirm of a message is waited for: one may have 100 MiB. What is
-// given up is still in the queue, and may have arrived as well.
-func confirmWithin(size int) time.Duration {
-	return confirmFor + time.Duration(size)*time.Second/slowest
-}
 
 // errEnough ends a visit early.
 var errEnough = errors.New("enough")
@@ -309,7 +302,7 @@ func (b *Backlog) run(j *job, ids map[string]bool) error {
 		var stays string
 		var err error
 		if j.Sending() {
-			sending, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), confirmWithin(m.Size)) // it is finished
+			sending, cancel := broker.Attempt(context.WithoutCancel(b.ctx), m.Size) // it is finished
 			stays, err = m.retry(sending)
 			cancel()
 		} else {

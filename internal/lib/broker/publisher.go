@@ -17,6 +17,24 @@ import (
 // drainTimeout bounds how long Close waits for confirms.
 const drainTimeout = 10 * time.Second
 
+const (
+	confirmFor = 30 * time.Second
+	slowest    = 1 << 20 // bytes a second
+)
+
+// confirmWithin is how long the confirm of so many bytes is waited for. One message may have 128
+// MiB, and what is given up before it has passed a slow link never arrives, however often it is
+// tried.
+func confirmWithin(bytes int) time.Duration {
+	return confirmFor + time.Duration(bytes)*time.Second/slowest
+}
+
+// Attempt returns a context for one attempt to publish messages whose bodies have so many bytes. It
+// ends after half a minute, and a second more for each MiB.
+func Attempt(ctx context.Context, bytes int) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, confirmWithin(bytes))
+}
+
 // A Publishing is one message with its address. Its headers must carry [delayer.Header]: a returned
 // message is recognised by the value of that header.
 type Publishing struct {

@@ -266,18 +266,15 @@ func (c *publisherChannel) closed(w writeResult, req *request) error {
 	return c.fail(kind, plain(cause), hint)
 }
 
-// lostAfter is for how long a confirm is awaited when its caller has left. It may never come: the
-// first message to a destination is alone on its channel, and nothing else could be published there
-// until the connection is lost.
-const lostAfter = 30 * time.Second
-
 // settle cleans up after a caller who has left. The slot is free once the message is confirmed or
-// its channel is lost; one of a pool also when the message is given up, and the channel with it.
+// its channel is lost; one of a pool also when the message is given up, and the channel with it: the
+// first message to a destination is alone on its channel, and without a confirm nothing else could
+// be published there until the connection is lost.
 func (c *publisherChannel) settle(req *request, w writeResult) {
 	if w.err == nil {
 		var lost <-chan time.Time
 		if c.pool != nil {
-			lost = time.After(lostAfter)
+			lost = time.After(confirmWithin(len(req.msg.Message.Body)))
 		}
 		select {
 		case <-w.confirm.Done():

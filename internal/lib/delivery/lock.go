@@ -56,9 +56,9 @@ func (l lock) announce(ctx context.Context) error {
 
 // watched reports whether another process has announced.
 func (l lock) watched(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, publishFor)
-	defer cancel()
 	question := message.Seal(amqp091.Publishing{DeliveryMode: amqp091.Transient}, message.NewEnvelope(time.Now(), 0, ""), nil)
+	ctx, cancel := broker.Attempt(ctx, len(question.Body))
+	defer cancel()
 	err := l.publisher.Publish(ctx, broker.Publishing{Exchange: l.queue, Key: liveKey, Message: question})
 	if returned(err) {
 		return false, nil

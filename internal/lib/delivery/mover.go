@@ -54,7 +54,6 @@ type MoverConfig struct {
 const (
 	prefetch     = 256              // messages in hand at a time
 	standbyPause = 10 * time.Second // between two attempts to get the lock; at random down to half of it
-	publishFor   = 30 * time.Second // for one attempt to publish
 	drainFor     = 5 * time.Second  // for what is being published when a Mover closes
 	complainAt   = time.Minute      // the least time between two complaints
 	watchEvery   = time.Minute      // between two calls of Watch

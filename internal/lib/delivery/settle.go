@@ -113,7 +113,7 @@ func (m *Mover) tell(l *letter, done action) {
 
 // move makes one attempt. nil means that the message is stored elsewhere; done says where.
 func (m *Mover) move(ctx context.Context, l *letter) (done action, err error) {
-	ctx, cancel := context.WithTimeout(ctx, publishFor)
+	ctx, cancel := broker.Attempt(ctx, len(l.Body))
 	defer cancel()
 	switch {
 	case l.action == wait:

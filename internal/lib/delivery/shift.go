@@ -49,11 +49,11 @@ func (m *Mover) consume() (why error) {
 func (s *shift) mark() error {
 	e := message.NewEnvelope(time.Now(), 0, "")
 	s.marker = e.ID
-	ctx, cancel := context.WithTimeout(s.work, publishFor)
-	defer cancel()
 	msg := broker.Publishing{
 		Exchange: s.stage.Unroutable(), Key: markerKey, Message: message.Seal(amqp091.Publishing{}, e, nil),
 	}
+	ctx, cancel := broker.Attempt(s.work, len(msg.Message.Body))
+	defer cancel()
 	err := s.cfg.Publisher.Publish(ctx, msg)
 	if err != nil {
 		s.restore(ctx, err)
