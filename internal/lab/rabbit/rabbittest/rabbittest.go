@@ -126,12 +126,21 @@ func Own(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	}
 	check(t, err)
 	t.Logf("broker: %v", b)
+	endsWith(t, b)
+	return b
+}
+
+// endsWith closes a test's broker with the test. Where that has failed it says what the broker
+// complained of.
+func endsWith(t testing.TB, b *rabbit.Broker) {
 	t.Cleanup(func() {
+		if said := b.Complaints(); t.Failed() && len(said) > 0 {
+			t.Logf("what %v complained of:\n%s", b, strings.Join(said, "\n"))
+		}
 		if err := b.Close(); err != nil {
 			t.Errorf("closing the test's broker: %v", err)
 		}
 	})
-	return b
 }
 
 // Clocked returns a private node for this test alone whose clock [rabbit.Broker.Forward] puts
@@ -147,11 +156,7 @@ func Clocked(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Errorf("closing the test's broker: %v", err)
-		}
-	})
+	endsWith(t, b)
 	return b
 }
 
