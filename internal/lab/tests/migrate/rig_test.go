@@ -24,7 +24,6 @@ import (
 // A swapRig is a user's exchange in a vhost, and what the tool has.
 type swapRig struct {
 	*rabbittest.Rig
-	t            *testing.T
 	conn         *broker.Conn
 	api          *inventory.API
 	url, vhost   string
@@ -32,10 +31,10 @@ type swapRig struct {
 	onNode       bool // the tool has rabbitmqctl
 }
 
-func newSwapRig(t *testing.T) *swapRig { return newSwapRigAt(t, "/") }
+func newSwapRig(t testing.TB) *swapRig { return newSwapRigAt(t, "/") }
 
 // newSwapRigAt works in a vhost, which is there.
-func newSwapRigAt(t *testing.T, vhost string) *swapRig {
+func newSwapRigAt(t testing.TB, vhost string) *swapRig {
 	b := needPlugin(t)
 	at := withVhost(t, b.URL(), vhost)
 	user := rabbittest.NewRigAt(t, b, at)
@@ -43,7 +42,7 @@ func newSwapRigAt(t *testing.T, vhost string) *swapRig {
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	api, prefix := inventoryOf(t, management(t, b), vhost), user.Prefix
-	r := &swapRig{user, t, conn, api, at, vhost, prefix, prefix + ` it's "E"/é`, false}
+	r := &swapRig{user, conn, api, at, vhost, prefix, prefix + ` it's "E"/é`, false}
 	t.Cleanup(func() {
 		w := swap.Wire{Conn: conn}
 		for _, q := range []string{record.Queue(prefix, r.name), r.served().Queue, r.served().Back, r.served().Parked} {
@@ -102,7 +101,7 @@ func (r *swapRig) rollsBack() (result swap.Result) {
 
 func (r *swapRig) control() *node.Control {
 	r.Helper()
-	c, err := node.New(rabbitmqctl(r.t, r.Broker))
+	c, err := node.New(rabbitmqctl(r.TB, r.Broker))
 	require.NoError(r, err)
 	return c
 }
@@ -176,7 +175,7 @@ func (r *swapRig) definition() inventory.Definition {
 // delivers reports whether the plugin delivers what an exchange routes by a type.
 func (r *swapRig) delivers(kind string) bool {
 	r.Helper()
-	return kind != "topic" || !inKhepri(r.t, r.Broker)
+	return kind != "topic" || !inKhepri(r.TB, r.Broker)
 }
 
 // inKhepri reports whether the broker keeps its exchanges in Khepri. A topic exchange of the plugin

@@ -208,6 +208,7 @@ func TestSwap_Load(t *testing.T) {
 
 // A load is a publisher, what it was told, and what has not arrived of that.
 type load struct {
+	name                         string // with which the ids of its messages begin
 	confirmed, returned, refused int
 	lost                         map[string]bool
 }
@@ -223,7 +224,7 @@ func (l *load) collect(r *swapRig, queues ...string) {
 		if r.depth(name) == 0 {
 			continue
 		}
-		deliveries, err := rabbittest.Channel(r.t, r.Broker).Consume(name, "", true, false, false, false, nil)
+		deliveries, err := rabbittest.Channel(r.TB, r.Broker).Consume(name, "", true, false, false, false, nil)
 		require.NoError(r, err)
 		all.Go(func() {
 			for {
@@ -271,7 +272,7 @@ func (l *load) publish(ctx context.Context, ch *amqp091.Channel, r *swapRig) {
 	defer func() { _ = ch.Close() }()
 	returns := ch.NotifyReturn(make(chan amqp091.Return, 1))
 	for ctx.Err() == nil {
-		id := fmt.Sprint(l.confirmed, " ", l.refused)
+		id := fmt.Sprint(l.name, " ", l.confirmed, " ", l.refused)
 		c, err := ch.PublishWithDeferredConfirm(r.name, "k", true, false, amqp091.Publishing{MessageId: id, DeliveryMode: amqp091.Persistent})
 		if err != nil {
 			return
