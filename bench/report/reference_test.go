@@ -12,12 +12,12 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
-// docs/backends.md takes its rates from the reference report.
-func TestBackendsPageHasTheRatesOfTheReference(t *testing.T) {
-	file, err := os.Open("../../docs/results/3.10/report.json")
+// docs/backends.md takes its rates from a report of three runs.
+func TestBackendsPageHasTheRatesOfTheReport(t *testing.T) {
+	file, err := os.Open("../../docs/results/3.10/often/report.json")
 	require.NoError(t, err)
 	defer file.Close() //nolint:errcheck // it was only read
-	reference, err := Read(file)
+	report, err := Read(file)
 	require.NoError(t, err)
 	text, err := os.ReadFile("../../docs/backends.md")
 	require.NoError(t, err)
@@ -26,22 +26,18 @@ func TestBackendsPageHasTheRatesOfTheReference(t *testing.T) {
 	require.True(t, found)
 
 	names := []string{"binaryladder", "fixedtiers", "plugin", "controller"}
-	rates := make([]string, len(names))
+	cells := make([]string, len(names))
 	for i, name := range names {
-		at := slices.IndexFunc(reference.Runs, func(r Run) bool {
-			return r.Scenario == "rate" && r.QueueType == "quorum" && r.Backend == name
-		})
-		require.NotEqual(t, -1, at, name)
-		rates[i] = rateText(reference.Runs[at])
+		var rates []float64
+		for _, r := range report.Runs {
+			if r.Scenario == "rate" && r.Backend == name {
+				rates = append(rates, r.MaxRate)
+			}
+		}
+		require.Len(t, rates, 3, name)
+		slices.Sort(rates)
+		cells[i] = fmt.Sprintf("%s/s<br>%s–%s", format.Figure(rates[1]), format.Figure(rates[0]), format.Figure(rates[2]))
 	}
-	want := fmt.Sprintf("| `%s` |\n|---|---|---|---|\n| %s |", strings.Join(names, "` | `"), strings.Join(rates, " | "))
+	want := fmt.Sprintf("| `%s` |\n|---|---|---|---|\n| %s |", strings.Join(names, "` | `"), strings.Join(cells, " | "))
 	require.Equal(t, want, table)
-}
-
-func rateText(r Run) string {
-	lowest, failed := lowestFailed(r)
-	if !failed {
-		return "at least " + format.Figure(r.MaxRate) + "/s"
-	}
-	return format.Figure(r.MaxRate) + "–" + format.Figure(lowest.Rate) + "/s"
 }
