@@ -267,8 +267,8 @@ func (c *publisherChannel) closed(w writeResult, req *request) error {
 }
 
 // settle cleans up after a caller who has left. The slot is free once the message is confirmed or
-// its channel is lost; one of a pool also when the message is given up, and the channel with it: the
-// first message to a destination is alone on its channel, and without a confirm nothing else could
+// its channel is lost; one of a pool also when the message is given up, and the channel with it.
+// The first message to a destination is alone on its channel: without a confirm nothing else could
 // be published there until the connection is lost.
 func (c *publisherChannel) settle(req *request, w writeResult) {
 	if w.err == nil {

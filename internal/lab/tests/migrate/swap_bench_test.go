@@ -21,60 +21,62 @@ import (
 func BenchmarkSwitch(b *testing.B) {
 	for how, onNode := range map[string]bool{"rabbitmqctl": true, "without": false} {
 		for _, kind := range kinds {
-			b.Run(how+"/"+kind, func(b *testing.B) {
-				r := newSwapRig(b)
-				if !r.delivers(kind) {
-					b.Skip("the plugin delivers nothing from an exchange of this type in Khepri")
-				}
-				r.onNode = onNode
-				r.delayed(kind, false, nil)
-				queue := r.queue("q", r.name, "k", nil)
-				for i := range 200 {
-					r.Bind(queue, fmt.Sprint("k.", i), r.name, amqp091.Table{"n": int64(i)})
-				}
-				due, began, last := r.fallDue(b.N)
-				<-time.After(time.Until(began))
-
-				ctx, stop := context.WithCancel(b.Context())
-				var publishers [3]load
-				var running sync.WaitGroup
-				for i := range publishers {
-					publishers[i] = load{name: fmt.Sprint("publisher ", i), lost: map[string]bool{}}
-					running.Go(func() { publishers[i].run(ctx, r) })
-				}
-				var gap time.Duration
-				for range 2 {
-					gap = max(gap, r.switches(record.InPlace).Gap, r.rollsBack().Gap)
-				}
-				stop()
-				running.Wait()
-
-				came, twice := r.takeUntil(queue, last)
-				var confirmed, returned, refused int
-				for _, p := range publishers {
-					confirmed, returned, refused = confirmed+p.confirmed, returned+p.returned, refused+p.refused
-					for id := range p.lost {
-						require.True(b, came[id], "%s was confirmed, and is lost", id)
-					}
-				}
-				lost := 0
-				for _, id := range due {
-					if !came[id] {
-						lost++
-					}
-				}
-				if onNode {
-					require.Zero(b, lost+returned+refused+int(gap))
-				}
-				b.ReportMetric(0, "ns/op") // all of it takes as long as the messages wait
-				for unit, n := range map[string]int{
-					"confirmed": confirmed, "returned": returned, "refused": refused,
-					"lost": lost, "twice": twice, "ms-gap": int(gap.Milliseconds()),
-				} {
-					b.ReportMetric(float64(n), unit)
-				}
-			})
+			b.Run(how+"/"+kind, func(b *testing.B) { benchmarkSwitch(b, kind, onNode) })
 		}
+	}
+}
+
+func benchmarkSwitch(b *testing.B, kind string, onNode bool) {
+	r := newSwapRig(b)
+	if !r.delivers(kind) {
+		b.Skip("the plugin delivers nothing from an exchange of this type in Khepri")
+	}
+	r.onNode = onNode
+	r.delayed(kind, false, nil)
+	queue := r.queue("q", r.name, "k", nil)
+	for i := range 200 {
+		r.Bind(queue, fmt.Sprint("k.", i), r.name, amqp091.Table{"n": int64(i)})
+	}
+	due, began, last := r.fallDue(b.N)
+	<-time.After(time.Until(began))
+
+	ctx, stop := context.WithCancel(b.Context())
+	var publishers [3]load
+	var running sync.WaitGroup
+	for i := range publishers {
+		publishers[i] = load{name: fmt.Sprint("publisher ", i), lost: map[string]bool{}}
+		running.Go(func() { publishers[i].run(ctx, r) })
+	}
+	var gap time.Duration
+	for range 2 {
+		gap = max(gap, r.switches(record.InPlace).Gap, r.rollsBack().Gap)
+	}
+	stop()
+	running.Wait()
+
+	came, twice := r.takeUntil(queue, last)
+	var confirmed, returned, refused int
+	for _, p := range publishers {
+		confirmed, returned, refused = confirmed+p.confirmed, returned+p.returned, refused+p.refused
+		for id := range p.lost {
+			require.True(b, came[id], "%s was confirmed, and is lost", id)
+		}
+	}
+	lost := 0
+	for _, id := range due {
+		if !came[id] {
+			lost++
+		}
+	}
+	if onNode {
+		require.Zero(b, lost+returned+refused+int(gap))
+	}
+	b.ReportMetric(0, "ns/op") // all of it takes as long as the messages wait
+	for unit, n := range map[string]int{
+		"confirmed": confirmed, "returned": returned, "refused": refused,
+		"lost": lost, "twice": twice, "ms-gap": int(gap.Milliseconds()),
+	} {
+		b.ReportMetric(float64(n), unit)
 	}
 }
 
