@@ -19,7 +19,8 @@
 #             often   rate, hol, crash and recovery, REPEAT times: 3.10/often
 #           and these, whose figures are read from what they print: 3.10/hop.txt and so on
 #             hop     one hop, what of it costs, what one queue takes, and what publishing costs
-#             idle    controllers at rest, and beside a full destination: a quarter of an hour
+#             idle    controllers at rest: a quarter of an hour
+#             full-destination  messages for another, beside one that refuses them
 #             change  a million messages, of which 100,000 are cancelled: a quarter of an hour
 #             shards  1, 2 and 4 of them, on a cluster of private nodes
 #             retries ten thousand orders, with everything killed, and what a handler costs
@@ -131,7 +132,8 @@ part() {
 		bench "$1/one-queue" -run '^$' -bench OneQueue -benchtime 60000x "$tests/backend"
 		bench "$1/publish" -run '^$' -bench '^BenchmarkPublish$' -benchtime 25000x -count "${REPEAT:-3}" "$tests/backend"
 		;;
-	idle) bench "$1/idle" -run '^$' -bench 'Idle|FullDestination' -benchtime 1x "$tests/controller" ;;
+	idle) bench "$1/idle" -run '^$' -bench Idle -benchtime 1x "$tests/controller" ;;
+	full-destination) bench "$1/full-destination" -run '^$' -bench FullDestination -benchtime 1200x -count "${REPEAT:-3}" "$tests/controller" ;;
 	change) bench "$1/change" -run '^$' -bench Cancel -benchtime 1000000x "$tests/controller" ;;
 	shards) bench "$1/shards" -run '^$' -bench Shards -benchtime 1x "$tests/controller" ;;
 	retries)
