@@ -25,9 +25,9 @@
 #             shards  1, 2 and 4 of them, on a cluster of private nodes
 #             retries ten thousand orders, with everything killed, and what a handler costs
 #             outbox  what a relay publishes
-#             rehearsal  each way off the plugin with 20,000 messages: half an hour
+#             rehearsal  each way off the plugin with 20,000 messages: a quarter of an hour
 #             passing    what delayer serve passes
-#             evacuate   a million messages out of the plugin
+#             evacuate   a million messages out of the plugin: twenty minutes
 #             switch  an exchange of the plugin changed there and back under load
 #           make faults makes docs/results/faults.md
 #   FLAGS   more for delayer-bench in parts full and repeated: '--queue-type quorum'

@@ -29,7 +29,6 @@ func BenchmarkEvacuate(b *testing.B) {
 	b.StopTimer()
 	require.NoError(b, err, "%s", said)
 	cpuAfter, memoryAfter := r.brokerUses()
-	b.Logf("%s", said)
 	each := func(spent time.Duration) float64 { return float64(spent.Microseconds()) / float64(b.N) }
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
 	b.ReportMetric(peak, "MB")
