@@ -17,6 +17,9 @@
 #             hour    four seconds to an hour, evenly; it takes an hour and a half: 3.10/delays/hour
 #             serve   serve before the ladder and before slots: 3.10/serve
 #             often   rate, hol, crash and recovery, REPEAT times: 3.10/often
+#             baselines  rate, hol and crash of the baselines, REPEAT times: 3.10/baselines
+#             mixed   long and short delays mixed, and delays of many set bits, REPEAT times: 3.10/mixed
+#             backlog a hundred thousand that wait, REPEAT times: 3.10/backlog
 #           and these, whose figures are read from what they print: 3.10/hop.txt and so on
 #             hop     one hop, what of it costs, what one queue takes, and what publishing costs
 #             idle    controllers at rest: a quarter of an hour
@@ -124,6 +127,12 @@ part() {
 		measure "$1/often" --full --scenario rate,hol,crash,recovery --repeat "${REPEAT:-3}" --queue-type quorum \
 			--backend binaryladder/source,fixedtiers,controller/slots,plugin
 		;;
+	baselines)
+		measure "$1/baselines" --full --scenario rate,hol,crash --repeat "${REPEAT:-3}" --queue-type quorum \
+			--backend bit-entry,top-entry,per-message-ttl
+		;;
+	mixed) measure "$1/mixed" --full --scenario hol-mix,hops --repeat "${REPEAT:-3}" --queue-type quorum ;;
+	backlog) measure "$1/backlog" --full --scenario backlog --repeat "${REPEAT:-3}" --queue-type quorum ;;
 	hop)
 		bench "$1/hop" -run '^$' -bench QuorumHop -benchtime 12000x -count 3 "$tests/backend"
 		for turn in $(seq "${REPEAT:-3}"); do # -count would measure each three times in a row, and the machine drifts
