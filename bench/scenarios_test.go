@@ -348,15 +348,15 @@ func rawRows(t *testing.T, in io.Reader) [][]string {
 }
 
 func TestPrimersAreNotMeasured(t *testing.T) {
-	var asked []time.Duration
-	subject := Subject{Prime: func(longest, _ time.Duration) []time.Duration {
-		asked = append(asked, longest)
-		return []time.Duration{longest, longest}
+	var asked [][]time.Duration
+	subject := Subject{Prime: func(delays []time.Duration, _ time.Duration) []time.Duration {
+		asked = append(asked, delays)
+		return delays
 	}}
 	mixed := accuracy{common: quickly(5), from: time.Second, to: 2 * time.Second, step: time.Second}
 	run, err := played(t, mixed, subject, &memory{fate: onTime}, nil)
 	require.NoError(t, err)
-	assert.Equal(t, []time.Duration{2 * time.Second}, asked)
+	assert.Equal(t, [][]time.Duration{{time.Second, 2 * time.Second}}, asked)
 	assert.Len(t, run.samples, 5)
 }
 

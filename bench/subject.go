@@ -36,10 +36,12 @@ type Subject struct {
 	// Tick is the resolution of a ladder, if it does not take Env.Tick.
 	Tick time.Duration
 
-	// Prime returns delays up to longest that together take every step that a message may take; nil
-	// if Open declares all steps. One message of each is published before the warm-up, so that
-	// nothing is declared while measuring; nobody waits for it. tick is Env.Tick.
-	Prime func(longest, tick time.Duration) []time.Duration
+	// Prime returns those of the delays of a run, which are Env.Delays, that together take every
+	// step that any of them takes; nil if Open declares all steps. One message of each is published
+	// before the warm-up, so that nothing is declared while measuring. Nobody waits for it, and what
+	// it costs the broker later counts as that of the messages: so there should be few. tick is
+	// Env.Tick.
+	Prime func(delays []time.Duration, tick time.Duration) []time.Duration
 
 	// Hops is how many queues a message waits in, one after the other, with each of the delays;
 	// tick is Env.Tick. nil: not known before.

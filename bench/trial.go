@@ -79,7 +79,7 @@ func (t *trial) close(ctx context.Context) error {
 func (t *trial) warmUp(ctx context.Context, c common) error {
 	t.body = make([]byte, c.body())
 	if t.subject.Prime != nil {
-		primers := t.subject.Prime(slices.Max(t.env.Delays), t.env.Tick)
+		primers := t.subject.Prime(t.env.Delays, t.env.Tick)
 		if err := t.publish(ctx, load{delays: primers, workers: c.concurrency, role: primer}); err != nil {
 			return fmt.Errorf("before the warm-up: %w", err)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,16 +76,13 @@ func (s shape) config(wanted time.Duration) binaryladder.Config {
 	return cfg
 }
 
-// prime returns delays that together use each link of the ladder that a delay up to longest uses:
+// prime returns those delays that together use each link of the ladder that any of them uses:
 // between two steps, into the ladder and out of it.
-func (s shape) prime(longest, wanted time.Duration) []time.Duration {
+func (s shape) prime(delays []time.Duration, wanted time.Duration) []time.Duration {
 	const outside = time.Duration(0)
-	cfg := s.config(wanted)
-	delays := make([]time.Duration, longest/cfg.Tick)
-	for i := range delays { // long ones first, which take more links
-		delays[i] = longest/cfg.Tick*cfg.Tick - time.Duration(i)*cfg.Tick
-	}
-	plans, err := binaryladder.Hops(cfg, delays...)
+	delays = slices.Sorted(slices.Values(delays))
+	slices.Reverse(delays) // long ones first, which take more links
+	plans, err := binaryladder.Hops(s.config(wanted), delays...)
 	if err != nil {
 		return nil // Open says why
 	}
