@@ -36,11 +36,10 @@ type Subject struct {
 	// Tick is the resolution of a ladder, if it does not take Env.Tick.
 	Tick time.Duration
 
-	// Prime returns those of the delays of a run, which are Env.Delays, that together take every
-	// step that any of them takes; nil if Open declares all steps. One message of each is published
-	// before the warm-up, so that nothing is declared while measuring. Nobody waits for it, and what
-	// it costs the broker later counts as that of the messages: so there should be few. tick is
-	// Env.Tick.
+	// Prime returns those of Env.Delays that together take every step that any of them takes; nil
+	// if Open declares all steps. One message of each is published before the warm-up, so that
+	// nothing is declared while measuring. Nobody waits for it, and what it costs the broker later
+	// counts as that of the messages: so there should be few. tick is Env.Tick.
 	Prime func(delays []time.Duration, tick time.Duration) []time.Duration
 
 	// Hops is how many queues a message waits in, one after the other, with each of the delays;

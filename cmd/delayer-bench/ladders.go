@@ -77,18 +77,17 @@ func (s shape) config(wanted time.Duration) binaryladder.Config {
 }
 
 // prime returns those delays that together use each link of the ladder that any of them uses:
-// between two steps, into the ladder and out of it.
+// between two steps, into the ladder and out of it. delays are sorted, and so is what it returns:
+// from the longest down, since long ones take more links.
 func (s shape) prime(delays []time.Duration, wanted time.Duration) []time.Duration {
 	const outside = time.Duration(0)
-	delays = slices.Sorted(slices.Values(delays))
-	slices.Reverse(delays) // long ones first, which take more links
 	plans, err := binaryladder.Hops(s.config(wanted), delays...)
 	if err != nil {
 		return nil // Open says why
 	}
 	used := map[[2]time.Duration]bool{}
 	var out []time.Duration
-	for i, plan := range plans {
+	for i, plan := range slices.Backward(plans) {
 		from, known := outside, len(used)
 		for _, to := range append(plan, outside) {
 			used[[2]time.Duration{from, to}] = true
