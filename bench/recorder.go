@@ -26,7 +26,7 @@ type role int
 const (
 	measured role = iota
 	warmUp        // awaited, and in no figure
-	primer        // makes the subject declare its path: not awaited, and in no figure
+	primer        // one of few that make the subject declare its paths: not awaited, and in no figure
 	backlog       // only waits: not awaited, and in no figure of those that are
 )
 

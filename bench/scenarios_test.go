@@ -360,6 +360,24 @@ func TestPrimersAreNotMeasured(t *testing.T) {
 	assert.Len(t, run.samples, 5)
 }
 
+// Many primers have come before anything is measured: 1,850 of them were once counted as the cost
+// of 5,000 messages.
+func TestManyPrimersAreWaitedFor(t *testing.T) {
+	const longest = 20 * time.Second
+	began := func(primers int) time.Duration {
+		subject := Subject{Prime: func([]time.Duration, time.Duration) []time.Duration {
+			return slices.Repeat([]time.Duration{longest}, primers)
+		}}
+		mixed := accuracy{common: quickly(1000), from: time.Second, to: time.Second, step: time.Second}
+		run, err := played(t, mixed, subject, &memory{fate: onTime}, nil)
+		require.NoError(t, err)
+		require.Len(t, run.samples, 1000)
+		return run.samples[0].Due() - run.samples[0].Delay
+	}
+	assert.Less(t, began(1000/fewPrimersOf), longest)
+	assert.Greater(t, began(1000/fewPrimersOf+1), longest)
+}
+
 func TestDelaysOfAList(t *testing.T) {
 	list := []time.Duration{90 * time.Second, time.Second, 5 * time.Second}
 	listed := accuracy{common: quickly(50), of: list, step: time.Second}

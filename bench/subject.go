@@ -38,8 +38,9 @@ type Subject struct {
 
 	// Prime returns those of Env.Delays that together take every step that any of them takes; nil
 	// if Open declares all steps. One message of each is published before the warm-up, so that
-	// nothing is declared while measuring. Nobody waits for it, and what it costs the broker later
-	// counts as that of the messages: so there should be few. tick is Env.Tick.
+	// nothing is declared while measuring. What it costs the broker later would count as that of the
+	// messages: so many are waited for, which no estimate knows of, and few are not. tick is
+	// Env.Tick.
 	Prime func(delays []time.Duration, tick time.Duration) []time.Duration
 
 	// Hops is how many queues a message waits in, one after the other, with each of the delays;

@@ -35,6 +35,9 @@ const (
 	linger = 250 * time.Millisecond
 	// warmUpDelay is long enough to wait in a queue of any subject.
 	warmUpDelay = time.Second
+	// fewPrimers are not waited for, nor one for each fewPrimersOf messages: what they cost the
+	// broker later is little beside what those do, and the longest may take hours.
+	fewPrimers, fewPrimersOf = 16, 50
 )
 
 // openTrial declares the destination and opens the subject. Nothing is left in the broker if it
@@ -80,7 +83,11 @@ func (t *trial) warmUp(ctx context.Context, c common) error {
 	t.body = make([]byte, c.body())
 	if t.subject.Prime != nil {
 		primers := t.subject.Prime(t.env.Delays, t.env.Tick)
-		if err := t.publish(ctx, load{delays: primers, workers: c.concurrency, role: primer}); err != nil {
+		as := primer
+		if len(primers) > max(fewPrimers, c.messages/fewPrimersOf) {
+			as = warmUp
+		}
+		if err := t.publish(ctx, load{delays: primers, workers: c.concurrency, role: as}); err != nil {
 			return fmt.Errorf("before the warm-up: %w", err)
 		}
 	}
