@@ -14,8 +14,9 @@ const (
 	forUs      = "@delayer " // how a script's line to this process begins
 	tailLines  = 30
 	tailLength = 500 // bytes of one line
-	// mostTrouble is how many warnings and errors are kept.
-	mostTrouble = 60
+	// mostTrouble is how many lines of warnings and errors are kept, and longestTrouble how many of
+	// one: the rest of a crash is what its process knew, and would push away what came before.
+	mostTrouble, longestTrouble = 400, 6
 )
 
 // A lifeline is the conversation with the script that runs a server, over the script's standard
@@ -27,6 +28,8 @@ type lifeline struct {
 	partial []byte
 	tail    []string
 	trouble []string
+	head    string        // what the lines of the last warning or error begin with,
+	lines   int           // and how many it has
 	down    chan struct{} // closed when the server process is gone
 	answers chan []string // the script's other lines, in fields
 }
@@ -36,10 +39,12 @@ type lifeline struct {
 var colour = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // Of the server's warnings and errors two kinds are nobody's trouble: a channel error is an answer
-// to its client, and a quorum queue that is deleted leaves segments that cannot be written any more.
+// to its client, unless that has acknowledged what it may not, and a quorum queue that is deleted
+// leaves segments that cannot be written any more. All lines of one have its time and its process.
 var (
-	serious  = regexp.MustCompile(`\[(warning|error)\]`)
-	ordinary = regexp.MustCompile(`Channel error on connection|operation \S+ caused a channel exception|segment_writer: `)
+	serious  = regexp.MustCompile(`^.*?\[(warning|error)\] \S+`)
+	ordinary = regexp.MustCompile(`Channel error on connection|segment_writer: |` +
+		`operation (queue|exchange)\.\S+ caused a channel exception|operation basic\.(publish|consume|get|qos) caused a channel exception`)
 )
 
 func newLifeline() *lifeline {
@@ -122,7 +127,14 @@ func (l *lifeline) remember(text string) {
 	text = colour.ReplaceAllString(text, "")
 	text = text[:min(len(text), tailLength)]
 	l.tail = last(tailLines, append(l.tail, text))
-	if serious.MatchString(text) && !ordinary.MatchString(text) {
+	head := serious.FindString(text)
+	if head == "" || ordinary.MatchString(text) {
+		return
+	}
+	if head != l.head {
+		l.head, l.lines = head, 0
+	}
+	if l.lines++; l.lines <= longestTrouble {
 		l.trouble = last(mostTrouble, append(l.trouble, text))
 	}
 }

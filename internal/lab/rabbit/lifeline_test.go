@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -61,9 +62,17 @@ func TestLifelineKeepsComplaints(t *testing.T) {
 		"\x1b[38;5;160m[error] <0.1.0> missed heartbeats from client, timeout: 10s\x1b[0m\n" +
 		"[error] <0.2.0> Channel error on connection <0.1.0>, channel 1:\n" +
 		"[error] <0.2.0> operation queue.declare caused a channel exception not_found: no queue\n" +
+		"[error] <0.3.0> operation basic.ack caused a channel exception precondition_failed: unknown delivery tag 1\n" +
 		strings.Repeat("[info] more\n", tailLines)))
-	assert.Equal(t, []string{"[error] <0.1.0> missed heartbeats from client, timeout: 10s"}, l.complaints())
-	_, _ = l.Write([]byte(strings.Repeat("[warning] again\n", 2*mostTrouble)))
+	assert.Equal(t, []string{
+		"[error] <0.1.0> missed heartbeats from client, timeout: 10s",
+		"[error] <0.3.0> operation basic.ack caused a channel exception precondition_failed: unknown delivery tag 1",
+	}, l.complaints())
+	_, _ = l.Write([]byte(strings.Repeat("[error] <0.4.0> what a process knew when it crashed\n", mostTrouble)))
+	assert.Len(t, l.complaints(), 2+longestTrouble)
+	for i := range 2 * mostTrouble {
+		_, _ = fmt.Fprintf(l, "[warning] <0.5.%d> again\n", i)
+	}
 	assert.Len(t, l.complaints(), mostTrouble)
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // Evidence logs, if the test has failed, what the broker knows of messages that did not come: the
-// queues, the processes that dead-letter at least once, and the errors in its log, the newest
-// first. Such a process may have died and left its queue alone (rabbitmq-server issue 16652). Call
+// queues, and the processes that dead-letter at least once. Such a process may have died and left
+// its queue alone (rabbitmq-server issue 16652): [Main] prints what the broker complained of. Call
 // it before the topology is removed.
 func Evidence(t testing.TB, b *rabbit.Broker) {
 	t.Helper()
@@ -24,9 +24,6 @@ func Evidence(t testing.TB, b *rabbit.Broker) {
 		{"list_queues", "--silent", "name", "messages", "messages_ready", "messages_unacknowledged", "consumers", "state"},
 		{"eval", `[io_lib:format("~p~n~0P~n", [P, catch sys:get_state(P, 1000), 60]) || ` +
 			`{_, P, _, _} <- supervisor:which_children(rabbit_fifo_dlx_sup), is_pid(P)].`},
-		{"eval", `case [L || F <- rabbit:log_locations(), {ok, All} <- [file:read_file(F)], ` +
-			`L <- binary:split(All, <<"\n">>, [global]), binary:match(L, <<"[error]">>) =/= nomatch] of ` +
-			`Errors -> [[binary:part(L, 0, min(300, byte_size(L))), "\n"] || L <- lists:sublist(lists:reverse(Errors), 200)] end.`},
 	} {
 		said, err := b.Ctl(ctx, ask...)
 		t.Logf("%s: %v\n%s", ask[0], err, said)

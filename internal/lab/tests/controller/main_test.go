@@ -2,7 +2,6 @@ package controller_test
 
 import (
 	"fmt"
-	"log/slog"
 	"os"
 	"testing"
 	"time"
@@ -26,9 +25,16 @@ func TestMain(m *testing.M) {
 	rabbittest.Main(m, rabbit.Options{Args: rabbit.DeadLetterRetry(2 * time.Second)})
 }
 
+// options are a Delayer's whose log is the test's, if it fails.
 func options(t testing.TB, kind delayer.QueueType) delayer.Options {
+	var said rabbittest.Logbook
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("what its Delayers said:\n%s", said.String())
+		}
+	})
 	return delayer.Options{
-		URL: rabbittest.Broker(t).URL(), Logger: slog.New(slog.DiscardHandler),
+		URL: rabbittest.Broker(t).URL(), Logger: said.Logger(),
 		Prefix: rabbittest.Prefix(t), QueueType: kind, Connections: 1,
 	}
 }
