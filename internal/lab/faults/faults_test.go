@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
 func TestMain(m *testing.M) { rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{Args: soon}) }
@@ -309,9 +311,56 @@ func TestFaultsOfACluster(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, cluster.Close()) })
 	t.Run("leaders are spread", func(t *testing.T) { leadersAreSpread(t, cluster) })
+	t.Run("acknowledged while the leader changes", func(t *testing.T) { acknowledgedWhileTheLeaderChanges(t, cluster) })
 	c := short(t)
 	c.Cluster, c.Leave = cluster, true // to delete queues of which a replica is down takes long
 	expect(t, c, faults.Fault{Name: "leader lost", Cluster: true, Inject: faults.LoseLeader})
+}
+
+// acknowledgedWhileTheLeaderChanges: what a leader did not take any more, and what the channel has
+// kept back meanwhile, the next leader stores before the consumer ends. The former leader is asked
+// to hand over first of all, and goes on when the end of the consumer is asked for.
+func acknowledgedWhileTheLeaderChanges(t *testing.T, cluster *rabbit.Cluster) {
+	t.Helper()
+	const many = 300
+	queue := rabbittest.Prefix(t)
+	leader, other := cluster.Nodes()[0], cluster.Nodes()[1]
+	rig := rabbittest.NewRig(t, leader)
+	rig.Declare(queue, amqp091.Table{
+		"x-queue-type": "quorum", "x-single-active-consumer": true, "x-queue-leader-locator": "client-local",
+	})
+	rig.Publish("", queue, slices.Repeat([]amqp091.Publishing{{DeliveryMode: amqp091.Persistent}}, many)...)
+	ch := rabbittest.NewRig(t, other).Channel()
+	require.NoError(t, ch.Qos(many, 0, false))
+	got, err := ch.Consume(queue, "", false, false, false, false, nil)
+	require.NoError(t, err)
+	var all []amqp091.Delivery
+	for range many {
+		all = append(all, rabbittest.Next(t, got))
+	}
+	const do = `Queue = binary_to_existing_atom(<<"%%2F_%s">>), [Next | _] = nodes(), sys:suspend(Queue),
+		spawn(fun() -> ra:transfer_leadership({Queue, node()}, {Queue, Next}) end),
+		spawn(fun Resume() ->
+			{messages, Waiting} = process_info(whereis(Queue), messages),
+			case [asked || {'$gen_call', _, {leader_call, {command, _, _}}} <- Waiting] of
+				[] -> timer:sleep(10), Resume();
+				_ -> sys:resume(Queue)
+			end
+		end).`
+	out, err := leader.Ctl(t.Context(), "eval", fmt.Sprintf(do, queue))
+	require.NoError(t, err, out)
+	for _, d := range all {
+		require.NoError(t, d.Ack(false))
+	}
+	require.True(t, broker.EndActive(ch, queue))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		q, err := rig.Ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		require.NoError(c, err)
+		require.Zero(c, q.Consumers)
+	}, time.Minute, 50*time.Millisecond)
+	again := rig.Consume(queue)
+	rig.Publish("", queue, amqp091.Publishing{MessageId: "last"})
+	require.Equal(t, "last", rabbittest.Next(t, again).MessageId, "they were acknowledged, and come again")
 }
 
 // leadersAreSpread: each node leads some of the waiting queues, whichever one declared them. Two

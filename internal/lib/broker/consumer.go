@@ -103,14 +103,18 @@ func EndConsuming(ch *amqp091.Channel, queue, tag string) {
 // EndActive is EndConsuming for a queue with a single active consumer. Nothing is cancelled before
 // the channel closes: the next consumer would be active before it gets what is given back. What is
 // stored behind the acknowledgements is another consumer of the channel, which waits, and ends with
-// it. It reports whether the queue has answered, as only one that has a leader does.
+// it. Two are needed. The queue may get another leader meanwhile, which has not got all of them. To
+// that one the channel sends them again, but perhaps not before the first consumer is stored. It
+// reports whether the queue has answered, as only one that has a leader does.
 func EndActive(ch *amqp091.Channel, queue string) (answered bool) {
 	return end(ch, func() error {
-		const autoAck, exclusive, noLocal = false, false, false
-		if _, err := ch.Consume(queue, "", autoAck, exclusive, noLocal, waitForAnswer, nil); err != nil {
-			return err
+		for range 2 {
+			const autoAck, exclusive, noLocal = false, false, false
+			if _, err := ch.Consume(queue, "", autoAck, exclusive, noLocal, waitForAnswer, nil); err != nil {
+				return err
+			}
 		}
-		return settled(ch, queue)
+		return nil
 	})
 }
 
@@ -169,16 +173,14 @@ func end(ch *amqp091.Channel, settle func() error) (settled bool) {
 // and forgets them when it is closed (rabbit_fifo_client, settle). So there are two round trips:
 //
 //   - Cancelling the consumer is stored behind all that was sent before.
-//   - The queue answers the question for its length behind the news that those are stored, upon
-//     which the channel sends what it has kept back.
+//   - The next question comes behind the news that those are stored, upon which the channel sends
+//     what it has kept back.
+//
+// If the queue gets another leader meanwhile some may be forgotten, and come again.
 func Settle(ch *amqp091.Channel, queue, tag string) error {
 	if err := ch.Cancel(tag, waitForAnswer); err != nil {
 		return err
 	}
-	return settled(ch, queue)
-}
-
-func settled(ch *amqp091.Channel, queue string) error {
 	const durable, autoDelete, exclusive = true, false, false
 	_, err := ch.QueueDeclarePassive(queue, durable, autoDelete, exclusive, waitForAnswer, nil)
 	return err
