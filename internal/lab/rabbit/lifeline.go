@@ -44,7 +44,7 @@ var colour = regexp.MustCompile("\x1b\\[[0-9;]*m")
 var (
 	serious  = regexp.MustCompile(`^.*?\[(warning|error)\] \S+`)
 	ordinary = regexp.MustCompile(`Channel error on connection|segment_writer: |` +
-		`operation (queue|exchange)\.\S+ caused a channel exception|operation basic\.(publish|consume|get|qos) caused a channel exception`)
+		`operation ((queue|exchange)\.\S+|basic\.(publish|consume|get|qos)) caused a channel exception`)
 )
 
 func newLifeline() *lifeline {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"sync"
+	"testing"
 )
 
 // A Logbook is a log that a test reads while it is written. The zero value is empty and ready for
@@ -15,6 +16,15 @@ type Logbook struct {
 
 // Logger writes into the logbook.
 func (l *Logbook) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// ShowIfFailed shows what was logged when a test ends that has failed. what says what it is.
+func (l *Logbook) ShowIfFailed(t testing.TB, what string) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s:\n%s", what, l)
+		}
+	})
+}
 
 // Write implements [io.Writer].
 func (l *Logbook) Write(p []byte) (int, error) {

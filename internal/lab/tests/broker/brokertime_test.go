@@ -22,6 +22,7 @@ import (
 func (r *stepsRig) run(t *testing.T) (c *brokertime.Clock, log *rabbittest.Logbook) {
 	t.Helper()
 	log = new(rabbittest.Logbook)
+	log.ShowIfFailed(t, "a clock")
 	c = r.clock(log.Logger())
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
@@ -29,9 +30,6 @@ func (r *stepsRig) run(t *testing.T) (c *brokertime.Clock, log *rabbittest.Logbo
 	t.Cleanup(func() {
 		cancel()
 		run.Wait()
-		if t.Failed() {
-			t.Logf("a clock: %s", log)
-		}
 	})
 	return c, log
 }

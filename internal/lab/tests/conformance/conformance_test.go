@@ -118,11 +118,7 @@ func TestConformance(t *testing.T) {
 				cfg := s.cfg
 				var said rabbittest.Logbook
 				cfg.URL, cfg.Prefix, cfg.Logger = b.URL(), rabbittest.Prefix(t), said.Logger()
-				t.Cleanup(func() {
-					if t.Failed() {
-						t.Logf("its Delayers said, with those that the cases broke on purpose:\n%s", &said)
-					}
-				})
+				said.ShowIfFailed(t, "its Delayers said, with those that the cases broke on purpose")
 				conform(t, b, cfg, s.world, func(step func() error) error {
 					leave()
 					return m.together(step)

@@ -28,11 +28,7 @@ func TestMain(m *testing.M) {
 // options are a Delayer's whose log is the test's, if it fails.
 func options(t testing.TB, kind delayer.QueueType) delayer.Options {
 	var said rabbittest.Logbook
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("what its Delayers said:\n%s", said.String())
-		}
-	})
+	said.ShowIfFailed(t, "its Delayers said")
 	return delayer.Options{
 		URL: rabbittest.Broker(t).URL(), Logger: said.Logger(),
 		Prefix: rabbittest.Prefix(t), QueueType: kind, Connections: 1,
