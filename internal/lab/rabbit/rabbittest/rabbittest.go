@@ -47,22 +47,24 @@ var shared struct {
 }
 
 // Main runs the tests of m, a *testing.M or what wraps one, ends the broker, looks for goroutines
-// that were left, and exits.
-func Main(m interface{ Run() int }, o rabbit.Options) {
+// that were left, but for those that theirs names, and exits.
+func Main(m interface{ Run() int }, o rabbit.Options, theirs ...goleak.Option) {
 	shared.options = o
 	code := m.Run()
+	var complaints []string
 	if b := shared.broker; b != nil {
-		if said := b.Complaints(); code != 0 && len(said) > 0 {
-			fmt.Printf("what the broker complained of:\n%s\n", strings.Join(said, "\n"))
-		}
+		complaints = b.Complaints()
 		if err := b.Close(); err != nil {
 			fmt.Fprintf(os.Stderr, "broker: %v\n", err)
 			code = max(code, 1)
 		}
 	}
-	if err := left(); err != nil && code == 0 {
+	if err := left(theirs); err != nil && code == 0 {
 		fmt.Fprintf(os.Stderr, "goroutines are left after the tests:\n%v\n", err)
 		code = 1
+	}
+	if code != 0 && len(complaints) > 0 {
+		fmt.Printf("what the broker complained of:\n%s\n", strings.Join(complaints, "\n"))
 	}
 	if err := summarize(); err != nil {
 		fmt.Fprintf(os.Stderr, "summary: %v\n", err)
@@ -73,10 +75,10 @@ func Main(m interface{ Run() int }, o rabbit.Options) {
 
 // left returns the goroutines that are left. Some end a while after what they are of, as one that
 // closes a connection.
-func left() (err error) {
+func left(but []goleak.Option) (err error) {
 	const most = 10 * time.Second
 	for began := time.Now(); time.Since(began) < most; {
-		if err = goleak.Find(); err == nil { // which looks for half a second
+		if err = goleak.Find(but...); err == nil { // which looks for half a second
 			break
 		}
 	}

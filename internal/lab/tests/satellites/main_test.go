@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{Plugins: []string{rabbittest.DelayedMessages}})
+	rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{Plugins: []string{rabbittest.DelayedMessages}}, suiteLeaves...)
 }
 
 // silent is the logger of tests that break things on purpose.

@@ -11,6 +11,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/pubsub/tests"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
@@ -43,6 +44,14 @@ func pubSub(t *testing.T, d delayer.Delayer, group string) (message.Publisher, m
 	t.Helper()
 	config := amqp.NewDurablePubSubConfig(rabbittest.Broker(t).URL(), amqp.GenerateQueueNameTopicNameWithSuffix(group))
 	return watermilldelay.NewPublisher(d, watermilldelay.Config{Address: fanout}), subscribe(t, config)
+}
+
+// suiteLeaves are goroutines of Watermill's suite. Its tests stop reading once they have got each
+// message. When one has come twice, two goroutines wait for ever: one with the second copy, the
+// other for that one.
+var suiteLeaves = []goleak.Option{
+	goleak.IgnoreAnyFunction("github.com/ThreeDotsLabs/watermill/internal/subscriber.(*multiplier).Subscribe.func2"),
+	goleak.IgnoreAnyFunction("github.com/ThreeDotsLabs/watermill/internal/subscriber.(*multiplier).Subscribe.func3"),
 }
 
 // subscribe opens a subscriber that is closed with the test: the suite does not close all of them.
@@ -78,6 +87,25 @@ func TestWatermill_DelayedQueue(t *testing.T) {
 		require.NoError(t, err)
 		return publisher, subscribe(t, amqp.NewDurableQueueConfig(rabbittest.Broker(t).URL()))
 	}, nil)
+}
+
+// twice publishes each message twice.
+type twice struct{ message.Publisher }
+
+func (p twice) Publish(topic string, messages ...*message.Message) error {
+	return p.Publisher.Publish(topic, append(messages, messages...)...)
+}
+
+// TestWatermill_Twice: RabbitMQ delivers at least once, and the suite bears that. It needs
+// suiteLeaves for it.
+func TestWatermill_Twice(t *testing.T) {
+	t.Parallel()
+	d := openForWatermill(t)
+	open := func(t *testing.T) (message.Publisher, message.Subscriber) {
+		publisher, subscriber := pubSub(t, d, "test")
+		return twice{publisher}, subscriber
+	}
+	tests.TestConcurrentSubscribe(t, tests.TestContext{TestID: tests.NewTestID(), Features: features}, open)
 }
 
 // TestMarshal_AsWatermillAMQP: its DefaultMarshaler writes the same but for the MessageId, and
