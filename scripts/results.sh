@@ -17,7 +17,7 @@
 #             hour    four seconds to an hour, evenly; it takes an hour and a half: 3.10/delays/hour
 #             serve   serve before the ladder and before slots: 3.10/serve
 #             often   rate, hol, crash and recovery, REPEAT times: 3.10/often
-#             baselines  rate, hol and crash of the baselines, REPEAT times: 3.10/baselines
+#             baselines  the same of the baselines, without recovery, beside our ladder: 3.10/baselines
 #             mixed   long and short delays mixed, and delays of many set bits, REPEAT times: 3.10/mixed
 #             backlog a hundred thousand that wait, REPEAT times: 3.10/backlog
 #           and these, whose figures are read from what they print: 3.10/hop.txt and so on
@@ -129,7 +129,7 @@ part() {
 		;;
 	baselines)
 		measure "$1/baselines" --full --scenario rate,hol,crash --repeat "${REPEAT:-3}" --queue-type quorum \
-			--backend bit-entry,top-entry,per-message-ttl
+			--backend bit-entry,top-entry,per-message-ttl,binaryladder/source
 		;;
 	mixed) measure "$1/mixed" --full --scenario hol-mix,hops --repeat "${REPEAT:-3}" --queue-type quorum ;;
 	backlog) measure "$1/backlog" --full --scenario backlog --repeat "${REPEAT:-3}" --queue-type quorum ;;
