@@ -338,9 +338,10 @@ func (a *agenda) report() {
 	for i, m := range a.moments {
 		a.ReportMetric(worst[i].late.Seconds(), "s-late-after-"+m.what)
 	}
-	others := worst[len(a.moments)]
-	a.ReportMetric(others.late.Seconds(), "s-late-otherwise")
-	a.ReportMetric(others.due.Sub(a.items[0].due).Seconds(), "s-into-it") // when that one was due
+	if other := worst[len(a.moments)]; other.came > 0 {
+		a.ReportMetric(other.late.Seconds(), "s-late-otherwise")
+		a.ReportMetric(other.due.Sub(a.items[0].due).Seconds(), "s-into-it") // when that one was due
+	}
 	a.ReportMetric(float64(gone), "cancelled")
 	a.ReportMetric(float64(cancelledCame), "cancelled-delivered")
 	a.ReportMetric(float64(missing), "missing")
