@@ -111,7 +111,7 @@ func (r topRate) assess(rate float64, samples []sample) probe {
 	case c.Lost+c.Duplicated+c.Failed > 0 || c.Delivered == 0 || slices.ContainsFunc(samples, tooEarly):
 		p.Reason = "lost"
 	case late && lag(settled) > r.limit/2:
-		p.Reason = r.heldUp(settled)
+		p.Reason = r.heldUp(samples, len(samples)-len(settled))
 	case late:
 		p.Reason = "late"
 	}
@@ -124,16 +124,19 @@ func (r topRate) assess(rate float64, samples []sample) probe {
 // messages; the rate is known all the same.
 func tooEarly(m sample) bool { return m.EarlyBy() >= time.Millisecond }
 
-// heldUp says why publishing fell behind: nearly all publishers were waiting for confirms, or the
-// benchmark itself could do no more.
-func (r topRate) heldUp(samples []sample) (reason string) {
+// heldUp says why publishing fell behind after the beginning: nearly all publishers were waiting for
+// confirms, or the benchmark itself could do no more. Only the time while there was something to
+// publish counts: after that more and more of them wait for nothing.
+func (r topRate) heldUp(samples []sample, beginning int) (reason string) {
 	const nearly = 0.9
-	waiting, first, last := time.Duration(0), samples[0].Asked, time.Duration(0)
+	from, to, waiting := samples[beginning].Asked, time.Duration(0), time.Duration(0)
 	for _, m := range samples {
-		waiting += m.Answered - m.Asked
-		first, last = min(first, m.Asked), max(last, m.Answered)
+		to = max(to, m.Asked)
 	}
-	if float64(waiting) >= nearly*float64(r.concurrency)*float64(last-first) {
+	for _, m := range samples {
+		waiting += max(0, min(m.Answered, to)-max(m.Asked, from))
+	}
+	if float64(waiting) >= nearly*float64(r.concurrency)*float64(to-from) {
 		return "confirms"
 	}
 	return "generator"

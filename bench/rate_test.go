@@ -89,6 +89,11 @@ func TestProbesAreJudged(t *testing.T) {
 	assert.Equal(t, "confirms", assess(slow).Reason)
 	r.concurrency = 8
 	assert.Equal(t, "generator", assess(slow).Reason)
+	r.concurrency = 100
+	for i := range slow {
+		slow[i].Answered = slow[i].Asked + time.Second
+	}
+	assert.Equal(t, "confirms", assess(slow).Reason, "for the last ones they wait after there is nothing more to publish")
 
 	lost := steady(300, 100, 0, 0)
 	lost[7].Copies = 0

@@ -136,7 +136,7 @@ func limit(r Run) string {
 	}
 	text := fmt.Sprintf("at %s msg/s %s", format.Figure(lowest.Rate), lowest.failure())
 	if r.MaxRate == 0 {
-		return text
+		return text + "; nothing lower was tried"
 	}
 	text = fmt.Sprintf("the limit is between %s and %s msg/s: ", format.Figure(r.MaxRate), format.Figure(lowest.Rate)) + text
 	if lowest.Rate > closer*r.MaxRate {

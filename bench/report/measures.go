@@ -90,8 +90,11 @@ func (r Run) vagueMemory() bool {
 }
 
 func lateness(of func(Lateness) float64) func(Run) (float64, bool) {
-	return func(r Run) (float64, bool) { return of(r.Lateness), r.Delivered > 0 && !r.closedLoop() }
+	return func(r Run) (float64, bool) { return of(r.Lateness), r.Delivered > 0 && !r.closedLoop() && !r.noRate() }
 }
+
+// noRate reports whether no rate passed that was tried: then there is none whose lateness is told.
+func (r Run) noRate() bool { return len(r.Probes) > 0 && r.MaxRate == 0 }
 
 func counted(of func(Run) int) func(Run) (float64, bool) {
 	return func(r Run) (float64, bool) { return float64(of(r)), r.Published > 0 }

@@ -117,14 +117,17 @@ func cellOf(t *testing.T, g grid, subject, head string) cell {
 }
 
 func TestLimitOfARate(t *testing.T) {
-	run := Run{Probes: []Probe{
-		{Rate: 500, Passed: true}, {Rate: 2000, Reason: "publisher"},
-		{Rate: 1000, Reason: "late", Lateness: Lateness{P99: 123}},
+	run := Run{Counts: Counts{Delivered: 1}, Probes: []Probe{
+		{Rate: 2000, Reason: "publisher"}, {Rate: 1000, Reason: "late", Lateness: Lateness{P99: 123}},
 	}}
-	assert.Equal(t, "at 1,000 msg/s p99 was 123 ms late", limit(run))
-	run.Probes = run.Probes[:2]
-	assert.Equal(t, "at 2,000 msg/s publishing fell behind", limit(run), "an older report")
-	run.MaxRate, run.Probes[1].Reason = 500, "confirms"
+	assert.Equal(t, "at 1,000 msg/s p99 was 123 ms late; nothing lower was tried", limit(run))
+	_, known := lateness(func(l Lateness) float64 { return l.P99 })(run)
+	assert.False(t, known, "of no rate")
+	run.Probes = run.Probes[:1]
+	assert.Equal(t, "at 2,000 msg/s publishing fell behind; nothing lower was tried", limit(run), "an older report")
+	run.MaxRate, run.Probes = 500, []Probe{{Rate: 500, Passed: true}, {Rate: 2000, Reason: "confirms"}}
+	_, known = lateness(func(l Lateness) float64 { return l.P99 })(run)
+	assert.True(t, known)
 	assert.Equal(t, "the limit is between 500 and 2,000 msg/s: at 2,000 msg/s confirms came too slowly; there was no time to look closer", limit(run))
 	run.Probes[1].Rate, run.Probes[1].Reason = 525, "generator"
 	assert.Equal(t, "the limit is between 500 and 525 msg/s: at 525 msg/s the benchmark itself could not keep the rate", limit(run))
