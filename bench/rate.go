@@ -124,9 +124,9 @@ func (r topRate) assess(rate float64, samples []sample) probe {
 // messages; the rate is known all the same.
 func tooEarly(m sample) bool { return m.EarlyBy() >= time.Millisecond }
 
-// heldUp says why publishing fell behind after the beginning: nearly all publishers were waiting for
-// confirms, or the benchmark itself could do no more. Only the time while there was something to
-// publish counts: after that more and more of them wait for nothing.
+// heldUp says why publishing fell behind after the beginning: nearly all publishers were waiting
+// for confirms, or the benchmark itself could do no more. Only the time while there was something
+// to publish counts. After that ever fewer of them have a confirm to wait for.
 func (r topRate) heldUp(samples []sample, beginning int) (reason string) {
 	const nearly = 0.9
 	from, to, waiting := samples[beginning].Asked, time.Duration(0), time.Duration(0)
