@@ -135,7 +135,7 @@ func limit(r Run) string {
 		return "no rate that was tried failed"
 	}
 	text := fmt.Sprintf("at %s msg/s %s", format.Figure(lowest.Rate), lowest.failure())
-	if r.MaxRate == 0 {
+	if r.noRate() {
 		return text + "; nothing lower was tried"
 	}
 	text = fmt.Sprintf("the limit is between %s and %s msg/s: ", format.Figure(r.MaxRate), format.Figure(lowest.Rate)) + text
