@@ -178,7 +178,12 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 	}
 	for _, r := range s.Runs {
 		row := c.row(f, r)
-		row.misrouted(ctx, r)
+		if len(row.Totals.Missing) > 0 {
+			held, err := heldBy(ctx, s.ctl, r.Prefix)
+			if row.Problems = append(row.Problems, held...); err != nil {
+				s.Logf("where the missing of %s are: %v", r.Subject.Name, err)
+			}
+		}
 		rows = append(rows, row)
 	}
 	shared, err := c.clear(ctx, s, goroutines)
@@ -321,17 +326,17 @@ func (c Campaign) misroutes(s Subject) bool {
 	return major == "3" && slices.Contains([]string{"10", "11", "12"}, minor) && !strings.HasPrefix(s.Name, "controller")
 }
 
-// misrouted tells messages that are missing from those that nobody sends on.
-func (r *Row) misrouted(ctx context.Context, run *Run) {
-	if len(r.Totals.Missing) == 0 {
-		return
+// heldBy tells messages that are missing and wait somewhere from those that are lost: it lists the
+// queues of a prefix that hold messages.
+func heldBy(ctx context.Context, ctl control, prefix string) (held []string, err error) {
+	out, err := ctl(ctx, "list_queues", "--silent", "name", "messages", "state")
+	for line := range strings.Lines(out) {
+		queue := strings.Fields(line)
+		if len(queue) == 3 && strings.HasPrefix(queue[0], prefix) && queue[1] != "0" {
+			held = append(held, fmt.Sprintf("queue %s (%s) still holds %s messages", queue[0], queue[2], queue[1]))
+		}
 	}
-	const enough = 10 * time.Second // also where there is no such queue
-	ctx, cancel := context.WithTimeout(ctx, enough)
-	defer cancel()
-	if n, err := run.receiver.misrouted(ctx); err == nil && n > 0 {
-		r.Problems = append(r.Problems, fmt.Sprintf("%d messages are still in the misrouted queue", n))
-	}
+	return held, err
 }
 
 func (r *Row) closing(run *Run) {

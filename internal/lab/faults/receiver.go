@@ -151,17 +151,6 @@ func (c *receiver) number(body []byte) (int, bool) {
 	return id, err == nil && prefix == c.run.Prefix
 }
 
-// misrouted is the number of messages that wait in the misrouted queue for a Delayer to send them
-// on.
-func (c *receiver) misrouted(ctx context.Context) (n int, err error) {
-	err = c.client.Do(ctx, func(ch *amqp091.Channel) error {
-		q, err := ch.QueueDeclarePassive(c.run.Prefix+".misrouted", durable, autoDelete, exclusive, noWait, nil)
-		n = q.Messages
-		return err
-	})
-	return n, err
-}
-
 // remove deletes the destinations.
 func (c *receiver) remove(ctx context.Context) error {
 	return c.client.Do(ctx, func(ch *amqp091.Channel) error {

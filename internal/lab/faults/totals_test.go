@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lab/account"
@@ -169,6 +171,18 @@ func TestLeft(t *testing.T) {
 }
 
 // TestFaults_Once: where nothing crashes and no connection is lost, a second copy breaks a promise.
+func TestHeldBy(t *testing.T) {
+	lists := func(context.Context, ...string) (string, error) {
+		return "mine.misrouted\t3\trunning\nmine-in\t0\trunning\nother.wait\t4\trunning\nmine.wait\t2\tminority\n", nil
+	}
+	held, err := heldBy(t.Context(), lists, "mine")
+	require.NoError(t, err)
+	assert.Equal(t, []string{
+		"queue mine.misrouted (running) still holds 3 messages",
+		"queue mine.wait (minority) still holds 2 messages",
+	}, held)
+}
+
 func TestFaults_Once(t *testing.T) {
 	var once []string
 	for _, f := range slices.Concat(OneNode(), Destinations(), Strangers(), Controllers(), Services(), ThreeNodes()) {
