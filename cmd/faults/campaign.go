@@ -25,7 +25,7 @@ type options struct {
 	Rate      int           `default:"150" help:"Messages a second of each backend; those of one fault run at the same time."`
 	Times     int           `default:"20" help:"How often brokers and controllers are killed and connections cut."`
 	Hold      time.Duration `default:"35s" help:"How long a fault lasts; a missed heartbeat takes 30 s."`
-	Patience  time.Duration `default:"4m" help:"How long nothing may arrive before missing messages are reported."`
+	Patience  time.Duration `help:"How long nothing may arrive before missing messages are reported. Default: as late as they may be, twice --redeliver and two minutes."`
 	Long      time.Duration `help:"Delay one message in eight by this, beside the usual seconds; 0 leaves it out. 160s takes them through slots of minutes."`
 	Redeliver time.Duration `help:"After how long the broker repeats a dead-lettering that was unroutable; 0 leaves its default, 3m."`
 	Churn     time.Duration `default:"10m" help:"How long to open, use and close Delayers; 0 leaves it out."`

@@ -132,7 +132,7 @@ type Campaign struct {
 	Messages int           // confirmed of each Delayer, at least
 	Times    int           // see Scene
 	Hold     time.Duration // see Scene
-	Patience time.Duration // without an arrival, until what has not come is missing
+	Patience time.Duration // without an arrival, until what has not come is missing; 0 is as late as messages may be
 	Leave    bool          // what was declared, because the broker ends with the campaign
 	Beside   bool          // other campaigns go on in this process: goroutines that are left are not counted
 	// Redeliver is after how long the broker repeats a dead-lettering that was refused or
@@ -199,13 +199,15 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 	return rows, err
 }
 
-// patience is shorter if messages may be lost: they would be awaited in vain.
+// patience is how long a message may be late, unless it is set: what has not come before may still
+// come. It is shorter if messages may be lost: they would be awaited in vain.
 func (c Campaign) patience(s Subject) time.Duration {
 	const forTheLost = 30 * time.Second
+	patience := cmp.Or(c.Patience, c.latest())
 	if s.QueueType != Quorum {
-		return min(c.Patience, forTheLost)
+		return min(patience, forTheLost)
 	}
-	return c.Patience
+	return patience
 }
 
 func (c Campaign) scene(f Fault) (*Scene, error) {
@@ -302,11 +304,12 @@ const mostOverrun = 30 * time.Second
 
 // latest is how late a message may be once nothing is broken any more, or where nothing was. What
 // was refused or unroutable goes on when the broker repeats it. It looks once in each interval for
-// what has waited for one, so that takes up to two (rabbit_fifo_dlx_worker:redeliver_messages/1). A
-// busy machine has a minute to spare.
+// what has waited for one, so that takes up to two (rabbit_fifo_dlx_worker:redeliver_messages/1).
+// What is misrouted then, and refused, goes to an exchange a second time after a minute
+// (docs/unroutable.md). A busy machine has a minute to spare.
 func (c Campaign) latest() time.Duration {
-	const usual, busy = 3 * time.Minute, time.Minute
-	return 2*cmp.Or(c.Redeliver, usual) + busy
+	const usual, again, busy = 3 * time.Minute, time.Minute, time.Minute
+	return 2*cmp.Or(c.Redeliver, usual) + again + busy
 }
 
 func (c Campaign) row(f Fault, r *Run) Row {

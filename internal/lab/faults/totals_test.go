@@ -126,8 +126,20 @@ func TestTotals_Slow(t *testing.T) {
 	assert.Equal(t, []string{"a message came 40.001s after nothing was broken any more, and 40s is promised"}, slow(0, 41*time.Second+time.Millisecond))
 	assert.Empty(t, slow(time.Minute, 99*time.Second), "39 s after the end")
 	assert.Len(t, slow(time.Minute, 100*time.Second), 1)
-	assert.Equal(t, 7*time.Minute, Campaign{}.latest())
-	assert.Equal(t, 100*time.Second, Campaign{Redeliver: 20 * time.Second}.latest())
+	assert.Equal(t, 8*time.Minute, Campaign{}.latest())
+	assert.Equal(t, 160*time.Second, Campaign{Redeliver: 20 * time.Second}.latest())
+}
+
+// TestCampaign_Patience: what is not too late yet is not missing. With a minute of patience, three
+// messages of a quorum queue were called missing that a Delayer was to send again after a minute.
+func TestCampaign_Patience(t *testing.T) {
+	quorum, classic := Subject{QueueType: Quorum}, Subject{QueueType: "classic"}
+	c := Campaign{Redeliver: 20 * time.Second}
+	assert.Equal(t, c.latest(), c.patience(quorum))
+	assert.Equal(t, 30*time.Second, c.patience(classic), "what may be lost")
+	c.Patience = 10 * time.Second
+	assert.Equal(t, 10*time.Second, c.patience(quorum))
+	assert.Equal(t, 10*time.Second, c.patience(classic))
 }
 
 // TestCampaign_Row: a row has what the fault has found itself, and all that the account shows.
@@ -153,7 +165,7 @@ func TestCampaign_Row(t *testing.T) {
 	}
 	if assert.Len(t, row.Slow, 2) {
 		assert.Equal(t, "seen by the fault", row.Slow[0])
-		assert.Contains(t, row.Slow[1], "29m58s after nothing was broken any more, and 7m0s is promised")
+		assert.Contains(t, row.Slow[1], "29m58s after nothing was broken any more, and 8m0s is promised")
 	}
 	assert.Len(t, Campaign{}.row(Fault{Name: "broker killed"}, r).Problems, 3, "there it may come twice")
 }
@@ -170,7 +182,7 @@ func TestLeft(t *testing.T) {
 	assert.Equal(t, []string{"1 connections of closed Delayers are left", "7 goroutines before, 8 after"}, left(1, 7, 8))
 }
 
-// TestFaults_Once: where nothing crashes and no connection is lost, a second copy breaks a promise.
+// TestHeldBy: what is missing and waits in a queue of the run is told, and nothing of others.
 func TestHeldBy(t *testing.T) {
 	lists := func(context.Context, ...string) (string, error) {
 		return "mine.misrouted\t3\trunning\nmine-in\t0\trunning\nother.wait\t4\trunning\nmine.wait\t2\tminority\n", nil
@@ -183,6 +195,7 @@ func TestHeldBy(t *testing.T) {
 	}, held)
 }
 
+// TestFaults_Once: where nothing crashes and no connection is lost, a second copy breaks a promise.
 func TestFaults_Once(t *testing.T) {
 	var once []string
 	for _, f := range slices.Concat(OneNode(), Destinations(), Strangers(), Controllers(), Services(), ThreeNodes()) {

@@ -33,8 +33,8 @@ const retry = 20 * time.Second
 
 // patience is longer than the broker takes to repeat a dead-lettering: it looks once in every retry
 // for what was published so long ago (rabbit_fifo_dlx_worker:redeliver_messages/1), so up to twice
-// that.
-const patience = 2*retry + 30*time.Second
+// that. What is misrouted then, and refused, goes to an exchange again after a minute.
+const patience = 2*retry + time.Minute + 30*time.Second
 
 var options = rabbit.Options{
 	Plugins: []string{rabbittest.DelayedMessages},
