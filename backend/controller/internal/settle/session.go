@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -33,7 +32,7 @@ type Session struct {
 	// Look opens a connection for questions upon which the broker may close it.
 	Look func(context.Context) (*broker.Conn, error)
 
-	warned atomic.Int64 // when Warn last logged, by [stamp.Reading]
+	warned sync.Map // by text: when Warn last logged it, by [stamp.Reading]
 }
 
 // Connect opens a session beside an engine. The gate, if there is one, is that of In.
@@ -86,11 +85,12 @@ func (s *Session) Redeclare(ctx context.Context) {
 	}
 }
 
-// Warn logs at most once a second: thousands of messages often have the same problem.
+// Warn logs a text at most once a minute: thousands of messages often have the same problem, and a
+// queue that does not answer may stay so for days.
 func (s *Session) Warn(text string, args ...any) {
-	now := int64(stamp.Reading(time.Now()))
-	last := s.warned.Load()
-	if now-last >= int64(time.Second) && s.warned.CompareAndSwap(last, now) {
+	now := stamp.Reading(time.Now())
+	last, before := s.warned.LoadOrStore(text, now)
+	if !before || now-last.(time.Duration) >= time.Minute && s.warned.CompareAndSwap(text, last, now) {
 		s.Log.Warn(text, args...)
 	}
 }

@@ -64,6 +64,9 @@ const (
 
 var errClosing = errors.New("closing")
 
+// errNoLeader: the broker said nothing more.
+var errNoLeader = errors.New("it has no leader")
+
 // serve returns why the tenure has ended.
 func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
@@ -295,6 +298,9 @@ func (t *tenure) led(s wheel.Slot) bool {
 		if led, err = broker.AskLeader(t.ctx, conn, t.names.queue(s)); led {
 			return true
 		}
+	}
+	if err == nil {
+		err = errNoLeader
 	}
 	if t.ctx.Err() == nil {
 		t.session.Warn("a queue does not answer; messages with a ticket wait for it", "queue", t.names.queue(s), "error", err)
