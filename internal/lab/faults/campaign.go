@@ -330,12 +330,12 @@ func (c Campaign) misroutes(s Subject) bool {
 }
 
 // heldBy tells messages that are missing and wait somewhere from those that are lost: it lists the
-// queues of a prefix that hold messages.
+// queues of a prefix that hold messages, or that RabbitMQ did not start (docs/reliability.md).
 func heldBy(ctx context.Context, ctl control, prefix string) (held []string, err error) {
 	out, err := ctl(ctx, "list_queues", "--silent", "name", "messages", "state")
 	for line := range strings.Lines(out) {
-		queue := strings.Fields(line)
-		if len(queue) == 3 && strings.HasPrefix(queue[0], prefix) && queue[1] != "0" {
+		queue := strings.Split(strings.TrimSpace(line), "\t")
+		if len(queue) == 3 && strings.HasPrefix(queue[0], prefix) && (queue[1] != "0" || queue[2] == "down") {
 			held = append(held, fmt.Sprintf("queue %s (%s) still holds %s messages", queue[0], queue[2], queue[1]))
 		}
 	}

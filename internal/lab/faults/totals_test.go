@@ -130,8 +130,8 @@ func TestTotals_Slow(t *testing.T) {
 	assert.Equal(t, 160*time.Second, Campaign{Redeliver: 20 * time.Second}.latest())
 }
 
-// TestCampaign_Patience: what is not too late yet is not missing. With a minute of patience, three
-// messages of a quorum queue were called missing that a Delayer was to send again after a minute.
+// TestCampaign_Patience: what is not too late yet is not missing. A minute is less than a Delayer
+// may take to send a message again.
 func TestCampaign_Patience(t *testing.T) {
 	quorum, classic := Subject{QueueType: Quorum}, Subject{QueueType: "classic"}
 	c := Campaign{Redeliver: 20 * time.Second}
@@ -182,16 +182,17 @@ func TestLeft(t *testing.T) {
 	assert.Equal(t, []string{"1 connections of closed Delayers are left", "7 goroutines before, 8 after"}, left(1, 7, 8))
 }
 
-// TestHeldBy: what is missing and waits in a queue of the run is told, and nothing of others.
+// TestHeldBy: what is missing and waits in a queue of the run is told, and what may hold it up.
 func TestHeldBy(t *testing.T) {
 	lists := func(context.Context, ...string) (string, error) {
-		return "mine.misrouted\t3\trunning\nmine-in\t0\trunning\nother.wait\t4\trunning\nmine.wait\t2\tminority\n", nil
+		return "mine.misrouted\t3\trunning\nmine-in\t0\trunning\nother.wait\t4\trunning\nmine.wait\t2\tminority\nmine.next\t0\tdown\n", nil
 	}
 	held, err := heldBy(t.Context(), lists, "mine")
 	require.NoError(t, err)
 	assert.Equal(t, []string{
 		"queue mine.misrouted (running) still holds 3 messages",
 		"queue mine.wait (minority) still holds 2 messages",
+		"queue mine.next (down) still holds 0 messages",
 	}, held)
 }
 
