@@ -332,6 +332,9 @@ func (c Campaign) misroutes(s Subject) bool {
 // heldBy tells messages that are missing and wait somewhere from those that are lost: it lists the
 // queues of a prefix that hold messages, or that RabbitMQ did not start (docs/reliability.md).
 func heldBy(ctx context.Context, ctl control, prefix string) (held []string, err error) {
+	const enough = time.Minute
+	ctx, cancel := context.WithTimeout(ctx, enough)
+	defer cancel()
 	out, err := ctl(ctx, "list_queues", "--silent", "name", "messages", "state")
 	for line := range strings.Lines(out) {
 		queue := strings.Split(strings.TrimSpace(line), "\t")
