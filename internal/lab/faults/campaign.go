@@ -177,15 +177,9 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 		s.finally()
 	}
 	for _, r := range s.Runs {
-		row := c.row(f, r)
-		if len(row.Totals.Missing) > 0 {
-			held, err := heldBy(ctx, s.ctl, r.Prefix)
-			if row.Problems = append(row.Problems, held...); err != nil {
-				s.Logf("where the missing of %s are: %v", r.Subject.Name, err)
-			}
-		}
-		rows = append(rows, row)
+		rows = append(rows, c.row(f, r))
 	}
+	s.locate(ctx, rows)
 	shared, err := c.clear(ctx, s, goroutines)
 	for i := range rows {
 		rows[i].Took = time.Since(began)
@@ -329,20 +323,35 @@ func (c Campaign) misroutes(s Subject) bool {
 	return major == "3" && slices.Contains([]string{"10", "11", "12"}, minor) && !strings.HasPrefix(s.Name, "controller")
 }
 
-// heldBy tells messages that are missing and wait somewhere from those that are lost: it lists the
-// queues of a prefix that hold messages, or that RabbitMQ did not start (docs/reliability.md).
-func heldBy(ctx context.Context, ctl control, prefix string) (held []string, err error) {
+// locate tells messages that are missing and wait somewhere from those that are lost.
+func (s *Scene) locate(ctx context.Context, rows []Row) {
+	if !slices.ContainsFunc(rows, func(r Row) bool { return len(r.Totals.Missing) > 0 }) {
+		return
+	}
 	const enough = time.Minute
 	ctx, cancel := context.WithTimeout(ctx, enough)
 	defer cancel()
-	out, err := ctl(ctx, "list_queues", "--silent", "name", "messages", "state")
-	for line := range strings.Lines(out) {
+	queues, err := s.ctl(ctx, "list_queues", "--silent", "name", "messages", "state")
+	if err != nil {
+		s.Logf("where the missing are: %v", err)
+	}
+	for i, r := range s.Runs {
+		if len(rows[i].Totals.Missing) > 0 {
+			rows[i].Problems = append(rows[i].Problems, heldBy(queues, r.Prefix)...)
+		}
+	}
+}
+
+// heldBy says which of the listed queues with a prefix hold messages, or were not started by
+// RabbitMQ (docs/reliability.md).
+func heldBy(queues, prefix string) (held []string) {
+	for line := range strings.Lines(queues) {
 		queue := strings.Split(strings.TrimSpace(line), "\t")
 		if len(queue) == 3 && strings.HasPrefix(queue[0], prefix) && (queue[1] != "0" || queue[2] == "down") {
 			held = append(held, fmt.Sprintf("queue %s (%s) still holds %s messages", queue[0], queue[2], queue[1]))
 		}
 	}
-	return held, err
+	return held
 }
 
 func (r *Row) closing(run *Run) {

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lab/account"
@@ -184,16 +182,12 @@ func TestLeft(t *testing.T) {
 
 // TestHeldBy: what is missing and waits in a queue of the run is told, and what may hold it up.
 func TestHeldBy(t *testing.T) {
-	lists := func(context.Context, ...string) (string, error) {
-		return "mine.misrouted\t3\trunning\nmine-in\t0\trunning\nother.wait\t4\trunning\nmine.wait\t2\tminority\nmine.next\t0\tdown\n", nil
-	}
-	held, err := heldBy(t.Context(), lists, "mine")
-	require.NoError(t, err)
+	const queues = "mine.misrouted\t3\trunning\nmine-in\t0\trunning\nother.wait\t4\trunning\nmine.wait\t2\tminority\nmine.next\t0\tdown\n"
 	assert.Equal(t, []string{
 		"queue mine.misrouted (running) still holds 3 messages",
 		"queue mine.wait (minority) still holds 2 messages",
 		"queue mine.next (down) still holds 0 messages",
-	}, held)
+	}, heldBy(queues, "mine"))
 }
 
 // TestFaults_Once: where nothing crashes and no connection is lost, a second copy breaks a promise.
