@@ -118,22 +118,28 @@ func EndActive(ch *amqp091.Channel, queue string) (answered bool) {
 	})
 }
 
-// AskLeader reports whether the leader of a queue with a single active consumer answers. A queue
-// that has none is said to be empty at once (rabbit_quorum_queue:stat), as after a restart before
-// one is elected. It is asked by another consumer, on a channel of conn: where there is no leader
-// RabbitMQ may close that connection. If no other consumes the queue, this one gets a message, and
-// gives it back. Count the queue by [CountAfter] then.
-func AskLeader(ctx context.Context, conn *Conn, queue string) (answered bool, err error) {
+// ErrNoAnswer says that a queue does not answer: perhaps it has no leader.
+var ErrNoAnswer = errors.New("its leader does not answer")
+
+// AskLeader returns once the leader of a queue with a single active consumer has answered, or with
+// [ErrNoAnswer]. A queue that has none is said to be empty at once (rabbit_quorum_queue:stat), as
+// after a restart before one is elected. It is asked by another consumer, on a channel of conn:
+// where there is no leader RabbitMQ may close that connection. If no other consumes the queue, this
+// one gets a message, and gives it back. Count the queue by [CountAfter] then.
+func AskLeader(ctx context.Context, conn *Conn, queue string) error {
 	ch, err := conn.Channel(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	const one, noSize, wholeChannel = 1, 0, false
 	if err := ch.Qos(one, noSize, wholeChannel); err != nil {
 		_ = ch.Close() // lost
-		return false, err
+		return err
 	}
-	return EndActive(ch, queue), nil
+	if !EndActive(ch, queue) {
+		return ErrNoAnswer
+	}
+	return nil
 }
 
 // CountAfter counts a queue that has just had a consumer. That one is counted, and what it has

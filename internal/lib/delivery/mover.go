@@ -55,7 +55,6 @@ const (
 	prefetch     = 256              // messages in hand at a time
 	standbyPause = 10 * time.Second // between two attempts to get the lock; at random down to half of it
 	drainFor     = 5 * time.Second  // for what is being published when a Mover closes
-	complainAt   = time.Minute      // the least time between two complaints
 	watchEvery   = time.Minute      // between two calls of Watch
 )
 
@@ -72,13 +71,12 @@ type Mover struct {
 	log   *slog.Logger
 	lock  lock
 
-	watched  atomic.Bool // until the last outage this process or another was live
-	again    *tally      // messages by id that had to wait again
-	refused  refusals
-	repairs  repairs
-	silentTo atomic.Int64
-	began    time.Time
-	foreign  sync.Mutex // messages without an id are published one at a time: their returns look alike
+	watched    atomic.Bool // until the last outage this process or another was live
+	again      *tally      // messages by id that had to wait again
+	refused    refusals
+	repairs    repairs
+	complaints Complaints
+	foreign    sync.Mutex // messages without an id are published one at a time: their returns look alike
 
 	ctx    context.Context // ended by Close
 	cancel context.CancelFunc
@@ -94,7 +92,7 @@ func StartMover(cfg MoverConfig) *Mover {
 	m := &Mover{
 		cfg: cfg, stage: to.stage, log: to.log.With("backend", to.backend),
 		lock:  lock{cfg.Control, cfg.Publisher, to.stage.Misrouted()},
-		again: newTally(remembered), began: time.Now(), done: make(chan struct{}),
+		again: newTally(remembered), done: make(chan struct{}),
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.work, m.abort = context.WithCancel(context.Background())
@@ -184,10 +182,9 @@ func (m *Mover) failed(text string, err error) {
 	m.complain(text, "error", err)
 }
 
-// complain logs at most once a minute: many messages often have the same problem.
+// complain logs each text at most once a minute, unless the Mover closes.
 func (m *Mover) complain(text string, args ...any) {
-	now, silent := int64(time.Since(m.began)), m.silentTo.Load()
-	if m.ctx.Err() == nil && now >= silent && m.silentTo.CompareAndSwap(silent, now+int64(complainAt)) {
-		m.log.Warn(text, append(args, "queue", m.stage.Misrouted())...)
+	if m.ctx.Err() == nil {
+		m.complaints.Warn(m.log, text, append(args, "queue", m.stage.Misrouted())...)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/keeper"
 	"github.com/delayer-go/delayer/internal/lib/objects"
@@ -32,7 +32,7 @@ type Session struct {
 	// Look opens a connection for questions upon which the broker may close it.
 	Look func(context.Context) (*broker.Conn, error)
 
-	warned sync.Map // by text: when Warn last logged it, by [stamp.Reading]
+	complaints delivery.Complaints
 }
 
 // Connect opens a session beside an engine. The gate, if there is one, is that of In.
@@ -85,12 +85,5 @@ func (s *Session) Redeclare(ctx context.Context) {
 	}
 }
 
-// Warn logs a text at most once a minute: thousands of messages often have the same problem, and a
-// queue that does not answer may stay so for days.
-func (s *Session) Warn(text string, args ...any) {
-	now := stamp.Reading(time.Now())
-	last, before := s.warned.LoadOrStore(text, now)
-	if !before || now-last.(time.Duration) >= time.Minute && s.warned.CompareAndSwap(text, last, now) {
-		s.Log.Warn(text, args...)
-	}
-}
+// Warn logs each text at most once a minute.
+func (s *Session) Warn(text string, args ...any) { s.complaints.Warn(s.Log, text, args...) }

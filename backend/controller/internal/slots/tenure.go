@@ -64,9 +64,6 @@ const (
 
 var errClosing = errors.New("closing")
 
-// errNoLeader: the broker said nothing more.
-var errNoLeader = errors.New("it has no leader")
-
 // serve returns why the tenure has ended.
 func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
@@ -294,13 +291,10 @@ func (t *tenure) led(s wheel.Slot) bool {
 	asked := time.Now()
 	conn, err := t.look()
 	if err == nil {
-		var led bool
-		if led, err = broker.AskLeader(t.ctx, conn, t.names.queue(s)); led {
-			return true
-		}
+		err = broker.AskLeader(t.ctx, conn, t.names.queue(s))
 	}
 	if err == nil {
-		err = errNoLeader
+		return true
 	}
 	if t.ctx.Err() == nil {
 		t.session.Warn("a queue does not answer; messages with a ticket wait for it", "queue", t.names.queue(s), "error", err)

@@ -50,12 +50,12 @@ func (w Wire) Holds(ctx context.Context, queue string) (holds bool, err error) {
 	if !single {
 		return holds, err
 	}
-	led, err := broker.AskLeader(ctx, w.Conn, queue)
+	err = broker.AskLeader(ctx, w.Conn, queue)
+	if errors.Is(err, broker.ErrNoAnswer) {
+		err = &delayer.Error{Op: "look at", Object: object, Kind: delayer.ErrUnavailable, Cause: err, Hint: "has it a leader?"}
+	}
 	if err != nil {
 		return false, err
-	}
-	if !led {
-		return false, &delayer.Error{Op: "look at", Object: object, Kind: delayer.ErrUnavailable, Cause: errors.New("it does not answer"), Hint: "has it a leader?"}
 	}
 	q, _, err := broker.CountAfter(ctx, func(ctx context.Context) (amqp091.Queue, bool, error) {
 		d, err := w.Depth(ctx, queue)
