@@ -258,31 +258,19 @@ func (r *rules) expired(d *amqp091.Delivery) bool  { return r.died(d, "expired")
 func (r *rules) rejected(d *amqp091.Delivery) bool { return r.died(d, "rejected") }
 
 func (r *rules) died(d *amqp091.Delivery, reason string) bool {
-	death, ok := lastDeath(d.Headers)
-	return ok && death["queue"] == r.Queue && death["reason"] == reason
-}
-
-func lastDeath(headers amqp091.Table) (amqp091.Table, bool) {
-	deaths, _ := headers["x-death"].([]any)
-	if len(deaths) == 0 {
-		return nil, false
-	}
-	death, ok := deaths[0].(amqp091.Table)
-	return death, ok
+	deaths := message.Deaths(d.Headers)
+	return len(deaths) > 0 && deaths[0].Queue == r.Queue && deaths[0].Reason == reason
 }
 
 // unexpired takes back what the broker does to a message that expires.
 func unexpired(d amqp091.Delivery) amqp091.Delivery {
-	death, _ := lastDeath(d.Headers)
-	d.Expiration, _ = death["original-expiration"].(string)
-	d.Exchange, _ = death["exchange"].(string)
+	death := message.Deaths(d.Headers)[0]
+	d.Expiration, d.Exchange = death.Expiration, death.Exchange
 	headers := maps.Clone(d.Headers)
 	if rest := headers["x-death"].([]any)[1:]; len(rest) > 0 {
 		headers["x-death"] = rest
 	} else {
-		maps.DeleteFunc(headers, func(name string, _ any) bool {
-			return name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
-		})
+		message.ForgetDeaths(headers)
 	}
 	d.Headers = headers
 	return d

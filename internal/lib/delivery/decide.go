@@ -44,14 +44,8 @@ func (r Rules) Remaining(e message.Envelope, headers amqp091.Table) (remaining t
 // waited is the sum of the TTLs of the queues in which the message has expired. x-death has one
 // entry for each queue.
 func (r Rules) waited(headers amqp091.Table) (sum time.Duration) {
-	deaths, _ := headers["x-death"].([]any)
-	for _, entry := range deaths {
-		death, _ := entry.(amqp091.Table)
-		queue, _ := death["queue"].(string)
-		if reason, _ := death["reason"].(string); reason != "expired" {
-			continue
-		}
-		if ttl, ok := r.TTL(queue); ok {
+	for _, death := range message.Deaths(headers) {
+		if ttl, ok := r.TTL(death.Queue); ok && death.Reason == "expired" {
 			sum += ttl
 		}
 	}
@@ -120,11 +114,8 @@ func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 // behind which it has waited again, as in the tiers of docs/tiers.md. To send it there once more
 // would send it round for ever.
 func delivered(headers amqp091.Table, by ...string) bool {
-	deaths, _ := headers["x-death"].([]any)
-	return slices.ContainsFunc(deaths, func(entry any) bool {
-		death, _ := entry.(amqp091.Table)
-		exchange, _ := death["exchange"].(string)
-		return exchange != "" && slices.Contains(by, exchange)
+	return slices.ContainsFunc(message.Deaths(headers), func(d message.Death) bool {
+		return d.Exchange != "" && slices.Contains(by, d.Exchange)
 	})
 }
 

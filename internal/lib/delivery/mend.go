@@ -70,11 +70,8 @@ func (m *Mover) mend(ctx context.Context, l *letter) {
 
 // lastQueue returns the queue where the message expired last: the newest entry of x-death is first.
 func lastQueue(headers amqp091.Table) string {
-	deaths, _ := headers["x-death"].([]any)
-	if len(deaths) == 0 {
-		return ""
+	if deaths := message.Deaths(headers); len(deaths) > 0 {
+		return deaths[0].Queue
 	}
-	death, _ := deaths[0].(amqp091.Table)
-	queue, _ := death["queue"].(string)
-	return queue
+	return ""
 }

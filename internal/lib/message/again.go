@@ -2,7 +2,6 @@ package message
 
 import (
 	"maps"
-	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -53,27 +52,10 @@ func Kept(d *amqp091.Delivery, user string, e Envelope, remaining time.Duration)
 	if came.IsZero() {
 		came = time.Now()
 	}
-	for name := range msg.Headers {
-		if name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-") {
-			delete(msg.Headers, name)
-		}
-	}
+	ForgetDeaths(msg.Headers)
 	e.Delay = remaining
 	msg.Headers[delayer.Header], msg.Headers[Came] = e.String(), came
 	return msg
-}
-
-// LastDeath returns the time of the newest entry of x-death, in whole seconds by the broker's
-// clock.
-func LastDeath(headers amqp091.Table) (last time.Time) {
-	deaths, _ := headers["x-death"].([]any)
-	for _, entry := range deaths {
-		death, _ := entry.(amqp091.Table)
-		if at, ok := death["time"].(time.Time); ok && at.After(last) {
-			last = at
-		}
-	}
-	return last
 }
 
 // Fits reports whether the headers and properties of a message fit into a frame of so many bytes.

@@ -91,12 +91,8 @@ func (s Stamp) Next(now time.Time, remaining, hop time.Duration) Stamp {
 // Expired says that a message has left its queue because its TTL had passed. Earlier entries of
 // x-death were stripped, so there is one.
 func Expired(headers amqp091.Table) bool {
-	deaths, _ := headers["x-death"].([]any)
-	if len(deaths) != 1 {
-		return false
-	}
-	death, _ := deaths[0].(amqp091.Table)
-	return death["reason"] == "expired"
+	deaths := message.Deaths(headers)
+	return len(deaths) == 1 && deaths[0].Reason == "expired"
 }
 
 // A Message has come to a controller.
