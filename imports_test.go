@@ -95,8 +95,8 @@ var places = []place{
 	{"internal/app/migration", []string{"", "topology", "internal/lib", "internal/app/migration", "internal/app/entry", "internal/app/cli"}, []string{amqp, xsync}, "a migration takes a Delayer, whichever backend it is"},
 	{"internal/app/*", []string{"", "topology", "backend", "status", "outbox", "internal/lib", "internal/app/cli", "internal/app/flags", "internal/app/service", "internal/app/entry", "internal/app/api", "internal/app/page", "internal/app/kept", "internal/app/remarks", "internal/app/migration"},
 		[]string{amqp, pgx}, "a group of commands knows no other group, and starts no broker"},
-	{"internal/lab", []string{"", "backend", "internal/lab"}, []string{amqp, pgx, xsync, "github.com/ory/dockertest/v3", "github.com/stretchr/testify", "go.uber.org/goleak"}, "tests and benchmarks: nobody else imports it"},
-	{"internal/lab/faults", []string{"", "backend", "internal/lab", "outbox", "retry"}, []string{amqp, pgx, "github.com/stretchr/testify"}, "the campaign tries applications too"},
+	{"internal/lab", []string{"", "backend", "internal/lab", "internal/lib/pace"}, []string{amqp, pgx, xsync, "github.com/ory/dockertest/v3", "github.com/stretchr/testify", "go.uber.org/goleak"}, "tests and benchmarks: nobody else imports it"},
+	{"internal/lab/faults", []string{"", "backend", "internal/lab", "internal/lib/pace", "outbox", "retry"}, []string{amqp, pgx, "github.com/stretchr/testify"}, "the campaign tries applications too"},
 	{"internal/lab/rabbit", []string{"", "backend", "internal/lab/amqpclient", "internal/lab/rabbit"}, []string{amqp, "github.com/ory/dockertest/v3", "github.com/stretchr/testify", "go.uber.org/goleak"}, "what starts a broker needs no database"},
 	{"internal/lab/chromium", []string{"internal/lab/rabbit/rabbittest"}, []string{"github.com/chromedp/chromedp", "github.com/stretchr/testify"}, "a browser knows no page"},
 	{"internal/lab/routing", nil, []string{amqp}, "where a message is routed is pure"},
@@ -109,7 +109,6 @@ var places = []place{
 
 	{"examples", []string{"", "backend", "retry", "once", "outbox", "metrics", "gorabbitmq", "watermilldelay"},
 		[]string{amqp, pgx, wagslane, prometheus, watermill, watermill + "-amqp/v3"}, "users copy the examples, and cannot import our internal packages"},
-	{"examples/notify/demo", []string{"internal/lab"}, []string{pgx}, "it starts brokers"},
 }
 
 func TestImports(t *testing.T) {

@@ -150,7 +150,7 @@ part() {
 		;;
 	shards) bench "$1/shards" -run '^$' -bench Shards -benchtime 1x "$tests/controller" ;;
 	retries)
-		DELAYER_TEST_ORDERS=10000 bench "$1/retries" -v -run '^TestKilled_Many$' ./examples/notify/demo
+		DELAYER_TEST_ORDERS=10000 bench "$1/retries" -v -run '^TestKilled_Many$' ./examples/notify
 		bench "$1/consume" -run '^$' -bench '^BenchmarkConsume$' -benchtime 60000x -count "${REPEAT:-3}" "$tests/satellites"
 		;;
 	outbox) bench "$1/outbox" -run '^$' -bench Relay -benchtime 30000x -count "${REPEAT:-3}" "$tests/satellites" ;;

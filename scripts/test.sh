@@ -57,7 +57,7 @@ all() {
 	go test -p "$(($(processors) + 1))" $race -vet=off -count=1 -parallel 2 -timeout 25m "$@" \
 		./cmd/delayer ./internal/lab/tests/conformance ./internal/lab/tests/controller ./internal/lab/tests/broker \
 		./internal/lab/faults ./internal/lab/tests/backend ./bench ./internal/lab/rabbit ./internal/lab/tests/satellites \
-		./cmd/delayer-bench ./internal/lab/tests/migrate ./internal/lab/tests/project ./internal/app/page ./examples/notify/demo \
+		./cmd/delayer-bench ./internal/lab/tests/migrate ./internal/lab/tests/project ./internal/app/page ./examples/notify \
 		./... && [ "$simulated" = passed ]
 }
 

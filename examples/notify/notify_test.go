@@ -1,14 +1,19 @@
-package main
+package main_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,41 +24,106 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
+	"github.com/delayer-go/delayer/internal/lab/process"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
+
+// The states of an order that has ended.
+const sent, failed = "S", "F"
 
 // A stage is the program with a broker, a database and a service.
 type stage struct {
-	t       *testing.T
-	program program
-	pool    *pgxpool.Pool
-	queue   string
+	t     *testing.T
+	path  string // of the program
+	env   []string
+	pool  *pgxpool.Pool
+	queue string
 }
 
 func newStage(t *testing.T, answer func(order int64, attempt int) (status int), env ...string) *stage {
 	t.Helper()
-	partner := startPartner(answer)
+	partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		order, err := strconv.ParseInt(filepath.Base(r.URL.Path), 10, 64)
+		attempt, unread := strconv.Atoi(r.Header.Get("Attempt"))
+		if err != nil || unread != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		status := answer(order, attempt)
+		if status == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "86400") // longer than any ladder here
+		}
+		w.WriteHeader(status)
+	}))
 	t.Cleanup(partner.Close)
 	address, name := postgrestest.URL(t), rabbittest.Prefix(t)
-	path, err := build(t.Context(), t.TempDir())
-	require.NoError(t, err)
-	s := &stage{t: t, pool: postgrestest.Pool(t, address), queue: name + "-orders", program: program{
-		path: path, log: t.Output(), env: append([]string{
+	s := &stage{
+		t: t, path: filepath.Join(t.TempDir(), "notify"), pool: postgrestest.Pool(t, address), queue: name + "-orders",
+		env: append(os.Environ(), append([]string{
 			"DATABASE_URL=" + address, "DELAYER_URL=" + rabbittest.Broker(t).URL(), "DELAYER_PREFIX=" + name,
 			"NOTIFY_QUEUE=" + name + "-orders", "NOTIFY_SERVICE=" + partner.URL, "NOTIFY_POLICY=1s", shortLadder,
-		}, env...)}}
+		}, env...)...),
+	}
+	out, err := exec.Command("go", "build", "-o", s.path, ".").CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	s.run("setup")
 	s.run("setup") // as every deployment does
 	return s
 }
 
-func (s *stage) run(args ...string) { require.NoError(s.t, s.program.run(s.t.Context(), args...)) }
+// command is a role that is asked to end when ctx does.
+func (s *stage) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.path, args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = s.env, s.t.Output(), s.t.Output()
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 30 * time.Second
+	process.DieWithParent(cmd)
+	return cmd
+}
 
-func (s *stage) keep(role string) *service {
-	service := s.program.keep(role)
-	s.t.Cleanup(service.end)
-	return service
+func (s *stage) run(args ...string) {
+	s.t.Helper()
+	require.NoError(s.t, s.command(s.t.Context(), args...).Run(), args[0])
+}
+
+// keep runs a role until the test ends, again whenever it has ended, as a service manager does. kill
+// kills it with SIGKILL, once it runs.
+func (s *stage) keep(role string) (kill func(context.Context) error) {
+	ctx, stop := context.WithCancel(context.Background())
+	running := make(chan *os.Process, 1)
+	var loop sync.WaitGroup
+	loop.Go(func() {
+		for ctx.Err() == nil {
+			cmd := s.command(ctx, role)
+			if cmd.Start() == nil {
+				running <- cmd.Process
+				_ = cmd.Wait() // however it ends, it is started again
+				select {
+				case <-running:
+				default: // killed
+				}
+			}
+			_ = pace.Sleep(ctx, 200*time.Millisecond)
+		}
+	})
+	s.t.Cleanup(func() {
+		stop()
+		loop.Wait()
+	})
+	return func(ctx context.Context) error {
+		for {
+			select {
+			case process := <-running:
+				if err := process.Kill(); !errors.Is(err, os.ErrProcessDone) {
+					return err
+				} // it ended by itself just now: the next one is meant
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
 }
 
 // states counts the orders in each state.
@@ -200,8 +270,8 @@ func killed(t *testing.T, cycles, burst int, env ...string) {
 	s := newStage(t, c.answer, append(env, "NOTIFY_POLICY=1s,2s", "NOTIFY_OVERDUE=24h")...)
 	_, err := s.pool.Exec(t.Context(), watch)
 	require.NoError(t, err)
-	relay, worker := s.keep("relay"), s.keep("worker")
-	faults := [faultsOfCycle]func(context.Context) error{worker.kill, relay.kill, b.Restart, worker.kill, relay.kill, worker.kill}
+	relay, worker := s.keep("relay"), s.keep("worker") // kill them
+	faults := [faultsOfCycle]func(context.Context) error{worker, relay, b.Restart, worker, relay, worker}
 	for range cycles {
 		for _, fault := range faults {
 			s.run("save", strconv.Itoa(burst))
