@@ -132,7 +132,7 @@ func (p process) rss() float64 { return memory(p.Process.Pid, "VmRSS:") }
 
 func controllerCommand(tb testing.TB, opts delayer.Options, shards int) *exec.Cmd {
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), controllerVariable+"="+settings(tb, opts, "", shards))
+	child.Env = append(os.Environ(), controllerVariable+"="+settings(tb, opts, shards))
 	child.Stderr = os.Stderr
 	return child
 }

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -117,21 +116,6 @@ func kinds(t *testing.T, test func(t *testing.T, w *workbench)) {
 	}
 }
 
-func TestController_ManyRounds(t *testing.T) {
-	t.Parallel()
-	kinds(t, func(t *testing.T, w *workbench) {
-		d := w.start()
-		defer func() { require.NoError(t, d.Close()) }()
-		queue, a := w.queue(), newMessages()
-		got := w.Consume(queue)
-		for i := range 20 { // up to 60 rounds of 40 ms
-			w.publish(d, queue, a, fmt.Sprint(i), time.Duration(2000+20*i+i%3)*time.Millisecond)
-		}
-		late := w.settle(got, a)
-		t.Logf("late by %v", late)
-	})
-}
-
 func TestController_Missing(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, w *workbench) {
@@ -158,36 +142,6 @@ func TestController_Missing(t *testing.T) {
 		again := w.start()
 		w.settle(got, a)
 		require.NoError(t, again.Close())
-	})
-}
-
-func TestController_SideBySide(t *testing.T) {
-	t.Parallel()
-	kinds(t, func(t *testing.T, w *workbench) {
-		ctx, stop := context.WithCancel(t.Context())
-		served := make(chan error, 2)
-		for range 2 {
-			go func() {
-				served <- controller.Serve(ctx, w.rounds())
-			}()
-		}
-		d := w.start()
-		queue, a := w.queue(), newMessages()
-		got := w.Consume(queue)
-		var all sync.WaitGroup
-		for g := range 4 {
-			all.Go(func() {
-				for i := range 40 {
-					w.publish(d, queue, a, fmt.Sprint(g, i), time.Duration(300+2*i)*time.Millisecond)
-				}
-			})
-		}
-		all.Wait()
-		require.NoError(t, d.Close()) // with messages waiting: the others go on
-		w.settle(got, a)
-		stop()
-		require.NoError(t, <-served)
-		require.NoError(t, <-served)
 	})
 }
 
@@ -222,57 +176,6 @@ func TestController_ForeignMessagesAreKept(t *testing.T) {
 	})
 }
 
-func TestController_DestinationDeleted(t *testing.T) {
-	t.Parallel()
-	kinds(t, func(t *testing.T, w *workbench) {
-		d := w.start()
-		defer func() { require.NoError(t, d.Close()) }()
-		unroutable := w.Consume(w.opts.Prefix + ".unroutable")
-		var queue string
-		var due time.Time
-		for delay := 500 * time.Millisecond; !time.Now().Before(due); delay *= 2 { // or it may have come before
-			queue, due = w.queue(), time.Now().Add(delay)
-			require.NoError(t, d.Publish(t.Context(), "", queue, delay, amqp091.Publishing{MessageId: "lost"}))
-			_, err := w.Ch.QueueDelete(queue, false, false, false)
-			require.NoError(t, err)
-		}
-		m := rabbittest.Next(w, unroutable)
-		for m.RoutingKey != queue { // that of a round which was too slow
-			m = rabbittest.Next(w, unroutable)
-		}
-		require.False(t, time.Now().Before(due))
-		require.Equal(t, "lost", m.MessageId)
-		require.True(t, strings.HasSuffix(m.Headers[delayer.Header].(string), " "), "to the default exchange")
-	})
-}
-
-func TestController_QueuesDeleted(t *testing.T) {
-	t.Parallel()
-	kinds(t, func(t *testing.T, w *workbench) {
-		d := w.start()
-		defer func() { require.NoError(t, d.Close()) }()
-		queue := w.queue()
-		got := w.Consume(queue)
-		for _, name := range []string{".controller.intake", ".controller.wait.02"} {
-			_, err := w.Ch.QueueDelete(w.opts.Prefix+name, false, false, false)
-			require.NoError(t, err)
-			// What comes out of a waiting queue before the intake is there again is kept as
-			// unroutable.
-			require.Eventually(t, func() bool {
-				if err := d.Publish(t.Context(), "", queue, 100*time.Millisecond, amqp091.Publishing{}); err != nil {
-					return false
-				}
-				select {
-				case <-got:
-					return true
-				case <-time.After(time.Second):
-					return false
-				}
-			}, patience, time.Millisecond, "nothing arrives after %s was deleted", name)
-		}
-	})
-}
-
 // TestController_IntakeDeclaredAgain: whoever deletes it, another Delayer may have declared it
 // again before the broker looks after the consumers of the old one.
 func TestController_IntakeDeclaredAgain(t *testing.T) {
@@ -300,52 +203,6 @@ func TestController_IntakeDeclaredAgain(t *testing.T) {
 			require.NoError(t, w.Ch.QueueBind(intake, "", intake, false, nil))
 			require.NoError(t, w.Ch.QueueBind(intake, "", w.opts.Prefix+".controller.enter", false, nil))
 		}
-	})
-}
-
-func TestController_LongKeys(t *testing.T) {
-	t.Parallel()
-	w := setUp(t, delayer.Classic)
-	d := w.open(controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond})
-	defer func() { require.NoError(t, d.Close()) }()
-	bcc := make([]any, 400)
-	for i := range bcc {
-		bcc[i] = strings.Repeat("k", 200)
-	}
-	err := d.Publish(t.Context(), "", w.queue(), time.Second, amqp091.Publishing{Headers: amqp091.Table{"BCC": bcc}})
-	require.ErrorIs(t, err, delayer.ErrInvalid)
-	require.True(t, delayer.SafeToRetry(err))
-}
-
-func TestOpen_BadConfiguration(t *testing.T) {
-	t.Parallel()
-	_, err := controller.Open(t.Context(), controller.Config{Options: delayer.Options{Prefix: "p"}, Wheel: controller.Rounds, Levels: -1})
-	require.ErrorIs(t, err, delayer.ErrConfig)
-	require.ErrorContains(t, err, "controller.levels")
-	err = controller.Serve(t.Context(), controller.Config{Options: delayer.Options{Prefix: "p"}, Wheel: controller.Rounds, Tick: time.Hour})
-	require.ErrorIs(t, err, delayer.ErrConfig)
-	require.ErrorContains(t, err, "controller.tick")
-	_, err = controller.Topology(controller.Config{Options: delayer.Options{Prefix: "p"}, Memory: -1})
-	require.ErrorIs(t, err, delayer.ErrConfig)
-	require.ErrorContains(t, err, "controller.memory")
-}
-
-func TestController_FullDestination(t *testing.T) {
-	t.Parallel()
-	kinds(t, func(t *testing.T, w *workbench) {
-		d := w.start()
-		defer func() { require.NoError(t, d.Close()) }()
-		full, other := rabbittest.Prefix(t), w.queue()
-		_, err := w.Ch.QueueDeclare(full, true, false, false, false, amqp091.Table{"x-max-length": int64(1), "x-overflow": "reject-publish"})
-		require.NoError(t, err)
-		defer func() { _, _ = w.Ch.QueueDelete(full, false, false, false) }()
-		a, behind := newMessages(), newMessages()
-		for i := range 20 {
-			w.publish(d, full, a, fmt.Sprint(i), 50*time.Millisecond)
-			w.publish(d, other, behind, fmt.Sprint(i), 60*time.Millisecond)
-		}
-		w.settle(w.Consume(other), behind)
-		w.settle(w.Consume(full), a)
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,59 +83,4 @@ func report(b *testing.B, late []time.Duration) {
 		b.ReportMetric(float64(at.Microseconds())/1000, name+"-ms-late")
 	}
 	b.ReportMetric(0, "ns/op")
-}
-
-// BenchmarkFullDestination has 20,000 messages due for a queue that refuses them, and then
-// publishes 20 a second to another, due after 1 to 3 s. It reports how late those come, and how
-// often the controller has published meanwhile. Give it a number: -benchtime 1200x is a minute.
-func BenchmarkFullDestination(b *testing.B) {
-	for _, wheel := range []controller.Wheel{controller.Slots, controller.Rounds} {
-		b.Run("wheel="+string(wheel), func(b *testing.B) { besideAFullOne(b, wheel) })
-	}
-}
-
-func besideAFullOne(b *testing.B, wheel controller.Wheel) {
-	const rate = 20
-	refused := 20_000
-	if testing.Short() {
-		refused = 100
-	}
-	opts := options(b, delayer.Quorum)
-	var published atomic.Int64
-	opts.Observer = delayer.Observer{
-		Round:     func(delayer.RoundEvent) { published.Add(1) },
-		Delivered: func(delayer.DeliveryEvent) { published.Add(1) },
-	}
-	d := rabbittest.Open(b, backend.Config{Options: opts, Backend: controller.Name, Controller: controller.Config{Wheel: wheel}})
-	rig := rabbittest.NewRig(b, rabbittest.Broker(b))
-	full := rig.Queue("full", amqp091.Table{"x-max-length": int64(1), "x-overflow": "reject-publish"})
-	other := rig.Queue("other", nil)
-	got := rig.Consume(other)
-	messages := make([]delayer.Message, refused)
-	for i := range messages {
-		messages[i] = delayer.Message{Key: full, Delay: 10 * time.Second}
-	}
-	for _, err := range d.PublishBatch(b.Context(), messages) {
-		require.NoError(b, err)
-	}
-	b.ResetTimer()
-	var publishing sync.WaitGroup
-	publishing.Go(func() {
-		for range b.N {
-			delay := time.Second + rand.N(2*time.Second)
-			body := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(delay).UnixNano()))
-			if err := d.Publish(b.Context(), "", other, delay, amqp091.Publishing{Body: body}); err != nil {
-				b.Error(err)
-			}
-			time.Sleep(time.Second / rate)
-		}
-	})
-	late := make([]time.Duration, 0, b.N)
-	for range b.N {
-		m := <-got
-		late = append(late, time.Since(time.Unix(0, int64(binary.BigEndian.Uint64(m.Body)))))
-	}
-	publishing.Wait()
-	report(b, late)
-	b.ReportMetric(float64(published.Load()), "publishes")
 }

@@ -17,7 +17,7 @@ import (
 // slotsLargeAfterSmall: a controller that has learned that messages are small does not take
 // gigabytes when they are large. With tickets it cannot deliver before it has read a mark that is
 // behind them all.
-func slotsLargeAfterSmall(t *testing.T, w *workbench, schedule bool) {
+func slotsLargeAfterSmall(t *testing.T, w *workbench) {
 	const memory, large, many = 8 << 20, 1 << 20, 60
 	d := w.slots(delayer.Off)
 	queue := w.queue()
@@ -26,12 +26,8 @@ func slotsLargeAfterSmall(t *testing.T, w *workbench, schedule bool) {
 	send := func(n, size int) {
 		together(n, func(i int) {
 			msg := amqp091.Publishing{MessageId: fmt.Sprint(size, i), Body: make([]byte, size)}
-			if schedule {
-				_, err := d.Schedule(t.Context(), "", queue, time.Until(due), msg)
-				require.NoError(t, err)
-				return
-			}
-			require.NoError(t, d.Publish(t.Context(), "", queue, time.Until(due), msg))
+			_, err := d.Schedule(t.Context(), "", queue, time.Until(due), msg)
+			require.NoError(t, err)
 		})
 	}
 	send(500, 1)

@@ -78,29 +78,18 @@ func onSlots(name string, test func(t *testing.T, w *workbench)) slotsTest {
 // long.
 var slotsTests = []slotsTest{
 	{"declared by others", slotsDeclaredByOthers},
-	onSlots("after a lost connection", slotsAfterALostConnection),
 	onSlots("silent destination", slotsSilentDestination),
 	onSlots("silent slot", slotsSilentSlot),
-	onSlots("large after small", func(t *testing.T, w *workbench) { slotsLargeAfterSmall(t, w, false) }),
-	onSlots("large after small, with tickets", func(t *testing.T, w *workbench) { slotsLargeAfterSmall(t, w, true) }),
-	onSlots("cancel and postpone", slotsSchedule),
+	onSlots("large after small", slotsLargeAfterSmall),
 	onSlots("tickets of others", slotsTicketsOfOthers),
 	onSlots("controllers are killed", slotsControllersAreKilled),
 	onSlots("expire under a policy", slotsExpireUnderAPolicy),
-	onSlots("postpone by little", slotsPostponeByLittle),
-	onSlots("postpone the largest", slotsPostponeTheLargest),
-	onSlots("earlier", slotsEarlier),
-	onSlots("another process", slotsAnotherProcess),
-	onSlots("deliver", slotsDeliver),
-	onSlots("from the intake", slotsFromTheIntake),
 	onSlots("stragglers in a slow slot", slotsStragglersInASlowSlot),
 	onSlots("stragglers in a slot without a leader", slotsStragglersWithoutALeader),
-	onSlots("a stopped publisher", slotsPublisherStopped),
 	onSlots("observer", slotsObserver),
 	onSlots("stragglers", slotsStragglers),
 	onSlots("another wheel is a conflict", slotsAnotherWheelIsAConflict),
 	{"stand-alone permissions", func(t *testing.T, w *workbench, cfg backend.Config) { standAlonePermissions(t, w, cfg.Controller) }},
-	onSlots("have no priorities", slotsHaveNoPriorities),
 	onSlots("are full", slotsAreFull),
 }
 
@@ -113,7 +102,6 @@ var lastSlotsTests = []slotsTest{
 	onSlots("foreign messages are kept", slotsForeignMessagesAreKept),
 	onSlots("delivered just before Close", slotsDeliveredJustBeforeClose),
 	onSlots("are deleted or purged", slotsAreDeletedOrPurged),
-	onSlots("hosts' clocks are set", slotsHostClocksAreSet),
 	onSlots("broker's clock was set", slotsBrokersClockWasSet),
 }
 
@@ -167,95 +155,6 @@ func slotsDeclaredByOthers(t *testing.T, w *workbench, cfg backend.Config) {
 		require.NoError(t, err)
 		require.Empty(t, problems)
 	}
-}
-
-// slotsHaveNoPriorities: from RabbitMQ 4.0 on a message with a priority would overtake others in a
-// slot, and marks.
-func slotsHaveNoPriorities(t *testing.T, w *workbench) {
-	d := w.slots(delayer.Off)
-	queue := w.queue()
-	const first, last = 10, 6
-	delay := 15 * time.Second
-	due := time.Now().Add(delay)
-	for p := range uint8(first) {
-		require.NoError(t, d.Publish(t.Context(), "", queue, delay, amqp091.Publishing{Priority: p}))
-	}
-	for p := uint8(first); p < first+last; p++ {
-		_, err := d.Schedule(t.Context(), "", queue, delay, amqp091.Publishing{Priority: p})
-		require.NoError(t, err)
-	}
-	ch, err := w.Conn.Channel()
-	require.NoError(t, err)
-	waiting := make(chan amqp091.Delivery)
-	for at := time.Duration(0); at <= delay+seconds.width; at += seconds.width {
-		in, err := ch.Consume(w.slot(seconds, at), "", false, false, false, false, nil)
-		require.NoError(t, err)
-		go func() {
-			for m := range in { // there may be more, of other tests
-				select {
-				case waiting <- m:
-				case <-t.Context().Done():
-					return
-				}
-			}
-		}()
-	}
-	for range first + last {
-		require.Zero(t, rabbittest.Next(t, waiting).Priority)
-	}
-	require.NoError(t, ch.Close()) // which gives them back
-	require.NoError(t, d.Close())
-	d = w.slots(delayer.On)
-	came := map[uint8]bool{}
-	for got := w.Consume(queue); len(came) < first+last; {
-		came[rabbittest.Next(t, got).Priority] = true
-		require.False(t, time.Now().Before(due), "early")
-	}
-	require.NoError(t, d.Close())
-}
-
-func slotsDeliver(t *testing.T, w *workbench) {
-	d := w.slots(delayer.On)
-	queue, a := w.queue(), newMessages()
-	got := w.Consume(queue)
-	var all sync.WaitGroup
-	for g := range 4 {
-		all.Go(func() {
-			for i := range 100 {
-				w.publish(d, queue, a, fmt.Sprint(g, i), time.Duration(g*1000+20*i+1)*time.Millisecond)
-			}
-		})
-	}
-	all.Wait()
-	t.Logf("late by up to %v", slices.Max(w.settle(got, a)))
-	require.NoError(t, d.Close())
-}
-
-// slotsAnotherProcess: a controller that shares no clock with the publisher. It finds what is
-// overdue, and takes over from one that ends.
-func slotsAnotherProcess(t *testing.T, w *workbench) {
-	ctx, stop := context.WithCancel(t.Context())
-	d := w.slots(delayer.Off)
-	queue, a := w.queue(), newMessages()
-	got := w.Consume(queue)
-	for i := range 50 {
-		w.publish(d, queue, a, fmt.Sprint("first ", i), time.Duration(i*20+1)*time.Millisecond)
-	}
-	served := make(chan error, 1)
-	go func() {
-		served <- controller.Serve(ctx, controller.Config{Options: w.opts})
-	}()
-	w.settle(got, a)
-	a = newMessages()
-	for i := range 50 {
-		w.publish(d, queue, a, fmt.Sprint("second ", i), time.Duration(i*20+2000)*time.Millisecond)
-	}
-	other := w.slots(delayer.On)
-	stop()
-	require.NoError(t, <-served)
-	w.settle(got, a)
-	require.NoError(t, other.Close())
-	require.NoError(t, d.Close())
 }
 
 func slotsAnotherWheelIsAConflict(t *testing.T, w *workbench) {
@@ -557,25 +456,6 @@ func slotsForeignMessagesAreKept(t *testing.T, w *workbench) {
 	for m := range kept {
 		require.NotEqual(t, ours, m.AppId)
 	}
-}
-
-// slotsFromTheIntake: a publisher that does not know the broker's time leaves it to a controller
-// to place its message.
-func slotsFromTheIntake(t *testing.T, w *workbench) {
-	d := w.slots(delayer.On)
-	queue := w.queue()
-	got := w.Consume(queue)
-	msg := w.stamped(d, queue)
-	require.Equal(t, "before", rabbittest.Next(w, got).MessageId)
-	const delay = 5 * time.Second // longer than what is held wherever it comes from
-	msg.Headers[message.Stamp] = stampOfAnother(queue, 0, delay, time.UnixMilli(0), time.UnixMilli(0))
-	published := time.Now()
-	w.Publish("", w.opts.Prefix+".controller.intake", msg)
-	m := rabbittest.Next(w, got)
-	require.GreaterOrEqual(t, time.Since(published), delay)
-	require.Equal(t, "straggler", m.MessageId)
-	require.NotContains(t, m.Headers, "BCC")
-	require.NoError(t, d.Close())
 }
 
 // stamped returns a message for a queue as it waits in a slot, due now. The queue's binding exists

@@ -3,7 +3,6 @@ package controller_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/account"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
@@ -99,139 +97,6 @@ func TestController_CloseDuringAnAlarm(t *testing.T) {
 		t.Error("Close hangs until the alarm ends")
 		watermark("0.6")
 		assert.NoError(t, <-closed)
-	}
-}
-
-// TestController_UnroutableExchangeDeleted: no message is lost that is due, or
-// foreign, while nothing leads to the queue for unroutable messages.
-func TestController_UnroutableExchangeDeleted(t *testing.T) {
-	t.Parallel()
-	const messages = 50 // of each kind
-	kinds(t, func(t *testing.T, w *workbench) {
-		d := w.start()
-		defer func() { require.NoError(t, d.Close()) }()
-		queue, exchange := w.queue(), rabbittest.Prefix(t)
-		require.NoError(t, w.Ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
-		require.NoError(t, w.Ch.QueueBind(queue, "key", exchange, false, nil))
-		missing := map[string]bool{}
-		first := time.Now().Add(20 * time.Second)
-		last := first
-		var publishing sync.WaitGroup
-		for i := range messages {
-			last = last.Add(10 * time.Millisecond)
-			for _, to := range [][2]string{{"", queue}, {exchange, "key"}} {
-				id, due := fmt.Sprintf("due %q %d", to, i), last
-				missing[id] = true
-				publishing.Go(func() {
-					assert.NoError(t, d.Publish(t.Context(), to[0], to[1], time.Until(due), amqp091.Publishing{MessageId: id}))
-				})
-			}
-		}
-		publishing.Wait()
-		_, err := w.Ch.QueueDelete(queue, false, false, false)
-		require.NoError(t, err)
-		require.NoError(t, w.Ch.ExchangeDelete(exchange, false, false))
-		require.True(t, time.Now().Before(first), "too slow to publish in time")
-		unroutable := w.opts.Prefix + ".unroutable"
-		deleter := newWorkbench(t, w.opts.QueueType)
-		again := time.Tick(2 * time.Millisecond) // so that it is gone nearly all the time
-		for i := 0; i < messages || time.Now().Before(last.Add(time.Second)); i++ {
-			<-again
-			deleter.deleteExchange(unroutable)
-			if i >= messages {
-				continue
-			}
-			for _, header := range []any{nil, "somebody's", time.Now().String()} {
-				id := fmt.Sprint("foreign ", header, " ", i)
-				missing[id] = true
-				require.NoError(t, w.Ch.PublishWithContext(t.Context(), "", w.opts.Prefix+".controller.intake", false, false,
-					amqp091.Publishing{MessageId: id, Headers: amqp091.Table{delayer.Header: header}}))
-			}
-		}
-		deleter.routesAgain(unroutable)
-		missing["probe"] = true
-		got, timeout := w.Consume(unroutable), time.After(2*patience)
-		for len(missing) > 0 {
-			select {
-			case m := <-got:
-				delete(missing, m.MessageId)
-			case <-timeout:
-				t.Fatalf("%d are missing: %v", len(missing), missing)
-			}
-		}
-	})
-}
-
-// deleteExchange connects again if the broker has closed the connection: RabbitMQ 4.3 fails with
-// 541 if the exchange is declared in the same moment (rabbit_db_exchange:delete_in_khepri).
-func (w *workbench) deleteExchange(name string) {
-	w.Helper()
-	err := w.Ch.ExchangeDelete(name, false, false)
-	if broker.Code(err) == amqp091.InternalError {
-		_ = w.Conn.Close()
-		w.Connect(w.opts.URL)
-		return
-	}
-	require.NoError(w, err)
-}
-
-// routesAgain waits until an exchange leads to a queue again. RabbitMQ 4.3 may have broken it:
-// after an error 541 the exchange and its binding are listed, and yet what is published to it is
-// returned with 312, for good. The controller keeps its messages meanwhile. So the exchange is
-// deleted once more, to be declared anew.
-func (w *workbench) routesAgain(exchange string) {
-	w.Helper()
-	tick, broken, give := time.Tick(100*time.Millisecond), time.Now().Add(patience/4), time.Now().Add(2*patience)
-	for !w.Stored(exchange, "", amqp091.Publishing{MessageId: "probe"}) {
-		<-tick
-		require.True(w, time.Now().Before(give), "nothing leads to a queue from %s", exchange)
-		if time.Now().After(broken) {
-			w.deleteExchange(exchange)
-			broken = time.Now().Add(patience / 4)
-		}
-	}
-}
-
-// TestController_ExchangeWithoutQueue takes what is published to it, as it would without a delay:
-// nothing is kept, and nothing comes later. Close may come between the return of the message and
-// its acknowledgement. Then the message is in the intake again, and the next controller settles it.
-func TestController_ExchangeWithoutQueue(t *testing.T) {
-	t.Parallel()
-	kinds(t, func(t *testing.T, w *workbench) {
-		exchange := rabbittest.Prefix(t)
-		require.NoError(t, w.Ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
-		defer func() { _ = w.Ch.ExchangeDelete(exchange, false, false) }()
-		d := w.start()
-		defer func() { require.NoError(t, d.Close()) }()
-		require.NoError(t, d.Publish(t.Context(), exchange, "key", 10*time.Millisecond, amqp091.Publishing{MessageId: "nowhere"}))
-		for give := time.Now().Add(patience); ; d = w.start() {
-			w.bound(d) // a message that is due later comes
-			require.NoError(t, d.Close())
-			for _, name := range []string{".unroutable", ".misrouted", ".controller.wait.00", ".controller.wait.01", ".controller.wait.02"} {
-				require.Zero(t, w.depth(name), name)
-			}
-			if !w.inIntake("nowhere") {
-				return
-			}
-			require.True(t, time.Now().Before(give), "the message is in the intake again after each controller")
-		}
-	})
-}
-
-// inIntake looks through the intake, which nobody consumes, and leaves everything there.
-func (w *workbench) inIntake(id string) (found bool) {
-	w.Helper()
-	ch, err := w.Conn.Channel()
-	require.NoError(w, err)
-	defer func() { require.NoError(w, ch.Close()) }() // the broker requeues what was not acknowledged
-	const autoAck = true
-	for { // a ping of the controller's own may be there
-		m, ok, err := ch.Get(w.opts.Prefix+".controller.intake", !autoAck)
-		require.NoError(w, err)
-		if !ok {
-			return found
-		}
-		found = found || m.MessageId == id
 	}
 }
 

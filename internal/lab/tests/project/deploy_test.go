@@ -61,18 +61,6 @@ func TestCompose(t *testing.T) {
 	require.Contains(t, read(t, "deploy/enabled_plugins"), "rabbitmq_delayed_message_exchange")
 }
 
-// TestPrometheus: it asks where serve listens.
-func TestPrometheus(t *testing.T) {
-	type config struct {
-		Jobs []struct {
-			Static []struct{ Targets []string } `yaml:"static_configs"`
-		} `yaml:"scrape_configs"`
-	}
-	jobs := parse[config](t, "deploy/prometheus.yml")[0].Jobs
-	require.Equal(t, []string{"serve:" + instruction(t, "EXPOSE")}, jobs[0].Static[0].Targets)
-	require.Contains(t, instruction(t, "CMD"), `":`+instruction(t, "EXPOSE")+`"`)
-}
-
 // at is what a YAML document has at a path such as spec.containers.0.image.
 func at(t *testing.T, document any, path string) any {
 	t.Helper()

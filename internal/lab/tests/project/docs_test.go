@@ -4,11 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,27 +15,6 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/lab/docs"
 )
-
-// TestReadme_Questions: each answer is a backend or a later question, and every backend is one.
-func TestReadme_Questions(t *testing.T) {
-	_, table, _ := strings.Cut(read(t, "README.md"), "<!-- questions: begin -->")
-	table, _, _ = strings.Cut(table, "<!-- questions: end -->")
-	row := regexp.MustCompile(`(?m)^\| ([1-9]) \| .+ \| (.+) \| (.+) \|$`)
-	questions := row.FindAllStringSubmatch(table, -1)
-	require.Len(t, questions, 5)
-	var ends []string
-	for _, q := range questions {
-		for _, answer := range q[2:] {
-			if answer > "0" && answer <= "9" {
-				assert.Greater(t, answer, q[1])
-				continue
-			}
-			ends = append(ends, regexp.MustCompile("^`(\\w+)`").FindStringSubmatch(answer)[1])
-		}
-	}
-	slices.Sort(ends)
-	assert.ElementsMatch(t, backend.Names(), slices.Compact(ends))
-}
 
 // TestDocs_Start: docs/start.md shows the examples as they are, without their first comment.
 func TestDocs_Start(t *testing.T) {
@@ -211,40 +187,4 @@ func TestDocs_Go(t *testing.T) {
 		}
 	}
 	require.Greater(t, seen, 40)
-}
-
-// TestProse_Width: lines of prose, in pages and in comments, have 100 columns at most. Code, tables,
-// what examples print and what the tools write may be wider.
-func TestProse_Width(t *testing.T) {
-	const columns = 100
-	code := regexp.MustCompile("`[^`]*`")
-	wide := func(line string) bool { // it could have been broken
-		line = code.ReplaceAllStringFunc(line, func(s string) string { return strings.Repeat("x", len([]rune(s))) })
-		runes := []rune(strings.ReplaceAll(line, "\t", "    "))
-		return len(runes) > columns && strings.Contains(string(runes[columns:]), " ")
-	}
-	for page, text := range docs.Pages(t, root) {
-		text, _, _ = strings.Cut(text, "<!-- make faults: begin -->")
-		fenced := false
-		for line := range strings.Lines(text) {
-			fence := strings.HasPrefix(strings.TrimSpace(line), "```")
-			fenced = fenced != fence
-			if !fenced && !strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "    ") && wide(line) {
-				t.Errorf("%s: %s", page, line)
-			}
-		}
-	}
-	comment := regexp.MustCompile(`^\s*// \S`)
-	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".go" || filepath.Base(path) == "example_test.go" {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		for line := range strings.Lines(string(text)) {
-			if comment.MatchString(line) && wide(line) {
-				t.Errorf("%s: %s", path, line)
-			}
-		}
-		return err
-	}))
 }

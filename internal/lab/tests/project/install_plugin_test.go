@@ -106,21 +106,3 @@ func TestInstallPlugin(t *testing.T) {
 		})
 	}
 }
-
-// TestInstallPlugin_Image: the image is searched for its RabbitMQ by patterns. What this machine
-// has installed does not replace them.
-func TestInstallPlugin_Image(t *testing.T) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		rabbittest.Skipf(t, "curl: %v", err)
-	}
-	bin := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "docker"), []byte("#!/bin/sh\necho \"$@\"\ncat\n"), 0o700))
-	cmd := exec.Command("sh", root+"scripts/install-plugin.sh")
-	cmd.Env = append(os.Environ(), "SERIES=4.0", "IMAGE=1", "MIRROR="+pluginMirror(t), "PATH="+bin+":"+os.Getenv("PATH"))
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "build --tag rabbitmq:4.0-delayed")
-	require.Contains(t, string(out), "FROM rabbitmq:4.0\nCOPY "+plugin+"-4.0.10.ez /tmp/\n")
-	require.Contains(t, string(out), "for core in /usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins/rabbit-[0-9]* "+
-		"/opt/rabbitmq/plugins/rabbit-[0-9]* ")
-}
