@@ -30,9 +30,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/internal/app/migration/record"
-	"github.com/delayer-go/delayer/internal/app/migration/standing"
 	"github.com/delayer-go/delayer/internal/app/retries"
 	"github.com/delayer-go/delayer/internal/lab/chromium"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
@@ -94,16 +91,11 @@ func furnished(t *testing.T) *site {
 		}
 	}
 	w.act(url.Values{"queue": {"delayer.unroutable"}, "action": {"delete"}, "id": {"m0.0", "gone.0"}, "sure": {"yes"}})
-	ended, rate, since := 98765, 1.25, asked.Add(-time.Hour)
+	ended, rate := 98765, 1.25
 	w.tells.retried = retried{More: 3, Queues: []retries.Queue{
 		{Name: "mails", Parked: "delayer.parked", There: true, Ready: 1234, Handling: 2, Workers: 3, Given: 4, Ended: &ended, Rate: &rate},
 		{Name: "invoices." + strings.Repeat("long", 20), Parked: "invoices.parked", There: true, Ready: 7}, {Name: "gone", Parked: "gone.parked"},
 	}}
-	w.tells.problems = []backend.Problem{
-		{Kind: "missing", Object: `queue "delayer.ladder.wait.2s"`, Detail: "it does not exist"},
-		{Kind: "policy", Object: `queue "delayer.ladder.wait.1s"`, Detail: "a policy sets message-ttl to 1, which would make messages early"},
-	}
-	w.tells.stands = stands{Enabled: true, Exchanges: []*standing.Exchange{{Exchange: "orders", Step: record.Switched, Mode: record.Serving, Since: &since, Next: standing.Waits}}}
 	return w
 }
 

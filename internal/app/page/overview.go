@@ -195,7 +195,5 @@ var functions = template.FuncMap{
 		}
 		return sum
 	},
-	"rate":  perSecond,
-	"what":  what,
-	"words": func(text string) []string { return strings.Split(text, " ") },
+	"rate": perSecond,
 }

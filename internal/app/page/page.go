@@ -25,15 +25,13 @@ import (
 
 // Parts are what a page is made of.
 type Parts struct {
-	Figures   *Figures
-	Backlog   *Backlog
-	Rates     *Rates
-	Tickets   *Tickets // nil: messages have none
-	Retries   *Retries
-	Topology  *Topology
-	Migration *Migration
-	Tokens    *tokens.File    // nil: whoever reaches the page may look, and nobody may act
-	Proxy     *tokens.Trusted // may name users; nil: there is none
+	Figures *Figures
+	Backlog *Backlog
+	Rates   *Rates
+	Tickets *Tickets // nil: messages have none
+	Retries *Retries
+	Tokens  *tokens.File    // nil: whoever reaches the page may look, and nobody may act
+	Proxy   *tokens.Trusted // may name users; nil: there is none
 	// Encrypted says that browsers come by TLS.
 	Encrypted bool
 	Log       *slog.Logger
@@ -47,12 +45,6 @@ func Open(cfg backend.Config, depths Depths) (p Parts, err error) {
 	if p.Retries, err = NewRetries(cfg); err != nil {
 		return p, err
 	}
-	if p.Topology, err = NewTopology(cfg); err != nil {
-		return p, err
-	}
-	if p.Migration, err = NewMigration(cfg); err != nil {
-		return p, err
-	}
 	p.Figures = NewFigures(cfg, depths)
 	return p, nil
 }
@@ -60,8 +52,6 @@ func Open(cfg backend.Config, depths Depths) (p Parts, err error) {
 // Close ends what is under way, and the connections.
 func (p Parts) Close() {
 	p.Figures.Close()
-	p.Migration.Close()
-	p.Topology.Close()
 	p.Retries.Close()
 	p.Backlog.Close()
 }
@@ -128,8 +118,6 @@ func (p *Page) routes() {
 	p.mux.HandleFunc("POST /page/act", p.with(tokens.Act, p.act))
 	p.mux.HandleFunc("GET "+retriesPath, p.with(tokens.View, p.retries))
 	p.mux.HandleFunc("GET "+retriesPath+"/parked", p.with(tokens.View, p.parked))
-	p.mux.HandleFunc("GET "+topologyPath, p.with(tokens.View, p.topology))
-	p.mux.HandleFunc("GET "+migrationPath, p.with(tokens.View, p.migration))
 	p.mux.HandleFunc("/page/", func(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, p.visitor(r), http.StatusNotFound, "There is no such page.")
 	})

@@ -111,7 +111,7 @@ func newSite(t *testing.T, s status.Status, tokensFile string) *site {
 		return len(all), nil
 	}, now)
 	t.Cleanup(backlog.Close)
-	p := Parts{Figures: figures, Backlog: backlog, Rates: rates, Retries: w.retried(now), Topology: w.declared(now), Migration: w.migrated(now), Log: slog.New(slog.NewTextHandler(&w.log, nil))}
+	p := Parts{Figures: figures, Backlog: backlog, Rates: rates, Retries: w.retried(now), Log: slog.New(slog.NewTextHandler(&w.log, nil))}
 	if tokensFile != "" {
 		path := filepath.Join(t.TempDir(), "tokens")
 		require.NoError(t, os.WriteFile(path, []byte(tokensFile), 0o600))

@@ -14,6 +14,11 @@ import (
 
 const retriesPath = "/page/retries"
 
+const (
+	lookEvery  = 10 * time.Second // however many look
+	lookWithin = time.Minute
+)
+
 // Retries know the queues that package retry consumes.
 type Retries struct {
 	managed bool

@@ -289,10 +289,10 @@ func TestFigures_Unread(t *testing.T) {
 	w := newSite(t, sample("delayer"), "")
 	never := make(chan struct{})
 	w.Figures.set(look{}, never)
-	w.Retries.queues.going, w.Topology.verified.going, w.Migration.stands.going = never, never, never
+	w.Retries.queues.going = never
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, path := range []string{"/", waitingPath, undeliveredPath, retriesPath, topologyPath, migrationPath} {
+	for _, path := range []string{"/", waitingPath, undeliveredPath, retriesPath} {
 		answer := httptest.NewRecorder()
 		w.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost:8080"+path, nil))
 		for _, want := range []string{"The figures are being read", `<body data-next="1000">`, "<noscript> Load the page again.</noscript>", "/page/live.js"} {
@@ -303,8 +303,7 @@ func TestFigures_Unread(t *testing.T) {
 	w.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost:8080"+unroutable, nil))
 	assert.Contains(t, answer.Body.String(), "The queues are being read.")
 	w.Figures.reading, w.Figures.last.Err = nil, context.DeadlineExceeded
-	w.Retries.queues.going, w.Topology.verified.going, w.Migration.stands.going = nil, nil, nil
+	w.Retries.queues.going = nil
 	assert.Contains(t, w.ask(http.MethodGet, unroutable, nil).Body.String(), "The broker does not answer.")
 	assert.Contains(t, w.body("/"), `<body data-next="5000">`, "it is looked at all the time")
-	assert.Contains(t, w.body(topologyPath), "<body>", "it is compared again when somebody wants that")
 }
