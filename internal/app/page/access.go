@@ -1,10 +1,8 @@
 package page
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -13,16 +11,14 @@ import (
 )
 
 const (
-	sessionFor   = 12 * time.Hour
-	mostSessions = 1000 // the oldest ends when there would be more
-	mostForm     = 256 << 10
+	sessionFor = 12 * time.Hour
+	mostForm   = 256 << 10
 )
 
 // A visitor is who looks at the page.
 type visitor struct {
 	Name string // "" if nobody is asked for it
 	Act  bool   // has the right to act
-	Form string // goes with each form, so that no other site can send one
 	// Proxied says that a proxy named the visitor, and that one cannot log out here.
 	Proxied bool
 
@@ -46,17 +42,7 @@ func (s *sessions) start(token *tokens.Token, now time.Time) (id string) {
 	if s.all == nil {
 		s.all = map[string]session{}
 	}
-	oldest := ""
-	for id, one := range s.all {
-		if now.After(one.ends) {
-			delete(s.all, id)
-		} else if oldest == "" || one.ends.Before(s.all[oldest].ends) {
-			oldest = id
-		}
-	}
-	if len(s.all) >= mostSessions {
-		delete(s.all, oldest)
-	}
+	maps.DeleteFunc(s.all, func(_ string, one session) bool { return now.After(one.ends) })
 	id = rand.Text()
 	s.all[id] = session{token, now.Add(sessionFor)}
 	return id
@@ -111,7 +97,7 @@ func (p *Page) visitor(r *http.Request) *visitor {
 	if token == nil || !token.Has(tokens.View) {
 		return nil
 	}
-	return &visitor{Name: token.Name, Act: token.Has(tokens.Act), Form: p.formToken(c.Value), session: c.Value}
+	return &visitor{Name: token.Name, Act: token.Has(tokens.Act), session: c.Value}
 }
 
 // proxied is whom a trusted proxy names, or nil.
@@ -128,13 +114,7 @@ func (p *Page) proxied(r *http.Request) *visitor {
 	if name == "" {
 		return nil
 	}
-	return &visitor{Name: name, Act: p.Proxy.Act(name), Form: p.formToken("the proxy's user " + name), Proxied: true}
-}
-
-func (p *Page) formToken(session string) string {
-	m := hmac.New(sha256.New, p.key[:])
-	m.Write([]byte(session))
-	return hex.EncodeToString(m.Sum(nil))
+	return &visitor{Name: name, Act: p.Proxy.Act(name), Proxied: true}
 }
 
 // with lets those in who have a right. A request that changes something must come from the page
@@ -151,17 +131,19 @@ func (p *Page) with(right tokens.Right, do func(http.ResponseWriter, *http.Reque
 			p.fail(w, v, http.StatusForbidden, "You may look, but not act: you have not the right act.")
 		case r.Method == http.MethodGet:
 			do(w, r, v)
-		case !p.form(w, r) || !hmac.Equal([]byte(r.PostForm.Get("form")), []byte(v.Form)):
-			p.fail(w, v, http.StatusForbidden, "This request does not come from this page, or the page is too old. Nothing was done: open the page again.")
+		case !p.form(w, r):
+			p.fail(w, v, http.StatusForbidden, "This request does not come from this page. Nothing was done.")
 		default:
 			do(w, r, v)
 		}
 	}
 }
 
-// form reads the form of a request, unless another site has sent it.
+// form reads the form of a request, unless another site has sent it. Every browser says where a
+// form comes from: a request that does not is refused too, which CrossOriginProtection would pass.
 func (p *Page) form(w http.ResponseWriter, r *http.Request) bool {
-	if p.foreign.Check(r) != nil {
+	said := r.Header.Get("Sec-Fetch-Site") != "" || r.Header.Get("Origin") != ""
+	if !said || p.foreign.Check(r) != nil {
 		return false
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
@@ -176,7 +158,6 @@ func (p *Page) loginForm(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}
-	p.Figures.prepare()
 	p.show(w, http.StatusOK, "login", frame{Title: "Log in", Content: ""})
 }
 

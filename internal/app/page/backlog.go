@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -43,7 +45,6 @@ type Backlog struct {
 	done sync.WaitGroup
 	mu   sync.Mutex
 	job  *job // the last one; nil: there was none
-	asks map[string]ask
 	// turns has one for each queue: two walks at a time would see a part of the messages each.
 	turns map[string]chan struct{}
 }
@@ -104,7 +105,7 @@ func NewBacklog(cfg backend.Config) (*Backlog, error) {
 }
 
 func newBacklog(walk func(context.Context, string, bool, func(*item) error) (int, error), now func() time.Time) *Backlog {
-	b := &Backlog{now: now, turns: map[string]chan struct{}{}, asks: map[string]ask{}}
+	b := &Backlog{now: now, turns: map[string]chan struct{}{}}
 	b.ctx, b.stop = context.WithCancel(context.Background())
 	b.walk = func(ctx context.Context, queue string, send bool, visit func(*item) error) (int, error) {
 		turn := b.turn(queue)
@@ -258,16 +259,13 @@ func (b *Backlog) last() *job {
 		return nil
 	}
 	j := *b.job
-	j.Stay = map[string]int{}
-	for why, n := range b.job.Stay {
-		j.Stay[why] = n
-	}
+	j.Stay = maps.Clone(j.Stay)
 	return &j
 }
 
-// start begins a job, unless one is under way. ids are the messages; nil: the first j.Asked of the
-// queue.
-func (b *Backlog) start(j job, ids map[string]bool, begun func(), ended func(job)) bool {
+// start begins a job, unless one is under way. pick says which messages it is for: the first j.Asked
+// of them are meant.
+func (b *Backlog) start(j job, pick func(context.Context, *item) (bool, error), log *slog.Logger) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.job != nil && !b.job.Finished || b.ctx.Err() != nil {
@@ -275,30 +273,38 @@ func (b *Backlog) start(j job, ids map[string]bool, begun func(), ended func(job
 	}
 	j.Began, j.Stay = b.now(), map[string]int{}
 	b.job = &j
-	begun() // before it ends
+	log = log.With("who", j.Who, "action", j.Action, "queue", j.Queue, "asked", j.Asked)
+	log.Info("an action of the page has begun")
 	b.done.Go(func() {
-		err := b.run(&j, ids)
+		err := b.run(&j, pick)
 		b.mu.Lock()
+		defer b.mu.Unlock()
 		j.Finished = true
 		if err != nil {
 			j.Err = strings.TrimPrefix(err.Error(), "delayer: ")
 		}
-		b.mu.Unlock()
-		ended(*b.last())
+		stay := 0
+		for _, n := range j.Stay {
+			stay += n
+		}
+		log.Info("an action of the page has ended", "done", j.Done, "stay", stay, "gone", j.Gone, "error", j.Err)
 	})
 	return true
 }
 
-func (b *Backlog) run(j *job, ids map[string]bool) error {
-	visited, read := 0, 0
+func (b *Backlog) run(j *job, pick func(context.Context, *item) (bool, error)) error {
+	picked, read := 0, 0
 	_, err := b.walk(b.ctx, j.Queue, j.Sending(), func(m *item) error {
-		if read++; ids != nil && !ids[m.ID] {
-			if read >= mostSought {
-				return errEnough
-			}
+		read++
+		switch is, err := pick(b.ctx, m); {
+		case err != nil:
+			return err
+		case !is && read >= mostSought:
+			return errEnough
+		case !is:
 			return nil
 		}
-		visited++
+		picked++
 		var stays string
 		var err error
 		if j.Sending() {
@@ -318,7 +324,7 @@ func (b *Backlog) run(j *job, ids map[string]bool) error {
 		default:
 			j.Done++
 		}
-		if visited == j.Asked {
+		if picked == j.Asked {
 			return errEnough
 		}
 		return nil
@@ -326,7 +332,7 @@ func (b *Backlog) run(j *job, ids map[string]bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil {
-		j.Gone = j.Asked - visited
+		j.Gone = j.Asked - picked
 	}
 	return err
 }

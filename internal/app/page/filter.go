@@ -2,6 +2,7 @@ package page
 
 import (
 	"errors"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -29,13 +30,18 @@ func filterOf(form url.Values) filter {
 // Any reports whether a filter leaves something out.
 func (f filter) Any() bool { return f != filter{} }
 
+// Fields are those of a form that are set.
+func (f filter) Fields() map[string]string {
+	fields := map[string]string{"exchange": f.Exchange, "key": f.Key, "reason": f.Reason, "age": f.Age}
+	maps.DeleteFunc(fields, func(_, text string) bool { return text == "" })
+	return fields
+}
+
 // Query is the filter in an address, after other parameters.
 func (f filter) Query() string {
 	v := url.Values{}
-	for name, text := range map[string]string{"exchange": f.Exchange, "key": f.Key, "reason": f.Reason, "age": f.Age} {
-		if text != "" {
-			v.Set(name, text)
-		}
+	for name, text := range f.Fields() {
+		v.Set(name, text)
 	}
 	if len(v) == 0 {
 		return ""

@@ -7,7 +7,6 @@ package page
 
 import (
 	"bytes"
-	"crypto/rand"
 	"embed"
 	"fmt"
 	"html/template"
@@ -61,7 +60,6 @@ type Page struct {
 	Parts
 	mux      *http.ServeMux
 	sessions sessions
-	key      [32]byte // for the tokens of forms
 	foreign  *http.CrossOriginProtection
 	now      func() time.Time
 	began    time.Time // when this process did
@@ -72,7 +70,6 @@ type Page struct {
 func New(p Parts) *Page {
 	page := &Page{Parts: p, foreign: http.NewCrossOriginProtection(), now: time.Now, began: time.Now(), mux: http.NewServeMux()}
 	page.routes()
-	_, _ = rand.Read(page.key[:]) // which never fails
 	return page
 }
 

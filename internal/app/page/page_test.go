@@ -21,7 +21,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/tokens"
-	"github.com/delayer-go/delayer/internal/lib/format"
 	"github.com/delayer-go/delayer/status"
 )
 
@@ -69,7 +68,6 @@ type reader struct {
 }
 
 func (r *reader) Read(context.Context) (status.Status, error) { r.reads++; return r.status, r.err }
-func (r *reader) Answers(context.Context) error               { return r.err }
 func (r *reader) Close() error                                { return nil }
 
 // A site is a page under test, at a time that the test moves.
@@ -252,23 +250,18 @@ func TestAccess(t *testing.T) {
 	assert.NotEqual(t, bobs, w.cookie)
 	assert.NotContains(t, w.log.String(), "token=")
 
-	form := w.visitor(&http.Request{Header: http.Header{"Cookie": {w.Page.cookie() + "=" + w.cookie}}}).Form
 	for name, heads := range map[string][]string{
 		"another site":      {"Sec-Fetch-Site", "cross-site"},
 		"another origin":    {"Origin", "http://evil.example"},
-		"the wrong token":   {"Sec-Fetch-Site", "same-origin", "wrong", "wrong"},
 		"a sandboxed frame": {"Origin", "null"},
+		"nobody knows":      {},
 	} {
-		sent := url.Values{"form": {form}}
-		if len(heads) > 2 {
-			sent = url.Values{"form": {strings.Repeat("0", 64)}}
-		}
-		assert.Equal(t, http.StatusForbidden, w.ask(http.MethodPost, "/page/logout", sent, heads...).Code, name)
+		assert.Equal(t, http.StatusForbidden, w.ask(http.MethodPost, "/page/logout", url.Values{}, heads...).Code, name)
 	}
 	w.body("/") // still logged in
-	assert.Equal(t, http.StatusSeeOther, w.ask(http.MethodPost, "/page/logout", url.Values{"form": {form}}, "Sec-Fetch-Site", "same-origin").Code)
+	assert.Equal(t, http.StatusSeeOther, w.ask(http.MethodPost, "/page/logout", url.Values{}, "Sec-Fetch-Site", "same-origin").Code)
 	assert.Equal(t, http.StatusSeeOther, w.ask(http.MethodGet, "/", nil).Code, "the session has ended")
-	assert.Equal(t, http.StatusUnauthorized, w.ask(http.MethodPost, "/page/logout", url.Values{"form": {form}}).Code)
+	assert.Equal(t, http.StatusUnauthorized, w.ask(http.MethodPost, "/page/logout", url.Values{}).Code)
 
 	w.login("a")
 	w.at = w.at.Add(sessionFor + time.Second)
@@ -319,7 +312,6 @@ func (w *site) put(name, stays string, body []byte) {
 // act sends a form of the page, and waits for what it begins.
 func (w *site) act(form url.Values) *httptest.ResponseRecorder {
 	w.Helper()
-	form.Set("form", w.formToken(w.cookie))
 	answer := w.ask(http.MethodPost, "/page/act", form, "Sec-Fetch-Site", "same-origin")
 	w.Backlog.done.Wait()
 	return answer
@@ -390,23 +382,26 @@ func TestUndelivered(t *testing.T) {
 	assert.Equal(t, http.StatusForbidden, w.act(selected).Code, "bob may only look")
 }
 
+// all picks every message.
+func all(context.Context, *item) (bool, error) { return true, nil }
+
 // TestBacklog_Once: of two who do the same at once, the second does nothing.
 func TestBacklog_Once(t *testing.T) {
 	w := newSite(t, undeliveredSample(), "")
 	going, held := make(chan struct{}), make(chan struct{})
 	w.put("a", "", nil)
 	w.heap[0].retry = func(context.Context) (string, error) { close(going); <-held; return "", nil }
-	ended := make(chan job, 1)
-	require.True(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, nil, func() {}, func(j job) { ended <- j }))
+	require.True(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, all, w.Page.Log))
 	<-going
-	assert.False(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, nil, nil, nil))
+	assert.False(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, all, w.Page.Log))
 	assert.Contains(t, w.body("/page/job"), `data-next="1000"`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := w.Backlog.walk(ctx, "q", false, nil)
 	require.ErrorContains(t, err, "somebody else")
 	close(held)
-	assert.Equal(t, 1, (<-ended).Done)
+	w.Backlog.done.Wait()
+	assert.Equal(t, 1, w.Backlog.last().Done)
 }
 
 // TestBacklog_Large: the larger a message is, the longer its confirm is waited for.
@@ -420,9 +415,8 @@ func TestBacklog_Large(t *testing.T) {
 		within = time.Until(deadline)
 		return "", nil
 	}
-	ended := make(chan job, 1)
-	require.True(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, nil, func() {}, func(j job) { ended <- j }))
-	<-ended
+	require.True(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, all, w.Page.Log))
+	w.Backlog.done.Wait()
 	assert.Greater(t, within, 100*time.Second)
 }
 
@@ -455,17 +449,6 @@ func TestReadable(t *testing.T) {
 		assert.Equal(t, c.form, form, name)
 		assert.Equal(t, c.cut, cut, name)
 	}
-}
-
-func TestSessions_Bounded(t *testing.T) {
-	var s sessions
-	first := s.start(&tokens.Token{}, asked)
-	for i := range mostSessions {
-		s.start(&tokens.Token{}, asked.Add(time.Duration(i+1)*time.Second))
-	}
-	assert.Len(t, s.all, mostSessions)
-	assert.Nil(t, s.find(first, asked), "the oldest has ended")
-	assert.NotNil(t, s.find(s.start(&tokens.Token{}, asked), asked))
 }
 
 func TestDuePanels_Empty(t *testing.T) {
@@ -504,14 +487,4 @@ func TestRates(t *testing.T) {
 	assert.Zero(t, r.hour().Now)
 	at = at.Add(time.Hour)
 	assert.Zero(t, r.hour().N)
-}
-
-func TestNumbers(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1234: "-1,234", -123: "-123"} {
-		assert.Equal(t, want, format.Thousands(n))
-	}
-	assert.Equal(t, "0.25", perSecond(0.25))
-	assert.Equal(t, "2", perSecond(2))
-	assert.Equal(t, "1,200", perSecond(1200.3))
-	assert.Equal(t, "1m30s", brief(90*time.Second))
 }

@@ -14,10 +14,7 @@ import (
 
 const retriesPath = "/page/retries"
 
-const (
-	lookEvery  = 10 * time.Second // however many look
-	lookWithin = time.Minute
-)
+const retriesWithin = time.Minute // for one answer
 
 // Retries know the queues that package retry consumes.
 type Retries struct {
@@ -43,7 +40,7 @@ func NewRetries(cfg backend.Config) (*Retries, error) {
 }
 
 func newRetries(managed bool, ask func(context.Context, retried) (retried, error), now func() time.Time) *Retries {
-	return &Retries{managed: managed, queues: newQuestion(lookEvery, lookWithin, now, ask)}
+	return &Retries{managed: managed, queues: newQuestion(retriesWithin, now, ask)}
 }
 
 // Close ends what is under way.
@@ -58,7 +55,7 @@ type retriesView struct {
 func (p *Page) retries(w http.ResponseWriter, r *http.Request, v *visitor) {
 	view := retriesView{Managed: p.Retries.managed}
 	if view.Managed {
-		view.reading = p.Retries.queues.look(r.Context())
+		view.reading = p.Retries.queues.look(r.Context(), briefly)
 	}
 	p.show(w, http.StatusOK, "retries", frame{Title: "Retries", At: retriesPath, Visitor: v, Live: true, Again: view.Coming, Content: view})
 }

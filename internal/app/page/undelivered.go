@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
@@ -303,122 +304,73 @@ func readable(body []byte) (text, form string, cut bool) {
 // An order is what somebody wants done.
 type order struct {
 	Action, Queue string
-	IDs           []string // nil: all
-	Filter        filter   // of all
-	Asked         string   // the question, where a filter was set
+	IDs           []string // nil: the oldest Count that match
+	Filter        filter
 	Count, Sought int
 }
 
 // Sending tells retry from delete.
 func (a order) Sending() bool { return a.Action == "retry" }
 
+// pick returns what tells the messages of an order.
+func (a order) pick(now time.Time) (func(context.Context, *item) (bool, error), error) {
+	if a.IDs != nil {
+		return func(_ context.Context, m *item) (bool, error) { return slices.Contains(a.IDs, m.ID), nil }, nil
+	}
+	matches, err := a.Filter.match(now)
+	return func(ctx context.Context, m *item) (bool, error) {
+		return matches(m, func() (string, error) { return m.why(ctx) })
+	}, err
+}
+
 const nothingDone = "Nothing was done."
 
-// act asks whether somebody is sure, and begins then.
+// act asks whether somebody is sure, and begins then. What matches a filter is counted for the
+// question.
 func (p *Page) act(w http.ResponseWriter, r *http.Request, v *visitor) {
 	queue, ok := p.queue(w, r, v)
 	if !ok {
 		return
 	}
-	a := order{Action: r.PostForm.Get("action"), Queue: queue}
+	a, sure := order{Action: r.PostForm.Get("action"), Queue: queue}, r.PostForm.Get("sure") == "yes"
+	if r.PostForm.Get("which") == "all" {
+		a.Filter = filterOf(r.PostForm)
+		a.Count, _ = strconv.Atoi(r.PostForm.Get("count"))
+	} else {
+		a.IDs = slices.Compact(slices.Sorted(slices.Values(r.PostForm["id"])))
+		a.Count = len(a.IDs)
+	}
+	pick, err := a.pick(p.now())
+	if err == nil && !sure && a.Filter.Any() {
+		a.Count, a.Sought, err = p.count(r.Context(), a)
+	}
 	switch {
-	case a.Action != "retry" && a.Action != "delete":
+	case err != nil:
+		p.unread(w, v, queue, err)
+	case a.Action != "retry" && a.Action != "delete" || a.Count < 0:
 		p.fail(w, v, http.StatusBadRequest, "This cannot be understood. "+nothingDone)
-	case r.PostForm.Get("asked") != "":
-		p.actOn(w, r, v, a)
-	case r.PostForm.Get("which") == "all":
-		p.actOnAll(w, r, v, a)
-	default:
-		a.IDs = r.PostForm["id"]
-		ids := map[string]bool{}
-		for _, id := range a.IDs {
-			ids[id] = true
-		}
-		a.Count = len(ids)
-		p.sure(w, r, v, a, ids)
-	}
-}
-
-// actOn does what was asked about messages that were counted.
-func (p *Page) actOn(w http.ResponseWriter, r *http.Request, v *visitor, a order) {
-	name := r.PostForm.Get("asked")
-	asked, there := p.Backlog.asked(name)
-	if !there || asked.who != v.Name || asked.queue != a.Queue || asked.action != a.Action {
-		p.fail(w, v, http.StatusConflict, "That question was answered already, or is too old. "+nothingDone)
-		return
-	}
-	a.Count = len(asked.ids)
-	if p.begin(w, r, v, a, asked.ids) {
-		p.Backlog.answered(name)
-	}
-}
-
-// actOnAll is for the oldest messages of a queue, or for those that match a filter: they are
-// counted first, and then exactly those are meant.
-func (p *Page) actOnAll(w http.ResponseWriter, r *http.Request, v *visitor, a order) {
-	if a.Filter = filterOf(r.PostForm); !a.Filter.Any() {
-		var err error
-		if a.Count, err = strconv.Atoi(r.PostForm.Get("count")); err != nil || a.Count < 1 {
-			p.fail(w, v, http.StatusBadRequest, "This cannot be understood. "+nothingDone)
-			return
-		}
-		p.sure(w, r, v, a, nil)
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), lookFor)
-	defer cancel()
-	ids := map[string]bool{}
-	var err error
-	a.Sought, _, err = p.seek(ctx, a.Queue, a.Filter, func(m *item, _ func() (string, error)) error {
-		ids[m.ID] = true
-		return nil
-	})
-	if err != nil {
-		p.unread(w, v, a.Queue, err)
-		return
-	}
-	if a.Count = len(ids); a.Count > 0 {
-		a.Asked = p.Backlog.ask(ask{who: v.Name, queue: a.Queue, action: a.Action, ids: ids})
-	}
-	p.sure(w, r, v, a, ids)
-}
-
-// sure asks, or begins if somebody is sure. ids are the messages; nil: the oldest.
-func (p *Page) sure(w http.ResponseWriter, r *http.Request, v *visitor, a order, ids map[string]bool) {
-	switch {
 	case a.Count == 0 && a.Filter.Any():
 		p.fail(w, v, http.StatusConflict, "No message matches any more. "+nothingDone)
 	case a.Count == 0:
 		p.fail(w, v, http.StatusBadRequest, "No message is selected. "+nothingDone)
-	case r.PostForm.Get("sure") != "yes" || a.Asked != "":
+	case !sure:
 		p.show(w, http.StatusOK, "confirm", frame{Title: "Are you sure?", At: undeliveredPath, Visitor: v, Content: a})
-	default:
-		p.begin(w, r, v, a, ids)
-	}
-}
-
-// begin does it, and reports whether nothing else is under way.
-func (p *Page) begin(w http.ResponseWriter, r *http.Request, v *visitor, a order, ids map[string]bool) bool {
-	j := job{Who: v.Name, Queue: a.Queue, Action: a.Action, Asked: a.Count}
-	begun := func() {
-		p.Log.Info("an action of the page has begun", "who", j.Who, "action", j.Action, "queue", j.Queue, "asked", j.Asked)
-	}
-	if !p.Backlog.start(j, ids, begun, p.ended) {
+	case !p.Backlog.start(job{Who: v.Name, Queue: queue, Action: a.Action, Asked: a.Count}, pick, p.Log):
 		p.fail(w, v, http.StatusConflict, "Something is under way already. "+nothingDone+" Wait for it, and try again.")
-		return false
+	default:
+		http.Redirect(w, r, "/page/job", http.StatusSeeOther)
 	}
-	http.Redirect(w, r, "/page/job", http.StatusSeeOther)
-	return true
 }
 
-// ended leaves a line in the log.
-func (p *Page) ended(j job) {
-	stay := 0
-	for _, n := range j.Stay {
-		stay += n
-	}
-	p.Log.Info("an action of the page has ended", "who", j.Who, "action", j.Action, "queue", j.Queue,
-		"asked", j.Asked, "done", j.Done, "stay", stay, "gone", j.Gone, "error", j.Err)
+// count returns how many messages match a filter, and how many were looked at.
+func (p *Page) count(ctx context.Context, a order) (matching, sought int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	sought, _, err = p.seek(ctx, a.Queue, a.Filter, func(*item, func() (string, error)) error {
+		matching++
+		return nil
+	})
+	return matching, sought, err
 }
 
 func (p *Page) progress(w http.ResponseWriter, _ *http.Request, v *visitor) {

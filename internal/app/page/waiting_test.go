@@ -48,12 +48,12 @@ func TestWaiting(t *testing.T) {
 	}
 	assert.NotContains(t, text, "p.0.4s.3", "it is empty")
 
-	rows := waitingOf(look{Status: shards(), Known: true}, false).Parts[0].Rows
+	rows := waitingOf(look{figures{Status: shards()}, reply{Known: true}}, false).Parts[0].Rows
 	var order, byNumber []string
 	for _, r := range rows {
 		order = append(order, plain(string(r.What)))
 	}
-	for _, r := range waitingOf(look{Status: shards(), Known: true}, true).Parts[0].Rows {
+	for _, r := range waitingOf(look{figures{Status: shards()}, reply{Known: true}}, true).Parts[0].Rows {
 		byNumber = append(byNumber, plain(string(r.What)))
 	}
 	assert.Equal(t, []string{"at once", "13:55", "14:00:34", "14:20 to 14:40"}, order)
@@ -141,14 +141,14 @@ func TestOverview_Fine(t *testing.T) {
 	assert.NotContains(t, w.body("/"), "✓", "messages to orders could not be passed on")
 	assert.Contains(t, w.body("/"), "8 messages published to")
 
-	o := w.overviewOf(look{Status: s, Known: true})
+	o := w.overviewOf(look{figures{Status: s}, reply{Known: true}})
 	assert.Empty(t, o.Wrong)
 	assert.Equal(t, "Nothing: no queue is missing, a controller is at work and no message is unroutable.", o.Fine)
 	s.Parked, s.Policies, s.Backends[0].Controllers = []status.Queue{}, []string{}, nil
 	assert.Equal(t, "Nothing: no queue is missing and no message is left undelivered.", fine(s))
 	s.Parked = []status.Queue{{Name: "mail.parked", Messages: 1}}
 	assert.Equal(t, []remarks.Remark{{Text: "parked messages: see which and why with delayer messages list mail.parked", Wrong: true, Undelivered: true}},
-		w.overviewOf(look{Status: s, Known: true}).Wrong)
+		w.overviewOf(look{figures{Status: s}, reply{Known: true}}).Wrong)
 	s.Parked = nil
 	for _, f := range facts(s, nil) {
 		assert.Equal(t, f.Name == "waiting", f.Link != "", f.Name)
@@ -171,92 +171,58 @@ func TestOverview_Who(t *testing.T) {
 	assert.Equal(t, http.StatusOK, newSite(t, s, "").ask(http.MethodGet, "/page/waiting", nil).Code)
 }
 
-// TestFigures_Share: however long a read takes, the broker works for the page for a small part of
-// its time, also in the first minutes after nobody has looked.
-func TestFigures_Share(t *testing.T) {
-	for _, takes := range []time.Duration{20 * time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond} {
-		at, reads := asked, 0
-		f := newFigures(func(context.Context) (source, error) {
-			return slow{func() status.Status { reads++; at = at.Add(takes); return shards() }}, nil
-		}, func(context.Context, func(string, string, int)) error { return nil }, func() time.Time { return at })
-		share := func(over time.Duration) float64 { // of the time, in hundredths
-			before := reads
-			for end := at.Add(over); at.Before(end); at = at.Add(time.Second) {
-				f.look(t.Context())
-				f.done.Wait()
-			}
-			return 100 * float64(reads-before) * takes.Seconds() / over.Seconds()
-		}
-		assert.Less(t, share(2*time.Minute), 0.8, "%s", takes)
-		assert.Less(t, share(time.Hour), 0.6, "%s", takes)
-		assert.Greater(t, reads, int(time.Hour/mostEvery), "%s", takes)
-		at = at.Add(time.Hour)
-		assert.Less(t, share(2*time.Minute), 0.8, "%s", takes)
-		f.saved, f.last.Err = -time.Hour, context.DeadlineExceeded
-		assert.True(t, f.due(f.began.Add(readEvery)), "the broker may be back")
-		f.Close()
-	}
-}
-
-// slow is a broker that takes its time.
-type slow struct{ read func() status.Status }
-
-func (s slow) Read(context.Context) (status.Status, error) { return s.read(), nil }
-func (s slow) Answers(context.Context) error               { return nil }
-func (s slow) Close() error                                { return nil }
-
-// TestFigures_Wait: no look waits long. Figures of the last minute are shown if newer ones do not
-// come at once; of older ones it is said that newer are coming. A login has the first ones read.
-func TestFigures_Wait(t *testing.T) {
+// TestQuestion: the longer an answer takes, the less often the broker is asked, and no look waits
+// long: answers of the last minute are shown if newer ones do not come at once, and of older ones it
+// is said that newer are coming.
+func TestQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const takes = time.Second
-		f := newFigures(func(context.Context) (source, error) {
-			return slow{func() status.Status {
-				began := time.Now()
-				time.Sleep(takes)
-				return status.Status{Time: began}
-			}}, nil
-		}, func(context.Context, func(string, string, int)) error { return nil }, time.Now)
-		defer f.Close()
+		takes, asked := 20*time.Millisecond, 0
+		q := newQuestion(time.Minute, time.Now, func(context.Context, int) (int, error) {
+			asked++
+			time.Sleep(takes)
+			return asked, nil
+		})
+		defer q.Close()
 		looks := func(wait time.Duration, known, coming bool) {
 			t.Helper()
 			began := time.Now()
-			l := f.look(t.Context())
-			assert.Equal(t, [2]bool{known, coming}, [2]bool{l.Known, l.Coming})
-			assert.Equal(t, wait, time.Since(began))
-			assert.False(t, l.Old())
+			r := q.look(t.Context(), briefly)
+			assert.Equal(t, []any{wait, known, coming, false}, []any{time.Since(began), r.Known, r.Coming, r.Old()})
+			q.done.Wait()
 		}
-		looks(briefly, false, true)
-		began := time.Now()
-		assert.True(t, f.known(t.Context()).Known)
-		assert.Equal(t, takes-briefly, time.Since(began), "who needs figures waits for the first ones")
-		looks(0, true, false)
-		time.Sleep(3 * readEvery)
-		f.saved = 0
+		looks(takes, true, false)
+		for _, c := range []struct{ takes, every time.Duration }{
+			{20 * time.Millisecond, askEvery}, {200 * time.Millisecond, 20 * time.Second}, {time.Second, mostEvery},
+		} {
+			time.Sleep(mostEvery)
+			takes = c.takes
+			q.look(t.Context(), takes)
+			q.done.Wait()
+			before := asked
+			time.Sleep(c.every - takes - time.Millisecond)
+			q.look(t.Context(), takes)
+			q.done.Wait()
+			assert.Equal(t, before, asked)
+			time.Sleep(time.Millisecond)
+			q.look(t.Context(), takes)
+			q.done.Wait()
+			assert.Equal(t, before+1, asked)
+		}
+		time.Sleep(mostEvery - takes)
 		looks(briefly, true, false)
-		f.done.Wait()
 		time.Sleep(2 * mostEvery)
-		looks(briefly, true, true) // what is known is old
-		f.done.Wait()
+		looks(briefly, true, true)
 		looks(0, true, false)
-		time.Sleep(2 * mostEvery)
-		f.prepare()
-		f.done.Wait()
-		looks(0, true, false) // it was read while somebody logged in
 	})
-}
-
-// TestFigures_Away: that the broker is away is seen within seconds, also where it is long until the
-// next read.
-func TestFigures_Away(t *testing.T) {
-	w := newSite(t, sample("delayer"), "")
-	w.body("/")
-	w.Figures.saved = -time.Hour
-	w.at, w.broker.err = w.at.Add(readEvery), context.DeadlineExceeded
-	w.body("/")
-	w.Figures.done.Wait()
-	assert.Equal(t, 1, w.broker.reads)
-	assert.Contains(t, w.body("/"), "The broker does not answer.")
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuestion(time.Minute, time.Now, func(context.Context, int) (int, error) {
+			time.Sleep(time.Second)
+			return 1, nil
+		})
+		defer q.Close()
+		assert.True(t, q.look(t.Context(), briefly).Coming)
+		assert.True(t, q.look(t.Context(), figuresWithin).Known, "who needs an answer waits for the first one")
+	})
 }
 
 // TestPage_LongLook: a look may take longer than the server grants others.
@@ -277,10 +243,10 @@ func TestPage_LongLook(t *testing.T) {
 }
 
 // set makes figures be known, and be read: nil, they are not.
-func (f *Figures) set(known look, reading chan struct{}) {
+func (f *Figures) set(known look, going chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.last, f.began, f.reading = known, f.now(), reading
+	f.last, f.next, f.going = reading[figures]{known.figures, known.reply}, f.now().Add(mostEvery), going
 }
 
 // TestFigures_Unread: while the first figures are read, each page says so, and a script looks again
@@ -302,7 +268,7 @@ func TestFigures_Unread(t *testing.T) {
 	answer := httptest.NewRecorder()
 	w.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost:8080"+unroutable, nil))
 	assert.Contains(t, answer.Body.String(), "The queues are being read.")
-	w.Figures.reading, w.Figures.last.Err = nil, context.DeadlineExceeded
+	w.Figures.set(look{reply: reply{Err: context.DeadlineExceeded}}, nil)
 	w.Retries.queues.going = nil
 	assert.Contains(t, w.ask(http.MethodGet, unroutable, nil).Body.String(), "The broker does not answer.")
 	assert.Contains(t, w.body("/"), `<body data-next="5000">`, "it is looked at all the time")
