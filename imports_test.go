@@ -50,6 +50,7 @@ var places = []place{
 	{"internal/lib/format", nil, nil, "how a figure is written knows nothing of what it counts"},
 	{"internal/lib/attempt", []string{""}, []string{amqp}, "what a failed message carries is pure"},
 	{"internal/lib/acks", nil, nil, "when to acknowledge is pure"},
+	{"internal/lib/topicladder", []string{"topology"}, nil, "which exchanges decide by a key is pure"},
 	{"internal/lib/xdelay", nil, []string{amqp}, "what a header means is pure"},
 	{"internal/lib/schema", nil, []string{pgx}, "only what keeps something in PostgreSQL links a driver"},
 
@@ -77,7 +78,7 @@ var places = []place{
 
 	{"delayertest", []string{"", "internal/lib/message"}, []string{amqp}, "unit tests of users link a Delayer in memory, and no backend"},
 	{"conformance", []string{"", "conformance", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp}, "the library is not tested with itself, and the suite knows no backend"},
-	{"bench", []string{"", "bench", "internal/lib/format", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp, xsync}, "the benchmark takes subjects and a broker: it starts none"},
+	{"bench", []string{"", "topology", "bench", "internal/lib/format", "internal/lib/topicladder", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp, xsync}, "the benchmark takes subjects and a broker: it starts none"},
 
 	{"internal/lib/strict", []string{"internal/lib/engine"}, []string{"go.yaml.in/yaml/v3"}, "who reads a configuration links a YAML reader, and nobody else"},
 

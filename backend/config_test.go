@@ -40,14 +40,14 @@ func TestParse(t *testing.T) {
 
 func TestParseTheOtherBackends(t *testing.T) {
 	want := Config{
-		FixedTiers: fixedtiers.Config{Tiers: []time.Duration{time.Second, 90 * time.Minute}, Rounding: "exact", MaxLength: 5, Overflow: "early", Prefix: "d"},
+		FixedTiers: fixedtiers.Config{Tiers: []time.Duration{time.Second, 90 * time.Minute}, Rounding: "exact", MaxLength: 5, Prefix: "d"},
 		Plugin:     plugin.Config{Exchange: "theirs"},
 		Controller: controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: time.Millisecond, Run: delayer.Off, Memory: 1 << 20, Shards: 4},
 	}
 	for name, text := range map[string]string{
-		"yaml": "fixedtiers: {tiers: [1s, 1h30m], rounding: exact, max_length: 5, overflow: early, prefix: d}\n" +
+		"yaml": "fixedtiers: {tiers: [1s, 1h30m], rounding: exact, max_length: 5, prefix: d}\n" +
 			"plugin: {exchange: theirs}\ncontroller:\n  wheel: rounds\n  levels: 3\n  tick: 1ms\n  run: false\n  memory: 1048576\n  shards: 4\n",
-		"json": `{"fixedtiers": {"tiers": ["1s", "1h30m"], "rounding": "exact", "max_length": 5, "overflow": "early", "prefix": "d"},
+		"json": `{"fixedtiers": {"tiers": ["1s", "1h30m"], "rounding": "exact", "max_length": 5, "prefix": "d"},
 			"plugin": {"exchange": "theirs"}, "controller": {"wheel": "rounds", "levels": 3, "tick": "1ms", "run": false, "memory": 1048576, "shards": 4}}`,
 	} {
 		cfg, err := Parse(strings.NewReader(text))
@@ -184,7 +184,6 @@ func TestOpenRefusesBeforeItConnects(t *testing.T) {
 		{Config{Options: delayer.Options{URL: nowhere}, FixedTiers: fixedtiers.Config{Options: delayer.Options{Prefix: "p"}}},
 			"set in the section of fixedtiers (set Config.Options: all backends have them in common)"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: []time.Duration{1}}}, "open fixedtiers.tiers: invalid configuration: 1ns is not"},
-		{Config{Options: delayer.Options{URL: nowhere}, Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Overflow: "early"}}, "early needs queue_type: classic"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 29}}, "open controller.levels"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Levels: 9}},
 			"levels and tick are of rounds (set controller.wheel: rounds)"},

@@ -18,7 +18,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("url: amqp://localhost/\nbinaryladder: {steps: [1ms, 2ms], tick: 1ms}")
 	f.Add(`{"prefix": 5, "binaryladder": []}`)
 	f.Add("&a [*a]")
-	f.Add("fixedtiers: {tiers: [1m, 90s], overflow: early}\ncontroller: {run: false}")
+	f.Add("fixedtiers: {tiers: [1m, 90s], rounding: exact}\ncontroller: {run: false}")
 	f.Add("connections: 1.5")
 	f.Add("controller: {tick: 1e6}\nplugin: {exchange: ''}")
 	f.Add("prefix: !!binary gIGC\nbackend: |\n  a\n  b\n")

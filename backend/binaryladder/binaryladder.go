@@ -5,9 +5,10 @@
 //
 // # How a message waits
 //
-// The messages of a step's queue expire after that step. A message waits in the queues of the
-// smallest set of steps that adds up to its delay, one after the other, longest first: 25 h is
-// 24 h and then 1 h. All messages in a queue wait equally long, so none blocks another.
+// The messages of a step's queue expire after that step. A message waits in the queue of the
+// longest step that fits into its delay, then in that of the longest that fits into the rest, and
+// so on: 25 h is 24 h and then 1 h. All messages in a queue wait equally long, so none blocks
+// another.
 //
 // [Config].Steps chooses the steps. By default they are those of a calendar: 64, among them the
 // delays that people write. Every step costs the broker about as much as the first, so fewer are
@@ -65,12 +66,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/engine"
-	"github.com/delayer-go/delayer/internal/lib/keeper"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -133,13 +132,7 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := engine.Connect(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	return engine.Opened(c.Start(ctx, &strategy{
-		blueprint: b, enter: b.names.enter(), Links: newLinks(b, c.Declare), limits: guarantees(b, c.MaxPriority()),
-	}))
+	return b.queues().Open(ctx, s)
 }
 
 // Topology returns what Open declares; with declare: false also the links that are otherwise
@@ -150,10 +143,7 @@ func Topology(cfg Config) (topology.Plan, error) {
 	if err != nil {
 		return topology.Plan{}, err
 	}
-	own := b.plan()
-	if !s.Declare.Enabled() {
-		own = own.Add(keeper.Complete(b.links(), b.needs))
-	}
+	own := b.queues().Whole(s)
 	if b.routing == Topic {
 		own = own.Add(b.plain())
 	}
@@ -167,7 +157,7 @@ func Limits(cfg Config) (delayer.Limits, error) {
 	if err != nil {
 		return delayer.Limits{}, err
 	}
-	return guarantees(b, engine.AnyPriority), nil
+	return b.queues().Limits, nil
 }
 
 // Hops returns, for each delay, the steps in which a message waits, longest first. A negative delay
@@ -182,8 +172,8 @@ func Hops(cfg Config, delays ...time.Duration) ([][]time.Duration, error) {
 		if delay < 0 || delay > l.longest {
 			continue
 		}
-		for _, step := range l.plan(nil, delay) {
-			all[i] = append(all[i], l.steps[step])
+		for _, step := range l.Plan(nil, delay) {
+			all[i] = append(all[i], l.Waits[step])
 		}
 	}
 	return all, nil
@@ -200,14 +190,13 @@ func newBlueprint(cfg Config) (blueprint, engine.Settings, error) {
 	return blueprint{ladder: l, names: names{s.Prefix}, kind: s.QueueType, routing: cfg.Routing, stage: s.Stage()}, s, err
 }
 
-func (c Config) ladder() (*ladder, error) {
-	switch {
-	case c.Routing != Source && c.Routing != Topic:
-		return nil, badConfig("routing", "%q is neither source nor topic", string(c.Routing))
+func (c Config) ladder() (ladder, error) {
+	if c.Routing != Source && c.Routing != Topic {
+		return ladder{}, badConfig("routing", "%q is neither source nor topic", string(c.Routing))
 	}
 	l, err := c.Steps.ladder(c.Tick)
 	if err == nil && c.Routing == Topic && !l.doubles() {
-		return nil, badConfig("steps", "%.64q needs routing: source, because a word of a topic key is one bit: "+
+		return l, badConfig("steps", "%.64q needs routing: source, because a word of a topic key is one bit: "+
 			"the steps must double from the tick on, as those of binary do", string(c.Steps))
 	}
 	return l, err
@@ -215,10 +204,4 @@ func (c Config) ladder() (*ladder, error) {
 
 func badConfig(field, format string, args ...any) error {
 	return engine.ConfigError(Name+"."+field, fmt.Errorf(format, args...), "")
-}
-
-// lastWord is the destination's hash without the reserved prefix and the padding.
-func lastWord(destination string) string {
-	_, hash, _ := strings.Cut(destination, "=")
-	return strings.TrimRight(hash, ".")
 }

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/ttl"
 )
 
-// Steps say which waiting queues a ladder has: one for each step. A message waits in the smallest
-// set of them that adds up to its delay.
+// Steps say which waiting queues a ladder has: one for each step. A message waits in steps that add
+// up to its delay: the longest that fits, then the longest that fits into the rest, and so on.
 //
 //	calendar      what people's delays are made of (the default with routing source)
 //	binary        each twice the one before (the default with routing topic)
@@ -47,17 +48,20 @@ func (s *Steps) UnmarshalYAML(decode func(any) error) error {
 	return decode((*string)(s))
 }
 
-const (
-	// mostSteps bounds the queues that a configuration can ask for.
-	mostSteps = 128
-	// longestStep: a quorum queue gets a millisecond more.
-	longestStep = objects.MaxTTL - time.Millisecond
-)
+// mostSteps bounds the queues that a configuration can ask for.
+const mostSteps = 128
+
+// A ladder is a list of steps that make up every delay up to the longest.
+type ladder struct {
+	ttl.Steps
+	label   string        // what the steps are called in the configuration
+	longest time.Duration // the sum of the steps, or ten years
+}
 
 // ladder returns the ladder of these steps.
-func (s Steps) ladder(tick time.Duration) (*ladder, error) {
-	if tick < time.Millisecond || tick%time.Millisecond != 0 || tick > longestStep {
-		return nil, badConfig("tick", "%v is not a whole number of milliseconds from 1ms to ten years: the broker counts in milliseconds", tick)
+func (s Steps) ladder(tick time.Duration) (ladder, error) {
+	if tick < time.Millisecond || tick%time.Millisecond != 0 || tick > ttl.LongestStep {
+		return ladder{}, badConfig("tick", "%v is not a whole number of milliseconds from 1ms to ten years: the broker counts in milliseconds", tick)
 	}
 	switch s {
 	case Calendar:
@@ -67,7 +71,7 @@ func (s Steps) ladder(tick time.Duration) (*ladder, error) {
 	}
 	list, added, err := s.durations(tick)
 	if err != nil {
-		return nil, badConfig("steps", "%w", err)
+		return ladder{}, badConfig("steps", "%w", err)
 	}
 	label := "list"
 	if added {
@@ -76,6 +80,32 @@ func (s Steps) ladder(tick time.Duration) (*ladder, error) {
 	}
 	slices.Sort(list)
 	return newLadder(tick, label, slices.Compact(list))
+}
+
+// newLadder checks that steps, ascending multiples of the tick, have no gap.
+func newLadder(tick time.Duration, label string, steps []time.Duration) (ladder, error) {
+	if len(steps) == 0 {
+		return ladder{}, badConfig("tick", "no step of the %s is a multiple of %v: take a tick that divides a minute, or steps: binary", label, tick)
+	}
+	l := ladder{Steps: ttl.Steps{Tick: tick, Waits: steps}, label: label}
+	if gap := objects.DurationName(l.Gap()); gap != "" {
+		return l, badConfig("steps", "with a tick of %v, %s is no sum of steps of the %s: add a step of %[2]s", tick, gap, label)
+	}
+	const most = objects.MaxTTL
+	for _, step := range steps {
+		l.longest = min(l.longest+step, most-most%tick)
+	}
+	return l, nil
+}
+
+// doubles reports whether the steps are those of the bits of a delay in ticks.
+func (l ladder) doubles() bool {
+	for i, step := range l.Waits {
+		if step != l.Tick<<i {
+			return false
+		}
+	}
+	return true
 }
 
 // durations reads a list. added reports whether it is added to calendar.
@@ -115,7 +145,7 @@ func parseStep(text string, tick time.Duration) (time.Duration, error) {
 		return 0, fmt.Errorf("%s is shorter than the tick, %v: set a shorter tick", text, tick)
 	case step%tick != 0:
 		return 0, fmt.Errorf("%s is no multiple of the tick, %v", text, tick)
-	case step > longestStep:
+	case step > ttl.LongestStep:
 		return 0, fmt.Errorf("%s is longer than ten years, the longest x-message-ttl that RabbitMQ takes", text)
 	}
 	return step, nil

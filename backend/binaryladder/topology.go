@@ -3,12 +3,14 @@ package binaryladder
 import (
 	"crypto/sha256"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/topicladder"
+	"github.com/delayer-go/delayer/internal/lib/ttl"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -47,22 +49,38 @@ func (n names) queue(step time.Duration) string {
 
 // blueprint knows what the broker must hold for a ladder.
 type blueprint struct {
-	ladder  *ladder
+	ladder  ladder
 	names   names
 	kind    delayer.QueueType
 	routing Routing
 	stage   delivery.Stage
 }
 
+// queues are where messages wait, and what is declared at Open.
+func (b blueprint) queues() ttl.Queues {
+	q := ttl.Queues{
+		Backend: Name, Stage: b.stage, Plan: b.plan(), Limits: ttl.Guarantees(b.kind),
+		Steps: b.ladder.Steps, Enter: b.names.enter(), Queue: b.names.queue,
+	}
+	q.Limits.Max, q.Limits.Resolution = b.ladder.longest, b.ladder.Tick
+	if b.routing == Source {
+		q.Exchange = b.names.exchange
+		return q
+	}
+	topic := b.topic()
+	q.Topic, q.Limits.ExactTopics = &topic, false
+	return q
+}
+
 // config is written into the marker. Two Delayers share a topology only if it is equal. A hash
 // stands for the steps, because the broker quotes two configurations in 255 bytes.
 func (b blueprint) config() string {
 	hash := sha256.New()
-	for _, step := range b.ladder.steps {
+	for _, step := range b.ladder.Waits {
 		fmt.Fprint(hash, step, " ")
 	}
 	return fmt.Sprintf("%s:%s,%s:%d:%.4x,tick=%v,%s",
-		b.names.prefix, b.routing, b.ladder.label, len(b.ladder.steps), hash.Sum(nil), b.ladder.tick, b.kind)
+		b.names.prefix, b.routing, b.ladder.label, len(b.ladder.Waits), hash.Sum(nil), b.ladder.Tick, b.kind)
 }
 
 // plan is declared at Open: everything but the links.
@@ -71,37 +89,30 @@ func (b blueprint) plan() topology.Plan {
 		Markers:   []topology.Marker{{Name: b.names.marker(), Config: b.config()}},
 		Exchanges: []topology.Exchange{{Name: b.names.enter(), Kind: topology.Direct}},
 	}
-	kind := topology.Direct
 	if b.routing == Topic {
-		kind = topology.Topic
+		return p.Add(b.topic().Plan())
 	}
-	for i, step := range b.ladder.steps {
-		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: b.names.exchange(step), Kind: kind, Alternate: b.stage.Unroutable()})
-		p.Queues = append(p.Queues, objects.WaitingQueue(b.names.queue(step), b.kind, step, b.after(i)))
-		if b.routing == Topic {
-			p.Bindings = append(p.Bindings, b.decision(i)...)
-		}
+	for _, step := range b.ladder.Waits {
+		next := b.names.exchange(step)
+		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: next, Kind: topology.Direct, Alternate: b.stage.Unroutable()})
+		p.Queues = append(p.Queues, objects.WaitingQueue(b.names.queue(step), b.kind, step, next))
 	}
 	return p
 }
 
-// after is where the queue of a step dead-letters to.
-func (b blueprint) after(step int) string {
-	switch {
-	case b.routing == Source:
-		return b.names.exchange(b.ladder.steps[step])
-	case step == 0:
-		return b.stage.Exchange()
-	}
-	return b.names.exchange(b.ladder.steps[step-1])
-}
-
-// decision is the pair of bindings of a topic exchange: a 1 waits here, a 0 passes on.
-func (b blueprint) decision(step int) []topology.Binding {
-	x := b.names.exchange(b.ladder.steps[step])
-	return []topology.Binding{
-		{Source: x, Key: b.ladder.topicPattern(step, 1), Target: b.names.queue(b.ladder.steps[step])},
-		{Source: x, Key: b.ladder.topicPattern(step, 0), Target: b.after(step), ToExchange: true},
+// topic is the ladder of topic exchanges. The broker matches all keys of a message at every
+// exchange: the user's keys in the ladder, and ours at the user's exchange. So the words of a delay
+// are not plain digits: "~1" and "~0" are in no binding of a user's, and no key of a user's has the
+// reserved first word.
+func (b blueprint) topic() topicladder.Ladder {
+	return topicladder.Ladder{
+		Levels: len(b.ladder.Waits), First: message.Reserved + ".", Mark: "~",
+		End: b.stage.Exchange(), Fallback: b.stage.Unroutable(),
+		Exchange: func(level int) string { return b.names.exchange(b.ladder.Waits[level]) },
+		Queue: func(level int, next string) topology.Queue {
+			step := b.ladder.Waits[level]
+			return objects.WaitingQueue(b.names.queue(step), b.kind, step, next)
+		},
 	}
 }
 
@@ -114,30 +125,16 @@ func (b blueprint) decision(step int) []topology.Binding {
 // takes would stall a quorum queue (see delivery.Stage.Discard).
 func (b blueprint) plain() topology.Plan {
 	n := b.names
+	ladder := topicladder.Ladder{
+		Levels: len(b.ladder.Waits), End: n.plain(), Fallback: b.stage.Unroutable(), Exchange: n.level,
+		Queue: func(level int, next string) topology.Queue {
+			return objects.WaitingQueue(n.levelQueue(level), b.kind, b.ladder.Waits[level], next)
+		},
+	}
 	p := topology.Plan{Exchanges: []topology.Exchange{{Name: n.plain(), Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}
-	next := n.plain()
 	if b.kind == delayer.Quorum {
-		next = n.due()
-		p = p.Add(b.stage.Copying(next, n.plain()))
+		ladder.End = n.due()
+		p = p.Add(b.stage.Copying(ladder.End, n.plain()))
 	}
-	for level, step := range b.ladder.steps {
-		x, q := n.level(level), objects.WaitingQueue(n.levelQueue(level), b.kind, step, next)
-		words := strings.Repeat("*.", len(b.ladder.steps)-1-level)
-		p = p.Add(topology.Plan{
-			Exchanges: []topology.Exchange{{Name: x, Kind: topology.Topic, Alternate: b.stage.Unroutable()}},
-			Queues:    []topology.Queue{q},
-			Bindings: []topology.Binding{
-				{Source: x, Key: words + "1.#", Target: q.Name},
-				{Source: x, Key: words + "0.#", Target: next, ToExchange: true},
-			},
-		})
-		next = x
-	}
-	for i := range p.Exchanges {
-		p.Exchanges[i].Optional = true
-	}
-	for i := range p.Queues {
-		p.Queues[i].Optional = true
-	}
-	return p
+	return ttl.Optional(p.Add(ladder.Plan()))
 }

@@ -45,20 +45,6 @@ func TestSourceTopology(t *testing.T) {
 		},
 	}, b.plan())
 	require.Regexp(t, `^p:source,list:2:[0-9a-f]{8},tick=1s,quorum$`, b.config())
-
-	var needs topology.Plan // of 3 s, for a key of two words
-	for _, k := range route(nil, b.ladder.plan(nil, 3*time.Second)) {
-		needs = needs.Add(b.needs(k, 2))
-	}
-	into := topology.Binding{Source: "p.ladder.enter", Key: "~d:>2s.", Target: "p.ladder.wait.2s"}
-	on := topology.Binding{Source: "p.ladder.step.2s", Key: "~d:2s>1s.", Target: "p.ladder.wait.1s"}
-	out := topology.Binding{Source: "p.ladder.step.1s", Key: "~d:1s>end.", Target: "p.delivery", ToExchange: true}
-	require.Equal(t, topology.Plan{Bindings: []topology.Binding{into, on, out}}, needs)
-
-	past := topology.Binding{Source: "p.ladder.step.2s", Key: "~d:2s>end.", Target: "p.delivery", ToExchange: true}
-	require.Equal(t, []topology.Binding{past, on}, b.leaving("p.ladder.wait.2s", 2).Bindings)
-	require.Equal(t, []topology.Binding{out}, b.leaving("p.ladder.wait.1s", 2).Bindings)
-	require.Empty(t, b.leaving("p.ladder.wait.3s", 2))
 }
 
 func TestTopicTopology(t *testing.T) {
@@ -74,7 +60,6 @@ func TestTopicTopology(t *testing.T) {
 		{Source: "p.ladder.step.2s", Key: "~d.~1.#", Target: "p.ladder.wait.2s"},
 		{Source: "p.ladder.step.2s", Key: "~d.~0.#", Target: "p.ladder.step.1s", ToExchange: true},
 	}, p.Bindings)
-	require.Empty(t, b.leaving("p.ladder.wait.2s", 1))
 }
 
 // TestPlainTopology: the seed's ladder, of two levels.
@@ -124,30 +109,9 @@ func TestClassicQueuesHaveTheExactTTL(t *testing.T) {
 	}, b.plan().Queues[1].Args)
 }
 
-func TestLinks_KeysAndIndexesDiffer(t *testing.T) {
-	for _, l := range []*ladder{mustLadder(t, time.Second, Binary), mustLadder(t, time.Millisecond, Calendar)} {
-		b := blueprint{ladder: l, names: names{"p"}, stage: delivery.NewStage("p", true), routing: Source}
-		keys, links := map[string]link{}, newLinks(b, nil)
-		growth := (&strategy{Links: links, blueprint: b}).Growth()
-		for _, k := range b.links() {
-			key := b.key(k, 1)
-			if other, taken := keys[key]; taken || strings.Contains(key, ".") || len(key) > growth.KeySize {
-				t.Fatalf("%q of %v, and of %v", key, k, other)
-			}
-			keys[key] = k
-		}
-		require.Equal(t, 2, strings.Count(b.key(link{1, 0}, 3), "."), "as many words as asked for")
-		n := len(l.steps)
-		require.Len(t, keys, n*(n-1)/2+2*n)
-		for _, q := range b.plan().Queues {
-			require.LessOrEqual(t, len(q.Name), growth.NameSize)
-		}
-	}
-}
-
 func TestConfig_NamesEveryFieldThatMatters(t *testing.T) {
 	seen := map[string]bool{}
-	ladder := func(tick time.Duration, steps Steps) *ladder { return mustLadder(t, tick, steps) }
+	ladder := func(tick time.Duration, steps Steps) ladder { return mustLadder(t, tick, steps) }
 	for _, b := range []blueprint{
 		{ladder: ladder(time.Second, Binary), kind: delayer.Quorum, routing: Source},
 		{ladder: ladder(time.Second, Calendar), kind: delayer.Quorum, routing: Source},

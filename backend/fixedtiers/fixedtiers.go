@@ -29,8 +29,6 @@
 //
 // A tier holds [Config].MaxLength messages. If it is full, Publish returns [delayer.ErrRefused]
 // with the name of the queue, and nothing is lost. Quorum queues take some more before they refuse.
-// With overflow early, on classic queues only, the oldest message leaves before its time instead.
-// That is the one exception to "never early", and off by default.
 //
 // # Guarantees
 //
@@ -57,11 +55,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/engine"
-	"github.com/delayer-go/delayer/internal/lib/keeper"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/ttl"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -75,15 +76,6 @@ type Rounding string
 const (
 	Up    Rounding = "up"    // it waits until the next tier
 	Exact Rounding = "exact" // it is refused
-)
-
-// Overflow says what happens when a tier is full.
-type Overflow string
-
-// The overflows.
-const (
-	Refuse Overflow = "refuse" // Publish is refused
-	Early  Overflow = "early"  // the oldest message leaves before its time; classic queues only
 )
 
 // About describes this backend for tables and reports.
@@ -104,8 +96,6 @@ type Config struct {
 	Rounding Rounding `yaml:"rounding"`
 	// MaxLength is the number of messages that a tier holds. Default: 1000000.
 	MaxLength int `yaml:"max_length"`
-	// Overflow is refuse (the default) or early, which needs classic queues.
-	Overflow Overflow `yaml:"overflow"`
 	// Prefix begins the names of the tiers' queues and exchanges, as in delay.1m.queue. Default:
 	// delay. If Options.Prefix is not its default, it is that prefix and ".delay", so that tiers of
 	// different prefixes stay apart.
@@ -116,7 +106,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Tiers:    []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute},
-		Rounding: Up, MaxLength: 1_000_000, Overflow: Refuse,
+		Rounding: Up, MaxLength: 1_000_000,
 		Prefix: "delay", // what administrators of RabbitMQ call such queues
 	}
 }
@@ -132,7 +122,6 @@ func (c Config) withDefaults(prefix string) Config {
 	}
 	c.Rounding = cmp.Or(c.Rounding, def.Rounding)
 	c.MaxLength = cmp.Or(c.MaxLength, def.MaxLength)
-	c.Overflow = cmp.Or(c.Overflow, def.Overflow)
 	c.Prefix = cmp.Or(c.Prefix, def.Prefix)
 	return c
 }
@@ -147,11 +136,7 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := engine.Connect(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	return engine.Opened(c.Start(ctx, &strategy{Links: newLinks(b, c.Declare), blueprint: b, enter: b.names.enter(), limits: guarantees(b, c.MaxPriority())}))
+	return b.queues().Open(ctx, s)
 }
 
 // Topology returns what Open declares, and the queues for routing without a Delayer. It asks no
@@ -161,15 +146,7 @@ func Topology(cfg Config) (topology.Plan, error) {
 	if err != nil {
 		return topology.Plan{}, err
 	}
-	own := b.plan().Add(b.routes())
-	if !s.Declare.Enabled() {
-		all := make([]int, len(b.tiers))
-		for i := range all {
-			all[i] = i
-		}
-		own = own.Add(keeper.Complete(all, b.steps))
-	}
-	return s.Whole(own), nil
+	return s.Whole(b.queues().Whole(s).Add(b.routes())), nil
 }
 
 // Limits returns what tiers of this configuration can do. It asks no broker, so MaxPriority may be
@@ -179,7 +156,53 @@ func Limits(cfg Config) (delayer.Limits, error) {
 	if err != nil {
 		return delayer.Limits{}, err
 	}
-	return guarantees(b, engine.AnyPriority), nil
+	return b.queues().Limits, nil
+}
+
+const maxTiers = 100
+
+// newBlueprint checks a configuration. The broker accepts every topology that passes.
+func newBlueprint(cfg Config) (blueprint, engine.Settings, error) {
+	s, err := engine.Resolve(cfg.Options, Name)
+	if err != nil {
+		return blueprint{}, s, err
+	}
+	cfg = cfg.withDefaults(s.Prefix)
+	b := blueprint{
+		names: names{cfg.Prefix}, kind: s.QueueType, stage: s.Stage(), owner: s.Prefix, rounding: cfg.Rounding,
+		tiers: ttl.Steps{Waits: slices.Sorted(slices.Values(cfg.Tiers))}, maxLength: cfg.MaxLength,
+	}
+	// A message for a tier's queue would expire there, and its delivery key would lead it there
+	// again.
+	s.Reserved = append(s.Reserved, cfg.Prefix)
+	s.RefusedHint = func(delay time.Duration) string {
+		return fmt.Sprintf("queue %q refuses messages: is it full (max_length: %d), or without a majority of its replicas? "+
+			"Publish again later, or spread the delays over more tiers", b.names.queue(b.next(delay)), b.maxLength)
+	}
+	return b, s, b.check(cfg)
+}
+
+func (b blueprint) check(cfg Config) error {
+	if err := message.ValidatePrefix(cfg.Prefix); err != nil {
+		return badConfig("prefix", "%v", err)
+	}
+	switch {
+	case len(cfg.Tiers) > maxTiers:
+		return badConfig("tiers", "%d tiers are more than %d: use binaryladder, which takes any delay", len(cfg.Tiers), maxTiers)
+	case cfg.Rounding != Up && cfg.Rounding != Exact:
+		return badConfig("rounding", "%q is neither up nor exact", string(cfg.Rounding))
+	case cfg.MaxLength < 1:
+		return badConfig("max_length", "%d is not a number of messages, at least 1", cfg.MaxLength)
+	}
+	for i, tier := range b.tiers.Waits {
+		switch {
+		case tier < time.Millisecond || tier%time.Millisecond != 0 || tier > ttl.LongestStep:
+			return badConfig("tiers", "%v is not a whole number of milliseconds from 1ms to ten years: the broker counts in milliseconds", tier)
+		case i > 0 && tier == b.tiers.Waits[i-1]:
+			return badConfig("tiers", "%s is listed twice", objects.DurationName(tier))
+		}
+	}
+	return nil
 }
 
 func badConfig(field, format string, args ...any) error {

@@ -2,12 +2,13 @@ package fixedtiers
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
-	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/ttl"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -44,20 +45,31 @@ type blueprint struct {
 	owner     string // the prefix of the delivery stage
 	kind      delayer.QueueType
 	stage     delivery.Stage
-	tiers     []time.Duration // ascending
+	tiers     ttl.Steps
 	maxLength int
-	early     bool
 	rounding  Rounding
+}
+
+// next returns the tier for a delay. There must be one.
+func (b blueprint) next(delay time.Duration) time.Duration {
+	return b.tiers.Waits[b.tiers.Plan(nil, delay)[0]]
+}
+
+// queues are the tiers, and what is declared at Open.
+func (b blueprint) queues() ttl.Queues {
+	limits := ttl.Guarantees(b.kind)
+	limits.Max, limits.Resolution = b.tiers.Waits[len(b.tiers.Waits)-1], time.Millisecond
+	limits.Tiers, limits.ExactTiers = slices.Clone(b.tiers.Waits), b.rounding == Exact
+	return ttl.Queues{
+		Backend: Name, Stage: b.stage, Plan: b.plan(), Limits: limits,
+		Steps: b.tiers, Enter: b.names.enter(), Queue: b.names.queue,
+	}
 }
 
 // config is written into the marker. Two Delayers share queues only if it is equal. It does not
 // list the tiers: Delayers with different tiers may share those that they have in common.
 func (b blueprint) config() string {
-	overflow := Refuse
-	if b.early {
-		overflow = Early
-	}
-	return fmt.Sprintf("%s:%s,max=%d,%s,%s", b.names.prefix, b.owner, b.maxLength, overflow, b.kind)
+	return fmt.Sprintf("%s:%s,max=%d,%s", b.names.prefix, b.owner, b.maxLength, b.kind)
 }
 
 // plan is what is declared at Open.
@@ -66,7 +78,7 @@ func (b blueprint) plan() topology.Plan {
 		Markers:   []topology.Marker{{Name: b.names.marker(), Config: b.config()}},
 		Exchanges: []topology.Exchange{{Name: b.names.enter(), Kind: topology.Direct}}, // no alternate exchange: unroutable messages are returned
 	}
-	for _, tier := range b.tiers {
+	for _, tier := range b.tiers.Waits {
 		p.Queues = append(p.Queues, b.queue(b.names.queue(tier), tier, b.stage.Exchange()))
 	}
 	return p
@@ -84,43 +96,21 @@ func (b blueprint) plan() topology.Plan {
 // (see delivery.Stage.Discard).
 func (b blueprint) routes() topology.Plan {
 	n := b.names
-	p := topology.Plan{Exchanges: []topology.Exchange{{Name: n.exchange(), Kind: topology.Topic, Alternate: b.stage.Unroutable(), Optional: true}}}
+	p := topology.Plan{Exchanges: []topology.Exchange{{Name: n.exchange(), Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}
 	after := n.exchange()
 	if b.kind == delayer.Quorum {
 		after = n.route()
-		copying := b.stage.Copying(after, n.exchange())
-		for i := range copying.Exchanges {
-			copying.Exchanges[i].Optional = true
-		}
-		p = p.Add(copying)
+		p = p.Add(b.stage.Copying(after, n.exchange()))
 	}
-	for _, tier := range b.tiers {
-		q := b.queue(n.routeQueue(tier), tier, after)
-		q.Optional = true
-		p.Queues = append(p.Queues, q)
+	for _, tier := range b.tiers.Waits {
+		p.Queues = append(p.Queues, b.queue(n.routeQueue(tier), tier, after))
 	}
-	return p
+	return ttl.Optional(p)
 }
 
 // queue is a tier.
 func (b blueprint) queue(name string, tier time.Duration, after string) topology.Queue {
 	q := objects.WaitingQueue(name, b.kind, tier, after)
 	q.Args["x-max-length"] = int64(b.maxLength)
-	q.Args["x-overflow"] = "reject-publish"
-	if b.early {
-		q.Args["x-overflow"] = "drop-head"
-	}
 	return q
-}
-
-// key is the routing key of a tier, given by its number.
-func (b blueprint) key(tier, words int) string {
-	return message.Pad(message.Reserved+":"+objects.DurationName(b.tiers[tier]), words)
-}
-
-// steps lists the objects that a message to a tier needs.
-func (b blueprint) steps(tier, words int) topology.Plan {
-	return topology.Plan{Bindings: []topology.Binding{
-		{Source: b.names.enter(), Key: b.key(tier, words), Target: b.names.queue(b.tiers[tier])},
-	}}
 }

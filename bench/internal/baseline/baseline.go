@@ -26,6 +26,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lab/amqpclient"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // The baselines by name.
@@ -59,7 +60,7 @@ type Config struct {
 
 // A design is what tells one baseline from another.
 type design struct {
-	topology topology
+	topology topology.Plan
 	limits   delayer.Limits
 	// route decides where a message enters and under which key, and may set its expiration. ticks
 	// is the delay, rounded up to the resolution.
@@ -77,15 +78,15 @@ func designOf(cfg Config) (design, error) {
 		return ladderDesign(cfg), nil
 	case XDelay:
 		return design{
-			topology: topology{bindings: []binding{{from: cfg.Behind, key: cfg.Destination, to: cfg.Destination, toQueue: true}}},
+			topology: topology.Plan{Bindings: []topology.Binding{{Source: cfg.Behind, Key: cfg.Destination, Target: cfg.Destination}}},
 			limits:   xDelayLimits, route: xDelay(cfg.Exchange, cfg.Destination),
 		}, nil
 	case PluginClient:
 		delayed := cfg.Prefix + ".delayed"
 		return design{
-			topology: topology{
-				exchanges: []exchange{{name: delayed, kind: "x-delayed-message", args: amqp091.Table{"x-delayed-type": amqp091.ExchangeDirect}}},
-				bindings:  []binding{{from: delayed, key: cfg.Destination, to: cfg.Destination, toQueue: true}},
+			topology: topology.Plan{
+				Exchanges: []topology.Exchange{{Name: delayed, Kind: "x-delayed-message", DelayedKind: topology.Direct}},
+				Bindings:  []topology.Binding{{Source: delayed, Key: cfg.Destination, Target: cfg.Destination}},
 			},
 			limits: xDelayLimits, route: xDelay(delayed, cfg.Destination),
 		}, nil
@@ -122,18 +123,18 @@ func xDelay(exchange, destination string) func(int64, *amqp091.Publishing) (stri
 func ttlDesign(cfg Config, tiers ...int64) design {
 	out := cfg.Prefix + ".out"
 	in := func(tier int) string { return fmt.Sprintf("%s.in-%d", cfg.Prefix, tiers[tier]) }
-	t := topology{
-		exchanges: []exchange{{name: out, kind: amqp091.ExchangeDirect}},
-		bindings:  []binding{{from: out, key: cfg.Destination, to: cfg.Destination, toQueue: true}},
+	p := topology.Plan{
+		Exchanges: []topology.Exchange{{Name: out, Kind: topology.Direct}},
+		Bindings:  []topology.Binding{{Source: out, Key: cfg.Destination, Target: cfg.Destination}},
 	}
 	for tier, longest := range tiers {
-		wait := fmt.Sprintf("%s.wait-%d", cfg.Prefix, longest)
-		t.exchanges = append(t.exchanges, exchange{name: in(tier), kind: amqp091.ExchangeDirect})
-		t.queues = append(t.queues, queue{wait, waitingArgs(cfg.QueueType, out, 0)})
-		t.bindings = append(t.bindings, binding{from: in(tier), key: cfg.Destination, to: wait, toQueue: true})
+		q := waitingQueue(fmt.Sprintf("%s.wait-%d", cfg.Prefix, longest), cfg.QueueType, out, 0)
+		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: in(tier), Kind: topology.Direct})
+		p.Queues = append(p.Queues, q)
+		p.Bindings = append(p.Bindings, topology.Binding{Source: in(tier), Key: cfg.Destination, Target: q.Name})
 	}
 	return design{
-		topology: t,
+		topology: p,
 		// An expiration is an unsigned 32-bit number of milliseconds.
 		limits: delayer.Limits{Max: (1<<32 - 1) * time.Millisecond, Resolution: time.Millisecond},
 		route: func(ms int64, msg *amqp091.Publishing) (string, string) {
@@ -162,9 +163,9 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 	if b.conn, err = amqpclient.Dial(ctx, cfg.URL, cfg.Prefix); err != nil {
 		return nil, err
 	}
-	err = onChannel(b.conn, b.topology.declare)
+	err = onChannel(b.conn, b.topology, declare)
 	if err != nil && !cfg.Existing {
-		_ = onChannel(b.conn, b.topology.remove)
+		_ = onChannel(b.conn, b.topology, remove)
 	}
 	if err == nil {
 		b.ch, err = b.conn.Channel()
@@ -188,7 +189,7 @@ func Remove(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(onChannel(conn, design.topology.remove), (&baseline{conn: conn}).Close())
+	return errors.Join(onChannel(conn, design.topology, remove), (&baseline{conn: conn}).Close())
 }
 
 func (b *baseline) Publish(

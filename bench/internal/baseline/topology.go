@@ -5,29 +5,9 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/topology"
 )
-
-// topology is what a baseline declares, as data. The destination queue is not part of it.
-type topology struct {
-	exchanges []exchange
-	queues    []queue
-	bindings  []binding
-}
-
-type exchange struct {
-	name, kind string
-	args       amqp091.Table
-}
-
-type queue struct {
-	name string
-	args amqp091.Table
-}
-
-type binding struct {
-	from, key, to string
-	toQueue       bool
-}
 
 // The flags of a declaration, by name.
 const (
@@ -35,9 +15,9 @@ const (
 	ifUnused, ifEmpty                              = false, false
 )
 
-// waitingArgs are the arguments of a queue in which messages wait, ttl long if that is not 0,
-// before they go to the exchange next.
-func waitingArgs(queueType, next string, ttl time.Duration) amqp091.Table {
+// waitingQueue is a queue in which messages wait, ttl long if that is not 0, before they go to the
+// exchange next.
+func waitingQueue(name, queueType, next string, ttl time.Duration) topology.Queue {
 	args := amqp091.Table{"x-queue-type": queueType, "x-dead-letter-exchange": next}
 	if ttl > 0 {
 		args["x-message-ttl"] = ttl.Milliseconds()
@@ -47,53 +27,54 @@ func waitingArgs(queueType, next string, ttl time.Duration) amqp091.Table {
 		args["x-dead-letter-strategy"] = "at-least-once"
 		args["x-overflow"] = "reject-publish"
 	}
-	return args
+	return topology.Queue{Name: name, Args: args}
 }
 
-func (t topology) declare(ch *amqp091.Channel) error {
-	for _, e := range t.exchanges {
-		if err := ch.ExchangeDeclare(e.name, e.kind, durable, autoDelete, internal, wait, e.args); err != nil {
-			return fmt.Errorf("exchange %s: %w", e.name, err)
+// declare does so with what a baseline needs. The destination queue is not part of it.
+func declare(ch *amqp091.Channel, p topology.Plan) error {
+	for _, x := range p.Exchanges {
+		if err := ch.ExchangeDeclare(x.Name, x.Kind, durable, autoDelete, internal, wait, x.Args()); err != nil {
+			return fmt.Errorf("exchange %s: %w", x.Name, err)
 		}
 	}
-	for _, q := range t.queues {
-		if _, err := ch.QueueDeclare(q.name, durable, autoDelete, exclusive, wait, q.args); err != nil {
-			return fmt.Errorf("queue %s: %w", q.name, err)
+	for _, q := range p.Queues {
+		if _, err := ch.QueueDeclare(q.Name, durable, autoDelete, exclusive, wait, q.Args); err != nil {
+			return fmt.Errorf("queue %s: %w", q.Name, err)
 		}
 	}
-	for _, b := range t.bindings {
-		bind := ch.ExchangeBind
-		if b.toQueue {
-			bind = ch.QueueBind
+	for _, b := range p.Bindings {
+		bind := ch.QueueBind
+		if b.ToExchange {
+			bind = ch.ExchangeBind
 		}
-		if err := bind(b.to, b.key, b.from, wait, nil); err != nil {
-			return fmt.Errorf("binding %s to %s: %w", b.from, b.to, err)
+		if err := bind(b.Target, b.Key, b.Source, wait, nil); err != nil {
+			return fmt.Errorf("binding %s to %s: %w", b.Source, b.Target, err)
 		}
 	}
 	return nil
 }
 
 // remove deletes what declare declares. What does not exist is no error.
-func (t topology) remove(ch *amqp091.Channel) error {
-	for _, q := range t.queues {
-		if _, err := ch.QueueDelete(q.name, ifUnused, ifEmpty, wait); err != nil {
-			return fmt.Errorf("queue %s: %w", q.name, err)
+func remove(ch *amqp091.Channel, p topology.Plan) error {
+	for _, q := range p.Queues {
+		if _, err := ch.QueueDelete(q.Name, ifUnused, ifEmpty, wait); err != nil {
+			return fmt.Errorf("queue %s: %w", q.Name, err)
 		}
 	}
-	for _, e := range t.exchanges {
-		if err := ch.ExchangeDelete(e.name, ifUnused, wait); err != nil {
-			return fmt.Errorf("exchange %s: %w", e.name, err)
+	for _, x := range p.Exchanges {
+		if err := ch.ExchangeDelete(x.Name, ifUnused, wait); err != nil {
+			return fmt.Errorf("exchange %s: %w", x.Name, err)
 		}
 	}
 	return nil
 }
 
 // onChannel gives do a channel of its own: an error there closes that channel alone.
-func onChannel(conn *amqp091.Connection, do func(*amqp091.Channel) error) error {
+func onChannel(conn *amqp091.Connection, p topology.Plan, do func(*amqp091.Channel, topology.Plan) error) error {
 	ch, err := conn.Channel()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = ch.Close() }()
-	return do(ch)
+	return do(ch, p)
 }

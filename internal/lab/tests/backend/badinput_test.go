@@ -247,7 +247,6 @@ var badFiles = map[string]badText{
 	"a tier too long":       {"url: amqp://h/\nbackend: fixedtiers\nfixedtiers: {tiers: [90000h]}", "90000h0m0s is not", "from 1ms to ten years"},
 	"rounding down":         {"url: amqp://h/\nbackend: fixedtiers\nfixedtiers: {rounding: down}", `"down" is neither up nor exact`, "up nor exact"},
 	"a negative length":     {"url: amqp://h/\nbackend: fixedtiers\nfixedtiers: {max_length: -5}", "-5 is not a number of messages", "at least 1"},
-	"early quorum tiers":    {"url: amqp://h/\nbackend: fixedtiers\nfixedtiers: {overflow: early}", "early needs queue_type", "classic"},
 	"a long controller":     {"url: amqp://h/\nbackend: controller\ncontroller: {wheel: rounds, levels: 28, tick: 1m}", "28 levels and a tick of 1m0s", "use at most 23 levels"},
 	"too little memory":     {"url: amqp://h/\nbackend: controller\ncontroller: {memory: 1048575}", "controller.memory", "1048575 bytes are less than 1048576"},
 	"a slow controller":     {"url: amqp://h/\nbackend: controller\ncontroller: {wheel: rounds, tick: 2m}", "2m0s is more than 1m0s", "controller.tick"},

@@ -65,20 +65,6 @@ func TestFixedTiers_FullTier(t *testing.T) {
 	}
 }
 
-// TestFixedTiers_OverflowEarly: the oldest is delivered before its time, and nothing is lost.
-func TestFixedTiers_OverflowEarly(t *testing.T) {
-	t.Parallel()
-	cfg := tiers(t, "classic", fixedtiers.Config{Tiers: []time.Duration{time.Hour}, MaxLength: 2, Overflow: "early"})
-	d, queue := rabbittest.Open(t, cfg), rabbittest.Prefix(t)
-	in := consume(t, channel(t), queue)
-	for i := range 5 {
-		require.NoError(t, d.Publish(within(t), "", queue, time.Hour, amqp091.Publishing{Body: fmt.Append(nil, i)}))
-	}
-	for i := range 3 {
-		require.Equal(t, fmt.Sprint(i), string((<-in).Body))
-	}
-}
-
 func TestFixedTiers_SharedByDelayers(t *testing.T) {
 	t.Parallel()
 	cfg := tiers(t, "", fixedtiers.Config{Tiers: []time.Duration{100 * time.Millisecond}})
@@ -95,7 +81,7 @@ func TestFixedTiers_SharedByDelayers(t *testing.T) {
 	cfg.FixedTiers.MaxLength = 7
 	_, err := backend.Open(within(t), cfg)
 	require.ErrorIs(t, err, delayer.ErrConflict)
-	require.ErrorContains(t, err, "declared as "+cfg.Prefix+".delay:"+cfg.Prefix+",max=1000000,refuse,quorum, but this configuration is ")
+	require.ErrorContains(t, err, "declared as "+cfg.Prefix+".delay:"+cfg.Prefix+",max=1000000,quorum, but this configuration is ")
 }
 
 // TestFixedTiers_TierAsDestination: a message delivered to a tier would go round.

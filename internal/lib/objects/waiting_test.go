@@ -1,0 +1,25 @@
+package objects
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestDurationName(t *testing.T) {
+	for want, d := range map[string]time.Duration{
+		"1m": time.Minute, "1m30s": 90 * time.Second, "100ms": 100 * time.Millisecond, "2h": 2 * time.Hour,
+		"1s500ms": 1500 * time.Millisecond, "720h": 30 * 24 * time.Hour, "1h1ms": time.Hour + time.Millisecond,
+	} {
+		require.Equal(t, want, DurationName(d))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64Range(1, MaxTTL.Milliseconds()).Draw(t, "ms")) * time.Millisecond
+		read, err := time.ParseDuration(DurationName(d))
+		require.NoError(t, err)
+		require.Equal(t, d, read)
+		require.NotContains(t, DurationName(d), ".", "a dot separates the words of a key")
+	})
+}
