@@ -1,25 +1,28 @@
 // Package api publishes by HTTP, through a Delayer. The types of its requests and answers are also
 // what its description, as of OpenAPI 3.1, is made of.
 //
-// A request is let in by [API.ServeHTTP], which knows tokens and limits but nothing of messages,
-// and then done by an operation, which knows messages and nothing of HTTP.
+// Huma reads and validates a request; [API.enter] knows tokens and limits but nothing of messages;
+// an operation knows messages and nothing of HTTP.
 package api
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"log/slog"
+	"net"
 	"net/http"
-	"sync"
+	"reflect"
+	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/tokens"
-	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // Parts are what an API is made of, beside its configuration.
@@ -27,8 +30,8 @@ type Parts struct {
 	Delayer delayer.Delayer      // the caller closes it
 	Prefix  string               // of the Delayer
 	Health  func(*http.ServeMux) // adds what is asked without a token: whether the process works
-	// Answered is called for each request that was answered. A route is a method and a path, or
-	// "other".
+	// Answered is called for each request of the API that was answered. A route is a method and a
+	// path.
 	Answered func(route string, status int, took time.Duration)
 	Log      *slog.Logger
 	// Page is a page for browsers, which knows by itself who may see it; nil: there is none.
@@ -38,26 +41,26 @@ type Parts struct {
 // An API is the HTTP API, as a handler.
 type API struct {
 	Parts
-	cfg        Config
-	files      Files
-	mux        *http.ServeMux
-	slots      chan struct{} // of the requests under way
-	bodyWithin time.Duration // how long the body of a request may take to come
-	foreign    *http.CrossOriginProtection
+	*http.ServeMux
+	cfg   Config
+	files Files
+	room  chan struct{} // has an element for each request under way
 }
 
 // New makes the API of a configuration that was checked, with its files.
 func New(cfg Config, files Files, p Parts) *API {
-	a := &API{
-		Parts: p, cfg: cfg, files: files, mux: http.NewServeMux(), slots: make(chan struct{}, cfg.MaxRequests),
-		bodyWithin: usualBodyWithin, foreign: http.NewCrossOriginProtection(),
-	}
-	p.Health(a.mux)
+	a := &API{Parts: p, ServeMux: http.NewServeMux(), cfg: cfg, files: files, room: make(chan struct{}, cfg.MaxRequests)}
+	p.Health(a.ServeMux)
 	if p.Page != nil {
-		a.mux.HandleFunc("GET /{$}", a.page)
-		a.mux.HandleFunc("/page/", a.page)
+		a.HandleFunc("GET /{$}", a.page)
+		a.HandleFunc("/page/", a.page)
 	}
-	a.register(humago.New(a.mux, description()))
+	a.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, noSuchPath.problemf("there is nothing here for this method; /openapi.json says what there is"))
+	})
+	h := humago.New(a.ServeMux, description())
+	h.UseMiddleware(a.enter)
+	a.register(h)
 	return a
 }
 
@@ -73,7 +76,8 @@ func (a *API) page(w http.ResponseWriter, r *http.Request) {
 // description is what huma makes of the API. There is no page that shows it: that would load
 // scripts from elsewhere.
 func description() huma.Config {
-	cfg := huma.Config{
+	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: decode}
+	return huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
@@ -87,186 +91,113 @@ func description() huma.Config {
 			Security: []map[string][]string{{"token": {}}},
 		},
 		OpenAPIPath: "/openapi", DefaultFormat: jsonType,
-		Formats:      map[string]huma.Format{jsonType: format(), "json": format()}, // the second is for problem+json
+		Formats:      map[string]huma.Format{jsonType: format, "json": format}, // the second is for problem+json
 		Transformers: []huma.Transformer{ofHuma},
 	}
-	return cfg
 }
 
-// Tracing is the context of a trace, which goes into the headers of messages.
-type Tracing struct {
-	Traceparent string `header:"traceparent" doc:"W3C trace context. It arrives in the headers of the message"`
-	Tracestate  string `header:"tracestate"`
-	Baggage     string `header:"baggage"`
-}
+const jsonType = "application/json"
 
-// Posted is the request of one message.
-type Posted struct {
-	IdempotencyKey string `header:"Idempotency-Key" doc:"The message id. Consumers can tell by it that a message came twice; the broker keeps both"`
-	Tracing
-	Body Message
-}
-
-// PostedBatch is the request of several messages.
-type PostedBatch struct {
-	IdempotencyKey string `header:"Idempotency-Key" doc:"The message ids: this text with a full stop and the index of the message, from 0"`
-	Tracing
-	Body struct {
-		Messages Messages `json:"messages" nullable:"false" maxItems:"1000"`
+// decode refuses what is not UTF-8, which [json.Unmarshal] would replace.
+func decode(data []byte, into any) error {
+	if !utf8.Valid(data) {
+		return errors.New("it is not UTF-8 (a body of other bytes can be written as base64)")
 	}
+	return json.Unmarshal(data, into)
 }
 
-// An Accepted message is in the broker.
-type Accepted struct {
-	ID     string    `json:"id" doc:"The message id"`
-	Due    time.Time `json:"due" doc:"When it is due, by the clock of this server"`
-	Ticket string    `json:"ticket,omitempty" doc:"To cancel or postpone it, where the backend can and there is time left to do so"`
+// rightOf is the right that each operation needs. Others need a token only.
+var rightOf = map[string]tokens.Right{
+	"publish": tokens.Publish, "publishBatch": tokens.Publish, "cancel": tokens.Cancel, "postpone": tokens.Cancel,
 }
 
-// AcceptedAnswer answers Posted.
-type AcceptedAnswer struct{ Body Accepted }
-
-// A Result is that of one message of a batch.
-type Result struct {
-	Status  int        `json:"status" doc:"201, or the status of the problem"`
-	ID      string     `json:"id,omitempty"`
-	Due     *time.Time `json:"due,omitempty"`
-	Ticket  string     `json:"ticket,omitempty"`
-	Problem *Problem   `json:"problem,omitempty"`
-}
-
-// BatchAnswer answers PostedBatch.
-type BatchAnswer struct {
-	Status     int
-	RetryAfter string `header:"Retry-After"`
-	Body       struct {
-		Results []Result `json:"results" nullable:"false" doc:"One for each message, in their order"`
+func (a *API) register(h huma.API) {
+	registry := h.OpenAPI().Components.Schemas
+	operation := func(id, method, path, summary string, status int, problems ...int) huma.Operation {
+		op := huma.Operation{
+			OperationID: id, Method: method, Path: path, Summary: summary, DefaultStatus: status,
+			MaxBodyBytes:    int64(a.cfg.MaxBody) + 1, // huma refuses as many
+			BodyReadTimeout: a.cfg.bodyWithin,
+			Responses:       map[string]*huma.Response{},
+		}
+		for _, status := range append(problems, http.StatusUnauthorized, http.StatusServiceUnavailable) {
+			op.Responses[strconv.Itoa(status)] = &huma.Response{
+				Description: http.StatusText(status),
+				Content:     map[string]*huma.MediaType{problemType: {Schema: registry.Schema(reflect.TypeFor[Problem](), true, "")}},
+			}
+		}
+		return op
 	}
+	const (
+		messages = "/v1/messages"
+		ticket   = messages + "/{ticket}"
+	)
+	posting := []int{
+		http.StatusBadRequest, http.StatusForbidden, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
+		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusGatewayTimeout,
+	}
+	changing := []int{
+		http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity,
+		http.StatusNotImplemented, http.StatusGatewayTimeout,
+	}
+	huma.Register(h, operation("publish", http.MethodPost, messages, "Publish a message", http.StatusCreated, posting...), a.publish)
+	huma.Register(h, operation("publishBatch", http.MethodPost, messages+"/batch", "Publish up to 1000 messages", http.StatusCreated, posting...), a.publishBatch)
+	huma.Register(h, operation("cancel", http.MethodDelete, ticket, "Cancel a message", http.StatusNoContent, changing...), a.cancel)
+	huma.Register(h, operation("postpone", http.MethodPatch, ticket, "Make a message due later", http.StatusOK, append(changing, posting...)...), a.postpone)
+	huma.Register(h, operation("limits", http.MethodGet, "/v1/limits", "What can be delayed, and for how long", http.StatusOK), a.limits)
+	delete(registry.Map(), reflect.TypeFor[huma.ErrorModel]().Name()) // nobody is sent one
+	delete(registry.Map(), reflect.TypeFor[huma.ErrorDetail]().Name())
 }
 
-// publish publishes a message.
-func (a *API) publish(ctx context.Context, in *Posted) (*AcceptedAnswer, error) {
-	now := time.Now()
-	m, problem := a.message(ctx, &in.Body, in.IdempotencyKey, &in.Tracing, now)
-	if problem != nil {
-		return nil, problem
+type bearerKey struct{}
+
+// enter lets a request of the API in, if its bearer may do that and there is room.
+func (a *API) enter(ctx huma.Context, next func(huma.Context)) {
+	began, op, status := time.Now(), ctx.Operation(), 0
+	defer func() { a.Answered(op.Method+" "+op.Path, status, time.Since(began)) }()
+	r, w := humago.Unwrap(ctx)
+	token, problem := a.admit(r, op)
+	if problem == nil {
+		select {
+		case a.room <- struct{}{}:
+			defer func() { <-a.room }()
+			// What was taken is finished, whatever becomes of the connection.
+			next(huma.WithContext(ctx, context.WithValue(context.WithoutCancel(r.Context()), bearerKey{}, token)))
+			status = ctx.Status()
+			return
+		default:
+			problem = busy.problemf("%d requests are under way, and no more are taken", a.cfg.MaxRequests)
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
-	defer cancel()
-	ticket, err := a.send(ctx, &m)
+	status = problem.Status
+	write(w, problem)
+}
+
+// admit knows a request by its token. Without a file of tokens everybody on this machine may do
+// all, but not a page that a browser shows there.
+func (a *API) admit(r *http.Request, op *huma.Operation) (*tokens.Token, *Problem) {
+	if a.files.tokens == nil {
+		if err := http.NewCrossOriginProtection().Check(r); err != nil || !here(r.Host) {
+			return nil, forbidden.problemf("a page of another site, or another name of this machine: without tokens only requests to localhost are answered")
+		}
+		return tokens.Anybody(), nil
+	}
+	token := a.files.tokens.Bearer(r.Header.Get("Authorization"))
+	if token == nil {
+		return nil, unauthorized.problemf("write the header Authorization: Bearer and a token that is valid here")
+	}
+	if right, needed := rightOf[op.OperationID]; needed && !token.Has(right) {
+		return nil, forbidden.problemf("this token has not the right %q", right)
+	}
+	return token, nil
+}
+
+// here reports whether a request names this machine by its loopback. A page of another site can
+// have a name that leads here.
+func here(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
-		return nil, a.unsent(err, &m, ticket)
+		host = strings.Trim(hostport, "[]")
 	}
-	return &AcceptedAnswer{Accepted{ID: m.Publishing.MessageId, Due: due(now, m.Delay), Ticket: string(ticket)}}, nil
-}
-
-// unsent is what clients are told of a message that was not confirmed.
-func (a *API) unsent(err error, m *delayer.Message, ticket delayer.Ticket) *Problem {
-	problem := a.problem(err)
-	if !problem.SafeToRetry {
-		problem.ID, problem.Ticket = m.Publishing.MessageId, string(ticket)
-	}
-	return problem
-}
-
-// problem is what clients are told of an error of the Delayer.
-func (a *API) problem(err error) *Problem {
-	p := problemOf(err)
-	if p.Kind == internal.name {
-		a.Log.Error("a request failed", "error", err)
-	}
-	return p
-}
-
-// send asks for a ticket where one would be of use.
-func (a *API) send(ctx context.Context, m *delayer.Message) (delayer.Ticket, error) {
-	if cancellable(a.Delayer.Limits(), m) {
-		return a.Delayer.Schedule(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
-	}
-	return "", a.Delayer.Publish(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
-}
-
-// cancellable reports whether there is time to cancel a message.
-func cancellable(l delayer.Limits, m *delayer.Message) bool {
-	return l.CancelBefore > 0 && m.Delay > l.CancelBefore
-}
-
-// scheduledAtOnce is how many messages of a batch are on their way with a ticket: each waits for
-// its confirm.
-const scheduledAtOnce = 32
-
-// sendAll does what send does for each message, and returns a ticket and an error for each. Where
-// messages with the same delay keep their order, each waits for the confirm of the one before it.
-func (a *API) sendAll(ctx context.Context, messages []delayer.Message) ([]delayer.Ticket, []error) {
-	limits, tickets, errs := a.Delayer.Limits(), make([]delayer.Ticket, len(messages)), make([]error, len(messages))
-	atOnce := scheduledAtOnce
-	if limits.Ordered {
-		atOnce = 1
-	}
-	room := make(chan struct{}, atOnce)
-	var others []delayer.Message
-	var at []int
-	var scheduling sync.WaitGroup
-	for i := range messages {
-		m := &messages[i]
-		if !cancellable(limits, m) {
-			others, at = append(others, *m), append(at, i)
-			continue
-		}
-		room <- struct{}{}
-		scheduling.Go(func() {
-			tickets[i], errs[i] = a.Delayer.Schedule(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
-			<-room
-		})
-	}
-	for i, err := range a.Delayer.PublishBatch(ctx, others) {
-		errs[at[i]] = err
-	}
-	scheduling.Wait()
-	return tickets, errs
-}
-
-func due(now time.Time, delay time.Duration) time.Time {
-	return now.Add(delay).UTC().Truncate(time.Millisecond)
-}
-
-// message is what a request asks to publish, if its bearer may.
-func (a *API) message(ctx context.Context, asked *Message, key string, trace *Tracing, now time.Time) (delayer.Message, *Problem) {
-	m, err := asked.message(key, now)
-	if err != nil {
-		return m, invalid.problemf("%v", err)
-	}
-	if problem := a.permit(bearer(ctx), &m); problem != nil {
-		return m, problem
-	}
-	trace.into(&m.Publishing)
-	return m, nil
-}
-
-// permit refuses what a token is not for, and for everybody what belongs to the Delayer. At the
-// default exchange CC and BCC name queues too.
-func (a *API) permit(t *tokens.Token, m *delayer.Message) *Problem {
-	allowed, what, names := t.Exchange, "exchange", []string{m.Exchange}
-	if m.Exchange == "" {
-		allowed, what, names = t.Queue, "queue", append(message.Copies(m.Publishing.Headers), m.Key)
-	}
-	for _, name := range names {
-		if !allowed(name) || entry.Owns(a.Prefix, name) {
-			return forbidden.problemf("nothing may be published to %s %.255q with this token", what, name)
-		}
-	}
-	return nil
-}
-
-// into puts the context of a trace into the headers of a message, unless they have one.
-func (t *Tracing) into(msg *amqp091.Publishing) {
-	for name, value := range map[string]string{"traceparent": t.Traceparent, "tracestate": t.Tracestate, "baggage": t.Baggage} {
-		if _, has := msg.Headers[name]; has || value == "" {
-			continue
-		}
-		if msg.Headers == nil {
-			msg.Headers = amqp091.Table{}
-		}
-		msg.Headers[name] = value
-	}
+	return loopback(host)
 }

@@ -38,6 +38,8 @@ type Config struct {
 	MaxConnections int `yaml:"max_connections"`
 	// Timeout is how long a request waits for the broker. Default: 10s.
 	Timeout time.Duration `yaml:"timeout"`
+
+	bodyWithin time.Duration // how long the body of a request may take to come
 }
 
 // TLS names files in PEM. They are read again when they change.
@@ -48,7 +50,9 @@ type TLS struct {
 
 // DefaultConfig is a configuration without an address.
 func DefaultConfig() Config {
-	return Config{MaxBody: 1 << 20, MaxRequests: 256, MaxConnections: 1000, Timeout: 10 * time.Second}
+	return Config{
+		MaxBody: 1 << 20, MaxRequests: 256, MaxConnections: 1000, Timeout: 10 * time.Second, bodyWithin: 10 * time.Second,
+	}
 }
 
 const (

@@ -1,19 +1,12 @@
 package api
 
 import (
-	"bytes"
-	"cmp"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"reflect"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -146,30 +139,8 @@ func (m *Message) message(key string, now time.Time) (delayer.Message, error) {
 	return delayer.Message{Exchange: m.Exchange, Key: m.Key, Delay: left, Publishing: msg}, err
 }
 
-// Messages are those of a batch.
-type Messages []Message
-
-// mostMessages is how many a batch has at most. Each costs memory before any is published.
+// mostMessages is how many a batch has at most.
 const mostMessages = 1000
-
-// UnmarshalJSON stops at the first that is too much.
-func (list *Messages) UnmarshalJSON(data []byte) error {
-	dec := decoder(data)
-	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
-		return errors.New("messages is not a list")
-	}
-	for dec.More() {
-		if len(*list) == mostMessages {
-			return fmt.Errorf("messages has more than %d", mostMessages)
-		}
-		var m Message
-		if err := dec.Decode(&m); err != nil {
-			return fmt.Errorf("messages[%d]: %w", len(*list), plain(err))
-		}
-		*list = append(*list, m)
-	}
-	return nil
-}
 
 // Headers are those of a message.
 type Headers amqp091.Table
@@ -194,70 +165,4 @@ func (h *Headers) UnmarshalJSON(data []byte) error {
 	}
 	*h = Headers(table)
 	return nil
-}
-
-const jsonType = "application/json"
-
-// format reads requests strictly: a field that is not known is an error, and so is what is not
-// UTF-8, which would be replaced.
-func format() huma.Format {
-	return huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: decode}
-}
-
-func decode(data []byte, into any) error {
-	if !utf8.Valid(data) {
-		return errors.New("the request is not UTF-8 (a body of other bytes can be written as base64)")
-	}
-	dec := decoder(data)
-	if err := dec.Decode(into); err != nil {
-		return plain(err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more than one JSON value")
-	}
-	return nil
-}
-
-func decoder(data []byte) *json.Decoder {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	return dec
-}
-
-// plain says what is wrong without words of Go.
-func plain(err error) error {
-	var wrongType *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
-	var base64 base64.CorruptInputError
-	switch {
-	case errors.As(err, &wrongType):
-		field := strings.TrimPrefix(wrongType.Field, reflect.TypeFor[Time]().Name()+".") // it is embedded
-		return fmt.Errorf("%s: want %s, got %s", cmp.Or(field, "the request"), typeName(wrongType.Type), wrongType.Value)
-	case errors.As(err, &base64):
-		return fmt.Errorf("base64: %w", base64)
-	case errors.As(err, &syntax):
-		return fmt.Errorf("not JSON, at byte %d: %w", syntax.Offset, syntax)
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("not JSON: it ends too early")
-	}
-	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
-}
-
-func typeName(t reflect.Type) string {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch {
-	case t == reflect.TypeFor[Delay]():
-		return "a text such as 90s"
-	case t == reflect.TypeFor[Due](), t == reflect.TypeFor[time.Time]():
-		return "a text such as 2027-01-31T18:00:00Z"
-	case t.Kind() == reflect.String:
-		return "a text"
-	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map:
-		return "an object"
-	case t == reflect.TypeFor[[]byte]():
-		return "a text"
-	}
-	return "a whole number from 0 to 255"
 }

@@ -3,68 +3,198 @@ package api
 import (
 	"context"
 	"net/http"
-	"reflect"
 	"strconv"
+	"sync"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
+	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/tokens"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-// rightOf is the right that each route needs. Others need a token only.
-var rightOf = map[string]tokens.Right{
-	"POST /v1/messages":            tokens.Publish,
-	"POST /v1/messages/batch":      tokens.Publish,
-	"DELETE /v1/messages/{ticket}": tokens.Cancel,
-	"PATCH /v1/messages/{ticket}":  tokens.Cancel,
+// Tracing is the context of a trace, which goes into the headers of messages.
+type Tracing struct {
+	Traceparent string `header:"traceparent" doc:"W3C trace context. It arrives in the headers of the message"`
+	Tracestate  string `header:"tracestate"`
+	Baggage     string `header:"baggage"`
 }
 
-func (a *API) register(h huma.API) {
-	registry := h.OpenAPI().Components.Schemas
-	operation := func(id, method, path, summary string, status int, problems ...int) huma.Operation {
-		op := huma.Operation{
-			OperationID: id, Method: method, Path: path, Summary: summary, DefaultStatus: status,
-			// The requests are decoded strictly, and read in full before they come here: see
-			// ServeHTTP.
-			SkipValidateBody: true, MaxBodyBytes: -1, BodyReadTimeout: -1,
-			Responses: map[string]*huma.Response{},
+// Posted is the request of one message.
+type Posted struct {
+	IdempotencyKey string `header:"Idempotency-Key" doc:"The message id. Consumers can tell by it that a message came twice; the broker keeps both"`
+	Tracing
+	Body Message
+}
+
+// PostedBatch is the request of several messages.
+type PostedBatch struct {
+	IdempotencyKey string `header:"Idempotency-Key" doc:"The message ids: this text with a full stop and the index of the message, from 0"`
+	Tracing
+	Body struct {
+		Messages []Message `json:"messages" nullable:"false" minItems:"1" maxItems:"1000"`
+	}
+}
+
+// An Accepted message is in the broker.
+type Accepted struct {
+	ID     string    `json:"id" doc:"The message id"`
+	Due    time.Time `json:"due" doc:"When it is due, by the clock of this server"`
+	Ticket string    `json:"ticket,omitempty" doc:"To cancel or postpone it, where the backend can and there is time left to do so"`
+}
+
+// AcceptedAnswer answers Posted.
+type AcceptedAnswer struct{ Body Accepted }
+
+// A Result is that of one message of a batch.
+type Result struct {
+	Status  int        `json:"status" doc:"201, or the status of the problem"`
+	ID      string     `json:"id,omitempty"`
+	Due     *time.Time `json:"due,omitempty"`
+	Ticket  string     `json:"ticket,omitempty"`
+	Problem *Problem   `json:"problem,omitempty"`
+}
+
+// BatchAnswer answers PostedBatch.
+type BatchAnswer struct {
+	Status     int
+	RetryAfter string `header:"Retry-After"`
+	Body       struct {
+		Results []Result `json:"results" nullable:"false" doc:"One for each message, in their order"`
+	}
+}
+
+// publish publishes a message.
+func (a *API) publish(ctx context.Context, in *Posted) (*AcceptedAnswer, error) {
+	now := time.Now()
+	m, problem := a.message(ctx, &in.Body, in.IdempotencyKey, &in.Tracing, now)
+	if problem != nil {
+		return nil, problem
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+	defer cancel()
+	ticket, err := a.send(ctx, &m)
+	if err != nil {
+		return nil, a.unsent(err, &m, ticket)
+	}
+	return &AcceptedAnswer{Accepted{ID: m.Publishing.MessageId, Due: due(now, m.Delay), Ticket: string(ticket)}}, nil
+}
+
+// unsent is what clients are told of a message that was not confirmed.
+func (a *API) unsent(err error, m *delayer.Message, ticket delayer.Ticket) *Problem {
+	problem := a.problem(err)
+	if !problem.SafeToRetry {
+		problem.ID, problem.Ticket = m.Publishing.MessageId, string(ticket)
+	}
+	return problem
+}
+
+// problem is what clients are told of an error of the Delayer.
+func (a *API) problem(err error) *Problem {
+	p := problemOf(err)
+	if p.Kind == internal.name {
+		a.Log.Error("a request failed", "error", err)
+	}
+	return p
+}
+
+// send asks for a ticket where one would be of use.
+func (a *API) send(ctx context.Context, m *delayer.Message) (delayer.Ticket, error) {
+	if cancellable(a.Delayer.Limits(), m) {
+		return a.Delayer.Schedule(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
+	}
+	return "", a.Delayer.Publish(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
+}
+
+// cancellable reports whether there is time to cancel a message.
+func cancellable(l delayer.Limits, m *delayer.Message) bool {
+	return l.CancelBefore > 0 && m.Delay > l.CancelBefore
+}
+
+// scheduledAtOnce is how many messages of a batch are on their way with a ticket: each waits for
+// its confirm.
+const scheduledAtOnce = 32
+
+// sendAll does what send does for each message, and returns a ticket and an error for each. Where
+// messages with the same delay keep their order, each waits for the confirm of the one before it.
+func (a *API) sendAll(ctx context.Context, messages []delayer.Message) ([]delayer.Ticket, []error) {
+	limits, tickets, errs := a.Delayer.Limits(), make([]delayer.Ticket, len(messages)), make([]error, len(messages))
+	atOnce := scheduledAtOnce
+	if limits.Ordered {
+		atOnce = 1
+	}
+	room := make(chan struct{}, atOnce)
+	var others []delayer.Message
+	var at []int
+	var scheduling sync.WaitGroup
+	for i := range messages {
+		m := &messages[i]
+		if !cancellable(limits, m) {
+			others, at = append(others, *m), append(at, i)
+			continue
 		}
-		for _, status := range append(problems, http.StatusUnauthorized, http.StatusServiceUnavailable) {
-			op.Responses[strconv.Itoa(status)] = &huma.Response{
-				Description: http.StatusText(status),
-				Content:     map[string]*huma.MediaType{problemType: {Schema: registry.Schema(reflect.TypeFor[Problem](), true, "")}},
-			}
+		room <- struct{}{}
+		scheduling.Go(func() {
+			tickets[i], errs[i] = a.Delayer.Schedule(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
+			<-room
+		})
+	}
+	for i, err := range a.Delayer.PublishBatch(ctx, others) {
+		errs[at[i]] = err
+	}
+	scheduling.Wait()
+	return tickets, errs
+}
+
+func due(now time.Time, delay time.Duration) time.Time {
+	return now.Add(delay).UTC().Truncate(time.Millisecond)
+}
+
+// message is what a request asks to publish, if its bearer may.
+func (a *API) message(ctx context.Context, asked *Message, key string, trace *Tracing, now time.Time) (delayer.Message, *Problem) {
+	m, err := asked.message(key, now)
+	if err != nil {
+		return m, invalid.problemf("%v", err)
+	}
+	if problem := a.permit(ctx.Value(bearerKey{}).(*tokens.Token), &m); problem != nil {
+		return m, problem
+	}
+	trace.into(&m.Publishing)
+	return m, nil
+}
+
+// permit refuses what a token is not for, and for everybody what belongs to the Delayer. At the
+// default exchange CC and BCC name queues too.
+func (a *API) permit(t *tokens.Token, m *delayer.Message) *Problem {
+	allowed, what, names := t.Exchange, "exchange", []string{m.Exchange}
+	if m.Exchange == "" {
+		allowed, what, names = t.Queue, "queue", append(message.Copies(m.Publishing.Headers), m.Key)
+	}
+	for _, name := range names {
+		if !allowed(name) || entry.Owns(a.Prefix, name) {
+			return forbidden.problemf("nothing may be published to %s %.255q with this token", what, name)
 		}
-		return op
 	}
-	const (
-		messages = "/v1/messages"
-		ticket   = messages + "/{ticket}"
-	)
-	posting := []int{
-		http.StatusBadRequest, http.StatusForbidden, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
-		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusGatewayTimeout,
+	return nil
+}
+
+// into puts the context of a trace into the headers of a message, unless they have one.
+func (t *Tracing) into(msg *amqp091.Publishing) {
+	for name, value := range map[string]string{"traceparent": t.Traceparent, "tracestate": t.Tracestate, "baggage": t.Baggage} {
+		if _, has := msg.Headers[name]; has || value == "" {
+			continue
+		}
+		if msg.Headers == nil {
+			msg.Headers = amqp091.Table{}
+		}
+		msg.Headers[name] = value
 	}
-	changing := []int{
-		http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity,
-		http.StatusNotImplemented, http.StatusGatewayTimeout,
-	}
-	huma.Register(h, operation("publish", http.MethodPost, messages, "Publish a message", http.StatusCreated, posting...), a.publish)
-	huma.Register(h, operation("publishBatch", http.MethodPost, messages+"/batch", "Publish up to 1000 messages", http.StatusCreated, posting...), a.publishBatch)
-	huma.Register(h, operation("cancel", http.MethodDelete, ticket, "Cancel a message", http.StatusNoContent, changing...), a.cancel)
-	huma.Register(h, operation("postpone", http.MethodPatch, ticket, "Make a message due later", http.StatusOK, append(changing, posting...)...), a.postpone)
-	huma.Register(h, operation("limits", http.MethodGet, "/v1/limits", "What can be delayed, and for how long", http.StatusOK), a.limits)
-	delete(registry.Map(), reflect.TypeFor[huma.ErrorModel]().Name()) // nobody is sent one
-	delete(registry.Map(), reflect.TypeFor[huma.ErrorDetail]().Name())
 }
 
 // publishBatch publishes those messages that can be, and answers for each.
 func (a *API) publishBatch(ctx context.Context, in *PostedBatch) (*BatchAnswer, error) {
-	if len(in.Body.Messages) == 0 {
-		return nil, invalid.problemf("messages is empty")
-	}
 	now := time.Now()
 	results := make([]Result, len(in.Body.Messages))
 	sent, at := make([]delayer.Message, 0, len(results)), make([]int, 0, len(results))

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -34,6 +35,8 @@ type kind struct {
 	quiet  bool          // the cause is about the broker and the machines, which is not for clients
 }
 
+const retryAfter = "Retry-After"
+
 const soon, later = time.Second, 5 * time.Second
 
 // Kinds beside those of package delayer.
@@ -41,12 +44,7 @@ var (
 	unauthorized = kind{name: "unauthorized", status: http.StatusUnauthorized}
 	forbidden    = kind{name: "forbidden", status: http.StatusForbidden}
 	busy         = kind{name: "busy", status: http.StatusServiceUnavailable, after: soon}
-	tooSlow      = kind{name: "too_slow", status: http.StatusRequestTimeout}
-	tooLarge     = kind{name: "too_large", status: http.StatusRequestEntityTooLarge}
-	mediaType    = kind{name: "media_type", status: http.StatusUnsupportedMediaType}
 	noSuchPath   = kind{name: "no_such_path", status: http.StatusNotFound}
-	noSuchMethod = kind{name: "no_such_method", status: http.StatusMethodNotAllowed}
-	malformed    = kind{name: "invalid", status: http.StatusBadRequest}
 	invalid      = kind{name: "invalid", status: http.StatusUnprocessableEntity}
 	internal     = kind{name: "internal", status: http.StatusInternalServerError, quiet: true}
 )
@@ -88,7 +86,7 @@ func (k kind) problem(safe bool, detail string) *Problem {
 	}
 	p := &Problem{Title: http.StatusText(k.status), Status: k.status, Kind: k.name, Detail: detail, SafeToRetry: safe, headers: http.Header{}}
 	if k.after > 0 {
-		p.headers.Set("Retry-After", strconv.Itoa(int(k.after.Seconds())))
+		p.headers.Set(retryAfter, strconv.Itoa(int(k.after.Seconds())))
 	}
 	if k == unauthorized {
 		p.headers.Set("WWW-Authenticate", `Bearer realm="delayer"`)
@@ -130,20 +128,37 @@ func (p *Problem) ContentType(string) string { return problemType }
 
 const problemType = "application/problem+json"
 
-// ofHuma turns what huma says of a request that it could not read into a Problem: it would quote
-// the request.
+// ofHuma turns what huma says of a request that it could not read into a Problem. Nothing of the
+// request is quoted.
 func ofHuma(_ huma.Context, _ string, v any) (any, error) {
 	m, is := v.(*huma.ErrorModel)
 	if !is {
 		return v, nil
 	}
 	k := kind{name: "invalid", status: m.Status}
-	if m.Status >= http.StatusInternalServerError {
+	switch m.Status {
+	case http.StatusRequestTimeout:
+		k.name = "too_slow"
+	case http.StatusRequestEntityTooLarge:
+		k.name = "too_large"
+	case http.StatusUnsupportedMediaType:
+		k.name = "media_type"
+	case http.StatusInternalServerError:
 		k = internal
 	}
 	detail := m.Detail
 	if len(m.Errors) > 0 {
-		detail = m.Errors[0].Message
+		detail = m.Errors[0].Location + ": " + m.Errors[0].Message
 	}
 	return k.problem(true, detail), nil
+}
+
+// write answers with a problem where huma does not.
+func write(w http.ResponseWriter, p *Problem) {
+	for name := range p.headers {
+		w.Header().Set(name, p.headers.Get(name))
+	}
+	w.Header().Set("Content-Type", problemType)
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p)
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,6 +11,10 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 const (
@@ -29,25 +32,35 @@ func (a *API) Serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("serve.http.listen: %w (give an address of this machine with a free port)", err)
 	}
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 { // where nobody reads the body, net/http does, before the answer goes out
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.cfg.bodyWithin))
+		}
+		a.ServeHTTP(w, r)
+	}
 	server := &http.Server{
-		Handler: a, ReadHeaderTimeout: headersWithin, IdleTimeout: idleFor, MaxHeaderBytes: mostHeader,
-		WriteTimeout: headersWithin + a.bodyWithin + 2*a.cfg.Timeout,
+		Handler: http.HandlerFunc(handler), ReadHeaderTimeout: headersWithin, IdleTimeout: idleFor, MaxHeaderBytes: mostHeader,
+		WriteTimeout: headersWithin + a.cfg.bodyWithin + 2*a.cfg.Timeout,
 		ErrorLog:     slog.NewLogLogger(a.Log.Handler(), slog.LevelWarn),
 	}
 	if a.files.certificate != nil {
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: a.files.certificate.get}
 	}
 	a.greet(listener.Addr())
-	listener = limit(listener, a.cfg.MaxConnections)
+	listener = netutil.LimitListener(listener, a.cfg.MaxConnections)
+	serve := server.Serve
+	if a.files.certificate != nil {
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
 	ended := make(chan error, 1)
-	go func() { ended <- a.accept(server, listener) }()
+	go func() { ended <- serve(listener) }()
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() { defer close(watched); a.watch(watching) }()
 	defer func() { stop(); <-watched }()
 	select {
 	case err := <-ended:
-		return err
+		return fmt.Errorf("the HTTP API: %w", err)
 	case <-ctx.Done():
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainWithin)
@@ -55,17 +68,7 @@ func (a *API) Serve(ctx context.Context) error {
 	if server.Shutdown(drain) != nil {
 		_ = server.Close()
 	}
-	return <-ended
-}
-
-func (a *API) accept(server *http.Server, listener net.Listener) error {
-	serve := server.Serve
-	if a.files.certificate != nil {
-		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
-	}
-	if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("the HTTP API: %w", err)
-	}
+	<-ended
 	return nil
 }
 
@@ -82,43 +85,34 @@ func (a *API) greet(at net.Addr) {
 }
 
 // watch reads the files again when they have changed: every few seconds, and at once after SIGHUP.
+// What was read before stays valid where that fails.
 func (a *API) watch(ctx context.Context) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	every := time.NewTicker(lookEvery)
 	defer every.Stop()
-	reports := map[string]string{}
+	files := map[string]func() (changed bool, err error){}
+	if a.files.tokens != nil {
+		files["tokens"] = a.files.tokens.Read
+	}
+	if a.files.certificate != nil {
+		files["certificate"] = a.files.certificate.read
+	}
+	var warnings pace.Warnings
 	for {
-		a.reread(reports)
+		for what, read := range files {
+			if changed, err := read(); err != nil {
+				warnings.Warn(a.Log, "a file cannot be read again; what it said before is valid", "what", what, "error", err)
+			} else if changed {
+				a.Log.Info("a file has changed, and was read", "what", what)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-every.C:
 		case <-hangup:
 		}
-	}
-}
-
-// reread says once what has changed or gone wrong. What was read before stays valid.
-func (a *API) reread(failed map[string]string) {
-	look := func(what string, read func() (bool, error)) {
-		changed, err := read()
-		switch {
-		case err != nil && failed[what] != err.Error():
-			failed[what] = err.Error()
-			a.Log.Error("a file cannot be read again; what it said before is valid", "what", what, "error", err)
-		case changed:
-			a.Log.Info("a file has changed, and was read", "what", what)
-		}
-		if err == nil {
-			delete(failed, what)
-		}
-	}
-	if a.files.tokens != nil {
-		look("tokens", a.files.tokens.Read)
-	}
-	if a.files.certificate != nil {
-		look("certificate", a.files.certificate.read)
 	}
 }

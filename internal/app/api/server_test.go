@@ -73,14 +73,11 @@ type server struct {
 	stop    func() error
 }
 
-func serveAPI(t *testing.T, with func(*Config), d delayer.Delayer, changes ...func(*API)) *server {
+func serveAPI(t *testing.T, with func(*Config), d delayer.Delayer) *server {
 	t.Helper()
 	l := &logbook{lines: make(chan map[string]any, 1000)}
 	a := apiOf(t, with, Parts{Delayer: d})
 	a.Log = slog.New(slog.NewJSONHandler(l, nil))
-	for _, change := range changes {
-		change(a)
-	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- a.Serve(ctx) }()
@@ -149,25 +146,6 @@ func TestServe_Files(t *testing.T) {
 	assert.NotContains(t, s.log.text.String(), "s3cret")
 	assert.NotContains(t, s.log.text.String(), "nobody's business")
 	assert.Len(t, d.Published(), 3)
-}
-
-// TestCertificate_Unchanged: what is the same is not parsed again.
-func TestCertificate_Unchanged(t *testing.T) {
-	dir := t.TempDir()
-	c := certificate{files: TLS{filepath.Join(dir, "cert"), filepath.Join(dir, "key")}}
-	newCertificate(t, c.files.CertFile, c.files.KeyFile)
-	changed, err := c.read()
-	require.NoError(t, err)
-	require.True(t, changed)
-	first := c.current.Load()
-	changed, err = c.read()
-	require.NoError(t, err)
-	require.False(t, changed)
-	require.Same(t, first, c.current.Load())
-	require.NoError(t, os.WriteFile(c.files.KeyFile, []byte("no key"), 0o600))
-	_, err = c.read()
-	require.ErrorContains(t, err, "serve.http.tls")
-	require.Same(t, first, c.current.Load(), "what was read before stays valid")
 }
 
 // newCertificate writes one for 127.0.0.1.
@@ -260,7 +238,7 @@ func TestServe_Connections(t *testing.T) {
 // place is free.
 func TestServe_SlowClient(t *testing.T) {
 	d := delayertest.New(delayertest.Config{})
-	s := serveAPI(t, func(c *Config) { c.MaxRequests = 1 }, d, func(a *API) { a.bodyWithin = 50 * time.Millisecond })
+	s := serveAPI(t, func(c *Config) { c.MaxRequests, c.bodyWithin = 1, 50*time.Millisecond }, d)
 	conn, err := net.Dial("tcp", s.address)
 	require.NoError(t, err)
 	defer conn.Close() //nolint:errcheck // the test's end
@@ -278,12 +256,12 @@ func TestServe_SlowClient(t *testing.T) {
 // connection either where nobody wants that: without a token, or at a path that has no use for it.
 func TestServe_UnreadBody(t *testing.T) {
 	for head, want := range map[string]int{
-		"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain": http.StatusUnsupportedMediaType,
+		"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain": http.StatusRequestTimeout,
 		"POST /v1/messages HTTP/1.1\r\nHost: elsewhere":                             http.StatusForbidden,
 		"GET /healthz HTTP/1.1\r\nHost: localhost":                                  http.StatusOK,
 		"GET /nowhere HTTP/1.1\r\nHost: localhost":                                  http.StatusNotFound,
 	} {
-		s := serveAPI(t, func(c *Config) { c.MaxConnections = 1 }, delayertest.New(delayertest.Config{}), func(a *API) { a.bodyWithin = 50 * time.Millisecond })
+		s := serveAPI(t, func(c *Config) { c.MaxConnections, c.bodyWithin = 1, 50*time.Millisecond }, delayertest.New(delayertest.Config{}))
 		conn, err := net.Dial("tcp", s.address)
 		require.NoError(t, err)
 		require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
