@@ -181,33 +181,6 @@ prefix: %s
 	require.Equal(t, exitOK, s.stop())
 }
 
-// TestServe_AllowDiffers: a process that serves an exchange with another list than others says so,
-// until they have the same.
-func TestServe_AllowDiffers(t *testing.T) {
-	t.Parallel()
-	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
-	start := func(allow string) runningService {
-		return serve(t, "serve", "--config", configFile(t, "url: "+url+"\nprefix: "+prefix+"\nserve: {exchanges: [{name: later, allow: ["+allow+"]}]}\n"))
-	}
-	says := func(s runningService, text string) {
-		t.Helper()
-		if !assert.Eventually(t, func() bool { return strings.Contains(s.logged(), text) }, time.Minute, 20*time.Millisecond, text) {
-			t.Fatal(s.logged())
-		}
-	}
-	first := start("a")
-	require.Eventually(t, func() bool {
-		q, err := channel(t, url).QueueDeclarePassive(prefix+".serve.queue.later", true, false, false, false, nil)
-		return err == nil && q.Consumers == 1
-	}, time.Minute, 20*time.Millisecond)
-	second := start(`a, "b.*"`)
-	says(second, "serve this exchange with another list allow")
-	says(second, `"processes":2,"others":1`)
-	require.Equal(t, exitOK, first.stop())
-	says(second, "have the same list allow")
-	require.Equal(t, exitOK, second.stop())
-}
-
 // TestServe_Rereads: SIGHUP adds and takes away exchanges. A file that cannot be served changes
 // nothing. It runs beside no other test: the signal reaches all that is served in this process.
 func TestServe_Rereads(t *testing.T) {
@@ -248,48 +221,26 @@ func TestServe_Rereads(t *testing.T) {
 
 func TestServe_Configuration(t *testing.T) {
 	for text, want := range map[string]string{
-		"serve: 5":                                                     "open serve: invalid configuration: line 2 is not a mapping",
-		"serve: {exchange: []}":                                        "open serve.exchange: invalid configuration: line 2: unknown key (known: exchanges, prefetch, http)",
-		"serve: {prefetch: 0}":                                         "0 is not between 1 and 65535",
-		"serve: {exchanges: []}":                                       "there is nothing to serve",
-		"serve: {exchanges: [{name: a}]}":                              "write to: the exchange that consumers bind to; or allow",
-		"serve: {exchanges: [{name: a, to: b, type: x}]}":              `type: "x" is none of direct, topic, fanout, headers`,
-		"serve: {exchanges: [{name: a, to: a}]}":                       "in a circle",
-		"serve: {exchanges: [{name: a, to: b}, {name: a, to: c}]}":     `"a" is there twice`,
-		"serve: {exchanges: [{name: a, to: b}, {name: b, to: c}]}":     "in a circle",
-		"serve: {exchanges: [{name: a, allow: ['']}]}":                 "the default exchange would reach every queue",
-		"serve: {exchanges: [{name: a, to: b, trust_timestamps: ja}]}": "invalid configuration",
-		"serve: {exchanges: [{name: amq.topic, to: b}]}":               "belong to the broker",
-		"serve: {exchanges: [{to: b}]}":                                "name is empty",
-		"serve: {http: {}}":                                            "there is nothing to serve",
-		"serve: {http: {listen: ':80'}}":                               "open serve.http.tokens: invalid configuration: there is none, and everybody who reaches :80 could publish",
-		"serve: {http: {listen: 'localhost:80', token: x}}":            "open serve.http.token: invalid configuration: line 2: unknown key (known: listen, tokens",
-		"serve: {http: {listen: 'localhost:80', timeout: 10}}":         "durations have a unit",
-		"serve: {http: {listen: ':80', tokens: /nowhere/tokens}}":      "open serve.http.tokens: invalid configuration: open /nowhere/tokens",
+		"serve: 5":                                                 "open serve: invalid configuration: line 2 is not a mapping",
+		"serve: {exchange: []}":                                    "open serve.exchange: invalid configuration: line 2: unknown key (known: exchanges, prefetch, http)",
+		"serve: {prefetch: 0}":                                     "0 is not between 1 and 65535",
+		"serve: {exchanges: []}":                                   "there is nothing to serve",
+		"serve: {exchanges: [{name: a}]}":                          "write to: the exchange that consumers bind to; or allow",
+		"serve: {exchanges: [{name: a, to: b, type: x}]}":          `type: "x" is none of direct, topic, fanout, headers`,
+		"serve: {exchanges: [{name: a, to: a}]}":                   "in a circle",
+		"serve: {exchanges: [{name: a, to: b}, {name: a, to: c}]}": `"a" is there twice`,
+		"serve: {exchanges: [{name: a, to: b}, {name: b, to: c}]}": "in a circle",
+		"serve: {exchanges: [{name: a, allow: ['']}]}":             "the default exchange would reach every queue",
+		"serve: {exchanges: [{name: amq.topic, to: b}]}":           "belong to the broker",
+		"serve: {exchanges: [{to: b}]}":                            "name is empty",
+		"serve: {http: {}}":                                        "there is nothing to serve",
+		"serve: {http: {listen: ':80'}}":                           "open serve.http.tokens: invalid configuration: there is none, and everybody who reaches :80 could publish",
+		"serve: {http: {listen: 'localhost:80', token: x}}":        "open serve.http.token: invalid configuration: line 2: unknown key (known: listen, tokens",
+		"serve: {http: {listen: 'localhost:80', timeout: 10}}":     "durations have a unit",
+		"serve: {http: {listen: ':80', tokens: /nowhere/tokens}}":  "open serve.http.tokens: invalid configuration: open /nowhere/tokens",
 	} {
 		status, _, stderr := command(t.Context(), t, "serve", "--config", configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\n"+text+"\nbackend: binaryladder\n"))
 		assert.Equal(t, exitFailed, status, text)
 		assert.Contains(t, stderr, want, text)
 	}
-}
-
-// TestServe_TrustTimestamps: what has waited since the broker got the message counts, by the
-// broker's clock.
-func TestServe_TrustTimestamps(t *testing.T) {
-	t.Parallel()
-	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
-	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
-		"serve: {exchanges: [{name: front, to: behind, trust_timestamps: true}]}\n", url, prefix))
-	s := serve(t, "serve", "--config", config)
-	declared(t, url, "behind")
-	ch := channel(t, url)
-	in := consume(t, ch, "queue")
-	require.NoError(t, ch.QueueBind("queue", "#", "behind", false, nil))
-	received, delay := time.Now().Add(-10*time.Minute), 10*time.Minute+time.Second
-	require.NoError(t, ch.Publish("front", "key", true, false, amqp091.Publishing{
-		Headers: amqp091.Table{"x-delay": delay.Milliseconds(), "timestamp_in_ms": received.UnixMilli()}, // as the broker writes it
-	}))
-	rabbittest.Next(t, in)
-	assert.GreaterOrEqual(t, time.Since(received), delay)
-	require.Equal(t, exitOK, s.stop())
 }

@@ -7,6 +7,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/internal/lib/acks"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 const (
@@ -19,10 +20,10 @@ const (
 
 // A gatherer acknowledges the messages of a channel, several at a time.
 type gatherer struct {
-	most  int           // how many that are done may wait, so that the broker goes on delivering
-	began time.Time     // the times of acks are since then
-	some  chan struct{} // signalled when a message is done,
-	full  chan struct{} // and when those that are must not wait
+	most  int         // how many that are done may wait, so that the broker goes on delivering
+	began time.Time   // the times of acks are since then
+	some  pace.Signal // a message is done
+	full  pace.Signal // those that are done must not wait
 
 	mu      sync.Mutex
 	channel amqp091.Acknowledger // nil before the first message
@@ -31,7 +32,7 @@ type gatherer struct {
 
 // newGatherer returns that of a channel with so many messages under way at a time.
 func newGatherer(prefetch int) *gatherer {
-	return &gatherer{most: max(1, prefetch/4), began: time.Now(), some: make(chan struct{}, 1), full: make(chan struct{}, 1)}
+	return &gatherer{most: max(1, prefetch/4), began: time.Now(), some: pace.NewSignal(), full: pace.NewSignal()}
 }
 
 // begin notes a message that is under way from now on. What becomes of it is the gatherer's to
@@ -93,42 +94,32 @@ func (g *gatherer) Ack(tag uint64, _ bool) error {
 	g.acks.Done(tag, time.Since(g.began))
 	full := g.acks.Waiting() >= g.most
 	g.mu.Unlock()
-	signal(g.some)
+	g.some.Set()
 	if full {
-		signal(g.full)
+		g.full.Set()
 	}
 	return nil
 }
 
-// Nack implements [amqp091.Acknowledger]. Nothing that stands for the message is written before.
+// Nack implements [amqp091.Acknowledger].
 func (g *gatherer) Nack(tag uint64, multiple, requeue bool) error {
-	defer g.over(tag)
-	return g.acknowledger().Nack(tag, multiple, requeue)
+	return g.giveBack(tag, func(ch amqp091.Acknowledger) error { return ch.Nack(tag, multiple, requeue) })
 }
 
 // Reject implements [amqp091.Acknowledger].
 func (g *gatherer) Reject(tag uint64, requeue bool) error {
-	defer g.over(tag)
-	return g.acknowledger().Reject(tag, requeue)
+	return g.giveBack(tag, func(ch amqp091.Acknowledger) error { return ch.Reject(tag, requeue) })
 }
 
-// acknowledger is that of the channel. The next message may begin meanwhile.
-func (g *gatherer) acknowledger() amqp091.Acknowledger {
+// giveBack answers for one message. Nothing that stands for it is written before: it is over only
+// then. The next message may begin meanwhile.
+func (g *gatherer) giveBack(tag uint64, answer func(amqp091.Acknowledger) error) error {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.channel
-}
-
-// over notes that a message needs no acknowledgement any more.
-func (g *gatherer) over(tag uint64) {
+	channel := g.channel
+	g.mu.Unlock()
+	err := answer(channel)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.acks.Over(tag)
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	return err
 }

@@ -46,22 +46,18 @@ type letter struct {
 // rules decide. They are pure.
 type rules struct {
 	Names
-	spec        Spec
-	to          Destinations
-	limits      delayer.Limits
-	user        string                               // of the connection
-	impersonate bool                                 // this user may publish with the user-id of another
-	trust       bool                                 // a timestamp is when the message was published
-	brokers     func() (earliest time.Time, ok bool) // a time that the broker's clock has reached; asked for if trust is set
-	keep        bool                                 // every delayed message comes back, and gets its x-delay header
-	turns       bool                                 // the plugin of this broker turns the sign of the header
+	spec   Spec
+	to     Destinations
+	limits delayer.Limits
+	user   string // of the connection
+	turns  bool   // the plugin of this broker turns the sign of the x-delay header
 }
 
 // stateHeader is the header of a message on its way back to the entry, with what the header of
 // package attempt has no room for.
 const stateHeader = "x-delayer-entry"
 
-// userHeader has the user-id that the broker does not let this user publish.
+// userHeader has the user-id of the publisher: the broker lets a user publish its own only.
 const userHeader = "x-delayer-user-id"
 
 // decide says what to do with a message of a queue.
@@ -70,12 +66,11 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 	if queue == r.Back {
 		*d, due = r.restore(*d, now)
 	}
-	l := letter{Delivery: d, from: queue}
-	l.out, l.odd = r.publishing(d)
+	l := letter{Delivery: d, from: queue, out: r.publishing(d)}
 	if _, is := d.Headers[broker.UnreadableHeader]; is {
 		return r.refuse(l, now, errors.New(unreadable))
 	}
-	asked, err := read(d.Headers, now)
+	delay, err := read(d.Headers, now)
 	if err == nil {
 		l.to, err = r.to.of(d.Headers)
 	}
@@ -85,23 +80,18 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 	if name := xdelay.Misspelt(d.Headers); name != "" {
 		l.odd = fmt.Sprintf("header %q is not known (write %q): such a message goes at once", name, xdelay.Header)
 	}
-	if asked.delay == 0 {
+	if delay == 0 {
 		return r.hop(l, now)
 	}
-	l.delay = asked.delay
-	if !asked.absolute {
-		l.delay = r.left(asked.delay, d, now)
-	}
-	if due || l.delay == 0 {
-		l.action, l.delay = straight, 0
+	if due {
 		if _, is := l.out.Headers[xdelay.Header]; is && r.turns {
-			l.out.Headers[xdelay.Header] = -asked.delay.Milliseconds()
+			l.out.Headers[xdelay.Header] = -delay.Milliseconds()
 		}
 		return r.hop(l, now)
 	}
-	l.action = delayed
+	l.action, l.delay = delayed, delay
 	delete(l.out.Headers, xdelay.Header)
-	if r.keep || !r.carried(d) {
+	if r.spec.KeepXDelay || d.Expiration != "" || d.Priority > r.limits.MaxPriority { // what the Delayer does not deliver as it is
 		if !r.turns && d.Exchange == r.to.To { // it would ask for its delay each time
 			return r.refuse(l, now, r.circle(d))
 		}
@@ -142,60 +132,16 @@ func (r *rules) refuse(l letter, now time.Time, why error) letter {
 	return l
 }
 
-// left is what remains of a delay. The time that the broker wrote is compared with the broker's
-// clock, and as long as that is not known the delay counts from now. The publisher's is compared
-// with this machine's.
-func (r *rules) left(delay time.Duration, d *amqp091.Delivery, now time.Time) time.Duration {
-	ms, received := xdelay.Integer(d.Headers[receivedHeader])
-	switch {
-	case !r.trust:
-		return delay
-	case received:
-		earliest, known := r.brokers()
-		if !known {
-			return delay
-		}
-		return rest(delay, time.UnixMilli(ms).Add(time.Millisecond), earliest)
-	case d.Timestamp.IsZero():
-		return delay
-	}
-	return rest(delay, d.Timestamp.Add(time.Second), now) // in whole seconds: it was at most a second after that
-}
-
-// rest is what remains of a delay at a time, by the clock that says when it began.
-func rest(delay time.Duration, began, now time.Time) time.Duration {
-	waited := max(now.Sub(began), 0) // a clock may be ahead
-	return max(delay-waited, 0)
-}
-
-// receivedHeader is written by the broker where its message interceptor says so: when it got the
-// message, in ms since 1970.
-const receivedHeader = "timestamp_in_ms"
-
-// carried reports whether the Delayer delivers a message as it is.
-func (r *rules) carried(d *amqp091.Delivery) bool {
-	return d.Expiration == "" && d.Priority <= r.limits.MaxPriority && (d.UserId == "" || d.UserId == r.user || !r.impersonate)
-}
-
-// publishing is the message as it came, but for a user-id that the broker would refuse.
-func (r *rules) publishing(d *amqp091.Delivery) (msg amqp091.Publishing, odd string) {
-	user := r.user
-	if r.impersonate {
-		user = d.UserId
-	}
-	msg = message.Again(d, user)
+// publishing is the message as it came, but for the user-id of another user.
+func (r *rules) publishing(d *amqp091.Delivery) amqp091.Publishing {
+	msg := message.Again(d, r.user)
 	for _, name := range [...]string{ExchangeHeader, DelayHeader, DueHeader, message.Hops} {
 		delete(msg.Headers, name)
 	}
-	if r.trust { // whoever publishes it again would otherwise have its delay count from now
-		delete(msg.Headers, receivedHeader)
-	}
 	if d.UserId != "" && d.UserId != msg.UserId {
 		msg.Headers[userHeader] = d.UserId
-		odd = fmt.Sprintf("the user-id %q goes into header %s, because the broker lets user %q publish its own only "+
-			"(give that user the tag impersonator)", d.UserId, userHeader, r.user)
 	}
-	return msg, odd
+	return msg
 }
 
 // returning is a message with all that restore needs.
@@ -224,11 +170,11 @@ var carriedHeaders = map[string]string{"delay": xdelay.Header, "retry": attempt.
 // restore returns a message of the queue Back as it first came to the entry, and whether it has
 // waited for its delay.
 func (r *rules) restore(d amqp091.Delivery, now time.Time) (was amqp091.Delivery, due bool) {
-	if r.expired(&d) {
+	if r.died(&d, "expired") {
 		return unexpired(d), false
 	}
 	state, ok := d.Headers[stateHeader].(amqp091.Table)
-	if !ok || r.rejected(&d) { // a publisher may have written that
+	if !ok || r.died(&d, "rejected") { // a publisher may have written that
 		return d, false
 	}
 	known := attempt.Of(r.Back, &d, now)
@@ -252,11 +198,7 @@ func (r *rules) restore(d amqp091.Delivery, now time.Time) (was amqp091.Delivery
 	return d, due
 }
 
-// expired reports whether a message has just expired in the entry's queue, and rejected whether it
-// was rejected there.
-func (r *rules) expired(d *amqp091.Delivery) bool  { return r.died(d, "expired") }
-func (r *rules) rejected(d *amqp091.Delivery) bool { return r.died(d, "rejected") }
-
+// died reports whether a message was last dead-lettered from the entry's queue, and for a reason.
 func (r *rules) died(d *amqp091.Delivery, reason string) bool {
 	deaths := message.Deaths(d.Headers)
 	return len(deaths) > 0 && deaths[0].Queue == r.Queue && deaths[0].Reason == reason

@@ -8,7 +8,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
@@ -40,29 +39,20 @@ func TestDecide(t *testing.T) {
 		want    action
 		delay   time.Duration
 	}{
-		"no header":         {want: straight},
-		"none":              {headers: amqp091.Table{"a": 1}, want: straight},
-		"zero":              {headers: amqp091.Table{"x-delay": int32(0)}, want: straight},
-		"from the plugin":   {headers: amqp091.Table{"x-delay": int32(-5000)}, want: straight},
-		"positive":          {headers: amqp091.Table{"x-delay": int32(5000)}, want: delayed, delay: 5 * time.Second},
-		"text":              {headers: amqp091.Table{"x-delay": "5000"}, want: delayed, delay: 5 * time.Second},
-		"unreadable":        {headers: amqp091.Table{"x-delay": "soon"}, want: park},
-		"above":             {headers: amqp091.Table{"x-delay": int64(1) << 33}, want: park},
-		"another spelling":  {headers: amqp091.Table{"X-Delay": int32(5000)}, want: straight},
-		"with expiration":   {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.Expiration = "9" }, want: tour, delay: 5 * time.Millisecond},
-		"expiration only":   {message: func(d *amqp091.Delivery) { d.Expiration = "9" }, want: straight},
-		"high priority":     {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.Priority = 9 }, want: tour, delay: 5 * time.Millisecond},
-		"another user":      {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.UserId = "alice" }, want: delayed, delay: 5 * time.Millisecond},
-		"our user":          {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.UserId = "serve" }, want: delayed, delay: 5 * time.Millisecond},
-		"as another user":   {rules: func(r *rules) { r.impersonate = true }, headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.UserId = "alice" }, want: tour, delay: 5 * time.Millisecond},
-		"header kept":       {rules: func(r *rules) { r.keep = true }, headers: amqp091.Table{"x-delay": 5}, want: tour, delay: 5 * time.Millisecond},
-		"timestamp trusted": {rules: func(r *rules) { r.trust = true }, headers: amqp091.Table{"x-delay": int32(5000)}, message: func(d *amqp091.Delivery) { d.Timestamp = now.Add(-3 * time.Second) }, want: delayed, delay: 3 * time.Second},
-		"timestamp long ago": {rules: func(r *rules) { r.trust = true }, headers: amqp091.Table{"x-delay": int32(5000)},
-			message: func(d *amqp091.Delivery) { d.Timestamp = now.Add(-time.Hour) }, want: straight},
-		"timestamp in the future": {rules: func(r *rules) { r.trust = true }, headers: amqp091.Table{"x-delay": int32(5000)},
-			message: func(d *amqp091.Delivery) { d.Timestamp = now.Add(time.Hour) }, want: delayed, delay: 5 * time.Second},
-		"no timestamp": {rules: func(r *rules) { r.trust = true }, headers: amqp091.Table{"x-delay": int32(5000)},
-			message: func(d *amqp091.Delivery) { d.Timestamp = time.Time{} }, want: delayed, delay: 5 * time.Second},
+		"no header":        {want: straight},
+		"none":             {headers: amqp091.Table{"a": 1}, want: straight},
+		"zero":             {headers: amqp091.Table{"x-delay": int32(0)}, want: straight},
+		"from the plugin":  {headers: amqp091.Table{"x-delay": int32(-5000)}, want: straight},
+		"positive":         {headers: amqp091.Table{"x-delay": int32(5000)}, want: delayed, delay: 5 * time.Second},
+		"text":             {headers: amqp091.Table{"x-delay": "5000"}, want: delayed, delay: 5 * time.Second},
+		"unreadable":       {headers: amqp091.Table{"x-delay": "soon"}, want: park},
+		"above":            {headers: amqp091.Table{"x-delay": int64(1) << 33}, want: park},
+		"another spelling": {headers: amqp091.Table{"X-Delay": int32(5000)}, want: straight},
+		"with expiration":  {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.Expiration = "9" }, want: tour, delay: 5 * time.Millisecond},
+		"expiration only":  {message: func(d *amqp091.Delivery) { d.Expiration = "9" }, want: straight},
+		"high priority":    {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.Priority = 9 }, want: tour, delay: 5 * time.Millisecond},
+		"another user":     {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.UserId = "alice" }, want: delayed, delay: 5 * time.Millisecond},
+		"header kept":      {rules: func(r *rules) { r.spec.KeepXDelay = true }, headers: amqp091.Table{"x-delay": 5}, want: tour, delay: 5 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, d := clean, incoming(c.headers)
@@ -95,13 +85,12 @@ func published(msg amqp091.Publishing, key string) amqp091.Delivery {
 
 func TestDecide_Tour(t *testing.T) {
 	r := clean
-	r.impersonate = true
 	d := incoming(amqp091.Table{
 		"x-delay": "5000", "CC": []any{"copy"}, "a": amqp091.Table{"b": int64(1)},
 		attempt.Header: amqp091.Table{"queue": "another", "failures": int64(2)},
 	})
 	d.Expiration, d.UserId, d.Priority = "60000", "alice", 9
-	want := published(message.Again(&d, "alice"), d.RoutingKey)
+	want := published(message.Again(&d, ""), d.RoutingKey)
 
 	l := r.decide(r.Queue, &d, now)
 	require.Equal(t, tour, l.action)
@@ -117,7 +106,7 @@ func TestDecide_Tour(t *testing.T) {
 	assert.Equal(t, straight, due.action)
 	assert.Equal(t, "order.new", due.RoutingKey)
 	assert.Equal(t, "orders", due.Exchange)
-	want.Headers["x-delay"], want.Headers[delayer.Header] = int64(-5000), id
+	want.Headers["x-delay"], want.Headers[delayer.Header], want.Headers[userHeader] = int64(-5000), id, "alice"
 	assert.Equal(t, want, published(due.out, due.RoutingKey))
 
 	r.turns = false
@@ -154,7 +143,7 @@ func TestDecide_Circle(t *testing.T) {
 	assert.Equal(t, park, lap(clean, "another", count(int64(math.MaxInt64))).action)
 
 	kept := clean
-	kept.keep = true
+	kept.spec.KeepXDelay = true
 	asks := amqp091.Table{"x-delay": int32(5)}
 	assert.Equal(t, tour, lap(kept, "behind", asks).action, "it comes back with a delay that is over")
 	kept.turns = false
@@ -204,9 +193,7 @@ func TestDecide_Expired(t *testing.T) {
 		"x-death": []any{death(clean.Queue, "rejected")}, "x-delay": "soon", stateHeader: amqp091.Table{},
 		attempt.Header: amqp091.Table{"queue": clean.Back, "user_id": "admin"},
 	})
-	r := clean
-	r.impersonate = true
-	l = r.decide(clean.Back, &d, now)
+	l = clean.decide(clean.Back, &d, now)
 	assert.Equal(t, park, l.action, "nor is one of what was too large to be parked")
 	assert.Empty(t, l.UserId)
 
@@ -215,54 +202,6 @@ func TestDecide_Expired(t *testing.T) {
 	assert.Equal(t, straight, l.action)
 	assert.Equal(t, []any{death("theirs", "rejected")}, l.out.Headers["x-death"])
 	assert.Equal(t, "50", l.out.Expiration)
-}
-
-func TestDecide_UserID(t *testing.T) {
-	d := incoming(nil)
-	d.UserId = "alice"
-	l := clean.decide(clean.Queue, &d, now)
-	assert.Empty(t, l.out.UserId)
-	assert.Equal(t, "alice", l.out.Headers[userHeader])
-	assert.Contains(t, l.odd, "impersonator")
-
-	r := clean
-	r.impersonate = true
-	l = r.decide(r.Queue, &d, now)
-	assert.Equal(t, "alice", l.out.UserId)
-	assert.NotContains(t, l.out.Headers, userHeader)
-	assert.Empty(t, l.odd)
-}
-
-// TestDecide_TrustedTime: whoever publishes a message again has its delay begin anew, also where
-// the broker leaves a header that is there.
-func TestDecide_TrustedTime(t *testing.T) {
-	d := incoming(amqp091.Table{receivedHeader: now.UnixMilli()})
-	assert.Contains(t, clean.decide(clean.Queue, &d, now).out.Headers, receivedHeader)
-	r := clean
-	r.trust = true
-	assert.NotContains(t, r.decide(r.Queue, &d, now).out.Headers, receivedHeader)
-}
-
-// TestDecide_NeverEarly: whatever a timestamp says, a publisher whose clock is not behind gets no
-// message early.
-func TestDecide_NeverEarly(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := clean
-		r.trust = rapid.Bool().Draw(t, "trust")
-		delay := time.Duration(rapid.Int64Range(1, math.MaxUint32).Draw(t, "delay")) * time.Millisecond
-		waited := time.Duration(rapid.Int64Range(0, int64(10*time.Hour)).Draw(t, "waited"))
-		published := now.Add(-waited)
-		d := incoming(amqp091.Table{"x-delay": delay.Milliseconds()})
-		d.Timestamp = time.Unix(published.Unix(), 0)
-		behind := time.Duration(rapid.Int64Range(-int64(time.Hour), int64(time.Hour)).Draw(t, "behind")) // the broker's clock
-		r.brokers = func() (time.Time, bool) { return now.Add(-behind), true }
-		if rapid.Bool().Draw(t, "received") {
-			d.Headers[receivedHeader] = published.Add(-behind).UnixMilli()
-		}
-		l := r.decide(r.Queue, &d, now)
-		require.False(t, now.Add(l.delay).Before(published.Add(delay)))
-		require.LessOrEqual(t, l.delay, delay)
-	})
 }
 
 // FuzzDecide: what others put into headers never makes it panic.

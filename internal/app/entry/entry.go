@@ -55,8 +55,6 @@ type Runner struct {
 	in        *broker.Conn // consumes
 	control   *broker.Control
 	publisher *broker.Publisher
-	allowed   bool   // this user may publish with the user-id of another
-	clock     *clock // nil: no entry trusts the times of its messages
 	served    []*forwarder
 }
 
@@ -87,8 +85,7 @@ func (r *Runner) open(ctx context.Context) error {
 		return err
 	}
 	r.publisher = broker.NewPublisher("", func() {}, out)
-	r.allowed, err = impersonates(ctx, asking)
-	return err
+	return nil
 }
 
 // Control declares and asks.
@@ -98,15 +95,6 @@ func (r *Runner) Control() *broker.Control { return r.control }
 // is still the plugin's stays as it is, with a warning: nothing is published to its entry before
 // `delayer migrate switch`.
 func (r *Runner) Add(ctx context.Context, specs []Spec) error {
-	if trusting(specs) {
-		if r.cfg.Delayer.Limits().ExactTiers {
-			why := errors.New("trust_timestamps leaves any part of a delay, and the configuration takes no other delays than its tiers")
-			return engine.ConfigError("serve.exchanges", why, "set rounding: up, take another backend, or leave trust_timestamps out")
-		}
-		if err := r.learnTime(ctx); err != nil {
-			return err
-		}
-	}
 	for _, s := range specs {
 		if err := r.refuseCircle(ctx, s.To); err != nil {
 			return err
@@ -124,7 +112,8 @@ func (r *Runner) forwarder(s Spec, all []Spec) *forwarder {
 	return &forwarder{
 		rules: rules{
 			Names: NamesOf(prefix, s.Name), spec: s, to: s.destinations(prefix, all), limits: r.cfg.Delayer.Limits(), user: conn.User(),
-			impersonate: r.allowed, trust: s.TrustTimestamps, brokers: r.clock.earliest, keep: s.KeepXDelay, turns: turns(conn),
+			// Before RabbitMQ 3.13 the plugin changes only the decoded form of the headers.
+			turns: conn.FromMinor(3, 13),
 		},
 		delayer: r.cfg.Delayer, direct: r.publisher.PublishDirect, log: r.log.With("exchange", s.Name),
 		declare:  func(ctx context.Context) error { return r.declare(ctx, s) },
@@ -191,43 +180,6 @@ func (r *Runner) declareTarget(ctx context.Context, s Spec) error {
 	return objects.Of(r.control, "").Apply(ctx, target)
 }
 
-// turns reports whether consumers see x-delay with its sign turned on what the plugin has
-// delivered. Before RabbitMQ 3.13 they see it as it was published: the plugin changes only the
-// decoded form of the headers.
-func turns(conn *broker.Conn) bool { return conn.FromMinor(3, 13) }
-
-const waitForAnswer = false // the noWait argument of amqp091-go's methods
-
-// impersonates reports whether the broker lets this user publish with the user-id of another. It
-// closes the channel over it otherwise.
-func impersonates(ctx context.Context, conn *broker.Conn) (bool, error) {
-	ch, err := conn.Channel(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = ch.Close() }()
-	const mandatory, immediate = true, true
-	if err := ch.Confirm(waitForAnswer); err != nil {
-		return false, err
-	}
-	closed := ch.NotifyClose(make(chan *amqp091.Error, 1))
-	const nobody, nowhere = "delayer.nobody", "delayer.nowhere"
-	confirm, err := ch.PublishWithDeferredConfirm("", nowhere, !mandatory, !immediate, amqp091.Publishing{UserId: conn.User() + nobody})
-	if err != nil {
-		return false, err
-	}
-	is, err := confirm.WaitContext(ctx)
-	if is || err != nil {
-		return is, err
-	}
-	if err := <-closed; err != nil && err.Code == amqp091.PreconditionFailed {
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
-	return false, amqp091.ErrClosed
-}
-
 // Run passes messages on until ctx ends. Then it takes no more, waits up to ten seconds for those
 // that are under way, and gives back the others.
 func (r *Runner) Run(ctx context.Context) {
@@ -235,9 +187,6 @@ func (r *Runner) Run(ctx context.Context) {
 	for _, f := range r.served {
 		for _, queue := range []string{f.Queue, f.Back} {
 			running.Go(func() { r.consume(ctx, f, queue) })
-		}
-		if len(f.spec.Allow) > 0 {
-			running.Go(func() { r.agree(ctx, f) })
 		}
 	}
 	running.Wait()
@@ -283,7 +232,6 @@ func (r *Runner) consume(ctx context.Context, f *forwarder, queue string) {
 
 // Close ends the connections. Call it after Run.
 func (r *Runner) Close() {
-	r.clock.close()
 	if r.publisher != nil {
 		r.publisher.Close()
 	}

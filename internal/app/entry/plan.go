@@ -25,10 +25,6 @@ type Spec struct {
 	// Allow lists exchanges, instead of To: a header of each message, [ExchangeHeader], names one.
 	// In a name of the list * stands for any text.
 	Allow []string `yaml:"allow"`
-	// TrustTimestamps counts a delay from when the broker, or the publisher, says that the message
-	// was published, not from when it is read here. What the broker says is compared with the
-	// broker's clock. If the publisher's is behind ours, messages are early.
-	TrustTimestamps bool `yaml:"trust_timestamps"`
 	// KeepXDelay gives consumers the x-delay header that the plugin leaves. Each delayed message
 	// then comes back here when it is due.
 	KeepXDelay bool `yaml:"keep_x_delay"`

@@ -21,30 +21,21 @@ const (
 	ExchangeHeader = "x-delayer-exchange" // where an entry lets publishers choose
 )
 
-// A wish is how long a message is to wait. The zero value is: not at all.
-type wish struct {
-	delay    time.Duration
-	absolute bool // until a time, whenever the message was published
-}
-
-// read returns what the headers of a message ask for. What cannot be understood is an error:
-// nothing is early in silence.
-func read(headers amqp091.Table, now time.Time) (w wish, err error) {
+// read returns how long the headers of a message ask it to wait; 0: not at all. What cannot be
+// understood is an error: nothing is early in silence.
+func read(headers amqp091.Table, now time.Time) (time.Duration, error) {
 	_, x := headers[xdelay.Header]
 	delay, relative := headers[DelayHeader]
 	due, absolute := headers[DueHeader]
 	switch {
 	case x && relative, x && absolute, relative && absolute:
-		return w, fmt.Errorf("it has two of the headers %s, %s and %s", xdelay.Header, DelayHeader, DueHeader)
+		return 0, fmt.Errorf("it has two of the headers %s, %s and %s", xdelay.Header, DelayHeader, DueHeader)
 	case relative:
-		w.delay, err = readDelay(delay)
+		return readDelay(delay)
 	case absolute:
-		w.absolute = true
-		w.delay, err = readDue(due, now)
-	default:
-		w.delay, err = xdelay.Of(headers)
+		return readDue(due, now)
 	}
-	return w, err
+	return xdelay.Of(headers)
 }
 
 func readDelay(value any) (time.Duration, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // A forwarder passes messages on: each until it is confirmed where it goes.
@@ -26,7 +27,7 @@ type forwarder struct {
 	frame    func() int                  // the negotiated frame size; 0: unknown
 	passed   func(action string, took time.Duration)
 	log      *slog.Logger
-	quiet    quiet
+	warnings pace.Warnings
 }
 
 const (
@@ -39,15 +40,15 @@ const (
 	refusedFor = time.Minute
 )
 
-// settle passes a message on and acknowledges it. It tries again, with growing pauses, until alive
-// or stop ends; the broker then delivers the message again. written is called once a message that
-// goes straight comes before those that are settled from then on.
-func (f *forwarder) settle(stop, alive context.Context, l letter, written func()) {
+// settle passes a message on and acknowledges it. It tries again, with growing pauses, until
+// serving or alive ends; the broker then delivers the message again. written is called once a
+// message that goes straight comes before those that are settled from then on.
+func (f *forwarder) settle(serving, alive context.Context, l letter, written func()) {
 	if l.odd != "" {
-		f.quiet.warn(f.log, l.odd, message.Attr(l.Delivery))
+		f.warnings.Warn(f.log, l.odd, message.Attr(l.Delivery))
 	}
 	began := time.Now()
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	for failures := 1; ; failures++ {
 		err := f.pass(alive, l, written)
 		if err == nil {
 			f.done(l)
@@ -65,12 +66,12 @@ func (f *forwarder) settle(stop, alive context.Context, l letter, written func()
 			l = f.refuse(l, time.Now(), err)
 			continue
 		}
-		again := pause
+		again := pace.Doubled(firstPause, longestPause, failures)
 		if l.action == straight && (errors.Is(err, delayer.ErrRefused) || errors.Is(err, delayer.ErrUnknown) && errors.Is(err, context.DeadlineExceeded)) {
 			again = refusedFor
 		}
-		f.quiet.warn(f.log, "a message cannot be passed on; it is tried again", message.Attr(l.Delivery), "within", again, "error", err)
-		if !wait(stop, alive, again) {
+		f.warnings.Warn(f.log, "a message cannot be passed on; it is tried again", message.Attr(l.Delivery), "within", again, "error", err)
+		if pace.Sleep(serving, again) != nil {
 			_ = l.Nack(false, true)
 			return
 		}
@@ -88,17 +89,6 @@ func hopeless(a action, err error, tried time.Duration) bool {
 		return a == straight && tried >= refusedFor
 	}
 	return errors.Is(err, delayer.ErrInvalid) || errors.Is(err, delayer.ErrOutOfRange) || errors.Is(err, errTooLarge)
-}
-
-// wait returns false if the message must go back to its queue.
-func wait(stop, alive context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-stop.Done():
-	case <-alive.Done():
-	}
-	return false
 }
 
 // pass makes one attempt.
@@ -176,38 +166,21 @@ func (f *forwarder) reject(l letter) {
 	}
 }
 
-// A quiet logs at most one line a second.
-type quiet struct {
-	mu   sync.Mutex
-	last time.Time
-}
-
-func (q *quiet) warn(log *slog.Logger, text string, args ...any) {
-	q.mu.Lock()
-	now := time.Now()
-	say := now.Sub(q.last) >= time.Second
-	if say {
-		q.last = now
-	}
-	q.mu.Unlock()
-	if say {
-		log.Warn(text, args...)
-	}
-}
-
 // serve passes on the messages of one channel, until it is lost or stop has ended. Those that run
 // by then have drainTimeout.
 func (f *forwarder) serve(stop, alive context.Context, queue string, messages <-chan amqp091.Delivery) {
 	alive, abandon := context.WithCancel(alive)
 	defer abandon()
-	defer context.AfterFunc(stop, func() { time.AfterFunc(drainTimeout, abandon) })()
+	serving, end := context.WithCancel(alive)
+	defer end()
+	defer context.AfterFunc(stop, func() { end(); time.AfterFunc(drainTimeout, abandon) })()
 	acks, ended, acknowledged := newGatherer(f.prefetch), make(chan struct{}), make(chan struct{})
 	go func() { defer close(acknowledged); acks.run(ended) }()
 	var running sync.WaitGroup
 	defer func() { running.Wait(); close(ended); <-acknowledged }()
 	line := make(chan letter, mostAtOnce)
 	defer close(line)
-	running.Go(func() { f.delay(stop, alive, &running, line) })
+	running.Go(func() { f.delay(serving, alive, &running, line) })
 	for stop.Err() == nil {
 		select {
 		case <-stop.Done():
@@ -225,7 +198,7 @@ func (f *forwarder) serve(stop, alive context.Context, queue string, messages <-
 			if l.action == delayed || l.action == tour {
 				line <- l
 			} else {
-				f.begin(stop, alive, &running, l)
+				f.begin(serving, alive, &running, l)
 			}
 		}
 	}
@@ -236,20 +209,19 @@ const drainTimeout = 10 * time.Second
 
 // begin settles a message beside others. It returns once a message that goes straight is written,
 // so that such messages keep their order, and while none can be written takes no other.
-func (f *forwarder) begin(stop, alive context.Context, running *sync.WaitGroup, l letter) {
+func (f *forwarder) begin(serving, alive context.Context, running *sync.WaitGroup, l letter) {
 	written := make(chan struct{})
 	done := sync.OnceFunc(func() { close(written) })
 	running.Go(func() {
 		defer done()
-		f.settle(stop, alive, l, done)
+		f.settle(serving, alive, l, done)
 	})
 	if l.action != straight {
 		return
 	}
 	select {
 	case <-written:
-	case <-stop.Done():
-	case <-alive.Done():
+	case <-serving.Done():
 	}
 }
 
@@ -258,7 +230,7 @@ const mostAtOnce = 512
 
 // delay publishes messages through the Delayer in the order in which they came: those that come
 // while some are on their way follow together. What fails is settled beside the others.
-func (f *forwarder) delay(stop, alive context.Context, running *sync.WaitGroup, line <-chan letter) {
+func (f *forwarder) delay(serving, alive context.Context, running *sync.WaitGroup, line <-chan letter) {
 	for l := range line {
 		letters := []letter{l}
 		for more := true; more && len(letters) < mostAtOnce; {
@@ -271,26 +243,23 @@ func (f *forwarder) delay(stop, alive context.Context, running *sync.WaitGroup, 
 				more = false
 			}
 		}
-		for i, err := range f.publishAll(alive, letters) {
+		messages, bytes := make([]delayer.Message, len(letters)), 0
+		for i, l := range letters {
+			messages[i] = f.message(l)
+			bytes += len(l.Body)
+		}
+		ctx, cancel := broker.Attempt(alive, bytes)
+		results := f.delayer.PublishBatch(ctx, messages)
+		cancel()
+		for i, err := range results {
 			l := letters[i]
 			if err == nil {
 				f.done(l)
 				continue
 			}
-			running.Go(func() { f.settle(stop, alive, l, func() {}) })
+			running.Go(func() { f.settle(serving, alive, l, func() {}) })
 		}
 	}
-}
-
-func (f *forwarder) publishAll(ctx context.Context, letters []letter) []error {
-	messages, bytes := make([]delayer.Message, len(letters)), 0
-	for i, l := range letters {
-		messages[i] = f.message(l)
-		bytes += len(l.Body)
-	}
-	ctx, cancel := broker.Attempt(ctx, bytes)
-	defer cancel()
-	return f.delayer.PublishBatch(ctx, messages)
 }
 
 // message is a letter as the Delayer publishes it.

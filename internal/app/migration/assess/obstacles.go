@@ -26,7 +26,7 @@ func series(q Question) []Finding {
 	}
 	if !atLeast(q.Version, 3, 13) {
 		found = append(found, Finding{Warning, "mode serve", "before RabbitMQ 3.13 consumers see x-delay as it was published, so what waits in the plugin at the switch " +
-			"waits a second time in delayer serve: late, not lost", "evacuate right after the switch with --leave 10s; or, if all publishers set timestamps, use trust_timestamps; or switch in place"})
+			"waits a second time in delayer serve: late, not lost", "evacuate right after the switch with --leave 10s; or switch in place"})
 	}
 	if !atLeast(q.Version, 3, 10) {
 		found = append(found, Finding{Warning, about, "Delayer is tested from 3.10 on", "rehearse on a broker of your own"})
