@@ -1,7 +1,6 @@
 package status
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -20,104 +18,57 @@ import (
 // op is the operation in errors.
 const op = "look at"
 
-var errNoAPI = errors.New("no management API is given")
-
 // apiPatience bounds all questions except the costly one. It is shorter than a Read usually has, so
 // that the broker's own answers are shown even if the API does not answer.
 const apiPatience = 20 * time.Second
 
-// said is what the API says that needs no answer of the broker's own. It is asked for while queues
-// are read.
-type said struct {
-	away      error // why the API does not answer
-	policies  []string
-	noPolicy  error      // why policies is nil
-	consumers []consumer // nil: there are too many to list
-	parked    []apiQueue
-	noParked  error
-	prefixed  []apiQueue // whose names contain the prefix
-	noOthers  error
-	asked     bool // for policies and prefixed; not: there was nothing wrong with them
-}
-
-// mostListed is how many consumers are listed at once. Where a broker has more, those of each queue
-// are asked for: the broker looks at all of a virtual host for the list.
-const mostListed = 1000
-
-// calmFor is how long nobody asks again for policies and for queues of other configurations, once
-// there was nothing wrong with them. They hardly change, and the broker lists all its queues for
-// each: half of the cost of a Read.
-const calmFor = time.Minute
-
-// askAPI asks what does not depend on other answers, side by side.
-func (r *Reader) askAPI(ctx context.Context) (s said) {
-	ctx, cancel := context.WithTimeout(ctx, apiPatience)
-	defer cancel()
-	consumers := 0
-	if consumers, s.away = r.reachable(ctx); s.away != nil {
-		return s
-	}
-	s.policies, s.asked = []string{}, time.Since(r.calm) >= calmFor
-	var all sync.WaitGroup
-	if s.asked {
-		all.Go(func() { s.policies, s.noPolicy = r.policies(ctx) })
-	}
-	all.Go(func() {
-		if consumers <= mostListed {
-			s.consumers, _ = r.allConsumers(ctx) // or else those of each queue
-		}
-		if len(r.cfg.Parked) == 0 {
-			s.parked, s.noParked = r.queues(ctx, parkedSuffix)
-		}
-		if s.asked {
-			s.prefixed, s.noOthers = r.queues(ctx, r.settings.Prefix+".")
-		}
-	})
-	all.Wait()
-	return s
-}
-
-// readAPI adds what AMQP does not show. A question that failed is in Unknown.
-func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objects.State, a said) {
+// readAPI adds what AMQP does not show. A question that failed is in Unknown. An API that does not
+// answer is not asked again.
+func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objects.State) {
 	patient, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
-	s.Policies = a.policies
+	var away error
+	if r.api == nil {
+		away = errors.New("no management API is given")
+	}
 	for _, question := range []struct {
-		what string
-		ask  func() error
+		what   string
+		needed bool
+		ask    func(context.Context) error
 	}{
-		{"policies", func() error { return cmp.Or(a.away, a.noPolicy) }},
-		{"what controllers hold", func() error { return r.askControllers(patient, s, a) }},
-		{"parked messages", func() error { return r.addParked(s, a) }},
-		{"queues of other configurations", func() error { return r.addOthers(s, states, a) }},
-		{"what waits in the plugin", func() error { return r.askPlugin(ctx, s, a.away) }},
+		{"policies", true, func(ctx context.Context) (err error) {
+			s.Policies, err = r.policies(ctx)
+			return err
+		}},
+		{"what controllers hold", slices.ContainsFunc(s.Backends, withControllers), func(ctx context.Context) error {
+			return r.askControllers(ctx, s.Backends)
+		}},
+		{"parked messages", len(r.cfg.Parked) == 0, func(ctx context.Context) (err error) {
+			s.Parked, err = r.parked(ctx)
+			return err
+		}},
+		{"queues of other configurations", true, func(ctx context.Context) (err error) {
+			s.Others, err = r.others(ctx, states)
+			return err
+		}},
 	} {
-		if err := question.ask(); err != nil {
+		if !question.needed {
+			continue
+		}
+		err := away
+		if err == nil {
+			err = question.ask(patient)
+		}
+		if errors.Is(err, delayer.ErrUnavailable) {
+			away = err
+		}
+		if err != nil {
 			s.unknown(question.what, err)
 		}
 	}
-	if calm := s.Policies != nil && len(s.Policies) == 0 && s.Others != nil && len(s.Others) == 0; !calm {
-		r.calm = time.Time{}
-	} else if a.asked {
-		r.calm = time.Now()
+	if err := r.askPlugin(ctx, s, away); err != nil {
+		s.unknown("what waits in the plugin", err)
 	}
-}
-
-// reachable asks how many consumers the broker has, so that an API that does not answer is reported
-// only once.
-func (r *Reader) reachable(ctx context.Context) (consumers int, err error) {
-	if r.api == nil {
-		return 0, errNoAPI
-	}
-	var overview struct {
-		Totals struct {
-			Consumers int `json:"consumers"`
-		} `json:"object_totals"`
-	}
-	err = r.api.Get(ctx, management.Request{
-		Op: op, Path: "overview", Query: url.Values{"columns": {"object_totals.consumers"}},
-	}, &overview)
-	return overview.Totals.Consumers, err
 }
 
 // policies returns what policies harm.
@@ -138,44 +89,78 @@ func (r *Reader) policies(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// askControllers groups the consumers of a backend's queues by their connections.
-func (r *Reader) askControllers(ctx context.Context, s *Status, a said) error {
-	for i := range s.Backends {
-		b := &s.Backends[i]
-		switch {
-		case b.Controllers == nil:
+func withControllers(b Backend) bool { return b.Controllers != nil && *b.Controllers > 0 }
+
+// askControllers groups the consumers of each backend's queues by their connections.
+func (r *Reader) askControllers(ctx context.Context, backends []Backend) error {
+	for i := range backends {
+		b := &backends[i]
+		if !withControllers(*b) {
 			continue
-		case *b.Controllers == 0:
-			b.Each, b.Held = []Controller{}, new(int)
-			continue
-		case a.away != nil:
-			return a.away
 		}
 		each := map[string]*Controller{}
 		for _, q := range b.Queues {
 			if q.Consumers == 0 {
 				continue
 			}
-			list := a.of(q.Name)
-			if a.consumers == nil {
-				var err error
-				if list, err = r.consumers(ctx, q.Name); err != nil {
-					return err
+			var found struct {
+				Consumers []consumer `json:"consumer_details"`
+			}
+			if err := r.get(ctx, &found, "consumer_details", "queues", r.vhost, q.Name); err != nil {
+				return err
+			}
+			for _, c := range found.Consumers {
+				name := c.Channel.Connection
+				if name == "" {
+					continue
+				}
+				if each[name] == nil {
+					each[name] = &Controller{Connection: name, User: c.Channel.User}
+				}
+				if q.Intake {
+					each[name].Leads = c.leads()
 				}
 			}
-			add(list, q.Intake, each)
 		}
-		if err := r.held(ctx, each); err != nil {
-			return err
-		}
-		if err := r.name(ctx, each); err != nil {
-			return err
-		}
-		b.Each, b.Held = []Controller{}, new(int)
+		list, held := []Controller{}, 0
 		for _, name := range slices.Sorted(maps.Keys(each)) {
-			b.Each = append(b.Each, *each[name])
-			*b.Held += each[name].Held
+			c := each[name]
+			err := r.askController(ctx, c)
+			if errors.Is(err, delayer.ErrNotFound) { // the connection has ended
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			list, held = append(list, *c), held+c.Held
 		}
+		b.Each, b.Held = list, &held
+	}
+	return nil
+}
+
+// askController adds what the API knows of a controller's connection.
+func (r *Reader) askController(ctx context.Context, c *Controller) error {
+	var channels []struct {
+		Unacknowledged int `json:"messages_unacknowledged"`
+	}
+	if err := r.get(ctx, &channels, "messages_unacknowledged", "connections", c.Connection, "channels"); err != nil {
+		return err
+	}
+	for _, ch := range channels {
+		c.Held += ch.Unacknowledged
+	}
+	var about struct {
+		Name  string `json:"user_provided_name"`
+		Since int64  `json:"connected_at"` // ms since 1970
+	}
+	if err := r.get(ctx, &about, "user_provided_name,connected_at", "connections", c.Connection); err != nil {
+		return err
+	}
+	c.Name = about.Name
+	if about.Since > 0 {
+		since := time.UnixMilli(about.Since).UTC()
+		c.Since = &since
 	}
 	return nil
 }
@@ -187,57 +172,6 @@ type consumer struct {
 		Connection string `json:"connection_name"`
 		User       string `json:"user"`
 	} `json:"channel_details"`
-	Queue struct {
-		Name string `json:"name"`
-	} `json:"queue"`
-}
-
-// of returns the consumers of a queue.
-func (a said) of(queue string) (list []consumer) {
-	for _, c := range a.consumers {
-		if c.Queue.Name == queue {
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
-// allConsumers lists those of the virtual host.
-func (r *Reader) allConsumers(ctx context.Context) ([]consumer, error) {
-	list := []consumer{}
-	err := r.api.Get(ctx, management.Request{
-		Op: op, Path: management.Path("consumers", r.vhost),
-		Query: url.Values{"columns": {"queue.name,activity_status,channel_details.connection_name,channel_details.user"}},
-	}, &list)
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
-}
-
-// consumers lists those of a queue.
-func (r *Reader) consumers(ctx context.Context, queue string) ([]consumer, error) {
-	var q struct {
-		Consumers []consumer `json:"consumer_details"`
-	}
-	err := r.get(ctx, &q, "queues", r.vhost, queue)
-	return q.Consumers, err
-}
-
-// add adds the connections of consumers.
-func add(list []consumer, intake bool, each map[string]*Controller) {
-	for _, c := range list {
-		name := c.Channel.Connection
-		if name == "" {
-			continue
-		}
-		if each[name] == nil {
-			each[name] = &Controller{Connection: name, User: c.Channel.User}
-		}
-		if intake {
-			each[name].Leads = c.leads()
-		}
-	}
 }
 
 // leads reports whether a consumer of the intake gets its messages, or nil if all of them do.
@@ -251,50 +185,6 @@ func (c consumer) leads() *bool {
 		return nil
 	}
 	return &leads
-}
-
-// held counts the unacknowledged messages of connections.
-func (r *Reader) held(ctx context.Context, each map[string]*Controller) error {
-	for name, c := range each {
-		var channels []struct {
-			Unacknowledged int `json:"messages_unacknowledged"`
-		}
-		err := r.get(ctx, &channels, "connections", name, "channels")
-		if errors.Is(err, delayer.ErrNotFound) { // the connection has ended
-			delete(each, name)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for _, ch := range channels {
-			c.Held += ch.Unacknowledged
-		}
-	}
-	return nil
-}
-
-// name says which processes connections are of, and since when. Those that have ended meanwhile
-// stay without.
-func (r *Reader) name(ctx context.Context, each map[string]*Controller) error {
-	for name, c := range each {
-		var about struct {
-			Name  string `json:"user_provided_name"`
-			Since int64  `json:"connected_at"` // ms since 1970
-		}
-		err := r.api.Get(ctx, management.Request{
-			Op: op, Path: management.Path("connections", name), Query: url.Values{"columns": {"user_provided_name,connected_at"}},
-		}, &about)
-		if err != nil && !errors.Is(err, delayer.ErrNotFound) {
-			return err
-		}
-		c.Name = about.Name
-		if about.Since > 0 {
-			since := time.UnixMilli(about.Since).UTC()
-			c.Since = &since
-		}
-	}
-	return nil
 }
 
 // askPlugin counts what waits in the plugin's exchange.
@@ -314,7 +204,7 @@ func (r *Reader) askPlugin(ctx context.Context, s *Status, away error) error {
 		var x struct {
 			Delayed *int `json:"messages_delayed"`
 		}
-		if err := r.get(ctx, &x, "exchanges", r.vhost, r.parts[at].exchange); err != nil {
+		if err := r.get(ctx, &x, "messages_delayed", "exchanges", r.vhost, r.parts[at].exchange); err != nil {
 			return err
 		}
 		if x.Delayed == nil {
@@ -349,21 +239,19 @@ func isParked(prefix, name string) bool {
 	return strings.HasSuffix(name, parkedSuffix) || strings.HasPrefix(name, prefix+".serve"+parkedSuffix+".")
 }
 
-// addParked adds the queues of parked messages that the API has found.
-func (r *Reader) addParked(s *Status, a said) error {
-	if len(r.cfg.Parked) > 0 {
-		return nil
+// parked are the queues of parked messages, by their names.
+func (r *Reader) parked(ctx context.Context) ([]Queue, error) {
+	found, err := r.queues(ctx, parkedSuffix)
+	if err != nil {
+		return nil, err
 	}
-	if err := cmp.Or(a.away, a.noParked); err != nil {
-		return err
-	}
-	s.Parked = []Queue{}
-	for _, q := range a.parked {
+	list := []Queue{}
+	for _, q := range found {
 		if isParked(r.settings.Prefix, q.Name) {
-			s.Parked = append(s.Parked, Queue{Name: q.Name, Messages: q.Ready, Consumers: q.Consumers})
+			list = append(list, Queue{Name: q.Name, Messages: q.Ready, Consumers: q.Consumers})
 		}
 	}
-	return nil
+	return list, nil
 }
 
 // forgotten reports whether a queue under the prefix, which no backend here has, holds messages
@@ -381,29 +269,31 @@ func forgotten(prefix string, q apiQueue) bool {
 	return !is || err != nil && q.Consumers == 0
 }
 
-// addOthers adds queues under the prefix that no backend here has. What a migration is at work on
-// is for delayer migrate status.
-func (r *Reader) addOthers(s *Status, states map[string]objects.State, a said) error {
-	if err := cmp.Or(a.away, a.noOthers); err != nil {
-		return err
+// others are the queues under the prefix that no backend here has, without those of Delayers whose
+// prefix begins with this one. What a migration is at work on is for delayer migrate status.
+func (r *Reader) others(ctx context.Context, states map[string]objects.State) ([]Queue, error) {
+	found, err := r.queues(ctx, r.settings.Prefix+".")
+	if err != nil {
+		return nil, err
 	}
-	s.Others = []Queue{}
-	var longer []string // prefixes of other Delayers that begin with this one
-	for _, q := range a.prefixed {
+	var longer []string
+	for _, q := range found {
 		if of, is := strings.CutSuffix(q.Name, ".misrouted"); is && of != r.settings.Prefix {
 			longer = append(longer, of+".")
 		}
 	}
-	for _, q := range a.prefixed {
+	list := []Queue{}
+	for _, q := range found {
 		_, known := states[q.Name]
-		others := slices.ContainsFunc(longer, func(prefix string) bool { return strings.HasPrefix(q.Name, prefix) })
-		if !known && !others && forgotten(r.settings.Prefix, q) {
-			s.Others = append(s.Others, Queue{Name: q.Name, Messages: q.Ready + q.Held, Consumers: q.Consumers})
+		theirs := slices.ContainsFunc(longer, func(prefix string) bool { return strings.HasPrefix(q.Name, prefix) })
+		if !known && !theirs && forgotten(r.settings.Prefix, q) {
+			list = append(list, Queue{Name: q.Name, Messages: q.Ready + q.Held, Consumers: q.Consumers})
 		}
 	}
-	return nil
+	return list, nil
 }
 
-func (r *Reader) get(ctx context.Context, into any, path ...string) error {
-	return r.api.Get(ctx, management.Request{Op: op, Path: management.Path(path...)}, into)
+// get asks for some columns of an object.
+func (r *Reader) get(ctx context.Context, into any, columns string, path ...string) error {
+	return r.api.Get(ctx, management.Request{Op: op, Path: management.Path(path...), Query: url.Values{"columns": {columns}}}, into)
 }

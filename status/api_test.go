@@ -1,11 +1,9 @@
 package status
 
 import (
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,58 +40,46 @@ func TestForgotten(t *testing.T) {
 	require.True(t, forgotten("p", apiQueue{Name: "p.x", Held: 1}))
 }
 
-// TestReader_Calm: what hardly changes is asked for again after a minute, and at once while
-// something is wrong.
-func TestReader_Calm(t *testing.T) {
-	asked := map[string]int{}
-	var mu sync.Mutex
-	queues := `{"items": [], "page_count": 1}`
+// TestReader_Others: what another Delayer's prefix begins with is not ours, and an API that does not
+// answer leaves all of it unknown.
+func TestReader_Others(t *testing.T) {
+	queues := ""
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		what := strings.TrimPrefix(r.URL.Path, "/api/") + r.FormValue("name")
-		asked[what]++
 		switch {
-		case what == "overview":
-			_, _ = w.Write([]byte(`{}`))
-		case strings.HasSuffix(what, "/p."):
-			_, _ = w.Write([]byte(queues))
-		case strings.HasPrefix(what, "queues"):
+		case strings.HasPrefix(r.URL.Path, "/api/queues") && r.FormValue("name") == "p.":
+			_, _ = w.Write([]byte(`{"items": [` + queues + `], "page_count": 1}`))
+		case strings.HasPrefix(r.URL.Path, "/api/queues"):
 			_, _ = w.Write([]byte(`{"items": [], "page_count": 1}`))
 		default:
 			_, _ = w.Write([]byte(`[]`))
 		}
 	}))
 	t.Cleanup(api.Close)
-	cfg := backend.Config{Backend: "binaryladder", Options: delayer.Options{URL: "amqp://u:p@localhost/", Prefix: "p", Management: strings.Replace(api.URL, "//", "//u:p@", 1)}}
+	cfg := backend.Config{Backend: "binaryladder", Options: delayer.Options{
+		URL: "amqp://u:p@localhost/", Prefix: "p", Management: strings.Replace(api.URL, "//", "//u:p@", 1),
+	}}
 	settings, err := engine.Resolve(cfg.Options, cfg.Backend)
 	require.NoError(t, err)
 	r := &Reader{cfg: Config{Backend: cfg}, settings: settings, parts: []part{{name: cfg.Backend, configured: true}}}
 	r.api, r.vhost, err = settings.API()
 	require.NoError(t, err)
-	read := func() (s Status, again map[string]int) {
-		clear(asked)
-		r.readAPI(t.Context(), &s, nil, r.askAPI(t.Context()))
+	for given, want := range map[string][]Queue{
+		`{"name": "p.old", "messages_ready": 3}`: {{Name: "p.old", Messages: 3}},
+		`{"name": "p.misrouted"}, {"name": "p.mail.misrouted"}, {"name": "p.mail.ladder.wait.1h", "messages_ready": 3}`: {},
+	} {
+		queues = given
+		var s Status
+		r.readAPI(t.Context(), &s, nil)
 		require.Empty(t, s.Unknown)
-		require.Empty(t, s.Policies)
-		require.NotNil(t, s.Policies)
-		return s, maps.Clone(asked)
+		require.Equal(t, []string{}, s.Policies)
+		require.Equal(t, []Queue{}, s.Parked)
+		require.Equal(t, want, s.Others)
 	}
-	const policies, others, parked = "queues//p", "queues//p.", "queues//.parked"
-	_, again := read()
-	require.Equal(t, map[string]int{"overview": 1, "consumers//": 1, policies: 1, others: 1, parked: 1}, again)
-	s, again := read()
-	require.Equal(t, map[string]int{"overview": 1, "consumers//": 1, parked: 1}, again)
-	require.Equal(t, []Queue{}, s.Others)
-
-	r.calm = r.calm.Add(-calmFor)
-	queues = `{"items": [{"name": "p.old", "messages_ready": 3}], "page_count": 1}`
-	for range 2 {
-		s, again = read()
-		require.Equal(t, 1, again[policies])
-		require.Equal(t, []Queue{{Name: "p.old", Messages: 3}}, s.Others)
-	}
-	queues = `{"items": [{"name": "p.misrouted"}, {"name": "p.mail.misrouted"}, {"name": "p.mail.ladder.wait.1h", "messages_ready": 3}], "page_count": 1}`
-	s, _ = read()
-	require.Empty(t, s.Others, "another Delayer's, whose prefix is p.mail")
+	api.Close()
+	var s Status
+	r.readAPI(t.Context(), &s, nil)
+	require.Len(t, s.Unknown, 3)
+	require.Nil(t, s.Policies)
+	require.Nil(t, s.Parked)
+	require.Nil(t, s.Others)
 }

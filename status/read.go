@@ -42,7 +42,6 @@ type Reader struct {
 	conn     *engine.Connected
 	api      *management.Client // nil without an address
 	vhost    string
-	calm     time.Time // when nothing was wrong with what is asked for once in calmFor
 }
 
 // A part is a backend with its topology.
@@ -124,15 +123,7 @@ func parts(cfg backend.Config, prefix string) ([]part, error) {
 // of this prefix, or not those of Parked, and [delayer.ErrAccess].
 func (r *Reader) Read(ctx context.Context) (Status, error) {
 	s := Status{Time: time.Now().UTC().Truncate(time.Millisecond), Prefix: r.settings.Prefix, Broker: r.broker()}
-	api := make(chan said, 1) // the API is asked meanwhile
-	asking, stop := context.WithCancel(ctx)
-	go func() { api <- r.askAPI(asking) }()
 	states, err := r.readQueues(ctx, &s)
-	if err != nil {
-		stop()
-	}
-	answers := <-api
-	stop()
 	if err != nil {
 		return s, err
 	}
@@ -142,19 +133,12 @@ func (r *Reader) Read(ctx context.Context) (Status, error) {
 	if err := r.readParked(ctx, &s); err != nil {
 		return s, err
 	}
-	r.readAPI(ctx, &s, states, answers)
+	r.readAPI(ctx, &s, states)
 	if ctx.Err() != nil {
 		return s, broker.Explain(op, "", s.Broker.Address, context.Cause(ctx))
 	}
 	s.sum()
 	return s, nil
-}
-
-// Answers returns an error unless the broker answers. It costs one round trip, where Read costs
-// hundreds. Errors are [delayer.ErrUnavailable] and [delayer.ErrAccess].
-func (r *Reader) Answers(ctx context.Context) error {
-	_, err := r.declared(ctx, r.parts[0])
-	return err
 }
 
 func (r *Reader) broker() Broker {
@@ -243,6 +227,9 @@ func describe(p part, states map[string]objects.State) (Backend, map[topology.Ro
 	if len(candidates) > 0 { // of the intake's consumers the broker counts the one that leads
 		atLeast := slices.Min(candidates)
 		b.Controllers = &atLeast
+	}
+	if b.Controllers != nil && *b.Controllers == 0 {
+		b.Each, b.Held = []Controller{}, new(int)
 	}
 	if p.exchange == "" { // the plugin's messages are in no queue
 		b.Waiting = &waiting

@@ -9,9 +9,8 @@
 // It removes no message and declares nothing. The counts of messages and consumers come from the
 // broker over AMQP, and are exact. With [delayer.Options].Management, the management API adds what
 // AMQP does not show: what controllers hold, policies, parked messages, queues of other
-// configurations. The API lags by up to five seconds. A Reader asks for policies and for queues of
-// other configurations at most once a minute while there is nothing wrong with them. A value that
-// is not known is nil, and Unknown says why.
+// configurations. The API lags by up to five seconds. A value that is not known is nil, and Unknown
+// says why.
 package status
 
 import "time"

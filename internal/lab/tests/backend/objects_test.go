@@ -107,7 +107,6 @@ func TestStatus(t *testing.T) {
 	}))
 	r, err := status.Open(within(t), status.Config{Backend: cfg, Parked: []string{queue}})
 	require.NoError(t, err)
-	require.NoError(t, r.Answers(within(t)))
 	defer func() { require.NoError(t, r.Close()) }()
 	read := func() status.Status {
 		s, err := r.Read(within(t))
