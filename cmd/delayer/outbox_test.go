@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"strings"
 	"testing"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -35,18 +32,13 @@ func TestOutbox_MigrateRunStatus(t *testing.T) {
 	for _, queue := range []string{prefix + "-gone", prefix + "-queue"} {
 		require.NoError(t, outbox.Enqueue(t.Context(), pool, "", queue, 0, amqp091.Publishing{Body: []byte("committed")}))
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var out, errs bytes.Buffer
-	ended := make(chan int, 1)
-	go func() {
-		ended <- run(ctx, []string{"outbox", "run", "--config", config}, strings.NewReader(""), &out, &errs)
-	}()
+	running := serve(t, "outbox", "run", "--config", config)
 	require.Equal(t, "committed", string((<-in).Body))
-	stop()
-	require.Equal(t, exitOK, <-ended, errs.String())
-	require.Empty(t, out.String())
-	require.Contains(t, errs.String(), "outbox relay has stopped")
+	running.eventually(t, `delayer_published_total{backend="binaryladder",result="confirmed"} 1`)
+	running.eventuallyLike(t, `delayer_published_total{backend="binaryladder",result="unroutable"} [1-9]\d*`) // it is tried again
+	running.eventuallyLike(t, `delayer_outbox_messages{state="failed"} \d`)
+	require.Equal(t, exitOK, running.stop())
+	require.Contains(t, running.logged(), "outbox relay has stopped")
 
 	status, stdout, stderr = command(t.Context(), t, "outbox", "status")
 	require.Equal(t, exitOK, status, stderr)

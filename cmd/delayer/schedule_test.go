@@ -4,16 +4,18 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/app/statuscmd"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// TestCancel sends, postpones and cancels. Nothing has to be waited for: no controller runs.
+// TestCancel sends, looks, postpones and cancels. Nothing has to be waited for: no controller runs.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
@@ -37,11 +39,19 @@ func TestCancel(t *testing.T) {
 	var sent struct {
 		Bytes       int    `json:"bytes"`
 		Destination string `json:"destination"`
-		Due, Ticket string
+		Due         time.Time
+		Ticket      string
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &sent))
 	require.Equal(t, 1, sent.Bytes)
-	require.NotEmpty(t, sent.Due)
+
+	var found statuscmd.Report // slots tell when messages are due
+	out, _ = run(exitOK, "status", "--output", "json", "--fail-if", "overdue>0")
+	require.NoError(t, json.Unmarshal([]byte(out), &found))
+	require.NotEmpty(t, found.Backends[0].Due)
+	require.WithinRange(t, sent.Due, found.Backends[0].Due[0].From.Add(-time.Minute), found.Backends[0].Due[0].To.Add(time.Minute))
+	text, _ = run(exitOK, "status")
+	require.Contains(t, text, "\nDUE ")
 
 	out, _ = run(exitOK, "postpone", sent.Ticket, "2h", "--output", "json")
 	var moved struct{ Due, Ticket string }

@@ -13,16 +13,10 @@ import (
 	"testing"
 	"time"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/internal/app/service"
-	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/outbox"
 )
 
 // A runningService is a command that serves its metrics.
@@ -127,72 +121,6 @@ func TestService_Controller(t *testing.T) {
 	require.Equal(t, exitOK, s.stop())
 	_, err := net.Dial("tcp", s.address)
 	require.Error(t, err, "nobody listens any more")
-}
-
-// TestService_Status: what waits is counted for a backend of which no command runs.
-func TestService_Status(t *testing.T) {
-	t.Parallel()
-	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
-	consume(t, channel(t, url), prefix+"-queue")
-	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\n")
-	status, _, stderr := command(t.Context(), t, "send", "--config", config, "--key", prefix+"-queue", "--delay", "1h", "--body", "later")
-	require.Equal(t, exitOK, status, stderr)
-	s := serve(t, "status", "--config", config, "--watch", "--every", "100ms")
-	s.eventually(t, `delayer_messages{prefix="`+prefix+`",state="waiting"} 1`)
-	s.eventually(t, `delayer_messages{prefix="`+prefix+`",state="unroutable"} 0`)
-	require.EventuallyWithT(t, func(t *assert.CollectT) {
-		status, body := s.get(t, "/readyz")
-		require.Equal(t, http.StatusOK, status, body)
-	}, time.Minute, 10*time.Millisecond)
-	require.Equal(t, exitOK, s.stop())
-}
-
-// TestQueueGauges: it asks over one connection, which comes back by itself, and goes with the
-// command.
-func TestQueueGauges(t *testing.T) {
-	t.Parallel()
-	b, prefix := rabbittest.Broker(t), rabbittest.Prefix(t)
-	config := configFile(t, "url: "+b.URL()+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: rounds}\n")
-	cfg, err := backend.Load(config)
-	require.NoError(t, err)
-	c := service.NewQueueGauges(t.Context(), cfg)
-	ask := func() error {
-		_, err := c.Ask(t.Context())
-		return err
-	}
-	cut := func() error { return rabbittest.Cut(t.Context(), b, "delayer "+prefix) }
-	require.Error(t, ask(), "nothing is there yet")
-	status, _, stderr := command(t.Context(), t, "topology", "apply", "--config", config)
-	require.Equal(t, exitOK, status, stderr)
-	require.NoError(t, ask())
-	require.NoError(t, cut(), "it stays")
-	require.NoError(t, ask())
-	c.Close()
-	require.EventuallyWithT(t, func(t *assert.CollectT) {
-		require.ErrorContains(t, cut(), "has no connection")
-	}, time.Minute, 10*time.Millisecond)
-	require.ErrorIs(t, ask(), delayer.ErrClosed)
-}
-
-func TestService_Outbox(t *testing.T) {
-	address := postgrestest.URL(t)
-	t.Setenv("DELAYER_POSTGRES", address)
-	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
-	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbinaryladder: {steps: [1s]}\n")
-	status, _, stderr := command(t.Context(), t, "outbox", "migrate")
-	require.Equal(t, exitOK, status, stderr)
-	in := consume(t, channel(t, url), prefix+"-queue")
-	pool := postgrestest.Pool(t, address)
-	for _, queue := range []string{prefix + "-gone", prefix + "-queue"} {
-		require.NoError(t, outbox.Enqueue(t.Context(), pool, "", queue, 0, amqp091.Publishing{Body: []byte("committed")}))
-	}
-	s := serve(t, "outbox", "run", "--config", config)
-	require.Equal(t, "committed", string((<-in).Body))
-	s.eventually(t, `delayer_published_total{backend="binaryladder",result="confirmed"} 1`)
-	s.eventuallyLike(t, `delayer_published_total{backend="binaryladder",result="unroutable"} [1-9]\d*`) // it is tried again
-	_, body := s.get(t, "/metrics")
-	require.Contains(t, body, `delayer_outbox_messages{state="failed"}`)
-	require.Equal(t, exitOK, s.stop())
 }
 
 // TestService_AddressInUse: it is found before the broker is asked.

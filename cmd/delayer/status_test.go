@@ -2,14 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/app/statuscmd"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
@@ -60,6 +61,14 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, exitOK, code)
 	require.JSONEq(t, `{"created": []}`, stdout)
 
+	watch := serve(t, "status", "--config", config, "--watch", "--every", "100ms") // for Prometheus
+	watch.eventually(t, `delayer_messages{prefix="`+prefix+`",state="waiting"} 0`)
+	require.NoError(t, rabbittest.Cut(t.Context(), b, "delayer "+prefix))
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		status, body := watch.get(t, "/readyz")
+		require.Equal(t, http.StatusOK, status, body)
+	}, time.Minute, 10*time.Millisecond)
+	require.Equal(t, exitOK, watch.stop())
 	ch := channel(t, b.URL())
 	consume(t, ch, queue)
 	require.NoError(t, ch.PublishWithContext(t.Context(), "", prefix+".unroutable", true, false, amqp091.Publishing{}))
@@ -100,32 +109,4 @@ func TestStatus(t *testing.T) {
 	code, stdout, stderr = remove("--force", "--prefix", prefix)
 	require.Equal(t, exitOK, code, stderr)
 	require.Equal(t, "prefix "+prefix+": the exchanges and queues of backend binaryladder are deleted, with 1 message\n", stdout)
-}
-
-// TestStatus_Due: a wheel of slots tells when what waits is due.
-func TestStatus_Due(t *testing.T) {
-	t.Parallel()
-	b, queue, prefix := rabbittest.Broker(t), rabbittest.Prefix(t), rabbittest.Prefix(t)
-	config := configFile(t, "url: "+b.URL()+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: slots, run: false}\n")
-	run := func(args ...string) string {
-		t.Helper()
-		code, stdout, stderr := command(t.Context(), t, append(args, "--config", config)...)
-		require.Equal(t, exitOK, code, stderr)
-		return stdout
-	}
-	ch := rabbittest.Channel(t, b)
-	_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { _, _ = ch.QueueDelete(queue, false, false, false) })
-	const delay = 10 * time.Minute
-	due := time.Now().Add(delay)
-	run("send", "--key", queue, "--delay", delay.String(), "--body", "later")
-	var found statuscmd.Report
-	require.NoError(t, json.Unmarshal([]byte(run("status", "--output", "json", "--fail-if", "overdue>0")), &found))
-	require.Len(t, found.Backends[0].Due, 1)
-	one := found.Backends[0].Due[0]
-	require.Equal(t, 1, one.Messages)
-	require.WithinRange(t, due, one.From.Add(-time.Minute), one.To.Add(time.Minute))
-	require.Contains(t, run("status"), "\nDUE ")
-	require.Contains(t, run("status", "--all"), "\nQUEUE ")
 }

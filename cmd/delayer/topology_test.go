@@ -89,7 +89,7 @@ func imported(t *testing.T, b *rabbit.Broker, queueType string) (address, config
 // are imported, two bindings are made, and messages arrive a tier later.
 func TestTopologyPrint_ImportedAndUsed(t *testing.T) {
 	t.Parallel()
-	b := rabbittest.Own(t, rabbit.Options{})
+	b := rabbittest.Ours(t)
 	if b.How() != "private node" {
 		rabbittest.Skipf(t, "needs a private node, whose rabbitmqctl reads our files")
 	}
