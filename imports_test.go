@@ -68,7 +68,7 @@ var places = []place{
 	{"retry", []string{"", "topology", "internal/lib/attempt", "internal/lib/broker", "internal/lib/message", "internal/lib/objects"}, []string{amqp}, "whoever retries opens the backend that it needs"},
 	{"once", []string{""}, []string{amqp}, "whoever consumes need not be who publishes"},
 	{"once/pgstore", []string{"", "once", "internal/lib/schema"}, []string{pgx}, "only what keeps something in PostgreSQL links a driver"},
-	{"outbox", []string{"", "internal/lib/message", "internal/lib/pace", "internal/lib/messagejson", "internal/lib/schema"}, []string{amqp, pgx, xsync}, "the outbox takes a Delayer: it opens no connection to a broker"},
+	{"outbox", []string{"", "internal/lib/message", "internal/lib/messagejson", "internal/lib/schema"}, []string{amqp, pgx, xsync}, "the outbox takes a Delayer: it opens no connection to a broker"},
 	{"migrate", []string{"", "internal/lib/xdelay"}, []string{amqp}, "a header becomes a delay of the Delayer's interface, and nothing else"},
 	{"gorabbitmq", []string{"", "retry", "internal/lib/xdelay"}, []string{amqp, wagslane}, "nobody links that library who does not ask for it"},
 	{"watermilldelay", []string{""}, []string{amqp, watermill}, "an adapter is built on the contract alone"},
@@ -78,11 +78,11 @@ var places = []place{
 
 	{"delayertest", []string{"", "internal/lib/message"}, []string{amqp}, "unit tests of users link a Delayer in memory, and no backend"},
 	{"conformance", []string{"", "conformance", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp}, "the library is not tested with itself, and the suite knows no backend"},
-	{"bench", []string{"", "topology", "bench", "internal/lib/format", "internal/lib/topicladder", "internal/lib/pace", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp, xsync, "gonum.org/v1/plot"}, "the benchmark takes subjects and a broker: it starts none"},
+	{"bench", []string{"", "topology", "bench", "internal/lib/format", "internal/lib/topicladder", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp, xsync}, "the benchmark takes subjects and a broker: it starts none"},
 
 	{"internal/lib/strict", []string{"internal/lib/engine"}, []string{"go.yaml.in/yaml/v3"}, "who reads a configuration links a YAML reader, and nobody else"},
 
-	{"internal/app/cli", nil, []string{kong, "golang.org/x/term"}, "what parses and prints is for every command: it knows no backend"},
+	{"internal/app/cli", nil, []string{kong, "golang.org/x/sys"}, "what parses and prints is for every command: it knows no backend"},
 	{"internal/app/flags", []string{"", "backend", "internal/lib/engine"}, nil, "what opens a Delayer is for every command"},
 	{"internal/app/service", []string{"", "backend", "status", "outbox", "metrics"}, []string{amqp, pgx, prometheus}, "what serves metrics is for every command that runs for long"},
 	{"internal/app/entry", []string{"", "topology", "internal/lib", "internal/app/cli"}, []string{amqp}, "an entry takes a Delayer, whichever backend it is"},
@@ -91,7 +91,8 @@ var places = []place{
 		[]string{amqp, "github.com/danielgtaylor/huma/v2", "golang.org/x/net/netutil"}, "an API takes a Delayer, whichever backend it is"},
 	{"internal/app/kept", []string{"backend", "backend/controller", "backend/plugin", "internal/lib", "internal/app/cli"}, nil, "what was not delivered is read by a command and by a page"},
 	{"internal/app/remarks", []string{"status", "internal/lib/objects", "internal/app/cli"}, nil, "what is said of a status is pure"},
-	{"internal/app/page", []string{"", "backend", "backend/controller", "status", "internal/lib/broker", "internal/lib/engine", "internal/lib/format", "internal/lib/management", "internal/lib/undelivered", "internal/app/cli", "internal/app/entry", "internal/app/kept", "internal/app/remarks", "internal/app/tokens"}, nil, "a page shows what others read"},
+	{"internal/app/retries", []string{"", "internal/lib"}, nil, "what the broker knows of retries is read, and not shown"},
+	{"internal/app/page", []string{"", "topology", "backend", "backend/controller", "status", "internal/lib/broker", "internal/lib/delivery", "internal/lib/objects", "internal/lib/engine", "internal/lib/format", "internal/lib/undelivered", "internal/app/cli", "internal/app/entry", "internal/app/kept", "internal/app/remarks", "internal/app/retries", "internal/app/migration", "internal/app/tokens"}, nil, "a page shows what others read"},
 	{"internal/app/migration", []string{"", "topology", "internal/lib", "internal/app/migration", "internal/app/entry", "internal/app/cli"}, []string{amqp, xsync}, "a migration takes a Delayer, whichever backend it is"},
 	{"internal/app/*", []string{"", "topology", "backend", "status", "outbox", "internal/lib", "internal/app/cli", "internal/app/flags", "internal/app/service", "internal/app/entry", "internal/app/api", "internal/app/page", "internal/app/kept", "internal/app/remarks", "internal/app/migration"},
 		[]string{amqp, pgx}, "a group of commands knows no other group, and starts no broker"},
@@ -104,7 +105,7 @@ var places = []place{
 	{"internal/lab/amqpclient", []string{""}, []string{amqp}, "the library is not tested with itself"},
 
 	{"cmd/delayer", []string{"backend", "internal/app"}, []string{kong}, "a table of groups of commands"},
-	{"cmd/delayer-bench", []string{"", "backend", "bench", "internal/app/cli", "internal/app/entry", "internal/lib/broker", "internal/lib/engine", "internal/lib/management", "internal/lab/rabbit"}, []string{amqp, kong}, "the command is the outermost layer"},
+	{"cmd/delayer-bench", []string{"", "backend", "bench", "internal/app/cli", "internal/app/entry", "internal/lib/broker", "internal/lib/engine", "internal/lab/rabbit"}, []string{amqp, kong, "github.com/michaelklishin/rabbit-hole/v3"}, "the command is the outermost layer"},
 	{"cmd/faults", []string{"", "backend", "internal/lab"}, []string{kong}, "the command is the outermost layer"},
 
 	{"examples", []string{"", "backend", "retry", "once", "outbox", "metrics", "gorabbitmq", "watermilldelay"},

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/bench/report"
-	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // A Benchmark is every scenario with every subject, one after another, Repeat times. Target and
@@ -77,6 +76,7 @@ func (r runner) run(ctx context.Context) (*report.Report, error) {
 	out := r.newReport()
 	began := time.Now()
 	all, stolen := ticks()
+	r.scenarios = r.possible(out)
 	out.GeneratorPerS, out.GeneratorCPU = generator(ctx)
 	meter := newMeter(ctx, r.Target)
 	out.Broker.Measured = meter.read().ok
@@ -159,6 +159,20 @@ func skip(out *report.Report, run result) {
 	}
 }
 
+// possible are the scenarios that this broker allows; the others are noted as skipped.
+func (r runner) possible(out *report.Report) []scenario {
+	var possible []scenario
+	for _, s := range r.scenarios {
+		if s.needs().outage && r.Target.Start == nil {
+			out.Skipped = append(out.Skipped,
+				report.Skip{Scenario: s.about().Name, Reason: "the broker is not ours to take down"})
+			continue
+		}
+		possible = append(possible, s)
+	}
+	return possible
+}
+
 // A step is one run to be made.
 type step struct {
 	scenario   scenario
@@ -206,7 +220,7 @@ func (r runner) inTrial(
 	ctx context.Context, step step, m meter, watch func(*trial) (stop func()),
 ) (run result, left, err error) {
 	need := step.scenario.needs()
-	if (need.fresh || step.afresh) && r.Target.Restart != nil {
+	if (need.fresh || step.afresh) && r.Target.Start != nil {
 		if err := restart(ctx, r.Target); err != nil {
 			return result{}, nil, fmt.Errorf("restart the broker, to begin afresh: %w", err)
 		}
@@ -216,7 +230,7 @@ func (r runner) inTrial(
 	trial, err := openTrial(ctx, step.subject, Env{
 		URL: r.Target.URL, Prefix: prefix, Destination: prefix + "-due",
 		Delays: distinct(append(step.scenario.delays(step.subject), warmUpDelay)), Tick: need.tick,
-	}, r.Receiving, m)
+	}, r.Receiving, need.outage, m)
 	if err != nil {
 		return result{}, nil, err
 	}
@@ -234,8 +248,11 @@ const rest = 2 * time.Second
 // restart lets a broker forget what was done before: memory that it was once given, what it keeps
 // of queues that are gone, and what went wrong in it.
 func restart(ctx context.Context, broker Target) error {
-	if err := broker.Restart(ctx); err != nil {
+	if err := broker.Stop(ctx); err != nil {
 		return err
 	}
-	return pace.Sleep(ctx, rest)
+	if err := broker.Start(ctx); err != nil {
+		return err
+	}
+	return pause(ctx, rest)
 }

@@ -29,9 +29,6 @@
 #             retries ten thousand orders, with everything killed, and what a handler costs
 #             outbox  what a relay publishes
 #             rehearsal  each way off the plugin with 20,000 messages: a quarter of an hour
-#             passing    what delayer serve passes
-#             evacuate   a million messages out of the plugin: twenty minutes
-#             switch  an exchange of the plugin changed there and back under load
 #           make faults makes docs/results/faults.md
 #   FLAGS   more for delayer-bench in parts full and repeated: '--queue-type quorum'
 #   REPEAT  how often the parts measure each: 3 by default, but delays and steps 1 (of a millisecond 3)
@@ -155,9 +152,6 @@ part() {
 		;;
 	outbox) bench "$1/outbox" -run '^$' -bench Relay -benchtime 30000x -count "${REPEAT:-3}" "$tests/satellites" ;;
 	rehearsal) DELAYER_TEST_REHEARSAL=20000 bench "$1/rehearsal" -v -run '^TestRehearsal$' "$tests/migrate" ;;
-	passing) bench "$1/passing" -run '^$' -bench Serve -benchtime 20000x -count "${REPEAT:-3}" "$tests/migrate" ;;
-	evacuate) bench "$1/evacuate" -run '^$' -bench Evacuate -benchtime 1000000x "$tests/migrate" ;;
-	switch) bench "$1/switch" -run '^$' -bench Switch -benchtime 6000x "$tests/migrate" ;;
 	*) echo "there is no part $2: see scripts/results.sh" >&2 && exit 1 ;;
 	esac
 }

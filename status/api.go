@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"maps"
 	"net/url"
@@ -261,12 +260,10 @@ func forgotten(prefix string, q apiQueue) bool {
 	if !is || q.Exclusive || q.Ready+q.Held == 0 || isParked(prefix, q.Name) {
 		return false
 	}
-	if strings.HasPrefix(rest, "serve.") {
+	if strings.HasPrefix(rest, "serve.") || strings.HasPrefix(rest, "migration.") {
 		return q.Consumers == 0
 	}
-	ofMigration, is := strings.CutPrefix(rest, "migration.")
-	_, err := hex.DecodeString(ofMigration) // the record of an exchange, see internal/app/migration/record
-	return !is || err != nil && q.Consumers == 0
+	return true
 }
 
 // others are the queues under the prefix that no backend here has, without those of Delayers whose

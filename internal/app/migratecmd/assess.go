@@ -5,181 +5,152 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
+	"io"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/backend/binaryladder"
-	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/migration/assess"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
-	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // assessCmd is `delayer migrate assess`.
-type assessCmd struct {
-	commonFlags
-	Longest time.Duration `placeholder:"720h" help:"The longest x-delay that your code uses, if you know it."`
-	Finest  time.Duration `placeholder:"500ms" help:"The x-delay with the finest step that your code uses, if you know it, such as 1.5s."`
-	cli.Format
-}
+type assessCmd struct{ commonFlags }
 
 // Help says what a script needs.
 func (c *assessCmd) Help() string {
 	return "The exit status is 0 if nothing stands in the way, and 1 if something does, or if the broker could not be asked."
 }
 
-func (c *assessCmd) Validate() error {
-	for flag, delay := range map[string]time.Duration{"--longest": c.Longest, "--finest": c.Finest} {
-		if delay < 0 || delay%time.Millisecond != 0 || delay > assess.PluginMax {
-			return fmt.Errorf("%s: %v is no x-delay: those are whole milliseconds up to %s", flag, assess.Span(delay), assess.Span(assess.PluginMax))
-		}
-	}
-	return c.commonFlags.Validate()
-}
-
-// Run prints the assessment, and fails if something stands in the way.
+// Run prints the exchanges of the plugin and a checklist, and fails if something stands in the way.
 func (c *assessCmd) Run(ctx context.Context, s cli.Streams) error {
-	show := cli.NewDisplay(s.Err)
-	if show.Live() {
-		show.Draw("asking the broker, which counts what waits …")
-	}
-	a, err := c.assess(ctx)
-	show.End()
-	switch {
-	case err != nil:
-		return err
-	case c.JSON():
-		err = cli.WriteJSON(s.Out, a)
-	default:
-		err = writeAssessment(s.Out, a)
-	}
-	if err == nil && !a.Ready {
-		blockers := slices.DeleteFunc(slices.Clone(a.Findings), func(f assess.Finding) bool { return f.Level != assess.Blocker })
-		err = fmt.Errorf("%s in the way (each says what to do)", cli.Count(len(blockers), "obstacle"))
-	}
-	return err
-}
-
-func (c *assessCmd) assess(ctx context.Context) (a assess.Assessment, err error) {
 	cfg, err := c.Load()
 	if err != nil {
-		return a, err
+		return err
 	}
-	q := assess.Question{
-		Longest: c.Longest, Finest: c.Finest, Prefix: cmp.Or(cfg.Prefix, backend.Default().Prefix), Declares: cfg.Declare.Enabled(),
+	q := assess.Question{Prefix: cmp.Or(cfg.Prefix, backend.Default().Prefix), Backend: cmp.Or(cfg.Backend, backend.Default().Backend)}
+	plan, err := backend.Topology(cfg)
+	if err != nil {
+		return err
 	}
-	if q.Topology, err = backend.Topology(cfg); err != nil {
-		return a, err
+	q.Quorum = wantsQuorum(plan)
+	if q.Limits, err = backend.Limits(cfg); err != nil {
+		return err
 	}
-	if q.Candidates, err = candidates(cfg); err != nil {
-		return a, err
-	}
-	if err := c.look(ctx, cfg, &q); err != nil {
-		return a, err
-	}
-	return assess.Assess(q), nil
-}
-
-// look asks the broker: the management API, and rabbitmqctl if there is a command for it.
-func (c *assessCmd) look(ctx context.Context, cfg backend.Config, q *assess.Question) error {
 	api, err := c.api(cfg)
 	if err != nil {
 		return err
 	}
-	user, err := broker.User(cfg.URL)
+	_, vhost, control, err := c.settings(cfg)
 	if err != nil {
 		return err
 	}
-	reaching, cancel := c.Within(ctx)
-	defer cancel()
-	if err := api.Reachable(reaching); err != nil {
+	if q.Inventory, err = api.Look(ctx); err != nil {
 		return err
 	}
-	// The broker counts what waits: two seconds for each exchange of the plugin and 100,000
-	// messages.
-	if q.Inventory, err = api.Look(ctx, user, append(assess.OtherQueues(), q.Prefix)); err != nil {
+	var tables []node.Table
+	if control != nil && len(q.Delayed) > 0 {
+		q.Asked = true
+		tables, err = control.Pending(ctx)
+		if errors.Is(err, node.ErrUnreached) {
+			q.Unseen = append(q.Unseen, inventory.Unseen{What: "what waits on every node", Why: err.Error()})
+		} else if err != nil {
+			return err
+		}
+	}
+	if err := writeExchanges(s.Out, q, waiting(tables, vhost)); err != nil {
 		return err
 	}
-	if c.Rabbitmqctl == "" || len(q.Delayed) == 0 {
-		return nil
-	}
-	return c.askNodes(ctx, q)
+	return writeFindings(s.Out, assess.Assess(q), len(q.Delayed))
 }
 
-func (c *assessCmd) askNodes(ctx context.Context, q *assess.Question) error {
-	control, err := node.New(c.Rabbitmqctl)
-	if err != nil {
-		return err
+func wantsQuorum(plan topology.Plan) bool {
+	for _, queue := range plan.Queues {
+		if queue.Args["x-queue-type"] == "quorum" {
+			return true
+		}
 	}
-	tables, err := control.Pending(ctx)
-	if errors.Is(err, node.ErrUnreached) {
-		q.Inventory.Unseen = append(q.Inventory.Unseen, inventory.Unseen{What: "what waits on every node", Why: err.Error()})
-	} else if err != nil {
-		return err
-	}
-	q.Asked = true
+	return false
+}
+
+// A wait is what waits for an exchange on all nodes.
+type wait struct {
+	rows   int
+	latest time.Time
+}
+
+// waiting is what waits for each exchange of a vhost.
+func waiting(tables []node.Table, vhost string) map[string]wait {
+	all := map[string]wait{}
 	for _, t := range tables {
 		for _, w := range t.Exchanges {
-			if w.Vhost == q.Vhost {
-				q.Waiting = append(q.Waiting, assess.Waiting{
-					Node: t.Node, Exchange: w.Exchange, Messages: w.Rows, Latest: max(0, t.Clock.Until(w.Latest.UnixMilli())),
-				})
+			if w.Vhost != vhost {
+				continue
 			}
+			sum := all[w.Exchange]
+			sum.rows += w.Rows
+			if w.Latest.After(sum.latest) {
+				sum.latest = w.Latest
+			}
+			all[w.Exchange] = sum
 		}
 	}
-	return nil
+	return all
 }
 
-// candidates are the configured backend and those that a migration may take instead, the best
-// first.
-func candidates(cfg backend.Config) ([]assess.Candidate, error) {
-	ladder := func(c binaryladder.Config) backend.Config {
-		return backend.Config{Options: cfg.Options, Backend: binaryladder.Name, BinaryLadder: c}
+func writeExchanges(out io.Writer, q assess.Question, waits map[string]wait) error {
+	fmt.Fprintf(out, "RabbitMQ %s, %s, vhost %q\n", q.Version, cli.Count(len(q.Nodes), "node"), q.Vhost)
+	if len(q.Delayed) == 0 {
+		_, err := fmt.Fprintln(out, "it has no exchange of type x-delayed-message: there is nothing to migrate (another vhost? it is the one of the URL)")
+		return err
 	}
-	exact, settings := backend.Config{Options: cfg.Options, Backend: controller.Name}, ""
-	if cfg.QueueType == delayer.Classic { // and slots are quorum queues
-		exact.Controller.Wheel, settings = controller.Rounds, "controller: {wheel: rounds}"
+	fmt.Fprintln(out)
+	t, now := cli.NewTable("EXCHANGE", "TYPE", "PENDING", "LAST DUE", "PUBLISHED", "BINDINGS"), time.Now()
+	for _, d := range q.Delayed {
+		pending, due := "?", "-"
+		switch w := waits[d.Name]; {
+		case q.Asked:
+			pending = strconv.Itoa(w.rows)
+			if w.rows > 0 {
+				due = cli.Ago(w.latest, now)
+			}
+		case d.Pending != nil: // of one node
+			pending = strconv.FormatInt(*d.Pending, 10) + "+"
+		}
+		t.Add(cli.Shown(d.Name), d.DelayedType(), pending, due, fmt.Sprintf("%.1f/s", d.Rate), strconv.Itoa(len(d.Out)+len(d.In)))
 	}
-	type proposal struct {
-		cfg      backend.Config
-		settings string
+	return t.Write(out)
+}
+
+// writeFindings prints the checklist, and fails if something is in the way.
+func writeFindings(out io.Writer, found []assess.Finding, exchanges int) error {
+	titles := map[assess.Level]string{
+		assess.Blocker: "In the way", assess.Warning: "To decide before the switch", assess.Note: "Good to know",
 	}
-	proposals := []proposal{
-		{cfg, ""},
-		{ladder(binaryladder.Config{}), ""},
-		// As far as the plugin's longest delay, with few hops.
-		{ladder(binaryladder.Config{Tick: time.Millisecond}),
-			"binaryladder: {tick: 1ms}"},
-		{exact, settings},
-	}
-	for _, name := range backend.Names() {
-		other := backend.Config{Options: cfg.Options, Backend: name}
-		known := slices.ContainsFunc(proposals, func(p proposal) bool { return cmp.Or(p.cfg.Backend, backend.Default().Backend) == name })
-		if _, err := backend.Limits(other); err == nil && !known && name != assess.Leaving {
-			proposals = append(proposals, proposal{other, ""})
+	const width = 79 // for a terminal of 80 columns
+	blockers := 0
+	for i, f := range found {
+		if i == 0 || f.Level != found[i-1].Level {
+			fmt.Fprintf(out, "\n%s\n", titles[f.Level])
+		}
+		if f.Level == assess.Blocker {
+			blockers++
+		}
+		says, do, _ := strings.Cut(f.String(), "\n")
+		fmt.Fprint(out, cli.Wrap("  [ ] ", "      ", says, width))
+		if do != "" {
+			fmt.Fprint(out, cli.Wrap("      ", "        ", do, width))
 		}
 	}
-	var list []assess.Candidate
-	for i, c := range proposals {
-		candidate := assess.Candidate{Backend: cmp.Or(c.cfg.Backend, backend.Default().Backend)}
-		var err error
-		if candidate.Limits, err = backend.Limits(c.cfg); err != nil { // asks no broker
-			return nil, err
-		}
-		if candidate.About, err = backend.About(candidate.Backend); err != nil {
-			return nil, err
-		}
-		if i > 0 && reflect.DeepEqual(candidate, list[0]) {
-			continue // what is configured
-		}
-		candidate.Settings = c.settings
-		list = append(list, candidate)
+	if blockers > 0 {
+		return fmt.Errorf("%s in the way (each says what to do)", cli.Count(blockers, "obstacle"))
 	}
-	list[0].Configured = true
-	return list, nil
+	if exchanges > 0 {
+		fmt.Fprintln(out, "\nNothing stands in the way. Next: delayer migrate switch")
+	}
+	return nil
 }

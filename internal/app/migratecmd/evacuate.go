@@ -28,7 +28,7 @@ type evacuateCmd struct {
 
 func (c *evacuateCmd) Validate() error {
 	if c.Rabbitmqctl == "" {
-		return errors.New("--rabbitmqctl is missing: the plugin's messages can be read on its nodes only")
+		return errNoControl
 	}
 	const least = 10 * time.Second
 	if c.Leave < least {
@@ -41,9 +41,6 @@ func (c *evacuateCmd) Validate() error {
 // batches when it is told to.
 func (c *evacuateCmd) Run(ctx context.Context, s cli.Streams) error {
 	j, cfg, err := c.job(ctx)
-	if err == nil {
-		err = known(ctx, j, evacuate.Staging(j.Prefix), evacuate.Refused(j.Prefix))
-	}
 	if err != nil {
 		return err
 	}
@@ -129,8 +126,18 @@ func (c *evacuateCmd) printTables(out io.Writer, tables []node.Table) error {
 	if err := t.Write(out); err != nil {
 		return err
 	}
+	if total == 0 {
+		c.printNothing(out)
+	}
 	_, err := fmt.Fprintf(out, "\n%s in the plugin. What is due within %v would stay there; the rest would be moved.\n", cli.Count(total, "message"), c.Leave)
 	return err
+}
+
+// printNothing helps whose exchange is mistyped.
+func (c *evacuateCmd) printNothing(out io.Writer) {
+	if len(c.Exchange) > 0 {
+		fmt.Fprintf(out, "nothing waits for %q (is --exchange right?)\n", c.Exchange)
+	}
 }
 
 func (c *evacuateCmd) print(out io.Writer, a evacuate.Account, prefix string) error {
@@ -162,6 +169,9 @@ func (c *evacuateCmd) print(out io.Writer, a evacuate.Account, prefix string) er
 	}
 	if err := t.Write(out); err != nil {
 		return err
+	}
+	if a.Before+a.Found == 0 {
+		c.printNothing(out)
 	}
 	for _, reasons := range []map[string]int{a.Left, a.Refused} {
 		for _, why := range slices.Sorted(maps.Keys(reasons)) {

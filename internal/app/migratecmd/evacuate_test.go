@@ -35,12 +35,3 @@ func TestEvacuate_Account(t *testing.T) {
 1: exchange "x": unroutable
 `, out.String())
 }
-
-func TestDrainLine(t *testing.T) {
-	now := time.Unix(1_700_000_000, 0).UTC()
-	s := evacuate.DrainState{Left: evacuate.Left{Rows: 25, Latest: now.Add(90 * time.Second)}, First: evacuate.Left{Rows: 100}}
-	assert.Equal(t, "[###############-----] 25 messages left, the last is due in 1m 30s", drainLine(s, now))
-	s.Latest, s.Ends, s.Arrives = time.Time{}, now, true
-	assert.Equal(t, "[###############-----] 25 messages left, at this rate until 2023-11-14 22:13:20; more arrive", drainLine(s, now))
-	assert.Equal(t, "[####################] 0 messages left", drainLine(evacuate.DrainState{}, now))
-}

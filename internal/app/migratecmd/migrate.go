@@ -1,14 +1,191 @@
 // Package migratecmd leaves the x-delayed-message plugin, step by step: delayer migrate.
 package migratecmd
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/flags"
+	"github.com/delayer-go/delayer/internal/app/migration/inventory"
+	"github.com/delayer-go/delayer/internal/app/migration/node"
+	"github.com/delayer-go/delayer/internal/app/migration/record"
+	"github.com/delayer-go/delayer/internal/app/migration/swap"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+)
+
 // Command is `delayer migrate`.
 type Command struct {
-	Assess   assessCmd   `cmd:"" help:"1. Look at what there is, and say what a migration needs and what stands in its way. It changes nothing."`
-	Prepare  prepareCmd  `cmd:"" help:"2. Declare what the new backend needs beside the old exchange. Repeating it changes nothing."`
-	Switch   switchCmd   `cmd:"" help:"3. Let the exchange change hands, in place or to delayer serve. What waits in the plugin is still delivered."`
-	Drain    drainCmd    `cmd:"" help:"4. Wait until the plugin has delivered all that it has."`
-	Evacuate evacuateCmd `cmd:"" help:"4. Or move what waits in the plugin to the new backend, now. It may be stopped, or killed, and run again."`
-	Retire   retireCmd   `cmd:"" help:"5. Prove that the plugin is not needed for an exchange any more, and remove what is left of the migration."`
-	Status   statusCmd   `cmd:"" help:"At any time: show which step each exchange is in, and what is next."`
-	Rollback rollbackCmd `cmd:"" help:"Until step 5: make the exchange the plugin's again."`
+	Assess   assessCmd   `cmd:"" help:"1. Look at what there is, and say what is to be decided and what stands in the way. It changes nothing."`
+	Switch   switchCmd   `cmd:"" help:"2. Let the exchange change hands, in place or to delayer serve. What waits in the plugin is still delivered."`
+	Evacuate evacuateCmd `cmd:"" help:"3. Move what waits in the plugin to the new backend, now. It may be stopped, or killed, and run again. Or wait."`
+	Retire   retireCmd   `cmd:"" help:"4. Prove that the plugin is not needed for an exchange any more, and delete the record of the migration."`
+	Status   statusCmd   `cmd:"" help:"At any time: show how far each exchange is, and what is next."`
+	Rollback rollbackCmd `cmd:"" help:"Until step 4: make the exchange the plugin's again."`
+}
+
+// commonFlags are those of every step.
+type commonFlags struct {
+	flags.Managed `set:"wait=How long to wait for a connection, for another tool that works on the exchange, and for each answer that needs no scan of the plugin's table"`
+	Rabbitmqctl   string `placeholder:"COMMAND" help:"How to run rabbitmqctl on a node, such as 'kubectl exec rabbit-0 -- rabbitmqctl'. It is run without a shell."`
+}
+
+var errNoControl = errors.New("--rabbitmqctl is missing: the plugin's exchanges and messages can be changed on its nodes only")
+
+func (f *commonFlags) api(cfg backend.Config) (*inventory.API, error) {
+	if cfg.Management == "" {
+		return nil, errors.New("no management API: give --management, or management in the configuration (http://user:password@host:15672)")
+	}
+	settings, err := engine.Resolve(cfg.Options, "")
+	if err != nil {
+		return nil, err
+	}
+	client, vhost, err := settings.API()
+	api := inventory.New(client, vhost)
+	api.Within = f.Timeout
+	return api, err
+}
+
+// settings are those of a configuration. control is nil without --rabbitmqctl.
+func (f *commonFlags) settings(cfg backend.Config) (settings engine.Settings, vhost string, control *node.Control, err error) {
+	if settings, err = engine.Resolve(cfg.Options, ""); err != nil {
+		return settings, "", nil, err
+	}
+	if vhost, err = broker.Vhost(cfg.URL); err == nil && f.Rabbitmqctl != "" {
+		control, err = node.New(f.Rabbitmqctl)
+	}
+	return settings, vhost, control, err
+}
+
+// A session has what the steps need of a broker.
+type session struct {
+	settings engine.Settings
+	vhost    string
+	api      *inventory.API
+	node     *node.Control // nil without --rabbitmqctl
+	control  *broker.Control
+}
+
+func (f *commonFlags) connect(ctx context.Context) (*session, error) {
+	ctx, cancel := f.Within(ctx)
+	defer cancel()
+	cfg, err := f.Load()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Logger = slog.New(slog.DiscardHandler) // the error says it all
+	m := &session{}
+	if m.settings, m.vhost, m.node, err = f.settings(cfg); err != nil {
+		return nil, err
+	}
+	if m.api, err = f.api(cfg); err != nil {
+		return nil, err
+	}
+	if err = m.api.Reachable(ctx); err != nil {
+		return nil, err
+	}
+	conn, err := broker.Dial(ctx, m.settings.BrokerOptions("migrate"))
+	if err != nil {
+		return nil, err
+	}
+	m.control = broker.NewControl(conn)
+	return m, nil
+}
+
+// exchangeFlags are those of a step that works on one exchange.
+type exchangeFlags struct {
+	commonFlags
+	Exchange string `required:"" placeholder:"NAME" help:"The exchange that is migrated."`
+}
+
+func (f *exchangeFlags) Validate() error {
+	if f.Exchange == "" {
+		return errors.New("--exchange: the name is empty; the default exchange delays nothing")
+	}
+	if f.Rabbitmqctl == "" {
+		return errNoControl
+	}
+	return f.commonFlags.Validate()
+}
+
+// locked runs a step while no other tool works on the exchange.
+func (f *exchangeFlags) locked(ctx context.Context, run func(*session, *swap.Swapper) error) error {
+	m, err := f.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer m.control.Close()
+	lock, err := record.Take(ctx, m.control.Conn(), m.settings.Prefix, f.Exchange, f.Timeout)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	return run(m, &swap.Swapper{
+		Prefix: m.settings.Prefix, Exchange: f.Exchange, Vhost: m.vhost, API: m.api, Control: m.control, Node: m.node, Lock: lock,
+	})
+}
+
+// retireCmd is `delayer migrate retire`.
+type retireCmd struct{ exchangeFlags }
+
+// Run ends the migration of an exchange: it proves that the plugin is not needed for it, and
+// deletes the record.
+func (c *retireCmd) Run(ctx context.Context, s cli.Streams) error {
+	return c.locked(ctx, func(m *session, swapper *swap.Swapper) error {
+		x, err := m.api.Exchange(ctx, c.Exchange)
+		if err != nil {
+			return err
+		}
+		if x.Delayed() {
+			return fmt.Errorf("exchange %q is still the plugin's (run delayer migrate switch first; or delete it, if nothing uses it)", c.Exchange)
+		}
+		tables, err := m.node.Pending(ctx)
+		if err != nil {
+			return err
+		}
+		if w := waiting(tables, m.vhost)[c.Exchange]; w.rows > 0 {
+			return fmt.Errorf("the plugin holds %s for exchange %q, the last due %s (wait for them, or take them out with delayer migrate evacuate)",
+				cli.Count(w.rows, "message"), c.Exchange, cli.Ago(w.latest, time.Now()))
+		}
+		r, found, err := record.Read(ctx, m.api, m.settings.Prefix, c.Exchange)
+		if err == nil {
+			err = swapper.Lock.Delete(record.Name(m.settings.Prefix, c.Exchange))
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(s.Out, "exchange %s is retired: the plugin is not needed for it, and its record is deleted\n", cli.Shown(c.Exchange))
+		if found && r.Mode == record.Serving {
+			fmt.Fprintln(s.Out, "delayer serve goes on passing on what is published to it")
+		}
+		return m.last(ctx, s, tables)
+	})
+}
+
+// last says whether the plugin is needed for anything else.
+func (m *session) last(ctx context.Context, s cli.Streams, tables []node.Table) error {
+	why := ""
+	delayed, err := m.api.Delayed(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range delayed {
+		why += fmt.Sprintf("  exchange %s of vhost %s is its\n", cli.Shown(x.Name), cli.Shown(m.vhost))
+	}
+	for _, t := range tables { // of all vhosts
+		for _, w := range t.Exchanges {
+			why += fmt.Sprintf("  on node %s it holds %s for exchange %s of vhost %s\n", t.Node, cli.Count(w.Rows, "message"), cli.Shown(w.Exchange), cli.Shown(w.Vhost))
+		}
+	}
+	if why != "" {
+		_, err = fmt.Fprintf(s.Out, "the plugin must stay:\n%s", why)
+		return err
+	}
+	_, err = fmt.Fprintf(s.Out, "vhost %s has no exchange of the plugin any more. When no vhost has one, on each node:\n  rabbitmq-plugins disable rabbitmq_delayed_message_exchange\n", cli.Shown(m.vhost))
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"time"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/entry"
@@ -50,46 +49,30 @@ func (c *switchCmd) Run(ctx context.Context, s cli.Streams) error {
 	if mode == record.Serving {
 		warning = serveWarning
 	}
-	return c.step(ctx, s, func(m *session) error {
-		if !c.Yes {
-			fmt.Fprintf(s.Out, warning, cli.Shown(c.Exchange))
-			if err := cli.Agree(ctx, s, "Switch it?", "yes", "--yes"); err != nil {
-				return err
-			}
+	if !c.Yes {
+		fmt.Fprintf(s.Out, warning, cli.Shown(c.Exchange))
+		if err := cli.Agree(ctx, s, "Switch it?", "yes", "--yes"); err != nil {
+			return err
 		}
-		return m.locked(ctx, c.Exchange, func(swapper *swap.Swapper, journal *record.Journal) error {
-			if _, found := journal.Record(); !found {
-				return fmt.Errorf("exchange %q is not prepared (run delayer migrate prepare first, with the same configuration)", c.Exchange)
-			}
-			if err := m.checkPolicies(ctx, record.Plan(m.settings.Prefix, c.Exchange)); err != nil {
-				return err
-			}
-			if m.control == nil {
-				fmt.Fprintln(s.Err, "without --rabbitmqctl the exchange is away for a moment: what falls due then is lost")
-			}
-			result, err := swapper.Switch(ctx, mode, c.To)
-			if err != nil {
-				return err
-			}
-			writeResult(s.Out, c.Exchange, result)
-			if mode == record.InPlace {
-				fmt.Fprintln(s.Out, "next: delayer migrate drain or evacuate, and then retire; rollback undoes it until then")
-				return nil
-			}
-			r, _ := journal.Record()
-			return writeServing(s.Out, r)
-		})
-	})
-}
-
-// writeServing says how delayer serve passes the messages of an exchange on.
-func writeServing(out io.Writer, r record.Record) error {
-	if r.Former.Policy != "" {
-		fmt.Fprintf(out, "policy %s applied to the exchange: if it sets an alternate exchange, let one do so for exchange %s too\n",
-			cli.Shown(r.Former.Policy), cli.Shown(r.Target))
 	}
-	_, err := fmt.Fprintf(out, "next: delayer serve, with this in its configuration, and then drain or evacuate, and retire; rollback undoes it until then\n%s", serving(r))
-	return err
+	return c.locked(ctx, func(_ *session, swapper *swap.Swapper) error {
+		result, err := swapper.Switch(ctx, mode, c.To)
+		if err != nil {
+			return err
+		}
+		if mode == record.InPlace {
+			writeResult(s.Out, "an ordinary exchange", result)
+			fmt.Fprintln(s.Out, "next: wait, or delayer migrate evacuate, and then retire; rollback undoes it until then")
+			return nil
+		}
+		writeResult(s.Out, "an exchange of delayer serve", result)
+		if policy := result.Now.Policy; policy != "" {
+			fmt.Fprintf(s.Out, "policy %s applies to the exchange: if it sets an alternate exchange, let one do so for exchange %s too\n",
+				cli.Shown(policy), cli.Shown(string(result.Record.Target)))
+		}
+		fmt.Fprintf(s.Out, "next: delayer serve, with this in its configuration; then wait, or evacuate, and retire; rollback undoes it until then\n%s", serving(result.Record))
+		return nil
+	})
 }
 
 // serving is the configuration of delayer serve for an exchange.
@@ -99,55 +82,35 @@ func serving(r record.Record) string {
 		strconv.Quote(spec.Name), spec.Type, strconv.Quote(spec.To))
 }
 
-func writeResult(out io.Writer, exchange string, r swap.Result) {
-	format := "exchange %s was %s already, with %s\n"
-	if r.Changed {
-		format = "exchange %s is %s now, with %s\n"
+func writeResult(out io.Writer, what string, r swap.Result) {
+	bindings := cli.Count(len(r.Now.Out)+len(r.Now.In), "binding")
+	if !r.Changed {
+		fmt.Fprintf(out, "exchange %s was %s already, with %s\n", cli.Shown(r.Now.Name), what, bindings)
+		return
 	}
-	fmt.Fprintf(out, format, cli.Shown(exchange), map[swap.Shape]string{
-		swap.Plain: "an ordinary exchange", swap.Front: "an exchange of delayer serve", swap.Delayed: "an exchange of the plugin",
-	}[r.To], cli.Count(r.Bindings, "binding"))
-	switch {
-	case r.Gap > 0:
-		fmt.Fprintf(out, "it was away for at most %v: publishers got 404 NOT_FOUND, and what fell due is lost\n", r.Gap.Round(100*time.Microsecond))
-	case r.Changed:
-		fmt.Fprintln(out, "it was there all the time: nothing was lost, and publishers saw no error")
-	}
-	if r.Repaired > 0 {
-		fmt.Fprintf(out, "%s missing after that, and made again\n", cli.Count(r.Repaired, "binding"))
-	}
-	for _, b := range r.Gone {
-		fmt.Fprintf(out, "not bound again, because one end was deleted meanwhile: %q to %q, key %q\n", b.Source, b.Target, b.Key)
-	}
+	fmt.Fprintf(out, "exchange %s is %s now, with %s\nit was there all the time: nothing was lost, and publishers saw no error\n",
+		cli.Shown(r.Now.Name), what, bindings)
 }
 
 // rollbackCmd is `delayer migrate rollback`.
-type rollbackCmd struct {
-	exchangeFlags
-	Force bool `help:"After delayer serve: remove what it needed even if messages wait in the Delayer that only serve can deliver."`
-}
+type rollbackCmd struct{ exchangeFlags }
 
-// Run makes the exchange the plugin's again. Run again, it removes what delayer serve needed.
+// Run makes the exchange the plugin's again.
 func (c *rollbackCmd) Run(ctx context.Context, s cli.Streams) error {
-	return c.step(ctx, s, func(m *session) error {
-		return m.locked(ctx, c.Exchange, func(swapper *swap.Swapper, journal *record.Journal) error {
-			before, _ := journal.Record()
-			result, err := swapper.Rollback(ctx)
-			if err != nil {
-				return err
-			}
-			writeResult(s.Out, c.Exchange, result)
-			after, _ := journal.Record()
-			switch {
-			case after.Target == "":
-				fmt.Fprintln(s.Out, "what waits in the Delayer is delivered by it: keep its prefix until then")
-				return nil
-			case before.Step != record.Restored:
-				fmt.Fprintf(s.Out, "keep delayer serve running until queue %s is empty, take the exchange out of its configuration, and run this again: it removes what serve needed\n",
-					cli.Shown(entry.NamesOf(m.settings.Prefix, c.Exchange).Queue))
-				return nil
-			}
-			return m.removeServe(ctx, s, swapper, c.Force)
-		})
+	return c.locked(ctx, func(m *session, swapper *swap.Swapper) error {
+		result, err := swapper.Rollback(ctx)
+		if err != nil {
+			return err
+		}
+		writeResult(s.Out, "an exchange of the plugin", result)
+		if result.Record.Mode == record.InPlace {
+			fmt.Fprintln(s.Out, "what waits in the Delayer is delivered by it: keep its prefix until then")
+			return nil
+		}
+		names := entry.NamesOf(m.settings.Prefix, c.Exchange)
+		_, err = fmt.Fprintf(s.Out, `keep delayer serve running until queue %s is empty, and take the exchange out of its configuration then
+when nothing waits in the Delayer for it any more, these are of no use: queues %s, %s, %s, and exchange %s with its bindings
+`, cli.Shown(names.Queue), cli.Shown(names.Queue), cli.Shown(names.Back), cli.Shown(names.Parked), cli.Shown(string(result.Record.Target)))
+		return err
 	})
 }

@@ -1,128 +1,233 @@
-// Package assess says what a migration needs and what stands in its way. It is pure: it takes what
-// package inventory read.
+// Package assess says what is to be decided before a migration, and what stands in its way: a
+// checklist. It is pure: it takes what package inventory read.
 package assess
 
 import (
-	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
-	"github.com/delayer-go/delayer/topology"
+	"github.com/delayer-go/delayer/internal/app/migration/record"
 )
 
-// A Question is what is known beside the inventory.
+// A Question is what is known.
 type Question struct {
 	inventory.Inventory
-	Prefix   string
-	Declares bool          // the configuration declares its topology
-	Topology topology.Plan // of the configuration
-	// Candidates are backends that may take over, the best first; the configuration's leads.
-	Candidates []Candidate
-	// Longest and Finest are x-delays that the user knows of; 0 if not given.
-	Longest, Finest time.Duration
-	// Waiting is what waits on each node, if Asked: rabbitmqctl was run.
-	Waiting []Waiting
-	Asked   bool
-}
-
-// A Candidate is a backend with its settings.
-type Candidate struct {
-	Backend    string
-	Settings   string // further lines of the configuration file; "" for the defaults
-	Configured bool   // it is the configuration's, with its settings
-	Limits     delayer.Limits
-	About      delayer.About
-}
-
-// Waiting is what waits for one exchange on one node.
-type Waiting struct {
-	Node, Exchange string
-	Messages       int
-	Latest         time.Duration // until the last is due
-}
-
-// An Assessment is the answer. Its JSON is for scripts.
-type Assessment struct {
-	// Ready reports that nothing stands in the way: no finding is a [Blocker].
-	Ready    bool   `json:"ready"`
-	Vhost    string `json:"vhost"`
-	RabbitMQ string `json:"rabbitmq"`
-	// Enabled reports that the broker has the plugin's exchange type.
-	Enabled   bool               `json:"plugin_enabled"`
-	Plugin    string             `json:"plugin,omitempty"` // its version, known some seconds after a start
-	Nodes     []string           `json:"nodes"`
-	Exchanges []Exchange         `json:"exchanges"`
-	Delays    Delays             `json:"delays"`
-	Backends  []Backend          `json:"backends"` // none where nothing is to be migrated
-	Changes   []Change           `json:"changes"`
-	Findings  []Finding          `json:"findings"` // blockers first
-	Others    []Ladder           `json:"others"`   // delays of NServiceBus and Celery
-	Unseen    []inventory.Unseen `json:"unseen"`
+	Prefix  string
+	Backend string         // of the configuration
+	Limits  delayer.Limits // of the configuration
+	Quorum  bool           // the configuration wants quorum queues
+	Asked   bool           // rabbitmqctl was run
 }
 
 // A Level says how much a finding matters.
-type Level string
+type Level int
 
 // The levels.
 const (
-	Blocker Level = "blocker" // stands in the way
-	Warning Level = "warning" // is to be decided, or kept in mind, before the switch
-	Note    Level = "note"
+	Blocker Level = iota // stands in the way
+	Warning              // is to be decided, or kept in mind, before the switch
+	Note
 )
 
 // A Finding is something that matters to the migration, and what to do about it.
 type Finding struct {
-	Level Level  `json:"level"`
-	About string `json:"about"` // an object of the broker, or a subject
-	Says  string `json:"says"`
-	Do    string `json:"do,omitempty"`
+	Level           Level
+	About, Says, Do string // Do may be ""
 }
 
-// Assess answers. Findings are sorted by level. Within one the order is that of the checks.
-func Assess(q Question) Assessment {
-	a := Assessment{
-		Vhost: q.Vhost, RabbitMQ: q.Version, Enabled: enabled(q), Nodes: []string{}, Delays: delays(q),
-		Exchanges: exchanges(q), Backends: []Backend{}, Changes: []Change{}, Findings: begun(q),
-		Others: ladders(q.Queues), Unseen: unseen(q),
-	}
-	for _, n := range q.Nodes {
-		a.Nodes, a.Plugin = append(a.Nodes, n.Name), cmp.Or(a.Plugin, n.Plugin)
-	}
+// findings are those of one kind after the other.
+type findings []Finding
+
+func (f *findings) add(level Level, about, says, do string) {
+	*f = append(*f, Finding{level, about, says, do})
+}
+
+// Assess answers. Findings are sorted by level.
+func Assess(q Question) []Finding {
+	var f findings
 	if len(q.Delayed) > 0 {
-		a.Backends = backends(q.Candidates, a.Delays)
-		a.Changes = changes(q, a.Backends)
-		var found []Finding
-		for _, check := range []func(Question) []Finding{
-			series, way, clusterNodes, permissions, conflicts, policies, declarations, exchangeFindings, neighbours,
-		} {
-			found = append(found, check(q)...)
+		f.broker(q)
+		f.theSwitch(q)
+		f.configuration(q)
+		for _, d := range q.Delayed {
+			f.exchange(q, d)
 		}
-		a.Findings = slices.Concat(found, delayFindings(q, &a), a.Findings)
-		levels := []Level{Blocker, Warning, Note}
-		slices.SortStableFunc(a.Findings, func(f, g Finding) int {
-			return slices.Index(levels, f.Level) - slices.Index(levels, g.Level)
-		})
+		f.shovels(q)
+		f.add(Warning, "applications", "those that declare an exchange as x-delayed-message when they start get 406 PRECONDITION_FAILED after the switch, "+
+			"and 503 once the plugin is disabled. The broker does not show which do", "before the switch, let them declare it passively, or not at all")
 	}
-	a.Ready = !slices.ContainsFunc(a.Findings, func(f Finding) bool { return f.Level == Blocker })
-	return a
+	for _, x := range q.Exchanges {
+		if r, is, err := record.Of(q.Prefix, x); is || err != nil {
+			f.add(Note, fmt.Sprintf("exchange %q", string(r.Exchange)), "its migration has begun", "delayer migrate status")
+		}
+	}
+	for _, u := range q.Unseen {
+		f.add(Note, u.What, "could not be seen: "+u.Why, "")
+	}
+	slices.SortStableFunc(f, func(f, g Finding) int { return int(f.Level) - int(g.Level) })
+	return f
 }
 
-func unseen(q Question) []inventory.Unseen {
-	list := append([]inventory.Unseen{}, q.Unseen...)
-	if len(q.Delayed) == 0 {
-		return list
+// atLeast compares the series of a version. One that cannot be read is new.
+func atLeast(version string, major, minor int) bool {
+	var first, second int
+	_, err := fmt.Sscanf(version, "%d.%d", &first, &second)
+	return err != nil || first > major || first == major && second >= minor
+}
+
+func hasPlugin(q Question) bool {
+	return slices.Contains(q.ExchangeTypes, inventory.DelayedMessage) && !atLeast(q.Version, 4, 3)
+}
+
+// broker is about the RabbitMQ version and what it does to the plugin, and about the nodes, each of
+// which has a table of its own.
+func (f *findings) broker(q Question) {
+	about := "RabbitMQ " + q.Version
+	switch {
+	case atLeast(q.Version, 4, 3):
+		f.add(Blocker, about, "it has no Mnesia and cannot run the plugin: nothing waits there, and exchanges of type x-delayed-message route nothing",
+			"what waited is on the broker of the former series: migrate there. Here, delete the exchanges and declare them with an ordinary type")
+	case !hasPlugin(q):
+		f.add(Blocker, about, "the plugin is not enabled: exchanges of type x-delayed-message route nothing. Disabling it deletes what waits",
+			"rabbitmq-plugins enable rabbitmq_delayed_message_exchange, then assess again")
+	case !atLeast(q.Version, 4, 0):
+	case q.Enabled(inventory.Khepri):
+		f.add(Warning, about, "feature flag khepri_db is on. What waited when it was enabled is gone, unless the plugin came later", "")
+	case len(q.Features) == 0:
+		f.add(Warning, about, "enabling khepri_db deletes the plugin's tables with all that waits; whether it is on cannot be seen", "do not enable it before retire")
+	default:
+		f.add(Warning, about, "feature flag khepri_db is off. Enabling it deletes the plugin's tables with all that waits, and RabbitMQ 4.3 demands it",
+			"neither enable it nor upgrade to 4.3 before retire; beware of enable_feature_flag all")
 	}
-	if !q.Asked && q.Longest == 0 {
-		list = append(list, inventory.Unseen{
-			What: "the longest x-delay", Why: "it is in headers that no API shows (give --rabbitmqctl, which sees what waits, or --longest)",
-		})
+	if !atLeast(q.Version, 3, 13) {
+		f.add(Warning, "mode serve", "before RabbitMQ 3.13 consumers see x-delay as it was published, so what waits in the plugin at the switch waits a second time in delayer serve: late, not lost",
+			"evacuate right after the switch with --leave 10s; or switch in place")
 	}
-	if q.Finest == 0 {
-		list = append(list, inventory.Unseen{
-			What: "the finest x-delay", Why: "it is in headers that no API shows (give --finest, such as 1.5s, if your code says)",
-		})
+	if !atLeast(q.Version, 3, 10) {
+		f.add(Warning, about, "Delayer is tested from 3.10 on", "rehearse on a broker of your own")
 	}
-	return append(list, unseenPatterns(q)...)
+	if q.Quorum && slices.Contains(q.Features, inventory.Feature{Name: "quorum_queue", State: "disabled"}) {
+		f.add(Blocker, "feature flag quorum_queue", "it is off, and the configuration wants quorum queues", "rabbitmqctl enable_feature_flag quorum_queue")
+	}
+	some := slices.ContainsFunc(q.Nodes, func(n inventory.Node) bool { return n.Plugin != "" })
+	for _, n := range q.Nodes {
+		switch {
+		case !n.Running:
+			f.add(Blocker, "node "+n.Name, "it does not run: what waits there can be neither counted nor moved",
+				"start it, or decide that what waits there is lost and remove it: rabbitmqctl forget_cluster_node")
+		case n.Plugin == "" && some:
+			f.add(Warning, "node "+n.Name, "it does not run the plugin", "nothing waits there; clients that are connected to it cannot publish with a delay")
+		}
+	}
+}
+
+// theSwitch is about how exchanges change hands.
+func (f *findings) theSwitch(q Question) {
+	switch {
+	case !hasPlugin(q):
+	case !q.Asked:
+		f.add(Warning, "switch", "it needs --rabbitmqctl, and so do evacuate and retire. What waits on other nodes was not counted", "give --rabbitmqctl")
+	case q.Enabled(inventory.Khepri) && !atLeast(q.Version, 4, 0):
+		f.add(Blocker, "switch", "RabbitMQ "+q.Version+" has an early Khepri, in which no exchange can be switched", "upgrade to 4.0, 4.1 or 4.2")
+	default:
+		f.add(Note, "switch", "it takes one transaction on a node: nothing is lost, and no publisher sees an error", "")
+	}
+}
+
+// PluginMax is the longest x-delay that the plugin takes.
+const PluginMax = (1<<32 - 1) * time.Millisecond
+
+// Leaving is the backend that a migration leaves.
+const Leaving = "plugin"
+
+// configuration is about the backend that takes over. No API shows which delays are used, so any
+// that the plugin takes is assumed.
+func (f *findings) configuration(q Question) {
+	about := "backend " + q.Backend
+	l := q.Limits
+	switch {
+	case q.Backend == Leaving:
+		f.add(Blocker, about, "it is what you leave", "configure another: backend: binaryladder")
+		return
+	case l.Max < PluginMax:
+		f.add(Warning, about, fmt.Sprintf("its longest delay is %s, the plugin's 49.7 days: longer ones are refused", cli.Short(l.Max)), "does your code use longer ones?")
+	}
+	switch {
+	case len(l.Tiers) > 0:
+		f.add(Warning, about, fmt.Sprintf("it has %s only; others become the next longer one, or are refused", cli.Count(len(l.Tiers), "delay")), "does your code use others?")
+	case l.Resolution > time.Millisecond:
+		f.add(Warning, about, fmt.Sprintf("its tick is %s: other delays become the next longer one", cli.Short(l.Resolution)), "does your code use finer ones? backend: binaryladder, binaryladder: {tick: 1ms}")
+	}
+	if !l.Ordered {
+		f.add(Note, about, "messages with equal delays do not keep their order", "")
+	}
+	f.add(Note, about, "whether its names are free, the user's permissions suffice and no policy harms it is not looked at here", "delayer topology apply, then delayer topology verify")
+}
+
+// exchange is about what an exchange of the plugin is, and is to others.
+func (f *findings) exchange(q Question, d inventory.Delayed) {
+	about := fmt.Sprintf("exchange %q", d.Name)
+	if to := alternate(d.Exchange); to != "" {
+		f.add(Warning, about, fmt.Sprintf("it has alternate exchange %q, to which the plugin gives a copy of every delayed message at once; "+
+			"after the switch only unroutable messages go there", to), "see whether a consumer counts on those copies")
+	}
+	for _, x := range q.Exchanges {
+		if alternate(x) == d.Name {
+			f.add(Note, about, fmt.Sprintf("it is the alternate exchange of %q; it stays so, as the switch keeps the name", x.Name), "")
+		}
+	}
+	if len(d.In) > 0 {
+		f.add(Note, about, "other exchanges lead to it, and will. An x-delay that comes that way is delayed by delayer serve; "+
+			"without it, those who publish to the other exchanges must use the library too", "")
+	}
+	if !d.Durable {
+		f.add(Warning, about, "it is transient: it, and all that waits for it, is gone after a restart of the broker. It cannot be switched to delayer serve", "migrate between two restarts, in place")
+	}
+	if d.AutoDelete {
+		f.add(Warning, about, "it is auto-delete: RabbitMQ deletes it with its last binding, and then loses what waits for it", "keep one binding until retire")
+	}
+	switch {
+	case !record.CanBeSwitched(d.Exchange):
+		f.add(Blocker, about, fmt.Sprintf("its x-delayed-type is %q: it cannot be switched", d.DelayedType()), "let its publishers use another exchange, wait until nothing is left, and delete it")
+	case d.DelayedType() == amqp091.ExchangeTopic && q.Enabled(inventory.Khepri):
+		f.add(Warning, about, "it drops all that is due: in Khepri RabbitMQ has no routing table for a topic exchange of the plugin. What still waits is delivered after the switch",
+			"switch it soon; a rollback makes it drop again")
+	}
+	if len(d.Out)+len(d.In) == 0 {
+		f.add(Note, about, "nothing is bound to it: what is due is dropped, before and after", "")
+	}
+	if d.Policy != "" {
+		f.add(Note, about, fmt.Sprintf("policy %q applies to it, and will. If it federates the exchange, its link is closed and opened", d.Policy),
+			"look at the link after the switch: rabbitmqctl federation_status")
+	}
+}
+
+// alternate is the alternate exchange of x by argument, or "".
+func alternate(x inventory.Exchange) string {
+	name, _ := x.Arguments["alternate-exchange"].(string)
+	return name
+}
+
+// shovels are others that move messages from or to an exchange of the plugin.
+func (f *findings) shovels(q Question) {
+	for _, s := range q.Shovels {
+		for _, d := range q.Delayed {
+			if d.Name == s.TargetExchange {
+				f.add(Warning, fmt.Sprintf("shovel %q", s.Name), fmt.Sprintf("it publishes to exchange %q: an x-delay of its messages is delayed by delayer serve alone", d.Name),
+					"take --mode serve, or move the shovel's target")
+			}
+		}
+	}
+}
+
+// String is a line of the checklist.
+func (f Finding) String() string {
+	return strings.TrimSuffix(fmt.Sprintf("%s: %s\n→ %s", f.About, f.Says, f.Do), "\n→ ")
 }

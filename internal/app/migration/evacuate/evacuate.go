@@ -1,5 +1,4 @@
-// Package evacuate takes pending messages out of the x-delayed-message plugin, and waits until the
-// plugin has none left.
+// Package evacuate takes pending messages out of the x-delayed-message plugin.
 //
 // An evacuation works in batches. Each batch is in two stages, so that it can be killed at any
 // point and run again without a loss:
@@ -70,22 +69,13 @@ func (j Job) Pending(ctx context.Context) ([]node.Table, error) {
 	return tables, err
 }
 
-// Left adds up what a job selects. Unreached nodes are an error: they may have messages.
-func (j Job) Left(ctx context.Context) (left Left, err error) {
-	tables, err := j.Pending(ctx)
-	return sum(tables), err
-}
-
-func sum(tables []node.Table) (left Left) {
+func sum(tables []node.Table) (rows int) {
 	for _, t := range tables {
 		for _, w := range t.Exchanges {
-			left.Rows += w.Rows
-			if w.Latest.After(left.Latest) {
-				left.Latest = w.Latest
-			}
+			rows += w.Rows
 		}
 	}
-	return left
+	return rows
 }
 
 // A run is a job at work.
@@ -122,7 +112,7 @@ func (r *run) all(ctx context.Context) error {
 	if unreached != nil && !errors.Is(unreached, node.ErrUnreached) {
 		return unreached
 	}
-	r.account.Before = r.account.Moved + sum(tables).Rows // with what recover has removed
+	r.account.Before = r.account.Moved + sum(tables) // with what recover has removed
 	for _, t := range tables {
 		r.clocks[t.Node] = t.Clock
 	}
@@ -146,7 +136,7 @@ func (r *run) count(ctx context.Context) error {
 	if err != nil && !errors.Is(err, node.ErrUnreached) { // those that Run has named
 		return err
 	}
-	left := sum(tables).Rows
+	left := sum(tables)
 	r.account.After = &left
 	return nil
 }

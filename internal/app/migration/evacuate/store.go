@@ -15,6 +15,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -68,9 +69,6 @@ func openStore(ctx context.Context, opts broker.Options, prefix string) (*store,
 	s.publisher = broker.NewPublisher(opts.Backend, func() {}, s.writing)
 	if err := s.take(ctx); err != nil {
 		s.close()
-		if broker.Code(err) == amqp091.ResourceLocked {
-			return nil, errors.New("evacuate: another delayer migrate evacuate is at work (wait for it, or stop it)")
-		}
 		return nil, broker.Explain("evacuate", "", fmt.Sprintf("queue %q", Staging(prefix)), err)
 	}
 	return s, nil
@@ -82,10 +80,10 @@ func (s *store) take(ctx context.Context) (err error) {
 		return err
 	}
 	s.lost = s.channel.NotifyClose(make(chan *amqp091.Error, 1))
-	// A lock: an exclusive queue belongs to one connection, and is gone with it. An exclusive
-	// consumer would not do: quorum queues let others consume beside it (seen on RabbitMQ 3.10.8).
-	_, err = s.channel.QueueDeclare(record.Names(s.prefix)+"evacuate.lock", !durable, !autoDelete, exclusive, waitForAnswer, amqp091.Table{"x-queue-type": "classic"})
-	if err != nil {
+	// An exclusive consumer would not do: quorum queues let others consume beside it (seen on
+	// RabbitMQ 3.10.8). A second tool is refused at once.
+	const allExchanges, noPatience = "", 0
+	if _, err = record.Take(ctx, s.reading, s.prefix, allExchanges, noPatience); err != nil {
 		return err
 	}
 	counts := [2]int{}
@@ -130,9 +128,7 @@ func (s *store) count(ctx context.Context, queue string) (int, error) {
 		if q.Consumers == 0 && (q.Messages > 0 || !holds) {
 			return q.Messages, nil
 		}
-		select {
-		case <-time.After(countWithin / 600):
-		case <-ctx.Done():
+		if pace.Sleep(ctx, countWithin/600) != nil {
 			return 0, context.Cause(ctx)
 		}
 	}

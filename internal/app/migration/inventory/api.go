@@ -7,9 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -35,6 +33,15 @@ func New(client *management.Client, vhost string) *API { return &API{client: cli
 //
 // Where the exchange is one of the plugin, the broker scans the plugin's table for the answer.
 func (a *API) Definition(ctx context.Context, exchange string) (Definition, error) {
+	x, err := a.Exchange(ctx, exchange)
+	if err != nil {
+		return Definition{}, err
+	}
+	return a.bound(ctx, x)
+}
+
+// Exchange is Definition without the bindings.
+func (a *API) Exchange(ctx context.Context, exchange string) (Exchange, error) {
 	var x apiExchange
 	err := a.scan(ctx, &x, "exchanges", a.vhost, exchange)
 	if errors.Is(err, delayer.ErrNotFound) {
@@ -45,10 +52,7 @@ func (a *API) Definition(ctx context.Context, exchange string) (Definition, erro
 			}
 		}
 	}
-	if err != nil {
-		return Definition{}, err
-	}
-	return a.bound(ctx, x.info())
+	return x.info(), err
 }
 
 func (a *API) bound(ctx context.Context, x Exchange) (Definition, error) {
@@ -98,29 +102,23 @@ func (a *API) Reachable(ctx context.Context) error {
 	}
 }
 
-// Delayed returns all exchanges of the vhost that are the plugin's, sorted by name.
-//
-// The broker scans the plugin's table for the answer, once for each exchange: do not poll.
+// Delayed returns all exchanges of the vhost that are the plugin's, sorted by name. See Exchanges.
 func (a *API) Delayed(ctx context.Context) ([]Exchange, error) {
-	all, err := a.exchanges(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var delayed []Exchange
-	for _, x := range all {
-		if x.Type == DelayedMessage {
-			delayed = append(delayed, x.info())
-		}
-	}
-	return delayed, nil
+	all, err := a.Exchanges(ctx)
+	return slices.DeleteFunc(all, func(x Exchange) bool { return !x.Delayed() }), err
 }
 
-// Enabled reports whether the broker knows the plugin's type of exchange. The broker does not scan
-// the plugin's table for the answer.
-func (a *API) Enabled(ctx context.Context) (bool, error) {
-	var v Inventory
-	err := a.lookOverview(ctx, &v)
-	return slices.Contains(v.ExchangeTypes, DelayedMessage), err
+// Exchanges returns all exchanges of the vhost, sorted by name.
+//
+// The broker scans the plugin's table for the answer, once for each exchange of the plugin: do not
+// poll.
+func (a *API) Exchanges(ctx context.Context) ([]Exchange, error) {
+	found, err := a.exchanges(ctx)
+	all := make([]Exchange, len(found))
+	for i, x := range found {
+		all[i] = x.info()
+	}
+	return all, err
 }
 
 // exchanges lists those of the vhost in one request, sorted by name. Pages would make the broker
@@ -175,61 +173,4 @@ func (x apiExchange) info() Exchange {
 func (a *API) Bindings(ctx context.Context, exchange string) (out, in []BindingInfo, err error) {
 	d, err := a.bound(ctx, Exchange{Name: exchange})
 	return d.Out, d.In, err
-}
-
-// QueuesNamed lists the queues whose names begin with a text.
-func (a *API) QueuesNamed(ctx context.Context, start string) ([]string, error) {
-	found, err := a.queues(ctx, start)
-	var names []string
-	for _, q := range found {
-		if strings.HasPrefix(q.Name, start) {
-			names = append(names, q.Name)
-		}
-	}
-	return names, err
-}
-
-// Unacknowledged counts what consumers of queues have and have not acknowledged. The API is up to
-// some ten seconds late.
-func (a *API) Unacknowledged(ctx context.Context, queues []string) (n int, err error) {
-	type held struct {
-		Name     string `json:"name"`
-		Messages int    `json:"messages_unacknowledged"`
-	}
-	const all = ""
-	r := management.Request{Op: op, Path: management.Path("queues", a.vhost), Query: url.Values{"columns": {"name,messages_unacknowledged"}}}
-	found, err := management.List[held](ctx, a.client, r, all)
-	for _, q := range found {
-		if slices.Contains(queues, q.Name) {
-			n += q.Messages
-		}
-	}
-	return n, err
-}
-
-// Published returns how many messages clients have published to an exchange since its statistics
-// began. The API counts them a few seconds late.
-func (a *API) Published(ctx context.Context, exchange string) (int64, error) {
-	var x struct {
-		Stats struct {
-			In int64 `json:"publish_in"`
-		} `json:"message_stats"`
-	}
-	err := a.scan(ctx, &x, "exchanges", a.vhost, exchange)
-	return x.Stats.In, err
-}
-
-// Pending counts what waits for each exchange of the plugin, as far as the API knows it: for
-// exchanges that are still the plugin's, and on the node that answers.
-//
-// The broker scans the plugin's table for the answer, once for each exchange: do not poll.
-func (a *API) Pending(ctx context.Context) (map[string]int64, error) {
-	all, err := a.exchanges(ctx)
-	rows := map[string]int64{}
-	for _, x := range all {
-		if x.Type == DelayedMessage && x.Pending != nil {
-			rows[x.Name] = *x.Pending
-		}
-	}
-	return rows, err
 }

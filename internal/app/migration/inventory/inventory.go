@@ -9,7 +9,7 @@ import (
 
 // An Inventory is what one look at a vhost found.
 type Inventory struct {
-	Vhost, User   string   // of the AMQP address
+	Vhost         string   // of the AMQP address
 	Version       string   // of the broker that answers: "4.0.5"
 	ExchangeTypes []string // that the broker knows
 	Nodes         []Node
@@ -17,11 +17,7 @@ type Inventory struct {
 
 	Exchanges []Exchange // all of the vhost
 	Delayed   []Delayed  // those of the plugin
-	Queues    []Queue    // those whose names contain one of the texts asked for
-
-	Policies, OperatorPolicies []Policy
-	Permission                 *Permission // of User; nil if it cannot be seen
-	Shovels                    []Shovel
+	Shovels   []Shovel
 
 	Unseen []Unseen
 }
@@ -54,44 +50,14 @@ type Delayed struct {
 	Rate    float64 // messages published to it a second
 }
 
-// A Queue as the broker has it.
-type Queue struct {
-	Name      string
-	Arguments amqp091.Table
-	Messages  int64
-}
-
-// A Policy of the vhost.
-type Policy struct {
-	Name       string         `json:"name"`
-	Pattern    string         `json:"pattern"`
-	ApplyTo    string         `json:"apply-to"`
-	Priority   int64          `json:"priority"`
-	Definition map[string]any `json:"definition"` // numbers are float64
-}
-
-// A Permission holds the patterns of one user in the vhost. Names that match none are refused.
-type Permission struct {
-	Configure string `json:"configure"`
-	Write     string `json:"write"`
-	Read      string `json:"read"`
-}
-
-// A Shovel moves messages from or to an exchange.
-type Shovel struct{ Name, SourceExchange, TargetExchange string }
+// A Shovel moves messages to an exchange.
+type Shovel struct{ Name, TargetExchange string }
 
 // Unseen is what the API does not tell this user.
-type Unseen struct {
-	What string `json:"what"`
-	Why  string `json:"why"`
-}
+type Unseen struct{ What, Why string }
 
 // DelayedMessage is the exchange type of the x-delayed-message plugin.
 const DelayedMessage = "x-delayed-message"
-
-// KnownTypes are the types of exchanges that a migration was tested with. Of these, one binding can
-// stand for all.
-var KnownTypes = []string{"direct", "fanout", "headers", "topic"}
 
 // An Exchange as the broker has it.
 type Exchange struct {

@@ -106,37 +106,22 @@ func TestLook_Unseen(t *testing.T) {
 		"overview":                             `{"rabbitmq_version":"3.10.8","exchange_types":[{"name":"direct"}]}`,
 		"nodes":                                `[{"name":"b","running":false},{"name":"a","running":true,"applications":[{"name":"rabbitmq_delayed_message_exchange","version":"3.10.2"}]}]`,
 		"feature-flags":                        "401",
-		"policies/%2F":                         `[{"name":"p","pattern":".","apply-to":"all","priority":1,"definition":{"expires":5}}]`,
-		"operator-policies/%2F":                `[]`,
-		"permissions/%2F/" + "app":             "401",
 		"parameters/shovel/%2F":                "401",
-		"queues/%2F":                           `{"page_count":1,"items":[{"name":"q","messages":3,"arguments":{"x-message-ttl":1000}}]}`,
 	}
 	a := api(t, "/", answers)
-	v, err := a.Look(t.Context(), "app", []string{"q", "Q"})
+	v, err := a.Look(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"d", "z"}, []string{v.Exchanges[0].Name, v.Exchanges[1].Name})
 	require.Len(t, v.Delayed, 1)
 	require.EqualValues(t, 7, *v.Delayed[0].Pending)
 	require.InDelta(t, 1.5, v.Delayed[0].Rate, 0)
 	require.Equal(t, []Node{{"a", true, "3.10.2"}, {"b", false, ""}}, v.Nodes)
-	require.Equal(t, []Queue{{"q", amqp091.Table{"x-message-ttl": int64(1000)}, 3}}, v.Queues)
-	require.Nil(t, v.Permission)
 	var what []string
 	for _, u := range v.Unseen {
 		what = append(what, u.What)
 		require.Contains(t, u.Why, "user mon of the management API: 401 Unauthorized: Not administrator user")
 	}
-	require.Equal(t, []string{"the feature flags", "the permissions of user app", "the shovels"}, what)
-
-	delete(answers, "permissions/%2F/app")
-	v, err = a.Look(t.Context(), "app", nil)
-	require.NoError(t, err)
-	require.Contains(t, v.Unseen[1].Why, "no user of RabbitMQ's own")
-	answers["users/app"] = `{}`
-	v, err = a.Look(t.Context(), "app", nil)
-	require.NoError(t, err)
-	require.Equal(t, &Permission{}, v.Permission, "a user without any permission")
+	require.Equal(t, []string{"the feature flags", "the shovels"}, what)
 }
 
 func TestNew(t *testing.T) {
@@ -148,15 +133,14 @@ func TestNew(t *testing.T) {
 func TestLook_TablesGone(t *testing.T) {
 	answers := map[string]string{
 		"exchanges/%2F/amq.direct": `{}`, "exchanges/%2F": "500", "overview": `{"rabbitmq_version":"4.0.5"}`, "nodes": "[]",
-		"policies/%2F": "[]", "operator-policies/%2F": "[]", "permissions/%2F/app": "{}",
 		"feature-flags": `[{"name":"khepri_db","state":"disabled"}]`,
 	}
 	a := api(t, "/", answers)
-	_, err := a.Look(t.Context(), "app", nil)
+	_, err := a.Look(t.Context())
 	require.ErrorContains(t, err, "500")
 	require.NotContains(t, err.Error(), "khepri")
 	answers["feature-flags"] = `[{"name":"khepri_db","state":"enabled"}]`
-	_, err = a.Look(t.Context(), "app", nil)
+	_, err = a.Look(t.Context())
 	require.ErrorIs(t, err, delayer.ErrUnavailable)
 	require.ErrorContains(t, err, "khepri_db was enabled while the plugin ran")
 }
@@ -179,6 +163,6 @@ func TestAPI_Silent(t *testing.T) {
 	<-asked
 	<-asked
 	go func() { <-asked; time.AfterFunc(4*a.Within, cancel) }()
-	_, err = a.Pending(ctx)
+	_, err = a.Exchanges(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -14,34 +14,24 @@ import (
 // pluginName is the plugin's application.
 const pluginName = "rabbitmq_delayed_message_exchange"
 
-// Look reads what an assessment needs. user is that of the AMQP address. Queues are listed if their
-// names contain one of the texts in queues. What the API does not tell its user is in Unseen;
-// without exchanges there is an error.
+// Look reads what an assessment needs. What the API does not tell its user is in Unseen; without
+// exchanges there is an error.
 //
 // The broker scans the plugin's table once for each exchange of the plugin.
-func (a *API) Look(ctx context.Context, user string, queues []string) (Inventory, error) {
-	v := Inventory{Vhost: a.vhost, User: user}
-	if err := a.Reachable(ctx); err != nil {
-		return v, err
-	}
+func (a *API) Look(ctx context.Context) (Inventory, error) {
+	v := Inventory{Vhost: a.vhost}
 	for _, step := range []func(context.Context, *Inventory) error{a.lookOverview, a.lookAside, a.lookExchanges} {
 		if err := step(ctx, &v); err != nil {
 			return v, err
 		}
 	}
-	for _, text := range queues {
-		found, err := a.queues(ctx, text)
-		if err != nil {
-			return v, err
-		}
-		v.Queues = append(v.Queues, found...)
-	}
-	slices.SortFunc(v.Queues, func(p, q Queue) int { return cmp.Compare(p.Name, q.Name) })
-	v.Queues = slices.CompactFunc(v.Queues, func(p, q Queue) bool { return p.Name == q.Name })
 	return v, nil
 }
 
 func (a *API) lookOverview(ctx context.Context, v *Inventory) error {
+	if err := a.Reachable(ctx); err != nil {
+		return err
+	}
 	var overview struct {
 		Version string `json:"rabbitmq_version"`
 		Types   []struct {
@@ -88,20 +78,13 @@ func (a *API) lookExchanges(ctx context.Context, v *Inventory) error {
 func (a *API) lookAside(ctx context.Context, v *Inventory) error {
 	for _, aside := range []struct {
 		what string
-		look func() error
+		look func(context.Context, *Inventory) error
 	}{
-		{"the nodes", func() (err error) { v.Nodes, err = a.nodes(ctx); return err }},
-		{"the feature flags", func() error { return a.get(ctx, &v.Features, "feature-flags") }},
-		{"the policies", func() error {
-			if err := a.get(ctx, &v.Policies, "policies", a.vhost); err != nil {
-				return err
-			}
-			return a.get(ctx, &v.OperatorPolicies, "operator-policies", a.vhost)
-		}},
-		{"the permissions of user " + v.User, func() error { return a.lookPermission(ctx, v) }},
-		{"the shovels", func() error { return a.lookShovels(ctx, v) }},
+		{"the nodes", a.lookNodes},
+		{"the feature flags", func(ctx context.Context, v *Inventory) error { return a.get(ctx, &v.Features, "feature-flags") }},
+		{"the shovels", a.lookShovels},
 	} {
-		err := aside.look()
+		err := aside.look(ctx, v)
 		var e *delayer.Error
 		switch {
 		case errors.Is(err, delayer.ErrAccess) && errors.As(err, &e):
@@ -113,7 +96,7 @@ func (a *API) lookAside(ctx context.Context, v *Inventory) error {
 	return nil
 }
 
-func (a *API) nodes(ctx context.Context) ([]Node, error) {
+func (a *API) lookNodes(ctx context.Context, v *Inventory) error {
 	var found []struct {
 		Name         string `json:"name"`
 		Running      bool   `json:"running"`
@@ -124,37 +107,19 @@ func (a *API) nodes(ctx context.Context) ([]Node, error) {
 	}
 	r := management.Request{Op: op, Path: "nodes", Query: url.Values{"columns": {"name,running,applications"}}}
 	if err := a.client.Get(ctx, r, &found); err != nil {
-		return nil, err
+		return err
 	}
-	nodes := make([]Node, len(found))
-	for i, n := range found {
-		nodes[i] = Node{Name: n.Name, Running: n.Running}
+	for _, n := range found {
+		node := Node{Name: n.Name, Running: n.Running}
 		for _, app := range n.Applications {
 			if app.Name == pluginName {
-				nodes[i].Plugin = app.Version
+				node.Plugin = app.Version
 			}
 		}
+		v.Nodes = append(v.Nodes, node)
 	}
-	slices.SortFunc(nodes, func(n, m Node) int { return cmp.Compare(n.Name, m.Name) })
-	return nodes, nil
-}
-
-// lookPermission reads the user's patterns. A user of RabbitMQ's own without any may do nothing. Of
-// a user that another authentication backend knows, nothing can be seen here.
-func (a *API) lookPermission(ctx context.Context, v *Inventory) error {
-	var p Permission
-	err := a.get(ctx, &p, "permissions", a.vhost, v.User)
-	if errors.Is(err, delayer.ErrNotFound) {
-		err = a.get(ctx, &struct{}{}, "users", v.User)
-		if errors.Is(err, delayer.ErrNotFound) {
-			v.Unseen = append(v.Unseen, Unseen{"the permissions of user " + v.User, "it is no user of RabbitMQ's own: misspelt, or of another authentication backend"})
-			return nil
-		}
-	}
-	if err == nil {
-		v.Permission = &p
-	}
-	return err
+	slices.SortFunc(v.Nodes, func(n, m Node) int { return cmp.Compare(n.Name, m.Name) })
+	return nil
 }
 
 // lookShovels reads dynamic shovels. A broker without that plugin has none.
@@ -162,7 +127,6 @@ func (a *API) lookShovels(ctx context.Context, v *Inventory) error {
 	var found []struct {
 		Name  string `json:"name"`
 		Value struct {
-			Source string `json:"src-exchange"`
 			Target string `json:"dest-exchange"`
 		} `json:"value"`
 	}
@@ -171,24 +135,7 @@ func (a *API) lookShovels(ctx context.Context, v *Inventory) error {
 		return nil
 	}
 	for _, s := range found {
-		v.Shovels = append(v.Shovels, Shovel{s.Name, s.Value.Source, s.Value.Target})
+		v.Shovels = append(v.Shovels, Shovel{s.Name, s.Value.Target})
 	}
 	return err
-}
-
-func (a *API) queues(ctx context.Context, text string) ([]Queue, error) {
-	type apiQueue struct {
-		Name      string               `json:"name"`
-		Arguments management.Arguments `json:"arguments"`
-		Messages  int64                `json:"messages"`
-	}
-	r := management.Request{
-		Op: op, Path: management.Path("queues", a.vhost), Query: url.Values{"columns": {"name,arguments,messages"}},
-	}
-	found, err := management.List[apiQueue](ctx, a.client, r, text)
-	queues := make([]Queue, len(found))
-	for i, q := range found {
-		queues[i] = Queue{q.Name, q.Arguments.Table(), q.Messages}
-	}
-	return queues, err
 }

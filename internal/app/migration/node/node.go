@@ -71,15 +71,25 @@ func (c Clock) Until(due int64) time.Duration {
 type Reshaping struct {
 	Vhost, Exchange string
 	Lock, Token     string // the queue that is the tool's lock, and what tells it from another tool's
-	Behind, Queue   string // the exchange that has the bindings of a front, and the queue that a front leads to
+	Behind, Queue   string // the exchange that has the bindings of a front, or one without any; and the queue that a front leads to
 	Hold            string // the exchange that may stand for it meanwhile
 	Routes          string // the type by which the plugin routes
 	Type            string // what the exchange becomes
 	Alternate       string // its alternate exchange by argument; "": none
 	AutoDelete      bool
 	Internal        bool
-	Shape           string // "plain", "front" or "delayed"
+	Shape           Shape
 }
+
+// A Shape is what an exchange is made into.
+type Shape string
+
+// The shapes.
+const (
+	Plain   Shape = "plain"   // an ordinary exchange with the former bindings
+	Front   Shape = "front"   // leads to the queue of delayer serve
+	Delayed Shape = "delayed" // the plugin's again
+)
 
 // Reshape changes the type of an exchange in one transaction of the cluster. The exchange keeps its
 // name and bindings: no publisher sees it missing, and nothing that falls due meanwhile is
@@ -91,7 +101,7 @@ type Reshaping struct {
 func (c *Control) Reshape(ctx context.Context, r Reshaping) error {
 	var in [][]byte
 	for _, text := range []string{r.Vhost, r.Exchange, r.Lock, r.Token, r.Behind, r.Hold, r.Queue, r.Routes, r.Type, r.Alternate,
-		strconv.FormatBool(r.AutoDelete), strconv.FormatBool(r.Internal), r.Shape} {
+		strconv.FormatBool(r.AutoDelete), strconv.FormatBool(r.Internal), string(r.Shape)} {
 		in = append(in, []byte(text))
 	}
 	inKhepri, err := programs.ReadFile("programs/khepri.erl")

@@ -145,7 +145,9 @@ func explainFailed(reason string) error {
 	case strings.Contains(reason, "not_locked"):
 		return errors.New("the node does not see this tool's lock (is the command for the broker in url? or was the connection lost?)")
 	case strings.Contains(reason, "{'EXIT',{khepri,"):
-		return errors.New("this RabbitMQ keeps its exchanges in a Khepri that is not known here; known is that of 4.0 to 4.2 (run the command without --rabbitmqctl: the exchange is away for a moment then)")
+		return errors.New("this RabbitMQ keeps its exchanges in a Khepri that is not known here; known is that of 4.0 to 4.2 (enable no Khepri before 4.0)")
+	case strings.Contains(reason, "unknown exchange type 'x-delayed-message'"):
+		return errors.New("this broker has no exchange type x-delayed-message any more (enable rabbitmq_delayed_message_exchange first; or stay: nothing was changed)")
 	case strings.Contains(reason, "bindings_change"):
 		return errors.New("its bindings change all the time (try again when fewer applications bind their queues)")
 	case strings.Contains(reason, "other_type"):

@@ -14,11 +14,11 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 const (
@@ -37,7 +37,7 @@ type Mover struct {
 	Control *broker.Control // binds, and holds the lock of the exchange meanwhile
 	Log     *slog.Logger
 
-	asked time.Time
+	wasDelayed time.Time // when the exchange was last seen to be the plugin's
 }
 
 // Run looks every five seconds, until ctx ends.
@@ -46,43 +46,45 @@ func (m *Mover) Run(ctx context.Context) {
 		if err := m.look(ctx); err != nil && ctx.Err() == nil {
 			m.Log.Warn("the bindings of an exchange could not be looked at, or not all of them be moved", "exchange", m.Spec.Name, "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, lookEvery) != nil {
 			return
-		case <-time.After(lookEvery):
 		}
 	}
 }
 
-// look changes something only while the exchange leads to serve and nobody else works on it:
+// look changes something only while the exchange is not the plugin's and nobody else works on it:
 // delayer migrate moves bindings too.
 func (m *Mover) look(ctx context.Context) error {
 	out, _, err := m.API.Bindings(ctx, m.Spec.Name)
-	if err != nil || !slices.ContainsFunc(out, m.astray) {
+	if err != nil || !slices.ContainsFunc(out, m.goesAround) {
 		return err
 	}
-	if !slices.ContainsFunc(out, m.leads) { // the plugin's, or a direct exchange, which needs no binding
-		if time.Since(m.asked) < askEvery {
-			return nil
-		}
-		m.asked = time.Now()
-		if d, err := m.API.Definition(ctx, m.Spec.Name); err != nil || d.Delayed() {
-			return err
-		}
+	// A direct exchange needs no binding to lead to serve.
+	if !slices.ContainsFunc(out, m.leads) && time.Since(m.wasDelayed) < askEvery {
+		return nil
 	}
-	lock, err := record.Open(ctx, m.Control.Conn(), m.Prefix, m.Spec.Name)
-	if errors.Is(err, delayer.ErrConflict) {
+	lock, err := record.Take(ctx, m.Control.Conn(), m.Prefix, m.Spec.Name, 0)
+	if errors.Is(err, record.ErrLocked) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Close() }()
-	r, migrated := lock.Record()
-	if migrated && (r.Step != record.Switched || r.Mode != record.Serving) {
+	defer lock.Release()
+	r, migrated, err := record.Read(ctx, m.API, m.Prefix, m.Spec.Name)
+	if err != nil || migrated && r.Mode != record.Serving {
+		return err
+	}
+	// The bindings first: on a node the program of a rollback may run whose tool was killed.
+	if out, _, err = m.API.Bindings(ctx, m.Spec.Name); err != nil {
+		return err
+	}
+	x, err := m.API.Exchange(ctx, m.Spec.Name)
+	if x.Delayed() {
+		m.wasDelayed = time.Now()
 		return nil
 	}
-	if out, _, err = m.API.Bindings(ctx, m.Spec.Name); err != nil {
+	if err != nil {
 		return err
 	}
 	return m.move(ctx, out)
@@ -93,15 +95,15 @@ func (m *Mover) queue() string { return entry.NamesOf(m.Prefix, m.Spec.Name).Que
 // leads reports whether a binding leads to serve.
 func (m *Mover) leads(b inventory.BindingInfo) bool { return !b.ToExchange && b.Target == m.queue() }
 
-// astray reports whether a binding leads elsewhere. One of the exchange to itself leads nowhere.
-func (m *Mover) astray(b inventory.BindingInfo) bool {
+// goesAround reports whether a binding leads elsewhere. One of the exchange to itself leads nowhere.
+func (m *Mover) goesAround(b inventory.BindingInfo) bool {
 	return !m.leads(b) && !(b.ToExchange && b.Target == m.Spec.Name)
 }
 
 func (m *Mover) move(ctx context.Context, out []inventory.BindingInfo) error {
 	var errs []error
 	for _, b := range out {
-		if !m.astray(b) {
+		if !m.goesAround(b) {
 			continue
 		}
 		if err := m.moveOne(ctx, b); err != nil { // an exclusive queue is bound by its own connection alone

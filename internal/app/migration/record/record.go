@@ -1,30 +1,44 @@
+// Package record keeps what a migration must know of an exchange in the broker, and lets one tool
+// at a time work on it.
+//
+// The record is a marker: an exchange whose configuration says what the exchange was. It is
+// declared before the exchange changes, and deleted when that is undone, or when the migration has
+// ended. All else can be seen in the broker: an exchange that is still the plugin's was not switched
+// yet, or its switch was interrupted.
 package record
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
+	"strings"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/lib/messagejson"
+	"github.com/delayer-go/delayer/topology"
 )
 
-// A Step is how far the migration of an exchange is.
-type Step string
+// Names is how the names of all objects of migrations begin.
+func Names(prefix string) string { return prefix + ".migration." }
 
-// The steps.
-const (
-	Prepared  Step = "prepared"  // the exchange is the plugin's, the new topology is there
-	Switching Step = "switching" // the exchange is about to change, or is half changed
-	Switched  Step = "switched"  // the exchange is ours
-	Restoring Step = "restoring" // the exchange is about to be the plugin's again, or is half so
-	Restored  Step = "restored"  // the exchange is the plugin's again; what delayer serve needed is still there
-)
+// Name is the name of the marker that is the record of an exchange. A hash stands for the name of
+// the exchange, which may be as long as a name may be at most: 64 bits tell apart more exchanges
+// than a broker has.
+func Name(prefix, exchange string) string {
+	sum := sha256.Sum256([]byte(exchange))
+	return Names(prefix) + hex.EncodeToString(sum[:8])
+}
+
+// Hold is the name of an exchange that stands for the exchange while a node changes it in Khepri.
+func Hold(prefix, exchange string) string { return Name(prefix, exchange) + ".hold" }
 
 // A Mode is how an exchange is switched.
 type Mode string
@@ -35,132 +49,82 @@ const (
 	Serving Mode = "serve"    // the exchange leads to the queue of delayer serve
 )
 
-// A Record is the state of the migration of one exchange.
+// A Record is what the exchange was, and how it is switched.
 type Record struct {
-	Number int64 // the newest has the highest
-	Step   Step
-	Mode   Mode                 // "" before the switch
-	Former inventory.Definition // what a rollback makes of the exchange; bindings as last seen
-	Since  map[Step]time.Time   // when each step was last begun
-
-	// Target is the exchange that has the former bindings, where delayer serve passes messages on.
-	// It is set from before the switch until what serve needs is removed; "" without serve.
-	Target string
+	Exchange   messagejson.Text `json:"exchange"`
+	Mode       Mode             `json:"mode"`
+	Type       string           `json:"type"` // by which it routes
+	AutoDelete bool             `json:"auto_delete,omitempty"`
+	Internal   bool             `json:"internal,omitempty"`
+	Alternate  messagejson.Text `json:"alternate,omitempty"` // its alternate exchange, by argument
+	// Target is the exchange that gets its bindings, where delayer serve passes messages on; "" in
+	// place.
+	Target messagejson.Text `json:"target,omitempty"`
 }
 
 // Spec is the entry by which delayer serve passes on what is published to the exchange. Publishers
 // may declare the exchange as they declared the plugin's, with the type that it routes by.
 func (r Record) Spec() entry.Spec {
-	kind := r.Former.DelayedType()
-	if !slices.Contains(inventory.KnownTypes, kind) {
-		kind = amqp091.ExchangeFanout
-	}
-	return entry.Spec{Name: r.Former.Name, Type: kind, To: r.Target, MoveBindings: true}
+	return entry.Spec{Name: string(r.Exchange), Type: r.Type, To: string(r.Target), MoveBindings: true}
 }
 
-// To returns the record of the next step.
-func (r Record) To(step Step, now time.Time) Record {
-	since := map[Step]time.Time{step: now.UTC().Round(0)}
-	for s, at := range r.Since {
-		if s != step {
-			since[s] = at
-		}
+// Marker is the record as the broker has it.
+func (r Record) Marker(prefix string) (topology.Marker, error) {
+	text, err := json.Marshal(r)
+	return topology.Marker{Name: Name(prefix, string(r.Exchange)), Config: start(prefix) + string(text)}, err
+}
+
+// start is how the configuration of a marker begins: with the prefix, as permissions require.
+func start(prefix string) string { return prefix + ":migration," }
+
+// Of returns the record that an exchange is, if it is one.
+func Of(prefix string, x inventory.Exchange) (r Record, is bool, err error) {
+	if !strings.HasPrefix(x.Name, Names(prefix)) {
+		return r, false, nil
 	}
-	r.Number, r.Step, r.Since = r.Number+1, step, since
-	if step == Prepared {
-		r.Mode = ""
+	config, _ := x.Arguments["alternate-exchange"].(string)
+	text, is := strings.CutPrefix(config, start(prefix))
+	if !is {
+		return r, false, nil
+	}
+	if err = json.Unmarshal([]byte(text), &r); err == nil && x.Name != Name(prefix, string(r.Exchange)) {
+		err = errors.New("its name is another one's")
+	}
+	if err != nil {
+		err = fmt.Errorf("exchange %q is no record of delayer migrate: %w", x.Name, err)
+	}
+	return r, err == nil, err
+}
+
+// Read reads the record of an exchange, if there is one.
+func Read(ctx context.Context, api *inventory.API, prefix, exchange string) (r Record, found bool, err error) {
+	x, err := api.Exchange(ctx, Name(prefix, exchange))
+	if errors.Is(err, delayer.ErrUnroutable) {
+		return r, false, nil
+	}
+	if err != nil {
+		return r, false, err
+	}
+	return Of(prefix, x)
+}
+
+// New is the record of an exchange of the plugin. target is for mode Serving.
+func New(x inventory.Exchange, mode Mode, target string) Record {
+	r := Record{
+		Exchange: messagejson.Text(x.Name), Mode: mode, Type: x.DelayedType(), AutoDelete: x.AutoDelete, Internal: x.Internal,
+	}
+	if other, ok := x.Arguments["alternate-exchange"].(string); ok {
+		r.Alternate = messagejson.Text(other)
+	}
+	if mode == Serving {
+		r.Target = messagejson.Text(target)
 	}
 	return r
 }
 
-// format is the version of what JSON holds.
-const format = 2
-
-// The wire types are what a record is as JSON. Arguments carry their types, and names any bytes.
-type (
-	wire struct {
-		Format int                `json:"format"`
-		Number int64              `json:"number"`
-		Step   Step               `json:"step"`
-		Mode   Mode               `json:"mode,omitempty"`
-		Former wireDefinition     `json:"former"`
-		Since  map[Step]time.Time `json:"since"`
-		Target messagejson.Text   `json:"target,omitempty"`
-	}
-	wireDefinition struct {
-		Name       messagejson.Text    `json:"name"`
-		Type       string              `json:"type"`
-		Durable    bool                `json:"durable"`
-		AutoDelete bool                `json:"auto_delete"`
-		Internal   bool                `json:"internal"`
-		Arguments  messagejson.Headers `json:"arguments"`
-		Policy     messagejson.Text    `json:"policy,omitempty"`
-		Out        []wireBinding       `json:"out"`
-		In         []wireBinding       `json:"in"`
-	}
-	wireBinding struct {
-		Source     messagejson.Text    `json:"source"`
-		Target     messagejson.Text    `json:"target"`
-		ToExchange bool                `json:"to_exchange,omitempty"`
-		Key        messagejson.Text    `json:"key"`
-		Arguments  messagejson.Headers `json:"arguments,omitempty"`
-	}
-)
-
-// MarshalJSON keeps every byte and type.
-func (r Record) MarshalJSON() ([]byte, error) {
-	x := r.Former.Exchange
-	return json.Marshal(wire{
-		Format: format, Number: r.Number, Step: r.Step, Mode: r.Mode, Since: r.Since, Target: messagejson.Text(r.Target),
-		Former: wireDefinition{
-			Name: messagejson.Text(x.Name), Type: x.Type, Durable: x.Durable, AutoDelete: x.AutoDelete, Internal: x.Internal,
-			Arguments: messagejson.Headers(x.Arguments), Policy: messagejson.Text(x.Policy),
-			Out: toWire(r.Former.Out), In: toWire(r.Former.In),
-		},
-	})
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (r *Record) UnmarshalJSON(raw []byte) error {
-	var w wire
-	switch err := json.Unmarshal(raw, &w); {
-	case err != nil:
-		return err
-	case w.Format != format:
-		return fmt.Errorf("format %d is not known to this version (use the delayer that began the migration)", w.Format)
-	case w.Former.Name == "":
-		return errors.New("it names no exchange")
-	}
-	d := w.Former
-	*r = Record{
-		Number: w.Number, Step: w.Step, Mode: w.Mode, Since: w.Since, Target: string(w.Target),
-		Former: inventory.Definition{
-			Exchange: inventory.Exchange{
-				Name: string(d.Name), Type: d.Type, Durable: d.Durable, AutoDelete: d.AutoDelete, Internal: d.Internal,
-				Arguments: amqp091.Table(d.Arguments), Policy: string(d.Policy),
-			},
-			Out: fromWire(d.Out), In: fromWire(d.In),
-		},
-	}
-	return nil
-}
-
-func toWire(all []inventory.BindingInfo) []wireBinding {
-	out := make([]wireBinding, 0, len(all))
-	for _, b := range all {
-		out = append(out, wireBinding{
-			messagejson.Text(b.Source), messagejson.Text(b.Target), b.ToExchange, messagejson.Text(b.Key), messagejson.Headers(b.Arguments),
-		})
-	}
-	return out
-}
-
-func fromWire(all []wireBinding) []inventory.BindingInfo {
-	var out []inventory.BindingInfo
-	for _, b := range all {
-		out = append(out, inventory.BindingInfo{
-			Source: string(b.Source), Target: string(b.Target), ToExchange: b.ToExchange, Key: string(b.Key), Arguments: amqp091.Table(b.Arguments),
-		})
-	}
-	return out
+// CanBeSwitched reports whether an exchange routes by a type that a migration knows.
+func CanBeSwitched(x inventory.Exchange) bool {
+	return slices.Contains([]string{
+		amqp091.ExchangeDirect, amqp091.ExchangeFanout, amqp091.ExchangeHeaders, amqp091.ExchangeTopic,
+	}, x.DelayedType())
 }

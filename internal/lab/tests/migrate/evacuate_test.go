@@ -200,7 +200,7 @@ func TestEvacuate_SecondTool(t *testing.T) {
 	}
 	_, err := first.Run(t.Context())
 	require.NoError(t, err)
-	require.ErrorContains(t, second, "another delayer migrate evacuate is at work")
+	require.ErrorContains(t, second, "another delayer migrate is at work")
 }
 
 // TestEvacuate_GoneExchange: messages whose exchange is gone are kept, block no others, and are

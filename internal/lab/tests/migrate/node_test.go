@@ -13,7 +13,6 @@ import (
 
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
-	"github.com/delayer-go/delayer/internal/app/migration/swap"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
@@ -172,34 +171,6 @@ func dues(rows []node.Row) (list []int64) {
 	return list
 }
 
-// TestNode_Cost: the plugin's process, which delivers nothing meanwhile, removes a row in few
-// steps. An interpreted program takes it some 7,000.
-func TestNode_Cost(t *testing.T) {
-	t.Parallel()
-	d := newDelayed(t, "topic")
-	const messages, most = 1000, 3000
-	for i := range messages - 1 {
-		apart := time.Hour + time.Duration(i)*time.Second // no two are due in the same millisecond
-		_, err := d.Ch.PublishWithDeferredConfirm(d.exchange, "key", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": apart.Milliseconds()}})
-		require.NoError(t, err)
-	}
-	d.publish("key", time.Hour, amqp091.Publishing{})
-	rows := d.rows(node.Query{MaxRows: messages, MaxBytes: 1 << 30})
-	before := d.reductions()
-	require.Equal(t, messages, d.remove(rows...))
-	assert.Less(t, (d.reductions()-before)/messages, most)
-}
-
-// reductions is what the plugin's process has worked, in Erlang's measure.
-func (d *delayed) reductions() (n int) {
-	d.Helper()
-	out, err := d.Broker.Ctl(d.Context(), "eval", "element(2, process_info(whereis(rabbit_delayed_message), reductions)).")
-	require.NoError(d, err)
-	_, err = fmt.Sscan(out, &n)
-	require.NoError(d, err, out)
-	return n
-}
-
 func TestNode_LargeBody(t *testing.T) {
 	t.Parallel()
 	d := newDelayed(t, "topic")
@@ -250,22 +221,23 @@ func TestReshape_NotLocked(t *testing.T) {
 	t.Parallel()
 	r := newSwapRig(t)
 	r.delayed("topic", false, nil)
+	s, release := swapperOf(t, r.broker, r.node, r.api, r.vhost, r.prefix, r.name)
+	defer release()
 	reshaping := node.Reshaping{
-		Vhost: "/", Exchange: r.name, Lock: record.Lock(r.prefix, r.name), Token: "another's", Behind: record.Behind(r.prefix, r.name),
-		Hold: record.Hold(r.prefix, r.name), Queue: r.served().Queue, Routes: "topic", Type: "topic", Shape: "plain",
+		Vhost: "/", Exchange: r.name, Lock: s.Lock.Name, Token: "another's", Behind: record.Name(r.prefix, r.name),
+		Hold: record.Hold(r.prefix, r.name), Queue: r.served().Queue, Routes: "topic", Type: "topic", Shape: node.Plain,
 	}
-	require.ErrorContains(t, r.control().Reshape(t.Context(), reshaping), "the node does not see this tool's lock")
+	const notLocked = "the node does not see this tool's lock"
+	require.ErrorContains(t, r.node.Reshape(t.Context(), reshaping), notLocked)
 	require.True(t, r.definition().Delayed())
-	r.tool(func(s *swap.Swapper) {
-		require.ErrorContains(t, r.control().CanReshape(t.Context(), reshaping), "the node does not see this tool's lock")
-		reshaping.Token = s.Journal.Token()
-		require.NoError(t, r.control().CanReshape(t.Context(), reshaping))
-		missing := reshaping
-		missing.Exchange = "missing"
-		require.ErrorContains(t, r.control().CanReshape(t.Context(), missing), "it does not exist there")
-		reshaping.Routes, reshaping.Type = "direct", "direct"
-		require.NoError(t, r.Ch.ExchangeDelete(r.name, false, false))
-		require.NoError(t, r.Ch.ExchangeDeclare(r.name, "topic", true, false, false, false, nil))
-		require.ErrorContains(t, r.control().Reshape(t.Context(), reshaping), "someone has declared it with another type")
-	})
+	require.ErrorContains(t, r.node.CanReshape(t.Context(), reshaping), notLocked)
+	reshaping.Token = s.Lock.Token
+	require.NoError(t, r.node.CanReshape(t.Context(), reshaping))
+	missing := reshaping
+	missing.Exchange = "missing"
+	require.ErrorContains(t, r.node.CanReshape(t.Context(), missing), "it does not exist there")
+	reshaping.Routes, reshaping.Type = "direct", "direct"
+	require.NoError(t, r.Ch.ExchangeDelete(r.name, false, false))
+	require.NoError(t, r.Ch.ExchangeDeclare(r.name, "topic", true, false, false, false, nil))
+	require.ErrorContains(t, r.node.Reshape(t.Context(), reshaping), "someone has declared it with another type")
 }

@@ -179,8 +179,8 @@ func (r *rehearsal) tidy() {
 		x := r.exchange(kind)
 		side := entry.Spec{Name: x, Type: kind}.Side(r.cfg.Prefix)
 		side.Exchanges, side.Markers = side.AllExchanges(), nil
-		all = all.Add(side).Add(record.Plan(r.cfg.Prefix, x)).Add(topology.Plan{
-			Exchanges: []topology.Exchange{{Name: x}, {Name: swap.DefaultTarget(x)}, {Name: record.Behind(r.cfg.Prefix, x)}}, Queues: []topology.Queue{{Name: r.queue(kind)}},
+		all = all.Add(side).Add(topology.Plan{
+			Exchanges: []topology.Exchange{{Name: x}, {Name: swap.DefaultTarget(x)}, {Name: record.Name(r.cfg.Prefix, x)}}, Queues: []topology.Queue{{Name: r.queue(kind)}},
 		})
 	}
 	ch, err := conn.Channel()
@@ -258,20 +258,12 @@ func (r *rehearsal) pending(from, to time.Duration, inDays int) {
 func (r *rehearsal) code() {
 	stop := r.publishers(r.wrapped())
 	r.pending(r.scale(5*time.Second, 20*time.Second), r.scale(20*time.Second, 150*time.Second), 0)
-	r.switched("in-place")
+	r.switches("in-place")
 	r.drain()
 	stop()
 	r.allArrive()
 	r.report("code")
 	r.retire()
-}
-
-// switched prepares and switches all exchanges.
-func (r *rehearsal) switched(mode string) {
-	for _, kind := range r.kinds {
-		r.step("prepare", "--exchange", r.exchange(kind))
-	}
-	r.switches(mode)
 }
 
 // switches switches all exchanges. It is killed at several places.
@@ -285,7 +277,11 @@ func (r *rehearsal) switches(mode string) {
 	}
 }
 
-func (r *rehearsal) drain() { r.step("drain", append(r.selection(), "--rabbitmqctl", r.ctl)...) }
+// drain waits until the plugin has delivered what is its.
+func (r *rehearsal) drain() {
+	r.Helper()
+	require.Eventually(r, func() bool { return r.inPlugin() == 0 }, rehearsalPatience, 500*time.Millisecond)
+}
 
 // selection names all exchanges.
 func (r *rehearsal) selection() (args []string) {
@@ -309,7 +305,7 @@ func (r *rehearsal) serve() {
 	r.pending(r.scale(12*time.Second, 90*time.Second), r.scale(24*time.Second, 150*time.Second), inDays)
 	r.wholeStep("assess", "--rabbitmqctl", r.ctl)
 	all := []*serveProcess{r.startServe(), r.startServe()} // before the switch, or after it
-	r.switched("serve")
+	r.switches("serve")
 	for range r.kills {
 		for _, s := range all {
 			select {
@@ -340,7 +336,7 @@ func (r *rehearsal) evacuation() {
 	stop := r.publishers(r.wrapped())
 	inDays, args := r.many/len(r.kinds)/3, append(r.selection(), "--rabbitmqctl", r.ctl, "--leave", "10s")
 	r.pending(r.scale(25*time.Second, 120*time.Second), r.scale(35*time.Second, 180*time.Second), inDays)
-	r.switched("in-place")
+	r.switches("in-place")
 	for range r.kills[1:] { // in the middle of each of its stages
 		r.killedStep("evacuate", args...)
 	}

@@ -18,17 +18,16 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
-	"github.com/delayer-go/delayer/topology"
 )
 
 // A swapRig is a user's exchange in a vhost, and what the tool has.
 type swapRig struct {
 	*rabbittest.Rig
-	conn         *broker.Conn
+	broker       *broker.Control
+	node         swap.Node
 	api          *inventory.API
-	url, vhost   string
+	vhost        string
 	prefix, name string
-	onNode       bool // the tool has rabbitmqctl
 }
 
 func newSwapRig(t testing.TB) *swapRig { return newSwapRigAt(t, "/") }
@@ -40,17 +39,16 @@ func newSwapRigAt(t testing.TB, vhost string) *swapRig {
 	user := rabbittest.NewRigAt(t, b, at)
 	conn, err := broker.Dial(t.Context(), broker.Options{URL: at, Name: t.Name(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	t.Cleanup(conn.Close)
+	control := broker.NewControl(conn)
+	ctl, err := node.New(rabbitmqctl(t, b))
+	require.NoError(t, err)
 	api, prefix := inventoryOf(t, management(t, b), vhost), user.Prefix
-	r := &swapRig{user, conn, api, at, vhost, prefix, prefix + ` it's "E"/é`, false}
+	r := &swapRig{user, control, ctl, api, vhost, prefix, prefix + ` it's "E"/é`}
 	t.Cleanup(func() {
-		w := swap.Wire{Conn: conn}
-		for _, q := range []string{record.Queue(prefix, r.name), r.served().Queue, r.served().Back, r.served().Parked} {
-			_ = w.DeleteQueue(context.Background(), q)
-		}
-		for _, x := range append(entry.Spec{Name: r.name, Type: "direct"}.Side(prefix).AllExchanges(),
-			topology.Exchange{Name: r.name}, topology.Exchange{Name: record.Behind(prefix, r.name)}, topology.Exchange{Name: r.target()}) {
-			_ = w.Perform(context.Background(), []swap.Op{{Verb: swap.Delete, Exchange: inventory.Exchange{Name: x.Name}}})
+		defer control.Close()
+		marker := entry.Spec{Name: record.Name(prefix, r.name), To: record.Hold(prefix, r.name)}
+		for _, spec := range []entry.Spec{{Name: r.name, Type: "direct", To: r.target()}, marker} {
+			_ = entry.Remove(context.Background(), control, prefix, spec)
 		}
 	})
 	return r
@@ -60,50 +58,41 @@ func newSwapRigAt(t testing.TB, vhost string) *swapRig {
 func (r *swapRig) served() entry.Names { return entry.NamesOf(r.prefix, r.name) }
 func (r *swapRig) target() string      { return swap.DefaultTarget(r.name) }
 
-// tool runs f with a swapper that holds the lock.
-func (r *swapRig) tool(f func(*swap.Swapper)) {
-	r.Helper()
-	journal, err := record.Open(r.Context(), r.conn, r.prefix, r.name)
-	require.NoError(r, err)
-	defer func() { require.NoError(r, journal.Close()) }()
-	s := &swap.Swapper{
-		Prefix: r.prefix, Exchange: r.name, Vhost: r.vhost, API: r.api, Broker: swap.Wire{Conn: r.conn}, Journal: journal, Now: time.Now,
-		Plugin: func(ctx context.Context) error {
-			return swap.HasPlugin(ctx, broker.Options{URL: r.url, Logger: slog.New(slog.DiscardHandler)}, r.prefix+".trial")
-		},
-	}
-	if r.onNode {
-		s.Node = r.control()
-	}
-	f(s)
+// swapperOf works on an exchange, of which it holds the lock until release is called.
+func swapperOf(t testing.TB, control *broker.Control, ctl swap.Node, api *inventory.API, vhost, prefix, exchange string) (s *swap.Swapper, release func()) {
+	t.Helper()
+	const noPatience = 0
+	lock, err := record.Take(t.Context(), control.Conn(), prefix, exchange, noPatience)
+	require.NoError(t, err)
+	return &swap.Swapper{Prefix: prefix, Exchange: exchange, Vhost: vhost, API: api, Control: control, Node: ctl, Lock: lock}, lock.Release
 }
 
-// switches changes the exchange.
-func (r *swapRig) switches(mode record.Mode) (result swap.Result) {
+// trySwitch changes the exchange, and may be refused.
+func (r *swapRig) trySwitch(mode record.Mode) (swap.Result, error) {
 	r.Helper()
-	r.tool(func(s *swap.Swapper) {
-		var err error
-		result, err = s.Switch(r.Context(), mode, "")
-		require.NoError(r, err)
-	})
+	s, release := swapperOf(r.TB, r.broker, r.node, r.api, r.vhost, r.prefix, r.name)
+	defer release()
+	return s.Switch(r.Context(), mode, "")
+}
+
+func (r *swapRig) switches(mode record.Mode) swap.Result {
+	r.Helper()
+	result, err := r.trySwitch(mode)
+	require.NoError(r, err)
 	return result
 }
 
-func (r *swapRig) rollsBack() (result swap.Result) {
+func (r *swapRig) tryRollback() error {
 	r.Helper()
-	r.tool(func(s *swap.Swapper) {
-		var err error
-		result, err = s.Rollback(r.Context())
-		require.NoError(r, err)
-	})
-	return result
+	s, release := swapperOf(r.TB, r.broker, r.node, r.api, r.vhost, r.prefix, r.name)
+	defer release()
+	_, err := s.Rollback(r.Context())
+	return err
 }
 
-func (r *swapRig) control() *node.Control {
+func (r *swapRig) rollsBack() {
 	r.Helper()
-	c, err := node.New(rabbitmqctl(r.TB, r.Broker))
-	require.NoError(r, err)
-	return c
+	require.NoError(r, r.tryRollback())
 }
 
 // delayed declares the exchange.
@@ -151,11 +140,14 @@ func (r *swapRig) publish(exchange, key string, n int, delay time.Duration, head
 	r.PublishDelayed(exchange, key, messages...)
 }
 
+// depth is how many messages a queue holds; one that does not exist holds none.
 func (r *swapRig) depth(queue string) int {
 	r.Helper()
-	d, err := swap.Wire{Conn: r.conn}.Depth(r.Context(), queue)
-	require.NoError(r, err)
-	return d.Messages
+	q, err := r.broker.Queue(r.Context(), queue)
+	if broker.Code(err) != amqp091.NotFound {
+		require.NoError(r, err)
+	}
+	return q.Messages
 }
 
 // arrives waits until a queue holds so many messages.
@@ -172,6 +164,14 @@ func (r *swapRig) definition() inventory.Definition {
 	return d
 }
 
+// recorded reports whether the exchange has a record.
+func (r *swapRig) recorded() bool {
+	r.Helper()
+	_, found, err := record.Read(r.Context(), r.api, r.prefix, r.name)
+	require.NoError(r, err)
+	return found
+}
+
 // delivers reports whether the plugin delivers what an exchange routes by a type.
 func (r *swapRig) delivers(kind string) bool {
 	r.Helper()
@@ -182,7 +182,7 @@ func (r *swapRig) delivers(kind string) bool {
 // has no table there, and what is due is dropped.
 func inKhepri(t testing.TB, b *rabbit.Broker) bool {
 	t.Helper()
-	v, err := apiOf(t, b, "/").Look(t.Context(), userOf(t, b), nil)
+	v, err := apiOf(t, b, "/").Look(t.Context())
 	require.NoError(t, err)
 	return v.Enabled(inventory.Khepri)
 }

@@ -41,7 +41,7 @@ func TestRoad(t *testing.T) {
 	stop = r.publishers(r.raw)
 	r.wholeStep("assess", "--rabbitmqctl", r.ctl)
 	serve := r.startServe()
-	r.switched("serve")
+	r.switches("serve")
 	r.step("evacuate", append(r.selection(), "--rabbitmqctl", r.ctl, "--leave", "10s")...)
 	r.drain()
 	r.retire()

@@ -26,6 +26,7 @@ import (
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
+	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/rebind"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/app/migration/swap"
@@ -49,7 +50,7 @@ type crossing struct {
 	exchange   string
 	kind       string
 	queue      string
-	conn       *broker.Conn
+	control    *broker.Control
 	prefetch   int
 	names      entry.Names
 }
@@ -62,10 +63,10 @@ func newCrossing(t testing.TB, kind string) *crossing {
 	c.exchange, c.queue = c.Exchange("the exchange", "x-delayed-message", amqp091.Table{"x-delayed-type": kind}), c.Queue("the queue", nil)
 	c.kind, c.names = kind, entry.NamesOf(c.Prefix, c.exchange)
 	c.Bind(c.queue, "order.*", c.exchange, nil)
-	var err error
-	c.conn, err = broker.Dial(t.Context(), broker.Options{URL: c.Broker.URL(), Logger: c.cfg.Logger})
+	conn, err := broker.Dial(t.Context(), broker.Options{URL: c.Broker.URL(), Logger: c.cfg.Logger})
 	require.NoError(t, err)
-	t.Cleanup(c.conn.Close)
+	c.control = broker.NewControl(conn)
+	t.Cleanup(c.control.Close)
 	t.Cleanup(c.tidy)
 	return c
 }
@@ -80,8 +81,8 @@ func (c *crossing) tidy() {
 	control := broker.NewControl(conn)
 	defer control.Close()
 	plan := c.spec().Side(c.cfg.Prefix).Add(topology.Plan{
-		Exchanges: []topology.Exchange{{Name: c.exchange}, {Name: c.spec().To}},
-		Queues:    []topology.Queue{{Name: c.queue}, {Name: record.Queue(c.cfg.Prefix, c.exchange)}},
+		Exchanges: []topology.Exchange{{Name: c.exchange}, {Name: c.spec().To}, {Name: record.Name(c.cfg.Prefix, c.exchange)}},
+		Queues:    []topology.Queue{{Name: c.queue}},
 	})
 	assert.NoError(c, objects.Of(control, "test").Remove(ctx, plan))
 }
@@ -97,18 +98,20 @@ func (c *crossing) api() *inventory.API {
 	return inventoryOf(c, c.management, vhost)
 }
 
+// swapper works on the exchange, and holds the lock until release is called.
+func (c *crossing) swapper() (s *swap.Swapper, release func()) {
+	c.Helper()
+	ctl, err := node.New(rabbitmqctl(c.TB, c.Broker))
+	require.NoError(c, err)
+	return swapperOf(c.TB, c.control, ctl, c.api(), "/", c.cfg.Prefix, c.exchange)
+}
+
 // swap makes the exchange lead to serve.
 func (c *crossing) swap() {
 	c.Helper()
-	k, err := record.Open(c.Context(), c.conn, c.cfg.Prefix, c.exchange)
-	require.NoError(c, err)
-	defer func() { assert.NoError(c, k.Close()) }()
-	s := &swap.Swapper{
-		Prefix: c.cfg.Prefix, Exchange: c.exchange, API: c.api(), Broker: swap.Wire{Conn: c.conn}, Journal: k, Now: time.Now,
-	}
-	_, err = s.Prepare(c.Context())
-	require.NoError(c, err)
-	_, err = s.Switch(c.Context(), record.Serving, "")
+	s, release := c.swapper()
+	defer release()
+	_, err := s.Switch(c.Context(), record.Serving, "")
 	require.NoError(c, err)
 }
 
@@ -145,10 +148,7 @@ func (c *crossing) cross(change func(*entry.Spec)) (stop func()) {
 
 // count is how many messages a queue has that nobody holds; -1 without the queue.
 func (c *crossing) count(queue string) int {
-	ch, err := c.conn.Channel(c.Context())
-	require.NoError(c, err)
-	defer func() { _ = ch.Close() }()
-	q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+	q, err := c.control.Queue(c.Context(), queue)
 	if err != nil {
 		return -1
 	}
@@ -374,12 +374,8 @@ func TestServe_Elsewhere(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, "topic")
 	c.cross(func(s *entry.Spec) { s.To = "elsewhere" })
-	k, err := record.Open(t.Context(), c.conn, c.cfg.Prefix, c.exchange)
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, k.Close()) }()
-	s := &swap.Swapper{
-		Prefix: c.cfg.Prefix, Exchange: c.exchange, API: c.api(), Broker: swap.Wire{Conn: c.conn}, Journal: k, Now: time.Now,
-	}
+	s, release := c.swapper()
+	defer release()
 	before, err := c.api().Definition(t.Context(), c.exchange)
 	require.NoError(t, err)
 	_, err = s.Switch(t.Context(), record.Serving, "")
@@ -388,9 +384,9 @@ func TestServe_Elsewhere(t *testing.T) {
 	after, err := c.api().Definition(t.Context(), c.exchange)
 	require.NoError(t, err)
 	require.Equal(t, before, after)
-	r, _ := k.Record()
-	require.Equal(t, record.Prepared, r.Step)
-	require.Empty(t, r.Target)
+	_, found, err := record.Read(t.Context(), c.api(), c.cfg.Prefix, c.exchange)
+	require.NoError(t, err)
+	require.False(t, found)
 }
 
 // serveVariable makes the test binary a process that serves, with these settings in JSON.

@@ -17,6 +17,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
+	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/app/migration/swap"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
@@ -26,9 +27,9 @@ import (
 // kinds are the types by which the plugin's exchanges route in these tests.
 var kinds = []string{"topic", "direct", "fanout", "headers"}
 
-// TestSwap_OnNode: on the node an exchange changes its type there and back while it is used. It
-// keeps its bindings on both sides, also to exclusive queues, and nobody sees it missing.
-func TestSwap_OnNode(t *testing.T) {
+// TestSwap_InPlace: an exchange changes its type there and back while it is used. It keeps its
+// bindings on both sides, also to exclusive queues, and nobody sees it missing.
+func TestSwap_InPlace(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +39,6 @@ func TestSwap_OnNode(t *testing.T) {
 				vhostOf(t, needPlugin(t), vhost)
 			}
 			r := newSwapRigAt(t, vhost)
-			r.onNode = true
 			r.delayed(kind, autoDelete, amqp091.Table{"alternate-exchange": "amq.fanout"})
 			queue, behind, source, headers := r.neighbours(kind)
 			r.exclusive()
@@ -53,7 +53,6 @@ func TestSwap_OnNode(t *testing.T) {
 			r.publish(source, "a.key", n, delay, headers)
 			result := r.switches(record.InPlace)
 			require.True(t, result.Changed)
-			require.Zero(t, result.Gap)
 			after := r.definition()
 			require.Equal(t, kind, after.Type)
 			require.Equal(t, amqp091.Table{"alternate-exchange": "amq.fanout"}, after.Arguments)
@@ -67,7 +66,9 @@ func TestSwap_OnNode(t *testing.T) {
 			}
 			late := r.queue("late", r.name, "late.key", amqp091.Table{"h": "late"})
 
+			require.True(t, r.recorded())
 			r.rollsBack()
+			require.False(t, r.recorded())
 			require.NoError(t, r.Ch.QueueUnbind(late, "late.key", r.name, amqp091.Table{"h": "late"}))
 			require.Equal(t, before, r.definition())
 			if r.delivers(kind) {
@@ -104,63 +105,13 @@ func (r *swapRig) neighbours(kind string) (queue, behind, source string, headers
 	return queue, behind, source, headers
 }
 
-// TestSwap_PendingArrives: what waits in the plugin arrives through the bindings of the exchange
-// that took over, if it is not due while that is deleted and declared again.
-func TestSwap_PendingArrives(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			r := newSwapRig(t)
-			r.delayed(kind, false, amqp091.Table{"alternate-exchange": "amq.fanout"})
-			queue, behind, source, headers := r.neighbours(kind)
-			before := r.definition()
-			const n = 20
-			for delay := 5 * time.Second; ; delay *= 2 { // until the switch is faster
-				r.publish(r.name, "a.key", n, delay, headers)
-				r.publish(source, "a.key", n, delay, headers)
-				due := time.Now().Add(delay / 2) // the first were published before
-				require.Positive(t, r.switches(record.InPlace).Gap)
-				if time.Now().Before(due) {
-					break
-				}
-				r.rollsBack()
-				for _, q := range []string{queue, behind} {
-					_, err := r.Ch.QueuePurge(q, false)
-					require.NoError(t, err)
-				}
-			}
-			after := r.definition()
-			require.Equal(t, kind, after.Type)
-			require.Equal(t, before.Out, after.Out)
-			require.Equal(t, before.In, after.In)
-			for _, q := range []string{queue, behind} {
-				r.arrives(q, 2*n)
-			}
-			r.rollsBack()
-			require.Equal(t, before, r.definition())
-			if r.delivers(kind) {
-				r.publish(r.name, "a.key", 1, time.Second, headers)
-				r.arrives(queue, 2*n+1)
-			}
-		})
-	}
-}
-
-// TestSwap_Load: publishers go on. On the node none sees an error, and nothing is lost there and
-// back. Without rabbitmqctl a publisher gets a closed channel, or for an instant its mandatory
-// message back; what was confirmed and not returned arrives.
+// TestSwap_Load: publishers go on, and messages fall due while the exchange changes, there and
+// back. None sees an error, and nothing is lost.
 func TestSwap_Load(t *testing.T) {
-	for name, c := range map[string]struct {
-		mode   record.Mode
-		onNode bool
-	}{
-		"in-place": {record.InPlace, false}, "serve": {record.Serving, false},
-		"in-place on the node": {record.InPlace, true}, "serve on the node": {record.Serving, true},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, mode := range []record.Mode{record.InPlace, record.Serving} {
+		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			r := newSwapRig(t)
-			r.onNode = c.onNode
 			kind := "topic"
 			if !r.delivers(kind) {
 				kind = "fanout"
@@ -172,31 +123,25 @@ func TestSwap_Load(t *testing.T) {
 				require.NoError(t, r.Ch.QueueBind(queue, fmt.Sprint("k.", i), r.name, true, nil))
 			}
 			require.NoError(t, r.Ch.Qos(1, 0, false))
+			before := r.definition()
 			ctx, stop := context.WithCancel(t.Context())
 			load := load{lost: map[string]bool{}}
 			var running sync.WaitGroup
 			running.Go(func() { load.run(ctx, r) })
-			if c.onNode { // some fall due while it changes
-				r.publish(r.name, "k", pending, 4*time.Second, nil)
-			}
-			result := r.switches(c.mode)
-			require.Equal(t, many+1, result.Bindings)
-			if c.onNode {
-				r.rollsBack()
-			}
+			r.publish(r.name, "k", pending, 4*time.Second, nil)
+			r.switches(mode)
+			r.rollsBack()
 			stop()
 			running.Wait()
-			t.Logf("away for at most %v; %d confirmed, %d of them returned; %d refused with 404", result.Gap, load.confirmed, load.returned, load.refused)
-			if c.onNode {
-				require.Zero(t, result.Gap+time.Duration(load.refused+load.returned))
-				for i := range pending {
-					load.lost[fmt.Sprint(4*time.Second, i)] = true
-				}
+			require.Equal(t, before, r.definition())
+			require.Zero(t, load.refused+load.returned)
+			for i := range pending {
+				load.lost[fmt.Sprint(4*time.Second, i)] = true
 			}
 			want := len(load.lost)
 			sum := func() int { return r.depth(queue) + r.depth(r.served().Queue) }
 			require.Eventually(t, func() bool { return sum() >= want }, time.Minute, 50*time.Millisecond, "%d of %d", sum(), want)
-			if twice := sum() - want; c.mode == record.Serving && c.onNode {
+			if twice := sum() - want; mode == record.Serving {
 				t.Logf("%d came twice", twice)
 			} else {
 				require.Zero(t, twice)
@@ -291,129 +236,62 @@ func (l *load) publish(ctx context.Context, ch *amqp091.Channel, r *swapRig) {
 	}
 }
 
-// dying does so many operations, and then none any more: what a killed tool has done.
-type dying struct {
-	swap.Wire
-	left *int
+// A killedNode is the node of a tool that is killed before the node changes the exchange, or after.
+type killedNode struct {
+	swap.Node
+	before bool
 }
 
-var errDead = errors.New("killed")
-
-// Perform sends what is left of its life.
-func (d dying) Perform(ctx context.Context, ops []swap.Op) error {
-	n := min(*d.left, len(ops))
-	*d.left -= n
-	if err := d.Wire.Perform(ctx, ops[:n]); err != nil || n == len(ops) && *d.left > 0 {
-		return err
+func (k killedNode) Reshape(ctx context.Context, r node.Reshaping) error {
+	if !k.before {
+		if err := k.Node.Reshape(ctx, r); err != nil {
+			return err
+		}
 	}
 	return errDead
 }
 
-// Exists is not answered either.
-func (d dying) Exists(ctx context.Context, name string) (bool, error) {
-	if *d.left == 0 {
-		return false, errDead
-	}
-	return d.Wire.Exists(ctx, name)
-}
+var errDead = errors.New("killed")
 
-// TestSwap_Killed: the tool is killed after each operation in turn; the same command run again
-// finishes, and a rollback undoes.
+// TestSwap_Killed: a tool that was killed has left a record. The same command finishes, and a
+// rollback undoes, which may be killed too.
 func TestSwap_Killed(t *testing.T) {
 	for _, mode := range []record.Mode{record.InPlace, record.Serving} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			r := newSwapRig(t)
-			r.delayed("direct", true, nil)
+			r.delayed("direct", true, amqp091.Table{"alternate-exchange": "amq.fanout"})
 			r.queue("a", r.name, "a", nil)
 			r.queue("b", r.name, "b", nil)
 			source := r.exchange("source", "topic", true)
 			require.NoError(t, r.Ch.ExchangeBind(r.name, "#", source, false, nil))
-			before := r.definition()
-			for kill := 1; ; kill++ {
-				left := kill
-				var err error
-				r.tool(func(s *swap.Swapper) {
-					s.Broker = dying{swap.Wire{Conn: r.conn}, &left}
-					_, err = s.Switch(t.Context(), mode, "")
-				})
-				if err != nil {
+			before, whole := r.definition(), r.node
+			for _, early := range []bool{true, false} {
+				for _, finish := range []bool{true, false} {
+					r.node = killedNode{whole, early}
+					_, err := r.trySwitch(mode)
 					require.ErrorIs(t, err, errDead)
-					r.switches(mode)
-				}
-				after := r.definition()
-				require.Equal(t, before.In, after.In)
-				require.False(t, after.Delayed())
-				if mode == record.InPlace {
-					require.Equal(t, before.Out, after.Out, "killed after %d operations", kill)
-				}
-				r.rollsBack()
-				require.Equal(t, before, r.definition(), "killed after %d operations", kill)
-				if err == nil {
-					break
+					require.True(t, r.recorded())
+					r.node = whole
+					if finish {
+						r.switches(mode)
+						after := r.definition()
+						require.Equal(t, before.In, after.In)
+						require.False(t, after.Delayed())
+						if mode == record.InPlace {
+							require.Equal(t, before.Out, after.Out)
+						}
+					}
+					r.node = killedNode{whole, early}
+					require.ErrorIs(t, r.tryRollback(), errDead)
+					r.node = whole
+					r.rollsBack()
+					require.Equal(t, before, r.definition(), "killed early: %v, finished: %v", early, finish)
+					require.False(t, r.recorded())
 				}
 			}
 		})
 	}
-}
-
-// TestSwap_Exclusive: nobody but its connection can bind an exclusive queue again. Where that is
-// needed the switch is refused before anything is changed, and says which queue and what to do.
-func TestSwap_Exclusive(t *testing.T) {
-	for name, c := range map[string]struct {
-		mode   record.Mode
-		onNode bool
-		says   string
-	}{
-		"in-place":          {record.InPlace, false, "give --rabbitmqctl"},
-		"serve":             {record.Serving, false, "delayer serve cannot feed an exclusive queue"},
-		"serve on the node": {record.Serving, true, "delayer serve cannot feed an exclusive queue"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newSwapRig(t)
-			r.onNode = c.onNode
-			r.delayed("fanout", false, nil)
-			queue := r.queue("q", r.name, "k", nil)
-			exclusive := r.exclusive()
-			before := r.definition()
-			r.refuses(exclusive, c.says, record.Prepared, func(s *swap.Swapper) error {
-				_, err := s.Switch(t.Context(), c.mode, "")
-				return err
-			})
-			require.Equal(t, before, r.definition())
-			there, err := swap.Wire{Conn: r.conn}.Exists(t.Context(), r.target())
-			require.NoError(t, err)
-			require.False(t, there)
-			r.publish(r.name, "k", 1, time.Second, nil)
-			r.arrives(queue, 1)
-		})
-	}
-}
-
-// TestSwap_ExclusiveServe: a consumer that binds an exclusive queue to an exchange of serve keeps
-// it there until it is closed. Nothing is changed before.
-func TestSwap_ExclusiveServe(t *testing.T) {
-	t.Parallel()
-	r := newSwapRig(t)
-	r.onNode = true
-	r.delayed("topic", false, nil)
-	r.queue("q", r.name, "k", nil)
-	before := r.definition()
-	r.switches(record.Serving)
-	exclusive := r.exclusive()
-	front := r.definition()
-	for says, step := range map[string]func(*swap.Swapper) error{
-		"delayer serve cannot feed an exclusive queue": func(s *swap.Swapper) error { _, err := s.Switch(t.Context(), record.Serving, ""); return err },
-		"close that consumer, and let it bind":         func(s *swap.Swapper) error { _, err := s.Rollback(t.Context()); return err },
-	} {
-		r.refuses(exclusive, says, record.Switched, step)
-		require.Equal(t, front, r.definition())
-	}
-	_, err := r.Ch.QueueDelete(exclusive, false, false, false)
-	require.NoError(t, err)
-	r.rollsBack()
-	require.Equal(t, before, r.definition())
 }
 
 // exclusive binds an exclusive queue to the exchange.
@@ -425,167 +303,165 @@ func (r *swapRig) exclusive() string {
 	return q.Name
 }
 
-// refuses expects that a step is refused because of a queue, and leaves the record at its step.
-func (r *swapRig) refuses(queue, says string, at record.Step, step func(*swap.Swapper) error) {
-	r.Helper()
-	r.tool(func(s *swap.Swapper) {
-		err := step(s)
-		require.ErrorIs(r, err, delayer.ErrConflict)
-		require.ErrorContains(r, err, queue)
-		require.ErrorContains(r, err, says)
-		latest, _ := s.Journal.Record()
-		require.Equal(r, at, latest.Step)
-	})
+// TestSwap_Refused: nothing is changed, and the error says why.
+func TestSwap_Refused(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode    record.Mode
+		kind    error
+		says    string
+		prepare func(r *swapRig)
+	}{
+		"an exclusive queue": {record.Serving, delayer.ErrConflict, "delayer serve cannot feed an exclusive queue", func(r *swapRig) { r.exclusive() }},
+		"no permission":      {record.Serving, delayer.ErrAccess, "rabbitmqctl set_permissions", (*swapRig).narrow},
+		"a target that exists": {record.Serving, delayer.ErrConflict, "which exists already", func(r *swapRig) {
+			require.NoError(r, r.Ch.ExchangeDeclare(r.target(), "topic", true, false, false, false, nil))
+		}},
+		"a circle": {record.Serving, delayer.ErrConflict, "messages would circle", func(r *swapRig) {
+			other := r.exchange("other", "fanout", false)
+			require.NoError(r, r.Ch.ExchangeBind(other, "k", r.name, false, nil))
+			require.NoError(r, r.Ch.ExchangeBind(r.name, "k", other, false, nil))
+		}},
+		"an ordinary exchange": {record.InPlace, delayer.ErrConflict, "its type is topic", func(r *swapRig) {
+			require.NoError(r, r.Ch.ExchangeDelete(r.name, false, false))
+			require.NoError(r, r.Ch.ExchangeDeclare(r.name, "topic", true, false, false, false, nil))
+		}},
+		"no exchange": {record.InPlace, delayer.ErrUnroutable, "it does not exist", func(r *swapRig) {
+			require.NoError(r, r.Ch.ExchangeDelete(r.name, false, false))
+		}},
+		"a transient exchange": {record.Serving, delayer.ErrConflict, "it is transient", func(r *swapRig) {
+			require.NoError(r, r.Ch.ExchangeDelete(r.name, false, false))
+			require.NoError(r, r.Ch.ExchangeDeclare(r.name, "x-delayed-message", false, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newSwapRig(t)
+			r.delayed("topic", false, nil)
+			r.queue("q", r.name, "k", nil)
+			c.prepare(r)
+			before, there := r.api.Definition(t.Context(), r.name)
+			_, err := r.trySwitch(c.mode)
+			require.ErrorIs(t, err, c.kind)
+			require.ErrorContains(t, err, c.says)
+			after, err := r.api.Definition(t.Context(), r.name)
+			require.Equal(t, there == nil, err == nil)
+			require.Equal(t, before, after)
+			require.False(t, r.recorded())
+			_, err = r.api.Exchange(t.Context(), r.target())
+			require.Equal(t, name == "a target that exists", err == nil)
+			require.ErrorContains(t, r.tryRollback(), map[bool]string{true: "it has no record", false: "does not exist"}[there == nil])
+		})
+	}
 }
 
-// TestSwap_FrontPending: what waits in the plugin reaches serve's queue when it is due. The
-// plugin routes it by the former type.
-func TestSwap_FrontPending(t *testing.T) {
+// narrow lets the tool have a user who may do nothing outside the prefix and the target.
+func (r *swapRig) narrow() {
+	r.Helper()
+	user, password := "narrow", "secret"
+	change(r, r.Broker, http.MethodPut, map[string]string{"password": password, "tags": ""}, "users", user)
+	r.Cleanup(func() { change(r, r.Broker, http.MethodDelete, nil, "users", user) })
+	prefixAlone := map[string]string{"configure": ".*", "write": "^" + r.prefix + `[.:]`, "read": ".*"}
+	change(r, r.Broker, http.MethodPut, prefixAlone, "permissions", "/", user)
+	address, err := url.Parse(r.Broker.URL())
+	require.NoError(r, err)
+	address.User = url.UserPassword(user, password)
+	conn, err := broker.Dial(r.Context(), broker.Options{URL: address.String()})
+	require.NoError(r, err)
+	r.broker = broker.NewControl(conn)
+	r.Cleanup(r.broker.Close)
+}
+
+// TestSwap_SecondTool is refused while the first is at work.
+func TestSwap_SecondTool(t *testing.T) {
+	t.Parallel()
+	r := newSwapRig(t)
+	r.delayed("topic", false, nil)
+	_, release := swapperOf(t, r.broker, r.node, r.api, r.vhost, r.prefix, r.name)
+	second, err := broker.Dial(t.Context(), broker.Options{URL: r.Broker.URL()})
+	require.NoError(t, err)
+	defer second.Close()
+	const patience = 300 * time.Millisecond
+	began := time.Now()
+	_, err = record.Take(t.Context(), second, r.prefix, r.name, patience)
+	require.ErrorIs(t, err, record.ErrLocked)
+	require.ErrorContains(t, err, "another delayer migrate is at work")
+	require.GreaterOrEqual(t, time.Since(began), patience-250*time.Millisecond)
+	release()
+	lock, err := record.Take(t.Context(), second, r.prefix, r.name, time.Minute)
+	require.NoError(t, err)
+	lock.Release()
+}
+
+// TestSwap_ServePending: what waits in the plugin reaches serve's queue when it is due. The plugin
+// routes it by the former type.
+func TestSwap_ServePending(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			r := newSwapRig(t)
 			r.delayed(kind, false, nil)
 			queue := r.queue("q", r.name, "a.key", amqp091.Table{"x-match": "all", "h": true})
-			served := func() (gap time.Duration) {
-				for delay := 5 * time.Second; ; delay *= 2 { // until the switch is faster
-					for _, q := range []string{queue, r.served().Queue} {
-						r.Fresh(func(ch *amqp091.Channel) error { _, err := ch.QueuePurge(q, false); return err })
-					}
-					due := time.Now().Add(delay)
-					r.publish(r.name, "a.key", 3, delay, amqp091.Table{"h": true})
-					gap = r.switches(record.Serving).Gap
-					if time.Now().Before(due) {
-						break
-					}
-					r.rollsBack()
-				}
-				r.publish(r.name, "a.key", 2, 0, amqp091.Table{"h": true})
-				r.arrives(r.served().Queue, 5)
-				require.Zero(t, r.depth(queue))
-				return gap
-			}
-			served()
-			r.onNode = true
+			const delay = 4 * time.Second
+			r.publish(r.name, "a.key", 3, delay, amqp091.Table{"h": true})
+			due := time.Now().Add(delay)
+			r.switches(record.Serving)
+			require.True(t, time.Now().Before(due.Add(-time.Second)), "the machine is too slow for this test")
+			r.publish(r.name, "a.key", 2, 0, amqp091.Table{"h": true})
+			r.arrives(r.served().Queue, 5)
+			require.Zero(t, r.depth(queue))
+			before := r.definition()
+			front := entry.Spec{Name: r.name, Type: kind, To: r.target()}.Front(r.prefix).Exchanges[0]
+			require.NoError(t, r.Ch.ExchangeDeclare(r.name, kind, true, false, false, false, front.Args()), "as serve declares it")
+			require.Equal(t, before, r.definition())
+			r.publish(r.name, "another.key", 1, 0, nil)
+			r.arrives(r.served().Queue, 6)
 			r.rollsBack()
 			if r.delivers(kind) {
 				r.publish(r.name, "a.key", 1, 0, amqp091.Table{"h": true})
 				r.arrives(queue, 1)
 			}
-			require.Zero(t, served())
-			before := r.definition()
-			front := entry.Spec{Name: r.name, Type: kind, To: r.target()}.Front(r.prefix).Exchanges[0]
-			require.NoError(t, r.Ch.ExchangeDeclare(r.name, kind, true, false, false, false, front.Args()), "as serve declares it")
-			require.Equal(t, before, r.definition())
-			r.tool(func(s *swap.Swapper) { require.NoError(t, s.Settle(t.Context())) })
-			r.publish(r.name, "a.key", 1, 0, amqp091.Table{"h": true})
-			r.publish(r.name, "another.key", 1, 0, nil)
-			r.arrives(r.served().Queue, 7)
-			require.Zero(t, r.depth(queue))
 		})
 	}
 }
 
-// TestSwap_Front: what is published to a front is in serve's queue, what the plugin held too.
-func TestSwap_Front(t *testing.T) {
+// TestSwap_Serve: bindings go to the target, and those that come later too when the switch is
+// repeated. A queue that is exclusive to its connection stays where it is, and a rollback keeps it.
+func TestSwap_Serve(t *testing.T) {
 	t.Parallel()
 	r := newSwapRig(t)
-	r.delayed("headers", false, nil)
+	r.delayed("headers", true, nil)
 	queue := r.queue("q", r.name, "", amqp091.Table{"x-match": "any", "h": true})
-	r.publish(r.name, "k", 3, 3*time.Second, amqp091.Table{"h": true})
-	r.tool(func(s *swap.Swapper) {
-		_, err := s.Switch(t.Context(), record.Serving, "")
-		require.NoError(t, err)
-	})
-	r.publish(r.name, "k", 2, time.Hour, nil)
-	r.arrives(r.served().Queue, 5)
-	require.Zero(t, r.depth(queue))
+	r.switches(record.Serving)
 	r.publish(r.target(), "k", 1, 0, amqp091.Table{"h": true})
 	r.arrives(queue, 1)
-
 	late := r.queue("late", r.name, "", amqp091.Table{"h": "late"})
-	r.tool(func(s *swap.Swapper) {
-		_, err := s.Switch(t.Context(), record.Serving, "")
-		require.NoError(t, err)
-	})
+	require.False(t, r.switches(record.Serving).Changed)
 	require.False(t, slices.ContainsFunc(r.definition().Out, func(b inventory.BindingInfo) bool { return b.Target == late }))
 	r.publish(r.target(), "k", 1, 0, amqp091.Table{"h": "late"})
 	r.arrives(late, 1)
+	exclusive := r.exclusive()
+	front := r.definition()
+	_, err := r.trySwitch(record.Serving)
+	require.ErrorContains(t, err, "delayer serve cannot feed an exclusive queue")
+	require.Equal(t, front, r.definition())
+	_, err = r.trySwitch(record.InPlace)
+	require.ErrorContains(t, err, "rollback first")
 
-	r.tool(func(s *swap.Swapper) {
-		_, err := s.Rollback(t.Context())
-		require.NoError(t, err)
-		require.True(t, r.definition().Delayed())
-		require.ErrorContains(t, s.RemoveServe(t.Context(), swap.Wire{Conn: r.conn}, swap.Left{}), "has 5 messages")
-		_, err = r.Ch.QueuePurge(r.served().Queue, false)
-		require.NoError(t, err)
-		require.NoError(t, s.RemoveServe(t.Context(), swap.Wire{Conn: r.conn}, swap.Left{}))
-		latest, _ := s.Journal.Record()
-		require.Equal(t, record.Prepared, latest.Step)
-		require.Empty(t, latest.Target)
-	})
-}
-
-// TestSwap_Left: the end of serve waits for no message of others. What waits for the target is
-// delivered by the exchange, and only what serve must deliver holds it up.
-func TestSwap_Left(t *testing.T) {
-	t.Parallel()
-	r := newSwapRig(t)
-	r.delayed("fanout", false, nil)
-	queue := r.queue("q", r.name, "k", nil)
-	d := rabbittest.Open(t, ladder(r.url, r.prefix))
-	const another, soon, late = "another", 2 * time.Second, time.Hour
-	require.NoError(t, d.Publish(t.Context(), "", r.Queue(another, nil), late, amqp091.Publishing{}))
-	remove := func(left swap.Left) (err error) {
-		r.tool(func(s *swap.Swapper) { err = s.RemoveServe(t.Context(), swap.Wire{Conn: r.conn}, left) })
-		return err
+	r.rollsBack()
+	back := r.definition()
+	require.True(t, back.Delayed())
+	require.True(t, back.AutoDelete)
+	var bound []string
+	for _, b := range back.Out {
+		bound = append(bound, b.Target)
 	}
-	r.switches(record.Serving)
-	r.rollsBack()
-	require.NoError(t, remove(swap.Left{Waiting: 1}), "nothing waits for serve")
-
-	r.switches(record.Serving)
-	require.NoError(t, d.Publish(t.Context(), r.target(), "k", soon, amqp091.Publishing{MessageId: "soon"}))
-	r.rollsBack()
-	require.ErrorContains(t, remove(swap.Left{Waiting: 2, ByName: true}), fmt.Sprintf("the Delayer has 2 messages that may be for %q", r.target()))
-	require.NoError(t, remove(swap.Left{Waiting: 2}))
-	there, err := swap.Wire{Conn: r.conn}.Exists(t.Context(), r.target())
+	require.ElementsMatch(t, []string{queue, late, exclusive}, bound)
+	_, err = r.Ch.QueueDelete(exclusive, false, false, false)
 	require.NoError(t, err)
-	require.False(t, there)
-	require.Equal(t, "soon", rabbittest.Next(t, r.Consume(queue)).MessageId)
-
-	r.switches(record.Serving)
-	back := r.served().Back
-	require.NoError(t, d.Publish(t.Context(), "", back, late, amqp091.Publishing{}))
+	r.switches(record.Serving) // to the same target
+	consumed := r.Consume(r.served().Queue)
+	require.NotNil(t, consumed)
 	r.rollsBack()
-	require.ErrorContains(t, remove(swap.Left{Waiting: 2}), fmt.Sprintf("the Delayer has 2 messages that may be for %q", back))
-	require.NoError(t, remove(swap.Left{Waiting: 2, Force: true}))
-}
-
-// TestSwap_Permissions: a user who may not configure the exchange finds out before it is deleted.
-func TestSwap_Permissions(t *testing.T) {
-	t.Parallel()
-	r := newSwapRig(t)
-	r.delayed("topic", false, nil)
-	r.queue("q", r.name, "#", nil)
-	const user, password = "narrow", "secret"
-	change(t, r.Broker, http.MethodPut, map[string]string{"password": password, "tags": ""}, "users", user)
-	t.Cleanup(func() { change(t, r.Broker, http.MethodDelete, nil, "users", user) })
-	prefixAlone := map[string]string{"configure": "^" + r.prefix + `\.`, "write": ".*", "read": ".*"}
-	change(t, r.Broker, http.MethodPut, prefixAlone, "permissions", "/", user)
-	address, err := url.Parse(r.Broker.URL())
-	require.NoError(t, err)
-	address.User = url.UserPassword(user, password)
-	r.conn, err = broker.Dial(t.Context(), broker.Options{URL: address.String()})
-	require.NoError(t, err)
-	defer r.conn.Close()
-	before := r.definition()
-	r.tool(func(s *swap.Swapper) {
-		_, err := s.Switch(t.Context(), record.InPlace, "")
-		require.ErrorIs(t, err, delayer.ErrAccess)
-		require.ErrorContains(t, err, "configure")
-		latest, _ := s.Journal.Record()
-		require.Equal(t, record.Prepared, latest.Step)
-	})
-	require.Equal(t, before, r.definition())
+	_, err = r.trySwitch(record.InPlace)
+	require.ErrorContains(t, err, "delayer serve serves it")
 }

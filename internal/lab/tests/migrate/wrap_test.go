@@ -91,7 +91,7 @@ func TestXDelay_BesideThePlugin(t *testing.T) {
 
 // since reports whether the broker is of this series or a later one.
 func (c *crossing) since(major, minor int) bool {
-	return c.conn.FromMinor(major, minor)
+	return c.control.Conn().FromMinor(major, minor)
 }
 
 // TestWrap publishes in each shape to an exchange that was the plugin's.

@@ -161,13 +161,19 @@ end,
 Hand = fun() ->
     To =:= <<"delayed">> andalso [Add({binding, Exchange, Key, Queue, []}) || Had <- [Bindings(Behind)], Had =/= [], Key <- Keys(Had)]
 end,
-% An exchange that deletes itself with its last binding must not do so here.
+% An exchange that deletes itself with its last binding must not do so here. One binding to Behind stands
+% for all of them, until they are here again.
+Those = fun(End) -> [B || B <- Bindings(Exchange), Leads(B) =:= End] end,
 Leave = fun([]) -> ok;
-    (Fed) ->
+    (_) ->
         Store(flag, false, any),
-        [ok = Add({binding, Exchange, Key, Behind, []}) || Had <- [Bindings(Behind)], Had =/= [], Key <- Keys(Had)],
+        Had = Bindings(Behind),
+        [ok = Add({binding, Exchange, Key, Behind, []}) || Had =/= [], Key <- Keys(Had)],
         SettleTwice(),
-        [Remove(B) || B <- Fed],
+        [Remove(B) || B <- Those(Queue)],
+        [Add(setelement(2, B, Exchange)) || B <- Had, Leads(B) =/= Exchange],
+        Settle(),
+        [Remove(B) || B <- Those(Behind)],
         Store(flag, Deletes, any)
 end,
 Work = fun() ->
@@ -175,7 +181,7 @@ Work = fun() ->
     case To of
         <<>> -> Store(check, Deletes, any);
         <<"front">> -> Front(100);
-        _ -> Hand(), Change(any), Leave([B || B <- Bindings(Exchange), Leads(B) =:= Queue])
+        _ -> Hand(), Change(any), Leave(Those(Queue) ++ Those(Behind))
     end
 end,
 % It goes on to its end if rabbitmqctl is gone.

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+)
+
+// TestMigrate_Refuses: each mistake has an error that says what is wrong, and shows no password.
+func TestMigrate_Refuses(t *testing.T) {
+	const ctl, nowhere = " --rabbitmqctl x", " --url amqp://u:hunter2@127.0.0.1:1/"
+	for _, c := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"switch --exchange x --mode serve", exitUsage, "--rabbitmqctl is missing"},
+		{"switch --exchange x" + ctl, exitUsage, "--mode"},
+		{"switch --exchange x --mode no" + ctl, exitUsage, "--mode must be one of"},
+		{"switch --exchange= --mode serve --yes" + ctl, exitUsage, "the name is empty"},
+		{"switch --exchange x --mode in-place --to y" + ctl, exitUsage, "--to is for --mode serve"},
+		{"rollback" + ctl, exitUsage, "--exchange"},
+		{"retire --exchange x", exitUsage, "--rabbitmqctl is missing"},
+		{"status --output yaml", exitUsage, "--output must be one of"},
+		{"evacuate", exitUsage, "--rabbitmqctl is missing"},
+		{"evacuate --leave 1s" + ctl, exitUsage, "--leave must be at least 10s"},
+		{"evacuate --rabbitmqctl x' --dry-run" + nowhere, exitFailed, "a quote is not closed"},
+		{"evacuate --rabbitmqctl /no/such --dry-run" + nowhere, exitFailed, "give the command that runs rabbitmqctl on a node"},
+		{"assess", exitFailed, "delayer migrate assess: no broker"},
+		{"assess" + nowhere, exitFailed, "no management API: give --management"},
+		{"assess --management h:15672" + nowhere, exitFailed, "want http://user:password@host:15672"},
+		{"assess --management http://u:hunter2@127.0.0.1:1" + nowhere, exitFailed, "is the management plugin enabled"},
+	} {
+		status, stdout, stderr := command(t.Context(), t, append([]string{"migrate"}, strings.Fields(c.args)...)...)
+		require.Equal(t, c.status, status, c.args)
+		require.Contains(t, stderr, c.says, c.args)
+		require.NotContains(t, stdout+stderr, "hunter2")
+	}
+	t.Setenv("DELAYER_BACKEND", "plugin")
+	_, _, stderr := command(t.Context(), t, strings.Fields("migrate evacuate"+ctl+nowhere)...)
+	require.Contains(t, stderr, "the configuration's backend is the plugin itself")
+}
+
+// TestMigrateSteps is the journey of one exchange, there and back and to its end.
+func TestMigrateSteps(t *testing.T) {
+	b := rabbittest.Alone(t)
+	if !b.HasPlugin(rabbittest.DelayedMessages) {
+		rabbittest.Skipf(t, "the broker has no plugin %s", rabbittest.DelayedMessages)
+	}
+	const settings = "binaryladder:\n  steps: [1s, 2s, 4s, 8s, 16s, 32s]\n"
+	address := vhost(t, b)
+	file := "url: " + address + "\nmanagement: " + b.Management() + "\n" + settings
+	config := configFile(t, file)
+	step := func(status int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		got, stdout, stderr := command(t.Context(), t, append(append([]string{"migrate"}, args...), "--config", config)...)
+		t.Logf("$ delayer migrate %s\n%s%s", strings.ReplaceAll(strings.Join(args, " "), b.EvalCommand(), "rabbitmqctl"), stdout, stderr)
+		require.Equal(t, status, got, stdout+stderr)
+		return stdout, stderr
+	}
+	const x = "--exchange=orders"
+	ctl := "--rabbitmqctl=" + b.EvalCommand()
+	ch := channel(t, address)
+	require.Eventually(t, func() bool { // the API may answer a moment after the rest
+		status, _, _ := command(t.Context(), t, "migrate", "assess", "--config", config)
+		return status == exitOK
+	}, time.Minute, 100*time.Millisecond)
+	stdout, _ := step(exitOK, "assess")
+	require.Contains(t, stdout, "there is nothing to migrate")
+	_, stderr := step(exitFailed, "switch", x, "--mode=in-place", "--yes", ctl)
+	require.Contains(t, stderr, "it does not exist")
+
+	delayed := func() {
+		require.NoError(t, ch.ExchangeDeclare("orders", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
+		require.NoError(t, ch.QueueBind("q", "#", "orders", false, nil))
+	}
+	_, err := ch.QueueDeclare("q", true, false, false, false, nil)
+	require.NoError(t, err)
+	delayed()
+	rabbitmqctl := "--rabbitmqctl=" + b.CtlCommand()
+	stdout, _ = step(exitOK, "assess", rabbitmqctl)
+	require.Regexp(t, `orders +topic +0 `, stdout)
+	require.Contains(t, stdout, "Nothing stands in the way. Next: delayer migrate switch")
+	_, stderr = step(exitFailed, "assess", "--rabbitmqctl=/no/such/rabbitmqctl")
+	require.Contains(t, stderr, "/no/such/rabbitmqctl")
+	stdout, _ = step(exitOK, "status")
+	require.Regexp(t, `orders .* switch\n`, stdout)
+	_, stderr = step(exitFailed, "switch", x, "--mode=in-place", ctl)
+	require.Contains(t, stderr, "--yes")
+	stdout, _ = step(exitOK, "evacuate", "--dry-run", "--exchange=oders", ctl)
+	require.Contains(t, stdout, `nothing waits for ["oders"] (is --exchange right?)`)
+	stdout, _ = step(exitOK, "switch", x, "--mode=in-place", "--yes", ctl)
+	require.Contains(t, stdout, "exchange orders is an ordinary exchange now, with 1 binding\nit was there all the time")
+	stdout, _ = step(exitOK, "rollback", x, ctl)
+	require.Contains(t, stdout, "an exchange of the plugin now")
+	_, stderr = step(exitFailed, "retire", x, ctl)
+	require.Contains(t, stderr, "still the plugin's")
+
+	stdout, _ = step(exitOK, "switch", x, "--mode=serve", "--yes", rabbitmqctl)
+	_, section, _ := strings.Cut(stdout, "undoes it until then\n")
+	require.NoError(t, ch.Publish("orders", "key", false, false, amqp091.Publishing{MessageId: "for serve"}))
+	stdout, _ = step(exitOK, "status")
+	require.Contains(t, stdout, "delayer serve: it is not running for this exchange. Then wait or evacuate, then retire")
+	s := serve(t, "serve", "--config", configFile(t, file+section))
+	arrives(t, ch, "for serve")
+	stdout, _ = step(exitOK, "status", "--output=json", ctl)
+	var status struct {
+		Exchanges []struct {
+			Exchange, Mode, Target, Next string
+			Pending                      *int
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &status))
+	require.Len(t, status.Exchanges, 1)
+	require.Zero(t, *status.Exchanges[0].Pending)
+	require.Equal(t, "retire", status.Exchanges[0].Next)
+	require.Equal(t, "orders.delivery", status.Exchanges[0].Target)
+	_, stderr = step(exitFailed, "switch", x, "--mode=in-place", "--yes", ctl)
+	require.Contains(t, stderr, "rollback first")
+	stdout, _ = step(exitOK, "rollback", x, ctl)
+	require.Contains(t, stdout, "take the exchange out of its configuration then")
+	require.Equal(t, exitOK, s.stop())
+	step(exitOK, "switch", x, "--mode=serve", "--yes", ctl)
+	stdout, _ = step(exitOK, "retire", x, ctl)
+	require.Contains(t, stdout, "exchange orders is retired: the plugin is not needed for it, and its record is deleted\ndelayer serve goes on")
+
+	require.NoError(t, ch.ExchangeDelete("orders", false, false))
+	delayed()
+	require.NoError(t, ch.Publish("orders", "key", false, false, amqp091.Publishing{MessageId: "evacuated", Headers: amqp091.Table{"x-delay": int64(20_000)}}))
+	step(exitOK, "switch", x, "--mode=in-place", "--yes", ctl)
+	_, stderr = step(exitFailed, "retire", x, ctl)
+	require.Contains(t, stderr, "the plugin holds 1 message for exchange \"orders\", the last due in ")
+	stdout, _ = step(exitOK, "evacuate", "--leave=10s", ctl)
+	require.Contains(t, stdout, "1         were published through the Delayer")
+	stdout, _ = step(exitOK, "retire", x, ctl)
+	require.Contains(t, stdout, "rabbitmq-plugins disable rabbitmq_delayed_message_exchange")
+	stdout, _ = step(exitOK, "status")
+	require.Contains(t, stdout, "no migration of this prefix")
+	step(exitOK, "retire", x, ctl) // the first run may have been killed at its end
+
+	require.NoError(t, ch.ExchangeDeclare("gone", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
+	require.NoError(t, ch.Publish("gone", "key", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": int64(60_000)}}))
+	require.NoError(t, ch.ExchangeDelete("gone", false, false))
+	stdout, stderr = step(exitFailed, "evacuate", "--leave=10s", ctl)
+	require.Contains(t, stdout, `1         were refused, and are in the queue "delayer.migration.refused"; the next run tries them again`)
+	require.Contains(t, stderr, "the Delayer refused 1 message")
+
+	require.NoError(t, b.Restart(t.Context()))
+	ch = channel(t, address)
+	require.NoError(t, ch.ExchangeDeclare("orders", "topic", true, false, false, false, nil), "what the node changed is on disk")
+	arrives(t, ch, "evacuated")
+}
+
+// arrives waits for a message in queue q.
+func arrives(t *testing.T, ch *amqp091.Channel, id string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		d, ok, err := ch.Get("q", true)
+		return ok && err == nil && d.MessageId == id
+	}, time.Minute, 100*time.Millisecond)
+}
