@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -57,10 +56,10 @@ const (
 )
 
 // newPool returns a pool with one channel that is open before it is needed.
-func newPool(backend string, conn *Conn, proof *proof) *pool {
-	p := &pool{backend: backend, lent: map[destination]*publisherChannel{}}
+func newPool(publisher *Publisher, conn *Conn) *pool {
+	p := &pool{backend: publisher.backend, lent: map[destination]*publisherChannel{}}
 	p.open = func() *publisherChannel {
-		return startPublisherChannel(&publisherChannel{backend: backend, conn: conn, proof: proof, onReset: func() {}, pool: p}, poolWindow)
+		return publisher.start(&publisherChannel{conn: conn, onReset: func() {}, pool: p}, poolWindow)
 	}
 	p.most = func() int {
 		if all := conn.channelMax(); all > 0 {
@@ -72,19 +71,13 @@ func newPool(backend string, conn *Conn, proof *proof) *pool {
 	return p
 }
 
-// errBusy is the error of who would have to wait and must not.
-var errBusy = errors.New("busy")
-
-// take returns the channel of a destination, which put gives back. If all are lent it waits, unless
-// it must not, for one that is free.
-func (p *pool) take(ctx context.Context, to destination, wait bool) (*publisherChannel, error) {
+// take returns the channel of a destination, which put gives back. If all are lent it waits for one
+// that is free.
+func (p *pool) take(ctx context.Context, to destination) (*publisherChannel, error) {
 	for {
 		c, freed := p.tryTake(to)
 		if c != nil {
 			return c, nil
-		}
-		if !wait && freed != nil {
-			return nil, errBusy
 		}
 		if freed == nil {
 			return nil, &delayer.Error{Op: "publish", Backend: p.backend, Kind: delayer.ErrClosed}

@@ -45,7 +45,7 @@ func queueNamed(i int) destination { return destination{queue: fmt.Sprint(i)} }
 func TestPool_Lends(t *testing.T) {
 	p, open := newTestPool(t, 3)
 	take := func(i int) *publisherChannel {
-		c, err := p.take(t.Context(), queueNamed(i), true)
+		c, err := p.take(t.Context(), queueNamed(i))
 		require.NoError(t, err)
 		return c
 	}
@@ -68,22 +68,19 @@ func TestPool_Lends(t *testing.T) {
 func TestPool_Bound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, open := newTestPool(t, 2)
-		const wait = true
-		one, err := p.take(t.Context(), queueNamed(1), wait)
+		one, err := p.take(t.Context(), queueNamed(1))
 		require.NoError(t, err)
-		_, err = p.take(t.Context(), queueNamed(2), wait)
+		_, err = p.take(t.Context(), queueNamed(2))
 		require.NoError(t, err)
-		_, err = p.take(t.Context(), queueNamed(3), !wait)
-		require.ErrorIs(t, err, errBusy)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = p.take(ctx, queueNamed(3), wait)
+		_, err = p.take(ctx, queueNamed(3))
 		require.ErrorIs(t, err, delayer.ErrNotSent)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "2 destinations have not confirmed")
 
 		var three *publisherChannel
-		go func() { three, _ = p.take(t.Context(), queueNamed(3), wait) }()
+		go func() { three, _ = p.take(t.Context(), queueNamed(3)) }()
 		synctest.Wait()
 		require.Nil(t, three)
 		p.put(one)
@@ -91,7 +88,7 @@ func TestPool_Bound(t *testing.T) {
 		require.Same(t, one, three)
 		require.Equal(t, 2, open())
 
-		go func() { _, err = p.take(t.Context(), queueNamed(4), wait) }()
+		go func() { _, err = p.take(t.Context(), queueNamed(4)) }()
 		synctest.Wait()
 		p.close()
 		synctest.Wait()
@@ -105,7 +102,7 @@ func TestPool_Shrinks(t *testing.T) {
 		const many = 50
 		var lent []*publisherChannel
 		for i := range many {
-			c, err := p.take(t.Context(), queueNamed(i), true)
+			c, err := p.take(t.Context(), queueNamed(i))
 			require.NoError(t, err)
 			lent = append(lent, c)
 		}

@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -43,6 +42,7 @@ type Publishing struct {
 	Direct        bool   // the exchange is not ours, see PublishDirect
 	Stream        string // the stream that the message goes to, and to no other queue; empty for others
 	Sole          bool   // one quorum queue can take it and no other queue: a nack guarantees that it was not stored
+	Order         uint64 // messages that have the same one use one connection; 0: all in turn
 	Message       amqp091.Publishing
 
 	// Apart names the message's destination if that is not known to answer: it has a channel of its
@@ -78,7 +78,7 @@ type Publisher struct {
 
 	mu      sync.Mutex
 	streams map[string]*publisherChannel // by the stream that they write to
-	turn    int
+	turn    uint64
 	closed  bool
 	pending sync.WaitGroup
 }
@@ -93,15 +93,19 @@ func NewPublisher(backend string, onReset func(), conns ...*Conn) *Publisher {
 		onReset()
 	}
 	for _, conn := range conns {
-		p.channels = append(p.channels, p.start(&publisherChannel{conn: conn, onReset: reset}))
+		p.channels = append(p.channels, p.start(&publisherChannel{conn: conn, onReset: reset}, window))
 	}
-	p.pool = newPool(backend, conns[0], &p.proof)
+	p.pool = newPool(p, conns[0])
 	return p
 }
 
-func (p *Publisher) start(c *publisherChannel) *publisherChannel {
-	c.backend, c.proof = p.backend, &p.proof
-	return startPublisherChannel(c, window)
+func (p *Publisher) start(c *publisherChannel, window int) *publisherChannel {
+	c.publisher = p
+	c.submitted, c.slots = make(chan *Pending, window), make(chan struct{}, window)
+	c.filling, c.done = make(chan struct{}, 1), make(chan struct{})
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	go c.run()
+	return c
 }
 
 // Publish returns nil once the broker has confirmed the message. The error's kind is ErrNotSent,
@@ -109,25 +113,11 @@ func (p *Publisher) start(c *publisherChannel) *publisherChannel {
 // message is Sole), ErrInvalid (the broker does not accept the message), ErrUnknown or ErrClosed;
 // it carries no destination. After it returns, msg is not read any more.
 func (p *Publisher) Publish(ctx context.Context, msg Publishing) error {
-	if err := p.enter(ctx); err != nil {
-		return err
-	}
-	defer p.pending.Done()
-	var shared *publisherChannel
-	if !msg.Direct {
-		shared = p.shared()
-	}
-	const wait = true
-	channel, slots, err := p.acquire(ctx, &msg, shared, wait)
+	pending, err := p.Submit(ctx, msg)
 	if err != nil {
 		return err
 	}
-	return channel.publish(ctx, msg, slots)
-}
-
-// shares reports whether a message may share a channel with those to other destinations.
-func (m *Publishing) shares(known *proof) bool {
-	return !m.Direct && m.Apart == "" && known.covers(len(m.Message.Body))
+	return pending.Wait(ctx)
 }
 
 // PublishDirect is Publish to an exchange that is not ours. The broker closes the channel if it
@@ -141,56 +131,53 @@ func (p *Publisher) PublishDirect(ctx context.Context, msg Publishing) error {
 	return p.Publish(ctx, msg)
 }
 
-// enter counts a message as pending, which Close waits for, unless the Publisher is closed or ctx
-// has ended.
-func (p *Publisher) enter(ctx context.Context) error {
+// Submit hands a message over to be written, behind those that were submitted before and share its
+// channel. It waits while that has too many messages, or one that is alone, until Wait has returned
+// for one of them. Its errors are those of Publish.
+func (p *Publisher) Submit(ctx context.Context, msg Publishing) (*Pending, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.closed {
-		return p.fail(delayer.ErrClosed, nil)
+		p.mu.Unlock()
+		return nil, p.fail(delayer.ErrClosed, nil, "")
 	}
 	if err := context.Cause(ctx); err != nil {
-		return p.fail(delayer.ErrNotSent, err)
+		p.mu.Unlock()
+		return nil, p.fail(delayer.ErrNotSent, err, "")
 	}
 	p.pending.Add(1)
-	return nil
+	if msg.Order == 0 {
+		p.turn++
+		msg.Order = p.turn
+	}
+	p.mu.Unlock()
+	m := spare.Get().(*Pending)
+	m.publisher, m.msg, m.leaves, m.state = p, msg, ctx.Done() != nil, queued
+	err := m.acquire(ctx)
+	if err != nil {
+		p.pending.Done()
+		return nil, err
+	}
+	select {
+	case m.channel.submitted <- m:
+		return m, nil
+	case <-ctx.Done():
+		err = p.fail(delayer.ErrNotSent, m.channel.conn.gaveUp(ctx), "")
+	case <-m.channel.done:
+		err = p.fail(delayer.ErrClosed, nil, "")
+	}
+	m.release()
+	p.pending.Done()
+	return nil, err
 }
 
-// shared returns the channel for a message to an exchange of ours: the next in turn.
-func (p *Publisher) shared() *publisherChannel {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.turn++
-	return p.channels[p.turn%len(p.channels)]
+// Alone reports whether a message does not share a channel with those to other destinations, so
+// that others may overtake it, and Submit may wait for long.
+func (p *Publisher) Alone(msg *Publishing) bool {
+	return msg.Direct || msg.Apart != "" || !p.proof.covers(len(msg.Message.Body))
 }
 
-// acquire returns the channel for a message, with slots: its stream's, the shared one, or one of
-// the pool. Without wait it fails with errBusy instead of waiting.
-func (p *Publisher) acquire(ctx context.Context, msg *Publishing, shared *publisherChannel, wait bool) (c *publisherChannel, slots int, err error) {
-	switch {
-	case msg.Stream != "":
-		if c, err = p.stream(msg.Stream); err != nil {
-			return nil, 0, err
-		}
-		return c, 1, c.slot(ctx, wait)
-	case msg.shares(&p.proof):
-		return shared, 1, shared.slot(ctx, wait)
-	}
-	if !msg.Direct {
-		msg.Written = nil // others overtake it until it is confirmed
-	}
-	if c, err = p.pool.take(ctx, msg.destination(), wait); err != nil {
-		return nil, 0, err
-	}
-	if slots, err = c.acquire(ctx, msg, wait); err != nil {
-		p.pool.put(c)
-		return nil, 0, err
-	}
-	return c, slots, nil
-}
-
-func (p *Publisher) fail(kind, cause error) error {
-	return &delayer.Error{Op: "publish", Backend: p.backend, Kind: kind, Cause: cause}
+func (p *Publisher) fail(kind, cause error, hint string) error {
+	return &delayer.Error{Op: "publish", Backend: p.backend, Kind: kind, Cause: cause, Hint: hint}
 }
 
 // Close refuses new messages, waits at most ten seconds for outstanding confirms, closes the
@@ -226,15 +213,11 @@ var ErrStale = errors.New("it could not be written in time")
 // ErrReturned is in the chain of the error for a message that no queue took.
 var ErrReturned = errors.New("returned by the broker")
 
-func returnedError(r amqp091.Return) error {
-	return &reason{text: fmt.Sprintf("returned: %d %s", r.ReplyCode, r.ReplyText), err: ErrReturned}
-}
-
 // stream returns the channel for the messages to a stream. Streams have channels of their own:
 //
 // A RabbitMQ channel numbers its messages twice: all of them, and those to each stream. When a
 // stream gets another leader, RabbitMQ 3.10 to 3.13 sends those without a confirm again under the
-// first number (rabbit_stream_queue:resend_all/1; mended in 4.0). The new leader then takes the
+// first number (rabbit_stream_queue:resend_all/1; fixed in 4.0). The new leader then takes the
 // next messages for duplicates, as far as the two numbers differ: it confirms them and stores
 // nothing. On a channel that writes to one stream only they do not differ. A message that was
 // returned has the first number alone, so the channel is replaced. Not seen is a stream that was
@@ -243,11 +226,11 @@ func (p *Publisher) stream(name string) (*publisherChannel, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, p.fail(delayer.ErrClosed, nil)
+		return nil, p.fail(delayer.ErrClosed, nil, "")
 	}
 	c, known := p.streams[name]
 	if !known {
-		c = p.start(&publisherChannel{conn: p.channels[0].conn, stream: true, onReset: func() {}})
+		c = p.start(&publisherChannel{conn: p.channels[0].conn, stream: true, onReset: func() {}}, window)
 		p.streams[name] = c
 	}
 	return c, nil

@@ -14,10 +14,10 @@ import (
 func TestServe_KeepsOrder(t *testing.T) {
 	for range 100 {
 		c := &publisherChannel{
-			conn: &Conn{changed: make(chan struct{})}, requests: make(chan *request, 3), ctx: t.Context(),
+			conn: &Conn{changed: make(chan struct{})}, submitted: make(chan *Pending, 3), ctx: t.Context(),
 		}
-		for i := range cap(c.requests) {
-			c.requests <- &request{msg: Publishing{Key: fmt.Sprint(i)}}
+		for i := range cap(c.submitted) {
+			c.submitted <- &Pending{msg: Publishing{Key: fmt.Sprint(i)}}
 		}
 		renew := make(chan struct{})
 		close(renew)
@@ -27,8 +27,8 @@ func TestServe_KeepsOrder(t *testing.T) {
 		if c.first != nil {
 			left = append(left, c.first.msg.Key)
 		}
-		for len(c.requests) > 0 {
-			left = append(left, (<-c.requests).msg.Key)
+		for len(c.submitted) > 0 {
+			left = append(left, (<-c.submitted).msg.Key)
 		}
 		require.Equal(t, []string{"0", "1", "2"}, left)
 	}
@@ -37,12 +37,10 @@ func TestServe_KeepsOrder(t *testing.T) {
 // TestWrite_DecidedBefore: what was decided before a connection was made is not sent over it.
 func TestWrite_DecidedBefore(t *testing.T) {
 	made := time.Now()
-	c := &publisherChannel{conn: &Conn{changed: make(chan struct{})}, slots: make(chan struct{}, 1), ctx: t.Context()}
+	c := &publisherChannel{}
 	o := &openChannel{ch: &amqp091.Channel{}, gathering: newGathering(&wire{made: made})}
-	c.slots <- struct{}{}
-	const one, leaves = 1, false
-	req := newRequest(Publishing{Decided: made.Add(-time.Second)}, one, leaves)
-	c.write(o, req)
-	require.ErrorIs(t, (<-req.written).err, ErrStale)
+	m := &Pending{publisher: &Publisher{}, msg: Publishing{Decided: made.Add(-time.Second)}, written: make(chan struct{}, 1)}
+	c.write(o, m)
+	require.ErrorIs(t, m.err, ErrStale)
 	require.Zero(t, o.sent.Load())
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -36,6 +37,8 @@ type Engine struct {
 	keeper    *keeper.Keeper
 	policies  *objects.PolicyWatch // nil without a management API, or if nothing of ours is declared
 	mover     *delivery.Mover      // nil if this Delayer leaves misrouted messages to others
+
+	batches atomic.Uint64 // so many parts of them
 
 	closing context.Context    // ends with Close
 	stop    context.CancelFunc // ends closing, and with it the goroutines beside Publish

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"bytes"
 	"crypto/rand"
 	"log/slog"
 	"maps"
@@ -88,7 +89,7 @@ func Recycle(sealed amqp091.Publishing) {
 func Seal(msg amqp091.Publishing, e Envelope, more amqp091.Table, keys ...any) amqp091.Publishing {
 	headers := spare.Get().(amqp091.Table)
 	for name, value := range msg.Headers {
-		headers[name] = widen(value)
+		headers[name] = own(value)
 	}
 	for _, name := range stripped {
 		delete(headers, name)
@@ -96,8 +97,8 @@ func Seal(msg amqp091.Publishing, e Envelope, more amqp091.Table, keys ...any) a
 	maps.Copy(headers, more)
 	headers[delayer.Header] = e.String()
 	if len(keys) > 0 {
-		if own, ok := headers["BCC"].([]any); ok {
-			keys = append(own[:len(own):len(own)], keys...)
+		if users, ok := headers["BCC"].([]any); ok {
+			keys = append(users[:len(users):len(users)], keys...)
 		}
 		headers["BCC"] = keys
 	}
@@ -108,10 +109,13 @@ func Seal(msg amqp091.Publishing, e Envelope, more amqp091.Table, keys ...any) a
 	return msg
 }
 
-// widen turns an int that needs 64 bits into an int64: amqp091-go writes every int as 32 bits, and
-// silently cuts it off.
-func widen(value any) any {
+// own returns value with its own byte slices, which the caller may change while the message is
+// being written. An int that needs 64 bits becomes an int64: amqp091-go writes every int as 32 bits,
+// and silently cuts it off.
+func own(value any) any {
 	switch v := value.(type) {
+	case []byte:
+		return bytes.Clone(v)
 	case int:
 		if v > math.MaxInt32 || v < math.MinInt32 {
 			return int64(v)
@@ -119,13 +123,13 @@ func widen(value any) any {
 	case []any:
 		out := make([]any, len(v))
 		for i, item := range v {
-			out[i] = widen(item)
+			out[i] = own(item)
 		}
 		return out
 	case amqp091.Table:
 		out := make(amqp091.Table, len(v))
 		for name, item := range v {
-			out[name] = widen(item)
+			out[name] = own(item)
 		}
 		return out
 	}

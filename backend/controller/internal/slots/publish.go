@@ -15,8 +15,9 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-// What the machine wants published is posted: a Poster says later what became of it. What needs
-// more than one step, because something is missing, is published in a goroutine of its own.
+// What the machine wants published is posted: one goroutine submits it, in the order in which it was
+// posted, and another one for each message waits for its confirm. What needs more than one step,
+// because something is missing, is published in a goroutine of its own.
 
 // attemptFor is how long one attempt to publish may take.
 const attemptFor = 5 * time.Minute
@@ -28,6 +29,69 @@ type flight struct {
 	to      *wheel.Turn // nil: it is delivered
 	slot    string      // the queue of that turn
 	shares  bool        // a channel with those to other destinations
+}
+
+// A posted message is to be submitted.
+type posted struct {
+	msg    broker.Publishing
+	flight *flight
+}
+
+// fewLater is how many messages that can wait are submitted between others.
+const fewLater = 64
+
+// post posts a message. It never waits. The caller holds mu.
+func (t *tenure) post(queue *[]posted, msg broker.Publishing, f *flight) {
+	t.flying.Add(1)
+	if t.publish.Err() != nil { // nothing is submitted any more
+		go t.landed(f, delayer.ErrClosed)
+		return
+	}
+	*queue = append(*queue, posted{msg, f})
+	t.more.Set()
+}
+
+// submit submits what is posted, until publish ends. What is posted by then fails.
+func (t *tenure) submit() {
+	publisher := t.session.Publisher
+	for {
+		ended := t.publish.Err() != nil
+		t.mu.Lock()
+		few := min(len(t.later), fewLater)
+		todo := append(t.posted, t.later[:few]...)
+		clear(t.later[:few])
+		t.posted, t.later = nil, t.later[few:]
+		t.mu.Unlock()
+		for _, p := range todo {
+			if publisher.Alone(&p.msg) {
+				go t.await(p.flight, func(ctx context.Context) error { return publisher.Publish(ctx, p.msg) })
+				continue
+			}
+			pending, err := publisher.Submit(t.publish, p.msg)
+			if err != nil {
+				t.landed(p.flight, err)
+				continue
+			}
+			go t.await(p.flight, pending.Wait)
+		}
+		if len(todo) > 0 {
+			continue
+		}
+		if ended {
+			return
+		}
+		select {
+		case <-t.more:
+		case <-t.publish.Done():
+		}
+	}
+}
+
+// await waits for what becomes of a message.
+func (t *tenure) await(f *flight, wait func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(t.publish, attemptFor)
+	defer cancel()
+	t.landed(f, wait(ctx))
 }
 
 // Deliver implements [wheel.Shell].
@@ -47,8 +111,7 @@ func (t *tenure) Deliver(m *wheel.Message) {
 	} else {
 		msg.Apart = to
 	}
-	t.flying.Add(1)
-	t.poster.Post(msg, f)
+	t.post(&t.posted, msg, f)
 }
 
 // deliver takes the steps that it needs.
@@ -72,8 +135,7 @@ func (t *tenure) Move(m *wheel.Message, to wheel.Turn, within time.Duration) {
 		})
 		return
 	}
-	t.flying.Add(1)
-	t.poster.PostLater(msg, &flight{carried: c, sealed: msg.Message, to: &to, slot: t.names.queue(s)}) // what is due goes first
+	t.post(&t.later, msg, &flight{carried: c, sealed: msg.Message, to: &to, slot: t.names.queue(s)}) // what is due goes first
 }
 
 // round tells the observer.
@@ -93,14 +155,10 @@ func (t *tenure) toSlot(s wheel.Slot, msg amqp091.Publishing) broker.Publishing 
 	return to
 }
 
-// posted takes answers of the poster.
-func (t *tenure) posted(answers []broker.Answer) {
-	defer t.flying.Add(-len(answers))
-	t.happened(func(now wheel.Now) {
-		for _, a := range answers {
-			t.land(now, a.Tag.(*flight), a.Err)
-		}
-	})
+// landed ends a flight.
+func (t *tenure) landed(f *flight, err error) {
+	defer t.flying.Done()
+	t.happened(func(now wheel.Now) { t.land(now, f, err) })
 }
 
 // land says what became of a message that was posted.

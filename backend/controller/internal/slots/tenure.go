@@ -14,6 +14,7 @@ import (
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // A tenure runs one machine, until a channel is lost or it surrenders. It is the machine's
@@ -37,9 +38,11 @@ type tenure struct {
 	working  sync.WaitGroup           // tasks, and consumers
 	flying   sync.WaitGroup           // messages that are being published,
 	publish  context.Context          // until this ends
-	poster   *broker.Poster
-	takes    map[string]bool // destinations, and slots, that have taken a message
-	sharing  map[string]int  // messages of each that share the channel
+	posted   []posted                 // to be submitted,
+	later    []posted                 // and after those
+	more     pace.Signal              // something is posted
+	takes    map[string]bool          // destinations, and slots, that have taken a message
+	sharing  map[string]int           // messages of each that share the channel
 	told     struct {
 		messages int
 		bytes    int64
@@ -70,11 +73,11 @@ func (c *controller) serve(ctx context.Context) error {
 		wheel: c.wheel, names: c.names, session: c.session, gate: c.gate, clock: c.clock,
 		queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, wake: make(chan struct{}, 1),
 		takes: map[string]bool{}, released: map[wheel.Slot]time.Time{}, sharing: map[string]int{}, looking: make(chan *broker.Conn, 1),
+		more: pace.NewSignal(),
 	}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
 	publish, abandon := context.WithCancel(context.Background())
 	t.publish = publish
-	t.poster = c.session.Publisher.NewPoster(t.posted)
 	t.looking <- nil
 	defer context.AfterFunc(ctx, func() { t.end(errClosing) })()
 	t.mu.Lock()
@@ -82,6 +85,7 @@ func (c *controller) serve(ctx context.Context) error {
 	t.machine = wheel.New(wheel.Config{Wheel: c.wheel.wheel, Tenure: rand.Text(), Budget: budget}, t, c.clock.now())
 	t.mu.Unlock()
 	c.serving.Store(t)
+	go t.submit()
 	t.tick()
 	t.close(abandon)
 	return context.Cause(t.ctx)
@@ -177,7 +181,7 @@ func (t *tenure) close(abandon func()) {
 	case <-time.After(drain):
 	}
 	abandon()
-	t.poster.Close()
+	<-drained
 	t.do(func(now wheel.Now) {
 		t.machine.Flush(now)
 		for s := range t.queues {

@@ -73,11 +73,16 @@ func TestConsume_EndsWithWhatIsAcknowledged(t *testing.T) {
 	defer conn.Close()
 	const many, rounds = 1000, 5 // a fast broker stores them in time now and then
 	for range rounds {
-		batch := publisher.NewBatch(func(_ int, err error) { require.NoError(t, err) })
-		for i := range many {
-			batch.Publish(within(t), i, to(queue))
+		require.NoError(t, publisher.Publish(within(t), to(queue))) // the first is alone on its channel
+		var sent []*broker.Pending
+		for range many - 1 {
+			pending, err := publisher.Submit(within(t), to(queue))
+			require.NoError(t, err)
+			sent = append(sent, pending)
 		}
-		batch.Flush(within(t))
+		for _, pending := range sent {
+			require.NoError(t, pending.Wait(within(t)))
+		}
 		acknowledge(t, conn, queue, many)
 		require.Zero(t, left(t, control, queue), "they were acknowledged, and come again")
 	}

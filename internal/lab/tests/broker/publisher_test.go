@@ -87,6 +87,7 @@ func TestPublish_MissingExchange(t *testing.T) {
 	require.NoError(t, p.Publish(ctx, to(queue)))
 	require.Empty(t, reset)
 	require.NoError(t, p.PublishDirect(ctx, to(queue)), "the channel comes back")
+	require.NoError(t, p.Publish(ctx, to(queue)), "the next is not the first of its channel")
 
 	require.ErrorIs(t, p.Publish(ctx, lost), delayer.ErrUnknown)
 	require.NoError(t, p.Publish(ctx, to(queue)))
@@ -137,16 +138,16 @@ func TestPublish_MemoryAlarm(t *testing.T) {
 	require.NoError(t, c.Do(ctx, func(ch *amqp091.Channel) error { return ch.Qos(1, 0, false) }), "control is not blocked")
 
 	for range 2 { // the second finds the channel full of what the first has withdrawn
-		poster, closed := p.NewPoster(func([]broker.Answer) {}), make(chan struct{})
-		for i := range 1100 { // more than a channel has slots
-			poster.Post(to(queue), i)
+		var all sync.WaitGroup
+		brief := short(t)
+		for range 1100 { // more than a channel has slots
+			all.Go(func() {
+				if err := p.Publish(brief, to(queue)); !errors.Is(err, delayer.ErrNotSent) {
+					t.Errorf("while blocked: %v", err)
+				}
+			})
 		}
-		go func() { poster.Close(); close(closed) }()
-		select {
-		case <-closed:
-		case <-time.After(patience):
-			t.Fatal("Close waits for the end of the alarm")
-		}
+		all.Wait()
 	}
 
 	alarm(t, b, "0.6")

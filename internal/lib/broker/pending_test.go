@@ -10,9 +10,27 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
+// TestWithdraw: a caller either takes its message back, or the writer has a copy of its body.
+func TestWithdraw(t *testing.T) {
+	body := []byte("body")
+	pending := func() *Pending {
+		return &Pending{leaves: true, msg: Publishing{Message: amqp091.Publishing{Body: body}}}
+	}
+	m := pending()
+	require.True(t, m.withdraw())
+	_, ok := m.take(nil)
+	require.False(t, ok)
+
+	m = pending()
+	_, ok = m.take(nil)
+	require.True(t, ok)
+	require.False(t, m.withdraw())
+	copy(body, "....")
+	require.Equal(t, "body", string(m.msg.Message.Body))
+}
+
 // TestProof goes through every transition of what is known.
 func TestProof(t *testing.T) {
-	sized := func(size int) *Publishing { return &Publishing{Message: amqp091.Publishing{Body: make([]byte, size)}} }
 	var p proof
 	require.True(t, p.covers(0), "an empty body is no larger than any")
 	require.False(t, p.covers(1))
@@ -22,19 +40,13 @@ func TestProof(t *testing.T) {
 	p.taken(1)
 	require.True(t, p.covers(2), "a smaller one takes nothing back")
 	p.learn(&delayer.Error{Kind: delayer.ErrUnknown, Cause: errors.New("EOF")})
-	_, is := p.oversize(sized(5))
-	require.False(t, is)
+	require.Zero(t, p.limit.Load())
 	p.learn(&delayer.Error{Kind: delayer.ErrUnknown, Cause: plain(&amqp091.Error{
 		Code: 406, Reason: "PRECONDITION_FAILED - message size 5 is larger than configured max size 4", Server: true,
 	})})
-	limit, is := p.oversize(sized(5))
-	require.True(t, is)
-	require.EqualValues(t, 4, limit)
-	_, is = p.oversize(sized(4))
-	require.False(t, is)
+	require.EqualValues(t, 4, p.limit.Load())
 
 	p.reset()
 	require.False(t, p.covers(1))
-	_, is = p.oversize(sized(5))
-	require.False(t, is)
+	require.Zero(t, p.limit.Load())
 }

@@ -1,0 +1,294 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+)
+
+// A Pending is a message that was submitted. It waits for its channel's goroutine to write it, and
+// then for the broker's confirm.
+type Pending struct {
+	publisher *Publisher
+	channel   *publisherChannel
+	slots     int // of the channel: one, or all of them if the message is alone on it
+	msg       Publishing
+	leaves    bool // the caller may leave before the message is written, and change the body
+
+	mu    sync.Mutex // held while the body is copied: a caller who leaves waits for it
+	state pendingState
+
+	written chan struct{} // receives once the message was written, or err is known
+	open    *openChannel  // on which it was written
+	confirm *amqp091.DeferredConfirmation
+	err     error // why it was not written
+}
+
+type pendingState int
+
+const (
+	queued pendingState = iota
+	taken
+	withdrawn
+)
+
+// spare keeps Pendings for reuse: three allocations less a message.
+var spare = sync.Pool{New: func() any { return &Pending{written: make(chan struct{}, 1)} }}
+
+// acquire takes a channel for the message, and slots of it: the message's stream's, one that it
+// shares, or one of the pool. If the broker may close the channel of the pool because of the
+// message, it takes all slots. The message is alone then, and no other is lost with it.
+func (m *Pending) acquire(ctx context.Context) (err error) {
+	p, msg := m.publisher, &m.msg
+	m.slots = 1
+	switch {
+	case msg.Stream != "":
+		if m.channel, err = p.stream(msg.Stream); err != nil {
+			return err
+		}
+		return m.channel.enter(ctx, m.channel.slots)
+	case !p.Alone(msg):
+		m.channel = p.channels[msg.Order%uint64(len(p.channels))]
+		return m.channel.enter(ctx, m.channel.slots)
+	}
+	if !msg.Direct {
+		msg.Written = nil // others overtake it until it is confirmed
+	}
+	c, err := p.pool.take(ctx, msg.destination())
+	if err != nil {
+		return err
+	}
+	m.channel, m.slots = c, 0
+	if err = c.enter(ctx, c.filling); err == nil { // two that need all slots would wait for each other
+		for err == nil && m.slots < cap(c.slots) && (m.slots == 0 || !c.covers(msg)) {
+			if err = c.enter(ctx, c.slots); err == nil {
+				m.slots++
+			}
+		}
+		<-c.filling
+	}
+	limit := p.proof.limit.Load()
+	switch size := int64(len(msg.Message.Body)); {
+	case err != nil:
+	case c.covers(msg): // those before it have proved that the broker takes it
+		for ; m.slots > 1; m.slots-- {
+			<-c.slots
+		}
+	case limit > 0 && size > limit:
+		cause := fmt.Errorf("the body has %d bytes, the broker accepts %d (max_message_size)", size, limit)
+		err = p.fail(delayer.ErrInvalid, cause, "")
+	}
+	if err != nil {
+		m.release()
+	}
+	return err
+}
+
+// release frees what a message has of its channel.
+func (m *Pending) release() {
+	for range m.slots {
+		<-m.channel.slots
+	}
+	if m.channel.pool != nil {
+		m.channel.pool.put(m.channel)
+	}
+}
+
+// Wait returns what became of the message, as Publish does. A message that is not written by the
+// time that ctx ends is not sent. Wait is called once, and the Pending not used after it.
+func (m *Pending) Wait(ctx context.Context) error {
+	p, c := m.publisher, m.channel
+	defer p.pending.Done()
+	select {
+	case <-m.written:
+	case <-ctx.Done():
+		if m.withdraw() {
+			m.release()
+			return p.fail(delayer.ErrNotSent, c.conn.gaveUp(ctx), "")
+		}
+		select {
+		case <-m.written:
+		default:
+			go func() { <-m.written; m.settle() }()
+			return p.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended while the message was being written")
+		}
+	case <-c.done:
+		if m.withdraw() {
+			m.release()
+			return p.fail(delayer.ErrClosed, nil, "")
+		}
+		<-m.written
+	}
+	if m.err != nil {
+		m.release()
+		return m.err
+	}
+	select {
+	case <-m.confirm.Done():
+	case <-ctx.Done():
+		select {
+		case <-m.confirm.Done(): // select chooses at random where both are ready
+		default:
+			go m.settle()
+			return p.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended before the broker's confirm")
+		}
+	}
+	err := m.outcome()
+	m.open.settled()
+	m.release()
+	*m = Pending{written: m.written} // nobody else knows it any more
+	spare.Put(m)
+	return err
+}
+
+// outcome is that of a message which the broker has confirmed or refused, or whose channel is lost.
+// When a channel dies, amqp091-go first marks it closed and then resolves its confirms as nacks.
+func (m *Pending) outcome() error {
+	p, c, o := m.publisher, m.channel, m.open
+	acked := m.confirm.Acked()
+	if !acked && o.ch.IsClosed() {
+		cause := o.lost()
+		p.proof.learn(cause)
+		hint, kind := refusal(cause)
+		only := m.slots > 1 || o.sent.Load() == 1 // then the broker has closed the channel because of this message
+		switch {
+		case !only || kind == nil:
+			return p.fail(delayer.ErrUnknown, plain(cause), "the channel was lost before the broker's confirm")
+		case errors.Is(kind, delayer.ErrUnroutable) && !m.msg.Direct: // an exchange of ours is gone
+			return p.fail(kind, &reason{text: plain(cause).Error(), err: ErrReturned}, "")
+		}
+		return p.fail(kind, plain(cause), hint)
+	}
+	p.proof.taken(len(m.msg.Message.Body))
+	if !c.accepts.Load() {
+		c.accepts.Store(true)
+	}
+	returned, isReturned := o.returned(m.msg.Message.Headers[delayer.Header])
+	switch {
+	case !acked:
+		o.nacked()
+		if m.msg.Sole {
+			return p.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")
+		}
+		// One queue that refuses the message is enough for a nack, and so is a classic queue whose
+		// process has died.
+		cause := &reason{text: "nack, and another queue may have stored the message", err: delayer.ErrUnknown}
+		return p.fail(delayer.ErrRefused, cause, "is a queue full, or without a majority of its replicas?")
+	case isReturned:
+		if c.stream {
+			o.replace()
+		}
+		text := fmt.Sprintf("returned: %d %s", returned.ReplyCode, returned.ReplyText)
+		return p.fail(delayer.ErrUnroutable, &reason{text: text, err: ErrReturned}, "")
+	}
+	return nil
+}
+
+// settle cleans up after a caller who has left. The slot is free once the message is confirmed or
+// its channel is lost; one of a pool also when the message is given up, and the channel with it.
+// The first message to a destination is alone on its channel: without a confirm nothing else could
+// be published there until the connection is lost.
+func (m *Pending) settle() {
+	if m.err == nil {
+		var lost <-chan time.Time
+		if m.channel.pool != nil {
+			lost = time.After(confirmWithin(len(m.msg.Message.Body)))
+		}
+		select {
+		case <-m.confirm.Done():
+		case <-lost:
+			m.open.replace()
+		}
+		m.open.returned(m.msg.Message.Headers[delayer.Header])
+		m.open.settled()
+	}
+	m.release()
+}
+
+// take gives the message to the goroutine that writes. It returns false if the caller has left. A
+// body that the caller may change is copied into buffer, which it returns.
+func (m *Pending) take(buffer []byte) ([]byte, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state == withdrawn {
+		return buffer, false
+	}
+	m.state = taken
+	if m.leaves {
+		buffer = append(buffer[:0], m.msg.Message.Body...)
+		m.msg.Message.Body = buffer
+	}
+	return buffer, true
+}
+
+// withdraw reports whether the message will not be sent, because the goroutine that writes had not
+// taken it. In both cases the caller's body is not read any more.
+func (m *Pending) withdraw() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state == queued {
+		m.state = withdrawn
+	}
+	return m.state == withdrawn
+}
+
+// fail ends a message that is not written, unless its caller has left.
+func (m *Pending) fail(kind, cause error, hint string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state != withdrawn {
+		m.state, m.err = taken, m.publisher.fail(kind, cause, hint)
+		m.written <- struct{}{}
+	}
+}
+
+// proof records which bodies the broker accepts. It closes a channel because of a message that it
+// does not accept, and the outcome of the others on that channel is then unknown. AMQP does not
+// tell max_message_size, so a message whose body is larger than any before is alone on its channel.
+type proof struct {
+	size  atomic.Int64 // the largest body that was confirmed
+	limit atomic.Int64 // max_message_size, once the broker has named it; otherwise 0
+}
+
+// covers reports whether a body of that size may share a channel with others.
+func (p *proof) covers(size int) bool { return int64(size) <= p.size.Load() }
+
+// taken notes that the broker accepted a body of that size.
+func (p *proof) taken(size int) {
+	for {
+		known := p.size.Load()
+		if int64(size) <= known || p.size.CompareAndSwap(known, int64(size)) {
+			return
+		}
+	}
+}
+
+// learn notes the limit if an error names it.
+func (p *proof) learn(err error) {
+	var amqpErr *amqp091.Error
+	if !errors.As(err, &amqpErr) || !amqpErr.Server {
+		return
+	}
+	if m := tooLarge.FindStringSubmatch(amqpErr.Reason); m != nil {
+		limit, _ := strconv.ParseInt(m[1], 10, 64)
+		p.limit.Store(limit)
+	}
+}
+
+// tooLarge is what RabbitMQ 3.10, 4.0 and 4.3 say, as 406, of a body above max_message_size.
+var tooLarge = regexp.MustCompile(`message size \d+ is larger than configured max size (\d+)`)
+
+// reset forgets everything: another node of the cluster may have another configuration.
+func (p *proof) reset() {
+	p.size.Store(0)
+	p.limit.Store(0)
+}
