@@ -27,7 +27,6 @@ type Options struct {
 	Logger  *slog.Logger // nil: slog.Default()
 	Name    string       // shown in the broker's list of connections
 	Backend string       // for errors
-	Outages *Outages     // shared by connections that log an outage together; nil: each logs its own
 
 	Observer delayer.Observer // is told of the connection's states
 
@@ -73,21 +72,15 @@ func parseURLs(list string) ([]address, error) {
 			return nil, err
 		}
 		all = append(all, address{strings.TrimSpace(raw), uri})
+		last, first := all[len(all)-1], all[0]
+		if last.uri.Vhost != first.uri.Vhost || last.uri.Username != first.uri.Username {
+			return nil, badURL(fmt.Sprintf("the addresses differ in vhost or user name (%v and %v)", first, last), "list the nodes of one cluster")
+		}
 		if more == "" {
-			return all, sameUser(all)
+			return all, nil
 		}
 		rest = more
 	}
-}
-
-// sameUser refuses addresses that differ in vhost or user.
-func sameUser(all []address) error {
-	for _, a := range all[1:] {
-		if a.uri.Vhost != all[0].uri.Vhost || a.uri.Username != all[0].uri.Username {
-			return badURL(fmt.Sprintf("the addresses differ in vhost or user name (%v and %v)", all[0], a), "list the nodes of one cluster")
-		}
-	}
-	return nil
 }
 
 func badURL(reason, hint string) error {

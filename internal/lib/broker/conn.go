@@ -2,9 +2,9 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +12,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 const (
@@ -23,10 +24,10 @@ const (
 // Conn is one connection that reconnects by itself. The pause between attempts doubles up to ten
 // seconds. It is randomised, so that a thousand clients do not return at the same instant.
 type Conn struct {
-	opts    Options
-	all     []address
-	log     *slog.Logger
-	outages *Outages
+	opts     Options
+	all      []address
+	log      *slog.Logger
+	warnings pace.Warnings
 
 	ctx    context.Context // ended by Close
 	cancel context.CancelFunc
@@ -70,16 +71,10 @@ func Dial(ctx context.Context, opts Options) (*Conn, error) {
 	c.goodbye.Store(int64(closeTimeout))
 	c.log = opts.Slog().With("connection", opts.Name)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	if c.outages = opts.Outages; c.outages == nil {
-		c.outages = new(Outages)
-	}
-	up, failed, err := c.dial(ctx, 0)
+	up, err := c.dial(ctx, 0)
 	if err != nil {
 		c.cancel()
 		return nil, dialError("open", opts.Backend, endpoints(all), err)
-	}
-	for _, f := range failed {
-		c.log.Warn("an address of the broker does not answer", "broker", f.at.String(), "error", f.err, "instead", c.Endpoint())
 	}
 	c.state = up
 	c.tell(delayer.ConnectionClosed, delayer.ConnectionUp, nil)
@@ -106,16 +101,11 @@ func (c *Conn) keep(up connState) {
 			return
 		}
 		c.set(connState{lastErr: lost})
-		if c.outages.began(time.Now()) {
-			c.log.Warn("connection lost", "broker", c.Endpoint(), "error", plain(lost))
-		}
-		up = c.redial()
-		if c.outages.ended() && up.conn != nil {
-			c.log.Info("connected again", "broker", c.Endpoint())
-		}
-		if up.conn == nil {
+		c.log.Warn("connection lost", "broker", c.Endpoint(), "error", plain(lost))
+		if up = c.redial(); up.conn == nil {
 			return
 		}
+		c.log.Info("connected again", "broker", c.Endpoint())
 		c.set(up)
 	}
 }
@@ -152,33 +142,26 @@ func (c *Conn) watch(up connState) error {
 // redial tries until it has a connection, or returns none when Close was called. It begins with the
 // address after the one that was lost.
 func (c *Conn) redial() connState {
-	pause := firstPause
+	pause := pace.Backoff{First: firstPause, Longest: longestPause}
 	first := c.where() + 1
-	var refused refusals
-	for {
-		select {
-		case <-c.ctx.Done():
-			return connState{}
-		case <-time.After(jitter(pause)):
-		}
-		up, _, err := c.dial(c.ctx, first)
+	for silent := false; pace.Sleep(c.ctx, pause.Failed()) == nil; {
+		up, err := c.dial(c.ctx, first)
 		if err == nil {
 			return up
 		}
 		if c.ctx.Err() != nil {
-			return connState{}
+			break
 		}
-		c.set(connState{lastErr: err, refused: refused.note(err)})
-		pause = min(2*pause, longestPause)
-		if c.outages.lasts(time.Now()) {
-			c.log.Warn("still no connection", "broker", endpoints(c.all), "error", plain(err))
-		}
+		// RabbitMQ closes the socket without a word where the password is wrong, and so does
+		// whatever else ends a handshake then: one silence is no answer. A virtual host RabbitMQ
+		// refuses in words.
+		was := silent
+		silent = errors.Is(err, amqp091.ErrCredentials)
+		refused := permanent(err) && (was || !silent) && !errors.Is(err, amqp091.ErrVhost)
+		c.set(connState{lastErr: err, refused: refused})
+		c.warnings.Warn(c.log, "still no connection", "broker", endpoints(c.all), "error", plain(err))
 	}
-}
-
-// jitter returns a random duration between half of d and d.
-func jitter(d time.Duration) time.Duration {
-	return d/2 + rand.N(d/2)
+	return connState{}
 }
 
 // set is called by the goroutine of keep only, so that an Observer sees each state.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // Consuming says what to consume, and what to do with it.
@@ -29,7 +31,7 @@ type Consuming struct {
 // Publish on another connection: the broker stops reading from a connection that publishes too
 // much, and would not see our acknowledgements.
 func Consume(ctx context.Context, conn *Conn, c Consuming) {
-	pause := firstPause
+	pause := pace.Backoff{First: firstPause, Longest: longestPause / 2}
 	for {
 		began := time.Now()
 		err := consume(ctx, conn, c)
@@ -37,15 +39,12 @@ func Consume(ctx context.Context, conn *Conn, c Consuming) {
 			return
 		}
 		if time.Since(began) > longestPause {
-			pause = firstPause
+			pause.Reset()
 		}
 		c.Failed(ctx, plain(err))
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, pause.Failed()) != nil {
 			return
-		case <-time.After(jitter(pause)):
 		}
-		pause = min(2*pause, longestPause/2)
 	}
 }
 
@@ -151,9 +150,7 @@ func CountAfter(ctx context.Context, count func(context.Context) (q amqp091.Queu
 		if q, known, err = count(ctx); err != nil || q.Consumers == 0 || q.Messages > 0 || try == tries-1 {
 			break
 		}
-		select {
-		case <-time.After(apart):
-		case <-ctx.Done():
+		if pace.Sleep(ctx, apart) != nil {
 			return q, false, context.Cause(ctx)
 		}
 	}

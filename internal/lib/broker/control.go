@@ -13,6 +13,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // Control runs everything that is not publishing, on a connection of its own. A broker that blocks
@@ -143,13 +144,10 @@ func (c *Control) try(j *job, ch *amqp091.Channel) (*amqp091.Channel, error) {
 	ctx, stop := context.WithCancelCause(j.ctx)
 	defer stop(nil)
 	defer context.AfterFunc(c.conn.ctx, func() { stop(delayer.ErrClosed) })()
-	for pause := time.Duration(0); ; pause = min(max(2*pause, firstPause), longestPause) {
-		if pause > firstPause { // the first time is nothing unusual
-			select {
-			case <-time.After(jitter(pause)):
-			case <-ctx.Done():
-				return ch, j.gaveUp(ctx, c.conn)
-			}
+	pause := pace.Backoff{First: 2 * firstPause, Longest: longestPause}
+	for try := 0; ; try++ {
+		if try > 1 && pace.Sleep(ctx, pause.Failed()) != nil { // one lost connection is nothing unusual
+			return ch, j.gaveUp(ctx, c.conn)
 		}
 		if ch == nil || ch.IsClosed() {
 			var err error

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -19,10 +20,11 @@ const unencrypted, encrypted = "amqp", "amqps"
 // dialTimeout is for TCP, TLS and the AMQP handshake together.
 const dialTimeout = 30 * time.Second
 
-// dial tries the addresses in turn, beginning with the one at index first. It also returns which
-// failed before one answered.
-func (c *Conn) dial(ctx context.Context, first int) (connState, failures, error) {
-	var failed failures
+// dial tries the addresses in turn, beginning with the one at index first.
+func (c *Conn) dial(ctx context.Context, first int) (connState, error) {
+	var failed []string
+	var last, kind error
+	agree := true // all fail for the same reason: otherwise one of them may come back
 	for i := range c.all {
 		at := (first + i) % len(c.all)
 		up, err := dial(ctx, c.all[at], c.opts, attemptDeadline(ctx, len(c.all)-i))
@@ -30,17 +32,26 @@ func (c *Conn) dial(ctx context.Context, first int) (connState, failures, error)
 			c.mu.Lock()
 			c.at = at
 			c.mu.Unlock()
-			return up, failed, nil
+			if failed != nil {
+				c.log.Warn("an address of the broker does not answer", "errors", failed, "instead", c.Endpoint())
+			}
+			return up, nil
 		}
 		if ctx.Err() != nil {
-			return up, nil, context.Cause(ctx)
+			return up, context.Cause(ctx)
 		}
 		if len(c.all) == 1 {
-			return up, nil, err
+			return up, err
 		}
-		failed = append(failed, failure{c.all[at], plain(err)})
+		_, is := classify(err)
+		agree = agree && (last == nil || errors.Is(is, kind))
+		last, kind = err, is
+		failed = append(failed, fmt.Sprintf("%s: %v", c.all[at], plain(err)))
 	}
-	return connState{}, nil, failed
+	if !agree {
+		last = errors.New("for several reasons")
+	}
+	return connState{}, &reason{"no address answers: " + strings.Join(failed, "; "), last}
 }
 
 // attemptDeadline returns when one dial attempt must end, so that a host that does not answer
@@ -57,16 +68,6 @@ func attemptDeadline(ctx context.Context, left int) time.Time {
 		}
 	}
 	return deadline
-}
-
-// connectionName adds the process to what a connection is for: delayer shop publish, web1
-// orders[4711]. The management page and list_connections show it.
-func connectionName(use string, host func() (string, error)) string {
-	machine, err := host()
-	if err != nil {
-		machine = "?"
-	}
-	return fmt.Sprintf("%s, %s %s[%d]", use, machine, filepath.Base(os.Args[0]), os.Getpid())
 }
 
 // dial makes one attempt.
@@ -90,7 +91,9 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (co
 			return s, err
 		},
 	}
-	cfg.Properties.SetClientConnectionName(connectionName(opts.Name, os.Hostname))
+	// The management page and list_connections show: delayer shop publish, web1 orders[4711].
+	machine, _ := os.Hostname()
+	cfg.Properties.SetClientConnectionName(fmt.Sprintf("%s, %s %s[%d]", opts.Name, machine, filepath.Base(os.Args[0]), os.Getpid()))
 	if opts.AnyHeaders {
 		cfg.FrameSize = largestFrame
 	}

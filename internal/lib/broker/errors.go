@@ -17,10 +17,6 @@ import (
 
 // classify turns an error of amqp091-go or of the network into its kind and the remedy.
 func classify(err error) (hint string, kind error) {
-	var several failures
-	if errors.As(err, &several) {
-		return several.classify()
-	}
 	if hint, kind := classifyTLS(err); kind != nil {
 		return hint, kind
 	}
@@ -109,22 +105,6 @@ func permanent(err error) bool {
 	return errors.Is(kind, delayer.ErrAccess)
 }
 
-// refusals tells a broker that refuses from one that is cut off while it greets us. RabbitMQ closes
-// the socket without a word where the password is wrong, and so does whatever else ends a handshake
-// then.
-type refusals struct{ silent int }
-
-// note takes the error of an attempt, and reports whether the broker refuses. One silence is no
-// answer. A virtual host RabbitMQ refuses in words.
-func (r *refusals) note(err error) bool {
-	if errors.Is(err, amqp091.ErrCredentials) {
-		r.silent++
-	} else {
-		r.silent = 0
-	}
-	return permanent(err) && r.silent != 1 && !errors.Is(err, amqp091.ErrVhost)
-}
-
 // dialError is the error of Open and Publish for a broker that cannot be reached.
 func dialError(op, backend, endpoint string, err error) *delayer.Error {
 	hint, kind := classify(err)
@@ -138,12 +118,9 @@ func dialError(op, backend, endpoint string, err error) *delayer.Error {
 // plain shortens amqp091-go's "Exception (403) Reason: …". It keeps the error in the chain for
 // errors.As.
 func plain(err error) error {
-	var several failures
-	if errors.As(err, &several) {
-		return err
-	}
+	var known *reason
 	var amqpErr *amqp091.Error
-	if errors.As(err, &amqpErr) && amqpErr.Reason != "" {
+	if !errors.As(err, &known) && errors.As(err, &amqpErr) && amqpErr.Reason != "" {
 		return &reason{fmt.Sprintf("%d %s", amqpErr.Code, strings.Map(printable, amqpErr.Reason)), amqpErr}
 	}
 	return err
@@ -165,42 +142,6 @@ type reason struct {
 
 func (r *reason) Error() string { return r.text }
 func (r *reason) Unwrap() error { return r.err }
-
-// failures are the errors of several addresses that were tried.
-type failures []failure
-
-type failure struct {
-	at  address
-	err error
-}
-
-// Error names each host with its reason.
-func (f failures) Error() string {
-	reasons := make([]string, len(f))
-	for i, one := range f {
-		reasons[i] = fmt.Sprintf("%s: %v", one.at, one.err)
-	}
-	return "no address answers: " + strings.Join(reasons, "; ")
-}
-
-func (f failures) Unwrap() []error {
-	errs := make([]error, len(f))
-	for i, one := range f {
-		errs[i] = one.err
-	}
-	return errs
-}
-
-// classify returns ErrUnavailable unless all failures agree: one of the addresses may come back.
-func (f failures) classify() (hint string, kind error) {
-	hint, kind = classify(f[0].err)
-	for _, one := range f[1:] {
-		if _, other := classify(one.err); !errors.Is(other, kind) {
-			return "is RabbitMQ running there, and are user name, password and vhost right at each?", delayer.ErrUnavailable
-		}
-	}
-	return hint, kind
-}
 
 // Code returns the reply code of the broker's error in the chain of err, or 0. It is NotFound only
 // for what does not exist; see [Absent].

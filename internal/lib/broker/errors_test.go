@@ -72,17 +72,3 @@ func TestConnectionLost(t *testing.T) {
 		require.Equal(t, lost, connectionLost(err), "%v", err)
 	}
 }
-
-// TestRefusals: only a broker that says so, or twice says nothing, has refused.
-func TestRefusals(t *testing.T) {
-	var r refusals
-	note := func(err error) bool { return r.note(fmt.Errorf("wrapped: %w", err)) }
-	down, spoken := errors.New("connection refused"), &amqp091.Error{Code: amqp091.NotAllowed, Server: true, Reason: "NOT_ALLOWED - vhost"}
-	require.False(t, note(amqp091.ErrCredentials), "it may have been cut off")
-	require.True(t, note(amqp091.ErrCredentials))
-	require.False(t, note(down))
-	require.False(t, note(amqp091.ErrCredentials))
-	require.False(t, note(amqp091.ErrVhost))
-	require.False(t, note(amqp091.ErrVhost))
-	require.True(t, note(spoken))
-}

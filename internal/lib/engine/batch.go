@@ -142,7 +142,7 @@ func (b *batch) submit(ctx context.Context, todo []int, flights chan<- flight, f
 	order := e.batches.Add(1) // keeps the order of messages also where there are several connections
 	var ended error           // the same for all messages that are not begun
 	for _, i := range todo {
-		if ended == nil && prepare.Err() != nil {
+		if ended == nil && (ctx.Err() != nil || e.closing.Err() != nil) {
 			ended = e.ended(ctx, i)
 		}
 		m, f := &b.messages[i], flight{index: i, err: ended}
@@ -156,7 +156,7 @@ func (b *batch) submit(ctx context.Context, todo []int, flights chan<- flight, f
 			if waits, f.err = e.accept(m.Exchange, m.Key, m.Delay, &m.Publishing); f.err == nil {
 				envelope := message.NewEnvelope(time.Now().Add(m.Delay), m.Delay, m.Exchange)
 				msg, f.limit, f.err = e.prepare(prepare, m.Exchange, m.Key, waits, m.Publishing, envelope)
-				if f.err != nil && prepare.Err() != nil && ctx.Err() == nil { // because of Close
+				if f.err != nil && ctx.Err() == nil && e.closing.Err() != nil { // because of Close
 					f.err = e.ended(ctx, i)
 				}
 			}

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -34,7 +35,6 @@ type Settings struct {
 	RefusedHint func(delay time.Duration) string
 
 	management *objects.PolicyAPI // nil where there is none
-	outages    *broker.Outages    // of all connections
 }
 
 // Resolve gives zero fields of o their defaults and checks them. Errors are ErrConfig and name the
@@ -46,7 +46,7 @@ func Resolve(o delayer.Options, backend string) (Settings, error) {
 	o.Declare = cmp.Or(o.Declare, def.Declare)
 	o.Resend = cmp.Or(o.Resend, def.Resend)
 	o.Connections = cmp.Or(o.Connections, def.Connections)
-	s := Settings{Options: o, Backend: backend, Reserved: []string{o.Prefix}, outages: new(broker.Outages)}
+	s := Settings{Options: o, Backend: backend, Reserved: []string{o.Prefix}}
 	const mostConnections = 64
 	switch {
 	case o.QueueType != delayer.Quorum && o.QueueType != delayer.Classic:
@@ -65,6 +65,21 @@ func Resolve(o delayer.Options, backend string) (Settings, error) {
 		s.management, err = newManagement(s.Options)
 	}
 	return s, err
+}
+
+// loadTLS returns the TLS configuration for amqps:// addresses; nil if the addresses have their
+// own.
+func loadTLS(o delayer.Options) (*tls.Config, error) {
+	if o.TLSFiles == (delayer.TLSFiles{}) {
+		return o.TLS, nil
+	}
+	if o.TLS != nil {
+		return nil, ConfigError("tls", errors.New("both files and a TLS configuration are given"), "give one of them")
+	}
+	if err := broker.WantTLS(o.URL); err != nil {
+		return nil, err
+	}
+	return broker.ReadTLS(o.TLSFiles)
 }
 
 // ConfigError is the error for a key of the configuration: ErrConfig with the cause and, unless
@@ -124,7 +139,7 @@ func (s Settings) Problems(ctx context.Context, p topology.Plan) ([]objects.Diff
 // BrokerOptions says how to connect. name is shown in the broker's list of connections.
 func (s Settings) BrokerOptions(name string) broker.Options {
 	return broker.Options{
-		URL: s.URL, TLS: s.TLS, Logger: s.Logger, Backend: s.Backend, Outages: s.outages,
+		URL: s.URL, TLS: s.TLS, Logger: s.Logger, Backend: s.Backend,
 		Name: "delayer " + s.Prefix + " " + name, Observer: s.Observer,
 	}
 }
