@@ -44,7 +44,7 @@ var places = []place{
 	{"topology", nil, []string{amqp}, "data, which everybody may print"},
 
 	{"internal/lib", []string{"", "topology", "internal/lib"}, []string{amqp}, "what a consumer links stays small, and starts no broker"},
-	{"internal/lib/broker", []string{""}, []string{amqp}, "the wire knows nothing of delays"},
+	{"internal/lib/broker", []string{"", "internal/lib/pace"}, []string{amqp}, "the wire knows nothing of delays"},
 	{"internal/lib/message", []string{""}, []string{amqp}, "what may go on the wire is pure"},
 	{"internal/lib/messagejson", nil, []string{amqp}, "a format of messages knows no broker and no table"},
 	{"internal/lib/format", nil, nil, "how a figure is written knows nothing of what it counts"},
