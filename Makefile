@@ -33,13 +33,13 @@ test-matrix: ## run conformance and short faults on each RabbitMQ series, in Doc
 faults: broker ## break everything around every backend for an hour, and write docs/results/faults.md
 	go run ./cmd/faults --write docs/results/faults.md $(FAULTSFLAGS)
 
-bench: broker ## compare the strategies on a real broker, in under three minutes
+bench: broker ## compare the strategies on a real broker, in about three minutes
 	go run ./cmd/delayer-bench --quick $(BENCHFLAGS)
 
 bench-go: broker ## run the Go benchmarks: time and allocations of a publish
 	go test -vet=off -run '^$$' -bench . -benchmem -p 1 $(BENCHFLAGS) $(BENCHMARKED)
 
-results: ## make the reference reports of docs/results again, for hours, in Docker (SERIES='3.10 4.3' PARTS=full IMAGE= FLAGS= REPEAT=)
+results: ## measure the reports and pages of docs/results again, for hours, in Docker (SERIES='3.10 4.3' PARTS= IMAGE= FLAGS= REPEAT=)
 	@SERIES='$(SERIES)' PARTS='$(PARTS)' IMAGE='$(IMAGE)' FLAGS='$(FLAGS)' REPEAT='$(REPEAT)' scripts/results.sh
 
 lint: ## check the code with golangci-lint, and where the pages' links lead
