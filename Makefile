@@ -30,8 +30,8 @@ simulate: ## run the controller's wheel through SEEDS (100000) runs of a model o
 test-matrix: ## run conformance and short faults on each RabbitMQ series, in Docker (SERIES='4.0 4.3' SUITES=faults IMAGE=)
 	@SERIES='$(SERIES)' SUITES='$(SUITES)' IMAGE='$(IMAGE)' scripts/test-matrix.sh
 
-faults: broker ## break everything around every backend for an hour, and write docs/results/faults.md
-	go run ./cmd/faults --write docs/results/faults.md $(FAULTSFLAGS)
+faults: broker ## break everything around every backend for an hour, and write docs/results/faults
+	go run ./cmd/faults --out docs/results/faults $(FAULTSFLAGS)
 
 bench: broker ## compare the strategies on a real broker, in about three minutes
 	go run ./cmd/delayer-bench --quick $(BENCHFLAGS)

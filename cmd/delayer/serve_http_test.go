@@ -128,7 +128,6 @@ serve:
 	}
 
 	proxy.Set(faults.Down)
-	proxy.Cut()
 	for _, path := range []string{"/v1/messages", "/v1/messages/batch"} {
 		body := message("0s", "away")
 		if path != "/v1/messages" {

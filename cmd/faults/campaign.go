@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -15,7 +17,6 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/lab/faults"
-	"github.com/delayer-go/delayer/internal/lab/postgres"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
@@ -28,13 +29,12 @@ type options struct {
 	Patience  time.Duration `help:"How long nothing may arrive before missing messages are reported. Default: as late as they may be, twice --redeliver and two minutes."`
 	Long      time.Duration `help:"Delay one message in eight by this, beside the usual seconds; 0 leaves it out. 160s takes them through slots of minutes."`
 	Redeliver time.Duration `help:"After how long the broker repeats a dead-lettering that was unroutable; 0 leaves its default, 3m."`
-	Churn     time.Duration `default:"10m" help:"How long to open, use and close Delayers; 0 leaves it out."`
-	Fault     string        `help:"Only the faults whose names match this regular expression; churn is one."`
+	Fault     string        `help:"Only the faults whose names match this regular expression."`
 	Backend   string        `help:"Only the backends whose names match this regular expression."`
 	Seed      uint64        `help:"Seed of the random moments. Default: random, and printed."`
-	Write     string        `placeholder:"FILE" help:"Write the table between the markers of this file."`
+	Out       string        `placeholder:"FOLDER" help:"Write the results into this folder, as JSON: 3.10.json. Those of other faults and backends stay."`
 	Verbose   bool          `help:"Print each step."`
-	JSON      bool          `hidden:"" name:"json" help:"Rows as JSON on standard output, for the program with the wrong clock."`
+	Table     []string      `placeholder:"FILE" help:"Break nothing, and print such results as tables."`
 }
 
 // A campaign is one run of the command.
@@ -43,9 +43,8 @@ type campaign struct {
 	out    io.Writer
 	plan   faults.Campaign
 	began  time.Time
-	broker string       // what it was
-	rows   []faults.Row // of this kind of broker: a section of the page
-	all    []faults.Row
+	broker *rabbit.Broker // that is broken, or one of its cluster
+	rows   []faults.Row
 	failed bool
 }
 
@@ -53,10 +52,6 @@ type campaign struct {
 func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
-	}
-	chosen, err := regexp.Compile(o.Backend)
-	if err != nil {
-		return false, err
 	}
 	folder, err := os.MkdirTemp("", "delayer-faults-")
 	if err != nil {
@@ -68,42 +63,34 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 		return false, fmt.Errorf("go build: %w: %s", err, said)
 	}
 	c := &campaign{options: o, out: out, began: time.Now()}
-	database := ""
-	if chosen.MatchString(outboxName) {
-		switch own, err := postgres.Start(ctx); {
-		case err == nil:
-			defer func() { _ = own.Close() }()
-			database = own.URL()
-		case errors.Is(err, postgres.ErrNone):
-			fmt.Fprintf(out, "skipped: outbox: %v\n", err)
-		default:
-			return false, err
-		}
-	}
-	c.prepare(chosen, subjects(command, database, o.Long))
-	fmt.Fprintf(out, "seed %d\n%s\n", o.Seed, faults.Heading())
-	if err := errors.Join(c.oneNode(ctx), c.clocks(ctx, folder), c.cluster(ctx)); err != nil {
+	if err := c.prepare(subjects(command, o.Long)); err != nil {
 		return false, err
 	}
-	if o.JSON {
-		return !c.failed, c.writeJSON()
+	fmt.Fprintf(out, "seed %d, %s\n%s\n", o.Seed, c.began.UTC().Format(time.RFC3339), faults.Heading())
+	if err := errors.Join(c.oneNode(ctx), c.clocks(ctx, folder), c.cluster(ctx)); err != nil {
+		return false, err
 	}
 	fmt.Fprintf(out, "%v altogether\n", time.Since(c.began).Round(time.Second))
 	return !c.failed, nil
 }
 
 // prepare plans the campaign, with the chosen of all subjects.
-func (c *campaign) prepare(chosen *regexp.Regexp, all []faults.Subject) {
+func (c *campaign) prepare(all []faults.Subject) error {
 	c.plan = faults.Campaign{
 		Load:     faults.Load{Publishers: 16, Rate: c.Rate, Patience: 5 * time.Second},
 		Messages: c.Messages, Times: c.Times, Hold: c.Hold, Patience: c.Patience, Seed: c.Seed, Logf: c.logf,
 		Redeliver: c.Redeliver,
+	}
+	chosen, err := regexp.Compile(c.Backend)
+	if err != nil {
+		return err
 	}
 	for _, s := range all {
 		if chosen.MatchString(s.Name) {
 			c.plan.Subjects = append(c.plan.Subjects, s)
 		}
 	}
+	return nil
 }
 
 func (c *campaign) logf(format string, args ...any) {
@@ -126,11 +113,11 @@ func (c *campaign) brokerOptions() rabbit.Options {
 	return o
 }
 
-// oneNode does the faults of one broker, and churn.
+// oneNode does the faults of one broker.
 func (c *campaign) oneNode(ctx context.Context) error {
-	all := slices.Concat(faults.OneNode(), faults.Destinations(), faults.Strangers(), faults.Controllers(), faults.Services())
-	todo, err := c.chosen(all)
-	if err != nil || len(todo) == 0 && !c.churns() {
+	const cluster = true
+	todo, err := c.chosen(!cluster)
+	if err != nil || len(todo) == 0 {
 		return err
 	}
 	b, err := rabbit.Start(ctx, c.brokerOptions())
@@ -138,30 +125,26 @@ func (c *campaign) oneNode(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = b.Close() }()
-	c.plan.Broker, c.broker = b, b.String()
+	c.plan.Broker, c.broker = b, b
 	if !b.HasPlugin("rabbitmq_delayed_message_exchange") {
 		c.without("plugin")
 	}
-	return errors.Join(c.each(ctx, todo), c.churn(ctx, b))
+	return c.each(ctx, todo)
 }
 
 // without leaves out a backend that needs a plugin, where the broker lacks it.
 func (c *campaign) without(name string) {
-	var rest []faults.Subject
-	for _, s := range c.plan.Subjects {
-		if s.Name != name {
-			rest = append(rest, s)
-		}
-	}
-	if len(rest) < len(c.plan.Subjects) {
+	all := len(c.plan.Subjects)
+	c.plan.Subjects = slices.DeleteFunc(c.plan.Subjects, func(s faults.Subject) bool { return s.Name == name })
+	if len(c.plan.Subjects) < all {
 		fmt.Fprintf(c.out, "skipped: %s: the broker does not have the plugin\n", name)
 	}
-	c.plan.Subjects = rest
 }
 
 // cluster does the faults of three nodes.
 func (c *campaign) cluster(ctx context.Context) error {
-	todo, err := c.chosen(faults.ThreeNodes())
+	const cluster = true
+	todo, err := c.chosen(cluster)
 	if err != nil || len(todo) == 0 {
 		return err
 	}
@@ -169,46 +152,40 @@ func (c *campaign) cluster(ctx context.Context) error {
 		fmt.Fprintln(c.out, "skipped: the cluster: it needs private nodes (DELAYER_BROKER=node)")
 		return nil
 	}
-	cluster, err := rabbit.StartCluster(ctx, c.brokerOptions(), 3)
+	nodes, err := rabbit.StartCluster(ctx, c.brokerOptions(), 3)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = cluster.Close() }()
-	c.plan.Cluster = cluster
+	defer func() { _ = nodes.Close() }()
+	c.plan.Cluster, c.broker = nodes, nodes.Nodes()[0]
 	c.without("plugin")
-	c.broker, c.rows = cluster.String(), nil // a section of its own
 	return c.each(ctx, todo)
 }
 
-func (c *campaign) chosen(all []faults.Fault) (todo []faults.Fault, err error) {
+func (c *campaign) chosen(cluster bool) (todo []faults.Fault, err error) {
 	pattern, err := regexp.Compile(c.Fault)
-	for _, f := range all {
-		if err == nil && pattern.MatchString(f.Name) {
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range faults.All() {
+		if f.Cluster == cluster && pattern.MatchString(f.Name) {
 			todo = append(todo, f)
 		}
 	}
-	return todo, err
+	return todo, nil
 }
 
 // each does the faults and prints their rows. If a fault cannot be done, it says so and goes on.
 func (c *campaign) each(ctx context.Context, todo []faults.Fault) error {
 	for _, f := range todo {
 		rows, err := c.plan.Run(ctx, f)
-		for _, r := range rows {
-			c.print(r)
-		}
+		c.print(rows)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
 			c.failed = true
 			fmt.Fprintf(c.out, "%s: FAILED: %v\n", f.Name, err)
-		}
-		if len(rows) > 0 {
-			for _, note := range rows[0].Notes {
-				fmt.Fprintln(c.out, "    "+note)
-			}
-			c.logf("%s took %v", f.Name, rows[0].Took.Round(time.Second))
 		}
 		if err := c.write(); err != nil { // after each, so that an interrupted campaign keeps its results
 			return err
@@ -217,33 +194,55 @@ func (c *campaign) each(ctx context.Context, todo []faults.Fault) error {
 	return nil
 }
 
-func (c *campaign) print(r faults.Row) {
-	c.rows, c.all = append(c.rows, r), append(c.all, r)
-	c.failed = c.failed || len(r.Problems)+len(r.Slow) > 0
-	fmt.Fprintln(c.out, r)
-	if text := r.Outcomes(); c.Verbose && text != "" {
-		fmt.Fprintln(c.out, text)
+func (c *campaign) print(rows []faults.Row) {
+	for _, r := range rows {
+		c.rows = append(c.rows, r)
+		c.failed = c.failed || len(r.Problems)+len(r.Slow) > 0
+		fmt.Fprintln(c.out, r)
+		if text := r.Outcomes(); c.Verbose && text != "" {
+			fmt.Fprintln(c.out, text)
+		}
 	}
 }
 
-// write puts the table of what was done so far where Write says. What some backends were tried with
-// alone has a section of its own, and replaces no row of the others.
+// write puts what was found so far into the file of the broker's series.
 func (c *campaign) write() error {
-	if c.Write == "" || len(c.rows) == 0 {
+	if c.Out == "" || len(c.rows) == 0 {
 		return nil
 	}
-	run := fmt.Sprintf("`%s`, %s, seed %d", commandLine(os.Args[1:]), c.began.Format(time.DateOnly), c.Seed)
-	section := c.broker
-	if c.Backend != "" {
-		var only []string
-		for _, s := range c.plan.Subjects {
-			if !slices.Contains(only, s.Name) {
-				only = append(only, s.Name)
-			}
-		}
-		section += ": " + strings.Join(only, ", ")
+	version := strings.SplitN(c.broker.Version(), ".", 3)
+	return c.writeTo(filepath.Join(c.Out, strings.Join(version[:min(2, len(version))], ".")+".json"), c.broker.Product()+" "+c.broker.Version())
+}
+
+func (c *campaign) writeTo(file, broker string) error {
+	s, err := readSeries(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.Broker = broker
+	case err != nil:
+		return err
+	case s.Broker != broker:
+		return fmt.Errorf("%s is of %s, and this is %s", file, s.Broker, broker)
 	}
-	return faults.UpdatePage(c.Write, section, run, c.rows)
+	run := fmt.Sprintf("%s: %s --seed %d", c.began.Format(time.DateOnly), commandLine(os.Args[1:]), c.Seed)
+	if !slices.Contains(s.Runs, run) {
+		s.Runs = append(s.Runs, run)
+	}
+	for _, r := range c.rows {
+		at := slices.IndexFunc(s.Results, func(old faults.Row) bool {
+			return old.Fault == r.Fault && old.Backend == r.Backend && old.Queues == r.Queues
+		})
+		if at < 0 {
+			s.Results = append(s.Results, r)
+		} else {
+			s.Results[at] = r
+		}
+	}
+	text, err := json.MarshalIndent(s, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
 // commandLine is that which repeats the campaign, without this machine's paths.
@@ -251,9 +250,9 @@ func commandLine(args []string) string {
 	command := "go run ./cmd/faults"
 	for i := 0; i < len(args); i++ {
 		switch name, _, joined := strings.Cut(args[i], "="); {
-		case name == "--verbose", name == "--write" && joined:
-		case name == "--write":
-			i++ // and the file
+		case name == "--verbose", (name == "--out" || name == "--seed") && joined:
+		case name == "--out", name == "--seed":
+			i++ // and its value
 		case strings.ContainsAny(args[i], "|^$*?()[];&\" "): // of a pattern
 			command += " '" + args[i] + "'"
 		default:

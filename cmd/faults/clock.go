@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/lab/faults"
+	"github.com/delayer-go/delayer/internal/lab/process"
 )
 
 // The toolchain can build a program with another package time, whose Now adds an hour to the wall
@@ -26,7 +25,6 @@ import (
 const clockVariable = "DELAYER_TEST_CLOCK"
 
 const (
-	anHour    = 3600 // seconds
 	nowBefore = "sec, nsec, mono := runtimeNow()\n"
 	nowAfter  = nowBefore + "\tsec += wallShift\n"
 	shiftFile = `package time
@@ -52,25 +50,24 @@ func (c *campaign) clocks(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	for _, sign := range []string{"+", "-"} {
-		name := map[string]string{"+": "clock an hour ahead", "-": "clock an hour behind"}[sign]
-		if !pattern.MatchString(name) {
+	for _, clock := range []struct{ sign, name string }{{"+", "clock an hour ahead"}, {"-", "clock an hour behind"}} {
+		if !pattern.MatchString(clock.name) || os.Getenv(clockVariable) != "" {
 			continue
 		}
 		program, err := buildWithShiftedClock(ctx, folder)
 		if err != nil {
 			return err
 		}
-		rows, err := c.inShiftedClock(ctx, program, sign)
+		rows, err := c.inShiftedClock(ctx, program, clock.sign)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", clock.name, err)
 		}
-		for _, r := range rows {
-			r.Fault.Name = name
-			c.print(r)
+		for i := range rows {
+			rows[i].Fault = clock.name
 		}
+		c.print(rows)
 	}
-	return c.write()
+	return nil
 }
 
 // buildWithShiftedClock builds this command with the other package time. It fails if the
@@ -124,39 +121,41 @@ func writeOverlay(folder string, files map[string]string) (overlay string, err e
 	return overlay, os.WriteFile(overlay, list, 0o600)
 }
 
-// shiftedResult is the output of the program with the wrong clock.
-type shiftedResult struct {
-	Now    int64 // Unix time, as it sees it
-	Broker string
-	Rows   []faults.Row
-}
-
+// inShiftedClock returns the rows of the program with the wrong clock. It fails if it has none, or
+// if what failed in it is no promise that a row tells of.
 func (c *campaign) inShiftedClock(ctx context.Context, program, sign string) ([]faults.Row, error) {
-	cmd := exec.CommandContext(ctx, program, "--json", "--churn=0", "--fault=^(none|controllers elsewhere)$",
+	folder, err := os.MkdirTemp(filepath.Dir(program), "results")
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, program, "--out="+folder, "--fault=^none$",
 		fmt.Sprintf("--messages=%d", c.Messages), fmt.Sprintf("--rate=%d", c.Rate), "--backend="+c.Backend,
 		fmt.Sprintf("--patience=%v", c.Patience), fmt.Sprintf("--seed=%d", c.Seed), fmt.Sprintf("--long=%v", c.Long),
 		fmt.Sprintf("--redeliver=%v", c.Redeliver))
 	cmd.Env = append(os.Environ(), clockVariable+"="+sign)
-	dieWithParent(cmd)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	failed := cmd.Run()
-	var result shiftedResult
-	if err := json.Unmarshal(out.Bytes(), &result); err != nil {
-		return nil, fmt.Errorf("%w: %s", errors.Join(failed, err), errs.Bytes())
+	process.DieWithParent(cmd)
+	started := time.Now()
+	said, failed := cmd.CombinedOutput()
+	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
+	if err != nil || len(files) != 1 {
+		return nil, fmt.Errorf("%w: %s", errors.Join(failed, err, errors.New("it has no results")), said)
 	}
-	if off := result.Now - time.Now().Unix(); sign == "+" && off < anHour-60 || sign == "-" && off > 60-anHour {
-		return nil, fmt.Errorf("the clock was off by %d s only", off)
+	s, err := readSeries(files[0])
+	if err != nil {
+		return nil, err
 	}
-	c.broker = cmp.Or(c.broker, result.Broker)
-	said := func(r faults.Row) bool { return len(r.Problems)+len(r.Slow) > 0 }
-	if failed != nil && !slices.ContainsFunc(result.Rows, said) { // what failed is no promise: it could not be tried
-		return nil, fmt.Errorf("%w: %s", failed, errs.Bytes())
+	var seed uint64
+	var began string
+	if _, err := fmt.Sscanf(string(said), "seed %d, %s", &seed, &began); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, said)
 	}
-	return result.Rows, nil
-}
-
-// writeJSON writes the output of the program with the wrong clock.
-func (c *campaign) writeJSON() error {
-	return json.NewEncoder(os.Stdout).Encode(shiftedResult{time.Now().Unix(), c.broker, c.all})
+	at, err := time.Parse(time.RFC3339, began)
+	if off := at.Sub(started); err != nil || off.Abs() < time.Hour-time.Minute {
+		return nil, errors.Join(fmt.Errorf("its clock was off by %v only", off), err)
+	}
+	broken := func(r faults.Row) bool { return len(r.Problems)+len(r.Slow) > 0 }
+	if failed != nil && !slices.ContainsFunc(s.Results, broken) {
+		return nil, fmt.Errorf("%w: %s", failed, said)
+	}
+	return s.Results, nil
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"context"
 	"log/slog"
 	"os/exec"
 	"time"
@@ -12,98 +12,78 @@ import (
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/internal/lab/faults"
+	"github.com/delayer-go/delayer/internal/lab/process"
 	labsubjects "github.com/delayer-go/delayer/internal/lab/subjects"
 )
 
-// quarter is the tick of the ladder of bits and of rounds: short delays then take a few hops.
+// quarter is the tick of the topic ladder and of rounds: short delays then take a few hops.
 const quarter = 250 * time.Millisecond
 
 // delays are what messages ask for, in turn.
 var delays = []time.Duration{quarter, 3 * quarter, 2 * time.Second, 5 * quarter, 4 * time.Second, 7 * quarter, quarter}
 
-// outboxName is the name of the subject that needs a database.
-const outboxName = "outbox, binaryladder"
-
 // subjects returns the Delayers under test. They log nothing. Those that can also get messages with
-// the delay long, if that is not 0. Without a database there is no outbox among them.
-func subjects(delayerCommand, database string, long time.Duration) []faults.Subject {
-	quiet := slog.New(slog.DiscardHandler)
+// the delay long, if that is not 0. Subjects of one name are a column of the results: with
+// controllers in processes of their own, and behind delayer serve, the same backend meets other
+// faults.
+func subjects(command string, long time.Duration) (all []faults.Subject) {
 	ladder := backend.Config{Backend: "binaryladder"}
 	topic := backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Tick: quarter, Routing: binaryladder.Topic, Steps: binaryladder.Binary}}
 	tiers := backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: []time.Duration{500 * time.Millisecond, time.Second, 3 * time.Second}}}
-	rounds := backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 4, Tick: quarter}}
 	slots := backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Slots}}
-	var all []faults.Subject
-	for _, kind := range []string{faults.Quorum, "classic"} {
-		for _, s := range []struct {
-			name string
-			cfg  backend.Config
-		}{
-			{"binaryladder source", ladder}, {"binaryladder topic", topic}, {"fixedtiers", tiers}, {"controller", rounds}, {"controller slots", slots},
-		} {
-			if kind == "classic" && (s.name == "binaryladder topic" || s.name == "controller slots") {
-				continue // the same queues as source's; slots are quorum queues
-			}
-			s.cfg.QueueType, s.cfg.Logger = delayer.QueueType(kind), quiet
-			all = append(all, subject(s.name, s.cfg))
-		}
-	}
-	for _, s := range labsubjects.Others(ladder, tiers, rounds) {
-		s.Config.Logger = quiet
-		next := subject(s.Config.Backend, s.Config)
-		if labsubjects.InExchange(s.Config) {
-			next.QueueType = "(table)"
-		}
-		all = append(all, next)
-	}
-	shards := slots
-	shards.Controller.Shards = 2
-	all = append(all,
-		alone("controller alone", rounds, quiet, delayerCommand), alone("slots alone", slots, quiet, delayerCommand),
-		alone("slots alone, 2 shards", shards, quiet, delayerCommand),
-		faults.Serve(func(args ...string) *exec.Cmd {
-			cmd := exec.Command(delayerCommand, args...)
-			dieWithParent(cmd)
-			return cmd
-		}, append([]time.Duration{0}, delays...)...))
-	ladder.QueueType, ladder.Logger = faults.Quorum, quiet
-	all = append(all, faults.Retry(ladder, delays...))
-	if database != "" {
-		all = append(all, faults.Outbox(database, ladder, delays...))
-	}
-	for i, s := range all {
-		if long > 0 && s.Name != "fixedtiers" { // which has no such tier
-			all[i].Delays = append(s.Delays, long)
-		}
-	}
-	return all
-}
-
-func subject(name string, cfg backend.Config) faults.Subject {
-	if cfg.Backend == "fixedtiers" {
-		return faults.NewSubject(name, cfg, cfg.FixedTiers.Tiers...)
-	}
-	return faults.NewSubject(name, cfg, delays...)
-}
-
-// alone is backend controller with controllers in separate processes.
-func alone(name string, cfg backend.Config, quiet *slog.Logger, command string) faults.Subject {
-	cfg.QueueType, cfg.Logger, cfg.Controller.Run = faults.Quorum, quiet, delayer.Off
-	s := subject(name, cfg)
-	s.Controller = func(url, prefix string) *exec.Cmd {
-		cmd := exec.Command(command, "serve")
-		cmd.Env = []string{
-			"DELAYER_URL=" + url, "DELAYER_PREFIX=" + prefix, "DELAYER_BACKEND=controller",
-			"DELAYER_CONTROLLER_WHEEL=" + string(cfg.Controller.Wheel),
-		}
-		if cfg.Controller.Shards > 1 {
-			cmd.Env = append(cmd.Env, fmt.Sprintf("DELAYER_CONTROLLER_SHARDS=%d", cfg.Controller.Shards))
-		}
-		if cfg.Controller.Wheel == controller.Rounds {
-			cmd.Env = append(cmd.Env, fmt.Sprintf("DELAYER_CONTROLLER_LEVELS=%d", cfg.Controller.Levels), "DELAYER_CONTROLLER_TICK="+cfg.Controller.Tick.String())
-		}
-		dieWithParent(cmd)
+	rounds := backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 4, Tick: quarter}}
+	delayerCommand := func(ctx context.Context, args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, command, args...)
+		process.DieWithParent(cmd)
 		return cmd
 	}
-	return s
+	add := func(name string, cfg backend.Config) {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+		waits := delays
+		if cfg.Backend == "fixedtiers" {
+			waits = cfg.FixedTiers.Tiers
+		} else if long > 0 {
+			waits = append(waits[:len(waits):len(waits)], long)
+		}
+		s := faults.NewSubject(name, cfg, waits...)
+		if labsubjects.InExchange(cfg) {
+			s.QueueType = "(table)"
+		}
+		all = append(all, s)
+	}
+	configs := []struct {
+		name    string
+		cfg     backend.Config
+		classic bool
+		env     []string // of a controller
+	}{
+		{"binaryladder", ladder, true, nil},
+		{"binaryladder topic", topic, false, nil}, // its classic queues are those of the other
+		{"fixedtiers", tiers, true, nil},
+		{"controller", slots, false, []string{"DELAYER_CONTROLLER_WHEEL=slots"}}, // which are quorum queues
+		{"controller rounds", rounds, false, []string{
+			"DELAYER_CONTROLLER_WHEEL=rounds", "DELAYER_CONTROLLER_LEVELS=4", "DELAYER_CONTROLLER_TICK=" + quarter.String(),
+		}},
+	}
+	for _, c := range configs {
+		c.cfg.QueueType = delayer.Quorum
+		add(c.name, c.cfg)
+		if c.classic {
+			c.cfg.QueueType = delayer.Classic
+			add(c.name, c.cfg)
+		}
+	}
+	for _, s := range labsubjects.Others(ladder, tiers, slots) {
+		add(s.Config.Backend, s.Config)
+	}
+	for _, c := range configs {
+		if c.env == nil {
+			continue
+		}
+		c.cfg.QueueType, c.cfg.Controller.Run = delayer.Quorum, delayer.Off
+		add(c.name, c.cfg)
+		alone := &all[len(all)-1]
+		alone.Controller, alone.Env = delayerCommand, append(c.env, "DELAYER_BACKEND=controller")
+	}
+	return append(all, faults.Serve("controller", delayerCommand, append([]time.Duration{0}, delays...)...))
 }

@@ -3,44 +3,41 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
+
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
-// OneNode are the faults of a single broker, and of the network before it.
-func OneNode() []Fault {
+// brokers are the faults of a single broker, and of the network before it.
+func brokers() []Fault {
 	return []Fault{
-		{Name: "none", Once: true, About: "nothing breaks, for comparison", OneCopy: true},
-		{Name: "broker killed", Kills: true, About: "SIGKILL and start again, at random moments", OneCopy: true, Inject: killBroker},
-		{Name: "broker restarted", Stops: true, About: "stopped in good order and started again", OneCopy: true, Inject: restartBroker},
-		{Name: "due while down", Kills: true, OneCopy: true, About: "killed, and away for longer than messages wait", Inject: downWhileDue},
-		{Name: "connections cut", OneCopy: true, About: "closed by the network (FIN), at random moments", Inject: cut},
-		{Name: "half-open", OneCopy: true, About: "no packet passes, and no FIN", Inject: halfOpen},
-		{Name: "slow", OneCopy: true, About: "1 KB a second in each direction", Inject: slow},
-		{Name: "reset in a frame", OneCopy: true, About: "RST in the middle of a frame, at random moments", Inject: resetMidFrame},
-		{Name: "memory alarm", OneCopy: true, About: "the broker blocks publishers", Inject: alarm("set_vm_memory_high_watermark", "0.00001", "0.4")},
-		{Name: "disk alarm", OneCopy: true, About: "the broker blocks publishers", Inject: alarm("set_disk_free_limit", "1000000000000000", "50000000")},
+		{Name: "none", OneCopy: true, Once: true},
+		{Name: "broker killed", Kills: true, OneCopy: true, Inject: killBroker},
+		{Name: "broker restarted", Stops: true, OneCopy: true, Inject: restartBroker},
+		{Name: "broker paused", OneCopy: true, Inject: pauseBroker},
+		{Name: "connections cut", OneCopy: true, Inject: cut},
+		{Name: "half-open", OneCopy: true, Inject: halfOpen},
+		{Name: "alarm", OneCopy: true, Inject: alarm},
 	}
 }
 
+// killBroker kills the broker, and starts it again, at random moments.
 func killBroker(ctx context.Context, s *Scene) error {
-	const between, away = 2500 * time.Millisecond, 500 * time.Millisecond
 	for i := range s.Times {
-		wait, down := time.Duration(s.Rand.Int64N(int64(between))), time.Duration(s.Rand.Int64N(int64(away)))
-		s.Logf("kill %d of %d in %v", i+1, s.Times, wait.Round(time.Millisecond))
-		if err := s.wait(ctx, wait); err != nil {
+		if err := s.between(ctx, 0, 2500*time.Millisecond); err != nil {
 			return err
 		}
+		s.Logf("kill %d of %d", i+1, s.Times)
 		if err := s.Broker.Kill(); err != nil {
 			return err
 		}
-		if err := s.wait(ctx, down); err != nil {
+		if err := s.between(ctx, 0, 500*time.Millisecond); err != nil {
 			return err
 		}
 		if err := s.Broker.Run(ctx); err != nil {
 			return err
 		}
-		s.mended()
+		s.fixed()
 		if err := s.work(ctx, 5); err != nil {
 			return err
 		}
@@ -56,7 +53,7 @@ func restartBroker(ctx context.Context, s *Scene) error {
 		if err := s.Broker.Restart(ctx); err != nil {
 			return err
 		}
-		s.mended()
+		s.fixed()
 		if err := s.work(ctx, 5); err != nil {
 			return err
 		}
@@ -64,87 +61,44 @@ func restartBroker(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-func downWhileDue(ctx context.Context, s *Scene) error {
-	if err := s.Broker.Kill(); err != nil {
+func pauseBroker(ctx context.Context, s *Scene) error {
+	if err := s.Broker.Pause(); err != nil {
 		return err
 	}
-	killed := time.Now()
-	if err := s.wait(ctx, s.Hold); err != nil {
-		return err
-	}
-	if err := s.Broker.Run(ctx); err != nil {
-		return err
-	}
-	ready := time.Now()
-	s.mended()
-	s.finally = func() {
-		for _, r := range s.Runs {
-			n, half, last := caughtUp(r.Account.Messages(), r.Account.At(killed), r.Account.At(ready))
-			s.Note("%s %s: %d came that were due while the broker was down, half of them within %v of its answering, the last after %v",
-				r.Subject.Name, r.Subject.QueueType, n, half.Round(10*time.Millisecond), last.Round(10*time.Millisecond))
-		}
-	}
-	return nil
+	err := errors.Join(pace.Sleep(ctx, s.Hold), s.Broker.Resume())
+	s.fixed()
+	return err
 }
 
+// cut closes the connections by FIN, at random moments.
 func cut(ctx context.Context, s *Scene) error {
 	for range s.Times {
 		if err := s.between(ctx, 100*time.Millisecond, time.Second); err != nil {
 			return err
 		}
 		s.Proxy.Cut()
-		s.mended()
-	}
-	return nil
-}
-
-func resetMidFrame(ctx context.Context, s *Scene) error {
-	for range s.Times {
-		if err := s.between(ctx, 100*time.Millisecond, time.Second); err != nil {
-			return err
-		}
-		s.Proxy.ResetMidFrame()
-		s.mended()
+		s.fixed()
 	}
 	return nil
 }
 
 // halfOpen makes heartbeats be missed if the hold is at least half a minute.
-func halfOpen(ctx context.Context, s *Scene) error { return s.passing(ctx, HalfOpen) }
-
-func slow(ctx context.Context, s *Scene) error { return s.passing(ctx, Slow) }
-
-func (s *Scene) passing(ctx context.Context, m Mode) error {
-	s.Proxy.Set(m)
-	err := s.wait(ctx, s.Hold)
+func halfOpen(ctx context.Context, s *Scene) error {
+	s.Proxy.Set(HalfOpen)
+	err := pace.Sleep(ctx, s.Hold)
 	s.Proxy.Set(Pass)
-	s.mended()
+	s.fixed()
 	return err
 }
 
-// alarm raises an alarm by a command and lowers it again. Meanwhile another Delayer of each kind
-// publishes, and is closed.
-func alarm(command, raise, lower string) func(context.Context, *Scene) error {
-	return func(ctx context.Context, s *Scene) (err error) {
-		others, err := s.openOthers(ctx)
-		if err != nil {
-			return err
-		}
-		if _, err := s.ctl(ctx, command, raise); err != nil {
-			return err
-		}
-		if err := s.wait(ctx, s.Hold/2); err != nil {
-			return err
-		}
-		closed := closeAll(ctx, others)
-		for i, took := range closed {
-			s.Note("%s: Close took %v while a Publish waited for the broker that blocks", s.Runs[i].Subject.Name, took.Round(time.Millisecond))
-			if took > mostClosing {
-				err = errors.Join(err, fmt.Errorf("%s: Close under an alarm took %v", s.Runs[i].Subject.Name, took))
-			}
-		}
-		_, lowered := s.ctl(ctx, command, lower)
-		s.mended()
-		return errors.Join(err, lowered)
+// alarm makes the broker block publishers, for want of memory.
+func alarm(ctx context.Context, s *Scene) error {
+	const watermark, none, usual = "set_vm_memory_high_watermark", "0.00001", "0.4"
+	if _, err := s.ctl(ctx, watermark, none); err != nil {
+		return err
 	}
+	err := pace.Sleep(ctx, s.Hold/2)
+	_, lowered := s.ctl(ctx, watermark, usual)
+	s.fixed()
+	return errors.Join(err, lowered)
 }

@@ -1,3 +1,14 @@
+// Package faults injects failures and accounts for every message. Only tests and the command faults
+// use it.
+//
+// A [Run] publishes to one Delayer from many goroutines at a steady rate, consumes the messages,
+// and keeps an account of every message: confirmed, refused or
+// unknown, and delivered, twice, early or missing. A [Fault] is injected meanwhile: into a broker,
+// a [Proxy] in front of it, a controller or a destination. A [Campaign] injects one fault for
+// several Delayers at once.
+//
+// Publishers retry nothing. Each attempt is a separate message, so that Publish's answer is
+// compared with what happened to that message.
 package faults
 
 import (
@@ -6,122 +17,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
-
-// A Fault is a failure that is injected while messages are published, wait and arrive.
-type Fault struct {
-	Name       string
-	About      string                              // one line for the table's readers
-	Cluster    bool                                // done to a cluster of three nodes
-	OneCopy    bool                                // for Subjects without quorum queues too: a crash loses some of theirs, and how many is measured
-	Alone      bool                                // for Subjects with controllers in processes of their own, and only those
-	Serve      bool                                // for Subjects that are clients of delayer serve, and only those
-	User       bool                                // the Delayer logs in as a user of its own
-	Answers    bool                                // it is over, or judged, by what a Delayer's Publish answers: not for Subjects that are Indirect
-	Once       bool                                // nothing crashes and no connection is lost: no message may come twice
-	Kills      bool                                // the broker is killed: whose Limits do not promise it may lose messages
-	Stops      bool                                // the same, where it is stopped in good order and started again
-	Refuses    bool                                // a destination refuses messages
-	Unroutable bool                                // a destination, or what leads to it, may be gone: messages may be kept as unroutable
-	Inject     func(context.Context, *Scene) error `json:"-"`
-}
-
-// loses reports whether a Delayer may lose messages when this is done to its broker.
-func (f Fault) loses(l delayer.Limits) bool {
-	return f.Kills && !l.SurvivesCrash || f.Stops && !l.SurvivesRestart
-}
-
-// A Scene holds the targets of a Fault.
-type Scene struct {
-	Broker  *rabbit.Broker  // nil in a cluster
-	Cluster *rabbit.Cluster // nil where there is one node
-	Proxy   *Proxy          // between the Delayers and the broker; nil in a cluster
-	Runs    []*Run
-	Rand    *rand.Rand
-	Times   int           // how often a repeated fault is repeated
-	Hold    time.Duration // how long a lasting fault lasts
-	Logf    func(format string, args ...any)
-
-	Notes []string // what the fault has measured beside the accounts
-
-	delayerURLs, consumerURLs []string
-	finally                   func() // measures when all has arrived
-}
-
-// URLs are the broker's, or brokers', without the proxy.
-func (s *Scene) URLs() []string { return s.consumerURLs }
-
-// Note adds a remark to the report.
-func (s *Scene) Note(format string, args ...any) {
-	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
-}
-
-// ctl runs rabbitmqctl on the broker, or on the first of the cluster's nodes where it works: others
-// may be down.
-func (s *Scene) ctl(ctx context.Context, args ...string) (out string, err error) {
-	if s.Cluster == nil {
-		return s.Broker.Ctl(ctx, args...)
-	}
-	for _, b := range s.Cluster.Nodes() {
-		if out, err = b.Ctl(ctx, args...); err == nil {
-			break
-		}
-	}
-	return out, err
-}
-
-// mended notes that what a fault broke works again, or is left as it is. A fault that is injected
-// several times ends with the last.
-func (s *Scene) mended() {
-	for _, r := range s.Runs {
-		r.fixed()
-	}
-}
-
-// between waits a random time.
-func (s *Scene) between(ctx context.Context, from, to time.Duration) error {
-	return s.wait(ctx, from+time.Duration(s.Rand.Int64N(int64(to-from))))
-}
-
-func (s *Scene) wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// mostOutage is how long a Delayer may need to publish again. A reconnect that hangs is given up
-// after 30 s.
-const mostOutage = 3 * time.Minute
-
-// work returns once every Delayer has confirmed n more messages.
-func (s *Scene) work(ctx context.Context, n int) error {
-	return within(ctx, "publish", func(ctx context.Context) error {
-		for _, r := range s.Runs {
-			if err := r.AwaitConfirmed(ctx, n); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// within bounds how long something needs to work again.
-func within(ctx context.Context, what string, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, mostOutage, fmt.Errorf("it does not %s again within %v", what, mostOutage))
-	defer cancel()
-	return f(ctx)
-}
 
 // A Campaign injects faults, and accounts for every message.
 type Campaign struct {
@@ -134,7 +37,6 @@ type Campaign struct {
 	Hold     time.Duration // see Scene
 	Patience time.Duration // without an arrival, until what has not come is missing; 0 is as late as messages may be
 	Leave    bool          // what was declared, because the broker ends with the campaign
-	Beside   bool          // other campaigns go on in this process: goroutines that are left are not counted
 	// Redeliver is after how long the broker repeats a dead-lettering that was refused or
 	// unroutable. 0 is its default, three minutes.
 	Redeliver time.Duration
@@ -142,23 +44,9 @@ type Campaign struct {
 	Logf      func(format string, args ...any)
 }
 
-// A Row is the result of one Fault with one Subject.
-type Row struct {
-	Fault     Fault
-	Subject   string
-	QueueType string
-	Totals    Totals
-	Took      time.Duration
-	Notes     []string
-	Problems  []string // violations of the contract
-	Slow      []string // times that a Delayer explains, or a machine that does other work
-}
-
 // Run injects one fault for all Subjects that it concerns, at the same time. The error is about the
 // campaign itself; the violations of the Delayers are in the rows.
 func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
-	began := time.Now()
-	goroutines := runtime.NumGoroutine()
 	s, err := c.scene(f)
 	if err != nil {
 		return nil, err
@@ -173,19 +61,18 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 		arriving.Go(func() { r.Await(ctx, c.patience(r.Subject)) })
 	}
 	arriving.Wait()
-	if s.finally != nil {
-		s.finally()
-	}
 	for _, r := range s.Runs {
 		rows = append(rows, c.row(f, r))
 	}
 	s.locate(ctx, rows)
-	shared, err := c.clear(ctx, s, goroutines)
-	for i := range rows {
-		rows[i].Took = time.Since(began)
-		rows[i].Notes = s.Notes
-		rows[i].Problems = append(rows[i].Problems, shared...)
-		rows[i].closing(s.Runs[i])
+	left, err := c.clear(ctx, s)
+	for i, r := range s.Runs {
+		if left > 0 {
+			rows[i].problem("%d connections of closed Delayers are left", left)
+		}
+		if r.closed > mostClosing {
+			rows[i].problem("Close took %v", r.closed)
+		}
 	}
 	if disturbed != nil {
 		err = errors.Join(fmt.Errorf("%s: %w", f.Name, disturbed), err)
@@ -234,11 +121,6 @@ const settle = 3 * time.Second
 
 // start opens the Delayers and publishes until what they declared has settled.
 func (c Campaign) start(ctx context.Context, f Fault, s *Scene) error {
-	if f.User {
-		if err := s.addUser(ctx); err != nil {
-			return err
-		}
-	}
 	for _, subject := range c.Subjects {
 		if !f.concerns(subject) {
 			continue
@@ -252,11 +134,7 @@ func (c Campaign) start(ctx context.Context, f Fault, s *Scene) error {
 		}
 		s.Runs = append(s.Runs, r)
 	}
-	return s.wait(ctx, settle)
-}
-
-func (f Fault) concerns(s Subject) bool {
-	return f.Alone == (s.Controller != nil) && f.Serve == s.Serve && (s.QueueType == Quorum || f.OneCopy) && !(f.Answers && s.Indirect)
+	return pace.Sleep(ctx, settle)
 }
 
 // disturb injects the fault and publishes until enough messages were confirmed.
@@ -279,7 +157,7 @@ func (c Campaign) disturb(ctx context.Context, f Fault, s *Scene) error {
 	}
 	for _, r := range s.Runs {
 		for r.Confirmed() < c.Messages {
-			if err := s.wait(ctx, 50*time.Millisecond); err != nil {
+			if err := pace.Sleep(ctx, 50*time.Millisecond); err != nil {
 				return err
 			}
 		}
@@ -307,12 +185,24 @@ func (c Campaign) latest() time.Duration {
 }
 
 func (c Campaign) row(f Fault, r *Run) Row {
-	t := r.Totals()
+	row := Row{Fault: f.Name, Backend: r.Subject.Name, Queues: r.Subject.QueueType, Totals: r.Totals()}
 	p := promises{
-		lossy: f.loses(r.limits), unroutable: f.Unroutable || f.Refuses && c.misroutes(r.Subject), once: f.Once, patience: r.load.Patience, latest: c.latest(),
+		lossy: f.loses(r.limits), unroutable: f.Unroutable || f.Refuses && c.misroutes(r.Subject),
+		once: f.Once, patience: r.load.Patience, latest: c.latest(),
 	}
-	return Row{Fault: f, Subject: r.Subject.Name, QueueType: r.Subject.QueueType, Totals: t,
-		Problems: append(r.problems, t.broken(p, r.describe)...), Slow: append(r.slow, t.slow(p)...)}
+	row.Problems, row.Slow = row.broken(p, r.describe), row.slow(p)
+	if f.Serve { // a second copy is promised not to come but after a crash or a lost connection
+		var twice []int
+		for _, m := range r.Account.Messages() {
+			if m.Copies > 1 && m.Asked > r.mended {
+				twice = append(twice, m.ID)
+			}
+		}
+		if len(twice) > 0 {
+			row.problem("%d came twice that were published after the last crash: %v", len(twice), twice)
+		}
+	}
+	return row
 }
 
 // misroutes reports whether the broker forgets in a second attempt by which way a message was to
@@ -325,7 +215,7 @@ func (c Campaign) misroutes(s Subject) bool {
 
 // locate tells messages that are missing and wait somewhere from those that are lost.
 func (s *Scene) locate(ctx context.Context, rows []Row) {
-	if !slices.ContainsFunc(rows, func(r Row) bool { return len(r.Totals.Missing) > 0 }) {
+	if !slices.ContainsFunc(rows, func(r Row) bool { return r.Missing > 0 }) {
 		return
 	}
 	const enough = time.Minute
@@ -336,7 +226,7 @@ func (s *Scene) locate(ctx context.Context, rows []Row) {
 		s.Logf("where the missing are: %v", err)
 	}
 	for i, r := range s.Runs {
-		if len(rows[i].Totals.Missing) > 0 {
+		if rows[i].Missing > 0 {
 			rows[i].Problems = append(rows[i].Problems, heldBy(queues, r.Prefix)...)
 		}
 	}
@@ -352,12 +242,6 @@ func heldBy(queues, prefix string) (held []string) {
 		}
 	}
 	return held
-}
-
-func (r *Row) closing(run *Run) {
-	if run.Closing() > mostClosing {
-		r.Problems = append(r.Problems, fmt.Sprintf("Close took %v", run.Closing()))
-	}
 }
 
 // describe says of the first messages when they were asked for and due.
@@ -385,8 +269,8 @@ func (r *Run) remove(ctx context.Context, urls []string) error {
 	return r.Subject.Remove(ctx, urls, r.Prefix)
 }
 
-// clear closes the Delayers, removes the topologies, and checks what is left.
-func (c Campaign) clear(ctx context.Context, s *Scene, goroutines int) (problems []string, err error) {
+// clear closes the Delayers, removes the topologies, and counts the connections that are left.
+func (c Campaign) clear(ctx context.Context, s *Scene) (left int, err error) {
 	for _, r := range s.Runs {
 		r.endProcesses() // or they would declare again what is removed
 		err = errors.Join(err, r.CloseDelayer())
@@ -395,46 +279,18 @@ func (c Campaign) clear(ctx context.Context, s *Scene, goroutines int) (problems
 		}
 		err = errors.Join(err, r.Close()) // its destinations last: nothing is bound to them any more
 	}
-	connections, asked := s.connections(ctx)
-	s.close()
-	s.Proxy = nil
-	now := goroutines
-	if !c.Beside {
-		now = settleGoroutines(goroutines)
-	}
-	return left(connections, goroutines, now), errors.Join(err, asked)
-}
-
-// left says what closed Delayers have left: connections, and goroutines that there were not before.
-func left(connections, before, now int) (problems []string) {
-	if connections > 0 {
-		problems = append(problems, fmt.Sprintf("%d connections of closed Delayers are left", connections))
-	}
-	if now > before {
-		problems = append(problems, fmt.Sprintf("%d goroutines before, %d after", before, now))
-	}
-	return problems
-}
-
-// connections counts those of Delayers that the broker or the cluster still has.
-func (s *Scene) connections(ctx context.Context) (left int, err error) {
-	for _, r := range s.Runs {
-		n, err := connectionsOf(ctx, s.ctl, r.Prefix)
-		if err != nil {
-			return left, err
+	const patience = time.Minute // what a process was killed with is noticed by the broker
+	for began := time.Now(); ; {
+		out, asked := s.ctl(ctx, "list_connections", "--silent", "client_properties")
+		left = 0
+		for _, r := range s.Runs {
+			left += strings.Count(out, "delayer "+r.Prefix)
 		}
-		left += n
-	}
-	return left, nil
-}
-
-// settleGoroutines waits until no more than there were are left, or a while.
-func settleGoroutines(before int) int {
-	const patience = time.Minute
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(20 * time.Millisecond) {
-		if n := runtime.NumGoroutine(); n <= before {
-			return n
+		if asked != nil || left == 0 || time.Since(began) > patience {
+			return left, errors.Join(err, asked)
+		}
+		if ended := pace.Sleep(ctx, time.Second); ended != nil {
+			return left, errors.Join(err, ended)
 		}
 	}
-	return runtime.NumGoroutine()
 }

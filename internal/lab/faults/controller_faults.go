@@ -3,113 +3,101 @@ package faults
 import (
 	"context"
 	"errors"
-	"os/exec"
+	"os"
 	"time"
+
+	"github.com/delayer-go/delayer/internal/lab/process"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
-// Controllers are the faults of controllers in processes of their own.
-func Controllers() []Fault {
+// controllers are the faults of processes of delayer serve: of controllers, and of what passes on
+// messages of clients.
+func controllers() []Fault {
 	return []Fault{
-		{Name: "controllers elsewhere", Once: true, Alone: true, About: "nothing breaks, for comparison", Inject: serveElsewhere},
-		{Name: "controller killed", Alone: true, About: "SIGKILL and start again, at random moments", Inject: killControllers},
-		{Name: "controller paused", Alone: true, About: "one of two: SIGSTOP for longer than the heartbeat", Inject: pauseController},
+		{Name: "controller killed", Alone: true, Inject: killController},
+		{Name: "controller paused", Alone: true, Inject: pauseController},
+		{Name: "serve killed", Serve: true, Inject: killServing},
 	}
 }
 
-// A process is a controller of a run.
-type process struct{ cmd *exec.Cmd }
-
-func (s *Scene) startController(r *Run) (process, error) {
-	cmd := r.Subject.Controller(s.delayerURLs[0], r.Prefix)
-	return process{cmd}, cmd.Start()
-}
-
-// startControllers starts one for each run. After an error those that were started are among the
-// answer.
-func (s *Scene) startControllers() (started []process, err error) {
-	err = s.each(func(r *Run) error {
-		p, err := s.startController(r)
-		if err == nil {
-			started = append(started, p)
-		}
-		return err
-	})
-	return started, err
-}
-
-// end kills the process, paused or not, and returns when it is gone.
-func (p process) end() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait() // says that it was killed
-}
-
-func serveElsewhere(_ context.Context, s *Scene) error { return s.each(s.serveToTheEnd) }
-
-// each does something for all runs. A fault takes each of its steps for all of them: while it was
-// at work on one after the other, the messages of the last were as late as the fault takes for all
-// others, 48 s of 52.9 once.
-func (s *Scene) each(do func(*Run) error) error {
+// startControllers starts one for each run, which ends with the run.
+func (s *Scene) startControllers() (started []*process.Service) {
 	for _, r := range s.Runs {
-		if err := do(r); err != nil {
+		c := process.Keep(r.Subject.command(s.delayerURLs[0], r.Prefix))
+		r.onClose = append(r.onClose, c.Close)
+		started = append(started, c)
+	}
+	return started
+}
+
+// killController kills controllers, and starts them again, at random moments.
+func killController(ctx context.Context, s *Scene) error {
+	started := s.startControllers()
+	for range s.Times {
+		if err := s.between(ctx, 300*time.Millisecond, 2500*time.Millisecond); err != nil {
 			return err
 		}
+		for _, c := range started {
+			if err := c.Kill(ctx); err != nil {
+				return err
+			}
+		}
 	}
+	s.fixed()
 	return nil
 }
 
-func killControllers(ctx context.Context, s *Scene) error {
-	for range s.Times {
-		alive, err := s.startControllers()
-		if err == nil {
-			err = s.between(ctx, 300*time.Millisecond, 2500*time.Millisecond)
-		}
-		for _, p := range alive {
-			p.end()
-		}
+// pauseController pauses the first of two controllers, which leads, for longer than the heartbeat.
+func pauseController(ctx context.Context, s *Scene) error {
+	var paused []*os.Process
+	for _, c := range s.startControllers() {
+		p, err := c.Next(ctx)
 		if err != nil {
 			return err
 		}
+		paused = append(paused, p)
 	}
-	return s.each(s.serveToTheEnd)
-}
-
-// serveToTheEnd runs one more controller until the run's Delayer is closed.
-func (s *Scene) serveToTheEnd(r *Run) error {
-	p, err := s.startController(r)
-	r.onClose = append(r.onClose, p.end)
-	r.fixed()
-	return err
-}
-
-func pauseController(ctx context.Context, s *Scene) error {
-	paused, err := s.startControllers()
-	for i, p := range paused {
-		s.Runs[i].onClose = append(s.Runs[i].onClose, p.end)
+	if err := pace.Sleep(ctx, settle); err != nil { // or the other might be the one that leads
+		return err
 	}
+	s.startControllers()
+	err := pace.Sleep(ctx, settle)
+	for _, p := range paused {
+		err = errors.Join(err, p.Signal(sigstop))
+	}
+	err = errors.Join(err, pace.Sleep(ctx, s.Hold+10*time.Second))
+	for _, p := range paused {
+		err = errors.Join(err, p.Signal(sigcont))
+	}
+	s.fixed()
 	if err != nil {
 		return err
-	}
-	if err := s.wait(ctx, settle); err != nil { // or the other might be the one that leads
-		return err
-	}
-	if err := s.each(s.serveToTheEnd); err != nil {
-		return err
-	}
-	if err := s.wait(ctx, settle); err != nil {
-		return err
-	}
-	for _, p := range paused {
-		err = errors.Join(err, p.cmd.Process.Signal(sigstop))
-	}
-	err = errors.Join(err, s.wait(ctx, s.Hold+10*time.Second))
-	for _, p := range paused {
-		err = errors.Join(err, p.cmd.Process.Signal(sigcont))
-	}
-	if err != nil {
-		return err
-	}
-	for _, r := range s.Runs {
-		r.fixed()
 	}
 	return s.work(ctx, 10)
+}
+
+// killServing kills each process and the broker, whatever the others do meanwhile: the processes
+// twice as often as the broker.
+func killServing(ctx context.Context, s *Scene) error {
+	const turns = 4 // a process is killed in all but the last
+	for i := range s.Times {
+		if err := s.between(ctx, 300*time.Millisecond, 2500*time.Millisecond); err != nil {
+			return err
+		}
+		var err error
+		if i%turns == turns-1 {
+			err = errors.Join(s.Broker.Kill(), s.Broker.Run(ctx))
+		} else {
+			err = s.each(func(r *Run) error {
+				services := r.Delayer.(*serving).services
+				return services[i%turns%len(services)].Kill(ctx)
+			})
+		}
+		if err = errors.Join(err, s.work(ctx, 5)); err != nil {
+			return err
+		}
+	}
+	s.fixed()
+	const after = 200 // which nothing can make come twice
+	return s.work(ctx, after)
 }

@@ -40,15 +40,6 @@ func openClient(ctx context.Context, urls []string) (*amqpclient.Client, error) 
 	return amqpclient.Open(ctx, amqpclient.Options{URLs: urls, Name: "faults", Retry: passes})
 }
 
-// doOnce does something on a connection of its own.
-func doOnce(ctx context.Context, urls []string, do func(*amqp091.Channel) error) error {
-	client, err := openClient(ctx, urls)
-	if err != nil {
-		return err
-	}
-	return errors.Join(client.Do(ctx, do), client.Close())
-}
-
 // openReceiver declares the destinations and consumes.
 func openReceiver(ctx context.Context, r *Run, urls []string) (*receiver, error) {
 	client, err := openClient(ctx, urls)
@@ -128,13 +119,8 @@ func (c *receiver) arrived(d amqp091.Delivery, at time.Time) {
 		}
 		return
 	}
-	if string(d.Body) != anothers {
-		c.run.Account.Arrive(nobodys, c.run.Account.At(at))
-	}
+	c.run.Account.Arrive(nobodys, c.run.Account.At(at))
 }
-
-// anothers is the body of a message that is in no account: Publish's answer to it does not count.
-const anothers = "another's"
 
 // nobodys is the number of what no run has published.
 const nobodys = -1
@@ -153,17 +139,17 @@ func (c *receiver) number(body []byte) (int, bool) {
 
 // remove deletes the destinations.
 func (c *receiver) remove(ctx context.Context) error {
-	return c.client.Do(ctx, func(ch *amqp091.Channel) error {
-		if err := ch.ExchangeDelete(c.run.Exchange(), ifUnused, noWait); err != nil {
-			return err
-		}
-		return deleteQueue(ch, c.run.Queue())
-	})
+	return errors.Join(c.client.Do(ctx, func(ch *amqp091.Channel) error {
+		return ch.ExchangeDelete(c.run.Exchange(), ifUnused, noWait)
+	}), c.delete(ctx, c.run.Queue()))
 }
 
-func deleteQueue(ch *amqp091.Channel, name string) error {
-	_, err := ch.QueueDelete(name, ifUnused, ifEmpty, noWait)
-	return err
+// delete deletes a queue.
+func (c *receiver) delete(ctx context.Context, queue string) error {
+	return c.client.Do(ctx, func(ch *amqp091.Channel) error {
+		_, err := ch.QueueDelete(queue, ifUnused, ifEmpty, noWait)
+		return err
+	})
 }
 
 // close ends the consumers and removes the destinations: a consumer begins again where its queue is
@@ -185,11 +171,8 @@ func (c *receiver) close() error {
 
 // passes reports whether a broker may answer otherwise later.
 func passes(err error) bool {
-	return !refusedWith(err, amqp091.PreconditionFailed) && !locked(err)
+	return !refusedWith(err, amqp091.PreconditionFailed) && !refusedWith(err, amqp091.ResourceLocked)
 }
-
-// locked reports whether a queue is exclusive to another connection.
-func locked(err error) bool { return refusedWith(err, amqp091.ResourceLocked) }
 
 func refusedWith(err error, code int) bool {
 	var refused *amqp091.Error

@@ -8,24 +8,43 @@ import (
 	"time"
 )
 
+// A Series is what campaigns have found on one kind of broker: a JSON file of docs/results.
+type Series struct {
+	Broker  string   // "RabbitMQ 3.10.8, private node"
+	Runs    []string // the command lines, with their days and seeds
+	Results []Row
+}
+
+// A Row is the result of one Fault with one Subject.
+type Row struct {
+	Fault, Backend, Queues string
+	Totals
+	Problems []string `json:",omitempty"` // violations of the contract
+	Slow     []string `json:",omitempty"` // times that a Delayer explains, or a machine that does other work
+}
+
+func (r *Row) problem(format string, args ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
 // Heading is what the live table begins with.
 func Heading() string {
-	return fmt.Sprintf("%-22s %-22s %-8s %7s %9s %9s %5s %6s %5s %7s %8s %8s %9s",
+	return fmt.Sprintf("%-20s %-20s %-8s %7s %9s %9s %5s %6s %5s %7s %8s %8s %9s",
 		"fault", "backend", "queues", "sent", "confirmed", "delivered", "kept", "twice", "early", "missing", "outage", "latest", "after end")
 }
 
-// String is the row of the live table, with what must not be and what was noted below it.
+// String is the row of the live table, with what must not be below it.
 func (r Row) String() string {
-	a := r.Totals
+	seconds := func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-22s %-22s %-8s %7d %9d %9d %5d %6d %5d %7d %8s %8s %9s",
-		r.Fault.Name, r.Subject, r.QueueType, a.Sent, a.Confirmed, a.Delivered, a.Kept, a.Twice, len(a.Early), len(a.Missing),
-		seconds(a.Outage), seconds(a.LatestBy), seconds(a.AfterEnd))
-	if a.Cancelled > 0 {
-		fmt.Fprintf(&b, "  (%d cancelled, %d postponed)", a.Cancelled, a.Postponed)
+	fmt.Fprintf(&b, "%-20s %-20s %-8s %7d %9d %9d %5d %6d %5d %7d %8s %8s %9s",
+		r.Fault, r.Backend, r.Queues, r.Sent, r.Confirmed, r.Delivered, r.Kept, r.Twice, r.Early, r.Missing,
+		seconds(r.Outage), seconds(r.LatestBy), seconds(r.AfterEnd))
+	if r.Cancelled > 0 {
+		fmt.Fprintf(&b, "  (%d cancelled, %d postponed)", r.Cancelled, r.Postponed)
 	}
-	if a.Deleted > 0 {
-		fmt.Fprintf(&b, "  (%d deleted by the operator)", a.Deleted)
+	if r.Deleted > 0 {
+		fmt.Fprintf(&b, "  (%d deleted by the operator)", r.Deleted)
 	}
 	for _, problem := range r.Problems {
 		b.WriteString("\n    PROBLEM: " + problem)
@@ -43,7 +62,7 @@ func (r Row) Outcomes() string {
 		n    int
 	}
 	var all []count
-	for text, n := range r.Totals.Errors {
+	for text, n := range r.Errors {
 		all = append(all, count{text, n})
 	}
 	slices.SortFunc(all, func(a, b count) int { return cmp.Or(b.n-a.n, strings.Compare(a.text, b.text)) })
@@ -54,4 +73,52 @@ func (r Row) Outcomes() string {
 	return strings.Join(lines, "\n")
 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+// cell is what a reader wants to know of a row. A message is called late if it came five seconds or
+// more after it was due, and after the fault was over.
+func (r Row) cell() string {
+	var parts []string
+	for _, p := range []struct {
+		what string
+		n    int
+	}{
+		{"early", r.Early}, {"lost", r.Missing}, {"unroutable", r.Kept}, {"twice", r.Twice},
+	} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", p.what, p.n))
+		}
+	}
+	const late = 5 * time.Second
+	if r.AfterEnd >= late {
+		parts = append(parts, fmt.Sprintf("late %.0f s", r.AfterEnd.Seconds()))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "ok")
+}
+
+// Table is a series in Markdown: a row for each fault, and a column for each backend.
+func (s Series) Table() string {
+	var faults, backends []string
+	cells := map[[2]string]string{}
+	for _, r := range s.Results {
+		backend := "`" + r.Backend + "`"
+		if r.Queues == "classic" {
+			backend += ", classic"
+		}
+		if !slices.Contains(faults, r.Fault) {
+			faults = append(faults, r.Fault)
+		}
+		if !slices.Contains(backends, backend) {
+			backends = append(backends, backend)
+		}
+		cells[[2]string{r.Fault, backend}] = r.cell()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| fault | %s |\n|---|%s\n", strings.Join(backends, " | "), strings.Repeat("---|", len(backends)))
+	for _, fault := range faults {
+		fmt.Fprintf(&b, "| %s |", fault)
+		for _, backend := range backends {
+			fmt.Fprintf(&b, " %s |", cmp.Or(cells[[2]string{fault, backend}], "–"))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}

@@ -16,10 +16,14 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/lab/account"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // Quorum is the type of the queues in which nothing is lost.
 const Quorum = "quorum"
+
+// A Command is the command delayer with arguments. It ends with its context.
+type Command func(ctx context.Context, args ...string) *exec.Cmd
 
 // A Subject is a Delayer's configuration under test.
 type Subject struct {
@@ -31,14 +35,13 @@ type Subject struct {
 	Remove func(ctx context.Context, urls []string, prefix string) error
 	// Delays are what messages ask for, in turn.
 	Delays []time.Duration
-	// Controller is the command of a controller in a process of its own; nil where there is none to
-	// be run.
-	Controller func(url, prefix string) *exec.Cmd
+	// Controller starts a controller in a process of its own, by the environment; nil where there is
+	// none to be run.
+	Controller Command
+	// Env is the environment of Controller, beside the broker's URL and the prefix.
+	Env []string
 	// Serve says that the Delayer is clients of delayer serve.
 	Serve bool
-	// Indirect says that Publish stores a message before a Delayer gets it, in an application's
-	// queue or database.
-	Indirect bool
 	// Unroutable is the name of the queue for unroutable messages.
 	Unroutable func(prefix string) string
 }
@@ -63,6 +66,15 @@ func NewSubject(name string, cfg backend.Config, delays ...time.Duration) Subjec
 	}
 }
 
+// command is that of the controller.
+func (s Subject) command(url, prefix string) func(context.Context) *exec.Cmd {
+	return func(ctx context.Context) *exec.Cmd {
+		cmd := s.Controller(ctx, "serve")
+		cmd.Env = append([]string{"DELAYER_URL=" + url, "DELAYER_PREFIX=" + prefix}, s.Env...)
+		return cmd
+	}
+}
+
 // A Load says how much is published.
 type Load struct {
 	Publishers int           // goroutines
@@ -81,12 +93,10 @@ type Run struct {
 
 	load     Load
 	receiver *receiver
-	gate     gate
+	gate     sync.RWMutex // held by each publisher while it publishes
 	stop     context.CancelFunc
 	running  sync.WaitGroup
 	turn     atomic.Int64  // the number of the last message
-	refused  atomic.Int64  // when Publish last answered that a queue refuses messages
-	deleting sync.Mutex    // guards deleted where a fault deletes several at a time
 	deleted  []span        // by an operator
 	mended   time.Duration // when nothing was broken any more
 	began    time.Duration // publishing, as ended
@@ -94,12 +104,9 @@ type Run struct {
 	closed   time.Duration // how long Close of the Delayer took
 
 	limits      delayer.Limits
-	cancels     bool          // whether the Delayer's messages can be cancelled
 	ticketDelay time.Duration // of the messages that have a ticket
 
-	onClose  []func()
-	problems []string // that a fault has found itself
-	slow     []string // see Row
+	onClose []func()
 }
 
 // Start declares the destinations, opens the Delayer through the first urls and publishes until
@@ -109,20 +116,16 @@ func Start(ctx context.Context, s Subject, delayerURLs, consumerURLs []string, l
 	r := &Run{
 		Subject: s, Prefix: "faults-" + rand.Text()[:8], Account: account.New[int](time.Now()), load: load,
 	}
-	r.gate.open()
 	var err error
 	if r.receiver, err = openReceiver(ctx, r, consumerURLs); err != nil {
 		return nil, err
 	}
-	err = within(ctx, "open", func(ctx context.Context) (err error) {
-		r.Delayer, err = s.Open(ctx, delayerURLs, r.Prefix)
-		return err
-	})
-	if err != nil {
+	opening, cancel := context.WithTimeout(ctx, mostOutage)
+	defer cancel()
+	if r.Delayer, err = s.Open(opening, delayerURLs, r.Prefix); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", s.Name, err), r.receiver.close())
 	}
 	r.limits = r.Delayer.Limits()
-	r.cancels = r.limits.CancelBefore > 0
 	r.ticketDelay = r.limits.CancelBefore + toCancel
 	if err := r.receiver.collect(ctx, consumerURLs, s.Unroutable(r.Prefix)); err != nil {
 		return nil, errors.Join(err, r.CloseDelayer(), r.receiver.close())
@@ -144,12 +147,6 @@ func (r *Run) Exchange() string { return exchangeOf(r.Prefix) }
 
 func exchangeOf(prefix string) string { return prefix + "-to" }
 
-// Pause holds the publishers, and returns when none is publishing any more; Resume lets them go on.
-func (r *Run) Pause() { r.gate.close() }
-
-// Resume lets paused publishers go on.
-func (r *Run) Resume() { r.gate.open() }
-
 // publish publishes at this publisher's share of the rate, each message with a number of its own,
 // and repeats none.
 func (r *Run) publish(ctx context.Context, first int) {
@@ -161,11 +158,9 @@ func (r *Run) publish(ctx context.Context, first int) {
 			return
 		case <-time.After(time.Until(next)):
 		}
-		if !r.gate.enter(ctx) {
-			return
-		}
+		r.gate.RLock()
 		r.once()
-		r.gate.leave()
+		r.gate.RUnlock()
 		if next = next.Add(pace); time.Since(next) > time.Second {
 			next = time.Now() // what an outage has kept back is not made up for all at once
 		}
@@ -188,13 +183,13 @@ func (r *Run) once() {
 		exchange, key = r.Exchange(), "to.it"
 	}
 	delay := r.Subject.Delays[int(n)%len(r.Subject.Delays)]
-	ticketed := r.cancels && n%ofMessages < haveTickets
+	ticketed := r.limits.CancelBefore > 0 && n%ofMessages < haveTickets
 	if ticketed {
 		delay = r.ticketDelay
 	}
 	id := int(n)
 	r.Account.Ask(course{ID: id, Asked: r.Account.Now(), Delay: delay})
-	msg := r.message(id)
+	msg := amqp091.Publishing{Body: fmt.Appendf(nil, "%s %d", r.Prefix, id)}
 	var ticket delayer.Ticket
 	err := r.patiently(func(ctx context.Context) (err error) {
 		if ticketed {
@@ -204,16 +199,9 @@ func (r *Run) once() {
 		return r.Delayer.Publish(ctx, exchange, key, delay, msg)
 	})
 	r.Account.Answer(id, r.Account.Now(), err)
-	if errors.Is(err, delayer.ErrRefused) {
-		r.refused.Store(int64(r.Account.Now()))
-	}
 	if err == nil && ticketed {
 		r.change(id, n%ofMessages, ticket)
 	}
-}
-
-func (r *Run) message(id int) amqp091.Publishing {
-	return amqp091.Publishing{Body: fmt.Appendf(nil, "%s %d", r.Prefix, id)}
 }
 
 // change cancels or postpones a message, or does nothing with it, in turn.
@@ -239,7 +227,6 @@ func (r *Run) patiently(f func(context.Context) error) error {
 
 // Stop ends publishing and returns when every Publish has answered.
 func (r *Run) Stop() {
-	r.gate.open()
 	r.stop()
 	r.running.Wait()
 	if r.ended == 0 {
@@ -282,38 +269,24 @@ func (r *Run) await(ctx context.Context, patience, renewed time.Duration) {
 		arrived = now.Arrived
 		_ = r.receiver.renew(ctx) // or else what is missing is counted as missing
 	}
-	select {
-	case <-time.After(r.cancelledUntil() - r.Account.Now()):
-	case <-ctx.Done():
-	}
-}
-
-// cancelledUntil is when the last message would have arrived that was cancelled, or may have been.
-func (r *Run) cancelledUntil() (last time.Duration) {
+	var cancelled time.Duration // when the last would have arrived that was cancelled, or may have been
 	for _, m := range r.Account.Messages() {
 		if m.Outcome == account.Cancelled || m.Outcome == account.Unknown && m.Err == nil {
-			last = max(last, m.Due()+inFlight)
+			cancelled = max(cancelled, m.Due()+inFlight)
 		}
 	}
-	return last
+	_ = pace.Sleep(ctx, cancelled-r.Account.Now())
 }
 
 // AwaitConfirmed returns once n more messages were confirmed than when it was called.
 func (r *Run) AwaitConfirmed(ctx context.Context, n int) error {
 	before := r.Confirmed()
-	const look = 10 * time.Millisecond
-	tick := time.NewTicker(look)
-	defer tick.Stop()
-	for {
-		if r.Confirmed() >= before+n {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+	for r.Confirmed() < before+n {
+		if pace.Sleep(ctx, 10*time.Millisecond) != nil {
 			return fmt.Errorf("%s: no %d messages confirmed: %w", r.Subject.Name, n, context.Cause(ctx))
 		}
 	}
+	return nil
 }
 
 // CloseDelayer closes the Delayer and remembers how long that took. It may be called more than
@@ -328,9 +301,6 @@ func (r *Run) CloseDelayer() error {
 	r.Delayer = nil
 	return err
 }
-
-// Closing is how long the Delayer took to close.
-func (r *Run) Closing() time.Duration { return r.closed }
 
 // Close ends all, deletes the destinations and whatever has the run's prefix, and returns when no
 // goroutine is left.
@@ -348,49 +318,4 @@ func (r *Run) endProcesses() {
 		end()
 	}
 	r.onClose = nil
-}
-
-// A gate is what publishers pass one at a time each, and who closes it waits for those inside.
-type gate struct {
-	mu     sync.Mutex
-	closed chan struct{} // nil while open; closed when it opens
-	inside sync.WaitGroup
-}
-
-func (g *gate) enter(ctx context.Context) bool {
-	for {
-		g.mu.Lock()
-		closed := g.closed
-		if closed == nil {
-			g.inside.Add(1)
-			g.mu.Unlock()
-			return true
-		}
-		g.mu.Unlock()
-		select {
-		case <-closed:
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
-
-func (g *gate) leave() { g.inside.Done() }
-
-func (g *gate) close() {
-	g.mu.Lock()
-	if g.closed == nil {
-		g.closed = make(chan struct{})
-	}
-	g.mu.Unlock()
-	g.inside.Wait()
-}
-
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed != nil {
-		close(g.closed)
-		g.closed = nil
-	}
 }

@@ -1,39 +1,30 @@
 package faults
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/lab/amqpclient"
+	"github.com/delayer-go/delayer/internal/lab/process"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
-// Serve is delayer serve in front of the wheel of slots: two processes of the command, and clients
-// that publish with a header. The clients are in Python where it has pika, otherwise in Go.
-func Serve(command func(args ...string) *exec.Cmd, delays ...time.Duration) Subject {
-	s := NewSubject("serve slots, pika", backend.Config{Backend: "controller", Options: delayer.Options{QueueType: Quorum}}, delays...)
-	by := python()
-	if by == "" {
-		s.Name = "serve slots, Go (no pika)"
-	}
+// Serve is delayer serve in front of a wheel of slots: two processes of the command, and clients
+// that know nothing of Delayer, and publish with a header.
+func Serve(name string, command Command, delays ...time.Duration) Subject {
+	s := NewSubject(name, backend.Config{Backend: "controller", Options: delayer.Options{QueueType: Quorum}}, delays...)
 	s.Serve = true
-	s.Open = func(ctx context.Context, urls []string, prefix string) (delayer.Delayer, error) {
-		return openServing(ctx, urls[0], prefix, command, func() (client, error) {
-			if by == "" {
-				return &plain{url: urls[0]}, nil
-			}
-			return startPika(by, urls[0])
-		})
+	s.Open = func(_ context.Context, urls []string, prefix string) (delayer.Delayer, error) {
+		return openServing(urls[0], prefix, command)
 	}
 	behind := s.Remove
 	s.Remove = func(ctx context.Context, urls []string, prefix string) error {
@@ -47,68 +38,54 @@ func Serve(command func(args ...string) *exec.Cmd, delays ...time.Duration) Subj
 func toOne(prefix string) string { return prefix + "-orders" }
 func toAny(prefix string) string { return prefix + "-later" }
 
-func serveConfig(url, prefix string) string {
-	return fmt.Sprintf("url: %q\nprefix: %s\nbackend: controller\nserve:\n  exchanges:\n    - {name: %s, to: %s}\n    - {name: %s, allow: [%s]}\n",
-		url, prefix, toOne(prefix), exchangeOf(prefix), toAny(prefix), exchangeOf(prefix))
-}
-
 // A serving publishes through clients to what services serve. Of a Delayer it has what a Run needs.
 type serving struct {
 	delayer.Delayer // nil
 
 	prefix   string
 	folder   string // of the configuration
-	services []*service
-	clients  chan client // those that publish nothing now
+	services []*process.Service
+	clients  chan *client // those that publish nothing now
 }
 
-func openServing(
-	ctx context.Context, url, prefix string, command func(args ...string) *exec.Cmd, open func() (client, error),
-) (delayer.Delayer, error) {
+func openServing(url, prefix string, command Command) (delayer.Delayer, error) {
 	const processes, clients = 2, 4
-	d := &serving{prefix: prefix, clients: make(chan client, clients)}
+	d := &serving{prefix: prefix, clients: make(chan *client, clients)}
 	var err error
 	if d.folder, err = os.MkdirTemp("", "delayer-faults-serve-"); err != nil {
 		return nil, err
 	}
 	config := filepath.Join(d.folder, "delayer.yaml")
-	if err := os.WriteFile(config, []byte(serveConfig(url, prefix)), 0o600); err != nil {
+	text := fmt.Sprintf("url: %q\nprefix: %s\nbackend: controller\nserve:\n  exchanges:\n", url, prefix) +
+		fmt.Sprintf("    - {name: %s, to: %s}\n", toOne(prefix), exchangeOf(prefix)) +
+		fmt.Sprintf("    - {name: %s, allow: [%s]}\n", toAny(prefix), exchangeOf(prefix))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	for range processes {
-		p := startService(func() *exec.Cmd { return command("serve", "--config", config) })
-		d.services = append(d.services, p)
-		if err := p.await(ctx, 0); err != nil {
-			return nil, errors.Join(err, d.Close())
-		}
+		d.services = append(d.services, process.Keep(func(ctx context.Context) *exec.Cmd {
+			return command(ctx, "serve", "--config", config)
+		}))
 	}
 	for range clients {
-		c, err := open()
-		if err != nil {
-			return nil, errors.Join(err, d.Close())
-		}
-		d.clients <- c
+		d.clients <- &client{url: url}
 	}
 	return d, nil
 }
 
 // Publish lets a client publish to one of the two exchanges.
 func (d *serving) Publish(ctx context.Context, exchange, _ string, delay time.Duration, msg amqp091.Publishing) error {
-	var c client
-	select {
-	case c = <-d.clients:
-	case <-ctx.Done():
-		return unsuccessful(delayer.ErrNotSent, ctx.Err())
-	}
+	c := <-d.clients
 	defer func() { d.clients <- c }()
-	q := request{Exchange: toOne(d.prefix), Key: "to.it", Headers: map[string]any{}, Body: string(msg.Body)}
+	to := toOne(d.prefix)
+	msg.Headers, msg.DeliveryMode = amqp091.Table{}, amqp091.Persistent
 	if exchange != "" {
-		q.Exchange, q.Headers["x-delayer-exchange"] = toAny(d.prefix), exchange
+		to, msg.Headers["x-delayer-exchange"] = toAny(d.prefix), exchange
 	}
 	if delay > 0 {
-		q.Headers["x-delay"] = delay.Milliseconds()
+		msg.Headers["x-delay"] = delay.Milliseconds()
 	}
-	return c.publish(ctx, q)
+	return c.publish(ctx, to, msg)
 }
 
 // Limits are those of who cannot cancel.
@@ -120,17 +97,21 @@ func (d *serving) Close() error {
 		(<-d.clients).close()
 	}
 	for _, p := range d.services {
-		p.close()
+		p.Close()
 	}
 	return os.RemoveAll(d.folder)
 }
 
 // removeServing deletes what the services have declared for their exchanges.
 func removeServing(ctx context.Context, urls []string, prefix string) error {
-	return doOnce(ctx, urls, func(ch *amqp091.Channel) error {
+	client, err := openClient(ctx, urls)
+	if err != nil {
+		return err
+	}
+	return errors.Join(client.Do(ctx, func(ch *amqp091.Channel) error {
 		for _, x := range []string{toOne(prefix), toAny(prefix)} {
 			for _, what := range []string{"queue", "back", "parked"} {
-				if err := deleteQueue(ch, prefix+".serve."+what+"."+x); err != nil {
+				if _, err := ch.QueueDelete(prefix+".serve."+what+"."+x, ifUnused, ifEmpty, noWait); err != nil {
 					return err
 				}
 			}
@@ -141,108 +122,54 @@ func removeServing(ctx context.Context, urls []string, prefix string) error {
 			}
 		}
 		return nil
-	})
+	}), client.Close())
 }
 
-// A service is a process of delayer serve that is started again whenever it has ended, as Docker,
-// Kubernetes and systemd do.
-type service struct {
-	command func() *exec.Cmd
-	stop    context.CancelFunc
-	running sync.WaitGroup
-	serves  chan int // the number of the start that serves, if nobody has awaited it yet
-
-	mu     sync.Mutex
-	starts int
-	kill   func() error // the process
-	last   string       // line of its log
+// A client publishes with a confirm, one message at a time. It connects again before the next
+// message.
+type client struct {
+	url  string
+	conn *amqp091.Connection // nil until it is needed, and after an error
+	ch   *amqp091.Channel
 }
 
-func startService(command func() *exec.Cmd) *service {
-	ctx, stop := context.WithCancel(context.Background())
-	p := &service{command: command, stop: stop, serves: make(chan int, 1)}
-	p.running.Go(func() {
-		for ctx.Err() == nil {
-			p.run(ctx)
-			const pause = 200 * time.Millisecond
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
+// publish publishes, and does not try again. An error is either delayer.ErrNotSent or ErrUnknown.
+func (c *client) publish(ctx context.Context, exchange string, msg amqp091.Publishing) error {
+	failed := func(kind, cause error) error { return &delayer.Error{Op: "publish", Kind: kind, Cause: cause} }
+	for c.conn == nil {
+		conn, err := amqpclient.Dial(ctx, c.url, "faults")
+		if err == nil {
+			c.conn = conn
+			if c.ch, err = conn.Channel(); err == nil {
+				err = c.ch.Confirm(noWait)
 			}
 		}
-	})
-	return p
-}
-
-// run starts the process, and returns when it has ended.
-func (p *service) run(ctx context.Context) {
-	cmd := p.command()
-	out, err := cmd.StderrPipe()
+		if err != nil {
+			c.close()
+			if pace.Sleep(ctx, 100*time.Millisecond) != nil {
+				return failed(delayer.ErrNotSent, err)
+			}
+		}
+	}
+	const mandatory, immediate = false, false
+	stored := false
+	confirm, err := c.ch.PublishWithDeferredConfirm(exchange, "to.it", mandatory, immediate, msg)
 	if err == nil {
-		err = cmd.Start()
+		stored, err = confirm.WaitContext(ctx)
+	}
+	if err == nil && !stored {
+		err = errors.New("not confirmed")
 	}
 	if err != nil {
-		p.say(err.Error())
-		return
+		c.close()
+		return failed(delayer.ErrUnknown, err)
 	}
-	p.mu.Lock()
-	p.starts++
-	n := p.starts
-	p.kill = cmd.Process.Kill
-	p.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
-	defer stop()
-	left := 2 // exchanges
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		p.say(lines.Text())
-		if !strings.Contains(lines.Text(), "an exchange is served") {
-			continue
-		}
-		if left--; left == 0 {
-			select {
-			case <-p.serves: // an earlier one
-			default:
-			}
-			p.serves <- n
-		}
-	}
-	_ = cmd.Wait() // says how it was ended
+	return nil
 }
 
-func (p *service) say(line string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.last = line
-}
-
-// killed kills the process, and returns the number of its start.
-func (p *service) killed() (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	err := p.kill()
-	if errors.Is(err, os.ErrProcessDone) { // it found no broker
-		err = nil
+func (c *client) close() {
+	if c.conn != nil {
+		_ = c.conn.CloseDeadline(time.Now().Add(time.Second)) // it may be lost
+		c.conn, c.ch = nil, nil
 	}
-	return p.starts, err
-}
-
-// await returns once the process serves that was started after another.
-func (p *service) await(ctx context.Context, after int) error {
-	for {
-		select {
-		case n := <-p.serves:
-			if n > after {
-				return nil
-			}
-		case <-ctx.Done():
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return fmt.Errorf("delayer serve does not serve, and has said last %q: %w", p.last, context.Cause(ctx))
-		}
-	}
-}
-
-func (p *service) close() {
-	p.stop()
-	p.running.Wait()
 }

@@ -18,15 +18,11 @@ type course = account.Course[int]
 const inFlight = 3 * time.Second
 
 // A span says which messages an operator has deleted, or may have: asked for before a time, and due
-// between two. Without dueTo they may be due at any later time. An id says that it is that one
-// only.
-type span struct {
-	asked, dueFrom, dueTo time.Duration
-	id                    int
-}
+// between two. Without dueTo they may be due at any later time.
+type span struct{ asked, dueFrom, dueTo time.Duration }
 
 func (s span) covers(m course) bool {
-	return (s.id == 0 || s.id == m.ID) && m.Asked < s.asked && m.Due() > s.dueFrom && (s.dueTo == 0 || m.Due() < s.dueTo)
+	return m.Asked < s.asked && m.Due() > s.dueFrom && (s.dueTo == 0 || m.Due() < s.dueTo)
 }
 
 // deletedWaiting notes that an operator deleted, from one time to another, the queues where
@@ -41,41 +37,33 @@ func (r *Run) deletedArrived(from, to time.Time) {
 	r.deleted = append(r.deleted, span{asked: r.Account.At(to), dueFrom: r.Account.At(from) - inFlight, dueTo: r.Account.At(to)})
 }
 
-// deletedOne is deletedArrived for one message, whose queue is gone now: it may have come before.
-func (r *Run) deletedOne(id int) {
-	r.deleting.Lock()
-	defer r.deleting.Unlock()
-	now := r.Account.Now()
-	r.deleted = append(r.deleted, span{asked: now, dueTo: now, id: id})
-}
-
 // fixed notes that nothing is broken from now on. The last call counts.
 func (r *Run) fixed() { r.mended = r.Account.Now() }
 
 // Totals say what became of the messages of a run.
 type Totals struct {
-	Sent, Confirmed, Refused, Unknown int
+	Sent, Confirmed  int
+	Refused, Unknown int `json:",omitempty"`
 
 	Delivered int // of those confirmed
-	Surprised int // delivered, and Publish had answered that the outcome is unknown
-	Untrue    int // delivered, although Publish had answered that they are not stored
-	Cancelled int
-	Postponed int // made due later
-	Revived   int // delivered, although Cancel had answered that they are not
-	Twice     int // extra copies, without those that the broker marked as delivered to the consumer before
-	Strangers int // deliveries that are no message of ours
-	Kept      int // confirmed and not delivered, but in the queue for unroutable messages
-	Deleted   int // confirmed and gone with what an operator deleted
+	Surprised int `json:",omitempty"` // delivered, and Publish had answered that the outcome is unknown
+	Untrue    int `json:",omitempty"` // delivered, although Publish had answered that they are not stored
+	Cancelled int `json:",omitempty"`
+	Postponed int `json:",omitempty"` // made due later
+	Revived   int `json:",omitempty"` // delivered, although Cancel had answered that they are not
+	Twice     int `json:",omitempty"` // extra copies, without those that the broker marked as delivered to the consumer before
+	Strangers int `json:",omitempty"` // deliveries that are no message of ours
+	Kept      int `json:",omitempty"` // confirmed and not delivered, but in the queue for unroutable messages
+	Deleted   int `json:",omitempty"` // confirmed and gone with what an operator deleted
+	Early     int `json:",omitempty"`
+	Missing   int `json:",omitempty"` // confirmed
 
-	Early   []int // by number
-	Missing []int // confirmed, by number
-
-	EarliestBy time.Duration // how much the earliest was early
-	LatestBy   time.Duration // how long after its time the last arrived
-	AfterEnd   time.Duration // the same, but from the end of the fault on for those that were due before
-	Outage     time.Duration // longest time between two confirms while publishing
-	Slowest    time.Duration // the longest Publish
-	Errors     map[string]int
+	EarliestBy time.Duration  `json:",omitempty"` // how much the earliest was early
+	LatestBy   time.Duration  `json:",omitempty"` // how long after its time the last arrived
+	AfterEnd   time.Duration  `json:",omitempty"` // the same, but from the end of the fault on for those that were due before
+	Outage     time.Duration  `json:",omitempty"` // longest time between two confirms while publishing
+	Slowest    time.Duration  `json:",omitempty"` // the longest Publish
+	Errors     map[string]int `json:",omitempty"`
 
 	early, missing []course
 }
@@ -93,36 +81,25 @@ func totals(messages []course, deleted []span, mended time.Duration) Totals {
 		Delivered: v.Delivered, Surprised: v.Surprised, Untrue: len(v.Untrue), Cancelled: v.Cancelled,
 		Postponed: v.Postponed, Revived: len(revived), Twice: v.Extra, Strangers: len(v.Strangers),
 		Kept: v.Kept, Deleted: len(v.Missing) - len(missing),
-		Early: numbers(v.Early), Missing: numbers(missing), early: v.Early, missing: missing,
+		Early: len(v.Early), Missing: len(missing), early: v.Early, missing: missing,
 		Errors: map[string]int{},
 	}
 	for _, m := range messages {
-		t.add(m, mended)
+		t.EarliestBy = max(t.EarliestBy, m.EarlyBy())
+		// What a stopped broker keeps back in the socket may come much later: these are of confirmed
+		// messages.
+		if m.Outcome == account.Confirmed && m.Copies > 0 {
+			t.LatestBy = max(t.LatestBy, m.Lateness())
+			t.AfterEnd = max(t.AfterEnd, min(m.Lateness(), m.Arrived-mended))
+		}
+		if m.Err != nil {
+			t.Errors[brief(m.Err)]++
+		}
+		if m.Answered > 0 {
+			t.Slowest = max(t.Slowest, m.Answered-m.Asked)
+		}
 	}
 	return t
-}
-
-func numbers(messages []course) (list []int) {
-	for _, m := range messages {
-		list = append(list, m.ID)
-	}
-	return list
-}
-
-// add adds what one message tells of times and errors. What a stopped broker keeps back in the
-// socket may come much later: LatestBy and AfterEnd are of confirmed messages.
-func (t *Totals) add(m course, mended time.Duration) {
-	t.EarliestBy = max(t.EarliestBy, m.EarlyBy())
-	if m.Outcome == account.Confirmed && m.Copies > 0 {
-		t.LatestBy = max(t.LatestBy, m.Lateness())
-		t.AfterEnd = max(t.AfterEnd, min(m.Lateness(), m.Arrived-mended))
-	}
-	if m.Err != nil {
-		t.Errors[brief(m.Err)]++
-	}
-	if m.Answered > 0 {
-		t.Slowest = max(t.Slowest, m.Answered-m.Asked)
-	}
 }
 
 // promises are what a run is held to: those of docs/reliability.md.
@@ -141,8 +118,8 @@ func (t *Totals) broken(p promises, describe func([]course) string) (problems []
 			problems = append(problems, fmt.Sprintf(format, args...))
 		}
 	}
-	say(len(t.Early) > 0, "%d early, the earliest by %v: %s", len(t.Early), t.EarliestBy, describe(t.early))
-	say(len(t.Missing) > 0 && !p.lossy, "%d missing: %s", len(t.Missing), describe(t.missing))
+	say(t.Early > 0, "%d early, the earliest by %v: %s", t.Early, t.EarliestBy, describe(t.early))
+	say(t.Missing > 0 && !p.lossy, "%d missing: %s", t.Missing, describe(t.missing))
 	say(t.Kept > 0 && !p.unroutable, "%d kept as unroutable, although no destination was gone", t.Kept)
 	say(t.Untrue > 0, "%d delivered that Publish had said are not stored", t.Untrue)
 	say(t.Revived > 0, "%d delivered that Cancel had said are not", t.Revived)
@@ -175,22 +152,6 @@ func outage(messages []course, began, ended time.Duration) (longest time.Duratio
 		longest = max(longest, at-confirms[i])
 	}
 	return longest
-}
-
-// caughtUp looks at the messages that were due from one time to another and came after it: how
-// many, and how long after it half of them and all of them had come.
-func caughtUp(messages []course, from, to time.Duration) (late int, half, last time.Duration) {
-	var after []time.Duration
-	for _, m := range messages {
-		if m.Arrived > to && m.Due() > from && m.Due() < to {
-			after = append(after, m.Arrived-to)
-		}
-	}
-	if len(after) == 0 {
-		return 0, 0, 0
-	}
-	slices.Sort(after)
-	return len(after), after[len(after)/2], after[len(after)-1]
 }
 
 // brief is an error without what differs from message to message.

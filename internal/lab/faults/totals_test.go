@@ -3,7 +3,6 @@ package faults
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +19,13 @@ func confirmed(id int, delay, after time.Duration) course {
 		m.Copies, m.Arrived = 1, m.Asked+after
 	}
 	return m
+}
+
+func numbers(messages []course) (list []int) {
+	for _, m := range messages {
+		list = append(list, m.ID)
+	}
+	return list
 }
 
 func with(m course, change func(m *course)) course {
@@ -47,7 +53,7 @@ func TestTotals(t *testing.T) {
 	assert.Equal(t, Totals{
 		Sent: 9, Confirmed: 6, Refused: 1, Unknown: 1, Cancelled: 1, Postponed: 1,
 		Delivered: 4, Surprised: 1, Untrue: 1, Revived: 1, Twice: 2, Strangers: 1, Kept: 1,
-		Early: []int{2}, Missing: []int{4}, EarliestBy: time.Millisecond,
+		Early: 1, Missing: 1, EarliestBy: time.Millisecond,
 		LatestBy: time.Second, AfterEnd: time.Second, Slowest: 3 * time.Second,
 		Errors: map[string]int{"refused by the broker": 1},
 	}, got)
@@ -100,7 +106,7 @@ func TestTotals_Broken(t *testing.T) {
 func TestFault_Loses(t *testing.T) {
 	restart, both := delayer.Limits{SurvivesRestart: true}, delayer.Limits{SurvivesRestart: true, SurvivesCrash: true}
 	loses := func(name string) (who []bool) {
-		for _, f := range slices.Concat(OneNode(), Destinations()) {
+		for _, f := range All() {
 			if f.Name == name {
 				who = append(who, f.loses(delayer.Limits{}), f.loses(restart), f.loses(both))
 			}
@@ -144,8 +150,7 @@ func TestCampaign_Patience(t *testing.T) {
 func TestCampaign_Row(t *testing.T) {
 	publishedLongAgo := time.Now().Add(-time.Hour)
 	r := &Run{
-		Account: account.New[int](publishedLongAgo), Subject: Subject{Name: "it", QueueType: Quorum},
-		problems: []string{"found by the fault"}, slow: []string{"seen by the fault"}, load: Load{Patience: time.Second},
+		Account: account.New[int](publishedLongAgo), Subject: Subject{Name: "it", QueueType: Quorum}, load: Load{Patience: time.Second},
 	}
 	r.Account.Ask(course{ID: 1, Asked: time.Second, Delay: time.Second})
 	r.Account.Answer(1, 2*time.Second, nil)
@@ -153,31 +158,19 @@ func TestCampaign_Row(t *testing.T) {
 	r.Account.Arrive(1, 31*time.Minute)
 	r.Account.Ask(course{ID: 2, Asked: time.Second, Delay: time.Second})
 	r.Account.Answer(2, time.Minute, nil)
-	row := Campaign{}.row(Fault{Name: "none", Once: true}, r)
-	assert.Equal(t, "it", row.Subject)
+	row := Campaign{}.row(Fault{Name: "none", Once: true, Serve: true}, r)
+	assert.Equal(t, "it", row.Backend)
 	if assert.Len(t, row.Problems, 4) {
-		assert.Equal(t, "found by the fault", row.Problems[0])
-		assert.Contains(t, row.Problems[1], "1 missing:  [2 asked")
-		assert.Contains(t, row.Problems[2], "1 extra copies")
-		assert.Contains(t, row.Problems[3], "Publish returned 58s after its context had ended")
+		assert.Contains(t, row.Problems[0], "1 missing:  [2 asked")
+		assert.Contains(t, row.Problems[1], "1 extra copies")
+		assert.Contains(t, row.Problems[2], "Publish returned 58s after its context had ended")
+		assert.Contains(t, row.Problems[3], "1 came twice that were published after the last crash: [1]")
 	}
-	if assert.Len(t, row.Slow, 2) {
-		assert.Equal(t, "seen by the fault", row.Slow[0])
-		assert.Contains(t, row.Slow[1], "29m58s after nothing was broken any more, and 8m0s is promised")
+	if assert.Len(t, row.Slow, 1) {
+		assert.Contains(t, row.Slow[0], "29m58s after nothing was broken any more, and 8m0s is promised")
 	}
-	assert.Len(t, Campaign{}.row(Fault{Name: "broker killed"}, r).Problems, 3, "there it may come twice")
-}
-
-// TestLeft: a Delayer that closes slowly, or leaves something behind, is noticed.
-func TestLeft(t *testing.T) {
-	var row Row
-	row.closing(&Run{closed: mostClosing})
-	assert.Empty(t, row.Problems)
-	row.closing(&Run{closed: mostClosing + time.Second})
-	assert.Equal(t, []string{"Close took 1m11s"}, row.Problems)
-	assert.Empty(t, left(0, 7, 7))
-	assert.Empty(t, left(0, 7, 6), "what was there before has ended")
-	assert.Equal(t, []string{"1 connections of closed Delayers are left", "7 goroutines before, 8 after"}, left(1, 7, 8))
+	r.mended = time.Minute
+	assert.Len(t, Campaign{}.row(Fault{Name: "serve killed", Serve: true}, r).Problems, 2, "there it may come twice")
 }
 
 // TestHeldBy: what is missing and waits in a queue of the run is told, and what may hold it up.
@@ -193,26 +186,12 @@ func TestHeldBy(t *testing.T) {
 // TestFaults_Once: where nothing crashes and no connection is lost, a second copy breaks a promise.
 func TestFaults_Once(t *testing.T) {
 	var once []string
-	for _, f := range slices.Concat(OneNode(), Destinations(), Strangers(), Controllers(), Services(), ThreeNodes()) {
+	for _, f := range All() {
 		if f.Once {
 			once = append(once, f.Name)
 		}
 	}
-	assert.Equal(t, []string{"none", "destination deleted", "reply queues gone", "destination full", "waiting queues full", "controllers elsewhere"}, once)
-}
-
-// TestFaults_Indirect: what a Delayer's own answers end or judge is not done to an application
-// before it.
-func TestFaults_Indirect(t *testing.T) {
-	var without []string
-	for _, f := range slices.Concat(OneNode(), Destinations(), Strangers(), ThreeNodes()) {
-		if s := (Subject{QueueType: Quorum}); f.concerns(s) {
-			if s.Indirect = true; !f.concerns(s) {
-				without = append(without, f.Name)
-			}
-		}
-	}
-	assert.Equal(t, []string{"reply queues gone", "waiting queues full", "stranger's queue"}, without)
+	assert.Equal(t, []string{"none", "destination deleted", "destination full"}, once)
 }
 
 // TestTotals_AfterEnd: what was due while something was broken counts from when that was mended.
@@ -245,17 +224,13 @@ func TestRun_Deleted(t *testing.T) {
 	r.deletedArrived(from, to)
 	got := totals(all, r.deleted, 0)
 	assert.Equal(t, 1, got.Deleted, "what had just come to the queue that was deleted")
-	assert.Equal(t, []int{1, 2}, got.Missing, "not what was still waiting elsewhere")
+	assert.Equal(t, []int{1, 2}, numbers(got.missing), "not what was still waiting elsewhere")
 	assert.Equal(t, 1, got.Revived)
-
-	another := with(soon, func(m *course) { m.ID = 7 })
-	one := []span{{asked: 3 * time.Second, dueTo: 3 * time.Second, id: another.ID}}
-	assert.Equal(t, []int{0}, totals([]course{soon, another}, one, 0).Missing, "only that one was in the queue")
 
 	r.deletedWaiting(from, to)
 	got = totals(all, r.deleted, 0)
 	assert.Equal(t, 2, got.Deleted)
-	assert.Equal(t, []int{2}, got.Missing, "not what was published afterwards")
+	assert.Equal(t, []int{2}, numbers(got.missing), "not what was published afterwards")
 	assert.Zero(t, got.Revived, "its cancelling may be gone as well")
 }
 
@@ -268,18 +243,21 @@ func TestOutage(t *testing.T) {
 	assert.Equal(t, time.Minute, outage(messages, -50*time.Second, time.Minute), "and from the beginning")
 }
 
-func TestCaughtUp(t *testing.T) {
-	due := func(delay, after time.Duration) course { return confirmed(0, delay, after) }
-	n, half, last := caughtUp([]course{
-		due(10*time.Second, 20*time.Second), due(11*time.Second, 21*time.Second), due(12*time.Second, 25*time.Second),
-		due(10*time.Second, 10*time.Second), // came before
-		due(10*time.Second, 0),              // did not come
-		due(time.Second, 30*time.Second),    // was due before
-		due(29*time.Second, 30*time.Second), // was due after
-	}, 5*time.Second, 20*time.Second)
-	assert.Equal(t, 3, n)
-	assert.Equal(t, 2*time.Second, half)
-	assert.Equal(t, 6*time.Second, last)
-	n, _, _ = caughtUp(nil, 0, time.Second)
-	assert.Zero(t, n)
+// TestSeries_Table: a cell for each fault and backend, which says what is not as it was asked for.
+func TestSeries_Table(t *testing.T) {
+	row := func(fault, backend, queues string, totals Totals) Row {
+		return Row{Fault: fault, Backend: backend, Queues: queues, Totals: totals}
+	}
+	s := Series{Results: []Row{
+		row("flood", "ladder", Quorum, Totals{Sent: 9, Confirmed: 9, Delivered: 9, LatestBy: time.Minute, AfterEnd: time.Second}),
+		row("flood", "ladder", "classic", Totals{Missing: 3, Twice: 94, AfterEnd: 20 * time.Second}),
+		row("fire", "ladder", Quorum, Totals{Early: 1, Kept: 2}),
+	}}
+	assert.Equal(t, "| fault | `ladder` | `ladder`, classic |\n|---|---|---|\n"+
+		"| flood | ok | lost 3, twice 94, late 20 s |\n| fire | early 1, unroutable 2 | – |\n", s.Table())
+	bad := row("fire", "ladder", Quorum, Totals{})
+	bad.Slow = []string{"snail"}
+	bad.problem("%s", "wet")
+	assert.Contains(t, bad.String(), "PROBLEM: wet")
+	assert.Contains(t, bad.String(), "SLOW: snail")
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,7 +192,14 @@ func TestUndelivered_SlowLine(t *testing.T) {
 	const size = 12 << 20 // more than all buffers between the broker and the reader
 	rig.Publish("", c.Queue(), amqp091.Publishing{Body: make([]byte, size)})
 	awaitKept(t, c, 1)
-	proxy, _ := proxied(t)
+	var asked atomic.Int64 // bytes
+	proxy, err := faults.NewProxy(rabbittest.Between(t, rabbittest.Broker(t).URL(), func(_ int, toBroker bool, b []byte) {
+		if toBroker {
+			asked.Add(int64(len(b)))
+		}
+	}))
+	require.NoError(t, err)
+	defer proxy.Close()
 	slow, err := undelivered.OpenUnroutable(within(t), options(t, proxy.URL(rabbittest.Broker(t).URL())), strings.TrimSuffix(c.Queue(), ".unroutable"))
 	require.NoError(t, err)
 	defer slow.Close()
@@ -215,9 +223,9 @@ func TestUndelivered_SlowLine(t *testing.T) {
 		q, err := rig.Channel().QueueDeclarePassive(c.Queue(), true, false, false, false, nil)
 		return err == nil && q.Consumers == 1
 	}, "nobody reads")
-	asked := proxy.Asked()
-	const question = 64 // bytes: more than some heartbeats
-	eventually(func() bool { return proxy.Asked() > asked+question }, "nobody asks whether it was taken")
+	before := asked.Load()
+	const question = 64 // more than some heartbeats
+	eventually(func() bool { return asked.Load() > before+question }, "nobody asks whether it was taken")
 	proxy.Set(faults.Pass)
 	require.NoError(t, rabbittest.Next(t, came))
 }
