@@ -65,17 +65,17 @@ func (c *container) usage() (usage, error) {
 }
 
 func (c *container) ctl(ctx context.Context, args ...string) (string, error) {
-	if out, ok := c.quickly(ctx, args); ok {
+	if out, ok := c.evaluate(ctx, args); ok {
 		return out, nil
 	}
 	return c.exec(ctx, append([]string{"rabbitmqctl"}, args...)...)
 }
 
-func (c *container) quickly(ctx context.Context, args []string) (out string, ok bool) {
+func (c *container) evaluate(ctx context.Context, args []string) (out string, ok bool) {
 	if !running(c) {
 		return "", false
 	}
-	return quickly(ctx, args, func(ctx context.Context, input string) (string, error) {
+	return evaluate(ctx, args, func(ctx context.Context, input string) (string, error) {
 		return c.exec(ctx, "sh", "-c", erlCall+`-e`, "", "", "", input)
 	})
 }

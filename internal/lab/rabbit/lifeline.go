@@ -11,12 +11,10 @@ import (
 )
 
 const (
-	forUs      = "@delayer " // how a script's line to this process begins
-	tailLines  = 30
-	tailLength = 500 // bytes of one line
-	// mostTrouble is how many lines of warnings and errors are kept, and longestTrouble how many of
-	// one: the rest of a crash is what its process knew, and would push away what came before.
-	mostTrouble, longestTrouble = 400, 6
+	forUs       = "@delayer " // how a script's line to this process begins
+	tailLines   = 30
+	tailLength  = 500 // bytes of one line
+	mostTrouble = 400 // lines of warnings and errors
 )
 
 // A lifeline is the conversation with the script that runs a server, over the script's standard
@@ -28,8 +26,6 @@ type lifeline struct {
 	partial []byte
 	tail    []string
 	trouble []string
-	head    string        // what the lines of the last warning or error begin with,
-	lines   int           // and how many it has
 	down    chan struct{} // closed when the server process is gone
 	answers chan []string // the script's other lines, in fields
 }
@@ -40,9 +36,9 @@ var colour = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // Of the server's warnings and errors two kinds are nobody's trouble: a channel error is an answer
 // to its client, unless that has acknowledged what it may not, and a quorum queue that is deleted
-// leaves segments that cannot be written any more. All lines of one have its time and its process.
+// leaves segments that cannot be written any more.
 var (
-	serious  = regexp.MustCompile(`^.*?\[(warning|error)\] \S+`)
+	serious  = regexp.MustCompile(`\[(warning|error)\]`)
 	ordinary = regexp.MustCompile(`Channel error on connection|segment_writer: |` +
 		`operation ((queue|exchange)\.\S+|basic\.(publish|consume|get|qos)) caused a channel exception`)
 )
@@ -127,14 +123,7 @@ func (l *lifeline) remember(text string) {
 	text = colour.ReplaceAllString(text, "")
 	text = text[:min(len(text), tailLength)]
 	l.tail = last(tailLines, append(l.tail, text))
-	head := serious.FindString(text)
-	if head == "" || ordinary.MatchString(text) {
-		return
-	}
-	if head != l.head {
-		l.head, l.lines = head, 0
-	}
-	if l.lines++; l.lines <= longestTrouble {
+	if serious.MatchString(text) && !ordinary.MatchString(text) {
 		l.trouble = last(mostTrouble, append(l.trouble, text))
 	}
 }

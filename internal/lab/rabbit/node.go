@@ -205,7 +205,7 @@ func (n *privateNode) ctl(ctx context.Context, args ...string) (string, error) {
 	if !running(n) { // rabbitmqctl takes a second to find out
 		return "", fmt.Errorf("rabbit: rabbitmqctl %s: the private node is down", strings.Join(args, " "))
 	}
-	if out, ok := n.quickly(ctx, args); ok {
+	if out, ok := n.evaluate(ctx, args); ok {
 		return out, nil
 	}
 	if n.install.ctl == "" {
@@ -220,8 +220,8 @@ func (n *privateNode) ctl(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-func (n *privateNode) quickly(ctx context.Context, args []string) (out string, ok bool) {
-	return quickly(ctx, args, func(ctx context.Context, input string) (string, error) {
+func (n *privateNode) evaluate(ctx context.Context, args []string) (out string, ok bool) {
+	return evaluate(ctx, args, func(ctx context.Context, input string) (string, error) {
 		cmd := exec.CommandContext(ctx, "erl_call", "-sname", n.ports.node(), "-e") // it reads the cookie in HOME
 		cmd.Env = n.env
 		cmd.Stdin = strings.NewReader(input)
@@ -266,4 +266,34 @@ func (n *privateNode) close() error {
 	_ = n.in.Close()
 	<-n.gone
 	return nil
+}
+
+// isPaused reports whether every thread of a process has stopped, or has ended. SIGSTOP is sent to
+// the process: where the processors are busy its threads go on for some milliseconds, until one of
+// them takes the signal. Only Linux can tell. Elsewhere there is no /proc, and the answer is yes.
+func isPaused(pid int) bool {
+	files, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "stat"))
+	if err != nil {
+		return false
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // the thread has ended
+		}
+		const paused = "TtZX" // stopped, by a signal or a tracer; ended
+		if fields := statFields(string(text)); len(fields) == 0 || !strings.Contains(paused, fields[statState]) {
+			return false
+		}
+	}
+	return true
+}
+
+// The state is the first of the fields behind the name in a line of proc(5).
+const statState = 0
+
+// statFields are the fields behind the name in a line of proc(5). The name in parentheses may
+// contain anything, parentheses too.
+func statFields(text string) []string {
+	return strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 }

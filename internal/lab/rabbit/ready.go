@@ -2,9 +2,11 @@ package rabbit
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -82,4 +84,25 @@ func hasDelayedExchange(u *url.URL) (bool, error) {
 		return false, err
 	}
 	return true, ch.ExchangeDelete(name, ifUnused, noWait)
+}
+
+// evaluate does what `rabbitmqctl eval` would do, by erl_call, which is in most packages of Erlang:
+// rabbitmqctl starts a virtual machine each time, which takes a second of processor time. Tests
+// evaluate something more often than all else that they ask of rabbitmqctl. It returns false for
+// another command, and after an error: rabbitmqctl then knows what to say. call is `erl_call -e` with
+// its input.
+func evaluate(ctx context.Context, args []string, call func(ctx context.Context, input string) (string, error)) (out string, ok bool) {
+	if len(args) != 2 || args[0] != "eval" {
+		return "", false
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	expression := strings.TrimSuffix(strings.TrimSpace(args[1]), ".")
+	answer, err := call(ctx, `base64:encode_to_string(iolist_to_binary(io_lib:format("~p~n", [begin `+expression+` end]))).`+"\n")
+	encoded, found := strings.CutPrefix(strings.TrimSpace(answer), `{ok, "`)
+	if err != nil || !found {
+		return "", false
+	}
+	text, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(encoded, `"}`))
+	return string(text), err == nil
 }

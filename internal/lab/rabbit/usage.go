@@ -1,0 +1,77 @@
+package rabbit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/disk"
+	"github.com/shirou/gopsutil/v4/process"
+)
+
+// treeUsage adds up what a process and all below it have used.
+func treeUsage(root int) (total usage, err error) {
+	p, err := process.NewProcess(int32(root))
+	if err != nil {
+		return usage{}, fmt.Errorf("rabbit: the broker's process %d: %w", root, err)
+	}
+	all := []*process.Process{p}
+	for i := 0; i < len(all); i++ { // what ends meanwhile is left out
+		children, _ := all[i].Children()
+		all = append(all, children...)
+		if t, err := all[i].Times(); err == nil {
+			total.cpu += time.Duration((t.User + t.System) * float64(time.Second))
+		}
+		if m, err := all[i].MemoryInfo(); err == nil {
+			total.rss += int64(m.RSS)
+		}
+		if io, err := all[i].IOCounters(); err == nil {
+			total.written += int64(io.DiskWriteBytes)
+		}
+	}
+	if total.rss == 0 {
+		return total, fmt.Errorf("rabbit: the broker's process %d is not running", root)
+	}
+	return total, nil
+}
+
+// nodeRoot is where the folder of a node is made: "" is the system's folder for temporary files.
+func nodeRoot(inMemory bool) string {
+	const sharedMemory = "/dev/shm" // Linux has a file system in memory here; in a container it is often small
+	if !inMemory {
+		return ""
+	}
+	if u, err := disk.Usage(sharedMemory); err != nil || u.Free < roomInMemory {
+		return ""
+	}
+	return sharedMemory
+}
+
+// roomInMemory is how many bytes the file system must have that keeps a broker's data in memory.
+const roomInMemory = 4 << 30
+
+// diskHost is a host that knows where its data is.
+type diskHost interface {
+	disk() (bytes int64, err error)
+}
+
+// Disk is the disk space in bytes that the broker's data folder takes: blocks in use, not lengths
+// of files, to 1 KiB. It is [ErrNotOwned] of a broker that is not ours.
+func (b *Broker) Disk() (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h, ok := b.host.(diskHost)
+	if !ok {
+		return 0, ErrNotOwned
+	}
+	return h.disk()
+}
+
+// diskUsed reads what du said. Files that go while du looks make it fail, and do not matter.
+func diskUsed(said string, err error) (int64, error) {
+	var kilobytes int64
+	if n, _ := fmt.Sscan(said, &kilobytes); n == 0 {
+		return 0, errors.Join(fmt.Errorf("rabbit: du said %q", said), err)
+	}
+	return kilobytes << 10, nil
+}
