@@ -73,7 +73,7 @@ install-plugin: ## fetch and check the x-delayed-message plugin (SERIES=4.0 IMAG
 install-chromium: ## install Chromium from the system's packages: tests look at pages in it
 	@scripts/install-chromium.sh
 
-install-checkers: ## install from npm what the pages of delayer serve are checked with: axe-core, html-validate
+install-checkers: ## install from npm what the pages of delayer serve are checked with: axe-core
 	@scripts/install-checkers.sh
 
 install-clients: ## install clients of RabbitMQ in other languages: tests run examples/clients with them

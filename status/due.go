@@ -16,9 +16,6 @@ type Due struct {
 	Messages int       `json:"messages"`
 }
 
-// overdue reports whether the messages should have been delivered.
-func (d Due) overdue(now time.Time) bool { return !d.To.After(now) }
-
 // Overdue returns how many messages should have been delivered by now, and when the first of them
 // was due. n is nil if the queues do not tell.
 func (b Backend) Overdue(now time.Time) (n *int, since time.Time) {
@@ -27,7 +24,7 @@ func (b Backend) Overdue(now time.Time) (n *int, since time.Time) {
 	}
 	n = new(int)
 	for _, d := range b.Due {
-		if d.overdue(now) {
+		if !d.To.After(now) {
 			if *n == 0 {
 				since = d.From
 			}

@@ -137,7 +137,14 @@ func (r *Reader) Read(ctx context.Context) (Status, error) {
 	if ctx.Err() != nil {
 		return s, broker.Explain(op, "", s.Broker.Address, context.Cause(ctx))
 	}
-	s.sum()
+	total := 0
+	for _, b := range s.Backends {
+		if b.Waiting == nil {
+			return s, nil
+		}
+		total += *b.Waiting
+	}
+	s.Waiting = &total
 	return s, nil
 }
 
@@ -171,7 +178,12 @@ func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.
 			if len(turns) > 0 {
 				b.Due = dueTimes(turns, states, s.Time)
 			}
-			b.date(turns)
+			for i := range b.Queues {
+				if turn, is := turns[b.Queues[i].Name]; is {
+					from, to := turn.Begin.UTC(), turn.End.UTC()
+					b.Queues[i].From, b.Queues[i].To = &from, &to
+				}
+			}
 		}
 		if p.exchange != "" && !there { // and configured
 			b.Missing = append(b.Missing, "exchange "+p.exchange)
@@ -237,17 +249,6 @@ func describe(p part, states map[string]objects.State) (Backend, map[topology.Ro
 	return b, keeps
 }
 
-// date says when the messages of slots are due.
-func (b *Backend) date(turns map[string]controller.Turn) {
-	for i := range b.Queues {
-		q := &b.Queues[i]
-		if turn, is := turns[q.Name]; is {
-			from, to := turn.Begin.UTC(), turn.End.UTC()
-			q.From, q.To = &from, &to
-		}
-	}
-}
-
 func queue(q topology.Queue, state objects.State) Queue {
 	wait, _ := q.Args["x-message-ttl"].(int64)
 	if q.Args["x-queue-type"] == string(delayer.Quorum) && wait > 0 {
@@ -303,16 +304,4 @@ func (r *Reader) readParked(ctx context.Context, s *Status) error {
 
 func (s *Status) unknown(what string, why error) {
 	s.Unknown = append(s.Unknown, Unknown{what, strings.TrimPrefix(why.Error(), "delayer: ")})
-}
-
-// sum adds up what waits.
-func (s *Status) sum() {
-	total := 0
-	for _, b := range s.Backends {
-		if b.Waiting == nil {
-			return
-		}
-		total += *b.Waiting
-	}
-	s.Waiting = &total
 }

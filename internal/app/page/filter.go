@@ -4,10 +4,10 @@ import (
 	"errors"
 	"maps"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/entry"
 )
 
@@ -63,9 +63,9 @@ func (f filter) String() string {
 // match returns what tells whether a message is one of those. why is asked only where the reason
 // counts.
 func (f filter) match(now time.Time) (func(m *item, why func() (string, error)) (bool, error), error) {
-	least, err := age(f.Age)
-	if err != nil {
-		return nil, err
+	var least cli.Delay
+	if f.Age != "" && (least.UnmarshalText([]byte(f.Age)) != nil || least < 0) {
+		return nil, errAge
 	}
 	exchange, key := entry.Matches([]string{f.Exchange}), entry.Matches([]string{f.Key})
 	if f.Exchange == defaultExchange {
@@ -76,7 +76,7 @@ func (f filter) match(now time.Time) (func(m *item, why func() (string, error)) 
 		switch {
 		case f.Exchange != "" && (!m.Known || !exchange(m.Exchange)),
 			f.Key != "" && !key(m.Key),
-			f.Age != "" && (m.Since.IsZero() || now.Sub(m.Since) < least):
+			f.Age != "" && (m.Since.IsZero() || now.Sub(m.Since) < time.Duration(least)):
 			return false, nil
 		case reason == "":
 			return true, nil
@@ -87,26 +87,6 @@ func (f filter) match(now time.Time) (func(m *item, why func() (string, error)) 
 }
 
 var errAge = errors.New("an age is a number with a unit, such as 90s, 30m, 2h or 3d")
-
-// age reads a duration that may have days. None is 0.
-func age(text string) (time.Duration, error) {
-	if text == "" {
-		return 0, nil
-	}
-	if days, is := strings.CutSuffix(text, "d"); is {
-		n, err := strconv.Atoi(days)
-		const most = 10_000
-		if err != nil || n < 0 || n > most {
-			return 0, errAge
-		}
-		return time.Duration(n) * day, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return 0, errAge
-	}
-	return d, nil
-}
 
 // reason is what the page says of why a message is here: with the last error, which tells most.
 func (m *item) reason(why string) string {

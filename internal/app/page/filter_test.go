@@ -50,7 +50,7 @@ func TestFilter(t *testing.T) {
 			assert.Equal(t, c.want[i], got, "%v: message %d", c.filter, i)
 		}
 	}
-	for _, wrong := range []string{"x", "-1h", "-1d", "1.5d", "d", "99999d"} {
+	for _, wrong := range []string{"x", "-1h", "-1d", "d", "9999999d"} {
 		_, err := filter{Age: wrong}.match(asked)
 		require.ErrorIs(t, err, errAge, wrong)
 	}

@@ -1,21 +1,16 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"html"
-	"image"
-	"image/color"
-	"image/png"
-	"net/http"
+	"maps"
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -36,23 +31,12 @@ import (
 	"github.com/delayer-go/delayer/status"
 )
 
-// shots is a folder for pictures of all pages: go test ./internal/app/page -run Pages -shots
+// shots is a folder for pictures of all pages: go test ./internal/app/page -run TestPages -shots
 // /tmp/shots
 var shots = flag.String("shots", "", "write a picture of each page, light and dark, wide and narrow, into this folder")
 
-// checkers is where scripts/install-checkers.sh puts what pages are checked with.
-const checkers = "../../../bin/checkers/node_modules"
-
-// checker is the path of a file of theirs. Where it is not there, the test is skipped.
-func checker(t *testing.T, name string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join(checkers, name))
-	require.NoError(t, err)
-	if _, err := os.Stat(path); err != nil {
-		rabbittest.Skipf(t, "not run: there is no %s (make install-checkers)", filepath.Base(name))
-	}
-	return path
-}
+// axe is where scripts/install-checkers.sh puts what finds that pages keep people out.
+const axe = "../../../bin/checkers/node_modules/axe-core/axe.min.js"
 
 // links are the addresses that HTML of ours leads to.
 var links = regexp.MustCompile(`href="(/[^"]*)"`)
@@ -99,88 +83,57 @@ func furnished(t *testing.T) *site {
 	return w
 }
 
-// TestPages_Valid: the HTML of each page is valid.
-func TestPages_Valid(t *testing.T) {
+// TestPages: axe-core finds nothing on any page, and nothing is wider than the window. With -shots
+// there are pictures to look at.
+func TestPages(t *testing.T) {
 	t.Parallel()
-	validator := checker(t, "html-validate/bin/html-validate.mjs")
-	w := furnished(t)
-	all := w.crawl()
-	form := url.Values{"queue": {"delayer.unroutable"}, "action": {"delete"}, "id": {"m1.0"}}
-	all["confirm"] = w.act(form).Body.String()
-	form.Del("id")
-	form.Set("which", "all")
-	form.Set("exchange", "orders")
-	all["confirm a filter"] = w.act(form).Body.String()
-	all["problem"] = w.ask(http.MethodGet, "/page/none", nil).Body.String()
-	away := newSite(t, status.Status{}, twoTokens())
-	away.broker.err = context.DeadlineExceeded
-	all["login"] = away.body("/page/login")
-	all["wrong login"] = away.login("wrong").Body.String()
-	away.login("b")
-	all["away"] = away.body("/")
-	w.Figures.set(look{}, make(chan struct{}))
-	all["coming"] = w.once(http.MethodGet, "/", nil).Body.String()
-	require.Contains(t, all["coming"], "are being read")
-	folder := t.TempDir()
-	for address, text := range all {
-		require.NoError(t, os.WriteFile(filepath.Join(folder, url.PathEscape(address)+".html"), []byte(text), 0o600))
+	script, err := os.ReadFile(axe)
+	if err != nil && *shots == "" {
+		rabbittest.Skipf(t, "not run: there is no axe-core (make install-checkers)")
 	}
-	require.Greater(t, len(all), 9)
-	const taste = "no-implicit-button-type:off" // a button submits its form, as HTML says
-	out, err := exec.CommandContext(t.Context(), "node", validator, "--preset", "standard,a11y", "--rule", taste, folder).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "wrong.html"), []byte(`<!DOCTYPE html><p><div>`), 0o600))
-	out, err = exec.CommandContext(t.Context(), "node", validator, "--preset", "standard", "--rule", taste, folder).CombinedOutput()
-	require.Error(t, err, "what is wrong must be found: %s", out)
-}
-
-// A viewport is how a page is looked at.
-type viewport struct {
-	scheme      string
-	wide, scale int64
-}
-
-// TestPages_Accessible: axe-core finds nothing on any page, light and dark, wide and narrow; and
-// nothing is wider than the window.
-func TestPages_Accessible(t *testing.T) {
-	t.Parallel()
-	axe, err := os.ReadFile(checker(t, "axe-core/axe.min.js"))
-	require.NoError(t, err)
-	browser := chromium.Start(t)
 	w := furnished(t)
-	server := httptest.NewServer(w)
-	t.Cleanup(server.Close)
-	b := looker{t, browser, server.URL, string(axe)}
-	b.as(viewport{"light", 1280, 1})
-	b.open("/page/login")
-	require.Empty(t, b.wrong())
-	b.do(chromedp.SendKeys("#token", "a"), chromedp.Click("main button"), chromedp.WaitVisible(".facts"))
-	for address := range w.crawl() {
-		for _, v := range []viewport{{"light", 1280, 1}, {"dark", 360, 2}} {
-			b.as(v)
-			b.open(address)
-			assert.Empty(t, b.wrong(), "%s, %s, %d px", address, v.scheme, v.wide)
-		}
+	b := w.look()
+	b.axe = string(script)
+	b.check("login")
+	b.login()
+	for _, address := range slices.Sorted(maps.Keys(w.crawl())) {
+		b.open(address)
+		at, _, _ := strings.Cut(strings.Trim(strings.TrimPrefix(address, "/page"), "/"), "?")
+		b.check(cmp.Or(strings.ReplaceAll(at, "/", "-"), "overview"))
 	}
 	b.open(unroutable)
 	b.do(chromedp.Click("tbody tr:nth-child(2) input"), chromedp.Click("button[value=delete]"), chromedp.WaitVisible(".narrow button"))
-	assert.Empty(t, b.wrong())
+	b.check("confirm")
 	last := w.Figures.look(t.Context())
 	last.Err = context.DeadlineExceeded
-	for _, scheme := range []string{"light", "dark"} {
-		b.as(viewport{scheme, 1280, 1})
-		w.Figures.set(last, nil)
+	w.Figures.set(last, nil)
+	b.open("/")
+	b.do(chromedp.WaitVisible(".old .facts"))
+	b.check("overview-away")
+	w.Figures.set(look{}, make(chan struct{}))
+	b.open("/")
+	b.do(chromedp.WaitVisible(".coming"))
+	b.check("overview-coming")
+	for _, n := range []int{0, 1_000_000} { // the second is in the README
+		for i := range 50 * 60 { // for an hour
+			if i%50 == 0 {
+				w.at = w.at.Add(time.Minute)
+			}
+			for range 1 + i*i%7 + i/500 {
+				w.Rates.delivered(delayer.DeliveryEvent{Lateness: time.Duration(i%9+1) * time.Millisecond})
+			}
+		}
+		w.at, w.odd = w.at.Add(time.Minute), ""
+		s := scene(n, w.at)
+		w.Figures.set(look{figures{Status: s, Entries: last.Entries}, reply{At: w.at, Known: true}}, nil)
 		b.open("/")
-		b.do(chromedp.WaitVisible(".old .facts"))
-		assert.Empty(t, b.wrong(), "the last figures, in grey")
-		w.Figures.set(look{}, make(chan struct{}))
-		b.open("/")
-		b.do(chromedp.WaitVisible(".coming"))
-		assert.Empty(t, b.wrong(), "no figures yet")
+		b.check(fmt.Sprintf("overview-%d", n))
 	}
-	b.do(chromedp.Navigate("data:text/html,<title></title><img src=x><p style='color:%23eee;width:9999px'>pale"))
-	for _, want := range []string{"image-alt", "color-contrast", "wider than the window"} {
-		assert.Contains(t, strings.Join(b.wrong(), "\n"), want, "what is wrong must be found")
+	if b.axe != "" {
+		b.do(chromedp.Navigate("data:text/html,<title></title><img src=x><p style='color:%23eee;width:9999px'>pale"))
+		for _, want := range []string{"image-alt", "color-contrast", "wider than the window"} {
+			assert.Contains(t, strings.Join(b.wrong(), "\n"), want, "what is wrong must be found")
+		}
 	}
 }
 
@@ -191,6 +144,18 @@ type looker struct {
 	base, axe string
 }
 
+// look serves a page, and opens its login in a browser.
+func (w *site) look() looker {
+	w.Helper()
+	server := httptest.NewServer(w)
+	w.Cleanup(server.Close)
+	b := looker{T: w.T, tab: chromium.Start(w.T), base: server.URL}
+	w.Figures.look(w.Context()) // whoever looks finds figures
+	w.Figures.done.Wait()
+	b.open("/page/login")
+	return b
+}
+
 func (b looker) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
 	require.NoError(b, chromedp.Do(b.tab, steps...))
@@ -198,18 +163,38 @@ func (b looker) do(steps ...chromedp.Action[chromedp.Void]) {
 
 func (b looker) open(address string) { b.Helper(); b.do(chromedp.Navigate(b.base + address)) }
 
-func (b looker) as(v viewport) {
+func (b looker) login() {
+	b.Helper()
+	b.do(chromedp.SendKeys("#token", "a"), chromedp.Click("main button"), chromedp.WaitVisible(".facts"))
+}
+
+// check fails if axe-core finds something on the page that is shown, light and wide or dark and
+// narrow, or if one must scroll to the side; and writes pictures.
+func (b looker) check(name string) {
 	b.Helper()
 	const high = 900
-	b.do(chromedp.EmulateViewport(v.wide, high, chromedp.EmulateScale(float64(v.scale))))
-	media := "screen"
-	if v.scheme == "print" {
-		media = v.scheme
+	for i, v := range []struct {
+		scheme string
+		wide   int64
+	}{{"light", 1280}, {"dark", 360}, {"dark", 1280}, {"light", 390}} {
+		if i > 1 && *shots == "" {
+			break
+		}
+		b.do(chromedp.EmulateViewport(v.wide, high))
+		_, err := chromedp.Call(b.tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v.scheme}},
+		})
+		require.NoError(b, err)
+		if b.axe != "" {
+			assert.Empty(b, b.wrong(), "%s, %s, %d px", name, v.scheme, v.wide)
+		}
+		if *shots != "" {
+			picture, err := chromedp.Run(b.tab, chromedp.FullScreenshot(100))
+			require.NoError(b, err)
+			file := filepath.Join(*shots, fmt.Sprintf("%s-%s-%d.png", name, v.scheme, v.wide))
+			require.NoError(b, os.WriteFile(file, picture, 0o600))
+		}
 	}
-	_, err := chromedp.Call(b.tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Media: media, Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v.scheme}},
-	})
-	require.NoError(b, err)
 }
 
 // wrong is what axe-core finds, and whether one must scroll to the side.
@@ -231,11 +216,8 @@ axe.run(document, {resultTypes: ["violations"]}).then((found) => {
 // one is.
 func TestPages_Keyboard(t *testing.T) {
 	t.Parallel()
-	browser := chromium.Start(t)
 	w := filled(t, 3)
-	server := httptest.NewServer(w)
-	t.Cleanup(server.Close)
-	b := looker{T: t, tab: browser, base: server.URL}
+	b := w.look()
 	// to presses Tab until an element has the focus, and a frame around it.
 	to := func(selector string, how ...chromedp.KeyOption) {
 		t.Helper()
@@ -250,8 +232,6 @@ func TestPages_Keyboard(t *testing.T) {
 		}
 		require.Fail(t, "cannot be reached with Tab: "+selector)
 	}
-	w.body("/") // whoever looks finds figures
-	b.open("/page/login")
 	b.do(chromedp.KeyEvent("a"+kb.Enter), chromedp.WaitVisible("nav"))
 	to(".skip")
 	b.do(chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("main:focus"))
@@ -274,13 +254,10 @@ func TestPages_Keyboard(t *testing.T) {
 // sent, and without a script too.
 func TestPages_Times(t *testing.T) {
 	t.Parallel()
-	browser := chromium.Start(t)
 	w, by := withTickets(t)
 	w.broker.status.Backends = shards().Backends
 	w.put("m1", "", nil)
-	server := httptest.NewServer(w)
-	t.Cleanup(server.Close)
-	b := looker{T: t, tab: browser, base: server.URL}
+	b := w.look()
 	in := func(zone string) {
 		_, err := chromedp.Call(b.tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone})
 		require.NoError(t, err)
@@ -291,10 +268,8 @@ func TestPages_Times(t *testing.T) {
 		return text
 	}
 	text := func() string { return read("document.body.innerText") }
-	w.body("/") // whoever looks finds figures
 	in("America/St_Johns")
-	b.open("/page/login")
-	b.do(chromedp.SendKeys("#token", "a"), chromedp.Click("main button"), chromedp.WaitVisible(".facts"))
+	b.login()
 	for range 2 {
 		assert.Contains(t, text(), "read 10:30:30 UTC-3:30")
 		assert.Contains(t, text(), "Times are in America/St_Johns. Made 10:30:30 UTC-3:30.")
@@ -379,104 +354,4 @@ func scene(n int, at time.Time) status.Status {
 	}
 	b.Due = append(b.Due, status.Due{From: minute(12000), To: minute(12720), Messages: left})
 	return s
-}
-
-// smaller is a picture in its 256 most frequent colours.
-func smaller(t *testing.T, text []byte) []byte {
-	t.Helper()
-	from, err := png.Decode(bytes.NewReader(text))
-	require.NoError(t, err)
-	count := map[color.Color]int{}
-	for y := range from.Bounds().Dy() {
-		for x := range from.Bounds().Dx() {
-			count[from.At(x, y)]++
-		}
-	}
-	var palette color.Palette
-	for c := range count {
-		palette = append(palette, c)
-	}
-	slices.SortFunc(palette, func(a, b color.Color) int { return count[b] - count[a] })
-	const most = 256
-	to := image.NewPaletted(from.Bounds(), palette[:min(most, len(palette))])
-	for y := range from.Bounds().Dy() {
-		for x := range from.Bounds().Dx() {
-			to.Set(x, y, from.At(x, y))
-		}
-	}
-	var out bytes.Buffer
-	require.NoError(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, to))
-	return out.Bytes()
-}
-
-// TestPages_Shots writes pictures to look at, where it is asked to.
-func TestPages_Shots(t *testing.T) {
-	if *shots == "" {
-		t.Skip("without -shots nobody looks")
-	}
-	require.NoError(t, os.MkdirAll(*shots, 0o755))
-	browser := chromium.Start(t)
-	w := furnished(t)
-	server := httptest.NewServer(w)
-	t.Cleanup(server.Close)
-	b := looker{T: t, tab: browser, base: server.URL}
-	take := func(name string) {
-		for _, v := range []viewport{{"print", 703, 1}, {"dark", 1280, 1}, {"light", 360, 2}, {"dark", 360, 2}, {"light", 1280, 1}} {
-			b.as(v)
-			picture, err := chromedp.Run(b.tab, chromedp.FullScreenshot(100))
-			require.NoError(t, err)
-			file := filepath.Join(*shots, fmt.Sprintf("%s-%s-%d.png", name, v.scheme, v.wide))
-			require.NoError(t, os.WriteFile(file, picture, 0o600))
-		}
-	}
-	b.as(viewport{"light", 1280, 1})
-	b.open("/page/login")
-	take("login")
-	b.do(chromedp.SendKeys("#token", "a"), chromedp.Click("main button"), chromedp.WaitVisible(".facts"))
-	all := w.crawl()
-	for _, address := range slices.Sorted(func(yield func(string) bool) {
-		for address := range all {
-			if !yield(address) {
-				return
-			}
-		}
-	}) {
-		b.open(address)
-		at, _, _ := strings.Cut(strings.Trim(strings.TrimPrefix(address, "/page"), "/"), "?")
-		take(cmp.Or(strings.ReplaceAll(at, "/", "-"), "overview"))
-	}
-	b.open(unroutable)
-	b.do(chromedp.Click("tbody tr:nth-child(2) input"), chromedp.Click("button[value=delete]"), chromedp.WaitVisible(".narrow button"))
-	take("confirm")
-	last := w.Figures.look(t.Context())
-	last.Err = context.DeadlineExceeded
-	w.Figures.set(last, nil)
-	b.open("/")
-	take("overview-away")
-	w.Figures.set(look{}, make(chan struct{}))
-	b.open("/")
-	take("overview-coming")
-	w.Figures.set(last, nil)
-	for _, n := range []int{0, 50, 1_000_000} {
-		for i := range 50 * 60 { // for an hour
-			if i%50 == 0 {
-				w.at = w.at.Add(time.Minute)
-			}
-			for range 1 + i*i%7 + i/500 {
-				w.Rates.delivered(delayer.DeliveryEvent{Lateness: time.Duration(i%9+1) * time.Millisecond})
-			}
-		}
-		w.at, w.odd = w.at.Add(time.Minute), ""
-		w.broker.status = scene(n, w.at)
-		b.open("/")
-		take(fmt.Sprintf("overview-%d", n))
-	}
-	for _, scheme := range []string{"light", "dark"} { // of the README
-		const wide, high = 1200, 1030
-		b.as(viewport{scheme, wide, 1})
-		b.do(chromedp.EmulateViewport(wide, high))
-		picture, err := chromedp.Run(b.tab, chromedp.CaptureScreenshot())
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(*shots, "page-"+scheme+".png"), smaller(t, picture), 0o600))
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -102,8 +101,6 @@ type listing struct {
 	Sought   int // those that were looked at
 	Matching int // of those that were looked at
 	From     int // how many of them are before Messages
-	// Exchanges, Keys and Reasons are those of Messages, to choose from.
-	Exchanges, Keys, Reasons []string
 }
 
 // All is how many messages an action concerns that is for all.
@@ -188,26 +185,7 @@ func (p *Page) list(w http.ResponseWriter, r *http.Request, v *visitor) {
 		p.unread(w, v, queue, err)
 		return
 	}
-	l.choices()
 	p.show(w, http.StatusOK, "queue", frame{Title: queue, At: undeliveredPath, Visitor: v, Selects: v.Act, Content: l})
-}
-
-// choices collects what the filter may be set to.
-func (l *listing) choices() {
-	exchanges, keys, reasons := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, m := range l.Messages {
-		if m.Known {
-			exchanges[cmp.Or(m.Exchange, defaultExchange)] = true
-		}
-		keys[m.Key], reasons[m.Why] = m.Key != "", true
-	}
-	delete(keys, "")
-	const most = 20
-	some := func(from map[string]bool) []string {
-		list := slices.Sorted(maps.Keys(from))
-		return list[:min(most, len(list))]
-	}
-	l.Exchanges, l.Keys, l.Reasons = some(exchanges), some(keys), some(reasons)
 }
 
 // busy answers that nobody can look at a queue while an action is under way there.
