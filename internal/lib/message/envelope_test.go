@@ -27,6 +27,15 @@ func TestSealStripsWhatADeliveryLeft(t *testing.T) {
 	require.Len(t, received, 11, "the caller's headers must stay as they are")
 }
 
+// TestSeal_CallersBytes: the caller may change byte slices while the message is being written.
+func TestSeal_CallersBytes(t *testing.T) {
+	bytes := []byte("header")
+	sealed := Seal(amqp091.Publishing{Headers: amqp091.Table{"k": bytes, "list": []any{amqp091.Table{"k": bytes}}}}, Envelope{}, nil)
+	copy(bytes, "......")
+	require.Equal(t, []byte("header"), sealed.Headers["k"])
+	require.Equal(t, []any{amqp091.Table{"k": []byte("header")}}, sealed.Headers["list"])
+}
+
 func TestSealAddsOurKeysBehindTheUsersBCC(t *testing.T) {
 	theirs := append(make([]any, 0, 8), "a")
 	msg := amqp091.Publishing{Headers: amqp091.Table{"BCC": theirs, "CC": []any{"c"}}}

@@ -15,8 +15,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/faults"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
-	"github.com/delayer-go/delayer/internal/lib/objects"
-	"github.com/delayer-go/delayer/topology"
 )
 
 func TestDial_Errors(t *testing.T) {
@@ -86,26 +84,6 @@ func TestAsk_CallerLeaves(t *testing.T) {
 	answer, err = broker.Ask(within(t), c, func(*amqp091.Channel) (string, error) { return "in time", nil })
 	require.NoError(t, err)
 	require.Equal(t, "in time", answer)
-}
-
-// TestLook_CallerLeaves: who looks at queues may leave while the broker is asked.
-func TestLook_CallerLeaves(t *testing.T) {
-	t.Parallel()
-	_, c := open(t, rabbittest.Broker(t).URL(), noReset)
-	live, plan := objects.Of(c, "test"), topology.Plan{Queues: []topology.Queue{{Name: declare(t, c, nil)}}}
-	for range 50 {
-		for _, look := range []func(context.Context) error{
-			func(ctx context.Context) error { _, err := live.Look(ctx, plan); return err },
-			func(ctx context.Context) error { _, err := live.Missing(ctx, plan); return err },
-			func(ctx context.Context) error { _, err := live.Holding(ctx, plan); return err },
-		} {
-			ctx, leave := context.WithTimeout(context.Background(), 200*time.Microsecond)
-			if err := look(ctx); err != nil {
-				require.ErrorIs(t, err, delayer.ErrNotSent)
-			}
-			leave()
-		}
-	}
 }
 
 func TestControl_ChannelError(t *testing.T) {

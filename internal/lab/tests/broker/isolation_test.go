@@ -199,48 +199,6 @@ func TestPublish_RefusingExchange(t *testing.T) {
 	stop()
 }
 
-// TestPublish_DeletedExchange: an exchange that has taken messages is deleted. Nothing becomes
-// unknown but what is for it.
-func TestPublish_DeletedExchange(t *testing.T) {
-	t.Parallel()
-	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
-	queue, exchange := declare(t, c, nil), rabbittest.Prefix(t)
-	ctx := within(t)
-	for range 3 {
-		require.NoError(t, c.Do(ctx, func(ch *amqp091.Channel) error {
-			const durable, autoDelete, internal = true, false, false
-			if err := ch.ExchangeDeclare(exchange, "fanout", durable, autoDelete, internal, waitForAnswer, nil); err != nil {
-				return err
-			}
-			return ch.QueueBind(queue, "", exchange, waitForAnswer, nil)
-		}))
-		lost := make(chan error, 16)
-		taken := make(chan struct{}, cap(lost))
-		for range cap(lost) {
-			go func() {
-				m := to(queue)
-				m.Exchange = exchange
-				err := p.PublishDirect(ctx, m)
-				for taken <- struct{}{}; err == nil; {
-					err = p.PublishDirect(ctx, m)
-				}
-				lost <- err
-			}()
-		}
-		stop := innocents(t, p.PublishDirect, queue)
-		for range cap(lost) {
-			<-taken
-		}
-		require.NoError(t, c.Do(ctx, func(ch *amqp091.Channel) error { return ch.ExchangeDelete(exchange, false, waitForAnswer) }))
-		for range cap(lost) {
-			// In Khepri the bindings are gone a moment before the exchange, and a message may not
-			// be sent since others have lost the channel.
-			require.Regexp(t, "404 NOT_FOUND - no exchange '"+exchange+"|returned: 312 NO_ROUTE|: not sent: ", <-lost)
-		}
-		stop()
-	}
-}
-
 // TestPublish_AfterARefusal: the channel that a refusal has closed takes no message with it. Of
 // 3,000 one was not sent before that was so.
 func TestPublish_AfterARefusal(t *testing.T) {

@@ -48,29 +48,6 @@ func TestPublish_Outcomes(t *testing.T) {
 	require.NoError(t, p.Publish(ctx, to(queue)), "none of this disturbs the next")
 }
 
-func TestPublish_Returns(t *testing.T) {
-	t.Parallel()
-	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
-	queue := declare(t, c, nil)
-	ctx := within(t)
-	var wg sync.WaitGroup
-	for i := range 400 {
-		wg.Go(func() {
-			if i%2 == 0 {
-				if err := p.Publish(ctx, to(queue)); err != nil {
-					t.Errorf("routable: %v", err)
-				}
-				return
-			}
-			if err := p.Publish(ctx, to(queue+".nowhere")); !errors.Is(err, delayer.ErrUnroutable) {
-				t.Errorf("unroutable: %v", err)
-			}
-		})
-	}
-	wg.Wait()
-	require.Equal(t, 200, count(t, c, queue))
-}
-
 func TestPublish_MissingExchange(t *testing.T) {
 	t.Parallel()
 	reset := make(chan struct{}, 1)
@@ -92,29 +69,6 @@ func TestPublish_MissingExchange(t *testing.T) {
 	require.ErrorIs(t, p.Publish(ctx, lost), delayer.ErrUnknown)
 	require.NoError(t, p.Publish(ctx, to(queue)))
 	<-reset // our own exchanges may be what is missing
-}
-
-func TestPublish_ContextEnded(t *testing.T) {
-	t.Parallel()
-	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
-	queue := declare(t, c, nil)
-	ctx, cancel := context.WithCancelCause(context.Background())
-	reason := errors.New("changed my mind")
-	cancel(reason)
-	err := p.Publish(ctx, to(queue))
-	require.ErrorIs(t, err, delayer.ErrNotSent)
-	require.ErrorIs(t, err, reason)
-	require.Zero(t, count(t, c, queue))
-}
-
-func TestPublish_AfterClose(t *testing.T) {
-	t.Parallel()
-	conn, err := broker.Dial(within(t), options(t, rabbittest.Broker(t).URL()))
-	require.NoError(t, err)
-	p := broker.NewPublisher("test", noReset, conn)
-	p.Close()
-	require.ErrorIs(t, p.Publish(within(t), to("q")), delayer.ErrClosed)
-	p.Close()
 }
 
 // TestPublish_MemoryAlarm has a memory alarm block the connection: Publish obeys ctx, Close
@@ -164,59 +118,4 @@ func short(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// TestPublish_LostConnections cuts all connections while messages are published: what was nil is
-// there, and nothing of what was certainly not stored.
-func TestPublish_LostConnections(t *testing.T) {
-	b := rabbittest.Alone(t)
-	p, c := open(t, b.URL(), noReset)
-	queue := declare(t, c, nil)
-	ctx := within(t)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	confirmed, unknown, afterCut, cut := 0, 0, 0, false
-	enough := make(chan struct{})
-	publish := func() {
-		err := p.Publish(ctx, to(queue))
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case err == nil:
-			confirmed++
-			if !cut {
-				return
-			}
-			if afterCut++; afterCut == 100 {
-				close(enough)
-			}
-		case errors.Is(err, delayer.ErrUnknown):
-			unknown++
-		case !errors.Is(err, delayer.ErrNotSent):
-			t.Errorf("unexpected: %v", err)
-		}
-	}
-	for range 8 {
-		wg.Go(func() {
-			for {
-				select {
-				case <-enough:
-					return
-				case <-ctx.Done():
-					return
-				default:
-					publish()
-				}
-			}
-		})
-	}
-	require.NoError(t, b.CutConnections(ctx))
-	mu.Lock()
-	cut = true
-	mu.Unlock()
-	wg.Wait()
-	require.NoError(t, ctx.Err(), "publishing does not go on after the cut")
-	stored := count(t, c, queue)
-	require.GreaterOrEqual(t, stored, confirmed)
-	require.LessOrEqual(t, stored, confirmed+unknown)
 }

@@ -39,62 +39,6 @@ func sendTo(t *testing.T, p *broker.Publisher, msg broker.Publishing) {
 	require.ErrorIs(t, p.PublishDirect(ctx, msg), delayer.ErrUnknown)
 }
 
-// TestStuck_First: the first message of a Publisher goes to a queue that does not answer. It costs
-// nobody else, also after a reconnect.
-func TestStuck_First(t *testing.T) {
-	t.Parallel()
-	_, c := open(t, rabbittest.Broker(t).URL(), noReset)
-	stuck, good := stuckQueue(t, c), declare(t, c, nil)
-	proxy, address := proxied(t)
-	p, _ := open(t, at(t, address), noReset)
-	for range 2 {
-		sendTo(t, p, to(stuck))
-		require.ErrorIs(t, p.PublishDirect(short(t), to(stuck)), delayer.ErrNotSent, "it waits for the first")
-		require.NoError(t, p.Publish(seconds(t), to(good)))
-		require.NoError(t, p.PublishDirect(seconds(t), to(good)))
-		proxy.Cut()
-	}
-}
-
-// TestStuck_NeverConfirmed: a message that is never confirmed does not keep away others for ever,
-// once its destination leads elsewhere.
-func TestStuck_NeverConfirmed(t *testing.T) {
-	t.Parallel()
-	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
-	stuck, good := declare(t, c, amqp091.Table{"x-queue-type": "quorum"}), declare(t, c, nil)
-	const key = "never-confirmed"
-	bind := func(bind func(ch *amqp091.Channel) error) { require.NoError(t, c.Do(within(t), bind)) }
-	bind(func(ch *amqp091.Channel) error { return ch.QueueBind(stuck, key, "amq.direct", false, nil) })
-	msg := to(key)
-	msg.Exchange = "amq.direct"
-	require.NoError(t, p.PublishDirect(within(t), msg))
-	rabbittest.Suspend(t, rabbittest.Broker(t), stuck)
-	large := sized(key, 1000) // than which none was larger: it is alone
-	large.Exchange = msg.Exchange
-	sendTo(t, p, large)
-	bind(func(ch *amqp091.Channel) error { return ch.QueueUnbind(stuck, key, "amq.direct", nil) })
-	bind(func(ch *amqp091.Channel) error { return ch.QueueBind(good, key, "amq.direct", false, nil) })
-	require.NoError(t, p.PublishDirect(within(t), msg))
-}
-
-// TestStuck_Larger: so does the largest body that the Publisher has seen, and the first message to
-// an exchange.
-func TestStuck_Larger(t *testing.T) {
-	t.Parallel()
-	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
-	stuck, good := stuckQueue(t, c), declare(t, c, nil)
-	require.NoError(t, p.Publish(within(t), to(good)))
-	require.NoError(t, p.PublishDirect(within(t), to(good)))
-	sendTo(t, p, sized(stuck, 1000))
-	for i, publish := range []func(context.Context, broker.Publishing) error{p.Publish, p.PublishDirect} {
-		require.NoError(t, publish(seconds(t), sized(good, 1000+i)))
-	}
-	first := to(good)
-	first.Exchange = "amq.direct"
-	require.NoError(t, c.Do(within(t), func(ch *amqp091.Channel) error { return ch.QueueBind(good, good, "amq.direct", false, nil) }))
-	require.NoError(t, p.PublishDirect(seconds(t), first))
-}
-
 // TestStuck_Many: more callers than a channel has slots, to a queue that has answered until then.
 // The broker would stop reading the whole connection if all of their messages were sent.
 func TestStuck_Many(t *testing.T) {
