@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"sync/atomic"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
@@ -100,4 +101,33 @@ func (f returning) close() {
 	if f.ch != nil {
 		_ = f.ch.Close() // fails only if it is closed already
 	}
+}
+
+// A handover passes a value from a job to the one caller who waits for it and who may leave first.
+// Either the caller gets the value or the job disposes of it, never both.
+type handover[T any] struct {
+	claimed atomic.Bool
+	value   chan T
+	dispose func(T)
+}
+
+func newHandover[T any](dispose func(T)) *handover[T] {
+	return &handover[T]{value: make(chan T, 1), dispose: dispose}
+}
+
+// give passes the value. The job calls it once.
+func (h *handover[T]) give(v T) {
+	if !h.claimed.CompareAndSwap(false, true) {
+		h.dispose(v)
+		return
+	}
+	h.value <- v
+}
+
+// take returns the value when the caller stops waiting. ok is false if nothing was given.
+func (h *handover[T]) take() (v T, ok bool) {
+	if h.claimed.CompareAndSwap(false, true) {
+		return v, false
+	}
+	return <-h.value, true
 }

@@ -25,3 +25,58 @@ func TestFit_SaysYears(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+func TestFit(t *testing.T) {
+	tiers := []time.Duration{time.Minute, 5 * time.Minute}
+	all, up := delayer.Limits{Max: time.Hour}, delayer.Limits{Max: 5 * time.Minute, Tiers: tiers}
+	exact := up
+	exact.ExactTiers = true
+	for _, c := range []struct {
+		delay  time.Duration
+		limits delayer.Limits
+		want   time.Duration
+		err    string
+	}{
+		{0, all, 0, ""},
+		{1, all, 1, ""},
+		{time.Hour, all, time.Hour, ""},
+		{time.Hour + 1, all, 0, "1h0m0.000000001s is longer than 1h0m0s"},
+		{-1, all, 0, "-1ns is negative"},
+		{0, up, 0, ""},
+		{1, up, time.Minute, ""},
+		{time.Minute, up, time.Minute, ""},
+		{time.Minute + 1, up, 5 * time.Minute, ""},
+		{5*time.Minute + 1, up, 0, "is longer than 5m0s"},
+		{time.Minute, exact, time.Minute, ""},
+		{time.Second, exact, 0, "1s is none of the tiers 1m0s, 5m0s, and rounding is exact"},
+		{0, exact, 0, ""},
+	} {
+		got, err := fit(c.delay, c.limits)
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err, "%v", c.delay)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, c.want, got, "%v", c.delay)
+	}
+}
+
+func TestMaxPriority(t *testing.T) {
+	for _, c := range []struct {
+		version string
+		kind    delayer.QueueType
+		want    uint8
+	}{
+		{"3.10.8", delayer.Quorum, 255},
+		{"3.13.7", delayer.Quorum, 255},
+		{"4.0.5", delayer.Quorum, 4},
+		{"4.2.0-rc.1", delayer.Quorum, 4},
+		{"4.3.6", delayer.Quorum, 255},
+		{"4.10.0", delayer.Quorum, 255},
+		{"5.0.0", delayer.Quorum, 255},
+		{"4.0.5", delayer.Classic, 255},
+		{"", delayer.Quorum, 255},
+	} {
+		require.Equal(t, c.want, maxPriority(c.version, c.kind), "%s %s", c.version, c.kind)
+	}
+}

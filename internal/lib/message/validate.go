@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
 )
 
 // Reserved is the prefix of all our routing keys. A user's routing, CC or BCC key that begins with
@@ -179,4 +182,23 @@ func Targets(exchange, key string, headers amqp091.Table, prefix string) bool {
 		return Owns(prefix, exchange)
 	}
 	return Owns(prefix, key) || slices.ContainsFunc(Copies(headers), func(queue string) bool { return Owns(prefix, queue) })
+}
+
+// RoundUp returns the shortest delay of a backend that is at least wait.
+func RoundUp(wait time.Duration, l delayer.Limits) (time.Duration, error) {
+	if wait == 0 {
+		return 0, nil
+	}
+	for _, tier := range l.Tiers {
+		if wait <= tier {
+			return tier, nil
+		}
+	}
+	if rest := wait % max(l.Resolution, 1); rest > 0 && wait <= l.Max {
+		wait += l.Resolution - rest
+	}
+	if l.Tiers != nil || wait > l.Max {
+		return 0, fmt.Errorf("%v is longer than %v, the longest delay of the backend", wait, l.Max)
+	}
+	return wait, nil
 }

@@ -1,6 +1,8 @@
 package message
 
-import "strings"
+import (
+	"strings"
+)
 
 // Words is the number of words that our routing keys must have beside a user's routing key.
 //
@@ -35,4 +37,18 @@ func Unpad(key string) string {
 		return strings.TrimRight(key, ".")
 	}
 	return key
+}
+
+// A Destination is what a message is published to.
+type Destination struct {
+	Exchange string
+	Queue    string // with the default exchange
+}
+
+// To returns the destination of a message.
+func To(exchange, key string) Destination {
+	if exchange == "" {
+		return Destination{Queue: key}
+	}
+	return Destination{Exchange: exchange}
 }

@@ -2,11 +2,13 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
@@ -118,4 +120,81 @@ func TestPool_Shrinks(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, keptFree, open())
 	})
+}
+
+// TestWithdraw: a caller either takes its message back, or the writer has a copy of its body.
+func TestWithdraw(t *testing.T) {
+	body := []byte("body")
+	pending := func() *Pending {
+		return &Pending{leaves: true, msg: Publishing{Message: amqp091.Publishing{Body: body}}}
+	}
+	m := pending()
+	require.True(t, m.withdraw())
+	_, ok := m.take(nil)
+	require.False(t, ok)
+
+	m = pending()
+	_, ok = m.take(nil)
+	require.True(t, ok)
+	require.False(t, m.withdraw())
+	copy(body, "....")
+	require.Equal(t, "body", string(m.msg.Message.Body))
+}
+
+// TestProof goes through every transition of what is known.
+func TestProof(t *testing.T) {
+	var p proof
+	require.True(t, p.covers(0), "an empty body is no larger than any")
+	require.False(t, p.covers(1))
+	p.taken(2)
+	require.True(t, p.covers(2))
+	require.False(t, p.covers(3))
+	p.taken(1)
+	require.True(t, p.covers(2), "a smaller one takes nothing back")
+	p.learn(&delayer.Error{Kind: delayer.ErrUnknown, Cause: errors.New("EOF")})
+	require.Zero(t, p.limit.Load())
+	p.learn(&delayer.Error{Kind: delayer.ErrUnknown, Cause: plain(&amqp091.Error{
+		Code: 406, Reason: "PRECONDITION_FAILED - message size 5 is larger than configured max size 4", Server: true,
+	})})
+	require.EqualValues(t, 4, p.limit.Load())
+
+	p.reset()
+	require.False(t, p.covers(1))
+	require.Zero(t, p.limit.Load())
+}
+
+// TestServe_KeepsOrder: a channel is replaced while messages wait for it. The next one has them in
+// the order in which they came, whichever of the two is noticed first.
+func TestServe_KeepsOrder(t *testing.T) {
+	for range 100 {
+		c := &publisherChannel{
+			conn: &Conn{changed: make(chan struct{})}, submitted: make(chan *Pending, 3), ctx: t.Context(),
+		}
+		for i := range cap(c.submitted) {
+			c.submitted <- &Pending{msg: Publishing{Key: fmt.Sprint(i)}}
+		}
+		renew := make(chan struct{})
+		close(renew)
+		o := &openChannel{ch: &amqp091.Channel{}, closed: make(chan struct{}), renew: renew, gathering: newGathering(&wire{})}
+		require.True(t, c.serve(o), "it lives")
+		var left []string
+		if c.first != nil {
+			left = append(left, c.first.msg.Key)
+		}
+		for len(c.submitted) > 0 {
+			left = append(left, (<-c.submitted).msg.Key)
+		}
+		require.Equal(t, []string{"0", "1", "2"}, left)
+	}
+}
+
+// TestWrite_DecidedBefore: what was decided before a connection was made is not sent over it.
+func TestWrite_DecidedBefore(t *testing.T) {
+	made := time.Now()
+	c := &publisherChannel{}
+	o := &openChannel{ch: &amqp091.Channel{}, gathering: newGathering(&wire{made: made})}
+	m := &Pending{publisher: &Publisher{}, msg: Publishing{Decided: made.Add(-time.Second)}, written: make(chan struct{}, 1)}
+	c.write(o, m)
+	require.ErrorIs(t, m.err, ErrStale)
+	require.Zero(t, o.sent.Load())
 }
