@@ -65,7 +65,7 @@ var places = []place{
 	{"backend/controller/internal/rounds", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp", "backend/controller/internal/settle"},
 		[]string{amqp}, "the wheel of rounds knows nothing of slots"},
 
-	{"retry", []string{"", "topology", "internal/lib/attempt", "internal/lib/broker", "internal/lib/message", "internal/lib/objects"}, []string{amqp}, "whoever retries opens the backend that it needs"},
+	{"retry", []string{"", "topology", "internal/lib/attempt", "internal/lib/broker", "internal/lib/message", "internal/lib/objects", "internal/lib/pace"}, []string{amqp}, "whoever retries opens the backend that it needs"},
 	{"once", []string{""}, []string{amqp}, "whoever consumes need not be who publishes"},
 	{"once/pgstore", []string{"", "once", "internal/lib/schema"}, []string{pgx}, "only what keeps something in PostgreSQL links a driver"},
 	{"outbox", []string{"", "internal/lib/message", "internal/lib/messagejson", "internal/lib/schema"}, []string{amqp, pgx, xsync}, "the outbox takes a Delayer: it opens no connection to a broker"},

@@ -16,6 +16,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // A Handler handles one message. If it returns nil, the message is acknowledged; if it returns an
@@ -104,7 +105,7 @@ func (r *Retrier) count(ctx context.Context) {
 		if q, known, _ := r.control.Count(ctx, r.cfg.Parked); known {
 			r.cfg.Observer.Parked(delayer.ParkedEvent{Queue: r.cfg.Queue, Messages: q.Messages})
 		}
-		pause(ctx, lookEvery)
+		_ = pace.Sleep(ctx, lookEvery)
 	}
 }
 
@@ -118,7 +119,7 @@ func (r *Retrier) Do(ctx context.Context, d amqp091.Delivery, handler Handler) (
 	case f == nil:
 		return true
 	case f.interrupted:
-		pause(context.WithoutCancel(ctx), firstPause) // if the consumer goes on all the same
+		time.Sleep(firstPause) // if the consumer goes on all the same
 		return false
 	}
 	return r.settle(ctx, context.WithoutCancel(ctx), f)
@@ -130,7 +131,7 @@ type failure struct {
 	interrupted bool // by a stop or a lost connection: the attempt does not count
 	state       attempt.State
 	decision    decision
-	leftOut     []string // what does not fit
+	stripped    bool // because it was too large to be parked whole
 	name        slog.Attr
 	event       delayer.HandledEvent
 }
@@ -214,30 +215,23 @@ func (r *Retrier) settle(stop, alive context.Context, f *failure) bool {
 	defer wake()
 	defer context.AfterFunc(stop, wake)()
 	over := func() bool { return waiting.Err() != nil || stop.Err() != nil || time.Until(deadline) <= 0 }
-	for wait := firstPause; ; wait = min(2*wait, longestPause) {
+	pauses := pace.Backoff{First: firstPause, Longest: longestPause}
+	for {
 		err := r.publish(held, f)
 		if err == nil {
 			r.report(f)
 			return true
 		}
 		if !over() {
-			next := min(wait/2+rand.N(wait/2), time.Until(deadline))
+			next := min(pauses.Failed(), time.Until(deadline))
 			r.cfg.Logger.Warn("a failed message is not confirmed where it is to wait", f.name, "error", err, "again_in", next)
-			pause(waiting, next)
+			_ = pace.Sleep(waiting, next)
 		}
 		if over() {
 			r.cfg.Logger.Warn("a failed message goes back to its queue", f.name, "error", err)
 			r.handled(f.event, delayer.GivenBack)
 			return false
 		}
-	}
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 
@@ -266,22 +260,38 @@ func (r *Retrier) publish(ctx context.Context, f *failure) error {
 		f.decision.park = "it cannot be retried: " + err.Error()
 	}
 	err := r.park(ctx, f)
-	for refused(err) && f.shrink() {
+	if refused(err) && !f.stripped {
+		f.strip()
 		err = r.park(ctx, f)
 	}
 	return err
+}
+
+// strip leaves out what makes a message too large to be parked: its headers, and all of the history
+// but the last failure.
+func (f *failure) strip() {
+	d := *f.delivery
+	d.Headers = nil
+	f.delivery, f.stripped = &d, true
+	f.state.Original.CC, f.state.Original.ID = nil, ""
+	f.state.History = last(f.state.History)
+}
+
+func last(history []attempt.Failure) []attempt.Failure {
+	return history[max(len(history)-1, 0):]
 }
 
 // retry publishes a retry; without the history, if it is refused because of that.
 func (r *Retrier) retry(ctx context.Context, f *failure) error {
 	whole := f.state.History
 	err := r.send(ctx, r.cfg.Queue, f.decision.wait, f)
-	if !errors.Is(err, delayer.ErrInvalid) || !f.forget() {
+	if !errors.Is(err, delayer.ErrInvalid) || len(whole) < 2 {
 		return err
 	}
+	f.state.History = last(whole)
 	err = r.send(ctx, r.cfg.Queue, f.decision.wait, f)
 	if refused(err) {
-		f.state.History, f.leftOut = whole, nil
+		f.state.History = whole
 	}
 	return err
 }
@@ -292,7 +302,10 @@ func refused(err error) bool {
 }
 
 func (r *Retrier) park(ctx context.Context, f *failure) error {
-	f.state.Reason = f.reason()
+	f.state.Reason = f.decision.park
+	if f.stripped {
+		f.state.Reason = "too large to be parked whole, so without its headers and all but the last failure: " + f.decision.park
+	}
 	err := r.send(ctx, r.cfg.Parked, 0, f)
 	if !errors.Is(err, delayer.ErrUnroutable) {
 		return err

@@ -56,125 +56,72 @@ func serving(t *testing.T, d delayer.Delayer, concurrency int, h Handler) *shift
 	return s
 }
 
-func TestServe_StopFinishesWhatRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serving(t, &fake{}, 1, func(ctx context.Context, _ amqp091.Delivery) error {
-			time.Sleep(20 * time.Second)
-			return ctx.Err()
-		})
-		synctest.Wait()
-		s.stop()
-		<-s.done
-		assert.Equal(t, map[uint64]bool{1: true}, s.got, "finished, and no other begun")
-	})
-}
-
-func TestServe_StopSettlesWhatFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &fake{}
-		s := serving(t, d, 1, func(context.Context, amqp091.Delivery) error {
-			time.Sleep(time.Second)
-			return errTest
-		})
-		synctest.Wait()
-		s.stop()
-		<-s.done
-		assert.Equal(t, []string{"q"}, d.keys())
-		assert.Equal(t, map[uint64]bool{1: true}, s.got)
-	})
-}
-
-func TestServe_StopTimeoutEndsHandlers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &fake{}
-		s := serving(t, d, 2, func(ctx context.Context, _ amqp091.Delivery) error {
-			<-ctx.Done()
-			return context.Cause(ctx)
-		})
-		synctest.Wait()
-		start := time.Now()
-		s.stop()
-		<-s.done
-		assert.Equal(t, 30*time.Second, time.Since(start))
-		assert.Empty(t, d.sent, "an interrupted attempt is no failure")
-		assert.Empty(t, s.got, "closing the channel gives them back")
-	})
-}
-
-func TestServe_LostChannelEndsHandlers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &fake{}
-		s := serving(t, d, 1, func(ctx context.Context, _ amqp091.Delivery) error {
-			<-ctx.Done()
-			assert.ErrorIs(t, context.Cause(ctx), errLost)
-			return ctx.Err()
-		})
-		synctest.Wait()
-		s.lose()
-		close(s.messages)
-		<-s.done
-		assert.Empty(t, d.sent)
-	})
-}
-
-// TestServe_LostChannelEndsPauses: a message that is held keeps nobody from connecting again.
-func TestServe_LostChannelEndsPauses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &fake{answer: func(int, string) error { return &delayer.Error{Kind: delayer.ErrRefused} }}
-		s := serving(t, d, 3, failing(errTest))
-		time.Sleep(3 * time.Minute) // the pauses are of half a minute and more
-		lost := time.Now()
-		s.lose()
-		close(s.messages)
-		<-s.done
-		assert.Zero(t, time.Since(lost))
-	})
-}
-
-func TestServe_HeldMessageBlocksNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &fake{answer: func(int, string) error { return &delayer.Error{Kind: delayer.ErrRefused} }}
-		s := serving(t, d, 1, func(_ context.Context, m amqp091.Delivery) error {
+func TestServe(t *testing.T) {
+	type outcome = map[uint64]bool
+	first := func(does func() error) Handler { // others succeed
+		return func(_ context.Context, m amqp091.Delivery) error {
 			if m.DeliveryTag == 1 {
-				return errTest
+				return does()
 			}
 			return nil
+		}
+	}
+	untilDone := func(ctx context.Context, _ amqp091.Delivery) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	takes := func(d time.Duration, err error) Handler {
+		return func(context.Context, amqp091.Delivery) error {
+			time.Sleep(d)
+			return err
+		}
+	}
+	lose := func(s *shift) { s.lose(); close(s.messages) }
+	stop := func(s *shift) { s.stop() }
+	end := func(s *shift) { close(s.messages) }
+	for name, c := range map[string]struct {
+		concurrency int
+		handler     Handler
+		refused     bool          // whatever is published
+		until       time.Duration // what then happens
+		then        func(*shift)
+		took        time.Duration // from then on
+		got         outcome
+		sent        []string
+	}{
+		"stop finishes what runs, and begins no other": {1, takes(20*time.Second, nil), false, 0, stop, 20 * time.Second, outcome{1: true}, nil},
+		"stop settles what fails":                      {1, takes(time.Second, errTest), false, 0, stop, time.Second, outcome{1: true}, []string{"q"}},
+		// An interrupted attempt is no failure, and closing the channel gives the messages back.
+		"the stop timeout ends handlers":   {2, untilDone, false, 0, stop, 30 * time.Second, nil, nil},
+		"a lost channel ends handlers":     {1, untilDone, false, 0, lose, 0, nil, nil},
+		"a lost channel ends long pauses":  {3, failing(errTest), true, 3 * time.Minute, lose, 0, outcome{1: false, 2: false, 3: false}, nil},
+		"a held message blocks no other":   {1, first(func() error { return errTest }), true, time.Minute, end, 4 * time.Minute, outcome{1: false, 2: true, 3: true}, nil},
+		"Goexit is a failure, no blockade": {1, first(func() error { runtime.Goexit(); return nil }), false, 0, end, 0, outcome{1: true, 2: true, 3: true}, []string{"q"}},
+		"concurrency":                      {3, takes(time.Second, nil), false, 0, end, time.Second, outcome{1: true, 2: true, 3: true}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &fake{}
+				if c.refused {
+					d.answer = func(int, string) error { return &delayer.Error{Kind: delayer.ErrRefused} }
+				}
+				s := serving(t, d, c.concurrency, c.handler)
+				time.Sleep(c.until)
+				synctest.Wait()
+				if name == "a held message blocks no other" {
+					s.mu.Lock()
+					assert.Equal(t, outcome{2: true, 3: true}, s.got, "while the first is held")
+					s.mu.Unlock()
+				}
+				began := time.Now()
+				c.then(s)
+				<-s.done
+				assert.Equal(t, c.took, time.Since(began))
+				assert.Equal(t, c.got, s.got)
+				if !c.refused {
+					assert.Equal(t, c.sent, d.keys())
+				}
+			})
 		})
-		synctest.Wait()
-		s.mu.Lock()
-		assert.Equal(t, map[uint64]bool{2: true, 3: true}, s.got)
-		s.mu.Unlock()
-		close(s.messages)
-		<-s.done
-		assert.Equal(t, map[uint64]bool{1: false, 2: true, 3: true}, s.got, "given back in the end")
-	})
-}
-
-func TestServe_GoexitBlocksNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &fake{}
-		s := serving(t, d, 1, func(_ context.Context, m amqp091.Delivery) error {
-			if m.DeliveryTag == 1 {
-				runtime.Goexit() // as t.FailNow does
-			}
-			return nil
-		})
-		close(s.messages)
-		<-s.done
-		assert.Equal(t, map[uint64]bool{1: true, 2: true, 3: true}, s.got)
-		assert.Equal(t, []string{"q"}, d.keys(), "it counts as a failure")
-	})
-}
-
-func TestServe_Concurrency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		s := serving(t, &fake{}, 3, func(context.Context, amqp091.Delivery) error {
-			time.Sleep(time.Second)
-			return nil
-		})
-		close(s.messages)
-		<-s.done
-		assert.Equal(t, time.Second, time.Since(start))
-	})
+	}
 }

@@ -80,17 +80,6 @@ func fill(b *testing.B, pool *pgxpool.Pool, queue string, n int) {
 	require.NoError(b, err)
 }
 
-// BenchmarkEnqueue is what the outbox adds to a transaction.
-func BenchmarkEnqueue(b *testing.B) {
-	pool, _ := database(b)
-	tx, err := pool.Begin(b.Context())
-	require.NoError(b, err)
-	for b.Loop() {
-		require.NoError(b, outbox.Enqueue(b.Context(), tx, "", "queue", time.Second, aMessage()))
-	}
-	require.NoError(b, tx.Rollback(b.Context()))
-}
-
 func aMessage() amqp091.Publishing {
 	return amqp091.Publishing{Headers: amqp091.Table{"tenant": "acme"}, ContentType: "application/json", Body: make([]byte, 200)}
 }

@@ -77,16 +77,3 @@ func consumeRetry(b *testing.B, n int) (took time.Duration) {
 	}))
 	return took
 }
-
-// BenchmarkHandle is what a message costs beside the broker.
-func BenchmarkHandle(b *testing.B) {
-	s := newService(b, ladder())
-	r, err := retry.Open(b.Context(), s.d, s.cfg)
-	require.NoError(b, err)
-	defer func() { require.NoError(b, r.Close()) }()
-	d := amqp091.Delivery{Headers: amqp091.Table{"kind": "order"}, MessageId: "m", Body: make([]byte, 100)}
-	b.ReportAllocs()
-	for b.Loop() {
-		r.Do(b.Context(), d, func(context.Context, amqp091.Delivery) error { return nil })
-	}
-}

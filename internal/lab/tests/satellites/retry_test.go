@@ -3,7 +3,6 @@ package satellites_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,11 +14,9 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/internal/lab/faults"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/internal/lab/subjects"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/retry"
 )
@@ -33,19 +30,8 @@ func visible(d amqp091.Delivery) amqp091.Delivery {
 func TestConsume_FailsTwiceThenSucceeds(t *testing.T) {
 	t.Parallel()
 	tiers := fixedtiers.Config{Tiers: []time.Duration{short, long}, Rounding: "exact"}
-	own := []backend.Config{
-		ladder(),
-		{Backend: "fixedtiers", FixedTiers: tiers},
-		{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Tick: short}},
-	}
-	for _, s := range subjects.Others(own...) {
-		own = append(own, s.Config)
-	}
-	for _, cfg := range own {
-		t.Run(cfg.Backend+string(cfg.QueueType), func(t *testing.T) {
-			if subjects.InExchange(cfg) {
-				rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
-			}
+	for _, cfg := range []backend.Config{ladder(), {Backend: "fixedtiers", FixedTiers: tiers}, {Backend: "controller"}} {
+		t.Run(cfg.Backend, func(t *testing.T) {
 			s := newService(t, cfg)
 			s.publish("m1", amqp091.Table{"CC": []any{"copy"}, "BCC": []any{"nowhere"}, "kind": "order", "big": int64(1) << 40})
 			failed := make(chan time.Time, 3)
@@ -138,22 +124,6 @@ func TestConsume_Parked(t *testing.T) {
 	assert.Equal(t, 1, s.Count(s.cfg.Queue+"-copy"))
 }
 
-// TestConsume_HeadersThatFillAFrame: there is no room for what a retry or a parked message adds.
-func TestConsume_HeadersThatFillAFrame(t *testing.T) {
-	t.Parallel()
-	s := newService(t, ladder())
-	const size = 130_400
-	s.publish("m", amqp091.Table{"big": strings.Repeat("x", size), "kind": "order"})
-	calls, _ := s.consume(failing(errTest))
-	assert.Len(t, rabbittest.Next(t, calls).d.Headers["big"], size)
-	d, state := s.parked()
-	assert.Equal(t, "m", string(d.Body))
-	assert.Equal(t, "order", d.Headers["kind"])
-	assert.NotContains(t, d.Headers, "big")
-	assert.Contains(t, state.Reason, `without header "big": it cannot be retried: `)
-	assert.Empty(t, calls)
-}
-
 // TestConsume_Observed: package metrics counts what is parked, also by others.
 func TestConsume_Observed(t *testing.T) {
 	t.Parallel()
@@ -174,24 +144,6 @@ func TestConsume_Observed(t *testing.T) {
 	_, stop = s.consume(nil)
 	assert.Equal(t, delayer.ParkedEvent{Queue: s.cfg.Queue, Messages: 1}, rabbittest.Next(t, parked))
 	stop()
-}
-
-func TestConsume_After(t *testing.T) {
-	t.Parallel()
-	s := newService(t, ladder())
-	s.cfg.Policy.Intervals = []time.Duration{time.Second} // not this
-	s.publish("m", nil)
-	failed := make(chan time.Time, 1)
-	calls, _ := s.consume(func(ctx context.Context, _ amqp091.Delivery) error {
-		if retry.Info(ctx).Number > 1 {
-			return nil
-		}
-		failed <- time.Now()
-		return retry.After(errTest, 2*short)
-	})
-	rabbittest.Next(t, calls)
-	since, again := rabbittest.Next(t, failed), rabbittest.Next(t, calls)
-	assert.GreaterOrEqual(t, again.at.Sub(since), 2*short)
 }
 
 // refusing is a Delayer that confirms nothing.
@@ -277,66 +229,6 @@ func TestConsume_ConnectionLost(t *testing.T) {
 	assert.Zero(t, s.Count(s.cfg.Queue+".parked"))
 }
 
-// TestConsume_PrefetchedInTime: the last message that was prefetched is acknowledged before the
-// broker's consumer timeout, so that no channel is closed and no message begun twice.
-func TestConsume_PrefetchedInTime(t *testing.T) {
-	b := rabbittest.Alone(t)
-	if !b.Owned() {
-		rabbittest.Skipf(t, "the broker's consumer timeout must be changed")
-	}
-	const timeout, messages = 3 * time.Second, 14 // as much work as the broker waits for, and more
-	setting := func(values ...string) {
-		for _, v := range values {
-			_, err := b.Ctl(context.Background(), "eval", "application:set_env(rabbit, "+v+").")
-			require.NoError(t, err)
-		}
-	}
-	setting("consumer_timeout, 3000", "channel_tick_interval, 100")
-	defer setting("consumer_timeout, 1800000", "channel_tick_interval, 60000")
-	s := newService(t, ladder())
-	s.cfg.HandlerTimeout, s.cfg.Hold = 300*time.Millisecond, time.Minute
-	s.cfg.ConsumerTimeout = s.cfg.Hold + timeout/2
-	for range messages {
-		s.publish("m", nil)
-	}
-	calls, stop := s.consume(func(ctx context.Context, _ amqp091.Delivery) error {
-		<-ctx.Done() // all the time that it has
-		return nil
-	})
-	for range messages {
-		assert.False(t, rabbittest.Next(t, calls).d.Redelivered)
-	}
-	stop()
-	assert.Empty(t, calls)
-	assert.Zero(t, s.Count(s.cfg.Queue))
-}
-
-func TestConsume_StopFinishesWhatRuns(t *testing.T) {
-	t.Parallel()
-	s := newService(t, ladder())
-	s.cfg.Policy.Intervals = []time.Duration{0}
-	for _, id := range []string{"1", "2", "3"} {
-		s.publish(id, nil)
-	}
-	began, release := make(chan struct{}), make(chan struct{})
-	calls, stop := s.consume(func(context.Context, amqp091.Delivery) error {
-		close(began)
-		<-release
-		return errTest
-	})
-	<-began
-	s.cancel()
-	close(release)
-	stop()
-	assert.Len(t, calls, 1, "no other was begun")
-	var ids []string
-	for range 3 {
-		ids = append(ids, s.Take(s.cfg.Queue).MessageId)
-	}
-	slices.Sort(ids)
-	assert.Equal(t, []string{"1", "2", "3"}, ids, "the failed one was settled, the others given back")
-}
-
 // TestOpen_QueuesThatCannotBeRetried: what would be refused at the first failure is refused at
 // once.
 func TestOpen_QueuesThatCannotBeRetried(t *testing.T) {
@@ -363,13 +255,8 @@ func TestOpen_QueuesThatCannotBeRetried(t *testing.T) {
 		assert.NoError(t, r.Close())
 		_, _ = s.Ch.QueueDelete(s.cfg.Queue+".parked", false, false, false)
 	}
-}
-
-func TestConsume_NoQueue(t *testing.T) {
-	t.Parallel()
-	s := newService(t, ladder())
 	s.cfg.Queue += "-nowhere"
-	err := retry.Consume(t.Context(), s.d, s.cfg, nil)
+	_, err := retry.Open(t.Context(), s.d, s.cfg)
 	require.ErrorIs(t, err, delayer.ErrUnroutable)
 	assert.ErrorContains(t, err, "-nowhere")
 	assert.ErrorContains(t, err, "declare it first")

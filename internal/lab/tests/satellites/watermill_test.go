@@ -20,9 +20,9 @@ import (
 	"github.com/delayer-go/delayer/watermilldelay"
 )
 
-// features are those that watermill-amqp's own tests have.
+// features are those that watermill-amqp's own tests have, but for groups: those are a subscriber's.
 var features = tests.Features{
-	ConsumerGroups: true, GuaranteedOrder: true, GuaranteedOrderWithSingleSubscriber: true, Persistent: true, ForceShort: true,
+	GuaranteedOrder: true, GuaranteedOrderWithSingleSubscriber: true, Persistent: true, ForceShort: true,
 }
 
 // marshaler is what a subscriber to delayed messages needs.
@@ -34,16 +34,6 @@ func openForWatermill(t *testing.T) delayer.Delayer {
 		Options:      delayer.Options{URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t), Logger: silent},
 		BinaryLadder: binaryladder.Config{Tick: 100 * time.Millisecond, Steps: "100ms,200ms"},
 	})
-}
-
-// fanout is the address of a topic of NewDurablePubSubConfig.
-func fanout(topic string) (exchange, key string) { return topic, "" }
-
-// pubSub returns a publisher and a subscriber that are as NewDurablePubSubConfig has them.
-func pubSub(t *testing.T, d delayer.Delayer, group string) (message.Publisher, message.Subscriber) {
-	t.Helper()
-	config := amqp.NewDurablePubSubConfig(rabbittest.Broker(t).URL(), amqp.GenerateQueueNameTopicNameWithSuffix(group))
-	return watermilldelay.NewPublisher(d, watermilldelay.Config{Address: fanout}), subscribe(t, config)
 }
 
 // suiteLeaves are goroutines of Watermill's suite. Its tests stop reading once they have got each
@@ -64,21 +54,11 @@ func subscribe(t *testing.T, config amqp.Config) message.Subscriber {
 	return subscriber
 }
 
-func TestWatermill_PubSub(t *testing.T) {
-	t.Parallel()
-	d := openForWatermill(t)
-	tests.TestPubSub(t, features,
-		func(t *testing.T) (message.Publisher, message.Subscriber) { return pubSub(t, d, "test") },
-		func(t *testing.T, group string) (message.Publisher, message.Subscriber) { return pubSub(t, d, group) })
-}
-
 // TestWatermill_DelayedQueue: every message waits for 200 ms, and topics are queues.
 func TestWatermill_DelayedQueue(t *testing.T) {
 	t.Parallel()
 	d := openForWatermill(t)
-	queues := features
-	queues.ConsumerGroups = false
-	tests.TestPubSub(t, queues, func(t *testing.T) (message.Publisher, message.Subscriber) {
+	tests.TestPubSub(t, features, func(t *testing.T) (message.Publisher, message.Subscriber) {
 		publisher, err := delay.NewPublisher(watermilldelay.NewPublisher(d, watermilldelay.Config{}), delay.PublisherConfig{
 			DefaultDelayGenerator: func(delay.DefaultDelayGeneratorParams) (delay.Delay, error) {
 				return delay.For(200 * time.Millisecond), nil
@@ -87,25 +67,6 @@ func TestWatermill_DelayedQueue(t *testing.T) {
 		require.NoError(t, err)
 		return publisher, subscribe(t, amqp.NewDurableQueueConfig(rabbittest.Broker(t).URL()))
 	}, nil)
-}
-
-// twice publishes each message twice.
-type twice struct{ message.Publisher }
-
-func (p twice) Publish(topic string, messages ...*message.Message) error {
-	return p.Publisher.Publish(topic, append(messages, messages...)...)
-}
-
-// TestWatermill_Twice: RabbitMQ delivers at least once, and the suite bears that. It needs
-// suiteLeaves for it.
-func TestWatermill_Twice(t *testing.T) {
-	t.Parallel()
-	d := openForWatermill(t)
-	open := func(t *testing.T) (message.Publisher, message.Subscriber) {
-		publisher, subscriber := pubSub(t, d, "test")
-		return twice{publisher}, subscriber
-	}
-	tests.TestConcurrentSubscribe(t, tests.TestContext{TestID: tests.NewTestID(), Features: features}, open)
 }
 
 // TestMarshal_AsWatermillAMQP: its DefaultMarshaler writes the same but for the MessageId, and
