@@ -37,7 +37,7 @@ func (s *existing) Exchange() topology.Exchange {
 
 func (*existing) Limits() delayer.Limits { return guarantees() }
 
-func (*existing) Growth() message.Growth { return growth(0) }
+func (*existing) Growth() message.Growth { return message.Growth{HeaderSize: headerSize} }
 
 // Enter publishes to the exchange as it is: its bindings do the rest.
 func (s *existing) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
@@ -109,12 +109,6 @@ func inspect(ctx context.Context, c *engine.Connected, name string) error {
 // differs reports whether the broker found another value of an argument.
 func differs(err error, arg string) bool {
 	return said(err, "inequivalent arg '"+arg+"'")
-}
-
-// unknownType reports whether the broker lacks the exchange type. It closes the connection with
-// 503; the text tells this from other errors with that code.
-func unknownType(err error) bool {
-	return said(err, "exchange type '"+delayedMessage+"'")
 }
 
 func said(err error, text string) bool {

@@ -61,11 +61,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -172,9 +179,42 @@ func (c Config) settings() (engine.Settings, error) {
 	return s, nil
 }
 
-// growth is the size that a message gains with so many keys of ours in BCC.
-func growth(keys int) message.Growth {
-	return message.Growth{Keys: keys, HeaderSize: 1 + len(header) + 9}
+// guarantees returns the Limits of this backend, the same for both kinds of exchange.
+func guarantees() delayer.Limits {
+	return delayer.Limits{
+		Max:               longest,
+		Resolution:        time.Millisecond,
+		Ordered:           true,
+		ReportsUnroutable: true,
+		ExactTopics:       true,
+		MaxPriority:       engine.AnyPriority, // nothing waits in a queue
+	}
+}
+
+// header is how the plugin is told for how many milliseconds to keep a message.
+const header = "x-delay"
+
+// headerSize is what it adds to a message: its name, and an integer of 64 bits with its type.
+const headerSize = 1 + len(header) + 9
+
+// longest is the longest delay of the plugin. It delivers a longer one at once.
+const longest = math.MaxUint32 * time.Millisecond
+
+// await returns the header for a delay between 0 and longest: in milliseconds, rounded up, and one
+// more. The plugin cuts the time of day off to milliseconds before it adds the delay, so that a
+// message may be due up to one millisecond early.
+//
+// The longest delay has no room for that millisecond: such a message is published a millisecond
+// later instead.
+func await(ctx context.Context, delay time.Duration) (amqp091.Table, error) {
+	ms := int64((delay+time.Millisecond-1)/time.Millisecond) + 1
+	if ms > math.MaxUint32 {
+		ms = math.MaxUint32
+		if pace.Sleep(ctx, time.Millisecond) != nil {
+			return nil, broker.Explain("publish", Name, "", context.Cause(ctx))
+		}
+	}
+	return amqp091.Table{header: ms}, nil
 }
 
 func badConfig(field, format string, args ...any) error {
@@ -183,7 +223,9 @@ func badConfig(field, format string, args ...any) error {
 
 // explain adds a remedy to the broker's "unknown exchange type".
 func explain(err error, version string) error {
-	if err == nil || !unknownType(err) {
+	// The broker closes the connection with 503. The text tells this from other errors with that
+	// code.
+	if err == nil || !said(err, "exchange type '"+delayedMessage+"'") {
 		return err
 	}
 	return &delayer.Error{
@@ -193,3 +235,42 @@ func explain(err error, version string) error {
 			"or use backend binaryladder, fixedtiers or controller, which need none",
 	}
 }
+
+// delayedMessage is the exchange type that the plugin adds.
+const delayedMessage = "x-delayed-message"
+
+// own is the [engine.Strategy] of an exchange of our own, <prefix>.plugin.wait.
+type own struct {
+	prefix string
+	stage  delivery.Stage
+}
+
+// Plan is the exchange where messages wait. It routes as a fanout: all messages go to the delivery
+// exchange, which routes by key. It has no alternate exchange: that would get a copy of every
+// message at once.
+func (s *own) Plan() topology.Plan {
+	return topology.Plan{
+		Exchanges: []topology.Exchange{{Name: s.wait(), Kind: delayedMessage, DelayedKind: topology.Fanout}},
+		Bindings:  []topology.Binding{{Source: s.wait(), Target: s.stage.Exchange(), ToExchange: true}},
+	}
+}
+
+func (*own) Limits() delayer.Limits {
+	limits := guarantees()
+	limits.KeepsUnroutable = true
+	return limits
+}
+
+func (*own) Growth() message.Growth { return message.Growth{Keys: 1, HeaderSize: headerSize} }
+
+// Enter publishes with the keys that lead on from the delivery exchange. The plugin keeps all
+// routing keys of a message, also those in BCC.
+func (s *own) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
+	headers, err := await(ctx, m.Delay)
+	return engine.Entry{
+		Exchange: s.wait(), Keys: m.Destinations, Headers: headers,
+		Optional: true, // the broker takes a waiting message for an unroutable one
+	}, err
+}
+
+func (s *own) wait() string { return s.prefix + ".plugin.wait" }
