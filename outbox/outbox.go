@@ -4,17 +4,22 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/messagejson"
+	"github.com/delayer-go/delayer/internal/lib/schema"
 )
 
 // An Execer is a pgx.Tx. For a message that belongs to no transaction, a *pgx.Conn or a
@@ -112,3 +117,63 @@ func microseconds(d time.Duration) int64 {
 	}
 	return int64(whole)
 }
+
+// An envelope is the column message of a row: all of a message but its body.
+type envelope struct {
+	Exchange   messagejson.Text       `json:"exchange"`
+	Key        messagejson.Text       `json:"routing_key"`
+	Properties messagejson.Properties `json:"properties"`
+	Headers    messagejson.Headers    `json:"headers"`
+}
+
+func envelopeOf(exchange, key string, msg *amqp091.Publishing) envelope {
+	return envelope{
+		Exchange: messagejson.Text(exchange), Key: messagejson.Text(key),
+		Properties: messagejson.PropertiesOf(msg), Headers: messagejson.Headers(msg.Headers),
+	}
+}
+
+// A row is a message in the table.
+type row struct {
+	id       int64
+	attempts int
+	exchange string
+	key      string
+	msg      amqp091.Publishing
+}
+
+// read fills the row from its columns, which may have been written by hand.
+func (r *row) read(text, body []byte) error {
+	var e envelope
+	if err := json.Unmarshal(text, &e); err != nil {
+		return fmt.Errorf("the column message cannot be read: %w", err)
+	}
+	r.exchange, r.key = string(e.Exchange), string(e.Key)
+	r.msg = e.Properties.Publishing()
+	r.msg.Headers, r.msg.Body = amqp091.Table(e.Headers), body
+	return nil
+}
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations returns the SQL files that [Migrate] applies, for use with other tools. Apply them in
+// the order of their names, each in one transaction.
+func Migrations() fs.FS { return schema.Files(migrations) }
+
+// ErrSchema means that the outbox's tables are missing or older than this program needs.
+var ErrSchema = errors.New("the database is not migrated")
+
+var tables = schema.Schema{
+	Component: "outbox", Files: Migrations(), Err: ErrSchema,
+	Hint: "call outbox.Migrate, run `delayer outbox migrate`, or apply outbox/migrations by hand; search_path must lead there",
+}
+
+// A Beginner is a *pgx.Conn, a *pgxpool.Pool or a pgx.Tx.
+type Beginner interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// Migrate creates the outbox's tables in the first schema of search_path, or upgrades them, in one
+// transaction. Programs may call it at every start, several at once.
+func Migrate(ctx context.Context, db Beginner) error { return tables.Apply(ctx, db) }

@@ -35,10 +35,13 @@ package watermilldelay
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"reflect"
 	"sync"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/components/delay"
 	"github.com/ThreeDotsLabs/watermill/message"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -139,4 +142,110 @@ func (p *Publisher) Close() error {
 	defer p.mu.Unlock()
 	p.closed = true
 	return nil
+}
+
+// delayOf returns how long a message is to wait from now.
+//
+// Package delay writes both a duration and a time. The duration is exact, but counts from when it
+// was written. The time has no fraction of a second, and may be up to a second early. So delayOf
+// takes the shorter of two waits that are not early: the duration from now, and until a second
+// after the time. A message that was stored before it is published is thus not delayed a second
+// time.
+func delayOf(metadata message.Metadata, now time.Time) (time.Duration, error) {
+	duration, at := metadata.Get(delay.DelayedForKey), metadata.Get(delay.DelayedUntilKey)
+	if duration == "" && at == "" {
+		return 0, nil
+	}
+	wait := time.Duration(math.MaxInt64)
+	if duration != "" {
+		var err error
+		if wait, err = time.ParseDuration(duration); err != nil {
+			return 0, fmt.Errorf("metadata %s is %.80q, want a duration such as 90s", delay.DelayedForKey, duration)
+		}
+	}
+	if at != "" {
+		due, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			return 0, fmt.Errorf("metadata %s is %.80q, want a time such as 2030-01-31T12:00:00Z", delay.DelayedUntilKey, at)
+		}
+		if duration != "" && due.Nanosecond() == 0 {
+			due = due.Add(time.Second)
+		}
+		wait = min(wait, due.Sub(now))
+	}
+	if wait == math.MaxInt64 { // Sub cuts off what is longer
+		return 0, fmt.Errorf("metadata %s is %.80q, which is more than 292 years away", delay.DelayedUntilKey, at)
+	}
+	return max(wait, 0), nil
+}
+
+// uuidHeader is watermill-amqp's DefaultMessageUUIDHeaderKey.
+const uuidHeader = "_watermill_message_uuid"
+
+// Marshal converts a message as watermill-amqp's DefaultMarshaler does: the metadata and the UUID
+// become headers, and the message is persistent. The UUID also becomes the MessageId, by which
+// package once recognises a message that is published again. The error is always nil.
+func Marshal(msg *message.Message) (amqp091.Publishing, error) {
+	headers := make(amqp091.Table, len(msg.Metadata)+1)
+	for key, value := range msg.Metadata {
+		headers[key] = value
+	}
+	headers[uuidHeader] = msg.UUID
+	return amqp091.Publishing{
+		MessageId: msg.UUID, DeliveryMode: amqp091.Persistent, Headers: headers, Body: msg.Payload,
+	}, nil
+}
+
+// StringHeaders returns a delivery without the headers that are not strings. Use it as
+// PreprocessDelivery of watermill-amqp's DefaultMarshaler, which refuses them.
+func StringHeaders(d amqp091.Delivery) amqp091.Delivery {
+	d.Headers = maps.Clone(d.Headers)
+	maps.DeleteFunc(d.Headers, func(_ string, value any) bool {
+		_, is := value.(string)
+		return !is
+	})
+	return d
+}
+
+// A MessagesError is the error of several messages of which some failed.
+//
+// If others are stored, it matches [delayer.ErrUnknown], and [delayer.SafeToRetry] is false:
+// publishing all messages again would deliver those twice.
+type MessagesError struct {
+	// Results has the result of each message: nil if the broker has confirmed it.
+	Results []error
+}
+
+// summarize returns nil if all messages are stored.
+func summarize(results []error) error {
+	e := &MessagesError{results}
+	switch failed := e.Unwrap(); {
+	case len(failed) == 0:
+		return nil
+	case len(results) == 1:
+		return failed[0]
+	}
+	return e
+}
+
+// Error has the first error, and says how many messages are stored.
+func (e *MessagesError) Error() string {
+	failed := e.Unwrap()
+	return fmt.Sprintf("%v (%d of %d messages are stored)", failed[0], len(e.Results)-len(failed), len(e.Results))
+}
+
+// Unwrap returns the errors, for errors.Is and errors.As.
+func (e *MessagesError) Unwrap() []error {
+	var failed []error
+	for _, err := range e.Results {
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return failed
+}
+
+// Is reports whether e is [delayer.ErrUnknown] because some messages are stored.
+func (e *MessagesError) Is(target error) bool {
+	return target == delayer.ErrUnknown && len(e.Unwrap()) < len(e.Results)
 }
