@@ -12,6 +12,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
@@ -22,7 +23,7 @@ type Sender struct {
 	conn      *broker.Conn
 	publisher *broker.Publisher
 	exchanges map[string]string // why nothing can be sent to an exchange, "" where it can
-	time      *brokersTime
+	clock     *brokertime.Clock
 }
 
 // Sender opens a connection to publish on. Once an exchange is found missing, this Sender tries it
@@ -33,7 +34,7 @@ func (b *Client) Sender(ctx context.Context) (*Sender, error) {
 		return nil, err
 	}
 	publisher := broker.NewPublisher(b.opts.Backend, func() {}, conn)
-	return &Sender{client: b, conn: conn, exchanges: map[string]string{}, publisher: publisher, time: newBrokersTime(b, publisher)}, nil
+	return &Sender{client: b, conn: conn, exchanges: map[string]string{}, publisher: publisher, clock: newClock(b, publisher)}, nil
 }
 
 // Close ends the connection.
