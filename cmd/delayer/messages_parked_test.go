@@ -127,19 +127,3 @@ func TestMessages_Parked(t *testing.T) {
 	require.Contains(t, stdout, "deleted 1 message from "+parked)
 	require.Zero(t, m.Count(parked))
 }
-
-func TestMessages_ParkedQueueGone(t *testing.T) {
-	m := newMailbox(t)
-	queue := m.prefix + "-orders"
-	parked := queue + ".parked"
-	m.Declare(queue, nil)
-	t.Cleanup(func() { _, _ = m.Ch.QueueDelete(parked, false, false, false) })
-	require.NoError(t, m.Ch.Publish("", queue, true, false, amqp091.Publishing{MessageId: "m"}))
-	m.work(queue, 1, func(context.Context, amqp091.Delivery) error { return errors.New("no") })
-	_, err := m.Ch.QueueDelete(queue, false, false, false)
-	require.NoError(t, err)
-	status, stdout, _ := command(t.Context(), t, "messages", "retry", parked, "--config", m.config)
-	require.Equal(t, exitFailed, status)
-	require.Contains(t, stdout, "no such queue")
-	require.Equal(t, 1, m.Count(parked), "it stays")
-}

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -217,40 +215,6 @@ func TestMessages_Unroutable(t *testing.T) {
 	}
 }
 
-// TestMessages_KeepsOrder reads more messages than one channel holds, again and again.
-func TestMessages_KeepsOrder(t *testing.T) {
-	t.Parallel()
-	m := newMailbox(t)
-	const n = 1200
-	for i := range n {
-		m.put(fmt.Sprint("id", i), "", "nowhere", time.Now(), amqp091.Publishing{Body: []byte("x")})
-	}
-	m.holds(n)
-	check := func(how string) {
-		t.Helper()
-		all := m.exported()
-		require.Len(t, all, n, how)
-		for i, one := range all {
-			require.Equal(t, fmt.Sprint("id", i), one["id"], how)
-		}
-	}
-	check("as they came")
-	check("after an export")
-	status, stdout, stderr := m.run("list", "--limit", "0")
-	require.Equal(t, exitOK, status, stderr)
-	require.Equal(t, n+3, strings.Count(stdout, "\n"))
-	status, stdout, _ = m.run("list", "--limit", "3")
-	require.Equal(t, exitOK, status)
-	require.Contains(t, stdout, "1200 messages in "+m.queue()+"; the oldest 3 are shown (--limit 0 shows all).")
-	status, stdout, _ = m.run("list", "--id", "id1100")
-	require.Equal(t, exitOK, status)
-	require.Contains(t, stdout, "1200 messages in "+m.queue()+", 1 of them selected.")
-	status, _, _ = m.run("retry")
-	require.Equal(t, exitFailed, status)
-	check("after all that")
-	m.holds(n)
-}
-
 // TestMessagesRetry_Interrupted ends it after the first message has arrived.
 func TestMessagesRetry_Interrupted(t *testing.T) {
 	t.Parallel()
@@ -285,40 +249,6 @@ func TestMessagesRetry_Interrupted(t *testing.T) {
 	require.Eventually(t, func() bool { return seen.Load() >= n }, time.Minute, 20*time.Millisecond)
 	require.Zero(t, m.Count(queue))
 	require.EqualValues(t, n, seen.Load(), "each once")
-}
-
-// TestMessagesExport_Interrupted: what was written is whole lines, and said not to be all.
-func TestMessagesExport_Interrupted(t *testing.T) {
-	t.Parallel()
-	m := newMailbox(t)
-	const n = 600
-	for i := range n {
-		m.put(fmt.Sprint("id", i), "", m.prefix+"-q", time.Now(), amqp091.Publishing{})
-	}
-	m.holds(n)
-	ctx, interrupt := context.WithCancel(t.Context())
-	defer interrupt()
-	out, errs := &interrupting{interrupt: interrupt}, bytes.Buffer{}
-	status := run(ctx, []string{"messages", "export", "--config", m.config}, nil, out, &errs)
-	require.Equal(t, exitInterrupted, status, errs.String())
-	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
-	for _, line := range lines {
-		require.True(t, json.Valid([]byte(line)), line)
-	}
-	require.Less(t, len(lines), n)
-	require.Contains(t, errs.String(), fmt.Sprintf("exported %d messages of %s, which are not all; they are still there", len(lines), m.queue()))
-	m.holds(n)
-}
-
-// interrupting interrupts with the first that is written.
-type interrupting struct {
-	bytes.Buffer
-	interrupt func()
-}
-
-func (w *interrupting) Write(p []byte) (int, error) {
-	w.interrupt()
-	return w.Buffer.Write(p)
 }
 
 // TestMessages_Misrouted: the commands say where the messages are, and show a time that RFC 3339
@@ -374,32 +304,6 @@ func TestMessages_Errors(t *testing.T) {
 			require.NotContains(t, stderr, "hunter2")
 		})
 	}
-}
-
-// TestMessages_NoPermission: who may not read the queue is told so.
-func TestMessages_NoPermission(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.Broker(t)
-	if !b.Owned() {
-		rabbittest.Skipf(t, "needs rabbitmqctl to make a user")
-	}
-	m := newMailbox(t)
-	user := rabbittest.Prefix(t)
-	m.put("id", "", "nowhere", time.Now(), amqp091.Publishing{})
-	m.holds(1)
-	for _, args := range [][]string{{"add_user", user, "hunter2"}, {"set_permissions", user, "^$", "^$", "^$"}} {
-		_, err := b.Ctl(t.Context(), args...)
-		require.NoError(t, err)
-	}
-	at, err := url.Parse(m.url)
-	require.NoError(t, err)
-	at.User = url.UserPassword(user, "hunter2")
-	status, _, stderr := m.run("list", "--url", at.String())
-	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "access refused")
-	require.Contains(t, stderr, "rabbitmqctl set_permissions")
-	require.NotContains(t, stderr, "hunter2")
-	m.holds(1)
 }
 
 func TestMessagesExport_File(t *testing.T) {

@@ -42,7 +42,7 @@ func (c *exportCmd) export(ctx context.Context, client *undelivered.Client, s cl
 		m.Forget()
 		_, err = lines.Write(append(line, '\n'))
 		return err
-	}, nothing)
+	}, nil)
 	all := ""
 	if err != nil {
 		all = ", which are not all"

@@ -45,7 +45,7 @@ func (c *listCmd) Run(ctx context.Context, s cli.Streams) error {
 			}
 			m.Forget()
 			return nil
-		}, nothing)
+		}, nil)
 		if err != nil {
 			return err
 		}

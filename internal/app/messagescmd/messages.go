@@ -1,6 +1,24 @@
 // Package messagescmd looks after messages that were not delivered: delayer messages.
 package messagescmd
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/flags"
+	"github.com/delayer-go/delayer/internal/app/kept"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/messagejson"
+	"github.com/delayer-go/delayer/internal/lib/undelivered"
+)
+
 // Command is `delayer messages`.
 type Command struct {
 	List   listCmd   `cmd:"" help:"Show the messages in a table, and why they are there."`
@@ -15,4 +33,185 @@ func (c *Command) Help() string {
 	return "Unroutable messages are those whose destination was gone when they were due. They are in the queues PREFIX.misrouted and PREFIX.unroutable, which are read if no QUEUE is given. " +
 		"Parked messages are those that package retry has given up. They are in a QUEUE that is usually named after the consumer's, such as orders.parked. " +
 		"A command takes messages out while it looks at them, and gives back in the old order what it does not remove."
+}
+
+// queueFlags select the queue, and the messages in it.
+type queueFlags struct {
+	Queue *string `arg:"" optional:"" help:"A queue of parked messages, such as orders.parked. Without it, the queue for unroutable messages of the prefix."`
+	flags.Broker
+	flags.Choice
+	flags.Deadline `set:"wait=How long to wait for a connection, and for each confirm"`
+	Exchange       *string  `placeholder:"NAME" help:"Only messages that were published to this exchange. --exchange= selects those to a queue."`
+	Key            *string  `placeholder:"KEY" help:"Only messages that were published with this routing key, or to this queue."`
+	ID             []string `name:"id" placeholder:"ID" help:"Only messages with this id: Delayer's, or the message-id property."`
+}
+
+// Validate refuses invalid values as usage errors.
+func (f *queueFlags) Validate() error {
+	if f.Queue != nil && *f.Queue == "" {
+		return errors.New("the queue's name is empty")
+	}
+	return f.Deadline.Validate()
+}
+
+// with connects to the queue and runs a command on it.
+func (f *queueFlags) with(ctx context.Context, do func(*undelivered.Client) error) error {
+	cfg, err := f.Load()
+	if err != nil {
+		return err
+	}
+	if cfg, err = f.Choose(cfg); err != nil {
+		return err
+	}
+	settings, err := engine.Resolve(cfg.Options, "")
+	if err != nil {
+		return err
+	}
+	queue := cfg.UnroutableQueue()
+	if f.Queue != nil {
+		queue = *f.Queue
+	}
+	opening, cancel := f.Within(ctx)
+	client, err := kept.Open(opening, cfg, settings, queue)
+	cancel()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	err = do(client)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w; no message is lost", cli.ErrInterrupted)
+	}
+	return err
+}
+
+// selects reports whether the flags select a message.
+func (f *queueFlags) selects(m *undelivered.Kept) bool {
+	exchange, key, known := m.Published()
+	if f.Exchange != nil && (!known || exchange != *f.Exchange) {
+		return false
+	}
+	if !known {
+		key = m.RoutingKey
+	}
+	if f.Key != nil && key != *f.Key {
+		return false
+	}
+	return len(f.ID) == 0 || m.Ours && slices.Contains(f.ID, m.Envelope.ID) ||
+		m.MessageId != "" && slices.Contains(f.ID, m.MessageId)
+}
+
+func (f *queueFlags) filtered() bool { return f.Exchange != nil || f.Key != nil || len(f.ID) > 0 }
+
+// walk reads the whole queue, which keeps its order, and visits the selected messages. after, unless
+// it is nil, is called once all were read, before they are returned to the queue. total is how many the queue had
+// at the start, and read how many of them were read, also if that was interrupted.
+func (f *queueFlags) walk(
+	ctx context.Context, client *undelivered.Client, s cli.Streams, visit func(*undelivered.Kept) error, after func() error,
+) (total, read int, err error) {
+	show := cli.NewDisplay(s.Err)
+	defer show.End()
+	reader, total, err := client.Read(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer reader.Close()
+	for {
+		m, err := reader.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			show.End()
+			if after == nil {
+				return total, read, nil
+			}
+			return total, read, after()
+		}
+		if err != nil {
+			return total, read, err
+		}
+		if read++; !f.selects(m) {
+			m.Forget()
+		} else if err := visit(m); err != nil {
+			return total, read, err
+		}
+		if show.Live() && read%100 == 0 {
+			show.Draw(fmt.Sprintf("%d of %s", read, cli.Count(total, "message")))
+		}
+	}
+}
+
+// An entry is what list and show say of a message.
+type entry struct {
+	ID        messagejson.Text  `json:"id,omitempty"`
+	MessageID messagejson.Text  `json:"message_id,omitempty"`
+	Exchange  *messagejson.Text `json:"exchange"` // it was published to; null if that is not known
+	Key       messagejson.Text  `json:"routing_key"`
+	Size      int               `json:"size"`
+	Why       string            `json:"why"`
+
+	// Of an unroutable message.
+	Due   messagejson.Instant `json:"due,omitzero"`
+	Since messagejson.Instant `json:"since,omitzero"` // it is in the queue
+
+	// Of a parked message.
+	Queue     messagejson.Text `json:"queue,omitempty"`    // in which it failed
+	Attempts  int              `json:"attempts,omitempty"` // 0: it was not parked by package retry
+	First     time.Time        `json:"first_failure,omitzero"`
+	LastError string           `json:"last_error,omitempty"`
+}
+
+// entries are of a list of messages.
+func entries(ctx context.Context, client *undelivered.Client, list []*undelivered.Kept) ([]entry, error) {
+	all, look := make([]entry, len(list)), kept.NewLook(client)
+	for i, m := range list {
+		why, err := look.Why(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		e := entry{MessageID: messagejson.Text(m.MessageId), Key: messagejson.Text(m.RoutingKey), Size: m.Size, Why: why}
+		if exchange, key, known := m.Published(); known {
+			text := messagejson.Text(exchange)
+			e.Exchange, e.Key = &text, messagejson.Text(key)
+		}
+		if m.Ours {
+			e.ID = messagejson.Text(m.Envelope.ID)
+		}
+		switch p := m.Parked; {
+		case p != nil:
+			e.Queue, e.Attempts, e.First, e.LastError = messagejson.Text(p.Queue), p.Failures, p.First, p.LastError()
+		case !client.Parked():
+			e.Due, e.Since = messagejson.Instant(m.Envelope.Due), messagejson.Instant(m.Came)
+		}
+		all[i] = e
+	}
+	return all, nil
+}
+
+// ids are Delayer's id, and the message-id property if there is one.
+func (e *entry) ids() string {
+	var ids []string
+	if e.ID != "" {
+		ids = append(ids, cli.Shown(string(e.ID)))
+	}
+	if e.MessageID != "" {
+		ids = append(ids, "message-id="+cli.Shown(string(e.MessageID)))
+	}
+	if ids == nil {
+		return "-"
+	}
+	return strings.Join(ids, " ")
+}
+
+// A tally counts messages by text.
+type tally map[string]int
+
+func (t tally) sum() (n int) {
+	for _, count := range t {
+		n += count
+	}
+	return n
+}
+
+// order is the names, those with most messages first.
+func (t tally) order() []string {
+	return slices.SortedStableFunc(slices.Values(slices.Sorted(maps.Keys(t))), func(a, b string) int { return t[b] - t[a] })
 }

@@ -37,7 +37,7 @@ func (c *retryCmd) Run(ctx context.Context, s cli.Streams) error {
 		}
 		defer sender.Close()
 		r := retrial{retryCmd: c, client: client, sender: sender, look: kept.NewLook(client), sent: tally{}, stay: tally{}}
-		r.total, r.read, err = c.walk(ctx, client, s, func(m *undelivered.Kept) error { return r.visit(ctx, m) }, nothing)
+		r.total, r.read, err = c.walk(ctx, client, s, func(m *undelivered.Kept) error { return r.visit(ctx, m) }, nil)
 		if err != nil && r.total == 0 {
 			return err
 		}

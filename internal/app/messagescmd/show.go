@@ -63,7 +63,7 @@ func (c *showCmd) Run(ctx context.Context, s cli.Streams) error {
 				m.Forget()
 			}
 			return nil
-		}, nothing)
+		}, nil)
 		switch {
 		case err != nil:
 			return err

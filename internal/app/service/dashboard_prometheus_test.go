@@ -68,20 +68,18 @@ func queries(t *testing.T) (all []string) {
 func eventful(t *testing.T) *httptest.Server {
 	const many, late = 2000, 10 * time.Second
 	m := metrics.New()
-	queues, outbox := NewQueueGauges(t.Context(), backend.Config{}), NewOutboxGauges(t.Context(), nil, nil)
-	queues.next, outbox.next = time.Now().Add(time.Hour), time.Now().Add(time.Hour) // nobody is asked
-	slots := status.Status{Backends: []status.Backend{{Due: []status.Due{}}}}       // that tell what is overdue
+	nobody := ended(t)
+	queues, outbox, entries := NewQueueGauges(nobody, backend.Config{}), NewOutboxGauges(nobody, nil, nil), NewEntryGauges(nobody, nil, nil)
+	slots := status.Status{Backends: []status.Backend{{Due: []status.Due{}}}} // that tell what is overdue
 	for state := range byState(slots) {
 		queues.last = append(queues.last, gauge(queues.descs[0], many, "p", state))
 	}
 	outbox.last = []prometheus.Metric{gauge(outbox.descs[0], many, "failed"), gauge(outbox.descs[1], many)}
 	times, passed := NewEntryTimes()
 	answers, answered := NewHTTPTimes()
-	entries := NewEntryGauges(t.Context(), nil, func(_ context.Context, tell func(exchange, state string, messages int)) error {
-		tell("e", "waiting", many)
-		tell("e", "parked", many)
-		return nil
-	})
+	for _, state := range []string{"waiting", "parked"} {
+		entries.last = append(entries.last, gauge(entries.descs[0], many, "e", state))
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m, queues, outbox, times, entries, answers)
 	o := m.Observer()

@@ -26,7 +26,7 @@ func exposed(t *testing.T) map[string][]string {
 	times, _ := NewEntryTimes()
 	answers, _ := NewHTTPTimes()
 	for _, c := range []prometheus.Collector{
-		metrics.New(), NewQueueGauges(t.Context(), backend.Config{}), NewOutboxGauges(t.Context(), nil, nil), NewEntryGauges(t.Context(), nil, nil), times, answers,
+		metrics.New(), NewQueueGauges(ended(t), backend.Config{}), NewOutboxGauges(ended(t), nil, nil), NewEntryGauges(ended(t), nil, nil), times, answers,
 	} {
 		c.Describe(descs)
 	}

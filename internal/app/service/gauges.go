@@ -13,97 +13,76 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/outbox"
 	"github.com/delayer-go/delayer/status"
 )
 
 const (
-	askEvery   = 30 * time.Second // the least time between two questions for gauges that cost something
-	askWithin  = 25 * time.Second // for the answer: 16 shards have 2,000 queues, each of which is asked twice
-	scrapeWait = 2 * time.Second  // a scrape waits for the answer; Prometheus gives up after five where it asks every five
+	askEvery  = 30 * time.Second // for gauges that cost something
+	askWithin = 25 * time.Second // for the answer: 16 shards have 2,000 queues, each of which is asked twice
 )
 
-// Gauges are asked for when they are collected, at most every askEvery. Who waits for too long gets
-// those of the last answer. Once nobody has answered there are none, and a line in the log.
+// Gauges are asked for every half a minute. A scrape gets those of the last answer: none, and a line
+// in the log, while there is no answer.
 type Gauges struct {
 	descs []*prometheus.Desc
-	Ask   func(context.Context) ([]prometheus.Metric, error) // one call at a time
-	ctx   context.Context                                    // ends when the command is told to stop, or with Close
 	stop  context.CancelFunc
-	log   *slog.Logger
+	done  chan struct{} // closed once nothing is asked any more
 
-	mu     sync.Mutex
-	next   time.Time
-	asking chan struct{} // closed with the answer; nil while nothing is asked
-	failed bool
-	last   []prometheus.Metric
+	mu   sync.Mutex
+	last []prometheus.Metric
 }
 
-// newGauges returns gauges that can be asked for until ctx ends, or Close.
+// newGauges returns gauges that are asked for until ctx ends, or Close.
 func newGauges(ctx context.Context, log *slog.Logger, ask func(context.Context) ([]prometheus.Metric, error), descs ...*prometheus.Desc) *Gauges {
-	g := &Gauges{descs: descs, Ask: ask, log: log}
-	g.ctx, g.stop = context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	g := &Gauges{descs: descs, stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(g.done)
+		failed, again := false, pace.Backoff{First: time.Second, Longest: askEvery}
+		for ctx.Err() == nil {
+			asking, cancel := context.WithTimeout(ctx, askWithin)
+			all, err := ask(asking)
+			cancel()
+			if err != nil && !failed && ctx.Err() == nil {
+				log.Warn("gauges are left out until they can be asked for", "error", err)
+			}
+			pause := askEvery
+			if failed = err != nil; failed {
+				all, pause = nil, again.Failed()
+			} else {
+				again.Reset()
+			}
+			g.mu.Lock()
+			g.last = all
+			g.mu.Unlock()
+			_ = pace.Sleep(ctx, pause)
+		}
+	}()
 	return g
 }
 
 // Describe implements [prometheus.Collector].
-func (a *Gauges) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range a.descs {
+func (g *Gauges) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range g.descs {
 		out <- d
 	}
 }
 
 // Collect implements [prometheus.Collector].
-func (a *Gauges) Collect(out chan<- prometheus.Metric) {
-	if asking := a.begin(); asking != nil {
-		select {
-		case <-asking:
-		case <-time.After(scrapeWait):
-		}
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, m := range a.last {
+func (g *Gauges) Collect(out chan<- prometheus.Metric) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, m := range g.last {
 		out <- m
 	}
 }
 
-// begin asks if it is time to. It returns what is closed with the answer, if that is still to come.
-func (a *Gauges) begin() <-chan struct{} {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.asking == nil && !time.Now().Before(a.next) && a.ctx.Err() == nil {
-		a.next, a.asking = time.Now().Add(askEvery), make(chan struct{})
-		go a.ask()
-	}
-	return a.asking
-}
-
-func (a *Gauges) ask() {
-	ctx, cancel := context.WithTimeout(a.ctx, askWithin)
-	defer cancel()
-	all, err := a.Ask(ctx)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err != nil && !a.failed && a.ctx.Err() == nil {
-		a.log.Warn("gauges are left out until they can be asked for", "error", err)
-	}
-	if a.last, a.failed = all, err != nil; a.failed {
-		a.last = nil
-	}
-	close(a.asking)
-	a.asking = nil
-}
-
-// Close ends a question that is still out. A Collect afterwards tells what the last one did.
-func (a *Gauges) Close() {
-	a.stop()
-	a.mu.Lock()
-	asking := a.asking
-	a.mu.Unlock()
-	if asking != nil {
-		<-asking
-	}
+// Close ends a question that is still out.
+func (g *Gauges) Close() {
+	g.stop()
+	<-g.done
 }
 
 func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
@@ -118,7 +97,7 @@ type QueueGauges struct {
 	reader *status.Reader // nil until the broker has answered once
 }
 
-// NewQueueGauges asks once they are collected.
+// NewQueueGauges returns those of a configuration.
 func NewQueueGauges(ctx context.Context, cfg backend.Config) *QueueGauges {
 	messages := prometheus.NewDesc("delayer_messages", "Messages in the queues of the Delayer's prefix, by what they are there for.", []string{"prefix", "state"}, nil)
 	prefix := cmp.Or(cfg.Prefix, delayer.DefaultOptions().Prefix)

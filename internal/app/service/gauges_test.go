@@ -14,59 +14,48 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGauges_SlowAnswer: a scrape ends before Prometheus gives up, and gets what was known last.
-// One who has not answered is asked no second time meanwhile, and named in the log once.
-func TestGauges_SlowAnswer(t *testing.T) {
+// ended is the context of gauges that ask nobody.
+func ended(t *testing.T) context.Context {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	return ctx
+}
+
+// TestGauges: a scrape gets the last answer at once, and none while there is none, which is logged
+// once.
+func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		desc := prometheus.NewDesc("g", "A gauge.", nil, nil)
-		takes, fails, asked := time.Duration(0), false, 0
+		takes := time.Duration(0)
 		g := newGauges(t.Context(), slog.New(slog.NewTextHandler(&log, nil)), func(ctx context.Context) ([]prometheus.Metric, error) {
-			asked++
-			n := float64(asked)
 			select {
 			case <-time.After(takes):
+				return []prometheus.Metric{gauge(desc, 1)}, nil
 			case <-ctx.Done():
-			}
-			if fails {
 				return nil, errors.New("away")
 			}
-			return []prometheus.Metric{gauge(desc, n)}, nil
 		}, desc)
-		collect := func() (n int, took time.Duration) {
-			out, began := make(chan prometheus.Metric, 9), time.Now()
+		collect := func() int {
+			synctest.Wait()
+			out := make(chan prometheus.Metric, 9)
 			g.Collect(out)
-			return len(out), time.Since(began)
+			return len(out)
 		}
-		require.Equal(t, []any{1, time.Duration(0)}, pair(collect()))
-		takes, fails = time.Hour, true
-		time.Sleep(askEvery)
-		require.Equal(t, []any{1, scrapeWait}, pair(collect()), "the last answer")
-		require.Equal(t, []any{1, scrapeWait}, pair(collect()))
-		synctest.Wait()
-		require.Equal(t, 2, asked)
-		time.Sleep(askWithin)
-		require.Equal(t, []any{0, time.Duration(0)}, pair(collect()), "nobody has answered")
-		time.Sleep(askEvery)
-		collect()
-		time.Sleep(askWithin)
-		synctest.Wait()
-		require.Equal(t, 1, strings.Count(log.String(), "away"))
-		takes, fails = scrapeWait/2, false
-		time.Sleep(askEvery)
-		require.Equal(t, []any{1, scrapeWait / 2}, pair(collect()))
-
+		require.Equal(t, 1, collect())
 		takes = time.Hour
 		time.Sleep(askEvery)
-		before := asked + 1
-		require.Equal(t, []any{1, scrapeWait}, pair(collect()))
+		require.Equal(t, 1, collect(), "the last answer")
+		time.Sleep(2 * askWithin)
+		require.Zero(t, collect())
+		require.Equal(t, 1, strings.Count(log.String(), "away"))
+		takes = 0
+		time.Sleep(askEvery + askWithin)
+		require.Equal(t, 1, collect())
+		takes = time.Hour
+		time.Sleep(askEvery)
 		began := time.Now()
 		g.Close()
 		require.Zero(t, time.Since(began), "the question is given up")
-		time.Sleep(askEvery)
-		collect()
-		require.Equal(t, before, asked, "nobody is asked any more")
 	})
 }
-
-func pair(n int, took time.Duration) []any { return []any{n, took} }

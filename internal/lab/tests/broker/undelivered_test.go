@@ -359,7 +359,7 @@ func TestUndelivered_DeliveryLimit(t *testing.T) {
 // neither the order nor the number of its messages, nor are they counted as failed; and it is not
 // read further each time.
 func TestUndelivered_HeadKeepsOrder(t *testing.T) {
-	const n, shown = 1000, 50
+	const n, shown = 1200, 50 // more than one channel gets
 	for _, kind := range []string{"quorum", "classic"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -407,6 +407,7 @@ func TestUndelivered_HeadKeepsOrder(t *testing.T) {
 			require.LessOrEqual(t, soon, before+25)
 			soon = shown // another process does not know how much was returned
 			look(shown)
+			require.Equal(t, n, look(n))
 			in := r.Consume(c.Queue())
 			for i := range n {
 				require.Equal(t, strconv.Itoa(i), rabbittest.Next(t, in).MessageId)
