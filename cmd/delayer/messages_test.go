@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -59,20 +58,6 @@ func (m *mailbox) json(args ...string) (value map[string]any) {
 	require.Equal(m.t, exitOK, status, stderr)
 	require.NoError(m.t, json.Unmarshal([]byte(stdout), &value), stdout)
 	return value
-}
-
-// exported are the messages as export writes them.
-func (m *mailbox) exported(args ...string) []map[string]any {
-	m.t.Helper()
-	status, stdout, stderr := m.run(append([]string{"export"}, args...)...)
-	require.Equal(m.t, exitOK, status, stderr)
-	var all []map[string]any
-	for dec := json.NewDecoder(strings.NewReader(stdout)); dec.More(); {
-		var one map[string]any
-		require.NoError(m.t, dec.Decode(&one))
-		all = append(all, one)
-	}
-	return all
 }
 
 // holds waits until there are n messages. A broker that is not ours publishes one that was on its
