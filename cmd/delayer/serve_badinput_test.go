@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
@@ -150,82 +148,5 @@ func TestServe_BadInput(t *testing.T) {
 	for _, id := range []string{"deep", "wide", "full", "words"} {
 		assert.Contains(t, list, id)
 	}
-	require.Equal(t, exitOK, s.stop())
-}
-
-// TestServe_BodyTooLarge: a body above max_message_size is refused where it is published. One that
-// was taken before the limit was lowered is parked. Nothing else waits for either.
-func TestServe_BodyTooLarge(t *testing.T) {
-	t.Parallel()
-	const most = 100_000
-	b := rabbittest.Own(t, rabbit.Options{Config: fmt.Sprintf("max_message_size = %d", most)})
-	config := configFile(t, "url: "+b.URL()+`
-backend: controller
-serve: {prefetch: 3, exchanges: [{name: in, to: out}], http: {listen: 127.0.0.1:0}}
-`)
-	s := serve(t, "serve", "--config", config)
-	c := httpClient{t, "http://" + rabbittest.Next(t, s.http)}
-	ch := channel(t, b.URL())
-	in := consume(t, ch, "queue")
-	require.NoError(t, ch.QueueBind("queue", "#", "out", false, nil))
-	publish := func(id string, size int, headers amqp091.Table) bool {
-		t.Helper()
-		ch := channel(t, b.URL())
-		require.NoError(t, ch.Confirm(false))
-		confirm, err := ch.PublishWithDeferredConfirm("in", "key", true, false, amqp091.Publishing{MessageId: id, Headers: headers, Body: make([]byte, size)})
-		require.NoError(t, err)
-		return confirm.Wait()
-	}
-	arrived := func(want ...string) {
-		t.Helper()
-		var got []string
-		for range want {
-			got = append(got, rabbittest.Next(t, in).MessageId)
-		}
-		require.ElementsMatch(t, want, got)
-	}
-	delay := amqp091.Table{"x-delay": 50}
-	require.False(t, publish("too large", most+1, delay), "the broker closes the publisher's channel")
-	require.True(t, publish("fits", most, delay))
-	arrived("fits")
-
-	message := func(id, delay string, size int) string {
-		return fmt.Sprintf(`{"exchange": "out", "delay": %q, "text": %q, "properties": {"message_id": %q}}`, delay, strings.Repeat("x", size), id)
-	}
-	for range 2 { // at first the broker says it
-		for _, delay := range []string{"0s", "50ms", "1h"} {
-			status, answer := c.ask(http.MethodPost, "/v1/messages", message("too large", delay, most+1))
-			require.Equal(t, http.StatusUnprocessableEntity, status, answer)
-			assert.Equal(t, "invalid", answer["kind"])
-			assert.Equal(t, true, answer["safe_to_retry"])
-			assert.Contains(t, answer["detail"], fmt.Sprint(most))
-		}
-	}
-	status, answer := c.ask(http.MethodPost, "/v1/messages/batch", fmt.Sprintf(`{"messages": [%s, %s, %s, %s]}`,
-		message("a", "50ms", 10), message("too large", "50ms", most+1), message("b", "50ms", most), message("too large", "1h", most+1)))
-	require.Equal(t, http.StatusMultiStatus, status)
-	var statuses []any
-	for _, result := range answer["results"].([]any) {
-		statuses = append(statuses, result.(map[string]any)["status"])
-	}
-	require.Equal(t, []any{201.0, 422.0, 201.0, 422.0}, statuses)
-	arrived("a", "b")
-
-	require.Equal(t, exitOK, s.stop())
-	for i := range 5 { // more than prefetch
-		require.True(t, publish(fmt.Sprintf("was taken %d", i), most, delay))
-		require.True(t, publish(fmt.Sprintf("was taken at once %d", i), most, nil))
-	}
-	_, err := b.Ctl(t.Context(), "eval", "application:set_env(rabbit, max_message_size, 1000), persistent_term:put(max_message_size, 1000).")
-	require.NoError(t, err)
-	require.False(t, publish("too large now", 1001, delay))
-	require.True(t, publish("behind", 1000, delay))
-	s = serve(t, "serve", "--config", config)
-	arrived("behind")
-	require.Eventually(t, func() bool {
-		q, err := ch.QueueDeclarePassive("delayer.serve.parked.in", true, false, false, false, nil)
-		require.NoError(t, err)
-		return q.Messages == 10
-	}, time.Minute, 50*time.Millisecond)
 	require.Equal(t, exitOK, s.stop())
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lab/faults"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -182,52 +180,6 @@ func TestUndelivered_SlowQueue(t *testing.T) {
 	require.NoError(t, err)
 	defer r.Close()
 	require.Equal(t, 1, total)
-}
-
-// TestUndelivered_SlowLine: a large message is on its way for longer than the reader waits before
-// it asks whether somebody else has taken it. The queue counts 0 by then.
-func TestUndelivered_SlowLine(t *testing.T) {
-	t.Parallel()
-	c, rig := kept(t, 0)
-	const size = 12 << 20 // more than all buffers between the broker and the reader
-	rig.Publish("", c.Queue(), amqp091.Publishing{Body: make([]byte, size)})
-	awaitKept(t, c, 1)
-	var asked atomic.Int64 // bytes
-	proxy, err := faults.NewProxy(rabbittest.Between(t, rabbittest.Broker(t).URL(), func(_ int, toBroker bool, b []byte) {
-		if toBroker {
-			asked.Add(int64(len(b)))
-		}
-	}))
-	require.NoError(t, err)
-	defer proxy.Close()
-	slow, err := undelivered.OpenUnroutable(within(t), options(t, proxy.URL(rabbittest.Broker(t).URL())), strings.TrimSuffix(c.Queue(), ".unroutable"))
-	require.NoError(t, err)
-	defer slow.Close()
-	r, _, err := slow.Read(within(t))
-	require.NoError(t, err)
-	defer r.Close()
-	proxy.Set(faults.Slow)
-	came := make(chan error, 1)
-	go func() {
-		m, err := r.Next(within(t))
-		if err == nil && m.Size != size {
-			err = fmt.Errorf("it has %d bytes", m.Size)
-		}
-		came <- err
-	}()
-	eventually := func(is func() bool, otherwise string) {
-		t.Helper()
-		require.Eventually(t, func() bool { return len(came) > 0 || is() }, patience, 20*time.Millisecond, otherwise)
-	}
-	eventually(func() bool {
-		q, err := rig.Channel().QueueDeclarePassive(c.Queue(), true, false, false, false, nil)
-		return err == nil && q.Consumers == 1
-	}, "nobody reads")
-	before := asked.Load()
-	const question = 64 // more than some heartbeats
-	eventually(func() bool { return asked.Load() > before+question }, "nobody asks whether it was taken")
-	proxy.Set(faults.Pass)
-	require.NoError(t, rabbittest.Next(t, came))
 }
 
 func TestUndelivered_QueueDeleted(t *testing.T) {
