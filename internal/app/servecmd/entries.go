@@ -30,35 +30,32 @@ type shift struct {
 	movers []*rebind.Mover
 }
 
-// plan is the shift of a version of the file, which open has to open.
-func (e *entries) plan(serves config) (*shift, error) {
-	movers, err := movers(e.cfg.Settings, serves.Exchanges)
-	return &shift{config: serves, movers: movers}, err
-}
-
-// open declares what a shift needs.
-func (e *entries) open(ctx context.Context, s *shift) error {
+// open declares what a version of the file needs.
+func (e *entries) open(ctx context.Context, serves config) (*shift, error) {
+	s := &shift{config: serves}
 	if len(s.Exchanges) == 0 {
-		return nil
+		return s, nil
+	}
+	var err error
+	if s.movers, err = movers(e.cfg.Settings, s.Exchanges); err != nil {
+		return nil, err
 	}
 	cfg := e.cfg
 	cfg.Prefetch = s.Prefetch
-	runner, err := entry.Open(ctx, cfg)
-	if err != nil {
-		return err
+	if s.runner, err = entry.Open(ctx, cfg); err != nil {
+		return nil, err
 	}
-	if err := runner.Add(ctx, s.Exchanges); err != nil {
-		runner.Close()
-		return err
+	if err := s.runner.Add(ctx, s.Exchanges); err != nil {
+		s.runner.Close()
+		return nil, err
 	}
-	s.runner = runner
 	for _, m := range s.movers {
 		m.Control, m.Log = s.runner.Control(), e.log
 	}
 	for _, spec := range s.Exchanges {
 		e.log.Info("an exchange is served", "exchange", spec.Name, "to", spec.To, "allow", spec.Allow)
 	}
-	return nil
+	return s, nil
 }
 
 // run serves until ctx ends, and closes what open has opened.
@@ -99,29 +96,20 @@ func (e *entries) next(ctx context.Context, reread <-chan os.Signal) *shift {
 			return nil
 		case <-reread:
 		}
-		s, err := e.again(ctx)
+		_, serves, err := e.read()
+		if err == nil && serves.nothing() {
+			err = errNothing
+		}
+		var s *shift
+		if err == nil {
+			s, err = e.open(ctx, serves)
+		}
 		if err == nil {
 			e.log.Info("the configuration was read again: exchanges and prefetch are as it says, the rest is as it was at the start")
 			return s
 		}
 		e.log.Error("the configuration cannot be served; exchanges are served as before", "error", err)
 	}
-}
-
-// again opens what the file says now.
-func (e *entries) again(ctx context.Context) (*shift, error) {
-	_, serves, err := e.read()
-	if err != nil {
-		return nil, err
-	}
-	if serves.nothing() {
-		return nil, errNothing
-	}
-	s, err := e.plan(serves)
-	if err != nil {
-		return nil, err
-	}
-	return s, e.open(ctx, s)
 }
 
 // depths are those of what is served now: see [entry.Runner.Depths].

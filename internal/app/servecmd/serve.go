@@ -103,10 +103,6 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 		rates.Watch(&cfg)
 	}
 	e := &entries{read: c.read, cfg: entry.Config{Settings: settings, Passed: passed}, log: running.Log}
-	first, err := e.plan(serves) // before anything is declared
-	if err != nil {
-		return err
-	}
 	running.Log.Info("connecting, and declaring what is missing")
 	d, err := backend.Open(ctx, cfg)
 	if err != nil {
@@ -116,7 +112,8 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	e.cfg.Delayer = d
-	if err := e.open(ctx, first); err != nil {
+	first, err := e.open(ctx, serves)
+	if err != nil {
 		return err
 	}
 	running.Register(times)
