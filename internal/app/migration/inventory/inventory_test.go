@@ -124,11 +124,6 @@ func TestLook_Unseen(t *testing.T) {
 	require.Equal(t, []string{"the feature flags", "the shovels"}, what)
 }
 
-func TestNew(t *testing.T) {
-	_, err := management.New("http://h", 0, nil)
-	require.ErrorIs(t, err, delayer.ErrConfig)
-}
-
 // TestLook_TablesGone: as seen on 4.0.5 after khepri_db was enabled while the plugin ran.
 func TestLook_TablesGone(t *testing.T) {
 	answers := map[string]string{

@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
@@ -161,87 +159,4 @@ func TestLook(t *testing.T) {
 		v, err := api.Look(t.Context())
 		return err == nil && v.Nodes[0].Plugin != ""
 	}, time.Minute, 100*time.Millisecond)
-}
-
-// TestLook_WrongUser: each has an error of its own, or a list of what it may not see; none with the
-// password.
-func TestLook_WrongUser(t *testing.T) {
-	t.Parallel()
-	b := needPlugin(t)
-	const vhost, password = "wrong user", "p@ss:w/rd?&%,#"
-	vhostOf(t, b, vhost)
-	address, err := url.Parse(management(t, b))
-	require.NoError(t, err)
-	look := func(user, password, vhost string) (inventory.Inventory, error) {
-		address.User = url.UserPassword(user, password)
-		v, err := inventoryOf(t, address.String(), vhost).Look(t.Context())
-		if err != nil {
-			require.NotContains(t, err.Error(), password)
-			require.NotContains(t, err.Error(), url.QueryEscape(password))
-		}
-		return v, err
-	}
-	for user, tag := range map[string]string{"m-monitor": "monitoring", "m-tagless": ""} {
-		change(t, b, http.MethodPut, map[string]string{"password": password, "tags": tag}, "users", user)
-		change(t, b, http.MethodPut, everything, "permissions", vhost, user)
-	}
-	v, err := look("m-monitor", password, vhost)
-	require.NoError(t, err)
-	var unseen []string
-	for _, u := range v.Unseen {
-		unseen = append(unseen, u.What)
-	}
-	require.Contains(t, unseen, "the shovels")
-
-	_, err = look("m-monitor", "another&%,#", vhost)
-	require.ErrorIs(t, err, delayer.ErrAccess)
-	_, err = look("m-tagless", password, vhost)
-	require.ErrorIs(t, err, delayer.ErrAccess)
-	require.ErrorContains(t, err, "Not management user")
-	_, err = look("m-monitor", password, "no/such vhost")
-	require.ErrorIs(t, err, delayer.ErrNotFound)
-	require.ErrorContains(t, err, `vhost "no/such vhost": not found: it does not exist`)
-	address.Host = "127.0.0.1:1"
-	_, err = look("m-monitor", password, vhost)
-	require.ErrorIs(t, err, delayer.ErrUnavailable)
-	require.ErrorContains(t, err, "is the management plugin enabled")
-}
-
-// TestLook_WithoutPlugin: as on 4.3.
-func TestLook_WithoutPlugin(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.Another(t, rabbit.Options{Plugins: []string{managementPlugin}})
-	api := apiOf(t, b, "/")
-	require.EventuallyWithT(t, func(c *assert.CollectT) { // 4.3 answers 500 to some questions in its first seconds
-		_, err := api.Look(t.Context())
-		require.NoError(c, err)
-	}, time.Minute, 100*time.Millisecond)
-	v, err := api.Look(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, v.Delayed)
-	require.NotContains(t, v.ExchangeTypes, inventory.DelayedMessage)
-	require.Empty(t, assess.Assess(assess.Question{Inventory: v, Prefix: "delayer"}))
-}
-
-// TestLook_Khepri: a broker whose plugin has lost its tables cannot list exchanges. That is said,
-// and what mends it.
-func TestLook_Khepri(t *testing.T) {
-	t.Parallel()
-	if version := needPlugin(t).Version(); !strings.HasPrefix(version, "4.") {
-		rabbittest.Skipf(t, "RabbitMQ %s has no choice between Mnesia and Khepri", version)
-	}
-	b := rabbittest.Another(t, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages, managementPlugin}})
-	if inKhepri(t, b) {
-		rabbittest.Skipf(t, "new nodes of RabbitMQ %s have Khepri", b.Version())
-	}
-	ch := rabbittest.Channel(t, b)
-	require.NoError(t, ch.ExchangeDeclare("delayed", "x-delayed-message", durable, !autoDelete, !internal, !noWait, amqp091.Table{"x-delayed-type": "direct"}))
-	api := apiOf(t, b, "/")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	_, err := b.Ctl(ctx, "enable_feature_flag", "--opt-in", inventory.Khepri)
-	require.NoError(t, err)
-	_, err = api.Look(t.Context())
-	require.ErrorIs(t, err, delayer.ErrUnavailable)
-	require.ErrorContains(t, err, "khepri_db was enabled while the plugin ran")
 }

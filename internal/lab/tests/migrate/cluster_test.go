@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
@@ -25,46 +24,45 @@ func TestCluster(t *testing.T) {
 	needPlugin(t)
 	t.Parallel()
 	nodes := clusterWithPlugin(t)
-	r := rehearse(t, nodes[0], build(t), rabbitmqctl(t, nodes[0]), []string{"topic"})
+	r := rehearse(t, nodes[0], build(t), rabbitmqctl(t, nodes[0]), "topic")
 	r.throughAll(nodes)
-	x, ctl := []string{"--exchange", r.exchange("topic")}, []string{"--rabbitmqctl", r.ctl}
-	both := append(x, ctl...)
+	ctl := []string{"--rabbitmqctl", r.ctl}
 	const each = 30
 
 	stop := r.publishers(r.wrapped())
-	r.fill(pending, "topic", each*len(nodes), time.Second, 5*time.Second)
-	r.fillDays("topic", each*len(nodes))
+	r.fill(pending, each*len(nodes), time.Second, 5*time.Second)
+	r.fill(days, each*len(nodes), far*24/25, far)
 	require.Contains(t, r.wholeStep("assess", ctl...), "3 nodes")
 	for _, step := range [][]string{{"switch", "--mode", "in-place", "--yes"}, {"rollback"}} {
-		require.Contains(t, r.wholeStep(step[0], append(step[1:], both...)...), "it was there all the time")
+		require.Contains(t, r.wholeStep(step[0], r.flags(step[1:]...)...), "it was there all the time")
 	}
 	stop()
-	r.allArrive()
-	r.report("cluster")
+	r.holds()
 	tables := r.tables()
 	require.Len(t, tables, len(nodes))
 	for _, table := range tables {
 		require.Equal(t, each, table.Exchanges[0].Rows, "on node %s", table.Node)
 	}
 
-	r.fill(held, "topic", each*len(nodes), 3*time.Second, 6*time.Second)
+	r.fill(held, each*len(nodes), 3*time.Second, 6*time.Second)
 	down := nodes[len(nodes)-1]
 	require.NoError(t, down.Stop(t.Context()))
 	name := nodeName(t, down)
 	require.Contains(t, r.failedStep("assess", ctl...), name+": it does not run")
-	require.Contains(t, r.wholeStep("switch", append([]string{"--mode", "in-place", "--yes"}, both...)...), "it was there all the time")
+	require.Contains(t, r.wholeStep("switch", r.flags("--mode", "in-place", "--yes")...), "it was there all the time")
 	require.Contains(t, r.wholeStep("status", ctl...), "the counts are too low")
 	for _, step := range [][]string{{"evacuate", "--leave", "10s"}, {"retire"}} {
-		require.Contains(t, r.failedStep(step[0], append(step[1:], both...)...), name)
+		require.Contains(t, r.failedStep(step[0], r.flags(step[1:]...)...), name)
 	}
 	require.NoError(t, down.Run(t.Context()))
-	r.wholeStep("evacuate", append([]string{"--leave", "10s"}, both...)...)
-	r.allArrive()
+	r.wholeStep("evacuate", r.flags("--leave", "10s")...)
+	r.holds()
 	inLadder := r.inLadder()
 	assert.Len(t, inLadder, each*len(nodes))
-	assert.Zero(t, repeated(inLadder))
-	r.report("cluster")
-	r.wholeStep("retire", both...)
+	for id, n := range inLadder {
+		assert.Equal(t, 1, n, id)
+	}
+	r.wholeStep("retire", r.flags()...)
 }
 
 // clusterWithPlugin starts three nodes.
@@ -100,16 +98,6 @@ func (r *rehearsal) failedStep(step string, args ...string) string {
 	said, err := r.tryStep(step, args...)
 	require.Error(r, err, "%s %v: %s", step, args, said)
 	return said
-}
-
-// tables are what waits in the plugin, node by node.
-func (r *rehearsal) tables() []node.Table {
-	r.Helper()
-	control, err := node.New(r.ctl)
-	require.NoError(r, err)
-	tables, err := control.Pending(r.Context())
-	require.NoError(r, err)
-	return tables
 }
 
 // nodeName is what a private node calls itself.

@@ -16,6 +16,7 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/migration/evacuate"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
+	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lab/account"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
@@ -186,21 +187,15 @@ func TestEvacuate_Leave(t *testing.T) {
 // TestEvacuate_SecondTool is refused while the first is at work.
 func TestEvacuate_SecondTool(t *testing.T) {
 	t.Parallel()
-	d := newDelayed(t, "topic")
-	j := d.job()
-	for range 3 {
-		d.publish("key", time.Hour, amqp091.Publishing{})
-	}
-	var second error
-	first := j
-	first.Progress = func(evacuate.Account) {
-		if second == nil {
-			_, second = j.Run(t.Context())
-		}
-	}
-	_, err := first.Run(t.Context())
+	j := newDelayed(t, "topic").job()
+	first, err := broker.Dial(t.Context(), j.Broker)
 	require.NoError(t, err)
-	require.ErrorContains(t, second, "another delayer migrate is at work")
+	defer first.Close()
+	const allExchanges, noPatience = "", 0
+	_, err = record.Take(t.Context(), first, j.Prefix, allExchanges, noPatience)
+	require.NoError(t, err)
+	_, err = j.Run(t.Context())
+	require.ErrorIs(t, err, record.ErrLocked)
 }
 
 // TestEvacuate_GoneExchange: messages whose exchange is gone are kept, block no others, and are

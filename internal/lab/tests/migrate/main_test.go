@@ -2,9 +2,7 @@
 package migrate_test
 
 import (
-	"fmt"
 	"net/http"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,13 +17,6 @@ import (
 const managementPlugin = "rabbitmq_management"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(serveVariable) != "" {
-		if err := serveChild(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
 	rabbittest.Main(m, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages, managementPlugin}})
 }
 

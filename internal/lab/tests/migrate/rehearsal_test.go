@@ -2,13 +2,11 @@ package migrate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +20,7 @@ import (
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/evacuate"
+	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/app/migration/swap"
 	"github.com/delayer-go/delayer/internal/lab/account"
@@ -31,101 +30,83 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
+// rehearsalPatience bounds what hangs, and measures nothing.
+const rehearsalPatience = 90 * time.Second
+
+// The series of messages.
 const (
-	// rehearsalVariable is how many messages are pending in each way of the full rehearsal.
-	rehearsalVariable = "DELAYER_TEST_REHEARSAL"
-	// rehearsalPatience bounds what hangs, and measures nothing.
-	rehearsalPatience = 90 * time.Second
+	pending = "pending" // in the plugin before the migration begins
+	days    = "days"    // too, and still there when it ends: due in far
+	live    = "live"    // published while it runs
 )
+
+// far is when the last of the series days is due, which no rehearsal awaits. It is an hour, which
+// needs a short ladder.
+const far = time.Hour
 
 // A rehearsal is one way off the plugin, with the program delayer as an operator runs it.
 type rehearsal struct {
 	*rabbittest.Rig
-	fillers   []*amqp091.Connection // fill the plugin, in turn
-	cfg       backend.Config
-	config    string // the file
-	program   string
-	ctl       string
-	kinds     []string
-	many      int             // messages are pending
-	kills     []time.Duration // after which a step is killed, in turn
-	account   *account.Account[string]
-	user      string
-	running   sync.WaitGroup // consumers,
-	consumers []func()       // which these cancel
-	lives     int            // the number of the next message of the series live, of each kind
+	fillers  []*amqp091.Connection // fill the plugin, in turn
+	cfg      backend.Config
+	config   string // the file
+	program  string
+	ctl      string
+	kind     string // of the exchange
+	exchange string
+	queue    string
+	account  *account.Account[string]
+	running  sync.WaitGroup // the consumer
+	lives    int            // the number of the next message of the series live
+	turn     int            // of kills
 
-	mishaps
-
-	killed    int
-	turn      int // of kills
-	evacuated int
+	mu      sync.Mutex
+	refused []error // what publishers were told
 }
 
 // TestRehearsal goes each way off the plugin with messages pending, publishers and consumers that
-// go on, and a tool that is killed in every step. It is short; DELAYER_TEST_REHEARSAL=20000 runs
-// the full one, whose table is in docs/results/migration.md.
+// go on, and a tool that is killed in every step.
 func TestRehearsal(t *testing.T) {
 	needPlugin(t)
 	program := build(t)
-	for name, way := range map[string]func(*rehearsal){"code": (*rehearsal).code, "serve": (*rehearsal).serve, "evacuation": (*rehearsal).evacuation} {
+	for name, way := range map[string]struct {
+		kind string
+		goes func(*rehearsal)
+	}{
+		"code":       {"direct", (*rehearsal).code},
+		"serve":      {topicOrFanout(t), (*rehearsal).serve},
+		"evacuation": {"headers", (*rehearsal).evacuation},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			way(newRehearsal(t, name, program))
+			b := needPlugin(t)
+			r := rehearse(t, b, program, rabbitmqctl(t, b), way.kind)
+			way.goes(r)
+			r.holds()
 		})
 	}
 }
 
-// full is how many messages the full rehearsal has, or 0.
-func full(t testing.TB) int {
-	value := os.Getenv(rehearsalVariable)
-	if value == "" {
-		return 0
-	}
-	n, err := strconv.Atoi(value)
-	require.NoError(t, err, rehearsalVariable)
-	return n
-}
-
-func newRehearsal(t testing.TB, name, program string) *rehearsal {
-	b := needPlugin(t)
-	kinds := map[string][]string{"code": {"direct"}, "serve": {"topic"}, "evacuation": {"headers"}}[name]
-	all := []string{"topic", "direct", "fanout", "headers"}
-	if inKhepri(t, b) {
-		all = all[1:]
-		kinds = slices.DeleteFunc(append(kinds, "fanout"), func(kind string) bool { return kind == "topic" })[:1]
-	}
-	if n := full(t); n > 0 {
-		r := rehearse(t, b, program, b.CtlCommand(), all)
-		r.many = n
-		r.kills = []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 3 * time.Second, 6 * time.Second}
-		return r
-	}
-	r := rehearse(t, b, program, rabbitmqctl(t, b), kinds)
-	r.many, r.kills = 300, []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond}
-	return r
-}
-
-// rehearse declares exchanges of some kinds, each with a queue that is consumed.
-func rehearse(t testing.TB, b *rabbit.Broker, program, ctl string, kinds []string) *rehearsal {
-	r := &rehearsal{Rig: rabbittest.NewRig(t, b), program: program, ctl: ctl, kinds: kinds}
-	uri, err := url.Parse(b.URL())
-	require.NoError(t, err)
-	r.user, r.account = uri.User.Username(), account.New[string](time.Now())
-	r.moved, r.refused = map[string]bool{}, map[string]int{}
-	r.fillers = []*amqp091.Connection{r.Conn}
+// rehearse declares an exchange with a queue that is consumed.
+func rehearse(t testing.TB, b *rabbit.Broker, program, ctl, kind string) *rehearsal {
+	r := &rehearsal{Rig: rabbittest.NewRig(t, b), program: program, ctl: ctl, kind: kind, account: account.New[string](time.Now())}
+	r.exchange = r.Prefix + ` "it's" ` + kind
+	r.queue, r.fillers = r.exchange+" queue", []*amqp091.Connection{r.Conn}
 	t.Cleanup(func() {
 		_ = r.Conn.Close()
 		r.running.Wait()
 	})
 	r.configure()
-	for _, kind := range r.kinds {
-		require.NoError(t, r.Ch.ExchangeDeclare(r.exchange(kind), "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": kind}))
-		_, err := r.Ch.QueueDeclare(r.queue(kind), true, false, false, false, nil)
-		require.NoError(t, err)
-		r.bind(r.Ch, kind)
-		r.consume(kind)
-	}
+	require.NoError(t, r.Ch.ExchangeDeclare(r.exchange, "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": kind}))
+	_, err := r.Ch.QueueDeclare(r.queue, true, false, false, false, nil)
+	require.NoError(t, err)
+	require.NoError(t, r.Ch.QueueBind(r.queue, "order.new", r.exchange, false, amqp091.Table{"x-match": "all", "route": "here"}))
+	deliveries, _ := r.ConsumeUntil(r.queue)
+	r.running.Go(func() {
+		for d := range deliveries {
+			r.account.Arrive(d.MessageId, r.account.Now())
+		}
+	})
 	t.Cleanup(r.tidy)
 	return r
 }
@@ -134,37 +115,24 @@ func rehearse(t testing.TB, b *rabbit.Broker, program, ctl string, kinds []strin
 // Raft group.
 func (r *rehearsal) configure() {
 	var steps []time.Duration
-	for step := 100 * time.Millisecond; step < r.far(); step *= 2 {
+	for step := 100 * time.Millisecond; step < far; step *= 2 {
 		steps = append(steps, step)
 	}
-	text := fmt.Sprintf("url: %q\nmanagement: %q\nprefix: %s\nbackend: binaryladder\nbinaryladder: {tick: 100ms, steps: %q}\nserve:\n  exchanges:\n",
-		r.Broker.URL(), management(r.TB, r.Broker), r.Prefix, binaryladder.List(steps...))
-	for _, kind := range r.kinds {
-		text += fmt.Sprintf("    - {name: %q, type: %s, to: %q, move_bindings: true}\n", r.exchange(kind), kind, swap.DefaultTarget(r.exchange(kind)))
-	}
+	text := fmt.Sprintf(`url: %q
+management: %q
+prefix: %s
+backend: binaryladder
+binaryladder: {tick: 100ms, steps: %q}
+serve:
+  exchanges:
+    - {name: %q, type: %s, to: %q, move_bindings: true}
+`, r.Broker.URL(), management(r.TB, r.Broker), r.Prefix, binaryladder.List(steps...), r.exchange, r.kind, swap.DefaultTarget(r.exchange))
 	r.config = filepath.Join(r.TempDir(), "delayer.yaml")
 	require.NoError(r, os.WriteFile(r.config, []byte(text), 0o600))
 	var err error
 	r.cfg, err = backend.Load(r.config)
 	require.NoError(r, err)
 	r.cfg.Logger = slog.New(slog.DiscardHandler) // each failure is a publisher's error
-}
-
-func (r *rehearsal) exchange(kind string) string { return r.Prefix + ` "it's" ` + kind }
-func (r *rehearsal) queue(kind string) string    { return r.exchange(kind) + " queue" }
-
-// bind routes every message once.
-func (r *rehearsal) bind(ch *amqp091.Channel, kind string) {
-	switch kind {
-	case "topic":
-		require.NoError(r, ch.QueueBind(r.queue(kind), "order.*", r.exchange(kind), false, nil))
-	case "headers":
-		require.NoError(r, ch.QueueBind(r.queue(kind), "", r.exchange(kind), false, amqp091.Table{"x-match": "all", "route": "here"}))
-	default:
-		for i := range keys {
-			require.NoError(r, ch.QueueBind(r.queue(kind), letter{number: i}.key(), r.exchange(kind), false, nil))
-		}
-	}
 }
 
 // tidy removes what the rehearsal has declared.
@@ -174,35 +142,232 @@ func (r *rehearsal) tidy() {
 	defer conn.Close() //nolint:errcheck // the test ends
 	plan, err := backend.Topology(r.cfg)
 	require.NoError(r, err)
-	all := plan.Add(evacuate.Plan(r.cfg.Prefix))
-	for _, kind := range r.kinds {
-		x := r.exchange(kind)
-		side := entry.Spec{Name: x, Type: kind}.Side(r.cfg.Prefix)
-		side.Exchanges, side.Markers = side.AllExchanges(), nil
-		all = all.Add(side).Add(topology.Plan{
-			Exchanges: []topology.Exchange{{Name: x}, {Name: swap.DefaultTarget(x)}, {Name: record.Name(r.cfg.Prefix, x)}}, Queues: []topology.Queue{{Name: r.queue(kind)}},
-		})
-	}
+	all := plan.Add(evacuate.Plan(r.cfg.Prefix)).Add(entry.Spec{Name: r.exchange, Type: r.kind}.Side(r.cfg.Prefix))
+	all = all.Add(topology.Plan{
+		Exchanges: []topology.Exchange{{Name: r.exchange}, {Name: swap.DefaultTarget(r.exchange)}, {Name: record.Name(r.cfg.Prefix, r.exchange)}},
+		Queues:    []topology.Queue{{Name: r.queue}},
+	})
 	ch, err := conn.Channel()
 	require.NoError(r, err)
 	for _, q := range all.Queues {
 		_, _ = ch.QueueDelete(q.Name, false, false, false)
 	}
-	for _, x := range all.Exchanges {
+	for _, x := range all.AllExchanges() {
 		_ = ch.ExchangeDelete(x.Name, false, false)
 	}
 }
 
-// publishers publish to all exchanges until stop is called.
-func (r *rehearsal) publishers(of func() channelPublisher) (stop func()) {
-	const most = 1_000_000 // in a test
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
-	for _, kind := range r.kinds {
-		p, from := of(), r.lives
-		all.Go(func() { r.produce(ctx, kind, from, p) })
+// code: the publishers use package migrate already. The exchange is switched in place, and the
+// plugin delivers what it has.
+func (r *rehearsal) code() {
+	stop := r.publishers(r.wrapped())
+	r.fill(pending, 300, 5*time.Second, 20*time.Second)
+	r.switches("in-place")
+	r.empty()
+	stop()
+	r.step("retire", r.flags()...)
+}
+
+// serve: the publishers know nothing, and do not stop before the end. Meanwhile the processes that
+// serve are killed, and one rollback is made.
+func (r *rehearsal) serve() {
+	stop := r.publishers(&rawPublisher{conn: r.Conn})
+	const inDays = 100
+	r.fill(pending, 200, 12*time.Second, 24*time.Second)
+	r.fill(days, inDays, far*24/25, far)
+	r.wholeStep("assess", "--rabbitmqctl", r.ctl)
+	all := []*serveProcess{r.startServe(), r.startServe()} // before the switch, or after it
+	r.switches("serve")
+	for range kills {
+		for _, s := range all {
+			time.Sleep(300 * time.Millisecond) // in which it passes on some
+			s.kill()
+		}
 	}
+	r.step("rollback", r.flags()...)
+	r.switches("serve")
+	r.step("evacuate", r.flags("--leave", "10s")...)
+	r.empty()
+	r.step("retire", r.flags()...)
+	stop()
+	require.NoError(r, r.account.Await(r.Context(), rehearsalPatience))
+	for _, s := range all {
+		s.stop()
+	}
+	assert.Len(r, r.inLadder(), inDays)
+}
+
+// evacuation: as code, and what the plugin has is moved.
+func (r *rehearsal) evacuation() {
+	stop := r.publishers(r.wrapped())
+	const inDays = 100
+	r.fill(pending, 200, 25*time.Second, 35*time.Second)
+	r.fill(days, inDays, far*24/25, far)
+	r.switches("in-place")
+	for range kills[1:] { // in the middle of each of its stages
+		r.killedStep("evacuate", r.flags("--leave", "10s")...)
+	}
+	r.step("evacuate", r.flags("--leave", "10s")...)
+	stop()
+	require.NoError(r, r.account.Await(r.Context(), rehearsalPatience))
+	assert.Len(r, r.inLadder(), inDays)
+	r.step("retire", r.flags()...)
+}
+
+// flags are those of a step that works on the exchange.
+func (r *rehearsal) flags(more ...string) []string {
+	return append([]string{"--exchange", r.exchange, "--rabbitmqctl", r.ctl}, more...)
+}
+
+// switches switches the exchange. It is killed at several places.
+func (r *rehearsal) switches(mode string) {
+	args := r.flags("--mode", mode, "--yes")
+	for range kills[1:] {
+		r.killedStep("switch", args...)
+	}
+	r.step("switch", args...)
+}
+
+// holds holds what was promised.
+func (r *rehearsal) holds() {
+	r.Helper()
+	require.NoError(r, r.account.Await(r.Context(), rehearsalPatience))
+	v := r.account.Verdict()
+	r.Logf("%d confirmed, %d delivered, %d of them twice", v.Confirmed, v.Delivered, len(v.Twice))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	assert.Empty(r, r.refused, "publishers were refused")
+	for what, messages := range map[string][]account.Course[string]{"lost": v.Missing, "early": v.Early, "never published": v.Strangers} {
+		assert.Empty(r, messages[:min(5, len(messages))], "%d %s", len(messages), what)
+	}
+}
+
+// empty waits until the plugin holds nothing for the exchange.
+func (r *rehearsal) empty() {
+	r.Helper()
+	require.Eventually(r, func() bool {
+		for _, t := range r.tables() {
+			for _, w := range t.Exchanges {
+				if w.Exchange == r.exchange {
+					return false
+				}
+			}
+		}
+		return true
+	}, rehearsalPatience, 500*time.Millisecond)
+}
+
+// tables are what waits in the plugin, node by node.
+func (r *rehearsal) tables() []node.Table {
+	r.Helper()
+	control, err := node.New(r.ctl)
+	require.NoError(r, err)
+	tables, err := control.Pending(r.Context())
+	require.NoError(r, err)
+	return tables
+}
+
+// inLadder takes all messages out of the Delayer's queues, and counts those of the series days by
+// their id.
+func (r *rehearsal) inLadder() map[string]int {
+	plan, err := backend.Topology(r.cfg)
+	require.NoError(r, err)
+	ids := map[string]int{}
+	for _, q := range plan.Queues {
+		for {
+			d, ok, err := r.Ch.Get(q.Name, true)
+			require.NoError(r, err)
+			if !ok {
+				break
+			}
+			if strings.HasPrefix(d.MessageId, days) {
+				ids[d.MessageId]++
+			}
+		}
+	}
+	return ids
+}
+
+// fill publishes messages to the plugin, whose delays are spread over a span.
+func (r *rehearsal) fill(series string, n int, from, to time.Duration) {
+	r.Helper()
+	var channels []*amqp091.Channel
+	for _, conn := range r.fillers {
+		ch, err := conn.Channel()
+		require.NoError(r, err)
+		defer ch.Close() //nolint:errcheck // all is confirmed
+		require.NoError(r, ch.Confirm(false))
+		channels = append(channels, ch)
+	}
+	var confirms []*amqp091.DeferredConfirmation
+	for i := range n {
+		id, delay := fmt.Sprint(series, i), (from + (to-from)*time.Duration(i)/time.Duration(n)).Truncate(time.Millisecond)
+		confirm, err := channels[i%len(channels)].PublishWithDeferredConfirm(r.exchange, "order.new", false, false, r.ask(id, series, delay))
+		require.NoError(r, err)
+		confirms = append(confirms, confirm)
+		r.account.Answer(id, r.account.Now(), nil)
+	}
+	for _, confirm := range confirms {
+		require.True(r, confirm.Wait())
+	}
+}
+
+// ask notes a message that is about to be published. A broker counts in milliseconds.
+func (r *rehearsal) ask(id, series string, delay time.Duration) amqp091.Publishing {
+	now := r.account.At(time.Now().Truncate(time.Millisecond))
+	r.account.Ask(account.Course[string]{ID: id, Asked: now, Delay: delay, Aside: series == days})
+	msg := amqp091.Publishing{MessageId: id, DeliveryMode: amqp091.Persistent, Headers: amqp091.Table{"route": "here"}}
+	if delay > 0 {
+		msg.Headers["x-delay"] = delay.Milliseconds()
+	}
+	return msg
+}
+
+// A channelPublisher is a channel of amqp091-go, and so is what migrate.NewPublisher returns.
+type channelPublisher interface {
+	PublishWithContext(ctx context.Context, exchange, key string, mandatory, immediate bool, msg amqp091.Publishing) error
+}
+
+// wrapped opens a Delayer, as released code does.
+func (r *rehearsal) wrapped() channelPublisher {
+	d, err := backend.Open(r.Context(), r.cfg)
+	require.NoError(r, err)
+	r.Cleanup(func() { _ = d.Close() })
+	return migrate.NewPublisher(d)
+}
+
+// publishers publish until stop is called. What fails is tried again, as an application does; every
+// fourth message has no delay.
+func (r *rehearsal) publishers(p channelPublisher) (stop func()) {
+	const most, longest = 1_000_000, 3000
+	ctx, cancel := context.WithCancel(context.Background())
+	from := r.lives
 	r.lives += most
+	var all sync.WaitGroup
+	all.Go(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for i := from; ctx.Err() == nil; i++ {
+			id, delay := fmt.Sprint(live, i), time.Duration(i*37%longest)*time.Millisecond
+			if i%4 == 0 {
+				delay = 0
+			}
+			for began := time.Now(); ; {
+				within, end := context.WithTimeout(context.Background(), rehearsalPatience)
+				err := p.PublishWithContext(within, r.exchange, "order.new", delay == 0, false, r.ask(id, live, delay))
+				end()
+				r.account.Answer(id, r.account.Now(), err)
+				if err == nil || time.Since(began) > rehearsalPatience {
+					break
+				}
+				r.mu.Lock()
+				r.refused = append(r.refused, err)
+				r.mu.Unlock()
+				<-tick.C
+			}
+			<-tick.C
+		}
+	})
 	stop = sync.OnceFunc(func() {
 		cancel()
 		all.Wait()
@@ -211,210 +376,42 @@ func (r *rehearsal) publishers(of func() channelPublisher) (stop func()) {
 	return stop
 }
 
-func (r *rehearsal) raw() channelPublisher { return &rawPublisher{conn: r.Conn} }
-
-// wrapped opens a Delayer, as released code does.
-func (r *rehearsal) wrapped() func() channelPublisher {
-	d, err := backend.Open(r.Context(), r.cfg)
-	require.NoError(r, err)
-	r.Cleanup(func() { _ = d.Close() })
-	return func() channelPublisher { return migrate.NewPublisher(d) }
+// rawPublisher publishes as an application that knows nothing of the migration. It waits for each
+// confirm, and opens its channel again.
+type rawPublisher struct {
+	conn    *amqp091.Connection
+	ch      *amqp091.Channel
+	returns chan amqp091.Return
 }
 
-// scale is short for the short rehearsal, and long for the full one.
-func (r *rehearsal) scale(short, long time.Duration) time.Duration {
-	if full(r.TB) > 0 {
-		return long
-	}
-	return short
-}
-
-// far is when the last of the series days is due, which no rehearsal awaits. A short one has an
-// hour for days: its ladder is shorter.
-func (r *rehearsal) far() time.Duration {
-	if _, benchmark := r.TB.(*testing.B); benchmark {
-		return 50 * time.Hour
-	}
-	return r.scale(time.Hour, 50*time.Hour)
-}
-
-// fillDays publishes messages to the plugin that are due in days.
-func (r *rehearsal) fillDays(kind string, n int) {
-	r.Helper()
-	r.fill(days, kind, n, r.far()*24/25, r.far())
-}
-
-// pending fills the plugin.
-func (r *rehearsal) pending(from, to time.Duration, inDays int) {
-	each := r.many / len(r.kinds)
-	for _, kind := range r.kinds {
-		r.fill(pending, kind, each-inDays, from, to)
-		r.fillDays(kind, inDays)
-	}
-}
-
-// code: the publishers use package migrate already. The exchanges are switched in place, and the
-// plugin delivers what it has.
-func (r *rehearsal) code() {
-	stop := r.publishers(r.wrapped())
-	r.pending(r.scale(5*time.Second, 20*time.Second), r.scale(20*time.Second, 150*time.Second), 0)
-	r.switches("in-place")
-	r.drain()
-	stop()
-	r.allArrive()
-	r.report("code")
-	r.retire()
-}
-
-// switches switches all exchanges. It is killed at several places.
-func (r *rehearsal) switches(mode string) {
-	for _, kind := range r.kinds {
-		args := []string{"--exchange", r.exchange(kind), "--mode", mode, "--yes", "--rabbitmqctl", r.ctl}
-		for range r.kills[1:] {
-			r.killedStep("switch", args...)
+func (p *rawPublisher) PublishWithContext(ctx context.Context, exchange, key string, mandatory, immediate bool, msg amqp091.Publishing) error {
+	if p.ch == nil {
+		ch, err := p.conn.Channel()
+		if err != nil {
+			return err
 		}
-		r.step("switch", args...)
-	}
-}
-
-// drain waits until the plugin has delivered what is its.
-func (r *rehearsal) drain() {
-	r.Helper()
-	require.Eventually(r, func() bool { return r.inPlugin() == 0 }, rehearsalPatience, 500*time.Millisecond)
-}
-
-// selection names all exchanges.
-func (r *rehearsal) selection() (args []string) {
-	for _, kind := range r.kinds {
-		args = append(args, "--exchange", r.exchange(kind))
-	}
-	return args
-}
-
-func (r *rehearsal) retire() {
-	for _, kind := range r.kinds {
-		r.step("retire", "--exchange", r.exchange(kind), "--rabbitmqctl", r.ctl)
-	}
-}
-
-// serve: the publishers know nothing, and do not stop before the exchanges are retired. Meanwhile
-// the processes that serve are killed, and one rollback is made.
-func (r *rehearsal) serve() {
-	stop := r.publishers(r.raw)
-	inDays := r.many / len(r.kinds) / 3
-	r.pending(r.scale(12*time.Second, 90*time.Second), r.scale(24*time.Second, 150*time.Second), inDays)
-	r.wholeStep("assess", "--rabbitmqctl", r.ctl)
-	all := []*serveProcess{r.startServe(), r.startServe()} // before the switch, or after it
-	r.switches("serve")
-	for range r.kills {
-		for _, s := range all {
-			select {
-			case <-r.Context().Done():
-			case <-time.After(r.scale(300*time.Millisecond, time.Second)):
-			}
-			s.kill()
+		if err := ch.Confirm(false); err != nil {
+			return err
 		}
+		p.ch, p.returns = ch, ch.NotifyReturn(make(chan amqp091.Return, 1))
 	}
-	for _, kind := range r.kinds {
-		r.step("rollback", "--exchange", r.exchange(kind), "--rabbitmqctl", r.ctl)
+	confirm, err := p.ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, msg)
+	ok := false
+	if err == nil {
+		ok, err = confirm.WaitContext(ctx)
 	}
-	r.switches("serve")
-	r.step("evacuate", append(r.selection(), "--rabbitmqctl", r.ctl, "--leave", "10s")...)
-	r.drain()
-	r.retire()
-	stop()
-	r.allArrive()
-	for _, s := range all {
-		s.stop()
+	if err == nil && !ok {
+		err = errors.New("not confirmed")
 	}
-	r.inDays(inDays)
-	r.report("serve")
-}
-
-// evacuation: as code, and what the plugin has is moved.
-func (r *rehearsal) evacuation() {
-	stop := r.publishers(r.wrapped())
-	inDays, args := r.many/len(r.kinds)/3, append(r.selection(), "--rabbitmqctl", r.ctl, "--leave", "10s")
-	r.pending(r.scale(25*time.Second, 120*time.Second), r.scale(35*time.Second, 180*time.Second), inDays)
-	r.switches("in-place")
-	for range r.kills[1:] { // in the middle of each of its stages
-		r.killedStep("evacuate", args...)
+	if err != nil {
+		_ = p.ch.Close()
+		p.ch = nil
+		return err
 	}
-	r.step("evacuate", args...)
-	stop()
-	r.allArrive()
-	r.inDays(inDays)
-	r.report("evacuation")
-	r.retire()
-}
-
-// inDays looks for what is due in days: so many messages of each exchange wait in the Delayer, as
-// they were published. How many of the others were moved, and have arrived, depends on how long the
-// steps took.
-func (r *rehearsal) inDays(each int) {
-	r.Helper()
-	inLadder := r.inLadder()
-	r.evacuated = len(inLadder) + len(r.moved)
-	assert.Len(r, inLadder, each*len(r.kinds), "what is due in days waits in the Delayer")
-	r.Logf("%d messages wait in the Delayer for days, %d of them twice; %d have arrived", len(inLadder), repeated(inLadder), len(r.moved))
-}
-
-// inPlugin counts what the plugin holds for these exchanges.
-func (r *rehearsal) inPlugin() (n int) {
-	for _, t := range r.tables() {
-		for _, w := range t.Exchanges {
-			if strings.HasPrefix(w.Exchange, r.cfg.Prefix) {
-				n += w.Rows
-			}
-		}
+	select {
+	case <-p.returns: // comes before its confirm
+		return errors.New("basic.return")
+	default:
+		return nil
 	}
-	return n
-}
-
-// inLadder takes all messages out of the Delayer's queues, and counts those that are due in days by
-// their id.
-func (r *rehearsal) inLadder() map[string]int {
-	plan, err := backend.Topology(r.cfg)
-	require.NoError(r, err)
-	ch, err := r.Conn.Channel()
-	require.NoError(r, err)
-	ids := map[string]int{}
-	for _, q := range plan.Queues {
-		for {
-			d, ok, err := ch.Get(q.Name, true)
-			require.NoError(r, err)
-			if !ok {
-				break
-			}
-			if strings.HasPrefix(d.MessageId, days) {
-				ids[d.MessageId]++
-				delete(d.Headers, "x-delivery-count") // of a quorum queue that is read
-				r.compare(d)
-			}
-		}
-	}
-	return ids
-}
-
-func repeated(counts map[string]int) (n int) {
-	for _, count := range counts {
-		if count > 1 {
-			n++
-		}
-	}
-	return n
-}
-
-// report holds what was promised, and prints a row of the table.
-func (r *rehearsal) report(way string) {
-	v := r.account.Verdict()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	fmt.Printf("| %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", way, r.Broker.Version(), r.many, r.evacuated,
-		v.Confirmed, v.Delivered, len(v.Twice), len(v.Early), len(v.Missing), r.changed, len(r.refused), r.gap.Milliseconds(), r.killed)
-	assert.Empty(r, r.refused, "publishers were refused")
-	assert.Empty(r, r.described(v.Missing), "lost")
-	assert.Empty(r, r.described(v.Early), "early")
-	assert.Empty(r, r.described(v.Strangers), "nobody has published these")
-	assert.Zero(r, r.changed, r.strange)
 }

@@ -2,16 +2,9 @@ package migrate_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"maps"
-	"os"
-	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -31,11 +24,9 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/app/migration/swap"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/objects"
-	"github.com/delayer-go/delayer/internal/lib/undelivered"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -274,55 +265,6 @@ func TestServe_Expired(t *testing.T) {
 	}
 }
 
-// TestServe_Parked: what cannot pass is parked, the rest goes on, and an operator can send it
-// again.
-func TestServe_Parked(t *testing.T) {
-	t.Parallel()
-	c := newCrossing(t, "topic")
-	c.swap()
-	c.cross(nil)
-	for id, delay := range map[string]any{"unreadable": "soon", "too long": int64(1) << 33, "beyond the ladder": int32(3_600_000), "good": int32(100)} {
-		c.PublishDelayed(c.exchange, "order.new", amqp091.Publishing{MessageId: id, Headers: amqp091.Table{"x-delay": delay}})
-	}
-	deliveries := c.Consume(c.queue)
-	assert.Equal(t, "good", rabbittest.Next(c, deliveries).MessageId)
-	parked := c.names.Parked
-	require.Eventually(t, func() bool { return c.count(parked) == 3 }, servePatience, 20*time.Millisecond)
-
-	client, err := undelivered.OpenParked(t.Context(), broker.Options{URL: c.cfg.URL, Logger: c.cfg.Logger}, parked)
-	require.NoError(t, err)
-	defer client.Close()
-	r, total, err := client.Read(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, 3, total)
-	reasons := map[string]string{}
-	sender, err := client.Sender(t.Context())
-	require.NoError(t, err)
-	defer sender.Close()
-	for {
-		m, err := r.Next(t.Context())
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-		state, ok := attempt.Parked(&m.Delivery, time.Now())
-		require.True(t, ok)
-		assert.Equal(t, "order.new", state.Original.Key)
-		assert.Equal(t, c.exchange, state.Original.Exchange)
-		reasons[m.MessageId] = state.Reason
-		stays, err := sender.Send(t.Context(), m)
-		require.NoError(t, err)
-		assert.Empty(t, stays)
-		require.NoError(t, m.Remove())
-	}
-	r.Close()
-	assert.Contains(t, reasons["unreadable"], `"soon"`)
-	assert.Contains(t, reasons["too long"], "8589934592")
-	assert.Contains(t, reasons["beyond the ladder"], "delay out of range")
-	require.Eventually(t, func() bool { return c.count(parked) == 3 }, servePatience, 20*time.Millisecond, "they are parked again, not delivered at once")
-	assert.Zero(t, c.count(c.queue))
-}
-
 // TestServe_MovesBindings: what others bind to the exchange itself goes to the target. An exclusive
 // queue, which serve cannot bind, keeps none of the others from it.
 func TestServe_MovesBindings(t *testing.T) {
@@ -349,139 +291,4 @@ func TestServe_MovesBindings(t *testing.T) {
 	c.PublishDelayed(c.exchange, "other.one", amqp091.Publishing{MessageId: "m", Headers: amqp091.Table{"x-delay": int32(300)}})
 	assert.Equal(t, "m", rabbittest.Next(c, deliveries).MessageId)
 	assert.False(t, time.Since(began) < 300*time.Millisecond, "early")
-}
-
-// TestServe_BeforeTheSwitch: serve leaves an exchange that is still the plugin's as it is, and
-// passes messages on as soon as the exchange is switched.
-func TestServe_BeforeTheSwitch(t *testing.T) {
-	t.Parallel()
-	c := newCrossing(t, "topic")
-	c.cross(nil)
-	d, err := c.api().Definition(t.Context(), c.exchange)
-	require.NoError(t, err)
-	require.True(t, d.Delayed())
-	require.Len(t, d.Out, 1)
-	c.swap()
-	began := time.Now()
-	c.PublishDelayed(c.exchange, "order.new", amqp091.Publishing{MessageId: "m", Headers: amqp091.Table{"x-delay": int32(300)}})
-	assert.Equal(t, "m", rabbittest.Next(c, c.Consume(c.queue)).MessageId)
-	assert.False(t, time.Since(began) < 300*time.Millisecond, "early")
-}
-
-// TestServe_Elsewhere: a switch finds out that serve is configured with another destination before
-// it changes anything.
-func TestServe_Elsewhere(t *testing.T) {
-	t.Parallel()
-	c := newCrossing(t, "topic")
-	c.cross(func(s *entry.Spec) { s.To = "elsewhere" })
-	s, release := c.swapper()
-	defer release()
-	before, err := c.api().Definition(t.Context(), c.exchange)
-	require.NoError(t, err)
-	_, err = s.Switch(t.Context(), record.Serving, "")
-	require.ErrorIs(t, err, delayer.ErrConflict)
-	require.ErrorContains(t, err, "delayer serve was configured in another way")
-	after, err := c.api().Definition(t.Context(), c.exchange)
-	require.NoError(t, err)
-	require.Equal(t, before, after)
-	_, found, err := record.Read(t.Context(), c.api(), c.cfg.Prefix, c.exchange)
-	require.NoError(t, err)
-	require.False(t, found)
-}
-
-// serveVariable makes the test binary a process that serves, with these settings in JSON.
-const serveVariable = "DELAYER_TEST_SERVE"
-
-type serveSettings struct {
-	URL, Prefix string
-	Spec        entry.Spec
-}
-
-func serveChild() error {
-	var s serveSettings
-	if err := json.Unmarshal([]byte(os.Getenv(serveVariable)), &s); err != nil {
-		return err
-	}
-	ctx, cfg := context.Background(), backend.Config{BinaryLadder: binaryladder.Config{Tick: 20 * time.Millisecond, Steps: "20ms,40ms,80ms,160ms,320ms,640ms,1280ms,2560ms"}}
-	cfg.URL, cfg.Prefix, cfg.Logger = s.URL, s.Prefix, slog.New(slog.DiscardHandler)
-	settings, err := engine.Resolve(cfg.Options, "")
-	if err != nil {
-		return err
-	}
-	d, err := backend.Open(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	r, err := entry.Open(ctx, entry.Config{Settings: settings, Delayer: d, Prefetch: 200})
-	if err != nil {
-		return err
-	}
-	if err := r.Add(ctx, []entry.Spec{s.Spec}); err != nil {
-		return err
-	}
-	r.Run(ctx)
-	return nil
-}
-
-// TestServe_Killed kills processes that serve, two at a time, under load: nothing is lost and
-// nothing is early.
-func TestServe_Killed(t *testing.T) {
-	c := newCrossing(t, "topic")
-	c.swap()
-	settings, err := json.Marshal(serveSettings{c.cfg.URL, c.cfg.Prefix, c.spec()})
-	require.NoError(t, err)
-	start := func() *exec.Cmd {
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), serveVariable+"="+string(settings))
-		child.Stderr = os.Stderr
-		require.NoError(t, child.Start())
-		t.Cleanup(func() { _ = child.Process.Kill() }) // where the test ends before
-		return child
-	}
-	const total, delay = 4000, 700 * time.Millisecond
-	deliveries := c.Consume(c.queue)
-	published := make(chan error, 1)
-	ch := rabbittest.Channel(t, c.Broker)
-	require.NoError(t, ch.Confirm(false))
-	go func() {
-		for i := range total {
-			headers := amqp091.Table{"due": time.Now().UnixMilli()}
-			if i%4 > 0 {
-				headers["x-delay"], headers["due"] = int32(delay.Milliseconds()), time.Now().Add(delay).UnixMilli()
-			}
-			confirm, err := ch.PublishWithDeferredConfirm(c.exchange, "order.new", false, false,
-				amqp091.Publishing{MessageId: strconv.Itoa(i), Headers: headers, DeliveryMode: 2})
-			if err == nil && i%50 == 49 && !confirm.Wait() {
-				err = fmt.Errorf("message %d is not confirmed", i)
-			}
-			if err != nil {
-				published <- err
-				return
-			}
-		}
-		published <- nil
-	}()
-	came, early := map[string]int{}, 0
-	for _, until := range []int{total / 8, total / 3, total * 2 / 3, total} {
-		children := []*exec.Cmd{start(), start()}
-		for len(came) < until {
-			d := rabbittest.Next(c, deliveries)
-			if due, _ := d.Headers["due"].(int64); time.Now().UnixMilli() < due {
-				early++
-			}
-			came[d.MessageId]++
-		}
-		for _, child := range children {
-			require.NoError(t, child.Process.Kill())
-			_ = child.Wait()
-		}
-	}
-	require.NoError(t, <-published)
-	twice := -len(came)
-	for _, n := range came {
-		twice += n
-	}
-	t.Logf("%d messages, %d came twice", len(came), twice)
-	assert.Len(t, came, total)
-	assert.Zero(t, early)
 }

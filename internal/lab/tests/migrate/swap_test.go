@@ -20,8 +20,8 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/app/migration/swap"
-	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 // kinds are the types by which the plugin's exchanges route in these tests.
@@ -122,116 +122,85 @@ func TestSwap_Load(t *testing.T) {
 			for i := range many {
 				require.NoError(t, r.Ch.QueueBind(queue, fmt.Sprint("k.", i), r.name, true, nil))
 			}
-			require.NoError(t, r.Ch.Qos(1, 0, false))
 			before := r.definition()
 			ctx, stop := context.WithCancel(t.Context())
-			load := load{lost: map[string]bool{}}
+			defer stop()
+			var ids []string
+			var refused error
 			var running sync.WaitGroup
-			running.Go(func() { load.run(ctx, r) })
+			running.Go(func() { ids, refused = r.publishes(ctx) })
 			r.publish(r.name, "k", pending, 4*time.Second, nil)
 			r.switches(mode)
 			r.rollsBack()
 			stop()
 			running.Wait()
+			require.NoError(t, refused)
 			require.Equal(t, before, r.definition())
-			require.Zero(t, load.refused+load.returned)
 			for i := range pending {
-				load.lost[fmt.Sprint(4*time.Second, i)] = true
+				ids = append(ids, fmt.Sprint(4*time.Second, i))
 			}
-			want := len(load.lost)
-			sum := func() int { return r.depth(queue) + r.depth(r.served().Queue) }
-			require.Eventually(t, func() bool { return sum() >= want }, time.Minute, 50*time.Millisecond, "%d of %d", sum(), want)
-			if twice := sum() - want; mode == record.Serving {
-				t.Logf("%d came twice", twice)
-			} else {
-				require.Zero(t, twice)
+			queues := []string{queue}
+			if mode == record.Serving {
+				queues = append(queues, r.served().Queue)
 			}
-			load.collect(r, queue, r.served().Queue)
-		})
-	}
-}
-
-// A load is a publisher, what it was told, and what has not arrived of that.
-type load struct {
-	name                         string // with which the ids of its messages begin
-	confirmed, returned, refused int
-	lost                         map[string]bool
-}
-
-// collect reads queues until all has arrived.
-func (l *load) collect(r *swapRig, queues ...string) {
-	r.Helper()
-	var all sync.WaitGroup
-	in, done := make(chan string), make(chan struct{})
-	defer all.Wait()
-	defer close(done)
-	for _, name := range queues {
-		if r.depth(name) == 0 {
-			continue
-		}
-		deliveries, err := rabbittest.Channel(r.TB, r.Broker).Consume(name, "", true, false, false, false, nil)
-		require.NoError(r, err)
-		all.Go(func() {
-			for {
-				select {
-				case d := <-deliveries:
-					select {
-					case in <- d.MessageId:
-					case <-done:
-						return
-					}
-				case <-done:
-					return
+			came := map[string]int{}
+			require.Eventually(t, func() bool {
+				r.collect(came, queues...)
+				return len(came) >= len(ids)
+			}, time.Minute, 100*time.Millisecond)
+			for _, id := range ids {
+				require.Positive(t, came[id], "%s is lost", id)
+				if mode == record.InPlace {
+					require.Equal(t, 1, came[id], id)
 				}
 			}
 		})
 	}
-	patience := time.After(time.Minute)
-	for len(l.lost) > 0 {
-		select {
-		case id := <-in:
-			delete(l.lost, id)
-		case <-patience:
-			require.Fail(r, "messages are lost", "%d", len(l.lost))
-		}
-	}
 }
 
-// run publishes mandatory messages without a delay until ctx ends.
-func (l *load) run(ctx context.Context, r *swapRig) {
-	for ctx.Err() == nil {
-		ch, err := r.Conn.Channel()
-		if err == nil {
-			err = ch.Confirm(false)
-		}
-		if err != nil {
-			r.Error(err)
-			return
-		}
-		l.publish(ctx, ch, r)
+// publishes sends mandatory messages without a pause until ctx ends, and returns their ids. None may
+// be refused or returned.
+func (r *swapRig) publishes(ctx context.Context) (ids []string, err error) {
+	ch, err := r.Conn.Channel()
+	if err != nil {
+		return nil, err
 	}
-}
-
-// publish goes on until the channel is closed.
-func (l *load) publish(ctx context.Context, ch *amqp091.Channel, r *swapRig) {
 	defer func() { _ = ch.Close() }()
+	if err := ch.Confirm(false); err != nil {
+		return nil, err
+	}
 	returns := ch.NotifyReturn(make(chan amqp091.Return, 1))
 	for ctx.Err() == nil {
-		id := fmt.Sprint(l.name, " ", l.confirmed, " ", l.refused)
-		c, err := ch.PublishWithDeferredConfirm(r.name, "k", true, false, amqp091.Publishing{MessageId: id, DeliveryMode: amqp091.Persistent})
+		id := fmt.Sprint("live ", len(ids))
+		const mandatory, immediate = true, false
+		c, err := ch.PublishWithDeferredConfirm(r.name, "k", mandatory, immediate, amqp091.Publishing{MessageId: id, DeliveryMode: amqp091.Persistent})
 		if err != nil {
-			return
+			return ids, err
 		}
 		if ok, err := c.WaitContext(r.Context()); !ok || err != nil {
-			l.refused++
-			return
+			return ids, fmt.Errorf("%s: confirmed: %v, %w", id, ok, err)
 		}
-		l.confirmed++
 		select {
 		case <-returns: // comes before its confirm
-			l.returned++
+			return ids, fmt.Errorf("%s was returned", id)
 		default:
-			l.lost[id] = true
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// collect takes all messages out of queues, and counts how often each came.
+func (r *swapRig) collect(came map[string]int, queues ...string) {
+	r.Helper()
+	for _, queue := range queues {
+		for {
+			d, ok, err := r.Ch.Get(queue, true)
+			require.NoError(r, err)
+			if !ok {
+				break
+			}
+			came[d.MessageId]++
 		}
 	}
 }
@@ -315,6 +284,10 @@ func TestSwap_Refused(t *testing.T) {
 		"no permission":      {record.Serving, delayer.ErrAccess, "rabbitmqctl set_permissions", (*swapRig).narrow},
 		"a target that exists": {record.Serving, delayer.ErrConflict, "which exists already", func(r *swapRig) {
 			require.NoError(r, r.Ch.ExchangeDeclare(r.target(), "topic", true, false, false, false, nil))
+		}},
+		"serve with another target": {record.Serving, delayer.ErrConflict, "delayer serve was configured in another way", func(r *swapRig) {
+			other := entry.Spec{Name: r.name, Type: "topic", To: "elsewhere"}
+			require.NoError(r, objects.Of(r.broker, "").Apply(r.Context(), other.Side(r.prefix)))
 		}},
 		"a circle": {record.Serving, delayer.ErrConflict, "messages would circle", func(r *swapRig) {
 			other := r.exchange("other", "fanout", false)

@@ -8,14 +8,9 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	rabbitmq "github.com/wagslane/go-rabbitmq"
 
-	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/gorabbitmq"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/xdelay"
-	"github.com/delayer-go/delayer/migrate"
 )
 
 // TestXDelay_BesideThePlugin holds what package xdelay says of the plugin. A message that the
@@ -93,73 +88,3 @@ func TestXDelay_BesideThePlugin(t *testing.T) {
 func (c *crossing) since(major, minor int) bool {
 	return c.control.Conn().FromMinor(major, minor)
 }
-
-// TestWrap publishes in each shape to an exchange that was the plugin's.
-func TestWrap(t *testing.T) {
-	t.Parallel()
-	c := newCrossing(t, "topic")
-	require.NoError(t, c.Ch.ExchangeDelete(c.exchange, false, false))
-	require.NoError(t, c.Ch.ExchangeDeclare(c.exchange, "topic", true, false, false, false, nil))
-	require.NoError(t, c.Ch.QueueBind(c.queue, "order.*", c.exchange, false, nil))
-	d, err := backend.Open(t.Context(), c.cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, d.Close()) })
-	conn, err := rabbitmq.NewConn(c.cfg.URL, rabbitmq.WithConnectionOptionsLogger(silent{}))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	consumer, err := rabbitmq.NewConsumer(conn, c.queue,
-		rabbitmq.WithConsumerOptionsQueueNoDeclare, rabbitmq.WithConsumerOptionsLogger(silent{}))
-	require.NoError(t, err)
-	t.Cleanup(consumer.Close)
-	deliveries := make(chan amqp091.Delivery, 10)
-	go func() {
-		_ = consumer.Run(func(d rabbitmq.Delivery) rabbitmq.Action { deliveries <- d.Delivery; return rabbitmq.Ack })
-	}()
-
-	const delay = 300 * time.Millisecond
-	headers := amqp091.Table{"x-delay": int32(delay.Milliseconds()), "n": int64(1)}
-	options := []func(*rabbitmq.PublishOptions){
-		rabbitmq.WithPublishOptionsExchange(c.exchange), rabbitmq.WithPublishOptionsType("t"),
-	}
-	for name, publish := range map[string]func() error{
-		"amqp091-go": func() error {
-			return migrate.NewPublisher(d).PublishWithContext(t.Context(), c.exchange, "order.new", false, false, amqp091.Publishing{Headers: headers, Type: "t", Body: []byte("body")})
-		},
-		"go-rabbitmq": func() error {
-			return gorabbitmq.NewPublisher(d).PublishWithContext(t.Context(), []byte("body"), []string{"order.new"},
-				append(options, rabbitmq.WithPublishOptionsHeaders(rabbitmq.Table(headers)))...)
-		},
-		"go-rabbitmq, delayed": func() error {
-			return gorabbitmq.NewPublisher(d).PublishDelayed(t.Context(), delay, []byte("body"), []string{"order.new"},
-				append(options, rabbitmq.WithPublishOptionsHeaders(rabbitmq.Table{"n": int64(1)}))...)
-		},
-	} {
-		began := time.Now()
-		require.NoError(t, publish(), name)
-		got := rabbittest.Next(c, deliveries)
-		assert.False(t, time.Since(began) < delay, "%s: early", name)
-		assert.Equal(t, "body", string(got.Body))
-		assert.Equal(t, "t", got.Type)
-		assert.Equal(t, "order.new", got.RoutingKey)
-		assert.Equal(t, amqp091.Table{"n": int64(1)}, seen(got).Headers)
-	}
-
-	err = gorabbitmq.NewPublisher(d).PublishDelayed(t.Context(), delay, nil, []string{c.queue + " none", c.queue})
-	require.ErrorIs(t, err, delayer.ErrUnroutable)
-	var keys *gorabbitmq.KeysError
-	require.ErrorAs(t, err, &keys)
-	assert.Equal(t, []string{c.queue}, keys.Stored)
-	rabbittest.Next(c, deliveries)
-	const mandatory = false
-	err = migrate.NewPublisher(d).PublishWithContext(t.Context(), c.exchange, "nothing.bound.here", mandatory, false, amqp091.Publishing{})
-	require.ErrorIs(t, err, delayer.ErrUnroutable)
-}
-
-// silent is a logger for go-rabbitmq.
-type silent struct{}
-
-func (silent) Fatalf(string, ...any) {}
-func (silent) Errorf(string, ...any) {}
-func (silent) Warnf(string, ...any)  {}
-func (silent) Infof(string, ...any)  {}
-func (silent) Debugf(string, ...any) {}
