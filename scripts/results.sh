@@ -24,7 +24,6 @@
 #   change   a million messages, of which 100,000 are cancelled, twice: half an hour
 #   retries  ten thousand orders, with everything killed, and what a handler costs
 #   outbox   what a relay publishes
-#   rehearsal  each way off the plugin with 20,000 messages: a quarter of an hour
 #
 # make faults makes docs/results/faults.md.
 set -u
@@ -135,7 +134,6 @@ part() {
 		bench "$1/consume" -run '^$' -bench '^BenchmarkConsume$' -benchtime 60000x -count "$repeat" "$tests/satellites"
 		;;
 	outbox) bench "$1/outbox" -run '^$' -bench Relay -benchtime 30000x -count "$repeat" "$tests/satellites" ;;
-	rehearsal) DELAYER_TEST_REHEARSAL=20000 bench "$1/rehearsal" -v -run '^TestRehearsal$' "$tests/migrate" ;;
 	*) echo "there is no part $2: see scripts/results.sh" >&2 && exit 1 ;;
 	esac
 }
