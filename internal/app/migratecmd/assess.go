@@ -23,7 +23,8 @@ type assessCmd struct{ commonFlags }
 
 // Help says what a script needs.
 func (c *assessCmd) Help() string {
-	return "The exit status is 0 if nothing stands in the way, and 1 if something does, or if the broker could not be asked."
+	return "The exit status is 0 if nothing stands in the way, and 1 if something does, or if the " +
+		"broker could not be asked."
 }
 
 // Run prints the exchanges of the plugin and a checklist, and fails if something stands in the way.
@@ -105,7 +106,8 @@ func waiting(tables []node.Table, vhost string) map[string]wait {
 func writeExchanges(out io.Writer, q assess.Question, waits map[string]wait) error {
 	fmt.Fprintf(out, "RabbitMQ %s, %s, vhost %q\n", q.Version, cli.Count(len(q.Nodes), "node"), q.Vhost)
 	if len(q.Delayed) == 0 {
-		_, err := fmt.Fprintln(out, "it has no exchange of type x-delayed-message: there is nothing to migrate (another vhost? it is the one of the URL)")
+		_, err := fmt.Fprintln(out, "it has no exchange of type x-delayed-message: there is nothing "+
+			"to migrate (another vhost? it is the one of the URL)")
 		return err
 	}
 	fmt.Fprintln(out)
@@ -121,7 +123,8 @@ func writeExchanges(out io.Writer, q assess.Question, waits map[string]wait) err
 		case d.Pending != nil: // of one node
 			pending = strconv.FormatInt(*d.Pending, 10) + "+"
 		}
-		t.Add(cli.Shown(d.Name), d.DelayedType(), pending, due, fmt.Sprintf("%.1f/s", d.Rate), strconv.Itoa(len(d.Out)+len(d.In)))
+		t.Add(cli.Shown(d.Name), d.DelayedType(), pending, due,
+			fmt.Sprintf("%.1f/s", d.Rate), strconv.Itoa(len(d.Out)+len(d.In)))
 	}
 	return t.Write(out)
 }
@@ -129,7 +132,8 @@ func writeExchanges(out io.Writer, q assess.Question, waits map[string]wait) err
 // writeFindings prints the checklist, and fails if something is in the way.
 func writeFindings(out io.Writer, found []assess.Finding, exchanges int) error {
 	titles := map[assess.Level]string{
-		assess.Blocker: "In the way", assess.Warning: "To decide before the switch", assess.Note: "Good to know",
+		assess.Blocker: "In the way", assess.Warning: "To decide before the " +
+			"switch", assess.Note: "Good to know",
 	}
 	const width = 79 // for a terminal of 80 columns
 	blockers := 0

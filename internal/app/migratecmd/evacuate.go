@@ -75,7 +75,7 @@ func (c *evacuateCmd) Run(ctx context.Context, s cli.Streams) error {
 	account, err := j.Run(ctx)
 	show.End()
 	if n := evacuate.Sum(account.Refused); n > 0 {
-		err = errors.Join(err, fmt.Errorf("the Delayer refused %s (mend the cause, and run this again)", cli.Count(n, "message")))
+		err = errors.Join(err, fmt.Errorf("the Delayer refused %s (remove the cause, and run this again)", cli.Count(n, "message")))
 	}
 	return errors.Join(c.print(s.Out, account, j.Prefix), err)
 }

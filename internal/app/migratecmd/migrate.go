@@ -35,11 +35,13 @@ type commonFlags struct {
 	Rabbitmqctl   string `placeholder:"COMMAND" help:"How to run rabbitmqctl on a node, such as 'kubectl exec rabbit-0 -- rabbitmqctl'. It is run without a shell."`
 }
 
-var errNoControl = errors.New("--rabbitmqctl is missing: the plugin's exchanges and messages can be changed on its nodes only")
+var errNoControl = errors.New("--rabbitmqctl is missing: the plugin's exchanges and messages can be " +
+	"changed on its nodes only")
 
 func (f *commonFlags) api(cfg backend.Config) (*inventory.API, error) {
 	if cfg.Management == "" {
-		return nil, errors.New("no management API: give --management, or management in the configuration (http://user:password@host:15672)")
+		return nil, errors.New("no management API: give --management, or management in the " +
+			"configuration (http://user:password@host:15672)")
 	}
 	settings, err := engine.Resolve(cfg.Options, "")
 	if err != nil {
@@ -142,14 +144,16 @@ func (c *retireCmd) Run(ctx context.Context, s cli.Streams) error {
 			return err
 		}
 		if x.Delayed() {
-			return fmt.Errorf("exchange %q is still the plugin's (run delayer migrate switch first; or delete it, if nothing uses it)", c.Exchange)
+			return fmt.Errorf("exchange %q is still the plugin's (run delayer migrate switch first; "+
+				"or delete it, if nothing uses it)", c.Exchange)
 		}
 		tables, err := m.node.Pending(ctx)
 		if err != nil {
 			return err
 		}
 		if w := waiting(tables, m.vhost)[c.Exchange]; w.rows > 0 {
-			return fmt.Errorf("the plugin holds %s for exchange %q, the last due %s (wait for them, or take them out with delayer migrate evacuate)",
+			return fmt.Errorf("the plugin holds %s for exchange %q, the last due %s (wait for them, "+
+				"or take them out with delayer migrate evacuate)",
 				cli.Count(w.rows, "message"), c.Exchange, cli.Ago(w.latest, time.Now()))
 		}
 		r, found, err := record.Read(ctx, m.api, m.settings.Prefix, c.Exchange)
@@ -159,7 +163,8 @@ func (c *retireCmd) Run(ctx context.Context, s cli.Streams) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(s.Out, "exchange %s is retired: the plugin is not needed for it, and its record is deleted\n", cli.Shown(c.Exchange))
+		fmt.Fprintf(s.Out, "exchange %s is retired: the plugin is not needed for it, and its record "+
+			"is deleted\n", cli.Shown(c.Exchange))
 		if found && r.Mode == record.Serving {
 			fmt.Fprintln(s.Out, "delayer serve goes on passing on what is published to it")
 		}
@@ -179,13 +184,16 @@ func (m *session) last(ctx context.Context, s cli.Streams, tables []node.Table) 
 	}
 	for _, t := range tables { // of all vhosts
 		for _, w := range t.Exchanges {
-			why += fmt.Sprintf("  on node %s it holds %s for exchange %s of vhost %s\n", t.Node, cli.Count(w.Rows, "message"), cli.Shown(w.Exchange), cli.Shown(w.Vhost))
+			why += fmt.Sprintf("  on node %s it holds %s for exchange %s of vhost %s\n", t.Node,
+				cli.Count(w.Rows, "message"), cli.Shown(w.Exchange), cli.Shown(w.Vhost))
 		}
 	}
 	if why != "" {
 		_, err = fmt.Fprintf(s.Out, "the plugin must stay:\n%s", why)
 		return err
 	}
-	_, err = fmt.Fprintf(s.Out, "vhost %s has no exchange of the plugin any more. When no vhost has one, on each node:\n  rabbitmq-plugins disable rabbitmq_delayed_message_exchange\n", cli.Shown(m.vhost))
+	_, err = fmt.Fprintf(s.Out, "vhost %s has no exchange of the plugin any more. When no vhost has "+
+		"one, on each node:\n  rabbitmq-plugins disable rabbitmq_delayed_message_exchange\n",
+		cli.Shown(m.vhost))
 	return err
 }

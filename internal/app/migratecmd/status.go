@@ -22,7 +22,8 @@ type statusCmd struct {
 
 // Help says what takes time.
 func (c *statusCmd) Help() string {
-	return "With --rabbitmqctl it counts what waits in the plugin: the broker reads the plugin's whole table for that."
+	return "With --rabbitmqctl it counts what waits in the plugin: the broker reads the plugin's " +
+		"whole table for that."
 }
 
 // An exchange is one that is migrated, or could be.

@@ -62,15 +62,18 @@ func (c *switchCmd) Run(ctx context.Context, s cli.Streams) error {
 		}
 		if mode == record.InPlace {
 			writeResult(s.Out, "an ordinary exchange", result)
-			fmt.Fprintln(s.Out, "next: wait, or delayer migrate evacuate, and then retire; rollback undoes it until then")
+			fmt.Fprintln(s.Out, "next: wait, or delayer migrate evacuate, and then retire; rollback "+
+				"undoes it until then")
 			return nil
 		}
 		writeResult(s.Out, "an exchange of delayer serve", result)
 		if policy := result.Now.Policy; policy != "" {
-			fmt.Fprintf(s.Out, "policy %s applies to the exchange: if it sets an alternate exchange, let one do so for exchange %s too\n",
+			fmt.Fprintf(s.Out, "policy %s applies to the exchange: if it sets an alternate "+
+				"exchange, let one do so for exchange %s too\n",
 				cli.Shown(policy), cli.Shown(string(result.Record.Target)))
 		}
-		fmt.Fprintf(s.Out, "next: delayer serve, with this in its configuration; then wait, or evacuate, and retire; rollback undoes it until then\n%s", serving(result.Record))
+		fmt.Fprintf(s.Out, "next: delayer serve, with this in its configuration; then wait, or "+
+			"evacuate, and retire; rollback undoes it until then\n%s", serving(result.Record))
 		return nil
 	})
 }
@@ -78,7 +81,8 @@ func (c *switchCmd) Run(ctx context.Context, s cli.Streams) error {
 // serving is the configuration of delayer serve for an exchange.
 func serving(r record.Record) string {
 	spec := r.Spec()
-	return fmt.Sprintf("serve:\n  exchanges:\n    - name: %s\n      type: %s\n      to: %s\n      move_bindings: true # of services that bind to it when they start\n",
+	return fmt.Sprintf("serve:\n  exchanges:\n    - name: %s\n      type: %s\n      to: %s\n      "+
+		"move_bindings: true # of services that bind to it when they start\n",
 		strconv.Quote(spec.Name), spec.Type, strconv.Quote(spec.To))
 }
 
@@ -88,7 +92,8 @@ func writeResult(out io.Writer, what string, r swap.Result) {
 		fmt.Fprintf(out, "exchange %s was %s already, with %s\n", cli.Shown(r.Now.Name), what, bindings)
 		return
 	}
-	fmt.Fprintf(out, "exchange %s is %s now, with %s\nit was there all the time: nothing was lost, and publishers saw no error\n",
+	fmt.Fprintf(out, "exchange %s is %s now, with %s\nit was there all the time: nothing was lost, "+
+		"and publishers saw no error\n",
 		cli.Shown(r.Now.Name), what, bindings)
 }
 

@@ -60,12 +60,15 @@ func Assess(q Question) []Finding {
 			f.exchange(q, d)
 		}
 		f.shovels(q)
-		f.add(Warning, "applications", "those that declare an exchange as x-delayed-message when they start get 406 PRECONDITION_FAILED after the switch, "+
-			"and 503 once the plugin is disabled. The broker does not show which do", "before the switch, let them declare it passively, or not at all")
+		f.add(Warning, "applications", "those that declare an exchange as x-delayed-message when "+
+			"they start get 406 PRECONDITION_FAILED after the switch, "+
+			"and 503 once the plugin is disabled. The broker does not show which do",
+			"before the switch, let them declare it passively, or not at all")
 	}
 	for _, x := range q.Exchanges {
 		if r, is, err := record.Of(q.Prefix, x); is || err != nil {
-			f.add(Note, fmt.Sprintf("exchange %q", string(r.Exchange)), "its migration has begun", "delayer migrate status")
+			f.add(Note, fmt.Sprintf("exchange %q", string(r.Exchange)), "its migration has begun",
+				"delayer migrate status")
 		}
 	}
 	for _, u := range q.Unseen {
@@ -92,38 +95,49 @@ func (f *findings) broker(q Question) {
 	about := "RabbitMQ " + q.Version
 	switch {
 	case atLeast(q.Version, 4, 3):
-		f.add(Blocker, about, "it has no Mnesia and cannot run the plugin: nothing waits there, and exchanges of type x-delayed-message route nothing",
-			"what waited is on the broker of the former series: migrate there. Here, delete the exchanges and declare them with an ordinary type")
+		f.add(Blocker, about, "it has no Mnesia and cannot run the plugin: nothing waits there, and "+
+			"exchanges of type x-delayed-message route nothing",
+			"what waited is on the broker of the former series: migrate there. Here, delete the "+
+				"exchanges and declare them with an ordinary type")
 	case !hasPlugin(q):
-		f.add(Blocker, about, "the plugin is not enabled: exchanges of type x-delayed-message route nothing. Disabling it deletes what waits",
+		f.add(Blocker, about, "the plugin is not enabled: exchanges of type x-delayed-message route "+
+			"nothing. Disabling it deletes what waits",
 			"rabbitmq-plugins enable rabbitmq_delayed_message_exchange, then assess again")
 	case !atLeast(q.Version, 4, 0):
 	case q.Enabled(inventory.Khepri):
-		f.add(Warning, about, "feature flag khepri_db is on. What waited when it was enabled is gone, unless the plugin came later", "")
+		f.add(Warning, about, "feature flag khepri_db is on. What waited when it was enabled is "+
+			"gone, unless the plugin came later", "")
 	case len(q.Features) == 0:
-		f.add(Warning, about, "enabling khepri_db deletes the plugin's tables with all that waits; whether it is on cannot be seen", "do not enable it before retire")
+		f.add(Warning, about, "enabling khepri_db deletes the plugin's tables with all that waits; "+
+			"whether it is on cannot be seen", "do not enable it before retire")
 	default:
-		f.add(Warning, about, "feature flag khepri_db is off. Enabling it deletes the plugin's tables with all that waits, and RabbitMQ 4.3 demands it",
+		f.add(Warning, about, "feature flag khepri_db is off. Enabling it deletes the plugin's "+
+			"tables with all that waits, and RabbitMQ 4.3 demands it",
 			"neither enable it nor upgrade to 4.3 before retire; beware of enable_feature_flag all")
 	}
 	if !atLeast(q.Version, 3, 13) {
-		f.add(Warning, "mode serve", "before RabbitMQ 3.13 consumers see x-delay as it was published, so what waits in the plugin at the switch waits a second time in delayer serve: late, not lost",
+		f.add(Warning, "mode serve", "before RabbitMQ 3.13 consumers see x-delay as it was "+
+			"published, so what waits in the plugin at the switch waits a second time in delayer "+
+			"serve: late, not lost",
 			"evacuate right after the switch with --leave 10s; or switch in place")
 	}
 	if !atLeast(q.Version, 3, 10) {
 		f.add(Warning, about, "Delayer is tested from 3.10 on", "rehearse on a broker of your own")
 	}
 	if q.Quorum && slices.Contains(q.Features, inventory.Feature{Name: "quorum_queue", State: "disabled"}) {
-		f.add(Blocker, "feature flag quorum_queue", "it is off, and the configuration wants quorum queues", "rabbitmqctl enable_feature_flag quorum_queue")
+		f.add(Blocker, "feature flag quorum_queue", "it is off, and the configuration wants quorum "+
+			"queues", "rabbitmqctl enable_feature_flag quorum_queue")
 	}
 	some := slices.ContainsFunc(q.Nodes, func(n inventory.Node) bool { return n.Plugin != "" })
 	for _, n := range q.Nodes {
 		switch {
 		case !n.Running:
 			f.add(Blocker, "node "+n.Name, "it does not run: what waits there can be neither counted nor moved",
-				"start it, or decide that what waits there is lost and remove it: rabbitmqctl forget_cluster_node")
+				"start it, or decide that what waits there is lost and remove it: rabbitmqctl "+
+					"forget_cluster_node")
 		case n.Plugin == "" && some:
-			f.add(Warning, "node "+n.Name, "it does not run the plugin", "nothing waits there; clients that are connected to it cannot publish with a delay")
+			f.add(Warning, "node "+n.Name, "it does not run the plugin",
+				"nothing waits there; clients that are connected to it cannot publish with a delay")
 		}
 	}
 }
@@ -133,11 +147,14 @@ func (f *findings) theSwitch(q Question) {
 	switch {
 	case !hasPlugin(q):
 	case !q.Asked:
-		f.add(Warning, "switch", "it needs --rabbitmqctl, and so do evacuate and retire. What waits on other nodes was not counted", "give --rabbitmqctl")
+		f.add(Warning, "switch", "it needs --rabbitmqctl, and so do evacuate and retire. What waits "+
+			"on other nodes was not counted", "give --rabbitmqctl")
 	case q.Enabled(inventory.Khepri) && !atLeast(q.Version, 4, 0):
-		f.add(Blocker, "switch", "RabbitMQ "+q.Version+" has an early Khepri, in which no exchange can be switched", "upgrade to 4.0, 4.1 or 4.2")
+		f.add(Blocker, "switch", "RabbitMQ "+q.Version+" has an early Khepri, in which no exchange "+
+			"can be switched", "upgrade to 4.0, 4.1 or 4.2")
 	default:
-		f.add(Note, "switch", "it takes one transaction on a node: nothing is lost, and no publisher sees an error", "")
+		f.add(Note, "switch", "it takes one transaction on a node: nothing is lost, and no "+
+			"publisher sees an error", "")
 	}
 }
 
@@ -157,54 +174,70 @@ func (f *findings) configuration(q Question) {
 		f.add(Blocker, about, "it is what you leave", "configure another: backend: binaryladder")
 		return
 	case l.Max < PluginMax:
-		f.add(Warning, about, fmt.Sprintf("its longest delay is %s, the plugin's 49.7 days: longer ones are refused", cli.Short(l.Max)), "does your code use longer ones?")
+		f.add(Warning, about, fmt.Sprintf("its longest delay is %s, the plugin's 49.7 days: longer "+
+			"ones are refused", cli.Short(l.Max)), "does your code use longer ones?")
 	}
 	switch {
 	case len(l.Tiers) > 0:
-		f.add(Warning, about, fmt.Sprintf("it has %s only; others become the next longer one, or are refused", cli.Count(len(l.Tiers), "delay")), "does your code use others?")
+		f.add(Warning, about, fmt.Sprintf("it has %s only; others become the next longer one, or "+
+			"are refused", cli.Count(len(l.Tiers), "delay")), "does your code use others?")
 	case l.Resolution > time.Millisecond:
-		f.add(Warning, about, fmt.Sprintf("its tick is %s: other delays become the next longer one", cli.Short(l.Resolution)), "does your code use finer ones? backend: binaryladder, binaryladder: {tick: 1ms}")
+		f.add(Warning, about, fmt.Sprintf("its tick is %s: other delays become the next longer one",
+			cli.Short(l.Resolution)), "does your code use finer ones? backend: binaryladder, "+
+			"binaryladder: {tick: 1ms}")
 	}
 	if !l.Ordered {
 		f.add(Note, about, "messages with equal delays do not keep their order", "")
 	}
-	f.add(Note, about, "whether its names are free, the user's permissions suffice and no policy harms it is not looked at here", "delayer topology apply, then delayer topology verify")
+	f.add(Note, about, "whether its names are free, the user's permissions suffice and no policy "+
+		"harms it is not looked at here", "delayer topology apply, then delayer topology verify")
 }
 
 // exchange is about what an exchange of the plugin is, and is to others.
 func (f *findings) exchange(q Question, d inventory.Delayed) {
 	about := fmt.Sprintf("exchange %q", d.Name)
 	if to := alternate(d.Exchange); to != "" {
-		f.add(Warning, about, fmt.Sprintf("it has alternate exchange %q, to which the plugin gives a copy of every delayed message at once; "+
-			"after the switch only unroutable messages go there", to), "see whether a consumer counts on those copies")
+		f.add(Warning, about, fmt.Sprintf("it has alternate exchange %q, to which the plugin gives "+
+			"a copy of every delayed message at once; "+
+			"after the switch only unroutable messages go there", to),
+			"see whether a consumer counts on those copies")
 	}
 	for _, x := range q.Exchanges {
 		if alternate(x) == d.Name {
-			f.add(Note, about, fmt.Sprintf("it is the alternate exchange of %q; it stays so, as the switch keeps the name", x.Name), "")
+			f.add(Note, about, fmt.Sprintf("it is the alternate exchange of %q; it stays so, as the "+
+				"switch keeps the name", x.Name), "")
 		}
 	}
 	if len(d.In) > 0 {
-		f.add(Note, about, "other exchanges lead to it, and will. An x-delay that comes that way is delayed by delayer serve; "+
+		f.add(Note, about, "other exchanges lead to it, and will. An x-delay that comes that way is "+
+			"delayed by delayer serve; "+
 			"without it, those who publish to the other exchanges must use the library too", "")
 	}
 	if !d.Durable {
-		f.add(Warning, about, "it is transient: it, and all that waits for it, is gone after a restart of the broker. It cannot be switched to delayer serve", "migrate between two restarts, in place")
+		f.add(Warning, about, "it is transient: it, and all that waits for it, is gone after a "+
+			"restart of the broker. It cannot be switched to delayer serve",
+			"migrate between two restarts, in place")
 	}
 	if d.AutoDelete {
-		f.add(Warning, about, "it is auto-delete: RabbitMQ deletes it with its last binding, and then loses what waits for it", "keep one binding until retire")
+		f.add(Warning, about, "it is auto-delete: RabbitMQ deletes it with its last binding, and "+
+			"then loses what waits for it", "keep one binding until retire")
 	}
 	switch {
 	case !record.CanBeSwitched(d.Exchange):
-		f.add(Blocker, about, fmt.Sprintf("its x-delayed-type is %q: it cannot be switched", d.DelayedType()), "let its publishers use another exchange, wait until nothing is left, and delete it")
+		f.add(Blocker, about, fmt.Sprintf("its x-delayed-type is %q: it cannot be "+
+			"switched", d.DelayedType()), "let its publishers use another exchange, wait until "+
+			"nothing is left, and delete it")
 	case d.DelayedType() == amqp091.ExchangeTopic && q.Enabled(inventory.Khepri):
-		f.add(Warning, about, "it drops all that is due: in Khepri RabbitMQ has no routing table for a topic exchange of the plugin. What still waits is delivered after the switch",
+		f.add(Warning, about, "it drops all that is due: in Khepri RabbitMQ has no routing table "+
+			"for a topic exchange of the plugin. What still waits is delivered after the switch",
 			"switch it soon; a rollback makes it drop again")
 	}
 	if len(d.Out)+len(d.In) == 0 {
 		f.add(Note, about, "nothing is bound to it: what is due is dropped, before and after", "")
 	}
 	if d.Policy != "" {
-		f.add(Note, about, fmt.Sprintf("policy %q applies to it, and will. If it federates the exchange, its link is closed and opened", d.Policy),
+		f.add(Note, about, fmt.Sprintf("policy %q applies to it, and will. If it federates the "+
+			"exchange, its link is closed and opened", d.Policy),
 			"look at the link after the switch: rabbitmqctl federation_status")
 	}
 }
@@ -220,7 +253,9 @@ func (f *findings) shovels(q Question) {
 	for _, s := range q.Shovels {
 		for _, d := range q.Delayed {
 			if d.Name == s.TargetExchange {
-				f.add(Warning, fmt.Sprintf("shovel %q", s.Name), fmt.Sprintf("it publishes to exchange %q: an x-delay of its messages is delayed by delayer serve alone", d.Name),
+				f.add(Warning, fmt.Sprintf("shovel %q", s.Name),
+					fmt.Sprintf("it publishes to exchange %q: an x-delay of its messages is delayed "+
+						"by delayer serve alone", d.Name),
 					"take --mode serve, or move the shovel's target")
 			}
 		}

@@ -90,13 +90,16 @@ func (s *Swapper) Switch(ctx context.Context, mode record.Mode, target string) (
 	case err != nil:
 		return Result{}, err
 	case found && r.Mode != mode:
-		return Result{}, s.fail("switch", "run delayer migrate rollback first, and switch then", "it was switched with --mode %s", r.Mode)
+		return Result{}, s.fail("switch", "run delayer migrate rollback first, and switch then",
+			"it was switched with --mode %s", r.Mode)
 	case found && target != "" && target != string(r.Target):
 		return Result{}, s.fail("switch", "leave out --to", "its target is exchange %q already", r.Target)
 	case !found && !x.Delayed():
-		return Result{}, s.fail("switch", "only an exchange of type x-delayed-message is migrated", "its type is %s", x.Type)
+		return Result{}, s.fail("switch", "only an exchange of type x-delayed-message is migrated",
+			"its type is %s", x.Type)
 	case !found && !record.CanBeSwitched(x.Exchange):
-		return Result{}, s.fail("switch", "let its publishers use another exchange, wait until nothing is left, and delete it",
+		return Result{}, s.fail("switch", "let its publishers use another exchange, wait until "+
+			"nothing is left, and delete it",
 			"it routes by type %q, which cannot be switched", x.DelayedType())
 	case !found:
 		r = record.New(x.Exchange, mode, cmp.Or(target, DefaultTarget(s.Exchange)))
@@ -142,7 +145,8 @@ func (s *Swapper) Rollback(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	if !found {
-		return Result{}, s.fail("rollback", "delayer migrate status shows what there is", "it has no record: nothing was switched, or it was rolled back or retired")
+		return Result{}, s.fail("rollback", "delayer migrate status shows what there is",
+			"it has no record: nothing was switched, or it was rolled back or retired")
 	}
 	change := s.reshaping(r, node.Delayed)
 	if err := s.Node.CanReshape(ctx, change); err != nil {
@@ -167,12 +171,14 @@ func (s *Swapper) prepareServe(ctx context.Context, r record.Record, x inventory
 		return s.fail("switch", "use --mode in-place, or another --to", "delayer serve refuses it: %w", err)
 	}
 	if !x.Durable {
-		return s.fail("switch", "use --mode in-place", "it is transient, and an exchange of delayer serve is durable")
+		return s.fail("switch", "use --mode in-place",
+			"it is transient, and an exchange of delayer serve is durable")
 	}
 	for _, b := range x.Out {
 		if b.ToExchange && slices.ContainsFunc(x.In, func(in inventory.BindingInfo) bool { return in.Source == b.Target }) {
 			return s.fail("switch", "use --mode in-place, or remove one of the two bindings",
-				"exchange %q is bound to it and it to that: messages would circle through delayer serve", b.Target)
+				"exchange %q is bound to it and it to that: messages would circle through delayer "+
+					"serve", b.Target)
 		}
 	}
 	marker := spec.Marker(s.Prefix)
@@ -185,11 +191,13 @@ func (s *Swapper) prepareServe(ctx context.Context, r record.Record, x inventory
 		return err
 	}
 	if there && !ours {
-		return s.fail("switch", "give another one with --to", "its bindings would go to exchange %q, which exists already", target)
+		return s.fail("switch", "give another one with --to",
+			"its bindings would go to exchange %q, which exists already", target)
 	}
 	if err := objects.Of(s.Control, "").Apply(ctx, spec.Side(s.Prefix)); err != nil {
 		if errors.Is(err, delayer.ErrConflict) {
-			err = s.fail("switch", fmt.Sprintf("let its entry have type: %s and to: %s, or give --to; then stop delayer serve, and delete exchange %q",
+			err = s.fail("switch", fmt.Sprintf("let its entry have type: %s and to: %s, or give "+
+				"--to; then stop delayer serve, and delete exchange %q",
 				spec.Type, target, marker.Name), "delayer serve was configured in another way for it: %w", err)
 		}
 		return err
@@ -236,13 +244,16 @@ func (s *Swapper) bindTarget(ctx context.Context, r record.Record, x inventory.D
 		}
 		return nil
 	})
-	known := &delayer.Error{Op: "switch", Object: fmt.Sprintf("exchange %q", s.Exchange), Kind: delayer.ErrConflict, Cause: err}
+	known := &delayer.Error{Op: "switch", Object: fmt.Sprintf("exchange %q",
+		s.Exchange), Kind: delayer.ErrConflict, Cause: err}
 	switch broker.Code(err) {
 	case amqp091.ResourceLocked:
-		known.Hint = "delayer serve cannot feed an exclusive queue, because only its own connection can bind it: use --mode in-place, or let its consumer declare it without exclusive"
+		known.Hint = "delayer serve cannot feed an exclusive queue, because only its own connection " +
+			"can bind it: use --mode in-place, or let its consumer declare it without exclusive"
 		return known
 	case amqp091.AccessRefused:
-		known.Kind, known.Hint = delayer.ErrAccess, "the user needs configure, write and read for the target, write for its queues: rabbitmqctl set_permissions"
+		known.Kind, known.Hint = delayer.ErrAccess, "the user needs configure, write and read for "+
+			"the target, write for its queues: rabbitmqctl set_permissions"
 		return known
 	}
 	return broker.Explain("switch", "", fmt.Sprintf("exchange %q", target), err)
@@ -257,7 +268,8 @@ func (s *Swapper) notServed(ctx context.Context) error {
 	case err != nil:
 		return broker.Explain("look at", "", fmt.Sprintf("queue %q", queue), err)
 	case q.Consumers > 0:
-		return s.fail("switch", "take it out of the configuration of delayer serve, and start that anew", "delayer serve serves it: queue %q is consumed", queue)
+		return s.fail("switch", "take it out of the configuration of delayer serve, and start that "+
+			"anew", "delayer serve serves it: queue %q is consumed", queue)
 	}
 	return nil
 }
@@ -277,7 +289,8 @@ func (s *Swapper) exists(ctx context.Context, exchange string) (bool, error) {
 func (s *Swapper) reshaping(r record.Record, to node.Shape) node.Reshaping {
 	change := node.Reshaping{
 		Vhost: s.Vhost, Exchange: s.Exchange, Lock: s.Lock.Name, Token: s.Lock.Token,
-		Behind: cmp.Or(string(r.Target), record.Name(s.Prefix, s.Exchange)), Hold: record.Hold(s.Prefix, s.Exchange), Queue: entry.NamesOf(s.Prefix, s.Exchange).Queue,
+		Behind: cmp.Or(string(r.Target), record.Name(s.Prefix, s.Exchange)), Hold: record.Hold(s.Prefix,
+			s.Exchange), Queue: entry.NamesOf(s.Prefix, s.Exchange).Queue,
 		Routes: r.Type, Type: r.Type, AutoDelete: r.AutoDelete, Internal: r.Internal, Alternate: string(r.Alternate), Shape: to,
 	}
 	switch to {
@@ -292,11 +305,13 @@ func (s *Swapper) reshaping(r record.Record, to node.Shape) node.Reshaping {
 
 // again tells that the same command finishes what was begun.
 func again(err error) error {
-	return fmt.Errorf("%w (run the same command again: it finishes what was begun; delayer migrate rollback undoes it)", err)
+	return fmt.Errorf("%w (run the same command again: it finishes what was begun; delayer migrate "+
+		"rollback undoes it)", err)
 }
 
 func (s *Swapper) fail(op, hint, format string, args ...any) error {
-	return &delayer.Error{Op: op, Object: fmt.Sprintf("exchange %q", s.Exchange), Kind: delayer.ErrConflict, Cause: fmt.Errorf(format, args...), Hint: hint}
+	return &delayer.Error{Op: op, Object: fmt.Sprintf("exchange %q",
+		s.Exchange), Kind: delayer.ErrConflict, Cause: fmt.Errorf(format, args...), Hint: hint}
 }
 
 const waitForAnswer = false // the noWait argument of amqp091-go's methods

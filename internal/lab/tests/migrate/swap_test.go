@@ -120,7 +120,7 @@ func TestSwap_Load(t *testing.T) {
 			queue := r.queue("q", r.name, "#", nil)
 			const many, pending = 200, 50
 			for i := range many {
-				require.NoError(t, r.Ch.QueueBind(queue, fmt.Sprint("k.", i), r.name, true, nil))
+				require.NoError(t, r.Ch.QueueBind(queue, fmt.Sprint("k.", i), r.name, false, nil))
 			}
 			before := r.definition()
 			ctx, stop := context.WithCancel(t.Context())
