@@ -63,7 +63,8 @@ func (m *Mover) look(ctx context.Context) error {
 	if !slices.ContainsFunc(out, m.leads) && time.Since(m.wasDelayed) < askEvery {
 		return nil
 	}
-	lock, err := record.Take(ctx, m.Control.Conn(), m.Prefix, m.Spec.Name, 0)
+	const noPatience = 0
+	lock, err := record.Take(ctx, m.Control.Conn(), m.Prefix, m.Spec.Name, noPatience)
 	if errors.Is(err, record.ErrLocked) {
 		return nil
 	}
@@ -75,7 +76,8 @@ func (m *Mover) look(ctx context.Context) error {
 	if err != nil || migrated && r.Mode != record.Serving {
 		return err
 	}
-	// The bindings first: on a node the program of a rollback may run whose tool was killed.
+	// The type after the bindings, and again when they are moved: on a node the program of a rollback
+	// may run whose tool was killed.
 	if out, _, err = m.API.Bindings(ctx, m.Spec.Name); err != nil {
 		return err
 	}
@@ -87,7 +89,16 @@ func (m *Mover) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return m.move(ctx, out)
+	err = m.move(ctx, out)
+	if x, failed := m.API.Exchange(ctx, m.Spec.Name); failed != nil || !x.Delayed() {
+		return errors.Join(err, failed)
+	}
+	for _, b := range out {
+		if m.goesAround(b) {
+			err = errors.Join(err, m.bind(ctx, b))
+		}
+	}
+	return err
 }
 
 func (m *Mover) queue() string { return entry.NamesOf(m.Prefix, m.Spec.Name).Queue }
