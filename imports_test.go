@@ -82,7 +82,7 @@ var places = []place{
 
 	{"internal/lib/strict", []string{"internal/lib/engine"}, []string{"go.yaml.in/yaml/v3"}, "who reads a configuration links a YAML reader, and nobody else"},
 
-	{"internal/app/cli", nil, []string{kong, "golang.org/x/sys"}, "what parses and prints is for every command: it knows no backend"},
+	{"internal/app/cli", nil, []string{kong, "golang.org/x/term"}, "what parses and prints is for every command: it knows no backend"},
 	{"internal/app/flags", []string{"", "backend", "internal/lib/engine"}, nil, "what opens a Delayer is for every command"},
 	{"internal/app/service", []string{"", "backend", "status", "outbox", "metrics", "internal/lib/pace"}, []string{amqp, pgx, prometheus}, "what serves metrics is for every command that runs for long"},
 	{"internal/app/entry", []string{"", "topology", "internal/lib", "internal/app/cli"}, []string{amqp}, "an entry takes a Delayer, whichever backend it is"},
@@ -91,8 +91,7 @@ var places = []place{
 		[]string{amqp, "github.com/danielgtaylor/huma/v2", "golang.org/x/net/netutil"}, "an API takes a Delayer, whichever backend it is"},
 	{"internal/app/kept", []string{"backend", "backend/controller", "backend/plugin", "internal/lib", "internal/app/cli"}, nil, "what was not delivered is read by a command and by a page"},
 	{"internal/app/remarks", []string{"status", "internal/lib/objects", "internal/app/cli"}, nil, "what is said of a status is pure"},
-	{"internal/app/retries", []string{"", "internal/lib"}, nil, "what the broker knows of retries is read, and not shown"},
-	{"internal/app/page", []string{"", "topology", "backend", "backend/controller", "status", "internal/lib/broker", "internal/lib/delivery", "internal/lib/objects", "internal/lib/engine", "internal/lib/format", "internal/lib/undelivered", "internal/app/cli", "internal/app/entry", "internal/app/kept", "internal/app/remarks", "internal/app/retries", "internal/app/migration", "internal/app/tokens"}, nil, "a page shows what others read"},
+	{"internal/app/page", []string{"", "backend", "backend/controller", "status", "internal/lib/broker", "internal/lib/engine", "internal/lib/format", "internal/lib/management", "internal/lib/undelivered", "internal/app/cli", "internal/app/entry", "internal/app/kept", "internal/app/remarks", "internal/app/tokens"}, nil, "a page shows what others read"},
 	{"internal/app/migration", []string{"", "topology", "internal/lib", "internal/app/migration", "internal/app/entry", "internal/app/cli"}, []string{amqp, xsync}, "a migration takes a Delayer, whichever backend it is"},
 	{"internal/app/*", []string{"", "topology", "backend", "status", "outbox", "internal/lib", "internal/app/cli", "internal/app/flags", "internal/app/service", "internal/app/entry", "internal/app/api", "internal/app/page", "internal/app/kept", "internal/app/remarks", "internal/app/migration"},
 		[]string{amqp, pgx}, "a group of commands knows no other group, and starts no broker"},

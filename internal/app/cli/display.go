@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"sync"
+
+	"golang.org/x/term"
 )
 
 // A Display shows progress. On a terminal it has a live line that is redrawn.
@@ -22,19 +24,10 @@ func NewDisplay(out io.Writer) *Display {
 	return &Display{out: out, live: isLive(out)}
 }
 
-// IsTerminal reports whether a reader or writer is a terminal. The null device is a character
-// device too, and none.
+// IsTerminal reports whether a reader or writer is a terminal.
 func IsTerminal(file any) bool {
 	f, ok := file.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 func isLive(out io.Writer) bool { return IsTerminal(out) && os.Getenv("TERM") != "dumb" }
@@ -97,7 +90,7 @@ func (s *Screen) Live() bool { return s.live }
 // Size is the width and height of the terminal in characters; 80 and 24 where that is not known.
 func (s *Screen) Size() (width, height int) {
 	if f, ok := s.out.(*os.File); ok && s.live {
-		if width, height = terminalSize(f); width > 0 && height > 0 {
+		if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 0 && height > 0 {
 			return width, height
 		}
 	}

@@ -25,7 +25,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/app/retries"
 	"github.com/delayer-go/delayer/internal/lab/chromium"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/status"
@@ -76,7 +75,7 @@ func furnished(t *testing.T) *site {
 	}
 	w.act(url.Values{"queue": {"delayer.unroutable"}, "action": {"delete"}, "id": {"m0.0", "gone.0"}, "sure": {"yes"}})
 	ended, rate := 98765, 1.25
-	w.tells.retried = retried{More: 3, Queues: []retries.Queue{
+	w.tells.retried = retried{More: 3, Queues: []retryQueue{
 		{Name: "mails", Parked: "delayer.parked", There: true, Ready: 1234, Handling: 2, Workers: 3, Given: 4, Ended: &ended, Rate: &rate},
 		{Name: "invoices." + strings.Repeat("long", 20), Parked: "invoices.parked", There: true, Ready: 7}, {Name: "gone", Parked: "gone.parked"},
 	}}

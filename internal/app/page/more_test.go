@@ -2,14 +2,15 @@ package page
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/delayer-go/delayer/internal/app/retries"
+	"github.com/stretchr/testify/require"
 )
 
 // tells is what the broker tells of retries.
@@ -31,7 +32,7 @@ func TestRetries(t *testing.T) {
 	ended, rate := 98765, 1.25
 	w.at = w.at.Add(time.Minute)
 	long := strings.Repeat("ü", 127) + "/"
-	w.tells.retried = retried{More: 3, Queues: []retries.Queue{
+	w.tells.retried = retried{More: 3, Queues: []retryQueue{
 		{Name: "delayer" + evil, Parked: "delayer" + evil + ".parked", There: true, Ready: 1, Handling: 2, Workers: 3, Given: 4, Ended: &ended, Rate: &rate},
 		{Name: long, Parked: long + ".parked", There: true, Ready: 7},
 		{Name: "遅延", Parked: "遅延.parked"},
@@ -68,4 +69,32 @@ func TestTallies(t *testing.T) {
 	assert.Equal(t, 1, more)
 	list, _ = tallies(nil, 2)
 	assert.Empty(t, list)
+}
+
+func TestPick(t *testing.T) {
+	list, more := pick([]parkedQueue{{"b.parked", 1}, {"a.parked", 1}, {"c.parked", 9}, {".parked", 3}, {"x.parked.y", 3}, {"p.serve.parked.x.parked", 3}}, "p")
+	require.Zero(t, more)
+	require.Equal(t, []retryQueue{{Name: "c", Parked: "c.parked", Given: 9}, {Name: "a", Parked: "a.parked", Given: 1}, {Name: "b", Parked: "b.parked", Given: 1}}, list)
+
+	var many []parkedQueue
+	for i := range mostRetried + 3 {
+		many = append(many, parkedQueue{fmt.Sprintf("%d.parked", i), i})
+	}
+	list, more = pick(many, "p")
+	require.Len(t, list, mostRetried)
+	require.Equal(t, 3, more)
+	require.Equal(t, mostRetried+2, list[0].Given)
+}
+
+// TestAdd: what the broker does not count is not zero.
+func TestAdd(t *testing.T) {
+	var q retryQueue
+	var c counted
+	require.NoError(t, json.Unmarshal([]byte(`{"messages_ready":1,"messages_unacknowledged":2,"consumers":3}`), &c))
+	q.add(c)
+	require.Equal(t, retryQueue{There: true, Ready: 1, Handling: 2, Workers: 3}, q)
+	require.NoError(t, json.Unmarshal([]byte(`{"message_stats":{"ack":7,"ack_details":{"rate":0.4}}}`), &c))
+	q.add(c)
+	require.Equal(t, 7, *q.Ended)
+	require.InDelta(t, 0.4, *q.Rate, 0)
 }
