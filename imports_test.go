@@ -68,7 +68,7 @@ var places = []place{
 	{"retry", []string{"", "topology", "internal/lib/attempt", "internal/lib/broker", "internal/lib/message", "internal/lib/objects", "internal/lib/pace"}, []string{amqp}, "whoever retries opens the backend that it needs"},
 	{"once", []string{""}, []string{amqp}, "whoever consumes need not be who publishes"},
 	{"once/pgstore", []string{"", "once", "internal/lib/schema"}, []string{pgx}, "only what keeps something in PostgreSQL links a driver"},
-	{"outbox", []string{"", "internal/lib/message", "internal/lib/messagejson", "internal/lib/schema"}, []string{amqp, pgx, xsync}, "the outbox takes a Delayer: it opens no connection to a broker"},
+	{"outbox", []string{"", "internal/lib/message", "internal/lib/pace", "internal/lib/messagejson", "internal/lib/schema"}, []string{amqp, pgx, xsync}, "the outbox takes a Delayer: it opens no connection to a broker"},
 	{"migrate", []string{"", "internal/lib/xdelay"}, []string{amqp}, "a header becomes a delay of the Delayer's interface, and nothing else"},
 	{"gorabbitmq", []string{"", "retry", "internal/lib/xdelay"}, []string{amqp, wagslane}, "nobody links that library who does not ask for it"},
 	{"watermilldelay", []string{""}, []string{amqp, watermill}, "an adapter is built on the contract alone"},

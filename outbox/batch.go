@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // stopTimeout is how long a relay that stops waits for the confirms of its batch.
@@ -23,18 +24,18 @@ const (
 	// is left of a delay is computed by the clock at this moment, before Publish, so that no
 	// message is early.
 	claim = `
-SELECT id, greatest(next_try, 'epoch'), attempts, message, body,
+SELECT id, attempts, message, body,
 	CASE WHEN isfinite(due) THEN ceil(extract(epoch FROM due - clock_timestamp()) * 1000000)::bigint END
-FROM delayer_outbox WHERE next_try <= now() AND (next_try, id) > (coalesce($2, timestamptz '-infinity'), $3)
+FROM delayer_outbox WHERE next_try <= now()
 ORDER BY next_try, id LIMIT $1 FOR UPDATE SKIP LOCKED`
 
 	remove = `DELETE FROM delayer_outbox WHERE id = ANY($1)`
 
 	// A row without an error waits until its delay fits. The largest count of attempts stays as it
-	// is. So does a row that is held: its batch may have left it, and then anybody may change it.
+	// is.
 	postpone = `
 UPDATE delayer_outbox o SET attempts = o.attempts + (f.tried AND o.attempts < 2147483647)::integer, error = f.error,
-	next_try = CASE o.next_try WHEN 'infinity' THEN o.next_try ELSE clock_timestamp() + f.pause * interval '1 microsecond' END
+	next_try = clock_timestamp() + f.pause * interval '1 microsecond'
 FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[]) AS f (id, error, pause, tried) WHERE o.id = f.id`
 
 	// Rows that are ready belong to another relay already. A row whose next try is infinity is
@@ -45,15 +46,15 @@ FROM delayer_outbox WHERE next_try > now() AND next_try < 'infinity'`
 
 	// A relay whose machine is gone must not hold its rows until TCP notices. One that waits for
 	// the broker must not lose them to a shorter setting of the database.
-	idleLimit = `SELECT set_config('idle_in_transaction_session_timeout', $1, true), now()`
+	idleLimit = `SELECT set_config('idle_in_transaction_session_timeout', $1, true)`
 )
 
 // An item is a message of a batch.
 type item struct {
 	row
-	ready  time.Time     // its next_try, but not before 1970
 	left   time.Duration // of its delay
 	direct bool          // none of its delay is left
+	probe  bool          // of its destination, which has not confirmed others
 	wait   time.Duration // if positive, until it is looked at again
 	err    error
 }
@@ -68,12 +69,8 @@ func (i *item) tried() bool { return i.err != nil && i.err != errHeld } //nolint
 // there may be more to do.
 func (r *Relay) relay(ctx context.Context) (found int, next time.Duration, err error) {
 	found, err = r.batch(ctx)
-	if err != nil {
-		r.cursor.rewind() // its rows were behind the cursor
+	if err != nil || found == r.cfg.Batch {
 		return found, 0, err
-	}
-	if found == r.cfg.Batch {
-		return found, r.cfg.Poll, nil
 	}
 	// After the commit: what was published stays so, whatever becomes of this question.
 	next, err = r.next(ctx)
@@ -103,24 +100,17 @@ func (r *Relay) batch(ctx context.Context) (found int, err error) {
 	return len(items), errors.Join(tx.Commit(ctx), unsettled, away)
 }
 
-// claim locks the rows that were ready first, beginning where the cursor is.
+// claim locks the rows that were ready first.
 func (r *Relay) claim(ctx context.Context, tx pgx.Tx) (items []*item, err error) {
-	began := time.Now()
-	l, upTo := r.cursor.begin(began, r.cfg.Poll), place{}
-	defer func() { r.cursor.end(l, upTo, time.Since(began)) }()
 	limit := fmt.Sprintf("%dms", (r.cfg.Timeout + 2*settleTimeout).Milliseconds())
 	b := &pgx.Batch{}
-	b.Queue(idleLimit, limit).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &upTo.at) })
-	b.Queue(claim, r.cfg.Batch, l.after.time(), l.after.id).Query(func(rows pgx.Rows) error {
+	b.Queue(idleLimit, limit)
+	b.Queue(claim, r.cfg.Batch).Query(func(rows pgx.Rows) error {
 		items, err = pgx.CollectRows(rows, readItem)
 		return err
 	})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		upTo = place{} // and the next look begins at the beginning
 		return nil, err
-	}
-	if n := len(items); n == r.cfg.Batch {
-		upTo = place{items[n-1].ready, items[n-1].id}
 	}
 	return items, nil
 }
@@ -131,7 +121,7 @@ func readItem(r pgx.CollectableRow) (*item, error) {
 	var i item
 	var text, body []byte
 	var left *int64
-	if err := r.Scan(&i.id, &i.ready, &i.attempts, &text, &body, &left); err != nil {
+	if err := r.Scan(&i.id, &i.attempts, &text, &body, &left); err != nil {
 		return nil, err
 	}
 	if i.err = i.read(text, body); i.err == nil && left == nil {
@@ -173,15 +163,31 @@ func (r *Relay) judge(items []*item) (away error) {
 		if i.err == nil || i.wait > 0 || away != nil && brokerAway(i.err) {
 			continue
 		}
-		i.wait = pause(i.attempts+1, r.cfg.MaxPause)
+		i.wait = r.pause(i)
 		if i.direct && errors.Is(i.err, context.DeadlineExceeded) {
-			r.slow.mark(i.destination(), time.Now())
+			r.slow.Failed(i.destination(), time.Now())
 		}
 	}
 	if failed > 0 {
 		r.cfg.Logger.Warn("outbox: messages were not published; each is tried again after a pause", "messages", failed, "error", first)
 	}
 	return away
+}
+
+// brokerAway reports whether an error concerns the broker, not this message.
+func brokerAway(err error) bool {
+	for _, kind := range []error{delayer.ErrNotSent, delayer.ErrUnavailable, delayer.ErrNotFound, delayer.ErrClosed} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// pause returns how long a message that has failed once more is left alone. A count below zero, as
+// in a row that was written by hand, is taken for none.
+func (r *Relay) pause(i *item) time.Duration {
+	return pace.Jitter(pace.Doubled(time.Second, r.cfg.MaxPause, max(i.attempts, 0)+1))
 }
 
 // settle deletes what was published and postpones what waits. What was published is deleted also if

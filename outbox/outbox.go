@@ -37,7 +37,7 @@ const enqueue = `
 WITH added AS (
 	INSERT INTO delayer_outbox (message, body, due)
 	VALUES ($1, $2, clock_timestamp() + $3::bigint * interval '1 microsecond'))
-SELECT pg_notify('` + channel + `', (extract(epoch FROM now()) * 1000000)::bigint::text)`
+SELECT pg_notify('` + channel + `', '')`
 
 // Enqueue writes msg into the outbox, as part of the transaction tx. After the commit a [Relay]
 // publishes it with what is then left of delay, which runs from this call by the database's clock.

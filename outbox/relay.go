@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // Config sets how a [Relay] works. A zero field has its default.
@@ -25,9 +29,9 @@ type Config struct {
 	// 2.
 	Workers int
 
-	// Poll is how often the table is read from its beginning. It finds what no notification tells
-	// of: the rows of a relay that was killed, and all rows behind a connection pooler that does
-	// not support LISTEN. If this takes long, it is done less often. Default: 1s.
+	// Poll is how often the table is read without a notification. It finds the rows of a relay that
+	// was killed, and all rows behind a connection pooler that does not support LISTEN. Default:
+	// 1s.
 	Poll time.Duration
 
 	// Timeout is how long one Publish may take. The transaction stays open meanwhile, but once the
@@ -49,11 +53,11 @@ type Relay struct {
 	delayer delayer.Delayer
 	limits  delayer.Limits
 	cfg     Config
-	wake    chan struct{} // there may be something to do
-	cursor  cursor
+	wake    pace.Signal // there may be something to do
 
-	slow     slow           // destinations that do not confirm
-	awaiting sync.WaitGroup // goroutines that wait for confirms that batches did not wait for
+	slow        pace.Pauses[message.Destination] // destinations that do not confirm
+	awaiting    sync.WaitGroup                   // goroutines that wait for confirms that batches did not wait for
+	unconfirmed atomic.Int64                     // the messages that these wait for
 }
 
 // NewRelay returns a relay between a database and a Delayer. It closes neither. An error is
@@ -64,7 +68,10 @@ func NewRelay(pool *pgxpool.Pool, d delayer.Delayer, cfg Config) (*Relay, error)
 			Cause: errors.New("a value is negative"), Hint: "leave it zero for its default"}
 	}
 	cfg = cfg.withDefaults()
-	return &Relay{pool: pool, delayer: d, limits: d.Limits(), cfg: cfg, wake: make(chan struct{}, 1), slow: slow{most: cfg.MaxPause}}, nil
+	return &Relay{
+		pool: pool, delayer: d, limits: d.Limits(), cfg: cfg, wake: pace.NewSignal(),
+		slow: pace.Pauses[message.Destination]{First: time.Second, Longest: cfg.MaxPause},
+	}, nil
 }
 
 func (c Config) withDefaults() Config {
@@ -99,48 +106,71 @@ func (r *Relay) Run(ctx context.Context) error {
 	return err
 }
 
-// maxTroublePause is the longest pause while the database or the broker is away.
-const maxTroublePause = 8 * time.Second
-
 // work relays one batch after the other. After a full one it wakes another worker: there is more.
 func (r *Relay) work(ctx context.Context) error {
-	trouble := 0
+	trouble := pace.Backoff{First: time.Second, Longest: 8 * time.Second}
 	for ctx.Err() == nil {
 		found, next, err := r.relay(ctx)
 		switch {
 		case errors.Is(err, delayer.ErrClosed):
 			return fmt.Errorf("outbox: relay: %w", err)
 		case err != nil && ctx.Err() == nil:
-			trouble++
-			p := pause(trouble, maxTroublePause)
-			r.cfg.Logger.Warn("outbox: nothing can be relayed", "error", err, "pause", p)
-			sleep(ctx, p, nil)
+			pause := trouble.Failed()
+			r.cfg.Logger.Warn("outbox: nothing can be relayed", "error", err, "pause", pause)
+			_ = pace.Sleep(ctx, pause)
+			continue
 		case found == r.cfg.Batch:
-			trouble = 0
-			r.nudge()
+			r.wake.Set()
 		default:
-			trouble = 0
-			sleep(ctx, min(r.cfg.Poll, next), r.wake)
+			timer := time.NewTimer(min(r.cfg.Poll, next))
+			select {
+			case <-ctx.Done():
+			case <-timer.C:
+			case <-r.wake:
+			}
+			timer.Stop()
 		}
+		trouble.Reset()
 	}
 	return nil
 }
 
-// nudge wakes one worker.
-func (r *Relay) nudge() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
+// listen wakes workers when a message was enqueued. While it cannot, they poll.
+func (r *Relay) listen(ctx context.Context) {
+	trouble := pace.Backoff{First: time.Second, Longest: time.Minute}
+	for {
+		began := time.Now()
+		err := r.listenOnce(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > trouble.Longest {
+			trouble.Reset()
+		}
+		r.cfg.Logger.Warn("outbox: not listening, only polling", "error", err, "poll", r.cfg.Poll)
+		_ = pace.Sleep(ctx, trouble.Failed())
 	}
 }
 
-// sleep ends with ctx, or early when woken.
-func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-wake:
+// listenOnce listens on a connection that it takes out of the pool for good, until that is lost.
+func (r *Relay) listenOnce(ctx context.Context) error {
+	acquired, err := r.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	conn := acquired.Hijack()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(ctx) // the connection is not used again
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+		return err
+	}
+	for {
+		r.wake.Set() // first for what was enqueued before LISTEN
+		if _, err := conn.WaitForNotification(ctx); err != nil {
+			return err
+		}
 	}
 }

@@ -57,7 +57,7 @@ type runCmd struct {
 	flags.Broker
 	Batch   int           `default:"500" help:"How many messages are published beside each other (default ${default}). Their bodies are in memory."`
 	Workers int           `default:"2" help:"How many batches are under way at once, each on a connection to the database (default ${default})."`
-	Poll    time.Duration `default:"1s" help:"How often the table is read from its beginning: it finds what no notification tells of (default ${default})."`
+	Poll    time.Duration `default:"1s" help:"How often the table is read without a notification: it finds what none tells of (default ${default})."`
 }
 
 // Validate makes a value that cannot be right a usage error.

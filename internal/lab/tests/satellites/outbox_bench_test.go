@@ -52,16 +52,10 @@ func BenchmarkRelay(b *testing.B) {
 		publish: func(context.Context, time.Duration, amqp091.Publishing) error { return nil },
 	}
 	b.Run("database alone", func(b *testing.B) { drain(b, nothing, "queue") })
-	b.Run("database alone, an open transaction", func(b *testing.B) {
-		drain(b, nothing, "queue", func(pool *pgxpool.Pool) { begin(b, pool) })
-	})
 }
 
-func drain(b *testing.B, d delayer.Delayer, queue string, before ...func(*pgxpool.Pool)) {
+func drain(b *testing.B, d delayer.Delayer, queue string) {
 	pool, _ := database(b)
-	for _, f := range before {
-		f(pool)
-	}
 	fill(b, pool, queue, b.N)
 	b.ResetTimer()
 	relay(b, pool, d, outbox.Config{})

@@ -1,10 +1,7 @@
 package satellites_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -70,36 +67,4 @@ func TestRelay_SlowDestination(t *testing.T) {
 	for id, n := range came {
 		assert.Equal(t, 1, n, "message %s", id)
 	}
-}
-
-// TestRelay_HeldWhileUnconfirmed: who sees that a message is not confirmed may hold its row, and
-// the row stays held when the publish fails after all.
-func TestRelay_HeldWhileUnconfirmed(t *testing.T) {
-	pool, _ := database(t)
-	fail := make(chan struct{})
-	d := &fake{publish: func(_ context.Context, _ time.Duration, msg amqp091.Publishing) error {
-		if msg.MessageId != "stuck" {
-			return nil
-		}
-		<-fail
-		return errors.New("it failed late")
-	}}
-	enqueue(t, pool, "good", 0, "m1", "m2")
-	enqueue(t, pool, "stuck", 0, "stuck")
-	relay(t, pool, d, outbox.Config{})
-	says := func(want string) {
-		t.Helper()
-		require.Eventually(t, func() bool {
-			failures, err := outbox.Failures(t.Context(), pool, 1)
-			return assert.NoError(t, err) && len(failures) == 1 && strings.Contains(failures[0].Err, want)
-		}, rabbittest.Patience, 20*time.Millisecond)
-	}
-	says("confirm")
-	_, err := pool.Exec(t.Context(), `UPDATE delayer_outbox SET next_try = 'infinity'`)
-	require.NoError(t, err)
-	close(fail)
-	says("it failed late")
-	var held bool
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT next_try = 'infinity' FROM delayer_outbox`).Scan(&held))
-	assert.True(t, held)
 }

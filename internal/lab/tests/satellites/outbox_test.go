@@ -23,20 +23,18 @@ import (
 // TestRelay_ExecModes: pgx writes what has no type of its own differently in each of its modes.
 // Behind a pooler in transaction mode the last two are usual.
 func TestRelay_ExecModes(t *testing.T) {
-	b := rabbittest.Broker(t)
+	_, address := database(t)
 	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
-			_, address := database(t)
 			pool := postgrestest.Pool(t, with(t, address, "default_query_exec_mode", mode))
-			name, deliveries := queue(t, b)
-			relay(t, pool, rabbittest.Open(t, config(t, b)), outbox.Config{})
-			body := []byte{0, 1, 255}
-			require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				return outbox.Enqueue(t.Context(), tx, "", name, 0, amqp091.Publishing{Headers: amqp091.Table{"k": "v"}, Body: body})
-			}))
-			d := rabbittest.Next(t, deliveries)
-			assert.Equal(t, body, d.Body)
-			assert.Equal(t, "v", d.Headers["k"])
+			published := make(chan amqp091.Publishing, 1)
+			relay(t, pool, &fake{publish: func(_ context.Context, _ time.Duration, msg amqp091.Publishing) error {
+				published <- msg
+				return nil
+			}}, outbox.Config{})
+			sent := amqp091.Publishing{MessageId: mode, Headers: amqp091.Table{"k": "v"}, Body: []byte{0, 1, 255}}
+			require.NoError(t, outbox.Enqueue(t.Context(), pool, "", "q", 0, sent))
+			assert.Equal(t, sent, <-published)
 			empty(t, pool)
 		})
 	}
@@ -252,18 +250,16 @@ func TestRelay_DelayerClosed(t *testing.T) {
 
 func TestRelay_DatabaseConnectionsLost(t *testing.T) {
 	pool, address := database(t)
-	var seen sync.Map
-	d := &fake{limits: delayer.Limits{Max: time.Hour}, publish: func(_ context.Context, _ time.Duration, msg amqp091.Publishing) error {
-		seen.Store(msg.MessageId, true)
-		return nil
-	}}
+	d := newCounter()
 	relay(t, postgrestest.Pool(t, address), d, outbox.Config{})
-	for _, id := range names(5) {
+	enqueue(t, pool, "q", 0, "it works")
+	d.await(t, "it works")
+	for _, id := range names(3) {
 		_, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid()`)
 		require.NoError(t, err)
 		enqueue(t, pool, "q", 0, id)
-		require.Eventually(t, func() bool { _, ok := seen.Load(id); return ok }, rabbittest.Patience, 10*time.Millisecond)
+		d.await(t, id)
 	}
 	empty(t, pool)
 }
