@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +90,13 @@ func TestBrokerOfOurOwn(t *testing.T) {
 		out, err = b.Ctl(t.Context(), "eval", "[application:get_env(rabbit, Key) || Key <- [heartbeat, delayer_test, channel_max]].")
 		require.NoError(t, err)
 		assert.Contains(t, out, "[{ok,17},{ok,18},{ok,77}]")
+		out, err = b.Ctl(t.Context(), "eval", `os:cmd("ulimit -Sn; ulimit -Hn").`)
+		require.NoError(t, err)
+		files := regexp.MustCompile(`\d+`).FindAllString(out, -1)
+		require.NotEmpty(t, files)
+		if soft, _ := strconv.Atoi(files[0]); soft < 65536 {
+			assert.Equal(t, files[len(files)-1], files[0], "more open files than a shell's usual 1,024, where the machine lets it")
+		}
 		if strings.HasPrefix(b.How(), "Docker") {
 			out, err = b.Ctl(t.Context(), "eval", `os:cmd("stat -f -c %T /var/lib/rabbitmq/mnesia").`)
 			require.NoError(t, err)
