@@ -322,14 +322,3 @@ func TestAccount_Times(t *testing.T) {
 	assert.NotZero(t, a.At(epoch), "0 is never")
 	assert.Equal(t, epoch.Add(time.Hour), a.Time(a.At(epoch.Add(time.Hour))))
 }
-
-// BenchmarkAccount is what one message costs whoever keeps an account.
-func BenchmarkAccount(b *testing.B) {
-	a := account.New[int](time.Now())
-	b.ReportAllocs()
-	for i := range b.N {
-		a.Ask(account.Course[int]{ID: i, Asked: a.Now()})
-		a.Answer(i, a.Now(), nil)
-		a.Arrive(i, a.Now())
-	}
-}

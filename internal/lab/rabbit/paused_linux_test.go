@@ -26,8 +26,3 @@ func TestPause_NothingRunsAfterIt(t *testing.T) {
 		assert.False(t, isPaused(n.pid))
 	}
 }
-
-func TestStatFields(t *testing.T) {
-	assert.Equal(t, []string{"T", "7", "42"}, statFields("42 (a (b) c) T 7 42"))
-	assert.Empty(t, statFields(""))
-}
