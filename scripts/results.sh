@@ -25,7 +25,7 @@
 #   retries  ten thousand orders, with everything killed, and what a handler costs
 #   outbox   what a relay publishes
 #
-# make faults makes docs/results/faults.md.
+# make faults makes docs/results/faults.
 set -u
 
 failed=0

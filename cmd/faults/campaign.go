@@ -43,7 +43,7 @@ type campaign struct {
 	out    io.Writer
 	plan   faults.Campaign
 	began  time.Time
-	broker *rabbit.Broker // that is broken, or one of its cluster
+	broker string // "RabbitMQ 3.10.8"
 	rows   []faults.Row
 	failed bool
 }
@@ -125,7 +125,7 @@ func (c *campaign) oneNode(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = b.Close() }()
-	c.plan.Broker, c.broker = b, b
+	c.plan.Broker, c.broker = b, b.Product()+" "+b.Version()
 	if !b.HasPlugin("rabbitmq_delayed_message_exchange") {
 		c.without("plugin")
 	}
@@ -157,7 +157,8 @@ func (c *campaign) cluster(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = nodes.Close() }()
-	c.plan.Cluster, c.broker = nodes, nodes.Nodes()[0]
+	b := nodes.Nodes()[0]
+	c.plan.Cluster, c.broker = nodes, b.Product()+" "+b.Version()
 	c.without("plugin")
 	return c.each(ctx, todo)
 }
@@ -210,19 +211,17 @@ func (c *campaign) write() error {
 	if c.Out == "" || len(c.rows) == 0 {
 		return nil
 	}
-	version := strings.SplitN(c.broker.Version(), ".", 3)
-	return c.writeTo(filepath.Join(c.Out, strings.Join(version[:min(2, len(version))], ".")+".json"), c.broker.Product()+" "+c.broker.Version())
-}
-
-func (c *campaign) writeTo(file, broker string) error {
+	_, version, _ := strings.Cut(c.broker, " ")
+	series := strings.SplitN(version, ".", 3)
+	file := filepath.Join(c.Out, strings.Join(series[:min(2, len(series))], ".")+".json")
 	s, err := readSeries(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		s.Broker = broker
+		s.Broker = c.broker
 	case err != nil:
 		return err
-	case s.Broker != broker:
-		return fmt.Errorf("%s is of %s, and this is %s", file, s.Broker, broker)
+	case s.Broker != c.broker:
+		return fmt.Errorf("%s is of %s, and this is %s", file, s.Broker, c.broker)
 	}
 	run := fmt.Sprintf("%s: %s --seed %d", c.began.Format(time.DateOnly), commandLine(os.Args[1:]), c.Seed)
 	if !slices.Contains(s.Runs, run) {

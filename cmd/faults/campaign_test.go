@@ -71,17 +71,17 @@ func TestCampaign_FailsByAnyRow(t *testing.T) {
 
 // TestCampaign_MadeInParts: each row is that of the last run, and what made it is said.
 func TestCampaign_MadeInParts(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "3.10.json")
+	folder := t.TempDir()
 	write := func(seed uint64, broker string, rows ...faults.Row) error {
-		c := &campaign{options: options{Seed: seed}, rows: rows}
-		return c.writeTo(file, broker)
+		c := &campaign{options: options{Seed: seed, Out: folder}, broker: broker, rows: rows}
+		return c.write()
 	}
 	none, killed := faults.Row{Fault: "none", Backend: "it"}, faults.Row{Fault: "killed", Backend: "it"}
 	require.NoError(t, write(1, "RabbitMQ 3.10.8", none, killed))
 	killed.Twice = 3
 	require.NoError(t, write(2, "RabbitMQ 3.10.8", killed))
 	require.Error(t, write(3, "RabbitMQ 3.10.9", none), "another broker")
-	s, err := readSeries(file)
+	s, err := readSeries(filepath.Join(folder, "3.10.json"))
 	require.NoError(t, err)
 	assert.Equal(t, []faults.Row{none, killed}, s.Results)
 	require.Len(t, s.Runs, 2)

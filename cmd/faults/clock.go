@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,7 +68,7 @@ func (c *campaign) clocks(ctx context.Context, folder string) error {
 		}
 		c.print(rows)
 	}
-	return nil
+	return c.write()
 }
 
 // buildWithShiftedClock builds this command with the other package time. It fails if the
@@ -157,5 +158,6 @@ func (c *campaign) inShiftedClock(ctx context.Context, program, sign string) ([]
 	if failed != nil && !slices.ContainsFunc(s.Results, broken) {
 		return nil, fmt.Errorf("%w: %s", failed, said)
 	}
+	c.broker = cmp.Or(c.broker, s.Broker)
 	return s.Results, nil
 }
