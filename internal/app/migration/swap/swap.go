@@ -39,6 +39,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -73,6 +74,10 @@ type Result struct {
 	Changed bool                 // false: the exchange was so already
 	Now     inventory.Definition // after the change
 }
+
+// prepareFor bounds what is declared before the change: a broker may close the connection over it
+// again and again.
+const prepareFor = time.Minute
 
 // DefaultTarget is the exchange that consumers bind to after a switch to serve.
 func DefaultTarget(exchange string) string { return exchange + ".delivery" }
@@ -112,10 +117,12 @@ func (s *Swapper) Switch(ctx context.Context, mode record.Mode, target string) (
 	if err := s.Node.CanReshape(ctx, change); err != nil {
 		return Result{}, err
 	}
+	preparing, cancel := context.WithTimeout(ctx, prepareFor)
+	defer cancel()
 	if mode == record.Serving {
-		err = s.prepareServe(ctx, r, x)
+		err = s.prepareServe(preparing, r, x)
 	} else {
-		err = s.notServed(ctx)
+		err = s.notServed(preparing)
 	}
 	if err != nil {
 		return Result{}, err
