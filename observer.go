@@ -27,10 +27,6 @@ type Observer struct {
 	// when that failed. It is also called when an object is found to have other arguments.
 	Redeclared func(RedeclareEvent)
 
-	// PolicyFault is called when a policy is found that makes messages early or loses them, and
-	// when it is gone. Delayed messages are refused in between.
-	PolicyFault func(PolicyFaultEvent)
-
 	// Misrouted is called when a message that ended before its destination was moved on. One
 	// process of a prefix moves them for all.
 	Misrouted func(MisroutedEvent)
@@ -98,13 +94,6 @@ type DeletedEvent struct {
 type RedeclareEvent struct {
 	Backend string
 	Err     error // nil: everything is there
-}
-
-// A PolicyFaultEvent is a change of what is known of policies. Was and Now are nil, or an [*Error]
-// that names the object and the policy.
-type PolicyFaultEvent struct {
-	Backend  string
-	Was, Now error
 }
 
 // Outcome is what became of a misrouted message.

@@ -16,9 +16,8 @@ type Options struct {
 
 	// Management is the address of the broker's management API, as http://user:password@host:15672
 	// or https://. The user needs the tag monitoring. If it is given, Open refuses policies that
-	// would make messages early or lose them, and the Delayer looks for such policies every few
-	// seconds while messages wait. Without it nobody sees such policies: AMQP does not show them.
-	// Default: none.
+	// would make messages early or lose them. Policies that are set later are not noticed. Without
+	// it none are: AMQP does not show them. Default: none.
 	Management string `yaml:"management"`
 
 	// TLSFiles are used with amqps:// addresses.
@@ -37,13 +36,6 @@ type Options struct {
 	// and Open only checks that they exist. Destinations are bound in any case. Routing keys may
 	// then have up to eight words.
 	Declare Toggle `yaml:"declare"`
-
-	// Resend makes this Delayer send misrouted messages on: those that ended before their
-	// destination although it exists, as a restart of RabbitMQ 3.10 to 3.12 may cause. Default: On.
-	//
-	// With Off they are kept in the queue for unroutable messages. All Delayers of a prefix should
-	// agree, because one of them at a time does it for all.
-	Resend Toggle `yaml:"resend"`
 
 	// Connections is the number of connections that publish, 1 to 64. Default: 1, which on a broker
 	// with few cores is as fast as more. One further connection declares, binds and consumes.
@@ -64,7 +56,7 @@ type Options struct {
 
 // DefaultOptions returns the defaults of Options.
 func DefaultOptions() Options {
-	return Options{Prefix: "delayer", QueueType: Quorum, Declare: On, Resend: On, Connections: 1}
+	return Options{Prefix: "delayer", QueueType: Quorum, Declare: On, Connections: 1}
 }
 
 // UnroutableQueue returns the name of the queue that keeps messages whose destination did not exist

@@ -51,16 +51,32 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	harm, err := settings.Problems(ctx, p)
+	problems, err := HarmfulPolicies(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	want := objects.Wanted{Prefix: settings.Prefix, Plan: p, OnUse: whole.Bindings, Leads: settings.Stage().Leads}
+	return append(problemsOf(objects.Compare(want, actual)), problems...), nil
+}
+
+// HarmfulPolicies asks the management API of the configuration for policies that would make messages
+// early or late, lose them or misroute them: a Problem for each queue or exchange, and each key of a
+// policy. Errors are those of [Verify].
+func HarmfulPolicies(ctx context.Context, cfg Config) ([]Problem, error) {
+	settings, p, err := cfg.plan()
+	if err != nil {
+		return nil, err
+	}
+	harm, err := settings.Problems(ctx, p)
+	return problemsOf(harm), err
+}
+
+func problemsOf(list []objects.Difference) []Problem {
 	problems := []Problem{}
-	for _, d := range append(objects.Compare(want, actual), harm...) {
+	for _, d := range list {
 		problems = append(problems, Problem{string(d.Kind), d.Object, d.Detail})
 	}
-	return problems, nil
+	return problems
 }
 
 // Apply declares what [Topology] returns: what [Open] declares, with Declare off all bindings that

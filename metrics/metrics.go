@@ -31,7 +31,6 @@ type Collector struct {
 	reconnects     *prometheus.CounterVec
 	deleted        *prometheus.CounterVec
 	redeclarations *prometheus.CounterVec
-	policyFaults   *prometheus.GaugeVec
 	misrouted      *prometheus.CounterVec
 	held           prometheus.Gauge
 	heldBytes      prometheus.Gauge
@@ -55,7 +54,6 @@ func New() *Collector {
 		reconnects:     counter("reconnects_total", "Connections that were lost and made again.", "backend"),
 		deleted:        counter("deleted_objects_total", "Exchanges and queues that were found missing; messages in such a queue are lost.", "backend"),
 		redeclarations: counter("redeclarations_total", "Attempts to declare the topology again, by their result.", "backend", "result"),
-		policyFaults:   gauges("policy_faults", "Delayers that publish no delayed message because of a policy.", "backend"),
 		misrouted:      counter("misrouted_total", "Misrouted messages that were moved on, by where they went.", "backend", "outcome"),
 		held:           gauge("controller_held_messages", "Messages in the memory of controllers."),
 		heldBytes:      gauge("controller_held_bytes", "Bodies in the memory of controllers."),
@@ -88,7 +86,7 @@ func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 
 func (c *Collector) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		c.published, c.confirm, c.connections, c.reconnects, c.deleted, c.redeclarations, c.policyFaults,
+		c.published, c.confirm, c.connections, c.reconnects, c.deleted, c.redeclarations,
 		c.misrouted, c.held, c.heldBytes, c.rounds, c.delivered, c.lateness,
 		c.handled, c.handling, c.parked,
 	}
@@ -120,7 +118,6 @@ func (c *Collector) Observer() delayer.Observer {
 		Redeclared: func(e delayer.RedeclareEvent) {
 			c.redeclarations.WithLabelValues(e.Backend, redeclared(e.Err)).Inc()
 		},
-		PolicyFault: c.policyFault,
 		Misrouted: func(e delayer.MisroutedEvent) {
 			c.misrouted.WithLabelValues(e.Backend, outcomes[e.Outcome]).Inc()
 		},
@@ -200,7 +197,6 @@ func (c *Collector) begin(backend string) {
 	c.deleted.WithLabelValues(backend)
 	c.redeclarations.WithLabelValues(backend, redeclared(nil))
 	c.redeclarations.WithLabelValues(backend, redeclared(delayer.ErrUnavailable))
-	c.policyFaults.WithLabelValues(backend)
 	for _, outcome := range outcomes {
 		c.misrouted.WithLabelValues(backend, outcome)
 	}
@@ -208,15 +204,6 @@ func (c *Collector) begin(backend string) {
 		c.delivered.WithLabelValues(r)
 	}
 	c.lateness.WithLabelValues("controller")
-}
-
-func (c *Collector) policyFault(e delayer.PolicyFaultEvent) {
-	switch faults := c.policyFaults.WithLabelValues(e.Backend); {
-	case e.Was == nil && e.Now != nil:
-		faults.Inc()
-	case e.Was != nil && e.Now == nil:
-		faults.Dec()
-	}
 }
 
 func (c *Collector) deliver(e delayer.DeliveryEvent) {

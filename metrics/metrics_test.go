@@ -98,14 +98,9 @@ func TestObserver_Connection(t *testing.T) {
 func TestObserver_OtherEvents(t *testing.T) {
 	m := metrics.New()
 	o := m.Observer()
-	fault, other := errors.New("a policy"), errors.New("another")
-	o.PolicyFault(delayer.PolicyFaultEvent{Backend: tiers, Now: fault})
-	o.PolicyFault(delayer.PolicyFaultEvent{Backend: tiers, Was: fault, Now: other})
-	require.InDelta(t, 1, gather(t, m)["delayer_policy_faults fixedtiers"], 0, "one Delayer, whatever the number of policies")
-	o.PolicyFault(delayer.PolicyFaultEvent{Backend: tiers, Was: other})
 	o.Deleted(delayer.DeletedEvent{Backend: tiers, Objects: []string{"a", "b"}})
 	o.Redeclared(delayer.RedeclareEvent{Backend: tiers})
-	o.Redeclared(delayer.RedeclareEvent{Backend: tiers, Err: fault})
+	o.Redeclared(delayer.RedeclareEvent{Backend: tiers, Err: errors.New("no connection")})
 	o.Misrouted(delayer.MisroutedEvent{Backend: tiers, Outcome: delayer.SentBack})
 	o.Held(delayer.HeldEvent{Messages: 2, Bytes: 30})
 	o.Held(delayer.HeldEvent{Messages: -1, Bytes: -10})
@@ -123,7 +118,6 @@ func TestObserver_OtherEvents(t *testing.T) {
 	m.Arrived(&amqp091.Delivery{})
 	values := gather(t, m)
 	for name, want := range map[string]float64{
-		"delayer_policy_faults fixedtiers":               0,
 		"delayer_deleted_objects_total fixedtiers":       2,
 		"delayer_redeclarations_total fixedtiers ok":     1,
 		"delayer_redeclarations_total fixedtiers failed": 1,

@@ -26,7 +26,8 @@ func exposed(t *testing.T) map[string][]string {
 	times, _ := NewEntryTimes()
 	answers, _ := NewHTTPTimes()
 	for _, c := range []prometheus.Collector{
-		metrics.New(), NewQueueGauges(ended(t), backend.Config{}), NewOutboxGauges(ended(t), nil, nil), NewEntryGauges(ended(t), nil, nil), times, answers,
+		metrics.New(), NewQueueGauges(ended(t), backend.Config{}), NewPolicyGauges(ended(t), backend.Config{}),
+		NewOutboxGauges(ended(t), nil, nil), NewEntryGauges(ended(t), nil, nil), times, answers,
 	} {
 		c.Describe(descs)
 	}

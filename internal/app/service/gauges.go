@@ -130,6 +130,20 @@ func (c *QueueGauges) Close() {
 	}
 }
 
+// NewPolicyGauges are asked for through the management API.
+func NewPolicyGauges(ctx context.Context, cfg backend.Config) *Gauges {
+	harmful := prometheus.NewDesc("delayer_harmful_policies",
+		"Policies that would make messages early or late, or lose them, counted for each queue or exchange.", []string{"prefix"}, nil)
+	return newGauges(ctx, cfg.Logger, func(ctx context.Context) ([]prometheus.Metric, error) {
+		found, err := backend.HarmfulPolicies(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		prefix := cmp.Or(cfg.Prefix, delayer.DefaultOptions().Prefix)
+		return []prometheus.Metric{gauge(harmful, float64(len(found)), prefix)}, nil
+	}, harmful)
+}
+
 func byState(s status.Status) map[string]int {
 	sums := map[string]int{"waiting": 0, "intake": 0, "misrouted": 0, "unroutable": 0}
 	for _, b := range s.Backends {

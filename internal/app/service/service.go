@@ -140,6 +140,9 @@ func (s *Service) Configure(cfg *backend.Config) {
 	cfg.Logger, cfg.Observer = s.Log, s.observer
 	if s.registry != nil {
 		s.Register(NewQueueGauges(s.running, *cfg))
+		if cfg.Management != "" {
+			s.Register(NewPolicyGauges(s.running, *cfg))
+		}
 	}
 }
 

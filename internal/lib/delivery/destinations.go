@@ -65,7 +65,6 @@ type Route struct {
 	lastDue  atomic.Int64 // when the last message is due, likewise; or forgotten
 	binding  chan struct{}
 	known    atomic.Bool // it was bound once
-	lost     atomic.Bool // it was seen gone since
 	reported atomic.Bool // the loss was logged
 }
 
@@ -203,7 +202,6 @@ func (d *Destinations) bind(ctx context.Context, r *Route, asked int64) error {
 	whole := now-r.wholeAt.Load() >= int64(wholeFor) || r.wholeAt.Load() == 0
 	err := d.make(ctx, r, whole)
 	if errors.Is(err, delayer.ErrUnroutable) {
-		r.lost.Store(r.known.Load())
 		r.wholeAt.Store(0)
 	}
 	if err != nil {

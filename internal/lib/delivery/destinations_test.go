@@ -15,6 +15,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // slow is a control whose calls take long, and reach no broker.
@@ -92,7 +93,7 @@ func TestDestinations_NeverThere(t *testing.T) {
 			}
 		}
 		require.NoError(t, d.Rebind(t.Context()))
-		require.NoError(t, d.Mend(t.Context(), "", "q"))
+		require.NoError(t, d.BindAgain(t.Context(), "", "q"))
 		d.routes.Range(func(id, _ any) bool { require.Fail(t, "kept", "%v", id); return true })
 		asked := control.calls.Load()
 		time.Sleep(2 * forgetAfter)
@@ -118,6 +119,38 @@ func TestDestinations_AllBindingsEveryFiveSeconds(t *testing.T) {
 			require.Less(t, d.now()-r.(*Route).wholeAt.Load(), int64(2*wholeFor+refreshEvery))
 			return true
 		})
+	})
+}
+
+// TestMover_FixesOneDestination: a message that has missed its bindings costs those of its own
+// destination, however many others are bound.
+func TestMover_FixesOneDestination(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		control := &slow{}
+		d := NewDestinations(NewStage("p", true), control, "test", quiet)
+		defer d.Close()
+		const routes = 300
+		for i := range routes {
+			_, err := d.Bind(t.Context(), "", fmt.Sprint("q", i), nil, time.Hour)
+			require.NoError(t, err)
+		}
+		m := &Mover{
+			cfg: MoverConfig{Destinations: d}, stage: d.stage, log: quiet, fixed: pace.Pauses[gap]{First: fixEvery, Longest: fixEvery},
+		}
+		time.Sleep(time.Millisecond)
+		missed := func(queue string) int64 {
+			before := control.calls.Load()
+			m.fix(t.Context(), &letter{Delivery: &amqp091.Delivery{
+				RoutingKey: queue, Headers: amqp091.Table{"x-death": []any{amqp091.Table{"queue": "wait.01"}}},
+			}})
+			return control.calls.Load() - before
+		}
+		require.EqualValues(t, 1, missed("q7"))
+		require.Zero(t, missed("q7"), "it was just fixed")
+		require.EqualValues(t, 1, missed("q8"))
+		require.EqualValues(t, 1, missed("another process's"))
+		time.Sleep(fixEvery)
+		require.EqualValues(t, 1, missed("q7"))
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 // that is deleted and created again still gets them, although nobody publishes.
 func (d *Destinations) refresh(ctx context.Context) {
 	defer close(d.done)
-	for sleep(ctx, refreshEvery) {
+	for pace.Sleep(ctx, refreshEvery) == nil {
 		busy := d.busy()
 		pause := max(min(refreshPause, wholeFor/time.Duration(len(busy)+1)), leastPause)
 		for _, r := range busy {
@@ -30,7 +31,7 @@ func (d *Destinations) refresh(ctx context.Context) {
 				continue
 			}
 			d.report(r, d.bind(ctx, r, d.now()))
-			if !sleep(ctx, pause) {
+			if pace.Sleep(ctx, pause) != nil {
 				return
 			}
 		}
@@ -97,9 +98,9 @@ func (d *Destinations) Rebind(ctx context.Context) error {
 	return first
 }
 
-// Mend makes all bindings of one destination, also if another process has bound it. It is no error
+// BindAgain makes all bindings of one destination, also if another process has bound it. It is no error
 // that a destination is gone, or that this process may not bind one that is another's.
-func (d *Destinations) Mend(ctx context.Context, exchange, key string) error {
+func (d *Destinations) BindAgain(ctx context.Context, exchange, key string) error {
 	r := d.route(routeID{exchange, queueOf(exchange, key), message.Words(key)})
 	r.wholeAt.Store(0)
 	err := d.bind(ctx, r, d.now())
@@ -113,39 +114,11 @@ func (d *Destinations) Mend(ctx context.Context, exchange, key string) error {
 	return err
 }
 
-// Vouches reports whether a destination was bound and was never seen gone since.
-func (d *Destinations) Vouches(exchange, key string) bool {
-	known, lost := false, false
-	d.routes.Range(func(id, r any) bool {
-		if at := id.(routeID); at.exchange == exchange && at.queue == queueOf(exchange, key) {
-			known = known || r.(*Route).known.Load()
-			lost = lost || r.(*Route).lost.Load()
-		}
-		return true
-	})
-	return known && !lost
-}
-
 // report logs once that a destination for which messages wait is gone. Nothing waits for one that
 // was never bound.
 func (d *Destinations) report(r *Route, err error) {
 	if errors.Is(err, delayer.ErrUnroutable) && r.known.Load() && !r.reported.Swap(true) {
 		d.log.Warn("a destination is gone while messages wait for it; they become unroutable unless it is created again",
 			"destination", r.String(), "queue", d.stage.Unroutable())
-	}
-}
-
-// sleep returns false when ctx ended first.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	if pause == 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

@@ -51,8 +51,8 @@ func (s Stage) Exchange() string { return s.prefix + ".delivery" }
 func (s Stage) Unroutable() string { return s.prefix + ".unroutable" }
 
 // Misrouted is the queue for messages that an exchange of ours could not route. A Mover
-// consumes it and sends each message on, or moves it to the unroutable queue. A direct exchange of
-// the same name leads to the process whose Mover does that now.
+// consumes it and sends each message on, or moves it to the unroutable queue. It has a single active
+// consumer: one Mover of a prefix at a time.
 func (s Stage) Misrouted() string { return s.prefix + ".misrouted" }
 
 // Keep is the fanout exchange in front of the unroutable queue. It has no alternate exchange: a
@@ -140,15 +140,16 @@ func keeping(name string, role topology.Role) topology.Queue {
 
 // Plan lists the objects that must exist before any destination is bound.
 func (s Stage) Plan() topology.Plan {
+	misrouted := keeping(s.Misrouted(), topology.Misrouted)
+	misrouted.Args["x-single-active-consumer"] = true
 	p := topology.Plan{
 		Exchanges: []topology.Exchange{
 			{Name: s.Unroutable(), Kind: topology.Fanout},
 			{Name: s.Keep(), Kind: topology.Fanout},
-			{Name: s.Misrouted(), Kind: topology.Direct},
 			{Name: s.Exchange(), Kind: topology.Direct, Alternate: s.Unroutable()},
 			{Name: s.Exchanges(), Kind: topology.Direct, Alternate: s.Unroutable()},
 		},
-		Queues: []topology.Queue{keeping(s.Misrouted(), topology.Misrouted), keeping(s.Unroutable(), topology.Unroutable)},
+		Queues: []topology.Queue{misrouted, keeping(s.Unroutable(), topology.Unroutable)},
 		Bindings: []topology.Binding{
 			{Source: s.Unroutable(), Target: s.Misrouted()},
 			{Source: s.Keep(), Target: s.Unroutable()},

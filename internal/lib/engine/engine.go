@@ -19,7 +19,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/keeper"
 	"github.com/delayer-go/delayer/internal/lib/message"
-	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 // Engine implements [delayer.Delayer] over a Strategy.
@@ -35,8 +34,7 @@ type Engine struct {
 	publisher *broker.Publisher
 	dests     destinations
 	keeper    *keeper.Keeper
-	policies  *objects.PolicyWatch // nil without a management API, or if nothing of ours is declared
-	mover     *delivery.Mover      // nil if this Delayer leaves misrouted messages to others
+	mover     *delivery.Mover // nil if this Delayer leaves misrouted messages to others
 
 	batches atomic.Uint64 // so many parts of them
 
@@ -128,22 +126,7 @@ func (e *Engine) accept(exchange, key string, delay time.Duration, msg *amqp091.
 	if err := e.check(exchange, key, waits, msg); err != nil {
 		return 0, err
 	}
-	if err := e.fault(delay); err != nil {
-		return 0, err
-	}
-	e.keeper.Expect(waits)
 	return waits, nil
-}
-
-// fault returns an error while a policy would make delayed messages early, or lose them.
-func (e *Engine) fault(delay time.Duration) error {
-	fault := e.policies.Fault()
-	if fault == nil || delay == 0 {
-		return nil
-	}
-	found := *fault
-	found.Op = "publish"
-	return &found
 }
 
 // lost reports whether a message was certainly not stored because objects of ours are gone.

@@ -99,17 +99,11 @@ func (e *Engine) open(ctx context.Context, c *Connected) error {
 	if c.settings.management == nil {
 		return nil
 	}
-	watched := keep.Topology
+	checked := keep.Topology
 	if d, ok := e.strategy.(Direct); ok {
-		watched = topology.Plan{Exchanges: []topology.Exchange{d.Exchange()}}
+		checked = topology.Plan{Exchanges: []topology.Exchange{d.Exchange()}}
 	}
-	look := func(ctx context.Context) error {
-		return c.settings.management.Check(ctx, c.settings.Prefix, watched, log)
-	}
-	e.policies = objects.NewPolicyWatch(objects.PolicyWatchConfig{
-		Backend: c.settings.Backend, Logger: log, Every: keep.Every, Look: look, Observer: c.settings.Observer,
-	})
-	return look(ctx)
+	return c.settings.management.Check(ctx, c.settings.Prefix, checked, log)
 }
 
 // connect opens the connections that publish.
@@ -133,12 +127,7 @@ func (e *Engine) connect(ctx context.Context) error {
 func (e *Engine) start() {
 	e.closing, e.stop = context.WithCancel(context.Background())
 	e.running.Go(func() { e.keeper.Run(e.closing) })
-	if e.mover = e.startMover(); e.mover == nil {
-		e.keeper.Expect(0) // otherwise the one that is at work looks for all
-	}
-	if e.policies != nil {
-		e.running.Go(func() { e.policies.Run(e.closing, e.keeper.Busy) })
-	}
+	e.mover = e.startMover()
 }
 
 // release closes all that open has acquired.

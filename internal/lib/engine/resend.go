@@ -20,10 +20,8 @@ func (e *Engine) startMover() *delivery.Mover {
 	plan := e.settings.Whole(e.strategy.Plan())
 	cfg := delivery.MoverConfig{
 		Destinations: dests.Destinations, Control: e.control, Publisher: e.publisher, Observer: e.settings.Observer,
-		Resend:  e.settings.Resend.Enabled(),
 		Rules:   delivery.Rules{TTL: delivery.TTLs(plan)},
-		Watch:   func() { e.keeper.Expect(0) },
-		Restore: e.keeper.Restore, Delay: e.resend,
+		Declare: e.keeper.Declare, Redeclare: e.keeper.Redeclare, Delay: e.resend,
 	}
 	for _, x := range plan.Exchanges {
 		if x.DelayedKind != "" {
@@ -46,11 +44,7 @@ func (e *Engine) resend(ctx context.Context, was message.Envelope, key string, r
 	if err != nil {
 		return e.fail(delayer.ErrOutOfRange, err)
 	}
-	if err := e.fault(remaining); err != nil {
-		return err
-	}
 	was.Delay = remaining
-	e.keeper.Expect(waits)
 	err = e.resendOnce(ctx, was, key, waits, msg)
 	if e.lost(err, remaining) {
 		e.keeper.Doubt()

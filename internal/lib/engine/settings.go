@@ -44,7 +44,6 @@ func Resolve(o delayer.Options, backend string) (Settings, error) {
 	o.Prefix = cmp.Or(o.Prefix, def.Prefix)
 	o.QueueType = cmp.Or(o.QueueType, def.QueueType)
 	o.Declare = cmp.Or(o.Declare, def.Declare)
-	o.Resend = cmp.Or(o.Resend, def.Resend)
 	o.Connections = cmp.Or(o.Connections, def.Connections)
 	s := Settings{Options: o, Backend: backend, Reserved: []string{o.Prefix}}
 	const mostConnections = 64
@@ -147,8 +146,7 @@ func (s Settings) BrokerOptions(name string) broker.Options {
 // watchKey is the context key of WithWatchEvery.
 type watchKey struct{}
 
-// WithWatchEvery sets how often a Delayer looks at topology and policies, for tests. Default: five
-// seconds, and more for a large topology.
+// WithWatchEvery sets how often a Delayer looks at its topology, for tests. Default: 30 seconds.
 func WithWatchEvery(ctx context.Context, every time.Duration) context.Context {
 	return context.WithValue(ctx, watchKey{}, every)
 }

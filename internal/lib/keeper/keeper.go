@@ -9,11 +9,14 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -34,8 +37,8 @@ type Config struct {
 	// Forget makes Publish bind each destination again before its next use; nil if nothing is
 	// bound.
 	Forget func()
-	// Every is the least time between two looks for what is missing. 0: five seconds, and more for
-	// a large topology.
+	// Every is the pause between two looks at the topology, less up to half of it at random.
+	// Default: 30 seconds.
 	Every time.Duration
 	// Observer is told what is missing and what is declared again.
 	Observer delayer.Observer
@@ -45,15 +48,11 @@ type Config struct {
 type Objects interface {
 	// Apply declares the objects of p. Existing objects with the same arguments stay as they are.
 	Apply(ctx context.Context, p topology.Plan) error
-	// Restore is Apply for objects of which some may be gone, and of which another process may be
-	// declaring the same.
+	// Restore is Apply for objects of which some may be missing, and of which another process may
+	// be declaring the same.
 	Restore(ctx context.Context, p topology.Plan) error
 	// Missing names the exchanges and queues of p that do not exist.
 	Missing(ctx context.Context, p topology.Plan) ([]string, error)
-	// Check names the exchanges and queues of p that do not exist, and declares nothing then. If
-	// there are none it declares p, which finds those with other arguments, and makes bindings that
-	// are gone.
-	Check(ctx context.Context, p topology.Plan) (missing []string, err error)
 }
 
 // OnUse are bindings that are declared when they are first used.
@@ -65,60 +64,45 @@ type OnUse interface {
 }
 
 const (
-	lookEvery = 5 * time.Second // between two turns of Run, plus up to half of it at random
-	perSecond = 25              // questions at most, on average
+	lookEvery = 30 * time.Second
 
-	// bindingsALook is how many bindings of the topology a look makes again. Where the metadata is
-	// in Khepri (RabbitMQ 4.x) each is a Raft command, also if the binding is there.
-	bindingsALook = 64
-
-	lookAfter = 10 * time.Minute // how long the topology is watched after the last message was due
+	// The pauses after a declaration that failed.
+	firstPause   = time.Second
+	longestPause = lookEvery
+	// callersPause is how long callers get its error: thousands must not declare one after the
+	// other what the broker has just refused.
+	callersPause = 5 * time.Second
 )
 
 // A Keeper is safe for concurrent use.
 type Keeper struct {
 	cfg Config
 
-	doubts    atomic.Uint64 // how often the topology was doubted: it may be gone
-	settled   atomic.Uint64 // how many of them were before a declaration that succeeded
-	gone      atomic.Bool   // something in the broker gave the doubt, and not only a lost connection
-	relink    atomic.Bool   // and the objects declared on use
-	declaring chan struct{} // held while the topology is declared
-	declared  time.Time     // when it was last declared; guarded by declaring
+	doubts  atomic.Uint64 // how often the topology was doubted: it may be gone
+	settled atomic.Uint64 // how many of them were before a declaration that succeeded
+	gone    atomic.Bool   // something in the broker gave the doubt, and not only a lost connection
+	relink  atomic.Bool   // it was declared again: the bindings on use may be gone too
+	wake    pace.Signal   // of Run
 
-	looking   chan struct{} // held while the topology is repaired
-	looked    time.Time     // when all objects were last looked for; guarded by looking
-	missing   []string      // what was found missing and is not declared again; guarded by looking
-	bound     int           // index of the binding that the next look begins with; guarded by looking
-	epoch     time.Time
-	busyUntil atomic.Int64 // nanoseconds since epoch: until when the topology is watched
+	declaring chan struct{} // held while the topology is declared; guards declared and missing
+	declared  time.Time     // when it was last declared
+	missing   []string      // what was found missing, and is not declared again
 
-	// Two signals: only what has changed wakes Run. What has failed is tried again after a pause,
-	// or Run would wake itself.
-	renewed chan struct{} // the topology was declared again: its bindings on use may be gone
-	back    chan struct{} // a connection is back: what has failed may work now
-
-	mu        sync.Mutex
-	refusal   error   // the answer to the last declaration, which callers share for a while
-	declares  backoff // of declarations
-	repairing backoff // of Run
+	mu       sync.Mutex
+	refusal  error        // of the last declaration; nil if it succeeded
+	failed   time.Time    // when it failed
+	until    time.Time    // when to try again
+	backoff  pace.Backoff // of declarations
+	warnings pace.Warnings
 }
 
 // New returns a Keeper that has declared nothing yet.
 func New(cfg Config) *Keeper {
-	cfg.Every = cmp.Or(cfg.Every, every(cfg.Topology))
+	cfg.Every = cmp.Or(cfg.Every, lookEvery)
 	return &Keeper{
-		cfg: cfg, declaring: make(chan struct{}, 1), looking: make(chan struct{}, 1), epoch: time.Now(),
-		renewed: make(chan struct{}, 1), back: make(chan struct{}, 1),
+		cfg: cfg, wake: pace.NewSignal(), declaring: make(chan struct{}, 1),
+		backoff: pace.Backoff{First: firstPause, Longest: longestPause},
 	}
-}
-
-// every is the least time between two looks: each declares every exchange and queue, and some
-// bindings. That costs the broker 2.8 ms for the 141 objects of the default ladder, 10.4 ms for 270
-// of the slots with 64 bindings (RabbitMQ 3.10.8, two cores).
-func every(p topology.Plan) time.Duration {
-	questions := len(p.AllExchanges()) + len(p.Queues) + min(len(p.Bindings), bindingsALook)
-	return max(lookEvery, time.Duration(questions)*time.Second/perSecond)
 }
 
 // Open declares the topology for the first time.
@@ -129,14 +113,10 @@ func (k *Keeper) Open(ctx context.Context) error {
 
 // Declare declares p. In an imported topology it only makes sure that p exists.
 func (k *Keeper) Declare(ctx context.Context, p topology.Plan) error {
-	return k.declare(ctx, p, k.cfg.Objects.Apply)
-}
-
-func (k *Keeper) declare(ctx context.Context, p topology.Plan, how func(context.Context, topology.Plan) error) error {
 	if k.cfg.Imported {
 		return k.exists(ctx, p)
 	}
-	return how(ctx, p)
+	return k.cfg.Objects.Apply(ctx, p)
 }
 
 // Doubt notes that the topology may be gone, as when a message was returned. The next Ensure
@@ -144,57 +124,54 @@ func (k *Keeper) declare(ctx context.Context, p topology.Plan, how func(context.
 func (k *Keeper) Doubt() {
 	k.gone.Store(true)
 	k.doubts.Add(1)
+	k.wake.Set()
 }
 
 // Doubted reports whether the topology may be gone: Ensure would declare it.
-func (k *Keeper) Doubted() bool { return k.doubted() }
+func (k *Keeper) Doubted() bool { return k.doubts.Load() != k.settled.Load() }
 
-func (k *Keeper) doubted() bool { return k.doubts.Load() != k.settled.Load() }
-
-// Reconnected is Doubt after a lost connection. What has failed before is tried again soon.
+// Reconnected is Doubt after a lost connection. What has failed before is tried again within a
+// second.
 func (k *Keeper) Reconnected() {
 	k.doubts.Add(1)
 	k.mu.Lock()
-	k.declares.changed()
-	k.repairing.changed()
+	k.backoff.Reset()
+	if soon := time.Now().Add(firstPause); soon.Before(k.until) {
+		k.until = soon
+	}
 	k.mu.Unlock()
-	signal(k.back)
+	k.wake.Set()
 }
 
 // Ensure declares the topology again if it is doubted, once for all callers at the same time. After
 // a failure all callers get its error for up to five seconds.
 func (k *Keeper) Ensure(ctx context.Context) error {
-	if !k.doubted() {
+	if !k.Doubted() {
 		return nil
 	}
 	return k.Renew(ctx, math.MaxInt64)
 }
 
-// Redeclare declares the topology again, of which something may be gone. Callers that doubt it at
-// the same time share one declaration, and for up to a minute the error of one that failed: they
-// are loops, and nobody waits for them.
+// Redeclare is Doubt and Ensure.
 func (k *Keeper) Redeclare(ctx context.Context) error {
 	k.Doubt()
-	return k.renew(ctx, math.MaxInt64, longestPause)
+	return k.Ensure(ctx)
 }
 
-// Renew declares the topology again if it is doubted or was declared longer than age ago, once for
-// all callers at the same time. Like Ensure it shares errors.
+// Renew declares the topology again if it is doubted or was declared longer than age ago. It is
+// like Ensure in everything else.
 func (k *Keeper) Renew(ctx context.Context, age time.Duration) error {
-	return k.renew(ctx, age, callersPause)
-}
-
-// renew returns the error of a declaration that failed less than share ago, until the next is due.
-func (k *Keeper) renew(ctx context.Context, age, share time.Duration) error {
-	if err := k.hold(ctx, k.declaring); err != nil {
-		return err
+	select {
+	case k.declaring <- struct{}{}: // a channel, so that ctx ends the wait
+	case <-ctx.Done():
+		return k.gaveUp(ctx)
 	}
 	free := func() { <-k.declaring }
-	if !k.doubted() && time.Since(k.declared) < age {
+	if !k.Doubted() && time.Since(k.declared) < age {
 		free()
 		return nil
 	}
-	if err := k.refused(share); err != nil {
+	if err := k.refused(); err != nil {
 		free()
 		return err
 	}
@@ -213,8 +190,22 @@ func (k *Keeper) renew(ctx context.Context, age, share time.Duration) error {
 	}
 }
 
-// own is an error that its receiver may change, as who adds a destination to it: others have the
-// same.
+func (k *Keeper) gaveUp(ctx context.Context) error {
+	return &delayer.Error{Op: "publish", Backend: k.cfg.Backend, Kind: delayer.ErrNotSent, Cause: context.Cause(ctx)}
+}
+
+// refused returns the error of the last declaration until the next is due, for five seconds at most.
+func (k *Keeper) refused() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if now := time.Now(); now.Before(k.until) && now.Sub(k.failed) < callersPause {
+		return own(k.refusal)
+	}
+	return nil
+}
+
+// own returns an error that its receiver may change, as Publish does when it adds a destination:
+// others have the same one.
 func own(err error) error {
 	var known *delayer.Error
 	if errors.As(err, &known) {
@@ -230,104 +221,149 @@ func (k *Keeper) Wait() {
 	<-k.declaring
 }
 
-// declareAgain declares the topology, until the connection is closed.
+// declareAgain declares the topology, until the connection is closed. First it finds out what is
+// missing, and tells of each loss once.
 func (k *Keeper) declareAgain(ctx context.Context) error {
 	doubts := k.doubts.Load() // a loss meanwhile is another one
-	k.forget()
-	how := k.cfg.Objects.Apply
-	if k.gone.Swap(false) {
-		how = k.cfg.Objects.Restore
-	}
-	err := k.declare(ctx, k.cfg.Topology, how)
-	k.learn(err)
-	if err != nil {
-		k.Doubt()
-		return err
-	}
-	k.settled.Store(doubts)
-	k.declared = time.Now()
-	k.relink.Store(true)
-	signal(k.renewed)
-	return nil
-}
-
-// hold takes a lock, which is a channel so that ctx ends the wait.
-func (k *Keeper) hold(ctx context.Context, lock chan struct{}) error {
-	select {
-	case lock <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return k.gaveUp(ctx)
-	}
-}
-
-func (k *Keeper) gaveUp(ctx context.Context) error {
-	return &delayer.Error{Op: "publish", Backend: k.cfg.Backend, Kind: delayer.ErrNotSent, Cause: context.Cause(ctx)}
-}
-
-// refused returns the error of the last declaration while it is shared: thousands of callers must
-// not declare one after the other what the broker has just refused.
-func (k *Keeper) refused(share time.Duration) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := time.Now()
-	if k.refusal == nil || k.declares.wait(now) == 0 || now.Sub(k.declares.at) >= share {
-		return nil
-	}
-	return own(k.refusal)
-}
-
-// learn notes the outcome of a declaration, and tells the Observer.
-func (k *Keeper) learn(err error) {
-	k.mu.Lock()
-	k.refusal = err
-	if err == nil {
-		k.declares.succeeded()
-	} else {
-		k.declares.failed(time.Now(), err.Error())
-	}
-	k.mu.Unlock()
-	if redeclared := k.cfg.Observer.Redeclared; redeclared != nil {
-		redeclared(delayer.RedeclareEvent{Backend: k.cfg.Backend, Err: err})
-	}
-}
-
-// signal wakes Run, which may be awake already.
-func signal(to chan struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
-	}
-}
-
-// forget makes the next Publish that uses a binding make it again.
-func (k *Keeper) forget() {
-	if k.cfg.OnUse != nil {
+	gone := k.gone.Swap(false)
+	if k.cfg.OnUse != nil { // the next Publish that uses a binding makes it again
 		k.cfg.OnUse.Reset()
 	}
 	if k.cfg.Forget != nil {
 		k.cfg.Forget()
 	}
-}
-
-// Expect notes that a message will wait for this delay.
-func (k *Keeper) Expect(delay time.Duration) {
-	until := k.now() + int64(min(delay, 100*365*24*time.Hour)+lookAfter)
-	for was := k.busyUntil.Load(); until > was && !k.busyUntil.CompareAndSwap(was, until); was = k.busyUntil.Load() {
+	declare, err := k.Declare, error(nil)
+	if gone {
+		err = k.find(ctx)
+		if !k.cfg.Imported {
+			declare = k.cfg.Objects.Restore
+		}
 	}
-}
-
-// Busy reports whether messages wait, or waited in the last ten minutes.
-func (k *Keeper) Busy() bool { return k.now() < k.busyUntil.Load() }
-
-// now is monotonic.
-func (k *Keeper) now() int64 { return int64(time.Since(k.epoch)) }
-
-// Restore declares p again for whoever has found it missing.
-func (k *Keeper) Restore(ctx context.Context, p topology.Plan) error {
-	if err := k.hold(ctx, k.looking); err != nil {
+	if err == nil {
+		err = declare(ctx, k.cfg.Topology)
+	}
+	k.learn(err)
+	if redeclared := k.cfg.Observer.Redeclared; redeclared != nil {
+		redeclared(delayer.RedeclareEvent{Backend: k.cfg.Backend, Err: err})
+	}
+	if err != nil {
+		k.doubts.Add(1)
+		k.gone.CompareAndSwap(false, gone)
 		return err
 	}
-	defer func() { <-k.looking }()
-	return k.Declare(ctx, p)
+	k.settled.Store(doubts)
+	k.declared, k.missing = time.Now(), nil
+	k.relink.Store(true)
+	k.wake.Set()
+	return nil
+}
+
+// find learns what is missing.
+func (k *Keeper) find(ctx context.Context) error {
+	missing, err := k.cfg.Objects.Missing(ctx, k.cfg.Topology)
+	if err != nil {
+		return err
+	}
+	lost := slices.DeleteFunc(slices.Clone(missing), func(object string) bool { return slices.Contains(k.missing, object) })
+	k.missing = missing
+	if len(lost) == 0 {
+		return nil
+	}
+	k.cfg.Log.Warn("exchanges or queues of this Delayer were deleted; it declares them again, but messages that waited in them are lost",
+		"backend", k.cfg.Backend, "objects", strings.Join(lost[:min(len(lost), 5)], ", "), "count", len(lost))
+	if deleted := k.cfg.Observer.Deleted; deleted != nil {
+		deleted(delayer.DeletedEvent{Backend: k.cfg.Backend, Objects: lost})
+	}
+	return nil
+}
+
+// learn notes the outcome of a declaration. It logs failures once a minute, and when they are over.
+func (k *Keeper) learn(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	was := k.refusal
+	k.refusal, k.failed, k.until = err, time.Now(), time.Time{}
+	switch {
+	case err != nil:
+		k.until = k.failed.Add(k.backoff.Failed())
+		k.warn(err)
+	case was != nil:
+		k.backoff.Reset()
+		k.cfg.Log.Info("the topology is declared again", "backend", k.cfg.Backend)
+	}
+}
+
+func (k *Keeper) warn(err error) {
+	text := "cannot check the topology"
+	if errors.Is(err, delayer.ErrConflict) {
+		text = "an exchange or queue of this Delayer has other arguments; no delayed message is published until this is fixed"
+	}
+	k.warnings.Warn(k.cfg.Log, text, "backend", k.cfg.Backend, "error", err)
+}
+
+// Run looks at the topology every 30 seconds until ctx ends. What is missing is declared again,
+// also if nobody publishes.
+func (k *Keeper) Run(ctx context.Context) {
+	for {
+		pause := pace.Jitter(k.cfg.Every)
+		if k.Doubted() {
+			k.mu.Lock()
+			pause = time.Until(k.until)
+			k.mu.Unlock()
+		}
+		look := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			look.Stop()
+			return
+		case <-k.wake:
+			look.Stop()
+		case <-look.C:
+			k.look(ctx)
+		}
+		k.restore(ctx)
+	}
+}
+
+// look doubts the topology if one of its objects is gone or has other arguments. Any other error
+// says nothing of it: a user who may not declare any more can still publish.
+func (k *Keeper) look(ctx context.Context) {
+	if k.Doubted() {
+		return
+	}
+	missing, err := k.cfg.Objects.Missing(ctx, k.cfg.Topology)
+	switch {
+	case len(missing) > 0:
+		k.Doubt()
+		return
+	case err == nil && !k.cfg.Imported:
+		err = k.Declare(ctx, k.cfg.Topology)
+	}
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	if errors.Is(err, delayer.ErrConflict) {
+		k.Doubt()
+	} else {
+		k.warn(err)
+	}
+}
+
+// restore declares the topology again if it is doubted. After that it makes the bindings that
+// waiting messages need.
+func (k *Keeper) restore(ctx context.Context) {
+	err := k.Ensure(ctx)
+	if err != nil || !k.relink.Swap(false) {
+		return
+	}
+	if k.cfg.OnUse != nil {
+		err = k.Declare(ctx, k.cfg.OnUse.Used())
+	}
+	if err == nil && k.cfg.Rebind != nil {
+		err = k.cfg.Rebind(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		k.relink.Store(true)
+		k.warn(err)
+	}
 }

@@ -1,10 +1,11 @@
 package keeper
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,7 +17,13 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// objects is a broker in memory: it has or lacks the one queue, and the bindings on use.
+// errForbidden is what the broker answers to a user who may not declare any more.
+var errForbidden = &delayer.Error{Op: "declare", Object: `queue "q"`, Kind: delayer.ErrAccess}
+
+// errOther is what it answers when an object has other arguments.
+var errOther = &delayer.Error{Op: "declare", Object: `queue "q"`, Kind: delayer.ErrConflict}
+
+// A fakeBroker has or lacks the one queue, and the bindings on use.
 type fakeBroker struct {
 	mu       sync.Mutex
 	has      bool
@@ -24,7 +31,6 @@ type fakeBroker struct {
 	declares int
 	restores int // of the declarations
 	attempts int
-	looks    int
 	fail     error         // the answer to each declaration
 	slow     time.Duration // how long it takes
 }
@@ -57,20 +63,9 @@ func (o *fakeBroker) Restore(ctx context.Context, p topology.Plan) error {
 	return o.Apply(ctx, p)
 }
 
-func (o *fakeBroker) Check(ctx context.Context, p topology.Plan) ([]string, error) {
-	if missing, _ := o.Missing(ctx, p); len(missing) > 0 {
-		return missing, nil
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.attempts++
-	return nil, o.fail
-}
-
 func (o *fakeBroker) Missing(_ context.Context, p topology.Plan) ([]string, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.looks++
 	if o.has || len(p.Queues) == 0 {
 		return nil, nil
 	}
@@ -83,16 +78,11 @@ func (o *fakeBroker) set(change func()) {
 	change()
 }
 
-func (o *fakeBroker) count() int {
+// counts returns numbers of the broker.
+func (o *fakeBroker) counts() (declares, restores, attempts int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.declares
-}
-
-func (o *fakeBroker) tried() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.attempts
+	return o.declares, o.restores, o.attempts
 }
 
 func (o *fakeBroker) state() (has, linked bool) {
@@ -109,163 +99,274 @@ func (l *links) Used() topology.Plan {
 	return topology.Plan{Bindings: []topology.Binding{{Source: "x", Target: "q"}}}
 }
 
-// kept runs a test on a Keeper that has been opened and runs.
-func kept(t *testing.T, test func(t *testing.T, k *Keeper, o *fakeBroker, l *links)) {
-	keptOf(t, 1, test)
+// A kept is a Keeper that was opened and runs.
+type kept struct {
+	*Keeper
+	broker *fakeBroker
+	links  *links
+
+	mu         sync.Mutex
+	log        bytes.Buffer
+	deleted    []delayer.DeletedEvent
+	redeclared []delayer.RedeclareEvent
 }
 
-func keptOf(t *testing.T, queues int, test func(t *testing.T, k *Keeper, o *fakeBroker, l *links)) {
+func (k *kept) Write(line []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.log.Write(line)
+}
+
+// lines counts the lines of the log with a text.
+func (k *kept) lines(text string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return strings.Count(k.log.String(), text)
+}
+
+// attempts are the declarations since the broker was changed, and as long as act takes.
+func (k *kept) attempts(act func()) int {
+	_, _, before := k.broker.counts()
+	act()
+	_, _, after := k.broker.counts()
+	return after - before
+}
+
+func keep(t *testing.T, test func(t *testing.T, k *kept)) {
 	synctest.Test(t, func(t *testing.T) {
-		o, l := &fakeBroker{}, &links{}
-		k := New(Config{
-			Backend: "test", Log: slog.New(slog.DiscardHandler), Objects: o, OnUse: l,
-			Topology: topology.Plan{Queues: slices.Repeat([]topology.Queue{{Name: "q"}}, queues)},
+		k := &kept{broker: &fakeBroker{}, links: &links{}}
+		k.Keeper = New(Config{
+			Backend: "test", Log: slog.New(slog.NewTextHandler(k, nil)), Objects: k.broker, OnUse: k.links,
+			Topology: topology.Plan{Queues: []topology.Queue{{Name: "q"}}},
+			Observer: delayer.Observer{
+				Deleted:    func(e delayer.DeletedEvent) { k.deleted = append(k.deleted, e) },
+				Redeclared: func(e delayer.RedeclareEvent) { k.redeclared = append(k.redeclared, e) },
+			},
 		})
 		require.NoError(t, k.Open(t.Context()))
-		k.Expect(0)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); k.Run(ctx) }()
 		defer func() { stop(); <-done }()
-		test(t, k, o, l)
+		synctest.Wait()
+		test(t, k)
 	})
 }
 
 func TestKeeper_DeletedObject(t *testing.T) {
-	kept(t, func(t *testing.T, _ *Keeper, o *fakeBroker, l *links) {
-		o.set(func() { o.has = false })
-		time.Sleep(lookEvery * 2) // of the bubble's clock
+	keep(t, func(t *testing.T, k *kept) {
+		require.NoError(t, k.Ensure(t.Context()))
+		time.Sleep(10 * lookEvery)
+		require.Empty(t, k.redeclared, "a look at what is there is no declaration again")
+		k.broker.set(func() { k.broker.has = false })
+		time.Sleep(lookEvery)
 		synctest.Wait()
-		has, linked := o.state()
+		has, linked := k.broker.state()
 		require.True(t, has, "declared again, though nobody publishes")
 		require.True(t, linked, "with the bindings that were declared on use")
-		require.Positive(t, l.resets, "which the next message makes sure of")
-	})
-}
-
-// TestKeeper_Every: a look asks for each object, so a large topology is looked at less often.
-func TestKeeper_Every(t *testing.T) {
-	of := func(markers, exchanges, queues int) topology.Plan {
-		return topology.Plan{
-			Markers: make([]topology.Marker, markers), Exchanges: make([]topology.Exchange, exchanges), Queues: make([]topology.Queue, queues),
-		}
-	}
-	require.Equal(t, lookEvery, every(of(0, 0, 1)))
-	require.Equal(t, lookEvery, every(of(1, 24, 100)))
-	require.Equal(t, 5040*time.Millisecond, every(of(1, 25, 100)))
-	require.Equal(t, 10400*time.Millisecond, every(of(1, 9, 250)))
-	require.Equal(t, time.Second, New(Config{Every: time.Second, Topology: of(1, 9, 250)}).cfg.Every, "as a test has it")
-}
-
-func TestKeeper_LargeTopology(t *testing.T) {
-	const queues = 60 * perSecond
-	keptOf(t, queues, func(t *testing.T, k *Keeper, o *fakeBroker, _ *links) {
-		const during = lookAfter - time.Minute
-		time.Sleep(during)
-		synctest.Wait()
-		require.LessOrEqual(t, o.looks, int(during/time.Minute))
-		require.GreaterOrEqual(t, o.looks, int(during/(time.Minute+lookEvery*3/2)))
-		o.set(func() { o.has = false })
-		k.Doubt()
-		time.Sleep(2 * lookEvery)
-		synctest.Wait()
-		has, _ := o.state()
-		require.True(t, has, "what is doubted is declared again before the next look")
+		require.Positive(t, k.links.resets, "which the next message makes sure of")
+		require.Equal(t, []delayer.DeletedEvent{{Backend: "test", Objects: []string{`queue "q"`}}}, k.deleted)
+		require.Equal(t, []delayer.RedeclareEvent{{Backend: "test"}}, k.redeclared)
 	})
 }
 
 func TestKeeper_Doubt(t *testing.T) {
-	kept(t, func(t *testing.T, k *Keeper, o *fakeBroker, _ *links) {
-		o.set(func() { o.has = false })
+	keep(t, func(t *testing.T, k *kept) {
+		k.broker.set(func() { k.broker.has = false })
 		require.NoError(t, k.Ensure(t.Context()))
-		has, _ := o.state()
+		has, _ := k.broker.state()
 		require.False(t, has, "nothing is doubted")
 		require.NoError(t, k.Redeclare(t.Context()))
 		synctest.Wait()
-		has, linked := o.state()
+		has, linked := k.broker.state()
 		require.True(t, has)
 		require.True(t, linked, "at once, not with the next look")
+		require.Len(t, k.deleted, 1)
+		k.broker.set(func() { k.broker.has = false })
+		k.Doubt()
+		synctest.Wait()
+		has, _ = k.broker.state()
+		require.True(t, has, "also if nobody publishes")
 	})
 }
 
 // TestKeeper_Restore: what may be gone is declared so that another process may do the same. After a
 // lost connection, which all processes lose at once, that would be work for nothing.
 func TestKeeper_Restore(t *testing.T) {
-	kept(t, func(t *testing.T, k *Keeper, o *fakeBroker, _ *links) {
-		ensure := func() (restores int, err error) {
-			err = k.Ensure(t.Context())
-			synctest.Wait() // Run has done what follows of it
-			o.set(func() { restores, o.restores = o.restores, 0 })
-			return restores, err
+	keep(t, func(t *testing.T, k *kept) {
+		restored := func() int {
+			synctest.Wait()
+			_, restores, _ := k.broker.counts()
+			k.broker.set(func() { k.broker.restores = 0 })
+			return restores
 		}
-		before := o.count()
 		k.Reconnected()
-		restores, err := ensure()
-		require.NoError(t, err)
-		require.Zero(t, restores)
-		require.Greater(t, o.count(), before)
-		k.Doubt()
-		k.Reconnected()
-		o.set(func() { o.fail = errors.New("no connection") })
-		restores, err = ensure()
-		require.Error(t, err)
-		require.Equal(t, 1, restores)
-		o.set(func() { o.fail = nil })
+		require.NoError(t, k.Ensure(t.Context()))
+		require.Zero(t, restored())
+		require.Len(t, k.redeclared, 1)
+		down := errors.New("no connection")
+		k.broker.set(func() { k.broker.fail = down })
+		require.ErrorIs(t, k.Redeclare(t.Context()), down)
+		require.Equal(t, 1, restored())
+		require.Equal(t, delayer.RedeclareEvent{Backend: "test", Err: down}, k.redeclared[1])
+		k.broker.set(func() { k.broker.fail = nil })
 		time.Sleep(firstPause)
-		restores, err = ensure()
-		require.NoError(t, err)
-		require.Equal(t, 1, restores, "again: the first attempt failed")
-	})
-}
-
-func TestKeeper_FailedDeclaration(t *testing.T) {
-	kept(t, func(t *testing.T, k *Keeper, o *fakeBroker, _ *links) {
-		o.set(func() { o.has, o.fail = false, errors.New("no connection") })
-		require.Error(t, k.Redeclare(t.Context()))
-		o.set(func() { o.fail = nil })
-		time.Sleep(firstPause)
-		require.NoError(t, k.Ensure(t.Context()), "the doubt remains until it is declared")
-		has, _ := o.state()
-		require.True(t, has)
-	})
-}
-
-func TestKeeper_Idle(t *testing.T) {
-	kept(t, func(t *testing.T, k *Keeper, o *fakeBroker, _ *links) {
-		time.Sleep(lookAfter + 2*lookEvery)
-		o.set(func() { o.has = false })
-		time.Sleep(lookAfter)
-		synctest.Wait()
-		has, _ := o.state()
-		require.False(t, has, "nothing is on its way")
-		k.Expect(time.Hour)
-		time.Sleep(2 * lookEvery)
-		synctest.Wait()
-		has, _ = o.state()
-		require.True(t, has)
-		require.True(t, k.Busy())
-		time.Sleep(time.Hour + lookAfter)
-		require.False(t, k.Busy())
+		require.NoError(t, k.Ensure(t.Context()))
+		require.Equal(t, 1, restored(), "again: the first attempt failed")
 	})
 }
 
 func TestKeeper_OneDeclaresForAll(t *testing.T) {
-	kept(t, func(t *testing.T, k *Keeper, o *fakeBroker, _ *links) {
-		synctest.Wait()
-		before := o.count()
-		k.Doubt()
-		var all sync.WaitGroup
-		for range 10 {
-			all.Go(func() { require.NoError(t, k.Ensure(t.Context())) })
+	keep(t, func(t *testing.T, k *kept) {
+		declared := func(act func()) int {
+			before, _, _ := k.broker.counts()
+			act()
+			synctest.Wait()
+			after, _, _ := k.broker.counts()
+			return after - before
 		}
-		all.Wait()
-		synctest.Wait()
-		require.Equal(t, before+2, o.count(), "the topology once, and the bindings on use once")
-		require.NoError(t, k.Renew(t.Context(), time.Second), "declared less than a second ago")
-		require.Equal(t, before+2, o.count())
+		require.Equal(t, 2, declared(func() {
+			k.doubts.Add(1)
+			for range 10 {
+				go func() { require.NoError(t, k.Ensure(t.Context())) }()
+			}
+		}), "the topology once, and the bindings on use once")
+		require.Zero(t, declared(func() { require.NoError(t, k.Renew(t.Context(), time.Second)) }), "declared less than a second ago")
 		time.Sleep(time.Second)
-		require.NoError(t, k.Renew(t.Context(), time.Second))
-		require.Greater(t, o.count(), before+2)
+		require.Equal(t, 2, declared(func() { require.NoError(t, k.Renew(t.Context(), time.Second)) }))
+	})
+}
+
+// TestKeeper_FailingIdle: a topology that cannot be declared, in a process that publishes nothing.
+func TestKeeper_FailingIdle(t *testing.T) {
+	keep(t, func(t *testing.T, k *kept) {
+		k.broker.set(func() { k.broker.has, k.broker.fail = false, errForbidden })
+		attempts := k.attempts(func() {
+			k.Reconnected()
+			time.Sleep(time.Hour)
+			synctest.Wait()
+		})
+		require.LessOrEqual(t, attempts, 4*60+10)
+		require.GreaterOrEqual(t, attempts, 2*60)
+		require.LessOrEqual(t, k.lines("cannot check the topology"), 61)
+		k.broker.set(func() { k.broker.fail = nil })
+		time.Sleep(lookEvery)
+		synctest.Wait()
+		has, _ := k.broker.state()
+		require.True(t, has)
+		require.Equal(t, 1, k.lines("the topology is declared again"))
+	})
+}
+
+// TestKeeper_FailingForCallers: thousands of messages are published meanwhile.
+func TestKeeper_FailingForCallers(t *testing.T) {
+	keep(t, func(t *testing.T, k *kept) {
+		k.broker.set(func() { k.broker.has, k.broker.fail = false, errForbidden })
+		k.Doubt()
+		const minutes, each = 10, 50 * time.Millisecond
+		attempts := k.attempts(func() {
+			var publishing sync.WaitGroup
+			for range 100 {
+				publishing.Go(func() {
+					for range minutes * time.Minute / each {
+						require.ErrorIs(t, k.Ensure(t.Context()), delayer.ErrAccess)
+						time.Sleep(each)
+					}
+				})
+			}
+			publishing.Wait()
+		})
+		require.LessOrEqual(t, attempts, minutes*int(time.Minute/callersPause)+minutes)
+		require.Len(t, k.deleted, 1, "each loss is told once")
+		k.broker.set(func() { k.broker.fail = nil })
+		time.Sleep(callersPause)
+		require.NoError(t, k.Ensure(t.Context()), "at most five seconds after it is fixed")
+	})
+}
+
+// TestKeeper_SharedErrorIsACopy: each caller adds its destination to its error.
+func TestKeeper_SharedErrorIsACopy(t *testing.T) {
+	keep(t, func(t *testing.T, k *kept) {
+		k.broker.set(func() { k.broker.fail = errForbidden })
+		var first, second, third *delayer.Error
+		require.ErrorAs(t, k.Redeclare(t.Context()), &first)
+		require.ErrorAs(t, k.Ensure(t.Context()), &second)
+		require.NotSame(t, first, second)
+		first.Object, second.Object = "its own", "its own"
+		require.ErrorAs(t, k.Ensure(t.Context()), &third)
+		require.NotEqual(t, "its own", third.Object)
+	})
+}
+
+// TestKeeper_SlowDeclaration takes longer than any caller waits. It is not begun anew with each.
+func TestKeeper_SlowDeclaration(t *testing.T) {
+	keep(t, func(t *testing.T, k *kept) {
+		k.broker.set(func() { k.broker.slow, k.broker.declares = 8*time.Second, 0 })
+		k.Reconnected()
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			require.ErrorIs(t, k.Ensure(ctx), delayer.ErrNotSent)
+			cancel()
+		}
+		require.NoError(t, k.Ensure(t.Context()))
+		declares, _, _ := k.broker.counts()
+		require.Equal(t, 1, declares)
+		k.Wait()
+	})
+}
+
+// TestKeeper_Reconnected: what failed for long is tried again soon. If the broker refuses each
+// time, that costs it no more than an attempt a second.
+func TestKeeper_Reconnected(t *testing.T) {
+	keep(t, func(t *testing.T, k *kept) {
+		k.broker.set(func() { k.broker.has, k.broker.fail = false, errForbidden })
+		k.Doubt()
+		time.Sleep(20 * time.Minute)
+		const during = time.Minute
+		require.LessOrEqual(t, k.attempts(func() {
+			for range during / (10 * time.Millisecond) {
+				k.Reconnected()
+				_ = k.Redeclare(t.Context())
+				time.Sleep(10 * time.Millisecond)
+			}
+		}), 2*int(during/firstPause)+1)
+		k.broker.set(func() { k.broker.fail = nil })
+		k.Reconnected()
+		time.Sleep(firstPause)
+		synctest.Wait()
+		has, _ := k.broker.state()
+		require.True(t, has)
+	})
+}
+
+// TestKeeper_Conflict: a queue of ours has a stranger's arguments. Nothing is missing.
+func TestKeeper_Conflict(t *testing.T) {
+	keep(t, func(t *testing.T, k *kept) {
+		k.broker.set(func() { k.broker.fail = errOther })
+		time.Sleep(lookEvery)
+		synctest.Wait()
+		require.ErrorIs(t, k.Ensure(t.Context()), delayer.ErrConflict)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		require.ErrorIs(t, k.Ensure(t.Context()), delayer.ErrConflict)
+		require.ErrorIs(t, k.redeclared[0].Err, delayer.ErrConflict)
+		require.LessOrEqual(t, k.lines("has other arguments"), 12)
+		k.broker.set(func() { k.broker.fail = nil })
+		time.Sleep(lookEvery)
+		synctest.Wait()
+		require.NoError(t, k.Ensure(t.Context()))
+		require.NoError(t, k.redeclared[len(k.redeclared)-1].Err)
+	})
+}
+
+// TestKeeper_MayNotDeclare: a user who lost the permission to declare may still publish to what is
+// there.
+func TestKeeper_MayNotDeclare(t *testing.T) {
+	keep(t, func(t *testing.T, k *kept) {
+		k.broker.set(func() { k.broker.fail = errForbidden })
+		require.LessOrEqual(t, k.attempts(func() { time.Sleep(10 * lookEvery) }), 20)
+		require.NoError(t, k.Ensure(t.Context()))
+		require.Positive(t, k.lines("cannot check the topology"))
 	})
 }
 

@@ -3,7 +3,7 @@
 //
 //   - Over AMQP, objects are declared, looked for, counted and deleted ([Live]).
 //   - Through the management API, arguments and bindings are compared ([Read], [Compare]), and
-//     policies are found that would make messages early, or lose them ([PolicyAPI], [PolicyWatch]).
+//     policies are found that would make messages early, or lose them ([PolicyAPI]).
 package objects
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -29,7 +30,6 @@ const (
 	exclusive     = true
 	internal      = true
 	waitForAnswer = false
-	look          = true // for an object before it is declared: 404 if it is missing
 )
 
 // Live are the objects of a broker, over AMQP.
@@ -51,19 +51,19 @@ func Of(control *broker.Control, backend string) Live { return Live{control, bac
 // bindings last: who finds all queues and exchanges finds queues that have their arguments.
 func (l Live) Apply(ctx context.Context, p topology.Plan) error {
 	if queues := quorum(p); len(queues) == 0 || l.has(ctx, queues, p.Exchanges) {
-		return l.apply(ctx, p, !look)
+		return l.declare(ctx, p)
 	}
 	return l.Restore(ctx, p)
 }
 
-// Restore is Apply for objects of which some were found missing. It settles the queues also if it
-// finds them all: another process may have found the same, and be declaring them.
+// Restore is Apply for objects of which some were found missing. It settles the queues even if
+// all are there: another process may have found the same, and be declaring them.
 func (l Live) Restore(ctx context.Context, p topology.Plan) error {
 	queues := quorum(p)
 	if len(queues) == 0 {
-		return l.apply(ctx, p, !look)
+		return l.declare(ctx, p)
 	}
-	if err := l.apply(ctx, topology.Plan{Markers: p.Markers, Queues: p.Queues}, !look); err != nil {
+	if err := l.declare(ctx, topology.Plan{Markers: p.Markers, Queues: p.Queues}); err != nil {
 		return err
 	}
 	last := queues[len(queues)-1].Name
@@ -71,7 +71,7 @@ func (l Live) Restore(ctx context.Context, p topology.Plan) error {
 	if err != nil {
 		return broker.Explain("declare", l.backend, describe("queue", last), err)
 	}
-	return l.apply(ctx, topology.Plan{Exchanges: p.Exchanges, Bindings: p.Bindings}, !look)
+	return l.declare(ctx, topology.Plan{Exchanges: p.Exchanges, Bindings: p.Bindings})
 }
 
 // has reports whether all of them are certainly there. It waits for each answer: of an object that
@@ -80,12 +80,12 @@ func (l Live) Restore(ctx context.Context, p topology.Plan) error {
 func (l Live) has(ctx context.Context, queues []topology.Queue, exchanges []topology.Exchange) bool {
 	err := l.control.Do(ctx, func(ch *amqp091.Channel) error {
 		for _, x := range exchanges {
-			if err := lookForExchange(ch, x, waitForAnswer); err != nil {
+			if err := lookForExchange(ch, x); err != nil {
 				return err
 			}
 		}
 		for _, q := range queues {
-			if err := lookForQueue(ch, q.Name, waitForAnswer); err != nil {
+			if _, err := ch.QueueDeclarePassive(q.Name, durable, !autoDelete, !exclusive, waitForAnswer, nil); err != nil {
 				return err
 			}
 		}
@@ -94,9 +94,9 @@ func (l Live) has(ctx context.Context, queues []topology.Queue, exchanges []topo
 	return err == nil
 }
 
-func (l Live) apply(ctx context.Context, p topology.Plan, look bool) error {
+func (l Live) declare(ctx context.Context, p topology.Plan) error {
 	err := soon(ctx, func() error {
-		return l.control.Do(ctx, func(ch *amqp091.Channel) error { return declare(ch, p, look, waitForAnswer) })
+		return l.control.Do(ctx, func(ch *amqp091.Channel) error { return declareAll(ch, p) })
 	})
 	if err == nil {
 		return nil
@@ -122,12 +122,7 @@ const (
 func soon(ctx context.Context, do func() error) error {
 	for attempts := startsWithin / askEvery; ; attempts-- {
 		err := do()
-		if attempts == 0 || !broker.Absent(err) {
-			return err
-		}
-		select {
-		case <-time.After(askEvery):
-		case <-ctx.Done():
+		if attempts == 0 || !broker.Absent(err) || pace.Sleep(ctx, askEvery) != nil {
 			return err
 		}
 	}
@@ -142,105 +137,39 @@ type located struct {
 func (l *located) Error() string { return l.err.Error() }
 func (l *located) Unwrap() error { return l.err }
 
-// Check looks whether the objects of p are there and as p says. It names those that are missing,
-// and declares nothing then. With ErrConflict an object has other arguments.
-//
-// Each object is looked for and, since AMQP shows neither arguments nor bindings, declared, with no
-// round trip between: what was deleted between a look at all and a declaration of all would be
-// declared again, and nobody would know that its messages are lost. Only the last of these commands
-// is answered, unless something is wrong, and none asks a queue for its length. So it costs less
-// than to look for each object alone.
-func (l Live) Check(ctx context.Context, p topology.Plan) (missing []string, err error) {
-	err = l.control.Do(ctx, func(ch *amqp091.Channel) error {
-		err := declare(ch, p, look, !waitForAnswer)
-		if err == nil { // answered after all that was sent before
-			const noLimit, noSize, wholeChannel = 0, 0, false
-			err = ch.Qos(noLimit, noSize, wholeChannel)
-		}
-		if err != nil {
-			return errUnequal
-		}
-		return nil
-	})
-	if !errors.Is(err, errUnequal) {
-		return nil, broker.Explain("look at", l.backend, "topology", err)
-	}
-	// The answer to a command that does not wait for it names no object, and may be lost.
-	if missing, err = l.Missing(ctx, p); err != nil || len(missing) > 0 {
-		return missing, err
-	}
-	if err = l.apply(ctx, p, look); broker.Code(err) == amqp091.NotFound { // since
-		return l.Missing(ctx, p)
-	}
-	return nil, err
-}
-
-// errUnequal: the channel or the connection was lost.
-var errUnequal = errors.New("not declared")
-
-func declare(ch *amqp091.Channel, p topology.Plan, look, noWait bool) error {
+func declareAll(ch *amqp091.Channel, p topology.Plan) error {
 	for _, x := range p.AllExchanges() {
-		if err := declareExchange(ch, x, look, noWait); err != nil {
+		if err := ch.ExchangeDeclare(x.Name, x.Kind, durable, x.AutoDelete, !internal, waitForAnswer, x.Args()); err != nil {
 			return &located{describe("exchange", x.Name), err}
 		}
 	}
 	for _, q := range p.Queues {
-		if err := declareQueue(ch, q, look, noWait); err != nil {
+		if _, err := ch.QueueDeclare(q.Name, durable, !autoDelete, !exclusive, waitForAnswer, q.Args); err != nil {
 			return &located{describe("queue", q.Name), err}
 		}
 	}
 	for _, b := range p.Bindings {
-		if err := bind(ch, b, noWait); err != nil {
+		if err := Bind(ch, b); err != nil {
 			return &located{describe("binding from", b.Source) + describe(" to", b.Target), err}
 		}
 	}
 	return nil
 }
 
-func declareExchange(ch *amqp091.Channel, x topology.Exchange, look, noWait bool) error {
-	if look {
-		if err := lookForExchange(ch, x, noWait); err != nil {
-			return err
-		}
-	}
-	return ch.ExchangeDeclare(x.Name, x.Kind, durable, x.AutoDelete, !internal, noWait, x.Args())
-}
-
-func declareQueue(ch *amqp091.Channel, q topology.Queue, look, noWait bool) error {
-	if look {
-		if err := lookForQueue(ch, q.Name, noWait); err != nil {
-			return err
-		}
-	}
-	_, err := ch.QueueDeclare(q.Name, durable, !autoDelete, !exclusive, noWait, q.Args)
-	return err
-}
-
-func lookForExchange(ch *amqp091.Channel, x topology.Exchange, noWait bool) error {
-	return ch.ExchangeDeclarePassive(x.Name, x.Kind, durable, x.AutoDelete, !internal, noWait, nil)
-}
-
-func lookForQueue(ch *amqp091.Channel, name string, noWait bool) error {
-	_, err := ch.QueueDeclarePassive(name, durable, !autoDelete, !exclusive, noWait, nil)
-	return err
+// lookForExchange is 404 if it is missing.
+func lookForExchange(ch *amqp091.Channel, x topology.Exchange) error {
+	return ch.ExchangeDeclarePassive(x.Name, x.Kind, durable, x.AutoDelete, !internal, waitForAnswer, nil)
 }
 
 func describe(kind, name string) string { return fmt.Sprintf("%s %q", kind, name) }
 
 // Bind makes one binding.
-func Bind(ch *amqp091.Channel, b topology.Binding) error { return bind(ch, b, waitForAnswer) }
-
-func bind(ch *amqp091.Channel, b topology.Binding, noWait bool) error {
+func Bind(ch *amqp091.Channel, b topology.Binding) error {
 	if b.ToExchange {
-		return ch.ExchangeBind(b.Target, b.Key, b.Source, noWait, nil)
+		return ch.ExchangeBind(b.Target, b.Key, b.Source, waitForAnswer, nil)
 	}
-	return ch.QueueBind(b.Target, b.Key, b.Source, noWait, nil)
+	return ch.QueueBind(b.Target, b.Key, b.Source, waitForAnswer, nil)
 }
-
-// inequivalent finds the actual value in the broker's 406: "inequivalent arg 'alternate-exchange'
-// for exchange '…' in vhost '/': received 'A' but current is 'B'". The broker cuts the text off at
-// 255 bytes, so with long names the value is missing.
-var inequivalent = regexp.MustCompile(`but current is '([^']*)'`)
 
 // Unbind removes one binding. One that does not exist is no error.
 func Unbind(ch *amqp091.Channel, b topology.Binding) error {
@@ -249,6 +178,11 @@ func Unbind(ch *amqp091.Channel, b topology.Binding) error {
 	}
 	return ch.QueueUnbind(b.Target, b.Key, b.Source, nil)
 }
+
+// inequivalent finds the actual value in the broker's 406: "inequivalent arg 'alternate-exchange'
+// for exchange '…' in vhost '/': received 'A' but current is 'B'". The broker cuts the text off at
+// 255 bytes, so with long names the value is missing.
+var inequivalent = regexp.MustCompile(`but current is '([^']*)'`)
 
 // markerConflict explains that the objects of the prefix belong to another configuration.
 func markerConflict(backend string, p topology.Plan, at *located) error {

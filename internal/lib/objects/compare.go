@@ -217,10 +217,8 @@ func (c *comparison) owners() owners {
 // the prefix leads there is not counted, nor are the queues that running Delayers have for
 // themselves.
 func (o owners) touch(b topology.Binding, prefix string) bool {
-	for _, own := range []string{".clock.", ".misrouted."} {
-		if strings.HasPrefix(b.Target, prefix+own) {
-			return false
-		}
+	if strings.HasPrefix(b.Target, prefix+".clock.") {
+		return false
 	}
 	if o.exchanges[b.Source] {
 		return true

@@ -51,7 +51,7 @@ func (l Live) Missing(ctx context.Context, p topology.Plan) ([]string, error) {
 	}
 	for _, x := range p.AllExchanges() {
 		err := l.control.Do(ctx, func(ch *amqp091.Channel) error {
-			return lookForExchange(ch, x, waitForAnswer)
+			return lookForExchange(ch, x)
 		})
 		if err := look(describe("exchange", x.Name), err); err != nil {
 			return missing, err

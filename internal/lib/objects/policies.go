@@ -21,8 +21,7 @@ type PolicyAPI struct {
 	vhost  string
 	costly map[string]answer // of exchanges of the plugin, by name
 
-	impatient bool   // the last wait for the policies of all queues failed
-	late      string // what the last Check found that makes messages late
+	impatient bool // the last wait for the policies of all queues failed
 }
 
 // NewPolicyAPI parses the API's address, such as http://monitor:password@host:15672. It asks
@@ -37,8 +36,7 @@ func NewPolicyAPI(address, vhost string, transport http.RoundTripper) (*PolicyAP
 }
 
 // Check returns ErrConflict if policies make messages of a plan early, lose or misroute them, and
-// ErrUnavailable or ErrAccess if the API does not answer. It logs a policy that makes them late,
-// once.
+// ErrUnavailable or ErrAccess if the API does not answer. It logs policies that make them late.
 func (m *PolicyAPI) Check(ctx context.Context, prefix string, p topology.Plan, log *slog.Logger) error {
 	all, err := m.Problems(ctx, prefix, p)
 	if err != nil {
@@ -52,10 +50,8 @@ func (m *PolicyAPI) Check(ctx context.Context, prefix string, p topology.Plan, l
 			found = append(found, d)
 		}
 	}
-	if was := m.late; was != Summary(late) {
-		if m.late = Summary(late); len(late) > 0 {
-			log.Warn("delayed messages may be late", "policies", m.late, "hint", PolicyRemedy(prefix))
-		}
+	if len(late) > 0 {
+		log.Warn("delayed messages may be late", "policies", Summary(late), "hint", PolicyRemedy(prefix))
 	}
 	if len(found) == 0 {
 		return nil

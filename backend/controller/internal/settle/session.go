@@ -8,10 +8,10 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
-	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/keeper"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // DrainTimeout is for what is being published when a controller closes.
@@ -32,7 +32,7 @@ type Session struct {
 	// Look opens a connection for questions upon which the broker may close it.
 	Look func(context.Context) (*broker.Conn, error)
 
-	complaints delivery.Complaints
+	warnings pace.Warnings
 }
 
 // Connect opens a session beside an engine. The gate, if there is one, is that of In.
@@ -86,4 +86,4 @@ func (s *Session) Redeclare(ctx context.Context) {
 }
 
 // Warn logs each text at most once a minute.
-func (s *Session) Warn(text string, args ...any) { s.complaints.Warn(s.Log, text, args...) }
+func (s *Session) Warn(text string, args ...any) { s.warnings.Warn(s.Log, text, args...) }

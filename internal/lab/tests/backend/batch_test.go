@@ -92,16 +92,3 @@ func TestPublishBatch_ClosedWhilePreparing(t *testing.T) {
 		require.True(t, errors.Is(err, delayer.ErrUnknown) || errors.Is(err, delayer.ErrClosed), "message %d: %v", i, err)
 	}
 }
-
-// TestPublishBatch_OneErrorForTheRest: a million messages that were not begun must not have an
-// error each.
-func TestPublishBatch_OneErrorForTheRest(t *testing.T) {
-	t.Parallel()
-	d := rabbittest.Open(t, config(t))
-	require.NoError(t, d.Close())
-	results := d.PublishBatch(t.Context(), make([]delayer.Message, 1000))
-	for _, err := range results {
-		require.ErrorIs(t, err, delayer.ErrClosed)
-		require.Same(t, results[0], err)
-	}
-}

@@ -1,9 +1,7 @@
 package backend_test
 
 import (
-	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,89 +10,13 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
-// TestDelayer_DeclaringFails again and again, while nobody publishes: neither the broker nor the
-// log is kept busy.
-func TestDelayer_DeclaringFails(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.Ours(t)
-	for name, test := range map[string]struct {
-		user bool // of the test's own, of the vhost's name
-		fail func(t *testing.T, prefix, vhost string)
-	}{
-		"vhost deleted": {fail: func(t *testing.T, _, vhost string) {
-			_, err := b.Ctl(within(t), "delete_vhost", vhost)
-			require.NoError(t, err)
-		}},
-		"permission revoked": {user: true, fail: func(t *testing.T, prefix, vhost string) {
-			_, err := b.Ctl(within(t), "set_permissions", "--vhost", vhost, vhost, "^$", ".*", ".*")
-			require.NoError(t, err)
-			require.NoError(t, rabbittest.Cut(within(t), b, "delayer "+prefix+" publish"))
-		}},
-		"other arguments": {fail: func(t *testing.T, prefix, vhost string) {
-			replace(t, vhostChannel(t, b, vhost), prefix, "400ms")
-			require.NoError(t, rabbittest.Cut(within(t), b, "delayer "+prefix+" publish"))
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var log rabbittest.Logbook
-			var failed atomic.Int64
-			cfg, vhost := config(t), rabbittest.Prefix(t)
-			u, err := url.Parse(b.URL())
-			require.NoError(t, err)
-			ctl := func(args ...string) {
-				t.Helper()
-				_, err := b.Ctl(within(t), args...)
-				require.NoError(t, err)
-			}
-			ctl("add_vhost", vhost)
-			t.Cleanup(func() { _, _ = b.Ctl(within(t), "delete_vhost", vhost) })
-			ctl("set_permissions", "--vhost", vhost, u.User.Username(), ".*", ".*", ".*")
-			if test.user {
-				ctl("add_user", vhost, vhost)
-				t.Cleanup(func() { ctl("delete_user", vhost) })
-				ctl("set_permissions", "--vhost", vhost, vhost, ".*", ".*", ".*")
-				u.User = url.UserPassword(vhost, vhost)
-			}
-			u.Path = "/" + vhost
-			cfg.URL, cfg.Logger, cfg.QueueType = u.String(), log.Logger(), delayer.Classic
-			began := make(chan struct{}, 1<<20)
-			cfg.Observer.Redeclared = func(e delayer.RedeclareEvent) {
-				if e.Err != nil {
-					failed.Add(1)
-					began <- struct{}{}
-				}
-			}
-			d, err := backend.Open(engine.WithWatchEvery(within(t), 100*time.Millisecond), cfg)
-			require.NoError(t, err)
-			defer func() { require.NoError(t, d.Close()) }()
-			lines := strings.Count(log.String(), "\n")
-			test.fail(t, cfg.Prefix, vhost)
-			if name != "vhost deleted" { // where nothing can be asked either
-				rabbittest.Next(t, began)
-			}
-			const during, most = 4 * time.Second, 10 // after 1, 2 and 4 s, less up to half, and again when it is reconnected
-			<-time.After(during)
-			lines = strings.Count(log.String(), "\n") - lines
-			t.Logf("%d attempts to declare and %d lines in %v", failed.Load(), lines, during)
-			require.LessOrEqual(t, failed.Load(), int64(most))
-			require.LessOrEqual(t, lines, 10)
-		})
-	}
-}
-
-func vhostChannel(t *testing.T, b *rabbit.Broker, vhost string) *amqp091.Channel {
-	t.Helper()
-	u, err := url.Parse(b.URL())
-	require.NoError(t, err)
-	u.Path = "/" + vhost
-	return rabbittest.NewRigAt(t, b, u.String()).Ch
-}
+// lookEvery is how often a test looks for what must happen: without a pause the broker would be
+// busy with answers.
+const lookEvery = 50 * time.Millisecond
 
 // replace is what a stranger does: he deletes the queue of a step, and declares it with a TTL that
 // makes messages early. All else is as it was, so that nothing is missing and nothing is returned.
@@ -135,7 +57,15 @@ func TestPublish_StrangersObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log rabbittest.Logbook
-			d, prefix := watched(t, log.Logger())
+			cfg := config(t)
+			cfg.QueueType, cfg.Logger = delayer.Classic, log.Logger()
+			d, err := backend.Open(engine.WithWatchEvery(within(t), 100*time.Millisecond), cfg)
+			require.NoError(t, err)
+			defer func() {
+				require.NoError(t, d.Close())
+				rabbittest.Remove(t, cfg)
+			}()
+			prefix := cfg.Prefix
 			ch, queue := channel(t), rabbittest.Prefix(t)
 			in := consume(t, ch, queue)
 			const delay = 800 * time.Millisecond // one step

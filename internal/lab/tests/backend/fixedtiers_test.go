@@ -83,18 +83,3 @@ func TestFixedTiers_SharedByDelayers(t *testing.T) {
 	require.ErrorIs(t, err, delayer.ErrConflict)
 	require.ErrorContains(t, err, "declared as "+cfg.Prefix+".delay:"+cfg.Prefix+",max=1000000,quorum, but this configuration is ")
 }
-
-// TestFixedTiers_TierAsDestination: a message delivered to a tier would go round.
-func TestFixedTiers_TierAsDestination(t *testing.T) {
-	t.Parallel()
-	cfg := tiers(t, "", fixedtiers.Config{Tiers: []time.Duration{100 * time.Millisecond}, Prefix: rabbittest.Prefix(t)})
-	d, tier := rabbittest.Open(t, cfg), cfg.FixedTiers.Prefix+".100ms.queue"
-	for _, err := range []error{
-		d.Publish(within(t), "", tier, 100*time.Millisecond, amqp091.Publishing{}),
-		d.Publish(within(t), "", "elsewhere", 100*time.Millisecond, amqp091.Publishing{Headers: amqp091.Table{"CC": []any{tier}}}),
-		d.Publish(within(t), cfg.FixedTiers.Prefix+".enter", "k", 100*time.Millisecond, amqp091.Publishing{}),
-	} {
-		require.ErrorIs(t, err, delayer.ErrInvalid)
-		require.ErrorContains(t, err, "belong to this Delayer")
-	}
-}

@@ -61,18 +61,6 @@ func consume(t testing.TB, ch *amqp091.Channel, name string) <-chan amqp091.Deli
 	return in
 }
 
-func TestOpen_SameConfiguration(t *testing.T) {
-	t.Parallel()
-	cfg := config(t)
-	first, second := rabbittest.Open(t, cfg), rabbittest.Open(t, cfg)
-	queue := rabbittest.Prefix(t)
-	in := consume(t, channel(t), queue)
-	require.NoError(t, first.Publish(within(t), "", queue, 200*time.Millisecond, amqp091.Publishing{Body: []byte("1")}))
-	require.NoError(t, second.Publish(within(t), "", queue, 600*time.Millisecond, amqp091.Publishing{Body: []byte("2")}))
-	require.Equal(t, "1", string((<-in).Body))
-	require.Equal(t, "2", string((<-in).Body))
-}
-
 func TestOpen_OtherConfiguration(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -191,26 +179,6 @@ func TestOpen_ConflictWithLongPrefix(t *testing.T) {
 	_, err := backend.Open(within(t), cfg)
 	require.ErrorIs(t, err, delayer.ErrConflict)
 	require.ErrorContains(t, err, "declared as another configuration")
-}
-
-// TestPublish_WaitingDeleted: a queue or an exchange is gone that leads to a destination which is
-// there, and Publish makes the binding to it only now.
-func TestPublish_WaitingDeleted(t *testing.T) {
-	t.Parallel()
-	cfg := config(t)
-	d, ch, queue := rabbittest.Open(t, cfg), channel(t), rabbittest.Prefix(t)
-	in := consume(t, ch, queue)
-	arrives := func(delay time.Duration) {
-		t.Helper()
-		require.NoError(t, d.Publish(within(t), "", queue, delay, amqp091.Publishing{}))
-		<-in
-	}
-	arrives(200 * time.Millisecond)
-	_, err := ch.QueueDelete(cfg.Prefix+".ladder.wait.100ms", false, false, false)
-	require.NoError(t, err)
-	arrives(100 * time.Millisecond)
-	require.NoError(t, ch.ExchangeDelete(cfg.Prefix+".ladder.step.400ms", false, false))
-	arrives(400 * time.Millisecond)
 }
 
 // TestPublish_TopologyDeleted: Publish notices, declares it again and loses nothing.

@@ -13,11 +13,9 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -41,49 +39,6 @@ func setPolicy(t *testing.T, b *rabbit.Broker, prefix, definition string) (lift 
 	}
 	t.Cleanup(lift)
 	return lift
-}
-
-// TestPolicies_WhileOpen: a policy that is set later stops Publish until it is gone.
-func TestPolicies_WhileOpen(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.Broker(t)
-	if b.Management() == "" {
-		rabbittest.Skipf(t, "needs a broker of our own with rabbitmq_management")
-	}
-	var log rabbittest.Logbook
-	prefix, queue := rabbittest.Prefix(t), rabbittest.Prefix(t)
-	cfg := backend.Config{
-		Options:      delayer.Options{URL: b.URL(), Management: b.Management(), Logger: log.Logger(), Prefix: prefix, QueueType: delayer.Quorum},
-		BinaryLadder: binaryladder.Config{Tick: time.Hour, Steps: "1h,2h"},
-	}
-	d, err := backend.Open(engine.WithWatchEvery(within(t), 100*time.Millisecond), cfg)
-	require.NoError(t, err)
-	defer func() {
-		require.NoError(t, d.Close())
-		rabbittest.Remove(t, cfg)
-	}()
-	consume(t, channel(t), queue)
-	publish := func() error { return d.Publish(within(t), "", queue, time.Hour, amqp091.Publishing{}) }
-	require.NoError(t, publish())
-
-	for _, c := range []struct{ policy, want string }{
-		{`{"message-ttl":300}`, "a policy sets message-ttl to 300, which would make messages early"},
-		{`{"overflow":"drop-head"}`, "a policy sets overflow to drop-head"},
-		{`{"alternate-exchange":"nowhere"}`, "a policy sets alternate-exchange"},
-	} {
-		before := len(log.String())
-		lift := setPolicy(t, b, prefix, c.policy)
-		err = until(t, publish, func(err error) bool { return err != nil })
-		require.ErrorIs(t, err, delayer.ErrConflict)
-		require.True(t, delayer.SafeToRetry(err))
-		require.ErrorContains(t, err, c.want)
-		require.ErrorContains(t, err, `keep them from names that begin with `+prefix)
-		require.NoError(t, d.Publish(within(t), "", queue, 0, amqp091.Publishing{}), "what does not wait is not concerned")
-		require.Contains(t, log.String()[before:], "delayed messages would be early or lost")
-		lift()
-		require.NoError(t, until(t, publish, func(err error) bool { return err == nil }))
-		require.Contains(t, log.String()[before:], "the policy is gone")
-	}
 }
 
 // TestPolicies_DelayedRetry: what only makes messages late is told, and stops nobody.

@@ -13,8 +13,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 )
 
-// TestMover_MayNotRead: a process whose user may declare the lock, but not read the queue, leaves
-// the lock to one that may.
+// TestMover_MayNotRead: a process whose user may not read the queue leaves it to one that may.
 func TestMover_MayNotRead(t *testing.T) {
 	t.Parallel()
 	s := newStaged(t)

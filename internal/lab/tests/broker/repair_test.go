@@ -126,23 +126,6 @@ func TestLadder_ObjectsDeclaredAgainByOthers(t *testing.T) {
 	}
 }
 
-// TestResendOff: a misrouted message is left to an operator, and the bindings that it missed are
-// made again all the same.
-func TestResendOff(t *testing.T) {
-	t.Parallel()
-	b := setUp(t, backend.Config{
-		Options: delayer.Options{Resend: delayer.Off}, BinaryLadder: binaryladder.Config{Tick: tick, Steps: "100ms,200ms,400ms,800ms,1600ms,3200ms"},
-	})
-	b.arrives("", 3*tick, true)
-	b.replace(".ladder.step.200ms")
-	require.NoError(t, b.d.Publish(t.Context(), "", b.queue, 3*tick, amqp091.Publishing{}))
-	require.Eventually(t, func() bool {
-		q, err := b.Ch.QueueDeclarePassive(b.cfg.Prefix+".unroutable", true, false, false, false, nil)
-		return err == nil && q.Messages == 1
-	}, patience, 10*time.Millisecond)
-	b.arrives("", 3*tick, true)
-}
-
 func TestController_DeliveryDeclaredAgainByOthers(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: tick}})

@@ -1,9 +1,7 @@
 package delivery
 
 import (
-	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -15,32 +13,30 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-func TestDecide(t *testing.T) {
-	due := facts{ours: true, known: true}
-	with := func(change func(*facts)) facts {
-		f := due
-		change(&f)
-		return f
+func TestRead(t *testing.T) {
+	m := &Mover{stage: NewStage("p", true), cfg: MoverConfig{Rules: Rules{Own: func(headers amqp091.Table) (time.Duration, bool) {
+		remaining, known := headers["remains"].(int64)
+		return time.Duration(remaining), known
+	}}}}
+	ours := func(exchange string) string {
+		return message.Envelope{ID: "id", Delay: time.Hour, Due: time.Unix(0, 0), Exchange: exchange}.String()
 	}
+	sent := []any{amqp091.Table{"exchange": "p.delivery"}}
 	for name, c := range map[string]struct {
-		facts facts
-		want  action
+		headers amqp091.Table
+		key     string
+		want    action
 	}{
-		"not ours":                      {facts{came: live}, keep},
-		"to an object of ours":          {with(func(f *facts) { f.reserved, f.came = true, live }), keep},
-		"remaining not known":           {with(func(f *facts) { f.known, f.came = false, live }), keep},
-		"something remains":             {with(func(f *facts) { f.remaining = 1 }), wait},
-		"something remains, live":       {with(func(f *facts) { f.remaining, f.came = 1, live }), wait},
-		"due, came live":                {with(func(f *facts) { f.came = live }), send},
-		"due, in an outage, vouched":    {with(func(f *facts) { f.came, f.vouched = outage, true }), send},
-		"due, in an outage":             {with(func(f *facts) { f.came = outage }), keep},
-		"due, before":                   {due, keep},
-		"due, before, though vouched":   {with(func(f *facts) { f.vouched = true }), keep},
-		"delivered before":              {with(func(f *facts) { f.delivered, f.came = true, live }), keep},
-		"delivered before, by a clock":  {with(func(f *facts) { f.delivered, f.remaining = true, 1 }), keep},
-		"to an object of ours, waiting": {with(func(f *facts) { f.reserved, f.remaining = true, 1 }), keep},
+		"not ours":                      {nil, "q", keep},
+		"to an object of ours":          {amqp091.Table{delayer.Header: ours(""), "remains": int64(0)}, "p.unroutable", keep},
+		"to an object of ours, waiting": {amqp091.Table{delayer.Header: ours("p.x"), "remains": int64(1)}, "q", keep},
+		"remaining not known":           {amqp091.Table{delayer.Header: ours(""), message.Stamp: amqp091.Table{}}, "q", keep},
+		"something remains":             {amqp091.Table{delayer.Header: ours(""), "remains": int64(1)}, "q", wait},
+		"due":                           {amqp091.Table{delayer.Header: ours(""), "remains": int64(0)}, "q", send},
+		"delivered before":              {amqp091.Table{delayer.Header: ours("x"), "remains": int64(0), "x-death": sent}, "q", keep},
+		"delivered before, by a clock":  {amqp091.Table{delayer.Header: ours("x"), "remains": int64(1), "x-death": sent}, "q", keep},
 	} {
-		require.Equal(t, c.want, decide(c.facts), name)
+		require.Equal(t, c.want, m.read(&amqp091.Delivery{RoutingKey: c.key, Headers: c.headers}).action, name)
 	}
 }
 
@@ -130,66 +126,4 @@ func TestRemaining_DeliveredByPlugin(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, want, remaining == 0, "%T %v", value, value)
 	}
-}
-
-func TestPausesGrow(t *testing.T) {
-	var got []time.Duration
-	for n := range 9 {
-		got = append(got, pauseFor(n)/time.Second)
-	}
-	require.Equal(t, []time.Duration{0, 1, 2, 4, 8, 16, 32, 60, 60}, got)
-	require.Equal(t, longestPause, pauseFor(1000))
-}
-
-func TestTally_ForgetsTheOldest(t *testing.T) {
-	tally := newTally(3)
-	for range 2 {
-		for i := range 3 {
-			tally.add(fmt.Sprint(i))
-		}
-	}
-	require.Equal(t, 2, tally.add("0"))
-	require.Equal(t, 0, tally.add("3")) // and "0", the oldest, is forgotten
-	require.Equal(t, 0, tally.add("0"))
-	require.Len(t, tally.counts, 3)
-}
-
-// TestTries: what certainly left nothing is tried for a minute; what may have left a copy, twice.
-func TestTries(t *testing.T) {
-	count := func(f failure) (attempts int, took time.Duration) {
-		var tries tries
-		for attempts = 1; attempts < 100; attempts++ {
-			pause, over := tries.note(f)
-			took += pause
-			if over {
-				break
-			}
-		}
-		return attempts, took
-	}
-	for f, want := range map[failure]struct {
-		attempts int
-		took     time.Duration
-	}{
-		refused: {6, 63 * time.Second},
-		unsure:  {2, 61 * time.Second},
-	} {
-		attempts, took := count(f)
-		require.Equal(t, want.attempts, attempts)
-		require.Equal(t, want.took, took)
-	}
-	attempts, _ := count(transient)
-	require.Equal(t, 100, attempts, "for as long as it lasts")
-}
-
-func TestRefusals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var r refusals
-		require.False(t, r.fresh("q"))
-		r.note("q")
-		require.True(t, r.fresh("q"))
-		require.False(t, r.fresh("other"))
-		time.Sleep(longestPause)
-		require.False(t, r.fresh("q"))
-	})
 }
