@@ -2,6 +2,7 @@
 package management
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,9 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/messagejson"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
 // A Client asks the management API of a broker.
@@ -156,4 +160,29 @@ func List[T any](ctx context.Context, c *Client, r Request, name string) ([]T, e
 			return all, nil
 		}
 	}
+}
+
+// Arguments are those of an object. Integers keep all their digits.
+type Arguments amqp091.Table
+
+// UnmarshalJSON reads them. The API sends [] where there are none.
+func (a *Arguments) UnmarshalJSON(text []byte) error {
+	if bytes.HasPrefix(text, []byte("[")) {
+		*a = Arguments{}
+		return nil
+	}
+	table, err := messagejson.Table(text)
+	if err != nil {
+		return fmt.Errorf("arguments: %w", err)
+	}
+	*a = Arguments(table)
+	return nil
+}
+
+// Table is never nil.
+func (a Arguments) Table() amqp091.Table {
+	if a == nil {
+		return amqp091.Table{}
+	}
+	return amqp091.Table(a)
 }

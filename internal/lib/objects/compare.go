@@ -2,13 +2,19 @@ package objects
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/management"
 	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -228,4 +234,100 @@ func (o owners) touch(b topology.Binding, prefix string) bool {
 		target = o.exchanges
 	}
 	return target[b.Target] && b.Source != "" && !strings.HasPrefix(b.Source, prefix+".")
+}
+
+// A Difference is one thing that a broker holds otherwise than a plan says.
+type Difference struct {
+	Kind   DifferenceKind
+	Object string // as in: queue "delayer.discard"
+	Detail string
+	Late   bool // a policy that makes messages late and does no other harm
+}
+
+// DifferenceKind says what is different.
+type DifferenceKind string
+
+// The kinds of differences.
+const (
+	IsMissing DifferenceKind = "missing"
+	IsOther   DifferenceKind = "differs" // another type, or other arguments
+	IsSurplus DifferenceKind = "surplus" // a binding that no Delayer has made
+	IsHarmed  DifferenceKind = "policy"  // a policy does harm
+)
+
+// String is a sentence.
+func (d Difference) String() string { return d.Object + ": " + d.Detail }
+
+// Summary lists the first few differences as sentences: one policy may harm every queue.
+func Summary(list []Difference) string {
+	const most = 3
+	var says []string
+	for _, d := range list[:min(most, len(list))] {
+		says = append(says, d.String())
+	}
+	if more := len(list) - most; more > 0 {
+		says = append(says, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(says, "; ")
+}
+
+// Read asks the management API for the objects of a plan and for the bindings of the vhost.
+//
+// Objects are asked for one by one. A list of exchanges would count what waits in those of the
+// plugin, message by message (plugin issue 228).
+func Read(ctx context.Context, api *management.Client, vhost string, p topology.Plan) (Actual, error) {
+	a := Actual{Exchanges: map[string]Object{}, Queues: map[string]Object{}}
+	if err := api.Get(ctx, management.Request{Op: "look at", Path: management.Path("bindings", vhost)}, &a.Bindings); err != nil {
+		return a, err
+	}
+	for _, x := range p.AllExchanges() {
+		if err := read(ctx, api, a.Exchanges, "exchanges", vhost, x.Name); err != nil {
+			return a, err
+		}
+	}
+	for _, q := range p.Queues {
+		if err := read(ctx, api, a.Queues, "queues", vhost, q.Name); err != nil {
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+func read(ctx context.Context, api *management.Client, into map[string]Object, kind, vhost, name string) error {
+	var o struct {
+		Type       string               `json:"type"`
+		Durable    bool                 `json:"durable"`
+		AutoDelete bool                 `json:"auto_delete"`
+		Internal   bool                 `json:"internal"`
+		Arguments  management.Arguments `json:"arguments"`
+	}
+	err := api.Get(ctx, management.Request{
+		Op: "look at", Path: management.Path(kind, vhost, name), Query: url.Values{"columns": {"type,durable,auto_delete,internal,arguments"}},
+	}, &o)
+	if errors.Is(err, delayer.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if kind == "queues" {
+		o.Type = "" // it is among the arguments
+	}
+	into[name] = Object{Kind: o.Type, Transient: !o.Durable, AutoDelete: o.AutoDelete, Internal: o.Internal, Args: o.Arguments.Table()}
+	return nil
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (b *Bound) UnmarshalJSON(text []byte) error {
+	var raw struct {
+		Source    string               `json:"source"`
+		Target    string               `json:"destination"`
+		Kind      string               `json:"destination_type"`
+		Key       string               `json:"routing_key"`
+		Arguments management.Arguments `json:"arguments"`
+	}
+	err := json.Unmarshal(text, &raw)
+	b.Binding = topology.Binding{Source: raw.Source, Key: raw.Key, Target: raw.Target, ToExchange: raw.Kind == "exchange"}
+	b.Args = raw.Arguments.Table()
+	return err
 }
