@@ -78,7 +78,7 @@ var places = []place{
 
 	{"delayertest", []string{"", "internal/lib/message"}, []string{amqp}, "unit tests of users link a Delayer in memory, and no backend"},
 	{"conformance", []string{"", "conformance", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp}, "the library is not tested with itself, and the suite knows no backend"},
-	{"bench", []string{"", "topology", "bench", "internal/lib/format", "internal/lib/topicladder", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp, xsync}, "the benchmark takes subjects and a broker: it starts none"},
+	{"bench", []string{"", "topology", "bench", "internal/lib/format", "internal/lib/topicladder", "internal/lib/pace", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp, xsync, "gonum.org/v1/plot"}, "the benchmark takes subjects and a broker: it starts none"},
 
 	{"internal/lib/strict", []string{"internal/lib/engine"}, []string{"go.yaml.in/yaml/v3"}, "who reads a configuration links a YAML reader, and nobody else"},
 
@@ -104,7 +104,7 @@ var places = []place{
 	{"internal/lab/amqpclient", []string{""}, []string{amqp}, "the library is not tested with itself"},
 
 	{"cmd/delayer", []string{"backend", "internal/app"}, []string{kong}, "a table of groups of commands"},
-	{"cmd/delayer-bench", []string{"", "backend", "bench", "internal/app/cli", "internal/app/entry", "internal/lib/broker", "internal/lib/engine", "internal/lab/rabbit"}, []string{amqp, kong, "github.com/michaelklishin/rabbit-hole/v3"}, "the command is the outermost layer"},
+	{"cmd/delayer-bench", []string{"", "backend", "bench", "internal/app/cli", "internal/app/entry", "internal/lib/broker", "internal/lib/engine", "internal/lib/management", "internal/lab/rabbit"}, []string{amqp, kong}, "the command is the outermost layer"},
 	{"cmd/faults", []string{"", "backend", "internal/lab"}, []string{kong}, "the command is the outermost layer"},
 
 	{"examples", []string{"", "backend", "retry", "once", "outbox", "metrics", "gorabbitmq", "watermilldelay"},

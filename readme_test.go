@@ -8,19 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadme_Example: the code that a reader copies is the body of Example, which
+// TestReadme_Example: the program that a reader copies is examples/first, which
 // internal/lab/tests/project runs.
 func TestReadme_Example(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(readme), "```go\n")
-	require.True(t, found, "README.md has no Go code")
-	shown, _, _ := strings.Cut(rest, "```")
-
-	source, err := os.ReadFile("example_test.go")
+	source, err := os.ReadFile("examples/first/main.go")
 	require.NoError(t, err)
-	_, rest, _ = strings.Cut(string(source), "func Example() {\n")
-	body, _, _ := strings.Cut(rest, "\n}\n")
-	body = strings.ReplaceAll(strings.TrimPrefix(body, "\t"), "\n\t", "\n")
-	require.Equal(t, body+"\n", shown)
+	_, program, _ := strings.Cut(string(source), "\npackage main\n")
+	require.Contains(t, string(readme), "```go\npackage main\n"+program+"```\n")
 }

@@ -25,7 +25,7 @@ func (a accuracy) about() report.Scenario {
 		due = fmt.Sprintf("%d delays of %s", len(a.of), due)
 	}
 	setup := fmt.Sprintf("%s messages due after %s, %s, %d publishers",
-		format.Thousands(a.messages), due, pace(a.rate), a.concurrency)
+		format.Thousands(a.messages), due, paceOf(a.rate), a.concurrency)
 	if tick := a.needs().tick; tick > 0 {
 		setup += fmt.Sprintf("; ladders have a tick of %v where none was asked for", tick)
 	}
@@ -86,4 +86,15 @@ func (a accuracy) mixed(t *trial) []time.Duration {
 		out[i] = t.delay(out[i])
 	}
 	return out
+}
+
+// cost publishes messages of mixed delays as fast as they are confirmed, and asks how fast that is
+// and what a message costs. It is a closed loop: a slow subject is asked for less, so it tells
+// nothing of lateness.
+type cost struct{ accuracy }
+
+func (c cost) about() report.Scenario {
+	s := c.accuracy.about()
+	s.Name, s.Question = "cost", "how fast, and at what cost?"
+	return s
 }

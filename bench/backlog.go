@@ -8,6 +8,7 @@ import (
 
 	"github.com/delayer-go/delayer/bench/report"
 	"github.com/delayer-go/delayer/internal/lib/format"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // depth, which is scenario backlog, asks what waiting messages cost. Messages are published that
@@ -31,8 +32,8 @@ const restartTime = 8 * time.Second
 func (d depth) about() report.Scenario {
 	return report.Scenario{Name: "backlog", Question: "many waiting: memory and disk for each, and is it still fast?",
 		Setup: fmt.Sprintf("%s messages of %d bytes that wait, %s, %d publishers (publish: the last tenth of them); memory and disk %v later, against those %v after the warm-up; then lateness of %s messages due after %s, %s",
-			format.Thousands(d.messages), d.body(), pace(d.rate), d.concurrency, d.settle, d.settle,
-			format.Thousands(d.probes), span(d.from, d.to), pace(d.probeRate))}
+			format.Thousands(d.messages), d.body(), paceOf(d.rate), d.concurrency, d.settle, d.settle,
+			format.Thousands(d.probes), span(d.from, d.to), paceOf(d.probeRate))}
 }
 
 // takes no subject that blocks: the probes would be an hour late, which hol shows.
@@ -55,13 +56,15 @@ func (d depth) run(ctx context.Context, t *trial) (result, error) {
 		return result{}, err
 	}
 	// A broker first gives back what it has to spare after its start and the warm-up.
-	if err := pause(ctx, d.settle); err != nil {
+	if err := pace.Sleep(ctx, d.settle); err != nil {
 		return result{}, err
 	}
 	memory, disk := t.weigh()
-	err := t.store(ctx, d.common)
+	err := t.publish(ctx, load{
+		delays: slices.Repeat([]time.Duration{backlogDelay}, d.messages), rate: d.rate, workers: d.concurrency, role: backlog,
+	})
 	if err == nil {
-		err = pause(ctx, d.settle)
+		err = pace.Sleep(ctx, d.settle)
 	}
 	memoryAfter, diskAfter := t.weigh()
 	if err == nil {
@@ -71,7 +74,13 @@ func (d depth) run(ctx context.Context, t *trial) (result, error) {
 		})
 	}
 	run, err := t.finish(ctx, d.common, nil, err)
-	t.addBacklog(&run)
+	waiting := t.recorder.samplesOf(backlog, 0)
+	c := count(waiting)
+	run.Waiting = c.Published - c.Delivered
+	run.Failed += c.Failed
+	run.Early += c.Early
+	run.faults(waiting)
+	run.PublishPerS = publishRate(waiting[len(waiting)*9/10:])
 	run.MemoryPerMessage = growth(memory, memoryAfter, run.Waiting)
 	run.DiskPerMessage = growth(disk, diskAfter, run.Waiting)
 	run.unpriced() // both kinds of messages, and settling
@@ -81,23 +90,6 @@ func (d depth) run(ctx context.Context, t *trial) (result, error) {
 // weigh reads the broker's memory and disk in bytes; 0 is unknown.
 func (t *trial) weigh() (memory, disk int64) {
 	return read(t.meter.target.Memory), read(t.meter.target.Disk)
-}
-
-// store publishes a backlog.
-func (t *trial) store(ctx context.Context, c common) error {
-	delays := slices.Repeat([]time.Duration{backlogDelay}, c.messages)
-	return t.publish(ctx, load{delays: delays, rate: c.rate, workers: c.concurrency, role: backlog})
-}
-
-// addBacklog adds to a run what became of the messages that only wait.
-func (t *trial) addBacklog(run *result) {
-	waiting := t.recorder.samplesOf(backlog, 0)
-	c := count(waiting)
-	run.Waiting = c.Published - c.Delivered
-	run.Failed += c.Failed
-	run.Early += c.Early
-	run.faults(waiting)
-	run.PublishPerS = publishRate(waiting[len(waiting)*9/10:])
 }
 
 // growth is by how many bytes the broker grew for each of n messages, negative where it shrank; 0

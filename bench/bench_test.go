@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -170,34 +171,6 @@ func TestHOL_Broker(t *testing.T) {
 	r.nothingLeft()
 }
 
-// hasty delivers after the delay of the warm-up, whatever was asked for.
-type hasty struct{ delayer.Delayer }
-
-func (h hasty) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
-	return h.Delayer.Publish(ctx, exchange, key, min(delay, warmUpDelay), msg)
-}
-
-func TestEarlyFailsAnythingButABaseline(t *testing.T) {
-	r := newBenchmarks(t)
-	early := r.subject(baseline.PerMessageTTL, "classic")
-	open := early.Open
-	early.Open = func(ctx context.Context, env Env) (delayer.Delayer, error) {
-		d, err := open(ctx, env)
-		if err != nil {
-			return nil, err
-		}
-		return hasty{d}, nil
-	}
-	accused := early
-	accused.Baseline = false
-	scenario := accuracy{common: small, from: time.Minute, to: time.Minute, step: time.Second} // early on a slow machine, too
-	got := r.run(scenario, early, accused)
-	assert.Equal(t, small.messages, got.Runs[0].Early)
-	assert.Empty(t, got.Runs[0].Problem())
-	require.Len(t, got.Problems(), 1)
-	assert.Contains(t, got.Problems()[0], "30 early")
-}
-
 func TestInterruptionLeavesAPartialReportAndNoQueues(t *testing.T) {
 	r := newBenchmarks(t)
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -233,38 +206,59 @@ func TestInterruptionWhileOpening(t *testing.T) {
 	r.nothingLeft()
 }
 
-func TestASubjectThatCannotBeOpenedIsReported(t *testing.T) {
-	r := newBenchmarks(t)
-	got := r.run(shortly(), r.subject("no-such-baseline", "classic"))
-	assert.Contains(t, got.Runs[0].Error, "no-such-baseline")
-	assert.Len(t, got.Problems(), 1, "nothing was measured: that fails a baseline too")
-	r.nothingLeft()
-}
-
-func TestRate_Broker(t *testing.T) {
-	r := newBenchmarks(t)
-	got := r.run(topRate{
-		common: common{concurrency: 32, warmUp: 5, patience: time.Minute},
-		from:   time.Second, to: time.Second, length: 500 * time.Millisecond, settle: 100 * time.Millisecond,
-		limit: time.Minute, first: 50, most: 200, budget: 10 * time.Minute, // a busy machine passes
-	}, r.subject(baseline.BitEntry, "classic"))
-	run := got.Runs[0]
-	assert.Empty(t, run.Error)
-	assert.InDelta(t, 200.0, run.MaxRate, 0, "%+v", run.Probes)
-	assert.Len(t, run.Probes, 3)
-	assert.Equal(t, 25+50+100, run.Delivered)
-	assert.Equal(t, "rate", run.Scenario)
-	r.nothingLeft()
-}
-
-func TestASubjectThatTheBrokerLacksIsNamed(t *testing.T) {
+// TestASubjectThatCannotBeOpened: one that the broker lacks is skipped, and any other fails, also a
+// baseline.
+func TestASubjectThatCannotBeOpened(t *testing.T) {
 	r := newBenchmarks(t)
 	lacking := Subject{Backend: "lacking", QueueType: "classic", Open: func(context.Context, Env) (delayer.Delayer, error) {
 		return nil, fmt.Errorf("%w: no such thing here", ErrSkip)
 	}}
-	got := r.benchmark([]scenario{shortly(), hol{}}, lacking)
-	assert.Empty(t, got.Runs)
-	assert.Empty(t, got.Problems())
+	got := r.benchmark([]scenario{shortly(), hol{}}, lacking, r.subject("no-such-baseline", "classic"))
 	require.Len(t, got.Skipped, 1, "once, however many scenarios there are")
 	assert.Equal(t, "skipped: lacking, classic queues: no such thing here", got.Skipped[0].String())
+	require.Len(t, got.Runs, 2)
+	assert.Contains(t, got.Runs[0].Error, "no-such-baseline")
+	assert.Len(t, got.Problems(), 2)
+	r.nothingLeft()
+}
+
+// TestBacklog_Broker: the broker is restarted before, and what waits is removed afterwards.
+func TestBacklog_Broker(t *testing.T) {
+	broker := rabbittest.Alone(t)
+	target := targetOf(broker)
+	restarts := 0
+	target.Restart = func(ctx context.Context) error {
+		restarts++
+		return errors.Join(broker.Stop(ctx), broker.Run(ctx))
+	}
+	r := &benchmarks{T: t, broker: broker, target: target}
+	load := common{messages: 3000, concurrency: 16, warmUp: 5, patience: time.Minute, bodySize: 4}
+	deep := depth{common: load, probes: 20, probeRate: 100, settle: time.Second, from: time.Second, to: time.Second}
+	got := r.run(deep, r.subject(baseline.BitEntry, "classic"))
+	require.Empty(t, got.Problems())
+	run := got.Runs[0]
+	assert.Equal(t, 1, restarts)
+	assert.Equal(t, 3000, run.Waiting)
+	assert.Equal(t, 4, run.BodyBytes)
+	assert.Equal(t, report.Counts{Published: 20, Delivered: 20}, run.Counts)
+	assert.Positive(t, run.PublishPerS)
+	r.nothingLeft()
+}
+
+// TestConsumerLost: what is missing is not called lost if it may have arrived unseen.
+func TestConsumerLost(t *testing.T) {
+	r := newBenchmarks(t)
+	prefix := rabbittest.Prefix(t)
+	d, err := openDestination(t.Context(), Env{URL: r.target.URL, Destination: prefix}, Receiving{}, func(string) {})
+	require.NoError(t, err)
+	s := &trial{recorder: newRecorder(), destination: d}
+	require.NoError(t, s.awaitAll(t.Context(), time.Minute))
+	require.NoError(t, d.client.Do(t.Context(), func(ch *amqp091.Channel) error {
+		const ifUnused, ifEmpty, noWait = false, false, false
+		_, err := ch.QueueDelete(prefix, ifUnused, ifEmpty, noWait)
+		return err
+	}))
+	require.Eventually(t, d.client.Interrupted, time.Minute, time.Millisecond)
+	require.ErrorIs(t, s.awaitAll(t.Context(), time.Minute), errConsumerLost)
+	require.NoError(t, d.remove(t.Context()))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // A Benchmark is every scenario with every subject, one after another, Repeat times. Target and
@@ -76,7 +77,6 @@ func (r runner) run(ctx context.Context) (*report.Report, error) {
 	out := r.newReport()
 	began := time.Now()
 	all, stolen := ticks()
-	r.scenarios = r.possible(out)
 	out.GeneratorPerS, out.GeneratorCPU = generator(ctx)
 	meter := newMeter(ctx, r.Target)
 	out.Broker.Measured = meter.read().ok
@@ -159,20 +159,6 @@ func skip(out *report.Report, run result) {
 	}
 }
 
-// possible are the scenarios that this broker allows; the others are noted as skipped.
-func (r runner) possible(out *report.Report) []scenario {
-	var possible []scenario
-	for _, s := range r.scenarios {
-		if s.needs().outage && r.Target.Start == nil {
-			out.Skipped = append(out.Skipped,
-				report.Skip{Scenario: s.about().Name, Reason: "the broker is not ours to take down"})
-			continue
-		}
-		possible = append(possible, s)
-	}
-	return possible
-}
-
 // A step is one run to be made.
 type step struct {
 	scenario   scenario
@@ -220,7 +206,7 @@ func (r runner) inTrial(
 	ctx context.Context, step step, m meter, watch func(*trial) (stop func()),
 ) (run result, left, err error) {
 	need := step.scenario.needs()
-	if (need.fresh || step.afresh) && r.Target.Start != nil {
+	if (need.fresh || step.afresh) && r.Target.Restart != nil {
 		if err := restart(ctx, r.Target); err != nil {
 			return result{}, nil, fmt.Errorf("restart the broker, to begin afresh: %w", err)
 		}
@@ -230,7 +216,7 @@ func (r runner) inTrial(
 	trial, err := openTrial(ctx, step.subject, Env{
 		URL: r.Target.URL, Prefix: prefix, Destination: prefix + "-due",
 		Delays: distinct(append(step.scenario.delays(step.subject), warmUpDelay)), Tick: need.tick,
-	}, r.Receiving, need.outage, m)
+	}, r.Receiving, m)
 	if err != nil {
 		return result{}, nil, err
 	}
@@ -248,11 +234,8 @@ const rest = 2 * time.Second
 // restart lets a broker forget what was done before: memory that it was once given, what it keeps
 // of queues that are gone, and what went wrong in it.
 func restart(ctx context.Context, broker Target) error {
-	if err := broker.Stop(ctx); err != nil {
+	if err := broker.Restart(ctx); err != nil {
 		return err
 	}
-	if err := broker.Start(ctx); err != nil {
-		return err
-	}
-	return pause(ctx, rest)
+	return pace.Sleep(ctx, rest)
 }

@@ -54,7 +54,7 @@ func (b burst) run(ctx context.Context, t *trial) (result, error) {
 		delayAt: func(now time.Duration) time.Duration { return untilBurst(now, due) },
 	})
 	run, err := t.finish(ctx, b.common, nil, err)
-	run.Rate, run.LatenessByStep = 0, nil
+	run.Rate = 0
 	run.DrainMS = drainMS(run.samples)
 	if err == nil {
 		err = together(run.samples, due)

@@ -56,7 +56,7 @@ func inMemory(t *testing.T, m *memory, l load) (samples []sample, err error) {
 		s := &trial{recorder: newRecorder(), delayer: m, destination: &destination{queue: "q"}}
 		m.arrival = s.recorder.arrival
 		err = s.publish(t.Context(), l)
-		require.NoError(t, s.recorder.await(t.Context(), nil, 10*time.Second))
+		require.NoError(t, s.recorder.Await(t.Context(), 10*time.Second))
 		m.timers.Wait()
 		samples = s.recorder.samples()
 	})

@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"time"
+
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // idleWindow is how long the broker is watched doing nothing. Processor time is counted in steps of
@@ -19,7 +21,7 @@ type meter struct {
 func newMeter(ctx context.Context, target Target) meter {
 	m := meter{target: target}
 	start := m.read()
-	if start.ok && pause(ctx, idleWindow) == nil {
+	if start.ok && pace.Sleep(ctx, idleWindow) == nil {
 		if end := m.read(); end.ok {
 			m.idle = start.share(end)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -24,16 +25,10 @@ type topRate struct {
 	budget      time.Duration // no probe begins after that
 }
 
-// A probe is one rate that was tried.
-type probe struct {
-	report.Probe
-	distribution []report.Quantile
-}
-
 func (r topRate) about() report.Scenario {
 	return report.Scenario{Name: "rate", Question: fmt.Sprintf("up to what rate are 99 %% at most %v late?", r.limit),
 		Setup: fmt.Sprintf("rates from %s on, doubled and then bisected to %.0f %%, each for %v; messages due after %s, %d publishers; lateness at the highest rate that passed",
-			pace(r.first), 100*(exact-1), r.length, span(r.from, r.to), r.concurrency)}
+			paceOf(r.first), 100*(exact-1), r.length, span(r.from, r.to), r.concurrency)}
 }
 
 // takes no subject that blocks: with delays of different lengths all of its messages are late at
@@ -60,7 +55,7 @@ func (r topRate) run(ctx context.Context, s *trial) (result, error) {
 		return result{}, err
 	}
 	const least, probes = 8, 24
-	var tried []probe
+	var tried []report.Probe
 	began := time.Now()
 	look := search{first: r.first, least: least, most: r.most, accuracy: exact, probes: probes}
 	_, err := look.run(func(rate float64) (passed bool, err error) {
@@ -68,7 +63,7 @@ func (r topRate) run(ctx context.Context, s *trial) (result, error) {
 			return false, errOverBudget
 		}
 		for attempt := 0; attempt < attempts && !passed && err == nil; attempt++ {
-			var p probe
+			var p report.Probe
 			p, err = r.probe(ctx, s, rate)
 			tried, passed = append(tried, p), p.Passed
 		}
@@ -83,29 +78,25 @@ func (r topRate) run(ctx context.Context, s *trial) (result, error) {
 var errOverBudget = errors.New("out of time")
 
 // probe tries one rate.
-func (r topRate) probe(ctx context.Context, s *trial, rate float64) (probe, error) {
+func (r topRate) probe(ctx context.Context, s *trial, rate float64) (report.Probe, error) {
 	first := s.recorder.plan(0)
 	const seed = 13
 	n := max(1, int(rate*r.length.Seconds()))
 	err := s.publish(ctx, load{delays: drawn(n, r.from, r.to, time.Second, seed), rate: rate, workers: r.concurrency})
-	if ended := s.recorder.await(ctx, s.destination.done, r.patience); err == nil {
+	if ended := s.awaitAll(ctx, r.patience); err == nil {
 		err = ended
-	}
-	if err == nil && s.destination.lost() {
-		err = errConsumerLost
 	}
 	return r.assess(rate, s.recorder.samplesOf(measured, first)), err
 }
 
 // assess says whether a probe passed, and if not, why: lateness counts from the schedule, so that a
 // message that was published late is late, and the broker is only to blame for the rest.
-func (r topRate) assess(rate float64, samples []sample) probe {
-	p := probe{Probe: report.Probe{Rate: rate, PublishPerS: publishRate(samples)}}
+func (r topRate) assess(rate float64, samples []sample) report.Probe {
+	p := report.Probe{Rate: rate, PublishPerS: publishRate(samples)}
 	settled := slices.DeleteFunc(slices.Clone(samples), func(m sample) bool {
 		return m.Intended-samples[0].Intended < r.settle
 	})
 	p.Lateness = latenessOf(settled)
-	p.distribution = distributionOf(settled)
 	c := count(samples)
 	switch late := p.Lateness.P99 > milliseconds(r.limit); {
 	case c.Lost+c.Duplicated+c.Failed > 0 || c.Delivered == 0 || slices.ContainsFunc(samples, tooEarly):
@@ -153,7 +144,7 @@ func lag(samples []sample) time.Duration {
 }
 
 // summary is the run: what the best probe found, and what became of all messages.
-func (r topRate) summary(s *trial, tried []probe) result {
+func (r topRate) summary(s *trial, tried []report.Probe) result {
 	run := result{samples: s.recorder.samples()}
 	run.Counts, run.BrokerRSS = count(run.samples), read(s.meter.target.Memory)
 	run.Hops = s.hops(run.samples)
@@ -163,12 +154,56 @@ func (r topRate) summary(s *trial, tried []probe) result {
 	}
 	run.Messages = run.Published + run.Failed
 	run.DelayMinMS, run.DelayMaxMS = milliseconds(r.from), milliseconds(r.to)
+	run.Probes = tried
 	for _, p := range tried {
-		run.Probes = append(run.Probes, p.Probe)
 		if p.Passed && p.Rate > run.MaxRate {
 			run.MaxRate, run.Rate = p.Rate, p.Rate
-			run.PublishPerS, run.Lateness, run.Distribution = p.PublishPerS, p.Lateness, p.distribution
+			run.PublishPerS, run.Lateness = p.PublishPerS, p.Lateness
 		}
 	}
 	return run
+}
+
+// A search looks for the highest rate that passes: by doubling, or halving where the first fails,
+// and then by bisection. It ends when the rates that pass and fail are close, or out of probes.
+type search struct {
+	first    float64 // messages per second
+	least    float64 // below which to give up
+	most     float64 // above which not to look
+	accuracy float64 // when to stop: the ratio of what fails to what passes
+	probes   int     // at most so many
+}
+
+// run returns the highest rate that passed, or 0. It ends early when probe returns an error.
+func (s search) run(probe func(rate float64) (passed bool, err error)) (best float64, err error) {
+	failed := math.Inf(1)
+	for range s.probes {
+		rate, more := s.next(best, failed)
+		if !more {
+			break
+		}
+		passed, err := probe(rate)
+		switch {
+		case err != nil:
+			return best, err
+		case passed:
+			best = rate
+		default:
+			failed = rate
+		}
+	}
+	return best, nil
+}
+
+// next is what to try after best passed (0: nothing did) and failed did not.
+func (s search) next(best, failed float64) (rate float64, more bool) {
+	switch {
+	case best == 0 && math.IsInf(failed, 1):
+		return s.first, true
+	case best == 0:
+		return failed / 2, failed/2 >= s.least
+	case math.IsInf(failed, 1):
+		return min(2*best, s.most), best < s.most
+	}
+	return math.Sqrt(best * failed), failed/best > s.accuracy
 }

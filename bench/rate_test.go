@@ -75,7 +75,7 @@ func steady(n int, rate float64, behind, late time.Duration) []sample {
 
 func TestProbesAreJudged(t *testing.T) {
 	r := topRate{limit: 100 * time.Millisecond, settle: time.Second}
-	assess := func(s []sample) probe { return r.assess(100, s) }
+	assess := func(s []sample) report.Probe { return r.assess(100, s) }
 	assert.Equal(t, "", assess(steady(300, 100, 0, 90*time.Millisecond)).Reason)
 	assert.Equal(t, "late", assess(steady(300, 100, 0, 110*time.Millisecond)).Reason)
 	assert.Equal(t, "", assess(steady(300, 100, 60*time.Millisecond, 90*time.Millisecond)).Reason, "behind, and in time")
@@ -154,7 +154,7 @@ func TestChosenScenarios(t *testing.T) {
 	}{
 		{Benchmark{Size: Quick}, []string{"accuracy", "cost", "hol"}},
 		{Benchmark{}, []string{"accuracy", "cost", "hol", "rate"}},
-		{Benchmark{Scenarios: []string{"crash", "hops"}}, []string{"hops", "crash"}},
+		{Benchmark{Scenarios: []string{"backlog", "hol"}}, []string{"hol", "backlog"}},
 		{Benchmark{Size: Full}, Scenarios()},
 	} {
 		chosen, err := c.b.chosen()
@@ -165,7 +165,7 @@ func TestChosenScenarios(t *testing.T) {
 		}
 		assert.Equal(t, c.want, names)
 	}
-	assert.Equal(t, []string{"accuracy", "cost", "hol", "hol-mix", "burst", "rate", "backlog", "hops", "crash", "recovery"}, Scenarios())
+	assert.Equal(t, []string{"accuracy", "cost", "hol", "hol-mix", "burst", "rate", "backlog"}, Scenarios())
 	_, err := Benchmark{Scenarios: []string{"rumour"}}.Run(t.Context())
 	require.ErrorContains(t, err, "known: accuracy, cost, hol")
 	_, err = Benchmark{From: 2 * time.Second, To: time.Second}.Estimate()
@@ -177,8 +177,8 @@ func TestChosenScenarios(t *testing.T) {
 func TestLatenessIsOfOpenLoops(t *testing.T) {
 	for _, s := range []sizes{usual, full, quick} {
 		for name, rate := range map[string]float64{
-			"accuracy": s.accuracy.rate, "hol": s.hol.rate, "hol-mix": s.mix.rate, "hops": s.hops.rate,
-			"backlog": s.backlog.probeRate, "crash": s.crash.rate,
+			"accuracy": s.accuracy.rate, "hol": s.hol.rate, "hol-mix": s.mix.rate,
+			"backlog": s.backlog.probeRate,
 		} {
 			assert.Positive(t, rate, name)
 		}

@@ -74,9 +74,6 @@ type needs struct {
 	// fresh: the broker is restarted before, where that can be done, because memory that it was
 	// once given and has free again does not grow a second time.
 	fresh bool
-	// outage: the broker is killed or restarted under the trial. The scenario is skipped where that
-	// cannot be done.
-	outage bool
 	// tick is the resolution that the delays need, where that is finer than a second.
 	tick time.Duration
 }
@@ -118,8 +115,8 @@ func span(from, to time.Duration) string {
 	return from.String() + "–" + to.String()
 }
 
-// pace writes a rate of publishing.
-func pace(rate float64) string {
+// paceOf writes a rate of publishing.
+func paceOf(rate float64) string {
 	if rate <= 0 {
 		return "as fast as confirmed"
 	}

@@ -24,13 +24,10 @@ type sizes struct {
 	accuracy accuracy
 	cost     cost
 	hol      hol
-	mix      mix
+	mix      hol
 	burst    burst
 	rate     topRate
 	backlog  depth
-	hops     hops
-	crash    crash
-	recovery recovery
 }
 
 // usual is the zero Size. A scenario that is named has these sizes too.
@@ -40,7 +37,7 @@ var usual = sizes{
 	accuracy: accuracy{common: common{messages: 20_000, rate: 1000}, from: time.Second, to: 15 * time.Second},
 	cost:     cost{accuracy{common: common{messages: 20_000}, from: time.Second, to: 15 * time.Second}},
 	hol:      hol{common: common{messages: 1000, rate: 400}, long: 30 * time.Second, short: time.Second},
-	mix:      mix{common: common{messages: 2000, rate: 400}, long: 15 * time.Second, short: time.Second, every: 10},
+	mix:      hol{common: common{messages: 2000, rate: 400}, long: 15 * time.Second, short: time.Second, every: 10},
 	burst:    burst{common: common{messages: 20_000}, spread: 10 * time.Second, lead: 4 * time.Second},
 	rate: topRate{
 		// Short, so that a rate is soon in full swing, and still one hop or two. What counts is
@@ -52,11 +49,6 @@ var usual = sizes{
 		common: common{messages: 100_000}, probes: 1000, probeRate: 200,
 		// Longer than what the management API takes to renew its figures.
 		settle: 5500 * time.Millisecond, from: time.Second, to: 3 * time.Second,
-	},
-	hops:  hops{common: common{messages: 1000, rate: 500}, bits: []int{1, 4, 8, 16}},
-	crash: crash{common: common{messages: 5000, rate: 1000}, from: 5 * time.Second, to: 15 * time.Second, settle: 3 * time.Second},
-	recovery: recovery{
-		common: common{messages: 100_000}, due: 1000, from: 5 * time.Second, to: 10 * time.Second, settle: 3 * time.Second,
 	},
 }
 
@@ -71,7 +63,6 @@ var full = func() sizes {
 	s.burst.spread = 8 * time.Second
 	s.rate.first, s.rate.to, s.rate.length, s.rate.settle, s.rate.budget = 4000, 2*time.Second, 4*time.Second, 2*time.Second, 2*time.Minute
 	s.backlog.probes = 500
-	s.crash.from, s.crash.to = 4*time.Second, 8*time.Second
 	return s
 }()
 
@@ -127,8 +118,8 @@ const publishers = 256
 // scenarios returns all scenarios with the settings of a Benchmark.
 func (s sizes) scenarios(b Benchmark) []scenario {
 	for _, c := range []*common{
-		&s.accuracy.common, &s.cost.common, &s.hol.common, &s.mix.common, &s.burst.common, &s.rate.common, &s.backlog.common,
-		&s.hops.common, &s.crash.common, &s.recovery.common,
+		&s.accuracy.common, &s.cost.common, &s.hol.common, &s.mix.common, &s.burst.common, &s.rate.common,
+		&s.backlog.common,
 	} {
 		c.messages, c.rate = cmp.Or(b.Messages, c.messages), cmp.Or(b.Rate, c.rate)
 		c.concurrency, c.bodySize, c.warmUp, c.patience = cmp.Or(b.Concurrency, publishers), b.Body, s.warmUp, patience
@@ -144,5 +135,5 @@ func (s sizes) scenarios(b Benchmark) []scenario {
 		}
 		a.step = cmp.Or(b.Step, a.step)
 	}
-	return []scenario{s.accuracy, s.cost, s.hol, s.mix, s.burst, s.rate, s.backlog, s.hops, s.crash, s.recovery}
+	return []scenario{s.accuracy, s.cost, s.hol, s.mix, s.burst, s.rate, s.backlog}
 }

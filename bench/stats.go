@@ -10,16 +10,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/account"
 )
 
-// percents are those of a run's Distribution: enough for a picture on a logarithmic scale.
-var percents = []float64{0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99, 100}
-
-const (
-	// mostPoints is how many messages a picture shows.
-	mostPoints = 400
-	// mostSteps is how many different delays a table may have; with more of them it says nothing.
-	mostSteps = 60
-)
-
 // summarise turns raw samples into a run's figures. Lateness is over those that counted accepts;
 // nil is all.
 func summarise(samples []sample, counted func(sample) bool) result {
@@ -28,15 +18,10 @@ func summarise(samples []sample, counted func(sample) bool) result {
 		chosen = slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return !counted(s) })
 	}
 	run := result{samples: samples, Run: report.Run{
-		Counts:         count(samples),
-		PublishPerS:    publishRate(chosen),
-		Lateness:       latenessOf(chosen),
-		LatenessByStep: latenessByDelay(chosen),
-		Distribution:   distributionOf(chosen),
+		Counts:      count(samples),
+		PublishPerS: publishRate(chosen),
+		Lateness:    latenessOf(chosen),
 	}}
-	if len(run.LatenessByStep) > mostSteps {
-		run.LatenessByStep = nil
-	}
 	run.faults(samples)
 	return run
 }
@@ -73,51 +58,15 @@ func one(is bool) int {
 
 // latenessOf is all zeros if none of the samples arrived.
 func latenessOf(samples []sample) report.Lateness {
-	late := sortedLateness(samples)
-	at := func(percent float64) float64 { return milliseconds(percentile(late, percent)) }
-	return report.Lateness{Min: at(0), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
-}
-
-// distributionOf is nil if none of the samples arrived.
-func distributionOf(samples []sample) []report.Quantile {
-	late := sortedLateness(samples)
-	if len(late) == 0 {
-		return nil
-	}
-	out := make([]report.Quantile, len(percents))
-	for i, p := range percents {
-		out[i] = report.Quantile{Percent: p, MS: milliseconds(percentile(late, p))}
-	}
-	return out
-}
-
-// sortedLateness is that of the samples that arrived.
-func sortedLateness(samples []sample) []time.Duration {
-	arrived := arrivedOf(samples)
-	late := make([]time.Duration, len(arrived))
-	for i, s := range arrived {
-		late[i] = s.Lateness()
+	var late []time.Duration
+	for _, s := range samples {
+		if s.Copies > 0 {
+			late = append(late, s.Lateness())
+		}
 	}
 	slices.Sort(late)
-	return late
-}
-
-func arrivedOf(samples []sample) []sample {
-	return slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return s.Copies == 0 })
-}
-
-// latenessByDelay groups the samples that arrived by their delay, shortest first.
-func latenessByDelay(samples []sample) []report.DelayLateness {
-	groups := map[time.Duration][]sample{}
-	for _, s := range arrivedOf(samples) {
-		groups[s.Delay] = append(groups[s.Delay], s)
-	}
-	out := make([]report.DelayLateness, 0, len(groups))
-	for delay, group := range groups {
-		out = append(out, report.DelayLateness{DelayMS: milliseconds(delay), Count: len(group), Lateness: latenessOf(group)})
-	}
-	slices.SortFunc(out, func(a, b report.DelayLateness) int { return cmp.Compare(a.DelayMS, b.DelayMS) })
-	return out
+	at := func(percent float64) float64 { return milliseconds(percentile(late, percent)) }
+	return report.Lateness{Min: at(0), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
 }
 
 // percentile is the smallest of the sorted values that at least p per cent do not exceed; 0 of
@@ -143,23 +92,6 @@ func publishRate(samples []sample) float64 {
 		return 0
 	}
 	return float64(len(published)) / (last - first).Seconds()
-}
-
-// pointsOf are at most mostPoints of the samples that arrived, evenly chosen, the first and the
-// last among them.
-func pointsOf(samples []sample) []report.Point {
-	arrived := arrivedOf(samples)
-	if len(arrived) == 0 {
-		return nil
-	}
-	began := slices.MinFunc(arrived, func(a, b sample) int { return cmp.Compare(a.Asked, b.Asked) }).Asked
-	n := min(len(arrived), mostPoints)
-	out := make([]report.Point, n)
-	for i := range out {
-		s := arrived[i*(len(arrived)-1)/max(1, n-1)]
-		out[i] = report.Point{DueMS: milliseconds(s.Due() - began), ArrivedMS: milliseconds(s.Arrived - began)}
-	}
-	return out
 }
 
 // milliseconds keeps three decimals: the clock's microseconds, without the noise of binary

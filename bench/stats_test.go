@@ -57,15 +57,6 @@ func TestCountsAreById(t *testing.T) {
 	assert.Equal(t, report.Counts{Published: 4, Delivered: 4, Lost: 1, Duplicated: 1, Early: 1, Failed: 2}, got)
 }
 
-func TestLatenessByDelayIsSortedAndCountsArrivals(t *testing.T) {
-	lost := sample{Delay: time.Second, Asked: 1, Outcome: account.Confirmed}
-	got := latenessByDelay([]sample{at(10*time.Second, 5*time.Millisecond), at(2*time.Second, time.Millisecond), lost})
-	assert.Equal(t, []report.DelayLateness{
-		{DelayMS: 2000, Count: 1, Lateness: report.Lateness{Min: 1, P50: 1, P90: 1, P99: 1, Max: 1}},
-		{DelayMS: 10000, Count: 1, Lateness: report.Lateness{Min: 5, P50: 5, P90: 5, P99: 5, Max: 5}},
-	}, got)
-}
-
 func TestPublishRateIsFromTheFirstIntentionToTheLastConfirm(t *testing.T) {
 	var samples []sample
 	for i := range 10 {

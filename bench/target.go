@@ -32,12 +32,9 @@ type Target struct {
 	// Written is how many bytes the broker has had written to disk since it was started.
 	Written func() (int64, error)
 
-	// Stop, Kill and Start are for a broker that nobody else uses: set all three, or none. It keeps
-	// its address and its data. Stop returns when the process has ended in good order, Kill when it
-	// was killed with SIGKILL, and Start when the broker takes connections.
-	Stop  func(ctx context.Context) error
-	Kill  func() error
-	Start func(ctx context.Context) error
+	// Restart is for a broker that nobody else uses, whose address and data stay. It returns when
+	// the broker takes connections again.
+	Restart func(ctx context.Context) error
 }
 
 // Given connects to the broker at url once, to see that it answers and what it is. how says where
@@ -47,7 +44,8 @@ func Given(ctx context.Context, url, how string) (Target, error) {
 	if err != nil {
 		return Target{}, err
 	}
-	defer func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }()
+	const timeout = 5 * time.Second // the broker may be gone
+	defer func() { _ = conn.CloseDeadline(time.Now().Add(timeout)) }()
 	said := func(key string) string {
 		if text, ok := conn.Properties[key].(string); ok {
 			return text

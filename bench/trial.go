@@ -18,7 +18,6 @@ type trial struct {
 	recorder    *recorder
 	destination *destination
 	delayer     delayer.Delayer
-	former      []delayer.Delayer // those that were opened before the broker was taken down
 	meter       meter
 	body        []byte
 	started     reading // when measuring began
@@ -42,11 +41,11 @@ const (
 
 // openTrial declares the destination and opens the subject. Nothing is left in the broker if it
 // fails.
-func openTrial(ctx context.Context, s Subject, env Env, r Receiving, returns bool, m meter) (*trial, error) {
+func openTrial(ctx context.Context, s Subject, env Env, r Receiving, m meter) (*trial, error) {
 	t := &trial{subject: s, env: env, recorder: newRecorder(), meter: m}
 	t.env.Moved = func() { t.moved.Add(1) }
 	var err error
-	t.destination, err = openDestination(ctx, env, r, returns, t.recorder.arrival)
+	t.destination, err = openDestination(ctx, env, r, t.recorder.arrival)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +54,7 @@ func openTrial(ctx context.Context, s Subject, env Env, r Receiving, returns boo
 	defer cancel()
 	t.delayer, err = s.Open(openCtx, t.env)
 	if err != nil {
-		return nil, errors.Join(err, t.destination.remove())
+		return nil, errors.Join(err, t.destination.remove(openCtx))
 	}
 	return t, nil
 }
@@ -64,15 +63,11 @@ func openTrial(ctx context.Context, s Subject, env Env, r Receiving, returns boo
 func (t *trial) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	var errs []error
-	for _, d := range append(t.former, t.delayer) { // first: they declare again what is deleted under them
-		errs = append(errs, d.Close())
-	}
+	err := t.delayer.Close() // first: it declares again what is deleted under it
 	if t.subject.Remove != nil {
-		errs = append(errs, t.subject.Remove(ctx, t.env))
+		err = errors.Join(err, t.subject.Remove(ctx, t.env))
 	}
-	errs = append(errs, t.destination.remove())
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(err, t.destination.remove(ctx)); err != nil {
 		return fmt.Errorf("clean up: %w", err)
 	}
 	return nil
@@ -95,27 +90,20 @@ func (t *trial) warmUp(ctx context.Context, c common) error {
 	if err := t.publish(ctx, load{delays: delays, workers: c.concurrency, role: warmUp}); err != nil {
 		return fmt.Errorf("warm-up: %w", err)
 	}
-	if err := t.recorder.await(ctx, t.destination.done, c.patience); err != nil {
+	if err := t.recorder.Await(ctx, c.patience); err != nil {
 		return err
 	}
-	if err := t.warm(); err != nil {
-		return err
+	// No figure has these messages, so a promise that they break would not be seen elsewhere, and
+	// one that does not come would be awaited until the end of the run.
+	counts := count(t.recorder.samplesOf(warmUp, 0))
+	switch {
+	case counts.Lost > 0:
+		return fmt.Errorf("warm-up: of %d messages %d were lost", counts.Published, counts.Lost)
+	case !t.subject.Baseline && (counts.Failed > 0 || counts.Early > 0 || counts.Duplicated > 0):
+		return fmt.Errorf("warm-up: of %d messages %d could not be published, %d were early, and %d came twice",
+			counts.Published+counts.Failed, counts.Failed, counts.Early, counts.Duplicated)
 	}
 	t.started, t.movedBefore = t.meter.read(), t.moved.Load()
-	return nil
-}
-
-// warm is an error if the warm-up broke a promise. No figure has its messages, so nobody else would
-// see that; and one that does not come would be awaited until the end of the run.
-func (t *trial) warm() error {
-	c := count(t.recorder.samplesOf(warmUp, 0))
-	switch {
-	case c.Lost > 0:
-		return fmt.Errorf("warm-up: of %d messages %d were lost", c.Published, c.Lost)
-	case !t.subject.Baseline && (c.Failed > 0 || c.Early > 0 || c.Duplicated > 0):
-		return fmt.Errorf("warm-up: of %d messages %d could not be published, %d were early, and %d came twice",
-			c.Published+c.Failed, c.Failed, c.Early, c.Duplicated)
-	}
 	return nil
 }
 
@@ -133,13 +121,10 @@ func (t *trial) delay(d time.Duration) time.Duration {
 func (t *trial) finish(
 	ctx context.Context, c common, counted func(sample) bool, published error,
 ) (result, error) {
-	err := t.recorder.await(ctx, t.destination.done, c.patience)
+	err := t.awaitAll(ctx, c.patience)
 	ended := t.meter.read()
 	if err == nil {
 		time.Sleep(linger)
-	}
-	if err == nil && t.destination.lost() {
-		err = errConsumerLost
 	}
 	run := summarise(t.recorder.samples(), counted)
 	run.Hops = t.hops(run.samples)
@@ -179,17 +164,13 @@ func (t *trial) hops(of []sample) float64 {
 	return float64(sum) / float64(len(of))
 }
 
-var errConsumerLost = errors.New("the consumer's connection was lost: what is missing may have arrived unseen")
-
-// pause waits; the error is that of ctx, if it ended first.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
+// awaitAll waits for all messages. It is an error if some may have arrived unseen.
+func (t *trial) awaitAll(ctx context.Context, patience time.Duration) error {
+	err := t.recorder.Await(ctx, patience)
+	if err == nil && t.destination.client != nil && t.destination.client.Interrupted() {
+		err = errConsumerLost
 	}
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
+	return err
 }
+
+var errConsumerLost = errors.New("the consumer's connection was lost: messages may have arrived unseen")

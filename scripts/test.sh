@@ -49,16 +49,17 @@ all() {
 		echo "race detector: off, there is no C compiler" >"$summary"
 	fi
 	# Without the race detector: the simulator, which has one goroutine a seed and would take ten
-	# times as long, and the faults that the conformance suite must notice, some of which the
-	# detector notices first.
+	# times as long, and the conformance suite's own tests. In those Go 1.26's runtime crashed now
+	# and then (a SIGSEGV in runtime.(*timer).modify, of time.AfterFunc in a bubble of synctest), and
+	# the detector would notice some of the faults that the suite must notice. On a broker the suite
+	# runs with the detector.
 	simulated=passed
-	go test -vet=off -count=1 "$@" ./backend/controller/internal/simulator || simulated=failed
-	go test -vet=off -count=1 -run '^TestBroken$' "$@" ./conformance || simulated=failed
+	apart="./backend/controller/internal/simulator ./conformance"
+	go test -vet=off -count=1 "$@" $apart || simulated=failed
 	go test -p "$(($(processors) + 1))" $race -vet=off -count=1 -parallel 2 -timeout 25m "$@" \
-		./cmd/delayer ./internal/lab/tests/conformance ./internal/lab/tests/controller ./internal/lab/tests/broker \
-		./internal/lab/faults ./internal/lab/tests/backend ./bench ./internal/lab/rabbit ./internal/lab/tests/satellites \
-		./cmd/delayer-bench ./internal/lab/tests/migrate ./internal/lab/tests/project ./internal/app/page ./examples/notify \
-		./... && [ "$simulated" = passed ]
+		./internal/lab/tests/conformance ./internal/lab/tests/controller ./cmd/delayer ./internal/lab/tests/broker \
+		./internal/lab/faults ./internal/lab/tests/backend ./internal/lab/tests/satellites ./internal/lab/rabbit \
+		$(go list ./... | grep -vE "/(simulator|delayer/conformance)\$") && [ "$simulated" = passed ]
 }
 
 case ${1:-} in

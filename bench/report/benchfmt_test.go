@@ -55,12 +55,10 @@ func TestBenchfmt(t *testing.T) {
 	assert.Equal(t, map[string]string{"goos": "linux", "goarch": "amd64", "cores": "2", "broker": "RabbitMQ 3.10.8"}, settings)
 	assert.Equal(t, "higher", units["publish-msg/s"])
 	assert.Equal(t, "lower", units["p99-sec"])
-	assert.Len(t, results, 6, "a run that measured nothing has no line")
+	assert.Len(t, results, 5, "a run that measured nothing has no line")
 	assert.Equal(t, map[string]float64{
-		"CPU-sec/msg": 245.31e-6, "own-CPU-sec/msg": 61.3275e-6, "both-sec/msg": 306.637e-6,
+		"broker-CPU-sec/msg": 245.31e-6, "client-CPU-sec/msg": 61.3e-6, "queues-each": 1,
 		"late-p50-sec": 0.004, "p90-sec": 0.008, "p99-sec": 0.008, "max-sec": 0.008,
 		"lost-msg": 0, "twice-msg": 0, "early-msg": 0,
 	}, results["BenchmarkAccuracy/subject=binaryladder_source/queues=quorum/messages=2"])
-	hol := results["BenchmarkHol/subject=binaryladder_source/queues=classic/messages=2"]
-	assert.NotContains(t, hol, "publish-msg/s", "a rate that was asked for is no result")
 }

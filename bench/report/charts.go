@@ -1,150 +1,195 @@
 package report
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"html/template"
+	"image/color"
+	"io"
+	"math"
 	"slices"
 	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
-// A figure is a chart, or several with the same axes, with its table.
-type figure struct {
-	ID       string
-	Title    string
-	Key      string // how to read it
-	Pictures []template.HTML
-	Small    bool // small multiples
-	Table    grid
+// A chart shows one or two measures of a scenario for each subject.
+type chart struct {
+	scenario, title string
+	measures        []string
 }
 
-// A chart makes a figure of a scenario, or nil if the runs do not hold what it would show.
-type chart func(id string, t table) *figure
-
-// charts are the figures of each scenario. A scenario without an entry is shown as a table.
-var charts = map[string][]chart{
-	"accuracy": {distribution, byDelay, brokerCPU.chart},
-	"cost":     {brokerCPU.chart, throughput.chart},
-	"hol":      {blocking},
-	"hol-mix":  {blocking},
-	"burst":    {drain.chart, distribution},
-	"rate":     {probes},
-	"backlog":  {memory.chart, disk.chart, distribution},
-	"hops":     {hopCost, hopLateness},
-	"crash":    {losses, downtime.chart},
-	"recovery": {downtime.chart, distribution},
+// charts are those of report.html, in order.
+var charts = []chart{
+	{"accuracy", "How late messages are", []string{"late p50", "p99"}},
+	{"accuracy", "Processor time for a message, at that rate", []string{"broker CPU", "client CPU"}},
+	cpu,
+	{"cost", "Messages taken", []string{"publish"}},
+	{"hol", "How late the short ones are", []string{"late p50", "p99"}},
+	{"hol-mix", "How late the short ones are", []string{"late p50", "p99"}},
+	{"burst", "Until the last of the burst arrived", []string{"drained in"}},
+	{"rate", "In time up to", []string{"in time to"}},
+	{"backlog", "What a waiting message takes", []string{"memory", "disk"}},
+	{"backlog", "How late short ones are behind them", []string{"late p50", "p99"}},
 }
 
-// figuresOf are all figures of a table.
-func figuresOf(id string, t table) []figure {
-	var out []figure
-	for i, chart := range charts[t.scenario.Name] {
-		if f := chart(fmt.Sprintf("%s-%d", id, i+1), t); f != nil {
-			out = append(out, *f)
+// cpu is also the picture of a README.
+var cpu = chart{"cost", "Processor time for a message", []string{"broker CPU", "client CPU"}}
+
+// ErrNoPicture is returned by WritePicture for a report that holds nothing to draw.
+var ErrNoPicture = errors.New("nothing for a picture: it takes runs of scenario cost with the broker's processor time")
+
+// WritePicture writes a picture for a README: what a message costs broker and client, with the
+// spread of the repetitions, as SVG on a white ground. It is of the report's first type of queue.
+// The error is [ErrNoPicture] or that of w.
+func (r *Report) WritePicture(w io.Writer) error {
+	for _, t := range tables(r, true) {
+		if t.Name != cpu.scenario {
+			continue
+		}
+		c := cpu
+		if n := len(t.Rows[0].runs); n > 1 {
+			c.title += fmt.Sprintf(" (median and range of %d runs)", n)
+		}
+		c.title += fmt.Sprintf("\n%s %s, %d cores, %s queues, %s", r.Broker.Product, r.Broker.Version, r.Machine.CPUs,
+			t.QueueType, r.Started.UTC().Format("2 January 2006"))
+		if svg, err := c.svg(t); err != nil || svg != "" {
+			_, err = io.WriteString(w, string(svg))
+			return err
+		}
+	}
+	return ErrNoPicture
+}
+
+// pixel is that of CSS.
+const pixel = vg.Inch / 96
+
+// marks tell two measures apart, by shape as well as by colour.
+var marks = []draw.GlyphStyle{
+	{Color: color.RGBA{R: 0x1f, G: 0x5f, B: 0xbf, A: 0xff}, Radius: 4 * pixel, Shape: draw.CircleGlyph{}},
+	{Color: color.RGBA{R: 0xc4, G: 0x56, B: 0x00, A: 0xff}, Radius: 4 * pixel, Shape: draw.PyramidGlyph{}},
+}
+
+// spreads are the medians of a measure, and the range of each.
+type spreads struct {
+	plotter.XYs
+	plotter.XErrors
+}
+
+// spreads reads a measure. The first row is on top.
+func (t table) spreads(m measure) (out spreads) {
+	for i, row := range t.Rows {
+		if s := m.of(row.runs); s.median > 0 {
+			out.XYs = append(out.XYs, plotter.XY{X: s.median, Y: float64(len(t.Rows) - 1 - i)})
+			out.XErrors = append(out.XErrors, struct{ Low, High float64 }{s.median - s.low, s.high - s.median})
 		}
 	}
 	return out
 }
 
-// class is the colour of a subject: late ones and baselines stand out.
-func class(r Run) string {
-	switch {
-	case late(r):
-		return "bad"
-	case r.Baseline:
-		return "baseline"
+// svg draws a row for each subject: the median of each measure, and a line for the range of the
+// repetitions. It returns "" if nothing was measured.
+func (c chart) svg(t table) (template.HTML, error) {
+	p := plot.New()
+	for _, text := range []*draw.TextStyle{
+		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
+	} {
+		text.Font.Variant, text.Font.Size = "Sans", 12*pixel
 	}
-	return "ours"
-}
+	p.Title.Text, p.Title.TextStyle.Font.Size, p.Title.Padding = c.title, 13*pixel, 8*pixel
+	p.Legend.Top, p.Legend.Padding = true, 4*pixel
+	grid := plotter.NewGrid()
+	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{Y: 0xee}, color.Gray{Y: 0xdd}
+	p.Add(grid)
 
-const keyLate = "The summit is the median. ● p50, ❘ p90 and ◆ p99 stand at their values, which are on the right; the scale is logarithmic. Further left is better."
-
-func distribution(id string, t table) *figure {
-	f := figure{ID: id, Title: "How late", Key: keyLate, Table: subjects("How late, "+t.grid.Title, lateColumns("p50")...)}
-	var rows []mountain
-	for _, row := range t.rows {
-		if run := row.first(); run.Delivered > 0 && !run.closedLoop() {
-			f.Table.Rows = append(f.Table.Rows, texts(append([]string{row.name}, run.Lateness.texts()...)...))
-			rows = append(rows, mountain{row.name, class(run), run.Lateness, run.Distribution})
-		}
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	f.Pictures = []template.HTML{mountains(id, f.Table.Title, rows)}
-	return &f
-}
-
-// A barChart draws a measure as bars.
-type barChart struct{ measure, title, key string }
-
-var (
-	brokerCPU  = barChart{"CPU", "What a message costs the broker", "Processor time a message; shorter is better."}
-	throughput = barChart{"publish", "How fast it takes them", "Confirmed messages a second; longer is better."}
-	drain      = barChart{"drained in", "Until the last of the burst arrived", "Counted from when all were due; shorter is better."}
-	memory     = barChart{"memory", "Memory of a waiting message", "By how much the broker grew, a message; shorter is better."}
-	disk       = barChart{"disk", "Disk of a waiting message", "By how much the broker's folder grew, a message; shorter is better."}
-	downtime   = barChart{"serves after", "Until it serves again", "From when the broker is told to end to the first confirm; shorter is better."}
-)
-
-// chart draws a bar for each subject that has the figure.
-func (b barChart) chart(id string, t table) *figure {
-	return barFigure(id, b.title, b.key, t, b.rows(t))
-}
-
-func (b barChart) rows(t table) []bar {
-	m := find(b.measure)
-	var rows []bar
-	for _, row := range t.rows {
-		if middle, low, high := m.spread(row.runs); middle > 0 {
-			rows = append(rows, bar{row.name, class(row.first()), middle,
-				format.Figure(middle) + " " + strings.TrimSuffix(m.unit, "/msg"), low, high})
-		}
-	}
-	return rows
-}
-
-func barFigure(id, title, key string, t table, rows []bar) *figure {
-	if len(rows) == 0 {
-		return nil
-	}
-	f := figure{ID: id, Title: title, Key: key, Table: subjects(title+", "+t.grid.Title, column{Name: "figure"})}
-	several := slices.ContainsFunc(rows, func(b bar) bool { return b.high > b.low })
-	if several {
-		f.Table.Head = append(f.Table.Head, column{Name: "lowest"}, column{Name: "highest"})
-	}
-	for _, b := range rows {
-		row := texts(b.name, b.text)
-		if several {
-			row = append(row, texts(format.Figure(b.low), format.Figure(b.high))...)
-		}
-		f.Table.Rows = append(f.Table.Rows, row)
-	}
-	f.Pictures = []template.HTML{bars(id, f.Table.Title, rows)}
-	return &f
-}
-
-// losses has a bar for subjects that lost nothing too: that is the point.
-func losses(id string, t table) *figure {
-	var rows []bar
-	for _, row := range t.rows {
-		var sum Counts
-		for _, run := range row.runs {
-			sum.Lost, sum.Published, sum.Duplicated = sum.Lost+run.Lost, sum.Published+run.Published, sum.Duplicated+run.Duplicated
-		}
-		if sum.Published == 0 {
+	lowest, highest := math.Inf(1), 0.0
+	for i, name := range c.measures {
+		m := measures[slices.IndexFunc(measures, func(m measure) bool { return m.name == name })]
+		points := t.spreads(m)
+		if len(points.XYs) == 0 {
 			continue
 		}
-		of := format.Thousands(sum.Published)
-		text := fmt.Sprintf("%s of %s lost", format.Thousands(sum.Lost), of)
-		if sum.Lost == 0 {
-			text = "✓ nothing of " + of + " lost"
+		for n := range points.XYs {
+			points.XYs[n].Y -= 0.3 * (float64(i) - float64(len(c.measures)-1)/2) // beside one another
+			lowest = min(lowest, points.XYs[n].X-points.XErrors[n].Low)
+			highest = max(highest, points.XYs[n].X+points.XErrors[n].High)
 		}
-		if sum.Duplicated > 0 {
-			text += ", " + format.Thousands(sum.Duplicated) + " twice"
+		ranges, err := plotter.NewXErrorBars(points)
+		if err != nil {
+			return "", err
 		}
-		rows = append(rows, bar{name: row.name, class: "bad", value: float64(sum.Lost), text: text})
+		dots, err := plotter.NewScatter(points)
+		if err != nil {
+			return "", err
+		}
+		ranges.Color, ranges.Width, ranges.CapWidth, dots.GlyphStyle = marks[i].Color, 1.5*pixel, 8*pixel, marks[i]
+		p.Add(ranges, dots)
+		p.Legend.Add(name, dots)
+		p.X.Label.Text = m.unit
 	}
-	return barFigure(id, "Lost when the broker was killed", "Confirmed messages that never arrived; shorter is better.", t, rows)
+	if highest == 0 {
+		return "", nil
+	}
+
+	const far = 20 // on a linear scale small figures could not be told apart
+	p.X.Min, p.X.Max = 0, highest*1.05
+	if highest > far*lowest {
+		p.X.Min, p.X.Scale = max(lowest, highest/1e6)/1.2, plot.LogScale{}
+		p.X.Label.Text += " (logarithmic)"
+	}
+	p.X.Tick.Marker = plot.TickerFunc(ticks)
+	names := make([]string, len(t.Rows))
+	for i, row := range t.Rows {
+		names[len(names)-1-i] = row.Name
+	}
+	p.NominalY(names...)
+	p.Y.Min, p.Y.Max = -0.6, float64(len(names))-0.4+float64(len(c.measures)) // room for the legend
+
+	const width, rowHeight, rest, margin = 470, 26, 100, 12 * pixel // a viewer's font may be wider
+	canvas := vgsvg.New(width*pixel, vg.Length(rest+rowHeight*(len(names)+len(c.measures)))*pixel)
+	p.Draw(draw.Crop(draw.New(canvas), margin, -margin, margin/2, -margin/2))
+	var b bytes.Buffer
+	_, err := canvas.WriteTo(&b)
+	_, text, _ := strings.Cut(b.String(), "?>") // that is for files of their own
+	text = strings.ReplaceAll(text, "font-family:Liberation Sans", "font-family:Liberation Sans,Arial,sans-serif")
+	return template.HTML(strings.TrimSpace(text) + "\n"), err
+}
+
+// ticks are at round numbers: of each decade, if there are several, else of one.
+func ticks(low, high float64) (out []plot.Tick) {
+	label := func(v float64) plot.Tick {
+		text := format.Figure(v)
+		if v == 0 || v >= 1 && v < 10 && v == math.Trunc(v) {
+			text = fmt.Sprint(v)
+		}
+		return plot.Tick{Value: v, Label: text}
+	}
+	if low <= 0 {
+		step := math.Pow(10, math.Floor(math.Log10(high)))
+		for _, part := range []float64{1, 2, 5} {
+			if high/(step/part) >= 3 {
+				step /= part
+				break
+			}
+		}
+		for v := 0.0; v <= high; v += step {
+			out = append(out, label(v))
+		}
+		return out
+	}
+	for decade := math.Pow(10, math.Floor(math.Log10(low))); decade <= high; decade *= 10 {
+		for _, part := range []float64{1, 2, 5} {
+			if v := part * decade; v >= low && v <= high && (part == 1 || high/low < 1000) {
+				out = append(out, label(v))
+			}
+		}
+	}
+	return out
 }

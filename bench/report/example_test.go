@@ -13,7 +13,7 @@ import (
 
 // The pages of a report.json, from any program.
 func ExampleRead() {
-	f, err := os.Open("../../docs/results/3.10/report.json")
+	f, err := os.Open("../../docs/results/3.10.json")
 	if err != nil {
 		log.Fatal(err)
 	}

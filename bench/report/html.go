@@ -15,78 +15,81 @@ import (
 //go:embed page.gohtml
 var pageText string
 
-//go:embed page.css
-var pageStyle string
-
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
 // page is what the template shows.
 type page struct {
 	*Report
-	Style    template.CSS
-	Heading  string
-	When     string
-	Verdict  verdict
-	Legend   string
-	Named    []Subject
-	Sections []section
-	Facts    []fact
+	Heading, When, Legend string
+	Named                 []Subject
+	Tables                []shown
+	Facts                 []fact
 }
 
-// A section is one scenario.
-type section struct {
-	Scenario
-	ID     string
-	Tables []shown
-}
-
-// shown is a table of runs with its charts.
+// shown is a table with its charts.
 type shown struct {
-	Grid    grid
-	Figures []figure
+	table
+	ID     string
+	Charts []template.HTML
 }
 
+// Head is the columns' names and units.
+func (s shown) Head() (out []fact) {
+	for _, m := range s.Columns {
+		out = append(out, fact{m.name, m.unit})
+	}
+	return out
+}
+
+// A fact is a name and a value.
 type fact struct{ Name, Value string }
 
-// WriteHTML writes report.html, one file that loads nothing. The error is that of w.
+// WriteHTML writes report.html, one file that loads nothing and runs no script.
 func (r *Report) WriteHTML(w io.Writer) error {
 	p := page{
-		Report: r, Style: template.CSS(pageStyle),
-		Heading: fmt.Sprintf("Delayed messages on %s %s", r.Broker.Product, r.Broker.Version),
-		When:    fmt.Sprintf("%s, %s, in %s", r.Started.UTC().Format("2 January 2006, 15:04 UTC"), r.Broker.How, took(r)),
-		Verdict: verdictOf(r), Legend: legend(r), Named: r.named(), Facts: facts(r),
+		Report: r, Heading: fmt.Sprintf("Delayed messages on %s %s", r.Broker.Product, r.Broker.Version),
+		When: fmt.Sprintf("%s, %s, in %s", r.Started.UTC().Format("2 January 2006, 15:04 UTC"), r.Broker.How,
+			duration(1000*r.Seconds).Round(time.Second)),
+		Legend: r.legend(), Named: r.named(), Facts: r.facts(),
 	}
-	for i, t := range tables(r) {
-		at := slices.IndexFunc(p.Sections, func(s section) bool { return s.Name == t.scenario.Name })
-		if at < 0 {
-			at = len(p.Sections)
-			p.Sections = append(p.Sections, section{Scenario: t.scenario, ID: slug(t.scenario.Name)})
+	for _, t := range tables(r, true) {
+		one := shown{table: t, ID: t.Name + "-" + t.QueueType}
+		for _, c := range charts {
+			if c.scenario != t.Name {
+				continue
+			}
+			svg, err := c.svg(t)
+			if err != nil {
+				return err
+			}
+			if svg != "" {
+				one.Charts = append(one.Charts, svg)
+			}
 		}
-		p.Sections[at].Tables = append(p.Sections[at].Tables, shown{t.grid, figuresOf(fmt.Sprintf("t%d", i+1), t)})
+		p.Tables = append(p.Tables, one)
 	}
 	return pageTemplate.Execute(w, p)
 }
 
-func took(r *Report) string { return duration(1000 * r.Seconds).Round(time.Second).String() }
-
-// facts are what somebody needs who would repeat it.
-func facts(r *Report) []fact {
+// facts are what is needed to repeat the benchmark.
+func (r *Report) facts() []fact {
+	list := func(parts ...string) string {
+		return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
+	}
 	out := []fact{
 		{"broker", list(fmt.Sprintf("%s %s", r.Broker.Product, r.Broker.Version), r.Broker.How, r.Broker.Platform)},
 		{"machine", list(fmt.Sprintf("%d cores", r.Machine.CPUs), r.Machine.Model, r.Machine.OS+"/"+r.Machine.Arch, r.Machine.Kernel, r.Machine.Go)},
-		{"began", r.Started.UTC().Format(time.RFC3339)},
-		{"took", took(r)},
 	}
 	if r.Broker.Measured {
 		out = append(out, fact{"idle broker", format.Figure(r.Broker.IdleCPU) + " % of a core, subtracted from its CPU"})
 	} else {
-		out = append(out, fact{"broker's CPU and memory", "not known: it is not ours to measure"})
+		out = append(out, fact{"broker's CPU and memory", "not known: the broker is not ours to measure"})
 	}
 	if r.Broker.MemorySource != "" {
 		out = append(out, fact{"broker's memory", r.Broker.MemorySource})
 	}
 	if r.GeneratorPerS > 0 {
-		out = append(out, fact{"without a broker", fmt.Sprintf("%s msg/s, %s µs of own CPU a message",
+		out = append(out, fact{"without a broker", fmt.Sprintf("%s msg/s, %s µs of client CPU a message",
 			format.Figure(r.GeneratorPerS), format.Figure(r.GeneratorCPU))})
 	}
 	if r.Machine.SyncMS > 0 {
@@ -95,20 +98,5 @@ func facts(r *Report) []fact {
 	if r.Machine.Steal > 0 {
 		out = append(out, fact{"taken by other machines", format.Figure(r.Machine.Steal) + " % of the processors' time"})
 	}
-	return append(out, fact{"schema", fmt.Sprintf("report.json version %d", r.SchemaVersion)})
-}
-
-// list joins what is known.
-func list(parts ...string) string {
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
-}
-
-// slug makes a name fit for an id.
-func slug(name string) string {
-	return strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
-			return c
-		}
-		return '-'
-	}, strings.ToLower(name))
+	return out
 }

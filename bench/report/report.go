@@ -28,7 +28,7 @@ type Report struct {
 	GeneratorCPU  float64 `json:"generator_cpu_us_per_msg"`
 
 	Scenarios []Scenario `json:"scenarios"`
-	Subjects  []Subject  `json:"subjects,omitempty"` // that were to be measured; older reports have none
+	Subjects  []Subject  `json:"subjects,omitempty"` // that were to be measured
 	Runs      []Run      `json:"runs"`
 	Skipped   []Skip     `json:"skipped,omitempty"`
 
@@ -81,39 +81,27 @@ type Subject struct {
 	About string `json:"about"`
 }
 
-// A Skip is a subject or a whole scenario that could not be measured on this broker.
+// A Skip is a subject that could not be measured on this broker.
 type Skip struct {
-	Scenario  string `json:"scenario,omitempty"` // set for a whole scenario; the subject is then empty
 	Backend   string `json:"backend"`
 	Variant   string `json:"variant"`
 	QueueType string `json:"queue_type"`
 	Reason    string `json:"reason"`
 }
 
-// String names the subject or the scenario, and the reason.
+// String names the subject and the reason.
 func (s Skip) String() string {
-	if s.Scenario != "" {
-		return fmt.Sprintf("skipped: scenario %s: %s", s.Scenario, s.Reason)
-	}
 	return fmt.Sprintf("skipped: %s, %s queues: %s", Run{Backend: s.Backend, Variant: s.Variant}.Name(), s.QueueType, s.Reason)
 }
 
 // Problems lists what makes the benchmark fail, one line each: the runs with a [Run.Problem], and
 // what could not be removed from the broker.
-func (r *Report) Problems() []string { return append(r.failed(), r.left()...) }
-
-func (r *Report) failed() []string {
-	var out []string
+func (r *Report) Problems() (out []string) {
 	for _, run := range r.Runs {
 		if problem := run.Problem(); problem != "" {
 			out = append(out, fmt.Sprintf("%s, %s, %s queues: %s", run.Scenario, run.Name(), run.QueueType, problem))
 		}
 	}
-	return out
-}
-
-func (r *Report) left() []string {
-	var out []string
 	for _, left := range r.Leftovers {
 		out = append(out, "left in the broker: "+left)
 	}

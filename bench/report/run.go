@@ -25,18 +25,17 @@ type Run struct {
 	DelayMinMS  float64 `json:"delay_min_ms"` // the shortest delay
 	DelayMaxMS  float64 `json:"delay_max_ms"` // the longest
 	Counts
-	EarlyByMS      float64         `json:"early_by_ms"`                            // the most that a message was early
-	PublishPerS    float64         `json:"publish_per_s"`                          // confirmed
-	BrokerCPU      float64         `json:"broker_cpu_us_per_msg"`                  // 0 if it was not measured
-	ProcessCPU     float64         `json:"process_cpu_us_per_msg"`                 // of the process that publishes, consumes and, for the controller, delays
-	BrokerRSS      int64           `json:"broker_rss_bytes"`                       // at the end; 0 if it was not measured
-	Written        float64         `json:"broker_written_bytes_per_msg,omitempty"` // to disk, by the broker; 0 if it was not measured
-	Network        float64         `json:"network_bytes_per_msg,omitempty"`        // over the loopback interface, all parties; 0 if it was not measured
-	Hops           float64         `json:"hops,omitempty"`                         // queues that a message waits in, one after the other: the mean; 0 if not known
-	Lateness       Lateness        `json:"lateness_ms"`
-	LatenessByStep []DelayLateness `json:"lateness_by_delay,omitempty"`
-	MaxRate        float64         `json:"max_rate_per_s,omitempty"` // scenario rate: the highest that passed; 0 if none did
-	Probes         []Probe         `json:"probes,omitempty"`         // scenario rate: in the order tried
+	EarlyByMS   float64  `json:"early_by_ms"`                            // the most that a message was early
+	PublishPerS float64  `json:"publish_per_s"`                          // confirmed
+	BrokerCPU   float64  `json:"broker_cpu_us_per_msg"`                  // 0 if it was not measured
+	ProcessCPU  float64  `json:"process_cpu_us_per_msg"`                 // of the process that publishes, consumes and, for the controller, delays
+	BrokerRSS   int64    `json:"broker_rss_bytes"`                       // at the end; 0 if it was not measured
+	Written     float64  `json:"broker_written_bytes_per_msg,omitempty"` // to disk, by the broker; 0 if it was not measured
+	Network     float64  `json:"network_bytes_per_msg,omitempty"`        // over the loopback interface, all parties; 0 if it was not measured
+	Hops        float64  `json:"hops,omitempty"`                         // queues that a message waits in, one after the other: the mean; 0 if not known
+	Lateness    Lateness `json:"lateness_ms"`
+	MaxRate     float64  `json:"max_rate_per_s,omitempty"` // scenario rate: the highest that passed; 0 if none did
+	Probes      []Probe  `json:"probes,omitempty"`         // scenario rate: in the order tried
 
 	// BodyBytes is the size of each message's body.
 	BodyBytes int `json:"body_bytes,omitempty"`
@@ -51,29 +50,6 @@ type Run struct {
 	MemoryPerMessage float64 `json:"broker_memory_bytes_per_msg,omitempty"`
 	// DiskPerMessage is by how many bytes the broker's data folder grew for each waiting message.
 	DiskPerMessage float64 `json:"broker_disk_bytes_per_msg,omitempty"`
-
-	// ByHops are the costs of delays with different numbers of set bits.
-	ByHops []HopCost `json:"by_hops,omitempty"`
-
-	// DownMS is the time from the stop or kill until the broker took connections again. ServesMS is
-	// the time until it confirmed a message to the subject's first queue.
-	DownMS   float64 `json:"down_ms,omitempty"`
-	ServesMS float64 `json:"serves_ms,omitempty"`
-
-	// Outage says that the broker was killed or restarted during the run: messages may arrive
-	// twice.
-	Outage bool `json:"outage,omitempty"`
-	// LossDeclared says that the subject does not claim to survive the outage: lost messages do not
-	// fail the run.
-	LossDeclared bool `json:"loss_declared,omitempty"`
-	// Kept is how many messages were unroutable while the broker started, and are in the queue for
-	// unroutable messages. They are not Lost.
-	Kept int `json:"kept_unroutable,omitempty"`
-
-	// Distribution is the lateness at fixed percentiles, for charts.
-	Distribution []Quantile `json:"distribution,omitempty"`
-	// Points are some of the messages, evenly chosen, in publishing order, for charts.
-	Points []Point `json:"points,omitempty"`
 
 	Error string `json:"error"` // why the run ended before its end, or ""
 }
@@ -97,26 +73,9 @@ type Lateness struct {
 	Max float64 `json:"max"`
 }
 
-// texts are the percentiles for a table.
-func (l Lateness) texts() []string {
-	return []string{format.Figure(l.P50), format.Figure(l.P90), format.Figure(l.P99), format.Figure(l.Max)}
-}
-
-// lateColumns are the columns for texts.
-func lateColumns(first string) []column {
-	return []column{{Name: first, Unit: "ms"}, {Name: "p90", Unit: "ms"}, {Name: "p99", Unit: "ms"}, {Name: "max", Unit: "ms"}}
-}
-
-// DelayLateness is the lateness of the messages with one delay.
-type DelayLateness struct {
-	DelayMS  float64  `json:"delay_ms"`
-	Count    int      `json:"count"` // arrived
-	Lateness Lateness `json:"lateness_ms"`
-}
-
 // A Probe is one rate that scenario rate tried. The Reason why it failed is "late" (p99 was above
 // the limit), "confirms" (they came too slowly to keep the rate), "generator" (the benchmark itself
-// could not keep it), in older reports "publisher" (one of these two), or "lost" (messages were
+// could not keep it), or "lost" (messages were
 // lost, doubled, early by a millisecond or failed to publish).
 type Probe struct {
 	Rate        float64  `json:"rate"`
@@ -124,27 +83,6 @@ type Probe struct {
 	Reason      string   `json:"reason,omitempty"`
 	PublishPerS float64  `json:"publish_per_s"` // confirmed
 	Lateness    Lateness `json:"lateness_ms"`
-}
-
-// A HopCost is the cost of a delay with so many set bits.
-type HopCost struct {
-	Hops      int      `json:"hops"`             // set bits of the delay in milliseconds: the hops of a ladder with one bit a level
-	Queues    float64  `json:"queues,omitempty"` // that a message of the subject's waits in, one after the other; 0 if not known
-	DelayMS   float64  `json:"delay_ms"`
-	BrokerCPU float64  `json:"broker_cpu_us_per_msg,omitempty"`
-	Lateness  Lateness `json:"lateness_ms"`
-}
-
-// A Quantile is a percentile of the lateness.
-type Quantile struct {
-	Percent float64 `json:"percent"`
-	MS      float64 `json:"ms"`
-}
-
-// A Point is one message, in milliseconds from the first publish.
-type Point struct {
-	DueMS     float64 `json:"due_ms"`
-	ArrivedMS float64 `json:"arrived_ms"`
 }
 
 // Subject is what --backend calls what was measured: backend and variant.
@@ -174,12 +112,8 @@ func (r *Report) named() []Subject {
 	return out
 }
 
-// keptRate says whether the run was published at the rate asked for, give or take 2 %.
-func (r Run) keptRate() bool { return r.PublishPerS >= 0.98*r.Rate }
-
 // Problem says what is wrong with the run, or "". A baseline may lose, double or deliver early; it
-// fails only if nothing arrived at all. In an outage messages may come twice, and a subject that
-// does not claim to survive it may lose some.
+// fails only if nothing arrived at all.
 func (r Run) Problem() string {
 	var wrong []string
 	note := func(n int, what string) {
@@ -189,12 +123,8 @@ func (r Run) Problem() string {
 	}
 	if !r.Baseline {
 		note(r.Early, fmt.Sprintf("early, by up to %.1f ms", r.EarlyByMS))
-		if !r.LossDeclared {
-			note(r.Lost, "lost")
-		}
-		if !r.Outage {
-			note(r.Duplicated, "delivered more than once")
-		}
+		note(r.Lost, "lost")
+		note(r.Duplicated, "delivered more than once")
 		note(r.Failed, "failed to publish")
 	}
 	if r.Error != "" && (!r.Baseline || r.Delivered == 0) {

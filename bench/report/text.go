@@ -11,8 +11,36 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
+// textWidth is that of the narrowest terminal in common use.
+const textWidth = 80
+
+// WriteText writes the tables for a terminal.
+func (r *Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", wrap(r.heading(), 0))
+	for _, t := range tables(r, false) {
+		fmt.Fprintf(&b, "\n%s, %s queues: %s\n%s\n\n", t.Name, t.QueueType, t.Question, wrap(t.Setup, 0))
+		t.writeText(&b)
+		for _, note := range t.Notes() {
+			b.WriteString("  ! " + wrap(note, 4) + "\n")
+		}
+	}
+	for _, skip := range r.Skipped {
+		fmt.Fprintf(&b, "\n%s\n", wrap(skip.String(), 0))
+	}
+	if len(r.Runs) > 0 && r.faultless() {
+		b.WriteString("\nNo message was lost, delivered twice or early.\n")
+	}
+	fmt.Fprintf(&b, "\n%s\n", wrap(r.legend(), 0))
+	for _, problem := range r.Problems() {
+		b.WriteString("  ! " + wrap(problem, 4) + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
 // heading is the report's first line: what was measured, and on what.
-func heading(r *Report) string {
+func (r *Report) heading() string {
 	partial := ""
 	if r.Partial {
 		partial = " (partial: interrupted)"
@@ -20,208 +48,90 @@ func heading(r *Report) string {
 	return fmt.Sprintf("Delayed messages on %s %s, %s%s", r.Broker.Product, r.Broker.Version, r.Broker.How, partial)
 }
 
-// legend explains the units of the tables.
-func legend(r *Report) string {
-	legend := "Late is arrival minus the time a message was due; p50: half of the messages were at most so late."
-	switch {
-	case !r.Broker.Measured:
-		legend += " The broker is not ours: its processor time is not known."
-	case slices.ContainsFunc(r.Runs, func(run Run) bool { return run.BrokerCPU > 0 }):
-		legend += fmt.Sprintf(" CPU is the broker's processor time, beyond the %s %% of a core that the idle broker uses.",
-			format.Figure(r.Broker.IdleCPU))
+// legend explains the tables.
+func (r *Report) legend() string {
+	said := []string{"Late is arrival minus the time a message was due; p50: half of the messages were at most so late."}
+	any := func(is func(Run) bool) bool { return slices.ContainsFunc(r.Runs, is) }
+	if !r.Broker.Measured {
+		said = append(said, "The broker is not ours: its processor time is not known.")
+	} else if any(func(run Run) bool { return run.BrokerCPU > 0 }) {
+		said = append(said, fmt.Sprintf("Broker CPU is the broker's processor time for a message, beyond the %s %% of a core that it uses when idle.",
+			format.Figure(r.Broker.IdleCPU)))
 	}
-	if slices.ContainsFunc(r.Runs, func(run Run) bool { return run.ProcessCPU > 0 }) {
-		legend += " Own CPU is this process's: it publishes and consumes, and delays where the controller runs in it. Both is the sum."
+	if any(func(run Run) bool { return run.ProcessCPU > 0 }) {
+		said = append(said, "Client CPU is this process's: it publishes and consumes, and runs the controller.")
 	}
-	if slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Hops > 0 }) {
-		legend += " Queues is in how many a message waits, one after the other, on average."
+	if any(func(run Run) bool { return run.Hops > 0 }) {
+		said = append(said, "Queues is in how many a message waits, one after the other.")
 	}
-	if slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Repetition > 1 }) {
-		legend += " Lost, twice and early are those of all repetitions together; other figures are medians."
+	if any(func(run Run) bool { return run.Repetition > 1 }) {
+		said = append(said, "Figures are medians of the repetitions, and below them the lowest and the highest: where two ranges overlap, the difference may be chance.")
+	} else {
+		said = append(said, "Each was run once: --repeat shows how much a figure varies.")
 	}
 	if r.GeneratorPerS > 0 {
-		legend += fmt.Sprintf(" Without a broker the benchmark itself reaches %s msg/s.", format.Figure(r.GeneratorPerS))
+		said = append(said, fmt.Sprintf("Without a broker the benchmark itself reaches %s msg/s.", format.Figure(r.GeneratorPerS)))
 	}
-	return legend
+	return strings.Join(said, " ")
 }
 
-// WriteText writes the tables for a terminal: aligned, units below the names, the winners marked.
-func (r *Report) WriteText(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", heading(r))
-	for _, t := range tables(r) {
-		fmt.Fprintf(&b, "\n%s: %s\n%s\n\n", t.grid.Title, t.scenario.Question, wrap(t.scenario.Setup, textWidth))
-		t.grid.writeText(&b)
-		if len(t.byHops.Rows) > 0 {
-			b.WriteString("\n" + t.byHops.Title + "\n\n")
-			t.byHops.writeText(&b)
-		}
-	}
-	for _, skip := range r.Skipped {
-		fmt.Fprintf(&b, "\n%s\n", wrap(skip.String(), textWidth))
-	}
-	fmt.Fprintf(&b, "\n%s\n", wrap("* wins by a rule of the verdict. "+legend(r), textWidth))
-	writeVerdictText(&b, verdictOf(r))
-	_, err := io.WriteString(w, b.String())
-	return err
+func (r *Report) faultless() bool {
+	return !slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Lost+run.Duplicated+run.Early > 0 })
 }
 
-// writeVerdictText has a line for each rule: a table of sentences would not fit.
-func writeVerdictText(b *strings.Builder, v verdict) {
-	item := func(text string) { fmt.Fprintf(b, "- %s\n", indented(text, 2)) }
-	for _, c := range v.Contests {
-		fmt.Fprintf(b, "\nVerdict, %s\n", c.Rules.Title)
-		for _, rule := range c.Rules.Rows {
-			item(fmt.Sprintf("%s %s (%s; %s wins)", rule[0].Text, rule[3].Text, rule[1].Text, rule[2].Text))
+// writeText writes a line of medians for each row, and a line of ranges if there are repetitions.
+func (t table) writeText(b *strings.Builder) {
+	names, units := []string{""}, []string{""}
+	for _, m := range t.Columns {
+		names, units = append(names, m.name), append(units, m.unit)
+	}
+	lines := [][]string{names, units}
+	for _, row := range t.Rows {
+		medians, ranges, several := []string{row.Name}, []string{""}, false
+		for _, c := range row.Cells {
+			medians, ranges = append(medians, c.Median), append(ranges, c.Between)
+			several = several || c.Between != ""
 		}
-		for _, unfit := range c.Unfit {
-			item("can win nothing: " + unfit)
+		lines = append(lines, medians)
+		if several {
+			lines = append(lines, ranges)
 		}
 	}
-	fmt.Fprintf(b, "\n%s\n", wrap(v.How, textWidth))
-	for _, condition := range v.Job {
-		item(condition)
+	widths := make([]int, len(names))
+	for _, line := range lines {
+		for i, text := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(text))
+		}
 	}
-	for _, remark := range v.Remarks {
-		fmt.Fprintf(b, "\n%s\n", wrap(remark, textWidth))
+	for _, line := range lines {
+		text := fmt.Sprintf("%-*s", widths[0], line[0])
+		for i := 1; i < len(line); i++ {
+			text += fmt.Sprintf("  %*s", widths[i], line[i])
+		}
+		b.WriteString("  " + strings.TrimRight(text, " ") + "\n")
 	}
 }
 
 func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// textWidth is that of the narrowest terminal in common use.
-const textWidth = 80
-
-func (g grid) writeText(b *strings.Builder) {
-	g, faultless := g.withoutFaults()
-	g, left := g.narrowed()
-	lines := g.lines()
-	widths := g.widths(lines)
-	gap := "  "
-	if length(widths, gap) > textWidth {
-		gap = " "
-	}
-	for _, line := range lines {
-		row := ""
-		for i, cell := range line {
-			mark := " " // as wide for every cell, so that figures stay below each other
-			if cell.Best {
-				mark = "*"
-			}
-			row += gap + pad(cell.Text, widths[i], g.Head[i].Left) + mark
-		}
-		b.WriteString(strings.TrimRight(row, " ") + "\n")
-	}
-	if faultless {
-		b.WriteString("\n  Nothing was lost, delivered twice or early.\n")
-	}
-	if len(left) > 0 {
-		b.WriteString("  ! no room here for " + strings.Join(left, ", ") + ": see report.md\n")
-	}
-	for _, note := range g.Notes {
-		b.WriteString("  ! " + indented(note, 4) + "\n")
-	}
-}
-
-// lines are the names of the columns, their units if there are any, and the rows.
-func (g grid) lines() [][]cell {
-	names, units, all := make([]cell, len(g.Head)), make([]cell, len(g.Head)), ""
-	for i, column := range g.Head {
-		names[i].Text, units[i].Text = column.Name, column.Unit
-		all += column.Unit
-	}
-	if all == "" {
-		return append([][]cell{names}, g.Rows...)
-	}
-	return append([][]cell{names, units}, g.Rows...)
-}
-
-// length is that of a line, with a mark after each cell; the last mark may be cut off.
-func length(widths []int, gap string) int {
-	sum := -1
-	for _, width := range widths {
-		sum += len(gap) + width + 1
-	}
-	return sum
-}
-
-// narrowed leaves out the columns that matter least on a terminal until the lines fit, and names
-// them.
-func (g grid) narrowed() (lean grid, left []string) {
-	lean = g
-	for _, name := range []string{"network", "written", "own CPU", "p90", "queues", "max"} {
-		if length(lean.widths(lean.lines()), " ") <= textWidth {
-			break
-		}
-		next := lean.keep(func(c column) bool { return c.Name != name })
-		if len(next.Head) < len(lean.Head) {
-			lean, left = next, append(left, name)
-		}
-	}
-	return lean, left
-}
-
-// keep is the table with only some of its columns.
-func (g grid) keep(wanted func(column) bool) grid {
-	lean := g
-	lean.Head, lean.Rows = nil, make([][]cell, len(g.Rows))
-	for i, column := range g.Head {
-		if !wanted(column) {
-			continue
-		}
-		lean.Head = append(lean.Head, column)
-		for n, row := range g.Rows {
-			lean.Rows[n] = append(lean.Rows[n], row[i])
-		}
-	}
-	return lean
-}
-
-// withoutFaults leaves out the columns of faults if there are none: a sentence says as much in less
-// room.
-func (g grid) withoutFaults() (lean grid, faultless bool) {
-	lean = g.keep(func(c column) bool { return !c.Fault })
-	for _, row := range g.Rows {
-		for i, cell := range row {
-			if g.Head[i].Fault && cell.Text != "0" {
-				return g, false
-			}
-		}
-	}
-	return lean, len(lean.Head) < len(g.Head)
-}
-
-func (g grid) widths(lines [][]cell) []int {
-	widths := make([]int, len(g.Head))
-	for _, line := range lines {
-		for i, cell := range line {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell.Text))
-		}
-	}
-	return widths
-}
-
-func pad(text string, width int, left bool) string {
-	if left {
-		width = -width
-	}
-	return fmt.Sprintf("%*s", width, text)
-}
-
-// indented wraps text so that all but its first line begin with so many spaces.
-func indented(text string, by int) string {
-	return strings.ReplaceAll(wrap(text, textWidth-by), "\n", "\n"+strings.Repeat(" ", by))
-}
-
-// wrap breaks text at spaces so that no line is longer than width, long words aside.
-func wrap(text string, width int) string {
-	var lines []string
-	line := ""
+// wrap breaks text at spaces so that no line is wider than a terminal, long words aside. All lines
+// but the first begin with so many spaces.
+func wrap(text string, indent int) string {
+	var b strings.Builder
+	width := indent
 	for word := range strings.FieldsSeq(text) {
-		if line != "" && utf8.RuneCountInString(line+" "+word) > width {
-			lines, line = append(lines, line), ""
+		n := utf8.RuneCountInString(word)
+		switch {
+		case width == indent:
+		case width+1+n > textWidth:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			width = indent
+		default:
+			b.WriteString(" ")
+			width++
 		}
-		line = strings.TrimSpace(line + " " + word)
+		b.WriteString(word)
+		width += n
 	}
-	return strings.Join(append(lines, line), "\n")
+	return b.String()
 }

@@ -20,14 +20,14 @@ import (
 type benchCmd struct {
 	Quick       bool            `xor:"size" help:"A small run: accuracy, cost and hol, quorum queues. Less than three minutes on two cores."`
 	Full        bool            `xor:"size" help:"The reference run: every scenario, with quorum queues alone in 18 to 25 minutes. Subjects that would take minutes are left out, unless named."`
-	Out         string          `default:"report" placeholder:"DIR" help:"Where to write report.json, report.md, report.html, report.bench and samples.csv.gz (default ${default})."`
+	Out         string          `default:"report" placeholder:"DIR" help:"Where to write report.json, report.html, report.bench and samples.csv.gz (default ${default})."`
 	Backend     []string        `placeholder:"NAME" help:"Measure only these: ${subjects}. Default: all, the controller with slots on quorum queues and with rounds on classic ones."`
 	Scenario    []string        `placeholder:"NAME" help:"Run only these: ${scenarios}. Default: accuracy, cost, hol and rate."`
 	QueueType   []string        `placeholder:"TYPE" help:"Type of the queues in which messages wait: quorum (at-least-once), classic. Default: both; quorum with --quick."`
 	URL         string          `env:"DELAYER_URL" placeholder:"AMQP" help:"Measure the broker at this URL. Other users of this machine can see it: put a password into ${env}. Default: one in Docker, or a private node."`
 	Management  string          `placeholder:"HTTP" help:"The management API of that broker, such as http://host:15672, for its memory. Without a user it takes that of the AMQP URL. Default: port 15672 of the broker."`
 	Rate        float64         `placeholder:"N" help:"Publish N messages per second. Default: as the scenario needs. Not for burst, cost and rate."`
-	Messages    int             `placeholder:"N" help:"Messages of each run; in backlog and recovery, those that wait. Default: as the scenario needs. Not for rate."`
+	Messages    int             `placeholder:"N" help:"Messages of each run; in backlog, those that wait. Default: as the scenario needs. Not for rate."`
 	Body        int             `placeholder:"BYTES" help:"Size of each message's body (64)."`
 	Delays      delays          `placeholder:"FROM-TO" help:"Delays of accuracy and cost, such as 100ms-15s (1s-15s; 1s-2s with --quick), or a list: 1s,5s,1m."`
 	Step        time.Duration   `placeholder:"STEP" help:"Step between two delays of accuracy and cost (1s; 1ms if FROM or TO is no whole second)."`
@@ -37,7 +37,7 @@ type benchCmd struct {
 	Consume     string          `default:"classic" placeholder:"TYPE" help:"What is consumed: a classic queue, without acknowledgements, or a quorum queue, with (default ${default})."`
 	Consumers   int             `default:"1" placeholder:"N" help:"Consumers of that queue (default ${default})."`
 	Concurrency int             `default:"256" placeholder:"N" help:"Publishers, each waiting for its confirm (default ${default})."`
-	Repeat      int             `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians."`
+	Repeat      int             `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians and their range."`
 }
 
 // Validate refuses unknown values as usage errors, before anything is started.
@@ -117,3 +117,41 @@ func commandLine(args []string) string {
 	args = append([]string{"delayer-bench"}, args[min(1, len(args)):]...)
 	return credentials.ReplaceAllString(strings.Join(args, " "), "://…@")
 }
+
+// show shows the progress: a live line on a terminal, otherwise one line per run.
+func show(d *cli.Display, e bench.Event) {
+	step := fmt.Sprintf("[%*d/%d]", len(fmt.Sprint(e.Steps)), e.Step, e.Steps)
+	name := fmt.Sprintf("%s, %s, %s", e.Scenario, e.Subject, e.QueueType)
+	switch {
+	case e.Done != nil:
+		d.Logf("%s %-*s  %s", step, nameWidth, name, outcome(e))
+	case d.Live(): // most important first: the end may be cut off
+		d.Draw(fmt.Sprintf("%s %v left: %s, %d sent, %d arrived", step, e.Left.Round(time.Second), name, e.Published, e.Arrived))
+	}
+}
+
+// outcome is a finished run in a few words.
+func outcome(e bench.Event) string {
+	if e.Skipped != "" {
+		return "skipped: " + e.Skipped
+	}
+	run := e.Done
+	if problem := run.Problem(); problem != "" {
+		return "FAILED: " + problem
+	}
+	if run.Delivered < run.Published {
+		return fmt.Sprintf("only %d of %d arrived", run.Delivered, run.Published)
+	}
+	switch {
+	case len(run.Probes) > 0:
+		return fmt.Sprintf("in time up to %.0f msg/s", run.MaxRate)
+	case run.DrainMS > 0:
+		return fmt.Sprintf("over in %.0f ms", run.DrainMS)
+	case run.MemoryPerMessage > 0:
+		return fmt.Sprintf("%.0f B of memory each, p99 %.0f ms late", run.MemoryPerMessage, run.Lateness.P99)
+	}
+	return fmt.Sprintf("p50 %.0f ms late, p99 %.0f ms", run.Lateness.P50, run.Lateness.P99)
+}
+
+// nameWidth aligns what follows a run's name.
+const nameWidth = len("accuracy, NServiceBus ladder, classic")

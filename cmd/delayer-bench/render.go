@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -13,7 +14,7 @@ import (
 // renderCmd is `delayer-bench render`.
 type renderCmd struct {
 	Report  string `arg:"" placeholder:"FILE" help:"The report, report.json."`
-	Out     string `placeholder:"DIR" help:"Where to write report.md, report.html and report.bench. Default: the report's folder."`
+	Out     string `placeholder:"DIR" help:"Where to write report.html and report.bench. Default: the report's folder."`
 	Picture string `placeholder:"FILE.svg" help:"Write only this picture of the report, for a README."`
 }
 
@@ -57,4 +58,34 @@ func readReport(path string) (*report.Report, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return r, nil
+}
+
+// pages are the forms of a report that are made from report.json.
+func pages(r *report.Report) []outputFile {
+	return []outputFile{{"report.html", r.WriteHTML}, {"report.bench", r.WriteBenchfmt}}
+}
+
+// An outputFile is a file to be written.
+type outputFile struct {
+	name  string
+	write func(io.Writer) error
+}
+
+func writeFiles(dir string, s streams, files []outputFile) error {
+	for _, file := range files {
+		path := filepath.Join(dir, file.name)
+		if err := writeFile(path, file.write); err != nil {
+			return err
+		}
+		fmt.Fprintln(s.out, "wrote", path)
+	}
+	return nil
+}
+
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
 }

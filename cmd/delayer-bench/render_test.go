@@ -36,7 +36,6 @@ func TestRenderWritesThePagesAgain(t *testing.T) {
 	status, _, stderr = command(t.Context(), t, "render", file, "--out", dir)
 	require.Equal(t, cli.OK, status, stderr)
 	assert.FileExists(t, filepath.Join(dir, "report.html"))
-	assert.FileExists(t, filepath.Join(dir, "report.md"))
 	assert.FileExists(t, filepath.Join(dir, "report.bench"))
 
 	picture := filepath.Join(dir, "picture.svg")
@@ -47,7 +46,7 @@ func TestRenderWritesThePagesAgain(t *testing.T) {
 	status, _, stderr = command(t.Context(), t, "render", file, "--picture", picture, "--out", dir)
 	assert.Equal(t, cli.Usage, status)
 	assert.Contains(t, stderr, "one of them")
-	status, _, stderr = command(t.Context(), t, "render", filepath.Join(dir, "report.md"))
+	status, _, stderr = command(t.Context(), t, "render", filepath.Join(dir, "report.html"))
 	assert.Equal(t, cli.Usage, status)
 	assert.Contains(t, stderr, "not a report.json")
 	status, _, stderr = command(t.Context(), t, "render", reportFile(t, 99))

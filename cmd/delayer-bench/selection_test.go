@@ -135,7 +135,7 @@ func TestAFullRunLeavesOutOnlyWhatNobodyNamed(t *testing.T) {
 	assert.True(t, excluded(b, "backlog", "top-entry", "quorum"))
 	assert.True(t, excluded(b, "accuracy", "plugin", "classic"))
 	assert.True(t, excluded(b, "rate", "binaryladder topic", "quorum"))
-	assert.False(t, excluded(b, "crash", "binaryladder source", "classic"))
+	assert.False(t, excluded(b, "burst", "binaryladder source", "classic"))
 	assert.True(t, excluded(b, "hol", "fixedtiers", "classic"))
 	named := chosen(t, "--full", "--backend", "top-entry")
 	assert.False(t, excluded(named, "backlog", "top-entry", "quorum"))

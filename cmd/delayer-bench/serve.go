@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
-	"time"
-
-	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
@@ -21,8 +17,8 @@ import (
 )
 
 // serves are delayer serve in front of a backend: a plain client publishes with the header x-delay
-// to an exchange whose entry this process serves. Before each is what to compare it with: the
-// library with that backend, which delivers through the same kind of exchange.
+// to an exchange whose entry this process serves. Compare it with the backend itself and
+// --destination exchange: serve delivers through an exchange too.
 func serves(queueType string) []candidate {
 	var out []candidate
 	for _, c := range []candidate{
@@ -38,9 +34,8 @@ func serves(queueType string) []candidate {
 		c.QueueType = queueType
 		behind := c // what serve publishes through
 		c.group, c.named = c.Variant, true
-		c.Backend, c.Open, c.Remove, c.About = "library", behind.openLibrary, behind.removeServe, "the library with that backend, delivering through an exchange as serve does"
-		out = append(out, c)
-		c.Backend, c.Open, c.About = "serve", behind.openServe, "a plain client with the header x-delay, and delayer serve with that backend"
+		c.Backend, c.Open, c.Remove = "serve", behind.openServe, behind.removeServe
+		c.About = "a plain client with the header x-delay, and delayer serve with that backend"
 		out = append(out, c)
 	}
 	return out
@@ -84,51 +79,6 @@ func (c candidate) openServe(ctx context.Context, env bench.Env) (delayer.Delaye
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
-}
-
-func (c candidate) openLibrary(ctx context.Context, env bench.Env) (delayer.Delayer, error) {
-	cfg, settings, err := c.resolved(env)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := broker.Dial(ctx, settings.BrokerOptions("bench"))
-	if err != nil {
-		return nil, err
-	}
-	control := broker.NewControl(conn)
-	defer control.Close()
-	l := library{exchange: served(env).To, key: env.Destination}
-	if err := control.Do(ctx, func(ch *amqp091.Channel) error {
-		const durable, autoDelete, internal, noWait = true, false, false, false
-		if err := ch.ExchangeDeclare(l.exchange, amqp091.ExchangeTopic, durable, autoDelete, internal, noWait, nil); err != nil {
-			return err
-		}
-		return ch.QueueBind(env.Destination, l.key, l.exchange, noWait, nil)
-	}); err != nil {
-		return nil, err
-	}
-	l.Delayer, err = backend.Open(ctx, cfg)
-	return l, err
-}
-
-// A library is a Delayer whose messages all go to one exchange.
-type library struct {
-	delayer.Delayer
-	exchange, key string
-}
-
-// Publish implements [delayer.Delayer].
-func (l library) Publish(ctx context.Context, _, _ string, delay time.Duration, msg amqp091.Publishing) error {
-	return l.Delayer.Publish(ctx, l.exchange, l.key, delay, msg)
-}
-
-// PublishBatch implements [delayer.Delayer].
-func (l library) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
-	messages = slices.Clone(messages)
-	for i := range messages {
-		messages[i].Exchange, messages[i].Key = l.exchange, l.key
-	}
-	return l.Delayer.PublishBatch(ctx, messages)
 }
 
 // A serving is a plain client, and the entry that it publishes to.

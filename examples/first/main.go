@@ -1,11 +1,11 @@
-// Command first publishes a message and receives it three seconds later. docs/start.md shows it.
+// Command first publishes a message and receives it three seconds later. README.md and
+// docs/start.md show it.
 package main
 
 import (
 	"context"
 	"fmt"
 	"log"
-	"os"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -13,52 +13,35 @@ import (
 	"github.com/delayer-go/delayer/backend"
 )
 
-const queue = "hello"
+const url = "amqp://guest:guest@localhost:5672/"
 
 func main() {
-	if err := run(context.Background()); err != nil {
-		log.Fatal(err)
-	}
-}
+	// The consumer knows nothing of Delayer: any client will do.
+	conn, err := amqp091.Dial(url)
+	check(err)
+	ch, err := conn.Channel()
+	check(err)
+	queue, err := ch.QueueDeclare("hello", true, false, false, false, nil)
+	check(err)
+	arrived, err := ch.Consume(queue.Name, "", true, false, false, false, nil)
+	check(err)
 
-func run(ctx context.Context) error {
-	cfg, err := backend.FromEnv(backend.Config{}, os.Environ()) // DELAYER_URL, and any other key
-	if err != nil {
-		return err
-	}
-	conn, err := amqp091.Dial(cfg.URL)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	arrived, err := consume(conn)
-	if err != nil {
-		return err
-	}
-	d, err := backend.Open(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.Close() }()
+	// The publisher.
+	ctx := context.Background()
+	d, err := backend.OpenURL(ctx, url)
+	check(err)
+	err = d.Publish(ctx, "", queue.Name, 3*time.Second, amqp091.Publishing{Body: []byte("hello")})
+	check(err)
+	fmt.Println("stored")
 
 	start := time.Now()
-	if err := d.Publish(ctx, "", queue, 3*time.Second, amqp091.Publishing{Body: []byte("hello")}); err != nil {
-		return err
-	}
-	fmt.Println("stored")
 	fmt.Printf("%s arrived after %.1f s\n", (<-arrived).Body, time.Since(start).Seconds())
-	return nil
+	check(d.Close())
+	check(conn.Close())
 }
 
-// consume declares the queue and reads from it, as any consumer does.
-func consume(conn *amqp091.Connection) (<-chan amqp091.Delivery, error) {
-	ch, err := conn.Channel()
+func check(err error) {
 	if err != nil {
-		return nil, err
+		log.Fatal(err)
 	}
-	const durable, autoDelete, exclusive, noWait, autoAck, noLocal = true, false, false, false, true, false
-	if _, err := ch.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, amqp091.Table{"x-queue-type": "quorum"}); err != nil {
-		return nil, err
-	}
-	return ch.Consume(queue, "", autoAck, exclusive, noLocal, noWait, nil)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -26,13 +27,17 @@ type Options struct {
 	// Retry reports whether to repeat an operation that the broker refused. nil: never. An
 	// operation that failed because the connection was lost is always repeated.
 	Retry func(error) bool
+	// AutoAck makes consumers receive without acknowledging: messages on their way when the
+	// connection is lost are lost. See [Client.Interrupted].
+	AutoAck bool
 }
 
 // A Client holds one connection and replaces it when it is lost. Its methods may be called from
 // several goroutines.
 type Client struct {
-	options   Options
-	consumers sync.WaitGroup
+	options     Options
+	consumers   sync.WaitGroup
+	interrupted atomic.Bool
 
 	// ctx lives as long as the Client: consumers outlive the call that started them.
 	ctx context.Context

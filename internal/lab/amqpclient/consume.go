@@ -15,7 +15,8 @@ const prefetch = 200
 // errCancelled: the broker cancelled the consumer, for example because its queue was deleted.
 var errCancelled = errors.New("the broker cancelled the consumer")
 
-// Consume calls arrived for each message of a queue, then acknowledges it. It returns when the
+// Consume calls arrived for each message of a queue, then acknowledges it, unless Options.AutoAck
+// is set. It returns when the
 // broker has accepted the consumer, which goes on until stop or Close is called. It survives the
 // loss of the connection, and the deletion of the queue if Options.Retry accepts what the broker
 // answers then.
@@ -26,7 +27,7 @@ func (c *Client) Consume(
 	accepted := make(chan error, 1)
 	c.consumers.Go(func() {
 		err := c.Do(consuming, func(ch *amqp091.Channel) error {
-			return consume(consuming, ch, queue, arrived, accepted)
+			return c.consume(consuming, ch, queue, arrived, accepted)
 		})
 		offer(accepted, err)
 	})
@@ -42,8 +43,12 @@ func (c *Client) Consume(
 	return stop, nil
 }
 
+// Interrupted reports whether a consumer has lost its channel since Open: with Options.AutoAck,
+// messages may be missing.
+func (c *Client) Interrupted() bool { return c.interrupted.Load() }
+
 // consume returns nil when ctx ends.
-func consume(
+func (c *Client) consume(
 	ctx context.Context, ch *amqp091.Channel, queue string,
 	arrived func(amqp091.Delivery, time.Time), accepted chan<- error,
 ) error {
@@ -51,8 +56,8 @@ func consume(
 	if err := ch.Qos(prefetch, anySize, wholeConnection); err != nil {
 		return err
 	}
-	const autoAck, exclusive, noLocal, noWait = false, false, false, false
-	deliveries, err := ch.Consume(queue, "", autoAck, exclusive, noLocal, noWait, nil)
+	const exclusive, noLocal, noWait = false, false, false
+	deliveries, err := ch.Consume(queue, "", c.options.AutoAck, exclusive, noLocal, noWait, nil)
 	if err != nil {
 		return err
 	}
@@ -64,17 +69,21 @@ func consume(
 			return nil
 		case d, ok := <-deliveries:
 			if !ok {
+				c.interrupted.Store(true)
 				return ended(ch)
 			}
-			if err := take(d, arrived); err != nil {
+			if err := c.take(d, arrived); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func take(d amqp091.Delivery, arrived func(amqp091.Delivery, time.Time)) error {
+func (c *Client) take(d amqp091.Delivery, arrived func(amqp091.Delivery, time.Time)) error {
 	arrived(d, time.Now())
+	if c.options.AutoAck {
+		return nil
+	}
 	const multiple = false
 	if err := d.Ack(multiple); err != nil {
 		// The write failed; the connection may not know yet that it is closed. The broker

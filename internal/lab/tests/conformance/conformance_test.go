@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -45,9 +46,8 @@ func TestMain(m *testing.M) { rabbittest.Main(m, options) }
 
 // A subject is a configuration that the suite runs on.
 type subject struct {
-	name  string
-	cfg   backend.Config
-	world func(w conformance.World, url string) (conformance.World, error) // nil for the plain one
+	name string
+	cfg  backend.Config
 }
 
 func suiteSubjects() []subject {
@@ -57,39 +57,34 @@ func suiteSubjects() []subject {
 	}}
 	topic := ladder
 	topic.BinaryLadder.Routing = "topic"
-	var out []subject
-	for _, kind := range []delayer.QueueType{delayer.Quorum, delayer.Classic} {
-		for _, s := range []subject{
-			{name: "binaryladder/calendar", cfg: backend.Config{BinaryLadder: binaryladder.Config{Tick: 100 * time.Millisecond}}},
-			{name: "binaryladder/list", cfg: ladder},
-			{name: "binaryladder/topic", cfg: topic},
-			{name: "controller/rounds", cfg: backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Tick: 100 * time.Millisecond}}},
-			{name: "fixedtiers/up", cfg: backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers}}},
-			{name: "fixedtiers/exact", cfg: backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers, Rounding: "exact"}}},
-		} {
-			s.name += "/" + string(kind)
-			s.cfg.QueueType = kind
-			out = append(out, s)
-		}
+	out := []subject{ // the first take longest: their messages can be cancelled
+		{"controller/slots", backend.Config{Backend: "controller"}},
+		{"controller/rounds", backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Tick: 100 * time.Millisecond}}},
+		{"binaryladder/calendar", backend.Config{BinaryLadder: binaryladder.Config{Tick: 100 * time.Millisecond}}},
+		{"binaryladder/list", ladder},
+		{"binaryladder/topic", topic},
+		{"fixedtiers/up", backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers}}},
+		{"fixedtiers/exact", backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: tiers, Rounding: "exact"}}},
+	}
+	for i := range out {
+		out[i].name, out[i].cfg.QueueType = out[i].name+"/quorum", delayer.Quorum
+	}
+	for _, i := range []int{1, 2, 5} { // one of each kind that takes classic queues
+		classic := out[i]
+		classic.name, classic.cfg.QueueType = strings.TrimSuffix(classic.name, "/quorum")+"/classic", delayer.Classic
+		out = append(out, classic)
 	}
 	var listed []backend.Config
 	for _, s := range out {
 		listed = append(listed, s.cfg)
 	}
 	for _, s := range subjects.Others(listed...) {
-		out = append(out, subject{name: s.Name, cfg: s.Config})
+		out = append(out, subject{s.Name, s.Config})
 	}
-	slots := backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Slots}}
-	shards := slots
-	shards.Controller.Shards = 2
-	out = append(out, subject{name: "binaryladder with go-rabbitmq/quorum", cfg: ladder, world: newGoRabbitWorld})
-	return append([]subject{ // first, as they take longest: their messages can be cancelled
-		{name: "controller/slots/quorum", cfg: slots},
-		{name: "controller/slots, 2 shards/quorum", cfg: shards},
-	}, out...)
+	return out
 }
 
-// watchEvery is longer than most cases last: two dozen Delayers, of up to 70 queues each, are open
+// watchEvery is longer than most cases last: a dozen Delayers, of up to 130 queues each, are open
 // at a time. To look at all of that every five seconds keeps the broker busy.
 const watchEvery = 10 * time.Second
 
@@ -119,7 +114,7 @@ func TestConformance(t *testing.T) {
 				var said rabbittest.Logbook
 				cfg.URL, cfg.Prefix, cfg.Logger = b.URL(), rabbittest.Prefix(t), said.Logger()
 				said.ShowIfFailed(t, "its Delayers said, with those that the cases broke on purpose")
-				conform(t, b, cfg, s.world, func(step func() error) error {
+				conform(t, b, cfg, func(step func() error) error {
 					leave()
 					return m.together(step)
 				})
@@ -129,11 +124,8 @@ func TestConformance(t *testing.T) {
 	running.Wait()
 }
 
-// conform runs the suite on a configuration, in the World that dress makes of a plain one.
-func conform(
-	t *testing.T, b *rabbit.Broker, cfg backend.Config,
-	dress func(conformance.World, string) (conformance.World, error), together func(step func() error) error,
-) {
+// conform runs the suite on a configuration.
+func conform(t *testing.T, b *rabbit.Broker, cfg backend.Config, together func(step func() error) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	// It keeps the topology while the suite opens and closes its own. It waits at the meeting with
@@ -167,13 +159,7 @@ func conform(
 		Open: func(ctx context.Context) (delayer.Delayer, error) {
 			return backend.Open(engine.WithWatchEvery(ctx, watchEvery), cfg)
 		},
-		World: func(ctx context.Context) (conformance.World, error) {
-			w, err := around.World(ctx)
-			if err != nil || dress == nil {
-				return w, err
-			}
-			return dress(w, b.URL())
-		},
+		World:         around.World,
 		User:          user(t, cfg.URL),
 		Patience:      patience,
 		Only:          slices.DeleteFunc(caseNames(), func(name string) bool { return name == "long-delays-arrive" }), // see package longdelays
