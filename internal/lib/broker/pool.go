@@ -71,75 +71,54 @@ func newPool(publisher *Publisher, conn *Conn) *pool {
 	return p
 }
 
-// take returns the channel of a destination, which put gives back. If all are lent it waits for one
-// that is free.
+// take returns the channel of a destination, which put gives back: the one that it has or had,
+// another that is free, or a new one. If all are lent it waits for one that is free.
 func (p *pool) take(ctx context.Context, to destination) (*publisherChannel, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for {
-		c, freed := p.tryTake(to)
-		if c != nil {
-			return c, nil
-		}
-		if freed == nil {
+		if p.closed {
 			return nil, &delayer.Error{Op: "publish", Backend: p.backend, Kind: delayer.ErrClosed}
 		}
+		c := p.lent[to]
+		if c == nil {
+			switch at := slices.IndexFunc(p.free, func(c *publisherChannel) bool { return c.to == to }); {
+			case at >= 0:
+				c = p.free[at]
+				p.free = slices.Delete(p.free, at, at+1)
+			case len(p.free) > 0:
+				last := len(p.free) - 1
+				c = p.free[last]
+				p.free = slices.Delete(p.free, last, last+1)
+				c.to = to
+				c.accepts.Store(false)
+			case len(p.lent) < p.most():
+				c = p.open()
+				c.to = to
+			}
+		}
+		if c != nil {
+			p.lent[to] = c
+			c.users++
+			return c, nil
+		}
+		if p.freed == nil {
+			p.freed = make(chan struct{})
+		}
+		freed := p.freed
+		p.mu.Unlock()
 		select {
 		case <-freed:
 		case <-ctx.Done():
+		}
+		p.mu.Lock()
+		if ctx.Err() != nil {
 			return nil, &delayer.Error{
 				Op: "publish", Backend: p.backend, Kind: delayer.ErrNotSent, Cause: context.Cause(ctx),
 				Hint: fmt.Sprintf("%d destinations have not confirmed their messages, and there is no channel for another", p.most()),
 			}
 		}
 	}
-}
-
-// tryTake returns nil if there is no channel to be had, and what closes when there may be; that is
-// nil once the pool is closed.
-func (p *pool) tryTake(to destination) (c *publisherChannel, freed <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return nil, nil
-	}
-	if c = p.lent[to]; c == nil {
-		if c = p.spare(to); c == nil {
-			if p.freed == nil {
-				p.freed = make(chan struct{})
-			}
-			return nil, p.freed
-		}
-		p.lent[to] = c
-	}
-	c.users++
-	return c, nil
-}
-
-// spare takes a channel that is not lent: the one that the destination had, another, or a new one.
-// It returns nil if there are too many.
-func (p *pool) spare(to destination) *publisherChannel {
-	last := len(p.free) - 1
-	if last < 0 {
-		if len(p.lent) >= p.most() {
-			return nil
-		}
-		c := p.open()
-		c.to = to
-		return c
-	}
-	at := last
-	for at >= 0 && p.free[at].to != to {
-		at--
-	}
-	if at < 0 {
-		at = last
-	}
-	c := p.free[at]
-	p.free = slices.Delete(p.free, at, at+1)
-	if c.to != to {
-		c.to = to
-		c.accepts.Store(false)
-	}
-	return c
 }
 
 // put gives a channel back.
