@@ -76,21 +76,18 @@ func (e *Engine) Close() error {
 
 // Publish implements [delayer.Delayer].
 func (e *Engine) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
-	const anyID = ""
-	return e.PublishAs(ctx, anyID, exchange, key, delay, msg)
+	return e.PublishAs(ctx, "", exchange, key, delay, msg)
 }
 
 // PublishAs is Publish with an id for our header; "": any.
 func (e *Engine) PublishAs(ctx context.Context, id, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
-	published := e.settings.Observer.Published
-	if published == nil {
-		return e.locate(e.publish(ctx, id, exchange, key, delay, msg), exchange, key)
-	}
 	began := time.Now()
 	err := e.locate(e.publish(ctx, id, exchange, key, delay, msg), exchange, key)
-	published(ctx, delayer.PublishEvent{
-		Backend: e.settings.Backend, Exchange: exchange, Key: key, Delay: delay, Took: time.Since(began), Err: err,
-	})
+	if published := e.settings.Observer.Published; published != nil {
+		published(ctx, delayer.PublishEvent{
+			Backend: e.settings.Backend, Exchange: exchange, Key: key, Delay: delay, Took: time.Since(began), Err: err,
+		})
+	}
 	return err
 }
 
@@ -102,9 +99,18 @@ func (e *Engine) publish(ctx context.Context, id, exchange, key string, delay ti
 	envelope := message.NewEnvelope(time.Now().Add(delay), delay, exchange)
 	envelope.ID = cmp.Or(id, envelope.ID)
 	for attempt := 1; ; attempt++ {
-		err := e.attempt(ctx, exchange, key, waits, msg, envelope)
+		sealed, limit, err := e.prepare(ctx, exchange, key, waits, msg, envelope)
+		if err == nil {
+			err = e.explain(e.publisher.Publish(ctx, sealed), waits)
+		}
 		switch {
-		case err == nil || attempt == attempts:
+		case err == nil:
+			message.Recycle(sealed.Message) // confirmed: otherwise it may still be being written
+			if limit.missed() {
+				return e.late(ctx, limit)
+			}
+			return nil
+		case attempt == attempts:
 			return err
 		case e.lost(err, delay):
 			e.keeper.Doubt()
@@ -132,21 +138,6 @@ func (e *Engine) accept(exchange, key string, delay time.Duration, msg *amqp091.
 // lost reports whether a message was certainly not stored because objects of ours are gone.
 func (e *Engine) lost(err error, delay time.Duration) bool {
 	return delivery.TopologyLost(err) || errors.Is(err, broker.ErrReturned) && delay > 0
-}
-
-func (e *Engine) attempt(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing, envelope message.Envelope) error {
-	sealed, limit, err := e.prepare(ctx, exchange, key, delay, msg, envelope)
-	if err != nil {
-		return err
-	}
-	if err := e.publisher.Publish(ctx, sealed); err != nil {
-		return e.explain(err, delay)
-	}
-	message.Recycle(sealed.Message) // confirmed: otherwise it may still be being written
-	if limit.missed() {
-		return e.late(ctx, limit)
-	}
-	return nil
 }
 
 // prepare makes sure that a message can get to its destination, and returns how it is published.
