@@ -48,7 +48,7 @@ var places = []place{
 	{"internal/lib/message", []string{""}, []string{amqp}, "what may go on the wire is pure"},
 	{"internal/lib/messagejson", nil, []string{amqp}, "a format of messages knows no broker and no table"},
 	{"internal/lib/format", nil, nil, "how a figure is written knows nothing of what it counts"},
-	{"internal/lib/attempt", []string{""}, []string{amqp}, "what a failed message carries is pure"},
+	{"internal/lib/attempt", []string{"", "internal/lib/message"}, []string{amqp}, "what a failed message carries is pure"},
 	{"internal/lib/acks", nil, nil, "when to acknowledge is pure"},
 	{"internal/lib/topicladder", []string{"topology"}, nil, "which exchanges decide by a key is pure"},
 	{"internal/lib/xdelay", nil, []string{amqp}, "what a header means is pure"},

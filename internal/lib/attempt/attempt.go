@@ -12,6 +12,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // Header is the name of the header of a message that is retried or parked. Its value is a table.
@@ -129,11 +130,7 @@ func (s State) Seen(d amqp091.Delivery) amqp091.Delivery {
 	delete(d.Headers, Header)
 	delete(d.Headers, delayer.Header)
 	delete(d.Headers, "x-delay") // of the plugin's
-	for name := range d.Headers {
-		if name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-") {
-			delete(d.Headers, name)
-		}
-	}
+	message.ForgetDeaths(d.Headers)
 	if o.CC != nil {
 		d.Headers["CC"] = o.CC
 	}
