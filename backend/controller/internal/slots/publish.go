@@ -54,7 +54,15 @@ func (t *tenure) post(queue *[]posted, msg broker.Publishing, f *flight) {
 // submit submits what is posted, until publish ends. What is posted by then fails.
 func (t *tenure) submit() {
 	publisher := t.session.Publisher
+	var latest context.Context // of all that is submitted in a minute: one for each would cost more
+	var since time.Time
 	for {
+		if now := time.Now(); now.Sub(since) > time.Minute {
+			ctx, cancel := context.WithTimeout(t.publish, attemptFor)
+			context.AfterFunc(ctx, cancel)
+			latest, since = ctx, now
+		}
+		within := latest
 		ended := t.publish.Err() != nil
 		t.mu.Lock()
 		few := min(len(t.later), fewLater)
@@ -64,7 +72,7 @@ func (t *tenure) submit() {
 		t.mu.Unlock()
 		for _, p := range todo {
 			if publisher.Alone(&p.msg) {
-				go t.await(p.flight, func(ctx context.Context) error { return publisher.Publish(ctx, p.msg) })
+				go func() { t.landed(p.flight, publisher.Publish(within, p.msg)) }()
 				continue
 			}
 			pending, err := publisher.Submit(t.publish, p.msg)
@@ -72,7 +80,7 @@ func (t *tenure) submit() {
 				t.landed(p.flight, err)
 				continue
 			}
-			go t.await(p.flight, pending.Wait)
+			go func() { t.landed(p.flight, pending.Wait(within)) }()
 		}
 		if len(todo) > 0 {
 			continue
@@ -85,13 +93,6 @@ func (t *tenure) submit() {
 		case <-t.publish.Done():
 		}
 	}
-}
-
-// await waits for what becomes of a message.
-func (t *tenure) await(f *flight, wait func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(t.publish, attemptFor)
-	defer cancel()
-	t.landed(f, wait(ctx))
 }
 
 // Deliver implements [wheel.Shell].
