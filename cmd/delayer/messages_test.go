@@ -245,16 +245,18 @@ func TestMessages_Misrouted(t *testing.T) {
 	m.holds(1)
 	require.NoError(t, m.d.Close()) // which would look at misrouted ones
 	misrouted := m.prefix + ".misrouted"
-	m.Publish("", misrouted, amqp091.Publishing{Headers: amqp091.Table{delayer.Header: "far 9223372036854775807 0 "}})
+	for range 3 {
+		m.Publish("", misrouted, amqp091.Publishing{Headers: amqp091.Table{delayer.Header: "far 9223372036854775807 0 "}})
+	}
 	status, stdout, stderr := m.run("list", "--output", "json")
 	require.Equal(t, exitOK, status, stderr)
 	require.Contains(t, stdout, `"due": 9223372036854775`)
 	status, stdout, stderr = m.run("list")
 	require.Equal(t, exitOK, status, stderr)
-	require.Contains(t, stdout, "2 messages in "+misrouted+" and "+m.queue()+".")
+	require.Contains(t, stdout, "4 messages in "+misrouted+" and "+m.queue()+".")
 	status, stdout, stderr = m.run("purge", "--yes")
 	require.Equal(t, exitOK, status, stderr)
-	require.Contains(t, stdout, "deleted 2 messages from "+misrouted+" and "+m.queue())
+	require.Contains(t, stdout, "deleted 4 messages from "+misrouted+" and "+m.queue())
 	m.holds(0)
 }
 

@@ -30,6 +30,8 @@ const (
 	// silentFor is how long a queue may have messages and deliver none: one of 128 MiB may be on
 	// its way.
 	silentFor = 10 * time.Minute
+	// misroutedFor is the same for the misrouted queue. If a Delayer runs, it gets its messages.
+	misroutedFor = 15 * time.Second
 	// settleFor bounds how long Close waits for the queue to have the returned messages again.
 	settleFor = 10 * time.Second
 )
@@ -180,7 +182,11 @@ func (r *Reader) Next(ctx context.Context) (*Kept, error) {
 			if err != nil {
 				return nil, err
 			}
-			if waited += idleFor; count > 0 && waited >= silentFor {
+			if waited += idleFor; count > 0 && q.name != r.client.Queue() && waited >= misroutedFor {
+				q.left = 0 // a Delayer is about to send them on
+				return r.Next(ctx)
+			}
+			if count > 0 && waited >= silentFor {
 				return nil, r.client.explain("read", q.name, fmt.Errorf("it has %d messages and delivers none: "+
 					"is it one with a single active consumer? Its messages cannot be looked at", count))
 			}
@@ -201,8 +207,16 @@ func (r *Reader) current(ctx context.Context, q *queue) (*window, error) {
 	if n := len(r.windows); n > 0 && r.windows[n-1].room > 0 && r.windows[n-1].of == q {
 		return r.windows[n-1], nil
 	}
-	if n := len(r.windows); n > 0 && r.windows[n-1].ch.IsClosed() { // another connection would begin anew
-		return nil, r.windows[n-1].cause()
+	if n := len(r.windows); n > 0 {
+		full := r.windows[n-1]
+		if full.ch.IsClosed() { // another connection would begin anew
+			return nil, full.cause()
+		}
+		if full.of == q && q.name != r.client.Queue() { // of the consumers of the misrouted queue one is active
+			if err := full.end(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	q.grow(r.enough)
 	ch, err := r.client.conn.Channel(ctx)

@@ -173,8 +173,9 @@ func TestStage_RouteWithoutADelayer(t *testing.T) {
 		r.Publish("", routes+".route.1s.queue", amqp091.Publishing{})
 	}
 	require.NoError(t, r.Ch.ExchangeDelete(routes+".exchange", false, false))
+	misrouted := r.Consume(cfg.Prefix + ".misrouted") // a queue with a single active consumer refuses basic.get
 	for range n {
-		r.Take(cfg.Prefix + ".misrouted")
+		rabbittest.Next(t, misrouted)
 	}
 }
 
@@ -217,7 +218,7 @@ func plainKeys(t *testing.T, kind delayer.QueueType) {
 		delete(waits, d.RoutingKey)
 	}
 	r.Publish(top, "0.0.1", amqp091.Publishing{}) // a word is missing: kept, not lost
-	r.Take(cfg.Prefix + ".misrouted")
+	rabbittest.Next(t, r.Consume(cfg.Prefix+".misrouted"))
 }
 
 // bitsOf are the queues of the bits that are set in a key of four.
