@@ -145,6 +145,8 @@ func outcome(e bench.Event) string {
 	switch {
 	case len(run.Probes) > 0:
 		return fmt.Sprintf("in time up to %.0f msg/s", run.MaxRate)
+	case run.Scenario == "cost":
+		return fmt.Sprintf("%.0f msg/s, broker %.0f µs and client %.0f µs a message", run.PublishPerS, run.BrokerCPU, run.ProcessCPU)
 	case run.DrainMS > 0:
 		return fmt.Sprintf("over in %.0f ms", run.DrainMS)
 	case run.MemoryPerMessage > 0:
