@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -27,7 +26,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/process"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // The states of an order that has ended.
@@ -88,42 +86,11 @@ func (s *stage) run(args ...string) {
 	require.NoError(s.t, s.command(s.t.Context(), args...).Run(), args[0])
 }
 
-// keep runs a role until the test ends, again whenever it has ended, as a service manager does. kill
-// kills it with SIGKILL, once it runs.
+// keep runs a role until the test ends, again whenever it has ended. kill kills it with SIGKILL.
 func (s *stage) keep(role string) (kill func(context.Context) error) {
-	ctx, stop := context.WithCancel(context.Background())
-	running := make(chan *os.Process, 1)
-	var loop sync.WaitGroup
-	loop.Go(func() {
-		for ctx.Err() == nil {
-			cmd := s.command(ctx, role)
-			if cmd.Start() == nil {
-				running <- cmd.Process
-				_ = cmd.Wait() // however it ends, it is started again
-				select {
-				case <-running:
-				default: // killed
-				}
-			}
-			_ = pace.Sleep(ctx, 200*time.Millisecond)
-		}
-	})
-	s.t.Cleanup(func() {
-		stop()
-		loop.Wait()
-	})
-	return func(ctx context.Context) error {
-		for {
-			select {
-			case process := <-running:
-				if err := process.Kill(); !errors.Is(err, os.ErrProcessDone) {
-					return err
-				} // it ended by itself just now: the next one is meant
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-	}
+	service := process.Keep(func(ctx context.Context) *exec.Cmd { return s.command(ctx, role) })
+	s.t.Cleanup(service.Close)
+	return service.Kill
 }
 
 // states counts the orders in each state.

@@ -1,12 +1,14 @@
 package faults
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -23,8 +25,8 @@ import (
 func Serve(name string, command Command, delays ...time.Duration) Subject {
 	s := NewSubject(name, backend.Config{Backend: "controller", Options: delayer.Options{QueueType: Quorum}}, delays...)
 	s.Serve = true
-	s.Open = func(_ context.Context, urls []string, prefix string) (delayer.Delayer, error) {
-		return openServing(urls[0], prefix, command)
+	s.Open = func(ctx context.Context, urls []string, prefix string) (delayer.Delayer, error) {
+		return openServing(ctx, urls[0], prefix, command)
 	}
 	behind := s.Remove
 	s.Remove = func(ctx context.Context, urls []string, prefix string) error {
@@ -48,8 +50,10 @@ type serving struct {
 	clients  chan *client // those that publish nothing now
 }
 
-func openServing(url, prefix string, command Command) (delayer.Delayer, error) {
-	const processes, clients = 2, 4
+// openServing returns when both processes serve both exchanges: before that an exchange may be there
+// and lead nowhere, and what a client publishes to it is confirmed and dropped.
+func openServing(ctx context.Context, url, prefix string, command Command) (delayer.Delayer, error) {
+	const processes, exchanges, clients = 2, 2, 4
 	d := &serving{prefix: prefix, clients: make(chan *client, clients)}
 	var err error
 	if d.folder, err = os.MkdirTemp("", "delayer-faults-serve-"); err != nil {
@@ -62,15 +66,40 @@ func openServing(url, prefix string, command Command) (delayer.Delayer, error) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	log := served{all: make(chan struct{})}
+	log.left.Store(processes * exchanges)
 	for range processes {
 		d.services = append(d.services, process.Keep(func(ctx context.Context) *exec.Cmd {
-			return command(ctx, "serve", "--config", config)
+			cmd := command(ctx, "serve", "--config", config)
+			cmd.Stderr = &log
+			return cmd
 		}))
+	}
+	select {
+	case <-log.all:
+	case <-ctx.Done():
+		return nil, errors.Join(fmt.Errorf("delayer serve does not serve: %w", ctx.Err()), d.Close())
 	}
 	for range clients {
 		d.clients <- &client{url: url}
 	}
 	return d, nil
+}
+
+// A served is the log of processes. It closes all when as many lines as are left have said that an
+// exchange is served.
+type served struct {
+	left atomic.Int64
+	all  chan struct{}
+}
+
+func (s *served) Write(p []byte) (int, error) {
+	for range bytes.Count(p, []byte("an exchange is served")) {
+		if s.left.Add(-1) == 0 {
+			close(s.all)
+		}
+	}
+	return len(p), nil
 }
 
 // Publish lets a client publish to one of the two exchanges.
