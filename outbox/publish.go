@@ -78,7 +78,8 @@ func (r *Relay) publish(ctx context.Context, items []*item) {
 			continue
 		}
 		if i.direct = delay == 0; i.direct { // others go to queues of the Delayer
-			now, failures := time.Now(), 0
+			now := time.Now()
+			var failures int
 			if i.wait, failures = r.slow.Wait(i.destination(), now); i.wait > 0 {
 				i.err = errHeld
 				continue

@@ -51,20 +51,20 @@ func (r *Report) heading() string {
 // legend explains the tables.
 func (r *Report) legend() string {
 	said := []string{"Late is arrival minus the time a message was due; p50: half of the messages were at most so late."}
-	any := func(is func(Run) bool) bool { return slices.ContainsFunc(r.Runs, is) }
+	some := func(is func(Run) bool) bool { return slices.ContainsFunc(r.Runs, is) }
 	if !r.Broker.Measured {
 		said = append(said, "The broker is not ours: its processor time is not known.")
-	} else if any(func(run Run) bool { return run.BrokerCPU > 0 }) {
+	} else if some(func(run Run) bool { return run.BrokerCPU > 0 }) {
 		said = append(said, fmt.Sprintf("Broker CPU is the broker's processor time for a message, beyond the %s %% of a core that it uses when idle.",
 			format.Figure(r.Broker.IdleCPU)))
 	}
-	if any(func(run Run) bool { return run.ProcessCPU > 0 }) {
+	if some(func(run Run) bool { return run.ProcessCPU > 0 }) {
 		said = append(said, "Client CPU is this process's: it publishes and consumes, and runs the controller.")
 	}
-	if any(func(run Run) bool { return run.Hops > 0 }) {
+	if some(func(run Run) bool { return run.Hops > 0 }) {
 		said = append(said, "Queues is in how many a message waits, one after the other.")
 	}
-	if any(func(run Run) bool { return run.Repetition > 1 }) {
+	if some(func(run Run) bool { return run.Repetition > 1 }) {
 		said = append(said, "Figures are medians of the repetitions, and below them the lowest and the highest: where two ranges overlap, the difference may be chance.")
 	} else {
 		said = append(said, "Each was run once: --repeat shows how much a figure varies.")

@@ -68,7 +68,7 @@ func (a *API) Serve(ctx context.Context) error {
 	if server.Shutdown(drain) != nil {
 		_ = server.Close()
 	}
-	<-ended
+	<-ended //nolint:errcheck // http.ErrServerClosed
 	return nil
 }
 

@@ -17,15 +17,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
-// stuckQueue is a quorum queue that confirms nothing, as one without a majority, until the test
-// ends.
-func stuckQueue(t *testing.T, c *broker.Control) string {
-	t.Helper()
-	queue := declare(t, c, amqp091.Table{"x-queue-type": "quorum"})
-	rabbittest.Suspend(t, rabbittest.Broker(t), queue)
-	return queue
-}
-
 // sized is a message to a queue whose body has so many bytes.
 func sized(queue string, n int) broker.Publishing {
 	return sealed(queue, amqp091.Publishing{Body: make([]byte, n)})

@@ -71,15 +71,6 @@ func (p *planner) cancel(by delayer.Delayer, id string) {
 	require.NoError(p, err)
 }
 
-func (p *planner) postpone(id string, delay time.Duration) {
-	p.Helper()
-	due := p.messages.Now() + delay
-	ticket, err := p.Postpone(p.Context(), p.ticket(id), delay)
-	p.messages.Postpone(id, due, err)
-	require.NoError(p, err)
-	p.note(id, ticket)
-}
-
 // slotsControllersAreKilled: one is killed that has read what was cancelled, and the next one
 // starts only after the messages were due.
 func slotsControllersAreKilled(t *testing.T, w *workbench) {
