@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,10 +28,10 @@ func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		desc := prometheus.NewDesc("g", "A gauge.", nil, nil)
-		takes := time.Duration(0)
+		var takes atomic.Int64 // a time.Duration
 		g := newGauges(t.Context(), slog.New(slog.NewTextHandler(&log, nil)), func(ctx context.Context) ([]prometheus.Metric, error) {
 			select {
-			case <-time.After(takes):
+			case <-time.After(time.Duration(takes.Load())):
 				return []prometheus.Metric{gauge(desc, 1)}, nil
 			case <-ctx.Done():
 				return nil, errors.New("away")
@@ -43,16 +44,16 @@ func TestGauges(t *testing.T) {
 			return len(out)
 		}
 		require.Equal(t, 1, collect())
-		takes = time.Hour
+		takes.Store(int64(time.Hour))
 		time.Sleep(askEvery)
 		require.Equal(t, 1, collect(), "the last answer")
 		time.Sleep(2 * askWithin)
 		require.Zero(t, collect())
 		require.Equal(t, 1, strings.Count(log.String(), "away"))
-		takes = 0
+		takes.Store(0)
 		time.Sleep(askEvery + askWithin)
 		require.Equal(t, 1, collect())
-		takes = time.Hour
+		takes.Store(int64(time.Hour))
 		time.Sleep(askEvery)
 		began := time.Now()
 		g.Close()
