@@ -14,7 +14,6 @@ import (
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/backend/fixedtiers"
-	"github.com/delayer-go/delayer/backend/plugin"
 )
 
 func TestParse(t *testing.T) {
@@ -36,24 +35,6 @@ func TestParse(t *testing.T) {
 	cfg, err := Parse(strings.NewReader(""))
 	require.NoError(t, err)
 	require.Equal(t, Config{}, cfg)
-}
-
-func TestParseTheOtherBackends(t *testing.T) {
-	want := Config{
-		FixedTiers: fixedtiers.Config{Tiers: []time.Duration{time.Second, 90 * time.Minute}, Rounding: "exact", MaxLength: 5, Prefix: "d"},
-		Plugin:     plugin.Config{Exchange: "theirs"},
-		Controller: controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: time.Millisecond, Run: delayer.Off, Memory: 1 << 20, Shards: 4},
-	}
-	for name, text := range map[string]string{
-		"yaml": "fixedtiers: {tiers: [1s, 1h30m], rounding: exact, max_length: 5, prefix: d}\n" +
-			"plugin: {exchange: theirs}\ncontroller:\n  wheel: rounds\n  levels: 3\n  tick: 1ms\n  run: false\n  memory: 1048576\n  shards: 4\n",
-		"json": `{"fixedtiers": {"tiers": ["1s", "1h30m"], "rounding": "exact", "max_length": 5, "prefix": "d"},
-			"plugin": {"exchange": "theirs"}, "controller": {"wheel": "rounds", "levels": 3, "tick": "1ms", "run": false, "memory": 1048576, "shards": 4}}`,
-	} {
-		cfg, err := Parse(strings.NewReader(text))
-		require.NoError(t, err, name)
-		require.Equal(t, want, cfg, name)
-	}
 }
 
 func TestNoExchangeIsTheDefault(t *testing.T) {

@@ -160,48 +160,6 @@ func TestFailNext_Ticket(t *testing.T) {
 	assert.ErrorIs(t, other.Cancel(t.Context(), soon), delayer.ErrClosed)
 }
 
-// TestPostpone goes through what package delayer says of it.
-func TestPostpone(t *testing.T) {
-	d := delayertest.New(delayertest.Config{})
-	postpone := func(ticket delayer.Ticket, delay time.Duration) delayer.Ticket {
-		t.Helper()
-		next, err := d.Postpone(t.Context(), ticket, delay)
-		require.NoError(t, err)
-		return next
-	}
-	first, err := d.Schedule(t.Context(), "", "q", time.Hour, text("x"))
-	require.NoError(t, err)
-	_, err = d.Postpone(t.Context(), first, time.Hour-time.Millisecond)
-	assert.ErrorIs(t, err, delayer.ErrOutOfRange)
-	assert.EqualError(t, err, "delayer: postpone delayertest: delay out of range: that is 1ms before the time of the ticket, "+
-		"and a message can only be postponed (to make a message earlier: Cancel, and Schedule it anew)")
-	assert.Equal(t, time.Hour, d.Waiting()[0].Delay)
-	assert.Equal(t, first, postpone(first, time.Hour), "nothing has changed")
-
-	three, two := postpone(first, 3*time.Hour), postpone(first, 2*time.Hour)
-	assert.Equal(t, 3*time.Hour, d.Waiting()[0].Delay, "the latest time counts")
-	four := postpone(two, 4*time.Hour)
-	assert.Equal(t, 4*time.Hour, d.Waiting()[0].Delay)
-	_, err = d.Postpone(t.Context(), four, 3*time.Hour)
-	assert.ErrorIs(t, err, delayer.ErrOutOfRange)
-
-	assert.Empty(t, d.Advance(time.Hour-time.Second))
-	_ = postpone(first, 3*time.Hour)
-	assert.Empty(t, d.Advance(time.Nanosecond))
-	_, err = d.Postpone(t.Context(), first, 9*time.Hour)
-	assert.ErrorIs(t, err, delayer.ErrTooLate, "by its own time")
-	assert.ErrorIs(t, d.Cancel(t.Context(), first), delayer.ErrTooLate)
-	require.Len(t, d.Waiting(), 1)
-
-	require.NoError(t, d.Cancel(t.Context(), three))
-	assert.Empty(t, d.Waiting())
-	five := postpone(four, 5*time.Hour)
-	assert.Empty(t, d.Waiting(), "it stays cancelled")
-	require.NoError(t, d.Cancel(t.Context(), five))
-	assert.Empty(t, d.Advance(6*time.Hour))
-	assert.ErrorIs(t, d.Cancel(t.Context(), five), delayer.ErrTooLate)
-}
-
 func TestLimits(t *testing.T) {
 	limits := delayer.Limits{Max: time.Hour, Tiers: []time.Duration{time.Minute, time.Hour}}
 	d := delayertest.New(delayertest.Config{Limits: limits})
@@ -212,17 +170,6 @@ func TestLimits(t *testing.T) {
 	assert.ErrorIs(t, d.Publish(t.Context(), "", "q", 2*time.Hour, text("x")), delayer.ErrOutOfRange)
 	_, err := d.Schedule(t.Context(), "", "q", time.Minute, text("x"))
 	assert.ErrorIs(t, err, errors.ErrUnsupported)
-}
-
-// TestOpen: what waits outlives the Delayer that published it.
-func TestOpen(t *testing.T) {
-	d := delayertest.New(delayertest.Config{})
-	other := d.Open()
-	require.NoError(t, other.Publish(t.Context(), "", "q", time.Hour, text("x")))
-	require.NoError(t, other.Close())
-	assert.ErrorIs(t, other.Publish(t.Context(), "", "q", time.Hour, text("y")), delayer.ErrClosed)
-	assert.Len(t, d.Advance(time.Hour), 1)
-	assert.NoError(t, d.Publish(t.Context(), "", "q", time.Hour, text("z")))
 }
 
 // TestTimers: Advance works in a bubble too, beside what comes due by itself, and a slow handler

@@ -369,14 +369,3 @@ func TestKeeper_MayNotDeclare(t *testing.T) {
 		require.Positive(t, k.lines("cannot check the topology"))
 	})
 }
-
-func TestKeeper_Imported(t *testing.T) {
-	o := &fakeBroker{}
-	k := New(Config{Backend: "test", Imported: true, Objects: o, Topology: topology.Plan{Queues: []topology.Queue{{Name: "q"}}}})
-	err := k.Open(t.Context())
-	require.ErrorIs(t, err, delayer.ErrNotFound)
-	require.ErrorContains(t, err, `there must be queue "q"`)
-	require.Zero(t, o.declares)
-	o.has = true
-	require.NoError(t, k.Open(t.Context()))
-}

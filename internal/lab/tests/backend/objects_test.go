@@ -204,35 +204,6 @@ func TestStatus_Plugin(t *testing.T) {
 	require.Equal(t, 3, *s.Waiting)
 }
 
-// TestStatus_WithoutTheAPI says what is not known, and why.
-func TestStatus_WithoutTheAPI(t *testing.T) {
-	t.Parallel()
-	cfg := config(t)
-	rabbittest.Open(t, cfg)
-	for management, why := range map[string]string{
-		"": "no management API is given", "http://guest:hunter2@127.0.0.1:1": "is the management plugin enabled",
-	} {
-		cfg.Management = management
-		r, err := status.Open(within(t), status.Config{Backend: cfg})
-		require.NoError(t, err)
-		s, err := r.Read(within(t))
-		require.NoError(t, err)
-		require.Equal(t, 0, *s.Waiting)
-		require.Nil(t, s.Policies)
-		require.Nil(t, s.Parked)
-		require.Contains(t, s.Unknown[0].Why, why)
-		require.NotContains(t, s.Unknown[0].Why, "hunter2")
-		require.NoError(t, r.Close())
-	}
-	cfg.Prefix = rabbittest.Prefix(t)
-	r, err := status.Open(within(t), status.Config{Backend: cfg})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, r.Close()) }()
-	_, err = r.Read(within(t))
-	require.ErrorIs(t, err, delayer.ErrNotFound)
-	require.ErrorContains(t, err, "prefix "+cfg.Prefix)
-}
-
 // TestRemove_AsksQueuesThatAreSlow: the broker counts 0 messages for a quorum queue that does not
 // answer within 250 ms, as while it is read from disk after a start.
 func TestRemove_AsksQueuesThatAreSlow(t *testing.T) {

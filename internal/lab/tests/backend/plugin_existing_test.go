@@ -44,21 +44,6 @@ func TestExistingExchange_Bindings(t *testing.T) {
 	}
 }
 
-func TestExistingExchange_NotEarly(t *testing.T) {
-	t.Parallel()
-	r := newPluginUser(t)
-	exchange := r.exchange("x-delayed-message", delayedTopic)
-	box := r.queue("all", "#", exchange)
-	p := r.open(plugin.Config{Exchange: exchange})
-	const messages, delay = 300, 7*time.Millisecond + 300*time.Microsecond
-	for i := range messages {
-		before := time.Now()
-		require.NoError(t, p.Publish(t.Context(), exchange, "key", delay, amqp091.Publishing{MessageId: fmt.Sprint(i)}))
-		require.Equal(t, fmt.Sprint(i), rabbittest.Next(t, box).MessageId)
-		require.False(t, time.Now().Before(before.Add(delay)), "message %d is early", i)
-	}
-}
-
 func TestExistingExchange_NoDelay(t *testing.T) {
 	t.Parallel()
 	r := newPluginUser(t)

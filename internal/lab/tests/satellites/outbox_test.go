@@ -84,25 +84,6 @@ func TestRelay_CommitAndRollback(t *testing.T) {
 	empty(t, pool)
 }
 
-func TestRelay_BrokerAway(t *testing.T) {
-	pool, _ := database(t)
-	b := rabbittest.Alone(t)
-	r := rabbittest.NewRig(t, b)
-	name := r.Queue("q", nil)
-	relay(t, pool, rabbittest.Open(t, config(t, b)), outbox.Config{Timeout: time.Second})
-	require.NoError(t, b.Stop(t.Context()))
-
-	ids := names(100)
-	enqueue(t, pool, name, 100*time.Millisecond, ids...)
-	l, err := outbox.ReadLag(t.Context(), pool)
-	require.NoError(t, err)
-	assert.EqualValues(t, 100, l.Ready+l.Failed)
-	require.NoError(t, b.Run(t.Context()))
-	r.Connect(b.URL())
-	collect(t, r.Consume(name), ids)
-	empty(t, pool)
-}
-
 func TestRelay_Two(t *testing.T) {
 	pool, _ := database(t)
 	var mu sync.Mutex
