@@ -49,20 +49,12 @@ func TestPublisher_Options(t *testing.T) {
 		"l": []any{rabbitmq.Table{"i": true}, "s"},
 	}
 	require.NoError(t, NewPublisher(&r).PublishDelayed(t.Context(), time.Minute, []byte("body"), []string{"k"},
-		rabbitmq.WithPublishOptionsExchange("x"), rabbitmq.WithPublishOptionsContentType("a"),
-		rabbitmq.WithPublishOptionsContentEncoding("b"), rabbitmq.WithPublishOptionsPersistentDelivery,
-		rabbitmq.WithPublishOptionsPriority(2), rabbitmq.WithPublishOptionsCorrelationID("c"),
-		rabbitmq.WithPublishOptionsReplyTo("d"), rabbitmq.WithPublishOptionsExpiration("3"),
-		rabbitmq.WithPublishOptionsMessageID("e"), rabbitmq.WithPublishOptionsTimestamp(time.Unix(4, 0)),
-		rabbitmq.WithPublishOptionsType("f"), rabbitmq.WithPublishOptionsUserID("g"),
-		rabbitmq.WithPublishOptionsAppID("h"), rabbitmq.WithPublishOptionsHeaders(headers)))
+		rabbitmq.WithPublishOptionsExchange("x"), rabbitmq.WithPublishOptionsHeaders(headers)))
 	assert.Equal(t, []call{{"x", "k", time.Minute, amqp091.Publishing{
 		Headers: amqp091.Table{
 			"n": int64(1), "t": amqp091.Table{"deep": amqp091.Table{"x": "y"}}, "a": amqp091.Table{"r": amqp091.Table{}},
 			"l": []any{amqp091.Table{"i": true}, "s"},
 		},
-		ContentType: "a", ContentEncoding: "b", DeliveryMode: amqp091.Persistent, Priority: 2, CorrelationId: "c",
-		ReplyTo: "d", Expiration: "3", MessageId: "e", Timestamp: time.Unix(4, 0), Type: "f", UserId: "g", AppId: "h",
 		Body: []byte("body"),
 	}}}, r.calls)
 	assert.IsType(t, rabbitmq.Table{}, headers["t"], "the caller's table is not modified")

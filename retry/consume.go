@@ -48,6 +48,8 @@ func (r *Retrier) serve(stop, alive context.Context, messages <-chan amqp091.Del
 	defer context.AfterFunc(alive, func() { cancel(errLost) })()
 	defer context.AfterFunc(stop, func() { time.AfterFunc(r.cfg.StopTimeout, func() { cancel(errStopped) }) })()
 
+	// An Ack or Nack fails only if the channel is lost: then the message comes again.
+	const multiple, requeue = false, true
 	var running sync.WaitGroup
 	work := func() {
 		for stop.Err() == nil {
@@ -61,10 +63,17 @@ func (r *Retrier) serve(stop, alive context.Context, messages <-chan amqp091.Del
 					return // not begun: closing the channel gives it back
 				}
 				f := r.handle(ctx, &d, handler)
-				if f == nil {
-					acknowledge(&d)
-				} else if !f.interrupted {
-					running.Go(func() { r.finish(stop, alive, f) }) // other messages are handled meanwhile
+				switch {
+				case f == nil:
+					_ = d.Ack(multiple)
+				case !f.interrupted:
+					running.Go(func() { // other messages are handled meanwhile
+						if r.settle(stop, alive, f) {
+							_ = d.Ack(multiple)
+						} else {
+							_ = d.Nack(multiple, requeue)
+						}
+					})
 				}
 			}
 		}
@@ -73,23 +82,6 @@ func (r *Retrier) serve(stop, alive context.Context, messages <-chan amqp091.Del
 		running.Go(work)
 	}
 	running.Wait()
-}
-
-// finish settles a failed message and acknowledges it, or gives it back.
-func (r *Retrier) finish(stop, alive context.Context, f *failure) {
-	if r.settle(stop, alive, f) {
-		acknowledge(f.delivery)
-		return
-	}
-	const multiple, requeue = false, true
-	_ = f.delivery.Nack(multiple, requeue) // fails only if the channel is lost, which does the same
-}
-
-// acknowledge removes the message from its queue. It fails only if the channel is lost: then the
-// message comes again.
-func acknowledge(d *amqp091.Delivery) {
-	const multiple = false
-	_ = d.Ack(multiple)
 }
 
 // An Attempt describes one run of the handler for a message.
@@ -142,12 +134,6 @@ type run struct {
 	state   attempt.State // before it
 	planner planner
 	asked   atomic.Pointer[time.Time] // when the handler last asked whether it is the last
-}
-
-func (r *Retrier) begin(s attempt.State) *run {
-	p, chance := r.planner, r.planner.chance()
-	p.chance = func() float64 { return chance } // each question gets the same answer
-	return &run{state: s, planner: p}
 }
 
 // fail returns the state and the decision after a failure. It is of the time when the handler asked

@@ -40,7 +40,7 @@ func (r *Retrier) accept() error {
 // prepare checks that the queue exists, and declares the queue for parked messages.
 func (r *Retrier) prepare(ctx context.Context) error {
 	_, err := r.control.Queue(ctx, r.cfg.Queue)
-	if notFound(err) {
+	if broker.Code(err) == amqp091.NotFound {
 		return &delayer.Error{
 			Op: "consume", Object: fmt.Sprintf("queue %q", r.cfg.Queue), Kind: delayer.ErrUnroutable,
 			Cause: errors.New("there is no such queue"), Hint: "declare it first",
@@ -88,7 +88,7 @@ func (r *Retrier) refuseStream(ctx context.Context, key, queue string) error {
 // declareParked declares the queue for parked messages, unless it exists with whatever arguments.
 func (r *Retrier) declareParked(ctx context.Context) error {
 	_, err := r.control.Queue(ctx, r.cfg.Parked)
-	if notFound(err) {
+	if broker.Code(err) == amqp091.NotFound {
 		parked := topology.Queue{Name: r.cfg.Parked, Args: amqp091.Table{
 			"x-queue-type":     "quorum",
 			"x-delivery-limit": objects.NeverGivenUp,
@@ -97,8 +97,4 @@ func (r *Retrier) declareParked(ctx context.Context) error {
 		err = objects.Of(r.control, "").Apply(ctx, topology.Plan{Queues: []topology.Queue{parked}})
 	}
 	return broker.Explain("declare", "", fmt.Sprintf("queue %q", r.cfg.Parked), err)
-}
-
-func notFound(err error) bool {
-	return broker.Code(err) == amqp091.NotFound
 }

@@ -141,7 +141,8 @@ func (r *Retrier) handle(ctx context.Context, d *amqp091.Delivery, handler Handl
 	s := attempt.Of(r.cfg.Queue, d, time.Now())
 	seen := s.Seen(*d)
 	seen.Acknowledger = refusing{}
-	run := r.begin(s)
+	run, chance := &run{state: s, planner: r.planner}, r.planner.chance()
+	run.planner.chance = func() float64 { return chance } // each question gets the same answer
 	limited, cancel := context.WithTimeout(context.WithValue(ctx, infoKey{}, run), r.cfg.HandlerTimeout)
 	began := time.Now()
 	err := r.call(limited, seen, handler)
@@ -260,21 +261,15 @@ func (r *Retrier) publish(ctx context.Context, f *failure) error {
 		f.decision.park = "it cannot be retried: " + err.Error()
 	}
 	err := r.park(ctx, f)
-	if refused(err) && !f.stripped {
-		f.strip()
+	if refused(err) && !f.stripped { // what is too large goes: its headers, and all but the last failure
+		d := *f.delivery
+		d.Headers = nil
+		f.delivery, f.stripped = &d, true
+		f.state.Original.CC, f.state.Original.ID = nil, ""
+		f.state.History = last(f.state.History)
 		err = r.park(ctx, f)
 	}
 	return err
-}
-
-// strip leaves out what makes a message too large to be parked: its headers, and all of the history
-// but the last failure.
-func (f *failure) strip() {
-	d := *f.delivery
-	d.Headers = nil
-	f.delivery, f.stripped = &d, true
-	f.state.Original.CC, f.state.Original.ID = nil, ""
-	f.state.History = last(f.state.History)
 }
 
 func last(history []attempt.Failure) []attempt.Failure {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -28,6 +28,12 @@ const (
 	// wholeFor is the same for the bindings between exchanges of ours. They vanish only if somebody
 	// deletes one of those. Another process may then declare it again, without our bindings.
 	wholeFor = 5 * time.Second
+
+	refreshEvery = time.Second           // the age at which a binding is made again while messages wait for it
+	refreshPause = 20 * time.Millisecond // between two routes: 50 a second, while they are few
+	leastPause   = 4 * time.Millisecond  // while they are many: 250 a second, or it would cost the broker too much
+	forgetAfter  = 10 * time.Minute      // without use, after the last message was due
+	rebindings   = 8                     // at a time; a broker.Control has as many channels
 )
 
 // A control runs f on a channel. It is a *broker.Control.
@@ -200,11 +206,23 @@ func (d *Destinations) bind(ctx context.Context, r *Route, asked int64) error {
 	}
 	now := d.now()
 	whole := now-r.wholeAt.Load() >= int64(wholeFor) || r.wholeAt.Load() == 0
-	err := d.make(ctx, r, whole)
-	if errors.Is(err, delayer.ErrUnroutable) {
-		r.wholeAt.Store(0)
+	bindings := r.bindings(d.stage)
+	if !whole {
+		bindings = bindings[:1] // the one to the destination
 	}
+	err := d.control.Do(ctx, func(ch *amqp091.Channel) error {
+		for _, b := range bindings {
+			if err := objects.Bind(ch, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
+		err = d.explain(r, err)
+		if errors.Is(err, delayer.ErrUnroutable) {
+			r.wholeAt.Store(0)
+		}
 		r.boundAt.Store(0)
 		return err
 	}
@@ -217,38 +235,114 @@ func (d *Destinations) bind(ctx context.Context, r *Route, asked int64) error {
 	return nil
 }
 
-// make makes the binding to the destination, or all bindings that lead there.
-func (d *Destinations) make(ctx context.Context, r *Route, whole bool) error {
-	bindings := r.bindings(d.stage)
-	if !whole {
-		bindings = bindings[:1]
-	}
-	err := d.control.Do(ctx, func(ch *amqp091.Channel) error {
-		for _, b := range bindings {
-			if err := objects.Bind(ch, b); err != nil {
-				return err
+// refresh repeatedly makes the bindings of destinations for which messages wait. So a destination
+// that is deleted and created again still gets them, although nobody publishes.
+func (d *Destinations) refresh(ctx context.Context) {
+	defer close(d.done)
+	for pace.Sleep(ctx, refreshEvery) == nil {
+		busy := d.busy()
+		pause := max(min(refreshPause, wholeFor/time.Duration(len(busy)+1)), leastPause)
+		for _, r := range busy {
+			if d.now()-r.boundAt.Load() < int64(refreshEvery) {
+				continue
+			}
+			d.report(r, d.bind(ctx, r, d.now()))
+			if pace.Sleep(ctx, pause) != nil {
+				return
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return d.explain(r, err)
+		d.forget(ctx)
 	}
-	return nil
 }
 
-// unbind removes the binding that the broker keeps when a user's exchange is deleted: the one
-// between exchanges of ours. It leads to where nothing matches, so it does no harm. If another
-// process needs it just then, its messages are misrouted until it makes the binding again.
-func (d *Destinations) unbind(ctx context.Context, r *Route) {
-	_ = d.control.Do(ctx, func(ch *amqp091.Channel) error { // what is left costs little
-		for _, b := range r.bindings(d.stage)[1:] {
-			if err := objects.Unbind(ch, b); err != nil {
-				return err
-			}
+// busy returns the routes for which messages wait.
+func (d *Destinations) busy() []*Route {
+	var busy []*Route
+	now := d.now()
+	d.routes.Range(func(_, r any) bool {
+		if r := r.(*Route); r.lastDue.Load() >= now {
+			busy = append(busy, r)
 		}
-		return nil
+		return true
 	})
+	return busy
+}
+
+// forget drops unused routes, and removes what is left in the broker of those whose destination is
+// gone.
+func (d *Destinations) forget(ctx context.Context) {
+	d.routes.Range(func(id, value any) bool {
+		r := value.(*Route)
+		due := r.lastDue.Load()
+		if d.now()-due <= int64(forgetAfter) {
+			return true
+		}
+		if r.id.exchange != "" && errors.Is(d.bind(ctx, r, d.now()), delayer.ErrUnroutable) {
+			// The broker keeps the binding between exchanges of ours when a user's exchange is
+			// deleted. It leads to where nothing matches, so it does no harm, and what is left costs
+			// little. If another process needs it just then, its messages are misrouted until it
+			// makes the binding again.
+			_ = d.control.Do(ctx, func(ch *amqp091.Channel) error {
+				return objects.Unbind(ch, r.bindings(d.stage)[1])
+			})
+		}
+		if r.lastDue.CompareAndSwap(due, forgotten) {
+			d.routes.CompareAndDelete(id, r)
+		}
+		return ctx.Err() == nil
+	})
+}
+
+// Rebind makes all bindings of every route for which messages wait, as fast as the broker can. A
+// destination that is gone is no error.
+func (d *Destinations) Rebind(ctx context.Context) error {
+	var (
+		working sync.WaitGroup
+		mu      sync.Mutex
+		first   error
+	)
+	slots := make(chan struct{}, rebindings)
+	for _, r := range d.busy() {
+		slots <- struct{}{}
+		working.Go(func() {
+			defer func() { <-slots }()
+			r.wholeAt.Store(0)
+			err := d.bind(ctx, r, d.now())
+			d.report(r, err)
+			mu.Lock()
+			defer mu.Unlock()
+			if first == nil && err != nil && !errors.Is(err, delayer.ErrUnroutable) {
+				first = err
+			}
+		})
+	}
+	working.Wait()
+	return first
+}
+
+// BindAgain makes all bindings of one destination, also if another process has bound it. It is no error
+// that a destination is gone, or that this process may not bind one that is another's.
+func (d *Destinations) BindAgain(ctx context.Context, exchange, key string) error {
+	r := d.route(routeID{exchange, queueOf(exchange, key), message.Words(key)})
+	r.wholeAt.Store(0)
+	err := d.bind(ctx, r, d.now())
+	d.report(r, err)
+	if err != nil {
+		d.drop(r)
+	}
+	if errors.Is(err, delayer.ErrUnroutable) || errors.Is(err, delayer.ErrAccess) && !r.known.Load() {
+		return nil
+	}
+	return err
+}
+
+// report logs once that a destination for which messages wait is gone. Nothing waits for one that
+// was never bound.
+func (d *Destinations) report(r *Route, err error) {
+	if errors.Is(err, delayer.ErrUnroutable) && r.known.Load() && !r.reported.Swap(true) {
+		d.log.Warn("a destination is gone while messages wait for it; they become unroutable unless it is created again",
+			"destination", r.String(), "queue", d.stage.Unroutable())
+	}
 }
 
 func (r *Route) bindings(s Stage) []topology.Binding {
@@ -269,18 +363,6 @@ func (d *Destinations) explain(r *Route, err error) error {
 	return broker.Explain("publish", d.backend, r.String(), err)
 }
 
-// notFound is the broker's 404. The name is quoted as it is and may have quotes of its own.
-var notFound = regexp.MustCompile(`^NOT_FOUND - no exchange '((?s).*)' in vhost '`)
-
-// owns reports whether the broker's 404 is about an exchange of the stage.
-func (s Stage) owns(reason string) bool {
-	at := notFound.FindStringSubmatch(reason)
-	if at == nil {
-		return false
-	}
-	return at[1] == s.Exchange() || at[1] == s.Exchanges() || at[1] == s.beforeExchanges()
-}
-
 // errTopologyLost: an object of ours is gone. It is a NotSent to the caller.
 var errTopologyLost = fmt.Errorf("%w: an exchange or a queue of this Delayer was deleted", delayer.ErrNotSent)
 
@@ -296,47 +378,3 @@ func TopologyLost(err error) bool { return errors.Is(err, errTopologyLost) }
 
 // String names the destination for errors and logs.
 func (r *Route) String() string { return Place(r.id.exchange, r.id.queue) }
-
-// A Presence says whether a destination exists.
-type Presence int
-
-// The answers of Exists.
-const (
-	Unknown Presence = iota // the broker refuses to answer
-	Gone
-	There
-)
-
-// Exists asks the broker for a destination: an exchange, or with "" the queue that key names. The
-// error is that of broker.Explain.
-func Exists(ctx context.Context, control *broker.Control, exchange, key string) (Presence, error) {
-	const durable, autoDelete, internal, waitForAnswer = true, false, false, false
-	var err error
-	if exchange == "" {
-		_, err = control.Queue(ctx, key)
-	} else { // the broker compares only the name in a passive declaration
-		err = control.Do(ctx, func(ch *amqp091.Channel) error {
-			return ch.ExchangeDeclarePassive(exchange, "direct", durable, autoDelete, internal, waitForAnswer, nil)
-		})
-	}
-	if err == nil {
-		return There, nil
-	}
-	switch broker.Code(err) {
-	case amqp091.ResourceLocked:
-		return There, nil
-	case amqp091.NotFound:
-		return Gone, nil
-	case amqp091.AccessRefused:
-		return Unknown, nil
-	}
-	return Unknown, broker.Explain("look at", "", Place(exchange, key), err)
-}
-
-// Place names a destination in errors and logs.
-func Place(exchange, key string) string {
-	if exchange == "" {
-		return fmt.Sprintf("queue %.300q", key)
-	}
-	return fmt.Sprintf("exchange %.300q", exchange)
-}

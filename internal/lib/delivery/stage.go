@@ -18,13 +18,17 @@
 package delivery
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
+	"regexp"
 	"strings"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/topology"
@@ -198,4 +202,60 @@ func Key(exchange, queue string, words int) string {
 	}
 	sum := sha256.Sum256([]byte(name))
 	return message.Pad(keyStart+base64.RawURLEncoding.EncodeToString(sum[:16]), words)
+}
+
+// notFound is the broker's 404. The name is quoted as it is and may have quotes of its own.
+var notFound = regexp.MustCompile(`^NOT_FOUND - no exchange '((?s).*)' in vhost '`)
+
+// owns reports whether the broker's 404 is about an exchange of the stage.
+func (s Stage) owns(reason string) bool {
+	at := notFound.FindStringSubmatch(reason)
+	if at == nil {
+		return false
+	}
+	return at[1] == s.Exchange() || at[1] == s.Exchanges() || at[1] == s.beforeExchanges()
+}
+
+// A Presence says whether a destination exists.
+type Presence int
+
+// The answers of Exists.
+const (
+	Unknown Presence = iota // the broker refuses to answer
+	Gone
+	There
+)
+
+// Exists asks the broker for a destination: an exchange, or with "" the queue that key names. The
+// error is that of broker.Explain.
+func Exists(ctx context.Context, control *broker.Control, exchange, key string) (Presence, error) {
+	const durable, autoDelete, internal, waitForAnswer = true, false, false, false
+	var err error
+	if exchange == "" {
+		_, err = control.Queue(ctx, key)
+	} else { // the broker compares only the name in a passive declaration
+		err = control.Do(ctx, func(ch *amqp091.Channel) error {
+			return ch.ExchangeDeclarePassive(exchange, "direct", durable, autoDelete, internal, waitForAnswer, nil)
+		})
+	}
+	if err == nil {
+		return There, nil
+	}
+	switch broker.Code(err) {
+	case amqp091.ResourceLocked:
+		return There, nil
+	case amqp091.NotFound:
+		return Gone, nil
+	case amqp091.AccessRefused:
+		return Unknown, nil
+	}
+	return Unknown, broker.Explain("look at", "", Place(exchange, key), err)
+}
+
+// Place names a destination in errors and logs.
+func Place(exchange, key string) string {
+	if exchange == "" {
+		return fmt.Sprintf("queue %.300q", key)
+	}
+	return fmt.Sprintf("exchange %.300q", exchange)
 }

@@ -49,56 +49,86 @@ type Bound struct {
 	Args amqp091.Table
 }
 
-// Compare returns all differences, in the order of the plan.
-func Compare(want Wanted, got Actual) []Difference {
-	c := comparison{want: want, got: got}
-	c.objects()
-	c.bindings()
-	return c.found
-}
-
-type comparison struct {
-	want  Wanted
-	got   Actual
-	found []Difference
-}
-
-func (c *comparison) add(kind DifferenceKind, object, detail string) {
-	c.found = append(c.found, Difference{Kind: kind, Object: object, Detail: detail})
-}
-
-func (c *comparison) objects() {
-	optional := c.optional()
-	for _, x := range c.want.Plan.AllExchanges() {
-		c.compare("exchange", x.Name, c.got.Exchanges, Object{Kind: x.Kind, AutoDelete: x.AutoDelete, Args: x.Args()}, optional || !x.Optional)
+// Compare returns all differences, in the order of the plan: first of the objects, then of the
+// bindings.
+func Compare(want Wanted, got Actual) (found []Difference) {
+	add := func(kind DifferenceKind, object, detail string) {
+		found = append(found, Difference{Kind: kind, Object: object, Detail: detail})
 	}
-	for _, q := range c.want.Plan.Queues {
-		c.compare("queue", q.Name, c.got.Queues, Object{Args: q.Args}, optional || !q.Optional)
-	}
-}
 
-// optional reports whether the objects that Open does not declare must be there: one of them is.
-func (c *comparison) optional() bool {
-	return slices.ContainsFunc(c.want.Plan.Exchanges, func(x topology.Exchange) bool {
-		_, there := c.got.Exchanges[x.Name]
+	// The objects that Open does not declare must be there if one of them is.
+	optional := slices.ContainsFunc(want.Plan.Exchanges, func(x topology.Exchange) bool {
+		_, there := got.Exchanges[x.Name]
 		return there && x.Optional
-	}) || slices.ContainsFunc(c.want.Plan.Queues, func(q topology.Queue) bool {
-		_, there := c.got.Queues[q.Name]
+	}) || slices.ContainsFunc(want.Plan.Queues, func(q topology.Queue) bool {
+		_, there := got.Queues[q.Name]
 		return there && q.Optional
 	})
-}
-
-func (c *comparison) compare(kind, name string, among map[string]Object, want Object, needed bool) {
-	described := describe(kind, name)
-	got, there := among[name]
-	switch {
-	case !there && needed:
-		c.add(IsMissing, described, "it does not exist")
-	case there:
-		if text := differences(want, got); text != "" {
-			c.add(IsOther, described, text)
+	object := func(kind, name string, among map[string]Object, wanted Object, needed bool) {
+		is, there := among[name]
+		switch {
+		case !there && needed:
+			add(IsMissing, describe(kind, name), "it does not exist")
+		case there:
+			if text := differences(wanted, is); text != "" {
+				add(IsOther, describe(kind, name), text)
+			}
 		}
 	}
+	exchanges, queues := map[string]bool{}, map[string]bool{} // that nobody else may bind
+	for _, x := range want.Plan.AllExchanges() {
+		object("exchange", x.Name, got.Exchanges, Object{Kind: x.Kind, AutoDelete: x.AutoDelete, Args: x.Args()}, optional || !x.Optional)
+		exchanges[x.Name] = !x.Optional
+	}
+	for _, q := range want.Plan.Queues {
+		object("queue", q.Name, got.Queues, Object{Args: q.Args}, optional || !q.Optional)
+		queues[q.Name] = !q.Optional
+	}
+
+	there, planned, onUse := map[topology.Binding]bool{}, map[topology.Binding]bool{}, map[topology.Binding]bool{}
+	for _, b := range got.Bindings {
+		there[b.Binding] = true
+	}
+	for _, b := range want.OnUse {
+		b.Key = message.Unpad(b.Key)
+		onUse[b] = true
+	}
+	for _, b := range want.Plan.Bindings {
+		planned[b] = true
+		targets := got.Queues
+		if b.ToExchange {
+			targets = got.Exchanges
+		}
+		_, source := got.Exchanges[b.Source]
+		_, target := targets[b.Target]
+		if !there[b] && source && target { // without its ends the binding is not the news
+			add(IsMissing, describeBinding(b), "it does not exist")
+		}
+	}
+	surplus := slices.DeleteFunc(slices.Clone(got.Bindings), func(b Bound) bool {
+		unpadded := b.Binding
+		unpadded.Key = message.Unpad(b.Key)
+		known := planned[b.Binding] || onUse[unpadded] || want.Leads(b.Binding)
+		targets := queues
+		if b.ToExchange {
+			targets = exchanges
+		}
+		ours := exchanges[b.Source] || targets[b.Target] && b.Source != "" &&
+			!strings.HasPrefix(b.Source, want.Prefix+".") // what another backend of the prefix leads there
+		clock := strings.HasPrefix(b.Target, want.Prefix+".clock.") // a queue that a running Delayer has for itself
+		return !ours || clock || known && len(b.Args) == 0
+	})
+	slices.SortFunc(surplus, func(a, b Bound) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Key, b.Key))
+	})
+	for _, b := range surplus {
+		detail := "no Delayer has made it"
+		if len(b.Args) > 0 {
+			detail += fmt.Sprintf("; its arguments are %v", b.Args)
+		}
+		add(IsSurplus, describeBinding(b.Binding), detail)
+	}
+	return found
 }
 
 // differences is a list such as: x-message-ttl is 5, want 6.
@@ -142,98 +172,12 @@ func shown(args amqp091.Table, name string) string {
 	}
 }
 
-func (c *comparison) bindings() {
-	there := map[topology.Binding]bool{}
-	for _, b := range c.got.Bindings {
-		there[b.Binding] = true
-	}
-	planned := map[topology.Binding]bool{}
-	for _, b := range c.want.Plan.Bindings {
-		planned[b] = true
-		if !there[b] && c.possible(b) {
-			c.add(IsMissing, describeBinding(b), "it does not exist")
-		}
-	}
-	for _, b := range c.surplus(planned) {
-		detail := "no Delayer has made it"
-		if len(b.Args) > 0 {
-			detail += fmt.Sprintf("; its arguments are %v", b.Args)
-		}
-		c.add(IsSurplus, describeBinding(b.Binding), detail)
-	}
-}
-
-// possible reports whether both ends exist: without them the binding is not the news.
-func (c *comparison) possible(b topology.Binding) bool {
-	ends := c.got.Queues
-	if b.ToExchange {
-		ends = c.got.Exchanges
-	}
-	_, source := c.got.Exchanges[b.Source]
-	_, target := ends[b.Target]
-	return source && target
-}
-
 func describeBinding(b topology.Binding) string {
 	kind := "queue"
 	if b.ToExchange {
 		kind = "exchange"
 	}
 	return fmt.Sprintf("binding from exchange %q to %s %q with key %q", b.Source, kind, b.Target, b.Key)
-}
-
-// surplus returns the bindings of our objects that are neither planned nor made on use, sorted.
-func (c *comparison) surplus(planned map[topology.Binding]bool) []Bound {
-	onUse := map[topology.Binding]bool{}
-	for _, b := range c.want.OnUse {
-		b.Key = message.Unpad(b.Key)
-		onUse[b] = true
-	}
-	ours := c.owners()
-	var list []Bound
-	for _, b := range c.got.Bindings {
-		unpadded := b.Binding
-		unpadded.Key = message.Unpad(b.Key)
-		known := planned[b.Binding] || onUse[unpadded] || c.want.Leads(b.Binding)
-		if ours.touch(b.Binding, c.want.Prefix) && (!known || len(b.Args) > 0) {
-			list = append(list, b)
-		}
-	}
-	slices.SortFunc(list, func(a, b Bound) int {
-		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Key, b.Key))
-	})
-	return list
-}
-
-// owners are the names of the objects that nobody else may bind.
-type owners struct{ exchanges, queues map[string]bool }
-
-func (c *comparison) owners() owners {
-	o := owners{map[string]bool{}, map[string]bool{}}
-	for _, x := range c.want.Plan.AllExchanges() {
-		o.exchanges[x.Name] = !x.Optional
-	}
-	for _, q := range c.want.Plan.Queues {
-		o.queues[q.Name] = !q.Optional
-	}
-	return o
-}
-
-// touch reports whether a binding begins or ends at an object of the plan. What another backend of
-// the prefix leads there is not counted, nor are the queues that running Delayers have for
-// themselves.
-func (o owners) touch(b topology.Binding, prefix string) bool {
-	if strings.HasPrefix(b.Target, prefix+".clock.") {
-		return false
-	}
-	if o.exchanges[b.Source] {
-		return true
-	}
-	target := o.queues
-	if b.ToExchange {
-		target = o.exchanges
-	}
-	return target[b.Target] && b.Source != "" && !strings.HasPrefix(b.Source, prefix+".")
 }
 
 // A Difference is one thing that a broker holds otherwise than a plan says.
