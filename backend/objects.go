@@ -110,7 +110,11 @@ func Remove(ctx context.Context, cfg Config, force bool) error {
 				return err
 			}
 			if use.Messages > 0 || len(use.Consumed) > 0 {
-				return use.conflict(s)
+				return &delayer.Error{
+					Op: "remove", Backend: s.Backend, Object: "topology of prefix " + s.Prefix, Kind: delayer.ErrConflict,
+					Cause: errors.New(use.String()),
+					Hint:  "wait until nothing waits, and close the Delayers and controllers of the prefix",
+				}
 			}
 		}
 		return ours.Remove(ctx, p)
@@ -134,13 +138,6 @@ func InUse(ctx context.Context, cfg Config) (use Use, err error) {
 	return use, err
 }
 
-func (u Use) conflict(s engine.Settings) error {
-	return &delayer.Error{
-		Op: "remove", Backend: s.Backend, Object: "topology of prefix " + s.Prefix, Kind: delayer.ErrConflict, Cause: errors.New(u.String()),
-		Hint: "wait until nothing waits, and close the Delayers and controllers of the prefix",
-	}
-}
-
 // String names the first few queues.
 func (u Use) String() string {
 	var says []string
@@ -159,9 +156,18 @@ func used(ctx context.Context, ours objects.Live, p topology.Plan) (Use, error) 
 	p = topology.Plan{Queues: slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool {
 		return q.Role == topology.Clock || q.Role == topology.Record
 	})}
-	look := func() (Use, error) {
+	look := func() (use Use, err error) {
 		states, err := ours.Look(ctx, p)
-		return useOf(states), err
+		for _, name := range slices.Sorted(maps.Keys(states)) {
+			if n := states[name].Messages; n > 0 {
+				use.Holding = append(use.Holding, fmt.Sprintf("%s (%d)", name, n))
+				use.Messages += n
+			}
+			if states[name].Consumers > 0 {
+				use.Consumed = append(use.Consumed, name)
+			}
+		}
+		return use, err
 	}
 	for {
 		if use, err := look(); err != nil || use.String() != "" {
@@ -175,19 +181,6 @@ func used(ctx context.Context, ours objects.Live, p topology.Plan) (Use, error) 
 			return look() // at those that nobody else may read, and that answer now
 		}
 	}
-}
-
-func useOf(states map[string]objects.State) (u Use) {
-	for _, name := range slices.Sorted(maps.Keys(states)) {
-		if n := states[name].Messages; n > 0 {
-			u.Holding = append(u.Holding, fmt.Sprintf("%s (%d)", name, n))
-			u.Messages += n
-		}
-		if states[name].Consumers > 0 {
-			u.Consumed = append(u.Consumed, name)
-		}
-	}
-	return u
 }
 
 // some lists the first few.

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"slices"
@@ -111,12 +112,26 @@ func (k *Keeper) Open(ctx context.Context) error {
 	return k.Declare(ctx, k.cfg.Topology)
 }
 
-// Declare declares p. In an imported topology it only makes sure that p exists.
+// Declare declares p. In an imported topology it only makes sure that the exchanges and queues of p
+// exist. Bindings cannot be seen.
 func (k *Keeper) Declare(ctx context.Context, p topology.Plan) error {
-	if k.cfg.Imported {
-		return k.exists(ctx, p)
+	if !k.cfg.Imported {
+		return k.cfg.Objects.Apply(ctx, p)
 	}
-	return k.cfg.Objects.Apply(ctx, p)
+	missing, err := k.cfg.Objects.Missing(ctx, p)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	const most = 5
+	more := ""
+	if len(missing) > most {
+		more = fmt.Sprintf(" and %d more", len(missing)-most)
+	}
+	return &delayer.Error{
+		Op: "open", Backend: k.cfg.Backend, Object: "topology", Kind: delayer.ErrNotFound,
+		Cause: fmt.Errorf("with declare: false there must be %s%s", strings.Join(missing[:min(len(missing), most)], ", "), more),
+		Hint:  "import what this prints: delayer topology print --output definitions, with the same configuration",
+	}
 }
 
 // Doubt notes that the topology may be gone, as when a message was returned. The next Ensure

@@ -2,6 +2,9 @@ package keeper
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -127,4 +130,28 @@ func (l *Links[L]) Used() topology.Plan {
 		plan = plan.Add(l.spec.Needs(k, u.words))
 	}
 	return plan
+}
+
+// ImportedWords are the numbers of words that our keys may have in an imported topology. Each
+// number needs its own bindings, and all would be too many. These serve routing keys with up to
+// seven dots, and the empty key.
+var ImportedWords = []int{1, 2, 3, 4, 5, 6, 7, 8, message.Words("")}
+
+// CheckWords refuses a routing key for which an imported topology has no bindings.
+func CheckWords(key string) error {
+	if slices.Contains(ImportedWords, message.Words(key)) {
+		return nil
+	}
+	return fmt.Errorf("the routing key has %d words; with declare: false it may have eight", strings.Count(key, ".")+1)
+}
+
+// Complete returns the objects that links need in an imported topology.
+func Complete[L any](links []L, needs func(l L, words int) topology.Plan) topology.Plan {
+	var p topology.Plan
+	for _, l := range links {
+		for _, words := range ImportedWords {
+			p.Bindings = append(p.Bindings, needs(l, words).Bindings...)
+		}
+	}
+	return p
 }

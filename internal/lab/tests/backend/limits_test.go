@@ -1,10 +1,8 @@
 package backend_test
 
 import (
-	"context"
 	"net/url"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,25 +41,4 @@ func TestOpen_LimitOfVhost(t *testing.T) {
 		require.ErrorContains(t, err, "raise that limit")
 		ctl("clear_vhost_limits", "--vhost", vhost)
 	}
-}
-
-// TestRemove_ObeysContext while a queue does not answer, and the channel that has asked it neither.
-func TestRemove_ObeysContext(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.Ours(t)
-	cfg := config(t)
-	cfg.QueueType = delayer.Quorum
-	_, err := backend.Apply(within(t), cfg)
-	require.NoError(t, err)
-	resume := rabbittest.Suspend(t, b, cfg.Prefix+".ladder.wait.400ms")
-	enough := within(t)
-	ctx, cancel := context.WithTimeout(enough, time.Second)
-	defer cancel()
-	began := time.Now()
-	err = backend.Remove(ctx, cfg, false)
-	t.Logf("after %v: %v", time.Since(began), err)
-	require.ErrorIs(t, err, delayer.ErrNotSent)
-	require.NoError(t, enough.Err(), "the queue does not answer")
-	resume()
-	require.NoError(t, backend.Remove(within(t), cfg, true))
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/components/delay"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/pubsub/tests"
-	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -80,15 +79,4 @@ func TestMarshal_AsWatermillAMQP(t *testing.T) {
 	require.NoError(t, err)
 	want.MessageId = "id"
 	require.Equal(t, want, got)
-}
-
-// TestStringHeaders_AreNeeded: watermill-amqp's DefaultMarshaler refuses the headers that RabbitMQ
-// adds.
-func TestStringHeaders_AreNeeded(t *testing.T) {
-	delivery := amqp091.Delivery{Headers: amqp091.Table{"a": "b", "x-death": []any{amqp091.Table{"count": int64(1)}}}}
-	_, err := amqp.DefaultMarshaler{}.Unmarshal(delivery)
-	require.ErrorContains(t, err, "x-death is not a string")
-	msg, err := marshaler.Unmarshal(delivery)
-	require.NoError(t, err)
-	require.Equal(t, message.Metadata{"a": "b"}, msg.Metadata)
 }
