@@ -6,11 +6,21 @@
 package backend
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/backend/plugin"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/strict"
 )
 
 // Config selects and shapes a backend. YAML, JSON ([Load], [Parse]) and environment variables
@@ -40,4 +50,59 @@ func Default() Config {
 		BinaryLadder: binaryladder.Default(), FixedTiers: fixedtiers.Default(), Plugin: plugin.Default(),
 		Controller: controller.Default(),
 	}
+}
+
+// Load reads a YAML or JSON file and then the environment, which wins (see [FromEnv]). Keys in
+// neither have their defaults. Errors are ErrConfig.
+func Load(path string) (Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Config{}, engine.ConfigError(path, err, "give an existing file")
+	}
+	defer f.Close() //nolint:errcheck // read only
+	cfg, err := Parse(f)
+	if err != nil {
+		return Config{}, err
+	}
+	return FromEnv(cfg, os.Environ())
+}
+
+// Parse reads a configuration in YAML or JSON. Unknown keys and values of the wrong type are
+// errors, which name the key and what is allowed. A zero or empty value is an error unless it is
+// the default, because zero means the default in a Config. Fields that the text does not name stay
+// zero. Errors are ErrConfig.
+func Parse(r io.Reader) (Config, error) {
+	var cfg Config
+	var doc yaml.Node
+	dec := yaml.NewDecoder(r)
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return cfg, nil // an empty file says nothing
+	case err != nil:
+		return cfg, engine.ConfigError("configuration", strict.Plain(err), "want YAML or JSON")
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return cfg, engine.ConfigError("configuration", errors.New("holds more than one document"), "keep one")
+	}
+	named, err := strict.Decode("", doc.Content[0], &cfg, otherSections...)
+	if err != nil {
+		return cfg, err
+	}
+	return cfg, cfg.refuseZeros(named)
+}
+
+// otherSections are read by others: serve by the command.
+var otherSections = []string{"serve"}
+
+// refuseZeros refuses keys that a file sets to zero or empty although their default is another
+// value.
+func (c Config) refuseZeros(named []string) error {
+	def := Default()
+	byDefault := fields(&def)
+	for i, f := range fields(&c) {
+		if slices.Contains(named, f.name) && f.empty() && !byDefault[i].empty() {
+			return engine.ConfigError(f.name, fmt.Errorf("%s is not a value for it", f.text()), "leave the key out for its default")
+		}
+	}
+	return nil
 }

@@ -1,12 +1,19 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/backend/fixedtiers"
+	"github.com/delayer-go/delayer/backend/plugin"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/topology"
@@ -78,4 +85,88 @@ func ServeController(ctx context.Context, cfg Config) error {
 	}
 	cfg.Controller.Options = cfg.Options
 	return controller.Serve(ctx, cfg.Controller)
+}
+
+// table has the backends in the order of the configuration. Everything that lists backends reads
+// it: the commands, the conformance suite, fault campaigns, benchmarks and tables.
+var table = []row{
+	of(binaryladder.Name, binaryladder.About(), binaryladder.Open, binaryladder.Topology, binaryladder.Limits,
+		func(c *Config) (*binaryladder.Config, *delayer.Options) {
+			return &c.BinaryLadder, &c.BinaryLadder.Options
+		}),
+	of(fixedtiers.Name, fixedtiers.About(), fixedtiers.Open, fixedtiers.Topology, fixedtiers.Limits,
+		func(c *Config) (*fixedtiers.Config, *delayer.Options) { return &c.FixedTiers, &c.FixedTiers.Options }),
+	of(plugin.Name, plugin.About(), plugin.Open, plugin.Topology, plugin.Limits,
+		func(c *Config) (*plugin.Config, *delayer.Options) { return &c.Plugin, &c.Plugin.Options }),
+	of(controller.Name, controller.About(), controller.Open, controller.Topology, controller.Limits,
+		func(c *Config) (*controller.Config, *delayer.Options) { return &c.Controller, &c.Controller.Options }),
+}
+
+// A row is a backend as this package knows it.
+type row struct {
+	name     string
+	about    delayer.About
+	open     func(context.Context, Config) (delayer.Delayer, error)
+	topology func(Config) (topology.Plan, error)
+	limits   func(Config) (delayer.Limits, error)
+	own      func(*Config) *delayer.Options // in the backend's section, where nobody may set them
+}
+
+// of makes a row from a package's functions. section returns its part of a Config, and the Options
+// in there.
+func of[C any](
+	name string,
+	about delayer.About,
+	open func(context.Context, C) (delayer.Delayer, error),
+	plan func(C) (topology.Plan, error),
+	limits func(C) (delayer.Limits, error),
+	section func(*Config) (*C, *delayer.Options),
+) row {
+	whole := func(c Config) C {
+		s, own := section(&c)
+		*own = c.Options
+		return *s
+	}
+	return row{
+		name:     name,
+		about:    about,
+		open:     func(ctx context.Context, c Config) (delayer.Delayer, error) { return open(ctx, whole(c)) },
+		topology: func(c Config) (topology.Plan, error) { return plan(whole(c)) },
+		limits:   func(c Config) (delayer.Limits, error) { return limits(whole(c)) },
+		own: func(c *Config) *delayer.Options {
+			_, own := section(c)
+			return own
+		},
+	}
+}
+
+// Names lists the backends.
+func Names() []string {
+	names := make([]string, len(table))
+	for i, r := range table {
+		names[i] = r.name
+	}
+	slices.Sort(names)
+	return names
+}
+
+// About returns what tables and reports say of a backend, by its name. Errors are ErrConfig.
+func About(name string) (delayer.About, error) {
+	r, err := Config{Backend: name}.row()
+	return r.about, err
+}
+
+// row returns the configured backend's row.
+func (c Config) row() (row, error) {
+	for _, r := range table {
+		if !reflect.ValueOf(*r.own(&c)).IsZero() {
+			return row{}, engine.ConfigError("options", fmt.Errorf("set in the section of %s", r.name), "set Config.Options: all backends have them in common")
+		}
+	}
+	name := cmp.Or(c.Backend, Default().Backend)
+	i := slices.IndexFunc(table, func(r row) bool { return r.name == name })
+	if i < 0 {
+		return row{}, engine.ConfigError("backend", fmt.Errorf("unknown backend %q", name), "known: "+strings.Join(Names(), ", "))
+	}
+	return table[i], nil
 }

@@ -38,18 +38,13 @@ func (r Rules) Remaining(e message.Envelope, headers amqp091.Table) (remaining t
 	if _, ofController := headers[message.Stamp]; ofController {
 		return 0, false
 	}
-	return max(0, e.Delay-r.waited(headers)), true
-}
-
-// waited is the sum of the TTLs of the queues in which the message has expired. x-death has one
-// entry for each queue.
-func (r Rules) waited(headers amqp091.Table) (sum time.Duration) {
-	for _, death := range message.Deaths(headers) {
+	remaining = e.Delay
+	for _, death := range message.Deaths(headers) { // one entry for each queue
 		if ttl, ok := r.TTL(death.Queue); ok && death.Reason == "expired" {
-			sum += ttl
+			remaining -= ttl
 		}
 	}
-	return sum
+	return max(0, remaining), true
 }
 
 // WhenDue is the Own of a backend that publishes messages itself when they are due. A message that

@@ -163,7 +163,7 @@ func (m *Mover) move(ctx context.Context, l *letter) (done action, err error) {
 	default:
 		return keep, m.keep(ctx, l)
 	}
-	if hopeless(err) && !(l.action == wait && returned(err)) { // a queue of ours is gone then
+	if hopeless(err) && !(l.action == wait && errors.Is(err, broker.ErrReturned)) { // a queue of ours is gone then
 		l.action = keep
 		return keep, m.keep(ctx, l)
 	}
@@ -179,9 +179,6 @@ func hopeless(err error) bool {
 	return errors.Is(err, errGone) || errors.Is(err, delayer.ErrUnroutable) || errors.Is(err, delayer.ErrOutOfRange) ||
 		errors.Is(err, delayer.ErrInvalid)
 }
-
-// returned reports whether the broker could not route a message.
-func returned(err error) bool { return errors.Is(err, broker.ErrReturned) }
 
 // send publishes a message straight to its destination. It first checks that the destination
 // exists: publishing to a missing exchange costs the channel.
@@ -207,7 +204,7 @@ func (m *Mover) keep(ctx context.Context, l *letter) error {
 	}
 	msg.Expiration = "" // it must stay there
 	err := m.cfg.Publisher.Publish(ctx, broker.Publishing{Exchange: m.stage.Keep(), Key: l.RoutingKey, Message: msg})
-	if broker.Code(err) == amqp091.NotFound || returned(err) {
+	if broker.Code(err) == amqp091.NotFound || errors.Is(err, broker.ErrReturned) {
 		m.redeclare(ctx)
 	}
 	return err

@@ -1,15 +1,21 @@
 package objects
 
 import (
+	"context"
+	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -110,4 +116,105 @@ func TestProblems_ListsNoExchanges(t *testing.T) {
 		look(1, "/p.in", "/p.gone", "/p.plugin")
 		look(1, "/p.in", "/p.gone")
 	})
+}
+
+func plan() topology.Plan {
+	return topology.Plan{
+		Exchanges: []topology.Exchange{{Name: "p.in", Kind: topology.Direct}, {Name: "p.delivery", Kind: topology.Direct, Alternate: "p.unroutable"}, {Name: "p.plugin", DelayedKind: topology.Fanout}},
+		Queues: []topology.Queue{
+			WaitingQueue("p.wait", delayer.Quorum, time.Minute, "p.in"),
+			WaitingQueue("p.classic", delayer.Classic, time.Minute, "p.in"),
+			{Name: "p.unroutable", Args: amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1000)}},
+			{Name: "p.stream", Args: amqp091.Table{"x-queue-type": topology.Stream, "x-max-length-bytes": int64(10 << 20)}},
+			{Name: "p.tier", Args: amqp091.Table{"x-queue-type": "classic", "x-message-ttl": int64(5), "x-max-length": int64(10), "x-dead-letter-exchange": "p.in"}},
+		},
+	}
+}
+
+func TestHarm(t *testing.T) {
+	for name, c := range map[string]struct {
+		object, policy string
+		want           []string
+	}{
+		"nothing":                      {"p.wait", `{}`, nil},
+		"ttl":                          {"p.wait", `{"message-ttl": 60000}`, []string{`queue "p.wait": a policy sets message-ttl to 60000, which would make messages early`}},
+		"ttl that is long enough":      {"p.wait", `{"message-ttl": 60001}`, nil},
+		"ttl where there is none":      {"p.unroutable", `{"message-ttl": 1e12}`, []string{"lose messages"}},
+		"expires":                      {"p.wait", `{"expires": 1000}`, []string{"delete the queue"}},
+		"overflow, quorum":             {"p.wait", `{"overflow": "drop-head"}`, []string{"overflow to drop-head"}},
+		"the same overflow":            {"p.wait", `{"overflow": "reject-publish"}`, nil},
+		"overflow, classic":            {"p.classic", `{"overflow": "drop-head"}`, nil},
+		"length":                       {"p.classic", `{"max-length": 1000000}`, []string{"max-length to 1e+06"}},
+		"bytes":                        {"p.unroutable", `{"max-length-bytes": 5}`, []string{"max-length-bytes"}},
+		"length of a tier":             {"p.tier", `{"max-length": 10}`, nil},
+		"a smaller one":                {"p.tier", `{"max-length": 9}`, []string{"max-length"}},
+		"dead-letter key":              {"p.classic", `{"dead-letter-routing-key": "x"}`, []string{"misroute"}},
+		"dead-letter exchange":         {"p.wait", `{"dead-letter-exchange": "x", "dead-letter-strategy": "at-most-once"}`, nil},
+		"the same on one without":      {"p.unroutable", `{"dead-letter-exchange": "x"}`, []string{"send copies"}},
+		"delivery limit":               {"p.unroutable", `{"delivery-limit": 20}`, []string{"delivery-limit"}},
+		"delivery limit, of no matter": {"p.wait", `{"delivery-limit": 20}`, nil},
+		"delayed retry": {"p.unroutable", `{"delayed-retry-type": "failed", "delayed-retry-min": 10000, "delayed-retry-max": 60000}`, []string{
+			`queue "p.unroutable": a policy sets delayed-retry-type to failed and delayed-retry-min to 10000, which would make messages late: what a consumer gives back waits for 10s or longer`}},
+		"delayed retry, off":            {"p.unroutable", `{"delayed-retry-type": "disabled", "delayed-retry-min": 10000}`, nil},
+		"delayed retry, no minimum":     {"p.unroutable", `{"delayed-retry-type": "all"}`, nil},
+		"delayed retry, of no consumer": {"p.wait", `{"delayed-retry-type": "all", "delayed-retry-min": 10000}`, nil},
+		"two at once":                   {"p.wait", `{"message-ttl": 1, "expires": 5}`, []string{"message-ttl", "expires"}},
+		"alternate":                     {"p.in", `{"alternate-exchange": "x"}`, []string{`exchange "p.in": a policy sets alternate-exchange`}},
+		"alternate of the plugin":       {"p.plugin", `{"alternate-exchange": "x"}`, []string{"get a copy of every delayed message at once"}},
+		"alternate, argument wins":      {"p.delivery", `{"alternate-exchange": "x"}`, nil},
+		"of no matter to a stream":      {"p.stream", `{"max-age": "1M", "message-ttl": 1, "max-length-bytes": 1e12}`, nil},
+		"bytes of a stream":             {"p.stream", `{"max-length-bytes": 1000}`, []string{"make it forget what is above it"}},
+		"of a later version":            {"p.wait", `{"queue-leader-locator": "balanced", "max-age": "7d"}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var d Policy
+			require.NoError(t, json.Unmarshal([]byte(c.policy), &d))
+			applied := map[string]Policy{c.object: d}
+			got := Harm(plan(), Policies{Queues: applied, Exchanges: applied})
+			require.Len(t, got, len(c.want))
+			for i, want := range c.want {
+				require.Contains(t, got[i].String(), want)
+			}
+		})
+	}
+}
+
+// TestTheAPISaysNo: each way is an error of its own kind, without the password.
+func TestTheAPISaysNo(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter)
+		kind   error
+		want   string
+	}{
+		"access": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }, delayer.ErrAccess, "tag monitoring"},
+		"broken": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, delayer.ErrUnavailable, "500"},
+		"other":  {func(w http.ResponseWriter) { _, _ = w.Write([]byte("<html>")) }, delayer.ErrUnavailable, "does RabbitMQ's management API answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, password, _ := r.BasicAuth()
+				if password != "hun%ter,2" || !strings.HasPrefix(r.RequestURI, "/api/queues/%2Fv/?") && !strings.HasPrefix(r.RequestURI, "/api/queues/%2Fv?") {
+					t.Errorf("%s with password %q", r.RequestURI, password)
+				}
+				c.answer(w)
+			}))
+			defer s.Close()
+			transport := &http.Transport{DisableKeepAlives: true}
+			m, err := NewPolicyAPI(strings.Replace(s.URL, "://", "://u:hun%25ter%2C2@", 1), "/v", transport)
+			require.NoError(t, err)
+			err = m.Check(context.Background(), "p", plan(), slog.New(slog.DiscardHandler))
+			require.ErrorIs(t, err, c.kind)
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), "hun")
+			s.Close()
+			err = m.Check(context.Background(), "p", plan(), slog.New(slog.DiscardHandler))
+			require.ErrorIs(t, err, delayer.ErrUnavailable)
+			require.NotContains(t, err.Error(), "hun")
+		})
+	}
+	for _, address := range []string{"", "amqp://u:hunter2@h", "http://h", "http://u:hunter2@", "http://u:hunter2@h:x", "u:hunter2@h"} {
+		_, err := NewPolicyAPI(address, "/", nil)
+		require.ErrorIs(t, err, delayer.ErrConfig, address)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
 }

@@ -20,7 +20,7 @@ func TestBackend_AFolderAndAFewLines(t *testing.T) {
 	const imports = `"github.com/delayer-go/delayer/backend/fixedtiers"`
 	overlay := addition{T: t, folder: t.TempDir()}
 	overlay.add("backend/fifth/fifth.go", read(t, "internal/lab/tests/project/testdata/fifth.go"))
-	overlay.insert("backend/table.go",
+	overlay.insert("backend/open.go",
 		imports, `"github.com/delayer-go/delayer/backend/fifth"`,
 		"var table = []row{", `of(fifth.Name, fifth.About(), fifth.Open, fifth.Topology, fifth.Limits,
 			func(c *Config) (*fifth.Config, *delayer.Options) { return &c.Fifth, &c.Fifth.Options }),`)

@@ -1,7 +1,10 @@
 package backend_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/plugin"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
@@ -137,4 +141,114 @@ func TestLimits(t *testing.T) {
 	r.name += "-transient"
 	transient := r.exchange("x-delayed-message", delayedTopic, "transient", "auto-delete")
 	assert.Equal(t, existing, r.open(plugin.Config{Exchange: transient}).Limits())
+}
+
+func TestOpen_NoPlugin(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Own(t, rabbit.Options{}) // which enables no plugin
+	for _, cfg := range []plugin.Config{{}, {Exchange: "theirs"}, {Exchange: "amq.topic"}} {
+		ctx := within(t)
+		p, err := backend.Open(ctx, backend.Config{Options: pluginOptions(t, b), Backend: plugin.Name, Plugin: cfg})
+		require.Nil(t, p)
+		require.ErrorIs(t, err, delayer.ErrNotFound)
+		assert.ErrorContains(t, err, "RabbitMQ "+b.Version()+" has no exchange type x-delayed-message")
+		for _, other := range []string{"binaryladder", "fixedtiers", "controller"} {
+			assert.ErrorContains(t, err, other)
+		}
+		assert.NoError(t, ctx.Err(), "it must not be tried again and again")
+	}
+	conn, err := amqp091.Dial(b.URL())
+	require.NoError(t, err)
+	defer conn.Close() //nolint:errcheck // the broker ends next
+	list, err := b.Ctl(t.Context(), "list_exchanges", "-q", "name")
+	require.NoError(t, err)
+	assert.NotContains(t, list, "t-", "nothing is left")
+}
+
+func TestOpen_UnfitExchange(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kind  string
+		args  amqp091.Table
+		flags []string
+		err   error
+		says  string
+	}{
+		"missing":          {err: delayer.ErrUnroutable, says: "does not exist"},
+		"another type":     {kind: "topic", err: delayer.ErrConflict, says: "is not of type x-delayed-message"},
+		"another, passing": {kind: "direct", flags: []string{"transient", "auto-delete"}, err: delayer.ErrConflict, says: "is not of type x-delayed-message"},
+		"internal":         {kind: "x-delayed-message", args: delayedTopic, flags: []string{"internal"}, err: delayer.ErrConflict, says: "is internal"},
+		"alternate": {kind: "x-delayed-message", args: amqp091.Table{"x-delayed-type": "topic", "alternate-exchange": "amq.fanout"},
+			flags: []string{"transient", "auto-delete"}, err: delayer.ErrConflict, says: "alternate exchange"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newPluginUser(t)
+			if c.kind != "" {
+				r.exchange(c.kind, c.args, c.flags...)
+			}
+			p, err := r.tryOpen(r.options(), plugin.Config{Exchange: r.name})
+			require.Nil(t, p)
+			require.ErrorIs(t, err, c.err)
+			require.ErrorContains(t, err, c.says)
+			if c.kind == "" {
+				require.ErrorContains(t, r.Ch.ExchangeDeclarePassive(r.name, "direct", true, false, false, false, nil), "404", "it must not be created")
+			}
+		})
+	}
+}
+
+// The conformance suite on an exchange of our own is in internal/lab/tests/conformance. An exchange
+// of the user has one destination only, so the suite does not fit it: the tests above are about those.
+
+// A pluginUser has an exchange of their own for the plugin, and queues.
+type pluginUser struct {
+	*rabbittest.Rig
+	name string // of the exchange
+}
+
+func newPluginUser(t *testing.T) *pluginUser {
+	r := rabbittest.NewRig(t, rabbittest.NeedPlugin(t, rabbittest.DelayedMessages))
+	return &pluginUser{r, r.Prefix + "-user"}
+}
+
+// exchange declares it; a flag is named in flags.
+func (r *pluginUser) exchange(kind string, args amqp091.Table, flags ...string) string {
+	r.Helper()
+	has := func(flag string) bool { return slices.Contains(flags, flag) }
+	require.NoError(r, r.Ch.ExchangeDeclare(r.name, kind, !has("transient"), has("auto-delete"), has("internal"), false, args))
+	name := r.name
+	r.Cleanup(func() { r.Fresh(func(ch *amqp091.Channel) error { return ch.ExchangeDelete(name, false, false) }) })
+	return name
+}
+
+// queue declares one, bound to the exchange, and returns what arrives there.
+func (r *pluginUser) queue(hint, key, exchange string) <-chan amqp091.Delivery {
+	r.Helper()
+	name := r.Queue(hint, nil)
+	r.Bind(name, key, exchange, nil)
+	return r.Consume(name)
+}
+
+func (r *pluginUser) open(cfg plugin.Config) delayer.Delayer {
+	r.Helper()
+	p, err := r.tryOpen(r.options(), cfg)
+	require.NoError(r, err)
+	r.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func (r *pluginUser) options() delayer.Options { return pluginOptions(r, r.Broker) }
+
+func (r *pluginUser) tryOpen(opts delayer.Options, cfg plugin.Config) (delayer.Delayer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	cfg.Options = opts
+	return plugin.Open(ctx, cfg)
+}
+
+func pluginOptions(t testing.TB, b *rabbit.Broker) delayer.Options {
+	return delayer.Options{
+		URL: b.URL(), Logger: slog.New(slog.DiscardHandler),
+		Prefix: rabbittest.Prefix(t), QueueType: delayer.Quorum, Connections: 1,
+	}
 }
