@@ -24,13 +24,13 @@ import (
 type broken struct {
 	delayer.Delayer
 	publish func(ctx context.Context, d delayer.Delayer, exchange, key string, delay time.Duration, msg amqp091.Publishing) error
-	batch   func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error
+	batch   func(c batchCall) []error
 	close   func(d delayer.Delayer) error
 	limits  func(delayer.Limits) delayer.Limits
 
-	schedule func(ctx context.Context, s delayer.Delayer, publish func(context.Context) (delayer.Ticket, error)) (delayer.Ticket, error)
-	cancel   func(ctx context.Context, s delayer.Delayer, t delayer.Ticket) error
-	postpone func(ctx context.Context, s delayer.Delayer, t delayer.Ticket, delay time.Duration) (delayer.Ticket, error)
+	history
+	cancel   func(c change) error
+	postpone func(c change) (delayer.Ticket, error)
 }
 
 // PublishBatch publishes one by one if there is no fault in it.
@@ -38,14 +38,7 @@ func (b *broken) PublishBatch(ctx context.Context, messages []delayer.Message) [
 	if b.batch == nil {
 		return delayer.PublishEach(ctx, b.Publish, messages)
 	}
-	return b.batch(ctx, oneByOne{b}, messages)
-}
-
-// oneByOne is a broken Delayer whose batches have no fault.
-type oneByOne struct{ *broken }
-
-func (o oneByOne) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
-	return delayer.PublishEach(ctx, o.Publish, messages)
+	return b.batch(batchCall{ctx, b.Publish, messages})
 }
 
 func (b *broken) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
@@ -98,6 +91,38 @@ func changing(f func(c *call)) func(*broker) *broken {
 	})
 }
 
+// losing returns a Delayer that confirms some messages, and loses them.
+func losing(lost func(c call) bool) func(*broker) *broken {
+	return with(func(d delayer.Delayer, c call) error {
+		if lost(c) {
+			return nil
+		}
+		return c.on(d)
+	})
+}
+
+// duplicating returns a Delayer that publishes some messages twice.
+func duplicating(twice func(c call) bool) func(*broker) *broken {
+	return with(func(d delayer.Delayer, c call) error {
+		if twice(c) {
+			if err := c.on(d); err != nil {
+				return err
+			}
+		}
+		return c.on(d)
+	})
+}
+
+// refusing returns a Delayer that refuses some messages.
+func refusing(kind error, refused func(c call) bool) func(*broker) *broken {
+	return with(func(d delayer.Delayer, c call) error {
+		if refused(c) {
+			return &delayer.Error{Op: "publish", Kind: kind}
+		}
+		return c.on(d)
+	})
+}
+
 // replying returns a Delayer whose Publish returns another answer.
 func replying(f func(err error) error) func(*broker) *broken {
 	return with(func(d delayer.Delayer, c call) error { return f(c.on(d)) })
@@ -114,24 +139,14 @@ func not(kind error) func(error) error {
 
 var published atomic.Int64
 
-func everyTenth() bool { return published.Add(1)%10 == 0 }
+func everyTenth(call) bool { return published.Add(1)%10 == 0 }
+
+func aDay(c call) bool { return c.delay >= 24*time.Hour }
 
 var contentFaults = []fault{
-	{name: "loses some", cases: []string{"never-early", "concurrency"}, open: with(func(d delayer.Delayer, c call) error {
-		if everyTenth() {
-			return nil
-		}
-		return c.on(d)
-	})},
-	{name: "loses all", cases: []string{"arrives", "arrives-by-queue-name"}, open: with(func(delayer.Delayer, call) error { return nil })},
-	{name: "duplicates some", cases: []string{"never-early", "concurrency"}, open: with(func(d delayer.Delayer, c call) error {
-		if everyTenth() {
-			if err := c.on(d); err != nil {
-				return err
-			}
-		}
-		return c.on(d)
-	})},
+	{name: "loses some", cases: []string{"never-early", "concurrency"}, open: losing(everyTenth)},
+	{name: "loses all", cases: []string{"arrives", "arrives-by-queue-name"}, open: losing(func(call) bool { return true })},
+	{name: "duplicates some", cases: []string{"never-early", "concurrency"}, open: duplicating(everyTenth)},
 	{name: "forgets headers", cases: []string{"header-types", "exchange-kinds", "delayed-again"}, open: changing(func(c *call) { c.msg.Headers = nil })},
 	{name: "turns numbers into strings", cases: []string{"header-types"}, open: changing(func(c *call) {
 		if _, ok := c.msg.Headers["int16"]; ok {
@@ -153,11 +168,8 @@ var contentFaults = []fault{
 		}
 	})},
 	{name: "forgets BCC", cases: []string{"cc-and-bcc", "cc-and-bcc-by-queue-name"}, open: changing(func(c *call) { delete(c.msg.Headers, "BCC") })},
-	{name: "refuses a name", cases: []string{"odd-names", "similar-queue-names"}, open: with(func(d delayer.Delayer, c call) error {
-		if strings.Contains(c.key, ".") {
-			return &delayer.Error{Op: "publish", Kind: delayer.ErrInvalid}
-		}
-		return c.on(d)
+	{name: "refuses a name", cases: []string{"odd-names", "similar-queue-names"}, open: refusing(delayer.ErrInvalid, func(c call) bool {
+		return strings.Contains(c.key, ".")
 	})},
 	{name: "sends copies again", cases: []string{"cc-and-bcc"}, open: with(func(d delayer.Delayer, c call) error {
 		if copies, ok := c.msg.Headers["CC"].([]any); ok && c.delay > 0 {
@@ -168,11 +180,8 @@ var contentFaults = []fault{
 		}
 		return c.on(d)
 	})},
-	{name: "drops what died before", cases: []string{"delayed-again"}, open: with(func(d delayer.Delayer, c call) error {
-		if _, died := c.msg.Headers["x-death"]; died {
-			return nil
-		}
-		return c.on(d)
+	{name: "drops what died before", cases: []string{"delayed-again"}, open: losing(func(c call) bool {
+		return c.msg.Headers["x-death"] != nil
 	})},
 	{name: "changes the caller's headers", cases: []string{"message-untouched"}, open: with(func(d delayer.Delayer, c call) error {
 		delete(c.msg.Headers, "x-death")
@@ -200,46 +209,24 @@ var timeFaults = []fault{
 	{name: "confirms those above 10 s and loses them", cases: []string{"long-delays-wait", "long-delays-arrive"}, open: losesAbove(10 * time.Second)},
 	{name: "loses those of more than a quarter of an hour", cases: []string{"long-delays-arrive"}, open: losesAbove(15 * time.Minute)},
 	{name: "ends a day a minute early", cases: []string{"long-delays-arrive"}, open: changing(func(c *call) {
-		if c.delay >= 24*time.Hour {
+		if aDay(*c) {
 			c.delay -= time.Minute
 		}
 	})},
-	{name: "delivers a day twice", cases: []string{"long-delays-arrive"}, open: with(func(d delayer.Delayer, c call) error {
-		if c.delay >= 24*time.Hour {
-			if err := c.on(d); err != nil {
-				return err
-			}
-		}
-		return c.on(d)
-	})},
-	{name: "refuses a day", cases: []string{"long-delays-wait", "long-delays-arrive"}, open: with(func(d delayer.Delayer, c call) error {
-		if c.delay >= 24*time.Hour {
-			return &delayer.Error{Op: "publish", Kind: delayer.ErrOutOfRange}
-		}
-		return c.on(d)
-	})},
+	{name: "delivers a day twice", cases: []string{"long-delays-arrive"}, open: duplicating(aDay)},
+	{name: "refuses a day", cases: []string{"long-delays-wait", "long-delays-arrive"}, open: refusing(delayer.ErrOutOfRange, aDay)},
 	{name: "overflows", cases: []string{"beyond-maximum"}, open: changing(func(c *call) {
 		if c.delay+idealLimits().Resolution < 0 {
 			c.delay = 0
 		}
 	})},
 	{name: "takes negative for none", cases: []string{"negative-delay"}, open: changing(func(c *call) { c.delay = max(c.delay, 0) })},
-	{name: "takes none for one", cases: []string{"zero-delay"}, open: with(func(d delayer.Delayer, c call) error {
-		if c.delay == 0 {
-			return nil
-		}
-		return c.on(d)
-	})},
+	{name: "takes none for one", cases: []string{"zero-delay"}, open: losing(func(c call) bool { return c.delay == 0 })},
 }
 
 // losesAbove confirms messages with a longer delay, and loses them.
 func losesAbove(most time.Duration) func(*broker) *broken {
-	return with(func(d delayer.Delayer, c call) error {
-		if c.delay > most && c.delay <= idealLimits().Max {
-			return nil
-		}
-		return c.on(d)
-	})
+	return losing(func(c call) bool { return c.delay > most && c.delay <= idealLimits().Max })
 }
 
 // headOfLine delays each message until those before it are due, as one queue with expirations does.
@@ -313,11 +300,8 @@ var answerFaults = []fault{
 	{name: "loses what is published while closing", cases: []string{"closed-while-publishing"}, open: losesWhileClosing},
 	{name: "leaves a goroutine", cases: []string{"no-goroutine-left"}, open: leavesGoroutine},
 	{name: "remembers destinations for ever", cases: []string{"destination-comes-and-goes"}, open: remembersDestinations},
-	{name: "binds a destination once", cases: []string{"destination-created-again"}, open: with(func(d delayer.Delayer, c call) error {
-		if c.msg.MessageId == "second" { // published after the destination was created again
-			return nil
-		}
-		return c.on(d)
+	{name: "binds a destination once", cases: []string{"destination-created-again"}, open: losing(func(c call) bool {
+		return c.msg.MessageId == "second" // published after the destination was created again
 	})},
 	{name: "has one place for what is unconfirmed", cases: []string{"destination-stuck"}, open: onePlace},
 	{name: "waits for the first confirm", cases: []string{"destination-stuck"}, open: waitsForFirst},
@@ -459,72 +443,78 @@ func keepsMemory(*broker) *broken {
 	})(nil)
 }
 
+// A batchCall holds the arguments of PublishBatch, which faults change.
+type batchCall struct {
+	ctx      context.Context
+	publish  func(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error
+	messages []delayer.Message
+}
+
+// each publishes messages one by one, without a fault.
+func (c batchCall) each(messages []delayer.Message) []error {
+	return delayer.PublishEach(c.ctx, c.publish, messages)
+}
+
 // together returns a Delayer with another PublishBatch.
-func together(f func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error) func(*broker) *broken {
+func together(f func(c batchCall) []error) func(*broker) *broken {
 	return func(*broker) *broken { return &broken{batch: f} }
 }
 
 var batchFaults = []fault{
-	{name: "forgets the last of a batch", cases: []string{"batch"}, open: together(
-		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
-			if len(messages) == 0 {
-				return nil
+	{name: "forgets the last of a batch", cases: []string{"batch"}, open: together(func(c batchCall) []error {
+		if len(c.messages) == 0 {
+			return nil
+		}
+		return append(c.each(c.messages[1:]), nil)
+	})},
+	{name: "mixes a batch up", cases: []string{"batch"}, open: together(func(c batchCall) []error {
+		mixed := slices.Clone(c.messages)
+		slices.Reverse(mixed)
+		results := c.each(mixed)
+		slices.Reverse(results)
+		return results
+	})},
+	{name: "mixes the results of a batch up", cases: []string{"batch"}, open: together(func(c batchCall) []error {
+		results := c.each(c.messages)
+		slices.Reverse(results)
+		return results
+	})},
+	{name: "ends a batch at its first error", cases: []string{"batch"}, open: together(func(c batchCall) []error {
+		results := make([]error, len(c.messages))
+		var err error
+		for i, m := range c.messages {
+			if err == nil {
+				err = c.publish(c.ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
 			}
-			return append(d.PublishBatch(ctx, messages[1:]), nil)
-		})},
-	{name: "mixes a batch up", cases: []string{"batch"}, open: together(
-		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
-			mixed := slices.Clone(messages)
-			slices.Reverse(mixed)
-			results := d.PublishBatch(ctx, mixed)
-			slices.Reverse(results)
-			return results
-		})},
-	{name: "mixes the results of a batch up", cases: []string{"batch"}, open: together(
-		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
-			results := d.PublishBatch(ctx, messages)
-			slices.Reverse(results)
-			return results
-		})},
-	{name: "ends a batch at its first error", cases: []string{"batch"}, open: together(
-		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
-			results := make([]error, len(messages))
-			var err error
-			for i, m := range messages {
-				if err == nil {
-					err = d.Publish(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
-				}
-				results[i] = err
+			results[i] = err
+		}
+		return results
+	})},
+	{name: "publishes a batch one by one", cases: []string{"batch-destination-stuck"}, open: together(func(c batchCall) []error {
+		return c.each(c.messages)
+	})},
+	{name: "has one result for a batch", cases: []string{"batch"}, open: together(func(c batchCall) []error {
+		return []error{errors.Join(c.each(c.messages)...)}
+	})},
+	{name: "calls the rest of a batch stored", cases: []string{"batch-ctx-ended"}, open: together(func(c batchCall) []error {
+		results := c.each(c.messages)
+		for i, err := range results {
+			results[i] = not(delayer.ErrNotSent)(err)
+		}
+		return results
+	})},
+	{name: "publishes the rest of a batch later", cases: []string{"batch-ctx-ended"}, open: together(func(c batchCall) []error {
+		results := c.each(c.messages)
+		for i, m := range c.messages {
+			if errors.Is(results[i], delayer.ErrNotSent) {
+				_ = c.publish(context.WithoutCancel(c.ctx), m.Exchange, m.Key, m.Delay, m.Publishing) // it may fail
 			}
-			return results
-		})},
-	{name: "publishes a batch one by one", cases: []string{"batch-destination-stuck"}, open: together(
-		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
-			return delayer.PublishEach(ctx, d.Publish, messages)
-		})},
-	{name: "has one result for a batch", cases: []string{"batch"}, open: together(
-		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
-			return []error{errors.Join(d.PublishBatch(ctx, messages)...)}
-		})},
-	{name: "calls the rest of a batch stored", cases: []string{"batch-ctx-ended"}, open: together(
-		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
-			results := d.PublishBatch(ctx, messages)
-			for i, err := range results {
-				results[i] = not(delayer.ErrNotSent)(err)
-			}
-			return results
-		})},
-	{name: "publishes the rest of a batch later", cases: []string{"batch-ctx-ended"}, open: together(
-		func(ctx context.Context, d delayer.Delayer, messages []delayer.Message) []error {
-			results := d.PublishBatch(ctx, messages)
-			for i, m := range messages {
-				if errors.Is(results[i], delayer.ErrNotSent) {
-					_ = d.Publish(context.WithoutCancel(ctx), m.Exchange, m.Key, m.Delay, m.Publishing) // it may fail
-				}
-			}
-			return results
-		})},
+		}
+		return results
+	})},
 }
+
+var faults = slices.Concat(contentFaults, timeFaults, answerFaults, batchFaults, scheduleFaults)
 
 // sentences holds what each case says when it fails.
 func sentences() map[string]string {
@@ -554,7 +544,7 @@ func notices(t *testing.T, h conformance.Harness, cases []string) {
 }
 
 func TestBroken(t *testing.T) {
-	for _, f := range slices.Concat(contentFaults, timeFaults, answerFaults, batchFaults, scheduleFaults) {
+	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			if raceDetector && f.races {
 				t.Skip("the race detector notices this fault before the suite does")
@@ -578,7 +568,7 @@ func TestBroken(t *testing.T) {
 // TestEveryCaseHasAFault: a case that no fault fails tests nothing.
 func TestEveryCaseHasAFault(t *testing.T) {
 	meant := map[string]bool{}
-	for _, f := range slices.Concat(contentFaults, timeFaults, answerFaults, batchFaults, scheduleFaults) {
+	for _, f := range faults {
 		for _, name := range f.cases {
 			meant[name] = true
 		}

@@ -11,24 +11,13 @@ import (
 
 // unsupported schedules a message, and changes it.
 func unsupported(t *trial) {
-	s := &schedule{trial: t, in: t.queue(t.name("queue")), tickets: map[string]delayer.Ticket{}}
-	o := outcome{job: to(s.in, "scheduled", t.short()), before: time.Now()}
-	calls := map[string]func(context.Context, delayer.Ticket) error{
-		"Schedule": func(ctx context.Context, _ delayer.Ticket) error {
-			_, err := t.d.Schedule(ctx, o.exchange, o.key, o.delay, o.msg)
-			return err
-		},
-		"Cancel": t.d.Cancel,
-		"Postpone": func(ctx context.Context, ticket delayer.Ticket) error {
-			_, err := t.d.Postpone(ctx, ticket, t.short())
-			return err
-		},
-	}
+	s := newSchedule(t)
+	o := s.schedule(to(s.in, "scheduled", t.short()))
+	_, postponed := s.postponed("no-ticket", t.short())
 	can := t.lim.CancelBefore > 0
-	for name, call := range calls {
-		ctx, cancel := context.WithTimeout(t.ctx, t.h.Patience)
-		err := call(ctx, "no-ticket")
-		cancel()
+	for name, err := range map[string]error{
+		"Schedule": o.err, "Cancel": s.cancelled(t.d, "no-ticket"), "Postpone": postponed,
+	} {
 		if errors.Is(err, errors.ErrUnsupported) == can {
 			t.errorf("%s returned %v, and Limits.CancelBefore is %v", name, err, t.lim.CancelBefore)
 		}
@@ -36,7 +25,6 @@ func unsupported(t *trial) {
 			t.errorf("%s: SafeToRetry is false for %v", name, err)
 		}
 	}
-	o.after = time.Now()
 	if can {
 		s.present = append(s.present, o)
 	}
@@ -52,14 +40,42 @@ type schedule struct {
 	unsure  []outcome // what may arrive
 }
 
+func newSchedule(t *trial) *schedule {
+	return &schedule{trial: t, in: t.queue(t.name("queue")), tickets: map[string]delayer.Ticket{}}
+}
+
 // ticketed is a check of Delayers that can cancel.
 func ticketed(check func(*schedule)) func(*trial) {
 	return func(t *trial) {
 		if t.lim.CancelBefore <= 0 {
 			t.Passf("does not apply: Limits.CancelBefore is 0")
 		}
-		check(&schedule{trial: t, in: t.queue(t.name("queue")), tickets: map[string]delayer.Ticket{}})
+		check(newSchedule(t))
 	}
+}
+
+// schedule schedules one message, and keeps its ticket.
+func (s *schedule) schedule(j job) outcome {
+	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
+	defer cancel()
+	o := outcome{job: j, before: time.Now()}
+	s.tickets[o.id()], o.err = s.d.Schedule(ctx, j.exchange, j.key, j.delay, j.msg)
+	o.after = time.Now()
+	return o
+}
+
+// cancelled calls Cancel.
+func (s *schedule) cancelled(by delayer.Delayer, ticket delayer.Ticket) error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
+	defer cancel()
+	return by.Cancel(ctx, ticket)
+}
+
+// postponed calls Postpone.
+func (s *schedule) postponed(ticket delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
+	defer cancel()
+	return s.d.Postpone(ctx, ticket, delay)
 }
 
 // unhurried is a delay that leaves time to cancel dozens of messages, also on a machine that is
@@ -71,11 +87,7 @@ func (s *schedule) put(n int, prefix string, delay time.Duration) []outcome {
 	s.Helper()
 	var outs []outcome
 	for _, j := range jobs(n, prefix, func(_ int, id string) job { return to(s.in, id, delay) }) {
-		ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
-		o := outcome{job: j, before: time.Now()}
-		s.tickets[o.id()], o.err = s.d.Schedule(ctx, j.exchange, j.key, j.delay, j.msg)
-		cancel()
-		o.after = time.Now()
+		o := s.schedule(j)
 		if o.err != nil {
 			s.failf("message %s: Schedule returned %v", o.id(), o.err)
 		}
@@ -87,9 +99,7 @@ func (s *schedule) put(n int, prefix string, delay time.Duration) []outcome {
 // cancel cancels a message by any Delayer, and returns whether it was in time.
 func (s *schedule) cancel(by delayer.Delayer, o outcome) bool {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
-	defer cancel()
-	err := by.Cancel(ctx, s.tickets[o.id()])
+	err := s.cancelled(by, s.tickets[o.id()])
 	switch {
 	case err == nil:
 		return true
@@ -121,19 +131,20 @@ func (s *schedule) postpone(o outcome, delay time.Duration) outcome {
 	return o
 }
 
-// postponed calls Postpone.
-func (s *schedule) postponed(ticket delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
-	defer cancel()
-	return s.d.Postpone(ctx, ticket, delay)
-}
-
 // arrive waits for all that must arrive, and checks that nothing else did.
 func (s *schedule) arrive() {
 	s.Helper()
 	s.await(s.in, s.present)
 	s.sentinel(s.in)
 	s.only(s.in, slices.Concat(s.present, s.unsure), false)
+}
+
+// inTime checks that some of n messages could be cancelled.
+func (s *schedule) inTime(cancelled, n int) {
+	s.Helper()
+	if cancelled == 0 {
+		s.errorf("none of %d messages could be cancelled, %v before they are due", n, s.unhurried())
+	}
 }
 
 // cancels cancels some of many, by this Delayer and by another one, once and twice.
@@ -143,23 +154,18 @@ func cancels(s *schedule) {
 	defer func() { _ = other.Close() }()
 	gone := s.put(messages, "gone", s.unhurried())
 	s.present = s.put(messages, "kept", s.unhurried())
-	inTime := 0
+	cancelled := 0
 	for i, o := range gone {
-		by := s.d
-		if i%2 == 0 {
-			by = other
-		}
+		by := []delayer.Delayer{other, s.d}[i%2]
 		if !s.cancel(by, o) {
 			continue
 		}
-		inTime++
+		cancelled++
 		if i%3 == 0 && !s.cancel(s.d, o) {
 			s.errorf("message %s: it was cancelled, and cannot be cancelled again", o.id())
 		}
 	}
-	if inTime == 0 {
-		s.errorf("none of %d messages could be cancelled, %v before they are due", messages, s.unhurried())
-	}
+	s.inTime(cancelled, messages)
 	s.arrive()
 }
 
@@ -169,17 +175,14 @@ func cancelTooLate(s *schedule) {
 	if s.short() >= s.lim.CancelBefore {
 		s.await(s.in, outs)
 	}
-	for _, o := range outs {
-		if s.cancel(s.d, o) {
-			s.errorf("message %s: Cancel returned nil %v after it was scheduled with a delay of %v", o.id(), time.Since(o.before), o.delay)
+	for range 2 { // by the second time, all have arrived
+		s.present = nil
+		for _, o := range outs {
+			if s.cancel(s.d, o) {
+				s.errorf("message %s: Cancel returned nil %v after it was scheduled with a delay of %v", o.id(), time.Since(o.before), o.delay)
+			}
 		}
-	}
-	s.arrive()
-	s.present = nil
-	for _, o := range outs {
-		if s.cancel(s.d, o) {
-			s.errorf("message %s: Cancel returned nil after it has arrived", o.id())
-		}
+		s.arrive()
 	}
 }
 
@@ -196,28 +199,23 @@ func (s *schedule) last(delay time.Duration) {
 // postpones makes messages later, some twice, and cancels some of these, also by the older ticket.
 func postpones(s *schedule) {
 	const messages = 12
-	inTime := 0
+	cancelled := 0
 	for i, o := range s.put(messages, "later", s.unhurried()) {
 		older := s.tickets[o.id()]
 		o = s.postpone(o, s.later())
 		if i%3 == 0 {
 			o = s.postpone(o, s.later())
 		}
-		switch i % 4 {
-		case 0:
+		if i%4 == 0 {
 			s.tickets[o.id()] = older
-		case 1:
-		default:
+		}
+		if i%4 > 1 {
 			s.present = append(s.present, o)
-			continue
-		}
-		if s.cancel(s.d, o) {
-			inTime++
+		} else if s.cancel(s.d, o) {
+			cancelled++
 		}
 	}
-	if inTime == 0 {
-		s.errorf("no message could be cancelled, %v before they are due", s.unhurried())
-	}
+	s.inTime(cancelled, messages)
 	s.last(s.later())
 }
 
