@@ -98,7 +98,10 @@ func (r runner) run(ctx context.Context) (*report.Report, error) {
 			out.Runs = append(out.Runs, run.Run)
 			raw.write(run)
 		} else {
-			skip(out, run)
+			skip := report.Skip{Backend: run.Backend, Variant: run.Variant, QueueType: run.QueueType, Reason: run.skipped}
+			if !slices.Contains(out.Skipped, skip) { // once for each subject
+				out.Skipped = append(out.Skipped, skip)
+			}
 		}
 		track.done(i, run)
 	}
@@ -151,14 +154,6 @@ func (r runner) excludes(scenario string, s Subject) bool {
 	return r.Skip != nil && r.Skip(scenario, s)
 }
 
-// skip notes a run that could not be made, once for each subject.
-func skip(out *report.Report, run result) {
-	skip := report.Skip{Backend: run.Backend, Variant: run.Variant, QueueType: run.QueueType, Reason: run.skipped}
-	if !slices.Contains(out.Skipped, skip) {
-		out.Skipped = append(out.Skipped, skip)
-	}
-}
-
 // A step is one run to be made.
 type step struct {
 	scenario   scenario
@@ -207,7 +202,14 @@ func (r runner) inTrial(
 ) (run result, left, err error) {
 	need := step.scenario.needs()
 	if (need.fresh || step.afresh) && r.Target.Restart != nil {
-		if err := restart(ctx, r.Target); err != nil {
+		// A broker that is restarted forgets memory that it was once given, what it keeps of queues
+		// that are gone, and what went wrong in it. Its start goes on after it takes connections.
+		const rest = 2 * time.Second
+		err := r.Target.Restart(ctx)
+		if err == nil {
+			err = pace.Sleep(ctx, rest)
+		}
+		if err != nil {
 			return result{}, nil, fmt.Errorf("restart the broker, to begin afresh: %w", err)
 		}
 	}
@@ -225,17 +227,4 @@ func (r runner) inTrial(
 	defer stop()
 	run, err = step.scenario.run(ctx, trial)
 	return run, nil, err
-}
-
-// rest is how long a broker is left alone after its start, which goes on after it takes
-// connections.
-const rest = 2 * time.Second
-
-// restart lets a broker forget what was done before: memory that it was once given, what it keeps
-// of queues that are gone, and what went wrong in it.
-func restart(ctx context.Context, broker Target) error {
-	if err := broker.Restart(ctx); err != nil {
-		return err
-	}
-	return pace.Sleep(ctx, rest)
 }

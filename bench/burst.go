@@ -55,9 +55,17 @@ func (b burst) run(ctx context.Context, t *trial) (result, error) {
 	})
 	run, err := t.finish(ctx, b.common, nil, err)
 	run.Rate = 0
-	run.DrainMS = drainMS(run.samples)
-	if err == nil {
-		err = together(run.samples, due)
+	tooLate, lastDue, lastArrived := 0, time.Duration(0), time.Duration(0)
+	for _, m := range run.samples {
+		tooLate += one(m.Due() >= due+time.Second)
+		if m.Copies > 0 {
+			lastDue, lastArrived = max(lastDue, m.Due()), max(lastArrived, m.Arrived)
+		}
+	}
+	run.DrainMS = milliseconds(max(0, lastArrived-lastDue))
+	if err == nil && tooLate > 0 {
+		err = fmt.Errorf("publishing took too long: %s of %s were due after the burst (give fewer --messages)",
+			format.Thousands(tooLate), format.Thousands(len(run.samples)))
 	}
 	return run, err
 }
@@ -67,28 +75,4 @@ func (b burst) run(ctx context.Context, t *trial) (result, error) {
 func untilBurst(now, due time.Duration) time.Duration {
 	const unit = time.Second
 	return max(unit, (due-now+unit-1)/unit*unit)
-}
-
-// together returns an error if not all messages were due within a second.
-func together(samples []sample, due time.Duration) error {
-	late := 0
-	for _, m := range samples {
-		late += one(m.Due() >= due+time.Second)
-	}
-	if late > 0 {
-		return fmt.Errorf("publishing took too long: %s of %s were due after the burst (give fewer --messages)",
-			format.Thousands(late), format.Thousands(len(samples)))
-	}
-	return nil
-}
-
-// drainMS is from when the last was due to the last arrival.
-func drainMS(samples []sample) float64 {
-	var due, arrived time.Duration
-	for _, m := range samples {
-		if m.Copies > 0 {
-			due, arrived = max(due, m.Due()), max(arrived, m.Arrived)
-		}
-	}
-	return milliseconds(max(0, arrived-due))
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"os"
 	"runtime"
 	"slices"
@@ -12,32 +11,23 @@ import (
 	"github.com/delayer-go/delayer/bench/report"
 )
 
-// machine is where the benchmark runs. What a system does not tell is left out.
+// machine is where the benchmark runs. What a system does not tell is left out: only Linux tells
+// the model of its processors and its version here.
 func machine() report.Machine {
-	return report.Machine{
+	m := report.Machine{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version(),
-		Model: model(), Kernel: kernel(), SyncMS: milliseconds(syncTime()),
+		SyncMS: milliseconds(syncTime()),
 	}
-}
-
-// model is the first processor's, on Linux.
-func model() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range bytes.Lines(text) {
-		if name, value, ok := bytes.Cut(line, []byte(":")); ok && string(bytes.TrimSpace(name)) == "model name" {
-			return string(bytes.TrimSpace(value))
+	processors, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(processors)) {
+		if name, value, _ := strings.Cut(line, ":"); m.Model == "" && strings.TrimSpace(name) == "model name" {
+			m.Model = strings.TrimSpace(value)
 		}
 	}
-	return ""
-}
-
-// kernel is the version of Linux.
-func kernel() string {
-	text, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	if len(text) == 0 {
-		return ""
+	if kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease"); len(kernel) > 0 {
+		m.Kernel = "Linux " + strings.TrimSpace(string(kernel))
 	}
-	return "Linux " + strings.TrimSpace(string(text))
+	return m
 }
 
 // syncTime is how long it takes to write 4 KiB to a temporary file and sync it: the median; 0 if

@@ -13,7 +13,7 @@ type Size int
 
 // The other sizes.
 const (
-	Quick Size = iota + 1 // a small accuracy, cost and hol: on two cores less than three minutes for the subjects of delayer-bench with one type of queue
+	Quick Size = iota + 1 // a small accuracy, cost and hol: on two cores about three minutes for the subjects of delayer-bench with one type of queue
 	Full                  // every scenario, each as small as its question allows
 )
 
@@ -66,7 +66,7 @@ var full = func() sizes {
 	return s
 }()
 
-// quick must end within three minutes on two cores, including the start of a broker. All subjects
+// quick takes about three minutes on two cores, including the start of a broker. All subjects
 // get the same work, so the slowest one limits it: the ladder entered at the top carries about 500
 // messages a second on two cores.
 var quick = func() sizes {

@@ -17,7 +17,12 @@ const textWidth = 80
 // WriteText writes the tables for a terminal.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", wrap(r.heading(), 0))
+	partial := ""
+	if r.Partial {
+		partial = " (partial: interrupted)"
+	}
+	fmt.Fprintf(&b, "%s\n", wrap(fmt.Sprintf("Delayed messages on %s %s, %s%s",
+		r.Broker.Product, r.Broker.Version, r.Broker.How, partial), 0))
 	for _, t := range tables(r, false) {
 		fmt.Fprintf(&b, "\n%s, %s queues: %s\n%s\n\n", t.Name, t.QueueType, t.Question, wrap(t.Setup, 0))
 		t.writeText(&b)
@@ -28,7 +33,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, skip := range r.Skipped {
 		fmt.Fprintf(&b, "\n%s\n", wrap(skip.String(), 0))
 	}
-	if len(r.Runs) > 0 && r.faultless() {
+	faulty := func(run Run) bool { return run.Lost+run.Duplicated+run.Early > 0 }
+	if len(r.Runs) > 0 && !slices.ContainsFunc(r.Runs, faulty) {
 		b.WriteString("\nNo message was lost, delivered twice or early.\n")
 	}
 	fmt.Fprintf(&b, "\n%s\n", wrap(r.legend(), 0))
@@ -37,15 +43,6 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// heading is the report's first line: what was measured, and on what.
-func (r *Report) heading() string {
-	partial := ""
-	if r.Partial {
-		partial = " (partial: interrupted)"
-	}
-	return fmt.Sprintf("Delayed messages on %s %s, %s%s", r.Broker.Product, r.Broker.Version, r.Broker.How, partial)
 }
 
 // legend explains the tables.
@@ -73,10 +70,6 @@ func (r *Report) legend() string {
 		said = append(said, fmt.Sprintf("Without a broker the benchmark itself reaches %s msg/s.", format.Figure(r.GeneratorPerS)))
 	}
 	return strings.Join(said, " ")
-}
-
-func (r *Report) faultless() bool {
-	return !slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Lost+run.Duplicated+run.Early > 0 })
 }
 
 // writeText writes a line of medians for each row, and a line of ranges if there are repetitions.

@@ -18,7 +18,7 @@ import (
 // benchCmd is `delayer-bench run`, the default. A flag at its zero value takes the default of the
 // chosen size; see package bench.
 type benchCmd struct {
-	Quick       bool            `xor:"size" help:"A small run: accuracy, cost and hol, quorum queues. Less than three minutes on two cores."`
+	Quick       bool            `xor:"size" help:"A small run: accuracy, cost and hol, quorum queues. About three minutes on two cores."`
 	Full        bool            `xor:"size" help:"The reference run: every scenario, with quorum queues alone in 18 to 25 minutes. Subjects that would take minutes are left out, unless named."`
 	Out         string          `default:"report" placeholder:"DIR" help:"Where to write report.json, report.html, report.bench and samples.csv.gz (default ${default})."`
 	Backend     []string        `placeholder:"NAME" help:"Measure only these: ${subjects}. Default: all, the controller with slots on quorum queues and with rounds on classic ones."`

@@ -18,12 +18,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv("DELAYER_TEST_AS_COMMAND") != "" { // a child of the tests; see interrupt_unix_test.go
-		main()
-	}
-	rabbittest.Main(m, rabbit.Options{})
-}
+func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
 
 // command runs the command line; a report goes into a folder of the test's own.
 func command(ctx context.Context, t *testing.T, args ...string) (status int, stdout, stderr string) {
@@ -70,11 +65,15 @@ func TestUsageErrorsNameTheWayOut(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"render", "--help"}} {
-		status, stdout, stderr := command(t.Context(), t, args...)
-		assert.Equal(t, cli.OK, status, args)
-		assert.Contains(t, stdout, "delayer-bench", args)
-		assert.Empty(t, stderr, args)
+	for name, wants := range map[string][]string{
+		"": {"--quick", "Run the benchmark (default).", "render"}, "run": {"--quick"}, "render": {"--picture"},
+	} {
+		status, stdout, stderr := command(t.Context(), t, append(strings.Fields(name), "--help")...)
+		assert.Equal(t, cli.OK, status, name)
+		assert.Empty(t, stderr, name)
+		for _, want := range append(wants, "delayer-bench") {
+			assert.Contains(t, stdout, want, name)
+		}
 	}
 }
 

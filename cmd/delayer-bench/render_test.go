@@ -53,11 +53,3 @@ func TestRenderWritesThePagesAgain(t *testing.T) {
 	assert.Equal(t, cli.Usage, status)
 	assert.Contains(t, stderr, "another schema version: 99")
 }
-
-func TestHelpShowsTheDefaultCommand(t *testing.T) {
-	status, stdout, _ := command(t.Context(), t, "--help")
-	assert.Equal(t, cli.OK, status)
-	for _, want := range []string{"--quick", "Run the benchmark (default).", "render"} {
-		assert.Contains(t, stdout, want)
-	}
-}

@@ -3,6 +3,8 @@ package account_test
 import (
 	"context"
 	"errors"
+	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,144 +43,94 @@ func ids(list []account.Course[string]) (ids []string) {
 // TestVerdict: each message is in the lists and counts that it belongs to, and in no other.
 func TestVerdict(t *testing.T) {
 	type verdict = account.Verdict[string]
-	for name, c := range map[string]struct {
-		do   func(b book)
-		want func(all []account.Course[string]) verdict
+	const s = time.Second
+	published := func(answer error, arrivals ...time.Duration) func(book) {
+		return func(b book) { b.publish("a", answer, arrivals...) }
+	}
+	for _, c := range []struct {
+		name  string
+		do    func(b book)
+		want  verdict
+		lists string // those that the message is in
 	}{
-		"on time": {
-			func(b book) { b.publish("a", nil, time.Second) },
-			func([]account.Course[string]) verdict { return verdict{Sent: 1, Confirmed: 1, Delivered: 1} },
-		},
-		"missing": {
-			func(b book) { b.publish("a", nil) },
-			func(all []account.Course[string]) verdict { return verdict{Sent: 1, Confirmed: 1, Missing: all} },
-		},
-		"early": {
-			func(b book) { b.publish("a", nil, time.Second-1) },
-			func(all []account.Course[string]) verdict {
-				return verdict{Sent: 1, Confirmed: 1, Delivered: 1, Early: all}
-			},
-		},
-		"three copies": {
-			func(b book) { b.publish("a", nil, time.Second, 2*time.Second, 3*time.Second) },
-			func(all []account.Course[string]) verdict {
-				return verdict{Sent: 1, Confirmed: 1, Delivered: 1, Extra: 2, Twice: all}
-			},
-		},
-		"early and twice": {
-			func(b book) { b.publish("a", nil, time.Second-1, 2*time.Second) },
-			func(all []account.Course[string]) verdict {
-				return verdict{Sent: 1, Confirmed: 1, Delivered: 1, Extra: 1, Twice: all, Early: all}
-			},
-		},
-		"an early copy that is noted last": {
-			func(b book) { b.publish("a", nil, 2*time.Second, time.Second-1) },
-			func(all []account.Course[string]) verdict {
-				return verdict{Sent: 1, Confirmed: 1, Delivered: 1, Extra: 1, Twice: all, Early: all}
-			},
-		},
-		"refused": {
-			func(b book) { b.publish("a", refused()) },
-			func([]account.Course[string]) verdict { return verdict{Sent: 1, Refused: 1} },
-		},
-		"refused and arrived": {
-			func(b book) { b.publish("a", refused(), time.Second) },
-			func(all []account.Course[string]) verdict { return verdict{Sent: 1, Refused: 1, Untrue: all} },
-		},
-		"an error of nobody's, and arrived": {
-			func(b book) { b.publish("a", errors.New("oops"), time.Second) },
-			func(all []account.Course[string]) verdict { return verdict{Sent: 1, Refused: 1, Untrue: all} },
-		},
-		"unknown": {
-			func(b book) { b.publish("a", unknown()) },
-			func([]account.Course[string]) verdict { return verdict{Sent: 1, Unknown: 1} },
-		},
-		"unknown and arrived": {
-			func(b book) { b.publish("a", unknown(), time.Second) },
-			func([]account.Course[string]) verdict { return verdict{Sent: 1, Unknown: 1, Surprised: 1} },
-		},
-		"unknown and early": {
-			func(b book) { b.publish("a", unknown(), time.Second-1) },
-			func(all []account.Course[string]) verdict {
-				return verdict{Sent: 1, Unknown: 1, Surprised: 1, Early: all}
-			},
-		},
-		"no answer": {
-			func(b book) { b.Ask(account.Course[string]{ID: "a", Asked: 1}) },
-			func([]account.Course[string]) verdict { return verdict{Sent: 1, Waiting: 1} },
-		},
-		"cancelled": {
-			func(b book) { b.publish("a", nil); b.Cancel("a", nil) },
-			func([]account.Course[string]) verdict { return verdict{Sent: 1, Cancelled: 1} },
-		},
-		"cancelled and arrived": {
-			func(b book) { b.publish("a", nil); b.Cancel("a", nil); b.Arrive("a", 2*time.Second) },
-			func(all []account.Course[string]) verdict { return verdict{Sent: 1, Cancelled: 1, Revived: all} },
-		},
-		"perhaps cancelled": {
-			func(b book) { b.publish("a", nil); b.Cancel("a", unknown()) },
-			func([]account.Course[string]) verdict { return verdict{Sent: 1, Unknown: 1} },
-		},
-		"not cancelled": {
-			func(b book) { b.publish("a", nil); b.Cancel("a", &delayer.Error{Kind: delayer.ErrTooLate}) },
-			func(all []account.Course[string]) verdict { return verdict{Sent: 1, Confirmed: 1, Missing: all} },
-		},
-		"postponed, and early": {
-			func(b book) {
-				b.publish("a", nil, 2*time.Second)
-				b.Postpone("a", 4*time.Second, nil)
-			},
-			func(all []account.Course[string]) verdict {
-				return verdict{Sent: 1, Confirmed: 1, Delivered: 1, Postponed: 1, Early: all}
-			},
-		},
-		"perhaps postponed": {
-			func(b book) {
-				b.publish("a", nil, time.Second)
-				b.Postpone("a", 4*time.Second, unknown())
-			},
-			func([]account.Course[string]) verdict { return verdict{Sent: 1, Confirmed: 1, Delivered: 1} },
-		},
-		"kept": {
-			func(b book) { b.publish("a", nil); b.Keep("a", 2*time.Second) },
-			func([]account.Course[string]) verdict { return verdict{Sent: 1, Confirmed: 1, Kept: 1} },
-		},
-		"kept and arrived": {
-			func(b book) { b.publish("a", nil, time.Second); b.Keep("a", 2*time.Second) },
-			func([]account.Course[string]) verdict { return verdict{Sent: 1, Confirmed: 1, Delivered: 1} },
-		},
-		"redelivered": {
-			func(b book) { b.publish("a", nil, time.Second); b.Redelivered("a", 3*time.Second) },
-			func([]account.Course[string]) verdict { return verdict{Sent: 1, Confirmed: 1, Delivered: 1} },
-		},
-		"redelivered, and the first delivery never came": {
-			func(b book) { b.publish("a", nil); b.Redelivered("a", 3*time.Second) },
-			func([]account.Course[string]) verdict { return verdict{Sent: 1, Confirmed: 1, Delivered: 1} },
-		},
-		"a stranger": {
-			func(b book) { b.Arrive("a", 1) },
-			func(all []account.Course[string]) verdict { return verdict{Strangers: all} },
-		},
-		"a stranger that is kept": {
-			func(b book) { b.Keep("a", 1) },
-			func(all []account.Course[string]) verdict { return verdict{Strangers: all} },
-		},
-		"arrived before it was asked for": {
-			func(b book) { b.Arrive("a", 2*time.Second); b.publish("a", nil) },
-			func([]account.Course[string]) verdict { return verdict{Sent: 1, Confirmed: 1, Delivered: 1} },
-		},
-		"aside": {
-			func(b book) {
-				b.Ask(account.Course[string]{ID: "a", Asked: 1, Aside: true})
-				b.Answer("a", 2, nil)
-			},
-			func([]account.Course[string]) verdict { return verdict{} },
-		},
+		{"on time", published(nil, s), verdict{Sent: 1, Confirmed: 1, Delivered: 1}, ""},
+		{"missing", published(nil), verdict{Sent: 1, Confirmed: 1}, "Missing"},
+		{"early", published(nil, s-1), verdict{Sent: 1, Confirmed: 1, Delivered: 1}, "Early"},
+		{"three copies", published(nil, s, 2*s, 3*s), verdict{Sent: 1, Confirmed: 1, Delivered: 1, Extra: 2}, "Twice"},
+		{"early and twice", published(nil, s-1, 2*s), verdict{Sent: 1, Confirmed: 1, Delivered: 1, Extra: 1}, "Twice Early"},
+		{"an early copy that is noted last", published(nil, 2*s, s-1), verdict{Sent: 1, Confirmed: 1, Delivered: 1, Extra: 1}, "Twice Early"},
+		{"refused", published(refused()), verdict{Sent: 1, Refused: 1}, ""},
+		{"refused and arrived", published(refused(), s), verdict{Sent: 1, Refused: 1}, "Untrue"},
+		{"an error of nobody's, and arrived", published(errors.New("oops"), s), verdict{Sent: 1, Refused: 1}, "Untrue"},
+		{"unknown", published(unknown()), verdict{Sent: 1, Unknown: 1}, ""},
+		{"unknown and arrived", published(unknown(), s), verdict{Sent: 1, Unknown: 1, Surprised: 1}, ""},
+		{"unknown and early", published(unknown(), s-1), verdict{Sent: 1, Unknown: 1, Surprised: 1}, "Early"},
+		{"no answer", func(b book) {
+			b.Ask(account.Course[string]{ID: "a", Asked: 1})
+		}, verdict{Sent: 1, Waiting: 1}, ""},
+		{"cancelled", func(b book) {
+			b.publish("a", nil)
+			b.Cancel("a", nil)
+		}, verdict{Sent: 1, Cancelled: 1}, ""},
+		{"cancelled and arrived", func(b book) {
+			b.publish("a", nil)
+			b.Cancel("a", nil)
+			b.Arrive("a", 2*s)
+		}, verdict{Sent: 1, Cancelled: 1}, "Revived"},
+		{"perhaps cancelled", func(b book) {
+			b.publish("a", nil)
+			b.Cancel("a", unknown())
+		}, verdict{Sent: 1, Unknown: 1}, ""},
+		{"not cancelled", func(b book) {
+			b.publish("a", nil)
+			b.Cancel("a", &delayer.Error{Kind: delayer.ErrTooLate})
+		}, verdict{Sent: 1, Confirmed: 1}, "Missing"},
+		{"postponed, and early", func(b book) {
+			b.publish("a", nil, 2*s)
+			b.Postpone("a", 4*s, nil)
+		}, verdict{Sent: 1, Confirmed: 1, Delivered: 1, Postponed: 1}, "Early"},
+		{"perhaps postponed", func(b book) {
+			b.publish("a", nil, s)
+			b.Postpone("a", 4*s, unknown())
+		}, verdict{Sent: 1, Confirmed: 1, Delivered: 1}, ""},
+		{"kept", func(b book) {
+			b.publish("a", nil)
+			b.Keep("a", 2*s)
+		}, verdict{Sent: 1, Confirmed: 1, Kept: 1}, ""},
+		{"kept and arrived", func(b book) {
+			b.publish("a", nil, s)
+			b.Keep("a", 2*s)
+		}, verdict{Sent: 1, Confirmed: 1, Delivered: 1}, ""},
+		{"redelivered", func(b book) {
+			b.publish("a", nil, s)
+			b.Redelivered("a", 3*s)
+		}, verdict{Sent: 1, Confirmed: 1, Delivered: 1}, ""},
+		{"redelivered, and the first delivery never came", func(b book) {
+			b.publish("a", nil)
+			b.Redelivered("a", 3*s)
+		}, verdict{Sent: 1, Confirmed: 1, Delivered: 1}, ""},
+		{"a stranger", func(b book) {
+			b.Arrive("a", 1)
+		}, verdict{}, "Strangers"},
+		{"a stranger that is kept", func(b book) {
+			b.Keep("a", 1)
+		}, verdict{}, "Strangers"},
+		{"arrived before it was asked for", func(b book) {
+			b.Arrive("a", 2*s)
+			b.publish("a", nil)
+		}, verdict{Sent: 1, Confirmed: 1, Delivered: 1}, ""},
+		{"aside", func(b book) {
+			b.Ask(account.Course[string]{ID: "a", Asked: 1, Aside: true})
+			b.Answer("a", 2, nil)
+		}, verdict{}, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			b := newBook()
 			c.do(b)
-			assert.Equal(t, c.want(b.Messages()), b.Verdict())
+			for _, list := range strings.Fields(c.lists) {
+				reflect.ValueOf(&c.want).Elem().FieldByName(list).Set(reflect.ValueOf(b.Messages()))
+			}
+			assert.Equal(t, c.want, b.Verdict())
 		})
 	}
 }
