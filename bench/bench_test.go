@@ -57,13 +57,6 @@ func (r *benchmarks) subject(name, queueType string) Subject {
 	}
 }
 
-func (r *benchmarks) run(s scenario, subjects ...Subject) *report.Report {
-	r.Helper()
-	got := r.benchmark([]scenario{s}, subjects...)
-	require.Len(r, got.Runs, len(subjects))
-	return got
-}
-
 func (r *benchmarks) benchmark(scenarios []scenario, subjects ...Subject) *report.Report {
 	r.Helper()
 	got, err := runner{Benchmark{Target: r.target, Subjects: subjects}, scenarios}.run(r.Context())
@@ -153,24 +146,6 @@ func (l literal) Publish(_ context.Context, exchange, key string, _ time.Duratio
 	return nil
 }
 
-func TestHOL_Broker(t *testing.T) {
-	r := newBenchmarks(t)
-	// On a busy machine, too, blocked messages are late by more than half of the difference, and
-	// others by less.
-	hol := hol{common: small, long: 8 * time.Second, short: time.Second}
-	half := milliseconds(hol.long-hol.short) / 2
-	got := r.run(hol, r.subject(baseline.PerMessageTTL, "classic"), r.subject(baseline.BitEntry, "classic"))
-	blocked, ladder := got.Runs[0], got.Runs[1]
-	assert.Greater(t, blocked.Lateness.P50, half, "the short messages should have waited for the long one")
-	assert.Less(t, ladder.Lateness.P50, half, "the ladder should not block")
-	for _, run := range got.Runs {
-		assert.Equal(t, small.messages+1, run.Delivered)
-		assert.Zero(t, run.Early+run.Lost+run.Duplicated)
-		assert.Zero(t, run.BrokerCPU, "the cost of waiting is not the cost of a message")
-	}
-	r.nothingLeft()
-}
-
 func TestInterruptionLeavesAPartialReportAndNoQueues(t *testing.T) {
 	r := newBenchmarks(t)
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -234,8 +209,9 @@ func TestBacklog_Broker(t *testing.T) {
 	r := &benchmarks{T: t, broker: broker, target: target}
 	load := common{messages: 3000, concurrency: 16, warmUp: 5, patience: time.Minute, bodySize: 4}
 	deep := depth{common: load, probes: 20, probeRate: 100, settle: time.Second, from: time.Second, to: time.Second}
-	got := r.run(deep, r.subject(baseline.BitEntry, "classic"))
+	got := r.benchmark([]scenario{deep}, r.subject(baseline.BitEntry, "classic"))
 	require.Empty(t, got.Problems())
+	require.Len(t, got.Runs, 1)
 	run := got.Runs[0]
 	assert.Equal(t, 1, restarts)
 	assert.Equal(t, 3000, run.Waiting)

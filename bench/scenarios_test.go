@@ -82,20 +82,27 @@ func TestDelaysOfABurst(t *testing.T) {
 	}
 }
 
-func TestAMixHasBothAndJudgesTheShort(t *testing.T) {
+// The long ones are late, and only the short ones count: in hol one long message is before them, in
+// hol-mix there are some among them.
+func TestTheShortOnesAreJudged(t *testing.T) {
 	longLate := func(d time.Duration) []time.Duration {
 		if d > time.Second {
 			d += time.Minute
 		}
 		return []time.Duration{d}
 	}
-	both := hol{common: quickly(200), long: 5 * time.Second, short: time.Second, every: 10}
-	both.rate = 100
-	run, err := played(t, both, Subject{}, &memory{fate: longLate}, nil)
-	require.NoError(t, err)
-	assert.Equal(t, 5*time.Second, run.samples[0].Delay, "the first must have something to block")
-	assert.Less(t, run.Lateness.Max, 100.0, "the long ones do not count")
-	assert.Equal(t, "hol-mix", both.about().Name)
+	for name, every := range map[string]int{"hol": 0, "hol-mix": 10} {
+		both := hol{common: quickly(200), long: 5 * time.Second, short: time.Second, every: every}
+		both.rate = 100
+		both.patience = 2 * time.Minute
+		run, err := played(t, both, Subject{}, &memory{fate: longLate}, nil)
+		require.NoError(t, err)
+		assert.Equal(t, 5*time.Second, run.samples[0].Delay, "the first must have something to block")
+		assert.Less(t, run.Lateness.Max, 100.0, "the long ones do not count")
+		assert.Zero(t, run.Lost, name)
+		assert.Zero(t, run.BrokerCPU, "the cost of waiting is not the cost of a message")
+		assert.Equal(t, name, both.about().Name)
+	}
 }
 
 // In an open loop a subject that cannot keep the rate is late for it. In a closed one it is asked

@@ -31,37 +31,32 @@ var brokerFaults = []brokerFault{
 		does: func(l *delayer.Limits) { l.MaxPriority = 4 }},
 	{name: "finer than it says", cases: []string{"rounding-up"}, does: func(l *delayer.Limits) { l.Resolution = time.Millisecond }},
 	{name: "loses what waits in a restart", cases: []string{"broker-restart"},
-		world: func(b *broker, w conformance.World) conformance.World { return beforeRestart{w, b.forget} }},
+		world: func(b *broker, w conformance.World) conformance.World { return disturbed{w, b.forget} }},
 	{name: "delivers all in a restart", cases: []string{"broker-restart"},
-		world: func(b *broker, w conformance.World) conformance.World { return beforeRestart{w, b.hasten} }},
+		world: func(b *broker, w conformance.World) conformance.World { return disturbed{w, b.hasten} }},
 	{name: "loses what waits with an exchange of its own", cases: []string{"own-exchange-deleted"},
-		world: func(b *broker, w conformance.World) conformance.World { return beforeDeletion{w, b.forget} }},
+		world: func(b *broker, w conformance.World) conformance.World { return disturbed{w, b.forget} }},
 	{name: "carries no header of ours", cases: []string{"due-header"},
 		world: func(_ *broker, w conformance.World) conformance.World { return headless{w} }},
 	{name: "keeps the unroutable without destination", cases: whileWaiting,
 		world: func(_ *broker, w conformance.World) conformance.World { return headless{w} }},
 }
 
-// beforeRestart does something to a broker that is about to restart.
-type beforeRestart struct {
+// disturbed does something to a broker that is about to restart, or to lose an exchange of the
+// Delayers'.
+type disturbed struct {
 	conformance.World
 	do func()
 }
 
-func (b beforeRestart) Restart(ctx context.Context) error {
-	b.do()
-	return b.World.Restart(ctx)
+func (d disturbed) Restart(ctx context.Context) error {
+	d.do()
+	return d.World.Restart(ctx)
 }
 
-// beforeDeletion does something to a broker that is about to lose an exchange of the Delayers'.
-type beforeDeletion struct {
-	conformance.World
-	do func()
-}
-
-func (b beforeDeletion) DeleteOwnExchange(ctx context.Context) error {
-	b.do()
-	return b.World.DeleteOwnExchange(ctx)
+func (d disturbed) DeleteOwnExchange(ctx context.Context) error {
+	d.do()
+	return d.World.DeleteOwnExchange(ctx)
 }
 
 // headless removes delayer.Header from messages that arrive.

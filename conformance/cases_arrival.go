@@ -9,8 +9,7 @@ import (
 )
 
 func arrives(t *trial) {
-	in, exchange := t.queue(t.name("queue")), t.exchange("direct")
-	t.bind(in, "order.expired", exchange)
+	in, exchange := t.routed("direct", "order.expired")
 	t.exactly(in, t.mustPublish(job{exchange, "order.expired", t.short(), text("one")}))
 }
 
@@ -21,8 +20,7 @@ func arrivesByName(t *trial) {
 
 func neverEarly(t *trial) {
 	const messages = 300
-	in, exchange := t.queue(t.name("queue")), t.exchange("direct")
-	t.bind(in, "key", exchange)
+	in, exchange := t.routed("direct", "key")
 	delays := t.mixed(messages)
 	t.exactly(in, t.mustPublish(jobs(messages, "mixed", func(i int, id string) job {
 		return job{exchange, "key", delays[i], text(id)}
@@ -30,8 +28,7 @@ func neverEarly(t *trial) {
 }
 
 func dueHeader(t *trial) {
-	in, exchange := t.queue(t.name("queue")), t.exchange("fanout")
-	t.bind(in, "", exchange)
+	in, exchange := t.routed("fanout", "")
 	var outs []outcome
 	for _, e := range []string{exchange, ""} {
 		outs = append(outs, t.mustPublish(jobs(5, "to:"+e, func(i int, id string) job {

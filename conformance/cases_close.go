@@ -11,15 +11,6 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// closeAndOpen closes the trial's Delayer and opens the next.
-func (t *trial) closeAndOpen() {
-	t.Helper()
-	if err := t.d.Close(); err != nil {
-		t.errorf("Close returned %v", err)
-	}
-	t.d = t.open()
-}
-
 func closed(t *trial) {
 	in := t.queue(t.name("queue"))
 	d := t.open()
@@ -49,7 +40,10 @@ func survivesClose(t *trial) {
 	in := t.queue(t.name("queue"))
 	delays := []time.Duration{t.short(), t.delay(several)}
 	outs := t.mustPublish(jobs(messages, "waiting", func(i int, id string) job { return to(in, id, delays[i%len(delays)]) })...)
-	t.closeAndOpen()
+	if err := t.d.Close(); err != nil {
+		t.errorf("Close returned %v", err)
+	}
+	t.d = t.open()
 	t.exactly(in, outs)
 }
 

@@ -134,28 +134,24 @@ func startPublishers(t *trial, n int, publish func(ctx context.Context, id strin
 	for g := range n {
 		p.wg.Go(func() {
 			for i := 0; !p.ending.Load() && p.ctx.Err() == nil; i++ {
-				p.one(publish, sprintf("publisher-%02d-%05d", g, i))
+				ctx, cancel := context.WithTimeout(p.ctx, t.h.Patience)
+				o := publish(ctx, sprintf("publisher-%02d-%05d", g, i))
+				cancel()
+				p.mu.Lock()
+				p.outs = append(p.outs, o)
+				if o.err == nil {
+					p.stored.Add(1)
+					close(p.changed)
+					p.changed = make(chan struct{})
+				}
+				p.mu.Unlock()
+				if o.err != nil {
+					time.Sleep(10 * time.Millisecond) // there may be no broker
+				}
 			}
 		})
 	}
 	return p
-}
-
-func (p *publishers) one(publish func(context.Context, string) outcome, id string) {
-	ctx, cancel := context.WithTimeout(p.ctx, p.t.h.Patience)
-	defer cancel()
-	o := publish(ctx, id)
-	p.mu.Lock()
-	p.outs = append(p.outs, o)
-	if o.err == nil {
-		p.stored.Add(1)
-		close(p.changed)
-		p.changed = make(chan struct{})
-	}
-	p.mu.Unlock()
-	if o.err != nil {
-		time.Sleep(10 * time.Millisecond) // there may be no broker
-	}
 }
 
 // awaitStored waits until n more messages have been stored.
@@ -176,19 +172,15 @@ func (p *publishers) awaitStored(n int64) {
 		case <-timer.C:
 			p.ending.Store(true)
 			p.cancel() // a Publish may hang
-			p.t.failf("publishing does not work (again): %s", p.last())
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			last := "no Publish has returned"
+			if n := len(p.outs); n > 0 {
+				last = sprintf("the last Publish returned %v", p.outs[n-1].err)
+			}
+			p.t.failf("publishing does not work (again): %s", last)
 		}
 	}
-}
-
-// last tells how the latest Publish ended.
-func (p *publishers) last() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.outs) == 0 {
-		return "no Publish has returned"
-	}
-	return sprintf("the last Publish returned %v", p.outs[len(p.outs)-1].err)
 }
 
 // stop lets every Publish end, and returns all that was published.

@@ -95,8 +95,7 @@ func deletedWhileWaiting(t *trial) {
 
 func exchangeDeletedWhileWaiting(t *trial) {
 	t.kept(t.meanwhile(func() (string, string, func()) {
-		exchange, in := t.exchange("topic"), t.queue(t.name("bound"))
-		t.bind(in, "#", exchange)
+		_, exchange := t.routed("topic", "#")
 		return exchange, "a.key", func() { t.must(t.w.DeleteExchange(t.ctx, exchange)) }
 	}))
 }
@@ -105,8 +104,7 @@ func exchangeDeletedWhileWaiting(t *trial) {
 // exchange may drop them.
 func bindingGone(t *trial) {
 	t.meanwhile(func() (string, string, func()) {
-		exchange, in := t.exchange("direct"), t.queue(t.name("unbound"))
-		t.bind(in, "key", exchange)
+		in, exchange := t.routed("direct", "key")
 		return exchange, "key", func() { t.must(t.w.Unbind(t.ctx, in.queue, "key", exchange, nil)) }
 	})
 }

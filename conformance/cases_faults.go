@@ -36,8 +36,7 @@ func connectionCut(t *trial) {
 // second knows nothing of what the first has published.
 func ownExchangeDeleted(t *trial) {
 	const messages = 50
-	in, exchange := t.queue(t.name("queue")), t.exchange("direct")
-	t.bind(in, "key", exchange)
+	in, exchange := t.routed("direct", "key")
 	kept := t.unroutable()
 	var outs []outcome
 	for _, hint := range []string{"goes on", "is opened again"} {

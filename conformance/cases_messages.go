@@ -155,8 +155,7 @@ func deepCopy(v any) any {
 // drops a message that still has its x-death: it takes that for a cycle.
 func delayedAgain(t *trial) {
 	const rounds = 3
-	in, exchange := t.queue(t.name("queue")), t.exchange("direct")
-	t.bind(in, "key", exchange)
+	in, exchange := t.routed("direct", "key")
 	first := text("round-0")
 	first.Headers = everyType()
 	first.DeliveryMode = amqp091.Persistent

@@ -17,8 +17,7 @@ var oddRoutingKeys = []string{
 }
 
 func oddKeys(t *trial) {
-	in, exchange := t.queue(t.name("queue")), t.exchange("topic")
-	t.bind(in, "#", exchange)
+	in, exchange := t.routed("topic", "#")
 	outs := t.mustPublish(jobs(len(oddRoutingKeys), "key", func(i int, id string) job {
 		return job{exchange, oddRoutingKeys[i], t.short(), text(id)}
 	})...)

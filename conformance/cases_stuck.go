@@ -29,8 +29,7 @@ func (t *trial) stuckQueue() (name string, resume func() *receiver) {
 func stuck(t *trial) {
 	const callers, rounds, noDelay = 3, 10, 0
 	name, resume := t.stuckQueue()
-	in, exchange := t.queue(t.name("queue")), t.exchange("direct")
-	t.bind(in, "key", exchange)
+	in, exchange := t.routed("direct", "key")
 	first, cancel := context.WithCancel(t.ctx)
 	defer time.AfterFunc(several, cancel).Stop()
 	left := publishBy(first, t.d, job{key: name, delay: noDelay, msg: text("first")})

@@ -136,8 +136,7 @@ const forever = time.Duration(math.MaxInt64)
 
 func zeroDelay(t *trial) {
 	const messages = 50
-	in, exchange := t.queue(t.name("queue")), t.exchange("topic")
-	t.bind(in, "a.*", exchange)
+	in, exchange := t.routed("topic", "a.*")
 	t.exactly(in, t.mustPublish(jobs(messages, "now", func(i int, id string) job {
 		if i%2 == 0 {
 			return to(in, id, 0)

@@ -127,6 +127,14 @@ func (t *trial) exchange(kind string) string {
 	return name
 }
 
+// routed declares a queue and an exchange, and binds one to the other.
+func (t *trial) routed(kind, key string) (in *receiver, exchange string) {
+	t.Helper()
+	in, exchange = t.queue(t.name("queue")), t.exchange(kind)
+	t.bind(in, key, exchange)
+	return in, exchange
+}
+
 // bind binds the queue of a receiver.
 func (t *trial) bind(in *receiver, key, exchange string) {
 	t.Helper()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,15 +67,37 @@ func TestFlagsReachTheBenchmark(t *testing.T) {
 	assert.Equal(t, bench.Full, chosen(t, "--full").Size)
 }
 
-func TestLaddersAreVaried(t *testing.T) {
-	p := chosen(t, "--backend", "binaryladder/source", "--steps", "calendar", "--steps", "binary", "--tick", "1s,1ms", "--queue-type", "quorum")
-	assert.Equal(t, []string{
-		"binaryladder source calendar 1s", "binaryladder source binary 1s",
-		"binaryladder source calendar 1ms", "binaryladder source binary 1ms",
-	}, variantsOf(p))
+// TestSubjects: what is named is measured, and what is new, rounds up or takes long is measured only
+// if it is named.
+func TestSubjects(t *testing.T) {
+	for flags, want := range map[string][]string{
+		"--backend serve,plugin-client": {"serve ladder", "serve slots", "plugin-client"},
+		"--backend serve/slots":         {"serve slots"},
+		"--backend fixedtiers":          {"fixedtiers"},
+		"--backend fixedtiers/few":      {"fixedtiers few"},
+		"--backend controller/rounds":   {"controller rounds"},
+		"--backend binaryladder/source --steps calendar --steps binary --tick 1s,1ms": {
+			"binaryladder source calendar 1s", "binaryladder source binary 1s",
+			"binaryladder source calendar 1ms", "binaryladder source binary 1ms",
+		},
+	} {
+		args := append(strings.Fields(flags), "--queue-type", "quorum")
+		assert.Equal(t, want, variantsOf(chosen(t, args...)), flags)
+	}
+	usual := variantsOf(chosen(t, "--queue-type", "quorum"))
+	assert.Contains(t, usual, "binaryladder source")
+	assert.NotContains(t, usual, "serve ladder")
+	assert.NotContains(t, usual, "plugin-client")
 	assert.Contains(t, variantsOf(chosen(t, "--steps", "1s,2s,4s")), "binaryladder source 1s+2 1s")
 	assert.Contains(t, variantsOf(chosen(t, "--tick", "1ms")), "binaryladder topic 1ms")
-	assert.Contains(t, variantsOf(chosen(t)), "binaryladder source")
+
+	var controllers []string // the backend's default wheel, or what the queue type leaves
+	for _, s := range chosen(t).Subjects {
+		if s.Backend == "controller" {
+			controllers = append(controllers, s.Name()+", "+s.QueueType)
+		}
+	}
+	assert.Equal(t, []string{"controller slots, quorum", "controller rounds, classic"}, controllers)
 }
 
 func TestTheDefaultLadderIsTheOneThatUsersGet(t *testing.T) {
@@ -150,35 +173,4 @@ func TestEveryBackendIsASubject(t *testing.T) {
 		}
 	}
 	assert.Equal(t, backend.Names(), slices.Compact(found))
-}
-
-// TestServeIsNamed: what stands in front of a backend is measured on request.
-func TestServeIsNamed(t *testing.T) {
-	names := func(flags ...string) (all []string) {
-		for _, s := range chosen(t, append(flags, "--queue-type", "quorum")...).Subjects {
-			all = append(all, s.Name())
-		}
-		return all
-	}
-	assert.NotContains(t, names(), "serve ladder")
-	assert.NotContains(t, names(), "plugin-client")
-	assert.Equal(t, []string{"serve ladder", "serve slots", "plugin-client"}, names("--backend", "serve,plugin-client"))
-	assert.Equal(t, []string{"serve slots"}, names("--backend", "serve/slots"))
-	assert.Equal(t, []string{"fixedtiers"}, names("--backend", "fixedtiers"), "what rounds up is measured on request")
-	assert.Equal(t, []string{"fixedtiers few"}, names("--backend", "fixedtiers/few"))
-}
-
-// TestTheControllersWheel: without a name it is the backend's default, or what the queue type
-// leaves.
-func TestTheControllersWheel(t *testing.T) {
-	controllers := func(flags ...string) (names []string) {
-		for _, s := range chosen(t, flags...).Subjects {
-			if s.Backend == "controller" {
-				names = append(names, s.Name()+", "+s.QueueType)
-			}
-		}
-		return names
-	}
-	assert.Equal(t, []string{"controller slots, quorum", "controller rounds, classic"}, controllers())
-	assert.Equal(t, []string{"controller rounds, quorum"}, controllers("--backend", "controller/rounds", "--queue-type", "quorum"))
 }
