@@ -99,9 +99,11 @@ func TestHelp_Examples(t *testing.T) {
 }
 
 func TestUsageErrors(t *testing.T) {
-	for _, args := range [][]string{{"bench"}, {"send", "--fast"}} {
+	for _, args := range [][]string{
+		{"bench"}, {"send", "--fast"}, {"serve", "--pprof"}, {"outbox", "run", "--pprof"}, {"serve", "--log", "xml"}, {"status", "--timeout", "0s"},
+	} {
 		status, _, stderr := command(t.Context(), t, args...)
-		assert.Equal(t, exitUsage, status)
+		assert.Equal(t, exitUsage, status, args)
 		assert.Contains(t, stderr, args[len(args)-1])
 		assert.Contains(t, stderr, "--help")
 	}

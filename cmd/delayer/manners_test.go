@@ -68,41 +68,6 @@ func TestEveryCommand(t *testing.T) {
 	}
 }
 
-// TestTimeout: every command that has the flag refuses one that is over at once.
-func TestTimeout(t *testing.T) {
-	parser, err := program().Parser(&bytes.Buffer{}, &bytes.Buffer{}, func(int) {})
-	require.NoError(t, err)
-	needed := map[string]string{"exchange": "x", "rabbitmqctl": "x", "delay": "1s", "body": "x"}
-	seen := 0
-	for _, leaf := range parser.Model.Leaves(true) {
-		args, has := strings.Fields(leaf.FullPath())[1:], false
-		for range leaf.Positional {
-			args = append(args, "1s")
-		}
-		for _, f := range leaf.Flags {
-			has = has || f.Name == "timeout"
-			if value := needed[f.Name]; value != "" {
-				args = append(args, "--"+f.Name, value)
-			}
-		}
-		if !has {
-			continue
-		}
-		seen++
-		status, _, stderr := command(t.Context(), t, append(args, "--timeout", "0s")...)
-		assert.Equal(t, exitUsage, status, args)
-		assert.Contains(t, stderr, "--timeout must be positive", args)
-	}
-	require.Greater(t, seen, 15)
-}
-
-func TestHelp_Environment(t *testing.T) {
-	_, help, _ := command(t.Context(), t, "help")
-	for _, name := range []string{"DELAYER_URL ", "DELAYER_POSTGRES ", "DELAYER_BACKEND"} {
-		assert.Contains(t, help, name)
-	}
-}
-
 // TestSend_URL: the flag overrides the variable, and that the file.
 func TestSend_URL(t *testing.T) {
 	config := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\n")

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/lab/faults"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
@@ -28,16 +27,9 @@ type httpClient struct {
 // ask returns the status and the object of an answer.
 func (c httpClient) ask(method, path, body string) (status int, answer map[string]any) {
 	c.Helper()
-	return c.askAs("", method, path, body)
-}
-
-// askAs is ask with a token.
-func (c httpClient) askAs(token, method, path, body string) (status int, answer map[string]any) {
-	c.Helper()
 	request, err := http.NewRequestWithContext(c.Context(), method, c.base+path, bytes.NewBufferString(body))
 	require.NoError(c, err)
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Authorization", "Bearer "+token)
 	got, err := http.DefaultClient.Do(request)
 	require.NoError(c, err)
 	defer got.Body.Close() //nolint:errcheck // it is read
@@ -57,25 +49,21 @@ func ticketID(t *testing.T, ticket string) string {
 	return string(text[len(text)-id-checksum : len(text)-checksum])
 }
 
-// TestServe_HTTP: what is published by HTTP arrives, can be cancelled and postponed, and waits for
-// no broker that is away.
+// TestServe_HTTP: what is published by HTTP arrives, and can be cancelled and postponed.
 func TestServe_HTTP(t *testing.T) {
 	t.Parallel()
-	b, prefix := rabbittest.Broker(t), rabbittest.Prefix(t)
-	proxy, err := faults.NewProxy(b.URL())
-	require.NoError(t, err)
-	t.Cleanup(proxy.Close)
+	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
 	config := configFile(t, fmt.Sprintf(`
 url: %s
 prefix: %s
 backend: controller
 serve:
   http: {listen: 127.0.0.1:0, timeout: 5s}
-`, proxy.URL(b.URL()), prefix))
+`, url, prefix))
 	s := serve(t, "serve", "--config", config)
 	c := httpClient{t, "http://" + rabbittest.Next(t, s.http)}
 	queue := prefix + "-queue"
-	in := consume(t, channel(t, b.URL()), queue)
+	in := consume(t, channel(t, url), queue)
 	next := func() amqp091.Delivery { t.Helper(); return rabbittest.Next(t, in) }
 	message := func(delay, text string) string {
 		return fmt.Sprintf(`{"key": %q, "delay": %q, "text": %q, "headers": {"n": 7}, "properties": {"message_id": %q}}`, queue, delay, text, "id of "+text)
@@ -109,44 +97,8 @@ serve:
 	require.Equal(t, http.StatusOK, status, answer)
 	assert.NotEqual(t, postponed, answer["ticket"])
 
-	status, answer = c.ask(http.MethodPost, "/v1/messages", `{"exchange": "`+prefix+`-nowhere", "delay": "1s"}`)
-	assert.Equal(t, http.StatusUnprocessableEntity, status, answer)
-	assert.Equal(t, "unroutable", answer["kind"])
-	status, answer = c.ask(http.MethodPost, "/v1/messages", `{"exchange": "amq.topic", "key": "`+prefix+`"}`)
-	assert.Equal(t, http.StatusUnprocessableEntity, status, answer)
-	assert.Equal(t, "unroutable", answer["kind"], "nothing is bound for the key")
-
-	status, answer = c.ask(http.MethodPost, "/v1/messages/batch",
-		fmt.Sprintf(`{"messages": [%s, %s, {"key": "%s-nowhere"}, %s]}`, message("0s", "a"), message("2s", "b"), prefix, message("30s", "never")))
-	require.Equal(t, http.StatusMultiStatus, status, answer)
-	results := answer["results"].([]any)
-	require.Len(t, results, 4)
-	status, _ = c.ask(http.MethodDelete, "/v1/messages/"+results[3].(map[string]any)["ticket"].(string), "")
-	require.Equal(t, http.StatusNoContent, status, "one of a batch can be cancelled")
-	for _, want := range []string{"a", "b"} {
-		require.Equal(t, want, string(next().Body))
-	}
-
-	proxy.Set(faults.Down)
-	for _, path := range []string{"/v1/messages", "/v1/messages/batch"} {
-		body := message("0s", "away")
-		if path != "/v1/messages" {
-			body = `{"messages": [` + body + `]}`
-		}
-		require.EventuallyWithT(t, func(ct *assert.CollectT) { // at first it may be unknown
-			status, answer := c.ask(http.MethodPost, path, body)
-			require.Equal(ct, http.StatusServiceUnavailable, status, answer)
-		}, time.Minute, time.Millisecond)
-	}
-	proxy.Set(faults.Pass)
-	require.EventuallyWithT(t, func(ct *assert.CollectT) { // connections come back within seconds
-		status, answer := c.ask(http.MethodPost, "/v1/messages", message("0s", "back"))
-		require.Equal(ct, http.StatusCreated, status, answer)
-	}, time.Minute, time.Millisecond)
-	for string(next().Body) != "back" { // what was unconfirmed when the connections broke may come twice
-	}
 	s.eventuallyLike(t, `delayer_http_request_seconds_count\{route="POST /v1/messages",status="201"\} \d+`)
 	require.Equal(t, exitOK, s.stop())
-	_, err = net.Dial("tcp", strings.TrimPrefix(c.base, "http://"))
+	_, err := net.Dial("tcp", strings.TrimPrefix(c.base, "http://"))
 	require.Error(t, err, "nobody listens any more")
 }

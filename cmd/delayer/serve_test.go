@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -16,34 +14,6 @@ import (
 
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
-
-// TestServe_Controller: without one messages wait, and it ends in good order when it is told to.
-func TestServe_Controller(t *testing.T) {
-	t.Parallel()
-	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
-	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: rounds, tick: 100ms, run: false}\n")
-	in := consume(t, channel(t, url), prefix+"-queue")
-	status, _, stderr := command(t.Context(), t, "send", "--config", config, "--key", prefix+"-queue", "--delay", "50ms", "--body", "later")
-	require.Equal(t, exitOK, status, stderr)
-	select {
-	case <-in:
-		t.Fatal("delivered by no controller")
-	case <-time.After(300 * time.Millisecond): // what cannot be signalled: that nothing happens
-	}
-
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var out, errs bytes.Buffer
-	ended := make(chan int, 1)
-	go func() {
-		ended <- run(ctx, []string{"serve", "--config", config}, strings.NewReader(""), &out, &errs)
-	}()
-	require.Equal(t, "later", string((<-in).Body))
-	stop()
-	require.Equal(t, exitOK, <-ended, errs.String())
-	require.Empty(t, out.String())
-	require.Contains(t, errs.String(), "the controller has stopped")
-}
 
 func TestServe_Nothing(t *testing.T) {
 	config := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\nbackend: fixedtiers\n")
@@ -147,24 +117,8 @@ prefix: %s
 	require.Equal(t, "expires", d.MessageId, "it passes twice")
 	require.Equal(t, "3600000", d.Expiration)
 
-	parked := func(config, queue string) string {
-		_, found, errs := command(t.Context(), t, "messages", "list", queue, "--config", config)
-		return found + errs
-	}
-	publish("any", "not allowed", amqp091.Table{"x-delayer-exchange": "direct.delivery"})
 	publish("any", "nowhere", nil)
-	publish("any", "in a circle", amqp091.Table{"x-delayer-exchange": "any"})
-	publish("topic", "two", amqp091.Table{"x-delay": 1, "x-delayer-delay": "1s"})
-	publish("topic", "nonsense", amqp091.Table{"x-delay": "soon"})
-	for queue, want := range map[string][]string{"any": {"not allowed", "nowhere", "in a circle"}, "topic": {"two", "nonsense"}} {
-		require.EventuallyWithT(t, func(t *assert.CollectT) {
-			found := parked(config, prefix+".serve.parked."+queue)
-			for _, id := range want {
-				assert.Contains(t, found, id)
-			}
-		}, time.Minute, 50*time.Millisecond)
-	}
-	s.eventually(t, `delayer_entry_seconds_count{action="parked",exchange="any"} 3`)
+	s.eventually(t, `delayer_entry_seconds_count{action="parked",exchange="any"} 1`)
 	s.eventually(t, `delayer_entry_messages{exchange="fanout",state="parked"} 0`) // asked for once: not the newest
 	elsewhere := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
 		"serve: {exchanges: [{name: topic, to: elsewhere}]}\n", url, prefix))

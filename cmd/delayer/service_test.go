@@ -133,13 +133,3 @@ func TestService_AddressInUse(t *testing.T) {
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, stderr, "delayer serve: --listen: listen tcp "+taken.Addr().String()+": bind: address already in use (give an address")
 }
-
-func TestService_UsageErrors(t *testing.T) {
-	for _, args := range [][]string{
-		{"serve", "--pprof"}, {"outbox", "run", "--pprof"},
-		{"serve", "--log", "xml"},
-	} {
-		status, _, stderr := command(t.Context(), t, args...)
-		assert.Equal(t, exitUsage, status, "%q: %s", args, stderr)
-	}
-}

@@ -193,47 +193,6 @@ func TestServe_Drains(t *testing.T) {
 	assert.Len(t, d.Published(), 1)
 }
 
-func TestServe_AddressInUse(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer taken.Close() //nolint:errcheck // the test's end
-	a := apiOf(t, func(c *Config) { c.Listen = taken.Addr().String() }, Parts{})
-	require.ErrorContains(t, a.Serve(t.Context()), "serve.http.listen: listen tcp")
-}
-
-// TestServe_Connections: one above the limit waits until another closes, and none keeps the server
-// from stopping.
-func TestServe_Connections(t *testing.T) {
-	s := serveAPI(t, func(c *Config) { c.MaxConnections = 1 }, delayertest.New(delayertest.Config{}))
-	dial := func() net.Conn {
-		conn, err := net.Dial("tcp", s.address)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = conn.Close() })
-		_, err = fmt.Fprintf(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		require.NoError(t, err)
-		return conn
-	}
-	answered := func(conn net.Conn) error {
-		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close() //nolint:errcheck // the test's end
-		assert.Equal(t, http.StatusOK, answer.StatusCode)
-		return nil
-	}
-	first := dial()
-	require.NoError(t, answered(first))
-	second := dial()
-	require.NoError(t, second.SetReadDeadline(time.Now().Add(100*time.Millisecond))) // what cannot be signalled: that nothing happens
-	require.ErrorIs(t, answered(second), os.ErrDeadlineExceeded)
-	require.NoError(t, second.SetReadDeadline(time.Time{}))
-	require.NoError(t, first.Close())
-	require.NoError(t, answered(second))
-	dial()
-	require.NoError(t, s.stop())
-}
-
 // TestServe_SlowClient: a client that does not send what it has announced is answered, and its
 // place is free.
 func TestServe_SlowClient(t *testing.T) {

@@ -103,23 +103,6 @@ const (
 	eraseBelow = "\x1b[J"
 )
 
-const (
-	red   = "\x1b[31m"
-	plain = "\x1b[0m"
-)
-
-// Colour reports whether a page may have colours: on a terminal, unless NO_COLOR is set.
-func (s *Screen) Colour() bool { return s.live && os.Getenv("NO_COLOR") == "" }
-
-// Alarm makes each line red when it is drawn.
-func Alarm(lines string) string {
-	var b strings.Builder
-	for line := range strings.Lines(lines) {
-		b.WriteString(red + line)
-	}
-	return b.String()
-}
-
 // Draw replaces the page. What does not fit on the terminal is cut off.
 func (s *Screen) Draw(page string) error {
 	var b strings.Builder
@@ -134,12 +117,7 @@ func (s *Screen) Draw(page string) error {
 		lines = append(lines[:height-1], "…")
 	}
 	for _, line := range lines {
-		text, alarm := strings.CutPrefix(line, red)
-		text = first(text, width)
-		if alarm {
-			text = red + text + plain
-		}
-		b.WriteString(text + eraseRest + "\n")
+		b.WriteString(first(line, width) + eraseRest + "\n")
 	}
 	b.WriteString(eraseBelow)
 	_, err := io.WriteString(s.out, b.String())

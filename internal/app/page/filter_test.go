@@ -3,7 +3,6 @@ package page
 import (
 	"errors"
 	"fmt"
-	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,8 +14,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/delayer-go/delayer/status"
 )
 
 func TestFilter(t *testing.T) {
@@ -136,27 +133,6 @@ func TestList_Pages(t *testing.T) {
 	assert.Contains(t, w.body(unroutable+"&from=9999999999999"), "none shown")
 }
 
-// TestUndelivered_OddNames: a link leads to a queue whatever its name is.
-func TestUndelivered_OddNames(t *testing.T) {
-	const longest = 255
-	odd := `a'"/&?#%2F+ <b> ` + "\u202e"
-	odd += strings.Repeat("語", (longest-len(odd)-len(".parked"))/len("語")) + ".parked"
-	s := undeliveredSample()
-	s.Unroutable, s.Parked = nil, []status.Queue{{Name: odd, Messages: 1}}
-	w := newSite(t, s, "")
-	w.put("a", "", nil)
-	found := links.FindAllStringSubmatch(w.body("/page/undelivered"), -1)
-	var shown []string
-	for _, link := range found {
-		path := html.UnescapeString(link[1])
-		if at, err := url.Parse(path); assert.NoError(t, err) && at.Path == "/page/queue" {
-			shown = append(shown, at.Query().Get("queue"))
-			assert.Contains(t, w.body(path), "1 message, the oldest first")
-		}
-	}
-	assert.Contains(t, shown, odd)
-}
-
 // TestItem_Reason: why a message was given up is told with its last error, and a long one is cut in
 // the list.
 func TestItem_Reason(t *testing.T) {
@@ -165,19 +141,6 @@ func TestItem_Reason(t *testing.T) {
 	assert.Equal(t, "3 attempts, permanent error: 503", m.reason("permanent error"))
 	assert.Equal(t, "no such queue", (&item{}).reason("no such queue"))
 	assert.Equal(t, strings.Repeat("ü", 160)+"…", listed{Why: strings.Repeat("ü", 161)}.Brief())
-}
-
-// TestFilter_NotUTF8: names of RabbitMQ are bytes, and so is what an address asks for.
-func TestFilter_NotUTF8(t *testing.T) {
-	matches, err := filter{Key: "\xff*"}.match(asked)
-	require.NoError(t, err)
-	for key, want := range map[string]bool{"\xff.b": true, "a.b": false} {
-		got, err := matches(&item{Key: key}, nil)
-		require.NoError(t, err)
-		assert.Equal(t, want, got)
-	}
-	w := filled(t, 1)
-	assert.Contains(t, w.body(unroutable+"&key=%ff"), "0 of 1 match")
 }
 
 // TestPage_GetHasNoBody: a form in the body of a GET is not read, and its files fill no disk.

@@ -62,15 +62,6 @@ func TestRetries(t *testing.T) {
 	assert.Contains(t, text, "98,765")
 }
 
-func TestTallies(t *testing.T) {
-	counts := map[string]int{"c": 1, "b": 4000, "a": 1}
-	list, more := tallies(counts, 2)
-	assert.Equal(t, []tally{{"b", 4000, 1000}, {"a", 1, 4}}, list)
-	assert.Equal(t, 1, more)
-	list, _ = tallies(nil, 2)
-	assert.Empty(t, list)
-}
-
 func TestPick(t *testing.T) {
 	list, more := pick([]parkedQueue{{"b.parked", 1}, {"a.parked", 1}, {"c.parked", 9}, {".parked", 3}, {"x.parked.y", 3}, {"p.serve.parked.x.parked", 3}}, "p")
 	require.Zero(t, more)

@@ -131,7 +131,6 @@ func (c *Command) shower(out io.Writer) func(status.Status) error {
 		var last status.Status
 		return func(s status.Status) error {
 			v := look()
-			v.colour = screen.Colour()
 			text := clock(s, last, v.now, c.Every) + page(s, v)
 			last = s
 			return screen.Draw(text)

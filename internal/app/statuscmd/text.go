@@ -77,7 +77,7 @@ func (v view) queues(b *strings.Builder, one status.Backend) {
 	}
 	rows := make([]barred, len(list))
 	for i, q := range list {
-		rows[i] = barred{[]string{cli.Shown(q.Name), rightAligned(v.leaves(q), wait)}, q.Messages, false}
+		rows[i] = barred{[]string{cli.Shown(q.Name), rightAligned(v.leaves(q), wait)}, q.Messages}
 	}
 	v.bars(b, []string{"QUEUE", rightAligned(head, wait)}, most, rows)
 }
@@ -97,7 +97,7 @@ func (v view) controllers(b *strings.Builder, one status.Backend) {
 	}
 	switch n := *one.Controllers; {
 	case n == 0:
-		b.WriteString(v.wrong(remarks.NoController + "\n"))
+		b.WriteString(remarks.NoController + "\n")
 	case one.Held == nil:
 		fmt.Fprintf(b, "%s at work; what they hold is not known\n", cli.Count(n, "controller"))
 	default:
@@ -115,10 +115,8 @@ func (v view) controllers(b *strings.Builder, one status.Backend) {
 }
 
 func (v view) aside(b *strings.Builder, s status.Status) {
-	t, wrong := cli.NewTable("NOT DELIVERED", rightAligned("MESSAGES", 10)), map[int]bool{}
+	t := cli.NewTable("NOT DELIVERED", rightAligned("MESSAGES", 10))
 	add := func(q status.Queue, of string) {
-		// A Delayer that runs sends misrouted messages on.
-		wrong[t.Rows()] = q.Messages > 0 && (s.Misrouted == nil || q != *s.Misrouted || q.Consumers == 0)
 		t.Add(cli.Shown(q.Name)+of, rightAligned(strconv.Itoa(q.Messages), 10))
 	}
 	if s.Unroutable != nil {
@@ -141,7 +139,7 @@ func (v view) aside(b *strings.Builder, s status.Status) {
 	}
 	if t.Rows() > 0 {
 		b.WriteByte('\n')
-		v.write(b, t, wrong)
+		_ = t.Write(b) // a Builder takes all
 	}
 }
 
@@ -151,11 +149,7 @@ func (v view) notes(b *strings.Builder, s status.Status) {
 		if i == 0 {
 			b.WriteByte('\n')
 		}
-		text := cli.Wrap("", "  ", note.Text, v.width-1)
-		if note.Wrong {
-			text = v.wrong(text)
-		}
-		b.WriteString(text)
+		b.WriteString(cli.Wrap("", "  ", note.Text, v.width-1))
 	}
 }
 
@@ -187,11 +181,11 @@ func line(s status.Status) string {
 func (v view) due(b *strings.Builder, one status.Backend) {
 	var rows []barred
 	if n, since := one.Overdue(v.now); *n > 0 {
-		rows = append(rows, barred{[]string{"overdue, for " + cli.Age(since, v.now)}, *n, v.now.Sub(since) >= time.Minute})
+		rows = append(rows, barred{[]string{"overdue, for " + cli.Age(since, v.now)}, *n})
 	}
 	for _, d := range one.Due {
 		if d.To.After(v.now) {
-			rows = append(rows, barred{[]string{cli.Stretch(d.From, d.To, v.now)}, d.Messages, false})
+			rows = append(rows, barred{[]string{cli.Stretch(d.From, d.To, v.now)}, d.Messages})
 		}
 	}
 	most := 0
@@ -206,37 +200,12 @@ type view struct {
 	width int  // of the terminal
 	all   bool // empty queues too
 	now   time.Time
-
-	colour bool // of lines that say what is wrong
 }
 
 // A barred row has a number of messages behind its cells, and a bar for them.
 type barred struct {
 	cells    []string
 	messages int
-	wrong    bool
-}
-
-// wrong is text that says what is wrong.
-func (v view) wrong(text string) string {
-	if v.colour {
-		return cli.Alarm(text)
-	}
-	return text
-}
-
-// write adds a table, of which some rows say what is wrong.
-func (v view) write(b *strings.Builder, t *cli.Table, wrong map[int]bool) {
-	var all strings.Builder
-	_ = t.Write(&all) // a Builder takes all
-	row := -1         // the head
-	for text := range strings.Lines(all.String()) {
-		if wrong[row] {
-			text = v.wrong(text)
-		}
-		b.WriteString(text)
-		row++
-	}
 }
 
 // bars is a table of rows, if there are any. The bar of most messages takes the room that is left.
@@ -253,16 +222,15 @@ func (v view) bars(b *strings.Builder, head []string, most int, rows []barred) {
 		}
 		room -= widest + gap
 	}
-	t, wrong := cli.NewTable(append(head, rightAligned("MESSAGES", number), "")...), map[int]bool{}
-	for i, r := range rows {
-		wrong[i] = r.wrong
+	t := cli.NewTable(append(head, rightAligned("MESSAGES", number), "")...)
+	for _, r := range rows {
 		length := r.messages * max(room, least) / max(most, 1)
 		if r.messages > 0 {
 			length = max(1, length)
 		}
 		t.Add(append(r.cells, rightAligned(strconv.Itoa(r.messages), number), strings.Repeat("#", length))...)
 	}
-	v.write(b, t, wrong)
+	_ = t.Write(b) // a Builder takes all
 }
 
 func rightAligned(text string, width int) string { return fmt.Sprintf("%*s", width, text) }

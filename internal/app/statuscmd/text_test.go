@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
-	"github.com/delayer-go/delayer/internal/app/remarks"
 	"github.com/delayer-go/delayer/status"
 )
 
@@ -100,35 +99,6 @@ not known: what waits in the plugin: not asked for: the broker would read the
 	require.Equal(t, "2026-01-02T14:00:00Z waiting=unknown held=5 controllers=2 misrouted=1 unroutable=3 parked=4 policies=1 missing=1", line(s))
 }
 
-// TestPage_Colour: only what is wrong is red, and the text is the same.
-func TestPage_Colour(t *testing.T) {
-	s := sample()
-	v := view{width: 80, now: s.Time}
-	text := page(s, v)
-	v.colour = true
-	coloured := page(s, v)
-	const red = "\x1b[31m"
-	lines := map[bool]int{}
-	require.Equal(t, text, strings.ReplaceAll(coloured, red, ""))
-	for line := range strings.Lines(coloured) {
-		_, wrong := strings.CutPrefix(line, red)
-		lines[wrong]++
-		if wrong {
-			require.NotContains(t, line, "not known")
-		}
-	}
-	require.Equal(t, map[bool]int{true: 20, false: strings.Count(text, "\n") - 20}, lines, coloured)
-	for _, is := range []string{"delayer.unroutable ", "delayer.misrouted ", "mail.parked ", "delayer.ladder.wait.7s ", "no Delayer sends", "binaryladder: 1 queue missing", "policy: ", "policies: "} {
-		require.Contains(t, coloured, "\n"+red+is)
-	}
-	none := 0
-	s.Backends[0].Controllers = &none
-	s.Misrouted.Consumers = 1
-	coloured = page(s, v)
-	require.Contains(t, coloured, red+"no controller runs")
-	require.Contains(t, coloured, "\ndelayer.misrouted", "a Delayer sends them on")
-}
-
 func TestClock(t *testing.T) {
 	s, few, many := sample(), 5, 12
 	now := s.Time
@@ -153,29 +123,6 @@ func TestPage_Slots(t *testing.T) {
 intake               -           0  
 q       12:00 to 12:20           1  #############
 `, b.String())
-}
-
-// TestPage_LongWaits: a controller's waits have seconds, up to days.
-func TestPage_LongWaits(t *testing.T) {
-	one := status.Backend{Queues: []status.Queue{{Name: "q", Wait: 1000, Messages: 1}, {Name: "r", Wait: 65_536_000, Messages: 1}}}
-	var b strings.Builder
-	view{width: 40}.queues(&b, one)
-	require.Equal(t, `QUEUE       WAIT    MESSAGES  
-q             1s           1  #########
-r      18h12m16s           1  #########
-`, b.String())
-}
-
-func TestWaitOf(t *testing.T) {
-	for want, d := range map[string]time.Duration{
-		"250ms": 250 * time.Millisecond, "1s": time.Second, "1m": time.Minute, "12m30s": 750 * time.Second, "1h": time.Hour, "90m": 90 * time.Minute,
-		"12h": 12 * time.Hour, "30d": 720 * time.Hour, "25h": 25 * time.Hour,
-	} {
-		if want == "90m" {
-			want = "1h30m"
-		}
-		require.Equal(t, want, remarks.Wait(status.Queue{Wait: d.Milliseconds()}))
-	}
 }
 
 // TestPage_Due: what waits by when it is due.
