@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"io"
 	"net/url"
 	"os"
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" { // a child of TestCompletion
 		main()
 	}
+	_ = flag.Set("test.parallel", "8") // these tests wait more than they compute; -parallel overrides it
 	rabbittest.Main(postgrestest.Wrap(m), withPlugin)
 }
 

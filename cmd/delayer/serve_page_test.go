@@ -18,7 +18,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lab/chromium"
-	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
@@ -72,12 +71,11 @@ func (p tab) says(want string) {
 }
 
 // TestServe_Page: in a browser somebody logs in, sees what waits, postpones a message by its
-// ticket, sends an undelivered message again and deletes another one, and sees the last figures
-// while the broker is stopped.
+// ticket, sends an undelivered message again and deletes another one.
 func TestServe_Page(t *testing.T) {
 	t.Parallel()
 	p := tab{t, chromium.Start(t)}
-	r := rabbittest.NewRig(t, rabbittest.Own(t, rabbit.Options{}))
+	r := rabbittest.NewRig(t, rabbittest.Broker(t))
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(tokens, []byte(pageTokens), 0o600))
 	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf(`
@@ -128,13 +126,6 @@ serve:
 	p.do(chromedp.Click(".narrow button"), chromedp.WaitVisible("h1 [role=status]"))
 	p.open(base+"/page/job", "1 of 1 deleted")
 	require.Zero(t, r.Count(kept))
-
-	p.open(base, "next hour, by minute")
-	require.NoError(t, r.Broker.Stop(t.Context()))
-	p.do(chromedp.WaitVisible("#live.old .alarm")) // the script has looked again
-	p.says("The broker does not answer. These are the figures of ")
-	require.NoError(t, r.Broker.Run(t.Context()))
-	p.do(chromedp.WaitVisible("#live:not(.old) .facts"))
 	p.says("bob")
 	require.Equal(t, exitOK, s.stop())
 }

@@ -84,10 +84,12 @@ prefix: %s
 		panic("unreachable")
 	}
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	began := time.Now()
 	for exchange := range in {
-		began := time.Now()
 		publish(exchange, "later", amqp091.Table{"x-delay": int32(1500), "mine": "kept", "traceparent": trace})
 		publish(exchange, "at once", nil)
+	}
+	for exchange := range in {
 		require.Equal(t, "at once", next(exchange).MessageId)
 		d := next(exchange)
 		require.Equal(t, "later", d.MessageId)
