@@ -102,11 +102,14 @@ func TestHelp_Examples(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	for _, args := range [][]string{
-		{"bench"}, {"send", "--fast"}, {"serve", "--pprof"}, {"outbox", "run", "--pprof"}, {"serve", "--log", "xml"}, {"status", "--timeout", "0s"},
+		{"bench"}, {"send", "--fast"}, {"serve", "--pprof"}, {"outbox", "run", "--pprof"}, {"serve", "--log", "xml"},
 	} {
 		status, _, stderr := command(t.Context(), t, args...)
 		assert.Equal(t, exitUsage, status, args)
 		assert.Contains(t, stderr, args[len(args)-1])
 		assert.Contains(t, stderr, "--help")
 	}
+	status, _, stderr := command(t.Context(), t, "status", "--timeout", "0s")
+	assert.Equal(t, exitUsage, status)
+	assert.Contains(t, stderr, "--timeout must be positive")
 }

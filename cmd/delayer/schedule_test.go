@@ -82,13 +82,11 @@ func TestCancel_Errors(t *testing.T) {
 		status int
 		want   string
 	}{
-		"no ticket":     {[]string{"cancel"}, exitUsage, "<ticket>"},
-		"no delay":      {[]string{"postpone", "d2.x"}, exitUsage, "give a delay, or --at"},
-		"no unit":       {[]string{"postpone", "d2.x", "90"}, exitUsage, "delay"},
-		"ladder":        {[]string{"cancel", "d2.x", "--config", ladder}, exitFailed, "with this configuration messages cannot be cancelled"},
-		"rounds":        {[]string{"postpone", "d2.x", "1h", "--config", rounds}, exitFailed, "with this configuration messages cannot be cancelled"},
-		"nobody there":  {[]string{"cancel", "d2.x", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
-		"nobody there2": {[]string{"postpone", "d2.x", "1h", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
+		"no ticket":    {[]string{"cancel"}, exitUsage, "<ticket>"},
+		"no delay":     {[]string{"postpone", "d2.x"}, exitUsage, "give a delay, or --at"},
+		"ladder":       {[]string{"cancel", "d2.x", "--config", ladder}, exitFailed, "with this configuration messages cannot be cancelled"},
+		"rounds":       {[]string{"postpone", "d2.x", "1h", "--config", rounds}, exitFailed, "with this configuration messages cannot be cancelled"},
+		"nobody there": {[]string{"cancel", "d2.x", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
 	} {
 		status, stdout, stderr := command(t.Context(), t, c.args...)
 		require.Equal(t, c.status, status, name)
