@@ -81,6 +81,9 @@ func rules(cfg backend.Config) (delivery.Rules, error) {
 	return r, nil
 }
 
+// A Failure is of one attempt to handle a message that was parked.
+type Failure = attempt.Failure
+
 // A Look finds out why messages are in the queue. It asks for each destination once.
 type Look struct {
 	client *undelivered.Client

@@ -69,15 +69,8 @@ type item struct {
 // whole is all that a message consists of.
 type whole struct {
 	Properties, Headers string
-	Failures            []failure
+	Failures            []kept.Failure
 	Body                []byte
-}
-
-// A failure is of one attempt.
-type failure struct {
-	Attempt int
-	At      time.Time
-	Error   string
 }
 
 // NewBacklog opens the queues of a configuration, until Close.
@@ -221,9 +214,7 @@ func wholeOf(m *undelivered.Kept) whole {
 	c := m.Content()
 	w := whole{Properties: laidOut(c.Properties), Headers: laidOut(c.Headers), Body: c.Body}
 	if m.Parked != nil {
-		for _, f := range m.Parked.History {
-			w.Failures = append(w.Failures, failure(f))
-		}
+		w.Failures = m.Parked.History
 	}
 	return w
 }

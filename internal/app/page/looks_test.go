@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/kept"
 	"github.com/delayer-go/delayer/internal/lab/chromium"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/status"
@@ -70,7 +71,7 @@ func furnished(t *testing.T) *site {
 		m.Attempts, m.Since, m.Size = "", asked.Add(-time.Duration(i*i+3)*time.Minute), 417+i
 		m.why = func(context.Context) (string, error) { return "exchange was gone, is there now: retry", nil }
 		m.whole = func() whole {
-			return whole{Properties: "{\n  \"content_type\": \"application/json\"\n}", Headers: "{}", Failures: []failure{{Attempt: 1, At: asked.Add(-time.Hour), Error: "no: " + evil}, {Attempt: 2, At: asked, Error: "timeout\nafter 5s"}}, Body: []byte(`{"order": 4711, "note": "` + evil + `"}`)}
+			return whole{Properties: "{\n  \"content_type\": \"application/json\"\n}", Headers: "{}", Failures: []kept.Failure{{Attempt: 1, At: asked.Add(-time.Hour), Error: "no: " + evil}, {Attempt: 2, At: asked, Error: "timeout\nafter 5s"}}, Body: []byte(`{"order": 4711, "note": "` + evil + `"}`)}
 		}
 	}
 	w.act(url.Values{"queue": {"delayer.unroutable"}, "action": {"delete"}, "id": {"m0.0", "gone.0"}, "sure": {"yes"}})

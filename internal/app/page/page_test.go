@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/kept"
 	"github.com/delayer-go/delayer/internal/app/tokens"
 	"github.com/delayer-go/delayer/status"
 )
@@ -299,7 +300,7 @@ func (w *site) put(name, stays string, body []byte) {
 	m := &item{To: name, Key: name, Message: name, Attempts: name, Last: name, Size: len(body), Since: asked}
 	m.why = func(context.Context) (string, error) { return name, nil }
 	m.whole = func() whole {
-		return whole{Properties: name, Headers: name, Failures: []failure{{Attempt: 1, At: asked, Error: name}}, Body: body}
+		return whole{Properties: name, Headers: name, Failures: []kept.Failure{{Attempt: 1, At: asked, Error: name}}, Body: body}
 	}
 	m.remove = func() error {
 		w.heap = slices.DeleteFunc(w.heap, func(other *item) bool { return other == m })

@@ -200,12 +200,11 @@ func (p *Page) busy(w http.ResponseWriter, v *visitor, queue string) bool {
 
 // unread answers that a queue cannot be read.
 func (p *Page) unread(w http.ResponseWriter, v *visitor, queue string, err error) {
-	switch {
-	case errors.Is(err, errAge):
+	if errors.Is(err, errAge) {
 		p.fail(w, v, http.StatusBadRequest, "This is no filter: %v.", err)
-	default:
-		p.fail(w, v, http.StatusServiceUnavailable, "The queue %q cannot be read: %v.", queue, err)
+		return
 	}
+	p.fail(w, v, http.StatusServiceUnavailable, "The queue %q cannot be read: %v.", queue, err)
 }
 
 // one is a message as it is shown.
