@@ -2,7 +2,6 @@ package broker_test
 
 import (
 	"context"
-	"net"
 	"net/url"
 	"sync/atomic"
 	"testing"
@@ -45,59 +44,6 @@ func TestDial_Errors(t *testing.T) {
 			require.NotContains(t, err.Error(), "guest:")
 		})
 	}
-}
-
-// TestDial_ContextEnded talks to a server that accepts and says nothing.
-func TestDial_ContextEnded(t *testing.T) {
-	t.Parallel()
-	mute, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer mute.Close() //nolint:errcheck // the test's end
-	ctx, cancel := context.WithCancel(context.Background())
-	accepted := make(chan net.Conn, 1)
-	go func() {
-		c, _ := mute.Accept()
-		accepted <- c
-		cancel()
-	}()
-	_, err = broker.Dial(ctx, options(t, "amqp://guest:guest@"+mute.Addr().String()+"/"))
-	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, (<-accepted).Close())
-}
-
-// TestAsk_CallerLeaves: what is asked goes on after its caller has left, and touches nothing of
-// his. The race detector sees it if it does.
-func TestAsk_CallerLeaves(t *testing.T) {
-	t.Parallel()
-	_, c := open(t, rabbittest.Broker(t).URL(), noReset)
-	ctx, leave := context.WithCancel(context.Background())
-	left := make(chan struct{})
-	answer, err := broker.Ask(ctx, c, func(*amqp091.Channel) (string, error) {
-		leave()
-		<-left
-		return "late", nil
-	})
-	close(left)
-	require.ErrorIs(t, err, context.Canceled)
-	require.Empty(t, answer)
-
-	answer, err = broker.Ask(within(t), c, func(*amqp091.Channel) (string, error) { return "in time", nil })
-	require.NoError(t, err)
-	require.Equal(t, "in time", answer)
-}
-
-func TestControl_ChannelError(t *testing.T) {
-	t.Parallel()
-	_, c := open(t, rabbittest.Broker(t).URL(), noReset)
-	_, err := c.Queue(within(t), "nowhere")
-	require.ErrorIs(t, broker.Explain("look at", "test", `queue "nowhere"`, err), delayer.ErrUnroutable)
-	require.NoError(t, c.Do(within(t), func(ch *amqp091.Channel) error { return ch.Qos(1, 0, false) }))
-
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	require.ErrorIs(t, c.Do(ctx, func(*amqp091.Channel) error { return nil }), context.Canceled)
-	c.Close()
-	require.ErrorIs(t, c.Do(context.Background(), func(*amqp091.Channel) error { return nil }), delayer.ErrClosed)
 }
 
 // TestControl_LostEachTime: what makes the broker close the connection is not tried all the time.

@@ -3,7 +3,6 @@ package broker_test
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,6 +150,13 @@ func TestMover(t *testing.T) {
 	s.misroute("to-ours", "", s.stage.Unroutable(), time.Second, time.Second)
 	require.Equal(t, "to-ours", string(rabbittest.Next(t, kept).Body))
 
+	internal := internalExchange(s.Rig, s.queue)
+	s.misroute("internal", internal, "key", time.Second, time.Second)
+	got = rabbittest.Next(t, arrived)
+	require.Equal(t, []any{"internal", "key"}, []any{string(got.Body), got.RoutingKey})
+	s.misroute("nothing-bound", internal, "other", time.Second, time.Second)
+	require.Equal(t, "nothing-bound", string(rabbittest.Next(t, kept).Body))
+
 	s.misroute("", "", s.queue, 0, 0)
 	require.NotContains(t, rabbittest.Next(t, kept).Headers, delayer.Header)
 
@@ -172,20 +178,6 @@ func internalExchange(r *rabbittest.Rig, queue string) string {
 	r.Cleanup(func() { r.Fresh(func(ch *amqp091.Channel) error { return ch.ExchangeDelete(name, false, false) }) })
 	r.Bind(queue, "key", name, nil)
 	return name
-}
-
-// TestMover_Internal: a message for an internal exchange is sent on as any other.
-func TestMover_Internal(t *testing.T) {
-	t.Parallel()
-	s := newStaged(t)
-	exchange := internalExchange(s.Rig, s.queue)
-	s.start(s.config())
-	arrived, kept := s.Consume(s.queue), s.Consume(s.stage.Unroutable())
-	s.misroute("due", exchange, "key", time.Second, time.Second)
-	got := rabbittest.Next(t, arrived)
-	require.Equal(t, []any{"due", "key"}, []any{string(got.Body), got.RoutingKey})
-	s.misroute("nothing bound", exchange, "other", time.Second, time.Second)
-	require.Equal(t, "nothing bound", string(rabbittest.Next(t, kept).Body))
 }
 
 // TestMover_RefusedByOneQueue: the other queues of an exchange get a copy with each attempt, so
@@ -216,76 +208,25 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestMover_Handover: one Mover at a time is at work, and another takes over when it ends.
+// TestMover_Handover: one Mover at a time is at work. When it ends, it gives back what it has in
+// hand, and another takes over.
 func TestMover_Handover(t *testing.T) {
 	t.Parallel()
 	s := newStaged(t)
-	one, two := s.config(), s.config()
-	var second atomic.Int64
-	p := two.Publisher.(*broker.Publisher)
-	two.Publisher = publishing{Publisher: p, direct: func(ctx context.Context, msg broker.Publishing) error {
-		second.Add(1)
-		return p.PublishDirect(ctx, msg)
-	}}
-	first := s.start(one)
-	s.start(two)
-	arrived := s.Consume(s.queue)
-	s.misroute("one", "", s.queue, time.Second, time.Second)
-	require.Equal(t, "one", string(rabbittest.Next(t, arrived).Body))
-	require.Zero(t, second.Load())
-	first.Close()
-	s.misroute("two", "", s.queue, time.Second, time.Second)
-	require.Equal(t, "two", string(rabbittest.Next(t, arrived).Body))
-	require.EqualValues(t, 1, second.Load())
-	require.Zero(t, s.Count(s.stage.Unroutable()))
-}
-
-// TestMover_QueuesDeleted: they are declared again, and nothing is lost that was in hand.
-func TestMover_QueuesDeleted(t *testing.T) {
-	t.Parallel()
-	s := newStaged(t)
-	c := s.config()
-	s.start(c)
-	_, err := s.Ch.QueueDelete(s.stage.Unroutable(), false, false, false)
-	require.NoError(t, err)
-	s.misroute("gone", "", s.queue+"-gone", time.Second, time.Second)
-	require.Equal(t, "gone", string(s.Take(s.stage.Unroutable()).Body))
-	_, err = s.Ch.QueueDelete(s.stage.Misrouted(), false, false, false)
-	require.NoError(t, err)
-	arrived := s.Consume(s.queue)
-	require.Eventually(t, func() (there bool) {
-		s.Fresh(func(ch *amqp091.Channel) error {
-			_, err := ch.QueueDeclarePassive(s.stage.Misrouted(), true, false, false, false, nil)
-			there = err == nil
-			return err
-		})
-		return there
-	}, time.Minute, 20*time.Millisecond)
-	require.Eventually(t, func() bool { // the binding to the queue is made last
-		s.misroute("due", "", s.queue, time.Second, time.Second)
-		select {
-		case <-arrived:
-			return true
-		case <-time.After(100 * time.Millisecond):
-			return false
-		}
-	}, time.Minute, time.Millisecond)
-}
-
-// TestMover_Close gives back what it has in hand.
-func TestMover_Close(t *testing.T) {
-	t.Parallel()
-	s := newStaged(t)
-	c := s.config()
 	trying := make(chan struct{}, 100)
+	c := s.config()
 	c.Publisher = publishing{direct: func(ctx context.Context, _ broker.Publishing) error {
 		trying <- struct{}{}
 		<-ctx.Done() // the broker takes nothing
 		return &delayer.Error{Op: "publish", Kind: delayer.ErrUnknown, Cause: context.Cause(ctx)}
 	}, Publisher: c.Publisher.(*broker.Publisher)}
-	m := s.start(c)
+	first := s.start(c)
+	s.start(s.config())
+	arrived := s.Consume(s.queue)
 	s.misroute("in-hand", "", s.queue, time.Second, time.Second)
 	<-trying
-	m.Close()
-	require.Eventually(t, func() bool { return s.Count(s.stage.Misrouted()) == 1 }, time.Minute, 20*time.Millisecond)
+	require.Empty(t, arrived)
+	first.Close()
+	require.Equal(t, "in-hand", string(rabbittest.Next(t, arrived).Body))
+	require.Zero(t, s.Count(s.stage.Unroutable()))
 }

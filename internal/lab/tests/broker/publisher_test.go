@@ -19,35 +19,6 @@ import (
 
 func noReset() {}
 
-func TestPublish_Outcomes(t *testing.T) {
-	t.Parallel()
-	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
-	queue := declare(t, c, nil)
-	full := declare(t, c, amqp091.Table{"x-max-length": int32(1), "x-overflow": "reject-publish"})
-	ctx := within(t)
-
-	require.NoError(t, p.Publish(ctx, to(queue)))
-	require.Equal(t, 1, count(t, c, queue), "nil means stored")
-
-	err := p.Publish(ctx, to(queue+".nowhere"))
-	require.ErrorIs(t, err, delayer.ErrUnroutable)
-	require.ErrorIs(t, err, broker.ErrReturned)
-	require.True(t, delayer.SafeToRetry(err))
-
-	require.NoError(t, p.Publish(ctx, to(full)))
-	err = p.Publish(ctx, to(full))
-	require.ErrorIs(t, err, delayer.ErrRefused)
-	require.ErrorIs(t, err, delayer.ErrUnknown)
-	require.False(t, delayer.SafeToRetry(err))
-	sole := to(full)
-	sole.Sole = true
-	err = p.Publish(ctx, sole)
-	require.ErrorIs(t, err, delayer.ErrRefused)
-	require.True(t, delayer.SafeToRetry(err))
-
-	require.NoError(t, p.Publish(ctx, to(queue)), "none of this disturbs the next")
-}
-
 func TestPublish_MissingExchange(t *testing.T) {
 	t.Parallel()
 	reset := make(chan struct{}, 1)

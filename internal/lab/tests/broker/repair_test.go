@@ -14,7 +14,6 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
-	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
@@ -121,22 +120,6 @@ func TestLadder_ObjectsDeclaredAgainByOthers(t *testing.T) {
 		for _, direct := range []bool{false, true} { // the first one shows what is missing
 			b.arrives("", delay, direct)
 			b.arrives(exchange, delay, direct)
-		}
-		b.none()
-	}
-}
-
-func TestController_DeliveryDeclaredAgainByOthers(t *testing.T) {
-	t.Parallel()
-	b := setUp(t, backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: tick}})
-	exchange := b.exchange()
-	b.arrives("", 3*tick, true)
-	b.arrives(exchange, 3*tick, true)
-	for _, suffix := range []string{".delivery", ".delivery.exchanges"} {
-		b.replace(suffix)
-		for _, direct := range []bool{false, true} { // the first one shows what is missing
-			b.arrives("", 3*tick, direct)
-			b.arrives(exchange, 3*tick, direct)
 		}
 		b.none()
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
-	"github.com/delayer-go/delayer/topology"
 )
 
 // These tests take away a part of the delivery stage while messages wait. A message for an exchange
@@ -50,38 +49,41 @@ func (b *mended) all(n int) {
 	}
 }
 
-// reopen ends the Delayer, and opens another one that knows nothing of it, with between between
-// them.
-func (b *mended) reopen(between func()) {
-	b.Helper()
-	require.NoError(b, b.d.Close())
-	between()
-	b.d = rabbittest.Open(b, b.cfg)
-}
-
-// removed deletes an exchange of the Delayer's.
-func (b *mended) removed(suffix string) {
-	b.Helper()
-	require.NoError(b, b.Ch.ExchangeDelete(b.cfg.Prefix+suffix, false, false))
-}
-
-// TestStage_ExchangesDeletedAndPublisherRestarted: who declares the exchange for exchanges again
-// knows no destination.
-func TestStage_ExchangesDeletedAndPublisherRestarted(t *testing.T) {
-	t.Parallel()
-	b := setUp(t, ladder())
-	b.send(b.exchange(), b.queue, longEnough, 50)
-	b.reopen(func() { b.removed(".delivery.exchanges") })
-	b.all(50)
-}
-
-// TestStage_ExchangesDeletedJustBeforeDue: nobody has noticed when the messages come.
-func TestStage_ExchangesDeletedJustBeforeDue(t *testing.T) {
-	t.Parallel()
-	b := setUp(t, ladder())
-	b.send(b.exchange(), b.queue, 1500*time.Millisecond, 50)
-	b.removed(".delivery.exchanges")
-	b.all(50)
+// TestStage_PublisherRestarted: while no Delayer is open, somebody takes away what leads messages for
+// an exchange on. The next Delayer knows no destination.
+func TestStage_PublisherRestarted(t *testing.T) {
+	for name, c := range map[string]struct {
+		unrouted bool // there are messages too that the exchange does not route
+		remove   func(b *mended, exchange string)
+	}{
+		"exchange for exchanges": {remove: func(b *mended, _ string) {
+			require.NoError(b, b.Ch.ExchangeDelete(b.cfg.Prefix+".delivery.exchanges", false, false))
+		}},
+		"bindings towards an exchange": {remove: func(b *mended, exchange string) {
+			source := delivery.NewStage(b.cfg.Prefix, true).Exchange()
+			for _, target := range []string{".delivery.exchanges", ".delivery.fork"} {
+				require.NoError(b, b.Ch.ExchangeUnbind(b.cfg.Prefix+target, delivery.Key(exchange, "", 1), source, false, nil))
+			}
+		}},
+		"discard queue": {unrouted: true, remove: func(b *mended, _ string) {
+			_, err := b.Ch.QueueDelete(b.cfg.Prefix+".discard", false, false, false)
+			require.NoError(b, err)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setUp(t, ladder())
+			exchange := b.exchange()
+			if c.unrouted { // they stall nobody
+				b.send(exchange, "nothing-is-bound-for-this", longEnough, 40)
+			}
+			b.send(exchange, b.queue, longEnough, 50)
+			require.NoError(t, b.d.Close())
+			c.remove(b, exchange)
+			b.d = rabbittest.Open(t, b.cfg)
+			b.all(50)
+		})
+	}
 }
 
 // TestStage_ExchangesDeletedBesideAnotherProcess: a Delayer that never published is enough.
@@ -91,34 +93,7 @@ func TestStage_ExchangesDeletedBesideAnotherProcess(t *testing.T) {
 	b.d = rabbittest.Open(t, b.cfg) // the other one stays
 	b.send(b.exchange(), b.queue, 2*time.Second, 50)
 	require.NoError(t, b.d.Close())
-	b.removed(".delivery.exchanges")
-	b.all(50)
-}
-
-// leading are the bindings by which messages for exchanges leave an exchange of the stage.
-func (b *mended) leading(exchange string) (list []topology.Binding) {
-	b.Helper()
-	stage := delivery.NewStage(b.cfg.Prefix, true)
-	key := delivery.Key(exchange, "", 1)
-	for _, target := range []string{".delivery.exchanges", ".delivery.fork"} {
-		list = append(list, topology.Binding{Source: stage.Exchange(), Key: key, Target: b.cfg.Prefix + target, ToExchange: true})
-	}
-	return list
-}
-
-// TestStage_BindingRemoved: somebody has removed the way from the delivery exchange towards a
-// destination exchange, and nothing else.
-func TestStage_BindingRemoved(t *testing.T) {
-	t.Parallel()
-	b := setUp(t, ladder())
-	exchange := b.exchange()
-	b.send(exchange, exchange, longEnough, 50)
-	b.Bind(b.queue, exchange, exchange, nil)
-	b.reopen(func() {
-		for _, binding := range b.leading(exchange) {
-			require.NoError(t, b.Ch.ExchangeUnbind(binding.Target, binding.Key, binding.Source, false, nil))
-		}
-	})
+	require.NoError(t, b.Ch.ExchangeDelete(b.cfg.Prefix+".delivery.exchanges", false, false))
 	b.all(50)
 }
 
@@ -137,21 +112,6 @@ func TestStage_WayToExchangesRemoved(t *testing.T) {
 		b.Publish(from, probe, amqp091.Publishing{}) // to the discard queue, until it is back
 		return b.Count(probe) > 0
 	}, patience, 100*time.Millisecond)
-}
-
-// TestStage_DiscardDeletedAndPublisherRestarted: messages that the user's exchange does not route
-// still stall nobody.
-func TestStage_DiscardDeletedAndPublisherRestarted(t *testing.T) {
-	t.Parallel()
-	b := setUp(t, ladder())
-	exchange := b.exchange()
-	b.send(exchange, "nothing-is-bound-for-this", longEnough, 40)
-	b.send("", b.queue, longEnough, 5)
-	b.reopen(func() {
-		_, err := b.Ch.QueueDelete(b.cfg.Prefix+".discard", false, false, false)
-		require.NoError(t, err)
-	})
-	b.all(5)
 }
 
 // TestStage_RouteWithoutADelayer: with fixedtiers, messages of an existing exchange wait in a tier

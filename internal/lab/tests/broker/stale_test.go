@@ -19,20 +19,6 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-func TestPublish_NotWrittenInTime(t *testing.T) {
-	t.Parallel()
-	p, c := open(t, rabbittest.Broker(t).URL(), noReset)
-	queue := declare(t, c, nil)
-	late := to(queue)
-	late.Before = time.Now().Add(-time.Millisecond)
-	err := p.Publish(within(t), late)
-	require.ErrorIs(t, err, broker.ErrStale)
-	require.ErrorIs(t, err, delayer.ErrNotSent)
-	late.Before = time.Now().Add(time.Hour)
-	require.NoError(t, p.Publish(within(t), late))
-	require.Equal(t, 1, count(t, c, queue), "only the second")
-}
-
 // A slotted strategy chooses anew for each attempt.
 type slotted struct {
 	prefix string

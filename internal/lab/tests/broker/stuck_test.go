@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 )
@@ -20,14 +19,6 @@ import (
 // sized is a message to a queue whose body has so many bytes.
 func sized(queue string, n int) broker.Publishing {
 	return sealed(queue, amqp091.Publishing{Body: make([]byte, n)})
-}
-
-// sendTo sends a message to a queue that does not confirm, and leaves it.
-func sendTo(t *testing.T, p *broker.Publisher, msg broker.Publishing) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(within(t))
-	msg.Written = cancel
-	require.ErrorIs(t, p.PublishDirect(ctx, msg), delayer.ErrUnknown)
 }
 
 // TestStuck_Many: more callers than a channel has slots, to a queue that has answered until then.
@@ -71,28 +62,6 @@ func TestStuck_Many(t *testing.T) {
 	require.Positive(t, unknown.Load())
 	require.LessOrEqual(t, unknown.Load(), int64(128), "they were sent")
 	require.EqualValues(t, 1100, unknown.Load()+unsent.Load())
-}
-
-// TestStuck_NoChannelLeft: as many destinations do not confirm as there are channels. Another has
-// to wait, and is told why. Exchanges of ours have a channel of their own.
-func TestStuck_NoChannelLeft(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.Own(t, rabbit.Options{Config: "channel_max = 4"})
-	p, c := open(t, b.URL(), noReset)
-	good := declare(t, c, nil)
-	require.NoError(t, p.PublishDirect(within(t), to(good)))
-	var resume func()
-	for range 2 {
-		stuck := declare(t, c, amqp091.Table{"x-queue-type": "quorum"})
-		resume = rabbittest.Suspend(t, b, stuck)
-		sendTo(t, p, to(stuck))
-	}
-	err := p.PublishDirect(short(t), to(good))
-	require.ErrorIs(t, err, delayer.ErrNotSent)
-	require.ErrorContains(t, err, "2 destinations have not confirmed their messages")
-	require.NoError(t, p.Publish(within(t), to(good)))
-	resume()
-	require.NoError(t, p.PublishDirect(within(t), to(good)))
 }
 
 // seconds is long for a message that nothing is wrong with, on a busy machine.

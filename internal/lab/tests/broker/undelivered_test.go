@@ -243,30 +243,6 @@ func TestUndelivered_HeadersLargerThanAFrame(t *testing.T) {
 	awaitKept(t, c, 1)
 }
 
-// TestUndelivered_LargeBodies: the broker sends no more bodies ahead than a few MiB.
-func TestUndelivered_LargeBodies(t *testing.T) {
-	const n, ahead = 60, 16
-	c := unroutable(t, rabbittest.Prefix(t))
-	r := rabbittest.NewRig(t, rabbittest.Broker(t))
-	r.Declare(c.Queue(), nil)
-	r.Publish("", c.Queue(), slices.Repeat([]amqp091.Publishing{{Body: make([]byte, 512<<10)}}, n)...)
-	awaitKept(t, c, n)
-	reader, total, err := c.Read(t.Context())
-	require.NoError(t, err)
-	defer reader.Close()
-	require.Equal(t, n, total)
-	for read := 1; read <= n; read++ {
-		m, err := reader.Next(t.Context())
-		require.NoError(t, err)
-		m.Forget()
-		waiting, err := c.Count(t.Context()) // without those that were sent to the reader
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, waiting, n-read-ahead)
-	}
-	_, err = reader.Next(t.Context())
-	require.ErrorIs(t, err, io.EOF)
-}
-
 // TestUndelivered_DeliveryLimit: RabbitMQ 4.0 to 4.2 deletes what is looked at more often than 20
 // times, in a queue that says nothing else. Looking ends before.
 func TestUndelivered_DeliveryLimit(t *testing.T) {
