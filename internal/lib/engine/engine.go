@@ -70,7 +70,12 @@ func (e *Engine) Close() error {
 	if e.mover != nil {
 		e.mover.Close()
 	}
-	e.release()
+	if e.publisher != nil { // nil: it was never started
+		e.publisher.Close()
+	}
+	e.control.Close()
+	e.keeper.Wait()
+	e.dests.Close()
 	return nil
 }
 
@@ -124,13 +129,29 @@ func (e *Engine) publish(ctx context.Context, id, exchange, key string, delay ti
 // the message is sent again.
 const attempts = 3
 
-// accept returns how long a message will wait, or why it cannot be published.
+// accept returns how long a message will wait, or why it cannot be published. Nothing is sent yet.
 func (e *Engine) accept(exchange, key string, delay time.Duration, msg *amqp091.Publishing) (waits time.Duration, err error) {
 	if waits, err = fit(delay, e.limits); err != nil {
 		return 0, e.fail(delayer.ErrOutOfRange, err)
 	}
-	if err := e.check(exchange, key, waits, msg); err != nil {
-		return 0, err
+	bounds := e.bounds
+	if waits == 0 {
+		bounds.Growth = message.Growth{}
+	}
+	err = message.Validate(exchange, key, msg, bounds)
+	if err == nil {
+		err = e.dests.Accept(exchange)
+	}
+	if err == nil && !e.settings.Declare.Enabled() {
+		err = keeper.CheckWords(key)
+	}
+	for _, prefix := range e.settings.Reserved {
+		if err == nil && message.Targets(exchange, key, msg.Headers, prefix) {
+			err = fmt.Errorf("names that begin with %q belong to this Delayer: choose another name", prefix+".")
+		}
+	}
+	if err != nil {
+		return 0, e.fail(delayer.ErrInvalid, err)
 	}
 	return waits, nil
 }
@@ -154,23 +175,16 @@ func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.D
 		return broker.Publishing{Exchange: exchange, Key: key, Direct: true, Message: message.Seal(msg, envelope, nil)}, limit, nil
 	}
 	own, _ := msg.Headers["BCC"].([]any)
-	entry, err := e.enter(ctx, Wait{
+	entry, err := e.strategy.Enter(ctx, Wait{
 		Delay: delay, Key: key, Words: message.Words(key), Destinations: destinations, Envelope: envelope, BCC: own, Priority: msg.Priority,
 	})
+	if broker.Code(err) == amqp091.NotFound { // an object of ours was deleted: what Enter declares leads there
+		err = delivery.Lost(e.settings.Backend, "", err)
+	}
 	if err != nil {
 		return p, limit, err
 	}
-	return e.seal(entry, key, msg, envelope), entry.deadline(), nil
-}
-
-// enter is the strategy's. What it declares now leads to objects of ours: if one is not found, it
-// was deleted.
-func (e *Engine) enter(ctx context.Context, w Wait) (Entry, error) {
-	entry, err := e.strategy.Enter(ctx, w)
-	if broker.Code(err) == amqp091.NotFound {
-		err = delivery.Lost(e.settings.Backend, "", err)
-	}
-	return entry, err
+	return e.seal(entry, key, msg, envelope), deadline{entry.Before, entry.Late}, nil
 }
 
 // explain says what to do about a message without delay that no queue took, and about a delayed one
@@ -187,30 +201,6 @@ func (e *Engine) explain(err error, delay time.Duration) error {
 		known.Hint = e.settings.RefusedHint(delay)
 	}
 	return err
-}
-
-// check refuses messages that cannot be published, before anything is sent.
-func (e *Engine) check(exchange, key string, delay time.Duration, msg *amqp091.Publishing) error {
-	bounds := e.bounds
-	if delay == 0 {
-		bounds.Growth = message.Growth{}
-	}
-	err := message.Validate(exchange, key, msg, bounds)
-	if err == nil {
-		err = e.dests.Accept(exchange)
-	}
-	if err == nil && !e.settings.Declare.Enabled() {
-		err = keeper.CheckWords(key)
-	}
-	for _, prefix := range e.settings.Reserved {
-		if err == nil && message.Targets(exchange, key, msg.Headers, prefix) {
-			err = fmt.Errorf("names that begin with %q belong to this Delayer: choose another name", prefix+".")
-		}
-	}
-	if err != nil {
-		return e.fail(delayer.ErrInvalid, err)
-	}
-	return nil
 }
 
 func (e *Engine) fail(kind, cause error) error {

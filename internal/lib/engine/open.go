@@ -63,85 +63,63 @@ func (c *Connected) CloseBy(ctx context.Context) {
 
 // Start declares the topology, opens the publishing connections and returns the engine. After an
 // error everything is closed.
-func (c *Connected) Start(ctx context.Context, s Strategy) (*Engine, error) {
-	e := &Engine{NoTickets: delayer.NoTickets{Backend: c.settings.Backend}, settings: c.settings, strategy: s, limits: s.Limits(), control: c.control}
-	if err := e.open(ctx, c); err != nil {
-		e.release()
-		return nil, err
-	}
-	e.start()
-	return e, nil
-}
-
-// open acquires the parts of the engine, one after the other.
-func (e *Engine) open(ctx context.Context, c *Connected) error {
-	frame, _, _ := c.control.Conn().Server()
-	e.bounds = message.Limits{FrameSize: frame, User: c.control.Conn().User(), MaxPriority: e.limits.MaxPriority, Growth: e.strategy.Growth()}
+func (c *Connected) Start(ctx context.Context, s Strategy) (started *Engine, err error) {
 	log := c.settings.BrokerOptions("").Slog()
-	keep := c.keeping(e.strategy.Plan())
+	e := &Engine{
+		NoTickets: delayer.NoTickets{Backend: c.settings.Backend}, settings: c.settings, control: c.control,
+		strategy: s, limits: s.Limits(),
+	}
+	e.closing, e.stop = context.WithCancel(context.Background())
+	frame, _, _ := c.control.Conn().Server()
+	e.bounds = message.Limits{
+		FrameSize: frame, User: c.control.Conn().User(), MaxPriority: e.limits.MaxPriority, Growth: s.Growth(),
+	}
+
+	keep := c.keeping(s.Plan())
 	keep.Every = watchEvery(ctx)
-	keep.OnUse, _ = e.strategy.(keeper.OnUse)
-	if d, ok := e.strategy.(Direct); ok {
+	keep.OnUse, _ = s.(keeper.OnUse)
+	var checked topology.Plan
+	if d, ok := s.(Direct); ok {
 		e.dests = direct{d}
+		checked = topology.Plan{Exchanges: []topology.Exchange{d.Exchange()}}
 	} else {
 		keep.Topology = c.settings.Whole(keep.Topology)
+		checked = keep.Topology
 		dests := delivery.NewDestinations(c.settings.Stage(), c.control, c.settings.Backend, log)
 		e.dests, keep.Rebind = bound{dests}, dests.Rebind
 	}
 	keep.Forget = e.dests.Reset
 	e.keeper = keeper.New(keep)
+	defer func() {
+		if err != nil {
+			_ = e.Close()
+		}
+	}()
 	if err := e.keeper.Open(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	if err := e.connect(ctx); err != nil {
-		return err
-	}
-	if c.settings.management == nil {
-		return nil
-	}
-	checked := keep.Topology
-	if d, ok := e.strategy.(Direct); ok {
-		checked = topology.Plan{Exchanges: []topology.Exchange{d.Exchange()}}
-	}
-	return c.settings.management.Check(ctx, c.settings.Prefix, checked, log)
-}
 
-// connect opens the connections that publish.
-func (e *Engine) connect(ctx context.Context) error {
 	var conns []*broker.Conn
-	for range e.settings.Connections {
-		conn, err := broker.Dial(ctx, e.settings.BrokerOptions("publish"))
+	for range c.settings.Connections {
+		conn, err := broker.Dial(ctx, c.settings.BrokerOptions("publish"))
 		if err != nil {
 			for _, made := range conns {
 				made.Close()
 			}
-			return err
+			return nil, err
 		}
 		conns = append(conns, conn)
 	}
-	e.publisher = broker.NewPublisher(e.settings.Backend, e.keeper.Reconnected, conns...)
-	return nil
-}
+	e.publisher = broker.NewPublisher(c.settings.Backend, e.keeper.Reconnected, conns...)
+	if c.settings.management != nil {
+		if err := c.settings.management.Check(ctx, c.settings.Prefix, checked, log); err != nil {
+			return nil, err
+		}
+	}
 
-// start starts the goroutines beside Publish.
-func (e *Engine) start() {
-	e.closing, e.stop = context.WithCancel(context.Background())
 	e.running.Go(func() { e.keeper.Run(e.closing) })
 	e.mover = e.startMover()
-}
-
-// release closes all that open has acquired.
-func (e *Engine) release() {
-	if e.publisher != nil {
-		e.publisher.Close()
-	}
-	e.control.Close()
-	if e.keeper != nil {
-		e.keeper.Wait()
-	}
-	if e.dests != nil {
-		e.dests.Close()
-	}
+	return e, nil
 }
 
 // Opened returns a nil Delayer with an error, not an interface that holds a nil pointer.

@@ -38,39 +38,25 @@ func (e *Engine) startMover() *delivery.Mover {
 }
 
 // resend publishes a message that has waited for a part of its delay. It keeps the id and the due
-// time.
+// time. The strategy gets a due time on this process's clock: the header's is on another's.
 func (e *Engine) resend(ctx context.Context, was message.Envelope, key string, remaining time.Duration, msg amqp091.Publishing) error {
 	waits, err := fit(remaining, e.limits)
 	if err != nil {
 		return e.fail(delayer.ErrOutOfRange, err)
 	}
 	was.Delay = remaining
-	err = e.resendOnce(ctx, was, key, waits, msg)
+	here := was
+	here.Due = time.Now().Add(waits)
+	sealed, limit, err := e.prepare(ctx, was.Exchange, key, waits, msg, here)
+	if err == nil {
+		sealed.Message.Headers[delayer.Header] = was.String()
+		err = e.publisher.Publish(ctx, sealed)
+	}
+	if err == nil && limit.missed() {
+		err = e.late(ctx, limit)
+	}
 	if e.lost(err, remaining) {
 		e.keeper.Doubt()
 	}
 	return e.locate(err, was.Exchange, key)
-}
-
-// resendOnce makes one attempt. The strategy gets a due time on this process's clock: the header's
-// is on another's.
-func (e *Engine) resendOnce(ctx context.Context, was message.Envelope, key string, waits time.Duration, msg amqp091.Publishing) error {
-	if err := e.keeper.Ensure(ctx); err != nil {
-		return err
-	}
-	destinations, err := e.dests.Bind(ctx, was.Exchange, key, message.Copies(msg.Headers), waits)
-	if err != nil {
-		return err
-	}
-	here := was
-	here.Due = time.Now().Add(waits)
-	entry, err := e.enter(ctx, Wait{Delay: waits, Key: key, Words: message.Words(key), Destinations: destinations, Envelope: here, Priority: msg.Priority})
-	if err != nil {
-		return err
-	}
-	err = e.publisher.Publish(ctx, e.seal(entry, key, msg, was))
-	if limit := entry.deadline(); err == nil && limit.missed() {
-		return e.late(ctx, limit)
-	}
-	return err
 }

@@ -129,8 +129,6 @@ func (e *Engine) seal(to Entry, key string, msg amqp091.Publishing, envelope mes
 	}
 }
 
-func (e Entry) deadline() deadline { return deadline{e.Before, e.Late} }
-
 // A deadline is when a message must be written, and what to do if it was confirmed later. The zero
 // value is never missed.
 type deadline struct {
