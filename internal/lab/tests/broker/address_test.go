@@ -46,27 +46,6 @@ func TestDial_FirstAddressThatAnswers(t *testing.T) {
 	require.NotContains(t, log.String(), "guest")
 }
 
-func TestDial_NoAddressAnswers(t *testing.T) {
-	t.Parallel()
-	o := options(t, at(t, dead, "127.0.0.1:2"))
-	_, err := broker.Dial(within(t), o)
-	require.ErrorIs(t, err, delayer.ErrUnavailable)
-	for _, want := range []string{"amqp://127.0.0.1:1/: dial tcp", "; amqp://127.0.0.1:2/: dial tcp", "is RabbitMQ running there"} {
-		require.ErrorContains(t, err, want)
-	}
-	require.NotContains(t, err.Error(), "guest")
-
-	u, err := url.Parse(rabbittest.Broker(t).URL())
-	require.NoError(t, err)
-	u.User = url.UserPassword(u.User.Username(), "hunter2")
-	wrong := u.String()
-	_, err = broker.Dial(within(t), options(t, wrong+","+wrong))
-	require.ErrorIs(t, err, delayer.ErrAccess, "all say the same")
-	_, err = broker.Dial(within(t), options(t, wrong+","+at(t, dead)))
-	require.ErrorIs(t, err, delayer.ErrUnavailable, "the other may come back")
-	require.NotContains(t, err.Error(), "hunter2")
-}
-
 // TestConn_NextAddress, and so around.
 func TestConn_NextAddress(t *testing.T) {
 	t.Parallel()

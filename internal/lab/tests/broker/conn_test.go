@@ -25,16 +25,23 @@ func TestDial_Errors(t *testing.T) {
 		change(u)
 		return u.String()
 	}
+	refused := with(func(u *url.URL) { u.User = url.UserPassword("guest", "hunter2") })
 	for name, c := range map[string]struct {
 		url  string
 		kind error
 		want string
 	}{
-		"password": {with(func(u *url.URL) { u.User = url.UserPassword("guest", "hunter2") }), delayer.ErrAccess, "check user name and password"},
+		"password": {refused, delayer.ErrAccess, "check user name and password"},
 		"vhost":    {with(func(u *url.URL) { u.Path = "/nowhere" }), delayer.ErrAccess, "virtual host"},
-		"port":     {with(func(u *url.URL) { u.Host = "127.0.0.1:1" }), delayer.ErrUnavailable, "is RabbitMQ running there"},
+		"port":     {at(t, dead), delayer.ErrUnavailable, "is RabbitMQ running there"},
 		"scheme":   {with(func(u *url.URL) { u.Scheme = "https" }), delayer.ErrConfig, "want amqp://"},
 		"tls":      {with(func(u *url.URL) { u.Scheme = "amqps" }), delayer.ErrUnavailable, "does the port match the scheme"},
+		"two ports": {
+			at(t, dead, "127.0.0.1:2"), delayer.ErrUnavailable,
+			"amqp://127.0.0.1:1/: dial tcp 127.0.0.1:1: connect: connection refused; amqp://127.0.0.1:2/: dial tcp",
+		},
+		"password, twice":              {refused + "," + refused, delayer.ErrAccess, "no address answers"},
+		"password, and another's port": {refused + "," + at(t, dead), delayer.ErrUnavailable, "no address answers"}, // which may come back
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := broker.Dial(within(t), options(t, c.url))

@@ -73,13 +73,6 @@ func declare(t testing.TB, c *broker.Control, args amqp091.Table) string {
 	return name
 }
 
-func count(t testing.TB, c *broker.Control, queue string) int {
-	t.Helper()
-	q, err := c.Queue(within(t), queue)
-	require.NoError(t, err)
-	return q.Messages
-}
-
 func to(queue string) broker.Publishing {
 	return broker.Publishing{Key: queue, Message: message.Seal(amqp091.Publishing{Body: []byte("x")}, message.NewEnvelope(time.Now(), 0, ""), nil)}
 }

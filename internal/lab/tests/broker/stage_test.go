@@ -15,6 +15,7 @@ import (
 	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
 // These tests take away a part of the delivery stage while messages wait. A message for an exchange
@@ -102,6 +103,9 @@ func TestStage_ExchangesDeletedBesideAnotherProcess(t *testing.T) {
 func TestStage_WayToExchangesRemoved(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, ladder())
+	looks, err := backend.Open(engine.WithWatchEvery(t.Context(), time.Second), b.cfg)
+	require.NoError(t, err)
+	defer looks.Close() //nolint:errcheck // the test's end
 	from, to := b.cfg.Prefix+".delivery.fork", b.cfg.Prefix+".delivery.exchanges"
 	probe := b.Queue("probe", nil)
 	b.Bind(probe, probe, to, nil)

@@ -100,31 +100,6 @@ func TestUndelivered_BrokersTimeRefused(t *testing.T) {
 	require.Empty(t, stays)
 }
 
-// TestUndelivered_Internal: a message for an internal exchange can be sent again.
-func TestUndelivered_Internal(t *testing.T) {
-	staged := newStaged(t)
-	exchange := internalExchange(staged.Rig, staged.queue)
-	c := unroutable(t, staged.Prefix)
-	header := message.NewEnvelope(time.Now(), 0, exchange).String()
-	for _, key := range []string{"key", "nothing bound"} {
-		staged.Publish(staged.stage.Keep(), key, amqp091.Publishing{Headers: amqp091.Table{delayer.Header: header}, Body: []byte("x")})
-	}
-	awaitKept(t, c, 2)
-	s := senderOf(t, c)
-	r, _, err := c.Read(within(t))
-	require.NoError(t, err)
-	defer r.Close()
-	for _, stays := range []string{"", "nothing is bound there for its key"} {
-		m, err := r.Next(within(t))
-		require.NoError(t, err)
-		why, err := s.Send(within(t), m)
-		require.NoError(t, err)
-		require.Equal(t, stays, why)
-	}
-	got := rabbittest.Next(t, staged.Consume(staged.queue))
-	require.Equal(t, []any{"x", "key"}, []any{string(got.Body), got.RoutingKey})
-}
-
 // TestUndelivered_Unfit: messages that are not sent, whatever their destination.
 func TestUndelivered_Unfit(t *testing.T) {
 	s := senderOf(t, unroutable(t, "p"))
@@ -145,26 +120,6 @@ func TestUndelivered_Unfit(t *testing.T) {
 	require.Contains(t, unfit(ours), `its user-id is "somebody"`)
 }
 
-func TestUndelivered_ConnectionLost(t *testing.T) {
-	c, _ := kept(t, 3)
-	other := unroutable(t, strings.TrimSuffix(c.Queue(), ".unroutable"))
-	r, total, err := c.Read(within(t))
-	require.NoError(t, err)
-	require.Equal(t, 3, total)
-	first, err := r.Next(within(t))
-	require.NoError(t, err)
-	require.False(t, first.Ours)
-	c.Close()
-	for err == nil { // what had come is still handed out
-		_, err = r.Next(within(t))
-	}
-	require.ErrorIs(t, err, delayer.ErrUnavailable)
-	require.ErrorContains(t, err, c.Queue())
-	require.Error(t, first.Remove())
-	r.Close()
-	awaitKept(t, other, 3)
-}
-
 // TestUndelivered_SlowQueue: RabbitMQ counts 0 messages in a quorum queue that does not answer
 // within 250 ms.
 func TestUndelivered_SlowQueue(t *testing.T) {
@@ -182,24 +137,42 @@ func TestUndelivered_SlowQueue(t *testing.T) {
 	require.Equal(t, 1, total)
 }
 
+// TestUndelivered_QueueDeleted, or the connection lost: what had come is still handed out.
 func TestUndelivered_QueueDeleted(t *testing.T) {
-	c, rig := kept(t, 3)
-	r, _, err := c.Read(within(t))
-	require.NoError(t, err)
-	rig.Take(c.Queue()) // the reader waits for one more than it will get
-	for range 2 {
-		_, err = r.Next(within(t))
-		require.NoError(t, err)
+	for _, deleted := range []bool{true, false} {
+		t.Run(fmt.Sprint(deleted), func(t *testing.T) {
+			c, rig := kept(t, 3)
+			other := unroutable(t, strings.TrimSuffix(c.Queue(), ".unroutable"))
+			r, total, err := c.Read(within(t))
+			require.NoError(t, err)
+			require.Equal(t, 3, total)
+			rig.Take(c.Queue()) // the reader waits for one more than it will get
+			first, err := r.Next(within(t))
+			require.NoError(t, err)
+			require.False(t, first.Ours)
+			if deleted {
+				_, err = rig.Channel().QueueDelete(c.Queue(), false, false, waitForAnswer)
+				require.NoError(t, err)
+			} else {
+				c.Close()
+			}
+			for err == nil {
+				_, err = r.Next(within(t))
+			}
+			require.ErrorContains(t, err, c.Queue())
+			if deleted {
+				require.ErrorContains(t, err, "was the queue deleted")
+				r.Close()
+				_, err = c.Count(within(t))
+				require.ErrorContains(t, err, "there is no such queue (a Delayer declares it when it is opened")
+				return
+			}
+			require.ErrorIs(t, err, delayer.ErrUnavailable)
+			require.Error(t, first.Remove())
+			r.Close()
+			awaitKept(t, other, 2)
+		})
 	}
-	_, err = rig.Channel().QueueDelete(c.Queue(), false, false, waitForAnswer)
-	require.NoError(t, err)
-	for err == nil {
-		_, err = r.Next(within(t))
-	}
-	require.ErrorContains(t, err, "was the queue deleted")
-	r.Close()
-	_, err = c.Count(within(t))
-	require.ErrorContains(t, err, "there is no such queue (a Delayer declares it when it is opened")
 }
 
 // TestUndelivered_HeadersLargerThanAFrame: the broker lets x-death grow beyond its own limit, and
