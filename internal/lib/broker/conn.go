@@ -271,11 +271,8 @@ func (c *Conn) Server() (frameSize int, product, version string) {
 	return conn.Config.FrameSize, product, version
 }
 
-// From reports whether the broker is of a series from this one on, such as 4 for 4.0.
-func (c *Conn) From(series int) bool { return c.FromMinor(series, 0) }
-
-// FromMinor is From of a series such as 3.13.
-func (c *Conn) FromMinor(major, minor int) bool {
+// From reports whether the broker is of a series from this one on, such as 3.13.
+func (c *Conn) From(major, minor int) bool {
 	_, _, version := c.Server()
 	var first, second int
 	_, err := fmt.Sscanf(version, "%d.%d", &first, &second)

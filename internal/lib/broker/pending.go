@@ -156,7 +156,8 @@ func (m *Pending) outcome() error {
 	p, c, o := m.publisher, m.channel, m.open
 	acked := m.confirm.Acked()
 	if !acked && o.ch.IsClosed() {
-		cause := o.lost()
+		<-o.closed // amqp091-go marks a channel closed a moment before it reports why
+		cause := o.cause
 		p.proof.learn(cause)
 		hint, kind := refusal(cause)
 		only := m.slots > 1 || o.sent.Load() == 1 // then the broker has closed the channel because of this message

@@ -126,7 +126,7 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 			}
 			var late <-chan time.Time
 			if len(submitted) == 0 {
-				late = o.gathering.idle(o.unconfirmed())
+				late = o.gathering.idle(o.sent.Load() - o.done.Load())
 			}
 			select {
 			case m = <-submitted:
@@ -151,8 +151,10 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 			c.report(o)
 			return false
 		}
-		if o.isReplaced() {
+		select {
+		case <-o.renew:
 			return true
+		default:
 		}
 		c.first = nil
 		o.gathering.begin()
@@ -183,7 +185,8 @@ func (c *publisherChannel) write(o *openChannel, m *Pending) {
 	if c.body, ok = m.take(c.body); !ok {
 		return // the caller left and freed the slot
 	}
-	o.begin()
+	o.pending.Add(1)
+	o.sent.Add(1)
 	confirm, err := o.ch.PublishWithDeferredConfirm(m.msg.Exchange, m.msg.Key, !m.msg.Optional, notImmediate, m.msg.Message)
 	if err != nil {
 		o.settled()
@@ -249,19 +252,11 @@ func newOpenChannel(ch *amqp091.Channel, socket *wire, window int) *openChannel 
 	return o
 }
 
-// begin counts a message, settled notes that it is confirmed, or will never be.
-func (o *openChannel) begin() {
-	o.pending.Add(1)
-	o.sent.Add(1)
-}
-
+// settled notes that a message is confirmed, or will never be.
 func (o *openChannel) settled() {
 	o.done.Add(1)
 	o.pending.Done()
 }
-
-// unconfirmed is how many messages have no confirm yet.
-func (o *openChannel) unconfirmed() int64 { return o.sent.Load() - o.done.Load() }
 
 // renewAfter is the least time between two channels, where the broker refuses messages.
 const renewAfter = time.Second
@@ -277,26 +272,10 @@ func (o *openChannel) nacked() {
 // replace lets another channel take its place, at once unless nacked does so soon.
 func (o *openChannel) replace() { o.replacing.Do(func() { close(o.renew) }) }
 
-func (o *openChannel) isReplaced() bool {
-	select {
-	case <-o.renew:
-		return true
-	default:
-		return false
-	}
-}
-
 // retire closes a replaced channel once all its messages are confirmed.
 func (o *openChannel) retire() {
 	o.pending.Wait()
 	_ = o.ch.Close() // fails only where it is closed already
-}
-
-// lost returns why the channel was closed. It waits for the cause: amqp091-go marks a channel
-// closed a moment before it reports why.
-func (o *openChannel) lost() error {
-	<-o.closed
-	return o.cause
 }
 
 // returned reports whether the broker returned the message with this header. Call it after the

@@ -39,15 +39,11 @@ func fit(delay time.Duration, l delayer.Limits) (time.Duration, error) {
 			return tier, nil
 		}
 	}
-	return 0, fmt.Errorf("%v is none of the tiers %s, and rounding is exact: use one of them, or rounding: up", delay, list(l.Tiers))
-}
-
-func list(tiers []time.Duration) string {
-	names := make([]string, len(tiers))
-	for i, t := range tiers {
-		names[i] = t.String()
+	names := make([]string, len(l.Tiers))
+	for i, tier := range l.Tiers {
+		names[i] = tier.String()
 	}
-	return strings.Join(names, ", ")
+	return 0, fmt.Errorf("%v is none of the tiers %s, and rounding is exact: use one of them, or rounding: up", delay, strings.Join(names, ", "))
 }
 
 // maxPriority is the highest priority with which waiting messages do not block one another.

@@ -264,7 +264,7 @@ func (r *Reader) Close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleFor)
 	defer cancel()
-	limited, counted := r.client.conn.From(4), map[*queue]bool{}
+	limited, counted := r.client.conn.From(4, 0), map[*queue]bool{}
 	for _, w := range r.windows { // one after the other, to keep the order
 		if q := w.of; !counted[q] {
 			q.back, _ = r.client.count(ctx, q.name) // an error ends the wait below too
@@ -327,7 +327,7 @@ const spare = 5
 func (r *Reader) spared(ctx context.Context, headers amqp091.Table) error {
 	b := r.client
 	count, _ := headers["x-delivery-count"].(int64)
-	if !b.conn.From(4) || !b.Parked() || count < DefaultLimit-spare {
+	if !b.conn.From(4, 0) || !b.Parked() || count < DefaultLimit-spare {
 		return nil
 	}
 	limit, hint := int64(DefaultLimit), "is it higher? give the address of the management API, which knows: key management"

@@ -131,14 +131,6 @@ func (s *Sender) missing(ctx context.Context, exchange string) (string, error) {
 	return why, nil
 }
 
-// refused is the reason for a message that got a nack.
-func refused(exchange string, m *Kept) string {
-	if exchange == "" && len(message.Copies(m.Headers)) == 0 {
-		return "the queue refuses it: is it full?"
-	}
-	return "a queue there refuses it: is it full? Other queues may have it, and get it again with the next retry"
-}
-
 // refusal distinguishes what the destination says of a message from an unknown outcome. One message
 // is published at a time, so a channel error is about that one.
 func (s *Sender) refusal(exchange, key string, m *Kept, err error) (stays string, failed error) {
@@ -147,8 +139,10 @@ func (s *Sender) refusal(exchange, key string, m *Kept, err error) (stays string
 		return "no such queue", nil
 	case errors.Is(err, delayer.ErrUnroutable):
 		return "nothing is bound there for its key", nil
+	case errors.Is(err, delayer.ErrRefused) && exchange == "" && len(message.Copies(m.Headers)) == 0:
+		return "the queue refuses it: is it full?", nil
 	case errors.Is(err, delayer.ErrRefused):
-		return refused(exchange, m), nil
+		return "a queue there refuses it: is it full? Other queues may have it, and get it again with the next retry", nil
 	case c == amqp091.NotFound:
 		s.exchanges[exchange] = "no such exchange"
 		return s.exchanges[exchange], nil

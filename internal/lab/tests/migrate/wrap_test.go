@@ -86,5 +86,5 @@ func TestXDelay_BesideThePlugin(t *testing.T) {
 
 // since reports whether the broker is of this series or a later one.
 func (c *crossing) since(major, minor int) bool {
-	return c.control.Conn().FromMinor(major, minor)
+	return c.control.Conn().From(major, minor)
 }
