@@ -150,6 +150,8 @@ func TestUndelivered_QueueDeleted(t *testing.T) {
 			first, err := r.Next(within(t))
 			require.NoError(t, err)
 			require.False(t, first.Ours)
+			_, err = r.Next(within(t))
+			require.NoError(t, err)
 			if deleted {
 				_, err = rig.Channel().QueueDelete(c.Queue(), false, false, waitForAnswer)
 				require.NoError(t, err)
