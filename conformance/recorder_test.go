@@ -39,16 +39,13 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-func (r *recorder) Skipf(format string, args ...any) {
-	r.mu.Lock()
-	r.skipped = fmt.Sprintf(format, args...)
-	r.mu.Unlock()
-	runtime.Goexit()
-}
+func (r *recorder) Skipf(format string, args ...any) { r.end(&r.skipped, format, args) }
 
-func (r *recorder) Passf(format string, args ...any) {
+func (r *recorder) Passf(format string, args ...any) { r.end(&r.passed, format, args) }
+
+func (r *recorder) end(reason *string, format string, args []any) {
 	r.mu.Lock()
-	r.passed = fmt.Sprintf(format, args...)
+	*reason = fmt.Sprintf(format, args...)
 	r.mu.Unlock()
 	runtime.Goexit()
 }

@@ -30,9 +30,7 @@ var errAbsent = errors.New("no such queue or exchange")
 
 func (w *world) DeclareFullQueue(ctx context.Context, name string) error {
 	err := w.DeclareQueue(ctx, name)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.table.Queues[name].full = true
+	_ = w.locked(func() { w.table.Queues[name].full = true })
 	return err
 }
 
@@ -53,36 +51,34 @@ func (w *world) DeclareQueue(_ context.Context, name string) error {
 	w.mine.Lock()
 	w.queues = append(w.queues, name)
 	w.mine.Unlock()
+	return w.locked(func() {
+		if w.table.Queues[name] == nil {
+			w.table.Queues[name] = &queue{}
+		}
+	})
+}
+
+// locked calls f while nothing is routed.
+func (w *world) locked(f func()) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.table.Queues[name] == nil {
-		w.table.Queues[name] = &queue{}
-	}
+	f()
 	return nil
 }
 
 func (w *world) DeleteQueue(_ context.Context, name string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.table.DeleteQueue(name)
-	return nil
+	return w.locked(func() { w.table.DeleteQueue(name) })
 }
 
 func (w *world) DeclareExchange(_ context.Context, name, kind string) error {
 	w.mine.Lock()
 	w.exchanges = append(w.exchanges, name)
 	w.mine.Unlock()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.table.DeclareExchange(name, kind)
-	return nil
+	return w.locked(func() { w.table.DeclareExchange(name, kind) })
 }
 
 func (w *world) DeleteExchange(_ context.Context, name string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.table.DeleteExchange(name)
-	return nil
+	return w.locked(func() { w.table.DeleteExchange(name) })
 }
 
 func (w *world) Bind(_ context.Context, queue, key, exchange string, args amqp091.Table) error {
@@ -98,10 +94,7 @@ func (w *world) Unbind(_ context.Context, queue, key, exchange string, args amqp
 }
 
 func (w *world) Publish(_ context.Context, exchange, key string, msg amqp091.Publishing) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.routePlain(delayer.Message{Exchange: exchange, Key: key, Publishing: msg})
-	return nil
+	return w.locked(func() { w.routePlain(delayer.Message{Exchange: exchange, Key: key, Publishing: msg}) })
 }
 
 func (w *world) Consume(_ context.Context, queue string, arrived func(conformance.Arrival)) error {
