@@ -81,7 +81,10 @@ func (r runner) run(ctx context.Context) (*report.Report, error) {
 	meter := newMeter(ctx, r.Target)
 	out.Broker.Measured = meter.read().ok
 	out.Broker.IdleCPU = meter.idle * 100
-	track := newTracker(r.steps(), r.Progress)
+	track := &tracker{steps: r.steps(), send: r.Progress}
+	if track.send == nil {
+		track.send = func(Event) {}
+	}
 	raw := newRawWriter(r.Samples)
 	for i, step := range track.steps {
 		if ctx.Err() != nil {

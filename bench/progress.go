@@ -28,15 +28,8 @@ const eventInterval = 100 * time.Millisecond
 // A tracker turns the state of a benchmark into events.
 type tracker struct {
 	steps []step
-	send  func(Event)
-	began time.Time // of the current step
-}
-
-func newTracker(steps []step, send func(Event)) *tracker {
-	if send == nil {
-		send = func(Event) {}
-	}
-	return &tracker{steps: steps, send: send}
+	send  func(Event) // not nil
+	began time.Time   // of the current step
 }
 
 // event describes step i. What is left is what remains of its estimate, and all steps after it.

@@ -98,8 +98,11 @@ func (r topRate) assess(rate float64, samples []sample) report.Probe {
 	})
 	p.Lateness = latenessOf(settled)
 	c := count(samples)
+	// RabbitMQ counts TTLs in milliseconds, so a baseline that relies on them alone is early by less
+	// than one, at any rate. The report counts such messages; the rate is known all the same.
+	early := func(m sample) bool { return m.EarlyBy() >= time.Millisecond }
 	switch late := p.Lateness.P99 > milliseconds(r.limit); {
-	case c.Lost+c.Duplicated+c.Failed > 0 || c.Delivered == 0 || slices.ContainsFunc(samples, tooEarly):
+	case c.Lost+c.Duplicated+c.Failed > 0 || c.Delivered == 0 || slices.ContainsFunc(samples, early):
 		p.Reason = "lost"
 	case late && lag(settled) > r.limit/2:
 		p.Reason = r.heldUp(samples, len(samples)-len(settled))
@@ -109,11 +112,6 @@ func (r topRate) assess(rate float64, samples []sample) report.Probe {
 	p.Passed = p.Reason == ""
 	return p
 }
-
-// tooEarly reports whether a message fails its probe. RabbitMQ counts TTLs in milliseconds, so a
-// baseline that relies on them alone is early by less than one, at any rate. The report counts such
-// messages; the rate is known all the same.
-func tooEarly(m sample) bool { return m.EarlyBy() >= time.Millisecond }
 
 // heldUp says why publishing fell behind after the beginning: nearly all publishers were waiting
 // for confirms, or the benchmark itself could do no more. Only the time while there was something

@@ -29,30 +29,24 @@ func (r *Report) WriteBenchfmt(w io.Writer) error {
 	}
 	b.WriteString("\n")
 	for _, run := range r.Runs {
-		b.WriteString(benchLine(run))
+		name := fmt.Sprintf("Benchmark%s%s/subject=%s/queues=%s", strings.ToUpper(run.Scenario[:1]), run.Scenario[1:],
+			strings.ReplaceAll(run.Subject(), " ", "_"), run.QueueType)
+		if len(run.Probes) == 0 { // scenario rate finds out how many messages there are
+			name += fmt.Sprintf("/messages=%d", run.Messages)
+		}
+		var values []string
+		for _, m := range measures {
+			if v, known := m.value(run); known && m.in(run.Scenario) {
+				unit, scale := m.benchUnit()
+				values = append(values, strconv.FormatFloat(v*scale, 'g', 6, 64)+" "+unit)
+			}
+		}
+		if len(values) > 0 {
+			fmt.Fprintf(&b, "%s %d %s\n", name, max(1, run.Published), strings.Join(values, " "))
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// benchLine is one run, or "" for one that measured nothing.
-func benchLine(r Run) string {
-	name := fmt.Sprintf("Benchmark%s%s/subject=%s/queues=%s", strings.ToUpper(r.Scenario[:1]), r.Scenario[1:],
-		strings.ReplaceAll(r.Subject(), " ", "_"), r.QueueType)
-	if len(r.Probes) == 0 { // scenario rate finds out how many messages there are
-		name += fmt.Sprintf("/messages=%d", r.Messages)
-	}
-	var values []string
-	for _, m := range measures {
-		if v, known := m.value(r); known && m.in(r.Scenario) {
-			unit, scale := m.benchUnit()
-			values = append(values, strconv.FormatFloat(v*scale, 'g', 6, 64)+" "+unit)
-		}
-	}
-	if len(values) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s %d %s\n", name, max(1, r.Published), strings.Join(values, " "))
 }
 
 // seconds are the units that need conversion: benchstat chooses prefixes itself.
