@@ -2,17 +2,12 @@ package inventory
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
@@ -38,47 +33,16 @@ func api(t *testing.T, vhost string, answers map[string]string) *API {
 		}
 	}))
 	t.Cleanup(server.Close)
-	return open(t, server.URL, vhost, nil)
+	return open(t, server.URL, vhost)
 }
 
-// open returns an API of a server, which it trusts as a TLS configuration says.
-func open(t *testing.T, url, vhost string, trusts *tls.Config) *API {
+// open returns an API of a server.
+func open(t *testing.T, url, vhost string) *API {
 	t.Helper()
 	const noTimeout = 0
-	client, err := management.New(strings.Replace(url, "://", "://mon:hunter2@", 1), noTimeout, &http.Transport{TLSClientConfig: trusts})
+	client, err := management.New(strings.Replace(url, "://", "://mon:hunter2@", 1), noTimeout, &http.Transport{})
 	require.NoError(t, err)
 	return New(client, vhost)
-}
-
-// TestNames: names with every character that a path gives a meaning to.
-func TestNames(t *testing.T) {
-	const name, vhost = `caf é/"a%2F?#`, "/v w"
-	a := api(t, vhost, map[string]string{
-		"exchanges/%2Fv%20w/caf%20%C3%A9%2F%22a%252F%3F%23":                      `{"name":"caf é/\"a%2F?#","type":"x-delayed-message","arguments":{"x-delayed-type":"topic"}}`,
-		"exchanges/%2Fv%20w/caf%20%C3%A9%2F%22a%252F%3F%23/bindings/source":      `[{"source":"x","destination":"b","destination_type":"queue","routing_key":"k","arguments":{}},{"source":"x","destination":"a","destination_type":"exchange","routing_key":"","arguments":[]}]`,
-		"exchanges/%2Fv%20w/caf%20%C3%A9%2F%22a%252F%3F%23/bindings/destination": `[]`,
-	})
-	d, err := a.Definition(t.Context(), name)
-	require.NoError(t, err)
-	require.True(t, d.Delayed())
-	require.Equal(t, "topic", d.DelayedType())
-	require.Empty(t, d.In)
-	require.Equal(t, []BindingInfo{
-		{Source: "x", Target: "a", ToExchange: true, Arguments: amqp091.Table{}},
-		{Source: "x", Target: "b", Key: "k", Arguments: amqp091.Table{}},
-	}, d.Out)
-}
-
-// TestNew_TLS: an https address is trusted as the configuration says.
-func TestNew_TLS(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) }))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	require.ErrorContains(t, open(t, server.URL, "/", nil).Reachable(t.Context()), "certificate")
-	trusted := x509.NewCertPool()
-	trusted.AddCert(server.Certificate())
-	require.NoError(t, open(t, server.URL, "/", &tls.Config{RootCAs: trusted}).Reachable(t.Context()))
 }
 
 func TestMissing(t *testing.T) {
@@ -149,7 +113,7 @@ func TestAPI_Silent(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	a := open(t, server.URL, "/", nil)
+	a := open(t, server.URL, "/")
 	a.Within = 50 * time.Millisecond
 	require.ErrorIs(t, a.Reachable(t.Context()), context.DeadlineExceeded)
 	_, _, err := a.Bindings(t.Context(), "x")

@@ -13,12 +13,6 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 )
 
-func TestDecodeProperties_None(t *testing.T) {
-	msg, err := node.DecodeProperties([]byte{0, 0})
-	require.NoError(t, err)
-	assert.Equal(t, amqp091.Publishing{}, msg)
-}
-
 // entry is a header with the name h.
 func entry(value ...byte) []byte { return append([]byte{1, 'h'}, value...) }
 

@@ -30,26 +30,6 @@ func ladder(url, prefix string) backend.Config {
 	return cfg
 }
 
-// waiting takes all evacuated messages out of a Delayer's queues.
-func (d *delayed) waiting(cfg backend.Config) (all []amqp091.Delivery) {
-	d.Helper()
-	plan, err := backend.Topology(cfg)
-	require.NoError(d, err)
-	for _, q := range plan.Queues {
-		for {
-			got, ok, err := d.Ch.Get(q.Name, true)
-			require.NoError(d, err)
-			if !ok {
-				break
-			}
-			if got.Headers[evacuate.RowHeader] != nil {
-				all = append(all, got)
-			}
-		}
-	}
-	return all
-}
-
 // evacuated publishes messages and evacuates them before any is due. If that takes too long the
 // plugin delivers some, and it is tried again with more time. It returns how many came twice
 // meanwhile.
@@ -106,7 +86,8 @@ func TestEvacuate_AsPublished(t *testing.T) {
 		MessageId: "m", Timestamp: time.Unix(1_700_000_000, 0), Type: "t", UserId: d.user(), AppId: "a", Body: []byte("body\x00"),
 		Headers: amqp091.Table{
 			"CC": []any{"cc.one"}, "BCC": []any{"bcc"}, "string": "ä", "int": int32(-5), "bool": true, "bytes": []byte{0, 1},
-			"list": []any{"x", int64(1)}, "table": amqp091.Table{"k": "v"}, "void": nil,
+			"list": []any{"x", int64(1)}, "table": amqp091.Table{"k": "v"}, "void": nil, "long": int64(1) << 40, "double": 1.5,
+			"time": time.Unix(9, 0),
 		},
 	}
 	in, due := d.Consume(d.queue), time.Time{}
@@ -283,7 +264,7 @@ func TestEvacuate_Killed(t *testing.T) {
 			assert.Zero(t, *account.After)
 			assert.Zero(t, d.pending())
 			seen := map[string]int{}
-			all := d.waiting(ladder(d.Broker.URL(), j.Prefix))
+			all := inLadder(d.Rig, ladder(d.Broker.URL(), j.Prefix))
 			for _, got := range all {
 				seen[got.MessageId]++
 			}

@@ -107,43 +107,6 @@ func ids(rows []node.Row) []string {
 	return list
 }
 
-func TestNode_RowsAsPublished(t *testing.T) {
-	t.Parallel()
-	d := newDelayed(t, "topic")
-	msg := amqp091.Publishing{
-		ContentType: "text/plain", ContentEncoding: "utf-8", DeliveryMode: 2, Priority: 3, CorrelationId: "c", ReplyTo: "r",
-		MessageId: "m", Timestamp: time.Unix(1_700_000_000, 0), Type: "t", UserId: d.user(), AppId: "a", Body: []byte("body\x00"),
-		Headers: amqp091.Table{
-			"CC": []any{"cc.one", "cc.two"}, "BCC": []any{"bcc"}, "string": "ä", "int": int32(-5), "long": int64(1) << 40,
-			"bool": true, "double": 1.5, "bytes": []byte{0, 1}, "time": time.Unix(9, 0), "void": nil,
-			"list": []any{"x", int64(1)}, "table": amqp091.Table{"k": "v"},
-		},
-	}
-	before := time.Now().Add(-time.Second)
-	d.publish("a key", time.Hour, msg)
-	rows := d.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 20})
-	require.Len(t, rows, 1)
-	row := rows[0]
-	require.Empty(t, row.Unreadable)
-	assert.Equal(t, d.exchange, row.Exchange)
-	assert.Equal(t, []string{"a key", "cc.one", "cc.two", "bcc"}, row.Keys)
-	assert.Equal(t, msg.Body, row.Body)
-	assert.WithinRange(t, time.UnixMilli(row.Due), before.Add(time.Hour), time.Now().Add(time.Hour+time.Minute))
-	got, err := node.DecodeProperties(row.Properties)
-	require.NoError(t, err)
-	delete(msg.Headers, "BCC")
-	got.Body = msg.Body
-	for name, value := range msg.Headers {
-		assert.Equal(t, value, got.Headers[name], name)
-	}
-	assert.Len(t, got.Headers, len(msg.Headers), "%v", got.Headers)
-	got.Headers, msg.Headers = nil, nil
-	assert.Equal(t, msg, got)
-	assert.Equal(t, 1, d.remove(rows...))
-	assert.Zero(t, d.remove(rows...), "again")
-	assert.Zero(t, d.pending())
-}
-
 // TestNode_Batches: each row is read once, in its order, however the batches are cut; its id is
 // always the same.
 func TestNode_Batches(t *testing.T) {
@@ -202,17 +165,6 @@ func TestNode_RemovedFirst(t *testing.T) {
 			return
 		}
 	}
-}
-
-// TestNode_WrongCookie: rabbitmqctl says so in many words. The error says what to do.
-func TestNode_WrongCookie(t *testing.T) {
-	t.Parallel()
-	b := needPlugin(t)
-	rabbitmqctl(t, b)
-	control, err := node.New(b.CtlCommand() + " --erlang-cookie wrong")
-	require.NoError(t, err)
-	_, err = control.Nodes(t.Context())
-	require.ErrorContains(t, err, "so that it has the node's Erlang cookie")
 }
 
 // TestReshape_NotLocked: the node changes nothing for a tool that does not hold the lock, which is

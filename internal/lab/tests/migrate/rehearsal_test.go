@@ -270,19 +270,10 @@ func (r *rehearsal) tables() []node.Table {
 // inLadder takes all messages out of the Delayer's queues, and counts those of the series days by
 // their id.
 func (r *rehearsal) inLadder() map[string]int {
-	plan, err := backend.Topology(r.cfg)
-	require.NoError(r, err)
 	ids := map[string]int{}
-	for _, q := range plan.Queues {
-		for {
-			d, ok, err := r.Ch.Get(q.Name, true)
-			require.NoError(r, err)
-			if !ok {
-				break
-			}
-			if strings.HasPrefix(d.MessageId, days) {
-				ids[d.MessageId]++
-			}
+	for _, d := range inLadder(r.Rig, r.cfg) {
+		if strings.HasPrefix(d.MessageId, days) {
+			ids[d.MessageId]++
 		}
 	}
 	return ids

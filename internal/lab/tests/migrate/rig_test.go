@@ -10,6 +10,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
@@ -176,6 +177,25 @@ func (r *swapRig) recorded() bool {
 func (r *swapRig) delivers(kind string) bool {
 	r.Helper()
 	return kind != "topic" || !inKhepri(r.TB, r.Broker)
+}
+
+// inLadder takes all messages out of a Delayer's queues. The queue of misrouted messages has a single
+// active consumer, and refuses that.
+func inLadder(r *rabbittest.Rig, cfg backend.Config) (all []amqp091.Delivery) {
+	r.Helper()
+	plan, err := backend.Topology(cfg)
+	require.NoError(r, err)
+	for _, q := range plan.Queues {
+		for q.Args["x-single-active-consumer"] != true {
+			got, ok, err := r.Ch.Get(q.Name, true)
+			require.NoError(r, err)
+			if !ok {
+				break
+			}
+			all = append(all, got)
+		}
+	}
+	return all
 }
 
 // inKhepri reports whether the broker keeps its exchanges in Khepri. A topic exchange of the plugin

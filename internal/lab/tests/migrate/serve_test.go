@@ -19,15 +19,10 @@ import (
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
-	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/rebind"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
-	"github.com/delayer-go/delayer/internal/app/migration/swap"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
-	"github.com/delayer-go/delayer/internal/lib/objects"
-	"github.com/delayer-go/delayer/topology"
 )
 
 // servePatience bounds what hangs, and measures nothing.
@@ -35,75 +30,21 @@ const servePatience = time.Minute
 
 // A crossing is an exchange of the plugin with a queue behind it, and delayer serve for it.
 type crossing struct {
-	*rabbittest.Rig
-	cfg        backend.Config
-	management string
-	exchange   string
-	kind       string
-	queue      string
-	control    *broker.Control
-	prefetch   int
-	names      entry.Names
+	*swapRig
+	cfg   backend.Config
+	kind  string
+	queue string
 }
 
 func newCrossing(t testing.TB, kind string) *crossing {
-	c := &crossing{Rig: rabbittest.NewRig(t, needPlugin(t)), prefetch: 100}
-	c.cfg.URL, c.management = c.Broker.URL(), management(t, c.Broker) // the Delayer does without: it would wait for policies
-	c.cfg.Prefix, c.cfg.Logger = c.Prefix, slog.New(slog.DiscardHandler)
+	c := &crossing{swapRig: newSwapRig(t), kind: kind}
+	c.cfg.URL = c.Broker.URL() // and no management: the Delayer would wait for policies
+	c.cfg.Prefix, c.cfg.Logger = c.prefix, slog.New(slog.DiscardHandler)
 	c.cfg.BinaryLadder = binaryladder.Config{Tick: 20 * time.Millisecond, Steps: "20ms,40ms,80ms,160ms,320ms,640ms,1280ms,2560ms"}
-	c.exchange, c.queue = c.Exchange("the exchange", "x-delayed-message", amqp091.Table{"x-delayed-type": kind}), c.Queue("the queue", nil)
-	c.kind, c.names = kind, entry.NamesOf(c.Prefix, c.exchange)
-	c.Bind(c.queue, "order.*", c.exchange, nil)
-	conn, err := broker.Dial(t.Context(), broker.Options{URL: c.Broker.URL(), Logger: c.cfg.Logger})
-	require.NoError(t, err)
-	c.control = broker.NewControl(conn)
-	t.Cleanup(c.control.Close)
-	t.Cleanup(c.tidy)
+	c.delayed(kind, false, nil)
+	c.queue = c.swapRig.queue("the queue", c.name, "order.*", nil)
+	t.Cleanup(func() { rabbittest.Remove(c, c.cfg) })
 	return c
-}
-
-// tidy removes everything.
-func (c *crossing) tidy() {
-	ctx, cancel := context.WithTimeout(context.Background(), servePatience)
-	defer cancel()
-	rabbittest.Remove(c, c.cfg)
-	conn, err := broker.Dial(ctx, broker.Options{URL: c.Broker.URL(), Logger: c.cfg.Logger})
-	require.NoError(c, err)
-	control := broker.NewControl(conn)
-	defer control.Close()
-	plan := c.spec().Side(c.cfg.Prefix).Add(topology.Plan{
-		Exchanges: []topology.Exchange{{Name: c.exchange}, {Name: c.spec().To}, {Name: record.Name(c.cfg.Prefix, c.exchange)}},
-		Queues:    []topology.Queue{{Name: c.queue}},
-	})
-	assert.NoError(c, objects.Of(control, "test").Remove(ctx, plan))
-}
-
-// spec is the entry of the exchange.
-func (c *crossing) spec() entry.Spec {
-	return entry.Spec{Name: c.exchange, Type: c.kind, To: swap.DefaultTarget(c.exchange)}
-}
-
-func (c *crossing) api() *inventory.API {
-	vhost, err := broker.Vhost(c.cfg.URL)
-	require.NoError(c, err)
-	return inventoryOf(c, c.management, vhost)
-}
-
-// swapper works on the exchange, and holds the lock until release is called.
-func (c *crossing) swapper() (s *swap.Swapper, release func()) {
-	c.Helper()
-	ctl, err := node.New(rabbitmqctl(c.TB, c.Broker))
-	require.NoError(c, err)
-	return swapperOf(c.TB, c.control, ctl, c.api(), "/", c.cfg.Prefix, c.exchange)
-}
-
-// swap makes the exchange lead to serve.
-func (c *crossing) swap() {
-	c.Helper()
-	s, release := c.swapper()
-	defer release()
-	_, err := s.Switch(c.Context(), record.Serving, "")
-	require.NoError(c, err)
 }
 
 // cross serves the exchange until stop is called or the test ends.
@@ -113,18 +54,18 @@ func (c *crossing) cross(change func(*entry.Spec)) (stop func()) {
 	require.NoError(c, err)
 	d, err := backend.Open(c.Context(), c.cfg)
 	require.NoError(c, err)
-	spec := c.spec()
+	spec := entry.Spec{Name: c.name, Type: c.kind, To: c.target()}
 	if change != nil {
 		change(&spec)
 	}
-	r, err := entry.Open(c.Context(), entry.Config{Settings: settings, Delayer: d, Prefetch: c.prefetch})
+	r, err := entry.Open(c.Context(), entry.Config{Settings: settings, Delayer: d, Prefetch: 100})
 	require.NoError(c, err)
 	require.NoError(c, r.Add(c.Context(), []entry.Spec{spec}))
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx) })
 	if spec.MoveBindings {
-		m := rebind.Mover{Spec: spec, Prefix: c.Prefix, API: c.api(), Control: r.Control(), Log: c.cfg.Logger}
+		m := rebind.Mover{Spec: spec, Prefix: c.prefix, API: c.api, Control: r.Control(), Log: c.cfg.Logger}
 		running.Go(func() { m.Run(ctx) })
 	}
 	stop = sync.OnceFunc(func() {
@@ -135,15 +76,6 @@ func (c *crossing) cross(change func(*entry.Spec)) (stop func()) {
 	})
 	c.Cleanup(stop)
 	return stop
-}
-
-// count is how many messages a queue has that nobody holds; -1 without the queue.
-func (c *crossing) count(queue string) int {
-	q, err := c.control.Queue(c.Context(), queue)
-	if err != nil {
-		return -1
-	}
-	return q.Messages
 }
 
 // seen is what a consumer sees of a message, but for when and whence it came.
@@ -193,7 +125,7 @@ func TestServe_AsThePlugin(t *testing.T) {
 					if delay, ok := delays[id]; ok {
 						msg.Headers["x-delay"] = delay
 					}
-					c.PublishDelayed(c.exchange, "order.new", msg)
+					c.PublishDelayed(c.name, "order.new", msg)
 				}
 				for len(came) < len(messages) {
 					d := rabbittest.Next(c, deliveries)
@@ -203,7 +135,7 @@ func TestServe_AsThePlugin(t *testing.T) {
 				return came
 			}
 			before := publish()
-			c.swap()
+			c.switches(record.Serving)
 			stop := c.cross(func(s *entry.Spec) { s.KeepXDelay = true })
 			exact := publish()
 			for id, want := range before {
@@ -229,12 +161,12 @@ func TestServe_AsThePlugin(t *testing.T) {
 func TestServe_Pending(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, "fanout")
-	if !c.since(3, 13) {
+	if !c.broker.Conn().From(3, 13) {
 		rabbittest.Skipf(t, "before RabbitMQ 3.13 nobody can tell what the plugin has delivered")
 	}
 	due := time.Now().Add(4 * time.Second)
-	c.PublishDelayed(c.exchange, "k", amqp091.Publishing{MessageId: "pending", Headers: amqp091.Table{"x-delay": int32(4000)}})
-	c.swap()
+	c.PublishDelayed(c.name, "k", amqp091.Publishing{MessageId: "pending", Headers: amqp091.Table{"x-delay": int32(4000)}})
+	c.switches(record.Serving)
 	c.cross(nil)
 	d := rabbittest.Next(c, c.Consume(c.queue))
 	assert.Equal(t, "pending", d.MessageId)
@@ -246,11 +178,11 @@ func TestServe_Pending(t *testing.T) {
 func TestServe_Expired(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, "topic")
-	c.swap()
-	c.PublishDelayed(c.exchange, "order.new", amqp091.Publishing{MessageId: "at once", Expiration: "50"})
+	c.switches(record.Serving)
+	c.PublishDelayed(c.name, "order.new", amqp091.Publishing{MessageId: "at once", Expiration: "50"})
 	began := time.Now()
-	c.PublishDelayed(c.exchange, "order.new", amqp091.Publishing{MessageId: "later", Expiration: "50", Headers: amqp091.Table{"x-delay": int32(500)}})
-	require.Eventually(t, func() bool { return c.count(c.names.Back) == 2 }, servePatience, 20*time.Millisecond)
+	c.PublishDelayed(c.name, "order.new", amqp091.Publishing{MessageId: "later", Expiration: "50", Headers: amqp091.Table{"x-delay": int32(500)}})
+	require.Eventually(t, func() bool { return c.depth(c.served().Back) == 2 }, servePatience, 20*time.Millisecond)
 	c.cross(nil)
 	deliveries, came := c.Consume(c.queue), map[string]amqp091.Delivery{}
 	for len(came) < 2 {
@@ -270,25 +202,25 @@ func TestServe_Expired(t *testing.T) {
 func TestServe_MovesBindings(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, "topic")
-	c.swap()
+	c.switches(record.Serving)
 	late := c.queue + " late"
 	_, err := c.Ch.QueueDeclare(late, true, false, false, false, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _, _ = c.Ch.QueueDelete(late, false, false, false) })
-	require.NoError(t, c.Ch.QueueBind(late, "other.#", c.exchange, false, nil))
+	require.NoError(t, c.Ch.QueueBind(late, "other.#", c.name, false, nil))
 	exclusive, err := c.Ch.QueueDeclare("", false, true, true, false, nil) // the broker's name comes before the other
 	require.NoError(t, err)
-	require.NoError(t, c.Ch.QueueBind(exclusive.Name, "nothing", c.exchange, false, nil))
+	require.NoError(t, c.Ch.QueueBind(exclusive.Name, "nothing", c.name, false, nil))
 	c.cross(func(s *entry.Spec) { s.MoveBindings = true })
 	require.Eventually(t, func() bool {
-		d, err := c.api().Definition(t.Context(), c.exchange)
-		around := func(b inventory.BindingInfo) bool { return b.Target != c.names.Queue && b.Target != exclusive.Name }
-		leads := func(b inventory.BindingInfo) bool { return b.Target == c.names.Queue }
+		d, err := c.api.Definition(t.Context(), c.name)
+		around := func(b inventory.BindingInfo) bool { return b.Target != c.served().Queue && b.Target != exclusive.Name }
+		leads := func(b inventory.BindingInfo) bool { return b.Target == c.served().Queue }
 		return err == nil && slices.ContainsFunc(d.Out, leads) && !slices.ContainsFunc(d.Out, around)
 	}, servePatience, 50*time.Millisecond)
 	deliveries := c.Consume(late)
 	began := time.Now()
-	c.PublishDelayed(c.exchange, "other.one", amqp091.Publishing{MessageId: "m", Headers: amqp091.Table{"x-delay": int32(300)}})
+	c.PublishDelayed(c.name, "other.one", amqp091.Publishing{MessageId: "m", Headers: amqp091.Table{"x-delay": int32(300)}})
 	assert.Equal(t, "m", rabbittest.Next(c, deliveries).MessageId)
 	assert.False(t, time.Since(began) < 300*time.Millisecond, "early")
 }

@@ -19,7 +19,7 @@ func TestXDelay_BesideThePlugin(t *testing.T) {
 	const atOnce, later, fails = "at once", "later", "fails"
 	c := newCrossing(t, topicOrFanout(t))
 	deliveries := c.Consume(c.queue)
-	recent := c.since(3, 13) // the first with message containers
+	recent := c.broker.Conn().From(3, 13) // the first with message containers
 	either := func(before, since string) string {
 		if recent {
 			return since
@@ -64,7 +64,7 @@ func TestXDelay_BesideThePlugin(t *testing.T) {
 			ch := rabbittest.Channel(t, c.Broker)
 			require.NoError(t, ch.Confirm(false))
 			send := func(id string, headers amqp091.Table) bool {
-				confirm, err := ch.PublishWithDeferredConfirm(c.exchange, "order.new", false, false, amqp091.Publishing{MessageId: id, Headers: headers})
+				confirm, err := ch.PublishWithDeferredConfirm(c.name, "order.new", false, false, amqp091.Publishing{MessageId: id, Headers: headers})
 				return err == nil && confirm.Wait()
 			}
 			if !send(name, amqp091.Table{"x-delay": x.value}) {
@@ -82,9 +82,4 @@ func TestXDelay_BesideThePlugin(t *testing.T) {
 			assert.Equal(t, later, x.plugin)
 		})
 	}
-}
-
-// since reports whether the broker is of this series or a later one.
-func (c *crossing) since(major, minor int) bool {
-	return c.control.Conn().From(major, minor)
 }
