@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,53 +30,39 @@ func (c *assessCmd) Help() string {
 
 // Run prints the exchanges of the plugin and a checklist, and fails if something stands in the way.
 func (c *assessCmd) Run(ctx context.Context, s cli.Streams) error {
-	cfg, err := c.Load()
+	m, err := c.reach(ctx)
 	if err != nil {
 		return err
 	}
+	cfg := m.cfg
 	q := assess.Question{Prefix: cmp.Or(cfg.Prefix, backend.Default().Prefix), Backend: cmp.Or(cfg.Backend, backend.Default().Backend)}
 	plan, err := backend.Topology(cfg)
 	if err != nil {
 		return err
 	}
-	q.Quorum = wantsQuorum(plan)
+	q.Quorum = slices.ContainsFunc(plan.Queues, func(queue topology.Queue) bool {
+		return queue.Args["x-queue-type"] == "quorum"
+	})
 	if q.Limits, err = backend.Limits(cfg); err != nil {
 		return err
 	}
-	api, err := c.api(cfg)
-	if err != nil {
-		return err
-	}
-	_, vhost, control, err := c.settings(cfg)
-	if err != nil {
-		return err
-	}
-	if q.Inventory, err = api.Look(ctx); err != nil {
+	if q.Inventory, err = m.api.Look(ctx); err != nil {
 		return err
 	}
 	var tables []node.Table
-	if control != nil && len(q.Delayed) > 0 {
+	if m.node != nil && len(q.Delayed) > 0 {
 		q.Asked = true
-		tables, err = control.Pending(ctx)
+		tables, err = m.node.Pending(ctx)
 		if errors.Is(err, node.ErrUnreached) {
 			q.Unseen = append(q.Unseen, inventory.Unseen{What: "what waits on every node", Why: err.Error()})
 		} else if err != nil {
 			return err
 		}
 	}
-	if err := writeExchanges(s.Out, q, waiting(tables, vhost)); err != nil {
+	if err := writeExchanges(s.Out, q, waiting(tables, m.vhost)); err != nil {
 		return err
 	}
 	return writeFindings(s.Out, assess.Assess(q), len(q.Delayed))
-}
-
-func wantsQuorum(plan topology.Plan) bool {
-	for _, queue := range plan.Queues {
-		if queue.Args["x-queue-type"] == "quorum" {
-			return true
-		}
-	}
-	return false
 }
 
 // A wait is what waits for an exchange on all nodes.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -23,7 +22,6 @@ type evacuateCmd struct {
 	Exchange []string      `sep:"none" placeholder:"NAME" help:"Only what waits for this exchange. May be repeated. Default: all of the vhost."`
 	Leave    time.Duration `default:"5m" help:"Leave to the plugin what is due within this time (default ${default})."`
 	DryRun   bool          `help:"Say what waits, and move nothing."`
-	cli.Format
 }
 
 func (c *evacuateCmd) Validate() error {
@@ -62,9 +60,9 @@ func (c *evacuateCmd) Run(ctx context.Context, s cli.Streams) error {
 		return errors.New("the configuration takes no other delays than its tiers (set rounding: up, or another backend)")
 	}
 	const sayEvery = 10 * time.Second
-	show, began, said := cli.NewDisplay(s.Err), time.Now(), time.Time{}
+	show, said := cli.NewDisplay(s.Err), time.Time{}
 	j.Progress = func(a evacuate.Account) {
-		line := progressLine(a, time.Since(began))
+		line := fmt.Sprintf("%d of %s moved, %d published", a.Moved, cli.Count(a.Before, "message"), a.Published)
 		if show.Live() {
 			show.Draw(line)
 		} else if time.Since(said) >= sayEvery {
@@ -82,17 +80,13 @@ func (c *evacuateCmd) Run(ctx context.Context, s cli.Streams) error {
 
 // job is the evacuation without its Delayer, and the configuration of that.
 func (c *evacuateCmd) job(ctx context.Context) (evacuate.Job, backend.Config, error) {
-	cfg, err := c.Load()
+	m, err := c.open()
 	if err != nil {
-		return evacuate.Job{}, cfg, err
+		return evacuate.Job{}, backend.Config{}, err
 	}
+	settings, cfg := m.settings, m.cfg
 	if cfg.Backend == "plugin" {
 		return evacuate.Job{}, cfg, errors.New("the configuration's backend is the plugin itself (name another: backend: binaryladder)")
-	}
-	cfg.Logger = slog.New(slog.DiscardHandler) // the errors and the account are enough
-	settings, vhost, control, err := c.settings(cfg)
-	if err != nil {
-		return evacuate.Job{}, cfg, err
 	}
 	if cfg.Management != "" {
 		problems, err := settings.Problems(ctx, evacuate.Plan(settings.Prefix))
@@ -104,15 +98,12 @@ func (c *evacuateCmd) job(ctx context.Context) (evacuate.Job, backend.Config, er
 		}
 	}
 	return evacuate.Job{
-		Nodes: control, Broker: settings.BrokerOptions("evacuate"), Prefix: settings.Prefix, Vhost: vhost,
+		Nodes: m.node, Broker: settings.BrokerOptions("evacuate"), Prefix: settings.Prefix, Vhost: m.vhost,
 		Exchanges: c.Exchange, Leave: c.Leave,
 	}, cfg, nil
 }
 
 func (c *evacuateCmd) printTables(out io.Writer, tables []node.Table) error {
-	if c.JSON() {
-		return cli.WriteJSON(out, tables)
-	}
 	t, now, total := cli.NewTable("NODE", "EXCHANGE", "PENDING", "FIRST DUE", "LAST DUE"), time.Now(), 0
 	for _, table := range tables {
 		for _, w := range table.Exchanges {
@@ -141,13 +132,7 @@ func (c *evacuateCmd) printNothing(out io.Writer) {
 }
 
 func (c *evacuateCmd) print(out io.Writer, a evacuate.Account, prefix string) error {
-	if c.JSON() {
-		return cli.WriteJSON(out, a)
-	}
-	left, refused := 0, evacuate.Sum(a.Refused)
-	if a.After != nil {
-		left = *a.After
-	}
+	refused := evacuate.Sum(a.Refused)
 	t := cli.NewTable("MESSAGES", "")
 	for _, row := range []struct {
 		n    int
@@ -160,7 +145,7 @@ func (c *evacuateCmd) print(out io.Writer, a evacuate.Account, prefix string) er
 		{a.Published, "were published through the Delayer", true},
 		{a.Twice, "of them came twice: the plugin has delivered them too", a.Twice > 0},
 		{a.Perhaps, "of them may come twice: an earlier run was killed while it published them", a.Perhaps > 0},
-		{left, "stay in the plugin, which delivers them when due", left > 0},
+		{a.After, "stay in the plugin, which delivers them when due", a.After > 0},
 		{refused, fmt.Sprintf("were refused, and are in the queue %q; the next run tries them again", evacuate.Refused(prefix)), refused > 0},
 	} {
 		if row.show {
@@ -179,18 +164,4 @@ func (c *evacuateCmd) print(out io.Writer, a evacuate.Account, prefix string) er
 		}
 	}
 	return nil
-}
-
-func progressLine(a evacuate.Account, took time.Duration) string {
-	if a.Before == 0 && a.Found > 0 {
-		return cli.Count(a.Published, "message") + " of an earlier run published"
-	}
-	seen := a.Moved + evacuate.Sum(a.Left)
-	line := fmt.Sprintf("%d of %s moved", a.Moved, cli.Count(a.Before, "message"))
-	if a.Moved == 0 || took <= 0 {
-		return line
-	}
-	rate := float64(seen) / took.Seconds()
-	rest := time.Duration(float64(max(0, a.Before-seen)) / rate * float64(time.Second))
-	return fmt.Sprintf("%s, %.0f/s, at most %v left", line, rate, rest.Round(time.Second))
 }

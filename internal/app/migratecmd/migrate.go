@@ -38,57 +38,57 @@ type commonFlags struct {
 var errNoControl = errors.New("--rabbitmqctl is missing: the plugin's exchanges and messages can be " +
 	"changed on its nodes only")
 
-func (f *commonFlags) api(cfg backend.Config) (*inventory.API, error) {
-	if cfg.Management == "" {
-		return nil, errors.New("no management API: give --management, or management in the " +
-			"configuration (http://user:password@host:15672)")
-	}
-	settings, err := engine.Resolve(cfg.Options, "")
-	if err != nil {
-		return nil, err
-	}
-	client, vhost, err := settings.API()
-	api := inventory.New(client, vhost)
-	api.Within = f.Timeout
-	return api, err
-}
-
-// settings are those of a configuration. control is nil without --rabbitmqctl.
-func (f *commonFlags) settings(cfg backend.Config) (settings engine.Settings, vhost string, control *node.Control, err error) {
-	if settings, err = engine.Resolve(cfg.Options, ""); err != nil {
-		return settings, "", nil, err
-	}
-	if vhost, err = broker.Vhost(cfg.URL); err == nil && f.Rabbitmqctl != "" {
-		control, err = node.New(f.Rabbitmqctl)
-	}
-	return settings, vhost, control, err
-}
-
 // A session has what the steps need of a broker.
 type session struct {
+	cfg      backend.Config
 	settings engine.Settings
 	vhost    string
 	api      *inventory.API
-	node     *node.Control // nil without --rabbitmqctl
-	control  *broker.Control
+	node     *node.Control   // nil without --rabbitmqctl
+	control  *broker.Control // of connect
 }
 
-func (f *commonFlags) connect(ctx context.Context) (*session, error) {
-	ctx, cancel := f.Within(ctx)
-	defer cancel()
-	cfg, err := f.Load()
+// open reads the configuration, and asks nothing.
+func (f *commonFlags) open() (m *session, err error) {
+	m = &session{}
+	if m.cfg, err = f.Load(); err != nil {
+		return nil, err
+	}
+	m.cfg.Logger = slog.New(slog.DiscardHandler) // the errors say it all
+	if m.settings, err = engine.Resolve(m.cfg.Options, ""); err != nil {
+		return nil, err
+	}
+	if m.vhost, err = broker.Vhost(m.cfg.URL); err == nil && f.Rabbitmqctl != "" {
+		m.node, err = node.New(f.Rabbitmqctl)
+	}
+	return m, err
+}
+
+// reach opens a session whose management API answers.
+func (f *commonFlags) reach(ctx context.Context) (*session, error) {
+	m, err := f.open()
 	if err != nil {
 		return nil, err
 	}
-	cfg.Logger = slog.New(slog.DiscardHandler) // the error says it all
-	m := &session{}
-	if m.settings, m.vhost, m.node, err = f.settings(cfg); err != nil {
+	if m.cfg.Management == "" {
+		return nil, errors.New("no management API: give --management, or management in the " +
+			"configuration (http://user:password@host:15672)")
+	}
+	client, vhost, err := m.settings.API()
+	if err != nil {
 		return nil, err
 	}
-	if m.api, err = f.api(cfg); err != nil {
-		return nil, err
-	}
-	if err = m.api.Reachable(ctx); err != nil {
+	m.api = inventory.New(client, vhost)
+	m.api.Within = f.Timeout
+	return m, m.api.Reachable(ctx)
+}
+
+// connect is reach with a connection to the broker.
+func (f *commonFlags) connect(ctx context.Context) (*session, error) {
+	ctx, cancel := f.Within(ctx)
+	defer cancel()
+	m, err := f.reach(ctx)
+	if err != nil {
 		return nil, err
 	}
 	conn, err := broker.Dial(ctx, m.settings.BrokerOptions("migrate"))

@@ -136,8 +136,7 @@ func (r *run) count(ctx context.Context) error {
 	if err != nil && !errors.Is(err, node.ErrUnreached) { // those that Run has named
 		return err
 	}
-	left := sum(tables)
-	r.account.After = &left
+	r.account.After = sum(tables)
 	return nil
 }
 
@@ -238,20 +237,19 @@ func (r *run) report() {
 
 // An Account says what an evacuation has done.
 type Account struct {
-	Before    int `json:"pending_before"` // rows of the selected exchanges when it began
-	Moved     int `json:"moved"`          // out of the plugin's tables
-	Found     int `json:"found"`          // left in the queues by earlier runs
-	Published int `json:"published"`      // through the Delayer
-	// After counts the rows of the selected exchanges when it ended. It is nil after an error.
-	After *int `json:"pending_after,omitempty"`
+	Before    int // rows of the selected exchanges when it began
+	Moved     int // out of the plugin's tables
+	Found     int // left in the queues by earlier runs
+	Published int // through the Delayer
+	After     int // rows of the selected exchanges when it ended; 0 after an error
 	// Twice counts messages that the plugin has delivered too, because they fell due meanwhile.
-	Twice int `json:"twice"`
+	Twice int
 	// Perhaps counts messages that an earlier run, which was killed, may have published too.
-	Perhaps int `json:"perhaps_twice"`
+	Perhaps int
 	// Left counts what stays in the plugin although it is due later than Job.Leave, by the reason.
-	Left map[string]int `json:"left_to_the_plugin"`
+	Left map[string]int
 	// Refused counts what is in the queue for refused messages now, by the reason.
-	Refused map[string]int `json:"refused"`
+	Refused map[string]int
 }
 
 // Sum adds up one of the maps.

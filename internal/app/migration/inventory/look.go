@@ -29,9 +29,6 @@ func (a *API) Look(ctx context.Context) (Inventory, error) {
 }
 
 func (a *API) lookOverview(ctx context.Context, v *Inventory) error {
-	if err := a.Reachable(ctx); err != nil {
-		return err
-	}
 	var overview struct {
 		Version string `json:"rabbitmq_version"`
 		Types   []struct {

@@ -80,20 +80,18 @@ func (c *Control) Rows(ctx context.Context, node string, q Query) (Batch, error)
 
 // A Table is what waits in the plugin's tables of one node.
 type Table struct {
-	Node      string    `json:"node"`
-	Clock     Clock     `json:"-"`
-	Bytes     int64     `json:"bytes"` // of the tables, without bodies above 64 bytes, which Erlang keeps elsewhere
-	Exchanges []Waiting `json:"exchanges"`
-	NoPlugin  bool      `json:"no_plugin,omitempty"` // the node runs no plugin, so it has no tables
+	Node      string
+	Clock     Clock
+	Exchanges []Waiting // none where the node does not run the plugin
 }
 
 // Waiting is what waits for one exchange on one node.
 type Waiting struct {
-	Vhost    string    `json:"vhost"`
-	Exchange string    `json:"exchange"`
-	Rows     int       `json:"pending"`
-	Earliest time.Time `json:"first_due"` // by the node's clock
-	Latest   time.Time `json:"last_due"`
+	Vhost    string
+	Exchange string
+	Rows     int
+	Earliest time.Time // by the node's clock
+	Latest   time.Time
 }
 
 // Pending counts what waits on every node. It reads each table once, without the messages: about
@@ -123,8 +121,6 @@ func (c *Control) table(ctx context.Context, name string) (Table, error) {
 		switch f.word(0) {
 		case "now":
 			t.Clock = Clock{f.number(1), time.Now()}
-		case "bytes":
-			t.Bytes = f.number(1)
 		case "exchange":
 			t.Exchanges = append(t.Exchanges, Waiting{
 				Vhost: f.text(1), Exchange: f.text(2), Rows: int(f.number(3)),
@@ -133,7 +129,7 @@ func (c *Control) table(ctx context.Context, name string) (Table, error) {
 		}
 	})
 	if errors.Is(err, ErrNoPlugin) {
-		t.NoPlugin, err = true, nil
+		return t, nil
 	}
 	return t, err
 }

@@ -1,10 +1,7 @@
 % Counts the rows of each exchange, in chunks, without copying the messages.
 io:put_chars(["now ", integer_to_list(erlang:system_time(millisecond)), "\n"]),
 Table = list_to_atom("rabbit_delayed_message" ++ atom_to_list(node())),
-Index = list_to_atom(atom_to_list(Table) ++ "_index"),
 lists:member(Table, mnesia:system_info(tables)) orelse exit(no_plugin),
-Words = ets:info(Table, memory) + ets:info(Index, memory),
-io:put_chars(["bytes ", integer_to_list(Words * erlang:system_info(wordsize)), "\n"]),
 Count = fun({Exchange, Due}, Seen) ->
     case Seen of
         #{Exchange := {N, Earliest, Latest}} -> Seen#{Exchange := {N + 1, min(Earliest, Due), max(Latest, Due)}};
