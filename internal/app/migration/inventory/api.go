@@ -168,9 +168,8 @@ func (x apiExchange) info() Exchange {
 	return x.Exchange
 }
 
-// Bindings returns the bindings of an exchange: those that it is the source of, and those that it
-// is the target of. The broker does not scan the plugin's table for the answer.
-func (a *API) Bindings(ctx context.Context, exchange string) (out, in []BindingInfo, err error) {
-	d, err := a.bound(ctx, Exchange{Name: exchange})
-	return d.Out, d.In, err
+// Bindings returns the bindings that an exchange is the source of. The broker does not scan the
+// plugin's table for the answer.
+func (a *API) Bindings(ctx context.Context, exchange string) ([]BindingInfo, error) {
+	return a.bindings(ctx, exchange, "source")
 }

@@ -55,7 +55,7 @@ func (m *Mover) Run(ctx context.Context) {
 // look changes something only while the exchange is not the plugin's and nobody else works on it:
 // delayer migrate moves bindings too.
 func (m *Mover) look(ctx context.Context) error {
-	out, _, err := m.API.Bindings(ctx, m.Spec.Name)
+	out, err := m.API.Bindings(ctx, m.Spec.Name)
 	if err != nil || !slices.ContainsFunc(out, m.goesAround) {
 		return err
 	}
@@ -78,7 +78,7 @@ func (m *Mover) look(ctx context.Context) error {
 	}
 	// The type after the bindings, and again when they are moved: on a node the program of a rollback
 	// may run whose tool was killed.
-	if out, _, err = m.API.Bindings(ctx, m.Spec.Name); err != nil {
+	if out, err = m.API.Bindings(ctx, m.Spec.Name); err != nil {
 		return err
 	}
 	x, err := m.API.Exchange(ctx, m.Spec.Name)
