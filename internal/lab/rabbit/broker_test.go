@@ -203,20 +203,9 @@ func messagesIn(t *testing.T, url, queue string) int {
 	return q.Messages
 }
 
-// TestContainer: an upgrade keeps what was in the old container.
-func TestContainer(t *testing.T) {
+// TestContainer_Removed: a container that is removed under us is an error, and no deadlock.
+func TestContainer_Removed(t *testing.T) {
 	b := startKind(t, rabbit.Options{Choice: rabbit.Docker, InMemory: true})
-	r, old := rabbittest.NewRig(t, b), b.URL()
-	queue := r.Queue("kept", amqp091.Table{"x-queue-type": "quorum"})
-	r.Publish("", queue, amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: []byte("kept")})
-	require.NoError(t, r.Conn.Close())
-	image := strings.TrimSuffix(strings.TrimPrefix(b.How(), "Docker container ("), ")")
-	require.NoError(t, b.Upgrade(t.Context(), image))
-	require.NotEqual(t, old, b.URL())
-	r.Connect(b.URL())
-	require.Equal(t, "kept", string(r.Take(queue).Body))
-
-	// A container that is removed under us is an error, and no deadlock.
 	pool, err := dockertest.NewPool("")
 	require.NoError(t, err)
 	list, err := pool.Client.ListContainers(docker.ListContainersOptions{

@@ -40,7 +40,6 @@ type container struct {
 	client   *docker.Client
 	options  Options
 	id       string
-	hostname string // RabbitMQ's data bear it
 	at       *url.URL
 	api      *url.URL // of management; nil without that plugin
 	stream   docker.CloseWaiter
@@ -52,25 +51,14 @@ func startDocker(ctx context.Context, o Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	const itsOwn = ""
-	c, err := containerOf(ctx, client, o, itsOwn)
-	if err != nil {
-		return nil, err
-	}
-	return begin(ctx, c, o)
-}
-
-// containerOf is a new container, of an image that is pulled if it is not here. Without a host name
-// it gets one of its own.
-func containerOf(ctx context.Context, client *docker.Client, o Options, hostname string) (*container, error) {
 	if err := ensureImage(ctx, client, o); err != nil {
 		return nil, err
 	}
-	c, err := newContainer(ctx, client, o, hostname)
+	c, err := newContainer(ctx, client, o)
 	if err != nil {
 		return nil, fmt.Errorf("no container of %s: %w", o.Image, err)
 	}
-	return c, nil
+	return begin(ctx, c, o)
 }
 
 // engine asks whether one answers: a pool is made without looking.
@@ -107,7 +95,7 @@ func ensureImage(ctx context.Context, client *docker.Client, o Options) error {
 
 // newContainer creates and starts the container, with the script in front of the image's own
 // command.
-func newContainer(ctx context.Context, client *docker.Client, o Options, hostname string) (*container, error) {
+func newContainer(ctx context.Context, client *docker.Client, o Options) (*container, error) {
 	image, err := client.InspectImage(o.Image)
 	if err != nil {
 		return nil, err
@@ -120,7 +108,6 @@ func newContainer(ctx context.Context, client *docker.Client, o Options, hostnam
 		Context: ctx,
 		Config: &docker.Config{
 			Image:        o.Image,
-			Hostname:     hostname,
 			Entrypoint:   []string{"sh", "-c", containerScript, "container.sh"},
 			Cmd:          append(image.Config.Entrypoint, image.Config.Cmd...),
 			Env:          env,
@@ -213,7 +200,6 @@ func (c *container) locate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.hostname = state.Config.Hostname
 	c.at = c.published(state, containerPort, "amqp")
 	if c.at == nil {
 		return errors.New("the engine has not published port 5672")
@@ -254,43 +240,140 @@ func engineHost(client *docker.Client) string {
 	return at.Hostname()
 }
 
-// Upgrade stops a broker in Docker, and goes on with its data in a container of another image, as
-// an operator upgrades RabbitMQ in place. Its addresses and commands change, as do its version and
-// plugins: nobody else may use the broker meanwhile. If it fails the broker is down, and Close
-// removes it.
-func (b *Broker) Upgrade(ctx context.Context, image string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	old, ok := b.host.(*container)
-	if !ok {
-		return fmt.Errorf("rabbit: only a broker in Docker can be upgraded, not the %s", b.How())
+func (c *container) how() string               { return "Docker container (" + c.options.Image + ")" }
+func (c *container) url() *url.URL             { return c.at }
+func (c *container) owned() bool               { return true }
+func (c *container) run(context.Context) error { return c.lifeline.run() }
+
+func (c *container) stop(ctx context.Context) error { return c.signal(ctx, "TERM") }
+func (c *container) kill() error                    { return c.signal(context.Background(), "KILL") }
+
+func (c *container) pause(paused bool) error {
+	command := "resume"
+	if paused {
+		command = "pause"
 	}
-	if err := b.stopLocked(ctx); err != nil {
+	if err := c.say(command); err != nil {
 		return err
 	}
-	o := old.options
-	o.Image = image
-	c, err := containerOf(ctx, old.client, o, old.hostname)
-	if err != nil {
-		return err
-	}
-	if err := old.copyData(ctx, c); err != nil {
-		return errors.Join(err, c.close())
-	}
-	b.host, b.about = c, about{}
-	return errors.Join(b.runLocked(ctx), old.close())
+	_, err := c.answer(command, c.gone) // said when it is done
+	return err
 }
 
-// copyData copies the server's data to a container in which it does not run.
-func (c *container) copyData(ctx context.Context, to *container) error {
-	read, write := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		err := c.pipe(ctx, nil, write, &bytes.Buffer{}, "tar", "-C", containerData, "-cf", "-", ".")
-		_ = write.CloseWithError(err)
-		done <- err
-	}()
-	err := to.pipe(ctx, read, io.Discard, &bytes.Buffer{}, "tar", "-C", containerData, "-xpf", "-")
-	_ = read.CloseWithError(err)
-	return errors.Join(err, <-done)
+// signal sends a signal that ends the Erlang VM, not the container, and waits for that end.
+func (c *container) signal(ctx context.Context, name string) error {
+	ended := c.ended()
+	if err := c.say("signal " + name); err != nil {
+		return err
+	}
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("rabbit: the broker in Docker does not end after SIG%s: %w", name, ctx.Err())
+	}
+}
+
+func (c *container) usage() (usage, error) {
+	if err := c.say("usage"); err != nil {
+		return usage{}, err
+	}
+	fields, err := c.answer("usage", c.gone)
+	if err != nil {
+		return usage{}, err
+	}
+	if len(fields) != 2 {
+		return usage{}, fmt.Errorf("rabbit: the container said usage %q", fields)
+	}
+	nanoseconds, err1 := strconv.ParseInt(fields[0], 10, 64)
+	kilobytes, err2 := strconv.ParseInt(fields[1], 10, 64)
+	return usage{cpu: time.Duration(nanoseconds), rss: kilobytes << 10, cumulative: true}, errors.Join(err1, err2)
+}
+
+func (c *container) ctl(ctx context.Context, args ...string) (string, error) {
+	if out, ok := c.evaluate(ctx, args); ok {
+		return out, nil
+	}
+	return c.exec(ctx, append([]string{"rabbitmqctl"}, args...)...)
+}
+
+func (c *container) evaluate(ctx context.Context, args []string) (out string, ok bool) {
+	if !running(c) {
+		return "", false
+	}
+	return evaluate(ctx, args, func(ctx context.Context, input string) (string, error) {
+		return c.exec(ctx, "sh", "-c", erlCall+`-e`, "", "", "", input)
+	})
+}
+
+// erlCall evaluates $3, with the cookie of the server. Two of one name cannot be connected at a
+// time.
+const erlCall = `printf '%s\n' "$3" | HOME=/var/lib/rabbitmq erl_call -h "call$$" -sname "rabbit@$(hostname)" `
+
+func (c *container) disk() (int64, error) {
+	const patience = 30 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return diskUsed(c.exec(ctx, "sh", "-c", "du -sk /var/lib/rabbitmq 2>/dev/null"))
+}
+
+// exec runs a command in the container and returns what it printed.
+func (c *container) exec(ctx context.Context, command ...string) (string, error) {
+	var out bytes.Buffer
+	created, err := c.client.CreateExec(docker.CreateExecOptions{
+		Context: ctx, Container: c.id, Cmd: command, AttachStdout: true, AttachStderr: true,
+	})
+	if err == nil {
+		err = c.client.StartExec(created.ID, docker.StartExecOptions{Context: ctx, OutputStream: &out, ErrorStream: &out})
+	}
+	if err == nil {
+		var result *docker.ExecInspect
+		if result, err = c.client.InspectExec(created.ID); err == nil && result.ExitCode != 0 {
+			err = fmt.Errorf("exit status %d: %s", result.ExitCode, &out)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("rabbit: %s: %w", strings.Join(command, " "), err)
+	}
+	return out.String(), err
+}
+
+func (c *container) ctlCommand() []string { return []string{"docker", "exec", c.id, "rabbitmqctl"} }
+
+// evalCommand is erl_call, if the image has one that can print what an expression prints.
+func (c *container) evalCommand() []string {
+	usage, _ := c.exec(context.Background(), "sh", "-c", "erl_call 2>&1 || true")
+	if !strings.Contains(usage, "-fetch_stdout") {
+		return c.ctlCommand()
+	}
+	return []string{"docker", "exec", c.id, "sh", "-c", erlCall + "-fetch_stdout -no_result_term -e", "rabbitmqctl"}
+}
+
+func (c *container) management() string {
+	if c.api == nil {
+		return ""
+	}
+	return c.api.String()
+}
+
+// close removes the container at once; letting go of the lifeline would do the same, less quickly.
+func (c *container) close() error {
+	err := c.remove()
+	_ = c.in.Close()
+	if c.stream != nil {
+		_ = c.stream.Close()
+		c.stream = nil // to close it again panics
+		<-c.gone
+	}
+	return err
+}
+
+func (c *container) remove() error {
+	err := c.client.RemoveContainer(docker.RemoveContainerOptions{ID: c.id, RemoveVolumes: true, Force: true})
+	var missing *docker.NoSuchContainer
+	var api *docker.Error
+	if errors.As(err, &missing) || errors.As(err, &api) && api.Status == 409 { // gone, or going
+		return nil
+	}
+	return err
 }

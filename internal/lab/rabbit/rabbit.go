@@ -260,12 +260,6 @@ func (b *Broker) Ctl(ctx context.Context, args ...string) (string, error) {
 // stop_app.
 const notRunning = "requires the 'rabbit' app to be running"
 
-// CutConnections makes the broker close all connections of its clients.
-func (b *Broker) CutConnections(ctx context.Context) error {
-	_, err := b.Ctl(ctx, "close_all_connections", "test")
-	return err
-}
-
 // Suspend makes a quorum queue of the vhost "/" confirm nothing and deliver nothing, as one that
 // has lost the majority of its replicas, until resume is called. It is for a single node, on which
 // the queue is one process.
