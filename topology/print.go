@@ -11,11 +11,8 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// All exchanges and queues of a plan are durable, and no queue is deleted by itself.
-const (
-	durable         = true
-	queueAutoDelete = false
-)
+// durable are all exchanges and queues of a plan.
+const durable = true
 
 // definitions is a part of RabbitMQ's definitions file.
 type definitions struct {
@@ -65,7 +62,7 @@ func (p Plan) WriteDefinitions(w io.Writer, vhost string) error {
 	}
 	for _, b := range p.Bindings {
 		d.Bindings = append(d.Bindings, definedBinding{
-			Source: b.Source, Vhost: vhost, Destination: b.Target, Kind: b.targetKind(), Key: b.Key, Arguments: amqp091.Table{},
+			Source: b.Source, Vhost: vhost, Destination: b.Target, Kind: b.TargetKind(), Key: b.Key, Arguments: amqp091.Table{},
 		})
 	}
 	enc := json.NewEncoder(w)
@@ -88,7 +85,7 @@ func (p Plan) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "queue     %s%s\n", q.Name, listArgs(q.Args))
 	}
 	for _, bind := range p.Bindings {
-		fmt.Fprintf(&b, "binding   %s -> %s %s  %q\n", bind.Source, bind.targetKind(), bind.Target, bind.Key)
+		fmt.Fprintf(&b, "binding   %s -> %s %s  %q\n", bind.Source, bind.TargetKind(), bind.Target, bind.Key)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -103,7 +100,8 @@ func (p Plan) AllExchanges() []Exchange {
 	return append(out, p.Exchanges...)
 }
 
-func (b Binding) targetKind() string {
+// TargetKind is what the binding leads to: "queue" or "exchange".
+func (b Binding) TargetKind() string {
 	if b.ToExchange {
 		return "exchange"
 	}

@@ -43,12 +43,12 @@ func TestTopologyPrint(t *testing.T) {
 	require.Contains(t, stderr, `--output must be one of "text","definitions","kubernetes"`)
 }
 
-// TestTopologyPrint_Kubernetes: what the resources hold is tested in package topology.
+// TestTopologyPrint_Kubernetes: what the resources hold is tested in package topologycmd.
 func TestTopologyPrint_Kubernetes(t *testing.T) {
 	status, stdout, stderr := command(t.Context(), t, "topology", "print", "--output", "kubernetes", "--cluster", "rabbit", "--namespace", "messaging",
 		"--config", configFile(t, "url: amqp://u:p@h/here\n"))
 	require.Equal(t, exitOK, status, stderr)
-	require.Contains(t, stdout, "kind: Queue\nmetadata:\n  name: delayer.unroutable\n  namespace: \"messaging\"\nspec:\n  name: \"delayer.unroutable\"\n  vhost: \"here\"\n")
+	require.Contains(t, stdout, "kind: Queue\nmetadata:\n    name: delayer.unroutable\n    namespace: messaging\nspec:\n    name: delayer.unroutable\n    vhost: here\n")
 	for args, says := range map[string]string{
 		"--output kubernetes": "--output kubernetes needs --cluster",
 		"--cluster rabbit":    "--cluster and --namespace need --output kubernetes",

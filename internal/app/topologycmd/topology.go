@@ -10,7 +10,6 @@ import (
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/flags"
 	"github.com/delayer-go/delayer/internal/lib/broker"
-	"github.com/delayer-go/delayer/topology"
 )
 
 // Command is `delayer topology`.
@@ -67,7 +66,7 @@ func (c *printCmd) Run(s cli.Streams) error {
 			return err
 		}
 	}
-	return t.WriteKubernetes(s.Out, vhost, topology.Cluster{Name: c.Cluster, Namespace: c.Namespace})
+	return writeKubernetes(s.Out, t, vhost, c.Cluster, c.Namespace)
 }
 
 // applyCmd is `delayer topology apply`.
