@@ -282,7 +282,7 @@ func killed(t *testing.T, cycles, burst int, env ...string) {
 	}
 	ids, err = inState(failed)
 	require.NoError(t, err)
-	ch := rabbittest.Channel(t, b)
+	ch := rabbittest.NewRig(t, b).Ch
 	parked, copies := map[string]bool{}, 0
 	require.Eventually(t, func() bool { // the state comes before the message is parked
 		for {
@@ -338,7 +338,7 @@ func TestStates(t *testing.T) {
 		assert.Equal(t, want.attempts, attempts, order)
 		assert.Equal(t, want.err, text, order)
 	}
-	ch := rabbittest.Channel(t, rabbittest.Broker(t))
+	ch := rabbittest.NewRig(t, rabbittest.Broker(t)).Ch
 	require.Eventually(t, func() bool { // the state comes before the message is parked
 		q, err := ch.QueueDeclarePassive(s.queue+".parked", true, false, false, false, nil)
 		return assert.NoError(t, err) && q.Messages == 3
@@ -350,7 +350,7 @@ func TestSweep(t *testing.T) {
 	s := newStage(t, func(int64, int) int { return http.StatusOK }, "NOTIFY_OVERDUE=0s")
 	s.keep("relay")
 	s.run("save", "2")
-	ch := rabbittest.Channel(t, rabbittest.Broker(t))
+	ch := rabbittest.NewRig(t, rabbittest.Broker(t)).Ch
 	purged := 0
 	require.Eventually(t, func() bool {
 		n, err := ch.QueuePurge(s.queue, false)

@@ -3,6 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -74,4 +80,85 @@ func (w worker) failed(ctx context.Context, m amqp091.Delivery, failure error) e
 		return err // there is no order to record it in; the parked message has it
 	}
 	return setFailure(ctx, w.pool, id, retry.Info(ctx).Number, failure, retry.Last(ctx, failure))
+}
+
+// client gives up a call long before retry.Config.HandlerTimeout.
+var client = &http.Client{Timeout: 10 * time.Second}
+
+// A service is the other service, which is told of orders.
+type service struct{ url string }
+
+// notify posts an order. The call may be repeated although the service has answered, so it carries
+// a key by which the service recognises a repeated call.
+func (s service) notify(ctx context.Context, o order, key string, attempt int) error {
+	body := strings.NewReader(fmt.Sprintf(`{"order": %d, "customer": %q}`, o.id, o.customer))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/orders/%d", s.url, o.id), body)
+	if err != nil {
+		return retry.Permanent(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", key)
+	req.Header.Set("Attempt", strconv.Itoa(attempt))
+	answer, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<20)) // so that the connection can be used again
+	_ = answer.Body.Close()
+	return failure(answer)
+}
+
+// failure converts an answer to an error for package retry.
+func failure(answer *http.Response) error {
+	err := errors.New(answer.Status)
+	switch code := answer.StatusCode; {
+	case code < 300:
+		return nil
+	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
+		if seconds, bad := strconv.Atoi(answer.Header.Get("Retry-After")); bad == nil {
+			return retry.After(err, time.Duration(seconds)*time.Second)
+		}
+		return err
+	case code >= 500 || code == http.StatusRequestTimeout:
+		return err
+	default: // the order is at fault: it will be the next time
+		return retry.Permanent(err)
+	}
+}
+
+// sent is the state S, see schema.sql.
+const sent = "S"
+
+type order struct {
+	id       int64
+	customer string
+	state    string
+}
+
+// orderID reads the key that a message carries.
+func orderID(m amqp091.Delivery) (int64, error) {
+	id, err := strconv.ParseInt(string(m.Body), 10, 64)
+	return id, retry.Permanent(err)
+}
+
+// loadOrder loads an order. A missing order is a permanent error.
+func loadOrder(ctx context.Context, tx pgx.Tx, id int64) (order, error) {
+	o := order{id: id}
+	err := tx.QueryRow(ctx, "SELECT customer, state FROM orders WHERE id = $1", id).Scan(&o.customer, &o.state)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return o, retry.Permanent(fmt.Errorf("there is no order %d", id))
+	}
+	return o, err
+}
+
+func (o order) setSent(ctx context.Context, tx pgx.Tx, attempt int) error {
+	_, err := tx.Exec(ctx, "UPDATE orders SET state = 'S', attempts = $2, error = NULL WHERE id = $1", o.id, attempt)
+	return err
+}
+
+// setFailure does not change an order that was sent meanwhile: a message may come twice.
+func setFailure(ctx context.Context, pool *pgxpool.Pool, id int64, attempt int, failure error, last bool) error {
+	_, err := pool.Exec(ctx, `UPDATE orders SET attempts = $2, error = $3, state = CASE WHEN $4 THEN 'F' ELSE state END
+		WHERE id = $1 AND state <> 'S'`, id, attempt, failure.Error(), last)
+	return err
 }

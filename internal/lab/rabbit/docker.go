@@ -37,13 +37,13 @@ const (
 type container struct {
 	*lifeline
 	pluginSet
-	client   *docker.Client
-	options  Options
-	id       string
-	at       *url.URL
-	api      *url.URL // of management; nil without that plugin
-	stream   docker.CloseWaiter
-	gone     chan struct{} // closed when the stream, and so the container, has ended
+	client  *docker.Client
+	options Options
+	id      string
+	at      *url.URL
+	api     *url.URL // of management; nil without that plugin
+	stream  docker.CloseWaiter
+	gone    chan struct{} // closed when the stream, and so the container, has ended
 }
 
 func startDocker(ctx context.Context, o Options) (*Broker, error) {

@@ -47,15 +47,6 @@ func TestLifelineTellsTheServersOutputFromTheScripts(t *testing.T) {
 	<-ended
 }
 
-func TestLifelineKeepsTheLastLinesOnly(t *testing.T) {
-	l := newLifeline()
-	_, _ = l.Write([]byte(strings.Repeat("old\n", 100) + strings.Repeat("x", 2*tailLength) + "\nlast\n"))
-	lines := strings.Split(l.logTail(), "\n")
-	assert.Len(t, lines, tailLines)
-	assert.Equal(t, "last", lines[tailLines-1])
-	assert.Len(t, lines[tailLines-2], tailLength)
-}
-
 func TestLifelineKeepsComplaints(t *testing.T) {
 	l := newLifeline()
 	_, _ = l.Write([]byte("[info] <0.1.0> closing AMQP connection\n" +

@@ -141,7 +141,7 @@ func newReal(t *testing.T, b *rabbit.Broker, like topology.Queue, number int) *a
 }
 
 func (r *actual) connect() {
-	r.control = rabbittest.Channel(r.t, r.broker)
+	r.control = rabbittest.NewRig(r.t, r.broker).Ch
 	require.NoError(r.t, r.control.Confirm(false))
 }
 

@@ -21,17 +21,17 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
 
-	"github.com/delayer-go/delayer/internal/lab/amqpclient"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
@@ -173,20 +173,15 @@ func Clocked(t testing.TB, o rabbit.Options) *rabbit.Broker {
 func Alone(t testing.TB) *rabbit.Broker {
 	t.Helper()
 	b := Ours(t)
-	if b == shared.broker {
-		t.Cleanup(func() { mend(t, b) })
-	}
+	t.Cleanup(func() {
+		if b != shared.broker || !t.Failed() {
+			return
+		}
+		if err := errors.Join(b.Kill(), b.Run(context.Background())); err != nil {
+			t.Errorf("starting the package's broker again: %v", err)
+		}
+	})
 	return b
-}
-
-// mend starts the broker of a test that failed again.
-func mend(t testing.TB, b *rabbit.Broker) {
-	if !t.Failed() {
-		return
-	}
-	if err := errors.Join(b.Kill(), b.Run(context.Background())); err != nil {
-		t.Errorf("starting the package's broker again: %v", err)
-	}
 }
 
 // Ours returns a broker that may be given users, policies and virtual hosts while other tests use
@@ -197,21 +192,6 @@ func Ours(t testing.TB) *rabbit.Broker {
 		return b
 	}
 	return Own(t, shared.options)
-}
-
-// Another returns a broker of the kind and version of the package's, for this test and those below
-// it alone, or the package's own where no other such one can be had. It ends with the test.
-func Another(t testing.TB, o rabbit.Options) *rabbit.Broker {
-	t.Helper()
-	b := Broker(t)
-	if !b.Owned() {
-		return b
-	}
-	o.Choice = rabbit.Node
-	if strings.HasPrefix(b.How(), "Docker") {
-		o.Choice = rabbit.Docker
-	}
-	return Own(t, o)
 }
 
 // check ends the test if there is no broker: by a skip only where nobody expects one.
@@ -227,24 +207,6 @@ func check(t testing.TB, err error) {
 	}
 	t.Fatal(err)
 }
-
-// Channel returns a channel to the broker, on a connection of its own that ends with the test.
-func Channel(t testing.TB, b *rabbit.Broker) *amqp091.Channel {
-	t.Helper()
-	conn, err := amqpclient.Dial(context.Background(), b.URL(), t.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) })
-	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ch
-}
-
-// closeTimeout bounds the goodbye to a broker that a test has stopped.
-const closeTimeout = 5 * time.Second
 
 // DelayedMessages is the plugin that backend/plugin needs. No broker has it by itself.
 const DelayedMessages = "rabbitmq_delayed_message_exchange"
@@ -278,8 +240,42 @@ func Skipf(t testing.TB, format string, args ...any) {
 	t.Helper()
 	reason := fmt.Sprintf(format, args...)
 	first, _, _ := strings.Cut(reason, "\n")
-	noteSkip(t.Name(), strings.TrimSuffix(first, "."))
+	first = strings.TrimSuffix(first, ".")
+	shared.mu.Lock()
+	if shared.skipped == nil {
+		shared.skipped = map[string][]string{}
+	}
+	shared.skipped[first] = append(shared.skipped[first], t.Name())
+	shared.mu.Unlock()
 	t.Skip(reason)
+}
+
+// summarize prints what was skipped, a line for each reason, and appends it, with the broker, to the
+// file for the whole run: all in one piece, because packages may be tested at the same time.
+func summarize() error {
+	var lines []string
+	for _, reason := range slices.Sorted(maps.Keys(shared.skipped)) {
+		lines = append(lines, fmt.Sprintf("skipped: %s: %s", strings.Join(shared.skipped[reason], ", "), reason))
+		fmt.Println(lines[len(lines)-1])
+	}
+	if shared.broker != nil {
+		lines = append([]string{fmt.Sprintf("broker: %v", shared.broker)}, lines...)
+	}
+	name := os.Getenv("DELAYER_TEST_SUMMARY")
+	if name == "" || len(lines) == 0 {
+		return nil
+	}
+	test := strings.TrimSuffix(filepath.Base(os.Args[0]), ".test")
+	var text strings.Builder
+	for _, line := range lines {
+		fmt.Fprintf(&text, "%s: %s\n", test, line)
+	}
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text.String())
+	return errors.Join(err, file.Close())
 }
 
 // Prefix returns the beginning of names for a test's exchanges and queues, unique to this call, so

@@ -55,11 +55,21 @@ func NewRigAt(t testing.TB, b *rabbit.Broker, url string) *Rig {
 // Connect replaces the connection and the channel, as after the old ones were lost.
 func (r *Rig) Connect(url string) {
 	r.Helper()
-	conn, err := amqpclient.Dial(context.Background(), url, r.Name())
+	r.url, r.spare = url, nil
+	var err error
+	r.Conn, err = r.dial()
 	require.NoError(r, err)
-	r.Cleanup(func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) })
-	r.Conn, r.url, r.spare = conn, url, nil
 	r.Ch = r.Channel()
+}
+
+// dial returns a connection that ends with the test.
+func (r *Rig) dial() (*amqp091.Connection, error) {
+	conn, err := amqpclient.Dial(context.Background(), r.url, r.Name())
+	if err == nil {
+		const goodbye = 5 * time.Second // to a broker that the test has stopped
+		r.Cleanup(func() { _ = conn.CloseDeadline(time.Now().Add(goodbye)) })
+	}
+	return conn, err
 }
 
 // In is the rig in a subtest: the same connection, with a channel of its own.
@@ -84,11 +94,10 @@ func (r *Rig) Channel() *amqp091.Channel {
 // what the test uses. It tells nothing of errors, since what is to be deleted may be gone.
 func (r *Rig) Fresh(f func(ch *amqp091.Channel) error) {
 	if r.spare == nil || r.spare.IsClosed() {
-		conn, err := amqpclient.Dial(context.Background(), r.url, r.Name())
+		conn, err := r.dial()
 		if err != nil {
 			return
 		}
-		r.Cleanup(func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) })
 		r.spare = conn
 	}
 	if ch, err := r.spare.Channel(); err == nil && f(ch) == nil {

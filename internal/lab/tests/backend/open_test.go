@@ -47,7 +47,7 @@ func config(t testing.TB) backend.Config {
 // channel is a channel of the test's own.
 func channel(t testing.TB) *amqp091.Channel {
 	t.Helper()
-	return rabbittest.Channel(t, rabbittest.Broker(t))
+	return rabbittest.NewRig(t, rabbittest.Broker(t)).Ch
 }
 
 // consume declares a queue that goes with the test and consumes from it.

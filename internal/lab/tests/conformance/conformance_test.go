@@ -168,7 +168,7 @@ func conform(t *testing.T, b *rabbit.Broker, cfg backend.Config, together func(s
 		Skip:          func(t *testing.T, reason string) { rabbittest.Skipf(t, "%s", reason) },
 	})
 	// A message in the misrouted queue is neither delivered nor kept as unroutable.
-	ch := rabbittest.Channel(t, b)
+	ch := rabbittest.NewRig(t, b).Ch
 	require.Eventually(t, func() bool {
 		q, err := ch.QueueDeclarePassive(cfg.Prefix+".misrouted", true, false, false, false, nil)
 		return err == nil && q.Messages == 0

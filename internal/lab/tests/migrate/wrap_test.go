@@ -61,7 +61,7 @@ func TestXDelay_BesideThePlugin(t *testing.T) {
 				assert.NoError(t, err)
 				assert.Equal(t, x.ours, delay)
 			}
-			ch := rabbittest.Channel(t, c.Broker)
+			ch := rabbittest.NewRig(t, c.Broker).Ch
 			require.NoError(t, ch.Confirm(false))
 			send := func(id string, headers amqp091.Table) bool {
 				confirm, err := ch.PublishWithDeferredConfirm(c.name, "order.new", false, false, amqp091.Publishing{MessageId: id, Headers: headers})

@@ -90,7 +90,7 @@ func TestImage(t *testing.T) {
 		Options: delayer.Options{URL: url, Prefix: prefix, Logger: slog.New(slog.DiscardHandler)},
 		Backend: "controller", Controller: controller.Config{Run: delayer.Off},
 	})
-	ch := rabbittest.Channel(t, rabbittest.Broker(t))
+	ch := rabbittest.NewRig(t, rabbittest.Broker(t)).Ch
 	_, err = ch.QueueDeclare(prefix, true, false, false, false, nil)
 	require.NoError(t, err)
 	in, err := ch.Consume(prefix, "", true, false, false, false, nil)

@@ -45,7 +45,7 @@ func TestPrograms(t *testing.T) {
 			slices.Sort(got)
 			assert.Equal(t, c.want, got)
 
-			ch := rabbittest.Channel(t, b)
+			ch := rabbittest.NewRig(t, b).Ch
 			for _, queue := range c.queues {
 				left, err := ch.QueueDelete(queue, false, false, false)
 				assert.NoError(t, err)

@@ -51,14 +51,14 @@ func TestStart_First(t *testing.T) {
 	_, err = fmt.Sscanf(string(out), "stored\nhello arrived after %f s\n", &after)
 	require.NoError(t, err, "%s", out)
 	require.GreaterOrEqual(t, after, 2.9)
-	_, err = rabbittest.Channel(t, rabbittest.Broker(t)).QueueDelete("hello", false, false, false)
+	_, err = rabbittest.NewRig(t, rabbittest.Broker(t)).Ch.QueueDelete("hello", false, false, false)
 	require.NoError(t, err)
 	rabbittest.Remove(t, backend.Config{Options: delayer.Options{URL: rabbittest.Broker(t).URL()}})
 }
 
 func TestStart_Worker(t *testing.T) {
 	cmd, d := started(t, "worker", "localhost:2112\"", "localhost:0\"", "3 * time.Second, 10 * time.Second", "time.Second, time.Second")
-	ch := rabbittest.Channel(t, rabbittest.Broker(t))
+	ch := rabbittest.NewRig(t, rabbittest.Broker(t)).Ch
 	_, err := ch.QueueDeclare("jobs", true, false, false, false, amqp091.Table{"x-queue-type": "quorum"})
 	require.NoError(t, err)
 	for _, body := range []string{"hello", "bad"} {

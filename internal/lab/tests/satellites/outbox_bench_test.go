@@ -21,7 +21,7 @@ import (
 func BenchmarkRelay(b *testing.B) {
 	broker := func(b *testing.B) (delayer.Delayer, string) {
 		r := rabbittest.Broker(b)
-		ch, queue := rabbittest.Channel(b, r), rabbittest.Prefix(b)
+		ch, queue := rabbittest.NewRig(b, r).Ch, rabbittest.Prefix(b)
 		const durable, autoDelete, exclusive, noWait = true, false, false, false
 		_, err := ch.QueueDeclare(queue, durable, autoDelete, exclusive, noWait,
 			amqp091.Table{"x-max-length": 1, "x-expires": time.Minute.Milliseconds()})
