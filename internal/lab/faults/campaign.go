@@ -47,11 +47,20 @@ type Campaign struct {
 // Run injects one fault for all Subjects that it concerns, at the same time. The error is about the
 // campaign itself; the violations of the Delayers are in the rows.
 func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
-	s, err := c.scene(f)
-	if err != nil {
-		return nil, err
+	s := &Scene{Rand: rand.New(rand.NewPCG(c.Seed, 0)), Times: c.Times, Hold: c.Hold, Logf: c.Logf}
+	if f.Cluster {
+		s.Cluster = c.Cluster
+		s.consumerURLs = c.Cluster.URLs()
+		s.delayerURLs = s.consumerURLs
+	} else {
+		if s.Proxy, err = NewProxy(c.Broker.URL()); err != nil {
+			return nil, err
+		}
+		defer s.Proxy.Close()
+		s.Broker = c.Broker
+		s.consumerURLs = []string{c.Broker.URL()}
+		s.delayerURLs = []string{s.Proxy.URL(c.Broker.URL())}
 	}
-	defer s.close()
 	if err := c.start(ctx, f, s); err != nil || len(s.Runs) == 0 {
 		return nil, err
 	}
@@ -64,7 +73,19 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 	for _, r := range s.Runs {
 		rows = append(rows, c.row(f, r))
 	}
-	s.locate(ctx, rows)
+	if slices.ContainsFunc(rows, func(r Row) bool { return r.Missing > 0 }) { // some may wait somewhere
+		asking, cancel := context.WithTimeout(ctx, time.Minute)
+		queues, unknown := s.ctl(asking, "list_queues", "--silent", "name", "messages", "state")
+		cancel()
+		if unknown != nil {
+			s.Logf("where the missing are: %v", unknown)
+		}
+		for i, r := range s.Runs {
+			if rows[i].Missing > 0 {
+				rows[i].Problems = append(rows[i].Problems, heldBy(queues, r.Prefix)...)
+			}
+		}
+	}
 	left, err := c.clear(ctx, s)
 	for i, r := range s.Runs {
 		if left > 0 {
@@ -89,30 +110,6 @@ func (c Campaign) patience(s Subject) time.Duration {
 		return min(patience, forTheLost)
 	}
 	return patience
-}
-
-func (c Campaign) scene(f Fault) (*Scene, error) {
-	s := &Scene{Rand: rand.New(rand.NewPCG(c.Seed, 0)), Times: c.Times, Hold: c.Hold, Logf: c.Logf}
-	if f.Cluster {
-		s.Cluster = c.Cluster
-		s.consumerURLs = c.Cluster.URLs()
-		s.delayerURLs = s.consumerURLs
-		return s, nil
-	}
-	p, err := NewProxy(c.Broker.URL())
-	if err != nil {
-		return nil, err
-	}
-	s.Broker, s.Proxy = c.Broker, p
-	s.consumerURLs = []string{c.Broker.URL()}
-	s.delayerURLs = []string{p.URL(c.Broker.URL())}
-	return s, nil
-}
-
-func (s *Scene) close() {
-	if s.Proxy != nil {
-		s.Proxy.Close()
-	}
 }
 
 // settle is how long topology is left alone before anything is killed: RabbitMQ 3.10 forgets a
@@ -155,14 +152,7 @@ func (c Campaign) disturb(ctx context.Context, f Fault, s *Scene) error {
 	if err := s.work(ctx, 10); err != nil { // it publishes again
 		return err
 	}
-	for _, r := range s.Runs {
-		for r.Confirmed() < c.Messages {
-			if err := pace.Sleep(ctx, 50*time.Millisecond); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return s.each(func(r *Run) error { return r.AwaitConfirmed(ctx, c.Messages-r.Confirmed()) })
 }
 
 // mostClosing bounds Close: ten seconds for confirms, two to close each connection, half a minute
@@ -213,25 +203,6 @@ func (c Campaign) misroutes(s Subject) bool {
 	return major == "3" && slices.Contains([]string{"10", "11", "12"}, minor) && !strings.HasPrefix(s.Name, "controller")
 }
 
-// locate tells messages that are missing and wait somewhere from those that are lost.
-func (s *Scene) locate(ctx context.Context, rows []Row) {
-	if !slices.ContainsFunc(rows, func(r Row) bool { return r.Missing > 0 }) {
-		return
-	}
-	const enough = time.Minute
-	ctx, cancel := context.WithTimeout(ctx, enough)
-	defer cancel()
-	queues, err := s.ctl(ctx, "list_queues", "--silent", "name", "messages", "state")
-	if err != nil {
-		s.Logf("where the missing are: %v", err)
-	}
-	for i, r := range s.Runs {
-		if rows[i].Missing > 0 {
-			rows[i].Problems = append(rows[i].Problems, heldBy(queues, r.Prefix)...)
-		}
-	}
-}
-
 // heldBy says which of the listed queues with a prefix hold messages, or were not started by
 // RabbitMQ (docs/reliability.md).
 func heldBy(queues, prefix string) (held []string) {
@@ -259,23 +230,16 @@ func (r *Run) describe(list []course) string {
 	return b.String()
 }
 
-// mostRemoving bounds the removal of a topology: a queue without a leader is not deleted.
-const mostRemoving = time.Minute
-
-// remove deletes the run's topology.
-func (r *Run) remove(ctx context.Context, urls []string) error {
-	ctx, cancel := context.WithTimeout(ctx, mostRemoving)
-	defer cancel()
-	return r.Subject.Remove(ctx, urls, r.Prefix)
-}
-
 // clear closes the Delayers, removes the topologies, and counts the connections that are left.
 func (c Campaign) clear(ctx context.Context, s *Scene) (left int, err error) {
 	for _, r := range s.Runs {
 		r.endProcesses() // or they would declare again what is removed
 		err = errors.Join(err, r.CloseDelayer())
 		if !c.Leave {
-			err = errors.Join(err, r.remove(ctx, s.consumerURLs))
+			const enough = time.Minute // a queue without a leader is not deleted
+			removing, cancel := context.WithTimeout(ctx, enough)
+			err = errors.Join(err, r.Subject.Remove(removing, s.consumerURLs, r.Prefix))
+			cancel()
 		}
 		err = errors.Join(err, r.Close()) // its destinations last: nothing is bound to them any more
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/lab/process"
@@ -23,7 +24,11 @@ func controllers() []Fault {
 // startControllers starts one for each run, which ends with the run.
 func (s *Scene) startControllers() (started []*process.Service) {
 	for _, r := range s.Runs {
-		c := process.Keep(r.Subject.command(s.delayerURLs[0], r.Prefix))
+		c := process.Keep(func(ctx context.Context) *exec.Cmd {
+			cmd := r.Subject.Controller(ctx, "serve")
+			cmd.Env = append([]string{"DELAYER_URL=" + s.delayerURLs[0], "DELAYER_PREFIX=" + r.Prefix}, r.Subject.Env...)
+			return cmd
+		})
 		r.onClose = append(r.onClose, c.Close)
 		started = append(started, c)
 	}

@@ -66,15 +66,6 @@ func NewSubject(name string, cfg backend.Config, delays ...time.Duration) Subjec
 	}
 }
 
-// command is that of the controller.
-func (s Subject) command(url, prefix string) func(context.Context) *exec.Cmd {
-	return func(ctx context.Context) *exec.Cmd {
-		cmd := s.Controller(ctx, "serve")
-		cmd.Env = append([]string{"DELAYER_URL=" + url, "DELAYER_PREFIX=" + prefix}, s.Env...)
-		return cmd
-	}
-}
-
 // A Load says how much is published.
 type Load struct {
 	Publishers int           // goroutines
@@ -250,15 +241,7 @@ func (r *Run) Totals() Totals {
 // a new channel: a quorum queue whose leader was killed may have counted messages as given to a
 // consumer that never got them, and tells only with the next delivery.
 func (r *Run) Await(ctx context.Context, patience time.Duration) {
-	r.await(ctx, patience/2, patience/2)
-}
-
-// await renews first after one time, and gives up after another without an arrival since.
-func (r *Run) await(ctx context.Context, patience, renewed time.Duration) {
-	for arrived := -1; ; patience = renewed {
-		if r.Account.Await(ctx, patience) != nil {
-			return
-		}
+	for arrived := -1; r.Account.Await(ctx, patience/2) == nil; {
 		now := r.Account.Counts()
 		if now.Undone == 0 {
 			break

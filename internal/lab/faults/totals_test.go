@@ -183,17 +183,6 @@ func TestHeldBy(t *testing.T) {
 	}, heldBy(queues, "mine"))
 }
 
-// TestFaults_Once: where nothing crashes and no connection is lost, a second copy breaks a promise.
-func TestFaults_Once(t *testing.T) {
-	var once []string
-	for _, f := range All() {
-		if f.Once {
-			once = append(once, f.Name)
-		}
-	}
-	assert.Equal(t, []string{"none", "destination deleted", "destination full"}, once)
-}
-
 // TestTotals_AfterEnd: what was due while something was broken counts from when that was mended.
 func TestTotals_AfterEnd(t *testing.T) {
 	const mended = time.Minute
