@@ -112,15 +112,15 @@ func TestBrokerOfOurOwn(t *testing.T) {
 func survives(t *testing.T, b *rabbit.Broker) {
 	t.Helper()
 	url, queue := b.URL(), rabbittest.Prefix(t)
-	publishOne(t, url, queue)
+	publishOne(t, b, queue)
 	require.NoError(t, b.Run(t.Context()), "already running")
 	require.NoError(t, b.Restart(t.Context()))
 	assert.Equal(t, url, b.URL())
-	assert.Equal(t, 1, messagesIn(t, url, queue), "after a restart")
+	assert.Equal(t, 1, rabbittest.NewRig(t, b).Count(queue), "after a restart")
 
 	// Killed last: RabbitMQ before 4.0 forgets a queue declared less than two seconds before a
 	// crash.
-	publishOne(t, url, queue)
+	publishOne(t, b, queue)
 	before := usageOf(t, b)
 	require.NoError(t, b.Kill())
 	stopped, err := b.CPU()
@@ -130,7 +130,7 @@ func survives(t *testing.T, b *rabbit.Broker) {
 	require.Error(t, err, "a killed broker does not answer")
 	require.NoError(t, b.Run(t.Context()))
 	assert.Equal(t, url, b.URL())
-	assert.Equal(t, 2, messagesIn(t, url, queue), "after a kill")
+	assert.Equal(t, 2, rabbittest.NewRig(t, b).Count(queue), "after a kill")
 	assert.Greater(t, usageOf(t, b), before+500*time.Millisecond, "the next boot counts as well")
 }
 
@@ -153,7 +153,7 @@ func pauses(t *testing.T, b *rabbit.Broker) {
 	_, err := amqp091.DialConfig(b.URL(), amqp091.Config{Dial: amqp091.DefaultDial(time.Second)})
 	require.Error(t, err, "a paused broker answers nothing")
 	require.NoError(t, b.Resume())
-	publishOne(t, b.URL(), rabbittest.Prefix(t))
+	publishOne(t, b, rabbittest.Prefix(t))
 	require.NoError(t, b.Pause())
 	require.NoError(t, b.Kill(), "a paused broker can be killed")
 	require.Error(t, b.Pause(), "one that is down cannot be paused")
@@ -171,36 +171,12 @@ func stopsAgain(t *testing.T, b *rabbit.Broker) {
 	assert.Error(t, b.Run(t.Context()), "closed is closed")
 }
 
-func publishOne(t *testing.T, url, queue string) {
+// publishOne publishes a message to a queue, which it declares.
+func publishOne(t *testing.T, b *rabbit.Broker, queue string) {
 	t.Helper()
-	conn, err := amqp091.Dial(url)
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, conn.Close()) }()
-	ch, err := conn.Channel()
-	require.NoError(t, err)
-	const durable, autoDelete, exclusive, noWait, mandatory, immediate = true, false, false, false, true, false
-	_, err = ch.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, nil)
-	require.NoError(t, err)
-	require.NoError(t, ch.Confirm(noWait))
-	confirm, err := ch.PublishWithDeferredConfirmWithContext(t.Context(), "", queue, mandatory, immediate,
-		amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: []byte("kept")})
-	require.NoError(t, err)
-	acked, err := confirm.WaitContext(t.Context())
-	require.NoError(t, err)
-	require.True(t, acked)
-}
-
-func messagesIn(t *testing.T, url, queue string) int {
-	t.Helper()
-	conn, err := amqp091.Dial(url)
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, conn.Close()) }()
-	ch, err := conn.Channel()
-	require.NoError(t, err)
-	const durable, autoDelete, exclusive, noWait = true, false, false, false
-	q, err := ch.QueueDeclarePassive(queue, durable, autoDelete, exclusive, noWait, nil)
-	require.NoError(t, err)
-	return q.Messages
+	r := rabbittest.NewRig(t, b)
+	r.Declare(queue, nil)
+	r.Publish("", queue, amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: []byte("kept")})
 }
 
 // TestContainer_Removed: a container that is removed under us is an error, and no deadlock.

@@ -53,7 +53,7 @@ func TestABrokerThatIsGivenIsUsedAndLeftAlone(t *testing.T) {
 	assert.Equal(t, rabbittest.Broker(t).HasPlugin("rabbitmq_delayed_message_exchange"),
 		b.HasPlugin("rabbitmq_delayed_message_exchange"), "seen over AMQP")
 	require.NoError(t, b.Close())
-	publishOne(t, b.URL(), rabbittest.Prefix(t)) // it still answers
+	publishOne(t, b, rabbittest.Prefix(t)) // it still answers
 }
 
 func TestAChoiceThatThereIsNot(t *testing.T) {

@@ -90,16 +90,11 @@ func TestImage(t *testing.T) {
 		Options: delayer.Options{URL: url, Prefix: prefix, Logger: slog.New(slog.DiscardHandler)},
 		Backend: "controller", Controller: controller.Config{Run: delayer.Off},
 	})
-	ch := rabbittest.NewRig(t, rabbittest.Broker(t)).Ch
-	_, err = ch.QueueDeclare(prefix, true, false, false, false, nil)
-	require.NoError(t, err)
-	in, err := ch.Consume(prefix, "", true, false, false, false, nil)
-	require.NoError(t, err)
-	require.NoError(t, d.Publish(t.Context(), "", prefix, 50*time.Millisecond, amqp091.Publishing{Body: []byte("later")}))
-	require.Equal(t, "later", string((<-in).Body))
+	r := rabbittest.NewRig(t, rabbittest.Broker(t))
+	queue := r.Queue("in", nil)
+	require.NoError(t, d.Publish(t.Context(), "", queue, 50*time.Millisecond, amqp091.Publishing{Body: []byte("later")}))
+	require.Equal(t, "later", string(r.Take(queue).Body))
 
 	docker(t.Context(), t, "stop", "-t", "30", id)
 	require.Equal(t, "0 65532:65532", docker(t.Context(), t, "inspect", "--format", "{{.State.ExitCode}} {{.Config.User}}", id))
-	_, err = ch.QueueDelete(prefix, false, false, false)
-	require.NoError(t, err)
 }
