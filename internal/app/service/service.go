@@ -66,7 +66,18 @@ func (f *Flags) Start(ctx context.Context, stderr io.Writer) (*Service, error) {
 		return nil, fmt.Errorf("--listen: %w (give an address of this machine with a free port)", err)
 	}
 	s.measure()
-	s.serve(listener, f.Pprof)
+	const headersWithin = 5 * time.Second
+	s.server = &http.Server{
+		Handler: s.handler(f.Pprof), ReadHeaderTimeout: headersWithin,
+		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
+	}
+	s.done = make(chan struct{})
+	go func() {
+		defer close(s.done)
+		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.Log.Error("metrics are not served any more", "error", err)
+		}
+	}()
 	s.Log.Info("metrics are served", "address", listener.Addr().String())
 	return s, nil
 }
@@ -81,22 +92,6 @@ func (s *Service) measure() {
 		count(e)
 		s.connections.change(e)
 	}
-}
-
-// serve answers requests at the listener until Close.
-func (s *Service) serve(listener net.Listener, profiles bool) {
-	const headersWithin = 5 * time.Second
-	s.server = &http.Server{
-		Handler: s.handler(profiles), ReadHeaderTimeout: headersWithin,
-		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
-	}
-	s.done = make(chan struct{})
-	go func() {
-		defer close(s.done)
-		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.Log.Error("metrics are not served any more", "error", err)
-		}
-	}()
 }
 
 func (s *Service) handler(profiles bool) http.Handler {
@@ -119,20 +114,16 @@ func (s *Service) Health(mux *http.ServeMux) {
 	ok := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
 	mux.HandleFunc("GET /healthz", ok)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if err := s.ready(); err != nil {
+		err := s.connections.ready()
+		if s.running.Err() != nil {
+			err = errors.New("stopping")
+		}
+		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		ok(w, r)
 	})
-}
-
-// ready returns why the broker cannot be used, or nil.
-func (s *Service) ready() error {
-	if s.running.Err() != nil {
-		return errors.New("stopping")
-	}
-	return s.connections.ready()
 }
 
 // Configure gives a Delayer the log and the observer, and serves what its queues hold.

@@ -144,6 +144,11 @@ func (g *given) stop(context.Context) error { return ErrNotOwned }
 func (g *given) kill() error                { return ErrNotOwned }
 func (g *given) pause(bool) error           { return ErrNotOwned }
 func (g *given) usage() (usage, error)      { return usage{}, ErrNotOwned }
+func (g *given) disk() (int64, error)       { return 0, ErrNotOwned }
+func (g *given) ctlCommand() []string       { return nil }
+func (g *given) evalCommand() []string      { return nil }
+func (g *given) management() string         { return "" }
+func (g *given) clock() *clock              { return nil }
 func (g *given) close() error               { return nil }
 
 func (g *given) ctl(context.Context, ...string) (string, error) {

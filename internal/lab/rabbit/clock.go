@@ -97,16 +97,9 @@ func settleClock(ctx context.Context, b *Broker) error {
 
 func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
-func (b *Broker) clock() *clock {
-	if h, ok := b.host.(interface{ movable() *clock }); ok {
-		return h.movable()
-	}
-	return nil
-}
-
 // Now is what the broker's clock shows: the machine's time, if it was not put forward.
 func (b *Broker) Now() time.Time {
-	if c := b.clock(); c != nil {
+	if c := b.host.clock(); c != nil {
 		return c.now()
 	}
 	return time.Now()
@@ -116,7 +109,7 @@ func (b *Broker) Now() time.Time {
 // much time had passed at once, and returns when the broker has done what became due. One caller at
 // a time.
 func (b *Broker) Forward(ctx context.Context, d time.Duration) error {
-	c := b.clock()
+	c := b.host.clock()
 	if c == nil {
 		return ErrNoClock
 	}

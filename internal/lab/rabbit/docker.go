@@ -243,6 +243,7 @@ func engineHost(client *docker.Client) string {
 func (c *container) how() string               { return "Docker container (" + c.options.Image + ")" }
 func (c *container) url() *url.URL             { return c.at }
 func (c *container) owned() bool               { return true }
+func (c *container) clock() *clock             { return nil }
 func (c *container) run(context.Context) error { return c.lifeline.run() }
 
 func (c *container) stop(ctx context.Context) error { return c.signal(ctx, "TERM") }

@@ -29,7 +29,7 @@ type privateNode struct {
 	folder  string
 	ports   nodePorts
 	env     []string
-	clock   *clock // nil: the machine's
+	ahead   *clock // nil: its clock is the machine's
 
 	script *exec.Cmd
 	gone   chan struct{} // closed when the script has ended
@@ -47,7 +47,7 @@ func startSpec(ctx context.Context, spec nodeSpec, o Options) (*Broker, error) {
 	}
 	o.Logf("starting a private node of %s", in.server)
 	b, err := begin(ctx, n, o)
-	if err == nil && n.clock != nil {
+	if err == nil && n.ahead != nil {
 		if err = settleClock(ctx, b); err != nil {
 			return nil, errors.Join(err, b.Close())
 		}
@@ -69,7 +69,7 @@ func newNode(in install, spec nodeSpec) (*privateNode, error) {
 	}
 	args := spec.options.Args
 	if spec.options.Clock {
-		if n.clock, err = newClock(folder); err != nil {
+		if n.ahead, err = newClock(folder); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(folder))
 		}
 		args = strings.TrimSpace(args + " " + clockArgs)
@@ -90,8 +90,8 @@ func newNode(in install, spec nodeSpec) (*privateNode, error) {
 func (n *privateNode) startScript() error {
 	n.script = exec.Command("sh", "-c", nodeScript, "node.sh", n.folder, n.install.epmd, n.install.server)
 	n.script.Env = append(slices.Clip(n.env), preload(n.pluginSet))
-	if n.clock != nil {
-		n.script.Env = append(n.script.Env, n.clock.environment()...)
+	if n.ahead != nil {
+		n.script.Env = append(n.script.Env, n.ahead.environment()...)
 	}
 	n.script.Dir = n.folder
 	n.script.Stdout = n.lifeline
@@ -120,14 +120,14 @@ func (n *privateNode) startScript() error {
 func (n *privateNode) how() string { return "private node" }
 func (n *privateNode) owned() bool { return true }
 
-func (n *privateNode) movable() *clock { return n.clock }
+func (n *privateNode) clock() *clock { return n.ahead }
 
 func (n *privateNode) url() *url.URL {
 	u := &url.URL{
 		Scheme: "amqp", User: url.UserPassword("guest", "guest"),
 		Host: loopback + ":" + strconv.Itoa(n.ports.amqp), Path: "/",
 	}
-	if n.clock != nil {
+	if n.ahead != nil {
 		u.RawQuery = "heartbeat=0" // two steps forward would be two that were missed
 	}
 	return u

@@ -78,7 +78,12 @@ type host interface {
 	kill() error
 	pause(paused bool) error // stop the process without ending it, or let it go on
 	usage() (usage, error)
+	disk() (bytes int64, err error) // of its data
 	ctl(ctx context.Context, args ...string) (string, error)
+	ctlCommand() []string  // nil where there is none
+	evalCommand() []string // the same
+	management() string    // "" where it is not known
+	clock() *clock         // nil: the machine's
 	close() error
 }
 
@@ -96,12 +101,7 @@ func (b *Broker) URL() string { return b.host.url().String() }
 
 // Management is the address of the management API, with credentials, or "" where it is not known: a
 // broker of our own has it if Options.Plugins names rabbitmq_management.
-func (b *Broker) Management() string {
-	if h, ok := b.host.(interface{ management() string }); ok {
-		return h.management()
-	}
-	return ""
-}
+func (b *Broker) Management() string { return b.host.management() }
 
 // Complaints are the last warnings and errors that the server has logged, such as why it closed a
 // connection. There are none of a broker at AMQP_URL, whose log is not ours to read.
@@ -273,23 +273,12 @@ func (b *Broker) Suspend(ctx context.Context, queue string) (resume func(context
 
 // CtlCommand is the command line, quoted as a shell has it, that runs rabbitmqctl against this
 // broker. It is "" where there is none: at AMQP_URL, or without rabbitmqctl beside the server.
-func (b *Broker) CtlCommand() string {
-	h, ok := b.host.(interface{ ctlCommand() []string })
-	if !ok {
-		return ""
-	}
-	return line(h.ctlCommand())
-}
+func (b *Broker) CtlCommand() string { return line(b.host.ctlCommand()) }
 
 // EvalCommand is a command line that understands `-q eval EXPRESSION` as rabbitmqctl does. Where
 // the host has a way, it starts no virtual machine, which takes a second of processor time.
 // Elsewhere it is CtlCommand.
-func (b *Broker) EvalCommand() string {
-	if h, ok := b.host.(interface{ evalCommand() []string }); ok {
-		return line(h.evalCommand())
-	}
-	return b.CtlCommand()
-}
+func (b *Broker) EvalCommand() string { return line(b.host.evalCommand()) }
 
 // line is a command line of words, quoted as a shell has it.
 func line(words []string) string {
@@ -297,6 +286,14 @@ func line(words []string) string {
 		words[i] = "'" + strings.ReplaceAll(word, "'", `'"'"'`) + "'"
 	}
 	return strings.Join(words, " ")
+}
+
+// Disk is the disk space in bytes that the broker's data folder takes: blocks in use, not lengths
+// of files, to 1 KiB. It is [ErrNotOwned] of a broker that is not ours.
+func (b *Broker) Disk() (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.host.disk()
 }
 
 // Close ends a broker of ours and removes all that it left. It may be called more than once.
