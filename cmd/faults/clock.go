@@ -91,10 +91,20 @@ func buildWithShiftedClock(ctx context.Context, folder string) (program string, 
 		return "", errors.New("this toolchain's time.Now is not written as expected: the clock cannot be shifted")
 	}
 	shifted := strings.Replace(string(source), nowBefore, nowAfter, 1)
-	overlay, err := writeOverlay(folder, map[string]string{
-		filepath.Join(pkg, "time.go"): shifted, filepath.Join(pkg, "shift.go"): shiftFile,
-	})
+	replace := map[string]string{}
+	for name, text := range map[string]string{"time.go": shifted, "shift.go": shiftFile} {
+		here := filepath.Join(folder, "shifted-"+name)
+		if err := os.WriteFile(here, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(pkg, name)] = here
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(folder, "overlay.json")
+	if err := os.WriteFile(overlay, list, 0o600); err != nil {
 		return "", err
 	}
 	said, err := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", program, "github.com/delayer-go/delayer/cmd/faults").CombinedOutput()
@@ -102,24 +112,6 @@ func buildWithShiftedClock(ctx context.Context, folder string) (program string, 
 		return "", fmt.Errorf("go build -overlay: %w: %s", err, said)
 	}
 	return program, nil
-}
-
-// writeOverlay writes files, and the overlay that says which file each replaces.
-func writeOverlay(folder string, files map[string]string) (overlay string, err error) {
-	replace := map[string]string{}
-	for path, text := range files {
-		here := filepath.Join(folder, "shifted-"+filepath.Base(path))
-		if err := os.WriteFile(here, []byte(text), 0o600); err != nil {
-			return "", err
-		}
-		replace[path] = here
-	}
-	list, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	overlay = filepath.Join(folder, "overlay.json")
-	return overlay, os.WriteFile(overlay, list, 0o600)
 }
 
 // inShiftedClock returns the rows of the program with the wrong clock. It fails if it has none, or

@@ -144,8 +144,10 @@ func TestExamples(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "main.go")
 	require.NoError(t, os.WriteFile(file, []byte(text+"\nfunc main() { Example(); ExampleSafeToRetry() }\n"), 0o600))
+	cmd := exec.Command("go", "run", file)
+	cmd.Env = append(os.Environ(), "DELAYER_URL="+r.Broker.URL())
 	start := time.Now()
-	out, err := exec.Command("go", "run", file).CombinedOutput()
+	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for range 2 {
 		m := rabbittest.Next(t, in)
