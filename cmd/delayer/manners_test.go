@@ -30,6 +30,7 @@ var withoutTable = map[string]string{
 	"outbox migrate":   "a sentence",
 	"migrate assess":   "a checklist",
 	"migrate switch":   "what it did",
+	"migrate evacuate": "what it did",
 	"migrate retire":   "what it did",
 	"migrate rollback": "what it did",
 	"health":           "the answer",

@@ -100,8 +100,9 @@ const mostPausing = 10_000
 type Pauses[K comparable] struct {
 	First, Longest time.Duration
 
-	mu sync.Mutex
-	of map[K]*pausing
+	mu    sync.Mutex
+	of    map[K]*pausing
+	swept time.Time // when those were last forgotten that do not pause any more
 }
 
 type pausing struct {
@@ -131,7 +132,8 @@ func (p *Pauses[K]) add(k K, now time.Time) *pausing {
 	if p.of == nil {
 		p.of = map[K]*pausing{}
 	}
-	if len(p.of) >= mostPausing {
+	if len(p.of) >= mostPausing && now.Sub(p.swept) >= p.First {
+		p.swept = now
 		for name, at := range p.of {
 			if !now.Before(at.until) {
 				delete(p.of, name)
