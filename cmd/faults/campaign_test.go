@@ -88,7 +88,7 @@ func TestCampaign_MadeInParts(t *testing.T) {
 	assert.Contains(t, s.Runs[1], "--seed 2")
 
 	assert.Equal(t, "go run ./cmd/faults --fault '^none$' --rate=7",
-		commandLine([]string{"--fault", "^none$", "--out", "/home/me", "--verbose", "--seed=1", "--rate=7"}))
+		commandLine([]string{"--fault", "^none$", "--out", "folder", "--verbose", "--seed=1", "--rate=7"}))
 }
 
 // TestResults: the page has the tables of the results beside it.

@@ -186,14 +186,6 @@ func Size(n int) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// Quote is a word as a shell reads it.
-func Quote(word string) string {
-	if word != "" && !strings.ContainsAny(word, " \t\n'\"\\$`!*?[](){}<>|&;#~") {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
 // A Delay is how long something waits, as people write it: 250ms, 90s, 36h, 2d or 1d12h.
 type Delay time.Duration
 

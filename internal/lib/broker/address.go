@@ -133,15 +133,6 @@ func Vhost(list string) (string, error) {
 	return all[0].uri.Vhost, nil
 }
 
-// User is the user name of a list of AMQP URLs.
-func User(list string) (string, error) {
-	all, err := parseURLs(list)
-	if err != nil {
-		return "", err
-	}
-	return all[0].uri.Username, nil
-}
-
 // WantTLS refuses addresses with which TLS files would have no effect.
 func WantTLS(list string) error {
 	all, err := parseURLs(list)

@@ -50,9 +50,9 @@ func TestUser(t *testing.T) {
 		"amqps://ann@one/?auth_mechanism=external":                                  "ann",
 		"amqps://one/?auth_mechanism=plain":                                         "guest",
 	} {
-		user, err := User(list)
+		all, err := parseURLs(list)
 		require.NoError(t, err, list)
-		require.Equal(t, want, user, list)
+		require.Equal(t, want, all[0].uri.Username, list)
 	}
 }
 

@@ -72,7 +72,7 @@ type Clock struct {
 // New returns a Clock that knows nothing yet.
 func New(cfg Config) *Clock {
 	if cfg.Wall == nil {
-		cfg.Wall = thisWall()
+		cfg.Wall = ThisWall()
 	}
 	return newClock(cfg, newShared(cfg))
 }

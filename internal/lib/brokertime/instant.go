@@ -1,7 +1,6 @@
 package brokertime
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
 )
@@ -30,10 +29,10 @@ type Wall func(now time.Time) time.Time
 
 func wallClock(now time.Time) time.Time { return now.Round(0) }
 
-// thisWall returns the Wall of this machine. If the wall clock is set together with the broker's,
+// ThisWall returns the Wall of this machine. If the wall clock is set together with the broker's,
 // as on one machine, that looks as if the machine had been suspended, and the step is not noticed.
 // So it is taken only where there is no clock that nobody can set.
-func thisWall() Wall {
+func ThisWall() Wall {
 	boot, ok := sinceBoot()
 	if !ok {
 		return wallClock
@@ -59,20 +58,4 @@ func (m *machine) wall(now time.Time) time.Time {
 		}
 	}
 	return wallClock(m.epoch).Add(now.Sub(m.epoch) + time.Duration(m.slept.Load()))
-}
-
-type wallKey struct{}
-
-// WithWall returns a context for tests: what is opened with it takes this for the wall clock of its
-// machine. A real one can be set for all processes only.
-func WithWall(ctx context.Context, w Wall) context.Context {
-	return context.WithValue(ctx, wallKey{}, w)
-}
-
-// WallOf returns the wall clock of what is opened with a context.
-func WallOf(ctx context.Context) Wall {
-	if w, is := ctx.Value(wallKey{}).(Wall); is {
-		return w
-	}
-	return thisWall()
 }

@@ -33,7 +33,7 @@ func TestMachine(t *testing.T) {
 
 // TestThisWall goes with the monotonic clock while nothing is suspended.
 func TestThisWall(t *testing.T) {
-	wall, began := thisWall(), time.Now()
+	wall, began := ThisWall(), time.Now()
 	first := wall(began)
 	for range 1000 {
 		now := time.Now()

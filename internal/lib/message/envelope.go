@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,9 +43,6 @@ func Attr(d *amqp091.Delivery) slog.Attr {
 	}
 	return slog.String("message", id)
 }
-
-// Stripped reports whether a header is removed from a message that is published.
-func Stripped(name string) bool { return slices.Contains(stripped[:], name) }
 
 // Came is the header of messages in the unroutable queue with the time when the last waiting queue
 // released the message, or when it was moved there. Consumers never see it.

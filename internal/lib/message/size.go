@@ -133,11 +133,6 @@ const (
 // error names the entry that cannot be sent.
 func tableSize(t amqp091.Table) (int, error) { return tableSizeAt(t, 0) }
 
-// HeaderSize is the encoded size of a header in bytes. The error says why it cannot be sent.
-func HeaderSize(name string, value any) (int, error) {
-	return tableSize(amqp091.Table{name: value})
-}
-
 // entrySize is the size of one entry of a valid table.
 func entrySize(t amqp091.Table, name string) int {
 	value, ok := t[name]

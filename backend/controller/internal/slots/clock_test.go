@@ -14,7 +14,7 @@ import (
 
 // TestUntil: this process stands still after it has read the broker's time.
 func TestUntil(t *testing.T) {
-	now := newClock(brokertime.WallOf(t.Context())).now()
+	now := newClock(brokertime.ThisWall()).now()
 	due := time.Now().Add(10 * time.Second)
 	now.Mono -= time.Second
 	left, at := until(due, now)
@@ -24,7 +24,7 @@ func TestUntil(t *testing.T) {
 
 // TestClock_Closed: nobody waits for the time once it is not asked for any more.
 func TestClock_Closed(t *testing.T) {
-	d := &Delayer{backend: "controller", clock: newClock(brokertime.WallOf(t.Context()))}
+	d := &Delayer{backend: "controller", clock: newClock(brokertime.ThisWall())}
 	waits := make(chan error)
 	go func() {
 		_, err := d.time(context.Background(), "cancel")

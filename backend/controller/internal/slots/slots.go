@@ -73,7 +73,7 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 	if err != nil {
 		return nil, err
 	}
-	knows := newClock(brokertime.WallOf(ctx))
+	knows := newClock(brokertime.ThisWall())
 	how := &strategy{wheel: w, limits: w.Limits(), clock: knows}
 	e, err := c.Start(ctx, how)
 	if err != nil {

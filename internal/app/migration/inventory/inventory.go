@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"fmt"
 	"slices"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -99,23 +98,6 @@ func (b BindingInfo) Unbind(ch *amqp091.Channel, noWait bool) error {
 		return ch.ExchangeUnbind(b.Target, b.Key, b.Source, noWait, b.Arguments)
 	}
 	return ch.QueueUnbind(b.Target, b.Key, b.Source, b.Arguments)
-}
-
-// Kind is what the binding leads to: "exchange" or "queue".
-func (b BindingInfo) Kind() string {
-	if b.ToExchange {
-		return "exchange"
-	}
-	return "queue"
-}
-
-// String is the binding for people.
-func (b BindingInfo) String() string {
-	text := fmt.Sprintf("exchange %q to %s %q, key %q", b.Source, b.Kind(), b.Target, b.Key)
-	if len(b.Arguments) > 0 {
-		text += fmt.Sprintf(", arguments %v", b.Arguments)
-	}
-	return text
 }
 
 // A Definition is an exchange with all its bindings: what must be carried over when it changes
