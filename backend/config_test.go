@@ -87,11 +87,11 @@ func TestFromEnv(t *testing.T) {
 	require.Equal(t, Config{Options: delayer.Options{URL: "amqp://u:p@h/", Prefix: "env", QueueType: "classic"}, BinaryLadder: binaryladder.Config{Tick: 250 * time.Millisecond, Steps: "+43m"}}, cfg)
 
 	cfg, err = FromEnv(Config{}, []string{"DELAYER_FIXEDTIERS_TIERS=1m, 2h", "DELAYER_FIXEDTIERS_MAX_LENGTH=9", "DELAYER_CONTROLLER_RUN=false",
-		"DELAYER_CONTROLLER_SHARDS=4", "DELAYER_CONTROLLER_MEMORY=8388608"})
+		"DELAYER_CONTROLLER_MEMORY=8388608"})
 	require.NoError(t, err)
 	require.Equal(t, Config{
 		FixedTiers: fixedtiers.Config{Tiers: []time.Duration{time.Minute, 2 * time.Hour}, MaxLength: 9},
-		Controller: controller.Config{Run: delayer.Off, Shards: 4, Memory: 8 << 20},
+		Controller: controller.Config{Run: delayer.Off, Memory: 8 << 20},
 	}, cfg)
 
 	for entry, want := range map[string]string{
@@ -104,7 +104,6 @@ func TestFromEnv(t *testing.T) {
 		"DELAYER_BINARYLADDER_TICK=5":                `"5" is not a duration`,
 		"DELAYER_CONTROLLER_LEVELS=x":                `"x" is not a whole number`,
 		"DELAYER_CONTROLLER_LEVELS=0":                "leave it unset",
-		"DELAYER_CONTROLLER_SHARDS=0":                "leave it unset",
 		"DELAYER_CONTROLLER_MEMORY=64MiB":            `"64MiB" is not a whole number`,
 		"DELAYER_BINARYLADDER_TICK=0s":               "leave it unset",
 		"DELAYER_CONNECTIONS=1000000000000000000000": "not a whole number",
@@ -168,14 +167,8 @@ func TestOpenRefusesBeforeItConnects(t *testing.T) {
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 29}}, "open controller.levels"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Levels: 9}},
 			"levels and tick are of rounds (set controller.wheel: rounds)"},
-		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Shards: 17}},
-			"open controller.shards: invalid configuration: 17 is not between 1 and 16"},
-		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Shards: -1}},
-			"-1 is not between 1 and 16"},
-		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Shards: 4, Memory: 4<<20 - 1}},
-			"open controller.memory: invalid configuration: 4194303 bytes are less than 4194304, 1 MiB for each shard"},
-		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Shards: 2}},
-			"open controller.shards: invalid configuration: 2, and rounds have none: any number of controllers share their queues (leave it unset)"},
+		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Memory: 1<<20 - 1}},
+			"open controller.memory: invalid configuration: 1048575 bytes are less than 1048576, 1 MiB"},
 		{Config{Options: delayer.Options{URL: nowhere, QueueType: "classic"}, Backend: "controller"},
 			"slots are quorum queues, and queue_type is classic (set controller.wheel: rounds)"},
 	} {

@@ -217,7 +217,8 @@ func (r *Reader) declared(ctx context.Context, p part) (bool, error) {
 // describe returns a backend with the queues that exist, and the queues for undelivered messages.
 func describe(p part, states map[string]objects.State) (Backend, map[topology.Role]Queue) {
 	b := Backend{Name: p.name, Configured: p.configured, Queues: []Queue{}, Missing: []string{}}
-	keeps, waiting, candidates := map[topology.Role]Queue{}, 0, []int{}
+	keeps, waiting := map[topology.Role]Queue{}, 0
+	var candidates *int // of the intake's consumers the broker counts the one that leads
 	for _, q := range p.plan.Queues {
 		state, there := states[q.Name]
 		switch {
@@ -231,15 +232,12 @@ func describe(p part, states map[string]objects.State) (Backend, map[topology.Ro
 				b.Controllers = cmp.Or(b.Controllers, &state.Consumers)
 			}
 		case q.Role == topology.Candidates:
-			candidates = append(candidates, state.Consumers)
+			candidates = &state.Consumers
 		default:
 			keeps[q.Role] = queue(q, state)
 		}
 	}
-	if len(candidates) > 0 { // of the intake's consumers the broker counts the one that leads
-		atLeast := slices.Min(candidates)
-		b.Controllers = &atLeast
-	}
+	b.Controllers = cmp.Or(candidates, b.Controllers)
 	if b.Controllers != nil && *b.Controllers == 0 {
 		b.Each, b.Held = []Controller{}, new(int)
 	}

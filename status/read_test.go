@@ -11,7 +11,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
-// TestDescribe_Controllers: those that stand by count, and a shard that lacks one counts.
+// TestDescribe_Controllers: those that stand by count.
 func TestDescribe_Controllers(t *testing.T) {
 	for _, c := range []struct {
 		cfg       controller.Config
@@ -20,7 +20,6 @@ func TestDescribe_Controllers(t *testing.T) {
 	}{
 		{controller.Config{}, map[string]int{"intake": 1, "candidates": 2}, 2},
 		{controller.Config{}, map[string]int{"intake": 0, "candidates": 0}, 0},
-		{controller.Config{Shards: 2}, map[string]int{"0.intake": 1, "0.candidates": 3, "1.intake": 1, "1.candidates": 2}, 2},
 		{controller.Config{Wheel: controller.Rounds}, map[string]int{"intake": 3}, 3},
 	} {
 		plan, err := backend.Topology(backend.Config{Backend: controller.Name, Controller: c.cfg})

@@ -64,8 +64,7 @@ type Backend struct {
 	// Missing are the queues, or the plugin's exchange, that the configured backend needs and the
 	// broker does not have.
 	Missing []string `json:"missing"`
-	// Controllers is how many controllers are running, of each shard; nil for a backend that needs
-	// none.
+	// Controllers is how many controllers are running; nil for a backend that needs none.
 	Controllers *int `json:"controllers"`
 	// Held is how many messages the controllers hold; nil if not known, or for a backend that needs
 	// none.
@@ -90,7 +89,7 @@ type Queue struct {
 	To   *time.Time `json:"due_to,omitempty"`
 }
 
-// A Controller consumes the intake. Of several shards a process has one for each.
+// A Controller consumes the intake.
 type Controller struct {
 	Connection string `json:"connection"` // its name at the broker, such as 10.0.0.7:4242 -> 10.0.0.2:5672
 	User       string `json:"user"`

@@ -157,28 +157,22 @@ type Config struct {
 	// Run starts a controller beside the Delayer. Default: On. With Off another process must run
 	// one ([Serve], or `delayer serve`). Messages wait until one does.
 	Run delayer.Toggle `yaml:"run"`
-	// Memory is how many bytes of messages the controllers of slots of a process hold, headers
-	// included, with about 1 KiB more for each message, at least 1 MiB. It may be more by a few
-	// messages. Each shard has its part of it, whether this process leads it or not. Default: 64
-	// MiB.
+	// Memory is how many bytes of messages a controller of slots holds, headers included, with
+	// about 1 KiB more for each message, at least 1 MiB. It may be more by a few messages. Default:
+	// 64 MiB.
 	Memory int `yaml:"memory"`
-	// Shards of slots, 1 to 16: each is a wheel of its own, with its own 127 queues and its own
-	// leader. Messages are spread over them by their ids, leaders over the processes that run
-	// controllers. All Delayers of a prefix must have as many. Default: 1, which is enough for some
-	// 16,000 messages a second.
-	Shards int `yaml:"shards"`
 }
 
 // Default returns the values that zero fields of a Config stand for.
 func Default() Config {
-	return Config{Wheel: Slots, Levels: 20, Tick: time.Second, Run: delayer.On, Memory: 64 << 20, Shards: 1}
+	return Config{Wheel: Slots, Levels: 20, Tick: time.Second, Run: delayer.On, Memory: 64 << 20}
 }
 
 func (c Config) withDefaults() Config {
 	def := Default()
 	return Config{
 		Wheel: cmp.Or(c.Wheel, def.Wheel), Levels: cmp.Or(c.Levels, def.Levels), Tick: cmp.Or(c.Tick, def.Tick), Run: cmp.Or(c.Run, def.Run),
-		Memory: cmp.Or(c.Memory, def.Memory), Shards: cmp.Or(c.Shards, def.Shards),
+		Memory: cmp.Or(c.Memory, def.Memory),
 	}
 }
 
@@ -244,10 +238,7 @@ type shape interface {
 	Open(ctx context.Context, s engine.Settings, runs bool) (delayer.Delayer, error)
 }
 
-const (
-	leastMemory = 1 << 20 // of a shard
-	mostShards  = 16      // 2,032 slots
-)
+const leastMemory = 1 << 20
 
 // newShape checks a configuration. The broker accepts every topology that passes.
 func newShape(cfg Config) (shape, engine.Settings, error) {
@@ -261,23 +252,15 @@ func newShape(cfg Config) (shape, engine.Settings, error) {
 	cfg = cfg.withDefaults()
 	switch cfg.Wheel {
 	case Slots:
-		if cfg.Shards < 1 || cfg.Shards > mostShards {
-			err := fmt.Errorf("%d is not between 1 and %d", cfg.Shards, mostShards)
-			return nil, s, engine.ConfigError(Name+".shards", err, "")
-		}
-		if least := cfg.Shards * leastMemory; cfg.Memory < least {
-			err := fmt.Errorf("%d bytes are less than %d, 1 MiB for each shard", cfg.Memory, least)
+		if cfg.Memory < leastMemory {
+			err := fmt.Errorf("%d bytes are less than %d, 1 MiB", cfg.Memory, leastMemory)
 			return nil, s, engine.ConfigError(Name+".memory", err, "")
 		}
 		if s.QueueType != delayer.Quorum {
 			return nil, s, badWheel(fmt.Sprintf("slots are quorum queues, and queue_type is %s", s.QueueType))
 		}
-		return slots.New(s.Prefix, cfg.Shards, int64(cfg.Memory)), s, nil
+		return slots.New(s.Prefix, int64(cfg.Memory)), s, nil
 	case Rounds:
-		if cfg.Shards != 1 {
-			err := fmt.Errorf("%d, and rounds have none: any number of controllers share their queues", cfg.Shards)
-			return nil, s, engine.ConfigError(Name+".shards", err, "leave it unset")
-		}
 		w, err := rounds.New(s.Prefix, s.QueueType, cfg.Levels, cfg.Tick)
 		return w, s, err
 	}

@@ -255,7 +255,7 @@ func TestPages_Keyboard(t *testing.T) {
 func TestPages_Times(t *testing.T) {
 	t.Parallel()
 	w, by := withTickets(t)
-	w.broker.status.Backends = shards().Backends
+	w.broker.status.Backends = slots().Backends
 	w.put("m1", "", nil)
 	b := w.look()
 	in := func(zone string) {

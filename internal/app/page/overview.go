@@ -124,7 +124,7 @@ func (o *overview) backend(b status.Backend) {
 		w.Text, w.Wrong = remarks.NoController, true
 		o.Wrong = append(o.Wrong, remarks.Remark{Text: b.Name + ": " + remarks.NoController})
 	case b.Each == nil && *b.Controllers > 1 && b.Due != nil:
-		w.Text += ": one of each shard leads, the others stand by. Which is known with management"
+		w.Text += ": one leads, the others stand by. Which is known with management"
 	}
 	o.Workers = append(o.Workers, w)
 }

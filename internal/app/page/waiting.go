@@ -81,7 +81,7 @@ type waitingPart struct {
 	Rows          []waitingRow
 }
 
-// A waitingRow is a queue, or the same slot of several shards.
+// A waitingRow is a queue.
 type waitingRow struct {
 	What            template.HTML
 	When, Queue     string
@@ -89,8 +89,7 @@ type waitingRow struct {
 	Change          string
 	Wrong           bool
 
-	order  int64
-	before int
+	order int64
 }
 
 func (p *Page) waiting(w http.ResponseWriter, r *http.Request, v *visitor) {
@@ -184,32 +183,18 @@ func nextFact(s status.Status) fact {
 func partOf(b status.Backend, before *counts, now time.Time, byNumber bool) waitingPart {
 	p := waitingPart{Backend: b.Name, Head: "stays", Slots: b.Due != nil}
 	filled := 0
-	type turn struct { // of each shard, or one queue
-		place
-		to int64
-	}
-	rows := map[turn]*waitingRow{}
+	most := 0
 	for _, q := range b.Queues {
 		if q.Messages == 0 {
 			continue
 		}
 		filled++
-		at := turn{place: placeOf(q)}
-		if q.From != nil {
-			at.queue, at.to = "", q.To.Unix()
-		}
-		r := rows[at]
-		if r == nil {
-			row := rowOf(q, now)
-			r = &row
-			rows[at] = r
-		} else {
-			r.Queue += ", " + q.Name
-		}
-		r.Messages += q.Messages
+		most = max(most, q.Messages)
+		r := rowOf(q, now)
 		if before != nil {
-			r.before += before.queues[placeOf(q)]
+			r.Change = signed(q.Messages - before.queues[placeOf(q)])
 		}
+		p.Rows = append(p.Rows, r)
 	}
 	switch {
 	case b.Waiting == nil:
@@ -222,17 +207,8 @@ func partOf(b status.Backend, before *counts, now time.Time, byNumber bool) wait
 		p.Says = fmt.Sprintf("%s in %d of %s. After its time in a queue a message goes on, to its destination or to another queue: when it is due, queues do not tell.",
 			messages(*b.Waiting), filled, cli.Count(len(b.Queues), "queue"))
 	}
-	most := 0
-	for _, r := range rows {
-		most = max(most, r.Messages)
-	}
-	for _, r := range rows {
-		r.Share = max(4, r.Messages*1000/max(most, 1))
-		r.Change = "–"
-		if before != nil {
-			r.Change = signed(r.Messages - r.before)
-		}
-		p.Rows = append(p.Rows, *r)
+	for i := range p.Rows {
+		p.Rows[i].Share = max(4, p.Rows[i].Messages*1000/most)
 	}
 	slices.SortFunc(p.Rows, func(a, b waitingRow) int {
 		byTime := cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.Queue, b.Queue))
@@ -246,7 +222,7 @@ func partOf(b status.Backend, before *counts, now time.Time, byNumber bool) wait
 
 // rowOf names a queue for people: by when its messages are due, or how long they stay.
 func rowOf(q status.Queue, now time.Time) waitingRow {
-	r := waitingRow{Queue: q.Name}
+	r := waitingRow{Queue: q.Name, Messages: q.Messages, Change: "–"}
 	switch {
 	case q.From != nil:
 		r.What, r.When, r.order = stretch(*q.From, *q.To, now), cli.Ago(*q.From, now), q.From.UnixMilli()

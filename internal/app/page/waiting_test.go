@@ -25,35 +25,35 @@ func slotOf(name string, from, width time.Duration, n int) status.Queue {
 	return status.Queue{Name: name, Messages: n, From: &begin, To: &end}
 }
 
-// shards is a status of two wheels, with what is in front of a controller.
-func shards() status.Status {
-	return status.Status{Time: asked, Prefix: "p", Waiting: ptr(1071), Unroutable: &status.Queue{Name: "p.unroutable"}, Backends: []status.Backend{{
-		Name: "controller", Configured: true, Waiting: ptr(1071), Controllers: ptr(1), Held: ptr(8),
+// slots is a status of a wheel of slots, with what is in front of a controller.
+func slots() status.Status {
+	return status.Status{Time: asked, Prefix: "p", Waiting: ptr(1021), Unroutable: &status.Queue{Name: "p.unroutable"}, Backends: []status.Backend{{
+		Name: "controller", Configured: true, Waiting: ptr(1021), Controllers: ptr(1), Held: ptr(8),
 		Queues: []status.Queue{
-			{Name: "p.0.intake", Intake: true, Messages: 1}, slotOf("p.0.20m.1", 20*time.Minute, 20*time.Minute, 1000), slotOf("p.1.20m.1", 20*time.Minute, 20*time.Minute, 50),
-			slotOf("p.0.4s.2", 4*time.Second, 4*time.Second, 17), slotOf("p.0.4s.3", 8*time.Second, 4*time.Second, 0), slotOf("p.0.1m.4", -5*time.Minute, time.Minute, 3),
+			{Name: "p.intake", Intake: true, Messages: 1}, slotOf("p.20m.1", 20*time.Minute, 20*time.Minute, 1000),
+			slotOf("p.4s.2", 4*time.Second, 4*time.Second, 17), slotOf("p.4s.3", 8*time.Second, 4*time.Second, 0), slotOf("p.1m.4", -5*time.Minute, time.Minute, 3),
 		},
 		Due: []status.Due{{From: asked.Add(4 * time.Second), To: asked.Add(8 * time.Second), Messages: 17}},
 	}}}
 }
 
 func TestWaiting(t *testing.T) {
-	w := newSite(t, shards(), "")
+	w := newSite(t, slots(), "")
 	text := w.body("/page/waiting")
 	for _, want := range []string{
-		"1,071 messages in 5 of 6 queues", "14:20 to 14:40 in 20m 0s", "p.0.20m.1, p.1.20m.1", "1,050", "14:00:34 in 4s",
+		"1,021 messages in 4 of 5 queues", "14:20 to 14:40 in 20m 0s", "p.20m.1", "1,000", "14:00:34 in 4s",
 		"overdue, for 5m 0s", "in 4s", "with controllers", "known from the second look on", "Messages of this backend have no tickets", "Waiting",
 	} {
 		assert.Contains(t, plain(text), want)
 	}
-	assert.NotContains(t, text, "p.0.4s.3", "it is empty")
+	assert.NotContains(t, text, "p.4s.3", "it is empty")
 
-	rows := waitingOf(look{figures{Status: shards()}, reply{Known: true}}, false).Parts[0].Rows
+	rows := waitingOf(look{figures{Status: slots()}, reply{Known: true}}, false).Parts[0].Rows
 	var order, byNumber []string
 	for _, r := range rows {
 		order = append(order, plain(string(r.What)))
 	}
-	for _, r := range waitingOf(look{figures{Status: shards()}, reply{Known: true}}, true).Parts[0].Rows {
+	for _, r := range waitingOf(look{figures{Status: slots()}, reply{Known: true}}, true).Parts[0].Rows {
 		byNumber = append(byNumber, plain(string(r.What)))
 	}
 	assert.Equal(t, []string{"at once", "13:55", "14:00:34", "14:20 to 14:40"}, order)
@@ -61,8 +61,8 @@ func TestWaiting(t *testing.T) {
 	assert.Contains(t, w.body("/page/waiting?by=number"), `aria-sort="descending"`)
 
 	w.at = w.at.Add(10 * time.Second)
-	next := shards()
-	next.Time, next.Waiting, next.Backends[0].Queues[1].Messages = w.at, ptr(1171), 1100
+	next := slots()
+	next.Time, next.Waiting, next.Backends[0].Queues[1].Messages = w.at, ptr(1121), 1100
 	w.broker.status = next
 	text = html.UnescapeString(w.body("/page/waiting"))
 	for _, want := range []string{"change in 10.0 s", "in 10.0 s: +10 a second", `<span class="figure">+100</span>`} {
@@ -81,12 +81,12 @@ func TestNextFact(t *testing.T) {
 	ladder := func(n int) status.Status {
 		return status.Status{Time: asked, Backends: []status.Backend{{Waiting: &n, Queues: []status.Queue{{Wait: 4000, Messages: n}, {Wait: 1000}, {Wait: 2000, Messages: n}}}}}
 	}
-	overdue := shards()
+	overdue := slots()
 	overdue.Backends[0].Due[0].From = asked.Add(-time.Second)
 	unknown := status.Status{Backends: []status.Backend{{Name: "plugin"}}}
 	for want, s := range map[string]status.Status{
 		"≤ 2s, then one leaves its queue, and may wait in another": ladder(3), "–, nothing waits": ladder(0),
-		"–, the queues do not tell": unknown, "in 4s, at 14:00:34 UTC, or soon after": shards(), "now, until 14:00:38 UTC": overdue,
+		"–, the queues do not tell": unknown, "in 4s, at 14:00:34 UTC, or soon after": slots(), "now, until 14:00:38 UTC": overdue,
 	} {
 		got := nextFact(s)
 		assert.Equal(t, want, plain(fmt.Sprint(got.Value, ", ", got.Note)))
@@ -97,7 +97,7 @@ func TestNextFact(t *testing.T) {
 func TestHistory(t *testing.T) {
 	var h history
 	look := func(after time.Duration, n int) {
-		s := shards()
+		s := slots()
 		s.Time, s.Waiting = asked.Add(after), &n
 		h = h.add(s)
 	}
@@ -123,7 +123,7 @@ func TestHistory(t *testing.T) {
 
 // TestOverview_Fine: what the page says is fine is so.
 func TestOverview_Fine(t *testing.T) {
-	s := shards()
+	s := slots()
 	s.Backends[0].Queues = nil
 	w := newSite(t, s, "")
 	assert.NotContains(t, w.body("/"), "✓", "messages to orders could not be passed on")

@@ -20,7 +20,7 @@ import (
 
 const (
 	askEvery  = 30 * time.Second // for gauges that cost something
-	askWithin = 25 * time.Second // for the answer: 16 shards have 2,000 queues, each of which is asked twice
+	askWithin = 25 * time.Second // for the answer: each queue is asked twice
 )
 
 // Gauges are asked for every half a minute. A scrape gets those of the last answer: none, and a line

@@ -89,7 +89,7 @@ func newModel() *model {
 	w.broker = newBroker(w)
 	m := &model{
 		world: w, began: time.Now(), wake: make(chan struct{}, 1), over: make(chan struct{}),
-		limits: slots.New("model", 1, w.plan.budget).Limits(),
+		limits: slots.New("model", w.plan.budget).Limits(),
 		table:  routing.New[*sink](), tickets: map[delayer.Ticket]ticket{}, numbers: map[string]int{},
 	}
 	w.broker.route = m.route

@@ -438,7 +438,7 @@ var givenBackAgain = []act{
 func TestModel_LikeABroker(t *testing.T) {
 	t.Parallel() // it waits for the broker; TestSimulate computes
 	b := rabbittest.Own(t, rabbit.Options{})
-	plan := slots.New("", 1, 1<<20).Plan()
+	plan := slots.New("", 1<<20).Plan()
 	like := plan.Queues[slices.IndexFunc(plan.Queues, func(q topology.Queue) bool { return q.Role == topology.Waiting })]
 	const plays, acts = 30, 40
 	var all []*play

@@ -2,25 +2,45 @@ package slots
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
-// A controller is a candidate for the lead of a shard.
+// A controller is a candidate for the lead.
 type controller struct {
 	wheel   *Wheel
-	names   names // of its shard
 	session *settle.Session
 	gate    *broker.Gate
 	clock   *clock
-	serving atomic.Pointer[tenure]
+	cancel  context.CancelFunc
 	running sync.WaitGroup
+}
+
+// start starts a controller. After an error it does not run.
+func start(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine, knows *clock) (*controller, error) {
+	gate := broker.NewGate()
+	session, err := settle.Connect(ctx, s, e, gate)
+	if err != nil {
+		return nil, err
+	}
+	running, cancel := context.WithCancel(context.Background())
+	c := &controller{wheel: w, session: session, gate: gate, clock: knows, cancel: cancel}
+	c.running.Go(func() { c.run(running) })
+	return c, nil
+}
+
+// close stops taking messages, waits for those that are being published, and returns the others to
+// the broker.
+func (c *controller) close() {
+	c.cancel()
+	c.session.Close(&c.running)
 }
 
 const (
@@ -37,12 +57,8 @@ func (c *controller) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, errHandedOver) {
-			pause = firstPause
-		} else {
-			c.session.Log.Warn("the controller has lost its queues; it takes them again", "error", err)
-			c.session.Redeclare(ctx)
-		}
+		c.session.Log.Warn("the controller has lost its queues; it takes them again", "error", err)
+		c.session.Redeclare(ctx)
 		if time.Since(began) > longestPause {
 			pause = firstPause
 		}
@@ -53,4 +69,17 @@ func (c *controller) run(ctx context.Context) {
 		}
 		pause = min(2*pause, longestPause)
 	}
+}
+
+// stand makes this tenure one of the candidates that are counted, for as long as the channel lasts.
+// A broker does not count the consumers of the intake: of a quorum queue with a single active
+// consumer it tells that one only.
+func (t *tenure) stand(channel *amqp091.Channel) error {
+	const one, noSize, wholeChannel = 1, 0, false
+	if err := channel.Qos(one, noSize, wholeChannel); err != nil {
+		return err
+	}
+	const autoAck, exclusive, noLocal = false, false, false
+	_, err := channel.Consume(t.names.candidates(), "", autoAck, exclusive, noLocal, waitForAnswer, nil)
+	return err
 }

@@ -117,7 +117,7 @@ func (w *Wheel) notOurs(op, backend string, text delayer.Ticket, why error) erro
 // ReadTicket returns the id and the due time that a ticket names. It asks no broker. The error is
 // ErrTicket.
 func (w *Wheel) ReadTicket(vhost, backend string, text delayer.Ticket) (id string, due time.Time, err error) {
-	t, err := newTickets(vhost, w.names.prefix, w.String()).read(text)
+	t, err := newTickets(vhost, w.names.prefix, w.wheel.String()).read(text)
 	if err != nil {
 		return "", time.Time{}, w.notOurs("read", backend, text, err)
 	}
@@ -204,7 +204,7 @@ func (d *Delayer) write(ctx context.Context, t ticket, turns []wheel.Turn, befor
 	if err := d.Keeper().Ensure(ctx); err != nil {
 		return err
 	}
-	names := d.wheel.names.of(t.id)
+	names := d.wheel.names
 	for i, turn := range turns {
 		err := d.PublishDirect(ctx, broker.Publishing{
 			Exchange: names.enterSlots(), Key: names.slotKey(d.wheel.wheel.Slot(turn)), Before: before,

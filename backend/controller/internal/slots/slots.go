@@ -20,14 +20,13 @@ import (
 type Wheel struct {
 	wheel  wheel.Wheel
 	names  names
-	memory int64 // bytes of messages that the controllers of a process hold
+	memory int64 // bytes of messages that a controller holds
 }
 
-// New returns the wheel of a prefix, of so many shards. The controllers of a process hold so many
-// bytes of messages in memory.
-func New(prefix string, shards int, memory int64) *Wheel {
+// New returns the wheel of a prefix, whose controllers hold so many bytes of messages in memory.
+func New(prefix string, memory int64) *Wheel {
 	w := wheel.Default()
-	return &Wheel{wheel: w, names: names{prefix: prefix, wheel: w, shards: shards}, memory: memory}
+	return &Wheel{wheel: w, names: names{prefix: prefix, wheel: w}, memory: memory}
 }
 
 // Limits returns what controllers of this wheel can do.
@@ -53,11 +52,9 @@ type Turn struct{ Begin, End time.Time }
 // Turns returns the turn of each slot by the name of its queue. now is the broker's time.
 func (w *Wheel) Turns(now time.Time) map[string]Turn {
 	turns := map[string]Turn{}
-	for _, n := range w.names.all() {
-		for _, s := range w.wheel.Slots() {
-			begin, end := w.wheel.Serves(s, now)
-			turns[n.queue(s)] = Turn{begin, end}
-		}
+	for _, s := range w.wheel.Slots() {
+		begin, end := w.wheel.Serves(s, now)
+		turns[w.names.queue(s)] = Turn{begin, end}
 	}
 	return turns
 }
@@ -86,7 +83,7 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 	}
 	stop := stopClock
 	if runs {
-		at, err := startAll(ctx, w, s, e, knows)
+		at, err := start(ctx, w, s, e, knows)
 		if err != nil {
 			stopClock()
 			_ = e.Close()
@@ -95,7 +92,7 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 		stop = func() { stopClock(); at.close() } // what is known of the time serves for a minute
 	}
 	d := &Delayer{Engine: e, wheel: w, backend: s.Backend, clock: knows, stop: sync.OnceFunc(stop)}
-	d.tickets = newTickets(vhost, s.Prefix, w.String())
+	d.tickets = newTickets(vhost, s.Prefix, w.wheel.String())
 	return d, nil
 }
 

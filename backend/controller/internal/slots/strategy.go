@@ -38,7 +38,7 @@ func (s *strategy) Growth() message.Growth {
 // the intake, and a controller places it.
 func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
 	now := s.clock.waitBriefly(ctx)
-	names := s.wheel.names.of(m.Envelope.ID)
+	names := s.wheel.names
 	// The engine took the time before it bound the destination: binding is part of the delay.
 	left, at := until(m.Envelope.Due.Add(stamp.Whole(m.Delay)-m.Delay), now)
 	r := receiptOf(ctx)

@@ -21,7 +21,7 @@ import (
 // [wheel.Shell]: the machine calls it with mu held, and nothing of that waits.
 type tenure struct {
 	wheel   *Wheel
-	names   names // of its shard
+	names   names
 	session *settle.Session
 	gate    *broker.Gate
 	clock   *clock
@@ -53,8 +53,7 @@ type tenure struct {
 }
 
 const (
-	// drainBriefly is for what is being published when a tenure ends without the controller, and is
-	// not handed over.
+	// drainBriefly is for what is being published when a tenure ends without the controller.
 	drainBriefly = time.Second
 	// endWithin is for the consumers to end. A queue without a majority does not answer for a
 	// minute and more, and meanwhile this process could not lead again.
@@ -70,7 +69,7 @@ var errClosing = errors.New("closing")
 // serve returns why the tenure has ended.
 func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
-		wheel: c.wheel, names: c.names, session: c.session, gate: c.gate, clock: c.clock,
+		wheel: c.wheel, names: c.wheel.names, session: c.session, gate: c.gate, clock: c.clock,
 		queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, wake: make(chan struct{}, 1),
 		takes: map[string]bool{}, released: map[wheel.Slot]time.Time{}, sharing: map[string]int{}, looking: make(chan *broker.Conn, 1),
 		more: pace.NewSignal(),
@@ -81,10 +80,8 @@ func (c *controller) serve(ctx context.Context) error {
 	t.looking <- nil
 	defer context.AfterFunc(ctx, func() { t.end(errClosing) })()
 	t.mu.Lock()
-	budget := c.wheel.memory / int64(c.names.shards)
-	t.machine = wheel.New(wheel.Config{Wheel: c.wheel.wheel, Tenure: rand.Text(), Budget: budget}, t, c.clock.now())
+	t.machine = wheel.New(wheel.Config{Wheel: c.wheel.wheel, Tenure: rand.Text(), Budget: c.wheel.memory}, t, c.clock.now())
 	t.mu.Unlock()
-	c.serving.Store(t)
 	go t.submit()
 	t.tick()
 	t.close(abandon)
@@ -170,7 +167,7 @@ func (t *tenure) weigh() {
 // close waits a while for what is being published, and ends all consumers.
 func (t *tenure) close(abandon func()) {
 	drain := drainBriefly
-	if cause := context.Cause(t.ctx); errors.Is(cause, errClosing) || errors.Is(cause, errHandedOver) {
+	if errors.Is(context.Cause(t.ctx), errClosing) {
 		drain = settle.DrainTimeout
 	}
 	t.do(func(wheel.Now) { t.machine.End() })

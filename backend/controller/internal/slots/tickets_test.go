@@ -31,9 +31,9 @@ func TestTickets_RoundTrip(t *testing.T) {
 
 // TestReadTicket: without a broker, and with the reason if it is another's.
 func TestReadTicket(t *testing.T) {
-	w := New("delayer", 1, 1<<20)
+	w := New("delayer", 1<<20)
 	of := func(vhost string) delayer.Ticket {
-		return newTickets(vhost, "delayer", w.String()).write(ticket{id: "ABC1", due: brokertime.Due{At: 1795329200000, Since: 1795329100000}})
+		return newTickets(vhost, "delayer", w.wheel.String()).write(ticket{id: "ABC1", due: brokertime.Due{At: 1795329200000, Since: 1795329100000}})
 	}
 	id, due, err := w.ReadTicket("/", "controller", of("/"))
 	require.NoError(t, err)

@@ -2,8 +2,6 @@ package slots
 
 import (
 	"fmt"
-	"hash/crc32"
-	"strconv"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
@@ -24,52 +22,18 @@ import (
 //	<prefix>.controller.clock            a queue whose messages expire at once, and so tell the time
 //	<prefix>.controller.clock.answers    the exchange that it dead-letters to
 //	<prefix>.controller.steps            the steps of the broker's clock, a stream
-//
-// Of several shards each has slots and an intake of its own, and its number is in their names:
-//
-//	<prefix>.controller.2.wait.4s.05
-//	<prefix>.controller.2.intake
-//	<prefix>.controller.2.enter
-//	<prefix>.controller.2.candidates
 type names struct {
-	prefix        string
-	wheel         wheel.Wheel
-	shards, shard int
+	prefix string
+	wheel  wheel.Wheel
 }
 
-// of returns the names of the shard of a message, and of all that concerns it: its changes have its
-// id.
-func (n names) of(id string) names {
-	n.shard = int(crc32.ChecksumIEEE([]byte(id)) % uint32(n.shards))
-	return n
-}
-
-// all returns the names of each shard.
-func (n names) all() []names {
-	all := make([]names, n.shards)
-	for i := range all {
-		all[i] = n
-		all[i].shard = i
-	}
-	return all
-}
-
-// number is what the names of a shard have behind before: nothing if there is one.
-func (n names) number(before string) string {
-	if n.shards == 1 {
-		return ""
-	}
-	return before + strconv.Itoa(n.shard)
-}
-
-func (n names) marker() string     { return n.prefix + ".controller" }
-func (n names) own() string        { return n.prefix + ".controller" + n.number(".") }
+func (n names) own() string        { return n.prefix + ".controller" } // the marker
 func (n names) intake() string     { return n.own() + ".intake" }
 func (n names) enter() string      { return n.own() + ".enter" }
 func (n names) candidates() string { return n.own() + ".candidates" }
-func (n names) enterSlots() string { return n.prefix + ".controller.enter.slots" }
-func (n names) clock() string      { return n.prefix + ".controller.clock" }
-func (n names) steps() string      { return n.prefix + ".controller.steps" }
+func (n names) enterSlots() string { return n.own() + ".enter.slots" }
+func (n names) clock() string      { return n.own() + ".clock" }
+func (n names) steps() string      { return n.own() + ".steps" }
 
 // queue is the queue of a slot, or the intake.
 func (n names) queue(s wheel.Slot) string {
@@ -83,7 +47,7 @@ func (n names) queue(s wheel.Slot) string {
 // key, which travels in the stamp: for a message with two keys RabbitMQ 3.10 walks all bindings of
 // a direct exchange (rabbit_router, match_routing_key), and a topic exchange costs 4.3 more.
 func (n names) slotKey(s wheel.Slot) string {
-	return fmt.Sprintf("%s:slot%s:%s-%02d", message.Reserved, n.number("-"), n.wheel[s.Level].Name, s.Index)
+	return fmt.Sprintf("%s:slot:%s-%02d", message.Reserved, n.wheel[s.Level].Name, s.Index)
 }
 
 // Keys of the exchange of the slots that lead to other queues.
@@ -97,17 +61,9 @@ func (n names) shared() brokertime.Shared {
 	return brokertime.Shared{Queue: n.clock(), Exchange: n.enterSlots(), Key: clockKey, Answers: n.clock() + ".answers"}
 }
 
-// String tells two wheels apart: those that share queues, or a ticket, must be equal.
-func (w *Wheel) String() string {
-	if w.names.shards == 1 {
-		return w.wheel.String()
-	}
-	return fmt.Sprintf("%v,shards=%d", w.wheel, w.names.shards)
-}
-
 // config is written into the marker. Two Delayers share a topology only if it is equal.
 func (w *Wheel) config() string {
-	return fmt.Sprintf("%s:controller,slots=%v,%s", w.names.prefix, w, delayer.Quorum)
+	return fmt.Sprintf("%s:controller,slots=%v,%s", w.names.prefix, w.wheel, delayer.Quorum)
 }
 
 // Plan is the topology, without the delivery stage. The exchanges have no alternate exchange, so
@@ -119,29 +75,29 @@ func (w *Wheel) config() string {
 // policy has set a message-ttl, and then it goes to the intake, and from there to a slot again.
 // Without the exchange it would be lost.
 func (w *Wheel) Plan() topology.Plan {
-	shared := w.names
+	n := w.names
+	intake, candidates := delivery.Keeping(n.intake()), delivery.Keeping(n.candidates())
+	intake.Role, intake.Args["x-single-active-consumer"] = topology.Intake, true
+	candidates.Role = topology.Candidates
 	p := topology.Plan{
-		Markers:   []topology.Marker{{Name: shared.marker(), Config: w.config()}},
-		Exchanges: []topology.Exchange{{Name: shared.enterSlots(), Kind: topology.Direct}},
-		Queues:    []topology.Queue{brokertime.LogQueue(shared.steps())},
-		Bindings:  []topology.Binding{{Source: shared.enterSlots(), Key: stepsKey, Target: shared.steps()}},
+		Markers: []topology.Marker{{Name: n.own(), Config: w.config()}},
+		Exchanges: []topology.Exchange{
+			{Name: n.enterSlots(), Kind: topology.Direct},
+			{Name: n.enter(), Kind: topology.Fanout},
+		},
+		Queues: []topology.Queue{brokertime.LogQueue(n.steps()), intake, candidates},
+		Bindings: []topology.Binding{
+			{Source: n.enterSlots(), Key: stepsKey, Target: n.steps()},
+			{Source: n.enter(), Target: n.intake()},
+		},
 	}
-	for _, n := range shared.all() {
-		intake := delivery.Keeping(n.intake())
-		intake.Role, intake.Args["x-single-active-consumer"] = topology.Intake, true
-		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: n.enter(), Kind: topology.Fanout})
-		candidates := delivery.Keeping(n.candidates())
-		candidates.Role = topology.Candidates
-		p.Queues = append(p.Queues, intake, candidates)
-		p.Bindings = append(p.Bindings, topology.Binding{Source: n.enter(), Target: n.intake()})
-		for _, s := range w.wheel.Slots() {
-			queue := delivery.Keeping(n.queue(s))
-			queue.Args["x-single-active-consumer"] = true
-			queue.Args["x-queue-leader-locator"] = "balanced"
-			queue.Args["x-dead-letter-exchange"] = n.enter()
-			p.Queues = append(p.Queues, queue)
-			p.Bindings = append(p.Bindings, topology.Binding{Source: n.enterSlots(), Key: n.slotKey(s), Target: queue.Name})
-		}
+	for _, s := range w.wheel.Slots() {
+		queue := delivery.Keeping(n.queue(s))
+		queue.Args["x-single-active-consumer"] = true
+		queue.Args["x-queue-leader-locator"] = "balanced"
+		queue.Args["x-dead-letter-exchange"] = n.enter()
+		p.Queues = append(p.Queues, queue)
+		p.Bindings = append(p.Bindings, topology.Binding{Source: n.enterSlots(), Key: n.slotKey(s), Target: queue.Name})
 	}
-	return p.Add(shared.shared().Plan())
+	return p.Add(n.shared().Plan())
 }

@@ -103,7 +103,7 @@ type process struct {
 }
 
 func startProcess(b testing.TB, opts delayer.Options) process {
-	child := controllerCommand(b, opts, 1)
+	child := controllerCommand(b, opts)
 	in, err := child.StdinPipe()
 	require.NoError(b, err)
 	out, err := child.StdoutPipe()
@@ -130,17 +130,17 @@ func (p process) heap() float64 {
 
 func (p process) rss() float64 { return memory(p.Process.Pid, "VmRSS:") }
 
-func controllerCommand(tb testing.TB, opts delayer.Options, shards int) *exec.Cmd {
+func controllerCommand(tb testing.TB, opts delayer.Options) *exec.Cmd {
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), controllerVariable+"="+settings(tb, opts, shards))
+	child.Env = append(os.Environ(), controllerVariable+"="+settings(tb, opts))
 	child.Stderr = os.Stderr
 	return child
 }
 
 // startController starts a controller in a process of its own.
-func startController(tb testing.TB, opts delayer.Options, shards int) *exec.Cmd {
+func startController(tb testing.TB, opts delayer.Options) *exec.Cmd {
 	tb.Helper()
-	child := controllerCommand(tb, opts, shards)
+	child := controllerCommand(tb, opts)
 	require.NoError(tb, child.Start())
 	tb.Cleanup(func() { _ = child.Process.Kill() }) // fails where it has ended
 	return child

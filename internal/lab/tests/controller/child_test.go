@@ -18,12 +18,11 @@ import (
 
 type childSettings struct {
 	URL, Prefix string
-	Shards      int
 }
 
-func settings(tb testing.TB, opts delayer.Options, shards int) string {
+func settings(tb testing.TB, opts delayer.Options) string {
 	tb.Helper()
-	text, err := json.Marshal(childSettings{opts.URL, opts.Prefix, shards})
+	text, err := json.Marshal(childSettings{opts.URL, opts.Prefix})
 	require.NoError(tb, err)
 	return string(text)
 }
@@ -41,12 +40,12 @@ func child() (ok bool, err error) {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return true, err
 	}
-	return true, controllerChild(delayer.Options{URL: s.URL, Prefix: s.Prefix, Logger: slog.New(slog.DiscardHandler)}, s)
+	return true, controllerChild(delayer.Options{URL: s.URL, Prefix: s.Prefix, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // controllerChild delivers until it is killed. For each line of its input it prints how many bytes
 // are on its heap.
-func controllerChild(opts delayer.Options, s childSettings) error {
+func controllerChild(opts delayer.Options) error {
 	go func() {
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 			var m runtime.MemStats
@@ -54,5 +53,5 @@ func controllerChild(opts delayer.Options, s childSettings) error {
 			fmt.Println(m.HeapAlloc)
 		}
 	}()
-	return controller.Serve(context.Background(), controller.Config{Options: opts, Shards: s.Shards})
+	return controller.Serve(context.Background(), controller.Config{Options: opts})
 }

@@ -77,7 +77,7 @@ func slotsControllersAreKilled(t *testing.T, w *workbench) {
 	d := w.slots(delayer.Off)
 	queue, marker := w.queue(), w.queue()
 	p, first := w.planner(d, queue), w.Consume(marker)
-	child := startController(t, w.opts, 1)
+	child := startController(t, w.opts)
 	const delay = 15 * time.Second
 	p.half(20, delay)
 	_, err := p.Schedule(t.Context(), "", marker, time.Millisecond, amqp091.Publishing{})
