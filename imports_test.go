@@ -105,7 +105,7 @@ var places = []place{
 	{"internal/lab/amqpclient", []string{""}, []string{amqp}, "the library is not tested with itself"},
 
 	{"cmd/delayer", []string{"backend", "internal/app"}, []string{kong}, "a table of groups of commands"},
-	{"cmd/delayer-bench", []string{"", "backend", "bench", "internal/app/cli", "internal/app/entry", "internal/lib/broker", "internal/lib/engine", "internal/lib/management", "internal/lab/rabbit"}, []string{amqp, kong}, "the command is the outermost layer"},
+	{"cmd/delayer-bench", []string{"", "backend", "bench", "internal/app/cli", "internal/app/entry", "internal/lib/broker", "internal/lib/engine", "internal/lab/rabbit"}, []string{amqp, kong}, "the command is the outermost layer"},
 	{"cmd/faults", []string{"", "backend", "internal/lab"}, []string{kong}, "the command is the outermost layer"},
 
 	{"examples", []string{"", "backend", "retry", "once", "outbox", "metrics", "gorabbitmq", "watermilldelay"},

@@ -26,29 +26,21 @@ func (a accuracy) about() report.Scenario {
 	}
 	setup := fmt.Sprintf("%s messages due after %s, %s, %d publishers",
 		format.Thousands(a.messages), due, paceOf(a.rate), a.concurrency)
-	if tick := a.needs().tick; tick > 0 {
-		setup += fmt.Sprintf("; ladders have a tick of %v where none was asked for", tick)
+	if tick := tickOf(a.delays()); tick < time.Second {
+		setup += fmt.Sprintf("; ladders have a tick of %v", tick)
 	}
 	return report.Scenario{Name: "accuracy", Question: "how late, at a steady rate?", Setup: setup}
 }
 
-func (a accuracy) delays(Subject) []time.Duration {
+func (a accuracy) delays() []time.Duration {
 	if len(a.of) > 0 {
 		return slices.Clone(a.of)
 	}
 	return every(a.from, a.to, a.step)
 }
 
-func (a accuracy) shortest() time.Duration { return slices.Min(a.delays(Subject{})) }
-func (a accuracy) longest() time.Duration  { return slices.Max(a.delays(Subject{})) }
-
-// needs a finer tick if there are delays between two seconds.
-func (a accuracy) needs() needs {
-	if slices.ContainsFunc(a.delays(Subject{}), func(d time.Duration) bool { return d%time.Second != 0 }) {
-		return needs{tick: time.Millisecond}
-	}
-	return needs{}
-}
+func (a accuracy) shortest() time.Duration { return slices.Min(a.delays()) }
+func (a accuracy) longest() time.Duration  { return slices.Max(a.delays()) }
 
 // takes a subject that cannot delay too: the floor of the publish rate and of the broker's work.
 func (accuracy) takes(Subject) bool { return true }
@@ -67,25 +59,20 @@ func (a accuracy) run(ctx context.Context, t *trial) (result, error) {
 	if err := t.warmUp(ctx, a.common); err != nil {
 		return result{}, err
 	}
-	err := t.publish(ctx, load{delays: a.mixed(t), rate: a.rate, workers: a.concurrency})
+	const seed = 11
+	delays := drawn(a.messages, a.from, a.to, a.step, seed)
+	if len(a.of) > 0 {
+		for i, n := range drawn(a.messages, 0, time.Duration(len(a.of)-1), 1, seed) {
+			delays[i] = a.of[n]
+		}
+	}
+	if t.subject.Undelayed {
+		clear(delays)
+	}
+	err := t.publish(ctx, load{delays: delays, rate: a.rate, workers: a.concurrency})
 	run, err := t.finish(ctx, a.common, nil, err)
 	run.DelayMinMS, run.DelayMaxMS = milliseconds(a.shortest()), milliseconds(a.longest())
 	return run, err
-}
-
-// mixed are the delays of the messages.
-func (a accuracy) mixed(t *trial) []time.Duration {
-	const seed = 11
-	out := drawn(a.messages, a.from, a.to, a.step, seed)
-	if len(a.of) > 0 {
-		for i, n := range drawn(a.messages, 0, time.Duration(len(a.of)-1), 1, seed) {
-			out[i] = a.of[n]
-		}
-	}
-	for i := range out {
-		out[i] = t.delay(out[i])
-	}
-	return out
 }
 
 // cost publishes messages of mixed delays as fast as they are confirmed, and asks how fast that is

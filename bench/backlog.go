@@ -45,11 +45,11 @@ func (d depth) estimate(s Subject) time.Duration {
 		s.publishTime(d.probes, d.probeRate) + d.to
 }
 
-func (d depth) delays(Subject) []time.Duration {
+func (d depth) delays() []time.Duration {
 	return append(every(d.from, d.to, time.Second), backlogDelay)
 }
 
-func (depth) needs() needs { return needs{fresh: true} }
+func (depth) fresh() bool { return true }
 
 func (d depth) run(ctx context.Context, t *trial) (result, error) {
 	if err := t.warmUp(ctx, d.common); err != nil {

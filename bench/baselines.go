@@ -2,10 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
-	"fmt"
-
-	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/bench/internal/baseline"
@@ -23,52 +19,40 @@ import (
 //   - mixed-tiers: four such queues, for delays up to 1, 5, 10 and 20 s. Similar delays block each
 //     other for less long.
 //   - undelayed: a plain confirmed publish to the destination.
-//   - plugin-client: an x-delayed-message exchange and the header x-delay, without package plugin,
-//     as publishers in other languages use it. It is what delayer serve replaces.
 func Baselines(queueType string) []Subject {
 	// Pace is for two cores and quorum queues.
 	subjects := []Subject{
-		{Backend: baseline.BitEntry, Ladder: true, Pace: 7000, About: "a topic exchange and a queue for each bit of a delay, entered at its highest bit, as NServiceBus does"},
-		{Backend: baseline.TopEntry, Ladder: true, Pace: 450, About: "the same, entered at the top whatever the delay, as Celery does"},
+		{Backend: baseline.BitEntry, Pace: 7000, About: "a topic exchange and a queue for each bit of a delay, entered at its highest bit, as NServiceBus does"},
+		{Backend: baseline.TopEntry, Pace: 450, About: "the same, entered at the top whatever the delay, as Celery does"},
 		{Backend: baseline.PerMessageTTL, Blocks: true, About: "one queue; the delay is the message's own expiration"},
 		{Backend: MixedTiers, Blocks: true, About: "four such queues, for delays up to 1, 5, 10 and 20 s"},
 		{Backend: baseline.Undelayed, Undelayed: true, About: "published to the destination at once: the floor"},
-		{Backend: PluginClient, About: "a plain client that publishes to the plugin with the header x-delay"},
 	}
 	for i := range subjects {
 		s := &subjects[i]
 		config := func(env Env) baseline.Config {
 			return baseline.Config{
 				URL: env.URL, Name: s.Backend, Prefix: env.Prefix, QueueType: queueType, Destination: env.Destination,
-				Tick: env.Tick, Existing: env.Existing,
+				Tick: env.Tick,
 			}
 		}
 		s.QueueType, s.Baseline = queueType, true
 		s.Open = func(ctx context.Context, env Env) (delayer.Delayer, error) {
-			d, err := baseline.Open(ctx, config(env))
-			var refused *amqp091.Error
-			if s.Backend == PluginClient && errors.As(err, &refused) && refused.Code == amqp091.CommandInvalid {
-				return nil, fmt.Errorf("%w: the broker has no exchange type x-delayed-message", ErrSkip)
-			}
-			return d, err
+			return baseline.Open(ctx, config(env))
 		}
 		s.Remove = func(ctx context.Context, env Env) error { return baseline.Remove(ctx, config(env)) }
 	}
 	return subjects
 }
 
-// Names of baselines that are measured only where they are asked for.
-const (
-	PluginClient = "plugin-client" // publishes to the plugin with a plain client
-	MixedTiers   = "mixed-tiers"
-)
+// MixedTiers is the name of a baseline that is measured only where it is asked for.
+const MixedTiers = "mixed-tiers"
 
-// OpenClient opens a plain client, as [Baselines] have: it publishes to an exchange that reads the
-// header x-delay. What is due there comes to the exchange behind, to which the destination is
+// OpenClient opens a plain client: it publishes to an exchange that reads the header x-delay. What is due there comes to the exchange behind, to which the destination is
 // bound. Both must be there.
 func OpenClient(ctx context.Context, env Env, exchange, behind string) (delayer.Delayer, error) {
 	return baseline.Open(ctx, baseline.Config{
 		URL: env.URL, Name: baseline.XDelay, Prefix: env.Prefix, Destination: env.Destination,
-		Exchange: exchange, Behind: behind, Existing: true,
+		Exchange: exchange, Behind: behind,
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -35,23 +34,18 @@ type Benchmark struct {
 	Delays      []time.Duration // the delays of accuracy and cost, instead of a range
 	Receiving   Receiving
 
-	// Skip excludes a scenario–subject pair; nil excludes none. The report names the excluded.
-	Skip func(scenario string, s Subject) bool
-
 	Command  string      // for the report; must not hold credentials
 	Progress func(Event) // called from one goroutine at a time; may be nil
-	// Samples receives the raw samples, samples.csv.gz, as runs end; may be nil.
-	Samples io.Writer
 }
 
-// Run measures. If ctx ends, it returns a report of what was done until then. With an unknown
-// scenario or an impossible range of delays the report is nil. Any other error is that of Samples.
+// Run measures. If ctx ends, it returns a report of what was done until then. The error is an
+// unknown scenario or an impossible range of delays.
 func (b Benchmark) Run(ctx context.Context) (*report.Report, error) {
 	scenarios, err := b.chosen()
 	if err != nil {
 		return nil, err
 	}
-	return runner{b, scenarios}.run(ctx)
+	return runner{b, scenarios}.run(ctx), nil
 }
 
 // Estimate guesses how long Run takes. The errors are those of Run, before it measures.
@@ -73,11 +67,9 @@ type runner struct {
 	scenarios []scenario
 }
 
-func (r runner) run(ctx context.Context) (*report.Report, error) {
+func (r runner) run(ctx context.Context) *report.Report {
 	out := r.newReport()
 	began := time.Now()
-	all, stolen := ticks()
-	out.GeneratorPerS, out.GeneratorCPU = generator(ctx)
 	meter := newMeter(ctx, r.Target)
 	out.Broker.Measured = meter.read().ok
 	out.Broker.IdleCPU = meter.idle * 100
@@ -85,7 +77,6 @@ func (r runner) run(ctx context.Context) (*report.Report, error) {
 	if track.send == nil {
 		track.send = func(Event) {}
 	}
-	raw := newRawWriter(r.Samples)
 	for i, step := range track.steps {
 		if ctx.Err() != nil {
 			break
@@ -99,7 +90,6 @@ func (r runner) run(ctx context.Context) (*report.Report, error) {
 		}
 		if run.skipped == "" {
 			out.Runs = append(out.Runs, run.Run)
-			raw.write(run)
 		} else {
 			skip := report.Skip{Backend: run.Backend, Variant: run.Variant, QueueType: run.QueueType, Reason: run.skipped}
 			if !slices.Contains(out.Skipped, skip) { // once for each subject
@@ -108,12 +98,9 @@ func (r runner) run(ctx context.Context) (*report.Report, error) {
 		}
 		track.done(i, run)
 	}
-	if now, taken := ticks(); now > all {
-		out.Machine.Steal = 100 * (taken - stolen) / (now - all)
-	}
 	out.Partial = ctx.Err() != nil
 	out.Seconds = time.Since(began).Seconds()
-	return out, raw.close()
+	return out
 }
 
 func (r runner) newReport() *report.Report {
@@ -124,7 +111,6 @@ func (r runner) newReport() *report.Report {
 		Machine:       machine(),
 		Broker: report.Broker{
 			Product: r.Target.Product, Version: r.Target.Version, How: r.Target.How, Platform: r.Target.Platform,
-			MemorySource: r.Target.MemorySource,
 		},
 		Runs: []report.Run{},
 	}
@@ -138,7 +124,7 @@ func (r runner) newReport() *report.Report {
 		about := s.about()
 		var excluded []string
 		for _, subject := range r.Subjects {
-			if s.takes(subject) && r.excludes(about.Name, subject) {
+			if s.takes(subject) && !subject.in(about.Name) {
 				excluded = append(excluded, subject.plainName()+" ("+subject.QueueType+")")
 			}
 		}
@@ -151,10 +137,6 @@ func (r runner) newReport() *report.Report {
 		out.Scenarios = append(out.Scenarios, about)
 	}
 	return out
-}
-
-func (r runner) excludes(scenario string, s Subject) bool {
-	return r.Skip != nil && r.Skip(scenario, s)
 }
 
 // A step is one run to be made.
@@ -173,7 +155,7 @@ func (r runner) steps() []step {
 			afresh := len(out) > 0
 			for i := range r.Subjects {
 				subject := r.Subjects[(i+repetition)%len(r.Subjects)]
-				if scenario.takes(subject) && !r.excludes(scenario.about().Name, subject) {
+				if scenario.takes(subject) && subject.in(scenario.about().Name) {
 					out = append(out, step{scenario, subject, repetition + 1, afresh})
 					afresh = false
 				}
@@ -203,8 +185,7 @@ func (r runner) measure(
 func (r runner) inTrial(
 	ctx context.Context, step step, m meter, watch func(*trial) (stop func()),
 ) (run result, left, err error) {
-	need := step.scenario.needs()
-	if (need.fresh || step.afresh) && r.Target.Restart != nil {
+	if (step.scenario.fresh() || step.afresh) && r.Target.Restart != nil {
 		// A broker that is restarted forgets memory that it was once given, what it keeps of queues
 		// that are gone, and what went wrong in it. Its start goes on after it takes connections.
 		const rest = 2 * time.Second
@@ -218,9 +199,11 @@ func (r runner) inTrial(
 	}
 	// Unique, so that the objects of a run are no other's, on a broker that others use too.
 	prefix := "bench-" + strings.ToLower(rand.Text())[:10]
+	delays := append(step.scenario.delays(), warmUpDelay)
+	slices.Sort(delays)
 	trial, err := openTrial(ctx, step.subject, Env{
 		URL: r.Target.URL, Prefix: prefix, Destination: prefix + "-due",
-		Delays: distinct(append(step.scenario.delays(step.subject), warmUpDelay)), Tick: need.tick,
+		Delays: slices.Compact(delays), Tick: tickOf(delays),
 	}, r.Receiving, m)
 	if err != nil {
 		return result{}, nil, err

@@ -10,7 +10,6 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
@@ -21,10 +20,6 @@ type load struct {
 	rate    float64 // messages per second; 0 is as fast as confirmed
 	workers int
 	role    role
-
-	// delayAt, if not nil, chooses each delay just before Publish; delays then only say how many
-	// messages there are. They are intended when they are sent: the delay makes up for a late one.
-	delayAt func(now time.Duration) time.Duration
 }
 
 const (
@@ -78,9 +73,6 @@ func (t *trial) publishOne(ctx context.Context, l load, i, id int, intended time
 	m := sample{
 		ID: id, Group: int(l.role), Aside: !l.role.awaited(), Intended: intended, Asked: t.recorder.Now(), Delay: l.delays[i],
 	}
-	if l.delayAt != nil {
-		m.Delay, m.Intended = l.delayAt(m.Asked), m.Asked
-	}
 	t.recorder.Ask(m)
 	err := t.delayer.Publish(ctx, t.destination.exchange, t.destination.queue, m.Delay, amqp091.Publishing{
 		MessageId:    strconv.Itoa(id),
@@ -109,51 +101,4 @@ func (t *trial) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 			cancel(errStalled)
 		}
 	}
-}
-
-// A loopback is a Delayer without a broker: it confirms at once, and the message has arrived.
-type loopback struct {
-	delayer.NoTickets
-	arrival func(id string)
-}
-
-func (l loopback) Publish(_ context.Context, _, _ string, _ time.Duration, msg amqp091.Publishing) error {
-	l.arrival(msg.MessageId)
-	return nil
-}
-
-func (l loopback) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
-	return delayer.PublishEach(ctx, l.Publish, messages)
-}
-
-func (loopback) Limits() delayer.Limits { return delayer.Limits{} }
-func (loopback) Close() error           { return nil }
-
-// publishLoopback publishes n messages without a broker and returns what recorded them.
-func publishLoopback(ctx context.Context, n int) (*recorder, error) {
-	recorder := newRecorder()
-	s := &trial{
-		recorder: recorder, delayer: loopback{arrival: recorder.arrival}, destination: &destination{queue: "loopback"},
-		body: make([]byte, common{}.body()),
-	}
-	return recorder, s.publish(ctx, load{delays: make([]time.Duration, n), workers: publishers})
-}
-
-// generated is how many messages generator measures.
-var generated = 100_000
-
-// generator measures how many messages a second the benchmark can publish and record without a
-// broker, and the processor time in microseconds that each takes. A broker near that rate would be
-// limited by the benchmark.
-func generator(ctx context.Context) (perS, cpu float64) {
-	if _, err := publishLoopback(ctx, generated/10); err != nil { // to warm up
-		return 0, 0
-	}
-	before := processCPU()
-	recorder, err := publishLoopback(ctx, generated)
-	after := processCPU()
-	if err != nil {
-		return 0, 0
-	}
-	return publishRate(recorder.samples()), (after - before).Seconds() * 1e6 / float64(generated)
 }

@@ -4,7 +4,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -52,35 +51,4 @@ func syncTime() time.Duration {
 	}
 	slices.Sort(took)
 	return took[times/2]
-}
-
-// ticks are the processors' time since the machine started, all of it and what other machines on
-// the same host have taken of it: the columns of /proc/stat. Both are 0 where that is not known.
-func ticks() (all, stolen float64) {
-	text, _ := os.ReadFile("/proc/stat")
-	line, _, _ := strings.Cut(string(text), "\n")
-	fields := strings.Fields(line)
-	const steal, columns = 8, 9 // the name first; guest time, behind these, is counted as user time too
-	if len(fields) < columns {
-		return 0, 0
-	}
-	for i, field := range fields[1:columns] {
-		n, err := strconv.ParseFloat(field, 64)
-		if err != nil {
-			return 0, 0
-		}
-		all += n
-		if i+1 == steal {
-			stolen = n
-		}
-	}
-	return all, stolen
-}
-
-// loopbackBytes is how many bytes have gone over the loopback interface since the machine started;
-// 0 where that is not known.
-func loopbackBytes() int64 {
-	text, _ := os.ReadFile("/sys/class/net/lo/statistics/tx_bytes")
-	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	return n
 }

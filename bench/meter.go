@@ -34,15 +34,10 @@ type reading struct {
 	cpu time.Duration
 	ok  bool          // cpu is known
 	own time.Duration // of this process; 0 if it is not known
-
-	written, sent int64 // bytes to disk by the broker, and over the loopback interface by all; 0 if not known
 }
 
 func (m meter) read() reading {
-	r := reading{own: processCPU(), written: read(m.target.Written)}
-	if m.target.local() {
-		r.sent = loopbackBytes()
-	}
+	r := reading{own: processCPU()}
 	if m.target.CPU != nil {
 		cpu, err := m.target.CPU()
 		r.at, r.cpu, r.ok = time.Now(), cpu, err == nil
@@ -72,13 +67,4 @@ func ownPerMessage(from, to reading, n int) float64 {
 		return 0
 	}
 	return (to.own - from.own).Seconds() * 1e6 / float64(n)
-}
-
-// bytesPerMessage is what each of n messages took between two readings of bytes; 0 if it is not
-// known.
-func bytesPerMessage(from, to int64, n int) float64 {
-	if from == 0 || to < from || n == 0 {
-		return 0
-	}
-	return float64(to-from) / float64(n)
 }

@@ -35,7 +35,7 @@ func (r topRate) about() report.Scenario {
 // any rate.
 func (topRate) takes(s Subject) bool { return depth{}.takes(s) }
 
-func (r topRate) delays(Subject) []time.Duration { return every(r.from, r.to, time.Second) }
+func (r topRate) delays() []time.Duration { return every(r.from, r.to, time.Second) }
 
 // estimate is about as many probes as it takes from the first rate to that of a fast broker.
 func (r topRate) estimate(Subject) time.Duration {

@@ -165,7 +165,7 @@ func TestChosenScenarios(t *testing.T) {
 		}
 		assert.Equal(t, c.want, names)
 	}
-	assert.Equal(t, []string{"accuracy", "cost", "hol", "hol-mix", "burst", "rate", "backlog"}, Scenarios())
+	assert.Equal(t, []string{"accuracy", "cost", "hol", "rate", "backlog"}, Scenarios())
 	_, err := Benchmark{Scenarios: []string{"rumour"}}.Run(t.Context())
 	require.ErrorContains(t, err, "known: accuracy, cost, hol")
 	_, err = Benchmark{From: 2 * time.Second, To: time.Second}.Estimate()
@@ -177,8 +177,7 @@ func TestChosenScenarios(t *testing.T) {
 func TestLatenessIsOfOpenLoops(t *testing.T) {
 	for _, s := range []sizes{usual, full, quick} {
 		for name, rate := range map[string]float64{
-			"accuracy": s.accuracy.rate, "hol": s.hol.rate, "hol-mix": s.mix.rate,
-			"backlog": s.backlog.probeRate,
+			"accuracy": s.accuracy.rate, "hol": s.hol.rate, "backlog": s.backlog.probeRate,
 		} {
 			assert.Positive(t, rate, name)
 		}
@@ -208,7 +207,7 @@ func TestSettingsReachTheScenarios(t *testing.T) {
 	} {
 		chosen, err := c.b.chosen()
 		require.NoError(t, err)
-		assert.Len(t, chosen[0].delays(Subject{}), c.want)
+		assert.Len(t, chosen[0].delays(), c.want)
 	}
 	assert.False(t, topRate{}.takes(Subject{Blocks: true}), "its rate says nothing")
 }

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/delayer-go/delayer/bench/report"
@@ -19,9 +18,10 @@ type scenario interface {
 	// estimate guesses how long run takes with the subject.
 	estimate(Subject) time.Duration
 	// delays are those that run asks the subject for, in any order: some must know them before.
-	delays(Subject) []time.Duration
-	// needs are what the benchmark must provide.
-	needs() needs
+	delays() []time.Duration
+	// fresh says that the broker is restarted before each run, where that can be done: memory that
+	// it was once given and has free again does not grow a second time.
+	fresh() bool
 	// run publishes through the trial. With an error, the result holds what was seen until then.
 	run(context.Context, *trial) (result, error)
 }
@@ -47,7 +47,7 @@ type common struct {
 const overhead = 3 * time.Second
 
 func (common) takes(s Subject) bool { return !s.Undelayed }
-func (common) needs() needs         { return needs{} }
+func (common) fresh() bool          { return false }
 
 func (c common) body() int {
 	const usual = 64
@@ -67,15 +67,6 @@ func (c common) settings(r *result) {
 		}
 		r.DelayMaxMS = max(r.DelayMaxMS, d)
 	}
-}
-
-// needs are what a scenario asks of the benchmark beyond a trial.
-type needs struct {
-	// fresh: the broker is restarted before, where that can be done, because memory that it was
-	// once given and has free again does not grow a second time.
-	fresh bool
-	// tick is the resolution that the delays need, where that is finer than a second.
-	tick time.Duration
 }
 
 // every is the delays from one to another, in steps. There are at most about 1000; the longest is
@@ -101,10 +92,15 @@ func drawn(n int, from, to, step time.Duration, seed uint64) []time.Duration {
 	return out
 }
 
-// distinct sorts the delays and drops repeated ones.
-func distinct(delays []time.Duration) []time.Duration {
-	slices.Sort(delays)
-	return slices.Compact(delays)
+// tickOf is the resolution that the delays need: their greatest common divisor, at most a second.
+func tickOf(delays []time.Duration) time.Duration {
+	tick := time.Second
+	for _, d := range delays {
+		for d > 0 {
+			tick, d = d, tick%d
+		}
+	}
+	return tick
 }
 
 // span writes a range of delays: "1s–15s".

@@ -1,12 +1,6 @@
 package bench
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/csv"
-	"io"
-	"slices"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +18,7 @@ func played(t *testing.T, sc scenario, subject Subject, m *memory, tune func(*tr
 	synctest.Test(t, func(t *testing.T) {
 		s := &trial{
 			subject: subject, recorder: newRecorder(), delayer: m, destination: &destination{queue: "q"},
-			env: Env{Delays: distinct(append(sc.delays(subject), warmUpDelay))},
+			env: Env{Delays: append(sc.delays(), warmUpDelay)},
 		}
 		m.arrival = s.recorder.arrival
 		if tune != nil {
@@ -41,49 +35,7 @@ func quickly(n int) common {
 	return common{messages: n, concurrency: 4, warmUp: 2, patience: time.Minute}
 }
 
-func TestABurstIsDueWithinOneSecond(t *testing.T) {
-	late := func(d time.Duration) []time.Duration { return []time.Duration{d + 250*time.Millisecond} }
-	one := burst{common: quickly(100), spread: 10 * time.Second, lead: 2 * time.Second}
-	run, err := played(t, one, Subject{}, &memory{fate: late, slow: time.Millisecond}, nil)
-	require.NoError(t, err)
-	require.Len(t, run.samples, 100)
-	first, last := run.samples[0].Due(), run.samples[0].Due()
-	for _, m := range run.samples {
-		first, last = min(first, m.Due()), max(last, m.Due())
-		assert.Zero(t, m.Delay%time.Second, "every resolution can do it")
-		assert.Positive(t, m.Delay)
-	}
-	assert.Less(t, last-first, time.Second)
-	assert.InDelta(t, 250, run.DrainMS, 2)
-	assert.InDelta(t, 250, run.Lateness.P50, 2)
-	assert.Greater(t, run.DelayMaxMS, run.DelayMinMS, "published over some time")
-	assert.Zero(t, run.Early)
-}
-
-func TestABurstThatIsPublishedTooSlowlyIsNone(t *testing.T) {
-	one := burst{common: quickly(100), spread: time.Second, lead: time.Second}
-	_, err := played(t, one, Subject{}, &memory{fate: onTime, slow: 200 * time.Millisecond}, nil)
-	require.ErrorContains(t, err, "publishing took too long")
-}
-
-func TestASlowSubjectGetsTimeToPublishItsBurst(t *testing.T) {
-	one := burst{common: quickly(100), spread: time.Second, lead: time.Second}
-	_, err := played(t, one, Subject{Pace: 20}, &memory{fate: onTime, slow: 200 * time.Millisecond}, nil)
-	require.NoError(t, err)
-}
-
-func TestDelaysOfABurst(t *testing.T) {
-	for now, want := range map[time.Duration]time.Duration{
-		0: 10 * time.Second, 1: 10 * time.Second, time.Second: 9 * time.Second,
-		8 * time.Second: 2 * time.Second, 8*time.Second + 1: 2 * time.Second,
-		9*time.Second - 1: 2 * time.Second, 9 * time.Second: time.Second, 10 * time.Second: time.Second,
-	} {
-		assert.Equal(t, want, untilBurst(now, 10*time.Second), "at %v", now)
-	}
-}
-
-// The long ones are late, and only the short ones count: in hol one long message is before them, in
-// hol-mix there are some among them.
+// The long one is late, and only the short ones count.
 func TestTheShortOnesAreJudged(t *testing.T) {
 	longLate := func(d time.Duration) []time.Duration {
 		if d > time.Second {
@@ -91,18 +43,14 @@ func TestTheShortOnesAreJudged(t *testing.T) {
 		}
 		return []time.Duration{d}
 	}
-	for name, every := range map[string]int{"hol": 0, "hol-mix": 10} {
-		both := hol{common: quickly(200), long: 5 * time.Second, short: time.Second, every: every}
-		both.rate = 100
-		both.patience = 2 * time.Minute
-		run, err := played(t, both, Subject{}, &memory{fate: longLate}, nil)
-		require.NoError(t, err)
-		assert.Equal(t, 5*time.Second, run.samples[0].Delay, "the first must have something to block")
-		assert.Less(t, run.Lateness.Max, 100.0, "the long ones do not count")
-		assert.Zero(t, run.Lost, name)
-		assert.Zero(t, run.BrokerCPU, "the cost of waiting is not the cost of a message")
-		assert.Equal(t, name, both.about().Name)
-	}
+	blocked := hol{common: quickly(200), long: 5 * time.Second, short: time.Second}
+	blocked.rate, blocked.patience = 100, 2*time.Minute
+	run, err := played(t, blocked, Subject{}, &memory{fate: longLate}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, 5*time.Second, run.samples[0].Delay, "the first must have something to block")
+	assert.Less(t, run.Lateness.Max, 100.0, "the long one does not count")
+	assert.Zero(t, run.Lost)
+	assert.Zero(t, run.BrokerCPU, "the cost of waiting is not the cost of a message")
 }
 
 // In an open loop a subject that cannot keep the rate is late for it. In a closed one it is asked
@@ -153,8 +101,7 @@ func TestABacklogIsNotAwaitedAndNotCounted(t *testing.T) {
 	assert.Equal(t, report.Counts{Published: 20, Delivered: 20}, run.Counts)
 	assert.InDelta(t, 1000, run.MemoryPerMessage, 0)
 	assert.InDelta(t, 500, run.DiskPerMessage, 0)
-	assert.Zero(t, run.Written, "most of it is of the messages that wait, which are not those that are counted")
-	assert.Zero(t, run.ProcessCPU)
+	assert.Zero(t, run.ProcessCPU, "most of it is of the messages that wait, which are not those that are counted")
 	assert.Empty(t, run.Problem())
 }
 
@@ -209,11 +156,10 @@ func TestABacklogThatArrivesIsEarly(t *testing.T) {
 // heavy is a broker that grows by 50,000 bytes of memory and 25,000 of disk from one look to the
 // next.
 func heavy() Target {
-	var memory, disk, written int64 = 1 << 20, 1 << 20, 0
+	var memory, disk int64 = 1 << 20, 1 << 20
 	return Target{
-		Written: func() (int64, error) { written += 50_000; return written, nil },
-		Memory:  func() (int64, error) { memory += 50_000; return memory, nil },
-		Disk:    func() (int64, error) { disk += 25_000; return disk, nil },
+		Memory: func() (int64, error) { memory += 50_000; return memory, nil },
+		Disk:   func() (int64, error) { disk += 25_000; return disk, nil },
 	}
 }
 
@@ -226,10 +172,9 @@ func TestGrowthThatIsNotKnownIsNone(t *testing.T) {
 }
 
 func TestWhatIsLeftOutIsSaid(t *testing.T) {
-	b := runner{Benchmark{
-		Subjects: []Subject{{Backend: "a", QueueType: "quorum"}, {Backend: "b", QueueType: "classic"}},
-		Skip:     func(_ string, s Subject) bool { return s.Backend == "b" },
-	}, []scenario{hol{}}}
+	b := runner{Benchmark{Subjects: []Subject{
+		{Backend: "a", QueueType: "quorum"}, {Backend: "b", QueueType: "classic", Scenarios: []string{"cost"}},
+	}}, []scenario{hol{}}}
 	assert.Len(t, b.steps(), 1)
 	assert.Contains(t, b.newReport().Scenarios[0].Setup, "; left out: b (classic)")
 }
@@ -242,61 +187,19 @@ func TestEveryDelayIsListed(t *testing.T) {
 	assert.Less(t, len(many), 2000)
 }
 
-func TestRawSamplesAreComplete(t *testing.T) {
-	twice := at(time.Second, 1500*time.Microsecond)
-	twice.ID, twice.Copies = 7, 2
-	lost := sample{ID: 8, Delay: time.Second, Intended: time.Second, Asked: time.Second}
-	var out bytes.Buffer
-	raw := newRawWriter(&out)
-	raw.write(result{samples: []sample{twice, lost}, Run: report.Run{
-		Scenario: "accuracy", Backend: "binaryladder", Variant: "source", QueueType: "quorum", Repetition: 2,
-	}})
-	require.NoError(t, raw.close())
-	assert.Equal(t, [][]string{
-		rawHead,
-		{"accuracy", "binaryladder source", "quorum", "2", "7", "1000000", "1000000", "2000000", "2001500", "2"},
-		{"accuracy", "binaryladder source", "quorum", "2", "8", "1000000", "1000000", "2000000", "", "0"},
-	}, rawRows(t, &out))
-}
-
-func rawRows(t *testing.T, in io.Reader) [][]string {
-	t.Helper()
-	unzipped, err := gzip.NewReader(in)
-	require.NoError(t, err)
-	rows, err := csv.NewReader(unzipped).ReadAll()
-	require.NoError(t, err)
-	return rows
-}
-
-func TestPrimersAreNotMeasured(t *testing.T) {
-	var asked [][]time.Duration
-	subject := Subject{Prime: func(delays []time.Duration, _ time.Duration) []time.Duration {
-		asked = append(asked, delays)
-		return delays
-	}}
-	mixed := accuracy{common: quickly(5), from: time.Second, to: 2 * time.Second, step: time.Second}
-	run, err := played(t, mixed, subject, &memory{fate: onTime}, nil)
-	require.NoError(t, err)
-	assert.Equal(t, [][]time.Duration{{time.Second, 2 * time.Second}}, asked)
-	assert.Len(t, run.samples, 5)
-}
-
 // Many primers have come before anything is measured: 1,850 of them were once counted as the cost
 // of 5,000 messages.
 func TestManyPrimersAreWaitedFor(t *testing.T) {
 	const longest = 20 * time.Second
-	began := func(primers int) time.Duration {
-		subject := Subject{Prime: func([]time.Duration, time.Duration) []time.Duration {
-			return slices.Repeat([]time.Duration{longest}, primers)
-		}}
-		mixed := accuracy{common: quickly(1000), from: time.Second, to: time.Second, step: time.Second}
-		run, err := played(t, mixed, subject, &memory{fate: onTime}, nil)
+	began := func(delays int) time.Duration {
+		mixed := accuracy{common: quickly(1000), from: longest - time.Duration(delays-1)*time.Millisecond, to: longest, step: time.Millisecond}
+		run, err := played(t, mixed, Subject{Lazy: true}, &memory{fate: onTime}, nil)
 		require.NoError(t, err)
-		require.Len(t, run.samples, 1000)
+		require.Len(t, run.samples, 1000, "primers are not among them")
 		return run.samples[0].Due() - run.samples[0].Delay
 	}
-	assert.Less(t, began(1000/fewPrimersOf), longest)
-	assert.Greater(t, began(1000/fewPrimersOf+1), longest)
+	assert.Less(t, began(1000/fewPrimersOf-1), longest, "and one for the warm-up's delay")
+	assert.Greater(t, began(1000/fewPrimersOf), longest)
 }
 
 func TestDelaysOfAList(t *testing.T) {
@@ -315,39 +218,14 @@ func TestDelaysOfAList(t *testing.T) {
 	}
 	assert.Len(t, asked, len(list))
 	assert.Contains(t, listed.about().Setup, "3 delays of 1s–1m30s")
-	assert.Equal(t, time.Millisecond, accuracy{of: []time.Duration{time.Second / 2}}.needs().tick)
 }
 
-func TestTheGeneratorRecordsWhatItGenerates(t *testing.T) {
-	recorder, err := publishLoopback(t.Context(), 1000)
-	require.NoError(t, err)
-	assert.Equal(t, report.Counts{Published: 1000, Delivered: 1000}, count(recorder.samples()))
-}
-
-// BenchmarkGenerator is the rate at which the benchmark itself can publish and record, without a
-// broker: it must be several times that of any subject, or the subject would not be what is
-// measured.
-func BenchmarkGenerator(b *testing.B) {
-	b.ReportAllocs()
-	recorder, err := publishLoopback(b.Context(), b.N)
-	b.StopTimer() // what was recorded is sorted only now
-	require.NoError(b, err)
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
-	require.Len(b, recorder.samples(), b.N)
-}
-
-func BenchmarkRecorder(b *testing.B) {
-	r := newRecorder()
-	r.plan(b.N)
-	ids := make([]string, b.N)
-	for i := range ids {
-		ids[i] = strconv.Itoa(i)
-	}
-	b.ReportAllocs()
-	b.ResetTimer()
-	for i, id := range ids {
-		r.Ask(sample{ID: i, Asked: r.Now()})
-		r.Answer(i, r.Now(), nil)
-		r.arrival(id)
+func TestTheTickIsTheFinestThatDelaysNeed(t *testing.T) {
+	for want, delays := range map[time.Duration][]time.Duration{
+		time.Second:            {2 * time.Second, time.Minute},
+		250 * time.Millisecond: {time.Second, 1500 * time.Millisecond, 750 * time.Millisecond},
+		time.Millisecond:       {100 * time.Millisecond, 101 * time.Millisecond},
+	} {
+		assert.Equal(t, want, tickOf(delays))
 	}
 }

@@ -24,8 +24,6 @@ type sizes struct {
 	accuracy accuracy
 	cost     cost
 	hol      hol
-	mix      hol
-	burst    burst
 	rate     topRate
 	backlog  depth
 }
@@ -37,8 +35,6 @@ var usual = sizes{
 	accuracy: accuracy{common: common{messages: 20_000, rate: 1000}, from: time.Second, to: 15 * time.Second},
 	cost:     cost{accuracy{common: common{messages: 20_000}, from: time.Second, to: 15 * time.Second}},
 	hol:      hol{common: common{messages: 1000, rate: 400}, long: 30 * time.Second, short: time.Second},
-	mix:      hol{common: common{messages: 2000, rate: 400}, long: 15 * time.Second, short: time.Second, every: 10},
-	burst:    burst{common: common{messages: 20_000}, spread: 10 * time.Second, lead: 4 * time.Second},
 	rate: topRate{
 		// Short, so that a rate is soon in full swing, and still one hop or two. What counts is
 		// published while as many messages leave as come.
@@ -59,8 +55,6 @@ var full = func() sizes {
 	s.accuracy.messages, s.accuracy.to = 5_000, 7*time.Second
 	s.cost.messages, s.cost.to = 10_000, 7*time.Second
 	s.hol.long = 8 * time.Second
-	s.mix.messages, s.mix.rate, s.mix.long = 1000, 300, 6*time.Second
-	s.burst.spread = 8 * time.Second
 	s.rate.first, s.rate.to, s.rate.length, s.rate.settle, s.rate.budget = 4000, 2*time.Second, 4*time.Second, 2*time.Second, 2*time.Minute
 	s.backlog.probes = 500
 	return s
@@ -118,8 +112,7 @@ const publishers = 256
 // scenarios returns all scenarios with the settings of a Benchmark.
 func (s sizes) scenarios(b Benchmark) []scenario {
 	for _, c := range []*common{
-		&s.accuracy.common, &s.cost.common, &s.hol.common, &s.mix.common, &s.burst.common, &s.rate.common,
-		&s.backlog.common,
+		&s.accuracy.common, &s.cost.common, &s.hol.common, &s.rate.common, &s.backlog.common,
 	} {
 		c.messages, c.rate = cmp.Or(b.Messages, c.messages), cmp.Or(b.Rate, c.rate)
 		c.concurrency, c.bodySize, c.warmUp, c.patience = cmp.Or(b.Concurrency, publishers), b.Body, s.warmUp, patience
@@ -135,5 +128,5 @@ func (s sizes) scenarios(b Benchmark) []scenario {
 		}
 		a.step = cmp.Or(b.Step, a.step)
 	}
-	return []scenario{s.accuracy, s.cost, s.hol, s.mix, s.burst, s.rate, s.backlog}
+	return []scenario{s.accuracy, s.cost, s.hol, s.rate, s.backlog}
 }

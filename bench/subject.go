@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -31,17 +32,14 @@ type Subject struct {
 	// Blocks says that a long delay blocks the short ones behind it. Scenarios that would show only
 	// that do not take the subject.
 	Blocks bool
-	// Ladder says that a message waits in several queues in turn, by the steps of its delay.
-	Ladder bool
-	// Tick is the resolution of a ladder, if it does not take Env.Tick.
-	Tick time.Duration
+	// Scenarios are those that it is measured in; nil is all.
+	Scenarios []string
 
-	// Prime returns those of Env.Delays that together take every step that any of them takes; nil
-	// if Open declares all steps. One message of each is published before the warm-up, so that
-	// nothing is declared while measuring. What it costs the broker later would count as that of the
-	// messages: so many are waited for, which no estimate knows of, and few are not. tick is
-	// Env.Tick.
-	Prime func(delays []time.Duration, tick time.Duration) []time.Duration
+	// Lazy subjects declare what a delay needs when it is first asked for. One message of each delay
+	// is published before the warm-up, so that nothing is declared while measuring. What it costs
+	// the broker later would count as that of the messages: so many are waited for, which no
+	// estimate knows of, and few are not.
+	Lazy bool
 
 	// Hops is how many queues a message waits in, one after the other, with each of the delays;
 	// tick is Env.Tick. nil: not known before.
@@ -62,13 +60,10 @@ type Env struct {
 
 	// Delays are all delays of the run, sorted: a backend with tiers needs a tier for each.
 	Delays []time.Duration
-	// Tick is the resolution that the delays need; 0 if a second is fine enough.
+	// Tick is the resolution that the delays need, at most a second.
 	Tick time.Duration
 	// Moved is to be called for each message that goes on from one queue to another to wait there.
 	Moved func()
-	// Existing says that the topology exists already, with messages in it. If opening fails,
-	// nothing may be removed.
-	Existing bool
 }
 
 // ErrSkip is in the chain of the error that Subject.Open returns if this broker lacks what the
@@ -80,6 +75,11 @@ func (s Subject) Name() string { return s.run().Subject() }
 
 // plainName is the subject in tables and progress.
 func (s Subject) plainName() string { return s.run().Name() }
+
+// in says whether the subject is measured in a scenario.
+func (s Subject) in(scenario string) bool {
+	return s.Scenarios == nil || slices.Contains(s.Scenarios, scenario)
+}
 
 func (s Subject) run() report.Run { return report.Run{Backend: s.Backend, Variant: s.Variant} }
 

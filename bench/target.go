@@ -3,8 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/url"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/lab/amqpclient"
@@ -23,14 +21,10 @@ type Target struct {
 
 	// CPU is the processor time used since the broker was started.
 	CPU func() (time.Duration, error)
-	// Memory is in bytes. MemorySource says what it is, if it is not the resident memory of the
-	// broker's processes.
-	Memory       func() (int64, error)
-	MemorySource string
+	// Memory is the resident memory of the broker's processes, in bytes.
+	Memory func() (int64, error)
 	// Disk is the space that the broker's data takes, in bytes.
 	Disk func() (int64, error)
-	// Written is how many bytes the broker has had written to disk since it was started.
-	Written func() (int64, error)
 
 	// Restart is for a broker that nobody else uses, whose address and data stay. It returns when
 	// the broker takes connections again.
@@ -53,16 +47,6 @@ func Given(ctx context.Context, url, how string) (Target, error) {
 		return fmt.Sprintf("(unknown %s)", key)
 	}
 	return Target{URL: url, Product: said("product"), Version: said("version"), How: how, Platform: said("platform")}, nil
-}
-
-// local says whether the broker is reached over the loopback interface.
-func (t Target) local() bool {
-	at, err := url.Parse(t.URL)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(at.Hostname())
-	return at.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // read returns what a function of the Target returns, or 0 where it is not known.

@@ -76,17 +76,19 @@ func (t *trial) close(ctx context.Context) error {
 // warmUp sends the messages that are not measured, waits for them, and starts the measurement.
 func (t *trial) warmUp(ctx context.Context, c common) error {
 	t.body = make([]byte, c.body())
-	if t.subject.Prime != nil {
-		primers := t.subject.Prime(t.env.Delays, t.env.Tick)
+	if t.subject.Lazy {
 		as := primer
-		if len(primers) > max(fewPrimers, c.messages/fewPrimersOf) {
+		if len(t.env.Delays) > max(fewPrimers, c.messages/fewPrimersOf) {
 			as = warmUp
 		}
-		if err := t.publish(ctx, load{delays: primers, workers: c.concurrency, role: as}); err != nil {
+		if err := t.publish(ctx, load{delays: t.env.Delays, workers: c.concurrency, role: as}); err != nil {
 			return fmt.Errorf("before the warm-up: %w", err)
 		}
 	}
-	delays := slices.Repeat([]time.Duration{t.delay(warmUpDelay)}, c.warmUp)
+	delays := make([]time.Duration, c.warmUp)
+	if !t.subject.Undelayed {
+		delays = slices.Repeat([]time.Duration{warmUpDelay}, c.warmUp)
+	}
 	if err := t.publish(ctx, load{delays: delays, workers: c.concurrency, role: warmUp}); err != nil {
 		return fmt.Errorf("warm-up: %w", err)
 	}
@@ -107,14 +109,6 @@ func (t *trial) warmUp(ctx context.Context, c common) error {
 	return nil
 }
 
-// delay is what to ask the subject for: nothing, if it cannot delay.
-func (t *trial) delay(d time.Duration) time.Duration {
-	if t.subject.Undelayed {
-		return 0
-	}
-	return d
-}
-
 // finish waits for what is still to come and returns the run. Lateness is over the samples that
 // counted accepts; nil is all. published is how publishing ended: what was stored before that error
 // is waited for as well, and the error returned.
@@ -132,8 +126,6 @@ func (t *trial) finish(
 	run.BrokerCPU = t.meter.perMessage(t.started, ended, run.Published)
 	run.BrokerRSS = read(t.meter.target.Memory)
 	run.ProcessCPU = ownPerMessage(t.started, ended, run.Published)
-	run.Written = bytesPerMessage(t.started.written, ended.written, run.Published)
-	run.Network = bytesPerMessage(t.started.sent, ended.sent, run.Published)
 	if published != nil {
 		err = published
 	}
@@ -141,7 +133,7 @@ func (t *trial) finish(
 }
 
 // unpriced takes away what a message costs: what was measured was not of its messages alone.
-func (r *result) unpriced() { r.BrokerCPU, r.ProcessCPU, r.Written, r.Network = 0, 0, 0, 0 }
+func (r *result) unpriced() { r.BrokerCPU, r.ProcessCPU = 0, 0 }
 
 // hops is in how many queues the messages waited on average; 0 if that is not known.
 func (t *trial) hops(of []sample) float64 {

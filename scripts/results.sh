@@ -102,10 +102,10 @@ part() {
 			--backend binaryladder/source --steps calendar --steps binary
 		# The delays of people and the steps of calendar, a sixtieth of them, so that the run ends.
 		quorum "$1/steps/people" --scenario accuracy --messages 120000 --rate 2000 \
-			--delays 250ms,500ms,750ms,1s,1500ms,2s,3s,5s,10s,15s,20s,30s,45s,1m,90s,2m --tick 250ms \
+			--delays 250ms,500ms,750ms,1s,1500ms,2s,3s,5s,10s,15s,20s,30s,45s,1m,90s,2m \
 			--backend binaryladder/source,plugin --steps binary \
 			--steps 250ms,500ms,750ms,1s,1250ms,1500ms,1750ms,2s,3s,5s,8s,10s,12500ms,15s,18500ms,20s,24s,28s,30s,34s,39500ms,45s,50500ms,56s,1m,90s,2m,3m,4m,6m,8m,12m
-		quorum "$1/steps/tick" --scenario accuracy --messages 5000 --rate 400 --delays 100ms-15s --tick 1ms \
+		quorum "$1/steps/tick" --scenario accuracy --messages 5000 --rate 400 --delays 100ms-15s \
 			--backend binaryladder/source --steps calendar \
 			--steps "$(seq -s, -f %gms 63),$(seq -s, -f %gms 64 64 4096),8192ms"
 		;;

@@ -33,8 +33,6 @@ var charts = []chart{
 	cpu,
 	{"cost", "Messages taken", []string{"publish"}},
 	{"hol", "How late the short ones are", []string{"late p50", "p99"}},
-	{"hol-mix", "How late the short ones are", []string{"late p50", "p99"}},
-	{"burst", "Until the last of the burst arrived", []string{"drained in"}},
 	{"rate", "In time up to", []string{"in time to"}},
 	{"backlog", "What a waiting message takes", []string{"memory", "disk"}},
 	{"backlog", "How late short ones are behind them", []string{"late p50", "p99"}},

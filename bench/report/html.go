@@ -85,18 +85,8 @@ func (r *Report) facts() []fact {
 	} else {
 		out = append(out, fact{"broker's CPU and memory", "not known: the broker is not ours to measure"})
 	}
-	if r.Broker.MemorySource != "" {
-		out = append(out, fact{"broker's memory", r.Broker.MemorySource})
-	}
-	if r.GeneratorPerS > 0 {
-		out = append(out, fact{"without a broker", fmt.Sprintf("%s msg/s, %s µs of client CPU a message",
-			format.Figure(r.GeneratorPerS), format.Figure(r.GeneratorCPU))})
-	}
 	if r.Machine.SyncMS > 0 {
 		out = append(out, fact{"4 KiB written and synced in", format.Figure(r.Machine.SyncMS) + " ms"})
-	}
-	if r.Machine.Steal > 0 {
-		out = append(out, fact{"taken by other machines", format.Figure(r.Machine.Steal) + " % of the processors' time"})
 	}
 	return out
 }

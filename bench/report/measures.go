@@ -18,26 +18,20 @@ type measure struct {
 
 // timed are the scenarios that tell how late messages are. Scenario cost asks a slow subject for
 // less, so its lateness says nothing.
-var timed = []string{"accuracy", "hol", "hol-mix", "burst", "rate", "backlog"}
+var timed = []string{"accuracy", "hol", "rate", "backlog"}
 
 // measures are the columns, in order.
 var measures = []measure{
 	{name: "publish", unit: "msg/s", scenarios: []string{"cost", "backlog"}, higher: true,
 		value: positive(func(r Run) float64 { return r.PublishPerS })},
-	{name: "broker CPU", unit: "µs/msg", scenarios: []string{"accuracy", "cost", "burst"},
+	{name: "broker CPU", unit: "µs/msg", scenarios: []string{"accuracy", "cost"},
 		value: positive(func(r Run) float64 { return r.BrokerCPU })},
-	{name: "client CPU", unit: "µs/msg", scenarios: []string{"accuracy", "cost", "burst"},
+	{name: "client CPU", unit: "µs/msg", scenarios: []string{"accuracy", "cost"},
 		value: positive(func(r Run) float64 { return r.ProcessCPU })},
 	{name: "queues", unit: "each", scenarios: []string{"accuracy", "cost"},
 		value: positive(func(r Run) float64 { return r.Hops })},
-	{name: "written", unit: "B/msg", scenarios: []string{"cost"}, wide: true,
-		value: positive(func(r Run) float64 { return r.Written })},
-	{name: "network", unit: "B/msg", scenarios: []string{"cost"}, wide: true,
-		value: positive(func(r Run) float64 { return r.Network })},
 	{name: "in time to", unit: "msg/s", scenarios: []string{"rate"}, higher: true,
 		value: func(r Run) (float64, bool) { return r.MaxRate, len(r.Probes) > 0 }},
-	{name: "drained in", unit: "ms", scenarios: []string{"burst"},
-		value: positive(func(r Run) float64 { return r.DrainMS })},
 	{name: "memory", unit: "B/msg", scenarios: []string{"backlog"},
 		value: func(r Run) (float64, bool) {
 			return r.MemoryPerMessage, r.MemoryPerMessage != 0 && !r.vagueMemory()

@@ -21,12 +21,6 @@ type Report struct {
 	Machine       Machine   `json:"machine"`
 	Broker        Broker    `json:"broker"`
 
-	// GeneratorPerS is how many messages a second the benchmark itself can publish and record,
-	// measured at the start without a broker. GeneratorCPU is the processor time of this process
-	// that each of them took.
-	GeneratorPerS float64 `json:"generator_per_s"`
-	GeneratorCPU  float64 `json:"generator_cpu_us_per_msg"`
-
 	Scenarios []Scenario `json:"scenarios"`
 	Subjects  []Subject  `json:"subjects,omitempty"` // that were to be measured
 	Runs      []Run      `json:"runs"`
@@ -46,9 +40,6 @@ type Machine struct {
 	// Model is the processor's, and Kernel the system's; "" where they are not known.
 	Model  string `json:"model,omitempty"`
 	Kernel string `json:"kernel,omitempty"`
-	// Steal is the part of the processors' time in per cent that other machines on the same host
-	// took while it was measured; 0 where it is not known.
-	Steal float64 `json:"steal_percent,omitempty"`
 	// SyncMS is how long it takes to write 4 KiB to a temporary file and sync it: the median of 25.
 	SyncMS float64 `json:"sync_ms,omitempty"`
 }
@@ -63,9 +54,6 @@ type Broker struct {
 	// IdleCPU is the processor time in per cent of one core that the broker used before anything
 	// was published. It is subtracted from broker_cpu_us_per_msg.
 	IdleCPU float64 `json:"idle_cpu_percent"`
-	// MemorySource says what broker_rss_bytes is, where it is not the resident memory of the
-	// broker's processes.
-	MemorySource string `json:"memory_source,omitempty"`
 }
 
 // A Scenario is one question, and what was done to answer it.

@@ -25,23 +25,18 @@ type Run struct {
 	DelayMinMS  float64 `json:"delay_min_ms"` // the shortest delay
 	DelayMaxMS  float64 `json:"delay_max_ms"` // the longest
 	Counts
-	EarlyByMS   float64  `json:"early_by_ms"`                            // the most that a message was early
-	PublishPerS float64  `json:"publish_per_s"`                          // confirmed
-	BrokerCPU   float64  `json:"broker_cpu_us_per_msg"`                  // 0 if it was not measured
-	ProcessCPU  float64  `json:"process_cpu_us_per_msg"`                 // of the process that publishes, consumes and, for the controller, delays
-	BrokerRSS   int64    `json:"broker_rss_bytes"`                       // at the end; 0 if it was not measured
-	Written     float64  `json:"broker_written_bytes_per_msg,omitempty"` // to disk, by the broker; 0 if it was not measured
-	Network     float64  `json:"network_bytes_per_msg,omitempty"`        // over the loopback interface, all parties; 0 if it was not measured
-	Hops        float64  `json:"hops,omitempty"`                         // queues that a message waits in, one after the other: the mean; 0 if not known
+	EarlyByMS   float64  `json:"early_by_ms"`            // the most that a message was early
+	PublishPerS float64  `json:"publish_per_s"`          // confirmed
+	BrokerCPU   float64  `json:"broker_cpu_us_per_msg"`  // 0 if it was not measured
+	ProcessCPU  float64  `json:"process_cpu_us_per_msg"` // of the process that publishes, consumes and, for the controller, delays
+	BrokerRSS   int64    `json:"broker_rss_bytes"`       // at the end; 0 if it was not measured
+	Hops        float64  `json:"hops,omitempty"`         // queues that a message waits in, one after the other: the mean; 0 if not known
 	Lateness    Lateness `json:"lateness_ms"`
 	MaxRate     float64  `json:"max_rate_per_s,omitempty"` // scenario rate: the highest that passed; 0 if none did
 	Probes      []Probe  `json:"probes,omitempty"`         // scenario rate: in the order tried
 
 	// BodyBytes is the size of each message's body.
 	BodyBytes int `json:"body_bytes,omitempty"`
-
-	// DrainMS is how long after all were due the last message of a burst arrived.
-	DrainMS float64 `json:"drain_ms,omitempty"`
 
 	// Waiting is how many messages were waiting when memory and disk were read.
 	Waiting int `json:"waiting,omitempty"`

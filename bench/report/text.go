@@ -66,9 +66,6 @@ func (r *Report) legend() string {
 	} else {
 		said = append(said, "Each was run once: --repeat shows how much a figure varies.")
 	}
-	if r.GeneratorPerS > 0 {
-		said = append(said, fmt.Sprintf("Without a broker the benchmark itself reaches %s msg/s.", format.Figure(r.GeneratorPerS)))
-	}
 	return strings.Join(said, " ")
 }
 

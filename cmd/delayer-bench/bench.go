@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -18,26 +17,24 @@ import (
 // benchCmd is `delayer-bench run`, the default. A flag at its zero value takes the default of the
 // chosen size; see package bench.
 type benchCmd struct {
-	Quick       bool            `xor:"size" help:"A small run: accuracy, cost and hol, quorum queues. About three minutes on two cores."`
-	Full        bool            `xor:"size" help:"The reference run: every scenario, with quorum queues alone in 18 to 25 minutes. Subjects that would take minutes are left out, unless named."`
-	Out         string          `default:"report" placeholder:"DIR" help:"Where to write report.json, report.html, report.bench and samples.csv.gz (default ${default})."`
-	Backend     []string        `placeholder:"NAME" help:"Measure only these: ${subjects}. Default: all, the controller with slots on quorum queues and with rounds on classic ones."`
-	Scenario    []string        `placeholder:"NAME" help:"Run only these: ${scenarios}. Default: accuracy, cost, hol and rate."`
-	QueueType   []string        `placeholder:"TYPE" help:"Type of the queues in which messages wait: quorum (at-least-once), classic. Default: both; quorum with --quick."`
-	URL         string          `env:"DELAYER_URL" placeholder:"AMQP" help:"Measure the broker at this URL. Other users of this machine can see it: put a password into ${env}. Default: one in Docker, or a private node."`
-	Management  string          `placeholder:"HTTP" help:"The management API of that broker, such as http://host:15672, for its memory. Without a user it takes that of the AMQP URL. Default: port 15672 of the broker."`
-	Rate        float64         `placeholder:"N" help:"Publish N messages per second. Default: as the scenario needs. Not for burst, cost and rate."`
-	Messages    int             `placeholder:"N" help:"Messages of each run; in backlog, those that wait. Default: as the scenario needs. Not for rate."`
-	Body        int             `placeholder:"BYTES" help:"Size of each message's body (64)."`
-	Delays      delays          `placeholder:"FROM-TO" help:"Delays of accuracy and cost, such as 100ms-15s (1s-15s; 1s-2s with --quick), or a list: 1s,5s,1m."`
-	Step        time.Duration   `placeholder:"STEP" help:"Step between two delays of accuracy and cost (1s; 1ms if FROM or TO is no whole second)."`
-	Steps       []string        `sep:"none" placeholder:"STEPS" help:"Measure binaryladder with these steps, each with every --tick: calendar, binary, or a list such as 1s,2s,4s. Repeat the flag for several."`
-	Tick        []time.Duration `placeholder:"TICK" help:"Measure binaryladder with these ticks, each with every --steps."`
-	Destination string          `default:"queue" placeholder:"KIND" help:"What messages are published to: a queue, by its name, or an exchange that leads to it (default ${default})."`
-	Consume     string          `default:"classic" placeholder:"TYPE" help:"What is consumed: a classic queue, without acknowledgements, or a quorum queue, with (default ${default})."`
-	Consumers   int             `default:"1" placeholder:"N" help:"Consumers of that queue (default ${default})."`
-	Concurrency int             `default:"256" placeholder:"N" help:"Publishers, each waiting for its confirm (default ${default})."`
-	Repeat      int             `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians and their range."`
+	Quick       bool          `xor:"size" help:"A small run: accuracy, cost and hol, quorum queues. About three minutes on two cores."`
+	Full        bool          `xor:"size" help:"The reference run: every scenario, with quorum queues alone in 18 to 25 minutes. Subjects that would take minutes are left out, unless named."`
+	Out         string        `default:"report" placeholder:"DIR" help:"Where to write report.json, report.html and report.bench (default ${default})."`
+	Backend     []string      `placeholder:"NAME" help:"Measure only these: ${subjects}. Default: all, the controller with slots on quorum queues and with rounds on classic ones."`
+	Scenario    []string      `placeholder:"NAME" help:"Run only these: ${scenarios}. Default: accuracy, cost, hol and rate."`
+	QueueType   []string      `placeholder:"TYPE" help:"Type of the queues in which messages wait: quorum (at-least-once), classic. Default: both; quorum with --quick."`
+	URL         string        `env:"DELAYER_URL" placeholder:"AMQP" help:"Measure the broker at this URL. Other users of this machine can see it: put a password into ${env}. Default: one in Docker, or a private node."`
+	Rate        float64       `placeholder:"N" help:"Publish N messages per second. Default: as the scenario needs. Not for cost and rate."`
+	Messages    int           `placeholder:"N" help:"Messages of each run; in backlog, those that wait. Default: as the scenario needs. Not for rate."`
+	Body        int           `placeholder:"BYTES" help:"Size of each message's body (64)."`
+	Delays      delays        `placeholder:"FROM-TO" help:"Delays of accuracy and cost, such as 100ms-15s (1s-15s; 1s-2s with --quick), or a list: 1s,5s,1m."`
+	Step        time.Duration `placeholder:"STEP" help:"Step between two delays of accuracy and cost (1s; 1ms if FROM or TO is no whole second)."`
+	Steps       []string      `sep:"none" placeholder:"STEPS" help:"Measure binaryladder with these steps: calendar, binary, or a list such as 1s,2s,4s. Repeat the flag for several."`
+	Destination string        `default:"queue" placeholder:"KIND" help:"What messages are published to: a queue, by its name, or an exchange that leads to it (default ${default})."`
+	Consume     string        `default:"classic" placeholder:"TYPE" help:"What is consumed: a classic queue, without acknowledgements, or a quorum queue, with (default ${default})."`
+	Consumers   int           `default:"1" placeholder:"N" help:"Consumers of that queue (default ${default})."`
+	Concurrency int           `default:"256" placeholder:"N" help:"Publishers, each waiting for its confirm (default ${default})."`
+	Repeat      int           `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians and their range."`
 }
 
 // Validate refuses unknown values as usage errors, before anything is started.
@@ -61,11 +58,8 @@ func (c *benchCmd) Run(ctx context.Context, s streams) error {
 	if err := errors.Join(err, writeFiles(c.Out, s, files)); err != nil {
 		return err
 	}
-	fmt.Fprintln(s.out, "wrote", filepath.Join(c.Out, samplesFile))
 	return failures(r)
 }
-
-const samplesFile = "samples.csv.gz"
 
 // measure returns a report unless nothing could be measured.
 func (c *benchCmd) measure(ctx context.Context, display *cli.Display) (*report.Report, error) {
@@ -76,25 +70,19 @@ func (c *benchCmd) measure(ctx context.Context, display *cli.Display) (*report.R
 	if err := os.MkdirAll(c.Out, 0o755); err != nil { // before minutes of work, not after
 		return nil, fmt.Errorf("--out: %w", err)
 	}
-	target, release, err := openTarget(ctx, c.URL, c.Management, display.Logf)
+	target, release, err := openTarget(ctx, c.URL, display.Logf)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	samples, err := os.Create(filepath.Join(c.Out, samplesFile))
-	if err != nil {
-		return nil, fmt.Errorf("--out: %w", err)
-	}
-	defer func() { _ = samples.Close() }()
 	took, err := b.Estimate()
 	if err != nil {
 		return nil, err
 	}
 	display.Logf("measuring takes about %v", took.Round(time.Second))
-	b.Target, b.Samples, b.Command = target, samples, commandLine(os.Args)
+	b.Target, b.Command = target, commandLine(os.Args)
 	b.Progress = func(e bench.Event) { show(display, e) }
-	r, err := b.Run(ctx)
-	return r, errors.Join(err, samples.Close())
+	return b.Run(ctx)
 }
 
 // failures make the exit status 1.
@@ -147,8 +135,6 @@ func outcome(e bench.Event) string {
 		return fmt.Sprintf("in time up to %.0f msg/s", run.MaxRate)
 	case run.Scenario == "cost":
 		return fmt.Sprintf("%.0f msg/s, broker %.0f µs and client %.0f µs a message", run.PublishPerS, run.BrokerCPU, run.ProcessCPU)
-	case run.DrainMS > 0:
-		return fmt.Sprintf("over in %.0f ms", run.DrainMS)
 	case run.MemoryPerMessage > 0:
 		return fmt.Sprintf("%.0f B of memory each, p99 %.0f ms late", run.MemoryPerMessage, run.Lateness.P99)
 	}

@@ -30,18 +30,18 @@ func (c *benchCmd) benchmark() (bench.Benchmark, error) {
 	if err := c.check(); err != nil {
 		return b, err
 	}
-	whole, excluded := c.Full && len(c.Backend) == 0, map[string]candidate{}
-	for _, queueType := range types {
-		for _, candidate := range candidates(queueType, shapes(c.Steps, c.Tick)) {
-			if candidate.selected(c.Backend) || whole && candidate.Undelayed {
-				b.Subjects = append(b.Subjects, candidate.Subject)
-				excluded[candidate.Name()] = candidate
+	whole := c.Full && len(c.Backend) == 0
+	for i, queueType := range types {
+		for _, candidate := range candidates(queueType, c.Steps) {
+			selected := candidate.selected(c.Backend) || whole && candidate.Undelayed
+			repeats := i > 0 && (candidate.exchange || candidate.Undelayed) // it waits in no queue
+			if !selected || repeats {
+				continue
 			}
-		}
-	}
-	if whole {
-		b.Skip = func(scenario string, s bench.Subject) bool {
-			return excluded[s.Name()].excluded(scenario, s.QueueType == types[0])
+			if !whole {
+				candidate.Scenarios = nil
+			}
+			b.Subjects = append(b.Subjects, candidate.Subject)
 		}
 	}
 	return b, nil
@@ -75,19 +75,16 @@ func (c *benchCmd) check() error {
 		return fmt.Errorf("--step: --delays is a list, and only a range has steps")
 	case c.Messages > 0 && only("rate"):
 		return fmt.Errorf("--messages: scenario rate determines the number")
-	case c.Rate > 0 && only("rate", "burst", "cost"):
+	case c.Rate > 0 && only("rate", "cost"):
 		return fmt.Errorf("--rate: scenario %s has a pace of its own", strings.Join(c.Scenario, ", "))
 	case (c.Delays.to > 0 || len(c.Delays.list) > 0 || c.Step > 0) && len(c.Scenario) > 0 &&
 		!slices.Contains(c.Scenario, "accuracy") && !slices.Contains(c.Scenario, "cost"):
 		return fmt.Errorf("--delays and --step: only scenarios accuracy and cost have them, and neither is chosen")
 	}
-	for _, tick := range c.Tick {
-		if tick < time.Millisecond || fraction(tick) {
-			return fmt.Errorf("--tick: %v is not a whole number of milliseconds, at least 1ms", tick)
-		}
-	}
-	for _, s := range shapes(c.Steps, c.Tick) {
-		if _, err := binaryladder.Hops(s.config(0)); err != nil {
+	for _, steps := range c.Steps {
+		first, _, _ := strings.Cut(steps, ",")
+		tick, _ := time.ParseDuration(first) // 0, the default, for a name
+		if _, err := binaryladder.Hops(binaryladder.Config{Steps: binaryladder.Steps(steps), Tick: tick}); err != nil {
 			return fmt.Errorf("--steps: %w", err)
 		}
 	}

@@ -71,14 +71,13 @@ func TestFlagsReachTheBenchmark(t *testing.T) {
 // if it is named.
 func TestSubjects(t *testing.T) {
 	for flags, want := range map[string][]string{
-		"--backend serve,plugin-client": {"serve ladder", "serve slots", "plugin-client"},
-		"--backend serve/slots":         {"serve slots"},
-		"--backend fixedtiers":          {"fixedtiers"},
-		"--backend fixedtiers/few":      {"fixedtiers few"},
-		"--backend controller/rounds":   {"controller rounds"},
-		"--backend binaryladder/source --steps calendar --steps binary --tick 1s,1ms": {
-			"binaryladder source calendar 1s", "binaryladder source binary 1s",
-			"binaryladder source calendar 1ms", "binaryladder source binary 1ms",
+		"--backend serve,mixed-tiers": {"serve ladder", "serve slots", "mixed-tiers"},
+		"--backend serve/slots":       {"serve slots"},
+		"--backend fixedtiers":        {"fixedtiers"},
+		"--backend fixedtiers/few":    {"fixedtiers few"},
+		"--backend controller/rounds": {"controller rounds"},
+		"--backend binaryladder/source --steps calendar --steps 1s,2s,4s": {
+			"binaryladder source calendar", "binaryladder source 1s+2",
 		},
 	} {
 		args := append(strings.Fields(flags), "--queue-type", "quorum")
@@ -87,9 +86,7 @@ func TestSubjects(t *testing.T) {
 	usual := variantsOf(chosen(t, "--queue-type", "quorum"))
 	assert.Contains(t, usual, "binaryladder source")
 	assert.NotContains(t, usual, "serve ladder")
-	assert.NotContains(t, usual, "plugin-client")
-	assert.Contains(t, variantsOf(chosen(t, "--steps", "1s,2s,4s")), "binaryladder source 1s+2 1s")
-	assert.Contains(t, variantsOf(chosen(t, "--tick", "1ms")), "binaryladder topic 1ms")
+	assert.NotContains(t, usual, "mixed-tiers")
 
 	var controllers []string // the backend's default wheel, or what the queue type leaves
 	for _, s := range chosen(t).Subjects {
@@ -100,74 +97,37 @@ func TestSubjects(t *testing.T) {
 	assert.Equal(t, []string{"controller slots, quorum", "controller rounds, classic"}, controllers)
 }
 
-func TestTheDefaultLadderIsTheOneThatUsersGet(t *testing.T) {
-	source := shapes(nil, nil)[0]
-	def := backend.Default().BinaryLadder
-	assert.Equal(t, def, source.config(0))
-	fine := source.config(time.Millisecond)
-	assert.Equal(t, time.Millisecond, fine.Tick, "the scenario needs it")
-	assert.Equal(t, time.Second, shape{tick: time.Second}.config(time.Millisecond).Tick, "what was asked for stays")
-}
-
-// Every link that some delay takes must be taken by a primer, and no other delay is one. Once 2,234
-// primers were sent for four delays, and were most of what a delay of a minute seemed to cost.
-func TestPrimersTakeEveryLink(t *testing.T) {
-	const longest = 3 * time.Second
-	for _, s := range []shape{
-		{steps: binaryladder.Binary, routing: binaryladder.Source, tick: time.Millisecond},
-		{steps: binaryladder.Calendar, routing: binaryladder.Source, tick: time.Millisecond},
-		{steps: binaryladder.Binary, routing: binaryladder.Topic, tick: time.Second},
-	} {
-		var all []time.Duration
-		for d := s.tick; d <= longest; d += s.tick {
-			all = append(all, d)
-		}
-		primers := s.prime(all, 0)
-		assert.Equal(t, linksOf(t, s, all), linksOf(t, s, primers), "%+v", s)
-		assert.Subset(t, all, primers)
-		assert.LessOrEqual(t, len(primers), 1200)
-
-		few := []time.Duration{s.tick, longest, longest}
-		assert.Equal(t, []time.Duration{longest, s.tick}, s.prime(few, 0), "%+v", s)
+// TestTheLadderIsTheOneThatUsersGet: with the tick that the delays need.
+func TestTheLadderIsTheOneThatUsersGet(t *testing.T) {
+	for _, tick := range []time.Duration{time.Second, time.Millisecond} {
+		cfg, err := candidates("quorum", nil)[0].config(bench.Env{Tick: tick})
+		require.NoError(t, err)
+		assert.Equal(t, binaryladder.Config{Tick: tick}, cfg.BinaryLadder)
 	}
-}
-
-// linksOf are the neighbours in the plans of delays.
-func linksOf(t *testing.T, s shape, delays []time.Duration) map[[2]time.Duration]bool {
-	t.Helper()
-	plans, err := binaryladder.Hops(s.config(0), delays...)
-	require.NoError(t, err)
-	links := map[[2]time.Duration]bool{}
-	for _, plan := range plans {
-		from := time.Duration(0)
-		for _, to := range append(plan, 0) {
-			links[[2]time.Duration{from, to}] = true
-			from = to
-		}
-	}
-	return links
 }
 
 func TestAFullRunLeavesOutOnlyWhatNobodyNamed(t *testing.T) {
-	b := chosen(t, "--full")
-	excluded := func(b bench.Benchmark, scenario, subject, queueType string) bool {
-		i := slices.IndexFunc(b.Subjects, func(s bench.Subject) bool { return s.Name() == subject && s.QueueType == queueType })
-		return b.Skip != nil && b.Skip(scenario, b.Subjects[i])
+	find := func(b bench.Benchmark, subject, queueType string) *bench.Subject {
+		for _, s := range b.Subjects {
+			if s.Name() == subject && s.QueueType == queueType {
+				return &s
+			}
+		}
+		return nil
 	}
-	assert.False(t, excluded(b, "accuracy", "top-entry", "quorum"))
-	assert.True(t, excluded(b, "backlog", "top-entry", "quorum"))
-	assert.True(t, excluded(b, "accuracy", "plugin", "classic"))
-	assert.True(t, excluded(b, "rate", "binaryladder topic", "quorum"))
-	assert.False(t, excluded(b, "burst", "binaryladder source", "classic"))
-	assert.True(t, excluded(b, "hol", "fixedtiers", "classic"))
-	named := chosen(t, "--full", "--backend", "top-entry")
-	assert.False(t, excluded(named, "backlog", "top-entry", "quorum"))
+	b := chosen(t, "--full")
+	assert.Equal(t, []string{"accuracy", "cost", "hol"}, find(b, "top-entry", "quorum").Scenarios)
+	assert.Equal(t, []string{"accuracy", "cost"}, find(b, "binaryladder topic", "quorum").Scenarios)
+	assert.Nil(t, find(b, "binaryladder source", "classic").Scenarios)
+	assert.NotNil(t, find(b, "plugin", "quorum"))
+	assert.Nil(t, find(b, "plugin", "classic"), "it waits in no queue")
+	assert.Nil(t, find(chosen(t, "--full", "--backend", "top-entry"), "top-entry", "quorum").Scenarios)
 }
 
 // TestEveryBackendIsASubject: also one that nothing here knows by name.
 func TestEveryBackendIsASubject(t *testing.T) {
 	var found []string
-	for _, c := range candidates("quorum", shapes(nil, nil)) {
+	for _, c := range candidates("quorum", nil) {
 		if !c.Baseline && !c.named {
 			found = append(found, c.Backend)
 		}

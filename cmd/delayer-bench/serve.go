@@ -8,41 +8,27 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/backend/binaryladder"
-	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/bench"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
-// serves are delayer serve in front of a backend: a plain client publishes with the header x-delay
-// to an exchange whose entry this process serves. Compare it with the backend itself and
+// served is delayer serve in front of a backend: a plain client publishes with the header x-delay to
+// an exchange whose entry this process serves. Compare it with the backend itself and
 // --destination exchange: serve delivers through an exchange too.
-func serves(queueType string) []candidate {
-	var out []candidate
-	for _, c := range []candidate{
-		{
-			Subject: bench.Subject{Backend: binaryladder.Name, Variant: "ladder"},
-			configure: func(env bench.Env, cfg *backend.Config) error {
-				cfg.BinaryLadder = shape{routing: binaryladder.Source, steps: backend.Default().BinaryLadder.Steps}.config(env.Tick)
-				return nil
-			},
-		},
-		wheel(controller.Slots, candidate{Subject: bench.Subject{Backend: controller.Name}}),
-	} {
-		c.QueueType = queueType
-		behind := c // what serve publishes through
-		c.group, c.named = c.Variant, true
-		c.Backend, c.Open, c.Remove = "serve", behind.openServe, behind.removeServe
-		c.About = "a plain client with the header x-delay, and delayer serve with that backend"
-		out = append(out, c)
-	}
-	return out
+func served(backend, queueType string, c candidate) candidate {
+	c.Backend, c.QueueType = backend, queueType
+	behind := c // what serve publishes through
+	c.Backend, c.Open, c.Remove = "serve", behind.openServe, behind.removeServe
+	c.group, c.named, c.usual = c.Variant, true, ""
+	c.About = "a plain client with the header x-delay, and delayer serve with that backend"
+	c.Lazy, c.Hops, c.Moves = false, nil, false
+	return c
 }
 
 // The exchange that is published to, and that from which the destination gets what is due.
-func served(env bench.Env) entry.Spec {
+func front(env bench.Env) entry.Spec {
 	return entry.Spec{Name: env.Prefix + "-front", To: env.Prefix + "-behind"}
 }
 
@@ -68,7 +54,7 @@ func (c candidate) openServe(ctx context.Context, env bench.Env) (delayer.Delaye
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	spec := served(env)
+	spec := front(env)
 	if err := s.runner.Add(ctx, []entry.Spec{spec}); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -122,7 +108,7 @@ func (c candidate) removeServe(ctx context.Context, env bench.Env) error {
 	control := broker.NewControl(conn)
 	defer control.Close()
 	const withMessages = true
-	if err := entry.Remove(ctx, control, env.Prefix, served(env)); err != nil {
+	if err := entry.Remove(ctx, control, env.Prefix, front(env)); err != nil {
 		return fmt.Errorf("remove the entry: %w", err)
 	}
 	return backend.Remove(ctx, cfg, withMessages)

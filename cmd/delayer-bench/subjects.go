@@ -25,37 +25,66 @@ type candidate struct {
 	usual string // measured with this type of queue only, unless it is named; "": with each
 	named bool   // measured only if it is named
 
-	// With --full, unless it is named:
-	only    []string // these scenarios; nil: all
-	oneType bool     // one type of queue: the other would repeat the result
-
 	configure func(bench.Env, *backend.Config) error // nil: the backend's defaults
 	exchange  bool                                   // messages wait in an exchange, of a type that the broker may lack
 }
 
-// variants lists the backends that are not measured once, with their defaults.
-func variants(ladders []shape) map[string][]candidate {
-	out := map[string][]candidate{
-		controller.Name: {
-			wheel(controller.Rounds, candidate{Subject: bench.Subject{Pace: 5000, About: "a controller in the benchmark's process sends messages round a wheel of TTL queues"}, usual: "classic"}),
-			wheel(controller.Slots, candidate{Subject: bench.Subject{About: "messages wait in slots of time; a controller in the benchmark's process takes those that are due soon"}, usual: "quorum"}),
-		},
+// slow is a Pace, in messages a second, with which scenario rate takes minutes.
+const slow = 1000
+
+// candidates lists all subjects in the order of the tables: each backend, also one that is not
+// known here, then serve, then the baselines. steps are those of the ladders to measure; without any
+// it is the default ladder.
+func candidates(queueType string, steps []string) []candidate {
+	slots := wheel(controller.Slots, candidate{usual: "quorum"})
+	slots.About = "messages wait in slots of time; a controller in the benchmark's process takes those that are due soon"
+	rounds := wheel(controller.Rounds, candidate{usual: "classic"})
+	rounds.Pace, rounds.About = 5000, "a controller in the benchmark's process sends messages round a wheel of TTL queues"
+	ladders := []candidate{ladder("source", binaryladder.Config{})}
+	if len(steps) > 0 {
+		ladders = nil
+	}
+	for _, list := range steps {
+		ladders = append(ladders, ladder("source "+stepsName(list), binaryladder.Config{Steps: binaryladder.Steps(list)}))
+	}
+	topic := ladder("topic", binaryladder.Config{Steps: binaryladder.Binary, Routing: binaryladder.Topic})
+	topic.Pace, topic.Scenarios = 7000, []string{"accuracy", "cost"}
+	topic.About = "a ladder: a TTL queue for each bit of a delay; topic exchanges compare the bits in the routing key"
+	variants := map[string][]candidate{
+		binaryladder.Name: append(ladders, topic),
+		controller.Name:   {rounds, slots},
 		fixedtiers.Name: {
 			{Subject: bench.Subject{Hops: once, About: "a TTL queue for each delay of the benchmark"}, configure: tierEach},
-			{Subject: bench.Subject{Variant: fewTiers, Hops: once, About: "TTL queues for 1, 2, 5, 10, 20, 30 and 60 s: what is between two waits for the longer one"},
+			{Subject: bench.Subject{Variant: fewTiers, Hops: once,
+				About: "TTL queues for 1, 2, 5, 10, 20, 30 and 60 s: what is between two waits for the longer one"},
 				group: fewTiers, named: true, configure: tierFew},
 		},
 		plugin.Name: {{Subject: bench.Subject{Hops: once, About: "the x-delayed-message plugin: one copy, on one node"}}},
 	}
-	for _, s := range ladders {
-		c := candidate{
-			Subject: bench.Subject{Variant: s.variant, About: s.about(), Ladder: true, Tick: s.tick, Prime: s.prime, Hops: s.hops}, group: string(s.routing),
-			configure: func(env bench.Env, cfg *backend.Config) error { cfg.BinaryLadder = s.config(env.Tick); return nil },
+	var out []candidate
+	for _, name := range backend.Names() {
+		known := variants[name]
+		if known == nil {
+			known = []candidate{{}}
 		}
-		if s.routing == binaryladder.Topic {
-			c.Pace, c.only = 7000, []string{"accuracy", "cost"}
+		about, _ := backend.About(name)
+		for _, c := range known {
+			c.Backend, c.QueueType, c.exchange = name, queueType, about.InExchange
+			c.Open, c.Remove = c.open, c.remove
+			out = append(out, c)
 		}
-		out[binaryladder.Name] = append(out[binaryladder.Name], c)
+	}
+	out = append(out, served(binaryladder.Name, queueType, ladder("ladder", binaryladder.Config{})),
+		served(controller.Name, queueType, slots))
+	for _, s := range bench.Baselines(queueType) {
+		c := candidate{Subject: s, named: s.Backend == bench.MixedTiers}
+		if !s.Undelayed {
+			c.Scenarios = []string{"accuracy", "cost", "hol", "rate"}
+		}
+		if s.Pace > 0 && s.Pace < slow {
+			c.Scenarios = c.Scenarios[:3]
+		}
+		out = append(out, c)
 	}
 	return out
 }
@@ -78,6 +107,36 @@ func wheel(wheel controller.Wheel, c candidate) candidate {
 	return c
 }
 
+// ladder is a ladder with the tick that the delays need. Its group is the variant's first word.
+func ladder(variant string, of binaryladder.Config) candidate {
+	c := candidate{Subject: bench.Subject{Variant: variant, Lazy: true,
+		About: "a ladder: a TTL queue for each step of a delay; a message carries its way as routing keys"}}
+	c.group, _, _ = strings.Cut(variant, " ")
+	c.configure = func(env bench.Env, cfg *backend.Config) error {
+		cfg.BinaryLadder = of
+		cfg.BinaryLadder.Tick = env.Tick
+		return nil
+	}
+	c.Hops = func(tick time.Duration, delays ...time.Duration) (out []int) {
+		ticking := of
+		ticking.Tick = tick
+		plans, _ := binaryladder.Hops(ticking, delays...) // Open says what is wrong
+		for _, plan := range plans {
+			out = append(out, len(plan))
+		}
+		return out
+	}
+	return c
+}
+
+// stepsName shortens a list for tables.
+func stepsName(steps string) string {
+	if first, more, isList := strings.Cut(steps, ","); isList {
+		return fmt.Sprintf("%s+%d", first, strings.Count(more, ",")+1)
+	}
+	return steps
+}
+
 // tierEach configures a tier for each delay: rounding up would look like lateness.
 func tierEach(env bench.Env, cfg *backend.Config) error {
 	const most = 100
@@ -96,41 +155,10 @@ func tierFew(env bench.Env, cfg *backend.Config) error {
 	for _, seconds := range []time.Duration{1, 2, 5, 10, 20, 30, 60} {
 		cfg.FixedTiers.Tiers = append(cfg.FixedTiers.Tiers, seconds*time.Second)
 	}
-	if longest := cfg.FixedTiers.Tiers[len(cfg.FixedTiers.Tiers)-1]; slices.Max(env.Delays) > longest {
-		return fmt.Errorf("%w: its longest tier is %v", bench.ErrSkip, longest)
+	if slices.Max(env.Delays) > time.Minute {
+		return fmt.Errorf("%w: its longest tier is a minute", bench.ErrSkip)
 	}
 	return nil
-}
-
-// slow is a Pace, in messages a second, with which the larger scenarios take minutes.
-const slow = 1000
-
-// candidates lists all subjects in the order of the tables: each backend, then the baselines.
-func candidates(queueType string, ladders []shape) []candidate {
-	var out []candidate
-	shaped := variants(ladders)
-	for _, name := range backend.Names() {
-		known := shaped[name]
-		if known == nil {
-			known = []candidate{{}}
-		}
-		about, _ := backend.About(name)
-		for _, c := range known {
-			c.Backend, c.QueueType = name, queueType
-			c.exchange, c.oneType = about.InExchange, about.InExchange
-			c.Open, c.Remove = c.open, c.remove
-			out = append(out, c)
-		}
-	}
-	out = append(out, serves(queueType)...)
-	for _, s := range bench.Baselines(queueType) {
-		c := candidate{Subject: s, oneType: s.Blocks || s.Undelayed, named: s.Backend == bench.PluginClient || s.Backend == bench.MixedTiers}
-		if s.Pace > 0 && s.Pace < slow {
-			c.only, c.oneType = []string{"accuracy", "cost", "hol"}, true
-		}
-		out = append(out, c)
-	}
-	return out
 }
 
 // open opens the backend. A controller runs in this process, which is its default.
@@ -175,127 +203,11 @@ func (c candidate) selected(names []string) bool {
 
 func (c candidate) fullName() string { return strings.TrimSuffix(c.Backend+"/"+c.group, "/") }
 
-// excluded says whether a full run leaves out the subject in a scenario: what takes minutes, or
-// repeats a result. first says that its queue type is the first that is measured.
-func (c candidate) excluded(scenario string, first bool) bool {
-	in := func(scenarios ...string) bool { return slices.Contains(scenarios, scenario) }
-	switch {
-	case !first && (c.oneType || in("hol", "hol-mix")):
-		return true
-	case c.only != nil:
-		return !in(c.only...)
-	}
-	return c.Baseline && in("backlog")
-}
-
 func subjectNames() []string {
 	var names []string
-	for _, c := range candidates("quorum", shapes(nil, nil)) {
+	for _, c := range candidates("quorum", nil) {
 		names = append(names, c.Backend, c.fullName())
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// A shape is a ladder that is measured: the default one, or one of --steps and --tick.
-type shape struct {
-	variant string
-	routing binaryladder.Routing
-	steps   binaryladder.Steps
-	tick    time.Duration // 0: the default, or what the scenario needs
-}
-
-// shapes returns the ladders for these steps and ticks. Each pair gives one with routing source,
-// and each tick one with routing topic. Without steps and ticks it returns the default ladder with
-// both routings.
-func shapes(steps []string, ticks []time.Duration) []shape {
-	def := backend.Default().BinaryLadder
-	if len(steps)+len(ticks) == 0 {
-		return []shape{
-			{variant: "source", routing: binaryladder.Source, steps: def.Steps},
-			{variant: "topic", routing: binaryladder.Topic, steps: binaryladder.Binary},
-		}
-	}
-	if len(steps) == 0 {
-		steps = []string{string(def.Steps)}
-	}
-	if len(ticks) == 0 {
-		ticks = []time.Duration{def.Tick}
-	}
-	var out []shape
-	for _, tick := range ticks {
-		for _, s := range steps {
-			out = append(out, shape{fmt.Sprintf("source %s %v", stepsName(s), tick), binaryladder.Source, binaryladder.Steps(s), tick})
-		}
-	}
-	for _, tick := range ticks {
-		out = append(out, shape{fmt.Sprintf("topic %v", tick), binaryladder.Topic, binaryladder.Binary, tick})
-	}
-	return out
-}
-
-// about says what the ladder is.
-func (s shape) about() string {
-	if s.routing == binaryladder.Topic {
-		return "a ladder: a TTL queue for each bit of a delay; topic exchanges compare the bits in the routing key"
-	}
-	return "a ladder: a TTL queue for each step of a delay; a message carries its way as routing keys"
-}
-
-// stepsName shortens a list for tables.
-func stepsName(steps string) string {
-	if n := strings.Count(steps, ","); n > 0 {
-		first, _, _ := strings.Cut(steps, ",")
-		return fmt.Sprintf("%s+%d", first, n)
-	}
-	return steps
-}
-
-// config returns the ladder's Config. wanted is the tick that the delays need, 0 for a second.
-func (s shape) config(wanted time.Duration) binaryladder.Config {
-	cfg := binaryladder.Config{Tick: backend.Default().BinaryLadder.Tick, Routing: s.routing, Steps: s.steps}
-	switch {
-	case s.tick > 0:
-		cfg.Tick = s.tick
-	case wanted > 0 && wanted < cfg.Tick:
-		cfg.Tick = wanted
-	}
-	return cfg
-}
-
-// prime returns those delays that together use each link of the ladder that any of them uses:
-// between two steps, into the ladder and out of it. delays are sorted, and so is what it returns:
-// from the longest down, since long ones take more links.
-func (s shape) prime(delays []time.Duration, wanted time.Duration) []time.Duration {
-	const outside = time.Duration(0)
-	plans, err := binaryladder.Hops(s.config(wanted), delays...)
-	if err != nil {
-		return nil // Open says why
-	}
-	used := map[[2]time.Duration]bool{}
-	var out []time.Duration
-	for i, plan := range slices.Backward(plans) {
-		from, known := outside, len(used)
-		for _, to := range append(plan, outside) {
-			used[[2]time.Duration{from, to}] = true
-			from = to
-		}
-		if len(used) > known {
-			out = append(out, delays[i])
-		}
-	}
-	return out
-}
-
-// hops counts the steps of each delay.
-func (s shape) hops(wanted time.Duration, delays ...time.Duration) []int {
-	plans, err := binaryladder.Hops(s.config(wanted), delays...)
-	if err != nil {
-		return nil // Open says why
-	}
-	out := make([]int, len(plans))
-	for i, plan := range plans {
-		out[i] = len(plan)
-	}
-	return out
 }

@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -36,8 +35,7 @@ const (
 	TopEntry      = "top-entry"
 	BitEntry      = "bit-entry"
 	Undelayed     = "undelayed"
-	XDelay        = "x-delay"       // an exchange that is there: see Config.Exchange
-	PluginClient  = "plugin-client" // bench.PluginClient
+	XDelay        = "x-delay" // an exchange that is there: see Config.Exchange
 )
 
 // Config says which baseline to open, and where.
@@ -53,9 +51,6 @@ type Config struct {
 	Exchange, Behind string
 	// Tick is the resolution of the ladders in whole milliseconds; 0 is a second, as published.
 	Tick time.Duration
-	// Existing says that everything may be there already, with messages in it: then Open removes
-	// nothing when it fails.
-	Existing bool
 }
 
 // A design is what tells one baseline from another.
@@ -79,16 +74,11 @@ func designOf(cfg Config) (design, error) {
 	case XDelay:
 		return design{
 			topology: topology.Plan{Bindings: []topology.Binding{{Source: cfg.Behind, Key: cfg.Destination, Target: cfg.Destination}}},
-			limits:   xDelayLimits, route: xDelay(cfg.Exchange, cfg.Destination),
-		}, nil
-	case PluginClient:
-		delayed := cfg.Prefix + ".delayed"
-		return design{
-			topology: topology.Plan{
-				Exchanges: []topology.Exchange{{Name: delayed, Kind: "x-delayed-message", DelayedKind: topology.Direct}},
-				Bindings:  []topology.Binding{{Source: delayed, Key: cfg.Destination, Target: cfg.Destination}},
+			limits:   milliseconds32,
+			route: func(ms int64, msg *amqp091.Publishing) (string, string) {
+				msg.Headers = amqp091.Table{"x-delay": ms}
+				return cfg.Exchange, cfg.Destination
 			},
-			limits: xDelayLimits, route: xDelay(delayed, cfg.Destination),
 		}, nil
 	case Undelayed:
 		return design{
@@ -99,21 +89,9 @@ func designOf(cfg Config) (design, error) {
 	return design{}, fmt.Errorf("unknown baseline %q", cfg.Name)
 }
 
-// xDelayLimits are those of the header x-delay: an unsigned 32-bit number of milliseconds.
-var xDelayLimits = delayer.Limits{Max: (1<<32 - 1) * time.Millisecond, Resolution: time.Millisecond}
-
-// xDelay publishes to an exchange that reads the header x-delay.
-func xDelay(exchange, destination string) func(int64, *amqp091.Publishing) (string, string) {
-	return func(ms int64, msg *amqp091.Publishing) (string, string) {
-		headers := maps.Clone(msg.Headers)
-		if headers == nil {
-			headers = amqp091.Table{}
-		}
-		headers["x-delay"] = ms
-		msg.Headers = headers
-		return exchange, destination
-	}
-}
+// milliseconds32 are the limits of an unsigned 32-bit number of milliseconds, as an expiration and
+// the header x-delay are.
+var milliseconds32 = delayer.Limits{Max: (1<<32 - 1) * time.Millisecond, Resolution: time.Millisecond}
 
 // ttlDesign is a queue for delays up to each of these, in milliseconds, and the last one also for
 // those beyond. The message's own expiration ends its delay.
@@ -135,8 +113,7 @@ func ttlDesign(cfg Config, tiers ...int64) design {
 	}
 	return design{
 		topology: p,
-		// An expiration is an unsigned 32-bit number of milliseconds.
-		limits: delayer.Limits{Max: (1<<32 - 1) * time.Millisecond, Resolution: time.Millisecond},
+		limits:   milliseconds32,
 		route: func(ms int64, msg *amqp091.Publishing) (string, string) {
 			msg.Expiration = strconv.FormatInt(ms, 10)
 			tier, _ := slices.BinarySearch(tiers, ms)
@@ -164,7 +141,7 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 		return nil, err
 	}
 	err = onChannel(b.conn, b.topology, declare)
-	if err != nil && !cfg.Existing {
+	if err != nil {
 		_ = onChannel(b.conn, b.topology, remove)
 	}
 	if err == nil {
