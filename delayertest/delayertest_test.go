@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,23 +43,6 @@ func TestAdvance_Order(t *testing.T) {
 	assert.Equal(t, start.Add(time.Hour+2500*time.Millisecond), d.Now())
 	assert.Len(t, d.Published(), 5)
 	assert.Panics(t, func() { d.Advance(-1) })
-}
-
-// TestHandle_Time: a handler sees the due time, and its messages come due in the same Advance.
-func TestHandle_Time(t *testing.T) {
-	d := delayertest.New(delayertest.Config{})
-	start := d.Now()
-	var at []time.Duration
-	d.Handle(func(m amqp091.Delivery) {
-		at = append(at, d.Now().Sub(start))
-		assert.NoError(t, m.Ack(false))
-		assert.NoError(t, d.Publish(t.Context(), "", "q", 10*time.Minute, text("again")))
-	})
-	require.NoError(t, d.Publish(t.Context(), "", "q", 10*time.Minute, text("first")))
-	require.Len(t, d.Advance(35*time.Minute), 3)
-	assert.Equal(t, []time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute}, at)
-	require.Len(t, d.Waiting(), 1)
-	assert.Equal(t, 5*time.Minute, d.Waiting()[0].Delay)
 }
 
 // TestDelivery: header values have the types that a consumer reads.
@@ -183,26 +165,4 @@ func TestTimers(t *testing.T) {
 		assert.Equal(t, map[string]time.Duration{"1": 61 * time.Second, "2": 122 * time.Second}, handled)
 		assert.Equal(t, time.Now(), d.Now())
 	})
-}
-
-func TestConcurrentUse(t *testing.T) {
-	const goroutines, each = 8, 50
-	d := delayertest.New(delayertest.Config{})
-	var arrived int
-	d.Handle(func(amqp091.Delivery) { arrived++ }) // one at a time
-	var wg sync.WaitGroup
-	for range goroutines {
-		wg.Go(func() {
-			for range each {
-				_, err := d.Schedule(t.Context(), "", "q", time.Second, text("x"))
-				assert.NoError(t, err)
-				d.Advance(time.Millisecond)
-				d.Waiting()
-			}
-		})
-	}
-	wg.Wait()
-	d.Advance(time.Second)
-	assert.Equal(t, goroutines*each, arrived)
-	assert.Len(t, d.Published(), goroutines*each)
 }

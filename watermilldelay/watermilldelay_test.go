@@ -133,18 +133,6 @@ func TestPublisher_ContextOfEachMessage(t *testing.T) {
 	assert.Equal(t, []int{2, 1, 1}, []int{len(r.batches[0]), len(r.batches[1]), len(r.batches[2])})
 }
 
-// TestPublisher_OddContext: one that cannot be compared.
-func TestPublisher_OddContext(t *testing.T) {
-	var r recorder
-	odd := struct {
-		context.Context
-		list []int
-	}{Context: t.Context()}
-	a, b := message.NewMessageWithContext(odd, "a", nil), message.NewMessageWithContext(odd, "b", nil)
-	require.NoError(t, NewPublisher(&r, Config{}).Publish("topic", a, b))
-	assert.Len(t, r.batches, 2)
-}
-
 func TestPublisher_NothingOrAllIsSent(t *testing.T) {
 	var r recorder
 	good, bad := message.NewMessage("good", nil), message.NewMessage("bad", nil)

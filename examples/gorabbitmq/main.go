@@ -1,11 +1,13 @@
-// Command gorabbitmq publishes a message with the options of wagslane/go-rabbitmq. It arrives after
-// two seconds at go-rabbitmq's own consumer.
+// Command gorabbitmq publishes a message with the options of wagslane/go-rabbitmq. After two seconds
+// it arrives at go-rabbitmq's own consumer. If the handler fails, it comes again after one second,
+// then after two. After that it is parked.
 //
 //	DELAYER_URL=amqp://guest:guest@localhost:5672/ go run ./examples/gorabbitmq
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/gorabbitmq"
+	"github.com/delayer-go/delayer/retry"
 )
 
 const queue = "example-gorabbitmq"
@@ -39,14 +42,14 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = d.Close() }()
-	start := time.Now()
-	err = gorabbitmq.NewPublisher(d).PublishDelayed(ctx, 2*time.Second, []byte("order 7 has not been paid"), []string{queue},
-		rabbitmq.WithPublishOptionsContentType("text/plain"),
-		rabbitmq.WithPublishOptionsHeaders(rabbitmq.Table{"order": "7"}))
+	r, err := retry.Open(ctx, d, retry.Config{
+		URL: cfg.URL, Queue: queue,
+		Policy: retry.Policy{Intervals: []time.Duration{time.Second, 2 * time.Second}},
+	})
 	if err != nil {
 		return err
 	}
-
+	defer func() { _ = r.Close() }()
 	conn, err := rabbitmq.NewConn(cfg.URL)
 	if err != nil {
 		return err
@@ -56,19 +59,38 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handled := make(chan struct{})
+
+	err = gorabbitmq.NewPublisher(d).PublishDelayed(ctx, 2*time.Second, []byte("order 7 has not been paid"), []string{queue},
+		rabbitmq.WithPublishOptionsContentType("text/plain"),
+		rabbitmq.WithPublishOptionsHeaders(rabbitmq.Table{"order": "7"}))
+	if err != nil {
+		return err
+	}
 	go func() { // a service closes the consumer when it is told to stop
 		<-handled
 		consumer.Close()
 	}()
-	return consumer.Run(func(m rabbitmq.Delivery) rabbitmq.Action {
-		fmt.Printf("%s, after 2s: %t\n", m.Body, time.Since(start) >= 2*time.Second)
-		close(handled)
-		return rabbitmq.Ack
-	})
+	return consumer.Run(gorabbitmq.RetryFunc(ctx, r, handle))
 }
 
-// declare declares the queue first: a go-rabbitmq consumer declares its queue only when it runs.
+// handled is closed once the message was handled.
+var handled = make(chan struct{})
+
+// handle fails twice. For a rabbitmq.Handler, which answers Ack or NackRequeue, use
+// gorabbitmq.RetryHandler.
+func handle(ctx context.Context, d rabbitmq.Delivery) error {
+	attempt := retry.Info(ctx)
+	if attempt.Number < 3 {
+		fmt.Printf("attempt %d of %d fails\n", attempt.Number, attempt.Max)
+		return errors.New("503 Service Unavailable")
+	}
+	fmt.Printf("attempt %d of %d: %s\n", attempt.Number, attempt.Max, d.Body)
+	close(handled)
+	return nil
+}
+
+// declare declares the queue: retry.Open needs it, and a go-rabbitmq consumer declares it only when
+// it runs.
 func declare(url string) error {
 	conn, err := amqp091.Dial(url)
 	if err != nil {

@@ -309,42 +309,6 @@ func within(happens func() bool) bool {
 	return false
 }
 
-func TestStates(t *testing.T) {
-	s := newStage(t, func(order int64, attempt int) int {
-		switch order {
-		case 1:
-			return http.StatusOK
-		case 2:
-			return map[int]int{1: http.StatusServiceUnavailable, 2: http.StatusOK}[attempt]
-		case 3:
-			return http.StatusBadRequest
-		case 5:
-			return http.StatusTooManyRequests // at the first of two attempts
-		}
-		return http.StatusInternalServerError
-	})
-	s.keep("relay")
-	s.run("save", "5")
-	s.becomes(map[string]int{"I": 5})
-	s.keep("worker")
-	s.becomes(map[string]int{"S": 2, "F": 3})
-	for order, want := range map[int]struct {
-		attempts int
-		err      string
-	}{1: {1, ""}, 2: {2, ""}, 3: {1, "400 Bad Request"}, 4: {2, "500 Internal Server Error"}, 5: {1, "429 Too Many Requests"}} {
-		var attempts int
-		var text string
-		require.NoError(t, s.pool.QueryRow(t.Context(), "SELECT attempts, coalesce(error, '') FROM orders WHERE id = $1", order).Scan(&attempts, &text))
-		assert.Equal(t, want.attempts, attempts, order)
-		assert.Equal(t, want.err, text, order)
-	}
-	ch := rabbittest.NewRig(t, rabbittest.Broker(t)).Ch
-	require.Eventually(t, func() bool { // the state comes before the message is parked
-		q, err := ch.QueueDeclarePassive(s.queue+".parked", true, false, false, false, nil)
-		return assert.NoError(t, err) && q.Messages == 3
-	}, patience, 20*time.Millisecond)
-}
-
 // TestSweep: an order whose message is lost is sent again, and one that has ended is not.
 func TestSweep(t *testing.T) {
 	s := newStage(t, func(int64, int) int { return http.StatusOK }, "NOTIFY_OVERDUE=0s")

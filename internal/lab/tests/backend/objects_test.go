@@ -175,35 +175,6 @@ func TestStatus_Leads(t *testing.T) {
 	}
 }
 
-// TestStatus_Plugin: what waits in the plugin's exchange is known if that is asked for.
-func TestStatus_Plugin(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
-	if b.Management() == "" {
-		rabbittest.Skipf(t, "the broker has no management API that is known")
-	}
-	cfg := config(t)
-	cfg.Backend, cfg.Management = "plugin", b.Management()
-	d, queue := rabbittest.Open(t, cfg), rabbittest.Prefix(t)
-	consume(t, channel(t), queue)
-	for range 3 {
-		require.NoError(t, d.Publish(within(t), "", queue, time.Hour, amqp091.Publishing{}))
-	}
-	read := func(plugin bool) status.Status {
-		r, err := status.Open(within(t), status.Config{Backend: cfg, Plugin: plugin})
-		require.NoError(t, err)
-		defer func() { require.NoError(t, r.Close()) }()
-		s, err := r.Read(within(t))
-		require.NoError(t, err)
-		return s
-	}
-	require.Nil(t, read(false).Waiting)
-	s := read(true)
-	require.Empty(t, s.Unknown)
-	require.Equal(t, 3, *s.Backends[0].Waiting)
-	require.Equal(t, 3, *s.Waiting)
-}
-
 // TestRemove_AsksQueuesThatAreSlow: the broker counts 0 messages for a quorum queue that does not
 // answer within 250 ms, as while it is read from disk after a start.
 func TestRemove_AsksQueuesThatAreSlow(t *testing.T) {

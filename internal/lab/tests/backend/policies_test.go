@@ -2,7 +2,6 @@ package backend_test
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -16,8 +15,6 @@ import (
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/internal/lib/objects"
-	"github.com/delayer-go/delayer/topology"
 )
 
 // setPolicy sets a policy on all names of a prefix, until it is lifted or the test ends.
@@ -39,83 +36,6 @@ func setPolicy(t *testing.T, b *rabbit.Broker, prefix, definition string) (lift 
 	}
 	t.Cleanup(lift)
 	return lift
-}
-
-// TestPolicies_DelayedRetry: what only makes messages late is told, and stops nobody.
-func TestPolicies_DelayedRetry(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.NeedSeries(t, 4, 3)
-	if b.Management() == "" {
-		rabbittest.Skipf(t, "needs a broker of our own with rabbitmq_management")
-	}
-	var log rabbittest.Logbook
-	cfg := config(t)
-	cfg.Backend, cfg.Management, cfg.Logger = "controller", b.Management(), log.Logger()
-	setPolicy(t, b, cfg.Prefix, `{"delayed-retry-type":"all","delayed-retry-min":2000}`)
-	d, queue := rabbittest.Open(t, cfg), rabbittest.Prefix(t)
-	in := consume(t, channel(t), queue)
-	require.NoError(t, d.Publish(within(t), "", queue, time.Second, amqp091.Publishing{}))
-	rabbittest.Next(t, in)
-	const want = "a policy sets delayed-retry-type to all and delayed-retry-min to 2000, which would make messages late"
-	require.Contains(t, log.String(), "delayed messages may be late")
-	require.Contains(t, log.String(), want)
-	problems, err := backend.Verify(within(t), cfg)
-	require.NoError(t, err)
-	var found string
-	for _, p := range problems {
-		found += p.String() + "\n"
-	}
-	for _, name := range []string{"intake", "wait.4s.00"} {
-		require.Contains(t, found, `queue "`+cfg.Prefix+`.controller.`+name+`": `+want)
-	}
-	require.Contains(t, found, `queue "`+cfg.Prefix+`.unroutable": `+want)
-}
-
-// TestPolicies_Removed: a quorum queue that was full tells those that dead-letter to it when there
-// is room again, also when that is because the policy is gone.
-func TestPolicies_Removed(t *testing.T) {
-	t.Parallel()
-	// What was refused is tried again after ten seconds instead of three minutes. If the refusal
-	// were never taken back, 32 messages would pass each time, and all of them in a minute and a
-	// half.
-	b, ch := rabbittest.Broker(t), channel(t)
-	const durable, autoDelete, exclusive, internal, noWait = true, false, false, false, false
-	exchange := rabbittest.Prefix(t)
-	require.NoError(t, ch.ExchangeDeclare(exchange, "fanout", durable, autoDelete, internal, noWait, nil))
-	first := objects.WaitingQueue(exchange+".first", delayer.Quorum, 100*time.Millisecond, exchange)
-	second := objects.WaitingQueue(exchange+".second", delayer.Quorum, time.Hour, exchange)
-	for _, q := range []topology.Queue{first, second} {
-		_, err := ch.QueueDeclare(q.Name, durable, autoDelete, exclusive, noWait, q.Args)
-		require.NoError(t, err)
-		t.Cleanup(func() { _, _ = ch.QueueDelete(q.Name, false, false, noWait) })
-	}
-	t.Cleanup(func() { _ = ch.ExchangeDelete(exchange, false, noWait) })
-	require.NoError(t, ch.QueueBind(second.Name, "", exchange, noWait, nil))
-	lift := setPolicy(t, b, second.Name, `{"max-length":5}`)
-
-	const messages, mandatory = 300, true
-	require.NoError(t, ch.Confirm(noWait))
-	var confirm *amqp091.DeferredConfirmation
-	for range messages {
-		var err error
-		confirm, err = ch.PublishWithDeferredConfirm("", first.Name, mandatory, false, amqp091.Publishing{})
-		require.NoError(t, err)
-	}
-	require.True(t, confirm.Wait())
-	arrived := func(n int) func() error {
-		return func() error {
-			q, err := ch.QueueDeclarePassive(second.Name, durable, autoDelete, exclusive, noWait, second.Args)
-			require.NoError(t, err)
-			if q.Messages < n {
-				return errors.New("not yet")
-			}
-			return nil
-		}
-	}
-	require.NoError(t, until(t, arrived(5), func(err error) bool { return err == nil }), "full")
-	require.Error(t, arrived(messages)())
-	lift()
-	require.NoError(t, until(t, arrived(messages), func(err error) bool { return err == nil }))
 }
 
 // until calls f until its error is as wanted.

@@ -4,9 +4,7 @@
 package satellites_test
 
 import (
-	"fmt"
 	"log/slog"
-	"os"
 	"testing"
 
 	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
@@ -15,13 +13,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(relayVariable) != "" {
-		if err := relayChild(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
 	rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{Plugins: []string{rabbittest.DelayedMessages}}, suiteLeaves...)
 }
 

@@ -69,6 +69,10 @@ func TestStore_EffectAndMark(t *testing.T) {
 		require.NoError(t, h(t.Context(), d))
 	}
 	assert.Equal(t, []int{1, 1, 1}, []int{count(t, pool, "effects"), count(t, pool, "delayer_once"), count(t, pool, "delayer_outbox")})
+	other, err := pgstore.New(pool, pgstore.Config{Scope: "other", Logger: silent})
+	require.NoError(t, err)
+	require.NoError(t, once.Handler(other, effect)(t.Context(), d))
+	assert.Equal(t, 2, count(t, pool, "effects"), "another scope has its own marks")
 	require.NoError(t, s.Do(t.Context(), "bytes\xff\x00", func(context.Context, pgx.Tx) error { return nil }), "AMQP's ids are bytes")
 }
 
@@ -124,18 +128,6 @@ func TestStore_Panic(t *testing.T) {
 	})
 	assert.Zero(t, count(t, pool, "delayer_once"))
 	assert.Zero(t, pool.Stat().AcquiredConns())
-}
-
-func TestStore_Scopes(t *testing.T) {
-	s, pool := store(t, pgstore.Config{})
-	other, err := pgstore.New(pool, pgstore.Config{Scope: "other", Logger: silent})
-	require.NoError(t, err)
-	for range 2 {
-		for _, s := range []*pgstore.Store{s, other} {
-			require.NoError(t, once.Handler(s, effect)(t.Context(), amqp091.Delivery{MessageId: "m"}))
-		}
-	}
-	assert.Equal(t, 2, count(t, pool, "effects"))
 }
 
 func TestStore_Sweep(t *testing.T) {

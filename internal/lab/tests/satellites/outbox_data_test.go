@@ -111,30 +111,6 @@ func TestRelay_ImpossibleValues(t *testing.T) {
 	}
 }
 
-// TestOutbox_InfiniteTimesAreShown: a failed row may be held.
-func TestOutbox_InfiniteTimesAreShown(t *testing.T) {
-	pool, _ := database(t)
-	enqueue(t, pool, "q", 0, "a", "b", "c")
-	_, err := pool.Exec(t.Context(), `UPDATE delayer_outbox SET error = 'no',
-		next_try = CASE id WHEN 1 THEN 'infinity' WHEN 2 THEN '10000-01-01' ELSE '-infinity' END::timestamptz,
-		due = '-infinity', enqueued = 'infinity'`)
-	require.NoError(t, err)
-	enqueue(t, pool, "q", 0, "always ready", "held")
-	_, err = pool.Exec(t.Context(), `UPDATE delayer_outbox SET next_try = CASE id WHEN 4 THEN '-infinity' ELSE 'infinity' END::timestamptz WHERE error IS NULL`)
-	require.NoError(t, err)
-	failures, err := outbox.Failures(t.Context(), pool, 10)
-	require.NoError(t, err)
-	require.Len(t, failures, 3)
-	for _, f := range failures {
-		assert.True(t, f.NextTry.IsZero() && f.Due.IsZero() && f.Enqueued.IsZero(), "%+v", f)
-	}
-	lag, err := outbox.ReadLag(t.Context(), pool)
-	require.NoError(t, err)
-	assert.Positive(t, lag.Oldest)
-	lag.Oldest = 0
-	assert.Equal(t, outbox.Lag{Ready: 1, Waiting: 1, Failed: 3}, lag)
-}
-
 // TestRelay_PublishedStaysPublished: what fails after publishing does not bring back what was
 // published.
 func TestRelay_PublishedStaysPublished(t *testing.T) {

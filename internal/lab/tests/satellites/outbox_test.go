@@ -152,26 +152,6 @@ func TestRelay_Poison(t *testing.T) {
 	assert.Equal(t, "no such queue", rabbittest.Next(t, mended).MessageId)
 }
 
-func TestRelay_LongDelay(t *testing.T) {
-	pool, _ := database(t)
-	type call struct {
-		delay time.Duration
-		at    time.Time
-	}
-	calls := make(chan call, 10)
-	d := &fake{limits: delayer.Limits{Max: 200 * time.Millisecond}, publish: func(_ context.Context, delay time.Duration, _ amqp091.Publishing) error {
-		calls <- call{delay, time.Now()}
-		return nil
-	}}
-	relay(t, pool, d, outbox.Config{})
-	began := time.Now()
-	enqueue(t, pool, "q", 700*time.Millisecond, "long")
-	c := <-calls
-	assert.LessOrEqual(t, c.delay, 200*time.Millisecond)
-	assert.GreaterOrEqual(t, c.at.Add(c.delay).Sub(began), 700*time.Millisecond, "early")
-	empty(t, pool)
-}
-
 func TestReadLag(t *testing.T) {
 	pool, _ := database(t)
 	l, err := outbox.ReadLag(t.Context(), pool)
@@ -213,20 +193,6 @@ func TestRelay_Stop(t *testing.T) {
 	l, err := outbox.ReadLag(t.Context(), pool)
 	require.NoError(t, err)
 	assert.Equal(t, outbox.Lag{}, l, "deleted before Run returns")
-}
-
-func TestRelay_DelayerClosed(t *testing.T) {
-	pool, _ := database(t)
-	d := &fake{publish: func(context.Context, time.Duration, amqp091.Publishing) error {
-		return &delayer.Error{Op: "publish", Kind: delayer.ErrClosed}
-	}}
-	enqueue(t, pool, "q", 0, "a")
-	r, err := outbox.NewRelay(pool, d, outbox.Config{Logger: silent})
-	require.NoError(t, err)
-	require.ErrorIs(t, r.Run(t.Context()), delayer.ErrClosed)
-	l, err := outbox.ReadLag(t.Context(), pool)
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, l.Ready, "the message keeps its place")
 }
 
 func TestRelay_DatabaseConnectionsLost(t *testing.T) {
