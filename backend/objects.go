@@ -27,7 +27,7 @@ func (p Problem) String() string { return p.Object + ": " + p.Detail }
 // Verify asks the management API of the configuration for what [Open] declares. It returns a
 // Problem for each queue, exchange or binding that is missing or has other arguments, for each
 // binding of our objects that no Delayer has made, and for each policy that would make messages
-// early or late, lose them or misroute them. Bindings that Delayers make when they first need them
+// early, lose them or misroute them. Bindings that Delayers make when they first need them
 // may be missing, except with Declare off.
 //
 // The error is ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where
@@ -60,7 +60,7 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 }
 
 // HarmfulPolicies asks the management API of the configuration for policies that would make messages
-// early or late, lose them or misroute them: a Problem for each queue or exchange, and each key of a
+// early, lose them or misroute them: a Problem for each queue or exchange, and each key of a
 // policy. Errors are those of [Verify].
 func HarmfulPolicies(ctx context.Context, cfg Config) ([]Problem, error) {
 	settings, p, err := cfg.plan()
@@ -74,7 +74,7 @@ func HarmfulPolicies(ctx context.Context, cfg Config) ([]Problem, error) {
 func problemsOf(list []objects.Difference) []Problem {
 	problems := []Problem{}
 	for _, d := range list {
-		problems = append(problems, Problem{string(d.Kind), d.Object, d.Detail})
+		problems = append(problems, Problem(d))
 	}
 	return problems
 }

@@ -34,7 +34,7 @@ type Status struct {
 	// Others are queues under the prefix that hold messages and belong to another configuration, or
 	// to a step of a migration that has ended before it had delivered them; nil if not known.
 	Others []Queue `json:"others"`
-	// Policies has a sentence for each policy that would make messages early or late, or lose them;
+	// Policies has a sentence for each policy that would make messages early or lose them;
 	// nil if not known.
 	Policies []string  `json:"policies"`
 	Unknown  []Unknown `json:"unknown"`

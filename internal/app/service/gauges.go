@@ -133,7 +133,7 @@ func (c *QueueGauges) Close() {
 // NewPolicyGauges are asked for through the management API.
 func NewPolicyGauges(ctx context.Context, cfg backend.Config) *Gauges {
 	harmful := prometheus.NewDesc("delayer_harmful_policies",
-		"Policies that would make messages early or late, or lose them, counted for each queue or exchange.", []string{"prefix"}, nil)
+		"Policies that would make messages early or lose them, counted for each queue or exchange.", []string{"prefix"}, nil)
 	return newGauges(ctx, cfg.Logger, func(ctx context.Context) ([]prometheus.Metric, error) {
 		found, err := backend.HarmfulPolicies(ctx, cfg)
 		if err != nil {

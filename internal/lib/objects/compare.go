@@ -52,7 +52,7 @@ type Bound struct {
 // Compare returns all differences, in the order of the plan: first of the objects, then of the
 // bindings.
 func Compare(want Wanted, got Actual) (found []Difference) {
-	add := func(kind DifferenceKind, object, detail string) {
+	add := func(kind, object, detail string) {
 		found = append(found, Difference{Kind: kind, Object: object, Detail: detail})
 	}
 
@@ -182,21 +182,17 @@ func describeBinding(b topology.Binding) string {
 
 // A Difference is one thing that a broker holds otherwise than a plan says.
 type Difference struct {
-	Kind   DifferenceKind
+	Kind   string
 	Object string // as in: queue "delayer.discard"
 	Detail string
-	Late   bool // a policy that makes messages late and does no other harm
 }
-
-// DifferenceKind says what is different.
-type DifferenceKind string
 
 // The kinds of differences.
 const (
-	IsMissing DifferenceKind = "missing"
-	IsOther   DifferenceKind = "differs" // another type, or other arguments
-	IsSurplus DifferenceKind = "surplus" // a binding that no Delayer has made
-	IsHarmed  DifferenceKind = "policy"  // a policy does harm
+	IsMissing = "missing"
+	IsOther   = "differs" // another type, or other arguments
+	IsSurplus = "surplus" // a binding that no Delayer has made
+	IsHarmed  = "policy"  // a policy does harm
 )
 
 // String is a sentence.

@@ -106,7 +106,7 @@ func TestCompare(t *testing.T) {
 			c.change(&got)
 			var found []string
 			for _, d := range objects.Compare(wanted(), got) {
-				found = append(found, string(d.Kind)+": "+d.String())
+				found = append(found, d.Kind+": "+d.String())
 			}
 			require.Equal(t, c.want, found)
 		})

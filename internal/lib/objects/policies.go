@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,7 +20,7 @@ import (
 type PolicyAPI struct {
 	client *management.Client
 	vhost  string
-	costly map[string]answer // of exchanges of the plugin, by name
+	sound  map[string]time.Time // when exchanges of the plugin were last found without harm
 
 	impatient bool // the last wait for the policies of all queues failed
 }
@@ -34,29 +33,15 @@ func NewPolicyAPI(address, vhost string, transport http.RoundTripper) (*PolicyAP
 	if err != nil {
 		return nil, err
 	}
-	return &PolicyAPI{client: client, vhost: vhost, costly: map[string]answer{}}, nil
+	return &PolicyAPI{client: client, vhost: vhost, sound: map[string]time.Time{}}, nil
 }
 
 // Check returns ErrConflict if policies make messages of a plan early, lose or misroute them, and
-// ErrUnavailable or ErrAccess if the API does not answer. It logs policies that make them late.
-func (m *PolicyAPI) Check(ctx context.Context, prefix string, p topology.Plan, log *slog.Logger) error {
-	all, err := m.Problems(ctx, prefix, p)
-	if err != nil {
+// ErrUnavailable or ErrAccess if the API does not answer.
+func (m *PolicyAPI) Check(ctx context.Context, prefix string, p topology.Plan) error {
+	found, err := m.Problems(ctx, prefix, p)
+	if err != nil || len(found) == 0 {
 		return err
-	}
-	var late, found []Difference
-	for _, d := range all {
-		if d.Late {
-			late = append(late, d)
-		} else {
-			found = append(found, d)
-		}
-	}
-	if len(late) > 0 {
-		log.Warn("delayed messages may be late", "policies", Summary(late), "hint", PolicyRemedy(prefix))
-	}
-	if len(found) == 0 {
-		return nil
 	}
 	return &delayer.Error{
 		Op: "open", Object: "policies", Kind: delayer.ErrConflict,
@@ -102,7 +87,13 @@ func (m *PolicyAPI) applied(ctx context.Context, prefix string, p topology.Plan)
 		ours[q.Name] = true
 	}
 	a.Queues = map[string]Policy{}
-	for _, begin := range beginnings(prefix, p) {
+	beginnings := []string{prefix} // of all names in the plan; fixedtiers has another
+	for _, q := range p.Queues {
+		if first, _, _ := strings.Cut(q.Name, "."); !strings.HasPrefix(q.Name, prefix) && !slices.Contains(beginnings, first) {
+			beginnings = append(beginnings, first)
+		}
+	}
+	for _, begin := range beginnings {
 		r := management.Request{
 			Op: lookAtPolicies, Path: management.Path("queues", m.vhost), Query: url.Values{"columns": {"name,policy,effective_policy_definition"}},
 		}
@@ -129,12 +120,7 @@ func (m *PolicyAPI) exchanges(ctx context.Context, p topology.Plan) (map[string]
 	const rarely = 10 * time.Minute
 	found, policies := map[string]Policy{}, map[string]Policy{}
 	for _, x := range p.Exchanges {
-		last, costly := m.costly[x.Name], x.DelayedKind != ""
-		switch {
-		case x.Alternate != "":
-			continue
-		case costly && !last.asked.IsZero() && time.Since(last.asked) < rarely:
-			found[x.Name] = last.definition
+		if x.Alternate != "" || time.Since(m.sound[x.Name]) < rarely {
 			continue
 		}
 		d, err := m.exchange(ctx, x.Name, policies)
@@ -142,17 +128,11 @@ func (m *PolicyAPI) exchanges(ctx context.Context, p topology.Plan) (map[string]
 			return nil, err
 		}
 		found[x.Name] = d
-		if costly && d["alternate-exchange"] == nil { // harm is asked for again, until it is gone
-			m.costly[x.Name] = answer{time.Now(), d}
+		if x.DelayedKind != "" && d["alternate-exchange"] == nil {
+			m.sound[x.Name] = time.Now()
 		}
 	}
 	return found, nil
-}
-
-// An answer is what the API said of an exchange.
-type answer struct {
-	asked      time.Time
-	definition Policy
 }
 
 // exchange returns the definition of the policy of an exchange, nil if it has none or does not
@@ -175,17 +155,6 @@ func (m *PolicyAPI) exchange(ctx context.Context, name string, policies map[stri
 	err := m.client.Get(ctx, management.Request{Op: lookAtPolicies, Path: management.Path("policies", m.vhost, it.Policy)}, &one)
 	policies[it.Policy] = one.Definition
 	return one.Definition, err
-}
-
-// beginnings returns the prefixes of all names in a plan: one, or two for fixedtiers.
-func beginnings(prefix string, p topology.Plan) []string {
-	out := []string{prefix}
-	for _, q := range p.Queues {
-		if first, _, _ := strings.Cut(q.Name, "."); !strings.HasPrefix(q.Name, prefix) && out[len(out)-1] != first {
-			out = append(out, first)
-		}
-	}
-	return out
 }
 
 // lookAtPolicies is the operation that an error names.
@@ -260,26 +229,10 @@ func queueHarm(q topology.Queue, d Policy) []Difference {
 	if d["dead-letter-exchange"] != nil && !waits {
 		bad("dead-letter-exchange", "send copies to that exchange")
 	}
-	consumed := q.Args["x-delivery-limit"] != nil // by us; who waits for a TTL is not
-	if less(d, q, "delivery-limit") && consumed {
+	if less(d, q, "delivery-limit") && q.Args["x-delivery-limit"] != nil { // we consume it
 		bad("delivery-limit", "lose messages that are looked at often")
 	}
-	if wait := delayedRetry(d); wait > 0 && consumed {
-		found = append(found, Difference{Kind: IsHarmed, Late: true, Object: describe("queue", q.Name), Detail: fmt.Sprintf(
-			"a policy sets delayed-retry-type to %v and delayed-retry-min to %v, which would make messages late: what a consumer gives back waits for %v or longer",
-			d["delayed-retry-type"], d["delayed-retry-min"], wait)})
-	}
 	return found
-}
-
-// delayedRetry is how long a message at least waits that a consumer gives back, on RabbitMQ 4.3. A
-// controller that closes gives back what it holds, and so does whoever looks at a queue.
-func delayedRetry(d Policy) time.Duration {
-	least, _ := d["delayed-retry-min"].(float64)
-	if kind := d["delayed-retry-type"]; kind == nil || kind == "disabled" {
-		return 0
-	}
-	return time.Duration(least) * time.Millisecond
 }
 
 // less reports whether a policy's value is smaller than the queue's argument, or the queue has
@@ -291,4 +244,11 @@ func less(d Policy, q topology.Queue, key string) bool {
 	}
 	own, ok := q.Args["x-"+key].(int64)
 	return !ok || value < float64(own)
+}
+
+// PolicyRemedy says what to do about a policy that applies to objects of a prefix.
+func PolicyRemedy(prefix string) string {
+	return "see rabbitmqctl list_policies and list_operator_policies, and keep them from names that begin with " + prefix +
+		".: rabbitmqctl set_policy (or set_operator_policy) NAME '^(?!" + strings.ReplaceAll(prefix, ".", `\.`) +
+		`\.)' DEFINITION, with their --priority and --apply-to`
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -153,18 +152,13 @@ func TestHarm(t *testing.T) {
 		"the same on one without":      {"p.unroutable", `{"dead-letter-exchange": "x"}`, []string{"send copies"}},
 		"delivery limit":               {"p.unroutable", `{"delivery-limit": 20}`, []string{"delivery-limit"}},
 		"delivery limit, of no matter": {"p.wait", `{"delivery-limit": 20}`, nil},
-		"delayed retry": {"p.unroutable", `{"delayed-retry-type": "failed", "delayed-retry-min": 10000, "delayed-retry-max": 60000}`, []string{
-			`queue "p.unroutable": a policy sets delayed-retry-type to failed and delayed-retry-min to 10000, which would make messages late: what a consumer gives back waits for 10s or longer`}},
-		"delayed retry, off":            {"p.unroutable", `{"delayed-retry-type": "disabled", "delayed-retry-min": 10000}`, nil},
-		"delayed retry, no minimum":     {"p.unroutable", `{"delayed-retry-type": "all"}`, nil},
-		"delayed retry, of no consumer": {"p.wait", `{"delayed-retry-type": "all", "delayed-retry-min": 10000}`, nil},
-		"two at once":                   {"p.wait", `{"message-ttl": 1, "expires": 5}`, []string{"message-ttl", "expires"}},
-		"alternate":                     {"p.in", `{"alternate-exchange": "x"}`, []string{`exchange "p.in": a policy sets alternate-exchange`}},
-		"alternate of the plugin":       {"p.plugin", `{"alternate-exchange": "x"}`, []string{"get a copy of every delayed message at once"}},
-		"alternate, argument wins":      {"p.delivery", `{"alternate-exchange": "x"}`, nil},
-		"of no matter to a stream":      {"p.stream", `{"max-age": "1M", "message-ttl": 1, "max-length-bytes": 1e12}`, nil},
-		"bytes of a stream":             {"p.stream", `{"max-length-bytes": 1000}`, []string{"make it forget what is above it"}},
-		"of a later version":            {"p.wait", `{"queue-leader-locator": "balanced", "max-age": "7d"}`, nil},
+		"two at once":                  {"p.wait", `{"message-ttl": 1, "expires": 5}`, []string{"message-ttl", "expires"}},
+		"alternate":                    {"p.in", `{"alternate-exchange": "x"}`, []string{`exchange "p.in": a policy sets alternate-exchange`}},
+		"alternate of the plugin":      {"p.plugin", `{"alternate-exchange": "x"}`, []string{"get a copy of every delayed message at once"}},
+		"alternate, argument wins":     {"p.delivery", `{"alternate-exchange": "x"}`, nil},
+		"of no matter to a stream":     {"p.stream", `{"max-age": "1M", "message-ttl": 1, "max-length-bytes": 1e12}`, nil},
+		"bytes of a stream":            {"p.stream", `{"max-length-bytes": 1000}`, []string{"make it forget what is above it"}},
+		"of a later version":           {"p.wait", `{"queue-leader-locator": "balanced", "max-age": "7d"}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var d Policy
@@ -202,12 +196,12 @@ func TestTheAPISaysNo(t *testing.T) {
 			transport := &http.Transport{DisableKeepAlives: true}
 			m, err := NewPolicyAPI(strings.Replace(s.URL, "://", "://u:hun%25ter%2C2@", 1), "/v", transport)
 			require.NoError(t, err)
-			err = m.Check(context.Background(), "p", plan(), slog.New(slog.DiscardHandler))
+			err = m.Check(context.Background(), "p", plan())
 			require.ErrorIs(t, err, c.kind)
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "hun")
 			s.Close()
-			err = m.Check(context.Background(), "p", plan(), slog.New(slog.DiscardHandler))
+			err = m.Check(context.Background(), "p", plan())
 			require.ErrorIs(t, err, delayer.ErrUnavailable)
 			require.NotContains(t, err.Error(), "hun")
 		})

@@ -54,13 +54,6 @@ func WaitingQueue(name string, kind delayer.QueueType, ttl time.Duration, exchan
 	return topology.Queue{Name: name, Args: args}
 }
 
-// PolicyRemedy says what to do about a policy that applies to objects of a prefix.
-func PolicyRemedy(prefix string) string {
-	return "see rabbitmqctl list_policies and list_operator_policies, and keep them from names that begin with " + prefix +
-		".: rabbitmqctl set_policy (or set_operator_policy) NAME '^(?!" + strings.ReplaceAll(prefix, ".", `\.`) +
-		`\.)' DEFINITION, with their --priority and --apply-to`
-}
-
 // DurationName is a duration as people write it, for names of objects: 1m, 1h30m, 1s500ms. It has
 // no dot, which separates words.
 func DurationName(d time.Duration) string {
