@@ -50,19 +50,19 @@ func New() *Collector {
 	return &Collector{
 		published:      counter("published_total", "Calls of Publish, by their result.", "backend", "result"),
 		confirm:        histogram("confirm_seconds", "Time from the call of Publish to the broker's confirm, of confirmed messages.", "backend"),
-		connections:    gauges("connections", "Connections to the broker, by their state.", "backend", "state"),
+		connections:    gauge("connections", "Connections to the broker, by their state.", "backend", "state"),
 		reconnects:     counter("reconnects_total", "Connections that were lost and made again.", "backend"),
 		deleted:        counter("deleted_objects_total", "Exchanges and queues that were found missing; messages in such a queue are lost.", "backend"),
 		redeclarations: counter("redeclarations_total", "Attempts to declare the topology again, by their result.", "backend", "result"),
 		misrouted:      counter("misrouted_total", "Misrouted messages that were moved on, by where they went.", "backend", "outcome"),
-		held:           gauge("controller_held_messages", "Messages in the memory of controllers."),
-		heldBytes:      gauge("controller_held_bytes", "Bodies in the memory of controllers."),
-		rounds:         prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "controller_rounds_total", Help: "Messages that controllers have sent to another waiting queue."}),
+		held:           gauge("controller_held_messages", "Messages in the memory of controllers.").WithLabelValues(),
+		heldBytes:      gauge("controller_held_bytes", "Bodies in the memory of controllers.").WithLabelValues(),
+		rounds:         counter("controller_rounds_total", "Messages that controllers have sent to another waiting queue.").WithLabelValues(),
 		delivered:      counter("controller_delivered_total", "Attempts of controllers to send a message that is due to its destination, by their result.", "result"),
 		lateness:       histogram("lateness_seconds", "Time from when a message was due to when it was seen, by the clocks of publisher and observer.", "seen_by"),
 		handled:        counter("retry_attempts_total", "Runs of handlers, by what became of the message.", "queue", "outcome"),
 		handling:       histogram("retry_handler_seconds", "Time that handlers took.", "queue"),
-		parked:         gauges("retry_parked_messages", "Messages that were given up, in the queue for parked ones.", "queue"),
+		parked:         gauge("retry_parked_messages", "Messages that were given up, in the queue for parked ones.", "queue"),
 	}
 }
 
@@ -72,11 +72,7 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels)
 }
 
-func gauge(name, help string) prometheus.Gauge {
-	return prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + name, Help: help})
-}
-
-func gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, labels)
 }
 
@@ -125,10 +121,21 @@ func (c *Collector) Observer() delayer.Observer {
 			c.held.Add(float64(e.Messages))
 			c.heldBytes.Add(float64(e.Bytes))
 		},
-		Round:     func(delayer.RoundEvent) { c.rounds.Inc() },
-		Delivered: c.deliver,
-		Handled:   c.handle,
-		Parked:    c.park,
+		Round: func(delayer.RoundEvent) { c.rounds.Inc() },
+		Delivered: func(e delayer.DeliveryEvent) {
+			c.delivered.WithLabelValues(delivered(e.Err)).Inc()
+			if e.Err == nil {
+				c.late("controller", e.Lateness)
+			}
+		},
+		Handled: func(e delayer.HandledEvent) {
+			c.handled.WithLabelValues(e.Queue, handlings[e.Outcome]).Inc()
+			c.handling.WithLabelValues(e.Queue).Observe(e.Took.Seconds())
+			if !e.Due.IsZero() {
+				c.late("consumer", e.Began.Sub(e.Due))
+			}
+		},
+		Parked: c.park,
 	}
 }
 
@@ -204,21 +211,6 @@ func (c *Collector) begin(backend string) {
 		c.delivered.WithLabelValues(r)
 	}
 	c.lateness.WithLabelValues("controller")
-}
-
-func (c *Collector) deliver(e delayer.DeliveryEvent) {
-	c.delivered.WithLabelValues(delivered(e.Err)).Inc()
-	if e.Err == nil {
-		c.late("controller", e.Lateness)
-	}
-}
-
-func (c *Collector) handle(e delayer.HandledEvent) {
-	c.handled.WithLabelValues(e.Queue, handlings[e.Outcome]).Inc()
-	c.handling.WithLabelValues(e.Queue).Observe(e.Took.Seconds())
-	if !e.Due.IsZero() {
-		c.late("consumer", e.Began.Sub(e.Due))
-	}
 }
 
 // park is called when a consumer begins, which sets its counters to 0, and from then on.

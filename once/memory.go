@@ -23,7 +23,7 @@ var _ Store[NoTx] = (*Memory)(nil)
 // A mark stands for an id while its handler runs and after it has succeeded.
 type mark struct {
 	ended chan struct{} // closed when the handler has returned
-	at    time.Time     // zero while it runs
+	at    time.Time     // when it succeeded; written before ended is closed, under mu
 }
 
 // NewMemory returns a store that forgets marks older than age. Choose an age within which any
@@ -34,64 +34,39 @@ func NewMemory(age time.Duration) *Memory {
 
 // Do implements [Store].
 func (m *Memory) Do(ctx context.Context, id string, f func(context.Context, NoTx) error) error {
-	own, err := m.take(ctx, id)
-	if own == nil {
-		return err
-	}
-	succeeded := false
-	defer func() { m.end(id, own, succeeded) }() // also after a panic
-	err = f(ctx, NoTx{})
-	succeeded = err == nil
-	return err
-}
-
-// take returns a new mark for the caller to end, or nil if id was handled. It waits for a handler
-// that runs.
-func (m *Memory) take(ctx context.Context, id string) (*mark, error) {
 	for {
-		own, other := m.put(id)
+		m.mu.Lock()
+		m.sweep(time.Now())
+		other := m.marks[id]
 		if other == nil {
-			return own, nil
+			break
 		}
+		m.mu.Unlock()
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-other.ended:
 		}
-		if m.done(other) {
-			return nil, nil
+		if !other.at.IsZero() {
+			return nil
 		}
 	}
-}
-
-// put returns a new mark, or the existing one.
-func (m *Memory) put(id string) (own, other *mark) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.sweep(time.Now())
-	if other = m.marks[id]; other != nil {
-		return nil, other
-	}
-	own = &mark{ended: make(chan struct{})}
+	own, succeeded := &mark{ended: make(chan struct{})}, false
 	m.marks[id] = own
-	return own, nil
-}
-
-func (m *Memory) done(k *mark) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return !k.at.IsZero()
-}
-
-func (m *Memory) end(id string, k *mark, succeeded bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if succeeded {
-		k.at = time.Now()
-	} else {
-		delete(m.marks, id)
-	}
-	close(k.ended)
+	m.mu.Unlock()
+	defer func() { // also after a panic
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if succeeded {
+			own.at = time.Now()
+		} else {
+			delete(m.marks, id)
+		}
+		close(own.ended)
+	}()
+	err := f(ctx, NoTx{})
+	succeeded = err == nil
+	return err
 }
 
 // sweep forgets old marks, every half age.

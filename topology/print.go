@@ -11,64 +11,34 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// durable are all exchanges and queues of a plan.
-const durable = true
-
-// definitions is a part of RabbitMQ's definitions file.
-type definitions struct {
-	Exchanges []definedExchange `json:"exchanges"`
-	Queues    []definedQueue    `json:"queues"`
-	Bindings  []definedBinding  `json:"bindings"`
-}
-
-type definedExchange struct {
-	Name       string        `json:"name"`
-	Vhost      string        `json:"vhost"`
-	Type       string        `json:"type"`
-	Durable    bool          `json:"durable"`
-	AutoDelete bool          `json:"auto_delete"`
-	Internal   bool          `json:"internal"`
-	Arguments  amqp091.Table `json:"arguments"`
-}
-
-type definedQueue struct {
-	Name       string        `json:"name"`
-	Vhost      string        `json:"vhost"`
-	Durable    bool          `json:"durable"`
-	AutoDelete bool          `json:"auto_delete"`
-	Arguments  amqp091.Table `json:"arguments"`
-}
-
-type definedBinding struct {
-	Source      string        `json:"source"`
-	Vhost       string        `json:"vhost"`
-	Destination string        `json:"destination"`
-	Kind        string        `json:"destination_type"`
-	Key         string        `json:"routing_key"`
-	Arguments   amqp091.Table `json:"arguments"`
-}
-
 // WriteDefinitions writes the plan as a definitions file, which rabbitmqctl import_definitions and
 // the management plugin import. The vhost must exist.
 func (p Plan) WriteDefinitions(w io.Writer, vhost string) error {
-	d := definitions{Exchanges: []definedExchange{}, Queues: []definedQueue{}, Bindings: []definedBinding{}}
+	type object map[string]any
+	exchanges, queues, bindings := []object{}, []object{}, []object{}
 	for _, x := range p.AllExchanges() {
-		d.Exchanges = append(d.Exchanges, definedExchange{
-			Name: x.Name, Vhost: vhost, Type: x.Kind, Durable: durable, AutoDelete: x.AutoDelete, Arguments: orEmpty(x.Args()),
+		exchanges = append(exchanges, object{
+			"name": x.Name, "vhost": vhost, "type": x.Kind, "durable": true, "auto_delete": x.AutoDelete, "internal": false,
+			"arguments": x.Args(),
 		})
 	}
 	for _, q := range p.Queues {
-		d.Queues = append(d.Queues, definedQueue{Name: q.Name, Vhost: vhost, Durable: durable, Arguments: orEmpty(q.Args)})
+		args := amqp091.Table{}
+		maps.Copy(args, q.Args)
+		queues = append(queues, object{
+			"name": q.Name, "vhost": vhost, "durable": true, "auto_delete": false, "arguments": args,
+		})
 	}
 	for _, b := range p.Bindings {
-		d.Bindings = append(d.Bindings, definedBinding{
-			Source: b.Source, Vhost: vhost, Destination: b.Target, Kind: b.TargetKind(), Key: b.Key, Arguments: amqp091.Table{},
+		bindings = append(bindings, object{
+			"source": b.Source, "vhost": vhost, "destination": b.Target, "destination_type": b.TargetKind(),
+			"routing_key": b.Key, "arguments": amqp091.Table{},
 		})
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(d)
+	return enc.Encode(object{"exchanges": exchanges, "queues": queues, "bindings": bindings})
 }
 
 // WriteText writes the plan for people, one object a line.
@@ -106,13 +76,6 @@ func (b Binding) TargetKind() string {
 		return "exchange"
 	}
 	return "queue"
-}
-
-func orEmpty(args amqp091.Table) amqp091.Table {
-	if args == nil {
-		return amqp091.Table{}
-	}
-	return args
 }
 
 // listArgs is in alphabetical order.
