@@ -31,6 +31,8 @@ ORDER BY next_try, id LIMIT $1 FOR UPDATE SKIP LOCKED`
 
 	remove = `DELETE FROM delayer_outbox WHERE id = ANY($1)`
 
+	explain = `UPDATE delayer_outbox SET error = $2 WHERE id = $1 AND error IS NOT NULL`
+
 	// A row without an error waits until its delay fits. The largest count of attempts stays as it
 	// is.
 	postpone = `

@@ -152,15 +152,19 @@ func (r *Relay) heard(got result) {
 	}
 }
 
-// settleLate deletes the row of a message that was confirmed after its batch had left it.
+// settleLate notes the result of a message whose batch did not wait for it. A row that was published
+// is deleted; of another the error replaces errUnconfirmed.
 func (r *Relay) settleLate(got result) {
 	defer r.unconfirmed.Add(-1)
 	r.heard(got)
-	if got.err != nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
+	if got.err != nil {
+		if _, err := r.pool.Exec(ctx, explain, got.id, errorText(got.err)); err != nil {
+			r.cfg.Logger.Warn("outbox: why a row was not published is not noted", "row", got.id, "error", err, "why", got.err)
+		}
+		return
+	}
 	if _, err := r.pool.Exec(ctx, remove, []int64{got.id}); err != nil {
 		r.cfg.Logger.Warn("outbox: a row that was published late was not deleted; it is published again", "row", got.id, "error", err)
 	}

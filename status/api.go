@@ -30,41 +30,35 @@ func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objec
 	if r.api == nil {
 		away = errors.New("no management API is given")
 	}
-	for _, question := range []struct {
-		what   string
-		needed bool
-		ask    func(context.Context) error
-	}{
-		{"policies", true, func(ctx context.Context) (err error) {
-			s.Policies, err = r.policies(ctx)
-			return err
-		}},
-		{"what controllers hold", slices.ContainsFunc(s.Backends, withControllers), func(ctx context.Context) error {
-			return r.askControllers(ctx, s.Backends)
-		}},
-		{"parked messages", len(r.cfg.Parked) == 0, func(ctx context.Context) (err error) {
-			s.Parked, err = r.parked(ctx)
-			return err
-		}},
-		{"queues of other configurations", true, func(ctx context.Context) (err error) {
-			s.Others, err = r.others(ctx, states)
-			return err
-		}},
-	} {
-		if !question.needed {
-			continue
-		}
+	ask := func(what string, question func() error) {
 		err := away
 		if err == nil {
-			err = question.ask(patient)
+			err = question()
 		}
 		if errors.Is(err, delayer.ErrUnavailable) {
 			away = err
 		}
 		if err != nil {
-			s.unknown(question.what, err)
+			s.unknown(what, err)
 		}
 	}
+	ask("policies", func() (err error) {
+		s.Policies, err = r.policies(patient)
+		return err
+	})
+	if slices.ContainsFunc(s.Backends, withControllers) {
+		ask("what controllers hold", func() error { return r.askControllers(patient, s.Backends) })
+	}
+	if len(r.cfg.Parked) == 0 {
+		ask("parked messages", func() (err error) {
+			s.Parked, err = r.parked(patient)
+			return err
+		})
+	}
+	ask("queues of other configurations", func() (err error) {
+		s.Others, err = r.others(patient, states)
+		return err
+	})
 	if err := r.askPlugin(ctx, s, away); err != nil {
 		s.unknown("what waits in the plugin", err)
 	}

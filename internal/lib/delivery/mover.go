@@ -92,7 +92,18 @@ func StartMover(cfg MoverConfig) *Mover {
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.work, m.abort = context.WithCancel(context.Background())
-	go m.run()
+	go func() {
+		defer close(m.done)
+		broker.Consume(m.ctx, m.cfg.Control.Conn(), broker.Consuming{
+			Queue: m.stage.Misrouted(), Prefetch: prefetch, Serve: m.serve,
+			Failed: func(ctx context.Context, err error) {
+				m.failed("cannot consume misrouted messages", err)
+				if broker.Code(err) == amqp091.NotFound {
+					m.redeclare(ctx)
+				}
+			},
+		})
+	}()
 	return m
 }
 
@@ -103,19 +114,6 @@ func (m *Mover) Close() {
 	defer time.AfterFunc(drainFor, m.abort).Stop()
 	<-m.done
 	m.abort()
-}
-
-func (m *Mover) run() {
-	defer close(m.done)
-	broker.Consume(m.ctx, m.cfg.Control.Conn(), broker.Consuming{
-		Queue: m.stage.Misrouted(), Prefetch: prefetch, Serve: m.serve,
-		Failed: func(ctx context.Context, err error) {
-			m.failed("cannot consume misrouted messages", err)
-			if broker.Code(err) == amqp091.NotFound {
-				m.redeclare(ctx)
-			}
-		},
-	})
 }
 
 // serve settles the messages of a channel until it is lost or the Mover closes. The broker

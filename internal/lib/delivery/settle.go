@@ -32,6 +32,8 @@ const (
 	send               // it is due: publish it to its destination
 )
 
+var outcomes = [...]delayer.Outcome{keep: delayer.KeptUnroutable, wait: delayer.SentBack, send: delayer.SentOn}
+
 // A letter is a message that is being settled.
 type letter struct {
 	*amqp091.Delivery
@@ -61,7 +63,11 @@ func (m *Mover) settle(ctx context.Context, d *amqp091.Delivery) {
 		done, err := m.move(ctx, l)
 		if err == nil {
 			_ = d.Ack(false) // fails only if the channel is lost
-			m.tell(l, done)
+			if tell := m.cfg.Observer.Misrouted; tell != nil {
+				tell(delayer.MisroutedEvent{
+					Backend: m.cfg.Destinations.backend, Exchange: l.envelope.Exchange, Key: l.RoutingKey, Outcome: outcomes[done],
+				})
+			}
 			if done == send {
 				m.fix(ctx, l)
 			}
@@ -139,17 +145,6 @@ func (m *Mover) read(d *amqp091.Delivery) *letter {
 	return l
 }
 
-// tell tells the Observer what became of a message.
-func (m *Mover) tell(l *letter, done action) {
-	if m.cfg.Observer.Misrouted == nil {
-		return
-	}
-	outcome := [...]delayer.Outcome{keep: delayer.KeptUnroutable, wait: delayer.SentBack, send: delayer.SentOn}[done]
-	m.cfg.Observer.Misrouted(delayer.MisroutedEvent{
-		Backend: m.cfg.Destinations.backend, Exchange: l.envelope.Exchange, Key: l.RoutingKey, Outcome: outcome,
-	})
-}
-
 // move makes one attempt. nil means that the message is stored elsewhere; done says where.
 func (m *Mover) move(ctx context.Context, l *letter) (done action, err error) {
 	ctx, cancel := broker.Attempt(ctx, len(l.Body))
@@ -163,21 +158,14 @@ func (m *Mover) move(ctx context.Context, l *letter) (done action, err error) {
 	default:
 		return keep, m.keep(ctx, l)
 	}
-	if hopeless(err) && !(l.action == wait && errors.Is(err, broker.ErrReturned)) { // a queue of ours is gone then
+	// Another attempt cannot help: the destination is gone, or routes the message nowhere, or this
+	// configuration has no such delay.
+	hopeless := errors.Is(err, delayer.ErrUnroutable) || errors.Is(err, delayer.ErrOutOfRange) || errors.Is(err, delayer.ErrInvalid)
+	if hopeless && !(l.action == wait && errors.Is(err, broker.ErrReturned)) { // a queue of ours is gone then
 		l.action = keep
 		return keep, m.keep(ctx, l)
 	}
 	return l.action, err
-}
-
-// errGone: the destination does not exist.
-var errGone = errors.New("the destination does not exist")
-
-// hopeless reports whether another attempt cannot help: the destination is gone, or routes the
-// message nowhere, or this configuration has no such delay.
-func hopeless(err error) bool {
-	return errors.Is(err, errGone) || errors.Is(err, delayer.ErrUnroutable) || errors.Is(err, delayer.ErrOutOfRange) ||
-		errors.Is(err, delayer.ErrInvalid)
 }
 
 // send publishes a message straight to its destination. It first checks that the destination
@@ -187,7 +175,7 @@ func (m *Mover) send(ctx context.Context, l *letter) error {
 	case err != nil:
 		return err
 	case there == Gone:
-		return errGone
+		return delayer.ErrUnroutable
 	}
 	return m.stage.Send(ctx, m.cfg.Control, m.cfg.Publisher, l.envelope.Exchange, l.RoutingKey, message.Again(l.Delivery, m.user()))
 }
