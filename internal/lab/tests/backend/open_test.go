@@ -91,42 +91,26 @@ func TestOpen_OtherConfiguration(t *testing.T) {
 
 func TestOpen_OtherArguments(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		declare func(*amqp091.Channel, string) error
-		remove  func(*amqp091.Channel, string)
-		want    string
-	}{
-		"queue": {
-			func(ch *amqp091.Channel, prefix string) error {
-				_, err := ch.QueueDeclare(prefix+".ladder.wait.400ms", true, false, false, false, nil)
-				return err
-			},
-			func(ch *amqp091.Channel, prefix string) {
-				_, _ = ch.QueueDelete(prefix+".ladder.wait.400ms", false, false, false)
-			},
-			`.ladder.wait.400ms": conflicts with what the broker holds: 406 PRECONDITION_FAILED - inequivalent arg`,
-		},
-		"exchange": {
-			func(ch *amqp091.Channel, prefix string) error {
-				return ch.ExchangeDeclare(prefix+".ladder.step.200ms", "headers", true, false, false, false, nil)
-			},
-			func(ch *amqp091.Channel, prefix string) {
-				_ = ch.ExchangeDelete(prefix+".ladder.step.200ms", false, false)
-			},
-			`.ladder.step.200ms": conflicts with what the broker holds: 406 PRECONDITION_FAILED - inequivalent arg 'type'`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg, ch := config(t), channel(t)
-			require.NoError(t, c.declare(ch, cfg.Prefix))
-			_, err := backend.Open(within(t), cfg)
-			require.ErrorIs(t, err, delayer.ErrConflict)
-			require.ErrorContains(t, err, c.want)
-			require.ErrorContains(t, err, "(delete it, or use another prefix)")
-			c.remove(ch, cfg.Prefix)
-			rabbittest.Open(t, cfg) // what the failed Open had declared is no hindrance, and goes with the test
-		})
+	cfg, ch := config(t), channel(t)
+	queue, exchange := cfg.Prefix+".ladder.wait.400ms", cfg.Prefix+".ladder.step.200ms"
+	refused := func(want string) {
+		t.Helper()
+		_, err := backend.Open(within(t), cfg)
+		require.ErrorIs(t, err, delayer.ErrConflict)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "(delete it, or use another prefix)")
 	}
+	_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
+	require.NoError(t, err)
+	refused(queue + `": conflicts with what the broker holds: 406 PRECONDITION_FAILED - inequivalent arg`)
+	_, err = ch.QueueDelete(queue, false, false, false)
+	require.NoError(t, err)
+
+	_ = ch.ExchangeDelete(exchange, false, false)
+	require.NoError(t, ch.ExchangeDeclare(exchange, "headers", true, false, false, false, nil))
+	refused(exchange + `": conflicts with what the broker holds: 406 PRECONDITION_FAILED - inequivalent arg 'type'`)
+	require.NoError(t, ch.ExchangeDelete(exchange, false, false))
+	rabbittest.Open(t, cfg) // what the failed Open had declared is no hindrance, and goes with the test
 }
 
 func TestOpen_NoPermissions(t *testing.T) {

@@ -2,6 +2,7 @@ package backend_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -21,43 +22,59 @@ import (
 
 var delayedTopic = amqp091.Table{"x-delayed-type": "topic"}
 
-func TestExistingExchange_Bindings(t *testing.T) {
+// TestExistingExchange publishes through the user's exchange, to what is bound there and nowhere
+// else, and declares nothing.
+func TestExistingExchange(t *testing.T) {
 	t.Parallel()
 	r := newPluginUser(t)
 	exchange := r.exchange("x-delayed-message", delayedTopic)
 	boxes := []<-chan amqp091.Delivery{
 		r.queue("key", "a.key", exchange), r.queue("cc", "cc.key", exchange), r.queue("bcc", "bcc.key", exchange),
 	}
-	p := r.open(plugin.Config{Exchange: exchange})
-	const delay = 300 * time.Millisecond
-	before := time.Now()
-	require.NoError(t, p.Publish(t.Context(), exchange, "a.key", delay, amqp091.Publishing{
-		Body: []byte("body"), MessageId: "id",
-		Headers: amqp091.Table{"CC": []any{"cc.key"}, "BCC": []any{"bcc.key"}, "x-delay": int64(60_000), "own": "header"},
-	}))
-	for _, box := range boxes {
-		d := rabbittest.Next(t, box)
-		require.False(t, time.Now().Before(before.Add(delay)), "early")
-		assert.Equal(t, exchange, d.Exchange)
-		assert.Equal(t, "a.key", d.RoutingKey)
-		assert.Equal(t, "body", string(d.Body))
-		assert.Equal(t, "id", d.MessageId)
-		assert.Equal(t, "header", d.Headers["own"])
-		assert.NotContains(t, d.Headers, "BCC")
-		assert.Contains(t, d.Headers, delayer.Header)
+	opts := r.options()
+	p, err := r.tryOpen(opts, plugin.Config{Exchange: exchange})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	for _, delay := range []time.Duration{0, 300 * time.Millisecond} {
+		before := time.Now()
+		require.NoError(t, p.Publish(t.Context(), exchange, "a.key", delay, amqp091.Publishing{
+			Body: []byte("body"), MessageId: "id",
+			Headers: amqp091.Table{"CC": []any{"cc.key"}, "BCC": []any{"bcc.key"}, "x-delay": int64(60_000), "own": "header"},
+		}))
+		for _, box := range boxes {
+			d := rabbittest.Next(t, box)
+			require.False(t, time.Now().Before(before.Add(delay)), "early")
+			assert.Equal(t, []string{exchange, "a.key", "body", "id"}, []string{d.Exchange, d.RoutingKey, string(d.Body), d.MessageId})
+			assert.Equal(t, "header", d.Headers["own"])
+			assert.NotContains(t, d.Headers, "BCC")
+			assert.Contains(t, d.Headers, delayer.Header)
+		}
 	}
-}
+	require.ErrorIs(t, p.Publish(t.Context(), exchange, "other", 0, amqp091.Publishing{}), delayer.ErrUnroutable)
+	for _, other := range []string{"", "amq.topic"} {
+		for _, delay := range []time.Duration{0, time.Second} {
+			err := p.Publish(t.Context(), other, "key", delay, amqp091.Publishing{})
+			require.ErrorIs(t, err, delayer.ErrInvalid)
+			require.ErrorContains(t, err, fmt.Sprintf("publish to %q", exchange))
+			require.True(t, delayer.SafeToRetry(err))
+		}
+	}
+	cfg := backend.Config{Options: opts, Backend: plugin.Name, Plugin: plugin.Config{Exchange: exchange}}
+	require.ErrorIs(t, backend.Remove(t.Context(), cfg, true), delayer.ErrConfig, "there is nothing of ours")
+	require.NoError(t, r.Ch.ExchangeDeclarePassive(exchange, "x-delayed-message", true, false, false, false, nil), "the user's stays")
+	r.Fresh(func(ch *amqp091.Channel) error {
+		require.ErrorContains(t, ch.ExchangeDeclarePassive(opts.Prefix+".delivery", "direct", true, false, false, false, nil), "404")
+		return nil
+	})
 
-func TestExistingExchange_NoDelay(t *testing.T) {
-	t.Parallel()
-	r := newPluginUser(t)
-	exchange := r.exchange("x-delayed-message", delayedTopic)
-	box := r.queue("some", "some.*", exchange)
-	p := r.open(plugin.Config{Exchange: exchange})
-	require.NoError(t, p.Publish(t.Context(), exchange, "some.key", 0, amqp091.Publishing{Headers: amqp091.Table{"x-delay": int64(60_000)}}))
+	require.NoError(t, r.Ch.ExchangeDelete(exchange, false, false))
+	require.Eventually(t, func() bool {
+		return errors.Is(p.Publish(t.Context(), exchange, "a.key", time.Millisecond, amqp091.Publishing{}), delayer.ErrUnroutable)
+	}, rabbittest.Patience, 50*time.Millisecond)
+	r.exchange("x-delayed-message", delayedTopic)
+	box := r.queue("again", "#", exchange)
+	require.NoError(t, p.Publish(t.Context(), exchange, "key", time.Millisecond, amqp091.Publishing{}))
 	rabbittest.Next(t, box)
-	err := p.Publish(t.Context(), exchange, "other", 0, amqp091.Publishing{})
-	require.ErrorIs(t, err, delayer.ErrUnroutable)
 }
 
 // TestExistingExchange_Policy: what would make messages early there is seen, as where the exchange
@@ -78,52 +95,6 @@ func TestExistingExchange_Policy(t *testing.T) {
 	p, err := r.tryOpen(opts, plugin.Config{Exchange: exchange})
 	require.NoError(t, err)
 	require.NoError(t, p.Close())
-}
-
-func TestExistingExchange_OtherDestination(t *testing.T) {
-	t.Parallel()
-	r := newPluginUser(t)
-	exchange := r.exchange("x-delayed-message", delayedTopic)
-	p := r.open(plugin.Config{Exchange: exchange})
-	for _, other := range []string{"", "amq.topic"} {
-		for _, delay := range []time.Duration{0, time.Second} {
-			err := p.Publish(t.Context(), other, "key", delay, amqp091.Publishing{})
-			require.ErrorIs(t, err, delayer.ErrInvalid)
-			require.ErrorContains(t, err, fmt.Sprintf("publish to %q", exchange))
-			require.True(t, delayer.SafeToRetry(err))
-		}
-	}
-}
-
-func TestExistingExchange_Deleted(t *testing.T) {
-	t.Parallel()
-	r := newPluginUser(t)
-	exchange := r.exchange("x-delayed-message", delayedTopic)
-	p := r.open(plugin.Config{Exchange: exchange})
-	publish := func() error { return p.Publish(t.Context(), exchange, "key", time.Millisecond, amqp091.Publishing{}) }
-	const noticed = 200 * time.Millisecond
-	require.NoError(t, publish())
-	require.NoError(t, r.Ch.ExchangeDelete(exchange, false, false))
-	time.Sleep(noticed)
-	require.ErrorIs(t, publish(), delayer.ErrUnroutable)
-	r.exchange("x-delayed-message", delayedTopic)
-	box := r.queue("again", "#", exchange)
-	require.NoError(t, publish())
-	rabbittest.Next(t, box)
-}
-
-func TestExistingExchange_DeclaresNothing(t *testing.T) {
-	t.Parallel()
-	r := newPluginUser(t)
-	exchange := r.exchange("x-delayed-message", delayedTopic)
-	opts := r.options()
-	p, err := r.tryOpen(opts, plugin.Config{Exchange: exchange})
-	require.NoError(t, err)
-	require.NoError(t, p.Close())
-	cfg := backend.Config{Options: opts, Backend: plugin.Name, Plugin: plugin.Config{Exchange: exchange}}
-	require.ErrorIs(t, backend.Remove(t.Context(), cfg, true), delayer.ErrConfig, "there is nothing of ours")
-	require.NoError(t, r.Ch.ExchangeDeclarePassive(exchange, "x-delayed-message", true, false, false, false, nil), "the user's stays")
-	require.ErrorContains(t, r.Ch.ExchangeDeclarePassive(opts.Prefix+".delivery", "direct", true, false, false, false, nil), "404")
 }
 
 func TestLimits(t *testing.T) {

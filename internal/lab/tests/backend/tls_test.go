@@ -1,7 +1,6 @@
 package backend_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -25,11 +24,8 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
-	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
-	"github.com/delayer-go/delayer/internal/lib/broker"
-	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
 // An authority issues certificates into files.
@@ -183,56 +179,14 @@ func TestTLS(t *testing.T) {
 		at.User = url.User("client") // so it does
 		cfg.URL = at.String()
 		named := rabbittest.Open(t, cfg)
-		settings, err := engine.Resolve(cfg.Options, "")
-		require.NoError(t, err)
-		conn, err := broker.Dial(within(t), settings.BrokerOptions("test"))
-		require.NoError(t, err)
-		defer conn.Close()
-		runner, err := entry.Open(within(t), entry.Config{Settings: settings, Delayer: named, Prefetch: 10})
-		require.NoError(t, err)
-		defer runner.Close()
-		require.NoError(t, runner.Add(within(t), []entry.Spec{{Name: "front", To: "behind"}}))
-		running, stop := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { defer close(ended); runner.Run(running) }()
-		defer func() { stop(); <-ended }()
-		ch, err := conn.Channel(within(t))
-		require.NoError(t, err)
-		in := consume(t, ch, "named")
-		require.NoError(t, ch.QueueBind("named", "#", "behind", false, nil))
-		require.NoError(t, ch.Publish("front", "key", true, false, amqp091.Publishing{UserId: "client", Headers: amqp091.Table{"x-delay": 100}}))
-		require.Equal(t, "client", (<-in).UserId)
+		in := rabbittest.NewRig(t, node).Queue("named", nil)
+		require.NoError(t, named.Publish(within(t), "", in, 0, amqp091.Publishing{UserId: "client"}))
 	})
 	t.Run("by another name", func(t *testing.T) {
 		cfg := cfg
 		cfg.URL, cfg.TLSFiles = elsewhere.String(), good
 		cfg.TLSFiles.ServerName = "rabbit.test"
 		rabbittest.Open(t, cfg)
-	})
-	t.Run("reads any headers", func(t *testing.T) {
-		address := *elsewhere
-		address.RawQuery = url.Values{"cacertfile": {ca.file}, "certfile": {cert}, "keyfile": {key}, "server_name_indication": {"rabbit.test"}}.Encode()
-		conn, err := broker.Dial(within(t), broker.Options{URL: address.String(), Logger: silent, AnyHeaders: true})
-		require.NoError(t, err)
-		defer conn.Close()
-		ch, err := conn.Channel(within(t))
-		require.NoError(t, err)
-		in := consume(t, ch, "any")
-		deep := any("bottom")
-		for range 40 {
-			deep = []any{deep}
-		}
-		writing, err := broker.Dial(within(t), broker.Options{URL: address.String(), Logger: silent})
-		require.NoError(t, err)
-		defer writing.Close()
-		out, err := writing.Channel(within(t))
-		require.NoError(t, err)
-		for _, headers := range []amqp091.Table{{"deep": deep}, {"wide": make([]any, 9000)}, {"plain": "readable"}} {
-			require.NoError(t, out.Publish("", "any", true, false, amqp091.Publishing{Headers: headers}))
-		}
-		require.Contains(t, (<-in).Headers, broker.UnreadableHeader)
-		require.Contains(t, (<-in).Headers, broker.UnreadableHeader)
-		require.Equal(t, amqp091.Table{"plain": "readable"}, (<-in).Headers)
 	})
 }
 
