@@ -19,7 +19,7 @@
 #   wheel    slots as fast as confirmed, at 4,000 a second and at 10,000
 #   steps    the ladder's steps at rates, of delays that people write, and of a millisecond
 #   serve    serve before the ladder and before slots
-#   hop      Go benchmarks, as are all below: one hop, what of it costs, what one queue takes, publishing
+#   publish  Go benchmarks, as are all below: what publishing costs
 #   idle     controllers at rest: a quarter of an hour
 #   change   a million messages, of which 100,000 are cancelled, twice: half an hour
 #   retries  ten thousand orders, with everything killed, and what a handler costs
@@ -115,12 +115,7 @@ part() {
 		quorum "$1/serve/fast" --scenario cost --messages 20000 --delays 1s-5s --backend "$both"
 		quorum "$1/serve/busy" --scenario accuracy --messages 64000 --rate 8000 --delays 1s-5s --backend serve
 		;;
-	hop)
-		bench "$1/hop" -run '^$' -bench QuorumHop -benchtime 12000x -count "$repeat" "$tests/backend"
-		for turn in $(seq "$repeat"); do # -count would measure each three times in a row, and the machine drifts
-			bench "$1/one-hop-$turn" -run '^$' -bench 'BenchmarkHop$' -benchtime 6000x "$tests/backend"
-		done
-		bench "$1/one-queue" -run '^$' -bench OneQueue -benchtime 60000x "$tests/backend"
+	publish)
 		bench "$1/publish" -run '^$' -bench '^BenchmarkPublish$' -benchtime 25000x -count "$repeat" "$tests/backend"
 		;;
 	idle) bench "$1/idle" -run '^$' -bench Idle -benchtime 1x "$tests/controller" ;;
