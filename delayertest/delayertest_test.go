@@ -111,28 +111,6 @@ func TestFailNext_Refused(t *testing.T) {
 	assert.Empty(t, d.Published())
 }
 
-// TestFailNext_Ticket: nor does a ticket that is too late, or a Postpone that changes nothing.
-func TestFailNext_Ticket(t *testing.T) {
-	d := delayertest.New(delayertest.Config{})
-	schedule := func(delay time.Duration) delayer.Ticket {
-		ticket, err := d.Schedule(t.Context(), "", "q", delay, text("x"))
-		require.NoError(t, err)
-		return ticket
-	}
-	soon, waits := schedule(time.Millisecond), schedule(time.Hour)
-	d.FailNext(delayer.ErrAccess)
-	assert.ErrorIs(t, d.Cancel(t.Context(), soon), delayer.ErrTooLate)
-	_, err := d.Postpone(t.Context(), waits, time.Minute)
-	assert.ErrorIs(t, err, delayer.ErrOutOfRange)
-	same, err := d.Postpone(t.Context(), waits, time.Hour)
-	assert.NoError(t, err)
-	assert.Equal(t, waits, same)
-	assert.ErrorIs(t, d.Cancel(t.Context(), waits), delayer.ErrAccess)
-	other := d.Open()
-	require.NoError(t, other.Close())
-	assert.ErrorIs(t, other.Cancel(t.Context(), soon), delayer.ErrClosed)
-}
-
 func TestLimits(t *testing.T) {
 	limits := delayer.Limits{Max: time.Hour, Tiers: []time.Duration{time.Minute, time.Hour}}
 	d := delayertest.New(delayertest.Config{Limits: limits})

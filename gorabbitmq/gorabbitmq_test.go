@@ -48,14 +48,21 @@ func TestPublisher_Options(t *testing.T) {
 		"n": int64(1), "t": rabbitmq.Table{"deep": rabbitmq.Table{"x": "y"}}, "a": amqp091.Table{"r": rabbitmq.Table{}},
 		"l": []any{rabbitmq.Table{"i": true}, "s"},
 	}
+	at := time.Unix(1_700_000_000, 0)
 	require.NoError(t, NewPublisher(&r).PublishDelayed(t.Context(), time.Minute, []byte("body"), []string{"k"},
-		rabbitmq.WithPublishOptionsExchange("x"), rabbitmq.WithPublishOptionsHeaders(headers)))
+		func(o *rabbitmq.PublishOptions) {
+			*o = rabbitmq.PublishOptions{
+				Exchange: "x", Headers: headers, ContentType: "a", ContentEncoding: "b", DeliveryMode: 1, Priority: 2, CorrelationID: "c",
+				ReplyTo: "d", Expiration: "3", MessageID: "e", Timestamp: at, Type: "f", UserID: "g", AppID: "h",
+			}
+		}))
 	assert.Equal(t, []call{{"x", "k", time.Minute, amqp091.Publishing{
 		Headers: amqp091.Table{
 			"n": int64(1), "t": amqp091.Table{"deep": amqp091.Table{"x": "y"}}, "a": amqp091.Table{"r": amqp091.Table{}},
 			"l": []any{amqp091.Table{"i": true}, "s"},
 		},
-		Body: []byte("body"),
+		ContentType: "a", ContentEncoding: "b", DeliveryMode: 1, Priority: 2, CorrelationId: "c",
+		ReplyTo: "d", Expiration: "3", MessageId: "e", Timestamp: at, Type: "f", UserId: "g", AppId: "h", Body: []byte("body"),
 	}}}, r.calls)
 	assert.IsType(t, rabbitmq.Table{}, headers["t"], "the caller's table is not modified")
 
