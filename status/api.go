@@ -17,7 +17,7 @@ import (
 // op is the operation in errors.
 const op = "look at"
 
-// apiPatience bounds all questions except the costly one. It is shorter than a Read usually has, so
+// apiPatience bounds all questions. It is shorter than a Read usually has, so
 // that the broker's own answers are shown even if the API does not answer.
 const apiPatience = 20 * time.Second
 
@@ -59,8 +59,8 @@ func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objec
 		s.Others, err = r.others(patient, states)
 		return err
 	})
-	if err := r.askPlugin(ctx, s, away); err != nil {
-		s.unknown("what waits in the plugin", err)
+	if slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.Waiting == nil }) {
+		s.unknown("what waits in the plugin", errors.New("it is in no queue; delayer migrate status --rabbitmqctl counts it"))
 	}
 }
 
@@ -178,34 +178,6 @@ func (c consumer) leads() *bool {
 		return nil
 	}
 	return &leads
-}
-
-// askPlugin counts what waits in the plugin's exchange.
-func (r *Reader) askPlugin(ctx context.Context, s *Status, away error) error {
-	for i := range s.Backends {
-		b := &s.Backends[i]
-		if b.Waiting != nil {
-			continue
-		}
-		at := slices.IndexFunc(r.parts, func(p part) bool { return p.name == b.Name })
-		switch {
-		case !r.cfg.Plugin:
-			return errors.New("not asked for: the broker would read the plugin's whole table")
-		case away != nil:
-			return away
-		}
-		var x struct {
-			Delayed *int `json:"messages_delayed"`
-		}
-		if err := r.get(ctx, &x, "messages_delayed", "exchanges", r.vhost, r.parts[at].exchange); err != nil {
-			return err
-		}
-		if x.Delayed == nil {
-			return errors.New("the broker does not count it: is the exchange of type x-delayed-message, and the plugin enabled?")
-		}
-		b.Waiting = x.Delayed
-	}
-	return nil
 }
 
 // apiQueue is a queue as the API lists it.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,9 +26,6 @@ import (
 type Config struct {
 	// Backend is the configuration whose queues are read. Required.
 	Backend backend.Config
-	// Plugin counts what waits in the plugin's exchange. The broker reads the plugin's whole table
-	// for that, and counts only on the node that answers. It needs the management API.
-	Plugin bool
 	// Parked are the queues of parked messages. Default: those whose names end in .parked and those
 	// of delayer serve, from the management API.
 	Parked []string
@@ -122,7 +120,12 @@ func parts(cfg backend.Config, prefix string) ([]part, error) {
 // [delayer.ErrUnavailable] if the broker does not answer, [delayer.ErrNotFound] if it has no queues
 // of this prefix, or not those of Parked, and [delayer.ErrAccess].
 func (r *Reader) Read(ctx context.Context) (Status, error) {
-	s := Status{Time: time.Now().UTC().Truncate(time.Millisecond), Prefix: r.settings.Prefix, Broker: r.broker()}
+	conn := r.conn.Control().Conn()
+	_, _, version := conn.Server()
+	s := Status{
+		Time: time.Now().UTC().Truncate(time.Millisecond), Prefix: r.settings.Prefix,
+		Broker: Broker{Address: conn.Endpoint(), Version: version},
+	}
 	states, err := r.readQueues(ctx, &s)
 	if err != nil {
 		return s, err
@@ -146,12 +149,6 @@ func (r *Reader) Read(ctx context.Context) (Status, error) {
 	}
 	s.Waiting = &total
 	return s, nil
-}
-
-func (r *Reader) broker() Broker {
-	conn := r.conn.Control().Conn()
-	_, _, version := conn.Server()
-	return Broker{Address: conn.Endpoint(), Version: version}
 }
 
 // readQueues reads the queues of the backends that have declared them.
@@ -197,9 +194,7 @@ func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.
 				s.Unroutable = &q
 			}
 		}
-		for name, state := range states {
-			all[name] = state
-		}
+		maps.Copy(all, states)
 	}
 	return all, nil
 }

@@ -198,7 +198,7 @@ func partOf(b status.Backend, before *counts, now time.Time, byNumber bool) wait
 	}
 	switch {
 	case b.Waiting == nil:
-		p.Says = "How many wait is not known: the plugin's messages are in no queue. delayer status --plugin counts them."
+		p.Says = "How many wait is not known: the plugin's messages are in no queue. delayer migrate status counts them."
 	case p.Slots:
 		p.Head = "due"
 		p.Says = fmt.Sprintf("%s in %d of %s. A slot is a queue for a stretch of time. What was cancelled is counted until its slot is read.",

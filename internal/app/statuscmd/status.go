@@ -27,7 +27,6 @@ type Command struct {
 	service.Flags
 	All    bool          `help:"Show empty queues too."`
 	Parked []string      `sep:"none" placeholder:"QUEUE" help:"A queue of parked messages. May be repeated. Default: those whose names end in .parked, if there is a management API."`
-	Plugin bool          `help:"Count what waits in the plugin: the broker reads the plugin's whole table. It needs the management API."`
 	Watch  bool          `help:"Look again and again, until Ctrl-C."`
 	Every  time.Duration `default:"2s" help:"With --watch: how often (default ${default})."`
 	Output string        `default:"table" enum:"table,json" help:"table or json (default ${default}). With --watch json is one line a look."`
@@ -75,7 +74,7 @@ func (c *Command) run(ctx context.Context, s cli.Streams) error {
 	}
 	opening, cancel := c.Within(ctx)
 	defer cancel()
-	r, err := status.Open(opening, status.Config{Backend: cfg, Plugin: c.Plugin, Parked: c.Parked})
+	r, err := status.Open(opening, status.Config{Backend: cfg, Parked: c.Parked})
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func sample() status.Status {
 		Misrouted: &status.Queue{Name: "delayer.misrouted", Messages: 1}, Unroutable: &status.Queue{Name: "delayer.unroutable", Messages: 3},
 		Parked: []status.Queue{{Name: "mail.parked", Messages: 4}, {Name: "empty.parked"}}, Others: []status.Queue{{Name: "delayer.ladder.wait.7s", Messages: 9}},
 		Policies: []string{`queue "delayer.ladder.wait.1s": a policy sets message-ttl to 500, which would make messages early`},
-		Unknown:  []status.Unknown{{What: "parked messages", Why: "why"}, {What: "policies", Why: "why"}, {What: "what waits in the plugin", Why: "not asked for: the broker would read the plugin's whole table"}},
+		Unknown:  []status.Unknown{{What: "parked messages", Why: "why"}, {What: "policies", Why: "why"}, {What: "what waits in the plugin", Why: "it is in no queue"}},
 	}
 }
 
@@ -88,8 +88,7 @@ policies: see rabbitmqctl list_policies and list_operator_policies, and keep
   set_operator_policy) NAME '^(?!delayer\.)' DEFINITION, with their --priority
   and --apply-to
 not known: parked messages, policies: why
-not known: what waits in the plugin: not asked for: the broker would read the
-  plugin's whole table
+not known: what waits in the plugin: it is in no queue
 `, page(s, narrow))
 	for _, width := range []int{80, 120} {
 		for text := range strings.Lines(page(s, view{width: width, all: true, now: s.Time})) {

@@ -186,9 +186,13 @@ func (k *Keeper) Renew(ctx context.Context, age time.Duration) error {
 		free()
 		return nil
 	}
-	if err := k.refused(); err != nil {
+	k.mu.Lock()
+	now, refusal := time.Now(), k.refusal
+	wait := now.Before(k.until) && now.Sub(k.failed) < callersPause
+	k.mu.Unlock()
+	if wait && refusal != nil {
 		free()
-		return err
+		return own(refusal)
 	}
 	// A caller who leaves does not end the declaration: with a large topology and a slow broker no
 	// caller's patience would be enough, and each would begin anew.
@@ -207,16 +211,6 @@ func (k *Keeper) Renew(ctx context.Context, age time.Duration) error {
 
 func (k *Keeper) gaveUp(ctx context.Context) error {
 	return &delayer.Error{Op: "publish", Backend: k.cfg.Backend, Kind: delayer.ErrNotSent, Cause: context.Cause(ctx)}
-}
-
-// refused returns the error of the last declaration until the next is due, for five seconds at most.
-func (k *Keeper) refused() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if now := time.Now(); now.Before(k.until) && now.Sub(k.failed) < callersPause {
-		return own(k.refusal)
-	}
-	return nil
 }
 
 // own returns an error that its receiver may change, as Publish does when it adds a destination:
@@ -257,7 +251,18 @@ func (k *Keeper) declareAgain(ctx context.Context) error {
 	if err == nil {
 		err = declare(ctx, k.cfg.Topology)
 	}
-	k.learn(err)
+	k.mu.Lock()
+	was := k.refusal
+	k.refusal, k.failed, k.until = err, time.Now(), time.Time{}
+	switch {
+	case err != nil:
+		k.until = k.failed.Add(k.backoff.Failed())
+		k.warn(err)
+	case was != nil:
+		k.backoff.Reset()
+		k.cfg.Log.Info("the topology is declared again", "backend", k.cfg.Backend)
+	}
+	k.mu.Unlock()
 	if redeclared := k.cfg.Observer.Redeclared; redeclared != nil {
 		redeclared(delayer.RedeclareEvent{Backend: k.cfg.Backend, Err: err})
 	}
@@ -292,22 +297,6 @@ func (k *Keeper) find(ctx context.Context) error {
 	return nil
 }
 
-// learn notes the outcome of a declaration. It logs failures once a minute, and when they are over.
-func (k *Keeper) learn(err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	was := k.refusal
-	k.refusal, k.failed, k.until = err, time.Now(), time.Time{}
-	switch {
-	case err != nil:
-		k.until = k.failed.Add(k.backoff.Failed())
-		k.warn(err)
-	case was != nil:
-		k.backoff.Reset()
-		k.cfg.Log.Info("the topology is declared again", "backend", k.cfg.Backend)
-	}
-}
-
 func (k *Keeper) warn(err error) {
 	text := "cannot check the topology"
 	if errors.Is(err, delayer.ErrConflict) {
@@ -317,7 +306,7 @@ func (k *Keeper) warn(err error) {
 }
 
 // Run looks at the topology every 30 seconds until ctx ends. What is missing is declared again,
-// also if nobody publishes.
+// also if nobody publishes. After that the bindings are made that waiting messages need.
 func (k *Keeper) Run(ctx context.Context) {
 	for {
 		pause := pace.Jitter(k.cfg.Every)
@@ -336,7 +325,20 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-look.C:
 			k.look(ctx)
 		}
-		k.restore(ctx)
+		err := k.Ensure(ctx)
+		if err != nil || !k.relink.Swap(false) {
+			continue
+		}
+		if k.cfg.OnUse != nil {
+			err = k.Declare(ctx, k.cfg.OnUse.Used())
+		}
+		if err == nil && k.cfg.Rebind != nil {
+			err = k.cfg.Rebind(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			k.relink.Store(true)
+			k.warn(err)
+		}
 	}
 }
 
@@ -360,25 +362,6 @@ func (k *Keeper) look(ctx context.Context) {
 	if errors.Is(err, delayer.ErrConflict) {
 		k.Doubt()
 	} else {
-		k.warn(err)
-	}
-}
-
-// restore declares the topology again if it is doubted. After that it makes the bindings that
-// waiting messages need.
-func (k *Keeper) restore(ctx context.Context) {
-	err := k.Ensure(ctx)
-	if err != nil || !k.relink.Swap(false) {
-		return
-	}
-	if k.cfg.OnUse != nil {
-		err = k.Declare(ctx, k.cfg.OnUse.Used())
-	}
-	if err == nil && k.cfg.Rebind != nil {
-		err = k.cfg.Rebind(ctx)
-	}
-	if err != nil && ctx.Err() == nil {
-		k.relink.Store(true)
 		k.warn(err)
 	}
 }
